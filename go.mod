@@ -1,0 +1,3 @@
+module github.com/refrun/refrun
+
+go 1.26
