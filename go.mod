@@ -1,3 +1,10 @@
 module github.com/refrun/refrun
 
-go 1.26
+go 1.26.0
+
+require github.com/x448/float16 v0.8.4
+
+require (
+	github.com/klauspost/cpuid/v2 v2.4.2 // indirect
+	golang.org/x/sys v0.49.0 // indirect
+)

@@ -80,12 +80,15 @@ func (f Format) Round(y float64) float64 {
 		return float64(float32(y)) // IEEE 754 conversion: nearest even, once
 	}
 	g := grids[f]
-	if y == 0 || math.IsInf(y, 0) {
+	e := int(math.Float64bits(y)>>52&0x7ff) - 1023
+	switch {
+	case y == 0:
 		return y
+	case e > g.emax:
+		return math.Inf(int(math.Copysign(1, y)))
 	}
 	// Adding and subtracting 1.5*2^(52+q) leaves y rounded to a multiple of
 	// 2^q, the ulp of the format at y: that sum's own ulp is 2^q.
-	e := int(math.Float64bits(y)>>52&0x7ff) - 1023
 	q := max(e, g.emin) - (g.p - 1)
 	big := math.Ldexp(1.5, 52+q)
 	r := (y + big) - big

@@ -1,0 +1,149 @@
+// Package act holds the activation functions, applied element by element:
+//
+//	relu       max(x, 0)
+//	gelu       x/2 (1 + erf(x/sqrt 2))
+//	gelu_tanh  x/2 (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3)))
+//	silu       x / (1 + e^-x)
+//	tanh       tanh x
+//	none       x
+//
+// 1/sqrt 2 and sqrt(2/pi) are the real numbers and 0.044715 is the decimal
+// (D. Hendrycks, K. Gimpel, "Gaussian Error Linear Units", 2016). The result is
+// the exact value for the stored x, rounded once to the destination's format,
+// and in a Float64 destination the float64 evaluation, whose error each
+// function states.
+//
+// Special arguments, in every format:
+//
+//	           NaN  -Inf  +Inf   -0   +0   result underflows
+//	relu       NaN   +0   +Inf   +0   +0   sign kept
+//	gelu       NaN   -0   +Inf   -0   +0   -0 for x < 0
+//	gelu_tanh  NaN   -0   +Inf   -0   +0   -0 for x < 0
+//	silu       NaN   -0   +Inf   -0   +0   -0 for x < 0
+//	tanh       NaN   -1    +1    -0   +0   sign kept
+//	none       NaN  -Inf  +Inf   -0   +0   sign kept
+package act
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Func names an activation function.
+type Func uint8
+
+// The activation functions.
+const (
+	Identity Func = iota
+	ReLU
+	GELU
+	GELUTanh
+	SiLU
+	Tanh
+)
+
+// function is one activation: its name, its limits at -Inf and +Inf, and, for
+// a finite x, the three steps of every operation. eval returns an evaluation y
+// in float64 and, if x is a number of the float32 grid, a bound of |y - exact|;
+// settle returns the exact value rounded to odd for such an x. A function
+// without settle is exact as evaluated.
+type function struct {
+	name         string
+	atNeg, atPos float64
+	eval         func(x float64) (y, bound float64)
+	settle       func(x float64) float64
+}
+
+var (
+	inf     = math.Inf(1)
+	negZero = math.Copysign(0, -1)
+)
+
+var functions = [...]function{
+	Identity: {"none", -inf, inf, identity, nil},
+	ReLU:     {"relu", 0, inf, relu, nil},
+	GELU:     {"gelu", negZero, inf, gelu, exact.GELU},
+	GELUTanh: {"gelu_tanh", negZero, inf, geluTanh, exact.GELUTanh},
+	SiLU:     {"silu", negZero, inf, silu, exact.SiLU},
+	Tanh:     {"tanh", -1, 1, tanh, exact.Tanh},
+}
+
+// Parse returns the function of that name: none, relu, gelu, gelu_tanh, silu
+// (also swish) or tanh. Any other name is an error that lists them.
+func Parse(name string) (Func, error) {
+	if name == "swish" {
+		return SiLU, nil
+	}
+	var names []string
+	for f := range functions {
+		if functions[f].name == name {
+			return Func(f), nil
+		}
+		names = append(names, functions[f].name)
+	}
+	return 0, fmt.Errorf("unknown activation %q: want one of %s, swish", name, strings.Join(names, ", "))
+}
+
+// String returns the name that Parse reads.
+func (f Func) String() string {
+	if int(f) < len(functions) {
+		return functions[f].name
+	}
+	return fmt.Sprintf("Func(%d)", uint8(f))
+}
+
+// chunk is the number of elements one goroutine takes at a time.
+const chunk = 4096
+
+// Forward sets every element of dst to f of the same element of src, rounded
+// to dst.Format. dst and src have the same shape and are the same tensor or do
+// not overlap. A Float64 src needs a Float64 dst, as the rounding of the
+// others is proven for arguments of float32 precision. Misuse panics.
+func Forward(dst, src *tensor.Tensor, f Func) {
+	if !dst.SameShape(src) || len(dst.Data) != len(src.Data) {
+		panic("act: shapes differ")
+	}
+	if src.Format == fp16.Float64 && dst.Format != fp16.Float64 {
+		panic("act: float64 input needs a float64 output")
+	}
+	if int(f) >= len(functions) {
+		panic("act: unknown function")
+	}
+	fn := &functions[f]
+	n := len(src.Data)
+	par.For((n+chunk-1)/chunk, func(i int) {
+		lo, hi := i*chunk, min((i+1)*chunk, n)
+		fn.apply(dst.Data[lo:hi], src.Data[lo:hi], dst.Format)
+	})
+}
+
+// apply is Forward for one piece of the data.
+func (fn *function) apply(dst, src []float64, f fp16.Format) {
+	for i, x := range src {
+		var y float64
+		switch {
+		case x-x == 0:
+			var bound float64
+			y, bound = fn.eval(x)
+			if f != fp16.Float64 {
+				var ok bool
+				if y, ok = f.Decide(y, bound); !ok {
+					y = f.Round(fn.settle(x))
+				}
+			}
+		case x > 0:
+			y = f.Round(fn.atPos)
+		case x < 0:
+			y = f.Round(fn.atNeg)
+		default:
+			y = fp16.NaN
+		}
+		dst[i] = y
+	}
+}

@@ -1,0 +1,184 @@
+// Command refrun steps stochastic neural operators on the CPU with correctly
+// rounded arithmetic, and compares rollouts recorded elsewhere with it.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"strings"
+
+	"github.com/refrun/refrun/asm"
+)
+
+// version is the version of the command.
+const version = "0.1.0"
+
+// Exit codes that scripts rely on.
+const (
+	exitOK     = 0
+	exitFailed = 1 // checked, and failed
+	exitUsage  = 2 // wrong usage or bad input
+)
+
+// verb is one subcommand.
+type verb struct {
+	name, args, summary string
+	help                string // what it does, with one real example
+	run                 func(*command) error
+}
+
+var verbs []verb
+
+func init() {
+	verbs = []verb{demoVerb, runVerb, compareVerb, infoVerb}
+}
+
+// notThere are verbs that are planned and refused by name.
+var notThere = []string{"study", "check", "probe", "selftest", "bench", "plan"}
+
+// command is one invocation of a verb.
+type command struct {
+	verb
+	flags  *flag.FlagSet
+	pos    []string // positional arguments
+	stdout io.Writer
+	stderr io.Writer
+	json   bool
+	quiet  bool
+	isa    string
+}
+
+// errFailed makes the exit code 1: the verb did its work and the answer is no.
+var errFailed = errors.New("failed")
+
+func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
+
+func realMain(args []string, stdout, stderr io.Writer) (code int) {
+	// A bug must not greet a user with a stack trace.
+	defer func() {
+		if r := recover(); r != nil {
+			fmt.Fprintf(stderr, "refrun: internal error: %v (please report it with the command line)\n", r)
+			code = exitUsage
+		}
+	}()
+	if len(args) == 0 {
+		usage(stderr)
+		return exitUsage
+	}
+	name := args[0]
+	switch name {
+	case "help", "-h", "-help", "--help":
+		usage(stdout)
+		return exitOK
+	case "version", "--version":
+		fmt.Fprintln(stdout, "refrun", version)
+		return exitOK
+	}
+	for _, v := range verbs {
+		if v.name == name {
+			return call(v, args[1:], stdout, stderr)
+		}
+	}
+	for _, n := range notThere {
+		if n == name {
+			fmt.Fprintf(stderr, "refrun: %s is not there yet in version %s; refrun help lists what is\n", name, version)
+			return exitUsage
+		}
+	}
+	fmt.Fprintf(stderr, "refrun: unknown verb %q; refrun help lists them\n", name)
+	return exitUsage
+}
+
+func call(v verb, args []string, stdout, stderr io.Writer) int {
+	c := &command{verb: v, flags: flag.NewFlagSet(v.name, flag.ContinueOnError), stdout: stdout, stderr: stderr}
+	err := v.run(c.parseLater(args))
+	switch {
+	case err == nil:
+		return exitOK
+	case errors.Is(err, flag.ErrHelp):
+		c.printHelp(stdout)
+		return exitOK
+	case errors.Is(err, errFailed):
+		return exitFailed
+	}
+	fmt.Fprintf(stderr, "refrun %s: %s\n", v.name, strings.ReplaceAll(err.Error(), "\n", " "))
+	return exitUsage
+}
+
+// parseLater declares the flags every verb has and keeps the arguments until
+// the verb has declared its own and calls parse.
+func (c *command) parseLater(args []string) *command {
+	c.pos = args
+	c.flags.SetOutput(io.Discard)
+	c.flags.BoolVar(&c.json, "json", false, "print one JSON object on stdout and nothing else there")
+	c.flags.BoolVar(&c.quiet, "quiet", false, "print no progress")
+	c.flags.StringVar(&c.isa, "isa", "", "`name` of the kernels to run: auto or purego (also in $REFRUN_ISA)")
+	c.flags.Int("threads", runtime.GOMAXPROCS(0), "`number` of threads; never changes a bit of a result")
+	return c
+}
+
+// parse reads flags and want positional arguments, in any order.
+func (c *command) parse(want int) error {
+	args := c.pos
+	c.pos = nil
+	for {
+		if err := c.flags.Parse(args); err != nil {
+			return err
+		}
+		if args = c.flags.Args(); len(args) == 0 {
+			break
+		}
+		c.pos = append(c.pos, args[0])
+		args = args[1:]
+	}
+	if len(c.pos) != want {
+		return fmt.Errorf("%d arguments: want %s", len(c.pos), map[bool]string{true: c.args, false: "none"}[want > 0])
+	}
+	threads := c.flags.Lookup("threads").Value.(flag.Getter).Get().(int)
+	if threads < 1 || threads > 1024 {
+		return fmt.Errorf("--threads: %d: want 1 to 1024", threads)
+	}
+	runtime.GOMAXPROCS(threads)
+	var err error
+	c.isa, err = asm.ISA(c.isa)
+	return err
+}
+
+// printJSON writes v as the one object on stdout.
+func (c *command) printJSON(v any) error {
+	e := json.NewEncoder(c.stdout)
+	e.SetIndent("", " ")
+	return e.Encode(v)
+}
+
+// printf writes text for a person, unless JSON was asked for.
+func (c *command) printf(format string, args ...any) {
+	if !c.json {
+		fmt.Fprintf(c.stdout, format, args...)
+	}
+}
+
+func usage(w io.Writer) {
+	fmt.Fprintf(w, "refrun %s: a CPU reference for rollouts of stochastic neural operators\n\n", version)
+	for _, v := range verbs {
+		fmt.Fprintf(w, "  refrun %-22s %s\n", strings.TrimSpace(v.name+" "+v.args), v.summary)
+	}
+	fmt.Fprint(w, "\nrefrun VERB --help shows its flags and an example.\nExit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input.\n")
+}
+
+func (c *command) printHelp(w io.Writer) {
+	fmt.Fprintf(w, "usage: refrun %s [flags]\n\n%s\n\nflags:\n", strings.TrimSpace(c.name+" "+c.args), strings.TrimSpace(c.help))
+	c.flags.VisitAll(func(f *flag.Flag) {
+		arg, text := flag.UnquoteUsage(f)
+		fmt.Fprintf(w, "  --%-18s %s", strings.TrimSpace(f.Name+" "+arg), text)
+		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
+			fmt.Fprintf(w, " (default %s)", f.DefValue)
+		}
+		fmt.Fprintln(w)
+	})
+}

@@ -1,0 +1,58 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"time"
+)
+
+// progress tells a person how long work will take: one line that is
+// overwritten on a terminal, a line every 30 seconds elsewhere.
+type progress struct {
+	w        io.Writer
+	what     string
+	terminal bool
+	began    time.Time
+	last     time.Time
+}
+
+func (c *command) progress(what string) *progress {
+	if c.quiet {
+		return nil
+	}
+	p := &progress{w: c.stderr, what: what, began: time.Now(), last: time.Now()}
+	if f, ok := c.stderr.(*os.File); ok {
+		st, err := f.Stat()
+		p.terminal = err == nil && st.Mode()&os.ModeCharDevice != 0
+	}
+	return p
+}
+
+func (p *progress) step(done, total int) {
+	if p == nil {
+		return
+	}
+	every := 30 * time.Second
+	if p.terminal {
+		every = 200 * time.Millisecond
+	}
+	if time.Since(p.last) < every {
+		return
+	}
+	p.last = time.Now()
+	left := time.Duration(float64(time.Since(p.began)) * float64(total-done) / float64(done)).Round(time.Second)
+	line := fmt.Sprintf("%s: %d of %d, about %v left", p.what, done, total, left)
+	if p.terminal {
+		fmt.Fprintf(p.w, "\r\x1b[K%s", line)
+	} else {
+		fmt.Fprintln(p.w, line)
+	}
+}
+
+// done clears the line of a terminal.
+func (p *progress) done() {
+	if p != nil && p.terminal {
+		fmt.Fprint(p.w, "\r\x1b[K")
+	}
+}

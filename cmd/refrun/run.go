@@ -1,0 +1,160 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/rollout"
+)
+
+var runVerb = verb{
+	name:    "run",
+	args:    "",
+	summary: "step a case's recorded states here and report the differences",
+	help: `With --one-step, takes each recorded state of a case's trajectory one step and
+compares the result with the recorded next state: an error of one step is an
+error of arithmetic, where a difference at the end of a rollout may only be
+chaos. What a run means (precision, noise, engine batch) comes from case.json;
+flags override it, and the output says what was used.
+
+example: refrun run --case my_case --one-step --noise torch-cpu:1.13`,
+	run: run,
+}
+
+// runReport is the JSON of run --one-step.
+type runReport struct {
+	Case               string   `json:"case"`
+	Mode               string   `json:"mode"`
+	Contract           string   `json:"contract"`
+	PrecisionRequested string   `json:"precision_requested"`
+	PrecisionUsed      string   `json:"precision_used"`
+	ISA                string   `json:"isa"`
+	Threads            int      `json:"threads"`
+	Seconds            float64  `json:"seconds"`
+	StepsPerS          float64  `json:"steps_per_s"`
+	SampleStepsPerS    float64  `json:"sample_steps_per_s"`
+	GFLOPS             float64  `json:"gflops"`
+	PeakBytes          int64    `json:"peak_bytes"`
+	Notes              []string `json:"notes,omitempty"`
+	*oracle.OneStep
+}
+
+func run(c *command) error {
+	dir := c.flags.String("case", "", "`folder` of the recorded case")
+	oneStep := c.flags.Bool("one-step", false, "step each recorded state once instead of rolling out")
+	precision := c.flags.String("precision", "", "`format` to compute in: float32 or float64 (default what the case says)")
+	noise := c.flags.String("noise", "", "`stream`: tape, torch-cpu[:1.13|:2.x] or none (default the case's tape, else its PyTorch's stream)")
+	batch := c.flags.Int("batch", 0, "`realizations` per application of the operator (default the engine batch); never changes a bit")
+	if err := c.parse(0); err != nil {
+		return err
+	}
+	switch {
+	case *dir == "":
+		return errors.New("--case: missing: want the folder of a recorded case")
+	case !*oneStep:
+		return errors.New("whole rollouts are not there yet: want --one-step")
+	case *batch < 0:
+		return fmt.Errorf("--batch: %d: want 0 or more", *batch)
+	}
+	cs, err := rollout.OpenCase(*dir)
+	if err != nil {
+		return err
+	}
+	r, err := c.oneStep(cs, *precision, *noise, *batch)
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return c.printJSON(r)
+	}
+	c.printOneStep(cs, r)
+	return nil
+}
+
+// oneStep compares a case's steps; precision and noise "" mean what it says.
+func (c *command) oneStep(cs *rollout.Case, precision, noise string, batch int) (*runReport, error) {
+	requested := cs.Rollout.Precision
+	field := cs.Dir + "/case.json: rollout.precision"
+	if precision != "" {
+		requested, field = precision, "--precision"
+	}
+	mode, err := operator.ParseMode(requested)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	p := c.progress("one step from each recorded state")
+	start := time.Now()
+	one, err := oracle.CheckOneStep(cs, oracle.OneStepOptions{Mode: mode, Noise: noise, Batch: batch, Progress: p.step})
+	p.done()
+	if err != nil {
+		return nil, err
+	}
+	secs := time.Since(start).Seconds()
+	r := &runReport{
+		Case: cs.Dir, Mode: mode.String() + "/noise-" + one.Noise, Contract: operator.Contract,
+		PrecisionRequested: requested, PrecisionUsed: mode.Precision.String(),
+		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: secs,
+		StepsPerS:       float64(cs.Rollout.Timesteps-1) / secs,
+		SampleStepsPerS: float64(one.Steps) / secs,
+		GFLOPS:          2 * float64(one.MACs) * float64(one.Steps) / secs / 1e9,
+		PeakBytes:       peakBytes(), OneStep: one,
+	}
+	for _, key := range cs.Operator.Ignored {
+		r.Notes = append(r.Notes, "operator."+key+" is ignored, as Spinlock's builder ignores it")
+	}
+	if want := cs.Rollout.Precision; want != mode.Precision.String() {
+		r.Notes = append(r.Notes, fmt.Sprintf("the case was recorded in %s, and is compared with %s steps", want, mode.Precision))
+	}
+	if one.Noise == "none" && cs.Operator.NoiseType != "" {
+		r.Notes = append(r.Notes, "the operator's noise was left out")
+	}
+	return r, nil
+}
+
+func (c *command) printOneStep(cs *rollout.Case, r *runReport) {
+	o, ro, all := cs.Operator, cs.Rollout, r.All
+	c.printf("%s: %s of %s, %d channels at most, %s norm, %s, policy %s\n",
+		cs.Dir, plural(o.NumLayers+1, "block"), kernel(o), o.BaseChannels<<min(max(o.NumLayers-1, 0), 2), o.Normalization, o.Activation, ro.Policy)
+	if cs.ProducedBy != "" {
+		c.printf("recorded by %s\n", cs.ProducedBy)
+	}
+	c.printf("mode %s, contract %s\n", r.Mode, r.Contract)
+	for _, n := range r.Notes {
+		c.printf("note: %s\n", n)
+	}
+	c.printf("\nOne step from each of %s recorded states, against the recorded next state:\n", fmt.Sprint(r.Steps))
+	c.printf("  largest difference  %-9s %-9s of the trajectory's std, %s\n", num(all.MaxAbs), num(all.MaxOverStd), num(all.Std))
+	c.printf("  RMS difference      %-9s %-9s\n", num(all.RMS), num(all.RMSOverStd))
+	c.printf("  mean difference     %-9s\n", num(all.MeanAbs))
+	if all.NonFiniteDiffer > 0 {
+		c.printf("  NaN or infinite on one side only: %s\n", plural(all.NonFiniteDiffer, "element"))
+	}
+	if t := r.Truth; t != nil {
+		c.printf("\nRMS distance to float64 steps from the same states, of the std:\n")
+		c.printf("  refrun %s, recording %s: ratio %s\n", num(t.Ours), num(t.Recorded), num(t.Ratio))
+	}
+	c.printf("\n  step   largest/std   RMS/std\n")
+	for _, i := range sample(len(r.PerStep), 12) {
+		d := r.PerStep[i]
+		c.printf("  %4d   %-11s   %s\n", i+1, num(d.MaxOverStd), num(d.RMSOverStd))
+	}
+	if len(r.Layers) > 0 {
+		worst := r.Layers[0]
+		for _, l := range r.Layers {
+			if l.MaxOverStd > worst.MaxOverStd {
+				worst = l
+			}
+		}
+		c.printf("\n%s compared; the largest difference, %s of its std, is in %s\n", plural(len(r.Layers), "recorded layer"), num(worst.MaxOverStd), worst.Name)
+	}
+	c.printf("\n%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n", r.SampleStepsPerS, r.GFLOPS, plural(r.Threads, "thread"), r.ISA)
+	c.printf("digest %s\n", r.Digest)
+}
+
+func kernel(o operator.Config) string {
+	return fmt.Sprintf("%dx%d convolutions", o.KernelSize, o.KernelSize)
+}

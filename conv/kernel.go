@@ -1,0 +1,112 @@
+package conv
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Kernel is a weight and a bias, prepared once for any number of calls. It
+// copies what it needs and may be used by many goroutines.
+type Kernel struct {
+	oc, ic, kh, kw int
+	transposed     bool
+
+	// Weights in the order the inner loop reads them: pairs of output
+	// channels (the last one filled up with zeros), each [ic][kh][kw][2].
+	packed []float64
+	bias   []float64 // one per output channel, zeros if there is none
+
+	finite  bool // no weight is infinite or NaN
+	float32 bool // weights and biases are numbers of the Float32 grid
+
+	// What the guard needs, see bound.go; only if float32.
+	scale []float64 // t_c per input channel, a power of two
+	norm  []float64 // ||w/t|| per output channel
+}
+
+// NewKernel prepares the weight [OC,IC,KH,KW] of a convolution (the tensor's
+// N, C, H, W) and its bias, which is nil or of length OC.
+func NewKernel(weight *tensor.Tensor, bias []float64) *Kernel {
+	k := &Kernel{oc: weight.N, ic: weight.C, kh: weight.H, kw: weight.W}
+	hw := k.kh * k.kw
+	k.prepare(bias, func(o, c, i int) float64 { return weight.Data[(o*k.ic+c)*hw+i] })
+	return k
+}
+
+// NewTransposedKernel prepares the weight [IC,OC,KH,KW] of a transposed
+// convolution and its bias, which is nil or of length OC.
+func NewTransposedKernel(weight *tensor.Tensor, bias []float64) *Kernel {
+	k := &Kernel{oc: weight.C, ic: weight.N, kh: weight.H, kw: weight.W, transposed: true}
+	hw := k.kh * k.kw
+	k.prepare(bias, func(o, c, i int) float64 { return weight.Data[(c*k.oc+o)*hw+hw-1-i] })
+	return k
+}
+
+// prepare fills the kernel; weight(o, c, i) is the weight of output channel o
+// and input channel c at position i of the kernel, row by row.
+func (k *Kernel) prepare(bias []float64, weight func(o, c, i int) float64) {
+	taps := k.taps()
+	switch {
+	case k.oc == 0 || taps == 0:
+		panic("conv: empty weight")
+	case bias != nil && len(bias) != k.oc:
+		panic("conv: bias length is not the number of output channels")
+	}
+	k.bias = make([]float64, k.oc)
+	copy(k.bias, bias)
+	k.packed = make([]float64, (k.oc+1)/2*2*taps)
+	k.finite, k.float32 = true, true
+	for _, b := range k.bias {
+		k.float32 = k.float32 && fp16.Float32.Holds(b)
+	}
+	hw := k.kh * k.kw
+	for o := range k.oc {
+		for t := range taps {
+			w := weight(o, t/hw, t%hw)
+			k.packed[k.at(o, t)] = w
+			k.finite = k.finite && w-w == 0
+			k.float32 = k.float32 && fp16.Float32.Holds(w)
+		}
+	}
+	if k.float32 {
+		k.measure()
+	}
+}
+
+// measure sets scale and norm.
+func (k *Kernel) measure() {
+	hw := k.kh * k.kw
+	k.scale = make([]float64, k.ic)
+	k.norm = make([]float64, k.oc)
+	for c := range k.ic {
+		var squares, count float64
+		for o := range k.oc {
+			for t := c * hw; t < (c+1)*hw; t++ {
+				if w := k.packed[k.at(o, t)]; w != 0 && w-w == 0 {
+					squares += float64(w * w)
+					count++
+				}
+			}
+		}
+		k.scale[c] = 1
+		if count > 0 {
+			k.scale[c] = math.Ldexp(1, math.Ilogb(squares/count)/2)
+		}
+	}
+	for o := range k.oc {
+		var squares float64
+		for t := range k.taps() {
+			w := k.packed[k.at(o, t)] / k.scale[t/hw]
+			squares += float64(w * w)
+		}
+		k.norm[o] = math.Sqrt(squares)
+	}
+}
+
+// taps returns the number of terms of one output without its bias.
+func (k *Kernel) taps() int { return k.ic * k.kh * k.kw }
+
+// at returns where the weight of output channel o and tap t lies in packed.
+func (k *Kernel) at(o, t int) int { return (o/2*k.taps()+t)*2 + o%2 }

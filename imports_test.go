@@ -1,0 +1,152 @@
+package refrun_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// What a library package may import beside the standard library and its
+// neighbours.
+var allowed = []string{
+	"github.com/klauspost/cpuid/v2",
+	"github.com/x448/float16",
+	"gonum.org/v1/gonum/",
+	"golang.org/x/sys/",
+}
+
+// inward lists, for each package that must stay at the bottom of the house,
+// the project's packages it may import.
+var inward = map[string][]string{
+	"fp16":                 {},
+	"asm":                  {},
+	"tensor":               {"fp16"},
+	"internal/par":         {},
+	"internal/elem":        {"fp16"},
+	"internal/strict":      {},
+	"internal/exact":       {"fp16", "internal/elem"},
+	"internal/safetensors": {"fp16"},
+	"conv":                 {"fp16", "tensor", "internal/exact", "internal/par"},
+	"norm":                 {"fp16", "tensor", "internal/exact", "internal/par"},
+	"act":                  {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
+	"noise":                {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/safetensors"},
+}
+
+const module = "github.com/refrun/refrun/"
+
+func TestImports(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			if path != "." && (strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") || name == "testdata") || path == "cmd" {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !strings.HasSuffix(name, ".go") {
+			return nil
+		}
+		if generator, err := ignored(path); generator || err != nil {
+			return err
+		}
+		files++
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		dir, test := filepath.ToSlash(filepath.Dir(path)), strings.HasSuffix(name, "_test.go")
+		for _, spec := range f.Imports {
+			imp, _ := strconv.Unquote(spec.Path.Value)
+			if why := forbidden(dir, imp, test); why != "" {
+				t.Errorf("%s imports %s: %s", path, imp, why)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files < 20 {
+		t.Fatalf("only %d files found: the walk is broken", files)
+	}
+}
+
+// ignored reports whether a file is outside every build, as generators are.
+func ignored(path string) (bool, error) {
+	b, err := os.ReadFile(path)
+	return strings.Contains(string(b), "\n//go:build ignore\n") || strings.HasPrefix(string(b), "//go:build ignore\n"), err
+}
+
+func forbidden(dir, imp string, test bool) string {
+	own, ours := strings.CutPrefix(imp, module)
+	switch {
+	case ours && strings.HasPrefix(own, "cmd/"):
+		return "nothing imports a command"
+	case ours && own == "internal/bigref" && !test:
+		return "the judges are for tests only"
+	case ours && !test:
+		may, listed := inward[dir]
+		if !listed || contains(may, own) {
+			return ""
+		}
+		return "want only " + strings.Join(may, ", ")
+	case ours:
+		return ""
+	case imp == "C" || imp == "unsafe":
+		return "pure, safe Go"
+	case !strings.Contains(strings.SplitN(imp, "/", 2)[0], "."):
+		return "" // standard library
+	}
+	for _, a := range allowed {
+		if imp == a || strings.HasSuffix(a, "/") && strings.HasPrefix(imp, a) {
+			if strings.HasPrefix(imp, "gonum.org/") && !test && dir != "oracle" {
+				return "gonum may not take part where digests are formed"
+			}
+			return ""
+		}
+	}
+	return "want the standard library or one of " + strings.Join(allowed, ", ")
+}
+
+func contains(list []string, s string) bool {
+	for _, l := range list {
+		if l == s {
+			return true
+		}
+	}
+	return false
+}
+
+// TestForbidden shows that the rule above can say no.
+func TestForbidden(t *testing.T) {
+	for _, c := range []struct {
+		dir, imp string
+		test, ok bool
+	}{
+		{"conv", "fmt", false, true},
+		{"conv", module + "tensor", false, true},
+		{"conv", module + "operator", false, false},
+		{"fp16", module + "tensor", false, false},
+		{"conv", module + "internal/bigref", false, false},
+		{"conv", module + "internal/bigref", true, true},
+		{"oracle", "gonum.org/v1/gonum/stat", false, true},
+		{"conv", "gonum.org/v1/gonum/floats", false, false},
+		{"conv", "gopkg.in/yaml.v3", false, false},
+		{"conv", "github.com/klauspost/cpuid/v2evil", false, false},
+		{"rollout", module + "cmd/refrun", false, false},
+		{"noise", "C", false, false},
+	} {
+		if got := forbidden(c.dir, c.imp, c.test) == ""; got != c.ok {
+			t.Errorf("%s importing %s (test %v): allowed %v, want %v", c.dir, c.imp, c.test, got, c.ok)
+		}
+	}
+}

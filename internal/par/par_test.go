@@ -1,0 +1,83 @@
+package par_test
+
+import (
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/refrun/refrun/internal/par"
+)
+
+// threads runs the test under several settings of GOMAXPROCS.
+func threads(t *testing.T, test func(t *testing.T, procs int)) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	for _, procs := range []int{1, 2, 3, 7} {
+		runtime.GOMAXPROCS(procs)
+		test(t, procs)
+	}
+}
+
+func TestEveryIndexOnce(t *testing.T) {
+	threads(t, func(t *testing.T, procs int) {
+		for _, n := range []int{0, 1, 2, 3, 6, 7, 8, 100, 10007} {
+			calls := make([]atomic.Int32, n)
+			par.For(n, func(i int) { calls[i].Add(1) })
+			for i := range calls {
+				if c := calls[i].Load(); c != 1 {
+					t.Fatalf("GOMAXPROCS %d, n %d: body(%d) called %d times", procs, n, i, c)
+				}
+			}
+		}
+	})
+}
+
+// TestAtOnce needs as many goroutines as there are processors: no call
+// returns before all of them have begun.
+func TestAtOnce(t *testing.T) {
+	threads(t, func(t *testing.T, procs int) {
+		begun, all := new(atomic.Int32), make(chan struct{})
+		par.For(procs, func(int) {
+			if begun.Add(1) == int32(procs) {
+				close(all)
+			}
+			<-all
+		})
+	})
+}
+
+func TestSerialInOrder(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	next := 0
+	par.For(50, func(i int) {
+		if i != next {
+			t.Fatalf("body(%d), want body(%d)", i, next)
+		}
+		next++
+	})
+	if next != 50 {
+		t.Errorf("%d calls", next)
+	}
+}
+
+func TestPanicReachesCaller(t *testing.T) {
+	threads(t, func(t *testing.T, procs int) {
+		var running atomic.Int32
+		got := func() (r any) {
+			defer func() { r = recover() }()
+			par.For(20, func(i int) {
+				running.Add(1)
+				defer running.Add(-1)
+				if i == 13 {
+					panic("unlucky")
+				}
+			})
+			return nil
+		}()
+		if got != "unlucky" {
+			t.Errorf("GOMAXPROCS %d: recovered %v", procs, got)
+		}
+		if n := running.Load(); n != 0 {
+			t.Errorf("GOMAXPROCS %d: For left %d calls running", procs, n)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+// Package safetensors reads and writes the safetensors format: the length of a
+// header as a little-endian 64-bit integer, the header as a JSON object
+//
+//	{"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, ...,
+//	 "__metadata__": {"key": "text"}}
+//
+// and the elements of all tensors, row-major and little-endian, one tensor
+// after the other without gap or overlap (https://github.com/huggingface/safetensors).
+//
+// Files may come from anywhere, so reading trusts nothing: what a file claims
+// is compared with what it holds before it is used, and memory stays within a
+// small multiple of the file's size.
+package safetensors
+
+import (
+	"cmp"
+	"encoding/binary"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// maxHeader is the longest header the format allows, in bytes.
+const maxHeader = 100_000_000
+
+// File is a file in memory.
+type File struct {
+	Path     string            // as given to [Open] or [Parse]
+	Metadata map[string]string // never nil
+
+	tensors []*Tensor // in the order of their data
+	byName  map[string]*Tensor
+}
+
+// Open reads the regular file at path. Errors about its content are of type
+// [*Error].
+func Open(path string) (*File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, &Error{path, "file", info.Mode().Type().String(), "a regular file"}
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, data)
+}
+
+// Parse reads a file that is already in memory; path only names it in
+// messages. The tensors share data.
+func Parse(path string, data []byte) (*File, error) {
+	wrong := func(field, value, want string) (*File, error) {
+		return nil, &Error{path, field, value, want}
+	}
+	if len(data) < 8 {
+		return wrong("file", plural(len(data), "byte"), "at least the 8 bytes of a header length")
+	}
+	n, body := binary.LittleEndian.Uint64(data), data[8:]
+	if limit := min(maxHeader, len(body)); n > uint64(limit) {
+		return wrong("header length", strconv.FormatUint(n, 10),
+			fmt.Sprintf("at most %d, the lesser of the %d bytes left in the file and %d", limit, len(body), maxHeader))
+	}
+	h, err := readHeader(path, body[:n])
+	if err != nil {
+		return nil, err
+	}
+	body = body[n:]
+
+	f := &File{Path: path, Metadata: h.metadata, byName: make(map[string]*Tensor, len(h.entries))}
+	if f.Metadata == nil {
+		f.Metadata = map[string]string{}
+	}
+	// Empty tensors share their offset with the next one, so order by the end too.
+	slices.SortStableFunc(h.entries, func(a, b entry) int {
+		return cmp.Or(cmp.Compare(a.begin, b.begin), cmp.Compare(a.end, b.end))
+	})
+	at := 0
+	for _, e := range h.entries {
+		size, err := e.size()
+		if err != nil {
+			return nil, err
+		}
+		offsets := fmt.Sprintf("[%d,%d]", e.begin, e.end)
+		switch {
+		case e.begin > e.end:
+			return nil, e.wrong("data_offsets", offsets, "begin <= end")
+		case e.end > len(body):
+			return nil, e.wrong("data_offsets", offsets, fmt.Sprintf("an end within the %d bytes after the header", len(body)))
+		case e.end-e.begin != size:
+			return nil, e.wrong("data_offsets", offsets, fmt.Sprintf("the %d bytes of %s %s", size, e.DType, shapeText(e.Shape)))
+		case e.begin != at:
+			return nil, e.wrong("data_offsets", offsets, fmt.Sprintf("to begin at %d, where the data before it end", at))
+		}
+		e.raw = body[e.begin:e.end:e.end]
+		at = e.end
+		f.tensors = append(f.tensors, e.Tensor)
+		f.byName[e.Name] = e.Tensor
+	}
+	if at != len(body) {
+		return wrong("file", plural(len(body)-at, "byte")+" after the last tensor", "the data to end with the file")
+	}
+	return f, nil
+}
+
+// Names returns the tensors' names in the order of their data.
+func (f *File) Names() []string {
+	names := make([]string, len(f.tensors))
+	for i, t := range f.tensors {
+		names[i] = t.Name
+	}
+	return names
+}
+
+// Tensor returns the tensor of that name, shared with the file. The error
+// names the file and lists what it has.
+func (f *File) Tensor(name string) (*Tensor, error) {
+	if t := f.byName[name]; t != nil {
+		return t, nil
+	}
+	const most = 8
+	var have []string
+	for _, t := range f.tensors[:min(most, len(f.tensors))] {
+		have = append(have, text(t.Name))
+	}
+	want := "one of " + strings.Join(have, ", ")
+	switch more := len(f.tensors) - most; {
+	case len(have) == 0:
+		want = "no tensor: the file has none"
+	case more > 0:
+		want += fmt.Sprintf(" and %d more", more)
+	}
+	return nil, &Error{f.Path, "tensor", text(name), want}
+}

@@ -1,0 +1,167 @@
+package safetensors
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+	"strconv"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/x448/float16"
+)
+
+// Tensor is one named array: elements in row-major order, little-endian. An
+// empty shape is a scalar.
+type Tensor struct {
+	Name  string
+	DType DType
+	Shape []int
+
+	path string // of the file it was read from, for messages
+	raw  []byte
+}
+
+// New returns a tensor of raw little-endian elements, which it shares. The
+// error says which of dtype, shape and data do not fit.
+func New(name string, dtype DType, shape []int, raw []byte) (*Tensor, error) {
+	t := &Tensor{Name: name, DType: dtype, Shape: shape, raw: raw}
+	size, err := t.size()
+	if err != nil {
+		return nil, err
+	}
+	if size != len(raw) {
+		return nil, t.wrong("data", plural(len(raw), "byte"), plural(size, "byte")+" for "+string(dtype)+" "+shapeText(shape))
+	}
+	return t, nil
+}
+
+// OfFloat64s stores values as dtype, one of F64, F32, F16 and BF16. Storing
+// never rounds: a value that is not a number of that format is an error. NaNs
+// are stored as the quiet NaN without payload.
+func OfFloat64s(name string, dtype DType, shape []int, values []float64) (*Tensor, error) {
+	t := &Tensor{Name: name, DType: dtype, Shape: shape}
+	f, ok := dtype.Format()
+	if !ok {
+		return nil, t.wrong("dtype", text(string(dtype)), "F64, F32, F16 or BF16")
+	}
+	raw := make([]byte, 0, len(values)*dtype.Size())
+	for i, v := range values {
+		if !f.Holds(v) {
+			return nil, t.wrong("value "+strconv.Itoa(i), strconv.FormatFloat(v, 'g', -1, 64), "a "+f.String()+" number")
+		}
+		if v != v {
+			v = fp16.NaN
+		}
+		switch dtype {
+		case F64:
+			raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(v))
+		case F32:
+			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(v)))
+		case F16:
+			raw = binary.LittleEndian.AppendUint16(raw, float16.Fromfloat32(float32(v)).Bits())
+		case BF16: // the upper half of a float32
+			raw = binary.LittleEndian.AppendUint16(raw, uint16(math.Float32bits(float32(v))>>16))
+		}
+	}
+	return New(name, dtype, shape, raw)
+}
+
+// Len returns the number of elements.
+func (t *Tensor) Len() int {
+	n := 1
+	for _, d := range t.Shape {
+		n *= d
+	}
+	return n
+}
+
+// Bytes returns the raw elements, shared with the tensor.
+func (t *Tensor) Bytes() []byte { return t.raw }
+
+// Float64s returns the elements of an F64, F32, F16 or BF16 tensor, all of
+// which float64 contains exactly; every NaN becomes [fp16.NaN]. Any other type
+// is an error.
+func (t *Tensor) Float64s() ([]float64, error) {
+	if _, ok := t.DType.Format(); !ok {
+		return nil, t.wrong("dtype", string(t.DType), "F64, F32, F16 or BF16")
+	}
+	v := make([]float64, t.Len())
+	for i := range v {
+		switch t.DType {
+		case F64:
+			v[i] = math.Float64frombits(binary.LittleEndian.Uint64(t.raw[8*i:]))
+		case F32:
+			v[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(t.raw[4*i:])))
+		case F16:
+			v[i] = float64(float16.Frombits(binary.LittleEndian.Uint16(t.raw[2*i:])).Float32())
+		case BF16:
+			v[i] = float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(t.raw[2*i:])) << 16))
+		}
+		if v[i] != v[i] {
+			v[i] = fp16.NaN
+		}
+	}
+	return v, nil
+}
+
+// Int64s returns the elements of an integer tensor (I8 to I64, U8 to U64).
+// Any other type is an error, and so is a U64 element above 2^63-1.
+func (t *Tensor) Int64s() ([]int64, error) {
+	switch t.DType {
+	case I8, U8, I16, U16, I32, U32, I64, U64:
+	default:
+		return nil, t.wrong("dtype", string(t.DType), "an integer type, I8 to I64 or U8 to U64")
+	}
+	v := make([]int64, t.Len())
+	le := binary.LittleEndian
+	for i := range v {
+		switch t.DType {
+		case I8:
+			v[i] = int64(int8(t.raw[i]))
+		case U8:
+			v[i] = int64(t.raw[i])
+		case I16:
+			v[i] = int64(int16(le.Uint16(t.raw[2*i:])))
+		case U16:
+			v[i] = int64(le.Uint16(t.raw[2*i:]))
+		case I32:
+			v[i] = int64(int32(le.Uint32(t.raw[4*i:])))
+		case U32:
+			v[i] = int64(le.Uint32(t.raw[4*i:]))
+		case I64:
+			v[i] = int64(le.Uint64(t.raw[8*i:]))
+		case U64:
+			u := le.Uint64(t.raw[8*i:])
+			if u > math.MaxInt64 {
+				return nil, t.wrong("value "+strconv.Itoa(i), strconv.FormatUint(u, 10), "at most 2^63-1")
+			}
+			v[i] = int64(u)
+		}
+	}
+	return v, nil
+}
+
+// size returns the bytes that dtype and shape ask for. Dimensions of 0 count
+// as 1 in the test for overflow, so that no order of multiplying can overflow.
+func (t *Tensor) size() (int, error) {
+	size := t.DType.Size()
+	if size == 0 {
+		return 0, t.wrong("dtype", text(string(t.DType)), "one of "+dtypeNames())
+	}
+	empty := false
+	for _, d := range t.Shape {
+		if d < 0 {
+			return 0, t.wrong("shape", shapeText(t.Shape), "dimensions of 0 or more")
+		}
+		empty = empty || d == 0
+		hi, lo := bits.Mul64(uint64(size), uint64(max(d, 1)))
+		if hi != 0 || lo > math.MaxInt {
+			return 0, t.wrong("shape", shapeText(t.Shape), "fewer bytes of "+string(t.DType)+" than an int counts")
+		}
+		size = int(lo)
+	}
+	if empty {
+		size = 0
+	}
+	return size, nil
+}

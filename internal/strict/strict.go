@@ -1,0 +1,210 @@
+// Package strict reads JSON objects whose keys are all known: what a file says
+// is either understood or refused by name, never dropped. Duplicate keys,
+// unknown keys and values of another type are errors of one line that name the
+// file, the field, the value and what was expected.
+package strict
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"sort"
+	"strings"
+)
+
+// Object is a JSON object being taken apart. Getters note the first error;
+// Close returns it, or an error for keys nobody asked for.
+type Object struct {
+	file, path string
+	raw        map[string]json.RawMessage
+	asked      map[string]bool
+	err        error
+}
+
+// Parse reads data as one object. file begins every message; path is the place
+// of the object in the file, "" for its root.
+func Parse(file, path string, data []byte) (*Object, error) {
+	o := &Object{file: file, path: path, raw: map[string]json.RawMessage{}, asked: map[string]bool{}}
+	d := json.NewDecoder(bytes.NewReader(data))
+	t, err := d.Token()
+	if err != nil || t != json.Delim('{') {
+		return nil, o.Errorf("", "want a JSON object%s", because(err))
+	}
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, o.Errorf("", "broken JSON%s", because(err))
+		}
+		key := t.(string) // the decoder accepts nothing else before a colon
+		var v json.RawMessage
+		if err := d.Decode(&v); err != nil {
+			return nil, o.Errorf(key, "broken JSON%s", because(err))
+		}
+		if _, twice := o.raw[key]; twice {
+			return nil, o.Errorf(key, "given twice: want it once")
+		}
+		o.raw[key] = v
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, o.Errorf("", "broken JSON%s", because(err))
+	}
+	if d.More() {
+		return nil, o.Errorf("", "text after the JSON object: want one object")
+	}
+	return o, nil
+}
+
+func because(err error) string {
+	if err == nil {
+		return ""
+	}
+	return ": " + strings.ReplaceAll(err.Error(), "\n", " ")
+}
+
+// Errorf returns an error that names the file and the field key of the object.
+func (o *Object) Errorf(key, format string, args ...any) error {
+	where := o.file + ": "
+	if at := strings.Trim(o.path+"."+key, "."); at != "" {
+		where += at + ": "
+	}
+	return fmt.Errorf("%s"+format, append([]any{where}, args...)...)
+}
+
+// Fail notes an error about key, as the getters do.
+func (o *Object) Fail(key, format string, args ...any) {
+	if o.err == nil {
+		o.err = o.Errorf(key, format, args...)
+	}
+}
+
+// Has reports whether key is present with a value other than null.
+func (o *Object) Has(key string) bool {
+	o.asked[key] = true
+	v, ok := o.raw[key]
+	return ok && string(v) != "null"
+}
+
+func get[T any](o *Object, key, want string, def T) T {
+	if !o.Has(key) {
+		return def
+	}
+	var v T
+	if err := json.Unmarshal(o.raw[key], &v); err != nil {
+		o.Fail(key, "%s: want %s", short(o.raw[key]), want)
+		return def
+	}
+	return v
+}
+
+func short(v json.RawMessage) string {
+	s := strings.Join(strings.Fields(string(v)), " ")
+	if len(s) > 60 {
+		s = s[:57] + "..."
+	}
+	return s
+}
+
+// Need notes an error if key is missing or null.
+func (o *Object) Need(keys ...string) {
+	for _, key := range keys {
+		if !o.Has(key) {
+			o.Fail(key, "missing: want a value")
+		}
+	}
+}
+
+// Int returns the integer at key, which must lie in [lo,hi], or def if key is
+// missing or null.
+func (o *Object) Int(key string, def, lo, hi int64) int64 {
+	v := get(o, key, fmt.Sprintf("an integer from %d to %d", lo, hi), def)
+	if o.Has(key) && (v < lo || v > hi) {
+		o.Fail(key, "%d: want an integer from %d to %d", v, lo, hi)
+		return def
+	}
+	return v
+}
+
+// Seed returns the integer at key as PyTorch reads a seed: 64 bits, negative
+// numbers in two's complement; ok is false if key is missing or null.
+func (o *Object) Seed(key string) (seed uint64, ok bool) {
+	if !o.Has(key) {
+		return 0, false
+	}
+	var u uint64
+	if json.Unmarshal(o.raw[key], &u) == nil {
+		return u, true
+	}
+	return uint64(get(o, key, "an integer of 64 bits", int64(0))), true
+}
+
+// Float returns the number at key, or def if key is missing or null.
+func (o *Object) Float(key string, def float64) float64 {
+	return get(o, key, "a number", def)
+}
+
+// Floats returns the list of numbers at key, or nil.
+func (o *Object) Floats(key string) []float64 {
+	return get[[]float64](o, key, "a list of numbers", nil)
+}
+
+// String returns the text at key, or def if key is missing or null.
+func (o *Object) String(key, def string) string {
+	return get(o, key, "a string", def)
+}
+
+// Bool returns the truth value at key, or def if key is missing or null.
+func (o *Object) Bool(key string, def bool) bool {
+	return get(o, key, "true or false", def)
+}
+
+// Child returns the object at key, or nil if key is missing or null.
+func (o *Object) Child(key string) *Object {
+	if !o.Has(key) {
+		return nil
+	}
+	c, err := Parse(o.file, strings.Trim(o.path+"."+key, "."), o.raw[key])
+	if err != nil && o.err == nil {
+		o.err = err
+	}
+	return c
+}
+
+// Ignore marks keys as known although nothing reads them.
+func (o *Object) Ignore(keys ...string) {
+	for _, k := range keys {
+		o.asked[k] = true
+	}
+}
+
+// Open says that unknown keys of this object are allowed.
+func (o *Object) Open() {
+	for k := range o.raw {
+		o.asked[k] = true
+	}
+}
+
+// Close returns the first error noted, or one that names the unknown keys.
+func (o *Object) Close() error {
+	if o.err != nil {
+		return o.err
+	}
+	var unknown, known []string
+	for k := range o.raw {
+		if !o.asked[k] {
+			unknown = append(unknown, k)
+		}
+	}
+	if len(unknown) == 0 {
+		return nil
+	}
+	for k := range o.asked {
+		known = append(known, k)
+	}
+	sort.Strings(unknown)
+	sort.Strings(known)
+	return o.Errorf(unknown[0], "unknown key: want one of %s", strings.Join(known, ", "))
+}
+
+// Finite reports whether v is neither NaN nor infinite.
+func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

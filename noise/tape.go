@@ -1,0 +1,266 @@
+package noise
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/safetensors"
+)
+
+// Tape is a recording of the draws of a rollout, made by any framework, that
+// can be replayed.
+//
+// It holds the primitive draws of every engine batch K = 0, 1, ... before
+// scaling, for steps 1 to T-1 and B realizations, as arrays named
+//
+//	batchK              if the operator makes one draw per application
+//	batchK.drawI.KIND   in general: draw I = 0, 1, ... of each application
+//
+// with shapes by kind (see [Kind.String])
+//
+//	normal, exponential   [T-1,B,C,H,W]
+//	bernoulli             [T-1,B,C,1,1] or [T-1,B,C], of zeros and ones
+//	normal_complex        [T-1,B,C,H,W,2]
+//
+// The short name fits every kind but exponential, which never comes alone. T
+// is the same for all arrays, B for those of a batch. Elements are F32, F16,
+// BF16 or F64, finite; F64 elements are rounded to float32 when replayed,
+// since draws are float32 numbers in every mode.
+//
+// A Tape may be used by several goroutines.
+type Tape struct {
+	path    string
+	steps   int // T-1
+	batches map[int][]recording
+}
+
+// recording is one array of a tape.
+type recording struct {
+	*safetensors.Tensor
+	named bool // the name says the kind
+	kind  Kind
+}
+
+// OpenTape checks the arrays of a file and returns them as a tape, which
+// shares them. The error names the file, the array and what is wrong with it:
+// its name, type, shape or a value.
+func OpenTape(f *safetensors.File) (*Tape, error) {
+	t := &Tape{path: f.Path, batches: map[int][]recording{}}
+	names := f.Names()
+	if len(names) == 0 {
+		return nil, t.wrong("file", "no arrays", "batch0 or batch0.draw0.KIND")
+	}
+	slices.Sort(names) // so that the error does not depend on their order
+	for _, name := range names {
+		array, err := f.Tensor(name)
+		if err != nil {
+			return nil, err
+		}
+		r := recording{Tensor: array}
+		batch, draw, ok := r.parseName()
+		if !ok {
+			return nil, t.wrong(strconv.Quote(name), "unknown array",
+				"batchK or batchK.drawI.KIND, KIND one of "+strings.Join(kindNames[:], ", "))
+		}
+		if err := t.check(r); err != nil {
+			return nil, err
+		}
+		if draw >= len(names) { // do not let a name ask for memory
+			return nil, t.wrong(name, fmt.Sprintf("%d arrays in all", len(names)), "draws numbered from 0 without a gap")
+		}
+		list := t.batches[batch]
+		for len(list) <= draw {
+			list = append(list, recording{})
+		}
+		if list[draw].Tensor != nil {
+			return nil, t.wrong(name, "second array of the draw", "one, as is "+list[draw].Name)
+		}
+		list[draw] = r
+		t.batches[batch] = list
+	}
+	for _, batch := range slices.Sorted(maps.Keys(t.batches)) {
+		list := t.batches[batch]
+		for draw, r := range list {
+			switch {
+			case r.Tensor == nil:
+				return nil, t.wrong(fmt.Sprintf("batch%d.draw%d", batch, draw), "missing", "draws numbered from 0 without a gap")
+			case r.Shape[1] != list[0].Shape[1]:
+				return nil, t.wrong(r.Name, "shape "+dims(r.Shape), fmt.Sprintf("%d realizations, as in %s", list[0].Shape[1], list[0].Name))
+			}
+		}
+	}
+	return t, nil
+}
+
+func (t *Tape) wrong(field, value, want string) error {
+	return fmt.Errorf("%s: %s: %s: want %s", t.path, field, value, want)
+}
+
+// parseName sets the kind and returns the numbers of batch and draw. Numbers
+// are written without sign and leading zeros.
+func (r *recording) parseName() (batch, draw int, ok bool) {
+	parts := strings.Split(r.Name, ".")
+	number := func(i int, prefix string) int {
+		digits, found := strings.CutPrefix(parts[i], prefix)
+		n, err := strconv.Atoi(digits)
+		ok = ok && found && err == nil && n >= 0 && strconv.Itoa(n) == digits
+		return n
+	}
+	ok = len(parts) == 1 || len(parts) == 3
+	batch = number(0, "batch")
+	if ok && len(parts) == 3 {
+		draw = number(1, "draw")
+		k := slices.Index(kindNames[:], parts[2])
+		r.named, r.kind = true, Kind(k)
+		ok = ok && k >= 0
+	}
+	return batch, draw, ok
+}
+
+// check looks at the type, shape and values of one array. The first sets T.
+func (t *Tape) check(r recording) error {
+	if _, ok := r.DType.Format(); !ok {
+		return t.wrong(r.Name, "dtype "+string(r.DType), "F32, F16, BF16 or F64")
+	}
+	s := r.Shape
+	plain := len(s) == 5
+	mask := len(s) == 3 || plain && s[3] == 1 && s[4] == 1
+	pairs := len(s) == 6 && s[5] == 2
+	ok, want := plain || mask || pairs, "[T-1,B,C,H,W], [T-1,B,C] for a mask or [T-1,B,C,H,W,2] for complex numbers"
+	if r.named {
+		switch r.kind {
+		case Bernoulli:
+			ok, want = mask, "[T-1,B,C,1,1] or [T-1,B,C]"
+		case ComplexNormal:
+			ok, want = pairs, "[T-1,B,C,H,W,2]"
+		default:
+			ok, want = plain, "[T-1,B,C,H,W]"
+		}
+	}
+	if !ok || slices.Min(s) < 1 {
+		return t.wrong(r.Name, "shape "+dims(s), want+", all of 1 or more")
+	}
+	if t.steps == 0 {
+		t.steps = s[0]
+	}
+	if s[0] != t.steps {
+		return t.wrong(r.Name, "shape "+dims(s), fmt.Sprintf("%d steps, as in the file's other arrays", t.steps))
+	}
+	var buffer [4096]float64
+	for at := 0; at < r.Len(); at += len(buffer) {
+		part := buffer[:min(len(buffer), r.Len()-at)]
+		if err := r.read(at, part); err != nil {
+			return err
+		}
+		for i, v := range part {
+			if v-v != 0 {
+				return t.wrong(r.Name, fmt.Sprintf("value %d is %v", at+i, v), "finite float32 numbers")
+			}
+		}
+	}
+	return nil
+}
+
+// read converts the elements from index at on, as float32 numbers.
+func (r recording) read(at int, dst []float64) error {
+	size := r.DType.Size()
+	part, err := safetensors.New(r.Name, r.DType, []int{len(dst)}, r.Bytes()[at*size:(at+len(dst))*size])
+	if err != nil {
+		return err
+	}
+	v, err := part.Float64s()
+	for i := range v {
+		dst[i] = fp16.Float32.Round(v[i])
+	}
+	return err
+}
+
+// Steps returns T-1, the number of recorded applications.
+func (t *Tape) Steps() int { return t.steps }
+
+// Draws returns the draws of one application: step 1 to T-1 of an engine
+// batch, for its realizations lo to hi-1. They come in recorded order and can
+// be taken once; ask for a kind or a shape that was not recorded, or for more
+// draws than there are, and Draw returns an error that names the file, the
+// array and what was expected.
+//
+// A batch that is not on the tape, a step beyond its end and more realizations
+// than it has are errors. It panics unless 0 <= lo <= hi.
+func (t *Tape) Draws(batch, step, lo, hi int) (Draws, error) {
+	if lo < 0 || hi < lo {
+		panic("noise: realizations out of order")
+	}
+	name := fmt.Sprintf("batch%d", batch)
+	list := t.batches[batch]
+	switch {
+	case list == nil:
+		return nil, t.wrong(name, "missing", fmt.Sprintf("one of the %d batches of the tape", len(t.batches)))
+	case step < 1 || step > t.steps:
+		return nil, t.wrong(name, fmt.Sprintf("step %d", step), fmt.Sprintf("a step from 1 to %d", t.steps))
+	case hi > list[0].Shape[1]:
+		return nil, t.wrong(list[0].Name, "shape "+dims(list[0].Shape), fmt.Sprintf("at least %d realizations", hi))
+	}
+	return &replay{tape: t, name: name, list: list, step: step, lo: lo, hi: hi}, nil
+}
+
+// replay hands out the draws of one application.
+type replay struct {
+	tape         *Tape
+	name         string
+	list         []recording
+	step, lo, hi int
+	next         int
+}
+
+// Draw implements [Draws].
+func (r *replay) Draw(kind Kind, _ float64, shape []int, dst []float64) error {
+	if r.next == len(r.list) {
+		return r.tape.wrong(r.name, fmt.Sprintf("%d draws recorded", r.next), fmt.Sprintf("%s.draw%d.%v", r.name, r.next, kind))
+	}
+	rec := r.list[r.next]
+	if rec.named && rec.kind != kind || !rec.named && kind == Exponential {
+		return r.tape.wrong(rec.Name, "another kind of draw", fmt.Sprintf("%s.draw%d.%v", r.name, r.next, kind))
+	}
+	want := append([]int{r.tape.steps, rec.Shape[1]}, shape[1:]...)
+	if kind == ComplexNormal {
+		want = append(want, 2)
+	}
+	have := rec.Shape
+	if kind == Bernoulli && len(have) == 3 {
+		have = append(slices.Clone(have), 1, 1)
+	}
+	if !slices.Equal(have, want) {
+		return r.tape.wrong(rec.Name, "shape "+dims(rec.Shape), dims(want))
+	}
+	if shape[0] != r.hi-r.lo {
+		return r.tape.wrong(rec.Name, fmt.Sprintf("%d realizations opened", r.hi-r.lo), strconv.Itoa(shape[0]))
+	}
+	one := rec.Len() / (rec.Shape[0] * rec.Shape[1]) // elements of a realization
+	if len(dst) != shape[0]*one {
+		panic("noise: dst does not have the drawn shape")
+	}
+	at := ((r.step-1)*rec.Shape[1] + r.lo) * one
+	if err := rec.read(at, dst); err != nil {
+		return err
+	}
+	if kind == Bernoulli {
+		for i, v := range dst {
+			if v != 0 && v != 1 {
+				return r.tape.wrong(rec.Name, fmt.Sprintf("value %d is %v", at+i, v), "0 or 1")
+			}
+		}
+	}
+	r.next++
+	return nil
+}
+
+// dims writes a shape as in "[11,4,32,32]".
+func dims(shape []int) string {
+	return strings.ReplaceAll(fmt.Sprint(shape), " ", ",")
+}
+
+var _ Draws = (*replay)(nil)

@@ -1,0 +1,386 @@
+package operator
+
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/tensor"
+)
+
+// ConvOptions are the options that Spinlock's convolution blocks share.
+type ConvOptions struct {
+	KernelSize    int     // odd; 0 means 3
+	Stride        int     // 0 means 1
+	Normalization string  // instance, batch, group, layer or none; "" means instance
+	Activation    string  // "" means gelu
+	PaddingMode   string  // zeros, circular, reflect or replicate; "" means zeros
+	Dropout       float64 // inactive in evaluation
+	NoBias        bool    // the bias exists only without a norm, and not if NoBias
+}
+
+func (o ConvOptions) withDefaults() ConvOptions {
+	if o.KernelSize == 0 {
+		o.KernelSize = 3
+	}
+	if o.Stride == 0 {
+		o.Stride = 1
+	}
+	if o.Normalization == "" {
+		o.Normalization = "instance"
+	}
+	if o.Activation == "" {
+		o.Activation = "gelu"
+	}
+	if o.PaddingMode == "" {
+		o.PaddingMode = "zeros"
+	}
+	return o
+}
+
+// ConvBlock is convolution, norm, activation (and dropout, which evaluation
+// skips): Spinlock's blocks.ConvBlock.
+type ConvBlock struct {
+	name string
+	seq  []Module // named <name>.block.0, .1, ...
+}
+
+// NewConvBlock returns a ConvBlock from in to out channels at the given path
+// of names. Options that make no block are errors that begin with the option.
+func NewConvBlock(name string, in, out int, o ConvOptions) (*ConvBlock, error) {
+	o = o.withDefaults()
+	if o.KernelSize < 1 || o.KernelSize%2 == 0 {
+		return nil, fmt.Errorf("kernel_size: %d: want an odd number", o.KernelSize)
+	}
+	if o.Stride < 1 {
+		return nil, fmt.Errorf("stride: %d: want 1 or more", o.Stride)
+	}
+	padding, err := conv.ParsePadding(o.PaddingMode)
+	if err != nil {
+		return nil, fmt.Errorf("padding_mode: %w", err)
+	}
+	b := &ConvBlock{name: name}
+	next := func() string { return join(name, fmt.Sprintf("block.%d", len(b.seq))) }
+	bias := !o.NoBias && o.Normalization == "none"
+	b.seq = append(b.seq, newConv(next(), in, out, o.KernelSize, bias, conv.Params{Stride: o.Stride, Padding: padding}))
+	n, err := newNorm(next(), o.Normalization, out)
+	if err != nil {
+		return nil, err
+	}
+	if n != nil {
+		b.seq = append(b.seq, n)
+	}
+	a, err := newActivation(next(), o.Activation)
+	if err != nil {
+		return nil, err
+	}
+	b.seq = append(b.seq, a)
+	if o.Dropout > 0 {
+		b.seq = append(b.seq, &identity{name: next()})
+	}
+	return b, nil
+}
+
+func (b *ConvBlock) layers(visit func(layer)) { visitAll(visit, b.seq...) }
+
+// Forward maps x [N,in,H,W] to [N,out,H/stride,W/stride], rounded up.
+func (b *ConvBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	y, err := chain(p, x, b.seq...)
+	if err != nil {
+		return nil, err
+	}
+	return p.feature(b.name, y), nil
+}
+
+// ResidualBlock is a run of ConvBlocks plus its own input, through a 1x1
+// convolution without bias where the number of channels changes; no activation
+// follows the sum. It is Spinlock's blocks.ResidualBlock.
+type ResidualBlock struct {
+	name       string
+	blocks     []Module // named <name>.blocks.0, ...
+	projection *conv2d  // nil if in = out
+}
+
+// NewResidualBlock returns a block of numConvs ConvBlocks, the first from in
+// to out channels, the rest from out to out.
+func NewResidualBlock(name string, in, out, numConvs int, o ConvOptions) (*ResidualBlock, error) {
+	if numConvs < 1 {
+		return nil, fmt.Errorf("num_convs: %d: want 1 or more", numConvs)
+	}
+	if o.Stride > 1 {
+		return nil, fmt.Errorf("stride: %d: want 1, since the block adds its input", o.Stride)
+	}
+	r := &ResidualBlock{name: name}
+	from := in
+	for i := range numConvs {
+		b, err := NewConvBlock(join(name, fmt.Sprintf("blocks.%d", i)), from, out, o)
+		if err != nil {
+			return nil, err
+		}
+		r.blocks = append(r.blocks, b)
+		from = out
+	}
+	if in != out {
+		r.projection = newConv(join(name, "projection"), in, out, 1, false, conv.Params{})
+	}
+	return r, nil
+}
+
+func (r *ResidualBlock) layers(visit func(layer)) {
+	visitAll(visit, r.blocks...)
+	if r.projection != nil {
+		visit(r.projection)
+	}
+}
+
+// Forward returns rn(blocks(x) + projection(x)).
+func (r *ResidualBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	y, err := chain(p, x, r.blocks...)
+	if err != nil {
+		return nil, err
+	}
+	if r.projection != nil {
+		if x, err = r.projection.Forward(p, x); err != nil {
+			return nil, err
+		}
+	}
+	sum := p.like(y)
+	add(sum, y, x)
+	return p.feature(r.name, sum), nil
+}
+
+// add sets dst to a + b, rounded once to dst's format. The float64 sum of two
+// numbers of at most 24 bits is exact or so close that rounding it again
+// gives the rounded exact sum: 53 >= 2*24+2 bits (S. Figueroa, "When is
+// double rounding innocuous?", SIGNUM Newsletter 30, 1995).
+func add(dst, a, b *tensor.Tensor) {
+	for i, v := range a.Data {
+		dst.Data[i] = dst.Format.Round(v + b.Data[i])
+	}
+}
+
+// StochasticBlock adds noise: Spinlock's blocks.StochasticBlock. Its parameter
+// noise_scale is the float32 number s0 of package noise.
+type StochasticBlock struct {
+	name  string
+	scale *Param
+	block noise.Block
+}
+
+// NewStochasticBlock returns the block at the given path of names; b.Scale is
+// rounded to float32.
+func NewStochasticBlock(name string, b noise.Block) *StochasticBlock {
+	s := &StochasticBlock{name: name, scale: newParam(join(name, "noise_scale"), 1), block: b}
+	s.scale.fill(fp16.Float32.Round(b.Scale))
+	return s
+}
+
+func (s *StochasticBlock) layers(visit func(layer)) { visit(s) }
+func (s *StochasticBlock) params() []*Param         { return []*Param{s.scale} }
+
+// The scale is a constant of the configuration and draws nothing.
+func (s *StochasticBlock) initialise(*noise.TorchCPU) {}
+
+func (s *StochasticBlock) prepare() error {
+	s.block.Scale = s.scale.Data[0]
+	if s.block.Type == noise.Dropout && !(s.block.Scale >= 0 && s.block.Scale <= 1) {
+		return fmt.Errorf("%s: %v: want a probability from 0 to 1, since the noise is dropout", s.scale.Name, s.block.Scale)
+	}
+	return nil
+}
+
+// Forward returns x with noise from p.Draws, or x itself if there is none.
+func (s *StochasticBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	if p.Draws == nil {
+		return p.feature(s.name, x), nil
+	}
+	y := p.like(x)
+	if err := s.block.Apply(y, x, p.Time, p.Draws); err != nil {
+		return nil, fmt.Errorf("%s: %w", s.name, err)
+	}
+	return p.feature(s.name, y), nil
+}
+
+// DownsampleBlock halves (or divides by factor) the image: Spinlock's
+// blocks.DownsampleBlock.
+type DownsampleBlock struct {
+	name string
+	seq  []Module
+}
+
+// NewDownsampleBlock returns a block of mode "conv" (a ConvBlock of stride
+// factor) or "pool" (average pooling, then a ConvBlock). factor 0 means 2, mode
+// "" means conv.
+func NewDownsampleBlock(name string, in, out, factor int, mode string, o ConvOptions) (*DownsampleBlock, error) {
+	if factor == 0 {
+		factor = 2
+	}
+	if factor < 1 {
+		return nil, fmt.Errorf("factor: %d: want 1 or more", factor)
+	}
+	d := &DownsampleBlock{name: name}
+	path := join(name, "downsample")
+	switch mode {
+	case "", "conv":
+		o.Stride = factor
+	case "pool":
+		d.seq = append(d.seq, &resample{name: join(path, "0"), mode: "pool", factor: factor})
+		path = join(path, "1")
+	default:
+		return nil, fmt.Errorf("mode: %q: want conv or pool", mode)
+	}
+	b, err := NewConvBlock(path, in, out, o)
+	if err != nil {
+		return nil, err
+	}
+	d.seq = append(d.seq, b)
+	return d, nil
+}
+
+func (d *DownsampleBlock) layers(visit func(layer)) { visitAll(visit, d.seq...) }
+
+// Forward maps x [N,in,H,W] to [N,out,H/factor,W/factor].
+func (d *DownsampleBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	y, err := chain(p, x, d.seq...)
+	if err != nil {
+		return nil, err
+	}
+	return p.feature(d.name, y), nil
+}
+
+// UpsampleBlock enlarges the image, joins it with a skip connection if it has
+// one, and convolves: Spinlock's blocks.UpsampleBlock.
+type UpsampleBlock struct {
+	name string
+	up   Module
+	conv *ConvBlock
+	skip int  // channels of the skip connection, 0 if none
+	sum  bool // add instead of concatenate
+}
+
+// NewUpsampleBlock returns a block of mode "bilinear" (align_corners false),
+// "nearest" or "transpose" (a transposed convolution of kernel and stride
+// factor, with bias), joining a skip connection of skipChannels by fusion
+// "concat" ([up, skip] on channels) or "add" (equal channels). factor 0 means
+// 2, mode "" bilinear, fusion "" concat, skipChannels 0 none.
+func NewUpsampleBlock(name string, in, out, factor int, mode string, skipChannels int, fusion string, o ConvOptions) (*UpsampleBlock, error) {
+	if factor == 0 {
+		factor = 2
+	}
+	if factor < 1 {
+		return nil, fmt.Errorf("factor: %d: want 1 or more", factor)
+	}
+	if skipChannels < 0 {
+		return nil, fmt.Errorf("skip_channels: %d: want 0 or more", skipChannels)
+	}
+	u := &UpsampleBlock{name: name, skip: skipChannels}
+	path := join(name, "upsample")
+	switch mode {
+	case "":
+		mode = "bilinear"
+		fallthrough
+	case "bilinear", "nearest":
+		u.up = &resample{name: path, mode: mode, factor: factor}
+	case "transpose":
+		u.up = newTransposed(path, in, in, factor)
+	default:
+		return nil, fmt.Errorf("mode: %q: want bilinear, nearest or transpose", mode)
+	}
+	from := in
+	switch fusion {
+	case "", "concat":
+		from += skipChannels
+	case "add":
+		u.sum = true
+		if skipChannels != 0 && skipChannels != in {
+			return nil, fmt.Errorf("skip_channels: %d: want %d, the channels they are added to", skipChannels, in)
+		}
+	default:
+		return nil, fmt.Errorf("fusion_mode: %q: want concat or add", fusion)
+	}
+	var err error
+	u.conv, err = NewConvBlock(join(name, "conv"), from, out, o)
+	return u, err
+}
+
+func (u *UpsampleBlock) layers(visit func(layer)) { visitAll(visit, u.up, u.conv) }
+
+// Forward applies a block without a skip connection.
+func (u *UpsampleBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	return u.ForwardSkip(p, x, nil)
+}
+
+// ForwardSkip maps x [N,in,H,W] and skip [N,skipChannels,H*factor,W*factor] to
+// [N,out,H*factor,W*factor]; skip is nil for a block that has none.
+func (u *UpsampleBlock) ForwardSkip(p *Pass, x, skip *tensor.Tensor) (*tensor.Tensor, error) {
+	y, err := u.up.Forward(p, x)
+	if err != nil {
+		return nil, err
+	}
+	if (skip != nil) != (u.skip > 0) || skip != nil && (skip.N != y.N || skip.C != u.skip || skip.H != y.H || skip.W != y.W) {
+		got := "none"
+		if skip != nil {
+			got = skip.Shape()
+		}
+		return nil, fmt.Errorf("%s: skip connection %s: want %d channels at %dx%d", u.name, got, u.skip, y.H, y.W)
+	}
+	switch {
+	case skip == nil:
+	case u.sum:
+		z := p.like(y)
+		add(z, y, skip)
+		y = z
+	default:
+		y = concat(y, skip)
+	}
+	if y, err = u.conv.Forward(p, y); err != nil {
+		return nil, err
+	}
+	return p.feature(u.name, y), nil
+}
+
+// concat joins two tensors along the channels.
+func concat(a, b *tensor.Tensor) *tensor.Tensor {
+	y := tensor.New(a.Format, a.N, a.C+b.C, a.H, a.W)
+	chw := y.C * y.H * y.W
+	for n := range y.N {
+		at := copy(y.Data[n*chw:], a.Samples(n, n+1).Data)
+		copy(y.Data[n*chw+at:], b.Samples(n, n+1).Data)
+	}
+	return y
+}
+
+// OutputLayer is a convolution with bias and an activation: Spinlock's
+// blocks.OutputLayer.
+type OutputLayer struct {
+	name string
+	conv *conv2d
+	act  *activation
+}
+
+// NewOutputLayer returns the layer; k 0 means 1, activation "" means none.
+func NewOutputLayer(name string, in, out, k int, activation string) (*OutputLayer, error) {
+	if k == 0 {
+		k = 1
+	}
+	if k < 1 || k%2 == 0 {
+		return nil, fmt.Errorf("kernel_size: %d: want an odd number", k)
+	}
+	if activation == "" {
+		activation = "none"
+	}
+	a, err := newActivation(join(name, "activation"), activation)
+	return &OutputLayer{name: name, conv: newConv(join(name, "conv"), in, out, k, true, conv.Params{}), act: a}, err
+}
+
+func (o *OutputLayer) layers(visit func(layer)) { visitAll(visit, o.conv, o.act) }
+
+// Forward maps x [N,in,H,W] to [N,out,H,W].
+func (o *OutputLayer) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	y, err := chain(p, x, o.conv, o.act)
+	if err != nil {
+		return nil, err
+	}
+	return p.feature(o.name, y), nil
+}

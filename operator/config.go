@@ -1,0 +1,85 @@
+package operator
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/internal/strict"
+)
+
+// Config holds the parameters of Spinlock's CNN operator under Spinlock's
+// names (its builder.build_simple_cnn).
+type Config struct {
+	NumLayers      int     // blocks after the first, 0 or more
+	BaseChannels   int     // channels of the first block
+	InputChannels  int     // default 3
+	OutputChannels int     // default 3
+	KernelSize     int     // odd, default 3
+	GridSize       int     // side of the images it is meant for; 0 if not said
+	Activation     string  // act.Parse's names, default "gelu"
+	Normalization  string  // instance, batch, group, layer or none; default "instance"
+	DropoutRate    float64 // in [0,1]; inactive in evaluation, which is all this project does
+	NoiseType      string  // noise.ParseType's names, "" for no noise
+	NoiseScale     float64 // rounded to float32 where it is used
+
+	// Ignored lists parameters that were given and that, as in Spinlock,
+	// reach no part of the operator.
+	Ignored []string
+}
+
+// ignored are parameters that Spinlock samples and stores, but that its CNN
+// builder never reads.
+var ignored = []string{"use_batch_norm", "noise_location", "noise_schedule", "schedule_period", "spatial_correlation"}
+
+// ReadConfig takes an operator's parameters from a JSON object. Unknown keys,
+// missing ones (num_layers, base_channels) and values out of range are errors
+// that name file, field, value and expectation.
+func ReadConfig(o *strict.Object) (Config, error) {
+	const most = 1 << 16 // beyond any operator that fits in memory
+	o.Need("num_layers", "base_channels")
+	c := Config{
+		NumLayers:      int(o.Int("num_layers", 0, 0, 1024)),
+		BaseChannels:   int(o.Int("base_channels", 1, 1, most)),
+		InputChannels:  int(o.Int("input_channels", 3, 1, most)),
+		OutputChannels: int(o.Int("output_channels", 3, 1, most)),
+		KernelSize:     int(o.Int("kernel_size", 3, 1, 255)),
+		GridSize:       int(o.Int("grid_size", 0, 1, most)),
+		Activation:     o.String("activation", "gelu"),
+		Normalization:  o.String("normalization", "instance"),
+		DropoutRate:    o.Float("dropout_rate", 0),
+		NoiseType:      o.String("noise_type", ""),
+		NoiseScale:     o.Float("noise_scale", 0),
+	}
+	// Spinlock builds the noise only if both of its parameters are given.
+	if !o.Has("noise_type") || !o.Has("noise_scale") {
+		c.NoiseType, c.NoiseScale = "", 0
+	}
+	for _, key := range ignored {
+		if o.Has(key) {
+			c.Ignored = append(c.Ignored, key)
+		}
+	}
+	if err := o.Close(); err != nil {
+		return c, err
+	}
+	if field, err := c.check(); err != nil {
+		return c, o.Errorf(field, "%w", err)
+	}
+	return c, nil
+}
+
+// check returns the first parameter that makes no operator, and why.
+func (c Config) check() (field string, err error) {
+	switch {
+	case c.KernelSize%2 == 0:
+		return "kernel_size", fmt.Errorf("%d: want an odd number, so that padding by half of it keeps the image size", c.KernelSize)
+	case !(c.DropoutRate >= 0 && c.DropoutRate <= 1):
+		return "dropout_rate", fmt.Errorf("%v: want a number from 0 to 1", c.DropoutRate)
+	case !strict.Finite(c.NoiseScale) || math.Abs(c.NoiseScale) > math.MaxFloat32:
+		return "noise_scale", fmt.Errorf("%v: want a finite float32", c.NoiseScale)
+	}
+	if c.NoiseType == "dropout" && !(c.NoiseScale >= 0 && c.NoiseScale <= 1) {
+		return "noise_scale", fmt.Errorf("%v: want a probability from 0 to 1, since noise_type is dropout", c.NoiseScale)
+	}
+	return "", nil
+}

@@ -1,0 +1,247 @@
+package operator
+
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/tensor"
+)
+
+// epsilon is the eps of every norm, as a double: PyTorch's default.
+const epsilon = 1e-5
+
+// noParams is embedded by layers without parameters.
+type noParams struct{}
+
+func (noParams) params() []*Param           { return nil }
+func (noParams) initialise(*noise.TorchCPU) {}
+func (noParams) prepare() error             { return nil }
+
+// conv2d is torch.nn.Conv2d, or ConvTranspose2d if transposed.
+type conv2d struct {
+	name       string
+	weight     *Param
+	bias       *Param // nil if there is none
+	geometry   conv.Params
+	transposed bool
+	kernel     *conv.Kernel
+}
+
+// newConv returns a convolution with weight [out,in,k,k] that pads by k/2.
+func newConv(name string, in, out, k int, bias bool, g conv.Params) *conv2d {
+	g.Pad = k / 2
+	c := &conv2d{name: name, weight: newParam(join(name, "weight"), out, in, k, k), geometry: g}
+	if bias {
+		c.bias = newParam(join(name, "bias"), out)
+	}
+	return c
+}
+
+// newTransposed returns torch.nn.ConvTranspose2d(in, out, k, stride=k) with
+// bias: weight [in,out,k,k].
+func newTransposed(name string, in, out, k int) *conv2d {
+	return &conv2d{name: name, transposed: true, geometry: conv.Params{Stride: k},
+		weight: newParam(join(name, "weight"), in, out, k, k), bias: newParam(join(name, "bias"), out)}
+}
+
+func (c *conv2d) layers(visit func(layer)) { visit(c) }
+
+func (c *conv2d) params() []*Param {
+	if c.bias == nil {
+		return []*Param{c.weight}
+	}
+	return []*Param{c.weight, c.bias}
+}
+
+func (c *conv2d) initialise(g *noise.TorchCPU) {
+	s := c.weight.Shape
+	var bias []float64
+	if c.bias != nil {
+		bias = c.bias.Data
+	}
+	// PyTorch's fan_in is weight.size(1)*kh*kw, for a transposed convolution
+	// too, where that dimension holds the outputs.
+	g.ConvInit(c.weight.Data, bias, s[1]*s[2]*s[3])
+}
+
+func (c *conv2d) prepare() error {
+	s := c.weight.Shape
+	w := tensor.Of(fp16.Float32, c.weight.Data, s[0], s[1], s[2], s[3])
+	var bias []float64
+	if c.bias != nil {
+		bias = c.bias.Data
+	}
+	if c.transposed {
+		c.kernel = conv.NewTransposedKernel(w, bias)
+	} else {
+		c.kernel = conv.NewKernel(w, bias)
+	}
+	return nil
+}
+
+func (c *conv2d) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	s, g := c.weight.Shape, c.geometry
+	in, out := s[1], s[0]
+	if c.transposed {
+		in, out = out, in
+	}
+	if x.C != in {
+		return nil, fmt.Errorf("%s: input has %d channels: want %d", c.name, x.C, in)
+	}
+	stride := max(g.Stride, 1)
+	if c.transposed {
+		k := s[2]
+		y := tensor.New(p.Mode.Precision, x.N, out, (x.H-1)*stride+k, (x.W-1)*stride+k)
+		conv.Transposed(y, x, c.kernel, stride, 0)
+		return p.feature(c.name, y), nil
+	}
+	least := 1 // the smallest side the padding can be taken from
+	switch g.Padding {
+	case conv.Circular:
+		least = g.Pad
+	case conv.Reflect:
+		least = g.Pad + 1
+	}
+	if x.H < least || x.W < least {
+		return nil, fmt.Errorf("%s: image is %dx%d: want at least %dx%d for %s padding by %d", c.name, x.H, x.W, least, least, g.Padding, g.Pad)
+	}
+	y := tensor.New(p.Mode.Precision, x.N, out, conv.OutSize(x.H, s[2], stride, g.Pad), conv.OutSize(x.W, s[3], stride, g.Pad))
+	conv.Forward(y, x, c.kernel, g)
+	return p.feature(c.name, y), nil
+}
+
+// normalization is one of the norms of Spinlock's factory.
+type normalization struct {
+	name                    string
+	kind                    string // instance, group, layer or batch
+	groups                  int
+	weight, bias            *Param
+	mean, variance, tracked *Param // batch only
+}
+
+// newNorm returns the norm of that kind over c channels, or nil for "none".
+func newNorm(name, kind string, c int) (*normalization, error) {
+	n := &normalization{name: name, kind: kind, weight: newParam(join(name, "weight"), c), bias: newParam(join(name, "bias"), c)}
+	switch kind {
+	case "none":
+		return nil, nil
+	case "instance":
+	case "layer":
+		n.groups = 1
+	case "group":
+		n.groups = min(32, c)
+		if c%n.groups != 0 {
+			return nil, fmt.Errorf("normalization: group norm of %d channels: want a number of channels that its %d groups divide", c, n.groups)
+		}
+	case "batch":
+		n.mean = newParam(join(name, "running_mean"), c)
+		n.variance = newParam(join(name, "running_var"), c)
+		n.variance.nonNegative = true
+		n.tracked = newParam(join(name, "num_batches_tracked"), 1)
+		n.tracked.Counter = true
+	default:
+		return nil, fmt.Errorf("normalization: %q: want instance, batch, group, layer or none", kind)
+	}
+	return n, nil
+}
+
+func (n *normalization) layers(visit func(layer)) { visit(n) }
+func (n *normalization) prepare() error           { return nil }
+
+func (n *normalization) params() []*Param {
+	if n.kind == "batch" {
+		return []*Param{n.weight, n.bias, n.mean, n.variance, n.tracked}
+	}
+	return []*Param{n.weight, n.bias}
+}
+
+func (n *normalization) initialise(*noise.TorchCPU) {
+	n.weight.fill(1)
+	n.bias.fill(0)
+	if n.kind == "batch" {
+		n.mean.fill(0)
+		n.variance.fill(1)
+		n.tracked.fill(0)
+	}
+}
+
+func (n *normalization) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	y := p.like(x)
+	switch n.kind {
+	case "instance":
+		norm.Instance(y, x, n.weight.Data, n.bias.Data, epsilon)
+	case "batch":
+		norm.Batch(y, x, n.mean.Data, n.variance.Data, n.weight.Data, n.bias.Data, epsilon)
+	default:
+		norm.Group(y, x, n.groups, n.weight.Data, n.bias.Data, epsilon)
+	}
+	return p.feature(n.name, y), nil
+}
+
+// activation is an elementwise function.
+type activation struct {
+	noParams
+	name string
+	f    act.Func
+}
+
+func newActivation(name, f string) (*activation, error) {
+	fn, err := act.Parse(f)
+	if err != nil {
+		return nil, fmt.Errorf("activation: %w", err)
+	}
+	return &activation{name: name, f: fn}, nil
+}
+
+func (a *activation) layers(visit func(layer)) { visit(a) }
+
+func (a *activation) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	y := p.like(x)
+	act.Forward(y, x, a.f)
+	return p.feature(a.name, y), nil
+}
+
+// identity is a module that does nothing in evaluation: Dropout2d.
+type identity struct {
+	noParams
+	name string
+}
+
+func (m *identity) layers(visit func(layer)) { visit(m) }
+
+func (m *identity) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	return p.feature(m.name, x), nil
+}
+
+// resample changes the size of the image by an integer factor.
+type resample struct {
+	noParams
+	name   string
+	mode   string // pool, bilinear or nearest
+	factor int
+}
+
+func (m *resample) layers(visit func(layer)) { visit(m) }
+
+func (m *resample) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	f := m.factor
+	if m.mode == "pool" {
+		if x.H < f || x.W < f {
+			return nil, fmt.Errorf("%s: image is %dx%d: want at least %dx%d to pool by %d", m.name, x.H, x.W, f, f, f)
+		}
+		y := tensor.New(p.Mode.Precision, x.N, x.C, x.H/f, x.W/f)
+		conv.AvgPool(y, x, f)
+		return p.feature(m.name, y), nil
+	}
+	y := tensor.New(p.Mode.Precision, x.N, x.C, x.H*f, x.W*f)
+	if m.mode == "nearest" {
+		conv.Nearest(y, x, f)
+	} else {
+		conv.Bilinear(y, x, f)
+	}
+	return p.feature(m.name, y), nil
+}

@@ -1,0 +1,107 @@
+package operator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/noise"
+)
+
+func params(modules ...Module) []*Param {
+	var all []*Param
+	visitAll(func(l layer) { all = append(all, l.params()...) }, modules...)
+	return all
+}
+
+// prepare makes the layers ready after their parameters were set.
+func prepare(modules ...Module) (err error) {
+	visitAll(func(l layer) {
+		if err == nil {
+			err = l.prepare()
+		}
+	}, modules...)
+	return err
+}
+
+// initialise gives the modules the weights PyTorch draws for them, in the
+// order of construction, after torch.manual_seed(seed). The stream is the same
+// in every version of PyTorch: it uses uniform draws only.
+func initialise(seed uint64, modules ...Module) error {
+	g, err := noise.NewTorchCPU("2.x", false)
+	if err != nil {
+		return err
+	}
+	g.Seed(seed)
+	visitAll(func(l layer) { l.initialise(g) }, modules...)
+	return prepare(modules...)
+}
+
+// load fills the parameters of modules from f, which must hold exactly them.
+// prefixes maps the first part of a name to what the file calls it.
+func load(f *safetensors.File, prefixes map[string]string, modules ...Module) error {
+	known := map[string]bool{}
+	for _, p := range params(modules...) {
+		name := renamed(p.Name, prefixes)
+		known[name] = true
+		if err := p.load(f, name); err != nil {
+			return err
+		}
+	}
+	for _, name := range f.Names() {
+		if !known[name] {
+			return fmt.Errorf("%s: %s: unknown tensor: the operator has no such parameter", f.Path, name)
+		}
+	}
+	if err := prepare(modules...); err != nil {
+		return fmt.Errorf("%s: %w", f.Path, err)
+	}
+	return nil
+}
+
+func renamed(name string, prefixes map[string]string) string {
+	for from, to := range prefixes {
+		if rest, ok := strings.CutPrefix(name, from+"."); ok {
+			return join(to, rest)
+		}
+	}
+	return name
+}
+
+func (p *Param) load(f *safetensors.File, name string) error {
+	want := p.Shape
+	t, err := f.Tensor(name)
+	if err != nil {
+		return fmt.Errorf("%s: %s: missing: want a tensor of shape %v", f.Path, name, want)
+	}
+	// Numbers without dimensions are written as [] or [1].
+	if !slices.Equal(t.Shape, want) && !(len(p.Data) == 1 && len(want) == 1 && len(t.Shape) == 0) {
+		return fmt.Errorf("%s: %s: shape %v: want %v", f.Path, name, t.Shape, want)
+	}
+	if p.Counter {
+		if t.DType != safetensors.I64 {
+			return fmt.Errorf("%s: %s: dtype %s: want I64", f.Path, name, t.DType)
+		}
+		return nil
+	}
+	if t.DType != safetensors.F32 {
+		return fmt.Errorf("%s: %s: dtype %s: want F32", f.Path, name, t.DType)
+	}
+	data, err := t.Float64s()
+	if err != nil {
+		return err
+	}
+	if i, ok := finite(data); !ok {
+		return fmt.Errorf("%s: %s: element %d is %v: want finite numbers", f.Path, name, i, data[i])
+	}
+	if p.nonNegative {
+		for i, v := range data {
+			if v < 0 {
+				return fmt.Errorf("%s: %s: element %d is %v: want 0 or more", f.Path, name, i, v)
+			}
+		}
+	}
+	copy(p.Data, data)
+	return nil
+}

@@ -1,0 +1,160 @@
+// Package operator builds Spinlock's stochastic CNN operator from its
+// parameters and weights, and applies it.
+//
+// The operator is a tree of PyTorch-named modules; each layer is one of the
+// operations that packages conv, norm, act and noise define, so a Forward is
+// their composition, each rounding once to the format of the Mode.
+package operator
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Operator is O of a rollout: an image-to-image CNN with noise on its last
+// hidden layer. It is safe for concurrent use.
+type Operator struct {
+	Config Config
+	blocks []Module // conv_blocks.0, ...
+	noise  *StochasticBlock
+	output *OutputLayer
+}
+
+// build returns the tree of build_simple_cnn with zero parameters: a ConvBlock
+// to b channels, num_layers blocks of b*2^min(i,2) channels (ResidualBlocks of
+// two convolutions if there are more than three, else ConvBlocks), the noise,
+// and a 1x1 output layer.
+func build(c Config) (*Operator, error) {
+	if field, err := c.check(); err != nil {
+		return nil, fmt.Errorf("operator.%s: %w", field, err)
+	}
+	op := &Operator{Config: c}
+	o := ConvOptions{KernelSize: c.KernelSize, Normalization: c.Normalization, Activation: c.Activation, Dropout: c.DropoutRate}
+	channels := c.InputChannels
+	for i := range c.NumLayers + 1 {
+		name := fmt.Sprintf("conv_blocks.%d", i)
+		out := c.BaseChannels
+		if i > 0 {
+			out <<= min(i-1, 2)
+		}
+		var m Module
+		var err error
+		if i > 0 && c.NumLayers > 3 {
+			m, err = NewResidualBlock(name, channels, out, 2, o)
+		} else {
+			m, err = NewConvBlock(name, channels, out, o)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("operator.%w", err)
+		}
+		op.blocks = append(op.blocks, m)
+		channels = out
+	}
+	if c.NoiseType != "" {
+		t, err := noise.ParseType(c.NoiseType)
+		if err != nil {
+			return nil, fmt.Errorf("operator.noise_type: %w", err)
+		}
+		op.noise = NewStochasticBlock("stochastic_block", noise.Block{Type: t, Scale: c.NoiseScale})
+	}
+	var err error
+	op.output, err = NewOutputLayer("output_layer", channels, c.OutputChannels, 1, "none")
+	return op, err
+}
+
+// Load returns the operator of those parameters with the weights of a file. It
+// accepts the names of Spinlock's SimpleCNNOperator (conv_blocks.0...) and
+// those of the nn.Sequential that its older versions built (0..., 1...).
+// Missing, surplus, misshapen and non-finite
+// tensors are errors that name file, tensor, value and expectation.
+func Load(c Config, f *safetensors.File) (*Operator, error) {
+	op, err := build(c)
+	if err != nil {
+		return nil, err
+	}
+	return op, load(f, op.sequentialNames(f), op.modules()...)
+}
+
+// Init returns the operator of those parameters with the weights PyTorch gives
+// it after torch.manual_seed(seed), bit for bit.
+func Init(c Config, seed uint64) (*Operator, error) {
+	op, err := build(c)
+	if err != nil {
+		return nil, err
+	}
+	return op, initialise(seed, op.modules()...)
+}
+
+func (op *Operator) modules() []Module {
+	m := append([]Module(nil), op.blocks...)
+	if op.noise != nil {
+		m = append(m, op.noise)
+	}
+	return append(m, op.output)
+}
+
+// sequentialNames returns the prefix that each module has in an nn.Sequential,
+// or nil if the file does not use them.
+func (op *Operator) sequentialNames(f *safetensors.File) map[string]string {
+	if _, err := f.Tensor("0.block.0.weight"); err != nil {
+		return nil
+	}
+	to := map[string]string{}
+	for i := range op.blocks {
+		to[fmt.Sprintf("conv_blocks.%d", i)] = fmt.Sprint(i)
+	}
+	n := len(op.blocks)
+	if op.noise != nil {
+		to["stochastic_block"] = fmt.Sprint(n)
+		n++
+	}
+	to["output_layer"] = fmt.Sprint(n)
+	return to
+}
+
+// HasNoise reports whether the operator draws random numbers.
+func (op *Operator) HasNoise() bool { return op.noise != nil }
+
+// Params returns the parameters in state_dict order. They must not be changed.
+func (op *Operator) Params() []*Param { return params(op.modules()...) }
+
+// MACs returns the multiplications with weights that one application to one
+// sample of h x w pixels takes.
+func (op *Operator) MACs(h, w int) int64 {
+	var n int64
+	visitAll(func(l layer) {
+		if c, ok := l.(*conv2d); ok {
+			n += int64(len(c.weight.Data)) * int64(h) * int64(w)
+		}
+	}, op.modules()...)
+	return n
+}
+
+// Forward applies the operator to x [N,input_channels,H,W] and returns
+// [N,output_channels,H,W] in the format of the mode. Features are reported for
+// every module, and as "input" and "output".
+func (op *Operator) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	if x.C != op.Config.InputChannels {
+		return nil, fmt.Errorf("operator: input has %d channels: want %d", x.C, op.Config.InputChannels)
+	}
+	p.feature("input", x)
+	y, err := chain(p, x, op.modules()...)
+	if err != nil {
+		return nil, err
+	}
+	return p.feature("output", y), nil
+}
+
+// finite reports the first value that is NaN or infinite.
+func finite(v []float64) (at int, ok bool) {
+	for i, x := range v {
+		if math.IsNaN(x) || math.IsInf(x, 0) {
+			return i, false
+		}
+	}
+	return 0, true
+}

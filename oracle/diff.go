@@ -1,0 +1,196 @@
+// Package oracle judges numbers from elsewhere against arithmetic.
+package oracle
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+)
+
+// Diff says how far an array of numbers (got) lies from a reference of the
+// same shape (want), with d = got - want element by element.
+//
+// Special values follow one rule: a NaN equals any NaN and an infinity equals
+// itself; such pairs are counted (NonFiniteEqual) and otherwise left out. Any
+// other pair with a NaN or an infinity is counted (NonFiniteDiffer) and differs
+// by infinity, in every figure. +0 and -0 are equal.
+//
+// Std is the population standard deviation of the reference, so that figures
+// over it compare with the size of what the reference itself does. A ratio to
+// zero is 0 if the difference is 0 too, and otherwise infinite.
+//
+// The figures are sums in float64 in the order of the elements: they do not
+// depend on threads or on how the arrays were cut into pieces. Numbers beyond
+// 1e154 in size have squares beyond float64 and make RMS and Std infinite or NaN.
+type Diff struct {
+	Count           int `json:"count"`            // elements compared
+	NonFiniteEqual  int `json:"nonfinite_equal"`  // pairs of NaNs, pairs of one infinity
+	NonFiniteDiffer int `json:"nonfinite_differ"` // pairs of which one is a NaN or infinity the other is not
+
+	MaxAbs  Number `json:"max_abs"`  // greatest |d|
+	At      int    `json:"at"`       // index of the first element with MaxAbs, -1 if nothing differs
+	MeanAbs Number `json:"mean_abs"` // mean of |d|
+	RMS     Number `json:"rms"`      // root of the mean of d^2
+
+	Std        Number `json:"std"`
+	MaxOverStd Number `json:"max_over_std"` // MaxAbs/Std
+	RMSOverStd Number `json:"rms_over_std"` // RMS/Std
+
+	// The relative error of an element is |d|/max(|want|, RelFloor) with
+	// RelFloor = Std/1000: without a floor, one number beside zero would
+	// decide the mean.
+	RelFloor Number `json:"rel_floor"`
+	MaxRel   Number `json:"max_rel"`
+	MeanRel  Number `json:"mean_rel"`
+	RMSRel   Number `json:"rms_rel"` // RMS over the root mean square of the reference
+
+	// Steps from want to got on the grid of Format, after rounding both to it.
+	Format string    `json:"format"`
+	MaxUlp Number    `json:"max_ulp"`
+	Ulps   Histogram `json:"ulps"`
+}
+
+// Compare returns the difference of got from want, with distances in ulps of
+// f. It panics if the lengths differ.
+func Compare(got, want []float64, f fp16.Format) Diff {
+	a := NewAccumulator(f, Std(want))
+	a.Add(got, want)
+	return a.Diff()
+}
+
+// PerStep compares trajectories of shape [M,T,C,H,W] (m realizations, t steps,
+// chw = C*H*W numbers each) step by step: element s of the result is over all
+// realizations at step s, with Std of that step, and its At counts through
+// [M,C,H,W]. It panics if a length is not m*t*chw.
+func PerStep(got, want []float64, m, t, chw int, f fp16.Format) []Diff {
+	if len(got) != m*t*chw || len(want) != m*t*chw {
+		panic("oracle: trajectory length does not match its shape")
+	}
+	steps := make([]Diff, t)
+	for s := range steps {
+		state := func(x []float64, i int) []float64 { return x[(i*t+s)*chw : (i*t+s+1)*chw] }
+		parts := make([][]float64, m)
+		for i := range parts {
+			parts[i] = state(want, i)
+		}
+		a := NewAccumulator(f, Std(parts...))
+		for i, part := range parts {
+			a.Add(state(got, i), part)
+		}
+		steps[s] = a.Diff()
+	}
+	return steps
+}
+
+// Accumulator forms one [Diff] over arrays that come in pieces, such as the
+// states of a rollout.
+type Accumulator struct {
+	d        Diff
+	ulps     ulpScale
+	abs, sq  float64 // sums of |d|, d^2
+	rel, ref float64 // sums of relative errors, want^2
+}
+
+// NewAccumulator returns an empty accumulator, with distances in ulps of f.
+// std is the standard deviation of the whole reference ([Std]), which the
+// relative errors need from the start.
+func NewAccumulator(f fp16.Format, std float64) *Accumulator {
+	return &Accumulator{
+		d:    Diff{At: -1, Std: Number(std), RelFloor: Number(std / 1000), Format: f.String()},
+		ulps: newUlpScale(f),
+	}
+}
+
+// Add compares the next piece. It panics if the lengths differ.
+func (a *Accumulator) Add(got, want []float64) {
+	if len(got) != len(want) {
+		panic("oracle: got and want differ in length")
+	}
+	d := &a.d
+	for i, w := range want {
+		g := got[i]
+		abs, rel, steps := 0.0, 0.0, 0.0
+		switch {
+		case !finite(g) || !finite(w):
+			if g == w || g != g && w != w {
+				d.NonFiniteEqual++
+				continue
+			}
+			d.NonFiniteDiffer++
+			abs, rel, steps = math.Inf(1), math.Inf(1), math.Inf(1)
+		case g != w:
+			abs = math.Abs(g - w)
+			rel = ratio(abs, max(math.Abs(w), float64(d.RelFloor)))
+			steps = a.ulps.steps(g, w)
+		}
+		if abs > float64(d.MaxAbs) {
+			d.MaxAbs, d.At = Number(abs), d.Count+i
+		}
+		a.abs += abs
+		a.sq += float64(abs * abs)
+		a.rel += rel
+		if finite(w) {
+			a.ref += float64(w * w)
+		}
+		d.MaxRel = max(d.MaxRel, Number(rel))
+		d.MaxUlp = max(d.MaxUlp, Number(steps))
+		d.Ulps.add(steps)
+	}
+	d.Count += len(want)
+}
+
+// Diff returns the figures over what was added so far.
+func (a *Accumulator) Diff() Diff {
+	d := a.d
+	n := float64(d.Count - d.NonFiniteEqual)
+	if n == 0 {
+		return d
+	}
+	rms := math.Sqrt(a.sq / n)
+	d.MeanAbs, d.MeanRel, d.RMS = Number(a.abs/n), Number(a.rel/n), Number(rms)
+	d.MaxOverStd = Number(ratio(float64(d.MaxAbs), float64(d.Std)))
+	d.RMSOverStd = Number(ratio(rms, float64(d.Std)))
+	d.RMSRel = Number(ratio(rms, math.Sqrt(a.ref/n)))
+	return d
+}
+
+// Std returns the population standard deviation of all finite numbers of the
+// parts together, 0 if there are none. Two passes, and a correction for the
+// rounded mean (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the
+// sample variance", The American Statistician 37, 1983): a mean that is large
+// against the deviation does no harm.
+func Std(parts ...[]float64) float64 {
+	n, sum := 0.0, 0.0
+	for _, part := range parts {
+		for _, x := range part {
+			if finite(x) {
+				n++
+				sum += x
+			}
+		}
+	}
+	if n == 0 {
+		return 0
+	}
+	mean := sum / n
+	var rest, sq float64 // sums of x-mean, which is 0 but for rounding, and (x-mean)^2
+	for _, part := range parts {
+		for _, x := range part {
+			if finite(x) {
+				rest += x - mean
+				sq += float64((x - mean) * (x - mean))
+			}
+		}
+	}
+	return math.Sqrt(max(0, sq-float64(rest*rest)/n) / n)
+}
+
+func finite(x float64) bool { return x-x == 0 }
+
+// ratio is a/b for a, b >= 0, and 0 for 0/0.
+func ratio(a, b float64) float64 {
+	if a == 0 {
+		return 0
+	}
+	return a / b
+}

@@ -1,0 +1,257 @@
+package oracle
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// OneStepOptions says how a case is stepped.
+type OneStepOptions struct {
+	Mode  operator.Mode
+	Noise string // rollout.Case.OpenStream's names; "" is what the case says
+	Batch int    // realizations per application of the operator, 0 for the engine batch; never changes a bit
+	// Progress, if not nil, is called after each step of a state batch.
+	Progress func(done, total int)
+}
+
+// OneStep is the comparison of a recorded trajectory with single steps from
+// its own states: each recorded X_{t-1} is stepped once, and the result held
+// against the recorded X_t. Errors of arithmetic show here; their growth along
+// a chaotic trajectory does not.
+type OneStep struct {
+	// All compares refrun's steps with the recording over all steps, and
+	// PerStep step by step (the first entry is the step to t = 1). Std is that
+	// of the whole recorded trajectory in both.
+	All     Diff   `json:"one_step"`
+	PerStep []Diff `json:"per_step"`
+	// Truth is nil if the case has no float64 truth of its steps.
+	Truth  *Truth  `json:"truth,omitempty"`
+	Layers []Layer `json:"layers,omitempty"`
+
+	Noise  string `json:"noise"`  // the stream that was used
+	Digest string `json:"digest"` // of the steps, [M,T-1,C,H,W]
+	Steps  int    `json:"steps"`  // sample-steps: M*(T-1)
+	MACs   int64  `json:"macs"`   // multiply-adds with weights of one sample-step
+}
+
+// Truth compares both sides with float64 steps from the same states and the
+// same noise.
+type Truth struct {
+	Ours     Number `json:"ours_rms_over_std"`
+	Recorded Number `json:"recorded_rms_over_std"`
+	Ratio    Number `json:"ratio"` // Ours/Recorded: 1 if both are equally accurate, below if refrun is closer
+}
+
+// Layer compares one module's output.
+type Layer struct {
+	Name string `json:"name"`
+	Diff
+}
+
+// CheckOneStep steps every recorded state of a case once. Whatever the case
+// lacks or has wrong is an error of one line.
+func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
+	op, err := c.NewOperator()
+	if err != nil {
+		return nil, err
+	}
+	traj, err := c.ReadTrajectory()
+	if err != nil {
+		return nil, err
+	}
+	if traj.T < 2 {
+		return nil, fmt.Errorf("%s: trajectory: %d state: want at least 2 to compare a step", c.Trajectory.Path, traj.T)
+	}
+	truth, err := c.ReadTruth()
+	if err != nil {
+		return nil, err
+	}
+	if truth != nil && (truth.H != traj.H || truth.W != traj.W) {
+		return nil, fmt.Errorf("%s: one_step: images are %dx%d: want %dx%d as in the trajectory", c.Truth.Path, truth.H, truth.W, traj.H, traj.W)
+	}
+	stream, err := c.OpenStream(o.Noise, op)
+	if err != nil {
+		return nil, err
+	}
+	s := &rollout.Stepper{Operator: op, Config: c.Rollout, Mode: o.Mode, Batch: o.Batch}
+
+	std := Std(traj.Data)
+	all := NewAccumulator(traj.Format, std)
+	perStep := make([]*Accumulator, traj.T-1)
+	for i := range perStep {
+		perStep[i] = NewAccumulator(traj.Format, std)
+	}
+	ours, recorded := NewAccumulator(fp16.Float64, std), NewAccumulator(fp16.Float64, std)
+	digest := rollout.NewDigest(o.Mode.Precision, traj.M, traj.T-1, traj.C, traj.H, traj.W)
+
+	batches := c.Rollout.EngineBatches()
+	done, total := 0, len(batches)*(traj.T-1)
+	for k, b := range batches {
+		lo, hi := b[0], b[1]
+		x := tensor.New(o.Mode.Precision, hi-lo, traj.C, traj.H, traj.W)
+		for t := 1; t < traj.T; t++ {
+			for m := lo; m < hi; m++ {
+				copy(x.Samples(m-lo, m-lo+1).Data, traj.At(m, t-1))
+			}
+			draws, err := stream.Draws(k, lo, hi, t)
+			if err != nil {
+				return nil, err
+			}
+			next, err := s.Step(x, draws)
+			if err != nil {
+				return nil, fmt.Errorf("step %d: %w", t, err)
+			}
+			for m := lo; m < hi; m++ {
+				got, want := next.Samples(m-lo, m-lo+1).Data, traj.At(m, t)
+				all.Add(got, want)
+				perStep[t-1].Add(got, want)
+				digest.Add(m, got)
+				if truth != nil {
+					ours.Add(got, truth.At(m, t-1))
+					recorded.Add(want, truth.At(m, t-1))
+				}
+			}
+			if done++; o.Progress != nil {
+				o.Progress(done, total)
+			}
+		}
+	}
+	r := &OneStep{All: all.Diff(), Noise: stream.Name, Digest: digest.Hex(), Steps: traj.M * (traj.T - 1), MACs: op.MACs(traj.H, traj.W)}
+	for _, a := range perStep {
+		r.PerStep = append(r.PerStep, a.Diff())
+	}
+	if truth != nil {
+		u, v := ours.Diff().RMSOverStd, recorded.Diff().RMSOverStd
+		r.Truth = &Truth{u, v, Number(ratio(float64(u), float64(v)))}
+	}
+	if c.Layers != nil {
+		if r.Layers, err = checkLayers(c, op, o); err != nil {
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// checkLayers applies the operator to the recorded input of layers.safetensors
+// with the recorded draw, or if there is none the draws that follow
+// manual_seed(base_seed + 1), and compares every module recorded there. Each
+// layer is compared along the operator: its error includes those of the layers
+// before it. Recorded tensors that no module is named after are left out.
+func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]Layer, error) {
+	f := c.Layers
+	in, err := f.Tensor("input")
+	if err != nil {
+		return nil, err
+	}
+	x, err := nchw(f, in, o.Mode.Precision)
+	if err != nil {
+		return nil, err
+	}
+	draws, err := recordedDraws(f)
+	if err != nil {
+		return nil, err
+	}
+	if draws == nil && op.HasNoise() {
+		stream, err := c.OpenStream("torch-cpu", op)
+		if err != nil {
+			return nil, err
+		}
+		if draws, err = stream.Draws(0, 0, x.N, 1); err != nil {
+			return nil, err
+		}
+	}
+	var layers []Layer
+	var bad error
+	pass := &operator.Pass{Mode: o.Mode, Draws: draws, Feature: func(name string, y *tensor.Tensor) {
+		t, err := f.Tensor(name)
+		if err != nil || bad != nil {
+			return // not recorded
+		}
+		want, err := nchw(f, t, fp16.Float32)
+		if err == nil && !want.SameShape(y) {
+			err = fmt.Errorf("%s: %s: shape %s: want %s", f.Path, name, want.Shape(), y.Shape())
+		}
+		if err != nil {
+			bad = err
+			return
+		}
+		layers = append(layers, Layer{name, Compare(y.Data, want.Data, fp16.Float32)})
+	}}
+	if _, err := op.Forward(pass, x); err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	return layers, nil
+}
+
+// nchw returns a recorded tensor of four dimensions.
+func nchw(f *safetensors.File, t *safetensors.Tensor, to fp16.Format) (*tensor.Tensor, error) {
+	s := t.Shape
+	if len(s) != 4 {
+		return nil, fmt.Errorf("%s: %s: shape %v: want [N,C,H,W]", f.Path, t.Name, s)
+	}
+	data, err := t.Float64s()
+	if err != nil {
+		return nil, err
+	}
+	return tensor.Of(to, data, s[0], s[1], s[2], s[3]), nil
+}
+
+// recordedDraws replays the draws of a layers file, stochastic_block.draw or
+// stochastic_block.draw0.<kind>, draw1...; nil if it has none.
+func recordedDraws(f *safetensors.File) (noise.Draws, error) {
+	var r replay
+	names := f.Names()
+	sort.Strings(names)
+	for _, name := range names {
+		if strings.HasPrefix(name, "stochastic_block.draw") {
+			t, err := f.Tensor(name)
+			if err != nil {
+				return nil, err
+			}
+			data, err := t.Float64s()
+			if err != nil {
+				return nil, err
+			}
+			r.draws = append(r.draws, recordedDraw{f.Path + ": " + name, data})
+		}
+	}
+	if r.draws == nil {
+		return nil, nil
+	}
+	return &r, nil
+}
+
+type recordedDraw struct {
+	name string
+	data []float64
+}
+
+// replay hands out recorded draws in order.
+type replay struct {
+	draws []recordedDraw
+	next  int
+}
+
+func (r *replay) Draw(kind noise.Kind, _ float64, shape []int, dst []float64) error {
+	if r.next == len(r.draws) {
+		return fmt.Errorf("%d recorded draws: want another one, %s of shape %v", len(r.draws), kind, shape)
+	}
+	d := r.draws[r.next]
+	r.next++
+	if len(dst) != len(d.data) {
+		return fmt.Errorf("%s: %d numbers: want %s of shape %v", d.name, len(d.data), kind, shape)
+	}
+	copy(dst, d.data)
+	return nil
+}

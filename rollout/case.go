@@ -1,0 +1,280 @@
+package rollout
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+)
+
+// Case is a recorded rollout: what was run, with which weights, and what came
+// out. It is a folder of case.json and safetensors files (docs/FORMATS.md).
+type Case struct {
+	Dir         string
+	Operator    operator.Config
+	Rollout     Config
+	WeightsSeed *uint64 // torch.manual_seed before the operator was built, if known
+	ProducedBy  string
+	Note        string
+	Torch       Torch
+
+	// The files, nil where the folder has none.
+	Weights    *safetensors.File
+	Trajectory *safetensors.File
+	Noise      *safetensors.File
+	Layers     *safetensors.File
+	Truth      *safetensors.File // one_step_f64.safetensors
+}
+
+// Torch says which PyTorch recorded a case.
+type Torch struct {
+	Version string // such as "1.13.1"; "" if the case does not say
+	MKL     bool
+	SMCount int // of the CUDA device, 0 on a CPU
+}
+
+// OpenCase reads the case in a folder. Whatever is wrong with it is an error
+// of one line that names file, field, value and expectation.
+func OpenCase(dir string) (*Case, error) { return OpenCaseFS(os.DirFS(dir), dir) }
+
+// OpenCaseFS reads a case from the root of a file system; dir is what messages
+// call it.
+func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
+	c := &Case{Dir: dir}
+	data, err := fs.ReadFile(fsys, "case.json")
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: want a case folder with a case.json", path.Join(dir, "case.json"), cause(err))
+	}
+	if err := c.readJSON(path.Join(dir, "case.json"), data); err != nil {
+		return nil, err
+	}
+	for _, f := range []struct {
+		name string
+		to   **safetensors.File
+	}{
+		{"weights", &c.Weights}, {"trajectory", &c.Trajectory}, {"noise", &c.Noise},
+		{"layers", &c.Layers}, {"one_step_f64", &c.Truth},
+	} {
+		name := f.name + ".safetensors"
+		data, err := fs.ReadFile(fsys, name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", path.Join(dir, name), cause(err))
+		}
+		if *f.to, err = safetensors.Parse(path.Join(dir, name), data); err != nil {
+			return nil, err
+		}
+	}
+	if c.Weights == nil && c.WeightsSeed == nil {
+		return nil, fmt.Errorf("%s: missing: want this file, or weights_seed in case.json", path.Join(dir, "weights.safetensors"))
+	}
+	return c, nil
+}
+
+// cause drops the path that file errors repeat.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+func (c *Case) readJSON(file string, data []byte) error {
+	o, err := strict.Parse(file, "", data)
+	if err != nil {
+		return err
+	}
+	o.Need("operator", "rollout")
+	if v := o.Int("version", 1, 0, 1<<31); v != 1 {
+		o.Fail("version", "%d: want 1", v)
+	}
+	op, ro, torch := o.Child("operator"), o.Child("rollout"), o.Child("torch")
+	if seed, ok := o.Seed("weights_seed"); ok {
+		c.WeightsSeed = &seed
+	}
+	c.ProducedBy, c.Note = o.String("produced_by", ""), o.String("note", "")
+	o.Open() // provenance beyond this is the recorder's own affair
+	if err := o.Close(); err != nil {
+		return err
+	}
+	if c.Operator, err = operator.ReadConfig(op); err != nil {
+		return err
+	}
+	if c.Rollout, err = ReadConfig(ro); err != nil {
+		return err
+	}
+	if c.Operator.InputChannels != c.Operator.OutputChannels {
+		return fmt.Errorf("%s: operator.output_channels: %d: want %d, as many as input_channels, to step a state", file, c.Operator.OutputChannels, c.Operator.InputChannels)
+	}
+	if torch != nil {
+		c.Torch = Torch{torch.String("version", ""), torch.Bool("mkl", false), int(torch.Int("sm_count", 0, 0, 1<<20))}
+		torch.Open()
+		return torch.Close()
+	}
+	return nil
+}
+
+// NewOperator builds the case's operator, from its weights or, where it has
+// none, from its weights seed.
+func (c *Case) NewOperator() (*operator.Operator, error) {
+	var op *operator.Operator
+	var err error
+	if c.Weights != nil {
+		op, err = operator.Load(c.Operator, c.Weights)
+	} else {
+		op, err = operator.Init(c.Operator, *c.WeightsSeed)
+	}
+	if err != nil && !strings.HasPrefix(err.Error(), c.Dir) {
+		err = fmt.Errorf("%s: %w", path.Join(c.Dir, "case.json"), err)
+	}
+	return op, err
+}
+
+// States is a trajectory in memory: [M,T,C,H,W], row-major.
+type States struct {
+	M, T, C, H, W int
+	Format        fp16.Format // of the file's dtype
+	Data          []float64
+}
+
+// CHW returns the number of elements of one state.
+func (s *States) CHW() int { return s.C * s.H * s.W }
+
+// At returns the state of realization m at step t, shared.
+func (s *States) At(m, t int) []float64 {
+	n := s.CHW()
+	at := (m*s.T + t) * n
+	return s.Data[at : at+n : at+n]
+}
+
+// ReadTrajectory returns the recorded trajectory, whose shape must be the one
+// that case.json says.
+func (c *Case) ReadTrajectory() (*States, error) {
+	if c.Trajectory == nil {
+		return nil, fmt.Errorf("%s: missing: want the recorded trajectory", path.Join(c.Dir, "trajectory.safetensors"))
+	}
+	t, err := c.Trajectory.Tensor("trajectory")
+	if err != nil {
+		return nil, err
+	}
+	return c.states(c.Trajectory, t, c.Rollout.Timesteps)
+}
+
+// ReadTruth returns the float64 one-step truth [M,T-1,C,H,W] of the case, or
+// nil if it has none.
+func (c *Case) ReadTruth() (*States, error) {
+	if c.Truth == nil {
+		return nil, nil
+	}
+	t, err := c.Truth.Tensor("one_step")
+	if err != nil {
+		return nil, err
+	}
+	return c.states(c.Truth, t, c.Rollout.Timesteps-1)
+}
+
+func (c *Case) states(f *safetensors.File, t *safetensors.Tensor, steps int) (*States, error) {
+	s, r := t.Shape, c.Rollout
+	if len(s) != 5 || s[0] != r.Realizations || s[1] != steps || s[2] != c.Operator.OutputChannels || s[3] < 1 || s[4] < 1 {
+		return nil, fmt.Errorf("%s: %s: shape %v: want [%d,%d,%d,H,W] as case.json says", f.Path, t.Name, s, r.Realizations, steps, c.Operator.OutputChannels)
+	}
+	data, err := t.Float64s()
+	if err != nil {
+		return nil, err
+	}
+	st := &States{M: s[0], T: s[1], C: s[2], H: s[3], W: s[4], Data: data}
+	st.Format, err = fp16.ParseFormat(map[safetensors.DType]string{
+		safetensors.F64: "float64", safetensors.F32: "float32", safetensors.F16: "float16", safetensors.BF16: "bfloat16"}[t.DType])
+	return st, err
+}
+
+// Stream is where a case's noise comes from.
+type Stream struct {
+	Name string // canonical, as in mode strings: "tape", "torch-cpu:1.13", "none"
+	tape *noise.Tape
+	cpu  *noise.TorchCPU
+	seed uint64
+}
+
+// OpenStream returns the stream of that name for the case: "tape", "none",
+// "torch-cpu", "torch-cpu:1.13", "torch-cpu:2.x" (and :mkl, which is refused);
+// "" means what the case says: its tape, or else the CPU stream of the PyTorch
+// that recorded it.
+func (c *Case) OpenStream(name string, op *operator.Operator) (*Stream, error) {
+	if !op.HasNoise() || name == "none" {
+		return &Stream{Name: "none"}, nil
+	}
+	if name == "" {
+		name = "torch-cpu"
+		if c.Noise != nil {
+			name = "tape"
+		}
+	}
+	kind, _, _ := strings.Cut(name, ":")
+	switch kind {
+	case "tape":
+		if c.Noise == nil {
+			return nil, fmt.Errorf("%s: missing: want a recorded tape, or another --noise", path.Join(c.Dir, "noise.safetensors"))
+		}
+		tape, err := noise.OpenTape(c.Noise)
+		return &Stream{Name: "tape", tape: tape}, err
+	case "torch-cpu":
+		return c.openTorchCPU(name)
+	case "counter", "torch-cuda":
+		return nil, fmt.Errorf("noise: %q is not there yet: want tape, torch-cpu[:1.13|:2.x] or none", name)
+	}
+	return nil, fmt.Errorf("noise: %q: want tape, torch-cpu[:1.13|:2.x] or none", name)
+}
+
+// openTorchCPU opens a stream named torch-cpu[:VERSION][:mkl]. What the name
+// leaves open the case says: the version and whether PyTorch was built with
+// MKL. MKL changes Bernoulli and exponential draws only, so for noise made of
+// normal draws it does not matter and is not refused.
+func (c *Case) openTorchCPU(name string) (*Stream, error) {
+	version := ""
+	switch v := c.Torch.Version; {
+	case strings.HasPrefix(v, "1.13"):
+		version = "1.13"
+	case strings.HasPrefix(v, "2."):
+		version = "2.x"
+	case name == "torch-cpu" || name == "torch-cpu:mkl":
+		return nil, fmt.Errorf("%s: torch.version: %q: want a 1.13 or 2.x version, or --noise torch-cpu:1.13 or torch-cpu:2.x", path.Join(c.Dir, "case.json"), v)
+	}
+	if c.Torch.MKL && strings.Count(name, ":") == 0 {
+		name += ":mkl"
+	}
+	if t := c.Operator.NoiseType; t == "gaussian" || t == "multiplicative" {
+		name = strings.TrimSuffix(name, ":mkl")
+	}
+	g, err := noise.ParseTorchCPU(name, version)
+	if err != nil {
+		return nil, err
+	}
+	return &Stream{Name: g.String(), cpu: g, seed: c.Rollout.BaseSeed}, nil
+}
+
+// Draws returns the draws of step t (1 or more) for engine batch k, which
+// holds realizations [lo,hi): nil if the stream is "none". They must be used
+// before the next call.
+func (s *Stream) Draws(k, lo, hi, t int) (noise.Draws, error) {
+	switch {
+	case s.tape != nil:
+		return s.tape.Draws(k, t, 0, hi-lo)
+	case s.cpu != nil:
+		// The engine seeds with base_seed + first realization + t.
+		s.cpu.Seed(s.seed + uint64(lo) + uint64(t))
+		return s.cpu, nil
+	}
+	return nil, nil
+}

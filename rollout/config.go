@@ -1,0 +1,123 @@
+package rollout
+
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/internal/strict"
+)
+
+// Policy says how the next state follows from the state X and the operator's
+// output O.
+type Policy string
+
+// The update policies of Spinlock's OperatorRollout.
+const (
+	Autoregressive Policy = "autoregressive" // O
+	Residual       Policy = "residual"       // X + dt O
+	Convex         Policy = "convex"         // a X + (1-a) O
+)
+
+// Normalization names a post-processing of the whole state.
+type Normalization string
+
+// The post-processings of Spinlock's OperatorRollout.
+const (
+	NoNormalization Normalization = ""
+	MinMax          Normalization = "minmax" // (x-min)/(max-min) if max-min > 1e-8
+	ZScore          Normalization = "zscore" // (x-mean)/(std+1e-8), std unbiased
+)
+
+// Config holds the parameters of a rollout under Spinlock's names.
+type Config struct {
+	Policy       Policy  // policy_type, default convex
+	Alpha        float64 // convex: weight of the old state, 0 <= alpha < 1, default 0.5
+	Dt           float64 // residual: step, > 0, default 0.01
+	Timesteps    int     // num_timesteps T >= 1: states with the initial one, so T-1 steps
+	Realizations int     // num_realizations M >= 1
+	BaseSeed     uint64  // base_seed, default 0
+	Precision    string  // default "float32"
+	Autocast     string  // "", "cpu" or "cuda": whose autocast rules a half precision follows
+	// EngineBatch is the number of realizations that the recording engine
+	// stepped at once: it decides the seeds of framework streams, and
+	// post-processing acts on the whole engine batch. 0 if the case does not
+	// say: then all realizations share a seed per step, and post-processing
+	// acts on each realization.
+	EngineBatch   int
+	Normalization Normalization
+	Clamp         *[2]float64 // clamp_range, nil if there is none
+}
+
+// ReadConfig takes a rollout's parameters from a JSON object. Unknown keys,
+// missing ones (num_timesteps, num_realizations) and values out of range are
+// errors that name file, field, value and expectation.
+func ReadConfig(o *strict.Object) (Config, error) {
+	const most = 1 << 31
+	o.Need("num_timesteps", "num_realizations")
+	c := Config{
+		Policy:        Policy(o.String("policy_type", string(Convex))),
+		Alpha:         o.Float("alpha", 0.5),
+		Dt:            o.Float("dt", 0.01),
+		Timesteps:     int(o.Int("num_timesteps", 1, 1, most)),
+		Realizations:  int(o.Int("num_realizations", 1, 1, most)),
+		Precision:     o.String("precision", "float32"),
+		Autocast:      o.String("autocast", ""),
+		EngineBatch:   int(o.Int("engine_batch", 0, 1, most)),
+		Normalization: Normalization(o.String("normalization", "")),
+	}
+	c.BaseSeed, _ = o.Seed("base_seed")
+	if c.Normalization == "none" {
+		c.Normalization = NoNormalization
+	}
+	if clamp := o.Floats("clamp_range"); clamp != nil {
+		if len(clamp) != 2 || !(clamp[0] <= clamp[1]) {
+			o.Fail("clamp_range", "%v: want two numbers, the lower one first", clamp)
+		} else {
+			c.Clamp = &[2]float64{clamp[0], clamp[1]}
+		}
+	}
+	if err := o.Close(); err != nil {
+		return c, err
+	}
+	if field, err := c.check(); err != nil {
+		return c, o.Errorf(field, "%w", err)
+	}
+	return c, nil
+}
+
+func (c Config) check() (field string, err error) {
+	switch c.Policy {
+	case Autoregressive, Residual, Convex:
+	default:
+		return "policy_type", fmt.Errorf("%q: want autoregressive, residual or convex", c.Policy)
+	}
+	switch c.Normalization {
+	case NoNormalization, MinMax, ZScore:
+	default:
+		return "normalization", fmt.Errorf("%q: want minmax, zscore or none", c.Normalization)
+	}
+	switch c.Autocast {
+	case "", "cpu", "cuda":
+	default:
+		return "autocast", fmt.Errorf("%q: want cpu or cuda", c.Autocast)
+	}
+	if !(c.Alpha >= 0 && c.Alpha < 1) {
+		return "alpha", fmt.Errorf("%v: want a number in [0,1)", c.Alpha)
+	}
+	if !(c.Dt > 0) || !strict.Finite(c.Dt) {
+		return "dt", fmt.Errorf("%v: want a number greater than 0", c.Dt)
+	}
+	return "", nil
+}
+
+// EngineBatches returns the bounds [lo,hi) of the engine batches in order.
+func (c Config) EngineBatches() [][2]int {
+	size := c.EngineBatch
+	if size == 0 {
+		size = c.Realizations
+	}
+	var b [][2]int
+	for lo := 0; lo < c.Realizations; lo += size {
+		b = append(b, [2]int{lo, min(lo+size, c.Realizations)})
+	}
+	return b
+}

@@ -1,0 +1,127 @@
+// Package rollout steps states through an operator: recorded cases, update
+// policies, post-processing, and the comparison of single steps.
+package rollout
+
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Stepper advances engine batches by one step.
+type Stepper struct {
+	Operator *operator.Operator
+	Config   Config
+	Mode     operator.Mode
+	// Batch is how many realizations the operator is applied to at once; 0
+	// means the whole engine batch. It changes memory and speed, never a bit.
+	Batch int
+}
+
+// Step returns the states after x [B,C,H,W], the states of one engine batch,
+// with the noise of d (nil for none): the operator, the policy, then the
+// post-processing. The result has the format of the states: that of the mode.
+func (s *Stepper) Step(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error) {
+	next := tensor.New(s.Mode.Precision, x.N, x.C, x.H, x.W)
+	size := s.Batch
+	if size <= 0 {
+		size = x.N
+	}
+	shared := &sharedDraws{from: d, n: x.N}
+	for lo := 0; lo < x.N; lo += size {
+		hi := min(lo+size, x.N)
+		pass := &operator.Pass{Mode: s.Mode}
+		if d != nil {
+			pass.Draws = &drawSlice{of: shared, lo: lo, hi: hi}
+		}
+		part := x.Samples(lo, hi)
+		out, err := s.Operator.Forward(pass, part)
+		if err != nil {
+			return nil, err
+		}
+		if !out.SameShape(part) {
+			return nil, fmt.Errorf("operator: output is %s: want %s, as its input", out.Shape(), part.Shape())
+		}
+		update(next.Samples(lo, hi), part, out, s.Config)
+	}
+	s.postProcess(next)
+	return next, nil
+}
+
+// update applies the policy: every written operation rounds once, the
+// operator's share in its own type, the rest in the type of the state.
+// Constants are rounded to float32 unless everything is float64.
+func update(next, x, out *tensor.Tensor, c Config) {
+	state, of := next.Format, out.Format
+	constant := func(v float64) float64 {
+		if of == fp16.Float64 {
+			return v
+		}
+		return fp16.Float32.Round(v)
+	}
+	switch c.Policy {
+	case Autoregressive:
+		for i, o := range out.Data {
+			next.Data[i] = state.Round(o)
+		}
+	case Residual:
+		dt := constant(c.Dt)
+		for i, o := range out.Data {
+			q := of.Round(float64(dt * o))
+			next.Data[i] = state.Round(x.Data[i] + q)
+		}
+	case Convex:
+		a, b := constant(c.Alpha), constant(1-c.Alpha)
+		for i, o := range out.Data {
+			p := state.Round(float64(a * x.Data[i]))
+			q := of.Round(float64(b * o))
+			next.Data[i] = state.Round(p + q)
+		}
+	}
+}
+
+// sharedDraws draws for a whole engine batch once and lets parts of it read
+// their share, so that grouping the work does not change the noise.
+type sharedDraws struct {
+	from  noise.Draws
+	n     int
+	drawn []drawn
+}
+
+type drawn struct {
+	kind noise.Kind
+	data []float64
+}
+
+// drawSlice is realizations [lo,hi) of shared draws.
+type drawSlice struct {
+	of     *sharedDraws
+	lo, hi int
+	next   int
+}
+
+func (d *drawSlice) Draw(kind noise.Kind, p float64, shape []int, dst []float64) error {
+	s := d.of
+	if len(shape) == 0 || shape[0] != d.hi-d.lo {
+		panic("rollout: draw of another batch")
+	}
+	per := len(dst) / shape[0]
+	if d.next == len(s.drawn) {
+		whole := append([]int{s.n}, shape[1:]...)
+		data := make([]float64, per*s.n)
+		if err := s.from.Draw(kind, p, whole, data); err != nil {
+			return err
+		}
+		s.drawn = append(s.drawn, drawn{kind, data})
+	}
+	got := s.drawn[d.next]
+	if got.kind != kind || len(got.data) != per*s.n {
+		panic("rollout: parts of a batch draw differently")
+	}
+	copy(dst, got.data[d.lo*per:d.hi*per])
+	d.next++
+	return nil
+}
