@@ -16,7 +16,7 @@
 // Special arguments, in every format:
 //
 //	           NaN  -Inf  +Inf   -0   +0   result underflows
-//	relu       NaN   +0   +Inf   +0   +0   sign kept
+//	relu       NaN   +0   +Inf   -0   +0   +0
 //	gelu       NaN   -0   +Inf   -0   +0   -0 for x < 0
 //	gelu_tanh  NaN   -0   +Inf   -0   +0   -0 for x < 0
 //	silu       NaN   -0   +Inf   -0   +0   -0 for x < 0

@@ -62,7 +62,9 @@ type Block struct {
 	// Correlation is rho, the correlation length as a fraction of the image
 	// height; 0 means white noise. Dropout ignores it.
 	Correlation float64
-	Scope       Scope // of the correlated field's normalisation
+	// Scope of the correlated field's normalisation. With WholeBatch, Apply
+	// must be given the whole engine batch at once.
+	Scope Scope
 }
 
 // Format returns the type PyTorch gives the block's output for an input of

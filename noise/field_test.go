@@ -34,7 +34,7 @@ func wideLowpass(a, b, h, w int, rho float64) *big.Float {
 	return bigref.Exp(e, wide)
 }
 
-// The field against 200-bit arithmetic: the exact field lies within a bound of
+// The field against 128-bit arithmetic: the exact field lies within a bound of
 // the one computed in float64, and wherever that decides the rounding to
 // float32, which is nearly everywhere, the bits are prescribed.
 func TestFieldAgainstDefinition(t *testing.T) {

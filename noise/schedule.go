@@ -96,7 +96,8 @@ func quotient(a, b int, f fp16.Format) float64 {
 	return float64(v)
 }
 
-// wave returns 1 + sin(2 pi k/n)/2 rounded to f: to nearest for Float32.
+// wave returns 1 + sin(2 pi k/n)/2: rounded to nearest for Float32, within an
+// ulp for Float64.
 //
 // Let s be the sine and o the sine rounded to odd. The numbers at which the
 // rounding of 1+s/2 to float32 can change are grid points and midpoints of
@@ -108,13 +109,15 @@ func quotient(a, b int, f fp16.Format) float64 {
 // sum does not fit a float64; it is formed exactly and rounded to odd again,
 // which Float32.Round may follow.
 //
-// For Float64 the same steps err by more than half an ulp only when the
-// rounding to odd of the sine crossed a midpoint: o is off by less than 2^-53,
-// half of it by less than 2^-54, and 1+s/2 in [1/2, 3/2] has ulps of 2^-53 and
-// more, so the result is within 1 ulp.
+// For Float64 it is the float64 1+o/2, which rounds by half an ulp; o/2 is off
+// by less than 2^-54, at most another half ulp of 1+s/2 >= 1/2.
 func wave(k, n int, f fp16.Format) float64 {
+	o := exact.Sin2Pi(int64(k), int64(n))
+	if f == fp16.Float64 {
+		return 1 + float64(o/2)
+	}
 	var sum exact.Sum
 	sum.Add(1)
-	sum.Add(exact.Sin2Pi(int64(k), int64(n)) / 2)
+	sum.Add(o / 2)
 	return f.Round(sum.Odd())
 }

@@ -46,7 +46,7 @@ func TestAnnealingScale(t *testing.T) {
 	}
 }
 
-// sineRat returns 1 + sin(2 pi k/n)/2 to 190 bits and more.
+// sineRat returns 1 + sin(2 pi k/n)/2 to 120 bits and more.
 func sineRat(k, n int) *big.Rat {
 	s, _ := wideRoot(k%n, n, 1).im.Rat(nil)
 	return s.Mul(s, big.NewRat(1, 2)).Add(s, big.NewRat(1, 1))

@@ -219,11 +219,14 @@ func TestOpenTapeErrors(t *testing.T) {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
 	}
-	// A bad value beyond the first chunk of the check.
-	late := make([]float64, 10000)
-	late[9999] = fp16.NaN
-	if _, err := OpenTape(tapeFile(t, array{name: "batch0", shape: []int{1, 1, 1, 100, 100}, values: late})); err == nil || !strings.Contains(err.Error(), "value 9999 is NaN") {
-		t.Errorf("error %v, want value 9999", err)
+	// Bad values beyond the first chunk of the check.
+	for _, at := range []int{4096, 9999} {
+		late := make([]float64, 10000)
+		late[at] = fp16.NaN
+		want := fmt.Sprintf("value %d is NaN", at)
+		if _, err := OpenTape(tapeFile(t, array{name: "batch0", shape: []int{1, 1, 1, 100, 100}, values: late})); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("error %v, want %q", err, want)
+		}
 	}
 }
 
@@ -271,6 +274,10 @@ func TestTapeDrawErrors(t *testing.T) {
 		if err == nil || err.Error() != c.want {
 			t.Errorf("error %v, want %q", err, c.want)
 		}
+	}
+	err := mustDraws(t, tape, 2, 9, 0, 1).Draw(Bernoulli, 0.5, []int{1, 2, 1, 1}, make([]float64, 2))
+	if want := "noise.safetensors: batch2: value 16 is 2: want 0 or 1"; err == nil || err.Error() != want {
+		t.Errorf("error %v, want %q", err, want)
 	}
 	d := mustDraws(t, tape, 0, 1, 0, 1)
 	x := tensor.New(fp16.Float32, 1, 2, 3, 3)

@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"math"
-	"math/big"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/exact"
@@ -46,21 +45,12 @@ func (c Config) post(x []float64, f fp16.Format) {
 	}
 }
 
-// tiny is Spinlock's 1e-8, below which a range counts as none and which keeps
-// the standard deviation from zero; a float32 unless everything is float64.
-func tiny(f fp16.Format) float64 {
-	if f == fp16.Float64 {
-		return 1e-8
-	}
-	return fp16.Float32.Round(1e-8)
-}
+// tiny is Spinlock's 1e-8: a range up to it counts as none, and it keeps the
+// standard deviation from zero. It is the double everywhere.
+const tiny = 1e-8
 
-// minMax maps x to rn(rn(x-min) / rn(max-min)) if max-min > 1e-8; a NaN
+// minMax maps x to (x-min)/(max-min), one rounding, if max-min > 1e-8; a NaN
 // anywhere makes that comparison false and leaves x as it is.
-//
-// Rounding a float64 quotient of two numbers of at most 24 bits once more
-// gives the rounded exact quotient: it cannot lie within 2^-50 of a midpoint
-// without being one.
 func minMax(x []float64, f fp16.Format) {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, v := range x {
@@ -69,63 +59,78 @@ func minMax(x []float64, f fp16.Format) {
 		}
 		lo, hi = min(lo, v), max(hi, v)
 	}
-	span := f.Round(hi - lo)
-	if !(span > tiny(f)) {
+	// The rounded difference is above a float64 exactly if the exact one is.
+	span := hi - lo
+	if !(span > tiny) {
 		return
 	}
 	for i, v := range x {
-		x[i] = f.Round(f.Round(v-lo) / span)
+		// Three roundings of float64: |y - exact| <= 3.01 * 2^-53 |y|.
+		y := (v - lo) / span
+		r, ok := y, f == fp16.Float64
+		if !ok {
+			r, ok = f.Decide(y, 0x1.9p-52*math.Abs(y))
+		}
+		if !ok {
+			r = f.Round(settleQuotient(v, lo, hi))
+		}
+		x[i] = r
 	}
 }
 
-// zScore maps x to rn(rn(x-m) / s), m = rn(mean), s = rn(rn(std) + 1e-8), std
-// with the divisor n-1. Mean and std are exact before they are rounded; in
-// float64 mode they are plain sums in order. A single number has no std: the
+// settleQuotient returns (v-lo)/(hi-lo) rounded to odd, lo <= v <= hi; what is
+// not finite follows IEEE arithmetic.
+func settleQuotient(v, lo, hi float64) float64 {
+	var above, span exact.Sum
+	above.Add(v)
+	above.Add(-lo)
+	span.Add(hi)
+	span.Add(-lo)
+	if !above.Finite() || !span.Finite() {
+		return (v - lo) / (hi - lo)
+	}
+	a, _ := above.Int()
+	s, _ := span.Int()
+	return exact.Quotient(a, 0, s) // both in the same unit
+}
+
+// zScore maps x to (x-mean)/(std+1e-8), one rounding, std with the divisor
+// n-1; in float64 mode by plain sums in order. A single number has no std: the
 // result is NaN, as it is if x holds a NaN or an infinity.
 func zScore(x []float64, f fp16.Format) {
-	mean, std := moments(x, f)
-	m := f.Round(mean)
-	s := f.Round(f.Round(std) + tiny(f))
+	if f == fp16.Float64 {
+		zScore64(x)
+		return
+	}
+	var m exact.Moments
+	m.Add(x)
+	z := m.ZScore(tiny)
 	for i, v := range x {
-		x[i] = f.Round(f.Round(v-m) / s)
+		// d errs by 2 u |d| and what MuLo leaves of the mean, at most
+		// 2^-105 |mean|; the divisor by 4 u; the quotient by u.
+		d := (v - z.MuHi) - z.MuLo
+		y := d / z.Divisor
+		r, ok := f.Decide(y, float64(0x1p-50*math.Abs(y))+0x1p-100*math.Abs(z.MuHi)/z.Divisor)
+		if !ok {
+			r = f.Round(z.Settle(v))
+		}
+		x[i] = r
 	}
 }
 
-// moments returns the mean and the unbiased standard deviation of x: rounded
-// to odd, so that one more rounding is the only one, or in float64 mode as
-// sequential sums give them.
-func moments(x []float64, f fp16.Format) (mean, std float64) {
-	n := len(x)
-	if n < 2 {
-		return fp16.NaN, fp16.NaN
-	}
-	if f == fp16.Float64 {
-		var sum, sq float64
-		for _, v := range x {
-			sum += v
-		}
-		mean = sum / float64(n)
-		for _, v := range x {
-			d := v - mean
-			sq += float64(d * d)
-		}
-		return mean, math.Sqrt(sq / float64(n-1))
-	}
-	var sum, squares exact.Sum
+func zScore64(x []float64) {
+	n := float64(len(x))
+	var sum, squares float64
 	for _, v := range x {
-		sum.Add(v)
-		squares.Add(float64(v * v))
+		sum += v
 	}
-	if !sum.Finite() {
-		return fp16.NaN, fp16.NaN
+	mean := sum / n
+	for _, v := range x {
+		d := v - mean
+		squares += float64(d * d)
 	}
-	// variance = (n Q - S^2) / (n (n-1)), S and Q multiples of 2^e.
-	S, e := sum.Int()
-	Q, _ := squares.Int()
-	N := big.NewInt(int64(n))
-	mean = exact.Quotient(S, e, N)
-	num := new(big.Int).Mul(N, Q)
-	num.Lsh(num, uint(-e)).Sub(num, new(big.Int).Mul(S, S)) // in units of 2^(2e)
-	den := new(big.Int).Mul(N, big.NewInt(int64(n-1)))
-	return mean, exact.SqrtQuotient(num, 2*e, den)
+	divisor := math.Sqrt(squares/(n-1)) + tiny
+	for i, v := range x {
+		x[i] = fp16.Float64.Round((v - mean) / divisor)
+	}
 }

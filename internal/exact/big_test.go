@@ -70,7 +70,7 @@ func TestSqrtQuotient(t *testing.T) {
 	r := rand.New(rand.NewPCG(2, 2))
 	for i := range 4000 {
 		num, den, exp := random(r, 300), random(r, 300), r.IntN(400)-200
-		switch i % 4 {
+		switch i % 5 {
 		case 1: // the square of a fraction
 			num.Mul(num, num)
 			den.Mul(den, den)
@@ -81,6 +81,10 @@ func TestSqrtQuotient(t *testing.T) {
 			num.SetUint64(1<<52 | r.Uint64()>>12)
 			num.Mul(num, num).Lsh(num, 300).Add(num, big.NewInt(int64(r.IntN(3)-1)))
 			den.SetInt64(1)
+		case 4: // a square as the integer quotient, but a remainder
+			den.Add(random(r, 100), big.NewInt(2))
+			num.SetUint64(1<<52 | r.Uint64()>>12)
+			num.Mul(num, num).Lsh(num, 20).Mul(num, den).Add(num, big.NewInt(1))
 		}
 		if got, want := SqrtQuotient(num, exp, den), fraction(num, exp, den); !isSqrtOdd(got, want) {
 			t.Fatalf("SqrtQuotient(%v, %d, %v) = %x", num, exp, den, got)

@@ -64,6 +64,9 @@ type Standard struct {
 // it needs.)
 func wide() *big.Float { return new(big.Float).SetPrec(13000) }
 
+// narrow returns a number of 128 bits.
+func narrow() *big.Float { return new(big.Float).SetPrec(128) }
+
 // wideOf returns a finite x as such a number.
 func wideOf(x float64) *big.Float { return wide().SetFloat64(x) }
 
@@ -118,10 +121,8 @@ func nearest(a, b *big.Float) float64 {
 func finite(x float64) bool { return math.Abs(x) <= math.MaxFloat64 }
 
 // Settle returns y = gamma (x-mu)/sqrt(V) + beta rounded to odd, NaN if V is
-// not positive. An exact zero is +0. Beyond 2^1000, and other than zero below
-// 2^-1000, it returns a number of y's sign out there, which every format of
-// at most float32's range rounds alike. If an argument is not finite it
-// returns what IEEE arithmetic makes of the formula.
+// not positive. An exact zero is +0. If an argument is not finite it returns
+// what IEEE arithmetic makes of the formula.
 //
 // Where y lies relative to a number g is decided without error: the sign of
 //
@@ -157,20 +158,13 @@ func (s *Standard) Settle(x, gamma, beta float64) float64 {
 			return sign * pp.Cmp(b.Mul(b, s.v))
 		}
 	}
-	sign := compare(0)
-	if sign == 0 {
+	if compare(0) == 0 {
 		return 0
 	}
-	y := s.approximate(p, beta)
-	switch e := y.MantExp(nil); {
-	case e > 1000:
-		return math.Copysign(0x1p1000, float64(sign))
-	case e < -1000:
-		return math.Copysign(0x1p-1000, float64(sign))
-	}
-	// y is nearest to g, so the exact value is g or between g and the next
-	// float64 on its side; one of these two has an odd last bit.
-	g, _ := y.Float64()
+	// The exact value is g or between g and the next float64 on its side; one
+	// of these two has an odd last bit. (g may be an infinity or a zero: the
+	// next is the greatest or least number then, both odd.)
+	g, _ := s.approximate(p, beta).Float64()
 	side := compare(g)
 	if side == 0 || math.Float64bits(g)&1 == 1 {
 		return g

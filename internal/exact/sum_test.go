@@ -232,7 +232,11 @@ func TestMerge(t *testing.T) {
 		s.pending = 1<<30 - 1
 	}
 	a.merge(&b)
-	check(t, &a, new(big.Rat).Mul(rat(-0x1.fffffffffffffp100), rat(1<<31-2)))
+	if a.pending != 1 {
+		t.Errorf("%d terms pending after a merge", a.pending)
+	}
+	a.merge(&b)
+	check(t, &a, new(big.Rat).Mul(rat(-0x1.fffffffffffffp100), rat(3*(1<<30-1))))
 	b.Add(math.Inf(1))
 	a.merge(&b)
 	if a.Finite() {
