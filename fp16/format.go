@@ -85,18 +85,21 @@ func (f Format) Round(y float64) float64 {
 	case y == 0:
 		return y
 	case e > g.emax:
-		return math.Inf(int(math.Copysign(1, y)))
+		return math.Copysign(math.Inf(1), y)
 	}
 	// Adding and subtracting 1.5*2^(52+q) leaves y rounded to a multiple of
 	// 2^q, the ulp of the format at y: that sum's own ulp is 2^q.
 	q := max(e, g.emin) - (g.p - 1)
-	big := math.Ldexp(1.5, 52+q)
+	big := 1.5 * power(52+q)
 	r := (y + big) - big
-	if math.Abs(r) >= math.Ldexp(2, g.emax) {
-		return math.Inf(int(math.Copysign(1, y)))
+	if math.Abs(r) >= power(g.emax+1) {
+		return math.Copysign(math.Inf(1), y)
 	}
 	return math.Copysign(r, y)
 }
+
+// power returns 2^e for an exponent of normal float64 numbers.
+func power(e int) float64 { return math.Float64frombits(uint64(e+1023) << 52) }
 
 // Decide is the guard of the numerical contract. Given an evaluation y of an
 // exact value that lies within bound of it, it returns the rounded exact value

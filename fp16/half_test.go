@@ -62,7 +62,7 @@ func TestHalfNeighbours(t *testing.T) {
 
 // TestHalfStride walks through all float32 numbers in steps of a prime.
 func TestHalfStride(t *testing.T) {
-	const stride = 2053
+	const stride = 4099
 	for _, h := range halves {
 		for b := uint64(0); b < 1<<32; b += stride {
 			checkHalf(t, h.f, math.Float32frombits(uint32(b)), h.round)

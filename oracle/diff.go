@@ -89,6 +89,8 @@ type Accumulator struct {
 	ulps     ulpScale
 	abs, sq  float64 // sums of |d|, d^2
 	rel, ref float64 // sums of relative errors, want^2
+	place    int     // At, as addAt counts
+	placed   bool
 }
 
 // NewAccumulator returns an empty accumulator, with distances in ulps of f.
@@ -139,9 +141,23 @@ func (a *Accumulator) Add(got, want []float64) {
 	d.Count += len(want)
 }
 
+// addAt is Add for a piece that begins at index at of a larger array: if it
+// holds the greatest difference so far, At becomes the place there.
+func (a *Accumulator) addAt(at int, got, want []float64) {
+	place, before := a.place, a.d.Count
+	a.Add(got, want)
+	if a.d.At >= before {
+		place = at + a.d.At - before
+	}
+	a.place, a.placed = place, true
+}
+
 // Diff returns the figures over what was added so far.
 func (a *Accumulator) Diff() Diff {
 	d := a.d
+	if a.placed && d.At >= 0 {
+		d.At = a.place
+	}
 	n := float64(d.Count - d.NonFiniteEqual)
 	if n == 0 {
 		return d

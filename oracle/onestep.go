@@ -29,7 +29,8 @@ type OneStepOptions struct {
 type OneStep struct {
 	// All compares refrun's steps with the recording over all steps, and
 	// PerStep step by step (the first entry is the step to t = 1). Std is that
-	// of the whole recorded trajectory in both.
+	// of the whole recorded trajectory in both, and At counts through the
+	// recorded [M,T,C,H,W].
 	All     Diff   `json:"one_step"`
 	PerStep []Diff `json:"per_step"`
 	// Truth is nil if the case has no float64 truth of its steps.
@@ -111,8 +112,9 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 			}
 			for m := lo; m < hi; m++ {
 				got, want := next.Samples(m-lo, m-lo+1).Data, traj.At(m, t)
-				all.Add(got, want)
-				perStep[t-1].Add(got, want)
+				at := (m*traj.T + t) * traj.CHW()
+				all.addAt(at, got, want)
+				perStep[t-1].addAt(at, got, want)
 				digest.Add(m, got)
 				if truth != nil {
 					ours.Add(got, truth.At(m, t-1))

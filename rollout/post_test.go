@@ -1,0 +1,122 @@
+package rollout
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/bigref"
+)
+
+func numbers(r *rand.Rand, n int, scale float64) []float64 {
+	x := make([]float64, n)
+	for i := range x {
+		x[i] = float64(float32(scale * r.NormFloat64()))
+	}
+	return x
+}
+
+func same(a, b float64) bool {
+	return math.Float64bits(a) == math.Float64bits(b) || a != a && b != b
+}
+
+// TestMinMax compares with rational arithmetic, rounded once.
+func TestMinMax(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
+		for i := range 300 {
+			x := numbers(r, 2+r.IntN(30), math.Ldexp(1, r.IntN(20)-10))
+			if i%4 == 0 {
+				for j := range x {
+					x[j] = math.Trunc(4 * x[j]) // integers: ties and exact quotients
+				}
+			}
+			for j := range x {
+				x[j] = f.Round(x[j])
+			}
+			lo, hi := x[0], x[0]
+			for _, v := range x {
+				lo, hi = min(lo, v), max(hi, v)
+			}
+			got := append([]float64(nil), x...)
+			Config{Normalization: MinMax}.post(got, f)
+			for j, v := range x {
+				want := v
+				if hi-lo > 1e-8 {
+					n := new(big.Rat).Sub(bigref.Rat(v), bigref.Rat(lo))
+					d := new(big.Rat).Sub(bigref.Rat(hi), bigref.Rat(lo))
+					want = bigref.Round(n.Quo(n, d), f)
+				}
+				if !same(got[j], want) {
+					t.Fatalf("%v: element %v of [%v,%v] is %v, want %v", f, v, lo, hi, got[j], want)
+				}
+			}
+		}
+	}
+}
+
+// TestZScore compares with a thousand bits; the scores of random numbers are
+// irrational, so that is never a tie.
+func TestZScore(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for range 200 {
+		x := numbers(r, 3+r.IntN(30), math.Ldexp(1, r.IntN(20)-10))
+		got := append([]float64(nil), x...)
+		Config{Normalization: ZScore}.post(got, fp16.Float32)
+		F := func(v float64) *big.Float { return new(big.Float).SetPrec(1000).SetFloat64(v) }
+		n, mean, sq := F(float64(len(x))), F(0), F(0)
+		for _, v := range x {
+			mean.Add(mean, F(v))
+		}
+		mean.Quo(mean, n)
+		for _, v := range x {
+			d := F(0).Sub(F(v), mean)
+			sq.Add(sq, d.Mul(d, d))
+		}
+		s := sq.Quo(sq, F(float64(len(x)-1)))
+		s.Sqrt(s).Add(s, F(1e-8))
+		for j, v := range x {
+			d := F(0).Sub(F(v), mean)
+			want, _ := d.Quo(d, s).Float32()
+			if float32(got[j]) != want {
+				t.Fatalf("%v: got %v, want %v", v, got[j], want)
+			}
+		}
+	}
+}
+
+func TestPostSpecials(t *testing.T) {
+	nan, inf := math.NaN(), math.Inf(1)
+	clamp := &[2]float64{-1, 0.1}
+	f32 := float64(float32(0.1))
+	for _, c := range []struct {
+		what string
+		c    Config
+		f    fp16.Format
+		x, y []float64
+	}{
+		{"range below 1e-8 stays", Config{Normalization: MinMax}, fp16.Float32, []float64{1, 1, 1}, []float64{1, 1, 1}},
+		{"NaN switches min-max off", Config{Normalization: MinMax}, fp16.Float32, []float64{0, nan, 4}, []float64{0, nan, 4}},
+		{"infinite range", Config{Normalization: MinMax}, fp16.Float32, []float64{0, 1, inf}, []float64{0, 0, nan}},
+		{"ends are exact", Config{Normalization: MinMax}, fp16.Float32, []float64{-2, 0, 2}, []float64{0, 0.5, 1}},
+		{"float64", Config{Normalization: MinMax}, fp16.Float64, []float64{0, 1, 3}, []float64{0, 1.0 / 3, 1}},
+		{"constant field", Config{Normalization: ZScore}, fp16.Float32, []float64{5, 5, 5}, []float64{0, 0, 0}},
+		{"single number", Config{Normalization: ZScore}, fp16.Float32, []float64{5}, []float64{nan}},
+		{"single number, float64", Config{Normalization: ZScore}, fp16.Float64, []float64{5}, []float64{nan}},
+		{"infinity spoils z-scores", Config{Normalization: ZScore}, fp16.Float32, []float64{5, inf}, []float64{nan, nan}},
+		{"clamp to float32 bounds", Config{Clamp: clamp}, fp16.Float32, []float64{-2, 0.05, 7, nan, inf}, []float64{-1, 0.05, f32, nan, f32}},
+		{"clamp to float64 bounds", Config{Clamp: clamp}, fp16.Float64, []float64{-inf, 7}, []float64{-1, 0.1}},
+		{"normalise, then clamp", Config{Normalization: MinMax, Clamp: &[2]float64{0.25, 1}}, fp16.Float32, []float64{0, 1, 2}, []float64{0.25, 0.5, 1}},
+	} {
+		got := append([]float64(nil), c.x...)
+		c.c.post(got, c.f)
+		for i := range got {
+			if !same(got[i], c.y[i]) {
+				t.Errorf("%s: %v gives %v, want %v", c.what, c.x, got, c.y)
+				break
+			}
+		}
+	}
+}
