@@ -141,7 +141,7 @@ func Erf(x *big.Float, prec uint) *big.Float {
 func Erfc(x *big.Float, prec uint) *big.Float {
 	w := prec + guard
 	if x.Cmp(intF(8, 2)) < 0 {
-		// erfc >= 2^-8 here; only x near 0 could need more, and there it is 1.
+		// erfc > 2^-8 here: the guard pays for the difference.
 		return newF(w).Sub(intF(w, 1), Erf(x, w)).SetPrec(prec)
 	}
 	convergent := func(n int64) *big.Float {
