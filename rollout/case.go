@@ -11,7 +11,6 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/internal/strict"
-	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 )
 
@@ -88,6 +87,13 @@ func cause(err error) error {
 		return p.Err
 	}
 	return err
+}
+
+// ParseCase returns the case that the JSON text of a case.json or a
+// configuration says, with no files; file is what messages call it.
+func ParseCase(file string, data []byte) (*Case, error) {
+	c := &Case{Dir: path.Dir(file)}
+	return c, c.readJSON(file, data)
 }
 
 func (c *Case) readJSON(file string, data []byte) error {
@@ -193,88 +199,6 @@ func (c *Case) states(f *safetensors.File, t *safetensors.Tensor, steps int) (*S
 	if err != nil {
 		return nil, err
 	}
-	st := &States{M: s[0], T: s[1], C: s[2], H: s[3], W: s[4], Data: data}
-	st.Format, err = fp16.ParseFormat(map[safetensors.DType]string{
-		safetensors.F64: "float64", safetensors.F32: "float32", safetensors.F16: "float16", safetensors.BF16: "bfloat16"}[t.DType])
-	return st, err
-}
-
-// Stream is where a case's noise comes from.
-type Stream struct {
-	Name string // canonical, as in mode strings: "tape", "torch-cpu:1.13", "none"
-	tape *noise.Tape
-	cpu  *noise.TorchCPU
-	seed uint64
-}
-
-// OpenStream returns the stream of that name for the case: "tape", "none",
-// "torch-cpu", "torch-cpu:1.13", "torch-cpu:2.x" (and :mkl, which is refused);
-// "" means what the case says: its tape, or else the CPU stream of the PyTorch
-// that recorded it.
-func (c *Case) OpenStream(name string, op *operator.Operator) (*Stream, error) {
-	if !op.HasNoise() || name == "none" {
-		return &Stream{Name: "none"}, nil
-	}
-	if name == "" {
-		name = "torch-cpu"
-		if c.Noise != nil {
-			name = "tape"
-		}
-	}
-	kind, _, _ := strings.Cut(name, ":")
-	switch kind {
-	case "tape":
-		if c.Noise == nil {
-			return nil, fmt.Errorf("%s: missing: want a recorded tape, or another --noise", path.Join(c.Dir, "noise.safetensors"))
-		}
-		tape, err := noise.OpenTape(c.Noise)
-		return &Stream{Name: "tape", tape: tape}, err
-	case "torch-cpu":
-		return c.openTorchCPU(name)
-	case "counter", "torch-cuda":
-		return nil, fmt.Errorf("noise: %q is not there yet: want tape, torch-cpu[:1.13|:2.x] or none", name)
-	}
-	return nil, fmt.Errorf("noise: %q: want tape, torch-cpu[:1.13|:2.x] or none", name)
-}
-
-// openTorchCPU opens a stream named torch-cpu[:VERSION][:mkl]. What the name
-// leaves open the case says: the version and whether PyTorch was built with
-// MKL. MKL changes Bernoulli and exponential draws only, so for noise made of
-// normal draws it does not matter and is not refused.
-func (c *Case) openTorchCPU(name string) (*Stream, error) {
-	version := ""
-	switch v := c.Torch.Version; {
-	case strings.HasPrefix(v, "1.13"):
-		version = "1.13"
-	case strings.HasPrefix(v, "2."):
-		version = "2.x"
-	case name == "torch-cpu" || name == "torch-cpu:mkl":
-		return nil, fmt.Errorf("%s: torch.version: %q: want a 1.13 or 2.x version, or --noise torch-cpu:1.13 or torch-cpu:2.x", path.Join(c.Dir, "case.json"), v)
-	}
-	if c.Torch.MKL && strings.Count(name, ":") == 0 {
-		name += ":mkl"
-	}
-	if t := c.Operator.NoiseType; t == "gaussian" || t == "multiplicative" {
-		name = strings.TrimSuffix(name, ":mkl")
-	}
-	g, err := noise.ParseTorchCPU(name, version)
-	if err != nil {
-		return nil, err
-	}
-	return &Stream{Name: g.String(), cpu: g, seed: c.Rollout.BaseSeed}, nil
-}
-
-// Draws returns the draws of step t (1 or more) for engine batch k, which
-// holds realizations [lo,hi): nil if the stream is "none". They must be used
-// before the next call.
-func (s *Stream) Draws(k, lo, hi, t int) (noise.Draws, error) {
-	switch {
-	case s.tape != nil:
-		return s.tape.Draws(k, t, 0, hi-lo)
-	case s.cpu != nil:
-		// The engine seeds with base_seed + first realization + t.
-		s.cpu.Seed(s.seed + uint64(lo) + uint64(t))
-		return s.cpu, nil
-	}
-	return nil, nil
+	format, _ := t.DType.Format() // Float64s takes no other types
+	return &States{M: s[0], T: s[1], C: s[2], H: s[3], W: s[4], Format: format, Data: data}, nil
 }

@@ -2,11 +2,11 @@ package rollout
 
 import (
 	"crypto/sha256"
-	"encoding/binary"
+	"encoding"
+	"encoding/base64"
 	"encoding/hex"
 	"fmt"
 	"hash"
-	"math"
 
 	"github.com/refrun/refrun/fp16"
 )
@@ -22,12 +22,8 @@ type Digest struct {
 	buf    []byte
 }
 
-// NewDigest begins the digest of a trajectory of that shape and format, which
-// must be Float32 or Float64.
+// NewDigest begins the digest of a trajectory of that shape and format.
 func NewDigest(f fp16.Format, m, t, c, h, w int) *Digest {
-	if f != fp16.Float32 && f != fp16.Float64 {
-		panic("rollout: digest of an unknown format")
-	}
 	d := &Digest{header: fmt.Sprintf("%s [%d,%d,%d,%d,%d]\n", f, m, t, c, h, w), format: f}
 	for range m {
 		d.each = append(d.each, sha256.New())
@@ -37,19 +33,43 @@ func NewDigest(f fp16.Format, m, t, c, h, w int) *Digest {
 
 // Add appends a state of realization m. NaNs count as the canonical one.
 func (d *Digest) Add(m int, state []float64) {
-	b := d.buf[:0]
-	for _, v := range state {
-		if v != v {
-			v = fp16.NaN
+	d.buf = d.format.Append(d.buf[:0], state)
+	d.each[m].Write(d.buf)
+}
+
+// State implements [Sink].
+func (d *Digest) State(_, m int, x, _ []float64) error {
+	d.Add(m, x)
+	return nil
+}
+
+// MarshalText returns the digest as it stands, for a checkpoint.
+func (d *Digest) MarshalText() ([]byte, error) {
+	var all []byte
+	for _, h := range d.each {
+		b, err := h.(encoding.BinaryMarshaler).MarshalBinary()
+		if err != nil {
+			return nil, err
 		}
-		if d.format == fp16.Float64 {
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
-		} else {
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
+		all = append(all, b...)
+	}
+	return []byte(base64.StdEncoding.EncodeToString(all)), nil
+}
+
+// UnmarshalText returns to what MarshalText of the same trajectory's digest
+// said.
+func (d *Digest) UnmarshalText(text []byte) error {
+	all, err := base64.StdEncoding.DecodeString(string(text))
+	if err != nil || len(all)%len(d.each) != 0 {
+		return fmt.Errorf("digest state: want %d SHA-256 states in base64", len(d.each))
+	}
+	n := len(all) / len(d.each)
+	for i, h := range d.each {
+		if err := h.(encoding.BinaryUnmarshaler).UnmarshalBinary(all[i*n : (i+1)*n]); err != nil {
+			return fmt.Errorf("digest state %d: %w", i, err)
 		}
 	}
-	d.buf = b
-	d.each[m].Write(b)
+	return nil
 }
 
 // Hex returns the digest of what was added.

@@ -163,8 +163,7 @@ func openTensor(arg string) (*loaded, error) {
 	if err != nil {
 		return nil, err
 	}
-	format, ok := map[safetensors.DType]fp16.Format{
-		safetensors.F64: fp16.Float64, safetensors.F32: fp16.Float32, safetensors.F16: fp16.Float16, safetensors.BF16: fp16.BFloat16}[t.DType]
+	format, ok := t.DType.Format()
 	if !ok {
 		return nil, fmt.Errorf("%s: %s: dtype %s: want F64, F32, F16 or BF16", file, name, t.DType)
 	}

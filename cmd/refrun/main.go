@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"syscall"
 
 	"github.com/refrun/refrun/asm"
 )
@@ -23,6 +24,9 @@ const (
 	exitOK     = 0
 	exitFailed = 1 // checked, and failed
 	exitUsage  = 2 // wrong usage or bad input
+
+	exitResumable   = 75  // stopped from outside; --resume continues
+	exitInterrupted = 130 // Ctrl-C
 )
 
 // verb is one subcommand.
@@ -107,6 +111,12 @@ func call(v verb, args []string, stdout, stderr io.Writer) int {
 		return exitFailed
 	}
 	fmt.Fprintf(stderr, "refrun %s: %s\n", v.name, strings.ReplaceAll(err.Error(), "\n", " "))
+	switch {
+	case errors.Is(err, errInterrupted):
+		return exitInterrupted
+	case errors.Is(err, errTerminated), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
+		return exitResumable
+	}
 	return exitUsage
 }
 

@@ -14,14 +14,17 @@ import (
 var runVerb = verb{
 	name:    "run",
 	args:    "",
-	summary: "step a case's recorded states here and report the differences",
-	help: `With --one-step, takes each recorded state of a case's trajectory one step and
+	summary: "roll out an operator, or step a case's recorded states once",
+	help: `Rolls out a case, or a configuration with --config, from its initial condition
+and writes the trajectory with -o. A run that dies leaves a partial file and a
+checkpoint; --resume continues it to the same bytes. With --one-step, takes each recorded state of a case's trajectory one step and
 compares the result with the recorded next state: an error of one step is an
 error of arithmetic, where a difference at the end of a rollout may only be
 chaos. What a run means (precision, noise, engine batch) comes from case.json;
 flags override it, and the output says what was used.
 
-example: refrun run --case my_case --one-step --noise torch-cpu:1.13`,
+example: refrun run --case my_case --one-step --noise torch-cpu:1.13
+example: refrun run --config op.yaml --x0 white:7 --steps 499 -o out.safetensors`,
 	run: run,
 }
 
@@ -47,22 +50,32 @@ func run(c *command) error {
 	dir := c.flags.String("case", "", "`folder` of the recorded case")
 	oneStep := c.flags.Bool("one-step", false, "step each recorded state once instead of rolling out")
 	precision := c.flags.String("precision", "", "`format` to compute in: float32 or float64 (default what the case says)")
-	noise := c.flags.String("noise", "", "`stream`: tape, torch-cpu[:1.13|:2.x] or none (default the case's tape, else its PyTorch's stream)")
+	noise := c.flags.String("noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x] or none (default the case's tape, else its PyTorch's stream, else counter)")
 	batch := c.flags.Int("batch", 0, "`realizations` per application of the operator (default the engine batch); never changes a bit")
+	w := c.wholeFlags()
 	if err := c.parse(0); err != nil {
 		return err
 	}
+	var cs *rollout.Case
+	var err error
 	switch {
-	case *dir == "":
-		return errors.New("--case: missing: want the folder of a recorded case")
-	case !*oneStep:
-		return errors.New("whole rollouts are not there yet: want --one-step")
+	case (*dir == "") == (w.config == ""):
+		return errors.New("--case: want the folder of a recorded case, or --config FILE, one of them")
 	case *batch < 0:
 		return fmt.Errorf("--batch: %d: want 0 or more", *batch)
+	case *dir != "":
+		cs, err = rollout.OpenCase(*dir)
+	default:
+		cs, err = readConfig(w.config)
 	}
-	cs, err := rollout.OpenCase(*dir)
 	if err != nil {
 		return err
+	}
+	if !*oneStep {
+		return c.whole(cs, w, *precision, *noise, *batch)
+	}
+	if *w != (wholeFlags{config: w.config, checkpoint: w.checkpoint}) {
+		return errors.New("--one-step: compares a case as it was recorded: want no --weights, --x0, -o, --store, --seed, --steps, --realizations, --resume, --allow-nonfinite")
 	}
 	r, err := c.oneStep(cs, *precision, *noise, *batch)
 	if err != nil {
@@ -103,9 +116,7 @@ func (c *command) oneStep(cs *rollout.Case, precision, noise string, batch int) 
 		GFLOPS:          2 * float64(one.MACs) * float64(one.Steps) / secs / 1e9,
 		PeakBytes:       peakBytes(), OneStep: one,
 	}
-	for _, key := range cs.Operator.Ignored {
-		r.Notes = append(r.Notes, "operator."+key+" is ignored, as Spinlock's builder ignores it")
-	}
+	r.Notes = ignoredNotes(cs)
 	if want := cs.Rollout.Precision; want != mode.Precision.String() {
 		r.Notes = append(r.Notes, fmt.Sprintf("the case was recorded in %s, and is compared with %s steps", want, mode.Precision))
 	}
@@ -113,6 +124,15 @@ func (c *command) oneStep(cs *rollout.Case, precision, noise string, batch int) 
 		r.Notes = append(r.Notes, "the operator's noise was left out")
 	}
 	return r, nil
+}
+
+// ignoredNotes names the parameters that reach no part of the operator.
+func ignoredNotes(cs *rollout.Case) []string {
+	var notes []string
+	for _, key := range cs.Operator.Ignored {
+		notes = append(notes, "operator."+key+" is ignored, as Spinlock's builder ignores it")
+	}
+	return notes
 }
 
 func (c *command) printOneStep(cs *rollout.Case, r *runReport) {

@@ -44,25 +44,12 @@ func OfFloat64s(name string, dtype DType, shape []int, values []float64) (*Tenso
 	if !ok {
 		return nil, t.wrong("dtype", text(string(dtype)), "F64, F32, F16 or BF16")
 	}
-	raw := make([]byte, 0, len(values)*dtype.Size())
 	for i, v := range values {
 		if !f.Holds(v) {
 			return nil, t.wrong("value "+strconv.Itoa(i), strconv.FormatFloat(v, 'g', -1, 64), "a "+f.String()+" number")
 		}
-		if v != v {
-			v = fp16.NaN
-		}
-		switch dtype {
-		case F64:
-			raw = binary.LittleEndian.AppendUint64(raw, math.Float64bits(v))
-		case F32:
-			raw = binary.LittleEndian.AppendUint32(raw, math.Float32bits(float32(v)))
-		case F16:
-			raw = binary.LittleEndian.AppendUint16(raw, float16.Fromfloat32(float32(v)).Bits())
-		case BF16: // the upper half of a float32
-			raw = binary.LittleEndian.AppendUint16(raw, uint16(math.Float32bits(float32(v))>>16))
-		}
 	}
+	raw := f.Append(make([]byte, 0, len(values)*dtype.Size()), values)
 	return New(name, dtype, shape, raw)
 }
 

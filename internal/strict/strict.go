@@ -184,11 +184,9 @@ func (o *Object) Open() {
 	}
 }
 
-// Close returns the first error noted, or one that names the unknown keys.
+// Close returns an error that names an unknown key, which often explains the
+// rest, or else the first error noted.
 func (o *Object) Close() error {
-	if o.err != nil {
-		return o.err
-	}
 	var unknown, known []string
 	for k := range o.raw {
 		if !o.asked[k] {
@@ -196,7 +194,7 @@ func (o *Object) Close() error {
 		}
 	}
 	if len(unknown) == 0 {
-		return nil
+		return o.err
 	}
 	for k := range o.asked {
 		known = append(known, k)

@@ -1,0 +1,347 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+)
+
+// wholeFlags are the flags of run that concern whole rollouts.
+type wholeFlags struct {
+	config, weights, x0, out, store, seed string
+	steps, realizations                   int
+	resume, allowNonfinite                bool
+	checkpoint                            time.Duration
+}
+
+func (c *command) wholeFlags() *wholeFlags {
+	w := new(wholeFlags)
+	f := c.flags
+	f.StringVar(&w.config, "config", "", "`file` in YAML or JSON with the fields of a case.json, instead of --case")
+	f.StringVar(&w.weights, "weights", "", "safetensors `file` of the weights (default the case's, or drawn from weights_seed)")
+	f.StringVar(&w.x0, "x0", "", "initial condition: a `file` with [C,H,W] or [M,C,H,W], zeros, or white:SEED (default the case's)")
+	f.StringVar(&w.out, "o", "", "write the trajectory to this `file`: .safetensors, .npy, .npz or .h5")
+	f.StringVar(&w.store, "store", "", "`format` of the states in the file: float64, float32, float16 or bfloat16 (default that of the states)")
+	f.StringVar(&w.seed, "seed", "", "base seed of the noise (default the case's)")
+	f.IntVar(&w.steps, "steps", 0, "`steps` to take, that is T-1 (default the case's)")
+	f.IntVar(&w.realizations, "realizations", 0, "`number` of realizations (default the case's)")
+	f.BoolVar(&w.resume, "resume", false, "continue an unfinished run to the same bytes")
+	f.BoolVar(&w.allowNonfinite, "allow-nonfinite", false, "go on after a NaN or an infinity")
+	f.DurationVar(&w.checkpoint, "checkpoint", 5*time.Second, "`time` between checkpoints of a run that writes a file")
+	return w
+}
+
+// wholeReport is the JSON of a whole rollout.
+type wholeReport struct {
+	Digest             string   `json:"digest"`
+	Mode               string   `json:"mode"`
+	Contract           string   `json:"contract"`
+	Shape              []int    `json:"shape"`
+	Output             string   `json:"output,omitempty"`
+	Complete           bool     `json:"already_complete,omitempty"`
+	Resumed            bool     `json:"resumed,omitempty"`
+	PrecisionRequested string   `json:"precision_requested"`
+	PrecisionUsed      string   `json:"precision_used"`
+	Noise              string   `json:"noise"`
+	ISA                string   `json:"isa"`
+	Threads            int      `json:"threads"`
+	Seconds            float64  `json:"seconds"`
+	StepsPerS          float64  `json:"steps_per_s"`
+	SampleStepsPerS    float64  `json:"sample_steps_per_s"`
+	GFLOPS             float64  `json:"gflops"`
+	StateBytes         int64    `json:"state_bytes"`
+	WeightBytes        int64    `json:"weight_bytes"`
+	PeakBytes          int64    `json:"peak_bytes"`
+	Notes              []string `json:"notes,omitempty"`
+}
+
+// whole rolls out a case or a configuration from its initial condition.
+func (c *command) whole(cs *rollout.Case, w *wholeFlags, precision, noise string, batch int) error {
+	if err := w.override(cs); err != nil {
+		return err
+	}
+	requested := cs.Rollout.Precision
+	if precision != "" {
+		requested = precision
+	}
+	mode, err := operator.ParseMode(requested)
+	if err != nil {
+		return err
+	}
+	op, err := cs.NewOperator()
+	if err != nil {
+		return err
+	}
+	stream, err := cs.OpenStream(noise, op)
+	if err != nil {
+		return err
+	}
+	start, shape, hash, err := w.start(cs)
+	if err != nil {
+		return err
+	}
+	store := mode.Precision
+	if w.store != "" {
+		if store, err = fp16.ParseFormat(w.store); err != nil {
+			return fmt.Errorf("--store: %w", err)
+		}
+	}
+	modeName := mode.String() + "/noise-" + stream.Name
+	p := c.progress("rollout")
+	job := &rollout.Job{
+		Engine: &rollout.Engine{
+			Stepper: rollout.Stepper{Operator: op, Config: cs.Rollout, Mode: mode, Batch: batch},
+			Stream:  stream, Shape: shape, Start: start, AllowNonfinite: w.allowNonfinite, Progress: p.step,
+		},
+		Path: w.out, Store: store, Resume: w.resume, Every: w.checkpoint,
+		Metadata: map[string]string{"made_by": "refrun " + version, "mode": modeName, "contract": operator.Contract},
+		Identity: identity(cs, op, modeName, store, hash),
+	}
+	ctx, stop := interruptible()
+	began := time.Now()
+	result, err := job.Run(ctx)
+	p.done()
+	if cause := stop(); err != nil && cause != nil && errors.Is(err, context.Canceled) {
+		if w.out != "" {
+			return fmt.Errorf("%w; --resume continues it", cause)
+		}
+		return cause
+	}
+	if err != nil {
+		return err
+	}
+	secs, ro := time.Since(began).Seconds(), cs.Rollout
+	steps := float64(ro.Timesteps - 1)
+	out := wholeReport{
+		Digest: result.Digest, Mode: modeName, Contract: operator.Contract, Output: w.out,
+		Complete: result.Complete, Resumed: result.Resumed,
+		Shape:              []int{ro.Realizations, ro.Timesteps, shape.C, shape.H, shape.W},
+		PrecisionRequested: requested, PrecisionUsed: mode.Precision.String(), Noise: stream.Name,
+		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: secs,
+		StepsPerS: steps / secs, SampleStepsPerS: steps * float64(ro.Realizations) / secs,
+		GFLOPS:     2 * float64(op.MACs(shape.H, shape.W)) * steps * float64(ro.Realizations) / secs / 1e9,
+		StateBytes: 8 * int64(shape.Len()) * int64(ro.EngineBatches()[0][1]),
+		PeakBytes:  peakBytes(), Notes: ignoredNotes(cs),
+	}
+	for _, q := range op.Params() {
+		out.WeightBytes += 8 * int64(len(q.Data))
+	}
+	if c.json {
+		return c.printJSON(out)
+	}
+	if out.Complete {
+		c.printf("%s is already complete\n", w.out)
+		return nil
+	}
+	c.printf("%v states [M,T,C,H,W], mode %s, contract %s\n", out.Shape, out.Mode, out.Contract)
+	for _, n := range out.Notes {
+		c.printf("note: %s\n", n)
+	}
+	if w.out != "" {
+		c.printf("written to %s as %s\n", w.out, store)
+	}
+	c.printf("%.3g sample-steps/s, %.3g GFLOP/s on %s (%s), peak memory %.3g MB\n", out.SampleStepsPerS, out.GFLOPS, plural(out.Threads, "thread"), out.ISA, float64(out.PeakBytes)/1e6)
+	c.printf("digest %s\n", out.Digest)
+	return nil
+}
+
+// override applies the flags that change what the case says.
+func (w *wholeFlags) override(cs *rollout.Case) error {
+	r := &cs.Rollout
+	switch {
+	case w.steps < 0:
+		return fmt.Errorf("--steps: %d: want 1 or more", w.steps)
+	case w.steps > 0:
+		r.Timesteps = w.steps + 1
+	}
+	switch {
+	case w.realizations < 0:
+		return fmt.Errorf("--realizations: %d: want 1 or more", w.realizations)
+	case w.realizations > 0:
+		r.Realizations = w.realizations
+	}
+	if w.seed != "" {
+		s, err := seed(w.seed)
+		if err != nil {
+			return fmt.Errorf("--seed: %w", err)
+		}
+		r.BaseSeed = s
+	}
+	if w.weights != "" {
+		f, err := safetensors.Open(w.weights)
+		if err != nil {
+			return err
+		}
+		cs.Weights = f
+	}
+	if cs.Weights == nil && cs.WeightsSeed == nil {
+		return errors.New("--weights: missing: want a file, or weights_seed in the configuration")
+	}
+	return nil
+}
+
+// seed reads 64 bits, negative numbers in two's complement.
+func seed(s string) (uint64, error) {
+	if u, err := strconv.ParseUint(s, 10, 64); err == nil {
+		return u, nil
+	}
+	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
+		return uint64(i), nil
+	}
+	return 0, fmt.Errorf("%q: want an integer of 64 bits", s)
+}
+
+// start returns the initial condition by realization, the size of a state, and
+// a hash of it for the identity of the run.
+func (w *wholeFlags) start(cs *rollout.Case) (func(m int) []float64, rollout.Shape, string, error) {
+	var shape rollout.Shape
+	var data []float64
+	var err error
+	channels, side := cs.Operator.InputChannels, cs.Operator.GridSize
+	rest, white := strings.CutPrefix(w.x0, "white:")
+	switch {
+	case w.x0 == "zeros" || white:
+		if side == 0 {
+			return nil, shape, "", errors.New("operator.grid_size: missing: want the side of the images, to make an initial condition")
+		}
+		shape = rollout.Shape{C: channels, H: side, W: side}
+		data = make([]float64, shape.Len())
+		if white {
+			s, err := seed(rest)
+			if err != nil {
+				return nil, shape, "", fmt.Errorf("--x0: white:%w", err)
+			}
+			if err := rollout.White(s, shape, data); err != nil {
+				return nil, shape, "", err
+			}
+		}
+	case w.x0 != "":
+		data, shape, err = readStart(w.x0, channels, cs.Rollout.Realizations)
+	default:
+		data, shape, err = caseStart(cs)
+	}
+	if err != nil {
+		return nil, shape, "", err
+	}
+	n := shape.Len()
+	at := func(m int) []float64 {
+		if len(data) == n {
+			return data
+		}
+		return data[m*n : (m+1)*n]
+	}
+	sum := sha256.Sum256(fp16.Float64.Append(nil, data))
+	return at, shape, fmt.Sprintf("%x", sum[:8]), nil
+}
+
+// startShape takes [C,H,W] or [M,C,H,W].
+func startShape(name string, s []int, channels, realizations int) (rollout.Shape, error) {
+	d := s
+	if len(s) == 4 && s[0] == realizations {
+		d = s[1:]
+	}
+	if len(d) != 3 || d[0] != channels || d[1] < 1 || d[2] < 1 {
+		return rollout.Shape{}, fmt.Errorf("%s: shape %v: want [%d,H,W] or [%d,%d,H,W]", name, s, channels, realizations, channels)
+	}
+	return rollout.Shape{C: d[0], H: d[1], W: d[2]}, nil
+}
+
+func readStart(arg string, channels, realizations int) ([]float64, rollout.Shape, error) {
+	t, err := openTensor(arg)
+	if err != nil {
+		return nil, rollout.Shape{}, err
+	}
+	shape, err := startShape(t.name, t.shape, channels, realizations)
+	return t.data, shape, err
+}
+
+// caseStart returns a case's recorded initial condition.
+func caseStart(cs *rollout.Case) ([]float64, rollout.Shape, error) {
+	if cs.Trajectory == nil {
+		return nil, rollout.Shape{}, errors.New("--x0: missing: want an initial condition (a file, zeros or white:SEED), since there is no recorded one")
+	}
+	t, err := cs.Trajectory.Tensor("initial_condition")
+	if err != nil {
+		return nil, rollout.Shape{}, err
+	}
+	shape, err := startShape(cs.Trajectory.Path+": initial_condition", t.Shape, cs.Operator.InputChannels, cs.Rollout.Realizations)
+	if err != nil {
+		return nil, shape, err
+	}
+	data, err := t.Float64s()
+	return data, shape, err
+}
+
+// identity lists what decides the bytes of an output.
+func identity(cs *rollout.Case, op *operator.Operator, mode string, store fp16.Format, start string) [][2]string {
+	r := cs.Rollout
+	h := sha256.New()
+	for _, p := range op.Params() {
+		h.Write([]byte(p.Name))
+		h.Write(fp16.Float64.Append(nil, p.Data))
+	}
+	clamp := "none"
+	if r.Clamp != nil {
+		clamp = fmt.Sprint(*r.Clamp)
+	}
+	o := cs.Operator
+	o.Ignored = nil
+	return [][2]string{
+		{"version", version}, {"contract", operator.Contract}, {"mode", mode}, {"store", store.String()},
+		{"operator", fmt.Sprintf("%+v", o)}, {"weights", fmt.Sprintf("%x", h.Sum(nil)[:8])}, {"initial condition", start},
+		{"policy_type", string(r.Policy)}, {"alpha", fmt.Sprint(r.Alpha)}, {"dt", fmt.Sprint(r.Dt)},
+		{"steps", fmt.Sprint(r.Timesteps - 1)}, {"realizations", fmt.Sprint(r.Realizations)}, {"base_seed", fmt.Sprint(r.BaseSeed)},
+		{"engine_batch", fmt.Sprint(r.EngineBatch)}, {"normalization", string(r.Normalization)}, {"clamp_range", clamp},
+	}
+}
+
+// interruptible returns a context that ends on Ctrl-C or SIGTERM, and a
+// function that lets go of the signals and returns the error of the one that
+// came, if any.
+func interruptible() (context.Context, func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	came := make(chan error, 1)
+	go func() {
+		s, ok := <-signals
+		if !ok {
+			came <- nil
+			return
+		}
+		err := errInterrupted
+		if s == syscall.SIGTERM {
+			err = errTerminated
+		}
+		came <- err
+		cancel()
+		// A second signal means now.
+		if _, ok := <-signals; ok {
+			os.Exit(exitInterrupted)
+		}
+	}()
+	return ctx, func() error {
+		signal.Stop(signals)
+		close(signals)
+		cancel()
+		return <-came
+	}
+}
+
+var (
+	errInterrupted = errors.New("interrupted")
+	errTerminated  = errors.New("terminated")
+)

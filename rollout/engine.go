@@ -1,0 +1,191 @@
+package rollout
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Engine runs whole rollouts: from an initial condition, T-1 steps, every
+// realization, handing each state to its sinks as it comes. It keeps the
+// states of one engine batch and nothing of the past.
+type Engine struct {
+	Stepper
+	Stream *Stream
+	Shape  Shape // of a state
+	// Start returns the initial condition [C,H,W] of realization m, before
+	// post-processing. The engine only reads it.
+	Start func(m int) []float64
+	Sinks []Sink
+	// AllowNonfinite lets the rollout go on after a NaN or an infinity;
+	// otherwise Run returns a *NonfiniteError.
+	AllowNonfinite bool
+	// Checkpoint, if not nil, is called after every step with a position from
+	// which Resume continues; what it holds must be copied to be kept.
+	Checkpoint func(*Checkpoint) error
+	// Progress, if not nil, is called after every step of an engine batch.
+	Progress func(done, total int)
+}
+
+// Sink takes the states of a rollout as they come: for each engine batch in
+// order, for t = 0 to T-1, for each realization m of the batch. prev is the
+// state before x, nil at t = 0. A sink that is resumed sees states again that
+// it has seen before the interruption, and must end as if it had not.
+type Sink interface {
+	State(t, m int, x, prev []float64) error
+}
+
+// Checkpoint is a position of a run: engine batch Batch stands at step Step
+// with states State [B,C,H,W]; batches before it are complete.
+type Checkpoint struct {
+	Batch, Step int
+	State       *tensor.Tensor
+}
+
+// NonfiniteError reports the first NaN or infinity of a run.
+type NonfiniteError struct {
+	Step, Realization int
+	Layer             string // the first module whose output is not finite; "policy" or "start" if none is
+}
+
+func (e *NonfiniteError) Error() string {
+	if e.Layer == "start" {
+		return fmt.Sprintf("initial condition of realization %d: NaN or infinite: want finite numbers", e.Realization)
+	}
+	return fmt.Sprintf("step %d, realization %d: NaN or infinite, first in %s", e.Step, e.Realization, e.Layer)
+}
+
+// Run rolls out, from the start or from a checkpoint of the same run. When ctx
+// ends it returns ctx's error after the step at hand, with the checkpoint of
+// that step written.
+func (e *Engine) Run(ctx context.Context, from *Checkpoint) error {
+	batches := e.Config.EngineBatches()
+	done, total := 0, len(batches)*(e.Config.Timesteps-1)
+	for k, b := range batches {
+		var x *tensor.Tensor
+		t := 0
+		switch {
+		case from != nil && k < from.Batch:
+			done += e.Config.Timesteps - 1
+			continue
+		case from != nil && k == from.Batch:
+			x, t = from.State.Clone(), from.Step
+			done += t
+		default:
+			var err error
+			if x, err = e.start(b[0], b[1]); err != nil {
+				return err
+			}
+			if err := e.emit(0, b[0], x, nil); err != nil {
+				return err
+			}
+		}
+		for t++; t < e.Config.Timesteps; t++ {
+			next, err := e.advance(k, b[0], b[1], t, x)
+			if err != nil {
+				return err
+			}
+			if err := e.emit(t, b[0], next, x); err != nil {
+				return err
+			}
+			x = next
+			if e.Checkpoint != nil {
+				if err := e.Checkpoint(&Checkpoint{k, t, x}); err != nil {
+					return err
+				}
+			}
+			if done++; e.Progress != nil {
+				e.Progress(done, total)
+			}
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// start returns the post-processed initial conditions of a batch.
+func (e *Engine) start(lo, hi int) (*tensor.Tensor, error) {
+	x := tensor.New(e.Mode.Precision, hi-lo, e.Shape.C, e.Shape.H, e.Shape.W)
+	for m := lo; m < hi; m++ {
+		to := x.Samples(m-lo, m-lo+1).Data
+		for i, v := range e.Start(m) {
+			to[i] = x.Format.Round(v)
+		}
+	}
+	e.postProcess(x)
+	if m, ok := firstNonfinite(x); ok && !e.AllowNonfinite {
+		return nil, &NonfiniteError{Realization: lo + m, Layer: "start"}
+	}
+	return x, nil
+}
+
+// advance steps engine batch k, realizations [lo,hi), to time t.
+func (e *Engine) advance(k, lo, hi, t int, x *tensor.Tensor) (*tensor.Tensor, error) {
+	draws, err := e.Stream.Draws(k, lo, hi, t)
+	if err != nil {
+		return nil, err
+	}
+	next, err := e.Step(x, draws)
+	if err != nil {
+		return nil, fmt.Errorf("step %d: %w", t, err)
+	}
+	if m, ok := firstNonfinite(next); ok && !e.AllowNonfinite {
+		layer, err := e.blame(k, lo, hi, t, x)
+		if err != nil {
+			return nil, err
+		}
+		return nil, &NonfiniteError{Step: t, Realization: lo + m, Layer: layer}
+	}
+	return next, nil
+}
+
+// blame repeats a step and returns the name of the first module whose output
+// is not finite, or "policy" if they all are.
+func (e *Engine) blame(k, lo, hi, t int, x *tensor.Tensor) (string, error) {
+	draws, err := e.Stream.Draws(k, lo, hi, t)
+	if err != nil {
+		return "", err
+	}
+	layer := "policy"
+	_, err = e.Operator.Forward(&operator.Pass{Mode: e.Mode, Draws: draws, Feature: func(name string, y *tensor.Tensor) {
+		if _, bad := firstNonfinite(y); bad && layer == "policy" {
+			layer = name
+		}
+	}}, x)
+	return layer, err
+}
+
+// firstNonfinite returns the first sample of x that holds a NaN or infinity.
+func firstNonfinite(x *tensor.Tensor) (sample int, ok bool) {
+	for i, v := range x.Data {
+		if v-v != 0 {
+			return i / (x.C * x.H * x.W), true
+		}
+	}
+	return 0, false
+}
+
+func (e *Engine) emit(t, lo int, x, prev *tensor.Tensor) error {
+	for n := range x.N {
+		var before []float64
+		if prev != nil {
+			before = prev.Samples(n, n+1).Data
+		}
+		for _, s := range e.Sinks {
+			if err := s.State(t, lo+n, x.Samples(n, n+1).Data, before); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Shape is the size of a state.
+type Shape struct{ C, H, W int }
+
+// Len returns the number of elements.
+func (s Shape) Len() int { return s.C * s.H * s.W }

@@ -1,0 +1,212 @@
+package rollout
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Job is a rollout whose output survives the process that makes it. Beside the
+// output it keeps a checkpoint, PATH.resume; a later process with the same
+// identity continues from there to the same bytes.
+type Job struct {
+	*Engine
+	Path  string      // of the output; its extension says the format. "" for none
+	Store fp16.Format // of the states in the file
+	// Identity lists what decides the bytes of the output, as name and value.
+	// Resuming another identity is an error that names the first difference.
+	Identity [][2]string
+	Metadata map[string]string // written into formats that can hold it
+	Resume   bool
+	Every    time.Duration // between checkpoints; 0 after every step
+}
+
+// Result is what a job leaves.
+type Result struct {
+	Digest string // of the states in the format of the mode
+	// Complete says that there was nothing to do: the output was there,
+	// finished by an earlier process. The digest is not formed again then.
+	Complete bool
+	Resumed  bool // the job continued from a checkpoint
+}
+
+// checkpointJSON is the metadata of a checkpoint file.
+type checkpointJSON struct {
+	Version  int
+	Identity [][2]string
+	Batch    int
+	Step     int
+	Digest   string
+	Output   json.RawMessage
+}
+
+// Run does the job, or what is left of it. An error while the output is being
+// written, and the end of ctx, leave the checkpoint of the last completed
+// interval.
+func (j *Job) Run(ctx context.Context) (*Result, error) {
+	c := j.Config
+	shape := Trajectory{c.Realizations, c.Timesteps, j.Shape}
+	digest := NewDigest(j.Mode.Precision, shape.M, shape.T, shape.C, shape.H, shape.W)
+	if j.Path == "" {
+		e := *j.Engine
+		e.Sinks = append(slices.Clone(e.Sinks), digest)
+		if err := e.Run(ctx, nil); err != nil {
+			return nil, err
+		}
+		return &Result{Digest: digest.Hex()}, nil
+	}
+	ck := j.Path + ".resume"
+	from, saved, done, err := j.find(ck)
+	if err != nil || done {
+		return &Result{Complete: done}, err
+	}
+	var state []byte
+	if from != nil {
+		if err := digest.UnmarshalText([]byte(saved.Digest)); err != nil {
+			return nil, fmt.Errorf("%s: %w", ck, err)
+		}
+		state = saved.Output
+	}
+	out, err := createOutput(j.Path, shape, j.Store, j.Metadata, state)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+
+	e := *j.Engine
+	e.Sinks = append(slices.Clone(e.Sinks), digest, out)
+	last := time.Now()
+	e.Checkpoint = func(p *Checkpoint) error {
+		if time.Since(last) < j.Every && ctx.Err() == nil {
+			return nil
+		}
+		err := j.save(ck, p, digest, out)
+		last = time.Now()
+		return err
+	}
+	if err := e.Run(ctx, from); err != nil {
+		return nil, err
+	}
+	if err := out.Finish(); err != nil {
+		return nil, err
+	}
+	if err := os.Remove(ck); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s: %w", ck, cause(err))
+	}
+	return &Result{Digest: digest.Hex(), Resumed: from != nil}, nil
+}
+
+// find looks for what an earlier process left.
+func (j *Job) find(ck string) (from *Checkpoint, saved *checkpointJSON, done bool, err error) {
+	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
+	if !j.Resume {
+		for _, p := range []string{partial(j.Path), ck} {
+			if exists(p) {
+				return nil, nil, false, fmt.Errorf("%s: left by an unfinished run: want --resume to continue it, or the file removed", p)
+			}
+		}
+		return nil, nil, false, nil
+	}
+	if !exists(partial(j.Path)) {
+		// Complete, or not yet begun. A process that died between the last
+		// two steps of finishing left its checkpoint.
+		if exists(j.Path) {
+			os.Remove(ck)
+			return nil, nil, true, nil
+		}
+		return nil, nil, false, nil
+	}
+	if !exists(ck) {
+		return nil, nil, false, nil // died before its first checkpoint
+	}
+	f, err := safetensors.Open(ck)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	saved = new(checkpointJSON)
+	if err := json.Unmarshal([]byte(f.Metadata["refrun"]), saved); err != nil || saved.Version != 1 {
+		return nil, nil, false, fmt.Errorf("%s: not a checkpoint of this version: want the file that the unfinished run left", ck)
+	}
+	if err := differ(saved.Identity, j.Identity); err != nil {
+		return nil, nil, false, fmt.Errorf("%s: %w", ck, err)
+	}
+	t, err := f.Tensor("state")
+	if err != nil {
+		return nil, nil, false, err
+	}
+	b := j.Config.EngineBatches()
+	if saved.Batch < 0 || saved.Batch >= len(b) || saved.Step < 0 || saved.Step >= j.Config.Timesteps {
+		return nil, nil, false, fmt.Errorf("%s: position %d/%d: want one inside the run", ck, saved.Batch, saved.Step)
+	}
+	dims := []int{b[saved.Batch][1] - b[saved.Batch][0], j.Shape.C, j.Shape.H, j.Shape.W}
+	data, err := t.Float64s()
+	if err != nil || !slices.Equal(t.Shape, dims) {
+		return nil, nil, false, fmt.Errorf("%s: state: shape %v: want %v", ck, t.Shape, dims)
+	}
+	x := tensor.Of(j.Mode.Precision, data, dims[0], dims[1], dims[2], dims[3])
+	return &Checkpoint{saved.Batch, saved.Step, x}, saved, false, nil
+}
+
+// differ names the first difference of two identities.
+func differ(was, is [][2]string) error {
+	old := map[string]string{}
+	for _, p := range was {
+		old[p[0]] = p[1]
+	}
+	for _, p := range is {
+		if v, ok := old[p[0]]; !ok || v != p[1] {
+			return fmt.Errorf("%s: the unfinished run had %q, this one has %q: want the same run to resume it", p[0], v, p[1])
+		}
+		delete(old, p[0])
+	}
+	for name, v := range old {
+		return fmt.Errorf("%s: the unfinished run had %q, this one has none: want the same run to resume it", name, v)
+	}
+	return nil
+}
+
+// save makes the output durable and then, in one rename, the checkpoint that
+// speaks of it.
+func (j *Job) save(path string, p *Checkpoint, digest *Digest, out Output) error {
+	state, err := out.Sync()
+	if err != nil {
+		return err
+	}
+	d, err := digest.MarshalText()
+	if err != nil {
+		return err
+	}
+	meta, err := json.Marshal(checkpointJSON{1, j.Identity, p.Batch, p.Step, string(d), state})
+	if err != nil {
+		return err
+	}
+	x := p.State
+	t, err := safetensors.OfFloat64s("state", safetensors.F64, []int{x.N, x.C, x.H, x.W}, x.Data)
+	if err != nil {
+		return err
+	}
+	if err := safetensors.WriteFile(path, []*safetensors.Tensor{t}, map[string]string{"refrun": string(meta)}); err != nil {
+		return fmt.Errorf("%s: %w", path, cause(err))
+	}
+	return nil
+}
+
+// createOutput opens the output of that name.
+func createOutput(path string, s Trajectory, f fp16.Format, metadata map[string]string, state []byte) (Output, error) {
+	switch ext := filepath.Ext(path); ext {
+	case ".safetensors":
+		return createSafetensors(path, s, f, metadata, state)
+	default:
+		return nil, fmt.Errorf("%s: file type %q: want .safetensors", path, ext)
+	}
+}
