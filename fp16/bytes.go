@@ -37,3 +37,26 @@ func (f Format) Append(b []byte, values []float64) []byte {
 	}
 	return b
 }
+
+// Decode is the inverse of Append: it fills dst with the numbers that
+// len(dst)*Bytes() bytes of b hold. Every NaN becomes [NaN].
+func (f Format) Decode(dst []float64, b []byte) {
+	n := f.Bytes()
+	for i := range dst {
+		var v float64
+		switch p := b[i*n : (i+1)*n]; f {
+		case Float64:
+			v = math.Float64frombits(binary.LittleEndian.Uint64(p))
+		case Float16:
+			v = float64(float16.Frombits(binary.LittleEndian.Uint16(p)).Float32())
+		case BFloat16:
+			v = float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(p)) << 16))
+		default:
+			v = float64(math.Float32frombits(binary.LittleEndian.Uint32(p)))
+		}
+		if v != v {
+			v = NaN
+		}
+		dst[i] = v
+	}
+}

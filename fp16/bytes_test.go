@@ -19,6 +19,13 @@ func TestAppend(t *testing.T) {
 		if !bytes.Equal(got[1:], []byte(want)) || got[0] != 7 {
 			t.Errorf("%v: % x, want 07 % x", f, got, want)
 		}
+		back := make([]float64, len(in))
+		f.Decode(back, []byte(want))
+		for i, v := range in {
+			if r := f.Round(v); math.Float64bits(back[i]) != math.Float64bits(r) {
+				t.Errorf("%v: decoded %v, want %v", f, back[i], r)
+			}
+		}
 		if f.Bytes()*len(in) != len(want) {
 			t.Errorf("%v: %d bytes a number, want %d", f, f.Bytes(), len(want)/len(in))
 		}

@@ -105,8 +105,9 @@ func (b *Block) Format(in fp16.Format) fp16.Format {
 // are +0. NaN results are [fp16.NaN].
 //
 // A negative or non-finite Correlation, a p outside [0,1], a schedule that
-// cannot be evaluated and any error of d is an error; dst is then undefined. It panics if the shapes differ or if dst's format
-// does not hold all numbers of src's.
+// cannot be evaluated and any error of d is an error; dst is then undefined. It
+// panics if the shapes differ or if dst's format does not hold all numbers of
+// src's.
 func (b *Block) Apply(dst, src *tensor.Tensor, at Time, d Draws) error {
 	if !dst.SameShape(src) {
 		panic("noise: dst and src have different shapes")
@@ -256,3 +257,23 @@ func sign(v float64) float64 {
 }
 
 func shapeOf(t *tensor.Tensor) []int { return []int{t.N, t.C, t.H, t.W} }
+
+// Primitives returns the kinds of the draws that Apply takes, in order. (It
+// takes none of them for dropout with p = 0 or 1.) They have the shape of the
+// input, [N,C,H,W], except that Bernoulli is [N,C,1,1].
+func (b *Block) Primitives() []Kind {
+	if b.Type == Dropout {
+		return []Kind{Bernoulli}
+	}
+	first, laplace := Normal, b.Type == Laplace
+	switch {
+	case b.Correlation != 0:
+		first = ComplexNormal
+	case laplace:
+		first = Exponential
+	}
+	if laplace {
+		return []Kind{first, Normal}
+	}
+	return []Kind{first}
+}

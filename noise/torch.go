@@ -10,14 +10,22 @@ import (
 
 // TorchCPU is the random stream of PyTorch's CPU generator, bit for bit as an
 // x86-64 machine with AVX2 or AVX-512 produces it (both run the AVX2 kernels).
-// It covers float32 tensors that are contiguous in NCHW order, in builds
-// without MKL; the numbers are stored as float64.
+// It covers float32 tensors that are contiguous in NCHW order, and normals of
+// narrower ones ([TorchCPU.NormalHalf]); the numbers are stored as float64.
+//
+// Builds with Intel's MKL, such as the wheels of PyPI for x86-64, differ from
+// builds without it, such as Debian's, in Bernoulli and exponential draws alone.
+// Release 1.13 makes use of MKL for Bernoulli draws only, and on Intel's
+// processors only: on another it is a stream without MKL whatever the build.
+// Release 2.x uses it for both on any processor; its exponential stream is not
+// documented and not supported here.
 //
 // Every fill consumes the stream in the order of dst. A generator serves one
 // goroutine at a time.
 type TorchCPU struct {
 	mt     mt19937
 	log1p  bool    // 2.x: log1p(-u) where 1.13 has log(1-u)
+	mkl    bool    // Bernoulli draws, and in 2.x exponential ones, are MKL's
 	cached bool    // cache holds the second half of a scalar normal pair
 	cache  float64 // standard normal, in double precision
 }
@@ -26,17 +34,18 @@ var _ Draws = (*TorchCPU)(nil)
 
 // NewTorchCPU returns the stream of a PyTorch release, "1.13" or "2.x", seeded
 // with 0. The releases agree except where exponential and short normal fills
-// take a logarithm (see [TorchCPU.Exponential]). Any other version, and builds
-// with MKL, whose Bernoulli and exponential streams differ, are errors.
+// take a logarithm (see [TorchCPU.Exponential]). Any other version is an error.
+// With mkl the Bernoulli draws are those of MKL, and so would 2.x's exponential
+// draws be, which are refused.
 func NewTorchCPU(version string, mkl bool) (*TorchCPU, error) {
-	if mkl || version != "1.13" && version != "2.x" {
+	if version != "1.13" && version != "2.x" {
 		name := "torch-cpu:" + version
 		if mkl {
 			name += ":mkl"
 		}
-		return nil, fmt.Errorf("noise: stream %q is not supported: want torch-cpu:1.13 or torch-cpu:2.x (without MKL)", name)
+		return nil, fmt.Errorf("noise: stream %q is not supported: want torch-cpu:1.13 or torch-cpu:2.x, either with or without :mkl", name)
 	}
-	t := &TorchCPU{log1p: version == "2.x"}
+	t := &TorchCPU{log1p: version == "2.x", mkl: mkl}
 	t.Seed(0)
 	return t, nil
 }
@@ -49,17 +58,22 @@ func ParseTorchCPU(name, version string) (*TorchCPU, error) {
 	if v, ok := strings.CutPrefix(release, "torch-cpu:"); ok {
 		version = v
 	} else if release != "torch-cpu" {
-		return nil, fmt.Errorf("noise: stream %q is not of the form torch-cpu[:VERSION]", name)
+		return nil, fmt.Errorf("noise: stream %q is not of the form torch-cpu[:VERSION][:mkl]", name)
 	}
 	return NewTorchCPU(version, mkl)
 }
 
-// String returns the stream's full name, such as torch-cpu:1.13.
+// String returns the stream's full name, such as torch-cpu:1.13 or
+// torch-cpu:2.x:mkl.
 func (t *TorchCPU) String() string {
+	name := "torch-cpu:1.13"
 	if t.log1p {
-		return "torch-cpu:2.x"
+		name = "torch-cpu:2.x"
 	}
-	return "torch-cpu:1.13"
+	if t.mkl {
+		name += ":mkl"
+	}
+	return name
 }
 
 // Seed restarts the stream as torch.manual_seed(seed) does: only the low 32
@@ -75,11 +89,34 @@ const (
 	msgTorchRange   = "noise: uniform bounds are not finite and ascending"
 	msgTorchComplex = "noise: complex normal needs pairs (re, im)"
 	msgTorchFanIn   = "noise: fan-in must be positive"
+	msgTorchMKL     = "noise: exponential draws of MKL are not supported"
 )
 
-// Draw implements [Draws]. A p outside [0,1] and an unknown kind are errors; a
-// dst that does not have the shape panics.
+// Draw implements [Draws]. A p outside [0,1], an unknown kind and an exponential
+// draw of torch-cpu:2.x:mkl are errors; a dst that does not have the shape
+// panics.
 func (t *TorchCPU) Draw(kind Kind, p float64, shape []int, dst []float64) error {
+	if err := checkTorchDraw(t, kind, p, shape, dst); err != nil {
+		return err
+	}
+	switch kind {
+	case Normal:
+		t.Normal(dst)
+	case Exponential:
+		if t.mkl && t.log1p {
+			return fmt.Errorf("noise: %v: exponential draws of MKL are not supported: want a tape, or a build without MKL", t)
+		}
+		t.Exponential(dst)
+	case Bernoulli:
+		t.Bernoulli(dst, p)
+	case ComplexNormal:
+		t.ComplexNormal(dst)
+	}
+	return nil
+}
+
+// checkTorchDraw is what the streams ask of every draw.
+func checkTorchDraw(stream fmt.Stringer, kind Kind, p float64, shape []int, dst []float64) error {
 	n := 1
 	for _, d := range shape {
 		n *= d
@@ -90,20 +127,11 @@ func (t *TorchCPU) Draw(kind Kind, p float64, shape []int, dst []float64) error 
 	if n != len(dst) {
 		panic(msgTorchShape)
 	}
-	switch kind {
-	case Normal:
-		t.Normal(dst)
-	case Exponential:
-		t.Exponential(dst)
-	case ComplexNormal:
-		t.ComplexNormal(dst)
-	case Bernoulli:
-		if !(p >= 0 && p <= 1) {
-			return fmt.Errorf("noise: %v: Bernoulli probability %v is not in [0, 1]", t, p)
-		}
-		t.Bernoulli(dst, p)
-	default:
-		return fmt.Errorf("noise: %v has no draw %v", t, kind)
+	if int(kind) >= len(kindNames) {
+		return fmt.Errorf("noise: %v has no draw %v", stream, kind)
+	}
+	if kind == Bernoulli && !(p >= 0 && p <= 1) {
+		return fmt.Errorf("noise: %v: Bernoulli probability %v is not in [0, 1]", stream, p)
 	}
 	return nil
 }
@@ -134,7 +162,12 @@ func (t *TorchCPU) Uniform(dst []float64, from, to float64) {
 // may differ from internal/elem as well. Here and in short normal fills the two
 // are at most 8 ulp of float64 apart, so they round to different float32 numbers
 // with a probability below 8 * 2^-29.
+//
+// It panics in a 2.x stream with MKL.
 func (t *TorchCPU) Exponential(dst []float64) {
+	if t.mkl && t.log1p {
+		panic(msgTorchMKL)
+	}
 	for i := range dst {
 		dst[i] = float64(float32(-t.logComplement(t.mt.u53())))
 	}
@@ -149,15 +182,24 @@ func (t *TorchCPU) logComplement(u float64) float64 {
 }
 
 // Bernoulli fills dst as Tensor.bernoulli_(p) with a number p does: 1 where
-// u < p, else 0, with u a multiple of 2^-53, two words each.
+// u < p, else 0, with u a multiple of 2^-53, two words each, or with MKL's u,
+// one word in all (see [mcg31]).
 //
 // Dropout of probability q is this with p = 1-q, and a division by 1-q: its
 // mask has one element per tensor element, dropout2d's one per sample and
 // channel, in that order.
 func (t *TorchCPU) Bernoulli(dst []float64, p float64) {
+	u := t.mt.u53
+	if t.mkl {
+		if len(dst) == 0 {
+			return // PyTorch returns before it takes a seed
+		}
+		g := newMCG31(t.mt.random())
+		u = g.uniform
+	}
 	for i := range dst {
 		dst[i] = 0
-		if t.mt.u53() < p {
+		if u() < p {
 			dst[i] = 1
 		}
 	}

@@ -119,6 +119,15 @@ func (op *Operator) sequentialNames(f *safetensors.File) map[string]string {
 // HasNoise reports whether the operator draws random numbers.
 func (op *Operator) HasNoise() bool { return op.noise != nil }
 
+// Draws returns the primitive draws of one application in order, and the
+// channels of the field they are for; nil if the operator has no noise.
+func (op *Operator) Draws() (kinds []noise.Kind, channels int) {
+	if op.noise == nil {
+		return nil, 0
+	}
+	return op.noise.block.Primitives(), op.output.conv.weight.Shape[1]
+}
+
 // Params returns the parameters in state_dict order. They must not be changed.
 func (op *Operator) Params() []*Param { return params(op.modules()...) }
 

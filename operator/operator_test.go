@@ -76,8 +76,8 @@ func TestInit(t *testing.T) {
 	}
 }
 
-// TestInitFull compares the 2.4 million weights of the seed documents' operator
-// with those PyTorch 1.13 drew, by the SHA-256 of all float32 parameters in
+// TestInitFull compares the 2.4 million weights of an operator of 64 base
+// channels with those PyTorch 1.13 drew, by the SHA-256 of all float32 parameters in
 // the order of construction.
 func TestInitFull(t *testing.T) {
 	op, err := Init(Config{NumLayers: 4, BaseChannels: 64, InputChannels: 3, OutputChannels: 3, KernelSize: 3,

@@ -68,6 +68,9 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := onGrid(c.Trajectory.Path, "trajectory", traj.Data, o.Mode); err != nil {
+		return nil, err
+	}
 	if traj.T < 2 {
 		return nil, fmt.Errorf("%s: trajectory: %d state: want at least 2 to compare a step", c.Trajectory.Path, traj.T)
 	}
@@ -196,6 +199,17 @@ func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]La
 	return layers, nil
 }
 
+// onGrid reports numbers that states of a mode cannot be: the arithmetic of a
+// narrow mode is defined on its own numbers only.
+func onGrid(path, name string, data []float64, m operator.Mode) error {
+	for i, v := range data {
+		if !m.Precision.Holds(v) {
+			return fmt.Errorf("%s: %s: element %d is %v: want %s numbers, or --precision float64", path, name, i, v, m.Precision)
+		}
+	}
+	return nil
+}
+
 // nchw returns a recorded tensor of four dimensions.
 func nchw(f *safetensors.File, t *safetensors.Tensor, to fp16.Format) (*tensor.Tensor, error) {
 	s := t.Shape
@@ -204,6 +218,9 @@ func nchw(f *safetensors.File, t *safetensors.Tensor, to fp16.Format) (*tensor.T
 	}
 	data, err := t.Float64s()
 	if err != nil {
+		return nil, err
+	}
+	if err := onGrid(f.Path, t.Name, data, operator.Mode{Precision: to}); err != nil {
 		return nil, err
 	}
 	return tensor.Of(to, data, s[0], s[1], s[2], s[3]), nil

@@ -209,7 +209,7 @@ func TestOneStepRefuses(t *testing.T) {
 		{"other M", "shape [2 10 3 20 20]: want [3,10,3,H,W]", func(c *rollout.Case) { c.Rollout.Realizations = 3 }, ""},
 		{"other T", "want [2,11,3,H,W]", func(c *rollout.Case) { c.Rollout.Timesteps = 11 }, ""},
 		{"no tape", "noise.safetensors: missing", func(c *rollout.Case) { c.Noise = nil }, "tape"},
-		{"unknown stream", `"pink": want tape`, func(*rollout.Case) {}, "pink"},
+		{"unknown stream", `"pink": want counter`, func(*rollout.Case) {}, "pink"},
 		{"planned stream", `"torch-cuda:108" is not there yet`, func(*rollout.Case) {}, "torch-cuda:108"},
 		{"unknown version", `torch-cpu:0.4`, func(*rollout.Case) {}, "torch-cpu:0.4"},
 		{"no version", `torch.version`, func(c *rollout.Case) { c.Torch.Version = "" }, "torch-cpu"},

@@ -37,6 +37,20 @@ func bounds(x []float64) (lo, hi float64) {
 	return lo, hi
 }
 
+// atEdges returns the histogram of the numbers of x that are not near an edge,
+// and the edges that the others are near.
+func atEdges(x []float64) (counts [bins]int, edges []int) {
+	lo, hi := bounds(x)
+	counts, _ = histogram(x, lo, hi)
+	for _, v := range x {
+		if k := nearEdge(v, lo, hi); k > 0 {
+			edges = append(edges, k)
+			counts[int((v-lo)*bins/(hi-lo))]--
+		}
+	}
+	return counts, edges
+}
+
 // reachable calls f with the entropy of each set of counts that moving the
 // numbers at these edges to either side gives.
 func reachable(counts [bins]int, edges []int, n int, f func(h float64)) {
@@ -101,24 +115,19 @@ func TestDiagnoseRecorded(t *testing.T) {
 					case "autocorrelation":
 						ok = d <= 1e-5
 					case "entropy":
-						lo, hi := bounds(x)
-						counts, _ := histogram(x, lo, hi)
-						var edges []int
-						for _, v := range x {
-							if k := nearEdge(v, lo, hi); k > 0 {
-								edges = append(edges, k)
-								counts[min(int((v-lo)*bins/(hi-lo)), bins-1)]--
-							}
-						}
+						// Both must be an entropy that the numbers at an
+						// edge allow, ours and the recorded one.
+						counts, edges := atEdges(x)
 						if len(edges) > 10 {
 							t.Fatalf("%s: %d numbers at an edge", dir.Name(), len(edges))
 						}
+						theirs, ours := math.Inf(1), math.Inf(1)
+						reachable(counts, edges, len(x), func(h float64) {
+							theirs = min(theirs, math.Abs(h-w))
+							ours = min(ours, math.Abs(h-got[i]))
+						})
+						ok = theirs <= 1e-6 && ours <= 1e-13
 						atEdge += len(edges)
-						ok, d = false, 1
-						reachable(counts, edges, len(x), func(h float64) { d = min(d, math.Abs(h-w)) })
-						mine := 1.0
-						reachable(counts, edges, len(x), func(h float64) { mine = min(mine, math.Abs(h-got[i])) })
-						ok = d <= 1e-6 && mine <= 1e-13
 					}
 					if !ok {
 						t.Errorf("%s: realization %d, step %d: %s is %.9g, recorded %.9g, distance %.2g", dir.Name(), m, step, name, got[i], w, d)
@@ -188,6 +197,22 @@ func TestHistogramFloat32(t *testing.T) {
 	}
 }
 
+// TestHistogramIntegers counts integers, many of them exactly on an edge, where
+// integer division knows the bin.
+func TestHistogramIntegers(t *testing.T) {
+	for span := 1; span <= 300; span++ {
+		var x []float64
+		var want [bins]int
+		for v := range span + 1 {
+			x = append(x, float64(v-7))
+			want[min(v*bins/span, bins-1)]++
+		}
+		if got, ok := histogram(x, -7, float64(span-7)); !ok || got != want {
+			t.Errorf("0 to %d: counts %v, want %v", span, got, want)
+		}
+	}
+}
+
 // judgement is what exact arithmetic says of a state.
 func judgement(x, prev []float64) (d Diagnostics) {
 	n := big.NewRat(int64(len(x)), 1)
@@ -246,28 +271,31 @@ func judgement(x, prev []float64) (d Diagnostics) {
 // TestDiagnoseExact holds small states against exact arithmetic.
 func TestDiagnoseExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 9))
-	for name, draw := range map[string]func() float64{
-		"normal":         r.NormFloat64,
-		"far off zero":   func() float64 { return 1e4 + 1e-3*r.NormFloat64() },
-		"farther":        func() float64 { return -1e9 + 1e-3*r.NormFloat64() },
-		"wide":           func() float64 { return math.Ldexp(r.NormFloat64(), r.IntN(200)-100) },
-		"large float32":  func() float64 { return fp16.Float32.Round(3e38 * (2*r.Float64() - 1)) },
-		"least float32":  func() float64 { return float64(r.IntN(5)) * 0x1p-149 },
-		"integers":       func() float64 { return float64(r.IntN(101)) },
-		"two values":     func() float64 { return 1 + float64(r.IntN(2))*0x1p-52 },
-		"bfloat16":       func() float64 { return fp16.BFloat16.Round(r.NormFloat64()) },
-		"one-sided tail": func() float64 { return math.Exp(4 * r.NormFloat64()) },
+	for _, c := range []struct {
+		name string
+		draw func() float64
+	}{
+		{"normal", r.NormFloat64},
+		{"far off zero", func() float64 { return 1e4 + 1e-3*r.NormFloat64() }},
+		{"farther", func() float64 { return -1e9 + 1e-3*r.NormFloat64() }},
+		{"wide", func() float64 { return math.Ldexp(r.NormFloat64(), r.IntN(200)-100) }},
+		{"large float32", func() float64 { return fp16.Float32.Round(3e38 * (2*r.Float64() - 1)) }},
+		{"least float32", func() float64 { return float64(r.IntN(5)) * 0x1p-149 }},
+		{"integers", func() float64 { return float64(r.IntN(101)) }},
+		{"two values", func() float64 { return 1 + float64(r.IntN(2))*0x1p-52 }},
+		{"bfloat16", func() float64 { return fp16.BFloat16.Round(r.NormFloat64()) }},
+		{"one-sided tail", func() float64 { return math.Exp(4 * r.NormFloat64()) }},
 	} {
 		for _, n := range []int{2, 3, 8, 57, 300} {
 			x, prev := make([]float64, n), make([]float64, n)
 			for i := range x {
-				x[i], prev[i] = draw(), draw()
+				x[i], prev[i] = c.draw(), c.draw()
 			}
 			x[0], x[1] = x[0]+0x1p-20*math.Abs(x[0])+0x1p-149, prev[1]
 			prev[0] = prev[0] - 0x1p-20*math.Abs(prev[0]) - 0x1p-149
 			lo, hi := bounds(x)
 			if plo, phi := bounds(prev); lo == hi || plo == phi {
-				t.Fatalf("%s, n = %d: constant field", name, n)
+				t.Fatalf("%s, n = %d: constant field", c.name, n)
 			}
 			got, want := Diagnose(x, prev).Values(), judgement(x, prev).Values()
 			bound := float64(n+8) * 0x1p-53
@@ -277,7 +305,7 @@ func TestDiagnoseExact(t *testing.T) {
 					e = 4 * bound
 				}
 				if !(math.Abs(got[i]-want[i]) <= e) {
-					t.Errorf("%s, n = %d: %s is %.17g, want %.17g", name, n, what, got[i], want[i])
+					t.Errorf("%s, n = %d: %s is %.17g, want %.17g", c.name, n, what, got[i], want[i])
 				}
 			}
 		}
@@ -326,6 +354,10 @@ func TestDiagnoseSpecials(t *testing.T) {
 			t.Errorf("%s: %s is %v (%#016x), want %v", c.what, name, g, math.Float64bits(g), w)
 		}
 	}
+	// PyTorch puts a constant in the middle of [v-1,v+1].
+	if counts, ok := histogram([]float64{7, 7, 7}, 7, 7); !ok || counts[25] != 3 {
+		t.Errorf("histogram of a constant is %v", counts)
+	}
 	// However it rounds, a correlation is one.
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 1000 {
@@ -346,10 +378,11 @@ func TestDiagnoseSpecials(t *testing.T) {
 	}
 }
 
-// TestDiagnoseBits pins the bits of the diagnostics of a whole rollout: they
-// are the same on every machine and with every compiler setting.
+// TestDiagnoseBits pins the bits of the diagnostics of a whole rollout, and of
+// numbers with all bits of float64, whose squares and products round: they are
+// the same on every machine and with every compiler setting.
 func TestDiagnoseBits(t *testing.T) {
-	const want = ""
+	const want = "d505e745d5f8428bbf9f1f5b75d77ec8aa7960963e74003a6c360540d14f30ab"
 	c, err := OpenCase("../testdata/rollouts/seed_small")
 	if err != nil {
 		t.Fatal(err)
@@ -359,16 +392,23 @@ func TestDiagnoseBits(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all []byte
-	for m := range traj.M {
-		prev := []float64(nil)
-		for step := range traj.T {
-			x := traj.At(m, step)
-			for _, v := range Diagnose(x, prev).Values() {
-				all = binary.LittleEndian.AppendUint64(all, math.Float64bits(v))
-			}
-			prev = x
+	diagnose := func(x, prev []float64) {
+		for _, v := range Diagnose(x, prev).Values() {
+			all = binary.LittleEndian.AppendUint64(all, math.Float64bits(v))
 		}
 	}
+	for m := range traj.M {
+		diagnose(traj.At(m, 0), nil)
+		for step := 1; step < traj.T; step++ {
+			diagnose(traj.At(m, step), traj.At(m, step-1))
+		}
+	}
+	r := rand.New(rand.NewPCG(6, 1))
+	x, prev := make([]float64, 1000), make([]float64, 1000)
+	for i := range x {
+		x[i], prev[i] = r.Float64()-0.25, r.Float64()/3
+	}
+	diagnose(x, prev)
 	sum := sha256.Sum256(all)
 	if got := hex.EncodeToString(sum[:]); got != want {
 		t.Errorf("digest of the diagnostics is %s, want %s", got, want)

@@ -29,6 +29,7 @@ type Job struct {
 	Metadata map[string]string // written into formats that can hold it
 	Resume   bool
 	Every    time.Duration // between checkpoints; 0 after every step
+	Record   string        // write the draws to this tape as well; needs Path. "" for none
 }
 
 // Result is what a job leaves.
@@ -47,7 +48,7 @@ type checkpointJSON struct {
 	Batch    int
 	Step     int
 	Digest   string
-	Output   json.RawMessage
+	Outputs  []json.RawMessage // what each left, the recorder first if there is one
 }
 
 // Run does the job, or what is left of it. An error while the output is being
@@ -70,40 +71,73 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 	if err != nil || done {
 		return &Result{Complete: done}, err
 	}
-	var state []byte
+	e := *j.Engine
+	var states []json.RawMessage
 	if from != nil {
 		if err := digest.UnmarshalText([]byte(saved.Digest)); err != nil {
 			return nil, fmt.Errorf("%s: %w", ck, err)
 		}
-		state = saved.Output
+		states = saved.Outputs
 	}
-	out, err := createOutput(j.Path, shape, j.Store, j.Metadata, state)
+	outputs, err := j.outputs(&e, shape, states)
+	for _, o := range outputs {
+		defer o.Close()
+	}
 	if err != nil {
 		return nil, err
 	}
-	defer out.Close()
-
-	e := *j.Engine
-	e.Sinks = append(slices.Clone(e.Sinks), digest, out)
+	e.Sinks = append(slices.Clone(e.Sinks), digest)
+	for _, o := range outputs {
+		e.Sinks = append(e.Sinks, o)
+	}
 	last := time.Now()
 	e.Checkpoint = func(p *Checkpoint) error {
 		if time.Since(last) < j.Every && ctx.Err() == nil {
 			return nil
 		}
-		err := j.save(ck, p, digest, out)
+		err := j.save(ck, p, digest, outputs)
 		last = time.Now()
 		return err
 	}
 	if err := e.Run(ctx, from); err != nil {
 		return nil, err
 	}
-	if err := out.Finish(); err != nil {
-		return nil, err
+	for _, o := range outputs {
+		if err := o.Finish(); err != nil {
+			return nil, err
+		}
 	}
 	if err := os.Remove(ck); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", ck, cause(err))
 	}
 	return &Result{Digest: digest.Hex(), Resumed: from != nil}, nil
+}
+
+// outputs opens what the job writes, or continues it from the states of a
+// checkpoint: the tape, if there is one, then the trajectory, whose final name
+// says that all is done.
+func (j *Job) outputs(e *Engine, shape Trajectory, states []json.RawMessage) (all []Output, err error) {
+	next := func() []byte {
+		if len(states) == 0 {
+			return nil
+		}
+		s := states[0]
+		states = states[1:]
+		return s
+	}
+	if j.Record != "" {
+		r, err := NewRecorder(j.Record, j.Operator, j.Config, j.Shape, next())
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+		e.Stream = r.Stream(e.Stream)
+	}
+	out, err := createOutput(j.Path, shape, j.Store, j.Metadata, next())
+	if err == nil {
+		all = append(all, out)
+	}
+	return all, err
 }
 
 // find looks for what an earlier process left.
@@ -164,7 +198,11 @@ func differ(was, is [][2]string) error {
 		old[p[0]] = p[1]
 	}
 	for _, p := range is {
-		if v, ok := old[p[0]]; !ok || v != p[1] {
+		v, ok := old[p[0]]
+		if !ok {
+			return fmt.Errorf("%s: the unfinished run had none, this one has %q: want the same run to resume it", p[0], p[1])
+		}
+		if v != p[1] {
 			return fmt.Errorf("%s: the unfinished run had %q, this one has %q: want the same run to resume it", p[0], v, p[1])
 		}
 		delete(old, p[0])
@@ -177,16 +215,20 @@ func differ(was, is [][2]string) error {
 
 // save makes the output durable and then, in one rename, the checkpoint that
 // speaks of it.
-func (j *Job) save(path string, p *Checkpoint, digest *Digest, out Output) error {
-	state, err := out.Sync()
-	if err != nil {
-		return err
+func (j *Job) save(path string, p *Checkpoint, digest *Digest, outputs []Output) error {
+	var states []json.RawMessage
+	for _, o := range outputs {
+		s, err := o.Sync()
+		if err != nil {
+			return err
+		}
+		states = append(states, s)
 	}
 	d, err := digest.MarshalText()
 	if err != nil {
 		return err
 	}
-	meta, err := json.Marshal(checkpointJSON{1, j.Identity, p.Batch, p.Step, string(d), state})
+	meta, err := json.Marshal(checkpointJSON{1, j.Identity, p.Batch, p.Step, string(d), states})
 	if err != nil {
 		return err
 	}
@@ -206,7 +248,11 @@ func createOutput(path string, s Trajectory, f fp16.Format, metadata map[string]
 	switch ext := filepath.Ext(path); ext {
 	case ".safetensors":
 		return createSafetensors(path, s, f, metadata, state)
+	case ".npy":
+		return createNpy(path, s, f, state)
+	case ".npz":
+		return createNpz(path, s, f, state)
 	default:
-		return nil, fmt.Errorf("%s: file type %q: want .safetensors", path, ext)
+		return nil, fmt.Errorf("%s: file type %q: want .safetensors, .npy or .npz", path, ext)
 	}
 }

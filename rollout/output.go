@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/safetensors"
@@ -22,17 +23,99 @@ type Output interface {
 	Close() error
 }
 
-// flat is a file whose every element has its place from the start: states and
-// diagnostics are written where they belong, in any order and as often as
-// needed.
-type flat struct {
-	f          *os.File
-	path, part string
-	format     fp16.Format
-	shape      Trajectory
-	at         int64    // offset of the trajectory
-	metrics    [5]int64 // offsets of the diagnostics [M,T], F64
-	buf        []byte
+// partialFile is a file whose every element has its place from the start: it
+// is written where it belongs, in any order and as often as needed, and keeps
+// a preliminary name until it is complete.
+type partialFile struct {
+	f    *os.File
+	path string
+	buf  []byte
+}
+
+// partial returns the name under which an output is written until it is
+// complete.
+func partial(path string) string { return path + ".partial" }
+
+// open creates the partial file with a head and room for size bytes in all, or
+// continues it.
+func (p *partialFile) open(head []byte, size int64, resume bool) error {
+	flags := os.O_RDWR | os.O_CREATE | os.O_TRUNC
+	if resume {
+		flags = os.O_RDWR
+		if _, err := os.Stat(partial(p.path)); err != nil {
+			// Finished already by a process that died before the run was.
+			os.Rename(p.path, partial(p.path))
+		}
+	}
+	var err error
+	if p.f, err = os.OpenFile(partial(p.path), flags, 0o644); err != nil {
+		return fmt.Errorf("%s: %w: want a place to write to", partial(p.path), cause(err))
+	}
+	if err = p.f.Truncate(size); err == nil {
+		_, err = p.f.WriteAt(head, 0)
+	}
+	if err != nil {
+		p.f.Close()
+		return p.failed(err)
+	}
+	return nil
+}
+
+func (p *partialFile) failed(err error) error {
+	return fmt.Errorf("%s: %w", partial(p.path), cause(err))
+}
+
+func (p *partialFile) write(b []byte, at int64) error {
+	if _, err := p.f.WriteAt(b, at); err != nil {
+		return p.failed(err)
+	}
+	return nil
+}
+
+// Sync implements [Output]; the file itself is all the state there is.
+func (p *partialFile) Sync() ([]byte, error) {
+	if err := p.f.Sync(); err != nil {
+		return nil, p.failed(err)
+	}
+	return []byte("{}"), nil
+}
+
+// Finish implements [Output].
+func (p *partialFile) Finish() error {
+	if _, err := p.Sync(); err != nil {
+		return err
+	}
+	if err := p.Close(); err != nil {
+		return err
+	}
+	return rename(partial(p.path), p.path)
+}
+
+// Close implements [Output].
+func (p *partialFile) Close() error {
+	if p.f == nil {
+		return nil
+	}
+	err := p.f.Close()
+	p.f = nil
+	if err != nil {
+		return p.failed(err)
+	}
+	return nil
+}
+
+// rename gives a complete file its name, durably.
+func rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("%s: %w", to, cause(err))
+	}
+	// A folder that cannot be opened or synced is no reason to fail: the file
+	// is there.
+	if d, err := os.Open(filepath.Dir(to)); err == nil {
+		d.Sync()
+		d.Close()
+	}
+	return nil
 }
 
 // Trajectory is the size of a whole rollout.
@@ -43,108 +126,64 @@ type Trajectory struct {
 
 func (s Trajectory) dims() []int { return []int{s.M, s.T, s.C, s.H, s.W} }
 
-// partial returns the name under which an output is written until it is
-// complete.
-func partial(path string) string { return path + ".partial" }
-
-// createSafetensors opens a safetensors output: trajectory [M,T,C,H,W] in the
-// stored format, and each diagnostic as metrics.<name> [M,T] in F64. With
-// state it continues a partial file.
-func createSafetensors(path string, s Trajectory, f fp16.Format, metadata map[string]string, state []byte) (Output, error) {
-	dtype := safetensors.DTypeOf(f)
-	var all []*safetensors.Tensor
-	for _, name := range DiagnosticNames {
-		all = append(all, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: []int{s.M, s.T}})
-	}
-	all = append(all, &safetensors.Tensor{Name: "trajectory", DType: dtype, Shape: s.dims()})
-	head, err := safetensors.Header(all, metadata)
-	if err != nil {
-		return nil, err
-	}
-	o := &flat{path: path, part: partial(path), format: f, shape: s}
-	at := int64(len(head))
-	for i := range o.metrics {
-		o.metrics[i] = at
-		at += 8 * int64(s.M) * int64(s.T)
-	}
-	o.at = at
-	return o, o.open(head, state != nil)
+// flat is a file of the states and their diagnostics.
+type flat struct {
+	partialFile
+	format  fp16.Format
+	shape   Trajectory
+	at      int64    // offset of the trajectory
+	metrics [5]int64 // offsets of the diagnostics [M,T], F64
+	bare    bool     // the file has no diagnostics
 }
 
-// open creates the partial file, or continues it.
-func (o *flat) open(head []byte, resume bool) error {
-	flags := os.O_RDWR | os.O_CREATE | os.O_TRUNC
-	if resume {
-		flags = os.O_RDWR
+// newFlat lays a file out: a head, the diagnostics unless it is bare, the
+// trajectory.
+func newFlat(path string, s Trajectory, f fp16.Format, head int, bare bool) *flat {
+	o := &flat{partialFile: partialFile{path: path}, format: f, shape: s, at: int64(head), bare: bare}
+	if !bare {
+		for i := range o.metrics {
+			o.metrics[i] = o.at
+			o.at += 8 * int64(s.M) * int64(s.T)
+		}
 	}
-	var err error
-	if o.f, err = os.OpenFile(o.part, flags, 0o644); err != nil {
-		return fmt.Errorf("%s: %w: want a place to write to", o.part, cause(err))
-	}
-	size := o.at + int64(o.shape.M)*int64(o.shape.T)*int64(o.shape.Len())*int64(o.format.Bytes())
-	if err = o.f.Truncate(size); err == nil {
-		_, err = o.f.WriteAt(head, 0)
-	}
-	if err != nil {
-		o.f.Close()
-		return o.failed(err)
-	}
-	return nil
+	return o
 }
 
-func (o *flat) failed(err error) error { return fmt.Errorf("%s: %w", o.part, cause(err)) }
+// begin creates the file, or continues it if state is not nil.
+func (o *flat) begin(head, state []byte) (*flat, error) {
+	s := o.shape
+	size := o.at + int64(s.M)*int64(s.T)*int64(s.Len())*int64(o.format.Bytes())
+	return o, o.open(head, size, state != nil)
+}
 
 // State implements [Sink].
 func (o *flat) State(t, m int, x, prev []float64) error {
 	o.buf = o.format.Append(o.buf[:0], x)
 	i := int64(m)*int64(o.shape.T) + int64(t)
-	if _, err := o.f.WriteAt(o.buf, o.at+i*int64(len(o.buf))); err != nil {
-		return o.failed(err)
+	if err := o.write(o.buf, o.at+i*int64(len(o.buf))); err != nil || o.bare {
+		return err
 	}
 	for k, v := range Diagnose(x, prev).Values() {
 		o.buf = fp16.Float64.Append(o.buf[:0], []float64{v})
-		if _, err := o.f.WriteAt(o.buf, o.metrics[k]+8*i); err != nil {
-			return o.failed(err)
+		if err := o.write(o.buf, o.metrics[k]+8*i); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// Sync implements [Output]; the file itself is all the state there is.
-func (o *flat) Sync() ([]byte, error) {
-	if err := o.f.Sync(); err != nil {
-		return nil, o.failed(err)
+// createSafetensors opens a safetensors output: trajectory [M,T,C,H,W] in the
+// stored format, and each diagnostic as metrics.<name> [M,T] in F64. With
+// state it continues a partial file.
+func createSafetensors(path string, s Trajectory, f fp16.Format, metadata map[string]string, state []byte) (Output, error) {
+	var all []*safetensors.Tensor
+	for _, name := range DiagnosticNames {
+		all = append(all, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: []int{s.M, s.T}})
 	}
-	return []byte("{}"), nil
-}
-
-// Finish implements [Output].
-func (o *flat) Finish() error {
-	if _, err := o.Sync(); err != nil {
-		return err
-	}
-	if err := o.Close(); err != nil {
-		return err
-	}
-	return rename(o.part, o.path)
-}
-
-// Close implements [Output].
-func (o *flat) Close() error {
-	if o.f == nil {
-		return nil
-	}
-	err := o.f.Close()
-	o.f = nil
+	all = append(all, &safetensors.Tensor{Name: "trajectory", DType: safetensors.DTypeOf(f), Shape: s.dims()})
+	head, err := safetensors.Header(all, metadata)
 	if err != nil {
-		return o.failed(err)
+		return nil, err
 	}
-	return nil
-}
-
-func rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
-		return fmt.Errorf("%s: %w", to, cause(err))
-	}
-	return nil
+	return newFlat(path, s, f, len(head), false).begin(head, state)
 }

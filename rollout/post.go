@@ -59,7 +59,8 @@ func minMax(x []float64, f fp16.Format) {
 		}
 		lo, hi = min(lo, v), max(hi, v)
 	}
-	// The rounded difference is above a float64 exactly if the exact one is.
+	// Rounding the difference to float64 does not move it across 1e-8: no
+	// difference of float32 numbers lies within 2^-54 of that.
 	span := hi - lo
 	if !(span > tiny) {
 		return
@@ -109,7 +110,7 @@ func zScore(x []float64, f fp16.Format) {
 		// d errs by 2 u |d| and what MuLo leaves of the mean, at most
 		// 2^-105 |mean|; the divisor by 4 u; the quotient by u.
 		d := (v - z.MuHi) - z.MuLo
-		y := d / z.Divisor
+		y := d/z.Divisor + 0 // an exact zero is +0
 		r, ok := f.Decide(y, float64(0x1p-50*math.Abs(y))+0x1p-100*math.Abs(z.MuHi)/z.Divisor)
 		if !ok {
 			r = f.Round(z.Settle(v))
@@ -131,6 +132,6 @@ func zScore64(x []float64) {
 	}
 	divisor := math.Sqrt(squares/(n-1)) + tiny
 	for i, v := range x {
-		x[i] = fp16.Float64.Round((v - mean) / divisor)
+		x[i] = fp16.Float64.Round((v-mean)/divisor + 0)
 	}
 }

@@ -46,7 +46,7 @@ func TestUpdate(t *testing.T) {
 		next := tensor.Like(x)
 		update(next, x, o, c)
 		for i := range x.Data {
-			if want := p.want(x.Data[i], o.Data[i]); next.Data[i] != want {
+			if want := p.want(x.Data[i], o.Data[i]); !same(next.Data[i], want) {
 				t.Fatalf("%s: X %v, O %v gives %v, want %v", p.policy, x.Data[i], o.Data[i], next.Data[i], want)
 			}
 		}

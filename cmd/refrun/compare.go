@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/npy"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/oracle"
 )
@@ -17,8 +18,8 @@ var compareVerb = verb{
 	name:    "compare",
 	args:    "A B",
 	summary: "differences of two tensors or trajectories",
-	help: `Prints how far tensor A lies from the reference B. A and B are safetensors
-files or case folders (their trajectory), each with an optional :TENSOR; without
+	help: `Prints how far tensor A lies from the reference B. A and B are .safetensors,
+.npy or .npz files or case folders (their trajectory), with an optional :TENSOR; without
 it the tensor called "trajectory" is taken, or the only one there is. Tensors of
 five dimensions [M,T,C,H,W] are compared step by step as well. With thresholds
 the exit code is 1 if one is exceeded.
@@ -88,7 +89,11 @@ func compare(c *command) error {
 	}
 	d := out.Diff
 	c.printf("%s against %s, %v\n", out.A, out.B, out.Shape)
-	c.printf("  largest difference  %-9s %-9s of B's std, %s (element %d)\n", num(d.MaxAbs), num(d.MaxOverStd), num(d.Std), d.At)
+	at := ""
+	if d.At >= 0 {
+		at = fmt.Sprintf(" (element %d)", d.At)
+	}
+	c.printf("  largest difference  %-9s %-9s of B's std, %s%s\n", num(d.MaxAbs), num(d.MaxOverStd), num(d.Std), at)
 	c.printf("  RMS difference      %-9s %-9s\n", num(d.RMS), num(d.RMSOverStd))
 	c.printf("  mean difference     %-9s\n", num(d.MeanAbs))
 	c.printf("  mean relative       %-9s counting |B| as at least %s; RMS %s of B's RMS\n", num(d.MeanRel), num(d.RelFloor), num(d.RMSRel))
@@ -137,27 +142,43 @@ func openTensor(arg string) (*loaded, error) {
 		if errors.As(err, &p) {
 			err = p.Err
 		}
-		return nil, fmt.Errorf("%s: %w: want a safetensors file or a case folder", file, err)
+		return nil, fmt.Errorf("%s: %w: want a .safetensors, .npy or .npz file or a case folder", file, err)
 	}
 	if st.IsDir() {
 		file = filepath.Join(file, "trajectory.safetensors")
-	} else if ext := filepath.Ext(file); ext != ".safetensors" {
-		return nil, fmt.Errorf("%s: file type %q: want .safetensors", file, ext)
 	}
+	switch ext := filepath.Ext(file); ext {
+	case ".safetensors":
+		return openSafetensors(file, name)
+	case ".npy":
+		return openNpy(file, name)
+	case ".npz":
+		return openNpz(file, name)
+	default:
+		return nil, fmt.Errorf("%s: file type %q: want .safetensors, .npy or .npz", file, ext)
+	}
+}
+
+// choose returns the tensor to read from a file of several.
+func choose(file, name string, names []string) (string, error) {
+	switch {
+	case name != "":
+		return name, nil
+	case slices.Contains(names, "trajectory"):
+		return "trajectory", nil
+	case len(names) == 1:
+		return names[0], nil
+	}
+	return "", fmt.Errorf("%s: %d tensors: want %s:NAME with one of %s", file, len(names), file, strings.Join(names, ", "))
+}
+
+func openSafetensors(file, name string) (*loaded, error) {
 	f, err := safetensors.Open(file)
 	if err != nil {
 		return nil, err
 	}
-	names := f.Names()
-	if name == "" {
-		switch {
-		case slices.Contains(names, "trajectory"):
-			name = "trajectory"
-		case len(names) == 1:
-			name = names[0]
-		default:
-			return nil, fmt.Errorf("%s: %d tensors: want %s:NAME with one of %s", file, len(names), file, strings.Join(names, ", "))
-		}
+	if name, err = choose(file, name, f.Names()); err != nil {
+		return nil, err
 	}
 	t, err := f.Tensor(name)
 	if err != nil {
@@ -169,4 +190,41 @@ func openTensor(arg string) (*loaded, error) {
 	}
 	data, err := t.Float64s()
 	return &loaded{file + ":" + name, t.Shape, format, data}, err
+}
+
+func openNpy(file, name string) (*loaded, error) {
+	if name != "" {
+		return nil, fmt.Errorf("%s:%s: want no name, since the file holds one array", file, name)
+	}
+	a, err := npy.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer a.Close()
+	return readNpy(file, a)
+}
+
+func openNpz(file, name string) (*loaded, error) {
+	z, err := npy.OpenArchive(file)
+	if err != nil {
+		return nil, err
+	}
+	defer z.Close()
+	if name, err = choose(file, name, z.Names()); err != nil {
+		return nil, err
+	}
+	a, err := z.Array(name)
+	if err != nil {
+		return nil, err
+	}
+	return readNpy(file+":"+name, a)
+}
+
+func readNpy(name string, a *npy.Array) (*loaded, error) {
+	format, ok := a.Format()
+	if !ok {
+		return nil, fmt.Errorf("%s: dtype %s: want <f8, <f4 or <f2", name, a.DType)
+	}
+	data, err := a.Float64s()
+	return &loaded{name, a.Shape, format, data}, err
 }

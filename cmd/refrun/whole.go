@@ -21,10 +21,10 @@ import (
 
 // wholeFlags are the flags of run that concern whole rollouts.
 type wholeFlags struct {
-	config, weights, x0, out, store, seed string
-	steps, realizations                   int
-	resume, allowNonfinite                bool
-	checkpoint                            time.Duration
+	config, weights, x0, out, record, store, seed string
+	steps, realizations                           int
+	resume, allowNonfinite                        bool
+	checkpoint                                    time.Duration
 }
 
 func (c *command) wholeFlags() *wholeFlags {
@@ -34,6 +34,7 @@ func (c *command) wholeFlags() *wholeFlags {
 	f.StringVar(&w.weights, "weights", "", "safetensors `file` of the weights (default the case's, or drawn from weights_seed)")
 	f.StringVar(&w.x0, "x0", "", "initial condition: a `file` with [C,H,W] or [M,C,H,W], zeros, or white:SEED (default the case's)")
 	f.StringVar(&w.out, "o", "", "write the trajectory to this `file`: .safetensors, .npy, .npz or .h5")
+	f.StringVar(&w.record, "record", "", "write every random draw to this tape, a safetensors `file`; needs -o")
 	f.StringVar(&w.store, "store", "", "`format` of the states in the file: float64, float32, float16 or bfloat16 (default that of the states)")
 	f.StringVar(&w.seed, "seed", "", "base seed of the noise (default the case's)")
 	f.IntVar(&w.steps, "steps", 0, "`steps` to take, that is T-1 (default the case's)")
@@ -73,6 +74,9 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, precision, noise string
 	if err := w.override(cs); err != nil {
 		return err
 	}
+	if w.record != "" && w.out == "" {
+		return errors.New("--record: want -o as well")
+	}
 	requested := cs.Rollout.Precision
 	if precision != "" {
 		requested = precision
@@ -106,7 +110,7 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, precision, noise string
 			Stepper: rollout.Stepper{Operator: op, Config: cs.Rollout, Mode: mode, Batch: batch},
 			Stream:  stream, Shape: shape, Start: start, AllowNonfinite: w.allowNonfinite, Progress: p.step,
 		},
-		Path: w.out, Store: store, Resume: w.resume, Every: w.checkpoint,
+		Path: w.out, Record: w.record, Store: store, Resume: w.resume, Every: w.checkpoint,
 		Metadata: map[string]string{"made_by": "refrun " + version, "mode": modeName, "contract": operator.Contract},
 		Identity: identity(cs, op, modeName, store, hash),
 	}

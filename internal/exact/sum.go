@@ -25,8 +25,9 @@ const (
 
 // Sum accumulates float64 numbers without error. It is made for products of
 // two float32 numbers (which are exact in float64) and integer multiples of
-// them: every term must be a multiple of 2^-352 below 2^352 in size; any other
-// finite term panics. The zero value is an empty sum.
+// them: every finite term must be a multiple of 2^-352 and below 2^352 in size.
+// A term below that grid panics, and so does one that reaches beyond the last
+// limb. The zero value is an empty sum.
 //
 // Infinities and NaNs follow IEEE 754: Inf-Inf and NaN give NaN.
 type Sum struct {
@@ -67,7 +68,7 @@ func (s *Sum) Add(x float64) {
 	}
 	i, sh := at>>5, uint(at&31)
 	if i+2 >= limbs {
-		panic("exact: term beyond 2^352")
+		panic("exact: term too large")
 	}
 	lo := m << sh
 	hi := m >> 1 >> (63 - sh)

@@ -7,8 +7,8 @@ import "math"
 // variance with the divisor n-1.
 type ZScore struct {
 	// MuHi is the float64 nearest to mu and MuLo the one nearest to mu-MuHi;
-	// Divisor is sigma+eps to a relative error of 2^-51. All are NaN if there
-	// are fewer than two numbers or one is not finite.
+	// Divisor is sigma+eps to a relative error of 2^-51. MuHi and Divisor are
+	// NaN if there are fewer than two numbers or one is not finite.
 	MuHi, MuLo, Divisor float64
 
 	eps   float64
