@@ -183,7 +183,7 @@ func (t *TorchCPU) logComplement(u float64) float64 {
 
 // Bernoulli fills dst as Tensor.bernoulli_(p) with a number p does: 1 where
 // u < p, else 0, with u a multiple of 2^-53, two words each, or with MKL's u,
-// one word in all (see [mcg31]).
+// one word in all, be dst empty (see mcg31).
 //
 // Dropout of probability q is this with p = 1-q, and a division by 1-q: its
 // mask has one element per tensor element, dropout2d's one per sample and
@@ -191,9 +191,6 @@ func (t *TorchCPU) logComplement(u float64) float64 {
 func (t *TorchCPU) Bernoulli(dst []float64, p float64) {
 	u := t.mt.u53
 	if t.mkl {
-		if len(dst) == 0 {
-			return // PyTorch returns before it takes a seed
-		}
 		g := newMCG31(t.mt.random())
 		u = g.uniform
 	}

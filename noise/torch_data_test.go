@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/safetensors"
 )
 
@@ -40,8 +41,8 @@ func torchTensor(t *testing.T, f *safetensors.File, name string) (shape []int, v
 
 // Tensors named KIND_SEED_SIZE or KIND_SEED, each drawn after its seed.
 func TestTorchRecordedDraws(t *testing.T) {
-	// Types the stream does not draw in: double precision and bfloat16.
-	unsupported := []string{"randn_f64", "randn_bf16"}
+	// A type the stream does not draw in: double precision.
+	unsupported := []string{"randn_f64"}
 
 	f := torchOpen(t, "ops/rng_torch_cpu.safetensors")
 	pattern := regexp.MustCompile(`^(rand|randn|exponential|randn_f64|dropout2d_p0\.3|sequence|conv_init_weight|conv_init_bias|randn_c64|randn_bf16)_(\d+)(_\d+)?$`)
@@ -72,6 +73,10 @@ func TestTorchRecordedDraws(t *testing.T) {
 			s.Exponential(got)
 		case "randn_c64":
 			s.ComplexNormal(got)
+		case "randn_bf16":
+			if err := s.NormalHalf(got, fp16.BFloat16); err != nil {
+				t.Fatal(err)
+			}
 		case "dropout2d_p0.3": // of ones
 			const p = 0.3
 			mask := make([]float64, shape[0]*shape[1])

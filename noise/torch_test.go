@@ -242,22 +242,23 @@ func TestTorchNames(t *testing.T) {
 		{"torch-cpu", "2.x", "torch-cpu:2.x"},
 		{"torch-cpu:1.13", "2.x", "torch-cpu:1.13"},
 		{"torch-cpu:2.x", "1.13", "torch-cpu:2.x"},
+		{"torch-cpu:mkl", "1.13", "torch-cpu:1.13:mkl"},
+		{"torch-cpu:2.x:mkl", "1.13", "torch-cpu:2.x:mkl"},
 	} {
 		s, err := ParseTorchCPU(c.name, c.fallback)
 		if err != nil || s.String() != c.want {
 			t.Errorf("%s with default %s: %v, %v, want %s", c.name, c.fallback, s, err, c.want)
 		}
 	}
-	const supported = "want torch-cpu:1.13 or torch-cpu:2.x (without MKL)"
+	const supported = "want torch-cpu:1.13 or torch-cpu:2.x, either with or without :mkl"
 	for _, c := range []struct{ name, want string }{
-		{"torch-cpu:mkl", `"torch-cpu:1.13:mkl" is not supported: ` + supported},
-		{"torch-cpu:2.x:mkl", `"torch-cpu:2.x:mkl" is not supported: ` + supported},
 		{"torch-cpu:2.6", `"torch-cpu:2.6" is not supported: ` + supported},
+		{"torch-cpu:2.6:mkl", `"torch-cpu:2.6:mkl" is not supported: ` + supported},
 		{"torch-cpu:", `"torch-cpu:" is not supported: ` + supported},
 		{"torch-cpu:mkl:1.13", `"torch-cpu:mkl:1.13" is not supported: ` + supported},
-		{"torch-cpux", `"torch-cpux" is not of the form torch-cpu[:VERSION]`},
-		{"torch-cuda:132", `"torch-cuda:132" is not of the form torch-cpu[:VERSION]`},
-		{"", `"" is not of the form torch-cpu[:VERSION]`},
+		{"torch-cpux", `"torch-cpux" is not of the form torch-cpu[:VERSION][:mkl]`},
+		{"torch-cuda:132", `"torch-cuda:132" is not of the form torch-cpu[:VERSION][:mkl]`},
+		{"", `"" is not of the form torch-cpu[:VERSION][:mkl]`},
 	} {
 		s, err := ParseTorchCPU(c.name, "1.13")
 		if s != nil || err == nil || err.Error() != "noise: stream "+c.want {

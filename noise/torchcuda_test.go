@@ -191,7 +191,11 @@ func TestTorchCUDAFormulas(t *testing.T) {
 	}
 	// Half an angle step of float32, and the last angle, which is a full turn.
 	const step = 0x1.921fb6p-30
-	for _, y := range []uint32{0, 1, 1 << 24, 1<<24 + 1, 3 << 30, 0x12345678, ones} {
+	angles := []uint32{0, 1, 2, 3, 5, 1 << 24, 1<<24 + 1, 3 << 30, ones}
+	for i := range uint32(40) {
+		angles = append(angles, i*0x9e3779b9>>(i%24))
+	}
+	for _, y := range angles {
 		for _, x := range []uint32{0, 5, 0x9abcdef0, ones - 1000} {
 			f := bigref.Rat(float64(float32(y)))
 			f.Add(f, big.NewRat(1, 2)).Mul(f, bigref.Rat(step))

@@ -50,11 +50,13 @@ func ReadConfig(o *strict.Object) (Config, error) {
 		NoiseType:      o.String("noise_type", ""),
 		NoiseScale:     o.Float("noise_scale", 0),
 	}
+	unread := ignored
 	// Spinlock builds the noise only if both of its parameters are given.
 	if !o.Has("noise_type") || !o.Has("noise_scale") {
 		c.NoiseType, c.NoiseScale = "", 0
+		unread = append([]string{"noise_type", "noise_scale"}, ignored...)
 	}
-	for _, key := range ignored {
+	for _, key := range unread {
 		if o.Has(key) {
 			c.Ignored = append(c.Ignored, key)
 		}
@@ -77,9 +79,37 @@ func (c Config) check() (field string, err error) {
 		return "dropout_rate", fmt.Errorf("%v: want a number from 0 to 1", c.DropoutRate)
 	case !strict.Finite(c.NoiseScale) || math.Abs(c.NoiseScale) > math.MaxFloat32:
 		return "noise_scale", fmt.Errorf("%v: want a finite float32", c.NoiseScale)
+	case c.weights() > mostWeights:
+		return "base_channels", fmt.Errorf("%d: want fewer: the operator would have %.3g weights, and %.3g are the most", c.BaseChannels, c.weights(), float64(mostWeights))
 	}
 	if c.NoiseType == "dropout" && !(c.NoiseScale >= 0 && c.NoiseScale <= 1) {
 		return "noise_scale", fmt.Errorf("%v: want a probability from 0 to 1, since noise_type is dropout", c.NoiseScale)
 	}
 	return "", nil
+}
+
+// mostWeights bounds what is set aside for an operator before its weights are
+// seen: 2 GiB as float64, many times the largest of Spinlock's operators.
+const mostWeights = 1 << 28
+
+// weights returns the number of elements of all convolutions, as build makes
+// them; a float64, since a file may say anything.
+func (c Config) weights() float64 {
+	k := float64(c.KernelSize) * float64(c.KernelSize)
+	in, sum := float64(c.InputChannels), 0.0
+	for i := range c.NumLayers + 1 {
+		out := float64(c.BaseChannels)
+		if i > 0 {
+			out *= float64(int(1) << min(i-1, 2))
+		}
+		sum += in * out * k
+		if i > 0 && c.NumLayers > 3 { // a ResidualBlock
+			sum += out * out * k
+			if in != out {
+				sum += in * out
+			}
+		}
+		in = out
+	}
+	return sum + in*float64(c.OutputChannels)
 }

@@ -1,7 +1,9 @@
 package oracle
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -146,8 +148,8 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 }
 
 // checkLayers applies the operator to the recorded input of layers.safetensors
-// with the recorded draw, or if there is none the draws that follow
-// manual_seed(base_seed + 1), and compares every module recorded there. Each
+// with the recorded draw, or if there is none the draws of the framework that
+// follow manual_seed(base_seed + 1), and compares every module recorded there. Each
 // layer is compared along the operator: its error includes those of the layers
 // before it. Recorded tensors that no module is named after are left out.
 func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]Layer, error) {
@@ -165,9 +167,13 @@ func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]La
 		return nil, err
 	}
 	if draws == nil && op.HasNoise() {
-		stream, err := c.OpenStream("torch-cpu", op)
+		name := o.Noise
+		if name == "" || name == "tape" { // a tape has no draw for it
+			name = cmp.Or(c.Framework(), "torch-cpu")
+		}
+		stream, err := c.OpenStream(name, op)
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("%s: stochastic_block.draw: missing: want it, or a stream to draw from: %w", f.Path, err)
 		}
 		if draws, err = stream.Draws(0, 0, x.N, 1); err != nil {
 			return nil, err
@@ -180,7 +186,7 @@ func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]La
 		if err != nil || bad != nil {
 			return // not recorded
 		}
-		want, err := nchw(f, t, fp16.Float32)
+		want, err := nchw(f, t, fp16.Float64)
 		if err == nil && !want.SameShape(y) {
 			err = fmt.Errorf("%s: %s: shape %s: want %s", f.Path, name, want.Shape(), y.Shape())
 		}
@@ -213,8 +219,8 @@ func onGrid(path, name string, data []float64, m operator.Mode) error {
 // nchw returns a recorded tensor of four dimensions.
 func nchw(f *safetensors.File, t *safetensors.Tensor, to fp16.Format) (*tensor.Tensor, error) {
 	s := t.Shape
-	if len(s) != 4 {
-		return nil, fmt.Errorf("%s: %s: shape %v: want [N,C,H,W]", f.Path, t.Name, s)
+	if len(s) != 4 || slices.Min(s) < 1 {
+		return nil, fmt.Errorf("%s: %s: shape %v: want [N,C,H,W], all of 1 or more", f.Path, t.Name, s)
 	}
 	data, err := t.Float64s()
 	if err != nil {
@@ -242,7 +248,10 @@ func recordedDraws(f *safetensors.File) (noise.Draws, error) {
 			if err != nil {
 				return nil, err
 			}
-			r.draws = append(r.draws, recordedDraw{f.Path + ": " + name, data})
+			for i, v := range data {
+				data[i] = fp16.Float32.Round(v) // as draws are in every mode
+			}
+			r.draws = append(r.draws, recordedDraw{name, data})
 		}
 	}
 	if r.draws == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 )
 
@@ -18,6 +19,7 @@ import (
 // out. It is a folder of case.json and safetensors files (docs/FORMATS.md).
 type Case struct {
 	Dir         string
+	File        string // what messages call the JSON it was read from
 	Operator    operator.Config
 	Rollout     Config
 	WeightsSeed *uint64 // torch.manual_seed before the operator was built, if known
@@ -37,7 +39,9 @@ type Case struct {
 type Torch struct {
 	Version string // such as "1.13.1"; "" if the case does not say
 	MKL     bool
-	SMCount int // of the CUDA device, 0 on a CPU
+	// Of the CUDA device: its multiprocessors (0 on a CPU), and the threads
+	// that each of them holds (2048 if the case does not say).
+	SMCount, ThreadsPerSM int
 }
 
 // OpenCase reads the case in a folder. Whatever is wrong with it is an error
@@ -47,12 +51,12 @@ func OpenCase(dir string) (*Case, error) { return OpenCaseFS(os.DirFS(dir), dir)
 // OpenCaseFS reads a case from the root of a file system; dir is what messages
 // call it.
 func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
-	c := &Case{Dir: dir}
-	data, err := fs.ReadFile(fsys, "case.json")
+	c := &Case{Dir: dir, File: path.Join(dir, "case.json")}
+	data, err := readFile(fsys, "case.json")
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: want a case folder with a case.json", path.Join(dir, "case.json"), cause(err))
+		return nil, fmt.Errorf("%s: %w: want a case folder with a case.json", c.File, cause(err))
 	}
-	if err := c.readJSON(path.Join(dir, "case.json"), data); err != nil {
+	if err := c.readJSON(data); err != nil {
 		return nil, err
 	}
 	for _, f := range []struct {
@@ -63,12 +67,12 @@ func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
 		{"layers", &c.Layers}, {"one_step_f64", &c.Truth},
 	} {
 		name := f.name + ".safetensors"
-		data, err := fs.ReadFile(fsys, name)
+		data, err := readFile(fsys, name)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", path.Join(dir, name), cause(err))
+			return nil, fmt.Errorf("%s: %w: want a regular file", path.Join(dir, name), cause(err))
 		}
 		if *f.to, err = safetensors.Parse(path.Join(dir, name), data); err != nil {
 			return nil, err
@@ -78,6 +82,22 @@ func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
 		return nil, fmt.Errorf("%s: missing: want this file, or weights_seed in case.json", path.Join(dir, "weights.safetensors"))
 	}
 	return c, nil
+}
+
+// readFile reads a regular file. Anything else, such as a pipe that nobody
+// writes to, could keep the reader for ever.
+func readFile(fsys fs.FS, name string) ([]byte, error) {
+	info, err := fs.Stat(fsys, name)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case info.IsDir():
+		return nil, errors.New("is a directory")
+	case !info.Mode().IsRegular():
+		return nil, errors.New("is a pipe or a device")
+	}
+	return fs.ReadFile(fsys, name)
 }
 
 // cause drops the path that file errors repeat.
@@ -92,19 +112,18 @@ func cause(err error) error {
 // ParseCase returns the case that the JSON text of a case.json or a
 // configuration says, with no files; file is what messages call it.
 func ParseCase(file string, data []byte) (*Case, error) {
-	c := &Case{Dir: path.Dir(file)}
-	return c, c.readJSON(file, data)
+	c := &Case{Dir: path.Dir(file), File: file}
+	return c, c.readJSON(data)
 }
 
-func (c *Case) readJSON(file string, data []byte) error {
+func (c *Case) readJSON(data []byte) error {
+	file := c.File
 	o, err := strict.Parse(file, "", data)
 	if err != nil {
 		return err
 	}
 	o.Need("operator", "rollout")
-	if v := o.Int("version", 1, 0, 1<<31); v != 1 {
-		o.Fail("version", "%d: want 1", v)
-	}
+	o.Int("version", 1, 1, 1)
 	op, ro, torch := o.Child("operator"), o.Child("rollout"), o.Child("torch")
 	if seed, ok := o.Seed("weights_seed"); ok {
 		c.WeightsSeed = &seed
@@ -124,7 +143,8 @@ func (c *Case) readJSON(file string, data []byte) error {
 		return fmt.Errorf("%s: operator.output_channels: %d: want %d, as many as input_channels, to step a state", file, c.Operator.OutputChannels, c.Operator.InputChannels)
 	}
 	if torch != nil {
-		c.Torch = Torch{torch.String("version", ""), torch.Bool("mkl", false), int(torch.Int("sm_count", 0, 0, 1<<20))}
+		c.Torch = Torch{torch.String("version", ""), torch.Bool("mkl", false), int(torch.Int("sm_count", 0, 0, 1<<20)),
+			int(torch.Int("max_threads_per_sm", noise.DefaultThreads, 1, 1<<20))}
 		torch.Open()
 		return torch.Close()
 	}
@@ -136,13 +156,15 @@ func (c *Case) readJSON(file string, data []byte) error {
 func (c *Case) NewOperator() (*operator.Operator, error) {
 	var op *operator.Operator
 	var err error
+	named := false
 	if c.Weights != nil {
 		op, err = operator.Load(c.Operator, c.Weights)
+		named = err != nil && strings.HasPrefix(err.Error(), c.Weights.Path+": ")
 	} else {
 		op, err = operator.Init(c.Operator, *c.WeightsSeed)
 	}
-	if err != nil && !strings.HasPrefix(err.Error(), c.Dir) {
-		err = fmt.Errorf("%s: %w", path.Join(c.Dir, "case.json"), err)
+	if err != nil && !named {
+		err = fmt.Errorf("%s: %w", c.File, err)
 	}
 	return op, err
 }

@@ -3,6 +3,7 @@ package rollout
 import (
 	"fmt"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/strict"
 )
 
@@ -51,7 +52,7 @@ type Config struct {
 // missing ones (num_timesteps, num_realizations) and values out of range are
 // errors that name file, field, value and expectation.
 func ReadConfig(o *strict.Object) (Config, error) {
-	const most = 1 << 31
+	const most = 1<<31 - 1 // an int everywhere
 	o.Need("num_timesteps", "num_realizations")
 	c := Config{
 		Policy:        Policy(o.String("policy_type", string(Convex))),
@@ -99,6 +100,9 @@ func (c Config) check() (field string, err error) {
 	case "", "cpu", "cuda":
 	default:
 		return "autocast", fmt.Errorf("%q: want cpu or cuda", c.Autocast)
+	}
+	if _, err := fp16.ParseFormat(c.Precision); err != nil {
+		return "precision", err
 	}
 	if !(c.Alpha >= 0 && c.Alpha < 1) {
 		return "alpha", fmt.Errorf("%v: want a number in [0,1)", c.Alpha)

@@ -82,7 +82,7 @@ func TestResume(t *testing.T) {
 			}
 			path := filepath.Join(t.TempDir(), "out"+ext)
 			j := recordingJob(t, path)
-			if stop%3 == 0 {
+			if stop%3 != 0 {
 				j.Every = time.Hour // no checkpoint but at the end
 			}
 			ctx, cancel := context.WithCancel(context.Background())

@@ -18,49 +18,81 @@ type Stream struct {
 }
 
 // OpenStream returns the stream of that name for the case: "counter", "tape",
-// "none", "torch-cpu", "torch-cpu:1.13", "torch-cpu:2.x" (and :mkl, which is
-// refused where it matters); "" means what the case says: its tape, or the CPU
-// stream of the PyTorch that recorded it, or, if it names neither, counter.
+// "none", "torch-cpu[:1.13|:2.x][:mkl]", "torch-cuda:SMS[:THREADS]"; "" means
+// what the case says: its tape, or the stream of the PyTorch that recorded it
+// (that of a CUDA device if torch.sm_count names one), or, if it names neither,
+// counter.
 func (c *Case) OpenStream(name string, op *operator.Operator) (*Stream, error) {
+	kind, _, _ := strings.Cut(name, ":")
+	switch { // a name is wrong even where there is no noise
+	case name == "", name == "none", name == "tape", name == "counter", kind == "torch-cpu", kind == "torch-cuda":
+	default:
+		return nil, fmt.Errorf("noise: %q: want counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none", name)
+	}
 	if !op.HasNoise() || name == "none" {
 		return &Stream{"none", func(int, int, int, int) (noise.Draws, error) { return nil, nil }}, nil
 	}
 	if name == "" {
-		switch {
-		case c.Noise != nil:
+		name = c.Framework()
+		if c.Noise != nil {
 			name = "tape"
-		case c.Torch.Version != "":
-			name = "torch-cpu"
-		default:
+		}
+		if name == "" {
 			name = "counter"
 		}
 	}
-	kind, _, _ := strings.Cut(name, ":")
-	switch kind {
+	switch kind, _, _ := strings.Cut(name, ":"); kind {
 	case "tape":
 		if c.Noise == nil {
 			return nil, fmt.Errorf("%s: missing: want a recorded tape, or another --noise", path.Join(c.Dir, "noise.safetensors"))
 		}
 		tape, err := noise.OpenTape(c.Noise)
 		return &Stream{"tape", func(k, lo, hi, t int) (noise.Draws, error) { return tape.Draws(k, t, 0, hi-lo) }}, err
-	case "torch-cpu":
-		return c.openTorchCPU(name)
 	case "counter":
-		if name != "counter" {
-			break
-		}
 		g := noise.Counter{Seed: c.Rollout.BaseSeed}
 		return &Stream{"counter", func(_, lo, hi, t int) (noise.Draws, error) { return g.At(t, lo, hi) }}, nil
 	case "torch-cuda":
-		return nil, fmt.Errorf("noise: %q is not there yet: want counter, tape, torch-cpu[:1.13|:2.x] or none", name)
+		g, err := noise.ParseTorchCUDA(name)
+		if err != nil {
+			return nil, err
+		}
+		return seeded(g, c.Rollout.BaseSeed), nil
 	}
-	return nil, fmt.Errorf("noise: %q: want counter, tape, torch-cpu[:1.13|:2.x] or none", name)
+	return c.openTorchCPU(name)
+}
+
+// generator is a random generator of a framework.
+type generator interface {
+	noise.Draws
+	fmt.Stringer
+	Seed(uint64)
+}
+
+// seeded returns g's stream as Spinlock's engine uses it: before step t it
+// seeds with base_seed + first realization of the engine batch + t.
+func seeded(g generator, base uint64) *Stream {
+	return &Stream{g.String(), func(_, lo, _, t int) (noise.Draws, error) {
+		g.Seed(base + uint64(lo) + uint64(t))
+		return g, nil
+	}}
+}
+
+// Framework returns the name of the random stream of the PyTorch that recorded
+// the case, on its device, or "" if the case does not say.
+func (c *Case) Framework() string {
+	switch {
+	case c.Torch.SMCount > 0:
+		return fmt.Sprintf("torch-cuda:%d:%d", c.Torch.SMCount, c.Torch.ThreadsPerSM)
+	case c.Torch.Version != "":
+		return "torch-cpu"
+	}
+	return ""
 }
 
 // openTorchCPU opens a stream named torch-cpu[:VERSION][:mkl]. What the name
 // leaves open the case says: the version and whether PyTorch was built with
-// MKL. MKL changes Bernoulli and exponential draws only, so for noise made of
-// normal draws it does not matter and is not refused.
+// MKL. MKL changes Bernoulli and exponential draws only (the latter are not
+// known and refused), so for noise made of normal draws it does not matter.
 func (c *Case) openTorchCPU(name string) (*Stream, error) {
 	version := ""
 	switch v := c.Torch.Version; {
@@ -69,7 +101,7 @@ func (c *Case) openTorchCPU(name string) (*Stream, error) {
 	case strings.HasPrefix(v, "2."):
 		version = "2.x"
 	case name == "torch-cpu" || name == "torch-cpu:mkl":
-		return nil, fmt.Errorf("%s: torch.version: %q: want a 1.13 or 2.x version, or --noise torch-cpu:1.13 or torch-cpu:2.x", path.Join(c.Dir, "case.json"), v)
+		return nil, fmt.Errorf("%s: torch.version: %q: want a 1.13 or 2.x version, or --noise torch-cpu:1.13 or torch-cpu:2.x", c.File, v)
 	}
 	if c.Torch.MKL && strings.Count(name, ":") == 0 {
 		name += ":mkl"
@@ -81,12 +113,7 @@ func (c *Case) openTorchCPU(name string) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
-	seed := c.Rollout.BaseSeed
-	return &Stream{g.String(), func(_, lo, _, t int) (noise.Draws, error) {
-		// The engine seeds with base_seed + first realization + t.
-		g.Seed(seed + uint64(lo) + uint64(t))
-		return g, nil
-	}}, nil
+	return seeded(g, c.Rollout.BaseSeed), nil
 }
 
 // Draws returns the draws of step t (1 or more) for engine batch k, which

@@ -1,8 +1,10 @@
 package main
 
 import (
-	"errors"
+	"flag"
 	"fmt"
+	"maps"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,11 +31,22 @@ example: refrun compare gpu.safetensors cpu.safetensors --max-ulp 2`,
 }
 
 func compare(c *command) error {
-	maxAbs := c.flags.Float64("max-abs", -1, "fail if the largest difference exceeds this `number`")
-	meanAbs := c.flags.Float64("mean-abs", -1, "fail if the mean difference exceeds this `number`")
-	maxUlp := c.flags.Float64("max-ulp", -1, "fail if a difference exceeds this `number` of units in the last place")
+	limits := map[string]*float64{
+		"max-abs":  c.flags.Float64("max-abs", 0, "fail if the largest difference exceeds this `number`"),
+		"mean-abs": c.flags.Float64("mean-abs", 0, "fail if the mean difference exceeds this `number`"),
+		"max-ulp":  c.flags.Float64("max-ulp", 0, "fail if a difference exceeds this `number` of units in the last place"),
+	}
 	if err := c.parse(2); err != nil {
 		return err
+	}
+	given := map[string]bool{}
+	c.flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+	for _, name := range slices.Sorted(maps.Keys(limits)) {
+		if !given[name] {
+			delete(limits, name)
+		} else if v := *limits[name]; !(v >= 0) || math.IsInf(v, 1) {
+			return fmt.Errorf("--%s: %v: want a finite number of 0 or more", name, v)
+		}
 	}
 	a, err := openTensor(c.pos[0])
 	if err != nil {
@@ -73,12 +86,11 @@ func compare(c *command) error {
 		out.Chaotic = saturated && growth > 1.05
 	}
 	for _, t := range []struct {
-		flag  string
-		limit float64
-		got   oracle.Number
-	}{{"max-abs", *maxAbs, out.MaxAbs}, {"mean-abs", *meanAbs, out.MeanAbs}, {"max-ulp", *maxUlp, out.MaxUlp}} {
-		if t.limit >= 0 && !(float64(t.got) <= t.limit) {
-			out.Failed = append(out.Failed, fmt.Sprintf("%s %s exceeds %g", t.flag, num(t.got), t.limit))
+		flag string
+		got  oracle.Number
+	}{{"max-abs", out.MaxAbs}, {"mean-abs", out.MeanAbs}, {"max-ulp", out.MaxUlp}} {
+		if limit := limits[t.flag]; limit != nil && !(float64(t.got) <= *limit) {
+			out.Failed = append(out.Failed, fmt.Sprintf("%s %s exceeds %g", t.flag, num(t.got), *limit))
 		}
 	}
 	out.OK = len(out.Failed) == 0
@@ -88,7 +100,7 @@ func compare(c *command) error {
 		}
 	}
 	d := out.Diff
-	c.printf("%s against %s, %v\n", out.A, out.B, out.Shape)
+	c.printf("%s against %s, %v\n", clean(out.A), clean(out.B), out.Shape)
 	at := ""
 	if d.At >= 0 {
 		at = fmt.Sprintf(" (element %d)", d.At)
@@ -128,21 +140,19 @@ type loaded struct {
 	data   []float64
 }
 
-// openTensor reads FILE, FOLDER, FILE:TENSOR or FOLDER:TENSOR.
+// openTensor reads FILE, FOLDER, FILE:TENSOR or FOLDER:TENSOR. Either part may
+// hold colons: the file is the longest that exists.
 func openTensor(arg string) (*loaded, error) {
 	file, name := arg, ""
-	if _, err := os.Stat(file); err != nil {
-		if i := strings.LastIndexByte(arg, ':'); i > 0 {
-			file, name = arg[:i], arg[i+1:]
-		}
-	}
 	st, err := os.Stat(file)
-	if err != nil {
-		var p *os.PathError
-		if errors.As(err, &p) {
-			err = p.Err
+	for missing := err; err != nil; st, err = os.Stat(file) {
+		i := strings.LastIndexByte(file, ':')
+		if i <= 0 {
+			return nil, fmt.Errorf("%s: %w: want a .safetensors, .npy or .npz file or a case folder", arg, cause(missing))
 		}
-		return nil, fmt.Errorf("%s: %w: want a .safetensors, .npy or .npz file or a case folder", file, err)
+		if file, name = arg[:i], arg[i+1:]; name == "" {
+			return nil, fmt.Errorf("%s: no tensor after the colon: want FILE:TENSOR", arg)
+		}
 	}
 	if st.IsDir() {
 		file = filepath.Join(file, "trajectory.safetensors")
@@ -168,13 +178,23 @@ func choose(file, name string, names []string) (string, error) {
 		return "trajectory", nil
 	case len(names) == 1:
 		return names[0], nil
+	case len(names) == 0:
+		return "", fmt.Errorf("%s: no tensors: want one", file)
 	}
-	return "", fmt.Errorf("%s: %d tensors: want %s:NAME with one of %s", file, len(names), file, strings.Join(names, ", "))
+	const most = 8
+	some, more := names[:min(most, len(names))], ""
+	if len(names) > most {
+		more = fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return "", fmt.Errorf("%s: %d tensors: want %s:NAME with one of %s%s", file, len(names), file, strings.Join(some, ", "), more)
 }
 
 func openSafetensors(file, name string) (*loaded, error) {
 	f, err := safetensors.Open(file)
 	if err != nil {
+		if p := cause(err); p != err {
+			err = fmt.Errorf("%s: %w: want a safetensors file", file, p)
+		}
 		return nil, err
 	}
 	if name, err = choose(file, name, f.Names()); err != nil {

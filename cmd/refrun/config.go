@@ -1,9 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"os"
 	"strings"
 
@@ -17,14 +18,15 @@ import (
 func readConfig(path string) (*rollout.Case, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		var p *os.PathError
-		if errors.As(err, &p) {
-			err = p.Err
-		}
-		return nil, fmt.Errorf("%s: %w: want a YAML or JSON file", path, err)
+		return nil, fmt.Errorf("%s: %w: want a YAML or JSON file", path, cause(err))
 	}
-	var root yaml.Node
-	if err := yaml.Unmarshal(data, &root); err != nil {
+	var root, second yaml.Node
+	d := yaml.NewDecoder(bytes.NewReader(data))
+	err = d.Decode(&root)
+	if err == nil && d.Decode(&second) != io.EOF {
+		return nil, fmt.Errorf("%s: text after the first document: want one document", path)
+	}
+	if err != nil && err != io.EOF {
 		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: "))
 	}
 	if len(root.Content) == 0 {

@@ -51,7 +51,6 @@ func demo(c *command) error {
 	if err := c.parse(0); err != nil {
 		return err
 	}
-	start := time.Now()
 	sub, err := fs.Sub(demoFiles, "demo")
 	if err != nil {
 		return err
@@ -60,6 +59,12 @@ func demo(c *command) error {
 	if err != nil {
 		return err
 	}
+	return c.demonstrate(cs)
+}
+
+// demonstrate tells the demo's story about a case.
+func (c *command) demonstrate(cs *rollout.Case) error {
+	start := time.Now()
 	r, err := c.oneStep(cs, "", "", 0)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func info(c *command) error {
 		Threads  int      `json:"threads"`
 		Go       string   `json:"go"`
 		Platform string   `json:"platform"`
-	}{version, operator.Contract, c.isa, asm.CPU(), asm.Features(), runtime.GOMAXPROCS(0), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+	}{version, operator.Contract, c.isa, asm.CPU(), append([]string{}, asm.Features()...), runtime.GOMAXPROCS(0), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
 	if c.json {
 		return c.printJSON(out)
 	}

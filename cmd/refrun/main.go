@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -66,7 +67,7 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 	// A bug must not greet a user with a stack trace.
 	defer func() {
 		if r := recover(); r != nil {
-			fmt.Fprintf(stderr, "refrun: internal error: %v (please report it with the command line)\n", r)
+			fmt.Fprintf(stderr, "refrun: internal error: %s (please report it with the command line)\n", clean(fmt.Sprint(r)))
 			code = exitUsage
 		}
 	}()
@@ -99,8 +100,12 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 }
 
 func call(v verb, args []string, stdout, stderr io.Writer) int {
-	c := &command{verb: v, flags: flag.NewFlagSet(v.name, flag.ContinueOnError), stdout: stdout, stderr: stderr}
+	out := &output{w: stdout}
+	c := &command{verb: v, flags: flag.NewFlagSet(v.name, flag.ContinueOnError), stdout: out, stderr: stderr}
 	err := v.run(c.parseLater(args))
+	if out.err != nil { // what was to be said did not arrive
+		err = fmt.Errorf("stdout: %v", out.err) // no disk of ours: nothing to resume
+	}
 	switch {
 	case err == nil:
 		return exitOK
@@ -110,7 +115,7 @@ func call(v verb, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, errFailed):
 		return exitFailed
 	}
-	fmt.Fprintf(stderr, "refrun %s: %s\n", v.name, strings.ReplaceAll(err.Error(), "\n", " "))
+	fmt.Fprintf(stderr, "refrun %s: %s\n", v.name, clean(err.Error()))
 	switch {
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
@@ -118,6 +123,21 @@ func call(v verb, args []string, stdout, stderr io.Writer) int {
 		return exitResumable
 	}
 	return exitUsage
+}
+
+// output keeps the first error of writing, so that a full disk under stdout is
+// not mistaken for success.
+type output struct {
+	w   io.Writer
+	err error
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.w.Write(p)
+	if o.err == nil {
+		o.err = err
+	}
+	return n, err
 }
 
 // parseLater declares the flags every verb has and keeps the arguments until
@@ -128,16 +148,26 @@ func (c *command) parseLater(args []string) *command {
 	c.flags.BoolVar(&c.json, "json", false, "print one JSON object on stdout and nothing else there")
 	c.flags.BoolVar(&c.quiet, "quiet", false, "print no progress")
 	c.flags.StringVar(&c.isa, "isa", "", "`name` of the kernels to run: auto or purego (also in $REFRUN_ISA)")
-	c.flags.Int("threads", runtime.GOMAXPROCS(0), "`number` of threads; never changes a bit of a result")
+	c.flags.Int("threads", min(runtime.GOMAXPROCS(0), mostThreads), "`number` of threads; never changes a bit of a result")
 	return c
 }
 
-// parse reads flags and want positional arguments, in any order.
+// mostThreads is the most --threads takes.
+const mostThreads = 1024
+
+// parse reads flags and want positional arguments, in any order; after "--"
+// come positional arguments only.
 func (c *command) parse(want int) error {
-	args := c.pos
+	args, rest := c.pos, []string(nil)
+	if i := slices.Index(args, "--"); i >= 0 {
+		args, rest = args[:i], args[i+1:]
+	}
 	c.pos = nil
 	for {
 		if err := c.flags.Parse(args); err != nil {
+			if !errors.Is(err, flag.ErrHelp) {
+				err = fmt.Errorf("%w; refrun %s --help lists the flags", err, c.name)
+			}
 			return err
 		}
 		if args = c.flags.Args(); len(args) == 0 {
@@ -146,12 +176,16 @@ func (c *command) parse(want int) error {
 		c.pos = append(c.pos, args[0])
 		args = args[1:]
 	}
-	if len(c.pos) != want {
-		return fmt.Errorf("%d arguments: want %s", len(c.pos), map[bool]string{true: c.args, false: "none"}[want > 0])
+	c.pos = append(c.pos, rest...)
+	switch {
+	case len(c.pos) > want:
+		return fmt.Errorf("%q: unexpected argument: want %s", c.pos[want], map[bool]string{true: c.args + " only", false: "flags only"}[want > 0])
+	case len(c.pos) < want:
+		return fmt.Errorf("%s given: want %s", plural(len(c.pos), "argument"), c.args)
 	}
 	threads := c.flags.Lookup("threads").Value.(flag.Getter).Get().(int)
-	if threads < 1 || threads > 1024 {
-		return fmt.Errorf("--threads: %d: want 1 to 1024", threads)
+	if threads < 1 || threads > mostThreads {
+		return fmt.Errorf("--threads: %d: want 1 to %d", threads, mostThreads)
 	}
 	runtime.GOMAXPROCS(threads)
 	var err error

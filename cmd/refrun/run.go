@@ -91,7 +91,7 @@ func run(c *command) error {
 // oneStep compares a case's steps; precision and noise "" mean what it says.
 func (c *command) oneStep(cs *rollout.Case, precision, noise string, batch int) (*runReport, error) {
 	requested := cs.Rollout.Precision
-	field := cs.Dir + "/case.json: rollout.precision"
+	field := cs.File + ": rollout.precision"
 	if precision != "" {
 		requested, field = precision, "--precision"
 	}
@@ -106,7 +106,7 @@ func (c *command) oneStep(cs *rollout.Case, precision, noise string, batch int) 
 	if err != nil {
 		return nil, err
 	}
-	secs := time.Since(start).Seconds()
+	secs := max(time.Since(start), time.Nanosecond).Seconds() // a coarse clock may not have moved
 	r := &runReport{
 		Case: cs.Dir, Mode: mode.String() + "/noise-" + one.Noise, Contract: operator.Contract,
 		PrecisionRequested: requested, PrecisionUsed: mode.Precision.String(),
@@ -138,9 +138,9 @@ func ignoredNotes(cs *rollout.Case) []string {
 func (c *command) printOneStep(cs *rollout.Case, r *runReport) {
 	o, ro, all := cs.Operator, cs.Rollout, r.All
 	c.printf("%s: %s of %s, %d channels at most, %s norm, %s, policy %s\n",
-		cs.Dir, plural(o.NumLayers+1, "block"), kernel(o), o.BaseChannels<<min(max(o.NumLayers-1, 0), 2), o.Normalization, o.Activation, ro.Policy)
+		clean(cs.Dir), plural(o.NumLayers+1, "block"), kernel(o), o.BaseChannels<<min(max(o.NumLayers-1, 0), 2), o.Normalization, o.Activation, ro.Policy)
 	if cs.ProducedBy != "" {
-		c.printf("recorded by %s\n", cs.ProducedBy)
+		c.printf("recorded by %s\n", clean(cs.ProducedBy))
 	}
 	c.printf("mode %s, contract %s\n", r.Mode, r.Contract)
 	for _, n := range r.Notes {

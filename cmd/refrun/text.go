@@ -1,8 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"math"
+	"strconv"
+	"strings"
+	"unicode/utf8"
 
 	"github.com/refrun/refrun/oracle"
 )
@@ -42,4 +47,34 @@ func sample(len, n int) []int {
 		}
 	}
 	return at
+}
+
+// cause drops the path that file errors repeat.
+func cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
+
+// clean makes text that may come from anywhere fit for one line on a terminal:
+// what does not print is written as in Go source, and of a long text the middle
+// is left out, since a message begins with the field and ends with what is
+// wanted there.
+func clean(s string) string {
+	const end = 500
+	if len(s) > 2*end {
+		s = strings.ToValidUTF8(s[:end], "") + " ... " + strings.ToValidUTF8(s[len(s)-end:], "")
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if strconv.IsPrint(r) && r != utf8.RuneError {
+			b.WriteRune(r)
+			continue
+		}
+		q := strconv.QuoteRuneToASCII(r)
+		b.WriteString(q[1 : len(q)-1])
+	}
+	return b.String()
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/signal"
 	"runtime"
@@ -77,13 +78,13 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, precision, noise string
 	if w.record != "" && w.out == "" {
 		return errors.New("--record: want -o as well")
 	}
-	requested := cs.Rollout.Precision
+	requested, field := cs.Rollout.Precision, cs.File+": rollout.precision"
 	if precision != "" {
-		requested = precision
+		requested, field = precision, "--precision"
 	}
 	mode, err := operator.ParseMode(requested)
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", field, err)
 	}
 	op, err := cs.NewOperator()
 	if err != nil {
@@ -95,6 +96,9 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, precision, noise string
 	}
 	start, shape, hash, err := w.start(cs)
 	if err != nil {
+		return err
+	}
+	if err := fits(cs.Rollout.EngineBatches()[0][1], shape); err != nil {
 		return err
 	}
 	store := mode.Precision
@@ -127,7 +131,7 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, precision, noise string
 	if err != nil {
 		return err
 	}
-	secs, ro := time.Since(began).Seconds(), cs.Rollout
+	secs, ro := max(time.Since(began), time.Nanosecond).Seconds(), cs.Rollout // a coarse clock may not have moved
 	steps := float64(ro.Timesteps - 1)
 	out := wholeReport{
 		Digest: result.Digest, Mode: modeName, Contract: operator.Contract, Output: w.out,
@@ -162,12 +166,28 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, precision, noise string
 	return nil
 }
 
+// What a run may ask for before it computes anything: realizations, of each of
+// which a hash is kept, and elements of the states of one engine batch (16 GiB).
+const (
+	mostRealizations = 1 << 20
+	mostElements     = 1 << 31
+)
+
+// fits reports states of n realizations that are larger than any run could
+// step; no machine is asked, so that the answer is the same on all.
+func fits(n int, s rollout.Shape) error {
+	if e := float64(n) * float64(s.C) * float64(s.H) * float64(s.W); e > mostElements {
+		return fmt.Errorf("states of an engine batch: %d of %dx%dx%d numbers: want at most 2^31 numbers; engine_batch or --realizations makes them fewer", n, s.C, s.H, s.W)
+	}
+	return nil
+}
+
 // override applies the flags that change what the case says.
 func (w *wholeFlags) override(cs *rollout.Case) error {
 	r := &cs.Rollout
 	switch {
-	case w.steps < 0:
-		return fmt.Errorf("--steps: %d: want 1 or more", w.steps)
+	case w.steps < 0 || w.steps >= math.MaxInt32:
+		return fmt.Errorf("--steps: %d: want 1 to %d", w.steps, math.MaxInt32-1)
 	case w.steps > 0:
 		r.Timesteps = w.steps + 1
 	}
@@ -176,6 +196,9 @@ func (w *wholeFlags) override(cs *rollout.Case) error {
 		return fmt.Errorf("--realizations: %d: want 1 or more", w.realizations)
 	case w.realizations > 0:
 		r.Realizations = w.realizations
+	}
+	if r.Realizations > mostRealizations {
+		return fmt.Errorf("num_realizations: %d: want at most %d in one run", r.Realizations, mostRealizations)
 	}
 	if w.seed != "" {
 		s, err := seed(w.seed)
@@ -222,6 +245,9 @@ func (w *wholeFlags) start(cs *rollout.Case) (func(m int) []float64, rollout.Sha
 			return nil, shape, "", errors.New("operator.grid_size: missing: want the side of the images, to make an initial condition")
 		}
 		shape = rollout.Shape{C: channels, H: side, W: side}
+		if err := fits(1, shape); err != nil {
+			return nil, shape, "", err
+		}
 		data = make([]float64, shape.Len())
 		if white {
 			s, err := seed(rest)

@@ -3,7 +3,6 @@ package hdf5
 import (
 	"bytes"
 	"compress/zlib"
-	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"hash/crc32"
@@ -11,8 +10,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/refrun/refrun/fp16"
 )
 
 // Spec declares a dataset to be written.
@@ -21,7 +18,8 @@ type Spec struct {
 	Type  Type
 	Shape []int
 	// Chunk is the shape of the pieces in which the elements are written and
-	// stored; nil for elements that stand at their places in one run.
+	// stored. It is nil for elements that stand in one run, each at its place:
+	// right for small numbers that come one by one.
 	Chunk   []int
 	Gzip    int  // compression level of each chunk, 1 to 9; 0 for none
 	Shuffle bool // sort each chunk's bytes by significance before compression
@@ -43,7 +41,6 @@ type Storage interface {
 // rebuilds the index from them.
 type Writer struct {
 	f        Storage
-	specs    []Spec
 	datasets map[string]*output
 	order    []*output
 	groups   map[string]bool
@@ -96,6 +93,9 @@ func Create(f Storage, specs []Spec) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := f.Truncate(0); err != nil {
+		return nil, err
+	}
 	return w, w.restart(w.end)
 }
 
@@ -139,7 +139,7 @@ func Resume(f Storage, specs []Spec, s State) (*Writer, error) {
 // newWriter lays out the file.
 func newWriter(f Storage, specs []Spec) (*Writer, error) {
 	w := &Writer{
-		f: f, specs: specs, end: superblockSize,
+		f: f, end: superblockSize,
 		datasets: map[string]*output{}, groups: map[string]bool{"": true}, attrs: map[string][]attribute{},
 	}
 	declared, err := json.Marshal(specs)
@@ -214,7 +214,7 @@ func (s Spec) check() error {
 		}
 	}
 	// A chunk that deflate cannot shorten grows by 5 bytes in 16 KiB and 6.
-	if n, _ := product(size, s.Chunk); n > math.MaxUint32-1<<21 {
+	if n, _ := product(size, s.Chunk); uint64(n) > math.MaxUint32-1<<21 {
 		return s.wrong("chunk", plural(n, "byte"), "at most 2^32-2^21")
 	}
 	if s.Gzip < 0 || s.Gzip > 9 {
@@ -232,9 +232,6 @@ func (w *Writer) enter(path string, dataset bool) error {
 	parts := strings.Split(path, "/")
 	if parts[0] != "" || len(parts) < 2 {
 		return wrong("one that begins with /")
-	}
-	if path == "/" && !dataset {
-		return nil
 	}
 	for _, p := range parts[1:] {
 		for _, c := range p {
@@ -261,186 +258,4 @@ func (w *Writer) enter(path string, dataset bool) error {
 		}
 	}
 	return nil
-}
-
-// Write writes elements of the dataset at path, beginning with the one whose
-// index is at, which for a scalar is empty. Each element is written once.
-//
-// In a dataset with chunks, at is the first index of a chunk and values are
-// the chunk's elements in row-major order; of a chunk that reaches beyond the
-// shape, those inside. In one without, values are any run of the dataset's
-// elements in row-major order.
-//
-// Storing never rounds: a value that the type does not contain is an error.
-// NaNs are stored as the quiet one without payload.
-func (w *Writer) Write(path string, at []int, values []float64) error {
-	d := w.datasets[path]
-	if d == nil {
-		return &Error{"", "path", text(path), "a dataset of this file"}
-	}
-	if w.done {
-		return d.wrong("elements", dims(at), "nothing after Finish")
-	}
-	if len(at) != len(d.Shape) {
-		return d.wrong("index", dims(at), "one within "+dims(d.Shape))
-	}
-	for i, x := range at {
-		if x < 0 || x >= d.Shape[i] {
-			return d.wrong("index", dims(at), "one within "+dims(d.Shape))
-		}
-	}
-	for i, v := range values {
-		if !d.Type.holds(v) {
-			return d.wrong(fmt.Sprintf("value %d of %s", i, dims(at)), strconv.FormatFloat(v, 'g', -1, 64), "a number of "+d.Type.String())
-		}
-	}
-	w.raw = d.Type.append(w.raw[:0], values)
-	if d.Chunk == nil {
-		return w.run(d, at, len(values))
-	}
-	return w.chunk(d, at, len(values))
-}
-
-// run stores w.raw, n elements, at its place.
-func (w *Writer) run(d *output, at []int, n int) error {
-	first := number(at, d.Shape)
-	if total, _ := product(1, d.Shape); n > total-first {
-		return d.wrong("elements", fmt.Sprintf("%d from %s", n, dims(at)), fmt.Sprintf("at most the %d that follow", total-first))
-	}
-	if n > d.left {
-		return d.wrong("elements", fmt.Sprintf("%d from %s", n, dims(at)), "each written once")
-	}
-	if _, err := w.f.WriteAt(w.raw, d.at+int64(first*d.Type.Size())); err != nil {
-		return err
-	}
-	d.left -= n
-	return nil
-}
-
-// chunk stores w.raw, n elements, as a chunk.
-func (w *Writer) chunk(d *output, at []int, n int) error {
-	g, size := d.grid(), d.Type.Size()
-	where := make([]int, len(at))
-	for i, x := range at {
-		if where[i] = x / d.Chunk[i]; x%d.Chunk[i] != 0 {
-			return d.wrong("index", dims(at), "a multiple of "+dims(d.Chunk))
-		}
-	}
-	k := number(where, g.counts())
-	extent := g.inside(at)
-	have, _ := product(1, extent)
-	whole, _ := product(1, d.Chunk)
-	switch {
-	case n != have:
-		return d.wrong("chunk "+dims(at), plural(n, "value"), fmt.Sprintf("the %d of %s", have, dims(extent)))
-	case d.chunks[k].size != 0:
-		return d.wrong("chunk "+dims(at), "written again", "each written once")
-	}
-	raw := w.raw
-	if have != whole { // fill it up with zeros
-		raw = make([]byte, whole*size)
-		zero := make([]int, len(at))
-		rows(extent, part{extent, zero}, part{d.Chunk, zero}, func(from, to, n int) {
-			copy(raw[to*size:], w.raw[from*size:(from+n)*size])
-		})
-	}
-	if d.Shuffle {
-		w.sorted = append(w.sorted[:0], raw...)
-		shuffle(w.sorted, raw, size)
-		raw = w.sorted
-	}
-	var record [recordSize]byte
-	w.packed.Reset()
-	w.packed.Write(record[:]) // room for it
-	if d.Gzip == 0 {
-		w.packed.Write(raw)
-	} else if err := w.deflate(raw, d.Gzip); err != nil {
-		return err
-	}
-	b := w.packed.Bytes()
-	stored := uint32(len(b) - recordSize)
-	binary.LittleEndian.PutUint32(b, d.ordinal)
-	binary.LittleEndian.PutUint32(b[4:], stored)
-	binary.LittleEndian.PutUint64(b[8:], uint64(k))
-	if _, err := w.f.WriteAt(b, w.end); err != nil {
-		return err
-	}
-	d.chunks[k] = place{w.end + recordSize, stored}
-	d.left--
-	w.end += int64(len(b))
-	return nil
-}
-
-// deflate appends the compressed bytes to w.packed.
-func (w *Writer) deflate(raw []byte, level int) error {
-	if w.z == nil || w.level != level {
-		var err error
-		if w.z, err = zlib.NewWriterLevel(&w.packed, level); err != nil {
-			return err
-		}
-		w.level = level
-	} else {
-		w.z.Reset(&w.packed)
-	}
-	if _, err := w.z.Write(raw); err != nil {
-		return err
-	}
-	return w.z.Close()
-}
-
-// replay takes the chunk at w.end, which ends before limit, into the index.
-func (w *Writer) replay(limit int64) error {
-	wrong := func(value string) error {
-		return &Error{"", fmt.Sprintf("record at %d", w.end), value, "a chunk of these datasets"}
-	}
-	var b [recordSize]byte
-	if _, err := w.f.ReadAt(b[:], w.end); err != nil {
-		return wrong(err.Error())
-	}
-	ordinal, stored := binary.LittleEndian.Uint32(b[:]), binary.LittleEndian.Uint32(b[4:])
-	k := binary.LittleEndian.Uint64(b[8:])
-	next := w.end + recordSize + int64(stored)
-	if ordinal >= uint32(len(w.order)) || next > limit {
-		return wrong(fmt.Sprintf("% x", b))
-	}
-	d := w.order[ordinal]
-	if k >= uint64(len(d.chunks)) || d.chunks[k].size != 0 || stored == 0 {
-		return wrong(fmt.Sprintf("% x", b))
-	}
-	d.chunks[k] = place{w.end + recordSize, stored}
-	d.left--
-	w.end = next
-	return nil
-}
-
-// Checkpoint makes everything written so far durable and returns the state
-// from which [Resume] continues.
-func (w *Writer) Checkpoint() (State, error) {
-	if err := w.f.Sync(); err != nil {
-		return State{}, err
-	}
-	s := State{Layout: w.layout, Size: w.end}
-	for _, d := range w.order {
-		if d.Chunk == nil {
-			s.Missing = append(s.Missing, d.left)
-		}
-	}
-	return s, nil
-}
-
-// append appends values, which the type contains, to b.
-func (t Type) append(b []byte, values []float64) []byte {
-	switch t {
-	case Int32:
-		for _, v := range values {
-			b = binary.LittleEndian.AppendUint32(b, uint32(int32(v)))
-		}
-	case Int64:
-		for _, v := range values {
-			b = binary.LittleEndian.AppendUint64(b, uint64(int64(v)))
-		}
-	default:
-		return fp16.Format.Append(t.format(), b, values)
-	}
-	return b
 }

@@ -3,7 +3,6 @@ package hdf5
 import (
 	"fmt"
 	"math"
-	"strconv"
 )
 
 // Dataset is an array in a file. It is not safe for concurrent use.
@@ -29,8 +28,6 @@ type extent struct {
 	at, size uint64
 	skipped  uint32 // bit i: filter i was not applied
 }
-
-type filter struct{ id, value int }
 
 // Dataset returns the dataset at a path, such as "/metrics/energy". Its
 // elements are not read yet.
@@ -142,7 +139,7 @@ func (d *Dataset) cut(name string, c *cursor, rank, width int) error {
 		return d.f.wrong(name+" chunk", dims(chunk), "the axes of "+dims(d.Shape)+fmt.Sprintf(" and the %d bytes of an element", d.element.size))
 	}
 	d.grid = grid{d.Shape, chunk[:rank-1]}
-	if n, ok := product(1, chunk); !ok || n > math.MaxUint32 {
+	if n, ok := product(1, chunk); !ok || uint64(n) > math.MaxUint32 {
 		return d.f.wrong(name+" chunk", dims(chunk), "fewer than 2^32 bytes")
 	}
 	if _, ok := product(1, d.grid.counts()); !ok {
@@ -187,8 +184,8 @@ func (d *Dataset) contiguous(from []int, n int) ([]float64, error) {
 		return nil, d.wrong("elements", "never written", "a complete file")
 	}
 	b := make([]byte, n*d.element.size)
-	if _, err := d.f.r.ReadAt(b, int64(d.at)+int64(number(from, d.Shape)*d.element.size)); err != nil {
-		return nil, fmt.Errorf("%s: %s: %w", d.f.path, text(d.Path), err)
+	if err := d.f.readAt(b, int64(d.at)+int64(number(from, d.Shape)*d.element.size)); err != nil {
+		return nil, fmt.Errorf("%s: %s: %w: want its elements", d.f.path, text(d.Path), err)
 	}
 	values := make([]float64, n)
 	return values, d.decode(values, b)
@@ -199,156 +196,4 @@ func (d *Dataset) decode(dst []float64, b []byte) error {
 		return d.wrong("element", "beyond 2^53", "numbers that float64 holds exactly")
 	}
 	return nil
-}
-
-// chunked reads the n elements of a box.
-func (d *Dataset) chunked(from, region []int, n int) ([]float64, error) {
-	lo, hi := make([]int, len(from)), make([]int, len(from))
-	for i, o := range from {
-		lo[i], hi[i] = o/d.grid.chunk[i], (o+region[i]-1)/d.grid.chunk[i]+1
-	}
-	counts := d.grid.counts()
-	// Before anything is allocated: that all chunks are there bounds the size
-	// of the box by that of the file.
-	at := append([]int(nil), lo...)
-	for more := true; more; more = next(at, lo, hi) {
-		if _, ok := d.places[number(at, counts)]; !ok {
-			return nil, d.wrong("chunk "+dims(d.origin(at)), "never written", "a complete file")
-		}
-	}
-	values := make([]float64, n)
-	for more := true; more; more = next(at, lo, hi) {
-		raw, err := d.chunk(number(at, counts))
-		if err != nil {
-			return nil, err
-		}
-		// The part of the chunk within the box.
-		origin := d.origin(at)
-		extent := d.grid.inside(origin)
-		in, out := make([]int, len(at)), make([]int, len(at))
-		for i, o := range origin {
-			first := max(o, from[i])
-			extent[i] = min(o+extent[i], from[i]+region[i]) - first
-			in[i], out[i] = first-o, first-from[i]
-		}
-		rows(extent, part{d.grid.chunk, in}, part{region, out}, func(a, b, n int) {
-			if err == nil {
-				err = d.decode(values[b:b+n], raw[a*d.element.size:])
-			}
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	return values, nil
-}
-
-// origin returns the first index of a chunk.
-func (d *Dataset) origin(chunk []int) []int {
-	o := make([]int, len(chunk))
-	for i, c := range chunk {
-		o[i] = c * d.grid.chunk[i]
-	}
-	return o
-}
-
-// chunk reads and unfilters a chunk.
-func (d *Dataset) chunk(number int) ([]byte, error) {
-	if number == d.cached {
-		return d.cache, nil
-	}
-	p := d.places[number]
-	wrong := func(what string, err any) ([]byte, error) {
-		origin := dims(d.origin(index(number, d.grid.counts())))
-		return nil, d.wrong(fmt.Sprintf("chunk %s at %d", origin, p.at), fmt.Sprintf("%s: %v", what, err), "the bytes that were written")
-	}
-	raw := make([]byte, p.size)
-	if _, err := d.f.r.ReadAt(raw, int64(p.at)); err != nil {
-		return wrong("reading", err)
-	}
-	var err error
-	sizes := d.sizes(p.skipped)
-	for i := len(d.filters) - 1; i >= 0; i-- {
-		if p.skipped>>i&1 != 0 {
-			continue
-		}
-		switch f := d.filters[i]; f.id {
-		case filterFletcher:
-			n := len(raw) - 4
-			if n < 0 {
-				return wrong("fletcher32", "no checksum")
-			}
-			if sum, got := fletcher32(raw[:n]), le.Uint32(raw[n:]); sum != got {
-				return wrong("fletcher32", fmt.Sprintf("%08x for %08x", got, sum))
-			}
-			raw = raw[:n]
-		case filterShuffle:
-			sorted := raw
-			raw = make([]byte, len(sorted))
-			copy(raw, sorted) // bytes beyond the last whole element stay
-			unshuffle(raw, sorted, f.value)
-		case filterDeflate:
-			if raw, err = d.inflater.inflate(raw, sizes[i]); err != nil {
-				return wrong("inflating", err)
-			}
-		}
-	}
-	if len(raw) != sizes[0] {
-		return wrong("size", plural(len(raw), "byte"))
-	}
-	d.cached, d.cache = number, raw
-	return raw, nil
-}
-
-// sizes returns the bytes of a chunk before each filter of writing, and after
-// the last: what is known of them, for deflate leaves its result open.
-func (d *Dataset) sizes(skipped uint32) []int {
-	n, _ := product(d.element.size, d.grid.chunk)
-	sizes := []int{n}
-	for i, f := range d.filters {
-		if f.id == filterFletcher && skipped>>i&1 == 0 {
-			n += 4
-		}
-		sizes = append(sizes, n)
-	}
-	return sizes
-}
-
-// pipeline decodes the filters of a dataset.
-func (f *File) pipeline(name string, c *cursor) ([]filter, error) {
-	version, n := c.byte(), int(c.byte())
-	if version == 1 {
-		c.take(6)
-	}
-	var filters []filter
-	seen := map[int]bool{}
-	for range n {
-		id := int(c.uint(2))
-		length := 0
-		if version == 1 || id >= 256 {
-			length = int(c.uint(2))
-		}
-		c.take(2) // whether the filter is optional
-		values := int(c.uint(2))
-		if version == 1 {
-			length = (length + 7) &^ 7
-		}
-		c.take(length)
-		v := cursor{b: c.take(4 * values)}
-		if version == 1 && values%2 != 0 {
-			c.take(4)
-		}
-		filters = append(filters, filter{id, int(int32(v.uint(4)))})
-		if id < filterDeflate || id > filterFletcher || seen[id] {
-			return nil, f.wrong(name+" filter", strconv.Itoa(id), "deflate (1), shuffle (2) and fletcher32 (3), each at most once")
-		}
-		if v := filters[len(filters)-1].value; id == filterShuffle && (v < 1 || v > 8) {
-			return nil, f.wrong(name+" filter shuffle", strconv.Itoa(v), "an element size from 1 to 8")
-		}
-		seen[id] = true
-	}
-	if c.short || version < 1 || version > 2 {
-		return nil, f.wrong(name+" filters", fmt.Sprintf("version %d", version), "a whole message of version 1 or 2")
-	}
-	return filters, nil
 }

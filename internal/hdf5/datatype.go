@@ -31,7 +31,7 @@ type element struct {
 func (f *File) message(h *header, kind uint16, what string) (*cursor, error) {
 	m := h.get(kind)
 	if m == nil {
-		return nil, f.wrong(h.name, "no "+what, "a dataset")
+		return nil, f.wrong(h.name+" "+what, "missing", "a dataset")
 	}
 	if m.shared {
 		return nil, f.wrong(h.name+" "+what, "stored elsewhere", "one in the object header")

@@ -5,6 +5,7 @@ import (
 	"compress/zlib"
 	"fmt"
 	"io"
+	"strconv"
 )
 
 // The filters a chunk may have passed on its way to the file, by their
@@ -14,6 +15,48 @@ const (
 	filterShuffle  = 2
 	filterFletcher = 3
 )
+
+// filter is one step of a dataset's pipeline.
+type filter struct{ id, value int }
+
+// pipeline decodes the filters of a dataset.
+func (f *File) pipeline(name string, c *cursor) ([]filter, error) {
+	version, n := c.byte(), int(c.byte())
+	if version == 1 {
+		c.take(6)
+	}
+	var filters []filter
+	seen := map[int]bool{}
+	for range n {
+		id := int(c.uint(2))
+		length := 0
+		if version == 1 || id >= 256 {
+			length = int(c.uint(2))
+		}
+		c.take(2) // whether the filter is optional
+		values := int(c.uint(2))
+		if version == 1 {
+			length = (length + 7) &^ 7
+		}
+		c.take(length)
+		v := cursor{b: c.take(4 * values)}
+		if version == 1 && values%2 != 0 {
+			c.take(4)
+		}
+		filters = append(filters, filter{id, int(int32(v.uint(4)))})
+		if id < filterDeflate || id > filterFletcher || seen[id] {
+			return nil, f.wrong(name+" filter", strconv.Itoa(id), "deflate (1), shuffle (2) and fletcher32 (3), each at most once")
+		}
+		if v := filters[len(filters)-1].value; id == filterShuffle && (v < 1 || v > 8) {
+			return nil, f.wrong(name+" filter shuffle", strconv.Itoa(v), "an element size from 1 to 8")
+		}
+		seen[id] = true
+	}
+	if c.short || version < 1 || version > 2 {
+		return nil, f.wrong(name+" filters", fmt.Sprintf("version %d", version), "a whole message of version 1 or 2")
+	}
+	return filters, nil
+}
 
 // shuffle gathers the first bytes of all elements, then the second bytes, and
 // so on, which makes runs of what neighbours have in common.

@@ -4,7 +4,7 @@
 // HDF5 File Format Specification, version 3.0
 // (https://support.hdfgroup.org/documentation/hdf5/latest/_f_m_t3.html).
 //
-// A [Writer] produces the oldest dialect, which every HDF5 library since 1.4
+// A [Writer] produces the oldest dialect, which every HDF5 library since 1.8
 // reads: superblock 0, version-1 object headers, symbol-table groups,
 // version-1 B-trees. It streams: chunks go to the file as they come, in any
 // order, and memory holds only where each one lies. What a reader needs to find

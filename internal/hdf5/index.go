@@ -160,17 +160,3 @@ func (d *Dataset) fixedArray(name string, at uint64) error {
 	}
 	return nil
 }
-
-// checked reads n bytes that begin with a signature and end with a checksum.
-func (f *File) checked(signature, what string, at, n uint64) (*cursor, error) {
-	c, err := f.signed(signature, what, at, n)
-	if err != nil {
-		return nil, err
-	}
-	whole := append([]byte(signature), c.b[:len(c.b)-4]...)
-	end := cursor{b: c.b[len(c.b)-4:]}
-	if sum := uint32(end.uint(4)); sum != lookup3(whole) {
-		return nil, f.wrong(fmt.Sprintf("%s at %d checksum", what, at), fmt.Sprintf("%08x", sum), fmt.Sprintf("%08x", lookup3(whole)))
-	}
-	return &cursor{b: whole[len(signature):]}, nil
-}

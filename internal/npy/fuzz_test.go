@@ -1,8 +1,11 @@
 package npy
 
 import (
+	"archive/zip"
 	"bytes"
+	"compress/flate"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -27,10 +30,14 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzArchive: the same of archives.
-func FuzzArchive(f *testing.F) {
+// FuzzNPZ: the same of archives; and bytes that are an entry, stored or
+// deflated, are the array that they are as a file.
+func FuzzNPZ(f *testing.F) {
 	seed(f, "*.npz")
+	seed(f, "*.npy")
 	one := of("'<f4'", "(2,)", 8)
+	f.Add(deflate(one))
+	f.Add(append(deflate(one), 0))
 	f.Add(archive(stored("a.npy", one), deflated("b/c.npy", one)))
 	f.Add(archive(deflated("a.npy", one).with(func(e *lie) { e.size = 1 << 40 })))
 	f.Add(inDirectory(archive(stored("a.npy", one), stored("b.npy", one)), 42, 0))
@@ -38,17 +45,53 @@ func FuzzArchive(f *testing.F) {
 		z, err := parseArchive("f", data)
 		if err != nil {
 			oneLine(t, err)
-			return
-		}
-		for _, name := range z.Names() {
-			a, err := z.Array(name)
-			if err != nil {
-				oneLine(t, err)
-				continue
+		} else {
+			for _, name := range z.Names() {
+				a, err := z.Array(name)
+				if err != nil {
+					oneLine(t, err)
+					continue
+				}
+				again(t, a, 1032*len(data))
 			}
-			again(t, a, 1032*len(data))
+		}
+
+		asEntry(t, stored("a.npy", data), data, true)
+		packed := bytes.NewReader(data)
+		content, err := io.ReadAll(io.LimitReader(flate.NewReader(packed), 1<<20))
+		if err == nil && len(content) < 1<<20 {
+			e := stored("a.npy", content)
+			e.method, e.packed = zip.Deflate, data
+			asEntry(t, e, content, packed.Len() == 0)
 		}
 	})
+}
+
+// asEntry compares an entry of an archive with the same content as a file.
+// Unless the entry is whole, it must be refused.
+func asEntry(t *testing.T, e lie, content []byte, whole bool) {
+	t.Helper()
+	z, err := parseArchive("f", archive(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := z.Array("a")
+	if err != nil {
+		oneLine(t, err)
+	}
+	want, wantErr := parse("f", content)
+	if (err == nil) != (wantErr == nil && whole) {
+		t.Fatalf("as an entry: %v; as a file: %v; whole: %v", err, wantErr, whole)
+	}
+	if err != nil {
+		return
+	}
+	v, err := got.Float64s()
+	w, wantErr := want.Float64s()
+	if (err == nil) != (wantErr == nil) || !slices.Equal(got.Shape, want.Shape) || got.DType != want.DType {
+		t.Fatalf("as an entry: %v, %v; as a file: %v, %v", got, err, want, wantErr)
+	}
+	same(t, "as an entry", v, w)
 }
 
 func seed(f *testing.F, pattern string) {

@@ -81,6 +81,7 @@ func TestHostile(t *testing.T) {
 		{"nine bytes", `file: 9 bytes: want at least the 10`, []byte(magic + "\x01\x00\x00")},
 		{"version 2 of eleven bytes", `file: 11 bytes: want at least the 12`, []byte(magic + "\x02\x00\x00\x00\x00")},
 		{"magic", `magic: "\x93NUMPX": want "\x93NUMPY"`, []byte("\x93NUMPX\x01\x00\x00\x00")},
+		{"magic's first byte", `magic: "\x92NUMPY": want "\x93NUMPY"`, []byte("\x92NUMPY\x01\x00\x00\x00")},
 		{"a zip file", `magic: "PK\x03\x04\x00\x00": want "\x93NUMPY"`, []byte("PK\x03\x04\x00\x00\x00\x00\x00\x00")},
 		{"version 0.0", `version: 0.0: want 1.0, 2.0 or 3.0`, version(0, 0, good, 8)},
 		{"version 1.1", `version: 1.1: want 1.0, 2.0 or 3.0`, version(1, 1, good, 8)},

@@ -14,7 +14,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 const extension = ".npy" // of an entry, not part of its array's name
@@ -120,7 +119,7 @@ func (z *Archive) entryOf(f *zip.File, size int64) (entry, error) {
 // arrays are never written to files of their names here, but others do so.
 func badName(name string) (want string) {
 	odd := func(r rune) bool { return r < ' ' || r == 0x7f || r == '\\' || r == ':' }
-	if name == "." || !fs.ValidPath(name) || !utf8.ValidString(name) || strings.ContainsFunc(name, odd) {
+	if name == "." || !fs.ValidPath(name) || strings.ContainsFunc(name, odd) {
 		return `a name in UTF-8 without empty, . or .. parts, \, : and control characters`
 	}
 	return ""

@@ -164,6 +164,35 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
+// The directory need not list entries in the order of their bytes.
+func TestDirectoryOrder(t *testing.T) {
+	one, two := of("'|u1'", "()", 1), of("'|u1'", "()", 1)
+	one[len(one)-1], two[len(two)-1] = 1, 2
+	data := archive(stored("a.npy", two), stored("a.npy", one))
+	// The second entry of the directory becomes b, which lies before a.
+	second := bytes.LastIndex(data, []byte("PK\x01\x02"))
+	first := bytes.LastIndex(data[:second], []byte("PK\x01\x02"))
+	for k := range second - first { // all but the name: CRC, sizes, offset
+		data[first+k], data[second+k] = data[second+k], data[first+k]
+	}
+	data[second+46] = 'b'
+	z, err := parseArchive("x", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]float64{"a": 1, "b": 2} {
+		a, err := z.Array(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := a.Float64s()
+		if err != nil {
+			t.Fatal(err)
+		}
+		same(t, name, v, []float64{want})
+	}
+}
+
 // An array that claims 1 GiB and has 8 MiB is refused with buffers of 4 KiB,
 // 8 KiB and so on to 16 MiB.
 func TestClaimedMemory(t *testing.T) {
@@ -245,7 +274,7 @@ func TestArchive(t *testing.T) {
 		}
 		// The zip reader that everyone has reads it, and sees how it is packed.
 		std, err := zip.NewReader(bytes.NewReader(files[0].Bytes()), int64(files[0].Len()))
-		if err != nil || len(std.File) != 4 || (std.File[0].Method == zip.Deflate) != packed {
+		if err != nil || len(std.File) != 4 || (std.File[0].Method == zip.Deflate) != packed || std.File[0].Modified.Unix() != 315532800 { // 1980
 			t.Errorf("packed %v: %v", packed, err)
 		}
 	}

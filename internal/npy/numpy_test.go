@@ -51,6 +51,7 @@ func TestNumpyFiles(t *testing.T) {
 		{"version_3", []int{3, 2}, quarters(6), none},
 		{"scalar", []int{}, []float64{0.75}, fp16.Float32},
 		{"empty", []int{3, 0, 2}, nil, fp16.Float64},
+		{"padding", append(slices.Repeat([]int{1}, 13), 111), make([]float64, 111), fp16.Float32}, // a header that just needs one more block of 64
 		{"bfloat16", []int{4}, []float64{1, -2.5, math.Inf(1), 0x1p-133}, fp16.BFloat16},
 	}
 	for _, f := range files {

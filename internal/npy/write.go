@@ -22,9 +22,10 @@ type Writer struct {
 }
 
 // NewWriter writes to w the header of an array of numbers of format f: type
-// <f8, <f4, <f2, or <u2 for the bits of bfloat16 numbers. The data begin at a
-// multiple of 64, and the whole is what numpy.save writes for the same array,
-// byte for byte. The error names a shape that cannot be, or comes from w.
+// <f8, <f4 (also for TF32), <f2, or <u2 for the bits of bfloat16 numbers. The
+// data begin at a multiple of 64, and the whole is what numpy.save writes for
+// the same array, byte for byte. The error names a shape that cannot be, or
+// comes from w.
 func NewWriter(w io.Writer, f fp16.Format, shape []int) (*Writer, error) {
 	return newWriter(source{}, w, f, shape)
 }

@@ -8,8 +8,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -49,7 +51,7 @@ func Parse(file, path string, data []byte) (*Object, error) {
 	if _, err := d.Token(); err != nil {
 		return nil, o.Errorf("", "broken JSON%s", because(err))
 	}
-	if d.More() {
+	if _, err := d.Token(); err != io.EOF { // More would not see a second }
 		return nil, o.Errorf("", "text after the JSON object: want one object")
 	}
 	return o, nil
@@ -59,16 +61,25 @@ func because(err error) string {
 	if err == nil {
 		return ""
 	}
-	return ": " + strings.ReplaceAll(err.Error(), "\n", " ")
+	return ": " + clip(strings.ReplaceAll(err.Error(), "\n", " "), 100)
 }
 
 // Errorf returns an error that names the file and the field key of the object.
 func (o *Object) Errorf(key, format string, args ...any) error {
 	where := o.file + ": "
-	if at := strings.Trim(o.path+"."+key, "."); at != "" {
+	if at := o.at(key); at != "" {
 		where += at + ": "
 	}
 	return fmt.Errorf("%s"+format, append([]any{where}, args...)...)
+}
+
+// at returns the place of a key in the file. A key that would not do as a word
+// of a message is quoted.
+func (o *Object) at(key string) string {
+	if q := strconv.Quote(clip(key, 60)); q != `"`+key+`"` {
+		key = q
+	}
+	return strings.Trim(o.path+"."+key, ".")
 }
 
 // Fail notes an error about key, as the getters do.
@@ -97,12 +108,17 @@ func get[T any](o *Object, key, want string, def T) T {
 	return v
 }
 
+// short returns a value as it stands in the file, on one line.
 func short(v json.RawMessage) string {
-	s := strings.Join(strings.Fields(string(v)), " ")
-	if len(s) > 60 {
-		s = s[:57] + "..."
+	return clip(strings.Join(strings.Fields(string(v)), " "), 60)
+}
+
+// clip keeps what a hostile file says to a length fit for a message.
+func clip(s string, most int) string {
+	if len(s) > most {
+		s = s[:most-3] + "..."
 	}
-	return s
+	return strings.ToValidUTF8(s, "")
 }
 
 // Need notes an error if key is missing or null.
@@ -117,9 +133,13 @@ func (o *Object) Need(keys ...string) {
 // Int returns the integer at key, which must lie in [lo,hi], or def if key is
 // missing or null.
 func (o *Object) Int(key string, def, lo, hi int64) int64 {
-	v := get(o, key, fmt.Sprintf("an integer from %d to %d", lo, hi), def)
+	want := fmt.Sprintf("an integer from %d to %d", lo, hi)
+	if lo == hi {
+		want = fmt.Sprint(lo)
+	}
+	v := get(o, key, want, def)
 	if o.Has(key) && (v < lo || v > hi) {
-		o.Fail(key, "%d: want an integer from %d to %d", v, lo, hi)
+		o.Fail(key, "%d: want %s", v, want)
 		return def
 	}
 	return v
@@ -140,12 +160,25 @@ func (o *Object) Seed(key string) (seed uint64, ok bool) {
 
 // Float returns the number at key, or def if key is missing or null.
 func (o *Object) Float(key string, def float64) float64 {
-	return get(o, key, "a number", def)
+	return get(o, key, "a finite number", def)
 }
 
 // Floats returns the list of numbers at key, or nil.
 func (o *Object) Floats(key string) []float64 {
-	return get[[]float64](o, key, "a list of numbers", nil)
+	const want = "a list of finite numbers"
+	list := get[[]*float64](o, key, want, nil)
+	if list == nil {
+		return nil
+	}
+	v := make([]float64, len(list))
+	for i, p := range list {
+		if p == nil { // a null, which would pass for 0
+			o.Fail(key, "%s: want %s", short(o.raw[key]), want)
+			return nil
+		}
+		v[i] = *p
+	}
+	return v
 }
 
 // String returns the text at key, or def if key is missing or null.
@@ -163,7 +196,7 @@ func (o *Object) Child(key string) *Object {
 	if !o.Has(key) {
 		return nil
 	}
-	c, err := Parse(o.file, strings.Trim(o.path+"."+key, "."), o.raw[key])
+	c, err := Parse(o.file, o.at(key), o.raw[key])
 	if err != nil && o.err == nil {
 		o.err = err
 	}

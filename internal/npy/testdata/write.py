@@ -21,6 +21,7 @@ for version in (1, 0), (2, 0), (3, 0):
     save(f"version_{version[0]}", quarters((3, 2), "<f4"), version)
 save("scalar", np.array(0.75, "<f4"))
 save("empty", np.zeros((3, 0, 2), "<f8"))
+save("padding", np.zeros((1,) * 13 + (111,), "<f4"))
 save("bfloat16", (np.array([1, -2.5, np.inf, 2.0**-133], "<f4").view("<u4") >> 16).astype("<u2"))
 save("bool", np.array([True, False]))
 save("complex", np.array([1j], "<c8"))

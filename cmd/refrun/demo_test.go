@@ -1,0 +1,75 @@
+package main
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/refrun/refrun/rollout"
+)
+
+// TestDemo runs the demo as a user does, and the same steps by hand in another
+// grouping of the work.
+func TestDemo(t *testing.T) {
+	start := time.Now()
+	r := refrun(t, "demo", "--json", "--threads", "2")
+	took := time.Since(start)
+	if r.code != 0 || r.stderr != "" {
+		t.Fatalf("exit code %d, stderr %q", r.code, r.stderr)
+	}
+	if took > 10*time.Second {
+		t.Errorf("the demo took %v: want 10 s at most", took)
+	}
+	out := r.decode(t)
+	has(t, "demo", out, object{
+		"ok": truth, "steps": number, "digest": word, "mode": word, "contract": word, "isa": word,
+		"table":  []any{object{"step": number, "one_step": number, "path": number, "moved": number}},
+		"checks": []any{object{"what": word, "got": number, "limit": number, "ok": truth}},
+	})
+	if out["ok"] != true || out["steps"] != 55. || len(out["table"].([]any)) != 11 || len(out["checks"].([]any)) < 2 || out["mode"] != "float32/state-float32/noise-torch-cpu:1.13" {
+		t.Errorf("ok %v, %v steps, %d rows, mode %v", out["ok"], out["steps"], len(out["table"].([]any)), out["mode"])
+	}
+	again := oneStep(t, "demo", "--threads", "1", "--batch", "3").decode(t)
+	if again["digest"] != out["digest"] || again["mode"] != out["mode"] {
+		t.Errorf("demo: %v %v, run of its case: %v %v", out["mode"], out["digest"], again["mode"], again["digest"])
+	}
+}
+
+// TestDemonstrate tells the story of other cases: of a good one, with the same
+// digest every time, and of one with a wrong number in its last state.
+func TestDemonstrate(t *testing.T) {
+	tell := func(f *folder, flags ...string) result {
+		cs, err := rollout.OpenCase(f.write())
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := verbs
+		defer func() { verbs = before }()
+		verbs = []verb{{name: "demo", run: func(c *command) error {
+			if err := c.parse(0); err != nil {
+				return err
+			}
+			return c.demonstrate(cs)
+		}}}
+		return refrun(t, append([]string{"demo"}, flags...)...)
+	}
+	want := tell(newFolder(t), "--json").decode(t)["digest"]
+	for _, flags := range [][]string{{"--json"}, {"--json", "--threads", "1"}, {"--json", "--threads", "5"}} {
+		if got := tell(newFolder(t), flags...).decode(t)["digest"]; got != want {
+			t.Errorf("%v: digest %v, want %v", flags, got, want)
+		}
+	}
+	r := tell(newFolder(t))
+	if !regexp.MustCompile(`(?s)Spinlock rollout engine.*\n     1   \S+ +\S+ +\S+\n     2   .*\nok     largest one-step .*\nok     RMS one-step .* s on \d+ threads?\n$`).MatchString(r.stdout) || r.code != 0 || r.stderr != "" {
+		t.Errorf("exit code %d, stderr %q, text\n%s", r.code, r.stderr, r.stdout)
+	}
+	bad := newFolder(t)
+	bad.poke("trajectory", "trajectory", (1*3+2)*1200+5, 0.25)
+	if r := tell(bad); r.code != 1 || r.stderr != "" || !strings.Contains(r.stdout, "\nFAILED largest one-step difference ") {
+		t.Errorf("a wrong number: exit code %d, stderr %q, text\n%s", r.code, r.stderr, r.stdout)
+	}
+	if r := tell(bad, "--json"); r.code != 1 || r.decode(t)["ok"] != false {
+		t.Errorf("a wrong number: exit code %d, %s", r.code, r.stdout)
+	}
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"errors"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestUsage: without a verb, with an unknown one, with one that is planned.
+func TestUsage(t *testing.T) {
+	r := refrun(t)
+	if r.code != 2 || r.stdout != "" || !strings.Contains(r.stderr, "refrun VERB --help") {
+		t.Errorf("no arguments: exit code %d, stdout %q, stderr %q", r.code, r.stdout, r.stderr)
+	}
+	for _, arg := range []string{"help", "-h", "-help", "--help"} {
+		r := refrun(t, arg)
+		if r.code != 0 || r.stderr != "" {
+			t.Errorf("%s: exit code %d, stderr %q", arg, r.code, r.stderr)
+		}
+		for _, v := range verbs {
+			if !strings.Contains(r.stdout, "refrun "+v.name) {
+				t.Errorf("%s does not list %s", arg, v.name)
+			}
+		}
+	}
+	for _, arg := range []string{"version", "--version"} {
+		if r := refrun(t, arg); r.code != 0 || r.stdout != "refrun "+version+"\n" {
+			t.Errorf("%s: exit code %d, %q", arg, r.code, r.stdout)
+		}
+	}
+	for _, arg := range []string{"rnu", "", "--json", "-x", "--", "RUN", "a\x1b[2J\n"} {
+		r := refrun(t, arg)
+		if r.code != 2 || r.stdout != "" || !strings.HasPrefix(r.stderr, "refrun: unknown verb ") || strings.Count(r.stderr, "\n") != 1 || strings.Contains(r.stderr, "\x1b") {
+			t.Errorf("%q: exit code %d, stderr %q", arg, r.code, r.stderr)
+		}
+	}
+	for _, name := range notThere {
+		for _, args := range [][]string{{name}, {name, "--help"}, {name, "--json", "x"}} {
+			r := refrun(t, args...)
+			if want := "refrun: " + name + " is not there yet in version " + version + "; refrun help lists what is\n"; r.code != 2 || r.stdout != "" || r.stderr != want {
+				t.Errorf("%v: exit code %d, stderr %q", args, r.code, r.stderr)
+			}
+		}
+	}
+	have := slices.Clone(notThere)
+	for _, v := range verbs {
+		have = append(have, v.name)
+	}
+	slices.Sort(have)
+	if want := []string{"bench", "check", "compare", "demo", "info", "plan", "probe", "run", "selftest", "study"}; !slices.Equal(have, want) {
+		t.Errorf("verbs there and not there %v, want %v", have, want)
+	}
+}
+
+// TestHelp: every verb explains itself and every flag, and shows an example,
+// wherever --help stands.
+func TestHelp(t *testing.T) {
+	for _, v := range verbs {
+		for _, args := range [][]string{{"--help"}, {"-h"}, {"-help"}, {"x", "y", "z", "--help"}, {"--threads", "1", "--help", "--nonsense"}} {
+			r := refrun(t, append([]string{v.name}, args...)...)
+			if r.code != 0 || r.stderr != "" {
+				t.Errorf("%s %v: exit code %d, stderr %q", v.name, args, r.code, r.stderr)
+			}
+			for _, want := range []string{"usage: refrun " + v.name, "\nexample: refrun " + v.name, "\n  --json ", "\n  --threads number ", "\n  --isa name ", "\n  --quiet "} {
+				if !strings.Contains(r.stdout, want) {
+					t.Errorf("%s %v does not say %q", v.name, args, want)
+				}
+			}
+		}
+	}
+}
+
+func TestFlags(t *testing.T) {
+	dir := newFolder(t).write()
+	run := []string{"run", "--one-step", "--case", dir}
+	lists := "; refrun run --help lists the flags"
+	for _, k := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"--nonsense"}, "flag provided but not defined: -nonsense" + lists},
+		{[]string{"--nonsense=1\n2"}, `flag provided but not defined: -nonsense` + lists},
+		{[]string{"---json"}, "bad flag syntax: ---json" + lists},
+		{[]string{"--=1"}, "bad flag syntax: --=1" + lists},
+		{[]string{"--threads"}, "flag needs an argument: -threads" + lists},
+		{[]string{"--precision"}, "flag needs an argument: -precision" + lists},
+		{[]string{"--threads", "two"}, `invalid value "two" for flag -threads: parse error` + lists},
+		{[]string{"--threads", ""}, `invalid value "" for flag -threads: parse error` + lists},
+		{[]string{"--threads=1e3"}, `invalid value "1e3" for flag -threads: parse error` + lists},
+		{[]string{"--threads", "99999999999999999999"}, `invalid value "99999999999999999999" for flag -threads: value out of range` + lists},
+		{[]string{"--json=maybe"}, `invalid boolean value "maybe" for -json: parse error` + lists},
+		{[]string{"--threads", "0"}, "--threads: 0: want 1 to 1024"},
+		{[]string{"--threads", "-1"}, "--threads: -1: want 1 to 1024"},
+		{[]string{"--threads", "100000"}, "--threads: 100000: want 1 to 1024"},
+		{[]string{"--batch", "-1"}, "--batch: -1: want 0 or more"},
+		{[]string{"--batch", "1.5"}, `invalid value "1.5" for flag -batch: parse error` + lists},
+		{[]string{"--isa", "avx2"}, `--isa: "avx2" has no kernels in this version: want auto or purego`},
+		{[]string{"--isa", "avx512"}, `--isa: "avx512" has no kernels in this version: want auto or purego`},
+		{[]string{"--isa", "neon"}, `--isa: "neon" has no kernels in this version: want auto or purego`},
+		{[]string{"--isa", "sse9"}, `--isa: "sse9": want auto, purego, avx2, avx512 or neon`},
+		{[]string{"--isa", "AUTO"}, `--isa: "AUTO": want auto, purego, avx2, avx512 or neon`},
+		{[]string{"--precision", "float16"}, `--precision: precision "float16" is not there yet: want float32 or float64`},
+		{[]string{"--precision", "bfloat16"}, `--precision: precision "bfloat16" is not there yet: want float32 or float64`},
+		{[]string{"--precision", "tf32"}, `--precision: precision "tf32" is not there yet: want float32 or float64`},
+		{[]string{"--precision", "double"}, `--precision: unknown number format "double": want one of ...`},
+		{[]string{"--noise", "pink"}, `noise: "pink": want ...`},
+		{[]string{"--noise", "tape:x"}, `noise: "tape:x": want ...`},
+		{[]string{"--noise", "none:x"}, `noise: "none:x": want ...`},
+		{[]string{"--noise", "counter:x"}, `noise: "counter:x": want ...`},
+		{[]string{"--noise", "torch-cpu:0.4"}, `noise: stream "torch-cpu:0.4" is not supported: want torch-cpu:1.13 or torch-cpu:2.x...`},
+		{[]string{"--noise", "torch-cpux"}, `noise: "torch-cpux": want ...`},
+		{[]string{"junk"}, `"junk": unexpected argument: want flags only`},
+		{[]string{"junk", "--json"}, `"junk": unexpected argument: want flags only`},
+		{[]string{"-"}, `"-": unexpected argument: want flags only`},
+		{[]string{""}, `"": unexpected argument: want flags only`},
+		{[]string{"--", "--json"}, `"--json": unexpected argument: want flags only`},
+		{[]string{"a", "--", "b"}, `"a": unexpected argument: want flags only`},
+	} {
+		refrun(t, append(slices.Clone(run), k.args...)...).refused(t, "run", k.want)
+	}
+	refrun(t, "run").refused(t, "run", "--case: want ...")
+	refrun(t, "run", "--one-step").refused(t, "run", "--case: want ...")
+	refrun(t, "run", "--one-step", "--case", "").refused(t, "run", "--case: want ...")
+	refrun(t, "run", "--one-step", "--case").refused(t, "run", "flag needs an argument: -case"+lists)
+	refrun(t, "demo", "x").refused(t, "demo", `"x": unexpected argument: want flags only`)
+	refrun(t, "info", "--case", dir).refused(t, "info", "flag provided but not defined: -case; refrun info --help lists the flags")
+	refrun(t, "compare").refused(t, "compare", "0 arguments given: want A B")
+	refrun(t, "compare", "a").refused(t, "compare", "1 argument given: want A B")
+	refrun(t, "compare", "a", "b", "c").refused(t, "compare", `"c": unexpected argument: want A B only`)
+	refrun(t, "compare", dir, dir, "--", "--json").refused(t, "compare", `"--json": unexpected argument: want A B only`)
+
+	// A name that is wrong is wrong without noise too.
+	still := newFolder(t)
+	still.set("operator.noise_type", nil)
+	still.drop("weights", "stochastic_block.noise_scale")
+	delete(still.file, "noise")
+	delete(still.file, "layers")
+	dir = still.write()
+	oneStep(t, dir, "--noise", "pink").refused(t, "run", `noise: "pink": want ...`)
+	for _, name := range []string{"none", "torch-cpu", "tape", "counter"} {
+		if r := oneStep(t, dir, "--noise", name); r.code != 0 || r.decode(t)["noise"] != "none" {
+			t.Errorf("an operator without noise refuses %s: %s", name, r.stderr)
+		}
+	}
+}
+
+// TestPositional: arguments and flags come in any order, and "--" ends flags.
+func TestPositional(t *testing.T) {
+	dir := newFolder(t).write()
+	t.Chdir(dir)
+	odd := "--json.safetensors"
+	if err := os.Rename("trajectory.safetensors", odd); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{
+		{"--json", "--max-abs", "0", "--", odd + ":trajectory", odd},
+		{"--max-abs", "0", "./" + odd, "--json", "./" + odd},
+		{"./" + odd, "./" + odd, "--json", "--max-abs=0"},
+		{"-json", "./" + odd, "-max-abs", "0", "--", odd},
+	} {
+		r := refrun(t, append([]string{"compare"}, args...)...)
+		if r.code != 0 || r.decode(t)["ok"] != true {
+			t.Errorf("%v: exit code %d, %s", args, r.code, r.stderr)
+		}
+	}
+}
+
+// TestISA: the environment speaks where the flag does not.
+func TestISA(t *testing.T) {
+	for _, k := range []struct{ env, flag, want string }{
+		{"", "", "purego"}, {"auto", "", "purego"}, {"purego", "auto", "purego"}, {"nonsense", "purego", "purego"}, {"", "auto", "purego"},
+	} {
+		t.Setenv("REFRUN_ISA", k.env)
+		r := refrun(t, "info", "--json", "--isa", k.flag)
+		if r.code != 0 || r.decode(t)["isa"] != k.want {
+			t.Errorf("REFRUN_ISA=%s --isa %s: %s%s", k.env, k.flag, r.stdout, r.stderr)
+		}
+	}
+	t.Setenv("REFRUN_ISA", "avx2")
+	refrun(t, "info").refused(t, "info", `REFRUN_ISA: "avx2" has no kernels in this version: want auto or purego`)
+	t.Setenv("REFRUN_ISA", "nonsense")
+	refrun(t, "demo", "--json").refused(t, "demo", `REFRUN_ISA: "nonsense": want auto, purego, avx2, avx512 or neon`)
+	if r := refrun(t, "info", "--help"); r.code != 0 {
+		t.Errorf("help needs an ISA: %s", r.stderr)
+	}
+}
+
+// full is a disk without room.
+type full struct{ room int }
+
+func (f *full) Write(p []byte) (int, error) {
+	if f.room -= len(p); f.room < 0 {
+		return 0, errors.New("no space left on device")
+	}
+	return len(p), nil
+}
+
+// TestFullDisk: output that does not arrive is not a success.
+func TestFullDisk(t *testing.T) {
+	dir := newFolder(t).write()
+	for _, args := range [][]string{
+		{"info"}, {"info", "--json"}, {"compare", dir, dir}, {"compare", dir, dir, "--json"},
+		{"run", "--one-step", "--case", dir}, {"run", "--one-step", "--json", "--case", dir},
+	} {
+		for _, room := range []int{0, 40} {
+			var stderr strings.Builder
+			code := realMain(args, &full{room}, &stderr)
+			if want := "refrun " + args[0] + ": stdout: no space left on device\n"; code != 2 || stderr.String() != want {
+				t.Errorf("%v: exit code %d, stderr %q", args, code, stderr.String())
+			}
+		}
+		if code := realMain(args, io.Discard, io.Discard); code != 0 {
+			t.Errorf("%v: exit code %d", args, code)
+		}
+	}
+}
+
+// TestPanic: a bug is one line as well.
+func TestPanic(t *testing.T) {
+	before := verbs
+	defer func() { verbs = before }()
+	verbs = append(slices.Clone(verbs), verb{name: "broken", run: func(*command) error { panic("oracle: a bug\nof two lines") }})
+	r := refrun(t, "broken")
+	if r.code != 2 || r.stdout != "" || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "refrun: internal error: oracle: a bug") {
+		t.Errorf("exit code %d, stderr %q", r.code, r.stderr)
+	}
+}

@@ -1,0 +1,34 @@
+//go:build unix
+
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestPipe: a pipe that nobody writes to, and a device without an end, keep
+// nobody waiting.
+func TestPipe(t *testing.T) {
+	for _, name := range []string{"case.json", "weights.safetensors", "trajectory.safetensors"} {
+		for what, make := range map[string]func(path string) error{
+			"pipe":   func(path string) error { return syscall.Mkfifo(path, 0o666) },
+			"device": func(path string) error { return os.Symlink("/dev/zero", path) },
+		} {
+			dir := newFolder(t).write()
+			path := filepath.Join(dir, name)
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := make(path); err != nil {
+				t.Fatal(what, err)
+			}
+			oneStep(t, dir).refused(t, "run", path+": is a pipe or a device: want ...")
+			if name == "trajectory.safetensors" {
+				refrun(t, "compare", dir, dir).refused(t, "compare", path+": ...want a regular file")
+			}
+		}
+	}
+}

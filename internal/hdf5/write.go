@@ -1,0 +1,189 @@
+package hdf5
+
+import (
+	"compress/zlib"
+	"fmt"
+	"strconv"
+)
+
+// Write writes elements of the dataset at path, beginning with the one whose
+// index is at, which for a scalar is empty. Each element is written once.
+//
+// In a dataset with chunks, at is the first index of a chunk and values are
+// the chunk's elements in row-major order; of a chunk that reaches beyond the
+// shape, those inside. In one without, values are any run of the dataset's
+// elements in row-major order; of them only the number is checked in the end.
+//
+// Storing never rounds: a value that the type does not contain is an error.
+// NaNs are stored as the quiet one without payload.
+func (w *Writer) Write(path string, at []int, values []float64) error {
+	d := w.datasets[path]
+	if d == nil {
+		return &Error{"", "path", text(path), "a dataset of this file"}
+	}
+	if w.done {
+		return d.wrong("elements", dims(at), "nothing after Finish")
+	}
+	if len(at) != len(d.Shape) {
+		return d.wrong("index", dims(at), "one within "+dims(d.Shape))
+	}
+	for i, x := range at {
+		if x < 0 || x >= d.Shape[i] {
+			return d.wrong("index", dims(at), "one within "+dims(d.Shape))
+		}
+	}
+	for i, v := range values {
+		if !d.Type.holds(v) {
+			return d.wrong(fmt.Sprintf("value %d of %s", i, dims(at)), strconv.FormatFloat(v, 'g', -1, 64), "a number of "+d.Type.String())
+		}
+	}
+	w.raw = d.Type.append(w.raw[:0], values)
+	if d.Chunk == nil {
+		return w.run(d, at, len(values))
+	}
+	return w.chunk(d, at, len(values))
+}
+
+// run stores w.raw, n elements, at its place.
+func (w *Writer) run(d *output, at []int, n int) error {
+	first := number(at, d.Shape)
+	if total, _ := product(1, d.Shape); n > total-first {
+		return d.wrong("elements", fmt.Sprintf("%d from %s", n, dims(at)), fmt.Sprintf("at most the %d that follow", total-first))
+	}
+	if n > d.left {
+		return d.wrong("elements", fmt.Sprintf("%d from %s", n, dims(at)), "each written once")
+	}
+	if _, err := w.f.WriteAt(w.raw, d.at+int64(first*d.Type.Size())); err != nil {
+		return err
+	}
+	d.left -= n
+	return nil
+}
+
+// chunk stores w.raw, n elements, as a chunk.
+func (w *Writer) chunk(d *output, at []int, n int) error {
+	g, size := d.grid(), d.Type.Size()
+	where := make([]int, len(at))
+	for i, x := range at {
+		if where[i] = x / d.Chunk[i]; x%d.Chunk[i] != 0 {
+			return d.wrong("index", dims(at), "a multiple of "+dims(d.Chunk))
+		}
+	}
+	k := number(where, g.counts())
+	extent := g.inside(at)
+	have, _ := product(1, extent)
+	whole, _ := product(1, d.Chunk)
+	switch {
+	case n != have:
+		return d.wrong("chunk "+dims(at), plural(n, "value"), fmt.Sprintf("the %d of %s", have, dims(extent)))
+	case d.chunks[k].size != 0:
+		return d.wrong("chunk "+dims(at), "written again", "each written once")
+	}
+	raw := w.raw
+	if have != whole { // fill it up with zeros
+		raw = make([]byte, whole*size)
+		zero := make([]int, len(at))
+		rows(extent, part{extent, zero}, part{d.Chunk, zero}, func(from, to, n int) {
+			copy(raw[to*size:], w.raw[from*size:(from+n)*size])
+		})
+	}
+	if d.Shuffle {
+		w.sorted = append(w.sorted[:0], raw...)
+		shuffle(w.sorted, raw, size)
+		raw = w.sorted
+	}
+	var record [recordSize]byte
+	w.packed.Reset()
+	w.packed.Write(record[:]) // room for it
+	if d.Gzip == 0 {
+		w.packed.Write(raw)
+	} else if err := w.deflate(raw, d.Gzip); err != nil {
+		return err
+	}
+	b := w.packed.Bytes()
+	stored := uint32(len(b) - recordSize)
+	le.PutUint32(b, d.ordinal)
+	le.PutUint32(b[4:], stored)
+	le.PutUint64(b[8:], uint64(k))
+	if _, err := w.f.WriteAt(b, w.end); err != nil {
+		return err
+	}
+	d.chunks[k] = place{w.end + recordSize, stored}
+	d.left--
+	w.end += int64(len(b))
+	return nil
+}
+
+// deflate appends the compressed bytes to w.packed.
+func (w *Writer) deflate(raw []byte, level int) error {
+	if w.z == nil || w.level != level {
+		var err error
+		if w.z, err = zlib.NewWriterLevel(&w.packed, level); err != nil {
+			return err
+		}
+		w.level = level
+	} else {
+		w.z.Reset(&w.packed)
+	}
+	if _, err := w.z.Write(raw); err != nil {
+		return err
+	}
+	return w.z.Close()
+}
+
+// replay takes the chunk at w.end, which ends before limit, into the index.
+func (w *Writer) replay(limit int64) error {
+	wrong := func(value string) error {
+		return &Error{"", fmt.Sprintf("record at %d", w.end), value, "a chunk of these datasets"}
+	}
+	var b [recordSize]byte
+	if _, err := w.f.ReadAt(b[:], w.end); err != nil {
+		return wrong(err.Error())
+	}
+	ordinal, stored := le.Uint32(b[:]), le.Uint32(b[4:])
+	k := le.Uint64(b[8:])
+	next := w.end + recordSize + int64(stored)
+	if ordinal >= uint32(len(w.order)) || next > limit {
+		return wrong(fmt.Sprintf("% x", b))
+	}
+	d := w.order[ordinal]
+	if k >= uint64(len(d.chunks)) || d.chunks[k].size != 0 || stored == 0 {
+		return wrong(fmt.Sprintf("% x", b))
+	}
+	d.chunks[k] = place{w.end + recordSize, stored}
+	d.left--
+	w.end = next
+	return nil
+}
+
+// Checkpoint makes everything written so far durable and returns the state
+// from which [Resume] continues.
+func (w *Writer) Checkpoint() (State, error) {
+	if err := w.f.Sync(); err != nil {
+		return State{}, err
+	}
+	s := State{Layout: w.layout, Size: w.end}
+	for _, d := range w.order {
+		if d.Chunk == nil {
+			s.Missing = append(s.Missing, d.left)
+		}
+	}
+	return s, nil
+}
+
+// append appends values, which the type contains, to b.
+func (t Type) append(b []byte, values []float64) []byte {
+	switch t {
+	case Int32:
+		for _, v := range values {
+			b = le.AppendUint32(b, uint32(int32(v)))
+		}
+	case Int64:
+		for _, v := range values {
+			b = le.AppendUint64(b, uint64(int64(v)))
+		}
+	default:
+		return t.format().Append(b, values)
+	}
+	return b
+}

@@ -1,0 +1,233 @@
+package rollout
+
+import (
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/refrun/refrun/fp16"
+)
+
+const caseDir = "../testdata/rollouts/autoregressive_batch_relu"
+
+// memory returns a recorded case as a file system that a test may change.
+func memory(t *testing.T) fstest.MapFS {
+	t.Helper()
+	m := fstest.MapFS{}
+	entries, err := os.ReadDir(caseDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		data, err := os.ReadFile(caseDir + "/" + e.Name())
+		if err != nil {
+			t.Fatal(err)
+		}
+		m[e.Name()] = &fstest.MapFile{Data: data}
+	}
+	return m
+}
+
+// edit replaces text in case.json, which must be there.
+func edit(t *testing.T, m fstest.MapFS, old, new string) {
+	t.Helper()
+	data := string(m["case.json"].Data)
+	if !strings.Contains(data, old) {
+		t.Fatalf("case.json has no %s", old)
+	}
+	m["case.json"] = &fstest.MapFile{Data: []byte(strings.Replace(data, old, new, 1))}
+}
+
+func TestOpenCase(t *testing.T) {
+	c, err := OpenCase(caseDir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Dir != caseDir || c.File != caseDir+"/case.json" || *c.WeightsSeed != 2 || c.Torch != (Torch{Version: "1.13.1", ThreadsPerSM: 2048}) ||
+		!strings.HasPrefix(c.ProducedBy, "Spinlock rollout engine") || !strings.HasPrefix(c.Note, "engine runs") {
+		t.Errorf("read as %+v", c)
+	}
+	traj, err := c.ReadTrajectory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	truth, err := c.ReadTruth()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if traj.M != 2 || traj.T != 10 || traj.C != 3 || traj.H != 20 || traj.W != 20 || traj.Format != fp16.Float32 || traj.CHW() != 1200 {
+		t.Errorf("trajectory %d %d %d %d %d %v", traj.M, traj.T, traj.C, traj.H, traj.W, traj.Format)
+	}
+	if truth.T != 9 || truth.Format != fp16.Float64 {
+		t.Errorf("truth of %d steps in %v", truth.T, truth.Format)
+	}
+	// At is a window on the data, of one state and no more.
+	x := traj.At(1, 3)
+	if &x[0] != &traj.Data[(1*10+3)*1200] || len(x) != 1200 || cap(x) != 1200 {
+		t.Errorf("state of %d, capacity %d", len(x), cap(x))
+	}
+}
+
+// TestFilesLeftOut: only case.json and either weights or their seed are needed.
+func TestFilesLeftOut(t *testing.T) {
+	m := memory(t)
+	for _, name := range []string{"weights", "trajectory", "noise", "layers", "one_step_f64"} {
+		delete(m, name+".safetensors")
+		c, err := OpenCaseFS(m, "d")
+		if err != nil {
+			t.Fatalf("without %s: %v", name, err)
+		}
+		if _, err := c.NewOperator(); err != nil {
+			t.Errorf("without %s: %v", name, err)
+		}
+		if s, err := c.ReadTruth(); name == "one_step_f64" && (s != nil || err != nil) {
+			t.Errorf("no truth is read as %v, %v", s, err)
+		}
+		if _, err := c.ReadTrajectory(); name == "trajectory" && (err == nil || err.Error() != "d/trajectory.safetensors: missing: want the recorded trajectory") {
+			t.Errorf("no trajectory: %v", err)
+		}
+	}
+	edit(t, m, `"weights_seed": 2`, `"weights_seed": null`)
+	if _, err := OpenCaseFS(m, "d"); err == nil || err.Error() != "d/weights.safetensors: missing: want this file, or weights_seed in case.json" {
+		t.Errorf("no weights and no seed: %v", err)
+	}
+	delete(m, "case.json")
+	if _, err := OpenCaseFS(m, "d"); err == nil || err.Error() != "d/case.json: file does not exist: want a case folder with a case.json" {
+		t.Errorf("no case.json: %v", err)
+	}
+	if _, err := OpenCaseFS(fstest.MapFS{"case.json": {Mode: fs.ModeNamedPipe}}, "d"); err == nil || err.Error() != "d/case.json: is a pipe or a device: want a case folder with a case.json" {
+		t.Errorf("a pipe: %v", err)
+	}
+}
+
+// TestOperatorErrors: what is wrong with an operator is said of the file that
+// says it, once, whatever the folder's name.
+func TestOperatorErrors(t *testing.T) {
+	for _, dir := range []string{"d", "o", "operator", "w", ".", "/x/../y"} {
+		at := map[string]string{".": "", "/x/../y": "/y/"}[dir]
+		if at == "" && dir != "." {
+			at = dir + "/"
+		}
+		m := memory(t)
+		edit(t, m, `"relu"`, `"rule"`)
+		c, err := OpenCaseFS(m, dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // with weights, and without
+			_, err = c.NewOperator()
+			if want := at + `case.json: operator.activation: unknown activation "rule": want `; err == nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("%s: error %v, want %s...", dir, err, want)
+			}
+			c.Weights = nil
+		}
+		m = memory(t)
+		edit(t, m, `"num_layers": 2`, `"num_layers": 1`)
+		if c, err = OpenCaseFS(m, dir); err != nil {
+			t.Fatal(err)
+		}
+		_, err = c.NewOperator()
+		if want := at + "weights.safetensors: output_layer.conv.weight: shape [3 10 1 1]: want [3 5 1 1]"; err == nil || err.Error() != want {
+			t.Errorf("%s: error %v, want %s", dir, err, want)
+		}
+	}
+	c, err := ParseCase("conf/a.json", []byte(`{"operator": {"num_layers": 0, "base_channels": 1, "normalization": "no"}, "rollout": {"num_timesteps": 2, "num_realizations": 1}, "weights_seed": 1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.NewOperator(); err == nil || !strings.HasPrefix(err.Error(), `conf/a.json: operator.normalization: "no": want`) {
+		t.Errorf("a configuration: %v", err)
+	}
+	if _, err := ParseCase("a.json", []byte(`{"operator": {}, "rollout": {}}`)); err == nil || !strings.HasPrefix(err.Error(), "a.json: operator.num_layers: missing") {
+		t.Errorf("a configuration without parameters: %v", err)
+	}
+}
+
+// TestStreamNames: which stream a name and a case mean.
+func TestStreamNames(t *testing.T) {
+	for _, k := range []struct {
+		name, version string
+		tape          bool
+		noiseType     string
+		want          string // a stream, or an error that begins with "!"
+	}{
+		{"", "1.13.1", true, "gaussian", "tape"},
+		{"", "1.13.1", false, "gaussian", "torch-cpu:1.13"},
+		{"", "2.4.0+cu121", false, "gaussian", "torch-cpu:2.x"},
+		{"", "", false, "gaussian", "counter"},
+		{"", "0.4.1", false, "gaussian", "!d/case.json: torch.version: \"0.4.1\": want a 1.13 or 2.x version"},
+		{"torch-cpu", "1.13.1", true, "gaussian", "torch-cpu:1.13"},
+		{"torch-cpu:2.x", "1.13.1", true, "gaussian", "torch-cpu:2.x"},
+		{"torch-cpu:1.13", "", true, "laplace", "torch-cpu:1.13"},
+		{"torch-cpu", "", true, "gaussian", "!d/case.json: torch.version: \"\": want a 1.13 or 2.x version"},
+		{"torch-cpu:", "1.13.1", true, "gaussian", "!noise: "},
+		{"torch-cpu:2.9", "1.13.1", true, "gaussian", "!noise: "},
+		{"none", "", false, "gaussian", "none"},
+		{"counter", "1.13.1", true, "gaussian", "counter"},
+		{"tape", "", false, "gaussian", "!d/noise.safetensors: missing: want a recorded tape"},
+		{"Tape", "1.13.1", true, "gaussian", "!noise: \"Tape\": want "},
+		{"tape:", "1.13.1", true, "gaussian", "!noise: \"tape:\": want "},
+		{"", "", false, "", "none"},
+		{"torch-cpu", "", false, "", "none"},
+		{"tape", "", false, "", "none"},
+		{"nonsense", "", false, "", "!noise: \"nonsense\": want "},
+	} {
+		m := memory(t)
+		edit(t, m, `"1.13.1"`, `"`+k.version+`"`)
+		if !k.tape {
+			delete(m, "noise.safetensors")
+		}
+		delete(m, "weights.safetensors")
+		if k.noiseType == "" {
+			edit(t, m, `"noise_type": "gaussian"`, `"noise_type": null`)
+		} else {
+			edit(t, m, `"gaussian"`, `"`+k.noiseType+`"`)
+		}
+		c, err := OpenCaseFS(m, "d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := c.NewOperator()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.OpenStream(k.name, op)
+		want, refused := strings.CutPrefix(k.want, "!")
+		switch {
+		case refused && (err == nil || !strings.HasPrefix(err.Error(), want)):
+			t.Errorf("%+v: error %v", k, err)
+		case !refused && (err != nil || s.Name != want):
+			t.Errorf("%+v: stream %+v, error %v", k, s, err)
+		}
+		if err == nil && s.Name == "none" {
+			if d, err := s.Draws(0, 0, 2, 1); d != nil || err != nil {
+				t.Errorf("%+v: draws %v, %v", k, d, err)
+			}
+		}
+	}
+}
+
+// TestOwnFiles: a case in any file system reads its own files only, and the
+// tensors of one reading are not those of another.
+func TestOwnFiles(t *testing.T) {
+	m := memory(t)
+	read := func() *States {
+		c, err := OpenCaseFS(m, "d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.ReadTrajectory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	a, b := read(), read()
+	a.Data[0]++
+	if a.Data[0] == b.Data[0] || !slices.Equal(a.Data[1:], b.Data[1:]) {
+		t.Error("two readings share their states")
+	}
+}
