@@ -31,6 +31,8 @@ var inward = map[string][]string{
 	"internal/strict":      {},
 	"internal/exact":       {"fp16", "internal/elem"},
 	"internal/safetensors": {"fp16"},
+	"internal/npy":         {"fp16"},
+	"internal/hdf5":        {"fp16"},
 	"conv":                 {"fp16", "tensor", "internal/exact", "internal/par"},
 	"norm":                 {"fp16", "tensor", "internal/exact", "internal/par"},
 	"act":                  {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},

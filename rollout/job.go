@@ -133,7 +133,7 @@ func (j *Job) outputs(e *Engine, shape Trajectory, states []json.RawMessage) (al
 		all = append(all, r)
 		e.Stream = r.Stream(e.Stream)
 	}
-	out, err := createOutput(j.Path, shape, j.Store, j.Metadata, next())
+	out, err := j.create(shape, next())
 	if err == nil {
 		all = append(all, out)
 	}
@@ -243,16 +243,20 @@ func (j *Job) save(path string, p *Checkpoint, digest *Digest, outputs []Output)
 	return nil
 }
 
-// createOutput opens the output of that name.
-func createOutput(path string, s Trajectory, f fp16.Format, metadata map[string]string, state []byte) (Output, error) {
+// create opens the trajectory's file, by its extension, or continues it from a
+// state.
+func (j *Job) create(s Trajectory, state []byte) (Output, error) {
+	path, f := j.Path, j.Store
 	switch ext := filepath.Ext(path); ext {
 	case ".safetensors":
-		return createSafetensors(path, s, f, metadata, state)
+		return createSafetensors(path, s, f, j.Metadata, state)
 	case ".npy":
 		return createNpy(path, s, f, state)
 	case ".npz":
 		return createNpz(path, s, f, state)
+	case ".h5", ".hdf5":
+		return createHDF5(path, s, f, j.Config, j.Metadata, state)
 	default:
-		return nil, fmt.Errorf("%s: file type %q: want .safetensors, .npy or .npz", path, ext)
+		return nil, fmt.Errorf("%s: file type %q: want .safetensors, .npy, .npz or .h5", path, ext)
 	}
 }

@@ -55,7 +55,7 @@ func recordingJob(t *testing.T, path string) *Job {
 }
 
 // outputs are the extensions that resume is tested with.
-var outputs = []string{".safetensors", ".npy", ".npz"}
+var outputs = []string{".safetensors", ".npy", ".npz", ".h5"}
 
 // TestResume stops a job after every number of steps, in two ways, and
 // continues it to the bytes of the uninterrupted one.

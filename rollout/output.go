@@ -39,6 +39,22 @@ func partial(path string) string { return path + ".partial" }
 // open creates the partial file with a head and room for size bytes in all, or
 // continues it.
 func (p *partialFile) open(head []byte, size int64, resume bool) error {
+	if err := p.openFile(resume); err != nil {
+		return err
+	}
+	err := p.f.Truncate(size)
+	if err == nil {
+		_, err = p.f.WriteAt(head, 0)
+	}
+	if err != nil {
+		p.f.Close()
+		return p.failed(err)
+	}
+	return nil
+}
+
+// openFile creates the partial file, empty, or opens it as it is.
+func (p *partialFile) openFile(resume bool) error {
 	flags := os.O_RDWR | os.O_CREATE | os.O_TRUNC
 	if resume {
 		flags = os.O_RDWR
@@ -50,13 +66,6 @@ func (p *partialFile) open(head []byte, size int64, resume bool) error {
 	var err error
 	if p.f, err = os.OpenFile(partial(p.path), flags, 0o644); err != nil {
 		return fmt.Errorf("%s: %w: want a place to write to", partial(p.path), cause(err))
-	}
-	if err = p.f.Truncate(size); err == nil {
-		_, err = p.f.WriteAt(head, 0)
-	}
-	if err != nil {
-		p.f.Close()
-		return p.failed(err)
 	}
 	return nil
 }

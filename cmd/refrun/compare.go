@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"maps"
@@ -11,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/hdf5"
 	"github.com/refrun/refrun/internal/npy"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/oracle"
@@ -21,8 +23,9 @@ var compareVerb = verb{
 	args:    "A B",
 	summary: "differences of two tensors or trajectories",
 	help: `Prints how far tensor A lies from the reference B. A and B are .safetensors,
-.npy or .npz files or case folders (their trajectory), with an optional :TENSOR; without
-it the tensor called "trajectory" is taken, or the only one there is. Tensors of
+.npy, .npz or .h5 files or case folders (their trajectory), with an optional
+:TENSOR; without it the tensor called "trajectory" is taken, or the only one
+there is, or /trajectories of an HDF5 file. Tensors of
 five dimensions [M,T,C,H,W] are compared step by step as well. With thresholds
 the exit code is 1 if one is exceeded.
 
@@ -148,7 +151,7 @@ func openTensor(arg string) (*loaded, error) {
 	for missing := err; err != nil; st, err = os.Stat(file) {
 		i := strings.LastIndexByte(file, ':')
 		if i <= 0 {
-			return nil, fmt.Errorf("%s: %w: want a .safetensors, .npy or .npz file or a case folder", arg, cause(missing))
+			return nil, fmt.Errorf("%s: %w: want a .safetensors, .npy, .npz or .h5 file or a case folder", arg, cause(missing))
 		}
 		if file, name = arg[:i], arg[i+1:]; name == "" {
 			return nil, fmt.Errorf("%s: no tensor after the colon: want FILE:TENSOR", arg)
@@ -164,8 +167,10 @@ func openTensor(arg string) (*loaded, error) {
 		return openNpy(file, name)
 	case ".npz":
 		return openNpz(file, name)
+	case ".h5", ".hdf5":
+		return openHDF5(file, name)
 	default:
-		return nil, fmt.Errorf("%s: file type %q: want .safetensors, .npy or .npz", file, ext)
+		return nil, fmt.Errorf("%s: file type %q: want .safetensors, .npy, .npz or .h5", file, ext)
 	}
 }
 
@@ -189,12 +194,18 @@ func choose(file, name string, names []string) (string, error) {
 	return "", fmt.Errorf("%s: %d tensors: want %s:NAME with one of %s%s", file, len(names), file, strings.Join(some, ", "), more)
 }
 
+// openFile is safetensors.Open with the system's errors in the form of others.
+func openFile(path string) (*safetensors.File, error) {
+	f, err := safetensors.Open(path)
+	if p := cause(err); p != err {
+		err = fmt.Errorf("%s: %w: want a safetensors file", path, p)
+	}
+	return f, err
+}
+
 func openSafetensors(file, name string) (*loaded, error) {
-	f, err := safetensors.Open(file)
+	f, err := openFile(file)
 	if err != nil {
-		if p := cause(err); p != err {
-			err = fmt.Errorf("%s: %w: want a safetensors file", file, p)
-		}
 		return nil, err
 	}
 	if name, err = choose(file, name, f.Names()); err != nil {
@@ -238,6 +249,31 @@ func openNpz(file, name string) (*loaded, error) {
 		return nil, err
 	}
 	return readNpy(file+":"+name, a)
+}
+
+// openHDF5 reads a dataset, by default Spinlock's /trajectories: of its
+// [N,M,T,C,H,W], N = 1, the trajectory [M,T,C,H,W].
+func openHDF5(file, name string) (*loaded, error) {
+	f, err := hdf5.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	name = "/" + strings.TrimPrefix(cmp.Or(name, "trajectories"), "/")
+	d, err := f.Dataset(name)
+	if err != nil {
+		return nil, err
+	}
+	format, ok := map[hdf5.Type]fp16.Format{hdf5.Float64: fp16.Float64, hdf5.Float32: fp16.Float32, hdf5.Float16: fp16.Float16}[d.Type]
+	if !ok {
+		return nil, fmt.Errorf("%s:%s: type %v: want f8, f4 or f2", file, name, d.Type)
+	}
+	data, err := d.At()
+	shape := d.Shape
+	if len(shape) == 6 && shape[0] == 1 {
+		shape = shape[1:]
+	}
+	return &loaded{file + ":" + name, shape, format, data}, err
 }
 
 func readNpy(name string, a *npy.Array) (*loaded, error) {

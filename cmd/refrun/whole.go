@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )
@@ -208,7 +207,7 @@ func (w *wholeFlags) override(cs *rollout.Case) error {
 		r.BaseSeed = s
 	}
 	if w.weights != "" {
-		f, err := safetensors.Open(w.weights)
+		f, err := openFile(w.weights)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/internal/safetensors"
+)
+
+// config is a configuration that runs in no time.
+const config = `operator: {num_layers: 0, base_channels: 2, input_channels: 1, output_channels: 1, grid_size: 3, noise_type: gaussian, noise_scale: 0.5}
+rollout: {num_timesteps: 3, num_realizations: 2, base_seed: 7}
+weights_seed: 1
+`
+
+// configured goes to a new folder with this text in run.yaml.
+func configured(t *testing.T, text string) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("run.yaml", []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestConfigRefuses: what is wrong with a configuration is said of its line.
+func TestConfigRefuses(t *testing.T) {
+	for _, k := range []struct{ text, want string }{
+		{"", "run.yaml: empty: want operator and rollout"},
+		{"# nothing", "run.yaml: empty: want operator and rollout"},
+		{"42", "run.yaml: want a JSON object"},
+		{"\xff\xfe\x00", "run.yaml: incomplete UTF-16 character"},
+		{"a:\n\tb: 1", "run.yaml: line 2: found character that cannot start any token"},
+		{"a: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "run.yaml:1: a: nested too deeply"},
+		{"a: " + strings.Repeat("[", 100000), "run.yaml: exceeded max depth of 10000"},
+		{"operator: &x {num_layers: 1}\nrollout: *x", "run.yaml:2: rollout: want no anchors and aliases"},
+		{"operator: {num_layers: 1,\n num_layers: 2}", "run.yaml:2: operator.num_layers: given twice, first on line 1: want it once"},
+		{"operator: {? [a] : 1}", "run.yaml:1: operator: want names as keys"},
+		{"operator:\n num_layers: .nan", "run.yaml:2: operator.num_layers: .nan: want a number, text, true, false or null"},
+		{"operator:\n num_layers: .inf", "run.yaml:2: operator.num_layers: .inf: want a number, text, true, false or null"},
+		{config + "---\noperator: {}", "run.yaml: text after the first document: want one document"},
+		{config + "---\n", "run.yaml: text after the first document: want one document"},
+		{config + "operator: {}", "run.yaml:4: operator: given twice, first on line 1: want it once"},
+		{strings.Replace(config, "base_seed", "\n  base_sede", 1), "run.yaml:3: rollout.base_sede: unknown key: want one of ..."},
+		{strings.Replace(config, "noise_scale: 0.5", "noise_scale: yes", 1), "run.yaml:1: operator.noise_scale: \"yes\": want a finite number"},
+		{strings.Replace(config, "num_timesteps: 3", "num_timesteps: 3.5", 1), "run.yaml:2: rollout.num_timesteps: 3.5: want an integer from 1 to 2147483647"},
+		{strings.Replace(config, "num_layers: 0", "activation: geglu, num_layers: 0", 1), `run.yaml: operator.activation: unknown activation "geglu": want ...`},
+		{strings.Replace(config, "base_seed: 7", "precision: bfloat16", 1), `run.yaml: rollout.precision: precision "bfloat16" is not there yet: want float32 or float64`},
+		{strings.Replace(config, "weights_seed: 1", "", 1), "--weights: missing: want a file, or weights_seed in the configuration"},
+		{strings.Replace(config, "grid_size: 3,", "", 1), "operator.grid_size: missing: ..."},
+		{strings.Replace(config, "base_channels: 2", "base_channels: 65536, kernel_size: 255, num_layers: 9", 1), "run.yaml:1: operator.num_layers: given twice..."},
+	} {
+		configured(t, k.text)
+		refrun(t, "run", "--config", "run.yaml", "--x0", "zeros", "--json").refused(t, "run", k.want)
+	}
+}
+
+// TestRunRefuses: flags of a whole rollout.
+func TestRunRefuses(t *testing.T) {
+	configured(t, config)
+	if err := os.WriteFile("flat.safetensors", safetensorsOf(t, zeros(t, "x", "F32", 9)), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []struct {
+		flags string
+		want  string
+	}{
+		{"", "--x0: missing: want an initial condition (a file, zeros or white:SEED)..."},
+		{"--x0 white:", `--x0: white:"": want an integer of 64 bits`},
+		{"--x0 white:1.5", `--x0: white:"1.5": want an integer of 64 bits`},
+		{"--x0 White:1", "White:1: no such file or directory: want ..."},
+		{"--x0 flat.safetensors", "flat.safetensors:x: shape [9]: want [1,H,W] or [2,1,H,W]"},
+		{"--x0 zeros --seed 0x10", `--seed: "0x10": want an integer of 64 bits`},
+		{"--x0 zeros --seed 18446744073709551616", `--seed: "18446744073709551616": want an integer of 64 bits`},
+		{"--x0 zeros --steps -1", "--steps: -1: want 1 to 2147483646"},
+		{fmt.Sprint("--x0 zeros --steps ", 1<<31-1), "--steps: 2147483647: want 1 to 2147483646"},
+		{"--x0 zeros --steps 9223372036854775807", "--steps: 9223372036854775807: want 1 to 2147483646"},
+		{"--x0 zeros --realizations -2", "--realizations: -2: want 1 or more"},
+		{"--x0 zeros --realizations 2147483647", "num_realizations: 2147483647: want at most 1048576 in one run"},
+		{"--x0 zeros --store int8", `--store: unknown number format "int8": want one of ...`},
+		{"--x0 zeros --noise tape", "noise.safetensors: missing: want a recorded tape, or another --noise"},
+		{"--x0 zeros -o x.txt", `x.txt: file type ".txt": want ...`},
+		{"--x0 zeros -o none/x.safetensors", "none/x.safetensors.partial: no such file or directory: want a place to write to"},
+		{"--x0 zeros --weights none.safetensors", "none.safetensors: no such file or directory: want a safetensors file"},
+		{"--x0 zeros --weights flat.safetensors", "flat.safetensors: conv_blocks.0.block.0.weight: missing: want a tensor of shape [2 1 3 3]"},
+		{"--x0 zeros --precision half", `--precision: unknown number format "half": want one of ...`},
+		{"--x0 zeros --checkpoint soon", `invalid value "soon" for flag -checkpoint: parse error; refrun run --help lists the flags`},
+		{"--x0 zeros --record t.safetensors", "--record: want -o as well"},
+		{"--x0 zeros --case .", "--case: want the folder of a recorded case, or --config FILE, one of them"},
+		{"--one-step", "trajectory.safetensors: missing: want the recorded trajectory"},
+		{"--one-step --steps 3", "--one-step: compares a case as it was recorded: want no ..."},
+	} {
+		args := append([]string{"run", "--json", "--config", "run.yaml"}, strings.Fields(k.flags)...)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		refrun(t, args...).refused(t, "run", k.want)
+		runtime.ReadMemStats(&after)
+		if used := after.TotalAlloc - before.TotalAlloc; used > 64<<20 {
+			t.Errorf("%s: %d bytes were allocated for a claim", k.flags, used)
+		}
+	}
+	configured(t, strings.Replace(config, "grid_size: 3", "grid_size: 65536", 1))
+	refrun(t, "run", "--config", "run.yaml", "--x0", "zeros").refused(t, "run", "states of an engine batch: 1 of 1x65536x65536 numbers: want at most 2^31 numbers; ...")
+	configured(t, strings.Replace(config, "grid_size: 3", "grid_size: 4096", 1))
+	refrun(t, "run", "--config", "run.yaml", "--x0", "flat.safetensors").refused(t, "run", "flat.safetensors: no such file or directory: want ...")
+}
+
+func safetensorsOf(t *testing.T, tensors ...*safetensors.Tensor) []byte {
+	t.Helper()
+	b, err := os.ReadFile(save(t, "x.safetensors", tensors...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestRunJSON: the object of a whole rollout, and a file that compare finds
+// equal to itself.
+func TestRunJSON(t *testing.T) {
+	configured(t, config)
+	r := refrun(t, "run", "--config", "run.yaml", "--x0", "white:3", "-o", "out.safetensors", "--json")
+	if r.code != 0 || r.stderr != "" {
+		t.Fatalf("exit code %d, stderr %q", r.code, r.stderr)
+	}
+	out := r.decode(t)
+	has(t, "run", out, object{
+		"digest": word, "mode": word, "contract": word, "steps_per_s": number, "sample_steps_per_s": number, "gflops": number,
+		"precision_requested": word, "precision_used": word, "noise": word, "isa": word, "threads": number, "peak_bytes": number, "shape": []any{number},
+	})
+	if out["mode"] != "float32/state-float32/noise-counter" || fmt.Sprint(out["shape"]) != "[2 3 1 3 3]" {
+		t.Errorf("mode %v, shape %v", out["mode"], out["shape"])
+	}
+	for _, flags := range [][]string{{"--threads", "1"}, {"--batch", "1"}, {"--seed", "7"}, {"--steps=2"}} {
+		args := append([]string{"run", "--config", "run.yaml", "--x0", "white:3", "--json"}, flags...)
+		if got := refrun(t, args...).decode(t)["digest"]; got != out["digest"] {
+			t.Errorf("%v: digest %v, want %v", flags, got, out["digest"])
+		}
+	}
+	for _, flags := range [][]string{{"--seed", "8"}, {"--x0", "white:4"}, {"--steps", "1"}, {"--noise", "none"}, {"--precision", "float64"}, {"--realizations", "1"}} {
+		args := append([]string{"run", "--config", "run.yaml", "--x0", "white:3", "--json"}, flags...)
+		if got := refrun(t, args...).decode(t)["digest"]; got == out["digest"] {
+			t.Errorf("%v does not change the digest", flags)
+		}
+	}
+	if r := refrun(t, "compare", "out.safetensors", "out.safetensors", "--max-ulp", "0"); r.code != 0 {
+		t.Errorf("the output and itself: %s%s", r.stdout, r.stderr)
+	}
+}
