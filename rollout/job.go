@@ -110,6 +110,12 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 	if err := os.Remove(ck); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: %w", ck, cause(err))
 	}
+	// A kill while a checkpoint was being written leaves its beginning.
+	if torn, _ := filepath.Glob(ck + ".*.tmp"); torn != nil {
+		for _, f := range torn {
+			os.Remove(f)
+		}
+	}
 	return &Result{Digest: digest.Hex(), Resumed: from != nil}, nil
 }
 

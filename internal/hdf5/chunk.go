@@ -94,9 +94,6 @@ func (d *Dataset) chunk(number int) ([]byte, error) {
 			}
 		}
 	}
-	if len(raw) != sizes[0] {
-		return wrong("size", plural(len(raw), "byte"))
-	}
 	d.cached, d.cache = number, raw
 	return raw, nil
 }

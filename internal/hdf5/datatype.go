@@ -52,7 +52,7 @@ func (f *File) element(name string, c *cursor) (element, error) {
 		return wrong(fmt.Sprintf("% x", b[:min(len(b), 8)]))
 	}
 	e := element{size: int(size), order: binary.LittleEndian}
-	if bits&1 != 0 {
+	if kind&15 <= 1 && bits&1 != 0 { // numbers
 		e.order = binary.BigEndian
 	}
 	number := size == 1 || size == 2 || size == 4 || size == 8

@@ -85,6 +85,7 @@ func TestH5py(t *testing.T) {
 				"clamp":         []float64{-1.5, 2.5},
 				"names":         []string{"mean", "", "größe"},
 				"fixed":         "none",
+				"padded":        "no",
 			} {
 				if got, err := f.Attr("metrics", attr); err != nil || !reflect.DeepEqual(got, want) {
 					t.Errorf("%s: %#v %v, want %#v", attr, got, err, want)
@@ -92,7 +93,7 @@ func TestH5py(t *testing.T) {
 			}
 			for attr, want := range map[string]string{
 				"missing": `/metrics" attribute "missing" `,
-				"x":       `"/metrics" attribute: "x": want one of the attributes of "/metrics": "policy", "num_timesteps", "clamp", "names", "fixed", "missing"`,
+				"x":       `"/metrics" attribute: "x": want one of the attributes of "/metrics": "policy", "num_timesteps", "clamp", "names", "fixed", "padded", "missing"`,
 			} {
 				if _, err := f.Attr("/metrics", attr); err == nil || !strings.Contains(err.Error(), want) {
 					t.Errorf("got  %v\nwant %s", err, want)
@@ -316,6 +317,149 @@ func TestDamage(t *testing.T) {
 	if noticed < 1000 { // the rest is outside all structures that are read
 		t.Errorf("%d of %d changes are errors", noticed, 2*len(b))
 	}
+
+	// Each byte of every chunk, with one checksum or two. (A changed bit of
+	// deflate's may still say the same, such as an equal string elsewhere.)
+	for _, name := range []string{"latest", "default"} {
+		b := testdata(t)[name]
+		for _, path := range []string{"/trajectories", "/metrics/energy", "/edges", "/half"} {
+			f, err := New("f.h5", bytes.NewReader(b), int64(len(b)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d, err := f.Dataset(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			good, err := d.At()
+			if err != nil || len(d.places) == 0 {
+				t.Fatal(len(d.places), err)
+			}
+			for _, p := range d.places {
+				for i := p.at; i < p.at+p.size; i++ {
+					b[i] ^= 4
+					d.cached = -1
+					if v, err := d.At(); err == nil && !slices.Equal(v, good) {
+						t.Errorf("%s %s: a change of byte %d is no error", name, path, i)
+					}
+					b[i] ^= 4
+				}
+			}
+		}
+	}
+}
+
+// A chunk says which filters it skipped.
+func TestSkippedFilter(t *testing.T) {
+	m := newMemory()
+	w, err := Create(m, []Spec{{Path: "/x", Type: Float32, Shape: []int{2, 2}, Chunk: []int{1, 2}, Gzip: 1, Shuffle: true}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if err := w.Write("/x", []int{i, 0}, []float64{1, 2}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := m.open(t).Dataset("/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := uint64(len(m.b))
+	m.b = Float32.append(m.b, []float64{3, 4})
+	if d, err = m.open(t).Dataset("/x"); err != nil {
+		t.Fatal(err)
+	}
+	d.places[1] = extent{at, 8, 3}
+	if v, err := d.At(); err != nil || !slices.Equal(v, []float64{1, 2, 3, 4}) {
+		t.Error(v, err)
+	}
+	d.places[1], d.cached = extent{at, 8, 2}, -1 // still shuffled
+	if v, err := d.At(1); err != nil || slices.Equal(v, []float64{3, 4}) {
+		t.Error(v, err)
+	}
+}
+
+func TestElementRefuses(t *testing.T) {
+	f := &File{path: "f.h5"}
+	for _, c := range []struct {
+		message string
+		want    string // an element, or the value of the error
+	}{
+		{string(Float16.message()), "{0 2 LittleEndian}"},
+		{string(Float32.message()), "{0 4 LittleEndian}"},
+		{string(Float64.message()), "{0 8 LittleEndian}"},
+		{string(Int32.message()), "{1 4 LittleEndian}"},
+		{"\x10\x00\x00\x00\x04\x00\x00\x00\x00\x00\x20\x00", "{2 4 LittleEndian}"},
+		{"\x10\x09\x00\x00\x08\x00\x00\x00\x00\x00\x40\x00", "{1 8 BigEndian}"},
+		{"\x10\x08\x00\x00\x04\x00\x00\x00\x00\x00\x1f\x00", "an integer of 31 bits in 4 bytes"},
+		{"\x10\x08\x00\x00\x03\x00\x00\x00\x00\x00\x18\x00", "an integer of 24 bits in 3 bytes"},
+		{"\x10\x08\x00\x00\x04\x00\x00\x00", "an integer of 0 bits in 4 bytes"},
+		{"\x11\x20\x1f\x00\x04\x00\x00\x00\x00\x00\x20\x00\x17\x08\x00\x17\x64\x00\x00\x00", "a float of 4 bytes that is not IEEE"},
+		{"\x11\x60\x1f\x00\x04\x00\x00\x00\x00\x00\x20\x00\x17\x08\x00\x17\x7f\x00\x00\x00", "a float of 4 bytes that is not IEEE"},
+		{string(Float32.message()[:19]), "a float of 4 bytes that is not IEEE"},
+		{"\x11\x20\x4f\x00\x10\x00\x00\x00", "a float of 16 bytes"},
+		{"\x13\x00\x00\x00\x05\x00\x00\x00", "{3 5 LittleEndian}"},
+		{"\x13\x00\x00\x00\x00\x00\x00\x00", "13 00 00 00 00 00 00 00"},
+		{"\x13\x00\x00\x00\xff\xff\xff\xff", "13 00 00 00 ff ff ff ff"},
+		{"\x13\x00\x00", "13 00 00"},
+		{string(stringType), "{4 16 LittleEndian}"},
+		{"\x19\x00" + string(stringType[2:]), "a sequence"},
+		{"\x16\x00\x00\x00\x05\x00\x00\x00", "class 6"},
+	} {
+		e, err := f.element("x", &cursor{b: []byte(c.message)})
+		var got string
+		if err != nil {
+			got = err.(*Error).Value
+		} else {
+			got = fmt.Sprintf("{%d %d %v}", e.class, e.size, e.order)
+		}
+		if got != c.want {
+			t.Errorf("% x: %s, want %s", c.message, got, c.want)
+		}
+		if _, ok := e.exported(); err == nil && ok != (e.class <= classSigned) {
+			t.Errorf("% x: a dataset of these: %v", c.message, ok)
+		}
+	}
+}
+
+// Elements without chunks that are not where the file says.
+func TestHostileRun(t *testing.T) {
+	const size = "\x08\x00\x18\x00\x00\x00\x00\x00\x03\x01" // the layout's message, of 24 bytes
+	for _, c := range []struct {
+		offset int
+		value  uint64
+		want   string
+	}{
+		{2, 96, ""},
+		{2, 1 << 40, `"/x" layout: 48 bytes at 1099511627776: want an end within the file's `},
+		{2, 1200, `"/x" layout: 48 bytes at 1200: want an end within the file's 1224 bytes`},
+		{2, math.MaxUint64 - 7, `"/x" layout: 48 bytes at 18446744073709551608: want an end within`},
+		{2, math.MaxUint64, `"/x" elements: never written: want a complete file`},
+		{10, 47, `"/x" layout: 47 bytes: want those of [6] float64`},
+		{10, 56, `"/x" layout: 56 bytes: want those of [6] float64`},
+		{1, 1 | 96<<8 | 9<<56, `"/x" layout: 48 bytes at 2533274790396000: want an end within`},
+		{1, 0, `"/x" layout: version 3, class 0: want version 3 to 5, class 1 (contiguous) or 2 (chunked)`},
+		{0, 2, `"/x" layout: version 2, class 0: want version 3 to 5`},
+		{-4, 2, `"/x" layout: stored elsewhere: want one in the object header`},
+	} {
+		m := newMemory()
+		s := sample{specs: []Spec{{Path: "/x", Type: Float64, Shape: []int{6}}}}
+		s.write(t, m)
+		i := bytes.Index(m.b, []byte(size)) + len(size) - 2
+		le.PutUint64(m.b[i+c.offset:], c.value)
+		examine(t, m.b)
+		d, err := m.open(t).Dataset("/x")
+		if err == nil {
+			_, err = d.At()
+		}
+		if err == nil && c.want != "" || err != nil && (c.want == "" || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("got  %v\nwant %s", err, c.want)
+		}
+	}
 }
 
 // Whatever bytes are changed, reading ends, in bounded memory, without panic.
@@ -404,6 +548,7 @@ func TestHostile(t *testing.T) {
 			}
 		}, ` bytes of chunks: want at most the file's `},
 		{"filter skipped", 4, func(b []byte) { field(b, "TREE", 0, 28)[0] = 1 }, `want what the filters make of 16`},
+		{"deflated chunk damaged", 4, func(b []byte) { b[111+le.Uint32(b[100:])] ^= 1 }, `inflating: zlib: invalid checksum: want the bytes that were written`},
 		{"not deflated", 4, func(b []byte) { le.PutUint64(field(b, "TREE", 0, 24+32), 300) }, `inflating: zlib: invalid header: want the bytes that were written`},
 		{"deflated chunk too long", 4, func(b []byte) { le.PutUint32(field(b, layout, 0, 15), 3) }, `inflating: unexpected EOF: want the bytes that were written`},
 		{"deflated chunk too short", 4, func(b []byte) { // of one column

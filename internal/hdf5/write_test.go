@@ -21,13 +21,15 @@ import (
 type memory struct {
 	b    []byte
 	left int
+	log  string // of operations: W, T, S, and 0 for a write of the superblock
 }
 
 var errFull = errors.New("disk full")
 
 func newMemory() *memory { return &memory{left: math.MaxInt} }
 
-func (m *memory) use() error {
+func (m *memory) use(op string) error {
+	m.log += op
 	if m.left--; m.left < 0 {
 		return errFull
 	}
@@ -37,7 +39,11 @@ func (m *memory) use() error {
 func (m *memory) ReadAt(b []byte, at int64) (int, error) { return bytes.NewReader(m.b).ReadAt(b, at) }
 
 func (m *memory) WriteAt(b []byte, at int64) (int, error) {
-	if err := m.use(); err != nil {
+	op := "W"
+	if at == 0 {
+		op = "0"
+	}
+	if err := m.use(op); err != nil {
 		return 0, err
 	}
 	if n := int(at) + len(b); n > len(m.b) {
@@ -47,14 +53,14 @@ func (m *memory) WriteAt(b []byte, at int64) (int, error) {
 }
 
 func (m *memory) Truncate(n int64) error {
-	if err := m.use(); err != nil {
+	if err := m.use("T"); err != nil {
 		return err
 	}
 	m.b = append(m.b[:min(int(n), len(m.b))], make([]byte, max(0, int(n)-len(m.b)))...)
 	return nil
 }
 
-func (m *memory) Sync() error { return m.use() }
+func (m *memory) Sync() error { return m.use("S") }
 
 func (m *memory) open(t *testing.T) *File {
 	t.Helper()
@@ -469,6 +475,26 @@ func TestWriteFails(t *testing.T) {
 		if _, err := Create(&n, s.specs); !errors.Is(err, errFull) {
 			t.Error(err)
 		}
+	}
+}
+
+// All is on the disk before the superblock, and the superblock before Finish
+// returns; so is what a checkpoint speaks of.
+func TestOrder(t *testing.T) {
+	m := newMemory()
+	w, err := Create(m, []Spec{{Path: "/x", Type: Float32, Shape: []int{1}, Chunk: []int{1}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Write("/x", []int{0}, []float64{1}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := w.Checkpoint(); err != nil {
+		t.Fatal(err)
+	}
+	// The tree and header of /x, then those of the root with heap and symbols.
+	if err := w.Finish(); err != nil || m.log != "T0T"+"W"+"S"+"WWWWWWW"+"TS0S" {
+		t.Error(m.log, err)
 	}
 }
 

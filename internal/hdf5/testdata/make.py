@@ -41,4 +41,5 @@ with h5py.File(name + ".h5", "w", libver=tuple(libver.split("-"))) as f:
     a["clamp"] = [-1.5, 2.5]
     a["names"] = ["mean", "", "größe"]
     a["fixed"] = np.bytes_("none")
+    a["padded"] = np.array(b"no", "S6")
     a["missing"] = h5py.Empty("f4")
