@@ -210,6 +210,34 @@ func TestStreamNames(t *testing.T) {
 	}
 }
 
+// TestDevice: a case of a CUDA device means that device's stream, unless it
+// has a tape.
+func TestDevice(t *testing.T) {
+	for _, k := range []struct{ torch, tape, want string }{
+		{`"sm_count": 132`, "", "torch-cuda:132:2048"},
+		{`"sm_count": 82, "threads_per_sm": 1536`, "", "torch-cuda:82:1536"},
+		{`"sm_count": 132`, "noise.safetensors", "tape"},
+		{`"sm_count": 0`, "", "torch-cpu:1.13"},
+	} {
+		m := memory(t)
+		edit(t, m, `"mkl": false`, k.torch)
+		if k.tape == "" {
+			delete(m, "noise.safetensors")
+		}
+		c, err := OpenCaseFS(m, "d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := c.NewOperator()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := c.OpenStream("", op); err != nil || s.Name != k.want {
+			t.Errorf("%+v: stream %+v, error %v", k, s, err)
+		}
+	}
+}
+
 // TestOwnFiles: a case in any file system reads its own files only, and the
 // tensors of one reading are not those of another.
 func TestOwnFiles(t *testing.T) {

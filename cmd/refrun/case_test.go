@@ -128,7 +128,7 @@ func TestCaseJSON(t *testing.T) {
 		set("operator.input_channels", 0, `0: want an integer from 1 to 65536`),
 		set("operator.output_channels", 4, `4: want 3, as many as input_channels, to step a state`),
 		set("operator.kernel_size", 0, `0: want an integer from 1 to 255`),
-		set("operator.kernel_size", 4, `4: want an odd number...`),
+		set("operator.kernel_size", 4, `4: want an odd number, so that padding by half of it keeps the image size`),
 		set("operator.kernel_size", 257, `257: want an integer from 1 to 255`),
 		set("operator.kernel_size", []any{3, 3}, `[3,3]: want an integer from 1 to 255`),
 		set("operator.grid_size", 0, `0: want an integer from 1 to 65536`),

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // Attr returns an attribute of the group or dataset at a path: a string, an
@@ -45,7 +47,7 @@ func (f *File) Attr(path, name string) (any, error) {
 			have = append(have, link{name: title})
 			continue
 		}
-		what += " " + text(name)
+		what += " " + fault.Text(name)
 		if version > 1 && flags != 0 {
 			return nil, f.wrong(what, fmt.Sprintf("flags %d", flags), "a datatype of its own")
 		}
@@ -59,7 +61,7 @@ func (f *File) Attr(path, name string) (any, error) {
 		}
 		n, ok := product(e.size, shape)
 		if !ok || n > len(c.b) {
-			return nil, f.wrong(what, plural(len(c.b), "byte"), "those of "+dims(shape))
+			return nil, f.wrong(what, fault.Count(len(c.b), "byte"), "those of "+fault.Dims(shape))
 		}
 		return f.values(what, e, c.take(n), len(shape) == 0)
 	}
@@ -73,7 +75,7 @@ func (f *File) Attr(path, name string) (any, error) {
 			return nil, f.wrong(h.name+" attributes", "in a fractal heap", "few and small ones, in the object header")
 		}
 	}
-	return nil, f.wrong(h.name+" attribute", text(name), list("attributes", h.name, have))
+	return nil, f.wrong(h.name+" attribute", fault.Text(name), list("attributes", h.name, have))
 }
 
 // values decodes the elements of an attribute.
@@ -108,7 +110,7 @@ func (f *File) values(what string, e element, b []byte, scalar bool) (any, error
 		// Strings of fixed size, and some writers' others, are filled up.
 		v[i] = strings.TrimRight(s, "\x00")
 		if !utf8.ValidString(v[i]) {
-			return nil, f.wrong(what, text(v[i]), "UTF-8")
+			return nil, f.wrong(what, fault.Text(v[i]), "UTF-8")
 		}
 	}
 	return one(v, scalar), nil

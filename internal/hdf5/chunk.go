@@ -1,6 +1,10 @@
 package hdf5
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/internal/fault"
+)
 
 // chunked reads the n elements of a box.
 func (d *Dataset) chunked(from, region []int, n int) ([]float64, error) {
@@ -14,7 +18,7 @@ func (d *Dataset) chunked(from, region []int, n int) ([]float64, error) {
 	at := append([]int(nil), lo...)
 	for more := true; more; more = next(at, lo, hi) {
 		if _, ok := d.places[number(at, counts)]; !ok {
-			return nil, d.wrong("chunk "+dims(d.origin(at)), "never written", "a complete file")
+			return nil, d.wrong("chunk "+fault.Dims(d.origin(at)), "never written", "a complete file")
 		}
 	}
 	values := make([]float64, n)
@@ -60,7 +64,7 @@ func (d *Dataset) chunk(number int) ([]byte, error) {
 	}
 	p := d.places[number]
 	wrong := func(what string, err any) ([]byte, error) {
-		origin := dims(d.origin(index(number, d.grid.counts())))
+		origin := fault.Dims(d.origin(index(number, d.grid.counts())))
 		return nil, d.wrong(fmt.Sprintf("chunk %s at %d", origin, p.at), fmt.Sprintf("%s: %v", what, err), "the bytes that were written")
 	}
 	raw := make([]byte, p.size)

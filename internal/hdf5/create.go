@@ -10,6 +10,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // Spec declares a dataset to be written.
@@ -110,7 +112,7 @@ func Resume(f Storage, specs []Spec, s State) (*Writer, error) {
 		return nil, err
 	}
 	if s.Layout != w.layout {
-		return nil, &Error{"", "state layout", fmt.Sprintf("%08x", s.Layout), fmt.Sprintf("%08x, that of these datasets", w.layout)}
+		return nil, &Error{Field: "state layout", Value: fmt.Sprintf("%08x", s.Layout), Want: fmt.Sprintf("%08x, that of these datasets", w.layout)}
 	}
 	for w.end < s.Size {
 		if err := w.replay(s.Size); err != nil {
@@ -118,10 +120,10 @@ func Resume(f Storage, specs []Spec, s State) (*Writer, error) {
 		}
 	}
 	if _, err := f.ReadAt(make([]byte, 1), s.Size-1); w.end == s.Size && err != nil {
-		return nil, &Error{"", "partial file", err.Error(), plural(s.Size, "byte")}
+		return nil, &Error{Field: "partial file", Value: err.Error(), Want: fault.Count(s.Size, "byte")}
 	}
 	if w.end != s.Size {
-		return nil, &Error{"", "state size", strconv.FormatInt(s.Size, 10), "the end of a chunk"}
+		return nil, &Error{Field: "state size", Value: strconv.FormatInt(s.Size, 10), Want: "the end of a chunk"}
 	}
 	missing := s.Missing
 	for _, d := range w.order {
@@ -129,7 +131,7 @@ func Resume(f Storage, specs []Spec, s State) (*Writer, error) {
 			continue
 		}
 		if len(missing) == 0 || missing[0] < 0 || missing[0] > d.left {
-			return nil, &Error{"", "state missing", fmt.Sprint(s.Missing), "a count for each dataset without chunks"}
+			return nil, &Error{Field: "state missing", Value: fmt.Sprint(s.Missing), Want: "a count for each dataset without chunks"}
 		}
 		d.left, missing = missing[0], missing[1:]
 	}
@@ -160,12 +162,12 @@ func newWriter(f Storage, specs []Spec) (*Writer, error) {
 			d.left, d.at = n, w.end
 			w.end += (int64(n)*int64(s.Type.Size()) + 7) &^ 7
 			if w.end < d.at {
-				return nil, s.wrong("shape", dims(s.Shape), "a file of fewer than 2^63 bytes")
+				return nil, s.wrong("shape", fault.Dims(s.Shape), "a file of fewer than 2^63 bytes")
 			}
 		} else {
 			d.left, _ = product(1, d.grid().counts())
 			if d.left > maxChunks {
-				return nil, s.wrong("chunk", dims(s.Chunk), fmt.Sprintf("at most %d chunks of %s", maxChunks, dims(s.Shape)))
+				return nil, s.wrong("chunk", fault.Dims(s.Chunk), fmt.Sprintf("at most %d chunks of %s", maxChunks, fault.Dims(s.Shape)))
 			}
 			d.chunks = make([]place, d.left)
 		}
@@ -185,7 +187,7 @@ func (w *Writer) restart(end int64) error {
 }
 
 func (s Spec) wrong(field, value, want string) error {
-	return &Error{"", text(s.Path) + " " + field, value, want}
+	return &Error{Field: fault.Text(s.Path) + " " + field, Value: value, Want: want}
 }
 
 func (s Spec) check() error {
@@ -194,10 +196,10 @@ func (s Spec) check() error {
 		return s.wrong("type", s.Type.String(), "float16, float32, float64, int32 or int64")
 	}
 	if len(s.Shape) > maxRank {
-		return s.wrong("shape", dims(s.Shape), fmt.Sprintf("at most %d axes", maxRank))
+		return s.wrong("shape", fault.Dims(s.Shape), fmt.Sprintf("at most %d axes", maxRank))
 	}
 	if _, ok := product(size, s.Shape); !ok {
-		return s.wrong("shape", dims(s.Shape), "dimensions of 0 or more and fewer bytes than an int counts")
+		return s.wrong("shape", fault.Dims(s.Shape), "dimensions of 0 or more and fewer bytes than an int counts")
 	}
 	if s.Chunk == nil {
 		if s.Gzip != 0 || s.Shuffle {
@@ -206,16 +208,16 @@ func (s Spec) check() error {
 		return nil
 	}
 	if len(s.Chunk) != len(s.Shape) || len(s.Chunk) == 0 {
-		return s.wrong("chunk", dims(s.Chunk), fmt.Sprintf("a shape of %d axes, as many as %s has and not none", len(s.Shape), dims(s.Shape)))
+		return s.wrong("chunk", fault.Dims(s.Chunk), fmt.Sprintf("a shape of %d axes, as many as %s has and not none", len(s.Shape), fault.Dims(s.Shape)))
 	}
 	for i, c := range s.Chunk {
 		if c < 1 || c > max(s.Shape[i], 1) {
-			return s.wrong("chunk", dims(s.Chunk), "dimensions from 1 to those of "+dims(s.Shape))
+			return s.wrong("chunk", fault.Dims(s.Chunk), "dimensions from 1 to those of "+fault.Dims(s.Shape))
 		}
 	}
 	// A chunk that deflate cannot shorten grows by 5 bytes in 16 KiB and 6.
 	if n, _ := product(size, s.Chunk); uint64(n) > math.MaxUint32-1<<21 {
-		return s.wrong("chunk", plural(n, "byte"), "at most 2^32-2^21")
+		return s.wrong("chunk", fault.Count(n, "byte"), "at most 2^32-2^21")
 	}
 	if s.Gzip < 0 || s.Gzip > 9 {
 		return s.wrong("gzip", strconv.Itoa(s.Gzip), "a level from 1 to 9, or 0 for none")
@@ -228,7 +230,7 @@ func (s Spec) grid() grid { return grid{s.Shape, s.Chunk} }
 // enter makes the groups of a path and, unless it is that of a dataset, the
 // group at it.
 func (w *Writer) enter(path string, dataset bool) error {
-	wrong := func(want string) error { return &Error{"", "path", text(path), want} }
+	wrong := func(want string) error { return &Error{Field: "path", Value: fault.Text(path), Want: want} }
 	parts := strings.Split(path, "/")
 	if parts[0] != "" || len(parts) < 2 {
 		return wrong("one that begins with /")
@@ -250,7 +252,7 @@ func (w *Writer) enter(path string, dataset bool) error {
 		p := strings.Join(parts[:i], "/")
 		switch {
 		case w.datasets[p] != nil:
-			return wrong("no dataset " + text(p) + " on the way")
+			return wrong("no dataset " + fault.Text(p) + " on the way")
 		case i == len(parts) && dataset && w.groups[p]:
 			return wrong("no group of that name")
 		case i < len(parts) || !dataset:

@@ -3,6 +3,8 @@ package hdf5
 import (
 	"fmt"
 	"math"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // Dataset is an array in a file. It is not safe for concurrent use.
@@ -73,7 +75,7 @@ func (f *File) Dataset(path string) (*Dataset, error) {
 }
 
 func (d *Dataset) wrong(field, value, want string) error {
-	return d.f.wrong(text(d.Path)+" "+field, value, want)
+	return d.f.wrong(fault.Text(d.Path)+" "+field, value, want)
 }
 
 // layout decodes where the elements are.
@@ -91,7 +93,7 @@ func (d *Dataset) layout(name string, c *cursor) error {
 		case c.short || d.filters != nil:
 			return f.wrong(name+" layout", "cut short, or with filters", "a whole one without")
 		case !ok || uint64(n) != size && d.at != undefined:
-			return f.wrong(name+" layout", plural(size, "byte"), "those of "+dims(d.Shape)+" "+d.Type.String())
+			return f.wrong(name+" layout", fault.Count(size, "byte"), "those of "+fault.Dims(d.Shape)+" "+d.Type.String())
 		case d.at != undefined && (d.at > f.size || size > f.size-d.at):
 			return f.wrong(name+" layout", fmt.Sprintf("%d bytes at %d", size, d.at), fmt.Sprintf("an end within the file's %d bytes", f.size))
 		}
@@ -136,14 +138,14 @@ func (d *Dataset) cut(name string, c *cursor, rank, width int) error {
 		chunk[i] = int(n)
 	}
 	if rank != len(d.Shape)+1 || rank < 2 || chunk[rank-1] != d.element.size {
-		return d.f.wrong(name+" chunk", dims(chunk), "the axes of "+dims(d.Shape)+fmt.Sprintf(" and the %d bytes of an element", d.element.size))
+		return d.f.wrong(name+" chunk", fault.Dims(chunk), "the axes of "+fault.Dims(d.Shape)+fmt.Sprintf(" and the %d bytes of an element", d.element.size))
 	}
 	d.grid = grid{d.Shape, chunk[:rank-1]}
 	if n, ok := product(1, chunk); !ok || uint64(n) > math.MaxUint32 {
-		return d.f.wrong(name+" chunk", dims(chunk), "fewer than 2^32 bytes")
+		return d.f.wrong(name+" chunk", fault.Dims(chunk), "fewer than 2^32 bytes")
 	}
 	if _, ok := product(1, d.grid.counts()); !ok {
-		return d.f.wrong(name+" chunk", dims(chunk), "a number of chunks that an int holds")
+		return d.f.wrong(name+" chunk", fault.Dims(chunk), "a number of chunks that an int holds")
 	}
 	return nil
 }
@@ -157,17 +159,17 @@ func (d *Dataset) At(lead ...int) ([]float64, error) {
 	region := append([]int(nil), d.Shape...)
 	from := make([]int, len(d.Shape))
 	if len(lead) > len(d.Shape) {
-		return nil, d.wrong("index", dims(lead), "at most the axes of "+dims(d.Shape))
+		return nil, d.wrong("index", fault.Dims(lead), "at most the axes of "+fault.Dims(d.Shape))
 	}
 	for i, x := range lead {
 		if x < 0 || x >= d.Shape[i] {
-			return nil, d.wrong("index", dims(lead), "one within "+dims(d.Shape))
+			return nil, d.wrong("index", fault.Dims(lead), "one within "+fault.Dims(d.Shape))
 		}
 		from[i], region[i] = x, 1
 	}
 	n, ok := product(8, region)
 	if n /= 8; !ok {
-		return nil, d.wrong("shape", dims(region), "fewer bytes than an int counts")
+		return nil, d.wrong("shape", fault.Dims(region), "fewer bytes than an int counts")
 	}
 	switch {
 	case n == 0:
@@ -185,7 +187,7 @@ func (d *Dataset) contiguous(from []int, n int) ([]float64, error) {
 	}
 	b := make([]byte, n*d.element.size)
 	if err := d.f.readAt(b, int64(d.at)+int64(number(from, d.Shape)*d.element.size)); err != nil {
-		return nil, fmt.Errorf("%s: %s: %w: want its elements", d.f.path, text(d.Path), err)
+		return nil, fmt.Errorf("%s: %s: %w: want its elements", d.f.path, fault.Text(d.Path), err)
 	}
 	values := make([]float64, n)
 	return values, d.decode(values, b)

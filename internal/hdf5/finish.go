@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // attribute is a named value, encoded; strings wait for their place in the heap.
@@ -21,8 +23,8 @@ type attribute struct {
 // slice of one of these. Strings must be UTF-8 without NUL and are stored with
 // variable length, which h5py reads as str.
 func (w *Writer) Attr(path, name string, value any) error {
-	where := text(path) + " attribute " + text(name)
-	wrong := func(value, want string) error { return &Error{"", where, value, want} }
+	where := fault.Text(path) + " attribute " + fault.Text(name)
+	wrong := func(value, want string) error { return &Error{Field: where, Value: value, Want: want} }
 	if w.done {
 		return wrong("set", "nothing after Finish")
 	}
@@ -63,11 +65,11 @@ func (w *Writer) Attr(path, name string, value any) error {
 	case string, []string:
 		for _, s := range a.strings {
 			if !utf8.ValidString(s) || strings.ContainsRune(s, 0) || len(s) > math.MaxInt32 {
-				return wrong(text(s), "UTF-8 of at most 2 GiB, without NUL")
+				return wrong(fault.Text(s), "UTF-8 of at most 2 GiB, without NUL")
 			}
 		}
 		if n := w.texts + len(a.strings); n > math.MaxUint16 {
-			return wrong(plural(n, "string")+" in the file", fmt.Sprint("at most ", math.MaxUint16))
+			return wrong(fault.Count(n, "string")+" in the file", fmt.Sprint("at most ", math.MaxUint16))
 		}
 		a.kind, a.data = stringType, make([]byte, 16*len(a.strings))
 	case int, int64, []int, []int64:
@@ -79,7 +81,7 @@ func (w *Writer) Attr(path, name string, value any) error {
 	}
 	a.space = dataspace(shape)
 	if n := len(a.message()); n > 65528 {
-		return wrong(plural(n, "byte"), "at most 65528 (a longer text fits as one string)")
+		return wrong(fault.Count(n, "byte"), "at most 65528 (a longer text fits as one string)")
 	}
 	if path != "" && w.datasets[path] == nil {
 		if err := w.enter(path, false); err != nil {
@@ -112,7 +114,7 @@ func (w *Writer) Finish() error {
 			if d.Chunk == nil {
 				what = "element"
 			}
-			return d.wrong("data", plural(d.left, what)+" not written", "every "+what+" written")
+			return d.wrong("data", fault.Count(d.left, what)+" not written", "every "+what+" written")
 		}
 	}
 	t := &tail{f: w.f, end: w.end}

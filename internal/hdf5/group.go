@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // link is a member of a group.
@@ -56,7 +58,7 @@ func (f *File) links(h *header) ([]link, error) {
 			l.header = c.uint(8)
 		}
 		if c.short || m.shared || version != 1 {
-			return nil, f.wrong(h.name+" link", text(l.name), "a whole message of version 1")
+			return nil, f.wrong(h.name+" link", fault.Text(l.name), "a whole message of version 1")
 		}
 		links = append(links, l)
 	}

@@ -1,6 +1,10 @@
 package hdf5
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/internal/fault"
+)
 
 // place notes where a chunk lies, given by its number. The sizes are compared
 // with the chunk's: what no filter changes must be as long, and what deflate
@@ -9,7 +13,7 @@ import "fmt"
 func (d *Dataset) place(name string, number int, p extent, total *uint64) error {
 	f := d.f
 	what := func() string {
-		return fmt.Sprintf("%s chunk %s", name, dims(d.origin(index(number, d.grid.counts()))))
+		return fmt.Sprintf("%s chunk %s", name, fault.Dims(d.origin(index(number, d.grid.counts()))))
 	}
 	if p.at > f.size || p.size > f.size-p.at {
 		return f.wrong(what(), fmt.Sprintf("%d bytes at %d", p.size, p.at), fmt.Sprintf("an end within the file's %d bytes", f.size))
@@ -21,7 +25,7 @@ func (d *Dataset) place(name string, number int, p extent, total *uint64) error 
 		deflated = deflated || f.id == filterDeflate && p.skipped>>i&1 == 0
 	}
 	if !deflated && p.size != uint64(last) || !inflatable(int(p.size), sizes[0]) {
-		return f.wrong(what(), plural(p.size, "byte"), fmt.Sprintf("what the filters make of %d", sizes[0]))
+		return f.wrong(what(), fault.Count(p.size, "byte"), fmt.Sprintf("what the filters make of %d", sizes[0]))
 	}
 	if *total += p.size; *total > f.size {
 		return f.wrong(what(), fmt.Sprintf("%d bytes of chunks", *total), fmt.Sprintf("at most the file's %d", f.size))
@@ -49,7 +53,7 @@ func (d *Dataset) btree(name string, at uint64) error {
 			o := c.uint(8)
 			w := o / uint64(d.grid.chunk[i])
 			if o%uint64(d.grid.chunk[i]) != 0 || w >= uint64(n) {
-				return d.f.wrong(name+" chunk", fmt.Sprintf("index %d on axis %d", o, i), fmt.Sprintf("a multiple of %s within %s", dims(d.grid.chunk), dims(d.Shape)))
+				return d.f.wrong(name+" chunk", fmt.Sprintf("index %d on axis %d", o, i), fmt.Sprintf("a multiple of %s within %s", fault.Dims(d.grid.chunk), fault.Dims(d.Shape)))
 			}
 			where[i] = int(w)
 		}
@@ -99,7 +103,7 @@ func (d *Dataset) fixedArray(name string, at uint64) error {
 	case filtered == 0 && width != 8 || filtered == 1 && (width < 13 || width > 20):
 		return wrong(fmt.Sprintf("entries of %d bytes", width), "8, or with filters 13 to 20")
 	case n != uint64(all):
-		return wrong(fmt.Sprintf("%d entries", n), fmt.Sprintf("the %d chunks of %s", all, dims(d.Shape)))
+		return wrong(fmt.Sprintf("%d entries", n), fmt.Sprintf("the %d chunks of %s", all, fault.Dims(d.Shape)))
 	case block == undefined:
 		return nil
 	}

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // header is what an object header says.
@@ -127,7 +129,7 @@ func (f *File) find(path string) (*header, error) {
 	if err != nil {
 		return nil, err
 	}
-	h.name = text("/")
+	h.name = fault.Text("/")
 	at := ""
 	for _, name := range strings.Split(strings.Trim(path, "/"), "/") {
 		if name == "" {
@@ -139,16 +141,16 @@ func (f *File) find(path string) (*header, error) {
 		}
 		i := slices.IndexFunc(links, func(l link) bool { return l.name == name })
 		if i < 0 {
-			return nil, f.wrong("path", text(path), list("members", h.name, links))
+			return nil, f.wrong("path", fault.Text(path), list("members", h.name, links))
 		}
 		at += "/" + name
 		if links[i].header == undefined {
-			return nil, f.wrong("path", text(at), "an object in this file, not a soft or external link")
+			return nil, f.wrong("path", fault.Text(at), "an object in this file, not a soft or external link")
 		}
 		if h, err = f.header(links[i].header); err != nil {
 			return nil, err
 		}
-		h.name = text(at)
+		h.name = fault.Text(at)
 	}
 	return h, nil
 }
@@ -158,7 +160,7 @@ func list(what, in string, links []link) string {
 	const most = 8
 	var have []string
 	for _, l := range links[:min(most, len(links))] {
-		have = append(have, text(l.name))
+		have = append(have, fault.Text(l.name))
 	}
 	if len(links) > most {
 		have = append(have, fmt.Sprint(len(links)-most, " more"))

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"strconv"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // File is an open file. It is not safe for concurrent use.
@@ -46,7 +48,7 @@ func open(path string, f *os.File) (*File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &Error{path, "file", info.Mode().Type().String(), "a regular file"}
+		return nil, &Error{Path: path, Field: "file", Value: info.Mode().Type().String(), Want: "a regular file"}
 	}
 	file, err := New(path, f, info.Size())
 	if err != nil {
@@ -107,7 +109,7 @@ func New(path string, r io.ReaderAt, size int64) (*File, error) {
 	case base != 0:
 		return nil, f.wrong("superblock base address", strconv.FormatUint(base, 10), "0")
 	case end > f.size:
-		return nil, f.wrong("file", plural(f.size, "byte"), fmt.Sprintf("the %d its superblock speaks of", end))
+		return nil, f.wrong("file", fault.Count(f.size, "byte"), fmt.Sprintf("the %d its superblock speaks of", end))
 	}
 	if _, err := f.header(f.root); err != nil {
 		return nil, err
@@ -123,7 +125,9 @@ func (f *File) Close() error {
 	return f.closer.Close()
 }
 
-func (f *File) wrong(field, value, want string) error { return &Error{f.path, field, value, want} }
+func (f *File) wrong(field, value, want string) error {
+	return &Error{Path: f.path, Field: field, Value: value, Want: want}
+}
 
 // renew begins a call from outside. In an honest file no call reads a piece of
 // metadata more than twice, so this is what the call may read: pointers that go
@@ -133,7 +137,7 @@ func (f *File) renew() { f.left = 2*f.size + superblockSize }
 // block reads n bytes of metadata.
 func (f *File) block(what string, at, n uint64) (*cursor, error) {
 	if at > f.size || n > f.size-at {
-		return nil, f.wrong(fmt.Sprintf("%s at %d", what, at), plural(n, "byte"), fmt.Sprintf("an end within the file's %d bytes", f.size))
+		return nil, f.wrong(fmt.Sprintf("%s at %d", what, at), fault.Count(n, "byte"), fmt.Sprintf("an end within the file's %d bytes", f.size))
 	}
 	if n > f.left {
 		return nil, f.wrong(fmt.Sprintf("%s at %d", what, at), "read again", "metadata that does not refer to itself")
@@ -141,7 +145,7 @@ func (f *File) block(what string, at, n uint64) (*cursor, error) {
 	f.left -= n
 	b := make([]byte, n)
 	if err := f.readAt(b, int64(at)); err != nil {
-		return nil, fmt.Errorf("%s: %s at %d: %w: want %s", f.path, what, at, err, plural(n, "byte"))
+		return nil, fmt.Errorf("%s: %s at %d: %w: want %s", f.path, what, at, err, fault.Count(n, "byte"))
 	}
 	return &cursor{b: b}, nil
 }
@@ -161,7 +165,7 @@ func (f *File) signed(signature, what string, at, n uint64) (*cursor, error) {
 		return nil, err
 	}
 	if got := string(c.take(len(signature))); got != signature {
-		return nil, f.wrong(fmt.Sprintf("%s at %d", what, at), text(got), "the signature "+signature)
+		return nil, f.wrong(fmt.Sprintf("%s at %d", what, at), fault.Text(got), "the signature "+signature)
 	}
 	return c, nil
 }
@@ -173,7 +177,7 @@ func (f *File) checked(signature, what string, at, n uint64) (*cursor, error) {
 		return nil, err
 	}
 	if len(c.b) < 4 {
-		return nil, f.wrong(fmt.Sprintf("%s at %d", what, at), plural(n, "byte"), "room for a checksum")
+		return nil, f.wrong(fmt.Sprintf("%s at %d", what, at), fault.Count(n, "byte"), "room for a checksum")
 	}
 	whole := append([]byte(signature), c.b[:len(c.b)-4]...)
 	end := cursor{b: c.b[len(c.b)-4:]}

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // h5pyValues are the elements testdata/make.py writes.
@@ -180,7 +181,7 @@ func TestAt(t *testing.T) {
 			}
 		}
 		for _, at := range [][]int{{9}, {-1}, {0, 1 << 40}, {0, 0, 0, 0}} {
-			if _, err := d.At(at...); err == nil || !strings.Contains(err.Error(), `index: `+dims(at)+`: want `) {
+			if _, err := d.At(at...); err == nil || !strings.Contains(err.Error(), `index: `+fault.Dims(at)+`: want `) {
 				t.Errorf("%s %v: %v", spec.Path, at, err)
 			}
 		}

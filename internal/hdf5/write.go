@@ -4,6 +4,8 @@ import (
 	"compress/zlib"
 	"fmt"
 	"strconv"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // Write writes elements of the dataset at path, beginning with the one whose
@@ -19,22 +21,22 @@ import (
 func (w *Writer) Write(path string, at []int, values []float64) error {
 	d := w.datasets[path]
 	if d == nil {
-		return &Error{"", "path", text(path), "a dataset of this file"}
+		return &Error{Field: "path", Value: fault.Text(path), Want: "a dataset of this file"}
 	}
 	if w.done {
-		return d.wrong("elements", dims(at), "nothing after Finish")
+		return d.wrong("elements", fault.Dims(at), "nothing after Finish")
 	}
 	if len(at) != len(d.Shape) {
-		return d.wrong("index", dims(at), "one within "+dims(d.Shape))
+		return d.wrong("index", fault.Dims(at), "one within "+fault.Dims(d.Shape))
 	}
 	for i, x := range at {
 		if x < 0 || x >= d.Shape[i] {
-			return d.wrong("index", dims(at), "one within "+dims(d.Shape))
+			return d.wrong("index", fault.Dims(at), "one within "+fault.Dims(d.Shape))
 		}
 	}
 	for i, v := range values {
 		if !d.Type.holds(v) {
-			return d.wrong(fmt.Sprintf("value %d of %s", i, dims(at)), strconv.FormatFloat(v, 'g', -1, 64), "a number of "+d.Type.String())
+			return d.wrong(fmt.Sprintf("value %d of %s", i, fault.Dims(at)), strconv.FormatFloat(v, 'g', -1, 64), "a number of "+d.Type.String())
 		}
 	}
 	w.raw = d.Type.append(w.raw[:0], values)
@@ -48,10 +50,10 @@ func (w *Writer) Write(path string, at []int, values []float64) error {
 func (w *Writer) run(d *output, at []int, n int) error {
 	first := number(at, d.Shape)
 	if total, _ := product(1, d.Shape); n > total-first {
-		return d.wrong("elements", fmt.Sprintf("%d from %s", n, dims(at)), fmt.Sprintf("at most the %d that follow", total-first))
+		return d.wrong("elements", fmt.Sprintf("%d from %s", n, fault.Dims(at)), fmt.Sprintf("at most the %d that follow", total-first))
 	}
 	if n > d.left {
-		return d.wrong("elements", fmt.Sprintf("%d from %s", n, dims(at)), "each written once")
+		return d.wrong("elements", fmt.Sprintf("%d from %s", n, fault.Dims(at)), "each written once")
 	}
 	if _, err := w.f.WriteAt(w.raw, d.at+int64(first*d.Type.Size())); err != nil {
 		return err
@@ -66,7 +68,7 @@ func (w *Writer) chunk(d *output, at []int, n int) error {
 	where := make([]int, len(at))
 	for i, x := range at {
 		if where[i] = x / d.Chunk[i]; x%d.Chunk[i] != 0 {
-			return d.wrong("index", dims(at), "a multiple of "+dims(d.Chunk))
+			return d.wrong("index", fault.Dims(at), "a multiple of "+fault.Dims(d.Chunk))
 		}
 	}
 	k := number(where, g.counts())
@@ -75,9 +77,9 @@ func (w *Writer) chunk(d *output, at []int, n int) error {
 	whole, _ := product(1, d.Chunk)
 	switch {
 	case n != have:
-		return d.wrong("chunk "+dims(at), plural(n, "value"), fmt.Sprintf("the %d of %s", have, dims(extent)))
+		return d.wrong("chunk "+fault.Dims(at), fault.Count(n, "value"), fmt.Sprintf("the %d of %s", have, fault.Dims(extent)))
 	case d.chunks[k].size != 0:
-		return d.wrong("chunk "+dims(at), "written again", "each written once")
+		return d.wrong("chunk "+fault.Dims(at), "written again", "each written once")
 	}
 	raw := w.raw
 	if have != whole { // fill it up with zeros
@@ -134,7 +136,7 @@ func (w *Writer) deflate(raw []byte, level int) error {
 // replay takes the chunk at w.end, which ends before limit, into the index.
 func (w *Writer) replay(limit int64) error {
 	wrong := func(value string) error {
-		return &Error{"", fmt.Sprintf("record at %d", w.end), value, "a chunk of these datasets"}
+		return &Error{Field: fmt.Sprintf("record at %d", w.end), Value: value, Want: "a chunk of these datasets"}
 	}
 	var b [recordSize]byte
 	if _, err := w.f.ReadAt(b[:], w.end); err != nil {

@@ -583,8 +583,8 @@ func TestCreateRefuses(t *testing.T) {
 		{path("/" + strings.Repeat("a", 4096)), `path: "/` + strings.Repeat("a", 59) + `...": want at most 4096 bytes`},
 	} {
 		m := newMemory()
-		if _, err := Create(m, c.specs); err == nil || err.Error() != "hdf5: "+c.want {
-			t.Errorf("got  %v\nwant hdf5: %s", err, c.want)
+		if _, err := Create(m, c.specs); err == nil || err.Error() != c.want {
+			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 		if len(m.b) > 0 {
 			t.Errorf("%s: %d bytes written", c.want, len(m.b))
@@ -630,8 +630,8 @@ func TestWriteRefuses(t *testing.T) {
 		{"/r", []int{0, 0}, []float64{1 << 31}, `"/r" value 0 of [0,0]: 2.147483648e+09: want a number of int32`},
 		{"/r", []int{0, 0}, []float64{math.NaN()}, `"/r" value 0 of [0,0]: NaN: want a number of int32`},
 	} {
-		if err := w.Write(c.path, c.at, c.values); err == nil || err.Error() != "hdf5: "+c.want {
-			t.Errorf("got  %v\nwant hdf5: %s", err, c.want)
+		if err := w.Write(c.path, c.at, c.values); err == nil || err.Error() != c.want {
+			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 	}
 	for _, c := range []struct {
@@ -650,17 +650,17 @@ func TestWriteRefuses(t *testing.T) {
 		{"/c/d", "a", 1, `path: "/c/d": want no dataset "/c" on the way`},
 		{"g", "a", 1, `path: "g": want one that begins with /`},
 	} {
-		if err := w.Attr(c.path, c.name, c.value); err == nil || err.Error() != "hdf5: "+c.want {
-			t.Errorf("got  %v\nwant hdf5: %s", err, c.want)
+		if err := w.Attr(c.path, c.name, c.value); err == nil || err.Error() != c.want {
+			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 	}
 	if err := w.Attr("/c", "k", 1); err != nil {
 		t.Error(err)
 	}
-	if err := w.Attr("/c", "k", 1); err == nil || err.Error() != `hdf5: "/c" attribute "k": set again: want each name once` {
+	if err := w.Attr("/c", "k", 1); err == nil || err.Error() != `"/c" attribute "k": set again: want each name once` {
 		t.Error(err)
 	}
-	if err := w.Finish(); err == nil || err.Error() != `hdf5: "/c" data: 3 chunks not written: want every chunk written` {
+	if err := w.Finish(); err == nil || err.Error() != `"/c" data: 3 chunks not written: want every chunk written` {
 		t.Error(err)
 	}
 	for _, at := range [][]int{{0, 2}, {2, 0}, {2, 2}} {
@@ -668,7 +668,7 @@ func TestWriteRefuses(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	if err := w.Finish(); err == nil || err.Error() != `hdf5: "/r" data: 2 elements not written: want every element written` {
+	if err := w.Finish(); err == nil || err.Error() != `"/r" data: 2 elements not written: want every element written` {
 		t.Error(err)
 	}
 	for _, at := range [][]int{{0, 0}, {1, 2}} {
@@ -682,10 +682,10 @@ func TestWriteRefuses(t *testing.T) {
 	if err := w.Finish(); err != nil {
 		t.Error(err)
 	}
-	if err := w.Write("/r", []int{0, 0}, nil); err == nil || err.Error() != `hdf5: "/r" elements: [0,0]: want nothing after Finish` {
+	if err := w.Write("/r", []int{0, 0}, nil); err == nil || err.Error() != `"/r" elements: [0,0]: want nothing after Finish` {
 		t.Error(err)
 	}
-	if err := w.Attr("/r", "a", 1); err == nil || err.Error() != `hdf5: "/r" attribute "a": set: want nothing after Finish` {
+	if err := w.Attr("/r", "a", 1); err == nil || err.Error() != `"/r" attribute "a": set: want nothing after Finish` {
 		t.Error(err)
 	}
 }
@@ -734,8 +734,8 @@ func TestResumeRefuses(t *testing.T) {
 		n.b = bytes.Clone(m.b)
 		c.change(&s, n)
 		before := bytes.Clone(n.b)
-		if _, err := Resume(n, specs, s); err == nil || !strings.HasPrefix(err.Error(), "hdf5: "+c.want) {
-			t.Errorf("got  %v\nwant hdf5: %s", err, c.want)
+		if _, err := Resume(n, specs, s); err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 		if !bytes.Equal(n.b, before) {
 			t.Errorf("%s: the file was changed", c.want)
@@ -743,7 +743,7 @@ func TestResumeRefuses(t *testing.T) {
 	}
 	other := slices.Clone(specs)
 	other[0].Gzip = 1
-	if _, err := Resume(m, other, good); err == nil || !strings.HasPrefix(err.Error(), "hdf5: state layout: ") {
+	if _, err := Resume(m, other, good); err == nil || !strings.HasPrefix(err.Error(), "state layout: ") {
 		t.Error(err)
 	}
 	if _, err := Resume(m, specs, good); err != nil {

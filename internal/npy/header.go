@@ -8,6 +8,8 @@ import (
 	"math/bits"
 	"strconv"
 	"strings"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 const (
@@ -36,13 +38,13 @@ func readHeader(src source, r io.Reader, size int64) (*header, error) {
 	var fixed [12]byte
 	start := fixed[:10]
 	if size < int64(len(start)) {
-		return nil, src.wrong("file", plural(size, "byte"), "at least the 10 bytes of magic, version and header length")
+		return nil, src.wrong("file", fault.Count(size, "byte"), "at least the 10 bytes of magic, version and header length")
 	}
 	if _, err := io.ReadFull(r, start); err != nil {
 		return nil, src.readError(err)
 	}
 	if m := string(start[:6]); m != magic {
-		return nil, src.wrong("magic", text(m), text(magic))
+		return nil, src.wrong("magic", fault.Text(m), fault.Text(magic))
 	}
 	var n int64
 	switch version := fmt.Sprintf("%d.%d", start[6], start[7]); version {
@@ -51,7 +53,7 @@ func readHeader(src source, r io.Reader, size int64) (*header, error) {
 	case "2.0", "3.0":
 		start = fixed[:]
 		if size < int64(len(start)) {
-			return nil, src.wrong("file", plural(size, "byte"), "at least the 12 bytes of magic, version and header length")
+			return nil, src.wrong("file", fault.Count(size, "byte"), "at least the 12 bytes of magic, version and header length")
 		}
 		if _, err := io.ReadFull(r, start[10:]); err != nil {
 			return nil, src.readError(err)
@@ -76,14 +78,14 @@ func readHeader(src source, r io.Reader, size int64) (*header, error) {
 	}
 	var ok bool
 	if h.element, ok = elementOf(h.descr); !ok {
-		return nil, src.wrong("descr", text(h.descr), known)
+		return nil, src.wrong("descr", fault.Text(h.descr), known)
 	}
 	var err error
 	if h.count, err = count(src, h.shape, h.element.size); err != nil {
 		return nil, err
 	}
 	if have, want := size-h.end, int64(h.count*h.element.size); have != want {
-		return nil, src.wrong("data", plural(have, "byte"), fmt.Sprintf("exactly %d for %s %s", want, h.descr, shapeText(h.shape)))
+		return nil, src.wrong("data", fault.Count(have, "byte"), fmt.Sprintf("exactly %d for %s %s", want, h.descr, fault.Dims(h.shape)))
 	}
 	return h, nil
 }
@@ -93,17 +95,17 @@ func readHeader(src source, r io.Reader, size int64) (*header, error) {
 // multiplying can overflow.
 func count(src source, shape []int, size int) (int, error) {
 	if len(shape) > maxRank {
-		return 0, src.wrong("shape", plural(int64(len(shape)), "dimension"), "at most "+strconv.Itoa(maxRank))
+		return 0, src.wrong("shape", fault.Count(int64(len(shape)), "dimension"), "at most "+strconv.Itoa(maxRank))
 	}
 	bytes, empty := size, false
 	for _, d := range shape {
 		if d < 0 {
-			return 0, src.wrong("shape", shapeText(shape), "dimensions of 0 or more")
+			return 0, src.wrong("shape", fault.Dims(shape), "dimensions of 0 or more")
 		}
 		empty = empty || d == 0
 		hi, lo := bits.Mul64(uint64(bytes), uint64(max(d, 1)))
 		if hi != 0 || lo > math.MaxInt {
-			return 0, src.wrong("shape", shapeText(shape), "fewer bytes of data than an int counts")
+			return 0, src.wrong("shape", fault.Dims(shape), "fewer bytes of data than an int counts")
 		}
 		bytes = int(lo)
 	}

@@ -23,6 +23,7 @@ import (
 	"os"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // Array is an array in a file; its elements are read when asked for.
@@ -60,7 +61,7 @@ func open(path string) (*os.File, int64, error) {
 		return nil, 0, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, 0, &Error{path, "file", info.Mode().Type().String(), "a regular file"}
+		return nil, 0, &Error{Path: path, Field: "file", Value: info.Mode().Type().String(), Want: "a regular file"}
 	}
 	file, err := os.Open(path)
 	if err != nil {
@@ -104,7 +105,7 @@ func (a *Array) Format() (f fp16.Format, ok bool) { return a.element.format() }
 // bfloat16 numbers of these bits. Any other type is an error.
 func (a *Array) BFloat16() (*Array, error) {
 	if a.element.kind != 'u' || a.element.size != 2 {
-		return nil, a.wrong("descr", text(a.DType), "<u2 or >u2, the bits of bfloat16 numbers")
+		return nil, a.wrong("descr", fault.Text(a.DType), "<u2 or >u2, the bits of bfloat16 numbers")
 	}
 	b := *a
 	b.element.kind = 'b'

@@ -14,6 +14,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 const extension = ".npy" // of an entry, not part of its array's name
@@ -63,7 +65,7 @@ func ParseArchive(path string, r io.ReaderAt, size int64) (*Archive, error) {
 	z := &Archive{source: source{path: path}, r: r, byName: map[string]entry{}}
 	dir, err := zip.NewReader(r, size)
 	if err != nil {
-		return nil, z.wrong("file", text(err.Error()), "a zip archive")
+		return nil, z.wrong("file", fault.Text(err.Error()), "a zip archive")
 	}
 	entries := make([]entry, 0, len(dir.File))
 	for _, f := range dir.File {
@@ -72,7 +74,7 @@ func ParseArchive(path string, r io.ReaderAt, size int64) (*Archive, error) {
 			return nil, err
 		}
 		if _, twice := z.byName[e.name]; twice {
-			return nil, z.wrong("entry", text(f.Name), "each name once")
+			return nil, z.wrong("entry", fault.Text(f.Name), "each name once")
 		}
 		z.byName[e.name] = e
 		z.names = append(z.names, e.name)
@@ -81,7 +83,7 @@ func ParseArchive(path string, r io.ReaderAt, size int64) (*Archive, error) {
 	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.offset, b.offset) })
 	for i, e := range entries[min(1, len(entries)):] {
 		if before := entries[i]; e.offset < before.offset+before.packed {
-			return nil, source{path, e.name}.wrong("place", fmt.Sprint(e.offset), fmt.Sprintf("%d or more, where %s ends", before.offset+before.packed, text(before.name)))
+			return nil, source{path, e.name}.wrong("place", fmt.Sprint(e.offset), fmt.Sprintf("%d or more, where %s ends", before.offset+before.packed, fault.Text(before.name)))
 		}
 	}
 	return z, nil
@@ -92,7 +94,7 @@ func ParseArchive(path string, r io.ReaderAt, size int64) (*Archive, error) {
 func (z *Archive) entryOf(f *zip.File, size int64) (entry, error) {
 	name, ok := strings.CutSuffix(f.Name, extension)
 	if want := badName(name); !ok || want != "" {
-		return entry{}, z.wrong("entry", text(f.Name), cmp.Or(want, "the name of an array, ending in "+extension))
+		return entry{}, z.wrong("entry", fault.Text(f.Name), cmp.Or(want, "the name of an array, ending in "+extension))
 	}
 	wrong := func(field, value, want string) (entry, error) {
 		return entry{}, source{z.path, name}.wrong(field, value, want)
@@ -100,7 +102,7 @@ func (z *Archive) entryOf(f *zip.File, size int64) (entry, error) {
 	offset, err := f.DataOffset()
 	switch {
 	case err != nil:
-		return wrong("place", text(err.Error()), "the header of the entry")
+		return wrong("place", fault.Text(err.Error()), "the header of the entry")
 	case f.Flags&1 != 0:
 		return wrong("flags", "encrypted", "an entry that is not")
 	case f.Method != zip.Store && f.Method != zip.Deflate:
@@ -146,7 +148,7 @@ func (z *Archive) Close() error {
 func (z *Archive) Array(name string) (*Array, error) {
 	e, ok := z.byName[name]
 	if !ok {
-		return nil, z.wrong("array", text(name), z.oneOf())
+		return nil, z.wrong("array", fault.Text(name), z.oneOf())
 	}
 	src := source{z.path, name}
 	packed := bufio.NewReader(io.NewSectionReader(z.r, e.offset, e.packed))
@@ -202,7 +204,7 @@ func (z *Archive) oneOf() string {
 	const most = 8
 	var have []string
 	for _, name := range z.names[:min(most, len(z.names))] {
-		have = append(have, text(name))
+		have = append(have, fault.Text(name))
 	}
 	want := "one of " + strings.Join(have, ", ")
 	switch more := len(z.names) - most; {

@@ -328,27 +328,27 @@ func TestArchiveWriterRefuses(t *testing.T) {
 		name, want string
 		do         func(z *ArchiveWriter) error
 	}{
-		{"same name", `npy: "a" name: "a": want each name once`, func(z *ArchiveWriter) error {
+		{"same name", `"a" name: "a": want each name once`, func(z *ArchiveWriter) error {
 			return errors.Join(whole(z, "a"), whole(z, "b"), whole(z, "a"))
 		}},
-		{"no name", `npy: name: "": want a name in UTF-8 without`, func(z *ArchiveWriter) error { return create(z, "") }},
-		{"parent", `npy: "../a" name: "../a": want a name in`, func(z *ArchiveWriter) error { return create(z, "../a") }},
-		{"not UTF-8", `npy: "\xff" name: "\xff": want a name in`, func(z *ArchiveWriter) error { return create(z, "\xff") }},
+		{"no name", `name: "": want a name in UTF-8 without`, func(z *ArchiveWriter) error { return create(z, "") }},
+		{"parent", `"../a" name: "../a": want a name in`, func(z *ArchiveWriter) error { return create(z, "../a") }},
+		{"not UTF-8", `"\xff" name: "\xff": want a name in`, func(z *ArchiveWriter) error { return create(z, "\xff") }},
 		{"long name", `zip: FileHeader.Name too long`, func(z *ArchiveWriter) error { return create(z, strings.Repeat("x", 1<<16)) }},
-		{"shape", `npy: "a" shape: [-1]: want dimensions of 0 or more`, func(z *ArchiveWriter) error { return create(z, "a", -1) }},
-		{"value", `npy: "a" value 0: 0.1: want a float16 number`, func(z *ArchiveWriter) error {
+		{"shape", `"a" shape: [-1]: want dimensions of 0 or more`, func(z *ArchiveWriter) error { return create(z, "a", -1) }},
+		{"value", `"a" value 0: 0.1: want a float16 number`, func(z *ArchiveWriter) error {
 			w, _ := z.Create("a", fp16.Float16, []int{1})
 			return w.Write([]float64{0.1})
 		}},
-		{"not whole", `npy: "a" data: 0 values: want 1`, func(z *ArchiveWriter) error {
+		{"not whole", `"a" data: 0 values: want 1`, func(z *ArchiveWriter) error {
 			w, _ := z.Create("a", fp16.Float16, []int{1})
 			return w.Close()
 		}},
-		{"open", `npy: "a" array: open: want it closed before what follows`, func(z *ArchiveWriter) error {
+		{"open", `"a" array: open: want it closed before what follows`, func(z *ArchiveWriter) error {
 			w, _ := z.Create("a", fp16.Float16, []int{1})
 			return errors.Join(w.Write([]float64{math.Inf(-1)}), whole(z, "b"))
 		}},
-		{"open at the end", `npy: "a" array: open: want it closed before what follows`, func(z *ArchiveWriter) error {
+		{"open at the end", `"a" array: open: want it closed before what follows`, func(z *ArchiveWriter) error {
 			create(z, "a", 0)
 			return z.Close()
 		}},

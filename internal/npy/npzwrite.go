@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // ArchiveWriter writes a .npz file, one array after the other.
@@ -40,11 +41,11 @@ func (z *ArchiveWriter) Create(name string, f fp16.Format, shape []int) (*Writer
 	}
 	src := source{entry: name}
 	if want := badName(name); want != "" {
-		z.err = src.wrong("name", text(name), want)
+		z.err = src.wrong("name", fault.Text(name), want)
 		return nil, z.err
 	}
 	if z.names[name] {
-		z.err = src.wrong("name", text(name), "each name once")
+		z.err = src.wrong("name", fault.Text(name), "each name once")
 		return nil, z.err
 	}
 	z.names[name] = true

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // parser reads the header's text, a Python dict literal of three keys:
@@ -34,9 +36,9 @@ func (p *parser) dict(h *header) error {
 		case i >= 0:
 			missing = slices.Delete(missing, i, i+1)
 		case slices.Contains(keys, key):
-			return p.wrong("header", text(key), "each key once")
+			return p.wrong("header", fault.Text(key), "each key once")
 		default:
-			return p.wrong("header", text(key), "only the keys "+strings.Join(keys, ", "))
+			return p.wrong("header", fault.Text(key), "only the keys "+strings.Join(keys, ", "))
 		}
 		if err := p.value(key, h); err != nil {
 			return err
@@ -127,5 +129,5 @@ func (p *parser) space() { p.rest = strings.TrimLeft(p.rest, " \t\r\n") }
 // expected reports that what is next is not what was wanted.
 func (p *parser) expected(field, want string) error {
 	p.space()
-	return p.wrong(field, text(p.rest), want)
+	return p.wrong(field, fault.Text(p.rest), want)
 }

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // Writer writes one array while it is computed.
@@ -47,7 +48,7 @@ func newWriter(src source, w io.Writer, f fp16.Format, shape []int) (*Writer, er
 // than the shape has. NaNs are written as the quiet NaN without payload.
 func (w *Writer) Write(values []float64) error {
 	if w.err == nil && len(values) > w.count-w.done {
-		w.err = w.wrong("data", plural(int64(len(values)), "value"), fmt.Sprintf("at most the %d left of %d", w.count-w.done, w.count))
+		w.err = w.wrong("data", fault.Count(int64(len(values)), "value"), fmt.Sprintf("at most the %d left of %d", w.count-w.done, w.count))
 	}
 	for part := range slices.Chunk(values, 1<<12) {
 		if w.err != nil {
@@ -76,7 +77,7 @@ func (w *Writer) write(values []float64) error {
 func (w *Writer) Close() error {
 	w.closed = true
 	if w.err == nil && w.done != w.count {
-		w.err = w.wrong("data", plural(int64(w.done), "value"), strconv.Itoa(w.count))
+		w.err = w.wrong("data", fault.Count(int64(w.done), "value"), strconv.Itoa(w.count))
 	}
 	return w.err
 }

@@ -98,13 +98,13 @@ func TestWriteRefuses(t *testing.T) {
 		values []float64
 		want   string
 	}{
-		{fp16.Float16, []float64{1, 0.1}, "npy: value 1: 0.1: want a float16 number"},
-		{fp16.Float16, []float64{65520}, "npy: value 0: 65520: want a float16 number"},
-		{fp16.BFloat16, []float64{257}, "npy: value 0: 257: want a bfloat16 number"},
-		{fp16.TF32, []float64{2049}, "npy: value 0: 2049: want a tf32 number"},
-		{fp16.Float32, []float64{0, 0, 1e-46}, "npy: value 2: 1e-46: want a float32 number"},
-		{fp16.Float64, []float64{1, 2, 3, 4}, "npy: data: 4 values: want at most the 3 left of 3"},
-		{fp16.Float64, []float64{1, 2}, "npy: data: 2 values: want 3"},
+		{fp16.Float16, []float64{1, 0.1}, "value 1: 0.1: want a float16 number"},
+		{fp16.Float16, []float64{65520}, "value 0: 65520: want a float16 number"},
+		{fp16.BFloat16, []float64{257}, "value 0: 257: want a bfloat16 number"},
+		{fp16.TF32, []float64{2049}, "value 0: 2049: want a tf32 number"},
+		{fp16.Float32, []float64{0, 0, 1e-46}, "value 2: 1e-46: want a float32 number"},
+		{fp16.Float64, []float64{1, 2, 3, 4}, "data: 4 values: want at most the 3 left of 3"},
+		{fp16.Float64, []float64{1, 2}, "data: 2 values: want 3"},
 	} {
 		var b bytes.Buffer
 		w, err := NewWriter(&b, c.format, []int{3})
@@ -124,7 +124,7 @@ func TestWriteRefuses(t *testing.T) {
 	if err != nil || w.Write([]float64{1}) != nil {
 		t.Fatal(err)
 	}
-	if err := w.Write([]float64{1, math.NaN()}); err == nil || err.Error() != "npy: data: 2 values: want at most the 1 left of 2" {
+	if err := w.Write([]float64{1, math.NaN()}); err == nil || err.Error() != "data: 2 values: want at most the 1 left of 2" {
 		t.Error(err)
 	}
 
@@ -132,9 +132,9 @@ func TestWriteRefuses(t *testing.T) {
 		shape []int
 		want  string
 	}{
-		{[]int{2, -1}, "npy: shape: [2,-1]: want dimensions of 0 or more"},
-		{[]int{1 << 60}, "npy: shape: [1152921504606846976]: want fewer bytes of data than an int counts"},
-		{slices.Repeat([]int{1}, 65), "npy: shape: 65 dimensions: want at most 64"},
+		{[]int{2, -1}, "shape: [2,-1]: want dimensions of 0 or more"},
+		{[]int{1 << 60}, "shape: [1152921504606846976]: want fewer bytes of data than an int counts"},
+		{slices.Repeat([]int{1}, 65), "shape: 65 dimensions: want at most 64"},
 	} {
 		var b bytes.Buffer
 		if _, err := NewWriter(&b, fp16.Float64, c.shape); err == nil || err.Error() != c.want || b.Len() > 0 {

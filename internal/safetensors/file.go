@@ -20,6 +20,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // maxHeader is the longest header the format allows, in bytes.
@@ -42,7 +44,7 @@ func Open(path string) (*File, error) {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
-		return nil, &Error{path, "file", info.Mode().Type().String(), "a regular file"}
+		return nil, &Error{Path: path, Field: "file", Value: info.Mode().Type().String(), Want: "a regular file"}
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -55,10 +57,10 @@ func Open(path string) (*File, error) {
 // messages. The tensors share data.
 func Parse(path string, data []byte) (*File, error) {
 	wrong := func(field, value, want string) (*File, error) {
-		return nil, &Error{path, field, value, want}
+		return nil, &Error{Path: path, Field: field, Value: value, Want: want}
 	}
 	if len(data) < 8 {
-		return wrong("file", plural(len(data), "byte"), "at least the 8 bytes of a header length")
+		return wrong("file", fault.Count(len(data), "byte"), "at least the 8 bytes of a header length")
 	}
 	n, body := binary.LittleEndian.Uint64(data), data[8:]
 	if limit := min(maxHeader, len(body)); n > uint64(limit) {
@@ -92,7 +94,7 @@ func Parse(path string, data []byte) (*File, error) {
 		case e.end > len(body):
 			return nil, e.wrong("data_offsets", offsets, fmt.Sprintf("an end within the %d bytes after the header", len(body)))
 		case e.end-e.begin != size:
-			return nil, e.wrong("data_offsets", offsets, fmt.Sprintf("the %d bytes of %s %s", size, e.DType, shapeText(e.Shape)))
+			return nil, e.wrong("data_offsets", offsets, fmt.Sprintf("the %d bytes of %s %s", size, e.DType, fault.Dims(e.Shape)))
 		case e.begin != at:
 			return nil, e.wrong("data_offsets", offsets, fmt.Sprintf("to begin at %d, where the data before it end", at))
 		}
@@ -102,7 +104,7 @@ func Parse(path string, data []byte) (*File, error) {
 		f.byName[e.Name] = e.Tensor
 	}
 	if at != len(body) {
-		return wrong("file", plural(len(body)-at, "byte")+" after the last tensor", "the data to end with the file")
+		return wrong("file", fault.Count(len(body)-at, "byte")+" after the last tensor", "the data to end with the file")
 	}
 	return f, nil
 }
@@ -125,7 +127,7 @@ func (f *File) Tensor(name string) (*Tensor, error) {
 	const most = 8
 	var have []string
 	for _, t := range f.tensors[:min(most, len(f.tensors))] {
-		have = append(have, text(t.Name))
+		have = append(have, fault.Text(t.Name))
 	}
 	want := "one of " + strings.Join(have, ", ")
 	switch more := len(f.tensors) - most; {
@@ -134,5 +136,5 @@ func (f *File) Tensor(name string) (*Tensor, error) {
 	case more > 0:
 		want += fmt.Sprintf(" and %d more", more)
 	}
-	return nil, &Error{f.Path, "tensor", text(name), want}
+	return nil, &Error{Path: f.Path, Field: "tensor", Value: fault.Text(name), Want: want}
 }

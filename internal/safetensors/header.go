@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // header is the JSON object at the head of a file. It is read token by token:
@@ -36,7 +38,7 @@ func readHeader(path string, raw []byte) (*header, error) {
 	p.dec.UseNumber()
 	switch {
 	case len(raw) == 0 || raw[0] != '{':
-		return nil, p.wrong("header", text(string(raw[:min(len(raw), 80)])), "a JSON object, beginning with {")
+		return nil, p.wrong("header", fault.Text(string(raw[:min(len(raw), 80)])), "a JSON object, beginning with {")
 	case !utf8.Valid(raw):
 		return nil, p.wrong("header", "not UTF-8", "a JSON object")
 	case !json.Valid(raw): // Token alone would not see what follows the object
@@ -63,7 +65,7 @@ func (p *headerReader) metadata(h *header) error {
 		}
 		s, ok := tok.(string)
 		if !ok {
-			return p.wrong(metadataKey+" "+text(key), show(tok), "a string")
+			return p.wrong(metadataKey+" "+fault.Text(key), show(tok), "a string")
 		}
 		h.metadata[key] = s
 		return nil
@@ -73,7 +75,7 @@ func (p *headerReader) metadata(h *header) error {
 func (p *headerReader) entry(name string) (entry, error) {
 	e := entry{Tensor: &Tensor{Name: name, Shape: []int{}, path: p.path}}
 	missing := []string{"dtype", "shape", "data_offsets"}
-	err := p.object(text(name), func(key string) error {
+	err := p.object(fault.Text(name), func(key string) error {
 		missing = slices.DeleteFunc(missing, func(k string) bool { return k == key })
 		switch key {
 		case "dtype":
@@ -95,12 +97,12 @@ func (p *headerReader) entry(name string) (entry, error) {
 				return err
 			}
 			if len(at) != 2 {
-				return e.wrong(key, shapeText(at), "[begin,end]")
+				return e.wrong(key, fault.Dims(at), "[begin,end]")
 			}
 			e.begin, e.end = at[0], at[1]
 			return nil
 		}
-		return e.wrong(text(key), "unknown key", "only dtype, shape and data_offsets")
+		return e.wrong(fault.Text(key), "unknown key", "only dtype, shape and data_offsets")
 	})
 	if err == nil && len(missing) > 0 {
 		err = e.wrong(missing[0], "missing", "dtype, shape and data_offsets")
@@ -126,7 +128,7 @@ func (p *headerReader) object(field string, value func(key string) error) error 
 		}
 		key := tok.(string) // json.Valid: keys are strings
 		if seen[key] {
-			return p.wrong(field, text(key), "each name once")
+			return p.wrong(field, fault.Text(key), "each name once")
 		}
 		seen[key] = true
 		if err := value(key); err != nil {
@@ -163,7 +165,7 @@ func (p *headerReader) array(t *Tensor, field string, element func(n int)) error
 }
 
 func (p *headerReader) wrong(field, value, want string) error {
-	return &Error{p.path, field, value, want}
+	return &Error{Path: p.path, Field: field, Value: value, Want: want}
 }
 
 // show describes a token that was not expected.
@@ -175,9 +177,9 @@ func show(tok json.Token) string {
 		}
 		return "an array"
 	case string:
-		return text(v)
+		return fault.Text(v)
 	case json.Number:
-		return clip(v.String())
+		return fault.Clip(v.String())
 	case bool:
 		return strconv.FormatBool(v)
 	}

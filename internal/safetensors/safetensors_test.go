@@ -312,18 +312,18 @@ func TestOfFloat64sRefuses(t *testing.T) {
 		v     float64
 		want  string
 	}{
-		{F32, 0.1, `safetensors: "x" value 1: 0.1: want a float32 number`},
-		{F16, 2049, `safetensors: "x" value 1: 2049: want a float16 number`},
-		{F16, 65520, `safetensors: "x" value 1: 65520: want a float16 number`},
-		{BF16, 257, `safetensors: "x" value 1: 257: want a bfloat16 number`},
-		{F32, 0x1p-150, `safetensors: "x" value 1: 7.006492321624085e-46: want a float32 number`},
-		{I64, 1, `safetensors: "x" dtype: "I64": want F64, F32, F16 or BF16`},
+		{F32, 0.1, `"x" value 1: 0.1: want a float32 number`},
+		{F16, 2049, `"x" value 1: 2049: want a float16 number`},
+		{F16, 65520, `"x" value 1: 65520: want a float16 number`},
+		{BF16, 257, `"x" value 1: 257: want a bfloat16 number`},
+		{F32, 0x1p-150, `"x" value 1: 7.006492321624085e-46: want a float32 number`},
+		{I64, 1, `"x" dtype: "I64": want F64, F32, F16 or BF16`},
 	} {
 		if _, err := OfFloat64s("x", c.dtype, []int{2}, []float64{0, c.v}); err == nil || err.Error() != c.want {
 			t.Errorf("got  %v\nwant %s", err, c.want)
 		}
 	}
-	if _, err := OfFloat64s("x", F32, []int{3}, []float64{0, 1}); err == nil || err.Error() != `safetensors: "x" data: 8 bytes: want 12 bytes for F32 [3]` {
+	if _, err := OfFloat64s("x", F32, []int{3}, []float64{0, 1}); err == nil || err.Error() != `"x" data: 8 bytes: want 12 bytes for F32 [3]` {
 		t.Error(err)
 	}
 }
@@ -350,7 +350,7 @@ func TestInt64s(t *testing.T) {
 		if got, err := x.Int64s(); err != nil || !slices.Equal(got, c.want) {
 			t.Errorf("%s: got %v %v, want %v", c.dtype, got, err, c.want)
 		}
-		if _, err := x.Float64s(); err == nil || err.Error() != `safetensors: "x" dtype: `+string(c.dtype)+`: want F64, F32, F16 or BF16` {
+		if _, err := x.Float64s(); err == nil || err.Error() != `"x" dtype: `+string(c.dtype)+`: want F64, F32, F16 or BF16` {
 			t.Errorf("%s: %v", c.dtype, err)
 		}
 	}
@@ -359,11 +359,11 @@ func TestInt64s(t *testing.T) {
 		t.Error(got, err)
 	}
 	u, _ = New("x", U64, []int{1}, raw[:8])
-	if _, err := u.Int64s(); err == nil || err.Error() != `safetensors: "x" value 0: 18446744073709551488: want at most 2^63-1` {
+	if _, err := u.Int64s(); err == nil || err.Error() != `"x" value 0: 18446744073709551488: want at most 2^63-1` {
 		t.Error(err)
 	}
 	f, _ := New("x", BOOL, []int{0}, nil) // refused even without elements
-	if _, err := f.Int64s(); err == nil || err.Error() != `safetensors: "x" dtype: BOOL: want an integer type, I8 to I64 or U8 to U64` {
+	if _, err := f.Int64s(); err == nil || err.Error() != `"x" dtype: BOOL: want an integer type, I8 to I64 or U8 to U64` {
 		t.Error(err)
 	}
 }
@@ -427,14 +427,14 @@ func TestWriteRefuses(t *testing.T) {
 		metadata map[string]string
 		want     string
 	}{
-		{[]*Tensor{x("a"), x("a")}, nil, `safetensors: "a" name: "a": want UTF-8, each name once, none __metadata__`},
-		{[]*Tensor{x("__metadata__")}, nil, `safetensors: "__metadata__" name: "__metadata__": want UTF-8, each name once, none __metadata__`},
-		{[]*Tensor{x("\xff")}, nil, `safetensors: "\xff" name: "\xff": want UTF-8, each name once, none __metadata__`},
-		{[]*Tensor{x("a", -1)}, nil, `safetensors: "a" shape: [-1]: want dimensions of 0 or more`},
-		{[]*Tensor{x("a", 2)}, nil, `safetensors: "a" data: 8 bytes: want 16 bytes`},
-		{[]*Tensor{x("a", 1<<59), x("b", 1<<59)}, nil, `safetensors: "b" shape: [576460752303423488]: want a file of fewer bytes than an int counts`},
-		{[]*Tensor{{Name: "a", DType: "F4", Shape: []int{2}}}, nil, `safetensors: "a" dtype: "F4": want one of ` + dtypeNames()},
-		{nil, map[string]string{"k": "\xff"}, `safetensors: __metadata__ "k": "\xff": want UTF-8`},
+		{[]*Tensor{x("a"), x("a")}, nil, `"a" name: "a": want UTF-8, each name once, none __metadata__`},
+		{[]*Tensor{x("__metadata__")}, nil, `"__metadata__" name: "__metadata__": want UTF-8, each name once, none __metadata__`},
+		{[]*Tensor{x("\xff")}, nil, `"\xff" name: "\xff": want UTF-8, each name once, none __metadata__`},
+		{[]*Tensor{x("a", -1)}, nil, `"a" shape: [-1]: want dimensions of 0 or more`},
+		{[]*Tensor{x("a", 2)}, nil, `"a" data: 8 bytes: want 16 bytes`},
+		{[]*Tensor{x("a", 1<<59), x("b", 1<<59)}, nil, `"b" shape: [576460752303423488]: want a file of fewer bytes than an int counts`},
+		{[]*Tensor{{Name: "a", DType: "F4", Shape: []int{2}}}, nil, `"a" dtype: "F4": want one of ` + dtypeNames()},
+		{nil, map[string]string{"k": "\xff"}, `__metadata__ "k": "\xff": want UTF-8`},
 	} {
 		var b bytes.Buffer
 		if err := Write(&b, c.tensors, c.metadata); err == nil || err.Error() != c.want || b.Len() > 0 {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/x448/float16"
 )
 
@@ -30,7 +31,7 @@ func New(name string, dtype DType, shape []int, raw []byte) (*Tensor, error) {
 		return nil, err
 	}
 	if size != len(raw) {
-		return nil, t.wrong("data", plural(len(raw), "byte"), plural(size, "byte")+" for "+string(dtype)+" "+shapeText(shape))
+		return nil, t.wrong("data", fault.Count(len(raw), "byte"), fault.Count(size, "byte")+" for "+string(dtype)+" "+fault.Dims(shape))
 	}
 	return t, nil
 }
@@ -42,7 +43,7 @@ func OfFloat64s(name string, dtype DType, shape []int, values []float64) (*Tenso
 	t := &Tensor{Name: name, DType: dtype, Shape: shape}
 	f, ok := dtype.Format()
 	if !ok {
-		return nil, t.wrong("dtype", text(string(dtype)), "F64, F32, F16 or BF16")
+		return nil, t.wrong("dtype", fault.Text(string(dtype)), "F64, F32, F16 or BF16")
 	}
 	for i, v := range values {
 		if !f.Holds(v) {
@@ -133,17 +134,17 @@ func (t *Tensor) Int64s() ([]int64, error) {
 func (t *Tensor) size() (int, error) {
 	size := t.DType.Size()
 	if size == 0 {
-		return 0, t.wrong("dtype", text(string(t.DType)), "one of "+dtypeNames())
+		return 0, t.wrong("dtype", fault.Text(string(t.DType)), "one of "+dtypeNames())
 	}
 	empty := false
 	for _, d := range t.Shape {
 		if d < 0 {
-			return 0, t.wrong("shape", shapeText(t.Shape), "dimensions of 0 or more")
+			return 0, t.wrong("shape", fault.Dims(t.Shape), "dimensions of 0 or more")
 		}
 		empty = empty || d == 0
 		hi, lo := bits.Mul64(uint64(size), uint64(max(d, 1)))
 		if hi != 0 || lo > math.MaxInt {
-			return 0, t.wrong("shape", shapeText(t.Shape), "fewer bytes of "+string(t.DType)+" than an int counts")
+			return 0, t.wrong("shape", fault.Dims(t.Shape), "fewer bytes of "+string(t.DType)+" than an int counts")
 		}
 		size = int(lo)
 	}

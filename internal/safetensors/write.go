@@ -11,6 +11,8 @@ import (
 	"os"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // Header returns what stands before the data in a file of these tensors: the
@@ -27,7 +29,7 @@ func Header(tensors []*Tensor, metadata map[string]string) ([]byte, error) {
 	if len(metadata) > 0 {
 		for k, v := range metadata {
 			if !utf8.ValidString(k) || !utf8.ValidString(v) {
-				return nil, &Error{"", metadataKey + " " + text(k), text(v), "UTF-8"}
+				return nil, &Error{Field: metadataKey + " " + fault.Text(k), Value: fault.Text(v), Want: "UTF-8"}
 			}
 		}
 		fmt.Fprintf(&b, "%q:%s,", metadataKey, toJSON(metadata))
@@ -40,9 +42,9 @@ func Header(tensors []*Tensor, metadata map[string]string) ([]byte, error) {
 		case err != nil:
 			return nil, err
 		case seen[t.Name] || !utf8.ValidString(t.Name):
-			return nil, t.wrong("name", text(t.Name), "UTF-8, each name once, none "+metadataKey)
+			return nil, t.wrong("name", fault.Text(t.Name), "UTF-8, each name once, none "+metadataKey)
 		case size > math.MaxInt-at:
-			return nil, t.wrong("shape", shapeText(t.Shape), "a file of fewer bytes than an int counts")
+			return nil, t.wrong("shape", fault.Dims(t.Shape), "a file of fewer bytes than an int counts")
 		}
 		seen[t.Name] = true
 		fmt.Fprintf(&b, `%s:{"dtype":"%s","shape":%s,"data_offsets":[%d,%d]},`,
@@ -57,7 +59,7 @@ func Header(tensors []*Tensor, metadata map[string]string) ([]byte, error) {
 		b.WriteByte(' ')
 	}
 	if n := b.Len() - 8; n > maxHeader {
-		return nil, &Error{"", "header length", strconv.Itoa(n), "at most " + strconv.Itoa(maxHeader)}
+		return nil, &Error{Field: "header length", Value: strconv.Itoa(n), Want: "at most " + strconv.Itoa(maxHeader)}
 	}
 	binary.LittleEndian.PutUint64(b.Bytes(), uint64(b.Len()-8))
 	return b.Bytes(), nil
@@ -73,7 +75,7 @@ func Write(w io.Writer, tensors []*Tensor, metadata map[string]string) error {
 	for _, t := range tensors {
 		// The fields are open to change since New.
 		if size, _ := t.size(); size != len(t.raw) {
-			return t.wrong("data", plural(len(t.raw), "byte"), plural(size, "byte"))
+			return t.wrong("data", fault.Count(len(t.raw), "byte"), fault.Count(size, "byte"))
 		}
 	}
 	if _, err := w.Write(head); err != nil {
