@@ -215,7 +215,7 @@ func TestStreamNames(t *testing.T) {
 func TestDevice(t *testing.T) {
 	for _, k := range []struct{ torch, tape, want string }{
 		{`"sm_count": 132`, "", "torch-cuda:132:2048"},
-		{`"sm_count": 82, "threads_per_sm": 1536`, "", "torch-cuda:82:1536"},
+		{`"sm_count": 82, "max_threads_per_sm": 1536`, "", "torch-cuda:82:1536"},
 		{`"sm_count": 132`, "noise.safetensors", "tape"},
 		{`"sm_count": 0`, "", "torch-cpu:1.13"},
 	} {

@@ -255,6 +255,7 @@ func TestCaseFiles(t *testing.T) {
 		put("weights", zeros(t, "\x1b[2J\nrefrun: ok", "F32", 1), `\x1b[2J\nrefrun: ok: unknown tensor: the operator has no such parameter`),
 		put("weights", zeros(t, "conv_blocks.3.block.0.weight", "F32", 1), "conv_blocks.3.block.0.weight: unknown tensor: the operator has no such parameter"),
 		put("weights", zeros(t, conv+".weight", "F32", 5, 5, 3), conv+".weight: shape [5 5 3]: want [5 5 3 3]"),
+		put("weights", zeros(t, conv+".weight", "F32", 5, 5, 9), conv+".weight: shape [5 5 9]: want [5 5 3 3]"),
 		put("weights", zeros(t, conv+".weight", "F32", 0), conv+".weight: shape [0]: want [5 5 3 3]"),
 		put("weights", zeros(t, conv+".weight", "F16", 5, 5, 3, 3), conv+".weight: dtype F16: want F32"),
 		put("weights", zeros(t, norm+".num_batches_tracked", "F32", 1), norm+".num_batches_tracked: dtype F32: want I64"),
@@ -357,5 +358,6 @@ func TestNotAFile(t *testing.T) {
 	oneStep(t, filepath.Join(dir, "none")).refused(t, "run", dir+"/none/case.json: no such file or directory: want a case folder with a case.json")
 	oneStep(t, filepath.Join(dir, "case.json")).refused(t, "run", dir+"/case.json/case.json: not a directory: want a case folder with a case.json")
 	oneStep(t, t.TempDir()).refused(t, "run", "...case.json: no such file or directory: want a case folder with a case.json")
+	oneStep(t, dir+"/a\xff\u200b").refused(t, "run", dir+`/a\ufffd\u200b/case.json: no such file or directory: want a case folder with a case.json`)
 	oneStep(t, "a\x00b").refused(t, "run", `a\x00b/case.json: invalid argument: want a case folder with a case.json`)
 }

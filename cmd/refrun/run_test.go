@@ -295,4 +295,12 @@ func TestCleanText(t *testing.T) {
 	if len(r.stderr) > 1100 {
 		t.Errorf("a message of %d bytes", len(r.stderr))
 	}
+	f = newFolder(t)
+	f.set("rollout.policy_type", strings.Repeat("k", 1e6))
+	dir = f.write()
+	r = oneStep(t, dir)
+	r.refused(t, "run", dir+`/case.json: rollout.policy_type: "kkk...kkk": want autoregressive, residual or convex`)
+	if len(r.stderr) > 1100 {
+		t.Errorf("a message of %d bytes", len(r.stderr))
+	}
 }
