@@ -1,6 +1,7 @@
 package refrun_test
 
 import (
+	"go/ast"
 	"go/parser"
 	"go/token"
 	"io/fs"
@@ -29,7 +30,8 @@ var inward = map[string][]string{
 	"internal/par":         {},
 	"internal/elem":        {"fp16"},
 	"internal/strict":      {},
-	"internal/exact":       {"fp16", "internal/elem"},
+	"internal/exact":       {},
+	"internal/bigref":      {"fp16", "tensor", "internal/par"},
 	"internal/fault":       {},
 	"internal/safetensors": {"fp16", "internal/fault"},
 	"internal/npy":         {"fp16", "internal/fault"},
@@ -62,9 +64,12 @@ func TestImports(t *testing.T) {
 			return err
 		}
 		files++
-		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.ImportsOnly)
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
 		if err != nil {
 			return err
+		}
+		if math := forbiddenMath(path, f); math != "" {
+			t.Errorf("%s calls %s, which differs between ports: use internal/elem", path, math)
 		}
 		dir, test := filepath.ToSlash(filepath.Dir(path)), strings.HasSuffix(name, "_test.go")
 		for _, spec := range f.Imports {
@@ -87,6 +92,31 @@ func TestImports(t *testing.T) {
 func ignored(path string) (bool, error) {
 	b, err := os.ReadFile(path)
 	return strings.Contains(string(b), "\n//go:build ignore\n") || strings.HasPrefix(string(b), "//go:build ignore\n"), err
+}
+
+// portable are the functions of package math that give the same bits on every
+// port: exact ones, and the square root.
+var portable = map[string]bool{"Abs": true, "Copysign": true, "FMA": true, "Float32bits": true, "Float32frombits": true,
+	"Float64bits": true, "Float64frombits": true, "Floor": true, "Frexp": true, "Ilogb": true, "Inf": true, "IsInf": true, "IsNaN": true,
+	"Ldexp": true, "NaN": true, "Nextafter": true, "RoundToEven": true, "Signbit": true, "Sqrt": true, "Trunc": true}
+
+// forbiddenMath returns the first call in a production file of a function of
+// package math that is not portable, or "".
+func forbiddenMath(path string, f *ast.File) (name string) {
+	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/bigref/") {
+		return ""
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if call, ok := n.(*ast.CallExpr); ok {
+			if s, ok := call.Fun.(*ast.SelectorExpr); ok {
+				if x, ok := s.X.(*ast.Ident); ok && x.Name == "math" && !portable[s.Sel.Name] && name == "" {
+					name = "math." + s.Sel.Name
+				}
+			}
+		}
+		return true
+	})
+	return name
 }
 
 func forbidden(dir, imp string, test bool) string {
@@ -151,5 +181,25 @@ func TestForbidden(t *testing.T) {
 		if got := forbidden(c.dir, c.imp, c.test) == ""; got != c.ok {
 			t.Errorf("%s importing %s (test %v): allowed %v, want %v", c.dir, c.imp, c.test, got, c.ok)
 		}
+	}
+}
+
+// TestForbiddenMath shows that the ban on functions that differ can say no.
+func TestForbiddenMath(t *testing.T) {
+	for src, want := range map[string]string{
+		"package p; import \"math\"; var x = math.Exp(1)":                "math.Exp",
+		"package p; import \"math\"; func f() { g(math.Sqrt(math.Pi)) }": "",
+		"package p; import \"math\"; var x = math.Sqrt(math.Sin(1))":     "math.Sin",
+	} {
+		f, err := parser.ParseFile(token.NewFileSet(), "p.go", src, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := forbiddenMath("p.go", f); got != want {
+			t.Errorf("%s: %q, want %q", src, got, want)
+		}
+	}
+	if f, _ := parser.ParseFile(token.NewFileSet(), "p.go", "package p; var x = math.Exp(1)", 0); forbiddenMath("p_test.go", f) != "" {
+		t.Error("tests may use what they like")
 	}
 }

@@ -50,6 +50,9 @@ type ConvBlock struct {
 // of names. Options that make no block are errors that begin with the option.
 func NewConvBlock(name string, in, out int, o ConvOptions) (*ConvBlock, error) {
 	o = o.withDefaults()
+	if in < 1 || out < 1 {
+		return nil, fmt.Errorf("channels: %d to %d: want 1 or more", in, out)
+	}
 	if o.KernelSize < 1 || o.KernelSize%2 == 0 {
 		return nil, fmt.Errorf("kernel_size: %d: want an odd number", o.KernelSize)
 	}
@@ -202,6 +205,9 @@ func (s *StochasticBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, er
 	return p.feature(s.name, y), nil
 }
 
+// mostFactor is the largest change of size that package conv takes.
+const mostFactor = 8192
+
 // DownsampleBlock halves (or divides by factor) the image: Spinlock's
 // blocks.DownsampleBlock.
 type DownsampleBlock struct {
@@ -216,8 +222,8 @@ func NewDownsampleBlock(name string, in, out, factor int, mode string, o ConvOpt
 	if factor == 0 {
 		factor = 2
 	}
-	if factor < 1 {
-		return nil, fmt.Errorf("factor: %d: want 1 or more", factor)
+	if factor < 1 || factor > mostFactor {
+		return nil, fmt.Errorf("factor: %d: want 1 to %d", factor, mostFactor)
 	}
 	d := &DownsampleBlock{name: name}
 	path := join(name, "downsample")
@@ -268,8 +274,11 @@ func NewUpsampleBlock(name string, in, out, factor int, mode string, skipChannel
 	if factor == 0 {
 		factor = 2
 	}
-	if factor < 1 {
-		return nil, fmt.Errorf("factor: %d: want 1 or more", factor)
+	if factor < 1 || factor > mostFactor {
+		return nil, fmt.Errorf("factor: %d: want 1 to %d", factor, mostFactor)
+	}
+	if in < 1 {
+		return nil, fmt.Errorf("channels: %d: want 1 or more", in)
 	}
 	if skipChannels < 0 {
 		return nil, fmt.Errorf("skip_channels: %d: want 0 or more", skipChannels)
@@ -366,6 +375,9 @@ func NewOutputLayer(name string, in, out, k int, activation string) (*OutputLaye
 	}
 	if k < 1 || k%2 == 0 {
 		return nil, fmt.Errorf("kernel_size: %d: want an odd number", k)
+	}
+	if in < 1 || out < 1 {
+		return nil, fmt.Errorf("channels: %d to %d: want 1 or more", in, out)
 	}
 	if activation == "" {
 		activation = "none"

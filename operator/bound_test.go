@@ -14,8 +14,10 @@ import (
 // evaluation in arithmetic of unit roundoff u (PyTorch's, in any summation
 // order) and the exact value, from standard rounding-error analysis (N. Higham,
 // "Accuracy and Stability of Numerical Algorithms", 2002). It follows one
-// number, the largest error of any element, through the block: crude, but it
-// has no free parameters.
+// number, the largest error of any element, through the block. The factors in
+// it are rounded-up counts of operations and slopes, said where they stand; it
+// covers the blocks that are recorded, with instance norm, whose statistics
+// PyTorch sums in float64.
 func errorOf(m Module, x, skip *tensor.Tensor, u float64) float64 {
 	e := &analysis{u: u, pass: &Pass{Mode: Mode{fp16.Float64}}}
 	y := x.Clone()
@@ -111,6 +113,9 @@ func (a *analysis) layer(l layer, x, y *tensor.Tensor, e float64) float64 {
 		}
 		return (a.gamma(terms+1)*largest(sum) + e*largest(ones)) * (1 + 16*u)
 	case *normalization:
+		if l.kind != "instance" {
+			panic("no analysis of this norm")
+		}
 		// With s = |gamma|/sqrt(var+eps), an error e of the inputs moves
 		// x^ by at most s e (2 + max|x^|) to first order; statistics and the
 		// affine map cost a few u of the terms of x*a + (beta - mean*a).

@@ -72,6 +72,15 @@ func ReadConfig(o *strict.Object) (Config, error) {
 
 // check returns the first parameter that makes no operator, and why.
 func (c Config) check() (field string, err error) {
+	for _, n := range []struct {
+		field     string
+		is, least int
+	}{{"num_layers", c.NumLayers, 0}, {"base_channels", c.BaseChannels, 1}, {"input_channels", c.InputChannels, 1},
+		{"output_channels", c.OutputChannels, 1}, {"kernel_size", c.KernelSize, 1}} {
+		if n.is < n.least {
+			return n.field, fmt.Errorf("%d: want %d or more", n.is, n.least)
+		}
+	}
 	switch {
 	case c.KernelSize%2 == 0:
 		return "kernel_size", fmt.Errorf("%d: want an odd number, so that padding by half of it keeps the image size", c.KernelSize)

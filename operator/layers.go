@@ -85,6 +85,9 @@ func (c *conv2d) prepare() error {
 
 func (c *conv2d) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 	s, g := c.weight.Shape, c.geometry
+	if c.kernel == nil {
+		return nil, fmt.Errorf("%s: no weights yet: want InitBlock or LoadBlock first", c.name)
+	}
 	in, out := s[1], s[0]
 	if c.transposed {
 		in, out = out, in

@@ -38,6 +38,14 @@ func initialise(seed uint64, modules ...Module) error {
 	return prepare(modules...)
 }
 
+// InitBlock gives a block the weights that PyTorch draws for it after
+// torch.manual_seed(seed). Operators are initialised by [Init].
+func InitBlock(seed uint64, m Module) error { return initialise(seed, m) }
+
+// LoadBlock gives a block the weights of a file, which must hold exactly its
+// parameters under its names. Operators are loaded by [Load].
+func LoadBlock(f *safetensors.File, m Module) error { return load(f, nil, m) }
+
 // load fills the parameters of modules from f, which must hold exactly them.
 // prefixes maps the first part of a name to what the file calls it.
 func load(f *safetensors.File, prefixes map[string]string, modules ...Module) error {

@@ -20,10 +20,19 @@ func ParseMode(precision string) (Mode, error) {
 	if err != nil {
 		return Mode{}, err
 	}
-	if f != fp16.Float32 && f != fp16.Float64 {
-		return Mode{}, fmt.Errorf("precision %q is not there yet: want float32 or float64", precision)
+	m := Mode{f}
+	if err := m.check(); err != nil {
+		return Mode{}, err
 	}
-	return Mode{f}, nil
+	return m, nil
+}
+
+// check refuses formats whose rounding points are not defined yet.
+func (m Mode) check() error {
+	if m.Precision != fp16.Float32 && m.Precision != fp16.Float64 {
+		return fmt.Errorf("precision %q is not there yet: want float32 or float64", m.Precision)
+	}
+	return nil
 }
 
 // String returns the canonical name of the mode, such as

@@ -9,7 +9,8 @@ import (
 // are PyTorch's: the path of attribute names and indices from the root, such
 // as "conv_blocks.1.blocks.0.block.2".
 type Module interface {
-	// Forward applies the module to x [N,C,H,W] and returns a new tensor.
+	// Forward applies the module to x [N,C,H,W] and returns its output, which is
+	// x itself where a module does nothing.
 	Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error)
 	// layers calls visit for every layer in the order of construction, which
 	// is the order in which PyTorch initialises them.

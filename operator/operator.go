@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
@@ -147,6 +148,12 @@ func (op *Operator) MACs(h, w int) int64 {
 // [N,output_channels,H,W] in the format of the mode. Features are reported for
 // every module, and as "input" and "output".
 func (op *Operator) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	if err := p.Mode.check(); err != nil {
+		return nil, err
+	}
+	if x.Format == fp16.Float64 && p.Mode.Precision != fp16.Float64 {
+		return nil, fmt.Errorf("operator: input of float64 numbers: want %s numbers, or the float64 mode", p.Mode.Precision)
+	}
 	if x.C != op.Config.InputChannels {
 		return nil, fmt.Errorf("operator: input has %d channels: want %d", x.C, op.Config.InputChannels)
 	}

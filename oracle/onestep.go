@@ -251,7 +251,8 @@ func recordedDraws(f *safetensors.File) (noise.Draws, error) {
 			for i, v := range data {
 				data[i] = fp16.Float32.Round(v) // as draws are in every mode
 			}
-			r.draws = append(r.draws, recordedDraw{name, data})
+			_, kind, _ := strings.Cut(strings.TrimPrefix(name, "stochastic_block.draw"), ".")
+			r.draws = append(r.draws, recordedDraw{name, kind, data})
 		}
 	}
 	if r.draws == nil {
@@ -262,6 +263,7 @@ func recordedDraws(f *safetensors.File) (noise.Draws, error) {
 
 type recordedDraw struct {
 	name string
+	kind string // "" if the name does not say
 	data []float64
 }
 
@@ -277,7 +279,7 @@ func (r *replay) Draw(kind noise.Kind, _ float64, shape []int, dst []float64) er
 	}
 	d := r.draws[r.next]
 	r.next++
-	if len(dst) != len(d.data) {
+	if len(dst) != len(d.data) || d.kind != "" && d.kind != kind.String() {
 		return fmt.Errorf("%s: %d numbers: want %s of shape %v", d.name, len(d.data), kind, shape)
 	}
 	copy(dst, d.data)

@@ -35,8 +35,9 @@ func openCase(t *testing.T, name string) *rollout.Case {
 //
 // The limits: PyTorch's float32 lies up to 5e-6 (largest) and 4e-7 (RMS) of a
 // trajectory's standard deviation from float64 truth, and up to 9e-6 of a
-// layer's; refrun, which rounds each operation once, must be at least as close
-// to truth as the recording.
+// layer's, which gives the first limits a factor of two. refrun, which rounds
+// each operation once, must be as close to truth as the recording, up to the
+// luck of common roundings.
 func TestRecordedCases(t *testing.T) {
 	dirs, err := filepath.Glob("../testdata/rollouts/*")
 	if err != nil {

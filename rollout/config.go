@@ -52,14 +52,15 @@ type Config struct {
 // missing ones (num_timesteps, num_realizations) and values out of range are
 // errors that name file, field, value and expectation.
 func ReadConfig(o *strict.Object) (Config, error) {
-	const most = 1<<31 - 1 // an int everywhere
+	const most = 1<<31 - 1           // an int everywhere
+	const mostRealizations = 1 << 20 // each has its hash in memory
 	o.Need("num_timesteps", "num_realizations")
 	c := Config{
 		Policy:        Policy(o.String("policy_type", string(Convex))),
 		Alpha:         o.Float("alpha", 0.5),
 		Dt:            o.Float("dt", 0.01),
 		Timesteps:     int(o.Int("num_timesteps", 1, 1, most)),
-		Realizations:  int(o.Int("num_realizations", 1, 1, most)),
+		Realizations:  int(o.Int("num_realizations", 1, 1, mostRealizations)),
 		Precision:     o.String("precision", "float32"),
 		Autocast:      o.String("autocast", ""),
 		EngineBatch:   int(o.Int("engine_batch", 0, 1, most)),
@@ -107,8 +108,8 @@ func (c Config) check() (field string, err error) {
 	if !(c.Alpha >= 0 && c.Alpha < 1) {
 		return "alpha", fmt.Errorf("%v: want a number in [0,1)", c.Alpha)
 	}
-	if !(c.Dt > 0) || !strict.Finite(c.Dt) {
-		return "dt", fmt.Errorf("%v: want a number greater than 0", c.Dt)
+	if dt := fp16.Float32.Round(c.Dt); !(dt > 0) || !strict.Finite(dt) {
+		return "dt", fmt.Errorf("%v: want a float32 number greater than 0", c.Dt)
 	}
 	return "", nil
 }

@@ -19,9 +19,9 @@ func TestReadConfig(t *testing.T) {
 	}{
 		{`{"num_timesteps": 3, "num_realizations": 2}`,
 			Config{Policy: Convex, Alpha: 0.5, Dt: 0.01, Timesteps: 3, Realizations: 2, Precision: "float32"}},
-		{`{"num_timesteps": 1, "num_realizations": 2147483647, "policy_type": "residual", "alpha": 0, "dt": 1e-300, "base_seed": -2, "precision": "bfloat16",
+		{`{"num_timesteps": 1, "num_realizations": 1048576, "policy_type": "residual", "alpha": 0, "dt": 1e-45, "base_seed": -2, "precision": "bfloat16",
 			"autocast": "cuda", "engine_batch": 2147483647, "normalization": "zscore", "clamp_range": [-1.5, -1.5]}`,
-			Config{Policy: Residual, Alpha: 0, Dt: 1e-300, Timesteps: 1, Realizations: 1<<31 - 1, BaseSeed: 1<<64 - 2, Precision: "bfloat16",
+			Config{Policy: Residual, Alpha: 0, Dt: 1e-45, Timesteps: 1, Realizations: 1 << 20, BaseSeed: 1<<64 - 2, Precision: "bfloat16",
 				Autocast: "cuda", EngineBatch: 1<<31 - 1, Normalization: ZScore, Clamp: &[2]float64{-1.5, -1.5}}},
 		{`{"num_timesteps": 3, "num_realizations": 2, "policy_type": "autoregressive", "normalization": "none", "autocast": null, "clamp_range": null, "alpha": null}`,
 			Config{Policy: Autoregressive, Alpha: 0.5, Dt: 0.01, Timesteps: 3, Realizations: 2, Precision: "float32"}},

@@ -24,7 +24,8 @@ type Job struct {
 	Path  string      // of the output; its extension says the format. "" for none
 	Store fp16.Format // of the states in the file
 	// Identity lists what decides the bytes of the output, as name and value.
-	// Resuming another identity is an error that names the first difference.
+	// Resuming the checkpoint of another identity is an error that names the
+	// first difference; a complete output is taken as it is.
 	Identity [][2]string
 	Metadata map[string]string // written into formats that can hold it
 	Resume   bool
@@ -158,13 +159,14 @@ func (j *Job) find(ck string) (from *Checkpoint, saved *checkpointJSON, done boo
 		return nil, nil, false, nil
 	}
 	if !exists(partial(j.Path)) {
-		// Complete, or not yet begun. A process that died between the last
-		// two steps of finishing left its checkpoint.
-		if exists(j.Path) {
-			os.Remove(ck)
-			return nil, nil, true, nil
+		// Complete, or not yet begun. A checkpoint that is left speaks of a
+		// partial file that is no more, and must not be taken for the next
+		// one's. (A process that died between the last two steps of finishing
+		// left one too.)
+		if err := os.Remove(ck); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, false, fmt.Errorf("%s: %w", ck, cause(err))
 		}
-		return nil, nil, false, nil
+		return nil, nil, exists(j.Path), nil
 	}
 	if !exists(ck) {
 		return nil, nil, false, nil // died before its first checkpoint
@@ -213,8 +215,10 @@ func differ(was, is [][2]string) error {
 		}
 		delete(old, p[0])
 	}
-	for name, v := range old {
-		return fmt.Errorf("%s: the unfinished run had %q, this one has none: want the same run to resume it", name, v)
+	for _, p := range was {
+		if v, ok := old[p[0]]; ok {
+			return fmt.Errorf("%s: the unfinished run had %q, this one has none: want the same run to resume it", p[0], v)
+		}
 	}
 	return nil
 }

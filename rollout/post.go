@@ -30,16 +30,13 @@ func (c Config) post(x []float64, f fp16.Format) {
 		zScore(x, f)
 	}
 	if c.Clamp != nil {
-		lo, hi := c.Clamp[0], c.Clamp[1]
-		if f != fp16.Float64 {
-			lo, hi = fp16.Float32.Round(lo), fp16.Float32.Round(hi)
-		}
+		lo, hi := f.Round(c.Clamp[0]), f.Round(c.Clamp[1])
 		for i, v := range x {
 			switch {
 			case v < lo:
-				x[i] = f.Round(lo)
+				x[i] = lo
 			case v > hi:
-				x[i] = f.Round(hi)
+				x[i] = hi
 			}
 		}
 	}
@@ -66,17 +63,23 @@ func minMax(x []float64, f fp16.Format) {
 		return
 	}
 	for i, v := range x {
-		// Three roundings of float64: |y - exact| <= 3.01 * 2^-53 |y|.
-		y := (v - lo) / span
+		y, bound := quotient(v, lo, span)
 		r, ok := y, f == fp16.Float64
 		if !ok {
-			r, ok = f.Decide(y, 0x1.9p-52*math.Abs(y))
+			r, ok = f.Decide(y, bound)
 		}
 		if !ok {
 			r = f.Round(settleQuotient(v, lo, hi))
 		}
 		x[i] = r
 	}
+}
+
+// quotient evaluates (v-lo)/(hi-lo) in float64, span being the rounded hi-lo,
+// and bounds its error: three roundings, |y - exact| <= 3.01 * 2^-53 |y|.
+func quotient(v, lo, span float64) (y, bound float64) {
+	y = (v - lo) / span
+	return y, 0x1.9p-52 * math.Abs(y)
 }
 
 // settleQuotient returns (v-lo)/(hi-lo) rounded to odd, lo <= v <= hi; what is
@@ -107,16 +110,22 @@ func zScore(x []float64, f fp16.Format) {
 	m.Add(x)
 	z := m.ZScore(tiny)
 	for i, v := range x {
-		// d errs by 2 u |d| and what MuLo leaves of the mean, at most
-		// 2^-105 |mean|; the divisor by 4 u; the quotient by u.
-		d := (v - z.MuHi) - z.MuLo
-		y := d/z.Divisor + 0 // an exact zero is +0
-		r, ok := f.Decide(y, float64(0x1p-50*math.Abs(y))+0x1p-100*math.Abs(z.MuHi)/z.Divisor)
+		y, bound := score(z, v)
+		r, ok := f.Decide(y, bound)
 		if !ok {
 			r = f.Round(z.Settle(v))
 		}
 		x[i] = r
 	}
+}
+
+// score evaluates a z-score in float64 and bounds its error: v minus the mean
+// errs by 2 u |d| and by what MuLo leaves of the mean, at most 2^-105 |mean|;
+// the divisor by 4 u; the quotient by u.
+func score(z *exact.ZScore, v float64) (y, bound float64) {
+	d := (v - z.MuHi) - z.MuLo
+	y = d/z.Divisor + 0 // an exact zero is +0
+	return y, float64(0x1p-50*math.Abs(y)) + 0x1p-100*math.Abs(z.MuHi)/z.Divisor
 }
 
 func zScore64(x []float64) {

@@ -80,6 +80,8 @@ func update(next, x, out *tensor.Tensor, c Config) {
 			q := of.Round(float64(b * o))
 			next.Data[i] = state.Round(p + q)
 		}
+	default:
+		panic("rollout: unknown policy")
 	}
 }
 

@@ -4,6 +4,7 @@ package tensor
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/refrun/refrun/fp16"
 )
@@ -20,18 +21,31 @@ type Tensor struct {
 	Data       []float64
 }
 
-// New returns a tensor of zeros. It panics on a negative dimension.
+// New returns a tensor of zeros. It panics on a negative dimension and on a size
+// beyond the address space.
 func New(f fp16.Format, n, c, h, w int) *Tensor {
-	if n < 0 || c < 0 || h < 0 || w < 0 {
-		panic("tensor: negative dimension")
+	return &Tensor{N: n, C: c, H: h, W: w, Format: f, Data: make([]float64, size(n, c, h, w))}
+}
+
+// size returns the product of dimensions.
+func size(dims ...int) int {
+	n := 1
+	for _, d := range dims {
+		if d < 0 {
+			panic("tensor: negative dimension")
+		}
+		if d > 0 && n > math.MaxInt/8/d {
+			panic("tensor: too large")
+		}
+		n *= d
 	}
-	return &Tensor{N: n, C: c, H: h, W: w, Format: f, Data: make([]float64, n*c*h*w)}
+	return n
 }
 
 // Of wraps data, which must hold n*c*h*w numbers of format f; it panics when
 // the length differs. The tensor shares the slice.
 func Of(f fp16.Format, data []float64, n, c, h, w int) *Tensor {
-	if n < 0 || c < 0 || h < 0 || w < 0 || len(data) != n*c*h*w {
+	if min(n, c, h, w) < 0 || len(data) != size(n, c, h, w) {
 		panic("tensor: data length does not match the shape")
 	}
 	return &Tensor{N: n, C: c, H: h, W: w, Format: f, Data: data}

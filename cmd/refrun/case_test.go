@@ -149,7 +149,7 @@ func TestCaseJSON(t *testing.T) {
 		set("rollout.num_timesteps", 0, `0: want an integer from 1 to 2147483647`),
 		set("rollout.num_timesteps", "10", `"10": want an integer from 1 to 2147483647`),
 		set("rollout.num_timesteps", int64(1)<<31, `2147483648: want an integer from 1 to 2147483647`),
-		set("rollout.num_realizations", 0, `0: want an integer from 1 to 2147483647`),
+		set("rollout.num_realizations", 0, `0: want an integer from 1 to 1048576`),
 		set("rollout.engine_batch", 0, `0: want an integer from 1 to 2147483647`),
 		set("rollout.engine_batch", -1, `-1: want an integer from 1 to 2147483647`),
 		set("rollout.alpha", 1, `1: want a number in [0,1)`),
@@ -157,8 +157,8 @@ func TestCaseJSON(t *testing.T) {
 		set("rollout.alpha", "nan", `"nan": want a finite number`),
 		literal("rollout.alpha", "1e400", `1e400: want a finite number`),
 		{"alpha=NaN", literal("rollout.alpha", "NaN", "").edit, `case.json: rollout: broken JSON: invalid character 'N' looking for beginning of value`},
-		set("rollout.dt", 0, `0: want a number greater than 0`),
-		set("rollout.dt", -0.5, `-0.5: want a number greater than 0`),
+		set("rollout.dt", 0, `0: want a float32 number greater than 0`),
+		set("rollout.dt", -0.5, `-0.5: want a float32 number greater than 0`),
 		set("rollout.clamp_range", []any{1}, `[1]: want two numbers, the lower one first`),
 		set("rollout.clamp_range", []any{}, `[]: want two numbers, the lower one first`),
 		set("rollout.clamp_range", []any{1, 0}, `[1 0]: want two numbers, the lower one first`),
@@ -185,7 +185,7 @@ func TestClaims(t *testing.T) {
 	const most = 1<<31 - 1
 	for _, k := range []row{
 		{"T", func(f *folder) { f.set("rollout.num_timesteps", most) }, "trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [2,2147483647,3,H,W] as case.json says"},
-		{"M", func(f *folder) { f.set("rollout.num_realizations", most) }, "trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [2147483647,3,3,H,W] as case.json says"},
+		{"M", func(f *folder) { f.set("rollout.num_realizations", 1<<20) }, "trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [1048576,3,3,H,W] as case.json says"},
 		{"layers", func(f *folder) { f.set("operator.num_layers", 1024) }, "weights.safetensors: conv_blocks.1.blocks.0.block.0.weight: missing: ..."},
 		{"channels", func(f *folder) { f.set("operator.base_channels", 65536) }, "case.json: operator.base_channels: 65536: want fewer: the operator would have 1.16e+11 weights, and 2.68e+08 are the most"},
 		{"everything", func(f *folder) {
