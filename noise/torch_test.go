@@ -296,7 +296,8 @@ func TestTorchDraw(t *testing.T) {
 	if err := s.Draw(ComplexNormal+1, 0, []int{1}, make([]float64, 1)); err == nil {
 		t.Error("an unknown kind is accepted")
 	}
-	torchPanics(t, msgTorchComplex, func() { s.ComplexNormal(make([]float64, 3)) })
+	odd := make([]float64, 3)
+	torchPanics(t, msgTorchComplex, func() { s.ComplexNormal(odd) })
 }
 
 func TestTorchConvInit(t *testing.T) {

@@ -98,7 +98,8 @@ func TestSin2Pi(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	for range 300 {
 		den := 1 + r.Int64()>>r.IntN(62)
-		num := r.Int64()>>r.IntN(62) - r.Int64()>>r.IntN(62)
+		num := r.Int64() >> r.IntN(62)
+		num -= r.Int64() >> r.IntN(62)
 		y := exact.Sin2Pi(num, den)
 		if y == 0 || math.Abs(y) == 1 || math.Abs(y) == 0.5 {
 			continue // the exact cases above

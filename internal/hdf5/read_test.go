@@ -365,13 +365,10 @@ func TestSkippedFilter(t *testing.T) {
 	if err := w.Finish(); err != nil {
 		t.Fatal(err)
 	}
-	d, err := m.open(t).Dataset("/x")
-	if err != nil {
-		t.Fatal(err)
-	}
 	at := uint64(len(m.b))
 	m.b = Float32.append(m.b, []float64{3, 4})
-	if d, err = m.open(t).Dataset("/x"); err != nil {
+	d, err := m.open(t).Dataset("/x")
+	if err != nil {
 		t.Fatal(err)
 	}
 	d.places[1] = extent{at, 8, 3}

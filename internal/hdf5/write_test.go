@@ -236,16 +236,14 @@ func trajectory(gzip int) sample {
 	for _, n := range []string{"energy", "entropy", "autocorrelation", "variance", "mean_magnitude"} {
 		s.specs = append(s.specs, Spec{Path: "/metrics/" + n, Type: Float32, Shape: []int{1, m, steps}})
 	}
-	for _, a := range []attr{
+	s.attrs = append(s.attrs, []attr{
 		{"/metadata", "policy", "convex"},
 		{"/metadata", "num_timesteps", steps},
 		{"/metadata", "num_operators", 1},
 		{"/metadata", "num_realizations", m},
 		{"/metadata", "normalization", "none"},
 		{"/metadata", "clamp_range", "[-10.0, 10.0]"},
-	} {
-		s.attrs = append(s.attrs, a)
-	}
+	}...)
 	return s
 }
 
