@@ -85,6 +85,7 @@ func Erfcx(x float64) float64 {
 // (T. J. Dekker, Numerische Mathematik 18, 1971): x is cut into two parts of at
 // most 26 bits.
 func Square(x float64) (hi, lo float64) {
+	x = float64(x) // inlined, a product passed as x could fuse with what follows
 	xh := math.Float64frombits((math.Float64bits(x) + 1<<26) &^ (1<<27 - 1))
 	xl := x - xh
 	hi = float64(x * x)
