@@ -20,9 +20,14 @@ func readConfig(path string) (*rollout.Case, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: want a YAML or JSON file", path, cause(err))
 	}
+	return parseConfig(path, data)
+}
+
+// parseConfig reads the text of a configuration; path is what messages call it.
+func parseConfig(path string, data []byte) (*rollout.Case, error) {
 	var root, second yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(data))
-	err = d.Decode(&root)
+	err := d.Decode(&root)
 	if err == nil && d.Decode(&second) != io.EOF {
 		return nil, fmt.Errorf("%s: text after the first document: want one document", path)
 	}

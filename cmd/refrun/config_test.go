@@ -1,0 +1,55 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+const goodConfig = `
+operator: {num_layers: 1, base_channels: 2, grid_size: 4, noise_type: gaussian, noise_scale: 1.0e-2}
+rollout:
+  num_timesteps: 3
+  num_realizations: 2
+  clamp_range: [-3, 3]
+weights_seed: 1
+`
+
+func TestConfig(t *testing.T) {
+	cs, err := parseConfig("run.yaml", []byte(goodConfig))
+	if err != nil || cs.Operator.BaseChannels != 2 || cs.Rollout.Timesteps != 3 || cs.Operator.NoiseScale != 0.01 || *cs.Rollout.Clamp != [2]float64{-3, 3} {
+		t.Fatalf("read as %+v, %v", cs, err)
+	}
+	for _, c := range []struct{ old, new, want string }{
+		{"grid_size", "gridsize", "run.yaml:2: operator.gridsize: unknown key: want one of "},
+		{"num_timesteps: 3", "num_timesteps: three", `run.yaml:4: rollout.num_timesteps: "three": want an integer`},
+		{"num_timesteps: 3", "num_timesteps: 3\n  num_timesteps: 4", "run.yaml:5: rollout.num_timesteps: given twice, first on line 4"},
+		{"[-3, 3]", "[3, -3]", "run.yaml:6: rollout.clamp_range: "},
+		{"[-3, 3]", "&a [*a]", "run.yaml:"},
+		{"weights_seed: 1", "weights_seed: [1", "run.yaml: "},
+		{"weights_seed: 1", "weights_seed: 1\n---\na: 1", "run.yaml: text after the first document"},
+		{goodConfig, "", "run.yaml: empty"},
+		{goodConfig, "[1]", "run.yaml: want a JSON object"},
+	} {
+		_, err := parseConfig("run.yaml", []byte(strings.Replace(goodConfig, c.old, c.new, 1)))
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%q for %q: error %v, want one line beginning %q", c.new, c.old, err, c.want)
+		}
+	}
+}
+
+func FuzzConfig(f *testing.F) {
+	f.Add([]byte(goodConfig))
+	f.Add([]byte(`{"operator": {"num_layers": 1}, "rollout": null}`))
+	f.Add([]byte("a: &x [1]\nb: [*x, *x]\n<<: *x"))
+	f.Add([]byte("? [a]\n: b"))
+	f.Add([]byte("operator: !!binary aGk=\nrollout: 0x_1"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		cs, err := parseConfig("f.yaml", data)
+		if (cs == nil || err != nil) && err == nil {
+			t.Fatal("neither a case nor an error")
+		}
+		if err != nil && !strings.HasPrefix(err.Error(), "f.yaml") {
+			t.Fatalf("error %q does not name the file", err)
+		}
+	})
+}
