@@ -30,8 +30,8 @@ func inputs(n, c, h, w int) [3]*tensor.Tensor {
 	return [3]*tensor.Tensor{normal(1, n, c, h, w), normal(2, n, c, h, w), normal(3, n, c, h, w)}
 }
 
-// BenchmarkBlock is one hidden block of the seed documents' operator, convolution,
-// instance norm and GELU, at several widths; GFLOP/s counts the convolution.
+// BenchmarkBlock is one hidden block of an operator, convolution, instance norm
+// and GELU, at several widths; GFLOP/s counts the convolution.
 func BenchmarkBlock(b *testing.B) {
 	for _, s := range []struct{ n, c, side int }{{1, 16, 64}, {1, 64, 64}, {5, 64, 128}} {
 		b.Run(fmt.Sprintf("%dx%dx%dx%d", s.n, s.c, s.side, s.side), func(b *testing.B) {

@@ -23,11 +23,7 @@ func freeRun(t *testing.T, c *rollout.Case, traj *rollout.States, delta float64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	ic, err := c.Trajectory.Tensor("initial_condition")
-	if err != nil {
-		t.Fatal(err)
-	}
-	x0, err := ic.Float64s()
+	x0, _, err := c.ReadStart()
 	if err != nil {
 		t.Fatal(err)
 	}

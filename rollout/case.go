@@ -199,6 +199,37 @@ func (c *Case) ReadTrajectory() (*States, error) {
 	return c.states(c.Trajectory, t, c.Rollout.Timesteps)
 }
 
+// ReadStart returns the recorded initial condition, [C,H,W] for all realizations
+// or [M,C,H,W] for each, before post-processing.
+func (c *Case) ReadStart() ([]float64, Shape, error) {
+	if c.Trajectory == nil {
+		return nil, Shape{}, fmt.Errorf("%s: missing: want the recorded initial condition", path.Join(c.Dir, "trajectory.safetensors"))
+	}
+	t, err := c.Trajectory.Tensor("initial_condition")
+	if err != nil {
+		return nil, Shape{}, err
+	}
+	s, err := c.StartShape(c.Trajectory.Path+": initial_condition", t.Shape)
+	if err != nil {
+		return nil, s, err
+	}
+	data, err := t.Float64s()
+	return data, s, err
+}
+
+// StartShape returns the size of a state of an initial condition of that shape,
+// [C,H,W] or [M,C,H,W]; another shape is an error that begins with name.
+func (c *Case) StartShape(name string, shape []int) (Shape, error) {
+	channels, m, d := c.Operator.InputChannels, c.Rollout.Realizations, shape
+	if len(d) == 4 && d[0] == m {
+		d = d[1:]
+	}
+	if len(d) != 3 || d[0] != channels || d[1] < 1 || d[2] < 1 {
+		return Shape{}, fmt.Errorf("%s: shape %v: want [%d,H,W] or [%d,%d,H,W]", name, shape, channels, m, channels)
+	}
+	return Shape{d[0], d[1], d[2]}, nil
+}
+
 // ReadTruth returns the float64 one-step truth [M,T-1,C,H,W] of the case, or
 // nil if it has none.
 func (c *Case) ReadTruth() (*States, error) {

@@ -237,11 +237,7 @@ func TestEngineFollowsRecording(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ic, err := c.Trajectory.Tensor("initial_condition")
-		if err != nil {
-			t.Fatal(err)
-		}
-		x0, err := ic.Float64s()
+		x0, _, err := c.ReadStart()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -66,21 +66,8 @@ func TestZScore(t *testing.T) {
 		x := numbers(r, 3+r.IntN(30), math.Ldexp(1, r.IntN(20)-10))
 		got := append([]float64(nil), x...)
 		Config{Normalization: ZScore}.post(got, fp16.Float32)
-		F := func(v float64) *big.Float { return new(big.Float).SetPrec(1000).SetFloat64(v) }
-		n, mean, sq := F(float64(len(x))), F(0), F(0)
-		for _, v := range x {
-			mean.Add(mean, F(v))
-		}
-		mean.Quo(mean, n)
-		for _, v := range x {
-			d := F(0).Sub(F(v), mean)
-			sq.Add(sq, d.Mul(d, d))
-		}
-		s := sq.Quo(sq, F(float64(len(x)-1)))
-		s.Sqrt(s).Add(s, F(1e-8))
 		for j, v := range x {
-			d := F(0).Sub(F(v), mean)
-			want, _ := d.Quo(d, s).Float32()
+			want, _ := new(big.Float).SetPrec(1000).SetRat(scoreRat(x, v)).Float32()
 			if float32(got[j]) != want {
 				t.Fatalf("%v: got %v, want %v", v, got[j], want)
 			}

@@ -258,9 +258,11 @@ func (w *wholeFlags) start(cs *rollout.Case) (func(m int) []float64, rollout.Sha
 			}
 		}
 	case w.x0 != "":
-		data, shape, err = readStart(w.x0, channels, cs.Rollout.Realizations)
+		data, shape, err = readStart(w.x0, cs)
+	case cs.Trajectory == nil:
+		err = errors.New("--x0: missing: want an initial condition (a file, zeros or white:SEED), since there is no recorded one")
 	default:
-		data, shape, err = caseStart(cs)
+		data, shape, err = cs.ReadStart()
 	}
 	if err != nil {
 		return nil, shape, "", err
@@ -276,42 +278,13 @@ func (w *wholeFlags) start(cs *rollout.Case) (func(m int) []float64, rollout.Sha
 	return at, shape, fmt.Sprintf("%x", sum[:8]), nil
 }
 
-// startShape takes [C,H,W] or [M,C,H,W].
-func startShape(name string, s []int, channels, realizations int) (rollout.Shape, error) {
-	d := s
-	if len(s) == 4 && s[0] == realizations {
-		d = s[1:]
-	}
-	if len(d) != 3 || d[0] != channels || d[1] < 1 || d[2] < 1 {
-		return rollout.Shape{}, fmt.Errorf("%s: shape %v: want [%d,H,W] or [%d,%d,H,W]", name, s, channels, realizations, channels)
-	}
-	return rollout.Shape{C: d[0], H: d[1], W: d[2]}, nil
-}
-
-func readStart(arg string, channels, realizations int) ([]float64, rollout.Shape, error) {
+func readStart(arg string, cs *rollout.Case) ([]float64, rollout.Shape, error) {
 	t, err := openTensor(arg)
 	if err != nil {
 		return nil, rollout.Shape{}, err
 	}
-	shape, err := startShape(t.name, t.shape, channels, realizations)
+	shape, err := cs.StartShape(t.name, t.shape)
 	return t.data, shape, err
-}
-
-// caseStart returns a case's recorded initial condition.
-func caseStart(cs *rollout.Case) ([]float64, rollout.Shape, error) {
-	if cs.Trajectory == nil {
-		return nil, rollout.Shape{}, errors.New("--x0: missing: want an initial condition (a file, zeros or white:SEED), since there is no recorded one")
-	}
-	t, err := cs.Trajectory.Tensor("initial_condition")
-	if err != nil {
-		return nil, rollout.Shape{}, err
-	}
-	shape, err := startShape(cs.Trajectory.Path+": initial_condition", t.Shape, cs.Operator.InputChannels, cs.Rollout.Realizations)
-	if err != nil {
-		return nil, shape, err
-	}
-	data, err := t.Float64s()
-	return data, shape, err
 }
 
 // identity lists what decides the bytes of an output.
