@@ -678,6 +678,35 @@ func TestNotFinite(t *testing.T) {
 	}
 }
 
+// TestMeanBound holds the evaluation of weighted means to its bound, in exact
+// arithmetic, on numbers of all sizes that cancel.
+func TestMeanBound(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	worst := 0.0
+	for range 20000 {
+		m := mean{denominator: 1 + r.IntN(1<<20)}
+		var x []float64
+		total := new(big.Rat)
+		for range 2 + r.IntN(15) {
+			w := float64(1 + r.IntN(1<<12))
+			v := float64(float32(math.Ldexp(r.NormFloat64(), r.IntN(8))))
+			m.weights, x = append(m.weights, w), append(x, v)
+			p := bigref.Rat(w)
+			total.Add(total, p.Mul(p, bigref.Rat(v)))
+		}
+		y, bound := m.eval(x)
+		e := total.Quo(total, bigref.Rat(float64(m.denominator)))
+		d, _ := e.Sub(e, bigref.Rat(y)).Float64()
+		if math.Abs(d) > bound {
+			t.Fatalf("weights %v of %v over %d: error %g, bound %g", m.weights, x, m.denominator, d, bound)
+		}
+		worst = max(worst, math.Abs(d)/bound)
+	}
+	if worst < 0.25 {
+		t.Errorf("largest error is %.2g of the bound: the data do not test it", worst)
+	}
+}
+
 func TestResampleNotFinite(t *testing.T) {
 	inf, nan := math.Inf(1), math.NaN()
 	for _, f := range append(formats, fp16.Float64) {

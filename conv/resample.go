@@ -125,30 +125,12 @@ type mean struct {
 }
 
 // round returns the mean of x in format f.
-//
-// With u = 2^-53, the products are exact for float32 numbers, the first of the
-// n additions (to 0) is exact, and the division rounds once; the quotient is
-// far from float64's subnormal numbers. So with P = sum of weight*|x|, D the
-// denominator and g_k as in bound.go
-//
-//	|y^ - y| <= g_(n-1) P/D + u (1+g_(n-1)) P/D <= g_n P/D.
-//
-// P is computed with a relative error below nu; a factor 1.0001 covers it and
-// all else of second order for n < 2^32: E = 1.0001 n u P/D. If P is 0 then the
-// mean is exactly 0, and so is E.
 func (m *mean) round(f fp16.Format, x []float64) float64 {
-	var sum, size float64
-	d := float64(m.denominator)
-	for i, v := range x {
-		p := float64(m.weights[i] * v)
-		sum += p
-		size += math.Abs(p)
-	}
-	y := sum / d
+	y, bound := m.eval(x)
 	if f == fp16.Float64 {
 		return f.Round(y)
 	}
-	if v, ok := f.Decide(y, 1.0001*0x1p-53*float64(len(x))*size/d); ok {
+	if v, ok := f.Decide(y, bound); ok {
 		return v
 	}
 	if y-y != 0 {
@@ -160,4 +142,27 @@ func (m *mean) round(f fp16.Format, x []float64) float64 {
 	}
 	numerator, exp := total.Int()
 	return f.Round(exact.Quotient(numerator, exp, big.NewInt(int64(m.denominator))))
+}
+
+// eval evaluates the mean in float64, terms in order, and bounds its error E.
+//
+// With u = 2^-53, the products are exact for float32 numbers, the first of the
+// n additions (to 0) is exact, and the division rounds once; the quotient is
+// far from float64's subnormal numbers. So with P = sum of weight*|x|, D the
+// denominator and g_k as in bound.go
+//
+//	|y^ - y| <= g_(n-1) P/D + u (1+g_(n-1)) P/D <= g_n P/D.
+//
+// P is computed with a relative error below nu; a factor 1.0001 covers it and
+// all else of second order for n < 2^32: E = 1.0001 n u P/D. If P is 0 then the
+// mean is exactly 0, and so is E.
+func (m *mean) eval(x []float64) (y, bound float64) {
+	var sum, size float64
+	d := float64(m.denominator)
+	for i, v := range x {
+		p := float64(m.weights[i] * v)
+		sum += p
+		size += math.Abs(p)
+	}
+	return sum / d, 1.0001 * 0x1p-53 * float64(len(x)) * size / d
 }

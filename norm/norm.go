@@ -26,7 +26,8 @@
 //	Batch: x = +-Inf                        gamma*(+-Inf) + beta; gamma = 0: NaN
 //	Batch: mean = +-Inf                     gamma*(-+Inf) + beta; x the same Inf: NaN
 //	Batch: variance = +Inf                  beta; x = +-Inf: NaN
-//	gamma = +-Inf                           +-Inf by the sign of x-mu; x = mu: NaN
+//	gamma = +-Inf                           +-Inf by the sign of x-mu; x = mu: NaN,
+//	                                        or (x-mu)/sqrt(var+eps) below float64
 //	beta = +-Inf                            beta, unless the product is -beta: NaN
 //	y = 0 exactly                           +0
 //	y rounds to 0                           a zero of y's sign

@@ -406,3 +406,83 @@ func TestForwardRefuses(t *testing.T) {
 		}
 	}
 }
+
+// TestBlockWeights uses a block as a caller from outside does.
+func TestBlockWeights(t *testing.T) {
+	pass := &Pass{Mode: Mode{fp16.Float32}}
+	block := func() Module {
+		b, err := NewConvBlock("b", 2, 3, ConvOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	x := input(1, 2, 5, 5)
+	if _, err := block().Forward(pass, x); err == nil || !strings.Contains(err.Error(), "no weights yet") {
+		t.Errorf("without weights: error %v", err)
+	}
+	a, b := block(), block()
+	if err := InitBlock(7, a); err != nil {
+		t.Fatal(err)
+	}
+	var all []*safetensors.Tensor
+	for _, p := range params(a) {
+		w, err := safetensors.OfFloat64s(p.Name, safetensors.F32, p.Shape, p.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, w)
+	}
+	path := filepath.Join(t.TempDir(), "w.safetensors")
+	if err := safetensors.WriteFile(path, all, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := safetensors.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := LoadBlock(f, b); err != nil {
+		t.Fatal(err)
+	}
+	if i := differ(forward(t, a, pass, x, nil), forward(t, b, pass, x, nil)); i >= 0 {
+		t.Errorf("element %d differs between the block and its copy by file", i)
+	}
+}
+
+// TestUndefined refuses what has no definition, instead of computing it.
+func TestUndefined(t *testing.T) {
+	op, err := Init(small(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range []fp16.Format{fp16.TF32, fp16.Float16, fp16.BFloat16} {
+		if _, err := op.Forward(&Pass{Mode: Mode{f}}, input(1, 2, 5, 5)); err == nil || !strings.Contains(err.Error(), "not there yet") {
+			t.Errorf("%v: error %v", f, err)
+		}
+	}
+	wide := input(1, 2, 5, 5)
+	wide.Format = fp16.Float64
+	if _, err := op.Forward(&Pass{Mode: Mode{fp16.Float32}}, wide); err == nil || !strings.Contains(err.Error(), "float64") {
+		t.Errorf("float64 numbers in float32: error %v", err)
+	}
+	for _, edit := range []func(c *Config){
+		func(c *Config) { c.NumLayers = -4 }, func(c *Config) { c.BaseChannels = -4 }, func(c *Config) { c.InputChannels = 0 },
+		func(c *Config) { c.OutputChannels = -1 }, func(c *Config) { c.KernelSize = -3 },
+	} {
+		c := small()
+		edit(&c)
+		if _, err := Init(c, 1); err == nil || !strings.Contains(err.Error(), ": want ") {
+			t.Errorf("%+v: error %v", c, err)
+		}
+	}
+	for _, bad := range []func() error{
+		func() error { _, err := NewConvBlock("", -3, 1, ConvOptions{}); return err },
+		func() error { _, err := NewConvBlock("", 1, 0, ConvOptions{Normalization: "group"}); return err },
+		func() error { _, err := NewUpsampleBlock("", 1, 1, 8193, "bilinear", 0, "", ConvOptions{}); return err },
+		func() error { _, err := NewOutputLayer("", 0, 1, 1, ""); return err },
+	} {
+		if err := bad(); err == nil || !strings.Contains(err.Error(), ": want ") {
+			t.Errorf("error %v: want one that says what was expected", err)
+		}
+	}
+}

@@ -137,6 +137,47 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestResumeStale removes the partial file of an interrupted run, whose
+// checkpoint then speaks of nothing: the next run starts over, dies before its
+// own first checkpoint, and must not be continued from the old one.
+func TestResumeStale(t *testing.T) {
+	whole := filepath.Join(t.TempDir(), "whole.safetensors")
+	want, err := job(t, whole, nil).Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "out.safetensors")
+	die := func(resume bool, after int, every time.Duration) {
+		j := job(t, path, nil)
+		j.Resume, j.Every = resume, every
+		states := 0
+		j.Sinks = []Sink{sinkFunc(func(int, int) error {
+			if states++; states > after {
+				return errors.New("killed")
+			}
+			return nil
+		})}
+		if _, err := j.Run(context.Background()); err == nil {
+			t.Fatal("the run did not die")
+		}
+	}
+	die(false, 20, 0)
+	if err := os.Remove(partial(path)); err != nil {
+		t.Fatal(err)
+	}
+	die(true, 3, time.Hour)
+	j := job(t, path, nil)
+	j.Resume = true
+	got, err := j.Run(context.Background())
+	if err != nil || got.Digest != want.Digest {
+		t.Fatalf("digest %v, want %v (%v)", got, want, err)
+	}
+	a, _ := os.ReadFile(whole)
+	if b, err := os.ReadFile(path); err != nil || string(a) != string(b) {
+		t.Errorf("the file differs from the uninterrupted run's (%v)", err)
+	}
+}
+
 type sinkFunc func(t, m int) error
 
 func (f sinkFunc) State(t, m int, _, _ []float64) error { return f(t, m) }
