@@ -119,13 +119,14 @@ func zScore(x []float64, f fp16.Format) {
 	}
 }
 
-// score evaluates a z-score in float64 and bounds its error: v minus the mean
-// errs by 2 u |d| and by what MuLo leaves of the mean, at most 2^-105 |mean|;
-// the divisor by 4 u; the quotient by u.
+// score evaluates a z-score in float64 and bounds its error. As MuHi is the
+// float64 nearest to the mean, |MuLo| is at most half of |v-MuHi| unless that
+// is 0, and the two subtractions and MuLo err by 4 u of d together; the divisor
+// errs by 4 u, the quotient by u. d is 0 only if v is the mean: then y is exact.
 func score(z *exact.ZScore, v float64) (y, bound float64) {
 	d := (v - z.MuHi) - z.MuLo
 	y = d/z.Divisor + 0 // an exact zero is +0
-	return y, float64(0x1p-50*math.Abs(y)) + 0x1p-100*math.Abs(z.MuHi)/z.Divisor
+	return y, 0x1.4p-50 * math.Abs(y)
 }
 
 func zScore64(x []float64) {
