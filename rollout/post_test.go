@@ -150,6 +150,19 @@ func TestPostSettles(t *testing.T) {
 	if x[1] != 0x1.8p-148 {
 		t.Errorf("min-max gives %b, want 0x1.8p-148", x[1])
 	}
+	// Ten numbers with mean 0 and std (2/3) 2^84 exactly: V^2+a^2+b^2+c^2+d^2 =
+	// 2^49. The score of V would be (3V/2) 2^-24, halfway between float32
+	// numbers and rounded up to the even one, but for the 1e-8 in the divisor,
+	// which is 2^-111 of it and puts it below.
+	const V = 9690369
+	x = nil
+	for _, v := range []float64{V, 13386201, 16673903, 3434221, 208350} {
+		x = append(x, v*0x1p60, -v*0x1p60)
+	}
+	zScore(x, fp16.Float32)
+	if want := (3*V - 1) / 2 * 0x1p-24; x[0] != want || x[1] != -want {
+		t.Errorf("scores %b and %b, want %b and its negative", x[0], x[1], want)
+	}
 }
 
 func TestPostSpecials(t *testing.T) {
