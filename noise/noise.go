@@ -35,7 +35,8 @@ type Draws interface {
 	// tensor being drawn, batch first, and its product is the length of dst
 	// (for ComplexNormal, half of it). p is the probability of Bernoulli and
 	// is ignored by other kinds. The numbers are float32 numbers in every
-	// mode, so that runs of different precision share their noise. A source
+	// mode, so that runs of different precision share their noise (only a
+	// TorchCPU that is told to draws half types as PyTorch does). A source
 	// that lacks the draw, or has one of another kind or shape, returns an
 	// error.
 	Draw(kind Kind, p float64, shape []int, dst []float64) error

@@ -2,6 +2,7 @@ package noise
 
 import (
 	"fmt"
+	"github.com/refrun/refrun/fp16"
 	"math"
 	"strings"
 
@@ -28,6 +29,11 @@ type TorchCPU struct {
 	mkl    bool    // Bernoulli draws, and in 2.x exponential ones, are MKL's
 	cached bool    // cache holds the second half of a scalar normal pair
 	cache  float64 // standard normal, in double precision
+
+	// Half is Float16 or BFloat16 if Draw's normal draws are for tensors of
+	// that type, which PyTorch fills with other numbers (see NormalHalf); any
+	// other format means float32.
+	Half fp16.Format
 }
 
 var _ Draws = (*TorchCPU)(nil)
@@ -101,6 +107,9 @@ func (t *TorchCPU) Draw(kind Kind, p float64, shape []int, dst []float64) error 
 	}
 	switch kind {
 	case Normal:
+		if t.Half == fp16.Float16 || t.Half == fp16.BFloat16 {
+			return t.NormalHalf(dst, t.Half)
+		}
 		t.Normal(dst)
 	case Exponential:
 		if t.mkl && t.log1p {

@@ -148,7 +148,7 @@ func (r *ResidualBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, erro
 			return nil, err
 		}
 	}
-	sum := p.like(y)
+	sum := p.like("add", y, x)
 	add(sum, y, x)
 	return p.feature(r.name, sum), nil
 }
@@ -198,7 +198,7 @@ func (s *StochasticBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, er
 	if p.Draws == nil {
 		return p.feature(s.name, x), nil
 	}
-	y := p.like(x)
+	y := tensor.New(s.block.Format(p.Mode.must("noise", x.Format)), x.N, x.C, x.H, x.W)
 	if err := s.block.Apply(y, x, p.Time, p.Draws); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
@@ -337,11 +337,11 @@ func (u *UpsampleBlock) ForwardSkip(p *Pass, x, skip *tensor.Tensor) (*tensor.Te
 	switch {
 	case skip == nil:
 	case u.sum:
-		z := p.like(y)
+		z := p.like("add", y, skip)
 		add(z, y, skip)
 		y = z
 	default:
-		y = concat(y, skip)
+		y = concat(p.Mode.must("cat", y.Format, skip.Format), y, skip)
 	}
 	if y, err = u.conv.Forward(p, y); err != nil {
 		return nil, err
@@ -349,9 +349,9 @@ func (u *UpsampleBlock) ForwardSkip(p *Pass, x, skip *tensor.Tensor) (*tensor.Te
 	return p.feature(u.name, y), nil
 }
 
-// concat joins two tensors along the channels.
-func concat(a, b *tensor.Tensor) *tensor.Tensor {
-	y := tensor.New(a.Format, a.N, a.C+b.C, a.H, a.W)
+// concat joins two tensors along the channels, in a format that holds both.
+func concat(f fp16.Format, a, b *tensor.Tensor) *tensor.Tensor {
+	y := tensor.New(f, a.N, a.C+b.C, a.H, a.W)
 	chw := y.C * y.H * y.W
 	for n := range y.N {
 		at := copy(y.Data[n*chw:], a.Samples(n, n+1).Data)

@@ -171,14 +171,14 @@ func TestBlocks(t *testing.T) {
 				checkNoise(t, c, f, m, x, want)
 				return
 			}
-			got := forward(t, m, &Pass{Mode: Mode{fp16.Float32}}, x, skip)
+			got := forward(t, m, &Pass{Mode: Mode{Precision: fp16.Float32}}, x, skip)
 			e32 := errorOf(m, x, skip, 0x1p-24)
 			near(t, "float32", got, want, e32)
 			x.Format = fp16.Float64
 			if skip != nil {
 				skip.Format = fp16.Float64
 			}
-			truth := forward(t, m, &Pass{Mode: Mode{fp16.Float64}}, x, skip)
+			truth := forward(t, m, &Pass{Mode: Mode{Precision: fp16.Float64}}, x, skip)
 			near(t, "float64", truth, read(t, f, "output_f64", fp16.Float64), errorOf(m, x, skip, 0x1p-53))
 			near(t, "float32 against truth", got, truth, e32)
 		})
@@ -209,7 +209,7 @@ func checkNoise(t *testing.T, c blockCase, f *safetensors.File, m Module, x, wan
 	}
 	stream.Seed(c.Seed)
 	at := noise.Time{Step: c.Forward.Step, Max: c.Forward.MaxSteps}
-	pass := &Pass{Mode: Mode{fp16.Float32}, Draws: stream, Time: at}
+	pass := &Pass{Mode: Mode{Precision: fp16.Float32}, Draws: stream, Time: at}
 	seeded := forward(t, m, pass, x, nil)
 	if c.Params.NoiseType != "dropout" { // its mask is not recorded
 		pass.Draws = &recorded{f: f}

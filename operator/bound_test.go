@@ -19,7 +19,7 @@ import (
 // covers the blocks that are recorded, with instance norm, whose statistics
 // PyTorch sums in float64.
 func errorOf(m Module, x, skip *tensor.Tensor, u float64) float64 {
-	e := &analysis{u: u, pass: &Pass{Mode: Mode{fp16.Float64}}}
+	e := &analysis{u: u, pass: &Pass{Mode: Mode{Precision: fp16.Float64}}}
 	y := x.Clone()
 	y.Format = fp16.Float64
 	switch b := m.(type) {
@@ -33,7 +33,7 @@ func errorOf(m Module, x, skip *tensor.Tensor, u float64) float64 {
 				add(z, y, s)
 				y, err = z, err+u*largest(z)
 			} else {
-				y = concat(y, s)
+				y = concat(fp16.Float64, y, s)
 			}
 		}
 		_, err = e.through(y, err, b.conv)

@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/conv"
@@ -28,7 +29,22 @@ type conv2d struct {
 	bias       *Param // nil if there is none
 	geometry   conv.Params
 	transposed bool
-	kernel     *conv.Kernel
+
+	// What the modes in use have made of the weights.
+	mu      sync.Mutex
+	kernels map[operands]*convKernel
+}
+
+// operands is how a mode rounds what a convolution multiplies.
+type operands struct {
+	format   fp16.Format
+	tf32     fp16.Rounding
+	biasLast bool // the bias is not part of the kernel
+}
+
+type convKernel struct {
+	*conv.Kernel
+	bias []float64 // to be added after rounding, nil if there is none
 }
 
 // newConv returns a convolution with weight [out,in,k,k] that pads by k/2.
@@ -68,39 +84,74 @@ func (c *conv2d) initialise(g *noise.TorchCPU) {
 	g.ConvInit(c.weight.Data, bias, s[1]*s[2]*s[3])
 }
 
+// prepare drops the kernels of other weights.
 func (c *conv2d) prepare() error {
-	s := c.weight.Shape
-	w := tensor.Of(fp16.Float32, c.weight.Data, s[0], s[1], s[2], s[3])
-	var bias []float64
+	c.kernels = map[operands]*convKernel{}
+	return nil
+}
+
+// kernel returns the kernel of a mode whose operands have that format, and
+// makes it at its first use.
+func (c *conv2d) kernel(m Mode, f fp16.Format) *convKernel {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := operands{f, m.TF32, c.bias != nil && m.biasApart()}
+	if k := c.kernels[o]; k != nil {
+		return k
+	}
+	weight, bias := c.weight.Data, []float64(nil)
 	if c.bias != nil {
 		bias = c.bias.Data
 	}
-	if c.transposed {
-		c.kernel = conv.NewTransposedKernel(w, bias)
-	} else {
-		c.kernel = conv.NewKernel(w, bias)
+	if f != fp16.Float32 && f != fp16.Float64 { // which the weights are
+		weight = make([]float64, len(weight))
+		for i, v := range c.weight.Data {
+			weight[i] = m.round(f, v)
+		}
 	}
-	return nil
+	if f == fp16.Float16 || f == fp16.BFloat16 {
+		rounded := make([]float64, len(bias))
+		for i, v := range bias {
+			rounded[i] = f.Round(v)
+		}
+		bias = rounded
+	}
+	k := &convKernel{}
+	if o.biasLast {
+		k.bias, bias = bias, nil
+	}
+	if len(bias) == 0 {
+		bias = nil
+	}
+	s := c.weight.Shape
+	w := tensor.Of(f, weight, s[0], s[1], s[2], s[3])
+	if c.transposed {
+		k.Kernel = conv.NewTransposedKernel(w, bias)
+	} else {
+		k.Kernel = conv.NewKernel(w, bias)
+	}
+	c.kernels[o] = k
+	return k
 }
 
 func (c *conv2d) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 	s, g := c.weight.Shape, c.geometry
-	if c.kernel == nil {
+	if c.kernels == nil {
 		return nil, fmt.Errorf("%s: no weights yet: want InitBlock or LoadBlock first", c.name)
 	}
-	in, out := s[1], s[0]
+	in, out, op := s[1], s[0], "conv2d"
 	if c.transposed {
-		in, out = out, in
+		in, out, op = out, in, "conv_transpose2d"
 	}
 	if x.C != in {
 		return nil, fmt.Errorf("%s: input has %d channels: want %d", c.name, x.C, in)
 	}
-	stride := max(g.Stride, 1)
+	f, of := p.Mode.conv(op, x.Format)
+	k, stride := c.kernel(p.Mode, f), max(g.Stride, 1)
 	if c.transposed {
-		k := s[2]
-		y := tensor.New(p.Mode.Precision, x.N, out, (x.H-1)*stride+k, (x.W-1)*stride+k)
-		conv.Transposed(y, x, c.kernel, stride, 0)
-		return p.feature(c.name, y), nil
+		y := tensor.New(of, x.N, out, (x.H-1)*stride+s[2], (x.W-1)*stride+s[3])
+		conv.Transposed(y, p.Mode.cast(x, f), k.Kernel, stride, 0)
+		return p.feature(c.name, k.addBias(y)), nil
 	}
 	least := 1 // the smallest side the padding can be taken from
 	switch g.Padding {
@@ -112,9 +163,23 @@ func (c *conv2d) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 	if x.H < least || x.W < least {
 		return nil, fmt.Errorf("%s: image is %dx%d: want at least %dx%d for %s padding by %d", c.name, x.H, x.W, least, least, g.Padding, g.Pad)
 	}
-	y := tensor.New(p.Mode.Precision, x.N, out, conv.OutSize(x.H, s[2], stride, g.Pad), conv.OutSize(x.W, s[3], stride, g.Pad))
-	conv.Forward(y, x, c.kernel, g)
-	return p.feature(c.name, y), nil
+	y := tensor.New(of, x.N, out, conv.OutSize(x.H, s[2], stride, g.Pad), conv.OutSize(x.W, s[3], stride, g.Pad))
+	conv.Forward(y, p.Mode.cast(x, f), k.Kernel, g)
+	return p.feature(c.name, k.addBias(y)), nil
+}
+
+// addBias adds the bias that the kernel left out, rounding once more.
+func (k *convKernel) addBias(y *tensor.Tensor) *tensor.Tensor {
+	for i := range y.N * y.C {
+		if k.bias == nil {
+			break
+		}
+		plane, b := y.Plane(i/y.C, i%y.C), k.bias[i%y.C]
+		for j, v := range plane {
+			plane[j] = y.Format.Round(v + b) // exact or innocuous: see add
+		}
+	}
+	return y
 }
 
 // normalization is one of the norms of Spinlock's factory.
@@ -173,7 +238,11 @@ func (n *normalization) initialise(*noise.TorchCPU) {
 }
 
 func (n *normalization) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	y := p.like(x)
+	f, err := p.Mode.result(n.kind+" norm", x.Format)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", n.name, err)
+	}
+	y := tensor.New(f, x.N, x.C, x.H, x.W)
 	switch n.kind {
 	case "instance":
 		norm.Instance(y, x, n.weight.Data, n.bias.Data, epsilon)
@@ -203,7 +272,7 @@ func newActivation(name, f string) (*activation, error) {
 func (a *activation) layers(visit func(layer)) { visit(a) }
 
 func (a *activation) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	y := p.like(x)
+	y := p.like("activation", x)
 	act.Forward(y, x, a.f)
 	return p.feature(a.name, y), nil
 }
@@ -236,11 +305,11 @@ func (m *resample) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 		if x.H < f || x.W < f {
 			return nil, fmt.Errorf("%s: image is %dx%d: want at least %dx%d to pool by %d", m.name, x.H, x.W, f, f, f)
 		}
-		y := tensor.New(p.Mode.Precision, x.N, x.C, x.H/f, x.W/f)
+		y := tensor.New(p.Mode.must("avg_pool2d", x.Format), x.N, x.C, x.H/f, x.W/f)
 		conv.AvgPool(y, x, f)
 		return p.feature(m.name, y), nil
 	}
-	y := tensor.New(p.Mode.Precision, x.N, x.C, x.H*f, x.W*f)
+	y := tensor.New(p.Mode.must("interpolate", x.Format), x.N, x.C, x.H*f, x.W*f)
 	if m.mode == "nearest" {
 		conv.Nearest(y, x, f)
 	} else {

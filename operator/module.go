@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -48,9 +49,14 @@ func (p *Pass) feature(name string, t *tensor.Tensor) *tensor.Tensor {
 	return t
 }
 
-// like returns a destination of x's shape in the pass's format.
-func (p *Pass) like(x *tensor.Tensor) *tensor.Tensor {
-	return tensor.New(p.Mode.Precision, x.N, x.C, x.H, x.W)
+// like returns a destination of x's shape for an operation on x, and others of
+// its shape, in the format that the mode gives the result.
+func (p *Pass) like(op string, x *tensor.Tensor, others ...*tensor.Tensor) *tensor.Tensor {
+	in := []fp16.Format{x.Format}
+	for _, o := range others {
+		in = append(in, o.Format)
+	}
+	return tensor.New(p.Mode.must(op, in...), x.N, x.C, x.H, x.W)
 }
 
 // chain applies modules one after another.

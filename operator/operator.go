@@ -151,8 +151,8 @@ func (op *Operator) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 	if err := p.Mode.check(); err != nil {
 		return nil, err
 	}
-	if x.Format == fp16.Float64 && p.Mode.Precision != fp16.Float64 {
-		return nil, fmt.Errorf("operator: input of float64 numbers: want %s numbers, or the float64 mode", p.Mode.Precision)
+	if x.Format == fp16.Float64 && p.Mode.Wide() != fp16.Float64 {
+		return nil, fmt.Errorf("operator: input of float64 numbers: want %v numbers, or the float64 mode", p.Mode.Wide())
 	}
 	if x.C != op.Config.InputChannels {
 		return nil, fmt.Errorf("operator: input has %d channels: want %d", x.C, op.Config.InputChannels)

@@ -19,7 +19,7 @@ func freeRun(t *testing.T, c *rollout.Case, traj *rollout.States, delta float64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := c.OpenStream("torch-cpu", op)
+	stream, err := c.OpenStream("torch-cpu", op, operator.Mode{Precision: fp16.Float32})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,10 +39,13 @@ type OneStep struct {
 	Truth  *Truth  `json:"truth,omitempty"`
 	Layers []Layer `json:"layers,omitempty"`
 
-	Noise  string `json:"noise"`  // the stream that was used
-	Digest string `json:"digest"` // of the steps, [M,T-1,C,H,W]
-	Steps  int    `json:"steps"`  // sample-steps: M*(T-1)
-	MACs   int64  `json:"macs"`   // multiply-adds with weights of one sample-step
+	Mode  string `json:"mode"`  // precision, autocast, state and noise
+	Noise string `json:"noise"` // the stream that was used
+	// Overflow is the first float16 overflow, if there was one.
+	Overflow *rollout.Overflow `json:"overflow,omitempty"`
+	Digest   string            `json:"digest"` // of the steps, [M,T-1,C,H,W]
+	Steps    int               `json:"steps"`  // sample-steps: M*(T-1)
+	MACs     int64             `json:"macs"`   // multiply-adds with weights of one sample-step
 }
 
 // Truth compares both sides with float64 steps from the same states and the
@@ -70,7 +73,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := onGrid(c.Trajectory.Path, "trajectory", traj.Data, o.Mode); err != nil {
+	if err := onGrid(c.Trajectory.Path, "trajectory", traj.Data, o.Mode.Wide()); err != nil {
 		return nil, err
 	}
 	if traj.T < 2 {
@@ -83,11 +86,17 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 	if truth != nil && (truth.H != traj.H || truth.W != traj.W) {
 		return nil, fmt.Errorf("%s: one_step: images are %dx%d: want %dx%d as in the trajectory", c.Truth.Path, truth.H, truth.W, traj.H, traj.W)
 	}
-	stream, err := c.OpenStream(o.Noise, op)
+	stream, err := c.OpenStream(o.Noise, op, o.Mode)
 	if err != nil {
 		return nil, err
 	}
-	s := &rollout.Stepper{Operator: op, Config: c.Rollout, Mode: o.Mode, Batch: o.Batch}
+	r := &OneStep{Noise: stream.Name, Mode: c.Rollout.ModeName(o.Mode, stream), Steps: traj.M * (traj.T - 1), MACs: op.MACs(traj.H, traj.W)}
+	step := 0
+	s := &rollout.Stepper{Operator: op, Config: c.Rollout, Mode: o.Mode, Batch: o.Batch, Overflow: func(layer string, elements int) {
+		if r.Overflow == nil || step < r.Overflow.Step {
+			r.Overflow = &rollout.Overflow{Step: step, Layer: layer, Elements: elements}
+		}
+	}}
 
 	std := Std(traj.Data)
 	all := NewAccumulator(traj.Format, std)
@@ -96,13 +105,13 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 		perStep[i] = NewAccumulator(traj.Format, std)
 	}
 	ours, recorded := NewAccumulator(fp16.Float64, std), NewAccumulator(fp16.Float64, std)
-	digest := rollout.NewDigest(o.Mode.Precision, traj.M, traj.T-1, traj.C, traj.H, traj.W)
+	digest := rollout.NewDigest(o.Mode.Wide(), traj.M, traj.T-1, traj.C, traj.H, traj.W)
 
 	batches := c.Rollout.EngineBatches()
 	done, total := 0, len(batches)*(traj.T-1)
 	for k, b := range batches {
 		lo, hi := b[0], b[1]
-		x := tensor.New(o.Mode.Precision, hi-lo, traj.C, traj.H, traj.W)
+		x := tensor.New(o.Mode.Wide(), hi-lo, traj.C, traj.H, traj.W)
 		for t := 1; t < traj.T; t++ {
 			for m := lo; m < hi; m++ {
 				copy(x.Samples(m-lo, m-lo+1).Data, traj.At(m, t-1))
@@ -111,6 +120,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 			if err != nil {
 				return nil, err
 			}
+			step = t
 			next, err := s.Step(x, draws)
 			if err != nil {
 				return nil, fmt.Errorf("step %d: %w", t, err)
@@ -131,7 +141,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 			}
 		}
 	}
-	r := &OneStep{All: all.Diff(), Noise: stream.Name, Digest: digest.Hex(), Steps: traj.M * (traj.T - 1), MACs: op.MACs(traj.H, traj.W)}
+	r.All, r.Digest = all.Diff(), digest.Hex()
 	for _, a := range perStep {
 		r.PerStep = append(r.PerStep, a.Diff())
 	}
@@ -158,7 +168,7 @@ func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]La
 	if err != nil {
 		return nil, err
 	}
-	x, err := nchw(f, in, o.Mode.Precision)
+	x, err := nchw(f, in, o.Mode.Wide())
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +181,7 @@ func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]La
 		if name == "" || name == "tape" { // a tape has no draw for it
 			name = cmp.Or(c.Framework(), "torch-cpu")
 		}
-		stream, err := c.OpenStream(name, op)
+		stream, err := c.OpenStream(name, op, o.Mode)
 		if err != nil {
 			return nil, fmt.Errorf("%s: stochastic_block.draw: missing: want it, or a stream to draw from: %w", f.Path, err)
 		}
@@ -194,7 +204,7 @@ func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]La
 			bad = err
 			return
 		}
-		layers = append(layers, Layer{name, Compare(y.Data, want.Data, fp16.Float32)})
+		layers = append(layers, Layer{name, Compare(y.Data, want.Data, y.Format)})
 	}}
 	if _, err := op.Forward(pass, x); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
@@ -205,12 +215,12 @@ func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]La
 	return layers, nil
 }
 
-// onGrid reports numbers that states of a mode cannot be: the arithmetic of a
-// narrow mode is defined on its own numbers only.
-func onGrid(path, name string, data []float64, m operator.Mode) error {
+// onGrid reports numbers that are not of a format: the arithmetic of a mode is
+// defined on its own numbers only.
+func onGrid(path, name string, data []float64, f fp16.Format) error {
 	for i, v := range data {
-		if !m.Precision.Holds(v) {
-			return fmt.Errorf("%s: %s: element %d is %v: want %s numbers, or --precision float64", path, name, i, v, m.Precision)
+		if !f.Holds(v) {
+			return fmt.Errorf("%s: %s: element %d is %v: want %s numbers, or --precision float64", path, name, i, v, f)
 		}
 	}
 	return nil
@@ -226,7 +236,7 @@ func nchw(f *safetensors.File, t *safetensors.Tensor, to fp16.Format) (*tensor.T
 	if err != nil {
 		return nil, err
 	}
-	if err := onGrid(f.Path, t.Name, data, operator.Mode{Precision: to}); err != nil {
+	if err := onGrid(f.Path, t.Name, data, to); err != nil {
 		return nil, err
 	}
 	return tensor.Of(to, data, s[0], s[1], s[2], s[3]), nil

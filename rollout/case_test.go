@@ -9,6 +9,7 @@ import (
 	"testing/fstest"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
 )
 
 const caseDir = "../testdata/rollouts/autoregressive_batch_relu"
@@ -194,7 +195,7 @@ func TestStreamNames(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := c.OpenStream(k.name, op)
+		s, err := c.OpenStream(k.name, op, operator.Mode{Precision: fp16.Float32})
 		want, refused := strings.CutPrefix(k.want, "!")
 		switch {
 		case refused && (err == nil || !strings.HasPrefix(err.Error(), want)):
@@ -232,7 +233,7 @@ func TestDevice(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err := c.OpenStream("", op); err != nil || s.Name != k.want {
+		if s, err := c.OpenStream("", op, operator.Mode{Precision: fp16.Float32}); err != nil || s.Name != k.want {
 			t.Errorf("%+v: stream %+v, error %v", k, s, err)
 		}
 	}

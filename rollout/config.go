@@ -5,6 +5,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/operator"
 )
 
 // Policy says how the next state follows from the state X and the operator's
@@ -36,8 +37,8 @@ type Config struct {
 	Timesteps    int     // num_timesteps T >= 1: states with the initial one, so T-1 steps
 	Realizations int     // num_realizations M >= 1
 	BaseSeed     uint64  // base_seed, default 0
-	Precision    string  // default "float32"
-	Autocast     string  // "", "cpu" or "cuda": whose autocast rules a half precision follows
+	Precision    string  // operator.ParseMode's names, default "float32"
+	Autocast     string  // operator.ParseAutocast's names, or "" for none: whose rules a half precision follows
 	// EngineBatch is the number of realizations that the recording engine
 	// stepped at once: it decides the seeds of framework streams, and
 	// post-processing acts on the whole engine batch. 0 if the case does not
@@ -97,12 +98,10 @@ func (c Config) check() (field string, err error) {
 	default:
 		return "normalization", fmt.Errorf("%q: want minmax, zscore or none", c.Normalization)
 	}
-	switch c.Autocast {
-	case "", "cpu", "cuda":
-	default:
-		return "autocast", fmt.Errorf("%q: want cpu or cuda", c.Autocast)
+	if _, err := operator.ParseAutocast(c.Autocast); err != nil {
+		return "autocast", err
 	}
-	if _, err := fp16.ParseFormat(c.Precision); err != nil {
+	if _, err := operator.ParseMode(c.Precision, ""); err != nil {
 		return "precision", err
 	}
 	if !(c.Alpha >= 0 && c.Alpha < 1) {

@@ -20,8 +20,12 @@ type Engine struct {
 	Start func(m int) []float64
 	Sinks []Sink
 	// AllowNonfinite lets the rollout go on after a NaN or an infinity;
-	// otherwise Run returns a *NonfiniteError.
+	// otherwise Run returns a *NonfiniteError, unless a float16 overflow made
+	// them.
 	AllowNonfinite bool
+	// Overflowed is set by Run to the overflow of the least step, if there was
+	// one in the steps it took.
+	Overflowed *Overflow
 	// Checkpoint, if not nil, is called after every step with a position from
 	// which Resume continues; what it holds must be copied to be kept.
 	Checkpoint func(*Checkpoint) error
@@ -109,7 +113,7 @@ func (e *Engine) Run(ctx context.Context, from *Checkpoint) error {
 
 // start returns the post-processed initial conditions of a batch.
 func (e *Engine) start(lo, hi int) (*tensor.Tensor, error) {
-	x := tensor.New(e.Mode.Precision, hi-lo, e.Shape.C, e.Shape.H, e.Shape.W)
+	x := tensor.New(e.Mode.Wide(), hi-lo, e.Shape.C, e.Shape.H, e.Shape.W)
 	for m := lo; m < hi; m++ {
 		to := x.Samples(m-lo, m-lo+1).Data
 		for i, v := range e.Start(m) {
@@ -129,11 +133,22 @@ func (e *Engine) advance(k, lo, hi, t int, x *tensor.Tensor) (*tensor.Tensor, er
 	if err != nil {
 		return nil, err
 	}
-	next, err := e.Step(x, draws)
+	over := false
+	s := e.Stepper
+	s.Overflow = func(layer string, elements int) {
+		over = true
+		if e.Overflowed == nil || t < e.Overflowed.Step {
+			e.Overflowed = &Overflow{t, layer, elements}
+		}
+	}
+	next, err := s.Step(x, draws)
 	if err != nil {
 		return nil, fmt.Errorf("step %d: %w", t, err)
 	}
-	if m, ok := firstNonfinite(next); ok && !e.AllowNonfinite {
+	if m, ok := firstNonfinite(next); ok && !e.AllowNonfinite && !over {
+		if _, before := firstNonfinite(x); before {
+			return next, nil // of an overflow in an earlier step
+		}
 		layer, err := e.blame(k, lo, hi, t, x)
 		if err != nil {
 			return nil, err

@@ -40,6 +40,9 @@ type Result struct {
 	// finished by an earlier process. The digest is not formed again then.
 	Complete bool
 	Resumed  bool // the job continued from a checkpoint
+	// Overflow is the first float16 overflow of the steps that this process
+	// took, if there was one.
+	Overflow *Overflow
 }
 
 // checkpointJSON is the metadata of a checkpoint file.
@@ -58,14 +61,14 @@ type checkpointJSON struct {
 func (j *Job) Run(ctx context.Context) (*Result, error) {
 	c := j.Config
 	shape := Trajectory{c.Realizations, c.Timesteps, j.Shape}
-	digest := NewDigest(j.Mode.Precision, shape.M, shape.T, shape.C, shape.H, shape.W)
+	digest := NewDigest(j.Mode.Wide(), shape.M, shape.T, shape.C, shape.H, shape.W)
 	if j.Path == "" {
 		e := *j.Engine
 		e.Sinks = append(slices.Clone(e.Sinks), digest)
 		if err := e.Run(ctx, nil); err != nil {
 			return nil, err
 		}
-		return &Result{Digest: digest.Hex()}, nil
+		return &Result{Digest: digest.Hex(), Overflow: e.Overflowed}, nil
 	}
 	ck := j.Path + ".resume"
 	from, saved, done, err := j.find(ck)
@@ -117,7 +120,7 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 			os.Remove(f)
 		}
 	}
-	return &Result{Digest: digest.Hex(), Resumed: from != nil}, nil
+	return &Result{Digest: digest.Hex(), Resumed: from != nil, Overflow: e.Overflowed}, nil
 }
 
 // outputs opens what the job writes, or continues it from the states of a
@@ -195,7 +198,7 @@ func (j *Job) find(ck string) (from *Checkpoint, saved *checkpointJSON, done boo
 	if err != nil || !slices.Equal(t.Shape, dims) {
 		return nil, nil, false, fmt.Errorf("%s: state: shape %v: want %v", ck, t.Shape, dims)
 	}
-	x := tensor.Of(j.Mode.Precision, data, dims[0], dims[1], dims[2], dims[3])
+	x := tensor.Of(j.Mode.Wide(), data, dims[0], dims[1], dims[2], dims[3])
 	return &Checkpoint{saved.Batch, saved.Step, x}, saved, false, nil
 }
 

@@ -31,7 +31,7 @@ func job(t *testing.T, path string, edit func(c *Case)) *Job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	stream, err := c.OpenStream("", op)
+	stream, err := c.OpenStream("", op, operator.Mode{Precision: fp16.Float32})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -270,7 +270,7 @@ func TestEngineFollowsRecording(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		stream, err := c.OpenStream("torch-cpu", op)
+		stream, err := c.OpenStream("torch-cpu", op, operator.Mode{Precision: fp16.Float32})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -323,7 +323,7 @@ func TestReplay(t *testing.T) {
 		}
 		replay := job(t, "", edit)
 		c := &Case{Operator: j.Operator.Config, Rollout: j.Config, Noise: f}
-		if replay.Stream, err = c.OpenStream("tape", j.Operator); err != nil {
+		if replay.Stream, err = c.OpenStream("tape", j.Operator, j.Mode); err != nil {
 			t.Fatal(err)
 		}
 		got, err := replay.Run(context.Background())

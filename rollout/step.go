@@ -19,21 +19,34 @@ type Stepper struct {
 	// Batch is how many realizations the operator is applied to at once; 0
 	// means the whole engine batch. It changes memory and speed, never a bit.
 	Batch int
+	// Overflow, if not nil, is called when a float16 step from finite states
+	// meets numbers beyond the format's range, with the first module that gave
+	// such and how many it gave.
+	Overflow func(layer string, elements int)
 }
 
 // Step returns the states after x [B,C,H,W], the states of one engine batch,
 // with the noise of d (nil for none): the operator, the policy, then the
-// post-processing. The result has the format of the states: that of the mode.
+// post-processing. The result has the format of [Config.StateFormat].
 func (s *Stepper) Step(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error) {
-	next := tensor.New(s.Mode.Precision, x.N, x.C, x.H, x.W)
+	var next *tensor.Tensor
 	size := s.Batch
 	if size <= 0 {
 		size = x.N
+	}
+	var watch *overflowWatch
+	if s.Overflow != nil && s.Mode.Precision == fp16.Float16 {
+		if _, bad := firstNonfinite(x); !bad {
+			watch = &overflowWatch{count: map[string]int{}}
+		}
 	}
 	shared := &sharedDraws{from: d, n: x.N}
 	for lo := 0; lo < x.N; lo += size {
 		hi := min(lo+size, x.N)
 		pass := &operator.Pass{Mode: s.Mode}
+		if watch != nil {
+			pass.Feature = watch.see
+		}
 		if d != nil {
 			pass.Draws = &drawSlice{of: shared, lo: lo, hi: hi}
 		}
@@ -45,10 +58,36 @@ func (s *Stepper) Step(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error) 
 		if !out.SameShape(part) {
 			return nil, fmt.Errorf("operator: output is %s: want %s, as its input", out.Shape(), part.Shape())
 		}
+		if next == nil {
+			next = tensor.New(s.Config.StateFormat(out.Format), x.N, x.C, x.H, x.W)
+		}
 		update(next.Samples(lo, hi), part, out, s.Config)
+	}
+	if watch != nil {
+		if layer, n := watch.first(); n > 0 {
+			s.Overflow(layer, n)
+		}
 	}
 	s.postProcess(next)
 	return next, nil
+}
+
+// StateFormat returns the format of the states that follow from outputs of the
+// operator of that format: autoregressive states are outputs; those of other
+// policies are sums with the state before, which is float32 in half precisions,
+// as the initial condition is.
+func (c Config) StateFormat(out fp16.Format) fp16.Format {
+	if c.Policy == Autoregressive || out == fp16.Float64 {
+		return out
+	}
+	return fp16.Float32
+}
+
+// ModeName returns the canonical name of how a rollout is computed: precision,
+// autocast, state and noise, such as
+// "float16/autocast-cuda/state-float32/noise-counter".
+func (c Config) ModeName(m operator.Mode, s *Stream) string {
+	return fmt.Sprintf("%v/state-%v/noise-%s", m, c.StateFormat(m.Output()), s.Name)
 }
 
 // update applies the policy: every written operation rounds once, the

@@ -80,7 +80,7 @@ func TestGrouping(t *testing.T) {
 		}
 		step := func(stream string, batch, threads int) string {
 			runtime.GOMAXPROCS(threads)
-			s, err := c.OpenStream(stream, op)
+			s, err := c.OpenStream(stream, op, operator.Mode{Precision: fp16.Float32})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"github.com/refrun/refrun/fp16"
 	"math"
 	"path"
 	"strings"
@@ -17,12 +18,13 @@ type Stream struct {
 	at func(k, lo, hi, t int) (noise.Draws, error)
 }
 
-// OpenStream returns the stream of that name for the case: "counter", "tape",
+// OpenStream returns the stream of that name for the case and an operator
+// stepped in a mode: "counter", "tape",
 // "none", "torch-cpu[:1.13|:2.x][:mkl]", "torch-cuda:SMS[:THREADS]"; "" means
 // what the case says: its tape, or the stream of the PyTorch that recorded it
 // (that of a CUDA device if torch.sm_count names one), or, if it names neither,
 // counter.
-func (c *Case) OpenStream(name string, op *operator.Operator) (*Stream, error) {
+func (c *Case) OpenStream(name string, op *operator.Operator, mode operator.Mode) (*Stream, error) {
 	kind, _, _ := strings.Cut(name, ":")
 	switch { // a name is wrong even where there is no noise
 	case name == "", name == "none", name == "tape", name == "counter", kind == "torch-cpu", kind == "torch-cuda":
@@ -30,7 +32,7 @@ func (c *Case) OpenStream(name string, op *operator.Operator) (*Stream, error) {
 		return nil, fmt.Errorf("noise: %q: want counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none", name)
 	}
 	if !op.HasNoise() || name == "none" {
-		return &Stream{"none", func(int, int, int, int) (noise.Draws, error) { return nil, nil }}, nil
+		return &Stream{"none", noDraws}, nil
 	}
 	if name == "" {
 		name = c.Framework()
@@ -58,7 +60,7 @@ func (c *Case) OpenStream(name string, op *operator.Operator) (*Stream, error) {
 		}
 		return seeded(g, c.Rollout.BaseSeed), nil
 	}
-	return c.openTorchCPU(name)
+	return c.openTorchCPU(name, mode.Noise(op.Config.Normalization))
 }
 
 // generator is a random generator of a framework.
@@ -93,7 +95,8 @@ func (c *Case) Framework() string {
 // leaves open the case says: the version and whether PyTorch was built with
 // MKL. MKL changes Bernoulli and exponential draws only (the latter are not
 // known and refused), so for noise made of normal draws it does not matter.
-func (c *Case) openTorchCPU(name string) (*Stream, error) {
+// PyTorch's CPU draws other normals for a tensor of a half type.
+func (c *Case) openTorchCPU(name string, f fp16.Format) (*Stream, error) {
 	version := ""
 	switch v := c.Torch.Version; {
 	case strings.HasPrefix(v, "1.13"):
@@ -113,8 +116,14 @@ func (c *Case) openTorchCPU(name string) (*Stream, error) {
 	if err != nil {
 		return nil, err
 	}
+	g.Half = f
+	if f == fp16.Float16 && strings.HasPrefix(g.String(), "torch-cpu:1.13") {
+		return nil, fmt.Errorf("noise: %v: has no normal draws of type float16: want torch-cpu:2.x", g)
+	}
 	return seeded(g, c.Rollout.BaseSeed), nil
 }
+
+func noDraws(int, int, int, int) (noise.Draws, error) { return nil, nil }
 
 // Draws returns the draws of step t (1 or more) for engine batch k, which
 // holds realizations [lo,hi): nil if the stream is "none". They must be used

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
 )
@@ -77,7 +76,7 @@ func demo(c *command) error {
 // demonstrate tells the demo's story about a case.
 func (c *command) demonstrate(cs *rollout.Case) error {
 	start := time.Now()
-	r, err := c.oneStep(cs, "", "", 0)
+	r, err := c.oneStep(cs, arithmetic{}, "", 0)
 	if err != nil {
 		return err
 	}
@@ -182,15 +181,15 @@ func demoRollout(cs *rollout.Case, noise string, traj *rollout.States, realizati
 	if err != nil {
 		return nil, err
 	}
-	stream, err := cs.OpenStream(noise, op)
+	mode, _, err := arithmetic{}.mode(cs)
 	if err != nil {
 		return nil, err
 	}
-	mode, err := operator.ParseMode(cs.Rollout.Precision)
+	stream, err := cs.OpenStream(noise, op, mode)
 	if err != nil {
 		return nil, err
 	}
-	out := &rollout.States{M: realizations, T: steps + 1, C: traj.C, H: traj.H, W: traj.W, Format: mode.Precision}
+	out := &rollout.States{M: realizations, T: steps + 1, C: traj.C, H: traj.H, W: traj.W, Format: mode.Wide()}
 	out.Data = make([]float64, out.M*out.T*out.CHW())
 	cfg := cs.Rollout
 	cfg.Realizations, cfg.Timesteps = out.M, out.T

@@ -31,7 +31,6 @@ example: refrun run --config op.yaml --x0 white:7 --steps 499 -o out.safetensors
 // runReport is the JSON of run --one-step.
 type runReport struct {
 	Case               string   `json:"case"`
-	Mode               string   `json:"mode"`
 	Contract           string   `json:"contract"`
 	PrecisionRequested string   `json:"precision_requested"`
 	PrecisionUsed      string   `json:"precision_used"`
@@ -49,7 +48,8 @@ type runReport struct {
 func run(c *command) error {
 	dir := c.flags.String("case", "", "`folder` of the recorded case")
 	oneStep := c.flags.Bool("one-step", false, "step each recorded state once instead of rolling out")
-	precision := c.flags.String("precision", "", "`format` to compute in: float32 or float64 (default what the case says)")
+	precision := c.flags.String("precision", "", "`arithmetic`: float64, float32, tf32[:away|:truncate], float16 or bfloat16 (default what the case says)")
+	autocast := c.flags.String("autocast", "", "`rules` of a half precision: cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")
 	noise := c.flags.String("noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x] or none (default the case's tape, else its PyTorch's stream, else counter)")
 	batch := c.flags.Int("batch", 0, "`realizations` per application of the operator (default the engine batch); never changes a bit")
 	w := c.wholeFlags()
@@ -72,12 +72,12 @@ func run(c *command) error {
 		return err
 	}
 	if !*oneStep {
-		return c.whole(cs, w, *precision, *noise, *batch)
+		return c.whole(cs, w, arithmetic{*precision, *autocast}, *noise, *batch)
 	}
 	if *w != (wholeFlags{config: w.config, checkpoint: w.checkpoint}) {
 		return errors.New("--one-step: compares a case as it was recorded: want no --weights, --x0, -o, --record, --store, --seed, --steps, --realizations, --resume, --allow-nonfinite")
 	}
-	r, err := c.oneStep(cs, *precision, *noise, *batch)
+	r, err := c.oneStep(cs, arithmetic{*precision, *autocast}, *noise, *batch)
 	if err != nil {
 		return err
 	}
@@ -88,16 +88,11 @@ func run(c *command) error {
 	return nil
 }
 
-// oneStep compares a case's steps; precision and noise "" mean what it says.
-func (c *command) oneStep(cs *rollout.Case, precision, noise string, batch int) (*runReport, error) {
-	requested := cs.Rollout.Precision
-	field := cs.File + ": rollout.precision"
-	if precision != "" {
-		requested, field = precision, "--precision"
-	}
-	mode, err := operator.ParseMode(requested)
+// oneStep compares a case's steps; noise "" means what it says.
+func (c *command) oneStep(cs *rollout.Case, want arithmetic, noise string, batch int) (*runReport, error) {
+	mode, requested, err := want.mode(cs)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", field, err)
+		return nil, err
 	}
 	p := c.progress("one step from each recorded state")
 	start := time.Now()
@@ -108,7 +103,7 @@ func (c *command) oneStep(cs *rollout.Case, precision, noise string, batch int) 
 	}
 	secs := max(time.Since(start), time.Nanosecond).Seconds() // a coarse clock may not have moved
 	r := &runReport{
-		Case: cs.Dir, Mode: mode.String() + "/noise-" + one.Noise, Contract: operator.Contract,
+		Case: cs.Dir, Contract: operator.Contract,
 		PrecisionRequested: requested, PrecisionUsed: mode.Precision.String(),
 		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: secs,
 		StepsPerS:       float64(cs.Rollout.Timesteps-1) / secs,
@@ -117,9 +112,10 @@ func (c *command) oneStep(cs *rollout.Case, precision, noise string, batch int) 
 		PeakBytes:       peakBytes(), OneStep: one,
 	}
 	r.Notes = ignoredNotes(cs)
-	if want := cs.Rollout.Precision; want != mode.Precision.String() {
-		r.Notes = append(r.Notes, fmt.Sprintf("the case was recorded in %s, and is compared with %s steps", want, mode.Precision))
+	if recorded, _, err := (arithmetic{}).mode(cs); err == nil && recorded != mode {
+		r.Notes = append(r.Notes, fmt.Sprintf("the case was recorded in %v, and is compared with %v steps", recorded, mode))
 	}
+	r.Notes = append(r.Notes, overflowNotes(one.Overflow)...)
 	if one.Noise == "none" && cs.Operator.NoiseType != "" {
 		r.Notes = append(r.Notes, "the operator's noise was left out")
 	}

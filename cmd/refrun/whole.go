@@ -67,29 +67,27 @@ type wholeReport struct {
 	WeightBytes        int64    `json:"weight_bytes"`
 	PeakBytes          int64    `json:"peak_bytes"`
 	Notes              []string `json:"notes,omitempty"`
+	// Overflow is the first float16 overflow, if there was one.
+	Overflow *rollout.Overflow `json:"overflow,omitempty"`
 }
 
 // whole rolls out a case or a configuration from its initial condition.
-func (c *command) whole(cs *rollout.Case, w *wholeFlags, precision, noise string, batch int) error {
+func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise string, batch int) error {
 	if err := w.override(cs); err != nil {
 		return err
 	}
 	if w.record != "" && w.out == "" {
 		return errors.New("--record: want -o as well")
 	}
-	requested, field := cs.Rollout.Precision, cs.File+": rollout.precision"
-	if precision != "" {
-		requested, field = precision, "--precision"
-	}
-	mode, err := operator.ParseMode(requested)
+	mode, requested, err := want.mode(cs)
 	if err != nil {
-		return fmt.Errorf("%s: %w", field, err)
+		return err
 	}
 	op, err := cs.NewOperator()
 	if err != nil {
 		return err
 	}
-	stream, err := cs.OpenStream(noise, op)
+	stream, err := cs.OpenStream(noise, op, mode)
 	if err != nil {
 		return err
 	}
@@ -100,13 +98,13 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, precision, noise string
 	if err := fits(cs.Rollout.EngineBatches()[0][1], shape); err != nil {
 		return err
 	}
-	store := mode.Precision
+	store := mode.Wide()
 	if w.store != "" {
 		if store, err = fp16.ParseFormat(w.store); err != nil {
 			return fmt.Errorf("--store: %w", err)
 		}
 	}
-	modeName := mode.String() + "/noise-" + stream.Name
+	modeName := cs.Rollout.ModeName(mode, stream)
 	p := c.progress("rollout")
 	job := &rollout.Job{
 		Engine: &rollout.Engine{
@@ -141,7 +139,7 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, precision, noise string
 		StepsPerS: steps / secs, SampleStepsPerS: steps * float64(ro.Realizations) / secs,
 		GFLOPS:     2 * float64(op.MACs(shape.H, shape.W)) * steps * float64(ro.Realizations) / secs / 1e9,
 		StateBytes: 8 * int64(shape.Len()) * int64(ro.EngineBatches()[0][1]),
-		PeakBytes:  peakBytes(), Notes: ignoredNotes(cs),
+		PeakBytes:  peakBytes(), Notes: append(ignoredNotes(cs), overflowNotes(result.Overflow)...), Overflow: result.Overflow,
 	}
 	for _, q := range op.Params() {
 		out.WeightBytes += 8 * int64(len(q.Data))

@@ -47,7 +47,7 @@ func TestConfigRefuses(t *testing.T) {
 		{strings.Replace(config, "noise_scale: 0.5", "noise_scale: yes", 1), "run.yaml:1: operator.noise_scale: \"yes\": want a finite number"},
 		{strings.Replace(config, "num_timesteps: 3", "num_timesteps: 3.5", 1), "run.yaml:2: rollout.num_timesteps: 3.5: want an integer from 1 to 2147483647"},
 		{strings.Replace(config, "num_layers: 0", "activation: geglu, num_layers: 0", 1), `run.yaml: operator.activation: unknown activation "geglu": want ...`},
-		{strings.Replace(config, "base_seed: 7", "precision: bfloat16", 1), `run.yaml: rollout.precision: precision "bfloat16" is not there yet: want float32 or float64`},
+		{strings.Replace(config, "base_seed: 7", "precision: bfloat8", 1), `run.yaml:2: rollout.precision: unknown number format "bfloat8": want ...`},
 		{strings.Replace(config, "weights_seed: 1", "", 1), "--weights: missing: want a file, or weights_seed in the configuration"},
 		{strings.Replace(config, "grid_size: 3,", "", 1), "operator.grid_size: missing: ..."},
 		{strings.Replace(config, "base_channels: 2", "base_channels: 65536, kernel_size: 255, num_layers: 9", 1), "run.yaml:1: operator.num_layers: given twice..."},

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+)
+
+// arithmetic is what --precision and --autocast say; "" is what the case says.
+type arithmetic struct{ precision, autocast string }
+
+// mode returns the mode for a case, and the precision that was asked for.
+// Where an autocast leaves the release open, it is that of the PyTorch which
+// recorded the case.
+func (a arithmetic) mode(cs *rollout.Case) (m operator.Mode, requested string, err error) {
+	requested, field := cs.Rollout.Precision, cs.File+": rollout.precision"
+	if a.precision != "" {
+		requested, field = a.precision, "--precision"
+	}
+	rules := a.autocast
+	switch half := strings.HasSuffix(requested, "float16"); { // or bfloat16
+	case rules != "":
+		field = "--autocast"
+	case half:
+		rules = cmp.Or(cs.Rollout.Autocast, "cuda")
+	}
+	if v := cs.Torch.Version; (rules == "cuda" || rules == "cpu") && v != "" {
+		switch {
+		case strings.HasPrefix(v, "1.13"):
+			rules += ":1.13"
+		case strings.HasPrefix(v, "2."):
+			rules += ":2.x"
+		default:
+			return m, requested, fmt.Errorf("%s: torch.version: %q: want a 1.13 or 2.x version, or --autocast %s:1.13 or %s:2.x", cs.File, v, rules, rules)
+		}
+	}
+	if m, err = operator.ParseMode(requested, rules); err != nil {
+		return m, requested, fmt.Errorf("%s: %w", field, err)
+	}
+	return m, requested, nil
+}
+
+// overflowNotes says where float16 numbers left their range.
+func overflowNotes(o *rollout.Overflow) []string {
+	if o == nil {
+		return nil
+	}
+	return []string{fmt.Sprintf("float16 overflow: first at step %d in %s, %s", o.Step, o.Layer, plural(o.Elements, "element"))}
+}

@@ -1,0 +1,161 @@
+package operator
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Autocast names the rules by which PyTorch chooses the type of every
+// operation in a half precision: a device and a release.
+type Autocast uint8
+
+// The rule sets. The half type itself is the Precision of the [Mode]: the
+// lists do not depend on it.
+const (
+	NoAutocast Autocast = iota
+	CUDA113
+	CUDA2
+	CPU113
+	CPU2
+)
+
+var autocastNames = [...]string{"none", "cuda:1.13", "cuda", "cpu:1.13", "cpu"}
+
+// String returns the name used in mode strings: cuda, cpu (both as in 2.x),
+// cuda:1.13 or cpu:1.13.
+func (a Autocast) String() string {
+	if int(a) < len(autocastNames) {
+		return autocastNames[a]
+	}
+	return fmt.Sprintf("Autocast(%d)", uint8(a))
+}
+
+// ParseAutocast returns the rule set of that name: cuda or cpu, alone or with
+// the release whose rules they are, :1.13 or :2.x. "" means cuda, no release
+// 2.x. Any other name is an error.
+func ParseAutocast(name string) (Autocast, error) {
+	switch strings.TrimSuffix(name, ":2.x") {
+	case "", "cuda":
+		return CUDA2, nil
+	case "cpu":
+		return CPU2, nil
+	case "cuda:1.13":
+		return CUDA113, nil
+	case "cpu:1.13":
+		return CPU113, nil
+	}
+	return 0, fmt.Errorf("unknown autocast %q: want cuda or cpu, or one of them with a release, :1.13 or :2.x", name)
+}
+
+// rule is what autocast makes of an operation's inputs.
+type rule uint8
+
+const (
+	same rule = iota // nothing: the result has the type of the input
+	half             // casts them to the half type, which the result has
+	wide             // casts them to float32, which the result has
+	most             // promotes them to the widest among them, which the result has
+	fail             // stops with an error for a half input
+)
+
+// The table of autocast, for the operations that this project has. An
+// operation that PyTorch's lists do not name runs in the type of its input; one
+// of two tensors then promotes. Norms take their float32 weights as they are.
+// Sources: ATen's autocast_mode.cpp (1.13) and autocast_mode.h (2.x). The CPU
+// columns are held to what PyTorch returns (testdata/autocast).
+//
+// A biased convolution is one operation on the CPU, rounded once. CUDA's adds
+// the bias in an operation of its own: it rounds the convolution and the sum.
+var autocastTable = map[string][4]rule{
+	//            cuda: 1.13  2.x  cpu: 1.13  2.x
+	"conv2d":           {half, half, half, half},
+	"conv_transpose2d": {half, half, wide, half},
+	"instance norm":    {same, same, same, same},
+	"batch norm":       {same, same, same, same},
+	"group norm":       {wide, wide, fail, same},
+	"layer norm":       {wide, wide, fail, same}, // a group norm of one group
+	"activation":       {same, same, same, same},
+	"add":              {most, most, most, most},
+	"cat":              {most, most, most, most},
+	"noise":            {same, same, same, same}, // randn_like, mul, dropout2d; a correlated field promotes
+	"avg_pool2d":       {same, same, same, same},
+	"interpolate":      {same, wide, same, same},
+}
+
+// result returns the format of an operation's output for inputs of those
+// formats, or an error if PyTorch refuses them.
+func (m Mode) result(op string, in ...fp16.Format) (fp16.Format, error) {
+	rules, ok := autocastTable[op]
+	if !ok {
+		panic("operator: operation without an autocast rule")
+	}
+	if m.Autocast == NoAutocast {
+		return m.Wide(), nil
+	}
+	widest := in[0]
+	for _, f := range in[1:] {
+		if f == fp16.Float32 {
+			widest = f
+		}
+	}
+	switch rules[m.Autocast-CUDA113] {
+	case half:
+		return m.Precision, nil
+	case wide:
+		return fp16.Float32, nil
+	case fail:
+		if widest != fp16.Float32 {
+			return 0, fmt.Errorf("%s of %v numbers with float32 weights: PyTorch's autocast %v stops with an error: want another norm, or another autocast", op, widest, m.Autocast)
+		}
+	}
+	return widest, nil
+}
+
+// must is result for operations that no rule refuses.
+func (m Mode) must(op string, in ...fp16.Format) fp16.Format {
+	f, err := m.result(op, in...)
+	if err != nil {
+		panic("operator: " + err.Error())
+	}
+	return f
+}
+
+// conv returns the format to which a convolution rounds its operands (the
+// asInput, weights, and in half types the bias) and that of its output.
+func (m Mode) conv(op string, in fp16.Format) (operands, out fp16.Format) {
+	switch m.Precision {
+	case fp16.Float64:
+		return fp16.Float64, fp16.Float64
+	case fp16.TF32:
+		return fp16.TF32, fp16.Float32
+	}
+	out, _ = m.result(op, in)
+	return out, out
+}
+
+// biasApart reports whether a convolution's bias is added by an operation of
+// its own.
+func (m Mode) biasApart() bool { return m.Autocast == CUDA113 || m.Autocast == CUDA2 }
+
+// round rounds a number to a format of convolution operands.
+func (m Mode) round(f fp16.Format, v float64) float64 {
+	if f == fp16.TF32 {
+		return fp16.RoundTF32(v, m.TF32)
+	}
+	return f.Round(v)
+}
+
+// cast returns x as operands of that format, x itself if its numbers are.
+func (m Mode) cast(x *tensor.Tensor, f fp16.Format) *tensor.Tensor {
+	if x.Format == f || f == fp16.Float64 || f == fp16.Float32 {
+		return x
+	}
+	y := tensor.New(f, x.N, x.C, x.H, x.W)
+	for i, v := range x.Data {
+		y.Data[i] = m.round(f, v)
+	}
+	return y
+}
