@@ -62,6 +62,10 @@ type Block struct {
 	// Correlation is rho, the correlation length as a fraction of the image
 	// height; 0 means white noise. Dropout ignores it.
 	Correlation float64
+	// NarrowScale rounds the scheduled scale to the format of the output before
+	// it is used, as PyTorch 1.13's CPU does beside tensors of a half type.
+	// Dropout ignores it.
+	NarrowScale bool
 	// Scope of the correlated field's normalisation. With WholeBatch, Apply
 	// must be given the whole engine batch at once.
 	Scope Scope
@@ -94,7 +98,8 @@ func (b *Block) Format(in fp16.Format) fp16.Format {
 //
 // Draws are rounded to dst.Format before use (float32 draws already are
 // float32 numbers), the sign included, and sign(0) = 0. The scale is used as
-// the float32 number it is, in narrower formats too. For dropout p is the
+// the float32 number it is, in narrower formats too (unless NarrowScale says
+// otherwise). For dropout p is the
 // float32 scale also in Float64 mode, so that runs of different precision
 // share their masks; k is rounded once from the exact real 1/(1-p), or
 // evaluated in plain float64 for Float64; p = 0 returns x and p = 1 returns
@@ -152,6 +157,9 @@ func (b *Block) applyNoise(dst, src *tensor.Tensor, at Time, d Draws) error {
 	s, err := b.Schedule.Scale(b.Scale, at, b.Period, f)
 	if err != nil {
 		return err
+	}
+	if b.NarrowScale {
+		s = f.Round(s)
 	}
 	n, err := b.draw(src, d)
 	if err != nil {

@@ -140,6 +140,21 @@ func (m Mode) conv(op string, in fp16.Format) (operands, out fp16.Format) {
 // its own.
 func (m Mode) biasApart() bool { return m.Autocast == CUDA113 || m.Autocast == CUDA2 }
 
+// Scalar returns a constant of a rollout (a noise scale, a policy's dt or
+// 1-alpha) as it is multiplied with numbers of format f: as the float32 number
+// next to it (the number itself in float64 mode). The CPU of PyTorch 1.13 rounds
+// it to the type of the tensor, which testdata/autocast shows.
+func (m Mode) Scalar(v float64, f fp16.Format) float64 {
+	if m.Precision == fp16.Float64 {
+		return v
+	}
+	v = fp16.Float32.Round(v)
+	if m.Autocast == CPU113 {
+		v = f.Round(v)
+	}
+	return v
+}
+
 // round rounds a number to a format of convolution operands.
 func (m Mode) round(f fp16.Format, v float64) float64 {
 	if f == fp16.TF32 {

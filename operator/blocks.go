@@ -199,7 +199,9 @@ func (s *StochasticBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, er
 		return p.feature(s.name, x), nil
 	}
 	y := tensor.New(s.block.Format(p.Mode.must("noise", x.Format)), x.N, x.C, x.H, x.W)
-	if err := s.block.Apply(y, x, p.Time, p.Draws); err != nil {
+	block := s.block
+	block.NarrowScale = p.Mode.Autocast == CPU113
+	if err := block.Apply(y, x, p.Time, p.Draws); err != nil {
 		return nil, fmt.Errorf("%s: %w", s.name, err)
 	}
 	return p.feature(s.name, y), nil

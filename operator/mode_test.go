@@ -177,6 +177,9 @@ func checkMode(t *testing.T, r rounding, kind string) {
 	}
 	hidden, f := x, x.Format
 	s := float64(float32(0.3))
+	if r.autocast == "cpu:1.13" { // whose constants are of the half type
+		s = bigref.Round(bigref.Rat(s), f)
+	}
 	equal("stochastic_block", f, func(i int) float64 {
 		return sum(f, hidden.Data[i], product(f, bigref.Round(bigref.Rat(draws.z[i]), f), s))
 	}, 1)

@@ -61,7 +61,7 @@ func (s *Stepper) Step(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error) 
 		if next == nil {
 			next = tensor.New(s.Config.StateFormat(out.Format), x.N, x.C, x.H, x.W)
 		}
-		update(next.Samples(lo, hi), part, out, s.Config)
+		update(next.Samples(lo, hi), part, out, s.Config, s.Mode)
 	}
 	if watch != nil {
 		if layer, n := watch.first(); n > 0 {
@@ -91,29 +91,23 @@ func (c Config) ModeName(m operator.Mode, s *Stream) string {
 }
 
 // update applies the policy: every written operation rounds once, the
-// operator's share in its own type, the rest in the type of the state.
-// Constants are rounded to float32 unless everything is float64.
-func update(next, x, out *tensor.Tensor, c Config) {
+// operator's share in its own type, the rest in the type of the state. The
+// mode says how constants are rounded.
+func update(next, x, out *tensor.Tensor, c Config, m operator.Mode) {
 	state, of := next.Format, out.Format
-	constant := func(v float64) float64 {
-		if of == fp16.Float64 {
-			return v
-		}
-		return fp16.Float32.Round(v)
-	}
 	switch c.Policy {
 	case Autoregressive:
 		for i, o := range out.Data {
 			next.Data[i] = state.Round(o)
 		}
 	case Residual:
-		dt := constant(c.Dt)
+		dt := m.Scalar(c.Dt, of)
 		for i, o := range out.Data {
 			q := of.Round(float64(dt * o))
 			next.Data[i] = state.Round(x.Data[i] + q)
 		}
 	case Convex:
-		a, b := constant(c.Alpha), constant(1-c.Alpha)
+		a, b := m.Scalar(c.Alpha, state), m.Scalar(1-c.Alpha, of)
 		for i, o := range out.Data {
 			p := state.Round(float64(a * x.Data[i]))
 			q := of.Round(float64(b * o))

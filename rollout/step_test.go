@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"math"
+	"math/big"
 	"math/rand/v2"
 	"path/filepath"
 	"runtime"
@@ -44,7 +45,7 @@ func TestUpdate(t *testing.T) {
 	} {
 		c.Policy = p.policy
 		next := tensor.Like(x)
-		update(next, x, o, c)
+		update(next, x, o, c, operator.Mode{Precision: fp16.Float32})
 		for i := range x.Data {
 			if want := p.want(x.Data[i], o.Data[i]); !same(next.Data[i], want) {
 				t.Fatalf("%s: X %v, O %v gives %v, want %v", p.policy, x.Data[i], o.Data[i], next.Data[i], want)
@@ -55,9 +56,67 @@ func TestUpdate(t *testing.T) {
 	c.Policy = Residual
 	X, O, Y := tensor.New(fp16.Float64, 1, 1, 1, 1), tensor.New(fp16.Float64, 1, 1, 1, 1), tensor.New(fp16.Float64, 1, 1, 1, 1)
 	O.Data[0] = 1
-	update(Y, X, O, c)
+	update(Y, X, O, c, operator.Mode{Precision: fp16.Float64})
 	if Y.Data[0] != 0.01 {
 		t.Errorf("float64 residual step of 0.01 is %v", Y.Data[0])
+	}
+}
+
+// TestHalfPolicies: the operator's share rounds to its own half type and is
+// added to float32; constants are float32 numbers beside it, except on the CPU
+// of PyTorch 1.13, where they are rounded as well.
+func TestHalfPolicies(t *testing.T) {
+	rn := func(f fp16.Format, x *big.Rat) float64 { return bigref.Round(x, f) }
+	mul := func(f fp16.Format, a, b float64) float64 {
+		return rn(f, new(big.Rat).Mul(bigref.Rat(a), bigref.Rat(b)))
+	}
+	plus := func(a, b float64) float64 { return rn(fp16.Float32, new(big.Rat).Add(bigref.Rat(a), bigref.Rat(b))) }
+	for _, k := range []struct {
+		precision, autocast string
+		half                fp16.Format
+		narrow              bool
+	}{
+		{"float16", "cuda", fp16.Float16, false}, {"float16", "cpu", fp16.Float16, false},
+		{"bfloat16", "cuda:1.13", fp16.BFloat16, false}, {"bfloat16", "cpu", fp16.BFloat16, false},
+		{"bfloat16", "cpu:1.13", fp16.BFloat16, true},
+	} {
+		m, err := operator.ParseMode(k.precision, k.autocast)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := rand.New(rand.NewPCG(4, 4))
+		x := tensor.Of(fp16.Float32, numbers(r, 1000, 1), 1, 1, 10, 100)
+		o := tensor.Of(k.half, numbers(r, 1000, 3), 1, 1, 10, 100)
+		for i, v := range o.Data {
+			o.Data[i] = rn(k.half, bigref.Rat(v))
+		}
+		constant := func(v float64) float64 {
+			v = float64(float32(v))
+			if k.narrow {
+				v = rn(k.half, bigref.Rat(v))
+			}
+			return v
+		}
+		c := Config{Alpha: 0.3, Dt: 0.01}
+		for _, p := range []struct {
+			policy Policy
+			want   func(x, o float64) float64
+		}{
+			{Autoregressive, func(_, o float64) float64 { return o }},
+			{Residual, func(x, o float64) float64 { return plus(x, mul(k.half, constant(0.01), o)) }},
+			{Convex, func(x, o float64) float64 {
+				return plus(mul(fp16.Float32, float64(float32(0.3)), x), mul(k.half, constant(1-c.Alpha), o))
+			}},
+		} {
+			c.Policy = p.policy
+			next := tensor.New(c.StateFormat(k.half), 1, 1, 10, 100)
+			update(next, x, o, c, m)
+			for i := range x.Data {
+				if want := p.want(x.Data[i], o.Data[i]); !same(next.Data[i], want) {
+					t.Fatalf("%v, %s: X %v, O %v gives %v, want %v", m, p.policy, x.Data[i], o.Data[i], next.Data[i], want)
+				}
+			}
+		}
 	}
 }
 

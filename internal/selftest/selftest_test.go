@@ -1,0 +1,71 @@
+package selftest
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+)
+
+var update = flag.Bool("update", false, "record the digests of this build in known.json")
+
+// TestKnown computes every known answer; with -update it records them.
+func TestKnown(t *testing.T) {
+	if *update {
+		known := map[string]string{}
+		for _, c := range Cases() {
+			d, err := c.digest(0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			known[c.Name] = d
+		}
+		b, _ := json.MarshalIndent(known, "", " ")
+		if err := os.WriteFile("known.json", append(b, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	r, err := Run([]int{1, 2, 7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range r.Failed {
+		t.Error(f)
+	}
+	t.Logf("%d cases, %d runs", r.Cases, r.Runs)
+	if r.Cases != len(Known()) || r.Cases < 200 || r.Runs <= 3*r.Cases {
+		t.Errorf("%d cases, %d runs: want all %d known, each with three numbers of threads", r.Cases, r.Runs, len(Known()))
+	}
+}
+
+// TestDistinct: cases that differ in what they compute have other digests, so
+// that none is the digest of nothing.
+func TestDistinct(t *testing.T) {
+	by := map[string]string{}
+	for name, d := range Known() {
+		if other, ok := by[d]; ok && !sameArithmetic(name, other) {
+			t.Errorf("%s and %s have the same digest", name, other)
+		}
+		by[d] = name
+	}
+}
+
+// sameArithmetic reports cases that must agree: resampling by copy keeps what
+// the bits say, a correlated field makes half and float32 outputs float32,
+// releases whose rules agree for an operator agree, and a small rollout need
+// not meet a tie between TF32 numbers.
+func sameArithmetic(a, b string) bool {
+	cut := func(s string) string {
+		s = strings.TrimSuffix(s, ":1.13")
+		if strings.HasPrefix(s, rolloutPrefix) {
+			s = strings.TrimSuffix(s, ":away")
+		}
+		if strings.HasPrefix(s, "noise-correlated/") {
+			s = strings.TrimSuffix(s, "-to-float32")
+		}
+		return s
+	}
+	return cut(a) == cut(b)
+}
