@@ -73,13 +73,15 @@ func (o *Object) Errorf(key, format string, args ...any) error {
 	return fmt.Errorf("%s"+format, append([]any{where}, args...)...)
 }
 
-// at returns the place of a key in the file. A key that would not do as a word
-// of a message is quoted.
-func (o *Object) at(key string) string {
+// at returns the place of a key in the file.
+func (o *Object) at(key string) string { return strings.Trim(o.path+"."+word(key), ".") }
+
+// word returns a key as a word of a message: quoted if it would not do as one.
+func word(key string) string {
 	if q := strconv.Quote(clip(key, 60)); q != `"`+key+`"` {
-		key = q
+		return q
 	}
-	return strings.Trim(o.path+"."+key, ".")
+	return key
 }
 
 // Fail notes an error about key, as the getters do.
@@ -230,7 +232,7 @@ func (o *Object) Close() error {
 		return o.err
 	}
 	for k := range o.asked {
-		known = append(known, k)
+		known = append(known, word(k))
 	}
 	sort.Strings(unknown)
 	sort.Strings(known)
