@@ -3,7 +3,20 @@
 //
 // A [Format] is a grid of real numbers. Values on any of the grids are kept as
 // float64, which contains all of them exactly, so an operation is: take grid
-// numbers, evaluate one real function, and [Format.Round] once.
+// numbers, evaluate one real function, and [Format.Round] once. There are no
+// types of 16-bit numbers to compute with.
+//
+// Where a number leaves float64 for its own width it is bits: one at a time
+// ([Format.Bits], [Format.FromBits]), in memory ([Pack], [Unpack]) or in files
+// ([Format.Append], [Format.Decode]). All round to nearest even, from float64
+// directly: going through float32 would round twice, and 1 + 2^-11 + 2^-40, just
+// above a tie of Float16, would become 1 that way.
+//
+// Float16's bits are read by x448/float16, whose type is a uint16 and can be
+// packed to and unpacked from. Its conversion from float32 gives the same bits as
+// this package for every float32 but the NaNs: it keeps a NaN's sign and the top of
+// its payload and makes it quiet; here every NaN is 0x7e00. It has no conversion
+// from float64.
 package fp16
 
 import (
@@ -25,22 +38,6 @@ const (
 	Float16
 	BFloat16
 )
-
-// grid describes a format by its precision p (bits of the significand with the
-// hidden one) and the exponents of its least and greatest normal number.
-type grid struct {
-	name       string
-	p          int
-	emin, emax int
-}
-
-var grids = [...]grid{
-	Float64:  {"float64", 53, -1022, 1023},
-	Float32:  {"float32", 24, -126, 127},
-	TF32:     {"tf32", 11, -126, 127},
-	Float16:  {"float16", 11, -14, 15},
-	BFloat16: {"bfloat16", 8, -126, 127},
-}
 
 // String returns the name used in files and on the command line.
 func (f Format) String() string {
@@ -64,42 +61,7 @@ func ParseFormat(name string) (Format, error) {
 }
 
 // NaN is the one NaN every operation returns: quiet, positive, no payload.
-var NaN = math.Float64frombits(0x7ff8000000000000)
-
-// Round returns the number of the format nearest to y, ties to even, in one
-// rounding. Beyond the largest finite number it is an infinity (the largest
-// number plus half its ulp and more); below half of the least subnormal it is
-// a zero of y's sign. Any NaN becomes [NaN].
-func (f Format) Round(y float64) float64 {
-	switch {
-	case y != y:
-		return NaN
-	case f == Float64:
-		return y
-	case f == Float32:
-		return float64(float32(y)) // IEEE 754 conversion: nearest even, once
-	}
-	g := grids[f]
-	e := int(math.Float64bits(y)>>52&0x7ff) - 1023
-	switch {
-	case y == 0:
-		return y
-	case e > g.emax:
-		return math.Copysign(math.Inf(1), y)
-	}
-	// Adding and subtracting 1.5*2^(52+q) leaves y rounded to a multiple of
-	// 2^q, the ulp of the format at y: that sum's own ulp is 2^q.
-	q := max(e, g.emin) - (g.p - 1)
-	big := 1.5 * power(52+q)
-	r := (y + big) - big
-	if math.Abs(r) >= power(g.emax+1) {
-		return math.Copysign(math.Inf(1), y)
-	}
-	return math.Copysign(r, y)
-}
-
-// power returns 2^e for an exponent of normal float64 numbers.
-func power(e int) float64 { return math.Float64frombits(uint64(e+1023) << 52) }
+var NaN = math.Float64frombits(quiet)
 
 // Decide is the guard of the numerical contract. Given an evaluation y of an
 // exact value that lies within bound of it, it returns the rounded exact value
@@ -122,14 +84,3 @@ func (f Format) Decide(y, bound float64) (float64, bool) {
 // Holds reports whether v is a number of the format (NaN and the infinities
 // are numbers of every format).
 func (f Format) Holds(v float64) bool { return v != v || f.Round(v) == v }
-
-// Ulp returns the distance of the two numbers of the format around |v|, or
-// the least subnormal below the normal range: 2^(e-p+1). v must be finite.
-func (f Format) Ulp(v float64) float64 {
-	g := grids[f]
-	e := g.emin
-	if v != 0 {
-		e = max(math.Ilogb(v), g.emin)
-	}
-	return math.Ldexp(1, e-(g.p-1))
-}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -70,7 +71,12 @@ func TestRoundAgainstJudge(t *testing.T) {
 			ys = append(ys, math.Ldexp(1.25, e))
 		}
 		ys = append(ys, 0, math.MaxFloat64, math.SmallestNonzeroFloat64, math.Inf(1), math.Float64frombits(0x7ff0000000000001))
-		for _, y := range ys {
+		all := slices.Clone(ys)
+		f.RoundSlice(all, all)
+		for i, y := range ys {
+			if !same(all[i], f.Round(y)) {
+				t.Fatalf("%v.RoundSlice of %x: %x, Round: %x", f, y, all[i], f.Round(y))
+			}
 			for _, y := range []float64{y, -y} {
 				want := judge(f, y)
 				if got := f.Round(y); !same(got, want) {

@@ -9,74 +9,167 @@ import (
 	"github.com/refrun/refrun/fp16"
 )
 
-// fromFloat16 and fromBFloat16 return what the 16 bits stand for.
-func fromFloat16(b uint16) float64  { return float64(float16.Frombits(b).Float32()) }
-func fromBFloat16(b uint16) float64 { return float64(math.Float32frombits(uint32(b) << 16)) }
+var halves = []fp16.Format{fp16.Float16, fp16.BFloat16}
 
-// roundFloat16 rounds a float32 by x448/float16.
-func roundFloat16(v float32) float64 { return float64(float16.Fromfloat32(v).Float32()) }
-
-// roundBFloat16 rounds a float32 by adding to its bits: 0x7fff, and one more
-// if the last bit that stays is odd, carries into that bit when it must.
-func roundBFloat16(v float32) float64 {
-	b := math.Float32bits(v)
-	b += 0x7fff + b>>16&1
-	return float64(math.Float32frombits(b &^ 0xffff))
-}
-
-var halves = []struct {
-	f     fp16.Format
-	of    func(uint16) float64
-	round func(float32) float64
-}{
-	{fp16.Float16, fromFloat16, roundFloat16},
-	{fp16.BFloat16, fromBFloat16, roundBFloat16},
-}
-
-// TestHalfNeighbours visits all 2^16 numbers, the ties between them, and the
-// float32 on both sides of each.
-func TestHalfNeighbours(t *testing.T) {
-	for _, h := range halves {
-		for b := range 1 << 16 {
-			v := h.of(uint16(b))
-			if v != v {
-				if !same(h.f.Round(v), fp16.NaN) {
-					t.Fatalf("%v: NaN %#04x is not canonical", h.f, b)
+// TestHalfBits visits all 2^16 bit patterns: what they stand for, by integers and
+// by x448/float16, and the way back.
+func TestHalfBits(t *testing.T) {
+	for _, f := range halves {
+		l := layouts[f]
+		for i := range 1 << 16 {
+			b := uint16(i)
+			want := math.Float64frombits(l.widen(wide(b)))
+			var one64 [1]float64
+			var one32 [1]float32
+			fp16.Unpack(f, one64[:], []uint16{b})
+			fp16.Unpack(f, one32[:], []float16.Float16{float16.Frombits(b)})
+			if got := f.FromBits(uint64(b)); !same(got, want) || !same(one64[0], want) || math.Float32bits(one32[0]) != math.Float32bits(float32(want)) {
+				t.Fatalf("%v %#04x: FromBits %x, Unpack %x and %x, want %x", f, b, got, one64[0], one32[0], want)
+			}
+			back := uint64(b)
+			if want != want {
+				back = l.nan()
+			}
+			if got := f.Bits(want); got != back {
+				t.Fatalf("%v.Bits(%x) = %#04x, want %#04x", f, want, got, back)
+			}
+			if f == fp16.Float16 {
+				// x448 reads NaNs as float32 NaNs with sign and payload, quiet.
+				bits := math.Float32bits(float32(want))
+				if want != want {
+					bits = uint32(b>>15)<<31 | 0x7fc00000 | uint32(b&0x3ff)<<13
 				}
-				continue
+				if got := math.Float32bits(float16.Frombits(b).Float32()); got != bits {
+					t.Fatalf("x448/float16 reads %#04x as %#08x, want %#08x", b, got, bits)
+				}
 			}
-			if !h.f.Holds(v) || !same(h.f.Round(v), v) {
-				t.Fatalf("%v does not hold its number %#04x = %x", h.f, b, v)
+		}
+	}
+}
+
+// TestHalfTies rounds, for every number of the half formats and the next one away
+// from zero, the middle of both and the float64s beside the numbers and beside
+// the middle. All the latter become the middle as float32, where the way through
+// float32 is wrong for one of two.
+func TestHalfTies(t *testing.T) {
+	for _, f := range halves {
+		l, traps := layouts[f], 0
+		for i := range uint16(l.nan() - 1<<(l.frac-1)) { // the finite numbers >= 0
+			v := math.Float64frombits(l.widen(wide(i)))
+			next := math.Ldexp(1, l.emax+1) // where +Inf is, as numbers go
+			if w := math.Float64frombits(l.widen(wide(i + 1))); !math.IsInf(w, 1) {
+				next = w
 			}
-			next := h.of(uint16(b) + 1)
-			tie := float32(v + (next-v)/2)
-			for _, x := range []float32{
-				float32(v), math.Nextafter32(float32(v), 3e38), math.Nextafter32(float32(v), -3e38),
-				tie, math.Nextafter32(tie, 3e38), math.Nextafter32(tie, -3e38),
+			tie := v + (next-v)/2
+			up, down := func(x float64) float64 { return math.Nextafter(x, math.Inf(1)) }, func(x float64) float64 { return math.Nextafter(x, math.Inf(-1)) }
+			for _, c := range []struct {
+				x    float64
+				want uint16
+			}{
+				{v, i}, {up(v), i}, {down(tie), i}, {tie, i + i&1}, {up(tie), i + 1}, {down(next), i + 1}, {next, i + 1},
 			} {
-				checkHalf(t, h.f, x, h.round)
+				want := math.Float64frombits(l.widen(wide(c.want)))
+				if twice := f.Round(float64(float32(c.x))); !same(twice, want) {
+					traps++
+				}
+				for _, sign := range []uint16{0, 1 << 15} {
+					x := math.Copysign(c.x, float64(1-int(sign>>14)))
+					var packed [1]uint16
+					var rounded [1]float64
+					fp16.Pack(f, packed[:], []float64{x})
+					f.RoundSlice(rounded[:], []float64{x})
+					want := math.Copysign(want, x)
+					if b := f.Bits(x); b != uint64(sign|c.want) || packed[0] != sign|c.want {
+						t.Fatalf("%v of %x: Bits %#04x, Pack %#04x, want %#04x", f, x, b, packed[0], sign|c.want)
+					}
+					if r := f.Round(x); !same(r, want) || !same(rounded[0], want) {
+						t.Fatalf("%v of %x: Round %x, RoundSlice %x, want %x", f, x, r, rounded[0], want)
+					}
+				}
+			}
+		}
+		// One of the two float64s beside every tie, below half the least number too.
+		if want := int(l.nan() - 1<<(l.frac-1)); traps != want {
+			t.Errorf("%v: the way through float32 was wrong for %d numbers, want %d", f, traps, want)
+		}
+	}
+}
+
+// TestHalfOrder walks from -Inf to +Inf by NextUp and back by NextDown, counting:
+// the walk visits every number once (-0 going up, +0 going down) and the count is
+// the distance.
+func TestHalfOrder(t *testing.T) {
+	for _, f := range halves {
+		l := layouts[f]
+		inf := int(l.nan() - 1<<(l.frac-1))
+		at := func(k int) float64 { // k-th number from zero
+			return math.Copysign(math.Float64frombits(l.widen(uint32(max(k, -k)))), float64(k))
+		}
+		for k := -inf; k <= inf; k++ {
+			v := at(k)
+			up, down := at(min(k+1, inf)), at(max(k-1, -inf))
+			if k == -1 {
+				up = math.Copysign(0, -1)
+			}
+			if got := f.NextUp(v); !same(got, up) {
+				t.Fatalf("%v.NextUp(%x) = %x, want %x", f, v, got, up)
+			}
+			if got := f.NextDown(v); !same(got, down) {
+				t.Fatalf("%v.NextDown(%x) = %x, want %x", f, v, got, down)
+			}
+			for _, m := range []int{0, 1, -1, 1000, -inf, inf, k, -k, max(k-5, -inf)} {
+				want := uint64(max(m-k, k-m))
+				if got := f.Distance(v, at(m)); got != want {
+					t.Fatalf("%v.Distance(%x, %x) = %d, want %d", f, v, at(m), got, want)
+				}
+			}
+			// Between numbers: the nearest one counts, and the neighbours are both.
+			if k > 0 && k < inf-1 {
+				x := v + (up-v)/4
+				if f.NextUp(x) != up || f.NextDown(x) != v || f.NextUp(-x) != -v || f.NextDown(-x) != -up || f.Distance(x, v) != 0 || f.Distance(x, up) != 1 {
+					t.Fatalf("%v: neighbours of %x: %x and %x", f, x, f.NextDown(x), f.NextUp(x))
+				}
+				x = up - (up-v)/4
+				if f.NextUp(x) != up || f.NextDown(x) != v || f.Distance(x, up) != 0 || f.Distance(x, v) != 1 {
+					t.Fatalf("%v: neighbours of %x: %x and %x", f, x, f.NextDown(x), f.NextUp(x))
+				}
 			}
 		}
 	}
 }
 
-// TestHalfStride walks through all float32 numbers in steps of a prime.
-func TestHalfStride(t *testing.T) {
-	const stride = 4099
-	for _, h := range halves {
-		for b := uint64(0); b < 1<<32; b += stride {
-			checkHalf(t, h.f, math.Float32frombits(uint32(b)), h.round)
+// TestHalfClass counts the numbers of each class.
+func TestHalfClass(t *testing.T) {
+	want := map[fp16.Format][5]int{ // signs times exponents times mantissas
+		fp16.Float16:  {2, 2 * 1023, 2 * 30 * 1024, 2, 2 * 1023},
+		fp16.BFloat16: {2, 2 * 127, 2 * 254 * 128, 2, 2 * 127},
+	}
+	for _, f := range halves {
+		var got [5]int
+		for b := range uint64(1 << 16) {
+			v := f.FromBits(b)
+			c := f.Class(v)
+			got[c]++
+			a := math.Abs(v)
+			var ok bool
+			switch c {
+			case fp16.ClassZero:
+				ok = v == 0
+			case fp16.ClassSubnormal:
+				ok = a >= f.Smallest() && a < f.SmallestNormal()
+			case fp16.ClassNormal:
+				ok = a >= f.SmallestNormal() && a <= f.Largest()
+			case fp16.ClassInfinite:
+				ok = math.IsInf(v, 0)
+			case fp16.ClassNaN:
+				ok = v != v
+			}
+			if !ok {
+				t.Fatalf("%v.Class(%x) = %v", f, v, c)
+			}
 		}
-	}
-}
-
-func checkHalf(t *testing.T, f fp16.Format, x float32, round func(float32) float64) {
-	t.Helper()
-	want := fp16.NaN
-	if x == x {
-		want = round(x)
-	}
-	if got := f.Round(float64(x)); !same(got, want) {
-		t.Fatalf("%v.Round(%x) = %x, want %x", f, x, got, want)
+		if got != want[f] {
+			t.Errorf("%v: %d numbers of the classes, want %d", f, got, want[f])
+		}
 	}
 }

@@ -155,12 +155,15 @@ func (m Mode) Scalar(v float64, f fp16.Format) float64 {
 	return v
 }
 
-// round rounds a number to a format of convolution operands.
-func (m Mode) round(f fp16.Format, v float64) float64 {
-	if f == fp16.TF32 {
-		return fp16.RoundTF32(v, m.TF32)
+// roundSlice rounds numbers to a format of convolution operands.
+func (m Mode) roundSlice(f fp16.Format, dst, src []float64) {
+	if f != fp16.TF32 || m.TF32 == fp16.NearestEven {
+		f.RoundSlice(dst, src)
+		return
 	}
-	return f.Round(v)
+	for i, v := range src {
+		dst[i] = fp16.RoundTF32(v, m.TF32)
+	}
 }
 
 // cast returns x as operands of that format, x itself if its numbers are.
@@ -169,8 +172,6 @@ func (m Mode) cast(x *tensor.Tensor, f fp16.Format) *tensor.Tensor {
 		return x
 	}
 	y := tensor.New(f, x.N, x.C, x.H, x.W)
-	for i, v := range x.Data {
-		y.Data[i] = m.round(f, v)
-	}
+	m.roundSlice(f, y.Data, x.Data)
 	return y
 }

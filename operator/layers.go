@@ -105,15 +105,11 @@ func (c *conv2d) kernel(m Mode, f fp16.Format) *convKernel {
 	}
 	if f != fp16.Float32 && f != fp16.Float64 { // which the weights are
 		weight = make([]float64, len(weight))
-		for i, v := range c.weight.Data {
-			weight[i] = m.round(f, v)
-		}
+		m.roundSlice(f, weight, c.weight.Data)
 	}
 	if f == fp16.Float16 || f == fp16.BFloat16 {
 		rounded := make([]float64, len(bias))
-		for i, v := range bias {
-			rounded[i] = f.Round(v)
-		}
+		f.RoundSlice(rounded, bias)
 		bias = rounded
 	}
 	k := &convKernel{}

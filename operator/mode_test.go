@@ -303,3 +303,109 @@ func TestParseMode(t *testing.T) {
 		}
 	}
 }
+
+// TestModesResample: the types of what an UpsampleBlock and a DownsampleBlock
+// do before they convolve, with values held to exact arithmetic.
+func TestModesResample(t *testing.T) {
+	half := func(f fp16.Format, c, h, w int) *tensor.Tensor {
+		x := input(1, c, h, w)
+		for i, v := range x.Data {
+			x.Data[i] = bigref.Round(bigref.Rat(v), f)
+		}
+		x.Format = f
+		return x
+	}
+	for _, k := range []struct {
+		precision, autocast                string
+		bilinear, nearest, transpose, pool string // formats
+	}{
+		{"float16", "cuda:1.13", "float16", "float16", "float16", "float16"},
+		{"float16", "cuda", "float32", "float32", "float16", "float16"},
+		{"bfloat16", "cpu:1.13", "bfloat16", "bfloat16", "float32", "bfloat16"},
+		{"bfloat16", "cpu", "bfloat16", "bfloat16", "bfloat16", "bfloat16"},
+		{"float16", "cpu", "float16", "float16", "float16", "float16"},
+	} {
+		m, err := ParseMode(k.precision, k.autocast)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := m.Precision
+		x, skip := half(f, 2, 3, 4), half(f, 2, 6, 8)
+		for _, fusion := range []string{"concat", "add"} {
+			for mode, format := range map[string]string{"bilinear": k.bilinear, "nearest": k.nearest, "transpose": k.transpose} {
+				u, err := NewUpsampleBlock("u", 2, 2, 2, mode, 2, fusion, ConvOptions{Normalization: "none", Activation: "none"})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := InitBlock(3, u); err != nil {
+					t.Fatal(err)
+				}
+				want, _ := fp16.ParseFormat(format)
+				var up, conv *tensor.Tensor
+				forward(t, u, &Pass{Mode: m, Feature: func(name string, y *tensor.Tensor) {
+					switch name {
+					case "u.upsample":
+						up = y
+					case "u.conv.block.0":
+						conv = y
+					}
+				}}, x, skip)
+				if up.Format != want || conv.Format != f {
+					t.Fatalf("%v, %s: upsampled to %v, convolved to %v: want %v, %v", m, mode, up.Format, conv.Format, want, f)
+				}
+				var y *tensor.Tensor
+				switch mode {
+				case "bilinear":
+					y = bigref.Bilinear(x, 2).Round(want)
+				case "nearest":
+					y = tensor.Like(up)
+					for i := range y.Data {
+						y.Data[i] = x.Data[i/48*12+i%48/8/2*4+i%8/2]
+					}
+				case "transpose":
+					p := params(u)[:2]
+					w, b := p[0].Data, p[1].Data
+					if want != fp16.Float32 {
+						w, b = nil, nil
+						for _, v := range p[0].Data {
+							w = append(w, bigref.Round(bigref.Rat(v), f))
+						}
+						for _, v := range p[1].Data {
+							b = append(b, bigref.Round(bigref.Rat(v), f))
+						}
+					}
+					kernel := tensor.Of(want, w, 2, 2, 2, 2)
+					if m.biasApart() {
+						y = bigref.ConvTranspose2d(x, kernel, nil, 2, 0).Round(want)
+						for i, v := range y.Data {
+							y.Data[i] = bigref.Round(new(big.Rat).Add(bigref.Rat(v), bigref.Rat(b[i/48])), want)
+						}
+					} else {
+						y = bigref.ConvTranspose2d(x, kernel, b, 2, 0).Round(want)
+					}
+				}
+				if i := differ(up, y); i >= 0 {
+					t.Errorf("%v, %s: element %d is %v, want %v", m, mode, i, up.Data[i], y.Data[i])
+				}
+			}
+		}
+		d, err := NewDownsampleBlock("d", 2, 2, 2, "pool", ConvOptions{Normalization: "none", Activation: "none"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := InitBlock(3, d); err != nil {
+			t.Fatal(err)
+		}
+		want, _ := fp16.ParseFormat(k.pool)
+		forward(t, d, &Pass{Mode: m, Feature: func(name string, y *tensor.Tensor) {
+			if name == "d.downsample.0" {
+				if y.Format != want {
+					t.Errorf("%v: pooled to %v, want %v", m, y.Format, want)
+				}
+				if i := differ(y, bigref.AvgPool2d(skip, 2).Round(want)); i >= 0 {
+					t.Errorf("%v, pool: element %d is %v", m, i, y.Data[i])
+				}
+			}
+		}}, skip, nil)
+	}
+}
