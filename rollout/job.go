@@ -24,13 +24,15 @@ type Job struct {
 	Path  string      // of the output; its extension says the format. "" for none
 	Store fp16.Format // of the states in the file
 	// Identity lists what decides the bytes of the output, as name and value.
-	// Resuming the checkpoint of another identity is an error that names the
-	// first difference; a complete output is taken as it is.
+	// Resuming the checkpoint or the complete output of another identity is an
+	// error that names the first difference. A .npy or .npz file holds no
+	// identity: of a complete one, shape and type are compared.
 	Identity [][2]string
-	Metadata map[string]string // written into formats that can hold it
-	Resume   bool
-	Every    time.Duration // between checkpoints; 0 after every step
-	Record   string        // write the draws to this tape as well; needs Path. "" for none
+	Metadata map[string]string // written into formats that can hold it, with the identity
+	Resume   bool              // continue what an earlier process left
+	Force    bool              // overwrite it; otherwise it is an error. Not with Resume
+	Every    time.Duration     // between checkpoints; 0 after every step
+	Record   string            // write the draws to this tape as well; needs Path. "" for none
 }
 
 // Result is what a job leaves.
@@ -40,6 +42,7 @@ type Result struct {
 	// finished by an earlier process. The digest is not formed again then.
 	Complete bool
 	Resumed  bool // the job continued from a checkpoint
+	Memory   Memory
 	// Overflow is the first float16 overflow of the steps that this process
 	// took, if there was one.
 	Overflow *Overflow
@@ -68,10 +71,10 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 		if err := e.Run(ctx, nil); err != nil {
 			return nil, err
 		}
-		return &Result{Digest: digest.Hex(), Overflow: e.Overflowed}, nil
+		return &Result{Digest: digest.Hex(), Overflow: e.Overflowed, Memory: j.memory(digest, nil)}, nil
 	}
 	ck := j.Path + ".resume"
-	from, saved, done, err := j.find(ck)
+	from, saved, done, err := j.find(ck, shape)
 	if err != nil || done {
 		return &Result{Complete: done}, err
 	}
@@ -120,7 +123,7 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 			os.Remove(f)
 		}
 	}
-	return &Result{Digest: digest.Hex(), Resumed: from != nil, Overflow: e.Overflowed}, nil
+	return &Result{Digest: digest.Hex(), Resumed: from != nil, Overflow: e.Overflowed, Memory: j.memory(digest, outputs)}, nil
 }
 
 // outputs opens what the job writes, or continues it from the states of a
@@ -151,25 +154,22 @@ func (j *Job) outputs(e *Engine, shape Trajectory, states []json.RawMessage) (al
 }
 
 // find looks for what an earlier process left.
-func (j *Job) find(ck string) (from *Checkpoint, saved *checkpointJSON, done bool, err error) {
-	exists := func(path string) bool { _, err := os.Stat(path); return err == nil }
-	if !j.Resume {
-		for _, p := range []string{partial(j.Path), ck} {
-			if exists(p) {
-				return nil, nil, false, fmt.Errorf("%s: left by an unfinished run: want --resume to continue it, or the file removed", p)
-			}
-		}
-		return nil, nil, false, nil
+func (j *Job) find(ck string, shape Trajectory) (from *Checkpoint, saved *checkpointJSON, done bool, err error) {
+	if err := j.vacant(ck); err != nil {
+		return nil, nil, false, err
 	}
-	if !exists(partial(j.Path)) {
-		// Complete, or not yet begun. A checkpoint that is left speaks of a
-		// partial file that is no more, and must not be taken for the next
-		// one's. (A process that died between the last two steps of finishing
-		// left one too.)
+	if !j.Resume || !exists(partial(j.Path)) {
+		// Complete, not yet begun, or to be overwritten. A checkpoint that is
+		// left speaks of a partial file that is no more, and must not be taken
+		// for the next one's. (A process that died between the last two steps
+		// of finishing left one too.)
 		if err := os.Remove(ck); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, nil, false, fmt.Errorf("%s: %w", ck, cause(err))
 		}
-		return nil, nil, exists(j.Path), nil
+		if !j.Resume || !exists(j.Path) {
+			return nil, nil, false, nil
+		}
+		return nil, nil, true, j.check(shape)
 	}
 	if !exists(ck) {
 		return nil, nil, false, nil // died before its first checkpoint
@@ -182,8 +182,8 @@ func (j *Job) find(ck string) (from *Checkpoint, saved *checkpointJSON, done boo
 	if err := json.Unmarshal([]byte(f.Metadata["refrun"]), saved); err != nil || saved.Version != 1 {
 		return nil, nil, false, fmt.Errorf("%s: not a checkpoint of this version: want the file that the unfinished run left", ck)
 	}
-	if err := differ(saved.Identity, j.Identity); err != nil {
-		return nil, nil, false, fmt.Errorf("%s: %w", ck, err)
+	if d := differ("unfinished", saved.Identity, j.Identity); d != "" {
+		return nil, nil, false, fmt.Errorf("%s: %s: want the same run to resume it", ck, d)
 	}
 	t, err := f.Tensor("state")
 	if err != nil {
@@ -200,30 +200,6 @@ func (j *Job) find(ck string) (from *Checkpoint, saved *checkpointJSON, done boo
 	}
 	x := tensor.Of(j.Mode.Wide(), data, dims[0], dims[1], dims[2], dims[3])
 	return &Checkpoint{saved.Batch, saved.Step, x}, saved, false, nil
-}
-
-// differ names the first difference of two identities.
-func differ(was, is [][2]string) error {
-	old := map[string]string{}
-	for _, p := range was {
-		old[p[0]] = p[1]
-	}
-	for _, p := range is {
-		v, ok := old[p[0]]
-		if !ok {
-			return fmt.Errorf("%s: the unfinished run had none, this one has %q: want the same run to resume it", p[0], p[1])
-		}
-		if v != p[1] {
-			return fmt.Errorf("%s: the unfinished run had %q, this one has %q: want the same run to resume it", p[0], v, p[1])
-		}
-		delete(old, p[0])
-	}
-	for _, p := range was {
-		if v, ok := old[p[0]]; ok {
-			return fmt.Errorf("%s: the unfinished run had %q, this one has none: want the same run to resume it", p[0], v)
-		}
-	}
-	return nil
 }
 
 // save makes the output durable and then, in one rename, the checkpoint that
@@ -260,16 +236,25 @@ func (j *Job) save(path string, p *Checkpoint, digest *Digest, outputs []Output)
 // state.
 func (j *Job) create(s Trajectory, state []byte) (Output, error) {
 	path, f := j.Path, j.Store
-	switch ext := filepath.Ext(path); ext {
+	metadata, err := j.metadata()
+	if err != nil {
+		return nil, err
+	}
+	switch filepath.Ext(path) {
 	case ".safetensors":
-		return createSafetensors(path, s, f, j.Metadata, state)
+		return createSafetensors(path, s, f, metadata, state)
 	case ".npy":
 		return createNpy(path, s, f, state)
 	case ".npz":
 		return createNpz(path, s, f, state)
 	case ".h5", ".hdf5":
-		return createHDF5(path, s, f, j.Config, j.Metadata, state)
-	default:
-		return nil, fmt.Errorf("%s: file type %q: want .safetensors, .npy, .npz or .h5", path, ext)
+		return createHDF5(path, s, f, j.Config, metadata, state)
 	}
+	return nil, j.badType()
+}
+
+var extensions = []string{".safetensors", ".npy", ".npz", ".h5", ".hdf5"}
+
+func (j *Job) badType() error {
+	return fmt.Errorf("%s: file type %q: want .safetensors, .npy, .npz or .h5", j.Path, filepath.Ext(j.Path))
 }

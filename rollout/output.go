@@ -21,6 +21,8 @@ type Output interface {
 	Finish() error
 	// Close lets the partial file go; after Finish it does nothing.
 	Close() error
+	// held returns the bytes of memory that the output keeps.
+	held() int64
 }
 
 // partialFile is a file whose every element has its place from the start: it
@@ -113,6 +115,8 @@ func (p *partialFile) Close() error {
 	return nil
 }
 
+func (p *partialFile) held() int64 { return int64(cap(p.buf)) }
+
 // rename gives a complete file its name, durably.
 func rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
@@ -158,11 +162,15 @@ func newFlat(path string, s Trajectory, f fp16.Format, head int, bare bool) *fla
 	return o
 }
 
+// size returns the bytes of the whole file.
+func (o *flat) size() int64 {
+	s := o.shape
+	return o.at + int64(s.M)*int64(s.T)*int64(s.Len())*int64(o.format.Bytes())
+}
+
 // begin creates the file, or continues it if state is not nil.
 func (o *flat) begin(head, state []byte) (*flat, error) {
-	s := o.shape
-	size := o.at + int64(s.M)*int64(s.T)*int64(s.Len())*int64(o.format.Bytes())
-	return o, o.open(head, size, state != nil)
+	return o, o.open(head, o.size(), state != nil)
 }
 
 // State implements [Sink].
@@ -181,18 +189,26 @@ func (o *flat) State(t, m int, x, prev []float64) error {
 	return nil
 }
 
-// createSafetensors opens a safetensors output: trajectory [M,T,C,H,W] in the
-// stored format, and each diagnostic as metrics.<name> [M,T] in F64. With
-// state it continues a partial file.
-func createSafetensors(path string, s Trajectory, f fp16.Format, metadata map[string]string, state []byte) (Output, error) {
+// layOutSafetensors lays out a safetensors output: trajectory [M,T,C,H,W] in the
+// stored format, and each diagnostic as metrics.<name> [M,T] in F64.
+func layOutSafetensors(path string, s Trajectory, f fp16.Format, metadata map[string]string) (o *flat, head []byte, err error) {
 	var all []*safetensors.Tensor
 	for _, name := range DiagnosticNames {
 		all = append(all, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: []int{s.M, s.T}})
 	}
 	all = append(all, &safetensors.Tensor{Name: "trajectory", DType: safetensors.DTypeOf(f), Shape: s.dims()})
-	head, err := safetensors.Header(all, metadata)
+	if head, err = safetensors.Header(all, metadata); err != nil {
+		return nil, nil, err
+	}
+	return newFlat(path, s, f, len(head), false), head, nil
+}
+
+// createSafetensors opens a safetensors output; with state it continues a
+// partial file.
+func createSafetensors(path string, s Trajectory, f fp16.Format, metadata map[string]string, state []byte) (Output, error) {
+	o, head, err := layOutSafetensors(path, s, f, metadata)
 	if err != nil {
 		return nil, err
 	}
-	return newFlat(path, s, f, len(head), false).begin(head, state)
+	return o.begin(head, state)
 }

@@ -19,6 +19,8 @@ type hdf5Output struct {
 	w      *hdf5.Writer
 	format fp16.Format
 	names  []string // of the diagnostics' datasets
+	stored []float64
+	states int // in the file when it is complete
 }
 
 // gzipLevel is the level Spinlock compresses with.
@@ -27,7 +29,7 @@ const gzipLevel = 4
 func createHDF5(path string, s Trajectory, f fp16.Format, c Config, metadata map[string]string, state []byte) (Output, error) {
 	one := append([]int{1}, s.dims()...)
 	specs := []hdf5.Spec{{Path: "/trajectories", Type: hdf5.TypeOf(f), Shape: one, Chunk: []int{1, 1, 1, s.C, s.H, s.W}, Gzip: gzipLevel}}
-	o := &hdf5Output{partialFile: partialFile{path: path}, format: f}
+	o := &hdf5Output{partialFile: partialFile{path: path}, format: f, states: s.M * s.T}
 	for _, name := range DiagnosticNames {
 		o.names = append(o.names, "/metrics/"+name)
 		specs = append(specs, hdf5.Spec{Path: "/metrics/" + name, Type: hdf5.Float32, Shape: []int{1, s.M, s.T}})
@@ -96,11 +98,11 @@ func (o *hdf5Output) attributes(s Trajectory, c Config, metadata map[string]stri
 
 // State implements [Sink].
 func (o *hdf5Output) State(t, m int, x, prev []float64) error {
-	stored := make([]float64, len(x))
-	for i, v := range x {
-		stored[i] = o.format.Round(v)
+	o.stored = o.stored[:0]
+	for _, v := range x {
+		o.stored = append(o.stored, o.format.Round(v))
 	}
-	if err := o.w.Write("/trajectories", []int{0, m, t, 0, 0, 0}, stored); err != nil {
+	if err := o.w.Write("/trajectories", []int{0, m, t, 0, 0, 0}, o.stored); err != nil {
 		return o.failed(err)
 	}
 	for k, v := range Diagnose(x, prev).Values() {
@@ -126,4 +128,17 @@ func (o *hdf5Output) Finish() error {
 		return o.failed(err)
 	}
 	return o.partialFile.Finish()
+}
+
+// What the writer of package hdf5 keeps: the place of each chunk, for the index
+// that it writes in the end, and the compressor.
+const (
+	hdf5Place      = 16
+	hdf5Compressor = 800 << 10
+)
+
+func (o *hdf5Output) held() int64 {
+	state := int64(cap(o.stored))
+	raw := state * int64(hdf5.TypeOf(o.format).Size())
+	return 8*state + 2*raw + hdf5Place*int64(o.states) + hdf5Compressor // raw: as bytes, and compressed at most
 }

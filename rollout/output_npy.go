@@ -12,16 +12,30 @@ import (
 // createNpy opens a .npy output: the trajectory [M,T,C,H,W] and nothing else.
 // numpy has no bfloat16: its numbers are stored as their bits, <u2.
 func createNpy(path string, s Trajectory, f fp16.Format, state []byte) (Output, error) {
-	var head bytes.Buffer
-	if _, err := npy.NewWriter(&head, f, s.dims()); err != nil {
+	head, err := npyHead(f, s.dims())
+	if err != nil {
 		return nil, err
 	}
-	return newFlat(path, s, f, head.Len(), true).begin(head.Bytes(), state)
+	return newFlat(path, s, f, len(head), true).begin(head, state)
+}
+
+// npyHead returns what stands before the elements of an array.
+func npyHead(f fp16.Format, shape []int) ([]byte, error) {
+	var head bytes.Buffer
+	_, err := npy.NewWriter(&head, f, shape)
+	return head.Bytes(), err
 }
 
 // npz is a .npz output: trajectory and metrics.<name>, as in a safetensors
 // output. Its partial file is flat; Finish packs it.
 type npz struct{ *flat }
+
+// packSize is how many bytes are packed at a time.
+const packSize = 1 << 16
+
+func (o npz) held() int64 {
+	return o.flat.held() + packSize + 8*packSize/int64(o.format.Bytes())
+}
 
 func createNpz(path string, s Trajectory, f fp16.Format, state []byte) (Output, error) {
 	o, err := newFlat(path, s, f, 0, false).begin(nil, state)
@@ -73,7 +87,7 @@ func (o npz) pack(z *npy.ArchiveWriter, name string, f fp16.Format, shape []int,
 		n *= int64(d)
 	}
 	r := io.NewSectionReader(o.f, at, n)
-	buf := make([]byte, 1<<16)
+	buf := make([]byte, packSize)
 	values := make([]float64, len(buf)/f.Bytes())
 	for n > 0 {
 		part := buf[:min(n, int64(len(buf)))]

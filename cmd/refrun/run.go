@@ -75,7 +75,7 @@ func run(c *command) error {
 		return c.whole(cs, w, arithmetic{*precision, *autocast}, *noise, *batch)
 	}
 	if *w != (wholeFlags{config: w.config, checkpoint: w.checkpoint}) {
-		return errors.New("--one-step: compares a case as it was recorded: want no --weights, --x0, -o, --record, --store, --seed, --steps, --realizations, --resume, --allow-nonfinite")
+		return errors.New("--one-step: compares a case as it was recorded: want no --weights, --x0, -o, --record, --store, --seed, --steps, --realizations, --resume, --force, --allow-nonfinite")
 	}
 	r, err := c.oneStep(cs, arithmetic{*precision, *autocast}, *noise, *batch)
 	if err != nil {

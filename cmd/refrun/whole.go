@@ -23,7 +23,7 @@ import (
 type wholeFlags struct {
 	config, weights, x0, out, record, store, seed string
 	steps, realizations                           int
-	resume, allowNonfinite                        bool
+	resume, force, allowNonfinite                 bool
 	checkpoint                                    time.Duration
 }
 
@@ -40,6 +40,7 @@ func (c *command) wholeFlags() *wholeFlags {
 	f.IntVar(&w.steps, "steps", 0, "`steps` to take, that is T-1 (default the case's)")
 	f.IntVar(&w.realizations, "realizations", 0, "`number` of realizations (default the case's)")
 	f.BoolVar(&w.resume, "resume", false, "continue an unfinished run to the same bytes")
+	f.BoolVar(&w.force, "force", false, "overwrite existing files of -o and --record")
 	f.BoolVar(&w.allowNonfinite, "allow-nonfinite", false, "go on after a NaN or an infinity")
 	f.DurationVar(&w.checkpoint, "checkpoint", 5*time.Second, "`time` between checkpoints of a run that writes a file")
 	return w
@@ -63,8 +64,7 @@ type wholeReport struct {
 	StepsPerS          float64  `json:"steps_per_s"`
 	SampleStepsPerS    float64  `json:"sample_steps_per_s"`
 	GFLOPS             float64  `json:"gflops"`
-	StateBytes         int64    `json:"state_bytes"`
-	WeightBytes        int64    `json:"weight_bytes"`
+	Memory             *memory  `json:"memory,omitempty"`
 	PeakBytes          int64    `json:"peak_bytes"`
 	Notes              []string `json:"notes,omitempty"`
 	// Overflow is the first float16 overflow, if there was one.
@@ -91,7 +91,7 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 	if err != nil {
 		return err
 	}
-	start, shape, hash, err := w.start(cs)
+	x0, shape, err := w.start(cs)
 	if err != nil {
 		return err
 	}
@@ -100,7 +100,7 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 	}
 	store := mode.Wide()
 	if w.store != "" {
-		if store, err = fp16.ParseFormat(w.store); err != nil {
+		if store, err = storage(w.store); err != nil {
 			return fmt.Errorf("--store: %w", err)
 		}
 	}
@@ -109,11 +109,11 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 	job := &rollout.Job{
 		Engine: &rollout.Engine{
 			Stepper: rollout.Stepper{Operator: op, Config: cs.Rollout, Mode: mode, Batch: batch},
-			Stream:  stream, Shape: shape, Start: start, AllowNonfinite: w.allowNonfinite, Progress: p.step,
+			Stream:  stream, Shape: shape, Start: byRealization(x0, shape), AllowNonfinite: w.allowNonfinite, Progress: p.step,
 		},
-		Path: w.out, Record: w.record, Store: store, Resume: w.resume, Every: w.checkpoint,
+		Path: w.out, Record: w.record, Store: store, Resume: w.resume, Force: w.force, Every: w.checkpoint,
 		Metadata: map[string]string{"made_by": "refrun " + version, "mode": modeName, "contract": operator.Contract},
-		Identity: identity(cs, op, modeName, store, hash),
+		Identity: identity(cs, op, modeName, store, shape, x0),
 	}
 	ctx, stop := interruptible()
 	began := time.Now()
@@ -137,12 +137,11 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		PrecisionRequested: requested, PrecisionUsed: mode.Precision.String(), Noise: stream.Name,
 		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: secs,
 		StepsPerS: steps / secs, SampleStepsPerS: steps * float64(ro.Realizations) / secs,
-		GFLOPS:     2 * float64(op.MACs(shape.H, shape.W)) * steps * float64(ro.Realizations) / secs / 1e9,
-		StateBytes: 8 * int64(shape.Len()) * int64(ro.EngineBatches()[0][1]),
-		PeakBytes:  peakBytes(), Notes: append(ignoredNotes(cs), overflowNotes(result.Overflow)...), Overflow: result.Overflow,
+		GFLOPS:    2 * float64(op.MACs(shape.H, shape.W)) * steps * float64(ro.Realizations) / secs / 1e9,
+		PeakBytes: peakBytes(), Notes: append(ignoredNotes(cs), overflowNotes(result.Overflow)...), Overflow: result.Overflow,
 	}
-	for _, q := range op.Params() {
-		out.WeightBytes += 8 * int64(len(q.Data))
+	if !out.Complete {
+		out.Memory = &memory{result.Memory, inputBytes(cs, x0)}
 	}
 	if c.json {
 		return c.printJSON(out)
@@ -158,7 +157,8 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 	if w.out != "" {
 		c.printf("written to %s as %s\n", w.out, store)
 	}
-	c.printf("%.3g sample-steps/s, %.3g GFLOP/s on %s (%s), peak memory %.3g MB\n", out.SampleStepsPerS, out.GFLOPS, plural(out.Threads, "thread"), out.ISA, float64(out.PeakBytes)/1e6)
+	c.printf("%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n", out.SampleStepsPerS, out.GFLOPS, plural(out.Threads, "thread"), out.ISA)
+	c.printf("memory: %v; the process at most %s\n", out.Memory, size(out.PeakBytes))
 	c.printf("digest %s\n", out.Digest)
 	return nil
 }
@@ -228,9 +228,18 @@ func seed(s string) (uint64, error) {
 	return 0, fmt.Errorf("%q: want an integer of 64 bits", s)
 }
 
-// start returns the initial condition by realization, the size of a state, and
-// a hash of it for the identity of the run.
-func (w *wholeFlags) start(cs *rollout.Case) (func(m int) []float64, rollout.Shape, string, error) {
+// storage returns the format of that name, if states can be stored in it.
+func storage(name string) (fp16.Format, error) {
+	f, err := fp16.ParseFormat(name)
+	if err != nil || f == fp16.TF32 {
+		return 0, fmt.Errorf("%q: want float64, float32, float16 or bfloat16", name)
+	}
+	return f, nil
+}
+
+// start returns the initial condition, [C,H,W] or [M,C,H,W], and the size of a
+// state.
+func (w *wholeFlags) start(cs *rollout.Case) ([]float64, rollout.Shape, error) {
 	var shape rollout.Shape
 	var data []float64
 	var err error
@@ -239,20 +248,20 @@ func (w *wholeFlags) start(cs *rollout.Case) (func(m int) []float64, rollout.Sha
 	switch {
 	case w.x0 == "zeros" || white:
 		if side == 0 {
-			return nil, shape, "", errors.New("operator.grid_size: missing: want the side of the images, to make an initial condition")
+			return nil, shape, errors.New("operator.grid_size: missing: want the side of the images, to make an initial condition")
 		}
 		shape = rollout.Shape{C: channels, H: side, W: side}
 		if err := fits(1, shape); err != nil {
-			return nil, shape, "", err
+			return nil, shape, err
 		}
 		data = make([]float64, shape.Len())
 		if white {
 			s, err := seed(rest)
 			if err != nil {
-				return nil, shape, "", fmt.Errorf("--x0: white:%w", err)
+				return nil, shape, fmt.Errorf("--x0: white:%w", err)
 			}
 			if err := rollout.White(s, shape, data); err != nil {
-				return nil, shape, "", err
+				return nil, shape, err
 			}
 		}
 	case w.x0 != "":
@@ -262,18 +271,19 @@ func (w *wholeFlags) start(cs *rollout.Case) (func(m int) []float64, rollout.Sha
 	default:
 		data, shape, err = cs.ReadStart()
 	}
-	if err != nil {
-		return nil, shape, "", err
-	}
+	return data, shape, err
+}
+
+// byRealization returns the initial condition of each realization: its own, or
+// the one there is.
+func byRealization(x0 []float64, shape rollout.Shape) func(m int) []float64 {
 	n := shape.Len()
-	at := func(m int) []float64 {
-		if len(data) == n {
-			return data
+	return func(m int) []float64 {
+		if len(x0) == n {
+			return x0
 		}
-		return data[m*n : (m+1)*n]
+		return x0[m*n : (m+1)*n]
 	}
-	sum := sha256.Sum256(fp16.Float64.Append(nil, data))
-	return at, shape, fmt.Sprintf("%x", sum[:8]), nil
 }
 
 func readStart(arg string, cs *rollout.Case) ([]float64, rollout.Shape, error) {
@@ -286,12 +296,17 @@ func readStart(arg string, cs *rollout.Case) ([]float64, rollout.Shape, error) {
 }
 
 // identity lists what decides the bytes of an output.
-func identity(cs *rollout.Case, op *operator.Operator, mode string, store fp16.Format, start string) [][2]string {
+func identity(cs *rollout.Case, op *operator.Operator, mode string, store fp16.Format, shape rollout.Shape, x0 []float64) [][2]string {
 	r := cs.Rollout
 	h := sha256.New()
 	for _, p := range op.Params() {
 		h.Write([]byte(p.Name))
 		h.Write(fp16.Float64.Append(nil, p.Data))
+	}
+	start := sha256.New()
+	for b := []byte(nil); len(x0) > 0; x0 = x0[min(len(x0), shape.Len()):] {
+		b = fp16.Float64.Append(b[:0], x0[:shape.Len()])
+		start.Write(b)
 	}
 	clamp := "none"
 	if r.Clamp != nil {
@@ -301,7 +316,8 @@ func identity(cs *rollout.Case, op *operator.Operator, mode string, store fp16.F
 	o.Ignored = nil
 	return [][2]string{
 		{"version", version}, {"contract", operator.Contract}, {"mode", mode}, {"store", store.String()},
-		{"operator", fmt.Sprintf("%+v", o)}, {"weights", fmt.Sprintf("%x", h.Sum(nil)[:8])}, {"initial condition", start},
+		{"operator", fmt.Sprintf("%+v", o)}, {"weights", fmt.Sprintf("%x", h.Sum(nil)[:8])},
+		{"state", fmt.Sprint([]int{shape.C, shape.H, shape.W})}, {"initial condition", fmt.Sprintf("%x", start.Sum(nil)[:8])},
 		{"policy_type", string(r.Policy)}, {"alpha", fmt.Sprint(r.Alpha)}, {"dt", fmt.Sprint(r.Dt)},
 		{"steps", fmt.Sprint(r.Timesteps - 1)}, {"realizations", fmt.Sprint(r.Realizations)}, {"base_seed", fmt.Sprint(r.BaseSeed)},
 		{"engine_batch", fmt.Sprint(r.EngineBatch)}, {"normalization", string(r.Normalization)}, {"clamp_range", clamp},

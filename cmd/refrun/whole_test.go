@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -60,6 +61,9 @@ func TestConfigRefuses(t *testing.T) {
 // TestRunRefuses: flags of a whole rollout.
 func TestRunRefuses(t *testing.T) {
 	configured(t, config)
+	if err := os.Mkdir("run.npy", 0o777); err != nil {
+		t.Fatal(err)
+	}
 	if err := os.WriteFile("flat.safetensors", safetensorsOf(t, zeros(t, "x", "F32", 9)), 0o666); err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +83,11 @@ func TestRunRefuses(t *testing.T) {
 		{"--x0 zeros --steps 9223372036854775807", "--steps: 9223372036854775807: want 1 to 2147483646"},
 		{"--x0 zeros --realizations -2", "--realizations: -2: want 1 or more"},
 		{"--x0 zeros --realizations 2147483647", "num_realizations: 2147483647: want at most 1048576 in one run"},
-		{"--x0 zeros --store int8", `--store: unknown number format "int8": want one of ...`},
+		{"--x0 zeros --store int8", `--store: "int8": want float64, float32, float16 or bfloat16`},
+		{"--x0 zeros --store tf32", `--store: "tf32": want float64, float32, float16 or bfloat16`},
+		{"--x0 zeros -o x.npy --record ./x.npy", "x.npy: both the output and the tape: want two files"},
+		{"--x0 zeros -o x.npy --resume --force", "--resume and --force: want one of them"},
+		{"--x0 zeros -o run.npy", "run.npy: d---------: want a regular file, or none"},
 		{"--x0 zeros --noise tape", "noise.safetensors: missing: want a recorded tape, or another --noise"},
 		{"--x0 zeros -o x.txt", `x.txt: file type ".txt": want ...`},
 		{"--x0 zeros -o none/x.safetensors", "none/x.safetensors.partial: no such file or directory: want a place to write to"},
@@ -128,6 +136,7 @@ func TestRunJSON(t *testing.T) {
 	has(t, "run", out, object{
 		"digest": word, "mode": word, "contract": word, "steps_per_s": number, "sample_steps_per_s": number, "gflops": number,
 		"precision_requested": word, "precision_used": word, "noise": word, "isa": word, "threads": number, "peak_bytes": number, "shape": []any{number},
+		"memory": object{"state_bytes": number, "arena_bytes": number, "weight_bytes": number, "sink_bytes": number, "input_bytes": number},
 	})
 	if out["mode"] != "float32/state-float32/noise-counter" || fmt.Sprint(out["shape"]) != "[2 3 1 3 3]" {
 		t.Errorf("mode %v, shape %v", out["mode"], out["shape"])
@@ -146,5 +155,67 @@ func TestRunJSON(t *testing.T) {
 	}
 	if r := refrun(t, "compare", "out.safetensors", "out.safetensors", "--max-ulp", "0"); r.code != 0 {
 		t.Errorf("the output and itself: %s%s", r.stdout, r.stderr)
+	}
+}
+
+// TestRunMemory: the parts are what the shapes say, and do not know how long
+// the rollout is.
+func TestRunMemory(t *testing.T) {
+	configured(t, config)
+	var first object
+	for _, steps := range []string{"2", "200"} {
+		out := refrun(t, "run", "--config", "run.yaml", "--x0", "white:3", "-o", steps+".safetensors", "--steps", steps, "--json").decode(t)
+		m, _ := out["memory"].(object)
+		// Two states of 1x3x3, weights of 2x1x3x3 and 1x2x1x1 (held twice, the
+		// latter filled up to two channels), gamma, beta, noise_scale and bias.
+		if m["state_bytes"] != 8*2*9. || m["weight_bytes"] != 8*(18+18+2+4+4+1+1.) || m["input_bytes"] != 8*9. {
+			t.Errorf("memory %v", m)
+		}
+		if peak, _ := out["peak_bytes"].(float64); peak != 0 && peak < m["state_bytes"].(float64)+m["arena_bytes"].(float64) {
+			t.Errorf("peak_bytes %v is less than %v", peak, m)
+		}
+		if first == nil {
+			first = m
+		} else if !reflect.DeepEqual(m, first) {
+			t.Errorf("after %s steps %v, after fewer %v", steps, m, first)
+		}
+	}
+	r := refrun(t, "run", "--config", "run.yaml", "--x0", "white:3")
+	if want := "memory: states 144 B, activations "; r.code != 0 || !strings.Contains(r.stdout, want) {
+		t.Errorf("stdout %q, want %q in it", r.stdout, want)
+	}
+}
+
+// TestRunOverwrites: a finished output is kept, found complete by its own run
+// only, and overwritten if that is said.
+func TestRunOverwrites(t *testing.T) {
+	configured(t, config)
+	for _, file := range []string{"a.safetensors", "a.h5"} {
+		run := func(flags ...string) result {
+			return refrun(t, append([]string{"run", "--config", "run.yaml", "--x0", "white:3", "--json", "-o", file}, flags...)...)
+		}
+		if r := run(); r.code != 0 {
+			t.Fatal(r.stderr)
+		}
+		run().refused(t, "run", file+": exists: want --force to overwrite it, another name, or --resume")
+		out := run("--resume").decode(t)
+		if out["already_complete"] != true || out["digest"] != "" || out["memory"] != nil {
+			t.Errorf("%s: resumed when complete: %v", file, out)
+		}
+		for flags, want := range map[string]string{
+			"--seed=8":            `base_seed: the finished run had "7", this one has "8"`,
+			"--x0=white:4":        "initial condition: the finished run had ...",
+			"--steps=1":           `steps: the finished run had "2", this one has "1"`,
+			"--store=float16":     `store: the finished run had "float32", this one has "float16"`,
+			"--precision=float64": `mode: the finished run had ...`,
+		} {
+			run("--resume", flags).refused(t, "run", file+": "+want+": want the same run, another name, or --force to overwrite it")
+		}
+		if r := run("--seed=8", "--force"); r.code != 0 {
+			t.Error(r.stderr)
+		}
+		if out := run("--seed=8", "--resume").decode(t); out["already_complete"] != true {
+			t.Errorf("%s: resumed after --force: %v", file, out)
+		}
 	}
 }

@@ -1,0 +1,116 @@
+package rollout
+
+import (
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+)
+
+// Memory counts, in bytes, what a rollout holds at once. It is counted from
+// shapes and buffers, so it is the same in every run. The process takes more:
+// the program itself, and what its garbage collector has not yet taken back,
+// which may be as much again.
+type Memory struct {
+	// States is the states of one engine batch, [B,C,H,W] in float64.
+	States int64 `json:"state_bytes"`
+	// Arena is the most that one step holds beside them: the states it makes,
+	// the draws of the engine batch, and the activations of one application of
+	// the operator: of the module at work its input and output, and inside a
+	// residual block the block's input. The scratch of a kernel at work comes
+	// on top: a convolution's is at most 8 MiB, or a padded sample if that is
+	// more.
+	Arena int64 `json:"arena_bytes"`
+	// Weights is the parameters, and the copy of the convolutions' weights in
+	// the order in which the kernels read them.
+	Weights int64 `json:"weight_bytes"`
+	// Sinks is the buffers of the outputs, the digest and the image of a
+	// checkpoint. An HDF5 output's grow by 16 bytes a state, the index of its
+	// chunks; nothing else depends on the number of steps.
+	Sinks int64 `json:"sink_bytes"`
+}
+
+// memory counts what the job held.
+func (j *Job) memory(digest *Digest, outputs []Output) Memory {
+	c, op := j.Config, j.Operator
+	all := c.EngineBatches()[0][1]
+	part := all
+	if j.Batch > 0 {
+		part = min(j.Batch, all)
+	}
+	plane := int64(8 * j.Shape.H * j.Shape.W)
+	m := Memory{States: int64(all*j.Shape.C) * plane}
+	m.Arena = m.States + int64(part*activations(op, j.Mode))*plane
+	if j.Stream != nil && j.Stream.Name != "none" {
+		kinds, channels := op.Draws()
+		for _, k := range kinds {
+			size := plane
+			switch k {
+			case noise.Bernoulli:
+				size = 8
+			case noise.ComplexNormal:
+				size *= 2
+			}
+			m.Arena += int64((all+part)*channels) * size // the batch's, and the part's share of them
+		}
+	}
+	m.Weights = weights(op)
+	m.Sinks = digest.held()
+	for _, o := range outputs {
+		m.Sinks += o.held()
+	}
+	if len(outputs) > 0 {
+		text, _ := digest.MarshalText()
+		m.Sinks += m.States + int64(len(text)) // the image of a checkpoint
+	}
+	return m
+}
+
+// activations returns the channels of the arrays that one application of op to
+// one sample holds at once, beside the sample. A convolution from c to o
+// channels holds c+o; the norm and the activation after it 2o. In a residual
+// block c more are held for its sum, or o, when its projection has taken their
+// place. Noise is added from o to o. Where operands are narrower than float32,
+// the convolution may hold a copy of its input.
+func activations(op *operator.Operator, mode operator.Mode) int {
+	most, first := 0, true
+	for _, p := range op.Params() {
+		if len(p.Shape) != 4 {
+			continue
+		}
+		o, c := p.Shape[0], p.Shape[1]
+		n := max(c, o) + o
+		if first { // its input is the sample itself
+			n, first = 2*o, false
+		}
+		if strings.Contains(p.Name, ".blocks.") {
+			n += o
+		}
+		if mode.Precision != fp16.Float64 && mode.Precision != fp16.Float32 {
+			n += c
+		}
+		most = max(most, n)
+	}
+	return most
+}
+
+// weights returns the bytes of op's parameters and prepared kernels, in which
+// the output channels are filled up to an even number.
+func weights(op *operator.Operator) int64 {
+	n := 0
+	for _, p := range op.Params() {
+		n += len(p.Data)
+		if len(p.Shape) == 4 {
+			o, taps := p.Shape[0], len(p.Data)/p.Shape[0]
+			n += (o + o%2) * taps
+		}
+	}
+	return 8 * int64(n)
+}
+
+// held returns the bytes of memory that the digest keeps.
+func (d *Digest) held() int64 {
+	const sha256State = 128
+	return int64(cap(d.buf)) + sha256State*int64(len(d.each))
+}
