@@ -31,6 +31,8 @@ var inward = map[string][]string{
 	"internal/elem":        {"fp16"},
 	"internal/strict":      {},
 	"internal/exact":       {},
+	"internal/dd":          {},
+	"internal/exhaust":     {"act", "fp16", "tensor", "internal/dd"},
 	"internal/bigref":      {"fp16", "tensor", "internal/par"},
 	"internal/fault":       {},
 	"internal/safetensors": {"fp16", "internal/fault"},

@@ -40,11 +40,11 @@ type verb struct {
 var verbs []verb
 
 func init() {
-	verbs = []verb{demoVerb, runVerb, compareVerb, infoVerb}
+	verbs = []verb{demoVerb, runVerb, studyVerb, compareVerb, selftestVerb, infoVerb}
 }
 
 // notThere are verbs that are planned and refused by name.
-var notThere = []string{"study", "check", "probe", "selftest", "bench", "plan"}
+var notThere = []string{"check", "probe", "bench", "plan"}
 
 // command is one invocation of a verb.
 type command struct {
@@ -119,7 +119,7 @@ func call(v verb, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
-	case errors.Is(err, errTerminated), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EIO):
+	case errors.Is(err, errTerminated), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG), errors.Is(err, syscall.EIO):
 		return exitResumable
 	}
 	return exitUsage

@@ -1,0 +1,332 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/rollout"
+)
+
+var studyVerb = verb{
+	name:    "study",
+	summary: "what precision means for this operator: twin rollouts, step by step",
+	help: `Rolls out an operator in float32 and beside it, in lockstep and with the same
+noise, twins that differ in one thing each: float16, bfloat16, TF32, float64, a
+start moved by 1e-6, another noise seed. Of every twin it gives the path's
+distance to the float32 rollout, and the distance of one step from the float32
+rollout's own state; how fast a small difference grows; and the horizon, the
+step from which a path says nothing. docs/STUDY.md reads two of them.
+
+example: refrun study --case my_case --operator-seeds 4 --png study.png`,
+	run: studyRun,
+}
+
+// What a study takes if nobody says.
+const (
+	studySteps        = 60
+	studyRealizations = 2
+)
+
+// studyReport is the JSON of study.
+type studyReport struct {
+	Case          string           `json:"case"`
+	Contract      string           `json:"contract"`
+	Mode          string           `json:"mode"` // of the reference
+	Noise         string           `json:"noise"`
+	Steps         int              `json:"steps"`
+	Realizations  int              `json:"realizations"`
+	Grid          [2]int           `json:"grid"`
+	WeightSeeds   []uint64         `json:"weight_seeds"` // of the operators; null if the weights are the case's
+	ISA           string           `json:"isa"`
+	Threads       int              `json:"threads"`
+	Seconds       float64          `json:"seconds"`
+	PeakBytes     int64            `json:"peak_bytes"`
+	Notes         []string         `json:"notes,omitempty"`
+	PictureFile   string           `json:"picture,omitempty"`
+	Rows          []studyRow       `json:"rows"`
+	GrowthPerStep *oracle.Number   `json:"growth_per_step"` // median of the operators' that grow; null if none does
+	Horizon       map[string]*int  `json:"horizon"`         // by twin, the earliest among the operators; null if none within the steps
+	NoiseFloor    *oracle.Distance `json:"noise_floor"`     // of one step, mean over steps and operators
+	Document      studyDocument    `json:"document"`
+	Operators     []*oracle.Study  `json:"operators"` // step by step
+}
+
+// studyRow is a twin, over all operators: means, and of max_abs the greatest.
+type studyRow struct {
+	Twin     string           `json:"twin"`
+	What     string           `json:"what"`
+	Mode     string           `json:"mode"`
+	OneStep  *oracle.Distance `json:"one_step"` // mean over the steps
+	End      oracle.Distance  `json:"end"`      // the path's, at the last step
+	Horizons []*int           `json:"horizons"` // of each operator
+}
+
+func studyRun(c *command) error {
+	f, w := c.flags, new(wholeFlags)
+	dir := f.String("case", "", "`folder` of the case; a trajectory is needed for its initial condition only")
+	f.StringVar(&w.config, "config", "", "`file` in YAML or JSON with the fields of a case.json, instead of --case")
+	f.StringVar(&w.weights, "weights", "", "safetensors `file` of the weights (default the case's, or drawn from weights_seed)")
+	f.StringVar(&w.x0, "x0", "", "initial condition: a `file` with [C,H,W] or [M,C,H,W], zeros, or white:SEED (default the case's)")
+	f.StringVar(&w.seed, "seed", "", "base seed of the noise (default the case's)")
+	f.IntVar(&w.steps, "steps", studySteps, "`steps` to take")
+	f.IntVar(&w.realizations, "realizations", 0, "`number` of realizations (default the case's, at most 2)")
+	operators := f.Int("operator-seeds", 0, "`number` of operators, with PyTorch's initial weights of the seeds weights_seed, weights_seed+1, ... (default the case's operator)")
+	seeds := f.String("seeds", "", "`list` of weight seeds, such as 0,1,7, instead of --operator-seeds")
+	autocast := f.String("autocast", "cuda", "`rules` of float16 and bfloat16: cuda or cpu, with the release :1.13 or :2.x if it is not the case's")
+	noise := f.String("noise", "counter", "`stream`, the same numbers for every precision: counter, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none")
+	picture := f.String("png", "", "write a picture to this `file`: .png or .svg")
+	if err := c.parse(0); err != nil {
+		return err
+	}
+	var cs *rollout.Case
+	var err error
+	switch {
+	case (*dir == "") == (w.config == ""):
+		return errors.New("--case: want the folder of a case, or --config FILE, one of them")
+	case w.steps < oracle.LeastSteps:
+		return fmt.Errorf("--steps: %d: want %d or more", w.steps, oracle.LeastSteps)
+	case *noise == "tape":
+		return errors.New("--noise: tape: has no other seed: want counter, torch-cpu, torch-cuda:SMS or none")
+	case *dir != "":
+		cs, err = rollout.OpenCase(*dir)
+	default:
+		cs, err = readConfig(w.config)
+	}
+	if err != nil {
+		return err
+	}
+	if err := pictureFile(*picture); err != nil {
+		return err
+	}
+	weightSeeds, err := studySeeds(cs, w, *operators, *seeds)
+	if err != nil {
+		return err
+	}
+	if weightSeeds != nil {
+		cs.Weights, cs.WeightsSeed = nil, &weightSeeds[0]
+	}
+	start, shape, err := studyStart(cs, w)
+	if err != nil {
+		return err
+	}
+	o := oracle.StudyOptions{Noise: *noise, Shape: shape, Start: start}
+	for _, precision := range []string{"tf32", "float16", "bfloat16"} {
+		rules := *autocast
+		if precision == "tf32" {
+			rules = ""
+		}
+		m, _, err := arithmetic{precision, rules}.mode(cs)
+		if err != nil {
+			return err
+		}
+		o.Arithmetics = append(o.Arithmetics, m)
+	}
+	ctx, stop := interruptible()
+	began := time.Now()
+	studies, err := c.studies(ctx, cs, weightSeeds, o)
+	if cause := stop(); err != nil && cause != nil && errors.Is(err, context.Canceled) {
+		return cause
+	}
+	if err != nil {
+		return err
+	}
+	r := summarise(studies)
+	r.Case, r.Contract, r.Grid, r.WeightSeeds = cmp.Or(*dir, w.config), operator.Contract, [2]int{shape.H, shape.W}, weightSeeds
+	r.ISA, r.Threads, r.Seconds, r.PeakBytes = c.isa, runtime.GOMAXPROCS(0), time.Since(began).Seconds(), peakBytes()
+	r.Notes = append(ignoredNotes(cs), studyNotes(r)...)
+	if *picture != "" {
+		if err := r.draw(*picture); err != nil {
+			return err
+		}
+		r.PictureFile = *picture
+	}
+	if c.json {
+		return c.printJSON(r)
+	}
+	c.printStudy(cs, r)
+	return nil
+}
+
+// studies runs one study an operator.
+func (c *command) studies(ctx context.Context, cs *rollout.Case, weightSeeds []uint64, o oracle.StudyOptions) ([]*oracle.Study, error) {
+	n := max(1, len(weightSeeds))
+	p := c.progress("study")
+	defer p.done()
+	var all []*oracle.Study
+	for i := range n {
+		if weightSeeds != nil {
+			cs.WeightsSeed = &weightSeeds[i]
+		}
+		o.Progress = func(done, total int) { p.step(i*total+done, n*total) }
+		s, err := oracle.RunStudy(ctx, cs, o)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, s)
+	}
+	return all, nil
+}
+
+// studySeeds returns the seeds of the operators' weights, nil for the case's
+// own weights.
+func studySeeds(cs *rollout.Case, w *wholeFlags, n int, list string) ([]uint64, error) {
+	const most = 1000
+	switch {
+	case n < 0 || n > most:
+		return nil, fmt.Errorf("--operator-seeds: %d: want 1 to %d", n, most)
+	case n > 0 && list != "":
+		return nil, errors.New("--seeds: want it or --operator-seeds, one of them")
+	case (n > 0 || list != "") && w.weights != "":
+		return nil, errors.New("--weights: want it or --operator-seeds or --seeds, one of them")
+	case list != "":
+		var seeds []uint64
+		for _, s := range strings.Split(list, ",") {
+			v, err := seed(strings.TrimSpace(s))
+			if err != nil {
+				return nil, fmt.Errorf("--seeds: %w, or several with commas", err)
+			}
+			seeds = append(seeds, v)
+		}
+		if len(seeds) > most {
+			return nil, fmt.Errorf("--seeds: %d seeds: want at most %d", len(seeds), most)
+		}
+		return seeds, nil
+	case n == 0:
+		return nil, nil
+	case cs.WeightsSeed == nil:
+		return nil, fmt.Errorf("%s: weights_seed: missing: want it, or --seeds LIST instead of --operator-seeds", cs.File)
+	}
+	seeds := make([]uint64, n)
+	for i := range seeds {
+		seeds[i] = *cs.WeightsSeed + uint64(i)
+	}
+	return seeds, nil
+}
+
+// studyStart applies the flags to the case and returns its initial condition. A
+// study may take fewer realizations than the case has initial conditions for.
+func studyStart(cs *rollout.Case, w *wholeFlags) (func(m int) []float64, rollout.Shape, error) {
+	want := w.realizations
+	if want >= 0 && want <= cs.Rollout.Realizations {
+		w.realizations = 0
+	}
+	if err := w.override(cs); err != nil {
+		return nil, rollout.Shape{}, err
+	}
+	x0, shape, err := w.start(cs)
+	if err != nil {
+		return nil, shape, err
+	}
+	if want == 0 {
+		want = min(cs.Rollout.Realizations, studyRealizations)
+	}
+	cs.Rollout.Realizations = want
+	return byRealization(x0, shape), shape, fits(cs.Rollout.EngineBatches()[0][1], shape)
+}
+
+// pictureFile refuses a name under which no picture can be written, before
+// anything is computed.
+func pictureFile(path string) error {
+	if path == "" {
+		return nil
+	}
+	if e := strings.ToLower(filepath.Ext(path)); e != ".png" && e != ".svg" {
+		return fmt.Errorf("--png: %s: want a name that ends in .png or .svg", path)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("--png: %s: %w: want a folder to write to", path, cause(err))
+	}
+	return nil
+}
+
+// summarise forms the rows over the operators.
+func summarise(studies []*oracle.Study) *studyReport {
+	s := studies[0]
+	r := &studyReport{
+		Mode: s.Mode, Noise: s.Noise, Steps: s.Steps, Realizations: s.Realizations,
+		Horizon: map[string]*int{}, Document: document, Operators: studies,
+	}
+	for i, twin := range s.Twins {
+		row := studyRow{Twin: twin.Name, Mode: twin.Mode, What: studyWhat(twin.Name, s.Noise)}
+		var one, end []oracle.Distance
+		for _, o := range studies {
+			t := o.Twins[i]
+			one = append(one, t.OneStep...)
+			end = append(end, t.Path[len(t.Path)-1])
+			row.Horizons = append(row.Horizons, t.Horizon)
+		}
+		row.End = oracle.Mean(end)
+		if one != nil {
+			m := oracle.Mean(one)
+			row.OneStep = &m
+		}
+		if twin.Name == oracle.Other {
+			r.NoiseFloor = row.OneStep
+		}
+		r.Horizon[twin.Name] = earliest(row.Horizons)
+		r.Rows = append(r.Rows, row)
+	}
+	var growth []float64
+	for _, o := range studies {
+		if o.Growth != nil {
+			growth = append(growth, float64(o.Growth.PerStep))
+		}
+	}
+	if growth != nil {
+		g := oracle.Number(median(growth))
+		r.GrowthPerStep = &g
+	}
+	return r
+}
+
+// earliest returns the least of the horizons, nil if there are none.
+func earliest(horizons []*int) *int {
+	var least *int
+	for _, h := range horizons {
+		if h != nil && (least == nil || *h < *least) {
+			least = h
+		}
+	}
+	return least
+}
+
+// median returns the middle of numbers, of two middles their mean.
+func median(x []float64) float64 {
+	x = slices.Sorted(slices.Values(x))
+	n := len(x)
+	return (x[(n-1)/2] + x[n/2]) / 2
+}
+
+// row returns the row of a twin.
+func (r *studyReport) row(twin string) studyRow {
+	return r.Rows[slices.IndexFunc(r.Rows, func(w studyRow) bool { return w.Twin == twin })]
+}
+
+func studyNotes(r *studyReport) []string {
+	var notes []string
+	for i, o := range r.Operators {
+		for _, t := range o.Twins {
+			if t.Overflow == nil {
+				continue
+			}
+			of := ""
+			if r.WeightSeeds != nil {
+				of = fmt.Sprintf("weight seed %d: ", r.WeightSeeds[i])
+			}
+			for _, n := range overflowNotes(t.Overflow) {
+				notes = append(notes, of+n)
+			}
+		}
+	}
+	return notes
+}

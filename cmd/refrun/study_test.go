@@ -1,0 +1,320 @@
+package main
+
+import (
+	"bytes"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"image"
+	"image/png"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"gonum.org/v1/plot"
+
+	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/oracle"
+)
+
+// studyConfig is an operator small enough to be studied in a test.
+const studyConfig = `
+operator: {num_layers: 1, base_channels: 2, grid_size: 6, noise_type: gaussian, noise_scale: 1.0e-2}
+rollout: {num_timesteps: 3, num_realizations: 3}
+weights_seed: 1
+`
+
+func studyFile(t *testing.T, old, new string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "study.yaml")
+	if err := os.WriteFile(path, []byte(strings.Replace(studyConfig, old, new, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// study runs one that is short.
+func study(t *testing.T, flags ...string) result {
+	t.Helper()
+	return refrun(t, append([]string{"study", "--steps", "8", "--x0", "white:1"}, flags...)...)
+}
+
+// TestStudyJSON holds the object to the keys that scripts rely on, and a study
+// to what its flags say.
+func TestStudyJSON(t *testing.T) {
+	file := studyFile(t, "", "")
+	r := study(t, "--json", "--config", file)
+	if r.code != 0 || r.stderr != "" {
+		t.Fatalf("exit code %d, stderr %q", r.code, r.stderr)
+	}
+	out := r.decode(t)
+	distance := object{"mean_abs": number, "max_abs": number, "rms_over_std": number, "mean_rel": number}
+	has(t, "study", out, object{
+		"case": word, "contract": word, "mode": word, "noise": word, "isa": word, "threads": number, "seconds": number,
+		"steps": number, "realizations": number, "grid": []any{number}, "noise_floor": distance, "horizon": object{},
+		"rows":      []any{object{"twin": word, "what": word, "mode": word, "end": distance, "horizons": []any{}}},
+		"document":  object{"source": word, "run": word, "rows": []any{object{"name": word, "twin": word, "max_abs": number, "mean_abs": number, "mean_rel": number}}},
+		"operators": []any{object{"mode": word, "std": []any{number}, "twins": []any{object{"name": word, "path": []any{distance}}}}},
+	})
+	for key, want := range map[string]any{
+		"steps": 8., "realizations": 2., "noise": "counter", "mode": "float32/state-float32/noise-counter", "weight_seeds": nil, "growth_per_step": nil,
+	} {
+		if got, ok := out[key]; !ok || got != want {
+			t.Errorf("%s is %v, want %v", key, got, want)
+		}
+	}
+	var twins []string
+	for _, row := range out["rows"].([]any) {
+		w := row.(map[string]any)
+		twins = append(twins, w["twin"].(string))
+		if _, ok := out["horizon"].(map[string]any)[twins[len(twins)-1]]; !ok {
+			t.Errorf("%v has no horizon", w["twin"])
+		}
+		if (w["one_step"] == nil) != (w["twin"] == oracle.Moved) {
+			t.Errorf("%v: one step %v", w["twin"], w["one_step"])
+		}
+	}
+	if want := []string{"moved", "other", "float64", "tf32", "float16", "bfloat16"}; !slices.Equal(twins, want) {
+		t.Errorf("twins %q, want %q", twins, want)
+	}
+	if mode := out["rows"].([]any)[4].(map[string]any)["mode"]; mode != "float16/autocast-cuda/state-float32/noise-counter" {
+		t.Errorf("float16 is %v", mode)
+	}
+
+	out = study(t, "--json", "--config", file, "--operator-seeds", "2", "--realizations", "4", "--noise", "none", "--autocast", "cpu", "--seed", "9").decode(t)
+	if seeds := out["weight_seeds"].([]any); len(seeds) != 2 || seeds[0] != 1. || seeds[1] != 2. || len(out["operators"].([]any)) != 2 {
+		t.Errorf("weight seeds %v", seeds)
+	}
+	if mode := out["rows"].([]any)[5].(map[string]any)["mode"]; out["realizations"] != 4. || out["noise_floor"] != nil || mode != "bfloat16/autocast-cpu/state-float32/noise-none" {
+		t.Errorf("%v realizations, noise floor %v, bfloat16 %v", out["realizations"], out["noise_floor"], mode)
+	}
+
+	// A seed of the list is the operator of that seed, wherever it stands.
+	list := study(t, "--json", "--config", file, "--seeds", "7, 1").decode(t)
+	one := study(t, "--json", "--config", file).decode(t)
+	a, b := list["operators"].([]any)[1].(map[string]any)["twins"].([]any)[4], one["operators"].([]any)[0].(map[string]any)["twins"].([]any)[4]
+	if x, y := a.(map[string]any)["path"].([]any)[7].(map[string]any), b.(map[string]any)["path"].([]any)[7].(map[string]any); x["mean_abs"] != y["mean_abs"] {
+		t.Errorf("seed 1 from a list ends at %v, alone at %v", x, y)
+	}
+
+	// A recorded case is studied from its start, with all it does not need
+	// missing, and its own weights.
+	f := newFolder(t)
+	delete(f.file, "noise")
+	delete(f.file, "layers")
+	two := slices.Concat(make([]float64, 1200), slices.Repeat([]float64{0.5, 1}, 600))
+	f.put("trajectory", floats(t, "initial_condition", safetensors.F32, []int{2, 3, 20, 20}, two...)) // one for each realization
+	r = refrun(t, "study", "--json", "--steps", "8", "--realizations", "1", "--case", f.write())
+	if r.code != 0 || r.decode(t)["weight_seeds"] != nil || r.decode(t)["realizations"] != 1. {
+		t.Errorf("exit code %d, %s%.300s", r.code, r.stderr, r.stdout)
+	}
+}
+
+// TestStudyText: the text has the table, the story, the published rows, and
+// what they measure.
+func TestStudyText(t *testing.T) {
+	file := studyFile(t, "", "")
+	r := study(t, "--config", file, "--quiet")
+	want := `(?s)study.yaml: 2 blocks .* policy convex\nthe case's own operator, 2 realizations, 8 steps on a 6x6 grid\n` +
+		`reference float32/state-float32/noise-counter, contract .*std is \S+ to \S+\n.*` +
+		`\nstart moved by 1e-6  none +\S+ +\S+ +\S+   not within these steps\nanother noise seed   \S+ .*\nbfloat16 .*` +
+		`\nArithmetic: .* times as far from float32 as float16.*\nNoise: .*\nGrowth: none.*\nHorizon: none within 8 steps.*` +
+		`\nFP16 vs FP32 +1\.83e\+01 +2\.44e-01 +12\.3   published\nBF16 vs FP32 +1\.93e\+01 +2\.50e-01 +20\.8   published\nfloat16 .*   here\n.*` +
+		`What the published rows measure: how far apart two rollouts`
+	if r.code != 0 || r.stderr != "" || !regexp.MustCompile(want).MatchString(r.stdout) {
+		t.Errorf("exit code %d, stderr %q, stdout\n%s", r.code, r.stderr, r.stdout)
+	}
+	for _, line := range strings.Split(r.stdout, "\n") {
+		if len(line) > 130 {
+			t.Errorf("%d columns: %s", len(line), line)
+		}
+	}
+	if r := study(t, "--config", file, "--noise", "none"); strings.Contains(r.stdout, "Noise: ") || !strings.Contains(r.stdout, "\nstart moved by 0.01  none ") {
+		t.Errorf("without noise:\n%s", r.stdout)
+	}
+}
+
+// TestStudyStory: the words follow the figures.
+func TestStudyStory(t *testing.T) {
+	five, nine := 5, 9
+	d := func(v oracle.Number) oracle.Distance { return oracle.Distance{MeanAbs: v} }
+	one := func(v oracle.Number) *oracle.Distance { x := d(v); return &x }
+	g := oracle.Number(1.4)
+	r := &studyReport{Steps: 60, NoiseFloor: one(4), GrowthPerStep: &g,
+		Rows: []studyRow{
+			{Twin: oracle.Moved, End: d(3), Horizons: []*int{&five, &nine}},
+			{Twin: "float16", OneStep: one(0.5), End: d(3)}, {Twin: "bfloat16", OneStep: one(4), End: d(6)},
+		},
+		Operators: []*oracle.Study{{Growth: &oracle.GrowthFit{PerStep: 1.3, From: 4, To: 20}}, {Growth: &oracle.GrowthFit{PerStep: 1.5, From: 3, To: 30}}},
+	}
+	says := func(want ...string) {
+		t.Helper()
+		got := strings.Join(r.story(), "\n")
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("does not say %q:\n%s", w, got)
+			}
+		}
+	}
+	says("bfloat16 is 8.00 times as far from float32 as float16. At the end of the rollout it is 2.00 times as far.",
+		"by 4.00 in one step, 8.00 times float16's error and 1.00 times bfloat16's.",
+		"1.40-fold per step (median of 1.30 to 1.50)", "steps 3 to 30.", "moved by 1e-6 is 1.00 times as far away as float16.")
+	if h := r.Rows[0].Horizons; horizons(h) != "step 5 to 9" || earliest(h) != &five || r.middleHorizon(0) != 7 {
+		t.Errorf("horizons %q, %v, %d", horizons(h), earliest(h), r.middleHorizon(0))
+	}
+	r.Rows[0].Horizons[1], r.Operators[1].Growth = nil, nil
+	says("1.40-fold per step with 1 of 2 operators: a fit", "Horizon: with 1 of 2 operators the paths lose each other")
+	if h := r.Rows[0].Horizons; horizons(h) != "step 5, 1 not within these steps" || earliest(h) != &five || r.middleHorizon(0) != 0 {
+		t.Errorf("horizons %q, %v, %d", horizons(h), earliest(h), r.middleHorizon(0))
+	}
+	r.Rows[0].Horizons[0], r.GrowthPerStep = nil, nil
+	says("Growth: none.", "Horizon: none within 60 steps.")
+	if h := r.Rows[0].Horizons; earliest(h) != nil {
+		t.Error("an earliest horizon of none")
+	}
+	if m := median([]float64{3, 1, 2}); m != 2 || median([]float64{4, 1, 2, 3}) != 2.5 {
+		t.Errorf("median %v", m)
+	}
+}
+
+// TestStudyPicture: a PNG that decodes and shows the curves in their colours,
+// an SVG that is XML and names them.
+func TestStudyPicture(t *testing.T) {
+	file, dir := studyFile(t, "", ""), t.TempDir()
+	name := filepath.Join(dir, "a.png")
+	if r := study(t, "--json", "--config", file, "--png", name); r.code != 0 || r.decode(t)["picture"] != name {
+		t.Fatalf("exit code %d, %s", r.code, r.stderr)
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := png.Decode(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s := m.Bounds().Size(); s != (image.Point{1045, 572}) || len(b) > 150<<10 {
+		t.Errorf("%v pixels, %d bytes", s, len(b))
+	}
+	for twin, colour := range twinColour {
+		n, x := 0, m.Bounds().Dx()*3/4 // where the plot is, not the legend
+		for p := range x * m.Bounds().Dy() {
+			r, g, b, _ := m.At(p%x, p/x).RGBA()
+			if uint8(r>>8) == colour.R && uint8(g>>8) == colour.G && uint8(b>>8) == colour.B {
+				n++
+			}
+		}
+		if n < 100 {
+			t.Errorf("%s: %d pixels of its colour", twin, n)
+		}
+	}
+
+	name = filepath.Join(dir, "b.SVG")
+	if r := study(t, "--config", file, "--png", name); r.code != 0 || !strings.Contains(r.stdout, "\npicture written to "+name+"\n") {
+		t.Fatalf("exit code %d, %s%s", r.code, r.stdout, r.stderr)
+	}
+	if b, err = os.ReadFile(name); err != nil {
+		t.Fatal(err)
+	}
+	d := xml.NewDecoder(bytes.NewReader(b))
+	for err == nil {
+		_, err = d.Token()
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Error(err)
+	}
+	for twin, c := range twinColour {
+		style := fmt.Sprintf("fill:none;stroke:#%02X%02X%02X;stroke-width:", c.R, c.G, c.B)
+		path, single := bytes.Count(b, []byte(style+`2"`)), bytes.Count(b, []byte(style+"1.3;stroke-dasharray"))
+		if want := map[bool]int{false: 1}[twin == oracle.Moved]; path != 2 || single != want { // the curve and its legend
+			t.Errorf("%s: %d solid lines, %d dashed: want 2 and %d", twin, path, single, want)
+		}
+	}
+	for _, want := range []string{">step<", ">RMS distance / standard deviation of the state<", ">start moved by 1e-6<", ">bfloat16<", ">solid: the path<", ">1e-8<", "stroke-dasharray"} {
+		if !bytes.Contains(b, []byte(want)) {
+			t.Errorf("the SVG does not hold %s", want)
+		}
+	}
+}
+
+// TestStudyPictureHorizons: a mark where a path of a chaotic operator ends to
+// say something.
+func TestStudyPictureHorizons(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "a.svg")
+	file := studyFile(t, "num_layers: 1", "num_layers: 4")
+	r := refrun(t, "study", "--json", "--config", file, "--x0", "white:1", "--seed", "5", "--realizations", "1", "--steps", "60", "--png", name)
+	if r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	marks := 1 // the legend's
+	for _, h := range r.decode(t)["horizon"].(map[string]any) {
+		if h != nil {
+			marks++
+		}
+	}
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := bytes.Count(b, []byte("A4.5,4.5")) / 2; marks < 4 || !bytes.Contains(b, []byte(">horizon: half the distance<")) || got != marks { // a circle is two arcs
+		t.Errorf("%d marks, want %d", got, marks)
+	}
+}
+
+func TestPictureTicks(t *testing.T) {
+	for _, k := range []struct {
+		ticks []plot.Tick
+		want  string
+	}{
+		{stepTicks(0, 60), "0 10 20 30 40 50 60"}, {stepTicks(0, 8), "0 1 2 3 4 5 6 7 8"}, {stepTicks(0, 499), "0 100 200 300 400"},
+		{decadeTicks(-2, 1), "1e-2 1e-1 1 1e+1"},
+	} {
+		var labels []string
+		for _, tick := range k.ticks {
+			if tick.Label != "" {
+				labels = append(labels, tick.Label)
+			}
+		}
+		if got := strings.Join(labels, " "); got != k.want {
+			t.Errorf("ticks %q, want %q", got, k.want)
+		}
+	}
+}
+
+// TestStudyFlags: one line for what is wrong, and nothing done.
+func TestStudyFlags(t *testing.T) {
+	file := studyFile(t, "", "")
+	for _, k := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "--case: want the folder of a case, or --config FILE, one of them"},
+		{[]string{"--case", "x", "--config", file}, "--case: want the folder of a case, or --config FILE, one of them"},
+		{[]string{"--case", "no-such-case"}, "no-such-case/case.json: no such file or directory: want a case folder with a case.json"},
+		{[]string{"--config", file, "--steps", "7"}, "--steps: 7: want 8 or more"},
+		{[]string{"--config", file, "--steps", "-1"}, "--steps: -1: want 8 or more"},
+		{[]string{"--config", file, "--realizations", "-1"}, "--realizations: -1: want 1 or more"},
+		{[]string{"--config", file, "--operator-seeds", "-1"}, "--operator-seeds: -1: want 1 to 1000"},
+		{[]string{"--config", file, "--operator-seeds", "2", "--seeds", "1"}, "--seeds: want it or --operator-seeds, one of them"},
+		{[]string{"--config", file, "--seeds", "1,x"}, `--seeds: "x": want an integer of 64 bits, or several with commas`},
+		{[]string{"--config", file, "--seeds", "1", "--weights", "w"}, "--weights: want it or --operator-seeds or --seeds, one of them"},
+		{[]string{"--config", studyFile(t, "weights_seed: 1", "note: x")}, "--weights: missing: want a file, or weights_seed in the configuration"},
+		{[]string{"--config", studyFile(t, "weights_seed: 1", "note: x"), "--operator-seeds", "2"}, ".../study.yaml: weights_seed: missing: want it, or --seeds LIST instead of --operator-seeds"},
+		{[]string{"--config", file, "--noise", "tape"}, "--noise: tape: has no other seed: want counter, torch-cpu, torch-cuda:SMS or none"},
+		{[]string{"--config", file, "--noise", "pink"}, `noise: "pink": want ...`},
+		{[]string{"--config", file, "--autocast", "tpu"}, `--autocast: unknown autocast "tpu": want ...`},
+		{[]string{"--config", file, "--autocast", "cpu:1.13"}, `--autocast: autocast cpu:1.13: has no float16: want ...`},
+		{[]string{"--config", file, "--png", "a.jpg"}, "--png: a.jpg: want a name that ends in .png or .svg"},
+		{[]string{"--config", file, "--png", "no-such-folder/a.png"}, "--png: no-such-folder/a.png: no such file or directory: want a folder to write to"},
+		{[]string{"--config", studyFile(t, "num_layers: 1, ", "")}, ".../study.yaml:2: operator.num_layers: missing: want a value"},
+		{[]string{"x"}, `"x": unexpected argument: want flags only`},
+	} {
+		args := append([]string{"study", "--x0", "white:1"}, k.args...)
+		refrun(t, args...).refused(t, "study", k.want)
+	}
+	refrun(t, "study", "--config", file).refused(t, "study", "--x0: missing: want an initial condition ...")
+}

@@ -1,0 +1,261 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/rollout"
+)
+
+// studyDocument is what was published about two precisions.
+type studyDocument struct {
+	Source string        `json:"source"`
+	Run    string        `json:"run"`
+	Rows   []documentRow `json:"rows"`
+}
+
+// documentRow is a published row: the distance of last states.
+type documentRow struct {
+	Name    string  `json:"name"`
+	Twin    string  `json:"twin"` // the row of a study to which it belongs
+	MaxAbs  float64 `json:"max_abs"`
+	MeanAbs float64 `json:"mean_abs"`
+	MeanRel float64 `json:"mean_rel"`
+}
+
+// The rows of Spinlock's report, 29 December 2025, "Numerical Accuracy". Its
+// script compares the last states of 500, and divides by |reference| + 1e-8.
+var document = studyDocument{
+	Source: "Spinlock, docs/optimization/OPTIMIZATION_SUMMARY.md",
+	Run:    "500 timesteps, 5 realizations, 128x128 grid",
+	Rows: []documentRow{
+		{"FP16 vs FP32", "float16", 1.83e+01, 2.44e-01, 12.3},
+		{"BF16 vs FP32", "bfloat16", 1.93e+01, 2.50e-01, 20.8},
+	},
+}
+
+// studyWhat says in words how a twin differs from the reference.
+func studyWhat(twin, noise string) string {
+	switch {
+	case twin == oracle.Moved:
+		return "start moved by 1e-6"
+	case twin == oracle.Other && noise == "none":
+		return "start moved by 0.01"
+	case twin == oracle.Other:
+		return "another noise seed"
+	}
+	return twin
+}
+
+func (c *command) printStudy(cs *rollout.Case, r *studyReport) {
+	o := cs.Operator
+	c.printf("%s: %s of %s, %s norm, %s, policy %s\n", clean(r.Case),
+		plural(o.NumLayers+1, "block"), kernel(o), o.Normalization, o.Activation, cs.Rollout.Policy)
+	which := "the case's own operator"
+	if r.WeightSeeds != nil {
+		which = fmt.Sprintf("%s (weight seeds %s)", plural(len(r.WeightSeeds), "operator"), strings.Trim(fmt.Sprint(r.WeightSeeds), "[]"))
+	}
+	c.printf("%s, %s, %s on a %dx%d grid\n", which, plural(r.Realizations, "realization"), plural(r.Steps, "step"), r.Grid[0], r.Grid[1])
+	low, high := r.stds()
+	c.printf("reference %s, contract %s; its states' std is %s to %s\n", r.Mode, r.Contract, num(low), num(high))
+	c.printf("float16 as %s, bfloat16 likewise\n", r.row("float16").Mode)
+	for _, n := range r.Notes {
+		c.printf("note: %s\n", n)
+	}
+	c.printStudyTable(r)
+	c.printf("\n")
+	for _, p := range r.story() {
+		c.printf("%s\n", fold(p, 100))
+	}
+	c.printDocument(r)
+	if r.PictureFile != "" {
+		c.printf("\npicture written to %s\n", clean(r.PictureFile))
+	}
+	c.printf("\n%.3g s on %s (%s)\n", r.Seconds, plural(r.Threads, "thread"), r.ISA)
+}
+
+// printStudyTable prints the twins: one step, path, horizon.
+func (c *command) printStudyTable(r *studyReport) {
+	c.printf("\nMean absolute difference from the float32 rollout")
+	if n := len(r.Operators); n > 1 {
+		c.printf(", mean over the %d operators", n)
+	}
+	c.printf(":\n\n%-20s %-10s  whole rollout, after step\n%-20s %-10s", "", "one step,", "", "same state")
+	steps := studyColumns(r.Steps)
+	for _, t := range steps {
+		c.printf(" %9d", t)
+	}
+	c.printf("   horizon\n")
+	for i, row := range r.Rows {
+		one := "none"
+		if row.OneStep != nil {
+			one = num3(row.OneStep.MeanAbs)
+		}
+		c.printf("%-20s %-10s", row.What, one)
+		for _, t := range steps {
+			var at []oracle.Distance
+			for _, o := range r.Operators {
+				at = append(at, o.Twins[i].Path[t-1])
+			}
+			c.printf(" %9s", num3(oracle.Mean(at).MeanAbs))
+		}
+		c.printf("   %s\n", horizons(row.Horizons))
+	}
+}
+
+// printDocument prints the published rows beside the last step of this study.
+func (c *command) printDocument(r *studyReport) {
+	d := r.Document
+	c.printf("\n%s (%s) publishes these\nrows; beside them step %d of this study:\n\n", d.Source, d.Run, r.Steps)
+	c.printf("%-20s %9s %9s %9s\n", "", "max abs", "mean abs", "mean rel")
+	for _, w := range d.Rows {
+		c.printf("%-20s %9.2e %9.2e %9.3g   published\n", w.Name, w.MaxAbs, w.MeanAbs, w.MeanRel)
+	}
+	for _, twin := range []string{"float16", "bfloat16", oracle.Moved} {
+		row := r.row(twin)
+		c.printf("%-20s %9s %9s %9.3g   here\n", row.What, num3(row.End.MaxAbs), num3(row.End.MeanAbs), float64(row.End.MeanRel))
+	}
+	c.printf("\nWhat the published rows measure: how far apart two rollouts are that have lost each other, not the error\nof a precision, or BF16, which rounds eight times more coarsely, would be eight times as far away.\n")
+}
+
+// story is what the table means, a paragraph a point.
+func (r *studyReport) story() []string {
+	half, bf, moved := r.row("float16"), r.row("bfloat16"), r.row(oracle.Moved)
+	s := []string{fmt.Sprintf("Arithmetic: in one step from the same state, bfloat16 is %s times as far from float32 as float16. At the end of the rollout it is %s times as far.",
+		over(bf.OneStep.MeanAbs, half.OneStep.MeanAbs), over(bf.End.MeanAbs, half.End.MeanAbs))}
+	if f := r.NoiseFloor; f != nil {
+		s = append(s, fmt.Sprintf("Noise: another seed moves a state by %s in one step, %s times float16's error and %s times bfloat16's.",
+			num3(f.MeanAbs), over(f.MeanAbs, half.OneStep.MeanAbs), over(f.MeanAbs, bf.OneStep.MeanAbs)))
+	}
+	s = append(s, "Growth: "+r.growthStory())
+	lost := 0
+	for _, h := range moved.Horizons {
+		if h != nil {
+			lost++
+		}
+	}
+	switch {
+	case lost == len(moved.Horizons):
+		s = append(s, fmt.Sprintf("Horizon: the paths lose each other. From its horizon on, where it is half as far away as unrelated paths stay, a path says nothing about its arithmetic: at the end, float32 with its start moved by 1e-6 is %s times as far away as float16. Compare single steps, and beyond the horizon only statistics.",
+			over(moved.End.MeanAbs, half.End.MeanAbs)))
+	case lost == 0:
+		s = append(s, fmt.Sprintf("Horizon: none within %d steps. No path has lost the reference, so the paths still tell the arithmetics apart.", r.Steps))
+	default:
+		s = append(s, fmt.Sprintf("Horizon: with %d of %d operators the paths lose each other, and say nothing about their arithmetic from there on.", lost, len(moved.Horizons)))
+	}
+	return s
+}
+
+func (r *studyReport) growthStory() string {
+	if r.GrowthPerStep == nil {
+		return fmt.Sprintf("none. The start moved by 1e-6 does not grow exponentially within %d steps.", r.Steps)
+	}
+	least, most, n := *r.GrowthPerStep, *r.GrowthPerStep, 0
+	from, to := r.Steps, 0
+	for _, o := range r.Operators {
+		if g := o.Growth; g != nil {
+			least, most, n = min(least, g.PerStep), max(most, g.PerStep), n+1
+			from, to = min(from, g.From), max(to, g.To)
+		}
+	}
+	s := fmt.Sprintf("a small difference grows %s-fold per step", num3(*r.GrowthPerStep))
+	if len(r.Operators) > n {
+		s += fmt.Sprintf(" with %d of %d operators", n, len(r.Operators))
+	}
+	if n > 1 {
+		s += fmt.Sprintf(" (median of %s to %s)", num3(least), num3(most))
+	}
+	return s + fmt.Sprintf(": a fit to the start moved by 1e-6, between 10 times the rounding error of a step and a tenth of the std, steps %d to %d.", from, to)
+}
+
+// stds returns the least and the greatest std of the reference's states.
+func (r *studyReport) stds() (low, high oracle.Number) {
+	low, high = r.Operators[0].Std[0], r.Operators[0].Std[0]
+	for _, o := range r.Operators {
+		low, high = min(low, slices.Min(o.Std)), max(high, slices.Max(o.Std))
+	}
+	return low, high
+}
+
+// studyColumns returns the steps a table shows of n.
+func studyColumns(n int) []int {
+	steps := []int{1, 5}
+	for t := 10; t < n; t *= 2 {
+		steps = append(steps, t)
+	}
+	steps = append(steps, n)
+	var at []int
+	for _, i := range sample(len(steps), 7) {
+		at = append(at, steps[i])
+	}
+	return at
+}
+
+// horizons says in which steps the horizons of the operators lie.
+func horizons(h []*int) string {
+	var at []int
+	for _, t := range h {
+		if t != nil {
+			at = append(at, *t)
+		}
+	}
+	if at == nil {
+		return "not within these steps"
+	}
+	s := fmt.Sprintf("step %d", slices.Min(at))
+	if len(at) > 1 {
+		s += fmt.Sprintf(" to %d", slices.Max(at))
+	}
+	if missing := len(h) - len(at); missing > 0 {
+		s += fmt.Sprintf(", %d not within these steps", missing)
+	}
+	return s
+}
+
+// num3 formats a figure with three significant digits, trailing zeros included.
+func num3(x oracle.Number) string {
+	v := float64(x)
+	switch {
+	case v == 0:
+		return "0"
+	case v >= 100 && v < 1000:
+		return fmt.Sprintf("%.0f", v)
+	case v >= 10 && v < 1000:
+		return fmt.Sprintf("%.1f", v)
+	case v >= 1 && v < 1000:
+		return fmt.Sprintf("%.2f", v)
+	case v >= 0.1 && v < 1000:
+		return fmt.Sprintf("%.3f", v)
+	}
+	return fmt.Sprintf("%.2e", v)
+}
+
+// over formats a ratio, "no number of" where there is none.
+func over(a, b oracle.Number) string {
+	if !(b > 0) || !(a/b < 1e300) {
+		return "(no number of)"
+	}
+	return num3(a / b)
+}
+
+// fold breaks text into lines of at most width characters, at spaces.
+func fold(s string, width int) string {
+	var b strings.Builder
+	at := 0
+	for i, word := range strings.Fields(s) {
+		switch {
+		case i == 0:
+		case at+1+len(word) > width:
+			b.WriteByte('\n')
+			at = 0
+		default:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += len(word)
+	}
+	return b.String()
+}
