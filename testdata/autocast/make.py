@@ -410,13 +410,13 @@ def other_ops(low):
         yield "bilinear_%d" % f, F.interpolate, {"x": x}, {"scale_factor": f, "mode": "bilinear", "align_corners": False}
 
 
-# Their input is every bit pattern of the type, in order, and is not stored.
+# Their input is every bit pattern of the type, in order, and is not stored. (ReLU
+# rounds nothing; the layers of batch_relu_autoregressive have it.)
 EVERYWHERE = {
     "gelu": F.gelu,
     "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"),
     "silu": F.silu,
     "tanh": torch.tanh,
-    "relu": F.relu,
 }
 
 
