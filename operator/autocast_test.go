@@ -1,0 +1,115 @@
+package operator
+
+import (
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+)
+
+// device is a recorded set of testdata/autocast: a PyTorch on a CPU and the
+// half type of its autocast.
+type device struct {
+	set  string
+	mode Mode
+	// gelu bounds the absolute error of GELU where its result is below 1: that
+	// of oneDNN's approximation of erf (2.6.3; 3.7 on AVX-512).
+	gelu float64
+	// narrow kernels round every operation inside SiLU, tanh-GELU and bilinear
+	// interpolation to the half type; others compute in float32.
+	narrow bool
+}
+
+var devices = []device{
+	{"1.13-bfloat16", Mode{Precision: fp16.BFloat16, Autocast: CPU113}, 3.7e-7, true},
+	{"2.9-bfloat16", Mode{Precision: fp16.BFloat16, Autocast: CPU2}, 1.2e-6, false},
+	{"2.9-float16", Mode{Precision: fp16.Float16, Autocast: CPU2}, 1.2e-6, false},
+}
+
+// ruleRows are the operations of rules.json that the project has, with what the
+// table calls them and whether a float32 tensor is the second argument.
+var ruleRows = []struct {
+	row, op string
+	wide    bool
+}{
+	{"conv2d", "conv2d", false},
+	{"conv_transpose2d", "conv_transpose2d", false},
+	{"instance_norm", "instance norm", false},
+	{"batch_norm", "batch norm", false},
+	{"group_norm", "group norm", false},
+	{"layer_norm", "layer norm", false},
+	{"gelu", "activation", false},
+	{"gelu_tanh", "activation", false},
+	{"silu", "activation", false},
+	{"relu", "activation", false},
+	{"tanh", "activation", false},
+	{"add, both", "add", false},
+	{"add, float32", "add", true},
+	{"cat, both", "cat", false},
+	{"cat, float32", "cat", true},
+	{"mul, float32 without dimensions", "noise", false}, // the scale
+	{"mul, python number", "noise", false},
+	{"mul, both", "noise", false}, // dropout's mask, multiplicative noise
+	{"randn_like", "noise", false},
+	{"exponential_", "noise", false},
+	{"sign", "noise", false},
+	{"dropout2d", "noise", false},
+	{"avg_pool2d", "avg_pool2d", false},
+	{"interpolate nearest", "interpolate", false},
+	{"interpolate bilinear", "interpolate", false},
+}
+
+// TestAutocastRules: every type that PyTorch's CPU returned, and every error,
+// is what the table says.
+func TestAutocastRules(t *testing.T) {
+	data, err := os.ReadFile("../testdata/autocast/rules.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var releases map[string]map[string]json.RawMessage
+	if err := json.Unmarshal(data, &releases); err != nil {
+		t.Fatal(err)
+	}
+	release := map[Autocast]string{CPU113: "1.13.1", CPU2: "2.9.1"}
+	checked, refused, ops := 0, 0, map[string]bool{}
+	for _, d := range devices {
+		var rows map[string]map[string]string
+		if err := json.Unmarshal(releases[release[d.mode.Autocast]][d.mode.Precision.String()], &rows); err != nil {
+			t.Fatalf("%s: %v", d.set, err)
+		}
+		for _, r := range ruleRows {
+			ops[r.op] = true
+			for _, in := range []fp16.Format{d.mode.Precision, fp16.Float32} {
+				want := rows[r.row][in.String()]
+				if want == "" {
+					t.Fatalf("%s: no row %q for %v", d.set, r.row, in)
+				}
+				inputs := []fp16.Format{in}
+				if r.wide {
+					inputs = append(inputs, fp16.Float32)
+				}
+				got, err := d.mode.result(r.op, inputs...)
+				switch strings.HasPrefix(want, "error: ") {
+				case true:
+					refused++
+					if err == nil {
+						t.Errorf("%s: %s of %v: %v, PyTorch stops with %q", d.set, r.row, in, got, want)
+					}
+				case false:
+					if err != nil || got.String() != want {
+						t.Errorf("%s: %s of %v: %v, %v: PyTorch returns %s", d.set, r.row, in, got, err, want)
+					}
+				}
+				checked++
+			}
+		}
+	}
+	for op := range autocastTable {
+		if !ops[op] {
+			t.Errorf("%s: no row of rules.json is about it", op)
+		}
+	}
+	t.Logf("%d results, %d of them errors", checked, refused)
+}
