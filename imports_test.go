@@ -38,7 +38,7 @@ var inward = map[string][]string{
 	"internal/safetensors": {"fp16", "internal/fault"},
 	"internal/npy":         {"fp16", "internal/fault"},
 	"internal/hdf5":        {"fp16", "internal/fault"},
-	"conv":                 {"fp16", "tensor", "internal/exact", "internal/par"},
+	"conv":                 {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
 	"norm":                 {"fp16", "tensor", "internal/exact", "internal/par"},
 	"act":                  {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"noise":                {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/safetensors"},
@@ -136,7 +136,7 @@ func forbidden(dir, imp string, test bool) string {
 		return "want only " + strings.Join(may, ", ")
 	case ours:
 		return ""
-	case imp == "C" || imp == "unsafe":
+	case imp == "C" || imp == "unsafe" && dir != "asm":
 		return "pure, safe Go"
 	case !strings.Contains(strings.SplitN(imp, "/", 2)[0], "."):
 		return "" // standard library

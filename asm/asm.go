@@ -1,46 +1,116 @@
 // Package asm is the room of the fast kernels: which instruction sets this CPU
-// has, which one runs, and (as they come) the kernels themselves. Today every
-// kernel is plain Go, the backend called purego; results do not depend on the
-// choice, by contract.
+// has, which one runs, and the kernels themselves. Every kernel is written by
+// the generator in _gen. The backend called purego has none of them: packages
+// compute in plain Go there. Results do not depend on the choice, by contract.
 package asm
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/klauspost/cpuid/v2"
 )
 
-// backends are the instruction sets that kernels exist for, best first.
-var backends = []string{"purego"}
+// backend is an instruction set and its kernels, nil where there are none.
+type backend struct {
+	name     string
+	winograd *Winograd
+}
 
-// planned are names the command line knows and that have no kernels yet.
-var planned = []string{"avx512", "avx2", "neon"}
+// known are all names of backends, on any CPU.
+var known = []string{"avx512", "avx2", "neon", "purego"}
 
-// ISA returns the backend to run: name, or for "" what the environment
-// variable REFRUN_ISA says, or for "auto" (and nothing said) the best there is.
-// A backend that does not exist is an error, not a silent fall-back.
-func ISA(name string) (string, error) {
+// inUse is the backend that runs: the one Use chose, or else the environment's.
+var inUse atomic.Pointer[backend]
+
+func current() *backend {
+	if b := inUse.Load(); b != nil {
+		return b
+	}
+	if err := Use(""); err != nil {
+		panic("asm: " + err.Error())
+	}
+	return inUse.Load()
+}
+
+// Use chooses the backend that runs from now on, for all goroutines: name, or
+// for "" what the environment variable REFRUN_ISA says, or for "auto" (and
+// nothing said) the best that this CPU has. One that it does not have is an
+// error, not a silent fall-back.
+func Use(name string) error {
 	from := "--isa"
 	if name == "" {
 		name, from = os.Getenv("REFRUN_ISA"), "REFRUN_ISA"
 	}
 	if name == "" || name == "auto" {
-		return backends[0], nil
+		inUse.Store(&backends[0])
+		return nil
 	}
-	for _, b := range backends {
-		if b == name {
-			return b, nil
+	for i := range backends {
+		if backends[i].name == name {
+			inUse.Store(&backends[i])
+			return nil
 		}
 	}
-	for _, p := range planned {
-		if p == name {
-			return "", fmt.Errorf("%s: %q has no kernels in this version: want auto or %s", from, name, strings.Join(backends, ", "))
-		}
+	if slices.Contains(known, name) {
+		return fmt.Errorf("%s: %q: this CPU or build does not have it: want auto, %s", from, name, strings.Join(ISAs(), ", "))
 	}
-	return "", fmt.Errorf("%s: %q: want auto, purego, avx2, avx512 or neon", from, name)
+	return fmt.Errorf("%s: %q: want auto, %s", from, name, strings.Join(known, ", "))
 }
+
+// ISA returns the name of the backend that runs. It panics if REFRUN_ISA names
+// one that cannot and Use was not called.
+func ISA() string { return current().name }
+
+// ISAs returns the names of the backends that this CPU and build have, best
+// first.
+func ISAs() []string {
+	var names []string
+	for _, b := range backends {
+		names = append(names, b.name)
+	}
+	return names
+}
+
+// ran are the kernels that were chosen since Forget.
+var ran struct {
+	sync.Mutex
+	names map[string]bool
+}
+
+// Ran notes that an operation chose a kernel.
+func Ran(name string) {
+	ran.Lock()
+	defer ran.Unlock()
+	if ran.names == nil {
+		ran.names = map[string]bool{}
+	}
+	ran.names[name] = true
+}
+
+// Kernels returns the names of the kernels that ran since Forget, in order of
+// the alphabet.
+func Kernels() []string {
+	ran.Lock()
+	defer ran.Unlock()
+	return slices.Sorted(maps.Keys(ran.names))
+}
+
+// Forget empties the list of Kernels.
+func Forget() {
+	ran.Lock()
+	defer ran.Unlock()
+	ran.names = nil
+}
+
+// WinogradKernels returns the kernels of the backend that runs, nil if it has
+// none.
+func WinogradKernels() *Winograd { return current().winograd }
 
 // CPU returns the processor's name.
 func CPU() string { return cpuid.CPU.BrandName }

@@ -8,40 +8,55 @@ import (
 	"golang.org/x/sys/cpu"
 )
 
-// TestISA: the flag, then the environment, then the best; a backend that is
+// TestUse: the flag, then the environment, then the best; a backend that is
 // not there is an error and never another backend.
-func TestISA(t *testing.T) {
+func TestUse(t *testing.T) {
+	defer inUse.Store(inUse.Load())
+	best := ISAs()[0]
 	for _, k := range []struct{ flag, env, want string }{
-		{"", "", backends[0]}, {"auto", "", backends[0]}, {"", "auto", backends[0]}, {"auto", "sse2", backends[0]},
+		{"", "", best}, {"auto", "", best}, {"", "auto", best}, {"auto", "sse2", best},
 		{"purego", "", "purego"}, {"", "purego", "purego"}, {"purego", "sse2", "purego"},
-		{"sse2", "", `!--isa: "sse2": want auto, purego, avx2, avx512 or neon`},
-		{"", "sse2", `!REFRUN_ISA: "sse2": want auto, purego, avx2, avx512 or neon`},
+		{"sse2", "", `!--isa: "sse2": want auto, avx512, avx2, neon, purego`},
+		{"", "sse2", `!REFRUN_ISA: "sse2": want auto, avx512, avx2, neon, purego`},
 		{"Auto", "", `!--isa: "Auto": want `}, {" purego", "", `!--isa: " purego": want `}, {"", " ", `!REFRUN_ISA: " ": want `},
 	} {
 		t.Setenv("REFRUN_ISA", k.env)
-		got, err := ISA(k.flag)
+		inUse.Store(nil)
+		err := Use(k.flag)
 		if want, refused := strings.CutPrefix(k.want, "!"); refused {
-			if err == nil || got != "" || !strings.HasPrefix(err.Error(), want) {
-				t.Errorf("ISA(%q), REFRUN_ISA=%q: %q, %v, want error %s", k.flag, k.env, got, err, want)
+			if err == nil || inUse.Load() != nil || !strings.HasPrefix(err.Error(), want) {
+				t.Errorf("Use(%q), REFRUN_ISA=%q: %v, want error %s", k.flag, k.env, err, want)
 			}
-		} else if got != want || err != nil {
-			t.Errorf("ISA(%q), REFRUN_ISA=%q: %q, %v, want %s", k.flag, k.env, got, err, want)
+		} else if err != nil || ISA() != k.want {
+			t.Errorf("Use(%q), REFRUN_ISA=%q: %q, %v, want %s", k.flag, k.env, ISA(), err, k.want)
 		}
 	}
 	t.Setenv("REFRUN_ISA", "")
-	for _, name := range planned {
-		if slices.Contains(backends, name) {
-			t.Errorf("%s is planned and there", name)
-		}
-		if _, err := ISA(name); err == nil || !strings.Contains(err.Error(), "has no kernels in this version") {
-			t.Errorf("ISA(%q): %v", name, err)
-		}
-	}
-	for _, name := range backends {
-		if got, err := ISA(name); got != name || err != nil {
-			t.Errorf("ISA(%q): %q, %v", name, got, err)
+	for _, name := range known {
+		err := Use(name)
+		switch there := slices.Contains(ISAs(), name); {
+		case there && (err != nil || ISA() != name):
+			t.Errorf("Use(%q): %q, %v", name, ISA(), err)
+		case !there && (err == nil || !strings.Contains(err.Error(), "this CPU or build does not have it: want auto, ")):
+			t.Errorf("Use(%q): %v", name, err)
 		}
 	}
+	// Without Use, the environment decides at the first question.
+	t.Setenv("REFRUN_ISA", "purego")
+	inUse.Store(nil)
+	if ISA() != "purego" {
+		t.Errorf("REFRUN_ISA=purego runs %s", ISA())
+	}
+	t.Setenv("REFRUN_ISA", "sse2")
+	inUse.Store(nil)
+	func() {
+		defer func() {
+			if r := recover(); r != `asm: REFRUN_ISA: "sse2": want auto, avx512, avx2, neon, purego` {
+				t.Errorf("panic %v", r)
+			}
+		}()
+		ISA()
+	}()
 }
 
 // TestFeatures asks another detector.

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
@@ -41,6 +42,10 @@ func apply(dst, src *tensor.Tensor, k *Kernel, rows, cols axis, stride int) {
 	}
 	checkFormats(dst, src)
 	j := &job{dst: dst, src: src, k: k, rows: rows, cols: cols, stride: stride}
+	if j.winograd() {
+		return
+	}
+	asm.Ran("direct convolution, plain Go")
 	if dst.Format != fp16.Float64 {
 		j.norms = j.windows()
 	}

@@ -2,6 +2,7 @@ package conv
 
 import (
 	"math"
+	"sync"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/tensor"
@@ -18,12 +19,16 @@ type Kernel struct {
 	packed []float64
 	bias   []float64 // one per output channel, zeros if there is none
 
-	finite  bool // no weight is infinite or NaN
-	float32 bool // weights and biases are numbers of the Float32 grid
+	finite     bool // no weight is infinite or NaN
+	finiteBias bool // no bias is either
+	float32    bool // weights and biases are numbers of the Float32 grid
 
 	// What the guard needs, see bound.go; only if float32.
 	scale []float64 // t_c per input channel, a power of two
 	norm  []float64 // ||w/t|| per output channel
+
+	mu          sync.Mutex
+	transformed map[int]*winogradWeights // by the outputs of a panel
 }
 
 // NewKernel prepares the weight [OC,IC,KH,KW] of a convolution (the tensor's
@@ -57,8 +62,9 @@ func (k *Kernel) prepare(bias []float64, weight func(o, c, i int) float64) {
 	k.bias = make([]float64, k.oc)
 	copy(k.bias, bias)
 	k.packed = make([]float64, (k.oc+1)/2*2*taps)
-	k.finite, k.float32 = true, true
+	k.finite, k.finiteBias, k.float32 = true, true, true
 	for _, b := range k.bias {
+		k.finiteBias = k.finiteBias && b-b == 0
 		k.float32 = k.float32 && fp16.Float32.Holds(b)
 	}
 	hw := k.kh * k.kw

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"github.com/refrun/refrun/asm"
 	"regexp"
 	"slices"
 	"testing"
@@ -48,7 +49,7 @@ func TestJSON(t *testing.T) {
 	out := oneStep(t, dir, "--precision", "float64", "--noise", "none", "--threads", "3").decode(t)
 	for key, want := range map[string]any{
 		"precision_requested": "float64", "precision_used": "float64", "noise": "none", "mode": "float64/state-float64/noise-none",
-		"threads": 3., "isa": "purego", "contract": operator.Contract, "steps": 4.,
+		"threads": 3., "isa": asm.ISAs()[0], "contract": operator.Contract, "steps": 4.,
 	} {
 		if out[key] != want {
 			t.Errorf("%s is %v, want %v", key, out[key], want)
@@ -95,7 +96,7 @@ func TestText(t *testing.T) {
 	}{
 		{[]string{"run", "--one-step", "--case", dir}, `(?s)mode float32/state-float32/noise-tape, contract \S+\n.*from each of 4 recorded states.*\n  largest difference  \S+ .*of the trajectory's std.*\n  RMS difference .*refrun \S+, recording \S+: ratio \S+\n.*14 recorded layers compared.*digest [0-9a-f]{64}\n$`},
 		{[]string{"compare", dir, dir}, `(?s)^\S+:trajectory against \S+:trajectory, \[2 3 3 20 20\]\n  largest difference  0 .*largest in ulps     0 +of float32\n.*state  largest`},
-		{[]string{"info"}, `^refrun \S+, numerical contract \S+\ncpu .*\nfeatures .*\nkernels   purego\nbuilt by  go`},
+		{[]string{"info"}, `^refrun \S+, numerical contract \S+\ncpu .*\nfeatures .*\nkernels   ` + asm.ISAs()[0] + `\nbuilt by  go`},
 	} {
 		r := refrun(t, k.args...)
 		if r.code != 0 || r.stderr != "" || !regexp.MustCompile(k.want).MatchString(r.stdout) {

@@ -49,13 +49,14 @@ var notThere = []string{"check", "probe", "bench", "plan"}
 // command is one invocation of a verb.
 type command struct {
 	verb
-	flags  *flag.FlagSet
-	pos    []string // positional arguments
-	stdout io.Writer
-	stderr io.Writer
-	json   bool
-	quiet  bool
-	isa    string
+	flags    *flag.FlagSet
+	pos      []string // positional arguments
+	stdout   io.Writer
+	stderr   io.Writer
+	json     bool
+	quiet    bool
+	isa      string
+	everyISA bool // no --isa and no REFRUN_ISA narrows the choice
 }
 
 // errFailed makes the exit code 1: the verb did its work and the answer is no.
@@ -147,7 +148,7 @@ func (c *command) parseLater(args []string) *command {
 	c.flags.SetOutput(io.Discard)
 	c.flags.BoolVar(&c.json, "json", false, "print one JSON object on stdout and nothing else there")
 	c.flags.BoolVar(&c.quiet, "quiet", false, "print no progress")
-	c.flags.StringVar(&c.isa, "isa", "", "`name` of the kernels to run: auto or purego (also in $REFRUN_ISA)")
+	c.flags.StringVar(&c.isa, "isa", "", "`name` of the kernels to run: auto, avx512, avx2 or purego (also in $REFRUN_ISA)")
 	c.flags.Int("threads", min(runtime.GOMAXPROCS(0), mostThreads), "`number` of threads; never changes a bit of a result")
 	return c
 }
@@ -188,9 +189,12 @@ func (c *command) parse(want int) error {
 		return fmt.Errorf("--threads: %d: want 1 to %d", threads, mostThreads)
 	}
 	runtime.GOMAXPROCS(threads)
-	var err error
-	c.isa, err = asm.ISA(c.isa)
-	return err
+	c.everyISA = c.isa == "auto" || c.isa == "" && os.Getenv("REFRUN_ISA") == ""
+	if err := asm.Use(c.isa); err != nil {
+		return err
+	}
+	c.isa = asm.ISA()
+	return nil
 }
 
 // printJSON writes v as the one object on stdout.

@@ -41,6 +41,7 @@ func TestSameDigest(t *testing.T) {
 		{"batch 3", nil, []string{"-batch", "3"}, true},
 		{"a huge batch", nil, []string{"--batch", fmt.Sprint(math.MaxInt)}, true},
 		{"purego", nil, []string{"--isa", "purego"}, true},
+		{"the best kernels", nil, []string{"--isa", "auto"}, true},
 		{"quiet", nil, []string{"--quiet"}, true},
 		{"PyTorch's stream for its tape", nil, []string{"--noise", "torch-cpu"}, true},
 		{"no version, but a stream that names it", func(f *folder) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/internal/selftest"
 	"github.com/refrun/refrun/operator"
 )
@@ -39,10 +40,9 @@ func selfTest(c *command) error {
 		return err
 	}
 	start := time.Now()
-	threads := threadCounts(runtime.GOMAXPROCS(0))
-	report, err := selftest.Run(threads)
-	if err != nil {
-		return err
+	isas := []string{c.isa}
+	if c.everyISA {
+		isas = asm.ISAs()
 	}
 	out := struct {
 		OK       bool                   `json:"ok"`
@@ -52,24 +52,41 @@ func selfTest(c *command) error {
 		Seconds  float64                `json:"seconds"`
 		ISA      map[string]selftestISA `json:"isa"`
 		All      []exhaustiveRow        `json:"exhaustive,omitempty"`
-	}{report.OK, operator.Contract, build(), threads, time.Since(start).Seconds(),
-		map[string]selftestISA{c.isa: {report, []string{"plain Go"}}}, nil}
+	}{true, operator.Contract, build(), threadCounts(runtime.GOMAXPROCS(0)), 0, map[string]selftestISA{}, nil}
 	c.printf("contract %s, %s\n", out.Contract, out.Build)
-	for _, f := range report.Failed {
-		c.printf("  differs: %s\n", f)
-	}
-	c.printf("%-8s %d known answers, %d computations with %s threads: ", c.isa, report.Cases, report.Runs, strings.Trim(strings.ReplaceAll(fmt.Sprint(threads), " ", ", "), "[]"))
-	if report.OK {
-		c.printf("all equal\ndigest   %s\n", report.Digest)
-	} else {
-		c.printf("%s differ\n", plural(len(report.Failed), "result"))
-	}
-	if *all {
-		var ok bool
-		if out.All, ok, err = c.exhaustive(); err != nil {
+	for _, isa := range isas {
+		if err := asm.Use(isa); err != nil {
 			return err
 		}
-		out.OK = out.OK && ok
+		asm.Forget()
+		report, err := selftest.Run(out.Threads)
+		if err != nil {
+			return err
+		}
+		out.OK = out.OK && report.OK
+		out.ISA[isa] = selftestISA{report, asm.Kernels()}
+		for _, f := range report.Failed {
+			c.printf("  differs: %s\n", f)
+		}
+		c.printf("%-8s %d known answers, %d computations with %s threads: ", isa, report.Cases, report.Runs, strings.Trim(strings.ReplaceAll(fmt.Sprint(out.Threads), " ", ", "), "[]"))
+		if report.OK {
+			c.printf("all equal\n")
+		} else {
+			c.printf("%s differ\n", plural(len(report.Failed), "result"))
+		}
+		c.printf("         digest %s\n", report.Digest)
+		c.printf("         ran %s\n", strings.Join(out.ISA[isa].Kernels, ", "))
+	}
+	if err := asm.Use(isas[0]); err != nil {
+		return err
+	}
+	out.Seconds = time.Since(start).Seconds()
+	if *all {
+		rows, ok, err := c.exhaustive()
+		if err != nil {
+			return err
+		}
+		out.All, out.OK = rows, out.OK && ok
 	}
 	if c.json {
 		if err := c.printJSON(out); err != nil {

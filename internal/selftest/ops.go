@@ -95,6 +95,8 @@ var ops = []struct {
 	apply func(src, dst fp16.Format) *tensor.Tensor
 }{
 	{"conv3x3", convolution(3, 1, 1, conv.Zeros)},
+	{"conv3x3-channels", channels(conv.Zeros)},
+	{"conv3x3-channels-circular", channels(conv.Circular)},
 	{"conv3x3-circular", convolution(3, 1, 1, conv.Circular)},
 	{"conv3x3-reflect", convolution(3, 1, 1, conv.Reflect)},
 	{"conv5x5-stride2", convolution(5, 2, 2, conv.Zeros)},
@@ -153,6 +155,17 @@ func convolution(k, stride, pad int, padding conv.Padding) func(src, dst fp16.Fo
 		x, weight := field(src, 10, 2, 8, h, w), field(narrow(src), 11, 7, 8, k, k)
 		y := tensor.New(dst, 2, 7, conv.OutSize(h, k, stride, pad), conv.OutSize(w, k, stride, pad))
 		conv.Forward(y, x, conv.NewKernel(weight, field(narrow(src), 12, 1, 1, 1, 7).Data), conv.Params{Stride: stride, Pad: pad, Padding: padding})
+		return y
+	}
+}
+
+// channels is a 3x3 convolution of enough channels for fast kernels, and of
+// sizes that none of their blocks divides.
+func channels(padding conv.Padding) func(src, dst fp16.Format) *tensor.Tensor {
+	return func(src, dst fp16.Format) *tensor.Tensor {
+		x, weight := field(src, 13, 3, 20, 13, 18), field(narrow(src), 14, 28, 20, 3, 3)
+		y := tensor.New(dst, 3, 28, 13, 18)
+		conv.Forward(y, x, conv.NewKernel(weight, field(narrow(src), 15, 1, 1, 1, 28).Data), conv.Params{Pad: 1, Padding: padding})
 		return y
 	}
 }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// isa is one vector instruction set of amd64.
+type isa struct {
+	name  string
+	lanes int // float64 numbers of a register
+	tiles int // rows of the register block of the multiplication; its columns are 2*lanes
+	wide  []reg.VecPhysical
+	half  []reg.VecPhysical // the same registers at half the width
+}
+
+var avx512 = isa{"AVX512", 8, 13, zmm(), ymm()}
+var avx2 = isa{"AVX2", 4, 6, ymm()[:16], xmm()[:16]}
+
+func zmm() []reg.VecPhysical {
+	return []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10,
+		reg.Z11, reg.Z12, reg.Z13, reg.Z14, reg.Z15, reg.Z16, reg.Z17, reg.Z18, reg.Z19, reg.Z20, reg.Z21, reg.Z22,
+		reg.Z23, reg.Z24, reg.Z25, reg.Z26, reg.Z27, reg.Z28, reg.Z29, reg.Z30, reg.Z31}
+}
+
+func ymm() []reg.VecPhysical {
+	return []reg.VecPhysical{reg.Y0, reg.Y1, reg.Y2, reg.Y3, reg.Y4, reg.Y5, reg.Y6, reg.Y7, reg.Y8, reg.Y9, reg.Y10,
+		reg.Y11, reg.Y12, reg.Y13, reg.Y14, reg.Y15, reg.Y16, reg.Y17, reg.Y18, reg.Y19, reg.Y20, reg.Y21, reg.Y22,
+		reg.Y23, reg.Y24, reg.Y25, reg.Y26, reg.Y27, reg.Y28, reg.Y29, reg.Y30, reg.Y31}
+}
+
+func xmm() []reg.VecPhysical {
+	return []reg.VecPhysical{reg.X0, reg.X1, reg.X2, reg.X3, reg.X4, reg.X5, reg.X6, reg.X7, reg.X8, reg.X9, reg.X10,
+		reg.X11, reg.X12, reg.X13, reg.X14, reg.X15, reg.X16, reg.X17, reg.X18, reg.X19, reg.X20, reg.X21, reg.X22,
+		reg.X23, reg.X24, reg.X25, reg.X26, reg.X27, reg.X28, reg.X29, reg.X30, reg.X31}
+}
+
+// vector returns the bytes of a register.
+func (i isa) vector() int { return 8 * i.lanes }
+
+// halves is how many registers hold the eight channels of a block.
+func (i isa) halves() int { return 8 / i.lanes }
+
+// constantsOf are the vectors of constants of an instruction set, in memory.
+type table struct {
+	mem  Mem
+	at   map[float64]int
+	bits map[uint64]int
+	next int
+}
+
+var tables = map[string]*table{}
+
+// The interpolation points of F(4x4,3x3) beside 0 and infinity: +-a and +-b.
+const (
+	a = 5.0 / 8
+	b = 13.0 / 8
+)
+
+func constants(i isa) {
+	t := &table{at: map[float64]int{}, bits: map[uint64]int{}}
+	tables[i.name] = t
+	t.mem = GLOBL("winograd"+i.name+"Constants", RODATA|NOPTR)
+	for _, c := range []float64{a, b, a * a, b * b, a*a + b*b, a * a * b * b, a * a * a, b * b * b} {
+		t.at[c] = t.next
+		t.add(i, math.Float64bits(c))
+	}
+	for _, f := range []format{float16Out, bfloat16Out} {
+		for _, w := range []uint64{f.half(), f.last(), f.least(), f.span()} {
+			if _, ok := t.bits[w]; !ok {
+				t.bits[w] = t.next
+				t.add(i, w)
+			}
+		}
+	}
+	for _, w := range []uint64{1, 1<<63 - 1, 1 << 63} {
+		if _, ok := t.bits[w]; !ok {
+			t.bits[w] = t.next
+			t.add(i, w)
+		}
+	}
+}
+
+func (t *table) add(i isa, bits uint64) {
+	for range i.lanes {
+		DATA(t.next, U64(bits))
+		t.next += 8
+	}
+}
+
+// float returns the memory operand of a constant.
+func (i isa) float(c float64) Mem {
+	t := tables[i.name]
+	at, ok := t.at[c]
+	if !ok {
+		panic(fmt.Sprint("no constant ", c))
+	}
+	return t.mem.Offset(at)
+}
+
+func (i isa) bits(w uint64) Mem {
+	t := tables[i.name]
+	at, ok := t.bits[w]
+	if !ok {
+		panic(fmt.Sprintf("no constant %x", w))
+	}
+	return t.mem.Offset(at)
+}

@@ -1,0 +1,206 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// format is a number format that outputs are rounded to.
+type format struct {
+	name       string
+	p          int
+	emin, emax int
+}
+
+var (
+	float32Out  = format{"Float32", 24, -126, 127}
+	float16Out  = format{"Float16", 11, -14, 15}
+	bfloat16Out = format{"BFloat16", 8, -126, 127}
+)
+
+// Of the float64 bits of a number: those below the format's last one, just
+// less than half of that one, the least normal number, and from it to the
+// greatest.
+func (f format) drop() int     { return 53 - f.p }
+func (f format) last() uint64  { return 1<<f.drop() - 1 }
+func (f format) half() uint64  { return f.last() >> 1 }
+func (f format) least() uint64 { return uint64(f.emin+1023) << 52 }
+func (f format) span() uint64  { return uint64(f.emax+1024)<<52 - f.last() - 1 - f.least() }
+
+// output is the output transform of one tile for 8 output channels, A^T m A,
+// with bias and guard.
+//
+//	m       point 0 of the tile: 8 numbers of a vector of outputs
+//	plane   bytes from a point to the next
+//	k       the tile's norm
+//	table   [16][8] N, then [8] bias, then [8] u|bias|
+//	dst     first pixel of the 4x4 outputs, float32, 8 channels a pixel
+//	line    bytes from a line of pixels to the next
+//	flags   16 bytes, a bit for each channel that the guard leaves open
+//	scratch 24 vectors
+func output(i isa, f format) {
+	name := "winogradOutput" + f.name + i.name
+	TEXT(name, NOSPLIT, "func(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)")
+	Pragma("noescape")
+	Doc(name + " transforms one tile's outputs and rounds them: see asm/winograd.go.")
+	m := Load(Param("m"), GP64()).(reg.GPVirtual)
+	plane := Load(Param("plane"), GP64()).(reg.GPVirtual)
+	table := Load(Param("table"), GP64()).(reg.GPVirtual)
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	flags := Load(Param("flags"), GP64()).(reg.GPVirtual)
+	scratch := Load(Param("scratch"), GP64()).(reg.GPVirtual)
+	v := i.vector()
+	six := GP64() // from one row of points to the next
+	LEAQ(Mem{Base: plane, Index: plane, Scale: 2}, six)
+	ADDQ(six, six)
+	d, r := i.wide[:6], i.wide[6:10]
+	k, lo, hi, e := i.wide[10], i.wide[11], i.wide[12], i.wide[13]
+	bits := GP32()
+	for h := range i.halves() {
+		at := GP64()
+		MOVQ(m, at)
+		for x := range 6 {
+			in := sixRows(at, six)
+			for y := range 6 {
+				VMOVUPD(in.at(y, h*v), d[y])
+			}
+			i.outputLine(d, r)
+			for y := range 4 {
+				VMOVUPD(r[y], Mem{Base: scratch, Disp: (6*y + x) * v})
+			}
+			if x < 5 {
+				ADDQ(plane, at)
+			}
+		}
+		VBROADCASTSD(mustParam("k"), k)
+		line := GP64()
+		MOVQ(dst, line)
+		for y := range 4 {
+			for x := range 6 {
+				VMOVUPD(Mem{Base: scratch, Disp: (6*y + x) * v}, d[x])
+			}
+			i.outputLine(d, r)
+			for x := range 4 {
+				VMOVUPD(Mem{Base: table, Disp: 17*64 + h*v}, e)
+				VFMADD231PD(Mem{Base: table, Disp: (4*y+x)*64 + h*v}, k, e)
+				VADDPD(Mem{Base: table, Disp: 16*64 + h*v}, r[x], r[x])
+				VSUBPD(e, r[x], lo)
+				VADDPD(e, r[x], hi)
+				i.compare(f, lo, hi, bits)
+				flag := Mem{Base: flags, Disp: 4*y + x}
+				if h == 0 {
+					MOVB(bits.As8(), flag)
+				} else {
+					SHLL(Imm(uint64(h*i.lanes)), bits)
+					ORB(bits.As8(), flag)
+				}
+				VMOVUPS(i.half[11], Mem{Base: line, Disp: 32*x + h*v/2})
+			}
+			if y < 3 {
+				ADDQ(mustParam("line"), line)
+			}
+		}
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// outputLine sets r to A^T of d:
+//
+//	r0 = d0 + (d1+d2) + (d3+d4)              r1 = a (d1-d2) + b (d3-d4)
+//	r2 = a^2 (d1+d2) + b^2 (d3+d4)           r3 = a^3 (d1-d2) + b^3 (d3-d4) + d5
+//
+// three roundings deep each.
+func (i isa) outputLine(d, r []reg.VecPhysical) {
+	s, t := i.wide[14], i.wide[15]
+	VADDPD(d[2], d[1], s) // d1+d2
+	VSUBPD(d[2], d[1], d[1])
+	VADDPD(d[4], d[3], t) // d3+d4
+	VSUBPD(d[4], d[3], d[3])
+	VADDPD(s, d[0], r[0])
+	VADDPD(t, r[0], r[0])
+	VMULPD(i.float(b), d[3], r[1])
+	VFMADD231PD(i.float(a), d[1], r[1])
+	VMULPD(i.float(b*b), t, r[2])
+	VFMADD231PD(i.float(a*a), s, r[2])
+	VMOVAPD(d[5], r[3])
+	VFMADD231PD(i.float(b*b*b), d[3], r[3])
+	VFMADD231PD(i.float(a*a*a), d[1], r[3])
+}
+
+// compare rounds lo and hi to the format, leaves lo as float32 numbers in the
+// half register 11, and sets a bit for each lane where they differ (in any bit,
+// so that an interval around zero counts as open).
+//
+// The half types round the bits of the float64: to nearest even by a carry, as
+// fp16.Format.RoundSlice does. Zero, subnormal and overflowing results are left
+// open.
+func (i isa) compare(f format, lo, hi reg.VecPhysical, bits reg.GPVirtual) {
+	if f.name == "Float32" {
+		if i.lanes == 8 {
+			VCVTPD2PS(lo, reg.Y11)
+			VCVTPD2PS(hi, reg.Y12)
+			VPCMPD(Imm(4), reg.Y12, reg.Y11, reg.K1)
+			KMOVB(reg.K1, bits)
+			return
+		}
+		VCVTPD2PSY(lo, reg.X11)
+		VCVTPD2PSY(hi, reg.X12)
+		VPCMPEQD(reg.X12, reg.X11, reg.X12)
+		VMOVMSKPS(reg.X12, bits)
+		XORL(Imm(15), bits)
+		return
+	}
+	t := i.wide[14]
+	for _, x := range []reg.VecPhysical{lo, hi} {
+		VPSRLQ(Imm(uint64(f.drop())), x, t)
+		if i.lanes == 8 {
+			VPANDQ(i.bits(1), t, t)
+		} else {
+			VPAND(i.bits(1), t, t)
+		}
+		VPADDQ(i.bits(f.half()), t, t)
+		VPADDQ(t, x, x)
+		if i.lanes == 8 {
+			VPANDNQ(x, i.mask(f), x)
+		} else {
+			VPANDN(x, i.mask(f), x)
+		}
+	}
+	// |lo| within the normal range: |lo| - least, unsigned, is at most span.
+	if i.lanes == 8 {
+		VPCMPQ(Imm(4), hi, lo, reg.K1)
+		VPANDQ(i.bits(1<<63-1), lo, t)
+		VPSUBQ(i.bits(f.least()), t, t)
+		VPCMPUQ(Imm(6), i.bits(f.span()), t, reg.K2)
+		KORB(reg.K1, reg.K2, reg.K1)
+		KMOVB(reg.K1, bits)
+		VCVTPD2PS(lo, reg.Y11)
+		return
+	}
+	// A signed comparison of both sides with the sign bit turned.
+	VPCMPEQQ(hi, lo, hi)
+	VPAND(i.bits(1<<63-1), lo, t)
+	VPSUBQ(i.bits(f.least()), t, t)
+	VPXOR(i.bits(1<<63), t, t)
+	s := i.wide[15]
+	VMOVDQU(i.bits(f.span()), s)
+	VPXOR(i.bits(1<<63), s, s)
+	VPCMPGTQ(s, t, t)
+	VPANDN(hi, t, t) // equal, and not beyond
+	VMOVMSKPD(t, bits)
+	XORL(Imm(15), bits)
+	VCVTPD2PSY(lo, reg.X11)
+}
+
+// mask loads the bits below the format's last into a register.
+func (i isa) mask(f format) reg.VecPhysical {
+	s := i.wide[15]
+	if i.lanes == 8 {
+		VMOVDQU64(i.bits(f.last()), s)
+	} else {
+		VMOVDQU(i.bits(f.last()), s)
+	}
+	return s
+}

@@ -1,0 +1,24 @@
+package conv
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/refrun/refrun/asm"
+)
+
+// TestMain runs all tests once for every instruction set of this CPU, with its
+// kernels wherever they can run.
+func TestMain(m *testing.M) {
+	winogradLeast = 1
+	for _, isa := range asm.ISAs() {
+		if err := asm.Use(isa); err != nil {
+			panic(err)
+		}
+		if code := m.Run(); code != 0 {
+			fmt.Println("with --isa", isa)
+			os.Exit(code)
+		}
+	}
+}
