@@ -1,3 +1,3 @@
 package asm
 
-//go:generate sh -c "cd _gen && go run . -out ../winograd_amd64.s -stubs ../winograd_amd64.go -pkg asm"
+//go:generate sh -c "cd _gen && for k in winograd; do go run . -kernels $DOLLAR{k} -out ../$DOLLAR{k}_amd64.s -stubs ../$DOLLAR{k}_amd64.go -pkg asm; done"

@@ -2,18 +2,25 @@
 package main
 
 import (
+	"flag"
+	"log"
+
 	. "github.com/mmcloughlin/avo/build"
 )
 
+// kernels are the files of kernels by name.
+var kernels = map[string]func(){
+	"winograd": winograd,
+}
+
 func main() {
-	ConstraintExpr("!purego")
-	for _, i := range []isa{avx512, avx2} {
-		constants(i)
-		input(i)
-		multiply(i)
-		output(i, float32Out)
-		output(i, float16Out)
-		output(i, bfloat16Out)
+	name := flag.String("kernels", "", "which kernels to write")
+	flag.Parse()
+	write, ok := kernels[*name]
+	if !ok {
+		log.Fatalf("-kernels %q: unknown", *name)
 	}
+	ConstraintExpr("!purego")
+	write()
 	Generate()
 }

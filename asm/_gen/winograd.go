@@ -6,6 +6,18 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
+// winograd writes all kernels of asm.Winograd.
+func winograd() {
+	for _, i := range []isa{avx512, avx2} {
+		constants(i)
+		input(i)
+		multiply(i)
+		output(i, float32Out)
+		output(i, float16Out)
+		output(i, bfloat16Out)
+	}
+}
+
 // rows are pointers to six lines at equal distance: base, and base + 3 lines.
 type rows struct {
 	base, third, step reg.GPVirtual
