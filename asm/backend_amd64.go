@@ -19,14 +19,14 @@ var backends = func() []backend {
 
 var winogradAVX512 = Winograd{
 	Tiles: 13, Outputs: 16,
-	Input: winogradInputAVX512, Multiply: winogradMultiplyAVX512,
-	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
+	Input: winogradInputAVX512, Multiply: winogradMultiplyAVX512, Dot: winogradDotAVX512, Pack: packLineAVX2, Unpack: unpackTileAVX2,
+	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32AVX512, winogradOutputFloat16AVX512, winogradOutputBFloat16AVX512},
 }
 
 var winogradAVX2 = Winograd{
 	Tiles: 6, Outputs: 8,
-	Input: winogradInputAVX2, Multiply: winogradMultiplyAVX2,
-	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
+	Input: winogradInputAVX2, Multiply: winogradMultiplyAVX2, Dot: winogradDotAVX2, Pack: packLineAVX2, Unpack: unpackTileAVX2,
+	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32AVX2, winogradOutputFloat16AVX2, winogradOutputBFloat16AVX2},
 }

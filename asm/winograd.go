@@ -12,24 +12,24 @@ package asm
 // between the transforms. All entries of A and B are exact in float64 (WinogradA,
 // WinogradB); package conv derives the bound of the whole.
 //
-// Channels come in blocks of 8. Images hold float32 numbers [block][y][x][8]. The
-// transformed windows of a set of tiles are V [36][group][block][Tiles][8], Tiles
-// tiles to a group; weights are U [36][block*8][Outputs] for each group of Outputs
-// output channels; and the products M [36][group][Tiles][Outputs]. Strides are in
-// bytes. Memory is never read beyond what the arguments describe.
+// Channels come in blocks of 8, tiles in groups of Tiles and output channels in
+// groups of Outputs. Images hold float32 numbers [block][y][x][8]. The transformed
+// windows are V [group][block][36][Tiles][8]; the weights of a group of outputs
+// are U [36][block*8][Outputs] and its products M [group][36][Tiles][Outputs]. In
+// V and M what is used together lies in few pages. Strides are in bytes.
 type Winograd struct {
 	Tiles   int // of a group
 	Outputs int // of a group, a multiple of 8
 
 	// Input transforms the 6x6 window of one tile. src is its first pixel in
 	// channel block 0, line and image the strides from a line of pixels and
-	// from a channel block to the next; dst is the tile's place in V at point 0
-	// and block 0, plane and group the strides from a point and a block to the
-	// next; scratch holds 36*8 numbers.
-	Input func(src *float32, line, image int, dst *float64, plane, group, blocks int, scratch *float64)
+	// from a channel block to the next; dst is the tile's place in its group of
+	// V; scratch holds 36*8 numbers.
+	Input func(src *float32, line, image int, dst *float64, blocks int, scratch *float64)
 
-	// Multiply computes M of v, u at one point: for each group, tile and
-	// output the channels in order, one fused multiply-add each, from zero.
+	// Multiply computes M of v, u at one point, of which v and m are the
+	// places: for each group, tile and output the channels in order, one fused
+	// multiply-add each, from zero.
 	Multiply func(v, u, m *float64, blocks, groups int)
 
 	// Output transforms the products of one tile and 8 outputs, adds the bias,
@@ -37,8 +37,26 @@ type Winograd struct {
 	// numbers, at dst (line is the stride of its lines), and for each of the
 	// 4x4 pixels the bits of the channels in which the two differ: the guard
 	// left those open. table holds N [16][8], bias [8] and e [8]; m is the
-	// tile's place in M at point 0; scratch holds 24*8 numbers.
-	Output [Formats]func(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+	// place of the tile and the first output in their group of M; scratch holds
+	// 24*8 numbers.
+	Output [Formats]func(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+	// Dot computes one output directly, channel by channel of a block: out
+	// holds the 8 sums of products and then the 8 sums of their magnitudes.
+	// Each sum has three parts, the lines of the kernel, of 3*blocks products
+	// one after another, from zero; the second and third are added to the
+	// first. src is the first pixel of the 3x3 window, w [blocks][9][8].
+	Dot func(src *float32, line, image int, w *float32, blocks int, out *[16]float64)
+
+	// Pack lays a line of 8 channels out as pixels of an image: out receives
+	// pixels*8 numbers, rounded to float32, which they are; pixels is a
+	// multiple of 8, 8 or more. It adds the squares of the numbers times their
+	// channel's scale to sums, one for each pixel, in the order of the channels.
+	Pack func(in *[8]*float64, scale *[8]float64, out *float32, sums *float64, pixels int)
+
+	// Unpack stores a tile [4][4][8] into 8 planes at equal distance, of which
+	// dst is the first pixel in the first.
+	Unpack func(src *float32, dst *float64, plane, line int)
 }
 
 // The formats that Output rounds to, as its index.

@@ -7,7 +7,7 @@ package asm
 // winogradInputAVX512 transforms the window of one tile: see asm/winograd.go.
 //
 //go:noescape
-func winogradInputAVX512(src *float32, line int, image int, dst *float64, plane int, group int, blocks int, scratch *float64)
+func winogradInputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
 
 // winogradMultiplyAVX512 multiplies at one point: see asm/winograd.go.
 //
@@ -17,22 +17,27 @@ func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, grou
 // winogradOutputFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputFloat32AVX512(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputFloat32AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradOutputFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputFloat16AVX512(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradOutputBFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputBFloat16AVX512(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputBFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winogradDotAVX512 is one output directly: see asm/winograd.go.
+//
+//go:noescape
+func winogradDotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
 
 // winogradInputAVX2 transforms the window of one tile: see asm/winograd.go.
 //
 //go:noescape
-func winogradInputAVX2(src *float32, line int, image int, dst *float64, plane int, group int, blocks int, scratch *float64)
+func winogradInputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
 
 // winogradMultiplyAVX2 multiplies at one point: see asm/winograd.go.
 //
@@ -42,14 +47,29 @@ func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups
 // winogradOutputFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputFloat32AVX2(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputFloat32AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradOutputFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputFloat16AVX2(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradOutputBFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputBFloat16AVX2(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputBFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winogradDotAVX2 is one output directly: see asm/winograd.go.
+//
+//go:noescape
+func winogradDotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+
+// packLineAVX2 lays 8 lines out as pixels: see asm/winograd.go.
+//
+//go:noescape
+func packLineAVX2(in *[8]*float64, scale *[8]float64, out *float32, sums *float64, pixels int)
+
+// unpackTileAVX2 stores a tile in 8 planes: see asm/winograd.go.
+//
+//go:noescape
+func unpackTileAVX2(src *float32, dst *float64, plane int, line int)

@@ -158,15 +158,15 @@ DATA winogradAVX512Constants<>+1200(SB)/8, $0x8000000000000000
 DATA winogradAVX512Constants<>+1208(SB)/8, $0x8000000000000000
 GLOBL winogradAVX512Constants<>(SB), RODATA|NOPTR, $1216
 
-// func winogradInputAVX512(src *float32, line int, image int, dst *float64, plane int, group int, blocks int, scratch *float64)
+// func winogradInputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
 // Requires: AVX, AVX512F
-TEXT ·winogradInputAVX512(SB), NOSPLIT, $0-64
+TEXT ·winogradInputAVX512(SB), NOSPLIT, $0-48
 	MOVQ src+0(FP), AX
 	MOVQ line+8(FP), CX
-	MOVQ dst+24(FP), DX
-	MOVQ plane+32(FP), BX
-	MOVQ blocks+48(FP), SI
-	MOVQ scratch+56(FP), DI
+	MOVQ image+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ blocks+32(FP), SI
+	MOVQ scratch+40(FP), DI
 
 inputAVX512:
 	LEAQ         (CX)(CX*2), R8
@@ -357,7 +357,6 @@ inputAVX512:
 	VMOVUPD      Z9, 1472(DI)
 	VMOVUPD      Z10, 1856(DI)
 	VMOVUPD      Z11, 2240(DI)
-	MOVQ         DX, R8
 	VMOVUPD      (DI), Z0
 	VMOVUPD      64(DI), Z1
 	VMOVUPD      128(DI), Z2
@@ -383,16 +382,12 @@ inputAVX512:
 	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
 	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
 	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Z6, (R8)
-	VMOVUPD      Z7, (R8)(BX*1)
-	VMOVUPD      Z8, (R8)(BX*2)
-	VMOVUPD      Z9, (R9)
-	VMOVUPD      Z10, (R9)(BX*1)
-	VMOVUPD      Z11, (R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Z6, (BX)
+	VMOVUPD      Z7, 832(BX)
+	VMOVUPD      Z8, 1664(BX)
+	VMOVUPD      Z9, 2496(BX)
+	VMOVUPD      Z10, 3328(BX)
+	VMOVUPD      Z11, 4160(BX)
 	VMOVUPD      384(DI), Z0
 	VMOVUPD      448(DI), Z1
 	VMOVUPD      512(DI), Z2
@@ -418,16 +413,12 @@ inputAVX512:
 	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
 	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
 	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Z6, (R8)
-	VMOVUPD      Z7, (R8)(BX*1)
-	VMOVUPD      Z8, (R8)(BX*2)
-	VMOVUPD      Z9, (R9)
-	VMOVUPD      Z10, (R9)(BX*1)
-	VMOVUPD      Z11, (R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Z6, 4992(BX)
+	VMOVUPD      Z7, 5824(BX)
+	VMOVUPD      Z8, 6656(BX)
+	VMOVUPD      Z9, 7488(BX)
+	VMOVUPD      Z10, 8320(BX)
+	VMOVUPD      Z11, 9152(BX)
 	VMOVUPD      768(DI), Z0
 	VMOVUPD      832(DI), Z1
 	VMOVUPD      896(DI), Z2
@@ -453,16 +444,12 @@ inputAVX512:
 	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
 	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
 	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Z6, (R8)
-	VMOVUPD      Z7, (R8)(BX*1)
-	VMOVUPD      Z8, (R8)(BX*2)
-	VMOVUPD      Z9, (R9)
-	VMOVUPD      Z10, (R9)(BX*1)
-	VMOVUPD      Z11, (R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Z6, 9984(BX)
+	VMOVUPD      Z7, 10816(BX)
+	VMOVUPD      Z8, 11648(BX)
+	VMOVUPD      Z9, 12480(BX)
+	VMOVUPD      Z10, 13312(BX)
+	VMOVUPD      Z11, 14144(BX)
 	VMOVUPD      1152(DI), Z0
 	VMOVUPD      1216(DI), Z1
 	VMOVUPD      1280(DI), Z2
@@ -488,16 +475,12 @@ inputAVX512:
 	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
 	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
 	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Z6, (R8)
-	VMOVUPD      Z7, (R8)(BX*1)
-	VMOVUPD      Z8, (R8)(BX*2)
-	VMOVUPD      Z9, (R9)
-	VMOVUPD      Z10, (R9)(BX*1)
-	VMOVUPD      Z11, (R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Z6, 14976(BX)
+	VMOVUPD      Z7, 15808(BX)
+	VMOVUPD      Z8, 16640(BX)
+	VMOVUPD      Z9, 17472(BX)
+	VMOVUPD      Z10, 18304(BX)
+	VMOVUPD      Z11, 19136(BX)
 	VMOVUPD      1536(DI), Z0
 	VMOVUPD      1600(DI), Z1
 	VMOVUPD      1664(DI), Z2
@@ -523,16 +506,12 @@ inputAVX512:
 	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
 	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
 	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Z6, (R8)
-	VMOVUPD      Z7, (R8)(BX*1)
-	VMOVUPD      Z8, (R8)(BX*2)
-	VMOVUPD      Z9, (R9)
-	VMOVUPD      Z10, (R9)(BX*1)
-	VMOVUPD      Z11, (R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Z6, 19968(BX)
+	VMOVUPD      Z7, 20800(BX)
+	VMOVUPD      Z8, 21632(BX)
+	VMOVUPD      Z9, 22464(BX)
+	VMOVUPD      Z10, 23296(BX)
+	VMOVUPD      Z11, 24128(BX)
 	VMOVUPD      1920(DI), Z0
 	VMOVUPD      1984(DI), Z1
 	VMOVUPD      2048(DI), Z2
@@ -558,16 +537,14 @@ inputAVX512:
 	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
 	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
 	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Z6, (R8)
-	VMOVUPD      Z7, (R8)(BX*1)
-	VMOVUPD      Z8, (R8)(BX*2)
-	VMOVUPD      Z9, (R9)
-	VMOVUPD      Z10, (R9)(BX*1)
-	VMOVUPD      Z11, (R9)(BX*2)
-	ADDQ         image+16(FP), AX
-	ADDQ         group+40(FP), DX
+	VMOVUPD      Z6, 24960(BX)
+	VMOVUPD      Z7, 25792(BX)
+	VMOVUPD      Z8, 26624(BX)
+	VMOVUPD      Z9, 27456(BX)
+	VMOVUPD      Z10, 28288(BX)
+	VMOVUPD      Z11, 29120(BX)
+	ADDQ         DX, AX
+	ADDQ         $0x00007500, BX
 	DECQ         SI
 	JNZ          inputAVX512
 	VZEROUPPER
@@ -939,7 +916,7 @@ blockAVX512:
 	VBROADCASTSD 824(AX), Z28
 	VFMADD231PD  Z28, Z26, Z24
 	VFMADD231PD  Z28, Z27, Z25
-	ADDQ         $0x00000340, AX
+	ADDQ         $0x00007500, AX
 	ADDQ         $0x00000400, BX
 	DECQ         SI
 	JNZ          blockAVX512
@@ -969,31 +946,26 @@ blockAVX512:
 	VMOVUPD      Z23, 1472(CX)
 	VMOVUPD      Z24, 1536(CX)
 	VMOVUPD      Z25, 1600(CX)
-	ADDQ         $0x00000680, CX
+	ADDQ         $0x0000ea00, CX
 	DECQ         DX
 	JNZ          groupAVX512
 	VZEROUPPER
 	RET
 
-// func winogradOutputFloat32AVX512(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// func winogradOutputFloat32AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
-TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
+TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-56
 	MOVQ         m+0(FP), AX
-	MOVQ         plane+8(FP), CX
-	MOVQ         table+24(FP), DX
-	MOVQ         dst+32(FP), BX
-	MOVQ         flags+48(FP), SI
-	MOVQ         scratch+56(FP), DI
-	LEAQ         (CX)(CX*2), R8
-	ADDQ         R8, R8
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
 	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      9984(AX), Z1
+	VMOVUPD      19968(AX), Z2
+	VMOVUPD      29952(AX), Z3
+	VMOVUPD      39936(AX), Z4
+	VMOVUPD      49920(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1007,19 +979,16 @@ TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, (DI)
-	VMOVUPD      Z7, 384(DI)
-	VMOVUPD      Z8, 768(DI)
-	VMOVUPD      Z9, 1152(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      Z6, (SI)
+	VMOVUPD      Z7, 384(SI)
+	VMOVUPD      Z8, 768(SI)
+	VMOVUPD      Z9, 1152(SI)
+	VMOVUPD      1664(AX), Z0
+	VMOVUPD      11648(AX), Z1
+	VMOVUPD      21632(AX), Z2
+	VMOVUPD      31616(AX), Z3
+	VMOVUPD      41600(AX), Z4
+	VMOVUPD      51584(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1033,19 +1002,16 @@ TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 64(DI)
-	VMOVUPD      Z7, 448(DI)
-	VMOVUPD      Z8, 832(DI)
-	VMOVUPD      Z9, 1216(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      Z6, 64(SI)
+	VMOVUPD      Z7, 448(SI)
+	VMOVUPD      Z8, 832(SI)
+	VMOVUPD      Z9, 1216(SI)
+	VMOVUPD      3328(AX), Z0
+	VMOVUPD      13312(AX), Z1
+	VMOVUPD      23296(AX), Z2
+	VMOVUPD      33280(AX), Z3
+	VMOVUPD      43264(AX), Z4
+	VMOVUPD      53248(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1059,19 +1025,16 @@ TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 128(DI)
-	VMOVUPD      Z7, 512(DI)
-	VMOVUPD      Z8, 896(DI)
-	VMOVUPD      Z9, 1280(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      Z6, 128(SI)
+	VMOVUPD      Z7, 512(SI)
+	VMOVUPD      Z8, 896(SI)
+	VMOVUPD      Z9, 1280(SI)
+	VMOVUPD      4992(AX), Z0
+	VMOVUPD      14976(AX), Z1
+	VMOVUPD      24960(AX), Z2
+	VMOVUPD      34944(AX), Z3
+	VMOVUPD      44928(AX), Z4
+	VMOVUPD      54912(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1085,19 +1048,16 @@ TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 192(DI)
-	VMOVUPD      Z7, 576(DI)
-	VMOVUPD      Z8, 960(DI)
-	VMOVUPD      Z9, 1344(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      Z6, 192(SI)
+	VMOVUPD      Z7, 576(SI)
+	VMOVUPD      Z8, 960(SI)
+	VMOVUPD      Z9, 1344(SI)
+	VMOVUPD      6656(AX), Z0
+	VMOVUPD      16640(AX), Z1
+	VMOVUPD      26624(AX), Z2
+	VMOVUPD      36608(AX), Z3
+	VMOVUPD      46592(AX), Z4
+	VMOVUPD      56576(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1111,19 +1071,16 @@ TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 256(DI)
-	VMOVUPD      Z7, 640(DI)
-	VMOVUPD      Z8, 1024(DI)
-	VMOVUPD      Z9, 1408(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), CX
-	ADDQ         AX, CX
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (CX), Z3
-	VMOVUPD      (CX)(R8*1), Z4
-	VMOVUPD      (CX)(R8*2), Z5
+	VMOVUPD      Z6, 256(SI)
+	VMOVUPD      Z7, 640(SI)
+	VMOVUPD      Z8, 1024(SI)
+	VMOVUPD      Z9, 1408(SI)
+	VMOVUPD      8320(AX), Z0
+	VMOVUPD      18304(AX), Z1
+	VMOVUPD      28288(AX), Z2
+	VMOVUPD      38272(AX), Z3
+	VMOVUPD      48256(AX), Z4
+	VMOVUPD      58240(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1137,18 +1094,17 @@ TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 320(DI)
-	VMOVUPD      Z7, 704(DI)
-	VMOVUPD      Z8, 1088(DI)
-	VMOVUPD      Z9, 1472(DI)
-	VBROADCASTSD k+16(FP), Z10
-	MOVQ         BX, CX
-	VMOVUPD      (DI), Z0
-	VMOVUPD      64(DI), Z1
-	VMOVUPD      128(DI), Z2
-	VMOVUPD      192(DI), Z3
-	VMOVUPD      256(DI), Z4
-	VMOVUPD      320(DI), Z5
+	VMOVUPD      Z6, 320(SI)
+	VMOVUPD      Z7, 704(SI)
+	VMOVUPD      Z8, 1088(SI)
+	VMOVUPD      Z9, 1472(SI)
+	VBROADCASTSD k+8(FP), Z10
+	VMOVUPD      (SI), Z0
+	VMOVUPD      64(SI), Z1
+	VMOVUPD      128(SI), Z2
+	VMOVUPD      192(SI), Z3
+	VMOVUPD      256(SI), Z4
+	VMOVUPD      320(SI), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1162,57 +1118,57 @@ TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  (DX), Z10, Z13
-	VADDPD       1024(DX), Z6, Z6
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  (CX), Z10, Z13
+	VADDPD       1024(CX), Z6, Z6
 	VSUBPD       Z13, Z6, Z11
 	VADDPD       Z13, Z6, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, (SI)
-	VMOVUPS      Y11, (CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  64(DX), Z10, Z13
-	VADDPD       1024(DX), Z7, Z7
+	MOVB         AL, (BX)
+	VMOVUPS      Y11, (DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  64(CX), Z10, Z13
+	VADDPD       1024(CX), Z7, Z7
 	VSUBPD       Z13, Z7, Z11
 	VADDPD       Z13, Z7, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 1(SI)
-	VMOVUPS      Y11, 32(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  128(DX), Z10, Z13
-	VADDPD       1024(DX), Z8, Z8
+	MOVB         AL, 1(BX)
+	VMOVUPS      Y11, 32(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  128(CX), Z10, Z13
+	VADDPD       1024(CX), Z8, Z8
 	VSUBPD       Z13, Z8, Z11
 	VADDPD       Z13, Z8, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 2(SI)
-	VMOVUPS      Y11, 64(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  192(DX), Z10, Z13
-	VADDPD       1024(DX), Z9, Z9
+	MOVB         AL, 2(BX)
+	VMOVUPS      Y11, 64(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  192(CX), Z10, Z13
+	VADDPD       1024(CX), Z9, Z9
 	VSUBPD       Z13, Z9, Z11
 	VADDPD       Z13, Z9, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 3(SI)
-	VMOVUPS      Y11, 96(CX)
-	ADDQ         line+40(FP), CX
-	VMOVUPD      384(DI), Z0
-	VMOVUPD      448(DI), Z1
-	VMOVUPD      512(DI), Z2
-	VMOVUPD      576(DI), Z3
-	VMOVUPD      640(DI), Z4
-	VMOVUPD      704(DI), Z5
+	MOVB         AL, 3(BX)
+	VMOVUPS      Y11, 96(DX)
+	ADDQ         line+32(FP), DX
+	VMOVUPD      384(SI), Z0
+	VMOVUPD      448(SI), Z1
+	VMOVUPD      512(SI), Z2
+	VMOVUPD      576(SI), Z3
+	VMOVUPD      640(SI), Z4
+	VMOVUPD      704(SI), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1226,57 +1182,57 @@ TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  256(DX), Z10, Z13
-	VADDPD       1024(DX), Z6, Z6
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  256(CX), Z10, Z13
+	VADDPD       1024(CX), Z6, Z6
 	VSUBPD       Z13, Z6, Z11
 	VADDPD       Z13, Z6, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 4(SI)
-	VMOVUPS      Y11, (CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  320(DX), Z10, Z13
-	VADDPD       1024(DX), Z7, Z7
+	MOVB         AL, 4(BX)
+	VMOVUPS      Y11, (DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  320(CX), Z10, Z13
+	VADDPD       1024(CX), Z7, Z7
 	VSUBPD       Z13, Z7, Z11
 	VADDPD       Z13, Z7, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 5(SI)
-	VMOVUPS      Y11, 32(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  384(DX), Z10, Z13
-	VADDPD       1024(DX), Z8, Z8
+	MOVB         AL, 5(BX)
+	VMOVUPS      Y11, 32(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  384(CX), Z10, Z13
+	VADDPD       1024(CX), Z8, Z8
 	VSUBPD       Z13, Z8, Z11
 	VADDPD       Z13, Z8, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 6(SI)
-	VMOVUPS      Y11, 64(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  448(DX), Z10, Z13
-	VADDPD       1024(DX), Z9, Z9
+	MOVB         AL, 6(BX)
+	VMOVUPS      Y11, 64(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  448(CX), Z10, Z13
+	VADDPD       1024(CX), Z9, Z9
 	VSUBPD       Z13, Z9, Z11
 	VADDPD       Z13, Z9, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 7(SI)
-	VMOVUPS      Y11, 96(CX)
-	ADDQ         line+40(FP), CX
-	VMOVUPD      768(DI), Z0
-	VMOVUPD      832(DI), Z1
-	VMOVUPD      896(DI), Z2
-	VMOVUPD      960(DI), Z3
-	VMOVUPD      1024(DI), Z4
-	VMOVUPD      1088(DI), Z5
+	MOVB         AL, 7(BX)
+	VMOVUPS      Y11, 96(DX)
+	ADDQ         line+32(FP), DX
+	VMOVUPD      768(SI), Z0
+	VMOVUPD      832(SI), Z1
+	VMOVUPD      896(SI), Z2
+	VMOVUPD      960(SI), Z3
+	VMOVUPD      1024(SI), Z4
+	VMOVUPD      1088(SI), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1290,57 +1246,57 @@ TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  512(DX), Z10, Z13
-	VADDPD       1024(DX), Z6, Z6
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  512(CX), Z10, Z13
+	VADDPD       1024(CX), Z6, Z6
 	VSUBPD       Z13, Z6, Z11
 	VADDPD       Z13, Z6, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 8(SI)
-	VMOVUPS      Y11, (CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  576(DX), Z10, Z13
-	VADDPD       1024(DX), Z7, Z7
+	MOVB         AL, 8(BX)
+	VMOVUPS      Y11, (DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  576(CX), Z10, Z13
+	VADDPD       1024(CX), Z7, Z7
 	VSUBPD       Z13, Z7, Z11
 	VADDPD       Z13, Z7, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 9(SI)
-	VMOVUPS      Y11, 32(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  640(DX), Z10, Z13
-	VADDPD       1024(DX), Z8, Z8
+	MOVB         AL, 9(BX)
+	VMOVUPS      Y11, 32(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  640(CX), Z10, Z13
+	VADDPD       1024(CX), Z8, Z8
 	VSUBPD       Z13, Z8, Z11
 	VADDPD       Z13, Z8, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 10(SI)
-	VMOVUPS      Y11, 64(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  704(DX), Z10, Z13
-	VADDPD       1024(DX), Z9, Z9
+	MOVB         AL, 10(BX)
+	VMOVUPS      Y11, 64(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  704(CX), Z10, Z13
+	VADDPD       1024(CX), Z9, Z9
 	VSUBPD       Z13, Z9, Z11
 	VADDPD       Z13, Z9, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 11(SI)
-	VMOVUPS      Y11, 96(CX)
-	ADDQ         line+40(FP), CX
-	VMOVUPD      1152(DI), Z0
-	VMOVUPD      1216(DI), Z1
-	VMOVUPD      1280(DI), Z2
-	VMOVUPD      1344(DI), Z3
-	VMOVUPD      1408(DI), Z4
-	VMOVUPD      1472(DI), Z5
+	MOVB         AL, 11(BX)
+	VMOVUPS      Y11, 96(DX)
+	ADDQ         line+32(FP), DX
+	VMOVUPD      1152(SI), Z0
+	VMOVUPD      1216(SI), Z1
+	VMOVUPD      1280(SI), Z2
+	VMOVUPD      1344(SI), Z3
+	VMOVUPD      1408(SI), Z4
+	VMOVUPD      1472(SI), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1354,72 +1310,67 @@ TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  768(DX), Z10, Z13
-	VADDPD       1024(DX), Z6, Z6
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  768(CX), Z10, Z13
+	VADDPD       1024(CX), Z6, Z6
 	VSUBPD       Z13, Z6, Z11
 	VADDPD       Z13, Z6, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 12(SI)
-	VMOVUPS      Y11, (CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  832(DX), Z10, Z13
-	VADDPD       1024(DX), Z7, Z7
+	MOVB         AL, 12(BX)
+	VMOVUPS      Y11, (DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  832(CX), Z10, Z13
+	VADDPD       1024(CX), Z7, Z7
 	VSUBPD       Z13, Z7, Z11
 	VADDPD       Z13, Z7, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 13(SI)
-	VMOVUPS      Y11, 32(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  896(DX), Z10, Z13
-	VADDPD       1024(DX), Z8, Z8
+	MOVB         AL, 13(BX)
+	VMOVUPS      Y11, 32(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  896(CX), Z10, Z13
+	VADDPD       1024(CX), Z8, Z8
 	VSUBPD       Z13, Z8, Z11
 	VADDPD       Z13, Z8, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 14(SI)
-	VMOVUPS      Y11, 64(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  960(DX), Z10, Z13
-	VADDPD       1024(DX), Z9, Z9
+	MOVB         AL, 14(BX)
+	VMOVUPS      Y11, 64(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  960(CX), Z10, Z13
+	VADDPD       1024(CX), Z9, Z9
 	VSUBPD       Z13, Z9, Z11
 	VADDPD       Z13, Z9, Z12
 	VCVTPD2PS    Z11, Y11
 	VCVTPD2PS    Z12, Y12
 	VPCMPD       $0x04, Y12, Y11, K1
 	KMOVB        K1, AX
-	MOVB         AL, 15(SI)
-	VMOVUPS      Y11, 96(CX)
+	MOVB         AL, 15(BX)
+	VMOVUPS      Y11, 96(DX)
 	VZEROUPPER
 	RET
 
-// func winogradOutputFloat16AVX512(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// func winogradOutputFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
+TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVQ         m+0(FP), AX
-	MOVQ         plane+8(FP), CX
-	MOVQ         table+24(FP), DX
-	MOVQ         dst+32(FP), BX
-	MOVQ         flags+48(FP), SI
-	MOVQ         scratch+56(FP), DI
-	LEAQ         (CX)(CX*2), R8
-	ADDQ         R8, R8
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
 	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      9984(AX), Z1
+	VMOVUPD      19968(AX), Z2
+	VMOVUPD      29952(AX), Z3
+	VMOVUPD      39936(AX), Z4
+	VMOVUPD      49920(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1433,19 +1384,16 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, (DI)
-	VMOVUPD      Z7, 384(DI)
-	VMOVUPD      Z8, 768(DI)
-	VMOVUPD      Z9, 1152(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      Z6, (SI)
+	VMOVUPD      Z7, 384(SI)
+	VMOVUPD      Z8, 768(SI)
+	VMOVUPD      Z9, 1152(SI)
+	VMOVUPD      1664(AX), Z0
+	VMOVUPD      11648(AX), Z1
+	VMOVUPD      21632(AX), Z2
+	VMOVUPD      31616(AX), Z3
+	VMOVUPD      41600(AX), Z4
+	VMOVUPD      51584(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1459,19 +1407,16 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 64(DI)
-	VMOVUPD      Z7, 448(DI)
-	VMOVUPD      Z8, 832(DI)
-	VMOVUPD      Z9, 1216(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      Z6, 64(SI)
+	VMOVUPD      Z7, 448(SI)
+	VMOVUPD      Z8, 832(SI)
+	VMOVUPD      Z9, 1216(SI)
+	VMOVUPD      3328(AX), Z0
+	VMOVUPD      13312(AX), Z1
+	VMOVUPD      23296(AX), Z2
+	VMOVUPD      33280(AX), Z3
+	VMOVUPD      43264(AX), Z4
+	VMOVUPD      53248(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1485,19 +1430,16 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 128(DI)
-	VMOVUPD      Z7, 512(DI)
-	VMOVUPD      Z8, 896(DI)
-	VMOVUPD      Z9, 1280(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      Z6, 128(SI)
+	VMOVUPD      Z7, 512(SI)
+	VMOVUPD      Z8, 896(SI)
+	VMOVUPD      Z9, 1280(SI)
+	VMOVUPD      4992(AX), Z0
+	VMOVUPD      14976(AX), Z1
+	VMOVUPD      24960(AX), Z2
+	VMOVUPD      34944(AX), Z3
+	VMOVUPD      44928(AX), Z4
+	VMOVUPD      54912(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1511,19 +1453,16 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 192(DI)
-	VMOVUPD      Z7, 576(DI)
-	VMOVUPD      Z8, 960(DI)
-	VMOVUPD      Z9, 1344(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      Z6, 192(SI)
+	VMOVUPD      Z7, 576(SI)
+	VMOVUPD      Z8, 960(SI)
+	VMOVUPD      Z9, 1344(SI)
+	VMOVUPD      6656(AX), Z0
+	VMOVUPD      16640(AX), Z1
+	VMOVUPD      26624(AX), Z2
+	VMOVUPD      36608(AX), Z3
+	VMOVUPD      46592(AX), Z4
+	VMOVUPD      56576(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1537,19 +1476,16 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 256(DI)
-	VMOVUPD      Z7, 640(DI)
-	VMOVUPD      Z8, 1024(DI)
-	VMOVUPD      Z9, 1408(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), CX
-	ADDQ         AX, CX
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (CX), Z3
-	VMOVUPD      (CX)(R8*1), Z4
-	VMOVUPD      (CX)(R8*2), Z5
+	VMOVUPD      Z6, 256(SI)
+	VMOVUPD      Z7, 640(SI)
+	VMOVUPD      Z8, 1024(SI)
+	VMOVUPD      Z9, 1408(SI)
+	VMOVUPD      8320(AX), Z0
+	VMOVUPD      18304(AX), Z1
+	VMOVUPD      28288(AX), Z2
+	VMOVUPD      38272(AX), Z3
+	VMOVUPD      48256(AX), Z4
+	VMOVUPD      58240(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1563,18 +1499,17 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 320(DI)
-	VMOVUPD      Z7, 704(DI)
-	VMOVUPD      Z8, 1088(DI)
-	VMOVUPD      Z9, 1472(DI)
-	VBROADCASTSD k+16(FP), Z10
-	MOVQ         BX, CX
-	VMOVUPD      (DI), Z0
-	VMOVUPD      64(DI), Z1
-	VMOVUPD      128(DI), Z2
-	VMOVUPD      192(DI), Z3
-	VMOVUPD      256(DI), Z4
-	VMOVUPD      320(DI), Z5
+	VMOVUPD      Z6, 320(SI)
+	VMOVUPD      Z7, 704(SI)
+	VMOVUPD      Z8, 1088(SI)
+	VMOVUPD      Z9, 1472(SI)
+	VBROADCASTSD k+8(FP), Z10
+	VMOVUPD      (SI), Z0
+	VMOVUPD      64(SI), Z1
+	VMOVUPD      128(SI), Z2
+	VMOVUPD      192(SI), Z3
+	VMOVUPD      256(SI), Z4
+	VMOVUPD      320(SI), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1588,9 +1523,9 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  (DX), Z10, Z13
-	VADDPD       1024(DX), Z6, Z6
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  (CX), Z10, Z13
+	VADDPD       1024(CX), Z6, Z6
 	VSUBPD       Z13, Z6, Z11
 	VADDPD       Z13, Z6, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1612,11 +1547,11 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, (SI)
-	VMOVUPS      Y11, (CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  64(DX), Z10, Z13
-	VADDPD       1024(DX), Z7, Z7
+	MOVB         AL, (BX)
+	VMOVUPS      Y11, (DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  64(CX), Z10, Z13
+	VADDPD       1024(CX), Z7, Z7
 	VSUBPD       Z13, Z7, Z11
 	VADDPD       Z13, Z7, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1638,11 +1573,11 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 1(SI)
-	VMOVUPS      Y11, 32(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  128(DX), Z10, Z13
-	VADDPD       1024(DX), Z8, Z8
+	MOVB         AL, 1(BX)
+	VMOVUPS      Y11, 32(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  128(CX), Z10, Z13
+	VADDPD       1024(CX), Z8, Z8
 	VSUBPD       Z13, Z8, Z11
 	VADDPD       Z13, Z8, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1664,11 +1599,11 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 2(SI)
-	VMOVUPS      Y11, 64(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  192(DX), Z10, Z13
-	VADDPD       1024(DX), Z9, Z9
+	MOVB         AL, 2(BX)
+	VMOVUPS      Y11, 64(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  192(CX), Z10, Z13
+	VADDPD       1024(CX), Z9, Z9
 	VSUBPD       Z13, Z9, Z11
 	VADDPD       Z13, Z9, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1690,15 +1625,15 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 3(SI)
-	VMOVUPS      Y11, 96(CX)
-	ADDQ         line+40(FP), CX
-	VMOVUPD      384(DI), Z0
-	VMOVUPD      448(DI), Z1
-	VMOVUPD      512(DI), Z2
-	VMOVUPD      576(DI), Z3
-	VMOVUPD      640(DI), Z4
-	VMOVUPD      704(DI), Z5
+	MOVB         AL, 3(BX)
+	VMOVUPS      Y11, 96(DX)
+	ADDQ         line+32(FP), DX
+	VMOVUPD      384(SI), Z0
+	VMOVUPD      448(SI), Z1
+	VMOVUPD      512(SI), Z2
+	VMOVUPD      576(SI), Z3
+	VMOVUPD      640(SI), Z4
+	VMOVUPD      704(SI), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1712,9 +1647,9 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  256(DX), Z10, Z13
-	VADDPD       1024(DX), Z6, Z6
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  256(CX), Z10, Z13
+	VADDPD       1024(CX), Z6, Z6
 	VSUBPD       Z13, Z6, Z11
 	VADDPD       Z13, Z6, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1736,11 +1671,11 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 4(SI)
-	VMOVUPS      Y11, (CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  320(DX), Z10, Z13
-	VADDPD       1024(DX), Z7, Z7
+	MOVB         AL, 4(BX)
+	VMOVUPS      Y11, (DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  320(CX), Z10, Z13
+	VADDPD       1024(CX), Z7, Z7
 	VSUBPD       Z13, Z7, Z11
 	VADDPD       Z13, Z7, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1762,11 +1697,11 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 5(SI)
-	VMOVUPS      Y11, 32(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  384(DX), Z10, Z13
-	VADDPD       1024(DX), Z8, Z8
+	MOVB         AL, 5(BX)
+	VMOVUPS      Y11, 32(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  384(CX), Z10, Z13
+	VADDPD       1024(CX), Z8, Z8
 	VSUBPD       Z13, Z8, Z11
 	VADDPD       Z13, Z8, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1788,11 +1723,11 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 6(SI)
-	VMOVUPS      Y11, 64(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  448(DX), Z10, Z13
-	VADDPD       1024(DX), Z9, Z9
+	MOVB         AL, 6(BX)
+	VMOVUPS      Y11, 64(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  448(CX), Z10, Z13
+	VADDPD       1024(CX), Z9, Z9
 	VSUBPD       Z13, Z9, Z11
 	VADDPD       Z13, Z9, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1814,15 +1749,15 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 7(SI)
-	VMOVUPS      Y11, 96(CX)
-	ADDQ         line+40(FP), CX
-	VMOVUPD      768(DI), Z0
-	VMOVUPD      832(DI), Z1
-	VMOVUPD      896(DI), Z2
-	VMOVUPD      960(DI), Z3
-	VMOVUPD      1024(DI), Z4
-	VMOVUPD      1088(DI), Z5
+	MOVB         AL, 7(BX)
+	VMOVUPS      Y11, 96(DX)
+	ADDQ         line+32(FP), DX
+	VMOVUPD      768(SI), Z0
+	VMOVUPD      832(SI), Z1
+	VMOVUPD      896(SI), Z2
+	VMOVUPD      960(SI), Z3
+	VMOVUPD      1024(SI), Z4
+	VMOVUPD      1088(SI), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1836,9 +1771,9 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  512(DX), Z10, Z13
-	VADDPD       1024(DX), Z6, Z6
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  512(CX), Z10, Z13
+	VADDPD       1024(CX), Z6, Z6
 	VSUBPD       Z13, Z6, Z11
 	VADDPD       Z13, Z6, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1860,11 +1795,11 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 8(SI)
-	VMOVUPS      Y11, (CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  576(DX), Z10, Z13
-	VADDPD       1024(DX), Z7, Z7
+	MOVB         AL, 8(BX)
+	VMOVUPS      Y11, (DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  576(CX), Z10, Z13
+	VADDPD       1024(CX), Z7, Z7
 	VSUBPD       Z13, Z7, Z11
 	VADDPD       Z13, Z7, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1886,11 +1821,11 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 9(SI)
-	VMOVUPS      Y11, 32(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  640(DX), Z10, Z13
-	VADDPD       1024(DX), Z8, Z8
+	MOVB         AL, 9(BX)
+	VMOVUPS      Y11, 32(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  640(CX), Z10, Z13
+	VADDPD       1024(CX), Z8, Z8
 	VSUBPD       Z13, Z8, Z11
 	VADDPD       Z13, Z8, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1912,11 +1847,11 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 10(SI)
-	VMOVUPS      Y11, 64(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  704(DX), Z10, Z13
-	VADDPD       1024(DX), Z9, Z9
+	MOVB         AL, 10(BX)
+	VMOVUPS      Y11, 64(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  704(CX), Z10, Z13
+	VADDPD       1024(CX), Z9, Z9
 	VSUBPD       Z13, Z9, Z11
 	VADDPD       Z13, Z9, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1938,15 +1873,15 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 11(SI)
-	VMOVUPS      Y11, 96(CX)
-	ADDQ         line+40(FP), CX
-	VMOVUPD      1152(DI), Z0
-	VMOVUPD      1216(DI), Z1
-	VMOVUPD      1280(DI), Z2
-	VMOVUPD      1344(DI), Z3
-	VMOVUPD      1408(DI), Z4
-	VMOVUPD      1472(DI), Z5
+	MOVB         AL, 11(BX)
+	VMOVUPS      Y11, 96(DX)
+	ADDQ         line+32(FP), DX
+	VMOVUPD      1152(SI), Z0
+	VMOVUPD      1216(SI), Z1
+	VMOVUPD      1280(SI), Z2
+	VMOVUPD      1344(SI), Z3
+	VMOVUPD      1408(SI), Z4
+	VMOVUPD      1472(SI), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -1960,9 +1895,9 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  768(DX), Z10, Z13
-	VADDPD       1024(DX), Z6, Z6
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  768(CX), Z10, Z13
+	VADDPD       1024(CX), Z6, Z6
 	VSUBPD       Z13, Z6, Z11
 	VADDPD       Z13, Z6, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -1984,11 +1919,11 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 12(SI)
-	VMOVUPS      Y11, (CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  832(DX), Z10, Z13
-	VADDPD       1024(DX), Z7, Z7
+	MOVB         AL, 12(BX)
+	VMOVUPS      Y11, (DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  832(CX), Z10, Z13
+	VADDPD       1024(CX), Z7, Z7
 	VSUBPD       Z13, Z7, Z11
 	VADDPD       Z13, Z7, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -2010,11 +1945,11 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 13(SI)
-	VMOVUPS      Y11, 32(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  896(DX), Z10, Z13
-	VADDPD       1024(DX), Z8, Z8
+	MOVB         AL, 13(BX)
+	VMOVUPS      Y11, 32(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  896(CX), Z10, Z13
+	VADDPD       1024(CX), Z8, Z8
 	VSUBPD       Z13, Z8, Z11
 	VADDPD       Z13, Z8, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -2036,11 +1971,11 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 14(SI)
-	VMOVUPS      Y11, 64(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  960(DX), Z10, Z13
-	VADDPD       1024(DX), Z9, Z9
+	MOVB         AL, 14(BX)
+	VMOVUPS      Y11, 64(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  960(CX), Z10, Z13
+	VADDPD       1024(CX), Z9, Z9
 	VSUBPD       Z13, Z9, Z11
 	VADDPD       Z13, Z9, Z12
 	VPSRLQ       $0x2a, Z11, Z14
@@ -2062,30 +1997,25 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 15(SI)
-	VMOVUPS      Y11, 96(CX)
+	MOVB         AL, 15(BX)
+	VMOVUPS      Y11, 96(DX)
 	VZEROUPPER
 	RET
 
-// func winogradOutputBFloat16AVX512(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// func winogradOutputBFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
+TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVQ         m+0(FP), AX
-	MOVQ         plane+8(FP), CX
-	MOVQ         table+24(FP), DX
-	MOVQ         dst+32(FP), BX
-	MOVQ         flags+48(FP), SI
-	MOVQ         scratch+56(FP), DI
-	LEAQ         (CX)(CX*2), R8
-	ADDQ         R8, R8
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
 	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      9984(AX), Z1
+	VMOVUPD      19968(AX), Z2
+	VMOVUPD      29952(AX), Z3
+	VMOVUPD      39936(AX), Z4
+	VMOVUPD      49920(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -2099,19 +2029,16 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, (DI)
-	VMOVUPD      Z7, 384(DI)
-	VMOVUPD      Z8, 768(DI)
-	VMOVUPD      Z9, 1152(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      Z6, (SI)
+	VMOVUPD      Z7, 384(SI)
+	VMOVUPD      Z8, 768(SI)
+	VMOVUPD      Z9, 1152(SI)
+	VMOVUPD      1664(AX), Z0
+	VMOVUPD      11648(AX), Z1
+	VMOVUPD      21632(AX), Z2
+	VMOVUPD      31616(AX), Z3
+	VMOVUPD      41600(AX), Z4
+	VMOVUPD      51584(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -2125,19 +2052,16 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 64(DI)
-	VMOVUPD      Z7, 448(DI)
-	VMOVUPD      Z8, 832(DI)
-	VMOVUPD      Z9, 1216(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      Z6, 64(SI)
+	VMOVUPD      Z7, 448(SI)
+	VMOVUPD      Z8, 832(SI)
+	VMOVUPD      Z9, 1216(SI)
+	VMOVUPD      3328(AX), Z0
+	VMOVUPD      13312(AX), Z1
+	VMOVUPD      23296(AX), Z2
+	VMOVUPD      33280(AX), Z3
+	VMOVUPD      43264(AX), Z4
+	VMOVUPD      53248(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -2151,19 +2075,16 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 128(DI)
-	VMOVUPD      Z7, 512(DI)
-	VMOVUPD      Z8, 896(DI)
-	VMOVUPD      Z9, 1280(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      Z6, 128(SI)
+	VMOVUPD      Z7, 512(SI)
+	VMOVUPD      Z8, 896(SI)
+	VMOVUPD      Z9, 1280(SI)
+	VMOVUPD      4992(AX), Z0
+	VMOVUPD      14976(AX), Z1
+	VMOVUPD      24960(AX), Z2
+	VMOVUPD      34944(AX), Z3
+	VMOVUPD      44928(AX), Z4
+	VMOVUPD      54912(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -2177,19 +2098,16 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 192(DI)
-	VMOVUPD      Z7, 576(DI)
-	VMOVUPD      Z8, 960(DI)
-	VMOVUPD      Z9, 1344(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (R9), Z3
-	VMOVUPD      (R9)(R8*1), Z4
-	VMOVUPD      (R9)(R8*2), Z5
+	VMOVUPD      Z6, 192(SI)
+	VMOVUPD      Z7, 576(SI)
+	VMOVUPD      Z8, 960(SI)
+	VMOVUPD      Z9, 1344(SI)
+	VMOVUPD      6656(AX), Z0
+	VMOVUPD      16640(AX), Z1
+	VMOVUPD      26624(AX), Z2
+	VMOVUPD      36608(AX), Z3
+	VMOVUPD      46592(AX), Z4
+	VMOVUPD      56576(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -2203,19 +2121,16 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 256(DI)
-	VMOVUPD      Z7, 640(DI)
-	VMOVUPD      Z8, 1024(DI)
-	VMOVUPD      Z9, 1408(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), CX
-	ADDQ         AX, CX
-	VMOVUPD      (AX), Z0
-	VMOVUPD      (AX)(R8*1), Z1
-	VMOVUPD      (AX)(R8*2), Z2
-	VMOVUPD      (CX), Z3
-	VMOVUPD      (CX)(R8*1), Z4
-	VMOVUPD      (CX)(R8*2), Z5
+	VMOVUPD      Z6, 256(SI)
+	VMOVUPD      Z7, 640(SI)
+	VMOVUPD      Z8, 1024(SI)
+	VMOVUPD      Z9, 1408(SI)
+	VMOVUPD      8320(AX), Z0
+	VMOVUPD      18304(AX), Z1
+	VMOVUPD      28288(AX), Z2
+	VMOVUPD      38272(AX), Z3
+	VMOVUPD      48256(AX), Z4
+	VMOVUPD      58240(AX), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -2229,18 +2144,17 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 320(DI)
-	VMOVUPD      Z7, 704(DI)
-	VMOVUPD      Z8, 1088(DI)
-	VMOVUPD      Z9, 1472(DI)
-	VBROADCASTSD k+16(FP), Z10
-	MOVQ         BX, CX
-	VMOVUPD      (DI), Z0
-	VMOVUPD      64(DI), Z1
-	VMOVUPD      128(DI), Z2
-	VMOVUPD      192(DI), Z3
-	VMOVUPD      256(DI), Z4
-	VMOVUPD      320(DI), Z5
+	VMOVUPD      Z6, 320(SI)
+	VMOVUPD      Z7, 704(SI)
+	VMOVUPD      Z8, 1088(SI)
+	VMOVUPD      Z9, 1472(SI)
+	VBROADCASTSD k+8(FP), Z10
+	VMOVUPD      (SI), Z0
+	VMOVUPD      64(SI), Z1
+	VMOVUPD      128(SI), Z2
+	VMOVUPD      192(SI), Z3
+	VMOVUPD      256(SI), Z4
+	VMOVUPD      320(SI), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -2254,9 +2168,9 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  (DX), Z10, Z13
-	VADDPD       1024(DX), Z6, Z6
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  (CX), Z10, Z13
+	VADDPD       1024(CX), Z6, Z6
 	VSUBPD       Z13, Z6, Z11
 	VADDPD       Z13, Z6, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2278,11 +2192,11 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, (SI)
-	VMOVUPS      Y11, (CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  64(DX), Z10, Z13
-	VADDPD       1024(DX), Z7, Z7
+	MOVB         AL, (BX)
+	VMOVUPS      Y11, (DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  64(CX), Z10, Z13
+	VADDPD       1024(CX), Z7, Z7
 	VSUBPD       Z13, Z7, Z11
 	VADDPD       Z13, Z7, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2304,11 +2218,11 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 1(SI)
-	VMOVUPS      Y11, 32(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  128(DX), Z10, Z13
-	VADDPD       1024(DX), Z8, Z8
+	MOVB         AL, 1(BX)
+	VMOVUPS      Y11, 32(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  128(CX), Z10, Z13
+	VADDPD       1024(CX), Z8, Z8
 	VSUBPD       Z13, Z8, Z11
 	VADDPD       Z13, Z8, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2330,11 +2244,11 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 2(SI)
-	VMOVUPS      Y11, 64(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  192(DX), Z10, Z13
-	VADDPD       1024(DX), Z9, Z9
+	MOVB         AL, 2(BX)
+	VMOVUPS      Y11, 64(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  192(CX), Z10, Z13
+	VADDPD       1024(CX), Z9, Z9
 	VSUBPD       Z13, Z9, Z11
 	VADDPD       Z13, Z9, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2356,15 +2270,15 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 3(SI)
-	VMOVUPS      Y11, 96(CX)
-	ADDQ         line+40(FP), CX
-	VMOVUPD      384(DI), Z0
-	VMOVUPD      448(DI), Z1
-	VMOVUPD      512(DI), Z2
-	VMOVUPD      576(DI), Z3
-	VMOVUPD      640(DI), Z4
-	VMOVUPD      704(DI), Z5
+	MOVB         AL, 3(BX)
+	VMOVUPS      Y11, 96(DX)
+	ADDQ         line+32(FP), DX
+	VMOVUPD      384(SI), Z0
+	VMOVUPD      448(SI), Z1
+	VMOVUPD      512(SI), Z2
+	VMOVUPD      576(SI), Z3
+	VMOVUPD      640(SI), Z4
+	VMOVUPD      704(SI), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -2378,9 +2292,9 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  256(DX), Z10, Z13
-	VADDPD       1024(DX), Z6, Z6
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  256(CX), Z10, Z13
+	VADDPD       1024(CX), Z6, Z6
 	VSUBPD       Z13, Z6, Z11
 	VADDPD       Z13, Z6, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2402,11 +2316,11 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 4(SI)
-	VMOVUPS      Y11, (CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  320(DX), Z10, Z13
-	VADDPD       1024(DX), Z7, Z7
+	MOVB         AL, 4(BX)
+	VMOVUPS      Y11, (DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  320(CX), Z10, Z13
+	VADDPD       1024(CX), Z7, Z7
 	VSUBPD       Z13, Z7, Z11
 	VADDPD       Z13, Z7, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2428,11 +2342,11 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 5(SI)
-	VMOVUPS      Y11, 32(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  384(DX), Z10, Z13
-	VADDPD       1024(DX), Z8, Z8
+	MOVB         AL, 5(BX)
+	VMOVUPS      Y11, 32(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  384(CX), Z10, Z13
+	VADDPD       1024(CX), Z8, Z8
 	VSUBPD       Z13, Z8, Z11
 	VADDPD       Z13, Z8, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2454,11 +2368,11 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 6(SI)
-	VMOVUPS      Y11, 64(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  448(DX), Z10, Z13
-	VADDPD       1024(DX), Z9, Z9
+	MOVB         AL, 6(BX)
+	VMOVUPS      Y11, 64(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  448(CX), Z10, Z13
+	VADDPD       1024(CX), Z9, Z9
 	VSUBPD       Z13, Z9, Z11
 	VADDPD       Z13, Z9, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2480,15 +2394,15 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 7(SI)
-	VMOVUPS      Y11, 96(CX)
-	ADDQ         line+40(FP), CX
-	VMOVUPD      768(DI), Z0
-	VMOVUPD      832(DI), Z1
-	VMOVUPD      896(DI), Z2
-	VMOVUPD      960(DI), Z3
-	VMOVUPD      1024(DI), Z4
-	VMOVUPD      1088(DI), Z5
+	MOVB         AL, 7(BX)
+	VMOVUPS      Y11, 96(DX)
+	ADDQ         line+32(FP), DX
+	VMOVUPD      768(SI), Z0
+	VMOVUPD      832(SI), Z1
+	VMOVUPD      896(SI), Z2
+	VMOVUPD      960(SI), Z3
+	VMOVUPD      1024(SI), Z4
+	VMOVUPD      1088(SI), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -2502,9 +2416,9 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  512(DX), Z10, Z13
-	VADDPD       1024(DX), Z6, Z6
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  512(CX), Z10, Z13
+	VADDPD       1024(CX), Z6, Z6
 	VSUBPD       Z13, Z6, Z11
 	VADDPD       Z13, Z6, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2526,11 +2440,11 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 8(SI)
-	VMOVUPS      Y11, (CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  576(DX), Z10, Z13
-	VADDPD       1024(DX), Z7, Z7
+	MOVB         AL, 8(BX)
+	VMOVUPS      Y11, (DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  576(CX), Z10, Z13
+	VADDPD       1024(CX), Z7, Z7
 	VSUBPD       Z13, Z7, Z11
 	VADDPD       Z13, Z7, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2552,11 +2466,11 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 9(SI)
-	VMOVUPS      Y11, 32(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  640(DX), Z10, Z13
-	VADDPD       1024(DX), Z8, Z8
+	MOVB         AL, 9(BX)
+	VMOVUPS      Y11, 32(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  640(CX), Z10, Z13
+	VADDPD       1024(CX), Z8, Z8
 	VSUBPD       Z13, Z8, Z11
 	VADDPD       Z13, Z8, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2578,11 +2492,11 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 10(SI)
-	VMOVUPS      Y11, 64(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  704(DX), Z10, Z13
-	VADDPD       1024(DX), Z9, Z9
+	MOVB         AL, 10(BX)
+	VMOVUPS      Y11, 64(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  704(CX), Z10, Z13
+	VADDPD       1024(CX), Z9, Z9
 	VSUBPD       Z13, Z9, Z11
 	VADDPD       Z13, Z9, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2604,15 +2518,15 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 11(SI)
-	VMOVUPS      Y11, 96(CX)
-	ADDQ         line+40(FP), CX
-	VMOVUPD      1152(DI), Z0
-	VMOVUPD      1216(DI), Z1
-	VMOVUPD      1280(DI), Z2
-	VMOVUPD      1344(DI), Z3
-	VMOVUPD      1408(DI), Z4
-	VMOVUPD      1472(DI), Z5
+	MOVB         AL, 11(BX)
+	VMOVUPS      Y11, 96(DX)
+	ADDQ         line+32(FP), DX
+	VMOVUPD      1152(SI), Z0
+	VMOVUPD      1216(SI), Z1
+	VMOVUPD      1280(SI), Z2
+	VMOVUPD      1344(SI), Z3
+	VMOVUPD      1408(SI), Z4
+	VMOVUPD      1472(SI), Z5
 	VADDPD       Z2, Z1, Z14
 	VSUBPD       Z2, Z1, Z1
 	VADDPD       Z4, Z3, Z15
@@ -2626,9 +2540,9 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	VMOVAPD      Z5, Z9
 	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
 	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  768(DX), Z10, Z13
-	VADDPD       1024(DX), Z6, Z6
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  768(CX), Z10, Z13
+	VADDPD       1024(CX), Z6, Z6
 	VSUBPD       Z13, Z6, Z11
 	VADDPD       Z13, Z6, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2650,11 +2564,11 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 12(SI)
-	VMOVUPS      Y11, (CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  832(DX), Z10, Z13
-	VADDPD       1024(DX), Z7, Z7
+	MOVB         AL, 12(BX)
+	VMOVUPS      Y11, (DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  832(CX), Z10, Z13
+	VADDPD       1024(CX), Z7, Z7
 	VSUBPD       Z13, Z7, Z11
 	VADDPD       Z13, Z7, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2676,11 +2590,11 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 13(SI)
-	VMOVUPS      Y11, 32(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  896(DX), Z10, Z13
-	VADDPD       1024(DX), Z8, Z8
+	MOVB         AL, 13(BX)
+	VMOVUPS      Y11, 32(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  896(CX), Z10, Z13
+	VADDPD       1024(CX), Z8, Z8
 	VSUBPD       Z13, Z8, Z11
 	VADDPD       Z13, Z8, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2702,11 +2616,11 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 14(SI)
-	VMOVUPS      Y11, 64(CX)
-	VMOVUPD      1088(DX), Z13
-	VFMADD231PD  960(DX), Z10, Z13
-	VADDPD       1024(DX), Z9, Z9
+	MOVB         AL, 14(BX)
+	VMOVUPS      Y11, 64(DX)
+	VMOVUPD      1088(CX), Z13
+	VFMADD231PD  960(CX), Z10, Z13
+	VADDPD       1024(CX), Z9, Z9
 	VSUBPD       Z13, Z9, Z11
 	VADDPD       Z13, Z9, Z12
 	VPSRLQ       $0x2d, Z11, Z14
@@ -2728,8 +2642,88 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	KORB         K1, K2, K1
 	KMOVB        K1, AX
 	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 15(SI)
-	VMOVUPS      Y11, 96(CX)
+	MOVB         AL, 15(BX)
+	VMOVUPS      Y11, 96(DX)
+	VZEROUPPER
+	RET
+
+// func winogradDotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·winogradDotAVX512(SB), NOSPLIT, $0-48
+	MOVQ   src+0(FP), AX
+	MOVQ   line+8(FP), CX
+	MOVQ   image+16(FP), DX
+	MOVQ   w+24(FP), BX
+	MOVQ   blocks+32(FP), SI
+	MOVQ   out+40(FP), DI
+	VXORPD Z0, Z0, Z0
+	VXORPD Z1, Z1, Z1
+	VXORPD Z2, Z2, Z2
+	VXORPD Z3, Z3, Z3
+
+dotAVX512:
+	VCVTPS2PD (AX), Z4
+	VCVTPS2PD (BX), Z5
+	VMULPD    Z4, Z5, Z5
+	VADDPD    Z5, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VADDPD    Z5, Z3, Z3
+	VCVTPS2PD 32(AX), Z4
+	VCVTPS2PD 32(BX), Z5
+	VMULPD    Z4, Z5, Z5
+	VADDPD    Z5, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VADDPD    Z5, Z3, Z3
+	VCVTPS2PD 64(AX), Z4
+	VCVTPS2PD 64(BX), Z5
+	VMULPD    Z4, Z5, Z5
+	VADDPD    Z5, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VADDPD    Z5, Z3, Z3
+	VCVTPS2PD (AX)(CX*1), Z4
+	VCVTPS2PD 96(BX), Z5
+	VMULPD    Z4, Z5, Z5
+	VADDPD    Z5, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VADDPD    Z5, Z3, Z3
+	VCVTPS2PD 32(AX)(CX*1), Z4
+	VCVTPS2PD 128(BX), Z5
+	VMULPD    Z4, Z5, Z5
+	VADDPD    Z5, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VADDPD    Z5, Z3, Z3
+	VCVTPS2PD 64(AX)(CX*1), Z4
+	VCVTPS2PD 160(BX), Z5
+	VMULPD    Z4, Z5, Z5
+	VADDPD    Z5, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VADDPD    Z5, Z3, Z3
+	VCVTPS2PD (AX)(CX*2), Z4
+	VCVTPS2PD 192(BX), Z5
+	VMULPD    Z4, Z5, Z5
+	VADDPD    Z5, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VADDPD    Z5, Z3, Z3
+	VCVTPS2PD 32(AX)(CX*2), Z4
+	VCVTPS2PD 224(BX), Z5
+	VMULPD    Z4, Z5, Z5
+	VADDPD    Z5, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VADDPD    Z5, Z3, Z3
+	VCVTPS2PD 64(AX)(CX*2), Z4
+	VCVTPS2PD 256(BX), Z5
+	VMULPD    Z4, Z5, Z5
+	VADDPD    Z5, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VADDPD    Z5, Z3, Z3
+	ADDQ      DX, AX
+	ADDQ      $0x00000120, BX
+	DECQ      SI
+	JNZ       dotAVX512
+	VADDPD    Z1, Z0, Z0
+	VADDPD    Z2, Z0, Z0
+	VMOVUPD   Z0, (DI)
+	VMOVUPD   Z3, 64(DI)
 	VZEROUPPER
 	RET
 
@@ -2811,15 +2805,15 @@ DATA winogradAVX2Constants<>+592(SB)/8, $0x8000000000000000
 DATA winogradAVX2Constants<>+600(SB)/8, $0x8000000000000000
 GLOBL winogradAVX2Constants<>(SB), RODATA|NOPTR, $608
 
-// func winogradInputAVX2(src *float32, line int, image int, dst *float64, plane int, group int, blocks int, scratch *float64)
+// func winogradInputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
 // Requires: AVX, FMA3
-TEXT ·winogradInputAVX2(SB), NOSPLIT, $0-64
+TEXT ·winogradInputAVX2(SB), NOSPLIT, $0-48
 	MOVQ src+0(FP), AX
 	MOVQ line+8(FP), CX
-	MOVQ dst+24(FP), DX
-	MOVQ plane+32(FP), BX
-	MOVQ blocks+48(FP), SI
-	MOVQ scratch+56(FP), DI
+	MOVQ image+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ blocks+32(FP), SI
+	MOVQ scratch+40(FP), DI
 
 inputAVX2:
 	LEAQ         (CX)(CX*2), R8
@@ -3010,7 +3004,6 @@ inputAVX2:
 	VMOVUPD      Y9, 736(DI)
 	VMOVUPD      Y10, 928(DI)
 	VMOVUPD      Y11, 1120(DI)
-	MOVQ         DX, R8
 	VMOVUPD      (DI), Y0
 	VMOVUPD      32(DI), Y1
 	VMOVUPD      64(DI), Y2
@@ -3036,16 +3029,12 @@ inputAVX2:
 	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
 	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
 	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Y6, (R8)
-	VMOVUPD      Y7, (R8)(BX*1)
-	VMOVUPD      Y8, (R8)(BX*2)
-	VMOVUPD      Y9, (R9)
-	VMOVUPD      Y10, (R9)(BX*1)
-	VMOVUPD      Y11, (R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Y6, (BX)
+	VMOVUPD      Y7, 384(BX)
+	VMOVUPD      Y8, 768(BX)
+	VMOVUPD      Y9, 1152(BX)
+	VMOVUPD      Y10, 1536(BX)
+	VMOVUPD      Y11, 1920(BX)
 	VMOVUPD      192(DI), Y0
 	VMOVUPD      224(DI), Y1
 	VMOVUPD      256(DI), Y2
@@ -3071,16 +3060,12 @@ inputAVX2:
 	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
 	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
 	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Y6, (R8)
-	VMOVUPD      Y7, (R8)(BX*1)
-	VMOVUPD      Y8, (R8)(BX*2)
-	VMOVUPD      Y9, (R9)
-	VMOVUPD      Y10, (R9)(BX*1)
-	VMOVUPD      Y11, (R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Y6, 2304(BX)
+	VMOVUPD      Y7, 2688(BX)
+	VMOVUPD      Y8, 3072(BX)
+	VMOVUPD      Y9, 3456(BX)
+	VMOVUPD      Y10, 3840(BX)
+	VMOVUPD      Y11, 4224(BX)
 	VMOVUPD      384(DI), Y0
 	VMOVUPD      416(DI), Y1
 	VMOVUPD      448(DI), Y2
@@ -3106,16 +3091,12 @@ inputAVX2:
 	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
 	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
 	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Y6, (R8)
-	VMOVUPD      Y7, (R8)(BX*1)
-	VMOVUPD      Y8, (R8)(BX*2)
-	VMOVUPD      Y9, (R9)
-	VMOVUPD      Y10, (R9)(BX*1)
-	VMOVUPD      Y11, (R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Y6, 4608(BX)
+	VMOVUPD      Y7, 4992(BX)
+	VMOVUPD      Y8, 5376(BX)
+	VMOVUPD      Y9, 5760(BX)
+	VMOVUPD      Y10, 6144(BX)
+	VMOVUPD      Y11, 6528(BX)
 	VMOVUPD      576(DI), Y0
 	VMOVUPD      608(DI), Y1
 	VMOVUPD      640(DI), Y2
@@ -3141,16 +3122,12 @@ inputAVX2:
 	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
 	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
 	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Y6, (R8)
-	VMOVUPD      Y7, (R8)(BX*1)
-	VMOVUPD      Y8, (R8)(BX*2)
-	VMOVUPD      Y9, (R9)
-	VMOVUPD      Y10, (R9)(BX*1)
-	VMOVUPD      Y11, (R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Y6, 6912(BX)
+	VMOVUPD      Y7, 7296(BX)
+	VMOVUPD      Y8, 7680(BX)
+	VMOVUPD      Y9, 8064(BX)
+	VMOVUPD      Y10, 8448(BX)
+	VMOVUPD      Y11, 8832(BX)
 	VMOVUPD      768(DI), Y0
 	VMOVUPD      800(DI), Y1
 	VMOVUPD      832(DI), Y2
@@ -3176,16 +3153,12 @@ inputAVX2:
 	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
 	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
 	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Y6, (R8)
-	VMOVUPD      Y7, (R8)(BX*1)
-	VMOVUPD      Y8, (R8)(BX*2)
-	VMOVUPD      Y9, (R9)
-	VMOVUPD      Y10, (R9)(BX*1)
-	VMOVUPD      Y11, (R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Y6, 9216(BX)
+	VMOVUPD      Y7, 9600(BX)
+	VMOVUPD      Y8, 9984(BX)
+	VMOVUPD      Y9, 10368(BX)
+	VMOVUPD      Y10, 10752(BX)
+	VMOVUPD      Y11, 11136(BX)
 	VMOVUPD      960(DI), Y0
 	VMOVUPD      992(DI), Y1
 	VMOVUPD      1024(DI), Y2
@@ -3211,16 +3184,12 @@ inputAVX2:
 	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
 	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
 	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Y6, (R8)
-	VMOVUPD      Y7, (R8)(BX*1)
-	VMOVUPD      Y8, (R8)(BX*2)
-	VMOVUPD      Y9, (R9)
-	VMOVUPD      Y10, (R9)(BX*1)
-	VMOVUPD      Y11, (R9)(BX*2)
-	LEAQ         (CX)(CX*2), R8
-	ADDQ         AX, R8
+	VMOVUPD      Y6, 11520(BX)
+	VMOVUPD      Y7, 11904(BX)
+	VMOVUPD      Y8, 12288(BX)
+	VMOVUPD      Y9, 12672(BX)
+	VMOVUPD      Y10, 13056(BX)
+	VMOVUPD      Y11, 13440(BX)
 	VCVTPS2PD    16(AX), Y0
 	VCVTPS2PD    16(AX)(CX*1), Y1
 	VCVTPS2PD    16(AX)(CX*2), Y2
@@ -3407,7 +3376,6 @@ inputAVX2:
 	VMOVUPD      Y9, 736(DI)
 	VMOVUPD      Y10, 928(DI)
 	VMOVUPD      Y11, 1120(DI)
-	MOVQ         DX, R8
 	VMOVUPD      (DI), Y0
 	VMOVUPD      32(DI), Y1
 	VMOVUPD      64(DI), Y2
@@ -3433,16 +3401,12 @@ inputAVX2:
 	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
 	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
 	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Y6, 32(R8)
-	VMOVUPD      Y7, 32(R8)(BX*1)
-	VMOVUPD      Y8, 32(R8)(BX*2)
-	VMOVUPD      Y9, 32(R9)
-	VMOVUPD      Y10, 32(R9)(BX*1)
-	VMOVUPD      Y11, 32(R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Y6, 32(BX)
+	VMOVUPD      Y7, 416(BX)
+	VMOVUPD      Y8, 800(BX)
+	VMOVUPD      Y9, 1184(BX)
+	VMOVUPD      Y10, 1568(BX)
+	VMOVUPD      Y11, 1952(BX)
 	VMOVUPD      192(DI), Y0
 	VMOVUPD      224(DI), Y1
 	VMOVUPD      256(DI), Y2
@@ -3468,16 +3432,12 @@ inputAVX2:
 	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
 	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
 	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Y6, 32(R8)
-	VMOVUPD      Y7, 32(R8)(BX*1)
-	VMOVUPD      Y8, 32(R8)(BX*2)
-	VMOVUPD      Y9, 32(R9)
-	VMOVUPD      Y10, 32(R9)(BX*1)
-	VMOVUPD      Y11, 32(R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Y6, 2336(BX)
+	VMOVUPD      Y7, 2720(BX)
+	VMOVUPD      Y8, 3104(BX)
+	VMOVUPD      Y9, 3488(BX)
+	VMOVUPD      Y10, 3872(BX)
+	VMOVUPD      Y11, 4256(BX)
 	VMOVUPD      384(DI), Y0
 	VMOVUPD      416(DI), Y1
 	VMOVUPD      448(DI), Y2
@@ -3503,16 +3463,12 @@ inputAVX2:
 	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
 	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
 	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Y6, 32(R8)
-	VMOVUPD      Y7, 32(R8)(BX*1)
-	VMOVUPD      Y8, 32(R8)(BX*2)
-	VMOVUPD      Y9, 32(R9)
-	VMOVUPD      Y10, 32(R9)(BX*1)
-	VMOVUPD      Y11, 32(R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Y6, 4640(BX)
+	VMOVUPD      Y7, 5024(BX)
+	VMOVUPD      Y8, 5408(BX)
+	VMOVUPD      Y9, 5792(BX)
+	VMOVUPD      Y10, 6176(BX)
+	VMOVUPD      Y11, 6560(BX)
 	VMOVUPD      576(DI), Y0
 	VMOVUPD      608(DI), Y1
 	VMOVUPD      640(DI), Y2
@@ -3538,16 +3494,12 @@ inputAVX2:
 	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
 	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
 	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Y6, 32(R8)
-	VMOVUPD      Y7, 32(R8)(BX*1)
-	VMOVUPD      Y8, 32(R8)(BX*2)
-	VMOVUPD      Y9, 32(R9)
-	VMOVUPD      Y10, 32(R9)(BX*1)
-	VMOVUPD      Y11, 32(R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Y6, 6944(BX)
+	VMOVUPD      Y7, 7328(BX)
+	VMOVUPD      Y8, 7712(BX)
+	VMOVUPD      Y9, 8096(BX)
+	VMOVUPD      Y10, 8480(BX)
+	VMOVUPD      Y11, 8864(BX)
 	VMOVUPD      768(DI), Y0
 	VMOVUPD      800(DI), Y1
 	VMOVUPD      832(DI), Y2
@@ -3573,16 +3525,12 @@ inputAVX2:
 	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
 	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
 	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Y6, 32(R8)
-	VMOVUPD      Y7, 32(R8)(BX*1)
-	VMOVUPD      Y8, 32(R8)(BX*2)
-	VMOVUPD      Y9, 32(R9)
-	VMOVUPD      Y10, 32(R9)(BX*1)
-	VMOVUPD      Y11, 32(R9)(BX*2)
-	LEAQ         (R9)(BX*2), R8
-	ADDQ         BX, R8
+	VMOVUPD      Y6, 9248(BX)
+	VMOVUPD      Y7, 9632(BX)
+	VMOVUPD      Y8, 10016(BX)
+	VMOVUPD      Y9, 10400(BX)
+	VMOVUPD      Y10, 10784(BX)
+	VMOVUPD      Y11, 11168(BX)
 	VMOVUPD      960(DI), Y0
 	VMOVUPD      992(DI), Y1
 	VMOVUPD      1024(DI), Y2
@@ -3608,16 +3556,14 @@ inputAVX2:
 	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
 	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
 	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	LEAQ         (BX)(BX*2), R9
-	ADDQ         R8, R9
-	VMOVUPD      Y6, 32(R8)
-	VMOVUPD      Y7, 32(R8)(BX*1)
-	VMOVUPD      Y8, 32(R8)(BX*2)
-	VMOVUPD      Y9, 32(R9)
-	VMOVUPD      Y10, 32(R9)(BX*1)
-	VMOVUPD      Y11, 32(R9)(BX*2)
-	ADDQ         image+16(FP), AX
-	ADDQ         group+40(FP), DX
+	VMOVUPD      Y6, 11552(BX)
+	VMOVUPD      Y7, 11936(BX)
+	VMOVUPD      Y8, 12320(BX)
+	VMOVUPD      Y9, 12704(BX)
+	VMOVUPD      Y10, 13088(BX)
+	VMOVUPD      Y11, 13472(BX)
+	ADDQ         DX, AX
+	ADDQ         $0x00003600, BX
 	DECQ         SI
 	JNZ          inputAVX2
 	VZEROUPPER
@@ -3807,7 +3753,7 @@ blockAVX2:
 	VBROADCASTSD 376(AX), Y15
 	VFMADD231PD  Y15, Y12, Y10
 	VFMADD231PD  Y15, Y13, Y11
-	ADDQ         $0x00000180, AX
+	ADDQ         $0x00003600, AX
 	ADDQ         $0x00000200, BX
 	DECQ         SI
 	JNZ          blockAVX2
@@ -3823,32 +3769,26 @@ blockAVX2:
 	VMOVUPD      Y9, 288(CX)
 	VMOVUPD      Y10, 320(CX)
 	VMOVUPD      Y11, 352(CX)
-	ADDQ         $0x00000180, CX
+	ADDQ         $0x00003600, CX
 	DECQ         DX
 	JNZ          groupAVX2
 	VZEROUPPER
 	RET
 
-// func winogradOutputFloat32AVX2(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// func winogradOutputFloat32AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, FMA3
-TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
+TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-56
 	MOVQ         m+0(FP), AX
-	MOVQ         plane+8(FP), CX
-	MOVQ         table+24(FP), DX
-	MOVQ         dst+32(FP), BX
-	MOVQ         flags+48(FP), SI
-	MOVQ         scratch+56(FP), DI
-	LEAQ         (CX)(CX*2), R8
-	ADDQ         R8, R8
-	MOVQ         AX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	VMOVUPD      (AX), Y0
+	VMOVUPD      2304(AX), Y1
+	VMOVUPD      4608(AX), Y2
+	VMOVUPD      6912(AX), Y3
+	VMOVUPD      9216(AX), Y4
+	VMOVUPD      11520(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -3862,19 +3802,16 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, (DI)
-	VMOVUPD      Y7, 192(DI)
-	VMOVUPD      Y8, 384(DI)
-	VMOVUPD      Y9, 576(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, (SI)
+	VMOVUPD      Y7, 192(SI)
+	VMOVUPD      Y8, 384(SI)
+	VMOVUPD      Y9, 576(SI)
+	VMOVUPD      384(AX), Y0
+	VMOVUPD      2688(AX), Y1
+	VMOVUPD      4992(AX), Y2
+	VMOVUPD      7296(AX), Y3
+	VMOVUPD      9600(AX), Y4
+	VMOVUPD      11904(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -3888,19 +3825,16 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 32(DI)
-	VMOVUPD      Y7, 224(DI)
-	VMOVUPD      Y8, 416(DI)
-	VMOVUPD      Y9, 608(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, 32(SI)
+	VMOVUPD      Y7, 224(SI)
+	VMOVUPD      Y8, 416(SI)
+	VMOVUPD      Y9, 608(SI)
+	VMOVUPD      768(AX), Y0
+	VMOVUPD      3072(AX), Y1
+	VMOVUPD      5376(AX), Y2
+	VMOVUPD      7680(AX), Y3
+	VMOVUPD      9984(AX), Y4
+	VMOVUPD      12288(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -3914,19 +3848,16 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 64(DI)
-	VMOVUPD      Y7, 256(DI)
-	VMOVUPD      Y8, 448(DI)
-	VMOVUPD      Y9, 640(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, 64(SI)
+	VMOVUPD      Y7, 256(SI)
+	VMOVUPD      Y8, 448(SI)
+	VMOVUPD      Y9, 640(SI)
+	VMOVUPD      1152(AX), Y0
+	VMOVUPD      3456(AX), Y1
+	VMOVUPD      5760(AX), Y2
+	VMOVUPD      8064(AX), Y3
+	VMOVUPD      10368(AX), Y4
+	VMOVUPD      12672(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -3940,19 +3871,16 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 96(DI)
-	VMOVUPD      Y7, 288(DI)
-	VMOVUPD      Y8, 480(DI)
-	VMOVUPD      Y9, 672(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, 96(SI)
+	VMOVUPD      Y7, 288(SI)
+	VMOVUPD      Y8, 480(SI)
+	VMOVUPD      Y9, 672(SI)
+	VMOVUPD      1536(AX), Y0
+	VMOVUPD      3840(AX), Y1
+	VMOVUPD      6144(AX), Y2
+	VMOVUPD      8448(AX), Y3
+	VMOVUPD      10752(AX), Y4
+	VMOVUPD      13056(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -3966,19 +3894,16 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 128(DI)
-	VMOVUPD      Y7, 320(DI)
-	VMOVUPD      Y8, 512(DI)
-	VMOVUPD      Y9, 704(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, 128(SI)
+	VMOVUPD      Y7, 320(SI)
+	VMOVUPD      Y8, 512(SI)
+	VMOVUPD      Y9, 704(SI)
+	VMOVUPD      1920(AX), Y0
+	VMOVUPD      4224(AX), Y1
+	VMOVUPD      6528(AX), Y2
+	VMOVUPD      8832(AX), Y3
+	VMOVUPD      11136(AX), Y4
+	VMOVUPD      13440(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -3992,18 +3917,18 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 160(DI)
-	VMOVUPD      Y7, 352(DI)
-	VMOVUPD      Y8, 544(DI)
-	VMOVUPD      Y9, 736(DI)
-	VBROADCASTSD k+16(FP), Y10
-	MOVQ         BX, R10
-	VMOVUPD      (DI), Y0
-	VMOVUPD      32(DI), Y1
-	VMOVUPD      64(DI), Y2
-	VMOVUPD      96(DI), Y3
-	VMOVUPD      128(DI), Y4
-	VMOVUPD      160(DI), Y5
+	VMOVUPD      Y6, 160(SI)
+	VMOVUPD      Y7, 352(SI)
+	VMOVUPD      Y8, 544(SI)
+	VMOVUPD      Y9, 736(SI)
+	VBROADCASTSD k+8(FP), Y10
+	MOVQ         DX, R8
+	VMOVUPD      (SI), Y0
+	VMOVUPD      32(SI), Y1
+	VMOVUPD      64(SI), Y2
+	VMOVUPD      96(SI), Y3
+	VMOVUPD      128(SI), Y4
+	VMOVUPD      160(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4017,61 +3942,61 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  (DX), Y10, Y13
-	VADDPD       1024(DX), Y6, Y6
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  (CX), Y10, Y13
+	VADDPD       1024(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, (SI)
-	VMOVUPS      X11, (R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  64(DX), Y10, Y13
-	VADDPD       1024(DX), Y7, Y7
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, (BX)
+	VMOVUPS      X11, (R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  64(CX), Y10, Y13
+	VADDPD       1024(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 1(SI)
-	VMOVUPS      X11, 32(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  128(DX), Y10, Y13
-	VADDPD       1024(DX), Y8, Y8
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 1(BX)
+	VMOVUPS      X11, 32(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  128(CX), Y10, Y13
+	VADDPD       1024(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 2(SI)
-	VMOVUPS      X11, 64(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  192(DX), Y10, Y13
-	VADDPD       1024(DX), Y9, Y9
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 2(BX)
+	VMOVUPS      X11, 64(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  192(CX), Y10, Y13
+	VADDPD       1024(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 3(SI)
-	VMOVUPS      X11, 96(R10)
-	ADDQ         line+40(FP), R10
-	VMOVUPD      192(DI), Y0
-	VMOVUPD      224(DI), Y1
-	VMOVUPD      256(DI), Y2
-	VMOVUPD      288(DI), Y3
-	VMOVUPD      320(DI), Y4
-	VMOVUPD      352(DI), Y5
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 3(BX)
+	VMOVUPS      X11, 96(R8)
+	ADDQ         line+32(FP), R8
+	VMOVUPD      192(SI), Y0
+	VMOVUPD      224(SI), Y1
+	VMOVUPD      256(SI), Y2
+	VMOVUPD      288(SI), Y3
+	VMOVUPD      320(SI), Y4
+	VMOVUPD      352(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4085,61 +4010,61 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  256(DX), Y10, Y13
-	VADDPD       1024(DX), Y6, Y6
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  256(CX), Y10, Y13
+	VADDPD       1024(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 4(SI)
-	VMOVUPS      X11, (R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  320(DX), Y10, Y13
-	VADDPD       1024(DX), Y7, Y7
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 4(BX)
+	VMOVUPS      X11, (R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  320(CX), Y10, Y13
+	VADDPD       1024(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 5(SI)
-	VMOVUPS      X11, 32(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  384(DX), Y10, Y13
-	VADDPD       1024(DX), Y8, Y8
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 5(BX)
+	VMOVUPS      X11, 32(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  384(CX), Y10, Y13
+	VADDPD       1024(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 6(SI)
-	VMOVUPS      X11, 64(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  448(DX), Y10, Y13
-	VADDPD       1024(DX), Y9, Y9
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 6(BX)
+	VMOVUPS      X11, 64(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  448(CX), Y10, Y13
+	VADDPD       1024(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 7(SI)
-	VMOVUPS      X11, 96(R10)
-	ADDQ         line+40(FP), R10
-	VMOVUPD      384(DI), Y0
-	VMOVUPD      416(DI), Y1
-	VMOVUPD      448(DI), Y2
-	VMOVUPD      480(DI), Y3
-	VMOVUPD      512(DI), Y4
-	VMOVUPD      544(DI), Y5
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 7(BX)
+	VMOVUPS      X11, 96(R8)
+	ADDQ         line+32(FP), R8
+	VMOVUPD      384(SI), Y0
+	VMOVUPD      416(SI), Y1
+	VMOVUPD      448(SI), Y2
+	VMOVUPD      480(SI), Y3
+	VMOVUPD      512(SI), Y4
+	VMOVUPD      544(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4153,61 +4078,61 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  512(DX), Y10, Y13
-	VADDPD       1024(DX), Y6, Y6
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  512(CX), Y10, Y13
+	VADDPD       1024(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 8(SI)
-	VMOVUPS      X11, (R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  576(DX), Y10, Y13
-	VADDPD       1024(DX), Y7, Y7
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 8(BX)
+	VMOVUPS      X11, (R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  576(CX), Y10, Y13
+	VADDPD       1024(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 9(SI)
-	VMOVUPS      X11, 32(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  640(DX), Y10, Y13
-	VADDPD       1024(DX), Y8, Y8
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 9(BX)
+	VMOVUPS      X11, 32(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  640(CX), Y10, Y13
+	VADDPD       1024(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 10(SI)
-	VMOVUPS      X11, 64(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  704(DX), Y10, Y13
-	VADDPD       1024(DX), Y9, Y9
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 10(BX)
+	VMOVUPS      X11, 64(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  704(CX), Y10, Y13
+	VADDPD       1024(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 11(SI)
-	VMOVUPS      X11, 96(R10)
-	ADDQ         line+40(FP), R10
-	VMOVUPD      576(DI), Y0
-	VMOVUPD      608(DI), Y1
-	VMOVUPD      640(DI), Y2
-	VMOVUPD      672(DI), Y3
-	VMOVUPD      704(DI), Y4
-	VMOVUPD      736(DI), Y5
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 11(BX)
+	VMOVUPS      X11, 96(R8)
+	ADDQ         line+32(FP), R8
+	VMOVUPD      576(SI), Y0
+	VMOVUPD      608(SI), Y1
+	VMOVUPD      640(SI), Y2
+	VMOVUPD      672(SI), Y3
+	VMOVUPD      704(SI), Y4
+	VMOVUPD      736(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4221,62 +4146,60 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  768(DX), Y10, Y13
-	VADDPD       1024(DX), Y6, Y6
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  768(CX), Y10, Y13
+	VADDPD       1024(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 12(SI)
-	VMOVUPS      X11, (R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  832(DX), Y10, Y13
-	VADDPD       1024(DX), Y7, Y7
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 12(BX)
+	VMOVUPS      X11, (R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  832(CX), Y10, Y13
+	VADDPD       1024(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 13(SI)
-	VMOVUPS      X11, 32(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  896(DX), Y10, Y13
-	VADDPD       1024(DX), Y8, Y8
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 13(BX)
+	VMOVUPS      X11, 32(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  896(CX), Y10, Y13
+	VADDPD       1024(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 14(SI)
-	VMOVUPS      X11, 64(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  960(DX), Y10, Y13
-	VADDPD       1024(DX), Y9, Y9
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 14(BX)
+	VMOVUPS      X11, 64(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  960(CX), Y10, Y13
+	VADDPD       1024(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	MOVB         R9, 15(SI)
-	VMOVUPS      X11, 96(R10)
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	MOVB         DI, 15(BX)
+	VMOVUPS      X11, 96(R8)
 	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      2336(AX), Y1
+	VMOVUPD      4640(AX), Y2
+	VMOVUPD      6944(AX), Y3
+	VMOVUPD      9248(AX), Y4
+	VMOVUPD      11552(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4290,19 +4213,16 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, (DI)
-	VMOVUPD      Y7, 192(DI)
-	VMOVUPD      Y8, 384(DI)
-	VMOVUPD      Y9, 576(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      Y6, (SI)
+	VMOVUPD      Y7, 192(SI)
+	VMOVUPD      Y8, 384(SI)
+	VMOVUPD      Y9, 576(SI)
+	VMOVUPD      416(AX), Y0
+	VMOVUPD      2720(AX), Y1
+	VMOVUPD      5024(AX), Y2
+	VMOVUPD      7328(AX), Y3
+	VMOVUPD      9632(AX), Y4
+	VMOVUPD      11936(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4316,19 +4236,16 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 32(DI)
-	VMOVUPD      Y7, 224(DI)
-	VMOVUPD      Y8, 416(DI)
-	VMOVUPD      Y9, 608(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      Y6, 32(SI)
+	VMOVUPD      Y7, 224(SI)
+	VMOVUPD      Y8, 416(SI)
+	VMOVUPD      Y9, 608(SI)
+	VMOVUPD      800(AX), Y0
+	VMOVUPD      3104(AX), Y1
+	VMOVUPD      5408(AX), Y2
+	VMOVUPD      7712(AX), Y3
+	VMOVUPD      10016(AX), Y4
+	VMOVUPD      12320(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4342,19 +4259,16 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 64(DI)
-	VMOVUPD      Y7, 256(DI)
-	VMOVUPD      Y8, 448(DI)
-	VMOVUPD      Y9, 640(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      Y6, 64(SI)
+	VMOVUPD      Y7, 256(SI)
+	VMOVUPD      Y8, 448(SI)
+	VMOVUPD      Y9, 640(SI)
+	VMOVUPD      1184(AX), Y0
+	VMOVUPD      3488(AX), Y1
+	VMOVUPD      5792(AX), Y2
+	VMOVUPD      8096(AX), Y3
+	VMOVUPD      10400(AX), Y4
+	VMOVUPD      12704(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4368,19 +4282,16 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 96(DI)
-	VMOVUPD      Y7, 288(DI)
-	VMOVUPD      Y8, 480(DI)
-	VMOVUPD      Y9, 672(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      Y6, 96(SI)
+	VMOVUPD      Y7, 288(SI)
+	VMOVUPD      Y8, 480(SI)
+	VMOVUPD      Y9, 672(SI)
+	VMOVUPD      1568(AX), Y0
+	VMOVUPD      3872(AX), Y1
+	VMOVUPD      6176(AX), Y2
+	VMOVUPD      8480(AX), Y3
+	VMOVUPD      10784(AX), Y4
+	VMOVUPD      13088(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4394,19 +4305,16 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 128(DI)
-	VMOVUPD      Y7, 320(DI)
-	VMOVUPD      Y8, 512(DI)
-	VMOVUPD      Y9, 704(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), CX
-	ADDQ         AX, CX
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(CX), Y3
-	VMOVUPD      32(CX)(R8*1), Y4
-	VMOVUPD      32(CX)(R8*2), Y5
+	VMOVUPD      Y6, 128(SI)
+	VMOVUPD      Y7, 320(SI)
+	VMOVUPD      Y8, 512(SI)
+	VMOVUPD      Y9, 704(SI)
+	VMOVUPD      1952(AX), Y0
+	VMOVUPD      4256(AX), Y1
+	VMOVUPD      6560(AX), Y2
+	VMOVUPD      8864(AX), Y3
+	VMOVUPD      11168(AX), Y4
+	VMOVUPD      13472(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4420,18 +4328,18 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 160(DI)
-	VMOVUPD      Y7, 352(DI)
-	VMOVUPD      Y8, 544(DI)
-	VMOVUPD      Y9, 736(DI)
-	VBROADCASTSD k+16(FP), Y10
-	MOVQ         BX, AX
-	VMOVUPD      (DI), Y0
-	VMOVUPD      32(DI), Y1
-	VMOVUPD      64(DI), Y2
-	VMOVUPD      96(DI), Y3
-	VMOVUPD      128(DI), Y4
-	VMOVUPD      160(DI), Y5
+	VMOVUPD      Y6, 160(SI)
+	VMOVUPD      Y7, 352(SI)
+	VMOVUPD      Y8, 544(SI)
+	VMOVUPD      Y9, 736(SI)
+	VBROADCASTSD k+8(FP), Y10
+	MOVQ         DX, AX
+	VMOVUPD      (SI), Y0
+	VMOVUPD      32(SI), Y1
+	VMOVUPD      64(SI), Y2
+	VMOVUPD      96(SI), Y3
+	VMOVUPD      128(SI), Y4
+	VMOVUPD      160(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4445,65 +4353,65 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  32(DX), Y10, Y13
-	VADDPD       1056(DX), Y6, Y6
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  32(CX), Y10, Y13
+	VADDPD       1056(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, (SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, (BX)
 	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  96(DX), Y10, Y13
-	VADDPD       1056(DX), Y7, Y7
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  96(CX), Y10, Y13
+	VADDPD       1056(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 1(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 1(BX)
 	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  160(DX), Y10, Y13
-	VADDPD       1056(DX), Y8, Y8
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  160(CX), Y10, Y13
+	VADDPD       1056(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 2(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 2(BX)
 	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  224(DX), Y10, Y13
-	VADDPD       1056(DX), Y9, Y9
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  224(CX), Y10, Y13
+	VADDPD       1056(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 3(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 3(BX)
 	VMOVUPS      X11, 112(AX)
-	ADDQ         line+40(FP), AX
-	VMOVUPD      192(DI), Y0
-	VMOVUPD      224(DI), Y1
-	VMOVUPD      256(DI), Y2
-	VMOVUPD      288(DI), Y3
-	VMOVUPD      320(DI), Y4
-	VMOVUPD      352(DI), Y5
+	ADDQ         line+32(FP), AX
+	VMOVUPD      192(SI), Y0
+	VMOVUPD      224(SI), Y1
+	VMOVUPD      256(SI), Y2
+	VMOVUPD      288(SI), Y3
+	VMOVUPD      320(SI), Y4
+	VMOVUPD      352(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4517,65 +4425,65 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  288(DX), Y10, Y13
-	VADDPD       1056(DX), Y6, Y6
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  288(CX), Y10, Y13
+	VADDPD       1056(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 4(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 4(BX)
 	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  352(DX), Y10, Y13
-	VADDPD       1056(DX), Y7, Y7
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  352(CX), Y10, Y13
+	VADDPD       1056(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 5(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 5(BX)
 	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  416(DX), Y10, Y13
-	VADDPD       1056(DX), Y8, Y8
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  416(CX), Y10, Y13
+	VADDPD       1056(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 6(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 6(BX)
 	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  480(DX), Y10, Y13
-	VADDPD       1056(DX), Y9, Y9
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  480(CX), Y10, Y13
+	VADDPD       1056(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 7(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 7(BX)
 	VMOVUPS      X11, 112(AX)
-	ADDQ         line+40(FP), AX
-	VMOVUPD      384(DI), Y0
-	VMOVUPD      416(DI), Y1
-	VMOVUPD      448(DI), Y2
-	VMOVUPD      480(DI), Y3
-	VMOVUPD      512(DI), Y4
-	VMOVUPD      544(DI), Y5
+	ADDQ         line+32(FP), AX
+	VMOVUPD      384(SI), Y0
+	VMOVUPD      416(SI), Y1
+	VMOVUPD      448(SI), Y2
+	VMOVUPD      480(SI), Y3
+	VMOVUPD      512(SI), Y4
+	VMOVUPD      544(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4589,65 +4497,65 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  544(DX), Y10, Y13
-	VADDPD       1056(DX), Y6, Y6
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  544(CX), Y10, Y13
+	VADDPD       1056(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 8(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 8(BX)
 	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  608(DX), Y10, Y13
-	VADDPD       1056(DX), Y7, Y7
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  608(CX), Y10, Y13
+	VADDPD       1056(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 9(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 9(BX)
 	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  672(DX), Y10, Y13
-	VADDPD       1056(DX), Y8, Y8
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  672(CX), Y10, Y13
+	VADDPD       1056(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 10(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 10(BX)
 	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  736(DX), Y10, Y13
-	VADDPD       1056(DX), Y9, Y9
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  736(CX), Y10, Y13
+	VADDPD       1056(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 11(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 11(BX)
 	VMOVUPS      X11, 112(AX)
-	ADDQ         line+40(FP), AX
-	VMOVUPD      576(DI), Y0
-	VMOVUPD      608(DI), Y1
-	VMOVUPD      640(DI), Y2
-	VMOVUPD      672(DI), Y3
-	VMOVUPD      704(DI), Y4
-	VMOVUPD      736(DI), Y5
+	ADDQ         line+32(FP), AX
+	VMOVUPD      576(SI), Y0
+	VMOVUPD      608(SI), Y1
+	VMOVUPD      640(SI), Y2
+	VMOVUPD      672(SI), Y3
+	VMOVUPD      704(SI), Y4
+	VMOVUPD      736(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4661,81 +4569,75 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  800(DX), Y10, Y13
-	VADDPD       1056(DX), Y6, Y6
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  800(CX), Y10, Y13
+	VADDPD       1056(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 12(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 12(BX)
 	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  864(DX), Y10, Y13
-	VADDPD       1056(DX), Y7, Y7
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  864(CX), Y10, Y13
+	VADDPD       1056(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 13(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 13(BX)
 	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  928(DX), Y10, Y13
-	VADDPD       1056(DX), Y8, Y8
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  928(CX), Y10, Y13
+	VADDPD       1056(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 14(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 14(BX)
 	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  992(DX), Y10, Y13
-	VADDPD       1056(DX), Y9, Y9
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  992(CX), Y10, Y13
+	VADDPD       1056(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VCVTPD2PSY   Y11, X11
 	VCVTPD2PSY   Y12, X12
 	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, R9
-	XORL         $0x0f, R9
-	SHLL         $0x04, R9
-	ORB          R9, 15(SI)
+	VMOVMSKPS    X12, DI
+	XORL         $0x0f, DI
+	SHLL         $0x04, DI
+	ORB          DI, 15(BX)
 	VMOVUPS      X11, 112(AX)
 	VZEROUPPER
 	RET
 
-// func winogradOutputFloat16AVX2(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// func winogradOutputFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX2, FMA3
-TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
+TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVQ         m+0(FP), AX
-	MOVQ         plane+8(FP), CX
-	MOVQ         table+24(FP), DX
-	MOVQ         dst+32(FP), BX
-	MOVQ         flags+48(FP), SI
-	MOVQ         scratch+56(FP), DI
-	LEAQ         (CX)(CX*2), R8
-	ADDQ         R8, R8
-	MOVQ         AX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	VMOVUPD      (AX), Y0
+	VMOVUPD      2304(AX), Y1
+	VMOVUPD      4608(AX), Y2
+	VMOVUPD      6912(AX), Y3
+	VMOVUPD      9216(AX), Y4
+	VMOVUPD      11520(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4749,19 +4651,16 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, (DI)
-	VMOVUPD      Y7, 192(DI)
-	VMOVUPD      Y8, 384(DI)
-	VMOVUPD      Y9, 576(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, (SI)
+	VMOVUPD      Y7, 192(SI)
+	VMOVUPD      Y8, 384(SI)
+	VMOVUPD      Y9, 576(SI)
+	VMOVUPD      384(AX), Y0
+	VMOVUPD      2688(AX), Y1
+	VMOVUPD      4992(AX), Y2
+	VMOVUPD      7296(AX), Y3
+	VMOVUPD      9600(AX), Y4
+	VMOVUPD      11904(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4775,19 +4674,16 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 32(DI)
-	VMOVUPD      Y7, 224(DI)
-	VMOVUPD      Y8, 416(DI)
-	VMOVUPD      Y9, 608(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, 32(SI)
+	VMOVUPD      Y7, 224(SI)
+	VMOVUPD      Y8, 416(SI)
+	VMOVUPD      Y9, 608(SI)
+	VMOVUPD      768(AX), Y0
+	VMOVUPD      3072(AX), Y1
+	VMOVUPD      5376(AX), Y2
+	VMOVUPD      7680(AX), Y3
+	VMOVUPD      9984(AX), Y4
+	VMOVUPD      12288(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4801,19 +4697,16 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 64(DI)
-	VMOVUPD      Y7, 256(DI)
-	VMOVUPD      Y8, 448(DI)
-	VMOVUPD      Y9, 640(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, 64(SI)
+	VMOVUPD      Y7, 256(SI)
+	VMOVUPD      Y8, 448(SI)
+	VMOVUPD      Y9, 640(SI)
+	VMOVUPD      1152(AX), Y0
+	VMOVUPD      3456(AX), Y1
+	VMOVUPD      5760(AX), Y2
+	VMOVUPD      8064(AX), Y3
+	VMOVUPD      10368(AX), Y4
+	VMOVUPD      12672(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4827,19 +4720,16 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 96(DI)
-	VMOVUPD      Y7, 288(DI)
-	VMOVUPD      Y8, 480(DI)
-	VMOVUPD      Y9, 672(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, 96(SI)
+	VMOVUPD      Y7, 288(SI)
+	VMOVUPD      Y8, 480(SI)
+	VMOVUPD      Y9, 672(SI)
+	VMOVUPD      1536(AX), Y0
+	VMOVUPD      3840(AX), Y1
+	VMOVUPD      6144(AX), Y2
+	VMOVUPD      8448(AX), Y3
+	VMOVUPD      10752(AX), Y4
+	VMOVUPD      13056(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4853,19 +4743,16 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 128(DI)
-	VMOVUPD      Y7, 320(DI)
-	VMOVUPD      Y8, 512(DI)
-	VMOVUPD      Y9, 704(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, 128(SI)
+	VMOVUPD      Y7, 320(SI)
+	VMOVUPD      Y8, 512(SI)
+	VMOVUPD      Y9, 704(SI)
+	VMOVUPD      1920(AX), Y0
+	VMOVUPD      4224(AX), Y1
+	VMOVUPD      6528(AX), Y2
+	VMOVUPD      8832(AX), Y3
+	VMOVUPD      11136(AX), Y4
+	VMOVUPD      13440(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4879,18 +4766,18 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 160(DI)
-	VMOVUPD      Y7, 352(DI)
-	VMOVUPD      Y8, 544(DI)
-	VMOVUPD      Y9, 736(DI)
-	VBROADCASTSD k+16(FP), Y10
-	MOVQ         BX, R10
-	VMOVUPD      (DI), Y0
-	VMOVUPD      32(DI), Y1
-	VMOVUPD      64(DI), Y2
-	VMOVUPD      96(DI), Y3
-	VMOVUPD      128(DI), Y4
-	VMOVUPD      160(DI), Y5
+	VMOVUPD      Y6, 160(SI)
+	VMOVUPD      Y7, 352(SI)
+	VMOVUPD      Y8, 544(SI)
+	VMOVUPD      Y9, 736(SI)
+	VBROADCASTSD k+8(FP), Y10
+	MOVQ         DX, R8
+	VMOVUPD      (SI), Y0
+	VMOVUPD      32(SI), Y1
+	VMOVUPD      64(SI), Y2
+	VMOVUPD      96(SI), Y3
+	VMOVUPD      128(SI), Y4
+	VMOVUPD      160(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -4904,9 +4791,9 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  (DX), Y10, Y13
-	VADDPD       1024(DX), Y6, Y6
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  (CX), Y10, Y13
+	VADDPD       1024(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -4929,14 +4816,14 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, (SI)
-	VMOVUPS      X11, (R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  64(DX), Y10, Y13
-	VADDPD       1024(DX), Y7, Y7
+	MOVB         DI, (BX)
+	VMOVUPS      X11, (R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  64(CX), Y10, Y13
+	VADDPD       1024(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -4959,14 +4846,14 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 1(SI)
-	VMOVUPS      X11, 32(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  128(DX), Y10, Y13
-	VADDPD       1024(DX), Y8, Y8
+	MOVB         DI, 1(BX)
+	VMOVUPS      X11, 32(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  128(CX), Y10, Y13
+	VADDPD       1024(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -4989,14 +4876,14 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 2(SI)
-	VMOVUPS      X11, 64(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  192(DX), Y10, Y13
-	VADDPD       1024(DX), Y9, Y9
+	MOVB         DI, 2(BX)
+	VMOVUPS      X11, 64(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  192(CX), Y10, Y13
+	VADDPD       1024(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5019,18 +4906,18 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 3(SI)
-	VMOVUPS      X11, 96(R10)
-	ADDQ         line+40(FP), R10
-	VMOVUPD      192(DI), Y0
-	VMOVUPD      224(DI), Y1
-	VMOVUPD      256(DI), Y2
-	VMOVUPD      288(DI), Y3
-	VMOVUPD      320(DI), Y4
-	VMOVUPD      352(DI), Y5
+	MOVB         DI, 3(BX)
+	VMOVUPS      X11, 96(R8)
+	ADDQ         line+32(FP), R8
+	VMOVUPD      192(SI), Y0
+	VMOVUPD      224(SI), Y1
+	VMOVUPD      256(SI), Y2
+	VMOVUPD      288(SI), Y3
+	VMOVUPD      320(SI), Y4
+	VMOVUPD      352(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -5044,9 +4931,9 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  256(DX), Y10, Y13
-	VADDPD       1024(DX), Y6, Y6
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  256(CX), Y10, Y13
+	VADDPD       1024(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5069,14 +4956,14 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 4(SI)
-	VMOVUPS      X11, (R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  320(DX), Y10, Y13
-	VADDPD       1024(DX), Y7, Y7
+	MOVB         DI, 4(BX)
+	VMOVUPS      X11, (R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  320(CX), Y10, Y13
+	VADDPD       1024(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5099,14 +4986,14 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 5(SI)
-	VMOVUPS      X11, 32(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  384(DX), Y10, Y13
-	VADDPD       1024(DX), Y8, Y8
+	MOVB         DI, 5(BX)
+	VMOVUPS      X11, 32(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  384(CX), Y10, Y13
+	VADDPD       1024(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5129,14 +5016,14 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 6(SI)
-	VMOVUPS      X11, 64(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  448(DX), Y10, Y13
-	VADDPD       1024(DX), Y9, Y9
+	MOVB         DI, 6(BX)
+	VMOVUPS      X11, 64(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  448(CX), Y10, Y13
+	VADDPD       1024(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5159,18 +5046,18 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 7(SI)
-	VMOVUPS      X11, 96(R10)
-	ADDQ         line+40(FP), R10
-	VMOVUPD      384(DI), Y0
-	VMOVUPD      416(DI), Y1
-	VMOVUPD      448(DI), Y2
-	VMOVUPD      480(DI), Y3
-	VMOVUPD      512(DI), Y4
-	VMOVUPD      544(DI), Y5
+	MOVB         DI, 7(BX)
+	VMOVUPS      X11, 96(R8)
+	ADDQ         line+32(FP), R8
+	VMOVUPD      384(SI), Y0
+	VMOVUPD      416(SI), Y1
+	VMOVUPD      448(SI), Y2
+	VMOVUPD      480(SI), Y3
+	VMOVUPD      512(SI), Y4
+	VMOVUPD      544(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -5184,9 +5071,9 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  512(DX), Y10, Y13
-	VADDPD       1024(DX), Y6, Y6
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  512(CX), Y10, Y13
+	VADDPD       1024(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5209,14 +5096,14 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 8(SI)
-	VMOVUPS      X11, (R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  576(DX), Y10, Y13
-	VADDPD       1024(DX), Y7, Y7
+	MOVB         DI, 8(BX)
+	VMOVUPS      X11, (R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  576(CX), Y10, Y13
+	VADDPD       1024(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5239,14 +5126,14 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 9(SI)
-	VMOVUPS      X11, 32(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  640(DX), Y10, Y13
-	VADDPD       1024(DX), Y8, Y8
+	MOVB         DI, 9(BX)
+	VMOVUPS      X11, 32(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  640(CX), Y10, Y13
+	VADDPD       1024(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5269,14 +5156,14 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 10(SI)
-	VMOVUPS      X11, 64(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  704(DX), Y10, Y13
-	VADDPD       1024(DX), Y9, Y9
+	MOVB         DI, 10(BX)
+	VMOVUPS      X11, 64(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  704(CX), Y10, Y13
+	VADDPD       1024(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5299,18 +5186,18 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 11(SI)
-	VMOVUPS      X11, 96(R10)
-	ADDQ         line+40(FP), R10
-	VMOVUPD      576(DI), Y0
-	VMOVUPD      608(DI), Y1
-	VMOVUPD      640(DI), Y2
-	VMOVUPD      672(DI), Y3
-	VMOVUPD      704(DI), Y4
-	VMOVUPD      736(DI), Y5
+	MOVB         DI, 11(BX)
+	VMOVUPS      X11, 96(R8)
+	ADDQ         line+32(FP), R8
+	VMOVUPD      576(SI), Y0
+	VMOVUPD      608(SI), Y1
+	VMOVUPD      640(SI), Y2
+	VMOVUPD      672(SI), Y3
+	VMOVUPD      704(SI), Y4
+	VMOVUPD      736(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -5324,9 +5211,9 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  768(DX), Y10, Y13
-	VADDPD       1024(DX), Y6, Y6
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  768(CX), Y10, Y13
+	VADDPD       1024(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5349,14 +5236,14 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 12(SI)
-	VMOVUPS      X11, (R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  832(DX), Y10, Y13
-	VADDPD       1024(DX), Y7, Y7
+	MOVB         DI, 12(BX)
+	VMOVUPS      X11, (R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  832(CX), Y10, Y13
+	VADDPD       1024(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5379,14 +5266,14 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 13(SI)
-	VMOVUPS      X11, 32(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  896(DX), Y10, Y13
-	VADDPD       1024(DX), Y8, Y8
+	MOVB         DI, 13(BX)
+	VMOVUPS      X11, 32(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  896(CX), Y10, Y13
+	VADDPD       1024(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5409,14 +5296,14 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 14(SI)
-	VMOVUPS      X11, 64(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  960(DX), Y10, Y13
-	VADDPD       1024(DX), Y9, Y9
+	MOVB         DI, 14(BX)
+	VMOVUPS      X11, 64(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  960(CX), Y10, Y13
+	VADDPD       1024(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5439,19 +5326,17 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 15(SI)
-	VMOVUPS      X11, 96(R10)
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
+	MOVB         DI, 15(BX)
+	VMOVUPS      X11, 96(R8)
 	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      2336(AX), Y1
+	VMOVUPD      4640(AX), Y2
+	VMOVUPD      6944(AX), Y3
+	VMOVUPD      9248(AX), Y4
+	VMOVUPD      11552(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -5465,19 +5350,16 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, (DI)
-	VMOVUPD      Y7, 192(DI)
-	VMOVUPD      Y8, 384(DI)
-	VMOVUPD      Y9, 576(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      Y6, (SI)
+	VMOVUPD      Y7, 192(SI)
+	VMOVUPD      Y8, 384(SI)
+	VMOVUPD      Y9, 576(SI)
+	VMOVUPD      416(AX), Y0
+	VMOVUPD      2720(AX), Y1
+	VMOVUPD      5024(AX), Y2
+	VMOVUPD      7328(AX), Y3
+	VMOVUPD      9632(AX), Y4
+	VMOVUPD      11936(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -5491,19 +5373,16 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 32(DI)
-	VMOVUPD      Y7, 224(DI)
-	VMOVUPD      Y8, 416(DI)
-	VMOVUPD      Y9, 608(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      Y6, 32(SI)
+	VMOVUPD      Y7, 224(SI)
+	VMOVUPD      Y8, 416(SI)
+	VMOVUPD      Y9, 608(SI)
+	VMOVUPD      800(AX), Y0
+	VMOVUPD      3104(AX), Y1
+	VMOVUPD      5408(AX), Y2
+	VMOVUPD      7712(AX), Y3
+	VMOVUPD      10016(AX), Y4
+	VMOVUPD      12320(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -5517,19 +5396,16 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 64(DI)
-	VMOVUPD      Y7, 256(DI)
-	VMOVUPD      Y8, 448(DI)
-	VMOVUPD      Y9, 640(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      Y6, 64(SI)
+	VMOVUPD      Y7, 256(SI)
+	VMOVUPD      Y8, 448(SI)
+	VMOVUPD      Y9, 640(SI)
+	VMOVUPD      1184(AX), Y0
+	VMOVUPD      3488(AX), Y1
+	VMOVUPD      5792(AX), Y2
+	VMOVUPD      8096(AX), Y3
+	VMOVUPD      10400(AX), Y4
+	VMOVUPD      12704(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -5543,19 +5419,16 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 96(DI)
-	VMOVUPD      Y7, 288(DI)
-	VMOVUPD      Y8, 480(DI)
-	VMOVUPD      Y9, 672(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      Y6, 96(SI)
+	VMOVUPD      Y7, 288(SI)
+	VMOVUPD      Y8, 480(SI)
+	VMOVUPD      Y9, 672(SI)
+	VMOVUPD      1568(AX), Y0
+	VMOVUPD      3872(AX), Y1
+	VMOVUPD      6176(AX), Y2
+	VMOVUPD      8480(AX), Y3
+	VMOVUPD      10784(AX), Y4
+	VMOVUPD      13088(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -5569,19 +5442,16 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 128(DI)
-	VMOVUPD      Y7, 320(DI)
-	VMOVUPD      Y8, 512(DI)
-	VMOVUPD      Y9, 704(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), CX
-	ADDQ         AX, CX
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(CX), Y3
-	VMOVUPD      32(CX)(R8*1), Y4
-	VMOVUPD      32(CX)(R8*2), Y5
+	VMOVUPD      Y6, 128(SI)
+	VMOVUPD      Y7, 320(SI)
+	VMOVUPD      Y8, 512(SI)
+	VMOVUPD      Y9, 704(SI)
+	VMOVUPD      1952(AX), Y0
+	VMOVUPD      4256(AX), Y1
+	VMOVUPD      6560(AX), Y2
+	VMOVUPD      8864(AX), Y3
+	VMOVUPD      11168(AX), Y4
+	VMOVUPD      13472(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -5595,18 +5465,18 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 160(DI)
-	VMOVUPD      Y7, 352(DI)
-	VMOVUPD      Y8, 544(DI)
-	VMOVUPD      Y9, 736(DI)
-	VBROADCASTSD k+16(FP), Y10
-	MOVQ         BX, AX
-	VMOVUPD      (DI), Y0
-	VMOVUPD      32(DI), Y1
-	VMOVUPD      64(DI), Y2
-	VMOVUPD      96(DI), Y3
-	VMOVUPD      128(DI), Y4
-	VMOVUPD      160(DI), Y5
+	VMOVUPD      Y6, 160(SI)
+	VMOVUPD      Y7, 352(SI)
+	VMOVUPD      Y8, 544(SI)
+	VMOVUPD      Y9, 736(SI)
+	VBROADCASTSD k+8(FP), Y10
+	MOVQ         DX, AX
+	VMOVUPD      (SI), Y0
+	VMOVUPD      32(SI), Y1
+	VMOVUPD      64(SI), Y2
+	VMOVUPD      96(SI), Y3
+	VMOVUPD      128(SI), Y4
+	VMOVUPD      160(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -5620,9 +5490,9 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  32(DX), Y10, Y13
-	VADDPD       1056(DX), Y6, Y6
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  32(CX), Y10, Y13
+	VADDPD       1056(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5645,15 +5515,15 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, (SI)
+	SHLL         $0x04, DI
+	ORB          DI, (BX)
 	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  96(DX), Y10, Y13
-	VADDPD       1056(DX), Y7, Y7
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  96(CX), Y10, Y13
+	VADDPD       1056(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5676,15 +5546,15 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 1(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 1(BX)
 	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  160(DX), Y10, Y13
-	VADDPD       1056(DX), Y8, Y8
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  160(CX), Y10, Y13
+	VADDPD       1056(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5707,15 +5577,15 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 2(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 2(BX)
 	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  224(DX), Y10, Y13
-	VADDPD       1056(DX), Y9, Y9
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  224(CX), Y10, Y13
+	VADDPD       1056(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5738,19 +5608,19 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 3(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 3(BX)
 	VMOVUPS      X11, 112(AX)
-	ADDQ         line+40(FP), AX
-	VMOVUPD      192(DI), Y0
-	VMOVUPD      224(DI), Y1
-	VMOVUPD      256(DI), Y2
-	VMOVUPD      288(DI), Y3
-	VMOVUPD      320(DI), Y4
-	VMOVUPD      352(DI), Y5
+	ADDQ         line+32(FP), AX
+	VMOVUPD      192(SI), Y0
+	VMOVUPD      224(SI), Y1
+	VMOVUPD      256(SI), Y2
+	VMOVUPD      288(SI), Y3
+	VMOVUPD      320(SI), Y4
+	VMOVUPD      352(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -5764,9 +5634,9 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  288(DX), Y10, Y13
-	VADDPD       1056(DX), Y6, Y6
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  288(CX), Y10, Y13
+	VADDPD       1056(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5789,15 +5659,15 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 4(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 4(BX)
 	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  352(DX), Y10, Y13
-	VADDPD       1056(DX), Y7, Y7
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  352(CX), Y10, Y13
+	VADDPD       1056(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5820,15 +5690,15 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 5(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 5(BX)
 	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  416(DX), Y10, Y13
-	VADDPD       1056(DX), Y8, Y8
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  416(CX), Y10, Y13
+	VADDPD       1056(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5851,15 +5721,15 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 6(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 6(BX)
 	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  480(DX), Y10, Y13
-	VADDPD       1056(DX), Y9, Y9
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  480(CX), Y10, Y13
+	VADDPD       1056(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5882,19 +5752,19 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 7(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 7(BX)
 	VMOVUPS      X11, 112(AX)
-	ADDQ         line+40(FP), AX
-	VMOVUPD      384(DI), Y0
-	VMOVUPD      416(DI), Y1
-	VMOVUPD      448(DI), Y2
-	VMOVUPD      480(DI), Y3
-	VMOVUPD      512(DI), Y4
-	VMOVUPD      544(DI), Y5
+	ADDQ         line+32(FP), AX
+	VMOVUPD      384(SI), Y0
+	VMOVUPD      416(SI), Y1
+	VMOVUPD      448(SI), Y2
+	VMOVUPD      480(SI), Y3
+	VMOVUPD      512(SI), Y4
+	VMOVUPD      544(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -5908,9 +5778,9 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  544(DX), Y10, Y13
-	VADDPD       1056(DX), Y6, Y6
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  544(CX), Y10, Y13
+	VADDPD       1056(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5933,15 +5803,15 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 8(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 8(BX)
 	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  608(DX), Y10, Y13
-	VADDPD       1056(DX), Y7, Y7
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  608(CX), Y10, Y13
+	VADDPD       1056(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5964,15 +5834,15 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 9(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 9(BX)
 	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  672(DX), Y10, Y13
-	VADDPD       1056(DX), Y8, Y8
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  672(CX), Y10, Y13
+	VADDPD       1056(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -5995,15 +5865,15 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 10(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 10(BX)
 	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  736(DX), Y10, Y13
-	VADDPD       1056(DX), Y9, Y9
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  736(CX), Y10, Y13
+	VADDPD       1056(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -6026,19 +5896,19 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 11(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 11(BX)
 	VMOVUPS      X11, 112(AX)
-	ADDQ         line+40(FP), AX
-	VMOVUPD      576(DI), Y0
-	VMOVUPD      608(DI), Y1
-	VMOVUPD      640(DI), Y2
-	VMOVUPD      672(DI), Y3
-	VMOVUPD      704(DI), Y4
-	VMOVUPD      736(DI), Y5
+	ADDQ         line+32(FP), AX
+	VMOVUPD      576(SI), Y0
+	VMOVUPD      608(SI), Y1
+	VMOVUPD      640(SI), Y2
+	VMOVUPD      672(SI), Y3
+	VMOVUPD      704(SI), Y4
+	VMOVUPD      736(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6052,9 +5922,9 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  800(DX), Y10, Y13
-	VADDPD       1056(DX), Y6, Y6
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  800(CX), Y10, Y13
+	VADDPD       1056(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -6077,15 +5947,15 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 12(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 12(BX)
 	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  864(DX), Y10, Y13
-	VADDPD       1056(DX), Y7, Y7
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  864(CX), Y10, Y13
+	VADDPD       1056(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -6108,15 +5978,15 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 13(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 13(BX)
 	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  928(DX), Y10, Y13
-	VADDPD       1056(DX), Y8, Y8
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  928(CX), Y10, Y13
+	VADDPD       1056(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -6139,15 +6009,15 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 14(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 14(BX)
 	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  992(DX), Y10, Y13
-	VADDPD       1056(DX), Y9, Y9
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  992(CX), Y10, Y13
+	VADDPD       1056(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2a, Y11, Y14
@@ -6170,35 +6040,29 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 15(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 15(BX)
 	VMOVUPS      X11, 112(AX)
 	VZEROUPPER
 	RET
 
-// func winogradOutputBFloat16AVX2(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// func winogradOutputBFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX2, FMA3
-TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
+TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVQ         m+0(FP), AX
-	MOVQ         plane+8(FP), CX
-	MOVQ         table+24(FP), DX
-	MOVQ         dst+32(FP), BX
-	MOVQ         flags+48(FP), SI
-	MOVQ         scratch+56(FP), DI
-	LEAQ         (CX)(CX*2), R8
-	ADDQ         R8, R8
-	MOVQ         AX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	VMOVUPD      (AX), Y0
+	VMOVUPD      2304(AX), Y1
+	VMOVUPD      4608(AX), Y2
+	VMOVUPD      6912(AX), Y3
+	VMOVUPD      9216(AX), Y4
+	VMOVUPD      11520(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6212,19 +6076,16 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, (DI)
-	VMOVUPD      Y7, 192(DI)
-	VMOVUPD      Y8, 384(DI)
-	VMOVUPD      Y9, 576(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, (SI)
+	VMOVUPD      Y7, 192(SI)
+	VMOVUPD      Y8, 384(SI)
+	VMOVUPD      Y9, 576(SI)
+	VMOVUPD      384(AX), Y0
+	VMOVUPD      2688(AX), Y1
+	VMOVUPD      4992(AX), Y2
+	VMOVUPD      7296(AX), Y3
+	VMOVUPD      9600(AX), Y4
+	VMOVUPD      11904(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6238,19 +6099,16 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 32(DI)
-	VMOVUPD      Y7, 224(DI)
-	VMOVUPD      Y8, 416(DI)
-	VMOVUPD      Y9, 608(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, 32(SI)
+	VMOVUPD      Y7, 224(SI)
+	VMOVUPD      Y8, 416(SI)
+	VMOVUPD      Y9, 608(SI)
+	VMOVUPD      768(AX), Y0
+	VMOVUPD      3072(AX), Y1
+	VMOVUPD      5376(AX), Y2
+	VMOVUPD      7680(AX), Y3
+	VMOVUPD      9984(AX), Y4
+	VMOVUPD      12288(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6264,19 +6122,16 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 64(DI)
-	VMOVUPD      Y7, 256(DI)
-	VMOVUPD      Y8, 448(DI)
-	VMOVUPD      Y9, 640(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, 64(SI)
+	VMOVUPD      Y7, 256(SI)
+	VMOVUPD      Y8, 448(SI)
+	VMOVUPD      Y9, 640(SI)
+	VMOVUPD      1152(AX), Y0
+	VMOVUPD      3456(AX), Y1
+	VMOVUPD      5760(AX), Y2
+	VMOVUPD      8064(AX), Y3
+	VMOVUPD      10368(AX), Y4
+	VMOVUPD      12672(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6290,19 +6145,16 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 96(DI)
-	VMOVUPD      Y7, 288(DI)
-	VMOVUPD      Y8, 480(DI)
-	VMOVUPD      Y9, 672(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, 96(SI)
+	VMOVUPD      Y7, 288(SI)
+	VMOVUPD      Y8, 480(SI)
+	VMOVUPD      Y9, 672(SI)
+	VMOVUPD      1536(AX), Y0
+	VMOVUPD      3840(AX), Y1
+	VMOVUPD      6144(AX), Y2
+	VMOVUPD      8448(AX), Y3
+	VMOVUPD      10752(AX), Y4
+	VMOVUPD      13056(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6316,19 +6168,16 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 128(DI)
-	VMOVUPD      Y7, 320(DI)
-	VMOVUPD      Y8, 512(DI)
-	VMOVUPD      Y9, 704(DI)
-	ADDQ         CX, R9
-	LEAQ         (R8)(R8*2), R10
-	ADDQ         R9, R10
-	VMOVUPD      (R9), Y0
-	VMOVUPD      (R9)(R8*1), Y1
-	VMOVUPD      (R9)(R8*2), Y2
-	VMOVUPD      (R10), Y3
-	VMOVUPD      (R10)(R8*1), Y4
-	VMOVUPD      (R10)(R8*2), Y5
+	VMOVUPD      Y6, 128(SI)
+	VMOVUPD      Y7, 320(SI)
+	VMOVUPD      Y8, 512(SI)
+	VMOVUPD      Y9, 704(SI)
+	VMOVUPD      1920(AX), Y0
+	VMOVUPD      4224(AX), Y1
+	VMOVUPD      6528(AX), Y2
+	VMOVUPD      8832(AX), Y3
+	VMOVUPD      11136(AX), Y4
+	VMOVUPD      13440(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6342,18 +6191,18 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 160(DI)
-	VMOVUPD      Y7, 352(DI)
-	VMOVUPD      Y8, 544(DI)
-	VMOVUPD      Y9, 736(DI)
-	VBROADCASTSD k+16(FP), Y10
-	MOVQ         BX, R10
-	VMOVUPD      (DI), Y0
-	VMOVUPD      32(DI), Y1
-	VMOVUPD      64(DI), Y2
-	VMOVUPD      96(DI), Y3
-	VMOVUPD      128(DI), Y4
-	VMOVUPD      160(DI), Y5
+	VMOVUPD      Y6, 160(SI)
+	VMOVUPD      Y7, 352(SI)
+	VMOVUPD      Y8, 544(SI)
+	VMOVUPD      Y9, 736(SI)
+	VBROADCASTSD k+8(FP), Y10
+	MOVQ         DX, R8
+	VMOVUPD      (SI), Y0
+	VMOVUPD      32(SI), Y1
+	VMOVUPD      64(SI), Y2
+	VMOVUPD      96(SI), Y3
+	VMOVUPD      128(SI), Y4
+	VMOVUPD      160(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6367,9 +6216,9 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  (DX), Y10, Y13
-	VADDPD       1024(DX), Y6, Y6
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  (CX), Y10, Y13
+	VADDPD       1024(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6392,14 +6241,14 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, (SI)
-	VMOVUPS      X11, (R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  64(DX), Y10, Y13
-	VADDPD       1024(DX), Y7, Y7
+	MOVB         DI, (BX)
+	VMOVUPS      X11, (R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  64(CX), Y10, Y13
+	VADDPD       1024(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6422,14 +6271,14 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 1(SI)
-	VMOVUPS      X11, 32(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  128(DX), Y10, Y13
-	VADDPD       1024(DX), Y8, Y8
+	MOVB         DI, 1(BX)
+	VMOVUPS      X11, 32(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  128(CX), Y10, Y13
+	VADDPD       1024(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6452,14 +6301,14 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 2(SI)
-	VMOVUPS      X11, 64(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  192(DX), Y10, Y13
-	VADDPD       1024(DX), Y9, Y9
+	MOVB         DI, 2(BX)
+	VMOVUPS      X11, 64(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  192(CX), Y10, Y13
+	VADDPD       1024(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6482,18 +6331,18 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 3(SI)
-	VMOVUPS      X11, 96(R10)
-	ADDQ         line+40(FP), R10
-	VMOVUPD      192(DI), Y0
-	VMOVUPD      224(DI), Y1
-	VMOVUPD      256(DI), Y2
-	VMOVUPD      288(DI), Y3
-	VMOVUPD      320(DI), Y4
-	VMOVUPD      352(DI), Y5
+	MOVB         DI, 3(BX)
+	VMOVUPS      X11, 96(R8)
+	ADDQ         line+32(FP), R8
+	VMOVUPD      192(SI), Y0
+	VMOVUPD      224(SI), Y1
+	VMOVUPD      256(SI), Y2
+	VMOVUPD      288(SI), Y3
+	VMOVUPD      320(SI), Y4
+	VMOVUPD      352(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6507,9 +6356,9 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  256(DX), Y10, Y13
-	VADDPD       1024(DX), Y6, Y6
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  256(CX), Y10, Y13
+	VADDPD       1024(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6532,14 +6381,14 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 4(SI)
-	VMOVUPS      X11, (R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  320(DX), Y10, Y13
-	VADDPD       1024(DX), Y7, Y7
+	MOVB         DI, 4(BX)
+	VMOVUPS      X11, (R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  320(CX), Y10, Y13
+	VADDPD       1024(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6562,14 +6411,14 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 5(SI)
-	VMOVUPS      X11, 32(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  384(DX), Y10, Y13
-	VADDPD       1024(DX), Y8, Y8
+	MOVB         DI, 5(BX)
+	VMOVUPS      X11, 32(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  384(CX), Y10, Y13
+	VADDPD       1024(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6592,14 +6441,14 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 6(SI)
-	VMOVUPS      X11, 64(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  448(DX), Y10, Y13
-	VADDPD       1024(DX), Y9, Y9
+	MOVB         DI, 6(BX)
+	VMOVUPS      X11, 64(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  448(CX), Y10, Y13
+	VADDPD       1024(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6622,18 +6471,18 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 7(SI)
-	VMOVUPS      X11, 96(R10)
-	ADDQ         line+40(FP), R10
-	VMOVUPD      384(DI), Y0
-	VMOVUPD      416(DI), Y1
-	VMOVUPD      448(DI), Y2
-	VMOVUPD      480(DI), Y3
-	VMOVUPD      512(DI), Y4
-	VMOVUPD      544(DI), Y5
+	MOVB         DI, 7(BX)
+	VMOVUPS      X11, 96(R8)
+	ADDQ         line+32(FP), R8
+	VMOVUPD      384(SI), Y0
+	VMOVUPD      416(SI), Y1
+	VMOVUPD      448(SI), Y2
+	VMOVUPD      480(SI), Y3
+	VMOVUPD      512(SI), Y4
+	VMOVUPD      544(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6647,9 +6496,9 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  512(DX), Y10, Y13
-	VADDPD       1024(DX), Y6, Y6
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  512(CX), Y10, Y13
+	VADDPD       1024(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6672,14 +6521,14 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 8(SI)
-	VMOVUPS      X11, (R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  576(DX), Y10, Y13
-	VADDPD       1024(DX), Y7, Y7
+	MOVB         DI, 8(BX)
+	VMOVUPS      X11, (R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  576(CX), Y10, Y13
+	VADDPD       1024(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6702,14 +6551,14 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 9(SI)
-	VMOVUPS      X11, 32(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  640(DX), Y10, Y13
-	VADDPD       1024(DX), Y8, Y8
+	MOVB         DI, 9(BX)
+	VMOVUPS      X11, 32(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  640(CX), Y10, Y13
+	VADDPD       1024(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6732,14 +6581,14 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 10(SI)
-	VMOVUPS      X11, 64(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  704(DX), Y10, Y13
-	VADDPD       1024(DX), Y9, Y9
+	MOVB         DI, 10(BX)
+	VMOVUPS      X11, 64(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  704(CX), Y10, Y13
+	VADDPD       1024(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6762,18 +6611,18 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 11(SI)
-	VMOVUPS      X11, 96(R10)
-	ADDQ         line+40(FP), R10
-	VMOVUPD      576(DI), Y0
-	VMOVUPD      608(DI), Y1
-	VMOVUPD      640(DI), Y2
-	VMOVUPD      672(DI), Y3
-	VMOVUPD      704(DI), Y4
-	VMOVUPD      736(DI), Y5
+	MOVB         DI, 11(BX)
+	VMOVUPS      X11, 96(R8)
+	ADDQ         line+32(FP), R8
+	VMOVUPD      576(SI), Y0
+	VMOVUPD      608(SI), Y1
+	VMOVUPD      640(SI), Y2
+	VMOVUPD      672(SI), Y3
+	VMOVUPD      704(SI), Y4
+	VMOVUPD      736(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6787,9 +6636,9 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  768(DX), Y10, Y13
-	VADDPD       1024(DX), Y6, Y6
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  768(CX), Y10, Y13
+	VADDPD       1024(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6812,14 +6661,14 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 12(SI)
-	VMOVUPS      X11, (R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  832(DX), Y10, Y13
-	VADDPD       1024(DX), Y7, Y7
+	MOVB         DI, 12(BX)
+	VMOVUPS      X11, (R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  832(CX), Y10, Y13
+	VADDPD       1024(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6842,14 +6691,14 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 13(SI)
-	VMOVUPS      X11, 32(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  896(DX), Y10, Y13
-	VADDPD       1024(DX), Y8, Y8
+	MOVB         DI, 13(BX)
+	VMOVUPS      X11, 32(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  896(CX), Y10, Y13
+	VADDPD       1024(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6872,14 +6721,14 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 14(SI)
-	VMOVUPS      X11, 64(R10)
-	VMOVUPD      1088(DX), Y13
-	VFMADD231PD  960(DX), Y10, Y13
-	VADDPD       1024(DX), Y9, Y9
+	MOVB         DI, 14(BX)
+	VMOVUPS      X11, 64(R8)
+	VMOVUPD      1088(CX), Y13
+	VFMADD231PD  960(CX), Y10, Y13
+	VADDPD       1024(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -6902,19 +6751,17 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	MOVB         R9, 15(SI)
-	VMOVUPS      X11, 96(R10)
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
+	MOVB         DI, 15(BX)
+	VMOVUPS      X11, 96(R8)
 	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      2336(AX), Y1
+	VMOVUPD      4640(AX), Y2
+	VMOVUPD      6944(AX), Y3
+	VMOVUPD      9248(AX), Y4
+	VMOVUPD      11552(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6928,19 +6775,16 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, (DI)
-	VMOVUPD      Y7, 192(DI)
-	VMOVUPD      Y8, 384(DI)
-	VMOVUPD      Y9, 576(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      Y6, (SI)
+	VMOVUPD      Y7, 192(SI)
+	VMOVUPD      Y8, 384(SI)
+	VMOVUPD      Y9, 576(SI)
+	VMOVUPD      416(AX), Y0
+	VMOVUPD      2720(AX), Y1
+	VMOVUPD      5024(AX), Y2
+	VMOVUPD      7328(AX), Y3
+	VMOVUPD      9632(AX), Y4
+	VMOVUPD      11936(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6954,19 +6798,16 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 32(DI)
-	VMOVUPD      Y7, 224(DI)
-	VMOVUPD      Y8, 416(DI)
-	VMOVUPD      Y9, 608(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      Y6, 32(SI)
+	VMOVUPD      Y7, 224(SI)
+	VMOVUPD      Y8, 416(SI)
+	VMOVUPD      Y9, 608(SI)
+	VMOVUPD      800(AX), Y0
+	VMOVUPD      3104(AX), Y1
+	VMOVUPD      5408(AX), Y2
+	VMOVUPD      7712(AX), Y3
+	VMOVUPD      10016(AX), Y4
+	VMOVUPD      12320(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -6980,19 +6821,16 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 64(DI)
-	VMOVUPD      Y7, 256(DI)
-	VMOVUPD      Y8, 448(DI)
-	VMOVUPD      Y9, 640(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      Y6, 64(SI)
+	VMOVUPD      Y7, 256(SI)
+	VMOVUPD      Y8, 448(SI)
+	VMOVUPD      Y9, 640(SI)
+	VMOVUPD      1184(AX), Y0
+	VMOVUPD      3488(AX), Y1
+	VMOVUPD      5792(AX), Y2
+	VMOVUPD      8096(AX), Y3
+	VMOVUPD      10400(AX), Y4
+	VMOVUPD      12704(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -7006,19 +6844,16 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 96(DI)
-	VMOVUPD      Y7, 288(DI)
-	VMOVUPD      Y8, 480(DI)
-	VMOVUPD      Y9, 672(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), R9
-	ADDQ         AX, R9
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(R9), Y3
-	VMOVUPD      32(R9)(R8*1), Y4
-	VMOVUPD      32(R9)(R8*2), Y5
+	VMOVUPD      Y6, 96(SI)
+	VMOVUPD      Y7, 288(SI)
+	VMOVUPD      Y8, 480(SI)
+	VMOVUPD      Y9, 672(SI)
+	VMOVUPD      1568(AX), Y0
+	VMOVUPD      3872(AX), Y1
+	VMOVUPD      6176(AX), Y2
+	VMOVUPD      8480(AX), Y3
+	VMOVUPD      10784(AX), Y4
+	VMOVUPD      13088(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -7032,19 +6867,16 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 128(DI)
-	VMOVUPD      Y7, 320(DI)
-	VMOVUPD      Y8, 512(DI)
-	VMOVUPD      Y9, 704(DI)
-	ADDQ         CX, AX
-	LEAQ         (R8)(R8*2), CX
-	ADDQ         AX, CX
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      32(AX)(R8*1), Y1
-	VMOVUPD      32(AX)(R8*2), Y2
-	VMOVUPD      32(CX), Y3
-	VMOVUPD      32(CX)(R8*1), Y4
-	VMOVUPD      32(CX)(R8*2), Y5
+	VMOVUPD      Y6, 128(SI)
+	VMOVUPD      Y7, 320(SI)
+	VMOVUPD      Y8, 512(SI)
+	VMOVUPD      Y9, 704(SI)
+	VMOVUPD      1952(AX), Y0
+	VMOVUPD      4256(AX), Y1
+	VMOVUPD      6560(AX), Y2
+	VMOVUPD      8864(AX), Y3
+	VMOVUPD      11168(AX), Y4
+	VMOVUPD      13472(AX), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -7058,18 +6890,18 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 160(DI)
-	VMOVUPD      Y7, 352(DI)
-	VMOVUPD      Y8, 544(DI)
-	VMOVUPD      Y9, 736(DI)
-	VBROADCASTSD k+16(FP), Y10
-	MOVQ         BX, AX
-	VMOVUPD      (DI), Y0
-	VMOVUPD      32(DI), Y1
-	VMOVUPD      64(DI), Y2
-	VMOVUPD      96(DI), Y3
-	VMOVUPD      128(DI), Y4
-	VMOVUPD      160(DI), Y5
+	VMOVUPD      Y6, 160(SI)
+	VMOVUPD      Y7, 352(SI)
+	VMOVUPD      Y8, 544(SI)
+	VMOVUPD      Y9, 736(SI)
+	VBROADCASTSD k+8(FP), Y10
+	MOVQ         DX, AX
+	VMOVUPD      (SI), Y0
+	VMOVUPD      32(SI), Y1
+	VMOVUPD      64(SI), Y2
+	VMOVUPD      96(SI), Y3
+	VMOVUPD      128(SI), Y4
+	VMOVUPD      160(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -7083,9 +6915,9 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  32(DX), Y10, Y13
-	VADDPD       1056(DX), Y6, Y6
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  32(CX), Y10, Y13
+	VADDPD       1056(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7108,15 +6940,15 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, (SI)
+	SHLL         $0x04, DI
+	ORB          DI, (BX)
 	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  96(DX), Y10, Y13
-	VADDPD       1056(DX), Y7, Y7
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  96(CX), Y10, Y13
+	VADDPD       1056(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7139,15 +6971,15 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 1(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 1(BX)
 	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  160(DX), Y10, Y13
-	VADDPD       1056(DX), Y8, Y8
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  160(CX), Y10, Y13
+	VADDPD       1056(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7170,15 +7002,15 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 2(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 2(BX)
 	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  224(DX), Y10, Y13
-	VADDPD       1056(DX), Y9, Y9
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  224(CX), Y10, Y13
+	VADDPD       1056(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7201,19 +7033,19 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 3(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 3(BX)
 	VMOVUPS      X11, 112(AX)
-	ADDQ         line+40(FP), AX
-	VMOVUPD      192(DI), Y0
-	VMOVUPD      224(DI), Y1
-	VMOVUPD      256(DI), Y2
-	VMOVUPD      288(DI), Y3
-	VMOVUPD      320(DI), Y4
-	VMOVUPD      352(DI), Y5
+	ADDQ         line+32(FP), AX
+	VMOVUPD      192(SI), Y0
+	VMOVUPD      224(SI), Y1
+	VMOVUPD      256(SI), Y2
+	VMOVUPD      288(SI), Y3
+	VMOVUPD      320(SI), Y4
+	VMOVUPD      352(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -7227,9 +7059,9 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  288(DX), Y10, Y13
-	VADDPD       1056(DX), Y6, Y6
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  288(CX), Y10, Y13
+	VADDPD       1056(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7252,15 +7084,15 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 4(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 4(BX)
 	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  352(DX), Y10, Y13
-	VADDPD       1056(DX), Y7, Y7
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  352(CX), Y10, Y13
+	VADDPD       1056(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7283,15 +7115,15 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 5(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 5(BX)
 	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  416(DX), Y10, Y13
-	VADDPD       1056(DX), Y8, Y8
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  416(CX), Y10, Y13
+	VADDPD       1056(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7314,15 +7146,15 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 6(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 6(BX)
 	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  480(DX), Y10, Y13
-	VADDPD       1056(DX), Y9, Y9
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  480(CX), Y10, Y13
+	VADDPD       1056(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7345,19 +7177,19 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 7(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 7(BX)
 	VMOVUPS      X11, 112(AX)
-	ADDQ         line+40(FP), AX
-	VMOVUPD      384(DI), Y0
-	VMOVUPD      416(DI), Y1
-	VMOVUPD      448(DI), Y2
-	VMOVUPD      480(DI), Y3
-	VMOVUPD      512(DI), Y4
-	VMOVUPD      544(DI), Y5
+	ADDQ         line+32(FP), AX
+	VMOVUPD      384(SI), Y0
+	VMOVUPD      416(SI), Y1
+	VMOVUPD      448(SI), Y2
+	VMOVUPD      480(SI), Y3
+	VMOVUPD      512(SI), Y4
+	VMOVUPD      544(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -7371,9 +7203,9 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  544(DX), Y10, Y13
-	VADDPD       1056(DX), Y6, Y6
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  544(CX), Y10, Y13
+	VADDPD       1056(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7396,15 +7228,15 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 8(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 8(BX)
 	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  608(DX), Y10, Y13
-	VADDPD       1056(DX), Y7, Y7
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  608(CX), Y10, Y13
+	VADDPD       1056(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7427,15 +7259,15 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 9(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 9(BX)
 	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  672(DX), Y10, Y13
-	VADDPD       1056(DX), Y8, Y8
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  672(CX), Y10, Y13
+	VADDPD       1056(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7458,15 +7290,15 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 10(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 10(BX)
 	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  736(DX), Y10, Y13
-	VADDPD       1056(DX), Y9, Y9
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  736(CX), Y10, Y13
+	VADDPD       1056(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7489,19 +7321,19 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 11(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 11(BX)
 	VMOVUPS      X11, 112(AX)
-	ADDQ         line+40(FP), AX
-	VMOVUPD      576(DI), Y0
-	VMOVUPD      608(DI), Y1
-	VMOVUPD      640(DI), Y2
-	VMOVUPD      672(DI), Y3
-	VMOVUPD      704(DI), Y4
-	VMOVUPD      736(DI), Y5
+	ADDQ         line+32(FP), AX
+	VMOVUPD      576(SI), Y0
+	VMOVUPD      608(SI), Y1
+	VMOVUPD      640(SI), Y2
+	VMOVUPD      672(SI), Y3
+	VMOVUPD      704(SI), Y4
+	VMOVUPD      736(SI), Y5
 	VADDPD       Y2, Y1, Y14
 	VSUBPD       Y2, Y1, Y1
 	VADDPD       Y4, Y3, Y15
@@ -7515,9 +7347,9 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VMOVAPD      Y5, Y9
 	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
 	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  800(DX), Y10, Y13
-	VADDPD       1056(DX), Y6, Y6
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  800(CX), Y10, Y13
+	VADDPD       1056(CX), Y6, Y6
 	VSUBPD       Y13, Y6, Y11
 	VADDPD       Y13, Y6, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7540,15 +7372,15 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 12(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 12(BX)
 	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  864(DX), Y10, Y13
-	VADDPD       1056(DX), Y7, Y7
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  864(CX), Y10, Y13
+	VADDPD       1056(CX), Y7, Y7
 	VSUBPD       Y13, Y7, Y11
 	VADDPD       Y13, Y7, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7571,15 +7403,15 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 13(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 13(BX)
 	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  928(DX), Y10, Y13
-	VADDPD       1056(DX), Y8, Y8
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  928(CX), Y10, Y13
+	VADDPD       1056(CX), Y8, Y8
 	VSUBPD       Y13, Y8, Y11
 	VADDPD       Y13, Y8, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7602,15 +7434,15 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 14(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 14(BX)
 	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(DX), Y13
-	VFMADD231PD  992(DX), Y10, Y13
-	VADDPD       1056(DX), Y9, Y9
+	VMOVUPD      1120(CX), Y13
+	VFMADD231PD  992(CX), Y10, Y13
+	VADDPD       1056(CX), Y9, Y9
 	VSUBPD       Y13, Y9, Y11
 	VADDPD       Y13, Y9, Y12
 	VPSRLQ       $0x2d, Y11, Y14
@@ -7633,11 +7465,450 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
 	VPCMPGTQ     Y15, Y14, Y14
 	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, R9
-	XORL         $0x0f, R9
+	VMOVMSKPD    Y14, DI
+	XORL         $0x0f, DI
 	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, R9
-	ORB          R9, 15(SI)
+	SHLL         $0x04, DI
+	ORB          DI, 15(BX)
 	VMOVUPS      X11, 112(AX)
+	VZEROUPPER
+	RET
+
+// func winogradDotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// Requires: AVX, AVX2
+TEXT ·winogradDotAVX2(SB), NOSPLIT, $0-48
+	MOVQ   src+0(FP), AX
+	MOVQ   line+8(FP), CX
+	MOVQ   image+16(FP), DX
+	MOVQ   w+24(FP), BX
+	MOVQ   blocks+32(FP), SI
+	MOVQ   out+40(FP), DI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+
+dotAVX2:
+	VCVTPS2PD (AX), Y8
+	VCVTPS2PD (BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VCVTPS2PD 16(AX), Y8
+	VCVTPS2PD 16(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 32(AX), Y8
+	VCVTPS2PD 32(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VCVTPS2PD 48(AX), Y8
+	VCVTPS2PD 48(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 64(AX), Y8
+	VCVTPS2PD 64(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VCVTPS2PD 80(AX), Y8
+	VCVTPS2PD 80(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD (AX)(CX*1), Y8
+	VCVTPS2PD 96(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VCVTPS2PD 16(AX)(CX*1), Y8
+	VCVTPS2PD 112(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 32(AX)(CX*1), Y8
+	VCVTPS2PD 128(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VCVTPS2PD 48(AX)(CX*1), Y8
+	VCVTPS2PD 144(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 64(AX)(CX*1), Y8
+	VCVTPS2PD 160(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VCVTPS2PD 80(AX)(CX*1), Y8
+	VCVTPS2PD 176(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD (AX)(CX*2), Y8
+	VCVTPS2PD 192(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VCVTPS2PD 16(AX)(CX*2), Y8
+	VCVTPS2PD 208(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 32(AX)(CX*2), Y8
+	VCVTPS2PD 224(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VCVTPS2PD 48(AX)(CX*2), Y8
+	VCVTPS2PD 240(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 64(AX)(CX*2), Y8
+	VCVTPS2PD 256(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VCVTPS2PD 80(AX)(CX*2), Y8
+	VCVTPS2PD 272(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	ADDQ      DX, AX
+	ADDQ      $0x00000120, BX
+	DECQ      SI
+	JNZ       dotAVX2
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y4, Y0, Y0
+	VADDPD    Y3, Y1, Y1
+	VADDPD    Y5, Y1, Y1
+	VMOVUPD   Y0, (DI)
+	VMOVUPD   Y6, 64(DI)
+	VMOVUPD   Y1, 32(DI)
+	VMOVUPD   Y7, 96(DI)
+	VZEROUPPER
+	RET
+
+// func packLineAVX2(in *[8]*float64, scale *[8]float64, out *float32, sums *float64, pixels int)
+// Requires: AVX, FMA3
+TEXT ·packLineAVX2(SB), NOSPLIT, $0-40
+	MOVQ in+0(FP), AX
+	MOVQ scale+8(FP), CX
+	MOVQ out+16(FP), DX
+	MOVQ sums+24(FP), BX
+	MOVQ pixels+32(FP), SI
+	XORQ DI, DI
+
+pixels:
+	VMOVUPD      (BX), Y8
+	VMOVUPD      32(BX), Y9
+	MOVQ         (AX), R8
+	VBROADCASTSD (CX), Y10
+	VMOVUPD      (R8)(DI*8), Y11
+	VCVTPD2PSY   Y11, X0
+	VMULPD       Y10, Y11, Y11
+	VFMADD231PD  Y11, Y11, Y8
+	VMOVUPD      32(R8)(DI*8), Y12
+	VCVTPD2PSY   Y12, X13
+	VMULPD       Y10, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y9
+	VINSERTF128  $0x01, X13, Y0, Y0
+	MOVQ         8(AX), R8
+	VBROADCASTSD 8(CX), Y10
+	VMOVUPD      (R8)(DI*8), Y11
+	VCVTPD2PSY   Y11, X1
+	VMULPD       Y10, Y11, Y11
+	VFMADD231PD  Y11, Y11, Y8
+	VMOVUPD      32(R8)(DI*8), Y12
+	VCVTPD2PSY   Y12, X13
+	VMULPD       Y10, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y9
+	VINSERTF128  $0x01, X13, Y1, Y1
+	MOVQ         16(AX), R8
+	VBROADCASTSD 16(CX), Y10
+	VMOVUPD      (R8)(DI*8), Y11
+	VCVTPD2PSY   Y11, X2
+	VMULPD       Y10, Y11, Y11
+	VFMADD231PD  Y11, Y11, Y8
+	VMOVUPD      32(R8)(DI*8), Y12
+	VCVTPD2PSY   Y12, X13
+	VMULPD       Y10, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y9
+	VINSERTF128  $0x01, X13, Y2, Y2
+	MOVQ         24(AX), R8
+	VBROADCASTSD 24(CX), Y10
+	VMOVUPD      (R8)(DI*8), Y11
+	VCVTPD2PSY   Y11, X3
+	VMULPD       Y10, Y11, Y11
+	VFMADD231PD  Y11, Y11, Y8
+	VMOVUPD      32(R8)(DI*8), Y12
+	VCVTPD2PSY   Y12, X13
+	VMULPD       Y10, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y9
+	VINSERTF128  $0x01, X13, Y3, Y3
+	MOVQ         32(AX), R8
+	VBROADCASTSD 32(CX), Y10
+	VMOVUPD      (R8)(DI*8), Y11
+	VCVTPD2PSY   Y11, X4
+	VMULPD       Y10, Y11, Y11
+	VFMADD231PD  Y11, Y11, Y8
+	VMOVUPD      32(R8)(DI*8), Y12
+	VCVTPD2PSY   Y12, X13
+	VMULPD       Y10, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y9
+	VINSERTF128  $0x01, X13, Y4, Y4
+	MOVQ         40(AX), R8
+	VBROADCASTSD 40(CX), Y10
+	VMOVUPD      (R8)(DI*8), Y11
+	VCVTPD2PSY   Y11, X5
+	VMULPD       Y10, Y11, Y11
+	VFMADD231PD  Y11, Y11, Y8
+	VMOVUPD      32(R8)(DI*8), Y12
+	VCVTPD2PSY   Y12, X13
+	VMULPD       Y10, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y9
+	VINSERTF128  $0x01, X13, Y5, Y5
+	MOVQ         48(AX), R8
+	VBROADCASTSD 48(CX), Y10
+	VMOVUPD      (R8)(DI*8), Y11
+	VCVTPD2PSY   Y11, X6
+	VMULPD       Y10, Y11, Y11
+	VFMADD231PD  Y11, Y11, Y8
+	VMOVUPD      32(R8)(DI*8), Y12
+	VCVTPD2PSY   Y12, X13
+	VMULPD       Y10, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y9
+	VINSERTF128  $0x01, X13, Y6, Y6
+	MOVQ         56(AX), R8
+	VBROADCASTSD 56(CX), Y10
+	VMOVUPD      (R8)(DI*8), Y11
+	VCVTPD2PSY   Y11, X7
+	VMULPD       Y10, Y11, Y11
+	VFMADD231PD  Y11, Y11, Y8
+	VMOVUPD      32(R8)(DI*8), Y12
+	VCVTPD2PSY   Y12, X13
+	VMULPD       Y10, Y12, Y12
+	VFMADD231PD  Y12, Y12, Y9
+	VINSERTF128  $0x01, X13, Y7, Y7
+	VMOVUPD      Y8, (BX)
+	VMOVUPD      Y9, 32(BX)
+	VUNPCKHPS    Y1, Y0, Y10
+	VUNPCKLPS    Y1, Y0, Y0
+	VMOVAPS      Y10, Y1
+	VUNPCKHPS    Y3, Y2, Y10
+	VUNPCKLPS    Y3, Y2, Y2
+	VMOVAPS      Y10, Y3
+	VUNPCKHPS    Y5, Y4, Y10
+	VUNPCKLPS    Y5, Y4, Y4
+	VMOVAPS      Y10, Y5
+	VUNPCKHPS    Y7, Y6, Y10
+	VUNPCKLPS    Y7, Y6, Y6
+	VMOVAPS      Y10, Y7
+	VUNPCKHPD    Y2, Y0, Y10
+	VUNPCKLPD    Y2, Y0, Y0
+	VMOVAPS      Y10, Y2
+	VUNPCKHPD    Y3, Y1, Y10
+	VUNPCKLPD    Y3, Y1, Y1
+	VMOVAPS      Y10, Y3
+	VUNPCKHPD    Y6, Y4, Y10
+	VUNPCKLPD    Y6, Y4, Y4
+	VMOVAPS      Y10, Y6
+	VUNPCKHPD    Y7, Y5, Y10
+	VUNPCKLPD    Y7, Y5, Y5
+	VMOVAPS      Y10, Y7
+	VINSERTF128  $0x01, X4, Y0, Y10
+	VMOVUPS      Y10, (DX)
+	VPERM2F128   $0x31, Y4, Y0, Y10
+	VMOVUPS      Y10, 128(DX)
+	VINSERTF128  $0x01, X6, Y2, Y10
+	VMOVUPS      Y10, 32(DX)
+	VPERM2F128   $0x31, Y6, Y2, Y10
+	VMOVUPS      Y10, 160(DX)
+	VINSERTF128  $0x01, X5, Y1, Y10
+	VMOVUPS      Y10, 64(DX)
+	VPERM2F128   $0x31, Y5, Y1, Y10
+	VMOVUPS      Y10, 192(DX)
+	VINSERTF128  $0x01, X7, Y3, Y10
+	VMOVUPS      Y10, 96(DX)
+	VPERM2F128   $0x31, Y7, Y3, Y10
+	VMOVUPS      Y10, 224(DX)
+	ADDQ         $0x00000100, DX
+	ADDQ         $0x40, BX
+	ADDQ         $0x08, DI
+	CMPQ         DI, SI
+	JL           pixels
+	VZEROUPPER
+	RET
+
+// func unpackTileAVX2(src *float32, dst *float64, plane int, line int)
+// Requires: AVX
+TEXT ·unpackTileAVX2(SB), NOSPLIT, $0-32
+	MOVQ         src+0(FP), AX
+	MOVQ         dst+8(FP), CX
+	MOVQ         plane+16(FP), DX
+	MOVQ         line+24(FP), BX
+	LEAQ         (DX)(DX*2), SI
+	VMOVUPS      (AX), Y0
+	VMOVUPS      32(AX), Y1
+	VMOVUPS      64(AX), Y2
+	VMOVUPS      96(AX), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y5
+	VUNPCKLPS    Y3, Y2, Y6
+	VUNPCKHPS    Y3, Y2, Y7
+	VUNPCKLPD    Y6, Y4, Y8
+	VUNPCKHPD    Y6, Y4, Y9
+	VUNPCKLPD    Y7, Y5, Y10
+	VUNPCKHPD    Y7, Y5, Y11
+	LEAQ         (CX)(DX*4), DI
+	VCVTPS2PD    X8, Y12
+	VMOVUPD      Y12, (CX)
+	VEXTRACTF128 $0x01, Y8, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)
+	VCVTPS2PD    X9, Y12
+	VMOVUPD      Y12, (CX)(DX*1)
+	VEXTRACTF128 $0x01, Y9, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)(DX*1)
+	VCVTPS2PD    X10, Y12
+	VMOVUPD      Y12, (CX)(DX*2)
+	VEXTRACTF128 $0x01, Y10, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)(DX*2)
+	VCVTPS2PD    X11, Y12
+	VMOVUPD      Y12, (CX)(SI*1)
+	VEXTRACTF128 $0x01, Y11, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)(SI*1)
+	ADDQ         BX, CX
+	VMOVUPS      128(AX), Y0
+	VMOVUPS      160(AX), Y1
+	VMOVUPS      192(AX), Y2
+	VMOVUPS      224(AX), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y5
+	VUNPCKLPS    Y3, Y2, Y6
+	VUNPCKHPS    Y3, Y2, Y7
+	VUNPCKLPD    Y6, Y4, Y8
+	VUNPCKHPD    Y6, Y4, Y9
+	VUNPCKLPD    Y7, Y5, Y10
+	VUNPCKHPD    Y7, Y5, Y11
+	LEAQ         (CX)(DX*4), DI
+	VCVTPS2PD    X8, Y12
+	VMOVUPD      Y12, (CX)
+	VEXTRACTF128 $0x01, Y8, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)
+	VCVTPS2PD    X9, Y12
+	VMOVUPD      Y12, (CX)(DX*1)
+	VEXTRACTF128 $0x01, Y9, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)(DX*1)
+	VCVTPS2PD    X10, Y12
+	VMOVUPD      Y12, (CX)(DX*2)
+	VEXTRACTF128 $0x01, Y10, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)(DX*2)
+	VCVTPS2PD    X11, Y12
+	VMOVUPD      Y12, (CX)(SI*1)
+	VEXTRACTF128 $0x01, Y11, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)(SI*1)
+	ADDQ         BX, CX
+	VMOVUPS      256(AX), Y0
+	VMOVUPS      288(AX), Y1
+	VMOVUPS      320(AX), Y2
+	VMOVUPS      352(AX), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y5
+	VUNPCKLPS    Y3, Y2, Y6
+	VUNPCKHPS    Y3, Y2, Y7
+	VUNPCKLPD    Y6, Y4, Y8
+	VUNPCKHPD    Y6, Y4, Y9
+	VUNPCKLPD    Y7, Y5, Y10
+	VUNPCKHPD    Y7, Y5, Y11
+	LEAQ         (CX)(DX*4), DI
+	VCVTPS2PD    X8, Y12
+	VMOVUPD      Y12, (CX)
+	VEXTRACTF128 $0x01, Y8, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)
+	VCVTPS2PD    X9, Y12
+	VMOVUPD      Y12, (CX)(DX*1)
+	VEXTRACTF128 $0x01, Y9, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)(DX*1)
+	VCVTPS2PD    X10, Y12
+	VMOVUPD      Y12, (CX)(DX*2)
+	VEXTRACTF128 $0x01, Y10, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)(DX*2)
+	VCVTPS2PD    X11, Y12
+	VMOVUPD      Y12, (CX)(SI*1)
+	VEXTRACTF128 $0x01, Y11, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)(SI*1)
+	ADDQ         BX, CX
+	VMOVUPS      384(AX), Y0
+	VMOVUPS      416(AX), Y1
+	VMOVUPS      448(AX), Y2
+	VMOVUPS      480(AX), Y3
+	VUNPCKLPS    Y1, Y0, Y4
+	VUNPCKHPS    Y1, Y0, Y5
+	VUNPCKLPS    Y3, Y2, Y6
+	VUNPCKHPS    Y3, Y2, Y7
+	VUNPCKLPD    Y6, Y4, Y8
+	VUNPCKHPD    Y6, Y4, Y9
+	VUNPCKLPD    Y7, Y5, Y10
+	VUNPCKHPD    Y7, Y5, Y11
+	LEAQ         (CX)(DX*4), DI
+	VCVTPS2PD    X8, Y12
+	VMOVUPD      Y12, (CX)
+	VEXTRACTF128 $0x01, Y8, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)
+	VCVTPS2PD    X9, Y12
+	VMOVUPD      Y12, (CX)(DX*1)
+	VEXTRACTF128 $0x01, Y9, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)(DX*1)
+	VCVTPS2PD    X10, Y12
+	VMOVUPD      Y12, (CX)(DX*2)
+	VEXTRACTF128 $0x01, Y10, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)(DX*2)
+	VCVTPS2PD    X11, Y12
+	VMOVUPD      Y12, (CX)(SI*1)
+	VEXTRACTF128 $0x01, Y11, X13
+	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y13, (DI)(SI*1)
 	VZEROUPPER
 	RET

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"testing"
@@ -11,6 +12,10 @@ import (
 // TestMain runs all tests once for every instruction set of this CPU, with its
 // kernels wherever they can run.
 func TestMain(m *testing.M) {
+	flag.Parse()
+	if flag.Lookup("test.bench").Value.String() != "" { // benchmarks choose for themselves
+		os.Exit(m.Run())
+	}
 	winogradLeast = 1
 	for _, isa := range asm.ISAs() {
 		if err := asm.Use(isa); err != nil {

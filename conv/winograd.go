@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"encoding/binary"
 	"math"
 	"sync"
 
@@ -27,6 +28,7 @@ type wino struct {
 	th, tw        int       // tiles of a sample
 	height, width int       // of the padded image
 	blocks        int       // of input channels
+	memory        *images   // of the next two
 	image         []float32 // [N][blocks][height][width][8]
 	norms         []float64 // ||t x|| of each pixel, [N][height][width]
 }
@@ -45,6 +47,8 @@ func (j *job) winograd() bool {
 	}
 	asm.Ran("winograd 4x4,3x3 " + asm.ISA())
 	g := j.newWinograd(w, w.Output[f])
+	g.memory = imagePool.Get().(*images)
+	defer imagePool.Put(g.memory)
 	g.pack()
 	g.run()
 	return true
@@ -58,32 +62,46 @@ func (j *job) newWinograd(w *asm.Winograd, round roundTile) *wino {
 }
 
 // roundTile is a function of asm.Winograd.Output.
-type roundTile = func(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+type roundTile = func(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // pack lays the source out in blocks of channels, padding included, and takes
 // the norms of its pixels.
 func (g *wino) pack() {
 	s := g.src
-	g.image = make([]float32, s.N*g.blocks*g.height*g.width*block)
-	g.norms = make([]float64, s.N*g.height*g.width)
+	g.image = grown(&g.memory.image, s.N*g.blocks*g.height*g.width*block)
+	g.norms = grown(&g.memory.norms, s.N*g.height*g.width)
+	zeros := make([]float64, s.W) // what a last block lacks
+	cols := g.cols[:min(len(g.cols), g.width)]
+	from, to := straight(cols)
+	to = from + (to-from)/8*8
 	par.For(s.N*g.height, func(i int) {
 		n, y := i/g.height, i%g.height
 		norms := g.norms[i*g.width:][:g.width]
-		if y >= len(g.rows) || g.rows[y] < 0 {
-			return
-		}
-		for c := range s.C {
-			t := g.k.scale[c]
-			row := s.Plane(n, c)[g.rows[y]*s.W:][:s.W]
-			out := g.image[((n*g.blocks+c/block)*g.height+y)*g.width*block+c%block:]
-			for x, ix := range g.cols[:min(len(g.cols), g.width)] {
-				if ix >= 0 {
-					v := row[ix]
-					out[x*block] = float32(v)
-					v *= t
-					norms[x] += float64(v * v)
+		clear(norms)
+		for b := range g.blocks {
+			line := g.image[((n*g.blocks+b)*g.height+y)*g.width*block:][:g.width*block]
+			if y >= len(g.rows) || g.rows[y] < 0 {
+				clear(line)
+				continue
+			}
+			var in [block][]float64
+			var scale [block]float64
+			for c := range block {
+				in[c] = zeros
+				if b*block+c < s.C {
+					in[c] = s.Plane(n, b*block+c)[g.rows[y]*s.W:][:s.W]
+					scale[c] = g.k.scale[b*block+c]
 				}
 			}
+			if from < to {
+				var lines [block]*float64
+				for c := range block {
+					lines[c] = &in[c][cols[from]]
+				}
+				g.Pack(&lines, &scale, &line[from*block], &norms[from], to-from)
+			}
+			packPixels(line, norms, cols, 0, from, &in, &scale)
+			packPixels(line, norms, cols, to, g.width, &in, &scale)
 		}
 		for x, v := range norms {
 			norms[x] = math.Sqrt(v)
@@ -91,25 +109,76 @@ func (g *wino) pack() {
 	})
 }
 
-// space is the scratch memory of one goroutine.
-type space struct {
-	v, m, scratch []float64
-	k             []float64
-	out           []float32
-	flags         []uint8
-	row           row
+// straight returns the longest run of columns [from,to) that read neighbours.
+func straight(cols []int) (from, to int) {
+	for x := 0; x < len(cols); {
+		end := x + 1
+		for end < len(cols) && cols[x] >= 0 && cols[end] == cols[end-1]+1 {
+			end++
+		}
+		if cols[x] >= 0 && end-x > to-from {
+			from, to = x, end
+		}
+		x = end
+	}
+	return from, to
 }
 
-func newSpace(unit, vplane, mplane int) *space {
-	return &space{
-		v: aligned(36 * vplane), m: aligned(36 * mplane), scratch: aligned(36 * block),
-		k: make([]float64, unit), out: make([]float32, 16*block), flags: make([]uint8, 16),
+// packPixels is asm.Winograd.Pack for pixels [from,to) that read any columns,
+// or nothing.
+func packPixels(line []float32, sums []float64, cols []int, from, to int, in *[block][]float64, scale *[block]float64) {
+	for x := from; x < to; x++ {
+		out := line[x*block:][:block]
+		if x >= len(cols) || cols[x] < 0 {
+			clear(out)
+			continue
+		}
+		for c := range block {
+			v := in[c][cols[x]]
+			out[c] = float32(v)
+			v *= scale[c]
+			sums[x] += float64(v * v)
+		}
 	}
 }
 
-// oddLines returns a stride of at least n numbers that is an odd number of
-// cache lines, so that the 36 planes do not meet in the same sets of the caches.
-func oddLines(n int) int { return (n+7)/8*8 + 8*(1-(n+7)/8%2) }
+// images is memory for packed images, kept between convolutions.
+type images struct {
+	image []float32
+	norms []float64
+}
+
+var imagePool = sync.Pool{New: func() any { return new(images) }}
+
+// grown returns n numbers of memory whose contents do not matter.
+func grown[T any](memory *[]T, n int) []T {
+	if cap(*memory) < n {
+		*memory = make([]T, n)
+	}
+	return (*memory)[:n]
+}
+
+// space is the scratch memory of one goroutine.
+type space struct {
+	v, m, scratch, k []float64
+	out              [16 * block]float32
+	flags            [16]uint8
+	row              row
+	memory           [4][]float64 // of v, m, scratch, k
+}
+
+var spacePool = sync.Pool{New: func() any { return new(space) }}
+
+// newSpace returns memory for groups of tiles; V and M begin with a cache line.
+func (g *wino) newSpace(groups int) *space {
+	s := spacePool.Get().(*space)
+	tiles := groups * g.Tiles
+	s.v = aligned(&s.memory[0], 36*tiles*g.blocks*block)
+	s.m = aligned(&s.memory[1], 36*tiles*g.Outputs)
+	s.scratch = aligned(&s.memory[2], 36*block)
+	s.k = grown(&s.memory[3], tiles)
+	return s
+}
 
 // most is about how many bytes of transformed windows a goroutine keeps at
 // once, so that they stay in its caches.
@@ -121,30 +190,28 @@ func (g *wino) run() {
 	groups = min(groups, 1+(tiles-1)/g.Tiles)
 	unit := groups * g.Tiles
 	outputs := (g.k.oc + g.Outputs - 1) / g.Outputs
-	vplane, mplane := oddLines(unit*g.blocks*block), oddLines(unit*g.Outputs)
-	pool := sync.Pool{New: func() any { return newSpace(unit, vplane, mplane) }}
 	par.For((tiles+unit-1)/unit, func(i int) {
-		s := pool.Get().(*space)
-		defer pool.Put(s)
+		s := g.newSpace(groups)
+		defer spacePool.Put(s)
 		lo, hi := i*unit, min((i+1)*unit, tiles)
 		for t := lo; t < hi; t++ {
-			g.window(s, t, t-lo, vplane)
+			g.window(s, t, t-lo)
 		}
 		n := (hi - lo + g.Tiles - 1) / g.Tiles
 		for o := range outputs {
 			for p := range 36 {
-				g.Multiply(&s.v[p*vplane], g.weights.panel(o, p), &s.m[p*mplane], g.blocks, n)
+				g.Multiply(&s.v[p*g.Tiles*block], g.weights.panel(o, p), &s.m[p*g.Tiles*g.Outputs], g.blocks, n)
 			}
 			for t := lo; t < hi; t++ {
-				g.finish(s, t, t-lo, o, mplane)
+				g.finish(s, t, t-lo, o)
 			}
 		}
 	})
 }
 
-// aligned returns n numbers that begin with a cache line.
-func aligned(n int) []float64 {
-	b := make([]float64, n+8)
+// aligned returns n numbers of memory that begin with a cache line.
+func aligned(memory *[]float64, n int) []float64 {
+	b := grown(memory, n+8)
 	return b[asm.Align(&b[0]):][:n]
 }
 
@@ -156,12 +223,11 @@ func (g *wino) place(t int) (n, y, x int) {
 
 // window transforms the window of tile t into place at of a unit, and takes
 // its norm: the greatest of its pixels', NaN if one is.
-func (g *wino) window(s *space, t, at, vplane int) {
+func (g *wino) window(s *space, t, at int) {
 	n, y, x := g.place(t)
-	group := g.Tiles * block
-	to := at/g.Tiles*g.blocks*group + at%g.Tiles*block
+	to := (at/g.Tiles*g.blocks*36*g.Tiles + at%g.Tiles) * block
 	g.Input(&g.image[((n*g.blocks*g.height+y)*g.width+x)*block], g.width*block*4, g.height*g.width*block*4,
-		&s.v[to], vplane*8, group*8, g.blocks, &s.scratch[0])
+		&s.v[to], g.blocks, &s.scratch[0])
 	var greatest uint64 // the bits of numbers that are not negative are in order, NaN last
 	for r := range 6 {
 		for _, v := range g.norms[(n*g.height+y+r)*g.width+x:][:6] {
@@ -172,7 +238,7 @@ func (g *wino) window(s *space, t, at, vplane int) {
 }
 
 // finish makes the outputs of tile t and a group of channels.
-func (g *wino) finish(s *space, t, at, o, mplane int) {
+func (g *wino) finish(s *space, t, at, o int) {
 	n, y, x := g.place(t)
 	d, k := g.dst, s.k[at]
 	h, w := min(4, d.H-y), min(4, d.W-x)
@@ -187,14 +253,17 @@ func (g *wino) finish(s *space, t, at, o, mplane int) {
 			}
 			continue
 		}
-		m := at/g.Tiles*g.Tiles*g.Outputs + at%g.Tiles*g.Outputs + c%g.Outputs
-		g.round(&s.m[m], mplane*8, k, &g.weights.tables[c/block*18*block], &s.out[0], 4*block*4, &s.flags[0], &s.scratch[0])
-		for b := range channels {
-			plane := d.Plane(n, c+b)
-			for i := range h {
-				out := plane[(y+i)*d.W+x:][:w]
-				for j := range out {
-					out[j] = float64(s.out[(4*i+j)*block+b])
+		m := (at/g.Tiles*36*g.Tiles+at%g.Tiles)*g.Outputs + c%g.Outputs
+		g.round(&s.m[m], k, &g.weights.tables[c/block*18*block], &s.out[0], 4*block*4, &s.flags[0], &s.scratch[0])
+		if h == 4 && w == 4 && channels == block {
+			g.Unpack(&s.out[0], &d.Plane(n, c)[y*d.W+x], d.H*d.W*8, d.W*8)
+		} else {
+			for b := range channels {
+				for i := range h {
+					out := d.Plane(n, c+b)[(y+i)*d.W+x:][:w]
+					for j := range out {
+						out[j] = float64(s.out[(4*i+j)*block+b])
+					}
 				}
 			}
 		}
@@ -203,17 +272,24 @@ func (g *wino) finish(s *space, t, at, o, mplane int) {
 				s.flags[i] = 1<<block - 1
 			}
 		}
+		if quiet(&s.flags) {
+			continue
+		}
 		for i := range h {
 			for j := range w {
 				for f, b := s.flags[4*i+j], 0; f != 0; f, b = f>>1, b+1 {
 					if f&1 != 0 && b < channels {
-						s.row.job, s.row.n, s.row.y = g.job, n, y+i
-						d.Plane(n, c+b)[(y+i)*d.W+x+j] = s.row.resolve(c+b, x+j)
+						d.Plane(n, c+b)[(y+i)*d.W+x+j] = g.resolve(s, c+b, n, y+i, x+j)
 					}
 				}
 			}
 		}
 	}
+}
+
+// quiet reports whether no flag is set.
+func quiet(flags *[16]uint8) bool {
+	return binary.NativeEndian.Uint64(flags[:8])|binary.NativeEndian.Uint64(flags[8:]) == 0
 }
 
 func fill(v []float64, to float64) {
@@ -222,18 +298,28 @@ func fill(v []float64, to float64) {
 	}
 }
 
-// resolve returns the output of channel o in column x that a guard left open,
-// by the direct sum: with its own bound, and settled if that is not enough.
-func (r *row) resolve(o, x int) float64 {
-	r.gather(o, x)
+// resolve returns an output that the guard left open: by the direct sum, with
+// its own bound, and settled if that is not enough either.
+//
+// Each of the 8 sums has three parts of 3*blocks exact products; those are
+// added, then the 8 sums, then the bias: no term takes part in more than
+// 3*blocks + 2 + 7 + 1 roundings (see bound.go).
+func (g *wino) resolve(s *space, o, n, y, x int) float64 {
+	var out [2 * block]float64
+	g.Dot(&g.image[((n*g.blocks*g.height+y)*g.width+x)*block], g.width*block*4, g.height*g.width*block*4,
+		&g.weights.direct[o*g.blocks*9*block], g.blocks, &out)
+	bias := g.k.bias[o]
 	var sum, size float64
-	for _, p := range r.terms {
-		sum += p
-		size += math.Abs(p)
+	for c := range block {
+		sum += out[c]
+		size += out[block+c]
 	}
-	// n terms, each exact but the bias: n-1 roundings (see bound.go).
-	if v, ok := r.dst.Format.Decide(sum, 1.0001*0x1p-53*float64(float64(len(r.terms))*size)); ok {
+	sum += bias
+	size += math.Abs(bias)
+	roundings := float64(3*g.blocks + 10)
+	if v, ok := g.dst.Format.Decide(sum, 1.0001*0x1p-53*float64(roundings*size)); ok {
 		return v
 	}
-	return r.settle(o, x, sum)
+	s.row.job, s.row.n, s.row.y = g.job, n, y
+	return s.row.settle(o, x, sum)
 }

@@ -64,19 +64,19 @@ func TestWinogradBound(t *testing.T) {
 		y := tensor.New(fp16.Float32, 2, oc, 6, 7)
 		j := &job{dst: y, src: x, k: kernel, rows: paddedAxis(6, 1, Zeros), cols: paddedAxis(7, 1, Zeros), stride: 1}
 		g := j.newWinograd(w, w.Output[asm.Float32])
+		g.memory = new(images)
 		g.pack()
-		vplane, mplane := oddLines(w.Tiles*g.blocks*block), oddLines(w.Tiles*w.Outputs)
-		s := newSpace(w.Tiles, vplane, mplane)
+		s := g.newSpace(1)
 		for tile := range 2 * g.th * g.tw {
-			g.window(s, tile, tile%w.Tiles, vplane)
+			g.window(s, tile, tile%w.Tiles)
 			n, y0, x0 := g.place(tile)
 			for o := range oc {
 				for p := range 36 {
-					g.Multiply(&s.v[p*vplane], g.weights.panel(o/w.Outputs, p), &s.m[p*mplane], g.blocks, 1)
+					g.Multiply(&s.v[p*w.Tiles*block], g.weights.panel(o/w.Outputs, p), &s.m[p*w.Tiles*w.Outputs], g.blocks, 1)
 				}
 				var m [6][6]float64
 				for p := range 36 {
-					m[p/6][p%6] = s.m[p*mplane+tile%w.Tiles*w.Outputs+o%w.Outputs]
+					m[p/6][p%6] = s.m[(p*w.Tiles+tile%w.Tiles)*w.Outputs+o%w.Outputs]
 				}
 				table := g.weights.tables[o/block*18*block+o%block:]
 				for i, row := range asm.WinogradOutput(m) {

@@ -13,6 +13,7 @@ type winogradWeights struct {
 	panels []float64 // U [outputs/Outputs][36][blocks*8][Outputs]
 	size   int       // of one panel
 	tables []float64 // of each 8 outputs: N [16][8], bias [8], u|bias| [8]
+	direct []float32 // the weights as they are, [oc][blocks][9][8]
 }
 
 // panel returns the weights of a group of outputs at point p.
@@ -43,8 +44,9 @@ func (k *Kernel) transform(outputs int) *winogradWeights {
 	blocks := (k.ic + block - 1) / block
 	groups := (k.oc + outputs - 1) / outputs
 	w := &winogradWeights{size: blocks * block * outputs}
-	w.panels = aligned(groups * 36 * w.size)
-	w.tables = aligned((k.oc + block - 1) / block * 18 * block)
+	w.panels = aligned(new([]float64), groups*36*w.size)
+	w.tables = aligned(new([]float64), (k.oc+block-1)/block*18*block)
+	w.direct = make([]float32, k.oc*blocks*9*block)
 	den := denominators()
 	par.For(k.oc, func(o int) {
 		var prefix, norm [36]float64 // squares of the norm so far; sum of prefix norms
@@ -52,6 +54,7 @@ func (k *Kernel) transform(outputs int) *winogradWeights {
 			var g [9]float64
 			for i := range g {
 				g[i] = k.packed[k.at(o, c*9+i)]
+				w.direct[((o*blocks+c/block)*9+i)*block+c%block] = float32(g[i])
 			}
 			t := k.scale[c]
 			for p := range 36 {

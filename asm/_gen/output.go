@@ -31,8 +31,7 @@ func (f format) span() uint64  { return uint64(f.emax+1024)<<52 - f.last() - 1 -
 // output is the output transform of one tile for 8 output channels, A^T m A,
 // with bias and guard.
 //
-//	m       point 0 of the tile: 8 numbers of a vector of outputs
-//	plane   bytes from a point to the next
+//	m       the tile's and outputs' place in [36][tiles][2*lanes]
 //	k       the tile's norm
 //	table   [16][8] N, then [8] bias, then [8] u|bias|
 //	dst     first pixel of the 4x4 outputs, float32, 8 channels a pixel
@@ -41,36 +40,26 @@ func (f format) span() uint64  { return uint64(f.emax+1024)<<52 - f.last() - 1 -
 //	scratch 24 vectors
 func output(i isa, f format) {
 	name := "winogradOutput" + f.name + i.name
-	TEXT(name, NOSPLIT, "func(m *float64, plane int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)")
+	TEXT(name, NOSPLIT, "func(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)")
 	Pragma("noescape")
 	Doc(name + " transforms one tile's outputs and rounds them: see asm/winograd.go.")
 	m := Load(Param("m"), GP64()).(reg.GPVirtual)
-	plane := Load(Param("plane"), GP64()).(reg.GPVirtual)
 	table := Load(Param("table"), GP64()).(reg.GPVirtual)
 	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
 	flags := Load(Param("flags"), GP64()).(reg.GPVirtual)
 	scratch := Load(Param("scratch"), GP64()).(reg.GPVirtual)
 	v := i.vector()
-	six := GP64() // from one row of points to the next
-	LEAQ(Mem{Base: plane, Index: plane, Scale: 2}, six)
-	ADDQ(six, six)
 	d, r := i.wide[:6], i.wide[6:10]
 	k, lo, hi, e := i.wide[10], i.wide[11], i.wide[12], i.wide[13]
 	bits := GP32()
 	for h := range i.halves() {
-		at := GP64()
-		MOVQ(m, at)
 		for x := range 6 {
-			in := sixRows(at, six)
 			for y := range 6 {
-				VMOVUPD(in.at(y, h*v), d[y])
+				VMOVUPD(Mem{Base: m, Disp: (6*y+x)*i.product() + h*v}, d[y])
 			}
 			i.outputLine(d, r)
 			for y := range 4 {
 				VMOVUPD(r[y], Mem{Base: scratch, Disp: (6*y + x) * v})
-			}
-			if x < 5 {
-				ADDQ(plane, at)
 			}
 		}
 		VBROADCASTSD(mustParam("k"), k)

@@ -15,7 +15,10 @@ func winograd() {
 		output(i, float32Out)
 		output(i, float16Out)
 		output(i, bfloat16Out)
+		dot(i)
 	}
+	packLine()
+	unpackTile()
 }
 
 // rows are pointers to six lines at equal distance: base, and base + 3 lines.
@@ -47,25 +50,23 @@ func (r rows) at(i, disp int) Mem {
 //	src     first pixel of the 6x6 window of channel block 0, float32, 8 channels a pixel
 //	line    bytes from a line of pixels to the next
 //	image   bytes from a channel block to the next
-//	dst     where point 0 of channel block 0 goes
-//	plane   bytes from a point to the next
-//	group   bytes from a channel block to the next
+//	dst     the tile's place in [blocks][36][tiles][8]
 //	blocks  channel blocks, 1 or more
 //	scratch 36 vectors
 func input(i isa) {
-	TEXT("winogradInput"+i.name, NOSPLIT, "func(src *float32, line, image int, dst *float64, plane, group, blocks int, scratch *float64)")
+	TEXT("winogradInput"+i.name, NOSPLIT, "func(src *float32, line, image int, dst *float64, blocks int, scratch *float64)")
 	Pragma("noescape")
 	Doc("winogradInput" + i.name + " transforms the window of one tile: see asm/winograd.go.")
 	src := Load(Param("src"), GP64()).(reg.GPVirtual)
 	line := Load(Param("line"), GP64()).(reg.GPVirtual)
+	image := Load(Param("image"), GP64()).(reg.GPVirtual)
 	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
-	plane := Load(Param("plane"), GP64()).(reg.GPVirtual)
 	blocks := Load(Param("blocks"), GP64()).(reg.GPVirtual)
 	scratch := Load(Param("scratch"), GP64()).(reg.GPVirtual)
 	v := i.vector()
 	Label("input" + i.name)
+	in := sixRows(src, line)
 	for h := range i.halves() {
-		in := sixRows(src, line)
 		for x := range 6 {
 			for y := range 6 {
 				VCVTPS2PD(in.at(y, 32*x+h*v/2), i.wide[y])
@@ -75,30 +76,29 @@ func input(i isa) {
 				VMOVUPD(i.wide[6+y], Mem{Base: scratch, Disp: (6*y + x) * v})
 			}
 		}
-		at := GP64()
-		MOVQ(dst, at)
 		for y := range 6 {
 			for x := range 6 {
 				VMOVUPD(Mem{Base: scratch, Disp: (6*y + x) * v}, i.wide[x])
 			}
 			i.inputLine()
-			out := sixRows(at, plane)
 			for x := range 6 {
-				VMOVUPD(i.wide[6+x], out.at(x, h*v))
-			}
-			if y < 5 {
-				LEAQ(Mem{Base: out.third, Index: plane, Scale: 2}, at)
-				ADDQ(plane, at)
+				VMOVUPD(i.wide[6+x], Mem{Base: dst, Disp: (6*y+x)*i.plane() + h*v})
 			}
 		}
 	}
-	ADDQ(mustParam("image"), src)
-	ADDQ(mustParam("group"), dst)
+	ADDQ(image, src)
+	ADDQ(U32(uint32(36*i.plane())), dst)
 	DECQ(blocks)
 	JNZ(LabelRef("input" + i.name))
 	VZEROUPPER()
 	RET()
 }
+
+// plane is the bytes of one point of a block of channels and a group of tiles.
+func (i isa) plane() int { return 64 * i.tiles }
+
+// product is the bytes of one point of a group of tiles and of outputs.
+func (i isa) product() int { return i.tiles * 2 * i.vector() }
 
 // inputLine sets registers 6 to 11 to B^T of registers 0 to 5: the values of
 // the polynomial's cofactors at 0, a, -a, b, -b and infinity,
@@ -143,9 +143,9 @@ func mustParam(name string) Mem {
 // multiply is the multiplication of one point: m = v u, the channels added in
 // order by fused multiply-adds from zero.
 //
-//	v       [groups][blocks][tiles][8], the transformed windows
+//	v       the point's place in [groups][blocks][36][tiles][8], the transformed windows
 //	u       [blocks*8][2*lanes], the transformed weights of 2*lanes outputs
-//	m       [groups][tiles][2*lanes]
+//	m       the point's place in [groups][36][tiles][2*lanes]
 func multiply(i isa) {
 	TEXT("winogradMultiply"+i.name, NOSPLIT, "func(v, u, m *float64, blocks, groups int)")
 	Pragma("noescape")
@@ -176,14 +176,14 @@ func multiply(i isa) {
 			VFMADD231PD(xt, w[1], sum[2*t+1])
 		}
 	}
-	ADDQ(U32(uint32(64*i.tiles)), v)
+	ADDQ(U32(uint32(36*i.plane())), v)
 	ADDQ(U32(uint32(16*n)), u)
 	DECQ(steps)
 	JNZ(LabelRef("block" + i.name))
 	for s, r := range sum {
 		VMOVUPD(r, Mem{Base: m, Disp: s * n})
 	}
-	ADDQ(U32(uint32(2*i.tiles*n)), m)
+	ADDQ(U32(uint32(36*i.product())), m)
 	DECQ(groups)
 	JNZ(LabelRef("group" + i.name))
 	VZEROUPPER()

@@ -1,0 +1,113 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// packLine lays 8 lines of numbers, one of each channel, out as pixels of 8
+// float32 numbers, and adds the squares of the scaled numbers to a sum for each
+// pixel. Eight pixels at a time; written for AVX2, and used with AVX-512 too.
+func packLine() {
+	TEXT("packLineAVX2", NOSPLIT, "func(in *[8]*float64, scale *[8]float64, out *float32, sums *float64, pixels int)")
+	Pragma("noescape")
+	Doc("packLineAVX2 lays 8 lines out as pixels: see asm/winograd.go.")
+	in := Load(Param("in"), GP64()).(reg.GPVirtual)
+	scale := Load(Param("scale"), GP64()).(reg.GPVirtual)
+	out := Load(Param("out"), GP64()).(reg.GPVirtual)
+	sums := Load(Param("sums"), GP64()).(reg.GPVirtual)
+	n := Load(Param("pixels"), GP64()).(reg.GPVirtual)
+	x, line := GP64(), GP64()
+	XORQ(x, x)
+	y := ymm()
+	lo, hi, t := y[8], y[9], y[10]
+	Label("pixels")
+	VMOVUPD(Mem{Base: sums}, lo)
+	VMOVUPD(Mem{Base: sums, Disp: 32}, hi)
+	for c := range 8 {
+		MOVQ(Mem{Base: in, Disp: 8 * c}, line)
+		VBROADCASTSD(Mem{Base: scale, Disp: 8 * c}, t)
+		for h, sum := range []reg.VecPhysical{lo, hi} {
+			p := y[11+h]
+			VMOVUPD(Mem{Base: line, Index: x, Scale: 8, Disp: 32 * h}, p)
+			VCVTPD2PSY(p, []reg.VecPhysical{xmm()[c], xmm()[13]}[h])
+			VMULPD(t, p, p)
+			VFMADD231PD(p, p, sum)
+		}
+		VINSERTF128(Imm(1), reg.X13, y[c], y[c])
+	}
+	VMOVUPD(lo, Mem{Base: sums})
+	VMOVUPD(hi, Mem{Base: sums, Disp: 32})
+	// Transpose: pairs, then fours, then the halves.
+	for _, c := range []int{0, 2, 4, 6} {
+		a, b := y[c], y[c+1]
+		VUNPCKHPS(b, a, t)
+		VUNPCKLPS(b, a, a)
+		VMOVAPS(t, b)
+	}
+	for _, c := range []int{0, 4} {
+		for k := range 2 { // a holds pixels 2k, 2k+1 (and +4) of c, c+1; b of c+2, c+3
+			a, b := y[c+k], y[c+2+k]
+			VUNPCKHPD(b, a, t)
+			VUNPCKLPD(b, a, a)
+			VMOVAPS(t, b)
+		}
+	}
+	// y0, y2, y1, y3: pixels 0 to 3 of channels 0 to 3 below, 4 to 7 above;
+	// y4, y6, y5, y7 of channels 4 to 7.
+	for p, r := range []int{0, 2, 1, 3} {
+		VINSERTF128(Imm(1), xmm()[r+4], y[r], t)
+		VMOVUPS(t, Mem{Base: out, Disp: 32 * p})
+		VPERM2F128(Imm(0x31), y[r+4], y[r], t)
+		VMOVUPS(t, Mem{Base: out, Disp: 32 * (p + 4)})
+	}
+	ADDQ(U32(256), out)
+	ADDQ(Imm(64), sums)
+	ADDQ(Imm(8), x)
+	CMPQ(x, n)
+	JL(LabelRef("pixels"))
+	VZEROUPPER()
+	RET()
+}
+
+// unpackTile stores 4x4 pixels of 8 channels as float64 numbers into 8 planes.
+func unpackTile() {
+	TEXT("unpackTileAVX2", NOSPLIT, "func(src *float32, dst *float64, plane, line int)")
+	Pragma("noescape")
+	Doc("unpackTileAVX2 stores a tile in 8 planes: see asm/winograd.go.")
+	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	plane := Load(Param("plane"), GP64()).(reg.GPVirtual)
+	line := Load(Param("line"), GP64()).(reg.GPVirtual)
+	third, fourth := GP64(), GP64()
+	LEAQ(Mem{Base: plane, Index: plane, Scale: 2}, third) // 3 planes
+	y := ymm()
+	for row := range 4 {
+		for j := range 4 {
+			VMOVUPS(Mem{Base: src, Disp: 32 * (4*row + j)}, y[j])
+		}
+		VUNPCKLPS(y[1], y[0], y[4])
+		VUNPCKHPS(y[1], y[0], y[5])
+		VUNPCKLPS(y[3], y[2], y[6])
+		VUNPCKHPS(y[3], y[2], y[7])
+		VUNPCKLPD(y[6], y[4], y[8])  // channels 0, 4
+		VUNPCKHPD(y[6], y[4], y[9])  // 1, 5
+		VUNPCKLPD(y[7], y[5], y[10]) // 2, 6
+		VUNPCKHPD(y[7], y[5], y[11]) // 3, 7
+		LEAQ(Mem{Base: dst, Index: plane, Scale: 4}, fourth)
+		for c, at := range []Mem{{Base: dst}, {Base: dst, Index: plane, Scale: 1}, {Base: dst, Index: plane, Scale: 2}, {Base: dst, Index: third, Scale: 1}} {
+			VCVTPS2PD(xmm()[8+c], y[12])
+			VMOVUPD(y[12], at)
+			VEXTRACTF128(Imm(1), y[8+c], reg.X13)
+			VCVTPS2PD(reg.X13, y[13])
+			at.Base = fourth
+			VMOVUPD(y[13], at)
+		}
+		if row < 3 {
+			ADDQ(line, dst)
+		}
+	}
+	VZEROUPPER()
+	RET()
+}

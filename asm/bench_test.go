@@ -1,0 +1,57 @@
+package asm
+
+import "testing"
+
+// BenchmarkWinogradKernels times the kernels apart, on data in the caches.
+func BenchmarkWinogradKernels(b *testing.B) {
+	for _, k := range backends {
+		w := k.winograd
+		if w == nil {
+			continue
+		}
+		const blocks, groups = 8, 4
+		v := make([]float64, groups*blocks*36*w.Tiles*8)
+		u := make([]float64, 36*blocks*8*w.Outputs)
+		m := make([]float64, groups*36*w.Tiles*w.Outputs)
+		image := make([]float32, blocks*12*36*8)
+		scratch := make([]float64, 36*8)
+		table := make([]float64, 18*8)
+		dst := make([]float32, 16*8)
+		flags := make([]uint8, 16)
+		b.Run(k.name+"/multiply", func(b *testing.B) {
+			n := 0
+			for b.Loop() {
+				p := n % 36
+				w.Multiply(&v[p*w.Tiles*8], &u[p*blocks*8*w.Outputs], &m[p*w.Tiles*w.Outputs], blocks, groups)
+				n++
+			}
+			b.ReportMetric(float64(b.N*2*groups*w.Tiles*w.Outputs*blocks*8)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
+		})
+		b.Run(k.name+"/input", func(b *testing.B) {
+			n := 0
+			for b.Loop() {
+				t := n % (groups * w.Tiles)
+				w.Input(&image[n%30*8], 36*32, 12*36*32, &v[(t/w.Tiles*blocks*36*w.Tiles+t%w.Tiles)*8], blocks, &scratch[0])
+				n++
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*blocks), "ns/block")
+		})
+		for f, name := range []string{"float32", "float16", "bfloat16"} {
+			b.Run(k.name+"/output/"+name, func(b *testing.B) {
+				n := 0
+				for b.Loop() {
+					t := n % (groups * w.Tiles)
+					w.Output[f](&m[(t/w.Tiles*36*w.Tiles+t%w.Tiles)*w.Outputs], 1, &table[0], &dst[0], 128, &flags[0], &scratch[0])
+					n++
+				}
+			})
+		}
+		b.Run(k.name+"/dot", func(b *testing.B) {
+			var out [16]float64
+			weights := make([]float32, blocks*9*8)
+			for b.Loop() {
+				w.Dot(&image[0], 36*32, 12*36*32, &weights[0], blocks, &out)
+			}
+		})
+	}
+}
