@@ -39,9 +39,9 @@ var inward = map[string][]string{
 	"internal/npy":         {"fp16", "internal/fault"},
 	"internal/hdf5":        {"fp16", "internal/fault"},
 	"conv":                 {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
-	"norm":                 {"fp16", "tensor", "internal/exact", "internal/par"},
-	"act":                  {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
-	"noise":                {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/safetensors"},
+	"norm":                 {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
+	"act":                  {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
+	"noise":                {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/safetensors"},
 }
 
 const module = "github.com/refrun/refrun/"

@@ -29,6 +29,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/internal/par"
@@ -52,12 +53,14 @@ const (
 // a finite x, the three steps of every operation. eval returns an evaluation y
 // in float64 and, if x is a number of the float32 grid, a bound of |y - exact|;
 // settle returns the exact value rounded to odd for such an x. A function
-// without settle is exact as evaluated.
+// without settle is exact as evaluated. kernel does what eval and the guard do,
+// for many x.
 type function struct {
 	name         string
 	atNeg, atPos float64
 	eval         func(x float64) (y, bound float64)
 	settle       func(x float64) float64
+	kernel       func(a *asm.Act) asm.ActKernel
 }
 
 var (
@@ -66,12 +69,12 @@ var (
 )
 
 var functions = [...]function{
-	Identity: {"none", -inf, inf, identity, nil},
-	ReLU:     {"relu", 0, inf, relu, nil},
-	GELU:     {"gelu", negZero, inf, gelu, exact.GELU},
-	GELUTanh: {"gelu_tanh", negZero, inf, geluTanh, exact.GELUTanh},
-	SiLU:     {"silu", negZero, inf, silu, exact.SiLU},
-	Tanh:     {"tanh", -1, 1, tanh, exact.Tanh},
+	Identity: {"none", -inf, inf, identity, nil, func(a *asm.Act) asm.ActKernel { return a.Identity }},
+	ReLU:     {"relu", 0, inf, relu, nil, func(a *asm.Act) asm.ActKernel { return a.ReLU }},
+	GELU:     {"gelu", negZero, inf, gelu, exact.GELU, func(a *asm.Act) asm.ActKernel { return a.GELU }},
+	GELUTanh: {"gelu_tanh", negZero, inf, geluTanh, exact.GELUTanh, func(a *asm.Act) asm.ActKernel { return a.GELUTanh }},
+	SiLU:     {"silu", negZero, inf, silu, exact.SiLU, func(a *asm.Act) asm.ActKernel { return a.SiLU }},
+	Tanh:     {"tanh", -1, 1, tanh, exact.Tanh, func(a *asm.Act) asm.ActKernel { return a.Tanh }},
 }
 
 // Parse returns the function of that name: none, relu, gelu, gelu_tanh, silu
@@ -116,34 +119,38 @@ func Forward(dst, src *tensor.Tensor, f Func) {
 		panic("act: unknown function")
 	}
 	fn := &functions[f]
+	kernel := fn.choose(dst.Format)
 	n := len(src.Data)
 	par.For((n+chunk-1)/chunk, func(i int) {
 		lo, hi := i*chunk, min((i+1)*chunk, n)
-		fn.apply(dst.Data[lo:hi], src.Data[lo:hi], dst.Format)
+		done := fn.vectors(kernel, dst.Data[lo:hi], src.Data[lo:hi], dst.Format)
+		fn.apply(dst.Data[lo+done:hi], src.Data[lo+done:hi], dst.Format)
 	})
 }
 
-// apply is Forward for one piece of the data.
+// apply is Forward for one piece of the data, element by element.
 func (fn *function) apply(dst, src []float64, f fp16.Format) {
 	for i, x := range src {
-		var y float64
-		switch {
-		case x-x == 0:
-			var bound float64
-			y, bound = fn.eval(x)
-			if f != fp16.Float64 {
-				var ok bool
-				if y, ok = f.Decide(y, bound); !ok {
-					y = f.Round(fn.settle(x))
-				}
-			}
-		case x > 0:
-			y = f.Round(fn.atPos)
-		case x < 0:
-			y = f.Round(fn.atNeg)
-		default:
-			y = fp16.NaN
-		}
-		dst[i] = y
+		dst[i] = fn.at(x, f)
 	}
+}
+
+// at returns the function of x.
+func (fn *function) at(x float64, f fp16.Format) float64 {
+	switch {
+	case x-x == 0:
+		y, bound := fn.eval(x)
+		if f != fp16.Float64 {
+			var ok bool
+			if y, ok = f.Decide(y, bound); !ok {
+				y = f.Round(fn.settle(x))
+			}
+		}
+		return y
+	case x > 0:
+		return f.Round(fn.atPos)
+	case x < 0:
+		return f.Round(fn.atNeg)
+	}
+	return fp16.NaN
 }

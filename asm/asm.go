@@ -19,7 +19,11 @@ import (
 // backend is an instruction set and its kernels, nil where there are none.
 type backend struct {
 	name     string
+	act      *Act
 	winograd *Winograd
+	noise    *Noise
+	direct   *Direct
+	norm     *Norm
 }
 
 // known are all names of backends, on any CPU.
@@ -111,6 +115,13 @@ func Forget() {
 // WinogradKernels returns the kernels of the backend that runs, nil if it has
 // none.
 func WinogradKernels() *Winograd { return current().winograd }
+
+// DirectKernels returns the kernels of the backend that runs, nil if it has
+// none.
+func DirectKernels() *Direct { return current().direct }
+
+// NormKernels returns the kernels of the backend that runs, nil if it has none.
+func NormKernels() *Norm { return current().norm }
 
 // CPU returns the processor's name.
 func CPU() string { return cpuid.CPU.BrandName }

@@ -9,10 +9,10 @@ import "github.com/klauspost/cpuid/v2"
 var backends = func() []backend {
 	all := []backend{{name: "purego"}}
 	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3) {
-		all = append([]backend{{"avx2", &winogradAVX2}}, all...)
+		all = append([]backend{{name: "avx2", act: &actAVX2, winograd: &winogradAVX2, noise: &noiseAVX2, direct: &directAVX2, norm: &normAVX2}}, all...)
 	}
 	if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512BW, cpuid.AVX512VL) {
-		all = append([]backend{{"avx512", &winogradAVX512}}, all...)
+		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, noise: &noiseAVX512, direct: &directAVX512, norm: &normAVX512}}, all...)
 	}
 	return all
 }()
@@ -29,4 +29,60 @@ var winogradAVX2 = Winograd{
 	Input: winogradInputAVX2, Multiply: winogradMultiplyAVX2, Dot: winogradDotAVX2, Pack: packLineAVX2, Unpack: unpackTileAVX2,
 	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32AVX2, winogradOutputFloat16AVX2, winogradOutputBFloat16AVX2},
+}
+
+var directAVX512 = Direct{
+	Outputs: 8, Pixels: 24, AddSquares: addSquaresAVX2,
+	Convolve: [Formats + 1]func(*float64, *int, int, *float64, *float64, *float64, *float64, *uint8){
+		directFloat32AVX512, directFloat16AVX512, directBFloat16AVX512, directFloat64AVX512},
+}
+
+var directAVX2 = Direct{
+	Outputs: 4, Pixels: 12, AddSquares: addSquaresAVX2,
+	Convolve: [Formats + 1]func(*float64, *int, int, *float64, *float64, *float64, *float64, *uint8){
+		directFloat32AVX2, directFloat16AVX2, directBFloat16AVX2, directFloat64AVX2},
+}
+
+var normAVX512 = Norm{
+	Top: normTopAVX512, Sums: normSumsAVX512,
+	Apply: [Formats]func(*float64, *float64, int, *[6]float64, *uint8) uint64{
+		normApplyFloat32AVX512, normApplyFloat16AVX512, normApplyBFloat16AVX512},
+}
+
+var normAVX2 = Norm{
+	Top: normTopAVX2, Sums: normSumsAVX2,
+	Apply: [Formats]func(*float64, *float64, int, *[6]float64, *uint8) uint64{
+		normApplyFloat32AVX2, normApplyFloat16AVX2, normApplyBFloat16AVX2},
+}
+
+var actAVX512 = Act{
+	Identity: actIdentityAVX512, ReLU: actReLUAVX512,
+	GELU: actGELUAVX512, GELUTanh: actGELUTanhAVX512, SiLU: actSiLUAVX512, Tanh: actTanhAVX512,
+}
+
+var actAVX2 = Act{
+	Identity: actIdentityAVX2, ReLU: actReLUAVX2,
+	GELU: actGELUAVX2, GELUTanh: actGELUTanhAVX2, SiLU: actSiLUAVX2, Tanh: actTanhAVX2,
+}
+
+var noiseAVX512 = Noise{
+	Lanes:  8,
+	Normal: noiseNormalAVX512, Exponential: noiseExponentialAVX512, Bernoulli: noiseBernoulliAVX512, Exact: noiseExactAVX512,
+	TorchNormal: noiseTorchNormalAVX2,
+	Apply: [Roundings]NoiseApply{
+		{noiseAddFloat64AVX512, noiseModulateFloat64AVX512, noiseScaleFloat64AVX512, noiseSignFloat64AVX512},
+		{noiseAddFloat32AVX512, noiseModulateFloat32AVX512, noiseScaleFloat32AVX512, noiseSignFloat32AVX512},
+		{noiseAddGridAVX512, noiseModulateGridAVX512, noiseScaleGridAVX512, noiseSignGridAVX512},
+	},
+}
+
+var noiseAVX2 = Noise{
+	Lanes:  4,
+	Normal: noiseNormalAVX2, Exponential: noiseExponentialAVX2, Bernoulli: noiseBernoulliAVX2, Exact: noiseExactAVX2,
+	TorchNormal: noiseTorchNormalAVX2,
+	Apply: [Roundings]NoiseApply{
+		{noiseAddFloat64AVX2, noiseModulateFloat64AVX2, noiseScaleFloat64AVX2, noiseSignFloat64AVX2},
+		{noiseAddFloat32AVX2, noiseModulateFloat32AVX2, noiseScaleFloat32AVX2, noiseSignFloat32AVX2},
+		{noiseAddGridAVX2, noiseModulateGridAVX2, noiseScaleGridAVX2, noiseSignGridAVX2},
+	},
 }

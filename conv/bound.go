@@ -3,6 +3,7 @@ package conv
 import (
 	"math"
 
+	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/internal/par"
 )
 
@@ -58,11 +59,7 @@ func (j *job) windows() []float64 {
 		n, y := i/s.H, i%s.H
 		pixel := make([]float64, s.W)
 		for c := range s.C {
-			t := k.scale[c]
-			for x, v := range s.Plane(n, c)[y*s.W : (y+1)*s.W] {
-				v *= t
-				pixel[x] += float64(v * v)
-			}
+			addSquares(pixel, s.Plane(n, c)[y*s.W:(y+1)*s.W], k.scale[c])
 		}
 		for x := range ow {
 			sum := 0.0
@@ -84,6 +81,40 @@ func (j *job) windows() []float64 {
 					out[x] += v
 				}
 			}
+		}
+		for x, v := range out {
+			out[x] = math.Sqrt(v)
+		}
+	})
+	return norms
+}
+
+// addSquares adds the squares of t x to sums.
+func addSquares(sums, x []float64, t float64) {
+	if d := asm.DirectKernels(); d != nil && len(x) >= 8 {
+		n := len(x) / 8 * 8
+		d.AddSquares(&x[0], t, &sums[0], n)
+		sums, x = sums[n:], x[n:]
+	}
+	for i, v := range x {
+		v *= t
+		sums[i] += float64(v * v)
+	}
+}
+
+// pixelNorms is windows for kernels of one pixel on images of one line.
+func (j *job) pixelNorms() []float64 {
+	s, k := j.src, j.k
+	norms := grown(&j.memory.norms, s.N*s.W)
+	const piece = 1 << 10
+	pieces := (s.W + piece - 1) / piece
+	par.For(s.N*pieces, func(i int) {
+		n, lo := i/pieces, i%pieces*piece
+		hi := min(lo+piece, s.W)
+		out := norms[n*s.W+lo : n*s.W+hi]
+		clear(out)
+		for c := range s.C {
+			addSquares(out, s.Plane(n, c)[lo:hi], k.scale[c])
 		}
 		for x, v := range out {
 			out[x] = math.Sqrt(v)

@@ -26,6 +26,7 @@ type job struct {
 	k          *Kernel
 	rows, cols axis
 	stride     int
+	memory     *images
 	norms      []float64 // of the windows; nil if dst is Float64
 	expanded   layout
 }
@@ -45,18 +46,31 @@ func apply(dst, src *tensor.Tensor, k *Kernel, rows, cols axis, stride int) {
 	if j.winograd() {
 		return
 	}
+	j.memory = imagePool.Get().(*images)
+	defer imagePool.Put(j.memory)
+	if kernels := j.blocked(); kernels != nil {
+		asm.Ran("direct convolution " + asm.ISA())
+		j.applyBlocked(kernels)
+		return
+	}
 	asm.Ran("direct convolution, plain Go")
 	if dst.Format != fp16.Float64 {
 		j.norms = j.windows()
 	}
-	j.expanded = newLayout(j)
+	j.expanded = newLayout(j, tileW)
+	j.eachGroup(j.convolve)
+}
+
+// eachGroup expands the source, some samples at a time, and calls convolve for
+// them: the first sample's number, and the image.
+func (j *job) eachGroup(convolve func(lo int, image []float64)) {
 	sample := j.expanded.sample
-	group := min(src.N, max(1, scratch/sample))
-	image := make([]float64, group*sample)
-	for lo := 0; lo < src.N; lo += group {
-		n := min(group, src.N-lo)
+	group := min(j.src.N, max(1, scratch/sample))
+	image := grown(&j.memory.expanded, group*sample)
+	for lo := 0; lo < j.src.N; lo += group {
+		n := min(group, j.src.N-lo)
 		j.expand(lo, image[:n*sample])
-		j.convolve(lo, image[:n*sample])
+		convolve(lo, image[:n*sample])
 	}
 }
 
@@ -71,10 +85,11 @@ type layout struct {
 	tap          []int // position of each tap, relative to the first's
 }
 
-func newLayout(j *job) layout {
+// newLayout returns the layout for lines that are computed pixels at a time.
+func newLayout(j *job, pixels int) layout {
 	k, s := j.k, j.stride
-	tiles := (j.dst.W + tileW - 1) / tileW
-	width := (tiles*tileW-1)*s + k.kw
+	tiles := (j.dst.W + pixels - 1) / pixels
+	width := (tiles*pixels-1)*s + k.kw
 	phase := (width + s - 1) / s
 	l := layout{height: (j.dst.H-1)*s + k.kh, line: phase * s}
 	l.sample = k.ic * l.height * l.line

@@ -29,6 +29,7 @@ type Kernel struct {
 
 	mu          sync.Mutex
 	transformed map[int]*winogradWeights // by the outputs of a panel
+	inBlocks    map[int]*directWeights   // by the outputs of a block
 }
 
 // NewKernel prepares the weight [OC,IC,KH,KW] of a convolution (the tensor's
@@ -116,3 +117,18 @@ func (k *Kernel) taps() int { return k.ic * k.kh * k.kw }
 
 // at returns where the weight of output channel o and tap t lies in packed.
 func (k *Kernel) at(o, t int) int { return (o/2*k.taps()+t)*2 + o%2 }
+
+// Bytes returns the memory that the kernel holds: the weights, once in the
+// order of plain Go and once in that of each set of kernels that has used them.
+func (k *Kernel) Bytes() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	n := 8 * (len(k.packed) + len(k.bias) + len(k.scale) + len(k.norm))
+	for _, w := range k.transformed {
+		n += 8*(len(w.panels)+len(w.tables)) + 4*len(w.direct)
+	}
+	for _, w := range k.inBlocks {
+		n += 8 * (len(w.packed) + len(w.tables))
+	}
+	return int64(n)
+}

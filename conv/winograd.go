@@ -10,8 +10,7 @@ import (
 	"github.com/refrun/refrun/internal/par"
 )
 
-// winogradLeast is the fewest channels, in and out, for which the transforms
-// pay.
+// winogradLeast is the fewest output channels for which the transforms pay.
 var winogradLeast = 8
 
 // block is the number of channels that lie together.
@@ -28,7 +27,6 @@ type wino struct {
 	th, tw        int       // tiles of a sample
 	height, width int       // of the padded image
 	blocks        int       // of input channels
-	memory        *images   // of the next two
 	image         []float32 // [N][blocks][height][width][8]
 	norms         []float64 // ||t x|| of each pixel, [N][height][width]
 }
@@ -38,17 +36,16 @@ type wino struct {
 func (j *job) winograd() bool {
 	w := asm.WinogradKernels()
 	k, d := j.k, j.dst
-	format := map[fp16.Format]int{fp16.Float32: asm.Float32, fp16.Float16: asm.Float16, fp16.BFloat16: asm.BFloat16}
-	f, ok := format[d.Format]
+	f, ok := kernelFormats[d.Format]
 	switch {
-	case w == nil || !ok || !k.finite || !k.finiteBias || j.stride != 1 || k.kh != 3 || k.kw != 3,
-		k.ic < winogradLeast || k.oc < winogradLeast || d.N == 0:
+	case w == nil || !ok || d.Format == fp16.Float64 || !k.finite || !k.finiteBias || j.stride != 1 || k.kh != 3 || k.kw != 3,
+		k.oc < winogradLeast || d.N == 0:
 		return false
 	}
 	asm.Ran("winograd 4x4,3x3 " + asm.ISA())
 	g := j.newWinograd(w, w.Output[f])
-	g.memory = imagePool.Get().(*images)
-	defer imagePool.Put(g.memory)
+	j.memory = imagePool.Get().(*images)
+	defer imagePool.Put(j.memory)
 	g.pack()
 	g.run()
 	return true
@@ -142,10 +139,11 @@ func packPixels(line []float32, sums []float64, cols []int, from, to int, in *[b
 	}
 }
 
-// images is memory for packed images, kept between convolutions.
+// images is memory for a convolution's images, kept between convolutions.
 type images struct {
-	image []float32
-	norms []float64
+	image    []float32
+	norms    []float64
+	expanded []float64
 }
 
 var imagePool = sync.Pool{New: func() any { return new(images) }}
@@ -165,6 +163,12 @@ type space struct {
 	flags            [16]uint8
 	row              row
 	memory           [4][]float64 // of v, m, scratch, k
+}
+
+// put gives the memory back, and keeps no tensor alive.
+func (s *space) put() {
+	s.row = row{terms: s.row.terms}
+	spacePool.Put(s)
 }
 
 var spacePool = sync.Pool{New: func() any { return new(space) }}
@@ -192,7 +196,7 @@ func (g *wino) run() {
 	outputs := (g.k.oc + g.Outputs - 1) / g.Outputs
 	par.For((tiles+unit-1)/unit, func(i int) {
 		s := g.newSpace(groups)
-		defer spacePool.Put(s)
+		defer s.put()
 		lo, hi := i*unit, min((i+1)*unit, tiles)
 		for t := lo; t < hi; t++ {
 			g.window(s, t, t-lo)

@@ -64,7 +64,7 @@ func TestWinogradBound(t *testing.T) {
 		y := tensor.New(fp16.Float32, 2, oc, 6, 7)
 		j := &job{dst: y, src: x, k: kernel, rows: paddedAxis(6, 1, Zeros), cols: paddedAxis(7, 1, Zeros), stride: 1}
 		g := j.newWinograd(w, w.Output[asm.Float32])
-		g.memory = new(images)
+		j.memory = new(images)
 		g.pack()
 		s := g.newSpace(1)
 		for tile := range 2 * g.th * g.tw {

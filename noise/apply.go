@@ -161,40 +161,38 @@ func (b *Block) applyNoise(dst, src *tensor.Tensor, at Time, d Draws) error {
 	if b.NarrowScale {
 		s = f.Round(s)
 	}
-	n, err := b.draw(src, d)
+	n, err := b.draw(dst, src, d)
 	if err != nil {
 		return err
 	}
 	var m []float64
 	if b.Type == Laplace {
-		m = make([]float64, len(src.Data))
+		space := borrow(len(src.Data))
+		defer giveBack(space)
+		m = *space
 		if err := d.Draw(Normal, 0, shapeOf(src), m); err != nil {
 			return err
 		}
 	}
-	hw := src.H * src.W
-	par.For(src.N*src.C, func(plane int) {
-		// The conversions keep a product from being fused with the sum that
-		// follows, should the compiler see through Round.
-		for i := plane * hw; i < (plane+1)*hw; i++ {
-			v := f.Round(n[i])
-			if m != nil {
-				v = f.Round(float64(v * sign(f.Round(m[i]))))
-			}
-			v = f.Round(float64(v * s))
-			if b.Type == Multiplicative {
-				dst.Data[i] = f.Round(float64(src.Data[i] * f.Round(1+v)))
-			} else {
-				dst.Data[i] = f.Round(src.Data[i] + v)
-			}
+	r := newRounder(f)
+	pieces(len(n), func(lo, hi int) {
+		n, x, y := n[lo:hi], src.Data[lo:hi], dst.Data[lo:hi]
+		if m != nil {
+			r.sign(n, m[lo:hi])
+		}
+		if b.Type == Multiplicative {
+			r.modulate(y, x, n, s)
+		} else {
+			r.add(y, x, n, s)
 		}
 	})
 	return nil
 }
 
 // draw returns the numbers that are scaled: the correlated field or the
-// block's first draw.
-func (b *Block) draw(x *tensor.Tensor, d Draws) ([]float64, error) {
+// block's first draw. They are the caller's, and lie in dst where that is
+// memory of its own.
+func (b *Block) draw(dst, x *tensor.Tensor, d Draws) ([]float64, error) {
 	if b.Correlation != 0 {
 		return correlated(x.N, x.C, x.H, x.W, b.Correlation, b.Scope, d)
 	}
@@ -202,7 +200,10 @@ func (b *Block) draw(x *tensor.Tensor, d Draws) ([]float64, error) {
 	if b.Type == Laplace {
 		kind = Exponential
 	}
-	n := make([]float64, len(x.Data))
+	n := dst.Data
+	if len(n) > 0 && &n[0] == &x.Data[0] {
+		n = make([]float64, len(n))
+	}
 	return n, d.Draw(kind, 0, shapeOf(x), n)
 }
 
@@ -233,9 +234,11 @@ func (b *Block) dropout(dst, src *tensor.Tensor, at Time, d Draws) error {
 		}
 	}
 	hw := src.H * src.W
+	r := newRounder(dst.Format)
 	par.For(len(factor), func(plane int) {
-		for i := plane * hw; i < (plane+1)*hw; i++ {
-			dst.Data[i] = dst.Format.Round(src.Data[i] * factor[plane])
+		for lo, end := plane*hw, (plane+1)*hw; lo < end; lo += piece {
+			hi := min(lo+piece, end)
+			r.scale(dst.Data[lo:hi], src.Data[lo:hi], factor[plane])
 		}
 	})
 	return nil
@@ -249,19 +252,6 @@ func survivor(p float64, f fp16.Format) float64 {
 	q := new(big.Rat).SetFloat64(p)
 	q.Inv(q.Sub(big.NewRat(1, 1), q))
 	return f.Round(exact.Quotient(q.Num(), 0, q.Denom()))
-}
-
-// sign returns -1, 0 or 1, and 0 for -0 too; that of a NaN is NaN.
-func sign(v float64) float64 {
-	switch {
-	case v > 0:
-		return 1
-	case v < 0:
-		return -1
-	case v == 0:
-		return 0
-	}
-	return v
 }
 
 func shapeOf(t *tensor.Tensor) []int { return []int{t.N, t.C, t.H, t.W} }

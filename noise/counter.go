@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/internal/par"
 )
 
@@ -117,30 +118,42 @@ func (d *counterDraws) Draw(kind Kind, p float64, shape []int, dst []float64) er
 	if int64(len(dst)) != int64(shape[0])*n {
 		panic("noise: dst does not have the drawn shape")
 	}
-	const piece = 1 << 12
 	each := int(n)
 	pieces := (each + piece - 1) / piece
+	kernels := asm.NoiseKernels()
+	if kernels != nil && each > 0 {
+		asm.Ran("counter " + kind.String() + " " + asm.ISA())
+	}
 	par.For(shape[0]*pieces, func(i int) {
 		r, from := i/pieces, i%pieces*piece
 		to := min(from+piece, each)
-		d.fill(dst[r*each+from:r*each+to], kind, p, uint32(d.lo+r), from)
+		d.fill(kernels, dst[r*each+from:r*each+to], kind, p, uint32(d.lo+r), from)
 	})
 	d.site++
 	return nil
 }
 
 // fill writes the numbers of a realization from element first on, a multiple
-// of 4.
-func (d *counterDraws) fill(dst []float64, kind Kind, p float64, realization uint32, first int) {
+// of 4: as many as the kernels can form in groups of blocks, if there are any,
+// and the rest one block at a time.
+func (d *counterDraws) fill(kernels *asm.Noise, dst []float64, kind Kind, p float64, realization uint32, first int) {
 	k0, k1 := uint32(d.Seed), uint32(d.Seed>>32)
 	place := d.step<<8 | uint32(d.site)
 	perBlock := 4
 	if kind == Exponential {
 		perBlock = 2
 	}
+	block := uint32(first / perBlock)
+	if kernels != nil {
+		if groups := len(dst) / (perBlock * kernels.Lanes); groups > 0 {
+			vectors(kernels, &dst[0], groups, kind, p, asm.NewPhilox(k0, k1, block, realization, place, d.Operator))
+			dst = dst[groups*perBlock*kernels.Lanes:]
+			block += uint32(groups * kernels.Lanes)
+		}
+	}
 	var v [4]float64
-	for i := 0; i < len(dst); i += perBlock {
-		x0, x1, x2, x3 := philox(k0, k1, uint32((first+i)/perBlock), realization, place, d.Operator)
+	for ; len(dst) > 0; block++ {
+		x0, x1, x2, x3 := philox(k0, k1, block, realization, place, d.Operator)
 		switch kind {
 		case Normal:
 			v[0], v[1] = boxMuller(x0, x1, 2)
@@ -159,7 +172,26 @@ func (d *counterDraws) fill(dst []float64, kind Kind, p float64, realization uin
 				}
 			}
 		}
-		copy(dst[i:], v[:perBlock])
+		dst = dst[copy(dst, v[:perBlock]):]
+	}
+}
+
+// vectors is fill by the kernels.
+func vectors(k *asm.Noise, dst *float64, groups int, kind Kind, p float64, at *asm.Philox) {
+	switch kind {
+	case Normal:
+		k.Normal(dst, groups, &at[0], 2)
+	case ComplexNormal:
+		k.Normal(dst, groups, &at[0], 1)
+	case Exponential:
+		k.Exponential(dst, groups, &at[0])
+	case Bernoulli:
+		t := float64(p * 0x1p32) // exact; an integer x is less if it is less than t rounded up
+		below := uint64(t)
+		if float64(below) < t {
+			below++
+		}
+		k.Bernoulli(dst, groups, &at[0], below)
 	}
 }
 

@@ -3,6 +3,7 @@ package noise
 import (
 	"math"
 
+	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/internal/elem"
 )
 
@@ -35,14 +36,28 @@ func (t *TorchCPU) normal(dst []float64, std float64) {
 	// A length that is no multiple of 16 ends with a block over the last 16
 	// slots, drawn afresh; the uniforms of the incomplete block are spent.
 	n := len(dst)
-	for i := 0; i+torchBlock <= n; i += torchBlock {
-		t.normalBlock((*[torchBlock]float64)(dst[i:]), float32(std))
+	whole := dst[:n-n%torchBlock]
+	t.uniforms(whole)
+	k := asm.NoiseKernels()
+	if k != nil {
+		asm.Ran("torch-cpu normal " + asm.ISA())
 	}
+	pieces(len(whole), func(lo, hi int) { // blocks are independent of each other
+		if k != nil {
+			k.TorchNormal(&whole[lo], (hi-lo)/torchBlock, float32(std))
+			return
+		}
+		for ; lo < hi; lo += torchBlock {
+			normalBlock((*[torchBlock]float64)(whole[lo:]), float32(std))
+		}
+	})
 	if spent := n % torchBlock; spent != 0 {
 		for range spent {
 			t.mt.random()
 		}
-		t.normalBlock((*[torchBlock]float64)(dst[n-torchBlock:]), float32(std))
+		last := dst[n-torchBlock:]
+		t.uniforms(last)
+		normalBlock((*[torchBlock]float64)(last), float32(std))
 	}
 }
 
@@ -64,17 +79,22 @@ func (t *TorchCPU) scalarNormal() float64 {
 // torchBlock is the number of normals the blocked kernel makes at a time.
 const torchBlock = 16
 
-// normalBlock draws 16 uniforms and turns them into 16 normals by the
-// Box-Muller method: with d the first eight of them, 1-d gives the radius and
-// the other eight the angle; the cosines go to the first eight slots. All of it
-// is float32 arithmetic in the order of PyTorch's AVX2 kernel.
-func (t *TorchCPU) normalBlock(dst *[torchBlock]float64, std float32) {
+// uniforms fills dst with multiples of 2^-24 in [0,1).
+func (t *TorchCPU) uniforms(dst []float64) {
+	for i := range dst {
+		dst[i] = float64(t.mt.u24())
+	}
+}
+
+// normalBlock turns 16 uniforms into 16 normals by the Box-Muller method: with d
+// the first eight of them, 1-d gives the radius and the other eight the angle;
+// the cosines go to the first eight slots. All of it is float32 arithmetic in the
+// order of PyTorch's AVX2 kernel.
+func normalBlock(dst *[torchBlock]float64, std float32) {
 	var u, theta lanes32
 	for i := range u {
-		u[i] = 1 - t.mt.u24()
-	}
-	for i := range theta {
-		theta[i] = float32(2*math.Pi) * t.mt.u24()
+		u[i] = 1 - float32(dst[i])
+		theta[i] = float32(2*math.Pi) * float32(dst[i+torchBlock/2])
 	}
 	torchBoxMuller(dst, &u, &theta, std)
 }

@@ -4,6 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/tensor"
@@ -23,30 +24,51 @@ func benchmarkSource(f fp16.Format, n, c, h, w int) *tensor.Tensor {
 	return t
 }
 
-func BenchmarkInstance(b *testing.B) {
-	for _, f := range []fp16.Format{fp16.Float64, fp16.Float32, fp16.Float16} {
-		b.Run(f.String(), func(b *testing.B) {
-			src := benchmarkSource(f, 1, 32, 64, 64)
-			dst := tensor.Like(src)
-			for b.Loop() {
-				norm.Instance(dst, src, nil, nil, 1e-5)
-			}
-			perElement(b, src)
-		})
+// benchmark runs a benchmark for every instruction set of this CPU and in every
+// format.
+func benchmark(b *testing.B, n, c, h, w int, run func(dst, src *tensor.Tensor)) {
+	defer asm.Use(asm.ISA())
+	for _, isa := range asm.ISAs() {
+		for _, f := range []fp16.Format{fp16.Float64, fp16.Float32, fp16.Float16, fp16.BFloat16} {
+			b.Run(isa+"/"+f.String(), func(b *testing.B) {
+				if err := asm.Use(isa); err != nil {
+					b.Fatal(err)
+				}
+				src := benchmarkSource(f, n, c, h, w)
+				dst := tensor.Like(src)
+				for b.Loop() {
+					run(dst, src)
+				}
+				perElement(b, src)
+			})
+		}
 	}
 }
 
+func BenchmarkInstance(b *testing.B) {
+	benchmark(b, 1, 32, 64, 64, func(dst, src *tensor.Tensor) { norm.Instance(dst, src, nil, nil, 1e-5) })
+}
+
+// BenchmarkInstanceLarge has planes that fill no cache but the last.
+func BenchmarkInstanceLarge(b *testing.B) {
+	benchmark(b, 1, 32, 256, 256, func(dst, src *tensor.Tensor) { norm.Instance(dst, src, nil, nil, 1e-5) })
+}
+
+// BenchmarkInstanceSmall is dominated by what a plane costs, whatever its size.
+func BenchmarkInstanceSmall(b *testing.B) {
+	benchmark(b, 1, 32, 8, 8, func(dst, src *tensor.Tensor) { norm.Instance(dst, src, nil, nil, 1e-5) })
+}
+
 func BenchmarkGroup(b *testing.B) {
-	for _, f := range []fp16.Format{fp16.Float64, fp16.Float32, fp16.Float16} {
-		b.Run(f.String(), func(b *testing.B) {
-			src := benchmarkSource(f, 1, 32, 64, 64)
-			dst := tensor.Like(src)
-			for b.Loop() {
-				norm.Group(dst, src, 4, nil, nil, 1e-5)
-			}
-			perElement(b, src)
-		})
+	benchmark(b, 1, 32, 64, 64, func(dst, src *tensor.Tensor) { norm.Group(dst, src, 4, nil, nil, 1e-5) })
+}
+
+func BenchmarkBatch(b *testing.B) {
+	mean, variance := make([]float64, 32), make([]float64, 32)
+	for c := range mean {
+		mean[c], variance[c] = 0.125*float64(c), 1
 	}
+	benchmark(b, 1, 32, 64, 64, func(dst, src *tensor.Tensor) { norm.Batch(dst, src, mean, variance, nil, nil, 1e-5) })
 }
 
 // BenchmarkSettled is data of which the guard decides no element: with

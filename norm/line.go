@@ -54,13 +54,20 @@ func (l *line) eval(x float64) (y, bound float64) {
 	return y, float64(0x1p-50*math.Abs(t)) + float64(0x1p-53*math.Abs(y)) + 0x1p-1000
 }
 
-// apply writes the line at every x of src, rounded once to f, to dst.
-func (l *line) apply(dst, src []float64, f fp16.Format) {
-	for i, x := range src {
-		y, ok := f.Decide(l.eval(x))
-		if !ok {
-			y = f.Round(l.std.Settle(x, l.gamma, l.beta))
-		}
-		dst[i] = y
+// apply writes the line at every x of src, rounded once to f, to dst: by the
+// kernel, if there is one, as far as it goes.
+func (l *line) apply(by kernel, dst, src []float64, f fp16.Format) {
+	n := l.applyBlocks(by, dst, src, f)
+	for i, x := range src[n:] {
+		dst[n+i] = l.at(x, f)
 	}
+}
+
+// at returns the line at x, rounded once to f.
+func (l *line) at(x float64, f fp16.Format) float64 {
+	y, ok := f.Decide(l.eval(x))
+	if !ok {
+		y = f.Round(l.std.Settle(x, l.gamma, l.beta))
+	}
+	return y
 }

@@ -50,6 +50,7 @@ package norm
 import (
 	"math"
 
+	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/internal/par"
@@ -157,7 +158,7 @@ func standards(src *tensor.Tensor, groups int, eps float64) []*exact.Standard {
 	parts := make([]exact.Moments, src.N*groups*k)
 	par.For(len(parts), func(i int) {
 		g := i / k
-		parts[i].Add(piece(src.Data[g*m:(g+1)*m], i%k))
+		addMoments(&parts[i], piece(src.Data[g*m:(g+1)*m], i%k))
 	})
 	std := make([]*exact.Standard, src.N*groups)
 	par.For(len(std), func(g int) {
@@ -173,9 +174,13 @@ func standards(src *tensor.Tensor, groups int, eps float64) []*exact.Standard {
 // apply normalises every plane by the standard that of gives for it.
 func apply(dst, src *tensor.Tensor, gamma, beta []float64, of func(n, c int) *exact.Standard) {
 	k := pieces(src.H * src.W)
+	by := kernelOf(dst.Format, src.Format)
+	if by != nil {
+		asm.Ran("norm " + asm.ISA())
+	}
 	par.For(src.N*src.C*k, func(i int) {
 		n, c := i/k/src.C, i/k%src.C
 		l := newLine(of(n, c), at(gamma, c, 1), at(beta, c, 0))
-		l.apply(piece(dst.Plane(n, c), i%k), piece(src.Plane(n, c), i%k), dst.Format)
+		l.apply(by, piece(dst.Plane(n, c), i%k), piece(src.Plane(n, c), i%k), dst.Format)
 	})
 }

@@ -132,6 +132,25 @@ func (op *Operator) Draws() (kinds []noise.Kind, channels int) {
 // Params returns the parameters in state_dict order. They must not be changed.
 func (op *Operator) Params() []*Param { return params(op.modules()...) }
 
+// Bytes returns the memory of the parameters and of what the modes and kernels
+// in use have made of the convolutions' weights so far.
+func (op *Operator) Bytes() int64 {
+	var n int64
+	visitAll(func(l layer) {
+		for _, p := range l.params() {
+			n += 8 * int64(len(p.Data))
+		}
+		if c, ok := l.(*conv2d); ok {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			for _, k := range c.kernels {
+				n += k.Bytes() + 8*int64(len(k.bias))
+			}
+		}
+	}, op.modules()...)
+	return n
+}
+
 // MACs returns the multiplications with weights that one application to one
 // sample of h x w pixels takes.
 func (op *Operator) MACs(h, w int) int64 {

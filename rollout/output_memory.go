@@ -9,7 +9,7 @@ import (
 )
 
 // Memory counts, in bytes, what a rollout holds at once. It is counted from
-// shapes and buffers, so it is the same in every run. The process takes more:
+// shapes and buffers, so it is the same in every run on a machine. The process takes more:
 // the program itself, and what its garbage collector has not yet taken back,
 // which may be as much again.
 type Memory struct {
@@ -22,8 +22,8 @@ type Memory struct {
 	// on top: a convolution's is at most 8 MiB, or a padded sample if that is
 	// more.
 	Arena int64 `json:"arena_bytes"`
-	// Weights is the parameters, and the copy of the convolutions' weights in
-	// the order in which the kernels read them.
+	// Weights is the parameters, and the copies of the convolutions' weights in
+	// the order in which the kernels read them, which differ by instruction set.
 	Weights int64 `json:"weight_bytes"`
 	// Sinks is the buffers of the outputs, the digest and the image of a
 	// checkpoint. An HDF5 output's grow by 16 bytes a state, the index of its
@@ -55,7 +55,7 @@ func (j *Job) memory(digest *Digest, outputs []Output) Memory {
 			m.Arena += int64((all+part)*channels) * size // the batch's, and the part's share of them
 		}
 	}
-	m.Weights = weights(op)
+	m.Weights = op.Bytes()
 	m.Sinks = digest.held()
 	for _, o := range outputs {
 		m.Sinks += o.held()
@@ -93,20 +93,6 @@ func activations(op *operator.Operator, mode operator.Mode) int {
 		most = max(most, n)
 	}
 	return most
-}
-
-// weights returns the bytes of op's parameters and prepared kernels, in which
-// the output channels are filled up to an even number.
-func weights(op *operator.Operator) int64 {
-	n := 0
-	for _, p := range op.Params() {
-		n += len(p.Data)
-		if len(p.Shape) == 4 {
-			o, taps := p.Shape[0], len(p.Data)/p.Shape[0]
-			n += (o + o%2) * taps
-		}
-	}
-	return 8 * int64(n)
 }
 
 // held returns the bytes of memory that the digest keeps.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
@@ -92,30 +93,47 @@ func (c Config) ModeName(m operator.Mode, s *Stream) string {
 
 // update applies the policy: every written operation rounds once, the
 // operator's share in its own type, the rest in the type of the state. The
-// mode says how constants are rounded.
+// mode says how constants are rounded. It goes by pieces, which stay in the cache.
 func update(next, x, out *tensor.Tensor, c Config, m operator.Mode) {
 	state, of := next.Format, out.Format
-	switch c.Policy {
-	case Autoregressive:
-		for i, o := range out.Data {
-			next.Data[i] = state.Round(o)
-		}
-	case Residual:
-		dt := m.Scalar(c.Dt, of)
-		for i, o := range out.Data {
-			q := of.Round(float64(dt * o))
-			next.Data[i] = state.Round(x.Data[i] + q)
-		}
-	case Convex:
-		a, b := m.Scalar(c.Alpha, state), m.Scalar(1-c.Alpha, of)
-		for i, o := range out.Data {
-			p := state.Round(float64(a * x.Data[i]))
-			q := of.Round(float64(b * o))
-			next.Data[i] = state.Round(p + q)
-		}
-	default:
-		panic("rollout: unknown policy")
+	a, b := m.Scalar(c.Alpha, state), m.Scalar(1-c.Alpha, of)
+	if c.Policy == Residual {
+		b = m.Scalar(c.Dt, of)
 	}
+	const piece = 1 << 10
+	n := len(next.Data)
+	par.For((n+piece-1)/piece, func(i int) {
+		lo, hi := i*piece, min((i+1)*piece, n)
+		y, x, o := next.Data[lo:hi], x.Data[lo:hi], out.Data[lo:hi]
+		switch c.Policy {
+		case Autoregressive:
+			state.RoundSlice(y, o)
+		case Residual:
+			multiply(y, o, b, of)
+			for i, v := range x {
+				y[i] += v
+			}
+			state.RoundSlice(y, y)
+		case Convex:
+			var p [piece]float64
+			multiply(p[:len(x)], x, a, state)
+			multiply(y, o, b, of)
+			for i, v := range p[:len(x)] {
+				y[i] += v
+			}
+			state.RoundSlice(y, y)
+		default:
+			panic("rollout: unknown policy")
+		}
+	})
+}
+
+// multiply sets dst to the products of x and s, rounded to f.
+func multiply(dst, x []float64, s float64, f fp16.Format) {
+	for i, v := range x {
+		dst[i] = v * s
+	}
+	f.RoundSlice(dst, dst)
 }
 
 // sharedDraws draws for a whole engine batch once and lets parts of it read

@@ -45,66 +45,57 @@ func (i isa) vector() int { return 8 * i.lanes }
 // halves is how many registers hold the eight channels of a block.
 func (i isa) halves() int { return 8 / i.lanes }
 
-// constantsOf are the vectors of constants of an instruction set, in memory.
+// table is the vectors of constants of an instruction set, in memory.
 type table struct {
+	isa  isa
 	mem  Mem
-	at   map[float64]int
-	bits map[uint64]int
+	at   map[uint64]int
 	next int
 }
 
 var tables = map[string]*table{}
 
-// The interpolation points of F(4x4,3x3) beside 0 and infinity: +-a and +-b.
-const (
-	a = 5.0 / 8
-	b = 13.0 / 8
-)
-
-func constants(i isa) {
-	t := &table{at: map[float64]int{}, bits: map[uint64]int{}}
+// newTable begins the constants of an instruction set under a symbol.
+func newTable(i isa, symbol string) *table {
+	t := &table{isa: i, at: map[uint64]int{}, mem: GLOBL(symbol, RODATA|NOPTR)}
 	tables[i.name] = t
-	t.mem = GLOBL("winograd"+i.name+"Constants", RODATA|NOPTR)
-	for _, c := range []float64{a, b, a * a, b * b, a*a + b*b, a * a * b * b, a * a * a, b * b * b} {
-		t.at[c] = t.next
-		t.add(i, math.Float64bits(c))
+	return t
+}
+
+func (t *table) floats(all ...float64) {
+	for _, c := range all {
+		t.words(math.Float64bits(c))
 	}
-	for _, f := range []format{float16Out, bfloat16Out} {
-		for _, w := range []uint64{f.half(), f.last(), f.least(), f.span()} {
-			if _, ok := t.bits[w]; !ok {
-				t.bits[w] = t.next
-				t.add(i, w)
-			}
+}
+
+func (t *table) words(all ...uint64) {
+	for _, w := range all {
+		if _, ok := t.at[w]; ok {
+			continue
 		}
-	}
-	for _, w := range []uint64{1, 1<<63 - 1, 1 << 63} {
-		if _, ok := t.bits[w]; !ok {
-			t.bits[w] = t.next
-			t.add(i, w)
+		t.at[w] = t.next
+		for range t.isa.lanes {
+			DATA(t.next, U64(w))
+			t.next += 8
 		}
 	}
 }
 
-func (t *table) add(i isa, bits uint64) {
-	for range i.lanes {
-		DATA(t.next, U64(bits))
-		t.next += 8
+// roundings are the constants of roundPair.
+func (t *table) roundings() {
+	for _, f := range []format{float16Out, bfloat16Out} {
+		t.words(f.half(), f.last(), f.least(), f.span())
 	}
+	t.words(1, math.MaxInt64, 1<<63)
 }
 
 // float returns the memory operand of a constant.
-func (i isa) float(c float64) Mem {
-	t := tables[i.name]
-	at, ok := t.at[c]
-	if !ok {
-		panic(fmt.Sprint("no constant ", c))
-	}
-	return t.mem.Offset(at)
-}
+func (i isa) float(c float64) Mem { return i.bits(math.Float64bits(c)) }
 
+// bits returns the memory operand of a bit pattern.
 func (i isa) bits(w uint64) Mem {
 	t := tables[i.name]
-	at, ok := t.bits[w]
+	at, ok := t.at[w]
 	if !ok {
 		panic(fmt.Sprintf("no constant %x", w))
 	}

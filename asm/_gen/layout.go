@@ -111,3 +111,33 @@ func unpackTile() {
 	VZEROUPPER()
 	RET()
 }
+
+// addSquares adds the squares of n scaled numbers, a multiple of 8, to sums.
+func addSquares() {
+	TEXT("addSquaresAVX2", NOSPLIT, "func(x *float64, scale float64, sums *float64, n int)")
+	Pragma("noescape")
+	Doc("addSquaresAVX2 adds squares: see asm/direct.go.")
+	x := Load(Param("x"), GP64()).(reg.GPVirtual)
+	sums := Load(Param("sums"), GP64()).(reg.GPVirtual)
+	n := Load(Param("n"), GP64()).(reg.GPVirtual)
+	scale, err := Param("scale").Resolve()
+	if err != nil {
+		panic(err)
+	}
+	y := ymm()
+	VBROADCASTSD(scale.Addr, y[0])
+	at := GP64()
+	XORQ(at, at)
+	Label("squares")
+	for h := range 2 {
+		VMULPD(Mem{Base: x, Index: at, Scale: 8, Disp: 32 * h}, y[0], y[1+h])
+		VMOVUPD(Mem{Base: sums, Index: at, Scale: 8, Disp: 32 * h}, y[3+h])
+		VFMADD231PD(y[1+h], y[1+h], y[3+h])
+		VMOVUPD(y[3+h], Mem{Base: sums, Index: at, Scale: 8, Disp: 32 * h})
+	}
+	ADDQ(Imm(8), at)
+	CMPQ(at, n)
+	JL(LabelRef("squares"))
+	VZEROUPPER()
+	RET()
+}

@@ -10,6 +10,10 @@ import (
 
 // kernels are the files of kernels by name.
 var kernels = map[string]func(){
+	"act":      act,
+	"direct":   direct,
+	"noise":    noise,
+	"norm":     norm,
 	"winograd": winograd,
 }
 

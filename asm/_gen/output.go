@@ -76,7 +76,10 @@ func output(i isa, f format) {
 				VADDPD(Mem{Base: table, Disp: 16*64 + h*v}, r[x], r[x])
 				VSUBPD(e, r[x], lo)
 				VADDPD(e, r[x], hi)
-				i.compare(f, lo, hi, bits)
+				i.roundPair(f, 11, 12, 15, 14, bits)
+				if f.name != "Float32" {
+					i.narrow(11)
+				}
 				flag := Mem{Base: flags, Disp: 4*y + x}
 				if h == 0 {
 					MOVB(bits.As8(), flag)
@@ -116,80 +119,4 @@ func (i isa) outputLine(d, r []reg.VecPhysical) {
 	VMOVAPD(d[5], r[3])
 	VFMADD231PD(i.float(b*b*b), d[3], r[3])
 	VFMADD231PD(i.float(a*a*a), d[1], r[3])
-}
-
-// compare rounds lo and hi to the format, leaves lo as float32 numbers in the
-// half register 11, and sets a bit for each lane where they differ (in any bit,
-// so that an interval around zero counts as open).
-//
-// The half types round the bits of the float64: to nearest even by a carry, as
-// fp16.Format.RoundSlice does. Zero, subnormal and overflowing results are left
-// open.
-func (i isa) compare(f format, lo, hi reg.VecPhysical, bits reg.GPVirtual) {
-	if f.name == "Float32" {
-		if i.lanes == 8 {
-			VCVTPD2PS(lo, reg.Y11)
-			VCVTPD2PS(hi, reg.Y12)
-			VPCMPD(Imm(4), reg.Y12, reg.Y11, reg.K1)
-			KMOVB(reg.K1, bits)
-			return
-		}
-		VCVTPD2PSY(lo, reg.X11)
-		VCVTPD2PSY(hi, reg.X12)
-		VPCMPEQD(reg.X12, reg.X11, reg.X12)
-		VMOVMSKPS(reg.X12, bits)
-		XORL(Imm(15), bits)
-		return
-	}
-	t := i.wide[14]
-	for _, x := range []reg.VecPhysical{lo, hi} {
-		VPSRLQ(Imm(uint64(f.drop())), x, t)
-		if i.lanes == 8 {
-			VPANDQ(i.bits(1), t, t)
-		} else {
-			VPAND(i.bits(1), t, t)
-		}
-		VPADDQ(i.bits(f.half()), t, t)
-		VPADDQ(t, x, x)
-		if i.lanes == 8 {
-			VPANDNQ(x, i.mask(f), x)
-		} else {
-			VPANDN(x, i.mask(f), x)
-		}
-	}
-	// |lo| within the normal range: |lo| - least, unsigned, is at most span.
-	if i.lanes == 8 {
-		VPCMPQ(Imm(4), hi, lo, reg.K1)
-		VPANDQ(i.bits(1<<63-1), lo, t)
-		VPSUBQ(i.bits(f.least()), t, t)
-		VPCMPUQ(Imm(6), i.bits(f.span()), t, reg.K2)
-		KORB(reg.K1, reg.K2, reg.K1)
-		KMOVB(reg.K1, bits)
-		VCVTPD2PS(lo, reg.Y11)
-		return
-	}
-	// A signed comparison of both sides with the sign bit turned.
-	VPCMPEQQ(hi, lo, hi)
-	VPAND(i.bits(1<<63-1), lo, t)
-	VPSUBQ(i.bits(f.least()), t, t)
-	VPXOR(i.bits(1<<63), t, t)
-	s := i.wide[15]
-	VMOVDQU(i.bits(f.span()), s)
-	VPXOR(i.bits(1<<63), s, s)
-	VPCMPGTQ(s, t, t)
-	VPANDN(hi, t, t) // equal, and not beyond
-	VMOVMSKPD(t, bits)
-	XORL(Imm(15), bits)
-	VCVTPD2PSY(lo, reg.X11)
-}
-
-// mask loads the bits below the format's last into a register.
-func (i isa) mask(f format) reg.VecPhysical {
-	s := i.wide[15]
-	if i.lanes == 8 {
-		VMOVDQU64(i.bits(f.last()), s)
-	} else {
-		VMOVDQU(i.bits(f.last()), s)
-	}
-	return s
 }

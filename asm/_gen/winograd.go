@@ -9,7 +9,9 @@ import (
 // winograd writes all kernels of asm.Winograd.
 func winograd() {
 	for _, i := range []isa{avx512, avx2} {
-		constants(i)
+		t := newTable(i, "winograd"+i.name+"Constants")
+		t.floats(a, b, a*a, b*b, a*a+b*b, a*a*b*b, a*a*a, b*b*b)
+		t.roundings()
 		input(i)
 		multiply(i)
 		output(i, float32Out)
@@ -20,6 +22,12 @@ func winograd() {
 	packLine()
 	unpackTile()
 }
+
+// The interpolation points of F(4x4,3x3) beside 0 and infinity: +-a and +-b.
+const (
+	a = 5.0 / 8
+	b = 13.0 / 8
+)
 
 // rows are pointers to six lines at equal distance: base, and base + 3 lines.
 type rows struct {

@@ -75,7 +75,7 @@ func selfTest(c *command) error {
 			c.printf("%s differ\n", plural(len(report.Failed), "result"))
 		}
 		c.printf("         digest %s\n", report.Digest)
-		c.printf("         ran %s\n", strings.Join(out.ISA[isa].Kernels, ", "))
+		c.printf("         ran %s\n", strings.Join(out.ISA[isa].Kernels, "; "))
 	}
 	if err := asm.Use(isas[0]); err != nil {
 		return err

@@ -1,6 +1,7 @@
 package exact
 
 import (
+	"encoding/binary"
 	"math"
 	"math/big"
 )
@@ -20,6 +21,19 @@ func (m *Moments) Add(xs []float64) {
 	for _, x := range xs {
 		m.sum.Add(x)
 		m.squares.Add(x * x)
+	}
+}
+
+// AddSums adds n numbers that others have added up: sums and squares are numbers
+// that together make their exact sum and sum of squares. Sum.Add says what they
+// may be.
+func (m *Moments) AddSums(n int, sums, squares []float64) {
+	m.n += n
+	for _, s := range sums {
+		m.sum.Add(s)
+	}
+	for _, s := range squares {
+		m.squares.Add(s)
 	}
 }
 
@@ -70,15 +84,38 @@ func narrow() *big.Float { return new(big.Float).SetPrec(128) }
 // wideOf returns a finite x as such a number.
 func wideOf(x float64) *big.Float { return wide().SetFloat64(x) }
 
-// wide returns a finite sum as such a number.
+// wide returns a finite sum as such a number, made of the limbs from the first
+// to the last that is not zero.
 func (s *Sum) wide() *big.Float {
-	m, exp := s.Int()
-	if m.Sign() == 0 {
+	t := *s
+	t.carry()
+	negative := t.limb[limbs-1] < 0
+	if negative {
+		for i := range t.limb {
+			t.limb[i] = -t.limb[i]
+		}
+		t.carry()
+	}
+	first, end := 0, limbs
+	for end > 0 && t.limb[end-1] == 0 {
+		end--
+	}
+	if end == 0 {
 		return wide()
 	}
-	tz := m.TrailingZeroBits()
-	f := wide().SetInt(m.Rsh(m, tz))
-	return f.SetMantExp(f, exp+int(tz))
+	for t.limb[first] == 0 {
+		first++
+	}
+	var b [4 * limbs]byte
+	for i := first; i < end; i++ {
+		binary.BigEndian.PutUint32(b[4*(end-1-i):], uint32(t.limb[i]))
+	}
+	m := new(big.Int).SetBytes(b[:4*(end-first)])
+	if negative {
+		m.Neg(m)
+	}
+	f := wide().SetInt(m)
+	return f.SetMantExp(f, 32*first+low)
 }
 
 // Standard returns the mean of the numbers and their biased variance

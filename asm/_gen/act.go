@@ -1,0 +1,341 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// Places in asm.actConstants, in bytes.
+const (
+	cPerLn2 = 8 * iota
+	cLn2
+	cHalfPerLn2
+	cTwoLn2
+	cRound
+	cOne
+	cTwo
+	cSteep
+	cShallow
+	cFar
+	cCenter
+	cAlpha
+	cBeta
+	cExponent
+	cAbs
+	cSign
+	cExp
+	cMills = cExp + 8*expTerms
+	cGauss = cMills + 8*millsTerms
+
+	expTerms   = 8
+	millsTerms = 14
+)
+
+// Places in asm.ActGrid.
+const (
+	gLeast = 8 * iota
+	gLimit
+	gLow
+	gHigh
+	gShift
+)
+
+// act writes all kernels of asm.Act.
+func act() {
+	for _, i := range []isa{avx512, avx2} {
+		for _, f := range []struct {
+			name  string
+			eval  func(k *actKernel)
+			exact bool
+		}{
+			{"Identity", (*actKernel).identity, true},
+			{"ReLU", (*actKernel).relu, true},
+			{"GELU", (*actKernel).gelu, false},
+			{"GELUTanh", (*actKernel).geluTanh, false},
+			{"SiLU", (*actKernel).silu, false},
+			{"Tanh", (*actKernel).tanh, false},
+		} {
+			k := &actKernel{isa: i}
+			k.write("act"+f.name+i.name, f.eval, f.exact)
+		}
+	}
+}
+
+// actKernel is one function in one instruction set. The functions take x and
+// leave y; other registers are theirs.
+type actKernel struct {
+	isa
+	table, grid reg.Register
+	x, y        reg.VecPhysical
+	next        int // register that is free
+}
+
+// write writes the loop: n numbers, eight at a time, and a bit for each that
+// stays open.
+func (k *actKernel) write(name string, eval func(*actKernel), exact bool) {
+	TEXT(name, NOSPLIT, "func(dst, src *float64, n int, grid *float64) (open uint64)")
+	Doc(name + " is an ActKernel: see asm/act.go.")
+	dst := Load(Param("dst"), reg.RDI).(reg.GPPhysical)
+	src := Load(Param("src"), reg.RSI).(reg.GPPhysical)
+	n := Load(Param("n"), reg.RDX).(reg.GPPhysical)
+	k.grid = Load(Param("grid"), reg.R8)
+	k.table = reg.R9
+	LEAQ(NewDataAddr(Symbol{Name: "·actTable"}, 0), k.table)
+	open, bits := reg.RAX, reg.RBX
+	MOVQ(n, reg.RCX)
+	XORQ(open, open)
+	Label("eight" + name)
+	for h := range k.halves() {
+		k.next = 0
+		k.x, k.y = k.register(), k.register()
+		VMOVUPD(Mem{Base: src, Disp: h * k.vector()}, k.x)
+		eval(k)
+		k.next = 2
+		k.guard(exact, reg.EBX)
+		VMOVUPD(k.x, Mem{Base: dst, Disp: h * k.vector()})
+		SHRQ(Imm(uint64(k.lanes)), open)
+		SHLQ(Imm(uint64(64-k.lanes)), bits)
+		ORQ(bits, open)
+	}
+	ADDQ(Imm(64), src)
+	ADDQ(Imm(64), dst)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("eight" + name))
+	NEGQ(reg.RCX) // from the top to the bottom: 64-n bits
+	SHRQ(reg.CL, open)
+	VZEROUPPER()
+	Store(open, ReturnIndex(0))
+	RET()
+}
+
+func (k *actKernel) register() reg.VecPhysical {
+	k.next++
+	return k.wide[k.next-1]
+}
+
+// Constants of the functions and of the format.
+func (k *actKernel) c(at int) Mem { return Mem{Base: k.table, Disp: at} }
+func (k *actKernel) g(at int) Mem { return Mem{Base: k.grid, Disp: at} }
+
+// with writes an operation on a number in memory, the same for all lanes.
+func (k *actKernel) with(plain, broadcast func(...Op), m Mem, rest ...Op) {
+	if k.lanes == 8 {
+		broadcast(append([]Op{m}, rest...)...)
+		return
+	}
+	s := k.wide[15]
+	VBROADCASTSD(m, s)
+	plain(append([]Op{s}, rest...)...)
+}
+
+// guard rounds the ends of y's interval, sets x to the rounded number but where
+// that is open, and bits to those lanes.
+func (k *actKernel) guard(exact bool, bits reg.Register) {
+	m, c, lo, hi := k.register(), k.register(), k.register(), k.register()
+	k.size(VMAXPD, greater, k.g(gLeast), k.y, m)
+	k.with(VANDPD, VANDPD_BCST, k.c(cExponent), m, c)
+	k.with(VPADDQ, VPADDQ_BCST, k.g(gShift), c, c)
+	if exact {
+		VADDPD(k.y, c, lo)
+	} else {
+		VMOVAPD(c, lo)
+		VMOVAPD(c, hi)
+		k.with(VFMADD231PD, VFMADD231PD_BCST, k.g(gLow), k.y, lo)
+		k.with(VFMADD231PD, VFMADD231PD_BCST, k.g(gHigh), k.y, hi)
+	}
+	const equal, less = 0, 17 // ordered, quiet
+	if k.lanes == 8 {
+		VCMPPD_BCST(Imm(less), k.g(gLimit), m, reg.K1)
+		if exact { // y = y, unless it is NaN
+			VCMPPD(Imm(equal), k.y, k.y, reg.K1, reg.K1)
+		} else {
+			VCMPPD(Imm(equal), hi, lo, reg.K1, reg.K1)
+		}
+		VSUBPD(c, lo, reg.K1, k.x)
+		VPTERNLOGQ_BCST(Imm(0xf8), k.c(cSign), k.y, reg.K1, k.x) // x | y & sign
+		KMOVB(reg.K1, bits)
+		XORL(Imm(255), bits)
+		return
+	}
+	s := k.wide[15]
+	if exact {
+		VCMPPD(Imm(equal), k.y, k.y, hi)
+	} else {
+		VCMPPD(Imm(equal), hi, lo, hi)
+	}
+	VBROADCASTSD(k.g(gLimit), s)
+	VCMPPD(Imm(less), s, m, m)
+	VANDPD(m, hi, hi)
+	VSUBPD(c, lo, lo)
+	VBROADCASTSD(k.c(cSign), s)
+	VANDPD(s, k.y, k.y)
+	VORPD(k.y, lo, lo)
+	VBLENDVPD(hi, lo, k.x, k.x)
+	VMOVMSKPD(hi, bits)
+	XORL(Imm(15), bits)
+}
+
+// Selections of VRANGEPD, of absolute values.
+const (
+	lesser  = 2 | 2<<2 // the lesser of the two
+	greater = 3 | 2<<2 // the greater
+	within  = 2        // the lesser, with the sign of the first
+)
+
+// size sets to to the lesser or greater of |from| and a positive number in
+// memory; a NaN is lost.
+func (k *actKernel) size(which func(...Op), selection uint64, m Mem, from, to reg.VecPhysical) {
+	if k.lanes == 8 {
+		VRANGEPD_BCST(Imm(selection), m, from, to)
+		return
+	}
+	s := k.wide[15]
+	VBROADCASTSD(k.c(cAbs), s)
+	VANDPD(s, from, to)
+	VBROADCASTSD(m, s)
+	which(s, to, to)
+}
+
+// cut brings v within the arguments of the exponential; a NaN is lost.
+func (k *actKernel) cut(v, to reg.VecPhysical) {
+	if k.lanes == 8 {
+		VRANGEPD_BCST(Imm(within), k.c(cSteep), v, to)
+		return
+	}
+	k.with(VMINPD, VMINPD_BCST, k.c(cSteep), v, to)
+	k.with(VMAXPD, VMAXPD_BCST, k.c(cShallow), to, to)
+}
+
+func (k *actKernel) identity() { VMOVAPD(k.x, k.y) }
+
+// relu is max(0, x), which is x for equal operands and for a NaN.
+func (k *actKernel) relu() {
+	VXORPD(k.y, k.y, k.y)
+	VMAXPD(k.x, k.y, k.y)
+}
+
+// gelu is asm.ActGELU. The two polynomials are written side by side, to keep
+// two chains of operations going.
+func (k *actKernel) gelu() {
+	a, z, f := k.register(), k.register(), k.register()
+	k.size(VMINPD, lesser, k.c(cFar), k.x, a)
+	k.with(VADDPD, VADDPD_BCST, k.c(cCenter), a, z)
+	VDIVPD(z, a, z)
+	VMULPD(a, a, a)
+	e := k.reduce(a, cHalfPerLn2, cTwoLn2, cGauss)
+	k.load(cMills+8*(millsTerms-1), f)
+	for i := millsTerms - 2; i >= 0; i-- {
+		k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cMills+8*i), z, f)
+		e.step(k)
+	}
+	k.exp(e)
+	VMULPD(z, f, f)
+	VMULPD(e.q, f, f)
+	VXORPD(k.y, k.y, k.y)
+	VMAXPD(k.x, k.y, k.y)
+	VSUBPD(f, k.y, k.y)
+}
+
+// geluTanh is asm.ActGELUTanh.
+func (k *actKernel) geluTanh() {
+	s, v := k.register(), k.register()
+	VMULPD(k.x, k.x, s)
+	k.load(cAlpha, v)
+	k.with(VFMADD231PD, VFMADD231PD_BCST, k.c(cBeta), s, v)
+	VMULPD(k.x, v, v)
+	k.cut(v, v)
+	k.quotient(k.reduce(v, cPerLn2, cLn2, cExp))
+}
+
+// silu is asm.ActSiLU.
+func (k *actKernel) silu() {
+	v := k.register()
+	k.cut(k.x, v)
+	k.quotient(k.reduce(v, -1, cLn2, cExp))
+}
+
+// quotient sets y to x/(1 + e).
+func (k *actKernel) quotient(e *actExp) {
+	for e.term >= 0 {
+		e.step(k)
+	}
+	k.exp(e)
+	k.with(VADDPD, VADDPD_BCST, k.c(cOne), e.q, e.q)
+	VDIVPD(e.q, k.x, k.y)
+}
+
+// tanh is asm.ActTanh. A NaN stays one: of two operands of which one is NaN the
+// maximum is the second.
+func (k *actKernel) tanh() {
+	v, t := k.register(), k.register()
+	k.with(VANDPD, VANDPD_BCST, k.c(cAbs), k.x, v)
+	k.with(VMULPD, VMULPD_BCST, k.c(cTwo), v, v)
+	k.load(cShallow, t)
+	VMAXPD(v, t, v)
+	e := k.reduce(v, cPerLn2, cLn2, cExp)
+	for e.term >= 0 {
+		e.step(k)
+	}
+	VMULPD(e.r, e.q, e.q)
+	VPSLLQ(Imm(52), e.k, e.k)
+	k.with(VPADDQ, VPADDQ_BCST, k.c(cOne), e.k, e.k)
+	k.with(VSUBPD, VSUBPD_BCST, k.c(cOne), e.k, t)
+	VFMADD231PD(e.k, e.q, t)
+	k.with(VSUBPD, VSUBPD_BCST, k.c(cTwo), t, v)
+	VDIVPD(v, t, t)
+	// The size of t, the sign of x.
+	if k.lanes == 8 {
+		VMOVAPD(t, k.y)
+		VPTERNLOGQ_BCST(Imm(0xd8), k.c(cSign), k.x, k.y)
+		return
+	}
+	k.with(VANDPD, VANDPD_BCST, k.c(cAbs), t, t)
+	k.with(VANDPD, VANDPD_BCST, k.c(cSign), k.x, k.y)
+	VORPD(t, k.y, k.y)
+}
+
+func (k *actKernel) load(at int, to reg.VecPhysical) { VBROADCASTSD(k.c(at), to) }
+
+// actExp is an exponential in the making: k in the low bits of its register, r,
+// and the polynomial q, whose constant is at terms, down to a term.
+type actExp struct {
+	k, r, q reg.VecPhysical
+	terms   int
+	term    int
+}
+
+// reduce sets k = v times a constant, rounded, and r = v - k times another one;
+// r takes v's place. Without the first constant it is that for -v, r too.
+func (k *actKernel) reduce(v reg.VecPhysical, perStep, step, terms int) *actExp {
+	e := &actExp{k: k.register(), r: v, q: k.register(), terms: terms, term: expTerms - 2}
+	k.load(cRound, e.k)
+	if perStep >= 0 {
+		k.with(VFMADD231PD, VFMADD231PD_BCST, k.c(perStep), v, e.k)
+	} else {
+		k.with(VFNMADD231PD, VFNMADD231PD_BCST, k.c(cPerLn2), v, e.k)
+	}
+	k.with(VSUBPD, VSUBPD_BCST, k.c(cRound), e.k, e.q)
+	if perStep >= 0 {
+		k.with(VFNMADD231PD, VFNMADD231PD_BCST, k.c(step), e.q, v)
+	} else {
+		k.with(VFNMSUB231PD, VFNMSUB231PD_BCST, k.c(step), e.q, v)
+	}
+	k.load(terms+8*(expTerms-1), e.q)
+	return e
+}
+
+// step adds a term to q, unless all are there.
+func (e *actExp) step(k *actKernel) {
+	if e.term >= 0 {
+		k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(e.terms+8*e.term), e.r, e.q)
+		e.term--
+	}
+}
+
+// exp finishes: q becomes 2^k (1 + r q).
+func (k *actKernel) exp(e *actExp) {
+	k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cOne), e.r, e.q)
+	VPSLLQ(Imm(52), e.k, e.k)
+	VPADDQ(e.k, e.q, e.q)
+}

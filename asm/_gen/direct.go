@@ -1,0 +1,141 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+var float64Out = format{name: "Float64", p: 53}
+
+// direct writes all kernels of asm.Direct.
+func direct() {
+	for _, i := range []isa{avx512, avx2} {
+		newTable(i, "direct"+i.name+"Constants").roundings()
+		for _, f := range []format{float32Out, float16Out, bfloat16Out, float64Out} {
+			directOutputs(i, f)
+		}
+	}
+	addSquares()
+}
+
+// block of the direct kernel: outputs by vectors of pixels.
+func (i isa) outputs() int { return map[int]int{8: 8, 4: 4}[i.lanes] }
+
+const vectors = 3
+
+// directOutputs computes outputs() channels of 3 vectors of pixels:
+//
+//	src     the first pixel's place at the first tap
+//	taps    for each tap the bytes from there
+//	n       number of taps
+//	w       [n][outputs]
+//	table   bias [outputs], slope [outputs], e [outputs]
+//	window  [pixels]
+//	out     [outputs][pixels]
+//	flags   [outputs][3], a bit for each pixel left open
+//
+// Taps are added in order from zero, by fused multiply-adds; for float64 the
+// products are rounded first. Then comes the bias. The guard's bound is
+// slope*window + e; a float64 output is open if it is NaN.
+func directOutputs(i isa, f format) {
+	name := "direct" + f.name + i.name
+	TEXT(name, NOSPLIT, "func(src *float64, taps *int, n int, w, table, window, out *float64, flags *uint8)")
+	Pragma("noescape")
+	Doc(name + " convolves directly: see asm/direct.go.")
+	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	taps := Load(Param("taps"), GP64()).(reg.GPVirtual)
+	n := Load(Param("n"), GP64()).(reg.GPVirtual)
+	w := Load(Param("w"), GP64()).(reg.GPVirtual)
+	rows, v := i.outputs(), i.vector()
+	sum := func(o, x int) reg.VecPhysical { return i.wide[o*vectors+x] }
+	free := i.wide[rows*vectors:]
+	for _, r := range i.wide[:rows*vectors] {
+		VXORPD(r, r, r)
+	}
+	at := GP64()
+	Label("taps" + name)
+	MOVQ(Mem{Base: taps}, at)
+	ADDQ(src, at)
+	if f.name == "Float64" && i.lanes == 4 {
+		// One vector of pixels after the other leaves room for the products.
+		for x := range vectors {
+			VMOVUPD(Mem{Base: at, Disp: x * v}, free[0])
+			for o := range rows {
+				VBROADCASTSD(Mem{Base: w, Disp: 8 * o}, free[1+o%3])
+				VMULPD(free[0], free[1+o%3], free[1+o%3])
+				VADDPD(free[1+o%3], sum(o, x), sum(o, x))
+			}
+		}
+	} else {
+		for x := range vectors {
+			VMOVUPD(Mem{Base: at, Disp: x * v}, free[x])
+		}
+		for o := range rows {
+			k := free[vectors+o%(len(free)-vectors)]
+			if f.name == "Float64" {
+				k = free[vectors+o%2]
+			}
+			VBROADCASTSD(Mem{Base: w, Disp: 8 * o}, k)
+			for x := range vectors {
+				if f.name == "Float64" {
+					p := free[vectors+2+x]
+					VMULPD(free[x], k, p)
+					VADDPD(p, sum(o, x), sum(o, x))
+				} else {
+					VFMADD231PD(free[x], k, sum(o, x))
+				}
+			}
+		}
+	}
+	ADDQ(Imm(8), taps)
+	ADDQ(Imm(uint64(8*rows)), w)
+	DECQ(n)
+	JNZ(LabelRef("taps" + name))
+
+	table := Load(Param("table"), GP64()).(reg.GPVirtual)
+	window := Load(Param("window"), GP64()).(reg.GPVirtual)
+	out := Load(Param("out"), GP64()).(reg.GPVirtual)
+	flags := Load(Param("flags"), GP64()).(reg.GPVirtual)
+	bits := GP32()
+	lo, hi, s, t := len(i.wide)-4, len(i.wide)-3, len(i.wide)-2, len(i.wide)-1
+	if i.lanes == 8 {
+		lo, hi, s, t = 28, 29, 30, 31
+	}
+	for o := range rows {
+		for x := range vectors {
+			y := sum(o, x)
+			VBROADCASTSD(Mem{Base: table, Disp: 8 * o}, i.wide[s])
+			VADDPD(i.wide[s], y, y)
+			if f.name == "Float64" {
+				i.unordered(y, i.wide[lo], bits)
+				VMOVUPD(y, Mem{Base: out, Disp: (o*vectors + x) * v})
+			} else {
+				VBROADCASTSD(Mem{Base: table, Disp: 8 * (rows + o)}, i.wide[s])
+				VBROADCASTSD(Mem{Base: table, Disp: 8 * (2*rows + o)}, i.wide[hi])
+				VFMADD231PD(Mem{Base: window, Disp: x * v}, i.wide[s], i.wide[hi])
+				VSUBPD(i.wide[hi], y, i.wide[lo])
+				VADDPD(i.wide[hi], y, i.wide[hi])
+				i.roundPair(f, lo, hi, s, t, bits)
+				if f.name == "Float32" {
+					VCVTPS2PD(i.half[lo], i.wide[lo])
+				}
+				VMOVUPD(i.wide[lo], Mem{Base: out, Disp: (o*vectors + x) * v})
+			}
+			MOVB(bits.As8(), Mem{Base: flags, Disp: o*vectors + x})
+		}
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// unordered sets a bit for each lane that is NaN.
+func (i isa) unordered(y, t reg.VecPhysical, bits reg.GPVirtual) {
+	if i.lanes == 8 {
+		VCMPPD(Imm(3), y, y, reg.K1)
+		KMOVB(reg.K1, bits)
+		return
+	}
+	VCMPPD(Imm(3), y, y, t)
+	VMOVMSKPD(t, bits)
+}

@@ -1,0 +1,127 @@
+package asm
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+// TestDirect: sums, bias, guard and roundings of the direct kernels against
+// plain Go.
+func TestDirect(t *testing.T) {
+	formats := [Formats]struct {
+		p          uint
+		emin, emax int
+	}{Float32: {24, -126, 127}, Float16: {11, -14, 15}, BFloat16: {8, -126, 127}}
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, b := range backends {
+		k := b.direct
+		if k == nil {
+			continue
+		}
+		open, decided := 0, 0
+		for f := range k.Convolve {
+			for trial := range 60 {
+				taps := 1 + trial%7
+				src := newGuarded[float64](taps*100+k.Pixels, 7)
+				scale := []float64{1, 1e-3, 0x1p-70, 0x1p8, 0}[trial%5]
+				for i := range src.data() {
+					src.data()[i] = float64(float32(scale * r.NormFloat64()))
+				}
+				if trial%13 == 0 {
+					src.data()[r.IntN(len(src.data()))] = math.NaN()
+				}
+				at := make([]int, taps)
+				for i := range at {
+					at[i] = 8 * (i*100 + r.IntN(100))
+				}
+				w := newGuarded[float64](taps*k.Outputs, 7)
+				for i := range w.data() {
+					w.data()[i] = float64(float32(r.NormFloat64()))
+				}
+				table := newGuarded[float64](3*k.Outputs, 7)
+				for i := range k.Outputs {
+					table.data()[i] = float64(float32(scale * r.NormFloat64()))
+					table.data()[k.Outputs+i] = math.Ldexp(r.Float64(), -20-r.IntN(30))
+					table.data()[2*k.Outputs+i] = math.Ldexp(scale, -60)
+				}
+				window := newGuarded[float64](k.Pixels, 7)
+				for i := range window.data() {
+					window.data()[i] = scale * r.Float64()
+				}
+				out := newGuarded[float64](k.Outputs*k.Pixels, 7)
+				flags := newGuarded[uint8](k.Outputs*3, 7)
+				k.Convolve[f](src.at(0), &at[0], taps, w.at(0), table.at(0), window.at(0), out.at(0), flags.at(0))
+				for what, g := range map[string]interface{ check(*testing.T, string) }{"src": src, "w": w, "table": table, "window": window, "out": out, "flags": flags} {
+					g.check(t, what)
+				}
+				for o := range k.Outputs {
+					for x := range k.Pixels {
+						y := 0.0
+						for i, a := range at {
+							v, c := src.data()[a/8+x], w.data()[i*k.Outputs+o]
+							if f == ToFloat64 {
+								y += float64(v * c)
+							} else {
+								y = math.FMA(v, c, y)
+							}
+						}
+						y += table.data()[o]
+						got, flag := out.data()[o*k.Pixels+x], flags.data()[o*3+x/k.Lanes()]>>(x%k.Lanes())&1
+						where := fmt.Sprintf("%s, format %d, trial %d, output %d, pixel %d", b.name, f, trial, o, x)
+						if y != y {
+							if f == ToFloat64 && flag == 0 {
+								t.Fatalf("%s: NaN is not open", where)
+							}
+							continue
+						}
+						if f == ToFloat64 {
+							if got != y || flag != 0 {
+								t.Fatalf("%s: %v (%d), want %v", where, got, flag, y)
+							}
+							continue
+						}
+						e := math.FMA(table.data()[k.Outputs+o], window.data()[x], table.data()[2*k.Outputs+o])
+						lo, hi := y-e, y+e
+						var same bool
+						if f == Float32 {
+							a, b := float32(lo), float32(hi)
+							lo, same = float64(a), math.Float32bits(a) == math.Float32bits(b)
+						} else {
+							g := formats[f]
+							a, ok := round(lo, g.p, g.emin, g.emax)
+							b, _ := round(hi, g.p, g.emin, g.emax)
+							lo, same = a, ok && math.Float64bits(a) == math.Float64bits(b)
+						}
+						if same != (flag == 0) || same && got != lo {
+							t.Fatalf("%s: %v, flag %d, of %v +- %v, want %v", where, got, flag, y, e, lo)
+						}
+						if same {
+							decided++
+						} else {
+							open++
+						}
+					}
+				}
+			}
+		}
+		if open < 500 || decided < 500 {
+			t.Errorf("%s: %d open, %d decided: both should happen", b.name, open, decided)
+		}
+		for _, n := range []int{8, 40} {
+			x, sums := newGuarded[float64](n, 7), newGuarded[float64](n, 3)
+			for i := range n {
+				x.data()[i] = r.NormFloat64()
+			}
+			k.AddSquares(x.at(0), 0.25, sums.at(0), n)
+			x.check(t, "x")
+			sums.check(t, "sums")
+			for i, v := range x.data() {
+				if want := math.FMA(0.25*v, 0.25*v, 3); sums.data()[i] != want {
+					t.Fatalf("%s: sum %d is %v, want %v", b.name, i, sums.data()[i], want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,5 @@
+//go:build !unix
+
+package conv
+
+func processTime() int64 { return 0 }

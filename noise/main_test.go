@@ -1,0 +1,30 @@
+package noise
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"testing"
+
+	"github.com/refrun/refrun/asm"
+)
+
+// TestMain runs all tests with the best instruction set of this CPU, then those
+// that come to a kernel once for every other.
+func TestMain(m *testing.M) {
+	flag.Parse()
+	for i, isa := range asm.ISAs() {
+		if err := asm.Use(isa); err != nil {
+			panic(err)
+		}
+		if run := flag.Lookup("test.run"); i == 1 && run.Value.String() == "" {
+			if err := run.Value.Set("Apply|Blocks|Counter|Dropout|Kernels|TorchNormal"); err != nil {
+				panic(err)
+			}
+		}
+		if code := m.Run(); code != 0 {
+			fmt.Println("with --isa", isa)
+			os.Exit(code)
+		}
+	}
+}
