@@ -5,6 +5,7 @@ import (
 
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -139,6 +140,7 @@ func (r *ResidualBlock) layers(visit func(layer)) {
 
 // Forward returns rn(blocks(x) + projection(x)).
 func (r *ResidualBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	p.own = nil // x is added in the end
 	y, err := chain(p, x, r.blocks...)
 	if err != nil {
 		return nil, err
@@ -148,6 +150,7 @@ func (r *ResidualBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, erro
 			return nil, err
 		}
 	}
+	p.own = y
 	sum := p.like("add", y, x)
 	add(sum, y, x)
 	return p.feature(r.name, sum), nil
@@ -158,9 +161,15 @@ func (r *ResidualBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, erro
 // gives the rounded exact sum: 53 >= 2*24+2 bits (S. Figueroa, "When is
 // double rounding innocuous?", SIGNUM Newsletter 30, 1995).
 func add(dst, a, b *tensor.Tensor) {
-	for i, v := range a.Data {
-		dst.Data[i] = dst.Format.Round(v + b.Data[i])
-	}
+	const piece = 1 << 13
+	par.For((len(dst.Data)+piece-1)/piece, func(i int) {
+		lo, hi := i*piece, min((i+1)*piece, len(dst.Data))
+		out, y := dst.Data[lo:hi], b.Data[lo:hi]
+		for j, v := range a.Data[lo:hi] {
+			out[j] = v + y[j]
+		}
+		dst.Format.RoundSlice(out, out)
+	})
 }
 
 // StochasticBlock adds noise: Spinlock's blocks.StochasticBlock. Its parameter
@@ -198,7 +207,7 @@ func (s *StochasticBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, er
 	if p.Draws == nil {
 		return p.feature(s.name, x), nil
 	}
-	y := tensor.New(s.block.Format(p.Mode.must("noise", x.Format)), x.N, x.C, x.H, x.W)
+	y := p.dst(s.block.Format(p.Mode.must("noise", x.Format)), x)
 	block := s.block
 	block.NarrowScale = p.Mode.Autocast == CPU113
 	if err := block.Apply(y, x, p.Time, p.Draws); err != nil {

@@ -145,7 +145,7 @@ func (c *conv2d) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 	f, of := p.Mode.conv(op, x.Format)
 	k, stride := c.kernel(p.Mode, f), max(g.Stride, 1)
 	if c.transposed {
-		y := tensor.New(of, x.N, out, (x.H-1)*stride+s[2], (x.W-1)*stride+s[3])
+		y := p.new(of, x.N, out, (x.H-1)*stride+s[2], (x.W-1)*stride+s[3])
 		conv.Transposed(y, p.Mode.cast(x, f), k.Kernel, stride, 0)
 		return p.feature(c.name, k.addBias(y)), nil
 	}
@@ -159,7 +159,7 @@ func (c *conv2d) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 	if x.H < least || x.W < least {
 		return nil, fmt.Errorf("%s: image is %dx%d: want at least %dx%d for %s padding by %d", c.name, x.H, x.W, least, least, g.Padding, g.Pad)
 	}
-	y := tensor.New(of, x.N, out, conv.OutSize(x.H, s[2], stride, g.Pad), conv.OutSize(x.W, s[3], stride, g.Pad))
+	y := p.new(of, x.N, out, conv.OutSize(x.H, s[2], stride, g.Pad), conv.OutSize(x.W, s[3], stride, g.Pad))
 	conv.Forward(y, p.Mode.cast(x, f), k.Kernel, g)
 	return p.feature(c.name, k.addBias(y)), nil
 }
@@ -238,7 +238,7 @@ func (n *normalization) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, erro
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", n.name, err)
 	}
-	y := tensor.New(f, x.N, x.C, x.H, x.W)
+	y := p.dst(f, x)
 	switch n.kind {
 	case "instance":
 		norm.Instance(y, x, n.weight.Data, n.bias.Data, epsilon)
@@ -301,11 +301,11 @@ func (m *resample) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 		if x.H < f || x.W < f {
 			return nil, fmt.Errorf("%s: image is %dx%d: want at least %dx%d to pool by %d", m.name, x.H, x.W, f, f, f)
 		}
-		y := tensor.New(p.Mode.must("avg_pool2d", x.Format), x.N, x.C, x.H/f, x.W/f)
+		y := p.new(p.Mode.must("avg_pool2d", x.Format), x.N, x.C, x.H/f, x.W/f)
 		conv.AvgPool(y, x, f)
 		return p.feature(m.name, y), nil
 	}
-	y := tensor.New(p.Mode.must("interpolate", x.Format), x.N, x.C, x.H*f, x.W*f)
+	y := p.new(p.Mode.must("interpolate", x.Format), x.N, x.C, x.H*f, x.W*f)
 	if m.mode == "nearest" {
 		conv.Nearest(y, x, f)
 	} else {

@@ -40,6 +40,12 @@ type Pass struct {
 	// name (the root has none). The tensor must not be changed, and not read after the call
 	// returns unless it is copied.
 	Feature func(name string, t *tensor.Tensor)
+
+	// own is a tensor that the module at work may overwrite: an activation
+	// that nothing else will read. made says that a tensor was made since it
+	// was last set to false.
+	own  *tensor.Tensor
+	made bool
 }
 
 func (p *Pass) feature(name string, t *tensor.Tensor) *tensor.Tensor {
@@ -49,24 +55,51 @@ func (p *Pass) feature(name string, t *tensor.Tensor) *tensor.Tensor {
 	return t
 }
 
-// like returns a destination of x's shape for an operation on x, and others of
-// its shape, in the format that the mode gives the result.
+// like returns a destination of x's shape for an elementwise operation on x,
+// and others of its shape, in the format that the mode gives the result.
 func (p *Pass) like(op string, x *tensor.Tensor, others ...*tensor.Tensor) *tensor.Tensor {
 	in := []fp16.Format{x.Format}
 	for _, o := range others {
 		in = append(in, o.Format)
 	}
-	return tensor.New(p.Mode.must(op, in...), x.N, x.C, x.H, x.W)
+	return p.dst(p.Mode.must(op, in...), x)
 }
 
-// chain applies modules one after another.
+// dst returns a destination of x's shape and that format for an operation that
+// may work in place: x itself if it may be overwritten and nobody watches.
+func (p *Pass) dst(f fp16.Format, x *tensor.Tensor) *tensor.Tensor {
+	if x == p.own && x.Format == f && p.Feature == nil {
+		return x
+	}
+	return p.new(f, x.N, x.C, x.H, x.W)
+}
+
+// new returns a destination of its own; what might have been overwritten need
+// not be kept for that any more.
+func (p *Pass) new(f fp16.Format, n, c, h, w int) *tensor.Tensor {
+	p.made, p.own = true, nil
+	return tensor.New(f, n, c, h, w)
+}
+
+// chain applies modules one after another. What one made the next may
+// overwrite. (No tensor is kept here while a module works: its memory is free as
+// soon as the module has read it.)
 func chain(p *Pass, x *tensor.Tensor, modules ...Module) (*tensor.Tensor, error) {
+	own := false
 	for _, m := range modules {
+		p.made = false
+		if own {
+			p.own = x
+		}
 		var err error
-		if x, err = m.Forward(p, x); err != nil {
+		x, err = m.Forward(p, x)
+		p.own = nil
+		if err != nil {
 			return nil, err
 		}
+		own = own || p.made
 	}
+	p.made = own
 	return x, nil
 }
 

@@ -15,7 +15,8 @@ import (
 type Memory struct {
 	// States is the states of one engine batch, [B,C,H,W] in float64.
 	States int64 `json:"state_bytes"`
-	// Arena is the most that one step holds beside them: the states it makes,
+	// Arena is the most that one step may hold beside them (norms and activations
+	// that nobody watches work in place and hold less): the states it makes,
 	// the draws of the engine batch, and the activations of one application of
 	// the operator: of the module at work its input and output, and inside a
 	// residual block the block's input. The scratch of a kernel at work comes

@@ -48,7 +48,10 @@ func (s *Stepper) Step(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error) 
 		if watch != nil {
 			pass.Feature = watch.see
 		}
-		if d != nil {
+		switch {
+		case d != nil && size >= x.N:
+			pass.Draws = d
+		case d != nil:
 			pass.Draws = &drawSlice{of: shared, lo: lo, hi: hi}
 		}
 		part := x.Samples(lo, hi)
