@@ -13,6 +13,10 @@ import (
 // winogradLeast is the fewest output channels for which the transforms pay.
 var winogradLeast = 8
 
+// mostPanels bounds the bytes of transformed weights, four times those of the
+// weights; beyond it a convolution is direct.
+const mostPanels = 1 << 30
+
 // block is the number of channels that lie together.
 const block = 8
 
@@ -39,7 +43,7 @@ func (j *job) winograd() bool {
 	f, ok := kernelFormats[d.Format]
 	switch {
 	case w == nil || !ok || d.Format == fp16.Float64 || !k.finite || !k.finiteBias || j.stride != 1 || k.kh != 3 || k.kw != 3,
-		k.oc < winogradLeast || d.N == 0:
+		k.oc < winogradLeast || d.N == 0 || float64(k.ic)*float64(k.oc)*36*8 > mostPanels:
 		return false
 	}
 	asm.Ran("winograd 4x4,3x3 " + asm.ISA())
