@@ -20,8 +20,7 @@ type Memory struct {
 	// the draws of the engine batch, and the activations of one application of
 	// the operator: of the module at work its input and output, and inside a
 	// residual block the block's input. The scratch of a kernel at work comes
-	// on top: a convolution's is at most 8 MiB, or a padded sample if that is
-	// more.
+	// on top: a convolution's is its padded input and some 2 MiB a thread.
 	Arena int64 `json:"arena_bytes"`
 	// Weights is the parameters, and the copies of the convolutions' weights in
 	// the order in which the kernels read them, which differ by instruction set.
