@@ -18,12 +18,13 @@ import (
 
 // backend is an instruction set and its kernels, nil where there are none.
 type backend struct {
-	name     string
-	act      *Act
-	winograd *Winograd
-	noise    *Noise
-	direct   *Direct
-	norm     *Norm
+	name                 string
+	act                  *Act
+	winograd             *Winograd // 3x3
+	winograd5, winograd7 *Winograd
+	noise                *Noise
+	direct               *Direct
+	norm                 *Norm
 }
 
 // known are all names of backends, on any CPU.
@@ -112,8 +113,8 @@ func Forget() {
 	ran.names = nil
 }
 
-// WinogradKernels returns the kernels of the backend that runs, nil if it has
-// none.
+// WinogradKernels returns the kernels for 3x3 of the backend that runs, nil if it
+// has none; Form.Kernels has those of all sizes.
 func WinogradKernels() *Winograd { return current().winograd }
 
 // DirectKernels returns the kernels of the backend that runs, nil if it has

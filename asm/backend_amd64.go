@@ -9,10 +9,10 @@ import "github.com/klauspost/cpuid/v2"
 var backends = func() []backend {
 	all := []backend{{name: "purego"}}
 	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3) {
-		all = append([]backend{{name: "avx2", act: &actAVX2, winograd: &winogradAVX2, noise: &noiseAVX2, direct: &directAVX2, norm: &normAVX2}}, all...)
+		all = append([]backend{{name: "avx2", act: &actAVX2, winograd: &winogradAVX2, winograd5: &winograd5AVX2, winograd7: &winograd7AVX2, noise: &noiseAVX2, direct: &directAVX2, norm: &normAVX2}}, all...)
 	}
 	if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512BW, cpuid.AVX512VL) {
-		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, noise: &noiseAVX512, direct: &directAVX512, norm: &normAVX512}}, all...)
+		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, winograd5: &winograd5AVX512, winograd7: &winograd7AVX512, noise: &noiseAVX512, direct: &directAVX512, norm: &normAVX512}}, all...)
 	}
 	return all
 }()
@@ -29,6 +29,34 @@ var winogradAVX2 = Winograd{
 	Input: winogradInputAVX2, Multiply: winogradMultiplyAVX2, Dot: winogradDotAVX2, Pack: packLineAVX2, Unpack: unpackTileAVX2,
 	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32AVX2, winogradOutputFloat16AVX2, winogradOutputBFloat16AVX2},
+}
+
+var winograd5AVX512 = Winograd{
+	Tiles: 13, Outputs: 16,
+	Input: winograd5x5InputAVX512, Multiply: winograd5x5MultiplyAVX512, Weigh: winograd5x5WeighAVX512, Dot: winograd5x5DotAVX512, Pack: packLineAVX2, Unpack: unpackTileAVX2,
+	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
+		winograd5x5OutputFloat32AVX512, winograd5x5OutputFloat16AVX512, winograd5x5OutputBFloat16AVX512},
+}
+
+var winograd7AVX512 = Winograd{
+	Tiles: 13, Outputs: 16,
+	Input: winograd7x7InputAVX512, Multiply: winograd7x7MultiplyAVX512, Weigh: winograd7x7WeighAVX512, Dot: winograd7x7DotAVX512, Pack: packLineAVX2, Unpack: unpackTileAVX2,
+	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
+		winograd7x7OutputFloat32AVX512, winograd7x7OutputFloat16AVX512, winograd7x7OutputBFloat16AVX512},
+}
+
+var winograd5AVX2 = Winograd{
+	Tiles: 6, Outputs: 8,
+	Input: winograd5x5InputAVX2, Multiply: winograd5x5MultiplyAVX2, Weigh: winograd5x5WeighAVX2, Dot: winograd5x5DotAVX2, Pack: packLineAVX2, Unpack: unpackTileAVX2,
+	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
+		winograd5x5OutputFloat32AVX2, winograd5x5OutputFloat16AVX2, winograd5x5OutputBFloat16AVX2},
+}
+
+var winograd7AVX2 = Winograd{
+	Tiles: 6, Outputs: 8,
+	Input: winograd7x7InputAVX2, Multiply: winograd7x7MultiplyAVX2, Weigh: winograd7x7WeighAVX2, Dot: winograd7x7DotAVX2, Pack: packLineAVX2, Unpack: unpackTileAVX2,
+	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
+		winograd7x7OutputFloat32AVX2, winograd7x7OutputFloat16AVX2, winograd7x7OutputBFloat16AVX2},
 }
 
 var directAVX512 = Direct{

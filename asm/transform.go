@@ -2,69 +2,173 @@ package asm
 
 import "math"
 
-// The transforms as plain Go: the same operations in the same order as the
-// kernels, which are held to them bit for bit, and what the bounds of package
-// conv are held to.
+// Form is one of the minimal convolutions that there are kernels for, F(4x4,KxK):
+// 4x4 outputs of KxK taps. Its n = K+3 interpolation points in one dimension are
+// 0, p and -p for k positive p, and infinity.
+//
+// Its methods are the transforms as plain Go: the same operations in the same
+// order as the kernels, which are held to them bit for bit, and what the bounds
+// of package conv are held to.
+type Form struct {
+	Taps   int       // K
+	Side   int       // n
+	Points []float64 // those that are finite, in the order of the rows: 0, p_1, -p_1, ...
 
-// inputLine is B^T d, two roundings deep.
-func inputLine(d [6]float64) [6]float64 {
-	const s, q = pointA*pointA + pointB*pointB, pointA * pointA * pointB * pointB
-	fma := math.FMA
-	e, o := fma(-pointB*pointB, d[2], d[4]), fma(-pointB*pointB, d[1], d[3])
-	f, p := fma(-pointA*pointA, d[2], d[4]), fma(-pointA*pointA, d[1], d[3])
-	return [6]float64{
-		fma(q, d[0], fma(-s, d[2], d[4])),
-		fma(pointA, o, e), fma(-pointA, o, e),
-		fma(pointB, p, f), fma(-pointB, p, f),
-		fma(q, d[1], fma(-s, d[3], d[5])),
+	// A^T [4][n]: row i holds the powers of degree i of the points. B^T [n][n]:
+	// row p holds the coefficients of the product of x-q over the finite points q
+	// other than p. All are exact in float64.
+	A, B [][]float64
+
+	all    []float64   // coefficients of the product of x - p^2
+	others [][]float64 // without p_l
+}
+
+// The forms. Small points, and fractions for the greater of two that differ
+// little, keep the matrices small and so the bound; powers of two do well enough
+// for 5x5.
+var (
+	form3 = newForm(3, 5.0/8, 13.0/8)
+	form5 = newForm(5, 1.0/2, 1, 2)
+	form7 = newForm(7, 3.0/8, 3.0/4, 5.0/4, 3)
+)
+
+// WinogradForm returns the form for kernels of taps x taps, nil if there is none.
+func WinogradForm(taps int) *Form {
+	switch taps {
+	case 3:
+		return form3
+	case 5:
+		return form5
+	case 7:
+		return form7
+	}
+	return nil
+}
+
+// Kernels returns the form's kernels of the backend that runs, nil if it has
+// none.
+func (f *Form) Kernels() *Winograd { return current().form(f) }
+
+func (b *backend) form(f *Form) *Winograd {
+	switch f.Taps {
+	case 3:
+		return b.winograd
+	case 5:
+		return b.winograd5
+	}
+	return b.winograd7
+}
+
+func newForm(taps int, points ...float64) *Form {
+	n := taps + 3
+	f := &Form{Taps: taps, Side: n, Points: []float64{0}, all: product(points, -1)}
+	for l, p := range points {
+		f.Points = append(f.Points, p, -p)
+		f.others = append(f.others, product(points, l))
+	}
+	for degree := range 4 {
+		row := make([]float64, n)
+		for r, p := range f.Points {
+			row[r] = 1
+			for range degree {
+				row[r] *= p
+			}
+		}
+		if degree == 3 {
+			row[n-1] = 1
+		}
+		f.A = append(f.A, row)
+	}
+	for r := range n {
+		row := make([]float64, n)
+		switch l := (r - 1) / 2; {
+		case r == 0 || r == n-1:
+			for j, c := range f.all {
+				row[2*j+min(r, 1)] = c
+			}
+		default: // x (x + p) times the others
+			for j, c := range f.others[l] {
+				row[2*j+1], row[2*j+2] = c*f.Points[r], c
+			}
+		}
+		f.B = append(f.B, row)
+	}
+	return f
+}
+
+// product returns the coefficients of the product of x - p^2 over the points
+// but that of index skip, from that of 1 upwards.
+func product(points []float64, skip int) []float64 {
+	c := []float64{1}
+	for l, p := range points {
+		if l == skip {
+			continue
+		}
+		c = append(c, 0)
+		for j := len(c) - 1; j > 0; j-- {
+			c[j] = c[j-1] - float64(p*p*c[j])
+		}
+		c[0] *= -p * p
+	}
+	return c
+}
+
+// inputLine is r = B^T d, k roundings deep.
+func (f *Form) inputLine(d, r []float64) {
+	sum := func(c []float64, from int) float64 {
+		j := len(c) - 1
+		s := d[from+2*j]
+		for j--; j >= 0; j-- {
+			s = math.FMA(c[j], d[from+2*j], s)
+		}
+		return s
+	}
+	r[0], r[f.Side-1] = sum(f.all, 0), sum(f.all, 1)
+	for l, c := range f.others {
+		p, odd, even := f.Points[1+2*l], sum(c, 1), sum(c, 2)
+		r[1+2*l], r[2+2*l] = math.FMA(p, odd, even), math.FMA(-p, odd, even)
 	}
 }
 
-// WinogradInput returns B^T d B for a window of one channel.
-func WinogradInput(d [6][6]float64) (z [6][6]float64) {
-	var half [6][6]float64
-	for x := range 6 {
-		var column [6]float64
-		for y := range 6 {
-			column[y] = d[y][x]
+// outputLine is r = A^T d, k+1 roundings deep.
+func (f *Form) outputLine(d, r []float64) {
+	infinity := f.Side - 1
+	zero := d[0]
+	for l := 1; l < infinity; l += 2 {
+		zero += d[l] + d[l+1]
+	}
+	l := infinity - 2
+	p, s, t := f.Points[l], d[l]+d[l+1], d[l]-d[l+1]
+	one, two, three := p*t, p*p*s, math.FMA(p*p*p, t, d[infinity])
+	for l -= 2; l > 0; l -= 2 {
+		p, s, t = f.Points[l], d[l]+d[l+1], d[l]-d[l+1]
+		one, two, three = math.FMA(p, t, one), math.FMA(p*p, s, two), math.FMA(p*p*p, t, three)
+	}
+	r[0], r[1], r[2], r[3] = zero, one, two, three
+}
+
+// Input returns B^T d B [n*n] for a window [n*n] of one channel.
+func (f *Form) Input(d []float64) []float64 { return twice(d, f.Side, f.Side, f.inputLine) }
+
+// Output returns A^T m A [4*4] for the products [n*n] of one output channel.
+func (f *Form) Output(m []float64) []float64 { return twice(m, f.Side, 4, f.outputLine) }
+
+// twice applies a transform from n numbers to k to the columns of x and then to
+// the rows of what is left.
+func twice(x []float64, n, k int, line func(d, r []float64)) []float64 {
+	half, z := make([]float64, k*n), make([]float64, k*k)
+	column, out := make([]float64, n), make([]float64, k)
+	for c := range n {
+		for r := range n {
+			column[r] = x[r*n+c]
 		}
-		for y, v := range inputLine(column) {
-			half[y][x] = v
+		line(column, out)
+		for r, v := range out {
+			half[r*n+c] = v
 		}
 	}
-	for y := range 6 {
-		z[y] = inputLine(half[y])
+	for r := range k {
+		line(half[r*n:][:n], z[r*k:][:k])
 	}
 	return z
-}
-
-// outputLine is A^T d, three roundings deep.
-func outputLine(d [6]float64) [4]float64 {
-	fma := math.FMA
-	s, e := d[1]+d[2], d[1]-d[2]
-	t, f := d[3]+d[4], d[3]-d[4]
-	return [4]float64{
-		(d[0] + s) + t,
-		fma(pointA, e, float64(pointB*f)),
-		fma(pointA*pointA, s, float64(pointB*pointB*t)),
-		fma(pointA*pointA*pointA, e, fma(pointB*pointB*pointB, f, d[5])),
-	}
-}
-
-// WinogradOutput returns A^T m A for the products of one output channel.
-func WinogradOutput(m [6][6]float64) (y [4][4]float64) {
-	var half [4][6]float64
-	for x := range 6 {
-		var column [6]float64
-		for r := range 6 {
-			column[r] = m[r][x]
-		}
-		for r, v := range outputLine(column) {
-			half[r][x] = v
-		}
-	}
-	for r := range 4 {
-		y[r] = outputLine(half[r])
-	}
-	return y
 }

@@ -1,30 +1,28 @@
 package asm
 
-// Winograd is a set of kernels that convolve with 3x3 kernels in float64 by
-// few multiplications: F(4x4,3x3) of Winograd and Toom-Cook with the points 0,
-// 5/8, -5/8, 13/8, -13/8 and infinity. In one dimension the four outputs of
-// three taps g over six inputs d are
+// Winograd is a set of kernels that convolve with KxK kernels in float64 by few
+// multiplications: F(4x4,KxK) of Winograd and Toom-Cook, see Form. In one
+// dimension the four outputs of K taps g over n = K+3 inputs d are
 //
 //	y = A^T [ (G g) * (B^T d) ],
 //
 // * element by element; in two dimensions the matrices act on rows and columns,
-// and there are 36 points. Sums over input channels are taken at each point,
-// between the transforms. All entries of A and B are exact in float64 (WinogradA,
-// WinogradB); package conv derives the bound of the whole.
+// and there are n*n points. Sums over input channels are taken at each point,
+// between the transforms. Package conv derives the bound of the whole.
 //
 // Channels come in blocks of 8, tiles in groups of Tiles and output channels in
 // groups of Outputs. Images hold float32 numbers [block][y][x][8]. The transformed
-// windows are V [group][block][36][Tiles][8]; the weights of a group of outputs
-// are U [36][block*8][Outputs] and its products M [group][36][Tiles][Outputs]. In
+// windows are V [group][block][n*n][Tiles][8]; the weights of a group of outputs
+// are U [n*n][block*8][Outputs] and its products M [group][n*n][Tiles][Outputs]. In
 // V and M what is used together lies in few pages. Strides are in bytes.
 type Winograd struct {
 	Tiles   int // of a group
 	Outputs int // of a group, a multiple of 8
 
-	// Input transforms the 6x6 window of one tile. src is its first pixel in
+	// Input transforms the nxn window of one tile. src is its first pixel in
 	// channel block 0, line and image the strides from a line of pixels and
 	// from a channel block to the next; dst is the tile's place in its group of
-	// V; scratch holds 36*8 numbers.
+	// V; scratch holds n*n*8 numbers.
 	Input func(src *float32, line, image int, dst *float64, blocks int, scratch *float64)
 
 	// Multiply computes M of v, u at one point, of which v and m are the
@@ -32,20 +30,27 @@ type Winograd struct {
 	// multiply-add each, from zero.
 	Multiply func(v, u, m *float64, blocks, groups int)
 
+	// Weigh sums the weighted squares of a tile's transformed window, channel by
+	// channel of a block: out[i] is the sum over the blocks b and points p of
+	// weights[p] z^2 scale[b][i]^2. The points are added one after another in
+	// four sums, p mod 4, those as (0 + 1) + (2 + 3), the blocks in order. It is
+	// nil for 3x3.
+	Weigh func(v, weights, scale *float64, blocks int, out *[8]float64)
+
 	// Output transforms the products of one tile and 8 outputs, adds the bias,
 	// and rounds twice: y-E and y+E, E = k N + e. It stores the former, float32
 	// numbers, at dst (line is the stride of its lines), and for each of the
 	// 4x4 pixels the bits of the channels in which the two differ: the guard
 	// left those open. table holds N [16][8], bias [8] and e [8]; m is the
 	// place of the tile and the first output in their group of M; scratch holds
-	// 24*8 numbers.
+	// 4*n*8 numbers.
 	Output [Formats]func(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 	// Dot computes one output directly, channel by channel of a block: out
 	// holds the 8 sums of products and then the 8 sums of their magnitudes.
-	// Each sum has three parts, the lines of the kernel, of 3*blocks products
-	// one after another, from zero; the second and third are added to the
-	// first. src is the first pixel of the 3x3 window, w [blocks][9][8].
+	// Each sum has K parts, the lines of the kernel, of K*blocks products one
+	// after another, from zero; the others are added to the first in order. src
+	// is the first pixel of the KxK window, w [blocks][K*K][8].
 	Dot func(src *float32, line, image int, w *float32, blocks int, out *[16]float64)
 
 	// Pack lays a line of 8 channels out as pixels of an image: out receives
@@ -66,31 +71,3 @@ const (
 	BFloat16
 	Formats
 )
-
-// The interpolation points beside 0 and infinity are +-pointA and +-pointB.
-const (
-	pointA = 5.0 / 8
-	pointB = 13.0 / 8
-)
-
-// WinogradPoints are the finite points in the order of the rows.
-var WinogradPoints = [5]float64{0, pointA, -pointA, pointB, -pointB}
-
-// WinogradA is A^T: row i holds the powers of degree i of the points.
-var WinogradA = [4][6]float64{
-	{1, 1, 1, 1, 1, 0},
-	{0, pointA, -pointA, pointB, -pointB, 0},
-	{0, pointA * pointA, pointA * pointA, pointB * pointB, pointB * pointB, 0},
-	{0, pointA * pointA * pointA, -pointA * pointA * pointA, pointB * pointB * pointB, -pointB * pointB * pointB, 1},
-}
-
-// WinogradB is B^T: row p holds the coefficients of the product of x-q over the
-// finite points q other than p.
-var WinogradB = [6][6]float64{
-	{pointA * pointA * pointB * pointB, 0, -(pointA*pointA + pointB*pointB), 0, 1, 0},
-	{0, -pointA * pointB * pointB, -pointB * pointB, pointA, 1, 0},
-	{0, pointA * pointB * pointB, -pointB * pointB, -pointA, 1, 0},
-	{0, -pointB * pointA * pointA, -pointA * pointA, pointB, 1, 0},
-	{0, pointB * pointA * pointA, -pointA * pointA, -pointB, 1, 0},
-	{0, pointA * pointA * pointB * pointB, 0, -(pointA*pointA + pointB*pointB), 0, 1},
-}

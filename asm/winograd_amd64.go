@@ -34,6 +34,76 @@ func winogradOutputBFloat16AVX512(m *float64, k float64, table *float64, dst *fl
 //go:noescape
 func winogradDotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
 
+// winograd5x5InputAVX512 transforms the window of one tile: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5InputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
+
+// winograd5x5MultiplyAVX512 multiplies at one point: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5MultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
+
+// winograd5x5WeighAVX512 sums the squares of a transformed window: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5WeighAVX512(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+
+// winograd5x5OutputFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputFloat32AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd5x5OutputFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd5x5OutputBFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputBFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd5x5DotAVX512 is one output directly: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5DotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+
+// winograd7x7InputAVX512 transforms the window of one tile: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7InputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
+
+// winograd7x7MultiplyAVX512 multiplies at one point: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7MultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
+
+// winograd7x7WeighAVX512 sums the squares of a transformed window: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7WeighAVX512(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+
+// winograd7x7OutputFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputFloat32AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd7x7OutputFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd7x7OutputBFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputBFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd7x7DotAVX512 is one output directly: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7DotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+
 // winogradInputAVX2 transforms the window of one tile: see asm/winograd.go.
 //
 //go:noescape
@@ -63,6 +133,76 @@ func winogradOutputBFloat16AVX2(m *float64, k float64, table *float64, dst *floa
 //
 //go:noescape
 func winogradDotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+
+// winograd5x5InputAVX2 transforms the window of one tile: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5InputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
+
+// winograd5x5MultiplyAVX2 multiplies at one point: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5MultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
+
+// winograd5x5WeighAVX2 sums the squares of a transformed window: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5WeighAVX2(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+
+// winograd5x5OutputFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputFloat32AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd5x5OutputFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd5x5OutputBFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputBFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd5x5DotAVX2 is one output directly: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5DotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+
+// winograd7x7InputAVX2 transforms the window of one tile: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7InputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
+
+// winograd7x7MultiplyAVX2 multiplies at one point: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7MultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
+
+// winograd7x7WeighAVX2 sums the squares of a transformed window: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7WeighAVX2(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+
+// winograd7x7OutputFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputFloat32AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd7x7OutputFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd7x7OutputBFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputBFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd7x7DotAVX2 is one output directly: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7DotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
 
 // packLineAVX2 lays 8 lines out as pixels: see asm/winograd.go.
 //

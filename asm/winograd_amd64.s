@@ -12,30 +12,30 @@ DATA winogradAVX512Constants<>+32(SB)/8, $0x3fe4000000000000
 DATA winogradAVX512Constants<>+40(SB)/8, $0x3fe4000000000000
 DATA winogradAVX512Constants<>+48(SB)/8, $0x3fe4000000000000
 DATA winogradAVX512Constants<>+56(SB)/8, $0x3fe4000000000000
-DATA winogradAVX512Constants<>+64(SB)/8, $0x3ffa000000000000
-DATA winogradAVX512Constants<>+72(SB)/8, $0x3ffa000000000000
-DATA winogradAVX512Constants<>+80(SB)/8, $0x3ffa000000000000
-DATA winogradAVX512Constants<>+88(SB)/8, $0x3ffa000000000000
-DATA winogradAVX512Constants<>+96(SB)/8, $0x3ffa000000000000
-DATA winogradAVX512Constants<>+104(SB)/8, $0x3ffa000000000000
-DATA winogradAVX512Constants<>+112(SB)/8, $0x3ffa000000000000
-DATA winogradAVX512Constants<>+120(SB)/8, $0x3ffa000000000000
-DATA winogradAVX512Constants<>+128(SB)/8, $0x3fd9000000000000
-DATA winogradAVX512Constants<>+136(SB)/8, $0x3fd9000000000000
-DATA winogradAVX512Constants<>+144(SB)/8, $0x3fd9000000000000
-DATA winogradAVX512Constants<>+152(SB)/8, $0x3fd9000000000000
-DATA winogradAVX512Constants<>+160(SB)/8, $0x3fd9000000000000
-DATA winogradAVX512Constants<>+168(SB)/8, $0x3fd9000000000000
-DATA winogradAVX512Constants<>+176(SB)/8, $0x3fd9000000000000
-DATA winogradAVX512Constants<>+184(SB)/8, $0x3fd9000000000000
-DATA winogradAVX512Constants<>+192(SB)/8, $0x4005200000000000
-DATA winogradAVX512Constants<>+200(SB)/8, $0x4005200000000000
-DATA winogradAVX512Constants<>+208(SB)/8, $0x4005200000000000
-DATA winogradAVX512Constants<>+216(SB)/8, $0x4005200000000000
-DATA winogradAVX512Constants<>+224(SB)/8, $0x4005200000000000
-DATA winogradAVX512Constants<>+232(SB)/8, $0x4005200000000000
-DATA winogradAVX512Constants<>+240(SB)/8, $0x4005200000000000
-DATA winogradAVX512Constants<>+248(SB)/8, $0x4005200000000000
+DATA winogradAVX512Constants<>+64(SB)/8, $0x3fd9000000000000
+DATA winogradAVX512Constants<>+72(SB)/8, $0x3fd9000000000000
+DATA winogradAVX512Constants<>+80(SB)/8, $0x3fd9000000000000
+DATA winogradAVX512Constants<>+88(SB)/8, $0x3fd9000000000000
+DATA winogradAVX512Constants<>+96(SB)/8, $0x3fd9000000000000
+DATA winogradAVX512Constants<>+104(SB)/8, $0x3fd9000000000000
+DATA winogradAVX512Constants<>+112(SB)/8, $0x3fd9000000000000
+DATA winogradAVX512Constants<>+120(SB)/8, $0x3fd9000000000000
+DATA winogradAVX512Constants<>+128(SB)/8, $0x3fcf400000000000
+DATA winogradAVX512Constants<>+136(SB)/8, $0x3fcf400000000000
+DATA winogradAVX512Constants<>+144(SB)/8, $0x3fcf400000000000
+DATA winogradAVX512Constants<>+152(SB)/8, $0x3fcf400000000000
+DATA winogradAVX512Constants<>+160(SB)/8, $0x3fcf400000000000
+DATA winogradAVX512Constants<>+168(SB)/8, $0x3fcf400000000000
+DATA winogradAVX512Constants<>+176(SB)/8, $0x3fcf400000000000
+DATA winogradAVX512Constants<>+184(SB)/8, $0x3fcf400000000000
+DATA winogradAVX512Constants<>+192(SB)/8, $0x3ff0810000000000
+DATA winogradAVX512Constants<>+200(SB)/8, $0x3ff0810000000000
+DATA winogradAVX512Constants<>+208(SB)/8, $0x3ff0810000000000
+DATA winogradAVX512Constants<>+216(SB)/8, $0x3ff0810000000000
+DATA winogradAVX512Constants<>+224(SB)/8, $0x3ff0810000000000
+DATA winogradAVX512Constants<>+232(SB)/8, $0x3ff0810000000000
+DATA winogradAVX512Constants<>+240(SB)/8, $0x3ff0810000000000
+DATA winogradAVX512Constants<>+248(SB)/8, $0x3ff0810000000000
 DATA winogradAVX512Constants<>+256(SB)/8, $0x4008400000000000
 DATA winogradAVX512Constants<>+264(SB)/8, $0x4008400000000000
 DATA winogradAVX512Constants<>+272(SB)/8, $0x4008400000000000
@@ -44,119 +44,423 @@ DATA winogradAVX512Constants<>+288(SB)/8, $0x4008400000000000
 DATA winogradAVX512Constants<>+296(SB)/8, $0x4008400000000000
 DATA winogradAVX512Constants<>+304(SB)/8, $0x4008400000000000
 DATA winogradAVX512Constants<>+312(SB)/8, $0x4008400000000000
-DATA winogradAVX512Constants<>+320(SB)/8, $0x3ff0810000000000
-DATA winogradAVX512Constants<>+328(SB)/8, $0x3ff0810000000000
-DATA winogradAVX512Constants<>+336(SB)/8, $0x3ff0810000000000
-DATA winogradAVX512Constants<>+344(SB)/8, $0x3ff0810000000000
-DATA winogradAVX512Constants<>+352(SB)/8, $0x3ff0810000000000
-DATA winogradAVX512Constants<>+360(SB)/8, $0x3ff0810000000000
-DATA winogradAVX512Constants<>+368(SB)/8, $0x3ff0810000000000
-DATA winogradAVX512Constants<>+376(SB)/8, $0x3ff0810000000000
-DATA winogradAVX512Constants<>+384(SB)/8, $0x3fcf400000000000
-DATA winogradAVX512Constants<>+392(SB)/8, $0x3fcf400000000000
-DATA winogradAVX512Constants<>+400(SB)/8, $0x3fcf400000000000
-DATA winogradAVX512Constants<>+408(SB)/8, $0x3fcf400000000000
-DATA winogradAVX512Constants<>+416(SB)/8, $0x3fcf400000000000
-DATA winogradAVX512Constants<>+424(SB)/8, $0x3fcf400000000000
-DATA winogradAVX512Constants<>+432(SB)/8, $0x3fcf400000000000
-DATA winogradAVX512Constants<>+440(SB)/8, $0x3fcf400000000000
-DATA winogradAVX512Constants<>+448(SB)/8, $0x40112a0000000000
-DATA winogradAVX512Constants<>+456(SB)/8, $0x40112a0000000000
-DATA winogradAVX512Constants<>+464(SB)/8, $0x40112a0000000000
-DATA winogradAVX512Constants<>+472(SB)/8, $0x40112a0000000000
-DATA winogradAVX512Constants<>+480(SB)/8, $0x40112a0000000000
-DATA winogradAVX512Constants<>+488(SB)/8, $0x40112a0000000000
-DATA winogradAVX512Constants<>+496(SB)/8, $0x40112a0000000000
-DATA winogradAVX512Constants<>+504(SB)/8, $0x40112a0000000000
-DATA winogradAVX512Constants<>+512(SB)/8, $0x000001ffffffffff
-DATA winogradAVX512Constants<>+520(SB)/8, $0x000001ffffffffff
-DATA winogradAVX512Constants<>+528(SB)/8, $0x000001ffffffffff
-DATA winogradAVX512Constants<>+536(SB)/8, $0x000001ffffffffff
-DATA winogradAVX512Constants<>+544(SB)/8, $0x000001ffffffffff
-DATA winogradAVX512Constants<>+552(SB)/8, $0x000001ffffffffff
-DATA winogradAVX512Constants<>+560(SB)/8, $0x000001ffffffffff
-DATA winogradAVX512Constants<>+568(SB)/8, $0x000001ffffffffff
-DATA winogradAVX512Constants<>+576(SB)/8, $0x000003ffffffffff
-DATA winogradAVX512Constants<>+584(SB)/8, $0x000003ffffffffff
-DATA winogradAVX512Constants<>+592(SB)/8, $0x000003ffffffffff
-DATA winogradAVX512Constants<>+600(SB)/8, $0x000003ffffffffff
-DATA winogradAVX512Constants<>+608(SB)/8, $0x000003ffffffffff
-DATA winogradAVX512Constants<>+616(SB)/8, $0x000003ffffffffff
-DATA winogradAVX512Constants<>+624(SB)/8, $0x000003ffffffffff
-DATA winogradAVX512Constants<>+632(SB)/8, $0x000003ffffffffff
-DATA winogradAVX512Constants<>+640(SB)/8, $0x3f10000000000000
-DATA winogradAVX512Constants<>+648(SB)/8, $0x3f10000000000000
-DATA winogradAVX512Constants<>+656(SB)/8, $0x3f10000000000000
-DATA winogradAVX512Constants<>+664(SB)/8, $0x3f10000000000000
-DATA winogradAVX512Constants<>+672(SB)/8, $0x3f10000000000000
-DATA winogradAVX512Constants<>+680(SB)/8, $0x3f10000000000000
-DATA winogradAVX512Constants<>+688(SB)/8, $0x3f10000000000000
-DATA winogradAVX512Constants<>+696(SB)/8, $0x3f10000000000000
-DATA winogradAVX512Constants<>+704(SB)/8, $0x01dffc0000000000
-DATA winogradAVX512Constants<>+712(SB)/8, $0x01dffc0000000000
-DATA winogradAVX512Constants<>+720(SB)/8, $0x01dffc0000000000
-DATA winogradAVX512Constants<>+728(SB)/8, $0x01dffc0000000000
-DATA winogradAVX512Constants<>+736(SB)/8, $0x01dffc0000000000
-DATA winogradAVX512Constants<>+744(SB)/8, $0x01dffc0000000000
-DATA winogradAVX512Constants<>+752(SB)/8, $0x01dffc0000000000
-DATA winogradAVX512Constants<>+760(SB)/8, $0x01dffc0000000000
-DATA winogradAVX512Constants<>+768(SB)/8, $0x00000fffffffffff
-DATA winogradAVX512Constants<>+776(SB)/8, $0x00000fffffffffff
-DATA winogradAVX512Constants<>+784(SB)/8, $0x00000fffffffffff
-DATA winogradAVX512Constants<>+792(SB)/8, $0x00000fffffffffff
-DATA winogradAVX512Constants<>+800(SB)/8, $0x00000fffffffffff
-DATA winogradAVX512Constants<>+808(SB)/8, $0x00000fffffffffff
-DATA winogradAVX512Constants<>+816(SB)/8, $0x00000fffffffffff
-DATA winogradAVX512Constants<>+824(SB)/8, $0x00000fffffffffff
-DATA winogradAVX512Constants<>+832(SB)/8, $0x00001fffffffffff
-DATA winogradAVX512Constants<>+840(SB)/8, $0x00001fffffffffff
-DATA winogradAVX512Constants<>+848(SB)/8, $0x00001fffffffffff
-DATA winogradAVX512Constants<>+856(SB)/8, $0x00001fffffffffff
-DATA winogradAVX512Constants<>+864(SB)/8, $0x00001fffffffffff
-DATA winogradAVX512Constants<>+872(SB)/8, $0x00001fffffffffff
-DATA winogradAVX512Constants<>+880(SB)/8, $0x00001fffffffffff
-DATA winogradAVX512Constants<>+888(SB)/8, $0x00001fffffffffff
-DATA winogradAVX512Constants<>+896(SB)/8, $0x3810000000000000
-DATA winogradAVX512Constants<>+904(SB)/8, $0x3810000000000000
-DATA winogradAVX512Constants<>+912(SB)/8, $0x3810000000000000
-DATA winogradAVX512Constants<>+920(SB)/8, $0x3810000000000000
-DATA winogradAVX512Constants<>+928(SB)/8, $0x3810000000000000
-DATA winogradAVX512Constants<>+936(SB)/8, $0x3810000000000000
-DATA winogradAVX512Constants<>+944(SB)/8, $0x3810000000000000
-DATA winogradAVX512Constants<>+952(SB)/8, $0x3810000000000000
-DATA winogradAVX512Constants<>+960(SB)/8, $0x0fdfe00000000000
-DATA winogradAVX512Constants<>+968(SB)/8, $0x0fdfe00000000000
-DATA winogradAVX512Constants<>+976(SB)/8, $0x0fdfe00000000000
-DATA winogradAVX512Constants<>+984(SB)/8, $0x0fdfe00000000000
-DATA winogradAVX512Constants<>+992(SB)/8, $0x0fdfe00000000000
-DATA winogradAVX512Constants<>+1000(SB)/8, $0x0fdfe00000000000
-DATA winogradAVX512Constants<>+1008(SB)/8, $0x0fdfe00000000000
-DATA winogradAVX512Constants<>+1016(SB)/8, $0x0fdfe00000000000
-DATA winogradAVX512Constants<>+1024(SB)/8, $0x0000000000000001
-DATA winogradAVX512Constants<>+1032(SB)/8, $0x0000000000000001
-DATA winogradAVX512Constants<>+1040(SB)/8, $0x0000000000000001
-DATA winogradAVX512Constants<>+1048(SB)/8, $0x0000000000000001
-DATA winogradAVX512Constants<>+1056(SB)/8, $0x0000000000000001
-DATA winogradAVX512Constants<>+1064(SB)/8, $0x0000000000000001
-DATA winogradAVX512Constants<>+1072(SB)/8, $0x0000000000000001
-DATA winogradAVX512Constants<>+1080(SB)/8, $0x0000000000000001
-DATA winogradAVX512Constants<>+1088(SB)/8, $0x7fffffffffffffff
-DATA winogradAVX512Constants<>+1096(SB)/8, $0x7fffffffffffffff
-DATA winogradAVX512Constants<>+1104(SB)/8, $0x7fffffffffffffff
-DATA winogradAVX512Constants<>+1112(SB)/8, $0x7fffffffffffffff
-DATA winogradAVX512Constants<>+1120(SB)/8, $0x7fffffffffffffff
-DATA winogradAVX512Constants<>+1128(SB)/8, $0x7fffffffffffffff
-DATA winogradAVX512Constants<>+1136(SB)/8, $0x7fffffffffffffff
-DATA winogradAVX512Constants<>+1144(SB)/8, $0x7fffffffffffffff
-DATA winogradAVX512Constants<>+1152(SB)/8, $0x8000000000000000
-DATA winogradAVX512Constants<>+1160(SB)/8, $0x8000000000000000
-DATA winogradAVX512Constants<>+1168(SB)/8, $0x8000000000000000
-DATA winogradAVX512Constants<>+1176(SB)/8, $0x8000000000000000
-DATA winogradAVX512Constants<>+1184(SB)/8, $0x8000000000000000
-DATA winogradAVX512Constants<>+1192(SB)/8, $0x8000000000000000
-DATA winogradAVX512Constants<>+1200(SB)/8, $0x8000000000000000
-DATA winogradAVX512Constants<>+1208(SB)/8, $0x8000000000000000
-GLOBL winogradAVX512Constants<>(SB), RODATA|NOPTR, $1216
+DATA winogradAVX512Constants<>+320(SB)/8, $0x3ff0000000000000
+DATA winogradAVX512Constants<>+328(SB)/8, $0x3ff0000000000000
+DATA winogradAVX512Constants<>+336(SB)/8, $0x3ff0000000000000
+DATA winogradAVX512Constants<>+344(SB)/8, $0x3ff0000000000000
+DATA winogradAVX512Constants<>+352(SB)/8, $0x3ff0000000000000
+DATA winogradAVX512Constants<>+360(SB)/8, $0x3ff0000000000000
+DATA winogradAVX512Constants<>+368(SB)/8, $0x3ff0000000000000
+DATA winogradAVX512Constants<>+376(SB)/8, $0x3ff0000000000000
+DATA winogradAVX512Constants<>+384(SB)/8, $0x4005200000000000
+DATA winogradAVX512Constants<>+392(SB)/8, $0x4005200000000000
+DATA winogradAVX512Constants<>+400(SB)/8, $0x4005200000000000
+DATA winogradAVX512Constants<>+408(SB)/8, $0x4005200000000000
+DATA winogradAVX512Constants<>+416(SB)/8, $0x4005200000000000
+DATA winogradAVX512Constants<>+424(SB)/8, $0x4005200000000000
+DATA winogradAVX512Constants<>+432(SB)/8, $0x4005200000000000
+DATA winogradAVX512Constants<>+440(SB)/8, $0x4005200000000000
+DATA winogradAVX512Constants<>+448(SB)/8, $0x3ffa000000000000
+DATA winogradAVX512Constants<>+456(SB)/8, $0x3ffa000000000000
+DATA winogradAVX512Constants<>+464(SB)/8, $0x3ffa000000000000
+DATA winogradAVX512Constants<>+472(SB)/8, $0x3ffa000000000000
+DATA winogradAVX512Constants<>+480(SB)/8, $0x3ffa000000000000
+DATA winogradAVX512Constants<>+488(SB)/8, $0x3ffa000000000000
+DATA winogradAVX512Constants<>+496(SB)/8, $0x3ffa000000000000
+DATA winogradAVX512Constants<>+504(SB)/8, $0x3ffa000000000000
+DATA winogradAVX512Constants<>+512(SB)/8, $0x40112a0000000000
+DATA winogradAVX512Constants<>+520(SB)/8, $0x40112a0000000000
+DATA winogradAVX512Constants<>+528(SB)/8, $0x40112a0000000000
+DATA winogradAVX512Constants<>+536(SB)/8, $0x40112a0000000000
+DATA winogradAVX512Constants<>+544(SB)/8, $0x40112a0000000000
+DATA winogradAVX512Constants<>+552(SB)/8, $0x40112a0000000000
+DATA winogradAVX512Constants<>+560(SB)/8, $0x40112a0000000000
+DATA winogradAVX512Constants<>+568(SB)/8, $0x40112a0000000000
+DATA winogradAVX512Constants<>+576(SB)/8, $0x3fe0000000000000
+DATA winogradAVX512Constants<>+584(SB)/8, $0x3fe0000000000000
+DATA winogradAVX512Constants<>+592(SB)/8, $0x3fe0000000000000
+DATA winogradAVX512Constants<>+600(SB)/8, $0x3fe0000000000000
+DATA winogradAVX512Constants<>+608(SB)/8, $0x3fe0000000000000
+DATA winogradAVX512Constants<>+616(SB)/8, $0x3fe0000000000000
+DATA winogradAVX512Constants<>+624(SB)/8, $0x3fe0000000000000
+DATA winogradAVX512Constants<>+632(SB)/8, $0x3fe0000000000000
+DATA winogradAVX512Constants<>+640(SB)/8, $0x3fd0000000000000
+DATA winogradAVX512Constants<>+648(SB)/8, $0x3fd0000000000000
+DATA winogradAVX512Constants<>+656(SB)/8, $0x3fd0000000000000
+DATA winogradAVX512Constants<>+664(SB)/8, $0x3fd0000000000000
+DATA winogradAVX512Constants<>+672(SB)/8, $0x3fd0000000000000
+DATA winogradAVX512Constants<>+680(SB)/8, $0x3fd0000000000000
+DATA winogradAVX512Constants<>+688(SB)/8, $0x3fd0000000000000
+DATA winogradAVX512Constants<>+696(SB)/8, $0x3fd0000000000000
+DATA winogradAVX512Constants<>+704(SB)/8, $0x3fc0000000000000
+DATA winogradAVX512Constants<>+712(SB)/8, $0x3fc0000000000000
+DATA winogradAVX512Constants<>+720(SB)/8, $0x3fc0000000000000
+DATA winogradAVX512Constants<>+728(SB)/8, $0x3fc0000000000000
+DATA winogradAVX512Constants<>+736(SB)/8, $0x3fc0000000000000
+DATA winogradAVX512Constants<>+744(SB)/8, $0x3fc0000000000000
+DATA winogradAVX512Constants<>+752(SB)/8, $0x3fc0000000000000
+DATA winogradAVX512Constants<>+760(SB)/8, $0x3fc0000000000000
+DATA winogradAVX512Constants<>+768(SB)/8, $0x4015000000000000
+DATA winogradAVX512Constants<>+776(SB)/8, $0x4015000000000000
+DATA winogradAVX512Constants<>+784(SB)/8, $0x4015000000000000
+DATA winogradAVX512Constants<>+792(SB)/8, $0x4015000000000000
+DATA winogradAVX512Constants<>+800(SB)/8, $0x4015000000000000
+DATA winogradAVX512Constants<>+808(SB)/8, $0x4015000000000000
+DATA winogradAVX512Constants<>+816(SB)/8, $0x4015000000000000
+DATA winogradAVX512Constants<>+824(SB)/8, $0x4015000000000000
+DATA winogradAVX512Constants<>+832(SB)/8, $0x4010000000000000
+DATA winogradAVX512Constants<>+840(SB)/8, $0x4010000000000000
+DATA winogradAVX512Constants<>+848(SB)/8, $0x4010000000000000
+DATA winogradAVX512Constants<>+856(SB)/8, $0x4010000000000000
+DATA winogradAVX512Constants<>+864(SB)/8, $0x4010000000000000
+DATA winogradAVX512Constants<>+872(SB)/8, $0x4010000000000000
+DATA winogradAVX512Constants<>+880(SB)/8, $0x4010000000000000
+DATA winogradAVX512Constants<>+888(SB)/8, $0x4010000000000000
+DATA winogradAVX512Constants<>+896(SB)/8, $0x4014000000000000
+DATA winogradAVX512Constants<>+904(SB)/8, $0x4014000000000000
+DATA winogradAVX512Constants<>+912(SB)/8, $0x4014000000000000
+DATA winogradAVX512Constants<>+920(SB)/8, $0x4014000000000000
+DATA winogradAVX512Constants<>+928(SB)/8, $0x4014000000000000
+DATA winogradAVX512Constants<>+936(SB)/8, $0x4014000000000000
+DATA winogradAVX512Constants<>+944(SB)/8, $0x4014000000000000
+DATA winogradAVX512Constants<>+952(SB)/8, $0x4014000000000000
+DATA winogradAVX512Constants<>+960(SB)/8, $0x4011000000000000
+DATA winogradAVX512Constants<>+968(SB)/8, $0x4011000000000000
+DATA winogradAVX512Constants<>+976(SB)/8, $0x4011000000000000
+DATA winogradAVX512Constants<>+984(SB)/8, $0x4011000000000000
+DATA winogradAVX512Constants<>+992(SB)/8, $0x4011000000000000
+DATA winogradAVX512Constants<>+1000(SB)/8, $0x4011000000000000
+DATA winogradAVX512Constants<>+1008(SB)/8, $0x4011000000000000
+DATA winogradAVX512Constants<>+1016(SB)/8, $0x4011000000000000
+DATA winogradAVX512Constants<>+1024(SB)/8, $0x4000000000000000
+DATA winogradAVX512Constants<>+1032(SB)/8, $0x4000000000000000
+DATA winogradAVX512Constants<>+1040(SB)/8, $0x4000000000000000
+DATA winogradAVX512Constants<>+1048(SB)/8, $0x4000000000000000
+DATA winogradAVX512Constants<>+1056(SB)/8, $0x4000000000000000
+DATA winogradAVX512Constants<>+1064(SB)/8, $0x4000000000000000
+DATA winogradAVX512Constants<>+1072(SB)/8, $0x4000000000000000
+DATA winogradAVX512Constants<>+1080(SB)/8, $0x4000000000000000
+DATA winogradAVX512Constants<>+1088(SB)/8, $0x4020000000000000
+DATA winogradAVX512Constants<>+1096(SB)/8, $0x4020000000000000
+DATA winogradAVX512Constants<>+1104(SB)/8, $0x4020000000000000
+DATA winogradAVX512Constants<>+1112(SB)/8, $0x4020000000000000
+DATA winogradAVX512Constants<>+1120(SB)/8, $0x4020000000000000
+DATA winogradAVX512Constants<>+1128(SB)/8, $0x4020000000000000
+DATA winogradAVX512Constants<>+1136(SB)/8, $0x4020000000000000
+DATA winogradAVX512Constants<>+1144(SB)/8, $0x4020000000000000
+DATA winogradAVX512Constants<>+1152(SB)/8, $0x3ff4000000000000
+DATA winogradAVX512Constants<>+1160(SB)/8, $0x3ff4000000000000
+DATA winogradAVX512Constants<>+1168(SB)/8, $0x3ff4000000000000
+DATA winogradAVX512Constants<>+1176(SB)/8, $0x3ff4000000000000
+DATA winogradAVX512Constants<>+1184(SB)/8, $0x3ff4000000000000
+DATA winogradAVX512Constants<>+1192(SB)/8, $0x3ff4000000000000
+DATA winogradAVX512Constants<>+1200(SB)/8, $0x3ff4000000000000
+DATA winogradAVX512Constants<>+1208(SB)/8, $0x3ff4000000000000
+DATA winogradAVX512Constants<>+1216(SB)/8, $0x3fd8000000000000
+DATA winogradAVX512Constants<>+1224(SB)/8, $0x3fd8000000000000
+DATA winogradAVX512Constants<>+1232(SB)/8, $0x3fd8000000000000
+DATA winogradAVX512Constants<>+1240(SB)/8, $0x3fd8000000000000
+DATA winogradAVX512Constants<>+1248(SB)/8, $0x3fd8000000000000
+DATA winogradAVX512Constants<>+1256(SB)/8, $0x3fd8000000000000
+DATA winogradAVX512Constants<>+1264(SB)/8, $0x3fd8000000000000
+DATA winogradAVX512Constants<>+1272(SB)/8, $0x3fd8000000000000
+DATA winogradAVX512Constants<>+1280(SB)/8, $0x3fc2000000000000
+DATA winogradAVX512Constants<>+1288(SB)/8, $0x3fc2000000000000
+DATA winogradAVX512Constants<>+1296(SB)/8, $0x3fc2000000000000
+DATA winogradAVX512Constants<>+1304(SB)/8, $0x3fc2000000000000
+DATA winogradAVX512Constants<>+1312(SB)/8, $0x3fc2000000000000
+DATA winogradAVX512Constants<>+1320(SB)/8, $0x3fc2000000000000
+DATA winogradAVX512Constants<>+1328(SB)/8, $0x3fc2000000000000
+DATA winogradAVX512Constants<>+1336(SB)/8, $0x3fc2000000000000
+DATA winogradAVX512Constants<>+1344(SB)/8, $0x3fab000000000000
+DATA winogradAVX512Constants<>+1352(SB)/8, $0x3fab000000000000
+DATA winogradAVX512Constants<>+1360(SB)/8, $0x3fab000000000000
+DATA winogradAVX512Constants<>+1368(SB)/8, $0x3fab000000000000
+DATA winogradAVX512Constants<>+1376(SB)/8, $0x3fab000000000000
+DATA winogradAVX512Constants<>+1384(SB)/8, $0x3fab000000000000
+DATA winogradAVX512Constants<>+1392(SB)/8, $0x3fab000000000000
+DATA winogradAVX512Constants<>+1400(SB)/8, $0x3fab000000000000
+DATA winogradAVX512Constants<>+1408(SB)/8, $0x3ff1cc4000000000
+DATA winogradAVX512Constants<>+1416(SB)/8, $0x3ff1cc4000000000
+DATA winogradAVX512Constants<>+1424(SB)/8, $0x3ff1cc4000000000
+DATA winogradAVX512Constants<>+1432(SB)/8, $0x3ff1cc4000000000
+DATA winogradAVX512Constants<>+1440(SB)/8, $0x3ff1cc4000000000
+DATA winogradAVX512Constants<>+1448(SB)/8, $0x3ff1cc4000000000
+DATA winogradAVX512Constants<>+1456(SB)/8, $0x3ff1cc4000000000
+DATA winogradAVX512Constants<>+1464(SB)/8, $0x3ff1cc4000000000
+DATA winogradAVX512Constants<>+1472(SB)/8, $0x4025724800000000
+DATA winogradAVX512Constants<>+1480(SB)/8, $0x4025724800000000
+DATA winogradAVX512Constants<>+1488(SB)/8, $0x4025724800000000
+DATA winogradAVX512Constants<>+1496(SB)/8, $0x4025724800000000
+DATA winogradAVX512Constants<>+1504(SB)/8, $0x4025724800000000
+DATA winogradAVX512Constants<>+1512(SB)/8, $0x4025724800000000
+DATA winogradAVX512Constants<>+1520(SB)/8, $0x4025724800000000
+DATA winogradAVX512Constants<>+1528(SB)/8, $0x4025724800000000
+DATA winogradAVX512Constants<>+1536(SB)/8, $0x4035918000000000
+DATA winogradAVX512Constants<>+1544(SB)/8, $0x4035918000000000
+DATA winogradAVX512Constants<>+1552(SB)/8, $0x4035918000000000
+DATA winogradAVX512Constants<>+1560(SB)/8, $0x4035918000000000
+DATA winogradAVX512Constants<>+1568(SB)/8, $0x4035918000000000
+DATA winogradAVX512Constants<>+1576(SB)/8, $0x4035918000000000
+DATA winogradAVX512Constants<>+1584(SB)/8, $0x4035918000000000
+DATA winogradAVX512Constants<>+1592(SB)/8, $0x4035918000000000
+DATA winogradAVX512Constants<>+1600(SB)/8, $0x4026880000000000
+DATA winogradAVX512Constants<>+1608(SB)/8, $0x4026880000000000
+DATA winogradAVX512Constants<>+1616(SB)/8, $0x4026880000000000
+DATA winogradAVX512Constants<>+1624(SB)/8, $0x4026880000000000
+DATA winogradAVX512Constants<>+1632(SB)/8, $0x4026880000000000
+DATA winogradAVX512Constants<>+1640(SB)/8, $0x4026880000000000
+DATA winogradAVX512Constants<>+1648(SB)/8, $0x4026880000000000
+DATA winogradAVX512Constants<>+1656(SB)/8, $0x4026880000000000
+DATA winogradAVX512Constants<>+1664(SB)/8, $0x401fa40000000000
+DATA winogradAVX512Constants<>+1672(SB)/8, $0x401fa40000000000
+DATA winogradAVX512Constants<>+1680(SB)/8, $0x401fa40000000000
+DATA winogradAVX512Constants<>+1688(SB)/8, $0x401fa40000000000
+DATA winogradAVX512Constants<>+1696(SB)/8, $0x401fa40000000000
+DATA winogradAVX512Constants<>+1704(SB)/8, $0x401fa40000000000
+DATA winogradAVX512Constants<>+1712(SB)/8, $0x401fa40000000000
+DATA winogradAVX512Constants<>+1720(SB)/8, $0x401fa40000000000
+DATA winogradAVX512Constants<>+1728(SB)/8, $0x4034010000000000
+DATA winogradAVX512Constants<>+1736(SB)/8, $0x4034010000000000
+DATA winogradAVX512Constants<>+1744(SB)/8, $0x4034010000000000
+DATA winogradAVX512Constants<>+1752(SB)/8, $0x4034010000000000
+DATA winogradAVX512Constants<>+1760(SB)/8, $0x4034010000000000
+DATA winogradAVX512Constants<>+1768(SB)/8, $0x4034010000000000
+DATA winogradAVX512Constants<>+1776(SB)/8, $0x4034010000000000
+DATA winogradAVX512Constants<>+1784(SB)/8, $0x4034010000000000
+DATA winogradAVX512Constants<>+1792(SB)/8, $0x4026400000000000
+DATA winogradAVX512Constants<>+1800(SB)/8, $0x4026400000000000
+DATA winogradAVX512Constants<>+1808(SB)/8, $0x4026400000000000
+DATA winogradAVX512Constants<>+1816(SB)/8, $0x4026400000000000
+DATA winogradAVX512Constants<>+1824(SB)/8, $0x4026400000000000
+DATA winogradAVX512Constants<>+1832(SB)/8, $0x4026400000000000
+DATA winogradAVX512Constants<>+1840(SB)/8, $0x4026400000000000
+DATA winogradAVX512Constants<>+1848(SB)/8, $0x4026400000000000
+DATA winogradAVX512Constants<>+1856(SB)/8, $0x3fe8000000000000
+DATA winogradAVX512Constants<>+1864(SB)/8, $0x3fe8000000000000
+DATA winogradAVX512Constants<>+1872(SB)/8, $0x3fe8000000000000
+DATA winogradAVX512Constants<>+1880(SB)/8, $0x3fe8000000000000
+DATA winogradAVX512Constants<>+1888(SB)/8, $0x3fe8000000000000
+DATA winogradAVX512Constants<>+1896(SB)/8, $0x3fe8000000000000
+DATA winogradAVX512Constants<>+1904(SB)/8, $0x3fe8000000000000
+DATA winogradAVX512Constants<>+1912(SB)/8, $0x3fe8000000000000
+DATA winogradAVX512Constants<>+1920(SB)/8, $0x3fe2000000000000
+DATA winogradAVX512Constants<>+1928(SB)/8, $0x3fe2000000000000
+DATA winogradAVX512Constants<>+1936(SB)/8, $0x3fe2000000000000
+DATA winogradAVX512Constants<>+1944(SB)/8, $0x3fe2000000000000
+DATA winogradAVX512Constants<>+1952(SB)/8, $0x3fe2000000000000
+DATA winogradAVX512Constants<>+1960(SB)/8, $0x3fe2000000000000
+DATA winogradAVX512Constants<>+1968(SB)/8, $0x3fe2000000000000
+DATA winogradAVX512Constants<>+1976(SB)/8, $0x3fe2000000000000
+DATA winogradAVX512Constants<>+1984(SB)/8, $0x3fdb000000000000
+DATA winogradAVX512Constants<>+1992(SB)/8, $0x3fdb000000000000
+DATA winogradAVX512Constants<>+2000(SB)/8, $0x3fdb000000000000
+DATA winogradAVX512Constants<>+2008(SB)/8, $0x3fdb000000000000
+DATA winogradAVX512Constants<>+2016(SB)/8, $0x3fdb000000000000
+DATA winogradAVX512Constants<>+2024(SB)/8, $0x3fdb000000000000
+DATA winogradAVX512Constants<>+2032(SB)/8, $0x3fdb000000000000
+DATA winogradAVX512Constants<>+2040(SB)/8, $0x3fdb000000000000
+DATA winogradAVX512Constants<>+2048(SB)/8, $0x3fffa40000000000
+DATA winogradAVX512Constants<>+2056(SB)/8, $0x3fffa40000000000
+DATA winogradAVX512Constants<>+2064(SB)/8, $0x3fffa40000000000
+DATA winogradAVX512Constants<>+2072(SB)/8, $0x3fffa40000000000
+DATA winogradAVX512Constants<>+2080(SB)/8, $0x3fffa40000000000
+DATA winogradAVX512Constants<>+2088(SB)/8, $0x3fffa40000000000
+DATA winogradAVX512Constants<>+2096(SB)/8, $0x3fffa40000000000
+DATA winogradAVX512Constants<>+2104(SB)/8, $0x3fffa40000000000
+DATA winogradAVX512Constants<>+2112(SB)/8, $0x402f188000000000
+DATA winogradAVX512Constants<>+2120(SB)/8, $0x402f188000000000
+DATA winogradAVX512Constants<>+2128(SB)/8, $0x402f188000000000
+DATA winogradAVX512Constants<>+2136(SB)/8, $0x402f188000000000
+DATA winogradAVX512Constants<>+2144(SB)/8, $0x402f188000000000
+DATA winogradAVX512Constants<>+2152(SB)/8, $0x402f188000000000
+DATA winogradAVX512Constants<>+2160(SB)/8, $0x402f188000000000
+DATA winogradAVX512Constants<>+2168(SB)/8, $0x402f188000000000
+DATA winogradAVX512Constants<>+2176(SB)/8, $0x4025680000000000
+DATA winogradAVX512Constants<>+2184(SB)/8, $0x4025680000000000
+DATA winogradAVX512Constants<>+2192(SB)/8, $0x4025680000000000
+DATA winogradAVX512Constants<>+2200(SB)/8, $0x4025680000000000
+DATA winogradAVX512Constants<>+2208(SB)/8, $0x4025680000000000
+DATA winogradAVX512Constants<>+2216(SB)/8, $0x4025680000000000
+DATA winogradAVX512Constants<>+2224(SB)/8, $0x4025680000000000
+DATA winogradAVX512Constants<>+2232(SB)/8, $0x4025680000000000
+DATA winogradAVX512Constants<>+2240(SB)/8, $0x3ff9000000000000
+DATA winogradAVX512Constants<>+2248(SB)/8, $0x3ff9000000000000
+DATA winogradAVX512Constants<>+2256(SB)/8, $0x3ff9000000000000
+DATA winogradAVX512Constants<>+2264(SB)/8, $0x3ff9000000000000
+DATA winogradAVX512Constants<>+2272(SB)/8, $0x3ff9000000000000
+DATA winogradAVX512Constants<>+2280(SB)/8, $0x3ff9000000000000
+DATA winogradAVX512Constants<>+2288(SB)/8, $0x3ff9000000000000
+DATA winogradAVX512Constants<>+2296(SB)/8, $0x3ff9000000000000
+DATA winogradAVX512Constants<>+2304(SB)/8, $0x3fff400000000000
+DATA winogradAVX512Constants<>+2312(SB)/8, $0x3fff400000000000
+DATA winogradAVX512Constants<>+2320(SB)/8, $0x3fff400000000000
+DATA winogradAVX512Constants<>+2328(SB)/8, $0x3fff400000000000
+DATA winogradAVX512Constants<>+2336(SB)/8, $0x3fff400000000000
+DATA winogradAVX512Constants<>+2344(SB)/8, $0x3fff400000000000
+DATA winogradAVX512Constants<>+2352(SB)/8, $0x3fff400000000000
+DATA winogradAVX512Constants<>+2360(SB)/8, $0x3fff400000000000
+DATA winogradAVX512Constants<>+2368(SB)/8, $0x3fe6c80000000000
+DATA winogradAVX512Constants<>+2376(SB)/8, $0x3fe6c80000000000
+DATA winogradAVX512Constants<>+2384(SB)/8, $0x3fe6c80000000000
+DATA winogradAVX512Constants<>+2392(SB)/8, $0x3fe6c80000000000
+DATA winogradAVX512Constants<>+2400(SB)/8, $0x3fe6c80000000000
+DATA winogradAVX512Constants<>+2408(SB)/8, $0x3fe6c80000000000
+DATA winogradAVX512Constants<>+2416(SB)/8, $0x3fe6c80000000000
+DATA winogradAVX512Constants<>+2424(SB)/8, $0x3fe6c80000000000
+DATA winogradAVX512Constants<>+2432(SB)/8, $0x4019a10000000000
+DATA winogradAVX512Constants<>+2440(SB)/8, $0x4019a10000000000
+DATA winogradAVX512Constants<>+2448(SB)/8, $0x4019a10000000000
+DATA winogradAVX512Constants<>+2456(SB)/8, $0x4019a10000000000
+DATA winogradAVX512Constants<>+2464(SB)/8, $0x4019a10000000000
+DATA winogradAVX512Constants<>+2472(SB)/8, $0x4019a10000000000
+DATA winogradAVX512Constants<>+2480(SB)/8, $0x4019a10000000000
+DATA winogradAVX512Constants<>+2488(SB)/8, $0x4019a10000000000
+DATA winogradAVX512Constants<>+2496(SB)/8, $0x4023680000000000
+DATA winogradAVX512Constants<>+2504(SB)/8, $0x4023680000000000
+DATA winogradAVX512Constants<>+2512(SB)/8, $0x4023680000000000
+DATA winogradAVX512Constants<>+2520(SB)/8, $0x4023680000000000
+DATA winogradAVX512Constants<>+2528(SB)/8, $0x4023680000000000
+DATA winogradAVX512Constants<>+2536(SB)/8, $0x4023680000000000
+DATA winogradAVX512Constants<>+2544(SB)/8, $0x4023680000000000
+DATA winogradAVX512Constants<>+2552(SB)/8, $0x4023680000000000
+DATA winogradAVX512Constants<>+2560(SB)/8, $0x4008000000000000
+DATA winogradAVX512Constants<>+2568(SB)/8, $0x4008000000000000
+DATA winogradAVX512Constants<>+2576(SB)/8, $0x4008000000000000
+DATA winogradAVX512Constants<>+2584(SB)/8, $0x4008000000000000
+DATA winogradAVX512Constants<>+2592(SB)/8, $0x4008000000000000
+DATA winogradAVX512Constants<>+2600(SB)/8, $0x4008000000000000
+DATA winogradAVX512Constants<>+2608(SB)/8, $0x4008000000000000
+DATA winogradAVX512Constants<>+2616(SB)/8, $0x4008000000000000
+DATA winogradAVX512Constants<>+2624(SB)/8, $0x4022000000000000
+DATA winogradAVX512Constants<>+2632(SB)/8, $0x4022000000000000
+DATA winogradAVX512Constants<>+2640(SB)/8, $0x4022000000000000
+DATA winogradAVX512Constants<>+2648(SB)/8, $0x4022000000000000
+DATA winogradAVX512Constants<>+2656(SB)/8, $0x4022000000000000
+DATA winogradAVX512Constants<>+2664(SB)/8, $0x4022000000000000
+DATA winogradAVX512Constants<>+2672(SB)/8, $0x4022000000000000
+DATA winogradAVX512Constants<>+2680(SB)/8, $0x4022000000000000
+DATA winogradAVX512Constants<>+2688(SB)/8, $0x403b000000000000
+DATA winogradAVX512Constants<>+2696(SB)/8, $0x403b000000000000
+DATA winogradAVX512Constants<>+2704(SB)/8, $0x403b000000000000
+DATA winogradAVX512Constants<>+2712(SB)/8, $0x403b000000000000
+DATA winogradAVX512Constants<>+2720(SB)/8, $0x403b000000000000
+DATA winogradAVX512Constants<>+2728(SB)/8, $0x403b000000000000
+DATA winogradAVX512Constants<>+2736(SB)/8, $0x403b000000000000
+DATA winogradAVX512Constants<>+2744(SB)/8, $0x403b000000000000
+DATA winogradAVX512Constants<>+2752(SB)/8, $0x3fbfa40000000000
+DATA winogradAVX512Constants<>+2760(SB)/8, $0x3fbfa40000000000
+DATA winogradAVX512Constants<>+2768(SB)/8, $0x3fbfa40000000000
+DATA winogradAVX512Constants<>+2776(SB)/8, $0x3fbfa40000000000
+DATA winogradAVX512Constants<>+2784(SB)/8, $0x3fbfa40000000000
+DATA winogradAVX512Constants<>+2792(SB)/8, $0x3fbfa40000000000
+DATA winogradAVX512Constants<>+2800(SB)/8, $0x3fbfa40000000000
+DATA winogradAVX512Constants<>+2808(SB)/8, $0x3fbfa40000000000
+DATA winogradAVX512Constants<>+2816(SB)/8, $0x3ff2d80000000000
+DATA winogradAVX512Constants<>+2824(SB)/8, $0x3ff2d80000000000
+DATA winogradAVX512Constants<>+2832(SB)/8, $0x3ff2d80000000000
+DATA winogradAVX512Constants<>+2840(SB)/8, $0x3ff2d80000000000
+DATA winogradAVX512Constants<>+2848(SB)/8, $0x3ff2d80000000000
+DATA winogradAVX512Constants<>+2856(SB)/8, $0x3ff2d80000000000
+DATA winogradAVX512Constants<>+2864(SB)/8, $0x3ff2d80000000000
+DATA winogradAVX512Constants<>+2872(SB)/8, $0x3ff2d80000000000
+DATA winogradAVX512Constants<>+2880(SB)/8, $0x4002200000000000
+DATA winogradAVX512Constants<>+2888(SB)/8, $0x4002200000000000
+DATA winogradAVX512Constants<>+2896(SB)/8, $0x4002200000000000
+DATA winogradAVX512Constants<>+2904(SB)/8, $0x4002200000000000
+DATA winogradAVX512Constants<>+2912(SB)/8, $0x4002200000000000
+DATA winogradAVX512Constants<>+2920(SB)/8, $0x4002200000000000
+DATA winogradAVX512Constants<>+2928(SB)/8, $0x4002200000000000
+DATA winogradAVX512Constants<>+2936(SB)/8, $0x4002200000000000
+DATA winogradAVX512Constants<>+2944(SB)/8, $0x000001ffffffffff
+DATA winogradAVX512Constants<>+2952(SB)/8, $0x000001ffffffffff
+DATA winogradAVX512Constants<>+2960(SB)/8, $0x000001ffffffffff
+DATA winogradAVX512Constants<>+2968(SB)/8, $0x000001ffffffffff
+DATA winogradAVX512Constants<>+2976(SB)/8, $0x000001ffffffffff
+DATA winogradAVX512Constants<>+2984(SB)/8, $0x000001ffffffffff
+DATA winogradAVX512Constants<>+2992(SB)/8, $0x000001ffffffffff
+DATA winogradAVX512Constants<>+3000(SB)/8, $0x000001ffffffffff
+DATA winogradAVX512Constants<>+3008(SB)/8, $0x000003ffffffffff
+DATA winogradAVX512Constants<>+3016(SB)/8, $0x000003ffffffffff
+DATA winogradAVX512Constants<>+3024(SB)/8, $0x000003ffffffffff
+DATA winogradAVX512Constants<>+3032(SB)/8, $0x000003ffffffffff
+DATA winogradAVX512Constants<>+3040(SB)/8, $0x000003ffffffffff
+DATA winogradAVX512Constants<>+3048(SB)/8, $0x000003ffffffffff
+DATA winogradAVX512Constants<>+3056(SB)/8, $0x000003ffffffffff
+DATA winogradAVX512Constants<>+3064(SB)/8, $0x000003ffffffffff
+DATA winogradAVX512Constants<>+3072(SB)/8, $0x3f10000000000000
+DATA winogradAVX512Constants<>+3080(SB)/8, $0x3f10000000000000
+DATA winogradAVX512Constants<>+3088(SB)/8, $0x3f10000000000000
+DATA winogradAVX512Constants<>+3096(SB)/8, $0x3f10000000000000
+DATA winogradAVX512Constants<>+3104(SB)/8, $0x3f10000000000000
+DATA winogradAVX512Constants<>+3112(SB)/8, $0x3f10000000000000
+DATA winogradAVX512Constants<>+3120(SB)/8, $0x3f10000000000000
+DATA winogradAVX512Constants<>+3128(SB)/8, $0x3f10000000000000
+DATA winogradAVX512Constants<>+3136(SB)/8, $0x01dffc0000000000
+DATA winogradAVX512Constants<>+3144(SB)/8, $0x01dffc0000000000
+DATA winogradAVX512Constants<>+3152(SB)/8, $0x01dffc0000000000
+DATA winogradAVX512Constants<>+3160(SB)/8, $0x01dffc0000000000
+DATA winogradAVX512Constants<>+3168(SB)/8, $0x01dffc0000000000
+DATA winogradAVX512Constants<>+3176(SB)/8, $0x01dffc0000000000
+DATA winogradAVX512Constants<>+3184(SB)/8, $0x01dffc0000000000
+DATA winogradAVX512Constants<>+3192(SB)/8, $0x01dffc0000000000
+DATA winogradAVX512Constants<>+3200(SB)/8, $0x00000fffffffffff
+DATA winogradAVX512Constants<>+3208(SB)/8, $0x00000fffffffffff
+DATA winogradAVX512Constants<>+3216(SB)/8, $0x00000fffffffffff
+DATA winogradAVX512Constants<>+3224(SB)/8, $0x00000fffffffffff
+DATA winogradAVX512Constants<>+3232(SB)/8, $0x00000fffffffffff
+DATA winogradAVX512Constants<>+3240(SB)/8, $0x00000fffffffffff
+DATA winogradAVX512Constants<>+3248(SB)/8, $0x00000fffffffffff
+DATA winogradAVX512Constants<>+3256(SB)/8, $0x00000fffffffffff
+DATA winogradAVX512Constants<>+3264(SB)/8, $0x00001fffffffffff
+DATA winogradAVX512Constants<>+3272(SB)/8, $0x00001fffffffffff
+DATA winogradAVX512Constants<>+3280(SB)/8, $0x00001fffffffffff
+DATA winogradAVX512Constants<>+3288(SB)/8, $0x00001fffffffffff
+DATA winogradAVX512Constants<>+3296(SB)/8, $0x00001fffffffffff
+DATA winogradAVX512Constants<>+3304(SB)/8, $0x00001fffffffffff
+DATA winogradAVX512Constants<>+3312(SB)/8, $0x00001fffffffffff
+DATA winogradAVX512Constants<>+3320(SB)/8, $0x00001fffffffffff
+DATA winogradAVX512Constants<>+3328(SB)/8, $0x3810000000000000
+DATA winogradAVX512Constants<>+3336(SB)/8, $0x3810000000000000
+DATA winogradAVX512Constants<>+3344(SB)/8, $0x3810000000000000
+DATA winogradAVX512Constants<>+3352(SB)/8, $0x3810000000000000
+DATA winogradAVX512Constants<>+3360(SB)/8, $0x3810000000000000
+DATA winogradAVX512Constants<>+3368(SB)/8, $0x3810000000000000
+DATA winogradAVX512Constants<>+3376(SB)/8, $0x3810000000000000
+DATA winogradAVX512Constants<>+3384(SB)/8, $0x3810000000000000
+DATA winogradAVX512Constants<>+3392(SB)/8, $0x0fdfe00000000000
+DATA winogradAVX512Constants<>+3400(SB)/8, $0x0fdfe00000000000
+DATA winogradAVX512Constants<>+3408(SB)/8, $0x0fdfe00000000000
+DATA winogradAVX512Constants<>+3416(SB)/8, $0x0fdfe00000000000
+DATA winogradAVX512Constants<>+3424(SB)/8, $0x0fdfe00000000000
+DATA winogradAVX512Constants<>+3432(SB)/8, $0x0fdfe00000000000
+DATA winogradAVX512Constants<>+3440(SB)/8, $0x0fdfe00000000000
+DATA winogradAVX512Constants<>+3448(SB)/8, $0x0fdfe00000000000
+DATA winogradAVX512Constants<>+3456(SB)/8, $0x0000000000000001
+DATA winogradAVX512Constants<>+3464(SB)/8, $0x0000000000000001
+DATA winogradAVX512Constants<>+3472(SB)/8, $0x0000000000000001
+DATA winogradAVX512Constants<>+3480(SB)/8, $0x0000000000000001
+DATA winogradAVX512Constants<>+3488(SB)/8, $0x0000000000000001
+DATA winogradAVX512Constants<>+3496(SB)/8, $0x0000000000000001
+DATA winogradAVX512Constants<>+3504(SB)/8, $0x0000000000000001
+DATA winogradAVX512Constants<>+3512(SB)/8, $0x0000000000000001
+DATA winogradAVX512Constants<>+3520(SB)/8, $0x7fffffffffffffff
+DATA winogradAVX512Constants<>+3528(SB)/8, $0x7fffffffffffffff
+DATA winogradAVX512Constants<>+3536(SB)/8, $0x7fffffffffffffff
+DATA winogradAVX512Constants<>+3544(SB)/8, $0x7fffffffffffffff
+DATA winogradAVX512Constants<>+3552(SB)/8, $0x7fffffffffffffff
+DATA winogradAVX512Constants<>+3560(SB)/8, $0x7fffffffffffffff
+DATA winogradAVX512Constants<>+3568(SB)/8, $0x7fffffffffffffff
+DATA winogradAVX512Constants<>+3576(SB)/8, $0x7fffffffffffffff
+DATA winogradAVX512Constants<>+3584(SB)/8, $0x8000000000000000
+DATA winogradAVX512Constants<>+3592(SB)/8, $0x8000000000000000
+DATA winogradAVX512Constants<>+3600(SB)/8, $0x8000000000000000
+DATA winogradAVX512Constants<>+3608(SB)/8, $0x8000000000000000
+DATA winogradAVX512Constants<>+3616(SB)/8, $0x8000000000000000
+DATA winogradAVX512Constants<>+3624(SB)/8, $0x8000000000000000
+DATA winogradAVX512Constants<>+3632(SB)/8, $0x8000000000000000
+DATA winogradAVX512Constants<>+3640(SB)/8, $0x8000000000000000
+GLOBL winogradAVX512Constants<>(SB), RODATA|NOPTR, $3648
 
 // func winogradInputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
 // Requires: AVX, AVX512F
@@ -168,385 +472,96 @@ TEXT ·winogradInputAVX512(SB), NOSPLIT, $0-48
 	MOVQ blocks+32(FP), SI
 	MOVQ scratch+40(FP), DI
 
-inputAVX512:
-	LEAQ         (CX)(CX*2), R8
-	ADDQ         AX, R8
-	VCVTPS2PD    (AX), Z0
-	VCVTPS2PD    (AX)(CX*1), Z1
-	VCVTPS2PD    (AX)(CX*2), Z2
-	VCVTPS2PD    (R8), Z3
-	VCVTPS2PD    (R8)(CX*1), Z4
-	VCVTPS2PD    (R8)(CX*2), Z5
+winogradInputAVX512:
+	MOVQ AX, R8
+	MOVQ DI, R9
+	LEAQ (CX)(CX*2), R11
+	ADDQ R8, R11
+	MOVQ $0x00000006, R10
+
+winogradInputAVX5120columns:
+	VCVTPS2PD    (R8), Z0
+	VCVTPS2PD    (R8)(CX*1), Z1
+	VCVTPS2PD    (R8)(CX*2), Z2
+	VCVTPS2PD    (R11), Z3
+	VCVTPS2PD    (R11)(CX*1), Z4
+	VCVTPS2PD    (R11)(CX*2), Z5
 	VMOVAPD      Z4, Z6
-	VMOVAPD      Z4, Z7
-	VMOVAPD      Z4, Z9
-	VMOVAPD      Z5, Z11
 	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z2, Z9
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z11
-	VMOVAPD      Z3, Z2
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z1, Z2
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z1, Z3
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z0, Z6
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z11
-	VMOVAPD      Z7, Z8
-	VMOVAPD      Z9, Z10
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
-	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	VMOVUPD      Z6, (DI)
-	VMOVUPD      Z7, 384(DI)
-	VMOVUPD      Z8, 768(DI)
-	VMOVUPD      Z9, 1152(DI)
-	VMOVUPD      Z10, 1536(DI)
-	VMOVUPD      Z11, 1920(DI)
-	VCVTPS2PD    32(AX), Z0
-	VCVTPS2PD    32(AX)(CX*1), Z1
-	VCVTPS2PD    32(AX)(CX*2), Z2
-	VCVTPS2PD    32(R8), Z3
-	VCVTPS2PD    32(R8)(CX*1), Z4
-	VCVTPS2PD    32(R8)(CX*2), Z5
+	VFMADD231PD  winogradAVX512Constants<>+192(SB), Z0, Z6
+	VMOVUPD      Z6, (R9)
+	VMOVAPD      Z3, Z7
+	VFNMADD231PD winogradAVX512Constants<>+384(SB), Z1, Z7
+	VMOVAPD      Z4, Z8
+	VFNMADD231PD winogradAVX512Constants<>+384(SB), Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z7, Z8
+	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z7, Z9
+	VMOVUPD      Z8, 384(R9)
+	VMOVUPD      Z9, 768(R9)
+	VMOVAPD      Z3, Z10
+	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z1, Z10
+	VMOVAPD      Z4, Z11
+	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z2, Z11
+	VMOVAPD      Z11, Z12
+	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z10, Z11
+	VFNMADD231PD winogradAVX512Constants<>+448(SB), Z10, Z12
+	VMOVUPD      Z11, 1152(R9)
+	VMOVUPD      Z12, 1536(R9)
+	VMOVAPD      Z5, Z13
+	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z13
+	VFMADD231PD  winogradAVX512Constants<>+192(SB), Z1, Z13
+	VMOVUPD      Z13, 1920(R9)
+	ADDQ         $0x20, R8
+	ADDQ         $0x20, R11
+	ADDQ         $0x40, R9
+	DECQ         R10
+	JNZ          winogradInputAVX5120columns
+	MOVQ         DI, R8
+	MOVQ         BX, R9
+	MOVQ         $0x00000006, R10
+
+winogradInputAVX5120rows:
+	VMOVUPD      (R8), Z0
+	VMOVUPD      64(R8), Z1
+	VMOVUPD      128(R8), Z2
+	VMOVUPD      192(R8), Z3
+	VMOVUPD      256(R8), Z4
+	VMOVUPD      320(R8), Z5
 	VMOVAPD      Z4, Z6
-	VMOVAPD      Z4, Z7
-	VMOVAPD      Z4, Z9
-	VMOVAPD      Z5, Z11
 	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z2, Z9
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z11
-	VMOVAPD      Z3, Z2
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z1, Z2
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z1, Z3
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z0, Z6
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z11
-	VMOVAPD      Z7, Z8
-	VMOVAPD      Z9, Z10
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
-	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	VMOVUPD      Z6, 64(DI)
-	VMOVUPD      Z7, 448(DI)
-	VMOVUPD      Z8, 832(DI)
-	VMOVUPD      Z9, 1216(DI)
-	VMOVUPD      Z10, 1600(DI)
-	VMOVUPD      Z11, 1984(DI)
-	VCVTPS2PD    64(AX), Z0
-	VCVTPS2PD    64(AX)(CX*1), Z1
-	VCVTPS2PD    64(AX)(CX*2), Z2
-	VCVTPS2PD    64(R8), Z3
-	VCVTPS2PD    64(R8)(CX*1), Z4
-	VCVTPS2PD    64(R8)(CX*2), Z5
-	VMOVAPD      Z4, Z6
-	VMOVAPD      Z4, Z7
-	VMOVAPD      Z4, Z9
-	VMOVAPD      Z5, Z11
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z2, Z9
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z11
-	VMOVAPD      Z3, Z2
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z1, Z2
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z1, Z3
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z0, Z6
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z11
-	VMOVAPD      Z7, Z8
-	VMOVAPD      Z9, Z10
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
-	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	VMOVUPD      Z6, 128(DI)
-	VMOVUPD      Z7, 512(DI)
-	VMOVUPD      Z8, 896(DI)
-	VMOVUPD      Z9, 1280(DI)
-	VMOVUPD      Z10, 1664(DI)
-	VMOVUPD      Z11, 2048(DI)
-	VCVTPS2PD    96(AX), Z0
-	VCVTPS2PD    96(AX)(CX*1), Z1
-	VCVTPS2PD    96(AX)(CX*2), Z2
-	VCVTPS2PD    96(R8), Z3
-	VCVTPS2PD    96(R8)(CX*1), Z4
-	VCVTPS2PD    96(R8)(CX*2), Z5
-	VMOVAPD      Z4, Z6
-	VMOVAPD      Z4, Z7
-	VMOVAPD      Z4, Z9
-	VMOVAPD      Z5, Z11
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z2, Z9
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z11
-	VMOVAPD      Z3, Z2
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z1, Z2
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z1, Z3
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z0, Z6
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z11
-	VMOVAPD      Z7, Z8
-	VMOVAPD      Z9, Z10
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
-	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	VMOVUPD      Z6, 192(DI)
-	VMOVUPD      Z7, 576(DI)
-	VMOVUPD      Z8, 960(DI)
-	VMOVUPD      Z9, 1344(DI)
-	VMOVUPD      Z10, 1728(DI)
-	VMOVUPD      Z11, 2112(DI)
-	VCVTPS2PD    128(AX), Z0
-	VCVTPS2PD    128(AX)(CX*1), Z1
-	VCVTPS2PD    128(AX)(CX*2), Z2
-	VCVTPS2PD    128(R8), Z3
-	VCVTPS2PD    128(R8)(CX*1), Z4
-	VCVTPS2PD    128(R8)(CX*2), Z5
-	VMOVAPD      Z4, Z6
-	VMOVAPD      Z4, Z7
-	VMOVAPD      Z4, Z9
-	VMOVAPD      Z5, Z11
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z2, Z9
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z11
-	VMOVAPD      Z3, Z2
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z1, Z2
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z1, Z3
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z0, Z6
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z11
-	VMOVAPD      Z7, Z8
-	VMOVAPD      Z9, Z10
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
-	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	VMOVUPD      Z6, 256(DI)
-	VMOVUPD      Z7, 640(DI)
-	VMOVUPD      Z8, 1024(DI)
-	VMOVUPD      Z9, 1408(DI)
-	VMOVUPD      Z10, 1792(DI)
-	VMOVUPD      Z11, 2176(DI)
-	VCVTPS2PD    160(AX), Z0
-	VCVTPS2PD    160(AX)(CX*1), Z1
-	VCVTPS2PD    160(AX)(CX*2), Z2
-	VCVTPS2PD    160(R8), Z3
-	VCVTPS2PD    160(R8)(CX*1), Z4
-	VCVTPS2PD    160(R8)(CX*2), Z5
-	VMOVAPD      Z4, Z6
-	VMOVAPD      Z4, Z7
-	VMOVAPD      Z4, Z9
-	VMOVAPD      Z5, Z11
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z2, Z9
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z11
-	VMOVAPD      Z3, Z2
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z1, Z2
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z1, Z3
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z0, Z6
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z11
-	VMOVAPD      Z7, Z8
-	VMOVAPD      Z9, Z10
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
-	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	VMOVUPD      Z6, 320(DI)
-	VMOVUPD      Z7, 704(DI)
-	VMOVUPD      Z8, 1088(DI)
-	VMOVUPD      Z9, 1472(DI)
-	VMOVUPD      Z10, 1856(DI)
-	VMOVUPD      Z11, 2240(DI)
-	VMOVUPD      (DI), Z0
-	VMOVUPD      64(DI), Z1
-	VMOVUPD      128(DI), Z2
-	VMOVUPD      192(DI), Z3
-	VMOVUPD      256(DI), Z4
-	VMOVUPD      320(DI), Z5
-	VMOVAPD      Z4, Z6
-	VMOVAPD      Z4, Z7
-	VMOVAPD      Z4, Z9
-	VMOVAPD      Z5, Z11
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z2, Z9
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z11
-	VMOVAPD      Z3, Z2
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z1, Z2
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z1, Z3
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z0, Z6
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z11
-	VMOVAPD      Z7, Z8
-	VMOVAPD      Z9, Z10
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
-	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	VMOVUPD      Z6, (BX)
-	VMOVUPD      Z7, 832(BX)
-	VMOVUPD      Z8, 1664(BX)
-	VMOVUPD      Z9, 2496(BX)
-	VMOVUPD      Z10, 3328(BX)
-	VMOVUPD      Z11, 4160(BX)
-	VMOVUPD      384(DI), Z0
-	VMOVUPD      448(DI), Z1
-	VMOVUPD      512(DI), Z2
-	VMOVUPD      576(DI), Z3
-	VMOVUPD      640(DI), Z4
-	VMOVUPD      704(DI), Z5
-	VMOVAPD      Z4, Z6
-	VMOVAPD      Z4, Z7
-	VMOVAPD      Z4, Z9
-	VMOVAPD      Z5, Z11
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z2, Z9
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z11
-	VMOVAPD      Z3, Z2
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z1, Z2
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z1, Z3
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z0, Z6
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z11
-	VMOVAPD      Z7, Z8
-	VMOVAPD      Z9, Z10
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
-	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	VMOVUPD      Z6, 4992(BX)
-	VMOVUPD      Z7, 5824(BX)
-	VMOVUPD      Z8, 6656(BX)
-	VMOVUPD      Z9, 7488(BX)
-	VMOVUPD      Z10, 8320(BX)
-	VMOVUPD      Z11, 9152(BX)
-	VMOVUPD      768(DI), Z0
-	VMOVUPD      832(DI), Z1
-	VMOVUPD      896(DI), Z2
-	VMOVUPD      960(DI), Z3
-	VMOVUPD      1024(DI), Z4
-	VMOVUPD      1088(DI), Z5
-	VMOVAPD      Z4, Z6
-	VMOVAPD      Z4, Z7
-	VMOVAPD      Z4, Z9
-	VMOVAPD      Z5, Z11
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z2, Z9
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z11
-	VMOVAPD      Z3, Z2
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z1, Z2
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z1, Z3
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z0, Z6
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z11
-	VMOVAPD      Z7, Z8
-	VMOVAPD      Z9, Z10
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
-	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	VMOVUPD      Z6, 9984(BX)
-	VMOVUPD      Z7, 10816(BX)
-	VMOVUPD      Z8, 11648(BX)
-	VMOVUPD      Z9, 12480(BX)
-	VMOVUPD      Z10, 13312(BX)
-	VMOVUPD      Z11, 14144(BX)
-	VMOVUPD      1152(DI), Z0
-	VMOVUPD      1216(DI), Z1
-	VMOVUPD      1280(DI), Z2
-	VMOVUPD      1344(DI), Z3
-	VMOVUPD      1408(DI), Z4
-	VMOVUPD      1472(DI), Z5
-	VMOVAPD      Z4, Z6
-	VMOVAPD      Z4, Z7
-	VMOVAPD      Z4, Z9
-	VMOVAPD      Z5, Z11
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z2, Z9
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z11
-	VMOVAPD      Z3, Z2
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z1, Z2
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z1, Z3
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z0, Z6
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z11
-	VMOVAPD      Z7, Z8
-	VMOVAPD      Z9, Z10
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
-	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	VMOVUPD      Z6, 14976(BX)
-	VMOVUPD      Z7, 15808(BX)
-	VMOVUPD      Z8, 16640(BX)
-	VMOVUPD      Z9, 17472(BX)
-	VMOVUPD      Z10, 18304(BX)
-	VMOVUPD      Z11, 19136(BX)
-	VMOVUPD      1536(DI), Z0
-	VMOVUPD      1600(DI), Z1
-	VMOVUPD      1664(DI), Z2
-	VMOVUPD      1728(DI), Z3
-	VMOVUPD      1792(DI), Z4
-	VMOVUPD      1856(DI), Z5
-	VMOVAPD      Z4, Z6
-	VMOVAPD      Z4, Z7
-	VMOVAPD      Z4, Z9
-	VMOVAPD      Z5, Z11
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z2, Z9
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z11
-	VMOVAPD      Z3, Z2
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z1, Z2
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z1, Z3
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z0, Z6
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z11
-	VMOVAPD      Z7, Z8
-	VMOVAPD      Z9, Z10
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
-	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	VMOVUPD      Z6, 19968(BX)
-	VMOVUPD      Z7, 20800(BX)
-	VMOVUPD      Z8, 21632(BX)
-	VMOVUPD      Z9, 22464(BX)
-	VMOVUPD      Z10, 23296(BX)
-	VMOVUPD      Z11, 24128(BX)
-	VMOVUPD      1920(DI), Z0
-	VMOVUPD      1984(DI), Z1
-	VMOVUPD      2048(DI), Z2
-	VMOVUPD      2112(DI), Z3
-	VMOVUPD      2176(DI), Z4
-	VMOVUPD      2240(DI), Z5
-	VMOVAPD      Z4, Z6
-	VMOVAPD      Z4, Z7
-	VMOVAPD      Z4, Z9
-	VMOVAPD      Z5, Z11
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z2, Z9
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z11
-	VMOVAPD      Z3, Z2
-	VFNMADD231PD winogradAVX512Constants<>+192(SB), Z1, Z2
-	VFNMADD231PD winogradAVX512Constants<>+128(SB), Z1, Z3
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z0, Z6
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z11
-	VMOVAPD      Z7, Z8
-	VMOVAPD      Z9, Z10
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z2, Z7
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z2, Z8
-	VFMADD231PD  winogradAVX512Constants<>+64(SB), Z3, Z9
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z3, Z10
-	VMOVUPD      Z6, 24960(BX)
-	VMOVUPD      Z7, 25792(BX)
-	VMOVUPD      Z8, 26624(BX)
-	VMOVUPD      Z9, 27456(BX)
-	VMOVUPD      Z10, 28288(BX)
-	VMOVUPD      Z11, 29120(BX)
+	VFMADD231PD  winogradAVX512Constants<>+192(SB), Z0, Z6
+	VMOVUPD      Z6, (R9)
+	VMOVAPD      Z3, Z7
+	VFNMADD231PD winogradAVX512Constants<>+384(SB), Z1, Z7
+	VMOVAPD      Z4, Z8
+	VFNMADD231PD winogradAVX512Constants<>+384(SB), Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z7, Z8
+	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z7, Z9
+	VMOVUPD      Z8, 832(R9)
+	VMOVUPD      Z9, 1664(R9)
+	VMOVAPD      Z3, Z10
+	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z1, Z10
+	VMOVAPD      Z4, Z11
+	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z2, Z11
+	VMOVAPD      Z11, Z12
+	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z10, Z11
+	VFNMADD231PD winogradAVX512Constants<>+448(SB), Z10, Z12
+	VMOVUPD      Z11, 2496(R9)
+	VMOVUPD      Z12, 3328(R9)
+	VMOVAPD      Z5, Z13
+	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z13
+	VFMADD231PD  winogradAVX512Constants<>+192(SB), Z1, Z13
+	VMOVUPD      Z13, 4160(R9)
+	ADDQ         $0x00000180, R8
+	ADDQ         $0x00001380, R9
+	DECQ         R10
+	JNZ          winogradInputAVX5120rows
 	ADDQ         DX, AX
 	ADDQ         $0x00007500, BX
 	DECQ         SI
-	JNZ          inputAVX512
+	JNZ          winogradInputAVX512
 	VZEROUPPER
 	RET
 
@@ -557,7 +572,7 @@ TEXT ·winogradMultiplyAVX512(SB), NOSPLIT, $0-40
 	MOVQ m+16(FP), CX
 	MOVQ groups+32(FP), DX
 
-groupAVX512:
+groupwinogradMultiplyAVX512:
 	MOVQ   u+8(FP), BX
 	MOVQ   blocks+24(FP), SI
 	VXORPD Z0, Z0, Z0
@@ -587,7 +602,7 @@ groupAVX512:
 	VXORPD Z24, Z24, Z24
 	VXORPD Z25, Z25, Z25
 
-blockAVX512:
+blockwinogradMultiplyAVX512:
 	VMOVUPD      (BX), Z26
 	VMOVUPD      64(BX), Z27
 	VBROADCASTSD (AX), Z28
@@ -919,7 +934,7 @@ blockAVX512:
 	ADDQ         $0x00007500, AX
 	ADDQ         $0x00000400, BX
 	DECQ         SI
-	JNZ          blockAVX512
+	JNZ          blockwinogradMultiplyAVX512
 	VMOVUPD      Z0, (CX)
 	VMOVUPD      Z1, 64(CX)
 	VMOVUPD      Z2, 128(CX)
@@ -948,7 +963,7 @@ blockAVX512:
 	VMOVUPD      Z25, 1600(CX)
 	ADDQ         $0x0000ea00, CX
 	DECQ         DX
-	JNZ          groupAVX512
+	JNZ          groupwinogradMultiplyAVX512
 	VZEROUPPER
 	RET
 
@@ -960,400 +975,112 @@ TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-56
 	MOVQ         dst+24(FP), DX
 	MOVQ         flags+40(FP), BX
 	MOVQ         scratch+48(FP), SI
-	VMOVUPD      (AX), Z0
-	VMOVUPD      9984(AX), Z1
-	VMOVUPD      19968(AX), Z2
-	VMOVUPD      29952(AX), Z3
-	VMOVUPD      39936(AX), Z4
-	VMOVUPD      49920(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, (SI)
-	VMOVUPD      Z7, 384(SI)
-	VMOVUPD      Z8, 768(SI)
-	VMOVUPD      Z9, 1152(SI)
-	VMOVUPD      1664(AX), Z0
-	VMOVUPD      11648(AX), Z1
-	VMOVUPD      21632(AX), Z2
-	VMOVUPD      31616(AX), Z3
-	VMOVUPD      41600(AX), Z4
-	VMOVUPD      51584(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 64(SI)
-	VMOVUPD      Z7, 448(SI)
-	VMOVUPD      Z8, 832(SI)
-	VMOVUPD      Z9, 1216(SI)
-	VMOVUPD      3328(AX), Z0
-	VMOVUPD      13312(AX), Z1
-	VMOVUPD      23296(AX), Z2
-	VMOVUPD      33280(AX), Z3
-	VMOVUPD      43264(AX), Z4
-	VMOVUPD      53248(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 128(SI)
-	VMOVUPD      Z7, 512(SI)
-	VMOVUPD      Z8, 896(SI)
-	VMOVUPD      Z9, 1280(SI)
-	VMOVUPD      4992(AX), Z0
-	VMOVUPD      14976(AX), Z1
-	VMOVUPD      24960(AX), Z2
-	VMOVUPD      34944(AX), Z3
-	VMOVUPD      44928(AX), Z4
-	VMOVUPD      54912(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 192(SI)
-	VMOVUPD      Z7, 576(SI)
-	VMOVUPD      Z8, 960(SI)
-	VMOVUPD      Z9, 1344(SI)
-	VMOVUPD      6656(AX), Z0
-	VMOVUPD      16640(AX), Z1
-	VMOVUPD      26624(AX), Z2
-	VMOVUPD      36608(AX), Z3
-	VMOVUPD      46592(AX), Z4
-	VMOVUPD      56576(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 256(SI)
-	VMOVUPD      Z7, 640(SI)
-	VMOVUPD      Z8, 1024(SI)
-	VMOVUPD      Z9, 1408(SI)
-	VMOVUPD      8320(AX), Z0
-	VMOVUPD      18304(AX), Z1
-	VMOVUPD      28288(AX), Z2
-	VMOVUPD      38272(AX), Z3
-	VMOVUPD      48256(AX), Z4
-	VMOVUPD      58240(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 320(SI)
-	VMOVUPD      Z7, 704(SI)
-	VMOVUPD      Z8, 1088(SI)
-	VMOVUPD      Z9, 1472(SI)
-	VBROADCASTSD k+8(FP), Z10
-	VMOVUPD      (SI), Z0
-	VMOVUPD      64(SI), Z1
-	VMOVUPD      128(SI), Z2
-	VMOVUPD      192(SI), Z3
-	VMOVUPD      256(SI), Z4
-	VMOVUPD      320(SI), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  (CX), Z10, Z13
-	VADDPD       1024(CX), Z6, Z6
-	VSUBPD       Z13, Z6, Z11
-	VADDPD       Z13, Z6, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, (BX)
-	VMOVUPS      Y11, (DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  64(CX), Z10, Z13
-	VADDPD       1024(CX), Z7, Z7
-	VSUBPD       Z13, Z7, Z11
-	VADDPD       Z13, Z7, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 1(BX)
-	VMOVUPS      Y11, 32(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  128(CX), Z10, Z13
-	VADDPD       1024(CX), Z8, Z8
-	VSUBPD       Z13, Z8, Z11
-	VADDPD       Z13, Z8, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 2(BX)
-	VMOVUPS      Y11, 64(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  192(CX), Z10, Z13
-	VADDPD       1024(CX), Z9, Z9
-	VSUBPD       Z13, Z9, Z11
-	VADDPD       Z13, Z9, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 3(BX)
-	VMOVUPS      Y11, 96(DX)
-	ADDQ         line+32(FP), DX
-	VMOVUPD      384(SI), Z0
-	VMOVUPD      448(SI), Z1
-	VMOVUPD      512(SI), Z2
-	VMOVUPD      576(SI), Z3
-	VMOVUPD      640(SI), Z4
-	VMOVUPD      704(SI), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  256(CX), Z10, Z13
-	VADDPD       1024(CX), Z6, Z6
-	VSUBPD       Z13, Z6, Z11
-	VADDPD       Z13, Z6, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 4(BX)
-	VMOVUPS      Y11, (DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  320(CX), Z10, Z13
-	VADDPD       1024(CX), Z7, Z7
-	VSUBPD       Z13, Z7, Z11
-	VADDPD       Z13, Z7, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 5(BX)
-	VMOVUPS      Y11, 32(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  384(CX), Z10, Z13
-	VADDPD       1024(CX), Z8, Z8
-	VSUBPD       Z13, Z8, Z11
-	VADDPD       Z13, Z8, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 6(BX)
-	VMOVUPS      Y11, 64(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  448(CX), Z10, Z13
-	VADDPD       1024(CX), Z9, Z9
-	VSUBPD       Z13, Z9, Z11
-	VADDPD       Z13, Z9, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 7(BX)
-	VMOVUPS      Y11, 96(DX)
-	ADDQ         line+32(FP), DX
-	VMOVUPD      768(SI), Z0
-	VMOVUPD      832(SI), Z1
-	VMOVUPD      896(SI), Z2
-	VMOVUPD      960(SI), Z3
-	VMOVUPD      1024(SI), Z4
-	VMOVUPD      1088(SI), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  512(CX), Z10, Z13
-	VADDPD       1024(CX), Z6, Z6
-	VSUBPD       Z13, Z6, Z11
-	VADDPD       Z13, Z6, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 8(BX)
-	VMOVUPS      Y11, (DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  576(CX), Z10, Z13
-	VADDPD       1024(CX), Z7, Z7
-	VSUBPD       Z13, Z7, Z11
-	VADDPD       Z13, Z7, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 9(BX)
-	VMOVUPS      Y11, 32(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  640(CX), Z10, Z13
-	VADDPD       1024(CX), Z8, Z8
-	VSUBPD       Z13, Z8, Z11
-	VADDPD       Z13, Z8, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 10(BX)
-	VMOVUPS      Y11, 64(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  704(CX), Z10, Z13
-	VADDPD       1024(CX), Z9, Z9
-	VSUBPD       Z13, Z9, Z11
-	VADDPD       Z13, Z9, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 11(BX)
-	VMOVUPS      Y11, 96(DX)
-	ADDQ         line+32(FP), DX
-	VMOVUPD      1152(SI), Z0
-	VMOVUPD      1216(SI), Z1
-	VMOVUPD      1280(SI), Z2
-	VMOVUPD      1344(SI), Z3
-	VMOVUPD      1408(SI), Z4
-	VMOVUPD      1472(SI), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  768(CX), Z10, Z13
-	VADDPD       1024(CX), Z6, Z6
-	VSUBPD       Z13, Z6, Z11
-	VADDPD       Z13, Z6, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 12(BX)
-	VMOVUPS      Y11, (DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  832(CX), Z10, Z13
-	VADDPD       1024(CX), Z7, Z7
-	VSUBPD       Z13, Z7, Z11
-	VADDPD       Z13, Z7, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 13(BX)
-	VMOVUPS      Y11, 32(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  896(CX), Z10, Z13
-	VADDPD       1024(CX), Z8, Z8
-	VSUBPD       Z13, Z8, Z11
-	VADDPD       Z13, Z8, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 14(BX)
-	VMOVUPS      Y11, 64(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  960(CX), Z10, Z13
-	VADDPD       1024(CX), Z9, Z9
-	VSUBPD       Z13, Z9, Z11
-	VADDPD       Z13, Z9, Z12
-	VCVTPD2PS    Z11, Y11
-	VCVTPD2PS    Z12, Y12
-	VPCMPD       $0x04, Y12, Y11, K1
-	KMOVB        K1, AX
-	MOVB         AL, 15(BX)
-	VMOVUPS      Y11, 96(DX)
+	MOVQ         CX, DI
+	VBROADCASTSD k+8(FP), Z11
+	LEAQ         (AX), AX
+	MOVQ         SI, R8
+	MOVQ         $0x00000006, R9
+
+winogradOutputFloat32AVX5120columns:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     9984(AX), Z2
+	VMOVUPD     19968(AX), Z3
+	VMOVUPD     29952(AX), Z4
+	VMOVUPD     39936(AX), Z5
+	VMOVUPD     49920(AX), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+448(SB), Z5, Z4
+	VMULPD      winogradAVX512Constants<>+384(SB), Z2, Z2
+	VFMADD231PD winogradAVX512Constants<>+512(SB), Z5, Z6
+	VFMADD231PD winogradAVX512Constants<>+128(SB), Z3, Z6
+	VFMADD231PD winogradAVX512Constants<>+0(SB), Z3, Z4
+	VFMADD231PD winogradAVX512Constants<>+64(SB), Z0, Z2
+	VMOVUPD     Z1, (R8)
+	VMOVUPD     Z4, 384(R8)
+	VMOVUPD     Z2, 768(R8)
+	VMOVUPD     Z6, 1152(R8)
+	ADDQ        $0x00000680, AX
+	ADDQ        $0x40, R8
+	DECQ        R9
+	JNZ         winogradOutputFloat32AVX5120columns
+	MOVQ        SI, AX
+	MOVQ        DX, R8
+	MOVQ        $0x00000004, R9
+
+winogradOutputFloat32AVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+448(SB), Z5, Z4
+	VMULPD      winogradAVX512Constants<>+384(SB), Z2, Z2
+	VFMADD231PD winogradAVX512Constants<>+512(SB), Z5, Z6
+	VFMADD231PD winogradAVX512Constants<>+128(SB), Z3, Z6
+	VFMADD231PD winogradAVX512Constants<>+0(SB), Z3, Z4
+	VFMADD231PD winogradAVX512Constants<>+64(SB), Z0, Z2
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD (DI), Z11, Z15
+	VADDPD      1024(CX), Z1, Z1
+	VSUBPD      Z15, Z1, Z12
+	VADDPD      Z15, Z1, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, DX
+	MOVB        DL, (BX)
+	VMOVUPS     Y12, (R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 64(DI), Z11, Z15
+	VADDPD      1024(CX), Z4, Z4
+	VSUBPD      Z15, Z4, Z12
+	VADDPD      Z15, Z4, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, DX
+	MOVB        DL, 1(BX)
+	VMOVUPS     Y12, 32(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 128(DI), Z11, Z15
+	VADDPD      1024(CX), Z2, Z2
+	VSUBPD      Z15, Z2, Z12
+	VADDPD      Z15, Z2, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, DX
+	MOVB        DL, 2(BX)
+	VMOVUPS     Y12, 64(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 192(DI), Z11, Z15
+	VADDPD      1024(CX), Z6, Z6
+	VSUBPD      Z15, Z6, Z12
+	VADDPD      Z15, Z6, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, DX
+	MOVB        DL, 3(BX)
+	VMOVUPS     Y12, 96(R8)
+	ADDQ        $0x00000180, AX
+	ADDQ        line+32(FP), R8
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x04, BX
+	DECQ        R9
+	JNZ         winogradOutputFloat32AVX5120rows
 	VZEROUPPER
 	RET
 
@@ -1365,640 +1092,172 @@ TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVQ         dst+24(FP), DX
 	MOVQ         flags+40(FP), BX
 	MOVQ         scratch+48(FP), SI
-	VMOVUPD      (AX), Z0
-	VMOVUPD      9984(AX), Z1
-	VMOVUPD      19968(AX), Z2
-	VMOVUPD      29952(AX), Z3
-	VMOVUPD      39936(AX), Z4
-	VMOVUPD      49920(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, (SI)
-	VMOVUPD      Z7, 384(SI)
-	VMOVUPD      Z8, 768(SI)
-	VMOVUPD      Z9, 1152(SI)
-	VMOVUPD      1664(AX), Z0
-	VMOVUPD      11648(AX), Z1
-	VMOVUPD      21632(AX), Z2
-	VMOVUPD      31616(AX), Z3
-	VMOVUPD      41600(AX), Z4
-	VMOVUPD      51584(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 64(SI)
-	VMOVUPD      Z7, 448(SI)
-	VMOVUPD      Z8, 832(SI)
-	VMOVUPD      Z9, 1216(SI)
-	VMOVUPD      3328(AX), Z0
-	VMOVUPD      13312(AX), Z1
-	VMOVUPD      23296(AX), Z2
-	VMOVUPD      33280(AX), Z3
-	VMOVUPD      43264(AX), Z4
-	VMOVUPD      53248(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 128(SI)
-	VMOVUPD      Z7, 512(SI)
-	VMOVUPD      Z8, 896(SI)
-	VMOVUPD      Z9, 1280(SI)
-	VMOVUPD      4992(AX), Z0
-	VMOVUPD      14976(AX), Z1
-	VMOVUPD      24960(AX), Z2
-	VMOVUPD      34944(AX), Z3
-	VMOVUPD      44928(AX), Z4
-	VMOVUPD      54912(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 192(SI)
-	VMOVUPD      Z7, 576(SI)
-	VMOVUPD      Z8, 960(SI)
-	VMOVUPD      Z9, 1344(SI)
-	VMOVUPD      6656(AX), Z0
-	VMOVUPD      16640(AX), Z1
-	VMOVUPD      26624(AX), Z2
-	VMOVUPD      36608(AX), Z3
-	VMOVUPD      46592(AX), Z4
-	VMOVUPD      56576(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 256(SI)
-	VMOVUPD      Z7, 640(SI)
-	VMOVUPD      Z8, 1024(SI)
-	VMOVUPD      Z9, 1408(SI)
-	VMOVUPD      8320(AX), Z0
-	VMOVUPD      18304(AX), Z1
-	VMOVUPD      28288(AX), Z2
-	VMOVUPD      38272(AX), Z3
-	VMOVUPD      48256(AX), Z4
-	VMOVUPD      58240(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 320(SI)
-	VMOVUPD      Z7, 704(SI)
-	VMOVUPD      Z8, 1088(SI)
-	VMOVUPD      Z9, 1472(SI)
-	VBROADCASTSD k+8(FP), Z10
-	VMOVUPD      (SI), Z0
-	VMOVUPD      64(SI), Z1
-	VMOVUPD      128(SI), Z2
-	VMOVUPD      192(SI), Z3
-	VMOVUPD      256(SI), Z4
-	VMOVUPD      320(SI), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  (CX), Z10, Z13
-	VADDPD       1024(CX), Z6, Z6
-	VSUBPD       Z13, Z6, Z11
-	VADDPD       Z13, Z6, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, (BX)
-	VMOVUPS      Y11, (DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  64(CX), Z10, Z13
-	VADDPD       1024(CX), Z7, Z7
-	VSUBPD       Z13, Z7, Z11
-	VADDPD       Z13, Z7, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 1(BX)
-	VMOVUPS      Y11, 32(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  128(CX), Z10, Z13
-	VADDPD       1024(CX), Z8, Z8
-	VSUBPD       Z13, Z8, Z11
-	VADDPD       Z13, Z8, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 2(BX)
-	VMOVUPS      Y11, 64(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  192(CX), Z10, Z13
-	VADDPD       1024(CX), Z9, Z9
-	VSUBPD       Z13, Z9, Z11
-	VADDPD       Z13, Z9, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 3(BX)
-	VMOVUPS      Y11, 96(DX)
-	ADDQ         line+32(FP), DX
-	VMOVUPD      384(SI), Z0
-	VMOVUPD      448(SI), Z1
-	VMOVUPD      512(SI), Z2
-	VMOVUPD      576(SI), Z3
-	VMOVUPD      640(SI), Z4
-	VMOVUPD      704(SI), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  256(CX), Z10, Z13
-	VADDPD       1024(CX), Z6, Z6
-	VSUBPD       Z13, Z6, Z11
-	VADDPD       Z13, Z6, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 4(BX)
-	VMOVUPS      Y11, (DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  320(CX), Z10, Z13
-	VADDPD       1024(CX), Z7, Z7
-	VSUBPD       Z13, Z7, Z11
-	VADDPD       Z13, Z7, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 5(BX)
-	VMOVUPS      Y11, 32(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  384(CX), Z10, Z13
-	VADDPD       1024(CX), Z8, Z8
-	VSUBPD       Z13, Z8, Z11
-	VADDPD       Z13, Z8, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 6(BX)
-	VMOVUPS      Y11, 64(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  448(CX), Z10, Z13
-	VADDPD       1024(CX), Z9, Z9
-	VSUBPD       Z13, Z9, Z11
-	VADDPD       Z13, Z9, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 7(BX)
-	VMOVUPS      Y11, 96(DX)
-	ADDQ         line+32(FP), DX
-	VMOVUPD      768(SI), Z0
-	VMOVUPD      832(SI), Z1
-	VMOVUPD      896(SI), Z2
-	VMOVUPD      960(SI), Z3
-	VMOVUPD      1024(SI), Z4
-	VMOVUPD      1088(SI), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  512(CX), Z10, Z13
-	VADDPD       1024(CX), Z6, Z6
-	VSUBPD       Z13, Z6, Z11
-	VADDPD       Z13, Z6, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 8(BX)
-	VMOVUPS      Y11, (DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  576(CX), Z10, Z13
-	VADDPD       1024(CX), Z7, Z7
-	VSUBPD       Z13, Z7, Z11
-	VADDPD       Z13, Z7, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 9(BX)
-	VMOVUPS      Y11, 32(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  640(CX), Z10, Z13
-	VADDPD       1024(CX), Z8, Z8
-	VSUBPD       Z13, Z8, Z11
-	VADDPD       Z13, Z8, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 10(BX)
-	VMOVUPS      Y11, 64(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  704(CX), Z10, Z13
-	VADDPD       1024(CX), Z9, Z9
-	VSUBPD       Z13, Z9, Z11
-	VADDPD       Z13, Z9, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 11(BX)
-	VMOVUPS      Y11, 96(DX)
-	ADDQ         line+32(FP), DX
-	VMOVUPD      1152(SI), Z0
-	VMOVUPD      1216(SI), Z1
-	VMOVUPD      1280(SI), Z2
-	VMOVUPD      1344(SI), Z3
-	VMOVUPD      1408(SI), Z4
-	VMOVUPD      1472(SI), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  768(CX), Z10, Z13
-	VADDPD       1024(CX), Z6, Z6
-	VSUBPD       Z13, Z6, Z11
-	VADDPD       Z13, Z6, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 12(BX)
-	VMOVUPS      Y11, (DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  832(CX), Z10, Z13
-	VADDPD       1024(CX), Z7, Z7
-	VSUBPD       Z13, Z7, Z11
-	VADDPD       Z13, Z7, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 13(BX)
-	VMOVUPS      Y11, 32(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  896(CX), Z10, Z13
-	VADDPD       1024(CX), Z8, Z8
-	VSUBPD       Z13, Z8, Z11
-	VADDPD       Z13, Z8, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 14(BX)
-	VMOVUPS      Y11, 64(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  960(CX), Z10, Z13
-	VADDPD       1024(CX), Z9, Z9
-	VSUBPD       Z13, Z9, Z11
-	VADDPD       Z13, Z9, Z12
-	VPSRLQ       $0x2a, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2a, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+576(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+512(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+640(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+704(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 15(BX)
-	VMOVUPS      Y11, 96(DX)
+	MOVQ         CX, DI
+	VBROADCASTSD k+8(FP), Z11
+	LEAQ         (AX), AX
+	MOVQ         SI, R8
+	MOVQ         $0x00000006, R9
+
+winogradOutputFloat16AVX5120columns:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     9984(AX), Z2
+	VMOVUPD     19968(AX), Z3
+	VMOVUPD     29952(AX), Z4
+	VMOVUPD     39936(AX), Z5
+	VMOVUPD     49920(AX), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+448(SB), Z5, Z4
+	VMULPD      winogradAVX512Constants<>+384(SB), Z2, Z2
+	VFMADD231PD winogradAVX512Constants<>+512(SB), Z5, Z6
+	VFMADD231PD winogradAVX512Constants<>+128(SB), Z3, Z6
+	VFMADD231PD winogradAVX512Constants<>+0(SB), Z3, Z4
+	VFMADD231PD winogradAVX512Constants<>+64(SB), Z0, Z2
+	VMOVUPD     Z1, (R8)
+	VMOVUPD     Z4, 384(R8)
+	VMOVUPD     Z2, 768(R8)
+	VMOVUPD     Z6, 1152(R8)
+	ADDQ        $0x00000680, AX
+	ADDQ        $0x40, R8
+	DECQ        R9
+	JNZ         winogradOutputFloat16AVX5120columns
+	MOVQ        SI, AX
+	MOVQ        DX, R8
+	MOVQ        $0x00000004, R9
+
+winogradOutputFloat16AVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+448(SB), Z5, Z4
+	VMULPD      winogradAVX512Constants<>+384(SB), Z2, Z2
+	VFMADD231PD winogradAVX512Constants<>+512(SB), Z5, Z6
+	VFMADD231PD winogradAVX512Constants<>+128(SB), Z3, Z6
+	VFMADD231PD winogradAVX512Constants<>+0(SB), Z3, Z4
+	VFMADD231PD winogradAVX512Constants<>+64(SB), Z0, Z2
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD (DI), Z11, Z15
+	VADDPD      1024(CX), Z1, Z1
+	VSUBPD      Z15, Z1, Z12
+	VADDPD      Z15, Z1, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, (BX)
+	VMOVUPS     Y12, (R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 64(DI), Z11, Z15
+	VADDPD      1024(CX), Z4, Z4
+	VSUBPD      Z15, Z4, Z12
+	VADDPD      Z15, Z4, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 1(BX)
+	VMOVUPS     Y12, 32(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 128(DI), Z11, Z15
+	VADDPD      1024(CX), Z2, Z2
+	VSUBPD      Z15, Z2, Z12
+	VADDPD      Z15, Z2, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 2(BX)
+	VMOVUPS     Y12, 64(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 192(DI), Z11, Z15
+	VADDPD      1024(CX), Z6, Z6
+	VSUBPD      Z15, Z6, Z12
+	VADDPD      Z15, Z6, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 3(BX)
+	VMOVUPS     Y12, 96(R8)
+	ADDQ        $0x00000180, AX
+	ADDQ        line+32(FP), R8
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x04, BX
+	DECQ        R9
+	JNZ         winogradOutputFloat16AVX5120rows
 	VZEROUPPER
 	RET
 
@@ -2010,640 +1269,172 @@ TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVQ         dst+24(FP), DX
 	MOVQ         flags+40(FP), BX
 	MOVQ         scratch+48(FP), SI
-	VMOVUPD      (AX), Z0
-	VMOVUPD      9984(AX), Z1
-	VMOVUPD      19968(AX), Z2
-	VMOVUPD      29952(AX), Z3
-	VMOVUPD      39936(AX), Z4
-	VMOVUPD      49920(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, (SI)
-	VMOVUPD      Z7, 384(SI)
-	VMOVUPD      Z8, 768(SI)
-	VMOVUPD      Z9, 1152(SI)
-	VMOVUPD      1664(AX), Z0
-	VMOVUPD      11648(AX), Z1
-	VMOVUPD      21632(AX), Z2
-	VMOVUPD      31616(AX), Z3
-	VMOVUPD      41600(AX), Z4
-	VMOVUPD      51584(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 64(SI)
-	VMOVUPD      Z7, 448(SI)
-	VMOVUPD      Z8, 832(SI)
-	VMOVUPD      Z9, 1216(SI)
-	VMOVUPD      3328(AX), Z0
-	VMOVUPD      13312(AX), Z1
-	VMOVUPD      23296(AX), Z2
-	VMOVUPD      33280(AX), Z3
-	VMOVUPD      43264(AX), Z4
-	VMOVUPD      53248(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 128(SI)
-	VMOVUPD      Z7, 512(SI)
-	VMOVUPD      Z8, 896(SI)
-	VMOVUPD      Z9, 1280(SI)
-	VMOVUPD      4992(AX), Z0
-	VMOVUPD      14976(AX), Z1
-	VMOVUPD      24960(AX), Z2
-	VMOVUPD      34944(AX), Z3
-	VMOVUPD      44928(AX), Z4
-	VMOVUPD      54912(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 192(SI)
-	VMOVUPD      Z7, 576(SI)
-	VMOVUPD      Z8, 960(SI)
-	VMOVUPD      Z9, 1344(SI)
-	VMOVUPD      6656(AX), Z0
-	VMOVUPD      16640(AX), Z1
-	VMOVUPD      26624(AX), Z2
-	VMOVUPD      36608(AX), Z3
-	VMOVUPD      46592(AX), Z4
-	VMOVUPD      56576(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 256(SI)
-	VMOVUPD      Z7, 640(SI)
-	VMOVUPD      Z8, 1024(SI)
-	VMOVUPD      Z9, 1408(SI)
-	VMOVUPD      8320(AX), Z0
-	VMOVUPD      18304(AX), Z1
-	VMOVUPD      28288(AX), Z2
-	VMOVUPD      38272(AX), Z3
-	VMOVUPD      48256(AX), Z4
-	VMOVUPD      58240(AX), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      Z6, 320(SI)
-	VMOVUPD      Z7, 704(SI)
-	VMOVUPD      Z8, 1088(SI)
-	VMOVUPD      Z9, 1472(SI)
-	VBROADCASTSD k+8(FP), Z10
-	VMOVUPD      (SI), Z0
-	VMOVUPD      64(SI), Z1
-	VMOVUPD      128(SI), Z2
-	VMOVUPD      192(SI), Z3
-	VMOVUPD      256(SI), Z4
-	VMOVUPD      320(SI), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  (CX), Z10, Z13
-	VADDPD       1024(CX), Z6, Z6
-	VSUBPD       Z13, Z6, Z11
-	VADDPD       Z13, Z6, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, (BX)
-	VMOVUPS      Y11, (DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  64(CX), Z10, Z13
-	VADDPD       1024(CX), Z7, Z7
-	VSUBPD       Z13, Z7, Z11
-	VADDPD       Z13, Z7, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 1(BX)
-	VMOVUPS      Y11, 32(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  128(CX), Z10, Z13
-	VADDPD       1024(CX), Z8, Z8
-	VSUBPD       Z13, Z8, Z11
-	VADDPD       Z13, Z8, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 2(BX)
-	VMOVUPS      Y11, 64(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  192(CX), Z10, Z13
-	VADDPD       1024(CX), Z9, Z9
-	VSUBPD       Z13, Z9, Z11
-	VADDPD       Z13, Z9, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 3(BX)
-	VMOVUPS      Y11, 96(DX)
-	ADDQ         line+32(FP), DX
-	VMOVUPD      384(SI), Z0
-	VMOVUPD      448(SI), Z1
-	VMOVUPD      512(SI), Z2
-	VMOVUPD      576(SI), Z3
-	VMOVUPD      640(SI), Z4
-	VMOVUPD      704(SI), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  256(CX), Z10, Z13
-	VADDPD       1024(CX), Z6, Z6
-	VSUBPD       Z13, Z6, Z11
-	VADDPD       Z13, Z6, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 4(BX)
-	VMOVUPS      Y11, (DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  320(CX), Z10, Z13
-	VADDPD       1024(CX), Z7, Z7
-	VSUBPD       Z13, Z7, Z11
-	VADDPD       Z13, Z7, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 5(BX)
-	VMOVUPS      Y11, 32(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  384(CX), Z10, Z13
-	VADDPD       1024(CX), Z8, Z8
-	VSUBPD       Z13, Z8, Z11
-	VADDPD       Z13, Z8, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 6(BX)
-	VMOVUPS      Y11, 64(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  448(CX), Z10, Z13
-	VADDPD       1024(CX), Z9, Z9
-	VSUBPD       Z13, Z9, Z11
-	VADDPD       Z13, Z9, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 7(BX)
-	VMOVUPS      Y11, 96(DX)
-	ADDQ         line+32(FP), DX
-	VMOVUPD      768(SI), Z0
-	VMOVUPD      832(SI), Z1
-	VMOVUPD      896(SI), Z2
-	VMOVUPD      960(SI), Z3
-	VMOVUPD      1024(SI), Z4
-	VMOVUPD      1088(SI), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  512(CX), Z10, Z13
-	VADDPD       1024(CX), Z6, Z6
-	VSUBPD       Z13, Z6, Z11
-	VADDPD       Z13, Z6, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 8(BX)
-	VMOVUPS      Y11, (DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  576(CX), Z10, Z13
-	VADDPD       1024(CX), Z7, Z7
-	VSUBPD       Z13, Z7, Z11
-	VADDPD       Z13, Z7, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 9(BX)
-	VMOVUPS      Y11, 32(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  640(CX), Z10, Z13
-	VADDPD       1024(CX), Z8, Z8
-	VSUBPD       Z13, Z8, Z11
-	VADDPD       Z13, Z8, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 10(BX)
-	VMOVUPS      Y11, 64(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  704(CX), Z10, Z13
-	VADDPD       1024(CX), Z9, Z9
-	VSUBPD       Z13, Z9, Z11
-	VADDPD       Z13, Z9, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 11(BX)
-	VMOVUPS      Y11, 96(DX)
-	ADDQ         line+32(FP), DX
-	VMOVUPD      1152(SI), Z0
-	VMOVUPD      1216(SI), Z1
-	VMOVUPD      1280(SI), Z2
-	VMOVUPD      1344(SI), Z3
-	VMOVUPD      1408(SI), Z4
-	VMOVUPD      1472(SI), Z5
-	VADDPD       Z2, Z1, Z14
-	VSUBPD       Z2, Z1, Z1
-	VADDPD       Z4, Z3, Z15
-	VSUBPD       Z4, Z3, Z3
-	VADDPD       Z14, Z0, Z6
-	VADDPD       Z15, Z6, Z6
-	VMULPD       winogradAVX512Constants<>+64(SB), Z3, Z7
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z1, Z7
-	VMULPD       winogradAVX512Constants<>+192(SB), Z15, Z8
-	VFMADD231PD  winogradAVX512Constants<>+128(SB), Z14, Z8
-	VMOVAPD      Z5, Z9
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+384(SB), Z1, Z9
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  768(CX), Z10, Z13
-	VADDPD       1024(CX), Z6, Z6
-	VSUBPD       Z13, Z6, Z11
-	VADDPD       Z13, Z6, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 12(BX)
-	VMOVUPS      Y11, (DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  832(CX), Z10, Z13
-	VADDPD       1024(CX), Z7, Z7
-	VSUBPD       Z13, Z7, Z11
-	VADDPD       Z13, Z7, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 13(BX)
-	VMOVUPS      Y11, 32(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  896(CX), Z10, Z13
-	VADDPD       1024(CX), Z8, Z8
-	VSUBPD       Z13, Z8, Z11
-	VADDPD       Z13, Z8, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 14(BX)
-	VMOVUPS      Y11, 64(DX)
-	VMOVUPD      1088(CX), Z13
-	VFMADD231PD  960(CX), Z10, Z13
-	VADDPD       1024(CX), Z9, Z9
-	VSUBPD       Z13, Z9, Z11
-	VADDPD       Z13, Z9, Z12
-	VPSRLQ       $0x2d, Z11, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z11, Z11
-	VPANDNQ      Z11, Z15, Z11
-	VPSRLQ       $0x2d, Z12, Z14
-	VPANDQ       winogradAVX512Constants<>+1024(SB), Z14, Z14
-	VMOVDQU64    winogradAVX512Constants<>+832(SB), Z15
-	VPADDQ       winogradAVX512Constants<>+768(SB), Z14, Z14
-	VPADDQ       Z14, Z12, Z12
-	VPANDNQ      Z12, Z15, Z12
-	VPCMPQ       $0x04, Z12, Z11, K1
-	VPANDQ       winogradAVX512Constants<>+1088(SB), Z11, Z14
-	VPSUBQ       winogradAVX512Constants<>+896(SB), Z14, Z14
-	VPCMPUQ      $0x06, winogradAVX512Constants<>+960(SB), Z14, K2
-	KORB         K1, K2, K1
-	KMOVB        K1, AX
-	VCVTPD2PS    Z11, Y11
-	MOVB         AL, 15(BX)
-	VMOVUPS      Y11, 96(DX)
+	MOVQ         CX, DI
+	VBROADCASTSD k+8(FP), Z11
+	LEAQ         (AX), AX
+	MOVQ         SI, R8
+	MOVQ         $0x00000006, R9
+
+winogradOutputBFloat16AVX5120columns:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     9984(AX), Z2
+	VMOVUPD     19968(AX), Z3
+	VMOVUPD     29952(AX), Z4
+	VMOVUPD     39936(AX), Z5
+	VMOVUPD     49920(AX), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+448(SB), Z5, Z4
+	VMULPD      winogradAVX512Constants<>+384(SB), Z2, Z2
+	VFMADD231PD winogradAVX512Constants<>+512(SB), Z5, Z6
+	VFMADD231PD winogradAVX512Constants<>+128(SB), Z3, Z6
+	VFMADD231PD winogradAVX512Constants<>+0(SB), Z3, Z4
+	VFMADD231PD winogradAVX512Constants<>+64(SB), Z0, Z2
+	VMOVUPD     Z1, (R8)
+	VMOVUPD     Z4, 384(R8)
+	VMOVUPD     Z2, 768(R8)
+	VMOVUPD     Z6, 1152(R8)
+	ADDQ        $0x00000680, AX
+	ADDQ        $0x40, R8
+	DECQ        R9
+	JNZ         winogradOutputBFloat16AVX5120columns
+	MOVQ        SI, AX
+	MOVQ        DX, R8
+	MOVQ        $0x00000004, R9
+
+winogradOutputBFloat16AVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+448(SB), Z5, Z4
+	VMULPD      winogradAVX512Constants<>+384(SB), Z2, Z2
+	VFMADD231PD winogradAVX512Constants<>+512(SB), Z5, Z6
+	VFMADD231PD winogradAVX512Constants<>+128(SB), Z3, Z6
+	VFMADD231PD winogradAVX512Constants<>+0(SB), Z3, Z4
+	VFMADD231PD winogradAVX512Constants<>+64(SB), Z0, Z2
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD (DI), Z11, Z15
+	VADDPD      1024(CX), Z1, Z1
+	VSUBPD      Z15, Z1, Z12
+	VADDPD      Z15, Z1, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, (BX)
+	VMOVUPS     Y12, (R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 64(DI), Z11, Z15
+	VADDPD      1024(CX), Z4, Z4
+	VSUBPD      Z15, Z4, Z12
+	VADDPD      Z15, Z4, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 1(BX)
+	VMOVUPS     Y12, 32(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 128(DI), Z11, Z15
+	VADDPD      1024(CX), Z2, Z2
+	VSUBPD      Z15, Z2, Z12
+	VADDPD      Z15, Z2, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 2(BX)
+	VMOVUPS     Y12, 64(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 192(DI), Z11, Z15
+	VADDPD      1024(CX), Z6, Z6
+	VSUBPD      Z15, Z6, Z12
+	VADDPD      Z15, Z6, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 3(BX)
+	VMOVUPS     Y12, 96(R8)
+	ADDQ        $0x00000180, AX
+	ADDQ        line+32(FP), R8
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x04, BX
+	DECQ        R9
+	JNZ         winogradOutputBFloat16AVX5120rows
 	VZEROUPPER
 	RET
 
@@ -2661,65 +1452,65 @@ TEXT ·winogradDotAVX512(SB), NOSPLIT, $0-48
 	VXORPD Z2, Z2, Z2
 	VXORPD Z3, Z3, Z3
 
-dotAVX512:
+winogradDotAVX5120:
 	VCVTPS2PD (AX), Z4
 	VCVTPS2PD (BX), Z5
 	VMULPD    Z4, Z5, Z5
 	VADDPD    Z5, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
 	VADDPD    Z5, Z3, Z3
 	VCVTPS2PD 32(AX), Z4
 	VCVTPS2PD 32(BX), Z5
 	VMULPD    Z4, Z5, Z5
 	VADDPD    Z5, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
 	VADDPD    Z5, Z3, Z3
 	VCVTPS2PD 64(AX), Z4
 	VCVTPS2PD 64(BX), Z5
 	VMULPD    Z4, Z5, Z5
 	VADDPD    Z5, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
 	VADDPD    Z5, Z3, Z3
 	VCVTPS2PD (AX)(CX*1), Z4
 	VCVTPS2PD 96(BX), Z5
 	VMULPD    Z4, Z5, Z5
 	VADDPD    Z5, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
 	VADDPD    Z5, Z3, Z3
 	VCVTPS2PD 32(AX)(CX*1), Z4
 	VCVTPS2PD 128(BX), Z5
 	VMULPD    Z4, Z5, Z5
 	VADDPD    Z5, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
 	VADDPD    Z5, Z3, Z3
 	VCVTPS2PD 64(AX)(CX*1), Z4
 	VCVTPS2PD 160(BX), Z5
 	VMULPD    Z4, Z5, Z5
 	VADDPD    Z5, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
 	VADDPD    Z5, Z3, Z3
 	VCVTPS2PD (AX)(CX*2), Z4
 	VCVTPS2PD 192(BX), Z5
 	VMULPD    Z4, Z5, Z5
 	VADDPD    Z5, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
 	VADDPD    Z5, Z3, Z3
 	VCVTPS2PD 32(AX)(CX*2), Z4
 	VCVTPS2PD 224(BX), Z5
 	VMULPD    Z4, Z5, Z5
 	VADDPD    Z5, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
 	VADDPD    Z5, Z3, Z3
 	VCVTPS2PD 64(AX)(CX*2), Z4
 	VCVTPS2PD 256(BX), Z5
 	VMULPD    Z4, Z5, Z5
 	VADDPD    Z5, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+1088(SB), Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
 	VADDPD    Z5, Z3, Z3
 	ADDQ      DX, AX
 	ADDQ      $0x00000120, BX
 	DECQ      SI
-	JNZ       dotAVX512
+	JNZ       winogradDotAVX5120
 	VADDPD    Z1, Z0, Z0
 	VADDPD    Z2, Z0, Z0
 	VMOVUPD   Z0, (DI)
@@ -2727,83 +1518,3682 @@ dotAVX512:
 	VZEROUPPER
 	RET
 
+// func winograd5x5InputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
+// Requires: AVX, AVX512F
+TEXT ·winograd5x5InputAVX512(SB), NOSPLIT, $0-48
+	MOVQ src+0(FP), AX
+	MOVQ line+8(FP), CX
+	MOVQ image+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ blocks+32(FP), SI
+	MOVQ scratch+40(FP), DI
+
+winograd5x5InputAVX512:
+	MOVQ AX, R8
+	MOVQ DI, R9
+	LEAQ (CX)(CX*2), R11
+	ADDQ R8, R11
+	LEAQ (CX)(CX*2), R12
+	ADDQ R11, R12
+	MOVQ $0x00000008, R10
+
+winograd5x5InputAVX5120columns:
+	VCVTPS2PD    (R8), Z0
+	VCVTPS2PD    (R8)(CX*1), Z1
+	VCVTPS2PD    (R8)(CX*2), Z2
+	VCVTPS2PD    (R11), Z3
+	VCVTPS2PD    (R11)(CX*1), Z4
+	VCVTPS2PD    (R11)(CX*2), Z5
+	VCVTPS2PD    (R12), Z6
+	VCVTPS2PD    (R12)(CX*1), Z7
+	VMOVAPD      Z6, Z8
+	VFNMADD231PD winogradAVX512Constants<>+768(SB), Z4, Z8
+	VFMADD231PD  winogradAVX512Constants<>+768(SB), Z2, Z8
+	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z0, Z8
+	VMOVUPD      Z8, (R9)
+	VMOVAPD      Z5, Z9
+	VFNMADD231PD winogradAVX512Constants<>+896(SB), Z3, Z9
+	VFMADD231PD  winogradAVX512Constants<>+832(SB), Z1, Z9
+	VMOVAPD      Z6, Z10
+	VFNMADD231PD winogradAVX512Constants<>+896(SB), Z4, Z10
+	VFMADD231PD  winogradAVX512Constants<>+832(SB), Z2, Z10
+	VMOVAPD      Z10, Z11
+	VFMADD231PD  winogradAVX512Constants<>+576(SB), Z9, Z10
+	VFNMADD231PD winogradAVX512Constants<>+576(SB), Z9, Z11
+	VMOVUPD      Z10, 512(R9)
+	VMOVUPD      Z11, 1024(R9)
+	VMOVAPD      Z5, Z12
+	VFNMADD231PD winogradAVX512Constants<>+960(SB), Z3, Z12
+	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z12
+	VMOVAPD      Z6, Z13
+	VFNMADD231PD winogradAVX512Constants<>+960(SB), Z4, Z13
+	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z2, Z13
+	VMOVAPD      Z13, Z14
+	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z12, Z13
+	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z12, Z14
+	VMOVUPD      Z13, 1536(R9)
+	VMOVUPD      Z14, 2048(R9)
+	VMOVAPD      Z5, Z15
+	VFNMADD231PD winogradAVX512Constants<>+1152(SB), Z3, Z15
+	VFMADD231PD  winogradAVX512Constants<>+640(SB), Z1, Z15
+	VMOVAPD      Z6, Z8
+	VFNMADD231PD winogradAVX512Constants<>+1152(SB), Z4, Z8
+	VFMADD231PD  winogradAVX512Constants<>+640(SB), Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  winogradAVX512Constants<>+1024(SB), Z15, Z8
+	VFNMADD231PD winogradAVX512Constants<>+1024(SB), Z15, Z9
+	VMOVUPD      Z8, 2560(R9)
+	VMOVUPD      Z9, 3072(R9)
+	VMOVAPD      Z7, Z10
+	VFNMADD231PD winogradAVX512Constants<>+768(SB), Z5, Z10
+	VFMADD231PD  winogradAVX512Constants<>+768(SB), Z3, Z10
+	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z1, Z10
+	VMOVUPD      Z10, 3584(R9)
+	ADDQ         $0x20, R8
+	ADDQ         $0x20, R11
+	ADDQ         $0x20, R12
+	ADDQ         $0x40, R9
+	DECQ         R10
+	JNZ          winograd5x5InputAVX5120columns
+	MOVQ         DI, R8
+	MOVQ         BX, R9
+	MOVQ         $0x00000008, R10
+
+winograd5x5InputAVX5120rows:
+	VMOVUPD      (R8), Z0
+	VMOVUPD      64(R8), Z1
+	VMOVUPD      128(R8), Z2
+	VMOVUPD      192(R8), Z3
+	VMOVUPD      256(R8), Z4
+	VMOVUPD      320(R8), Z5
+	VMOVUPD      384(R8), Z6
+	VMOVUPD      448(R8), Z7
+	VMOVAPD      Z6, Z8
+	VFNMADD231PD winogradAVX512Constants<>+768(SB), Z4, Z8
+	VFMADD231PD  winogradAVX512Constants<>+768(SB), Z2, Z8
+	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z0, Z8
+	VMOVUPD      Z8, (R9)
+	VMOVAPD      Z5, Z9
+	VFNMADD231PD winogradAVX512Constants<>+896(SB), Z3, Z9
+	VFMADD231PD  winogradAVX512Constants<>+832(SB), Z1, Z9
+	VMOVAPD      Z6, Z10
+	VFNMADD231PD winogradAVX512Constants<>+896(SB), Z4, Z10
+	VFMADD231PD  winogradAVX512Constants<>+832(SB), Z2, Z10
+	VMOVAPD      Z10, Z11
+	VFMADD231PD  winogradAVX512Constants<>+576(SB), Z9, Z10
+	VFNMADD231PD winogradAVX512Constants<>+576(SB), Z9, Z11
+	VMOVUPD      Z10, 832(R9)
+	VMOVUPD      Z11, 1664(R9)
+	VMOVAPD      Z5, Z12
+	VFNMADD231PD winogradAVX512Constants<>+960(SB), Z3, Z12
+	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z12
+	VMOVAPD      Z6, Z13
+	VFNMADD231PD winogradAVX512Constants<>+960(SB), Z4, Z13
+	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z2, Z13
+	VMOVAPD      Z13, Z14
+	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z12, Z13
+	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z12, Z14
+	VMOVUPD      Z13, 2496(R9)
+	VMOVUPD      Z14, 3328(R9)
+	VMOVAPD      Z5, Z15
+	VFNMADD231PD winogradAVX512Constants<>+1152(SB), Z3, Z15
+	VFMADD231PD  winogradAVX512Constants<>+640(SB), Z1, Z15
+	VMOVAPD      Z6, Z8
+	VFNMADD231PD winogradAVX512Constants<>+1152(SB), Z4, Z8
+	VFMADD231PD  winogradAVX512Constants<>+640(SB), Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  winogradAVX512Constants<>+1024(SB), Z15, Z8
+	VFNMADD231PD winogradAVX512Constants<>+1024(SB), Z15, Z9
+	VMOVUPD      Z8, 4160(R9)
+	VMOVUPD      Z9, 4992(R9)
+	VMOVAPD      Z7, Z10
+	VFNMADD231PD winogradAVX512Constants<>+768(SB), Z5, Z10
+	VFMADD231PD  winogradAVX512Constants<>+768(SB), Z3, Z10
+	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z1, Z10
+	VMOVUPD      Z10, 5824(R9)
+	ADDQ         $0x00000200, R8
+	ADDQ         $0x00001a00, R9
+	DECQ         R10
+	JNZ          winograd5x5InputAVX5120rows
+	ADDQ         DX, AX
+	ADDQ         $0x0000d000, BX
+	DECQ         SI
+	JNZ          winograd5x5InputAVX512
+	VZEROUPPER
+	RET
+
+// func winograd5x5MultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·winograd5x5MultiplyAVX512(SB), NOSPLIT, $0-40
+	MOVQ v+0(FP), AX
+	MOVQ m+16(FP), CX
+	MOVQ groups+32(FP), DX
+
+groupwinograd5x5MultiplyAVX512:
+	MOVQ   u+8(FP), BX
+	MOVQ   blocks+24(FP), SI
+	VXORPD Z0, Z0, Z0
+	VXORPD Z1, Z1, Z1
+	VXORPD Z2, Z2, Z2
+	VXORPD Z3, Z3, Z3
+	VXORPD Z4, Z4, Z4
+	VXORPD Z5, Z5, Z5
+	VXORPD Z6, Z6, Z6
+	VXORPD Z7, Z7, Z7
+	VXORPD Z8, Z8, Z8
+	VXORPD Z9, Z9, Z9
+	VXORPD Z10, Z10, Z10
+	VXORPD Z11, Z11, Z11
+	VXORPD Z12, Z12, Z12
+	VXORPD Z13, Z13, Z13
+	VXORPD Z14, Z14, Z14
+	VXORPD Z15, Z15, Z15
+	VXORPD Z16, Z16, Z16
+	VXORPD Z17, Z17, Z17
+	VXORPD Z18, Z18, Z18
+	VXORPD Z19, Z19, Z19
+	VXORPD Z20, Z20, Z20
+	VXORPD Z21, Z21, Z21
+	VXORPD Z22, Z22, Z22
+	VXORPD Z23, Z23, Z23
+	VXORPD Z24, Z24, Z24
+	VXORPD Z25, Z25, Z25
+
+blockwinograd5x5MultiplyAVX512:
+	VMOVUPD      (BX), Z26
+	VMOVUPD      64(BX), Z27
+	VBROADCASTSD (AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 64(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 128(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 192(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 256(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 320(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 384(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 448(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 512(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 576(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 640(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 704(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 768(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      128(BX), Z26
+	VMOVUPD      192(BX), Z27
+	VBROADCASTSD 8(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 72(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 136(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 200(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 264(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 328(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 392(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 456(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 520(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 584(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 648(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 712(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 776(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      256(BX), Z26
+	VMOVUPD      320(BX), Z27
+	VBROADCASTSD 16(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 80(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 144(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 208(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 272(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 336(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 400(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 464(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 528(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 592(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 656(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 720(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 784(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      384(BX), Z26
+	VMOVUPD      448(BX), Z27
+	VBROADCASTSD 24(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 88(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 152(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 216(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 280(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 344(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 408(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 472(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 536(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 600(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 664(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 728(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 792(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      512(BX), Z26
+	VMOVUPD      576(BX), Z27
+	VBROADCASTSD 32(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 96(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 160(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 224(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 288(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 352(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 416(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 480(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 544(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 608(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 672(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 736(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 800(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      640(BX), Z26
+	VMOVUPD      704(BX), Z27
+	VBROADCASTSD 40(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 104(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 168(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 232(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 296(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 360(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 424(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 488(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 552(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 616(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 680(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 744(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 808(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      768(BX), Z26
+	VMOVUPD      832(BX), Z27
+	VBROADCASTSD 48(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 112(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 176(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 240(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 304(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 368(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 432(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 496(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 560(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 624(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 688(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 752(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 816(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      896(BX), Z26
+	VMOVUPD      960(BX), Z27
+	VBROADCASTSD 56(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 120(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 184(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 248(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 312(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 376(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 440(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 504(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 568(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 632(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 696(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 760(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 824(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	ADDQ         $0x0000d000, AX
+	ADDQ         $0x00000400, BX
+	DECQ         SI
+	JNZ          blockwinograd5x5MultiplyAVX512
+	VMOVUPD      Z0, (CX)
+	VMOVUPD      Z1, 64(CX)
+	VMOVUPD      Z2, 128(CX)
+	VMOVUPD      Z3, 192(CX)
+	VMOVUPD      Z4, 256(CX)
+	VMOVUPD      Z5, 320(CX)
+	VMOVUPD      Z6, 384(CX)
+	VMOVUPD      Z7, 448(CX)
+	VMOVUPD      Z8, 512(CX)
+	VMOVUPD      Z9, 576(CX)
+	VMOVUPD      Z10, 640(CX)
+	VMOVUPD      Z11, 704(CX)
+	VMOVUPD      Z12, 768(CX)
+	VMOVUPD      Z13, 832(CX)
+	VMOVUPD      Z14, 896(CX)
+	VMOVUPD      Z15, 960(CX)
+	VMOVUPD      Z16, 1024(CX)
+	VMOVUPD      Z17, 1088(CX)
+	VMOVUPD      Z18, 1152(CX)
+	VMOVUPD      Z19, 1216(CX)
+	VMOVUPD      Z20, 1280(CX)
+	VMOVUPD      Z21, 1344(CX)
+	VMOVUPD      Z22, 1408(CX)
+	VMOVUPD      Z23, 1472(CX)
+	VMOVUPD      Z24, 1536(CX)
+	VMOVUPD      Z25, 1600(CX)
+	ADDQ         $0x0001a000, CX
+	DECQ         DX
+	JNZ          groupwinograd5x5MultiplyAVX512
+	VZEROUPPER
+	RET
+
+// func winograd5x5WeighAVX512(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·winograd5x5WeighAVX512(SB), NOSPLIT, $0-40
+	MOVQ   v+0(FP), AX
+	MOVQ   weights+8(FP), CX
+	MOVQ   scale+16(FP), DX
+	MOVQ   blocks+24(FP), BX
+	MOVQ   out+32(FP), SI
+	VXORPD Z4, Z4, Z4
+
+winograd5x5WeighAVX512:
+	VBROADCASTSD (CX), Z5
+	VMOVUPD      (AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VMULPD       Z5, Z6, Z0
+	VBROADCASTSD 8(CX), Z5
+	VMOVUPD      832(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VMULPD       Z5, Z7, Z1
+	VBROADCASTSD 16(CX), Z5
+	VMOVUPD      1664(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VMULPD       Z5, Z8, Z2
+	VBROADCASTSD 24(CX), Z5
+	VMOVUPD      2496(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VMULPD       Z5, Z9, Z3
+	VBROADCASTSD 32(CX), Z5
+	VMOVUPD      3328(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z0
+	VBROADCASTSD 40(CX), Z5
+	VMOVUPD      4160(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z1
+	VBROADCASTSD 48(CX), Z5
+	VMOVUPD      4992(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z2
+	VBROADCASTSD 56(CX), Z5
+	VMOVUPD      5824(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z3
+	VBROADCASTSD 64(CX), Z5
+	VMOVUPD      6656(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z0
+	VBROADCASTSD 72(CX), Z5
+	VMOVUPD      7488(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z1
+	VBROADCASTSD 80(CX), Z5
+	VMOVUPD      8320(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z2
+	VBROADCASTSD 88(CX), Z5
+	VMOVUPD      9152(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z3
+	VBROADCASTSD 96(CX), Z5
+	VMOVUPD      9984(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z0
+	VBROADCASTSD 104(CX), Z5
+	VMOVUPD      10816(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z1
+	VBROADCASTSD 112(CX), Z5
+	VMOVUPD      11648(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z2
+	VBROADCASTSD 120(CX), Z5
+	VMOVUPD      12480(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z3
+	VBROADCASTSD 128(CX), Z5
+	VMOVUPD      13312(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z0
+	VBROADCASTSD 136(CX), Z5
+	VMOVUPD      14144(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z1
+	VBROADCASTSD 144(CX), Z5
+	VMOVUPD      14976(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z2
+	VBROADCASTSD 152(CX), Z5
+	VMOVUPD      15808(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z3
+	VBROADCASTSD 160(CX), Z5
+	VMOVUPD      16640(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z0
+	VBROADCASTSD 168(CX), Z5
+	VMOVUPD      17472(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z1
+	VBROADCASTSD 176(CX), Z5
+	VMOVUPD      18304(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z2
+	VBROADCASTSD 184(CX), Z5
+	VMOVUPD      19136(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z3
+	VBROADCASTSD 192(CX), Z5
+	VMOVUPD      19968(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z0
+	VBROADCASTSD 200(CX), Z5
+	VMOVUPD      20800(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z1
+	VBROADCASTSD 208(CX), Z5
+	VMOVUPD      21632(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z2
+	VBROADCASTSD 216(CX), Z5
+	VMOVUPD      22464(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z3
+	VBROADCASTSD 224(CX), Z5
+	VMOVUPD      23296(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z0
+	VBROADCASTSD 232(CX), Z5
+	VMOVUPD      24128(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z1
+	VBROADCASTSD 240(CX), Z5
+	VMOVUPD      24960(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z2
+	VBROADCASTSD 248(CX), Z5
+	VMOVUPD      25792(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z3
+	VBROADCASTSD 256(CX), Z5
+	VMOVUPD      26624(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z0
+	VBROADCASTSD 264(CX), Z5
+	VMOVUPD      27456(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z1
+	VBROADCASTSD 272(CX), Z5
+	VMOVUPD      28288(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z2
+	VBROADCASTSD 280(CX), Z5
+	VMOVUPD      29120(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z3
+	VBROADCASTSD 288(CX), Z5
+	VMOVUPD      29952(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z0
+	VBROADCASTSD 296(CX), Z5
+	VMOVUPD      30784(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z1
+	VBROADCASTSD 304(CX), Z5
+	VMOVUPD      31616(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z2
+	VBROADCASTSD 312(CX), Z5
+	VMOVUPD      32448(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z3
+	VBROADCASTSD 320(CX), Z5
+	VMOVUPD      33280(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z0
+	VBROADCASTSD 328(CX), Z5
+	VMOVUPD      34112(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z1
+	VBROADCASTSD 336(CX), Z5
+	VMOVUPD      34944(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z2
+	VBROADCASTSD 344(CX), Z5
+	VMOVUPD      35776(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z3
+	VBROADCASTSD 352(CX), Z5
+	VMOVUPD      36608(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z0
+	VBROADCASTSD 360(CX), Z5
+	VMOVUPD      37440(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z1
+	VBROADCASTSD 368(CX), Z5
+	VMOVUPD      38272(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z2
+	VBROADCASTSD 376(CX), Z5
+	VMOVUPD      39104(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z3
+	VBROADCASTSD 384(CX), Z5
+	VMOVUPD      39936(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z0
+	VBROADCASTSD 392(CX), Z5
+	VMOVUPD      40768(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z1
+	VBROADCASTSD 400(CX), Z5
+	VMOVUPD      41600(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z2
+	VBROADCASTSD 408(CX), Z5
+	VMOVUPD      42432(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z3
+	VBROADCASTSD 416(CX), Z5
+	VMOVUPD      43264(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z0
+	VBROADCASTSD 424(CX), Z5
+	VMOVUPD      44096(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z1
+	VBROADCASTSD 432(CX), Z5
+	VMOVUPD      44928(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z2
+	VBROADCASTSD 440(CX), Z5
+	VMOVUPD      45760(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z3
+	VBROADCASTSD 448(CX), Z5
+	VMOVUPD      46592(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z0
+	VBROADCASTSD 456(CX), Z5
+	VMOVUPD      47424(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z1
+	VBROADCASTSD 464(CX), Z5
+	VMOVUPD      48256(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z2
+	VBROADCASTSD 472(CX), Z5
+	VMOVUPD      49088(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z3
+	VBROADCASTSD 480(CX), Z5
+	VMOVUPD      49920(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z0
+	VBROADCASTSD 488(CX), Z5
+	VMOVUPD      50752(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z1
+	VBROADCASTSD 496(CX), Z5
+	VMOVUPD      51584(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z2
+	VBROADCASTSD 504(CX), Z5
+	VMOVUPD      52416(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z3
+	VADDPD       Z1, Z0, Z0
+	VADDPD       Z3, Z2, Z2
+	VADDPD       Z2, Z0, Z0
+	VMOVUPD      (DX), Z5
+	VMULPD       Z5, Z5, Z5
+	VFMADD231PD  Z5, Z0, Z4
+	ADDQ         $0x0000d000, AX
+	ADDQ         $0x40, DX
+	DECQ         BX
+	JNZ          winograd5x5WeighAVX512
+	VMOVUPD      Z4, (SI)
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputFloat32AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+TEXT ·winograd5x5OutputFloat32AVX512(SB), NOSPLIT, $0-56
+	MOVQ         m+0(FP), AX
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	MOVQ         CX, DI
+	VBROADCASTSD k+8(FP), Z11
+	LEAQ         (AX), AX
+	MOVQ         SI, R8
+	MOVQ         $0x00000008, R9
+
+winograd5x5OutputFloat32AVX5120columns:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     13312(AX), Z2
+	VMOVUPD     26624(AX), Z3
+	VMOVUPD     39936(AX), Z4
+	VMOVUPD     53248(AX), Z5
+	VMOVUPD     66560(AX), Z6
+	VMOVUPD     79872(AX), Z7
+	VMOVUPD     93184(AX), Z8
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+1024(SB), Z7, Z6
+	VMULPD      winogradAVX512Constants<>+832(SB), Z4, Z4
+	VFMADD231PD winogradAVX512Constants<>+1088(SB), Z7, Z8
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z8
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z6
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z2, Z4
+	VFMADD231PD winogradAVX512Constants<>+704(SB), Z3, Z8
+	VFMADD231PD winogradAVX512Constants<>+576(SB), Z3, Z6
+	VFMADD231PD winogradAVX512Constants<>+640(SB), Z0, Z4
+	VMOVUPD     Z1, (R8)
+	VMOVUPD     Z6, 512(R8)
+	VMOVUPD     Z4, 1024(R8)
+	VMOVUPD     Z8, 1536(R8)
+	ADDQ        $0x00000680, AX
+	ADDQ        $0x40, R8
+	DECQ        R9
+	JNZ         winograd5x5OutputFloat32AVX5120columns
+	MOVQ        SI, AX
+	MOVQ        DX, R8
+	MOVQ        $0x00000004, R9
+
+winograd5x5OutputFloat32AVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VMOVUPD     384(AX), Z7
+	VMOVUPD     448(AX), Z8
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+1024(SB), Z7, Z6
+	VMULPD      winogradAVX512Constants<>+832(SB), Z4, Z4
+	VFMADD231PD winogradAVX512Constants<>+1088(SB), Z7, Z8
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z8
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z6
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z2, Z4
+	VFMADD231PD winogradAVX512Constants<>+704(SB), Z3, Z8
+	VFMADD231PD winogradAVX512Constants<>+576(SB), Z3, Z6
+	VFMADD231PD winogradAVX512Constants<>+640(SB), Z0, Z4
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD (DI), Z11, Z15
+	VADDPD      1024(CX), Z1, Z1
+	VSUBPD      Z15, Z1, Z12
+	VADDPD      Z15, Z1, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, DX
+	MOVB        DL, (BX)
+	VMOVUPS     Y12, (R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 64(DI), Z11, Z15
+	VADDPD      1024(CX), Z6, Z6
+	VSUBPD      Z15, Z6, Z12
+	VADDPD      Z15, Z6, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, DX
+	MOVB        DL, 1(BX)
+	VMOVUPS     Y12, 32(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 128(DI), Z11, Z15
+	VADDPD      1024(CX), Z4, Z4
+	VSUBPD      Z15, Z4, Z12
+	VADDPD      Z15, Z4, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, DX
+	MOVB        DL, 2(BX)
+	VMOVUPS     Y12, 64(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 192(DI), Z11, Z15
+	VADDPD      1024(CX), Z8, Z8
+	VSUBPD      Z15, Z8, Z12
+	VADDPD      Z15, Z8, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, DX
+	MOVB        DL, 3(BX)
+	VMOVUPS     Y12, 96(R8)
+	ADDQ        $0x00000200, AX
+	ADDQ        line+32(FP), R8
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x04, BX
+	DECQ        R9
+	JNZ         winograd5x5OutputFloat32AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·winograd5x5OutputFloat16AVX512(SB), NOSPLIT, $0-56
+	MOVQ         m+0(FP), AX
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	MOVQ         CX, DI
+	VBROADCASTSD k+8(FP), Z11
+	LEAQ         (AX), AX
+	MOVQ         SI, R8
+	MOVQ         $0x00000008, R9
+
+winograd5x5OutputFloat16AVX5120columns:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     13312(AX), Z2
+	VMOVUPD     26624(AX), Z3
+	VMOVUPD     39936(AX), Z4
+	VMOVUPD     53248(AX), Z5
+	VMOVUPD     66560(AX), Z6
+	VMOVUPD     79872(AX), Z7
+	VMOVUPD     93184(AX), Z8
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+1024(SB), Z7, Z6
+	VMULPD      winogradAVX512Constants<>+832(SB), Z4, Z4
+	VFMADD231PD winogradAVX512Constants<>+1088(SB), Z7, Z8
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z8
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z6
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z2, Z4
+	VFMADD231PD winogradAVX512Constants<>+704(SB), Z3, Z8
+	VFMADD231PD winogradAVX512Constants<>+576(SB), Z3, Z6
+	VFMADD231PD winogradAVX512Constants<>+640(SB), Z0, Z4
+	VMOVUPD     Z1, (R8)
+	VMOVUPD     Z6, 512(R8)
+	VMOVUPD     Z4, 1024(R8)
+	VMOVUPD     Z8, 1536(R8)
+	ADDQ        $0x00000680, AX
+	ADDQ        $0x40, R8
+	DECQ        R9
+	JNZ         winograd5x5OutputFloat16AVX5120columns
+	MOVQ        SI, AX
+	MOVQ        DX, R8
+	MOVQ        $0x00000004, R9
+
+winograd5x5OutputFloat16AVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VMOVUPD     384(AX), Z7
+	VMOVUPD     448(AX), Z8
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+1024(SB), Z7, Z6
+	VMULPD      winogradAVX512Constants<>+832(SB), Z4, Z4
+	VFMADD231PD winogradAVX512Constants<>+1088(SB), Z7, Z8
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z8
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z6
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z2, Z4
+	VFMADD231PD winogradAVX512Constants<>+704(SB), Z3, Z8
+	VFMADD231PD winogradAVX512Constants<>+576(SB), Z3, Z6
+	VFMADD231PD winogradAVX512Constants<>+640(SB), Z0, Z4
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD (DI), Z11, Z15
+	VADDPD      1024(CX), Z1, Z1
+	VSUBPD      Z15, Z1, Z12
+	VADDPD      Z15, Z1, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, (BX)
+	VMOVUPS     Y12, (R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 64(DI), Z11, Z15
+	VADDPD      1024(CX), Z6, Z6
+	VSUBPD      Z15, Z6, Z12
+	VADDPD      Z15, Z6, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 1(BX)
+	VMOVUPS     Y12, 32(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 128(DI), Z11, Z15
+	VADDPD      1024(CX), Z4, Z4
+	VSUBPD      Z15, Z4, Z12
+	VADDPD      Z15, Z4, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 2(BX)
+	VMOVUPS     Y12, 64(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 192(DI), Z11, Z15
+	VADDPD      1024(CX), Z8, Z8
+	VSUBPD      Z15, Z8, Z12
+	VADDPD      Z15, Z8, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 3(BX)
+	VMOVUPS     Y12, 96(R8)
+	ADDQ        $0x00000200, AX
+	ADDQ        line+32(FP), R8
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x04, BX
+	DECQ        R9
+	JNZ         winograd5x5OutputFloat16AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputBFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·winograd5x5OutputBFloat16AVX512(SB), NOSPLIT, $0-56
+	MOVQ         m+0(FP), AX
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	MOVQ         CX, DI
+	VBROADCASTSD k+8(FP), Z11
+	LEAQ         (AX), AX
+	MOVQ         SI, R8
+	MOVQ         $0x00000008, R9
+
+winograd5x5OutputBFloat16AVX5120columns:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     13312(AX), Z2
+	VMOVUPD     26624(AX), Z3
+	VMOVUPD     39936(AX), Z4
+	VMOVUPD     53248(AX), Z5
+	VMOVUPD     66560(AX), Z6
+	VMOVUPD     79872(AX), Z7
+	VMOVUPD     93184(AX), Z8
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+1024(SB), Z7, Z6
+	VMULPD      winogradAVX512Constants<>+832(SB), Z4, Z4
+	VFMADD231PD winogradAVX512Constants<>+1088(SB), Z7, Z8
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z8
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z6
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z2, Z4
+	VFMADD231PD winogradAVX512Constants<>+704(SB), Z3, Z8
+	VFMADD231PD winogradAVX512Constants<>+576(SB), Z3, Z6
+	VFMADD231PD winogradAVX512Constants<>+640(SB), Z0, Z4
+	VMOVUPD     Z1, (R8)
+	VMOVUPD     Z6, 512(R8)
+	VMOVUPD     Z4, 1024(R8)
+	VMOVUPD     Z8, 1536(R8)
+	ADDQ        $0x00000680, AX
+	ADDQ        $0x40, R8
+	DECQ        R9
+	JNZ         winograd5x5OutputBFloat16AVX5120columns
+	MOVQ        SI, AX
+	MOVQ        DX, R8
+	MOVQ        $0x00000004, R9
+
+winograd5x5OutputBFloat16AVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VMOVUPD     384(AX), Z7
+	VMOVUPD     448(AX), Z8
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+1024(SB), Z7, Z6
+	VMULPD      winogradAVX512Constants<>+832(SB), Z4, Z4
+	VFMADD231PD winogradAVX512Constants<>+1088(SB), Z7, Z8
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z8
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z6
+	VFMADD231PD winogradAVX512Constants<>+320(SB), Z2, Z4
+	VFMADD231PD winogradAVX512Constants<>+704(SB), Z3, Z8
+	VFMADD231PD winogradAVX512Constants<>+576(SB), Z3, Z6
+	VFMADD231PD winogradAVX512Constants<>+640(SB), Z0, Z4
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD (DI), Z11, Z15
+	VADDPD      1024(CX), Z1, Z1
+	VSUBPD      Z15, Z1, Z12
+	VADDPD      Z15, Z1, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, (BX)
+	VMOVUPS     Y12, (R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 64(DI), Z11, Z15
+	VADDPD      1024(CX), Z6, Z6
+	VSUBPD      Z15, Z6, Z12
+	VADDPD      Z15, Z6, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 1(BX)
+	VMOVUPS     Y12, 32(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 128(DI), Z11, Z15
+	VADDPD      1024(CX), Z4, Z4
+	VSUBPD      Z15, Z4, Z12
+	VADDPD      Z15, Z4, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 2(BX)
+	VMOVUPS     Y12, 64(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 192(DI), Z11, Z15
+	VADDPD      1024(CX), Z8, Z8
+	VSUBPD      Z15, Z8, Z12
+	VADDPD      Z15, Z8, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 3(BX)
+	VMOVUPS     Y12, 96(R8)
+	ADDQ        $0x00000200, AX
+	ADDQ        line+32(FP), R8
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x04, BX
+	DECQ        R9
+	JNZ         winograd5x5OutputBFloat16AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5DotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·winograd5x5DotAVX512(SB), NOSPLIT, $0-48
+	MOVQ   src+0(FP), AX
+	MOVQ   line+8(FP), CX
+	MOVQ   image+16(FP), DX
+	MOVQ   w+24(FP), BX
+	MOVQ   blocks+32(FP), SI
+	MOVQ   out+40(FP), DI
+	VXORPD Z0, Z0, Z0
+	VXORPD Z1, Z1, Z1
+	VXORPD Z2, Z2, Z2
+	VXORPD Z3, Z3, Z3
+	VXORPD Z4, Z4, Z4
+	VXORPD Z5, Z5, Z5
+
+winograd5x5DotAVX5120:
+	LEAQ      (CX)(CX*2), R8
+	ADDQ      AX, R8
+	VCVTPS2PD (AX), Z6
+	VCVTPS2PD (BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 32(AX), Z6
+	VCVTPS2PD 32(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 64(AX), Z6
+	VCVTPS2PD 64(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 96(AX), Z6
+	VCVTPS2PD 96(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 128(AX), Z6
+	VCVTPS2PD 128(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD (AX)(CX*1), Z6
+	VCVTPS2PD 160(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 32(AX)(CX*1), Z6
+	VCVTPS2PD 192(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 64(AX)(CX*1), Z6
+	VCVTPS2PD 224(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 96(AX)(CX*1), Z6
+	VCVTPS2PD 256(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 128(AX)(CX*1), Z6
+	VCVTPS2PD 288(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD (AX)(CX*2), Z6
+	VCVTPS2PD 320(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 32(AX)(CX*2), Z6
+	VCVTPS2PD 352(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 64(AX)(CX*2), Z6
+	VCVTPS2PD 384(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 96(AX)(CX*2), Z6
+	VCVTPS2PD 416(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 128(AX)(CX*2), Z6
+	VCVTPS2PD 448(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD (R8), Z6
+	VCVTPS2PD 480(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z3, Z3
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 32(R8), Z6
+	VCVTPS2PD 512(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z3, Z3
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 64(R8), Z6
+	VCVTPS2PD 544(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z3, Z3
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 96(R8), Z6
+	VCVTPS2PD 576(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z3, Z3
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 128(R8), Z6
+	VCVTPS2PD 608(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z3, Z3
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD (R8)(CX*1), Z6
+	VCVTPS2PD 640(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z4, Z4
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 32(R8)(CX*1), Z6
+	VCVTPS2PD 672(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z4, Z4
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 64(R8)(CX*1), Z6
+	VCVTPS2PD 704(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z4, Z4
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 96(R8)(CX*1), Z6
+	VCVTPS2PD 736(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z4, Z4
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	VCVTPS2PD 128(R8)(CX*1), Z6
+	VCVTPS2PD 768(BX), Z7
+	VMULPD    Z6, Z7, Z7
+	VADDPD    Z7, Z4, Z4
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD    Z7, Z5, Z5
+	ADDQ      DX, AX
+	ADDQ      $0x00000320, BX
+	DECQ      SI
+	JNZ       winograd5x5DotAVX5120
+	VADDPD    Z1, Z0, Z0
+	VADDPD    Z2, Z0, Z0
+	VADDPD    Z3, Z0, Z0
+	VADDPD    Z4, Z0, Z0
+	VMOVUPD   Z0, (DI)
+	VMOVUPD   Z5, 64(DI)
+	VZEROUPPER
+	RET
+
+// func winograd7x7InputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
+// Requires: AVX, AVX512F
+TEXT ·winograd7x7InputAVX512(SB), NOSPLIT, $0-48
+	MOVQ src+0(FP), AX
+	MOVQ line+8(FP), CX
+	MOVQ image+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ blocks+32(FP), SI
+	MOVQ scratch+40(FP), DI
+
+winograd7x7InputAVX512:
+	MOVQ AX, R8
+	MOVQ DI, R9
+	LEAQ (CX)(CX*2), R11
+	ADDQ R8, R11
+	LEAQ (CX)(CX*2), R12
+	ADDQ R11, R12
+	LEAQ (CX)(CX*2), R13
+	ADDQ R12, R13
+	MOVQ $0x0000000a, R10
+
+winograd7x7InputAVX5120columns:
+	VCVTPS2PD    (R8), Z0
+	VCVTPS2PD    (R8)(CX*1), Z1
+	VCVTPS2PD    (R8)(CX*2), Z2
+	VCVTPS2PD    (R11), Z3
+	VCVTPS2PD    (R11)(CX*1), Z4
+	VCVTPS2PD    (R11)(CX*2), Z5
+	VCVTPS2PD    (R12), Z6
+	VCVTPS2PD    (R12)(CX*1), Z7
+	VCVTPS2PD    (R12)(CX*2), Z8
+	VCVTPS2PD    (R13), Z9
+	VMOVAPD      Z8, Z10
+	VFNMADD231PD winogradAVX512Constants<>+1600(SB), Z6, Z10
+	VFMADD231PD  winogradAVX512Constants<>+1536(SB), Z4, Z10
+	VFNMADD231PD winogradAVX512Constants<>+1472(SB), Z2, Z10
+	VFMADD231PD  winogradAVX512Constants<>+1408(SB), Z0, Z10
+	VMOVUPD      Z10, (R9)
+	VMOVAPD      Z7, Z11
+	VFNMADD231PD winogradAVX512Constants<>+1792(SB), Z5, Z11
+	VFMADD231PD  winogradAVX512Constants<>+1728(SB), Z3, Z11
+	VFNMADD231PD winogradAVX512Constants<>+1664(SB), Z1, Z11
+	VMOVAPD      Z8, Z12
+	VFNMADD231PD winogradAVX512Constants<>+1792(SB), Z6, Z12
+	VFMADD231PD  winogradAVX512Constants<>+1728(SB), Z4, Z12
+	VFNMADD231PD winogradAVX512Constants<>+1664(SB), Z2, Z12
+	VMOVAPD      Z12, Z13
+	VFMADD231PD  winogradAVX512Constants<>+1216(SB), Z11, Z12
+	VFNMADD231PD winogradAVX512Constants<>+1216(SB), Z11, Z13
+	VMOVUPD      Z12, 640(R9)
+	VMOVUPD      Z13, 1280(R9)
+	VMOVAPD      Z7, Z14
+	VFNMADD231PD winogradAVX512Constants<>+2176(SB), Z5, Z14
+	VFMADD231PD  winogradAVX512Constants<>+2112(SB), Z3, Z14
+	VFNMADD231PD winogradAVX512Constants<>+2048(SB), Z1, Z14
+	VMOVAPD      Z8, Z15
+	VFNMADD231PD winogradAVX512Constants<>+2176(SB), Z6, Z15
+	VFMADD231PD  winogradAVX512Constants<>+2112(SB), Z4, Z15
+	VFNMADD231PD winogradAVX512Constants<>+2048(SB), Z2, Z15
+	VMOVAPD      Z15, Z10
+	VFMADD231PD  winogradAVX512Constants<>+1856(SB), Z14, Z15
+	VFNMADD231PD winogradAVX512Constants<>+1856(SB), Z14, Z10
+	VMOVUPD      Z15, 1920(R9)
+	VMOVUPD      Z10, 2560(R9)
+	VMOVAPD      Z7, Z11
+	VFNMADD231PD winogradAVX512Constants<>+2496(SB), Z5, Z11
+	VFMADD231PD  winogradAVX512Constants<>+2432(SB), Z3, Z11
+	VFNMADD231PD winogradAVX512Constants<>+2368(SB), Z1, Z11
+	VMOVAPD      Z8, Z12
+	VFNMADD231PD winogradAVX512Constants<>+2496(SB), Z6, Z12
+	VFMADD231PD  winogradAVX512Constants<>+2432(SB), Z4, Z12
+	VFNMADD231PD winogradAVX512Constants<>+2368(SB), Z2, Z12
+	VMOVAPD      Z12, Z13
+	VFMADD231PD  winogradAVX512Constants<>+1152(SB), Z11, Z12
+	VFNMADD231PD winogradAVX512Constants<>+1152(SB), Z11, Z13
+	VMOVUPD      Z12, 3200(R9)
+	VMOVUPD      Z13, 3840(R9)
+	VMOVAPD      Z7, Z14
+	VFNMADD231PD winogradAVX512Constants<>+2880(SB), Z5, Z14
+	VFMADD231PD  winogradAVX512Constants<>+2816(SB), Z3, Z14
+	VFNMADD231PD winogradAVX512Constants<>+2752(SB), Z1, Z14
+	VMOVAPD      Z8, Z15
+	VFNMADD231PD winogradAVX512Constants<>+2880(SB), Z6, Z15
+	VFMADD231PD  winogradAVX512Constants<>+2816(SB), Z4, Z15
+	VFNMADD231PD winogradAVX512Constants<>+2752(SB), Z2, Z15
+	VMOVAPD      Z15, Z10
+	VFMADD231PD  winogradAVX512Constants<>+2560(SB), Z14, Z15
+	VFNMADD231PD winogradAVX512Constants<>+2560(SB), Z14, Z10
+	VMOVUPD      Z15, 4480(R9)
+	VMOVUPD      Z10, 5120(R9)
+	VMOVAPD      Z9, Z11
+	VFNMADD231PD winogradAVX512Constants<>+1600(SB), Z7, Z11
+	VFMADD231PD  winogradAVX512Constants<>+1536(SB), Z5, Z11
+	VFNMADD231PD winogradAVX512Constants<>+1472(SB), Z3, Z11
+	VFMADD231PD  winogradAVX512Constants<>+1408(SB), Z1, Z11
+	VMOVUPD      Z11, 5760(R9)
+	ADDQ         $0x20, R8
+	ADDQ         $0x20, R11
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	ADDQ         $0x40, R9
+	DECQ         R10
+	JNZ          winograd7x7InputAVX5120columns
+	MOVQ         DI, R8
+	MOVQ         BX, R9
+	MOVQ         $0x0000000a, R10
+
+winograd7x7InputAVX5120rows:
+	VMOVUPD      (R8), Z0
+	VMOVUPD      64(R8), Z1
+	VMOVUPD      128(R8), Z2
+	VMOVUPD      192(R8), Z3
+	VMOVUPD      256(R8), Z4
+	VMOVUPD      320(R8), Z5
+	VMOVUPD      384(R8), Z6
+	VMOVUPD      448(R8), Z7
+	VMOVUPD      512(R8), Z8
+	VMOVUPD      576(R8), Z9
+	VMOVAPD      Z8, Z10
+	VFNMADD231PD winogradAVX512Constants<>+1600(SB), Z6, Z10
+	VFMADD231PD  winogradAVX512Constants<>+1536(SB), Z4, Z10
+	VFNMADD231PD winogradAVX512Constants<>+1472(SB), Z2, Z10
+	VFMADD231PD  winogradAVX512Constants<>+1408(SB), Z0, Z10
+	VMOVUPD      Z10, (R9)
+	VMOVAPD      Z7, Z11
+	VFNMADD231PD winogradAVX512Constants<>+1792(SB), Z5, Z11
+	VFMADD231PD  winogradAVX512Constants<>+1728(SB), Z3, Z11
+	VFNMADD231PD winogradAVX512Constants<>+1664(SB), Z1, Z11
+	VMOVAPD      Z8, Z12
+	VFNMADD231PD winogradAVX512Constants<>+1792(SB), Z6, Z12
+	VFMADD231PD  winogradAVX512Constants<>+1728(SB), Z4, Z12
+	VFNMADD231PD winogradAVX512Constants<>+1664(SB), Z2, Z12
+	VMOVAPD      Z12, Z13
+	VFMADD231PD  winogradAVX512Constants<>+1216(SB), Z11, Z12
+	VFNMADD231PD winogradAVX512Constants<>+1216(SB), Z11, Z13
+	VMOVUPD      Z12, 832(R9)
+	VMOVUPD      Z13, 1664(R9)
+	VMOVAPD      Z7, Z14
+	VFNMADD231PD winogradAVX512Constants<>+2176(SB), Z5, Z14
+	VFMADD231PD  winogradAVX512Constants<>+2112(SB), Z3, Z14
+	VFNMADD231PD winogradAVX512Constants<>+2048(SB), Z1, Z14
+	VMOVAPD      Z8, Z15
+	VFNMADD231PD winogradAVX512Constants<>+2176(SB), Z6, Z15
+	VFMADD231PD  winogradAVX512Constants<>+2112(SB), Z4, Z15
+	VFNMADD231PD winogradAVX512Constants<>+2048(SB), Z2, Z15
+	VMOVAPD      Z15, Z10
+	VFMADD231PD  winogradAVX512Constants<>+1856(SB), Z14, Z15
+	VFNMADD231PD winogradAVX512Constants<>+1856(SB), Z14, Z10
+	VMOVUPD      Z15, 2496(R9)
+	VMOVUPD      Z10, 3328(R9)
+	VMOVAPD      Z7, Z11
+	VFNMADD231PD winogradAVX512Constants<>+2496(SB), Z5, Z11
+	VFMADD231PD  winogradAVX512Constants<>+2432(SB), Z3, Z11
+	VFNMADD231PD winogradAVX512Constants<>+2368(SB), Z1, Z11
+	VMOVAPD      Z8, Z12
+	VFNMADD231PD winogradAVX512Constants<>+2496(SB), Z6, Z12
+	VFMADD231PD  winogradAVX512Constants<>+2432(SB), Z4, Z12
+	VFNMADD231PD winogradAVX512Constants<>+2368(SB), Z2, Z12
+	VMOVAPD      Z12, Z13
+	VFMADD231PD  winogradAVX512Constants<>+1152(SB), Z11, Z12
+	VFNMADD231PD winogradAVX512Constants<>+1152(SB), Z11, Z13
+	VMOVUPD      Z12, 4160(R9)
+	VMOVUPD      Z13, 4992(R9)
+	VMOVAPD      Z7, Z14
+	VFNMADD231PD winogradAVX512Constants<>+2880(SB), Z5, Z14
+	VFMADD231PD  winogradAVX512Constants<>+2816(SB), Z3, Z14
+	VFNMADD231PD winogradAVX512Constants<>+2752(SB), Z1, Z14
+	VMOVAPD      Z8, Z15
+	VFNMADD231PD winogradAVX512Constants<>+2880(SB), Z6, Z15
+	VFMADD231PD  winogradAVX512Constants<>+2816(SB), Z4, Z15
+	VFNMADD231PD winogradAVX512Constants<>+2752(SB), Z2, Z15
+	VMOVAPD      Z15, Z10
+	VFMADD231PD  winogradAVX512Constants<>+2560(SB), Z14, Z15
+	VFNMADD231PD winogradAVX512Constants<>+2560(SB), Z14, Z10
+	VMOVUPD      Z15, 5824(R9)
+	VMOVUPD      Z10, 6656(R9)
+	VMOVAPD      Z9, Z11
+	VFNMADD231PD winogradAVX512Constants<>+1600(SB), Z7, Z11
+	VFMADD231PD  winogradAVX512Constants<>+1536(SB), Z5, Z11
+	VFNMADD231PD winogradAVX512Constants<>+1472(SB), Z3, Z11
+	VFMADD231PD  winogradAVX512Constants<>+1408(SB), Z1, Z11
+	VMOVUPD      Z11, 7488(R9)
+	ADDQ         $0x00000280, R8
+	ADDQ         $0x00002080, R9
+	DECQ         R10
+	JNZ          winograd7x7InputAVX5120rows
+	ADDQ         DX, AX
+	ADDQ         $0x00014500, BX
+	DECQ         SI
+	JNZ          winograd7x7InputAVX512
+	VZEROUPPER
+	RET
+
+// func winograd7x7MultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·winograd7x7MultiplyAVX512(SB), NOSPLIT, $0-40
+	MOVQ v+0(FP), AX
+	MOVQ m+16(FP), CX
+	MOVQ groups+32(FP), DX
+
+groupwinograd7x7MultiplyAVX512:
+	MOVQ   u+8(FP), BX
+	MOVQ   blocks+24(FP), SI
+	VXORPD Z0, Z0, Z0
+	VXORPD Z1, Z1, Z1
+	VXORPD Z2, Z2, Z2
+	VXORPD Z3, Z3, Z3
+	VXORPD Z4, Z4, Z4
+	VXORPD Z5, Z5, Z5
+	VXORPD Z6, Z6, Z6
+	VXORPD Z7, Z7, Z7
+	VXORPD Z8, Z8, Z8
+	VXORPD Z9, Z9, Z9
+	VXORPD Z10, Z10, Z10
+	VXORPD Z11, Z11, Z11
+	VXORPD Z12, Z12, Z12
+	VXORPD Z13, Z13, Z13
+	VXORPD Z14, Z14, Z14
+	VXORPD Z15, Z15, Z15
+	VXORPD Z16, Z16, Z16
+	VXORPD Z17, Z17, Z17
+	VXORPD Z18, Z18, Z18
+	VXORPD Z19, Z19, Z19
+	VXORPD Z20, Z20, Z20
+	VXORPD Z21, Z21, Z21
+	VXORPD Z22, Z22, Z22
+	VXORPD Z23, Z23, Z23
+	VXORPD Z24, Z24, Z24
+	VXORPD Z25, Z25, Z25
+
+blockwinograd7x7MultiplyAVX512:
+	VMOVUPD      (BX), Z26
+	VMOVUPD      64(BX), Z27
+	VBROADCASTSD (AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 64(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 128(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 192(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 256(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 320(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 384(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 448(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 512(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 576(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 640(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 704(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 768(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      128(BX), Z26
+	VMOVUPD      192(BX), Z27
+	VBROADCASTSD 8(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 72(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 136(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 200(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 264(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 328(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 392(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 456(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 520(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 584(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 648(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 712(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 776(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      256(BX), Z26
+	VMOVUPD      320(BX), Z27
+	VBROADCASTSD 16(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 80(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 144(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 208(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 272(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 336(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 400(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 464(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 528(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 592(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 656(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 720(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 784(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      384(BX), Z26
+	VMOVUPD      448(BX), Z27
+	VBROADCASTSD 24(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 88(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 152(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 216(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 280(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 344(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 408(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 472(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 536(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 600(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 664(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 728(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 792(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      512(BX), Z26
+	VMOVUPD      576(BX), Z27
+	VBROADCASTSD 32(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 96(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 160(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 224(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 288(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 352(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 416(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 480(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 544(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 608(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 672(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 736(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 800(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      640(BX), Z26
+	VMOVUPD      704(BX), Z27
+	VBROADCASTSD 40(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 104(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 168(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 232(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 296(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 360(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 424(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 488(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 552(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 616(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 680(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 744(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 808(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      768(BX), Z26
+	VMOVUPD      832(BX), Z27
+	VBROADCASTSD 48(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 112(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 176(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 240(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 304(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 368(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 432(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 496(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 560(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 624(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 688(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 752(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 816(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	VMOVUPD      896(BX), Z26
+	VMOVUPD      960(BX), Z27
+	VBROADCASTSD 56(AX), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 120(AX), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 184(AX), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 248(AX), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 312(AX), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 376(AX), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 440(AX), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 504(AX), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 568(AX), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 632(AX), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 696(AX), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 760(AX), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 824(AX), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	ADDQ         $0x00014500, AX
+	ADDQ         $0x00000400, BX
+	DECQ         SI
+	JNZ          blockwinograd7x7MultiplyAVX512
+	VMOVUPD      Z0, (CX)
+	VMOVUPD      Z1, 64(CX)
+	VMOVUPD      Z2, 128(CX)
+	VMOVUPD      Z3, 192(CX)
+	VMOVUPD      Z4, 256(CX)
+	VMOVUPD      Z5, 320(CX)
+	VMOVUPD      Z6, 384(CX)
+	VMOVUPD      Z7, 448(CX)
+	VMOVUPD      Z8, 512(CX)
+	VMOVUPD      Z9, 576(CX)
+	VMOVUPD      Z10, 640(CX)
+	VMOVUPD      Z11, 704(CX)
+	VMOVUPD      Z12, 768(CX)
+	VMOVUPD      Z13, 832(CX)
+	VMOVUPD      Z14, 896(CX)
+	VMOVUPD      Z15, 960(CX)
+	VMOVUPD      Z16, 1024(CX)
+	VMOVUPD      Z17, 1088(CX)
+	VMOVUPD      Z18, 1152(CX)
+	VMOVUPD      Z19, 1216(CX)
+	VMOVUPD      Z20, 1280(CX)
+	VMOVUPD      Z21, 1344(CX)
+	VMOVUPD      Z22, 1408(CX)
+	VMOVUPD      Z23, 1472(CX)
+	VMOVUPD      Z24, 1536(CX)
+	VMOVUPD      Z25, 1600(CX)
+	ADDQ         $0x00028a00, CX
+	DECQ         DX
+	JNZ          groupwinograd7x7MultiplyAVX512
+	VZEROUPPER
+	RET
+
+// func winograd7x7WeighAVX512(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·winograd7x7WeighAVX512(SB), NOSPLIT, $0-40
+	MOVQ   v+0(FP), AX
+	MOVQ   weights+8(FP), CX
+	MOVQ   scale+16(FP), DX
+	MOVQ   blocks+24(FP), BX
+	MOVQ   out+32(FP), SI
+	VXORPD Z4, Z4, Z4
+
+winograd7x7WeighAVX512:
+	VBROADCASTSD (CX), Z5
+	VMOVUPD      (AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VMULPD       Z5, Z6, Z0
+	VBROADCASTSD 8(CX), Z5
+	VMOVUPD      832(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VMULPD       Z5, Z7, Z1
+	VBROADCASTSD 16(CX), Z5
+	VMOVUPD      1664(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VMULPD       Z5, Z8, Z2
+	VBROADCASTSD 24(CX), Z5
+	VMOVUPD      2496(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VMULPD       Z5, Z9, Z3
+	VBROADCASTSD 32(CX), Z5
+	VMOVUPD      3328(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z0
+	VBROADCASTSD 40(CX), Z5
+	VMOVUPD      4160(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z1
+	VBROADCASTSD 48(CX), Z5
+	VMOVUPD      4992(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z2
+	VBROADCASTSD 56(CX), Z5
+	VMOVUPD      5824(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z3
+	VBROADCASTSD 64(CX), Z5
+	VMOVUPD      6656(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z0
+	VBROADCASTSD 72(CX), Z5
+	VMOVUPD      7488(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z1
+	VBROADCASTSD 80(CX), Z5
+	VMOVUPD      8320(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z2
+	VBROADCASTSD 88(CX), Z5
+	VMOVUPD      9152(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z3
+	VBROADCASTSD 96(CX), Z5
+	VMOVUPD      9984(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z0
+	VBROADCASTSD 104(CX), Z5
+	VMOVUPD      10816(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z1
+	VBROADCASTSD 112(CX), Z5
+	VMOVUPD      11648(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z2
+	VBROADCASTSD 120(CX), Z5
+	VMOVUPD      12480(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z3
+	VBROADCASTSD 128(CX), Z5
+	VMOVUPD      13312(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z0
+	VBROADCASTSD 136(CX), Z5
+	VMOVUPD      14144(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z1
+	VBROADCASTSD 144(CX), Z5
+	VMOVUPD      14976(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z2
+	VBROADCASTSD 152(CX), Z5
+	VMOVUPD      15808(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z3
+	VBROADCASTSD 160(CX), Z5
+	VMOVUPD      16640(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z0
+	VBROADCASTSD 168(CX), Z5
+	VMOVUPD      17472(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z1
+	VBROADCASTSD 176(CX), Z5
+	VMOVUPD      18304(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z2
+	VBROADCASTSD 184(CX), Z5
+	VMOVUPD      19136(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z3
+	VBROADCASTSD 192(CX), Z5
+	VMOVUPD      19968(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z0
+	VBROADCASTSD 200(CX), Z5
+	VMOVUPD      20800(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z1
+	VBROADCASTSD 208(CX), Z5
+	VMOVUPD      21632(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z2
+	VBROADCASTSD 216(CX), Z5
+	VMOVUPD      22464(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z3
+	VBROADCASTSD 224(CX), Z5
+	VMOVUPD      23296(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z0
+	VBROADCASTSD 232(CX), Z5
+	VMOVUPD      24128(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z1
+	VBROADCASTSD 240(CX), Z5
+	VMOVUPD      24960(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z2
+	VBROADCASTSD 248(CX), Z5
+	VMOVUPD      25792(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z3
+	VBROADCASTSD 256(CX), Z5
+	VMOVUPD      26624(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z0
+	VBROADCASTSD 264(CX), Z5
+	VMOVUPD      27456(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z1
+	VBROADCASTSD 272(CX), Z5
+	VMOVUPD      28288(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z2
+	VBROADCASTSD 280(CX), Z5
+	VMOVUPD      29120(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z3
+	VBROADCASTSD 288(CX), Z5
+	VMOVUPD      29952(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z0
+	VBROADCASTSD 296(CX), Z5
+	VMOVUPD      30784(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z1
+	VBROADCASTSD 304(CX), Z5
+	VMOVUPD      31616(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z2
+	VBROADCASTSD 312(CX), Z5
+	VMOVUPD      32448(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z3
+	VBROADCASTSD 320(CX), Z5
+	VMOVUPD      33280(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z0
+	VBROADCASTSD 328(CX), Z5
+	VMOVUPD      34112(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z1
+	VBROADCASTSD 336(CX), Z5
+	VMOVUPD      34944(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z2
+	VBROADCASTSD 344(CX), Z5
+	VMOVUPD      35776(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z3
+	VBROADCASTSD 352(CX), Z5
+	VMOVUPD      36608(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z0
+	VBROADCASTSD 360(CX), Z5
+	VMOVUPD      37440(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z1
+	VBROADCASTSD 368(CX), Z5
+	VMOVUPD      38272(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z2
+	VBROADCASTSD 376(CX), Z5
+	VMOVUPD      39104(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z3
+	VBROADCASTSD 384(CX), Z5
+	VMOVUPD      39936(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z0
+	VBROADCASTSD 392(CX), Z5
+	VMOVUPD      40768(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z1
+	VBROADCASTSD 400(CX), Z5
+	VMOVUPD      41600(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z2
+	VBROADCASTSD 408(CX), Z5
+	VMOVUPD      42432(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z3
+	VBROADCASTSD 416(CX), Z5
+	VMOVUPD      43264(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z0
+	VBROADCASTSD 424(CX), Z5
+	VMOVUPD      44096(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z1
+	VBROADCASTSD 432(CX), Z5
+	VMOVUPD      44928(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z2
+	VBROADCASTSD 440(CX), Z5
+	VMOVUPD      45760(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z3
+	VBROADCASTSD 448(CX), Z5
+	VMOVUPD      46592(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z0
+	VBROADCASTSD 456(CX), Z5
+	VMOVUPD      47424(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z1
+	VBROADCASTSD 464(CX), Z5
+	VMOVUPD      48256(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z2
+	VBROADCASTSD 472(CX), Z5
+	VMOVUPD      49088(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z3
+	VBROADCASTSD 480(CX), Z5
+	VMOVUPD      49920(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z0
+	VBROADCASTSD 488(CX), Z5
+	VMOVUPD      50752(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z1
+	VBROADCASTSD 496(CX), Z5
+	VMOVUPD      51584(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z2
+	VBROADCASTSD 504(CX), Z5
+	VMOVUPD      52416(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z3
+	VBROADCASTSD 512(CX), Z5
+	VMOVUPD      53248(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z0
+	VBROADCASTSD 520(CX), Z5
+	VMOVUPD      54080(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z1
+	VBROADCASTSD 528(CX), Z5
+	VMOVUPD      54912(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z2
+	VBROADCASTSD 536(CX), Z5
+	VMOVUPD      55744(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z3
+	VBROADCASTSD 544(CX), Z5
+	VMOVUPD      56576(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z0
+	VBROADCASTSD 552(CX), Z5
+	VMOVUPD      57408(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z1
+	VBROADCASTSD 560(CX), Z5
+	VMOVUPD      58240(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z2
+	VBROADCASTSD 568(CX), Z5
+	VMOVUPD      59072(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z3
+	VBROADCASTSD 576(CX), Z5
+	VMOVUPD      59904(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z0
+	VBROADCASTSD 584(CX), Z5
+	VMOVUPD      60736(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z1
+	VBROADCASTSD 592(CX), Z5
+	VMOVUPD      61568(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z2
+	VBROADCASTSD 600(CX), Z5
+	VMOVUPD      62400(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z3
+	VBROADCASTSD 608(CX), Z5
+	VMOVUPD      63232(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z0
+	VBROADCASTSD 616(CX), Z5
+	VMOVUPD      64064(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z1
+	VBROADCASTSD 624(CX), Z5
+	VMOVUPD      64896(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z2
+	VBROADCASTSD 632(CX), Z5
+	VMOVUPD      65728(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z3
+	VBROADCASTSD 640(CX), Z5
+	VMOVUPD      66560(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z0
+	VBROADCASTSD 648(CX), Z5
+	VMOVUPD      67392(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z1
+	VBROADCASTSD 656(CX), Z5
+	VMOVUPD      68224(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z2
+	VBROADCASTSD 664(CX), Z5
+	VMOVUPD      69056(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z3
+	VBROADCASTSD 672(CX), Z5
+	VMOVUPD      69888(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z0
+	VBROADCASTSD 680(CX), Z5
+	VMOVUPD      70720(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z1
+	VBROADCASTSD 688(CX), Z5
+	VMOVUPD      71552(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z2
+	VBROADCASTSD 696(CX), Z5
+	VMOVUPD      72384(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z3
+	VBROADCASTSD 704(CX), Z5
+	VMOVUPD      73216(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z0
+	VBROADCASTSD 712(CX), Z5
+	VMOVUPD      74048(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z1
+	VBROADCASTSD 720(CX), Z5
+	VMOVUPD      74880(AX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z5, Z6, Z2
+	VBROADCASTSD 728(CX), Z5
+	VMOVUPD      75712(AX), Z7
+	VMULPD       Z7, Z7, Z7
+	VFMADD231PD  Z5, Z7, Z3
+	VBROADCASTSD 736(CX), Z5
+	VMOVUPD      76544(AX), Z8
+	VMULPD       Z8, Z8, Z8
+	VFMADD231PD  Z5, Z8, Z0
+	VBROADCASTSD 744(CX), Z5
+	VMOVUPD      77376(AX), Z9
+	VMULPD       Z9, Z9, Z9
+	VFMADD231PD  Z5, Z9, Z1
+	VBROADCASTSD 752(CX), Z5
+	VMOVUPD      78208(AX), Z10
+	VMULPD       Z10, Z10, Z10
+	VFMADD231PD  Z5, Z10, Z2
+	VBROADCASTSD 760(CX), Z5
+	VMOVUPD      79040(AX), Z11
+	VMULPD       Z11, Z11, Z11
+	VFMADD231PD  Z5, Z11, Z3
+	VBROADCASTSD 768(CX), Z5
+	VMOVUPD      79872(AX), Z12
+	VMULPD       Z12, Z12, Z12
+	VFMADD231PD  Z5, Z12, Z0
+	VBROADCASTSD 776(CX), Z5
+	VMOVUPD      80704(AX), Z13
+	VMULPD       Z13, Z13, Z13
+	VFMADD231PD  Z5, Z13, Z1
+	VBROADCASTSD 784(CX), Z5
+	VMOVUPD      81536(AX), Z14
+	VMULPD       Z14, Z14, Z14
+	VFMADD231PD  Z5, Z14, Z2
+	VBROADCASTSD 792(CX), Z5
+	VMOVUPD      82368(AX), Z15
+	VMULPD       Z15, Z15, Z15
+	VFMADD231PD  Z5, Z15, Z3
+	VADDPD       Z1, Z0, Z0
+	VADDPD       Z3, Z2, Z2
+	VADDPD       Z2, Z0, Z0
+	VMOVUPD      (DX), Z5
+	VMULPD       Z5, Z5, Z5
+	VFMADD231PD  Z5, Z0, Z4
+	ADDQ         $0x00014500, AX
+	ADDQ         $0x40, DX
+	DECQ         BX
+	JNZ          winograd7x7WeighAVX512
+	VMOVUPD      Z4, (SI)
+	VZEROUPPER
+	RET
+
+// func winograd7x7OutputFloat32AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+TEXT ·winograd7x7OutputFloat32AVX512(SB), NOSPLIT, $0-56
+	MOVQ         m+0(FP), AX
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	MOVQ         CX, DI
+	VBROADCASTSD k+8(FP), Z11
+	LEAQ         (AX), AX
+	MOVQ         SI, R8
+	MOVQ         $0x0000000a, R9
+
+winograd7x7OutputFloat32AVX5120columns:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     16640(AX), Z2
+	VMOVUPD     33280(AX), Z3
+	VMOVUPD     49920(AX), Z4
+	VMOVUPD     66560(AX), Z5
+	VMOVUPD     83200(AX), Z6
+	VMOVUPD     99840(AX), Z7
+	VMOVUPD     116480(AX), Z8
+	VMOVUPD     133120(AX), Z9
+	VMOVUPD     149760(AX), Z10
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z9, Z8, Z6
+	VSUBPD      Z9, Z8, Z9
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VADDPD      Z6, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+2560(SB), Z9, Z8
+	VMULPD      winogradAVX512Constants<>+2624(SB), Z6, Z6
+	VFMADD231PD winogradAVX512Constants<>+2688(SB), Z9, Z10
+	VFMADD231PD winogradAVX512Constants<>+2304(SB), Z7, Z10
+	VFMADD231PD winogradAVX512Constants<>+1152(SB), Z7, Z8
+	VFMADD231PD winogradAVX512Constants<>+2240(SB), Z4, Z6
+	VFMADD231PD winogradAVX512Constants<>+1984(SB), Z5, Z10
+	VFMADD231PD winogradAVX512Constants<>+1856(SB), Z5, Z8
+	VFMADD231PD winogradAVX512Constants<>+1920(SB), Z2, Z6
+	VFMADD231PD winogradAVX512Constants<>+1344(SB), Z3, Z10
+	VFMADD231PD winogradAVX512Constants<>+1216(SB), Z3, Z8
+	VFMADD231PD winogradAVX512Constants<>+1280(SB), Z0, Z6
+	VMOVUPD     Z1, (R8)
+	VMOVUPD     Z8, 640(R8)
+	VMOVUPD     Z6, 1280(R8)
+	VMOVUPD     Z10, 1920(R8)
+	ADDQ        $0x00000680, AX
+	ADDQ        $0x40, R8
+	DECQ        R9
+	JNZ         winograd7x7OutputFloat32AVX5120columns
+	MOVQ        SI, AX
+	MOVQ        DX, R8
+	MOVQ        $0x00000004, R9
+
+winograd7x7OutputFloat32AVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VMOVUPD     384(AX), Z7
+	VMOVUPD     448(AX), Z8
+	VMOVUPD     512(AX), Z9
+	VMOVUPD     576(AX), Z10
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z9, Z8, Z6
+	VSUBPD      Z9, Z8, Z9
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VADDPD      Z6, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+2560(SB), Z9, Z8
+	VMULPD      winogradAVX512Constants<>+2624(SB), Z6, Z6
+	VFMADD231PD winogradAVX512Constants<>+2688(SB), Z9, Z10
+	VFMADD231PD winogradAVX512Constants<>+2304(SB), Z7, Z10
+	VFMADD231PD winogradAVX512Constants<>+1152(SB), Z7, Z8
+	VFMADD231PD winogradAVX512Constants<>+2240(SB), Z4, Z6
+	VFMADD231PD winogradAVX512Constants<>+1984(SB), Z5, Z10
+	VFMADD231PD winogradAVX512Constants<>+1856(SB), Z5, Z8
+	VFMADD231PD winogradAVX512Constants<>+1920(SB), Z2, Z6
+	VFMADD231PD winogradAVX512Constants<>+1344(SB), Z3, Z10
+	VFMADD231PD winogradAVX512Constants<>+1216(SB), Z3, Z8
+	VFMADD231PD winogradAVX512Constants<>+1280(SB), Z0, Z6
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD (DI), Z11, Z15
+	VADDPD      1024(CX), Z1, Z1
+	VSUBPD      Z15, Z1, Z12
+	VADDPD      Z15, Z1, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, DX
+	MOVB        DL, (BX)
+	VMOVUPS     Y12, (R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 64(DI), Z11, Z15
+	VADDPD      1024(CX), Z8, Z8
+	VSUBPD      Z15, Z8, Z12
+	VADDPD      Z15, Z8, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, DX
+	MOVB        DL, 1(BX)
+	VMOVUPS     Y12, 32(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 128(DI), Z11, Z15
+	VADDPD      1024(CX), Z6, Z6
+	VSUBPD      Z15, Z6, Z12
+	VADDPD      Z15, Z6, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, DX
+	MOVB        DL, 2(BX)
+	VMOVUPS     Y12, 64(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 192(DI), Z11, Z15
+	VADDPD      1024(CX), Z10, Z10
+	VSUBPD      Z15, Z10, Z12
+	VADDPD      Z15, Z10, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, DX
+	MOVB        DL, 3(BX)
+	VMOVUPS     Y12, 96(R8)
+	ADDQ        $0x00000280, AX
+	ADDQ        line+32(FP), R8
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x04, BX
+	DECQ        R9
+	JNZ         winograd7x7OutputFloat32AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winograd7x7OutputFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·winograd7x7OutputFloat16AVX512(SB), NOSPLIT, $0-56
+	MOVQ         m+0(FP), AX
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	MOVQ         CX, DI
+	VBROADCASTSD k+8(FP), Z11
+	LEAQ         (AX), AX
+	MOVQ         SI, R8
+	MOVQ         $0x0000000a, R9
+
+winograd7x7OutputFloat16AVX5120columns:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     16640(AX), Z2
+	VMOVUPD     33280(AX), Z3
+	VMOVUPD     49920(AX), Z4
+	VMOVUPD     66560(AX), Z5
+	VMOVUPD     83200(AX), Z6
+	VMOVUPD     99840(AX), Z7
+	VMOVUPD     116480(AX), Z8
+	VMOVUPD     133120(AX), Z9
+	VMOVUPD     149760(AX), Z10
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z9, Z8, Z6
+	VSUBPD      Z9, Z8, Z9
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VADDPD      Z6, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+2560(SB), Z9, Z8
+	VMULPD      winogradAVX512Constants<>+2624(SB), Z6, Z6
+	VFMADD231PD winogradAVX512Constants<>+2688(SB), Z9, Z10
+	VFMADD231PD winogradAVX512Constants<>+2304(SB), Z7, Z10
+	VFMADD231PD winogradAVX512Constants<>+1152(SB), Z7, Z8
+	VFMADD231PD winogradAVX512Constants<>+2240(SB), Z4, Z6
+	VFMADD231PD winogradAVX512Constants<>+1984(SB), Z5, Z10
+	VFMADD231PD winogradAVX512Constants<>+1856(SB), Z5, Z8
+	VFMADD231PD winogradAVX512Constants<>+1920(SB), Z2, Z6
+	VFMADD231PD winogradAVX512Constants<>+1344(SB), Z3, Z10
+	VFMADD231PD winogradAVX512Constants<>+1216(SB), Z3, Z8
+	VFMADD231PD winogradAVX512Constants<>+1280(SB), Z0, Z6
+	VMOVUPD     Z1, (R8)
+	VMOVUPD     Z8, 640(R8)
+	VMOVUPD     Z6, 1280(R8)
+	VMOVUPD     Z10, 1920(R8)
+	ADDQ        $0x00000680, AX
+	ADDQ        $0x40, R8
+	DECQ        R9
+	JNZ         winograd7x7OutputFloat16AVX5120columns
+	MOVQ        SI, AX
+	MOVQ        DX, R8
+	MOVQ        $0x00000004, R9
+
+winograd7x7OutputFloat16AVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VMOVUPD     384(AX), Z7
+	VMOVUPD     448(AX), Z8
+	VMOVUPD     512(AX), Z9
+	VMOVUPD     576(AX), Z10
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z9, Z8, Z6
+	VSUBPD      Z9, Z8, Z9
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VADDPD      Z6, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+2560(SB), Z9, Z8
+	VMULPD      winogradAVX512Constants<>+2624(SB), Z6, Z6
+	VFMADD231PD winogradAVX512Constants<>+2688(SB), Z9, Z10
+	VFMADD231PD winogradAVX512Constants<>+2304(SB), Z7, Z10
+	VFMADD231PD winogradAVX512Constants<>+1152(SB), Z7, Z8
+	VFMADD231PD winogradAVX512Constants<>+2240(SB), Z4, Z6
+	VFMADD231PD winogradAVX512Constants<>+1984(SB), Z5, Z10
+	VFMADD231PD winogradAVX512Constants<>+1856(SB), Z5, Z8
+	VFMADD231PD winogradAVX512Constants<>+1920(SB), Z2, Z6
+	VFMADD231PD winogradAVX512Constants<>+1344(SB), Z3, Z10
+	VFMADD231PD winogradAVX512Constants<>+1216(SB), Z3, Z8
+	VFMADD231PD winogradAVX512Constants<>+1280(SB), Z0, Z6
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD (DI), Z11, Z15
+	VADDPD      1024(CX), Z1, Z1
+	VSUBPD      Z15, Z1, Z12
+	VADDPD      Z15, Z1, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, (BX)
+	VMOVUPS     Y12, (R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 64(DI), Z11, Z15
+	VADDPD      1024(CX), Z8, Z8
+	VSUBPD      Z15, Z8, Z12
+	VADDPD      Z15, Z8, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 1(BX)
+	VMOVUPS     Y12, 32(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 128(DI), Z11, Z15
+	VADDPD      1024(CX), Z6, Z6
+	VSUBPD      Z15, Z6, Z12
+	VADDPD      Z15, Z6, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 2(BX)
+	VMOVUPS     Y12, 64(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 192(DI), Z11, Z15
+	VADDPD      1024(CX), Z10, Z10
+	VSUBPD      Z15, Z10, Z12
+	VADDPD      Z15, Z10, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 3(BX)
+	VMOVUPS     Y12, 96(R8)
+	ADDQ        $0x00000280, AX
+	ADDQ        line+32(FP), R8
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x04, BX
+	DECQ        R9
+	JNZ         winograd7x7OutputFloat16AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winograd7x7OutputBFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·winograd7x7OutputBFloat16AVX512(SB), NOSPLIT, $0-56
+	MOVQ         m+0(FP), AX
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	MOVQ         CX, DI
+	VBROADCASTSD k+8(FP), Z11
+	LEAQ         (AX), AX
+	MOVQ         SI, R8
+	MOVQ         $0x0000000a, R9
+
+winograd7x7OutputBFloat16AVX5120columns:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     16640(AX), Z2
+	VMOVUPD     33280(AX), Z3
+	VMOVUPD     49920(AX), Z4
+	VMOVUPD     66560(AX), Z5
+	VMOVUPD     83200(AX), Z6
+	VMOVUPD     99840(AX), Z7
+	VMOVUPD     116480(AX), Z8
+	VMOVUPD     133120(AX), Z9
+	VMOVUPD     149760(AX), Z10
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z9, Z8, Z6
+	VSUBPD      Z9, Z8, Z9
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VADDPD      Z6, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+2560(SB), Z9, Z8
+	VMULPD      winogradAVX512Constants<>+2624(SB), Z6, Z6
+	VFMADD231PD winogradAVX512Constants<>+2688(SB), Z9, Z10
+	VFMADD231PD winogradAVX512Constants<>+2304(SB), Z7, Z10
+	VFMADD231PD winogradAVX512Constants<>+1152(SB), Z7, Z8
+	VFMADD231PD winogradAVX512Constants<>+2240(SB), Z4, Z6
+	VFMADD231PD winogradAVX512Constants<>+1984(SB), Z5, Z10
+	VFMADD231PD winogradAVX512Constants<>+1856(SB), Z5, Z8
+	VFMADD231PD winogradAVX512Constants<>+1920(SB), Z2, Z6
+	VFMADD231PD winogradAVX512Constants<>+1344(SB), Z3, Z10
+	VFMADD231PD winogradAVX512Constants<>+1216(SB), Z3, Z8
+	VFMADD231PD winogradAVX512Constants<>+1280(SB), Z0, Z6
+	VMOVUPD     Z1, (R8)
+	VMOVUPD     Z8, 640(R8)
+	VMOVUPD     Z6, 1280(R8)
+	VMOVUPD     Z10, 1920(R8)
+	ADDQ        $0x00000680, AX
+	ADDQ        $0x40, R8
+	DECQ        R9
+	JNZ         winograd7x7OutputBFloat16AVX5120columns
+	MOVQ        SI, AX
+	MOVQ        DX, R8
+	MOVQ        $0x00000004, R9
+
+winograd7x7OutputBFloat16AVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VMOVUPD     384(AX), Z7
+	VMOVUPD     448(AX), Z8
+	VMOVUPD     512(AX), Z9
+	VMOVUPD     576(AX), Z10
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z9, Z8, Z6
+	VSUBPD      Z9, Z8, Z9
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VADDPD      Z6, Z1, Z1
+	VMULPD      winogradAVX512Constants<>+2560(SB), Z9, Z8
+	VMULPD      winogradAVX512Constants<>+2624(SB), Z6, Z6
+	VFMADD231PD winogradAVX512Constants<>+2688(SB), Z9, Z10
+	VFMADD231PD winogradAVX512Constants<>+2304(SB), Z7, Z10
+	VFMADD231PD winogradAVX512Constants<>+1152(SB), Z7, Z8
+	VFMADD231PD winogradAVX512Constants<>+2240(SB), Z4, Z6
+	VFMADD231PD winogradAVX512Constants<>+1984(SB), Z5, Z10
+	VFMADD231PD winogradAVX512Constants<>+1856(SB), Z5, Z8
+	VFMADD231PD winogradAVX512Constants<>+1920(SB), Z2, Z6
+	VFMADD231PD winogradAVX512Constants<>+1344(SB), Z3, Z10
+	VFMADD231PD winogradAVX512Constants<>+1216(SB), Z3, Z8
+	VFMADD231PD winogradAVX512Constants<>+1280(SB), Z0, Z6
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD (DI), Z11, Z15
+	VADDPD      1024(CX), Z1, Z1
+	VSUBPD      Z15, Z1, Z12
+	VADDPD      Z15, Z1, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, (BX)
+	VMOVUPS     Y12, (R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 64(DI), Z11, Z15
+	VADDPD      1024(CX), Z8, Z8
+	VSUBPD      Z15, Z8, Z12
+	VADDPD      Z15, Z8, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 1(BX)
+	VMOVUPS     Y12, 32(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 128(DI), Z11, Z15
+	VADDPD      1024(CX), Z6, Z6
+	VSUBPD      Z15, Z6, Z12
+	VADDPD      Z15, Z6, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 2(BX)
+	VMOVUPS     Y12, 64(R8)
+	VMOVUPD     1088(CX), Z15
+	VFMADD231PD 192(DI), Z11, Z15
+	VADDPD      1024(CX), Z10, Z10
+	VSUBPD      Z15, Z10, Z12
+	VADDPD      Z15, Z10, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, DX
+	VCVTPD2PS   Z12, Y12
+	MOVB        DL, 3(BX)
+	VMOVUPS     Y12, 96(R8)
+	ADDQ        $0x00000280, AX
+	ADDQ        line+32(FP), R8
+	ADDQ        $0x00000100, DI
+	ADDQ        $0x04, BX
+	DECQ        R9
+	JNZ         winograd7x7OutputBFloat16AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winograd7x7DotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·winograd7x7DotAVX512(SB), NOSPLIT, $0-48
+	MOVQ   src+0(FP), AX
+	MOVQ   line+8(FP), CX
+	MOVQ   image+16(FP), DX
+	MOVQ   w+24(FP), BX
+	MOVQ   blocks+32(FP), SI
+	MOVQ   out+40(FP), DI
+	VXORPD Z0, Z0, Z0
+	VXORPD Z1, Z1, Z1
+	VXORPD Z2, Z2, Z2
+	VXORPD Z3, Z3, Z3
+	VXORPD Z4, Z4, Z4
+	VXORPD Z5, Z5, Z5
+	VXORPD Z6, Z6, Z6
+	VXORPD Z7, Z7, Z7
+
+winograd7x7DotAVX5120:
+	LEAQ      (CX)(CX*2), R8
+	ADDQ      AX, R8
+	LEAQ      (CX)(CX*2), R9
+	ADDQ      R8, R9
+	VCVTPS2PD (AX), Z8
+	VCVTPS2PD (BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 32(AX), Z8
+	VCVTPS2PD 32(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 64(AX), Z8
+	VCVTPS2PD 64(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 96(AX), Z8
+	VCVTPS2PD 96(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 128(AX), Z8
+	VCVTPS2PD 128(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 160(AX), Z8
+	VCVTPS2PD 160(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 192(AX), Z8
+	VCVTPS2PD 192(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z0, Z0
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD (AX)(CX*1), Z8
+	VCVTPS2PD 224(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 32(AX)(CX*1), Z8
+	VCVTPS2PD 256(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 64(AX)(CX*1), Z8
+	VCVTPS2PD 288(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 96(AX)(CX*1), Z8
+	VCVTPS2PD 320(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 128(AX)(CX*1), Z8
+	VCVTPS2PD 352(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 160(AX)(CX*1), Z8
+	VCVTPS2PD 384(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 192(AX)(CX*1), Z8
+	VCVTPS2PD 416(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z1, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD (AX)(CX*2), Z8
+	VCVTPS2PD 448(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 32(AX)(CX*2), Z8
+	VCVTPS2PD 480(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 64(AX)(CX*2), Z8
+	VCVTPS2PD 512(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 96(AX)(CX*2), Z8
+	VCVTPS2PD 544(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 128(AX)(CX*2), Z8
+	VCVTPS2PD 576(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 160(AX)(CX*2), Z8
+	VCVTPS2PD 608(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 192(AX)(CX*2), Z8
+	VCVTPS2PD 640(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z2, Z2
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD (R8), Z8
+	VCVTPS2PD 672(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z3, Z3
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 32(R8), Z8
+	VCVTPS2PD 704(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z3, Z3
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 64(R8), Z8
+	VCVTPS2PD 736(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z3, Z3
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 96(R8), Z8
+	VCVTPS2PD 768(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z3, Z3
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 128(R8), Z8
+	VCVTPS2PD 800(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z3, Z3
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 160(R8), Z8
+	VCVTPS2PD 832(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z3, Z3
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 192(R8), Z8
+	VCVTPS2PD 864(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z3, Z3
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD (R8)(CX*1), Z8
+	VCVTPS2PD 896(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z4, Z4
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 32(R8)(CX*1), Z8
+	VCVTPS2PD 928(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z4, Z4
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 64(R8)(CX*1), Z8
+	VCVTPS2PD 960(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z4, Z4
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 96(R8)(CX*1), Z8
+	VCVTPS2PD 992(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z4, Z4
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 128(R8)(CX*1), Z8
+	VCVTPS2PD 1024(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z4, Z4
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 160(R8)(CX*1), Z8
+	VCVTPS2PD 1056(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z4, Z4
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 192(R8)(CX*1), Z8
+	VCVTPS2PD 1088(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z4, Z4
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD (R8)(CX*2), Z8
+	VCVTPS2PD 1120(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 32(R8)(CX*2), Z8
+	VCVTPS2PD 1152(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 64(R8)(CX*2), Z8
+	VCVTPS2PD 1184(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 96(R8)(CX*2), Z8
+	VCVTPS2PD 1216(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 128(R8)(CX*2), Z8
+	VCVTPS2PD 1248(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 160(R8)(CX*2), Z8
+	VCVTPS2PD 1280(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 192(R8)(CX*2), Z8
+	VCVTPS2PD 1312(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z5, Z5
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD (R9), Z8
+	VCVTPS2PD 1344(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z6, Z6
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 32(R9), Z8
+	VCVTPS2PD 1376(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z6, Z6
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 64(R9), Z8
+	VCVTPS2PD 1408(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z6, Z6
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 96(R9), Z8
+	VCVTPS2PD 1440(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z6, Z6
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 128(R9), Z8
+	VCVTPS2PD 1472(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z6, Z6
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 160(R9), Z8
+	VCVTPS2PD 1504(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z6, Z6
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	VCVTPS2PD 192(R9), Z8
+	VCVTPS2PD 1536(BX), Z9
+	VMULPD    Z8, Z9, Z9
+	VADDPD    Z9, Z6, Z6
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD    Z9, Z7, Z7
+	ADDQ      DX, AX
+	ADDQ      $0x00000620, BX
+	DECQ      SI
+	JNZ       winograd7x7DotAVX5120
+	VADDPD    Z1, Z0, Z0
+	VADDPD    Z2, Z0, Z0
+	VADDPD    Z3, Z0, Z0
+	VADDPD    Z4, Z0, Z0
+	VADDPD    Z5, Z0, Z0
+	VADDPD    Z6, Z0, Z0
+	VMOVUPD   Z0, (DI)
+	VMOVUPD   Z7, 64(DI)
+	VZEROUPPER
+	RET
+
 DATA winogradAVX2Constants<>+0(SB)/8, $0x3fe4000000000000
 DATA winogradAVX2Constants<>+8(SB)/8, $0x3fe4000000000000
 DATA winogradAVX2Constants<>+16(SB)/8, $0x3fe4000000000000
 DATA winogradAVX2Constants<>+24(SB)/8, $0x3fe4000000000000
-DATA winogradAVX2Constants<>+32(SB)/8, $0x3ffa000000000000
-DATA winogradAVX2Constants<>+40(SB)/8, $0x3ffa000000000000
-DATA winogradAVX2Constants<>+48(SB)/8, $0x3ffa000000000000
-DATA winogradAVX2Constants<>+56(SB)/8, $0x3ffa000000000000
-DATA winogradAVX2Constants<>+64(SB)/8, $0x3fd9000000000000
-DATA winogradAVX2Constants<>+72(SB)/8, $0x3fd9000000000000
-DATA winogradAVX2Constants<>+80(SB)/8, $0x3fd9000000000000
-DATA winogradAVX2Constants<>+88(SB)/8, $0x3fd9000000000000
-DATA winogradAVX2Constants<>+96(SB)/8, $0x4005200000000000
-DATA winogradAVX2Constants<>+104(SB)/8, $0x4005200000000000
-DATA winogradAVX2Constants<>+112(SB)/8, $0x4005200000000000
-DATA winogradAVX2Constants<>+120(SB)/8, $0x4005200000000000
+DATA winogradAVX2Constants<>+32(SB)/8, $0x3fd9000000000000
+DATA winogradAVX2Constants<>+40(SB)/8, $0x3fd9000000000000
+DATA winogradAVX2Constants<>+48(SB)/8, $0x3fd9000000000000
+DATA winogradAVX2Constants<>+56(SB)/8, $0x3fd9000000000000
+DATA winogradAVX2Constants<>+64(SB)/8, $0x3fcf400000000000
+DATA winogradAVX2Constants<>+72(SB)/8, $0x3fcf400000000000
+DATA winogradAVX2Constants<>+80(SB)/8, $0x3fcf400000000000
+DATA winogradAVX2Constants<>+88(SB)/8, $0x3fcf400000000000
+DATA winogradAVX2Constants<>+96(SB)/8, $0x3ff0810000000000
+DATA winogradAVX2Constants<>+104(SB)/8, $0x3ff0810000000000
+DATA winogradAVX2Constants<>+112(SB)/8, $0x3ff0810000000000
+DATA winogradAVX2Constants<>+120(SB)/8, $0x3ff0810000000000
 DATA winogradAVX2Constants<>+128(SB)/8, $0x4008400000000000
 DATA winogradAVX2Constants<>+136(SB)/8, $0x4008400000000000
 DATA winogradAVX2Constants<>+144(SB)/8, $0x4008400000000000
 DATA winogradAVX2Constants<>+152(SB)/8, $0x4008400000000000
-DATA winogradAVX2Constants<>+160(SB)/8, $0x3ff0810000000000
-DATA winogradAVX2Constants<>+168(SB)/8, $0x3ff0810000000000
-DATA winogradAVX2Constants<>+176(SB)/8, $0x3ff0810000000000
-DATA winogradAVX2Constants<>+184(SB)/8, $0x3ff0810000000000
-DATA winogradAVX2Constants<>+192(SB)/8, $0x3fcf400000000000
-DATA winogradAVX2Constants<>+200(SB)/8, $0x3fcf400000000000
-DATA winogradAVX2Constants<>+208(SB)/8, $0x3fcf400000000000
-DATA winogradAVX2Constants<>+216(SB)/8, $0x3fcf400000000000
-DATA winogradAVX2Constants<>+224(SB)/8, $0x40112a0000000000
-DATA winogradAVX2Constants<>+232(SB)/8, $0x40112a0000000000
-DATA winogradAVX2Constants<>+240(SB)/8, $0x40112a0000000000
-DATA winogradAVX2Constants<>+248(SB)/8, $0x40112a0000000000
-DATA winogradAVX2Constants<>+256(SB)/8, $0x000001ffffffffff
-DATA winogradAVX2Constants<>+264(SB)/8, $0x000001ffffffffff
-DATA winogradAVX2Constants<>+272(SB)/8, $0x000001ffffffffff
-DATA winogradAVX2Constants<>+280(SB)/8, $0x000001ffffffffff
-DATA winogradAVX2Constants<>+288(SB)/8, $0x000003ffffffffff
-DATA winogradAVX2Constants<>+296(SB)/8, $0x000003ffffffffff
-DATA winogradAVX2Constants<>+304(SB)/8, $0x000003ffffffffff
-DATA winogradAVX2Constants<>+312(SB)/8, $0x000003ffffffffff
-DATA winogradAVX2Constants<>+320(SB)/8, $0x3f10000000000000
-DATA winogradAVX2Constants<>+328(SB)/8, $0x3f10000000000000
-DATA winogradAVX2Constants<>+336(SB)/8, $0x3f10000000000000
-DATA winogradAVX2Constants<>+344(SB)/8, $0x3f10000000000000
-DATA winogradAVX2Constants<>+352(SB)/8, $0x01dffc0000000000
-DATA winogradAVX2Constants<>+360(SB)/8, $0x01dffc0000000000
-DATA winogradAVX2Constants<>+368(SB)/8, $0x01dffc0000000000
-DATA winogradAVX2Constants<>+376(SB)/8, $0x01dffc0000000000
-DATA winogradAVX2Constants<>+384(SB)/8, $0x00000fffffffffff
-DATA winogradAVX2Constants<>+392(SB)/8, $0x00000fffffffffff
-DATA winogradAVX2Constants<>+400(SB)/8, $0x00000fffffffffff
-DATA winogradAVX2Constants<>+408(SB)/8, $0x00000fffffffffff
-DATA winogradAVX2Constants<>+416(SB)/8, $0x00001fffffffffff
-DATA winogradAVX2Constants<>+424(SB)/8, $0x00001fffffffffff
-DATA winogradAVX2Constants<>+432(SB)/8, $0x00001fffffffffff
-DATA winogradAVX2Constants<>+440(SB)/8, $0x00001fffffffffff
-DATA winogradAVX2Constants<>+448(SB)/8, $0x3810000000000000
-DATA winogradAVX2Constants<>+456(SB)/8, $0x3810000000000000
-DATA winogradAVX2Constants<>+464(SB)/8, $0x3810000000000000
-DATA winogradAVX2Constants<>+472(SB)/8, $0x3810000000000000
-DATA winogradAVX2Constants<>+480(SB)/8, $0x0fdfe00000000000
-DATA winogradAVX2Constants<>+488(SB)/8, $0x0fdfe00000000000
-DATA winogradAVX2Constants<>+496(SB)/8, $0x0fdfe00000000000
-DATA winogradAVX2Constants<>+504(SB)/8, $0x0fdfe00000000000
-DATA winogradAVX2Constants<>+512(SB)/8, $0x0000000000000001
-DATA winogradAVX2Constants<>+520(SB)/8, $0x0000000000000001
-DATA winogradAVX2Constants<>+528(SB)/8, $0x0000000000000001
-DATA winogradAVX2Constants<>+536(SB)/8, $0x0000000000000001
-DATA winogradAVX2Constants<>+544(SB)/8, $0x7fffffffffffffff
-DATA winogradAVX2Constants<>+552(SB)/8, $0x7fffffffffffffff
-DATA winogradAVX2Constants<>+560(SB)/8, $0x7fffffffffffffff
-DATA winogradAVX2Constants<>+568(SB)/8, $0x7fffffffffffffff
-DATA winogradAVX2Constants<>+576(SB)/8, $0x8000000000000000
-DATA winogradAVX2Constants<>+584(SB)/8, $0x8000000000000000
-DATA winogradAVX2Constants<>+592(SB)/8, $0x8000000000000000
-DATA winogradAVX2Constants<>+600(SB)/8, $0x8000000000000000
-GLOBL winogradAVX2Constants<>(SB), RODATA|NOPTR, $608
+DATA winogradAVX2Constants<>+160(SB)/8, $0x3ff0000000000000
+DATA winogradAVX2Constants<>+168(SB)/8, $0x3ff0000000000000
+DATA winogradAVX2Constants<>+176(SB)/8, $0x3ff0000000000000
+DATA winogradAVX2Constants<>+184(SB)/8, $0x3ff0000000000000
+DATA winogradAVX2Constants<>+192(SB)/8, $0x4005200000000000
+DATA winogradAVX2Constants<>+200(SB)/8, $0x4005200000000000
+DATA winogradAVX2Constants<>+208(SB)/8, $0x4005200000000000
+DATA winogradAVX2Constants<>+216(SB)/8, $0x4005200000000000
+DATA winogradAVX2Constants<>+224(SB)/8, $0x3ffa000000000000
+DATA winogradAVX2Constants<>+232(SB)/8, $0x3ffa000000000000
+DATA winogradAVX2Constants<>+240(SB)/8, $0x3ffa000000000000
+DATA winogradAVX2Constants<>+248(SB)/8, $0x3ffa000000000000
+DATA winogradAVX2Constants<>+256(SB)/8, $0x40112a0000000000
+DATA winogradAVX2Constants<>+264(SB)/8, $0x40112a0000000000
+DATA winogradAVX2Constants<>+272(SB)/8, $0x40112a0000000000
+DATA winogradAVX2Constants<>+280(SB)/8, $0x40112a0000000000
+DATA winogradAVX2Constants<>+288(SB)/8, $0x3fe0000000000000
+DATA winogradAVX2Constants<>+296(SB)/8, $0x3fe0000000000000
+DATA winogradAVX2Constants<>+304(SB)/8, $0x3fe0000000000000
+DATA winogradAVX2Constants<>+312(SB)/8, $0x3fe0000000000000
+DATA winogradAVX2Constants<>+320(SB)/8, $0x3fd0000000000000
+DATA winogradAVX2Constants<>+328(SB)/8, $0x3fd0000000000000
+DATA winogradAVX2Constants<>+336(SB)/8, $0x3fd0000000000000
+DATA winogradAVX2Constants<>+344(SB)/8, $0x3fd0000000000000
+DATA winogradAVX2Constants<>+352(SB)/8, $0x3fc0000000000000
+DATA winogradAVX2Constants<>+360(SB)/8, $0x3fc0000000000000
+DATA winogradAVX2Constants<>+368(SB)/8, $0x3fc0000000000000
+DATA winogradAVX2Constants<>+376(SB)/8, $0x3fc0000000000000
+DATA winogradAVX2Constants<>+384(SB)/8, $0x4015000000000000
+DATA winogradAVX2Constants<>+392(SB)/8, $0x4015000000000000
+DATA winogradAVX2Constants<>+400(SB)/8, $0x4015000000000000
+DATA winogradAVX2Constants<>+408(SB)/8, $0x4015000000000000
+DATA winogradAVX2Constants<>+416(SB)/8, $0x4010000000000000
+DATA winogradAVX2Constants<>+424(SB)/8, $0x4010000000000000
+DATA winogradAVX2Constants<>+432(SB)/8, $0x4010000000000000
+DATA winogradAVX2Constants<>+440(SB)/8, $0x4010000000000000
+DATA winogradAVX2Constants<>+448(SB)/8, $0x4014000000000000
+DATA winogradAVX2Constants<>+456(SB)/8, $0x4014000000000000
+DATA winogradAVX2Constants<>+464(SB)/8, $0x4014000000000000
+DATA winogradAVX2Constants<>+472(SB)/8, $0x4014000000000000
+DATA winogradAVX2Constants<>+480(SB)/8, $0x4011000000000000
+DATA winogradAVX2Constants<>+488(SB)/8, $0x4011000000000000
+DATA winogradAVX2Constants<>+496(SB)/8, $0x4011000000000000
+DATA winogradAVX2Constants<>+504(SB)/8, $0x4011000000000000
+DATA winogradAVX2Constants<>+512(SB)/8, $0x4000000000000000
+DATA winogradAVX2Constants<>+520(SB)/8, $0x4000000000000000
+DATA winogradAVX2Constants<>+528(SB)/8, $0x4000000000000000
+DATA winogradAVX2Constants<>+536(SB)/8, $0x4000000000000000
+DATA winogradAVX2Constants<>+544(SB)/8, $0x4020000000000000
+DATA winogradAVX2Constants<>+552(SB)/8, $0x4020000000000000
+DATA winogradAVX2Constants<>+560(SB)/8, $0x4020000000000000
+DATA winogradAVX2Constants<>+568(SB)/8, $0x4020000000000000
+DATA winogradAVX2Constants<>+576(SB)/8, $0x3ff4000000000000
+DATA winogradAVX2Constants<>+584(SB)/8, $0x3ff4000000000000
+DATA winogradAVX2Constants<>+592(SB)/8, $0x3ff4000000000000
+DATA winogradAVX2Constants<>+600(SB)/8, $0x3ff4000000000000
+DATA winogradAVX2Constants<>+608(SB)/8, $0x3fd8000000000000
+DATA winogradAVX2Constants<>+616(SB)/8, $0x3fd8000000000000
+DATA winogradAVX2Constants<>+624(SB)/8, $0x3fd8000000000000
+DATA winogradAVX2Constants<>+632(SB)/8, $0x3fd8000000000000
+DATA winogradAVX2Constants<>+640(SB)/8, $0x3fc2000000000000
+DATA winogradAVX2Constants<>+648(SB)/8, $0x3fc2000000000000
+DATA winogradAVX2Constants<>+656(SB)/8, $0x3fc2000000000000
+DATA winogradAVX2Constants<>+664(SB)/8, $0x3fc2000000000000
+DATA winogradAVX2Constants<>+672(SB)/8, $0x3fab000000000000
+DATA winogradAVX2Constants<>+680(SB)/8, $0x3fab000000000000
+DATA winogradAVX2Constants<>+688(SB)/8, $0x3fab000000000000
+DATA winogradAVX2Constants<>+696(SB)/8, $0x3fab000000000000
+DATA winogradAVX2Constants<>+704(SB)/8, $0x3ff1cc4000000000
+DATA winogradAVX2Constants<>+712(SB)/8, $0x3ff1cc4000000000
+DATA winogradAVX2Constants<>+720(SB)/8, $0x3ff1cc4000000000
+DATA winogradAVX2Constants<>+728(SB)/8, $0x3ff1cc4000000000
+DATA winogradAVX2Constants<>+736(SB)/8, $0x4025724800000000
+DATA winogradAVX2Constants<>+744(SB)/8, $0x4025724800000000
+DATA winogradAVX2Constants<>+752(SB)/8, $0x4025724800000000
+DATA winogradAVX2Constants<>+760(SB)/8, $0x4025724800000000
+DATA winogradAVX2Constants<>+768(SB)/8, $0x4035918000000000
+DATA winogradAVX2Constants<>+776(SB)/8, $0x4035918000000000
+DATA winogradAVX2Constants<>+784(SB)/8, $0x4035918000000000
+DATA winogradAVX2Constants<>+792(SB)/8, $0x4035918000000000
+DATA winogradAVX2Constants<>+800(SB)/8, $0x4026880000000000
+DATA winogradAVX2Constants<>+808(SB)/8, $0x4026880000000000
+DATA winogradAVX2Constants<>+816(SB)/8, $0x4026880000000000
+DATA winogradAVX2Constants<>+824(SB)/8, $0x4026880000000000
+DATA winogradAVX2Constants<>+832(SB)/8, $0x401fa40000000000
+DATA winogradAVX2Constants<>+840(SB)/8, $0x401fa40000000000
+DATA winogradAVX2Constants<>+848(SB)/8, $0x401fa40000000000
+DATA winogradAVX2Constants<>+856(SB)/8, $0x401fa40000000000
+DATA winogradAVX2Constants<>+864(SB)/8, $0x4034010000000000
+DATA winogradAVX2Constants<>+872(SB)/8, $0x4034010000000000
+DATA winogradAVX2Constants<>+880(SB)/8, $0x4034010000000000
+DATA winogradAVX2Constants<>+888(SB)/8, $0x4034010000000000
+DATA winogradAVX2Constants<>+896(SB)/8, $0x4026400000000000
+DATA winogradAVX2Constants<>+904(SB)/8, $0x4026400000000000
+DATA winogradAVX2Constants<>+912(SB)/8, $0x4026400000000000
+DATA winogradAVX2Constants<>+920(SB)/8, $0x4026400000000000
+DATA winogradAVX2Constants<>+928(SB)/8, $0x3fe8000000000000
+DATA winogradAVX2Constants<>+936(SB)/8, $0x3fe8000000000000
+DATA winogradAVX2Constants<>+944(SB)/8, $0x3fe8000000000000
+DATA winogradAVX2Constants<>+952(SB)/8, $0x3fe8000000000000
+DATA winogradAVX2Constants<>+960(SB)/8, $0x3fe2000000000000
+DATA winogradAVX2Constants<>+968(SB)/8, $0x3fe2000000000000
+DATA winogradAVX2Constants<>+976(SB)/8, $0x3fe2000000000000
+DATA winogradAVX2Constants<>+984(SB)/8, $0x3fe2000000000000
+DATA winogradAVX2Constants<>+992(SB)/8, $0x3fdb000000000000
+DATA winogradAVX2Constants<>+1000(SB)/8, $0x3fdb000000000000
+DATA winogradAVX2Constants<>+1008(SB)/8, $0x3fdb000000000000
+DATA winogradAVX2Constants<>+1016(SB)/8, $0x3fdb000000000000
+DATA winogradAVX2Constants<>+1024(SB)/8, $0x3fffa40000000000
+DATA winogradAVX2Constants<>+1032(SB)/8, $0x3fffa40000000000
+DATA winogradAVX2Constants<>+1040(SB)/8, $0x3fffa40000000000
+DATA winogradAVX2Constants<>+1048(SB)/8, $0x3fffa40000000000
+DATA winogradAVX2Constants<>+1056(SB)/8, $0x402f188000000000
+DATA winogradAVX2Constants<>+1064(SB)/8, $0x402f188000000000
+DATA winogradAVX2Constants<>+1072(SB)/8, $0x402f188000000000
+DATA winogradAVX2Constants<>+1080(SB)/8, $0x402f188000000000
+DATA winogradAVX2Constants<>+1088(SB)/8, $0x4025680000000000
+DATA winogradAVX2Constants<>+1096(SB)/8, $0x4025680000000000
+DATA winogradAVX2Constants<>+1104(SB)/8, $0x4025680000000000
+DATA winogradAVX2Constants<>+1112(SB)/8, $0x4025680000000000
+DATA winogradAVX2Constants<>+1120(SB)/8, $0x3ff9000000000000
+DATA winogradAVX2Constants<>+1128(SB)/8, $0x3ff9000000000000
+DATA winogradAVX2Constants<>+1136(SB)/8, $0x3ff9000000000000
+DATA winogradAVX2Constants<>+1144(SB)/8, $0x3ff9000000000000
+DATA winogradAVX2Constants<>+1152(SB)/8, $0x3fff400000000000
+DATA winogradAVX2Constants<>+1160(SB)/8, $0x3fff400000000000
+DATA winogradAVX2Constants<>+1168(SB)/8, $0x3fff400000000000
+DATA winogradAVX2Constants<>+1176(SB)/8, $0x3fff400000000000
+DATA winogradAVX2Constants<>+1184(SB)/8, $0x3fe6c80000000000
+DATA winogradAVX2Constants<>+1192(SB)/8, $0x3fe6c80000000000
+DATA winogradAVX2Constants<>+1200(SB)/8, $0x3fe6c80000000000
+DATA winogradAVX2Constants<>+1208(SB)/8, $0x3fe6c80000000000
+DATA winogradAVX2Constants<>+1216(SB)/8, $0x4019a10000000000
+DATA winogradAVX2Constants<>+1224(SB)/8, $0x4019a10000000000
+DATA winogradAVX2Constants<>+1232(SB)/8, $0x4019a10000000000
+DATA winogradAVX2Constants<>+1240(SB)/8, $0x4019a10000000000
+DATA winogradAVX2Constants<>+1248(SB)/8, $0x4023680000000000
+DATA winogradAVX2Constants<>+1256(SB)/8, $0x4023680000000000
+DATA winogradAVX2Constants<>+1264(SB)/8, $0x4023680000000000
+DATA winogradAVX2Constants<>+1272(SB)/8, $0x4023680000000000
+DATA winogradAVX2Constants<>+1280(SB)/8, $0x4008000000000000
+DATA winogradAVX2Constants<>+1288(SB)/8, $0x4008000000000000
+DATA winogradAVX2Constants<>+1296(SB)/8, $0x4008000000000000
+DATA winogradAVX2Constants<>+1304(SB)/8, $0x4008000000000000
+DATA winogradAVX2Constants<>+1312(SB)/8, $0x4022000000000000
+DATA winogradAVX2Constants<>+1320(SB)/8, $0x4022000000000000
+DATA winogradAVX2Constants<>+1328(SB)/8, $0x4022000000000000
+DATA winogradAVX2Constants<>+1336(SB)/8, $0x4022000000000000
+DATA winogradAVX2Constants<>+1344(SB)/8, $0x403b000000000000
+DATA winogradAVX2Constants<>+1352(SB)/8, $0x403b000000000000
+DATA winogradAVX2Constants<>+1360(SB)/8, $0x403b000000000000
+DATA winogradAVX2Constants<>+1368(SB)/8, $0x403b000000000000
+DATA winogradAVX2Constants<>+1376(SB)/8, $0x3fbfa40000000000
+DATA winogradAVX2Constants<>+1384(SB)/8, $0x3fbfa40000000000
+DATA winogradAVX2Constants<>+1392(SB)/8, $0x3fbfa40000000000
+DATA winogradAVX2Constants<>+1400(SB)/8, $0x3fbfa40000000000
+DATA winogradAVX2Constants<>+1408(SB)/8, $0x3ff2d80000000000
+DATA winogradAVX2Constants<>+1416(SB)/8, $0x3ff2d80000000000
+DATA winogradAVX2Constants<>+1424(SB)/8, $0x3ff2d80000000000
+DATA winogradAVX2Constants<>+1432(SB)/8, $0x3ff2d80000000000
+DATA winogradAVX2Constants<>+1440(SB)/8, $0x4002200000000000
+DATA winogradAVX2Constants<>+1448(SB)/8, $0x4002200000000000
+DATA winogradAVX2Constants<>+1456(SB)/8, $0x4002200000000000
+DATA winogradAVX2Constants<>+1464(SB)/8, $0x4002200000000000
+DATA winogradAVX2Constants<>+1472(SB)/8, $0x000001ffffffffff
+DATA winogradAVX2Constants<>+1480(SB)/8, $0x000001ffffffffff
+DATA winogradAVX2Constants<>+1488(SB)/8, $0x000001ffffffffff
+DATA winogradAVX2Constants<>+1496(SB)/8, $0x000001ffffffffff
+DATA winogradAVX2Constants<>+1504(SB)/8, $0x000003ffffffffff
+DATA winogradAVX2Constants<>+1512(SB)/8, $0x000003ffffffffff
+DATA winogradAVX2Constants<>+1520(SB)/8, $0x000003ffffffffff
+DATA winogradAVX2Constants<>+1528(SB)/8, $0x000003ffffffffff
+DATA winogradAVX2Constants<>+1536(SB)/8, $0x3f10000000000000
+DATA winogradAVX2Constants<>+1544(SB)/8, $0x3f10000000000000
+DATA winogradAVX2Constants<>+1552(SB)/8, $0x3f10000000000000
+DATA winogradAVX2Constants<>+1560(SB)/8, $0x3f10000000000000
+DATA winogradAVX2Constants<>+1568(SB)/8, $0x01dffc0000000000
+DATA winogradAVX2Constants<>+1576(SB)/8, $0x01dffc0000000000
+DATA winogradAVX2Constants<>+1584(SB)/8, $0x01dffc0000000000
+DATA winogradAVX2Constants<>+1592(SB)/8, $0x01dffc0000000000
+DATA winogradAVX2Constants<>+1600(SB)/8, $0x00000fffffffffff
+DATA winogradAVX2Constants<>+1608(SB)/8, $0x00000fffffffffff
+DATA winogradAVX2Constants<>+1616(SB)/8, $0x00000fffffffffff
+DATA winogradAVX2Constants<>+1624(SB)/8, $0x00000fffffffffff
+DATA winogradAVX2Constants<>+1632(SB)/8, $0x00001fffffffffff
+DATA winogradAVX2Constants<>+1640(SB)/8, $0x00001fffffffffff
+DATA winogradAVX2Constants<>+1648(SB)/8, $0x00001fffffffffff
+DATA winogradAVX2Constants<>+1656(SB)/8, $0x00001fffffffffff
+DATA winogradAVX2Constants<>+1664(SB)/8, $0x3810000000000000
+DATA winogradAVX2Constants<>+1672(SB)/8, $0x3810000000000000
+DATA winogradAVX2Constants<>+1680(SB)/8, $0x3810000000000000
+DATA winogradAVX2Constants<>+1688(SB)/8, $0x3810000000000000
+DATA winogradAVX2Constants<>+1696(SB)/8, $0x0fdfe00000000000
+DATA winogradAVX2Constants<>+1704(SB)/8, $0x0fdfe00000000000
+DATA winogradAVX2Constants<>+1712(SB)/8, $0x0fdfe00000000000
+DATA winogradAVX2Constants<>+1720(SB)/8, $0x0fdfe00000000000
+DATA winogradAVX2Constants<>+1728(SB)/8, $0x0000000000000001
+DATA winogradAVX2Constants<>+1736(SB)/8, $0x0000000000000001
+DATA winogradAVX2Constants<>+1744(SB)/8, $0x0000000000000001
+DATA winogradAVX2Constants<>+1752(SB)/8, $0x0000000000000001
+DATA winogradAVX2Constants<>+1760(SB)/8, $0x7fffffffffffffff
+DATA winogradAVX2Constants<>+1768(SB)/8, $0x7fffffffffffffff
+DATA winogradAVX2Constants<>+1776(SB)/8, $0x7fffffffffffffff
+DATA winogradAVX2Constants<>+1784(SB)/8, $0x7fffffffffffffff
+DATA winogradAVX2Constants<>+1792(SB)/8, $0x8000000000000000
+DATA winogradAVX2Constants<>+1800(SB)/8, $0x8000000000000000
+DATA winogradAVX2Constants<>+1808(SB)/8, $0x8000000000000000
+DATA winogradAVX2Constants<>+1816(SB)/8, $0x8000000000000000
+GLOBL winogradAVX2Constants<>(SB), RODATA|NOPTR, $1824
 
 // func winogradInputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
 // Requires: AVX, FMA3
@@ -2815,757 +5205,181 @@ TEXT ·winogradInputAVX2(SB), NOSPLIT, $0-48
 	MOVQ blocks+32(FP), SI
 	MOVQ scratch+40(FP), DI
 
-inputAVX2:
-	LEAQ         (CX)(CX*2), R8
-	ADDQ         AX, R8
-	VCVTPS2PD    (AX), Y0
-	VCVTPS2PD    (AX)(CX*1), Y1
-	VCVTPS2PD    (AX)(CX*2), Y2
-	VCVTPS2PD    (R8), Y3
-	VCVTPS2PD    (R8)(CX*1), Y4
-	VCVTPS2PD    (R8)(CX*2), Y5
+winogradInputAVX2:
+	MOVQ AX, R8
+	MOVQ DI, R9
+	LEAQ (CX)(CX*2), R11
+	ADDQ R8, R11
+	MOVQ $0x00000006, R10
+
+winogradInputAVX20columns:
+	VCVTPS2PD    (R8), Y0
+	VCVTPS2PD    (R8)(CX*1), Y1
+	VCVTPS2PD    (R8)(CX*2), Y2
+	VCVTPS2PD    (R11), Y3
+	VCVTPS2PD    (R11)(CX*1), Y4
+	VCVTPS2PD    (R11)(CX*2), Y5
 	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
 	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, (DI)
-	VMOVUPD      Y7, 192(DI)
-	VMOVUPD      Y8, 384(DI)
-	VMOVUPD      Y9, 576(DI)
-	VMOVUPD      Y10, 768(DI)
-	VMOVUPD      Y11, 960(DI)
-	VCVTPS2PD    32(AX), Y0
-	VCVTPS2PD    32(AX)(CX*1), Y1
-	VCVTPS2PD    32(AX)(CX*2), Y2
-	VCVTPS2PD    32(R8), Y3
-	VCVTPS2PD    32(R8)(CX*1), Y4
-	VCVTPS2PD    32(R8)(CX*2), Y5
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R9)
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 192(R9)
+	VMOVUPD      Y9, 384(R9)
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 576(R9)
+	VMOVUPD      Y12, 768(R9)
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 960(R9)
+	ADDQ         $0x20, R8
+	ADDQ         $0x20, R11
+	ADDQ         $0x20, R9
+	DECQ         R10
+	JNZ          winogradInputAVX20columns
+	MOVQ         DI, R8
+	MOVQ         BX, R9
+	MOVQ         $0x00000006, R10
+
+winogradInputAVX20rows:
+	VMOVUPD      (R8), Y0
+	VMOVUPD      32(R8), Y1
+	VMOVUPD      64(R8), Y2
+	VMOVUPD      96(R8), Y3
+	VMOVUPD      128(R8), Y4
+	VMOVUPD      160(R8), Y5
 	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
 	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 32(DI)
-	VMOVUPD      Y7, 224(DI)
-	VMOVUPD      Y8, 416(DI)
-	VMOVUPD      Y9, 608(DI)
-	VMOVUPD      Y10, 800(DI)
-	VMOVUPD      Y11, 992(DI)
-	VCVTPS2PD    64(AX), Y0
-	VCVTPS2PD    64(AX)(CX*1), Y1
-	VCVTPS2PD    64(AX)(CX*2), Y2
-	VCVTPS2PD    64(R8), Y3
-	VCVTPS2PD    64(R8)(CX*1), Y4
-	VCVTPS2PD    64(R8)(CX*2), Y5
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R9)
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 384(R9)
+	VMOVUPD      Y9, 768(R9)
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 1152(R9)
+	VMOVUPD      Y12, 1536(R9)
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 1920(R9)
+	ADDQ         $0x000000c0, R8
+	ADDQ         $0x00000900, R9
+	DECQ         R10
+	JNZ          winogradInputAVX20rows
+	MOVQ         AX, R8
+	MOVQ         DI, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R8, R11
+	MOVQ         $0x00000006, R10
+
+winogradInputAVX21columns:
+	VCVTPS2PD    16(R8), Y0
+	VCVTPS2PD    16(R8)(CX*1), Y1
+	VCVTPS2PD    16(R8)(CX*2), Y2
+	VCVTPS2PD    16(R11), Y3
+	VCVTPS2PD    16(R11)(CX*1), Y4
+	VCVTPS2PD    16(R11)(CX*2), Y5
 	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
 	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 64(DI)
-	VMOVUPD      Y7, 256(DI)
-	VMOVUPD      Y8, 448(DI)
-	VMOVUPD      Y9, 640(DI)
-	VMOVUPD      Y10, 832(DI)
-	VMOVUPD      Y11, 1024(DI)
-	VCVTPS2PD    96(AX), Y0
-	VCVTPS2PD    96(AX)(CX*1), Y1
-	VCVTPS2PD    96(AX)(CX*2), Y2
-	VCVTPS2PD    96(R8), Y3
-	VCVTPS2PD    96(R8)(CX*1), Y4
-	VCVTPS2PD    96(R8)(CX*2), Y5
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R9)
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 192(R9)
+	VMOVUPD      Y9, 384(R9)
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 576(R9)
+	VMOVUPD      Y12, 768(R9)
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 960(R9)
+	ADDQ         $0x20, R8
+	ADDQ         $0x20, R11
+	ADDQ         $0x20, R9
+	DECQ         R10
+	JNZ          winogradInputAVX21columns
+	MOVQ         DI, R8
+	MOVQ         BX, R9
+	MOVQ         $0x00000006, R10
+
+winogradInputAVX21rows:
+	VMOVUPD      (R8), Y0
+	VMOVUPD      32(R8), Y1
+	VMOVUPD      64(R8), Y2
+	VMOVUPD      96(R8), Y3
+	VMOVUPD      128(R8), Y4
+	VMOVUPD      160(R8), Y5
 	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
 	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 96(DI)
-	VMOVUPD      Y7, 288(DI)
-	VMOVUPD      Y8, 480(DI)
-	VMOVUPD      Y9, 672(DI)
-	VMOVUPD      Y10, 864(DI)
-	VMOVUPD      Y11, 1056(DI)
-	VCVTPS2PD    128(AX), Y0
-	VCVTPS2PD    128(AX)(CX*1), Y1
-	VCVTPS2PD    128(AX)(CX*2), Y2
-	VCVTPS2PD    128(R8), Y3
-	VCVTPS2PD    128(R8)(CX*1), Y4
-	VCVTPS2PD    128(R8)(CX*2), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 128(DI)
-	VMOVUPD      Y7, 320(DI)
-	VMOVUPD      Y8, 512(DI)
-	VMOVUPD      Y9, 704(DI)
-	VMOVUPD      Y10, 896(DI)
-	VMOVUPD      Y11, 1088(DI)
-	VCVTPS2PD    160(AX), Y0
-	VCVTPS2PD    160(AX)(CX*1), Y1
-	VCVTPS2PD    160(AX)(CX*2), Y2
-	VCVTPS2PD    160(R8), Y3
-	VCVTPS2PD    160(R8)(CX*1), Y4
-	VCVTPS2PD    160(R8)(CX*2), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 160(DI)
-	VMOVUPD      Y7, 352(DI)
-	VMOVUPD      Y8, 544(DI)
-	VMOVUPD      Y9, 736(DI)
-	VMOVUPD      Y10, 928(DI)
-	VMOVUPD      Y11, 1120(DI)
-	VMOVUPD      (DI), Y0
-	VMOVUPD      32(DI), Y1
-	VMOVUPD      64(DI), Y2
-	VMOVUPD      96(DI), Y3
-	VMOVUPD      128(DI), Y4
-	VMOVUPD      160(DI), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, (BX)
-	VMOVUPD      Y7, 384(BX)
-	VMOVUPD      Y8, 768(BX)
-	VMOVUPD      Y9, 1152(BX)
-	VMOVUPD      Y10, 1536(BX)
-	VMOVUPD      Y11, 1920(BX)
-	VMOVUPD      192(DI), Y0
-	VMOVUPD      224(DI), Y1
-	VMOVUPD      256(DI), Y2
-	VMOVUPD      288(DI), Y3
-	VMOVUPD      320(DI), Y4
-	VMOVUPD      352(DI), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 2304(BX)
-	VMOVUPD      Y7, 2688(BX)
-	VMOVUPD      Y8, 3072(BX)
-	VMOVUPD      Y9, 3456(BX)
-	VMOVUPD      Y10, 3840(BX)
-	VMOVUPD      Y11, 4224(BX)
-	VMOVUPD      384(DI), Y0
-	VMOVUPD      416(DI), Y1
-	VMOVUPD      448(DI), Y2
-	VMOVUPD      480(DI), Y3
-	VMOVUPD      512(DI), Y4
-	VMOVUPD      544(DI), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 4608(BX)
-	VMOVUPD      Y7, 4992(BX)
-	VMOVUPD      Y8, 5376(BX)
-	VMOVUPD      Y9, 5760(BX)
-	VMOVUPD      Y10, 6144(BX)
-	VMOVUPD      Y11, 6528(BX)
-	VMOVUPD      576(DI), Y0
-	VMOVUPD      608(DI), Y1
-	VMOVUPD      640(DI), Y2
-	VMOVUPD      672(DI), Y3
-	VMOVUPD      704(DI), Y4
-	VMOVUPD      736(DI), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 6912(BX)
-	VMOVUPD      Y7, 7296(BX)
-	VMOVUPD      Y8, 7680(BX)
-	VMOVUPD      Y9, 8064(BX)
-	VMOVUPD      Y10, 8448(BX)
-	VMOVUPD      Y11, 8832(BX)
-	VMOVUPD      768(DI), Y0
-	VMOVUPD      800(DI), Y1
-	VMOVUPD      832(DI), Y2
-	VMOVUPD      864(DI), Y3
-	VMOVUPD      896(DI), Y4
-	VMOVUPD      928(DI), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 9216(BX)
-	VMOVUPD      Y7, 9600(BX)
-	VMOVUPD      Y8, 9984(BX)
-	VMOVUPD      Y9, 10368(BX)
-	VMOVUPD      Y10, 10752(BX)
-	VMOVUPD      Y11, 11136(BX)
-	VMOVUPD      960(DI), Y0
-	VMOVUPD      992(DI), Y1
-	VMOVUPD      1024(DI), Y2
-	VMOVUPD      1056(DI), Y3
-	VMOVUPD      1088(DI), Y4
-	VMOVUPD      1120(DI), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 11520(BX)
-	VMOVUPD      Y7, 11904(BX)
-	VMOVUPD      Y8, 12288(BX)
-	VMOVUPD      Y9, 12672(BX)
-	VMOVUPD      Y10, 13056(BX)
-	VMOVUPD      Y11, 13440(BX)
-	VCVTPS2PD    16(AX), Y0
-	VCVTPS2PD    16(AX)(CX*1), Y1
-	VCVTPS2PD    16(AX)(CX*2), Y2
-	VCVTPS2PD    16(R8), Y3
-	VCVTPS2PD    16(R8)(CX*1), Y4
-	VCVTPS2PD    16(R8)(CX*2), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, (DI)
-	VMOVUPD      Y7, 192(DI)
-	VMOVUPD      Y8, 384(DI)
-	VMOVUPD      Y9, 576(DI)
-	VMOVUPD      Y10, 768(DI)
-	VMOVUPD      Y11, 960(DI)
-	VCVTPS2PD    48(AX), Y0
-	VCVTPS2PD    48(AX)(CX*1), Y1
-	VCVTPS2PD    48(AX)(CX*2), Y2
-	VCVTPS2PD    48(R8), Y3
-	VCVTPS2PD    48(R8)(CX*1), Y4
-	VCVTPS2PD    48(R8)(CX*2), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 32(DI)
-	VMOVUPD      Y7, 224(DI)
-	VMOVUPD      Y8, 416(DI)
-	VMOVUPD      Y9, 608(DI)
-	VMOVUPD      Y10, 800(DI)
-	VMOVUPD      Y11, 992(DI)
-	VCVTPS2PD    80(AX), Y0
-	VCVTPS2PD    80(AX)(CX*1), Y1
-	VCVTPS2PD    80(AX)(CX*2), Y2
-	VCVTPS2PD    80(R8), Y3
-	VCVTPS2PD    80(R8)(CX*1), Y4
-	VCVTPS2PD    80(R8)(CX*2), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 64(DI)
-	VMOVUPD      Y7, 256(DI)
-	VMOVUPD      Y8, 448(DI)
-	VMOVUPD      Y9, 640(DI)
-	VMOVUPD      Y10, 832(DI)
-	VMOVUPD      Y11, 1024(DI)
-	VCVTPS2PD    112(AX), Y0
-	VCVTPS2PD    112(AX)(CX*1), Y1
-	VCVTPS2PD    112(AX)(CX*2), Y2
-	VCVTPS2PD    112(R8), Y3
-	VCVTPS2PD    112(R8)(CX*1), Y4
-	VCVTPS2PD    112(R8)(CX*2), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 96(DI)
-	VMOVUPD      Y7, 288(DI)
-	VMOVUPD      Y8, 480(DI)
-	VMOVUPD      Y9, 672(DI)
-	VMOVUPD      Y10, 864(DI)
-	VMOVUPD      Y11, 1056(DI)
-	VCVTPS2PD    144(AX), Y0
-	VCVTPS2PD    144(AX)(CX*1), Y1
-	VCVTPS2PD    144(AX)(CX*2), Y2
-	VCVTPS2PD    144(R8), Y3
-	VCVTPS2PD    144(R8)(CX*1), Y4
-	VCVTPS2PD    144(R8)(CX*2), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 128(DI)
-	VMOVUPD      Y7, 320(DI)
-	VMOVUPD      Y8, 512(DI)
-	VMOVUPD      Y9, 704(DI)
-	VMOVUPD      Y10, 896(DI)
-	VMOVUPD      Y11, 1088(DI)
-	VCVTPS2PD    176(AX), Y0
-	VCVTPS2PD    176(AX)(CX*1), Y1
-	VCVTPS2PD    176(AX)(CX*2), Y2
-	VCVTPS2PD    176(R8), Y3
-	VCVTPS2PD    176(R8)(CX*1), Y4
-	VCVTPS2PD    176(R8)(CX*2), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 160(DI)
-	VMOVUPD      Y7, 352(DI)
-	VMOVUPD      Y8, 544(DI)
-	VMOVUPD      Y9, 736(DI)
-	VMOVUPD      Y10, 928(DI)
-	VMOVUPD      Y11, 1120(DI)
-	VMOVUPD      (DI), Y0
-	VMOVUPD      32(DI), Y1
-	VMOVUPD      64(DI), Y2
-	VMOVUPD      96(DI), Y3
-	VMOVUPD      128(DI), Y4
-	VMOVUPD      160(DI), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 32(BX)
-	VMOVUPD      Y7, 416(BX)
-	VMOVUPD      Y8, 800(BX)
-	VMOVUPD      Y9, 1184(BX)
-	VMOVUPD      Y10, 1568(BX)
-	VMOVUPD      Y11, 1952(BX)
-	VMOVUPD      192(DI), Y0
-	VMOVUPD      224(DI), Y1
-	VMOVUPD      256(DI), Y2
-	VMOVUPD      288(DI), Y3
-	VMOVUPD      320(DI), Y4
-	VMOVUPD      352(DI), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 2336(BX)
-	VMOVUPD      Y7, 2720(BX)
-	VMOVUPD      Y8, 3104(BX)
-	VMOVUPD      Y9, 3488(BX)
-	VMOVUPD      Y10, 3872(BX)
-	VMOVUPD      Y11, 4256(BX)
-	VMOVUPD      384(DI), Y0
-	VMOVUPD      416(DI), Y1
-	VMOVUPD      448(DI), Y2
-	VMOVUPD      480(DI), Y3
-	VMOVUPD      512(DI), Y4
-	VMOVUPD      544(DI), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 4640(BX)
-	VMOVUPD      Y7, 5024(BX)
-	VMOVUPD      Y8, 5408(BX)
-	VMOVUPD      Y9, 5792(BX)
-	VMOVUPD      Y10, 6176(BX)
-	VMOVUPD      Y11, 6560(BX)
-	VMOVUPD      576(DI), Y0
-	VMOVUPD      608(DI), Y1
-	VMOVUPD      640(DI), Y2
-	VMOVUPD      672(DI), Y3
-	VMOVUPD      704(DI), Y4
-	VMOVUPD      736(DI), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 6944(BX)
-	VMOVUPD      Y7, 7328(BX)
-	VMOVUPD      Y8, 7712(BX)
-	VMOVUPD      Y9, 8096(BX)
-	VMOVUPD      Y10, 8480(BX)
-	VMOVUPD      Y11, 8864(BX)
-	VMOVUPD      768(DI), Y0
-	VMOVUPD      800(DI), Y1
-	VMOVUPD      832(DI), Y2
-	VMOVUPD      864(DI), Y3
-	VMOVUPD      896(DI), Y4
-	VMOVUPD      928(DI), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 9248(BX)
-	VMOVUPD      Y7, 9632(BX)
-	VMOVUPD      Y8, 10016(BX)
-	VMOVUPD      Y9, 10400(BX)
-	VMOVUPD      Y10, 10784(BX)
-	VMOVUPD      Y11, 11168(BX)
-	VMOVUPD      960(DI), Y0
-	VMOVUPD      992(DI), Y1
-	VMOVUPD      1024(DI), Y2
-	VMOVUPD      1056(DI), Y3
-	VMOVUPD      1088(DI), Y4
-	VMOVUPD      1120(DI), Y5
-	VMOVAPD      Y4, Y6
-	VMOVAPD      Y4, Y7
-	VMOVAPD      Y4, Y9
-	VMOVAPD      Y5, Y11
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y2, Y9
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y11
-	VMOVAPD      Y3, Y2
-	VFNMADD231PD winogradAVX2Constants<>+96(SB), Y1, Y2
-	VFNMADD231PD winogradAVX2Constants<>+64(SB), Y1, Y3
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y0, Y6
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y11
-	VMOVAPD      Y7, Y8
-	VMOVAPD      Y9, Y10
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y2, Y7
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y2, Y8
-	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y3, Y9
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y3, Y10
-	VMOVUPD      Y6, 11552(BX)
-	VMOVUPD      Y7, 11936(BX)
-	VMOVUPD      Y8, 12320(BX)
-	VMOVUPD      Y9, 12704(BX)
-	VMOVUPD      Y10, 13088(BX)
-	VMOVUPD      Y11, 13472(BX)
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, 32(R9)
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 416(R9)
+	VMOVUPD      Y9, 800(R9)
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 1184(R9)
+	VMOVUPD      Y12, 1568(R9)
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 1952(R9)
+	ADDQ         $0x000000c0, R8
+	ADDQ         $0x00000900, R9
+	DECQ         R10
+	JNZ          winogradInputAVX21rows
 	ADDQ         DX, AX
 	ADDQ         $0x00003600, BX
 	DECQ         SI
-	JNZ          inputAVX2
+	JNZ          winogradInputAVX2
 	VZEROUPPER
 	RET
 
@@ -3576,7 +5390,7 @@ TEXT ·winogradMultiplyAVX2(SB), NOSPLIT, $0-40
 	MOVQ m+16(FP), CX
 	MOVQ groups+32(FP), DX
 
-groupAVX2:
+groupwinogradMultiplyAVX2:
 	MOVQ   u+8(FP), BX
 	MOVQ   blocks+24(FP), SI
 	VXORPD Y0, Y0, Y0
@@ -3592,7 +5406,7 @@ groupAVX2:
 	VXORPD Y10, Y10, Y10
 	VXORPD Y11, Y11, Y11
 
-blockAVX2:
+blockwinogradMultiplyAVX2:
 	VMOVUPD      (BX), Y12
 	VMOVUPD      32(BX), Y13
 	VBROADCASTSD (AX), Y14
@@ -3756,7 +5570,7 @@ blockAVX2:
 	ADDQ         $0x00003600, AX
 	ADDQ         $0x00000200, BX
 	DECQ         SI
-	JNZ          blockAVX2
+	JNZ          blockwinogradMultiplyAVX2
 	VMOVUPD      Y0, (CX)
 	VMOVUPD      Y1, 32(CX)
 	VMOVUPD      Y2, 64(CX)
@@ -3771,7 +5585,7 @@ blockAVX2:
 	VMOVUPD      Y11, 352(CX)
 	ADDQ         $0x00003600, CX
 	DECQ         DX
-	JNZ          groupAVX2
+	JNZ          groupwinogradMultiplyAVX2
 	VZEROUPPER
 	RET
 
@@ -3783,844 +5597,230 @@ TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst+24(FP), DX
 	MOVQ         flags+40(FP), BX
 	MOVQ         scratch+48(FP), SI
-	VMOVUPD      (AX), Y0
-	VMOVUPD      2304(AX), Y1
-	VMOVUPD      4608(AX), Y2
-	VMOVUPD      6912(AX), Y3
-	VMOVUPD      9216(AX), Y4
-	VMOVUPD      11520(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, (SI)
-	VMOVUPD      Y7, 192(SI)
-	VMOVUPD      Y8, 384(SI)
-	VMOVUPD      Y9, 576(SI)
-	VMOVUPD      384(AX), Y0
-	VMOVUPD      2688(AX), Y1
-	VMOVUPD      4992(AX), Y2
-	VMOVUPD      7296(AX), Y3
-	VMOVUPD      9600(AX), Y4
-	VMOVUPD      11904(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 32(SI)
-	VMOVUPD      Y7, 224(SI)
-	VMOVUPD      Y8, 416(SI)
-	VMOVUPD      Y9, 608(SI)
-	VMOVUPD      768(AX), Y0
-	VMOVUPD      3072(AX), Y1
-	VMOVUPD      5376(AX), Y2
-	VMOVUPD      7680(AX), Y3
-	VMOVUPD      9984(AX), Y4
-	VMOVUPD      12288(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 64(SI)
-	VMOVUPD      Y7, 256(SI)
-	VMOVUPD      Y8, 448(SI)
-	VMOVUPD      Y9, 640(SI)
-	VMOVUPD      1152(AX), Y0
-	VMOVUPD      3456(AX), Y1
-	VMOVUPD      5760(AX), Y2
-	VMOVUPD      8064(AX), Y3
-	VMOVUPD      10368(AX), Y4
-	VMOVUPD      12672(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 96(SI)
-	VMOVUPD      Y7, 288(SI)
-	VMOVUPD      Y8, 480(SI)
-	VMOVUPD      Y9, 672(SI)
-	VMOVUPD      1536(AX), Y0
-	VMOVUPD      3840(AX), Y1
-	VMOVUPD      6144(AX), Y2
-	VMOVUPD      8448(AX), Y3
-	VMOVUPD      10752(AX), Y4
-	VMOVUPD      13056(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 128(SI)
-	VMOVUPD      Y7, 320(SI)
-	VMOVUPD      Y8, 512(SI)
-	VMOVUPD      Y9, 704(SI)
-	VMOVUPD      1920(AX), Y0
-	VMOVUPD      4224(AX), Y1
-	VMOVUPD      6528(AX), Y2
-	VMOVUPD      8832(AX), Y3
-	VMOVUPD      11136(AX), Y4
-	VMOVUPD      13440(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 160(SI)
-	VMOVUPD      Y7, 352(SI)
-	VMOVUPD      Y8, 544(SI)
-	VMOVUPD      Y9, 736(SI)
-	VBROADCASTSD k+8(FP), Y10
-	MOVQ         DX, R8
-	VMOVUPD      (SI), Y0
-	VMOVUPD      32(SI), Y1
-	VMOVUPD      64(SI), Y2
-	VMOVUPD      96(SI), Y3
-	VMOVUPD      128(SI), Y4
-	VMOVUPD      160(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  (CX), Y10, Y13
-	VADDPD       1024(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, (BX)
-	VMOVUPS      X11, (R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  64(CX), Y10, Y13
-	VADDPD       1024(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 1(BX)
-	VMOVUPS      X11, 32(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  128(CX), Y10, Y13
-	VADDPD       1024(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 2(BX)
-	VMOVUPS      X11, 64(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  192(CX), Y10, Y13
-	VADDPD       1024(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 3(BX)
-	VMOVUPS      X11, 96(R8)
-	ADDQ         line+32(FP), R8
-	VMOVUPD      192(SI), Y0
-	VMOVUPD      224(SI), Y1
-	VMOVUPD      256(SI), Y2
-	VMOVUPD      288(SI), Y3
-	VMOVUPD      320(SI), Y4
-	VMOVUPD      352(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  256(CX), Y10, Y13
-	VADDPD       1024(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 4(BX)
-	VMOVUPS      X11, (R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  320(CX), Y10, Y13
-	VADDPD       1024(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 5(BX)
-	VMOVUPS      X11, 32(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  384(CX), Y10, Y13
-	VADDPD       1024(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 6(BX)
-	VMOVUPS      X11, 64(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  448(CX), Y10, Y13
-	VADDPD       1024(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 7(BX)
-	VMOVUPS      X11, 96(R8)
-	ADDQ         line+32(FP), R8
-	VMOVUPD      384(SI), Y0
-	VMOVUPD      416(SI), Y1
-	VMOVUPD      448(SI), Y2
-	VMOVUPD      480(SI), Y3
-	VMOVUPD      512(SI), Y4
-	VMOVUPD      544(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  512(CX), Y10, Y13
-	VADDPD       1024(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 8(BX)
-	VMOVUPS      X11, (R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  576(CX), Y10, Y13
-	VADDPD       1024(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 9(BX)
-	VMOVUPS      X11, 32(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  640(CX), Y10, Y13
-	VADDPD       1024(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 10(BX)
-	VMOVUPS      X11, 64(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  704(CX), Y10, Y13
-	VADDPD       1024(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 11(BX)
-	VMOVUPS      X11, 96(R8)
-	ADDQ         line+32(FP), R8
-	VMOVUPD      576(SI), Y0
-	VMOVUPD      608(SI), Y1
-	VMOVUPD      640(SI), Y2
-	VMOVUPD      672(SI), Y3
-	VMOVUPD      704(SI), Y4
-	VMOVUPD      736(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  768(CX), Y10, Y13
-	VADDPD       1024(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 12(BX)
-	VMOVUPS      X11, (R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  832(CX), Y10, Y13
-	VADDPD       1024(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 13(BX)
-	VMOVUPS      X11, 32(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  896(CX), Y10, Y13
-	VADDPD       1024(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 14(BX)
-	VMOVUPS      X11, 64(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  960(CX), Y10, Y13
-	VADDPD       1024(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	MOVB         DI, 15(BX)
-	VMOVUPS      X11, 96(R8)
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      2336(AX), Y1
-	VMOVUPD      4640(AX), Y2
-	VMOVUPD      6944(AX), Y3
-	VMOVUPD      9248(AX), Y4
-	VMOVUPD      11552(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, (SI)
-	VMOVUPD      Y7, 192(SI)
-	VMOVUPD      Y8, 384(SI)
-	VMOVUPD      Y9, 576(SI)
-	VMOVUPD      416(AX), Y0
-	VMOVUPD      2720(AX), Y1
-	VMOVUPD      5024(AX), Y2
-	VMOVUPD      7328(AX), Y3
-	VMOVUPD      9632(AX), Y4
-	VMOVUPD      11936(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 32(SI)
-	VMOVUPD      Y7, 224(SI)
-	VMOVUPD      Y8, 416(SI)
-	VMOVUPD      Y9, 608(SI)
-	VMOVUPD      800(AX), Y0
-	VMOVUPD      3104(AX), Y1
-	VMOVUPD      5408(AX), Y2
-	VMOVUPD      7712(AX), Y3
-	VMOVUPD      10016(AX), Y4
-	VMOVUPD      12320(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 64(SI)
-	VMOVUPD      Y7, 256(SI)
-	VMOVUPD      Y8, 448(SI)
-	VMOVUPD      Y9, 640(SI)
-	VMOVUPD      1184(AX), Y0
-	VMOVUPD      3488(AX), Y1
-	VMOVUPD      5792(AX), Y2
-	VMOVUPD      8096(AX), Y3
-	VMOVUPD      10400(AX), Y4
-	VMOVUPD      12704(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 96(SI)
-	VMOVUPD      Y7, 288(SI)
-	VMOVUPD      Y8, 480(SI)
-	VMOVUPD      Y9, 672(SI)
-	VMOVUPD      1568(AX), Y0
-	VMOVUPD      3872(AX), Y1
-	VMOVUPD      6176(AX), Y2
-	VMOVUPD      8480(AX), Y3
-	VMOVUPD      10784(AX), Y4
-	VMOVUPD      13088(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 128(SI)
-	VMOVUPD      Y7, 320(SI)
-	VMOVUPD      Y8, 512(SI)
-	VMOVUPD      Y9, 704(SI)
-	VMOVUPD      1952(AX), Y0
-	VMOVUPD      4256(AX), Y1
-	VMOVUPD      6560(AX), Y2
-	VMOVUPD      8864(AX), Y3
-	VMOVUPD      11168(AX), Y4
-	VMOVUPD      13472(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 160(SI)
-	VMOVUPD      Y7, 352(SI)
-	VMOVUPD      Y8, 544(SI)
-	VMOVUPD      Y9, 736(SI)
-	VBROADCASTSD k+8(FP), Y10
-	MOVQ         DX, AX
-	VMOVUPD      (SI), Y0
-	VMOVUPD      32(SI), Y1
-	VMOVUPD      64(SI), Y2
-	VMOVUPD      96(SI), Y3
-	VMOVUPD      128(SI), Y4
-	VMOVUPD      160(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  32(CX), Y10, Y13
-	VADDPD       1056(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, (BX)
-	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  96(CX), Y10, Y13
-	VADDPD       1056(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 1(BX)
-	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  160(CX), Y10, Y13
-	VADDPD       1056(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 2(BX)
-	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  224(CX), Y10, Y13
-	VADDPD       1056(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 3(BX)
-	VMOVUPS      X11, 112(AX)
-	ADDQ         line+32(FP), AX
-	VMOVUPD      192(SI), Y0
-	VMOVUPD      224(SI), Y1
-	VMOVUPD      256(SI), Y2
-	VMOVUPD      288(SI), Y3
-	VMOVUPD      320(SI), Y4
-	VMOVUPD      352(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  288(CX), Y10, Y13
-	VADDPD       1056(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 4(BX)
-	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  352(CX), Y10, Y13
-	VADDPD       1056(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 5(BX)
-	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  416(CX), Y10, Y13
-	VADDPD       1056(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 6(BX)
-	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  480(CX), Y10, Y13
-	VADDPD       1056(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 7(BX)
-	VMOVUPS      X11, 112(AX)
-	ADDQ         line+32(FP), AX
-	VMOVUPD      384(SI), Y0
-	VMOVUPD      416(SI), Y1
-	VMOVUPD      448(SI), Y2
-	VMOVUPD      480(SI), Y3
-	VMOVUPD      512(SI), Y4
-	VMOVUPD      544(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  544(CX), Y10, Y13
-	VADDPD       1056(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 8(BX)
-	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  608(CX), Y10, Y13
-	VADDPD       1056(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 9(BX)
-	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  672(CX), Y10, Y13
-	VADDPD       1056(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 10(BX)
-	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  736(CX), Y10, Y13
-	VADDPD       1056(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 11(BX)
-	VMOVUPS      X11, 112(AX)
-	ADDQ         line+32(FP), AX
-	VMOVUPD      576(SI), Y0
-	VMOVUPD      608(SI), Y1
-	VMOVUPD      640(SI), Y2
-	VMOVUPD      672(SI), Y3
-	VMOVUPD      704(SI), Y4
-	VMOVUPD      736(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  800(CX), Y10, Y13
-	VADDPD       1056(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 12(BX)
-	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  864(CX), Y10, Y13
-	VADDPD       1056(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 13(BX)
-	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  928(CX), Y10, Y13
-	VADDPD       1056(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 14(BX)
-	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  992(CX), Y10, Y13
-	VADDPD       1056(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VCVTPD2PSY   Y11, X11
-	VCVTPD2PSY   Y12, X12
-	VPCMPEQD     X12, X11, X12
-	VMOVMSKPS    X12, DI
-	XORL         $0x0f, DI
-	SHLL         $0x04, DI
-	ORB          DI, 15(BX)
-	VMOVUPS      X11, 112(AX)
+	MOVQ         CX, R8
+	VBROADCASTSD k+8(FP), Y11
+	LEAQ         (AX), R9
+	MOVQ         SI, R10
+	MOVQ         $0x00000006, R11
+
+winogradOutputFloat32AVX20columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     2304(R9), Y2
+	VMOVUPD     4608(R9), Y3
+	VMOVUPD     6912(R9), Y4
+	VMOVUPD     9216(R9), Y5
+	VMOVUPD     11520(R9), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y4, 192(R10)
+	VMOVUPD     Y2, 384(R10)
+	VMOVUPD     Y6, 576(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winogradOutputFloat32AVX20columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winogradOutputFloat32AVX20rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD (R8), Y11, Y15
+	VADDPD      1024(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	MOVB        DI, (BX)
+	VMOVUPS     X12, (R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 64(R8), Y11, Y15
+	VADDPD      1024(CX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	MOVB        DI, 1(BX)
+	VMOVUPS     X12, 32(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 128(R8), Y11, Y15
+	VADDPD      1024(CX), Y2, Y2
+	VSUBPD      Y15, Y2, Y12
+	VADDPD      Y15, Y2, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	MOVB        DI, 2(BX)
+	VMOVUPS     X12, 64(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 192(R8), Y11, Y15
+	VADDPD      1024(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	MOVB        DI, 3(BX)
+	VMOVUPS     X12, 96(R10)
+	ADDQ        $0x000000c0, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winogradOutputFloat32AVX20rows
+	SUBQ        $0x10, BX
+	MOVQ        CX, R8
+	LEAQ        32(AX), R9
+	MOVQ        SI, R10
+	MOVQ        $0x00000006, R11
+
+winogradOutputFloat32AVX21columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     2304(R9), Y2
+	VMOVUPD     4608(R9), Y3
+	VMOVUPD     6912(R9), Y4
+	VMOVUPD     9216(R9), Y5
+	VMOVUPD     11520(R9), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y4, 192(R10)
+	VMOVUPD     Y2, 384(R10)
+	VMOVUPD     Y6, 576(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winogradOutputFloat32AVX21columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winogradOutputFloat32AVX21rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 32(R8), Y11, Y15
+	VADDPD      1056(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	SHLL        $0x04, DI
+	ORB         DI, (BX)
+	VMOVUPS     X12, 16(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 96(R8), Y11, Y15
+	VADDPD      1056(CX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	SHLL        $0x04, DI
+	ORB         DI, 1(BX)
+	VMOVUPS     X12, 48(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 160(R8), Y11, Y15
+	VADDPD      1056(CX), Y2, Y2
+	VSUBPD      Y15, Y2, Y12
+	VADDPD      Y15, Y2, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	SHLL        $0x04, DI
+	ORB         DI, 2(BX)
+	VMOVUPS     X12, 80(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 224(R8), Y11, Y15
+	VADDPD      1056(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	SHLL        $0x04, DI
+	ORB         DI, 3(BX)
+	VMOVUPS     X12, 112(R10)
+	ADDQ        $0x000000c0, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winogradOutputFloat32AVX21rows
 	VZEROUPPER
 	RET
 
@@ -4632,1420 +5832,374 @@ TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst+24(FP), DX
 	MOVQ         flags+40(FP), BX
 	MOVQ         scratch+48(FP), SI
-	VMOVUPD      (AX), Y0
-	VMOVUPD      2304(AX), Y1
-	VMOVUPD      4608(AX), Y2
-	VMOVUPD      6912(AX), Y3
-	VMOVUPD      9216(AX), Y4
-	VMOVUPD      11520(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, (SI)
-	VMOVUPD      Y7, 192(SI)
-	VMOVUPD      Y8, 384(SI)
-	VMOVUPD      Y9, 576(SI)
-	VMOVUPD      384(AX), Y0
-	VMOVUPD      2688(AX), Y1
-	VMOVUPD      4992(AX), Y2
-	VMOVUPD      7296(AX), Y3
-	VMOVUPD      9600(AX), Y4
-	VMOVUPD      11904(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 32(SI)
-	VMOVUPD      Y7, 224(SI)
-	VMOVUPD      Y8, 416(SI)
-	VMOVUPD      Y9, 608(SI)
-	VMOVUPD      768(AX), Y0
-	VMOVUPD      3072(AX), Y1
-	VMOVUPD      5376(AX), Y2
-	VMOVUPD      7680(AX), Y3
-	VMOVUPD      9984(AX), Y4
-	VMOVUPD      12288(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 64(SI)
-	VMOVUPD      Y7, 256(SI)
-	VMOVUPD      Y8, 448(SI)
-	VMOVUPD      Y9, 640(SI)
-	VMOVUPD      1152(AX), Y0
-	VMOVUPD      3456(AX), Y1
-	VMOVUPD      5760(AX), Y2
-	VMOVUPD      8064(AX), Y3
-	VMOVUPD      10368(AX), Y4
-	VMOVUPD      12672(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 96(SI)
-	VMOVUPD      Y7, 288(SI)
-	VMOVUPD      Y8, 480(SI)
-	VMOVUPD      Y9, 672(SI)
-	VMOVUPD      1536(AX), Y0
-	VMOVUPD      3840(AX), Y1
-	VMOVUPD      6144(AX), Y2
-	VMOVUPD      8448(AX), Y3
-	VMOVUPD      10752(AX), Y4
-	VMOVUPD      13056(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 128(SI)
-	VMOVUPD      Y7, 320(SI)
-	VMOVUPD      Y8, 512(SI)
-	VMOVUPD      Y9, 704(SI)
-	VMOVUPD      1920(AX), Y0
-	VMOVUPD      4224(AX), Y1
-	VMOVUPD      6528(AX), Y2
-	VMOVUPD      8832(AX), Y3
-	VMOVUPD      11136(AX), Y4
-	VMOVUPD      13440(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 160(SI)
-	VMOVUPD      Y7, 352(SI)
-	VMOVUPD      Y8, 544(SI)
-	VMOVUPD      Y9, 736(SI)
-	VBROADCASTSD k+8(FP), Y10
-	MOVQ         DX, R8
-	VMOVUPD      (SI), Y0
-	VMOVUPD      32(SI), Y1
-	VMOVUPD      64(SI), Y2
-	VMOVUPD      96(SI), Y3
-	VMOVUPD      128(SI), Y4
-	VMOVUPD      160(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  (CX), Y10, Y13
-	VADDPD       1024(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, (BX)
-	VMOVUPS      X11, (R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  64(CX), Y10, Y13
-	VADDPD       1024(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 1(BX)
-	VMOVUPS      X11, 32(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  128(CX), Y10, Y13
-	VADDPD       1024(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 2(BX)
-	VMOVUPS      X11, 64(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  192(CX), Y10, Y13
-	VADDPD       1024(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 3(BX)
-	VMOVUPS      X11, 96(R8)
-	ADDQ         line+32(FP), R8
-	VMOVUPD      192(SI), Y0
-	VMOVUPD      224(SI), Y1
-	VMOVUPD      256(SI), Y2
-	VMOVUPD      288(SI), Y3
-	VMOVUPD      320(SI), Y4
-	VMOVUPD      352(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  256(CX), Y10, Y13
-	VADDPD       1024(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 4(BX)
-	VMOVUPS      X11, (R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  320(CX), Y10, Y13
-	VADDPD       1024(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 5(BX)
-	VMOVUPS      X11, 32(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  384(CX), Y10, Y13
-	VADDPD       1024(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 6(BX)
-	VMOVUPS      X11, 64(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  448(CX), Y10, Y13
-	VADDPD       1024(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 7(BX)
-	VMOVUPS      X11, 96(R8)
-	ADDQ         line+32(FP), R8
-	VMOVUPD      384(SI), Y0
-	VMOVUPD      416(SI), Y1
-	VMOVUPD      448(SI), Y2
-	VMOVUPD      480(SI), Y3
-	VMOVUPD      512(SI), Y4
-	VMOVUPD      544(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  512(CX), Y10, Y13
-	VADDPD       1024(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 8(BX)
-	VMOVUPS      X11, (R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  576(CX), Y10, Y13
-	VADDPD       1024(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 9(BX)
-	VMOVUPS      X11, 32(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  640(CX), Y10, Y13
-	VADDPD       1024(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 10(BX)
-	VMOVUPS      X11, 64(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  704(CX), Y10, Y13
-	VADDPD       1024(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 11(BX)
-	VMOVUPS      X11, 96(R8)
-	ADDQ         line+32(FP), R8
-	VMOVUPD      576(SI), Y0
-	VMOVUPD      608(SI), Y1
-	VMOVUPD      640(SI), Y2
-	VMOVUPD      672(SI), Y3
-	VMOVUPD      704(SI), Y4
-	VMOVUPD      736(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  768(CX), Y10, Y13
-	VADDPD       1024(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 12(BX)
-	VMOVUPS      X11, (R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  832(CX), Y10, Y13
-	VADDPD       1024(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 13(BX)
-	VMOVUPS      X11, 32(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  896(CX), Y10, Y13
-	VADDPD       1024(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 14(BX)
-	VMOVUPS      X11, 64(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  960(CX), Y10, Y13
-	VADDPD       1024(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 15(BX)
-	VMOVUPS      X11, 96(R8)
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      2336(AX), Y1
-	VMOVUPD      4640(AX), Y2
-	VMOVUPD      6944(AX), Y3
-	VMOVUPD      9248(AX), Y4
-	VMOVUPD      11552(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, (SI)
-	VMOVUPD      Y7, 192(SI)
-	VMOVUPD      Y8, 384(SI)
-	VMOVUPD      Y9, 576(SI)
-	VMOVUPD      416(AX), Y0
-	VMOVUPD      2720(AX), Y1
-	VMOVUPD      5024(AX), Y2
-	VMOVUPD      7328(AX), Y3
-	VMOVUPD      9632(AX), Y4
-	VMOVUPD      11936(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 32(SI)
-	VMOVUPD      Y7, 224(SI)
-	VMOVUPD      Y8, 416(SI)
-	VMOVUPD      Y9, 608(SI)
-	VMOVUPD      800(AX), Y0
-	VMOVUPD      3104(AX), Y1
-	VMOVUPD      5408(AX), Y2
-	VMOVUPD      7712(AX), Y3
-	VMOVUPD      10016(AX), Y4
-	VMOVUPD      12320(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 64(SI)
-	VMOVUPD      Y7, 256(SI)
-	VMOVUPD      Y8, 448(SI)
-	VMOVUPD      Y9, 640(SI)
-	VMOVUPD      1184(AX), Y0
-	VMOVUPD      3488(AX), Y1
-	VMOVUPD      5792(AX), Y2
-	VMOVUPD      8096(AX), Y3
-	VMOVUPD      10400(AX), Y4
-	VMOVUPD      12704(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 96(SI)
-	VMOVUPD      Y7, 288(SI)
-	VMOVUPD      Y8, 480(SI)
-	VMOVUPD      Y9, 672(SI)
-	VMOVUPD      1568(AX), Y0
-	VMOVUPD      3872(AX), Y1
-	VMOVUPD      6176(AX), Y2
-	VMOVUPD      8480(AX), Y3
-	VMOVUPD      10784(AX), Y4
-	VMOVUPD      13088(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 128(SI)
-	VMOVUPD      Y7, 320(SI)
-	VMOVUPD      Y8, 512(SI)
-	VMOVUPD      Y9, 704(SI)
-	VMOVUPD      1952(AX), Y0
-	VMOVUPD      4256(AX), Y1
-	VMOVUPD      6560(AX), Y2
-	VMOVUPD      8864(AX), Y3
-	VMOVUPD      11168(AX), Y4
-	VMOVUPD      13472(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 160(SI)
-	VMOVUPD      Y7, 352(SI)
-	VMOVUPD      Y8, 544(SI)
-	VMOVUPD      Y9, 736(SI)
-	VBROADCASTSD k+8(FP), Y10
-	MOVQ         DX, AX
-	VMOVUPD      (SI), Y0
-	VMOVUPD      32(SI), Y1
-	VMOVUPD      64(SI), Y2
-	VMOVUPD      96(SI), Y3
-	VMOVUPD      128(SI), Y4
-	VMOVUPD      160(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  32(CX), Y10, Y13
-	VADDPD       1056(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, (BX)
-	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  96(CX), Y10, Y13
-	VADDPD       1056(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 1(BX)
-	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  160(CX), Y10, Y13
-	VADDPD       1056(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 2(BX)
-	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  224(CX), Y10, Y13
-	VADDPD       1056(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 3(BX)
-	VMOVUPS      X11, 112(AX)
-	ADDQ         line+32(FP), AX
-	VMOVUPD      192(SI), Y0
-	VMOVUPD      224(SI), Y1
-	VMOVUPD      256(SI), Y2
-	VMOVUPD      288(SI), Y3
-	VMOVUPD      320(SI), Y4
-	VMOVUPD      352(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  288(CX), Y10, Y13
-	VADDPD       1056(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 4(BX)
-	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  352(CX), Y10, Y13
-	VADDPD       1056(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 5(BX)
-	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  416(CX), Y10, Y13
-	VADDPD       1056(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 6(BX)
-	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  480(CX), Y10, Y13
-	VADDPD       1056(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 7(BX)
-	VMOVUPS      X11, 112(AX)
-	ADDQ         line+32(FP), AX
-	VMOVUPD      384(SI), Y0
-	VMOVUPD      416(SI), Y1
-	VMOVUPD      448(SI), Y2
-	VMOVUPD      480(SI), Y3
-	VMOVUPD      512(SI), Y4
-	VMOVUPD      544(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  544(CX), Y10, Y13
-	VADDPD       1056(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 8(BX)
-	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  608(CX), Y10, Y13
-	VADDPD       1056(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 9(BX)
-	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  672(CX), Y10, Y13
-	VADDPD       1056(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 10(BX)
-	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  736(CX), Y10, Y13
-	VADDPD       1056(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 11(BX)
-	VMOVUPS      X11, 112(AX)
-	ADDQ         line+32(FP), AX
-	VMOVUPD      576(SI), Y0
-	VMOVUPD      608(SI), Y1
-	VMOVUPD      640(SI), Y2
-	VMOVUPD      672(SI), Y3
-	VMOVUPD      704(SI), Y4
-	VMOVUPD      736(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  800(CX), Y10, Y13
-	VADDPD       1056(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 12(BX)
-	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  864(CX), Y10, Y13
-	VADDPD       1056(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 13(BX)
-	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  928(CX), Y10, Y13
-	VADDPD       1056(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 14(BX)
-	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  992(CX), Y10, Y13
-	VADDPD       1056(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2a, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2a, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+288(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+256(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+320(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+352(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 15(BX)
-	VMOVUPS      X11, 112(AX)
+	MOVQ         CX, R8
+	VBROADCASTSD k+8(FP), Y11
+	LEAQ         (AX), R9
+	MOVQ         SI, R10
+	MOVQ         $0x00000006, R11
+
+winogradOutputFloat16AVX20columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     2304(R9), Y2
+	VMOVUPD     4608(R9), Y3
+	VMOVUPD     6912(R9), Y4
+	VMOVUPD     9216(R9), Y5
+	VMOVUPD     11520(R9), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y4, 192(R10)
+	VMOVUPD     Y2, 384(R10)
+	VMOVUPD     Y6, 576(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winogradOutputFloat16AVX20columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winogradOutputFloat16AVX20rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD (R8), Y11, Y15
+	VADDPD      1024(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, (BX)
+	VMOVUPS     X12, (R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 64(R8), Y11, Y15
+	VADDPD      1024(CX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 1(BX)
+	VMOVUPS     X12, 32(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 128(R8), Y11, Y15
+	VADDPD      1024(CX), Y2, Y2
+	VSUBPD      Y15, Y2, Y12
+	VADDPD      Y15, Y2, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 2(BX)
+	VMOVUPS     X12, 64(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 192(R8), Y11, Y15
+	VADDPD      1024(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 3(BX)
+	VMOVUPS     X12, 96(R10)
+	ADDQ        $0x000000c0, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winogradOutputFloat16AVX20rows
+	SUBQ        $0x10, BX
+	MOVQ        CX, R8
+	LEAQ        32(AX), R9
+	MOVQ        SI, R10
+	MOVQ        $0x00000006, R11
+
+winogradOutputFloat16AVX21columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     2304(R9), Y2
+	VMOVUPD     4608(R9), Y3
+	VMOVUPD     6912(R9), Y4
+	VMOVUPD     9216(R9), Y5
+	VMOVUPD     11520(R9), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y4, 192(R10)
+	VMOVUPD     Y2, 384(R10)
+	VMOVUPD     Y6, 576(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winogradOutputFloat16AVX21columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winogradOutputFloat16AVX21rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 32(R8), Y11, Y15
+	VADDPD      1056(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, (BX)
+	VMOVUPS     X12, 16(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 96(R8), Y11, Y15
+	VADDPD      1056(CX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 1(BX)
+	VMOVUPS     X12, 48(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 160(R8), Y11, Y15
+	VADDPD      1056(CX), Y2, Y2
+	VSUBPD      Y15, Y2, Y12
+	VADDPD      Y15, Y2, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 2(BX)
+	VMOVUPS     X12, 80(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 224(R8), Y11, Y15
+	VADDPD      1056(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 3(BX)
+	VMOVUPS     X12, 112(R10)
+	ADDQ        $0x000000c0, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winogradOutputFloat16AVX21rows
 	VZEROUPPER
 	RET
 
@@ -6057,1420 +6211,374 @@ TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVQ         dst+24(FP), DX
 	MOVQ         flags+40(FP), BX
 	MOVQ         scratch+48(FP), SI
-	VMOVUPD      (AX), Y0
-	VMOVUPD      2304(AX), Y1
-	VMOVUPD      4608(AX), Y2
-	VMOVUPD      6912(AX), Y3
-	VMOVUPD      9216(AX), Y4
-	VMOVUPD      11520(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, (SI)
-	VMOVUPD      Y7, 192(SI)
-	VMOVUPD      Y8, 384(SI)
-	VMOVUPD      Y9, 576(SI)
-	VMOVUPD      384(AX), Y0
-	VMOVUPD      2688(AX), Y1
-	VMOVUPD      4992(AX), Y2
-	VMOVUPD      7296(AX), Y3
-	VMOVUPD      9600(AX), Y4
-	VMOVUPD      11904(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 32(SI)
-	VMOVUPD      Y7, 224(SI)
-	VMOVUPD      Y8, 416(SI)
-	VMOVUPD      Y9, 608(SI)
-	VMOVUPD      768(AX), Y0
-	VMOVUPD      3072(AX), Y1
-	VMOVUPD      5376(AX), Y2
-	VMOVUPD      7680(AX), Y3
-	VMOVUPD      9984(AX), Y4
-	VMOVUPD      12288(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 64(SI)
-	VMOVUPD      Y7, 256(SI)
-	VMOVUPD      Y8, 448(SI)
-	VMOVUPD      Y9, 640(SI)
-	VMOVUPD      1152(AX), Y0
-	VMOVUPD      3456(AX), Y1
-	VMOVUPD      5760(AX), Y2
-	VMOVUPD      8064(AX), Y3
-	VMOVUPD      10368(AX), Y4
-	VMOVUPD      12672(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 96(SI)
-	VMOVUPD      Y7, 288(SI)
-	VMOVUPD      Y8, 480(SI)
-	VMOVUPD      Y9, 672(SI)
-	VMOVUPD      1536(AX), Y0
-	VMOVUPD      3840(AX), Y1
-	VMOVUPD      6144(AX), Y2
-	VMOVUPD      8448(AX), Y3
-	VMOVUPD      10752(AX), Y4
-	VMOVUPD      13056(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 128(SI)
-	VMOVUPD      Y7, 320(SI)
-	VMOVUPD      Y8, 512(SI)
-	VMOVUPD      Y9, 704(SI)
-	VMOVUPD      1920(AX), Y0
-	VMOVUPD      4224(AX), Y1
-	VMOVUPD      6528(AX), Y2
-	VMOVUPD      8832(AX), Y3
-	VMOVUPD      11136(AX), Y4
-	VMOVUPD      13440(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 160(SI)
-	VMOVUPD      Y7, 352(SI)
-	VMOVUPD      Y8, 544(SI)
-	VMOVUPD      Y9, 736(SI)
-	VBROADCASTSD k+8(FP), Y10
-	MOVQ         DX, R8
-	VMOVUPD      (SI), Y0
-	VMOVUPD      32(SI), Y1
-	VMOVUPD      64(SI), Y2
-	VMOVUPD      96(SI), Y3
-	VMOVUPD      128(SI), Y4
-	VMOVUPD      160(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  (CX), Y10, Y13
-	VADDPD       1024(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, (BX)
-	VMOVUPS      X11, (R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  64(CX), Y10, Y13
-	VADDPD       1024(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 1(BX)
-	VMOVUPS      X11, 32(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  128(CX), Y10, Y13
-	VADDPD       1024(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 2(BX)
-	VMOVUPS      X11, 64(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  192(CX), Y10, Y13
-	VADDPD       1024(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 3(BX)
-	VMOVUPS      X11, 96(R8)
-	ADDQ         line+32(FP), R8
-	VMOVUPD      192(SI), Y0
-	VMOVUPD      224(SI), Y1
-	VMOVUPD      256(SI), Y2
-	VMOVUPD      288(SI), Y3
-	VMOVUPD      320(SI), Y4
-	VMOVUPD      352(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  256(CX), Y10, Y13
-	VADDPD       1024(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 4(BX)
-	VMOVUPS      X11, (R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  320(CX), Y10, Y13
-	VADDPD       1024(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 5(BX)
-	VMOVUPS      X11, 32(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  384(CX), Y10, Y13
-	VADDPD       1024(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 6(BX)
-	VMOVUPS      X11, 64(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  448(CX), Y10, Y13
-	VADDPD       1024(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 7(BX)
-	VMOVUPS      X11, 96(R8)
-	ADDQ         line+32(FP), R8
-	VMOVUPD      384(SI), Y0
-	VMOVUPD      416(SI), Y1
-	VMOVUPD      448(SI), Y2
-	VMOVUPD      480(SI), Y3
-	VMOVUPD      512(SI), Y4
-	VMOVUPD      544(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  512(CX), Y10, Y13
-	VADDPD       1024(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 8(BX)
-	VMOVUPS      X11, (R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  576(CX), Y10, Y13
-	VADDPD       1024(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 9(BX)
-	VMOVUPS      X11, 32(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  640(CX), Y10, Y13
-	VADDPD       1024(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 10(BX)
-	VMOVUPS      X11, 64(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  704(CX), Y10, Y13
-	VADDPD       1024(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 11(BX)
-	VMOVUPS      X11, 96(R8)
-	ADDQ         line+32(FP), R8
-	VMOVUPD      576(SI), Y0
-	VMOVUPD      608(SI), Y1
-	VMOVUPD      640(SI), Y2
-	VMOVUPD      672(SI), Y3
-	VMOVUPD      704(SI), Y4
-	VMOVUPD      736(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  768(CX), Y10, Y13
-	VADDPD       1024(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 12(BX)
-	VMOVUPS      X11, (R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  832(CX), Y10, Y13
-	VADDPD       1024(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 13(BX)
-	VMOVUPS      X11, 32(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  896(CX), Y10, Y13
-	VADDPD       1024(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 14(BX)
-	VMOVUPS      X11, 64(R8)
-	VMOVUPD      1088(CX), Y13
-	VFMADD231PD  960(CX), Y10, Y13
-	VADDPD       1024(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	MOVB         DI, 15(BX)
-	VMOVUPS      X11, 96(R8)
-	VMOVUPD      32(AX), Y0
-	VMOVUPD      2336(AX), Y1
-	VMOVUPD      4640(AX), Y2
-	VMOVUPD      6944(AX), Y3
-	VMOVUPD      9248(AX), Y4
-	VMOVUPD      11552(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, (SI)
-	VMOVUPD      Y7, 192(SI)
-	VMOVUPD      Y8, 384(SI)
-	VMOVUPD      Y9, 576(SI)
-	VMOVUPD      416(AX), Y0
-	VMOVUPD      2720(AX), Y1
-	VMOVUPD      5024(AX), Y2
-	VMOVUPD      7328(AX), Y3
-	VMOVUPD      9632(AX), Y4
-	VMOVUPD      11936(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 32(SI)
-	VMOVUPD      Y7, 224(SI)
-	VMOVUPD      Y8, 416(SI)
-	VMOVUPD      Y9, 608(SI)
-	VMOVUPD      800(AX), Y0
-	VMOVUPD      3104(AX), Y1
-	VMOVUPD      5408(AX), Y2
-	VMOVUPD      7712(AX), Y3
-	VMOVUPD      10016(AX), Y4
-	VMOVUPD      12320(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 64(SI)
-	VMOVUPD      Y7, 256(SI)
-	VMOVUPD      Y8, 448(SI)
-	VMOVUPD      Y9, 640(SI)
-	VMOVUPD      1184(AX), Y0
-	VMOVUPD      3488(AX), Y1
-	VMOVUPD      5792(AX), Y2
-	VMOVUPD      8096(AX), Y3
-	VMOVUPD      10400(AX), Y4
-	VMOVUPD      12704(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 96(SI)
-	VMOVUPD      Y7, 288(SI)
-	VMOVUPD      Y8, 480(SI)
-	VMOVUPD      Y9, 672(SI)
-	VMOVUPD      1568(AX), Y0
-	VMOVUPD      3872(AX), Y1
-	VMOVUPD      6176(AX), Y2
-	VMOVUPD      8480(AX), Y3
-	VMOVUPD      10784(AX), Y4
-	VMOVUPD      13088(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 128(SI)
-	VMOVUPD      Y7, 320(SI)
-	VMOVUPD      Y8, 512(SI)
-	VMOVUPD      Y9, 704(SI)
-	VMOVUPD      1952(AX), Y0
-	VMOVUPD      4256(AX), Y1
-	VMOVUPD      6560(AX), Y2
-	VMOVUPD      8864(AX), Y3
-	VMOVUPD      11168(AX), Y4
-	VMOVUPD      13472(AX), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      Y6, 160(SI)
-	VMOVUPD      Y7, 352(SI)
-	VMOVUPD      Y8, 544(SI)
-	VMOVUPD      Y9, 736(SI)
-	VBROADCASTSD k+8(FP), Y10
-	MOVQ         DX, AX
-	VMOVUPD      (SI), Y0
-	VMOVUPD      32(SI), Y1
-	VMOVUPD      64(SI), Y2
-	VMOVUPD      96(SI), Y3
-	VMOVUPD      128(SI), Y4
-	VMOVUPD      160(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  32(CX), Y10, Y13
-	VADDPD       1056(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, (BX)
-	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  96(CX), Y10, Y13
-	VADDPD       1056(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 1(BX)
-	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  160(CX), Y10, Y13
-	VADDPD       1056(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 2(BX)
-	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  224(CX), Y10, Y13
-	VADDPD       1056(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 3(BX)
-	VMOVUPS      X11, 112(AX)
-	ADDQ         line+32(FP), AX
-	VMOVUPD      192(SI), Y0
-	VMOVUPD      224(SI), Y1
-	VMOVUPD      256(SI), Y2
-	VMOVUPD      288(SI), Y3
-	VMOVUPD      320(SI), Y4
-	VMOVUPD      352(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  288(CX), Y10, Y13
-	VADDPD       1056(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 4(BX)
-	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  352(CX), Y10, Y13
-	VADDPD       1056(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 5(BX)
-	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  416(CX), Y10, Y13
-	VADDPD       1056(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 6(BX)
-	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  480(CX), Y10, Y13
-	VADDPD       1056(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 7(BX)
-	VMOVUPS      X11, 112(AX)
-	ADDQ         line+32(FP), AX
-	VMOVUPD      384(SI), Y0
-	VMOVUPD      416(SI), Y1
-	VMOVUPD      448(SI), Y2
-	VMOVUPD      480(SI), Y3
-	VMOVUPD      512(SI), Y4
-	VMOVUPD      544(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  544(CX), Y10, Y13
-	VADDPD       1056(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 8(BX)
-	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  608(CX), Y10, Y13
-	VADDPD       1056(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 9(BX)
-	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  672(CX), Y10, Y13
-	VADDPD       1056(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 10(BX)
-	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  736(CX), Y10, Y13
-	VADDPD       1056(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 11(BX)
-	VMOVUPS      X11, 112(AX)
-	ADDQ         line+32(FP), AX
-	VMOVUPD      576(SI), Y0
-	VMOVUPD      608(SI), Y1
-	VMOVUPD      640(SI), Y2
-	VMOVUPD      672(SI), Y3
-	VMOVUPD      704(SI), Y4
-	VMOVUPD      736(SI), Y5
-	VADDPD       Y2, Y1, Y14
-	VSUBPD       Y2, Y1, Y1
-	VADDPD       Y4, Y3, Y15
-	VSUBPD       Y4, Y3, Y3
-	VADDPD       Y14, Y0, Y6
-	VADDPD       Y15, Y6, Y6
-	VMULPD       winogradAVX2Constants<>+32(SB), Y3, Y7
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y1, Y7
-	VMULPD       winogradAVX2Constants<>+96(SB), Y15, Y8
-	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y14, Y8
-	VMOVAPD      Y5, Y9
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+192(SB), Y1, Y9
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  800(CX), Y10, Y13
-	VADDPD       1056(CX), Y6, Y6
-	VSUBPD       Y13, Y6, Y11
-	VADDPD       Y13, Y6, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 12(BX)
-	VMOVUPS      X11, 16(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  864(CX), Y10, Y13
-	VADDPD       1056(CX), Y7, Y7
-	VSUBPD       Y13, Y7, Y11
-	VADDPD       Y13, Y7, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 13(BX)
-	VMOVUPS      X11, 48(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  928(CX), Y10, Y13
-	VADDPD       1056(CX), Y8, Y8
-	VSUBPD       Y13, Y8, Y11
-	VADDPD       Y13, Y8, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 14(BX)
-	VMOVUPS      X11, 80(AX)
-	VMOVUPD      1120(CX), Y13
-	VFMADD231PD  992(CX), Y10, Y13
-	VADDPD       1056(CX), Y9, Y9
-	VSUBPD       Y13, Y9, Y11
-	VADDPD       Y13, Y9, Y12
-	VPSRLQ       $0x2d, Y11, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y11, Y11
-	VPANDN       Y11, Y15, Y11
-	VPSRLQ       $0x2d, Y12, Y14
-	VPAND        winogradAVX2Constants<>+512(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+416(SB), Y15
-	VPADDQ       winogradAVX2Constants<>+384(SB), Y14, Y14
-	VPADDQ       Y14, Y12, Y12
-	VPANDN       Y12, Y15, Y12
-	VPCMPEQQ     Y12, Y11, Y12
-	VPAND        winogradAVX2Constants<>+544(SB), Y11, Y14
-	VPSUBQ       winogradAVX2Constants<>+448(SB), Y14, Y14
-	VPXOR        winogradAVX2Constants<>+576(SB), Y14, Y14
-	VMOVDQU      winogradAVX2Constants<>+480(SB), Y15
-	VPXOR        winogradAVX2Constants<>+576(SB), Y15, Y15
-	VPCMPGTQ     Y15, Y14, Y14
-	VPANDN       Y12, Y14, Y14
-	VMOVMSKPD    Y14, DI
-	XORL         $0x0f, DI
-	VCVTPD2PSY   Y11, X11
-	SHLL         $0x04, DI
-	ORB          DI, 15(BX)
-	VMOVUPS      X11, 112(AX)
+	MOVQ         CX, R8
+	VBROADCASTSD k+8(FP), Y11
+	LEAQ         (AX), R9
+	MOVQ         SI, R10
+	MOVQ         $0x00000006, R11
+
+winogradOutputBFloat16AVX20columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     2304(R9), Y2
+	VMOVUPD     4608(R9), Y3
+	VMOVUPD     6912(R9), Y4
+	VMOVUPD     9216(R9), Y5
+	VMOVUPD     11520(R9), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y4, 192(R10)
+	VMOVUPD     Y2, 384(R10)
+	VMOVUPD     Y6, 576(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winogradOutputBFloat16AVX20columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winogradOutputBFloat16AVX20rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD (R8), Y11, Y15
+	VADDPD      1024(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, (BX)
+	VMOVUPS     X12, (R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 64(R8), Y11, Y15
+	VADDPD      1024(CX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 1(BX)
+	VMOVUPS     X12, 32(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 128(R8), Y11, Y15
+	VADDPD      1024(CX), Y2, Y2
+	VSUBPD      Y15, Y2, Y12
+	VADDPD      Y15, Y2, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 2(BX)
+	VMOVUPS     X12, 64(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 192(R8), Y11, Y15
+	VADDPD      1024(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 3(BX)
+	VMOVUPS     X12, 96(R10)
+	ADDQ        $0x000000c0, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winogradOutputBFloat16AVX20rows
+	SUBQ        $0x10, BX
+	MOVQ        CX, R8
+	LEAQ        32(AX), R9
+	MOVQ        SI, R10
+	MOVQ        $0x00000006, R11
+
+winogradOutputBFloat16AVX21columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     2304(R9), Y2
+	VMOVUPD     4608(R9), Y3
+	VMOVUPD     6912(R9), Y4
+	VMOVUPD     9216(R9), Y5
+	VMOVUPD     11520(R9), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y4, 192(R10)
+	VMOVUPD     Y2, 384(R10)
+	VMOVUPD     Y6, 576(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winogradOutputBFloat16AVX21columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winogradOutputBFloat16AVX21rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 32(R8), Y11, Y15
+	VADDPD      1056(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, (BX)
+	VMOVUPS     X12, 16(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 96(R8), Y11, Y15
+	VADDPD      1056(CX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 1(BX)
+	VMOVUPS     X12, 48(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 160(R8), Y11, Y15
+	VADDPD      1056(CX), Y2, Y2
+	VSUBPD      Y15, Y2, Y12
+	VADDPD      Y15, Y2, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 2(BX)
+	VMOVUPS     X12, 80(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 224(R8), Y11, Y15
+	VADDPD      1056(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 3(BX)
+	VMOVUPS     X12, 112(R10)
+	ADDQ        $0x000000c0, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winogradOutputBFloat16AVX21rows
 	VZEROUPPER
 	RET
 
@@ -7487,131 +6595,5688 @@ TEXT ·winogradDotAVX2(SB), NOSPLIT, $0-48
 	VXORPD Y1, Y1, Y1
 	VXORPD Y2, Y2, Y2
 	VXORPD Y3, Y3, Y3
+
+winogradDotAVX20:
+	VCVTPS2PD (AX), Y4
+	VCVTPS2PD (BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 32(AX), Y4
+	VCVTPS2PD 32(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 64(AX), Y4
+	VCVTPS2PD 64(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD (AX)(CX*1), Y4
+	VCVTPS2PD 96(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 32(AX)(CX*1), Y4
+	VCVTPS2PD 128(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 64(AX)(CX*1), Y4
+	VCVTPS2PD 160(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD (AX)(CX*2), Y4
+	VCVTPS2PD 192(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 32(AX)(CX*2), Y4
+	VCVTPS2PD 224(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 64(AX)(CX*2), Y4
+	VCVTPS2PD 256(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	ADDQ      DX, AX
+	ADDQ      $0x00000120, BX
+	DECQ      SI
+	JNZ       winogradDotAVX20
+	VADDPD    Y1, Y0, Y0
+	VADDPD    Y2, Y0, Y0
+	VMOVUPD   Y0, (DI)
+	VMOVUPD   Y3, 64(DI)
+	MOVQ      src+0(FP), AX
+	MOVQ      w+24(FP), BX
+	MOVQ      blocks+32(FP), SI
+	VXORPD    Y0, Y0, Y0
+	VXORPD    Y1, Y1, Y1
+	VXORPD    Y2, Y2, Y2
+	VXORPD    Y3, Y3, Y3
+
+winogradDotAVX21:
+	VCVTPS2PD 16(AX), Y4
+	VCVTPS2PD 16(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 48(AX), Y4
+	VCVTPS2PD 48(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 80(AX), Y4
+	VCVTPS2PD 80(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 16(AX)(CX*1), Y4
+	VCVTPS2PD 112(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 48(AX)(CX*1), Y4
+	VCVTPS2PD 144(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 80(AX)(CX*1), Y4
+	VCVTPS2PD 176(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 16(AX)(CX*2), Y4
+	VCVTPS2PD 208(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 48(AX)(CX*2), Y4
+	VCVTPS2PD 240(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 80(AX)(CX*2), Y4
+	VCVTPS2PD 272(BX), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	ADDQ      DX, AX
+	ADDQ      $0x00000120, BX
+	DECQ      SI
+	JNZ       winogradDotAVX21
+	VADDPD    Y1, Y0, Y0
+	VADDPD    Y2, Y0, Y0
+	VMOVUPD   Y0, 32(DI)
+	VMOVUPD   Y3, 96(DI)
+	VZEROUPPER
+	RET
+
+// func winograd5x5InputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
+// Requires: AVX, FMA3
+TEXT ·winograd5x5InputAVX2(SB), NOSPLIT, $0-48
+	MOVQ src+0(FP), AX
+	MOVQ line+8(FP), CX
+	MOVQ image+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ blocks+32(FP), SI
+	MOVQ scratch+40(FP), DI
+
+winograd5x5InputAVX2:
+	MOVQ AX, R8
+	MOVQ DI, R9
+	LEAQ (CX)(CX*2), R11
+	ADDQ R8, R11
+	LEAQ (CX)(CX*2), R12
+	ADDQ R11, R12
+	MOVQ $0x00000008, R10
+
+winograd5x5InputAVX20columns:
+	VCVTPS2PD    (R8), Y0
+	VCVTPS2PD    (R8)(CX*1), Y1
+	VCVTPS2PD    (R8)(CX*2), Y2
+	VCVTPS2PD    (R11), Y3
+	VCVTPS2PD    (R11)(CX*1), Y4
+	VCVTPS2PD    (R11)(CX*2), Y5
+	VCVTPS2PD    (R12), Y6
+	VCVTPS2PD    (R12)(CX*1), Y7
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y2, Y8
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y0, Y8
+	VMOVUPD      Y8, (R9)
+	VMOVAPD      Y5, Y9
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y3, Y9
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y1, Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y4, Y10
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y2, Y10
+	VMOVAPD      Y10, Y11
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y9, Y10
+	VFNMADD231PD winogradAVX2Constants<>+288(SB), Y9, Y11
+	VMOVUPD      Y10, 256(R9)
+	VMOVUPD      Y11, 512(R9)
+	VMOVAPD      Y5, Y12
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y3, Y12
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y12
+	VMOVAPD      Y6, Y13
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y4, Y13
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y13
+	VMOVAPD      Y13, Y14
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y12, Y13
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y12, Y14
+	VMOVUPD      Y13, 768(R9)
+	VMOVUPD      Y14, 1024(R9)
+	VMOVAPD      Y5, Y15
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y3, Y15
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y1, Y15
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+512(SB), Y15, Y8
+	VFNMADD231PD winogradAVX2Constants<>+512(SB), Y15, Y9
+	VMOVUPD      Y8, 1280(R9)
+	VMOVUPD      Y9, 1536(R9)
+	VMOVAPD      Y7, Y10
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y1, Y10
+	VMOVUPD      Y10, 1792(R9)
+	ADDQ         $0x20, R8
+	ADDQ         $0x20, R11
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R9
+	DECQ         R10
+	JNZ          winograd5x5InputAVX20columns
+	MOVQ         DI, R8
+	MOVQ         BX, R9
+	MOVQ         $0x00000008, R10
+
+winograd5x5InputAVX20rows:
+	VMOVUPD      (R8), Y0
+	VMOVUPD      32(R8), Y1
+	VMOVUPD      64(R8), Y2
+	VMOVUPD      96(R8), Y3
+	VMOVUPD      128(R8), Y4
+	VMOVUPD      160(R8), Y5
+	VMOVUPD      192(R8), Y6
+	VMOVUPD      224(R8), Y7
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y2, Y8
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y0, Y8
+	VMOVUPD      Y8, (R9)
+	VMOVAPD      Y5, Y9
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y3, Y9
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y1, Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y4, Y10
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y2, Y10
+	VMOVAPD      Y10, Y11
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y9, Y10
+	VFNMADD231PD winogradAVX2Constants<>+288(SB), Y9, Y11
+	VMOVUPD      Y10, 384(R9)
+	VMOVUPD      Y11, 768(R9)
+	VMOVAPD      Y5, Y12
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y3, Y12
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y12
+	VMOVAPD      Y6, Y13
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y4, Y13
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y13
+	VMOVAPD      Y13, Y14
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y12, Y13
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y12, Y14
+	VMOVUPD      Y13, 1152(R9)
+	VMOVUPD      Y14, 1536(R9)
+	VMOVAPD      Y5, Y15
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y3, Y15
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y1, Y15
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+512(SB), Y15, Y8
+	VFNMADD231PD winogradAVX2Constants<>+512(SB), Y15, Y9
+	VMOVUPD      Y8, 1920(R9)
+	VMOVUPD      Y9, 2304(R9)
+	VMOVAPD      Y7, Y10
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y1, Y10
+	VMOVUPD      Y10, 2688(R9)
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x00000c00, R9
+	DECQ         R10
+	JNZ          winograd5x5InputAVX20rows
+	MOVQ         AX, R8
+	MOVQ         DI, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R8, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	MOVQ         $0x00000008, R10
+
+winograd5x5InputAVX21columns:
+	VCVTPS2PD    16(R8), Y0
+	VCVTPS2PD    16(R8)(CX*1), Y1
+	VCVTPS2PD    16(R8)(CX*2), Y2
+	VCVTPS2PD    16(R11), Y3
+	VCVTPS2PD    16(R11)(CX*1), Y4
+	VCVTPS2PD    16(R11)(CX*2), Y5
+	VCVTPS2PD    16(R12), Y6
+	VCVTPS2PD    16(R12)(CX*1), Y7
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y2, Y8
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y0, Y8
+	VMOVUPD      Y8, (R9)
+	VMOVAPD      Y5, Y9
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y3, Y9
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y1, Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y4, Y10
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y2, Y10
+	VMOVAPD      Y10, Y11
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y9, Y10
+	VFNMADD231PD winogradAVX2Constants<>+288(SB), Y9, Y11
+	VMOVUPD      Y10, 256(R9)
+	VMOVUPD      Y11, 512(R9)
+	VMOVAPD      Y5, Y12
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y3, Y12
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y12
+	VMOVAPD      Y6, Y13
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y4, Y13
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y13
+	VMOVAPD      Y13, Y14
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y12, Y13
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y12, Y14
+	VMOVUPD      Y13, 768(R9)
+	VMOVUPD      Y14, 1024(R9)
+	VMOVAPD      Y5, Y15
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y3, Y15
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y1, Y15
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+512(SB), Y15, Y8
+	VFNMADD231PD winogradAVX2Constants<>+512(SB), Y15, Y9
+	VMOVUPD      Y8, 1280(R9)
+	VMOVUPD      Y9, 1536(R9)
+	VMOVAPD      Y7, Y10
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y1, Y10
+	VMOVUPD      Y10, 1792(R9)
+	ADDQ         $0x20, R8
+	ADDQ         $0x20, R11
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R9
+	DECQ         R10
+	JNZ          winograd5x5InputAVX21columns
+	MOVQ         DI, R8
+	MOVQ         BX, R9
+	MOVQ         $0x00000008, R10
+
+winograd5x5InputAVX21rows:
+	VMOVUPD      (R8), Y0
+	VMOVUPD      32(R8), Y1
+	VMOVUPD      64(R8), Y2
+	VMOVUPD      96(R8), Y3
+	VMOVUPD      128(R8), Y4
+	VMOVUPD      160(R8), Y5
+	VMOVUPD      192(R8), Y6
+	VMOVUPD      224(R8), Y7
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y2, Y8
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y0, Y8
+	VMOVUPD      Y8, 32(R9)
+	VMOVAPD      Y5, Y9
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y3, Y9
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y1, Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y4, Y10
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y2, Y10
+	VMOVAPD      Y10, Y11
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y9, Y10
+	VFNMADD231PD winogradAVX2Constants<>+288(SB), Y9, Y11
+	VMOVUPD      Y10, 416(R9)
+	VMOVUPD      Y11, 800(R9)
+	VMOVAPD      Y5, Y12
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y3, Y12
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y12
+	VMOVAPD      Y6, Y13
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y4, Y13
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y13
+	VMOVAPD      Y13, Y14
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y12, Y13
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y12, Y14
+	VMOVUPD      Y13, 1184(R9)
+	VMOVUPD      Y14, 1568(R9)
+	VMOVAPD      Y5, Y15
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y3, Y15
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y1, Y15
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+512(SB), Y15, Y8
+	VFNMADD231PD winogradAVX2Constants<>+512(SB), Y15, Y9
+	VMOVUPD      Y8, 1952(R9)
+	VMOVUPD      Y9, 2336(R9)
+	VMOVAPD      Y7, Y10
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y1, Y10
+	VMOVUPD      Y10, 2720(R9)
+	ADDQ         $0x00000100, R8
+	ADDQ         $0x00000c00, R9
+	DECQ         R10
+	JNZ          winograd5x5InputAVX21rows
+	ADDQ         DX, AX
+	ADDQ         $0x00006000, BX
+	DECQ         SI
+	JNZ          winograd5x5InputAVX2
+	VZEROUPPER
+	RET
+
+// func winograd5x5MultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
+// Requires: AVX, FMA3
+TEXT ·winograd5x5MultiplyAVX2(SB), NOSPLIT, $0-40
+	MOVQ v+0(FP), AX
+	MOVQ m+16(FP), CX
+	MOVQ groups+32(FP), DX
+
+groupwinograd5x5MultiplyAVX2:
+	MOVQ   u+8(FP), BX
+	MOVQ   blocks+24(FP), SI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	VXORPD Y8, Y8, Y8
+	VXORPD Y9, Y9, Y9
+	VXORPD Y10, Y10, Y10
+	VXORPD Y11, Y11, Y11
+
+blockwinograd5x5MultiplyAVX2:
+	VMOVUPD      (BX), Y12
+	VMOVUPD      32(BX), Y13
+	VBROADCASTSD (AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 64(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 128(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 192(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 256(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 320(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      64(BX), Y12
+	VMOVUPD      96(BX), Y13
+	VBROADCASTSD 8(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 72(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 136(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 200(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 264(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 328(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      128(BX), Y12
+	VMOVUPD      160(BX), Y13
+	VBROADCASTSD 16(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 80(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 144(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 208(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 272(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 336(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      192(BX), Y12
+	VMOVUPD      224(BX), Y13
+	VBROADCASTSD 24(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 88(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 152(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 216(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 280(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 344(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      256(BX), Y12
+	VMOVUPD      288(BX), Y13
+	VBROADCASTSD 32(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 96(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 160(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 224(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 288(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 352(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      320(BX), Y12
+	VMOVUPD      352(BX), Y13
+	VBROADCASTSD 40(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 104(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 168(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 232(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 296(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 360(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      384(BX), Y12
+	VMOVUPD      416(BX), Y13
+	VBROADCASTSD 48(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 112(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 176(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 240(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 304(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 368(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      448(BX), Y12
+	VMOVUPD      480(BX), Y13
+	VBROADCASTSD 56(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 120(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 184(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 248(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 312(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 376(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	ADDQ         $0x00006000, AX
+	ADDQ         $0x00000200, BX
+	DECQ         SI
+	JNZ          blockwinograd5x5MultiplyAVX2
+	VMOVUPD      Y0, (CX)
+	VMOVUPD      Y1, 32(CX)
+	VMOVUPD      Y2, 64(CX)
+	VMOVUPD      Y3, 96(CX)
+	VMOVUPD      Y4, 128(CX)
+	VMOVUPD      Y5, 160(CX)
+	VMOVUPD      Y6, 192(CX)
+	VMOVUPD      Y7, 224(CX)
+	VMOVUPD      Y8, 256(CX)
+	VMOVUPD      Y9, 288(CX)
+	VMOVUPD      Y10, 320(CX)
+	VMOVUPD      Y11, 352(CX)
+	ADDQ         $0x00006000, CX
+	DECQ         DX
+	JNZ          groupwinograd5x5MultiplyAVX2
+	VZEROUPPER
+	RET
+
+// func winograd5x5WeighAVX2(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+// Requires: AVX, FMA3
+TEXT ·winograd5x5WeighAVX2(SB), NOSPLIT, $0-40
+	MOVQ   v+0(FP), AX
+	MOVQ   weights+8(FP), CX
+	MOVQ   scale+16(FP), DX
+	MOVQ   blocks+24(FP), BX
+	MOVQ   out+32(FP), SI
+	VXORPD Y8, Y8, Y8
+	VXORPD Y9, Y9, Y9
+
+winograd5x5WeighAVX2:
+	VBROADCASTSD (CX), Y10
+	VMOVUPD      (AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VMULPD       Y10, Y11, Y0
+	VMOVUPD      32(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VMULPD       Y10, Y12, Y1
+	VBROADCASTSD 8(CX), Y10
+	VMOVUPD      384(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VMULPD       Y10, Y13, Y2
+	VMOVUPD      416(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VMULPD       Y10, Y14, Y3
+	VBROADCASTSD 16(CX), Y10
+	VMOVUPD      768(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VMULPD       Y10, Y15, Y4
+	VMOVUPD      800(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VMULPD       Y10, Y11, Y5
+	VBROADCASTSD 24(CX), Y10
+	VMOVUPD      1152(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VMULPD       Y10, Y12, Y6
+	VMOVUPD      1184(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VMULPD       Y10, Y13, Y7
+	VBROADCASTSD 32(CX), Y10
+	VMOVUPD      1536(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y0
+	VMOVUPD      1568(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y1
+	VBROADCASTSD 40(CX), Y10
+	VMOVUPD      1920(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y2
+	VMOVUPD      1952(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y3
+	VBROADCASTSD 48(CX), Y10
+	VMOVUPD      2304(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y4
+	VMOVUPD      2336(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y5
+	VBROADCASTSD 56(CX), Y10
+	VMOVUPD      2688(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y6
+	VMOVUPD      2720(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y7
+	VBROADCASTSD 64(CX), Y10
+	VMOVUPD      3072(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y0
+	VMOVUPD      3104(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y1
+	VBROADCASTSD 72(CX), Y10
+	VMOVUPD      3456(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y2
+	VMOVUPD      3488(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y3
+	VBROADCASTSD 80(CX), Y10
+	VMOVUPD      3840(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y4
+	VMOVUPD      3872(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y5
+	VBROADCASTSD 88(CX), Y10
+	VMOVUPD      4224(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y6
+	VMOVUPD      4256(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y7
+	VBROADCASTSD 96(CX), Y10
+	VMOVUPD      4608(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y0
+	VMOVUPD      4640(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y1
+	VBROADCASTSD 104(CX), Y10
+	VMOVUPD      4992(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y2
+	VMOVUPD      5024(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y3
+	VBROADCASTSD 112(CX), Y10
+	VMOVUPD      5376(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y4
+	VMOVUPD      5408(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y5
+	VBROADCASTSD 120(CX), Y10
+	VMOVUPD      5760(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y6
+	VMOVUPD      5792(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y7
+	VBROADCASTSD 128(CX), Y10
+	VMOVUPD      6144(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y0
+	VMOVUPD      6176(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y1
+	VBROADCASTSD 136(CX), Y10
+	VMOVUPD      6528(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y2
+	VMOVUPD      6560(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y3
+	VBROADCASTSD 144(CX), Y10
+	VMOVUPD      6912(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y4
+	VMOVUPD      6944(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y5
+	VBROADCASTSD 152(CX), Y10
+	VMOVUPD      7296(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y6
+	VMOVUPD      7328(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y7
+	VBROADCASTSD 160(CX), Y10
+	VMOVUPD      7680(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y0
+	VMOVUPD      7712(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y1
+	VBROADCASTSD 168(CX), Y10
+	VMOVUPD      8064(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y2
+	VMOVUPD      8096(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y3
+	VBROADCASTSD 176(CX), Y10
+	VMOVUPD      8448(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y4
+	VMOVUPD      8480(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y5
+	VBROADCASTSD 184(CX), Y10
+	VMOVUPD      8832(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y6
+	VMOVUPD      8864(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y7
+	VBROADCASTSD 192(CX), Y10
+	VMOVUPD      9216(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y0
+	VMOVUPD      9248(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y1
+	VBROADCASTSD 200(CX), Y10
+	VMOVUPD      9600(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y2
+	VMOVUPD      9632(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y3
+	VBROADCASTSD 208(CX), Y10
+	VMOVUPD      9984(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y4
+	VMOVUPD      10016(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y5
+	VBROADCASTSD 216(CX), Y10
+	VMOVUPD      10368(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y6
+	VMOVUPD      10400(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y7
+	VBROADCASTSD 224(CX), Y10
+	VMOVUPD      10752(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y0
+	VMOVUPD      10784(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y1
+	VBROADCASTSD 232(CX), Y10
+	VMOVUPD      11136(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y2
+	VMOVUPD      11168(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y3
+	VBROADCASTSD 240(CX), Y10
+	VMOVUPD      11520(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y4
+	VMOVUPD      11552(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y5
+	VBROADCASTSD 248(CX), Y10
+	VMOVUPD      11904(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y6
+	VMOVUPD      11936(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y7
+	VBROADCASTSD 256(CX), Y10
+	VMOVUPD      12288(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y0
+	VMOVUPD      12320(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y1
+	VBROADCASTSD 264(CX), Y10
+	VMOVUPD      12672(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y2
+	VMOVUPD      12704(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y3
+	VBROADCASTSD 272(CX), Y10
+	VMOVUPD      13056(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y4
+	VMOVUPD      13088(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y5
+	VBROADCASTSD 280(CX), Y10
+	VMOVUPD      13440(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y6
+	VMOVUPD      13472(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y7
+	VBROADCASTSD 288(CX), Y10
+	VMOVUPD      13824(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y0
+	VMOVUPD      13856(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y1
+	VBROADCASTSD 296(CX), Y10
+	VMOVUPD      14208(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y2
+	VMOVUPD      14240(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y3
+	VBROADCASTSD 304(CX), Y10
+	VMOVUPD      14592(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y4
+	VMOVUPD      14624(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y5
+	VBROADCASTSD 312(CX), Y10
+	VMOVUPD      14976(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y6
+	VMOVUPD      15008(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y7
+	VBROADCASTSD 320(CX), Y10
+	VMOVUPD      15360(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y0
+	VMOVUPD      15392(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y1
+	VBROADCASTSD 328(CX), Y10
+	VMOVUPD      15744(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y2
+	VMOVUPD      15776(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y3
+	VBROADCASTSD 336(CX), Y10
+	VMOVUPD      16128(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y4
+	VMOVUPD      16160(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y5
+	VBROADCASTSD 344(CX), Y10
+	VMOVUPD      16512(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y6
+	VMOVUPD      16544(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y7
+	VBROADCASTSD 352(CX), Y10
+	VMOVUPD      16896(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y0
+	VMOVUPD      16928(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y1
+	VBROADCASTSD 360(CX), Y10
+	VMOVUPD      17280(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y2
+	VMOVUPD      17312(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y3
+	VBROADCASTSD 368(CX), Y10
+	VMOVUPD      17664(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y4
+	VMOVUPD      17696(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y5
+	VBROADCASTSD 376(CX), Y10
+	VMOVUPD      18048(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y6
+	VMOVUPD      18080(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y7
+	VBROADCASTSD 384(CX), Y10
+	VMOVUPD      18432(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y0
+	VMOVUPD      18464(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y1
+	VBROADCASTSD 392(CX), Y10
+	VMOVUPD      18816(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y2
+	VMOVUPD      18848(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y3
+	VBROADCASTSD 400(CX), Y10
+	VMOVUPD      19200(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y4
+	VMOVUPD      19232(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y5
+	VBROADCASTSD 408(CX), Y10
+	VMOVUPD      19584(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y6
+	VMOVUPD      19616(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y7
+	VBROADCASTSD 416(CX), Y10
+	VMOVUPD      19968(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y0
+	VMOVUPD      20000(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y1
+	VBROADCASTSD 424(CX), Y10
+	VMOVUPD      20352(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y2
+	VMOVUPD      20384(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y3
+	VBROADCASTSD 432(CX), Y10
+	VMOVUPD      20736(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y4
+	VMOVUPD      20768(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y5
+	VBROADCASTSD 440(CX), Y10
+	VMOVUPD      21120(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y6
+	VMOVUPD      21152(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y7
+	VBROADCASTSD 448(CX), Y10
+	VMOVUPD      21504(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y0
+	VMOVUPD      21536(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y1
+	VBROADCASTSD 456(CX), Y10
+	VMOVUPD      21888(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y2
+	VMOVUPD      21920(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y3
+	VBROADCASTSD 464(CX), Y10
+	VMOVUPD      22272(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y4
+	VMOVUPD      22304(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y5
+	VBROADCASTSD 472(CX), Y10
+	VMOVUPD      22656(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y6
+	VMOVUPD      22688(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y7
+	VBROADCASTSD 480(CX), Y10
+	VMOVUPD      23040(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y0
+	VMOVUPD      23072(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y1
+	VBROADCASTSD 488(CX), Y10
+	VMOVUPD      23424(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y2
+	VMOVUPD      23456(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y3
+	VBROADCASTSD 496(CX), Y10
+	VMOVUPD      23808(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y4
+	VMOVUPD      23840(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y5
+	VBROADCASTSD 504(CX), Y10
+	VMOVUPD      24192(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y6
+	VMOVUPD      24224(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y7
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y6, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      (DX), Y10
+	VMULPD       Y10, Y10, Y10
+	VFMADD231PD  Y10, Y0, Y8
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y7, Y5, Y5
+	VADDPD       Y5, Y1, Y1
+	VMOVUPD      32(DX), Y10
+	VMULPD       Y10, Y10, Y10
+	VFMADD231PD  Y10, Y1, Y9
+	ADDQ         $0x00006000, AX
+	ADDQ         $0x40, DX
+	DECQ         BX
+	JNZ          winograd5x5WeighAVX2
+	VMOVUPD      Y8, (SI)
+	VMOVUPD      Y9, 32(SI)
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputFloat32AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, FMA3
+TEXT ·winograd5x5OutputFloat32AVX2(SB), NOSPLIT, $0-56
+	MOVQ         m+0(FP), AX
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	MOVQ         CX, R8
+	VBROADCASTSD k+8(FP), Y11
+	LEAQ         (AX), R9
+	MOVQ         SI, R10
+	MOVQ         $0x00000008, R11
+
+winograd5x5OutputFloat32AVX20columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     3072(R9), Y2
+	VMOVUPD     6144(R9), Y3
+	VMOVUPD     9216(R9), Y4
+	VMOVUPD     12288(R9), Y5
+	VMOVUPD     15360(R9), Y6
+	VMOVUPD     18432(R9), Y7
+	VMOVUPD     21504(R9), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y6, 256(R10)
+	VMOVUPD     Y4, 512(R10)
+	VMOVUPD     Y8, 768(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winograd5x5OutputFloat32AVX20columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winograd5x5OutputFloat32AVX20rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VMOVUPD     192(R9), Y7
+	VMOVUPD     224(R9), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD (R8), Y11, Y15
+	VADDPD      1024(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	MOVB        DI, (BX)
+	VMOVUPS     X12, (R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 64(R8), Y11, Y15
+	VADDPD      1024(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	MOVB        DI, 1(BX)
+	VMOVUPS     X12, 32(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 128(R8), Y11, Y15
+	VADDPD      1024(CX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	MOVB        DI, 2(BX)
+	VMOVUPS     X12, 64(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 192(R8), Y11, Y15
+	VADDPD      1024(CX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	MOVB        DI, 3(BX)
+	VMOVUPS     X12, 96(R10)
+	ADDQ        $0x00000100, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winograd5x5OutputFloat32AVX20rows
+	SUBQ        $0x10, BX
+	MOVQ        CX, R8
+	LEAQ        32(AX), R9
+	MOVQ        SI, R10
+	MOVQ        $0x00000008, R11
+
+winograd5x5OutputFloat32AVX21columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     3072(R9), Y2
+	VMOVUPD     6144(R9), Y3
+	VMOVUPD     9216(R9), Y4
+	VMOVUPD     12288(R9), Y5
+	VMOVUPD     15360(R9), Y6
+	VMOVUPD     18432(R9), Y7
+	VMOVUPD     21504(R9), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y6, 256(R10)
+	VMOVUPD     Y4, 512(R10)
+	VMOVUPD     Y8, 768(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winograd5x5OutputFloat32AVX21columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winograd5x5OutputFloat32AVX21rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VMOVUPD     192(R9), Y7
+	VMOVUPD     224(R9), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 32(R8), Y11, Y15
+	VADDPD      1056(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	SHLL        $0x04, DI
+	ORB         DI, (BX)
+	VMOVUPS     X12, 16(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 96(R8), Y11, Y15
+	VADDPD      1056(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	SHLL        $0x04, DI
+	ORB         DI, 1(BX)
+	VMOVUPS     X12, 48(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 160(R8), Y11, Y15
+	VADDPD      1056(CX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	SHLL        $0x04, DI
+	ORB         DI, 2(BX)
+	VMOVUPS     X12, 80(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 224(R8), Y11, Y15
+	VADDPD      1056(CX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	SHLL        $0x04, DI
+	ORB         DI, 3(BX)
+	VMOVUPS     X12, 112(R10)
+	ADDQ        $0x00000100, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winograd5x5OutputFloat32AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·winograd5x5OutputFloat16AVX2(SB), NOSPLIT, $0-56
+	MOVQ         m+0(FP), AX
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	MOVQ         CX, R8
+	VBROADCASTSD k+8(FP), Y11
+	LEAQ         (AX), R9
+	MOVQ         SI, R10
+	MOVQ         $0x00000008, R11
+
+winograd5x5OutputFloat16AVX20columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     3072(R9), Y2
+	VMOVUPD     6144(R9), Y3
+	VMOVUPD     9216(R9), Y4
+	VMOVUPD     12288(R9), Y5
+	VMOVUPD     15360(R9), Y6
+	VMOVUPD     18432(R9), Y7
+	VMOVUPD     21504(R9), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y6, 256(R10)
+	VMOVUPD     Y4, 512(R10)
+	VMOVUPD     Y8, 768(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winograd5x5OutputFloat16AVX20columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winograd5x5OutputFloat16AVX20rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VMOVUPD     192(R9), Y7
+	VMOVUPD     224(R9), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD (R8), Y11, Y15
+	VADDPD      1024(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, (BX)
+	VMOVUPS     X12, (R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 64(R8), Y11, Y15
+	VADDPD      1024(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 1(BX)
+	VMOVUPS     X12, 32(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 128(R8), Y11, Y15
+	VADDPD      1024(CX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 2(BX)
+	VMOVUPS     X12, 64(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 192(R8), Y11, Y15
+	VADDPD      1024(CX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 3(BX)
+	VMOVUPS     X12, 96(R10)
+	ADDQ        $0x00000100, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winograd5x5OutputFloat16AVX20rows
+	SUBQ        $0x10, BX
+	MOVQ        CX, R8
+	LEAQ        32(AX), R9
+	MOVQ        SI, R10
+	MOVQ        $0x00000008, R11
+
+winograd5x5OutputFloat16AVX21columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     3072(R9), Y2
+	VMOVUPD     6144(R9), Y3
+	VMOVUPD     9216(R9), Y4
+	VMOVUPD     12288(R9), Y5
+	VMOVUPD     15360(R9), Y6
+	VMOVUPD     18432(R9), Y7
+	VMOVUPD     21504(R9), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y6, 256(R10)
+	VMOVUPD     Y4, 512(R10)
+	VMOVUPD     Y8, 768(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winograd5x5OutputFloat16AVX21columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winograd5x5OutputFloat16AVX21rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VMOVUPD     192(R9), Y7
+	VMOVUPD     224(R9), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 32(R8), Y11, Y15
+	VADDPD      1056(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, (BX)
+	VMOVUPS     X12, 16(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 96(R8), Y11, Y15
+	VADDPD      1056(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 1(BX)
+	VMOVUPS     X12, 48(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 160(R8), Y11, Y15
+	VADDPD      1056(CX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 2(BX)
+	VMOVUPS     X12, 80(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 224(R8), Y11, Y15
+	VADDPD      1056(CX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 3(BX)
+	VMOVUPS     X12, 112(R10)
+	ADDQ        $0x00000100, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winograd5x5OutputFloat16AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputBFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·winograd5x5OutputBFloat16AVX2(SB), NOSPLIT, $0-56
+	MOVQ         m+0(FP), AX
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	MOVQ         CX, R8
+	VBROADCASTSD k+8(FP), Y11
+	LEAQ         (AX), R9
+	MOVQ         SI, R10
+	MOVQ         $0x00000008, R11
+
+winograd5x5OutputBFloat16AVX20columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     3072(R9), Y2
+	VMOVUPD     6144(R9), Y3
+	VMOVUPD     9216(R9), Y4
+	VMOVUPD     12288(R9), Y5
+	VMOVUPD     15360(R9), Y6
+	VMOVUPD     18432(R9), Y7
+	VMOVUPD     21504(R9), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y6, 256(R10)
+	VMOVUPD     Y4, 512(R10)
+	VMOVUPD     Y8, 768(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winograd5x5OutputBFloat16AVX20columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winograd5x5OutputBFloat16AVX20rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VMOVUPD     192(R9), Y7
+	VMOVUPD     224(R9), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD (R8), Y11, Y15
+	VADDPD      1024(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, (BX)
+	VMOVUPS     X12, (R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 64(R8), Y11, Y15
+	VADDPD      1024(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 1(BX)
+	VMOVUPS     X12, 32(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 128(R8), Y11, Y15
+	VADDPD      1024(CX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 2(BX)
+	VMOVUPS     X12, 64(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 192(R8), Y11, Y15
+	VADDPD      1024(CX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 3(BX)
+	VMOVUPS     X12, 96(R10)
+	ADDQ        $0x00000100, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winograd5x5OutputBFloat16AVX20rows
+	SUBQ        $0x10, BX
+	MOVQ        CX, R8
+	LEAQ        32(AX), R9
+	MOVQ        SI, R10
+	MOVQ        $0x00000008, R11
+
+winograd5x5OutputBFloat16AVX21columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     3072(R9), Y2
+	VMOVUPD     6144(R9), Y3
+	VMOVUPD     9216(R9), Y4
+	VMOVUPD     12288(R9), Y5
+	VMOVUPD     15360(R9), Y6
+	VMOVUPD     18432(R9), Y7
+	VMOVUPD     21504(R9), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y6, 256(R10)
+	VMOVUPD     Y4, 512(R10)
+	VMOVUPD     Y8, 768(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winograd5x5OutputBFloat16AVX21columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winograd5x5OutputBFloat16AVX21rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VMOVUPD     192(R9), Y7
+	VMOVUPD     224(R9), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 32(R8), Y11, Y15
+	VADDPD      1056(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, (BX)
+	VMOVUPS     X12, 16(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 96(R8), Y11, Y15
+	VADDPD      1056(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 1(BX)
+	VMOVUPS     X12, 48(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 160(R8), Y11, Y15
+	VADDPD      1056(CX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 2(BX)
+	VMOVUPS     X12, 80(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 224(R8), Y11, Y15
+	VADDPD      1056(CX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 3(BX)
+	VMOVUPS     X12, 112(R10)
+	ADDQ        $0x00000100, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winograd5x5OutputBFloat16AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5DotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// Requires: AVX, AVX2
+TEXT ·winograd5x5DotAVX2(SB), NOSPLIT, $0-48
+	MOVQ   src+0(FP), AX
+	MOVQ   line+8(FP), CX
+	MOVQ   image+16(FP), DX
+	MOVQ   w+24(FP), BX
+	MOVQ   blocks+32(FP), SI
+	MOVQ   out+40(FP), DI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+
+winograd5x5DotAVX20:
+	LEAQ      (CX)(CX*2), R8
+	ADDQ      AX, R8
+	VCVTPS2PD (AX), Y6
+	VCVTPS2PD (BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 32(AX), Y6
+	VCVTPS2PD 32(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 64(AX), Y6
+	VCVTPS2PD 64(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 96(AX), Y6
+	VCVTPS2PD 96(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 128(AX), Y6
+	VCVTPS2PD 128(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD (AX)(CX*1), Y6
+	VCVTPS2PD 160(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 32(AX)(CX*1), Y6
+	VCVTPS2PD 192(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 64(AX)(CX*1), Y6
+	VCVTPS2PD 224(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 96(AX)(CX*1), Y6
+	VCVTPS2PD 256(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 128(AX)(CX*1), Y6
+	VCVTPS2PD 288(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD (AX)(CX*2), Y6
+	VCVTPS2PD 320(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 32(AX)(CX*2), Y6
+	VCVTPS2PD 352(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 64(AX)(CX*2), Y6
+	VCVTPS2PD 384(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 96(AX)(CX*2), Y6
+	VCVTPS2PD 416(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 128(AX)(CX*2), Y6
+	VCVTPS2PD 448(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD (R8), Y6
+	VCVTPS2PD 480(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 32(R8), Y6
+	VCVTPS2PD 512(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 64(R8), Y6
+	VCVTPS2PD 544(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 96(R8), Y6
+	VCVTPS2PD 576(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 128(R8), Y6
+	VCVTPS2PD 608(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD (R8)(CX*1), Y6
+	VCVTPS2PD 640(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 32(R8)(CX*1), Y6
+	VCVTPS2PD 672(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 64(R8)(CX*1), Y6
+	VCVTPS2PD 704(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 96(R8)(CX*1), Y6
+	VCVTPS2PD 736(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 128(R8)(CX*1), Y6
+	VCVTPS2PD 768(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	ADDQ      DX, AX
+	ADDQ      $0x00000320, BX
+	DECQ      SI
+	JNZ       winograd5x5DotAVX20
+	VADDPD    Y1, Y0, Y0
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y0, Y0
+	VADDPD    Y4, Y0, Y0
+	VMOVUPD   Y0, (DI)
+	VMOVUPD   Y5, 64(DI)
+	MOVQ      src+0(FP), AX
+	MOVQ      w+24(FP), BX
+	MOVQ      blocks+32(FP), SI
+	VXORPD    Y0, Y0, Y0
+	VXORPD    Y1, Y1, Y1
+	VXORPD    Y2, Y2, Y2
+	VXORPD    Y3, Y3, Y3
+	VXORPD    Y4, Y4, Y4
+	VXORPD    Y5, Y5, Y5
+
+winograd5x5DotAVX21:
+	LEAQ      (CX)(CX*2), R8
+	ADDQ      AX, R8
+	VCVTPS2PD 16(AX), Y6
+	VCVTPS2PD 16(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 48(AX), Y6
+	VCVTPS2PD 48(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 80(AX), Y6
+	VCVTPS2PD 80(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 112(AX), Y6
+	VCVTPS2PD 112(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 144(AX), Y6
+	VCVTPS2PD 144(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 16(AX)(CX*1), Y6
+	VCVTPS2PD 176(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 48(AX)(CX*1), Y6
+	VCVTPS2PD 208(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 80(AX)(CX*1), Y6
+	VCVTPS2PD 240(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 112(AX)(CX*1), Y6
+	VCVTPS2PD 272(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 144(AX)(CX*1), Y6
+	VCVTPS2PD 304(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 16(AX)(CX*2), Y6
+	VCVTPS2PD 336(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 48(AX)(CX*2), Y6
+	VCVTPS2PD 368(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 80(AX)(CX*2), Y6
+	VCVTPS2PD 400(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 112(AX)(CX*2), Y6
+	VCVTPS2PD 432(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 144(AX)(CX*2), Y6
+	VCVTPS2PD 464(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 16(R8), Y6
+	VCVTPS2PD 496(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 48(R8), Y6
+	VCVTPS2PD 528(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 80(R8), Y6
+	VCVTPS2PD 560(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 112(R8), Y6
+	VCVTPS2PD 592(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 144(R8), Y6
+	VCVTPS2PD 624(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 16(R8)(CX*1), Y6
+	VCVTPS2PD 656(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 48(R8)(CX*1), Y6
+	VCVTPS2PD 688(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 80(R8)(CX*1), Y6
+	VCVTPS2PD 720(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 112(R8)(CX*1), Y6
+	VCVTPS2PD 752(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	VCVTPS2PD 144(R8)(CX*1), Y6
+	VCVTPS2PD 784(BX), Y7
+	VMULPD    Y6, Y7, Y7
+	VADDPD    Y7, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD    Y7, Y5, Y5
+	ADDQ      DX, AX
+	ADDQ      $0x00000320, BX
+	DECQ      SI
+	JNZ       winograd5x5DotAVX21
+	VADDPD    Y1, Y0, Y0
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y0, Y0
+	VADDPD    Y4, Y0, Y0
+	VMOVUPD   Y0, 32(DI)
+	VMOVUPD   Y5, 96(DI)
+	VZEROUPPER
+	RET
+
+// func winograd7x7InputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
+// Requires: AVX, FMA3
+TEXT ·winograd7x7InputAVX2(SB), NOSPLIT, $0-48
+	MOVQ src+0(FP), AX
+	MOVQ line+8(FP), CX
+	MOVQ image+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ blocks+32(FP), SI
+	MOVQ scratch+40(FP), DI
+
+winograd7x7InputAVX2:
+	MOVQ AX, R8
+	MOVQ DI, R9
+	LEAQ (CX)(CX*2), R11
+	ADDQ R8, R11
+	LEAQ (CX)(CX*2), R12
+	ADDQ R11, R12
+	LEAQ (CX)(CX*2), R13
+	ADDQ R12, R13
+	MOVQ $0x0000000a, R10
+
+winograd7x7InputAVX20columns:
+	VCVTPS2PD    (R8), Y0
+	VCVTPS2PD    (R8)(CX*1), Y1
+	VCVTPS2PD    (R8)(CX*2), Y2
+	VCVTPS2PD    (R11), Y3
+	VCVTPS2PD    (R11)(CX*1), Y4
+	VCVTPS2PD    (R11)(CX*2), Y5
+	VCVTPS2PD    (R12), Y6
+	VCVTPS2PD    (R12)(CX*1), Y7
+	VCVTPS2PD    (R12)(CX*2), Y8
+	VCVTPS2PD    (R13), Y9
+	VMOVAPD      Y8, Y10
+	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y6, Y10
+	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y4, Y10
+	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y2, Y10
+	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y0, Y10
+	VMOVUPD      Y10, (R9)
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD winogradAVX2Constants<>+896(SB), Y5, Y11
+	VFMADD231PD  winogradAVX2Constants<>+864(SB), Y3, Y11
+	VFNMADD231PD winogradAVX2Constants<>+832(SB), Y1, Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD winogradAVX2Constants<>+896(SB), Y6, Y12
+	VFMADD231PD  winogradAVX2Constants<>+864(SB), Y4, Y12
+	VFNMADD231PD winogradAVX2Constants<>+832(SB), Y2, Y12
+	VMOVAPD      Y12, Y13
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y11, Y12
+	VFNMADD231PD winogradAVX2Constants<>+608(SB), Y11, Y13
+	VMOVUPD      Y12, 320(R9)
+	VMOVUPD      Y13, 640(R9)
+	VMOVAPD      Y7, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1088(SB), Y5, Y14
+	VFMADD231PD  winogradAVX2Constants<>+1056(SB), Y3, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1024(SB), Y1, Y14
+	VMOVAPD      Y8, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1088(SB), Y6, Y15
+	VFMADD231PD  winogradAVX2Constants<>+1056(SB), Y4, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1024(SB), Y2, Y15
+	VMOVAPD      Y15, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y14, Y15
+	VFNMADD231PD winogradAVX2Constants<>+928(SB), Y14, Y10
+	VMOVUPD      Y15, 960(R9)
+	VMOVUPD      Y10, 1280(R9)
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD winogradAVX2Constants<>+1248(SB), Y5, Y11
+	VFMADD231PD  winogradAVX2Constants<>+1216(SB), Y3, Y11
+	VFNMADD231PD winogradAVX2Constants<>+1184(SB), Y1, Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD winogradAVX2Constants<>+1248(SB), Y6, Y12
+	VFMADD231PD  winogradAVX2Constants<>+1216(SB), Y4, Y12
+	VFNMADD231PD winogradAVX2Constants<>+1184(SB), Y2, Y12
+	VMOVAPD      Y12, Y13
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y11, Y12
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y11, Y13
+	VMOVUPD      Y12, 1600(R9)
+	VMOVUPD      Y13, 1920(R9)
+	VMOVAPD      Y7, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1440(SB), Y5, Y14
+	VFMADD231PD  winogradAVX2Constants<>+1408(SB), Y3, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1376(SB), Y1, Y14
+	VMOVAPD      Y8, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1440(SB), Y6, Y15
+	VFMADD231PD  winogradAVX2Constants<>+1408(SB), Y4, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1376(SB), Y2, Y15
+	VMOVAPD      Y15, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1280(SB), Y14, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1280(SB), Y14, Y10
+	VMOVUPD      Y15, 2240(R9)
+	VMOVUPD      Y10, 2560(R9)
+	VMOVAPD      Y9, Y11
+	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y7, Y11
+	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y5, Y11
+	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y3, Y11
+	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y1, Y11
+	VMOVUPD      Y11, 2880(R9)
+	ADDQ         $0x20, R8
+	ADDQ         $0x20, R11
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	ADDQ         $0x20, R9
+	DECQ         R10
+	JNZ          winograd7x7InputAVX20columns
+	MOVQ         DI, R8
+	MOVQ         BX, R9
+	MOVQ         $0x0000000a, R10
+
+winograd7x7InputAVX20rows:
+	VMOVUPD      (R8), Y0
+	VMOVUPD      32(R8), Y1
+	VMOVUPD      64(R8), Y2
+	VMOVUPD      96(R8), Y3
+	VMOVUPD      128(R8), Y4
+	VMOVUPD      160(R8), Y5
+	VMOVUPD      192(R8), Y6
+	VMOVUPD      224(R8), Y7
+	VMOVUPD      256(R8), Y8
+	VMOVUPD      288(R8), Y9
+	VMOVAPD      Y8, Y10
+	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y6, Y10
+	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y4, Y10
+	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y2, Y10
+	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y0, Y10
+	VMOVUPD      Y10, (R9)
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD winogradAVX2Constants<>+896(SB), Y5, Y11
+	VFMADD231PD  winogradAVX2Constants<>+864(SB), Y3, Y11
+	VFNMADD231PD winogradAVX2Constants<>+832(SB), Y1, Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD winogradAVX2Constants<>+896(SB), Y6, Y12
+	VFMADD231PD  winogradAVX2Constants<>+864(SB), Y4, Y12
+	VFNMADD231PD winogradAVX2Constants<>+832(SB), Y2, Y12
+	VMOVAPD      Y12, Y13
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y11, Y12
+	VFNMADD231PD winogradAVX2Constants<>+608(SB), Y11, Y13
+	VMOVUPD      Y12, 384(R9)
+	VMOVUPD      Y13, 768(R9)
+	VMOVAPD      Y7, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1088(SB), Y5, Y14
+	VFMADD231PD  winogradAVX2Constants<>+1056(SB), Y3, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1024(SB), Y1, Y14
+	VMOVAPD      Y8, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1088(SB), Y6, Y15
+	VFMADD231PD  winogradAVX2Constants<>+1056(SB), Y4, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1024(SB), Y2, Y15
+	VMOVAPD      Y15, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y14, Y15
+	VFNMADD231PD winogradAVX2Constants<>+928(SB), Y14, Y10
+	VMOVUPD      Y15, 1152(R9)
+	VMOVUPD      Y10, 1536(R9)
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD winogradAVX2Constants<>+1248(SB), Y5, Y11
+	VFMADD231PD  winogradAVX2Constants<>+1216(SB), Y3, Y11
+	VFNMADD231PD winogradAVX2Constants<>+1184(SB), Y1, Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD winogradAVX2Constants<>+1248(SB), Y6, Y12
+	VFMADD231PD  winogradAVX2Constants<>+1216(SB), Y4, Y12
+	VFNMADD231PD winogradAVX2Constants<>+1184(SB), Y2, Y12
+	VMOVAPD      Y12, Y13
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y11, Y12
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y11, Y13
+	VMOVUPD      Y12, 1920(R9)
+	VMOVUPD      Y13, 2304(R9)
+	VMOVAPD      Y7, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1440(SB), Y5, Y14
+	VFMADD231PD  winogradAVX2Constants<>+1408(SB), Y3, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1376(SB), Y1, Y14
+	VMOVAPD      Y8, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1440(SB), Y6, Y15
+	VFMADD231PD  winogradAVX2Constants<>+1408(SB), Y4, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1376(SB), Y2, Y15
+	VMOVAPD      Y15, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1280(SB), Y14, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1280(SB), Y14, Y10
+	VMOVUPD      Y15, 2688(R9)
+	VMOVUPD      Y10, 3072(R9)
+	VMOVAPD      Y9, Y11
+	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y7, Y11
+	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y5, Y11
+	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y3, Y11
+	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y1, Y11
+	VMOVUPD      Y11, 3456(R9)
+	ADDQ         $0x00000140, R8
+	ADDQ         $0x00000f00, R9
+	DECQ         R10
+	JNZ          winograd7x7InputAVX20rows
+	MOVQ         AX, R8
+	MOVQ         DI, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R8, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	MOVQ         $0x0000000a, R10
+
+winograd7x7InputAVX21columns:
+	VCVTPS2PD    16(R8), Y0
+	VCVTPS2PD    16(R8)(CX*1), Y1
+	VCVTPS2PD    16(R8)(CX*2), Y2
+	VCVTPS2PD    16(R11), Y3
+	VCVTPS2PD    16(R11)(CX*1), Y4
+	VCVTPS2PD    16(R11)(CX*2), Y5
+	VCVTPS2PD    16(R12), Y6
+	VCVTPS2PD    16(R12)(CX*1), Y7
+	VCVTPS2PD    16(R12)(CX*2), Y8
+	VCVTPS2PD    16(R13), Y9
+	VMOVAPD      Y8, Y10
+	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y6, Y10
+	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y4, Y10
+	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y2, Y10
+	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y0, Y10
+	VMOVUPD      Y10, (R9)
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD winogradAVX2Constants<>+896(SB), Y5, Y11
+	VFMADD231PD  winogradAVX2Constants<>+864(SB), Y3, Y11
+	VFNMADD231PD winogradAVX2Constants<>+832(SB), Y1, Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD winogradAVX2Constants<>+896(SB), Y6, Y12
+	VFMADD231PD  winogradAVX2Constants<>+864(SB), Y4, Y12
+	VFNMADD231PD winogradAVX2Constants<>+832(SB), Y2, Y12
+	VMOVAPD      Y12, Y13
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y11, Y12
+	VFNMADD231PD winogradAVX2Constants<>+608(SB), Y11, Y13
+	VMOVUPD      Y12, 320(R9)
+	VMOVUPD      Y13, 640(R9)
+	VMOVAPD      Y7, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1088(SB), Y5, Y14
+	VFMADD231PD  winogradAVX2Constants<>+1056(SB), Y3, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1024(SB), Y1, Y14
+	VMOVAPD      Y8, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1088(SB), Y6, Y15
+	VFMADD231PD  winogradAVX2Constants<>+1056(SB), Y4, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1024(SB), Y2, Y15
+	VMOVAPD      Y15, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y14, Y15
+	VFNMADD231PD winogradAVX2Constants<>+928(SB), Y14, Y10
+	VMOVUPD      Y15, 960(R9)
+	VMOVUPD      Y10, 1280(R9)
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD winogradAVX2Constants<>+1248(SB), Y5, Y11
+	VFMADD231PD  winogradAVX2Constants<>+1216(SB), Y3, Y11
+	VFNMADD231PD winogradAVX2Constants<>+1184(SB), Y1, Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD winogradAVX2Constants<>+1248(SB), Y6, Y12
+	VFMADD231PD  winogradAVX2Constants<>+1216(SB), Y4, Y12
+	VFNMADD231PD winogradAVX2Constants<>+1184(SB), Y2, Y12
+	VMOVAPD      Y12, Y13
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y11, Y12
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y11, Y13
+	VMOVUPD      Y12, 1600(R9)
+	VMOVUPD      Y13, 1920(R9)
+	VMOVAPD      Y7, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1440(SB), Y5, Y14
+	VFMADD231PD  winogradAVX2Constants<>+1408(SB), Y3, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1376(SB), Y1, Y14
+	VMOVAPD      Y8, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1440(SB), Y6, Y15
+	VFMADD231PD  winogradAVX2Constants<>+1408(SB), Y4, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1376(SB), Y2, Y15
+	VMOVAPD      Y15, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1280(SB), Y14, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1280(SB), Y14, Y10
+	VMOVUPD      Y15, 2240(R9)
+	VMOVUPD      Y10, 2560(R9)
+	VMOVAPD      Y9, Y11
+	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y7, Y11
+	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y5, Y11
+	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y3, Y11
+	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y1, Y11
+	VMOVUPD      Y11, 2880(R9)
+	ADDQ         $0x20, R8
+	ADDQ         $0x20, R11
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	ADDQ         $0x20, R9
+	DECQ         R10
+	JNZ          winograd7x7InputAVX21columns
+	MOVQ         DI, R8
+	MOVQ         BX, R9
+	MOVQ         $0x0000000a, R10
+
+winograd7x7InputAVX21rows:
+	VMOVUPD      (R8), Y0
+	VMOVUPD      32(R8), Y1
+	VMOVUPD      64(R8), Y2
+	VMOVUPD      96(R8), Y3
+	VMOVUPD      128(R8), Y4
+	VMOVUPD      160(R8), Y5
+	VMOVUPD      192(R8), Y6
+	VMOVUPD      224(R8), Y7
+	VMOVUPD      256(R8), Y8
+	VMOVUPD      288(R8), Y9
+	VMOVAPD      Y8, Y10
+	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y6, Y10
+	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y4, Y10
+	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y2, Y10
+	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y0, Y10
+	VMOVUPD      Y10, 32(R9)
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD winogradAVX2Constants<>+896(SB), Y5, Y11
+	VFMADD231PD  winogradAVX2Constants<>+864(SB), Y3, Y11
+	VFNMADD231PD winogradAVX2Constants<>+832(SB), Y1, Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD winogradAVX2Constants<>+896(SB), Y6, Y12
+	VFMADD231PD  winogradAVX2Constants<>+864(SB), Y4, Y12
+	VFNMADD231PD winogradAVX2Constants<>+832(SB), Y2, Y12
+	VMOVAPD      Y12, Y13
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y11, Y12
+	VFNMADD231PD winogradAVX2Constants<>+608(SB), Y11, Y13
+	VMOVUPD      Y12, 416(R9)
+	VMOVUPD      Y13, 800(R9)
+	VMOVAPD      Y7, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1088(SB), Y5, Y14
+	VFMADD231PD  winogradAVX2Constants<>+1056(SB), Y3, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1024(SB), Y1, Y14
+	VMOVAPD      Y8, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1088(SB), Y6, Y15
+	VFMADD231PD  winogradAVX2Constants<>+1056(SB), Y4, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1024(SB), Y2, Y15
+	VMOVAPD      Y15, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y14, Y15
+	VFNMADD231PD winogradAVX2Constants<>+928(SB), Y14, Y10
+	VMOVUPD      Y15, 1184(R9)
+	VMOVUPD      Y10, 1568(R9)
+	VMOVAPD      Y7, Y11
+	VFNMADD231PD winogradAVX2Constants<>+1248(SB), Y5, Y11
+	VFMADD231PD  winogradAVX2Constants<>+1216(SB), Y3, Y11
+	VFNMADD231PD winogradAVX2Constants<>+1184(SB), Y1, Y11
+	VMOVAPD      Y8, Y12
+	VFNMADD231PD winogradAVX2Constants<>+1248(SB), Y6, Y12
+	VFMADD231PD  winogradAVX2Constants<>+1216(SB), Y4, Y12
+	VFNMADD231PD winogradAVX2Constants<>+1184(SB), Y2, Y12
+	VMOVAPD      Y12, Y13
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y11, Y12
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y11, Y13
+	VMOVUPD      Y12, 1952(R9)
+	VMOVUPD      Y13, 2336(R9)
+	VMOVAPD      Y7, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1440(SB), Y5, Y14
+	VFMADD231PD  winogradAVX2Constants<>+1408(SB), Y3, Y14
+	VFNMADD231PD winogradAVX2Constants<>+1376(SB), Y1, Y14
+	VMOVAPD      Y8, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1440(SB), Y6, Y15
+	VFMADD231PD  winogradAVX2Constants<>+1408(SB), Y4, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1376(SB), Y2, Y15
+	VMOVAPD      Y15, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1280(SB), Y14, Y15
+	VFNMADD231PD winogradAVX2Constants<>+1280(SB), Y14, Y10
+	VMOVUPD      Y15, 2720(R9)
+	VMOVUPD      Y10, 3104(R9)
+	VMOVAPD      Y9, Y11
+	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y7, Y11
+	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y5, Y11
+	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y3, Y11
+	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y1, Y11
+	VMOVUPD      Y11, 3488(R9)
+	ADDQ         $0x00000140, R8
+	ADDQ         $0x00000f00, R9
+	DECQ         R10
+	JNZ          winograd7x7InputAVX21rows
+	ADDQ         DX, AX
+	ADDQ         $0x00009600, BX
+	DECQ         SI
+	JNZ          winograd7x7InputAVX2
+	VZEROUPPER
+	RET
+
+// func winograd7x7MultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
+// Requires: AVX, FMA3
+TEXT ·winograd7x7MultiplyAVX2(SB), NOSPLIT, $0-40
+	MOVQ v+0(FP), AX
+	MOVQ m+16(FP), CX
+	MOVQ groups+32(FP), DX
+
+groupwinograd7x7MultiplyAVX2:
+	MOVQ   u+8(FP), BX
+	MOVQ   blocks+24(FP), SI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+	VXORPD Y8, Y8, Y8
+	VXORPD Y9, Y9, Y9
+	VXORPD Y10, Y10, Y10
+	VXORPD Y11, Y11, Y11
+
+blockwinograd7x7MultiplyAVX2:
+	VMOVUPD      (BX), Y12
+	VMOVUPD      32(BX), Y13
+	VBROADCASTSD (AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 64(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 128(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 192(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 256(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 320(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      64(BX), Y12
+	VMOVUPD      96(BX), Y13
+	VBROADCASTSD 8(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 72(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 136(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 200(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 264(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 328(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      128(BX), Y12
+	VMOVUPD      160(BX), Y13
+	VBROADCASTSD 16(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 80(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 144(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 208(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 272(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 336(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      192(BX), Y12
+	VMOVUPD      224(BX), Y13
+	VBROADCASTSD 24(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 88(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 152(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 216(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 280(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 344(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      256(BX), Y12
+	VMOVUPD      288(BX), Y13
+	VBROADCASTSD 32(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 96(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 160(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 224(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 288(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 352(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      320(BX), Y12
+	VMOVUPD      352(BX), Y13
+	VBROADCASTSD 40(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 104(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 168(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 232(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 296(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 360(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      384(BX), Y12
+	VMOVUPD      416(BX), Y13
+	VBROADCASTSD 48(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 112(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 176(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 240(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 304(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 368(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	VMOVUPD      448(BX), Y12
+	VMOVUPD      480(BX), Y13
+	VBROADCASTSD 56(AX), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 120(AX), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 184(AX), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 248(AX), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 312(AX), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 376(AX), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	ADDQ         $0x00009600, AX
+	ADDQ         $0x00000200, BX
+	DECQ         SI
+	JNZ          blockwinograd7x7MultiplyAVX2
+	VMOVUPD      Y0, (CX)
+	VMOVUPD      Y1, 32(CX)
+	VMOVUPD      Y2, 64(CX)
+	VMOVUPD      Y3, 96(CX)
+	VMOVUPD      Y4, 128(CX)
+	VMOVUPD      Y5, 160(CX)
+	VMOVUPD      Y6, 192(CX)
+	VMOVUPD      Y7, 224(CX)
+	VMOVUPD      Y8, 256(CX)
+	VMOVUPD      Y9, 288(CX)
+	VMOVUPD      Y10, 320(CX)
+	VMOVUPD      Y11, 352(CX)
+	ADDQ         $0x00009600, CX
+	DECQ         DX
+	JNZ          groupwinograd7x7MultiplyAVX2
+	VZEROUPPER
+	RET
+
+// func winograd7x7WeighAVX2(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+// Requires: AVX, FMA3
+TEXT ·winograd7x7WeighAVX2(SB), NOSPLIT, $0-40
+	MOVQ   v+0(FP), AX
+	MOVQ   weights+8(FP), CX
+	MOVQ   scale+16(FP), DX
+	MOVQ   blocks+24(FP), BX
+	MOVQ   out+32(FP), SI
+	VXORPD Y8, Y8, Y8
+	VXORPD Y9, Y9, Y9
+
+winograd7x7WeighAVX2:
+	VBROADCASTSD (CX), Y10
+	VMOVUPD      (AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VMULPD       Y10, Y11, Y0
+	VMOVUPD      32(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VMULPD       Y10, Y12, Y1
+	VBROADCASTSD 8(CX), Y10
+	VMOVUPD      384(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VMULPD       Y10, Y13, Y2
+	VMOVUPD      416(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VMULPD       Y10, Y14, Y3
+	VBROADCASTSD 16(CX), Y10
+	VMOVUPD      768(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VMULPD       Y10, Y15, Y4
+	VMOVUPD      800(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VMULPD       Y10, Y11, Y5
+	VBROADCASTSD 24(CX), Y10
+	VMOVUPD      1152(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VMULPD       Y10, Y12, Y6
+	VMOVUPD      1184(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VMULPD       Y10, Y13, Y7
+	VBROADCASTSD 32(CX), Y10
+	VMOVUPD      1536(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y0
+	VMOVUPD      1568(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y1
+	VBROADCASTSD 40(CX), Y10
+	VMOVUPD      1920(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y2
+	VMOVUPD      1952(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y3
+	VBROADCASTSD 48(CX), Y10
+	VMOVUPD      2304(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y4
+	VMOVUPD      2336(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y5
+	VBROADCASTSD 56(CX), Y10
+	VMOVUPD      2688(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y6
+	VMOVUPD      2720(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y7
+	VBROADCASTSD 64(CX), Y10
+	VMOVUPD      3072(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y0
+	VMOVUPD      3104(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y1
+	VBROADCASTSD 72(CX), Y10
+	VMOVUPD      3456(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y2
+	VMOVUPD      3488(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y3
+	VBROADCASTSD 80(CX), Y10
+	VMOVUPD      3840(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y4
+	VMOVUPD      3872(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y5
+	VBROADCASTSD 88(CX), Y10
+	VMOVUPD      4224(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y6
+	VMOVUPD      4256(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y7
+	VBROADCASTSD 96(CX), Y10
+	VMOVUPD      4608(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y0
+	VMOVUPD      4640(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y1
+	VBROADCASTSD 104(CX), Y10
+	VMOVUPD      4992(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y2
+	VMOVUPD      5024(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y3
+	VBROADCASTSD 112(CX), Y10
+	VMOVUPD      5376(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y4
+	VMOVUPD      5408(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y5
+	VBROADCASTSD 120(CX), Y10
+	VMOVUPD      5760(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y6
+	VMOVUPD      5792(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y7
+	VBROADCASTSD 128(CX), Y10
+	VMOVUPD      6144(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y0
+	VMOVUPD      6176(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y1
+	VBROADCASTSD 136(CX), Y10
+	VMOVUPD      6528(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y2
+	VMOVUPD      6560(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y3
+	VBROADCASTSD 144(CX), Y10
+	VMOVUPD      6912(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y4
+	VMOVUPD      6944(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y5
+	VBROADCASTSD 152(CX), Y10
+	VMOVUPD      7296(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y6
+	VMOVUPD      7328(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y7
+	VBROADCASTSD 160(CX), Y10
+	VMOVUPD      7680(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y0
+	VMOVUPD      7712(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y1
+	VBROADCASTSD 168(CX), Y10
+	VMOVUPD      8064(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y2
+	VMOVUPD      8096(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y3
+	VBROADCASTSD 176(CX), Y10
+	VMOVUPD      8448(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y4
+	VMOVUPD      8480(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y5
+	VBROADCASTSD 184(CX), Y10
+	VMOVUPD      8832(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y6
+	VMOVUPD      8864(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y7
+	VBROADCASTSD 192(CX), Y10
+	VMOVUPD      9216(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y0
+	VMOVUPD      9248(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y1
+	VBROADCASTSD 200(CX), Y10
+	VMOVUPD      9600(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y2
+	VMOVUPD      9632(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y3
+	VBROADCASTSD 208(CX), Y10
+	VMOVUPD      9984(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y4
+	VMOVUPD      10016(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y5
+	VBROADCASTSD 216(CX), Y10
+	VMOVUPD      10368(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y6
+	VMOVUPD      10400(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y7
+	VBROADCASTSD 224(CX), Y10
+	VMOVUPD      10752(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y0
+	VMOVUPD      10784(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y1
+	VBROADCASTSD 232(CX), Y10
+	VMOVUPD      11136(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y2
+	VMOVUPD      11168(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y3
+	VBROADCASTSD 240(CX), Y10
+	VMOVUPD      11520(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y4
+	VMOVUPD      11552(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y5
+	VBROADCASTSD 248(CX), Y10
+	VMOVUPD      11904(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y6
+	VMOVUPD      11936(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y7
+	VBROADCASTSD 256(CX), Y10
+	VMOVUPD      12288(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y0
+	VMOVUPD      12320(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y1
+	VBROADCASTSD 264(CX), Y10
+	VMOVUPD      12672(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y2
+	VMOVUPD      12704(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y3
+	VBROADCASTSD 272(CX), Y10
+	VMOVUPD      13056(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y4
+	VMOVUPD      13088(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y5
+	VBROADCASTSD 280(CX), Y10
+	VMOVUPD      13440(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y6
+	VMOVUPD      13472(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y7
+	VBROADCASTSD 288(CX), Y10
+	VMOVUPD      13824(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y0
+	VMOVUPD      13856(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y1
+	VBROADCASTSD 296(CX), Y10
+	VMOVUPD      14208(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y2
+	VMOVUPD      14240(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y3
+	VBROADCASTSD 304(CX), Y10
+	VMOVUPD      14592(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y4
+	VMOVUPD      14624(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y5
+	VBROADCASTSD 312(CX), Y10
+	VMOVUPD      14976(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y6
+	VMOVUPD      15008(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y7
+	VBROADCASTSD 320(CX), Y10
+	VMOVUPD      15360(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y0
+	VMOVUPD      15392(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y1
+	VBROADCASTSD 328(CX), Y10
+	VMOVUPD      15744(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y2
+	VMOVUPD      15776(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y3
+	VBROADCASTSD 336(CX), Y10
+	VMOVUPD      16128(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y4
+	VMOVUPD      16160(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y5
+	VBROADCASTSD 344(CX), Y10
+	VMOVUPD      16512(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y6
+	VMOVUPD      16544(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y7
+	VBROADCASTSD 352(CX), Y10
+	VMOVUPD      16896(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y0
+	VMOVUPD      16928(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y1
+	VBROADCASTSD 360(CX), Y10
+	VMOVUPD      17280(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y2
+	VMOVUPD      17312(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y3
+	VBROADCASTSD 368(CX), Y10
+	VMOVUPD      17664(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y4
+	VMOVUPD      17696(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y5
+	VBROADCASTSD 376(CX), Y10
+	VMOVUPD      18048(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y6
+	VMOVUPD      18080(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y7
+	VBROADCASTSD 384(CX), Y10
+	VMOVUPD      18432(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y0
+	VMOVUPD      18464(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y1
+	VBROADCASTSD 392(CX), Y10
+	VMOVUPD      18816(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y2
+	VMOVUPD      18848(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y3
+	VBROADCASTSD 400(CX), Y10
+	VMOVUPD      19200(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y4
+	VMOVUPD      19232(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y5
+	VBROADCASTSD 408(CX), Y10
+	VMOVUPD      19584(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y6
+	VMOVUPD      19616(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y7
+	VBROADCASTSD 416(CX), Y10
+	VMOVUPD      19968(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y0
+	VMOVUPD      20000(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y1
+	VBROADCASTSD 424(CX), Y10
+	VMOVUPD      20352(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y2
+	VMOVUPD      20384(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y3
+	VBROADCASTSD 432(CX), Y10
+	VMOVUPD      20736(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y4
+	VMOVUPD      20768(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y5
+	VBROADCASTSD 440(CX), Y10
+	VMOVUPD      21120(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y6
+	VMOVUPD      21152(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y7
+	VBROADCASTSD 448(CX), Y10
+	VMOVUPD      21504(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y0
+	VMOVUPD      21536(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y1
+	VBROADCASTSD 456(CX), Y10
+	VMOVUPD      21888(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y2
+	VMOVUPD      21920(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y3
+	VBROADCASTSD 464(CX), Y10
+	VMOVUPD      22272(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y4
+	VMOVUPD      22304(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y5
+	VBROADCASTSD 472(CX), Y10
+	VMOVUPD      22656(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y6
+	VMOVUPD      22688(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y7
+	VBROADCASTSD 480(CX), Y10
+	VMOVUPD      23040(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y0
+	VMOVUPD      23072(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y1
+	VBROADCASTSD 488(CX), Y10
+	VMOVUPD      23424(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y2
+	VMOVUPD      23456(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y3
+	VBROADCASTSD 496(CX), Y10
+	VMOVUPD      23808(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y4
+	VMOVUPD      23840(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y5
+	VBROADCASTSD 504(CX), Y10
+	VMOVUPD      24192(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y6
+	VMOVUPD      24224(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y7
+	VBROADCASTSD 512(CX), Y10
+	VMOVUPD      24576(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y0
+	VMOVUPD      24608(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y1
+	VBROADCASTSD 520(CX), Y10
+	VMOVUPD      24960(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y2
+	VMOVUPD      24992(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y3
+	VBROADCASTSD 528(CX), Y10
+	VMOVUPD      25344(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y4
+	VMOVUPD      25376(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y5
+	VBROADCASTSD 536(CX), Y10
+	VMOVUPD      25728(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y6
+	VMOVUPD      25760(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y7
+	VBROADCASTSD 544(CX), Y10
+	VMOVUPD      26112(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y0
+	VMOVUPD      26144(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y1
+	VBROADCASTSD 552(CX), Y10
+	VMOVUPD      26496(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y2
+	VMOVUPD      26528(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y3
+	VBROADCASTSD 560(CX), Y10
+	VMOVUPD      26880(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y4
+	VMOVUPD      26912(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y5
+	VBROADCASTSD 568(CX), Y10
+	VMOVUPD      27264(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y6
+	VMOVUPD      27296(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y7
+	VBROADCASTSD 576(CX), Y10
+	VMOVUPD      27648(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y0
+	VMOVUPD      27680(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y1
+	VBROADCASTSD 584(CX), Y10
+	VMOVUPD      28032(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y2
+	VMOVUPD      28064(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y3
+	VBROADCASTSD 592(CX), Y10
+	VMOVUPD      28416(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y4
+	VMOVUPD      28448(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y5
+	VBROADCASTSD 600(CX), Y10
+	VMOVUPD      28800(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y6
+	VMOVUPD      28832(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y7
+	VBROADCASTSD 608(CX), Y10
+	VMOVUPD      29184(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y0
+	VMOVUPD      29216(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y1
+	VBROADCASTSD 616(CX), Y10
+	VMOVUPD      29568(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y2
+	VMOVUPD      29600(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y3
+	VBROADCASTSD 624(CX), Y10
+	VMOVUPD      29952(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y4
+	VMOVUPD      29984(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y5
+	VBROADCASTSD 632(CX), Y10
+	VMOVUPD      30336(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y6
+	VMOVUPD      30368(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y7
+	VBROADCASTSD 640(CX), Y10
+	VMOVUPD      30720(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y0
+	VMOVUPD      30752(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y1
+	VBROADCASTSD 648(CX), Y10
+	VMOVUPD      31104(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y2
+	VMOVUPD      31136(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y3
+	VBROADCASTSD 656(CX), Y10
+	VMOVUPD      31488(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y4
+	VMOVUPD      31520(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y5
+	VBROADCASTSD 664(CX), Y10
+	VMOVUPD      31872(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y6
+	VMOVUPD      31904(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y7
+	VBROADCASTSD 672(CX), Y10
+	VMOVUPD      32256(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y0
+	VMOVUPD      32288(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y1
+	VBROADCASTSD 680(CX), Y10
+	VMOVUPD      32640(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y2
+	VMOVUPD      32672(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y3
+	VBROADCASTSD 688(CX), Y10
+	VMOVUPD      33024(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y4
+	VMOVUPD      33056(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y5
+	VBROADCASTSD 696(CX), Y10
+	VMOVUPD      33408(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y6
+	VMOVUPD      33440(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y7
+	VBROADCASTSD 704(CX), Y10
+	VMOVUPD      33792(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y0
+	VMOVUPD      33824(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y1
+	VBROADCASTSD 712(CX), Y10
+	VMOVUPD      34176(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y2
+	VMOVUPD      34208(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y3
+	VBROADCASTSD 720(CX), Y10
+	VMOVUPD      34560(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y4
+	VMOVUPD      34592(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y5
+	VBROADCASTSD 728(CX), Y10
+	VMOVUPD      34944(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y6
+	VMOVUPD      34976(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y7
+	VBROADCASTSD 736(CX), Y10
+	VMOVUPD      35328(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y0
+	VMOVUPD      35360(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y1
+	VBROADCASTSD 744(CX), Y10
+	VMOVUPD      35712(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y2
+	VMOVUPD      35744(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y3
+	VBROADCASTSD 752(CX), Y10
+	VMOVUPD      36096(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y4
+	VMOVUPD      36128(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y5
+	VBROADCASTSD 760(CX), Y10
+	VMOVUPD      36480(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y6
+	VMOVUPD      36512(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y7
+	VBROADCASTSD 768(CX), Y10
+	VMOVUPD      36864(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y0
+	VMOVUPD      36896(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y1
+	VBROADCASTSD 776(CX), Y10
+	VMOVUPD      37248(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y2
+	VMOVUPD      37280(AX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y10, Y11, Y3
+	VBROADCASTSD 784(CX), Y10
+	VMOVUPD      37632(AX), Y12
+	VMULPD       Y12, Y12, Y12
+	VFMADD231PD  Y10, Y12, Y4
+	VMOVUPD      37664(AX), Y13
+	VMULPD       Y13, Y13, Y13
+	VFMADD231PD  Y10, Y13, Y5
+	VBROADCASTSD 792(CX), Y10
+	VMOVUPD      38016(AX), Y14
+	VMULPD       Y14, Y14, Y14
+	VFMADD231PD  Y10, Y14, Y6
+	VMOVUPD      38048(AX), Y15
+	VMULPD       Y15, Y15, Y15
+	VFMADD231PD  Y10, Y15, Y7
+	VADDPD       Y2, Y0, Y0
+	VADDPD       Y6, Y4, Y4
+	VADDPD       Y4, Y0, Y0
+	VMOVUPD      (DX), Y10
+	VMULPD       Y10, Y10, Y10
+	VFMADD231PD  Y10, Y0, Y8
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y7, Y5, Y5
+	VADDPD       Y5, Y1, Y1
+	VMOVUPD      32(DX), Y10
+	VMULPD       Y10, Y10, Y10
+	VFMADD231PD  Y10, Y1, Y9
+	ADDQ         $0x00009600, AX
+	ADDQ         $0x40, DX
+	DECQ         BX
+	JNZ          winograd7x7WeighAVX2
+	VMOVUPD      Y8, (SI)
+	VMOVUPD      Y9, 32(SI)
+	VZEROUPPER
+	RET
+
+// func winograd7x7OutputFloat32AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, FMA3
+TEXT ·winograd7x7OutputFloat32AVX2(SB), NOSPLIT, $0-56
+	MOVQ         m+0(FP), AX
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	MOVQ         CX, R8
+	VBROADCASTSD k+8(FP), Y11
+	LEAQ         (AX), R9
+	MOVQ         SI, R10
+	MOVQ         $0x0000000a, R11
+
+winograd7x7OutputFloat32AVX20columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     3840(R9), Y2
+	VMOVUPD     7680(R9), Y3
+	VMOVUPD     11520(R9), Y4
+	VMOVUPD     15360(R9), Y5
+	VMOVUPD     19200(R9), Y6
+	VMOVUPD     23040(R9), Y7
+	VMOVUPD     26880(R9), Y8
+	VMOVUPD     30720(R9), Y9
+	VMOVUPD     34560(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y8, 320(R10)
+	VMOVUPD     Y6, 640(R10)
+	VMOVUPD     Y10, 960(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winograd7x7OutputFloat32AVX20columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winograd7x7OutputFloat32AVX20rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VMOVUPD     192(R9), Y7
+	VMOVUPD     224(R9), Y8
+	VMOVUPD     256(R9), Y9
+	VMOVUPD     288(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD (R8), Y11, Y15
+	VADDPD      1024(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	MOVB        DI, (BX)
+	VMOVUPS     X12, (R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 64(R8), Y11, Y15
+	VADDPD      1024(CX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	MOVB        DI, 1(BX)
+	VMOVUPS     X12, 32(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 128(R8), Y11, Y15
+	VADDPD      1024(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	MOVB        DI, 2(BX)
+	VMOVUPS     X12, 64(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 192(R8), Y11, Y15
+	VADDPD      1024(CX), Y10, Y10
+	VSUBPD      Y15, Y10, Y12
+	VADDPD      Y15, Y10, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	MOVB        DI, 3(BX)
+	VMOVUPS     X12, 96(R10)
+	ADDQ        $0x00000140, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winograd7x7OutputFloat32AVX20rows
+	SUBQ        $0x10, BX
+	MOVQ        CX, R8
+	LEAQ        32(AX), R9
+	MOVQ        SI, R10
+	MOVQ        $0x0000000a, R11
+
+winograd7x7OutputFloat32AVX21columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     3840(R9), Y2
+	VMOVUPD     7680(R9), Y3
+	VMOVUPD     11520(R9), Y4
+	VMOVUPD     15360(R9), Y5
+	VMOVUPD     19200(R9), Y6
+	VMOVUPD     23040(R9), Y7
+	VMOVUPD     26880(R9), Y8
+	VMOVUPD     30720(R9), Y9
+	VMOVUPD     34560(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y8, 320(R10)
+	VMOVUPD     Y6, 640(R10)
+	VMOVUPD     Y10, 960(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winograd7x7OutputFloat32AVX21columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winograd7x7OutputFloat32AVX21rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VMOVUPD     192(R9), Y7
+	VMOVUPD     224(R9), Y8
+	VMOVUPD     256(R9), Y9
+	VMOVUPD     288(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 32(R8), Y11, Y15
+	VADDPD      1056(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	SHLL        $0x04, DI
+	ORB         DI, (BX)
+	VMOVUPS     X12, 16(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 96(R8), Y11, Y15
+	VADDPD      1056(CX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	SHLL        $0x04, DI
+	ORB         DI, 1(BX)
+	VMOVUPS     X12, 48(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 160(R8), Y11, Y15
+	VADDPD      1056(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	SHLL        $0x04, DI
+	ORB         DI, 2(BX)
+	VMOVUPS     X12, 80(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 224(R8), Y11, Y15
+	VADDPD      1056(CX), Y10, Y10
+	VSUBPD      Y15, Y10, Y12
+	VADDPD      Y15, Y10, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, DI
+	XORL        $0x0f, DI
+	SHLL        $0x04, DI
+	ORB         DI, 3(BX)
+	VMOVUPS     X12, 112(R10)
+	ADDQ        $0x00000140, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winograd7x7OutputFloat32AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd7x7OutputFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·winograd7x7OutputFloat16AVX2(SB), NOSPLIT, $0-56
+	MOVQ         m+0(FP), AX
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	MOVQ         CX, R8
+	VBROADCASTSD k+8(FP), Y11
+	LEAQ         (AX), R9
+	MOVQ         SI, R10
+	MOVQ         $0x0000000a, R11
+
+winograd7x7OutputFloat16AVX20columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     3840(R9), Y2
+	VMOVUPD     7680(R9), Y3
+	VMOVUPD     11520(R9), Y4
+	VMOVUPD     15360(R9), Y5
+	VMOVUPD     19200(R9), Y6
+	VMOVUPD     23040(R9), Y7
+	VMOVUPD     26880(R9), Y8
+	VMOVUPD     30720(R9), Y9
+	VMOVUPD     34560(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y8, 320(R10)
+	VMOVUPD     Y6, 640(R10)
+	VMOVUPD     Y10, 960(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winograd7x7OutputFloat16AVX20columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winograd7x7OutputFloat16AVX20rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VMOVUPD     192(R9), Y7
+	VMOVUPD     224(R9), Y8
+	VMOVUPD     256(R9), Y9
+	VMOVUPD     288(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD (R8), Y11, Y15
+	VADDPD      1024(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, (BX)
+	VMOVUPS     X12, (R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 64(R8), Y11, Y15
+	VADDPD      1024(CX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 1(BX)
+	VMOVUPS     X12, 32(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 128(R8), Y11, Y15
+	VADDPD      1024(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 2(BX)
+	VMOVUPS     X12, 64(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 192(R8), Y11, Y15
+	VADDPD      1024(CX), Y10, Y10
+	VSUBPD      Y15, Y10, Y12
+	VADDPD      Y15, Y10, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 3(BX)
+	VMOVUPS     X12, 96(R10)
+	ADDQ        $0x00000140, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winograd7x7OutputFloat16AVX20rows
+	SUBQ        $0x10, BX
+	MOVQ        CX, R8
+	LEAQ        32(AX), R9
+	MOVQ        SI, R10
+	MOVQ        $0x0000000a, R11
+
+winograd7x7OutputFloat16AVX21columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     3840(R9), Y2
+	VMOVUPD     7680(R9), Y3
+	VMOVUPD     11520(R9), Y4
+	VMOVUPD     15360(R9), Y5
+	VMOVUPD     19200(R9), Y6
+	VMOVUPD     23040(R9), Y7
+	VMOVUPD     26880(R9), Y8
+	VMOVUPD     30720(R9), Y9
+	VMOVUPD     34560(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y8, 320(R10)
+	VMOVUPD     Y6, 640(R10)
+	VMOVUPD     Y10, 960(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winograd7x7OutputFloat16AVX21columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winograd7x7OutputFloat16AVX21rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VMOVUPD     192(R9), Y7
+	VMOVUPD     224(R9), Y8
+	VMOVUPD     256(R9), Y9
+	VMOVUPD     288(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 32(R8), Y11, Y15
+	VADDPD      1056(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, (BX)
+	VMOVUPS     X12, 16(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 96(R8), Y11, Y15
+	VADDPD      1056(CX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 1(BX)
+	VMOVUPS     X12, 48(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 160(R8), Y11, Y15
+	VADDPD      1056(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 2(BX)
+	VMOVUPS     X12, 80(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 224(R8), Y11, Y15
+	VADDPD      1056(CX), Y10, Y10
+	VSUBPD      Y15, Y10, Y12
+	VADDPD      Y15, Y10, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 3(BX)
+	VMOVUPS     X12, 112(R10)
+	ADDQ        $0x00000140, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winograd7x7OutputFloat16AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd7x7OutputBFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·winograd7x7OutputBFloat16AVX2(SB), NOSPLIT, $0-56
+	MOVQ         m+0(FP), AX
+	MOVQ         table+16(FP), CX
+	MOVQ         dst+24(FP), DX
+	MOVQ         flags+40(FP), BX
+	MOVQ         scratch+48(FP), SI
+	MOVQ         CX, R8
+	VBROADCASTSD k+8(FP), Y11
+	LEAQ         (AX), R9
+	MOVQ         SI, R10
+	MOVQ         $0x0000000a, R11
+
+winograd7x7OutputBFloat16AVX20columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     3840(R9), Y2
+	VMOVUPD     7680(R9), Y3
+	VMOVUPD     11520(R9), Y4
+	VMOVUPD     15360(R9), Y5
+	VMOVUPD     19200(R9), Y6
+	VMOVUPD     23040(R9), Y7
+	VMOVUPD     26880(R9), Y8
+	VMOVUPD     30720(R9), Y9
+	VMOVUPD     34560(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y8, 320(R10)
+	VMOVUPD     Y6, 640(R10)
+	VMOVUPD     Y10, 960(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winograd7x7OutputBFloat16AVX20columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winograd7x7OutputBFloat16AVX20rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VMOVUPD     192(R9), Y7
+	VMOVUPD     224(R9), Y8
+	VMOVUPD     256(R9), Y9
+	VMOVUPD     288(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD (R8), Y11, Y15
+	VADDPD      1024(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, (BX)
+	VMOVUPS     X12, (R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 64(R8), Y11, Y15
+	VADDPD      1024(CX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 1(BX)
+	VMOVUPS     X12, 32(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 128(R8), Y11, Y15
+	VADDPD      1024(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 2(BX)
+	VMOVUPS     X12, 64(R10)
+	VMOVUPD     1088(CX), Y15
+	VFMADD231PD 192(R8), Y11, Y15
+	VADDPD      1024(CX), Y10, Y10
+	VSUBPD      Y15, Y10, Y12
+	VADDPD      Y15, Y10, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	MOVB        DI, 3(BX)
+	VMOVUPS     X12, 96(R10)
+	ADDQ        $0x00000140, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winograd7x7OutputBFloat16AVX20rows
+	SUBQ        $0x10, BX
+	MOVQ        CX, R8
+	LEAQ        32(AX), R9
+	MOVQ        SI, R10
+	MOVQ        $0x0000000a, R11
+
+winograd7x7OutputBFloat16AVX21columns:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     3840(R9), Y2
+	VMOVUPD     7680(R9), Y3
+	VMOVUPD     11520(R9), Y4
+	VMOVUPD     15360(R9), Y5
+	VMOVUPD     19200(R9), Y6
+	VMOVUPD     23040(R9), Y7
+	VMOVUPD     26880(R9), Y8
+	VMOVUPD     30720(R9), Y9
+	VMOVUPD     34560(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     Y1, (R10)
+	VMOVUPD     Y8, 320(R10)
+	VMOVUPD     Y6, 640(R10)
+	VMOVUPD     Y10, 960(R10)
+	ADDQ        $0x00000180, R9
+	ADDQ        $0x20, R10
+	DECQ        R11
+	JNZ         winograd7x7OutputBFloat16AVX21columns
+	MOVQ        SI, R9
+	MOVQ        DX, R10
+	MOVQ        $0x00000004, R11
+
+winograd7x7OutputBFloat16AVX21rows:
+	VMOVUPD     (R9), Y1
+	VMOVUPD     32(R9), Y2
+	VMOVUPD     64(R9), Y3
+	VMOVUPD     96(R9), Y4
+	VMOVUPD     128(R9), Y5
+	VMOVUPD     160(R9), Y6
+	VMOVUPD     192(R9), Y7
+	VMOVUPD     224(R9), Y8
+	VMOVUPD     256(R9), Y9
+	VMOVUPD     288(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 32(R8), Y11, Y15
+	VADDPD      1056(CX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, (BX)
+	VMOVUPS     X12, 16(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 96(R8), Y11, Y15
+	VADDPD      1056(CX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 1(BX)
+	VMOVUPS     X12, 48(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 160(R8), Y11, Y15
+	VADDPD      1056(CX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 2(BX)
+	VMOVUPS     X12, 80(R10)
+	VMOVUPD     1120(CX), Y15
+	VFMADD231PD 224(R8), Y11, Y15
+	VADDPD      1056(CX), Y10, Y10
+	VSUBPD      Y15, Y10, Y12
+	VADDPD      Y15, Y10, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, DI
+	XORL        $0x0f, DI
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, DI
+	ORB         DI, 3(BX)
+	VMOVUPS     X12, 112(R10)
+	ADDQ        $0x00000140, R9
+	ADDQ        line+32(FP), R10
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, BX
+	DECQ        R11
+	JNZ         winograd7x7OutputBFloat16AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd7x7DotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// Requires: AVX, AVX2
+TEXT ·winograd7x7DotAVX2(SB), NOSPLIT, $0-48
+	MOVQ   src+0(FP), AX
+	MOVQ   line+8(FP), CX
+	MOVQ   image+16(FP), DX
+	MOVQ   w+24(FP), BX
+	MOVQ   blocks+32(FP), SI
+	MOVQ   out+40(FP), DI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
 	VXORPD Y4, Y4, Y4
 	VXORPD Y5, Y5, Y5
 	VXORPD Y6, Y6, Y6
 	VXORPD Y7, Y7, Y7
 
-dotAVX2:
+winograd7x7DotAVX20:
+	LEAQ      (CX)(CX*2), R8
+	ADDQ      AX, R8
+	LEAQ      (CX)(CX*2), R9
+	ADDQ      R8, R9
 	VCVTPS2PD (AX), Y8
 	VCVTPS2PD (BX), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y0, Y0
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VCVTPS2PD 16(AX), Y8
-	VCVTPS2PD 16(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y1, Y1
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 32(AX), Y8
 	VCVTPS2PD 32(BX), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y0, Y0
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VCVTPS2PD 48(AX), Y8
-	VCVTPS2PD 48(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y1, Y1
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 64(AX), Y8
 	VCVTPS2PD 64(BX), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y0, Y0
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 96(AX), Y8
+	VCVTPS2PD 96(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 128(AX), Y8
+	VCVTPS2PD 128(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 160(AX), Y8
+	VCVTPS2PD 160(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 192(AX), Y8
+	VCVTPS2PD 192(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD (AX)(CX*1), Y8
+	VCVTPS2PD 224(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 32(AX)(CX*1), Y8
+	VCVTPS2PD 256(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 64(AX)(CX*1), Y8
+	VCVTPS2PD 288(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 96(AX)(CX*1), Y8
+	VCVTPS2PD 320(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 128(AX)(CX*1), Y8
+	VCVTPS2PD 352(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 160(AX)(CX*1), Y8
+	VCVTPS2PD 384(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 192(AX)(CX*1), Y8
+	VCVTPS2PD 416(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD (AX)(CX*2), Y8
+	VCVTPS2PD 448(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 32(AX)(CX*2), Y8
+	VCVTPS2PD 480(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 64(AX)(CX*2), Y8
+	VCVTPS2PD 512(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 96(AX)(CX*2), Y8
+	VCVTPS2PD 544(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 128(AX)(CX*2), Y8
+	VCVTPS2PD 576(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 160(AX)(CX*2), Y8
+	VCVTPS2PD 608(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 192(AX)(CX*2), Y8
+	VCVTPS2PD 640(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD (R8), Y8
+	VCVTPS2PD 672(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 32(R8), Y8
+	VCVTPS2PD 704(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 64(R8), Y8
+	VCVTPS2PD 736(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 96(R8), Y8
+	VCVTPS2PD 768(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 128(R8), Y8
+	VCVTPS2PD 800(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 160(R8), Y8
+	VCVTPS2PD 832(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 192(R8), Y8
+	VCVTPS2PD 864(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD (R8)(CX*1), Y8
+	VCVTPS2PD 896(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 32(R8)(CX*1), Y8
+	VCVTPS2PD 928(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 64(R8)(CX*1), Y8
+	VCVTPS2PD 960(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 96(R8)(CX*1), Y8
+	VCVTPS2PD 992(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 128(R8)(CX*1), Y8
+	VCVTPS2PD 1024(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 160(R8)(CX*1), Y8
+	VCVTPS2PD 1056(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 192(R8)(CX*1), Y8
+	VCVTPS2PD 1088(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD (R8)(CX*2), Y8
+	VCVTPS2PD 1120(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 32(R8)(CX*2), Y8
+	VCVTPS2PD 1152(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 64(R8)(CX*2), Y8
+	VCVTPS2PD 1184(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 96(R8)(CX*2), Y8
+	VCVTPS2PD 1216(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 128(R8)(CX*2), Y8
+	VCVTPS2PD 1248(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 160(R8)(CX*2), Y8
+	VCVTPS2PD 1280(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 192(R8)(CX*2), Y8
+	VCVTPS2PD 1312(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD (R9), Y8
+	VCVTPS2PD 1344(BX), Y9
+	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 32(R9), Y8
+	VCVTPS2PD 1376(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 64(R9), Y8
+	VCVTPS2PD 1408(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 96(R9), Y8
+	VCVTPS2PD 1440(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 128(R9), Y8
+	VCVTPS2PD 1472(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 160(R9), Y8
+	VCVTPS2PD 1504(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 192(R9), Y8
+	VCVTPS2PD 1536(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	ADDQ      DX, AX
+	ADDQ      $0x00000620, BX
+	DECQ      SI
+	JNZ       winograd7x7DotAVX20
+	VADDPD    Y1, Y0, Y0
+	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y0, Y0
+	VADDPD    Y4, Y0, Y0
+	VADDPD    Y5, Y0, Y0
+	VADDPD    Y6, Y0, Y0
+	VMOVUPD   Y0, (DI)
+	VMOVUPD   Y7, 64(DI)
+	MOVQ      src+0(FP), AX
+	MOVQ      w+24(FP), BX
+	MOVQ      blocks+32(FP), SI
+	VXORPD    Y0, Y0, Y0
+	VXORPD    Y1, Y1, Y1
+	VXORPD    Y2, Y2, Y2
+	VXORPD    Y3, Y3, Y3
+	VXORPD    Y4, Y4, Y4
+	VXORPD    Y5, Y5, Y5
+	VXORPD    Y6, Y6, Y6
+	VXORPD    Y7, Y7, Y7
+
+winograd7x7DotAVX21:
+	LEAQ      (CX)(CX*2), R8
+	ADDQ      AX, R8
+	LEAQ      (CX)(CX*2), R9
+	ADDQ      R8, R9
+	VCVTPS2PD 16(AX), Y8
+	VCVTPS2PD 16(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 48(AX), Y8
+	VCVTPS2PD 48(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 80(AX), Y8
 	VCVTPS2PD 80(BX), Y9
 	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y1, Y1
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD (AX)(CX*1), Y8
-	VCVTPS2PD 96(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y2, Y2
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VCVTPS2PD 16(AX)(CX*1), Y8
+	VCVTPS2PD 112(AX), Y8
 	VCVTPS2PD 112(BX), Y9
 	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y3, Y3
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 32(AX)(CX*1), Y8
-	VCVTPS2PD 128(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y2, Y2
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VCVTPS2PD 48(AX)(CX*1), Y8
+	VCVTPS2PD 144(AX), Y8
 	VCVTPS2PD 144(BX), Y9
 	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y3, Y3
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 64(AX)(CX*1), Y8
-	VCVTPS2PD 160(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y2, Y2
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VCVTPS2PD 80(AX)(CX*1), Y8
+	VCVTPS2PD 176(AX), Y8
 	VCVTPS2PD 176(BX), Y9
 	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y3, Y3
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD (AX)(CX*2), Y8
-	VCVTPS2PD 192(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y4, Y4
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VCVTPS2PD 16(AX)(CX*2), Y8
+	VCVTPS2PD 208(AX), Y8
 	VCVTPS2PD 208(BX), Y9
 	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y5, Y5
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 32(AX)(CX*2), Y8
-	VCVTPS2PD 224(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y4, Y4
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VCVTPS2PD 48(AX)(CX*2), Y8
+	VCVTPS2PD 16(AX)(CX*1), Y8
 	VCVTPS2PD 240(BX), Y9
 	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y5, Y5
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 64(AX)(CX*2), Y8
-	VCVTPS2PD 256(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y4, Y4
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VCVTPS2PD 80(AX)(CX*2), Y8
+	VCVTPS2PD 48(AX)(CX*1), Y8
 	VCVTPS2PD 272(BX), Y9
 	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 80(AX)(CX*1), Y8
+	VCVTPS2PD 304(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 112(AX)(CX*1), Y8
+	VCVTPS2PD 336(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 144(AX)(CX*1), Y8
+	VCVTPS2PD 368(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 176(AX)(CX*1), Y8
+	VCVTPS2PD 400(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 208(AX)(CX*1), Y8
+	VCVTPS2PD 432(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 16(AX)(CX*2), Y8
+	VCVTPS2PD 464(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 48(AX)(CX*2), Y8
+	VCVTPS2PD 496(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 80(AX)(CX*2), Y8
+	VCVTPS2PD 528(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 112(AX)(CX*2), Y8
+	VCVTPS2PD 560(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 144(AX)(CX*2), Y8
+	VCVTPS2PD 592(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 176(AX)(CX*2), Y8
+	VCVTPS2PD 624(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 208(AX)(CX*2), Y8
+	VCVTPS2PD 656(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 16(R8), Y8
+	VCVTPS2PD 688(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 48(R8), Y8
+	VCVTPS2PD 720(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 80(R8), Y8
+	VCVTPS2PD 752(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 112(R8), Y8
+	VCVTPS2PD 784(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 144(R8), Y8
+	VCVTPS2PD 816(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 176(R8), Y8
+	VCVTPS2PD 848(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 208(R8), Y8
+	VCVTPS2PD 880(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y3, Y3
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 16(R8)(CX*1), Y8
+	VCVTPS2PD 912(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 48(R8)(CX*1), Y8
+	VCVTPS2PD 944(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 80(R8)(CX*1), Y8
+	VCVTPS2PD 976(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 112(R8)(CX*1), Y8
+	VCVTPS2PD 1008(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 144(R8)(CX*1), Y8
+	VCVTPS2PD 1040(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 176(R8)(CX*1), Y8
+	VCVTPS2PD 1072(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 208(R8)(CX*1), Y8
+	VCVTPS2PD 1104(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y4, Y4
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 16(R8)(CX*2), Y8
+	VCVTPS2PD 1136(BX), Y9
+	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y5, Y5
-	VPAND     winogradAVX2Constants<>+544(SB), Y9, Y9
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 48(R8)(CX*2), Y8
+	VCVTPS2PD 1168(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 80(R8)(CX*2), Y8
+	VCVTPS2PD 1200(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 112(R8)(CX*2), Y8
+	VCVTPS2PD 1232(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 144(R8)(CX*2), Y8
+	VCVTPS2PD 1264(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 176(R8)(CX*2), Y8
+	VCVTPS2PD 1296(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 208(R8)(CX*2), Y8
+	VCVTPS2PD 1328(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y5, Y5
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 16(R9), Y8
+	VCVTPS2PD 1360(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 48(R9), Y8
+	VCVTPS2PD 1392(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 80(R9), Y8
+	VCVTPS2PD 1424(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 112(R9), Y8
+	VCVTPS2PD 1456(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 144(R9), Y8
+	VCVTPS2PD 1488(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 176(R9), Y8
+	VCVTPS2PD 1520(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD    Y9, Y7, Y7
+	VCVTPS2PD 208(R9), Y8
+	VCVTPS2PD 1552(BX), Y9
+	VMULPD    Y8, Y9, Y9
+	VADDPD    Y9, Y6, Y6
+	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	ADDQ      DX, AX
-	ADDQ      $0x00000120, BX
+	ADDQ      $0x00000620, BX
 	DECQ      SI
-	JNZ       dotAVX2
+	JNZ       winograd7x7DotAVX21
+	VADDPD    Y1, Y0, Y0
 	VADDPD    Y2, Y0, Y0
+	VADDPD    Y3, Y0, Y0
 	VADDPD    Y4, Y0, Y0
-	VADDPD    Y3, Y1, Y1
-	VADDPD    Y5, Y1, Y1
-	VMOVUPD   Y0, (DI)
-	VMOVUPD   Y6, 64(DI)
-	VMOVUPD   Y1, 32(DI)
+	VADDPD    Y5, Y0, Y0
+	VADDPD    Y6, Y0, Y0
+	VMOVUPD   Y0, 32(DI)
 	VMOVUPD   Y7, 96(DI)
 	VZEROUPPER
 	RET

@@ -8,16 +8,19 @@ import (
 	"testing"
 )
 
-// each runs a test for every backend of this CPU that has Winograd kernels.
-func each(t *testing.T, run func(t *testing.T, w *Winograd)) {
+// each runs a test for every backend of this CPU and every form that it has
+// Winograd kernels of.
+func each(t *testing.T, run func(t *testing.T, f *Form, w *Winograd)) {
 	n := 0
 	for _, b := range backends {
-		if b.winograd != nil {
-			n++
-			t.Run(b.name, func(t *testing.T) { run(t, b.winograd) })
+		for _, f := range []*Form{form3, form5, form7} {
+			if w := b.form(f); w != nil {
+				n++
+				t.Run(fmt.Sprintf("%s/%dx%d", b.name, f.Taps, f.Taps), func(t *testing.T) { run(t, f, w) })
+			}
 		}
 	}
-	t.Logf("%d backends with kernels", n)
+	t.Logf("%d sets of kernels", n)
 }
 
 // guarded is memory between two walls of a pattern that no kernel may touch.
@@ -59,17 +62,68 @@ func round(y float64, p uint, emin, emax int) (r float64, ok bool) {
 	return r, a >= math.Ldexp(1, emin) && a < math.Ldexp(1, emax+1)
 }
 
+// TestWinogradForms: A and B are exact in float64, and so are the numbers that
+// the kernels make B of, which are its first row and the even places of others.
+func TestWinogradForms(t *testing.T) {
+	exact := func(v float64) *big.Rat { return new(big.Rat).SetFloat64(v) }
+	for _, f := range []*Form{form3, form5, form7} {
+		n := f.Side
+		if n != f.Taps+3 || len(f.Points) != n-1 {
+			t.Fatalf("%d taps: side %d, %d points", f.Taps, n, len(f.Points))
+		}
+		for r := range n {
+			// The polynomial, and the powers of the point (at infinity: the
+			// coefficients of the highest degree).
+			c, power := []*big.Rat{big.NewRat(1, 1)}, big.NewRat(1, 1)
+			for q, p := range f.Points {
+				if q == r {
+					continue
+				}
+				c = append(c, new(big.Rat))
+				for j := len(c) - 1; j >= 0; j-- {
+					c[j] = new(big.Rat).Mul(c[j], exact(-p))
+					if j > 0 {
+						c[j].Add(c[j], c[j-1])
+					}
+				}
+			}
+			for j, got := range f.B[r] {
+				want := new(big.Rat)
+				if j < len(c) {
+					want = c[j]
+				}
+				if exact(got).Cmp(want) != 0 {
+					t.Errorf("%d taps: B[%d][%d] is %v, want %s", f.Taps, r, j, got, want)
+				}
+			}
+			for i := range 4 {
+				if r == n-1 {
+					power.SetInt64(int64(i / 3))
+				}
+				if exact(f.A[i][r]).Cmp(power) != 0 {
+					t.Errorf("%d taps: A[%d][%d] is %v, want %s", f.Taps, i, r, f.A[i][r], power)
+				}
+				if r < n-1 {
+					power = new(big.Rat).Mul(power, exact(f.Points[r]))
+				}
+			}
+		}
+	}
+}
+
 func TestWinogradInput(t *testing.T) {
-	each(t, func(t *testing.T, w *Winograd) {
+	each(t, func(t *testing.T, f *Form, w *Winograd) {
 		r := rand.New(rand.NewPCG(1, 2))
-		const height, width, blocks, tile = 9, 11, 3, 5
+		n := f.Side
+		height, width := n+3, n+5
+		const blocks, tile = 3, 5
 		image := newGuarded[float32](blocks*height*width*8, 7)
 		for i := range image.data() {
 			image.data()[i] = float32(math.Ldexp(r.NormFloat64(), r.IntN(60)-30))
 		}
 		plane := w.Tiles * 8
-		v := newGuarded[float64](blocks*36*plane, 9)
-		scratch := newGuarded[float64](36*8, 9)
+		v := newGuarded[float64](blocks*n*n*plane, 9)
+		scratch := newGuarded[float64](n*n*8, 9)
 		y0, x0 := 2, 4
 		src := image.at((y0*width + x0) * 8)
 		w.Input(src, width*32, height*width*32, v.at(tile*8), blocks, scratch.at(0))
@@ -79,21 +133,19 @@ func TestWinogradInput(t *testing.T) {
 		written := 0
 		for b := range blocks {
 			for c := range 8 {
-				var d [6][6]float64
-				for y := range 6 {
-					for x := range 6 {
-						d[y][x] = float64(image.data()[((b*height+y0+y)*width+x0+x)*8+c])
+				d := make([]float64, n*n)
+				for y := range n {
+					for x := range n {
+						d[y*n+x] = float64(image.data()[((b*height+y0+y)*width+x0+x)*8+c])
 					}
 				}
-				for p1, row := range WinogradInput(d) {
-					for p2, want := range row {
-						at := (b*36+6*p1+p2)*plane + tile*8 + c
-						if got := v.data()[at]; math.Float64bits(got) != math.Float64bits(want) {
-							t.Fatalf("block %d, channel %d, point %d,%d: %v, want %v", b, c, p1, p2, got, want)
-						}
-						v.data()[at] = 9
-						written++
+				for p, want := range f.Input(d) {
+					at := (b*n*n+p)*plane + tile*8 + c
+					if got := v.data()[at]; math.Float64bits(got) != math.Float64bits(want) {
+						t.Fatalf("block %d, channel %d, point %d: %v, want %v", b, c, p, got, want)
 					}
+					v.data()[at] = 9
+					written++
 				}
 			}
 		}
@@ -102,20 +154,21 @@ func TestWinogradInput(t *testing.T) {
 				t.Fatalf("number %d of V was written", i)
 			}
 		}
-		if written != blocks*8*36 {
+		if written != blocks*8*n*n {
 			t.Fatal(written)
 		}
 	})
 }
 
 func TestWinogradMultiply(t *testing.T) {
-	each(t, func(t *testing.T, w *Winograd) {
+	each(t, func(t *testing.T, f *Form, w *Winograd) {
+		points := f.Side * f.Side
 		r := rand.New(rand.NewPCG(3, 4))
 		for _, blocks := range []int{1, 2, 5} {
 			for _, groups := range []int{1, 3} {
-				v := newGuarded[float64](groups*blocks*36*w.Tiles*8, 7)
+				v := newGuarded[float64](groups*blocks*points*w.Tiles*8, 7)
 				u := newGuarded[float64](blocks*8*w.Outputs, 7)
-				m := newGuarded[float64](groups*36*w.Tiles*w.Outputs, 7)
+				m := newGuarded[float64](groups*points*w.Tiles*w.Outputs, 7)
 				const point = 17
 				for i := range v.data() {
 					v.data()[i] = r.NormFloat64()
@@ -132,13 +185,54 @@ func TestWinogradMultiply(t *testing.T) {
 						for o := range w.Outputs {
 							want := 0.0
 							for c := range blocks * 8 {
-								want = math.FMA(v.data()[(((g*blocks+c/8)*36+point)*w.Tiles+tile)*8+c%8], u.data()[c*w.Outputs+o], want)
+								want = math.FMA(v.data()[(((g*blocks+c/8)*points+point)*w.Tiles+tile)*8+c%8], u.data()[c*w.Outputs+o], want)
 							}
-							if got := m.data()[((g*36+point)*w.Tiles+tile)*w.Outputs+o]; got != want {
+							if got := m.data()[((g*points+point)*w.Tiles+tile)*w.Outputs+o]; got != want {
 								t.Fatalf("%d blocks, group %d, tile %d, output %d: %v, want %v", blocks, g, tile, o, got, want)
 							}
 						}
 					}
+				}
+			}
+		}
+	})
+}
+
+func TestWinogradWeigh(t *testing.T) {
+	each(t, func(t *testing.T, f *Form, w *Winograd) {
+		if w.Weigh == nil {
+			return // the bound does without
+		}
+		r := rand.New(rand.NewPCG(11, 12))
+		points := f.Side * f.Side
+		for _, blocks := range []int{1, 3} {
+			v := newGuarded[float64](blocks*points*w.Tiles*8, 7)
+			weights, scale := newGuarded[float64](points, 7), newGuarded[float64](blocks*8, 7)
+			for _, g := range []*guarded[float64]{v, weights} {
+				for i := range g.data() {
+					g.data()[i] = r.ExpFloat64()
+				}
+			}
+			for i := range scale.data() {
+				scale.data()[i] = math.Ldexp(1, r.IntN(9)-4)
+			}
+			const tile = 4
+			out := newGuarded[float64](8, 7)
+			w.Weigh(v.at(tile*8), weights.at(0), scale.at(0), blocks, (*[8]float64)(out.data()))
+			out.check(t, "out")
+			for c, got := range out.data() {
+				want := 0.0
+				for b := range blocks {
+					var sum [4]float64
+					for p := range points {
+						z := v.data()[((b*points+p)*w.Tiles+tile)*8+c]
+						sum[p%4] = math.FMA(float64(z*z), weights.data()[p], sum[p%4])
+					}
+					s := scale.data()[b*8+c]
+					want = math.FMA((sum[0]+sum[1])+(sum[2]+sum[3]), s*s, want)
+				}
+				if got != want {
+					t.Fatalf("%d blocks, channel %d: %v, want %v", blocks, c, got, want)
 				}
 			}
 		}
@@ -152,13 +246,14 @@ func TestWinogradOutput(t *testing.T) {
 		p          uint
 		emin, emax int
 	}{Float32: {24, -126, 127}, Float16: {11, -14, 15}, BFloat16: {8, -126, 127}}
-	each(t, func(t *testing.T, w *Winograd) {
+	each(t, func(t *testing.T, form *Form, w *Winograd) {
+		n, points := form.Side, form.Side*form.Side
 		r := rand.New(rand.NewPCG(5, 6))
 		open, decided := 0, 0
 		for f, g := range formats {
-			for trial := range 400 {
+			for trial := range 200 {
 				plane := w.Tiles * w.Outputs
-				m := newGuarded[float64](36*plane, 7)
+				m := newGuarded[float64](points*plane, 7)
 				scale := []float64{1, 1e-3, 0x1p-16, 0x1p-140, 0x1p16, 0x1p120, 0}[trial%7]
 				for i := range m.data() {
 					m.data()[i] = scale * r.NormFloat64()
@@ -176,45 +271,54 @@ func TestWinogradOutput(t *testing.T) {
 					bias := float64(float32(scale * r.NormFloat64()))
 					table.data()[16*8+c], table.data()[17*8+c] = bias, math.Abs(bias)*0x1p-53
 				}
+				var y [8][]float64
+				for c := range 8 {
+					d := make([]float64, points)
+					for p := range d {
+						d[p] = m.data()[p*plane+tile*w.Outputs+c]
+					}
+					y[c] = form.Output(d)
+				}
+				if trial%4 == 1 { // one pixel cancels, to the last bit
+					clear(table.data())
+					for c := range 8 {
+						table.data()[16*8+c] = -y[c][trial/4%16]
+					}
+				}
 				dst := newGuarded[float32](4*line*8, 7)
 				flags := newGuarded[uint8](16, 7)
-				scratch := newGuarded[float64](24*8, 7)
+				scratch := newGuarded[float64](4*n*8, 7)
 				w.Output[f](m.at(tile*w.Outputs), k, table.at(0), dst.at(0), line*32, flags.at(0), scratch.at(0))
 				for what, g := range map[string]interface{ check(*testing.T, string) }{"m": m, "table": table, "dst": dst, "flags": flags, "scratch": scratch} {
 					g.check(t, what)
 				}
 				for c := range 8 {
-					var d [6][6]float64
-					for p := range 36 {
-						d[p/6][p%6] = m.data()[p*plane+tile*w.Outputs+c]
-					}
-					for i, row := range WinogradOutput(d) {
-						for j, y := range row {
-							y += table.data()[16*8+c]
-							e := math.FMA(k, table.data()[(4*i+j)*8+c], table.data()[17*8+c])
-							lo, hi := y-e, y+e
-							var same bool
-							if f == Float32 {
-								a, b := float32(lo), float32(hi)
-								lo, same = float64(a), math.Float32bits(a) == math.Float32bits(b)
-							} else {
-								a, ok := round(lo, g.p, g.emin, g.emax)
-								b, _ := round(hi, g.p, g.emin, g.emax)
-								lo, same = a, ok && math.Float64bits(a) == math.Float64bits(b)
-							}
-							got, flag := dst.data()[(i*line+j)*8+c], flags.data()[4*i+j]>>c&1
-							at := fmt.Sprintf("format %d, trial %d, channel %d, pixel %d,%d", f, trial, c, i, j)
-							if y == y && same != (flag == 0) {
-								t.Fatalf("%s: flag %d of %v +- %v", at, flag, y, e)
-							}
-							if same && y == y && float64(got) != lo {
-								t.Fatalf("%s: %v, want %v", at, got, lo)
-							}
-							if same {
-								decided++
-							} else {
-								open++
-							}
+					for ij, y := range y[c] {
+						i, j := ij/4, ij%4
+						y += table.data()[16*8+c]
+						e := math.FMA(k, table.data()[(4*i+j)*8+c], table.data()[17*8+c])
+						lo, hi := y-e, y+e
+						var same bool
+						if f == Float32 {
+							a, b := float32(lo), float32(hi)
+							lo, same = float64(a), math.Float32bits(a) == math.Float32bits(b)
+						} else {
+							a, ok := round(lo, g.p, g.emin, g.emax)
+							b, _ := round(hi, g.p, g.emin, g.emax)
+							lo, same = a, ok && math.Float64bits(a) == math.Float64bits(b)
+						}
+						got, flag := dst.data()[(i*line+j)*8+c], flags.data()[4*i+j]>>c&1
+						at := fmt.Sprintf("format %d, trial %d, channel %d, pixel %d,%d", f, trial, c, i, j)
+						if y == y && same != (flag == 0) {
+							t.Fatalf("%s: flag %d of %v +- %v", at, flag, y, e)
+						}
+						if same && y == y && float64(got) != lo {
+							t.Fatalf("%s: %v, want %v", at, got, lo)
+						}
+						if same {
+							decided++
+						} else {
+							open++
 						}
 					}
 				}
@@ -232,12 +336,14 @@ func TestWinogradOutput(t *testing.T) {
 }
 
 func TestWinogradDot(t *testing.T) {
-	each(t, func(t *testing.T, w *Winograd) {
+	each(t, func(t *testing.T, f *Form, w *Winograd) {
+		k := f.Taps
 		r := rand.New(rand.NewPCG(7, 8))
 		for _, blocks := range []int{1, 2, 9} {
-			const height, width, y0, x0 = 5, 7, 1, 3
+			height, width := k+2, k+4
+			const y0, x0 = 1, 3
 			image := newGuarded[float32](blocks*height*width*8, 7)
-			weights := newGuarded[float32](blocks*9*8, 7)
+			weights := newGuarded[float32](blocks*k*k*8, 7)
 			for i := range image.data() {
 				image.data()[i] = float32(math.Ldexp(r.NormFloat64(), r.IntN(60)-30))
 			}
@@ -249,16 +355,19 @@ func TestWinogradDot(t *testing.T) {
 			image.check(t, "image")
 			weights.check(t, "weights")
 			for c := range 8 {
-				var sum [3]float64
+				sum := make([]float64, k)
 				var size float64
 				for b := range blocks {
-					for i := range 9 {
-						p := float64(image.data()[((b*height+y0+i/3)*width+x0+i%3)*8+c]) * float64(weights.data()[(b*9+i)*8+c])
-						sum[i/3] += p
+					for i := range k * k {
+						p := float64(image.data()[((b*height+y0+i/k)*width+x0+i%k)*8+c]) * float64(weights.data()[(b*k*k+i)*8+c])
+						sum[i/k] += p
 						size += math.Abs(p)
 					}
 				}
-				if want := (sum[0] + sum[1]) + sum[2]; out[c] != want || out[8+c] != size {
+				for _, s := range sum[1:] {
+					sum[0] += s
+				}
+				if want := sum[0]; out[c] != want || out[8+c] != size {
 					t.Fatalf("%d blocks, channel %d: %v and %v, want %v and %v", blocks, c, out[c], out[8+c], want, size)
 				}
 			}
@@ -267,7 +376,7 @@ func TestWinogradDot(t *testing.T) {
 }
 
 func TestWinogradLayout(t *testing.T) {
-	each(t, func(t *testing.T, w *Winograd) {
+	each(t, func(t *testing.T, f *Form, w *Winograd) {
 		r := rand.New(rand.NewPCG(9, 10))
 		for _, pixels := range []int{8, 16, 40} {
 			var in [8]*float64

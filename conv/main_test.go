@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	if flag.Lookup("test.bench").Value.String() != "" { // benchmarks choose for themselves
 		os.Exit(m.Run())
 	}
-	winogradLeast = 1
+	winogradLeast = [2]int{}
 	for _, isa := range asm.ISAs() {
 		if err := asm.Use(isa); err != nil {
 			panic(err)

@@ -2,6 +2,7 @@ package conv
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"sync"
 
@@ -10,21 +11,23 @@ import (
 	"github.com/refrun/refrun/internal/par"
 )
 
-// winogradLeast is the fewest output channels for which the transforms pay.
-var winogradLeast = 8
+// winogradLeast are the fewest input and output channels for which the
+// transforms pay.
+var winogradLeast = [2]int{5, 8}
 
-// mostPanels bounds the bytes of transformed weights, four times those of the
-// weights; beyond it a convolution is direct.
+// mostPanels bounds the bytes of transformed weights, two to four times those of
+// the weights; beyond it a convolution is direct.
 const mostPanels = 1 << 30
 
 // block is the number of channels that lie together.
 const block = 8
 
-// wino is a convolution with 3x3 kernels of stride 1 by the kernels of package
-// asm.
+// wino is a convolution with 3x3, 5x5 or 7x7 kernels of stride 1 by the kernels
+// of package asm.
 type wino struct {
 	*job
 	*asm.Winograd
+	form    *asm.Form
 	weights *winogradWeights
 	round   roundTile
 
@@ -38,16 +41,21 @@ type wino struct {
 // winograd convolves if the kernels of this CPU can, and reports whether it
 // did.
 func (j *job) winograd() bool {
-	w := asm.WinogradKernels()
 	k, d := j.k, j.dst
 	f, ok := kernelFormats[d.Format]
+	form := asm.WinogradForm(k.kh)
 	switch {
-	case w == nil || !ok || d.Format == fp16.Float64 || !k.finite || !k.finiteBias || j.stride != 1 || k.kh != 3 || k.kw != 3,
-		k.oc < winogradLeast || d.N == 0 || float64(k.ic)*float64(k.oc)*36*8 > mostPanels:
+	case form == nil || !ok || d.Format == fp16.Float64 || !k.finite || !k.finiteBias || j.stride != 1 || k.kh != k.kw,
+		k.ic < winogradLeast[0] || k.oc < winogradLeast[1] || d.N == 0,
+		float64(k.ic)*float64(k.oc)*float64(form.Side*form.Side*8) > mostPanels:
 		return false
 	}
-	asm.Ran("winograd 4x4,3x3 " + asm.ISA())
-	g := j.newWinograd(w, w.Output[f])
+	w := form.Kernels()
+	if w == nil {
+		return false
+	}
+	asm.Ran(fmt.Sprintf("winograd 4x4,%dx%d %s", k.kh, k.kw, asm.ISA()))
+	g := j.newWinograd(form, w, w.Output[f])
 	j.memory = imagePool.Get().(*images)
 	defer imagePool.Put(j.memory)
 	g.pack()
@@ -55,10 +63,10 @@ func (j *job) winograd() bool {
 	return true
 }
 
-func (j *job) newWinograd(w *asm.Winograd, round roundTile) *wino {
-	g := &wino{job: j, Winograd: w, weights: j.k.winograd(w), round: round,
+func (j *job) newWinograd(form *asm.Form, w *asm.Winograd, round roundTile) *wino {
+	g := &wino{job: j, Winograd: w, form: form, weights: j.k.winograd(form, w), round: round,
 		th: (j.dst.H + 3) / 4, tw: (j.dst.W + 3) / 4, blocks: (j.k.ic + block - 1) / block}
-	g.height, g.width = 4*g.th+2, 4*g.tw+2
+	g.height, g.width = 4*g.th+form.Taps-1, 4*g.tw+form.Taps-1
 	return g
 }
 
@@ -181,9 +189,10 @@ var spacePool = sync.Pool{New: func() any { return new(space) }}
 func (g *wino) newSpace(groups int) *space {
 	s := spacePool.Get().(*space)
 	tiles := groups * g.Tiles
-	s.v = aligned(&s.memory[0], 36*tiles*g.blocks*block)
-	s.m = aligned(&s.memory[1], 36*tiles*g.Outputs)
-	s.scratch = aligned(&s.memory[2], 36*block)
+	points := g.form.Side * g.form.Side
+	s.v = aligned(&s.memory[0], points*tiles*g.blocks*block)
+	s.m = aligned(&s.memory[1], points*tiles*g.Outputs)
+	s.scratch = aligned(&s.memory[2], points*block)
 	s.k = grown(&s.memory[3], tiles)
 	return s
 }
@@ -194,7 +203,8 @@ const most = 1 << 20
 
 func (g *wino) run() {
 	tiles := g.src.N * g.th * g.tw
-	groups := max(1, most/(36*8*g.Tiles*g.blocks*block))
+	points := g.form.Side * g.form.Side
+	groups := max(1, most/(points*8*g.Tiles*g.blocks*block))
 	groups = min(groups, 1+(tiles-1)/g.Tiles)
 	unit := groups * g.Tiles
 	outputs := (g.k.oc + g.Outputs - 1) / g.Outputs
@@ -207,7 +217,7 @@ func (g *wino) run() {
 		}
 		n := (hi - lo + g.Tiles - 1) / g.Tiles
 		for o := range outputs {
-			for p := range 36 {
+			for p := range points {
 				g.Multiply(&s.v[p*g.Tiles*block], g.weights.panel(o, p), &s.m[p*g.Tiles*g.Outputs], g.blocks, n)
 			}
 			for t := lo; t < hi; t++ {
@@ -230,19 +240,29 @@ func (g *wino) place(t int) (n, y, x int) {
 }
 
 // window transforms the window of tile t into place at of a unit, and takes
-// its norm: the greatest of its pixels', NaN if one is.
+// its norm: the greatest of its pixels', NaN if one is, or what measured makes
+// of it.
 func (g *wino) window(s *space, t, at int) {
 	n, y, x := g.place(t)
-	to := (at/g.Tiles*g.blocks*36*g.Tiles + at%g.Tiles) * block
+	to := (at/g.Tiles*g.blocks*g.form.Side*g.form.Side*g.Tiles + at%g.Tiles) * block
 	g.Input(&g.image[((n*g.blocks*g.height+y)*g.width+x)*block], g.width*block*4, g.height*g.width*block*4,
 		&s.v[to], g.blocks, &s.scratch[0])
 	var greatest uint64 // the bits of numbers that are not negative are in order, NaN last
-	for r := range 6 {
-		for _, v := range g.norms[(n*g.height+y+r)*g.width+x:][:6] {
+	for r := range g.form.Side {
+		for _, v := range g.norms[(n*g.height+y+r)*g.width+x:][:g.form.Side] {
 			greatest = max(greatest, math.Float64bits(v))
 		}
 	}
 	s.k[at] = math.Float64frombits(greatest)
+	if v := g.weights.measured; v != nil {
+		var sums [block]float64
+		g.Weigh(&s.v[to], &v.weights[0], &v.scale[0], g.blocks, &sums)
+		var sum float64
+		for _, x := range sums {
+			sum += x
+		}
+		s.k[at] = max(math.Sqrt(sum), v.rho*s.k[at])
+	}
 }
 
 // finish makes the outputs of tile t and a group of channels.
@@ -261,7 +281,7 @@ func (g *wino) finish(s *space, t, at, o int) {
 			}
 			continue
 		}
-		m := (at/g.Tiles*36*g.Tiles+at%g.Tiles)*g.Outputs + c%g.Outputs
+		m := (at/g.Tiles*g.form.Side*g.form.Side*g.Tiles+at%g.Tiles)*g.Outputs + c%g.Outputs
 		g.round(&s.m[m], k, &g.weights.tables[c/block*18*block], &s.out[0], 4*block*4, &s.flags[0], &s.scratch[0])
 		if h == 4 && w == 4 && channels == block {
 			g.Unpack(&s.out[0], &d.Plane(n, c)[y*d.W+x], d.H*d.W*8, d.W*8)
@@ -309,13 +329,14 @@ func fill(v []float64, to float64) {
 // resolve returns an output that the guard left open: by the direct sum, with
 // its own bound, and settled if that is not enough either.
 //
-// Each of the 8 sums has three parts of 3*blocks exact products; those are
-// added, then the 8 sums, then the bias: no term takes part in more than
-// 3*blocks + 2 + 7 + 1 roundings (see bound.go).
+// Each of the 8 sums has K parts of K*blocks exact products; those are added,
+// then the 8 sums, then the bias: no term takes part in more than K*blocks + K-1
+// + 7 + 1 roundings (see bound.go).
 func (g *wino) resolve(s *space, o, n, y, x int) float64 {
 	var out [2 * block]float64
+	k := g.form.Taps
 	g.Dot(&g.image[((n*g.blocks*g.height+y)*g.width+x)*block], g.width*block*4, g.height*g.width*block*4,
-		&g.weights.direct[o*g.blocks*9*block], g.blocks, &out)
+		&g.weights.direct[o*g.blocks*k*k*block], g.blocks, &out)
 	bias := g.k.bias[o]
 	var sum, size float64
 	for c := range block {
@@ -324,7 +345,7 @@ func (g *wino) resolve(s *space, o, n, y, x int) float64 {
 	}
 	sum += bias
 	size += math.Abs(bias)
-	roundings := float64(3*g.blocks + 10)
+	roundings := float64(k*g.blocks + k + 7)
 	if v, ok := g.dst.Format.Decide(sum, 1.0001*0x1p-53*float64(roundings*size)); ok {
 		return v
 	}

@@ -1,6 +1,7 @@
 package conv
 
 import (
+	"fmt"
 	"math"
 	"math/big"
 	"math/rand/v2"
@@ -44,49 +45,72 @@ func hard(r *rand.Rand, kind, n, channels, plane int) []float64 {
 
 const hardKinds = 8
 
+// eachForm runs a test for every form that the kernels of this CPU have.
+func eachForm(t *testing.T, run func(t *testing.T, f *asm.Form)) {
+	for _, taps := range []int{3, 5, 7} {
+		f := asm.WinogradForm(taps)
+		if f.Kernels() != nil { // otherwise the direct sum has its own test
+			t.Run(fmt.Sprintf("%dx%d", taps, taps), func(t *testing.T) { run(t, f) })
+		}
+	}
+}
+
 // TestWinogradBound holds the float64 results of the transforms, before any
 // rounding to a format, to the exact values: every error lies within the bound
-// that the guard uses, and the bound is not vacuous.
+// that the guard uses, and the bound is not vacuous. It is not less than what the
+// errors of the steps add up to for the numbers at hand, point by point.
 func TestWinogradBound(t *testing.T) {
-	w := asm.WinogradKernels()
-	if w == nil {
-		return // the direct sum has its own test
-	}
-	r := rand.New(rand.NewPCG(8, 9))
-	largest := 0.0
-	for trial := range 6 * hardKinds {
-		ic, oc := []int{1, 5, 24, 70}[trial%4], 9
-		x := tensor.Of(fp16.Float32, hard(r, trial%hardKinds, 2*ic*42, ic, 42), 2, ic, 6, 7)
-		k := tensor.Of(fp16.Float32, hard(r, trial/3%hardKinds, oc*ic*9, ic, 9), oc, ic, 3, 3)
-		bias := hard(r, trial%2, oc, 1, 1)
-		kernel := NewKernel(k, bias)
-		exact := bigref.Conv2d(x, k, bias, 1, 1, "zeros")
-		y := tensor.New(fp16.Float32, 2, oc, 6, 7)
-		j := &job{dst: y, src: x, k: kernel, rows: paddedAxis(6, 1, Zeros), cols: paddedAxis(7, 1, Zeros), stride: 1}
-		g := j.newWinograd(w, w.Output[asm.Float32])
-		j.memory = new(images)
-		g.pack()
-		s := g.newSpace(1)
-		for tile := range 2 * g.th * g.tw {
-			g.window(s, tile, tile%w.Tiles)
-			n, y0, x0 := g.place(tile)
-			for o := range oc {
-				for p := range 36 {
-					g.Multiply(&s.v[p*w.Tiles*block], g.weights.panel(o/w.Outputs, p), &s.m[p*w.Tiles*w.Outputs], g.blocks, 1)
-				}
-				var m [6][6]float64
-				for p := range 36 {
-					m[p/6][p%6] = s.m[(p*w.Tiles+tile%w.Tiles)*w.Outputs+o%w.Outputs]
-				}
-				table := g.weights.tables[o/block*18*block+o%block:]
-				for i, row := range asm.WinogradOutput(m) {
-					for c, v := range row {
+	eachForm(t, func(t *testing.T, f *asm.Form) {
+		w := f.Kernels()
+		r := rand.New(rand.NewPCG(8, 9))
+		largest, closest := 0.0, 0.0
+		taps, points := f.Taps, f.Side*f.Side
+		for trial := range map[int]int{3: 6, 5: 3, 7: 2}[taps] * hardKinds {
+			ic, oc := []int{1, 5, 24, 70}[(trial+trial/hardKinds)%4]*3/taps+1, 9
+			x := tensor.Of(fp16.Float32, hard(r, trial%hardKinds, ic*42, ic, 42), 1, ic, 6, 7)
+			k := tensor.Of(fp16.Float32, hard(r, trial/3%hardKinds, oc*ic*taps*taps, ic, taps*taps), oc, ic, taps, taps)
+			bias := hard(r, trial%2, oc, 1, 1)
+			kernel := NewKernel(k, bias)
+			pad := taps / 2
+			exact := bigref.Conv2d(x, k, bias, 1, pad, "zeros")
+			y := tensor.New(fp16.Float32, 1, oc, 6, 7)
+			j := &job{dst: y, src: x, k: kernel, rows: paddedAxis(6, pad, Zeros), cols: paddedAxis(7, pad, Zeros), stride: 1}
+			g := j.newWinograd(f, w, w.Output[asm.Float32])
+			j.memory = new(images)
+			g.pack()
+			s := g.newSpace(1)
+			for tile := range g.th * g.tw {
+				g.window(s, tile, tile)
+				_, y0, x0 := g.place(tile)
+				z, size := tileNorms(g, s, tile)
+				for o := range oc {
+					sums, norms := weightNorms(g, o)
+					m := make([]float64, points)
+					for p := range m {
+						g.Multiply(&s.v[p*w.Tiles*block], g.weights.panel(o/w.Outputs, p), &s.m[p*w.Tiles*w.Outputs], g.blocks, 1)
+						m[p] = s.m[(p*w.Tiles+tile)*w.Outputs+o%w.Outputs]
+					}
+					table := g.weights.tables[o/block*18*block+o%block:]
+					for ij, v := range f.Output(m) {
+						i, c := ij/4, ij%4
 						if y0+i >= 6 || x0+c >= 7 {
 							continue
 						}
 						v += table[16*block]
-						e := math.FMA(s.k[tile%w.Tiles], table[(4*i+c)*block], table[17*block])
-						d := new(big.Rat).Sub(bigref.Rat(v), exact.Values[((n*oc+o)*6+y0+i)*7+x0+c])
+						e := math.FMA(s.k[tile], table[ij*block], table[17*block])
+						steps := 2 * math.Abs(bias[o])
+						for p := range points {
+							a := math.Abs(f.A[i][p/f.Side] * f.A[c][p%f.Side])
+							k := float64(f.Side-2) / 2
+							steps += a * ((sums[p]+(2*k+5)*norms[p])*z[p] + 2*k*norms[p]*size[p])
+						}
+						if steps *= 0x1p-53; !(steps <= e) {
+							t.Fatalf("trial %d, output %d, pixel %d,%d: the steps add up to %g, bound %g", trial, o, y0+i, x0+c, steps, e)
+						}
+						if table[ij*block] > 0 {
+							closest = max(closest, steps/e)
+						}
+						d := new(big.Rat).Sub(bigref.Rat(v), exact.Values[(o*6+y0+i)*7+x0+c])
 						size, _ := d.Abs(d).Float64()
 						if !(size <= e) {
 							t.Fatalf("trial %d, output %d, pixel %d,%d: error %g, bound %g", trial, o, y0+i, x0+c, size, e)
@@ -98,66 +122,203 @@ func TestWinogradBound(t *testing.T) {
 				}
 			}
 		}
-	}
-	t.Logf("largest error: %.2g of the bound", largest)
-	if largest < 1e-3 {
-		t.Errorf("largest error is %.2g of the bound: a bound so wide guards something else", largest)
-	}
+		t.Logf("largest error: %.2g of the bound; sum of the steps: %.2g", largest, closest)
+		if largest < 1e-3 {
+			t.Errorf("largest error is %.2g of the bound: a bound so wide guards something else", largest)
+		}
+	})
 }
 
-// TestWinogradWeights holds the transformed weights to exact arithmetic: each
-// is the nearest float64, or its neighbour where the quotient is within 2^-40
-// of a tie.
-func TestWinogradWeights(t *testing.T) {
-	r := rand.New(rand.NewPCG(10, 11))
-	den := denominators()
-	for trial := range 400 {
-		var g [9]float64
-		copy(g[:], hard(r, trial%hardKinds, 9, 1, 9))
-		for p := range 6 {
-			for q := range 6 {
-				sum := new(big.Rat)
-				for i := range 3 {
-					for j := range 3 {
-						x := bigref.Rat(g[3*i+j])
-						x.Mul(x, bigref.Rat(power(p, i)))
-						sum.Add(sum, x.Mul(x, bigref.Rat(power(q, j))))
-					}
+// tileNorms returns, point by point, the norms of t Z and of t |B||d||B|^T over
+// the channels, for a tile of the first group and the first sample.
+func tileNorms(g *wino, s *space, tile int) (z, size []float64) {
+	n := g.form.Side
+	z, size = make([]float64, n*n), make([]float64, n*n)
+	_, y0, x0 := g.place(tile)
+	for p := range z {
+		for c := range g.k.ic {
+			t := g.k.scale[c]
+			v := t * s.v[((c/block*n*n+p)*g.Tiles+tile)*block+c%block]
+			z[p] += v * v
+			v = 0
+			for i, b := range g.form.B[p/n] {
+				for j, d := range g.form.B[p%n] {
+					v += math.Abs(b * d * float64(g.image[((c/block*g.height+y0+i)*g.width+x0+j)*block+c%block]))
 				}
-				sum.Quo(sum, new(big.Rat).Mul(bigref.Rat(den[p]), bigref.Rat(den[q])))
-				u, size := transformed(&g, p, q, den)
-				d := new(big.Rat).Sub(bigref.Rat(u), sum)
-				off, _ := d.Abs(d).Float64()
-				if limit := 0x1p-53*math.Abs(u) + 0x1p-93*size; !(off <= limit) {
-					t.Fatalf("trial %d, point %d,%d: off by %g of %g", trial, p, q, off, u)
+			}
+			size[p] += t * v * t * v
+		}
+		z[p], size[p] = math.Sqrt(z[p]), math.Sqrt(size[p])
+	}
+	return z, size
+}
+
+// weightNorms returns, point by point, the sum of ||U_p[1..j]/t|| over j and
+// the last of them.
+func weightNorms(g *wino, o int) (sums, norms []float64) {
+	n := g.form.Side
+	sums, norms = make([]float64, n*n), make([]float64, n*n)
+	for p := range sums {
+		squares := 0.0
+		for c := range g.k.ic {
+			u := g.weights.panels[(o/g.Outputs*n*n+p)*g.weights.size+c*g.Outputs+o%g.Outputs] / g.k.scale[c]
+			squares += u * u
+			norms[p] = math.Sqrt(squares)
+			sums[p] += norms[p]
+		}
+	}
+	return sums, norms
+}
+
+// TestWinogradWindow: every pixel of a window takes part in its norm, and a NaN
+// or an infinity anywhere leaves all open.
+func TestWinogradWindow(t *testing.T) {
+	eachForm(t, func(t *testing.T, f *asm.Form) {
+		n, w := f.Side, f.Kernels()
+		k := tensor.New(fp16.Float32, 1, 1, f.Taps, f.Taps)
+		k.Data[0] = 1
+		kernel := NewKernel(k, nil)
+		for at := range n * n {
+			for _, v := range []float64{3, math.NaN(), math.Inf(1)} {
+				x := tensor.New(fp16.Float32, 1, 1, n, n)
+				x.Data[(at+5)%(n*n)], x.Data[at] = 1, v
+				j := &job{dst: tensor.New(fp16.Float32, 1, 1, 4, 4), src: x, k: kernel, rows: paddedAxis(n, 0, Zeros), cols: paddedAxis(n, 0, Zeros), stride: 1, memory: new(images)}
+				g := j.newWinograd(f, w, w.Output[asm.Float32])
+				g.pack()
+				s := g.newSpace(1)
+				g.window(s, 0, 0)
+				least := 3.0
+				if m := g.weights.measured; m != nil {
+					least *= m.rho
+				}
+				if got := s.k[0]; v-v == 0 && !(got >= least) || v-v != 0 && got <= math.MaxFloat64 {
+					t.Errorf("pixel %d is %v: norm %v, want %v or more", at, v, got, least)
+				}
+			}
+		}
+	})
+}
+
+// TestWinogradTies: sums next to a tie of float32 that the direct float64 sum
+// cannot tell from it.
+func TestWinogradTies(t *testing.T) {
+	for _, taps := range []int{3, 5, 7} {
+		for line := range taps {
+			k := tensor.New(fp16.Float32, 1, 1, taps, taps)
+			copy(k.Data[line*taps:], []float64{1, 0x1p-24, 0x1p-60})
+			x := tensor.New(fp16.Float32, 1, 1, taps+3, taps+4)
+			for i := range x.Data {
+				x.Data[i] = 1
+			}
+			y := tensor.New(fp16.Float32, 1, 1, 4, 5)
+			Forward(y, x, NewKernel(k, nil), Params{})
+			for i, v := range y.Data {
+				if v != 1+0x1p-23 {
+					t.Fatalf("%d taps, line %d, pixel %d: %v", taps, line, i, v)
 				}
 			}
 		}
 	}
-	// The matrices belong together: the convolution of unit vectors.
-	for tap := range 3 {
-		for at := range 6 {
-			var g [9]float64
-			var d [6][6]float64
-			g[3*tap] = 1 // a column of taps
-			d[at][0] = 1
-			var m [6][6]float64
-			z := asm.WinogradInput(d)
-			for p := range 36 {
-				u, _ := transformed(&g, p/6, p%6, den)
-				m[p/6][p%6] = u * z[p/6][p%6]
+}
+
+// TestWinogradWeights holds the transformed weights to exact arithmetic: each
+// is rounded once, but for 2^-93 of the sum of magnitudes. What they are made of
+// is exact: the denominators, and the products of a weight and powers.
+func TestWinogradWeights(t *testing.T) {
+	for _, taps := range []int{3, 5, 7} {
+		f := asm.WinogradForm(taps)
+		r := rand.New(rand.NewPCG(10, 11))
+		n, squared := f.Side, taps*taps
+		den := exactDenominators(f)
+		factors := newTransform(f)
+		for trial := range map[int]int{3: 80, 5: 16, 7: 8}[taps] {
+			g := hard(r, trial%hardKinds, squared, 1, squared)
+			for p := range n * n {
+				sum := new(big.Rat)
+				for i := range g {
+					x := bigref.Rat(g[i])
+					x.Mul(x, new(big.Rat).Mul(exactPower(f, p/n, i/taps), exactPower(f, p%n, i%taps)))
+					if bigref.Rat(g[i]*factors.powers[p*squared+i]).Cmp(x) != 0 {
+						t.Fatalf("%d taps, trial %d, point %d: the product %d is not exact", taps, trial, p, i)
+					}
+					sum.Add(sum, x)
+				}
+				d := new(big.Rat).Mul(den[p/n], den[p%n])
+				if bigref.Rat(factors.divisor[p]).Cmp(d) != 0 {
+					t.Fatalf("%d taps: denominator of point %d: %v, want %s", taps, p, factors.divisor[p], d)
+				}
+				u, size := factors.weight(g, p)
+				off, _ := d.Abs(d.Sub(bigref.Rat(u), sum.Quo(sum, d))).Float64()
+				if limit := 0x1p-53*math.Abs(u) + 0x1p-93*size; !(off <= limit) {
+					t.Fatalf("%d taps, trial %d, point %d: off by %g of %g", taps, trial, p, off, u)
+				}
 			}
-			for i, row := range asm.WinogradOutput(m) {
-				for j, v := range row {
+		}
+		// The matrices belong together: the convolution of unit vectors.
+		for tap := range taps {
+			for at := range n {
+				g, d, m := make([]float64, squared), make([]float64, n*n), make([]float64, n*n)
+				g[taps*tap], d[at*n] = 1, 1 // a column of taps
+				for p, z := range f.Input(d) {
+					u, _ := factors.weight(g, p)
+					m[p] = u * z
+				}
+				for ij, v := range f.Output(m) {
 					want := 0.0
-					if i+tap == at && j == 0 {
+					if ij/4+tap == at && ij%4 == 0 {
 						want = 1
 					}
-					if math.Abs(v-want) > 1e-13 {
-						t.Errorf("tap %d, input %d, output %d,%d: %v", tap, at, i, j, v)
+					if math.Abs(v-want) > 1e-11 {
+						t.Errorf("%d taps, tap %d, input %d, output %d: %v", taps, tap, at, ij, v)
 					}
 				}
 			}
+		}
+	}
+}
+
+func exactDenominators(f *asm.Form) (d []*big.Rat) {
+	for p, q := range f.Points {
+		d = append(d, big.NewRat(1, 1))
+		for r, s := range f.Points {
+			if r != p {
+				d[p].Mul(d[p], new(big.Rat).Sub(bigref.Rat(q), bigref.Rat(s)))
+			}
+		}
+	}
+	return append(d, big.NewRat(1, 1))
+}
+
+func exactPower(f *asm.Form, p, i int) *big.Rat {
+	v := big.NewRat(1, 1)
+	if p == f.Side-1 {
+		return v.SetInt64(int64(i / (f.Taps - 1)))
+	}
+	for range i {
+		v.Mul(v, bigref.Rat(f.Points[p]))
+	}
+	return v
+}
+
+// TestLargeKernels: convolutions of the sizes that the forms are for, of all
+// kinds of data, paddings, formats and shapes, are the judge's.
+func TestLargeKernels(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 13))
+	for trial := range 2 * len(makers) {
+		xs, ws := makers[trial%len(makers)], makers[r.IntN(len(makers))]
+		taps := 5 + 2*(trial/len(makers))
+		p := Params{Pad: r.IntN(taps/2 + 1), Padding: Padding(r.IntN(4))}
+		n, ic, oc := 1+trial%2, 1+r.IntN(9), 1+r.IntN(9)
+		h, w := taps+r.IntN(6), taps+r.IntN(9)
+		src, weight := xs.make(r, fp16.Float32, n, ic, h, w), ws.make(r, fp16.Float32, oc, ic, taps, taps)
+		bias := ws.make(r, fp16.Float32, 1, 1, 1, oc).Data
+		exact := bigref.Conv2d(src, weight, bias, 1, p.Pad, p.Padding.String())
+		k := NewKernel(weight, bias)
+		for _, f := range formats {
+			dst := tensor.New(f, exact.N, exact.C, exact.H, exact.W)
+			Forward(dst, src, k, p)
+			sameBits(t, dst, exact.Round(f), fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %+v, %v", trial,
+				xs.name, ws.name, src.Shape(), weight.Shape(), p, f))
 		}
 	}
 }

@@ -10,68 +10,92 @@ import (
 // winogradWeights are a kernel's transformed weights and the bounds of its
 // outputs, laid out for kernels of a number of outputs.
 type winogradWeights struct {
-	panels []float64 // U [outputs/Outputs][36][blocks*8][Outputs]
-	size   int       // of one panel
-	tables []float64 // of each 8 outputs: N [16][8], bias [8], u|bias| [8]
-	direct []float32 // the weights as they are, [oc][blocks][9][8]
+	points   int       // n*n
+	panels   []float64 // U [outputs/Outputs][n*n][blocks*8][Outputs]
+	size     int       // of one panel
+	tables   []float64 // of each 8 outputs: N [16][8], bias [8], u|bias| [8]
+	measured *measured // what K is, nil for the greatest norm of a pixel
+	direct   []float32 // the weights as they are, [oc][blocks][K*K][8]
 }
 
 // panel returns the weights of a group of outputs at point p.
-func (w *winogradWeights) panel(group, p int) *float64 { return &w.panels[(group*36+p)*w.size] }
+func (w *winogradWeights) panel(group, p int) *float64 { return &w.panels[(group*w.points+p)*w.size] }
 
 // winograd returns the weights for w, made at their first use.
-func (k *Kernel) winograd(w *asm.Winograd) *winogradWeights {
+func (k *Kernel) winograd(f *asm.Form, w *asm.Winograd) *winogradWeights {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.transformed[w.Outputs] == nil {
 		if k.transformed == nil {
 			k.transformed = map[int]*winogradWeights{}
 		}
-		k.transformed[w.Outputs] = k.transform(w.Outputs)
+		k.transformed[w.Outputs] = k.transform(f, w)
 	}
 	return k.transformed[w.Outputs]
 }
 
 // transform computes U = G g G^T for every pair of channels, and the tables.
 //
-// Row p of G is (1, q, q^2)/D_p for the point q = q_p, where D_p is the product
-// of q-r over the other finite points r; that of infinity is (0, 0, 1). The
-// numerators, sums of nine products of a float32 number and a power of points
-// (at most 16 bits), are taken in double-double, the denominators, products of
-// two rationals, as quotients of exact integers; so U is rounded once, up to
-// 2^-90 of the sum of magnitudes, which the norms below carry.
-func (k *Kernel) transform(outputs int) *winogradWeights {
+// Row p of G is (1, q, ..., q^(K-1))/D_p for the point q = q_p, where D_p is the
+// product of q-r over the other finite points r; that of infinity is (0, ..., 0,
+// 1). The numerators, sums of K*K products of a float32 number and powers of
+// points (at most 28 bits, so that each product is exact), are taken in
+// double-double, the denominators, products of two rationals, as quotients of
+// exact integers; so U is rounded once, up to 2^-93 of the sum of magnitudes,
+// which the norms below carry.
+//
+// The bound of an output is u sum over p of a_p ((S_p + c ||U_p/t||) ||t Z_p|| +
+// 2k ||U_p/t|| beta_p nu) + 2u|b|, nu the greatest norm of a pixel: 2k roundings
+// of the input's transform, of numbers whose magnitudes have the norm beta_p nu,
+// and then 1 of U, 2(k+1) of the output's, 1 with the bias and 1 of the guard; 3
+// more are to spare, so that c = 2k+8. The norm of Z is either at most beta_p nu
+// too, and K = nu; or measured.
+func (k *Kernel) transform(f *asm.Form, kernels *asm.Winograd) *winogradWeights {
+	n, taps, outputs := f.Side, f.Taps*f.Taps, kernels.Outputs
+	points := n * n
 	blocks := (k.ic + block - 1) / block
 	groups := (k.oc + outputs - 1) / outputs
-	w := &winogradWeights{size: blocks * block * outputs}
-	w.panels = aligned(new([]float64), groups*36*w.size)
+	w := &winogradWeights{points: points, size: blocks * block * outputs}
+	w.panels = aligned(new([]float64), groups*points*w.size)
 	w.tables = aligned(new([]float64), (k.oc+block-1)/block*18*block)
-	w.direct = make([]float32, k.oc*blocks*9*block)
-	den := denominators()
+	if kernels.Weigh != nil {
+		w.measured = k.measured(f)
+	}
+	w.direct = make([]float32, k.oc*blocks*taps*block)
+	t := newTransform(f)
 	par.For(k.oc, func(o int) {
-		var prefix, norm [36]float64 // squares of the norm so far; sum of prefix norms
+		prefix, norm := make([]float64, points), make([]float64, points) // squares of the norm so far; sum of prefix norms
+		g := make([]float64, taps)
 		for c := range k.ic {
-			var g [9]float64
 			for i := range g {
-				g[i] = k.packed[k.at(o, c*9+i)]
-				w.direct[((o*blocks+c/block)*9+i)*block+c%block] = float32(g[i])
+				g[i] = k.packed[k.at(o, c*taps+i)]
+				w.direct[((o*blocks+c/block)*taps+i)*block+c%block] = float32(g[i])
 			}
-			t := k.scale[c]
-			for p := range 36 {
-				u, size := transformed(&g, p/6, p%6, den)
-				w.panels[((o/outputs*36)+p)*w.size+c*outputs+o%outputs] = u
-				v := (math.Abs(u) + 0x1p-40*size) / t
+			for p := range points {
+				u, size := t.weight(g, p)
+				w.panels[((o/outputs*points)+p)*w.size+c*outputs+o%outputs] = u
+				v := (math.Abs(u) + 0x1p-40*size) / k.scale[c]
 				prefix[p] += float64(v * v)
 				norm[p] += math.Sqrt(prefix[p])
 			}
 		}
 		table := w.tables[o/block*18*block+o%block:]
 		for ij := range 16 {
-			var sum float64
-			for p := range 36 {
-				a := math.Abs(asm.WinogradA[ij/4][p/6] * asm.WinogradA[ij%4][p%6])
-				sum += float64(a * float64(rowSum(p/6)*rowSum(p%6)) * (norm[p] + float64(16*math.Sqrt(prefix[p]))))
+			var sum, squares float64
+			for p := range points {
+				a := math.Abs(f.A[ij/4][p/n] * f.A[ij%4][p%n])
+				size := math.Sqrt(prefix[p])
+				input := float64(n-2) * size // 2k roundings
+				rest := norm[p] + float64(float64(n+6)*size)
+				beta := float64(rowSum(f.B[p/n]) * rowSum(f.B[p%n]))
+				if m := w.measured; m != nil {
+					sum += float64(a*beta*input) / m.rho
+					squares += float64(a*rest*a*rest) / m.weights[p]
+				} else {
+					sum += float64(a * beta * (input + rest))
+				}
 			}
+			sum += math.Sqrt(squares)
 			table[ij*block] = 1.001 * 0x1p-53 * sum
 		}
 		table[16*block] = k.bias[o]
@@ -80,60 +104,56 @@ func (k *Kernel) transform(outputs int) *winogradWeights {
 	return w
 }
 
-// rowSum returns the sum of the magnitudes of row p of B^T.
-func rowSum(p int) float64 {
+// measured is how a tile's transformed window itself takes part in the bound. By
+// Cauchy and Schwarz, for any positive weights v_p,
+//
+//	sum over p of x_p ||t Z_p|| <= sqrt(sum of x_p^2 / v_p) sqrt(sum of v_p ||t Z_p||^2),
+//
+// with x_p = a_p (S_p + c ||U_p/t||). With K the greater of the last root and
+// rho nu, the bound is u K (sqrt(sum of x_p^2 / v_p) + sum of a_p beta_p 2k
+// ||U_p/t|| / rho). For large kernels, whose B has large rows, this is several
+// times less than beta_p nu gives.
+type measured struct {
+	weights []float64 // v_p, [n*n]
+	scale   []float64 // t_c, [blocks][8]
+	rho     float64
+}
+
+// measured chooses v_p = v_p1 v_p2, v_p1 the sum of column p1 of |A| times
+// ||G_p1||/||B_p1||, and rho as half of what K/nu is for independent random
+// pixels.
+func (k *Kernel) measured(f *asm.Form) *measured {
+	n := f.Side
+	m := &measured{weights: make([]float64, n*n), scale: make([]float64, (k.ic+block-1)/block*block)}
+	copy(m.scale, k.scale)
+	den := denominators(f)
+	v := make([]float64, n)
+	for p := range v {
+		var a, g, b float64
+		for i := range 4 {
+			a += math.Abs(f.A[i][p])
+		}
+		for i := range f.Taps {
+			c := power(f, p, i) / den[p]
+			g += float64(c * c)
+		}
+		for _, c := range f.B[p] {
+			b += float64(c * c)
+		}
+		v[p] = a * math.Sqrt(g/b)
+		m.rho += float64(v[p]*b) / 2
+	}
+	for p := range m.weights {
+		m.weights[p] = v[p/n] * v[p%n]
+	}
+	return m
+}
+
+// rowSum returns the sum of the magnitudes of a row.
+func rowSum(row []float64) float64 {
 	var sum float64
-	for _, v := range asm.WinogradB[p] {
+	for _, v := range row {
 		sum += math.Abs(v)
 	}
 	return sum
-}
-
-// denominators returns D_p, exact in float64, 1 for infinity.
-func denominators() [6]float64 {
-	d := [6]float64{1, 1, 1, 1, 1, 1}
-	for p, q := range asm.WinogradPoints {
-		for r, s := range asm.WinogradPoints {
-			if r != p {
-				d[p] *= q - s
-			}
-		}
-	}
-	return d
-}
-
-// transformed returns element (p,q) of G g G^T, rounded once, and the same of
-// magnitudes.
-func transformed(g *[9]float64, p, q int, den [6]float64) (u, size float64) {
-	var s, l float64
-	for i := range 3 {
-		for j := range 3 {
-			f := power(p, i) * power(q, j)
-			term := g[3*i+j] * f
-			var e float64
-			s, e = twoSum(s, term)
-			l += e
-			size += math.Abs(term)
-		}
-	}
-	// (s+l)/d with d exact: the quotient, and the remainder's share.
-	d := den[p] * den[q]
-	u = s / d
-	rest := (math.FMA(-u, d, s) + l) / d
-	return u + rest, size / math.Abs(d)
-}
-
-// power returns the power i of point p as it stands in G without denominator.
-func power(p, i int) float64 {
-	switch {
-	case p == 5 && i == 2:
-		return 1
-	case p == 5:
-		return 0
-	}
-	v := 1.0
-	for range i {
-		v *= asm.WinogradPoints[p]
-	}
-	return v
 }

@@ -20,6 +20,10 @@ var kernels = map[string]func(){
 func main() {
 	name := flag.String("kernels", "", "which kernels to write")
 	flag.Parse()
+	if *name == "arm64" { // names its files itself
+		arm64()
+		return
+	}
 	write, ok := kernels[*name]
 	if !ok {
 		log.Fatalf("-kernels %q: unknown", *name)

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -29,17 +31,17 @@ func (f format) least() uint64 { return uint64(f.emin+1023) << 52 }
 func (f format) span() uint64  { return uint64(f.emax+1024)<<52 - f.last() - 1 - f.least() }
 
 // output is the output transform of one tile for 8 output channels, A^T m A,
-// with bias and guard.
+// with bias and guard, with n the form's side:
 //
-//	m       the tile's and outputs' place in [36][tiles][2*lanes]
+//	m       the tile's and outputs' place in [n*n][tiles][2*lanes]
 //	k       the tile's norm
 //	table   [16][8] N, then [8] bias, then [8] u|bias|
 //	dst     first pixel of the 4x4 outputs, float32, 8 channels a pixel
 //	line    bytes from a line of pixels to the next
 //	flags   16 bytes, a bit for each channel that the guard leaves open
-//	scratch 24 vectors
-func output(i isa, f format) {
-	name := "winogradOutput" + f.name + i.name
+//	scratch 4*n vectors
+func output(i isa, o form, f format) {
+	name := "winograd" + o.name + "Output" + f.name + i.name
 	TEXT(name, NOSPLIT, "func(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)")
 	Pragma("noescape")
 	Doc(name + " transforms one tile's outputs and rounds them: see asm/winograd.go.")
@@ -48,75 +50,105 @@ func output(i isa, f format) {
 	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
 	flags := Load(Param("flags"), GP64()).(reg.GPVirtual)
 	scratch := Load(Param("scratch"), GP64()).(reg.GPVirtual)
-	v := i.vector()
-	d, r := i.wide[:6], i.wide[6:10]
-	k, lo, hi, e := i.wide[10], i.wide[11], i.wide[12], i.wide[13]
-	bits := GP32()
+	v, n := i.vector(), o.side()
+	// Registers 0 to 10 are outputLine's.
+	const k, lo, hi, t, e = 11, 12, 13, 14, 15
+	w := i.wide
+	bits, norms := GP32(), GP64()
+	MOVQ(table, norms)
+	VBROADCASTSD(mustParam("k"), w[k])
+	from, to, left := GP64(), GP64(), GP64()
 	for h := range i.halves() {
-		for x := range 6 {
-			for y := range 6 {
-				VMOVUPD(Mem{Base: m, Disp: (6*y+x)*i.product() + h*v}, d[y])
-			}
-			i.outputLine(d, r)
-			for y := range 4 {
-				VMOVUPD(r[y], Mem{Base: scratch, Disp: (6*y + x) * v})
-			}
+		loop := fmt.Sprint(name, h)
+		// Columns, to scratch.
+		LEAQ(Mem{Base: m, Disp: h * v}, from)
+		MOVQ(scratch, to)
+		MOVQ(U32(uint32(n)), left)
+		Label(loop + "columns")
+		for y := range n {
+			VMOVUPD(Mem{Base: from, Disp: n * y * i.product()}, w[1+y])
 		}
-		VBROADCASTSD(mustParam("k"), k)
-		line := GP64()
-		MOVQ(dst, line)
-		for y := range 4 {
-			for x := range 6 {
-				VMOVUPD(Mem{Base: scratch, Disp: (6*y + x) * v}, d[x])
+		for y, r := range i.outputLine(o) {
+			VMOVUPD(r, Mem{Base: to, Disp: n * y * v})
+		}
+		ADDQ(U32(uint32(i.product())), from)
+		ADDQ(Imm(uint64(v)), to)
+		DECQ(left)
+		JNZ(LabelRef(loop + "columns"))
+		// Rows, from scratch.
+		MOVQ(scratch, from)
+		MOVQ(dst, to)
+		MOVQ(U32(4), left)
+		Label(loop + "rows")
+		for x := range n {
+			VMOVUPD(Mem{Base: from, Disp: x * v}, w[1+x])
+		}
+		for x, r := range i.outputLine(o) {
+			VMOVUPD(Mem{Base: table, Disp: 17*64 + h*v}, w[e])
+			VFMADD231PD(Mem{Base: norms, Disp: 64*x + h*v}, w[k], w[e])
+			VADDPD(Mem{Base: table, Disp: 16*64 + h*v}, r, r)
+			VSUBPD(w[e], r, w[lo])
+			VADDPD(w[e], r, w[hi])
+			i.roundPair(f, lo, hi, e, t, bits)
+			if f.name != "Float32" {
+				i.narrow(lo)
 			}
-			i.outputLine(d, r)
-			for x := range 4 {
-				VMOVUPD(Mem{Base: table, Disp: 17*64 + h*v}, e)
-				VFMADD231PD(Mem{Base: table, Disp: (4*y+x)*64 + h*v}, k, e)
-				VADDPD(Mem{Base: table, Disp: 16*64 + h*v}, r[x], r[x])
-				VSUBPD(e, r[x], lo)
-				VADDPD(e, r[x], hi)
-				i.roundPair(f, 11, 12, 15, 14, bits)
-				if f.name != "Float32" {
-					i.narrow(11)
-				}
-				flag := Mem{Base: flags, Disp: 4*y + x}
-				if h == 0 {
-					MOVB(bits.As8(), flag)
-				} else {
-					SHLL(Imm(uint64(h*i.lanes)), bits)
-					ORB(bits.As8(), flag)
-				}
-				VMOVUPS(i.half[11], Mem{Base: line, Disp: 32*x + h*v/2})
+			flag := Mem{Base: flags, Disp: x}
+			if h == 0 {
+				MOVB(bits.As8(), flag)
+			} else {
+				SHLL(Imm(uint64(h*i.lanes)), bits)
+				ORB(bits.As8(), flag)
 			}
-			if y < 3 {
-				ADDQ(mustParam("line"), line)
-			}
+			VMOVUPS(i.half[lo], Mem{Base: to, Disp: 32*x + h*v/2})
+		}
+		ADDQ(U32(uint32(n*v)), from)
+		ADDQ(mustParam("line"), to)
+		ADDQ(U32(256), norms)
+		ADDQ(Imm(4), flags)
+		DECQ(left)
+		JNZ(LabelRef(loop + "rows"))
+		if h+1 < i.halves() {
+			SUBQ(Imm(16), flags)
+			MOVQ(table, norms)
 		}
 	}
 	VZEROUPPER()
 	RET()
 }
 
-// outputLine sets r to A^T of d:
+// outputLine returns A^T of the registers from 1 on; 0 is scratch. With d_+-l
+// the numbers at the points +-p_l, s_l = d_+l + d_-l and t_l = d_+l - d_-l,
 //
-//	r0 = d0 + (d1+d2) + (d3+d4)              r1 = a (d1-d2) + b (d3-d4)
-//	r2 = a^2 (d1+d2) + b^2 (d3+d4)           r3 = a^3 (d1-d2) + b^3 (d3-d4) + d5
+//	r0 = d_0 + sum of s_l          r1 = sum of p_l t_l
+//	r2 = sum of p_l^2 s_l          r3 = d_infinity + sum of p_l^3 t_l,
 //
-// three roundings deep each.
-func (i isa) outputLine(d, r []reg.VecPhysical) {
-	s, t := i.wide[14], i.wide[15]
-	VADDPD(d[2], d[1], s) // d1+d2
-	VSUBPD(d[2], d[1], d[1])
-	VADDPD(d[4], d[3], t) // d3+d4
-	VSUBPD(d[4], d[3], d[3])
-	VADDPD(s, d[0], r[0])
-	VADDPD(t, r[0], r[0])
-	VMULPD(i.float(b), d[3], r[1])
-	VFMADD231PD(i.float(a), d[1], r[1])
-	VMULPD(i.float(b*b), t, r[2])
-	VFMADD231PD(i.float(a*a), s, r[2])
-	VMOVAPD(d[5], r[3])
-	VFMADD231PD(i.float(b*b*b), d[3], r[3])
-	VFMADD231PD(i.float(a*a*a), d[1], r[3])
+// from the last to the first, r0 from the first to the last: k+1 roundings deep
+// each.
+func (i isa) outputLine(f form) [4]reg.VecPhysical {
+	d, free := i.wide[1:], i.wide[0]
+	last := len(f.points) - 1
+	s, t := make([]reg.VecPhysical, last+1), make([]reg.VecPhysical, last+1)
+	for l := range f.points {
+		plus, minus := d[1+2*l], d[2+2*l]
+		VADDPD(minus, plus, free)
+		VSUBPD(minus, plus, minus)
+		s[l], t[l], free = free, minus, plus
+	}
+	zero, infinity := d[0], d[f.side()-1]
+	for l := range f.points {
+		VADDPD(s[l], zero, zero)
+	}
+	r1, r2 := free, s[last]
+	VMULPD(i.float(f.points[last]), t[last], r1)
+	VMULPD(i.float(f.points[last]*f.points[last]), s[last], r2)
+	for l := last; l >= 0; l-- {
+		p := f.points[l]
+		VFMADD231PD(i.float(p*p*p), t[l], infinity)
+		if l < last {
+			VFMADD231PD(i.float(p), t[l], r1)
+			VFMADD231PD(i.float(p*p), s[l], r2)
+		}
+	}
+	return [4]reg.VecPhysical{zero, r1, r2, infinity}
 }

@@ -1,27 +1,13 @@
 package main
 
 import (
+	"fmt"
+	"math"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
 )
-
-// winograd writes all kernels of asm.Winograd.
-func winograd() {
-	for _, i := range []isa{avx512, avx2} {
-		t := newTable(i, "winograd"+i.name+"Constants")
-		t.floats(a, b, a*a, b*b, a*a+b*b, a*a*b*b, a*a*a, b*b*b)
-		t.roundings()
-		input(i)
-		multiply(i)
-		output(i, float32Out)
-		output(i, float16Out)
-		output(i, bfloat16Out)
-		dot(i)
-	}
-	packLine()
-	unpackTile()
-}
 
 // The interpolation points of F(4x4,3x3) beside 0 and infinity: +-a and +-b.
 const (
@@ -29,75 +15,163 @@ const (
 	b = 13.0 / 8
 )
 
-// rows are pointers to six lines at equal distance: base, and base + 3 lines.
-type rows struct {
-	base, third, step reg.GPVirtual
+// form is one of the minimal convolutions F(4x4,KxK) of asm.WinogradForm.
+type form struct {
+	name   string    // in the names of its kernels
+	taps   int       // K
+	points []float64 // p_1 ... p_k: the points are 0, +-p_1 ... +-p_k and infinity
 }
 
-func sixRows(base, step reg.GPVirtual) rows {
-	third := GP64()
-	LEAQ(Mem{Base: step, Index: step, Scale: 2}, third)
-	ADDQ(base, third)
-	return rows{base, third, step}
+var forms = []form{
+	{"", 3, []float64{a, b}},
+	{"5x5", 5, []float64{1.0 / 2, 1, 2}},
+	{"7x7", 7, []float64{3.0 / 8, 3.0 / 4, 5.0 / 4, 3}},
 }
 
-// at returns the address of line i, 0 to 5, displaced by disp.
-func (r rows) at(i, disp int) Mem {
-	m := Mem{Base: r.base, Disp: disp}
-	if i >= 3 {
-		m.Base, i = r.third, i-3
+// side is that of a window, and the number of points.
+func (f form) side() int { return f.taps + 3 }
+
+// squared is the number of points in two dimensions.
+func (f form) squared() int { return f.side() * f.side() }
+
+// others returns the coefficients of the product of x - q^2 over the q = p_l
+// with l not skip, from that of 1 upwards.
+func (f form) others(skip int) []float64 {
+	c := []float64{1}
+	for l, q := range f.points {
+		if l == skip {
+			continue
+		}
+		c = append(c, 0)
+		for j := len(c) - 1; j >= 0; j-- {
+			c[j] *= -q * q
+			if j > 0 {
+				c[j] += c[j-1]
+			}
+		}
 	}
-	if i > 0 {
-		m.Index, m.Scale = r.step, uint8(i)
+	return c
+}
+
+// constants are all numbers that the transforms multiply by.
+func (f form) constants(t *table) {
+	for l, p := range f.points {
+		t.floats(p, p*p, p*p*p)
+		for _, c := range append(f.others(-1), f.others(l)...) {
+			t.floats(math.Abs(c))
+		}
+	}
+}
+
+// winograd writes all kernels of asm.Winograd.
+func winograd() {
+	for _, i := range []isa{avx512, avx2} {
+		t := newTable(i, "winograd"+i.name+"Constants")
+		for _, f := range forms {
+			f.constants(t)
+		}
+		t.roundings()
+		for _, f := range forms {
+			input(i, f)
+			multiply(i, f)
+			if f.taps > 3 {
+				weigh(i, f)
+			}
+			output(i, f, float32Out)
+			output(i, f, float16Out)
+			output(i, f, bfloat16Out)
+			dot(i, f)
+		}
+	}
+	packLine()
+	unpackTile()
+}
+
+// rows are pointers to every third of some lines at equal distance.
+type rows struct {
+	base []reg.GPVirtual
+	step reg.GPVirtual
+}
+
+func newRows(n int, base, step reg.GPVirtual) rows {
+	r := rows{[]reg.GPVirtual{base}, step}
+	for i := 3; i < n; i += 3 {
+		next := GP64()
+		LEAQ(Mem{Base: step, Index: step, Scale: 2}, next)
+		ADDQ(r.base[len(r.base)-1], next)
+		r.base = append(r.base, next)
+	}
+	return r
+}
+
+// at returns the address of line i displaced by disp.
+func (r rows) at(i, disp int) Mem {
+	m := Mem{Base: r.base[i/3], Disp: disp}
+	if i%3 > 0 {
+		m.Index, m.Scale = r.step, uint8(i%3)
 	}
 	return m
 }
 
-// input is the input transform of one tile, B^T d B for 8 channels at a time:
+// input is the input transform of one tile, B^T d B for 8 channels at a time,
+// with n the form's side:
 //
-//	src     first pixel of the 6x6 window of channel block 0, float32, 8 channels a pixel
+//	src     first pixel of the nxn window of channel block 0, float32, 8 channels a pixel
 //	line    bytes from a line of pixels to the next
 //	image   bytes from a channel block to the next
-//	dst     the tile's place in [blocks][36][tiles][8]
+//	dst     the tile's place in [blocks][n*n][tiles][8]
 //	blocks  channel blocks, 1 or more
-//	scratch 36 vectors
-func input(i isa) {
-	TEXT("winogradInput"+i.name, NOSPLIT, "func(src *float32, line, image int, dst *float64, blocks int, scratch *float64)")
+//	scratch n*n vectors
+func input(i isa, f form) {
+	name := "winograd" + f.name + "Input" + i.name
+	TEXT(name, NOSPLIT, "func(src *float32, line, image int, dst *float64, blocks int, scratch *float64)")
 	Pragma("noescape")
-	Doc("winogradInput" + i.name + " transforms the window of one tile: see asm/winograd.go.")
+	Doc(name + " transforms the window of one tile: see asm/winograd.go.")
 	src := Load(Param("src"), GP64()).(reg.GPVirtual)
 	line := Load(Param("line"), GP64()).(reg.GPVirtual)
 	image := Load(Param("image"), GP64()).(reg.GPVirtual)
 	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
 	blocks := Load(Param("blocks"), GP64()).(reg.GPVirtual)
 	scratch := Load(Param("scratch"), GP64()).(reg.GPVirtual)
-	v := i.vector()
-	Label("input" + i.name)
-	in := sixRows(src, line)
+	v, n := i.vector(), f.side()
+	from, to, left := GP64(), GP64(), GP64()
+	Label(name)
 	for h := range i.halves() {
-		for x := range 6 {
-			for y := range 6 {
-				VCVTPS2PD(in.at(y, 32*x+h*v/2), i.wide[y])
-			}
-			i.inputLine()
-			for y := range 6 {
-				VMOVUPD(i.wide[6+y], Mem{Base: scratch, Disp: (6*y + x) * v})
-			}
+		loop := fmt.Sprint(name, h)
+		// Columns, to scratch.
+		MOVQ(src, from)
+		MOVQ(scratch, to)
+		in := newRows(n, from, line)
+		MOVQ(U32(uint32(n)), left)
+		Label(loop + "columns")
+		for y := range n {
+			VCVTPS2PD(in.at(y, h*v/2), i.wide[y])
 		}
-		for y := range 6 {
-			for x := range 6 {
-				VMOVUPD(Mem{Base: scratch, Disp: (6*y + x) * v}, i.wide[x])
-			}
-			i.inputLine()
-			for x := range 6 {
-				VMOVUPD(i.wide[6+x], Mem{Base: dst, Disp: (6*y+x)*i.plane() + h*v})
-			}
+		i.inputLine(f, func(y int, r reg.VecPhysical) { VMOVUPD(r, Mem{Base: to, Disp: n * y * v}) })
+		for _, p := range in.base {
+			ADDQ(Imm(32), p)
 		}
+		ADDQ(Imm(uint64(v)), to)
+		DECQ(left)
+		JNZ(LabelRef(loop + "columns"))
+		// Rows, from scratch.
+		MOVQ(scratch, from)
+		MOVQ(dst, to)
+		MOVQ(U32(uint32(n)), left)
+		Label(loop + "rows")
+		for x := range n {
+			VMOVUPD(Mem{Base: from, Disp: x * v}, i.wide[x])
+		}
+		i.inputLine(f, func(x int, r reg.VecPhysical) { VMOVUPD(r, Mem{Base: to, Disp: x*i.plane() + h*v}) })
+		ADDQ(U32(uint32(n*v)), from)
+		ADDQ(U32(uint32(n*i.plane())), to)
+		DECQ(left)
+		JNZ(LabelRef(loop + "rows"))
 	}
 	ADDQ(image, src)
-	ADDQ(U32(uint32(36*i.plane())), dst)
+	ADDQ(U32(uint32(f.squared()*i.plane())), dst)
 	DECQ(blocks)
-	JNZ(LabelRef("input" + i.name))
+	JNZ(LabelRef(name))
 	VZEROUPPER()
 	RET()
 }
@@ -108,36 +182,45 @@ func (i isa) plane() int { return 64 * i.tiles }
 // product is the bytes of one point of a group of tiles and of outputs.
 func (i isa) product() int { return i.tiles * 2 * i.vector() }
 
-// inputLine sets registers 6 to 11 to B^T of registers 0 to 5: the values of
-// the polynomial's cofactors at 0, a, -a, b, -b and infinity,
+// inputLine stores B^T of d, the first registers, number by number: the values
+// of the polynomial's cofactors at 0, p_1, -p_1, ... and infinity. With e and
+// f_l the coefficients of the products of x - p^2 over all p and all but p_l,
 //
-//	r0 = d4 - (a^2+b^2) d2 + a^2 b^2 d0     r5 = d5 - (a^2+b^2) d3 + a^2 b^2 d1
-//	r1, r2 = (d4 - b^2 d2) +- a (d3 - b^2 d1)
-//	r3, r4 = (d4 - a^2 d2) +- b (d3 - a^2 d1)
+//	r_0 = sum of e_j d_2j        r_infinity = sum of e_j d_(2j+1)
+//	r_+-l = sum of f_lj d_(2j+2) +- p_l sum of f_lj d_(2j+1),
 //
-// two roundings deep each.
-func (i isa) inputLine() {
-	d, r := i.wide[:6], i.wide[6:12]
-	s, q := i.float(a*a+b*b), i.float(a*a*b*b)
-	VMOVAPD(d[4], r[0])
-	VMOVAPD(d[4], r[1])
-	VMOVAPD(d[4], r[3])
-	VMOVAPD(d[5], r[5])
-	VFNMADD231PD(s, d[2], r[0])
-	VFNMADD231PD(i.float(b*b), d[2], r[1])
-	VFNMADD231PD(i.float(a*a), d[2], r[3])
-	VFNMADD231PD(s, d[3], r[5])
-	VMOVAPD(d[3], d[2]) // d2 is done
-	VFNMADD231PD(i.float(b*b), d[1], d[2])
-	VFNMADD231PD(i.float(a*a), d[1], d[3])
-	VFMADD231PD(q, d[0], r[0])
-	VFMADD231PD(q, d[1], r[5])
-	VMOVAPD(r[1], r[2])
-	VMOVAPD(r[3], r[4])
-	VFMADD231PD(i.float(a), d[2], r[1])
-	VFNMADD231PD(i.float(a), d[2], r[2])
-	VFMADD231PD(i.float(b), d[3], r[3])
-	VFNMADD231PD(i.float(b), d[3], r[4])
+// from the leading coefficient, 1, downwards: k roundings deep each.
+func (i isa) inputLine(f form, store func(r int, v reg.VecPhysical)) {
+	n := f.side()
+	d, free, next := i.wide[:n], i.wide[n:16], 0
+	sum := func(c []float64, from int) reg.VecPhysical {
+		v := free[next%len(free)]
+		next++
+		j := len(c) - 1
+		VMOVAPD(d[from+2*j], v)
+		for j--; j >= 0; j-- {
+			if c[j] < 0 {
+				VFNMADD231PD(i.float(-c[j]), d[from+2*j], v)
+			} else {
+				VFMADD231PD(i.float(c[j]), d[from+2*j], v)
+			}
+		}
+		return v
+	}
+	all := f.others(-1)
+	store(0, sum(all, 0))
+	for l, p := range f.points {
+		c := f.others(l)
+		odd, even := sum(c, 1), sum(c, 2)
+		minus := free[next%len(free)]
+		next++
+		VMOVAPD(even, minus)
+		VFMADD231PD(i.float(p), odd, even)
+		VFNMADD231PD(i.float(p), odd, minus)
+		store(1+2*l, even)
+		store(2+2*l, minus)
+	}
+	store(n-1, sum(all, 1))
 }
 
 func mustParam(name string) Mem {
@@ -151,13 +234,14 @@ func mustParam(name string) Mem {
 // multiply is the multiplication of one point: m = v u, the channels added in
 // order by fused multiply-adds from zero.
 //
-//	v       the point's place in [groups][blocks][36][tiles][8], the transformed windows
+//	v       the point's place in [groups][blocks][n*n][tiles][8], the transformed windows
 //	u       [blocks*8][2*lanes], the transformed weights of 2*lanes outputs
-//	m       the point's place in [groups][36][tiles][2*lanes]
-func multiply(i isa) {
-	TEXT("winogradMultiply"+i.name, NOSPLIT, "func(v, u, m *float64, blocks, groups int)")
+//	m       the point's place in [groups][n*n][tiles][2*lanes]
+func multiply(i isa, f form) {
+	name := "winograd" + f.name + "Multiply" + i.name
+	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, groups int)")
 	Pragma("noescape")
-	Doc("winogradMultiply" + i.name + " multiplies at one point: see asm/winograd.go.")
+	Doc(name + " multiplies at one point: see asm/winograd.go.")
 	v := Load(Param("v"), GP64()).(reg.GPVirtual)
 	m := Load(Param("m"), GP64()).(reg.GPVirtual)
 	groups := Load(Param("groups"), GP64()).(reg.GPVirtual)
@@ -167,13 +251,13 @@ func multiply(i isa) {
 	x := i.wide[2*i.tiles+2:]
 	n := i.vector()
 
-	Label("group" + i.name)
+	Label("group" + name)
 	MOVQ(mustParam("u"), u)
 	MOVQ(mustParam("blocks"), steps)
 	for _, s := range sum {
 		VXORPD(s, s, s)
 	}
-	Label("block" + i.name)
+	Label("block" + name)
 	for c := range 8 {
 		VMOVUPD(Mem{Base: u, Disp: 2 * c * n}, w[0])
 		VMOVUPD(Mem{Base: u, Disp: (2*c + 1) * n}, w[1])
@@ -184,16 +268,73 @@ func multiply(i isa) {
 			VFMADD231PD(xt, w[1], sum[2*t+1])
 		}
 	}
-	ADDQ(U32(uint32(36*i.plane())), v)
+	ADDQ(U32(uint32(f.squared()*i.plane())), v)
 	ADDQ(U32(uint32(16*n)), u)
 	DECQ(steps)
-	JNZ(LabelRef("block" + i.name))
+	JNZ(LabelRef("block" + name))
 	for s, r := range sum {
 		VMOVUPD(r, Mem{Base: m, Disp: s * n})
 	}
-	ADDQ(U32(uint32(36*i.product())), m)
+	ADDQ(U32(uint32(f.squared()*i.product())), m)
 	DECQ(groups)
-	JNZ(LabelRef("group" + i.name))
+	JNZ(LabelRef("group" + name))
+	VZEROUPPER()
+	RET()
+}
+
+// weigh is the sum of the weighted squares of a transformed window, channel by
+// channel of a block:
+//
+//	v       the tile's place in [blocks][n*n][tiles][8]
+//	weights [n*n]
+//	scale   [blocks][8]
+//	out     8 sums
+func weigh(i isa, f form) {
+	name := "winograd" + f.name + "Weigh" + i.name
+	TEXT(name, NOSPLIT, "func(v, weights, scale *float64, blocks int, out *[8]float64)")
+	Pragma("noescape")
+	Doc(name + " sums the squares of a transformed window: see asm/winograd.go.")
+	v := Load(Param("v"), GP64()).(reg.GPVirtual)
+	weights := Load(Param("weights"), GP64()).(reg.GPVirtual)
+	scale := Load(Param("scale"), GP64()).(reg.GPVirtual)
+	blocks := Load(Param("blocks"), GP64()).(reg.GPVirtual)
+	out := Load(Param("out"), GP64()).(reg.GPVirtual)
+	halves, n := i.halves(), i.vector()
+	sum := func(q, h int) reg.VecPhysical { return i.wide[q*halves+h] } // q is p mod 4
+	total := i.wide[4*halves : 5*halves]
+	w, z := i.wide[5*halves], i.wide[5*halves+1:16]
+	for _, r := range total {
+		VXORPD(r, r, r)
+	}
+	Label(name)
+	for p := range f.squared() {
+		VBROADCASTSD(Mem{Base: weights, Disp: 8 * p}, w)
+		for h := range halves {
+			x := z[(p*halves+h)%len(z)]
+			VMOVUPD(Mem{Base: v, Disp: p*i.plane() + h*n}, x)
+			VMULPD(x, x, x)
+			if p < 4 {
+				VMULPD(w, x, sum(p, h))
+			} else {
+				VFMADD231PD(w, x, sum(p%4, h))
+			}
+		}
+	}
+	for h := range halves {
+		VADDPD(sum(1, h), sum(0, h), sum(0, h))
+		VADDPD(sum(3, h), sum(2, h), sum(2, h))
+		VADDPD(sum(2, h), sum(0, h), sum(0, h))
+		VMOVUPD(Mem{Base: scale, Disp: h * n}, w)
+		VMULPD(w, w, w)
+		VFMADD231PD(w, sum(0, h), total[h])
+	}
+	ADDQ(U32(uint32(f.squared()*i.plane())), v)
+	ADDQ(Imm(64), scale)
+	DECQ(blocks)
+	JNZ(LabelRef(name))
+	for h, r := range total {
+		VMOVUPD(r, Mem{Base: out, Disp: h * n})
+	}
 	VZEROUPPER()
 	RET()
 }

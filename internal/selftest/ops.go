@@ -95,8 +95,10 @@ var ops = []struct {
 	apply func(src, dst fp16.Format) *tensor.Tensor
 }{
 	{"conv3x3", convolution(3, 1, 1, conv.Zeros)},
-	{"conv3x3-channels", channels(conv.Zeros)},
-	{"conv3x3-channels-circular", channels(conv.Circular)},
+	{"conv3x3-channels", channels(3, conv.Zeros)},
+	{"conv3x3-channels-circular", channels(3, conv.Circular)},
+	{"conv5x5-channels", channels(5, conv.Zeros)},
+	{"conv7x7-channels", channels(7, conv.Replicate)},
 	{"conv3x3-circular", convolution(3, 1, 1, conv.Circular)},
 	{"conv3x3-reflect", convolution(3, 1, 1, conv.Reflect)},
 	{"conv5x5-stride2", convolution(5, 2, 2, conv.Zeros)},
@@ -159,13 +161,13 @@ func convolution(k, stride, pad int, padding conv.Padding) func(src, dst fp16.Fo
 	}
 }
 
-// channels is a 3x3 convolution of enough channels for fast kernels, and of
+// channels is a convolution of enough channels for fast kernels, and of
 // sizes that none of their blocks divides.
-func channels(padding conv.Padding) func(src, dst fp16.Format) *tensor.Tensor {
+func channels(k int, padding conv.Padding) func(src, dst fp16.Format) *tensor.Tensor {
 	return func(src, dst fp16.Format) *tensor.Tensor {
-		x, weight := field(src, 13, 3, 20, 13, 18), field(narrow(src), 14, 28, 20, 3, 3)
+		x, weight := field(src, 13, 3, 20, 13, 18), field(narrow(src), 14, 28, 20, k, k)
 		y := tensor.New(dst, 3, 28, 13, 18)
-		conv.Forward(y, x, conv.NewKernel(weight, field(narrow(src), 15, 1, 1, 1, 28).Data), conv.Params{Pad: 1, Padding: padding})
+		conv.Forward(y, x, conv.NewKernel(weight, field(narrow(src), 15, 1, 1, 1, 28).Data), conv.Params{Pad: k / 2, Padding: padding})
 		return y
 	}
 }

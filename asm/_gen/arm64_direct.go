@@ -1,0 +1,87 @@
+package main
+
+// direct computes 8 channels of 3 vectors of pixels: 24 registers of sums, 3 of
+// pixels, 4 of weights, which multiply by element, and one for the products of
+// Float64. The arguments are those of directOutputs.
+func (n *neon) direct(f format) {
+	n.function("direct"+f.name+"NEON", "src *float64, taps *int, n int, w, table, window, out *float64, flags *uint8", "", "convolves directly: see asm/direct.go.")
+	const outputs = 8
+	for i := range outputs * vectors {
+		n.zero(v(i))
+	}
+	n.label("taps")
+	n.op("MOVD.P 8(R1), R8")
+	n.op("ADD R0, R8")
+	n.load2("R8", 0, 24, 25)
+	n.load("R8", 32, 26)
+	n.load2("R3", 0, 27, 28)
+	n.load2("R3", 32, 29, 30)
+	for o := range outputs {
+		w := lane{v(27 + o/2), o % 2}
+		for x := range vectors {
+			sum := v(vectors*o + x)
+			if f.name == "Float64" {
+				n.fmulBy(v(24+x), w, 31)
+				n.fadd(sum, 31, sum)
+			} else {
+				n.fmlaBy(v(24+x), w, sum)
+			}
+		}
+	}
+	n.op("ADD $%d, R3", 8*outputs)
+	n.op("SUBS $1, R2")
+	n.op("BNE taps")
+
+	// The sums wait in out, and all registers are free.
+	for i := 0; i < outputs*vectors; i += 2 {
+		n.store2(v(i), v(i+1), "R6", 16*i)
+	}
+	const lo, hi, t, bias, slope, e, window v = 6, 7, 8, 9, 10, 12, 24
+	n.roundings(f)
+	n.constant(laneBits(0), laneBits(0), bitsOf)
+	if f.name != "Float64" {
+		n.load2("R5", 0, window, window+1)
+		n.load("R5", 32, window+2)
+		n.op("ADD $%d, R4, R9", 8*outputs)
+		n.op("ADD $%d, R4, R10", 16*outputs)
+	}
+	n.op("MOVD $%d, R2", outputs)
+	n.label("round")
+	n.load2("R6", 0, 0, 1)
+	n.load("R6", 32, 2)
+	n.op("VLD1R.P 8(R4), [%s]", bias.as("D2"))
+	if f.name != "Float64" {
+		n.op("VLD1R.P 8(R9), [%s]", slope.as("D2"))
+		n.op("VLD1R.P 8(R10), [%s]", e.as("D2"))
+	}
+	for x := range v(vectors) {
+		y, same := x, 20+x
+		n.fadd(y, bias, y)
+		if f.name == "Float64" {
+			n.fcmeq(y, y, same)
+			continue
+		}
+		n.move(e, hi)
+		n.op("VFMLA %s, %s, %s", slope.as("D2"), (window + x).as("D2"), hi.as("D2"))
+		n.fsub(y, hi, lo)
+		n.fadd(y, hi, hi)
+		n.roundPair(f, lo, hi, t, same)
+		if f.name == "Float32" {
+			n.widen(lo, y)
+		} else {
+			n.move(lo, y)
+		}
+	}
+	n.store2(0, 1, "R6", 0)
+	n.store(2, "R6", 32)
+	n.open(f, [4]v{20, 21, 22, 22})
+	n.op("VMOV V20.D[0], R11")
+	n.op("MOVH R11, (R7)")
+	n.op("LSR $16, R11")
+	n.op("MOVB R11, 2(R7)")
+	n.op("ADD $48, R6")
+	n.op("ADD $3, R7")
+	n.op("SUBS $1, R2")
+	n.op("BNE round")
+	n.op("RET")
+}

@@ -1,0 +1,34 @@
+//go:build !purego
+
+package asm
+
+// backends are the instruction sets that kernels exist for, best first. Every
+// CPU that Go's arm64 runs on has NEON.
+var backends = []backend{
+	{name: "neon", act: &actNEON, winograd: &winogradNEON, direct: &directNEON, norm: &normNEON},
+	{name: "purego"},
+}
+
+var winogradNEON = Winograd{
+	Tiles: 6, Outputs: 8,
+	Input: winogradInputNEON, Multiply: winogradMultiplyNEON, Dot: winogradDotNEON, Pack: packLineNEON, Unpack: unpackTileNEON,
+	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
+		winogradOutputFloat32NEON, winogradOutputFloat16NEON, winogradOutputBFloat16NEON},
+}
+
+var directNEON = Direct{
+	Outputs: 8, Pixels: 6, AddSquares: addSquaresNEON,
+	Convolve: [Formats + 1]func(*float64, *int, int, *float64, *float64, *float64, *float64, *uint8){
+		directFloat32NEON, directFloat16NEON, directBFloat16NEON, directFloat64NEON},
+}
+
+var normNEON = Norm{
+	Top: normTopNEON, Sums: normSumsNEON,
+	Apply: [Formats]func(*float64, *float64, int, *[6]float64, *uint8) uint64{
+		normApplyFloat32NEON, normApplyFloat16NEON, normApplyBFloat16NEON},
+}
+
+var actNEON = Act{
+	Identity: actIdentityNEON, ReLU: actReLUNEON,
+	GELU: actGELUNEON, GELUTanh: actGELUTanhNEON, SiLU: actSiLUNEON, Tanh: actTanhNEON,
+}

@@ -1,0 +1,269 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+var benchVerb = verb{
+	name:    "bench",
+	summary: "how fast this machine computes",
+	help: `Measures the multiply-add rate of this machine in its first cache, then
+convolutions as a fraction of it, then an operator in every precision: the
+first application, which prepares weights, apart from later ones. Inputs change
+between applications. GFLOP/s count the multiplications and additions of the
+definition; the 3x3 kernels need fewer, so their fraction may be above 1.
+The operator has 4 layers and 32 base channels, or is the one of --config.
+
+With --lines, takes one step for each line read from standard input and answers
+with its seconds, so that a script can alternate with other programs.
+
+example: refrun bench --json
+example: refrun bench --config op.yaml --grid 128 --batch 5 --precision bfloat16`,
+	run: bench,
+}
+
+// benchRow is one measurement.
+type benchRow struct {
+	Kind      string  `json:"kind"` // conv or operator
+	What      string  `json:"what"`
+	Precision string  `json:"precision"`
+	First     float64 `json:"first_seconds"`
+	Seconds   float64 `json:"seconds"` // the median of later calls
+	Calls     int     `json:"calls"`   // of the median
+	GFLOPS    float64 `json:"gflops"`
+	OfPeak    float64 `json:"of_peak"`
+	// SampleSteps is samples of a batch times steps, of an operator.
+	SampleSteps float64 `json:"sample_steps_per_s,omitempty"`
+}
+
+// benchReport is the JSON of bench.
+type benchReport struct {
+	Contract string     `json:"contract"`
+	CPU      string     `json:"cpu"`
+	ISA      string     `json:"isa"`
+	Threads  int        `json:"threads"`
+	Build    string     `json:"build"`
+	Peak     float64    `json:"peak_gflops"` // all threads together
+	PeakOne  float64    `json:"peak_gflops_one_thread"`
+	PeakHow  string     `json:"peak_how"`
+	Rows     []benchRow `json:"rows"`
+}
+
+// benchFlags are the flags of bench.
+type benchFlags struct {
+	config, weights     string
+	precision, autocast string
+	grid, batch         int
+	lines               bool
+	seconds             float64
+}
+
+func bench(c *command) error {
+	var f benchFlags
+	c.flags.StringVar(&f.config, "config", "", "YAML or JSON `file` with the operator, as of run (default one of 4 layers, 32 base channels)")
+	c.flags.StringVar(&f.weights, "weights", "", "safetensors `file` of its weights (default by weights_seed)")
+	c.flags.StringVar(&f.precision, "precision", "", "`arithmetic`: float64, float32, tf32, float16 or bfloat16 (default all)")
+	c.flags.StringVar(&f.autocast, "autocast", "", "`rules` of a half precision, as of run")
+	c.flags.IntVar(&f.grid, "grid", 64, "`side` of the operator's images")
+	c.flags.IntVar(&f.batch, "batch", 1, "`samples` of an application of the operator")
+	c.flags.Float64Var(&f.seconds, "seconds", 0.3, "`time` for each measurement, in seconds")
+	c.flags.BoolVar(&f.lines, "lines", false, "one step of the operator for each line of standard input")
+	if err := c.parse(0); err != nil {
+		return err
+	}
+	switch {
+	case f.grid < 1 || f.grid > 1<<14:
+		return fmt.Errorf("--grid: %d: want 1 to %d", f.grid, 1<<14)
+	case f.batch < 1 || f.batch > 1<<14:
+		return fmt.Errorf("--batch: %d: want 1 to %d", f.batch, 1<<14)
+	case !(f.seconds > 0 && f.seconds <= 3600):
+		return fmt.Errorf("--seconds: %v: want more than 0, at most 3600", f.seconds)
+	case f.lines && c.json:
+		return fmt.Errorf("--lines: answers one number a line: want no --json")
+	}
+	cs, err := f.read()
+	if err != nil {
+		return err
+	}
+	if err := fits(f.batch, f.shape(cs)); err != nil {
+		return err
+	}
+	for _, precision := range f.precisions() {
+		if _, _, err := (arithmetic{precision, f.autocast}).mode(cs); err != nil {
+			return err
+		}
+	}
+	if f.lines {
+		return c.benchLines(cs, f)
+	}
+	r := benchReport{Contract: operator.Contract, CPU: asm.CPU(), ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Build: build()}
+	budget := time.Duration(f.seconds * float64(time.Second))
+	r.PeakOne, r.PeakHow = peak(1, budget)
+	r.Peak, _ = peak(r.Threads, budget)
+	c.printf("%s, %s, %s\n", r.CPU, r.ISA, plural(r.Threads, "thread"))
+	c.printf("multiply-adds  %.4g GFLOP/s on one thread, %.4g on all: %s\n", r.PeakOne, r.Peak, r.PeakHow)
+	c.printf("\n  convolution, float32 exact  first call     later    GFLOP/s  of the rate above\n")
+	for _, s := range benchConvs {
+		row := s.measure(budget)
+		row.OfPeak = row.GFLOPS / r.Peak
+		r.Rows = append(r.Rows, row)
+		c.printf("  %-26s  %8s  %8s  %9.3g  %.2f\n", row.What, brief(row.First), brief(row.Seconds), row.GFLOPS, row.OfPeak)
+	}
+	c.printf("\n  operator: %s\n", f.what(cs))
+	c.printf("  precision                   first call     later    GFLOP/s  of it  sample-steps/s\n")
+	for _, precision := range f.precisions() {
+		row, err := f.measure(cs, precision, budget)
+		if err != nil {
+			return err
+		}
+		row.OfPeak = row.GFLOPS / r.Peak
+		r.Rows = append(r.Rows, row)
+		c.printf("  %-26s  %8s  %8s  %9.3g  %.2f   %.3g\n", row.Precision, brief(row.First), brief(row.Seconds), row.GFLOPS, row.OfPeak, row.SampleSteps)
+	}
+	if c.json {
+		return c.printJSON(r)
+	}
+	return nil
+}
+
+// read returns what --config says, or the operator that bench has of its own.
+func (f *benchFlags) read() (*rollout.Case, error) {
+	if f.config == "" {
+		if f.weights != "" {
+			return nil, fmt.Errorf("--weights: want --config as well")
+		}
+		return parseConfig("bench", []byte(`{"weights_seed": 0, "operator": {"num_layers": 4, "base_channels": 32},
+			"rollout": {"num_timesteps": 2, "num_realizations": 1}}`))
+	}
+	cs, err := readConfig(f.config)
+	if err != nil {
+		return nil, err
+	}
+	return cs, (&wholeFlags{weights: f.weights}).override(cs)
+}
+
+// precisions are the ones to measure.
+func (f *benchFlags) precisions() []string {
+	if f.precision != "" {
+		return []string{f.precision}
+	}
+	return []string{"float32", "tf32", "float16", "bfloat16", "float64"}
+}
+
+// shape is that of a sample.
+func (f *benchFlags) shape(cs *rollout.Case) rollout.Shape {
+	return rollout.Shape{C: cs.Operator.InputChannels, H: f.grid, W: f.grid}
+}
+
+func (f *benchFlags) what(cs *rollout.Case) string {
+	o := cs.Operator
+	return fmt.Sprintf("%d layers, base %d, %dx%d kernels, %s norm, %s; grid %d, batch %d",
+		o.NumLayers, o.BaseChannels, o.KernelSize, o.KernelSize, o.Normalization, o.Activation, f.grid, f.batch)
+}
+
+// stepper returns a function that takes one step of the operator, each from
+// another state than the last. The noise is left out.
+func (f *benchFlags) stepper(cs *rollout.Case, precision string) (step func() error, mode operator.Mode, flop float64, err error) {
+	if mode, _, err = (arithmetic{precision, f.autocast}).mode(cs); err != nil {
+		return nil, mode, 0, err
+	}
+	op, err := cs.NewOperator()
+	if err != nil {
+		return nil, mode, 0, err
+	}
+	x := benchInputs(f.batch, cs.Operator.InputChannels, f.grid)
+	p, i := &operator.Pass{Mode: mode}, 0
+	return func() error {
+		i++
+		_, err := op.Forward(p, x[i%len(x)])
+		return err
+	}, mode, 2 * float64(op.MACs(f.grid, f.grid)) * float64(f.batch), nil
+}
+
+func (f *benchFlags) measure(cs *rollout.Case, precision string, budget time.Duration) (benchRow, error) {
+	step, mode, flop, err := f.stepper(cs, precision)
+	if err != nil {
+		return benchRow{}, err
+	}
+	row := benchRow{Kind: "operator", What: f.what(cs), Precision: mode.String()}
+	row.time(flop, budget, func() {
+		if e := step(); err == nil {
+			err = e
+		}
+	})
+	row.SampleSteps = float64(f.batch) / row.Seconds
+	return row, err
+}
+
+// benchConv is a convolution k x k of stride 1, from in to out channels.
+type benchConv struct{ k, in, out, side int }
+
+var benchConvs = []benchConv{{3, 3, 32, 64}, {3, 16, 16, 64}, {3, 32, 32, 64}, {3, 64, 64, 64}, {3, 128, 128, 64}, {1, 64, 128, 64}, {5, 32, 32, 64}}
+
+func (s benchConv) measure(budget time.Duration) benchRow {
+	x := benchInputs(1, s.in, s.side)
+	k := conv.NewKernel(benchNormal(9, s.out, s.in, s.k, s.k), nil)
+	y := tensor.New(fp16.Float32, 1, s.out, s.side, s.side)
+	i := 0
+	row := benchRow{Kind: "conv", What: fmt.Sprintf("%dx%d, %d to %d at %dx%d", s.k, s.k, s.in, s.out, s.side, s.side), Precision: "float32"}
+	row.time(2*float64(s.k*s.k*s.in*s.out)*float64(s.side*s.side), budget, func() {
+		conv.Forward(y, x[i%len(x)], k, conv.Params{Pad: s.k / 2})
+		i++
+	})
+	return row
+}
+
+// time calls f for about the budget, at least three times, and fills in what
+// that took: the first call, and the median of those after the second.
+func (r *benchRow) time(flop float64, budget time.Duration, f func()) {
+	var later []time.Duration
+	began := time.Now()
+	f()
+	r.First = max(time.Since(began), time.Nanosecond).Seconds()
+	f()
+	for began = time.Now(); len(later) < 1 || time.Since(began) < budget; {
+		now := time.Now()
+		f()
+		later = append(later, max(time.Since(now), time.Nanosecond)) // a coarse clock may not have moved
+	}
+	r.Seconds, r.Calls = middle(later).Seconds(), len(later)
+	r.GFLOPS = flop / r.Seconds / 1e9
+}
+
+func benchInputs(n, c, side int) [3]*tensor.Tensor {
+	return [3]*tensor.Tensor{benchNormal(1, n, c, side, side), benchNormal(2, n, c, side, side), benchNormal(3, n, c, side, side)}
+}
+
+// benchNormal returns a tensor of normal numbers, the same for a seed.
+func benchNormal(seed uint64, n, c, h, w int) *tensor.Tensor {
+	g, err := noise.NewTorchCPU("2.x", false)
+	if err != nil {
+		panic("bench: " + err.Error())
+	}
+	g.Seed(seed)
+	x := tensor.New(fp16.Float32, n, c, h, w)
+	g.Normal(x.Data)
+	return x
+}
+
+// brief writes seconds for people.
+func brief(seconds float64) string {
+	if seconds >= 1 {
+		return fmt.Sprintf("%.3g s", seconds)
+	}
+	return fmt.Sprintf("%.3g ms", seconds*1e3)
+}
+
+// middle returns the median, of an even number the earlier of two.
+func middle(v []time.Duration) time.Duration { return slices.Sorted(slices.Values(v))[(len(v)-1)/2] }

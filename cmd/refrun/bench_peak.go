@@ -1,0 +1,85 @@
+package main
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/refrun/refrun/asm"
+)
+
+// peak measures the rate of float64 multiplications and additions, in GFLOP/s,
+// that the innermost kernel reaches on that many threads with all it needs in
+// the first cache, and says how. It is the best of several short windows: the
+// rate is the machine's, and other programs only lower it.
+func peak(threads int, budget time.Duration) (gflops float64, how string) {
+	const windows = 5
+	for range windows {
+		var wg sync.WaitGroup
+		var stop atomic.Bool
+		rates := make([]float64, threads)
+		for t := range rates {
+			wg.Go(func() {
+				run, flop, _ := multiply()
+				run()
+				n, began := 0, time.Now()
+				for ; n == 0 || !stop.Load(); n++ {
+					run()
+				}
+				rates[t] = float64(n) * flop / max(time.Since(began), time.Nanosecond).Seconds() / 1e9
+			})
+		}
+		time.Sleep(budget / windows)
+		stop.Store(true)
+		wg.Wait()
+		sum := 0.0
+		for _, r := range rates {
+			sum += r
+		}
+		gflops = max(gflops, sum)
+	}
+	_, _, how = multiply()
+	return gflops, how
+}
+
+// multiply returns a piece of work of some microseconds and its operations.
+func multiply() (run func(), flop float64, how string) {
+	w := asm.WinogradKernels()
+	if w == nil {
+		return multiplyGo, 2 * 8 * goRounds, "plain Go, one number at a time"
+	}
+	// 64 channels: the kernel reads 64 numbers of each of its tiles and 64 of
+	// each of its outputs, one point of 36.
+	const blocks, points = 8, 36
+	v := make([]float64, blocks*points*w.Tiles*8)
+	u := make([]float64, blocks*8*w.Outputs)
+	m := make([]float64, points*w.Tiles*w.Outputs)
+	for i := range v {
+		v[i] = 1 + float64(i%7)
+	}
+	for i := range u {
+		u[i] = 1 - float64(i%5)
+	}
+	return func() {
+		for range 16 {
+			w.Multiply(&v[0], &u[0], &m[0], blocks, 1)
+		}
+	}, 16 * 2 * float64(w.Tiles*w.Outputs*blocks*8), "float64 fused multiply-adds of the 3x3 kernel, " + asm.ISA() + ", data in the first cache"
+}
+
+const goRounds = 1024
+
+// multiplyGo is 8 independent chains of multiplications and additions.
+func multiplyGo() {
+	x := [8]float64{1, 2, 3, 4, 5, 6, 7, 8}
+	a, b, c, d, e, f, g, h := x[0], x[1], x[2], x[3], x[4], x[5], x[6], x[7]
+	for range goRounds {
+		a, b, c, d = a*0.5+1, b*0.5+1, c*0.5+1, d*0.5+1
+		e, f, g, h = e*0.5+1, f*0.5+1, g*0.5+1, h*0.5+1
+	}
+	sink.Store(math.Float64bits(a + b + c + d + e + f + g + h))
+}
+
+// sink keeps the compiler from dropping a result.
+var sink atomic.Uint64
