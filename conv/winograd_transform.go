@@ -65,7 +65,7 @@ func power(f *asm.Form, p, i int) float64 {
 func (t *transform) weight(g []float64, p int) (u, size float64) {
 	var s, l float64
 	for i, f := range t.powers[p*len(g):][:len(g)] {
-		term := g[i] * f
+		term := float64(g[i] * f)
 		var e float64
 		s, e = twoSum(s, term)
 		l += e

@@ -74,7 +74,7 @@ func (k *Kernel) transform(f *asm.Form, kernels *asm.Winograd) *winogradWeights 
 			for p := range points {
 				u, size := t.weight(g, p)
 				w.panels[((o/outputs*points)+p)*w.size+c*outputs+o%outputs] = u
-				v := (math.Abs(u) + 0x1p-40*size) / k.scale[c]
+				v := (math.Abs(u) + float64(0x1p-40*size)) / k.scale[c]
 				prefix[p] += float64(v * v)
 				norm[p] += math.Sqrt(prefix[p])
 			}
@@ -85,7 +85,7 @@ func (k *Kernel) transform(f *asm.Form, kernels *asm.Winograd) *winogradWeights 
 			for p := range points {
 				a := math.Abs(f.A[ij/4][p/n] * f.A[ij%4][p%n])
 				size := math.Sqrt(prefix[p])
-				input := float64(n-2) * size // 2k roundings
+				input := float64(float64(n-2) * size) // 2k roundings
 				rest := norm[p] + float64(float64(n+6)*size)
 				beta := float64(rowSum(f.B[p/n]) * rowSum(f.B[p%n]))
 				if m := w.measured; m != nil {
@@ -141,7 +141,7 @@ func (k *Kernel) measured(f *asm.Form) *measured {
 			b += float64(c * c)
 		}
 		v[p] = a * math.Sqrt(g/b)
-		m.rho += float64(v[p]*b) / 2
+		m.rho += float64(float64(v[p]*b) / 2)
 	}
 	for p := range m.weights {
 		m.weights[p] = v[p/n] * v[p%n]
