@@ -132,3 +132,6 @@ func (k *Kernel) Bytes() int64 {
 	}
 	return int64(n)
 }
+
+// Shape returns the output channels and the size of the kernel.
+func (k *Kernel) Shape() (oc, kh, kw int) { return k.oc, k.kh, k.kw }

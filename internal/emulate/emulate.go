@@ -1,0 +1,345 @@
+// Package emulate evaluates an operator as some device might: in float64,
+// node by node, with every rounding of the device written out. It is what the
+// oracle holds a foreign trajectory against where the exact engine would be
+// one answer among several that are right: other points of storage, errors of
+// float32 sums, random rounding, and faults with a name.
+//
+// Its arithmetic is float64 in a fixed order, the same bits everywhere. It
+// settles nothing: a number that is to be rounded may lie a float64 error
+// beside a tie.
+package emulate
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Device says how a device computes a step. The zero value, with a Mode of
+// Float64, is exact but for float64's own errors.
+type Device struct {
+	// Mode decides what convolutions do to their operands: the weights, the
+	// bias and the input are rounded to the format that it gives them.
+	Mode operator.Mode
+	// WideInput leaves the input of a convolution as it is, so that only
+	// weights and bias are rounded to operands.
+	WideInput bool
+	// Store has the format to which each node's output is rounded; Float64
+	// keeps it as it is. Nil keeps all.
+	Store []fp16.Format
+	// BiasTogether adds a convolution's bias before the output is rounded,
+	// where the Mode's device rounds both the convolution and the sum.
+	BiasTogether bool
+	// State is the format of the next state; Float64 keeps it as it is. With
+	// another one every operation of the policy rounds, as rollout defines it.
+	State fp16.Format
+
+	// Perturb, if not nil, may change a node's output before it is rounded.
+	Perturb func(node int, y *tensor.Tensor, in []*tensor.Tensor)
+	// Round, if not nil, rounds in place of Format.RoundSlice. It is not
+	// called for Float64.
+	Round func(node int, y []float64, f fp16.Format)
+	// Replace, if not nil, may compute a node itself; nil leaves it to the
+	// machine. in must not be changed.
+	Replace func(node int, in []*tensor.Tensor) (*tensor.Tensor, error)
+	// Seen, if not nil, is called with every node's output after rounding. It
+	// must not be changed, and copied to be kept.
+	Seen func(node int, y *tensor.Tensor)
+	// Update, if not nil, computes the next state from the last one and the
+	// operator's output, post-processing included; nil leaves it to the
+	// machine.
+	Update func(x, out *tensor.Tensor) *tensor.Tensor
+}
+
+// Machine evaluates one operator. It is safe for concurrent use.
+type Machine struct {
+	Nodes  []operator.Node
+	Config rollout.Config
+	last   []int // the last node that reads each node's output
+
+	mu      sync.Mutex
+	kernels map[operands]*conv.Kernel
+}
+
+type operands struct {
+	node   int
+	format fp16.Format
+	tf32   fp16.Rounding
+	noBias bool
+}
+
+// New returns a machine for an operator stepped by that configuration.
+func New(op *operator.Operator, c rollout.Config) *Machine {
+	m := &Machine{Nodes: op.Nodes(), Config: c, kernels: map[operands]*conv.Kernel{}}
+	m.last = make([]int, len(m.Nodes))
+	for i, n := range m.Nodes {
+		for _, j := range n.In {
+			if j != operator.Input {
+				m.last[j] = i
+			}
+		}
+	}
+	return m
+}
+
+// Formats returns the format in which the contract of a mode stores each
+// node's output, for an input of that format.
+func (m *Machine) Formats(mode operator.Mode, input fp16.Format) ([]fp16.Format, error) {
+	of := make([]fp16.Format, len(m.Nodes))
+	for i := range m.Nodes {
+		n := &m.Nodes[i]
+		in := make([]fp16.Format, len(n.In))
+		for k, j := range n.In {
+			in[k] = input
+			if j != operator.Input {
+				in[k] = of[j]
+			}
+		}
+		var err error
+		if _, of[i], err = mode.Formats(n, in...); err != nil {
+			return nil, fmt.Errorf("%s: %w", n.Name, err)
+		}
+	}
+	return of, nil
+}
+
+// Step returns the states after x [B,C,H,W], the states of one engine batch,
+// with the noise of d (nil for none).
+func (m *Machine) Step(d *Device, x *tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
+	out, err := m.Operator(d, x, draws)
+	if err != nil {
+		return nil, err
+	}
+	return m.Advance(d, x, out), nil
+}
+
+// Advance returns the states that follow from x and the operator's output.
+// Where both are stored in formats, the policy computes in them.
+func (m *Machine) Advance(d *Device, x, out *tensor.Tensor) *tensor.Tensor {
+	if d.Update != nil {
+		return d.Update(x, out)
+	}
+	mode := d.Mode
+	if d.State == fp16.Float64 {
+		mode = operator.Mode{Precision: fp16.Float64}
+	} else if d.Store != nil && d.Round == nil {
+		out = tensor.Of(d.Store[len(d.Store)-1], out.Data, out.N, out.C, out.H, out.W)
+	}
+	return m.Config.Advance(x, out, d.State, mode)
+}
+
+// Operator returns the operator's output for x.
+func (m *Machine) Operator(d *Device, x *tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
+	of := make([]*tensor.Tensor, len(m.Nodes))
+	x = wide(x)
+	for i := range m.Nodes {
+		in := make([]*tensor.Tensor, len(m.Nodes[i].In))
+		for k, j := range m.Nodes[i].In {
+			in[k] = x
+			if j != operator.Input {
+				in[k] = of[j]
+			}
+		}
+		y, err := m.node(d, i, in, draws)
+		if err != nil {
+			return nil, err
+		}
+		of[i] = y
+		for _, j := range m.Nodes[i].In {
+			if j != operator.Input && m.last[j] == i {
+				of[j] = nil
+			}
+		}
+	}
+	return of[len(of)-1], nil
+}
+
+// Node returns the output of one node for given inputs, rounded as d says.
+func (m *Machine) Node(d *Device, i int, in []*tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
+	w := make([]*tensor.Tensor, len(in))
+	for k := range in {
+		w[k] = wide(in[k])
+	}
+	return m.node(d, i, w, draws)
+}
+
+func (m *Machine) node(d *Device, i int, in []*tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
+	var y *tensor.Tensor
+	var err error
+	if d.Replace != nil {
+		y, err = d.Replace(i, in)
+	}
+	if y == nil && err == nil {
+		y, err = m.Plain(d, i, in, draws)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", m.Nodes[i].Name, err)
+	}
+	if d.Perturb != nil {
+		d.Perturb(i, y, in)
+	}
+	if d.Store != nil && d.Store[i] != fp16.Float64 {
+		d.round(i, y.Data, d.Store[i])
+	}
+	if d.Seen != nil {
+		d.Seen(i, y)
+	}
+	return y, nil
+}
+
+func (d *Device) round(i int, y []float64, f fp16.Format) {
+	if d.Round != nil {
+		d.Round(i, y, f)
+		return
+	}
+	f.RoundSlice(y, y)
+}
+
+// Plain returns the float64 value of a node for given float64 inputs, without
+// the rounding of its output: a new tensor.
+func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
+	n, x := &m.Nodes[i], in[0]
+	switch n.Op {
+	case operator.OpConv:
+		f, _, err := d.Mode.Formats(n, fp16.Float32)
+		if err != nil {
+			return nil, err
+		}
+		src := x
+		if !d.WideInput {
+			src = Operand(d.Mode, x, f)
+		}
+		apart := n.Bias != nil && !d.BiasTogether && d.Mode.BiasApart() && d.Store != nil && d.Store[i] == f
+		y := Conv(src, m.kernel(d.Mode, i, f, apart), n.Geometry)
+		if apart {
+			d.round(i, y.Data, f)
+			for k := range y.N * y.C {
+				plane, b := y.Plane(k/y.C, k%y.C), f.Round(n.Bias.Data[k%y.C])
+				for j := range plane {
+					plane[j] += b
+				}
+			}
+		}
+		return y, nil
+	case operator.OpNorm:
+		y := tensor.Like(x)
+		if n.Norm == "batch" {
+			norm.Batch(y, x, n.Mean.Data, n.Variance.Data, n.Weight.Data, n.Bias.Data, operator.Epsilon)
+		} else {
+			norm.Group(y, x, n.Groups, n.Weight.Data, n.Bias.Data, operator.Epsilon)
+		}
+		return y, nil
+	case operator.OpAct:
+		y := tensor.Like(x)
+		act.Forward(y, x, n.Act)
+		return y, nil
+	case operator.OpAdd:
+		y := tensor.Like(x)
+		for k, v := range x.Data {
+			y.Data[k] = v + in[1].Data[k]
+		}
+		return y, nil
+	case operator.OpNoise:
+		if draws == nil {
+			return x.Clone(), nil
+		}
+		y := tensor.Like(x)
+		f := fp16.Float64
+		if d.Store != nil {
+			f = d.Store[i]
+		}
+		if f != fp16.Float64 && d.Round == nil && d.Perturb == nil && holds(f, x.Data) {
+			// The contract's: every operation of the block rounds.
+			y.Format = f
+			err := n.Noise.Apply(y, tensor.Of(f, x.Data, x.N, x.C, x.H, x.W), noise.Time{}, draws)
+			y.Format = fp16.Float64
+			return y, err
+		}
+		return y, n.Noise.Apply(y, x, noise.Time{}, draws)
+	}
+	panic("emulate: unknown operation")
+}
+
+// Conv returns the float64 convolution of src.
+func Conv(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
+	oc, kh, kw := k.Shape()
+	y := tensor.New(fp16.Float64, src.N, oc, conv.OutSize(src.H, kh, g.Stride, g.Pad), conv.OutSize(src.W, kw, g.Stride, g.Pad))
+	conv.Forward(y, src, k, g)
+	return y
+}
+
+// kernel returns the operands that node i makes of its weights in format f.
+func (m *Machine) kernel(mode operator.Mode, i int, f fp16.Format, noBias bool) *conv.Kernel {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	o := operands{i, f, mode.TF32, noBias}
+	k := m.kernels[o]
+	if k == nil {
+		n := m.Nodes[i]
+		if noBias {
+			n.Bias = nil
+		}
+		k = NewKernel(mode, &n, n.Weight.Data)
+		m.kernels[o] = k
+	}
+	return k
+}
+
+// NewKernel returns the operands of a convolution node with those weights,
+// which may be others than its own, rounded as a mode does it.
+func NewKernel(mode operator.Mode, n *operator.Node, weights []float64) *conv.Kernel {
+	f, _, err := mode.Formats(n, fp16.Float32)
+	if err != nil {
+		panic("emulate: " + err.Error()) // no rule refuses a convolution
+	}
+	s := n.Weight.Shape
+	w := Operand(mode, tensor.Of(fp16.Float64, weights, s[0], s[1], s[2], s[3]), f)
+	var bias []float64
+	if n.Bias != nil {
+		bias = n.Bias.Data
+		if f == fp16.Float16 || f == fp16.BFloat16 {
+			bias = make([]float64, len(bias))
+			f.RoundSlice(bias, n.Bias.Data)
+		}
+	}
+	return conv.NewKernel(w, bias)
+}
+
+// Operand returns x rounded to operands of format f, as float64 numbers: x
+// itself where that changes nothing.
+func Operand(mode operator.Mode, x *tensor.Tensor, f fp16.Format) *tensor.Tensor {
+	if f == fp16.Float64 || f == fp16.Float32 {
+		return x
+	}
+	y := tensor.Like(x)
+	if f == fp16.TF32 && mode.TF32 != fp16.NearestEven {
+		for i, v := range x.Data {
+			y.Data[i] = fp16.RoundTF32(fp16.Float32.Round(v), mode.TF32)
+		}
+		return y
+	}
+	f.RoundSlice(y.Data, x.Data)
+	return y
+}
+
+// wide returns x as a tensor of Float64 that shares its numbers.
+func wide(x *tensor.Tensor) *tensor.Tensor {
+	return tensor.Of(fp16.Float64, x.Data, x.N, x.C, x.H, x.W)
+}
+
+func holds(f fp16.Format, x []float64) bool {
+	for _, v := range x {
+		if !f.Holds(v) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,3 @@
+package oracle
+
+func (e *exam) noise() error { return nil }

@@ -1,0 +1,3 @@
+package oracle
+
+func (e *exam) probes() error { return nil }

@@ -1,0 +1,3 @@
+package oracle
+
+func (e *exam) rollout() error { return nil }

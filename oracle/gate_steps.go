@@ -1,0 +1,3 @@
+package oracle
+
+func (e *exam) steps() error { return nil }

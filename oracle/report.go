@@ -1,0 +1,172 @@
+package oracle
+
+// Verdict is the outcome of a check.
+type Verdict string
+
+// The verdicts. The passes say which contract was kept; a failure says what
+// kind of thing is wrong; NoPower says that nothing could have been seen.
+const (
+	PassConforming Verdict = "PASS-CONFORMING" // the claimed arithmetic, point of storage by point of storage
+	PassAccurate   Verdict = "PASS-ACCURATE"   // as accurate as claimed or better, by another contract, which is named
+	FailLogic      Verdict = "FAIL-LOGIC"      // another function than the operator's
+	FailPrecision  Verdict = "FAIL-PRECISION"  // the function, with larger errors than the claim has
+	FailRNG        Verdict = "FAIL-RNG"        // noise that is not what was specified
+	FailRollout    Verdict = "FAIL-ROLLOUT"    // right steps in a wrong rollout: states shifted, aliased, stale, wrongly mixed
+	NoPower        Verdict = "NO-POWER"        // no fault could have been seen
+)
+
+// Report is what a check found. Everything in it is deterministic: the same
+// evidence gives the same report, on every machine.
+type Report struct {
+	Verdict Verdict `json:"verdict"`
+	// Reason is one paragraph for a tired reader.
+	Reason string `json:"reason"`
+
+	// Where the first fault is; -1 and "" where there is none, or it has no
+	// such place.
+	FirstStep        int    `json:"first_step"`
+	FirstRealization int    `json:"first_realization"`
+	FirstLayer       string `json:"first_layer"`
+	Slice            string `json:"slice"`
+	// Diagnosis is the name of the fault that explains the residual, "" if
+	// none does (then a failure is of an unknown cause).
+	Diagnosis string `json:"diagnosis"`
+
+	Claim string `json:"claim"` // the mode that was claimed, such as "float16/autocast-cuda/state-float32/noise-tape"
+	// Contract is the contract that was found to be kept, "" if none was.
+	Contract string `json:"contract"`
+	// Pattern says which operations round to the storage format, where that
+	// was found, such as "stores conv, norm, act, out".
+	Pattern string `json:"pattern"`
+
+	// OneStep are the errors of single steps against float64, over all steps
+	// that were checked; Expected are those that the claim makes one expect.
+	OneStep  StepError `json:"one_step"`
+	Expected StepError `json:"expected"`
+
+	Horizon       *int    `json:"horizon"`         // first step at which a free-running comparison says nothing; nil if there is none or it was not measured
+	GrowthPerStep *Number `json:"growth_per_step"` // of a small difference; nil if not measured
+
+	Noise   NoiseReport `json:"noise"`
+	Steps   []StepRow   `json:"steps"`
+	Layers  []LayerRow  `json:"layers,omitempty"`
+	Filters []FilterRow `json:"filters,omitempty"`
+	Blind   []Blind     `json:"blind"`
+	Worst   []Element   `json:"worst,omitempty"` // at most ten, the worst first
+	// Findings are the reasons of the verdict, the first one first.
+	Findings []Finding `json:"findings"`
+	Skipped  []string  `json:"skipped,omitempty"` // what the budget left out
+	Notes    []string  `json:"notes,omitempty"`   // what is worth knowing and no fault
+
+	Maps  []Map     `json:"-"` // pictures for the HTML report
+	Ulps  Histogram `json:"ulps"`
+	Files []string  `json:"-"`
+}
+
+// StepError are errors of single steps.
+type StepError struct {
+	MaxAbs  Number `json:"max_abs"`
+	MeanAbs Number `json:"mean_abs"`
+	// RMSOverExpected is the root mean square of error over expected standard
+	// deviation, element by element; 1 is what the claim makes one expect.
+	RMSOverExpected Number `json:"rms_over_expected"`
+}
+
+// StepRow is one step, over all realizations.
+type StepRow struct {
+	Step      int    `json:"step"`
+	MaxAbs    Number `json:"max_abs"`  // of X - truth
+	MeanAbs   Number `json:"mean_abs"` // of X - truth
+	R64       Number `json:"r64"`      // mean of ((X - truth)/s)^2
+	Re        Number `json:"re"`       // rms of (X - emulation)/s
+	Peak      Number `json:"peak"`     // largest |X - truth|/s
+	Violation bool   `json:"violation"`
+}
+
+// LayerRow is one layer of one step, with inputs as the device had them.
+type LayerRow struct {
+	Step       int    `json:"step"`
+	Name       string `json:"name"`
+	Op         string `json:"op"` // conv, norm, act, add, noise
+	Elements   int    `json:"elements"`
+	Violations int    `json:"violations"` // elements outside of their admissible interval
+	Flips      int    `json:"flips"`      // elements that are not the rounded exact value
+	FlipLimit  Number `json:"flip_limit"`
+	BiasZ      Number `json:"bias_z"`
+	Variance   Number `json:"variance"` // mean of the squared error over the expected one
+	MaxE       Number `json:"max_e"`    // largest error over the rigorous bound: at most 1
+	WorstSlice string `json:"worst_slice"`
+}
+
+// FilterRow is a hypothesis held against the residual.
+type FilterRow struct {
+	Name      string  `json:"name"`
+	Verdict   Verdict `json:"verdict"`   // what kind of fault it is
+	Layer     string  `json:"layer"`     // where it acts, "" if everywhere
+	Amplitude Number  `json:"amplitude"` // 1 is the fault as it is known
+	T         Number  `json:"t"`
+	Gain      Number  `json:"gain"` // share of the residual that it explains
+	Found     bool    `json:"found"`
+}
+
+// Blind is a fault that this run could not have shown.
+type Blind struct {
+	Name string `json:"name"`
+	// Least is the smallest amplitude that would have been seen (1 is the
+	// fault as it is known); infinite if none would.
+	Least Number `json:"c_min"`
+	Probe string `json:"probe"` // the probe that shows it, "" if none does
+}
+
+// NoiseReport is what was found about the noise.
+type NoiseReport struct {
+	Stream string      `json:"stream"` // the stream that the check used: "tape", "none", "unknown", ...
+	Tests  []NoiseTest `json:"tests,omitempty"`
+}
+
+// NoiseTest is one statistic of the noise, or of its slope on the specified one.
+type NoiseTest struct {
+	Name  string `json:"name"`
+	Value Number `json:"value"`
+	Want  Number `json:"want"`
+	Z     Number `json:"z"`
+	OK    bool   `json:"ok"`
+}
+
+// Element is one number of the evidence with what it should have been.
+type Element struct {
+	Step        int    `json:"step"`
+	Realization int    `json:"realization"`
+	Layer       string `json:"layer"` // "" for the state
+	C           int    `json:"c"`
+	H           int    `json:"h"`
+	W           int    `json:"w"`
+	Exact       Number `json:"exact"`   // in float64
+	Rounded     string `json:"rounded"` // to the format, as hexadecimal bits
+	Low         string `json:"low"`     // admissible from
+	High        string `json:"high"`    // to, or "" where no interval is known
+	Got         string `json:"got"`
+	GotValue    Number `json:"got_value"`
+	Error       Number `json:"error_over_expected"`
+}
+
+// Finding is one thing that a gate found wrong.
+type Finding struct {
+	Verdict     Verdict `json:"verdict"` // what it speaks for
+	Gate        string  `json:"gate"`    // structure, bound, statistics, conformity, accuracy, filter, noise, rollout, probe
+	Step        int     `json:"step"`    // the first, -1 if it has none
+	Realization int     `json:"realization"`
+	Layer       string  `json:"layer"`
+	Slice       string  `json:"slice"`
+	Diagnosis   string  `json:"diagnosis,omitempty"`
+	// Excess is the figure over its limit, above 1.
+	Excess Number `json:"excess"`
+	Text   string `json:"text"` // one sentence with the figures
+}
+
+// Map is a picture: numbers over an image, such as the error of a channel.
+type Map struct {
+	Title  string
+	H, W   int
+	Values []float64 // [H,W]
+}
