@@ -32,7 +32,7 @@ func TestAutocastLayers(t *testing.T) {
 				}
 				w := walk{t: t, device: d, rollout: filepath.Base(filepath.Dir(file)), f: f, seen: map[string]bool{"input": true, "output": true}, sums: sums}
 				x := readAsStored(t, f, "input")
-				for _, m := range openOperator(t, filepath.Dir(file)).modules() {
+				for _, m := range openOperator(t, filepath.Dir(file)).modules {
 					x = w.module(m, x)
 				}
 				if out := readAsStored(t, f, "output"); !slices.Equal(x.Data, out.Data) || x.Format != out.Format {

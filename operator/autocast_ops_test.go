@@ -111,7 +111,7 @@ func (c opCase) layer(t *testing.T, f *safetensors.File) (l layer, x *tensor.Ten
 		l = &conv2d{name: name, weight: param("weight"), bias: param("bias"), transposed: c.Op == "conv_transpose2d",
 			geometry: conv.Params{Stride: c.Attrs.Stride, Pad: c.Attrs.Padding}}
 	case "instance_norm", "batch_norm", "group_norm", "layer_norm":
-		l = &normalization{name: name, kind: strings.TrimSuffix(c.Op, "_norm"), groups: c.Attrs.NumGroups,
+		l = &normalization{eps: epsilon, name: name, kind: strings.TrimSuffix(c.Op, "_norm"), groups: c.Attrs.NumGroups,
 			weight: param("weight"), bias: param("bias"), mean: param("mean"), variance: param("variance")}
 	case "avg_pool2d":
 		l = &resample{name: name, mode: "pool", factor: c.Attrs.KernelSize}

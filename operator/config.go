@@ -22,6 +22,11 @@ type Config struct {
 	NoiseType      string  // noise.ParseType's names, "" for no noise
 	NoiseScale     float64 // rounded to float32 where it is used
 
+	// Nodes, if not nil, are the operations of an operator of another shape
+	// than Spinlock's, which the fields above do not describe; only
+	// InputChannels, OutputChannels and GridSize then have a meaning.
+	Nodes []NodeConfig
+
 	// Ignored lists parameters that were given and that, as in Spinlock,
 	// reach no part of the operator.
 	Ignored []string
@@ -31,19 +36,24 @@ type Config struct {
 // builder never reads.
 var ignored = []string{"use_batch_norm", "noise_location", "noise_schedule", "schedule_period", "spatial_correlation"}
 
+// mostSize bounds channels and pixels, beyond any operator that fits in memory.
+const mostSize = 1 << 16
+
 // ReadConfig takes an operator's parameters from a JSON object. Unknown keys,
 // missing ones (num_layers, base_channels) and values out of range are errors
 // that name file, field, value and expectation.
 func ReadConfig(o *strict.Object) (Config, error) {
-	const most = 1 << 16 // beyond any operator that fits in memory
+	if o.Has("nodes") {
+		return readNodes(o)
+	}
 	o.Need("num_layers", "base_channels")
 	c := Config{
 		NumLayers:      int(o.Int("num_layers", 0, 0, 1024)),
-		BaseChannels:   int(o.Int("base_channels", 1, 1, most)),
-		InputChannels:  int(o.Int("input_channels", 3, 1, most)),
-		OutputChannels: int(o.Int("output_channels", 3, 1, most)),
+		BaseChannels:   int(o.Int("base_channels", 1, 1, mostSize)),
+		InputChannels:  int(o.Int("input_channels", 3, 1, mostSize)),
+		OutputChannels: int(o.Int("output_channels", 3, 1, mostSize)),
 		KernelSize:     int(o.Int("kernel_size", 3, 1, 255)),
-		GridSize:       int(o.Int("grid_size", 0, 1, most)),
+		GridSize:       int(o.Int("grid_size", 0, 1, mostSize)),
 		Activation:     o.String("activation", "gelu"),
 		Normalization:  o.String("normalization", "instance"),
 		DropoutRate:    o.Float("dropout_rate", 0),

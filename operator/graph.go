@@ -38,6 +38,7 @@ type Node struct {
 	Geometry       conv.Params // of OpConv
 	Norm           string      // of OpNorm: instance, batch, group or layer
 	Groups         int         // of OpNorm: sets of channels with common statistics, 0 for batch
+	Eps            float64     // of OpNorm, as a double
 	Mean, Variance *Param      // of a batch norm
 	Act            act.Func    // of OpAct
 	Noise          noise.Block // of OpNoise
@@ -46,14 +47,11 @@ type Node struct {
 // Input stands for the operator's input among the nodes that a [Node] reads.
 const Input = -1
 
-// Epsilon is the eps of every norm, as a double: PyTorch's default.
-const Epsilon = epsilon
-
 // Nodes returns the operations of the operator in the order of [Operator.Forward];
 // the output of the last one is the operator's. Nothing may be changed through it.
 func (op *Operator) Nodes() []Node {
 	g := &graph{last: Input}
-	for _, m := range op.modules() {
+	for _, m := range op.modules {
 		g.module(m)
 	}
 	return g.nodes
@@ -89,7 +87,9 @@ func (g *graph) module(m Module) {
 		if m.kind == "instance" {
 			groups = m.weight.Shape[0]
 		}
-		g.add(Node{Op: OpNorm, Name: m.name, Weight: m.weight, Bias: m.bias, Norm: m.kind, Groups: groups, Mean: m.mean, Variance: m.variance}, g.last)
+		g.add(Node{Op: OpNorm, Name: m.name, Weight: m.weight, Bias: m.bias, Norm: m.kind, Groups: groups, Eps: m.eps, Mean: m.mean, Variance: m.variance}, g.last)
+	case *program:
+		g.program(m)
 	case *activation:
 		g.add(Node{Op: OpAct, Name: m.name, Act: m.f}, g.last)
 	case *identity:

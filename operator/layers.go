@@ -12,7 +12,7 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// epsilon is the eps of every norm, as a double: PyTorch's default.
+// epsilon is PyTorch's default eps of a norm, as a double.
 const epsilon = 1e-5
 
 // noParams is embedded by layers without parameters.
@@ -183,13 +183,15 @@ type normalization struct {
 	name                    string
 	kind                    string // instance, group, layer or batch
 	groups                  int
+	eps                     float64
 	weight, bias            *Param
+	fixed                   bool   // weight and bias are 1 and 0, and no parameters
 	mean, variance, tracked *Param // batch only
 }
 
 // newNorm returns the norm of that kind over c channels, or nil for "none".
 func newNorm(name, kind string, c int) (*normalization, error) {
-	n := &normalization{name: name, kind: kind, weight: newParam(join(name, "weight"), c), bias: newParam(join(name, "bias"), c)}
+	n := &normalization{name: name, kind: kind, eps: epsilon, weight: newParam(join(name, "weight"), c), bias: newParam(join(name, "bias"), c)}
 	switch kind {
 	case "none":
 		return nil, nil
@@ -217,10 +219,14 @@ func (n *normalization) layers(visit func(layer)) { visit(n) }
 func (n *normalization) prepare() error           { return nil }
 
 func (n *normalization) params() []*Param {
-	if n.kind == "batch" {
-		return []*Param{n.weight, n.bias, n.mean, n.variance, n.tracked}
+	var p []*Param
+	if !n.fixed {
+		p = append(p, n.weight, n.bias)
 	}
-	return []*Param{n.weight, n.bias}
+	if n.kind == "batch" {
+		p = append(p, n.mean, n.variance, n.tracked)
+	}
+	return p
 }
 
 func (n *normalization) initialise(*noise.TorchCPU) {
@@ -241,11 +247,11 @@ func (n *normalization) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, erro
 	y := p.dst(f, x)
 	switch n.kind {
 	case "instance":
-		norm.Instance(y, x, n.weight.Data, n.bias.Data, epsilon)
+		norm.Instance(y, x, n.weight.Data, n.bias.Data, n.eps)
 	case "batch":
-		norm.Batch(y, x, n.mean.Data, n.variance.Data, n.weight.Data, n.bias.Data, epsilon)
+		norm.Batch(y, x, n.mean.Data, n.variance.Data, n.weight.Data, n.bias.Data, n.eps)
 	default:
-		norm.Group(y, x, n.groups, n.weight.Data, n.bias.Data, epsilon)
+		norm.Group(y, x, n.groups, n.weight.Data, n.bias.Data, n.eps)
 	}
 	return p.feature(n.name, y), nil
 }

@@ -98,16 +98,6 @@ func (m Mode) Output() fp16.Format {
 	return f
 }
 
-// Noise returns the format of the tensor to which an operator's stochastic
-// block adds its noise, behind a norm of that kind ("none" for no norm).
-func (m Mode) Noise(norm string) fp16.Format {
-	if norm == "none" {
-		return m.Output()
-	}
-	f, _ := m.result(norm+" norm", m.Output())
-	return f
-}
-
 // Contract is the version of the numerical contract (docs/NUMERICS.md) that
 // results obey. Results of one contract have the same bits everywhere.
 const Contract = "1"

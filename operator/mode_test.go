@@ -184,8 +184,8 @@ func checkMode(t *testing.T, r rounding, kind string) {
 		return sum(f, hidden.Data[i], product(f, bigref.Round(bigref.Rat(draws.z[i]), f), s))
 	}, 1)
 	conv("output_layer.conv", got["stochastic_block"], 0)
-	if mode.Noise(kind) != hidden.Format || mode.Output() != got["output"].Format {
-		t.Errorf("Noise %v, Output %v: want %v, %v", mode.Noise(kind), mode.Output(), hidden.Format, got["output"].Format)
+	if op.NoiseFormat(mode) != hidden.Format || mode.Output() != got["output"].Format {
+		t.Errorf("Noise %v, Output %v: want %v, %v", op.NoiseFormat(mode), mode.Output(), hidden.Format, got["output"].Format)
 	}
 }
 

@@ -19,10 +19,10 @@ import (
 // Operator is O of a rollout: an image-to-image CNN with noise on its last
 // hidden layer. It is safe for concurrent use.
 type Operator struct {
-	Config Config
-	blocks []Module // conv_blocks.0, ...
-	noise  *StochasticBlock
-	output *OutputLayer
+	Config  Config
+	modules []Module
+	noise   *StochasticBlock // nil if there is none
+	noisy   int              // channels of the field that it adds to
 }
 
 // build returns the tree of build_simple_cnn with zero parameters: a ConvBlock
@@ -32,6 +32,9 @@ type Operator struct {
 func build(c Config) (*Operator, error) {
 	if field, err := c.check(); err != nil {
 		return nil, fmt.Errorf("operator.%s: %w", field, err)
+	}
+	if c.Nodes != nil {
+		return buildNodes(c)
 	}
 	op := &Operator{Config: c}
 	o := ConvOptions{KernelSize: c.KernelSize, Normalization: c.Normalization, Activation: c.Activation, Dropout: c.DropoutRate}
@@ -52,7 +55,7 @@ func build(c Config) (*Operator, error) {
 		if err != nil {
 			return nil, fmt.Errorf("operator.%w", err)
 		}
-		op.blocks = append(op.blocks, m)
+		op.modules = append(op.modules, m)
 		channels = out
 	}
 	if c.NoiseType != "" {
@@ -60,10 +63,11 @@ func build(c Config) (*Operator, error) {
 		if err != nil {
 			return nil, fmt.Errorf("operator.noise_type: %w", err)
 		}
-		op.noise = NewStochasticBlock("stochastic_block", noise.Block{Type: t, Scale: c.NoiseScale})
+		op.noise, op.noisy = NewStochasticBlock("stochastic_block", noise.Block{Type: t, Scale: c.NoiseScale}), channels
+		op.modules = append(op.modules, op.noise)
 	}
-	var err error
-	op.output, err = NewOutputLayer("output_layer", channels, c.OutputChannels, 1, "none")
+	output, err := NewOutputLayer("output_layer", channels, c.OutputChannels, 1, "none")
+	op.modules = append(op.modules, output)
 	return op, err
 }
 
@@ -77,7 +81,7 @@ func Load(c Config, f *safetensors.File) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return op, load(f, op.sequentialNames(f), op.modules()...)
+	return op, load(f, op.sequentialNames(f), op.modules...)
 }
 
 // Init returns the operator of those parameters with the weights PyTorch gives
@@ -87,33 +91,26 @@ func Init(c Config, seed uint64) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return op, initialise(seed, op.modules()...)
-}
-
-func (op *Operator) modules() []Module {
-	m := append([]Module(nil), op.blocks...)
-	if op.noise != nil {
-		m = append(m, op.noise)
-	}
-	return append(m, op.output)
+	return op, initialise(seed, op.modules...)
 }
 
 // sequentialNames returns the prefix that each module has in an nn.Sequential,
 // or nil if the file does not use them.
 func (op *Operator) sequentialNames(f *safetensors.File) map[string]string {
-	if _, err := f.Tensor("0.block.0.weight"); err != nil {
+	if _, err := f.Tensor("0.block.0.weight"); err != nil || op.Config.Nodes != nil {
 		return nil
 	}
 	to := map[string]string{}
-	for i := range op.blocks {
-		to[fmt.Sprintf("conv_blocks.%d", i)] = fmt.Sprint(i)
+	for i, m := range op.modules {
+		switch m.(type) {
+		case *StochasticBlock:
+			to["stochastic_block"] = fmt.Sprint(i)
+		case *OutputLayer:
+			to["output_layer"] = fmt.Sprint(i)
+		default:
+			to[fmt.Sprintf("conv_blocks.%d", i)] = fmt.Sprint(i)
+		}
 	}
-	n := len(op.blocks)
-	if op.noise != nil {
-		to["stochastic_block"] = fmt.Sprint(n)
-		n++
-	}
-	to["output_layer"] = fmt.Sprint(n)
 	return to
 }
 
@@ -126,11 +123,11 @@ func (op *Operator) Draws() (kinds []noise.Kind, channels int) {
 	if op.noise == nil {
 		return nil, 0
 	}
-	return op.noise.block.Primitives(), op.output.conv.weight.Shape[1]
+	return op.noise.block.Primitives(), op.noisy
 }
 
 // Params returns the parameters in state_dict order. They must not be changed.
-func (op *Operator) Params() []*Param { return params(op.modules()...) }
+func (op *Operator) Params() []*Param { return params(op.modules...) }
 
 // Bytes returns the memory of the parameters and of what the modes and kernels
 // in use have made of the convolutions' weights so far.
@@ -147,7 +144,7 @@ func (op *Operator) Bytes() int64 {
 				n += k.Bytes() + 8*int64(len(k.bias))
 			}
 		}
-	}, op.modules()...)
+	}, op.modules...)
 	return n
 }
 
@@ -159,7 +156,7 @@ func (op *Operator) MACs(h, w int) int64 {
 		if c, ok := l.(*conv2d); ok {
 			n += int64(len(c.weight.Data)) * int64(h) * int64(w)
 		}
-	}, op.modules()...)
+	}, op.modules...)
 	return n
 }
 
@@ -177,7 +174,7 @@ func (op *Operator) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 		return nil, fmt.Errorf("operator: input has %d channels: want %d", x.C, op.Config.InputChannels)
 	}
 	p.feature("input", x)
-	y, err := chain(p, x, op.modules()...)
+	y, err := chain(p, x, op.modules...)
 	if err != nil {
 		return nil, err
 	}

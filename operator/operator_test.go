@@ -190,7 +190,7 @@ func (op *Operator) wrap() Module { return whole{op} }
 
 type whole struct{ *Operator }
 
-func (w whole) layers(visit func(layer)) { visitAll(visit, w.modules()...) }
+func (w whole) layers(visit func(layer)) { visitAll(visit, w.modules...) }
 
 func TestLoadRefuses(t *testing.T) {
 	op, err := Init(small(), 3)

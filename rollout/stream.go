@@ -60,7 +60,7 @@ func (c *Case) OpenStream(name string, op *operator.Operator, mode operator.Mode
 		}
 		return seeded(g, c.Rollout.BaseSeed), nil
 	}
-	return c.openTorchCPU(name, mode.Noise(op.Config.Normalization))
+	return c.openTorchCPU(name, op.NoiseFormat(mode))
 }
 
 // generator is a random generator of a framework.

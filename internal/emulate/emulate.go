@@ -232,9 +232,9 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 	case operator.OpNorm:
 		y := tensor.Like(x)
 		if n.Norm == "batch" {
-			norm.Batch(y, x, n.Mean.Data, n.Variance.Data, n.Weight.Data, n.Bias.Data, operator.Epsilon)
+			norm.Batch(y, x, n.Mean.Data, n.Variance.Data, n.Weight.Data, n.Bias.Data, n.Eps)
 		} else {
-			norm.Group(y, x, n.Groups, n.Weight.Data, n.Bias.Data, operator.Epsilon)
+			norm.Group(y, x, n.Groups, n.Weight.Data, n.Bias.Data, n.Eps)
 		}
 		return y, nil
 	case operator.OpAct:

@@ -205,6 +205,26 @@ func (o *Object) Child(key string) *Object {
 	return c
 }
 
+// Children returns the objects of the list at key, nil if key is missing or
+// null.
+func (o *Object) Children(key string) []*Object {
+	var all []*Object
+	for i, v := range get[[]json.RawMessage](o, key, "a list of objects", nil) {
+		c, err := Parse(o.file, fmt.Sprintf("%s[%d]", o.at(key), i), v)
+		if err != nil {
+			o.Fail(key, "%s: want a list of objects", short(v))
+			return nil
+		}
+		all = append(all, c)
+	}
+	return all
+}
+
+// Strings returns the list of strings at key, nil if key is missing or null.
+func (o *Object) Strings(key string) []string {
+	return get[[]string](o, key, "a list of strings", nil)
+}
+
 // Ignore marks keys as known although nothing reads them.
 func (o *Object) Ignore(keys ...string) {
 	for _, k := range keys {
