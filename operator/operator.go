@@ -30,11 +30,15 @@ type Operator struct {
 // two convolutions if there are more than three, else ConvBlocks), the noise,
 // and a 1x1 output layer.
 func build(c Config) (*Operator, error) {
+	if c.Nodes != nil {
+		op, err := buildNodes(c)
+		if err != nil {
+			return nil, fmt.Errorf("operator.%w", err)
+		}
+		return op, nil
+	}
 	if field, err := c.check(); err != nil {
 		return nil, fmt.Errorf("operator.%s: %w", field, err)
-	}
-	if c.Nodes != nil {
-		return buildNodes(c)
 	}
 	op := &Operator{Config: c}
 	o := ConvOptions{KernelSize: c.KernelSize, Normalization: c.Normalization, Activation: c.Activation, Dropout: c.DropoutRate}

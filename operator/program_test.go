@@ -187,3 +187,19 @@ func TestReadNodes(t *testing.T) {
 		}
 	}
 }
+
+// TestBuildNodes: a list of operations is built like any operator.
+func TestBuildNodes(t *testing.T) {
+	c := Config{InputChannels: 1, Nodes: []NodeConfig{{Op: "conv", Name: "a", OutChannels: 1, KernelSize: 1}}}
+	op, err := Init(c, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if op.Config.OutputChannels != 1 || len(op.Params()) != 1 {
+		t.Errorf("%d outputs, %d parameters: want 1, 1", op.Config.OutputChannels, len(op.Params()))
+	}
+	c.Nodes[0].KernelSize = 2
+	if _, err := Init(c, 1); err == nil || !strings.HasPrefix(err.Error(), "operator.nodes[0].kernel_size: 2: want an odd number") {
+		t.Errorf("got %v", err)
+	}
+}
