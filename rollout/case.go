@@ -25,6 +25,7 @@ type Case struct {
 	WeightsSeed *uint64 // torch.manual_seed before the operator was built, if known
 	ProducedBy  string
 	Note        string
+	Incomplete  string // why the recorder stopped early, "" if it did not
 	Torch       Torch
 
 	// The files, nil where the folder has none.
@@ -128,7 +129,7 @@ func (c *Case) readJSON(data []byte) error {
 	if seed, ok := o.Seed("weights_seed"); ok {
 		c.WeightsSeed = &seed
 	}
-	c.ProducedBy, c.Note = o.String("produced_by", ""), o.String("note", "")
+	c.ProducedBy, c.Note, c.Incomplete = o.String("produced_by", ""), o.String("note", ""), o.String("incomplete", "")
 	o.Open() // provenance beyond this is the recorder's own affair
 	if err := o.Close(); err != nil {
 		return err

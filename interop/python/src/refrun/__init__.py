@@ -1,0 +1,31 @@
+"""refrun: from a PyTorch rollout to a verdict.
+
+    import refrun
+
+    with refrun.record("case", operator, alpha=0.5, precision="float16") as rec:
+        for _ in range(20):
+            x = 0.5 * x + 0.5 * operator(x)
+        rec.finish(x)
+    print(refrun.check("case"))
+
+`record` writes a case folder: the operator's layers and weights, its states in
+the device's own type, its noise. `check` has the refrun binary judge it.
+`export` writes the operator alone; `Case` takes arrays from any framework.
+"""
+
+from .binary import BinaryError, binary
+from .case import Case, CaseError
+from .check import Report, assert_pass, check
+
+__all__ = ["BinaryError", "Case", "CaseError", "Report", "UnsupportedLayer", "assert_pass", "binary", "check", "describe", "export", "record"]
+__version__ = "0.1.0"
+
+
+def __getattr__(name):  # what needs torch is imported when it is used
+    if name in ("export", "describe", "UnsupportedLayer"):
+        from . import graph
+        return getattr(graph, name)
+    if name == "record":
+        from .recorder import record
+        return record
+    raise AttributeError(f"module 'refrun' has no attribute {name!r}")

@@ -1,0 +1,146 @@
+"""Case folders, written from arrays (docs/FORMATS.md of refrun describes them)."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import struct
+from pathlib import Path
+from typing import Any, Mapping, Optional, Sequence, Union
+
+import numpy as np
+
+Pathlike = Union[str, Path]
+
+
+class CaseError(ValueError):
+    """What was given makes no case: one line that names field, value and expectation."""
+
+
+class Raw:
+    """An array of a type that numpy may lack: its bytes, as they are."""
+
+    def __init__(self, dtype: str, shape: Sequence[int], data: bytes):
+        self.dtype, self.shape, self.data = dtype, tuple(int(n) for n in shape), data
+
+
+_NUMPY = {"float64": "F64", "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int64": "I64"}
+_TORCH = {"torch." + k: v for k, v in _NUMPY.items()}
+
+
+def raw(value: Any, name: str = "array") -> Raw:
+    """The bytes of a numpy or JAX array, or of a torch tensor on any device."""
+    if isinstance(value, Raw):
+        return value
+    kind = str(getattr(value, "dtype", ""))
+    if kind in _TORCH:
+        import torch
+
+        t = value.detach().cpu().contiguous()
+        bits = t.view(torch.int16) if t.element_size() == 2 else t
+        return Raw(_TORCH[kind], t.shape, bits.numpy().tobytes())
+    a = np.ascontiguousarray(np.asarray(value))
+    code = _NUMPY.get(a.dtype.name)
+    if code is None:
+        raise CaseError(f"{name}: dtype {a.dtype}: want float32, float16, bfloat16 or float64")
+    return Raw(code, a.shape, a.tobytes())
+
+
+def stack(parts: Sequence[Raw], shape: Sequence[int], name: str) -> Raw:
+    """Arrays of one type, one after another, as one array of that shape."""
+    for p in parts:
+        if p.dtype != parts[0].dtype or p.shape != parts[0].shape:
+            raise CaseError(f"{name}: {p.dtype} {list(p.shape)} after {parts[0].dtype} {list(parts[0].shape)}: want one type and shape throughout")
+    return Raw(parts[0].dtype, shape, b"".join(p.data for p in parts))
+
+
+def write_safetensors(path: Path, tensors: Mapping[str, Raw], metadata: Optional[Mapping[str, Any]] = None) -> str:
+    """Writes a safetensors file and returns its SHA-256."""
+    header: dict = {}
+    if metadata:
+        header["__metadata__"] = {k: str(v) for k, v in metadata.items()}
+    at = 0
+    for name, t in tensors.items():
+        header[name] = {"dtype": t.dtype, "shape": list(t.shape), "data_offsets": [at, at + len(t.data)]}
+        at += len(t.data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    digest = hashlib.sha256()
+    partial = path.with_name(path.name + ".partial")
+    with open(partial, "wb") as f:
+        for piece in [struct.pack("<Q", len(text)), text, *(t.data for t in tensors.values())]:
+            f.write(piece)
+            digest.update(piece)
+    partial.replace(path)
+    return digest.hexdigest()
+
+
+class Case:
+    """A case folder in the making, from arrays of any framework.
+
+    operator is the `operator` object of case.json: Spinlock's parameters, or
+    {"input_channels": C, "nodes": [...]}. rollout holds policy_type, alpha or
+    dt, precision, autocast and base_seed as there; num_timesteps and
+    num_realizations follow from the states.
+    """
+
+    def __init__(self, path: Pathlike, operator: Mapping[str, Any], **rollout: Any):
+        self.path = Path(path)
+        self.path.mkdir(parents=True, exist_ok=True)
+        self.operator, self.rollout = dict(operator), dict(rollout)
+        self.info: dict = {}
+        self.hashes: dict = {}
+
+    def _write(self, name: str, tensors: Mapping[str, Raw], metadata: Optional[Mapping[str, Any]] = None) -> None:
+        self.hashes[name] = write_safetensors(self.path / name, tensors, metadata)
+
+    def weights(self, state: Mapping[str, Any]) -> None:
+        """The parameters by PyTorch's names, float32."""
+        out = {}
+        for name, value in state.items():
+            r = raw(value, name)
+            if r.dtype in ("F16", "BF16", "F64"):
+                r = _as_float32(name, r)
+            out[name] = r
+        self._write("weights.safetensors", out)
+
+    def states(self, trajectory: Any) -> None:
+        """The states [M,T,C,H,W] in the device's own type, the initial one included."""
+        r = raw(trajectory, "trajectory")
+        if len(r.shape) != 5 or r.shape[1] < 2:
+            raise CaseError(f"trajectory: shape {list(r.shape)}: want [M,T,C,H,W] with T of 2 or more")
+        m, t = r.shape[:2]
+        size = len(r.data) // m // t
+        start = Raw(r.dtype, (m, *r.shape[2:]), b"".join(r.data[i * t * size:][:size] for i in range(m)))
+        self.rollout["num_realizations"], self.rollout["num_timesteps"] = m, t
+        self._write("trajectory.safetensors", {"initial_condition": start, "trajectory": r})
+
+    def noise(self, batches: Sequence[Any]) -> None:
+        """The standard draws before scaling, [T-1,B,C,H,W] for each batch of realizations."""
+        self._write("noise.safetensors", {f"batch{k}": raw(b, f"noise of batch {k}") for k, b in enumerate(batches)})
+
+    def layers(self, outputs: Mapping[str, Any], step: int, realization: int, batch: int = 1) -> None:
+        """Every module's output by its name in the step to state `step`."""
+        name = "layers.safetensors" if step == 1 else f"layers.step{step:04d}.safetensors"
+        self._write(name, {k: raw(v, k) for k, v in outputs.items()}, {"step": step, "realization": realization, "batch": batch})
+
+    def close(self, incomplete: str = "") -> Path:
+        """Writes case.json, last, so that a folder with one is whole."""
+        doc: dict = {"version": 1, "operator": self.operator, "rollout": self.rollout, **self.info, "sha256": self.hashes}
+        if incomplete:
+            doc["incomplete"] = incomplete
+        partial = self.path / "case.json.partial"
+        partial.write_text(json.dumps(doc, indent=1) + "\n")
+        partial.replace(self.path / "case.json")
+        return self.path
+
+
+def _as_float32(name: str, r: Raw) -> Raw:
+    if r.dtype == "BF16":
+        a = (np.frombuffer(r.data, np.uint16).astype(np.uint32) << 16).view(np.float32)
+    else:
+        wide = np.frombuffer(r.data, {"F16": np.float16, "F64": np.float64}[r.dtype])
+        a = wide.astype(np.float32)
+        if (a.astype(wide.dtype) != wide).any():
+            raise CaseError(f"{name}: float64 numbers that float32 does not hold: want float32 weights")
+    return Raw("F32", r.shape, a.tobytes())

@@ -1,0 +1,194 @@
+"""Records a rollout while it runs."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from .case import Case, CaseError, Raw, raw, stack
+from .graph import describe
+
+
+class _Draws(TorchDispatchMode):
+    """Keeps the random numbers that are drawn while it is active."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on = False
+        self.kept: List[torch.Tensor] = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        out = func(*args, **(kwargs or {}))
+        if self.on and re.match(r"aten\.(randn|rand|normal|bernoulli|exponential|uniform)", str(func)):
+            self.kept.append(out.detach().clone())
+        return out
+
+
+class Recorder:
+    """A rollout being recorded; made by `record`."""
+
+    def __init__(self, path: Union[str, Path], module: nn.Module, *, policy: str = "convex", alpha: Optional[float] = None, dt: Optional[float] = None,
+                 precision: str = "float32", autocast: Optional[str] = None, seed: int = 0, layers: Union[bool, Iterable[int]] = False,
+                 noise: Optional[Mapping[str, Tuple[str, float]]] = None, input_channels: Optional[int] = None, steps: Optional[int] = None):
+        plain = getattr(module, "_orig_mod", module)  # what torch.compile wraps
+        self.compiled = plain is not module
+        self.module = module
+        self.description = describe(plain, noise=noise, input_channels=input_channels)
+        rollout: Dict[str, Any] = {"policy_type": policy, "precision": precision, "base_seed": seed}
+        if policy == "convex":
+            rollout["alpha"] = 0.5 if alpha is None else alpha
+        elif alpha is not None:
+            raise CaseError(f"alpha: {alpha}: only the convex policy has one")
+        if policy == "residual":
+            rollout["dt"] = 0.01 if dt is None else dt
+        elif dt is not None:
+            raise CaseError(f"dt: {dt}: only the residual policy has one")
+        if policy not in ("convex", "residual", "autoregressive"):
+            raise CaseError(f"policy: {policy!r}: want convex, residual or autoregressive")
+        device = next((p.device.type for p in plain.parameters()), "cpu")
+        if precision in ("float16", "bfloat16"):
+            rollout["autocast"] = autocast or device
+        self.case = Case(path, self.description.operator, **rollout)
+        self.case.weights(self.description.weights)
+        self.case.info = _provenance(plain, self.compiled)
+        self.want = {1} if layers is True else set(layers or ())
+        self.steps = steps
+        self.inputs: List[Raw] = []
+        self.tape: List[Optional[Raw]] = []
+        self.last: Optional[Raw] = None
+        self._hooks: List[Any] = []
+        self._seen: Dict[str, Any] = {}
+        self._draws = _Draws()
+        self.plain = plain
+
+    def __enter__(self) -> "Recorder":
+        self._hooks.append(self.module.register_forward_pre_hook(self._before))
+        self._hooks.append(self.module.register_forward_hook(self._after))
+        site = self.description.noise
+        if site and not self.compiled:
+            owner = self._owner(site)
+            self._hooks.append(owner.register_forward_pre_hook(lambda *_: self._listen(True)))
+            self._hooks.append(owner.register_forward_hook(lambda *_: self._listen(False)))
+            self._draws.__enter__()
+        if self.want and not self.compiled:
+            for name, m in self.plain.named_modules():
+                if name:
+                    self._hooks.append(m.register_forward_hook(lambda m, i, o, name=name: self._feature(name, o)))
+        return self
+
+    def _owner(self, site: str) -> nn.Module:
+        """The module that draws: the one named, or the nearest around it."""
+        modules = dict(self.plain.named_modules())
+        while site and site not in modules:
+            site = site.rpartition(".")[0]
+        return modules[site]
+
+    def _listen(self, on: bool) -> None:
+        self._draws.on = on
+
+    def _feature(self, name: str, out: Any) -> None:
+        if len(self.inputs) in self.want and torch.is_tensor(out):
+            self._seen[name] = raw(out)
+
+    def _before(self, module: nn.Module, args: Tuple[Any, ...]) -> None:
+        x = raw(args[0], "state")
+        if len(x.shape) != 4:
+            raise CaseError(f"state: shape {list(x.shape)}: want [M,C,H,W]")
+        self.inputs.append(x)
+        self._draws.kept.clear()
+        self._seen = {}
+
+    def _after(self, module: nn.Module, args: Tuple[Any, ...], out: Any) -> None:
+        kept = [raw(d) for d in self._draws.kept]
+        self.tape.append(kept[0] if len(kept) == 1 else None)
+        step = len(self.inputs)
+        if step in self.want and not self.compiled:
+            outputs = {"input": self.inputs[-1], **self._seen, "output": raw(out)}
+            outputs = {k: v for k, v in outputs.items() if len(v.shape) == 4}
+            if outputs["input"].shape[0] > 1:  # one realization is enough
+                outputs = {k: _first(v) for k, v in outputs.items()}
+            self.case.layers(outputs, step, 0)
+
+    def finish(self, x: torch.Tensor) -> None:
+        """Records the last state, which no further step reads."""
+        self.last = raw(x, "state")
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        for h in self._hooks:
+            h.remove()
+        if self.description.noise and not self.compiled:
+            self._draws.__exit__(None, None, None)
+        states = self.inputs + ([self.last] if self.last is not None else [])
+        if len(states) < 2:
+            if error is None:
+                raise CaseError(f"{len(states)} states: want the module called twice or more, or finish(x) after one step")
+            return
+        dtype = states[-1].dtype  # an initial state may be wider than those that follow
+        if any(s.dtype != dtype for s in states):
+            states = [_to(s, dtype) for s in states]
+        m, t = states[0].shape[0], len(states)
+        size = len(states[0].data) // m
+        whole = stack(states, (t, *states[0].shape), "state")
+        data = b"".join(whole.data[(k * m + i) * size:][:size] for i in range(m) for k in range(t))
+        self.case.states(Raw(dtype, (m, t, *states[0].shape[1:]), data))
+        self.case.rollout["engine_batch"] = m
+        tape = self.tape[: t - 1]
+        if self.description.noise and tape and all(d is not None for d in tape):
+            self.case.noise([stack(tape, (len(tape), *tape[0].shape), "noise")])
+        why = ""
+        if error is not None:
+            why = f"stopped after step {t - 1}: {kind.__name__}: {str(error)[:200]}"
+        elif self.steps is not None and t - 1 != self.steps:
+            why = f"{t - 1} steps recorded: {self.steps} were announced"
+        self.case.close(why)
+
+
+def _first(r: Raw) -> Raw:
+    return Raw(r.dtype, (1, *r.shape[1:]), r.data[: len(r.data) // r.shape[0]])
+
+
+def _to(r: Raw, dtype: str) -> Raw:
+    if r.dtype == dtype:
+        return r
+    kinds = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
+    bits = torch.frombuffer(bytearray(r.data), dtype=torch.int16 if r.dtype in ("F16", "BF16") else kinds[r.dtype])
+    wide = bits.view(kinds[r.dtype]) if r.dtype in ("F16", "BF16") else bits
+    out = wide.to(kinds[dtype])
+    if (out.to(torch.float64) != wide.to(torch.float64)).any():
+        raise CaseError(f"state: {r.dtype} numbers before {dtype} ones that do not hold them: want the initial state in the type of those that follow")
+    return raw(out.reshape(r.shape))
+
+
+def _provenance(module: nn.Module, compiled: bool) -> Dict[str, Any]:
+    p = next(iter(module.parameters()), None)
+    cuda = p is not None and p.is_cuda
+    info: Dict[str, Any] = {"version": torch.__version__, "compile": compiled}
+    where = "CPU"
+    if cuda:
+        d = torch.cuda.get_device_properties(p.device)
+        where = d.name
+        info.update(sm_count=d.multi_processor_count, max_threads_per_sm=getattr(d, "max_threads_per_multi_processor", None),
+                    tf32=torch.backends.cudnn.allow_tf32, cudnn_benchmark=torch.backends.cudnn.benchmark,
+                    cudnn_deterministic=torch.backends.cudnn.deterministic)
+    else:
+        info["mkl"] = torch.backends.mkl.is_available()
+    return {"produced_by": f"PyTorch {torch.__version__} on {where}", "torch": info}
+
+
+def record(path: Union[str, Path], module: nn.Module, **options: Any) -> Recorder:
+    """Records the rollout that runs inside a `with`: every call of the module is a step.
+
+    The states are the module's inputs, in order and in their own type; give
+    the last one to finish(). Noise that a noise module draws is kept as the
+    tape (not under torch.compile). Options: policy (convex, residual or
+    autoregressive), alpha or dt, precision (what is claimed: float32, tf32,
+    float16, bfloat16), autocast (cuda or cpu, the device's by default), seed,
+    layers (True for the first step's, or steps), noise (as in describe), steps
+    (how many are to come: fewer mark the case incomplete).
+    """
+    return Recorder(path, module, **options)
