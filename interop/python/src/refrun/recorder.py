@@ -34,9 +34,9 @@ class Recorder:
 
     def __init__(self, path: Union[str, Path], module: nn.Module, *, policy: str = "convex", alpha: Optional[float] = None, dt: Optional[float] = None,
                  precision: str = "float32", autocast: Optional[str] = None, seed: int = 0, layers: Union[bool, Iterable[int]] = False,
-                 noise: Optional[Mapping[str, Tuple[str, float]]] = None, input_channels: Optional[int] = None, steps: Optional[int] = None):
-        plain = getattr(module, "_orig_mod", module)  # what torch.compile wraps
-        self.compiled = plain is not module
+                 noise: Optional[Mapping[str, Tuple[str, float]]] = None, input_channels: Optional[int] = None, steps: Optional[int] = None, like: Optional[nn.Module] = None):
+        plain = like if like is not None else getattr(module, "_orig_mod", module)  # what torch.compile wraps
+        self.compiled = hasattr(module, "_orig_mod")
         self.module = module
         self.description = describe(plain, noise=noise, input_channels=input_channels)
         rollout: Dict[str, Any] = {"policy_type": policy, "precision": precision, "base_seed": seed}
@@ -189,6 +189,8 @@ def record(path: Union[str, Path], module: nn.Module, **options: Any) -> Recorde
     autoregressive), alpha or dt, precision (what is claimed: float32, tf32,
     float16, bfloat16), autocast (cuda or cpu, the device's by default), seed,
     layers (True for the first step's, or steps), noise (as in describe), steps
-    (how many are to come: fewer mark the case incomplete).
+    (how many are to come: fewer mark the case incomplete), like (a module of
+    plain layers with the same function and weights, whose noise module is the
+    one that runs, where the recorded one is made of other kernels).
     """
     return Recorder(path, module, **options)
