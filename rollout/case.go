@@ -3,6 +3,7 @@ package rollout
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -34,6 +35,9 @@ type Case struct {
 	Noise      *safetensors.File
 	Layers     *safetensors.File
 	Truth      *safetensors.File // one_step_f64.safetensors
+
+	fsys       fs.FS    // the folder, nil if there is none
+	layerSteps []string // names of further layers files
 }
 
 // Torch says which PyTorch recorded a case.
@@ -52,7 +56,7 @@ func OpenCase(dir string) (*Case, error) { return OpenCaseFS(os.DirFS(dir), dir)
 // OpenCaseFS reads a case from the root of a file system; dir is what messages
 // call it.
 func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
-	c := &Case{Dir: dir, File: path.Join(dir, "case.json")}
+	c := &Case{Dir: dir, File: path.Join(dir, "case.json"), fsys: fsys}
 	data, err := readFile(fsys, "case.json")
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: want a case folder with a case.json", c.File, cause(err))
@@ -68,21 +72,89 @@ func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
 		{"layers", &c.Layers}, {"one_step_f64", &c.Truth},
 	} {
 		name := f.name + ".safetensors"
-		data, err := readFile(fsys, name)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+		var err error
+		*f.to, err = openTensors(fsys, name, path.Join(dir, name))
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w: want a regular file", path.Join(dir, name), cause(err))
-		}
-		if *f.to, err = safetensors.Parse(path.Join(dir, name), data); err != nil {
 			return nil, err
 		}
+	}
+	if c.layerSteps, err = fs.Glob(fsys, "layers.step*.safetensors"); err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
 	}
 	if c.Weights == nil && c.WeightsSeed == nil {
 		return nil, fmt.Errorf("%s: missing: want this file, or weights_seed in case.json", path.Join(dir, "weights.safetensors"))
 	}
 	return c, nil
+}
+
+// ReadFile returns what a file of the case's folder holds; the error is
+// fs.ErrNotExist if there is no such file.
+func (c *Case) ReadFile(name string) ([]byte, error) {
+	if c.fsys == nil {
+		return nil, fs.ErrNotExist
+	}
+	return readFile(c.fsys, name)
+}
+
+// EachLayers calls f with layers.safetensors, if the case has it, and then with
+// every file named layers.step*.safetensors in the order of their names, one in
+// memory at a time. An error of f ends it.
+func (c *Case) EachLayers(f func(*safetensors.File) error) error {
+	if c.Layers != nil {
+		if err := f(c.Layers); err != nil {
+			return err
+		}
+	}
+	for _, name := range c.layerSteps {
+		data, err := readFile(c.fsys, name)
+		if err != nil {
+			return fmt.Errorf("%s: %w: want a regular file", path.Join(c.Dir, name), cause(err))
+		}
+		file, err := safetensors.Parse(path.Join(c.Dir, name), data)
+		if err != nil {
+			return err
+		}
+		if err := f(file); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// openTensors opens a safetensors file, whose elements stay on disk where the
+// file system can read at a place: a trajectory may be larger than memory. It
+// returns nil if there is no such file; as is what messages call it.
+func openTensors(fsys fs.FS, name, as string) (*safetensors.File, error) {
+	info, err := fs.Stat(fsys, name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, nil
+	case err == nil && !info.Mode().IsRegular():
+		err = irregular(info)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: want a regular file", as, cause(err))
+	}
+	file, err := fsys.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: want a regular file", as, cause(err))
+	}
+	if at, ok := file.(io.ReaderAt); ok {
+		return safetensors.ParseAt(as, at, info.Size()) // the file stays open
+	}
+	defer file.Close()
+	data, err := io.ReadAll(file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: want a regular file", as, cause(err))
+	}
+	return safetensors.Parse(as, data)
+}
+
+func irregular(info fs.FileInfo) error {
+	if info.IsDir() {
+		return errors.New("is a directory")
+	}
+	return errors.New("is a pipe or a device")
 }
 
 // readFile reads a regular file. Anything else, such as a pipe that nobody
@@ -92,11 +164,8 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch {
-	case info.IsDir():
-		return nil, errors.New("is a directory")
-	case !info.Mode().IsRegular():
-		return nil, errors.New("is a pipe or a device")
+	if !info.Mode().IsRegular() {
+		return nil, irregular(info)
 	}
 	return fs.ReadFile(fsys, name)
 }
@@ -170,26 +239,51 @@ func (c *Case) NewOperator() (*operator.Operator, error) {
 	return op, err
 }
 
-// States is a trajectory in memory: [M,T,C,H,W], row-major.
+// States is a trajectory: [M,T,C,H,W], row-major. It is in memory, or, of
+// [Case.OpenTrajectory], in a file of which it reads a state at a time.
 type States struct {
 	M, T, C, H, W int
 	Format        fp16.Format // of the file's dtype
-	Data          []float64
+	Data          []float64   // nil if it is in a file
+	file          *safetensors.Tensor
 }
 
 // CHW returns the number of elements of one state.
 func (s *States) CHW() int { return s.C * s.H * s.W }
 
-// At returns the state of realization m at step t, shared.
+// At returns the state of realization m at step t, which is shared and must
+// not be changed. What cannot be read of a file, because it was changed since
+// it was opened, is NaN.
 func (s *States) At(m, t int) []float64 {
 	n := s.CHW()
 	at := (m*s.T + t) * n
-	return s.Data[at : at+n : at+n]
+	if s.file == nil {
+		return s.Data[at : at+n : at+n]
+	}
+	v := make([]float64, n)
+	if err := s.file.Read(at, v); err != nil {
+		for i := range v {
+			v[i] = fp16.NaN
+		}
+	}
+	return v
 }
 
 // ReadTrajectory returns the recorded trajectory, whose shape must be the one
 // that case.json says.
 func (c *Case) ReadTrajectory() (*States, error) {
+	s, err := c.OpenTrajectory()
+	if err != nil {
+		return nil, err
+	}
+	s.Data, err = s.file.Float64s()
+	s.file = nil
+	return s, err
+}
+
+// OpenTrajectory is ReadTrajectory without reading it: the states stay in the
+// file until they are asked for.
+func (c *Case) OpenTrajectory() (*States, error) {
 	if c.Trajectory == nil {
 		return nil, fmt.Errorf("%s: missing: want the recorded trajectory", path.Join(c.Dir, "trajectory.safetensors"))
 	}
@@ -241,7 +335,13 @@ func (c *Case) ReadTruth() (*States, error) {
 	if err != nil {
 		return nil, err
 	}
-	return c.states(c.Truth, t, c.Rollout.Timesteps-1)
+	s, err := c.states(c.Truth, t, c.Rollout.Timesteps-1)
+	if err != nil {
+		return nil, err
+	}
+	s.Data, err = t.Float64s()
+	s.file = nil
+	return s, err
 }
 
 func (c *Case) states(f *safetensors.File, t *safetensors.Tensor, steps int) (*States, error) {
@@ -249,10 +349,9 @@ func (c *Case) states(f *safetensors.File, t *safetensors.Tensor, steps int) (*S
 	if len(s) != 5 || s[0] != r.Realizations || s[1] != steps || s[2] != c.Operator.OutputChannels || s[3] < 1 || s[4] < 1 {
 		return nil, fmt.Errorf("%s: %s: shape %v: want [%d,%d,%d,H,W] as case.json says", f.Path, t.Name, s, r.Realizations, steps, c.Operator.OutputChannels)
 	}
-	data, err := t.Float64s()
-	if err != nil {
+	if err := t.Read(0, nil); err != nil { // of a type that has no numbers
 		return nil, err
 	}
-	format, _ := t.DType.Format() // Float64s takes no other types
-	return &States{M: s[0], T: s[1], C: s[2], H: s[3], W: s[4], Format: format, Data: data}, nil
+	format, _ := t.DType.Format()
+	return &States{M: s[0], T: s[1], C: s[2], H: s[3], W: s[4], Format: format, file: t}, nil
 }

@@ -18,6 +18,12 @@ type Stream struct {
 	at func(k, lo, hi, t int) (noise.Draws, error)
 }
 
+// NewStream returns a stream of draws that are known otherwise: at returns those
+// of step t for engine batch k, realizations [lo,hi).
+func NewStream(name string, at func(k, lo, hi, t int) (noise.Draws, error)) *Stream {
+	return &Stream{name, at}
+}
+
 // OpenStream returns the stream of that name for the case and an operator
 // stepped in a mode: "counter", "tape",
 // "none", "torch-cpu[:1.13|:2.x][:mkl]", "torch-cuda:SMS[:THREADS]"; "" means

@@ -13,9 +13,12 @@
 package safetensors
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/binary"
 	"fmt"
+	"io"
+	"math"
 	"os"
 	"slices"
 	"strconv"
@@ -27,7 +30,7 @@ import (
 // maxHeader is the longest header the format allows, in bytes.
 const maxHeader = 100_000_000
 
-// File is a file in memory.
+// File is a file, in memory or, of [ParseAt], on disk.
 type File struct {
 	Path     string            // as given to [Open] or [Parse]
 	Metadata map[string]string // never nil
@@ -56,24 +59,68 @@ func Open(path string) (*File, error) {
 // Parse reads a file that is already in memory; path only names it in
 // messages. The tensors share data.
 func Parse(path string, data []byte) (*File, error) {
-	wrong := func(field, value, want string) (*File, error) {
-		return nil, &Error{Path: path, Field: field, Value: value, Want: want}
-	}
-	if len(data) < 8 {
-		return wrong("file", fault.Count(len(data), "byte"), "at least the 8 bytes of a header length")
-	}
-	n, body := binary.LittleEndian.Uint64(data), data[8:]
-	if limit := min(maxHeader, len(body)); n > uint64(limit) {
-		return wrong("header length", strconv.FormatUint(n, 10),
-			fmt.Sprintf("at most %d, the lesser of the %d bytes left in the file and %d", limit, len(body), maxHeader))
-	}
-	h, err := readHeader(path, body[:n])
+	f, begin, err := layout(path, bytes.NewReader(data), len(data))
 	if err != nil {
 		return nil, err
 	}
-	body = body[n:]
+	at := begin
+	for _, t := range f.tensors {
+		size, _ := t.size()
+		t.raw = data[at : at+size : at+size]
+		at += size
+	}
+	return f, nil
+}
 
-	f := &File{Path: path, Metadata: h.metadata, byName: make(map[string]*Tensor, len(h.entries))}
+// ParseAt reads the header of a file of that size and leaves the elements
+// where they are: tensors are read when they are asked for, from file, which
+// must stay open and as it is.
+func ParseAt(path string, file io.ReaderAt, size int64) (*File, error) {
+	if size > math.MaxInt {
+		return nil, &Error{Path: path, Field: "file", Value: strconv.FormatInt(size, 10) + " bytes", Want: "fewer than an int counts"}
+	}
+	f, begin, err := layout(path, file, int(size))
+	if err != nil {
+		return nil, err
+	}
+	at := int64(begin)
+	for _, t := range f.tensors {
+		size, _ := t.size()
+		t.file, t.at = file, at
+		at += int64(size)
+	}
+	return f, nil
+}
+
+// layout reads and checks a header. It returns the tensors, without their
+// elements, in the order of their data, and where that begins.
+func layout(path string, file io.ReaderAt, size int) (f *File, begin int, err error) {
+	wrong := func(field, value, want string) (*File, int, error) {
+		return nil, 0, &Error{Path: path, Field: field, Value: value, Want: want}
+	}
+	if size < 8 {
+		return wrong("file", fault.Count(size, "byte"), "at least the 8 bytes of a header length")
+	}
+	var length [8]byte
+	if _, err := file.ReadAt(length[:], 0); err != nil {
+		return nil, 0, fmt.Errorf("%s: %w", path, err)
+	}
+	n, left := binary.LittleEndian.Uint64(length[:]), size-8
+	if limit := min(maxHeader, left); n > uint64(limit) {
+		return wrong("header length", strconv.FormatUint(n, 10),
+			fmt.Sprintf("at most %d, the lesser of the %d bytes left in the file and %d", limit, left, maxHeader))
+	}
+	text := make([]byte, n)
+	if _, err := file.ReadAt(text, 8); err != nil && n > 0 {
+		return nil, 0, fmt.Errorf("%s: %w", path, err)
+	}
+	h, err := readHeader(path, text)
+	if err != nil {
+		return nil, 0, err
+	}
+	left -= int(n)
+
+	f = &File{Path: path, Metadata: h.metadata, byName: make(map[string]*Tensor, len(h.entries))}
 	if f.Metadata == nil {
 		f.Metadata = map[string]string{}
 	}
@@ -85,28 +132,27 @@ func Parse(path string, data []byte) (*File, error) {
 	for _, e := range h.entries {
 		size, err := e.size()
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
 		offsets := fmt.Sprintf("[%d,%d]", e.begin, e.end)
 		switch {
 		case e.begin > e.end:
-			return nil, e.wrong("data_offsets", offsets, "begin <= end")
-		case e.end > len(body):
-			return nil, e.wrong("data_offsets", offsets, fmt.Sprintf("an end within the %d bytes after the header", len(body)))
+			return nil, 0, e.wrong("data_offsets", offsets, "begin <= end")
+		case e.end > left:
+			return nil, 0, e.wrong("data_offsets", offsets, fmt.Sprintf("an end within the %d bytes after the header", left))
 		case e.end-e.begin != size:
-			return nil, e.wrong("data_offsets", offsets, fmt.Sprintf("the %d bytes of %s %s", size, e.DType, fault.Dims(e.Shape)))
+			return nil, 0, e.wrong("data_offsets", offsets, fmt.Sprintf("the %d bytes of %s %s", size, e.DType, fault.Dims(e.Shape)))
 		case e.begin != at:
-			return nil, e.wrong("data_offsets", offsets, fmt.Sprintf("to begin at %d, where the data before it end", at))
+			return nil, 0, e.wrong("data_offsets", offsets, fmt.Sprintf("to begin at %d, where the data before it end", at))
 		}
-		e.raw = body[e.begin:e.end:e.end]
 		at = e.end
 		f.tensors = append(f.tensors, e.Tensor)
 		f.byName[e.Name] = e.Tensor
 	}
-	if at != len(body) {
-		return wrong("file", fault.Count(len(body)-at, "byte")+" after the last tensor", "the data to end with the file")
+	if at != left {
+		return wrong("file", fault.Count(left-at, "byte")+" after the last tensor", "the data to end with the file")
 	}
-	return f, nil
+	return f, 8 + int(n), nil
 }
 
 // Names returns the tensors' names in the order of their data.

@@ -578,3 +578,49 @@ func FuzzParse(f *testing.F) {
 		roundTrip(t, file)
 	})
 }
+
+// TestParseAt: a file left on disk gives the same tensors, whole and in parts,
+// and what was cut off since is an error that names it.
+func TestParseAt(t *testing.T) {
+	a, err := OfFloat64s("a", F16, []int{2, 3}, []float64{1, 2, 3, 4, -5, 0.5})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := OfFloat64s("b", F32, []int{2}, []float64{7, 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if err := Write(&out, []*Tensor{a, b}, nil); err != nil {
+		t.Fatal(err)
+	}
+	f, err := ParseAt("p", bytes.NewReader(out.Bytes()), int64(out.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := f.Tensor("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v, err := x.Float64s(); err != nil || !slices.Equal(v, []float64{1, 2, 3, 4, -5, 0.5}) || x.Bytes() != nil {
+		t.Errorf("read %v, %v, %d bytes in memory", v, err, len(x.Bytes()))
+	}
+	part := make([]float64, 2)
+	if err := x.Read(3, part); err != nil || !slices.Equal(part, []float64{4, -5}) {
+		t.Errorf("read %v, %v: want 4, -5", part, err)
+	}
+	if _, err := ParseAt("p", bytes.NewReader(out.Bytes()), int64(out.Len())-1); err == nil {
+		t.Error("a file that is a byte short is read")
+	}
+	cut, err := ParseAt("p", bytes.NewReader(out.Bytes()[:out.Len()-4]), int64(out.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := cut.Tensor("b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := y.Float64s(); err == nil || !strings.HasPrefix(err.Error(), "p: b: ") {
+		t.Errorf("got %v: want an error that names p and b", err)
+	}
+}

@@ -2,6 +2,8 @@ package safetensors
 
 import (
 	"encoding/binary"
+	"fmt"
+	"io"
 	"math"
 	"math/bits"
 	"strconv"
@@ -19,7 +21,9 @@ type Tensor struct {
 	Shape []int
 
 	path string // of the file it was read from, for messages
-	raw  []byte
+	raw  []byte // the elements, or, if nil:
+	file io.ReaderAt
+	at   int64 // where they begin in file
 }
 
 // New returns a tensor of raw little-endian elements, which it shares. The
@@ -63,33 +67,63 @@ func (t *Tensor) Len() int {
 	return n
 }
 
-// Bytes returns the raw elements, shared with the tensor.
+// Bytes returns the raw elements, shared with the tensor; nil if they are not
+// in memory.
 func (t *Tensor) Bytes() []byte { return t.raw }
+
+// elements returns the raw elements from index lo to hi-1.
+func (t *Tensor) elements(lo, hi int) ([]byte, error) {
+	size := t.DType.Size()
+	if t.file == nil {
+		return t.raw[lo*size : hi*size], nil
+	}
+	b := make([]byte, (hi-lo)*size)
+	if n, err := t.file.ReadAt(b, t.at+int64(lo*size)); n < len(b) {
+		return nil, fmt.Errorf("%s: %s: %w", t.path, t.Name, err)
+	}
+	return b, nil
+}
 
 // Float64s returns the elements of an F64, F32, F16 or BF16 tensor, all of
 // which float64 contains exactly; every NaN becomes [fp16.NaN]. Any other type
 // is an error.
 func (t *Tensor) Float64s() ([]float64, error) {
-	if _, ok := t.DType.Format(); !ok {
-		return nil, t.wrong("dtype", string(t.DType), "F64, F32, F16 or BF16")
-	}
 	v := make([]float64, t.Len())
+	if err := t.Read(0, v); err != nil {
+		return nil, err
+	}
+	return v, nil
+}
+
+// Read sets v to the elements from index at on, as Float64s returns them. It
+// panics if there are not that many.
+func (t *Tensor) Read(at int, v []float64) error {
+	if _, ok := t.DType.Format(); !ok {
+		return t.wrong("dtype", string(t.DType), "F64, F32, F16 or BF16")
+	}
+	if at < 0 || len(v) > t.Len()-at {
+		panic("safetensors: read beyond the tensor")
+	}
+	raw, err := t.elements(at, at+len(v))
+	if err != nil {
+		return err
+	}
 	for i := range v {
 		switch t.DType {
 		case F64:
-			v[i] = math.Float64frombits(binary.LittleEndian.Uint64(t.raw[8*i:]))
+			v[i] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
 		case F32:
-			v[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(t.raw[4*i:])))
+			v[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
 		case F16:
-			v[i] = float64(float16.Frombits(binary.LittleEndian.Uint16(t.raw[2*i:])).Float32())
+			v[i] = float64(float16.Frombits(binary.LittleEndian.Uint16(raw[2*i:])).Float32())
 		case BF16:
-			v[i] = float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(t.raw[2*i:])) << 16))
+			v[i] = float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16))
 		}
 		if v[i] != v[i] {
 			v[i] = fp16.NaN
 		}
 	}
-	return v, nil
+	return nil
 }
 
 // Int64s returns the elements of an integer tensor (I8 to I64, U8 to U64).
@@ -101,25 +135,29 @@ func (t *Tensor) Int64s() ([]int64, error) {
 		return nil, t.wrong("dtype", string(t.DType), "an integer type, I8 to I64 or U8 to U64")
 	}
 	v := make([]int64, t.Len())
+	raw, err := t.elements(0, len(v))
+	if err != nil {
+		return nil, err
+	}
 	le := binary.LittleEndian
 	for i := range v {
 		switch t.DType {
 		case I8:
-			v[i] = int64(int8(t.raw[i]))
+			v[i] = int64(int8(raw[i]))
 		case U8:
-			v[i] = int64(t.raw[i])
+			v[i] = int64(raw[i])
 		case I16:
-			v[i] = int64(int16(le.Uint16(t.raw[2*i:])))
+			v[i] = int64(int16(le.Uint16(raw[2*i:])))
 		case U16:
-			v[i] = int64(le.Uint16(t.raw[2*i:]))
+			v[i] = int64(le.Uint16(raw[2*i:]))
 		case I32:
-			v[i] = int64(int32(le.Uint32(t.raw[4*i:])))
+			v[i] = int64(int32(le.Uint32(raw[4*i:])))
 		case U32:
-			v[i] = int64(le.Uint32(t.raw[4*i:]))
+			v[i] = int64(le.Uint32(raw[4*i:]))
 		case I64:
-			v[i] = int64(le.Uint64(t.raw[8*i:]))
+			v[i] = int64(le.Uint64(raw[8*i:]))
 		case U64:
-			u := le.Uint64(t.raw[8*i:])
+			u := le.Uint64(raw[8*i:])
 			if u > math.MaxInt64 {
 				return nil, t.wrong("value "+strconv.Itoa(i), strconv.FormatUint(u, 10), "at most 2^63-1")
 			}

@@ -47,6 +47,7 @@ class Record(unittest.TestCase):
         with safe_open(self.dir / "case" / "layers.step0003.safetensors", "pt") as f:
             self.assertTrue(torch.equal(f.get_tensor("input"), states[2][:1]))
             self.assertEqual(f.metadata()["step"], "3")
+            self.assertTrue(torch.equal(f.get_tensor("noise.draw"), tape[2][:1]))
 
     def test_bfloat16(self):
         op = operator()

@@ -109,6 +109,8 @@ class Recorder:
         step = len(self.inputs)
         if step in self.want and not self.compiled:
             outputs = {"input": self.inputs[-1], **self._seen, "output": raw(out)}
+            if self.tape[-1] is not None:
+                outputs[f"{self.description.noise}.draw"] = self.tape[-1]
             outputs = {k: v for k, v in outputs.items() if len(v.shape) == 4}
             if outputs["input"].shape[0] > 1:  # one realization is enough
                 outputs = {k: _first(v) for k, v in outputs.items()}
