@@ -2,9 +2,12 @@ package oracle
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -16,24 +19,67 @@ func CheckCase(ctx context.Context, c *rollout.Case, o CheckOptions) (*Report, e
 	if err != nil {
 		return nil, err
 	}
-	states, err := c.ReadTrajectory()
+	states, err := c.OpenTrajectory()
 	if err != nil {
 		return nil, err
 	}
-	e := &exam{ctx: ctx, c: c, op: op, machine: emulate.New(op, c.Rollout), o: o, states: states,
-		r: &Report{FirstStep: -1, FirstRealization: -1}}
-	if o.Budget > 0 {
-		e.until = time.Now().Add(o.Budget)
+	stream, err := claimedNoise(c, op, o)
+	if err != nil {
+		return nil, err
 	}
-	if o.Noise != "unknown" {
-		if e.stream, err = c.OpenStream(o.Noise, op, o.Mode); err != nil {
-			return nil, err
+	return examine(ctx, &exam{c: c, op: op, o: o, states: states, stream: stream}, c.Trajectory.Path)
+}
+
+// unknownNoise is the name of a stream that cannot be reproduced.
+const unknownNoise = "unknown"
+
+// claimedNoise returns the stream of the claim, nil if it is unknown. A stream
+// that nobody named is not guessed: a check against another one would find
+// everything wrong.
+func claimedNoise(c *rollout.Case, op *operator.Operator, o CheckOptions) (*rollout.Stream, error) {
+	name := o.Noise
+	switch {
+	case name == unknownNoise && op.HasNoise():
+		return nil, nil
+	case name == unknownNoise:
+		name = "none"
+	case name == "" && op.HasNoise() && c.Noise == nil && c.Framework() == "":
+		return nil, fmt.Errorf("%s/noise.safetensors: missing, and %s has no torch.version: want the draws of the device, a --noise stream, or --noise unknown", c.Dir, c.File)
+	}
+	s, err := c.OpenStream(name, op, o.Mode)
+	if err != nil && strings.HasPrefix(err.Error(), "noise: ") && strings.HasSuffix(err.Error(), " or none") {
+		err = fmt.Errorf("%w, or unknown", err) // of the names, only a check takes this one
+	}
+	return s, err
+}
+
+// examine runs the gates, in order, over the evidence of e, and decides. name
+// is what messages call the trajectory.
+func examine(ctx context.Context, e *exam, name string) (*Report, error) {
+	s := e.states
+	if s.T < 2 {
+		return nil, fmt.Errorf("%s: trajectory: %d state: want at least 2 to check a step", name, s.T)
+	}
+	wide := e.o.Mode.Wide()
+	for m := range s.M {
+		for t := range s.T {
+			for i, v := range s.At(m, t) {
+				if finite(v) && !wide.Holds(v) {
+					return nil, fmt.Errorf("%s: trajectory: element %d is %v: want %s numbers, as %s claims", name, (m*s.T+t)*s.CHW()+i, v, wide, e.o.Mode)
+				}
+			}
 		}
-		e.r.Noise.Stream = e.stream.Name
-	} else {
-		e.r.Noise.Stream = "unknown"
 	}
-	for _, gate := range []func() error{e.structure, e.steps, e.layers, e.noise, e.rollout, e.probes} {
+	e.ctx, e.machine = ctx, emulate.New(e.op, e.c.Rollout)
+	e.r = e.open()
+	if e.o.Budget > 0 {
+		e.until = time.Now().Add(e.o.Budget)
+	}
+	gates := []func() error{e.structure, e.steps, e.layers, e.noise, e.rollout, e.probes}
+	if e.isNonfinite() { // states are NaN on purpose
+		gates = []func() error{e.probes}
+	}
+	for _, gate := range gates {
 		if err := gate(); err != nil {
 			return nil, err
 		}
@@ -43,4 +89,23 @@ func CheckCase(ctx context.Context, c *rollout.Case, o CheckOptions) (*Report, e
 	}
 	e.decide()
 	return e.r, nil
+}
+
+// open returns a report with what is known before any gate.
+func (e *exam) open() *Report {
+	stream := e.stream
+	if stream == nil {
+		stream = &rollout.Stream{Name: unknownNoise}
+	}
+	s := e.states
+	var notes []string
+	if why := e.c.Incomplete; why != "" {
+		notes = append(notes, "the case is incomplete: "+why)
+	}
+	return &Report{
+		Notes:     notes,
+		FirstStep: -1, FirstRealization: -1,
+		Subject: subject(e.machine.Nodes, e.c.Rollout), Shape: [5]int{s.M, s.T, s.C, s.H, s.W},
+		Claim: e.c.Rollout.ModeName(e.o.Mode, stream), Noise: NoiseReport{Stream: stream.Name},
+	}
 }

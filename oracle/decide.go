@@ -1,3 +1,178 @@
 package oracle
 
-func (e *exam) decide() {}
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/operator"
+)
+
+// decide sets the verdict from what the gates found.
+func (e *exam) decide() {
+	o := layerOrder{at: map[string]int{}, noise: -1}
+	for i := range e.machine.Nodes {
+		n := &e.machine.Nodes[i]
+		for _, name := range append([]string{n.Name}, n.Also...) {
+			o.at[name] = i
+		}
+		if n.Op == operator.OpNoise {
+			o.noise = i
+		}
+	}
+	e.r.decide(o)
+}
+
+// layerOrder has the place of each layer in the order of execution, and that of
+// the noise, -1 for none.
+type layerOrder struct {
+	at    map[string]int
+	noise int
+}
+
+// of returns a layer's place; what is no layer comes last.
+func (o layerOrder) of(layer string) int {
+	if at, ok := o.at[layer]; ok {
+		return at
+	}
+	return len(o.at)
+}
+
+// decide sets verdict, place and reason.
+func (r *Report) decide(order layerOrder) {
+	var faults, blind []Finding
+	for _, f := range r.Findings {
+		switch {
+		case f.Verdict == NoPower:
+			blind = append(blind, f)
+		case f.Verdict.failed():
+			faults = append(faults, f)
+		}
+	}
+	if len(faults) > 0 {
+		faults = r.fail(faults, order)
+	} else {
+		r.Verdict = r.pass(blind)
+	}
+	r.Findings = append(faults, blind...)
+	r.Reason = r.explain()
+	if r.Blind == nil {
+		r.Blind = []Blind{}
+	}
+	if r.Findings == nil {
+		r.Findings = []Finding{}
+	}
+	if r.Steps == nil {
+		r.Steps = []StepRow{}
+	}
+}
+
+// failed reports whether a verdict is a failure.
+func (v Verdict) failed() bool { return strings.HasPrefix(string(v), "FAIL") }
+
+// passed reports whether a verdict is a pass.
+func (v Verdict) passed() bool { return strings.HasPrefix(string(v), "PASS") }
+
+// pass returns the verdict where no fault was found.
+func (r *Report) pass(blind []Finding) Verdict {
+	switch {
+	case len(blind) > 0 || len(r.Steps) == 0: // layers are one step, and no rollout
+		return NoPower
+	case r.Contract == r.Claim:
+		return PassConforming
+	}
+	return PassAccurate
+}
+
+// fail sets verdict and place, and returns the findings in the order in which
+// they count.
+//
+// The first faulty step decides: what is wrong later may only follow from it.
+// Among the findings at that step the one that explains most speaks (see rank).
+// A finding without a step is about the whole run, and the layers of one step
+// show what the layers do at all steps, so both belong to the first.
+func (r *Report) fail(faults []Finding, order layerOrder) []Finding {
+	first := -1
+	for _, f := range faults {
+		if f.Step >= 0 && (first < 0 || f.Step < first) {
+			first = f.Step
+		}
+	}
+	when := func(f Finding) int {
+		if f.Step < 0 || ofLayers(f) {
+			return first
+		}
+		return f.Step
+	}
+	elsewhere := slices.ContainsFunc(faults, func(f Finding) bool { return ofLayers(f) && order.of(f.Layer) != order.noise })
+	rank := func(f Finding) int {
+		if elsewhere && vagueNoise(f) {
+			return lastRank // a layer that is wrong by itself refutes it
+		}
+		return rank(f)
+	}
+	slices.SortStableFunc(faults, func(a, b Finding) int {
+		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(rank(a), rank(b)), cmp.Compare(order.of(a.Layer), order.of(b.Layer)),
+			cmp.Compare(a.Step, b.Step), cmp.Compare(b.Excess, a.Excess))
+	})
+	f := faults[0]
+	r.Verdict, r.FirstStep = f.Verdict, first
+	r.FirstRealization, r.FirstLayer, r.Slice, r.Diagnosis = f.Realization, f.Layer, f.Slice, f.Diagnosis
+	// What the winner leaves open, the next finding about that step may know.
+	// Layers that were seen know better which layer it is than a residual.
+	for _, f := range faults {
+		if ofLayers(f) {
+			r.FirstLayer = f.Layer
+			break
+		}
+	}
+	for _, f := range faults {
+		if when(f) != first {
+			break
+		}
+		if r.FirstRealization < 0 {
+			r.FirstRealization = f.Realization
+		}
+		r.FirstLayer = cmp.Or(r.FirstLayer, f.Layer)
+		if f.Layer == r.FirstLayer { // a place in that layer, or in the state
+			r.Slice = cmp.Or(r.Slice, f.Slice)
+		}
+	}
+	return faults
+}
+
+// ofLayers reports whether a finding is about a layer that was seen, held
+// against its own inputs.
+func ofLayers(f Finding) bool { return f.Layer != "" && (f.Gate == "bound" || f.Gate == "statistics") }
+
+// vagueNoise reports whether a finding only says that the noise is not as
+// specified, and not what noise would explain the states.
+func vagueNoise(f Finding) bool {
+	return f.Gate == "noise" && (f.Diagnosis == "" || f.Diagnosis == "noise differs from the specified draws" || f.Diagnosis == "another noise stream")
+}
+
+// rank orders findings at one step, from what explains everything else to what
+// only says that something is wrong.
+func rank(f Finding) int {
+	switch {
+	case f.Gate == "structure":
+		return 0 // no step is right among states that are not those of a rollout
+	case f.Verdict == FailRollout && f.Diagnosis != "":
+		return 1
+	case f.Verdict == FailRNG && f.Diagnosis != "" && !vagueNoise(f):
+		return 2 // other draws look like many faults of the operator
+	case f.Diagnosis != "" && !vagueNoise(f):
+		return 3
+	case f.Verdict == FailRollout:
+		return 4
+	case vagueNoise(f):
+		return 5
+	case ofLayers(f):
+		return 6
+	case f.Verdict == FailLogic:
+		return 7
+	}
+	return lastRank
+}
+
+const lastRank = 8

@@ -36,8 +36,10 @@ type exam struct {
 	o       CheckOptions
 	states  *rollout.States
 	stream  *rollout.Stream // nil if the noise is unknown
+	masks   *masks          // of an unknown dropout, if they were read off the states
 	until   time.Time       // the end of the budget, zero if there is none
 	r       *Report
+	pool    *pool // what filters found at the steps so far
 }
 
 // batchStep is one step of one engine batch, teacher-forced: the device's own

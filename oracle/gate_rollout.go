@@ -1,3 +1,238 @@
 package oracle
 
-func (e *exam) rollout() error { return nil }
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// rollout is gate 6: where steps are wrong, whether they are right steps of
+// something else - another state before, other draws, another blend - and what
+// a free-running comparison is worth.
+func (e *exam) rollout() error {
+	if e.stream != nil {
+		if err := e.suspects(); err != nil {
+			return err
+		}
+	}
+	return e.free()
+}
+
+// firstFault returns the first step that some gate found to differ from the
+// claim's, and whether its cause has a name already; 0 if there is none.
+func (e *exam) firstFault() (step int, named bool) {
+	for _, f := range e.r.Findings {
+		if f.Verdict == NoPower || f.Gate == "noise" || f.Step < 1 || step != 0 && f.Step >= step && !(f.Step == step && f.Gate == "structure") {
+			continue
+		}
+		step, named = f.Step, f.Gate == "structure" && f.Diagnosis != ""
+	}
+	return step, named
+}
+
+// suspects tries what a rollout may do wrong at the first faulty step.
+func (e *exam) suspects() error {
+	t, named := e.firstFault()
+	if t == 0 || named || e.late("rollout hypotheses") {
+		return nil
+	}
+	w, err := e.worstBatch(t)
+	if err != nil {
+		return err
+	}
+	best, err := e.bestSuspect(w)
+	if err != nil {
+		return err
+	}
+	if best == nil {
+		other, err := e.otherNoise(w)
+		if !other && err == nil {
+			err = e.stranger(w)
+		}
+		return err
+	}
+	if best.name == notMade {
+		late, err := e.storedLate(w.realization, t)
+		if err != nil {
+			return err
+		}
+		if late {
+			best.name = "states stored one step late"
+		}
+	}
+	e.find(Finding{Verdict: best.verdict, Gate: best.gate, Step: t, Realization: w.realization, Diagnosis: best.name,
+		Excess: Number(w.rms / max(w.floor, best.rms)), Text: fmt.Sprintf("step %d is right to %.2g RMS if %s; as claimed it is %.2g off (the claim's own roundings: %.2g)", t, best.rms, best.what, w.rms, w.floor)})
+	return nil
+}
+
+// notMade is the name of the fault that leaves a state as it was.
+const notMade = "step not made"
+
+// suspect is one way in which a step may be a right step of something else.
+type suspect struct {
+	name    string // of the fault
+	what    string // for a sentence that begins with "the step is right if"
+	verdict Verdict
+	gate    string
+	step    func() ([]float64, error) // the states it makes; nil if it says nothing here
+	rms     float64
+}
+
+// wrong is a step that is not what the claim makes of the state before.
+type wrong struct {
+	*batchStep
+	claimed     *pass
+	exact       *pass
+	want        []float64 // the step as claimed
+	rms         float64   // of Got - want
+	floor       float64   // RMS that right steps may have
+	realization int       // the first wrong one
+}
+
+// worstBatch returns the engine batch whose step t is farthest from the claim's
+// in units of what the claim's roundings do.
+func (e *exam) worstBatch(t int) (*wrong, error) {
+	var worst *wrong
+	for k, bounds := range e.c.Rollout.EngineBatches() {
+		w, err := e.wrongStep(k, bounds[0], bounds[1], t)
+		if err != nil {
+			return nil, err
+		}
+		if worst == nil || ratio(w.rms, w.floor) > ratio(worst.rms, worst.floor) {
+			worst = w
+		}
+	}
+	worst.realization = worst.Lo
+	for m := worst.Lo; m < worst.Hi; m++ {
+		if rmsDiff(worst.sample(worst.Got, m), worst.sample(worst.want, m)) > 4*worst.floor {
+			worst.realization = m
+			break
+		}
+	}
+	return worst, nil
+}
+
+func (e *exam) wrongStep(k, lo, hi, t int) (*wrong, error) {
+	b, err := e.step(k, lo, hi, t)
+	if err != nil {
+		return nil, err
+	}
+	w := &wrong{batchStep: b}
+	d, err := e.claimAt(t)
+	if err != nil {
+		return nil, err
+	}
+	if w.claimed, err = e.pass(d, b.X, b.Draws.Rewind()); err != nil {
+		return nil, err
+	}
+	if w.exact, err = e.pass(&emulate.Device{Mode: e.o.Mode}, b.X, b.Draws.Rewind()); err != nil {
+		return nil, err
+	}
+	want := w.claimed.next(w.claimed.out)
+	w.want = want.Data
+	w.rms = rmsDiff(b.Got, w.want)
+	w.floor = e.roundings(w, want)
+	return w, nil
+}
+
+// roundings returns the RMS distance of right steps from the claim's: that of
+// the exact step, or where the claim stores float32 numbers the error of the
+// sums, which it leaves open: storing every sum in float32 once stands for a
+// fortieth of what a long sum may lose.
+func (e *exam) roundings(w *wrong, want *tensor.Tensor) float64 {
+	d := rmsDiff(w.exact.next(w.exact.out).Data, want.Data)
+	if want.Format.Ulp(1) < 1e-5 && w.claimed.d.Store[len(w.claimed.d.Store)-1] == want.Format {
+		d *= 8
+	}
+	return d + 0x1p-24*rmsOf(w.want)
+}
+
+// bestSuspect returns the hypothesis that comes nearest to the device's states,
+// if it explains them: down to the roundings of right steps, and a quarter of
+// what they are off as claimed. Among equals the first in the list is taken.
+func (e *exam) bestSuspect(w *wrong) (*suspect, error) {
+	all := slices.Concat(e.stateSuspects(w), e.blendSuspects(w), e.noiseSuspects(w), e.storeSuspects(w))
+	var best *suspect
+	for i := range all {
+		s := &all[i]
+		y, err := s.step()
+		if err != nil {
+			return nil, err
+		}
+		if y == nil {
+			continue
+		}
+		s.rms = rmsDiff(w.Got, w.either(y))
+		if w.rms > 0 && s.rms <= 4*w.floor && s.rms <= w.rms/4 && (best == nil || s.rms < best.rms/1.25) {
+			best = s
+		}
+	}
+	return best, nil
+}
+
+// either returns, of each realization, the states that are nearer to the
+// device's: y or what the claim makes.
+func (w *wrong) either(y []float64) []float64 {
+	z := append([]float64(nil), w.want...)
+	for m := w.Lo; m < w.Hi; m++ {
+		got := w.sample(w.Got, m)
+		if s := w.sample(y, m); rmsDiff(got, s) < rmsDiff(got, w.sample(w.want, m)) {
+			copy(w.sample(z, m), s)
+		}
+	}
+	return z
+}
+
+// stranger says that a trajectory is another operator's, where no step of it is
+// nearer to the claim's than two unrelated outputs are to each other.
+func (e *exam) stranger(w *wrong) error {
+	if w.Step != 1 {
+		return nil
+	}
+	least := math.Inf(1)
+	for t := 1; t < e.states.T; t = max(t+1, min(2*t, e.states.T-1)) {
+		v, err := e.wrongStep(w.Batch, w.Lo, w.Hi, t)
+		if err != nil {
+			return err
+		}
+		// Got and want share what the policy keeps of X: beyond that they are outputs.
+		own := Std(v.want)
+		if e.c.Rollout.Normalization == "" {
+			own = e.outputShare() * Std(v.exact.out.Data)
+		}
+		least = min(least, ratio(v.rms, own))
+	}
+	if least < 0.7 {
+		return nil
+	}
+	e.r.Notes = append(e.r.Notes, fmt.Sprintf("no step comes near to what the operator makes of the state before: its distance is %.2g times the operator's own share of the state or more; these may be other weights or another operator", least))
+	return nil
+}
+
+// outputShare returns the weight with which the operator's output enters a
+// state.
+func (e *exam) outputShare() float64 {
+	switch c := e.c.Rollout; c.Policy {
+	case rollout.Convex:
+		return e.o.Mode.Scalar(1-c.Alpha, fp16.Float32)
+	case rollout.Residual:
+		return e.o.Mode.Scalar(c.Dt, fp16.Float32)
+	}
+	return 1
+}
+
+// stateShare returns the weight with which a state enters the next one.
+func (e *exam) stateShare() float64 {
+	switch c := e.c.Rollout; c.Policy {
+	case rollout.Convex:
+		return e.o.Mode.Scalar(c.Alpha, fp16.Float32)
+	case rollout.Residual:
+		return 1
+	}
+	return 0
+}

@@ -1,3 +1,251 @@
 package oracle
 
-func (e *exam) steps() error { return nil }
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+)
+
+// steps holds every step of the trajectory, each from the device's own state
+// before it, against float64 and against the claimed arithmetic.
+//
+// Cheap statistics of every step are held against limits that ensembles of
+// correct devices gave at a few steps. A device that rounds at fewer points
+// than the claim is looked for when the claim does not fit, and then held
+// against what it does.
+func (e *exam) steps() error {
+	if e.stream == nil && e.op.HasNoise() {
+		return nil // nothing is known of single steps without their noise
+	}
+	g := &stepGate{e: e, claim: contract(e.machine.Nodes, e.c.Rollout, e.o.Mode), u: accumulator(e.o.Mode)}
+	g.use = g.claim
+	if !g.claim.discrete() {
+		b, err := g.step(1)
+		if err != nil {
+			return err
+		}
+		if err := g.calibrate(b); err != nil {
+			return err
+		}
+	}
+	all, bad, err := g.pass()
+	if err != nil {
+		return err
+	}
+	if bad != nil && g.claim.discrete() {
+		found, err := g.other(bad)
+		if err != nil {
+			return err
+		}
+		if found {
+			h0, before, was := g.h0, all, bad
+			if all, bad, err = g.pass(); err != nil {
+				return err
+			}
+			if bad != nil && bad.figures.step < was.figures.step {
+				// The claim explains more steps than the pattern does.
+				g.use, g.h0, all, bad = g.claim, h0, before, was
+			}
+		}
+	}
+	if err := g.report(all, bad); err != nil {
+		return err
+	}
+	return g.certify(all, bad)
+}
+
+// step returns a step of the first engine batch.
+func (g *stepGate) step(t int) (*batchStep, error) {
+	b := g.e.c.Rollout.EngineBatches()[0]
+	return g.e.step(0, b[0], b[1], t)
+}
+
+// fullSteps are the steps at which ensembles are taken: first, middle, last.
+func (g *stepGate) fullSteps() []int {
+	last := g.e.states.T - 1
+	steps := []int{1}
+	for _, t := range []int{(1 + last) / 2, last} {
+		if t > steps[len(steps)-1] {
+			steps = append(steps, t)
+		}
+	}
+	return steps
+}
+
+// verdictOn is a fault and the step of an engine batch in which it shows first.
+type verdictOn struct {
+	*fault
+	figures *stepFigures
+}
+
+// pass measures all steps and returns the first fault, nil if there is none.
+func (g *stepGate) pass() ([]*stepFigures, *verdictOn, error) {
+	g.h0 = &spreads{factor: 1}
+	if !g.use.discrete() {
+		g.h0.factor = squareOfSlack
+	}
+	for i, t := range g.fullSteps() {
+		if i > 0 && g.e.late(fmt.Sprintf("the ensemble of step %d", t)) {
+			break
+		}
+		b, err := g.step(t)
+		if err != nil {
+			return nil, nil, err
+		}
+		if _, err := g.full(b, g.h0); err != nil {
+			return nil, nil, err
+		}
+	}
+	var all []*stepFigures
+	batches := g.e.c.Rollout.EngineBatches()
+	total := (g.e.states.T - 1) * len(batches)
+	for t := 1; t < g.e.states.T; t++ {
+		for k, batch := range batches {
+			b, err := g.e.step(k, batch[0], batch[1], t)
+			if err != nil {
+				return nil, nil, err
+			}
+			m, err := g.measure(b)
+			if err != nil {
+				return nil, nil, err
+			}
+			all = append(all, m.figures())
+			g.e.progress("steps", len(all), total)
+			if err := g.e.ctx.Err(); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	bad, err := g.first(all)
+	return all, bad, err
+}
+
+// first returns the first fault. Where a step is beyond its limit, an ensemble
+// of its own says whether the limits are right there.
+func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
+	for _, f := range all {
+		if f.wrong > 0 {
+			at := f.cuts.place(inPeak, f.wrongAt, f.lo)
+			return &verdictOn{&fault{kind: inPeak, gate: "structure", name: at, value: float64(f.wrong), excess: math.Inf(1), at: f.wrongAt}, f}, nil
+		}
+		x := g.h0.judge(f)
+		if x == nil {
+			continue
+		}
+		batch := g.e.c.Rollout.EngineBatches()[f.batch]
+		b, err := g.e.step(f.batch, batch[0], batch[1], f.step)
+		if err != nil {
+			return nil, err
+		}
+		if _, err := g.full(b, g.h0); err != nil {
+			return nil, err
+		}
+		if x = g.h0.judge(f); x != nil {
+			bad := &verdictOn{x, f}
+			bad.figures = g.h0.earlier(all, bad)
+			return bad, nil
+		}
+	}
+	if x, t := g.h0.judgeRun(all); x != nil {
+		for _, f := range all {
+			if f.step == t {
+				return &verdictOn{x, f}, nil
+			}
+		}
+	}
+	return nil, nil
+}
+
+// other looks for a legal pattern that explains the first step that the claim
+// does not, and uses it from then on.
+func (g *stepGate) other(bad *verdictOn) (bool, error) {
+	if bad.gate == "structure" {
+		return false, nil
+	}
+	batch := g.e.c.Rollout.EngineBatches()[bad.figures.batch]
+	b, err := g.e.step(bad.figures.batch, batch[0], batch[1], bad.figures.step)
+	if err != nil {
+		return false, err
+	}
+	if err := g.begin(b); err != nil {
+		return false, err
+	}
+	m, err := g.measure(g.part(b, fullElements))
+	if err != nil {
+		return false, err
+	}
+	claimed, err := g.distance(m, g.claim)
+	if err != nil {
+		return false, err
+	}
+	best, err := g.search(m)
+	if err != nil || !(best.re <= clearly*claimed) {
+		return false, err
+	}
+	h := &spreads{factor: 1}
+	lambda := float64(coarseLambda)
+	if !best.discrete() {
+		h.factor, lambda = squareOfSlack, 1
+	}
+	ensemble, err := g.ensemble(m, best.pattern, lambda)
+	if err != nil {
+		return false, err
+	}
+	for _, c := range ensemble {
+		h.add(c)
+	}
+	if count := float64(len(m.Got)); best.re*best.re > h.limit(inAll, count) {
+		return false, nil
+	}
+	g.use = best.pattern
+	return true, nil
+}
+
+// clearly is how much nearer a pattern must be than the claim to be one that
+// the device has: errors that no pattern makes leave all of them equally far.
+const clearly = 0.75
+
+// certify hands steps to the hypotheses of the library: the faulty one, if
+// there is one, and the full ones.
+func (g *stepGate) certify(all []*stepFigures, bad *verdictOn) error {
+	steps := g.fullSteps()
+	if bad != nil {
+		steps = append([]int{bad.figures.step}, steps...)
+	}
+	seen := map[int]bool{}
+	for _, t := range steps {
+		if seen[t] || len(seen) > 0 && g.e.late(fmt.Sprintf("the hypotheses at step %d", t)) {
+			continue
+		}
+		seen[t] = true
+		b, err := g.step(t)
+		if err != nil {
+			return err
+		}
+		if err := g.begin(b); err != nil {
+			return err
+		}
+		p := g.part(b, fullElements)
+		m, err := g.measure(p)
+		if err != nil {
+			return err
+		}
+		ref, err := g.nearest(m, g.use)
+		if err != nil {
+			return err
+		}
+		d := g.device(g.use, t, nil)
+		if d.Store != nil && !g.use.half() {
+			d.Store = nil
+		}
+		if err := g.e.filters(&fullStep{batchStep: p, Device: d, Truth: m.truth, Emulated: ref, S: m.s,
+			Limit: math.Sqrt(g.h0.limit(inAll, float64(len(m.Got))))}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hex returns the bits of v in a format, as they are written in dumps.
+func hexOf(f fp16.Format, v float64) string { return fmt.Sprintf("0x%0*x", 2*f.Bytes(), f.Bits(v)) }

@@ -32,6 +32,9 @@ type Report struct {
 	// none does (then a failure is of an unknown cause).
 	Diagnosis string `json:"diagnosis"`
 
+	Subject string `json:"subject"` // the operator and its policy, in words
+	Shape   [5]int `json:"shape"`   // of the trajectory, [M,T,C,H,W]
+
 	Claim string `json:"claim"` // the mode that was claimed, such as "float16/autocast-cuda/state-float32/noise-tape"
 	// Contract is the contract that was found to be kept, "" if none was.
 	Contract string `json:"contract"`

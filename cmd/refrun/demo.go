@@ -118,8 +118,15 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 		out.Far = append(out.Far, demoFarRow{t, apart[t].MeanAbs})
 	}
 	out.Checks = []demoCheck{
-		{"largest one-step difference", r.All.MaxOverStd, demoLargest, float64(r.All.MaxOverStd) <= demoLargest},
-		{"RMS one-step difference", r.All.RMSOverStd, demoRMS, float64(r.All.RMSOverStd) <= demoRMS},
+		{What: "largest one-step difference", demoFigure: &demoFigure{r.All.MaxOverStd, demoLargest}, OK: float64(r.All.MaxOverStd) <= demoLargest},
+		{What: "RMS one-step difference", demoFigure: &demoFigure{r.All.RMSOverStd, demoRMS}, OK: float64(r.All.RMSOverStd) <= demoRMS},
+	}
+	for _, d := range demoDevices {
+		k, err := d.check(cs, traj)
+		if err != nil {
+			return err
+		}
+		out.Checks = append(out.Checks, k)
 	}
 	out.OK = true
 	for _, k := range out.Checks {
@@ -156,7 +163,18 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 		if !k.OK {
 			verdict = "FAILED"
 		}
-		c.printf("%-6s %s %s of the std, limit %s\n", verdict, k.What, num(k.Got), num(oracle.Number(k.Limit)))
+		if k.demoFigure != nil {
+			c.printf("%-6s %s %s of the std, limit %s\n", verdict, k.What, num(k.Got), num(oracle.Number(k.Limit)))
+			continue
+		}
+		c.printf("%-6s %s: %s", verdict, k.What, k.Verdict)
+		if *k.FirstStep >= 0 {
+			c.printf(" at step %d", *k.FirstStep)
+		}
+		if k.Diagnosis != "" {
+			c.printf(", %s", k.Diagnosis)
+		}
+		c.printf("\n")
 	}
 	c.printf("%.2g s on %s\n", time.Since(start).Seconds(), plural(runtime.GOMAXPROCS(0), "thread"))
 	if !out.OK {
@@ -165,12 +183,20 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 	return nil
 }
 
-// demoCheck is one condition of the demo.
+// demoCheck is one condition of the demo: a figure and its limit, or what the
+// oracle says of a device.
 type demoCheck struct {
-	What  string        `json:"what"`
+	What string `json:"what"`
+	*demoFigure
+	Verdict   oracle.Verdict `json:"verdict,omitempty"`
+	FirstStep *int           `json:"first_step,omitempty"`
+	Diagnosis string         `json:"diagnosis,omitempty"`
+	OK        bool           `json:"ok"`
+}
+
+type demoFigure struct {
 	Got   oracle.Number `json:"got"`
 	Limit float64       `json:"limit"`
-	OK    bool          `json:"ok"`
 }
 
 // demoRollout runs the first realizations of a case freely from its recorded

@@ -26,6 +26,8 @@ const (
 	exitFailed = 1 // checked, and failed
 	exitUsage  = 2 // wrong usage or bad input
 
+	exitNoPower = 3 // checked, and nothing could have been seen
+
 	exitResumable   = 75  // stopped from outside; --resume continues
 	exitInterrupted = 130 // Ctrl-C
 )
@@ -40,11 +42,11 @@ type verb struct {
 var verbs []verb
 
 func init() {
-	verbs = []verb{demoVerb, runVerb, studyVerb, compareVerb, selftestVerb, benchVerb, infoVerb}
+	verbs = []verb{demoVerb, runVerb, checkVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, infoVerb}
 }
 
 // notThere are verbs that are planned and refused by name.
-var notThere = []string{"check", "probe", "plan"}
+var notThere = []string{"plan"}
 
 // command is one invocation of a verb.
 type command struct {
@@ -61,6 +63,9 @@ type command struct {
 
 // errFailed makes the exit code 1: the verb did its work and the answer is no.
 var errFailed = errors.New("failed")
+
+// errNoPower makes the exit code 3.
+var errNoPower = errors.New("no power")
 
 func main() { os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr)) }
 
@@ -115,6 +120,8 @@ func call(v verb, args []string, stdout, stderr io.Writer) int {
 		return exitOK
 	case errors.Is(err, errFailed):
 		return exitFailed
+	case errors.Is(err, errNoPower):
+		return exitNoPower
 	}
 	fmt.Fprintf(stderr, "refrun %s: %s\n", v.name, clean(err.Error()))
 	switch {
@@ -216,7 +223,7 @@ func usage(w io.Writer) {
 	for _, v := range verbs {
 		fmt.Fprintf(w, "  refrun %-22s %s\n", strings.TrimSpace(v.name+" "+v.args), v.summary)
 	}
-	fmt.Fprint(w, "\nrefrun VERB --help shows its flags and an example.\nExit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input.\n")
+	fmt.Fprint(w, "\nrefrun VERB --help shows its flags and an example.\nExit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power.\n")
 }
 
 func (c *command) printHelp(w io.Writer) {

@@ -50,6 +50,17 @@ func (p *progress) step(done, total int) {
 	}
 }
 
+// stage is step for work of several stages, each of which counts anew.
+func (p *progress) stage(what string, done, total int) {
+	if p == nil {
+		return
+	}
+	if p.what != what {
+		p.what, p.began = what, time.Now()
+	}
+	p.step(done, total)
+}
+
 // done clears the line of a terminal.
 func (p *progress) done() {
 	if p != nil && p.terminal {

@@ -49,3 +49,15 @@ func (d *Draws) Draw(kind noise.Kind, p float64, shape []int, dst []float64) err
 	d.next++
 	return nil
 }
+
+// Clone returns draws of the same numbers, which may be changed.
+func (d *Draws) Clone() *Draws {
+	c := *d
+	c.next = 0
+	c.Kinds = append([]noise.Kind(nil), d.Kinds...)
+	c.Data = make([][]float64, len(d.Data))
+	for k := range c.Data {
+		c.Data[k] = append([]float64(nil), d.Data[k]...)
+	}
+	return &c
+}

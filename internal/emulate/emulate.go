@@ -44,6 +44,9 @@ type Device struct {
 
 	// Perturb, if not nil, may change a node's output before it is rounded.
 	Perturb func(node int, y *tensor.Tensor, in []*tensor.Tensor)
+	// Sum, if not nil, may change a convolution's sum before it is rounded,
+	// where the bias is added apart.
+	Sum func(node int, y *tensor.Tensor, in []*tensor.Tensor)
 	// Round, if not nil, rounds in place of Format.RoundSlice. It is not
 	// called for Float64.
 	Round func(node int, y []float64, f fp16.Format)
@@ -217,9 +220,12 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		if !d.WideInput {
 			src = Operand(d.Mode, x, f)
 		}
-		apart := n.Bias != nil && !d.BiasTogether && d.Mode.BiasApart() && d.Store != nil && d.Store[i] == f
+		apart := n.Bias != nil && !d.BiasTogether && d.Mode.BiasApart() && d.Store != nil
 		y := Conv(src, m.kernel(d.Mode, i, f, apart), n.Geometry)
 		if apart {
+			if d.Sum != nil {
+				d.Sum(i, y, in)
+			}
 			d.round(i, y.Data, f)
 			for k := range y.N * y.C {
 				plane, b := y.Plane(k/y.C, k%y.C), f.Round(n.Bias.Data[k%y.C])

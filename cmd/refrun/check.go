@@ -1,0 +1,154 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/rollout"
+)
+
+var checkVerb = verb{
+	name:    "check",
+	summary: "is a device's trajectory what its arithmetic gives? if not, what is wrong, and where",
+	help: `Takes each state that a device recorded one step with the arithmetic that the
+device claims, and says whether the recorded next state is what correct kernels
+give. If it is not, says which step is the first wrong one, in which layer if
+layers.safetensors is there, what kind of fault it is, and its name if it is a
+known one. A case folder is described in docs/FORMATS.md, the verdicts in
+docs/ORACLE.md. Exit codes: 0 PASS, 1 FAIL, 2 bad input, 3 nothing could have
+been seen.
+
+example: refrun check --case my_case --claim float16 --autocast cuda --report report.html`,
+	run: check,
+}
+
+// checkFlags are the flags of check.
+type checkFlags struct {
+	dir, config, operator, weights, trajectory, layers, tape string
+	claim, autocast, noise                                   string
+	report, junit                                            string
+	budget                                                   time.Duration
+}
+
+func check(c *command) error {
+	w := new(checkFlags)
+	f := c.flags
+	f.StringVar(&w.dir, "case", "", "`folder` of the recorded case")
+	f.StringVar(&w.config, "config", "", "`file` in YAML or JSON with the fields of a case.json, instead of --case")
+	f.StringVar(&w.operator, "operator", "", "`file`: another name of --config")
+	f.StringVar(&w.weights, "weights", "", "safetensors `file` of the weights, instead of the case's")
+	f.StringVar(&w.trajectory, "trajectory", "", "safetensors `file` with the trajectory [M,T,C,H,W], instead of the case's")
+	f.StringVar(&w.layers, "layers", "", "safetensors `file` of one application, module by module, instead of the case's")
+	f.StringVar(&w.tape, "tape", "", "safetensors `file` of the draws, instead of the case's noise.safetensors")
+	f.StringVar(&w.claim, "claim", "", "`precision` that the device claims: float64, float32, tf32[:away|:truncate], float16 or bfloat16 (default what the case says)")
+	f.StringVar(&w.autocast, "autocast", "", "`rules` of a half precision: cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")
+	f.StringVar(&w.noise, "noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS, none, or unknown (default the case's tape, else its PyTorch's stream)")
+	f.DurationVar(&w.budget, "budget", 5*time.Minute, "`time` after which what need not run on every step is left out, and listed")
+	f.StringVar(&w.report, "report", "", "write the report as one HTML `file`")
+	f.StringVar(&w.junit, "junit", "", "write the report as a JUnit XML `file`")
+	if err := c.parse(0); err != nil {
+		return err
+	}
+	if w.budget < 0 {
+		return fmt.Errorf("--budget: %v: want 0 (no limit) or more", w.budget)
+	}
+	if err := writable("--report", w.report); err != nil {
+		return err
+	}
+	if err := writable("--junit", w.junit); err != nil {
+		return err
+	}
+	cs, err := w.open()
+	if err != nil {
+		return err
+	}
+	return c.check(cs, w)
+}
+
+// checkCase checks a case as the flags say, and returns the precision that was
+// asked for and the one that was used.
+func (c *command) checkCase(cs *rollout.Case, w *checkFlags) (r *oracle.Report, requested, used string, err error) {
+	mode, requested, err := arithmetic{w.claim, w.autocast}.mode(cs)
+	if err != nil {
+		return nil, "", "", errors.New(strings.Replace(err.Error(), "--precision", "--claim", 1))
+	}
+	ctx, stop := interruptible()
+	p := c.progress("check")
+	r, err = oracle.CheckCase(ctx, cs, oracle.CheckOptions{Mode: mode, Noise: w.noise, Budget: w.budget, Progress: p.stage})
+	p.done()
+	if cause := stop(); err != nil && cause != nil {
+		err = cause
+	}
+	return r, requested, mode.Precision.String(), err
+}
+
+// checkReport is the JSON of check.
+type checkReport struct {
+	Case               string  `json:"case"`
+	PrecisionRequested string  `json:"precision_requested"`
+	PrecisionUsed      string  `json:"precision_used"`
+	ISA                string  `json:"isa"`
+	Threads            int     `json:"threads"`
+	Seconds            float64 `json:"seconds"`
+	PeakBytes          int64   `json:"peak_bytes"`
+	Text               string  `json:"text"` // what is printed without --json
+	*oracle.Report
+}
+
+func (c *command) check(cs *rollout.Case, w *checkFlags) error {
+	began := time.Now()
+	r, requested, used, err := c.checkCase(cs, w)
+	if err != nil {
+		return err
+	}
+	out := checkReport{Case: cs.Dir, PrecisionRequested: requested, PrecisionUsed: used,
+		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: max(time.Since(began), time.Nanosecond).Seconds(), PeakBytes: peakBytes(), Report: r}
+	r.Notes = append(ignoredNotes(cs), r.Notes...)
+	if err := write("--report", w.report, r.WriteHTML); err != nil {
+		return err
+	}
+	if err := write("--junit", w.junit, r.WriteJUnit); err != nil {
+		return err
+	}
+	out.Text = r.Text()
+	if c.json {
+		if err := c.printJSON(out); err != nil {
+			return err
+		}
+	}
+	c.printf("%s", out.Text)
+	c.printf("%s s on %s (%s)\n", num(oracle.Number(out.Seconds)), plural(out.Threads, "thread"), out.ISA)
+	switch r.Verdict.Code() {
+	case exitOK:
+		return nil
+	case exitNoPower:
+		return errNoPower
+	}
+	return errFailed
+}
+
+// open opens the case, or makes one of loose files.
+func (w *checkFlags) open() (*rollout.Case, error) {
+	config := w.config + w.operator
+	switch {
+	case w.config != "" && w.operator != "":
+		return nil, errors.New("--operator: another name of --config: want one of them")
+	case (w.dir == "") == (config == ""):
+		return nil, errors.New("--case: want the folder of a recorded case, or --config FILE with --weights and --trajectory, one of them")
+	}
+	var cs *rollout.Case
+	var err error
+	if w.dir != "" {
+		cs, err = rollout.OpenCase(w.dir)
+	} else {
+		cs, err = readConfig(config)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return cs, w.override(cs)
+}

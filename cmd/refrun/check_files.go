@@ -1,0 +1,67 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/rollout"
+)
+
+// override puts the files that flags name into a case, in place of its own.
+func (w *checkFlags) override(cs *rollout.Case) error {
+	for _, f := range []struct {
+		path string
+		to   **safetensors.File
+	}{
+		{w.weights, &cs.Weights}, {w.trajectory, &cs.Trajectory}, {w.layers, &cs.Layers}, {w.tape, &cs.Noise},
+	} {
+		if f.path == "" {
+			continue
+		}
+		var err error
+		if *f.to, err = openFile(f.path); err != nil {
+			return err
+		}
+	}
+	switch {
+	case cs.Trajectory == nil && w.dir == "":
+		return errors.New("--trajectory: missing: want the safetensors file that the device wrote")
+	case cs.Weights == nil && cs.WeightsSeed == nil:
+		return errors.New("--weights: missing: want the safetensors file of the weights, or weights_seed in " + cs.File)
+	}
+	return nil
+}
+
+// writable refuses a path that cannot be written, before the work is done.
+func writable(flag, path string) error {
+	if path == "" {
+		return nil
+	}
+	if st, err := os.Stat(path); err == nil && st.IsDir() {
+		return fmt.Errorf("%s: %s: is a directory: want the name of a file", flag, path)
+	}
+	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+		return fmt.Errorf("%s: %s: %w: want a file in a folder that exists", flag, path, cause(err))
+	}
+	return nil
+}
+
+// write writes a file, if it has a name.
+func write(flag, path string, to func(io.Writer) error) error {
+	if path == "" {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := to(&b); err != nil {
+		return err
+	}
+	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+		return fmt.Errorf("%s: %s: %w", flag, path, cause(err))
+	}
+	return nil
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/internal/safetensors"
+)
+
+// TestCheckRefuses: whatever cannot be checked is one line that says why not,
+// naming file, field, value and expectation.
+func TestCheckRefuses(t *testing.T) {
+	good := newFolder(t).write()
+	for _, k := range []struct {
+		name  string
+		edit  func(f *folder)
+		flags string // DIR is the folder, OK one without fault
+		want  string
+	}{
+		{"nothing", nil, "", "--case: want the folder of a recorded case, or --config FILE with --weights and --trajectory, one of them"},
+		{"both", nil, "--case OK --config OK/case.json", "--case: want the folder..."},
+		{"two names", nil, "--operator a --config b", "--operator: another name of --config: want one of them"},
+		{"claim", nil, "--case OK --claim float17", `--claim: unknown number format "float17": want one of float64, float32, tf32, float16, bfloat16`},
+		{"autocast", nil, "--case OK --claim float16 --autocast mps", `--autocast: unknown autocast "mps": want...`},
+		{"noise", nil, "--case OK --noise pink", `noise: "pink": want counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none, or unknown`},
+		{"budget", nil, "--case OK --budget -1s", "--budget: -1s: want 0 (no limit) or more"},
+		{"report", nil, "--case OK --report OK/none/r.html", "--report: OK/none/r.html: no such file or directory: want a file in a folder that exists"},
+		{"junit", nil, "--case OK --junit OK", "--junit: OK: is a directory: want the name of a file"},
+		{"no case", nil, "--case OK/none", "OK/none/case.json: no such file or directory: want a case folder with a case.json"},
+		{"no trajectory file", nil, "--config OK/case.json --weights OK/weights.safetensors", "--trajectory: missing: want the safetensors file that the device wrote"},
+		{"no such trajectory", nil, "--case OK --trajectory OK/none.safetensors", "OK/none.safetensors: no such file or directory: want a safetensors file"},
+		{"no weights", func(f *folder) { f.set("weights_seed", nil) }, "--config DIR/case.json --trajectory OK/trajectory.safetensors", "--weights: missing: want the safetensors file of the weights, or weights_seed in DIR/case.json"},
+
+		{"one state", func(f *folder) {
+			f.set("rollout.num_timesteps", 1)
+			f.put("trajectory", cut(f.t, f.tensor("trajectory", "trajectory"), 1, 1))
+		}, "--case DIR", "DIR/trajectory.safetensors: trajectory: 1 state: want at least 2 to check a step"},
+		{"no trajectory", func(f *folder) { delete(f.file, "trajectory") }, "--case DIR", "DIR/trajectory.safetensors: missing: want the recorded trajectory"},
+		{"no noise", func(f *folder) { delete(f.file, "noise"); f.set("torch", nil) }, "--case DIR",
+			"DIR/noise.safetensors: missing, and DIR/case.json has no torch.version: want the draws of the device, a --noise stream, or --noise unknown"},
+		{"steps", func(f *folder) { f.set("rollout.num_timesteps", 9) }, "--case DIR", "DIR/trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [2,9,3,H,W] as case.json says"},
+		{"another operator's", func(f *folder) {
+			f.put("trajectory", zeros(f.t, "trajectory", safetensors.F32, 2, 3, 4, 20, 20))
+		}, "--case DIR", "DIR/trajectory.safetensors: trajectory: shape [2 3 4 20 20]: want [2,3,3,H,W] as case.json says"},
+		{"integers", func(f *folder) {
+			f.put("trajectory", zeros(f.t, "trajectory", safetensors.I32, 2, 3, 3, 20, 20))
+		}, "--case DIR", `DIR/trajectory.safetensors: "trajectory" dtype: I32: want F64, F32, F16 or BF16`},
+		{"doubles", func(f *folder) {
+			v, _ := f.tensor("trajectory", "trajectory").Float64s()
+			v[7] = 0.1
+			f.put("trajectory", floats(f.t, "trajectory", safetensors.F64, []int{2, 3, 3, 20, 20}, v...))
+		}, "--case DIR", "DIR/trajectory.safetensors: trajectory: element 7 is 0.1: want float32 numbers, as float32 claims"},
+		{"tape", func(f *folder) {
+			f.put("noise", cut(f.t, f.tensor("noise", "batch0"), 0, 1))
+		}, "--case DIR", "..."},
+	} {
+		t.Run(k.name, func(t *testing.T) {
+			dir := good
+			if k.edit != nil {
+				f := newFolder(t)
+				k.edit(f)
+				dir = f.write()
+			}
+			paths := strings.NewReplacer("DIR", dir, "OK", good)
+			refrun(t, append([]string{"check"}, strings.Fields(paths.Replace(k.flags))...)...).refused(t, "check", paths.Replace(k.want))
+		})
+	}
+}
+
+// TestCheckFiles: a case folder and the same files named one by one give one
+// report, and the report's files are what they are called.
+func TestCheckFiles(t *testing.T) {
+	dir, out := newFolder(t).write(), t.TempDir()
+	html, junit := filepath.Join(out, "r.html"), filepath.Join(out, "r.xml")
+	whole := refrun(t, "check", "--case", dir, "--json", "--report", html, "--junit", junit)
+	parts := refrun(t, "check", "--json", "--operator", dir+"/case.json", "--weights", dir+"/weights.safetensors", "--trajectory", dir+"/trajectory.safetensors",
+		"--layers", dir+"/layers.safetensors", "--tape", dir+"/noise.safetensors")
+	a, b := whole.decode(t), parts.decode(t)
+	if whole.code != parts.code || whole.stderr != "" || parts.stderr != "" {
+		t.Errorf("exit codes %d and %d, stderr %q and %q", whole.code, parts.code, whole.stderr, parts.stderr)
+	}
+	for _, key := range []string{"verdict", "reason", "claim", "subject"} {
+		if a[key] != b[key] || a[key] == "" {
+			t.Errorf("%s: %v of the folder, %v of its files", key, a[key], b[key])
+		}
+	}
+	for path, want := range map[string]string{html: "<h1 class=", junit: "<testsuites>"} {
+		text, err := os.ReadFile(path)
+		if err != nil || !strings.Contains(string(text), want) || !strings.Contains(string(text), a["verdict"].(string)) {
+			t.Errorf("%s: %v, %d bytes: want %s and the verdict in it", path, err, len(text), want)
+		}
+	}
+	// Text says what JSON says.
+	if r := refrun(t, "check", "--case", dir); r.code != whole.code || !strings.Contains(r.stdout, "\nVERDICT  "+a["verdict"].(string)) {
+		t.Errorf("exit code %d, text\n%s", r.code, r.stdout)
+	}
+}

@@ -1,0 +1,64 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/rollout"
+)
+
+var probeVerb = verb{
+	name:    "probe",
+	summary: "write directed inputs for a device to run, which show what its own states do not",
+	help: `Writes inputs for the operator of a case that are made to show certain faults:
+integers, whose sums are exact in every format, so that a wrong index is a wrong
+number; channels of small spread, for eps; large means, for one-pass variances;
+ladders to overflow and to subnormal numbers. Each folder below the one of -o is a
+case without a trajectory. Let the device step it from its initial_condition, with
+the draws of its noise.safetensors, and store trajectory.safetensors there; refrun
+check --case FOLDER judges the answer.
+
+example: refrun probe --case my_case -o probes`,
+	run: runProbe,
+}
+
+func runProbe(c *command) error {
+	dir := c.flags.String("case", "", "`folder` of a case, or of its case.json and weights alone")
+	out := c.flags.String("o", "", "`folder` to write to, which must be new or empty")
+	if err := c.parse(0); err != nil {
+		return err
+	}
+	if *dir == "" {
+		return errors.New("--case: want the folder of a case")
+	}
+	if *out == "" {
+		return errors.New("-o: want the folder to write the probes to")
+	}
+	cs, err := rollout.OpenCase(*dir)
+	if err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(*out)
+	switch {
+	case err != nil && !errors.Is(err, os.ErrNotExist):
+		return fmt.Errorf("-o: %s: %w: want a folder that is new or empty", *out, cause(err))
+	case len(entries) > 0:
+		return fmt.Errorf("-o: %s: holds %s: want a folder that is new or empty", *out, plural(len(entries), "file"))
+	}
+	files, err := oracle.WriteProbes(*out, cs)
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return c.printJSON(struct {
+			Files []string `json:"files"`
+		}{files})
+	}
+	for _, f := range files {
+		c.printf("%s\n", clean(f))
+	}
+	c.printf("\nLet the device step each folder's case once, from initial_condition and with the draws of\nnoise.safetensors, store trajectory.safetensors [M,2,C,H,W] there, and run refrun check --case FOLDER.\n")
+	return nil
+}

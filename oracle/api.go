@@ -1,0 +1,98 @@
+package oracle
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+)
+
+// Claim says what a device is claimed to have computed, for [Check].
+type Claim struct {
+	Mode operator.Mode
+	// Rollout has the policy and its parameters, the post-processing, the
+	// seed of the noise and the engine batch. Its Timesteps and Realizations
+	// may be 0 and are those of the trajectory.
+	Rollout rollout.Config
+	// Noise names the stream of the draws: "counter", "none", "unknown",
+	// "torch-cpu:1.13" or "torch-cpu:2.x", "torch-cuda:SMS[:THREADS]".
+	// An operator with noise needs it, unless Stream is given.
+	Noise string
+	// Stream, if not nil, has the draws, such as a recorded tape's.
+	Stream *rollout.Stream
+	// Budget is the time after which gates that need not run on every step are
+	// left out (and listed); 0 for none.
+	Budget time.Duration
+}
+
+// Check checks a trajectory that a device computed with the operator: whether
+// each of its steps is what the claim makes of the state before it. A claim
+// that cannot belong to the trajectory is an error of one line; whatever is
+// wrong with the numbers is in the report.
+func Check(ctx context.Context, op *operator.Operator, trajectory *rollout.States, claim Claim) (*Report, error) {
+	s, ro := trajectory, claim.Rollout
+	ro.Policy = cmp.Or(ro.Policy, rollout.Convex)
+	ro.Timesteps, ro.Realizations = cmp.Or(ro.Timesteps, s.T), cmp.Or(ro.Realizations, s.M)
+	c := &rollout.Case{File: "claim", Operator: op.Config, Rollout: ro}
+	in, out := op.Config.InputChannels, op.Config.OutputChannels
+	switch {
+	case in != out:
+		return nil, fmt.Errorf("claim: operator.output_channels: %d: want %d, as many as input_channels, to step a state", out, in)
+	case s.M != ro.Realizations || s.T != ro.Timesteps || s.C != in:
+		return nil, fmt.Errorf("trajectory: %d realizations of %d states of %d channels: want %d of %d of %d", s.M, s.T, s.C, ro.Realizations, ro.Timesteps, in)
+	case len(s.Data) != s.M*s.T*s.CHW() || len(s.Data) == 0:
+		return nil, fmt.Errorf("trajectory: %d numbers: want %d*%d*%d*%d*%d", len(s.Data), s.M, s.T, s.C, s.H, s.W)
+	}
+	e := &exam{c: c, op: op, states: s, stream: claim.Stream, o: CheckOptions{Mode: claim.Mode, Noise: claim.Noise, Budget: claim.Budget}}
+	if e.stream == nil {
+		if claim.Noise == "" && op.HasNoise() {
+			return nil, fmt.Errorf("claim: noise: missing: the operator draws random numbers: want a stream, or %q", unknownNoise)
+		}
+		var err error
+		if e.stream, err = claimedNoise(c, op, e.o); err != nil {
+			return nil, err
+		}
+	}
+	return examine(ctx, e, "claim")
+}
+
+// TB is the part of testing.TB that [Require] needs.
+type TB interface {
+	Helper()
+	Fatalf(format string, args ...any)
+}
+
+// Require fails a test, with the report as text, unless the report's verdict
+// is a pass.
+func Require(t TB, r *Report) {
+	t.Helper()
+	if r.Verdict.Code() != 0 {
+		t.Fatalf("%s", r.Text())
+	}
+}
+
+// RequirePass is [Check] and [Require] in one.
+func RequirePass(t TB, ctx context.Context, op *operator.Operator, trajectory *rollout.States, claim Claim) {
+	t.Helper()
+	r, err := Check(ctx, op, trajectory, claim)
+	if err != nil {
+		t.Fatalf("%v", err)
+		return
+	}
+	Require(t, r)
+}
+
+// Code returns the exit code of the command for a verdict: 0 for a pass, 1 for
+// a failure, 3 where the check had no power.
+func (v Verdict) Code() int {
+	switch {
+	case v.passed():
+		return 0
+	case v == NoPower:
+		return 3
+	}
+	return 1
+}

@@ -1,0 +1,175 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/tensor"
+)
+
+// activation is another function than the claimed one.
+func activation(name string, f func(x float64) float64) *hypothesis {
+	return &hypothesis{name: name, verdict: FailLogic, probe: "amplitude-ladder", at: isAct, node: func(v *view, r *run, i int) *tensor.Tensor {
+		y := tensor.Like(r.in(i, 0))
+		for k, x := range r.in(i, 0).Data {
+			y.Data[k] = f(x)
+		}
+		return y
+	}}
+}
+
+// exactly is an activation function of package act for the claimed one.
+func exactly(name string, f act.Func) *hypothesis {
+	return &hypothesis{name: name, verdict: FailLogic, probe: "amplitude-ladder", at: isAct, node: func(v *view, r *run, i int) *tensor.Tensor {
+		claimed := v.m.Nodes[i].Act
+		if claimed == f || claimed == act.GELUTanh && f == act.GELU && name != "erf GELU" {
+			return nil
+		}
+		x := r.in(i, 0)
+		y := tensor.Like(x)
+		act.Forward(y, x, f)
+		return y
+	}}
+}
+
+func logistic(x float64) float64 { return 1 / (1 + elem.Exp(-x)) }
+
+func activationFaults() []*hypothesis {
+	// Approximations of a function are for that function only.
+	of := func(f act.Func, h *hypothesis) *hypothesis {
+		node := h.node
+		h.node = func(v *view, r *run, i int) *tensor.Tensor {
+			if v.m.Nodes[i].Act != f {
+				return nil
+			}
+			return node(v, r, i)
+		}
+		return h
+	}
+	approximate := func(name string, f func(x float64) float64) *hypothesis { return subtle(precise(activation(name, f))) }
+	pade := func(x float64) float64 {
+		x = max(-3, min(3, x))
+		return x * (27 + x*x) / (27 + 9*x*x)
+	}
+	inHalf := func(f fp16.Format) func(float64) float64 {
+		// the coefficients of 0.5 x (1 + tanh(a (x + b x^3))), rounded
+		a, b := f.Round(math.Sqrt(2/math.Pi)), f.Round(0.044715)
+		return func(x float64) float64 { return 0.5 * x * (1 + elem.Tanh(a*(x+b*x*x*x))) }
+	}
+	tanhGELU := subtle(precise(exactly("tanh GELU", act.GELUTanh)))
+	l := []*hypothesis{
+		of(act.GELU, tanhGELU),
+		of(act.GELU, precise(activation("sigmoid GELU", func(x float64) float64 { return x * logistic(1.702*x) }))),
+		of(act.GELUTanh, subtle(precise(exactly("erf GELU", act.GELU)))),
+		of(act.GELUTanh, precise(activation("sigmoid GELU", func(x float64) float64 { return x * logistic(1.702*x) }))),
+		of(act.GELUTanh, activation("tanh GELU with coefficients in float16", inHalf(fp16.Float16))),
+		of(act.GELUTanh, activation("tanh GELU with coefficients in bfloat16", inHalf(fp16.BFloat16))),
+		of(act.SiLU, precise(activation("hard swish", func(x float64) float64 { return x * max(0, min(1, (x+3)/6)) }))),
+		of(act.Tanh, approximate("tanh by x(27+x^2)/(27+9x^2)", pade)),
+		of(act.Tanh, activation("hard tanh", func(x float64) float64 { return max(-1, min(1, x)) })),
+		of(act.GELU, precise(activation("GELU with 1/sqrt 2 as 0.7071", func(x float64) float64 { return 0.5 * x * elem.Erfc(-0.7071*x) }))),
+		of(act.GELU, precise(activation("GELU with coefficients in float16", polynomial(fp16.Float16)))),
+		of(act.GELU, precise(activation("GELU with coefficients in bfloat16", polynomial(fp16.BFloat16)))),
+		of(act.SiLU, precise(activation("SiLU of 1.0001 x", func(x float64) float64 { return 1.0001 * x * logistic(1.0001*x) }))),
+		of(act.Tanh, precise(activation("tanh of 1.0001 x", func(x float64) float64 { return elem.Tanh(1.0001 * x) }))),
+		activation("activation cut off above 2", nil),
+		exactly("activation missing", act.Identity),
+		exactly("relu for the activation", act.ReLU),
+		exactly("gelu for the activation", act.GELU),
+		exactly("silu for the activation", act.SiLU),
+		exactly("tanh for the activation", act.Tanh),
+		activation("leaky relu (0.01) for the activation", func(x float64) float64 { return max(x, 0.01*x) }),
+		activation("elu for the activation", func(x float64) float64 {
+			if x > 0 {
+				return x
+			}
+			return elem.Exp(x) - 1
+		}),
+		activation("sigmoid for the activation", logistic),
+		activation("relu6 for the activation", func(x float64) float64 { return max(0, min(6, x)) }),
+		activation("absolute value for the activation", math.Abs),
+		{name: "activation applied twice", verdict: FailLogic, probe: "amplitude-ladder", at: isAct, node: func(v *view, r *run, i int) *tensor.Tensor {
+			x := r.in(i, 0)
+			y := tensor.Like(x)
+			act.Forward(y, x, v.m.Nodes[i].Act)
+			z := tensor.Like(x)
+			act.Forward(z, y, v.m.Nodes[i].Act)
+			return z
+		}},
+	}
+	for _, h := range l {
+		if h.name == "activation cut off above 2" {
+			h.node = cutOff(2)
+		}
+	}
+	for _, f := range []act.Func{act.Tanh, act.ReLU, act.GELU, act.SiLU} {
+		h := exactly(f.String()+" where there is no activation", f)
+		h.at = isPlain
+		l = append(l, h)
+	}
+	return append(l, inHalves()...)
+}
+
+// cutOff is the claimed function, at most top.
+func cutOff(top float64) func(v *view, r *run, i int) *tensor.Tensor {
+	return func(v *view, r *run, i int) *tensor.Tensor {
+		y := tensor.Like(r.in(i, 0))
+		act.Forward(y, r.in(i, 0), v.m.Nodes[i].Act)
+		for k, u := range y.Data {
+			y.Data[k] = min(u, top)
+		}
+		return y
+	}
+}
+
+// polynomial is GELU by erf's approximation of Abramowitz and Stegun, 7.1.26,
+// with coefficients rounded to f.
+func polynomial(f fp16.Format) func(float64) float64 {
+	c := []float64{1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592}
+	f.RoundSlice(c, c)
+	p := f.Round(0.3275911)
+	return func(x float64) float64 {
+		a := math.Abs(x) * math.Sqrt(0.5)
+		t, s := 1/(p*a+1), 0.0
+		for _, u := range c {
+			s = s*t + u
+		}
+		return 0.5 * x * (1 + math.Copysign(1-elem.Exp(-a*a)*t*s, x))
+	}
+}
+
+// inHalves are the functions with each operation rounded to a half type.
+func inHalves() []*hypothesis {
+	var l []*hypothesis
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		h := f.Round
+		silu := func(x float64) float64 { x = h(x); return h(x / h(1+h(elem.Exp(-x)))) }
+		tanh := func(x float64) float64 {
+			x = h(x)
+			e := h(elem.Exp(-2 * math.Abs(x)))
+			return math.Copysign(h(h(1-e)/h(1+e)), x)
+		}
+		gelu := func(x float64) float64 {
+			x = h(x)
+			e := h(elem.Erf(h(x * h(math.Sqrt(0.5)))))
+			return h(h(x*0.5) * h(1+e))
+		}
+		l = append(l, &hypothesis{name: fmt.Sprintf("activation computed in %v", f), verdict: FailPrecision, probe: "amplitude-ladder", at: isAct, rounding: true,
+			node: func(v *view, r *run, i int) *tensor.Tensor {
+				x := r.in(i, 0)
+				switch v.m.Nodes[i].Act {
+				case act.SiLU:
+					return rounded(x, silu)
+				case act.Tanh:
+					return rounded(x, tanh)
+				case act.GELU:
+					return rounded(x, gelu)
+				}
+				return nil
+			}})
+	}
+	return l
+}

@@ -1,0 +1,375 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/tensor"
+)
+
+// noiseFault is a noise node with another block, or other draws.
+func noiseFault(name string, f func(v *view, b *noise.Block, d *emulate.Draws) bool) *hypothesis {
+	return &hypothesis{name: name, verdict: FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
+		if v.draws == nil {
+			return nil
+		}
+		b, d := v.m.Nodes[i].Noise, v.draws.Clone()
+		if !f(v, &b, d) {
+			return nil
+		}
+		return v.noise(b, d, r.in(i, 0), i)
+	}}
+}
+
+// noise applies a block as the view's device does at node i.
+func (v *view) noise(b noise.Block, d *emulate.Draws, x *tensor.Tensor, i int) *tensor.Tensor {
+	y, f := tensor.Like(x), v.stored(i)
+	x = tensor.Of(fp16.Float64, x.Data, x.N, x.C, x.H, x.W)
+	if v.contract && f != fp16.Float64 {
+		// Every operation of the block rounds, where the input is of the format.
+		y.Format = f
+		x.Format = f
+		for _, u := range x.Data {
+			if !f.Holds(u) {
+				y.Format, x.Format = fp16.Float64, fp16.Float64
+				break
+			}
+		}
+	}
+	if err := b.Apply(y, x, noise.Time{}, d.Rewind()); err != nil {
+		return nil
+	}
+	y.Format = fp16.Float64
+	return y
+}
+
+// redrawn is a fault that changes numbers of draws: f gets those of draw k of a
+// shape and returns what the device has in their place, or nil.
+func redrawn(name string, f func(v *view, k int, kind noise.Kind, data []float64) []float64) *hypothesis {
+	return noiseFault(name, func(v *view, b *noise.Block, d *emulate.Draws) bool {
+		for k, data := range d.Data {
+			if d.Data[k] = f(v, k, d.Kinds[k], data); d.Data[k] == nil {
+				return false
+			}
+		}
+		return len(d.Data) > 0
+	})
+}
+
+// moved is a fault that takes each number of a draw from elsewhere in it.
+func moved(name string, from func(n, c, h, w int, s [4]int) int) *hypothesis {
+	return redrawn(name, func(v *view, k int, kind noise.Kind, data []float64) []float64 {
+		s := v.drawShape(kind)
+		y := make([]float64, len(data))
+		for at := range y {
+			w, h := at%s[3], at/s[3]%s[2]
+			c, n := at/(s[3]*s[2])%s[1], at/(s[3]*s[2]*s[1])
+			i := from(n, c, h, w, s)
+			if i < 0 || i >= len(data) {
+				return nil
+			}
+			y[at] = data[i]
+		}
+		return y
+	})
+}
+
+// drawShape returns the shape of a draw of that kind.
+func (v *view) drawShape(kind noise.Kind) [4]int {
+	s := v.noisy
+	if kind == noise.Bernoulli {
+		s[2], s[3] = 1, 1
+	}
+	return s
+}
+
+// probability returns that of keeping a channel in dropout.
+func (v *view) probability() float64 {
+	for i := range v.m.Nodes {
+		if n := &v.m.Nodes[i]; isNoise(n) && n.Noise.Type == noise.Dropout {
+			return 1 - fp16.Float32.Round(n.Noise.Scale)
+		}
+	}
+	return 0
+}
+
+func noiseFaults() []*hypothesis {
+	at := func(n, c, h, w int, s [4]int) int { return ((n*s[1]+c)*s[2]+h)*s[3] + w }
+	scale := noiseFault("noise scale", func(v *view, b *noise.Block, d *emulate.Draws) bool {
+		b.Scale = fp16.Float32.Round((1 + v.amplitude()) * fp16.Float32.Round(b.Scale))
+		return b.Type != noise.Dropout
+	})
+	scale.family, scale.small = true, true
+	scale.called = func(v *view, c float64) string {
+		s := 0.0
+		for i := range v.m.Nodes {
+			if isNoise(&v.m.Nodes[i]) {
+				s = v.m.Nodes[i].Noise.Scale
+			}
+		}
+		near := func(to float64) bool { return math.Abs(1+c-to) < 0.02*max(math.Abs(to), 0.1) }
+		switch {
+		case near(0):
+			return "noise missing"
+		case near(math.Sqrt2):
+			return "noise scale times sqrt 2"
+		case near(1 / math.Sqrt2):
+			return "noise scale divided by sqrt 2"
+		case near(2):
+			return "noise scale doubled (noise added twice)"
+		case near(s):
+			return "noise scale squared"
+		case near(-1):
+			return "noise of the other sign"
+		}
+		return fmt.Sprintf("noise scale times %.3g", 1+c)
+	}
+	l := []*hypothesis{scale}
+	first := noiseFault("noise of the first step", func(v *view, b *noise.Block, d *emulate.Draws) bool {
+		o := v.drawn(1 - v.at)
+		if v.at < 3 || o == nil || len(o.Data) != len(d.Data) {
+			return false
+		}
+		*d = *o.Clone()
+		return true
+	})
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		l = append(l, subtle(redrawn(fmt.Sprintf("noise in %v", f), func(_ *view, _ int, _ noise.Kind, data []float64) []float64 {
+			y := make([]float64, len(data))
+			f.RoundSlice(y, data)
+			return y
+		})))
+	}
+	other := func(name string, t int) *hypothesis {
+		return noiseFault(name, func(v *view, b *noise.Block, d *emulate.Draws) bool {
+			o := v.drawn(t)
+			if o == nil || len(o.Data) != len(d.Data) {
+				return false
+			}
+			*d = *o.Clone()
+			return true
+		})
+	}
+	l = append(l,
+		other("noise of the step before", -1),
+		other("noise of the next step", 1),
+		other("noise of two steps before", -2),
+		other("noise of the step after the next", 2),
+		moved("noise of the sample before", func(n, c, h, w int, s [4]int) int {
+			if s[0] == 1 {
+				return -1
+			}
+			return at((n+s[0]-1)%s[0], c, h, w, s)
+		}),
+		moved("noise of the next sample", func(n, c, h, w int, s [4]int) int {
+			if s[0] == 1 {
+				return -1
+			}
+			return at((n+1)%s[0], c, h, w, s)
+		}),
+		moved("the same noise for all samples", func(n, c, h, w int, s [4]int) int { return at(0, c, h, w, s) }),
+		moved("the same noise for all channels", func(n, c, h, w int, s [4]int) int { return at(n, 0, h, w, s) }),
+		moved("noise of the channel before", func(n, c, h, w int, s [4]int) int { return at(n, (c+s[1]-1)%s[1], h, w, s) }),
+		moved("noise of the next channel", func(n, c, h, w int, s [4]int) int { return at(n, (c+1)%s[1], h, w, s) }),
+		moved("noise transposed", func(n, c, h, w int, s [4]int) int {
+			k := h*s[3] + w
+			return at(n, c, k%s[2], k/s[2], s)
+		}),
+		moved("noise of rows read as columns", func(n, c, h, w int, s [4]int) int { return (n*s[1]+c)*s[2]*s[3] + w*s[2] + h }),
+		moved("realizations have each other's noise", func(n, c, h, w int, s [4]int) int { return at(s[0]-1-n, c, h, w, s) }),
+		moved("noise in equal pairs", func(n, c, h, w int, s [4]int) int { return at(n, c, h, w, s) &^ 1 }),
+		moved("noise flipped left to right", func(n, c, h, w int, s [4]int) int { return at(n, c, h, s[3]-1-w, s) }),
+		moved("noise flipped top to bottom", func(n, c, h, w int, s [4]int) int { return at(n, c, s[2]-1-h, w, s) }),
+		moved("noise drawn channels-last", func(n, c, h, w int, s [4]int) int { return ((n*s[2]+h)*s[3]+w)*s[1] + c }),
+		normals("uniform noise for normal", func(x float64) float64 { return math.Sqrt(3) * (elem.Erfc(-x/math.Sqrt2) - 1) }),
+		normals("Laplace noise for normal", func(x float64) float64 {
+			return math.Copysign(-elem.Log(max(elem.Erfc(math.Abs(x)/math.Sqrt2), 1e-300))/math.Sqrt2, x)
+		}),
+		normals("noise cut off at 2 standard deviations", func(x float64) float64 { return max(-2, min(2, x)) }),
+		normals("noise cut off at 3 standard deviations", func(x float64) float64 { return max(-3, min(3, x)) }),
+		noiseMean(),
+		first,
+		redrawn("noise not centred (absolute value)", func(_ *view, _ int, kind noise.Kind, data []float64) []float64 {
+			if kind == noise.Bernoulli {
+				return nil
+			}
+			y := make([]float64, len(data))
+			for i, x := range data {
+				y[i] = math.Abs(x)
+			}
+			return y
+		}))
+	for k := -8; k <= 8; k++ {
+		if k == 0 {
+			continue
+		}
+		l = append(l, redrawn(fmt.Sprintf("noise stream off by %d numbers", k), func(_ *view, _ int, _ noise.Kind, data []float64) []float64 {
+			y := make([]float64, len(data))
+			for i := range y {
+				y[i] = data[(i+k+len(data))%len(data)]
+			}
+			return y
+		}))
+	}
+	return append(l, siteFaults()...)
+}
+
+// normals is a fault that changes each normal draw.
+func normals(name string, f func(x float64) float64) *hypothesis {
+	return redrawn(name, func(_ *view, _ int, kind noise.Kind, data []float64) []float64 {
+		if kind != noise.Normal {
+			return data
+		}
+		y := make([]float64, len(data))
+		for i, x := range data {
+			y[i] = f(x)
+		}
+		return y
+	})
+}
+
+// noiseMean is noise whose mean is not 0.
+func noiseMean() *hypothesis {
+	h := redrawn("mean of the noise", func(v *view, _ int, kind noise.Kind, data []float64) []float64 {
+		if kind != noise.Normal || len(v.draws.Data) > 1 {
+			return nil
+		}
+		y := make([]float64, len(data))
+		for i, x := range data {
+			y[i] = x + 0.125*v.amplitude()
+		}
+		return y
+	})
+	h.family, h.called = true, func(_ *view, c float64) string { return fmt.Sprintf("noise with a mean of %.3g", c/8) }
+	return h
+}
+
+// siteFaults are noise at another place, of another kind, and dropout's own.
+func siteFaults() []*hypothesis {
+	kind := func(name string, only func(t noise.Type) bool, to noise.Type) *hypothesis {
+		return noiseFault(name, func(v *view, b *noise.Block, d *emulate.Draws) bool {
+			if b.Type == to || !only(b.Type) {
+				return false
+			}
+			b.Type = to
+			return true
+		})
+	}
+	normal := func(t noise.Type) bool { return t == noise.Gaussian || t == noise.Multiplicative }
+	dropout := func(name string, f func(keep, p float64) float64) *hypothesis {
+		return &hypothesis{name: name, verdict: FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
+			b := &v.m.Nodes[i].Noise
+			if v.draws == nil || b.Type != noise.Dropout || len(v.draws.Data) != 1 {
+				return nil
+			}
+			x := r.in(i, 0)
+			y, p := x.Clone(), fp16.Float32.Round(b.Scale)
+			for k := range y.N * y.C {
+				factor := f(v.draws.Data[0][k], p)
+				plane := y.Plane(k/y.C, k%y.C)
+				for j := range plane {
+					plane[j] *= factor
+				}
+			}
+			return y
+		}}
+	}
+	l := []*hypothesis{
+		{name: "activation after the noise", verdict: FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
+			y, err := v.m.Plain(v.d, i, []*tensor.Tensor{r.in(i, 0)}, v.draws.Rewind())
+			for j := range v.m.Nodes {
+				if n := &v.m.Nodes[j]; isAct(n) && err == nil {
+					z := tensor.Like(y)
+					act.Forward(z, y, n.Act)
+					return z
+				}
+			}
+			return nil
+		}},
+		kind("multiplicative noise in place of additive", normal, noise.Multiplicative),
+		kind("additive noise in place of multiplicative", normal, noise.Gaussian),
+		noiseFault("laplace noise without its sign", func(v *view, b *noise.Block, d *emulate.Draws) bool {
+			if b.Type != noise.Laplace || len(d.Data) != 2 {
+				return false
+			}
+			for i := range d.Data[1] {
+				d.Data[1][i] = 1
+			}
+			return true
+		}),
+		{name: "one realization without noise", verdict: FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
+			if v.draws == nil || r.in(i, 0).N < 2 {
+				return nil
+			}
+			y := v.noise(v.m.Nodes[i].Noise, v.draws, r.in(i, 0), i)
+			if y != nil {
+				copy(y.Samples(v.worst, v.worst+1).Data, r.in(i, 0).Samples(v.worst, v.worst+1).Data)
+			}
+			return y
+		}},
+		dropout("dropout missing", func(float64, float64) float64 { return 1 }),
+		dropout("dropout not rescaled", func(keep, _ float64) float64 { return keep }),
+		dropout("dropout rescaled twice", func(keep, p float64) float64 { return keep / ((1 - p) * (1 - p)) }),
+		dropout("dropout rescaled by p for 1-p", func(keep, p float64) float64 { return keep / p }),
+		dropout("dropout keeps what it should drop", func(keep, p float64) float64 { return (1 - keep) / (1 - p) }),
+		dropout("dropout keeps what it should drop, p and 1-p swapped", func(keep, p float64) float64 { return (1 - keep) / p }),
+		dropout("dropout as in evaluation, scaled by 1-p", func(_, p float64) float64 { return 1 - p }),
+	}
+	// The noise enters before a node that follows nothing else, and not where it should.
+	before := func(name string, is func(n *operator.Node) bool) *hypothesis {
+		site := func(v *view) int { // the last such node before the noise
+			last := -1
+			for i := range v.m.Nodes {
+				if isNoise(&v.m.Nodes[i]) {
+					return last
+				}
+				if is(&v.m.Nodes[i]) {
+					last = i
+				}
+			}
+			return -1
+		}
+		return &hypothesis{name: name, verdict: FailRNG, at: func(n *operator.Node) bool { return is(n) || isNoise(n) }, whole: true, node: func(v *view, r *run, i int) *tensor.Tensor {
+			k := site(v)
+			if k < 0 || v.draws == nil {
+				return nil
+			}
+			if isNoise(&v.m.Nodes[i]) {
+				return r.in(i, 0).Clone()
+			}
+			if i != k {
+				return nil
+			}
+			var b noise.Block
+			for j := range v.m.Nodes {
+				if isNoise(&v.m.Nodes[j]) {
+					b = v.m.Nodes[j].Noise
+				}
+			}
+			x := r.in(i, 0)
+			if s := v.drawShape(noise.Normal); b.Type == noise.Dropout || [4]int{x.N, x.C, x.H, x.W} != s {
+				return nil
+			}
+			y := v.noise(b, v.draws, x, i)
+			if y == nil {
+				return nil
+			}
+			y, err := v.m.Plain(v.d, i, []*tensor.Tensor{y}, nil)
+			if err != nil {
+				return nil
+			}
+			return y
+		}}
+	}
+	return append(l,
+		before("noise before the norm", isNorm),
+		before("noise before the activation", isAct),
+		before("noise before the last convolution block", isWindow),
+	)
+}

@@ -1,0 +1,195 @@
+package oracle
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/tensor"
+)
+
+// view is a step without faults as a device computes it, with every node's
+// output kept, so that a step with a fault is computed from the first changed
+// node on.
+type view struct {
+	e        *exam
+	m        *emulate.Machine
+	d        *emulate.Device
+	x        *tensor.Tensor             // the states before the step
+	before   *tensor.Tensor             // the states before those, nil at the first step
+	draws    *emulate.Draws             // nil without noise
+	contract bool                       // the noise block rounds each of its operations
+	drawn    func(t int) *emulate.Draws // of the step t later, nil if there is none
+	of       []*tensor.Tensor           // every node's output
+	next     *tensor.Tensor
+	at       int     // the step
+	noisy    [4]int  // the shape of what noise is added to
+	fused    bool    // the policy rounds less than its contract
+	lo       int     // where its numbers begin among those that are looked at
+	worst    int     // the sample that is farthest from what it should be
+	k        float64 // the amplitude of a family, 0 for 1
+}
+
+// amplitude returns that of a family of faults.
+func (v *view) amplitude() float64 {
+	if v.k == 0 {
+		return 1
+	}
+	return v.k
+}
+
+// run is a step with a fault, in the making.
+type run struct {
+	v  *view
+	of []*tensor.Tensor // outputs of nodes so far; nil for those that are the view's
+	x  *tensor.Tensor
+}
+
+// compute computes the step.
+func (v *view) compute() error {
+	v.of = make([]*tensor.Tensor, len(v.m.Nodes))
+	d := *v.d
+	d.Seen = func(i int, y *tensor.Tensor) {
+		v.of[i] = y
+		if isNoise(&v.m.Nodes[i]) {
+			v.noisy = [4]int{y.N, y.C, y.H, y.W}
+		}
+	}
+	out, err := v.m.Operator(&d, v.x, v.draws.Rewind())
+	if err != nil {
+		return err
+	}
+	v.next = v.m.Advance(v.d, v.x, out)
+	return nil
+}
+
+// in returns the input k of node i.
+func (r *run) in(i, k int) *tensor.Tensor {
+	j := r.v.m.Nodes[i].In[k]
+	if j == operator.Input {
+		return r.x
+	}
+	return r.out(j)
+}
+
+// out returns the output of node j.
+func (r *run) out(j int) *tensor.Tensor {
+	if r.of[j] != nil {
+		return r.of[j]
+	}
+	return r.v.of[j]
+}
+
+// step returns the states after a step with a fault; nil if the fault changes
+// nothing here. local, if not nil, is told the first output that the fault
+// changes and what it was, and ends the step by returning false.
+func (v *view) step(h *hypothesis, s scope, local func(now, was *tensor.Tensor) bool) (*tensor.Tensor, error) {
+	r := &run{v: v, of: make([]*tensor.Tensor, len(v.m.Nodes)), x: v.x}
+	if h.input != nil {
+		if r.x = h.input(v); r.x == nil {
+			return nil, nil
+		}
+	}
+	for i := range v.m.Nodes {
+		n, d := &v.m.Nodes[i], *v.d
+		acts := s.acts(h, i, n) && r.fault(h, i, &d)
+		if !acts && !r.changed(n) {
+			continue
+		}
+		in := make([]*tensor.Tensor, len(n.In))
+		for k := range in {
+			in[k] = r.in(i, k)
+		}
+		y, err := v.m.Node(&d, i, in, v.draws.Rewind())
+		if err != nil {
+			return nil, err
+		}
+		if equal(y.Data, v.of[i].Data) {
+			continue
+		}
+		if acts && local != nil {
+			if !local(y, v.of[i]) {
+				return nil, nil
+			}
+			local = nil
+		}
+		r.of[i] = y
+	}
+	last := len(v.m.Nodes) - 1
+	switch {
+	case h.advance != nil:
+		return h.advance(v, r.out(last)), nil
+	case r.of[last] == nil:
+		return nil, nil
+	}
+	return v.m.Advance(v.d, v.x, r.of[last]), nil
+}
+
+// fault puts the fault of node i into d; it reports whether there is one.
+func (r *run) fault(h *hypothesis, i int, d *emulate.Device) bool {
+	if h.device != nil {
+		to := h.device(r.v, *d)
+		if to != nil {
+			*d = *to
+		}
+		return to != nil
+	}
+	y := h.node(r.v, r, i)
+	d.Replace = func(int, []*tensor.Tensor) (*tensor.Tensor, error) { return y, nil }
+	return y != nil
+}
+
+// changed reports whether an input of the node is not the view's.
+func (r *run) changed(n *operator.Node) bool {
+	for _, j := range n.In {
+		if j == operator.Input && r.x != r.v.x || j != operator.Input && r.of[j] != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// formats returns those of the operator's output and of the state, Float64
+// where nothing is rounded.
+func (v *view) formats() (out, state fp16.Format) {
+	out, state = v.stored(len(v.m.Nodes)-1), v.d.State
+	return out, state
+}
+
+// stored returns the format in which node i's output is stored.
+func (v *view) stored(i int) fp16.Format {
+	if v.d.Store == nil {
+		return fp16.Float64
+	}
+	return v.d.Store[i]
+}
+
+func equal(a, b []float64) bool {
+	for i, v := range a {
+		if v != b[i] && (v == v || b[i] == b[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// relativeChange returns the root mean square of a-b over that of b about its mean,
+// plane by plane.
+func relativeChange(a, b *tensor.Tensor) float64 {
+	var diff, size float64
+	for k := range b.N * b.C {
+		x, y := a.Plane(k/b.C, k%b.C), b.Plane(k/b.C, k%b.C)
+		var mean float64
+		for _, v := range y {
+			mean += v
+		}
+		mean /= float64(len(y))
+		for i, v := range y {
+			d, c := x[i]-v, v-mean
+			diff += float64(d * d)
+			size += float64(c * c)
+		}
+	}
+	return math.Sqrt(diff / size)
+}

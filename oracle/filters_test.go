@@ -1,0 +1,407 @@
+package oracle
+
+import (
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestHeld: amplitude, t and gain of a signature whose share of the residual is
+// known, and their widening where errors are not independent.
+func TestHeld(t *testing.T) {
+	const n, clusters = 1 << 14, 64
+	rng := rand.New(rand.NewPCG(1, 2))
+	unit := func() float64 { return math.Sqrt(12) * (rng.Float64() - 0.5) }
+	q, cluster := make([]float64, n), make([]int32, n)
+	common := make([]float64, clusters)
+	for i := range common {
+		common[i] = unit()
+	}
+	free, shared := make([]float64, n), make([]float64, n)
+	for i := range q {
+		q[i] = 0.5
+		cluster[i] = int32(i * clusters / n)
+		free[i] = 0.7*q[i] + unit()
+		shared[i] = 0.7*q[i] + common[cluster[i]]
+	}
+	m := held(free, q, cluster, clusters, false)
+	// <q,q> = n/4: sigma_c = 2/128.
+	if math.Abs(m.c-0.7) > 0.07 || math.Abs(m.sigma*64-1) > 0.4 || math.Abs(m.t*m.sigma-m.c) > 1e-12 {
+		t.Errorf("independent errors: c %v, sigma %v: want 0.7 and 1/64", m.c, m.sigma)
+	}
+	if want := 0.7 * 0.7 / 4 / (1 + 0.7*0.7/4); math.Abs(m.gain-want) > 0.02 {
+		t.Errorf("gain %v, want %v", m.gain, want)
+	}
+	if want := math.Sqrt(1 + 0.3*0.3/4); math.Abs(m.after-want) > 0.02 {
+		t.Errorf("what is left: %v, want %v", m.after, want)
+	}
+	// Errors that 256 neighbours share: sigma_c = 2/8.
+	if m := held(shared, q, cluster, clusters, false); math.Abs(m.sigma*4-1) > 0.3 {
+		t.Errorf("shared errors: sigma %v, want 1/4", m.sigma)
+	}
+	m.spread([][]float64{q, q}, q)
+	if m.sigma != 1 {
+		t.Errorf("correct devices with the signature itself: sigma %v, want 1", m.sigma)
+	}
+}
+
+// bench is an exam of one step of a small operator, and what a correct device
+// makes of it.
+type bench struct {
+	*exam
+	x, next *tensor.Tensor // states of two realizations
+	draws   *emulate.Draws
+	device  emulate.Device
+}
+
+func newBench(t *testing.T, precision string, alpha float64) *bench {
+	t.Helper()
+	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 6, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
+		Activation: "gelu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: 0.1}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mode, err := operator.ParseMode(precision, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	const m, c, h, w = 2, 3, 16, 18
+	s := &rollout.States{M: m, T: 3, C: c, H: h, W: w, Data: make([]float64, m*3*c*h*w)}
+	rng := rand.New(rand.NewPCG(5, 6))
+	for i := range s.Data {
+		s.Data[i] = fp16.Float32.Round(rng.Float64() + rng.Float64() + rng.Float64() - 1.5)
+	}
+	cs := &rollout.Case{Operator: op.Config, Rollout: rollout.Config{Policy: rollout.Convex, Alpha: alpha, Timesteps: 3, Realizations: m}}
+	stream, err := cs.OpenStream("counter", op, mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &exam{ctx: t.Context(), c: cs, op: op, states: s, stream: stream, o: CheckOptions{Mode: mode}, machine: emulate.New(op, cs.Rollout), r: &Report{}}
+	b := &bench{exam: e}
+	step, err := e.step(0, 0, m, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.x, b.draws = step.X, step.Draws
+	b.device = emulate.Device{Mode: mode, State: fp16.Float32}
+	if b.device.Store, err = e.machine.Formats(mode, fp16.Float32); err != nil {
+		t.Fatal(err)
+	}
+	b.run(t, b.device, b.draws, 0) // so that the draws are drawn
+	return b
+}
+
+// run is the next states as a device has them: of correct sums, but with
+// errors of their own.
+func (b *bench) run(t *testing.T, d emulate.Device, draws *emulate.Draws, seed uint64) []float64 {
+	t.Helper()
+	rng := rand.New(rand.NewPCG(seed, 3))
+	d.Perturb = func(_ int, y *tensor.Tensor, _ []*tensor.Tensor) {
+		size := 0.0
+		for _, v := range y.Data {
+			size = max(size, math.Abs(v))
+		}
+		for i := range y.Data {
+			y.Data[i] += size * 0x1p-23 * (rng.Float64() - 0.5)
+		}
+	}
+	y, err := b.machine.Step(&d, b.x, draws.Rewind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return y.Data
+}
+
+// full is the step with all that filters wants to know, for a device's states.
+func (b *bench) full(t *testing.T, got []float64) *fullStep {
+	t.Helper()
+	b.r, b.pool = &Report{}, nil
+	near := &b.device
+	exact := emulate.Device{Mode: near.Mode, WideInput: near.Mode.Precision != fp16.TF32, State: fp16.Float64}
+	truth, err := b.machine.Step(&exact, b.x, b.draws.Rewind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	emulated, err := b.machine.Step(near, b.x, b.draws.Rewind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &fullStep{batchStep: &batchStep{Lo: 0, Hi: 2, Step: 2, X: b.x, Got: got, Draws: b.draws}, Device: near, Truth: truth.Data, Emulated: emulated.Data}
+	s.S = make([]float64, len(got))
+	v := view{e: b.exam, m: b.machine, d: &exact, x: b.x, draws: b.draws}
+	if err := v.compute(); err != nil {
+		t.Fatal(err)
+	}
+	for k := range 8 {
+		p, err := v.perturbed(&hypothesis{}, everywhere, uint64(k))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, u := range p.Data {
+			s.S[i] += (u - s.Truth[i]) * (u - s.Truth[i]) / 8
+		}
+	}
+	mean := 0.0
+	for _, v := range s.S {
+		mean += v / float64(len(s.S))
+	}
+	for i, v := range s.S {
+		ulp := near.State.Ulp(s.Truth[i])
+		s.S[i] = math.Sqrt((v+mean)/2 + ulp*ulp/12)
+	}
+	for seed := range uint64(4) {
+		other := b.run(t, *near, b.draws, 100+seed)
+		r := make([]float64, len(other))
+		for i, u := range other {
+			r[i] = (u - s.Emulated[i]) / s.S[i]
+		}
+		s.Limit = max(s.Limit, 2*rootMean(r))
+	}
+	return s
+}
+
+// nodeOf returns the k-th node of a kind.
+func (b *bench) nodeOf(op operator.Op, k int) int {
+	for i, n := range b.machine.Nodes {
+		if n.Op == op {
+			if k == 0 {
+				return i
+			}
+			k--
+		}
+	}
+	panic("no such node")
+}
+
+// A fault of the tests, written without the library.
+type testFault struct {
+	want    string // part of the diagnosis
+	verdict Verdict
+	layer   func(b *bench) int // of which the finding is, nil for none
+	make    func(b *bench, d *emulate.Device, draws *emulate.Draws)
+}
+
+func replaced(op operator.Op, k int, f func(b *bench, i int, x *tensor.Tensor) *tensor.Tensor) func(b *bench, d *emulate.Device, _ *emulate.Draws) {
+	return func(b *bench, d *emulate.Device, _ *emulate.Draws) {
+		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+			if n := &b.machine.Nodes[i]; n.Op != op || op == operator.OpAct && n.Act == act.Identity || k >= 0 && i != b.nodeOf(op, k) {
+				return nil, nil
+			}
+			return f(b, i, in[0]), nil
+		}
+	}
+}
+
+func flipped(b *bench, i int, x *tensor.Tensor) *tensor.Tensor {
+	n := &b.machine.Nodes[i]
+	w := slices.Clone(n.Weight.Data)
+	for k := 0; k < len(w); k += 9 {
+		slices.Reverse(w[k : k+9])
+	}
+	x = emulate.Operand(b.device.Mode, x, b.device.Mode.Precision)
+	return emulate.Conv(x, emulate.NewKernel(b.device.Mode, n, w), n.Geometry)
+}
+
+var filterFaults = []testFault{
+	{"tanh GELU", FailPrecision, nil, replaced(operator.OpAct, -1, func(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
+		y := tensor.Like(x)
+		act.Forward(y, x, act.GELUTanh)
+		return y
+	})},
+	{"kernel flipped", FailLogic, func(b *bench) int { return b.nodeOf(operator.OpConv, 1) }, replaced(operator.OpConv, 1, flipped)},
+	{"circular padding", FailLogic, nil, func(b *bench, d *emulate.Device, _ *emulate.Draws) {
+		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+			n := &b.machine.Nodes[i]
+			if n.Op != operator.OpConv || n.Geometry.Pad == 0 {
+				return nil, nil
+			}
+			g := n.Geometry
+			g.Padding = conv.Circular
+			x := emulate.Operand(b.device.Mode, in[0], b.device.Mode.Precision)
+			return emulate.Conv(x, emulate.NewKernel(b.device.Mode, n, n.Weight.Data), g), nil
+		}
+	}},
+	{"unbiased variance", FailPrecision, nil, replaced(operator.OpNorm, -1, func(b *bench, i int, x *tensor.Tensor) *tensor.Tensor {
+		y, eps := x.Clone(), b.machine.Nodes[i].Eps
+		for k := range y.N * y.C { // gamma is 1 and beta 0
+			p := y.Plane(k/y.C, k%y.C)
+			var sum, squares float64
+			for _, v := range p {
+				sum += v
+			}
+			mean := sum / float64(len(p))
+			for _, v := range p {
+				squares += (v - mean) * (v - mean)
+			}
+			for j, v := range p {
+				p[j] = (v - mean) / math.Sqrt(squares/float64(len(p)-1)+eps)
+			}
+		}
+		return y
+	})},
+	{"noise scale times sqrt 2", FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
+		for i := range draws.Data[0] {
+			draws.Data[0][i] *= math.Sqrt2
+		}
+	}},
+	{"noise of the sample before", FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
+		d := draws.Data[0]
+		slices.Reverse(d)
+		slices.Reverse(d[:len(d)/2])
+		slices.Reverse(d[len(d)/2:])
+	}},
+	{"alpha and 1-alpha swapped", FailRollout, nil, func(b *bench, d *emulate.Device, _ *emulate.Draws) {
+		d.Update = func(x, out *tensor.Tensor) *tensor.Tensor {
+			y := tensor.Like(x)
+			for i, v := range x.Data {
+				y.Data[i] = fp16.Float32.Round((1-b.c.Rollout.Alpha)*v + b.c.Rollout.Alpha*out.Data[i])
+			}
+			return y
+		}
+	}},
+}
+
+// TestFilters: each fault has its name in every mode, and a fault that has none
+// gets none.
+func TestFilters(t *testing.T) {
+	for _, precision := range []string{"float32", "tf32", "float16", "bfloat16"} {
+		b := newBench(t, precision, 0.3)
+		faults := filterFaults
+		if precision == "tf32" || precision == "bfloat16" {
+			faults = faults[:2]
+		}
+		if precision == "float32" {
+			faults = append(slices.Clone(faults), testFault{"operands in tf32", FailPrecision, nil, func(_ *bench, d *emulate.Device, _ *emulate.Draws) {
+				d.Mode = operator.Mode{Precision: fp16.TF32}
+			}}, testFault{"noise in float16", FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
+				fp16.Float16.RoundSlice(draws.Data[0], draws.Data[0])
+			}})
+		}
+		for _, f := range faults {
+			d, draws := b.device, b.draws.Clone()
+			f.make(b, &d, draws)
+			s := b.full(t, b.run(t, d, draws, 9))
+			if err := b.filters(s); err != nil {
+				t.Fatal(err)
+			}
+			if len(b.r.Findings) != 1 {
+				t.Errorf("%s, %s: %d findings, want 1: %v", precision, f.want, len(b.r.Findings), b.r.Filters[:min(3, len(b.r.Filters))])
+				continue
+			}
+			g, layer := b.r.Findings[0], ""
+			if f.layer != nil {
+				layer = b.machine.Nodes[f.layer(b)].Name
+			}
+			if !strings.HasPrefix(g.Diagnosis, f.want) || g.Verdict != f.verdict || g.Layer != layer || g.Step != 2 || g.Excess < 1 {
+				t.Errorf("%s, %s at %q: found %+v", precision, f.want, layer, g)
+			}
+			if !b.r.Filters[0].Found {
+				t.Errorf("%s, %s: the first row is %+v", precision, f.want, b.r.Filters[0])
+			}
+		}
+		// An activation that nobody would think of.
+		d := b.device
+		replaced(operator.OpAct, -1, func(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
+			y := tensor.Like(x)
+			for i, v := range x.Data {
+				y.Data[i] = math.Abs(v) * v / (2 + math.Abs(v))
+			}
+			return y
+		})(b, &d, nil)
+		if err := b.filters(b.full(t, b.run(t, d, b.draws, 9))); err != nil {
+			t.Fatal(err)
+		}
+		if len(b.r.Findings) != 0 || len(b.r.Filters) == 0 {
+			t.Errorf("%s: an unknown fault is called %v", precision, b.r.Findings)
+		}
+	}
+}
+
+// TestFiltersOfCorrectDevices: nothing is found, and what could not have been
+// found is listed: in float32 every fault that is looked for is seen, unless the
+// policy hides the operator.
+func TestFiltersOfCorrectDevices(t *testing.T) {
+	for _, precision := range []string{"float32", "tf32", "float16", "bfloat16"} {
+		for _, alpha := range []float64{0.3, 0.99999} {
+			b := newBench(t, precision, alpha)
+			for seed := range uint64(3) {
+				if err := b.filters(b.full(t, b.run(t, b.device, b.draws, seed))); err != nil {
+					t.Fatal(err)
+				}
+				if len(b.r.Findings) != 0 {
+					t.Errorf("%s, alpha %v: a correct device: %v", precision, alpha, b.r.Findings)
+				}
+				for _, row := range b.r.Filters {
+					if row.Found {
+						t.Errorf("%s, alpha %v: found %+v", precision, alpha, row)
+					}
+				}
+			}
+			for _, l := range b.r.Blind {
+				if !(l.Least > 1) {
+					t.Errorf("%s, alpha %v: blind from amplitude %v on", precision, alpha, l.Least)
+				}
+			}
+			blind := slices.ContainsFunc(b.r.Blind, func(l Blind) bool { return l.Name == "eps outside the square root" })
+			if precision == "float32" && (alpha == 0.3 && len(b.r.Blind) > 0 || alpha != 0.3 && !blind) {
+				t.Errorf("%s, alpha %v: blind spots %v", precision, alpha, b.r.Blind)
+			}
+		}
+	}
+}
+
+// TestNodeFilters: a layer's own residual.
+func TestNodeFilters(t *testing.T) {
+	for _, precision := range []string{"float32", "float16"} {
+		b := newBench(t, precision, 0.3)
+		for _, k := range []int{1, 3} { // a flipped kernel, the unbiased variance
+			f := filterFaults[k]
+			node := b.nodeOf(operator.OpConv, 1)
+			if k == 3 {
+				node = b.nodeOf(operator.OpNorm, 1)
+			}
+			in := make([]*tensor.Tensor, len(b.machine.Nodes))
+			d := b.device
+			d.Seen = func(i int, y *tensor.Tensor) { in[i] = y.Clone() }
+			b.run(t, d, b.draws, 4)
+			n := nodeStep{node: node, in: []*tensor.Tensor{in[b.machine.Nodes[node].In[0]]}, store: b.device.Store[node]}
+			n.size = make([]float64, len(in[node].Data))
+			for i, v := range in[node].Data {
+				n.size[i] = n.store.Ulp(v)/math.Sqrt(12) + 0x1p-22
+			}
+			n.got = in[node]
+			for _, row := range b.nodeFilters(n) {
+				if row.Found {
+					t.Errorf("%s, %s: a correct layer has %+v", precision, b.machine.Nodes[node].Name, row)
+				}
+			}
+			d.Seen = func(i int, y *tensor.Tensor) {
+				if i == node {
+					n.got = y.Clone()
+				}
+			}
+			f.make(b, &d, nil)
+			plain := d.Replace
+			d.Replace = func(i int, x []*tensor.Tensor) (*tensor.Tensor, error) {
+				if i != node {
+					return nil, nil
+				}
+				return plain(i, x)
+			}
+			b.run(t, d, b.draws, 4)
+			if rows := b.nodeFilters(n); len(rows) == 0 || !rows[0].Found || !strings.HasPrefix(rows[0].Name, f.want) {
+				t.Errorf("%s, %s: want %s, found %+v", precision, b.machine.Nodes[node].Name, f.want, rows)
+			}
+		}
+	}
+}

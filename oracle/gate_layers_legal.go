@@ -1,0 +1,126 @@
+package oracle
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/tensor"
+)
+
+// legalSums adds up some of the sums of a convolution, at places spread evenly
+// over the output, as legal float32 devices do, and returns how many standard
+// deviations of the model an error may have as its root mean square: 1.8 times
+// the most that one of these orders has, and at least usualSlack.
+//
+// The orders: term after term with the kernel's taps innermost, or the
+// channels; and blocks of 8 terms, summed exactly with the accumulator and then
+// truncated, as tensor cores do.
+func (g *layerGate) legalSums(x, w *tensor.Tensor, p conv.Params, s *sums) float64 {
+	if p.Padding != conv.Zeros || g.u != 0x1p-24 {
+		return usualSlack
+	}
+	const samples = 256
+	n, total := w.C*w.H*w.W, len(s.y.Data)
+	stride := max(1, p.Stride)
+	step := max(1, total/samples) | 1 // odd, to meet all rows, columns and channels
+	products := make([]float64, 0, n)
+	var e [3]float64
+	count := 0
+	for at := 0; at < total; at += step {
+		if !(s.sd[at] > 0) || math.IsInf(s.sd[at], 0) {
+			continue
+		}
+		oy, ox := at/s.y.W%s.y.H, at%s.y.W
+		o, sample := at/(s.y.W*s.y.H)%s.y.C, at/(s.y.W*s.y.H*s.y.C)
+		products = products[:0]
+		for c := range w.C {
+			plane, taps := x.Plane(sample, c), w.Plane(o, c)
+			for i := range w.H {
+				for j := range w.W {
+					py, px := oy*stride+i-p.Pad, ox*stride+j-p.Pad
+					v := 0.0
+					if 0 <= py && py < x.H && 0 <= px && px < x.W {
+						v = plane[py*x.W+px] * taps[i*w.W+j]
+					}
+					products = append(products, v)
+				}
+			}
+		}
+		taps := w.H * w.W
+		var inner, outer float64 // taps innermost, channels innermost
+		for k := range n {
+			inner = single(inner + single(products[k]))
+			outer = single(outer + single(products[k%w.C*taps+k/w.C]))
+		}
+		blocks := 0.0
+		for k := 0; k < n; k += 8 {
+			for _, v := range products[k:min(k+8, n)] {
+				blocks += v
+			}
+			blocks = truncated(blocks)
+		}
+		for k, v := range []float64{inner, outer, blocks} {
+			z := (v - s.y.Data[at]) / s.sd[at]
+			e[k] += float64(z * z)
+		}
+		count++
+	}
+	if count == 0 {
+		return usualSlack
+	}
+	worst := max(e[0], e[1], e[2])
+	return max(usualSlack, 1.8*math.Sqrt(worst/float64(count)))
+}
+
+// flipSlack is the factor by which the sd of the model is taken when chances of
+// roundings are: the order is unknown.
+func flipSlack(wide float64) float64 { return max(3, wide/1.8*0.7) }
+
+func single(v float64) float64 { return float64(float32(v)) }
+
+// truncated returns v rounded toward zero to float32.
+func truncated(v float64) float64 {
+	r := float32(v)
+	if math.Abs(float64(r)) > math.Abs(v) {
+		r = math.Nextafter32(r, 0)
+	}
+	return float64(r)
+}
+
+// flipChance bounds the chance that an error of standard deviation sd makes y
+// round to another number of f: exp(-d^2/2sd^2), d the distance to the next
+// boundary between two numbers' roundings.
+func flipChance(f fp16.Format, y, sd float64) float64 {
+	d := boundary(f, y)
+	if d == 0 {
+		return 1
+	}
+	if !(sd > 0) || d > 9*sd {
+		return 0
+	}
+	z := d / sd
+	return elem.Exp(-0.5 * z * z)
+}
+
+// boundary returns the distance of y from the nearest number whose neighbours
+// round to two numbers of f; infinite for Float64 and what is not finite.
+func boundary(f fp16.Format, y float64) float64 {
+	if f == fp16.Float64 || math.IsInf(y, 0) || y != y {
+		return math.Inf(1)
+	}
+	r := f.Round(y)
+	if math.IsInf(r, 0) {
+		l := f.Largest()
+		return math.Abs(y) - (l + f.Ulp(l)/2)
+	}
+	up, down := f.NextUp(r), f.NextDown(r)
+	if math.IsInf(up, 0) {
+		up = r + f.Ulp(r)
+	}
+	if math.IsInf(down, 0) {
+		down = r - f.Ulp(r)
+	}
+	return max(0, min((r+up)/2-y, y-(r+down)/2))
+}

@@ -1,0 +1,98 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/tensor"
+)
+
+// factorSuspects are steps in which each hidden channel has a factor of its own:
+// a dropout with other masks or another factor, or noise whose scale differs by
+// channel or realization. Which factors, the device's step itself says.
+func (e *exam) factorSuspects(w *wrong) []suspect {
+	m := e.noiseModel()
+	if m == nil || w.X.H*w.X.W*len(m.rows) < 4*len(m.w[0]) {
+		return nil
+	}
+	silent, err := w.exact.again(nil)
+	if err != nil {
+		return nil
+	}
+	hidden := w.exact.hidden()
+	part, rest := hidden, []float64(nil)
+	if m.kind == noise.Dropout {
+		rest = m.without(e, w.exact, silent, hidden)
+	} else {
+		noisy, err := e.machine.Plain(w.exact.d, w.exact.noise, []*tensor.Tensor{hidden}, w.Draws.Rewind())
+		if err != nil {
+			return nil
+		}
+		part = noisy
+		for i, h := range hidden.Data {
+			part.Data[i] -= h
+		}
+		rest = e.raw(w.exact.d, w.X, silent).Data
+	}
+	of := make([][]float64, w.Hi-w.Lo)
+	for r := range of {
+		of[r] = m.factors(e.c.Rollout, part, rest, w.batchStep, w.Lo+r)
+	}
+	name, what := e.factorName(m, of[w.worst()-w.Lo])
+	return []suspect{{name: name, what: what, verdict: FailRNG, gate: "noise", step: func() ([]float64, error) {
+		held := w.claimed.hidden()
+		noisy := tensor.Like(held)
+		for r := range noisy.N {
+			for c := range noisy.C {
+				h, p, y := held.Plane(r, c), part.Plane(r, c), noisy.Plane(r, c)
+				for i := range y {
+					if m.kind == noise.Dropout {
+						y[i] = float64(of[r][c] * h[i])
+					} else {
+						y[i] = h[i] + float64(of[r][c]*p[i])
+					}
+				}
+			}
+		}
+		w.claimed.d.Store[w.claimed.noise].RoundSlice(noisy.Data, noisy.Data)
+		return w.outOf(noisy)
+	}}}
+}
+
+// factorName names factors of channels.
+func (e *exam) factorName(m *noiseModel, f []float64) (name, what string) {
+	near := func(of ...float64) bool {
+		for _, v := range f {
+			ok := false
+			for _, x := range of {
+				ok = ok || math.Abs(v-x) < 0.05
+			}
+			if !ok {
+				return false
+			}
+		}
+		return true
+	}
+	if m.kind != noise.Dropout {
+		if near(0) {
+			return "no noise", "it has no noise"
+		}
+		if near(0, 1) {
+			return "noise missing in some channels", "some channels have no noise"
+		}
+		return "noise scale differs by channel", fmt.Sprintf("the noise of its channels has factors of its own (the first %.4g, the last %.4g)", f[0], f[len(f)-1])
+	}
+	p := e.machine.Nodes[m.node].Noise.Scale
+	switch {
+	case near(1):
+		return "dropout is off", "no channel is dropped"
+	case near(0, 1/(1-p)):
+		return "other dropout masks", "other channels are dropped"
+	case near(0, 1):
+		return "dropout not rescaled", "kept channels lack the factor 1/(1-p)"
+	case near(0, 1/p):
+		return "dropout with p and 1-p swapped", "kept channels have the factor 1/p"
+	}
+	return "dropout factors wrong", "its channels have other factors than 0 and 1/(1-p)"
+}

@@ -1,0 +1,217 @@
+package oracle
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/tensor"
+)
+
+// noiseField is what a model of the noise makes of the residual of one engine
+// batch and step: at every pixel k numbers of variance 1.
+type noiseField struct {
+	n, h, w, k int
+	z          []float64 // [n,h*w,k], 0 where a pixel says nothing
+	ok         []bool    // [n,h*w]
+	l          []float64 // the whiteners' L, [k,k] or [n,h*w,k,k]
+	mean       []float64 // [n,h*w,k]: what xi = sigma in all channels makes of z
+	sums       []noiseSums
+	basis      [][][]float64 // see means
+}
+
+// noiseSums are moments of a field over the pixels of one sample.
+type noiseSums struct {
+	pixels  float64
+	square  float64   // of |z|^2
+	gain    float64   // of |v|^2 over the channels: what square is without roundings
+	self    float64   // of |v|^4 over the channels, which gives square its variance
+	mean    []float64 // of z
+	cov     []float64 // of z_i z_j, [k,k]
+	drift   float64   // of z.u, u being what xi = sigma in all channels makes of z
+	drifts  float64   // of |u|^2
+	fourth  float64   // of (v.z)^4 over the channels, see kurtosis
+	second  float64   // of |v|^2 (v.z)^2
+	norm    float64   // of |v|^4
+	quad    float64   // of (v.v')^4 over pairs of channels
+	largest float64   // |z|
+	lags    []lagSums
+}
+
+// lagSums are products of z at pixels that far apart.
+type lagSums struct {
+	dy, dx     int
+	sum, count float64
+}
+
+// noiseLags are the distances at which neighbours are compared.
+var noiseLags = [][2]int{{0, 1}, {1, 0}, {1, 1}, {1, -1}, {0, 2}, {2, 0}}
+
+func (s *noiseSums) add(o *noiseSums) {
+	if o.mean == nil {
+		return
+	}
+	if s.mean == nil {
+		s.mean, s.cov, s.lags = make([]float64, len(o.mean)), make([]float64, len(o.cov)), make([]lagSums, len(o.lags))
+	}
+	for i, l := range o.lags {
+		l.sum += s.lags[i].sum
+		l.count += s.lags[i].count
+		s.lags[i] = l
+	}
+	s.pixels += o.pixels
+	s.square += o.square
+	s.gain += o.gain
+	s.self += o.self
+	s.drift += o.drift
+	s.drifts += o.drifts
+	s.fourth += o.fourth
+	s.second += o.second
+	s.norm += o.norm
+	s.quad += o.quad
+	s.largest = max(s.largest, o.largest)
+	for i, v := range o.mean {
+		s.mean[i] += v
+	}
+	for i, v := range o.cov {
+		s.cov[i] += v
+	}
+}
+
+// field whitens a residual r [n,outputs,h,w]. hidden is what the noise is added
+// to, ok says which pixels count (nil for all), rounding is a variance per row.
+func (m *noiseModel) field(hidden *tensor.Tensor, r []float64, ok []bool, rounding []float64) *noiseField {
+	k, hw, outs, hid := len(m.rows), hidden.H*hidden.W, len(m.w), len(m.w[0])
+	f := &noiseField{n: hidden.N, h: hidden.H, w: hidden.W, k: k, z: make([]float64, hidden.N*hw*k), ok: make([]bool, hidden.N*hw), mean: make([]float64, hidden.N*hw*k)}
+	own := m.kind == noise.Multiplicative || m.kind == noise.Dropout
+	var w *whitener
+	if own {
+		f.l = make([]float64, hidden.N*hw*k*k)
+	} else if w = m.whitener(nil, rounding, true); w != nil {
+		f.l = w.l
+	}
+	g := make([]float64, hid)
+	for n := range hidden.N {
+		s := noiseSums{mean: make([]float64, k), cov: make([]float64, k*k)}
+		for p := range hw {
+			at := n*hw + p
+			if ok != nil && !ok[at] {
+				continue
+			}
+			if own {
+				for c := range g {
+					g[c] = hidden.Data[(n*hid+c)*hw+p]
+				}
+				if w = m.whitener(g, rounding, true); w != nil {
+					copy(f.l[at*k*k:], w.l)
+				}
+			}
+			if w == nil {
+				continue
+			}
+			z := f.z[at*k : (at+1)*k]
+			for i, o := range m.rows {
+				z[i] = r[(n*outs+o)*hw+p]
+			}
+			w.solve(z)
+			f.ok[at] = true
+			copy(f.mean[at*k:], w.sum)
+			s.pixel(w, z)
+		}
+		f.sums = append(f.sums, s)
+	}
+	for n := range f.sums {
+		for _, d := range noiseLags {
+			sum, count := f.lag(n, d[0], d[1])
+			f.sums[n].lags = append(f.sums[n].lags, lagSums{d[0], d[1], sum, count})
+		}
+	}
+	return f
+}
+
+// pixel adds the whitened numbers of a pixel.
+func (s *noiseSums) pixel(w *whitener, z []float64) {
+	k := len(z)
+	n2 := dot(z, z)
+	s.pixels++
+	s.square += n2
+	s.self += w.self
+	s.quad += w.quad
+	s.drift += dot(z, w.sum)
+	s.drifts += dot(w.sum, w.sum)
+	s.largest = max(s.largest, math.Sqrt(n2))
+	for i, v := range z {
+		s.mean[i] += v
+		for j, u := range z {
+			s.cov[i*k+j] += float64(v * u)
+		}
+	}
+	for c := 0; c < len(w.v); c += k {
+		v := w.v[c : c+k]
+		p, n := dot(v, z), dot(v, v)
+		p *= p
+		s.gain += n
+		s.fourth += float64(p * p)
+		s.second += float64(n * p)
+		s.norm += float64(n * n)
+	}
+}
+
+// kurtosis returns the excess kurtosis of xi, with the standard deviation of
+// that number for normal xi, from sums whose z have the variance c.
+//
+// One output is a sum over many channels and nearly normal whatever xi is. But
+// the mixture is known: the fourth cumulants of z are kappa times sum_c v_c v_c
+// v_c v_c, and the best estimate of kappa projects the Hermite polynomials of z
+// on them,
+//
+//	score = sum_c (v.z)^4 - 6 |v|^2 (v.z)^2 + 3 |v|^4
+//
+// whose mean is kappa Q and whose variance is 24 Q, Q = sum over c, c' of (v_c.v_c')^4.
+func (s *noiseSums) kurtosis(c float64) (kappa, std float64) {
+	score := s.fourth/(c*c) - 6*s.second/c + 3*s.norm
+	return score / s.quad, math.Sqrt(24 / s.quad)
+}
+
+// solve replaces r by what the whitener of a pixel makes of it.
+func (f *noiseField) solve(at int, r []float64) {
+	l := f.l
+	if len(l) > f.k*f.k {
+		l = l[at*f.k*f.k : (at+1)*f.k*f.k]
+	}
+	(&whitener{k: f.k, l: l}).solve(r)
+}
+
+// lag returns the sum of z(p).z(p + (dy,dx)) over the pixels of sample n that
+// have such a neighbour, and the number of products.
+func (f *noiseField) lag(n, dy, dx int) (sum, count float64) {
+	for y := 0; y+dy < f.h; y++ {
+		for x := max(0, -dx); x < f.w && x+dx < f.w; x++ {
+			a := n*f.h*f.w + y*f.w + x
+			b := a + dy*f.w + dx
+			if f.ok[a] && f.ok[b] {
+				sum += dot(f.z[a*f.k:(a+1)*f.k], f.z[b*f.k:(b+1)*f.k])
+				count += float64(f.k)
+			}
+		}
+	}
+	return sum, count
+}
+
+// zLimit is the number of standard deviations that one of n normal statistics
+// exceeds with a probability of 1e-9 at most, by P(|z| > x) <= exp(-x^2/2).
+func zLimit(n float64) float64 { return math.Sqrt(2 * (elem.Log(max(n, 1)) + elem.Log(1e9))) }
+
+// chiZ returns the standard normal deviate of a chi-square variable (Wilson and
+// Hilferty).
+func chiZ(x, dof float64) float64 {
+	if !(dof > 0) {
+		return 0
+	}
+	root := 0.0
+	if x > 0 {
+		root = elem.Exp(elem.Log(x/dof) / 3)
+	}
+	v := 2 / (9 * dof)
+	return (root - (1 - v)) / math.Sqrt(v)
+}

@@ -1,0 +1,286 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/tensor"
+)
+
+// slopes regresses what the noise made of a few states on what the specified
+// noise should have made of them: slope 1 is right, 0 another stream, the root
+// of 2 a wrong scale. It judges nothing: a step with a wrong noise is a wrong
+// step, and gate 6 says what the noise of such a step is.
+func (e *exam) slopes() error {
+	const most = 2
+	s := e.states
+	every := max(1, (s.T-1)/most)
+	var rn, nn, rr float64
+	count := 0
+	for t := 1; t < s.T && !e.late("slope of the noise"); t += every {
+		k, lo, hi := e.batchOf((t / every) % s.M)
+		b, err := e.step(k, lo, hi, t)
+		if err != nil {
+			return err
+		}
+		p, err := e.pass(&emulate.Device{Mode: e.o.Mode}, b.X, b.Draws.Rewind())
+		if err != nil {
+			return err
+		}
+		with := p.next(p.out)
+		without, err := p.step(nil)
+		if err != nil {
+			return err
+		}
+		for i, v := range with.Data {
+			n, r := v-without.Data[i], b.Got[i]-v
+			if !finite(r) {
+				continue
+			}
+			rn += float64(r * n)
+			nn += float64(n * n)
+			rr += float64(r * r)
+			count++
+		}
+	}
+	if !(nn > 0) || count < 2 {
+		return nil
+	}
+	c := rn / nn
+	spread := math.Sqrt(max(rr-float64(c*rn), 0) / float64(count) / nn)
+	z := ratio(c, spread)
+	near := 0.01
+	if e.o.Mode.Output().Ulp(1) > 1e-4 {
+		near = 0.1 // a half type swallows a part of noise that is smaller than its steps
+	}
+	e.r.Noise.Tests = append(e.r.Noise.Tests, NoiseTest{Name: "slope on the specified noise", Value: Number(1 + c), Want: 1, Z: Number(z), OK: math.Abs(c) < near || math.Abs(z) < 8})
+	return nil
+}
+
+// noiseSuspects are right steps with other draws than those of the step.
+func (e *exam) noiseSuspects(w *wrong) []suspect {
+	if w.claimed.noise < 0 || w.Draws == nil {
+		return nil
+	}
+	var all []suspect
+	add := func(name, what string, draws func() (noise.Draws, error)) {
+		all = append(all, suspect{name: name, what: what, verdict: FailRNG, gate: "noise", step: func() ([]float64, error) {
+			d, err := draws()
+			if err != nil {
+				return nil, err
+			}
+			y, err := w.claimed.step(d)
+			if err != nil {
+				return nil, err
+			}
+			return y.Data, nil
+		}})
+	}
+	of := func(k, lo, hi, t int) func() (noise.Draws, error) {
+		return func() (noise.Draws, error) { return e.stream.Draws(k, lo, hi, t) }
+	}
+	change := func(f func(shape []int, to, from []float64)) func() (noise.Draws, error) {
+		return func() (noise.Draws, error) { return w.changed(f), nil }
+	}
+	t := w.Step
+	add("no noise", "it has no noise", func() (noise.Draws, error) { return nil, nil })
+	for _, u := range []int{t - 1, t + 1, t - 2, t + 2, t - 3, t + 3, 1, t - 4, t + 4} {
+		if u < 1 || u >= e.states.T || u == t {
+			continue
+		}
+		name := "noise of another step"
+		if u == 1 {
+			name = "the same noise at every step"
+		}
+		add(name, fmt.Sprintf("it has the noise of step %d", u), of(w.Batch, w.Lo, w.Hi, u))
+	}
+	for _, p := range mixings(w.Hi - w.Lo) {
+		name := "noise of another realization"
+		if p.of[w.Hi-w.Lo-1] == 0 {
+			name = "the same noise for all realizations"
+		}
+		mix := func(shape []int, to, from []float64) {
+			n := len(from) / len(p.of)
+			for m, k := range p.of {
+				copy(to[m*n:(m+1)*n], from[k*n:(k+1)*n])
+			}
+		}
+		add(name, "each realization has "+p.name+" noise", change(mix))
+		if t > 1 {
+			add("noise of another realization and step", "each realization has "+p.name+" noise of the step before", func() (noise.Draws, error) {
+				return e.changedAt(w, t-1, mix)
+			})
+		}
+	}
+	if w.Lo > 0 {
+		add("every engine batch has the same noise", "it has the first engine batch's noise", of(0, 0, w.Hi-w.Lo, t))
+	}
+	if w.Hi-w.Lo > 1 && e.stream.Name != "tape" && e.stream.Name != "counter" {
+		add("noise seeded by realization", "each realization is seeded by itself", func() (noise.Draws, error) { return e.oneByOne(w) })
+	}
+	add("noise of the wrong sign", "its noise has the other sign", change(func(_ []int, to, from []float64) {
+		for i, v := range from {
+			to[i] = -v
+		}
+	}))
+	add("noise transposed", "its noise has height and width swapped", change(func(shape []int, to, from []float64) {
+		h, w := shape[2], shape[3]
+		for p := 0; p+h*w <= len(from); p += h * w {
+			for i := range h * w {
+				to[p+i] = from[p+i%h*w+i/h]
+			}
+		}
+	}))
+	add("all channels share their noise", "all channels have the first one's noise", change(func(shape []int, to, from []float64) {
+		hw := len(from) / (shape[0] * shape[1])
+		for i := range from {
+			to[i] = from[i/(hw*shape[1])*hw*shape[1]+i%hw]
+		}
+	}))
+	for k := 1; k <= 8; k++ {
+		for _, by := range []int{k, -k} {
+			add("noise shifted in the stream", fmt.Sprintf("its noise is shifted by %d numbers", by), change(func(_ []int, to, from []float64) { roll(to, from, by) }))
+			if w.Hi-w.Lo > 1 {
+				add("noise shifted in the stream", fmt.Sprintf("its noise is shifted by %d numbers in each realization", by), change(func(shape []int, to, from []float64) {
+					n := len(from) / shape[0]
+					for m := 0; m < len(from); m += n {
+						roll(to[m:m+n], from[m:m+n], by)
+					}
+				}))
+			}
+		}
+	}
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		if f.Ulp(1) > w.claimed.d.Store[w.claimed.noise].Ulp(1) {
+			add(fmt.Sprintf("noise in %v", f), fmt.Sprintf("its draws are rounded to %v", f), change(func(_ []int, to, from []float64) { f.RoundSlice(to, from) }))
+		}
+	}
+	return slices.Concat(all, e.scaleSuspects(w), e.factorSuspects(w))
+}
+
+// changed returns the draws of the step with each array changed; shape is that
+// of the tensor that was drawn.
+func (w *wrong) changed(f func(shape []int, to, from []float64)) noise.Draws {
+	return changedDraws(w.Draws, w.claimed.hidden(), f)
+}
+
+func changedDraws(d *emulate.Draws, hidden *tensor.Tensor, f func(shape []int, to, from []float64)) noise.Draws {
+	y := &emulate.Draws{Kinds: d.Kinds}
+	for i, from := range d.Data {
+		shape := []int{hidden.N, hidden.C, hidden.H, hidden.W}
+		if d.Kinds[i] == noise.Bernoulli {
+			shape[2], shape[3] = 1, 1
+		}
+		to := make([]float64, len(from))
+		f(shape, to, from)
+		y.Data = append(y.Data, to)
+	}
+	return y
+}
+
+// changedAt is changed with the draws of step u.
+func (e *exam) changedAt(w *wrong, u int, f func(shape []int, to, from []float64)) (noise.Draws, error) {
+	from, err := e.stream.Draws(w.Batch, w.Lo, w.Hi, u)
+	if err != nil {
+		return nil, err
+	}
+	d := emulate.Keep(from)
+	if _, err := w.claimed.again(d); err != nil { // which draws
+		return nil, err
+	}
+	return changedDraws(d, w.claimed.hidden(), f), nil
+}
+
+// oneByOne returns the draws of engine batches of one realization each.
+func (e *exam) oneByOne(w *wrong) (noise.Draws, error) {
+	y := &emulate.Draws{}
+	for m := w.Lo; m < w.Hi; m++ {
+		from, err := e.stream.Draws(m, m, m+1, w.Step)
+		if err != nil {
+			return nil, err
+		}
+		d := emulate.Keep(from)
+		if _, err := e.machine.Plain(w.claimed.d, w.claimed.noise, []*tensor.Tensor{w.claimed.hidden().Samples(m-w.Lo, m-w.Lo+1)}, d); err != nil {
+			return nil, err
+		}
+		if y.Kinds = d.Kinds; y.Data == nil {
+			y.Data = make([][]float64, len(d.Data))
+		}
+		for i := range d.Data {
+			y.Data[i] = append(y.Data[i], d.Data[i]...)
+		}
+	}
+	return y, nil
+}
+
+// scaleSuspects are steps whose noise is the specified one, times a number that
+// is fitted, or enters in another way.
+func (e *exam) scaleSuspects(w *wrong) []suspect {
+	var all []suspect
+	without, err := w.claimed.step(nil)
+	if err != nil {
+		return nil
+	}
+	part := make([]float64, len(w.want))
+	got := make([]float64, len(w.want))
+	for i, v := range without.Data {
+		part[i], got[i] = w.want[i]-v, w.Got[i]-v
+	}
+	m := w.worst()
+	if c, ok := fit1(w.sample(got, m), w.sample(part, m)); ok {
+		n := &e.machine.Nodes[w.claimed.noise]
+		name, s := "noise scale wrong", n.Noise.Scale
+		near := func(x float64) bool { return math.Abs(c-x) < 0.005*math.Abs(x) }
+		if near(s) && s < 0.9 {
+			name = "noise scale squared"
+		} else if near(math.Sqrt2) {
+			name = "noise scale larger by the root of 2"
+		}
+		all = append(all, suspect{name: name, what: fmt.Sprintf("its noise is %.6g times the specified one", c), verdict: FailRNG, gate: "noise", step: func() ([]float64, error) {
+			noisy, err := e.machine.Plain(w.claimed.d, w.claimed.noise, []*tensor.Tensor{w.claimed.hidden()}, w.Draws.Rewind())
+			if err != nil {
+				return nil, err
+			}
+			for i, h := range w.claimed.hidden().Data {
+				noisy.Data[i] = h + float64(c*(noisy.Data[i]-h))
+			}
+			w.claimed.d.Store[w.claimed.noise].RoundSlice(noisy.Data, noisy.Data)
+			return w.outOf(noisy)
+		}})
+	}
+	n := e.machine.Nodes[w.claimed.noise].Noise
+	swap := map[noise.Type]noise.Type{noise.Gaussian: noise.Multiplicative, noise.Multiplicative: noise.Gaussian}
+	if other, ok := swap[n.Type]; ok {
+		n.Type = other
+		all = append(all, suspect{name: "noise enters in another way", what: fmt.Sprintf("its noise is %v", other), verdict: FailRNG, gate: "noise", step: func() ([]float64, error) {
+			noisy := tensor.Like(w.claimed.hidden())
+			if err := n.Apply(noisy, w.claimed.hidden(), noise.Time{}, w.Draws.Rewind()); err != nil {
+				return nil, err
+			}
+			w.claimed.d.Store[w.claimed.noise].RoundSlice(noisy.Data, noisy.Data)
+			return w.outOf(noisy)
+		}})
+	}
+	return all
+}
+
+// outOf returns the states for an output of the noise.
+func (w *wrong) outOf(noisy *tensor.Tensor) ([]float64, error) {
+	out, err := w.claimed.from(noisy)
+	if err != nil {
+		return nil, err
+	}
+	return w.claimed.next(out).Data, nil
+}
+
+// roll sets to[i] to from[i-by], around.
+func roll(to, from []float64, by int) {
+	n := len(from)
+	for i := range from {
+		to[i] = from[((i-by)%n+n)%n]
+	}
+}

@@ -1,0 +1,282 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// recovered is the name of a stream of masks that were read off a trajectory.
+const recovered = "recovered"
+
+// masks are those of a dropout: [realization*(T-1)+step-1][channel], 1 for kept.
+type masks struct {
+	of [][]float64
+	p  float64 // of a channel to be dropped
+}
+
+// readMasks takes the masks of an unknown dropout from the trajectory itself:
+// one factor per channel for thousands of pixels is a problem of least squares.
+// With the masks known everything else can be checked as if they had been
+// recorded; whether they are masks of the specified kind is tested later.
+func (e *exam) readMasks() error {
+	m := e.noiseModel()
+	if e.stream != nil || m == nil || m.kind != noise.Dropout {
+		return nil
+	}
+	s := e.states
+	channels := len(m.w[0])
+	if s.H*s.W*len(m.rows) < 4*channels {
+		e.r.Notes = append(e.r.Notes, "the dropout is unknown, and the states are too small to read its masks off them: nothing behind it was tested")
+		return nil
+	}
+	p := e.machine.Nodes[m.node].Noise.Scale
+	k := &masks{of: make([][]float64, s.M*(s.T-1)), p: p}
+	for t := 1; t < s.T; t++ {
+		for batch, b := range e.c.Rollout.EngineBatches() {
+			st, err := e.step(batch, b[0], b[1], t)
+			if err != nil {
+				return err
+			}
+			pass, err := e.pass(&emulate.Device{Mode: e.o.Mode}, st.X, nil)
+			if err != nil {
+				return err
+			}
+			rest := m.without(e, pass, pass.out, pass.hidden())
+			for r := b[0]; r < b[1]; r++ {
+				mask := make([]float64, channels)
+				for c, f := range m.factors(e.c.Rollout, pass.hidden(), rest, st, r) {
+					if 2*f*(1-p) > 1 {
+						mask[c] = 1
+					}
+				}
+				k.of[r*(s.T-1)+t-1] = mask
+			}
+		}
+		e.progress("masks", t, s.T-1)
+	}
+	e.masks = k
+	e.stream = rollout.NewStream(recovered, func(_, lo, hi, t int) (noise.Draws, error) {
+		d := &emulate.Draws{Kinds: []noise.Kind{noise.Bernoulli}, Data: [][]float64{nil}}
+		for r := lo; r < hi; r++ {
+			d.Data[0] = append(d.Data[0], k.of[r*(s.T-1)+t-1]...)
+		}
+		return d, nil
+	})
+	e.r.Noise.Stream = recovered
+	return nil
+}
+
+// factors returns by how much each hidden channel of realization r is multiplied
+// in the device's step: the f_c for which
+//
+//	state = rest + sum_c b W_c f_c part_c
+//
+// comes nearest to it; part is what the channels hold, rest the state without
+// them. Where the state was normalized, its scale and offset are unknown too, and
+// where it was clamped, those numbers are left out. A channel that does not show
+// has factor 1.
+func (m *noiseModel) factors(c rollout.Config, part *tensor.Tensor, rest []float64, st *batchStep, r int) []float64 {
+	channels, hw, outs := part.C, part.H*part.W, len(m.w)
+	n := r - st.Lo
+	unknown := channels
+	if c.Normalization != "" {
+		unknown += 2
+	}
+	a := make([]float64, unknown*unknown)
+	rhs := make([]float64, unknown)
+	row := make([]float64, unknown)
+	every := max(1, hw*outs/(64*unknown)) // enough equations
+	for at := 0; at < hw; at += every {
+		for o := range outs {
+			i := (n*outs+o)*hw + at
+			got := st.Got[i]
+			if !finite(got) || c.Clamp != nil && (got <= c.Clamp[0] || got >= c.Clamp[1]) {
+				continue
+			}
+			y := got - rest[i]
+			if c.Normalization != "" {
+				row[channels], row[channels+1] = -got, -1
+				y = -rest[i]
+			}
+			for ch := range channels {
+				row[ch] = m.w[o][ch] * part.Data[(n*channels+ch)*hw+at]
+			}
+			for j, v := range row {
+				rhs[j] += float64(v * y)
+				for l := range j + 1 {
+					a[j*unknown+l] += float64(v * row[l])
+				}
+			}
+		}
+	}
+	f := solvePositive(a, rhs)
+	for ch := range channels {
+		if !finite(f[ch]) || a[ch*unknown+ch] == 0 {
+			f[ch] = 1
+		}
+	}
+	return f[:channels]
+}
+
+// without returns the state before post-processing without what the hidden
+// channels of a pass give it.
+func (m *noiseModel) without(e *exam, p *pass, out *tensor.Tensor, hidden *tensor.Tensor) []float64 {
+	rest := e.raw(p.d, p.x, out).Data
+	hw, outs := hidden.H*hidden.W, len(m.w)
+	for i := range rest {
+		n, o, at := i/(outs*hw), i/hw%outs, i%hw
+		for ch, w := range m.w[o] {
+			rest[i] -= float64(w * hidden.Data[(n*hidden.C+ch)*hw+at])
+		}
+	}
+	return rest
+}
+
+// solvePositive returns the x with A x = b for a positive definite A, given by
+// its lower triangle, which it overwrites; a pivot below 1e-12 of the diagonal
+// leaves its unknown at 1.
+func solvePositive(a, b []float64) []float64 {
+	n := len(b)
+	x := append([]float64(nil), b...)
+	l := append([]float64(nil), a...)
+	for i := range n {
+		diagonal := l[i*n+i]
+		for j := range i + 1 {
+			s := l[i*n+j]
+			for k := range j {
+				s -= float64(l[i*n+k] * l[j*n+k])
+			}
+			switch {
+			case i != j:
+				l[i*n+j] = s / l[j*n+j]
+			case s > 1e-12*diagonal:
+				l[i*n+i] = math.Sqrt(s)
+			default:
+				l[i*n+i] = math.Inf(1)
+			}
+		}
+	}
+	for i := range n {
+		for j := range i {
+			x[i] -= float64(l[i*n+j] * x[j])
+		}
+		x[i] /= l[i*n+i]
+	}
+	for i := n - 1; i >= 0; i-- {
+		for j := i + 1; j < n; j++ {
+			x[i] -= float64(l[j*n+i] * x[j])
+		}
+		x[i] /= l[i*n+i]
+	}
+	for i := range n {
+		if math.IsInf(l[i*n+i], 1) {
+			x[i] = 1
+		}
+	}
+	return x
+}
+
+// maskTests tests masks that were read off: how many channels are dropped, and
+// whether realizations and steps drop the same ones. Two independent masks agree
+// in a channel with probability p^2 + (1-p)^2.
+func (e *exam) maskTests() {
+	k, s := e.masks, e.states
+	at := func(m, t int) []float64 { return k.of[m*(s.T-1)+t] }
+	dropped, n := 0.0, 0.0
+	for _, v := range k.of {
+		for _, x := range v {
+			dropped += 1 - x
+			n++
+		}
+	}
+	var kinds []alike
+	for d := 1; d < s.M; d++ {
+		kinds = append(kinds, alike{d, 0})
+	}
+	for d := 1; d < min(s.T-1, 33); d++ {
+		kinds = append(kinds, alike{0, d})
+	}
+	for d := 1; d < min(s.T-1, 4) && s.M > 1; d++ {
+		kinds = append(kinds, alike{1, d}, alike{-1, d})
+	}
+	limit := zLimit(float64(1 + len(kinds)*s.T))
+	test := func(name string, value, want, z float64) bool {
+		ok := math.Abs(z) <= limit
+		e.r.Noise.Tests = append(e.r.Noise.Tests, NoiseTest{Name: name, Value: Number(value), Want: Number(want), Z: Number(z), OK: ok})
+		return ok
+	}
+	found := func(step int, diagnosis, text string, z float64) {
+		e.find(Finding{Verdict: FailRNG, Gate: "noise", Step: step, Realization: -1, Diagnosis: diagnosis, Excess: Number(math.Abs(z) / limit), Text: text})
+	}
+	rate := dropped / n
+	z := binomialZ(dropped, n, k.p)
+	if !test("rate of dropout", rate, k.p, z) {
+		name := "dropout rate wrong"
+		if math.Abs(rate-(1-k.p)) < 0.1 && math.Abs(rate-k.p) > 0.1 {
+			name = "dropout with p and 1-p swapped"
+		}
+		found(-1, name, fmt.Sprintf("%.3g of the channels are dropped, where %.3g should be (%.1f standard deviations)", rate, k.p, math.Abs(z)), z)
+		return
+	}
+	chance := k.p*k.p + (1-k.p)*(1-k.p)
+	var most alike
+	mostZ, first, share := 0.0, -1, 0.0
+	for _, a := range kinds {
+		var agree, count float64
+		begins := -1
+		for t := a.dt; t < s.T-1; t++ {
+			var one, of float64
+			for m := max(0, -a.dm); m < min(s.M, s.M-a.dm); m++ {
+				_, lo, _ := e.batchOf(m)
+				if _, other, _ := e.batchOf(m + a.dm); a.dm != 0 && other != lo && lo+t == other+t-a.dt {
+					continue // seeds that engine batches share by design
+				}
+				x, y := at(m, t), at(m+a.dm, t-a.dt)
+				for c := range x {
+					if x[c] == y[c] {
+						one++
+					}
+					of++
+				}
+			}
+			if of > 0 && begins < 0 && binomialZ(one, of, chance) > limit {
+				begins = t + 1
+			}
+			agree += one
+			count += of
+		}
+		if count == 0 {
+			continue
+		}
+		z := binomialZ(agree, count, chance)
+		if begins > 0 {
+			z = max(z, limit+1e-9)
+		}
+		if z > mostZ {
+			most, mostZ, first, share = a, z, begins, agree/count
+		}
+	}
+	if !test("masks in common", share, chance, mostZ) {
+		found(first, most.name(1), fmt.Sprintf("%s: %.3g of the channels have the same mask, where %.3g should (%.1f standard deviations)", most, share, chance, mostZ), mostZ)
+	}
+}
+
+// binomialZ returns the normal deviate of k of n with probability p, whose tail
+// is Chernoff's bound: sqrt(2 n KL(k/n | p)), of the sign of k/n - p.
+func binomialZ(k, n, p float64) float64 {
+	q := k / n
+	part := func(a, b float64) float64 {
+		if a == 0 {
+			return 0
+		}
+		return a * (elem.Log(a) - elem.Log(b))
+	}
+	d := 2 * n * (part(q, p) + part(1-q, 1-p))
+	return math.Copysign(math.Sqrt(max(d, 0)), q-p)
+}

@@ -1,0 +1,108 @@
+package oracle
+
+import (
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/tensor"
+)
+
+// pass is one application of the operator to the states of an engine batch,
+// kept so far that what the noise touches can be evaluated again with other
+// draws: in Spinlock's operator that is its last, cheap layer.
+type pass struct {
+	machine *emulate.Machine
+	d       *emulate.Device
+	x       *tensor.Tensor
+	noise   int                    // the node of the noise, -1 if there is none
+	kept    map[int]*tensor.Tensor // outputs of earlier nodes that it and later ones read
+	out     *tensor.Tensor         // the operator's, with the draws of the pass
+}
+
+// noiseNode returns the node of the noise, -1 if there is none.
+func (e *exam) noiseNode() int {
+	for i := range e.machine.Nodes {
+		if e.machine.Nodes[i].Op == operator.OpNoise {
+			return i
+		}
+	}
+	return -1
+}
+
+// pass applies the operator to x as device d does. d must not use Seen.
+func (e *exam) pass(d *emulate.Device, x *tensor.Tensor, draws noise.Draws) (*pass, error) {
+	p := &pass{machine: e.machine, d: d, x: x, noise: e.noiseNode(), kept: map[int]*tensor.Tensor{}}
+	needed := map[int]bool{}
+	if p.noise >= 0 {
+		for _, n := range e.machine.Nodes[p.noise:] {
+			for _, j := range n.In {
+				needed[j] = j < p.noise
+			}
+		}
+	}
+	watched := *d
+	watched.Seen = func(i int, y *tensor.Tensor) {
+		if needed[i] {
+			p.kept[i] = y.Clone()
+		}
+	}
+	var err error
+	p.out, err = e.machine.Operator(&watched, x, draws)
+	return p, err
+}
+
+// hidden returns what the noise is added to.
+func (p *pass) hidden() *tensor.Tensor { return p.input(p.machine.Nodes[p.noise].In[0]) }
+
+func (p *pass) input(i int) *tensor.Tensor {
+	if i == operator.Input {
+		return p.x
+	}
+	return p.kept[i]
+}
+
+// again returns the operator's output with other draws, nil for none.
+func (p *pass) again(draws noise.Draws) (*tensor.Tensor, error) {
+	if p.noise < 0 {
+		return p.out, nil
+	}
+	return p.after(p.noise, nil, draws)
+}
+
+// from returns the operator's output for an output of the noise.
+func (p *pass) from(noisy *tensor.Tensor) (*tensor.Tensor, error) {
+	return p.after(p.noise+1, noisy, nil)
+}
+
+// after evaluates the nodes from i on; noisy is the noise's output, if that is
+// not among them.
+func (p *pass) after(i int, noisy *tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
+	of := map[int]*tensor.Tensor{p.noise: noisy}
+	last := noisy
+	for ; i < len(p.machine.Nodes); i++ {
+		in := make([]*tensor.Tensor, len(p.machine.Nodes[i].In))
+		for k, j := range p.machine.Nodes[i].In {
+			if in[k] = of[j]; in[k] == nil {
+				in[k] = p.input(j)
+			}
+		}
+		y, err := p.machine.Node(p.d, i, in, draws)
+		if err != nil {
+			return nil, err
+		}
+		of[i], last = y, y
+	}
+	return last, nil
+}
+
+// next returns the states that follow from an output of the operator.
+func (p *pass) next(out *tensor.Tensor) *tensor.Tensor { return p.machine.Advance(p.d, p.x, out) }
+
+// step returns the states with other draws.
+func (p *pass) step(draws noise.Draws) (*tensor.Tensor, error) {
+	out, err := p.again(draws)
+	if err != nil {
+		return nil, err
+	}
+	return p.next(out), nil
+}

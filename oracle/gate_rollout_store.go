@@ -1,0 +1,122 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
+)
+
+// storeSuspects are right states that were stored in the wrong place, or not
+// quite.
+func (e *exam) storeSuspects(w *wrong) []suspect {
+	s := e.states
+	all := []suspect{{name: "channels in another order", what: "its channels are stored in another order", verdict: FailRollout, gate: "rollout",
+		step: func() ([]float64, error) { return w.reordered(), nil }}}
+	stale := func(name, what string, source func(m int) []float64) {
+		all = append(all, suspect{name: name, what: what, verdict: FailRollout, gate: "rollout",
+			step: func() ([]float64, error) { return w.patched(source), nil }})
+	}
+	for back := 1; back <= min(w.Step, 3); back++ {
+		stale("part of the state is stale", fmt.Sprintf("some of its numbers are those of state %d", w.Step-back), func(m int) []float64 { return s.At(m, w.Step-back) })
+	}
+	for _, p := range mixings(w.Hi - w.Lo) {
+		stale("part of the state is another realization's", "some of its numbers are "+p.name, func(m int) []float64 {
+			if p.of[m-w.Lo] == m-w.Lo {
+				return nil
+			}
+			return s.At(w.Lo+p.of[m-w.Lo], w.Step)
+		})
+	}
+	zeros := make([]float64, s.CHW())
+	stale("part of the state is not written", "some of its numbers, which are zero, are left out", func(int) []float64 { return zeros })
+	if i, ok := w.flipped(); ok {
+		all = append(all, suspect{name: "a bit has flipped", what: "one bit of element " + place(i%s.CHW(), s.H, s.W) + " has flipped", verdict: FailRollout, gate: "rollout",
+			step: func() ([]float64, error) {
+				y := append([]float64(nil), w.want...)
+				y[i] = w.Got[i]
+				return y, nil
+			}})
+	}
+	return all
+}
+
+// patched returns the claim's states with the elements taken from a source that
+// the device's states share with it, bit for bit. By chance few do; fewer than
+// four say nothing (nil). A realization without a source (nil) stays as claimed.
+func (w *wrong) patched(source func(m int) []float64) []float64 {
+	y := append([]float64(nil), w.want...)
+	n := 0
+	for m := w.Lo; m < w.Hi; m++ {
+		from, got, to := source(m), w.sample(w.Got, m), w.sample(y, m)
+		if from == nil {
+			continue
+		}
+		for i, v := range got {
+			if v == from[i] && math.Abs(v-to[i]) > 4*w.floor {
+				to[i] = v
+				n++
+			}
+		}
+	}
+	if n < 4 {
+		return nil
+	}
+	return y
+}
+
+// flipped returns the element that differs from the claim's, if there is but
+// one, and one bit makes it fit: up to the last bits, in which a right device
+// may differ too.
+func (w *wrong) flipped() (at int, ok bool) {
+	f := w.claimed.d.State
+	worst := -1.0
+	for i, v := range w.Got {
+		if d := math.Abs(v - w.want[i]); d > worst {
+			worst, at = d, i
+		}
+	}
+	for i, v := range w.Got {
+		if i != at && math.Abs(v-w.want[i]) > 16*w.floor {
+			return 0, false
+		}
+	}
+	if f == fp16.Float64 || !f.Holds(w.Got[at]) {
+		return 0, false
+	}
+	got := f.Bits(w.Got[at])
+	for b := range bits.Len64(f.Bits(-1)) {
+		if math.Abs(f.FromBits(got^1<<b)-w.want[at]) <= 16*w.floor && worst > 16*w.floor {
+			return at, true
+		}
+	}
+	return 0, false
+}
+
+// reordered returns the claim's states with their channels in the order in
+// which the device's fit best; nil if that is the right order.
+func (w *wrong) reordered() []float64 {
+	x := tensor.Of(fp16.Float64, w.want, w.X.N, w.X.C, w.X.H, w.X.W)
+	got := tensor.Of(fp16.Float64, w.Got, w.X.N, w.X.C, w.X.H, w.X.W)
+	m := w.worst() - w.Lo
+	y := x.Clone()
+	moved := false
+	for c := range x.C {
+		best, from := math.Inf(1), c
+		for k := range x.C {
+			if d := rmsDiff(got.Plane(m, c), x.Plane(m, k)); d < best {
+				best, from = d, k
+			}
+		}
+		moved = moved || from != c
+		for n := range x.N {
+			copy(y.Plane(n, c), x.Plane(n, from))
+		}
+	}
+	if !moved {
+		return nil
+	}
+	return y.Data
+}

@@ -1,0 +1,130 @@
+package oracle
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/internal/elem"
+)
+
+// spread collects a statistic of correct devices over slices of one kind: its
+// moments, from an ensemble of them.
+type spread struct{ n, sum, squares float64 }
+
+func (s *spread) add(v float64) {
+	s.n++
+	s.sum += v
+	s.squares += float64(v * v)
+}
+
+func (s *spread) mean() float64 { return s.sum / max(s.n, 1) }
+
+// variance returns the unbiased variance, 0 for fewer than two numbers.
+func (s *spread) variance() float64 {
+	if s.n < 2 {
+		return 0
+	}
+	m := s.mean()
+	return max(0, (s.squares-float64(s.n*float64(m*m)))/(s.n-1))
+}
+
+// spreads are what correct devices show in slices of all kinds.
+type spreads struct {
+	squares [kinds]spread // mean square of r, and its maxima over windows, spots and numbers
+	gain    [inWindow]spread
+	planes  int     // of a member
+	factor  float64 // by which a correct device's mean square may exceed the ensemble's
+}
+
+// add takes in a member of the ensemble.
+func (h *spreads) add(c *cuts) {
+	for k := range inWindow {
+		t := &c.of[k]
+		for i := range t.count {
+			if t.count[i] > 0 {
+				h.squares[k].add(t.mean(i))
+				h.gain[k].add(t.excess(i))
+			}
+		}
+	}
+	for k := inWindow; k < kinds; k++ {
+		for _, v := range c.most[k] {
+			h.squares[k].add(v)
+		}
+	}
+	h.planes = c.n * c.c
+}
+
+// A step is tested by a few hundred slices, a run by a few hundred steps: each
+// test may fail by chance once in 1e10 times.
+const (
+	logChance = -23    // ln 1e-10
+	flips     = 8      // roundings that may fall otherwise in any slice
+	flip      = 24 / 1 // the most that one adds to the sum of r^2: two last roundings, an ulp each
+)
+
+// limit returns what the mean square of r over a slice of count numbers may be
+// on a correct device.
+//
+// A mean of many squares with mean m and variance v is about gamma distributed,
+// with shape m^2/v and scale v/m. Its tail is bounded by Chernoff's inequality,
+// ln P(q > x) <= k (1 - x/m + ln(x/m)), k = m^2/v, which holds for sums of few
+// large terms and for normal ones. The maxima over small slices have the tail of
+// Gumbel's distribution. Whatever the ensemble shows, a few roundings may fall
+// otherwise.
+func (h *spreads) limit(k sliceKind, count float64) float64 {
+	s := &h.squares[k]
+	m := 1.1 * s.mean()
+	v := 1.5*s.variance() + float64(m*m)*1e-3
+	few := flips * flip / max(count, 1)
+	switch {
+	case k == inPeak:
+		few = 2 * flip
+		fallthrough
+	case k >= inWindow:
+		return max(h.factor*(m+math.Sqrt(v)*(-logChance)*math.Sqrt(6)/math.Pi), few)
+	case k == inAll:
+		v = 1.5*h.stepVariance() + float64(m*m)*1e-3
+	}
+	return max(h.factor*chernoff(m, v), few)
+}
+
+// stepVariance is the variance of the mean square of r over a step: that of the
+// members, or what their planes make one expect if they were independent.
+func (h *spreads) stepVariance() float64 {
+	return max(h.squares[inAll].variance(), h.squares[inPlane].variance()/float64(max(h.planes, 1)))
+}
+
+func (h *spreads) gainVariance() float64 {
+	return max(h.gain[inAll].variance(), h.gain[inPlane].variance()/float64(max(h.planes, 1)))
+}
+
+// chernoff returns x > m with k (1 - x/m + ln(x/m)) = logChance, k = m^2/v.
+func chernoff(m, v float64) float64 {
+	if !(m > 0) {
+		return 0
+	}
+	k := float64(m*m) / max(v, 1e-300)
+	lo, hi := 1.0, 2.0
+	tail := func(x float64) float64 { return k * (1 - x + elem.Log(x)) }
+	for tail(hi) > logChance && hi < 1e12 {
+		hi *= 2
+	}
+	for range 60 {
+		if mid := (lo + hi) / 2; tail(mid) > logChance {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return m * hi
+}
+
+// gainLimit returns what the mean of g^2 - e^2 over a slice may be: a device
+// that is as accurate as the emulation has 0 on average.
+func (h *spreads) gainLimit(k sliceKind, count float64) float64 {
+	v := h.gain[k].variance()
+	if k == inAll {
+		v = h.gainVariance()
+	}
+	return max(8*math.Sqrt(1.5*v), flips*flip/max(count, 1))
+}

@@ -1,0 +1,379 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// stepGate holds each single step of the device against float64 and against an
+// emulation of the claimed arithmetic.
+type stepGate struct {
+	e     *exam
+	claim pattern
+	use   pattern        // what the device is held against: the claim, or the pattern that fits
+	u     float64        // half an ulp of 1 in the accumulator
+	draws *emulate.Draws // of the step at work, nil for none
+	// inner has, for each channel, the variance that correct devices have over
+	// that of the contract's: 1 where both round to a coarse format.
+	inner []float64
+	h0    *spreads
+}
+
+// measured is one step of an engine batch with all its numbers.
+type measured struct {
+	*batchStep
+	truth []float64 // float64 from the same state, weights and first operands rounded as claimed
+	ref   []float64 // what the device is held against: the emulation, or truth
+	s     []float64 // expected standard deviation of Got - truth
+	r     []float64 // (Got - ref)/s, NaN where one of them is not finite
+	cuts  *cuts
+	wrong []int // elements that are not finite where the emulation is, or the reverse
+}
+
+// begin takes the draws of a step, once, by an application of the noise alone.
+func (g *stepGate) begin(b *batchStep) error {
+	g.draws = b.Draws
+	if b.Draws == nil || b.Draws.Data != nil {
+		return nil
+	}
+	rewound := b.Draws.Rewind()
+	for i := range g.e.machine.Nodes {
+		if g.e.machine.Nodes[i].Op != operator.OpNoise {
+			continue
+		}
+		x := tensor.New(fp16.Float64, b.X.N, g.channels(i), b.X.H, b.X.W)
+		if _, err := g.e.machine.Node(&emulate.Device{}, i, []*tensor.Tensor{x}, rewound); err != nil {
+			return fmt.Errorf("step %d: %w", b.Step, err)
+		}
+	}
+	return nil
+}
+
+// channels returns the channels of node i's output, or of the input.
+func (g *stepGate) channels(i int) int {
+	if i == operator.Input {
+		return g.e.states.C
+	}
+	n := &g.e.machine.Nodes[i]
+	if n.Op == operator.OpConv {
+		return n.Weight.Shape[0]
+	}
+	return g.channels(n.In[0])
+}
+
+// drawsOf returns the draws of noise node i: those of the nodes before it come
+// first.
+func (g *stepGate) drawsOf(i int) *emulate.Draws {
+	skip := 0
+	for j := range i {
+		if n := &g.e.machine.Nodes[j]; n.Op == operator.OpNoise {
+			skip += taken(&n.Noise)
+		}
+	}
+	return &emulate.Draws{Kinds: g.draws.Kinds[skip:], Data: g.draws.Data[skip:]}
+}
+
+// taken returns how many draws a block takes.
+func taken(b *noise.Block) int {
+	if p := fp16.Float32.Round(b.Scale); b.Type == noise.Dropout && (p == 0 || p == 1) {
+		return 0
+	}
+	return len(b.Primitives())
+}
+
+// truth returns the states that follow in float64, with no rounding but those
+// of weights, biases and the operator's input to operands.
+func (g *stepGate) truth(b *batchStep, m operator.Mode) (*tensor.Tensor, error) {
+	x := b.X
+	for i := range g.e.machine.Nodes {
+		n := &g.e.machine.Nodes[i]
+		if n.Op == operator.OpConv && n.In[0] == operator.Input {
+			f, _, err := m.Formats(n, fp16.Float32)
+			if err != nil {
+				return nil, err
+			}
+			x = emulate.Operand(m, b.X, f)
+		}
+	}
+	d := &emulate.Device{Mode: m, WideInput: true}
+	o, err := g.e.machine.Operator(d, x, b.Draws.Rewind())
+	if err != nil {
+		return nil, err
+	}
+	return g.advance(b.X, o, pattern{mode: m}, nil), nil
+}
+
+// emulation returns the states that follow by a pattern, undisturbed, and the
+// operator's output. The contract of a mode is the exact engine's.
+func (g *stepGate) emulation(b *batchStep, p pattern) (next, o *tensor.Tensor, err error) {
+	if p.points == contract(g.e.machine.Nodes, g.e.c.Rollout, p.mode).points {
+		x := tensor.Of(g.input(p.mode, b.Step), b.X.Data, b.X.N, b.X.C, b.X.H, b.X.W)
+		o, err = g.e.op.Forward(&operator.Pass{Mode: p.mode, Draws: b.Draws.Rewind()}, x)
+	}
+	if o == nil { // fewer roundings, or a contract that PyTorch refuses
+		o, err = g.e.machine.Operator(g.device(p, b.Step, nil), b.X, b.Draws.Rewind())
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("step %d: %w", b.Step, err)
+	}
+	o.Format = fp16.Float64
+	return g.advance(b.X, o, p, nil), o, nil
+}
+
+// measure compares one step.
+func (g *stepGate) measure(b *batchStep) (*measured, error) {
+	if err := g.begin(b); err != nil {
+		return nil, err
+	}
+	truth, err := g.truth(b, g.claim.mode)
+	if err != nil {
+		return nil, err
+	}
+	emu, o, err := g.emulation(b, g.claim)
+	if err != nil {
+		return nil, err
+	}
+	m := &measured{batchStep: b, truth: truth.Data, s: g.scale(b, truth, emu, o)}
+	switch {
+	case !g.use.discrete():
+		if g.use != g.claim {
+			if truth, err = g.truth(b, g.use.mode); err != nil {
+				return nil, err
+			}
+		}
+		m.ref = truth.Data
+	case g.use != g.claim:
+		if emu, _, err = g.emulation(b, g.use); err != nil {
+			return nil, err
+		}
+		m.ref = emu.Data
+	default:
+		m.ref = emu.Data
+		if g.claim.half() && g.e.c.Rollout.Policy != rollout.Autoregressive {
+			p := g.claim
+			p.twice = true
+			m.ref = nearer(b.Got, emu.Data, g.advance(b.X, o, p, nil).Data)
+		}
+	}
+	g.residual(m)
+	return m, nil
+}
+
+// residual fills in r, wrong and the slices.
+func (g *stepGate) residual(m *measured) {
+	m.r = g.against(m, m.Got, m.ref)
+	m.wrong = nil
+	for i, v := range m.Got {
+		if finite(v) != finite(m.ref[i]) {
+			m.wrong = append(m.wrong, i)
+		}
+	}
+	m.cuts = g.slice(m, m.r, m.Got, m.ref)
+}
+
+// against returns the difference of two states in expected deviations, NaN
+// where one of them is not finite.
+func (g *stepGate) against(m *measured, v, w []float64) []float64 {
+	r := make([]float64, len(v))
+	for i := range r {
+		r[i] = v[i] - w[i]
+		if !finite(r[i]) || !finite(m.truth[i]) || !(m.s[i] > 0) {
+			r[i] = math.NaN()
+		}
+	}
+	g.level(r, m.truth, m.s, m.X.N)
+	for i := range r {
+		r[i] /= m.s[i]
+	}
+	return r
+}
+
+// slice sums up the difference r of the states got from ref.
+func (g *stepGate) slice(m *measured, r, got, ref []float64) *cuts {
+	if !g.use.discrete() {
+		return cut(m.X.N, m.X.C, m.X.H, m.X.W, r, nil, nil)
+	}
+	return cut(m.X.N, m.X.C, m.X.H, m.X.W, r, g.against(m, got, m.truth), g.against(m, ref, m.truth))
+}
+
+// level takes from the errors v what a post-processing that maps each group of
+// realizations linearly may have made of one rounding: that of its least or its
+// greatest number, or of its spread. What is left is the error of each number
+// for itself. A line that is more than a few roundings stays.
+func (g *stepGate) level(v, truth, s []float64, realizations int) {
+	c := g.e.c.Rollout
+	if c.Normalization == rollout.NoNormalization {
+		return
+	}
+	group := len(v)
+	if c.EngineBatch == 0 {
+		group /= realizations
+	}
+	for lo := 0; lo < len(v); lo += group {
+		v, x, s := v[lo:lo+group], truth[lo:lo+group], s[lo:lo+group]
+		at, a, b := fit(v, x, s)
+		usual, within := math.Inf(1), true
+		for _, d := range s {
+			if d > 0 {
+				usual = min(usual, d)
+			}
+		}
+		for k, w := range x {
+			// A rounding of the greatest number, in deviations of the usual ones.
+			const slack = 64
+			if d := a + float64(b*(w-at)); v[k] == v[k] && math.Abs(d) > slack*usual {
+				within = false
+				break
+			}
+		}
+		for k := range v {
+			if within {
+				v[k] -= a + float64(b*(x[k]-at))
+			}
+		}
+	}
+}
+
+// fit returns the line a + b (x - at) through v, by least squares of v/s, at
+// the mean of x; numbers that are not finite are left out.
+func fit(v, x, s []float64) (at, a, b float64) {
+	weight := func(k int) float64 {
+		if !finite(v[k]) || !finite(x[k]) || !(s[k] > 0) {
+			return 0
+		}
+		return 1 / float64(s[k]*s[k])
+	}
+	var n, sx, sv float64
+	for k := range v {
+		if w := weight(k); w > 0 {
+			n, sx, sv = n+w, sx+float64(w*x[k]), sv+float64(w*v[k])
+		}
+	}
+	if n == 0 {
+		return 0, 0, 0
+	}
+	at, a = sx/n, sv/n
+	var xx, xv float64
+	for k := range v {
+		if w := weight(k); w > 0 {
+			d := x[k] - at
+			xx, xv = xx+w*float64(d*d), xv+w*float64(d*v[k])
+		}
+	}
+	if xx > 0 {
+		b = xv / xx
+	}
+	return at, a, b
+}
+
+// nearer returns the one of a and b with more elements next to v.
+func nearer(v, a, b []float64) []float64 {
+	var p, q float64
+	for i := range v {
+		if d, e := math.Abs(v[i]-a[i]), math.Abs(v[i]-b[i]); finite(d) && finite(e) {
+			p, q = p+d, q+e
+		}
+	}
+	if q < p {
+		return b
+	}
+	return a
+}
+
+// scale returns the standard deviation that the claim makes one expect of an
+// element's error.
+//
+// The contract's own emulation has such errors: their mean square over a plane,
+// less what the last roundings contribute on average, is the variance of all
+// that comes before them. The last roundings are uniform over half an ulp of
+// numbers that are known:
+//
+//	s^2 = inner (mean (emu - truth)^2 - mean last) + last
+//
+// A float32 device adds up in float32, which the contract does not: there
+// inner is the ratio of a disturbed emulation's variance to the contract's.
+func (g *stepGate) scale(b *batchStep, truth, emu, o *tensor.Tensor) []float64 {
+	c := g.e.c.Rollout
+	s := make([]float64, len(truth.Data))
+	hw := truth.H * truth.W
+	errs := make([]float64, len(s))
+	for k, v := range emu.Data {
+		errs[k] = v - truth.Data[k]
+		s[k] = 1
+	}
+	g.level(errs, truth.Data, s, truth.N)
+	for p := range truth.N * truth.C {
+		var errors, lasts, count float64
+		at := p * hw
+		for k := at; k < at+hw; k++ {
+			s[k] = g.last(c, truth.Data[k], o.Data[k])
+			if d := errs[k]; finite(d) && finite(s[k]) {
+				errors += float64(d * d)
+				lasts += s[k]
+				count++
+			}
+		}
+		count = max(count, 1)
+		size := 0.0 // of numbers, for float32's roundings of the state
+		for _, v := range truth.Data[at : at+hw] {
+			if finite(v) {
+				size += float64(v * v)
+			}
+		}
+		size /= count
+		inner := max(errors/count-lasts/count, 0)
+		if g.inner != nil {
+			inner *= g.inner[p%truth.C]
+		}
+		least := 0.01*errors/count + float64(g.u*g.u)*size/4
+		for k := at; k < at+hw; k++ {
+			s[k] = math.Sqrt(max(inner+s[k], least))
+		}
+	}
+	return s
+}
+
+// last is the variance of the last roundings: of the operator's output and of
+// its share of the state, or of the state alone.
+func (g *stepGate) last(c rollout.Config, next, o float64) float64 {
+	if !g.claim.half() || c.Normalization != rollout.NoNormalization {
+		return 0
+	}
+	f, m := g.claim.mode.Precision, g.claim.mode
+	ulp := func(v float64) float64 { q := f.Ulp(v); return q * q / 12 }
+	switch c.Policy {
+	case rollout.Autoregressive:
+		return ulp(o)
+	case rollout.Residual:
+		b := m.Scalar(c.Dt, f)
+		return b*b*ulp(o) + ulp(b*o)
+	}
+	b := m.Scalar(1-c.Alpha, f)
+	return b*b*ulp(o) + ulp(b*o)
+}
+
+// part returns the first realizations of a step, as many as make at least that
+// many elements, or all of them if the post-processing joins them.
+func (g *stepGate) part(b *batchStep, elements int) *batchStep {
+	n := min(b.X.N, (elements+len(b.Got)/b.X.N-1)/(len(b.Got)/b.X.N))
+	if c := g.e.c.Rollout; c.EngineBatch > 0 && c.Normalization != rollout.NoNormalization || n == b.X.N {
+		return b
+	}
+	p := *b
+	p.X, p.Hi = b.X.Samples(0, n), b.Lo+n
+	p.Got = b.Got[:len(b.Got)/b.X.N*n]
+	if b.Draws != nil {
+		p.Draws = &emulate.Draws{Kinds: b.Draws.Kinds}
+		for _, d := range b.Draws.Data {
+			p.Draws.Data = append(p.Draws.Data, d[:len(d)/b.X.N*n])
+		}
+	}
+	return &p
+}

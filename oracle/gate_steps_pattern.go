@@ -1,0 +1,304 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// points are places where a device may round to its half type.
+type points uint16
+
+// The points, in the order of execution.
+const (
+	atConv    points = 1 << iota
+	atBias           // the convolution before its bias is added, beside the sum after it
+	atNorm           //
+	atAct            //
+	atSum            // of a residual block
+	atDraw           // the noise's draw,
+	atProduct        // its product with the scale,
+	atNoise          // and the noisy tensor
+	atOut            // the operator's output
+	atShare          // the output's share of the next state, dt O or (1-alpha) O
+	allPoints = atShare<<1 - 1
+)
+
+var pointNames = []string{"conv", "bias", "norm", "act", "sum", "draw", "product", "noise", "out", "share"}
+
+// String returns the points in words.
+func (p points) String() string {
+	var names []string
+	for i, name := range pointNames {
+		if p>>i&1 != 0 && name != "bias" {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return "stores nothing"
+	}
+	s := "stores " + strings.Join(names, ", ")
+	if p&atBias != 0 {
+		s += "; bias apart"
+	}
+	return s
+}
+
+// pattern is one way in which a correct device may compute a step: a mode, and
+// the points at which it rounds to the mode's half type. In modes without a
+// half type the points are none.
+type pattern struct {
+	mode   operator.Mode
+	points points
+	// twice rounds the products of half numbers and float32 constants, noise's
+	// and the share, to float32 before the half type, as most devices do.
+	twice bool
+}
+
+func (p pattern) half() bool {
+	return p.mode.Precision == fp16.Float16 || p.mode.Precision == fp16.BFloat16
+}
+
+// discrete reports whether the pattern rounds coarsely somewhere, so that
+// float32 errors decide about few roundings, and an emulation of it is close.
+func (p pattern) discrete() bool { return p.half() || p.mode.Precision == fp16.TF32 }
+
+// contract returns the pattern of the contract of a mode.
+func contract(nodes []operator.Node, c rollout.Config, m operator.Mode) pattern {
+	p := pattern{mode: m}
+	if p.half() {
+		p.points = pointsOf(nodes, c, m)
+	}
+	return p
+}
+
+// pointsOf returns the points that an operator in a half mode has at all.
+func pointsOf(nodes []operator.Node, c rollout.Config, m operator.Mode) (p points) {
+	of := formatsOf(nodes, m, m.Wide())
+	for i := range nodes {
+		if of[i] != m.Precision {
+			continue
+		}
+		if i == len(nodes)-1 {
+			p |= atOut
+		}
+		switch n := &nodes[i]; n.Op {
+		case operator.OpConv:
+			if i < len(nodes)-1 {
+				p |= atConv
+			}
+			if n.Bias != nil && m.BiasApart() {
+				p |= atBias
+			}
+		case operator.OpNorm:
+			p |= atNorm
+		case operator.OpAct:
+			p |= atAct
+		case operator.OpAdd:
+			p |= atSum
+		case operator.OpNoise:
+			p |= atNoise
+			if n.Noise.Type != noise.Dropout {
+				p |= atDraw | atProduct
+			}
+		}
+	}
+	if c.Policy != rollout.Autoregressive {
+		p |= atShare
+	}
+	return p
+}
+
+// formatsOf returns the format in which the contract stores each node's output
+// for an input of that format.
+func formatsOf(nodes []operator.Node, m operator.Mode, input fp16.Format) []fp16.Format {
+	of := make([]fp16.Format, len(nodes))
+	for i := range nodes {
+		in := make([]fp16.Format, len(nodes[i].In))
+		for k, j := range nodes[i].In {
+			in[k] = input
+			if j != operator.Input {
+				in[k] = of[j]
+			}
+		}
+		var err error
+		if _, of[i], err = m.Formats(&nodes[i], in...); err != nil {
+			of[i] = fp16.Float32 // what PyTorch refuses, a device may still compute
+		}
+	}
+	return of
+}
+
+// device returns the emulation of a pattern; legal, if not nil, disturbs it.
+// Numbers that are stored in float32 are not rounded: their errors are legal's.
+func (g *stepGate) device(p pattern, t int, l *legal) *emulate.Device {
+	nodes, last := g.e.machine.Nodes, len(g.e.machine.Nodes)-1
+	d := &emulate.Device{Mode: p.mode, BiasTogether: p.points&atBias == 0, Store: make([]fp16.Format, len(nodes))}
+	if l != nil {
+		l.half, l.apart = p.half(), p.half() && p.points&atBias != 0 && p.mode.BiasApart()
+		d.Perturb, d.Sum = l.disturb, l.sum
+	}
+	of := formatsOf(nodes, p.mode, g.input(p.mode, t))
+	if p.half() {
+		for i, f := range of {
+			at := map[operator.Op]points{operator.OpConv: atConv, operator.OpNorm: atNorm, operator.OpAct: atAct, operator.OpAdd: atSum, operator.OpNoise: atNoise}[nodes[i].Op]
+			if i == last {
+				at = atOut
+			}
+			if f == p.mode.Precision && p.points&at != 0 {
+				d.Store[i] = f
+			}
+		}
+	}
+	// The machine rounds the contract's noise by itself.
+	if fewer := p.half() && p.points != contract(nodes, g.e.c.Rollout, p.mode).points; g.draws != nil && (l != nil || fewer) {
+		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+			if nodes[i].Op != operator.OpNoise {
+				return nil, nil
+			}
+			return g.noisy(i, in[0], p, of[i], l)
+		}
+	}
+	d.Update = func(x, o *tensor.Tensor) *tensor.Tensor { return g.advance(x, o, p, l) }
+	return d
+}
+
+// input returns the format of the states before step t.
+func (g *stepGate) input(m operator.Mode, t int) fp16.Format {
+	if t == 1 {
+		return m.Wide()
+	}
+	return g.e.c.Rollout.StateFormat(m.Output())
+}
+
+// noisy applies noise node i to x, rounding draw and product to f where the
+// pattern does.
+func (g *stepGate) noisy(i int, x *tensor.Tensor, p pattern, f fp16.Format, l *legal) (*tensor.Tensor, error) {
+	b, d := &g.e.machine.Nodes[i].Noise, g.drawsOf(i)
+	narrow := func(at points) fp16.Format {
+		if p.half() && f == p.mode.Precision && p.points&at != 0 {
+			return f
+		}
+		return fp16.Float64
+	}
+	draw, product := narrow(atDraw), narrow(atProduct)
+	if b.Type == noise.Dropout { // what becomes of 1: 0, or 1/(1-p) in the tensor's type
+		y := tensor.New(f, x.N, x.C, x.H, x.W)
+		for k := range y.Data {
+			y.Data[k] = 1
+		}
+		err := b.Apply(y, y, noise.Time{}, d)
+		for k, v := range x.Data {
+			y.Data[k] *= v
+		}
+		y.Format = fp16.Float64
+		return y, err
+	}
+	if b.Correlation != 0 {
+		y := tensor.Like(x)
+		return y, b.Apply(y, x, noise.Time{}, d)
+	}
+	s := b.Scale
+	if b.NarrowScale {
+		s = f.Round(s)
+	}
+	y := x.Clone()
+	n := d.Data[0]
+	salt := uint64(0)
+	if l != nil {
+		salt = l.salt(i, -3)
+	}
+	for k, v := range x.Data {
+		w := n[k]
+		if l != nil { // a float32 ulp beside the draw
+			w += float64(l.u*w) * 1.2 * deviate(salt, w)
+		}
+		w = draw.Round(w)
+		if b.Type == noise.Laplace {
+			switch sign := d.Data[1][k]; {
+			case sign < 0:
+				w = -w
+			case sign == 0:
+				w = 0
+			}
+		}
+		w = float64(w * s)
+		if p.twice {
+			w = fp16.Float32.Round(w)
+		}
+		w = product.Round(w)
+		if b.Type == noise.Multiplicative {
+			y.Data[k] = float64(v * product.Round(1+w))
+		} else {
+			y.Data[k] = v + w
+		}
+	}
+	return y, nil
+}
+
+// advance returns the next states, from states x and outputs o of the operator.
+func (g *stepGate) advance(x, o *tensor.Tensor, p pattern, l *legal) *tensor.Tensor {
+	c, m := g.e.c.Rollout, p.mode
+	y := tensor.Like(o)
+	y.Format = fp16.Float64
+	share := fp16.Float64
+	if p.half() && p.points&atShare != 0 {
+		share = m.Precision
+	}
+	of := m.Output()
+	a, b := m.Scalar(c.Alpha, m.Wide()), m.Scalar(1-c.Alpha, of)
+	if c.Policy == rollout.Residual {
+		a, b = 1, m.Scalar(c.Dt, of)
+	}
+	salt := uint64(0)
+	if l != nil {
+		salt = l.salt(-1, -4)
+	}
+	for k, v := range o.Data {
+		if c.Policy == rollout.Autoregressive {
+			y.Data[k] = v
+			continue
+		}
+		q := float64(b * v)
+		if p.twice {
+			q = fp16.Float32.Round(q)
+		}
+		if l != nil && share == fp16.Float64 {
+			q += float64(l.u*rounding*q) * deviate(salt, q)
+		}
+		q = share.Round(q)
+		w := float64(a*x.Data[k]) + q
+		if l != nil {
+			w += float64(l.u*rounding*(math.Abs(w)+math.Abs(a*x.Data[k]))) * deviate(salt+1, w)
+		}
+		y.Data[k] = w
+	}
+	if p.half() && c.Policy == rollout.Autoregressive {
+		p.mode.Precision.RoundSlice(y.Data, y.Data) // the state's type
+	}
+	c.Policy = rollout.Autoregressive // the rest of the step: the post-processing
+	y = c.Advance(x, y, fp16.Float64, operator.Mode{Precision: fp16.Float64})
+	if l != nil && c.Normalization != rollout.NoNormalization {
+		for k, v := range y.Data {
+			y.Data[k] = v + float64(2*rounding*l.u*v)*deviate(salt+2, v)
+		}
+	}
+	return y
+}
+
+// patternName names a pattern among the contracts: the claim's own name, or a
+// neighbour's.
+func (p pattern) name(c rollout.Config, stream string, whole points) string {
+	s := fmt.Sprintf("%v/state-%v/noise-%s", p.mode, c.StateFormat(p.mode.Output()), stream)
+	if p.half() && p.points != whole {
+		s += " with fewer roundings"
+	}
+	return s
+}

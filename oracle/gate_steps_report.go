@@ -1,0 +1,240 @@
+package oracle
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+)
+
+// report writes down all steps, and the fault if there is one.
+func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
+	r := g.e.r
+	g.rows(all, bad)
+	name, whole := g.streamName(), contract(g.e.machine.Nodes, g.e.c.Rollout, g.use.mode).points
+	if bad == nil {
+		r.Contract = g.use.name(g.e.c.Rollout, name, whole)
+	}
+	if g.use.half() {
+		r.Pattern = g.use.points.String()
+	}
+	t := g.e.states.T - 1
+	if bad != nil {
+		t = bad.figures.step
+	}
+	batch := 0
+	if bad != nil {
+		batch = bad.figures.batch
+	}
+	lohi := g.e.c.Rollout.EngineBatches()[batch]
+	b, err := g.e.step(batch, lohi[0], lohi[1], t)
+	if err != nil {
+		return err
+	}
+	m, err := g.measure(b)
+	if err != nil {
+		return err
+	}
+	g.expected(m)
+	g.maps(m)
+	if bad != nil {
+		g.worst(m)
+		return g.findings(m, bad, all)
+	}
+	g.power(all, m)
+	return nil
+}
+
+func (g *stepGate) streamName() string {
+	if g.e.stream == nil {
+		return "none"
+	}
+	return g.e.stream.Name
+}
+
+// rows fills in the table of steps and the errors over all of them.
+func (g *stepGate) rows(all []*stepFigures, bad *verdictOn) {
+	var count, sum, z, most float64
+	for i := 0; i < len(all); {
+		t := all[i].step
+		var row StepRow
+		var n, abs, zz, squares float64
+		row.Step = t
+		for ; i < len(all) && all[i].step == t; i++ {
+			f := all[i]
+			n, abs, zz = n+f.count, abs+f.sumAbs, zz+f.sumZ
+			squares += f.cuts.of[inAll].squares[0]
+			row.MaxAbs, row.Peak = max(row.MaxAbs, Number(f.maxAbs)), max(row.Peak, Number(f.peak))
+			row.Violation = row.Violation || f.wrong > 0 || g.h0.judge(f) != nil
+		}
+		count, sum, z, most = count+n, sum+abs, z+zz, max(most, float64(row.MaxAbs))
+		n = max(n, 1)
+		row.MeanAbs, row.R64, row.Re = Number(abs/n), Number(zz/n), Number(math.Sqrt(squares/n))
+		g.e.r.Steps = append(g.e.r.Steps, row)
+	}
+	count = max(count, 1)
+	g.e.r.OneStep = StepError{Number(most), Number(sum / count), Number(math.Sqrt(z / count))}
+}
+
+// expected fills in what the claim makes one expect, as normal errors have it.
+func (g *stepGate) expected(m *measured) {
+	var sum, most float64
+	for _, s := range m.s {
+		if finite(s) {
+			sum, most = sum+s, max(most, s)
+		}
+	}
+	n := float64(len(m.s)) * float64(g.e.states.T-1)
+	// The largest of n normal numbers is about sqrt(2 ln n) deviations.
+	g.e.r.Expected = StepError{Number(most * math.Sqrt(2*lnAbove(n))), Number(sum / float64(len(m.s)) * math.Sqrt(2/math.Pi)), 1}
+}
+
+// lnAbove returns the logarithm of n >= 1 from above, to the next power of two.
+func lnAbove(n float64) float64 { return math.Ln2 * float64(math.Ilogb(n)+1) }
+
+// maps draws |r| of the step per channel, averaged over the realizations, and
+// counts its ulps.
+func (g *stepGate) maps(m *measured) {
+	hw := m.X.H * m.X.W
+	for c := range m.X.C {
+		v := make([]float64, hw)
+		for n := range m.X.N {
+			for k := range v {
+				if r := m.r[(n*m.X.C+c)*hw+k]; r == r {
+					v[k] += math.Abs(r) / float64(m.X.N)
+				}
+			}
+		}
+		g.e.r.Maps = append(g.e.r.Maps, Map{Title: fmt.Sprintf("step %d, channel %d: error over expected", m.Step, c), H: m.X.H, W: m.X.W, Values: v})
+	}
+	scale := newUlpScale(g.format())
+	for i, v := range m.Got {
+		if finite(v) && finite(m.ref[i]) {
+			g.e.r.Ulps.add(scale.steps(v, m.ref[i]))
+		}
+	}
+}
+
+// format is the format of the states.
+func (g *stepGate) format() fp16.Format {
+	return g.e.c.Rollout.StateFormat(g.claim.mode.Output())
+}
+
+// worst lists the ten elements that are farthest off.
+func (g *stepGate) worst(m *measured) {
+	order := make([]int, 0, len(m.r))
+	size := func(i int) float64 {
+		if m.r[i] != m.r[i] {
+			if finite(m.Got[i]) != finite(m.ref[i]) {
+				return math.Inf(1)
+			}
+			return -1
+		}
+		return math.Abs(m.r[i])
+	}
+	for i := range m.r {
+		order = append(order, i)
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
+	f := g.format()
+	for _, i := range order[:min(10, len(order))] {
+		x, y, c, n := i%m.X.W, i/m.X.W%m.X.H, i/(m.X.W*m.X.H)%m.X.C, i/(m.X.W*m.X.H*m.X.C)
+		g.e.r.Worst = append(g.e.r.Worst, Element{Step: m.Step, Realization: m.Lo + n, C: c, H: y, W: x,
+			Exact: Number(m.truth[i]), Rounded: hexOf(f, m.ref[i]), Got: hexOf(f, m.Got[i]), GotValue: Number(m.Got[i]),
+			Error: Number((m.Got[i] - m.truth[i]) / m.s[i])})
+	}
+}
+
+// findings adds what is wrong at the first faulty step.
+func (g *stepGate) findings(m *measured, bad *verdictOn, all []*stepFigures) error {
+	f := bad.figures
+	find := Finding{Gate: bad.gate, Step: f.step, Realization: g.realization(f), Slice: bad.name, Excess: Number(bad.excess)}
+	find.Verdict = g.classify(m, bad)
+	switch bad.gate {
+	case "structure":
+		find.Text = fmt.Sprintf("step %d: %d numbers are not finite where the arithmetic is, or finite where it is not; the first is %s", f.step, f.wrong, bad.name)
+	case "accuracy":
+		find.Text = fmt.Sprintf("step %d: the squared error against float64 is above that of the claimed arithmetic by %.3g of the expected variance%s; correct devices reach %.3g", f.step, bad.value, in(bad.name), bad.limit)
+	default:
+		find.Text = fmt.Sprintf("step %d: the root mean square distance to the claimed arithmetic is %.3g expected deviations%s; correct devices reach %.3g", f.step, bad.value, in(bad.name), bad.limit)
+	}
+	g.e.find(find)
+	return nil
+}
+
+func in(slice string) string {
+	if slice == "" {
+		return ""
+	}
+	return " in " + slice
+}
+
+// realization returns the realization that is farthest off.
+func (g *stepGate) realization(f *stepFigures) int {
+	if f.wrong > 0 {
+		return f.lo + f.wrongAt/(f.cuts.c*f.cuts.h*f.cuts.w)
+	}
+	most, at := -1.0, 0
+	for i := range f.cuts.of[inSample].count {
+		if q := f.cuts.of[inSample].mean(i); q > most {
+			most, at = q, i
+		}
+	}
+	return f.lo + at
+}
+
+// classify tells a fault of logic from one of precision: errors far above any
+// rounding, or in a place.
+func (g *stepGate) classify(m *measured, bad *verdictOn) Verdict {
+	if bad.gate == "structure" {
+		return FailLogic
+	}
+	f := bad.figures
+	var change, errors, n float64
+	for i, v := range m.truth {
+		d, e := v-m.X.Data[i], m.Got[i]-v
+		if finite(d) && finite(e) {
+			change, errors, n = change+float64(d*d), errors+float64(e*e), n+1
+		}
+	}
+	relative := math.Sqrt(errors / max(change, 1e-300))
+	r64 := f.sumZ / max(f.count, 1)
+	if relative > 0x1p-6 && r64 > 100 {
+		return FailLogic
+	}
+	if bad.kind != inAll && bad.kind != inChannel && g.local(f) {
+		return FailLogic
+	}
+	return FailPrecision
+}
+
+// local reports whether most of the squared error lies in a few realizations,
+// rows, columns, tiles or numbers.
+func (g *stepGate) local(f *stepFigures) bool {
+	return f.cuts.concentrated() > 0.5
+}
+
+// power says where nothing could have been seen.
+func (g *stepGate) power(all []*stepFigures, m *measured) {
+	exact, n := 0, 0
+	for i, v := range m.Got {
+		if finite(v) {
+			n++
+			if v == m.X.Data[i] || v == 0 {
+				exact++
+			}
+		}
+	}
+	elements := 0.0
+	for _, f := range all {
+		elements += f.count
+	}
+	switch {
+	case elements < 1<<10:
+		g.e.find(Finding{Verdict: NoPower, Gate: "statistics", Step: -1, Realization: -1, Text: fmt.Sprintf("%.0f numbers in all steps: too few to tell rounding from a fault; want %d", elements, 1<<10)})
+	case n == 0 || float64(exact) > 0.95*float64(n):
+		g.e.find(Finding{Verdict: NoPower, Gate: "statistics", Step: -1, Realization: -1, Text: fmt.Sprintf("%d of %d numbers of the last step are zero or have not changed: the field is dead or saturated", exact, n)})
+	}
+}

@@ -1,0 +1,108 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+)
+
+// grid looks for states whose numbers all lie on a coarser grid than the
+// claim's states have: float32 states that went through a half type. One number
+// in 2^13 lies on float16's grid by chance; where a whole state does, the claim
+// is asked whether its state would, too.
+func (e *exam) grid() error {
+	s := e.states
+	asked := 0 // how often the claim gave few numbers itself
+	for t := 1; t < s.T; t++ {
+		d, err := e.claimAt(t)
+		if err != nil {
+			return err
+		}
+		for m := range s.M {
+			found, err := e.coarse(m, t, d.State)
+			if !found && err == nil {
+				found, err = e.levels(m, t, d.State, &asked)
+			}
+			if found || err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// coarse looks at state t of realization m, which is claimed to have format f.
+func (e *exam) coarse(m, t int, f fp16.Format) (found bool, err error) {
+	s := e.states
+	x := s.At(m, t)
+	for _, g := range []fp16.Format{fp16.BFloat16, fp16.Float16, fp16.TF32} {
+		if g.Ulp(1) <= f.Ulp(1) || !holdsAll(g, x) {
+			continue
+		}
+		b, y, err := e.predict(m, t)
+		if err != nil {
+			return false, err
+		}
+		off := 0
+		for _, v := range b.sample(y.Data, m) {
+			if !g.Holds(v) {
+				off++
+			}
+		}
+		if 2*off < len(x) {
+			continue // the claim's are, too
+		}
+		stored := ""
+		if s.Format == g {
+			stored = fmt.Sprintf("; the trajectory is stored as %v, so it may be that only the file is", g)
+		}
+		e.find(Finding{Verdict: FailPrecision, Gate: "structure", Step: t, Realization: m, Diagnosis: fmt.Sprintf("state kept in %v", g),
+			Excess: Number(float64(off)), Text: fmt.Sprintf("state %d of realization %d has only %v numbers, where the claim has %v states%s", t, m, g, f, stored)})
+		return true, nil
+	}
+	return false, nil
+}
+
+// holdsAll reports whether all numbers are finite and of a format.
+func holdsAll(f fp16.Format, x []float64) bool {
+	for _, v := range x {
+		if !finite(v) || !f.Holds(v) {
+			return false
+		}
+	}
+	return true
+}
+
+// levels looks for a state of few distinct numbers, among some 500 of it: a
+// quantized one.
+func (e *exam) levels(m, t int, f fp16.Format, asked *int) (found bool, err error) {
+	x := e.states.At(m, t)
+	some := max(1, len(x)/512)
+	got := distinct(x, some)
+	if n := (len(x) + some - 1) / some; f != fp16.Float32 && f != fp16.Float64 || n < 64 || 2*got > n || *asked > 2 || firstPoison(x) >= 0 {
+		return false, nil
+	}
+	b, y, err := e.predict(m, t)
+	if err != nil {
+		return false, err
+	}
+	want := distinct(b.sample(y.Data, m), some)
+	if 4*got > 3*want {
+		*asked++
+		return false, nil
+	}
+	all := distinct(x, 1)
+	e.find(Finding{Verdict: FailPrecision, Gate: "structure", Step: t, Realization: m, Diagnosis: "state quantized", Excess: Number(float64(want) / float64(got)),
+		Text: fmt.Sprintf("state %d of realization %d has only %d different numbers among %d", t, m, all, len(x))})
+	return true, nil
+}
+
+// distinct counts the different numbers among every n-th of x.
+func distinct(x []float64, n int) int {
+	seen := map[uint64]bool{}
+	for i := 0; i < len(x); i += n {
+		seen[math.Float64bits(x[i])] = true
+	}
+	return len(seen)
+}

@@ -1,0 +1,152 @@
+package oracle
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/operator"
+)
+
+// integers probes the indices: with integer weights and inputs the sums of the
+// first convolution (of all nodes, if no norm or curved activation comes
+// between) are integers that float32 adds without error in any order, and a
+// wrong index is a wrong integer.
+//
+// Where a norm follows the first convolution, its last two channels also weigh
+// the centres of the first three input channels by 2^k, 1 and -2^k. In the
+// accumulator probe the first and the third are equal, and the sum is the
+// second; an accumulator of a half type has lost it against 2^k.
+func (p *prober) integers() (*probeCase, error) {
+	for _, every := range []int{1, 2, 4, 16, 64} { // of the weights that are not 0
+		f := p.integerCase(every)
+		for k := range 2 {
+			f.add(probe{Name: "integer-fill", What: "integers from -3 to 3"}, p.integerField(k))
+		}
+		x := p.integerField(2)
+		if hw := p.shape.H * p.shape.W; p.accumulates() {
+			copy(x[2*hw:3*hw], x[:hw])
+			f.add(probe{Name: "accumulator", What: "integers; channel 2 is channel 0"}, x)
+		}
+		q, err := p.with(f.weights)
+		if err != nil {
+			return nil, err
+		}
+		fits := true
+		for m := range f.probes {
+			n := p.elements()
+			ok, err := q.holds(f.inputs[m*n : (m+1)*n])
+			if err != nil {
+				return nil, err
+			}
+			fits = fits && ok
+		}
+		if fits {
+			return f, nil
+		}
+	}
+	return nil, nil
+}
+
+// accumulates reports whether the first convolution can hold the accumulator
+// probe.
+func (p *prober) accumulates() bool {
+	n := p.m.Nodes
+	return len(n) > 1 && n[0].Op == operator.OpConv && n[0].Weight.Shape[0] >= 4 && n[0].Weight.Shape[1] >= 3 && n[1].Op == operator.OpNorm && n[1].Norm != "batch"
+}
+
+// integerField returns integers from -3 to 3.
+func (p *prober) integerField(k int) []float64 {
+	x := make([]float64, p.elements())
+	for i := range x {
+		x[i] = float64(int(scramble(uint64(k)<<40|uint64(i))%7) - 3)
+	}
+	return x
+}
+
+// integerCase has integer weights from -2 to 2, one in so many not 0.
+func (p *prober) integerCase(every int) *probeCase {
+	f := &probeCase{name: "integers", weights: map[string][]float64{}}
+	fill := func(w *operator.Param, of func(i int) float64) {
+		if w == nil {
+			return
+		}
+		v := make([]float64, len(w.Data))
+		for i := range v {
+			v[i] = of(i)
+		}
+		f.weights[w.Name] = v
+	}
+	value := func(c float64) func(int) float64 { return func(int) float64 { return c } }
+	for at := range p.m.Nodes {
+		n := &p.m.Nodes[at]
+		small := func(i int) float64 {
+			r := scramble(uint64(at+1)<<40 | uint64(i))
+			if int(r>>32)%every != 0 {
+				return 0
+			}
+			return float64(int(r%5) - 2)
+		}
+		switch n.Op {
+		case operator.OpConv:
+			fill(n.Weight, small)
+			fill(n.Bias, small)
+		case operator.OpNorm:
+			fill(n.Weight, value(1))
+			fill(n.Bias, value(0))
+			fill(n.Mean, value(0))
+			fill(n.Variance, value(1))
+		}
+	}
+	for _, w := range p.op.Params() {
+		if strings.HasSuffix(w.Name, "noise_scale") {
+			fill(w, value(0))
+		}
+	}
+	if p.accumulates() {
+		n := &p.m.Nodes[0]
+		s := n.Weight.Shape
+		w, taps := f.weights[n.Weight.Name], s[2]*s[3]
+		for k, o := range []int{s[0] - 2, s[0] - 1} {
+			large := []float64{0x1p9, 0x1p12}[k]
+			for i := range s[1] * taps {
+				w[o*s[1]*taps+i] = 0
+			}
+			for c, v := range []float64{large, 1, -large} {
+				w[(o*s[1]+c)*taps+taps/2] = v
+			}
+		}
+	}
+	return f
+}
+
+// with returns a prober of the operator with other weights.
+func (p *prober) with(weights map[string][]float64) (*prober, error) {
+	all, err := p.weights(weights)
+	if err != nil {
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, all, nil); err != nil {
+		return nil, err
+	}
+	f, err := safetensors.Parse("probe weights", b.Bytes())
+	if err != nil {
+		return nil, err
+	}
+	q := *p
+	if q.op, err = operator.Load(p.op.Config, f); err != nil {
+		return nil, err
+	}
+	q.m = emulate.New(q.op, p.c.Rollout)
+	return &q, nil
+}
+
+// scramble mixes the bits of x (the finaliser of SplitMix64).
+func scramble(x uint64) uint64 {
+	x += 0x9e3779b97f4a7c15
+	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
+	x = (x ^ x>>27) * 0x94d049bb133111eb
+	return x ^ x>>31
+}

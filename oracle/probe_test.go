@@ -1,0 +1,261 @@
+package oracle
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// writeProbes writes the probes of a case to a folder of the test.
+func writeProbes(t *testing.T, name string) string {
+	t.Helper()
+	dir := t.TempDir()
+	files, err := WriteProbes(dir, openCase(t, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		if _, err := os.Stat(f); err != nil {
+			t.Error(err)
+		}
+	}
+	return dir
+}
+
+// answer lets a device answer the probes in a folder, in a precision, and
+// returns the exam of the answer. change makes the device another one; nil
+// leaves it.
+func answerProbes(t *testing.T, folder, precision string, change func(e *exam, d *emulate.Device)) *exam {
+	t.Helper()
+	c, err := rollout.OpenCase(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mode, err := operator.ParseMode(precision, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, err := c.NewOperator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, shape, err := c.ReadStart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := c.Rollout.Realizations
+	in := tensor.Of(fp16.Float32, x, m, shape.C, shape.H, shape.W)
+	e := &exam{c: c, op: op, machine: emulate.New(op, c.Rollout), o: CheckOptions{Mode: mode}, r: &Report{FirstStep: -1}}
+	if e.stream, err = c.OpenStream("", op, mode); err != nil {
+		t.Fatal(err)
+	}
+	d := &emulate.Device{Mode: mode, BiasTogether: true}
+	if d.Store, err = e.machine.Formats(mode, fp16.Float32); err != nil {
+		t.Fatal(err)
+	}
+	if change != nil {
+		change(e, d)
+	}
+	var layers []*safetensors.Tensor
+	dump := func(name string, y *tensor.Tensor) {
+		s, err := safetensors.OfFloat64s(name, safetensors.F32, []int{y.N, y.C, y.H, y.W}, y.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layers = append(layers, s)
+	}
+	dump("input", in)
+	d.Seen = func(i int, y *tensor.Tensor) { dump(e.machine.Nodes[i].Name, y) }
+	draws, err := e.stream.Draws(0, 0, m, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := e.machine.Operator(d, in, emulate.Keep(draws).Rewind())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var states []float64
+	for k := range m {
+		states = append(append(states, in.Samples(k, k+1).Data...), out.Samples(k, k+1).Data...)
+	}
+	s, err := safetensors.OfFloat64s("trajectory", safetensors.F32, []int{m, 2, shape.C, shape.H, shape.W}, states)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start, err := safetensors.OfFloat64s("initial_condition", safetensors.F32, []int{m, shape.C, shape.H, shape.W}, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, all := range map[string][]*safetensors.Tensor{"trajectory.safetensors": {start, s}, "layers.safetensors": layers} {
+		if err := safetensors.WriteFile(filepath.Join(folder, name), all, map[string]string{"step": "1", "realization": "0"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e.c, err = rollout.OpenCase(folder); err != nil {
+		t.Fatal(err)
+	}
+	if e.states, err = e.c.ReadTrajectory(); err != nil {
+		t.Fatal(err)
+	}
+	if !e.isNonfinite() {
+		err = e.layers()
+	}
+	if err == nil {
+		err = e.probes()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// TestProbesOfRightDevices: the folders are cases, with the probes that are
+// promised, and a correct device answers them without a finding.
+func TestProbesOfRightDevices(t *testing.T) {
+	for name, want := range map[string][]string{
+		"convex_layer_tanh_mult": {"variance-ladder", "mean-ladder", "amplitude-ladder", "subnormal-ladder", "impulse", "constant-channel", "integer-fill", "accumulator", "nonfinite"},
+		"no_norm_no_noise":       {"variance-ladder", "amplitude-ladder", "subnormal-ladder", "impulse", "constant-channel", "integer-fill"},
+	} {
+		dir := writeProbes(t, name)
+		var names []string
+		for _, sub := range []string{"ladders", "integers", "nonfinite"} {
+			folder := filepath.Join(dir, sub)
+			if _, err := os.Stat(folder); err != nil {
+				continue
+			}
+			for _, precision := range []string{"float32", "float16", "bfloat16"} {
+				e := answerProbes(t, folder, precision, nil)
+				for _, f := range e.r.Findings {
+					t.Errorf("%s, %s, %s: %s", name, sub, precision, f.Text)
+				}
+				all, err := readProbes(e.c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range all {
+					names = append(names, p.Name)
+				}
+			}
+		}
+		for _, w := range want {
+			if !slices.Contains(names, w) {
+				t.Errorf("%s: no probe %s", name, w)
+			}
+		}
+		if name == "no_norm_no_noise" && slices.Contains(names, "nonfinite") {
+			t.Errorf("%s: a NaN is probed where it does not spread", name)
+		}
+	}
+}
+
+// TestProbesOfWrongDevices: faults that a rollout's own states hardly show.
+func TestProbesOfWrongDevices(t *testing.T) {
+	dir := writeProbes(t, "convex_layer_tanh_mult")
+	replace := func(op operator.Op, f func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor) func(*exam, *emulate.Device) {
+		return func(e *exam, d *emulate.Device) {
+			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+				if e.machine.Nodes[i].Op != op {
+					return nil, nil
+				}
+				return f(e, d, i, in), nil
+			}
+		}
+	}
+	for _, c := range []struct {
+		what, folder, precision string
+		change                  func(*exam, *emulate.Device)
+		probe                   string
+	}{
+		{"eps is missing", "ladders", "bfloat16", replace(operator.OpNorm, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+			m := emulate.New(e.op, e.c.Rollout)
+			m.Nodes[i].Eps = 1e-30
+			y, err := m.Plain(d, i, in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return y
+		}), "variance-ladder"},
+		{"squares overflow", "ladders", "float16", replace(operator.OpNorm, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+			y, err := e.machine.Plain(d, i, in, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range y.N { // a layer norm: one group a sample
+				for _, v := range in[0].Samples(n, n+1).Data {
+					if v*v > 65504 {
+						clear(y.Samples(n, n+1).Data)
+					}
+				}
+			}
+			return y
+		}), "amplitude-ladder"},
+		{"subnormal numbers are flushed", "ladders", "float16", func(e *exam, d *emulate.Device) {
+			d.Round = func(i int, y []float64, f fp16.Format) {
+				f.RoundSlice(y, y)
+				for k, v := range y {
+					if v < 0x1p-14 && v > -0x1p-14 {
+						y[k] = 0
+					}
+				}
+			}
+		}, "ladder"},
+		{"taps are swapped", "integers", "bfloat16", replace(operator.OpConv, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+			n := e.machine.Nodes[i]
+			w := slices.Clone(n.Weight.Data)
+			w[0], w[len(w)-1] = w[len(w)-1], w[0]
+			return emulate.Conv(emulate.Operand(d.Mode, in[0], fp16.BFloat16), emulate.NewKernel(d.Mode, &n, w), n.Geometry)
+		}), "integer-fill"},
+		{"a NaN is swallowed", "nonfinite", "float32", replace(operator.OpAct, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+			y := tensor.Like(in[0])
+			act.Forward(y, in[0], e.machine.Nodes[i].Act)
+			for k, v := range y.Data {
+				if v != v {
+					y.Data[k] = 0
+				}
+			}
+			return y
+		}), "nonfinite"},
+		{"a NaN reaches the next sample", "nonfinite", "float32", replace(operator.OpNoise, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+			y := in[0].Clone()
+			y.Plane(3, 0)[0] = y.Plane(2, 0)[0]
+			return y
+		}), "nonfinite"},
+	} {
+		e := answerProbes(t, filepath.Join(dir, c.folder), c.precision, c.change)
+		found := slices.ContainsFunc(e.r.Findings, func(f Finding) bool {
+			return f.Gate == "probe" && strings.Contains(f.Text, "the probe "+c.probe) || f.Gate == "probe" && strings.Contains(f.Text, c.probe)
+		})
+		if !found {
+			t.Errorf("%s: the probe %s does not show it: %d findings", c.what, c.probe, len(e.r.Findings))
+			for _, f := range e.r.Findings {
+				t.Logf("%+v", f)
+			}
+		}
+	}
+}
+
+// TestProbeList: a folder whose list does not fit its case is refused.
+func TestProbeList(t *testing.T) {
+	dir := writeProbes(t, "no_norm_no_noise")
+	folder := filepath.Join(dir, "integers")
+	if err := os.WriteFile(filepath.Join(folder, probesFile), []byte(`{"probes": [{"name": "impulse"}]}`), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	c, err := rollout.OpenCase(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readProbes(c); err == nil || !strings.Contains(err.Error(), "1 probes: want 2, as many as realizations") {
+		t.Errorf("error %v: want one that says how many probes belong there", err)
+	}
+}

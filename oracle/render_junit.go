@@ -1,0 +1,123 @@
+package oracle
+
+import (
+	"encoding/xml"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+// The elements of JUnit's XML, as common CI systems read it.
+type junitSuites struct {
+	XMLName xml.Name   `xml:"testsuites"`
+	Suite   junitSuite `xml:"testsuite"`
+}
+
+type junitSuite struct {
+	Name     string      `xml:"name,attr"`
+	Tests    int         `xml:"tests,attr"`
+	Failures int         `xml:"failures,attr"`
+	Errors   int         `xml:"errors,attr"`
+	Skipped  int         `xml:"skipped,attr"`
+	Cases    []junitCase `xml:"testcase"`
+	Out      string      `xml:"system-out"`
+}
+
+type junitCase struct {
+	Class   string      `xml:"classname,attr"`
+	Name    string      `xml:"name,attr"`
+	Failure *junitFault `xml:"failure,omitempty"`
+	Skipped *junitFault `xml:"skipped,omitempty"`
+}
+
+type junitFault struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+// gateNames are the gates in the order in which they are reported.
+var gateNames = []string{"structure", "accuracy", "conformity", "filter", "noise", "rollout", "probe"}
+
+// groupOfSteps is how many steps make one test case.
+const groupOfSteps = 50
+
+// WriteJUnit writes the report as one JUnit test suite: a case for the verdict,
+// for each gate, each layer, and each group of steps. What has no power or was
+// left out is skipped.
+func (r *Report) WriteJUnit(w io.Writer) error {
+	s := junitSuite{Name: "refrun check", Out: r.Text()}
+	verdict := junitCase{Class: "verdict", Name: r.Claim}
+	switch {
+	case r.Verdict.failed():
+		verdict.Failure = &junitFault{string(r.Verdict) + r.where(), r.Reason}
+	case r.Verdict == NoPower:
+		verdict.Skipped = &junitFault{string(r.Verdict), r.Reason}
+	}
+	s.Cases = append(s.Cases, verdict)
+	for _, gate := range gateNames {
+		s.Cases = append(s.Cases, r.junit("gate", gate, func(f Finding) bool { return f.Gate == gate }))
+	}
+	for _, l := range r.Layers {
+		c := r.junit("layer", fmt.Sprintf("%s, step %d", l.Name, l.Step), func(f Finding) bool { return ofLayers(f) && f.Layer == l.Name && f.Step == l.Step })
+		if c.Failure == nil && l.Violations > 0 {
+			text := fmt.Sprintf("%d of %d elements outside of what correct kernels may have", l.Violations, l.Elements)
+			c.Failure = &junitFault{text, text}
+		}
+		s.Cases = append(s.Cases, c)
+	}
+	for lo := 0; lo < len(r.Steps); lo += groupOfSteps {
+		s.Cases = append(s.Cases, junitSteps(r.Steps[lo:min(lo+groupOfSteps, len(r.Steps))]))
+	}
+	for _, what := range r.Skipped {
+		s.Cases = append(s.Cases, junitCase{Class: "budget", Name: what, Skipped: &junitFault{Message: "the budget left it out"}})
+	}
+	s.Tests = len(s.Cases)
+	for _, c := range s.Cases {
+		if c.Failure != nil {
+			s.Failures++
+		}
+		if c.Skipped != nil {
+			s.Skipped++
+		}
+	}
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
+	e := xml.NewEncoder(w)
+	e.Indent("", " ")
+	if err := e.Encode(junitSuites{Suite: s}); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n")
+	return err
+}
+
+// junit is a case that fails with the findings that belong to it.
+func (r *Report) junit(class, name string, belongs func(Finding) bool) junitCase {
+	c := junitCase{Class: class, Name: name}
+	var lines []string
+	for _, f := range r.Findings {
+		if f.Verdict.failed() && belongs(f) {
+			lines = append(lines, f.line())
+		}
+	}
+	if len(lines) > 0 {
+		c.Failure = &junitFault{lines[0], strings.Join(lines, "\n")}
+	}
+	return c
+}
+
+func junitSteps(rows []StepRow) junitCase {
+	c := junitCase{Class: "steps", Name: fmt.Sprintf("%d to %d", rows[0].Step, rows[len(rows)-1].Step)}
+	bad := slices.DeleteFunc(slices.Clone(rows), func(s StepRow) bool { return !s.Violation })
+	if len(bad) == 0 {
+		return c
+	}
+	var text []string
+	for _, s := range bad {
+		text = append(text, fmt.Sprintf("step %d: largest error %s, R64 %s, Re %s, peak %s", s.Step, s.MaxAbs.three(), s.R64.three(), s.Re.three(), s.Peak.three()))
+	}
+	c.Failure = &junitFault{fmt.Sprintf("%d of %d steps are wrong, first step %d", len(bad), len(rows), bad[0].Step), strings.Join(text, "\n")}
+	return c
+}

@@ -1,0 +1,170 @@
+package oracle
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// table is a part of the evidence, for text and HTML alike.
+type table struct {
+	title, note string
+	head        []string
+	rows        [][]string
+	bad         []bool // rows that are wrong; nil if none is
+	left        int    // rows that were left out
+}
+
+// mostRows is the number of rows of a table for people; JSON has them all.
+const mostRows = 12
+
+// tables returns what there is to show, the first faulty step and what is wrong
+// always among it.
+func (r *Report) tables() []table {
+	var all []table
+	for _, t := range []table{r.stepTable(), r.layerTable(), r.filterTable(), r.noiseTable(), r.worstTable()} {
+		if len(t.rows) > 0 {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func (t *table) add(bad bool, row ...string) {
+	t.rows, t.bad = append(t.rows, row), append(t.bad, bad)
+}
+
+// some returns the indices of at most mostRows of n rows: the first and the
+// last, those that must be there, and even steps between.
+func some(n int, must func(i int) bool) (keep []int, left int) {
+	if n <= mostRows {
+		for i := range n {
+			keep = append(keep, i)
+		}
+		return keep, 0
+	}
+	chosen := []int{0, n - 1}
+	for i := 0; i < n && len(chosen) < mostRows; i++ {
+		if must(i) && !slices.Contains(chosen, i) {
+			chosen = append(chosen, i)
+		}
+	}
+	for k := 0; len(chosen) < mostRows; k++ {
+		if i := k * (n - 1) / mostRows; !slices.Contains(chosen, i) {
+			chosen = append(chosen, i)
+		}
+	}
+	slices.Sort(chosen)
+	return chosen, n - len(chosen)
+}
+
+func (r *Report) stepTable() table {
+	t := table{title: "Steps", head: []string{"step", "max|E|", "mean|E|", "R64", "Re", "peak", ""},
+		note: "E is the device's next state minus exact arithmetic from the device's own state. R64 is the mean of (E/s)², s what the claim makes one expect of an element; Re the RMS distance from an emulation of the claim over s; peak the largest |E|/s."}
+	bad := func(i int) bool { return r.Steps[i].Violation }
+	keep, left := some(len(r.Steps), bad)
+	for _, i := range keep {
+		s, mark := r.Steps[i], ""
+		if s.Violation {
+			mark = "wrong"
+		}
+		t.add(s.Violation, fmt.Sprint(s.Step), s.MaxAbs.three(), s.MeanAbs.three(), s.R64.three(), s.Re.three(), s.Peak.three(), mark)
+	}
+	t.left = left
+	return t
+}
+
+func (r *Report) layerTable() table {
+	t := table{title: "Layers", head: []string{"layer", "op", "elems", "violations", "flips (limit)", "bias z", "var", "max|E|", "worst slice"},
+		note: "Each layer with the inputs that the device gave it. A violation lies outside of every result that correct kernels may have; max|E| is the largest error over that bound; flips are elements that are not the rounded exact value; var is the variance of the error over the expected one."}
+	bad := func(i int) bool {
+		l := r.Layers[i]
+		return l.Violations > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return ofLayers(f) && f.Layer == l.Name && f.Step == l.Step })
+	}
+	several := slices.ContainsFunc(r.Layers, func(l LayerRow) bool { return l.Step != r.Layers[0].Step })
+	keep, left := some(len(r.Layers), bad)
+	for _, i := range keep {
+		l := r.Layers[i]
+		name := l.Name
+		if several {
+			name = fmt.Sprintf("%s, step %d", name, l.Step)
+		}
+		t.add(bad(i), name, l.Op, fmt.Sprint(l.Elements), fmt.Sprint(l.Violations), fmt.Sprintf("%d (%s)", l.Flips, l.FlipLimit.three()),
+			l.BiasZ.three(), l.Variance.three(), l.MaxE.three(), l.WorstSlice)
+	}
+	t.left = left
+	return t
+}
+
+func (r *Report) filterTable() table {
+	t := table{title: "Known faults", head: []string{"fault", "kind", "layer", "amplitude", "t", "explains", ""},
+		note: "The residual held against the signature of each known fault, largest share first. Amplitude 1 is the fault as it is known, t its significance."}
+	rows := slices.Clone(r.Filters)
+	slices.SortStableFunc(rows, func(a, b FilterRow) int {
+		switch {
+		case a.Found != b.Found:
+			if a.Found {
+				return -1
+			}
+			return 1
+		case a.Gain > b.Gain:
+			return -1
+		case a.Gain < b.Gain:
+			return 1
+		}
+		return 0
+	})
+	for _, f := range rows[:min(len(rows), mostRows/2)] {
+		mark := ""
+		if f.Found {
+			mark = "found"
+		}
+		t.add(f.Found, f.Name, strings.TrimPrefix(string(f.Verdict), "FAIL-"), f.Layer, f.Amplitude.three(), f.T.three(), percent(f.Gain), mark)
+	}
+	t.left = len(rows) - len(t.rows)
+	return t
+}
+
+// percent writes a share, to a tenth of a percent.
+func percent(n Number) string {
+	if v := float64(n); finite(v) {
+		return fmt.Sprintf("%.1f %%", 100*v)
+	}
+	return n.three()
+}
+
+func (r *Report) noiseTable() table {
+	t := table{title: "Noise: " + r.Noise.Stream, head: []string{"noise", "value", "want", "z", ""},
+		note: "What the recorded states say about the noise: statistics of it, and its slopes on the specified draws."}
+	for _, x := range r.Noise.Tests {
+		mark := ""
+		if !x.OK {
+			mark = "wrong"
+		}
+		t.add(!x.OK, x.Name, x.Value.three(), x.Want.three(), x.Z.three(), mark)
+	}
+	return t
+}
+
+func (r *Report) worstTable() table {
+	t := table{title: "Worst elements", head: []string{"worst element", "exact", "rounded", "admissible", "got", "error/expected"},
+		note: "Places are step, realization and [channel,row,column]; numbers in hexadecimal are the bits of the format."}
+	for _, x := range r.Worst {
+		at := fmt.Sprintf("step %d, r%d [%d,%d,%d]", x.Step, x.Realization, x.C, x.H, x.W)
+		if x.Layer != "" {
+			at += " " + x.Layer
+		}
+		span := ""
+		if x.Low != "" || x.High != "" {
+			span = x.Low + " to " + x.High
+		}
+		got := fmt.Sprintf("%.7g", float64(x.GotValue))
+		if x.Got != "" {
+			got += " (" + x.Got + ")"
+		}
+		t.add(true, at, fmt.Sprintf("%.9g", float64(x.Exact)), x.Rounded, span, got, x.Error.three())
+	}
+	return t
+}
+
+func (n Number) three() string { return three(float64(n)) }

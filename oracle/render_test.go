@@ -1,0 +1,198 @@
+package oracle
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"math"
+	"strings"
+	"testing"
+)
+
+// sampleReport is a report of a made-up check, with something of everything.
+func sampleReport() *Report {
+	r := &Report{
+		FirstStep: -1, FirstRealization: -1, Subject: "2 convolutions 3x3, gelu", Shape: [5]int{2, 101, 3, 8, 8},
+		Claim: "float16/autocast-cuda/state-float32/noise-tape", Pattern: "stores conv, norm, act, out",
+		OneStep: StepError{0.25, 0.01, 3}, Expected: StepError{0.01, 0.003, 1},
+		Noise: NoiseReport{Stream: "tape", Tests: []NoiseTest{{"slope", 1, 1, 0.3, true}, {"kurtosis", 5.9, 3, 152, false}}},
+		Layers: []LayerRow{
+			{1, "conv_blocks.0.block.0", "conv", 384, 0, 3, 12, 0.2, 1.01, 0.7, ""},
+			{1, "conv_blocks.0.block.1", "norm", 384, 17, 99, 12, 8, 40, 12.4, "channel 2"},
+		},
+		Filters: []FilterRow{{"unbiased variance", FailPrecision, "", 0.01, 2, 0.001, false}, {"stale tile", FailLogic, "", 1, 423, 0.98, true}},
+		Blind:   []Blind{{"eps outside sqrt", 1.6, "variance-ladder"}, {"NaN swallowed", Number(math.Inf(1)), ""}},
+		Worst:   []Element{{7, 1, "", 2, 3, 4, 0.5, "0x3800", "0x3800", "0x3801", "0x4000", 2, 200}},
+		Skipped: []string{"emulation of steps 50 to 99"}, Notes: []string{"a note <b>"},
+		Findings: []Finding{
+			{Verdict: FailPrecision, Gate: "accuracy", Step: 9, Realization: 0, Excess: 2, Text: "later."},
+			{Verdict: FailLogic, Gate: "filter", Step: 7, Realization: 1, Excess: 50, Diagnosis: "stale tile", Slice: "rows 0-7, columns 8-15", Text: "an 8x8 tile is that of the step before & no other"},
+			{Verdict: FailLogic, Gate: "bound", Step: 1, Realization: 0, Layer: "conv_blocks.0.block.1", Excess: 12.4, Text: "17 elements outside"},
+		},
+		Maps: []Map{{"step 7, channel 0", 2, 3, []float64{-1, 0, 1, math.NaN(), 40, 2}}},
+	}
+	r.Ulps[0], r.Ulps[3] = 1000, 20
+	for t := 1; t <= 100; t++ {
+		s := StepRow{Step: t, MaxAbs: 0.01, MeanAbs: 0.003, R64: 1.1, Re: 0.1, Peak: 4}
+		if t == 7 {
+			s.R64, s.Peak, s.Violation = 900, 300, true
+		}
+		r.Steps = append(r.Steps, s)
+	}
+	growth, horizon := Number(1.07), 38
+	r.GrowthPerStep, r.Horizon = &growth, &horizon
+	r.Findings = r.Findings[:2] // without the layer, whose step would be the first
+	r.decide(layerOrder{noise: -1})
+	return r
+}
+
+// TestText: the text has the verdict, its place and reason, every table with
+// what is wrong in it, and what could not be seen.
+func TestText(t *testing.T) {
+	text := sampleReport().Text()
+	for _, want := range []string{
+		"VERDICT  FAIL-LOGIC  first at step 7, realization 1, rows 0-7, columns 8-15: stale tile\n",
+		"\nREAD     The device computes another function", "\nfound    FAIL-LOGIC at step 7", "claim    float16/autocast-cuda/state-float32/noise-tape\n",
+		"\n7     0.01", "  900  0.1  300   wrong\n9  ", "(88 more)", "\nconv_blocks.0.block.1  norm  384    17          99 (12)",
+		"explains\nstale tile         LOGIC             1          423  98.0 %    found\n", "\nkurtosis  5.9    3     152  wrong\n",
+		"\nstep 7, r1 [2,3,4]  0.5    0x3800   0x3800 to 0x3801  2 (0x4000)  200\n",
+		"; from step 38 on a comparison of\n         free rollouts says nothing\n", "\nBLIND    eps outside sqrt: visible from 1.6 times its usual size on; the probe variance-ladder shows\n         it\n",
+		"\nBLIND    NaN swallowed: not visible at any size\n", "\nSKIPPED  emulation of steps 50 to 99\n", "\nnote     a note <b>\n",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	for i, line := range strings.Split(text, "\n") {
+		if strings.HasPrefix(line, "READ") || strings.HasPrefix(line, "         ") {
+			if len(line) > 100 {
+				t.Errorf("line %d has %d characters: want at most 100", i, len(line))
+			}
+		}
+	}
+}
+
+// TestReportJSON holds the keys that scripts read, and what is not finite.
+func TestReportJSON(t *testing.T) {
+	var b bytes.Buffer
+	if err := sampleReport().WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	var v map[string]any
+	if err := json.Unmarshal(b.Bytes(), &v); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]any{
+		"verdict": "FAIL-LOGIC", "first_step": 7., "first_realization": 1., "first_layer": "", "slice": "rows 0-7, columns 8-15",
+		"diagnosis": "stale tile", "pattern": "stores conv, norm, act, out", "horizon": 38., "growth_per_step": 1.07, "contract": "",
+	} {
+		if v[key] != want {
+			t.Errorf("%s is %v, want %v", key, v[key], want)
+		}
+	}
+	one, expected := v["one_step"].(map[string]any), v["expected"].(map[string]any)
+	if one["max_abs"] != 0.25 || one["mean_abs"] != 0.01 || one["rms_over_expected"] != 3. || expected["max_abs"] != 0.01 {
+		t.Errorf("one_step %v, expected %v", one, expected)
+	}
+	blind := v["blind"].([]any)
+	if len(blind) != 2 || blind[1].(map[string]any)["c_min"] != "inf" {
+		t.Errorf("blind %v", blind)
+	}
+	if reason, _ := v["reason"].(string); reason == "" {
+		t.Error("no reason")
+	}
+	if len(v["steps"].([]any)) != 100 || v["noise"].(map[string]any)["stream"] != "tape" {
+		t.Errorf("%d steps, noise %v", len(v["steps"].([]any)), v["noise"])
+	}
+
+	// What is not there is an empty list or null, and never missing.
+	b.Reset()
+	empty := &Report{FirstStep: -1}
+	empty.decide(layerOrder{noise: -1})
+	if err := empty.WriteJSON(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"blind": []`, `"findings": []`, `"steps": []`, `"horizon": null`, `"growth_per_step": null`, `"verdict": "NO-POWER"`} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %s in %s", want, b.String())
+		}
+	}
+}
+
+// TestJUnit reads the XML back: counts, and where the failures stand.
+func TestJUnit(t *testing.T) {
+	read := func(r *Report) (junitSuite, map[string]junitCase) {
+		t.Helper()
+		var b bytes.Buffer
+		if err := r.WriteJUnit(&b); err != nil {
+			t.Fatal(err)
+		}
+		var s junitSuites
+		if err := xml.Unmarshal(b.Bytes(), &s); err != nil {
+			t.Fatal(err)
+		}
+		cases := map[string]junitCase{}
+		for _, c := range s.Suite.Cases {
+			cases[c.Class+" "+c.Name] = c
+		}
+		return s.Suite, cases
+	}
+	s, cases := read(sampleReport())
+	if s.Tests != len(s.Cases) || s.Tests != len(cases) || s.Failures != 5 || s.Skipped != 1 || s.Errors != 0 {
+		t.Errorf("%d tests of %d cases (%d names), %d failures, %d skipped", s.Tests, len(s.Cases), len(cases), s.Failures, s.Skipped)
+	}
+	for name, fails := range map[string]bool{
+		"verdict float16/autocast-cuda/state-float32/noise-tape": true, "gate structure": false, "gate filter": true, "gate accuracy": true,
+		"layer conv_blocks.0.block.0, step 1": false, "layer conv_blocks.0.block.1, step 1": true, "steps 1 to 50": true, "steps 51 to 100": false,
+	} {
+		c, ok := cases[name]
+		if !ok || (c.Failure != nil) != fails {
+			t.Errorf("%s: there %v, failure %v: want %v", name, ok, c.Failure, fails)
+		}
+	}
+	if f := cases["steps 1 to 50"].Failure; f == nil || !strings.Contains(f.Text, "step 7: largest error 0.01, R64 900") || !strings.Contains(f.Message, "1 of 50 steps") {
+		t.Errorf("steps: %+v", f)
+	}
+	if !strings.Contains(s.Out, "VERDICT  FAIL-LOGIC") {
+		t.Error("the text is not in system-out")
+	}
+	blind := &Report{FirstStep: -1, Claim: "c"}
+	blind.decide(layerOrder{noise: -1})
+	if s, cases := read(blind); s.Failures != 0 || s.Skipped != 1 || cases["verdict c"].Skipped == nil {
+		t.Errorf("no power: %d failures, %d skipped", s.Failures, s.Skipped)
+	}
+}
+
+// TestHTML: the page is well-formed, needs nothing from elsewhere, and has all
+// parts; texts of a case cannot become markup.
+func TestHTML(t *testing.T) {
+	var b bytes.Buffer
+	if err := sampleReport().WriteHTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	text := b.String()
+	for _, want := range []string{
+		`<h1 class="fail">FAIL-LOGIC</h1>`, "first at step 7", "another function", "<h2>Every step</h2>", "horizon", "first faulty step",
+		"<h2>Where in the image</h2>", "data:image/png;base64,", ">-12<", "<h2>Distance in units", "<h2>Steps</h2>", "<h2>Layers</h2>", "<h2>Known faults</h2>",
+		"<h2>Noise: tape</h2>", "<h2>Worst elements</h2>", "What this run could not have shown", "a note &lt;b&gt;", "before &amp; no other", "88 more",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in the page", want)
+		}
+	}
+	for _, never := range []string{"<script", "http:", "https:", "<link", "@import", "url(", "<b>", "ZgotmplZ", "NaN\"", "%!"} {
+		if strings.Contains(strings.ReplaceAll(text, `xmlns="http://www.w3.org/2000/svg"`, ""), never) {
+			t.Errorf("%q in the page", never)
+		}
+	}
+	// A pass has no findings and no maps, and shows none.
+	pass := &Report{FirstStep: -1, FirstRealization: -1, Claim: "c", Contract: "c", Steps: []StepRow{{Step: 1, R64: 1}}}
+	pass.decide(layerOrder{noise: -1})
+	b.Reset()
+	if err := pass.WriteHTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	if text := b.String(); !strings.Contains(text, `<h1 class="pass">PASS-CONFORMING</h1>`) || strings.Contains(text, "Findings") || strings.Contains(text, "Where in the image") || strings.Contains(text, "first faulty step") {
+		t.Errorf("a pass:\n%s", text)
+	}
+}

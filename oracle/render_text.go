@@ -1,0 +1,176 @@
+package oracle
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+)
+
+// mostFindings is the number of findings that the text shows.
+const mostFindings = 5
+
+// Text returns the report for a person: the verdict, what it means, the tables
+// of the evidence, and what could not be seen.
+func (r *Report) Text() string {
+	var b strings.Builder
+	b.WriteString(wrap("refrun check  ", fmt.Sprintf("%s; states %v", r.Subject, r.Shape)))
+	fmt.Fprintf(&b, "claim    %s\n", r.Claim)
+	fmt.Fprintf(&b, "VERDICT  %s%s\n", r.Verdict, r.where())
+	b.WriteString(wrap("READ     ", r.Reason))
+	for _, f := range r.Findings[:min(len(r.Findings), mostFindings)] {
+		b.WriteString(wrap("found    ", f.line()))
+	}
+	if n := len(r.Findings) - mostFindings; n > 0 {
+		fmt.Fprintf(&b, "         (%d more)\n", n)
+	}
+	b.WriteByte('\n')
+	for _, table := range r.tables() {
+		table.text(&b)
+	}
+	if e := r.OneStep; e != (StepError{}) {
+		fmt.Fprintf(&b, "one step  largest error %s, mean %s", three(float64(e.MaxAbs)), three(float64(e.MeanAbs)))
+		if x := r.Expected; x != (StepError{}) {
+			fmt.Fprintf(&b, "; expected %s and %s; RMS over expected %s", three(float64(x.MaxAbs)), three(float64(x.MeanAbs)), three(float64(e.RMSOverExpected)))
+		}
+		b.WriteByte('\n')
+	}
+	if r.Pattern != "" {
+		b.WriteString(wrap("pattern  ", r.Pattern))
+	}
+	if s := r.fate(); s != "" {
+		b.WriteString(wrap("rollout  ", s))
+	}
+	for _, x := range r.Blind {
+		b.WriteString(wrap("BLIND    ", x.line()))
+	}
+	for _, s := range r.Skipped {
+		b.WriteString(wrap("SKIPPED  ", s))
+	}
+	for _, n := range r.Notes {
+		b.WriteString(wrap("note     ", n))
+	}
+	return b.String()
+}
+
+// WriteText writes the report as Text has it.
+func (r *Report) WriteText(w io.Writer) error {
+	_, err := io.WriteString(w, r.Text())
+	return err
+}
+
+// where says the place of the first fault in a few words, "" if there is none.
+func (r *Report) where() string {
+	s := ""
+	if r.FirstStep >= 0 {
+		s += fmt.Sprintf("  first at step %d", r.FirstStep)
+		if r.FirstRealization >= 0 {
+			s += fmt.Sprintf(", realization %d", r.FirstRealization)
+		}
+	}
+	if r.FirstLayer != "" {
+		s += ", layer " + r.FirstLayer
+	}
+	if r.Slice != "" {
+		s += ", " + r.Slice
+	}
+	if r.Diagnosis != "" {
+		s += ": " + r.Diagnosis
+	}
+	if s != "" && !strings.HasPrefix(s, "  ") {
+		s = "  " + strings.TrimLeft(s, ",: ")
+	}
+	return s
+}
+
+// fate says what comparisons of free rollouts are worth.
+func (r *Report) fate() string {
+	s := ""
+	if r.GrowthPerStep != nil {
+		s = fmt.Sprintf("a small difference becomes %s times as large in a step", three(float64(*r.GrowthPerStep)))
+	}
+	if r.Horizon != nil {
+		if s != "" {
+			s += "; "
+		}
+		s += fmt.Sprintf("from step %d on a comparison of free rollouts says nothing", *r.Horizon)
+	}
+	return s
+}
+
+// line is a finding in one line.
+func (f Finding) line() string {
+	s := string(f.Verdict)
+	if f.Step >= 0 {
+		s += fmt.Sprintf(" at step %d", f.Step)
+		if f.Realization >= 0 {
+			s += fmt.Sprintf(", realization %d", f.Realization)
+		}
+	}
+	if f.Layer != "" {
+		s += ", " + f.Layer
+	}
+	if f.Slice != "" {
+		s += ", " + f.Slice
+	}
+	s += " (" + f.Gate
+	if f.Excess > 0 {
+		s += fmt.Sprintf(", %s times its limit", three(float64(f.Excess)))
+	}
+	s += "): " + f.said()
+	if f.Diagnosis != "" {
+		s += " [" + f.Diagnosis + "]"
+	}
+	return s
+}
+
+// line is a blind spot in one line.
+func (x Blind) line() string {
+	s := x.Name
+	if c := float64(x.Least); finite(c) && c > 0 {
+		s += fmt.Sprintf(": visible from %s times its usual size on", three(c))
+	} else {
+		s += ": not visible at any size"
+	}
+	if x.Probe != "" {
+		s += "; the probe " + x.Probe + " shows it"
+	}
+	return s
+}
+
+// text writes a table with aligned columns.
+func (t table) text(b *strings.Builder) {
+	var aligned strings.Builder
+	w := tabwriter.NewWriter(&aligned, 0, 1, 2, ' ', 0)
+	for _, row := range append([][]string{t.head}, t.rows...) {
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	w.Flush()
+	for line := range strings.Lines(aligned.String()) {
+		b.WriteString(strings.TrimRight(line, " \n") + "\n")
+	}
+	if t.left > 0 {
+		fmt.Fprintf(b, "(%d more)\n", t.left)
+	}
+	b.WriteByte('\n')
+}
+
+// wrap breaks a text into lines of at most 100 characters, the first of which
+// begins with head and the others with as many spaces.
+func wrap(head, text string) string {
+	const width = 100
+	var b strings.Builder
+	line := head
+	for i, word := range strings.Fields(text) {
+		switch {
+		case i == 0:
+			line += word
+		case len(line)+1+len(word) > width:
+			b.WriteString(line + "\n")
+			line = strings.Repeat(" ", len(head)) + word
+		default:
+			line += " " + word
+		}
+	}
+	return b.String() + line + "\n"
+}
