@@ -55,6 +55,21 @@ func eachForm(t *testing.T, run func(t *testing.T, f *asm.Form)) {
 	}
 }
 
+// newTestWino returns a convolution of x of h x w outputs, and memory for its
+// tiles as a unit.
+func newTestWino(k *Kernel, f *asm.Form, x *tensor.Tensor, h, w, pad int) (*wino, *worker) {
+	src := NewImage(fp16.Float32, x.N, x.C, h, w, f.Taps/2, make([]float32, ImageSize(x.N, x.C, h, w, f.Taps/2)))
+	j := &job{src: x, rows: paddedAxis(x.H, pad, Zeros), cols: paddedAxis(x.W, pad, Zeros)}
+	j.pack(src)
+	dst := NewImage(fp16.Float32, x.N, k.oc, h, w, 0, make([]float32, ImageSize(x.N, k.oc, h, w, 0)))
+	kernels := f.Kernels()
+	g := newWino(k, f, kernels, kernels.Output[asm.Float32], dst, src, new(Space))
+	g.measureNorms()
+	s := new(Space).take()
+	g.prepare(s)
+	return g, s
+}
+
 // TestWinogradBound holds the float64 results of the transforms, before any
 // rounding to a format, to the exact values: every error lies within the bound
 // that the guard uses, and the bound is not vacuous. It is not less than what the
@@ -62,6 +77,7 @@ func eachForm(t *testing.T, run func(t *testing.T, f *asm.Form)) {
 func TestWinogradBound(t *testing.T) {
 	eachForm(t, func(t *testing.T, f *asm.Form) {
 		w := f.Kernels()
+		defer func(least int) { measuredLeast = least }(measuredLeast)
 		r := rand.New(rand.NewPCG(8, 9))
 		largest, closest := 0.0, 0.0
 		taps, points := f.Taps, f.Side*f.Side
@@ -71,24 +87,21 @@ func TestWinogradBound(t *testing.T) {
 			k := tensor.Of(fp16.Float32, hard(r, trial/3%hardKinds, oc*ic*taps*taps, ic, taps*taps), oc, ic, taps, taps)
 			bias := hard(r, trial%2, oc, 1, 1)
 			kernel := NewKernel(k, bias)
+			measuredLeast = trial % 2 * (ic + 1) // 3x3 with both bounds
 			pad := taps / 2
 			exact := bigref.Conv2d(x, k, bias, 1, pad, "zeros")
-			y := tensor.New(fp16.Float32, 1, oc, 6, 7)
-			j := &job{dst: y, src: x, k: kernel, rows: paddedAxis(6, pad, Zeros), cols: paddedAxis(7, pad, Zeros), stride: 1}
-			g := j.newWinograd(f, w, w.Output[asm.Float32])
-			j.memory = new(images)
-			g.pack()
-			s := g.newSpace(1)
+			g, s := newTestWino(kernel, f, x, 6, 7, pad)
 			for tile := range g.th * g.tw {
-				g.window(s, tile, tile)
+				g.Input(g.window(tile), g.src.line*4, g.src.plane*4, g.at(s, tile), g.vPoint*8, g.blocks, &s.t[0])
+				s.k[tile] = g.norm(tile, g.weigh(s, tile, 0))
 				_, y0, x0 := g.place(tile)
 				z, size := tileNorms(g, s, tile)
 				for o := range oc {
 					sums, norms := weightNorms(g, o)
 					m := make([]float64, points)
 					for p := range m {
-						g.Multiply(&s.v[p*w.Tiles*block], g.weights.panel(o/w.Outputs, p), &s.m[p*w.Tiles*w.Outputs], g.blocks, 1)
-						m[p] = s.m[(p*w.Tiles+tile)*w.Outputs+o%w.Outputs]
+						g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o/w.Outputs, p), &s.m[p*g.mPoint], g.blocks, 1)
+						m[p] = s.m[p*g.mPoint+tile*w.Outputs+o%w.Outputs]
 					}
 					table := g.weights.tables[o/block*18*block+o%block:]
 					for ij, v := range f.Output(m) {
@@ -131,19 +144,19 @@ func TestWinogradBound(t *testing.T) {
 
 // tileNorms returns, point by point, the norms of t Z and of t |B||d||B|^T over
 // the channels, for a tile of the first group and the first sample.
-func tileNorms(g *wino, s *space, tile int) (z, size []float64) {
+func tileNorms(g *wino, s *worker, tile int) (z, size []float64) {
 	n := g.form.Side
 	z, size = make([]float64, n*n), make([]float64, n*n)
 	_, y0, x0 := g.place(tile)
 	for p := range z {
 		for c := range g.k.ic {
 			t := g.k.scale[c]
-			v := t * s.v[((c/block*n*n+p)*g.Tiles+tile)*block+c%block]
+			v := t * s.v[p*g.vPoint+(c/block*g.Tiles+tile)*block+c%block]
 			z[p] += v * v
 			v = 0
 			for i, b := range g.form.B[p/n] {
 				for j, d := range g.form.B[p%n] {
-					v += math.Abs(b * d * float64(g.image[((c/block*g.height+y0+i)*g.width+x0+j)*block+c%block]))
+					v += math.Abs(b * d * float64(g.src.data[g.src.at(0, c/block, y0+i-g.form.Taps/2, x0+j-g.form.Taps/2)+c%block]))
 				}
 			}
 			size[p] += t * v * t * v
@@ -174,7 +187,7 @@ func weightNorms(g *wino, o int) (sums, norms []float64) {
 // or an infinity anywhere leaves all open.
 func TestWinogradWindow(t *testing.T) {
 	eachForm(t, func(t *testing.T, f *asm.Form) {
-		n, w := f.Side, f.Kernels()
+		n := f.Side
 		k := tensor.New(fp16.Float32, 1, 1, f.Taps, f.Taps)
 		k.Data[0] = 1
 		kernel := NewKernel(k, nil)
@@ -182,11 +195,9 @@ func TestWinogradWindow(t *testing.T) {
 			for _, v := range []float64{3, math.NaN(), math.Inf(1)} {
 				x := tensor.New(fp16.Float32, 1, 1, n, n)
 				x.Data[(at+5)%(n*n)], x.Data[at] = 1, v
-				j := &job{dst: tensor.New(fp16.Float32, 1, 1, 4, 4), src: x, k: kernel, rows: paddedAxis(n, 0, Zeros), cols: paddedAxis(n, 0, Zeros), stride: 1, memory: new(images)}
-				g := j.newWinograd(f, w, w.Output[asm.Float32])
-				g.pack()
-				s := g.newSpace(1)
-				g.window(s, 0, 0)
+				g, s := newTestWino(kernel, f, x, 4, 4, 0)
+				g.Input(g.window(0), g.src.line*4, g.src.plane*4, g.at(s, 0), g.vPoint*8, g.blocks, &s.t[0])
+				s.k[0] = g.norm(0, g.weigh(s, 0, 0))
 				least := 3.0
 				if m := g.weights.measured; m != nil {
 					least *= m.rho

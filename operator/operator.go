@@ -23,6 +23,8 @@ type Operator struct {
 	blocks []Module // conv_blocks.0, ...
 	noise  *StochasticBlock
 	output *OutputLayer
+
+	plans plans
 }
 
 // build returns the tree of build_simple_cnn with zero parameters: a ConvBlock

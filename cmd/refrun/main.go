@@ -40,11 +40,11 @@ type verb struct {
 var verbs []verb
 
 func init() {
-	verbs = []verb{demoVerb, runVerb, studyVerb, compareVerb, selftestVerb, benchVerb, infoVerb}
+	verbs = []verb{demoVerb, runVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, infoVerb}
 }
 
 // notThere are verbs that are planned and refused by name.
-var notThere = []string{"check", "probe", "plan"}
+var notThere = []string{"check", "probe"}
 
 // command is one invocation of a verb.
 type command struct {
