@@ -36,6 +36,12 @@ type Rows struct {
 
 	// Finite reports whether no number of a row is NaN or infinite.
 	Finite func(x *float32, pixels int) bool
+
+	// Cut rounds to TF32 by a carry: to the bits of a number it adds add, and the last
+	// bit that stays if odd is 1, and drops what is below that. 0xfff and 1 are to
+	// nearest even, 0x1000 and 0 ties away from zero, 0 and 0 towards zero. The one NaN
+	// stays.
+	Cut func(dst, x *float32, pixels int, add, odd uint32)
 }
 
 // What the kernels of Rows round to, as an index: to float32, or to the format of

@@ -167,6 +167,11 @@ func rowGatherAVX2(dst *float32, lines *[8]*float64, pixels int)
 //go:noescape
 func rowFiniteAVX2(x *float32, pixels int) bool
 
+// rowCutAVX2 rounds to TF32: see asm/rows.go.
+//
+//go:noescape
+func rowCutAVX2(dst *float32, x *float32, pixels int, add uint32, odd uint32)
+
 // rowAddFloat32AVX2 applies an operation: see asm/rows.go.
 //
 //go:noescape

@@ -3476,6 +3476,37 @@ finite:
 	MOVB      DL, ret+16(FP)
 	RET
 
+// func rowCutAVX2(dst *float32, x *float32, pixels int, add uint32, odd uint32)
+// Requires: AVX, AVX2
+TEXT ·rowCutAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         pixels+16(FP), DX
+	MOVL         add+24(FP), BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y2
+	MOVL         odd+28(FP), BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y3
+	MOVL         $0xffffe000, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y4
+
+cut:
+	VMOVDQU (CX), Y0
+	VPSRLD  $0x0d, Y0, Y1
+	VPAND   Y3, Y1, Y1
+	VPADDD  Y2, Y0, Y0
+	VPADDD  Y1, Y0, Y0
+	VPAND   Y4, Y0, Y0
+	VMOVDQU Y0, (AX)
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, AX
+	DECQ    DX
+	JNZ     cut
+	VZEROUPPER
+	RET
+
 // func rowAddFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
 // Requires: AVX, AVX2
 TEXT ·rowAddFloat32AVX2(SB), NOSPLIT, $0-48

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/bits"
 	"sync"
+	"sync/atomic"
 
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
@@ -25,18 +26,35 @@ type anchored struct {
 	kernels *asm.Pixels
 	k       *Kernel
 	src     *Image
-	once    sync.Once
+	ready   atomic.Bool
+	mu      sync.Mutex
 	weights *pixelWeights
 	taps    []int // bytes from the first
 	grid    int   // q
 }
+
+// begin is for the next convolution.
+func (a *anchored) begin(kernels *asm.Pixels, k *Kernel, src *Image) {
+	a.kernels, a.k, a.src, a.weights = kernels, k, src, nil
+	a.ready.Store(false)
+}
+
+// end lets go of its tensors.
+func (a *anchored) end() { a.begin(nil, nil, nil) }
 
 // kernelOutputs is the greatest Outputs of asm.Pixels.
 const kernelOutputs = 16
 
 // prepare makes what the first use needs.
 func (a *anchored) prepare() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.ready.Load() {
+		return
+	}
+	defer a.ready.Store(true)
 	k, m := a.k, a.src
+	a.taps = a.taps[:0]
 	a.weights = k.pixel(a.kernels.Outputs)
 	for t := range a.weights.terms {
 		hw := k.kh * k.kw
@@ -77,11 +95,12 @@ func last(b uint32) int {
 // settle makes up to 4 outputs side by side, from (y, x) on, of a group of
 // channels. window is at least ||t x|| of each of their windows, and finite.
 func (a *anchored) settle(s *worker, dst *Image, group, n, y, x, pixels int, window float64) {
-	a.once.Do(a.prepare)
+	if !a.ready.Load() {
+		a.prepare()
+	}
 	k, outputs := a.k, a.kernels.Outputs
-	var anchor [kernelOutputs]float64
+	anchor, out := &s.anchor, &s.exact
 	var off [kernelOutputs]float64 // of l
-	var out [4 * 2 * kernelOutputs]float64
 	terms := a.weights.terms
 	first := group * outputs
 	channels := min(outputs, k.oc-first)
@@ -106,7 +125,7 @@ func (a *anchored) settle(s *worker, dst *Image, group, n, y, x, pixels int, win
 			if rest != 0 || off[o] != 0 || words[2] != 0 {
 				var ok bool
 				if odd, ok = threeWords(words[:], off[o]); !ok {
-					s.note(dst, 1, n, c, y, x+i)
+					s.note(dst, n, c, y, x+i)
 					continue
 				}
 			}

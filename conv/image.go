@@ -1,6 +1,8 @@
 package conv
 
 import (
+	"sync"
+
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/par"
@@ -196,21 +198,30 @@ func (m *Image) To(t *tensor.Tensor) {
 	})
 }
 
+// packer is what asm.Winograd.Pack is given pointers to.
+type packer struct {
+	lines [block]*float64
+	scale [block]float64 // zeros
+	sums  [256]float64   // of squares, unread
+}
+
+var packers = sync.Pool{New: func() any { return new(packer) }}
+
 // packLine lays lines of 8 channels out as pixels.
 func packLine(row []float32, in *[block][]float64) {
 	from, n := 0, len(in[0])
-	if k := asm.WinogradKernels(); k != nil {
-		var scale [block]float64
-		var sums [256]float64 // of squares, unread
+	if k := asm.WinogradKernels(); k != nil && n >= 8 {
+		p := packers.Get().(*packer)
 		for n-from >= 8 {
-			var lines [block]*float64
-			for c := range lines {
-				lines[c] = &in[c][from]
+			for c := range in {
+				p.lines[c] = &in[c][from]
 			}
-			piece := min(len(sums), (n-from)/8*8)
-			k.Pack(&lines, &scale, &row[from*block], &sums[0], piece)
-			from += piece
+			pixels := min(len(p.sums), (n-from)/8*8)
+			k.Pack(&p.lines, &p.scale, &row[from*block], &p.sums[0], pixels)
+			from += pixels
 		}
+		clear(p.lines[:])
+		packers.Put(p)
 	}
 	for c := range in {
 		for x, v := range in[c][from:] {

@@ -132,7 +132,8 @@ func TestAnchored(t *testing.T) {
 		x := newTestImage(src.Format, n, ic, h, w, taps/2)
 		x.From(src)
 		x.FillFrame(Zeros)
-		a := &anchored{kernels: kernels, k: k, src: x}
+		var a anchored
+		a.begin(kernels, k, x)
 		window := 0.0 // of all of them
 		for c := range ic * n {
 			for _, v := range src.Plane(c/ic, c%ic) {
@@ -161,5 +162,69 @@ func TestAnchored(t *testing.T) {
 	t.Logf("%d settled, %d open", settled, open)
 	if open*4 > settled {
 		t.Errorf("%d of %d left open", open, settled+open)
+	}
+}
+
+// TestAnchoredLost: a sum next to a tie of float32 of which the lower word loses
+// what decides.
+func TestAnchoredLost(t *testing.T) {
+	kernels := asm.PixelKernels()
+	if kernels == nil {
+		return // their outputs are settled one by one
+	}
+	w := tensor.Of(fp16.Float32, []float64{1, 0x1p-24, 0x1p-50, 0x1p-105, -0x1p-50}, 1, 5, 1, 1)
+	x := newTestImage(fp16.Float32, 1, 5, 4, 4, 0)
+	for y := range 4 {
+		for i := range x.Row(0, 0, y) {
+			x.Row(0, 0, y)[i] = 1
+		}
+	}
+	var a anchored
+	a.begin(kernels, NewKernel(w, nil), x)
+	y, s := newTestImage(fp16.Float32, 1, 1, 4, 4, 0), new(worker)
+	a.settle(s, y, 0, 0, 0, 0, 4, 2)
+	for i := range 4 - len(s.open) {
+		if v := y.Row(0, 0, 0)[i*block]; v != 1+0x1p-23 {
+			t.Fatalf("pixel %d: %v", i, v)
+		}
+	}
+}
+
+// TestPlanLanes: lanes without a channel stay zero, whatever the source holds, so
+// that the next convolution may read them; and no run but the first allocates.
+func TestPlanLanes(t *testing.T) {
+	r := rand.New(rand.NewPCG(37, 38))
+	for _, taps := range []int{1, 3, 5} {
+		for _, v := range []float64{1, math.NaN(), math.Inf(1)} {
+			x := gauss(r, fp16.Float32, 1, 11, 9, 10)
+			x.Data[200] = v
+			k := NewKernel(gauss(r, fp16.Float32, 19, 11, taps, taps), nil)
+			plan := k.Plan(fp16.BFloat16, 9, 10, Params{Pad: taps / 2})
+			if plan.none() {
+				continue
+			}
+			src, dst := newTestImage(fp16.Float32, 1, 11, 9, 10, taps/2), newTestImage(fp16.BFloat16, 1, 19, 9, 10, 0)
+			src.From(x)
+			src.FillFrame(Zeros)
+			var space Space
+			plan.Run(dst, src, &space)
+			for y := range 9 {
+				for i, v := range dst.Row(0, 2, y) {
+					if i%block >= 3 && v != 0 {
+						t.Fatalf("%d taps, line %d, lane %d: %v", taps, y, i, v)
+					}
+				}
+			}
+			want := tensor.New(fp16.BFloat16, 1, 19, 9, 10)
+			Forward(want, x, k, Params{Pad: taps / 2})
+			got := tensor.Like(want)
+			dst.To(got)
+			sameBits(t, got, want, fmt.Sprint(taps, v))
+			if plan.wino == nil || asm.PixelKernels() != nil { // plain Go settles with memory of its own
+				if n := testing.AllocsPerRun(5, func() { plan.Run(dst, src, &space) }); n > 0 {
+					t.Errorf("%s: %v allocations", plan.Name(), n)
+				}
+			}
+		}
 	}
 }

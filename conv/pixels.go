@@ -23,9 +23,14 @@ type direct struct {
 	height, width int // pixels of a sample that windows read
 	panels        int
 	norms         []float64 // ||t x|| of each window, [N][H][W]
-	planes        []float64 // [N][C][height][width]
-	taps          []int     // bytes from the first
-	exact         anchored
+	rows          []float64 // sums on the way to norms
+	planes        []float64 // [N][C][height][planeWidth]
+	planeWidth    int
+	taps          []int // bytes from the first
+	tasks         struct {
+		norms, rows, window, expand, line func(i int)
+		resolve                           func(s *worker, at, next place) float64
+	}
 }
 
 // pixelWeights are weights in the order of the kernels, and what they make the
@@ -75,83 +80,97 @@ func (k *Kernel) pixel(outputs int) *pixelWeights {
 }
 
 func newDirect(k *Kernel, w *asm.Pixels, round func(m, norms, table *float64, dst *float32, pixels int, flags *uint8), dst, src *Image, space *Space) *direct {
-	return &direct{Pixels: w, k: k, weights: k.pixel(w.Outputs), round: round, src: src, dst: dst, space: space,
+	g := &space.direct
+	tasks, taps := g.tasks, g.taps[:0]
+	*g = direct{Pixels: w, k: k, weights: k.pixel(w.Outputs), round: round, src: src, dst: dst, space: space, tasks: tasks, taps: taps,
 		groups: (dst.W + w.Tiles - 1) / w.Tiles, panels: (k.oc + w.Outputs - 1) / w.Outputs,
-		height: dst.H + k.kh - 1, width: dst.W + k.kw - 1, exact: anchored{kernels: w, k: k, src: src}}
+		height: dst.H + k.kh - 1, width: dst.W + k.kw - 1}
+	space.anchored.begin(w, k, src)
+	if tasks.line == nil { // once: functions of methods are allocated
+		g.tasks.norms, g.tasks.rows, g.tasks.window = g.measure, g.sumRow, g.sumColumn
+		g.tasks.expand, g.tasks.line, g.tasks.resolve = g.expand, g.runLine, g.resolve
+	}
+	return g
 }
 
 func (g *direct) run() {
-	g.norms = grown(&g.space.norms, g.src.N*g.height*g.width)
-	pixelNorms(g.norms, g.src, g.k, g.src.Frame-g.k.kh/2, g.height, g.width)
-	if g.k.kh > 1 {
-		g.window()
-		g.expand()
+	n, d, k := g.src.N, g.dst, g.k.kh
+	g.norms = grown(&g.space.norms, n*g.height*g.width)
+	par.For(n*g.height, g.tasks.norms)
+	if k > 1 {
+		g.rows = grown(&g.space.rows, n*g.height*d.W)
+		par.For(n*g.height, g.tasks.rows)
+		par.For(n*d.H, g.tasks.window)
+		g.planeWidth = max(g.width, g.groups*g.Tiles+k-1) // the last group reads whole
+		g.planes = grown(&g.space.planes, n*g.k.ic*g.height*g.planeWidth)
+		for c := range g.k.ic {
+			for i := range k {
+				for j := range k {
+					g.taps = append(g.taps, 8*((c*g.height+i)*g.planeWidth+j))
+				}
+			}
+		}
+		par.For(n*g.height, g.tasks.expand)
 	}
-	par.For(g.dst.N*g.dst.H, func(i int) {
-		s := g.space.take()
-		defer g.space.release(s)
-		g.line(s, i/g.dst.H, i%g.dst.H)
-	})
-	g.space.settle(g.resolve)
+	par.For(n*d.H, g.tasks.line)
+	g.space.settle(g.tasks.resolve)
+	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
+	g.space.anchored.end()
 }
 
-// window makes the norms of windows of those of pixels: the sum of squares over
-// the window, by lines and then by columns.
-func (g *direct) window() {
-	n, k, d := g.src.N, g.k.kh, g.dst
-	rows := grown(&g.space.rows, n*g.height*d.W)
-	par.For(n*g.height, func(i int) {
-		in, out := g.norms[i*g.width:][:g.width], rows[i*d.W:][:d.W]
-		for x, v := range in {
-			in[x] = v * v
-		}
-		clear(out)
-		for j := range k {
-			for x, v := range in[j:][:d.W] {
-				out[x] += v
-			}
-		}
-	})
-	g.norms = g.norms[:n*d.H*d.W]
-	par.For(n*d.H, func(i int) {
-		out := g.norms[i*d.W:][:d.W]
-		clear(out)
-		for j := range k {
-			for x, v := range rows[(i/d.H*g.height+i%d.H+j)*d.W:][:d.W] {
-				out[x] += v
-			}
-		}
-		for x, v := range out {
-			out[x] = math.Sqrt(v)
-		}
-	})
+// measure takes the norms of a line of pixels.
+func (g *direct) measure(i int) {
+	pixelNorms(g.norms[i*g.width:][:g.width], g.src, g.k, i/g.height, i%g.height-g.k.kh/2, -(g.k.kw / 2))
 }
 
-// expand makes planes of the image.
-func (g *direct) expand() {
+// sumRow sums the squares of a line of norms over the lines of windows.
+func (g *direct) sumRow(i int) {
+	w := g.dst.W
+	in, out := g.norms[i*g.width:][:g.width], g.rows[i*w:][:w]
+	for x, v := range in {
+		in[x] = v * v
+	}
+	clear(out)
+	for j := range g.k.kw {
+		for x, v := range in[j:][:w] {
+			out[x] += v
+		}
+	}
+}
+
+// sumColumn makes the norms of a line of windows of those sums.
+func (g *direct) sumColumn(i int) {
+	w, h := g.dst.W, g.dst.H
+	out := g.norms[i*w:][:w]
+	clear(out)
+	for j := range g.k.kh {
+		for x, v := range g.rows[(i/h*g.height+i%h+j)*w:][:w] {
+			out[x] += v
+		}
+	}
+	for x, v := range out {
+		out[x] = math.Sqrt(v)
+	}
+}
+
+// expand makes a line of the planes.
+func (g *direct) expand(i int) {
 	m, c, pad := g.src, g.k.ic, g.k.kh/2
-	g.width = max(g.width, g.groups*g.Tiles+g.k.kw-1) // the last group reads whole
-	g.planes = grown(&g.space.planes, m.N*c*g.height*g.width)
-	g.taps = g.taps[:0]
+	n, y := i/g.height, i%g.height
 	for ch := range c {
-		for i := range g.k.kh {
-			for j := range g.k.kw {
-				g.taps = append(g.taps, 8*((ch*g.height+i)*g.width+j))
-			}
+		line := m.data[m.at(n, ch/block, y-pad, -pad):]
+		out := g.planes[((n*c+ch)*g.height+y)*g.planeWidth:][:g.planeWidth]
+		for x := range out[:g.width] {
+			out[x] = float64(line[x*block+ch%block])
 		}
+		clear(out[g.width:])
 	}
-	used := g.dst.W + g.k.kw - 1
-	par.For(m.N*g.height, func(i int) {
-		n, y := i/g.height, i%g.height
-		for ch := range c {
-			line := m.data[m.at(n, ch/block, y-pad, -pad):]
-			out := g.planes[((n*c+ch)*g.height+y)*g.width:][:g.width]
-			for x := range out[:used] {
-				out[x] = float64(line[x*block+ch%block])
-			}
-			clear(out[used:])
-		}
-	})
+}
+
+func (g *direct) runLine(i int) {
+	s := g.space.take()
+	defer g.space.release(s)
+	g.line(s, i/g.dst.H, i%g.dst.H)
 }
 
 // line makes a line of outputs of a sample.
@@ -177,7 +196,7 @@ func (g *direct) line(s *worker, n, y int) {
 		if g.k.kh == 1 {
 			g.Multiply(&s.v[0], u, &s.m[0], blocks, g.groups)
 		} else {
-			g.Taps(&g.planes[(n*g.k.ic*g.height+y)*g.width], &g.taps[0], len(g.taps), u, &s.m[0], g.groups)
+			g.Taps(&g.planes[(n*g.k.ic*g.height+y)*g.planeWidth], &g.taps[0], len(g.taps), u, &s.m[0], g.groups)
 		}
 		g.finish(s, norms, finite, n, y, o)
 	}
@@ -206,6 +225,9 @@ func (g *direct) finish(s *worker, norms []float64, finite bool, n, y, o int) {
 			open += bits.OnesCount8(flags[x])
 		}
 	}
+	if lanes := d.C % block; !finite && lanes > 0 && end == d.C { // 0 times infinity
+		clearLanes(d.data[d.at(n, end/block, y, 0):][:d.W*block], lanes)
+	}
 	if open == 0 {
 		return
 	}
@@ -213,12 +235,16 @@ func (g *direct) finish(s *worker, norms []float64, finite bool, n, y, o int) {
 	for x := 0; x < d.W; x += 4 {
 		w := min(4, d.W-x)
 		if window := slices.Max(norms[x : x+w]); all && window <= math.MaxFloat64 {
-			g.exact.settle(s, d, o, n, y, x, w, window)
+			g.space.anchored.settle(s, d, o, n, y, x, w, window)
 			continue
 		}
 		for c := first; c < end; c += block {
-			for i := range w {
-				s.note(d, s.flags[(c-first)/block*d.W+x+i], n, c, y, x+i)
+			for i, f := range s.flags[(c-first)/block*d.W+x:][:w] {
+				for ; f != 0; f &= f - 1 {
+					if o := c + bits.TrailingZeros8(f); o < d.C {
+						s.note(d, n, o, y, x+i)
+					}
+				}
 			}
 		}
 	}

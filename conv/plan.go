@@ -86,7 +86,21 @@ func (k *Kernel) Plan(f fp16.Format, h, w int, p Params) *Plan {
 	if oh == h && ow == w {
 		plan.engine, _ = k.engine(f, p.Stride)
 	}
+	if plan.wino != nil {
+		k.winograd(plan.form, plan.wino)
+	} else if plan.pixels != nil {
+		k.pixel(plan.pixels.Outputs)
+	}
 	return plan
+}
+
+// Name returns how the plan computes, as asm.Ran has it, or "tensors" if as Forward
+// on tensors.
+func (p *Plan) Name() string {
+	if p.none() {
+		return "tensors"
+	}
+	return p.ran
 }
 
 // Frame returns how wide the source's frame must be, at least. The frame must hold

@@ -14,13 +14,20 @@ import (
 // Space is the memory that a convolution of images works in: empty at first, and
 // kept between convolutions. It serves one at a time.
 type Space struct {
-	norms, rows []float64
-	planes      []float64
+	norms, rows, planes []float64
 
 	mu   sync.Mutex
-	idle []*worker // of workers
-	open []uint64  // outputs that the guard left open, see worker.note
-	dst  *Image    // of them
+	idle []*worker // memory of workers
+
+	// What the guard left open: see worker.note.
+	open    []uint64
+	dst     *Image
+	resolve func(s *worker, at, next place) float64
+	settler func(i int)
+
+	wino     wino
+	direct   direct
+	anchored anchored
 }
 
 // worker is the memory of one worker.
@@ -31,6 +38,25 @@ type worker struct {
 	terms      []float64
 	open       []uint64
 	dst        *Image
+
+	// What kernels are given pointers to.
+	sums   [block]float64
+	dot    [2 * block]float64
+	words  [3 * block]float64
+	anchor [kernelOutputs]float64
+	exact  [4 * 2 * kernelOutputs]float64
+}
+
+// Bytes returns the memory that the space holds, while no convolution runs.
+func (p *Space) Bytes() int64 {
+	n := 8 * (cap(p.norms) + cap(p.rows) + cap(p.planes) + cap(p.open))
+	for _, s := range p.idle {
+		for _, m := range s.memory {
+			n += 8 * cap(m)
+		}
+		n += cap(s.flags) + 8*(cap(s.terms)+cap(s.open))
+	}
+	return int64(n)
 }
 
 // take returns memory for a worker that nobody else uses.
@@ -57,16 +83,11 @@ func (p *Space) release(s *worker) {
 	p.idle = append(p.idle, s)
 }
 
-// note notes the outputs of pixel (y, x) and the channels c + b for each bit b
-// of flags: as a number of which the order is that of channels, so that each
-// channel's weights are read once in the end.
-func (s *worker) note(dst *Image, flags uint8, n, c, y, x int) {
+// note notes an output of channel c: as a number of which the order is that of
+// channels, so that each channel's weights are read once in the end.
+func (s *worker) note(dst *Image, n, c, y, x int) {
 	s.dst = dst
-	for b := 0; flags != 0; flags, b = flags>>1, b+1 {
-		if flags&1 != 0 && c+b < dst.C {
-			s.open = append(s.open, uint64(c+b)<<40|uint64((n*dst.H+y)*dst.W+x))
-		}
-	}
+	s.open = append(s.open, uint64(c)<<40|uint64((n*dst.H+y)*dst.W+x))
 }
 
 // place is an output of an image.
@@ -79,23 +100,32 @@ func (p *Space) settle(resolve func(s *worker, at, next place) float64) {
 		return
 	}
 	slices.Sort(p.open)
-	d := p.dst
-	where := func(i int) place {
-		o, pixel := int(p.open[i]>>40), int(p.open[i]&(1<<40-1))
-		return place{o, pixel / d.W / d.H, pixel / d.W % d.H, pixel % d.W}
+	if p.resolve = resolve; p.settler == nil {
+		p.settler = p.settlePiece
 	}
-	const piece = 64
-	par.For((len(p.open)+piece-1)/piece, func(i int) {
-		s := p.take()
-		defer p.release(s)
-		lo, hi := i*piece, min((i+1)*piece, len(p.open))
-		for at := where(lo); lo < hi; lo++ {
-			next := where(min(lo+1, hi-1))
-			d.data[d.at(at.n, at.o/block, at.y, at.x)+at.o%block] = float32(resolve(s, at, next))
-			at = next
-		}
-	})
-	p.open, p.dst = p.open[:0], nil
+	par.For((len(p.open)+settlePieces-1)/settlePieces, p.settler)
+	p.open, p.dst, p.resolve = p.open[:0], nil, nil
+}
+
+// settlePieces is how many outputs a worker settles at a time.
+const settlePieces = 64
+
+func (p *Space) settlePiece(i int) {
+	s := p.take()
+	defer p.release(s)
+	d := p.dst
+	lo, hi := i*settlePieces, min((i+1)*settlePieces, len(p.open))
+	for at := p.place(lo); lo < hi; lo++ {
+		next := p.place(min(lo+1, hi-1))
+		d.data[d.at(at.n, at.o/block, at.y, at.x)+at.o%block] = float32(p.resolve(s, at, next))
+		at = next
+	}
+}
+
+// place returns where open output i is.
+func (p *Space) place(i int) place {
+	d, o, pixel := p.dst, int(p.open[i]>>40), int(p.open[i]&(1<<40-1))
+	return place{o, pixel / d.W / d.H, pixel / d.W % d.H, pixel % d.W}
 }
 
 // settle returns an output that guards could not decide, with weights w
@@ -104,8 +134,8 @@ func (p *Space) settle(resolve func(s *worker, at, next place) float64) {
 // change no sum.
 func (s *worker) settle(f fp16.Format, src *Image, w []float32, k int, bias float64, at place) float64 {
 	if kernels := asm.PixelKernels(); kernels != nil {
-		var out [3 * block]float64
-		kernels.Words(&src.data[src.at(at.n, 0, at.y-k/2, at.x-k/2)], src.line*4, src.plane*4, &w[0], k, src.Blocks(), &out)
+		out := &s.words
+		kernels.Words(&src.data[src.at(at.n, 0, at.y-k/2, at.x-k/2)], src.line*4, src.plane*4, &w[0], k, src.Blocks(), out)
 		var sum, lost float64
 		for c := range block {
 			sum += out[c]
@@ -147,36 +177,30 @@ func (s *worker) settle(f fp16.Format, src *Image, w []float32, k int, bias floa
 	return f.Round(all.Odd())
 }
 
-// pixelNorms takes ||t x|| of pixels of every sample: height lines of width
-// pixels, from line and column first of the frame on.
-func pixelNorms(norms []float64, m *Image, k *Kernel, first, height, width int) {
-	kernels := asm.PixelKernels()
-	scale := k.blockScale()
-	par.For(m.N*height, func(i int) {
-		out := norms[i*width:][:width]
-		src := m.data[m.at(i/height, 0, first-m.Frame+i%height, first-m.Frame):]
-		if kernels != nil && width >= 4 {
-			kernels.Norms(&src[0], m.plane*4, &scale[0], m.Blocks(), &out[0], width/4*4)
-			if x := width - 4; width%4 != 0 {
-				kernels.Norms(&src[x*block], m.plane*4, &scale[0], m.Blocks(), &out[x], 4)
-			}
-			return
+// pixelNorms takes ||t x|| of pixels side by side of a sample, from (y, x) on.
+func pixelNorms(out []float64, m *Image, k *Kernel, n, y, x int) {
+	scale, src, width := k.blockScale(), m.data[m.at(n, 0, y, x):], len(out)
+	if kernels := asm.PixelKernels(); kernels != nil && width >= 4 {
+		kernels.Norms(&src[0], m.plane*4, &scale[0], m.Blocks(), &out[0], width/4*4)
+		if x := width - 4; width%4 != 0 {
+			kernels.Norms(&src[x*block], m.plane*4, &scale[0], m.Blocks(), &out[x], 4)
 		}
-		for x := range out {
-			var sums [block]float64
-			for b := range m.Blocks() {
-				for c, v := range src[b*m.plane+x*block:][:block] {
-					v := float64(v) * scale[b*block+c]
-					sums[c] += float64(v * v)
-				}
+		return
+	}
+	for x := range out {
+		var sums [block]float64
+		for b := range m.Blocks() {
+			for c, v := range src[b*m.plane+x*block:][:block] {
+				v := float64(v) * scale[b*block+c]
+				sums[c] += float64(v * v)
 			}
-			var sum float64
-			for _, v := range sums {
-				sum += v
-			}
-			out[x] = math.Sqrt(sum)
 		}
-	})
+		var sum float64
+		for _, v := range sums {
+			sum += v
+		}
+		out[x] = math.Sqrt(sum)
+	}
 }
 
 // grown returns n numbers of memory whose contents do not matter.

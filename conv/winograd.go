@@ -35,7 +35,11 @@ type wino struct {
 	vPoint        int       // numbers of V from a point to the next
 	mPoint        int       // and of M
 	norms         []float64 // ||t x|| of each pixel, [N][height][width]
-	exact         anchored
+	exact         *anchored // nil where it has no kernels
+	tasks         struct {
+		norms, unit func(i int)
+		resolve     func(s *worker, at, next place) float64
+	}
 }
 
 // roundTile is a function of asm.Winograd.Output.
@@ -54,10 +58,16 @@ var (
 )
 
 func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, round roundTile, dst, src *Image, space *Space) *wino {
-	g := &wino{Winograd: w, k: k, form: form, weights: k.winograd(form, w), round: round, src: src, dst: dst, space: space,
+	g := &space.wino
+	tasks := g.tasks
+	*g = wino{Winograd: w, k: k, form: form, weights: k.winograd(form, w), round: round, src: src, dst: dst, space: space, tasks: tasks,
 		th: (dst.H + 3) / 4, tw: (dst.W + 3) / 4, blocks: src.Blocks(), panels: (k.oc + w.Outputs - 1) / w.Outputs, multiply: w.Multiply}
+	if tasks.unit == nil { // once: functions of methods are allocated
+		g.tasks.norms, g.tasks.unit, g.tasks.resolve = g.measure, g.runUnit, g.resolve
+	}
 	if pixels := asm.PixelKernels(); pixels != nil && pixels.Outputs == w.Outputs {
-		g.exact.kernels, g.exact.k, g.exact.src = pixels, k, src
+		g.exact = &space.anchored
+		g.exact.begin(pixels, k, src)
 	}
 	g.height, g.width = 4*g.th+form.Taps-1, 4*g.tw+form.Taps-1
 	if 8*len(g.weights.panels) > farU {
@@ -71,7 +81,8 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, round roundTile, dst, s
 	}
 	// Units of the same size for all processors.
 	groups := (dst.N*g.th*g.tw + g.Tiles - 1) / g.Tiles
-	units := (groups + max(1, most/(g.points*8*g.Tiles*g.blocks*block)) - 1) / max(1, most/(g.points*8*g.Tiles*g.blocks*block))
+	fit := max(1, most/(g.points*8*g.Tiles*g.blocks*block))
+	units := (groups + fit - 1) / fit
 	if workers := par.Workers(); units < 8*workers {
 		units = (units + workers - 1) / workers * workers
 	}
@@ -87,21 +98,26 @@ func odd(n int) int { return ((n+7)/8 | 1) * 8 }
 
 // run convolves.
 func (g *wino) run() {
-	g.measureNorms()
-	tiles := g.src.N * g.th * g.tw
-	unit := g.groups * g.Tiles
-	par.For((tiles+unit-1)/unit, func(i int) {
-		s := g.space.take()
-		defer g.space.release(s)
-		g.prepare(s)
-		g.unit(s, i*unit, min((i+1)*unit, tiles))
-	})
-	g.space.settle(g.resolve)
+	g.norms = grown(&g.space.norms, g.src.N*g.height*g.width)
+	par.For(g.src.N*g.height, g.tasks.norms)
+	tiles, unit := g.src.N*g.th*g.tw, g.groups*g.Tiles
+	par.For((tiles+unit-1)/unit, g.tasks.unit)
+	g.space.settle(g.tasks.resolve)
+	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
+	g.space.anchored.end()
 }
 
-func (g *wino) measureNorms() {
-	g.norms = grown(&g.space.norms, g.src.N*g.height*g.width)
-	pixelNorms(g.norms, g.src, g.k, g.src.Frame-g.form.Taps/2, g.height, g.width)
+// measure takes the norms of a line of pixels.
+func (g *wino) measure(i int) {
+	pixelNorms(g.norms[i*g.width:][:g.width], g.src, g.k, i/g.height, i%g.height-g.form.Taps/2, -(g.form.Taps / 2))
+}
+
+func (g *wino) runUnit(i int) {
+	s := g.space.take()
+	defer g.space.release(s)
+	unit := g.groups * g.Tiles
+	g.prepare(s)
+	g.unit(s, i*unit, min((i+1)*unit, g.src.N*g.th*g.tw))
 }
 
 // prepare gives a worker memory for a unit.
@@ -186,9 +202,8 @@ func (g *wino) weigh(s *worker, at, first int) (sum float64) {
 	if v == nil {
 		return 0
 	}
-	var sums [block]float64
-	g.Weigh(g.at(s, at), g.vPoint*8, g.points, &v.weights[first], &v.scale[0], g.blocks, &sums)
-	for _, x := range sums {
+	g.Weigh(g.at(s, at), g.vPoint*8, g.points, &v.weights[first], &v.scale[0], g.blocks, &s.sums)
+	for _, x := range s.sums {
 		sum += x
 	}
 	return sum
@@ -227,39 +242,57 @@ func (g *wino) finish(s *worker, m []float64, t, at, o int) {
 		}
 		return
 	}
-	var any uint64
+	var open uint64
 	for c := first; c < end; c += block {
 		flags := s.flags[(c-first)*2:][:16]
 		g.round(&m[at*g.Outputs+c-first], g.mPoint*8, k,
 			&g.weights.tables[c/block*18*block], &d.data[d.at(n, c/block, y, x)], d.line*4, &flags[0], &s.t[0])
-		any |= binary.NativeEndian.Uint64(flags[:8]) | binary.NativeEndian.Uint64(flags[8:])
+		open |= binary.LittleEndian.Uint64(flags[:8]) | binary.LittleEndian.Uint64(flags[8:])
 	}
-	finite := k <= math.MaxFloat64
-	if any == 0 && finite {
-		return
+	if finite := k <= math.MaxFloat64; open != 0 || !finite {
+		g.leave(s, t, n, y, x, first, end, finite)
 	}
+}
+
+// leave settles what of a tile's channels [first,end) the guard left open, now or
+// later.
+func (g *wino) leave(s *worker, t, n, y, x, first, end int, finite bool) {
+	d := g.dst
 	flags := s.flags[:(end-first+block-1)/block*16]
 	open := 0
-	for i, f := range flags {
+	for i := 0; i < len(flags); i += 8 {
 		if !finite {
-			flags[i] = 1<<block - 1
+			binary.LittleEndian.PutUint64(flags[i:], math.MaxUint64)
 		}
-		open += bits.OnesCount8(f)
+		open += bits.OnesCount64(binary.LittleEndian.Uint64(flags[i:]))
 	}
 	h, w := min(4, d.H-y), min(4, d.W-x)
-	if finite && g.exact.kernels != nil && many(open, 16*(end-first)) {
+	if lanes := d.C % block; !finite && lanes > 0 && end == d.C { // 0 times infinity
+		for i := range h {
+			clearLanes(d.data[d.at(n, end/block, y+i, x):][:w*block], lanes)
+		}
+	}
+	if finite && g.exact != nil && many(open, 16*(end-first)) {
 		window := float64(g.form.Taps) * g.greatest(t)
 		for i := range h {
-			g.exact.settle(s, d, o, n, y+i, x, w, window)
+			g.exact.settle(s, d, first/g.Outputs, n, y+i, x, w, window)
 		}
 		return
 	}
-	for c := first; c < end; c += block {
-		for i := range h {
-			for j := range w {
-				s.note(d, flags[(c-first)*2+4*i+j], n, c, y+i, x+j)
+	for at := 0; at < len(flags); at += 8 {
+		for f := binary.LittleEndian.Uint64(flags[at:]); f != 0; f &= f - 1 {
+			pixel, bit := at%16+bits.TrailingZeros64(f)/8, bits.TrailingZeros64(f)%8
+			if i, j, c := pixel/4, pixel%4, first+at/16*block+bit; i < h && j < w && c < d.C {
+				s.note(d, n, c, y+i, x+j)
 			}
 		}
+	}
+}
+
+// clearLanes clears the lanes of pixels from one on.
+func clearLanes(pixels []float32, from int) {
+	for ; len(pixels) > 0; pixels = pixels[block:] {
+		clear(pixels[from:block])
 	}
 }
 
@@ -284,10 +317,10 @@ func (g *wino) fill(n, c, y, x int) {
 // then the 8 sums, then the bias: no term takes part in more than K*blocks + K-1
 // + 7 + 1 roundings (see bound.go).
 func (g *wino) resolve(s *worker, at, next place) float64 {
-	var out [2 * block]float64
+	out := &s.dot
 	k := g.form.Taps
 	w := g.weights.direct[at.o*g.blocks*k*k*block:][:g.blocks*k*k*block]
-	g.Dot(g.corner(at.n, at.y, at.x), g.corner(next.n, next.y, next.x), g.src.line*4, g.src.plane*4, &w[0], g.blocks, &out)
+	g.Dot(g.corner(at.n, at.y, at.x), g.corner(next.n, next.y, next.x), g.src.line*4, g.src.plane*4, &w[0], g.blocks, out)
 	bias := g.k.bias[at.o]
 	var sum, size float64
 	for c := range block {

@@ -64,7 +64,10 @@ func newTestWino(k *Kernel, f *asm.Form, x *tensor.Tensor, h, w, pad int) (*wino
 	dst := NewImage(fp16.Float32, x.N, k.oc, h, w, 0, make([]float32, ImageSize(x.N, k.oc, h, w, 0)))
 	kernels := f.Kernels()
 	g := newWino(k, f, kernels, kernels.Output[asm.Float32], dst, src, new(Space))
-	g.measureNorms()
+	g.norms = make([]float64, x.N*g.height*g.width)
+	for i := range x.N * g.height {
+		g.measure(i)
+	}
 	s := new(Space).take()
 	g.prepare(s)
 	return g, s
@@ -216,7 +219,7 @@ func TestWinogradTies(t *testing.T) {
 	for _, taps := range []int{3, 5, 7} {
 		for line := range taps {
 			k := tensor.New(fp16.Float32, 1, 1, taps, taps)
-			copy(k.Data[line*taps:], []float64{1, 0x1p-24, 0x1p-60})
+			copy(k.Data[line*taps:(line+1)*taps], []float64{1, 0x1p-24, 0x1p-60, 0x1p-120, -0x1p-60}) // two words lose the fourth
 			x := tensor.New(fp16.Float32, 1, 1, taps+3, taps+4)
 			for i := range x.Data {
 				x.Data[i] = 1
@@ -226,6 +229,53 @@ func TestWinogradTies(t *testing.T) {
 			for i, v := range y.Data {
 				if v != 1+0x1p-23 {
 					t.Fatalf("%d taps, line %d, pixel %d: %v", taps, line, i, v)
+				}
+			}
+		}
+	}
+}
+
+// TestWinogradRows: by rows of points or not, a unit's tiles have the same norms
+// and outputs.
+func TestWinogradRows(t *testing.T) {
+	f := asm.WinogradForm(3)
+	if w := f.Kernels(); w == nil || w.InputRow == nil {
+		return // there are no rows
+	}
+	defer func(far, c, least int) { farU, rowsC, measuredLeast = far, c, least }(farU, rowsC, measuredLeast)
+	r := rand.New(rand.NewPCG(14, 15))
+	for trial := range 2 * hardKinds {
+		ic, oc := 1+r.IntN(20), 1+r.IntN(40)
+		x := tensor.Of(fp16.Float32, hard(r, trial%hardKinds, ic*120, ic, 120), 1, ic, 10, 12)
+		kernel := NewKernel(tensor.Of(fp16.Float32, hard(r, 0, oc*ic*9, ic, 9), oc, ic, 3, 3), nil)
+		measuredLeast = trial / hardKinds * 1000
+		var norms [2][]float64
+		var out [2]*Image
+		for i := range 2 {
+			farU, rowsC = 0, (1-i)*1000
+			g, s := newTestWino(kernel, f, x, 10, 12, 1)
+			if g.rows != (i == 1) {
+				t.Fatal("the other way")
+			}
+			tiles := min(g.th*g.tw, g.groups*g.Tiles)
+			g.unit(s, 0, tiles)
+			norms[i], out[i] = s.k[:tiles], g.dst
+			for _, at := range s.open { // the rest is undecided
+				o, pixel := int(at>>40), int(at&(1<<40-1))
+				g.dst.data[g.dst.at(0, o/block, pixel/12, pixel%12)+o%block] = 0
+			}
+		}
+		for i, a := range norms[0] {
+			if b := norms[1][i]; math.Abs(a-b) > 1e-12*a {
+				t.Fatalf("trial %d, tile %d: norm %v by rows, %v else", trial, i, b, a)
+			}
+		}
+		for b := range out[0].Blocks() {
+			for y := range 10 {
+				for i, v := range out[0].Row(0, b, y) {
+					if w := out[1].Row(0, b, y)[i]; v != w && v != 0 && w != 0 {
+						t.Fatalf("trial %d, block %d, line %d, number %d: %v by rows, %v else", trial, b, y, i, w, v)
+					}
 				}
 			}
 		}

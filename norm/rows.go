@@ -385,14 +385,29 @@ func (r *Rows) Apply(dst, src []float32, img Image, n, b int, w *Space) {
 	}
 }
 
-// settleRow settles what is open in a row.
+// settleRow settles what is open in a row: subnormal numbers of a half format, which
+// the kernels leave alone, by the same guard, and what is close to a boundary.
 func (r *Rows) settleRow(dst, src []float32, l *lines, img Image, n, b int, open []uint8) {
 	for p, o := range open[:len(src)/8] {
 		for o &^= l.nan; o != 0; o &= o - 1 {
 			k := bits.TrailingZeros8(o)
-			dst[8*p+k] = float32(r.settle(float64(src[8*p+k]), img, n, 8*b+k))
+			x := src[8*p+k]
+			y, ok := l.guarded(k, x, r.format)
+			if !ok {
+				y = r.settle(float64(x), img, n, 8*b+k)
+			}
+			dst[8*p+k] = float32(y)
 		}
 	}
+}
+
+// guarded evaluates the line of channel k at x, rounds both ends of the interval
+// y-w to y+w to f, and reports whether they are the same.
+func (l *lines) guarded(k int, x float32, f fp16.Format) (float64, bool) {
+	y := math.FMA(float64(x)-l.of[ofPivot][k], l.of[ofSlope][k], l.of[ofOffset][k])
+	w := math.FMA(math.Abs(y), l.of[ofPart][k], l.of[ofRest][k])
+	lo, hi := f.Round(y-w), f.Round(y+w)
+	return lo, math.Float64bits(lo) == math.Float64bits(hi)
 }
 
 // nan32 is the one NaN as a float32 number.
@@ -435,13 +450,11 @@ func lineRow(f fp16.Format, dst, src []float32, l *lines, open []uint8) bool {
 	for i := 0; i < len(src); i += 8 {
 		var o uint8
 		for k, x := range src[i : i+8] {
-			y := math.FMA(float64(x)-l.of[ofPivot][k], l.of[ofSlope][k], l.of[ofOffset][k])
-			w := math.FMA(math.Abs(y), l.of[ofPart][k], l.of[ofRest][k])
-			lo, hi := f.Round(y-w), f.Round(y+w)
-			if math.Float64bits(lo) != math.Float64bits(hi) {
+			y, ok := l.guarded(k, x, f)
+			if !ok {
 				o |= 1 << k
 			}
-			dst[i+k] = float32(lo)
+			dst[i+k] = float32(y)
 		}
 		open[i/8] = o
 		any |= o

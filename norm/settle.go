@@ -110,7 +110,7 @@ func newPrecise(m *exact.Moments, eps float64) precise {
 	e := twoProduct(n, n).scaled(eps)
 	a := nq.minus(sum.times(sum)).plus(e)
 	p := precise{moments: m, n: n, sum: sum, err: 0x1p-101*((nq.hi+e.hi)/a.hi) + 0x1p-102}
-	if p.ok = a.hi > 0 && p.err < 0x1p-60; p.ok {
+	if p.ok = a.hi > 0 && p.err < 0x1p-40; p.ok {
 		p.root = a.root()
 	}
 	return p
@@ -151,4 +151,3 @@ func moderate(x float64) bool {
 	a := math.Abs(x)
 	return a >= 0x1p-200 && a < 0x1p200
 }
-

@@ -69,19 +69,14 @@ type roundStage struct {
 }
 
 func newRoundStage(f fp16.Format, tf32 fp16.Rounding) roundStage {
-	if f != fp16.TF32 {
-		tf32 = fp16.NearestEven
-	}
 	return roundStage{rows.New(f), tf32}
 }
 
 func (s roundStage) apply(dst, src []float32, n, b, y int, w *worker) {
-	if s.tf32 == fp16.NearestEven {
+	if s.Format() == fp16.TF32 {
+		rows.TF32(dst, src, s.tf32)
+	} else {
 		s.Round(dst, src)
-		return
-	}
-	for i, v := range src {
-		dst[i] = float32(fp16.RoundTF32(float64(v), s.tf32))
 	}
 }
 

@@ -46,7 +46,7 @@ var planCases = []planCase{
 	{4, 3, 2, 5, 3, "silu", "instance", "laplace", 2, 7, 5},
 	{2, 8, 1, 2, 5, "relu", "none", "multiplicative", 1, 9, 8},
 	{5, 4, 2, 2, 3, "tanh", "batch", "dropout", 3, 6, 9},
-	{4, 8, 9, 1, 3, "gelu_tanh", "group", "gaussian", 2, 5, 8},
+	{4, 16, 9, 1, 3, "gelu_tanh", "group", "gaussian", 2, 5, 4},
 	{4, 4, 2, 2, 1, "gelu", "layer", "", 1, 6, 7},
 	{0, 4, 2, 2, 3, "none", "none", "gaussian", 1, 4, 4},
 	{4, 2, 1, 1, 7, "gelu", "instance", "multiplicative", 1, 5, 6},

@@ -31,6 +31,7 @@ func rowKernels() {
 	rowReLU()
 	rowGather()
 	rowFinite()
+	rowCut()
 	for _, o := range rowOperations[:len(rowOperations)-1] { // float32 numbers need not be rounded
 		o.single()
 	}

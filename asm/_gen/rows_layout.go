@@ -89,3 +89,41 @@ func rowFinite() {
 	Store(bits.As8(), ReturnIndex(0))
 	RET()
 }
+
+// rowCut rounds float32 numbers to 10 bits behind the point by a carry:
+//
+//	dst, x  pixels of 8 float32 numbers, 1 or more; the same or apart
+//	add     what is added to the bits
+//	odd     1 if the last bit that stays is added too
+func rowCut() {
+	TEXT("rowCutAVX2", NOSPLIT, "func(dst, x *float32, pixels int, add, odd uint32)")
+	Pragma("noescape")
+	Doc("rowCutAVX2 rounds to TF32: see asm/rows.go.")
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	x := Load(Param("x"), GP64()).(reg.GPVirtual)
+	n := Load(Param("pixels"), GP64()).(reg.GPVirtual)
+	bits := GP32()
+	for k, to := range []reg.VecPhysical{reg.Y2, reg.Y3, reg.Y4} {
+		if k == 2 {
+			MOVL(U32(0xffffe000), bits)
+		} else {
+			MOVL(mustParam([]string{"add", "odd"}[k]), bits)
+		}
+		VMOVD(bits, reg.X0)
+		VPBROADCASTD(reg.X0, to)
+	}
+	Label("cut")
+	VMOVDQU(Mem{Base: x}, reg.Y0)
+	VPSRLD(Imm(13), reg.Y0, reg.Y1)
+	VPAND(reg.Y3, reg.Y1, reg.Y1)
+	VPADDD(reg.Y2, reg.Y0, reg.Y0)
+	VPADDD(reg.Y1, reg.Y0, reg.Y0)
+	VPAND(reg.Y4, reg.Y0, reg.Y0)
+	VMOVDQU(reg.Y0, Mem{Base: dst})
+	ADDQ(Imm(32), x)
+	ADDQ(Imm(32), dst)
+	DECQ(n)
+	JNZ(LabelRef("cut"))
+	VZEROUPPER()
+	RET()
+}

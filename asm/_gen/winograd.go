@@ -31,9 +31,6 @@ var forms = []form{
 // side is that of a window, and the number of points.
 func (f form) side() int { return f.taps + 3 }
 
-// squared is the number of points in two dimensions.
-func (f form) squared() int { return f.side() * f.side() }
-
 // others returns the coefficients of the product of x - q^2 over the q = p_l
 // with l not skip, from that of 1 upwards.
 func (f form) others(skip int) []float64 {

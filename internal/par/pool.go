@@ -59,16 +59,24 @@ func (h *helper) loop(worker int) {
 	for {
 		switch {
 		case h.state.CompareAndSwap(called, working):
-			pool.job.work(worker)
-			if h.state.Swap(idle) == awaited {
-				h.done <- struct{}{}
-			}
+			h.work(worker)
 			w = waiter{}
 		case w.long() && h.state.CompareAndSwap(idle, asleep):
 			<-h.wake
 			w = waiter{}
 		}
 	}
+}
+
+// work does its share of the call. A body that ends its goroutine ends the helper,
+// which from then on is late for every call.
+func (h *helper) work(worker int) {
+	defer func() {
+		if h.state.Swap(idle) == awaited {
+			h.done <- struct{}{}
+		}
+	}()
+	pool.job.work(worker)
 }
 
 // run is a call by the goroutines that stay.
@@ -87,7 +95,12 @@ func run(workers, n int, body func(i int), each func(worker, i int)) {
 			h.wake <- struct{}{} // it has room
 		}
 	}
+	defer end(helpers)
 	j.work(0)
+}
+
+// end waits for the helpers that have taken the call, and takes it back from others.
+func end(helpers []*helper) {
 	var w waiter
 	for _, h := range helpers {
 		if h.state.CompareAndSwap(called, idle) {
@@ -99,6 +112,7 @@ func run(workers, n int, body func(i int), each func(worker, i int)) {
 			}
 		}
 	}
+	j := &pool.job
 	failed := j.first.Swap(nil)
 	j.body, j.each = nil, nil // keep nothing alive
 	pool.busy.Store(false)

@@ -91,6 +91,24 @@ func TestWaits(t *testing.T) {
 	}
 }
 
+// TestGoexit: bodies that end their goroutine stop no later call.
+func TestGoexit(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
+	for range 5 {
+		ended := make(chan struct{})
+		go func() {
+			defer close(ended)
+			par.For(9, func(int) { runtime.Goexit() })
+		}()
+		<-ended
+		var n atomic.Int32
+		par.For(9, func(int) { n.Add(1) })
+		if n.Load() != 9 {
+			t.Fatalf("%d pieces done, want 9", n.Load())
+		}
+	}
+}
+
 // TestAllocations: a call allocates nothing.
 func TestAllocations(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
@@ -98,18 +116,6 @@ func TestAllocations(t *testing.T) {
 	body, each := func(int) { n.Add(1) }, func(int, int) { n.Add(1) }
 	if a := testing.AllocsPerRun(100, func() { par.For(8, body); par.Each(8, each) }); a != 0 {
 		t.Errorf("%v allocations", a)
-	}
-}
-
-// TestRests: helpers without work use no processor.
-func TestRests(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(4))
-	par.For(4, func(int) {})
-	time.Sleep(5 * time.Millisecond)
-	before := processorTime(t)
-	time.Sleep(100 * time.Millisecond)
-	if used := processorTime(t) - before; used > 30*time.Millisecond {
-		t.Errorf("%v of processor time in 100 ms of rest", used)
 	}
 }
 

@@ -122,6 +122,24 @@ func (r *Rounder) scaled(n, s float32) float32 {
 	return r.round(float64(r.round(float64(n))) * float64(s))
 }
 
+// TF32 sets dst to x rounded to TF32. dst may be x.
+func TF32(dst, x []float32, how fp16.Rounding) {
+	if k := asm.RowKernels(); k != nil {
+		switch how {
+		case fp16.NearestEven:
+			k.Cut(&dst[0], &x[0], len(x)/8, 0xfff, 1)
+		case fp16.NearestAway:
+			k.Cut(&dst[0], &x[0], len(x)/8, 0x1000, 0)
+		default:
+			k.Cut(&dst[0], &x[0], len(x)/8, 0, 0)
+		}
+		return
+	}
+	for i, v := range x {
+		dst[i] = float32(fp16.RoundTF32(float64(v), how))
+	}
+}
+
 // Finite reports whether no number of a row is NaN or infinite.
 func Finite(x []float32) bool {
 	if k := asm.RowKernels(); k != nil {
