@@ -28,6 +28,7 @@ var inward = map[string][]string{
 	"asm":                  {},
 	"tensor":               {"fp16"},
 	"internal/par":         {},
+	"internal/rows":        {"asm", "fp16"},
 	"internal/elem":        {"fp16"},
 	"internal/strict":      {},
 	"internal/exact":       {},
@@ -41,7 +42,7 @@ var inward = map[string][]string{
 	"conv":                 {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
 	"norm":                 {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
 	"act":                  {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
-	"noise":                {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/safetensors"},
+	"noise":                {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/safetensors"},
 }
 
 const module = "github.com/refrun/refrun/"

@@ -90,6 +90,7 @@ type actConstants struct {
 	exp         [8]float64
 	mills       [14]float64
 	gauss       [8]float64
+	err         float64 // ActErr
 }
 
 // ActGELU evaluates x/2 (1 + erf(x/sqrt 2)) as the kernels do, the same

@@ -118,7 +118,7 @@ func main() {
 		}
 	}
 	list(exp)
-	p("},\n}\n")
+	p("},\nerr: ActErr,\n}\n")
 
 	src, err := format.Source(b.Bytes())
 	if err != nil {

@@ -55,4 +55,5 @@ var actTable = actConstants{
 		-0x1.a17df2ec2bc8dp-20,
 		0x1.a136b06babd75p-24,
 	},
+	err: ActErr,
 }

@@ -24,7 +24,9 @@ type backend struct {
 	winograd5, winograd7 *Winograd
 	noise                *Noise
 	direct               *Direct
+	pixels               *Pixels
 	norm                 *Norm
+	rows                 *Rows
 }
 
 // known are all names of backends, on any CPU.
@@ -120,6 +122,9 @@ func WinogradKernels() *Winograd { return current().winograd }
 // DirectKernels returns the kernels of the backend that runs, nil if it has
 // none.
 func DirectKernels() *Direct { return current().direct }
+
+// PixelKernels returns the kernels of the backend that runs, nil if it has none.
+func PixelKernels() *Pixels { return current().pixels }
 
 // NormKernels returns the kernels of the backend that runs, nil if it has none.
 func NormKernels() *Norm { return current().norm }

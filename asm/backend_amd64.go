@@ -9,53 +9,53 @@ import "github.com/klauspost/cpuid/v2"
 var backends = func() []backend {
 	all := []backend{{name: "purego"}}
 	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3) {
-		all = append([]backend{{name: "avx2", act: &actAVX2, winograd: &winogradAVX2, winograd5: &winograd5AVX2, winograd7: &winograd7AVX2, noise: &noiseAVX2, direct: &directAVX2, norm: &normAVX2}}, all...)
+		all = append([]backend{{name: "avx2", act: &actAVX2, winograd: &winogradAVX2, winograd5: &winograd5AVX2, winograd7: &winograd7AVX2, noise: &noiseAVX2, direct: &directAVX2, pixels: &pixelsAVX2, norm: &normAVX2, rows: &rowsAVX2}}, all...)
 	}
 	if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512BW, cpuid.AVX512VL) {
-		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, winograd5: &winograd5AVX512, winograd7: &winograd7AVX512, noise: &noiseAVX512, direct: &directAVX512, norm: &normAVX512}}, all...)
+		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, winograd5: &winograd5AVX512, winograd7: &winograd7AVX512, noise: &noiseAVX512, direct: &directAVX512, pixels: &pixelsAVX512, norm: &normAVX512, rows: &rowsAVX512}}, all...)
 	}
 	return all
 }()
 
 var winogradAVX512 = Winograd{
 	Tiles: 13, Outputs: 16,
-	Input: winogradInputAVX512, Multiply: winogradMultiplyAVX512, Dot: winogradDotAVX512, Pack: packLineAVX2, Unpack: unpackTileAVX2,
-	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
+	Input: winogradInputAVX512, InputRow: winogradInputRowAVX512, Multiply: winogradMultiplyAVX512, MultiplyFar: winogradMultiplyFarAVX512, Weigh: winogradWeighAVX512, Dot: winogradDotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32AVX512, winogradOutputFloat16AVX512, winogradOutputBFloat16AVX512},
 }
 
 var winogradAVX2 = Winograd{
 	Tiles: 6, Outputs: 8,
-	Input: winogradInputAVX2, Multiply: winogradMultiplyAVX2, Dot: winogradDotAVX2, Pack: packLineAVX2, Unpack: unpackTileAVX2,
-	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
+	Input: winogradInputAVX2, InputRow: winogradInputRowAVX2, Multiply: winogradMultiplyAVX2, MultiplyFar: winogradMultiplyFarAVX2, Weigh: winogradWeighAVX2, Dot: winogradDotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32AVX2, winogradOutputFloat16AVX2, winogradOutputBFloat16AVX2},
 }
 
 var winograd5AVX512 = Winograd{
 	Tiles: 13, Outputs: 16,
-	Input: winograd5x5InputAVX512, Multiply: winograd5x5MultiplyAVX512, Weigh: winograd5x5WeighAVX512, Dot: winograd5x5DotAVX512, Pack: packLineAVX2, Unpack: unpackTileAVX2,
-	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
+	Input: winograd5x5InputAVX512, Multiply: winogradMultiplyAVX512, MultiplyFar: winogradMultiplyFarAVX512, Weigh: winogradWeighAVX512, Dot: winograd5x5DotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd5x5OutputFloat32AVX512, winograd5x5OutputFloat16AVX512, winograd5x5OutputBFloat16AVX512},
 }
 
 var winograd7AVX512 = Winograd{
 	Tiles: 13, Outputs: 16,
-	Input: winograd7x7InputAVX512, Multiply: winograd7x7MultiplyAVX512, Weigh: winograd7x7WeighAVX512, Dot: winograd7x7DotAVX512, Pack: packLineAVX2, Unpack: unpackTileAVX2,
-	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
+	Input: winograd7x7InputAVX512, Multiply: winogradMultiplyAVX512, MultiplyFar: winogradMultiplyFarAVX512, Weigh: winogradWeighAVX512, Dot: winograd7x7DotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd7x7OutputFloat32AVX512, winograd7x7OutputFloat16AVX512, winograd7x7OutputBFloat16AVX512},
 }
 
 var winograd5AVX2 = Winograd{
 	Tiles: 6, Outputs: 8,
-	Input: winograd5x5InputAVX2, Multiply: winograd5x5MultiplyAVX2, Weigh: winograd5x5WeighAVX2, Dot: winograd5x5DotAVX2, Pack: packLineAVX2, Unpack: unpackTileAVX2,
-	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
+	Input: winograd5x5InputAVX2, Multiply: winogradMultiplyAVX2, MultiplyFar: winogradMultiplyFarAVX2, Weigh: winogradWeighAVX2, Dot: winograd5x5DotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd5x5OutputFloat32AVX2, winograd5x5OutputFloat16AVX2, winograd5x5OutputBFloat16AVX2},
 }
 
 var winograd7AVX2 = Winograd{
 	Tiles: 6, Outputs: 8,
-	Input: winograd7x7InputAVX2, Multiply: winograd7x7MultiplyAVX2, Weigh: winograd7x7WeighAVX2, Dot: winograd7x7DotAVX2, Pack: packLineAVX2, Unpack: unpackTileAVX2,
-	Output: [Formats]func(*float64, float64, *float64, *float32, int, *uint8, *float64){
+	Input: winograd7x7InputAVX2, Multiply: winogradMultiplyAVX2, MultiplyFar: winogradMultiplyFarAVX2, Weigh: winogradWeighAVX2, Dot: winograd7x7DotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd7x7OutputFloat32AVX2, winograd7x7OutputFloat16AVX2, winograd7x7OutputBFloat16AVX2},
 }
 
@@ -96,7 +96,7 @@ var actAVX2 = Act{
 var noiseAVX512 = Noise{
 	Lanes:  8,
 	Normal: noiseNormalAVX512, Exponential: noiseExponentialAVX512, Bernoulli: noiseBernoulliAVX512, Exact: noiseExactAVX512,
-	TorchNormal: noiseTorchNormalAVX2,
+	TorchNormal: noiseTorchNormalAVX2, Twist: noiseTwistAVX2, Temper: noiseTemperAVX2,
 	Apply: [Roundings]NoiseApply{
 		{noiseAddFloat64AVX512, noiseModulateFloat64AVX512, noiseScaleFloat64AVX512, noiseSignFloat64AVX512},
 		{noiseAddFloat32AVX512, noiseModulateFloat32AVX512, noiseScaleFloat32AVX512, noiseSignFloat32AVX512},
@@ -107,10 +107,52 @@ var noiseAVX512 = Noise{
 var noiseAVX2 = Noise{
 	Lanes:  4,
 	Normal: noiseNormalAVX2, Exponential: noiseExponentialAVX2, Bernoulli: noiseBernoulliAVX2, Exact: noiseExactAVX2,
-	TorchNormal: noiseTorchNormalAVX2,
+	TorchNormal: noiseTorchNormalAVX2, Twist: noiseTwistAVX2, Temper: noiseTemperAVX2,
 	Apply: [Roundings]NoiseApply{
 		{noiseAddFloat64AVX2, noiseModulateFloat64AVX2, noiseScaleFloat64AVX2, noiseSignFloat64AVX2},
 		{noiseAddFloat32AVX2, noiseModulateFloat32AVX2, noiseScaleFloat32AVX2, noiseSignFloat32AVX2},
 		{noiseAddGridAVX2, noiseModulateGridAVX2, noiseScaleGridAVX2, noiseSignGridAVX2},
 	},
+}
+
+var rowsAVX512 = Rows{
+	Sums: rowSumsAVX512,
+	Line: [Formats]func(*float32, *float32, int, *[5][8]float64, *uint8) uint64{rowLineFloat32AVX512, rowLineFloat16AVX512, rowLineBFloat16AVX512},
+	ReLU: rowReLUAVX2, Gather: rowGatherAVX2, Finite: rowFiniteAVX2, Cut: rowCutAVX2,
+	Act: [2]RowActs{
+		{rowGELUFloat32AVX512, rowGELUTanhFloat32AVX512, rowSiLUFloat32AVX512, rowTanhFloat32AVX512},
+		{rowGELUGridAVX512, rowGELUTanhGridAVX512, rowSiLUGridAVX512, rowTanhGridAVX512},
+	},
+	Apply: [2]RowApply{
+		{Add: rowAddFloat32AVX2, Noise: rowNoiseFloat32AVX2, Modulate: rowModulateFloat32AVX2, Scale: rowScaleFloat32AVX2, Shift: rowShiftFloat32AVX2},
+		{rowAddGridAVX512, rowNoiseGridAVX512, rowModulateGridAVX512, rowScaleGridAVX512, rowShiftGridAVX512, rowRoundGridAVX512},
+	},
+}
+
+var rowsAVX2 = Rows{
+	Sums: rowSumsAVX2,
+	Line: [Formats]func(*float32, *float32, int, *[5][8]float64, *uint8) uint64{rowLineFloat32AVX2, rowLineFloat16AVX2, rowLineBFloat16AVX2},
+	ReLU: rowReLUAVX2, Gather: rowGatherAVX2, Finite: rowFiniteAVX2, Cut: rowCutAVX2,
+	Act: [2]RowActs{
+		{rowGELUFloat32AVX2, rowGELUTanhFloat32AVX2, rowSiLUFloat32AVX2, rowTanhFloat32AVX2},
+		{rowGELUGridAVX2, rowGELUTanhGridAVX2, rowSiLUGridAVX2, rowTanhGridAVX2},
+	},
+	Apply: [2]RowApply{
+		{Add: rowAddFloat32AVX2, Noise: rowNoiseFloat32AVX2, Modulate: rowModulateFloat32AVX2, Scale: rowScaleFloat32AVX2, Shift: rowShiftFloat32AVX2},
+		{rowAddGridAVX2, rowNoiseGridAVX2, rowModulateGridAVX2, rowScaleGridAVX2, rowShiftGridAVX2, rowRoundGridAVX2},
+	},
+}
+
+var pixelsAVX512 = Pixels{
+	Tiles: 13, Outputs: 16,
+	Norms: pixelNormsAVX512, Widen: widenAVX512, Multiply: winogradMultiplyAVX512, Taps: multiplyTapsAVX512, Words: convWordsAVX512, Exact: exactPixelsAVX512,
+	Output: [Formats]func(*float64, *float64, *float64, *float32, int, *uint8){
+		pixelOutputFloat32AVX512, pixelOutputFloat16AVX512, pixelOutputBFloat16AVX512},
+}
+
+var pixelsAVX2 = Pixels{
+	Tiles: 6, Outputs: 8,
+	Norms: pixelNormsAVX2, Widen: widenAVX2, Multiply: winogradMultiplyAVX2, Taps: multiplyTapsAVX2, Words: convWordsAVX2, Exact: exactPixelsAVX2,
+	Output: [Formats]func(*float64, *float64, *float64, *float32, int, *uint8){
+		pixelOutputFloat32AVX2, pixelOutputFloat16AVX2, pixelOutputBFloat16AVX2},
 }

@@ -10,9 +10,11 @@ func BenchmarkWinogradKernels(b *testing.B) {
 			continue
 		}
 		const blocks, groups = 8, 4
-		v := make([]float64, groups*blocks*36*w.Tiles*8)
+		point := groups*blocks*w.Tiles*8 + 8 // an odd number of cache lines
+		v := make([]float64, 36*point)
 		u := make([]float64, 36*blocks*8*w.Outputs)
-		m := make([]float64, groups*36*w.Tiles*w.Outputs)
+		product := groups*w.Tiles*w.Outputs + 8
+		m := make([]float64, 36*product)
 		image := make([]float32, blocks*12*36*8)
 		scratch := make([]float64, 36*8)
 		table := make([]float64, 18*8)
@@ -22,7 +24,7 @@ func BenchmarkWinogradKernels(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				p := n % 36
-				w.Multiply(&v[p*w.Tiles*8], &u[p*blocks*8*w.Outputs], &m[p*w.Tiles*w.Outputs], blocks, groups)
+				w.Multiply(&v[p*point], &u[p*blocks*8*w.Outputs], &m[p*product], blocks, groups)
 				n++
 			}
 			b.ReportMetric(float64(b.N*2*groups*w.Tiles*w.Outputs*blocks*8)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
@@ -31,7 +33,7 @@ func BenchmarkWinogradKernels(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				t := n % (groups * w.Tiles)
-				w.Input(&image[n%30*8], 36*32, 12*36*32, &v[(t/w.Tiles*blocks*36*w.Tiles+t%w.Tiles)*8], blocks, &scratch[0])
+				w.Input(&image[n%30*8], 36*32, 12*36*32, &v[(t/w.Tiles*blocks*w.Tiles+t%w.Tiles)*8], point*8, blocks, &scratch[0])
 				n++
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*blocks), "ns/block")
@@ -41,7 +43,7 @@ func BenchmarkWinogradKernels(b *testing.B) {
 				n := 0
 				for b.Loop() {
 					t := n % (groups * w.Tiles)
-					w.Output[f](&m[(t/w.Tiles*36*w.Tiles+t%w.Tiles)*w.Outputs], 1, &table[0], &dst[0], 128, &flags[0], &scratch[0])
+					w.Output[f](&m[t*w.Outputs], product*8, 1, &table[0], &dst[0], 128, &flags[0], &scratch[0])
 					n++
 				}
 			})
@@ -50,7 +52,7 @@ func BenchmarkWinogradKernels(b *testing.B) {
 			var out [16]float64
 			weights := make([]float32, blocks*9*8)
 			for b.Loop() {
-				w.Dot(&image[0], 36*32, 12*36*32, &weights[0], blocks, &out)
+				w.Dot(&image[0], &image[0], 36*32, 12*36*32, &weights[0], blocks, &out)
 			}
 		})
 	}

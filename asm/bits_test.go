@@ -65,7 +65,7 @@ func TestWinogradOutputBits(t *testing.T) {
 					table[16*8+c] = -y[c][pixel]
 				}
 				for format, output := range w.Output {
-					output(&m[0], 1, &table[0], &dst[0], 128, &flags[0], &scratch[0])
+					output(&m[0], w.Outputs*w.Tiles*8, 1, &table[0], &dst[0], 128, &flags[0], &scratch[0])
 					for c := range y {
 						if got := dst[pixel*8+c]; got != 0 {
 							t.Fatalf("%s, %dx%d, format %d, pixel %d, channel %d: off by %v", b.name, taps, taps, format, pixel, c, got)
@@ -95,7 +95,7 @@ func TestWinogradOutputTies(t *testing.T) {
 				copy(bias, ties(r, g.p, 8))
 				var dst [16 * 8]float32
 				var flags [16]uint8
-				w.Output[format](&m[0], 1, &table[0], &dst[0], 128, &flags[0], &scratch[0])
+				w.Output[format](&m[0], w.Tiles*w.Outputs*8, 1, &table[0], &dst[0], 128, &flags[0], &scratch[0])
 				for i, got := range dst {
 					want, _ := round(bias[i%8], g.p, g.emin, g.emax)
 					if float64(got) != want || flags[i/8] != 0 {

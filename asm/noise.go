@@ -25,6 +25,14 @@ type Noise struct {
 	// blocks is 1 or more.
 	TorchNormal func(dst *float64, blocks int, std float32)
 
+	// Twist steps 8*vectors words s of the Mersenne Twister of 32 bits, of which it
+	// reads one more: word k becomes far[k] with that joined from s[k] and s[k+1]
+	// added. Where far lies below s its words may be those that it has made.
+	Twist func(s, far *uint32, vectors int)
+	// Temper makes 8*vectors multiples of 2^-24 in [0,1) of words of the Mersenne
+	// Twister: the lower 24 bits of each, tempered.
+	Temper func(dst *float64, words *uint32, vectors int)
+
 	// Exact is for tests, since numbers that are rounded to float32 hide the last
 	// bits of what they are made of. For each group it stores six vectors, a lane
 	// to a block: E, sine and cosine of the words x0, x1, and those of x2, x3.
@@ -64,13 +72,19 @@ type Philox [24]uint32
 
 // NewPhilox returns the place with that key and counter.
 func NewPhilox(k0, k1, c0, c1, c2, c3 uint32) *Philox {
-	p := &Philox{20: c0, c1, c2, c3}
+	p := new(Philox)
+	p.Set(k0, k1, c0, c1, c2, c3)
+	return p
+}
+
+// Set makes p the place with that key and counter.
+func (p *Philox) Set(k0, k1, c0, c1, c2, c3 uint32) {
+	p[20], p[21], p[22], p[23] = c0, c1, c2, c3
 	for round := range 10 {
 		p[2*round], p[2*round+1] = k0, k1
 		k0 += 0x9e3779b9 // golden ratio
 		k1 += 0xbb67ae85 // sqrt(3) - 1
 	}
-	return p
 }
 
 // NoiseGrid describes the numbers of a format other than float64.

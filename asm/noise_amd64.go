@@ -168,3 +168,13 @@ func noiseScaleGridAVX2(dst *float64, x *float64, n *float64, vectors int, s flo
 //
 //go:noescape
 func noiseTorchNormalAVX2(dst *float64, blocks int, std float32)
+
+// noiseTwistAVX2 steps the Mersenne Twister: see asm/noise.go.
+//
+//go:noescape
+func noiseTwistAVX2(s *uint32, far *uint32, vectors int)
+
+// noiseTemperAVX2 tempers words of the Mersenne Twister: see asm/noise.go.
+//
+//go:noescape
+func noiseTemperAVX2(dst *float64, words *uint32, vectors int)

@@ -2031,19 +2031,43 @@ DATA noiseAVX2Constants<>+2432(SB)/8, $0x8000000080000000
 DATA noiseAVX2Constants<>+2440(SB)/8, $0x8000000080000000
 DATA noiseAVX2Constants<>+2448(SB)/8, $0x8000000080000000
 DATA noiseAVX2Constants<>+2456(SB)/8, $0x8000000080000000
-DATA noiseAVX2Constants<>+2464(SB)/8, $0x0000000000000000
-DATA noiseAVX2Constants<>+2472(SB)/8, $0x0000000000000001
-DATA noiseAVX2Constants<>+2480(SB)/8, $0x0000000000000002
-DATA noiseAVX2Constants<>+2488(SB)/8, $0x0000000000000003
-DATA noiseAVX2Constants<>+2496(SB)/8, $0x0000000000000000
-DATA noiseAVX2Constants<>+2504(SB)/8, $0x0000000000000001
-DATA noiseAVX2Constants<>+2512(SB)/8, $0x0000000000000002
-DATA noiseAVX2Constants<>+2520(SB)/8, $0x0000000000000003
-DATA noiseAVX2Constants<>+2528(SB)/8, $0x0000000000000000
-DATA noiseAVX2Constants<>+2536(SB)/8, $0x0000000000000001
-DATA noiseAVX2Constants<>+2544(SB)/8, $0x0000000000000002
-DATA noiseAVX2Constants<>+2552(SB)/8, $0x0000000000000003
-GLOBL noiseAVX2Constants<>(SB), RODATA|NOPTR, $2560
+DATA noiseAVX2Constants<>+2464(SB)/8, $0x7fffffff7fffffff
+DATA noiseAVX2Constants<>+2472(SB)/8, $0x7fffffff7fffffff
+DATA noiseAVX2Constants<>+2480(SB)/8, $0x7fffffff7fffffff
+DATA noiseAVX2Constants<>+2488(SB)/8, $0x7fffffff7fffffff
+DATA noiseAVX2Constants<>+2496(SB)/8, $0x9908b0df9908b0df
+DATA noiseAVX2Constants<>+2504(SB)/8, $0x9908b0df9908b0df
+DATA noiseAVX2Constants<>+2512(SB)/8, $0x9908b0df9908b0df
+DATA noiseAVX2Constants<>+2520(SB)/8, $0x9908b0df9908b0df
+DATA noiseAVX2Constants<>+2528(SB)/8, $0x9d2c56809d2c5680
+DATA noiseAVX2Constants<>+2536(SB)/8, $0x9d2c56809d2c5680
+DATA noiseAVX2Constants<>+2544(SB)/8, $0x9d2c56809d2c5680
+DATA noiseAVX2Constants<>+2552(SB)/8, $0x9d2c56809d2c5680
+DATA noiseAVX2Constants<>+2560(SB)/8, $0xefc60000efc60000
+DATA noiseAVX2Constants<>+2568(SB)/8, $0xefc60000efc60000
+DATA noiseAVX2Constants<>+2576(SB)/8, $0xefc60000efc60000
+DATA noiseAVX2Constants<>+2584(SB)/8, $0xefc60000efc60000
+DATA noiseAVX2Constants<>+2592(SB)/8, $0x00ffffff00ffffff
+DATA noiseAVX2Constants<>+2600(SB)/8, $0x00ffffff00ffffff
+DATA noiseAVX2Constants<>+2608(SB)/8, $0x00ffffff00ffffff
+DATA noiseAVX2Constants<>+2616(SB)/8, $0x00ffffff00ffffff
+DATA noiseAVX2Constants<>+2624(SB)/8, $0x3e70000000000000
+DATA noiseAVX2Constants<>+2632(SB)/8, $0x3e70000000000000
+DATA noiseAVX2Constants<>+2640(SB)/8, $0x3e70000000000000
+DATA noiseAVX2Constants<>+2648(SB)/8, $0x3e70000000000000
+DATA noiseAVX2Constants<>+2656(SB)/8, $0x0000000000000000
+DATA noiseAVX2Constants<>+2664(SB)/8, $0x0000000000000001
+DATA noiseAVX2Constants<>+2672(SB)/8, $0x0000000000000002
+DATA noiseAVX2Constants<>+2680(SB)/8, $0x0000000000000003
+DATA noiseAVX2Constants<>+2688(SB)/8, $0x0000000000000000
+DATA noiseAVX2Constants<>+2696(SB)/8, $0x0000000000000001
+DATA noiseAVX2Constants<>+2704(SB)/8, $0x0000000000000002
+DATA noiseAVX2Constants<>+2712(SB)/8, $0x0000000000000003
+DATA noiseAVX2Constants<>+2720(SB)/8, $0x0000000000000000
+DATA noiseAVX2Constants<>+2728(SB)/8, $0x0000000000000001
+DATA noiseAVX2Constants<>+2736(SB)/8, $0x0000000000000002
+DATA noiseAVX2Constants<>+2744(SB)/8, $0x0000000000000003
+GLOBL noiseAVX2Constants<>(SB), RODATA|NOPTR, $2752
 
 // func noiseNormalAVX2(dst *float64, groups int, place *uint32, variance float64)
 // Requires: AVX, AVX2
@@ -2052,7 +2076,7 @@ TEXT ·noiseNormalAVX2(SB), NOSPLIT, $0-32
 	MOVQ         groups+8(FP), CX
 	MOVQ         place+16(FP), DX
 	VPBROADCASTD 80(DX), Y15
-	VPADDQ       noiseAVX2Constants<>+2464(SB), Y15, Y15
+	VPADDQ       noiseAVX2Constants<>+2656(SB), Y15, Y15
 
 loopnoiseNormalAVX2:
 	VMOVUPD      Y15, Y0
@@ -2379,7 +2403,7 @@ TEXT ·noiseExponentialAVX2(SB), NOSPLIT, $0-24
 	MOVQ         groups+8(FP), CX
 	MOVQ         place+16(FP), DX
 	VPBROADCASTD 80(DX), Y15
-	VPADDQ       noiseAVX2Constants<>+2496(SB), Y15, Y15
+	VPADDQ       noiseAVX2Constants<>+2688(SB), Y15, Y15
 
 loopnoiseExponentialAVX2:
 	VMOVUPD      Y15, Y0
@@ -2584,7 +2608,7 @@ TEXT ·noiseBernoulliAVX2(SB), NOSPLIT, $0-32
 	MOVQ         groups+8(FP), CX
 	MOVQ         place+16(FP), DX
 	VPBROADCASTD 80(DX), Y15
-	VPADDQ       noiseAVX2Constants<>+2464(SB), Y15, Y15
+	VPADDQ       noiseAVX2Constants<>+2656(SB), Y15, Y15
 
 loopnoiseBernoulliAVX2:
 	VMOVUPD      Y15, Y0
@@ -2753,7 +2777,7 @@ TEXT ·noiseExactAVX2(SB), NOSPLIT, $0-24
 	MOVQ         groups+8(FP), CX
 	MOVQ         place+16(FP), DX
 	VPBROADCASTD 80(DX), Y15
-	VPADDQ       noiseAVX2Constants<>+2528(SB), Y15, Y15
+	VPADDQ       noiseAVX2Constants<>+2720(SB), Y15, Y15
 
 loopnoiseExactAVX2:
 	VMOVUPD      Y15, Y0
@@ -3635,5 +3659,74 @@ loopnoiseTorchNormalAVX2:
 	ADDQ         $0x00000080, AX
 	DECQ         CX
 	JNZ          loopnoiseTorchNormalAVX2
+	VZEROUPPER
+	RET
+
+// func noiseTwistAVX2(s *uint32, far *uint32, vectors int)
+// Requires: AVX, AVX2
+TEXT ·noiseTwistAVX2(SB), NOSPLIT, $0-24
+	MOVQ    s+0(FP), AX
+	MOVQ    far+8(FP), CX
+	MOVQ    vectors+16(FP), DX
+	VMOVDQU noiseAVX2Constants<>+2432(SB), Y4
+	VMOVDQU noiseAVX2Constants<>+2464(SB), Y5
+	VMOVDQU noiseAVX2Constants<>+2336(SB), Y6
+	VMOVDQU noiseAVX2Constants<>+2496(SB), Y7
+	VPXOR   Y8, Y8, Y8
+
+loopnoiseTwistAVX2:
+	VPAND   (AX), Y4, Y0
+	VMOVDQU 4(AX), Y1
+	VPAND   Y1, Y5, Y2
+	VPOR    Y2, Y0, Y0
+	VPSRLD  $0x01, Y0, Y0
+	VPAND   Y6, Y1, Y1
+	VPSUBD  Y1, Y8, Y1
+	VPAND   Y7, Y1, Y1
+	VPXOR   Y1, Y0, Y0
+	VPXOR   (CX), Y0, Y0
+	VMOVDQU Y0, (AX)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	DECQ    DX
+	JNZ     loopnoiseTwistAVX2
+	VZEROUPPER
+	RET
+
+// func noiseTemperAVX2(dst *float64, words *uint32, vectors int)
+// Requires: AVX, AVX2
+TEXT ·noiseTemperAVX2(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    words+8(FP), CX
+	MOVQ    vectors+16(FP), DX
+	VMOVDQU noiseAVX2Constants<>+2528(SB), Y4
+	VMOVDQU noiseAVX2Constants<>+2560(SB), Y5
+	VMOVDQU noiseAVX2Constants<>+2592(SB), Y6
+	VMOVUPD noiseAVX2Constants<>+2624(SB), Y7
+
+loopnoiseTemperAVX2:
+	VMOVDQU      (CX), Y0
+	VPSRLD       $0x0b, Y0, Y1
+	VPXOR        Y1, Y0, Y0
+	VPSLLD       $0x07, Y0, Y1
+	VPAND        Y4, Y1, Y1
+	VPXOR        Y1, Y0, Y0
+	VPSLLD       $0x0f, Y0, Y1
+	VPAND        Y5, Y1, Y1
+	VPXOR        Y1, Y0, Y0
+	VPSRLD       $0x12, Y0, Y1
+	VPXOR        Y1, Y0, Y0
+	VPAND        Y6, Y0, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VCVTDQ2PD    X0, Y2
+	VCVTDQ2PD    X1, Y3
+	VMULPD       Y7, Y2, Y2
+	VMULPD       Y7, Y3, Y3
+	VMOVUPD      Y2, (AX)
+	VMOVUPD      Y3, 32(AX)
+	ADDQ         $0x20, CX
+	ADDQ         $0x40, AX
+	DECQ         DX
+	JNZ          loopnoiseTemperAVX2
 	VZEROUPPER
 	RET

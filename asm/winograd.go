@@ -12,9 +12,10 @@ package asm
 //
 // Channels come in blocks of 8, tiles in groups of Tiles and output channels in
 // groups of Outputs. Images hold float32 numbers [block][y][x][8]. The transformed
-// windows are V [group][block][n*n][Tiles][8]; the weights of a group of outputs
-// are U [n*n][block*8][Outputs] and its products M [group][n*n][Tiles][Outputs]. In
-// V and M what is used together lies in few pages. Strides are in bytes.
+// windows are V [n*n][group][block][Tiles][8]; the weights of a group of outputs
+// are U [n*n][block*8][Outputs] and its products M [n*n][group][Tiles][Outputs]. The
+// distance of two points in V and M is up to the caller: planes at powers of two
+// would meet in the same few sets of a cache. Strides are in bytes.
 type Winograd struct {
 	Tiles   int // of a group
 	Outputs int // of a group, a multiple of 8
@@ -22,36 +23,44 @@ type Winograd struct {
 	// Input transforms the nxn window of one tile. src is its first pixel in
 	// channel block 0, line and image the strides from a line of pixels and
 	// from a channel block to the next; dst is the tile's place in its group of
-	// V; scratch holds n*n*8 numbers.
-	Input func(src *float32, line, image int, dst *float64, blocks int, scratch *float64)
+	// V, point the stride from a point to the next; scratch holds n*n*8 numbers.
+	Input func(src *float32, line, image int, dst *float64, point, blocks int, scratch *float64)
+
+	// InputRow is Input for one row of n points: dst is the tile's place in V
+	// [n][group][block][Tiles][8]. It is nil where there is none.
+	InputRow func(src *float32, line, image int, dst *float64, point, blocks, row int)
 
 	// Multiply computes M of v, u at one point, of which v and m are the
 	// places: for each group, tile and output the channels in order, one fused
 	// multiply-add each, from zero.
 	Multiply func(v, u, m *float64, blocks, groups int)
 
-	// Weigh sums the weighted squares of a tile's transformed window, channel by
-	// channel of a block: out[i] is the sum over the blocks b and points p of
-	// weights[p] z^2 scale[b][i]^2. The points are added one after another in
-	// four sums, p mod 4, those as (0 + 1) + (2 + 3), the blocks in order. It is
-	// nil for 3x3.
-	Weigh func(v, weights, scale *float64, blocks int, out *[8]float64)
+	// MultiplyFar is Multiply for weights that are in no near cache.
+	MultiplyFar func(v, u, m *float64, blocks, groups int)
+
+	// Weigh sums the weighted squares of a number of points of a tile's transformed
+	// window, an even number, channel by channel of a block: out[i] is the sum over
+	// the blocks b and points p of weights[p] z^2 scale[b][i]^2. The points are
+	// added one after another in two sums, p mod 2, and those to each other, the
+	// blocks in order. It is nil for NEON.
+	Weigh func(v *float64, point, points int, weights, scale *float64, blocks int, out *[8]float64)
 
 	// Output transforms the products of one tile and 8 outputs, adds the bias,
 	// and rounds twice: y-E and y+E, E = k N + e. It stores the former, float32
 	// numbers, at dst (line is the stride of its lines), and for each of the
 	// 4x4 pixels the bits of the channels in which the two differ: the guard
 	// left those open. table holds N [16][8], bias [8] and e [8]; m is the
-	// place of the tile and the first output in their group of M; scratch holds
-	// 4*n*8 numbers.
-	Output [Formats]func(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+	// place of the tile and the first output in their group of M, point the
+	// stride from a point to the next; scratch holds 4*n*8 numbers.
+	Output [Formats]func(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 	// Dot computes one output directly, channel by channel of a block: out
 	// holds the 8 sums of products and then the 8 sums of their magnitudes.
 	// Each sum has K parts, the lines of the kernel, of K*blocks products one
 	// after another, from zero; the others are added to the first in order. src
-	// is the first pixel of the KxK window, w [blocks][K*K][8].
-	Dot func(src *float32, line, image int, w *float32, blocks int, out *[16]float64)
+	// is the first pixel of the KxK window, w [blocks][K*K][8]; next is the window
+	// of the call after it.
+	Dot func(src, next *float32, line, image int, w *float32, blocks int, out *[16]float64)
 
 	// Pack lays a line of 8 channels out as pixels of an image: out receives
 	// pixels*8 numbers, rounded to float32, which they are; pixels is a
@@ -59,9 +68,9 @@ type Winograd struct {
 	// channel's scale to sums, one for each pixel, in the order of the channels.
 	Pack func(in *[8]*float64, scale *[8]float64, out *float32, sums *float64, pixels int)
 
-	// Unpack stores a tile [4][4][8] into 8 planes at equal distance, of which
-	// dst is the first pixel in the first.
-	Unpack func(src *float32, dst *float64, plane, line int)
+	// Unpack makes lines of 8 channels of pixels: plane is the stride from a
+	// line to the next; pixels is a multiple of 4, 4 or more.
+	Unpack func(src *float32, dst *float64, plane, pixels int)
 }
 
 // The formats that Output rounds to, as its index.

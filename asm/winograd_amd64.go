@@ -4,212 +4,282 @@
 
 package asm
 
-// winogradInputAVX512 transforms the window of one tile: see asm/winograd.go.
-//
-//go:noescape
-func winogradInputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
-
 // winogradMultiplyAVX512 multiplies at one point: see asm/winograd.go.
 //
 //go:noescape
 func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
 
+// winogradMultiplyFarAVX512 multiplies at one point: see asm/winograd.go.
+//
+//go:noescape
+func winogradMultiplyFarAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
+
+// winogradWeighAVX512 sums the squares of a transformed window: see asm/winograd.go.
+//
+//go:noescape
+func winogradWeighAVX512(v *float64, point int, points int, weights *float64, scale *float64, blocks int, out *[8]float64)
+
+// multiplyTapsAVX512 multiplies tap by tap: see asm/pixels.go.
+//
+//go:noescape
+func multiplyTapsAVX512(src *float64, taps *int, n int, u *float64, m *float64, groups int)
+
+// convWordsAVX512 is one output in words: see asm/winograd.go.
+//
+//go:noescape
+func convWordsAVX512(src *float32, line int, image int, w *float32, taps int, blocks int, out *[24]float64)
+
+// exactPixelsAVX512 is 4 pixels by anchored sums: see asm/pixels.go.
+//
+//go:noescape
+func exactPixelsAVX512(src *float32, taps *int, n int, u *float64, anchor *float64, out *float64)
+
+// pixelNormsAVX512 takes the norms of pixels: see asm/pixels.go.
+//
+//go:noescape
+func pixelNormsAVX512(src *float32, image int, scale *float64, blocks int, out *float64, pixels int)
+
+// widenAVX512 lays pixels out for multiplication: see asm/pixels.go.
+//
+//go:noescape
+func widenAVX512(src *float32, image int, dst *float64, blocks int, pixels int)
+
+// pixelOutputFloat32AVX512 rounds sums: see asm/pixels.go.
+//
+//go:noescape
+func pixelOutputFloat32AVX512(m *float64, norms *float64, table *float64, dst *float32, pixels int, flags *uint8)
+
+// pixelOutputFloat16AVX512 rounds sums: see asm/pixels.go.
+//
+//go:noescape
+func pixelOutputFloat16AVX512(m *float64, norms *float64, table *float64, dst *float32, pixels int, flags *uint8)
+
+// pixelOutputBFloat16AVX512 rounds sums: see asm/pixels.go.
+//
+//go:noescape
+func pixelOutputBFloat16AVX512(m *float64, norms *float64, table *float64, dst *float32, pixels int, flags *uint8)
+
+// winogradInputAVX512 transforms the window of one tile: see asm/winograd.go.
+//
+//go:noescape
+func winogradInputAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
+
+// winogradInputRowAVX512 transforms one row of the window of one tile: see asm/winograd.go.
+//
+//go:noescape
+func winogradInputRowAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, row int)
+
 // winogradOutputFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputFloat32AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradOutputFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradOutputBFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputBFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputBFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradDotAVX512 is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winogradDotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+func winogradDotAVX512(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
 
 // winograd5x5InputAVX512 transforms the window of one tile: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5InputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
-
-// winograd5x5MultiplyAVX512 multiplies at one point: see asm/winograd.go.
-//
-//go:noescape
-func winograd5x5MultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
-
-// winograd5x5WeighAVX512 sums the squares of a transformed window: see asm/winograd.go.
-//
-//go:noescape
-func winograd5x5WeighAVX512(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+func winograd5x5InputAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
 
 // winograd5x5OutputFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5OutputFloat32AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winograd5x5OutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winograd5x5OutputFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5OutputFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winograd5x5OutputFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winograd5x5OutputBFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5OutputBFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winograd5x5OutputBFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winograd5x5DotAVX512 is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5DotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+func winograd5x5DotAVX512(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
 
 // winograd7x7InputAVX512 transforms the window of one tile: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7InputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
-
-// winograd7x7MultiplyAVX512 multiplies at one point: see asm/winograd.go.
-//
-//go:noescape
-func winograd7x7MultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
-
-// winograd7x7WeighAVX512 sums the squares of a transformed window: see asm/winograd.go.
-//
-//go:noescape
-func winograd7x7WeighAVX512(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+func winograd7x7InputAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
 
 // winograd7x7OutputFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7OutputFloat32AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winograd7x7OutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winograd7x7OutputFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7OutputFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winograd7x7OutputFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winograd7x7OutputBFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7OutputBFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winograd7x7OutputBFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winograd7x7DotAVX512 is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7DotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
-
-// winogradInputAVX2 transforms the window of one tile: see asm/winograd.go.
-//
-//go:noescape
-func winogradInputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
+func winograd7x7DotAVX512(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
 
 // winogradMultiplyAVX2 multiplies at one point: see asm/winograd.go.
 //
 //go:noescape
 func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
 
+// winogradMultiplyFarAVX2 multiplies at one point: see asm/winograd.go.
+//
+//go:noescape
+func winogradMultiplyFarAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
+
+// winogradWeighAVX2 sums the squares of a transformed window: see asm/winograd.go.
+//
+//go:noescape
+func winogradWeighAVX2(v *float64, point int, points int, weights *float64, scale *float64, blocks int, out *[8]float64)
+
+// multiplyTapsAVX2 multiplies tap by tap: see asm/pixels.go.
+//
+//go:noescape
+func multiplyTapsAVX2(src *float64, taps *int, n int, u *float64, m *float64, groups int)
+
+// convWordsAVX2 is one output in words: see asm/winograd.go.
+//
+//go:noescape
+func convWordsAVX2(src *float32, line int, image int, w *float32, taps int, blocks int, out *[24]float64)
+
+// exactPixelsAVX2 is 4 pixels by anchored sums: see asm/pixels.go.
+//
+//go:noescape
+func exactPixelsAVX2(src *float32, taps *int, n int, u *float64, anchor *float64, out *float64)
+
+// pixelNormsAVX2 takes the norms of pixels: see asm/pixels.go.
+//
+//go:noescape
+func pixelNormsAVX2(src *float32, image int, scale *float64, blocks int, out *float64, pixels int)
+
+// widenAVX2 lays pixels out for multiplication: see asm/pixels.go.
+//
+//go:noescape
+func widenAVX2(src *float32, image int, dst *float64, blocks int, pixels int)
+
+// pixelOutputFloat32AVX2 rounds sums: see asm/pixels.go.
+//
+//go:noescape
+func pixelOutputFloat32AVX2(m *float64, norms *float64, table *float64, dst *float32, pixels int, flags *uint8)
+
+// pixelOutputFloat16AVX2 rounds sums: see asm/pixels.go.
+//
+//go:noescape
+func pixelOutputFloat16AVX2(m *float64, norms *float64, table *float64, dst *float32, pixels int, flags *uint8)
+
+// pixelOutputBFloat16AVX2 rounds sums: see asm/pixels.go.
+//
+//go:noescape
+func pixelOutputBFloat16AVX2(m *float64, norms *float64, table *float64, dst *float32, pixels int, flags *uint8)
+
+// winogradInputAVX2 transforms the window of one tile: see asm/winograd.go.
+//
+//go:noescape
+func winogradInputAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
+
+// winogradInputRowAVX2 transforms one row of the window of one tile: see asm/winograd.go.
+//
+//go:noescape
+func winogradInputRowAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, row int)
+
 // winogradOutputFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputFloat32AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputFloat32AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradOutputFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradOutputBFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputBFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputBFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradDotAVX2 is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winogradDotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+func winogradDotAVX2(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
 
 // winograd5x5InputAVX2 transforms the window of one tile: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5InputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
-
-// winograd5x5MultiplyAVX2 multiplies at one point: see asm/winograd.go.
-//
-//go:noescape
-func winograd5x5MultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
-
-// winograd5x5WeighAVX2 sums the squares of a transformed window: see asm/winograd.go.
-//
-//go:noescape
-func winograd5x5WeighAVX2(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+func winograd5x5InputAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
 
 // winograd5x5OutputFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5OutputFloat32AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winograd5x5OutputFloat32AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winograd5x5OutputFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5OutputFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winograd5x5OutputFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winograd5x5OutputBFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5OutputBFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winograd5x5OutputBFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winograd5x5DotAVX2 is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5DotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+func winograd5x5DotAVX2(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
 
 // winograd7x7InputAVX2 transforms the window of one tile: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7InputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
-
-// winograd7x7MultiplyAVX2 multiplies at one point: see asm/winograd.go.
-//
-//go:noescape
-func winograd7x7MultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
-
-// winograd7x7WeighAVX2 sums the squares of a transformed window: see asm/winograd.go.
-//
-//go:noescape
-func winograd7x7WeighAVX2(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+func winograd7x7InputAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
 
 // winograd7x7OutputFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7OutputFloat32AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winograd7x7OutputFloat32AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winograd7x7OutputFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7OutputFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winograd7x7OutputFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winograd7x7OutputBFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7OutputBFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winograd7x7OutputBFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winograd7x7DotAVX2 is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7DotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+func winograd7x7DotAVX2(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
 
 // packLineAVX2 lays 8 lines out as pixels: see asm/winograd.go.
 //
 //go:noescape
 func packLineAVX2(in *[8]*float64, scale *[8]float64, out *float32, sums *float64, pixels int)
 
-// unpackTileAVX2 stores a tile in 8 planes: see asm/winograd.go.
+// unpackLineAVX2 makes 8 lines of pixels: see asm/pixels.go.
 //
 //go:noescape
-func unpackTileAVX2(src *float32, dst *float64, plane int, line int)
+func unpackLineAVX2(src *float32, dst *float64, plane int, pixels int)

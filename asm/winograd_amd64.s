@@ -462,109 +462,6 @@ DATA winogradAVX512Constants<>+3632(SB)/8, $0x8000000000000000
 DATA winogradAVX512Constants<>+3640(SB)/8, $0x8000000000000000
 GLOBL winogradAVX512Constants<>(SB), RODATA|NOPTR, $3648
 
-// func winogradInputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
-// Requires: AVX, AVX512F
-TEXT ·winogradInputAVX512(SB), NOSPLIT, $0-48
-	MOVQ src+0(FP), AX
-	MOVQ line+8(FP), CX
-	MOVQ image+16(FP), DX
-	MOVQ dst+24(FP), BX
-	MOVQ blocks+32(FP), SI
-	MOVQ scratch+40(FP), DI
-
-winogradInputAVX512:
-	MOVQ AX, R8
-	MOVQ DI, R9
-	LEAQ (CX)(CX*2), R11
-	ADDQ R8, R11
-	MOVQ $0x00000006, R10
-
-winogradInputAVX5120columns:
-	VCVTPS2PD    (R8), Z0
-	VCVTPS2PD    (R8)(CX*1), Z1
-	VCVTPS2PD    (R8)(CX*2), Z2
-	VCVTPS2PD    (R11), Z3
-	VCVTPS2PD    (R11)(CX*1), Z4
-	VCVTPS2PD    (R11)(CX*2), Z5
-	VMOVAPD      Z4, Z6
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFMADD231PD  winogradAVX512Constants<>+192(SB), Z0, Z6
-	VMOVUPD      Z6, (R9)
-	VMOVAPD      Z3, Z7
-	VFNMADD231PD winogradAVX512Constants<>+384(SB), Z1, Z7
-	VMOVAPD      Z4, Z8
-	VFNMADD231PD winogradAVX512Constants<>+384(SB), Z2, Z8
-	VMOVAPD      Z8, Z9
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z7, Z8
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z7, Z9
-	VMOVUPD      Z8, 384(R9)
-	VMOVUPD      Z9, 768(R9)
-	VMOVAPD      Z3, Z10
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z1, Z10
-	VMOVAPD      Z4, Z11
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z2, Z11
-	VMOVAPD      Z11, Z12
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z10, Z11
-	VFNMADD231PD winogradAVX512Constants<>+448(SB), Z10, Z12
-	VMOVUPD      Z11, 1152(R9)
-	VMOVUPD      Z12, 1536(R9)
-	VMOVAPD      Z5, Z13
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z13
-	VFMADD231PD  winogradAVX512Constants<>+192(SB), Z1, Z13
-	VMOVUPD      Z13, 1920(R9)
-	ADDQ         $0x20, R8
-	ADDQ         $0x20, R11
-	ADDQ         $0x40, R9
-	DECQ         R10
-	JNZ          winogradInputAVX5120columns
-	MOVQ         DI, R8
-	MOVQ         BX, R9
-	MOVQ         $0x00000006, R10
-
-winogradInputAVX5120rows:
-	VMOVUPD      (R8), Z0
-	VMOVUPD      64(R8), Z1
-	VMOVUPD      128(R8), Z2
-	VMOVUPD      192(R8), Z3
-	VMOVUPD      256(R8), Z4
-	VMOVUPD      320(R8), Z5
-	VMOVAPD      Z4, Z6
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z2, Z6
-	VFMADD231PD  winogradAVX512Constants<>+192(SB), Z0, Z6
-	VMOVUPD      Z6, (R9)
-	VMOVAPD      Z3, Z7
-	VFNMADD231PD winogradAVX512Constants<>+384(SB), Z1, Z7
-	VMOVAPD      Z4, Z8
-	VFNMADD231PD winogradAVX512Constants<>+384(SB), Z2, Z8
-	VMOVAPD      Z8, Z9
-	VFMADD231PD  winogradAVX512Constants<>+0(SB), Z7, Z8
-	VFNMADD231PD winogradAVX512Constants<>+0(SB), Z7, Z9
-	VMOVUPD      Z8, 832(R9)
-	VMOVUPD      Z9, 1664(R9)
-	VMOVAPD      Z3, Z10
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z1, Z10
-	VMOVAPD      Z4, Z11
-	VFNMADD231PD winogradAVX512Constants<>+64(SB), Z2, Z11
-	VMOVAPD      Z11, Z12
-	VFMADD231PD  winogradAVX512Constants<>+448(SB), Z10, Z11
-	VFNMADD231PD winogradAVX512Constants<>+448(SB), Z10, Z12
-	VMOVUPD      Z11, 2496(R9)
-	VMOVUPD      Z12, 3328(R9)
-	VMOVAPD      Z5, Z13
-	VFNMADD231PD winogradAVX512Constants<>+256(SB), Z3, Z13
-	VFMADD231PD  winogradAVX512Constants<>+192(SB), Z1, Z13
-	VMOVUPD      Z13, 4160(R9)
-	ADDQ         $0x00000180, R8
-	ADDQ         $0x00001380, R9
-	DECQ         R10
-	JNZ          winogradInputAVX5120rows
-	ADDQ         DX, AX
-	ADDQ         $0x00007500, BX
-	DECQ         SI
-	JNZ          winogradInputAVX512
-	VZEROUPPER
-	RET
-
 // func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·winogradMultiplyAVX512(SB), NOSPLIT, $0-40
@@ -931,7 +828,7 @@ blockwinogradMultiplyAVX512:
 	VBROADCASTSD 824(AX), Z28
 	VFMADD231PD  Z28, Z26, Z24
 	VFMADD231PD  Z28, Z27, Z25
-	ADDQ         $0x00007500, AX
+	ADDQ         $0x00000340, AX
 	ADDQ         $0x00000400, BX
 	DECQ         SI
 	JNZ          blockwinogradMultiplyAVX512
@@ -961,715 +858,20 @@ blockwinogradMultiplyAVX512:
 	VMOVUPD      Z23, 1472(CX)
 	VMOVUPD      Z24, 1536(CX)
 	VMOVUPD      Z25, 1600(CX)
-	ADDQ         $0x0000ea00, CX
+	ADDQ         $0x00000680, CX
 	DECQ         DX
 	JNZ          groupwinogradMultiplyAVX512
 	VZEROUPPER
 	RET
 
-// func winogradOutputFloat32AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
-TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-56
-	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, DI
-	VBROADCASTSD k+8(FP), Z11
-	LEAQ         (AX), AX
-	MOVQ         SI, R8
-	MOVQ         $0x00000006, R9
-
-winogradOutputFloat32AVX5120columns:
-	VMOVUPD     (AX), Z1
-	VMOVUPD     9984(AX), Z2
-	VMOVUPD     19968(AX), Z3
-	VMOVUPD     29952(AX), Z4
-	VMOVUPD     39936(AX), Z5
-	VMOVUPD     49920(AX), Z6
-	VADDPD      Z3, Z2, Z0
-	VSUBPD      Z3, Z2, Z3
-	VADDPD      Z5, Z4, Z2
-	VSUBPD      Z5, Z4, Z5
-	VADDPD      Z0, Z1, Z1
-	VADDPD      Z2, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+448(SB), Z5, Z4
-	VMULPD      winogradAVX512Constants<>+384(SB), Z2, Z2
-	VFMADD231PD winogradAVX512Constants<>+512(SB), Z5, Z6
-	VFMADD231PD winogradAVX512Constants<>+128(SB), Z3, Z6
-	VFMADD231PD winogradAVX512Constants<>+0(SB), Z3, Z4
-	VFMADD231PD winogradAVX512Constants<>+64(SB), Z0, Z2
-	VMOVUPD     Z1, (R8)
-	VMOVUPD     Z4, 384(R8)
-	VMOVUPD     Z2, 768(R8)
-	VMOVUPD     Z6, 1152(R8)
-	ADDQ        $0x00000680, AX
-	ADDQ        $0x40, R8
-	DECQ        R9
-	JNZ         winogradOutputFloat32AVX5120columns
-	MOVQ        SI, AX
-	MOVQ        DX, R8
-	MOVQ        $0x00000004, R9
-
-winogradOutputFloat32AVX5120rows:
-	VMOVUPD     (AX), Z1
-	VMOVUPD     64(AX), Z2
-	VMOVUPD     128(AX), Z3
-	VMOVUPD     192(AX), Z4
-	VMOVUPD     256(AX), Z5
-	VMOVUPD     320(AX), Z6
-	VADDPD      Z3, Z2, Z0
-	VSUBPD      Z3, Z2, Z3
-	VADDPD      Z5, Z4, Z2
-	VSUBPD      Z5, Z4, Z5
-	VADDPD      Z0, Z1, Z1
-	VADDPD      Z2, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+448(SB), Z5, Z4
-	VMULPD      winogradAVX512Constants<>+384(SB), Z2, Z2
-	VFMADD231PD winogradAVX512Constants<>+512(SB), Z5, Z6
-	VFMADD231PD winogradAVX512Constants<>+128(SB), Z3, Z6
-	VFMADD231PD winogradAVX512Constants<>+0(SB), Z3, Z4
-	VFMADD231PD winogradAVX512Constants<>+64(SB), Z0, Z2
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD (DI), Z11, Z15
-	VADDPD      1024(CX), Z1, Z1
-	VSUBPD      Z15, Z1, Z12
-	VADDPD      Z15, Z1, Z13
-	VCVTPD2PS   Z12, Y12
-	VCVTPD2PS   Z13, Y13
-	VPCMPD      $0x04, Y13, Y12, K1
-	KMOVB       K1, DX
-	MOVB        DL, (BX)
-	VMOVUPS     Y12, (R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 64(DI), Z11, Z15
-	VADDPD      1024(CX), Z4, Z4
-	VSUBPD      Z15, Z4, Z12
-	VADDPD      Z15, Z4, Z13
-	VCVTPD2PS   Z12, Y12
-	VCVTPD2PS   Z13, Y13
-	VPCMPD      $0x04, Y13, Y12, K1
-	KMOVB       K1, DX
-	MOVB        DL, 1(BX)
-	VMOVUPS     Y12, 32(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 128(DI), Z11, Z15
-	VADDPD      1024(CX), Z2, Z2
-	VSUBPD      Z15, Z2, Z12
-	VADDPD      Z15, Z2, Z13
-	VCVTPD2PS   Z12, Y12
-	VCVTPD2PS   Z13, Y13
-	VPCMPD      $0x04, Y13, Y12, K1
-	KMOVB       K1, DX
-	MOVB        DL, 2(BX)
-	VMOVUPS     Y12, 64(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 192(DI), Z11, Z15
-	VADDPD      1024(CX), Z6, Z6
-	VSUBPD      Z15, Z6, Z12
-	VADDPD      Z15, Z6, Z13
-	VCVTPD2PS   Z12, Y12
-	VCVTPD2PS   Z13, Y13
-	VPCMPD      $0x04, Y13, Y12, K1
-	KMOVB       K1, DX
-	MOVB        DL, 3(BX)
-	VMOVUPS     Y12, 96(R8)
-	ADDQ        $0x00000180, AX
-	ADDQ        line+32(FP), R8
-	ADDQ        $0x00000100, DI
-	ADDQ        $0x04, BX
-	DECQ        R9
-	JNZ         winogradOutputFloat32AVX5120rows
-	VZEROUPPER
-	RET
-
-// func winogradOutputFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-56
-	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, DI
-	VBROADCASTSD k+8(FP), Z11
-	LEAQ         (AX), AX
-	MOVQ         SI, R8
-	MOVQ         $0x00000006, R9
-
-winogradOutputFloat16AVX5120columns:
-	VMOVUPD     (AX), Z1
-	VMOVUPD     9984(AX), Z2
-	VMOVUPD     19968(AX), Z3
-	VMOVUPD     29952(AX), Z4
-	VMOVUPD     39936(AX), Z5
-	VMOVUPD     49920(AX), Z6
-	VADDPD      Z3, Z2, Z0
-	VSUBPD      Z3, Z2, Z3
-	VADDPD      Z5, Z4, Z2
-	VSUBPD      Z5, Z4, Z5
-	VADDPD      Z0, Z1, Z1
-	VADDPD      Z2, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+448(SB), Z5, Z4
-	VMULPD      winogradAVX512Constants<>+384(SB), Z2, Z2
-	VFMADD231PD winogradAVX512Constants<>+512(SB), Z5, Z6
-	VFMADD231PD winogradAVX512Constants<>+128(SB), Z3, Z6
-	VFMADD231PD winogradAVX512Constants<>+0(SB), Z3, Z4
-	VFMADD231PD winogradAVX512Constants<>+64(SB), Z0, Z2
-	VMOVUPD     Z1, (R8)
-	VMOVUPD     Z4, 384(R8)
-	VMOVUPD     Z2, 768(R8)
-	VMOVUPD     Z6, 1152(R8)
-	ADDQ        $0x00000680, AX
-	ADDQ        $0x40, R8
-	DECQ        R9
-	JNZ         winogradOutputFloat16AVX5120columns
-	MOVQ        SI, AX
-	MOVQ        DX, R8
-	MOVQ        $0x00000004, R9
-
-winogradOutputFloat16AVX5120rows:
-	VMOVUPD     (AX), Z1
-	VMOVUPD     64(AX), Z2
-	VMOVUPD     128(AX), Z3
-	VMOVUPD     192(AX), Z4
-	VMOVUPD     256(AX), Z5
-	VMOVUPD     320(AX), Z6
-	VADDPD      Z3, Z2, Z0
-	VSUBPD      Z3, Z2, Z3
-	VADDPD      Z5, Z4, Z2
-	VSUBPD      Z5, Z4, Z5
-	VADDPD      Z0, Z1, Z1
-	VADDPD      Z2, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+448(SB), Z5, Z4
-	VMULPD      winogradAVX512Constants<>+384(SB), Z2, Z2
-	VFMADD231PD winogradAVX512Constants<>+512(SB), Z5, Z6
-	VFMADD231PD winogradAVX512Constants<>+128(SB), Z3, Z6
-	VFMADD231PD winogradAVX512Constants<>+0(SB), Z3, Z4
-	VFMADD231PD winogradAVX512Constants<>+64(SB), Z0, Z2
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD (DI), Z11, Z15
-	VADDPD      1024(CX), Z1, Z1
-	VSUBPD      Z15, Z1, Z12
-	VADDPD      Z15, Z1, Z13
-	VPSRLQ      $0x2a, Z12, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
-	VPADDQ      Z14, Z12, Z12
-	VPANDNQ     Z12, Z15, Z12
-	VPSRLQ      $0x2a, Z13, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
-	VPADDQ      Z14, Z13, Z13
-	VPANDNQ     Z13, Z15, Z13
-	VPCMPQ      $0x04, Z13, Z12, K1
-	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
-	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
-	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
-	KORB        K1, K2, K1
-	KMOVB       K1, DX
-	VCVTPD2PS   Z12, Y12
-	MOVB        DL, (BX)
-	VMOVUPS     Y12, (R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 64(DI), Z11, Z15
-	VADDPD      1024(CX), Z4, Z4
-	VSUBPD      Z15, Z4, Z12
-	VADDPD      Z15, Z4, Z13
-	VPSRLQ      $0x2a, Z12, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
-	VPADDQ      Z14, Z12, Z12
-	VPANDNQ     Z12, Z15, Z12
-	VPSRLQ      $0x2a, Z13, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
-	VPADDQ      Z14, Z13, Z13
-	VPANDNQ     Z13, Z15, Z13
-	VPCMPQ      $0x04, Z13, Z12, K1
-	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
-	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
-	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
-	KORB        K1, K2, K1
-	KMOVB       K1, DX
-	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 1(BX)
-	VMOVUPS     Y12, 32(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 128(DI), Z11, Z15
-	VADDPD      1024(CX), Z2, Z2
-	VSUBPD      Z15, Z2, Z12
-	VADDPD      Z15, Z2, Z13
-	VPSRLQ      $0x2a, Z12, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
-	VPADDQ      Z14, Z12, Z12
-	VPANDNQ     Z12, Z15, Z12
-	VPSRLQ      $0x2a, Z13, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
-	VPADDQ      Z14, Z13, Z13
-	VPANDNQ     Z13, Z15, Z13
-	VPCMPQ      $0x04, Z13, Z12, K1
-	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
-	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
-	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
-	KORB        K1, K2, K1
-	KMOVB       K1, DX
-	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 2(BX)
-	VMOVUPS     Y12, 64(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 192(DI), Z11, Z15
-	VADDPD      1024(CX), Z6, Z6
-	VSUBPD      Z15, Z6, Z12
-	VADDPD      Z15, Z6, Z13
-	VPSRLQ      $0x2a, Z12, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
-	VPADDQ      Z14, Z12, Z12
-	VPANDNQ     Z12, Z15, Z12
-	VPSRLQ      $0x2a, Z13, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
-	VPADDQ      Z14, Z13, Z13
-	VPANDNQ     Z13, Z15, Z13
-	VPCMPQ      $0x04, Z13, Z12, K1
-	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
-	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
-	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
-	KORB        K1, K2, K1
-	KMOVB       K1, DX
-	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 3(BX)
-	VMOVUPS     Y12, 96(R8)
-	ADDQ        $0x00000180, AX
-	ADDQ        line+32(FP), R8
-	ADDQ        $0x00000100, DI
-	ADDQ        $0x04, BX
-	DECQ        R9
-	JNZ         winogradOutputFloat16AVX5120rows
-	VZEROUPPER
-	RET
-
-// func winogradOutputBFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-56
-	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, DI
-	VBROADCASTSD k+8(FP), Z11
-	LEAQ         (AX), AX
-	MOVQ         SI, R8
-	MOVQ         $0x00000006, R9
-
-winogradOutputBFloat16AVX5120columns:
-	VMOVUPD     (AX), Z1
-	VMOVUPD     9984(AX), Z2
-	VMOVUPD     19968(AX), Z3
-	VMOVUPD     29952(AX), Z4
-	VMOVUPD     39936(AX), Z5
-	VMOVUPD     49920(AX), Z6
-	VADDPD      Z3, Z2, Z0
-	VSUBPD      Z3, Z2, Z3
-	VADDPD      Z5, Z4, Z2
-	VSUBPD      Z5, Z4, Z5
-	VADDPD      Z0, Z1, Z1
-	VADDPD      Z2, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+448(SB), Z5, Z4
-	VMULPD      winogradAVX512Constants<>+384(SB), Z2, Z2
-	VFMADD231PD winogradAVX512Constants<>+512(SB), Z5, Z6
-	VFMADD231PD winogradAVX512Constants<>+128(SB), Z3, Z6
-	VFMADD231PD winogradAVX512Constants<>+0(SB), Z3, Z4
-	VFMADD231PD winogradAVX512Constants<>+64(SB), Z0, Z2
-	VMOVUPD     Z1, (R8)
-	VMOVUPD     Z4, 384(R8)
-	VMOVUPD     Z2, 768(R8)
-	VMOVUPD     Z6, 1152(R8)
-	ADDQ        $0x00000680, AX
-	ADDQ        $0x40, R8
-	DECQ        R9
-	JNZ         winogradOutputBFloat16AVX5120columns
-	MOVQ        SI, AX
-	MOVQ        DX, R8
-	MOVQ        $0x00000004, R9
-
-winogradOutputBFloat16AVX5120rows:
-	VMOVUPD     (AX), Z1
-	VMOVUPD     64(AX), Z2
-	VMOVUPD     128(AX), Z3
-	VMOVUPD     192(AX), Z4
-	VMOVUPD     256(AX), Z5
-	VMOVUPD     320(AX), Z6
-	VADDPD      Z3, Z2, Z0
-	VSUBPD      Z3, Z2, Z3
-	VADDPD      Z5, Z4, Z2
-	VSUBPD      Z5, Z4, Z5
-	VADDPD      Z0, Z1, Z1
-	VADDPD      Z2, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+448(SB), Z5, Z4
-	VMULPD      winogradAVX512Constants<>+384(SB), Z2, Z2
-	VFMADD231PD winogradAVX512Constants<>+512(SB), Z5, Z6
-	VFMADD231PD winogradAVX512Constants<>+128(SB), Z3, Z6
-	VFMADD231PD winogradAVX512Constants<>+0(SB), Z3, Z4
-	VFMADD231PD winogradAVX512Constants<>+64(SB), Z0, Z2
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD (DI), Z11, Z15
-	VADDPD      1024(CX), Z1, Z1
-	VSUBPD      Z15, Z1, Z12
-	VADDPD      Z15, Z1, Z13
-	VPSRLQ      $0x2d, Z12, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
-	VPADDQ      Z14, Z12, Z12
-	VPANDNQ     Z12, Z15, Z12
-	VPSRLQ      $0x2d, Z13, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
-	VPADDQ      Z14, Z13, Z13
-	VPANDNQ     Z13, Z15, Z13
-	VPCMPQ      $0x04, Z13, Z12, K1
-	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
-	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
-	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
-	KORB        K1, K2, K1
-	KMOVB       K1, DX
-	VCVTPD2PS   Z12, Y12
-	MOVB        DL, (BX)
-	VMOVUPS     Y12, (R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 64(DI), Z11, Z15
-	VADDPD      1024(CX), Z4, Z4
-	VSUBPD      Z15, Z4, Z12
-	VADDPD      Z15, Z4, Z13
-	VPSRLQ      $0x2d, Z12, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
-	VPADDQ      Z14, Z12, Z12
-	VPANDNQ     Z12, Z15, Z12
-	VPSRLQ      $0x2d, Z13, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
-	VPADDQ      Z14, Z13, Z13
-	VPANDNQ     Z13, Z15, Z13
-	VPCMPQ      $0x04, Z13, Z12, K1
-	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
-	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
-	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
-	KORB        K1, K2, K1
-	KMOVB       K1, DX
-	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 1(BX)
-	VMOVUPS     Y12, 32(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 128(DI), Z11, Z15
-	VADDPD      1024(CX), Z2, Z2
-	VSUBPD      Z15, Z2, Z12
-	VADDPD      Z15, Z2, Z13
-	VPSRLQ      $0x2d, Z12, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
-	VPADDQ      Z14, Z12, Z12
-	VPANDNQ     Z12, Z15, Z12
-	VPSRLQ      $0x2d, Z13, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
-	VPADDQ      Z14, Z13, Z13
-	VPANDNQ     Z13, Z15, Z13
-	VPCMPQ      $0x04, Z13, Z12, K1
-	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
-	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
-	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
-	KORB        K1, K2, K1
-	KMOVB       K1, DX
-	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 2(BX)
-	VMOVUPS     Y12, 64(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 192(DI), Z11, Z15
-	VADDPD      1024(CX), Z6, Z6
-	VSUBPD      Z15, Z6, Z12
-	VADDPD      Z15, Z6, Z13
-	VPSRLQ      $0x2d, Z12, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
-	VPADDQ      Z14, Z12, Z12
-	VPANDNQ     Z12, Z15, Z12
-	VPSRLQ      $0x2d, Z13, Z14
-	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
-	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
-	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
-	VPADDQ      Z14, Z13, Z13
-	VPANDNQ     Z13, Z15, Z13
-	VPCMPQ      $0x04, Z13, Z12, K1
-	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
-	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
-	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
-	KORB        K1, K2, K1
-	KMOVB       K1, DX
-	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 3(BX)
-	VMOVUPS     Y12, 96(R8)
-	ADDQ        $0x00000180, AX
-	ADDQ        line+32(FP), R8
-	ADDQ        $0x00000100, DI
-	ADDQ        $0x04, BX
-	DECQ        R9
-	JNZ         winogradOutputBFloat16AVX5120rows
-	VZEROUPPER
-	RET
-
-// func winogradDotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winogradDotAVX512(SB), NOSPLIT, $0-48
-	MOVQ   src+0(FP), AX
-	MOVQ   line+8(FP), CX
-	MOVQ   image+16(FP), DX
-	MOVQ   w+24(FP), BX
-	MOVQ   blocks+32(FP), SI
-	MOVQ   out+40(FP), DI
-	VXORPD Z0, Z0, Z0
-	VXORPD Z1, Z1, Z1
-	VXORPD Z2, Z2, Z2
-	VXORPD Z3, Z3, Z3
-
-winogradDotAVX5120:
-	VCVTPS2PD (AX), Z4
-	VCVTPS2PD (BX), Z5
-	VMULPD    Z4, Z5, Z5
-	VADDPD    Z5, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
-	VADDPD    Z5, Z3, Z3
-	VCVTPS2PD 32(AX), Z4
-	VCVTPS2PD 32(BX), Z5
-	VMULPD    Z4, Z5, Z5
-	VADDPD    Z5, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
-	VADDPD    Z5, Z3, Z3
-	VCVTPS2PD 64(AX), Z4
-	VCVTPS2PD 64(BX), Z5
-	VMULPD    Z4, Z5, Z5
-	VADDPD    Z5, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
-	VADDPD    Z5, Z3, Z3
-	VCVTPS2PD (AX)(CX*1), Z4
-	VCVTPS2PD 96(BX), Z5
-	VMULPD    Z4, Z5, Z5
-	VADDPD    Z5, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
-	VADDPD    Z5, Z3, Z3
-	VCVTPS2PD 32(AX)(CX*1), Z4
-	VCVTPS2PD 128(BX), Z5
-	VMULPD    Z4, Z5, Z5
-	VADDPD    Z5, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
-	VADDPD    Z5, Z3, Z3
-	VCVTPS2PD 64(AX)(CX*1), Z4
-	VCVTPS2PD 160(BX), Z5
-	VMULPD    Z4, Z5, Z5
-	VADDPD    Z5, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
-	VADDPD    Z5, Z3, Z3
-	VCVTPS2PD (AX)(CX*2), Z4
-	VCVTPS2PD 192(BX), Z5
-	VMULPD    Z4, Z5, Z5
-	VADDPD    Z5, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
-	VADDPD    Z5, Z3, Z3
-	VCVTPS2PD 32(AX)(CX*2), Z4
-	VCVTPS2PD 224(BX), Z5
-	VMULPD    Z4, Z5, Z5
-	VADDPD    Z5, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
-	VADDPD    Z5, Z3, Z3
-	VCVTPS2PD 64(AX)(CX*2), Z4
-	VCVTPS2PD 256(BX), Z5
-	VMULPD    Z4, Z5, Z5
-	VADDPD    Z5, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z5, Z5
-	VADDPD    Z5, Z3, Z3
-	ADDQ      DX, AX
-	ADDQ      $0x00000120, BX
-	DECQ      SI
-	JNZ       winogradDotAVX5120
-	VADDPD    Z1, Z0, Z0
-	VADDPD    Z2, Z0, Z0
-	VMOVUPD   Z0, (DI)
-	VMOVUPD   Z3, 64(DI)
-	VZEROUPPER
-	RET
-
-// func winograd5x5InputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
-// Requires: AVX, AVX512F
-TEXT ·winograd5x5InputAVX512(SB), NOSPLIT, $0-48
-	MOVQ src+0(FP), AX
-	MOVQ line+8(FP), CX
-	MOVQ image+16(FP), DX
-	MOVQ dst+24(FP), BX
-	MOVQ blocks+32(FP), SI
-	MOVQ scratch+40(FP), DI
-
-winograd5x5InputAVX512:
-	MOVQ AX, R8
-	MOVQ DI, R9
-	LEAQ (CX)(CX*2), R11
-	ADDQ R8, R11
-	LEAQ (CX)(CX*2), R12
-	ADDQ R11, R12
-	MOVQ $0x00000008, R10
-
-winograd5x5InputAVX5120columns:
-	VCVTPS2PD    (R8), Z0
-	VCVTPS2PD    (R8)(CX*1), Z1
-	VCVTPS2PD    (R8)(CX*2), Z2
-	VCVTPS2PD    (R11), Z3
-	VCVTPS2PD    (R11)(CX*1), Z4
-	VCVTPS2PD    (R11)(CX*2), Z5
-	VCVTPS2PD    (R12), Z6
-	VCVTPS2PD    (R12)(CX*1), Z7
-	VMOVAPD      Z6, Z8
-	VFNMADD231PD winogradAVX512Constants<>+768(SB), Z4, Z8
-	VFMADD231PD  winogradAVX512Constants<>+768(SB), Z2, Z8
-	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z0, Z8
-	VMOVUPD      Z8, (R9)
-	VMOVAPD      Z5, Z9
-	VFNMADD231PD winogradAVX512Constants<>+896(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+832(SB), Z1, Z9
-	VMOVAPD      Z6, Z10
-	VFNMADD231PD winogradAVX512Constants<>+896(SB), Z4, Z10
-	VFMADD231PD  winogradAVX512Constants<>+832(SB), Z2, Z10
-	VMOVAPD      Z10, Z11
-	VFMADD231PD  winogradAVX512Constants<>+576(SB), Z9, Z10
-	VFNMADD231PD winogradAVX512Constants<>+576(SB), Z9, Z11
-	VMOVUPD      Z10, 512(R9)
-	VMOVUPD      Z11, 1024(R9)
-	VMOVAPD      Z5, Z12
-	VFNMADD231PD winogradAVX512Constants<>+960(SB), Z3, Z12
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z12
-	VMOVAPD      Z6, Z13
-	VFNMADD231PD winogradAVX512Constants<>+960(SB), Z4, Z13
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z2, Z13
-	VMOVAPD      Z13, Z14
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z12, Z13
-	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z12, Z14
-	VMOVUPD      Z13, 1536(R9)
-	VMOVUPD      Z14, 2048(R9)
-	VMOVAPD      Z5, Z15
-	VFNMADD231PD winogradAVX512Constants<>+1152(SB), Z3, Z15
-	VFMADD231PD  winogradAVX512Constants<>+640(SB), Z1, Z15
-	VMOVAPD      Z6, Z8
-	VFNMADD231PD winogradAVX512Constants<>+1152(SB), Z4, Z8
-	VFMADD231PD  winogradAVX512Constants<>+640(SB), Z2, Z8
-	VMOVAPD      Z8, Z9
-	VFMADD231PD  winogradAVX512Constants<>+1024(SB), Z15, Z8
-	VFNMADD231PD winogradAVX512Constants<>+1024(SB), Z15, Z9
-	VMOVUPD      Z8, 2560(R9)
-	VMOVUPD      Z9, 3072(R9)
-	VMOVAPD      Z7, Z10
-	VFNMADD231PD winogradAVX512Constants<>+768(SB), Z5, Z10
-	VFMADD231PD  winogradAVX512Constants<>+768(SB), Z3, Z10
-	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z1, Z10
-	VMOVUPD      Z10, 3584(R9)
-	ADDQ         $0x20, R8
-	ADDQ         $0x20, R11
-	ADDQ         $0x20, R12
-	ADDQ         $0x40, R9
-	DECQ         R10
-	JNZ          winograd5x5InputAVX5120columns
-	MOVQ         DI, R8
-	MOVQ         BX, R9
-	MOVQ         $0x00000008, R10
-
-winograd5x5InputAVX5120rows:
-	VMOVUPD      (R8), Z0
-	VMOVUPD      64(R8), Z1
-	VMOVUPD      128(R8), Z2
-	VMOVUPD      192(R8), Z3
-	VMOVUPD      256(R8), Z4
-	VMOVUPD      320(R8), Z5
-	VMOVUPD      384(R8), Z6
-	VMOVUPD      448(R8), Z7
-	VMOVAPD      Z6, Z8
-	VFNMADD231PD winogradAVX512Constants<>+768(SB), Z4, Z8
-	VFMADD231PD  winogradAVX512Constants<>+768(SB), Z2, Z8
-	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z0, Z8
-	VMOVUPD      Z8, (R9)
-	VMOVAPD      Z5, Z9
-	VFNMADD231PD winogradAVX512Constants<>+896(SB), Z3, Z9
-	VFMADD231PD  winogradAVX512Constants<>+832(SB), Z1, Z9
-	VMOVAPD      Z6, Z10
-	VFNMADD231PD winogradAVX512Constants<>+896(SB), Z4, Z10
-	VFMADD231PD  winogradAVX512Constants<>+832(SB), Z2, Z10
-	VMOVAPD      Z10, Z11
-	VFMADD231PD  winogradAVX512Constants<>+576(SB), Z9, Z10
-	VFNMADD231PD winogradAVX512Constants<>+576(SB), Z9, Z11
-	VMOVUPD      Z10, 832(R9)
-	VMOVUPD      Z11, 1664(R9)
-	VMOVAPD      Z5, Z12
-	VFNMADD231PD winogradAVX512Constants<>+960(SB), Z3, Z12
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z12
-	VMOVAPD      Z6, Z13
-	VFNMADD231PD winogradAVX512Constants<>+960(SB), Z4, Z13
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z2, Z13
-	VMOVAPD      Z13, Z14
-	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z12, Z13
-	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z12, Z14
-	VMOVUPD      Z13, 2496(R9)
-	VMOVUPD      Z14, 3328(R9)
-	VMOVAPD      Z5, Z15
-	VFNMADD231PD winogradAVX512Constants<>+1152(SB), Z3, Z15
-	VFMADD231PD  winogradAVX512Constants<>+640(SB), Z1, Z15
-	VMOVAPD      Z6, Z8
-	VFNMADD231PD winogradAVX512Constants<>+1152(SB), Z4, Z8
-	VFMADD231PD  winogradAVX512Constants<>+640(SB), Z2, Z8
-	VMOVAPD      Z8, Z9
-	VFMADD231PD  winogradAVX512Constants<>+1024(SB), Z15, Z8
-	VFNMADD231PD winogradAVX512Constants<>+1024(SB), Z15, Z9
-	VMOVUPD      Z8, 4160(R9)
-	VMOVUPD      Z9, 4992(R9)
-	VMOVAPD      Z7, Z10
-	VFNMADD231PD winogradAVX512Constants<>+768(SB), Z5, Z10
-	VFMADD231PD  winogradAVX512Constants<>+768(SB), Z3, Z10
-	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z1, Z10
-	VMOVUPD      Z10, 5824(R9)
-	ADDQ         $0x00000200, R8
-	ADDQ         $0x00001a00, R9
-	DECQ         R10
-	JNZ          winograd5x5InputAVX5120rows
-	ADDQ         DX, AX
-	ADDQ         $0x0000d000, BX
-	DECQ         SI
-	JNZ          winograd5x5InputAVX512
-	VZEROUPPER
-	RET
-
-// func winograd5x5MultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winograd5x5MultiplyAVX512(SB), NOSPLIT, $0-40
+// func winogradMultiplyFarAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winogradMultiplyFarAVX512(SB), NOSPLIT, $0-40
 	MOVQ v+0(FP), AX
 	MOVQ m+16(FP), CX
 	MOVQ groups+32(FP), DX
 
-groupwinograd5x5MultiplyAVX512:
+groupwinogradMultiplyFarAVX512:
 	MOVQ   u+8(FP), BX
 	MOVQ   blocks+24(FP), SI
 	VXORPD Z0, Z0, Z0
@@ -1699,9 +901,11 @@ groupwinograd5x5MultiplyAVX512:
 	VXORPD Z24, Z24, Z24
 	VXORPD Z25, Z25, Z25
 
-blockwinograd5x5MultiplyAVX512:
+blockwinogradMultiplyFarAVX512:
 	VMOVUPD      (BX), Z26
 	VMOVUPD      64(BX), Z27
+	PREFETCHT0   2048(BX)
+	PREFETCHT0   2112(BX)
 	VBROADCASTSD (AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -1743,6 +947,8 @@ blockwinograd5x5MultiplyAVX512:
 	VFMADD231PD  Z28, Z27, Z25
 	VMOVUPD      128(BX), Z26
 	VMOVUPD      192(BX), Z27
+	PREFETCHT0   2176(BX)
+	PREFETCHT0   2240(BX)
 	VBROADCASTSD 8(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -1784,6 +990,8 @@ blockwinograd5x5MultiplyAVX512:
 	VFMADD231PD  Z28, Z27, Z25
 	VMOVUPD      256(BX), Z26
 	VMOVUPD      320(BX), Z27
+	PREFETCHT0   2304(BX)
+	PREFETCHT0   2368(BX)
 	VBROADCASTSD 16(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -1825,6 +1033,8 @@ blockwinograd5x5MultiplyAVX512:
 	VFMADD231PD  Z28, Z27, Z25
 	VMOVUPD      384(BX), Z26
 	VMOVUPD      448(BX), Z27
+	PREFETCHT0   2432(BX)
+	PREFETCHT0   2496(BX)
 	VBROADCASTSD 24(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -1866,6 +1076,8 @@ blockwinograd5x5MultiplyAVX512:
 	VFMADD231PD  Z28, Z27, Z25
 	VMOVUPD      512(BX), Z26
 	VMOVUPD      576(BX), Z27
+	PREFETCHT0   2560(BX)
+	PREFETCHT0   2624(BX)
 	VBROADCASTSD 32(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -1907,6 +1119,8 @@ blockwinograd5x5MultiplyAVX512:
 	VFMADD231PD  Z28, Z27, Z25
 	VMOVUPD      640(BX), Z26
 	VMOVUPD      704(BX), Z27
+	PREFETCHT0   2688(BX)
+	PREFETCHT0   2752(BX)
 	VBROADCASTSD 40(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -1948,6 +1162,8 @@ blockwinograd5x5MultiplyAVX512:
 	VFMADD231PD  Z28, Z27, Z25
 	VMOVUPD      768(BX), Z26
 	VMOVUPD      832(BX), Z27
+	PREFETCHT0   2816(BX)
+	PREFETCHT0   2880(BX)
 	VBROADCASTSD 48(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -1989,6 +1205,8 @@ blockwinograd5x5MultiplyAVX512:
 	VFMADD231PD  Z28, Z27, Z25
 	VMOVUPD      896(BX), Z26
 	VMOVUPD      960(BX), Z27
+	PREFETCHT0   2944(BX)
+	PREFETCHT0   3008(BX)
 	VBROADCASTSD 56(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -2028,10 +1246,10 @@ blockwinograd5x5MultiplyAVX512:
 	VBROADCASTSD 824(AX), Z28
 	VFMADD231PD  Z28, Z26, Z24
 	VFMADD231PD  Z28, Z27, Z25
-	ADDQ         $0x0000d000, AX
+	ADDQ         $0x00000340, AX
 	ADDQ         $0x00000400, BX
 	DECQ         SI
-	JNZ          blockwinograd5x5MultiplyAVX512
+	JNZ          blockwinogradMultiplyFarAVX512
 	VMOVUPD      Z0, (CX)
 	VMOVUPD      Z1, 64(CX)
 	VMOVUPD      Z2, 128(CX)
@@ -2058,316 +1276,2025 @@ blockwinograd5x5MultiplyAVX512:
 	VMOVUPD      Z23, 1472(CX)
 	VMOVUPD      Z24, 1536(CX)
 	VMOVUPD      Z25, 1600(CX)
-	ADDQ         $0x0001a000, CX
+	ADDQ         $0x00000680, CX
 	DECQ         DX
-	JNZ          groupwinograd5x5MultiplyAVX512
+	JNZ          groupwinogradMultiplyFarAVX512
 	VZEROUPPER
 	RET
 
-// func winograd5x5WeighAVX512(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+// func winogradWeighAVX512(v *float64, point int, points int, weights *float64, scale *float64, blocks int, out *[8]float64)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winograd5x5WeighAVX512(SB), NOSPLIT, $0-40
+TEXT ·winogradWeighAVX512(SB), NOSPLIT, $0-56
 	MOVQ   v+0(FP), AX
-	MOVQ   weights+8(FP), CX
-	MOVQ   scale+16(FP), DX
-	MOVQ   blocks+24(FP), BX
-	MOVQ   out+32(FP), SI
-	VXORPD Z4, Z4, Z4
+	MOVQ   point+8(FP), CX
+	MOVQ   scale+32(FP), DI
+	MOVQ   blocks+40(FP), R8
+	MOVQ   out+48(FP), R9
+	VXORPD Z2, Z2, Z2
 
-winograd5x5WeighAVX512:
-	VBROADCASTSD (CX), Z5
-	VMOVUPD      (AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VMULPD       Z5, Z6, Z0
-	VBROADCASTSD 8(CX), Z5
-	VMOVUPD      832(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VMULPD       Z5, Z7, Z1
-	VBROADCASTSD 16(CX), Z5
-	VMOVUPD      1664(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VMULPD       Z5, Z8, Z2
-	VBROADCASTSD 24(CX), Z5
-	VMOVUPD      2496(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VMULPD       Z5, Z9, Z3
-	VBROADCASTSD 32(CX), Z5
-	VMOVUPD      3328(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z0
-	VBROADCASTSD 40(CX), Z5
-	VMOVUPD      4160(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z1
-	VBROADCASTSD 48(CX), Z5
-	VMOVUPD      4992(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z2
-	VBROADCASTSD 56(CX), Z5
-	VMOVUPD      5824(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z3
-	VBROADCASTSD 64(CX), Z5
-	VMOVUPD      6656(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z0
-	VBROADCASTSD 72(CX), Z5
-	VMOVUPD      7488(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z1
-	VBROADCASTSD 80(CX), Z5
-	VMOVUPD      8320(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z2
-	VBROADCASTSD 88(CX), Z5
-	VMOVUPD      9152(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z3
-	VBROADCASTSD 96(CX), Z5
-	VMOVUPD      9984(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z0
-	VBROADCASTSD 104(CX), Z5
-	VMOVUPD      10816(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z1
-	VBROADCASTSD 112(CX), Z5
-	VMOVUPD      11648(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z2
-	VBROADCASTSD 120(CX), Z5
-	VMOVUPD      12480(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z3
-	VBROADCASTSD 128(CX), Z5
-	VMOVUPD      13312(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z0
-	VBROADCASTSD 136(CX), Z5
-	VMOVUPD      14144(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z1
-	VBROADCASTSD 144(CX), Z5
-	VMOVUPD      14976(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z2
-	VBROADCASTSD 152(CX), Z5
-	VMOVUPD      15808(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z3
-	VBROADCASTSD 160(CX), Z5
-	VMOVUPD      16640(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z0
-	VBROADCASTSD 168(CX), Z5
-	VMOVUPD      17472(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z1
-	VBROADCASTSD 176(CX), Z5
-	VMOVUPD      18304(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z2
-	VBROADCASTSD 184(CX), Z5
-	VMOVUPD      19136(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z3
-	VBROADCASTSD 192(CX), Z5
-	VMOVUPD      19968(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z0
-	VBROADCASTSD 200(CX), Z5
-	VMOVUPD      20800(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z1
-	VBROADCASTSD 208(CX), Z5
-	VMOVUPD      21632(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z2
-	VBROADCASTSD 216(CX), Z5
-	VMOVUPD      22464(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z3
-	VBROADCASTSD 224(CX), Z5
-	VMOVUPD      23296(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z0
-	VBROADCASTSD 232(CX), Z5
-	VMOVUPD      24128(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z1
-	VBROADCASTSD 240(CX), Z5
-	VMOVUPD      24960(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z2
-	VBROADCASTSD 248(CX), Z5
-	VMOVUPD      25792(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z3
-	VBROADCASTSD 256(CX), Z5
-	VMOVUPD      26624(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z0
-	VBROADCASTSD 264(CX), Z5
-	VMOVUPD      27456(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z1
-	VBROADCASTSD 272(CX), Z5
-	VMOVUPD      28288(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z2
-	VBROADCASTSD 280(CX), Z5
-	VMOVUPD      29120(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z3
-	VBROADCASTSD 288(CX), Z5
-	VMOVUPD      29952(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z0
-	VBROADCASTSD 296(CX), Z5
-	VMOVUPD      30784(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z1
-	VBROADCASTSD 304(CX), Z5
-	VMOVUPD      31616(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z2
-	VBROADCASTSD 312(CX), Z5
-	VMOVUPD      32448(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z3
-	VBROADCASTSD 320(CX), Z5
-	VMOVUPD      33280(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z0
-	VBROADCASTSD 328(CX), Z5
-	VMOVUPD      34112(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z1
-	VBROADCASTSD 336(CX), Z5
-	VMOVUPD      34944(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z2
-	VBROADCASTSD 344(CX), Z5
-	VMOVUPD      35776(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z3
-	VBROADCASTSD 352(CX), Z5
-	VMOVUPD      36608(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z0
-	VBROADCASTSD 360(CX), Z5
-	VMOVUPD      37440(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z1
-	VBROADCASTSD 368(CX), Z5
-	VMOVUPD      38272(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z2
-	VBROADCASTSD 376(CX), Z5
-	VMOVUPD      39104(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z3
-	VBROADCASTSD 384(CX), Z5
-	VMOVUPD      39936(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z0
-	VBROADCASTSD 392(CX), Z5
-	VMOVUPD      40768(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z1
-	VBROADCASTSD 400(CX), Z5
-	VMOVUPD      41600(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z2
-	VBROADCASTSD 408(CX), Z5
-	VMOVUPD      42432(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z3
-	VBROADCASTSD 416(CX), Z5
-	VMOVUPD      43264(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z0
-	VBROADCASTSD 424(CX), Z5
-	VMOVUPD      44096(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z1
-	VBROADCASTSD 432(CX), Z5
-	VMOVUPD      44928(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z2
-	VBROADCASTSD 440(CX), Z5
-	VMOVUPD      45760(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z3
-	VBROADCASTSD 448(CX), Z5
-	VMOVUPD      46592(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z0
-	VBROADCASTSD 456(CX), Z5
-	VMOVUPD      47424(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z1
-	VBROADCASTSD 464(CX), Z5
-	VMOVUPD      48256(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z2
-	VBROADCASTSD 472(CX), Z5
-	VMOVUPD      49088(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z3
-	VBROADCASTSD 480(CX), Z5
-	VMOVUPD      49920(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z0
-	VBROADCASTSD 488(CX), Z5
-	VMOVUPD      50752(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z1
-	VBROADCASTSD 496(CX), Z5
-	VMOVUPD      51584(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z2
-	VBROADCASTSD 504(CX), Z5
-	VMOVUPD      52416(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z3
-	VADDPD       Z1, Z0, Z0
-	VADDPD       Z3, Z2, Z2
-	VADDPD       Z2, Z0, Z0
-	VMOVUPD      (DX), Z5
+winogradWeighAVX512:
+	MOVQ   AX, BX
+	MOVQ   weights+24(FP), DX
+	MOVQ   points+16(FP), SI
+	VXORPD Z0, Z0, Z0
+	VXORPD Z1, Z1, Z1
+
+winogradWeighAVX512points:
+	VBROADCASTSD (DX), Z3
+	VMOVUPD      (BX), Z5
 	VMULPD       Z5, Z5, Z5
-	VFMADD231PD  Z5, Z0, Z4
-	ADDQ         $0x0000d000, AX
-	ADDQ         $0x40, DX
-	DECQ         BX
-	JNZ          winograd5x5WeighAVX512
-	VMOVUPD      Z4, (SI)
+	VFMADD231PD  Z3, Z5, Z0
+	ADDQ         CX, BX
+	VBROADCASTSD 8(DX), Z4
+	VMOVUPD      (BX), Z6
+	VMULPD       Z6, Z6, Z6
+	VFMADD231PD  Z4, Z6, Z1
+	ADDQ         CX, BX
+	ADDQ         $0x10, DX
+	SUBQ         $0x02, SI
+	JNZ          winogradWeighAVX512points
+	VADDPD       Z1, Z0, Z0
+	VMOVUPD      (DI), Z3
+	VMULPD       Z3, Z3, Z3
+	VFMADD231PD  Z3, Z0, Z2
+	ADDQ         $0x00000340, AX
+	ADDQ         $0x40, DI
+	DECQ         R8
+	JNZ          winogradWeighAVX512
+	VMOVUPD      Z2, (R9)
 	VZEROUPPER
 	RET
 
-// func winograd5x5OutputFloat32AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// func multiplyTapsAVX512(src *float64, taps *int, n int, u *float64, m *float64, groups int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·multiplyTapsAVX512(SB), NOSPLIT, $0-48
+	MOVQ src+0(FP), AX
+	MOVQ m+32(FP), CX
+	MOVQ groups+40(FP), DX
+
+groupmultiplyTapsAVX512:
+	MOVQ   u+24(FP), BX
+	MOVQ   taps+8(FP), SI
+	MOVQ   n+16(FP), DI
+	VXORPD Z0, Z0, Z0
+	VXORPD Z1, Z1, Z1
+	VXORPD Z2, Z2, Z2
+	VXORPD Z3, Z3, Z3
+	VXORPD Z4, Z4, Z4
+	VXORPD Z5, Z5, Z5
+	VXORPD Z6, Z6, Z6
+	VXORPD Z7, Z7, Z7
+	VXORPD Z8, Z8, Z8
+	VXORPD Z9, Z9, Z9
+	VXORPD Z10, Z10, Z10
+	VXORPD Z11, Z11, Z11
+	VXORPD Z12, Z12, Z12
+	VXORPD Z13, Z13, Z13
+	VXORPD Z14, Z14, Z14
+	VXORPD Z15, Z15, Z15
+	VXORPD Z16, Z16, Z16
+	VXORPD Z17, Z17, Z17
+	VXORPD Z18, Z18, Z18
+	VXORPD Z19, Z19, Z19
+	VXORPD Z20, Z20, Z20
+	VXORPD Z21, Z21, Z21
+	VXORPD Z22, Z22, Z22
+	VXORPD Z23, Z23, Z23
+	VXORPD Z24, Z24, Z24
+	VXORPD Z25, Z25, Z25
+
+tapmultiplyTapsAVX512:
+	MOVQ         (SI), R8
+	ADDQ         AX, R8
+	VMOVUPD      (BX), Z26
+	VMOVUPD      64(BX), Z27
+	VBROADCASTSD (R8), Z28
+	VFMADD231PD  Z28, Z26, Z0
+	VFMADD231PD  Z28, Z27, Z1
+	VBROADCASTSD 8(R8), Z29
+	VFMADD231PD  Z29, Z26, Z2
+	VFMADD231PD  Z29, Z27, Z3
+	VBROADCASTSD 16(R8), Z30
+	VFMADD231PD  Z30, Z26, Z4
+	VFMADD231PD  Z30, Z27, Z5
+	VBROADCASTSD 24(R8), Z31
+	VFMADD231PD  Z31, Z26, Z6
+	VFMADD231PD  Z31, Z27, Z7
+	VBROADCASTSD 32(R8), Z28
+	VFMADD231PD  Z28, Z26, Z8
+	VFMADD231PD  Z28, Z27, Z9
+	VBROADCASTSD 40(R8), Z29
+	VFMADD231PD  Z29, Z26, Z10
+	VFMADD231PD  Z29, Z27, Z11
+	VBROADCASTSD 48(R8), Z30
+	VFMADD231PD  Z30, Z26, Z12
+	VFMADD231PD  Z30, Z27, Z13
+	VBROADCASTSD 56(R8), Z31
+	VFMADD231PD  Z31, Z26, Z14
+	VFMADD231PD  Z31, Z27, Z15
+	VBROADCASTSD 64(R8), Z28
+	VFMADD231PD  Z28, Z26, Z16
+	VFMADD231PD  Z28, Z27, Z17
+	VBROADCASTSD 72(R8), Z29
+	VFMADD231PD  Z29, Z26, Z18
+	VFMADD231PD  Z29, Z27, Z19
+	VBROADCASTSD 80(R8), Z30
+	VFMADD231PD  Z30, Z26, Z20
+	VFMADD231PD  Z30, Z27, Z21
+	VBROADCASTSD 88(R8), Z31
+	VFMADD231PD  Z31, Z26, Z22
+	VFMADD231PD  Z31, Z27, Z23
+	VBROADCASTSD 96(R8), Z28
+	VFMADD231PD  Z28, Z26, Z24
+	VFMADD231PD  Z28, Z27, Z25
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000080, BX
+	DECQ         DI
+	JNZ          tapmultiplyTapsAVX512
+	VMOVUPD      Z0, (CX)
+	VMOVUPD      Z1, 64(CX)
+	VMOVUPD      Z2, 128(CX)
+	VMOVUPD      Z3, 192(CX)
+	VMOVUPD      Z4, 256(CX)
+	VMOVUPD      Z5, 320(CX)
+	VMOVUPD      Z6, 384(CX)
+	VMOVUPD      Z7, 448(CX)
+	VMOVUPD      Z8, 512(CX)
+	VMOVUPD      Z9, 576(CX)
+	VMOVUPD      Z10, 640(CX)
+	VMOVUPD      Z11, 704(CX)
+	VMOVUPD      Z12, 768(CX)
+	VMOVUPD      Z13, 832(CX)
+	VMOVUPD      Z14, 896(CX)
+	VMOVUPD      Z15, 960(CX)
+	VMOVUPD      Z16, 1024(CX)
+	VMOVUPD      Z17, 1088(CX)
+	VMOVUPD      Z18, 1152(CX)
+	VMOVUPD      Z19, 1216(CX)
+	VMOVUPD      Z20, 1280(CX)
+	VMOVUPD      Z21, 1344(CX)
+	VMOVUPD      Z22, 1408(CX)
+	VMOVUPD      Z23, 1472(CX)
+	VMOVUPD      Z24, 1536(CX)
+	VMOVUPD      Z25, 1600(CX)
+	ADDQ         $0x00000068, AX
+	ADDQ         $0x00000680, CX
+	DECQ         DX
+	JNZ          groupmultiplyTapsAVX512
+	VZEROUPPER
+	RET
+
+// func convWordsAVX512(src *float32, line int, image int, w *float32, taps int, blocks int, out *[24]float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·convWordsAVX512(SB), NOSPLIT, $0-56
+	MOVQ   src+0(FP), AX
+	MOVQ   line+8(FP), CX
+	MOVQ   image+16(FP), DX
+	MOVQ   w+24(FP), BX
+	MOVQ   taps+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	MOVQ   out+48(FP), R8
+	VXORPD Z0, Z0, Z0
+	VXORPD Z1, Z1, Z1
+	VXORPD Z2, Z2, Z2
+
+convWordsAVX5120block:
+	MOVQ AX, R9
+	MOVQ SI, R11
+
+convWordsAVX5120line:
+	MOVQ R9, R10
+	MOVQ SI, R12
+
+convWordsAVX5120tap:
+	VCVTPS2PD (R10), Z3
+	VCVTPS2PD (BX), Z4
+	VMULPD    Z4, Z3, Z3
+	VADDPD    Z3, Z0, Z4
+	VSUBPD    Z0, Z4, Z5
+	VSUBPD    Z5, Z4, Z6
+	VSUBPD    Z6, Z0, Z6
+	VSUBPD    Z5, Z3, Z3
+	VADDPD    Z3, Z6, Z3
+	VMOVAPD   Z4, Z0
+	VADDPD    Z3, Z1, Z4
+	VSUBPD    Z1, Z4, Z5
+	VSUBPD    Z5, Z4, Z6
+	VSUBPD    Z6, Z1, Z6
+	VSUBPD    Z5, Z3, Z3
+	VADDPD    Z3, Z6, Z3
+	VMOVAPD   Z4, Z1
+	VPANDQ    winogradAVX512Constants<>+3520(SB), Z3, Z3
+	VADDPD    Z3, Z2, Z2
+	ADDQ      $0x20, R10
+	ADDQ      $0x20, BX
+	DECQ      R12
+	JNZ       convWordsAVX5120tap
+	ADDQ      CX, R9
+	DECQ      R11
+	JNZ       convWordsAVX5120line
+	ADDQ      DX, AX
+	DECQ      DI
+	JNZ       convWordsAVX5120block
+	VMOVUPD   Z0, (R8)
+	VMOVUPD   Z1, 64(R8)
+	VMOVUPD   Z2, 128(R8)
+	VZEROUPPER
+	RET
+
+// func exactPixelsAVX512(src *float32, taps *int, n int, u *float64, anchor *float64, out *float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·exactPixelsAVX512(SB), NOSPLIT, $0-48
+	MOVQ    src+0(FP), AX
+	MOVQ    anchor+32(FP), CX
+	MOVQ    out+40(FP), DX
+	MOVQ    taps+8(FP), BX
+	MOVQ    u+24(FP), SI
+	MOVQ    n+16(FP), DI
+	VMOVUPD (CX), Z0
+	VXORPD  Z2, Z2, Z2
+	VMOVUPD 64(CX), Z1
+	VXORPD  Z3, Z3, Z3
+	VMOVUPD (CX), Z4
+	VXORPD  Z6, Z6, Z6
+	VMOVUPD 64(CX), Z5
+	VXORPD  Z7, Z7, Z7
+	VMOVUPD (CX), Z8
+	VXORPD  Z10, Z10, Z10
+	VMOVUPD 64(CX), Z9
+	VXORPD  Z11, Z11, Z11
+	VMOVUPD (CX), Z12
+	VXORPD  Z14, Z14, Z14
+	VMOVUPD 64(CX), Z13
+	VXORPD  Z15, Z15, Z15
+
+exactPixelsAVX5120:
+	MOVQ         (BX), R8
+	ADDQ         AX, R8
+	VMOVUPD      (SI), Z16
+	VMOVUPD      64(SI), Z17
+	VBROADCASTSS (R8), Y18
+	VCVTPS2PD    Y18, Z18
+	VMOVAPD      Z0, Z20
+	VFMADD231PD  Z18, Z16, Z20
+	VSUBPD       Z0, Z20, Z19
+	VMOVAPD      Z20, Z0
+	VFMSUB231PD  Z18, Z16, Z19
+	VADDPD       Z19, Z2, Z2
+	VMOVAPD      Z1, Z20
+	VFMADD231PD  Z18, Z17, Z20
+	VSUBPD       Z1, Z20, Z19
+	VMOVAPD      Z20, Z1
+	VFMSUB231PD  Z18, Z17, Z19
+	VADDPD       Z19, Z3, Z3
+	VBROADCASTSS 32(R8), Y18
+	VCVTPS2PD    Y18, Z18
+	VMOVAPD      Z4, Z20
+	VFMADD231PD  Z18, Z16, Z20
+	VSUBPD       Z4, Z20, Z19
+	VMOVAPD      Z20, Z4
+	VFMSUB231PD  Z18, Z16, Z19
+	VADDPD       Z19, Z6, Z6
+	VMOVAPD      Z5, Z20
+	VFMADD231PD  Z18, Z17, Z20
+	VSUBPD       Z5, Z20, Z19
+	VMOVAPD      Z20, Z5
+	VFMSUB231PD  Z18, Z17, Z19
+	VADDPD       Z19, Z7, Z7
+	VBROADCASTSS 64(R8), Y18
+	VCVTPS2PD    Y18, Z18
+	VMOVAPD      Z8, Z20
+	VFMADD231PD  Z18, Z16, Z20
+	VSUBPD       Z8, Z20, Z19
+	VMOVAPD      Z20, Z8
+	VFMSUB231PD  Z18, Z16, Z19
+	VADDPD       Z19, Z10, Z10
+	VMOVAPD      Z9, Z20
+	VFMADD231PD  Z18, Z17, Z20
+	VSUBPD       Z9, Z20, Z19
+	VMOVAPD      Z20, Z9
+	VFMSUB231PD  Z18, Z17, Z19
+	VADDPD       Z19, Z11, Z11
+	VBROADCASTSS 96(R8), Y18
+	VCVTPS2PD    Y18, Z18
+	VMOVAPD      Z12, Z20
+	VFMADD231PD  Z18, Z16, Z20
+	VSUBPD       Z12, Z20, Z19
+	VMOVAPD      Z20, Z12
+	VFMSUB231PD  Z18, Z16, Z19
+	VADDPD       Z19, Z14, Z14
+	VMOVAPD      Z13, Z20
+	VFMADD231PD  Z18, Z17, Z20
+	VSUBPD       Z13, Z20, Z19
+	VMOVAPD      Z20, Z13
+	VFMSUB231PD  Z18, Z17, Z19
+	VADDPD       Z19, Z15, Z15
+	ADDQ         $0x08, BX
+	ADDQ         $0x00000080, SI
+	DECQ         DI
+	JNZ          exactPixelsAVX5120
+	VSUBPD       (CX), Z0, Z0
+	VMOVUPD      Z0, (DX)
+	VMOVUPD      Z2, 128(DX)
+	VSUBPD       64(CX), Z1, Z1
+	VMOVUPD      Z1, 64(DX)
+	VMOVUPD      Z3, 192(DX)
+	VSUBPD       (CX), Z4, Z4
+	VMOVUPD      Z4, 256(DX)
+	VMOVUPD      Z6, 384(DX)
+	VSUBPD       64(CX), Z5, Z5
+	VMOVUPD      Z5, 320(DX)
+	VMOVUPD      Z7, 448(DX)
+	VSUBPD       (CX), Z8, Z8
+	VMOVUPD      Z8, 512(DX)
+	VMOVUPD      Z10, 640(DX)
+	VSUBPD       64(CX), Z9, Z9
+	VMOVUPD      Z9, 576(DX)
+	VMOVUPD      Z11, 704(DX)
+	VSUBPD       (CX), Z12, Z12
+	VMOVUPD      Z12, 768(DX)
+	VMOVUPD      Z14, 896(DX)
+	VSUBPD       64(CX), Z13, Z13
+	VMOVUPD      Z13, 832(DX)
+	VMOVUPD      Z15, 960(DX)
+	VZEROUPPER
+	RET
+
+// func pixelNormsAVX512(src *float32, image int, scale *float64, blocks int, out *float64, pixels int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·pixelNormsAVX512(SB), NOSPLIT, $0-48
+	MOVQ src+0(FP), AX
+	MOVQ image+8(FP), CX
+	MOVQ out+32(FP), DX
+	MOVQ pixels+40(FP), BX
+
+pixelspixelNormsAVX512:
+	MOVQ   AX, SI
+	MOVQ   scale+16(FP), DI
+	MOVQ   blocks+24(FP), R8
+	VXORPD Z0, Z0, Z0
+	VXORPD Z1, Z1, Z1
+	VXORPD Z2, Z2, Z2
+	VXORPD Z3, Z3, Z3
+
+blockpixelNormsAVX512:
+	VMOVUPD       (DI), Z4
+	VCVTPS2PD     (SI), Z5
+	VMULPD        Z4, Z5, Z5
+	VFMADD231PD   Z5, Z5, Z0
+	VCVTPS2PD     32(SI), Z6
+	VMULPD        Z4, Z6, Z6
+	VFMADD231PD   Z6, Z6, Z1
+	VCVTPS2PD     64(SI), Z7
+	VMULPD        Z4, Z7, Z7
+	VFMADD231PD   Z7, Z7, Z2
+	VCVTPS2PD     96(SI), Z8
+	VMULPD        Z4, Z8, Z8
+	VFMADD231PD   Z8, Z8, Z3
+	ADDQ          CX, SI
+	ADDQ          $0x40, DI
+	DECQ          R8
+	JNZ           blockpixelNormsAVX512
+	VEXTRACTF64X4 $0x01, Z0, Y8
+	VADDPD        Y8, Y0, Y8
+	VEXTRACTF64X4 $0x01, Z1, Y9
+	VADDPD        Y9, Y1, Y9
+	VEXTRACTF64X4 $0x01, Z2, Y10
+	VADDPD        Y10, Y2, Y10
+	VEXTRACTF64X4 $0x01, Z3, Y11
+	VADDPD        Y11, Y3, Y11
+	VHADDPD       Y9, Y8, Y8
+	VHADDPD       Y11, Y10, Y10
+	VPERM2F128    $0x20, Y10, Y8, Y9
+	VPERM2F128    $0x31, Y10, Y8, Y11
+	VADDPD        Y11, Y9, Y9
+	VSQRTPD       Y9, Y9
+	VMOVUPD       Y9, (DX)
+	ADDQ          $0x80, AX
+	ADDQ          $0x20, DX
+	SUBQ          $0x04, BX
+	JNZ           pixelspixelNormsAVX512
+	VZEROUPPER
+	RET
+
+// func widenAVX512(src *float32, image int, dst *float64, blocks int, pixels int)
+// Requires: AVX, AVX512F
+TEXT ·widenAVX512(SB), NOSPLIT, $0-40
+	MOVQ src+0(FP), AX
+	MOVQ image+8(FP), CX
+	MOVQ dst+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	MOVQ pixels+32(FP), SI
+
+blockwidenAVX512:
+	MOVQ AX, DI
+	MOVQ DX, R8
+	MOVQ SI, R9
+
+pixelwidenAVX512:
+	VCVTPS2PD (DI), Z0
+	VMOVUPD   Z0, (R8)
+	ADDQ      $0x20, DI
+	ADDQ      $0x40, R8
+	DECQ      R9
+	JNZ       pixelwidenAVX512
+	ADDQ      CX, AX
+	ADDQ      $0x00000340, DX
+	DECQ      BX
+	JNZ       blockwidenAVX512
+	VZEROUPPER
+	RET
+
+// func pixelOutputFloat32AVX512(m *float64, norms *float64, table *float64, dst *float32, pixels int, flags *uint8)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
-TEXT ·winograd5x5OutputFloat32AVX512(SB), NOSPLIT, $0-56
+TEXT ·pixelOutputFloat32AVX512(SB), NOSPLIT, $0-48
+	MOVQ    m+0(FP), AX
+	MOVQ    norms+8(FP), CX
+	MOVQ    table+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    pixels+32(FP), SI
+	MOVQ    flags+40(FP), DI
+	VMOVUPD (DX), Z5
+	VMOVUPD 64(DX), Z6
+	VMOVUPD 128(DX), Z7
+
+pixelOutputFloat32AVX512:
+	VBROADCASTSD (CX), Z4
+	VMOVUPD      (AX), Z1
+	VADDPD       Z6, Z1, Z1
+	VMOVAPD      Z7, Z2
+	VFMADD231PD  Z5, Z4, Z2
+	VSUBPD       Z2, Z1, Z0
+	VADDPD       Z2, Z1, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, DX
+	VMOVUPS      Y0, (BX)
+	MOVB         DL, (DI)
+	ADDQ         $0x80, AX
+	ADDQ         $0x08, CX
+	ADDQ         $0x20, BX
+	INCQ         DI
+	DECQ         SI
+	JNZ          pixelOutputFloat32AVX512
+	VZEROUPPER
+	RET
+
+// func pixelOutputFloat16AVX512(m *float64, norms *float64, table *float64, dst *float32, pixels int, flags *uint8)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·pixelOutputFloat16AVX512(SB), NOSPLIT, $0-48
+	MOVQ    m+0(FP), AX
+	MOVQ    norms+8(FP), CX
+	MOVQ    table+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    pixels+32(FP), SI
+	MOVQ    flags+40(FP), DI
+	VMOVUPD (DX), Z5
+	VMOVUPD 64(DX), Z6
+	VMOVUPD 128(DX), Z7
+
+pixelOutputFloat16AVX512:
+	VBROADCASTSD (CX), Z4
+	VMOVUPD      (AX), Z1
+	VADDPD       Z6, Z1, Z1
+	VMOVAPD      Z7, Z2
+	VFMADD231PD  Z5, Z4, Z2
+	VSUBPD       Z2, Z1, Z0
+	VADDPD       Z2, Z1, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z3, Z3
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z2
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z3, Z3
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z2
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z0, Z3
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z3, Z3
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, DX
+	VCVTPD2PS    Z0, Y0
+	VMOVUPS      Y0, (BX)
+	MOVB         DL, (DI)
+	ADDQ         $0x80, AX
+	ADDQ         $0x08, CX
+	ADDQ         $0x20, BX
+	INCQ         DI
+	DECQ         SI
+	JNZ          pixelOutputFloat16AVX512
+	VZEROUPPER
+	RET
+
+// func pixelOutputBFloat16AVX512(m *float64, norms *float64, table *float64, dst *float32, pixels int, flags *uint8)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·pixelOutputBFloat16AVX512(SB), NOSPLIT, $0-48
+	MOVQ    m+0(FP), AX
+	MOVQ    norms+8(FP), CX
+	MOVQ    table+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    pixels+32(FP), SI
+	MOVQ    flags+40(FP), DI
+	VMOVUPD (DX), Z5
+	VMOVUPD 64(DX), Z6
+	VMOVUPD 128(DX), Z7
+
+pixelOutputBFloat16AVX512:
+	VBROADCASTSD (CX), Z4
+	VMOVUPD      (AX), Z1
+	VADDPD       Z6, Z1, Z1
+	VMOVAPD      Z7, Z2
+	VFMADD231PD  Z5, Z4, Z2
+	VSUBPD       Z2, Z1, Z0
+	VADDPD       Z2, Z1, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z3, Z3
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z2
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z3, Z3
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z2
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z0, Z3
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z3, Z3
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, DX
+	VCVTPD2PS    Z0, Y0
+	VMOVUPS      Y0, (BX)
+	MOVB         DL, (DI)
+	ADDQ         $0x80, AX
+	ADDQ         $0x08, CX
+	ADDQ         $0x20, BX
+	INCQ         DI
+	DECQ         SI
+	JNZ          pixelOutputBFloat16AVX512
+	VZEROUPPER
+	RET
+
+// func winogradInputAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
+// Requires: AVX, AVX512F
+TEXT ·winogradInputAVX512(SB), NOSPLIT, $0-56
+	MOVQ    src+0(FP), AX
+	MOVQ    line+8(FP), CX
+	MOVQ    image+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    point+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	MOVQ    scratch+48(FP), R8
+	VMOVUPD winogradAVX512Constants<>+0(SB), Z16
+	VMOVUPD winogradAVX512Constants<>+448(SB), Z17
+	VMOVUPD winogradAVX512Constants<>+192(SB), Z18
+	VMOVUPD winogradAVX512Constants<>+256(SB), Z19
+	VMOVUPD winogradAVX512Constants<>+384(SB), Z20
+	VMOVUPD winogradAVX512Constants<>+64(SB), Z21
+
+winogradInputAVX512:
+	MOVQ AX, R9
+	MOVQ R8, R10
+	LEAQ (CX)(CX*2), R12
+	ADDQ R9, R12
+	MOVQ $0x00000006, R11
+
+winogradInputAVX5120columns:
+	VCVTPS2PD    (R9), Z0
+	VCVTPS2PD    (R9)(CX*1), Z1
+	VCVTPS2PD    (R9)(CX*2), Z2
+	VCVTPS2PD    (R12), Z3
+	VCVTPS2PD    (R12)(CX*1), Z4
+	VCVTPS2PD    (R12)(CX*2), Z5
+	VMOVAPD      Z4, Z6
+	VFNMADD231PD Z19, Z2, Z6
+	VFMADD231PD  Z18, Z0, Z6
+	VMOVUPD      Z6, (R10)
+	VMOVAPD      Z3, Z7
+	VFNMADD231PD Z20, Z1, Z7
+	VMOVAPD      Z4, Z8
+	VFNMADD231PD Z20, Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  Z16, Z7, Z8
+	VFNMADD231PD Z16, Z7, Z9
+	VMOVUPD      Z8, 384(R10)
+	VMOVUPD      Z9, 768(R10)
+	VMOVAPD      Z3, Z10
+	VFNMADD231PD Z21, Z1, Z10
+	VMOVAPD      Z4, Z11
+	VFNMADD231PD Z21, Z2, Z11
+	VMOVAPD      Z11, Z12
+	VFMADD231PD  Z17, Z10, Z11
+	VFNMADD231PD Z17, Z10, Z12
+	VMOVUPD      Z11, 1152(R10)
+	VMOVUPD      Z12, 1536(R10)
+	VMOVAPD      Z5, Z13
+	VFNMADD231PD Z19, Z3, Z13
+	VFMADD231PD  Z18, Z1, Z13
+	VMOVUPD      Z13, 1920(R10)
+	ADDQ         $0x20, R9
+	ADDQ         $0x20, R12
+	ADDQ         $0x40, R10
+	DECQ         R11
+	JNZ          winogradInputAVX5120columns
+	MOVQ         R8, R9
+	MOVQ         BX, R10
+	MOVQ         $0x00000006, R11
+
+winogradInputAVX5120rows:
+	VMOVUPD      (R9), Z0
+	VMOVUPD      64(R9), Z1
+	VMOVUPD      128(R9), Z2
+	VMOVUPD      192(R9), Z3
+	VMOVUPD      256(R9), Z4
+	VMOVUPD      320(R9), Z5
+	VMOVAPD      Z4, Z6
+	VFNMADD231PD Z19, Z2, Z6
+	VFMADD231PD  Z18, Z0, Z6
+	VMOVUPD      Z6, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Z3, Z7
+	VFNMADD231PD Z20, Z1, Z7
+	VMOVAPD      Z4, Z8
+	VFNMADD231PD Z20, Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  Z16, Z7, Z8
+	VFNMADD231PD Z16, Z7, Z9
+	VMOVUPD      Z8, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Z9, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Z3, Z10
+	VFNMADD231PD Z21, Z1, Z10
+	VMOVAPD      Z4, Z11
+	VFNMADD231PD Z21, Z2, Z11
+	VMOVAPD      Z11, Z12
+	VFMADD231PD  Z17, Z10, Z11
+	VFNMADD231PD Z17, Z10, Z12
+	VMOVUPD      Z11, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Z12, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Z5, Z13
+	VFNMADD231PD Z19, Z3, Z13
+	VFMADD231PD  Z18, Z1, Z13
+	VMOVUPD      Z13, (R10)
+	ADDQ         SI, R10
+	ADDQ         $0x00000180, R9
+	DECQ         R11
+	JNZ          winogradInputAVX5120rows
+	ADDQ         DX, AX
+	ADDQ         $0x00000340, BX
+	DECQ         DI
+	JNZ          winogradInputAVX512
+	VZEROUPPER
+	RET
+
+// func winogradInputRowAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, row int)
+// Requires: AVX, AVX512F
+TEXT ·winogradInputRowAVX512(SB), NOSPLIT, $0-56
+	MOVQ    src+0(FP), AX
+	MOVQ    line+8(FP), CX
+	MOVQ    image+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    point+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	MOVQ    row+48(FP), R8
+	VMOVUPD winogradAVX512Constants<>+0(SB), Z16
+	VMOVUPD winogradAVX512Constants<>+448(SB), Z17
+	VMOVUPD winogradAVX512Constants<>+192(SB), Z18
+	VMOVUPD winogradAVX512Constants<>+256(SB), Z19
+	VMOVUPD winogradAVX512Constants<>+384(SB), Z20
+	VMOVUPD winogradAVX512Constants<>+64(SB), Z21
+	CMPQ    R8, $0x00000000
+	JE      winogradInputRowAVX512row0
+	CMPQ    R8, $0x00000001
+	JE      winogradInputRowAVX512row1
+	CMPQ    R8, $0x00000002
+	JE      winogradInputRowAVX512row2
+	CMPQ    R8, $0x00000003
+	JE      winogradInputRowAVX512row3
+	CMPQ    R8, $0x00000004
+	JE      winogradInputRowAVX512row4
+	CMPQ    R8, $0x00000005
+	JE      winogradInputRowAVX512row5
+
+winogradInputRowAVX512row0:
+	LEAQ         (CX)(CX*2), R8
+	ADDQ         AX, R8
+	VCVTPS2PD    (R8)(CX*1), Z0
+	VCVTPS2PD    (AX)(CX*2), Z8
+	VFNMADD231PD Z19, Z8, Z0
+	VCVTPS2PD    (AX), Z9
+	VFMADD231PD  Z18, Z9, Z0
+	VCVTPS2PD    32(R8)(CX*1), Z1
+	VCVTPS2PD    32(AX)(CX*2), Z8
+	VFNMADD231PD Z19, Z8, Z1
+	VCVTPS2PD    32(AX), Z9
+	VFMADD231PD  Z18, Z9, Z1
+	VCVTPS2PD    64(R8)(CX*1), Z2
+	VCVTPS2PD    64(AX)(CX*2), Z8
+	VFNMADD231PD Z19, Z8, Z2
+	VCVTPS2PD    64(AX), Z9
+	VFMADD231PD  Z18, Z9, Z2
+	VCVTPS2PD    96(R8)(CX*1), Z3
+	VCVTPS2PD    96(AX)(CX*2), Z8
+	VFNMADD231PD Z19, Z8, Z3
+	VCVTPS2PD    96(AX), Z9
+	VFMADD231PD  Z18, Z9, Z3
+	VCVTPS2PD    128(R8)(CX*1), Z4
+	VCVTPS2PD    128(AX)(CX*2), Z8
+	VFNMADD231PD Z19, Z8, Z4
+	VCVTPS2PD    128(AX), Z9
+	VFMADD231PD  Z18, Z9, Z4
+	VCVTPS2PD    160(R8)(CX*1), Z5
+	VCVTPS2PD    160(AX)(CX*2), Z8
+	VFNMADD231PD Z19, Z8, Z5
+	VCVTPS2PD    160(AX), Z9
+	VFMADD231PD  Z18, Z9, Z5
+	MOVQ         BX, R8
+	VMOVAPD      Z4, Z6
+	VFNMADD231PD Z19, Z2, Z6
+	VFMADD231PD  Z18, Z0, Z6
+	VMOVUPD      Z6, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z3, Z7
+	VFNMADD231PD Z20, Z1, Z7
+	VMOVAPD      Z4, Z8
+	VFNMADD231PD Z20, Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  Z16, Z7, Z8
+	VFNMADD231PD Z16, Z7, Z9
+	VMOVUPD      Z8, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Z9, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z3, Z10
+	VFNMADD231PD Z21, Z1, Z10
+	VMOVAPD      Z4, Z11
+	VFNMADD231PD Z21, Z2, Z11
+	VMOVAPD      Z11, Z12
+	VFMADD231PD  Z17, Z10, Z11
+	VFNMADD231PD Z17, Z10, Z12
+	VMOVUPD      Z11, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Z12, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z5, Z13
+	VFNMADD231PD Z19, Z3, Z13
+	VFMADD231PD  Z18, Z1, Z13
+	VMOVUPD      Z13, (R8)
+	ADDQ         SI, R8
+	ADDQ         DX, AX
+	ADDQ         $0x00000340, BX
+	DECQ         DI
+	JNZ          winogradInputRowAVX512row0
+	VZEROUPPER
+	RET
+
+winogradInputRowAVX512row1:
+	LEAQ         (CX)(CX*2), R8
+	ADDQ         AX, R8
+	VCVTPS2PD    (R8), Z6
+	VCVTPS2PD    (AX)(CX*1), Z8
+	VFNMADD231PD Z20, Z8, Z6
+	VCVTPS2PD    (R8)(CX*1), Z0
+	VCVTPS2PD    (AX)(CX*2), Z9
+	VFNMADD231PD Z20, Z9, Z0
+	VFMADD231PD  Z16, Z6, Z0
+	VCVTPS2PD    32(R8), Z6
+	VCVTPS2PD    32(AX)(CX*1), Z8
+	VFNMADD231PD Z20, Z8, Z6
+	VCVTPS2PD    32(R8)(CX*1), Z1
+	VCVTPS2PD    32(AX)(CX*2), Z9
+	VFNMADD231PD Z20, Z9, Z1
+	VFMADD231PD  Z16, Z6, Z1
+	VCVTPS2PD    64(R8), Z6
+	VCVTPS2PD    64(AX)(CX*1), Z8
+	VFNMADD231PD Z20, Z8, Z6
+	VCVTPS2PD    64(R8)(CX*1), Z2
+	VCVTPS2PD    64(AX)(CX*2), Z9
+	VFNMADD231PD Z20, Z9, Z2
+	VFMADD231PD  Z16, Z6, Z2
+	VCVTPS2PD    96(R8), Z6
+	VCVTPS2PD    96(AX)(CX*1), Z8
+	VFNMADD231PD Z20, Z8, Z6
+	VCVTPS2PD    96(R8)(CX*1), Z3
+	VCVTPS2PD    96(AX)(CX*2), Z9
+	VFNMADD231PD Z20, Z9, Z3
+	VFMADD231PD  Z16, Z6, Z3
+	VCVTPS2PD    128(R8), Z6
+	VCVTPS2PD    128(AX)(CX*1), Z8
+	VFNMADD231PD Z20, Z8, Z6
+	VCVTPS2PD    128(R8)(CX*1), Z4
+	VCVTPS2PD    128(AX)(CX*2), Z9
+	VFNMADD231PD Z20, Z9, Z4
+	VFMADD231PD  Z16, Z6, Z4
+	VCVTPS2PD    160(R8), Z6
+	VCVTPS2PD    160(AX)(CX*1), Z8
+	VFNMADD231PD Z20, Z8, Z6
+	VCVTPS2PD    160(R8)(CX*1), Z5
+	VCVTPS2PD    160(AX)(CX*2), Z9
+	VFNMADD231PD Z20, Z9, Z5
+	VFMADD231PD  Z16, Z6, Z5
+	MOVQ         BX, R8
+	VMOVAPD      Z4, Z6
+	VFNMADD231PD Z19, Z2, Z6
+	VFMADD231PD  Z18, Z0, Z6
+	VMOVUPD      Z6, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z3, Z7
+	VFNMADD231PD Z20, Z1, Z7
+	VMOVAPD      Z4, Z8
+	VFNMADD231PD Z20, Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  Z16, Z7, Z8
+	VFNMADD231PD Z16, Z7, Z9
+	VMOVUPD      Z8, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Z9, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z3, Z10
+	VFNMADD231PD Z21, Z1, Z10
+	VMOVAPD      Z4, Z11
+	VFNMADD231PD Z21, Z2, Z11
+	VMOVAPD      Z11, Z12
+	VFMADD231PD  Z17, Z10, Z11
+	VFNMADD231PD Z17, Z10, Z12
+	VMOVUPD      Z11, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Z12, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z5, Z13
+	VFNMADD231PD Z19, Z3, Z13
+	VFMADD231PD  Z18, Z1, Z13
+	VMOVUPD      Z13, (R8)
+	ADDQ         SI, R8
+	ADDQ         DX, AX
+	ADDQ         $0x00000340, BX
+	DECQ         DI
+	JNZ          winogradInputRowAVX512row1
+	VZEROUPPER
+	RET
+
+winogradInputRowAVX512row2:
+	LEAQ         (CX)(CX*2), R8
+	ADDQ         AX, R8
+	VCVTPS2PD    (R8), Z6
+	VCVTPS2PD    (AX)(CX*1), Z8
+	VFNMADD231PD Z20, Z8, Z6
+	VCVTPS2PD    (R8)(CX*1), Z0
+	VCVTPS2PD    (AX)(CX*2), Z9
+	VFNMADD231PD Z20, Z9, Z0
+	VFNMADD231PD Z16, Z6, Z0
+	VCVTPS2PD    32(R8), Z6
+	VCVTPS2PD    32(AX)(CX*1), Z8
+	VFNMADD231PD Z20, Z8, Z6
+	VCVTPS2PD    32(R8)(CX*1), Z1
+	VCVTPS2PD    32(AX)(CX*2), Z9
+	VFNMADD231PD Z20, Z9, Z1
+	VFNMADD231PD Z16, Z6, Z1
+	VCVTPS2PD    64(R8), Z6
+	VCVTPS2PD    64(AX)(CX*1), Z8
+	VFNMADD231PD Z20, Z8, Z6
+	VCVTPS2PD    64(R8)(CX*1), Z2
+	VCVTPS2PD    64(AX)(CX*2), Z9
+	VFNMADD231PD Z20, Z9, Z2
+	VFNMADD231PD Z16, Z6, Z2
+	VCVTPS2PD    96(R8), Z6
+	VCVTPS2PD    96(AX)(CX*1), Z8
+	VFNMADD231PD Z20, Z8, Z6
+	VCVTPS2PD    96(R8)(CX*1), Z3
+	VCVTPS2PD    96(AX)(CX*2), Z9
+	VFNMADD231PD Z20, Z9, Z3
+	VFNMADD231PD Z16, Z6, Z3
+	VCVTPS2PD    128(R8), Z6
+	VCVTPS2PD    128(AX)(CX*1), Z8
+	VFNMADD231PD Z20, Z8, Z6
+	VCVTPS2PD    128(R8)(CX*1), Z4
+	VCVTPS2PD    128(AX)(CX*2), Z9
+	VFNMADD231PD Z20, Z9, Z4
+	VFNMADD231PD Z16, Z6, Z4
+	VCVTPS2PD    160(R8), Z6
+	VCVTPS2PD    160(AX)(CX*1), Z8
+	VFNMADD231PD Z20, Z8, Z6
+	VCVTPS2PD    160(R8)(CX*1), Z5
+	VCVTPS2PD    160(AX)(CX*2), Z9
+	VFNMADD231PD Z20, Z9, Z5
+	VFNMADD231PD Z16, Z6, Z5
+	MOVQ         BX, R8
+	VMOVAPD      Z4, Z6
+	VFNMADD231PD Z19, Z2, Z6
+	VFMADD231PD  Z18, Z0, Z6
+	VMOVUPD      Z6, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z3, Z7
+	VFNMADD231PD Z20, Z1, Z7
+	VMOVAPD      Z4, Z8
+	VFNMADD231PD Z20, Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  Z16, Z7, Z8
+	VFNMADD231PD Z16, Z7, Z9
+	VMOVUPD      Z8, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Z9, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z3, Z10
+	VFNMADD231PD Z21, Z1, Z10
+	VMOVAPD      Z4, Z11
+	VFNMADD231PD Z21, Z2, Z11
+	VMOVAPD      Z11, Z12
+	VFMADD231PD  Z17, Z10, Z11
+	VFNMADD231PD Z17, Z10, Z12
+	VMOVUPD      Z11, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Z12, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z5, Z13
+	VFNMADD231PD Z19, Z3, Z13
+	VFMADD231PD  Z18, Z1, Z13
+	VMOVUPD      Z13, (R8)
+	ADDQ         SI, R8
+	ADDQ         DX, AX
+	ADDQ         $0x00000340, BX
+	DECQ         DI
+	JNZ          winogradInputRowAVX512row2
+	VZEROUPPER
+	RET
+
+winogradInputRowAVX512row3:
+	LEAQ         (CX)(CX*2), R8
+	ADDQ         AX, R8
+	VCVTPS2PD    (R8), Z6
+	VCVTPS2PD    (AX)(CX*1), Z8
+	VFNMADD231PD Z21, Z8, Z6
+	VCVTPS2PD    (R8)(CX*1), Z0
+	VCVTPS2PD    (AX)(CX*2), Z9
+	VFNMADD231PD Z21, Z9, Z0
+	VFMADD231PD  Z17, Z6, Z0
+	VCVTPS2PD    32(R8), Z6
+	VCVTPS2PD    32(AX)(CX*1), Z8
+	VFNMADD231PD Z21, Z8, Z6
+	VCVTPS2PD    32(R8)(CX*1), Z1
+	VCVTPS2PD    32(AX)(CX*2), Z9
+	VFNMADD231PD Z21, Z9, Z1
+	VFMADD231PD  Z17, Z6, Z1
+	VCVTPS2PD    64(R8), Z6
+	VCVTPS2PD    64(AX)(CX*1), Z8
+	VFNMADD231PD Z21, Z8, Z6
+	VCVTPS2PD    64(R8)(CX*1), Z2
+	VCVTPS2PD    64(AX)(CX*2), Z9
+	VFNMADD231PD Z21, Z9, Z2
+	VFMADD231PD  Z17, Z6, Z2
+	VCVTPS2PD    96(R8), Z6
+	VCVTPS2PD    96(AX)(CX*1), Z8
+	VFNMADD231PD Z21, Z8, Z6
+	VCVTPS2PD    96(R8)(CX*1), Z3
+	VCVTPS2PD    96(AX)(CX*2), Z9
+	VFNMADD231PD Z21, Z9, Z3
+	VFMADD231PD  Z17, Z6, Z3
+	VCVTPS2PD    128(R8), Z6
+	VCVTPS2PD    128(AX)(CX*1), Z8
+	VFNMADD231PD Z21, Z8, Z6
+	VCVTPS2PD    128(R8)(CX*1), Z4
+	VCVTPS2PD    128(AX)(CX*2), Z9
+	VFNMADD231PD Z21, Z9, Z4
+	VFMADD231PD  Z17, Z6, Z4
+	VCVTPS2PD    160(R8), Z6
+	VCVTPS2PD    160(AX)(CX*1), Z8
+	VFNMADD231PD Z21, Z8, Z6
+	VCVTPS2PD    160(R8)(CX*1), Z5
+	VCVTPS2PD    160(AX)(CX*2), Z9
+	VFNMADD231PD Z21, Z9, Z5
+	VFMADD231PD  Z17, Z6, Z5
+	MOVQ         BX, R8
+	VMOVAPD      Z4, Z6
+	VFNMADD231PD Z19, Z2, Z6
+	VFMADD231PD  Z18, Z0, Z6
+	VMOVUPD      Z6, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z3, Z7
+	VFNMADD231PD Z20, Z1, Z7
+	VMOVAPD      Z4, Z8
+	VFNMADD231PD Z20, Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  Z16, Z7, Z8
+	VFNMADD231PD Z16, Z7, Z9
+	VMOVUPD      Z8, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Z9, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z3, Z10
+	VFNMADD231PD Z21, Z1, Z10
+	VMOVAPD      Z4, Z11
+	VFNMADD231PD Z21, Z2, Z11
+	VMOVAPD      Z11, Z12
+	VFMADD231PD  Z17, Z10, Z11
+	VFNMADD231PD Z17, Z10, Z12
+	VMOVUPD      Z11, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Z12, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z5, Z13
+	VFNMADD231PD Z19, Z3, Z13
+	VFMADD231PD  Z18, Z1, Z13
+	VMOVUPD      Z13, (R8)
+	ADDQ         SI, R8
+	ADDQ         DX, AX
+	ADDQ         $0x00000340, BX
+	DECQ         DI
+	JNZ          winogradInputRowAVX512row3
+	VZEROUPPER
+	RET
+
+winogradInputRowAVX512row4:
+	LEAQ         (CX)(CX*2), R8
+	ADDQ         AX, R8
+	VCVTPS2PD    (R8), Z6
+	VCVTPS2PD    (AX)(CX*1), Z8
+	VFNMADD231PD Z21, Z8, Z6
+	VCVTPS2PD    (R8)(CX*1), Z0
+	VCVTPS2PD    (AX)(CX*2), Z9
+	VFNMADD231PD Z21, Z9, Z0
+	VFNMADD231PD Z17, Z6, Z0
+	VCVTPS2PD    32(R8), Z6
+	VCVTPS2PD    32(AX)(CX*1), Z8
+	VFNMADD231PD Z21, Z8, Z6
+	VCVTPS2PD    32(R8)(CX*1), Z1
+	VCVTPS2PD    32(AX)(CX*2), Z9
+	VFNMADD231PD Z21, Z9, Z1
+	VFNMADD231PD Z17, Z6, Z1
+	VCVTPS2PD    64(R8), Z6
+	VCVTPS2PD    64(AX)(CX*1), Z8
+	VFNMADD231PD Z21, Z8, Z6
+	VCVTPS2PD    64(R8)(CX*1), Z2
+	VCVTPS2PD    64(AX)(CX*2), Z9
+	VFNMADD231PD Z21, Z9, Z2
+	VFNMADD231PD Z17, Z6, Z2
+	VCVTPS2PD    96(R8), Z6
+	VCVTPS2PD    96(AX)(CX*1), Z8
+	VFNMADD231PD Z21, Z8, Z6
+	VCVTPS2PD    96(R8)(CX*1), Z3
+	VCVTPS2PD    96(AX)(CX*2), Z9
+	VFNMADD231PD Z21, Z9, Z3
+	VFNMADD231PD Z17, Z6, Z3
+	VCVTPS2PD    128(R8), Z6
+	VCVTPS2PD    128(AX)(CX*1), Z8
+	VFNMADD231PD Z21, Z8, Z6
+	VCVTPS2PD    128(R8)(CX*1), Z4
+	VCVTPS2PD    128(AX)(CX*2), Z9
+	VFNMADD231PD Z21, Z9, Z4
+	VFNMADD231PD Z17, Z6, Z4
+	VCVTPS2PD    160(R8), Z6
+	VCVTPS2PD    160(AX)(CX*1), Z8
+	VFNMADD231PD Z21, Z8, Z6
+	VCVTPS2PD    160(R8)(CX*1), Z5
+	VCVTPS2PD    160(AX)(CX*2), Z9
+	VFNMADD231PD Z21, Z9, Z5
+	VFNMADD231PD Z17, Z6, Z5
+	MOVQ         BX, R8
+	VMOVAPD      Z4, Z6
+	VFNMADD231PD Z19, Z2, Z6
+	VFMADD231PD  Z18, Z0, Z6
+	VMOVUPD      Z6, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z3, Z7
+	VFNMADD231PD Z20, Z1, Z7
+	VMOVAPD      Z4, Z8
+	VFNMADD231PD Z20, Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  Z16, Z7, Z8
+	VFNMADD231PD Z16, Z7, Z9
+	VMOVUPD      Z8, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Z9, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z3, Z10
+	VFNMADD231PD Z21, Z1, Z10
+	VMOVAPD      Z4, Z11
+	VFNMADD231PD Z21, Z2, Z11
+	VMOVAPD      Z11, Z12
+	VFMADD231PD  Z17, Z10, Z11
+	VFNMADD231PD Z17, Z10, Z12
+	VMOVUPD      Z11, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Z12, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z5, Z13
+	VFNMADD231PD Z19, Z3, Z13
+	VFMADD231PD  Z18, Z1, Z13
+	VMOVUPD      Z13, (R8)
+	ADDQ         SI, R8
+	ADDQ         DX, AX
+	ADDQ         $0x00000340, BX
+	DECQ         DI
+	JNZ          winogradInputRowAVX512row4
+	VZEROUPPER
+	RET
+
+winogradInputRowAVX512row5:
+	LEAQ         (CX)(CX*2), R8
+	ADDQ         AX, R8
+	VCVTPS2PD    (R8)(CX*2), Z0
+	VCVTPS2PD    (R8), Z8
+	VFNMADD231PD Z19, Z8, Z0
+	VCVTPS2PD    (AX)(CX*1), Z9
+	VFMADD231PD  Z18, Z9, Z0
+	VCVTPS2PD    32(R8)(CX*2), Z1
+	VCVTPS2PD    32(R8), Z8
+	VFNMADD231PD Z19, Z8, Z1
+	VCVTPS2PD    32(AX)(CX*1), Z9
+	VFMADD231PD  Z18, Z9, Z1
+	VCVTPS2PD    64(R8)(CX*2), Z2
+	VCVTPS2PD    64(R8), Z8
+	VFNMADD231PD Z19, Z8, Z2
+	VCVTPS2PD    64(AX)(CX*1), Z9
+	VFMADD231PD  Z18, Z9, Z2
+	VCVTPS2PD    96(R8)(CX*2), Z3
+	VCVTPS2PD    96(R8), Z8
+	VFNMADD231PD Z19, Z8, Z3
+	VCVTPS2PD    96(AX)(CX*1), Z9
+	VFMADD231PD  Z18, Z9, Z3
+	VCVTPS2PD    128(R8)(CX*2), Z4
+	VCVTPS2PD    128(R8), Z8
+	VFNMADD231PD Z19, Z8, Z4
+	VCVTPS2PD    128(AX)(CX*1), Z9
+	VFMADD231PD  Z18, Z9, Z4
+	VCVTPS2PD    160(R8)(CX*2), Z5
+	VCVTPS2PD    160(R8), Z8
+	VFNMADD231PD Z19, Z8, Z5
+	VCVTPS2PD    160(AX)(CX*1), Z9
+	VFMADD231PD  Z18, Z9, Z5
+	MOVQ         BX, R8
+	VMOVAPD      Z4, Z6
+	VFNMADD231PD Z19, Z2, Z6
+	VFMADD231PD  Z18, Z0, Z6
+	VMOVUPD      Z6, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z3, Z7
+	VFNMADD231PD Z20, Z1, Z7
+	VMOVAPD      Z4, Z8
+	VFNMADD231PD Z20, Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  Z16, Z7, Z8
+	VFNMADD231PD Z16, Z7, Z9
+	VMOVUPD      Z8, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Z9, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z3, Z10
+	VFNMADD231PD Z21, Z1, Z10
+	VMOVAPD      Z4, Z11
+	VFNMADD231PD Z21, Z2, Z11
+	VMOVAPD      Z11, Z12
+	VFMADD231PD  Z17, Z10, Z11
+	VFNMADD231PD Z17, Z10, Z12
+	VMOVUPD      Z11, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Z12, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Z5, Z13
+	VFNMADD231PD Z19, Z3, Z13
+	VFMADD231PD  Z18, Z1, Z13
+	VMOVUPD      Z13, (R8)
+	ADDQ         SI, R8
+	ADDQ         DX, AX
+	ADDQ         $0x00000340, BX
+	DECQ         DI
+	JNZ          winogradInputRowAVX512row5
+	VZEROUPPER
+	RET
+
+// func winogradOutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
+TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
 	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, DI
-	VBROADCASTSD k+8(FP), Z11
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R8
+	VBROADCASTSD k+16(FP), Z11
+	VMOVUPD      1024(DX), Z16
+	VMOVUPD      1088(DX), Z17
+	VMOVUPD      winogradAVX512Constants<>+0(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+64(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+128(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+448(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+384(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+512(SB), Z23
+	IMUL3Q       $0x00000006, CX, DX
 	LEAQ         (AX), AX
-	MOVQ         SI, R8
-	MOVQ         $0x00000008, R9
+	MOVQ         DI, R9
+	MOVQ         $0x00000006, R10
+	LEAQ         (DX)(DX*2), R11
+	ADDQ         AX, R11
+
+winogradOutputFloat32AVX5120columns:
+	VMOVUPD     (AX), Z1
+	PREFETCHT0  128(AX)
+	VMOVUPD     (AX)(DX*1), Z2
+	PREFETCHT0  128(AX)(DX*1)
+	VMOVUPD     (AX)(DX*2), Z3
+	PREFETCHT0  128(AX)(DX*2)
+	VMOVUPD     (R11), Z4
+	PREFETCHT0  128(R11)
+	VMOVUPD     (R11)(DX*1), Z5
+	PREFETCHT0  128(R11)(DX*1)
+	VMOVUPD     (R11)(DX*2), Z6
+	PREFETCHT0  128(R11)(DX*2)
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      Z21, Z5, Z4
+	VMULPD      Z22, Z2, Z2
+	VFMADD231PD Z23, Z5, Z6
+	VFMADD231PD Z20, Z3, Z6
+	VFMADD231PD Z18, Z3, Z4
+	VFMADD231PD Z19, Z0, Z2
+	VMOVUPD     Z1, (R9)
+	VMOVUPD     Z4, 384(R9)
+	VMOVUPD     Z2, 768(R9)
+	VMOVUPD     Z6, 1152(R9)
+	ADDQ        CX, AX
+	ADDQ        CX, R11
+	ADDQ        $0x40, R9
+	DECQ        R10
+	JNZ         winogradOutputFloat32AVX5120columns
+	MOVQ        DI, AX
+	MOVQ        BX, R9
+	MOVQ        $0x00000004, R10
+
+winogradOutputFloat32AVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      Z21, Z5, Z4
+	VMULPD      Z22, Z2, Z2
+	VFMADD231PD Z23, Z5, Z6
+	VFMADD231PD Z20, Z3, Z6
+	VFMADD231PD Z18, Z3, Z4
+	VFMADD231PD Z19, Z0, Z2
+	VMOVUPD     Z17, Z15
+	VFMADD231PD (R8), Z11, Z15
+	VADDPD      Z16, Z1, Z1
+	VSUBPD      Z15, Z1, Z12
+	VADDPD      Z15, Z1, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, CX
+	MOVB        CL, (SI)
+	VMOVUPS     Y12, (R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 64(R8), Z11, Z15
+	VADDPD      Z16, Z4, Z4
+	VSUBPD      Z15, Z4, Z12
+	VADDPD      Z15, Z4, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, CX
+	MOVB        CL, 1(SI)
+	VMOVUPS     Y12, 32(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 128(R8), Z11, Z15
+	VADDPD      Z16, Z2, Z2
+	VSUBPD      Z15, Z2, Z12
+	VADDPD      Z15, Z2, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, CX
+	MOVB        CL, 2(SI)
+	VMOVUPS     Y12, 64(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 192(R8), Z11, Z15
+	VADDPD      Z16, Z6, Z6
+	VSUBPD      Z15, Z6, Z12
+	VADDPD      Z15, Z6, Z13
+	VCVTPD2PS   Z12, Y12
+	VCVTPD2PS   Z13, Y13
+	VPCMPD      $0x04, Y13, Y12, K1
+	KMOVB       K1, CX
+	MOVB        CL, 3(SI)
+	VMOVUPS     Y12, 96(R9)
+	ADDQ        $0x00000180, AX
+	ADDQ        line+40(FP), R9
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, SI
+	DECQ        R10
+	JNZ         winogradOutputFloat32AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winogradOutputFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winogradOutputFloat16AVX512(SB), NOSPLIT, $0-64
+	MOVQ         m+0(FP), AX
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R8
+	VBROADCASTSD k+16(FP), Z11
+	VMOVUPD      1024(DX), Z16
+	VMOVUPD      1088(DX), Z17
+	VMOVUPD      winogradAVX512Constants<>+0(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+64(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+128(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+448(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+384(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+512(SB), Z23
+	IMUL3Q       $0x00000006, CX, DX
+	LEAQ         (AX), AX
+	MOVQ         DI, R9
+	MOVQ         $0x00000006, R10
+	LEAQ         (DX)(DX*2), R11
+	ADDQ         AX, R11
+
+winogradOutputFloat16AVX5120columns:
+	VMOVUPD     (AX), Z1
+	PREFETCHT0  128(AX)
+	VMOVUPD     (AX)(DX*1), Z2
+	PREFETCHT0  128(AX)(DX*1)
+	VMOVUPD     (AX)(DX*2), Z3
+	PREFETCHT0  128(AX)(DX*2)
+	VMOVUPD     (R11), Z4
+	PREFETCHT0  128(R11)
+	VMOVUPD     (R11)(DX*1), Z5
+	PREFETCHT0  128(R11)(DX*1)
+	VMOVUPD     (R11)(DX*2), Z6
+	PREFETCHT0  128(R11)(DX*2)
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      Z21, Z5, Z4
+	VMULPD      Z22, Z2, Z2
+	VFMADD231PD Z23, Z5, Z6
+	VFMADD231PD Z20, Z3, Z6
+	VFMADD231PD Z18, Z3, Z4
+	VFMADD231PD Z19, Z0, Z2
+	VMOVUPD     Z1, (R9)
+	VMOVUPD     Z4, 384(R9)
+	VMOVUPD     Z2, 768(R9)
+	VMOVUPD     Z6, 1152(R9)
+	ADDQ        CX, AX
+	ADDQ        CX, R11
+	ADDQ        $0x40, R9
+	DECQ        R10
+	JNZ         winogradOutputFloat16AVX5120columns
+	MOVQ        DI, AX
+	MOVQ        BX, R9
+	MOVQ        $0x00000004, R10
+
+winogradOutputFloat16AVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      Z21, Z5, Z4
+	VMULPD      Z22, Z2, Z2
+	VFMADD231PD Z23, Z5, Z6
+	VFMADD231PD Z20, Z3, Z6
+	VFMADD231PD Z18, Z3, Z4
+	VFMADD231PD Z19, Z0, Z2
+	VMOVUPD     Z17, Z15
+	VFMADD231PD (R8), Z11, Z15
+	VADDPD      Z16, Z1, Z1
+	VSUBPD      Z15, Z1, Z12
+	VADDPD      Z15, Z1, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, CX
+	VCVTPD2PS   Z12, Y12
+	MOVB        CL, (SI)
+	VMOVUPS     Y12, (R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 64(R8), Z11, Z15
+	VADDPD      Z16, Z4, Z4
+	VSUBPD      Z15, Z4, Z12
+	VADDPD      Z15, Z4, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, CX
+	VCVTPD2PS   Z12, Y12
+	MOVB        CL, 1(SI)
+	VMOVUPS     Y12, 32(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 128(R8), Z11, Z15
+	VADDPD      Z16, Z2, Z2
+	VSUBPD      Z15, Z2, Z12
+	VADDPD      Z15, Z2, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, CX
+	VCVTPD2PS   Z12, Y12
+	MOVB        CL, 2(SI)
+	VMOVUPS     Y12, 64(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 192(R8), Z11, Z15
+	VADDPD      Z16, Z6, Z6
+	VSUBPD      Z15, Z6, Z12
+	VADDPD      Z15, Z6, Z13
+	VPSRLQ      $0x2a, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2a, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, CX
+	VCVTPD2PS   Z12, Y12
+	MOVB        CL, 3(SI)
+	VMOVUPS     Y12, 96(R9)
+	ADDQ        $0x00000180, AX
+	ADDQ        line+40(FP), R9
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, SI
+	DECQ        R10
+	JNZ         winogradOutputFloat16AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winogradOutputBFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
+	MOVQ         m+0(FP), AX
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R8
+	VBROADCASTSD k+16(FP), Z11
+	VMOVUPD      1024(DX), Z16
+	VMOVUPD      1088(DX), Z17
+	VMOVUPD      winogradAVX512Constants<>+0(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+64(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+128(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+448(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+384(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+512(SB), Z23
+	IMUL3Q       $0x00000006, CX, DX
+	LEAQ         (AX), AX
+	MOVQ         DI, R9
+	MOVQ         $0x00000006, R10
+	LEAQ         (DX)(DX*2), R11
+	ADDQ         AX, R11
+
+winogradOutputBFloat16AVX5120columns:
+	VMOVUPD     (AX), Z1
+	PREFETCHT0  128(AX)
+	VMOVUPD     (AX)(DX*1), Z2
+	PREFETCHT0  128(AX)(DX*1)
+	VMOVUPD     (AX)(DX*2), Z3
+	PREFETCHT0  128(AX)(DX*2)
+	VMOVUPD     (R11), Z4
+	PREFETCHT0  128(R11)
+	VMOVUPD     (R11)(DX*1), Z5
+	PREFETCHT0  128(R11)(DX*1)
+	VMOVUPD     (R11)(DX*2), Z6
+	PREFETCHT0  128(R11)(DX*2)
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      Z21, Z5, Z4
+	VMULPD      Z22, Z2, Z2
+	VFMADD231PD Z23, Z5, Z6
+	VFMADD231PD Z20, Z3, Z6
+	VFMADD231PD Z18, Z3, Z4
+	VFMADD231PD Z19, Z0, Z2
+	VMOVUPD     Z1, (R9)
+	VMOVUPD     Z4, 384(R9)
+	VMOVUPD     Z2, 768(R9)
+	VMOVUPD     Z6, 1152(R9)
+	ADDQ        CX, AX
+	ADDQ        CX, R11
+	ADDQ        $0x40, R9
+	DECQ        R10
+	JNZ         winogradOutputBFloat16AVX5120columns
+	MOVQ        DI, AX
+	MOVQ        BX, R9
+	MOVQ        $0x00000004, R10
+
+winogradOutputBFloat16AVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      Z21, Z5, Z4
+	VMULPD      Z22, Z2, Z2
+	VFMADD231PD Z23, Z5, Z6
+	VFMADD231PD Z20, Z3, Z6
+	VFMADD231PD Z18, Z3, Z4
+	VFMADD231PD Z19, Z0, Z2
+	VMOVUPD     Z17, Z15
+	VFMADD231PD (R8), Z11, Z15
+	VADDPD      Z16, Z1, Z1
+	VSUBPD      Z15, Z1, Z12
+	VADDPD      Z15, Z1, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, CX
+	VCVTPD2PS   Z12, Y12
+	MOVB        CL, (SI)
+	VMOVUPS     Y12, (R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 64(R8), Z11, Z15
+	VADDPD      Z16, Z4, Z4
+	VSUBPD      Z15, Z4, Z12
+	VADDPD      Z15, Z4, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, CX
+	VCVTPD2PS   Z12, Y12
+	MOVB        CL, 1(SI)
+	VMOVUPS     Y12, 32(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 128(R8), Z11, Z15
+	VADDPD      Z16, Z2, Z2
+	VSUBPD      Z15, Z2, Z12
+	VADDPD      Z15, Z2, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, CX
+	VCVTPD2PS   Z12, Y12
+	MOVB        CL, 2(SI)
+	VMOVUPS     Y12, 64(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 192(R8), Z11, Z15
+	VADDPD      Z16, Z6, Z6
+	VSUBPD      Z15, Z6, Z12
+	VADDPD      Z15, Z6, Z13
+	VPSRLQ      $0x2d, Z12, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z12, Z12
+	VPANDNQ     Z12, Z15, Z12
+	VPSRLQ      $0x2d, Z13, Z14
+	VPANDQ      winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64   winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ      winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ      Z14, Z13, Z13
+	VPANDNQ     Z13, Z15, Z13
+	VPCMPQ      $0x04, Z13, Z12, K1
+	VPANDQ      winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB        K1, K2, K1
+	KMOVB       K1, CX
+	VCVTPD2PS   Z12, Y12
+	MOVB        CL, 3(SI)
+	VMOVUPS     Y12, 96(R9)
+	ADDQ        $0x00000180, AX
+	ADDQ        line+40(FP), R9
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, SI
+	DECQ        R10
+	JNZ         winogradOutputBFloat16AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winogradDotAVX512(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winogradDotAVX512(SB), NOSPLIT, $0-56
+	MOVQ   src+0(FP), AX
+	MOVQ   next+8(FP), CX
+	MOVQ   line+16(FP), DX
+	MOVQ   image+24(FP), BX
+	MOVQ   w+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	MOVQ   out+48(FP), R8
+	VXORPD Z0, Z0, Z0
+	VXORPD Z1, Z1, Z1
+	VXORPD Z2, Z2, Z2
+	VXORPD Z3, Z3, Z3
+
+winogradDotAVX5120:
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 95(CX)
+	PREFETCHT0 95(CX)(DX*1)
+	PREFETCHT0 95(CX)(DX*2)
+	ADDQ       BX, CX
+	VCVTPS2PD  (AX), Z4
+	VCVTPS2PD  (SI), Z5
+	VMULPD     Z4, Z5, Z5
+	VADDPD     Z5, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z5, Z5
+	VADDPD     Z5, Z3, Z3
+	VCVTPS2PD  32(AX), Z4
+	VCVTPS2PD  32(SI), Z5
+	VMULPD     Z4, Z5, Z5
+	VADDPD     Z5, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z5, Z5
+	VADDPD     Z5, Z3, Z3
+	VCVTPS2PD  64(AX), Z4
+	VCVTPS2PD  64(SI), Z5
+	VMULPD     Z4, Z5, Z5
+	VADDPD     Z5, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z5, Z5
+	VADDPD     Z5, Z3, Z3
+	VCVTPS2PD  (AX)(DX*1), Z4
+	VCVTPS2PD  96(SI), Z5
+	VMULPD     Z4, Z5, Z5
+	VADDPD     Z5, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z5, Z5
+	VADDPD     Z5, Z3, Z3
+	VCVTPS2PD  32(AX)(DX*1), Z4
+	VCVTPS2PD  128(SI), Z5
+	VMULPD     Z4, Z5, Z5
+	VADDPD     Z5, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z5, Z5
+	VADDPD     Z5, Z3, Z3
+	VCVTPS2PD  64(AX)(DX*1), Z4
+	VCVTPS2PD  160(SI), Z5
+	VMULPD     Z4, Z5, Z5
+	VADDPD     Z5, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z5, Z5
+	VADDPD     Z5, Z3, Z3
+	VCVTPS2PD  (AX)(DX*2), Z4
+	VCVTPS2PD  192(SI), Z5
+	VMULPD     Z4, Z5, Z5
+	VADDPD     Z5, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z5, Z5
+	VADDPD     Z5, Z3, Z3
+	VCVTPS2PD  32(AX)(DX*2), Z4
+	VCVTPS2PD  224(SI), Z5
+	VMULPD     Z4, Z5, Z5
+	VADDPD     Z5, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z5, Z5
+	VADDPD     Z5, Z3, Z3
+	VCVTPS2PD  64(AX)(DX*2), Z4
+	VCVTPS2PD  256(SI), Z5
+	VMULPD     Z4, Z5, Z5
+	VADDPD     Z5, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z5, Z5
+	VADDPD     Z5, Z3, Z3
+	ADDQ       BX, AX
+	ADDQ       $0x00000120, SI
+	DECQ       DI
+	JNZ        winogradDotAVX5120
+	VADDPD     Z1, Z0, Z0
+	VADDPD     Z2, Z0, Z0
+	VMOVUPD    Z0, (R8)
+	VMOVUPD    Z3, 64(R8)
+	VZEROUPPER
+	RET
+
+// func winograd5x5InputAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
+// Requires: AVX, AVX512F
+TEXT ·winograd5x5InputAVX512(SB), NOSPLIT, $0-56
+	MOVQ    src+0(FP), AX
+	MOVQ    line+8(FP), CX
+	MOVQ    image+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    point+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	MOVQ    scratch+48(FP), R8
+	VMOVUPD winogradAVX512Constants<>+576(SB), Z16
+	VMOVUPD winogradAVX512Constants<>+1024(SB), Z17
+	VMOVUPD winogradAVX512Constants<>+768(SB), Z18
+	VMOVUPD winogradAVX512Constants<>+832(SB), Z19
+	VMOVUPD winogradAVX512Constants<>+896(SB), Z20
+	VMOVUPD winogradAVX512Constants<>+960(SB), Z21
+	VMOVUPD winogradAVX512Constants<>+640(SB), Z22
+	VMOVUPD winogradAVX512Constants<>+1152(SB), Z23
+
+winograd5x5InputAVX512:
+	MOVQ AX, R9
+	MOVQ R8, R10
+	LEAQ (CX)(CX*2), R12
+	ADDQ R9, R12
+	LEAQ (CX)(CX*2), R13
+	ADDQ R12, R13
+	MOVQ $0x00000008, R11
+
+winograd5x5InputAVX5120columns:
+	VCVTPS2PD    (R9), Z0
+	VCVTPS2PD    (R9)(CX*1), Z1
+	VCVTPS2PD    (R9)(CX*2), Z2
+	VCVTPS2PD    (R12), Z3
+	VCVTPS2PD    (R12)(CX*1), Z4
+	VCVTPS2PD    (R12)(CX*2), Z5
+	VCVTPS2PD    (R13), Z6
+	VCVTPS2PD    (R13)(CX*1), Z7
+	VMOVAPD      Z6, Z8
+	VFNMADD231PD Z18, Z4, Z8
+	VFMADD231PD  Z18, Z2, Z8
+	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z0, Z8
+	VMOVUPD      Z8, (R10)
+	VMOVAPD      Z5, Z9
+	VFNMADD231PD Z20, Z3, Z9
+	VFMADD231PD  Z19, Z1, Z9
+	VMOVAPD      Z6, Z10
+	VFNMADD231PD Z20, Z4, Z10
+	VFMADD231PD  Z19, Z2, Z10
+	VMOVAPD      Z10, Z11
+	VFMADD231PD  Z16, Z9, Z10
+	VFNMADD231PD Z16, Z9, Z11
+	VMOVUPD      Z10, 512(R10)
+	VMOVUPD      Z11, 1024(R10)
+	VMOVAPD      Z5, Z12
+	VFNMADD231PD Z21, Z3, Z12
+	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z12
+	VMOVAPD      Z6, Z13
+	VFNMADD231PD Z21, Z4, Z13
+	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z2, Z13
+	VMOVAPD      Z13, Z14
+	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z12, Z13
+	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z12, Z14
+	VMOVUPD      Z13, 1536(R10)
+	VMOVUPD      Z14, 2048(R10)
+	VMOVAPD      Z5, Z15
+	VFNMADD231PD Z23, Z3, Z15
+	VFMADD231PD  Z22, Z1, Z15
+	VMOVAPD      Z6, Z8
+	VFNMADD231PD Z23, Z4, Z8
+	VFMADD231PD  Z22, Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  Z17, Z15, Z8
+	VFNMADD231PD Z17, Z15, Z9
+	VMOVUPD      Z8, 2560(R10)
+	VMOVUPD      Z9, 3072(R10)
+	VMOVAPD      Z7, Z10
+	VFNMADD231PD Z18, Z5, Z10
+	VFMADD231PD  Z18, Z3, Z10
+	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z1, Z10
+	VMOVUPD      Z10, 3584(R10)
+	ADDQ         $0x20, R9
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	ADDQ         $0x40, R10
+	DECQ         R11
+	JNZ          winograd5x5InputAVX5120columns
+	MOVQ         R8, R9
+	MOVQ         BX, R10
+	MOVQ         $0x00000008, R11
+
+winograd5x5InputAVX5120rows:
+	VMOVUPD      (R9), Z0
+	VMOVUPD      64(R9), Z1
+	VMOVUPD      128(R9), Z2
+	VMOVUPD      192(R9), Z3
+	VMOVUPD      256(R9), Z4
+	VMOVUPD      320(R9), Z5
+	VMOVUPD      384(R9), Z6
+	VMOVUPD      448(R9), Z7
+	VMOVAPD      Z6, Z8
+	VFNMADD231PD Z18, Z4, Z8
+	VFMADD231PD  Z18, Z2, Z8
+	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z0, Z8
+	VMOVUPD      Z8, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Z5, Z9
+	VFNMADD231PD Z20, Z3, Z9
+	VFMADD231PD  Z19, Z1, Z9
+	VMOVAPD      Z6, Z10
+	VFNMADD231PD Z20, Z4, Z10
+	VFMADD231PD  Z19, Z2, Z10
+	VMOVAPD      Z10, Z11
+	VFMADD231PD  Z16, Z9, Z10
+	VFNMADD231PD Z16, Z9, Z11
+	VMOVUPD      Z10, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Z11, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Z5, Z12
+	VFNMADD231PD Z21, Z3, Z12
+	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z1, Z12
+	VMOVAPD      Z6, Z13
+	VFNMADD231PD Z21, Z4, Z13
+	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z2, Z13
+	VMOVAPD      Z13, Z14
+	VFMADD231PD  winogradAVX512Constants<>+320(SB), Z12, Z13
+	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z12, Z14
+	VMOVUPD      Z13, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Z14, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Z5, Z15
+	VFNMADD231PD Z23, Z3, Z15
+	VFMADD231PD  Z22, Z1, Z15
+	VMOVAPD      Z6, Z8
+	VFNMADD231PD Z23, Z4, Z8
+	VFMADD231PD  Z22, Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  Z17, Z15, Z8
+	VFNMADD231PD Z17, Z15, Z9
+	VMOVUPD      Z8, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Z9, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Z7, Z10
+	VFNMADD231PD Z18, Z5, Z10
+	VFMADD231PD  Z18, Z3, Z10
+	VFNMADD231PD winogradAVX512Constants<>+320(SB), Z1, Z10
+	VMOVUPD      Z10, (R10)
+	ADDQ         SI, R10
+	ADDQ         $0x00000200, R9
+	DECQ         R11
+	JNZ          winograd5x5InputAVX5120rows
+	ADDQ         DX, AX
+	ADDQ         $0x00000340, BX
+	DECQ         DI
+	JNZ          winograd5x5InputAVX512
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
+TEXT ·winograd5x5OutputFloat32AVX512(SB), NOSPLIT, $0-64
+	MOVQ         m+0(FP), AX
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R8
+	VBROADCASTSD k+16(FP), Z11
+	VMOVUPD      1024(DX), Z16
+	VMOVUPD      1088(DX), Z17
+	VMOVUPD      winogradAVX512Constants<>+576(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+640(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+704(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+320(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+1024(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+832(SB), Z23
+	VMOVUPD      winogradAVX512Constants<>+1088(SB), Z24
+	IMUL3Q       $0x00000008, CX, DX
+	LEAQ         (AX), AX
+	MOVQ         DI, R9
+	MOVQ         $0x00000008, R10
+	LEAQ         (DX)(DX*2), R11
+	ADDQ         AX, R11
+	LEAQ         (DX)(DX*2), R12
+	ADDQ         R11, R12
 
 winograd5x5OutputFloat32AVX5120columns:
 	VMOVUPD     (AX), Z1
-	VMOVUPD     13312(AX), Z2
-	VMOVUPD     26624(AX), Z3
-	VMOVUPD     39936(AX), Z4
-	VMOVUPD     53248(AX), Z5
-	VMOVUPD     66560(AX), Z6
-	VMOVUPD     79872(AX), Z7
-	VMOVUPD     93184(AX), Z8
+	PREFETCHT0  128(AX)
+	VMOVUPD     (AX)(DX*1), Z2
+	PREFETCHT0  128(AX)(DX*1)
+	VMOVUPD     (AX)(DX*2), Z3
+	PREFETCHT0  128(AX)(DX*2)
+	VMOVUPD     (R11), Z4
+	PREFETCHT0  128(R11)
+	VMOVUPD     (R11)(DX*1), Z5
+	PREFETCHT0  128(R11)(DX*1)
+	VMOVUPD     (R11)(DX*2), Z6
+	PREFETCHT0  128(R11)(DX*2)
+	VMOVUPD     (R12), Z7
+	PREFETCHT0  128(R12)
+	VMOVUPD     (R12)(DX*1), Z8
+	PREFETCHT0  128(R12)(DX*1)
 	VADDPD      Z3, Z2, Z0
 	VSUBPD      Z3, Z2, Z3
 	VADDPD      Z5, Z4, Z2
@@ -2377,26 +3304,28 @@ winograd5x5OutputFloat32AVX5120columns:
 	VADDPD      Z0, Z1, Z1
 	VADDPD      Z2, Z1, Z1
 	VADDPD      Z4, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+1024(SB), Z7, Z6
-	VMULPD      winogradAVX512Constants<>+832(SB), Z4, Z4
-	VFMADD231PD winogradAVX512Constants<>+1088(SB), Z7, Z8
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z8
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z6
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z2, Z4
-	VFMADD231PD winogradAVX512Constants<>+704(SB), Z3, Z8
-	VFMADD231PD winogradAVX512Constants<>+576(SB), Z3, Z6
-	VFMADD231PD winogradAVX512Constants<>+640(SB), Z0, Z4
-	VMOVUPD     Z1, (R8)
-	VMOVUPD     Z6, 512(R8)
-	VMOVUPD     Z4, 1024(R8)
-	VMOVUPD     Z8, 1536(R8)
-	ADDQ        $0x00000680, AX
-	ADDQ        $0x40, R8
-	DECQ        R9
+	VMULPD      Z22, Z7, Z6
+	VMULPD      Z23, Z4, Z4
+	VFMADD231PD Z24, Z7, Z8
+	VFMADD231PD Z21, Z5, Z8
+	VFMADD231PD Z21, Z5, Z6
+	VFMADD231PD Z21, Z2, Z4
+	VFMADD231PD Z20, Z3, Z8
+	VFMADD231PD Z18, Z3, Z6
+	VFMADD231PD Z19, Z0, Z4
+	VMOVUPD     Z1, (R9)
+	VMOVUPD     Z6, 512(R9)
+	VMOVUPD     Z4, 1024(R9)
+	VMOVUPD     Z8, 1536(R9)
+	ADDQ        CX, AX
+	ADDQ        CX, R11
+	ADDQ        CX, R12
+	ADDQ        $0x40, R9
+	DECQ        R10
 	JNZ         winograd5x5OutputFloat32AVX5120columns
-	MOVQ        SI, AX
-	MOVQ        DX, R8
-	MOVQ        $0x00000004, R9
+	MOVQ        DI, AX
+	MOVQ        BX, R9
+	MOVQ        $0x00000004, R10
 
 winograd5x5OutputFloat32AVX5120rows:
 	VMOVUPD     (AX), Z1
@@ -2416,91 +3345,114 @@ winograd5x5OutputFloat32AVX5120rows:
 	VADDPD      Z0, Z1, Z1
 	VADDPD      Z2, Z1, Z1
 	VADDPD      Z4, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+1024(SB), Z7, Z6
-	VMULPD      winogradAVX512Constants<>+832(SB), Z4, Z4
-	VFMADD231PD winogradAVX512Constants<>+1088(SB), Z7, Z8
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z8
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z6
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z2, Z4
-	VFMADD231PD winogradAVX512Constants<>+704(SB), Z3, Z8
-	VFMADD231PD winogradAVX512Constants<>+576(SB), Z3, Z6
-	VFMADD231PD winogradAVX512Constants<>+640(SB), Z0, Z4
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD (DI), Z11, Z15
-	VADDPD      1024(CX), Z1, Z1
+	VMULPD      Z22, Z7, Z6
+	VMULPD      Z23, Z4, Z4
+	VFMADD231PD Z24, Z7, Z8
+	VFMADD231PD Z21, Z5, Z8
+	VFMADD231PD Z21, Z5, Z6
+	VFMADD231PD Z21, Z2, Z4
+	VFMADD231PD Z20, Z3, Z8
+	VFMADD231PD Z18, Z3, Z6
+	VFMADD231PD Z19, Z0, Z4
+	VMOVUPD     Z17, Z15
+	VFMADD231PD (R8), Z11, Z15
+	VADDPD      Z16, Z1, Z1
 	VSUBPD      Z15, Z1, Z12
 	VADDPD      Z15, Z1, Z13
 	VCVTPD2PS   Z12, Y12
 	VCVTPD2PS   Z13, Y13
 	VPCMPD      $0x04, Y13, Y12, K1
-	KMOVB       K1, DX
-	MOVB        DL, (BX)
-	VMOVUPS     Y12, (R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 64(DI), Z11, Z15
-	VADDPD      1024(CX), Z6, Z6
+	KMOVB       K1, CX
+	MOVB        CL, (SI)
+	VMOVUPS     Y12, (R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 64(R8), Z11, Z15
+	VADDPD      Z16, Z6, Z6
 	VSUBPD      Z15, Z6, Z12
 	VADDPD      Z15, Z6, Z13
 	VCVTPD2PS   Z12, Y12
 	VCVTPD2PS   Z13, Y13
 	VPCMPD      $0x04, Y13, Y12, K1
-	KMOVB       K1, DX
-	MOVB        DL, 1(BX)
-	VMOVUPS     Y12, 32(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 128(DI), Z11, Z15
-	VADDPD      1024(CX), Z4, Z4
+	KMOVB       K1, CX
+	MOVB        CL, 1(SI)
+	VMOVUPS     Y12, 32(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 128(R8), Z11, Z15
+	VADDPD      Z16, Z4, Z4
 	VSUBPD      Z15, Z4, Z12
 	VADDPD      Z15, Z4, Z13
 	VCVTPD2PS   Z12, Y12
 	VCVTPD2PS   Z13, Y13
 	VPCMPD      $0x04, Y13, Y12, K1
-	KMOVB       K1, DX
-	MOVB        DL, 2(BX)
-	VMOVUPS     Y12, 64(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 192(DI), Z11, Z15
-	VADDPD      1024(CX), Z8, Z8
+	KMOVB       K1, CX
+	MOVB        CL, 2(SI)
+	VMOVUPS     Y12, 64(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 192(R8), Z11, Z15
+	VADDPD      Z16, Z8, Z8
 	VSUBPD      Z15, Z8, Z12
 	VADDPD      Z15, Z8, Z13
 	VCVTPD2PS   Z12, Y12
 	VCVTPD2PS   Z13, Y13
 	VPCMPD      $0x04, Y13, Y12, K1
-	KMOVB       K1, DX
-	MOVB        DL, 3(BX)
-	VMOVUPS     Y12, 96(R8)
+	KMOVB       K1, CX
+	MOVB        CL, 3(SI)
+	VMOVUPS     Y12, 96(R9)
 	ADDQ        $0x00000200, AX
-	ADDQ        line+32(FP), R8
-	ADDQ        $0x00000100, DI
-	ADDQ        $0x04, BX
-	DECQ        R9
+	ADDQ        line+40(FP), R9
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, SI
+	DECQ        R10
 	JNZ         winograd5x5OutputFloat32AVX5120rows
 	VZEROUPPER
 	RET
 
-// func winograd5x5OutputFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winograd5x5OutputFloat16AVX512(SB), NOSPLIT, $0-56
+// func winograd5x5OutputFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winograd5x5OutputFloat16AVX512(SB), NOSPLIT, $0-64
 	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, DI
-	VBROADCASTSD k+8(FP), Z11
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R8
+	VBROADCASTSD k+16(FP), Z11
+	VMOVUPD      1024(DX), Z16
+	VMOVUPD      1088(DX), Z17
+	VMOVUPD      winogradAVX512Constants<>+576(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+640(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+704(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+320(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+1024(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+832(SB), Z23
+	VMOVUPD      winogradAVX512Constants<>+1088(SB), Z24
+	IMUL3Q       $0x00000008, CX, DX
 	LEAQ         (AX), AX
-	MOVQ         SI, R8
-	MOVQ         $0x00000008, R9
+	MOVQ         DI, R9
+	MOVQ         $0x00000008, R10
+	LEAQ         (DX)(DX*2), R11
+	ADDQ         AX, R11
+	LEAQ         (DX)(DX*2), R12
+	ADDQ         R11, R12
 
 winograd5x5OutputFloat16AVX5120columns:
 	VMOVUPD     (AX), Z1
-	VMOVUPD     13312(AX), Z2
-	VMOVUPD     26624(AX), Z3
-	VMOVUPD     39936(AX), Z4
-	VMOVUPD     53248(AX), Z5
-	VMOVUPD     66560(AX), Z6
-	VMOVUPD     79872(AX), Z7
-	VMOVUPD     93184(AX), Z8
+	PREFETCHT0  128(AX)
+	VMOVUPD     (AX)(DX*1), Z2
+	PREFETCHT0  128(AX)(DX*1)
+	VMOVUPD     (AX)(DX*2), Z3
+	PREFETCHT0  128(AX)(DX*2)
+	VMOVUPD     (R11), Z4
+	PREFETCHT0  128(R11)
+	VMOVUPD     (R11)(DX*1), Z5
+	PREFETCHT0  128(R11)(DX*1)
+	VMOVUPD     (R11)(DX*2), Z6
+	PREFETCHT0  128(R11)(DX*2)
+	VMOVUPD     (R12), Z7
+	PREFETCHT0  128(R12)
+	VMOVUPD     (R12)(DX*1), Z8
+	PREFETCHT0  128(R12)(DX*1)
 	VADDPD      Z3, Z2, Z0
 	VSUBPD      Z3, Z2, Z3
 	VADDPD      Z5, Z4, Z2
@@ -2510,26 +3462,28 @@ winograd5x5OutputFloat16AVX5120columns:
 	VADDPD      Z0, Z1, Z1
 	VADDPD      Z2, Z1, Z1
 	VADDPD      Z4, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+1024(SB), Z7, Z6
-	VMULPD      winogradAVX512Constants<>+832(SB), Z4, Z4
-	VFMADD231PD winogradAVX512Constants<>+1088(SB), Z7, Z8
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z8
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z6
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z2, Z4
-	VFMADD231PD winogradAVX512Constants<>+704(SB), Z3, Z8
-	VFMADD231PD winogradAVX512Constants<>+576(SB), Z3, Z6
-	VFMADD231PD winogradAVX512Constants<>+640(SB), Z0, Z4
-	VMOVUPD     Z1, (R8)
-	VMOVUPD     Z6, 512(R8)
-	VMOVUPD     Z4, 1024(R8)
-	VMOVUPD     Z8, 1536(R8)
-	ADDQ        $0x00000680, AX
-	ADDQ        $0x40, R8
-	DECQ        R9
+	VMULPD      Z22, Z7, Z6
+	VMULPD      Z23, Z4, Z4
+	VFMADD231PD Z24, Z7, Z8
+	VFMADD231PD Z21, Z5, Z8
+	VFMADD231PD Z21, Z5, Z6
+	VFMADD231PD Z21, Z2, Z4
+	VFMADD231PD Z20, Z3, Z8
+	VFMADD231PD Z18, Z3, Z6
+	VFMADD231PD Z19, Z0, Z4
+	VMOVUPD     Z1, (R9)
+	VMOVUPD     Z6, 512(R9)
+	VMOVUPD     Z4, 1024(R9)
+	VMOVUPD     Z8, 1536(R9)
+	ADDQ        CX, AX
+	ADDQ        CX, R11
+	ADDQ        CX, R12
+	ADDQ        $0x40, R9
+	DECQ        R10
 	JNZ         winograd5x5OutputFloat16AVX5120columns
-	MOVQ        SI, AX
-	MOVQ        DX, R8
-	MOVQ        $0x00000004, R9
+	MOVQ        DI, AX
+	MOVQ        BX, R9
+	MOVQ        $0x00000004, R10
 
 winograd5x5OutputFloat16AVX5120rows:
 	VMOVUPD     (AX), Z1
@@ -2549,18 +3503,18 @@ winograd5x5OutputFloat16AVX5120rows:
 	VADDPD      Z0, Z1, Z1
 	VADDPD      Z2, Z1, Z1
 	VADDPD      Z4, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+1024(SB), Z7, Z6
-	VMULPD      winogradAVX512Constants<>+832(SB), Z4, Z4
-	VFMADD231PD winogradAVX512Constants<>+1088(SB), Z7, Z8
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z8
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z6
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z2, Z4
-	VFMADD231PD winogradAVX512Constants<>+704(SB), Z3, Z8
-	VFMADD231PD winogradAVX512Constants<>+576(SB), Z3, Z6
-	VFMADD231PD winogradAVX512Constants<>+640(SB), Z0, Z4
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD (DI), Z11, Z15
-	VADDPD      1024(CX), Z1, Z1
+	VMULPD      Z22, Z7, Z6
+	VMULPD      Z23, Z4, Z4
+	VFMADD231PD Z24, Z7, Z8
+	VFMADD231PD Z21, Z5, Z8
+	VFMADD231PD Z21, Z5, Z6
+	VFMADD231PD Z21, Z2, Z4
+	VFMADD231PD Z20, Z3, Z8
+	VFMADD231PD Z18, Z3, Z6
+	VFMADD231PD Z19, Z0, Z4
+	VMOVUPD     Z17, Z15
+	VFMADD231PD (R8), Z11, Z15
+	VADDPD      Z16, Z1, Z1
 	VSUBPD      Z15, Z1, Z12
 	VADDPD      Z15, Z1, Z13
 	VPSRLQ      $0x2a, Z12, Z14
@@ -2580,13 +3534,13 @@ winograd5x5OutputFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, (BX)
-	VMOVUPS     Y12, (R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 64(DI), Z11, Z15
-	VADDPD      1024(CX), Z6, Z6
+	MOVB        CL, (SI)
+	VMOVUPS     Y12, (R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 64(R8), Z11, Z15
+	VADDPD      Z16, Z6, Z6
 	VSUBPD      Z15, Z6, Z12
 	VADDPD      Z15, Z6, Z13
 	VPSRLQ      $0x2a, Z12, Z14
@@ -2606,13 +3560,13 @@ winograd5x5OutputFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 1(BX)
-	VMOVUPS     Y12, 32(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 128(DI), Z11, Z15
-	VADDPD      1024(CX), Z4, Z4
+	MOVB        CL, 1(SI)
+	VMOVUPS     Y12, 32(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 128(R8), Z11, Z15
+	VADDPD      Z16, Z4, Z4
 	VSUBPD      Z15, Z4, Z12
 	VADDPD      Z15, Z4, Z13
 	VPSRLQ      $0x2a, Z12, Z14
@@ -2632,13 +3586,13 @@ winograd5x5OutputFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 2(BX)
-	VMOVUPS     Y12, 64(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 192(DI), Z11, Z15
-	VADDPD      1024(CX), Z8, Z8
+	MOVB        CL, 2(SI)
+	VMOVUPS     Y12, 64(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 192(R8), Z11, Z15
+	VADDPD      Z16, Z8, Z8
 	VSUBPD      Z15, Z8, Z12
 	VADDPD      Z15, Z8, Z13
 	VPSRLQ      $0x2a, Z12, Z14
@@ -2658,42 +3612,65 @@ winograd5x5OutputFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 3(BX)
-	VMOVUPS     Y12, 96(R8)
+	MOVB        CL, 3(SI)
+	VMOVUPS     Y12, 96(R9)
 	ADDQ        $0x00000200, AX
-	ADDQ        line+32(FP), R8
-	ADDQ        $0x00000100, DI
-	ADDQ        $0x04, BX
-	DECQ        R9
+	ADDQ        line+40(FP), R9
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, SI
+	DECQ        R10
 	JNZ         winograd5x5OutputFloat16AVX5120rows
 	VZEROUPPER
 	RET
 
-// func winograd5x5OutputBFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winograd5x5OutputBFloat16AVX512(SB), NOSPLIT, $0-56
+// func winograd5x5OutputBFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winograd5x5OutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, DI
-	VBROADCASTSD k+8(FP), Z11
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R8
+	VBROADCASTSD k+16(FP), Z11
+	VMOVUPD      1024(DX), Z16
+	VMOVUPD      1088(DX), Z17
+	VMOVUPD      winogradAVX512Constants<>+576(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+640(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+704(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+320(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+1024(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+832(SB), Z23
+	VMOVUPD      winogradAVX512Constants<>+1088(SB), Z24
+	IMUL3Q       $0x00000008, CX, DX
 	LEAQ         (AX), AX
-	MOVQ         SI, R8
-	MOVQ         $0x00000008, R9
+	MOVQ         DI, R9
+	MOVQ         $0x00000008, R10
+	LEAQ         (DX)(DX*2), R11
+	ADDQ         AX, R11
+	LEAQ         (DX)(DX*2), R12
+	ADDQ         R11, R12
 
 winograd5x5OutputBFloat16AVX5120columns:
 	VMOVUPD     (AX), Z1
-	VMOVUPD     13312(AX), Z2
-	VMOVUPD     26624(AX), Z3
-	VMOVUPD     39936(AX), Z4
-	VMOVUPD     53248(AX), Z5
-	VMOVUPD     66560(AX), Z6
-	VMOVUPD     79872(AX), Z7
-	VMOVUPD     93184(AX), Z8
+	PREFETCHT0  128(AX)
+	VMOVUPD     (AX)(DX*1), Z2
+	PREFETCHT0  128(AX)(DX*1)
+	VMOVUPD     (AX)(DX*2), Z3
+	PREFETCHT0  128(AX)(DX*2)
+	VMOVUPD     (R11), Z4
+	PREFETCHT0  128(R11)
+	VMOVUPD     (R11)(DX*1), Z5
+	PREFETCHT0  128(R11)(DX*1)
+	VMOVUPD     (R11)(DX*2), Z6
+	PREFETCHT0  128(R11)(DX*2)
+	VMOVUPD     (R12), Z7
+	PREFETCHT0  128(R12)
+	VMOVUPD     (R12)(DX*1), Z8
+	PREFETCHT0  128(R12)(DX*1)
 	VADDPD      Z3, Z2, Z0
 	VSUBPD      Z3, Z2, Z3
 	VADDPD      Z5, Z4, Z2
@@ -2703,26 +3680,28 @@ winograd5x5OutputBFloat16AVX5120columns:
 	VADDPD      Z0, Z1, Z1
 	VADDPD      Z2, Z1, Z1
 	VADDPD      Z4, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+1024(SB), Z7, Z6
-	VMULPD      winogradAVX512Constants<>+832(SB), Z4, Z4
-	VFMADD231PD winogradAVX512Constants<>+1088(SB), Z7, Z8
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z8
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z6
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z2, Z4
-	VFMADD231PD winogradAVX512Constants<>+704(SB), Z3, Z8
-	VFMADD231PD winogradAVX512Constants<>+576(SB), Z3, Z6
-	VFMADD231PD winogradAVX512Constants<>+640(SB), Z0, Z4
-	VMOVUPD     Z1, (R8)
-	VMOVUPD     Z6, 512(R8)
-	VMOVUPD     Z4, 1024(R8)
-	VMOVUPD     Z8, 1536(R8)
-	ADDQ        $0x00000680, AX
-	ADDQ        $0x40, R8
-	DECQ        R9
+	VMULPD      Z22, Z7, Z6
+	VMULPD      Z23, Z4, Z4
+	VFMADD231PD Z24, Z7, Z8
+	VFMADD231PD Z21, Z5, Z8
+	VFMADD231PD Z21, Z5, Z6
+	VFMADD231PD Z21, Z2, Z4
+	VFMADD231PD Z20, Z3, Z8
+	VFMADD231PD Z18, Z3, Z6
+	VFMADD231PD Z19, Z0, Z4
+	VMOVUPD     Z1, (R9)
+	VMOVUPD     Z6, 512(R9)
+	VMOVUPD     Z4, 1024(R9)
+	VMOVUPD     Z8, 1536(R9)
+	ADDQ        CX, AX
+	ADDQ        CX, R11
+	ADDQ        CX, R12
+	ADDQ        $0x40, R9
+	DECQ        R10
 	JNZ         winograd5x5OutputBFloat16AVX5120columns
-	MOVQ        SI, AX
-	MOVQ        DX, R8
-	MOVQ        $0x00000004, R9
+	MOVQ        DI, AX
+	MOVQ        BX, R9
+	MOVQ        $0x00000004, R10
 
 winograd5x5OutputBFloat16AVX5120rows:
 	VMOVUPD     (AX), Z1
@@ -2742,18 +3721,18 @@ winograd5x5OutputBFloat16AVX5120rows:
 	VADDPD      Z0, Z1, Z1
 	VADDPD      Z2, Z1, Z1
 	VADDPD      Z4, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+1024(SB), Z7, Z6
-	VMULPD      winogradAVX512Constants<>+832(SB), Z4, Z4
-	VFMADD231PD winogradAVX512Constants<>+1088(SB), Z7, Z8
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z8
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z5, Z6
-	VFMADD231PD winogradAVX512Constants<>+320(SB), Z2, Z4
-	VFMADD231PD winogradAVX512Constants<>+704(SB), Z3, Z8
-	VFMADD231PD winogradAVX512Constants<>+576(SB), Z3, Z6
-	VFMADD231PD winogradAVX512Constants<>+640(SB), Z0, Z4
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD (DI), Z11, Z15
-	VADDPD      1024(CX), Z1, Z1
+	VMULPD      Z22, Z7, Z6
+	VMULPD      Z23, Z4, Z4
+	VFMADD231PD Z24, Z7, Z8
+	VFMADD231PD Z21, Z5, Z8
+	VFMADD231PD Z21, Z5, Z6
+	VFMADD231PD Z21, Z2, Z4
+	VFMADD231PD Z20, Z3, Z8
+	VFMADD231PD Z18, Z3, Z6
+	VFMADD231PD Z19, Z0, Z4
+	VMOVUPD     Z17, Z15
+	VFMADD231PD (R8), Z11, Z15
+	VADDPD      Z16, Z1, Z1
 	VSUBPD      Z15, Z1, Z12
 	VADDPD      Z15, Z1, Z13
 	VPSRLQ      $0x2d, Z12, Z14
@@ -2773,13 +3752,13 @@ winograd5x5OutputBFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, (BX)
-	VMOVUPS     Y12, (R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 64(DI), Z11, Z15
-	VADDPD      1024(CX), Z6, Z6
+	MOVB        CL, (SI)
+	VMOVUPS     Y12, (R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 64(R8), Z11, Z15
+	VADDPD      Z16, Z6, Z6
 	VSUBPD      Z15, Z6, Z12
 	VADDPD      Z15, Z6, Z13
 	VPSRLQ      $0x2d, Z12, Z14
@@ -2799,13 +3778,13 @@ winograd5x5OutputBFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 1(BX)
-	VMOVUPS     Y12, 32(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 128(DI), Z11, Z15
-	VADDPD      1024(CX), Z4, Z4
+	MOVB        CL, 1(SI)
+	VMOVUPS     Y12, 32(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 128(R8), Z11, Z15
+	VADDPD      Z16, Z4, Z4
 	VSUBPD      Z15, Z4, Z12
 	VADDPD      Z15, Z4, Z13
 	VPSRLQ      $0x2d, Z12, Z14
@@ -2825,13 +3804,13 @@ winograd5x5OutputBFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 2(BX)
-	VMOVUPS     Y12, 64(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 192(DI), Z11, Z15
-	VADDPD      1024(CX), Z8, Z8
+	MOVB        CL, 2(SI)
+	VMOVUPS     Y12, 64(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 192(R8), Z11, Z15
+	VADDPD      Z16, Z8, Z8
 	VSUBPD      Z15, Z8, Z12
 	VADDPD      Z15, Z8, Z13
 	VPSRLQ      $0x2d, Z12, Z14
@@ -2851,28 +3830,29 @@ winograd5x5OutputBFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 3(BX)
-	VMOVUPS     Y12, 96(R8)
+	MOVB        CL, 3(SI)
+	VMOVUPS     Y12, 96(R9)
 	ADDQ        $0x00000200, AX
-	ADDQ        line+32(FP), R8
-	ADDQ        $0x00000100, DI
-	ADDQ        $0x04, BX
-	DECQ        R9
+	ADDQ        line+40(FP), R9
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, SI
+	DECQ        R10
 	JNZ         winograd5x5OutputBFloat16AVX5120rows
 	VZEROUPPER
 	RET
 
-// func winograd5x5DotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winograd5x5DotAVX512(SB), NOSPLIT, $0-48
+// func winograd5x5DotAVX512(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winograd5x5DotAVX512(SB), NOSPLIT, $0-56
 	MOVQ   src+0(FP), AX
-	MOVQ   line+8(FP), CX
-	MOVQ   image+16(FP), DX
-	MOVQ   w+24(FP), BX
-	MOVQ   blocks+32(FP), SI
-	MOVQ   out+40(FP), DI
+	MOVQ   next+8(FP), CX
+	MOVQ   line+16(FP), DX
+	MOVQ   image+24(FP), BX
+	MOVQ   w+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	MOVQ   out+48(FP), R8
 	VXORPD Z0, Z0, Z0
 	VXORPD Z1, Z1, Z1
 	VXORPD Z2, Z2, Z2
@@ -2881,248 +3861,280 @@ TEXT ·winograd5x5DotAVX512(SB), NOSPLIT, $0-48
 	VXORPD Z5, Z5, Z5
 
 winograd5x5DotAVX5120:
-	LEAQ      (CX)(CX*2), R8
-	ADDQ      AX, R8
-	VCVTPS2PD (AX), Z6
-	VCVTPS2PD (BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 32(AX), Z6
-	VCVTPS2PD 32(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 64(AX), Z6
-	VCVTPS2PD 64(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 96(AX), Z6
-	VCVTPS2PD 96(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 128(AX), Z6
-	VCVTPS2PD 128(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD (AX)(CX*1), Z6
-	VCVTPS2PD 160(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 32(AX)(CX*1), Z6
-	VCVTPS2PD 192(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 64(AX)(CX*1), Z6
-	VCVTPS2PD 224(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 96(AX)(CX*1), Z6
-	VCVTPS2PD 256(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 128(AX)(CX*1), Z6
-	VCVTPS2PD 288(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD (AX)(CX*2), Z6
-	VCVTPS2PD 320(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 32(AX)(CX*2), Z6
-	VCVTPS2PD 352(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 64(AX)(CX*2), Z6
-	VCVTPS2PD 384(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 96(AX)(CX*2), Z6
-	VCVTPS2PD 416(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 128(AX)(CX*2), Z6
-	VCVTPS2PD 448(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD (R8), Z6
-	VCVTPS2PD 480(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z3, Z3
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 32(R8), Z6
-	VCVTPS2PD 512(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z3, Z3
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 64(R8), Z6
-	VCVTPS2PD 544(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z3, Z3
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 96(R8), Z6
-	VCVTPS2PD 576(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z3, Z3
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 128(R8), Z6
-	VCVTPS2PD 608(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z3, Z3
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD (R8)(CX*1), Z6
-	VCVTPS2PD 640(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z4, Z4
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 32(R8)(CX*1), Z6
-	VCVTPS2PD 672(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z4, Z4
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 64(R8)(CX*1), Z6
-	VCVTPS2PD 704(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z4, Z4
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 96(R8)(CX*1), Z6
-	VCVTPS2PD 736(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z4, Z4
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	VCVTPS2PD 128(R8)(CX*1), Z6
-	VCVTPS2PD 768(BX), Z7
-	VMULPD    Z6, Z7, Z7
-	VADDPD    Z7, Z4, Z4
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z7, Z7
-	VADDPD    Z7, Z5, Z5
-	ADDQ      DX, AX
-	ADDQ      $0x00000320, BX
-	DECQ      SI
-	JNZ       winograd5x5DotAVX5120
-	VADDPD    Z1, Z0, Z0
-	VADDPD    Z2, Z0, Z0
-	VADDPD    Z3, Z0, Z0
-	VADDPD    Z4, Z0, Z0
-	VMOVUPD   Z0, (DI)
-	VMOVUPD   Z5, 64(DI)
+	LEAQ       (DX)(DX*2), R9
+	ADDQ       AX, R9
+	LEAQ       (DX)(DX*2), R10
+	ADDQ       CX, R10
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(DX*1)
+	LEAQ       (DX)(DX*2), R10
+	ADDQ       CX, R10
+	PREFETCHT0 159(CX)
+	PREFETCHT0 159(CX)(DX*1)
+	PREFETCHT0 159(CX)(DX*2)
+	PREFETCHT0 159(R10)
+	PREFETCHT0 159(R10)(DX*1)
+	ADDQ       BX, CX
+	VCVTPS2PD  (AX), Z6
+	VCVTPS2PD  (SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  32(AX), Z6
+	VCVTPS2PD  32(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  64(AX), Z6
+	VCVTPS2PD  64(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  96(AX), Z6
+	VCVTPS2PD  96(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  128(AX), Z6
+	VCVTPS2PD  128(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  (AX)(DX*1), Z6
+	VCVTPS2PD  160(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  32(AX)(DX*1), Z6
+	VCVTPS2PD  192(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  64(AX)(DX*1), Z6
+	VCVTPS2PD  224(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  96(AX)(DX*1), Z6
+	VCVTPS2PD  256(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  128(AX)(DX*1), Z6
+	VCVTPS2PD  288(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  (AX)(DX*2), Z6
+	VCVTPS2PD  320(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  32(AX)(DX*2), Z6
+	VCVTPS2PD  352(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  64(AX)(DX*2), Z6
+	VCVTPS2PD  384(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  96(AX)(DX*2), Z6
+	VCVTPS2PD  416(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  128(AX)(DX*2), Z6
+	VCVTPS2PD  448(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  (R9), Z6
+	VCVTPS2PD  480(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z3, Z3
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  32(R9), Z6
+	VCVTPS2PD  512(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z3, Z3
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  64(R9), Z6
+	VCVTPS2PD  544(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z3, Z3
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  96(R9), Z6
+	VCVTPS2PD  576(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z3, Z3
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  128(R9), Z6
+	VCVTPS2PD  608(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z3, Z3
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  (R9)(DX*1), Z6
+	VCVTPS2PD  640(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z4, Z4
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  32(R9)(DX*1), Z6
+	VCVTPS2PD  672(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z4, Z4
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  64(R9)(DX*1), Z6
+	VCVTPS2PD  704(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z4, Z4
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  96(R9)(DX*1), Z6
+	VCVTPS2PD  736(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z4, Z4
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	VCVTPS2PD  128(R9)(DX*1), Z6
+	VCVTPS2PD  768(SI), Z7
+	VMULPD     Z6, Z7, Z7
+	VADDPD     Z7, Z4, Z4
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z7, Z7
+	VADDPD     Z7, Z5, Z5
+	ADDQ       BX, AX
+	ADDQ       $0x00000320, SI
+	DECQ       DI
+	JNZ        winograd5x5DotAVX5120
+	VADDPD     Z1, Z0, Z0
+	VADDPD     Z2, Z0, Z0
+	VADDPD     Z3, Z0, Z0
+	VADDPD     Z4, Z0, Z0
+	VMOVUPD    Z0, (R8)
+	VMOVUPD    Z5, 64(R8)
 	VZEROUPPER
 	RET
 
-// func winograd7x7InputAVX512(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
+// func winograd7x7InputAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
 // Requires: AVX, AVX512F
-TEXT ·winograd7x7InputAVX512(SB), NOSPLIT, $0-48
-	MOVQ src+0(FP), AX
-	MOVQ line+8(FP), CX
-	MOVQ image+16(FP), DX
-	MOVQ dst+24(FP), BX
-	MOVQ blocks+32(FP), SI
-	MOVQ scratch+40(FP), DI
+TEXT ·winograd7x7InputAVX512(SB), NOSPLIT, $0-56
+	MOVQ    src+0(FP), AX
+	MOVQ    line+8(FP), CX
+	MOVQ    image+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    point+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	MOVQ    scratch+48(FP), R8
+	VMOVUPD winogradAVX512Constants<>+1216(SB), Z16
+	VMOVUPD winogradAVX512Constants<>+1856(SB), Z17
+	VMOVUPD winogradAVX512Constants<>+1152(SB), Z18
+	VMOVUPD winogradAVX512Constants<>+2560(SB), Z19
+	VMOVUPD winogradAVX512Constants<>+1408(SB), Z20
+	VMOVUPD winogradAVX512Constants<>+1472(SB), Z21
+	VMOVUPD winogradAVX512Constants<>+1536(SB), Z22
+	VMOVUPD winogradAVX512Constants<>+1600(SB), Z23
+	VMOVUPD winogradAVX512Constants<>+1664(SB), Z24
+	VMOVUPD winogradAVX512Constants<>+1728(SB), Z25
+	VMOVUPD winogradAVX512Constants<>+1792(SB), Z26
+	VMOVUPD winogradAVX512Constants<>+2048(SB), Z27
+	VMOVUPD winogradAVX512Constants<>+2112(SB), Z28
+	VMOVUPD winogradAVX512Constants<>+2176(SB), Z29
+	VMOVUPD winogradAVX512Constants<>+2368(SB), Z30
+	VMOVUPD winogradAVX512Constants<>+2432(SB), Z31
 
 winograd7x7InputAVX512:
-	MOVQ AX, R8
-	MOVQ DI, R9
-	LEAQ (CX)(CX*2), R11
-	ADDQ R8, R11
+	MOVQ AX, R9
+	MOVQ R8, R10
 	LEAQ (CX)(CX*2), R12
-	ADDQ R11, R12
+	ADDQ R9, R12
 	LEAQ (CX)(CX*2), R13
 	ADDQ R12, R13
-	MOVQ $0x0000000a, R10
+	LEAQ (CX)(CX*2), R14
+	ADDQ R13, R14
+	MOVQ $0x0000000a, R11
 
 winograd7x7InputAVX5120columns:
-	VCVTPS2PD    (R8), Z0
-	VCVTPS2PD    (R8)(CX*1), Z1
-	VCVTPS2PD    (R8)(CX*2), Z2
-	VCVTPS2PD    (R11), Z3
-	VCVTPS2PD    (R11)(CX*1), Z4
-	VCVTPS2PD    (R11)(CX*2), Z5
-	VCVTPS2PD    (R12), Z6
-	VCVTPS2PD    (R12)(CX*1), Z7
-	VCVTPS2PD    (R12)(CX*2), Z8
-	VCVTPS2PD    (R13), Z9
+	VCVTPS2PD    (R9), Z0
+	VCVTPS2PD    (R9)(CX*1), Z1
+	VCVTPS2PD    (R9)(CX*2), Z2
+	VCVTPS2PD    (R12), Z3
+	VCVTPS2PD    (R12)(CX*1), Z4
+	VCVTPS2PD    (R12)(CX*2), Z5
+	VCVTPS2PD    (R13), Z6
+	VCVTPS2PD    (R13)(CX*1), Z7
+	VCVTPS2PD    (R13)(CX*2), Z8
+	VCVTPS2PD    (R14), Z9
 	VMOVAPD      Z8, Z10
-	VFNMADD231PD winogradAVX512Constants<>+1600(SB), Z6, Z10
-	VFMADD231PD  winogradAVX512Constants<>+1536(SB), Z4, Z10
-	VFNMADD231PD winogradAVX512Constants<>+1472(SB), Z2, Z10
-	VFMADD231PD  winogradAVX512Constants<>+1408(SB), Z0, Z10
-	VMOVUPD      Z10, (R9)
+	VFNMADD231PD Z23, Z6, Z10
+	VFMADD231PD  Z22, Z4, Z10
+	VFNMADD231PD Z21, Z2, Z10
+	VFMADD231PD  Z20, Z0, Z10
+	VMOVUPD      Z10, (R10)
 	VMOVAPD      Z7, Z11
-	VFNMADD231PD winogradAVX512Constants<>+1792(SB), Z5, Z11
-	VFMADD231PD  winogradAVX512Constants<>+1728(SB), Z3, Z11
-	VFNMADD231PD winogradAVX512Constants<>+1664(SB), Z1, Z11
+	VFNMADD231PD Z26, Z5, Z11
+	VFMADD231PD  Z25, Z3, Z11
+	VFNMADD231PD Z24, Z1, Z11
 	VMOVAPD      Z8, Z12
-	VFNMADD231PD winogradAVX512Constants<>+1792(SB), Z6, Z12
-	VFMADD231PD  winogradAVX512Constants<>+1728(SB), Z4, Z12
-	VFNMADD231PD winogradAVX512Constants<>+1664(SB), Z2, Z12
+	VFNMADD231PD Z26, Z6, Z12
+	VFMADD231PD  Z25, Z4, Z12
+	VFNMADD231PD Z24, Z2, Z12
 	VMOVAPD      Z12, Z13
-	VFMADD231PD  winogradAVX512Constants<>+1216(SB), Z11, Z12
-	VFNMADD231PD winogradAVX512Constants<>+1216(SB), Z11, Z13
-	VMOVUPD      Z12, 640(R9)
-	VMOVUPD      Z13, 1280(R9)
+	VFMADD231PD  Z16, Z11, Z12
+	VFNMADD231PD Z16, Z11, Z13
+	VMOVUPD      Z12, 640(R10)
+	VMOVUPD      Z13, 1280(R10)
 	VMOVAPD      Z7, Z14
-	VFNMADD231PD winogradAVX512Constants<>+2176(SB), Z5, Z14
-	VFMADD231PD  winogradAVX512Constants<>+2112(SB), Z3, Z14
-	VFNMADD231PD winogradAVX512Constants<>+2048(SB), Z1, Z14
+	VFNMADD231PD Z29, Z5, Z14
+	VFMADD231PD  Z28, Z3, Z14
+	VFNMADD231PD Z27, Z1, Z14
 	VMOVAPD      Z8, Z15
-	VFNMADD231PD winogradAVX512Constants<>+2176(SB), Z6, Z15
-	VFMADD231PD  winogradAVX512Constants<>+2112(SB), Z4, Z15
-	VFNMADD231PD winogradAVX512Constants<>+2048(SB), Z2, Z15
+	VFNMADD231PD Z29, Z6, Z15
+	VFMADD231PD  Z28, Z4, Z15
+	VFNMADD231PD Z27, Z2, Z15
 	VMOVAPD      Z15, Z10
-	VFMADD231PD  winogradAVX512Constants<>+1856(SB), Z14, Z15
-	VFNMADD231PD winogradAVX512Constants<>+1856(SB), Z14, Z10
-	VMOVUPD      Z15, 1920(R9)
-	VMOVUPD      Z10, 2560(R9)
+	VFMADD231PD  Z17, Z14, Z15
+	VFNMADD231PD Z17, Z14, Z10
+	VMOVUPD      Z15, 1920(R10)
+	VMOVUPD      Z10, 2560(R10)
 	VMOVAPD      Z7, Z11
 	VFNMADD231PD winogradAVX512Constants<>+2496(SB), Z5, Z11
-	VFMADD231PD  winogradAVX512Constants<>+2432(SB), Z3, Z11
-	VFNMADD231PD winogradAVX512Constants<>+2368(SB), Z1, Z11
+	VFMADD231PD  Z31, Z3, Z11
+	VFNMADD231PD Z30, Z1, Z11
 	VMOVAPD      Z8, Z12
 	VFNMADD231PD winogradAVX512Constants<>+2496(SB), Z6, Z12
-	VFMADD231PD  winogradAVX512Constants<>+2432(SB), Z4, Z12
-	VFNMADD231PD winogradAVX512Constants<>+2368(SB), Z2, Z12
+	VFMADD231PD  Z31, Z4, Z12
+	VFNMADD231PD Z30, Z2, Z12
 	VMOVAPD      Z12, Z13
-	VFMADD231PD  winogradAVX512Constants<>+1152(SB), Z11, Z12
-	VFNMADD231PD winogradAVX512Constants<>+1152(SB), Z11, Z13
-	VMOVUPD      Z12, 3200(R9)
-	VMOVUPD      Z13, 3840(R9)
+	VFMADD231PD  Z18, Z11, Z12
+	VFNMADD231PD Z18, Z11, Z13
+	VMOVUPD      Z12, 3200(R10)
+	VMOVUPD      Z13, 3840(R10)
 	VMOVAPD      Z7, Z14
 	VFNMADD231PD winogradAVX512Constants<>+2880(SB), Z5, Z14
 	VFMADD231PD  winogradAVX512Constants<>+2816(SB), Z3, Z14
@@ -3132,83 +4144,90 @@ winograd7x7InputAVX5120columns:
 	VFMADD231PD  winogradAVX512Constants<>+2816(SB), Z4, Z15
 	VFNMADD231PD winogradAVX512Constants<>+2752(SB), Z2, Z15
 	VMOVAPD      Z15, Z10
-	VFMADD231PD  winogradAVX512Constants<>+2560(SB), Z14, Z15
-	VFNMADD231PD winogradAVX512Constants<>+2560(SB), Z14, Z10
-	VMOVUPD      Z15, 4480(R9)
-	VMOVUPD      Z10, 5120(R9)
+	VFMADD231PD  Z19, Z14, Z15
+	VFNMADD231PD Z19, Z14, Z10
+	VMOVUPD      Z15, 4480(R10)
+	VMOVUPD      Z10, 5120(R10)
 	VMOVAPD      Z9, Z11
-	VFNMADD231PD winogradAVX512Constants<>+1600(SB), Z7, Z11
-	VFMADD231PD  winogradAVX512Constants<>+1536(SB), Z5, Z11
-	VFNMADD231PD winogradAVX512Constants<>+1472(SB), Z3, Z11
-	VFMADD231PD  winogradAVX512Constants<>+1408(SB), Z1, Z11
-	VMOVUPD      Z11, 5760(R9)
-	ADDQ         $0x20, R8
-	ADDQ         $0x20, R11
+	VFNMADD231PD Z23, Z7, Z11
+	VFMADD231PD  Z22, Z5, Z11
+	VFNMADD231PD Z21, Z3, Z11
+	VFMADD231PD  Z20, Z1, Z11
+	VMOVUPD      Z11, 5760(R10)
+	ADDQ         $0x20, R9
 	ADDQ         $0x20, R12
 	ADDQ         $0x20, R13
-	ADDQ         $0x40, R9
-	DECQ         R10
+	ADDQ         $0x20, R14
+	ADDQ         $0x40, R10
+	DECQ         R11
 	JNZ          winograd7x7InputAVX5120columns
-	MOVQ         DI, R8
-	MOVQ         BX, R9
-	MOVQ         $0x0000000a, R10
+	MOVQ         R8, R9
+	MOVQ         BX, R10
+	MOVQ         $0x0000000a, R11
 
 winograd7x7InputAVX5120rows:
-	VMOVUPD      (R8), Z0
-	VMOVUPD      64(R8), Z1
-	VMOVUPD      128(R8), Z2
-	VMOVUPD      192(R8), Z3
-	VMOVUPD      256(R8), Z4
-	VMOVUPD      320(R8), Z5
-	VMOVUPD      384(R8), Z6
-	VMOVUPD      448(R8), Z7
-	VMOVUPD      512(R8), Z8
-	VMOVUPD      576(R8), Z9
+	VMOVUPD      (R9), Z0
+	VMOVUPD      64(R9), Z1
+	VMOVUPD      128(R9), Z2
+	VMOVUPD      192(R9), Z3
+	VMOVUPD      256(R9), Z4
+	VMOVUPD      320(R9), Z5
+	VMOVUPD      384(R9), Z6
+	VMOVUPD      448(R9), Z7
+	VMOVUPD      512(R9), Z8
+	VMOVUPD      576(R9), Z9
 	VMOVAPD      Z8, Z10
-	VFNMADD231PD winogradAVX512Constants<>+1600(SB), Z6, Z10
-	VFMADD231PD  winogradAVX512Constants<>+1536(SB), Z4, Z10
-	VFNMADD231PD winogradAVX512Constants<>+1472(SB), Z2, Z10
-	VFMADD231PD  winogradAVX512Constants<>+1408(SB), Z0, Z10
-	VMOVUPD      Z10, (R9)
+	VFNMADD231PD Z23, Z6, Z10
+	VFMADD231PD  Z22, Z4, Z10
+	VFNMADD231PD Z21, Z2, Z10
+	VFMADD231PD  Z20, Z0, Z10
+	VMOVUPD      Z10, (R10)
+	ADDQ         SI, R10
 	VMOVAPD      Z7, Z11
-	VFNMADD231PD winogradAVX512Constants<>+1792(SB), Z5, Z11
-	VFMADD231PD  winogradAVX512Constants<>+1728(SB), Z3, Z11
-	VFNMADD231PD winogradAVX512Constants<>+1664(SB), Z1, Z11
+	VFNMADD231PD Z26, Z5, Z11
+	VFMADD231PD  Z25, Z3, Z11
+	VFNMADD231PD Z24, Z1, Z11
 	VMOVAPD      Z8, Z12
-	VFNMADD231PD winogradAVX512Constants<>+1792(SB), Z6, Z12
-	VFMADD231PD  winogradAVX512Constants<>+1728(SB), Z4, Z12
-	VFNMADD231PD winogradAVX512Constants<>+1664(SB), Z2, Z12
+	VFNMADD231PD Z26, Z6, Z12
+	VFMADD231PD  Z25, Z4, Z12
+	VFNMADD231PD Z24, Z2, Z12
 	VMOVAPD      Z12, Z13
-	VFMADD231PD  winogradAVX512Constants<>+1216(SB), Z11, Z12
-	VFNMADD231PD winogradAVX512Constants<>+1216(SB), Z11, Z13
-	VMOVUPD      Z12, 832(R9)
-	VMOVUPD      Z13, 1664(R9)
+	VFMADD231PD  Z16, Z11, Z12
+	VFNMADD231PD Z16, Z11, Z13
+	VMOVUPD      Z12, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Z13, (R10)
+	ADDQ         SI, R10
 	VMOVAPD      Z7, Z14
-	VFNMADD231PD winogradAVX512Constants<>+2176(SB), Z5, Z14
-	VFMADD231PD  winogradAVX512Constants<>+2112(SB), Z3, Z14
-	VFNMADD231PD winogradAVX512Constants<>+2048(SB), Z1, Z14
+	VFNMADD231PD Z29, Z5, Z14
+	VFMADD231PD  Z28, Z3, Z14
+	VFNMADD231PD Z27, Z1, Z14
 	VMOVAPD      Z8, Z15
-	VFNMADD231PD winogradAVX512Constants<>+2176(SB), Z6, Z15
-	VFMADD231PD  winogradAVX512Constants<>+2112(SB), Z4, Z15
-	VFNMADD231PD winogradAVX512Constants<>+2048(SB), Z2, Z15
+	VFNMADD231PD Z29, Z6, Z15
+	VFMADD231PD  Z28, Z4, Z15
+	VFNMADD231PD Z27, Z2, Z15
 	VMOVAPD      Z15, Z10
-	VFMADD231PD  winogradAVX512Constants<>+1856(SB), Z14, Z15
-	VFNMADD231PD winogradAVX512Constants<>+1856(SB), Z14, Z10
-	VMOVUPD      Z15, 2496(R9)
-	VMOVUPD      Z10, 3328(R9)
+	VFMADD231PD  Z17, Z14, Z15
+	VFNMADD231PD Z17, Z14, Z10
+	VMOVUPD      Z15, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Z10, (R10)
+	ADDQ         SI, R10
 	VMOVAPD      Z7, Z11
 	VFNMADD231PD winogradAVX512Constants<>+2496(SB), Z5, Z11
-	VFMADD231PD  winogradAVX512Constants<>+2432(SB), Z3, Z11
-	VFNMADD231PD winogradAVX512Constants<>+2368(SB), Z1, Z11
+	VFMADD231PD  Z31, Z3, Z11
+	VFNMADD231PD Z30, Z1, Z11
 	VMOVAPD      Z8, Z12
 	VFNMADD231PD winogradAVX512Constants<>+2496(SB), Z6, Z12
-	VFMADD231PD  winogradAVX512Constants<>+2432(SB), Z4, Z12
-	VFNMADD231PD winogradAVX512Constants<>+2368(SB), Z2, Z12
+	VFMADD231PD  Z31, Z4, Z12
+	VFNMADD231PD Z30, Z2, Z12
 	VMOVAPD      Z12, Z13
-	VFMADD231PD  winogradAVX512Constants<>+1152(SB), Z11, Z12
-	VFNMADD231PD winogradAVX512Constants<>+1152(SB), Z11, Z13
-	VMOVUPD      Z12, 4160(R9)
-	VMOVUPD      Z13, 4992(R9)
+	VFMADD231PD  Z18, Z11, Z12
+	VFNMADD231PD Z18, Z11, Z13
+	VMOVUPD      Z12, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Z13, (R10)
+	ADDQ         SI, R10
 	VMOVAPD      Z7, Z14
 	VFNMADD231PD winogradAVX512Constants<>+2880(SB), Z5, Z14
 	VFMADD231PD  winogradAVX512Constants<>+2816(SB), Z3, Z14
@@ -3218,879 +4237,86 @@ winograd7x7InputAVX5120rows:
 	VFMADD231PD  winogradAVX512Constants<>+2816(SB), Z4, Z15
 	VFNMADD231PD winogradAVX512Constants<>+2752(SB), Z2, Z15
 	VMOVAPD      Z15, Z10
-	VFMADD231PD  winogradAVX512Constants<>+2560(SB), Z14, Z15
-	VFNMADD231PD winogradAVX512Constants<>+2560(SB), Z14, Z10
-	VMOVUPD      Z15, 5824(R9)
-	VMOVUPD      Z10, 6656(R9)
+	VFMADD231PD  Z19, Z14, Z15
+	VFNMADD231PD Z19, Z14, Z10
+	VMOVUPD      Z15, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Z10, (R10)
+	ADDQ         SI, R10
 	VMOVAPD      Z9, Z11
-	VFNMADD231PD winogradAVX512Constants<>+1600(SB), Z7, Z11
-	VFMADD231PD  winogradAVX512Constants<>+1536(SB), Z5, Z11
-	VFNMADD231PD winogradAVX512Constants<>+1472(SB), Z3, Z11
-	VFMADD231PD  winogradAVX512Constants<>+1408(SB), Z1, Z11
-	VMOVUPD      Z11, 7488(R9)
-	ADDQ         $0x00000280, R8
-	ADDQ         $0x00002080, R9
-	DECQ         R10
+	VFNMADD231PD Z23, Z7, Z11
+	VFMADD231PD  Z22, Z5, Z11
+	VFNMADD231PD Z21, Z3, Z11
+	VFMADD231PD  Z20, Z1, Z11
+	VMOVUPD      Z11, (R10)
+	ADDQ         SI, R10
+	ADDQ         $0x00000280, R9
+	DECQ         R11
 	JNZ          winograd7x7InputAVX5120rows
 	ADDQ         DX, AX
-	ADDQ         $0x00014500, BX
-	DECQ         SI
+	ADDQ         $0x00000340, BX
+	DECQ         DI
 	JNZ          winograd7x7InputAVX512
 	VZEROUPPER
 	RET
 
-// func winograd7x7MultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winograd7x7MultiplyAVX512(SB), NOSPLIT, $0-40
-	MOVQ v+0(FP), AX
-	MOVQ m+16(FP), CX
-	MOVQ groups+32(FP), DX
-
-groupwinograd7x7MultiplyAVX512:
-	MOVQ   u+8(FP), BX
-	MOVQ   blocks+24(FP), SI
-	VXORPD Z0, Z0, Z0
-	VXORPD Z1, Z1, Z1
-	VXORPD Z2, Z2, Z2
-	VXORPD Z3, Z3, Z3
-	VXORPD Z4, Z4, Z4
-	VXORPD Z5, Z5, Z5
-	VXORPD Z6, Z6, Z6
-	VXORPD Z7, Z7, Z7
-	VXORPD Z8, Z8, Z8
-	VXORPD Z9, Z9, Z9
-	VXORPD Z10, Z10, Z10
-	VXORPD Z11, Z11, Z11
-	VXORPD Z12, Z12, Z12
-	VXORPD Z13, Z13, Z13
-	VXORPD Z14, Z14, Z14
-	VXORPD Z15, Z15, Z15
-	VXORPD Z16, Z16, Z16
-	VXORPD Z17, Z17, Z17
-	VXORPD Z18, Z18, Z18
-	VXORPD Z19, Z19, Z19
-	VXORPD Z20, Z20, Z20
-	VXORPD Z21, Z21, Z21
-	VXORPD Z22, Z22, Z22
-	VXORPD Z23, Z23, Z23
-	VXORPD Z24, Z24, Z24
-	VXORPD Z25, Z25, Z25
-
-blockwinograd7x7MultiplyAVX512:
-	VMOVUPD      (BX), Z26
-	VMOVUPD      64(BX), Z27
-	VBROADCASTSD (AX), Z28
-	VFMADD231PD  Z28, Z26, Z0
-	VFMADD231PD  Z28, Z27, Z1
-	VBROADCASTSD 64(AX), Z29
-	VFMADD231PD  Z29, Z26, Z2
-	VFMADD231PD  Z29, Z27, Z3
-	VBROADCASTSD 128(AX), Z30
-	VFMADD231PD  Z30, Z26, Z4
-	VFMADD231PD  Z30, Z27, Z5
-	VBROADCASTSD 192(AX), Z31
-	VFMADD231PD  Z31, Z26, Z6
-	VFMADD231PD  Z31, Z27, Z7
-	VBROADCASTSD 256(AX), Z28
-	VFMADD231PD  Z28, Z26, Z8
-	VFMADD231PD  Z28, Z27, Z9
-	VBROADCASTSD 320(AX), Z29
-	VFMADD231PD  Z29, Z26, Z10
-	VFMADD231PD  Z29, Z27, Z11
-	VBROADCASTSD 384(AX), Z30
-	VFMADD231PD  Z30, Z26, Z12
-	VFMADD231PD  Z30, Z27, Z13
-	VBROADCASTSD 448(AX), Z31
-	VFMADD231PD  Z31, Z26, Z14
-	VFMADD231PD  Z31, Z27, Z15
-	VBROADCASTSD 512(AX), Z28
-	VFMADD231PD  Z28, Z26, Z16
-	VFMADD231PD  Z28, Z27, Z17
-	VBROADCASTSD 576(AX), Z29
-	VFMADD231PD  Z29, Z26, Z18
-	VFMADD231PD  Z29, Z27, Z19
-	VBROADCASTSD 640(AX), Z30
-	VFMADD231PD  Z30, Z26, Z20
-	VFMADD231PD  Z30, Z27, Z21
-	VBROADCASTSD 704(AX), Z31
-	VFMADD231PD  Z31, Z26, Z22
-	VFMADD231PD  Z31, Z27, Z23
-	VBROADCASTSD 768(AX), Z28
-	VFMADD231PD  Z28, Z26, Z24
-	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      128(BX), Z26
-	VMOVUPD      192(BX), Z27
-	VBROADCASTSD 8(AX), Z28
-	VFMADD231PD  Z28, Z26, Z0
-	VFMADD231PD  Z28, Z27, Z1
-	VBROADCASTSD 72(AX), Z29
-	VFMADD231PD  Z29, Z26, Z2
-	VFMADD231PD  Z29, Z27, Z3
-	VBROADCASTSD 136(AX), Z30
-	VFMADD231PD  Z30, Z26, Z4
-	VFMADD231PD  Z30, Z27, Z5
-	VBROADCASTSD 200(AX), Z31
-	VFMADD231PD  Z31, Z26, Z6
-	VFMADD231PD  Z31, Z27, Z7
-	VBROADCASTSD 264(AX), Z28
-	VFMADD231PD  Z28, Z26, Z8
-	VFMADD231PD  Z28, Z27, Z9
-	VBROADCASTSD 328(AX), Z29
-	VFMADD231PD  Z29, Z26, Z10
-	VFMADD231PD  Z29, Z27, Z11
-	VBROADCASTSD 392(AX), Z30
-	VFMADD231PD  Z30, Z26, Z12
-	VFMADD231PD  Z30, Z27, Z13
-	VBROADCASTSD 456(AX), Z31
-	VFMADD231PD  Z31, Z26, Z14
-	VFMADD231PD  Z31, Z27, Z15
-	VBROADCASTSD 520(AX), Z28
-	VFMADD231PD  Z28, Z26, Z16
-	VFMADD231PD  Z28, Z27, Z17
-	VBROADCASTSD 584(AX), Z29
-	VFMADD231PD  Z29, Z26, Z18
-	VFMADD231PD  Z29, Z27, Z19
-	VBROADCASTSD 648(AX), Z30
-	VFMADD231PD  Z30, Z26, Z20
-	VFMADD231PD  Z30, Z27, Z21
-	VBROADCASTSD 712(AX), Z31
-	VFMADD231PD  Z31, Z26, Z22
-	VFMADD231PD  Z31, Z27, Z23
-	VBROADCASTSD 776(AX), Z28
-	VFMADD231PD  Z28, Z26, Z24
-	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      256(BX), Z26
-	VMOVUPD      320(BX), Z27
-	VBROADCASTSD 16(AX), Z28
-	VFMADD231PD  Z28, Z26, Z0
-	VFMADD231PD  Z28, Z27, Z1
-	VBROADCASTSD 80(AX), Z29
-	VFMADD231PD  Z29, Z26, Z2
-	VFMADD231PD  Z29, Z27, Z3
-	VBROADCASTSD 144(AX), Z30
-	VFMADD231PD  Z30, Z26, Z4
-	VFMADD231PD  Z30, Z27, Z5
-	VBROADCASTSD 208(AX), Z31
-	VFMADD231PD  Z31, Z26, Z6
-	VFMADD231PD  Z31, Z27, Z7
-	VBROADCASTSD 272(AX), Z28
-	VFMADD231PD  Z28, Z26, Z8
-	VFMADD231PD  Z28, Z27, Z9
-	VBROADCASTSD 336(AX), Z29
-	VFMADD231PD  Z29, Z26, Z10
-	VFMADD231PD  Z29, Z27, Z11
-	VBROADCASTSD 400(AX), Z30
-	VFMADD231PD  Z30, Z26, Z12
-	VFMADD231PD  Z30, Z27, Z13
-	VBROADCASTSD 464(AX), Z31
-	VFMADD231PD  Z31, Z26, Z14
-	VFMADD231PD  Z31, Z27, Z15
-	VBROADCASTSD 528(AX), Z28
-	VFMADD231PD  Z28, Z26, Z16
-	VFMADD231PD  Z28, Z27, Z17
-	VBROADCASTSD 592(AX), Z29
-	VFMADD231PD  Z29, Z26, Z18
-	VFMADD231PD  Z29, Z27, Z19
-	VBROADCASTSD 656(AX), Z30
-	VFMADD231PD  Z30, Z26, Z20
-	VFMADD231PD  Z30, Z27, Z21
-	VBROADCASTSD 720(AX), Z31
-	VFMADD231PD  Z31, Z26, Z22
-	VFMADD231PD  Z31, Z27, Z23
-	VBROADCASTSD 784(AX), Z28
-	VFMADD231PD  Z28, Z26, Z24
-	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      384(BX), Z26
-	VMOVUPD      448(BX), Z27
-	VBROADCASTSD 24(AX), Z28
-	VFMADD231PD  Z28, Z26, Z0
-	VFMADD231PD  Z28, Z27, Z1
-	VBROADCASTSD 88(AX), Z29
-	VFMADD231PD  Z29, Z26, Z2
-	VFMADD231PD  Z29, Z27, Z3
-	VBROADCASTSD 152(AX), Z30
-	VFMADD231PD  Z30, Z26, Z4
-	VFMADD231PD  Z30, Z27, Z5
-	VBROADCASTSD 216(AX), Z31
-	VFMADD231PD  Z31, Z26, Z6
-	VFMADD231PD  Z31, Z27, Z7
-	VBROADCASTSD 280(AX), Z28
-	VFMADD231PD  Z28, Z26, Z8
-	VFMADD231PD  Z28, Z27, Z9
-	VBROADCASTSD 344(AX), Z29
-	VFMADD231PD  Z29, Z26, Z10
-	VFMADD231PD  Z29, Z27, Z11
-	VBROADCASTSD 408(AX), Z30
-	VFMADD231PD  Z30, Z26, Z12
-	VFMADD231PD  Z30, Z27, Z13
-	VBROADCASTSD 472(AX), Z31
-	VFMADD231PD  Z31, Z26, Z14
-	VFMADD231PD  Z31, Z27, Z15
-	VBROADCASTSD 536(AX), Z28
-	VFMADD231PD  Z28, Z26, Z16
-	VFMADD231PD  Z28, Z27, Z17
-	VBROADCASTSD 600(AX), Z29
-	VFMADD231PD  Z29, Z26, Z18
-	VFMADD231PD  Z29, Z27, Z19
-	VBROADCASTSD 664(AX), Z30
-	VFMADD231PD  Z30, Z26, Z20
-	VFMADD231PD  Z30, Z27, Z21
-	VBROADCASTSD 728(AX), Z31
-	VFMADD231PD  Z31, Z26, Z22
-	VFMADD231PD  Z31, Z27, Z23
-	VBROADCASTSD 792(AX), Z28
-	VFMADD231PD  Z28, Z26, Z24
-	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      512(BX), Z26
-	VMOVUPD      576(BX), Z27
-	VBROADCASTSD 32(AX), Z28
-	VFMADD231PD  Z28, Z26, Z0
-	VFMADD231PD  Z28, Z27, Z1
-	VBROADCASTSD 96(AX), Z29
-	VFMADD231PD  Z29, Z26, Z2
-	VFMADD231PD  Z29, Z27, Z3
-	VBROADCASTSD 160(AX), Z30
-	VFMADD231PD  Z30, Z26, Z4
-	VFMADD231PD  Z30, Z27, Z5
-	VBROADCASTSD 224(AX), Z31
-	VFMADD231PD  Z31, Z26, Z6
-	VFMADD231PD  Z31, Z27, Z7
-	VBROADCASTSD 288(AX), Z28
-	VFMADD231PD  Z28, Z26, Z8
-	VFMADD231PD  Z28, Z27, Z9
-	VBROADCASTSD 352(AX), Z29
-	VFMADD231PD  Z29, Z26, Z10
-	VFMADD231PD  Z29, Z27, Z11
-	VBROADCASTSD 416(AX), Z30
-	VFMADD231PD  Z30, Z26, Z12
-	VFMADD231PD  Z30, Z27, Z13
-	VBROADCASTSD 480(AX), Z31
-	VFMADD231PD  Z31, Z26, Z14
-	VFMADD231PD  Z31, Z27, Z15
-	VBROADCASTSD 544(AX), Z28
-	VFMADD231PD  Z28, Z26, Z16
-	VFMADD231PD  Z28, Z27, Z17
-	VBROADCASTSD 608(AX), Z29
-	VFMADD231PD  Z29, Z26, Z18
-	VFMADD231PD  Z29, Z27, Z19
-	VBROADCASTSD 672(AX), Z30
-	VFMADD231PD  Z30, Z26, Z20
-	VFMADD231PD  Z30, Z27, Z21
-	VBROADCASTSD 736(AX), Z31
-	VFMADD231PD  Z31, Z26, Z22
-	VFMADD231PD  Z31, Z27, Z23
-	VBROADCASTSD 800(AX), Z28
-	VFMADD231PD  Z28, Z26, Z24
-	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      640(BX), Z26
-	VMOVUPD      704(BX), Z27
-	VBROADCASTSD 40(AX), Z28
-	VFMADD231PD  Z28, Z26, Z0
-	VFMADD231PD  Z28, Z27, Z1
-	VBROADCASTSD 104(AX), Z29
-	VFMADD231PD  Z29, Z26, Z2
-	VFMADD231PD  Z29, Z27, Z3
-	VBROADCASTSD 168(AX), Z30
-	VFMADD231PD  Z30, Z26, Z4
-	VFMADD231PD  Z30, Z27, Z5
-	VBROADCASTSD 232(AX), Z31
-	VFMADD231PD  Z31, Z26, Z6
-	VFMADD231PD  Z31, Z27, Z7
-	VBROADCASTSD 296(AX), Z28
-	VFMADD231PD  Z28, Z26, Z8
-	VFMADD231PD  Z28, Z27, Z9
-	VBROADCASTSD 360(AX), Z29
-	VFMADD231PD  Z29, Z26, Z10
-	VFMADD231PD  Z29, Z27, Z11
-	VBROADCASTSD 424(AX), Z30
-	VFMADD231PD  Z30, Z26, Z12
-	VFMADD231PD  Z30, Z27, Z13
-	VBROADCASTSD 488(AX), Z31
-	VFMADD231PD  Z31, Z26, Z14
-	VFMADD231PD  Z31, Z27, Z15
-	VBROADCASTSD 552(AX), Z28
-	VFMADD231PD  Z28, Z26, Z16
-	VFMADD231PD  Z28, Z27, Z17
-	VBROADCASTSD 616(AX), Z29
-	VFMADD231PD  Z29, Z26, Z18
-	VFMADD231PD  Z29, Z27, Z19
-	VBROADCASTSD 680(AX), Z30
-	VFMADD231PD  Z30, Z26, Z20
-	VFMADD231PD  Z30, Z27, Z21
-	VBROADCASTSD 744(AX), Z31
-	VFMADD231PD  Z31, Z26, Z22
-	VFMADD231PD  Z31, Z27, Z23
-	VBROADCASTSD 808(AX), Z28
-	VFMADD231PD  Z28, Z26, Z24
-	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      768(BX), Z26
-	VMOVUPD      832(BX), Z27
-	VBROADCASTSD 48(AX), Z28
-	VFMADD231PD  Z28, Z26, Z0
-	VFMADD231PD  Z28, Z27, Z1
-	VBROADCASTSD 112(AX), Z29
-	VFMADD231PD  Z29, Z26, Z2
-	VFMADD231PD  Z29, Z27, Z3
-	VBROADCASTSD 176(AX), Z30
-	VFMADD231PD  Z30, Z26, Z4
-	VFMADD231PD  Z30, Z27, Z5
-	VBROADCASTSD 240(AX), Z31
-	VFMADD231PD  Z31, Z26, Z6
-	VFMADD231PD  Z31, Z27, Z7
-	VBROADCASTSD 304(AX), Z28
-	VFMADD231PD  Z28, Z26, Z8
-	VFMADD231PD  Z28, Z27, Z9
-	VBROADCASTSD 368(AX), Z29
-	VFMADD231PD  Z29, Z26, Z10
-	VFMADD231PD  Z29, Z27, Z11
-	VBROADCASTSD 432(AX), Z30
-	VFMADD231PD  Z30, Z26, Z12
-	VFMADD231PD  Z30, Z27, Z13
-	VBROADCASTSD 496(AX), Z31
-	VFMADD231PD  Z31, Z26, Z14
-	VFMADD231PD  Z31, Z27, Z15
-	VBROADCASTSD 560(AX), Z28
-	VFMADD231PD  Z28, Z26, Z16
-	VFMADD231PD  Z28, Z27, Z17
-	VBROADCASTSD 624(AX), Z29
-	VFMADD231PD  Z29, Z26, Z18
-	VFMADD231PD  Z29, Z27, Z19
-	VBROADCASTSD 688(AX), Z30
-	VFMADD231PD  Z30, Z26, Z20
-	VFMADD231PD  Z30, Z27, Z21
-	VBROADCASTSD 752(AX), Z31
-	VFMADD231PD  Z31, Z26, Z22
-	VFMADD231PD  Z31, Z27, Z23
-	VBROADCASTSD 816(AX), Z28
-	VFMADD231PD  Z28, Z26, Z24
-	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      896(BX), Z26
-	VMOVUPD      960(BX), Z27
-	VBROADCASTSD 56(AX), Z28
-	VFMADD231PD  Z28, Z26, Z0
-	VFMADD231PD  Z28, Z27, Z1
-	VBROADCASTSD 120(AX), Z29
-	VFMADD231PD  Z29, Z26, Z2
-	VFMADD231PD  Z29, Z27, Z3
-	VBROADCASTSD 184(AX), Z30
-	VFMADD231PD  Z30, Z26, Z4
-	VFMADD231PD  Z30, Z27, Z5
-	VBROADCASTSD 248(AX), Z31
-	VFMADD231PD  Z31, Z26, Z6
-	VFMADD231PD  Z31, Z27, Z7
-	VBROADCASTSD 312(AX), Z28
-	VFMADD231PD  Z28, Z26, Z8
-	VFMADD231PD  Z28, Z27, Z9
-	VBROADCASTSD 376(AX), Z29
-	VFMADD231PD  Z29, Z26, Z10
-	VFMADD231PD  Z29, Z27, Z11
-	VBROADCASTSD 440(AX), Z30
-	VFMADD231PD  Z30, Z26, Z12
-	VFMADD231PD  Z30, Z27, Z13
-	VBROADCASTSD 504(AX), Z31
-	VFMADD231PD  Z31, Z26, Z14
-	VFMADD231PD  Z31, Z27, Z15
-	VBROADCASTSD 568(AX), Z28
-	VFMADD231PD  Z28, Z26, Z16
-	VFMADD231PD  Z28, Z27, Z17
-	VBROADCASTSD 632(AX), Z29
-	VFMADD231PD  Z29, Z26, Z18
-	VFMADD231PD  Z29, Z27, Z19
-	VBROADCASTSD 696(AX), Z30
-	VFMADD231PD  Z30, Z26, Z20
-	VFMADD231PD  Z30, Z27, Z21
-	VBROADCASTSD 760(AX), Z31
-	VFMADD231PD  Z31, Z26, Z22
-	VFMADD231PD  Z31, Z27, Z23
-	VBROADCASTSD 824(AX), Z28
-	VFMADD231PD  Z28, Z26, Z24
-	VFMADD231PD  Z28, Z27, Z25
-	ADDQ         $0x00014500, AX
-	ADDQ         $0x00000400, BX
-	DECQ         SI
-	JNZ          blockwinograd7x7MultiplyAVX512
-	VMOVUPD      Z0, (CX)
-	VMOVUPD      Z1, 64(CX)
-	VMOVUPD      Z2, 128(CX)
-	VMOVUPD      Z3, 192(CX)
-	VMOVUPD      Z4, 256(CX)
-	VMOVUPD      Z5, 320(CX)
-	VMOVUPD      Z6, 384(CX)
-	VMOVUPD      Z7, 448(CX)
-	VMOVUPD      Z8, 512(CX)
-	VMOVUPD      Z9, 576(CX)
-	VMOVUPD      Z10, 640(CX)
-	VMOVUPD      Z11, 704(CX)
-	VMOVUPD      Z12, 768(CX)
-	VMOVUPD      Z13, 832(CX)
-	VMOVUPD      Z14, 896(CX)
-	VMOVUPD      Z15, 960(CX)
-	VMOVUPD      Z16, 1024(CX)
-	VMOVUPD      Z17, 1088(CX)
-	VMOVUPD      Z18, 1152(CX)
-	VMOVUPD      Z19, 1216(CX)
-	VMOVUPD      Z20, 1280(CX)
-	VMOVUPD      Z21, 1344(CX)
-	VMOVUPD      Z22, 1408(CX)
-	VMOVUPD      Z23, 1472(CX)
-	VMOVUPD      Z24, 1536(CX)
-	VMOVUPD      Z25, 1600(CX)
-	ADDQ         $0x00028a00, CX
-	DECQ         DX
-	JNZ          groupwinograd7x7MultiplyAVX512
-	VZEROUPPER
-	RET
-
-// func winograd7x7WeighAVX512(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winograd7x7WeighAVX512(SB), NOSPLIT, $0-40
-	MOVQ   v+0(FP), AX
-	MOVQ   weights+8(FP), CX
-	MOVQ   scale+16(FP), DX
-	MOVQ   blocks+24(FP), BX
-	MOVQ   out+32(FP), SI
-	VXORPD Z4, Z4, Z4
-
-winograd7x7WeighAVX512:
-	VBROADCASTSD (CX), Z5
-	VMOVUPD      (AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VMULPD       Z5, Z6, Z0
-	VBROADCASTSD 8(CX), Z5
-	VMOVUPD      832(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VMULPD       Z5, Z7, Z1
-	VBROADCASTSD 16(CX), Z5
-	VMOVUPD      1664(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VMULPD       Z5, Z8, Z2
-	VBROADCASTSD 24(CX), Z5
-	VMOVUPD      2496(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VMULPD       Z5, Z9, Z3
-	VBROADCASTSD 32(CX), Z5
-	VMOVUPD      3328(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z0
-	VBROADCASTSD 40(CX), Z5
-	VMOVUPD      4160(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z1
-	VBROADCASTSD 48(CX), Z5
-	VMOVUPD      4992(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z2
-	VBROADCASTSD 56(CX), Z5
-	VMOVUPD      5824(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z3
-	VBROADCASTSD 64(CX), Z5
-	VMOVUPD      6656(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z0
-	VBROADCASTSD 72(CX), Z5
-	VMOVUPD      7488(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z1
-	VBROADCASTSD 80(CX), Z5
-	VMOVUPD      8320(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z2
-	VBROADCASTSD 88(CX), Z5
-	VMOVUPD      9152(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z3
-	VBROADCASTSD 96(CX), Z5
-	VMOVUPD      9984(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z0
-	VBROADCASTSD 104(CX), Z5
-	VMOVUPD      10816(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z1
-	VBROADCASTSD 112(CX), Z5
-	VMOVUPD      11648(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z2
-	VBROADCASTSD 120(CX), Z5
-	VMOVUPD      12480(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z3
-	VBROADCASTSD 128(CX), Z5
-	VMOVUPD      13312(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z0
-	VBROADCASTSD 136(CX), Z5
-	VMOVUPD      14144(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z1
-	VBROADCASTSD 144(CX), Z5
-	VMOVUPD      14976(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z2
-	VBROADCASTSD 152(CX), Z5
-	VMOVUPD      15808(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z3
-	VBROADCASTSD 160(CX), Z5
-	VMOVUPD      16640(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z0
-	VBROADCASTSD 168(CX), Z5
-	VMOVUPD      17472(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z1
-	VBROADCASTSD 176(CX), Z5
-	VMOVUPD      18304(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z2
-	VBROADCASTSD 184(CX), Z5
-	VMOVUPD      19136(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z3
-	VBROADCASTSD 192(CX), Z5
-	VMOVUPD      19968(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z0
-	VBROADCASTSD 200(CX), Z5
-	VMOVUPD      20800(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z1
-	VBROADCASTSD 208(CX), Z5
-	VMOVUPD      21632(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z2
-	VBROADCASTSD 216(CX), Z5
-	VMOVUPD      22464(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z3
-	VBROADCASTSD 224(CX), Z5
-	VMOVUPD      23296(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z0
-	VBROADCASTSD 232(CX), Z5
-	VMOVUPD      24128(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z1
-	VBROADCASTSD 240(CX), Z5
-	VMOVUPD      24960(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z2
-	VBROADCASTSD 248(CX), Z5
-	VMOVUPD      25792(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z3
-	VBROADCASTSD 256(CX), Z5
-	VMOVUPD      26624(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z0
-	VBROADCASTSD 264(CX), Z5
-	VMOVUPD      27456(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z1
-	VBROADCASTSD 272(CX), Z5
-	VMOVUPD      28288(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z2
-	VBROADCASTSD 280(CX), Z5
-	VMOVUPD      29120(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z3
-	VBROADCASTSD 288(CX), Z5
-	VMOVUPD      29952(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z0
-	VBROADCASTSD 296(CX), Z5
-	VMOVUPD      30784(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z1
-	VBROADCASTSD 304(CX), Z5
-	VMOVUPD      31616(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z2
-	VBROADCASTSD 312(CX), Z5
-	VMOVUPD      32448(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z3
-	VBROADCASTSD 320(CX), Z5
-	VMOVUPD      33280(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z0
-	VBROADCASTSD 328(CX), Z5
-	VMOVUPD      34112(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z1
-	VBROADCASTSD 336(CX), Z5
-	VMOVUPD      34944(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z2
-	VBROADCASTSD 344(CX), Z5
-	VMOVUPD      35776(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z3
-	VBROADCASTSD 352(CX), Z5
-	VMOVUPD      36608(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z0
-	VBROADCASTSD 360(CX), Z5
-	VMOVUPD      37440(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z1
-	VBROADCASTSD 368(CX), Z5
-	VMOVUPD      38272(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z2
-	VBROADCASTSD 376(CX), Z5
-	VMOVUPD      39104(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z3
-	VBROADCASTSD 384(CX), Z5
-	VMOVUPD      39936(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z0
-	VBROADCASTSD 392(CX), Z5
-	VMOVUPD      40768(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z1
-	VBROADCASTSD 400(CX), Z5
-	VMOVUPD      41600(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z2
-	VBROADCASTSD 408(CX), Z5
-	VMOVUPD      42432(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z3
-	VBROADCASTSD 416(CX), Z5
-	VMOVUPD      43264(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z0
-	VBROADCASTSD 424(CX), Z5
-	VMOVUPD      44096(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z1
-	VBROADCASTSD 432(CX), Z5
-	VMOVUPD      44928(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z2
-	VBROADCASTSD 440(CX), Z5
-	VMOVUPD      45760(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z3
-	VBROADCASTSD 448(CX), Z5
-	VMOVUPD      46592(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z0
-	VBROADCASTSD 456(CX), Z5
-	VMOVUPD      47424(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z1
-	VBROADCASTSD 464(CX), Z5
-	VMOVUPD      48256(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z2
-	VBROADCASTSD 472(CX), Z5
-	VMOVUPD      49088(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z3
-	VBROADCASTSD 480(CX), Z5
-	VMOVUPD      49920(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z0
-	VBROADCASTSD 488(CX), Z5
-	VMOVUPD      50752(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z1
-	VBROADCASTSD 496(CX), Z5
-	VMOVUPD      51584(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z2
-	VBROADCASTSD 504(CX), Z5
-	VMOVUPD      52416(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z3
-	VBROADCASTSD 512(CX), Z5
-	VMOVUPD      53248(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z0
-	VBROADCASTSD 520(CX), Z5
-	VMOVUPD      54080(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z1
-	VBROADCASTSD 528(CX), Z5
-	VMOVUPD      54912(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z2
-	VBROADCASTSD 536(CX), Z5
-	VMOVUPD      55744(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z3
-	VBROADCASTSD 544(CX), Z5
-	VMOVUPD      56576(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z0
-	VBROADCASTSD 552(CX), Z5
-	VMOVUPD      57408(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z1
-	VBROADCASTSD 560(CX), Z5
-	VMOVUPD      58240(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z2
-	VBROADCASTSD 568(CX), Z5
-	VMOVUPD      59072(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z3
-	VBROADCASTSD 576(CX), Z5
-	VMOVUPD      59904(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z0
-	VBROADCASTSD 584(CX), Z5
-	VMOVUPD      60736(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z1
-	VBROADCASTSD 592(CX), Z5
-	VMOVUPD      61568(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z2
-	VBROADCASTSD 600(CX), Z5
-	VMOVUPD      62400(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z3
-	VBROADCASTSD 608(CX), Z5
-	VMOVUPD      63232(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z0
-	VBROADCASTSD 616(CX), Z5
-	VMOVUPD      64064(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z1
-	VBROADCASTSD 624(CX), Z5
-	VMOVUPD      64896(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z2
-	VBROADCASTSD 632(CX), Z5
-	VMOVUPD      65728(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z3
-	VBROADCASTSD 640(CX), Z5
-	VMOVUPD      66560(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z0
-	VBROADCASTSD 648(CX), Z5
-	VMOVUPD      67392(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z1
-	VBROADCASTSD 656(CX), Z5
-	VMOVUPD      68224(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z2
-	VBROADCASTSD 664(CX), Z5
-	VMOVUPD      69056(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z3
-	VBROADCASTSD 672(CX), Z5
-	VMOVUPD      69888(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z0
-	VBROADCASTSD 680(CX), Z5
-	VMOVUPD      70720(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z1
-	VBROADCASTSD 688(CX), Z5
-	VMOVUPD      71552(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z2
-	VBROADCASTSD 696(CX), Z5
-	VMOVUPD      72384(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z3
-	VBROADCASTSD 704(CX), Z5
-	VMOVUPD      73216(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z0
-	VBROADCASTSD 712(CX), Z5
-	VMOVUPD      74048(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z1
-	VBROADCASTSD 720(CX), Z5
-	VMOVUPD      74880(AX), Z6
-	VMULPD       Z6, Z6, Z6
-	VFMADD231PD  Z5, Z6, Z2
-	VBROADCASTSD 728(CX), Z5
-	VMOVUPD      75712(AX), Z7
-	VMULPD       Z7, Z7, Z7
-	VFMADD231PD  Z5, Z7, Z3
-	VBROADCASTSD 736(CX), Z5
-	VMOVUPD      76544(AX), Z8
-	VMULPD       Z8, Z8, Z8
-	VFMADD231PD  Z5, Z8, Z0
-	VBROADCASTSD 744(CX), Z5
-	VMOVUPD      77376(AX), Z9
-	VMULPD       Z9, Z9, Z9
-	VFMADD231PD  Z5, Z9, Z1
-	VBROADCASTSD 752(CX), Z5
-	VMOVUPD      78208(AX), Z10
-	VMULPD       Z10, Z10, Z10
-	VFMADD231PD  Z5, Z10, Z2
-	VBROADCASTSD 760(CX), Z5
-	VMOVUPD      79040(AX), Z11
-	VMULPD       Z11, Z11, Z11
-	VFMADD231PD  Z5, Z11, Z3
-	VBROADCASTSD 768(CX), Z5
-	VMOVUPD      79872(AX), Z12
-	VMULPD       Z12, Z12, Z12
-	VFMADD231PD  Z5, Z12, Z0
-	VBROADCASTSD 776(CX), Z5
-	VMOVUPD      80704(AX), Z13
-	VMULPD       Z13, Z13, Z13
-	VFMADD231PD  Z5, Z13, Z1
-	VBROADCASTSD 784(CX), Z5
-	VMOVUPD      81536(AX), Z14
-	VMULPD       Z14, Z14, Z14
-	VFMADD231PD  Z5, Z14, Z2
-	VBROADCASTSD 792(CX), Z5
-	VMOVUPD      82368(AX), Z15
-	VMULPD       Z15, Z15, Z15
-	VFMADD231PD  Z5, Z15, Z3
-	VADDPD       Z1, Z0, Z0
-	VADDPD       Z3, Z2, Z2
-	VADDPD       Z2, Z0, Z0
-	VMOVUPD      (DX), Z5
-	VMULPD       Z5, Z5, Z5
-	VFMADD231PD  Z5, Z0, Z4
-	ADDQ         $0x00014500, AX
-	ADDQ         $0x40, DX
-	DECQ         BX
-	JNZ          winograd7x7WeighAVX512
-	VMOVUPD      Z4, (SI)
-	VZEROUPPER
-	RET
-
-// func winograd7x7OutputFloat32AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
-TEXT ·winograd7x7OutputFloat32AVX512(SB), NOSPLIT, $0-56
+// func winograd7x7OutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
+TEXT ·winograd7x7OutputFloat32AVX512(SB), NOSPLIT, $0-64
 	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, DI
-	VBROADCASTSD k+8(FP), Z11
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R8
+	VBROADCASTSD k+16(FP), Z11
+	VMOVUPD      1024(DX), Z16
+	VMOVUPD      1088(DX), Z17
+	VMOVUPD      winogradAVX512Constants<>+1216(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+1280(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+1344(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+1856(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+1920(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+1984(SB), Z23
+	VMOVUPD      winogradAVX512Constants<>+1152(SB), Z24
+	VMOVUPD      winogradAVX512Constants<>+2240(SB), Z25
+	VMOVUPD      winogradAVX512Constants<>+2304(SB), Z26
+	VMOVUPD      winogradAVX512Constants<>+2560(SB), Z27
+	VMOVUPD      winogradAVX512Constants<>+2624(SB), Z28
+	VMOVUPD      winogradAVX512Constants<>+2688(SB), Z29
+	IMUL3Q       $0x0000000a, CX, DX
 	LEAQ         (AX), AX
-	MOVQ         SI, R8
-	MOVQ         $0x0000000a, R9
+	MOVQ         DI, R9
+	MOVQ         $0x0000000a, R10
+	LEAQ         (DX)(DX*2), R11
+	ADDQ         AX, R11
+	LEAQ         (DX)(DX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (DX)(DX*2), R13
+	ADDQ         R12, R13
 
 winograd7x7OutputFloat32AVX5120columns:
 	VMOVUPD     (AX), Z1
-	VMOVUPD     16640(AX), Z2
-	VMOVUPD     33280(AX), Z3
-	VMOVUPD     49920(AX), Z4
-	VMOVUPD     66560(AX), Z5
-	VMOVUPD     83200(AX), Z6
-	VMOVUPD     99840(AX), Z7
-	VMOVUPD     116480(AX), Z8
-	VMOVUPD     133120(AX), Z9
-	VMOVUPD     149760(AX), Z10
+	PREFETCHT0  128(AX)
+	VMOVUPD     (AX)(DX*1), Z2
+	PREFETCHT0  128(AX)(DX*1)
+	VMOVUPD     (AX)(DX*2), Z3
+	PREFETCHT0  128(AX)(DX*2)
+	VMOVUPD     (R11), Z4
+	PREFETCHT0  128(R11)
+	VMOVUPD     (R11)(DX*1), Z5
+	PREFETCHT0  128(R11)(DX*1)
+	VMOVUPD     (R11)(DX*2), Z6
+	PREFETCHT0  128(R11)(DX*2)
+	VMOVUPD     (R12), Z7
+	PREFETCHT0  128(R12)
+	VMOVUPD     (R12)(DX*1), Z8
+	PREFETCHT0  128(R12)(DX*1)
+	VMOVUPD     (R12)(DX*2), Z9
+	PREFETCHT0  128(R12)(DX*2)
+	VMOVUPD     (R13), Z10
+	PREFETCHT0  128(R13)
 	VADDPD      Z3, Z2, Z0
 	VSUBPD      Z3, Z2, Z3
 	VADDPD      Z5, Z4, Z2
@@ -4103,29 +4329,32 @@ winograd7x7OutputFloat32AVX5120columns:
 	VADDPD      Z2, Z1, Z1
 	VADDPD      Z4, Z1, Z1
 	VADDPD      Z6, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+2560(SB), Z9, Z8
-	VMULPD      winogradAVX512Constants<>+2624(SB), Z6, Z6
-	VFMADD231PD winogradAVX512Constants<>+2688(SB), Z9, Z10
-	VFMADD231PD winogradAVX512Constants<>+2304(SB), Z7, Z10
-	VFMADD231PD winogradAVX512Constants<>+1152(SB), Z7, Z8
-	VFMADD231PD winogradAVX512Constants<>+2240(SB), Z4, Z6
-	VFMADD231PD winogradAVX512Constants<>+1984(SB), Z5, Z10
-	VFMADD231PD winogradAVX512Constants<>+1856(SB), Z5, Z8
-	VFMADD231PD winogradAVX512Constants<>+1920(SB), Z2, Z6
-	VFMADD231PD winogradAVX512Constants<>+1344(SB), Z3, Z10
-	VFMADD231PD winogradAVX512Constants<>+1216(SB), Z3, Z8
-	VFMADD231PD winogradAVX512Constants<>+1280(SB), Z0, Z6
-	VMOVUPD     Z1, (R8)
-	VMOVUPD     Z8, 640(R8)
-	VMOVUPD     Z6, 1280(R8)
-	VMOVUPD     Z10, 1920(R8)
-	ADDQ        $0x00000680, AX
-	ADDQ        $0x40, R8
-	DECQ        R9
+	VMULPD      Z27, Z9, Z8
+	VMULPD      Z28, Z6, Z6
+	VFMADD231PD Z29, Z9, Z10
+	VFMADD231PD Z26, Z7, Z10
+	VFMADD231PD Z24, Z7, Z8
+	VFMADD231PD Z25, Z4, Z6
+	VFMADD231PD Z23, Z5, Z10
+	VFMADD231PD Z21, Z5, Z8
+	VFMADD231PD Z22, Z2, Z6
+	VFMADD231PD Z20, Z3, Z10
+	VFMADD231PD Z18, Z3, Z8
+	VFMADD231PD Z19, Z0, Z6
+	VMOVUPD     Z1, (R9)
+	VMOVUPD     Z8, 640(R9)
+	VMOVUPD     Z6, 1280(R9)
+	VMOVUPD     Z10, 1920(R9)
+	ADDQ        CX, AX
+	ADDQ        CX, R11
+	ADDQ        CX, R12
+	ADDQ        CX, R13
+	ADDQ        $0x40, R9
+	DECQ        R10
 	JNZ         winograd7x7OutputFloat32AVX5120columns
-	MOVQ        SI, AX
-	MOVQ        DX, R8
-	MOVQ        $0x00000004, R9
+	MOVQ        DI, AX
+	MOVQ        BX, R9
+	MOVQ        $0x00000004, R10
 
 winograd7x7OutputFloat32AVX5120rows:
 	VMOVUPD     (AX), Z1
@@ -4150,96 +4379,128 @@ winograd7x7OutputFloat32AVX5120rows:
 	VADDPD      Z2, Z1, Z1
 	VADDPD      Z4, Z1, Z1
 	VADDPD      Z6, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+2560(SB), Z9, Z8
-	VMULPD      winogradAVX512Constants<>+2624(SB), Z6, Z6
-	VFMADD231PD winogradAVX512Constants<>+2688(SB), Z9, Z10
-	VFMADD231PD winogradAVX512Constants<>+2304(SB), Z7, Z10
-	VFMADD231PD winogradAVX512Constants<>+1152(SB), Z7, Z8
-	VFMADD231PD winogradAVX512Constants<>+2240(SB), Z4, Z6
-	VFMADD231PD winogradAVX512Constants<>+1984(SB), Z5, Z10
-	VFMADD231PD winogradAVX512Constants<>+1856(SB), Z5, Z8
-	VFMADD231PD winogradAVX512Constants<>+1920(SB), Z2, Z6
-	VFMADD231PD winogradAVX512Constants<>+1344(SB), Z3, Z10
-	VFMADD231PD winogradAVX512Constants<>+1216(SB), Z3, Z8
-	VFMADD231PD winogradAVX512Constants<>+1280(SB), Z0, Z6
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD (DI), Z11, Z15
-	VADDPD      1024(CX), Z1, Z1
+	VMULPD      Z27, Z9, Z8
+	VMULPD      Z28, Z6, Z6
+	VFMADD231PD Z29, Z9, Z10
+	VFMADD231PD Z26, Z7, Z10
+	VFMADD231PD Z24, Z7, Z8
+	VFMADD231PD Z25, Z4, Z6
+	VFMADD231PD Z23, Z5, Z10
+	VFMADD231PD Z21, Z5, Z8
+	VFMADD231PD Z22, Z2, Z6
+	VFMADD231PD Z20, Z3, Z10
+	VFMADD231PD Z18, Z3, Z8
+	VFMADD231PD Z19, Z0, Z6
+	VMOVUPD     Z17, Z15
+	VFMADD231PD (R8), Z11, Z15
+	VADDPD      Z16, Z1, Z1
 	VSUBPD      Z15, Z1, Z12
 	VADDPD      Z15, Z1, Z13
 	VCVTPD2PS   Z12, Y12
 	VCVTPD2PS   Z13, Y13
 	VPCMPD      $0x04, Y13, Y12, K1
-	KMOVB       K1, DX
-	MOVB        DL, (BX)
-	VMOVUPS     Y12, (R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 64(DI), Z11, Z15
-	VADDPD      1024(CX), Z8, Z8
+	KMOVB       K1, CX
+	MOVB        CL, (SI)
+	VMOVUPS     Y12, (R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 64(R8), Z11, Z15
+	VADDPD      Z16, Z8, Z8
 	VSUBPD      Z15, Z8, Z12
 	VADDPD      Z15, Z8, Z13
 	VCVTPD2PS   Z12, Y12
 	VCVTPD2PS   Z13, Y13
 	VPCMPD      $0x04, Y13, Y12, K1
-	KMOVB       K1, DX
-	MOVB        DL, 1(BX)
-	VMOVUPS     Y12, 32(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 128(DI), Z11, Z15
-	VADDPD      1024(CX), Z6, Z6
+	KMOVB       K1, CX
+	MOVB        CL, 1(SI)
+	VMOVUPS     Y12, 32(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 128(R8), Z11, Z15
+	VADDPD      Z16, Z6, Z6
 	VSUBPD      Z15, Z6, Z12
 	VADDPD      Z15, Z6, Z13
 	VCVTPD2PS   Z12, Y12
 	VCVTPD2PS   Z13, Y13
 	VPCMPD      $0x04, Y13, Y12, K1
-	KMOVB       K1, DX
-	MOVB        DL, 2(BX)
-	VMOVUPS     Y12, 64(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 192(DI), Z11, Z15
-	VADDPD      1024(CX), Z10, Z10
+	KMOVB       K1, CX
+	MOVB        CL, 2(SI)
+	VMOVUPS     Y12, 64(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 192(R8), Z11, Z15
+	VADDPD      Z16, Z10, Z10
 	VSUBPD      Z15, Z10, Z12
 	VADDPD      Z15, Z10, Z13
 	VCVTPD2PS   Z12, Y12
 	VCVTPD2PS   Z13, Y13
 	VPCMPD      $0x04, Y13, Y12, K1
-	KMOVB       K1, DX
-	MOVB        DL, 3(BX)
-	VMOVUPS     Y12, 96(R8)
+	KMOVB       K1, CX
+	MOVB        CL, 3(SI)
+	VMOVUPS     Y12, 96(R9)
 	ADDQ        $0x00000280, AX
-	ADDQ        line+32(FP), R8
-	ADDQ        $0x00000100, DI
-	ADDQ        $0x04, BX
-	DECQ        R9
+	ADDQ        line+40(FP), R9
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, SI
+	DECQ        R10
 	JNZ         winograd7x7OutputFloat32AVX5120rows
 	VZEROUPPER
 	RET
 
-// func winograd7x7OutputFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winograd7x7OutputFloat16AVX512(SB), NOSPLIT, $0-56
+// func winograd7x7OutputFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winograd7x7OutputFloat16AVX512(SB), NOSPLIT, $0-64
 	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, DI
-	VBROADCASTSD k+8(FP), Z11
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R8
+	VBROADCASTSD k+16(FP), Z11
+	VMOVUPD      1024(DX), Z16
+	VMOVUPD      1088(DX), Z17
+	VMOVUPD      winogradAVX512Constants<>+1216(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+1280(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+1344(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+1856(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+1920(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+1984(SB), Z23
+	VMOVUPD      winogradAVX512Constants<>+1152(SB), Z24
+	VMOVUPD      winogradAVX512Constants<>+2240(SB), Z25
+	VMOVUPD      winogradAVX512Constants<>+2304(SB), Z26
+	VMOVUPD      winogradAVX512Constants<>+2560(SB), Z27
+	VMOVUPD      winogradAVX512Constants<>+2624(SB), Z28
+	VMOVUPD      winogradAVX512Constants<>+2688(SB), Z29
+	IMUL3Q       $0x0000000a, CX, DX
 	LEAQ         (AX), AX
-	MOVQ         SI, R8
-	MOVQ         $0x0000000a, R9
+	MOVQ         DI, R9
+	MOVQ         $0x0000000a, R10
+	LEAQ         (DX)(DX*2), R11
+	ADDQ         AX, R11
+	LEAQ         (DX)(DX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (DX)(DX*2), R13
+	ADDQ         R12, R13
 
 winograd7x7OutputFloat16AVX5120columns:
 	VMOVUPD     (AX), Z1
-	VMOVUPD     16640(AX), Z2
-	VMOVUPD     33280(AX), Z3
-	VMOVUPD     49920(AX), Z4
-	VMOVUPD     66560(AX), Z5
-	VMOVUPD     83200(AX), Z6
-	VMOVUPD     99840(AX), Z7
-	VMOVUPD     116480(AX), Z8
-	VMOVUPD     133120(AX), Z9
-	VMOVUPD     149760(AX), Z10
+	PREFETCHT0  128(AX)
+	VMOVUPD     (AX)(DX*1), Z2
+	PREFETCHT0  128(AX)(DX*1)
+	VMOVUPD     (AX)(DX*2), Z3
+	PREFETCHT0  128(AX)(DX*2)
+	VMOVUPD     (R11), Z4
+	PREFETCHT0  128(R11)
+	VMOVUPD     (R11)(DX*1), Z5
+	PREFETCHT0  128(R11)(DX*1)
+	VMOVUPD     (R11)(DX*2), Z6
+	PREFETCHT0  128(R11)(DX*2)
+	VMOVUPD     (R12), Z7
+	PREFETCHT0  128(R12)
+	VMOVUPD     (R12)(DX*1), Z8
+	PREFETCHT0  128(R12)(DX*1)
+	VMOVUPD     (R12)(DX*2), Z9
+	PREFETCHT0  128(R12)(DX*2)
+	VMOVUPD     (R13), Z10
+	PREFETCHT0  128(R13)
 	VADDPD      Z3, Z2, Z0
 	VSUBPD      Z3, Z2, Z3
 	VADDPD      Z5, Z4, Z2
@@ -4252,29 +4513,32 @@ winograd7x7OutputFloat16AVX5120columns:
 	VADDPD      Z2, Z1, Z1
 	VADDPD      Z4, Z1, Z1
 	VADDPD      Z6, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+2560(SB), Z9, Z8
-	VMULPD      winogradAVX512Constants<>+2624(SB), Z6, Z6
-	VFMADD231PD winogradAVX512Constants<>+2688(SB), Z9, Z10
-	VFMADD231PD winogradAVX512Constants<>+2304(SB), Z7, Z10
-	VFMADD231PD winogradAVX512Constants<>+1152(SB), Z7, Z8
-	VFMADD231PD winogradAVX512Constants<>+2240(SB), Z4, Z6
-	VFMADD231PD winogradAVX512Constants<>+1984(SB), Z5, Z10
-	VFMADD231PD winogradAVX512Constants<>+1856(SB), Z5, Z8
-	VFMADD231PD winogradAVX512Constants<>+1920(SB), Z2, Z6
-	VFMADD231PD winogradAVX512Constants<>+1344(SB), Z3, Z10
-	VFMADD231PD winogradAVX512Constants<>+1216(SB), Z3, Z8
-	VFMADD231PD winogradAVX512Constants<>+1280(SB), Z0, Z6
-	VMOVUPD     Z1, (R8)
-	VMOVUPD     Z8, 640(R8)
-	VMOVUPD     Z6, 1280(R8)
-	VMOVUPD     Z10, 1920(R8)
-	ADDQ        $0x00000680, AX
-	ADDQ        $0x40, R8
-	DECQ        R9
+	VMULPD      Z27, Z9, Z8
+	VMULPD      Z28, Z6, Z6
+	VFMADD231PD Z29, Z9, Z10
+	VFMADD231PD Z26, Z7, Z10
+	VFMADD231PD Z24, Z7, Z8
+	VFMADD231PD Z25, Z4, Z6
+	VFMADD231PD Z23, Z5, Z10
+	VFMADD231PD Z21, Z5, Z8
+	VFMADD231PD Z22, Z2, Z6
+	VFMADD231PD Z20, Z3, Z10
+	VFMADD231PD Z18, Z3, Z8
+	VFMADD231PD Z19, Z0, Z6
+	VMOVUPD     Z1, (R9)
+	VMOVUPD     Z8, 640(R9)
+	VMOVUPD     Z6, 1280(R9)
+	VMOVUPD     Z10, 1920(R9)
+	ADDQ        CX, AX
+	ADDQ        CX, R11
+	ADDQ        CX, R12
+	ADDQ        CX, R13
+	ADDQ        $0x40, R9
+	DECQ        R10
 	JNZ         winograd7x7OutputFloat16AVX5120columns
-	MOVQ        SI, AX
-	MOVQ        DX, R8
-	MOVQ        $0x00000004, R9
+	MOVQ        DI, AX
+	MOVQ        BX, R9
+	MOVQ        $0x00000004, R10
 
 winograd7x7OutputFloat16AVX5120rows:
 	VMOVUPD     (AX), Z1
@@ -4299,21 +4563,21 @@ winograd7x7OutputFloat16AVX5120rows:
 	VADDPD      Z2, Z1, Z1
 	VADDPD      Z4, Z1, Z1
 	VADDPD      Z6, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+2560(SB), Z9, Z8
-	VMULPD      winogradAVX512Constants<>+2624(SB), Z6, Z6
-	VFMADD231PD winogradAVX512Constants<>+2688(SB), Z9, Z10
-	VFMADD231PD winogradAVX512Constants<>+2304(SB), Z7, Z10
-	VFMADD231PD winogradAVX512Constants<>+1152(SB), Z7, Z8
-	VFMADD231PD winogradAVX512Constants<>+2240(SB), Z4, Z6
-	VFMADD231PD winogradAVX512Constants<>+1984(SB), Z5, Z10
-	VFMADD231PD winogradAVX512Constants<>+1856(SB), Z5, Z8
-	VFMADD231PD winogradAVX512Constants<>+1920(SB), Z2, Z6
-	VFMADD231PD winogradAVX512Constants<>+1344(SB), Z3, Z10
-	VFMADD231PD winogradAVX512Constants<>+1216(SB), Z3, Z8
-	VFMADD231PD winogradAVX512Constants<>+1280(SB), Z0, Z6
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD (DI), Z11, Z15
-	VADDPD      1024(CX), Z1, Z1
+	VMULPD      Z27, Z9, Z8
+	VMULPD      Z28, Z6, Z6
+	VFMADD231PD Z29, Z9, Z10
+	VFMADD231PD Z26, Z7, Z10
+	VFMADD231PD Z24, Z7, Z8
+	VFMADD231PD Z25, Z4, Z6
+	VFMADD231PD Z23, Z5, Z10
+	VFMADD231PD Z21, Z5, Z8
+	VFMADD231PD Z22, Z2, Z6
+	VFMADD231PD Z20, Z3, Z10
+	VFMADD231PD Z18, Z3, Z8
+	VFMADD231PD Z19, Z0, Z6
+	VMOVUPD     Z17, Z15
+	VFMADD231PD (R8), Z11, Z15
+	VADDPD      Z16, Z1, Z1
 	VSUBPD      Z15, Z1, Z12
 	VADDPD      Z15, Z1, Z13
 	VPSRLQ      $0x2a, Z12, Z14
@@ -4333,13 +4597,13 @@ winograd7x7OutputFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, (BX)
-	VMOVUPS     Y12, (R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 64(DI), Z11, Z15
-	VADDPD      1024(CX), Z8, Z8
+	MOVB        CL, (SI)
+	VMOVUPS     Y12, (R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 64(R8), Z11, Z15
+	VADDPD      Z16, Z8, Z8
 	VSUBPD      Z15, Z8, Z12
 	VADDPD      Z15, Z8, Z13
 	VPSRLQ      $0x2a, Z12, Z14
@@ -4359,13 +4623,13 @@ winograd7x7OutputFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 1(BX)
-	VMOVUPS     Y12, 32(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 128(DI), Z11, Z15
-	VADDPD      1024(CX), Z6, Z6
+	MOVB        CL, 1(SI)
+	VMOVUPS     Y12, 32(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 128(R8), Z11, Z15
+	VADDPD      Z16, Z6, Z6
 	VSUBPD      Z15, Z6, Z12
 	VADDPD      Z15, Z6, Z13
 	VPSRLQ      $0x2a, Z12, Z14
@@ -4385,13 +4649,13 @@ winograd7x7OutputFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 2(BX)
-	VMOVUPS     Y12, 64(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 192(DI), Z11, Z15
-	VADDPD      1024(CX), Z10, Z10
+	MOVB        CL, 2(SI)
+	VMOVUPS     Y12, 64(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 192(R8), Z11, Z15
+	VADDPD      Z16, Z10, Z10
 	VSUBPD      Z15, Z10, Z12
 	VADDPD      Z15, Z10, Z13
 	VPSRLQ      $0x2a, Z12, Z14
@@ -4411,44 +4675,76 @@ winograd7x7OutputFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3072(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 3(BX)
-	VMOVUPS     Y12, 96(R8)
+	MOVB        CL, 3(SI)
+	VMOVUPS     Y12, 96(R9)
 	ADDQ        $0x00000280, AX
-	ADDQ        line+32(FP), R8
-	ADDQ        $0x00000100, DI
-	ADDQ        $0x04, BX
-	DECQ        R9
+	ADDQ        line+40(FP), R9
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, SI
+	DECQ        R10
 	JNZ         winograd7x7OutputFloat16AVX5120rows
 	VZEROUPPER
 	RET
 
-// func winograd7x7OutputBFloat16AVX512(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winograd7x7OutputBFloat16AVX512(SB), NOSPLIT, $0-56
+// func winograd7x7OutputBFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winograd7x7OutputBFloat16AVX512(SB), NOSPLIT, $0-64
 	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, DI
-	VBROADCASTSD k+8(FP), Z11
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R8
+	VBROADCASTSD k+16(FP), Z11
+	VMOVUPD      1024(DX), Z16
+	VMOVUPD      1088(DX), Z17
+	VMOVUPD      winogradAVX512Constants<>+1216(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+1280(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+1344(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+1856(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+1920(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+1984(SB), Z23
+	VMOVUPD      winogradAVX512Constants<>+1152(SB), Z24
+	VMOVUPD      winogradAVX512Constants<>+2240(SB), Z25
+	VMOVUPD      winogradAVX512Constants<>+2304(SB), Z26
+	VMOVUPD      winogradAVX512Constants<>+2560(SB), Z27
+	VMOVUPD      winogradAVX512Constants<>+2624(SB), Z28
+	VMOVUPD      winogradAVX512Constants<>+2688(SB), Z29
+	IMUL3Q       $0x0000000a, CX, DX
 	LEAQ         (AX), AX
-	MOVQ         SI, R8
-	MOVQ         $0x0000000a, R9
+	MOVQ         DI, R9
+	MOVQ         $0x0000000a, R10
+	LEAQ         (DX)(DX*2), R11
+	ADDQ         AX, R11
+	LEAQ         (DX)(DX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (DX)(DX*2), R13
+	ADDQ         R12, R13
 
 winograd7x7OutputBFloat16AVX5120columns:
 	VMOVUPD     (AX), Z1
-	VMOVUPD     16640(AX), Z2
-	VMOVUPD     33280(AX), Z3
-	VMOVUPD     49920(AX), Z4
-	VMOVUPD     66560(AX), Z5
-	VMOVUPD     83200(AX), Z6
-	VMOVUPD     99840(AX), Z7
-	VMOVUPD     116480(AX), Z8
-	VMOVUPD     133120(AX), Z9
-	VMOVUPD     149760(AX), Z10
+	PREFETCHT0  128(AX)
+	VMOVUPD     (AX)(DX*1), Z2
+	PREFETCHT0  128(AX)(DX*1)
+	VMOVUPD     (AX)(DX*2), Z3
+	PREFETCHT0  128(AX)(DX*2)
+	VMOVUPD     (R11), Z4
+	PREFETCHT0  128(R11)
+	VMOVUPD     (R11)(DX*1), Z5
+	PREFETCHT0  128(R11)(DX*1)
+	VMOVUPD     (R11)(DX*2), Z6
+	PREFETCHT0  128(R11)(DX*2)
+	VMOVUPD     (R12), Z7
+	PREFETCHT0  128(R12)
+	VMOVUPD     (R12)(DX*1), Z8
+	PREFETCHT0  128(R12)(DX*1)
+	VMOVUPD     (R12)(DX*2), Z9
+	PREFETCHT0  128(R12)(DX*2)
+	VMOVUPD     (R13), Z10
+	PREFETCHT0  128(R13)
 	VADDPD      Z3, Z2, Z0
 	VSUBPD      Z3, Z2, Z3
 	VADDPD      Z5, Z4, Z2
@@ -4461,29 +4757,32 @@ winograd7x7OutputBFloat16AVX5120columns:
 	VADDPD      Z2, Z1, Z1
 	VADDPD      Z4, Z1, Z1
 	VADDPD      Z6, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+2560(SB), Z9, Z8
-	VMULPD      winogradAVX512Constants<>+2624(SB), Z6, Z6
-	VFMADD231PD winogradAVX512Constants<>+2688(SB), Z9, Z10
-	VFMADD231PD winogradAVX512Constants<>+2304(SB), Z7, Z10
-	VFMADD231PD winogradAVX512Constants<>+1152(SB), Z7, Z8
-	VFMADD231PD winogradAVX512Constants<>+2240(SB), Z4, Z6
-	VFMADD231PD winogradAVX512Constants<>+1984(SB), Z5, Z10
-	VFMADD231PD winogradAVX512Constants<>+1856(SB), Z5, Z8
-	VFMADD231PD winogradAVX512Constants<>+1920(SB), Z2, Z6
-	VFMADD231PD winogradAVX512Constants<>+1344(SB), Z3, Z10
-	VFMADD231PD winogradAVX512Constants<>+1216(SB), Z3, Z8
-	VFMADD231PD winogradAVX512Constants<>+1280(SB), Z0, Z6
-	VMOVUPD     Z1, (R8)
-	VMOVUPD     Z8, 640(R8)
-	VMOVUPD     Z6, 1280(R8)
-	VMOVUPD     Z10, 1920(R8)
-	ADDQ        $0x00000680, AX
-	ADDQ        $0x40, R8
-	DECQ        R9
+	VMULPD      Z27, Z9, Z8
+	VMULPD      Z28, Z6, Z6
+	VFMADD231PD Z29, Z9, Z10
+	VFMADD231PD Z26, Z7, Z10
+	VFMADD231PD Z24, Z7, Z8
+	VFMADD231PD Z25, Z4, Z6
+	VFMADD231PD Z23, Z5, Z10
+	VFMADD231PD Z21, Z5, Z8
+	VFMADD231PD Z22, Z2, Z6
+	VFMADD231PD Z20, Z3, Z10
+	VFMADD231PD Z18, Z3, Z8
+	VFMADD231PD Z19, Z0, Z6
+	VMOVUPD     Z1, (R9)
+	VMOVUPD     Z8, 640(R9)
+	VMOVUPD     Z6, 1280(R9)
+	VMOVUPD     Z10, 1920(R9)
+	ADDQ        CX, AX
+	ADDQ        CX, R11
+	ADDQ        CX, R12
+	ADDQ        CX, R13
+	ADDQ        $0x40, R9
+	DECQ        R10
 	JNZ         winograd7x7OutputBFloat16AVX5120columns
-	MOVQ        SI, AX
-	MOVQ        DX, R8
-	MOVQ        $0x00000004, R9
+	MOVQ        DI, AX
+	MOVQ        BX, R9
+	MOVQ        $0x00000004, R10
 
 winograd7x7OutputBFloat16AVX5120rows:
 	VMOVUPD     (AX), Z1
@@ -4508,21 +4807,21 @@ winograd7x7OutputBFloat16AVX5120rows:
 	VADDPD      Z2, Z1, Z1
 	VADDPD      Z4, Z1, Z1
 	VADDPD      Z6, Z1, Z1
-	VMULPD      winogradAVX512Constants<>+2560(SB), Z9, Z8
-	VMULPD      winogradAVX512Constants<>+2624(SB), Z6, Z6
-	VFMADD231PD winogradAVX512Constants<>+2688(SB), Z9, Z10
-	VFMADD231PD winogradAVX512Constants<>+2304(SB), Z7, Z10
-	VFMADD231PD winogradAVX512Constants<>+1152(SB), Z7, Z8
-	VFMADD231PD winogradAVX512Constants<>+2240(SB), Z4, Z6
-	VFMADD231PD winogradAVX512Constants<>+1984(SB), Z5, Z10
-	VFMADD231PD winogradAVX512Constants<>+1856(SB), Z5, Z8
-	VFMADD231PD winogradAVX512Constants<>+1920(SB), Z2, Z6
-	VFMADD231PD winogradAVX512Constants<>+1344(SB), Z3, Z10
-	VFMADD231PD winogradAVX512Constants<>+1216(SB), Z3, Z8
-	VFMADD231PD winogradAVX512Constants<>+1280(SB), Z0, Z6
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD (DI), Z11, Z15
-	VADDPD      1024(CX), Z1, Z1
+	VMULPD      Z27, Z9, Z8
+	VMULPD      Z28, Z6, Z6
+	VFMADD231PD Z29, Z9, Z10
+	VFMADD231PD Z26, Z7, Z10
+	VFMADD231PD Z24, Z7, Z8
+	VFMADD231PD Z25, Z4, Z6
+	VFMADD231PD Z23, Z5, Z10
+	VFMADD231PD Z21, Z5, Z8
+	VFMADD231PD Z22, Z2, Z6
+	VFMADD231PD Z20, Z3, Z10
+	VFMADD231PD Z18, Z3, Z8
+	VFMADD231PD Z19, Z0, Z6
+	VMOVUPD     Z17, Z15
+	VFMADD231PD (R8), Z11, Z15
+	VADDPD      Z16, Z1, Z1
 	VSUBPD      Z15, Z1, Z12
 	VADDPD      Z15, Z1, Z13
 	VPSRLQ      $0x2d, Z12, Z14
@@ -4542,13 +4841,13 @@ winograd7x7OutputBFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, (BX)
-	VMOVUPS     Y12, (R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 64(DI), Z11, Z15
-	VADDPD      1024(CX), Z8, Z8
+	MOVB        CL, (SI)
+	VMOVUPS     Y12, (R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 64(R8), Z11, Z15
+	VADDPD      Z16, Z8, Z8
 	VSUBPD      Z15, Z8, Z12
 	VADDPD      Z15, Z8, Z13
 	VPSRLQ      $0x2d, Z12, Z14
@@ -4568,13 +4867,13 @@ winograd7x7OutputBFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 1(BX)
-	VMOVUPS     Y12, 32(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 128(DI), Z11, Z15
-	VADDPD      1024(CX), Z6, Z6
+	MOVB        CL, 1(SI)
+	VMOVUPS     Y12, 32(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 128(R8), Z11, Z15
+	VADDPD      Z16, Z6, Z6
 	VSUBPD      Z15, Z6, Z12
 	VADDPD      Z15, Z6, Z13
 	VPSRLQ      $0x2d, Z12, Z14
@@ -4594,13 +4893,13 @@ winograd7x7OutputBFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 2(BX)
-	VMOVUPS     Y12, 64(R8)
-	VMOVUPD     1088(CX), Z15
-	VFMADD231PD 192(DI), Z11, Z15
-	VADDPD      1024(CX), Z10, Z10
+	MOVB        CL, 2(SI)
+	VMOVUPS     Y12, 64(R9)
+	VMOVUPD     Z17, Z15
+	VFMADD231PD 192(R8), Z11, Z15
+	VADDPD      Z16, Z10, Z10
 	VSUBPD      Z15, Z10, Z12
 	VADDPD      Z15, Z10, Z13
 	VPSRLQ      $0x2d, Z12, Z14
@@ -4620,28 +4919,29 @@ winograd7x7OutputBFloat16AVX5120rows:
 	VPSUBQ      winogradAVX512Constants<>+3328(SB), Z14, Z14
 	VPCMPUQ     $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
 	KORB        K1, K2, K1
-	KMOVB       K1, DX
+	KMOVB       K1, CX
 	VCVTPD2PS   Z12, Y12
-	MOVB        DL, 3(BX)
-	VMOVUPS     Y12, 96(R8)
+	MOVB        CL, 3(SI)
+	VMOVUPS     Y12, 96(R9)
 	ADDQ        $0x00000280, AX
-	ADDQ        line+32(FP), R8
-	ADDQ        $0x00000100, DI
-	ADDQ        $0x04, BX
-	DECQ        R9
+	ADDQ        line+40(FP), R9
+	ADDQ        $0x00000100, R8
+	ADDQ        $0x04, SI
+	DECQ        R10
 	JNZ         winograd7x7OutputBFloat16AVX5120rows
 	VZEROUPPER
 	RET
 
-// func winograd7x7DotAVX512(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·winograd7x7DotAVX512(SB), NOSPLIT, $0-48
+// func winograd7x7DotAVX512(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winograd7x7DotAVX512(SB), NOSPLIT, $0-56
 	MOVQ   src+0(FP), AX
-	MOVQ   line+8(FP), CX
-	MOVQ   image+16(FP), DX
-	MOVQ   w+24(FP), BX
-	MOVQ   blocks+32(FP), SI
-	MOVQ   out+40(FP), DI
+	MOVQ   next+8(FP), CX
+	MOVQ   line+16(FP), DX
+	MOVQ   image+24(FP), BX
+	MOVQ   w+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	MOVQ   out+48(FP), R8
 	VXORPD Z0, Z0, Z0
 	VXORPD Z1, Z1, Z1
 	VXORPD Z2, Z2, Z2
@@ -4652,316 +4952,339 @@ TEXT ·winograd7x7DotAVX512(SB), NOSPLIT, $0-48
 	VXORPD Z7, Z7, Z7
 
 winograd7x7DotAVX5120:
-	LEAQ      (CX)(CX*2), R8
-	ADDQ      AX, R8
-	LEAQ      (CX)(CX*2), R9
-	ADDQ      R8, R9
-	VCVTPS2PD (AX), Z8
-	VCVTPS2PD (BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 32(AX), Z8
-	VCVTPS2PD 32(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 64(AX), Z8
-	VCVTPS2PD 64(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 96(AX), Z8
-	VCVTPS2PD 96(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 128(AX), Z8
-	VCVTPS2PD 128(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 160(AX), Z8
-	VCVTPS2PD 160(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 192(AX), Z8
-	VCVTPS2PD 192(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z0, Z0
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD (AX)(CX*1), Z8
-	VCVTPS2PD 224(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 32(AX)(CX*1), Z8
-	VCVTPS2PD 256(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 64(AX)(CX*1), Z8
-	VCVTPS2PD 288(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 96(AX)(CX*1), Z8
-	VCVTPS2PD 320(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 128(AX)(CX*1), Z8
-	VCVTPS2PD 352(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 160(AX)(CX*1), Z8
-	VCVTPS2PD 384(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 192(AX)(CX*1), Z8
-	VCVTPS2PD 416(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z1, Z1
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD (AX)(CX*2), Z8
-	VCVTPS2PD 448(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 32(AX)(CX*2), Z8
-	VCVTPS2PD 480(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 64(AX)(CX*2), Z8
-	VCVTPS2PD 512(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 96(AX)(CX*2), Z8
-	VCVTPS2PD 544(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 128(AX)(CX*2), Z8
-	VCVTPS2PD 576(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 160(AX)(CX*2), Z8
-	VCVTPS2PD 608(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 192(AX)(CX*2), Z8
-	VCVTPS2PD 640(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z2, Z2
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD (R8), Z8
-	VCVTPS2PD 672(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z3, Z3
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 32(R8), Z8
-	VCVTPS2PD 704(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z3, Z3
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 64(R8), Z8
-	VCVTPS2PD 736(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z3, Z3
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 96(R8), Z8
-	VCVTPS2PD 768(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z3, Z3
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 128(R8), Z8
-	VCVTPS2PD 800(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z3, Z3
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 160(R8), Z8
-	VCVTPS2PD 832(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z3, Z3
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 192(R8), Z8
-	VCVTPS2PD 864(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z3, Z3
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD (R8)(CX*1), Z8
-	VCVTPS2PD 896(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z4, Z4
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 32(R8)(CX*1), Z8
-	VCVTPS2PD 928(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z4, Z4
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 64(R8)(CX*1), Z8
-	VCVTPS2PD 960(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z4, Z4
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 96(R8)(CX*1), Z8
-	VCVTPS2PD 992(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z4, Z4
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 128(R8)(CX*1), Z8
-	VCVTPS2PD 1024(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z4, Z4
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 160(R8)(CX*1), Z8
-	VCVTPS2PD 1056(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z4, Z4
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 192(R8)(CX*1), Z8
-	VCVTPS2PD 1088(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z4, Z4
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD (R8)(CX*2), Z8
-	VCVTPS2PD 1120(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z5, Z5
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 32(R8)(CX*2), Z8
-	VCVTPS2PD 1152(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z5, Z5
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 64(R8)(CX*2), Z8
-	VCVTPS2PD 1184(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z5, Z5
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 96(R8)(CX*2), Z8
-	VCVTPS2PD 1216(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z5, Z5
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 128(R8)(CX*2), Z8
-	VCVTPS2PD 1248(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z5, Z5
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 160(R8)(CX*2), Z8
-	VCVTPS2PD 1280(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z5, Z5
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 192(R8)(CX*2), Z8
-	VCVTPS2PD 1312(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z5, Z5
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD (R9), Z8
-	VCVTPS2PD 1344(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z6, Z6
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 32(R9), Z8
-	VCVTPS2PD 1376(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z6, Z6
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 64(R9), Z8
-	VCVTPS2PD 1408(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z6, Z6
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 96(R9), Z8
-	VCVTPS2PD 1440(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z6, Z6
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 128(R9), Z8
-	VCVTPS2PD 1472(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z6, Z6
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 160(R9), Z8
-	VCVTPS2PD 1504(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z6, Z6
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	VCVTPS2PD 192(R9), Z8
-	VCVTPS2PD 1536(BX), Z9
-	VMULPD    Z8, Z9, Z9
-	VADDPD    Z9, Z6, Z6
-	VPANDQ    winogradAVX512Constants<>+3520(SB), Z9, Z9
-	VADDPD    Z9, Z7, Z7
-	ADDQ      DX, AX
-	ADDQ      $0x00000620, BX
-	DECQ      SI
-	JNZ       winograd7x7DotAVX5120
-	VADDPD    Z1, Z0, Z0
-	VADDPD    Z2, Z0, Z0
-	VADDPD    Z3, Z0, Z0
-	VADDPD    Z4, Z0, Z0
-	VADDPD    Z5, Z0, Z0
-	VADDPD    Z6, Z0, Z0
-	VMOVUPD   Z0, (DI)
-	VMOVUPD   Z7, 64(DI)
+	LEAQ       (DX)(DX*2), R9
+	ADDQ       AX, R9
+	LEAQ       (DX)(DX*2), R10
+	ADDQ       R9, R10
+	LEAQ       (DX)(DX*2), R11
+	ADDQ       CX, R11
+	LEAQ       (DX)(DX*2), R12
+	ADDQ       R11, R12
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (R11)
+	PREFETCHT0 (R11)(DX*1)
+	PREFETCHT0 (R11)(DX*2)
+	PREFETCHT0 (R12)
+	LEAQ       (DX)(DX*2), R11
+	ADDQ       CX, R11
+	LEAQ       (DX)(DX*2), R12
+	ADDQ       R11, R12
+	PREFETCHT0 223(CX)
+	PREFETCHT0 223(CX)(DX*1)
+	PREFETCHT0 223(CX)(DX*2)
+	PREFETCHT0 223(R11)
+	PREFETCHT0 223(R11)(DX*1)
+	PREFETCHT0 223(R11)(DX*2)
+	PREFETCHT0 223(R12)
+	ADDQ       BX, CX
+	VCVTPS2PD  (AX), Z8
+	VCVTPS2PD  (SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  32(AX), Z8
+	VCVTPS2PD  32(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  64(AX), Z8
+	VCVTPS2PD  64(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  96(AX), Z8
+	VCVTPS2PD  96(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  128(AX), Z8
+	VCVTPS2PD  128(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  160(AX), Z8
+	VCVTPS2PD  160(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  192(AX), Z8
+	VCVTPS2PD  192(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z0, Z0
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  (AX)(DX*1), Z8
+	VCVTPS2PD  224(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  32(AX)(DX*1), Z8
+	VCVTPS2PD  256(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  64(AX)(DX*1), Z8
+	VCVTPS2PD  288(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  96(AX)(DX*1), Z8
+	VCVTPS2PD  320(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  128(AX)(DX*1), Z8
+	VCVTPS2PD  352(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  160(AX)(DX*1), Z8
+	VCVTPS2PD  384(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  192(AX)(DX*1), Z8
+	VCVTPS2PD  416(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z1, Z1
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  (AX)(DX*2), Z8
+	VCVTPS2PD  448(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  32(AX)(DX*2), Z8
+	VCVTPS2PD  480(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  64(AX)(DX*2), Z8
+	VCVTPS2PD  512(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  96(AX)(DX*2), Z8
+	VCVTPS2PD  544(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  128(AX)(DX*2), Z8
+	VCVTPS2PD  576(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  160(AX)(DX*2), Z8
+	VCVTPS2PD  608(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  192(AX)(DX*2), Z8
+	VCVTPS2PD  640(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z2, Z2
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  (R9), Z8
+	VCVTPS2PD  672(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z3, Z3
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  32(R9), Z8
+	VCVTPS2PD  704(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z3, Z3
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  64(R9), Z8
+	VCVTPS2PD  736(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z3, Z3
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  96(R9), Z8
+	VCVTPS2PD  768(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z3, Z3
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  128(R9), Z8
+	VCVTPS2PD  800(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z3, Z3
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  160(R9), Z8
+	VCVTPS2PD  832(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z3, Z3
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  192(R9), Z8
+	VCVTPS2PD  864(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z3, Z3
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  (R9)(DX*1), Z8
+	VCVTPS2PD  896(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z4, Z4
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  32(R9)(DX*1), Z8
+	VCVTPS2PD  928(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z4, Z4
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  64(R9)(DX*1), Z8
+	VCVTPS2PD  960(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z4, Z4
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  96(R9)(DX*1), Z8
+	VCVTPS2PD  992(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z4, Z4
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  128(R9)(DX*1), Z8
+	VCVTPS2PD  1024(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z4, Z4
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  160(R9)(DX*1), Z8
+	VCVTPS2PD  1056(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z4, Z4
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  192(R9)(DX*1), Z8
+	VCVTPS2PD  1088(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z4, Z4
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  (R9)(DX*2), Z8
+	VCVTPS2PD  1120(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z5, Z5
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  32(R9)(DX*2), Z8
+	VCVTPS2PD  1152(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z5, Z5
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  64(R9)(DX*2), Z8
+	VCVTPS2PD  1184(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z5, Z5
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  96(R9)(DX*2), Z8
+	VCVTPS2PD  1216(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z5, Z5
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  128(R9)(DX*2), Z8
+	VCVTPS2PD  1248(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z5, Z5
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  160(R9)(DX*2), Z8
+	VCVTPS2PD  1280(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z5, Z5
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  192(R9)(DX*2), Z8
+	VCVTPS2PD  1312(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z5, Z5
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  (R10), Z8
+	VCVTPS2PD  1344(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z6, Z6
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  32(R10), Z8
+	VCVTPS2PD  1376(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z6, Z6
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  64(R10), Z8
+	VCVTPS2PD  1408(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z6, Z6
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  96(R10), Z8
+	VCVTPS2PD  1440(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z6, Z6
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  128(R10), Z8
+	VCVTPS2PD  1472(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z6, Z6
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  160(R10), Z8
+	VCVTPS2PD  1504(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z6, Z6
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	VCVTPS2PD  192(R10), Z8
+	VCVTPS2PD  1536(SI), Z9
+	VMULPD     Z8, Z9, Z9
+	VADDPD     Z9, Z6, Z6
+	VPANDQ     winogradAVX512Constants<>+3520(SB), Z9, Z9
+	VADDPD     Z9, Z7, Z7
+	ADDQ       BX, AX
+	ADDQ       $0x00000620, SI
+	DECQ       DI
+	JNZ        winograd7x7DotAVX5120
+	VADDPD     Z1, Z0, Z0
+	VADDPD     Z2, Z0, Z0
+	VADDPD     Z3, Z0, Z0
+	VADDPD     Z4, Z0, Z0
+	VADDPD     Z5, Z0, Z0
+	VADDPD     Z6, Z0, Z0
+	VMOVUPD    Z0, (R8)
+	VMOVUPD    Z7, 64(R8)
 	VZEROUPPER
 	RET
 
@@ -5195,194 +5518,6 @@ DATA winogradAVX2Constants<>+1808(SB)/8, $0x8000000000000000
 DATA winogradAVX2Constants<>+1816(SB)/8, $0x8000000000000000
 GLOBL winogradAVX2Constants<>(SB), RODATA|NOPTR, $1824
 
-// func winogradInputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
-// Requires: AVX, FMA3
-TEXT ·winogradInputAVX2(SB), NOSPLIT, $0-48
-	MOVQ src+0(FP), AX
-	MOVQ line+8(FP), CX
-	MOVQ image+16(FP), DX
-	MOVQ dst+24(FP), BX
-	MOVQ blocks+32(FP), SI
-	MOVQ scratch+40(FP), DI
-
-winogradInputAVX2:
-	MOVQ AX, R8
-	MOVQ DI, R9
-	LEAQ (CX)(CX*2), R11
-	ADDQ R8, R11
-	MOVQ $0x00000006, R10
-
-winogradInputAVX20columns:
-	VCVTPS2PD    (R8), Y0
-	VCVTPS2PD    (R8)(CX*1), Y1
-	VCVTPS2PD    (R8)(CX*2), Y2
-	VCVTPS2PD    (R11), Y3
-	VCVTPS2PD    (R11)(CX*1), Y4
-	VCVTPS2PD    (R11)(CX*2), Y5
-	VMOVAPD      Y4, Y6
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
-	VMOVUPD      Y6, (R9)
-	VMOVAPD      Y3, Y7
-	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
-	VMOVAPD      Y4, Y8
-	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
-	VMOVAPD      Y8, Y9
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
-	VMOVUPD      Y8, 192(R9)
-	VMOVUPD      Y9, 384(R9)
-	VMOVAPD      Y3, Y10
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
-	VMOVAPD      Y4, Y11
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
-	VMOVAPD      Y11, Y12
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
-	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
-	VMOVUPD      Y11, 576(R9)
-	VMOVUPD      Y12, 768(R9)
-	VMOVAPD      Y5, Y13
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
-	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
-	VMOVUPD      Y13, 960(R9)
-	ADDQ         $0x20, R8
-	ADDQ         $0x20, R11
-	ADDQ         $0x20, R9
-	DECQ         R10
-	JNZ          winogradInputAVX20columns
-	MOVQ         DI, R8
-	MOVQ         BX, R9
-	MOVQ         $0x00000006, R10
-
-winogradInputAVX20rows:
-	VMOVUPD      (R8), Y0
-	VMOVUPD      32(R8), Y1
-	VMOVUPD      64(R8), Y2
-	VMOVUPD      96(R8), Y3
-	VMOVUPD      128(R8), Y4
-	VMOVUPD      160(R8), Y5
-	VMOVAPD      Y4, Y6
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
-	VMOVUPD      Y6, (R9)
-	VMOVAPD      Y3, Y7
-	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
-	VMOVAPD      Y4, Y8
-	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
-	VMOVAPD      Y8, Y9
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
-	VMOVUPD      Y8, 384(R9)
-	VMOVUPD      Y9, 768(R9)
-	VMOVAPD      Y3, Y10
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
-	VMOVAPD      Y4, Y11
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
-	VMOVAPD      Y11, Y12
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
-	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
-	VMOVUPD      Y11, 1152(R9)
-	VMOVUPD      Y12, 1536(R9)
-	VMOVAPD      Y5, Y13
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
-	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
-	VMOVUPD      Y13, 1920(R9)
-	ADDQ         $0x000000c0, R8
-	ADDQ         $0x00000900, R9
-	DECQ         R10
-	JNZ          winogradInputAVX20rows
-	MOVQ         AX, R8
-	MOVQ         DI, R9
-	LEAQ         (CX)(CX*2), R11
-	ADDQ         R8, R11
-	MOVQ         $0x00000006, R10
-
-winogradInputAVX21columns:
-	VCVTPS2PD    16(R8), Y0
-	VCVTPS2PD    16(R8)(CX*1), Y1
-	VCVTPS2PD    16(R8)(CX*2), Y2
-	VCVTPS2PD    16(R11), Y3
-	VCVTPS2PD    16(R11)(CX*1), Y4
-	VCVTPS2PD    16(R11)(CX*2), Y5
-	VMOVAPD      Y4, Y6
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
-	VMOVUPD      Y6, (R9)
-	VMOVAPD      Y3, Y7
-	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
-	VMOVAPD      Y4, Y8
-	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
-	VMOVAPD      Y8, Y9
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
-	VMOVUPD      Y8, 192(R9)
-	VMOVUPD      Y9, 384(R9)
-	VMOVAPD      Y3, Y10
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
-	VMOVAPD      Y4, Y11
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
-	VMOVAPD      Y11, Y12
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
-	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
-	VMOVUPD      Y11, 576(R9)
-	VMOVUPD      Y12, 768(R9)
-	VMOVAPD      Y5, Y13
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
-	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
-	VMOVUPD      Y13, 960(R9)
-	ADDQ         $0x20, R8
-	ADDQ         $0x20, R11
-	ADDQ         $0x20, R9
-	DECQ         R10
-	JNZ          winogradInputAVX21columns
-	MOVQ         DI, R8
-	MOVQ         BX, R9
-	MOVQ         $0x00000006, R10
-
-winogradInputAVX21rows:
-	VMOVUPD      (R8), Y0
-	VMOVUPD      32(R8), Y1
-	VMOVUPD      64(R8), Y2
-	VMOVUPD      96(R8), Y3
-	VMOVUPD      128(R8), Y4
-	VMOVUPD      160(R8), Y5
-	VMOVAPD      Y4, Y6
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
-	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
-	VMOVUPD      Y6, 32(R9)
-	VMOVAPD      Y3, Y7
-	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
-	VMOVAPD      Y4, Y8
-	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
-	VMOVAPD      Y8, Y9
-	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
-	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
-	VMOVUPD      Y8, 416(R9)
-	VMOVUPD      Y9, 800(R9)
-	VMOVAPD      Y3, Y10
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
-	VMOVAPD      Y4, Y11
-	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
-	VMOVAPD      Y11, Y12
-	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
-	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
-	VMOVUPD      Y11, 1184(R9)
-	VMOVUPD      Y12, 1568(R9)
-	VMOVAPD      Y5, Y13
-	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
-	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
-	VMOVUPD      Y13, 1952(R9)
-	ADDQ         $0x000000c0, R8
-	ADDQ         $0x00000900, R9
-	DECQ         R10
-	JNZ          winogradInputAVX21rows
-	ADDQ         DX, AX
-	ADDQ         $0x00003600, BX
-	DECQ         SI
-	JNZ          winogradInputAVX2
-	VZEROUPPER
-	RET
-
 // func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
 // Requires: AVX, FMA3
 TEXT ·winogradMultiplyAVX2(SB), NOSPLIT, $0-40
@@ -5567,7 +5702,7 @@ blockwinogradMultiplyAVX2:
 	VBROADCASTSD 376(AX), Y15
 	VFMADD231PD  Y15, Y12, Y10
 	VFMADD231PD  Y15, Y13, Y11
-	ADDQ         $0x00003600, AX
+	ADDQ         $0x00000180, AX
 	ADDQ         $0x00000200, BX
 	DECQ         SI
 	JNZ          blockwinogradMultiplyAVX2
@@ -5583,1434 +5718,20 @@ blockwinogradMultiplyAVX2:
 	VMOVUPD      Y9, 288(CX)
 	VMOVUPD      Y10, 320(CX)
 	VMOVUPD      Y11, 352(CX)
-	ADDQ         $0x00003600, CX
+	ADDQ         $0x00000180, CX
 	DECQ         DX
 	JNZ          groupwinogradMultiplyAVX2
 	VZEROUPPER
 	RET
 
-// func winogradOutputFloat32AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, FMA3
-TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-56
-	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, R8
-	VBROADCASTSD k+8(FP), Y11
-	LEAQ         (AX), R9
-	MOVQ         SI, R10
-	MOVQ         $0x00000006, R11
-
-winogradOutputFloat32AVX20columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     2304(R9), Y2
-	VMOVUPD     4608(R9), Y3
-	VMOVUPD     6912(R9), Y4
-	VMOVUPD     9216(R9), Y5
-	VMOVUPD     11520(R9), Y6
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
-	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
-	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
-	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y4, 192(R10)
-	VMOVUPD     Y2, 384(R10)
-	VMOVUPD     Y6, 576(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         winogradOutputFloat32AVX20columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
-
-winogradOutputFloat32AVX20rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
-	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
-	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
-	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD (R8), Y11, Y15
-	VADDPD      1024(CX), Y1, Y1
-	VSUBPD      Y15, Y1, Y12
-	VADDPD      Y15, Y1, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	MOVB        DI, (BX)
-	VMOVUPS     X12, (R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 64(R8), Y11, Y15
-	VADDPD      1024(CX), Y4, Y4
-	VSUBPD      Y15, Y4, Y12
-	VADDPD      Y15, Y4, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	MOVB        DI, 1(BX)
-	VMOVUPS     X12, 32(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 128(R8), Y11, Y15
-	VADDPD      1024(CX), Y2, Y2
-	VSUBPD      Y15, Y2, Y12
-	VADDPD      Y15, Y2, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	MOVB        DI, 2(BX)
-	VMOVUPS     X12, 64(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 192(R8), Y11, Y15
-	VADDPD      1024(CX), Y6, Y6
-	VSUBPD      Y15, Y6, Y12
-	VADDPD      Y15, Y6, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	MOVB        DI, 3(BX)
-	VMOVUPS     X12, 96(R10)
-	ADDQ        $0x000000c0, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
-	JNZ         winogradOutputFloat32AVX20rows
-	SUBQ        $0x10, BX
-	MOVQ        CX, R8
-	LEAQ        32(AX), R9
-	MOVQ        SI, R10
-	MOVQ        $0x00000006, R11
-
-winogradOutputFloat32AVX21columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     2304(R9), Y2
-	VMOVUPD     4608(R9), Y3
-	VMOVUPD     6912(R9), Y4
-	VMOVUPD     9216(R9), Y5
-	VMOVUPD     11520(R9), Y6
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
-	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
-	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
-	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y4, 192(R10)
-	VMOVUPD     Y2, 384(R10)
-	VMOVUPD     Y6, 576(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         winogradOutputFloat32AVX21columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
-
-winogradOutputFloat32AVX21rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
-	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
-	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
-	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 32(R8), Y11, Y15
-	VADDPD      1056(CX), Y1, Y1
-	VSUBPD      Y15, Y1, Y12
-	VADDPD      Y15, Y1, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	SHLL        $0x04, DI
-	ORB         DI, (BX)
-	VMOVUPS     X12, 16(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 96(R8), Y11, Y15
-	VADDPD      1056(CX), Y4, Y4
-	VSUBPD      Y15, Y4, Y12
-	VADDPD      Y15, Y4, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	SHLL        $0x04, DI
-	ORB         DI, 1(BX)
-	VMOVUPS     X12, 48(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 160(R8), Y11, Y15
-	VADDPD      1056(CX), Y2, Y2
-	VSUBPD      Y15, Y2, Y12
-	VADDPD      Y15, Y2, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	SHLL        $0x04, DI
-	ORB         DI, 2(BX)
-	VMOVUPS     X12, 80(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 224(R8), Y11, Y15
-	VADDPD      1056(CX), Y6, Y6
-	VSUBPD      Y15, Y6, Y12
-	VADDPD      Y15, Y6, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	SHLL        $0x04, DI
-	ORB         DI, 3(BX)
-	VMOVUPS     X12, 112(R10)
-	ADDQ        $0x000000c0, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
-	JNZ         winogradOutputFloat32AVX21rows
-	VZEROUPPER
-	RET
-
-// func winogradOutputFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX2, FMA3
-TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-56
-	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, R8
-	VBROADCASTSD k+8(FP), Y11
-	LEAQ         (AX), R9
-	MOVQ         SI, R10
-	MOVQ         $0x00000006, R11
-
-winogradOutputFloat16AVX20columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     2304(R9), Y2
-	VMOVUPD     4608(R9), Y3
-	VMOVUPD     6912(R9), Y4
-	VMOVUPD     9216(R9), Y5
-	VMOVUPD     11520(R9), Y6
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
-	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
-	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
-	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y4, 192(R10)
-	VMOVUPD     Y2, 384(R10)
-	VMOVUPD     Y6, 576(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         winogradOutputFloat16AVX20columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
-
-winogradOutputFloat16AVX20rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
-	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
-	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
-	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD (R8), Y11, Y15
-	VADDPD      1024(CX), Y1, Y1
-	VSUBPD      Y15, Y1, Y12
-	VADDPD      Y15, Y1, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, (BX)
-	VMOVUPS     X12, (R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 64(R8), Y11, Y15
-	VADDPD      1024(CX), Y4, Y4
-	VSUBPD      Y15, Y4, Y12
-	VADDPD      Y15, Y4, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 1(BX)
-	VMOVUPS     X12, 32(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 128(R8), Y11, Y15
-	VADDPD      1024(CX), Y2, Y2
-	VSUBPD      Y15, Y2, Y12
-	VADDPD      Y15, Y2, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 2(BX)
-	VMOVUPS     X12, 64(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 192(R8), Y11, Y15
-	VADDPD      1024(CX), Y6, Y6
-	VSUBPD      Y15, Y6, Y12
-	VADDPD      Y15, Y6, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 3(BX)
-	VMOVUPS     X12, 96(R10)
-	ADDQ        $0x000000c0, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
-	JNZ         winogradOutputFloat16AVX20rows
-	SUBQ        $0x10, BX
-	MOVQ        CX, R8
-	LEAQ        32(AX), R9
-	MOVQ        SI, R10
-	MOVQ        $0x00000006, R11
-
-winogradOutputFloat16AVX21columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     2304(R9), Y2
-	VMOVUPD     4608(R9), Y3
-	VMOVUPD     6912(R9), Y4
-	VMOVUPD     9216(R9), Y5
-	VMOVUPD     11520(R9), Y6
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
-	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
-	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
-	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y4, 192(R10)
-	VMOVUPD     Y2, 384(R10)
-	VMOVUPD     Y6, 576(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         winogradOutputFloat16AVX21columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
-
-winogradOutputFloat16AVX21rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
-	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
-	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
-	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 32(R8), Y11, Y15
-	VADDPD      1056(CX), Y1, Y1
-	VSUBPD      Y15, Y1, Y12
-	VADDPD      Y15, Y1, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, (BX)
-	VMOVUPS     X12, 16(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 96(R8), Y11, Y15
-	VADDPD      1056(CX), Y4, Y4
-	VSUBPD      Y15, Y4, Y12
-	VADDPD      Y15, Y4, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 1(BX)
-	VMOVUPS     X12, 48(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 160(R8), Y11, Y15
-	VADDPD      1056(CX), Y2, Y2
-	VSUBPD      Y15, Y2, Y12
-	VADDPD      Y15, Y2, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 2(BX)
-	VMOVUPS     X12, 80(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 224(R8), Y11, Y15
-	VADDPD      1056(CX), Y6, Y6
-	VSUBPD      Y15, Y6, Y12
-	VADDPD      Y15, Y6, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 3(BX)
-	VMOVUPS     X12, 112(R10)
-	ADDQ        $0x000000c0, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
-	JNZ         winogradOutputFloat16AVX21rows
-	VZEROUPPER
-	RET
-
-// func winogradOutputBFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX2, FMA3
-TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-56
-	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, R8
-	VBROADCASTSD k+8(FP), Y11
-	LEAQ         (AX), R9
-	MOVQ         SI, R10
-	MOVQ         $0x00000006, R11
-
-winogradOutputBFloat16AVX20columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     2304(R9), Y2
-	VMOVUPD     4608(R9), Y3
-	VMOVUPD     6912(R9), Y4
-	VMOVUPD     9216(R9), Y5
-	VMOVUPD     11520(R9), Y6
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
-	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
-	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
-	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y4, 192(R10)
-	VMOVUPD     Y2, 384(R10)
-	VMOVUPD     Y6, 576(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         winogradOutputBFloat16AVX20columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
-
-winogradOutputBFloat16AVX20rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
-	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
-	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
-	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD (R8), Y11, Y15
-	VADDPD      1024(CX), Y1, Y1
-	VSUBPD      Y15, Y1, Y12
-	VADDPD      Y15, Y1, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, (BX)
-	VMOVUPS     X12, (R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 64(R8), Y11, Y15
-	VADDPD      1024(CX), Y4, Y4
-	VSUBPD      Y15, Y4, Y12
-	VADDPD      Y15, Y4, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 1(BX)
-	VMOVUPS     X12, 32(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 128(R8), Y11, Y15
-	VADDPD      1024(CX), Y2, Y2
-	VSUBPD      Y15, Y2, Y12
-	VADDPD      Y15, Y2, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 2(BX)
-	VMOVUPS     X12, 64(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 192(R8), Y11, Y15
-	VADDPD      1024(CX), Y6, Y6
-	VSUBPD      Y15, Y6, Y12
-	VADDPD      Y15, Y6, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 3(BX)
-	VMOVUPS     X12, 96(R10)
-	ADDQ        $0x000000c0, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
-	JNZ         winogradOutputBFloat16AVX20rows
-	SUBQ        $0x10, BX
-	MOVQ        CX, R8
-	LEAQ        32(AX), R9
-	MOVQ        SI, R10
-	MOVQ        $0x00000006, R11
-
-winogradOutputBFloat16AVX21columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     2304(R9), Y2
-	VMOVUPD     4608(R9), Y3
-	VMOVUPD     6912(R9), Y4
-	VMOVUPD     9216(R9), Y5
-	VMOVUPD     11520(R9), Y6
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
-	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
-	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
-	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y4, 192(R10)
-	VMOVUPD     Y2, 384(R10)
-	VMOVUPD     Y6, 576(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         winogradOutputBFloat16AVX21columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
-
-winogradOutputBFloat16AVX21rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
-	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
-	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
-	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 32(R8), Y11, Y15
-	VADDPD      1056(CX), Y1, Y1
-	VSUBPD      Y15, Y1, Y12
-	VADDPD      Y15, Y1, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, (BX)
-	VMOVUPS     X12, 16(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 96(R8), Y11, Y15
-	VADDPD      1056(CX), Y4, Y4
-	VSUBPD      Y15, Y4, Y12
-	VADDPD      Y15, Y4, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 1(BX)
-	VMOVUPS     X12, 48(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 160(R8), Y11, Y15
-	VADDPD      1056(CX), Y2, Y2
-	VSUBPD      Y15, Y2, Y12
-	VADDPD      Y15, Y2, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 2(BX)
-	VMOVUPS     X12, 80(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 224(R8), Y11, Y15
-	VADDPD      1056(CX), Y6, Y6
-	VSUBPD      Y15, Y6, Y12
-	VADDPD      Y15, Y6, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 3(BX)
-	VMOVUPS     X12, 112(R10)
-	ADDQ        $0x000000c0, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
-	JNZ         winogradOutputBFloat16AVX21rows
-	VZEROUPPER
-	RET
-
-// func winogradDotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
-// Requires: AVX, AVX2
-TEXT ·winogradDotAVX2(SB), NOSPLIT, $0-48
-	MOVQ   src+0(FP), AX
-	MOVQ   line+8(FP), CX
-	MOVQ   image+16(FP), DX
-	MOVQ   w+24(FP), BX
-	MOVQ   blocks+32(FP), SI
-	MOVQ   out+40(FP), DI
-	VXORPD Y0, Y0, Y0
-	VXORPD Y1, Y1, Y1
-	VXORPD Y2, Y2, Y2
-	VXORPD Y3, Y3, Y3
-
-winogradDotAVX20:
-	VCVTPS2PD (AX), Y4
-	VCVTPS2PD (BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 32(AX), Y4
-	VCVTPS2PD 32(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 64(AX), Y4
-	VCVTPS2PD 64(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD (AX)(CX*1), Y4
-	VCVTPS2PD 96(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 32(AX)(CX*1), Y4
-	VCVTPS2PD 128(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 64(AX)(CX*1), Y4
-	VCVTPS2PD 160(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD (AX)(CX*2), Y4
-	VCVTPS2PD 192(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 32(AX)(CX*2), Y4
-	VCVTPS2PD 224(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 64(AX)(CX*2), Y4
-	VCVTPS2PD 256(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	ADDQ      DX, AX
-	ADDQ      $0x00000120, BX
-	DECQ      SI
-	JNZ       winogradDotAVX20
-	VADDPD    Y1, Y0, Y0
-	VADDPD    Y2, Y0, Y0
-	VMOVUPD   Y0, (DI)
-	VMOVUPD   Y3, 64(DI)
-	MOVQ      src+0(FP), AX
-	MOVQ      w+24(FP), BX
-	MOVQ      blocks+32(FP), SI
-	VXORPD    Y0, Y0, Y0
-	VXORPD    Y1, Y1, Y1
-	VXORPD    Y2, Y2, Y2
-	VXORPD    Y3, Y3, Y3
-
-winogradDotAVX21:
-	VCVTPS2PD 16(AX), Y4
-	VCVTPS2PD 16(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 48(AX), Y4
-	VCVTPS2PD 48(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 80(AX), Y4
-	VCVTPS2PD 80(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 16(AX)(CX*1), Y4
-	VCVTPS2PD 112(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 48(AX)(CX*1), Y4
-	VCVTPS2PD 144(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 80(AX)(CX*1), Y4
-	VCVTPS2PD 176(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 16(AX)(CX*2), Y4
-	VCVTPS2PD 208(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 48(AX)(CX*2), Y4
-	VCVTPS2PD 240(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	VCVTPS2PD 80(AX)(CX*2), Y4
-	VCVTPS2PD 272(BX), Y5
-	VMULPD    Y4, Y5, Y5
-	VADDPD    Y5, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
-	VADDPD    Y5, Y3, Y3
-	ADDQ      DX, AX
-	ADDQ      $0x00000120, BX
-	DECQ      SI
-	JNZ       winogradDotAVX21
-	VADDPD    Y1, Y0, Y0
-	VADDPD    Y2, Y0, Y0
-	VMOVUPD   Y0, 32(DI)
-	VMOVUPD   Y3, 96(DI)
-	VZEROUPPER
-	RET
-
-// func winograd5x5InputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
-// Requires: AVX, FMA3
-TEXT ·winograd5x5InputAVX2(SB), NOSPLIT, $0-48
-	MOVQ src+0(FP), AX
-	MOVQ line+8(FP), CX
-	MOVQ image+16(FP), DX
-	MOVQ dst+24(FP), BX
-	MOVQ blocks+32(FP), SI
-	MOVQ scratch+40(FP), DI
-
-winograd5x5InputAVX2:
-	MOVQ AX, R8
-	MOVQ DI, R9
-	LEAQ (CX)(CX*2), R11
-	ADDQ R8, R11
-	LEAQ (CX)(CX*2), R12
-	ADDQ R11, R12
-	MOVQ $0x00000008, R10
-
-winograd5x5InputAVX20columns:
-	VCVTPS2PD    (R8), Y0
-	VCVTPS2PD    (R8)(CX*1), Y1
-	VCVTPS2PD    (R8)(CX*2), Y2
-	VCVTPS2PD    (R11), Y3
-	VCVTPS2PD    (R11)(CX*1), Y4
-	VCVTPS2PD    (R11)(CX*2), Y5
-	VCVTPS2PD    (R12), Y6
-	VCVTPS2PD    (R12)(CX*1), Y7
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y4, Y8
-	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y2, Y8
-	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y0, Y8
-	VMOVUPD      Y8, (R9)
-	VMOVAPD      Y5, Y9
-	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y1, Y9
-	VMOVAPD      Y6, Y10
-	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y4, Y10
-	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y2, Y10
-	VMOVAPD      Y10, Y11
-	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y9, Y10
-	VFNMADD231PD winogradAVX2Constants<>+288(SB), Y9, Y11
-	VMOVUPD      Y10, 256(R9)
-	VMOVUPD      Y11, 512(R9)
-	VMOVAPD      Y5, Y12
-	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y3, Y12
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y12
-	VMOVAPD      Y6, Y13
-	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y4, Y13
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y13
-	VMOVAPD      Y13, Y14
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y12, Y13
-	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y12, Y14
-	VMOVUPD      Y13, 768(R9)
-	VMOVUPD      Y14, 1024(R9)
-	VMOVAPD      Y5, Y15
-	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y3, Y15
-	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y1, Y15
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y4, Y8
-	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y2, Y8
-	VMOVAPD      Y8, Y9
-	VFMADD231PD  winogradAVX2Constants<>+512(SB), Y15, Y8
-	VFNMADD231PD winogradAVX2Constants<>+512(SB), Y15, Y9
-	VMOVUPD      Y8, 1280(R9)
-	VMOVUPD      Y9, 1536(R9)
-	VMOVAPD      Y7, Y10
-	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y5, Y10
-	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y3, Y10
-	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y1, Y10
-	VMOVUPD      Y10, 1792(R9)
-	ADDQ         $0x20, R8
-	ADDQ         $0x20, R11
-	ADDQ         $0x20, R12
-	ADDQ         $0x20, R9
-	DECQ         R10
-	JNZ          winograd5x5InputAVX20columns
-	MOVQ         DI, R8
-	MOVQ         BX, R9
-	MOVQ         $0x00000008, R10
-
-winograd5x5InputAVX20rows:
-	VMOVUPD      (R8), Y0
-	VMOVUPD      32(R8), Y1
-	VMOVUPD      64(R8), Y2
-	VMOVUPD      96(R8), Y3
-	VMOVUPD      128(R8), Y4
-	VMOVUPD      160(R8), Y5
-	VMOVUPD      192(R8), Y6
-	VMOVUPD      224(R8), Y7
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y4, Y8
-	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y2, Y8
-	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y0, Y8
-	VMOVUPD      Y8, (R9)
-	VMOVAPD      Y5, Y9
-	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y1, Y9
-	VMOVAPD      Y6, Y10
-	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y4, Y10
-	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y2, Y10
-	VMOVAPD      Y10, Y11
-	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y9, Y10
-	VFNMADD231PD winogradAVX2Constants<>+288(SB), Y9, Y11
-	VMOVUPD      Y10, 384(R9)
-	VMOVUPD      Y11, 768(R9)
-	VMOVAPD      Y5, Y12
-	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y3, Y12
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y12
-	VMOVAPD      Y6, Y13
-	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y4, Y13
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y13
-	VMOVAPD      Y13, Y14
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y12, Y13
-	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y12, Y14
-	VMOVUPD      Y13, 1152(R9)
-	VMOVUPD      Y14, 1536(R9)
-	VMOVAPD      Y5, Y15
-	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y3, Y15
-	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y1, Y15
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y4, Y8
-	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y2, Y8
-	VMOVAPD      Y8, Y9
-	VFMADD231PD  winogradAVX2Constants<>+512(SB), Y15, Y8
-	VFNMADD231PD winogradAVX2Constants<>+512(SB), Y15, Y9
-	VMOVUPD      Y8, 1920(R9)
-	VMOVUPD      Y9, 2304(R9)
-	VMOVAPD      Y7, Y10
-	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y5, Y10
-	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y3, Y10
-	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y1, Y10
-	VMOVUPD      Y10, 2688(R9)
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000c00, R9
-	DECQ         R10
-	JNZ          winograd5x5InputAVX20rows
-	MOVQ         AX, R8
-	MOVQ         DI, R9
-	LEAQ         (CX)(CX*2), R11
-	ADDQ         R8, R11
-	LEAQ         (CX)(CX*2), R12
-	ADDQ         R11, R12
-	MOVQ         $0x00000008, R10
-
-winograd5x5InputAVX21columns:
-	VCVTPS2PD    16(R8), Y0
-	VCVTPS2PD    16(R8)(CX*1), Y1
-	VCVTPS2PD    16(R8)(CX*2), Y2
-	VCVTPS2PD    16(R11), Y3
-	VCVTPS2PD    16(R11)(CX*1), Y4
-	VCVTPS2PD    16(R11)(CX*2), Y5
-	VCVTPS2PD    16(R12), Y6
-	VCVTPS2PD    16(R12)(CX*1), Y7
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y4, Y8
-	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y2, Y8
-	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y0, Y8
-	VMOVUPD      Y8, (R9)
-	VMOVAPD      Y5, Y9
-	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y1, Y9
-	VMOVAPD      Y6, Y10
-	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y4, Y10
-	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y2, Y10
-	VMOVAPD      Y10, Y11
-	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y9, Y10
-	VFNMADD231PD winogradAVX2Constants<>+288(SB), Y9, Y11
-	VMOVUPD      Y10, 256(R9)
-	VMOVUPD      Y11, 512(R9)
-	VMOVAPD      Y5, Y12
-	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y3, Y12
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y12
-	VMOVAPD      Y6, Y13
-	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y4, Y13
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y13
-	VMOVAPD      Y13, Y14
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y12, Y13
-	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y12, Y14
-	VMOVUPD      Y13, 768(R9)
-	VMOVUPD      Y14, 1024(R9)
-	VMOVAPD      Y5, Y15
-	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y3, Y15
-	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y1, Y15
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y4, Y8
-	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y2, Y8
-	VMOVAPD      Y8, Y9
-	VFMADD231PD  winogradAVX2Constants<>+512(SB), Y15, Y8
-	VFNMADD231PD winogradAVX2Constants<>+512(SB), Y15, Y9
-	VMOVUPD      Y8, 1280(R9)
-	VMOVUPD      Y9, 1536(R9)
-	VMOVAPD      Y7, Y10
-	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y5, Y10
-	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y3, Y10
-	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y1, Y10
-	VMOVUPD      Y10, 1792(R9)
-	ADDQ         $0x20, R8
-	ADDQ         $0x20, R11
-	ADDQ         $0x20, R12
-	ADDQ         $0x20, R9
-	DECQ         R10
-	JNZ          winograd5x5InputAVX21columns
-	MOVQ         DI, R8
-	MOVQ         BX, R9
-	MOVQ         $0x00000008, R10
-
-winograd5x5InputAVX21rows:
-	VMOVUPD      (R8), Y0
-	VMOVUPD      32(R8), Y1
-	VMOVUPD      64(R8), Y2
-	VMOVUPD      96(R8), Y3
-	VMOVUPD      128(R8), Y4
-	VMOVUPD      160(R8), Y5
-	VMOVUPD      192(R8), Y6
-	VMOVUPD      224(R8), Y7
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y4, Y8
-	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y2, Y8
-	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y0, Y8
-	VMOVUPD      Y8, 32(R9)
-	VMOVAPD      Y5, Y9
-	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y3, Y9
-	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y1, Y9
-	VMOVAPD      Y6, Y10
-	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y4, Y10
-	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y2, Y10
-	VMOVAPD      Y10, Y11
-	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y9, Y10
-	VFNMADD231PD winogradAVX2Constants<>+288(SB), Y9, Y11
-	VMOVUPD      Y10, 416(R9)
-	VMOVUPD      Y11, 800(R9)
-	VMOVAPD      Y5, Y12
-	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y3, Y12
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y12
-	VMOVAPD      Y6, Y13
-	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y4, Y13
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y13
-	VMOVAPD      Y13, Y14
-	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y12, Y13
-	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y12, Y14
-	VMOVUPD      Y13, 1184(R9)
-	VMOVUPD      Y14, 1568(R9)
-	VMOVAPD      Y5, Y15
-	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y3, Y15
-	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y1, Y15
-	VMOVAPD      Y6, Y8
-	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y4, Y8
-	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y2, Y8
-	VMOVAPD      Y8, Y9
-	VFMADD231PD  winogradAVX2Constants<>+512(SB), Y15, Y8
-	VFNMADD231PD winogradAVX2Constants<>+512(SB), Y15, Y9
-	VMOVUPD      Y8, 1952(R9)
-	VMOVUPD      Y9, 2336(R9)
-	VMOVAPD      Y7, Y10
-	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y5, Y10
-	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y3, Y10
-	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y1, Y10
-	VMOVUPD      Y10, 2720(R9)
-	ADDQ         $0x00000100, R8
-	ADDQ         $0x00000c00, R9
-	DECQ         R10
-	JNZ          winograd5x5InputAVX21rows
-	ADDQ         DX, AX
-	ADDQ         $0x00006000, BX
-	DECQ         SI
-	JNZ          winograd5x5InputAVX2
-	VZEROUPPER
-	RET
-
-// func winograd5x5MultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
-// Requires: AVX, FMA3
-TEXT ·winograd5x5MultiplyAVX2(SB), NOSPLIT, $0-40
+// func winogradMultiplyFarAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
+// Requires: AVX, FMA3, MMX+
+TEXT ·winogradMultiplyFarAVX2(SB), NOSPLIT, $0-40
 	MOVQ v+0(FP), AX
 	MOVQ m+16(FP), CX
 	MOVQ groups+32(FP), DX
 
-groupwinograd5x5MultiplyAVX2:
+groupwinogradMultiplyFarAVX2:
 	MOVQ   u+8(FP), BX
 	MOVQ   blocks+24(FP), SI
 	VXORPD Y0, Y0, Y0
@@ -7026,9 +5747,10 @@ groupwinograd5x5MultiplyAVX2:
 	VXORPD Y10, Y10, Y10
 	VXORPD Y11, Y11, Y11
 
-blockwinograd5x5MultiplyAVX2:
+blockwinogradMultiplyFarAVX2:
 	VMOVUPD      (BX), Y12
 	VMOVUPD      32(BX), Y13
+	PREFETCHT0   2048(BX)
 	VBROADCASTSD (AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -7049,6 +5771,7 @@ blockwinograd5x5MultiplyAVX2:
 	VFMADD231PD  Y15, Y13, Y11
 	VMOVUPD      64(BX), Y12
 	VMOVUPD      96(BX), Y13
+	PREFETCHT0   2112(BX)
 	VBROADCASTSD 8(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -7069,6 +5792,7 @@ blockwinograd5x5MultiplyAVX2:
 	VFMADD231PD  Y15, Y13, Y11
 	VMOVUPD      128(BX), Y12
 	VMOVUPD      160(BX), Y13
+	PREFETCHT0   2176(BX)
 	VBROADCASTSD 16(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -7089,6 +5813,7 @@ blockwinograd5x5MultiplyAVX2:
 	VFMADD231PD  Y15, Y13, Y11
 	VMOVUPD      192(BX), Y12
 	VMOVUPD      224(BX), Y13
+	PREFETCHT0   2240(BX)
 	VBROADCASTSD 24(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -7109,6 +5834,7 @@ blockwinograd5x5MultiplyAVX2:
 	VFMADD231PD  Y15, Y13, Y11
 	VMOVUPD      256(BX), Y12
 	VMOVUPD      288(BX), Y13
+	PREFETCHT0   2304(BX)
 	VBROADCASTSD 32(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -7129,6 +5855,7 @@ blockwinograd5x5MultiplyAVX2:
 	VFMADD231PD  Y15, Y13, Y11
 	VMOVUPD      320(BX), Y12
 	VMOVUPD      352(BX), Y13
+	PREFETCHT0   2368(BX)
 	VBROADCASTSD 40(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -7149,6 +5876,7 @@ blockwinograd5x5MultiplyAVX2:
 	VFMADD231PD  Y15, Y13, Y11
 	VMOVUPD      384(BX), Y12
 	VMOVUPD      416(BX), Y13
+	PREFETCHT0   2432(BX)
 	VBROADCASTSD 48(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -7169,6 +5897,7 @@ blockwinograd5x5MultiplyAVX2:
 	VFMADD231PD  Y15, Y13, Y11
 	VMOVUPD      448(BX), Y12
 	VMOVUPD      480(BX), Y13
+	PREFETCHT0   2496(BX)
 	VBROADCASTSD 56(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -7187,10 +5916,10 @@ blockwinograd5x5MultiplyAVX2:
 	VBROADCASTSD 376(AX), Y15
 	VFMADD231PD  Y15, Y12, Y10
 	VFMADD231PD  Y15, Y13, Y11
-	ADDQ         $0x00006000, AX
+	ADDQ         $0x00000180, AX
 	ADDQ         $0x00000200, BX
 	DECQ         SI
-	JNZ          blockwinograd5x5MultiplyAVX2
+	JNZ          blockwinogradMultiplyFarAVX2
 	VMOVUPD      Y0, (CX)
 	VMOVUPD      Y1, 32(CX)
 	VMOVUPD      Y2, 64(CX)
@@ -7203,1591 +5932,4491 @@ blockwinograd5x5MultiplyAVX2:
 	VMOVUPD      Y9, 288(CX)
 	VMOVUPD      Y10, 320(CX)
 	VMOVUPD      Y11, 352(CX)
-	ADDQ         $0x00006000, CX
+	ADDQ         $0x00000180, CX
 	DECQ         DX
-	JNZ          groupwinograd5x5MultiplyAVX2
+	JNZ          groupwinogradMultiplyFarAVX2
 	VZEROUPPER
 	RET
 
-// func winograd5x5WeighAVX2(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
+// func winogradWeighAVX2(v *float64, point int, points int, weights *float64, scale *float64, blocks int, out *[8]float64)
 // Requires: AVX, FMA3
-TEXT ·winograd5x5WeighAVX2(SB), NOSPLIT, $0-40
+TEXT ·winogradWeighAVX2(SB), NOSPLIT, $0-56
 	MOVQ   v+0(FP), AX
-	MOVQ   weights+8(FP), CX
-	MOVQ   scale+16(FP), DX
-	MOVQ   blocks+24(FP), BX
-	MOVQ   out+32(FP), SI
+	MOVQ   point+8(FP), CX
+	MOVQ   scale+32(FP), DI
+	MOVQ   blocks+40(FP), R8
+	MOVQ   out+48(FP), R9
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+
+winogradWeighAVX2:
+	MOVQ   AX, BX
+	MOVQ   weights+24(FP), DX
+	MOVQ   points+16(FP), SI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+
+winogradWeighAVX2points:
+	VBROADCASTSD (DX), Y6
+	VMOVUPD      (BX), Y8
+	VMULPD       Y8, Y8, Y8
+	VFMADD231PD  Y6, Y8, Y0
+	VMOVUPD      32(BX), Y9
+	VMULPD       Y9, Y9, Y9
+	VFMADD231PD  Y6, Y9, Y1
+	ADDQ         CX, BX
+	VBROADCASTSD 8(DX), Y7
+	VMOVUPD      (BX), Y10
+	VMULPD       Y10, Y10, Y10
+	VFMADD231PD  Y7, Y10, Y2
+	VMOVUPD      32(BX), Y11
+	VMULPD       Y11, Y11, Y11
+	VFMADD231PD  Y7, Y11, Y3
+	ADDQ         CX, BX
+	ADDQ         $0x10, DX
+	SUBQ         $0x02, SI
+	JNZ          winogradWeighAVX2points
+	VADDPD       Y2, Y0, Y0
+	VMOVUPD      (DI), Y6
+	VMULPD       Y6, Y6, Y6
+	VFMADD231PD  Y6, Y0, Y4
+	VADDPD       Y3, Y1, Y1
+	VMOVUPD      32(DI), Y6
+	VMULPD       Y6, Y6, Y6
+	VFMADD231PD  Y6, Y1, Y5
+	ADDQ         $0x00000180, AX
+	ADDQ         $0x40, DI
+	DECQ         R8
+	JNZ          winogradWeighAVX2
+	VMOVUPD      Y4, (R9)
+	VMOVUPD      Y5, 32(R9)
+	VZEROUPPER
+	RET
+
+// func multiplyTapsAVX2(src *float64, taps *int, n int, u *float64, m *float64, groups int)
+// Requires: AVX, FMA3
+TEXT ·multiplyTapsAVX2(SB), NOSPLIT, $0-48
+	MOVQ src+0(FP), AX
+	MOVQ m+32(FP), CX
+	MOVQ groups+40(FP), DX
+
+groupmultiplyTapsAVX2:
+	MOVQ   u+24(FP), BX
+	MOVQ   taps+8(FP), SI
+	MOVQ   n+16(FP), DI
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
 	VXORPD Y8, Y8, Y8
 	VXORPD Y9, Y9, Y9
+	VXORPD Y10, Y10, Y10
+	VXORPD Y11, Y11, Y11
 
-winograd5x5WeighAVX2:
-	VBROADCASTSD (CX), Y10
-	VMOVUPD      (AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VMULPD       Y10, Y11, Y0
-	VMOVUPD      32(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VMULPD       Y10, Y12, Y1
-	VBROADCASTSD 8(CX), Y10
-	VMOVUPD      384(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VMULPD       Y10, Y13, Y2
-	VMOVUPD      416(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VMULPD       Y10, Y14, Y3
-	VBROADCASTSD 16(CX), Y10
-	VMOVUPD      768(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VMULPD       Y10, Y15, Y4
-	VMOVUPD      800(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VMULPD       Y10, Y11, Y5
-	VBROADCASTSD 24(CX), Y10
-	VMOVUPD      1152(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VMULPD       Y10, Y12, Y6
-	VMOVUPD      1184(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VMULPD       Y10, Y13, Y7
-	VBROADCASTSD 32(CX), Y10
-	VMOVUPD      1536(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y0
-	VMOVUPD      1568(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y1
-	VBROADCASTSD 40(CX), Y10
-	VMOVUPD      1920(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y2
-	VMOVUPD      1952(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y3
-	VBROADCASTSD 48(CX), Y10
-	VMOVUPD      2304(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y4
-	VMOVUPD      2336(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y5
-	VBROADCASTSD 56(CX), Y10
-	VMOVUPD      2688(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y6
-	VMOVUPD      2720(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y7
-	VBROADCASTSD 64(CX), Y10
-	VMOVUPD      3072(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y0
-	VMOVUPD      3104(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y1
-	VBROADCASTSD 72(CX), Y10
-	VMOVUPD      3456(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y2
-	VMOVUPD      3488(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y3
-	VBROADCASTSD 80(CX), Y10
-	VMOVUPD      3840(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y4
-	VMOVUPD      3872(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y5
-	VBROADCASTSD 88(CX), Y10
-	VMOVUPD      4224(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y6
-	VMOVUPD      4256(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y7
-	VBROADCASTSD 96(CX), Y10
-	VMOVUPD      4608(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y0
-	VMOVUPD      4640(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y1
-	VBROADCASTSD 104(CX), Y10
-	VMOVUPD      4992(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y2
-	VMOVUPD      5024(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y3
-	VBROADCASTSD 112(CX), Y10
-	VMOVUPD      5376(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y4
-	VMOVUPD      5408(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y5
-	VBROADCASTSD 120(CX), Y10
-	VMOVUPD      5760(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y6
-	VMOVUPD      5792(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y7
-	VBROADCASTSD 128(CX), Y10
-	VMOVUPD      6144(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y0
-	VMOVUPD      6176(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y1
-	VBROADCASTSD 136(CX), Y10
-	VMOVUPD      6528(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y2
-	VMOVUPD      6560(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y3
-	VBROADCASTSD 144(CX), Y10
-	VMOVUPD      6912(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y4
-	VMOVUPD      6944(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y5
-	VBROADCASTSD 152(CX), Y10
-	VMOVUPD      7296(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y6
-	VMOVUPD      7328(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y7
-	VBROADCASTSD 160(CX), Y10
-	VMOVUPD      7680(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y0
-	VMOVUPD      7712(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y1
-	VBROADCASTSD 168(CX), Y10
-	VMOVUPD      8064(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y2
-	VMOVUPD      8096(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y3
-	VBROADCASTSD 176(CX), Y10
-	VMOVUPD      8448(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y4
-	VMOVUPD      8480(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y5
-	VBROADCASTSD 184(CX), Y10
-	VMOVUPD      8832(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y6
-	VMOVUPD      8864(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y7
-	VBROADCASTSD 192(CX), Y10
-	VMOVUPD      9216(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y0
-	VMOVUPD      9248(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y1
-	VBROADCASTSD 200(CX), Y10
-	VMOVUPD      9600(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y2
-	VMOVUPD      9632(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y3
-	VBROADCASTSD 208(CX), Y10
-	VMOVUPD      9984(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y4
-	VMOVUPD      10016(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y5
-	VBROADCASTSD 216(CX), Y10
-	VMOVUPD      10368(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y6
-	VMOVUPD      10400(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y7
-	VBROADCASTSD 224(CX), Y10
-	VMOVUPD      10752(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y0
-	VMOVUPD      10784(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y1
-	VBROADCASTSD 232(CX), Y10
-	VMOVUPD      11136(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y2
-	VMOVUPD      11168(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y3
-	VBROADCASTSD 240(CX), Y10
-	VMOVUPD      11520(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y4
-	VMOVUPD      11552(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y5
-	VBROADCASTSD 248(CX), Y10
-	VMOVUPD      11904(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y6
-	VMOVUPD      11936(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y7
-	VBROADCASTSD 256(CX), Y10
-	VMOVUPD      12288(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y0
-	VMOVUPD      12320(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y1
-	VBROADCASTSD 264(CX), Y10
-	VMOVUPD      12672(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y2
-	VMOVUPD      12704(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y3
-	VBROADCASTSD 272(CX), Y10
-	VMOVUPD      13056(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y4
-	VMOVUPD      13088(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y5
-	VBROADCASTSD 280(CX), Y10
-	VMOVUPD      13440(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y6
-	VMOVUPD      13472(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y7
-	VBROADCASTSD 288(CX), Y10
-	VMOVUPD      13824(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y0
-	VMOVUPD      13856(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y1
-	VBROADCASTSD 296(CX), Y10
-	VMOVUPD      14208(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y2
-	VMOVUPD      14240(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y3
-	VBROADCASTSD 304(CX), Y10
-	VMOVUPD      14592(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y4
-	VMOVUPD      14624(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y5
-	VBROADCASTSD 312(CX), Y10
-	VMOVUPD      14976(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y6
-	VMOVUPD      15008(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y7
-	VBROADCASTSD 320(CX), Y10
-	VMOVUPD      15360(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y0
-	VMOVUPD      15392(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y1
-	VBROADCASTSD 328(CX), Y10
-	VMOVUPD      15744(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y2
-	VMOVUPD      15776(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y3
-	VBROADCASTSD 336(CX), Y10
-	VMOVUPD      16128(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y4
-	VMOVUPD      16160(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y5
-	VBROADCASTSD 344(CX), Y10
-	VMOVUPD      16512(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y6
-	VMOVUPD      16544(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y7
-	VBROADCASTSD 352(CX), Y10
-	VMOVUPD      16896(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y0
-	VMOVUPD      16928(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y1
-	VBROADCASTSD 360(CX), Y10
-	VMOVUPD      17280(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y2
-	VMOVUPD      17312(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y3
-	VBROADCASTSD 368(CX), Y10
-	VMOVUPD      17664(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y4
-	VMOVUPD      17696(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y5
-	VBROADCASTSD 376(CX), Y10
-	VMOVUPD      18048(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y6
-	VMOVUPD      18080(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y7
-	VBROADCASTSD 384(CX), Y10
-	VMOVUPD      18432(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y0
-	VMOVUPD      18464(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y1
-	VBROADCASTSD 392(CX), Y10
-	VMOVUPD      18816(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y2
-	VMOVUPD      18848(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y3
-	VBROADCASTSD 400(CX), Y10
-	VMOVUPD      19200(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y4
-	VMOVUPD      19232(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y5
-	VBROADCASTSD 408(CX), Y10
-	VMOVUPD      19584(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y6
-	VMOVUPD      19616(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y7
-	VBROADCASTSD 416(CX), Y10
-	VMOVUPD      19968(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y0
-	VMOVUPD      20000(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y1
-	VBROADCASTSD 424(CX), Y10
-	VMOVUPD      20352(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y2
-	VMOVUPD      20384(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y3
-	VBROADCASTSD 432(CX), Y10
-	VMOVUPD      20736(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y4
-	VMOVUPD      20768(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y5
-	VBROADCASTSD 440(CX), Y10
-	VMOVUPD      21120(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y6
-	VMOVUPD      21152(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y7
-	VBROADCASTSD 448(CX), Y10
-	VMOVUPD      21504(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y0
-	VMOVUPD      21536(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y1
-	VBROADCASTSD 456(CX), Y10
-	VMOVUPD      21888(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y2
-	VMOVUPD      21920(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y3
-	VBROADCASTSD 464(CX), Y10
-	VMOVUPD      22272(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y4
-	VMOVUPD      22304(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y5
-	VBROADCASTSD 472(CX), Y10
-	VMOVUPD      22656(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y6
-	VMOVUPD      22688(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y7
-	VBROADCASTSD 480(CX), Y10
-	VMOVUPD      23040(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y0
-	VMOVUPD      23072(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y1
-	VBROADCASTSD 488(CX), Y10
-	VMOVUPD      23424(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y2
-	VMOVUPD      23456(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y3
-	VBROADCASTSD 496(CX), Y10
-	VMOVUPD      23808(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y4
-	VMOVUPD      23840(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y5
-	VBROADCASTSD 504(CX), Y10
-	VMOVUPD      24192(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y6
-	VMOVUPD      24224(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y7
-	VADDPD       Y2, Y0, Y0
-	VADDPD       Y6, Y4, Y4
-	VADDPD       Y4, Y0, Y0
-	VMOVUPD      (DX), Y10
-	VMULPD       Y10, Y10, Y10
-	VFMADD231PD  Y10, Y0, Y8
-	VADDPD       Y3, Y1, Y1
-	VADDPD       Y7, Y5, Y5
-	VADDPD       Y5, Y1, Y1
-	VMOVUPD      32(DX), Y10
-	VMULPD       Y10, Y10, Y10
-	VFMADD231PD  Y10, Y1, Y9
-	ADDQ         $0x00006000, AX
-	ADDQ         $0x40, DX
-	DECQ         BX
-	JNZ          winograd5x5WeighAVX2
-	VMOVUPD      Y8, (SI)
-	VMOVUPD      Y9, 32(SI)
+tapmultiplyTapsAVX2:
+	MOVQ         (SI), R8
+	ADDQ         AX, R8
+	VMOVUPD      (BX), Y12
+	VMOVUPD      32(BX), Y13
+	VBROADCASTSD (R8), Y14
+	VFMADD231PD  Y14, Y12, Y0
+	VFMADD231PD  Y14, Y13, Y1
+	VBROADCASTSD 8(R8), Y15
+	VFMADD231PD  Y15, Y12, Y2
+	VFMADD231PD  Y15, Y13, Y3
+	VBROADCASTSD 16(R8), Y14
+	VFMADD231PD  Y14, Y12, Y4
+	VFMADD231PD  Y14, Y13, Y5
+	VBROADCASTSD 24(R8), Y15
+	VFMADD231PD  Y15, Y12, Y6
+	VFMADD231PD  Y15, Y13, Y7
+	VBROADCASTSD 32(R8), Y14
+	VFMADD231PD  Y14, Y12, Y8
+	VFMADD231PD  Y14, Y13, Y9
+	VBROADCASTSD 40(R8), Y15
+	VFMADD231PD  Y15, Y12, Y10
+	VFMADD231PD  Y15, Y13, Y11
+	ADDQ         $0x08, SI
+	ADDQ         $0x00000040, BX
+	DECQ         DI
+	JNZ          tapmultiplyTapsAVX2
+	VMOVUPD      Y0, (CX)
+	VMOVUPD      Y1, 32(CX)
+	VMOVUPD      Y2, 64(CX)
+	VMOVUPD      Y3, 96(CX)
+	VMOVUPD      Y4, 128(CX)
+	VMOVUPD      Y5, 160(CX)
+	VMOVUPD      Y6, 192(CX)
+	VMOVUPD      Y7, 224(CX)
+	VMOVUPD      Y8, 256(CX)
+	VMOVUPD      Y9, 288(CX)
+	VMOVUPD      Y10, 320(CX)
+	VMOVUPD      Y11, 352(CX)
+	ADDQ         $0x00000030, AX
+	ADDQ         $0x00000180, CX
+	DECQ         DX
+	JNZ          groupmultiplyTapsAVX2
 	VZEROUPPER
 	RET
 
-// func winograd5x5OutputFloat32AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, FMA3
-TEXT ·winograd5x5OutputFloat32AVX2(SB), NOSPLIT, $0-56
-	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, R8
-	VBROADCASTSD k+8(FP), Y11
-	LEAQ         (AX), R9
-	MOVQ         SI, R10
-	MOVQ         $0x00000008, R11
-
-winograd5x5OutputFloat32AVX20columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     3072(R9), Y2
-	VMOVUPD     6144(R9), Y3
-	VMOVUPD     9216(R9), Y4
-	VMOVUPD     12288(R9), Y5
-	VMOVUPD     15360(R9), Y6
-	VMOVUPD     18432(R9), Y7
-	VMOVUPD     21504(R9), Y8
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y7, Y6, Y4
-	VSUBPD      Y7, Y6, Y7
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VADDPD      Y4, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
-	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y6, 256(R10)
-	VMOVUPD     Y4, 512(R10)
-	VMOVUPD     Y8, 768(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         winograd5x5OutputFloat32AVX20columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
-
-winograd5x5OutputFloat32AVX20rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VMOVUPD     192(R9), Y7
-	VMOVUPD     224(R9), Y8
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y7, Y6, Y4
-	VSUBPD      Y7, Y6, Y7
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VADDPD      Y4, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
-	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD (R8), Y11, Y15
-	VADDPD      1024(CX), Y1, Y1
-	VSUBPD      Y15, Y1, Y12
-	VADDPD      Y15, Y1, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	MOVB        DI, (BX)
-	VMOVUPS     X12, (R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 64(R8), Y11, Y15
-	VADDPD      1024(CX), Y6, Y6
-	VSUBPD      Y15, Y6, Y12
-	VADDPD      Y15, Y6, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	MOVB        DI, 1(BX)
-	VMOVUPS     X12, 32(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 128(R8), Y11, Y15
-	VADDPD      1024(CX), Y4, Y4
-	VSUBPD      Y15, Y4, Y12
-	VADDPD      Y15, Y4, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	MOVB        DI, 2(BX)
-	VMOVUPS     X12, 64(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 192(R8), Y11, Y15
-	VADDPD      1024(CX), Y8, Y8
-	VSUBPD      Y15, Y8, Y12
-	VADDPD      Y15, Y8, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	MOVB        DI, 3(BX)
-	VMOVUPS     X12, 96(R10)
-	ADDQ        $0x00000100, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
-	JNZ         winograd5x5OutputFloat32AVX20rows
-	SUBQ        $0x10, BX
-	MOVQ        CX, R8
-	LEAQ        32(AX), R9
-	MOVQ        SI, R10
-	MOVQ        $0x00000008, R11
-
-winograd5x5OutputFloat32AVX21columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     3072(R9), Y2
-	VMOVUPD     6144(R9), Y3
-	VMOVUPD     9216(R9), Y4
-	VMOVUPD     12288(R9), Y5
-	VMOVUPD     15360(R9), Y6
-	VMOVUPD     18432(R9), Y7
-	VMOVUPD     21504(R9), Y8
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y7, Y6, Y4
-	VSUBPD      Y7, Y6, Y7
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VADDPD      Y4, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
-	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y6, 256(R10)
-	VMOVUPD     Y4, 512(R10)
-	VMOVUPD     Y8, 768(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         winograd5x5OutputFloat32AVX21columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
-
-winograd5x5OutputFloat32AVX21rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VMOVUPD     192(R9), Y7
-	VMOVUPD     224(R9), Y8
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y7, Y6, Y4
-	VSUBPD      Y7, Y6, Y7
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VADDPD      Y4, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
-	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 32(R8), Y11, Y15
-	VADDPD      1056(CX), Y1, Y1
-	VSUBPD      Y15, Y1, Y12
-	VADDPD      Y15, Y1, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	SHLL        $0x04, DI
-	ORB         DI, (BX)
-	VMOVUPS     X12, 16(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 96(R8), Y11, Y15
-	VADDPD      1056(CX), Y6, Y6
-	VSUBPD      Y15, Y6, Y12
-	VADDPD      Y15, Y6, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	SHLL        $0x04, DI
-	ORB         DI, 1(BX)
-	VMOVUPS     X12, 48(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 160(R8), Y11, Y15
-	VADDPD      1056(CX), Y4, Y4
-	VSUBPD      Y15, Y4, Y12
-	VADDPD      Y15, Y4, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	SHLL        $0x04, DI
-	ORB         DI, 2(BX)
-	VMOVUPS     X12, 80(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 224(R8), Y11, Y15
-	VADDPD      1056(CX), Y8, Y8
-	VSUBPD      Y15, Y8, Y12
-	VADDPD      Y15, Y8, Y13
-	VCVTPD2PSY  Y12, X12
-	VCVTPD2PSY  Y13, X13
-	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	SHLL        $0x04, DI
-	ORB         DI, 3(BX)
-	VMOVUPS     X12, 112(R10)
-	ADDQ        $0x00000100, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
-	JNZ         winograd5x5OutputFloat32AVX21rows
-	VZEROUPPER
-	RET
-
-// func winograd5x5OutputFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX2, FMA3
-TEXT ·winograd5x5OutputFloat16AVX2(SB), NOSPLIT, $0-56
-	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, R8
-	VBROADCASTSD k+8(FP), Y11
-	LEAQ         (AX), R9
-	MOVQ         SI, R10
-	MOVQ         $0x00000008, R11
-
-winograd5x5OutputFloat16AVX20columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     3072(R9), Y2
-	VMOVUPD     6144(R9), Y3
-	VMOVUPD     9216(R9), Y4
-	VMOVUPD     12288(R9), Y5
-	VMOVUPD     15360(R9), Y6
-	VMOVUPD     18432(R9), Y7
-	VMOVUPD     21504(R9), Y8
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y7, Y6, Y4
-	VSUBPD      Y7, Y6, Y7
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VADDPD      Y4, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
-	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y6, 256(R10)
-	VMOVUPD     Y4, 512(R10)
-	VMOVUPD     Y8, 768(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         winograd5x5OutputFloat16AVX20columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
-
-winograd5x5OutputFloat16AVX20rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VMOVUPD     192(R9), Y7
-	VMOVUPD     224(R9), Y8
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y7, Y6, Y4
-	VSUBPD      Y7, Y6, Y7
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VADDPD      Y4, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
-	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD (R8), Y11, Y15
-	VADDPD      1024(CX), Y1, Y1
-	VSUBPD      Y15, Y1, Y12
-	VADDPD      Y15, Y1, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, (BX)
-	VMOVUPS     X12, (R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 64(R8), Y11, Y15
-	VADDPD      1024(CX), Y6, Y6
-	VSUBPD      Y15, Y6, Y12
-	VADDPD      Y15, Y6, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 1(BX)
-	VMOVUPS     X12, 32(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 128(R8), Y11, Y15
-	VADDPD      1024(CX), Y4, Y4
-	VSUBPD      Y15, Y4, Y12
-	VADDPD      Y15, Y4, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 2(BX)
-	VMOVUPS     X12, 64(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 192(R8), Y11, Y15
-	VADDPD      1024(CX), Y8, Y8
-	VSUBPD      Y15, Y8, Y12
-	VADDPD      Y15, Y8, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 3(BX)
-	VMOVUPS     X12, 96(R10)
-	ADDQ        $0x00000100, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
-	JNZ         winograd5x5OutputFloat16AVX20rows
-	SUBQ        $0x10, BX
-	MOVQ        CX, R8
-	LEAQ        32(AX), R9
-	MOVQ        SI, R10
-	MOVQ        $0x00000008, R11
-
-winograd5x5OutputFloat16AVX21columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     3072(R9), Y2
-	VMOVUPD     6144(R9), Y3
-	VMOVUPD     9216(R9), Y4
-	VMOVUPD     12288(R9), Y5
-	VMOVUPD     15360(R9), Y6
-	VMOVUPD     18432(R9), Y7
-	VMOVUPD     21504(R9), Y8
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y7, Y6, Y4
-	VSUBPD      Y7, Y6, Y7
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VADDPD      Y4, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
-	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y6, 256(R10)
-	VMOVUPD     Y4, 512(R10)
-	VMOVUPD     Y8, 768(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         winograd5x5OutputFloat16AVX21columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
-
-winograd5x5OutputFloat16AVX21rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VMOVUPD     192(R9), Y7
-	VMOVUPD     224(R9), Y8
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y7, Y6, Y4
-	VSUBPD      Y7, Y6, Y7
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VADDPD      Y4, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
-	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 32(R8), Y11, Y15
-	VADDPD      1056(CX), Y1, Y1
-	VSUBPD      Y15, Y1, Y12
-	VADDPD      Y15, Y1, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, (BX)
-	VMOVUPS     X12, 16(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 96(R8), Y11, Y15
-	VADDPD      1056(CX), Y6, Y6
-	VSUBPD      Y15, Y6, Y12
-	VADDPD      Y15, Y6, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 1(BX)
-	VMOVUPS     X12, 48(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 160(R8), Y11, Y15
-	VADDPD      1056(CX), Y4, Y4
-	VSUBPD      Y15, Y4, Y12
-	VADDPD      Y15, Y4, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 2(BX)
-	VMOVUPS     X12, 80(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 224(R8), Y11, Y15
-	VADDPD      1056(CX), Y8, Y8
-	VSUBPD      Y15, Y8, Y12
-	VADDPD      Y15, Y8, Y13
-	VPSRLQ      $0x2a, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2a, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 3(BX)
-	VMOVUPS     X12, 112(R10)
-	ADDQ        $0x00000100, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
-	JNZ         winograd5x5OutputFloat16AVX21rows
-	VZEROUPPER
-	RET
-
-// func winograd5x5OutputBFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX2, FMA3
-TEXT ·winograd5x5OutputBFloat16AVX2(SB), NOSPLIT, $0-56
-	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, R8
-	VBROADCASTSD k+8(FP), Y11
-	LEAQ         (AX), R9
-	MOVQ         SI, R10
-	MOVQ         $0x00000008, R11
-
-winograd5x5OutputBFloat16AVX20columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     3072(R9), Y2
-	VMOVUPD     6144(R9), Y3
-	VMOVUPD     9216(R9), Y4
-	VMOVUPD     12288(R9), Y5
-	VMOVUPD     15360(R9), Y6
-	VMOVUPD     18432(R9), Y7
-	VMOVUPD     21504(R9), Y8
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y7, Y6, Y4
-	VSUBPD      Y7, Y6, Y7
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VADDPD      Y4, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
-	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y6, 256(R10)
-	VMOVUPD     Y4, 512(R10)
-	VMOVUPD     Y8, 768(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         winograd5x5OutputBFloat16AVX20columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
-
-winograd5x5OutputBFloat16AVX20rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VMOVUPD     192(R9), Y7
-	VMOVUPD     224(R9), Y8
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y7, Y6, Y4
-	VSUBPD      Y7, Y6, Y7
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VADDPD      Y4, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
-	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD (R8), Y11, Y15
-	VADDPD      1024(CX), Y1, Y1
-	VSUBPD      Y15, Y1, Y12
-	VADDPD      Y15, Y1, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, (BX)
-	VMOVUPS     X12, (R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 64(R8), Y11, Y15
-	VADDPD      1024(CX), Y6, Y6
-	VSUBPD      Y15, Y6, Y12
-	VADDPD      Y15, Y6, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 1(BX)
-	VMOVUPS     X12, 32(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 128(R8), Y11, Y15
-	VADDPD      1024(CX), Y4, Y4
-	VSUBPD      Y15, Y4, Y12
-	VADDPD      Y15, Y4, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 2(BX)
-	VMOVUPS     X12, 64(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 192(R8), Y11, Y15
-	VADDPD      1024(CX), Y8, Y8
-	VSUBPD      Y15, Y8, Y12
-	VADDPD      Y15, Y8, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 3(BX)
-	VMOVUPS     X12, 96(R10)
-	ADDQ        $0x00000100, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
-	JNZ         winograd5x5OutputBFloat16AVX20rows
-	SUBQ        $0x10, BX
-	MOVQ        CX, R8
-	LEAQ        32(AX), R9
-	MOVQ        SI, R10
-	MOVQ        $0x00000008, R11
-
-winograd5x5OutputBFloat16AVX21columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     3072(R9), Y2
-	VMOVUPD     6144(R9), Y3
-	VMOVUPD     9216(R9), Y4
-	VMOVUPD     12288(R9), Y5
-	VMOVUPD     15360(R9), Y6
-	VMOVUPD     18432(R9), Y7
-	VMOVUPD     21504(R9), Y8
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y7, Y6, Y4
-	VSUBPD      Y7, Y6, Y7
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VADDPD      Y4, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
-	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y6, 256(R10)
-	VMOVUPD     Y4, 512(R10)
-	VMOVUPD     Y8, 768(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
-	JNZ         winograd5x5OutputBFloat16AVX21columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
-
-winograd5x5OutputBFloat16AVX21rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VMOVUPD     192(R9), Y7
-	VMOVUPD     224(R9), Y8
-	VADDPD      Y3, Y2, Y0
-	VSUBPD      Y3, Y2, Y3
-	VADDPD      Y5, Y4, Y2
-	VSUBPD      Y5, Y4, Y5
-	VADDPD      Y7, Y6, Y4
-	VSUBPD      Y7, Y6, Y7
-	VADDPD      Y0, Y1, Y1
-	VADDPD      Y2, Y1, Y1
-	VADDPD      Y4, Y1, Y1
-	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
-	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 32(R8), Y11, Y15
-	VADDPD      1056(CX), Y1, Y1
-	VSUBPD      Y15, Y1, Y12
-	VADDPD      Y15, Y1, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, (BX)
-	VMOVUPS     X12, 16(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 96(R8), Y11, Y15
-	VADDPD      1056(CX), Y6, Y6
-	VSUBPD      Y15, Y6, Y12
-	VADDPD      Y15, Y6, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 1(BX)
-	VMOVUPS     X12, 48(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 160(R8), Y11, Y15
-	VADDPD      1056(CX), Y4, Y4
-	VSUBPD      Y15, Y4, Y12
-	VADDPD      Y15, Y4, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 2(BX)
-	VMOVUPS     X12, 80(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 224(R8), Y11, Y15
-	VADDPD      1056(CX), Y8, Y8
-	VSUBPD      Y15, Y8, Y12
-	VADDPD      Y15, Y8, Y13
-	VPSRLQ      $0x2d, Y12, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y12, Y12
-	VPANDN      Y12, Y15, Y12
-	VPSRLQ      $0x2d, Y13, Y14
-	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
-	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
-	VPADDQ      Y14, Y13, Y13
-	VPANDN      Y13, Y15, Y13
-	VPCMPEQQ    Y13, Y12, Y13
-	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
-	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
-	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
-	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
-	VPCMPGTQ    Y15, Y14, Y14
-	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
-	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 3(BX)
-	VMOVUPS     X12, 112(R10)
-	ADDQ        $0x00000100, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
-	JNZ         winograd5x5OutputBFloat16AVX21rows
-	VZEROUPPER
-	RET
-
-// func winograd5x5DotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// func convWordsAVX2(src *float32, line int, image int, w *float32, taps int, blocks int, out *[24]float64)
 // Requires: AVX, AVX2
-TEXT ·winograd5x5DotAVX2(SB), NOSPLIT, $0-48
+TEXT ·convWordsAVX2(SB), NOSPLIT, $0-56
 	MOVQ   src+0(FP), AX
 	MOVQ   line+8(FP), CX
 	MOVQ   image+16(FP), DX
 	MOVQ   w+24(FP), BX
-	MOVQ   blocks+32(FP), SI
-	MOVQ   out+40(FP), DI
+	MOVQ   taps+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	MOVQ   out+48(FP), R8
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+
+convWordsAVX20block:
+	MOVQ AX, R9
+	MOVQ SI, R11
+
+convWordsAVX20line:
+	MOVQ R9, R10
+	MOVQ SI, R12
+
+convWordsAVX20tap:
+	VCVTPS2PD (R10), Y3
+	VCVTPS2PD (BX), Y4
+	VMULPD    Y4, Y3, Y3
+	VADDPD    Y3, Y0, Y4
+	VSUBPD    Y0, Y4, Y5
+	VSUBPD    Y5, Y4, Y6
+	VSUBPD    Y6, Y0, Y6
+	VSUBPD    Y5, Y3, Y3
+	VADDPD    Y3, Y6, Y3
+	VMOVAPD   Y4, Y0
+	VADDPD    Y3, Y1, Y4
+	VSUBPD    Y1, Y4, Y5
+	VSUBPD    Y5, Y4, Y6
+	VSUBPD    Y6, Y1, Y6
+	VSUBPD    Y5, Y3, Y3
+	VADDPD    Y3, Y6, Y3
+	VMOVAPD   Y4, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y3, Y3
+	VADDPD    Y3, Y2, Y2
+	ADDQ      $0x20, R10
+	ADDQ      $0x20, BX
+	DECQ      R12
+	JNZ       convWordsAVX20tap
+	ADDQ      CX, R9
+	DECQ      R11
+	JNZ       convWordsAVX20line
+	ADDQ      DX, AX
+	DECQ      DI
+	JNZ       convWordsAVX20block
+	VMOVUPD   Y0, (R8)
+	VMOVUPD   Y1, 64(R8)
+	VMOVUPD   Y2, 128(R8)
+	MOVQ      src+0(FP), AX
+	MOVQ      w+24(FP), BX
+	MOVQ      blocks+40(FP), DI
+	VXORPD    Y0, Y0, Y0
+	VXORPD    Y1, Y1, Y1
+	VXORPD    Y2, Y2, Y2
+
+convWordsAVX21block:
+	MOVQ AX, R9
+	MOVQ SI, R11
+
+convWordsAVX21line:
+	MOVQ R9, R10
+	MOVQ SI, R12
+
+convWordsAVX21tap:
+	VCVTPS2PD 16(R10), Y3
+	VCVTPS2PD 16(BX), Y4
+	VMULPD    Y4, Y3, Y3
+	VADDPD    Y3, Y0, Y4
+	VSUBPD    Y0, Y4, Y5
+	VSUBPD    Y5, Y4, Y6
+	VSUBPD    Y6, Y0, Y6
+	VSUBPD    Y5, Y3, Y3
+	VADDPD    Y3, Y6, Y3
+	VMOVAPD   Y4, Y0
+	VADDPD    Y3, Y1, Y4
+	VSUBPD    Y1, Y4, Y5
+	VSUBPD    Y5, Y4, Y6
+	VSUBPD    Y6, Y1, Y6
+	VSUBPD    Y5, Y3, Y3
+	VADDPD    Y3, Y6, Y3
+	VMOVAPD   Y4, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y3, Y3
+	VADDPD    Y3, Y2, Y2
+	ADDQ      $0x20, R10
+	ADDQ      $0x20, BX
+	DECQ      R12
+	JNZ       convWordsAVX21tap
+	ADDQ      CX, R9
+	DECQ      R11
+	JNZ       convWordsAVX21line
+	ADDQ      DX, AX
+	DECQ      DI
+	JNZ       convWordsAVX21block
+	VMOVUPD   Y0, 32(R8)
+	VMOVUPD   Y1, 96(R8)
+	VMOVUPD   Y2, 160(R8)
+	VZEROUPPER
+	RET
+
+// func exactPixelsAVX2(src *float32, taps *int, n int, u *float64, anchor *float64, out *float64)
+// Requires: AVX, FMA3
+TEXT ·exactPixelsAVX2(SB), NOSPLIT, $0-48
+	MOVQ    src+0(FP), AX
+	MOVQ    anchor+32(FP), CX
+	MOVQ    out+40(FP), DX
+	MOVQ    taps+8(FP), BX
+	MOVQ    u+24(FP), SI
+	MOVQ    n+16(FP), DI
+	VMOVUPD (CX), Y0
+	VXORPD  Y2, Y2, Y2
+	VMOVUPD 32(CX), Y1
+	VXORPD  Y3, Y3, Y3
+	VMOVUPD (CX), Y4
+	VXORPD  Y6, Y6, Y6
+	VMOVUPD 32(CX), Y5
+	VXORPD  Y7, Y7, Y7
+
+exactPixelsAVX20:
+	MOVQ         (BX), R8
+	ADDQ         AX, R8
+	VMOVUPD      (SI), Y8
+	VMOVUPD      32(SI), Y9
+	VBROADCASTSS (R8), X10
+	VCVTPS2PD    X10, Y10
+	VMOVAPD      Y0, Y12
+	VFMADD231PD  Y10, Y8, Y12
+	VSUBPD       Y0, Y12, Y11
+	VMOVAPD      Y12, Y0
+	VFMSUB231PD  Y10, Y8, Y11
+	VADDPD       Y11, Y2, Y2
+	VMOVAPD      Y1, Y12
+	VFMADD231PD  Y10, Y9, Y12
+	VSUBPD       Y1, Y12, Y11
+	VMOVAPD      Y12, Y1
+	VFMSUB231PD  Y10, Y9, Y11
+	VADDPD       Y11, Y3, Y3
+	VBROADCASTSS 32(R8), X10
+	VCVTPS2PD    X10, Y10
+	VMOVAPD      Y4, Y12
+	VFMADD231PD  Y10, Y8, Y12
+	VSUBPD       Y4, Y12, Y11
+	VMOVAPD      Y12, Y4
+	VFMSUB231PD  Y10, Y8, Y11
+	VADDPD       Y11, Y6, Y6
+	VMOVAPD      Y5, Y12
+	VFMADD231PD  Y10, Y9, Y12
+	VSUBPD       Y5, Y12, Y11
+	VMOVAPD      Y12, Y5
+	VFMSUB231PD  Y10, Y9, Y11
+	VADDPD       Y11, Y7, Y7
+	ADDQ         $0x08, BX
+	ADDQ         $0x00000040, SI
+	DECQ         DI
+	JNZ          exactPixelsAVX20
+	VSUBPD       (CX), Y0, Y0
+	VMOVUPD      Y0, (DX)
+	VMOVUPD      Y2, 64(DX)
+	VSUBPD       32(CX), Y1, Y1
+	VMOVUPD      Y1, 32(DX)
+	VMOVUPD      Y3, 96(DX)
+	VSUBPD       (CX), Y4, Y4
+	VMOVUPD      Y4, 128(DX)
+	VMOVUPD      Y6, 192(DX)
+	VSUBPD       32(CX), Y5, Y5
+	VMOVUPD      Y5, 160(DX)
+	VMOVUPD      Y7, 224(DX)
+	MOVQ         taps+8(FP), BX
+	MOVQ         u+24(FP), SI
+	MOVQ         n+16(FP), DI
+	VMOVUPD      (CX), Y0
+	VXORPD       Y2, Y2, Y2
+	VMOVUPD      32(CX), Y1
+	VXORPD       Y3, Y3, Y3
+	VMOVUPD      (CX), Y4
+	VXORPD       Y6, Y6, Y6
+	VMOVUPD      32(CX), Y5
+	VXORPD       Y7, Y7, Y7
+
+exactPixelsAVX22:
+	MOVQ         (BX), R8
+	ADDQ         AX, R8
+	VMOVUPD      (SI), Y8
+	VMOVUPD      32(SI), Y9
+	VBROADCASTSS 64(R8), X10
+	VCVTPS2PD    X10, Y10
+	VMOVAPD      Y0, Y12
+	VFMADD231PD  Y10, Y8, Y12
+	VSUBPD       Y0, Y12, Y11
+	VMOVAPD      Y12, Y0
+	VFMSUB231PD  Y10, Y8, Y11
+	VADDPD       Y11, Y2, Y2
+	VMOVAPD      Y1, Y12
+	VFMADD231PD  Y10, Y9, Y12
+	VSUBPD       Y1, Y12, Y11
+	VMOVAPD      Y12, Y1
+	VFMSUB231PD  Y10, Y9, Y11
+	VADDPD       Y11, Y3, Y3
+	VBROADCASTSS 96(R8), X10
+	VCVTPS2PD    X10, Y10
+	VMOVAPD      Y4, Y12
+	VFMADD231PD  Y10, Y8, Y12
+	VSUBPD       Y4, Y12, Y11
+	VMOVAPD      Y12, Y4
+	VFMSUB231PD  Y10, Y8, Y11
+	VADDPD       Y11, Y6, Y6
+	VMOVAPD      Y5, Y12
+	VFMADD231PD  Y10, Y9, Y12
+	VSUBPD       Y5, Y12, Y11
+	VMOVAPD      Y12, Y5
+	VFMSUB231PD  Y10, Y9, Y11
+	VADDPD       Y11, Y7, Y7
+	ADDQ         $0x08, BX
+	ADDQ         $0x00000040, SI
+	DECQ         DI
+	JNZ          exactPixelsAVX22
+	VSUBPD       (CX), Y0, Y0
+	VMOVUPD      Y0, 256(DX)
+	VMOVUPD      Y2, 320(DX)
+	VSUBPD       32(CX), Y1, Y1
+	VMOVUPD      Y1, 288(DX)
+	VMOVUPD      Y3, 352(DX)
+	VSUBPD       (CX), Y4, Y4
+	VMOVUPD      Y4, 384(DX)
+	VMOVUPD      Y6, 448(DX)
+	VSUBPD       32(CX), Y5, Y5
+	VMOVUPD      Y5, 416(DX)
+	VMOVUPD      Y7, 480(DX)
+	VZEROUPPER
+	RET
+
+// func pixelNormsAVX2(src *float32, image int, scale *float64, blocks int, out *float64, pixels int)
+// Requires: AVX, FMA3
+TEXT ·pixelNormsAVX2(SB), NOSPLIT, $0-48
+	MOVQ src+0(FP), AX
+	MOVQ image+8(FP), CX
+	MOVQ out+32(FP), DX
+	MOVQ pixels+40(FP), BX
+
+pixelspixelNormsAVX2:
+	MOVQ   AX, SI
+	MOVQ   scale+16(FP), DI
+	MOVQ   blocks+24(FP), R8
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+	VXORPD Y4, Y4, Y4
+	VXORPD Y5, Y5, Y5
+	VXORPD Y6, Y6, Y6
+	VXORPD Y7, Y7, Y7
+
+blockpixelNormsAVX2:
+	VMOVUPD     (DI), Y8
+	VMOVUPD     32(DI), Y9
+	VCVTPS2PD   (SI), Y10
+	VMULPD      Y8, Y10, Y10
+	VFMADD231PD Y10, Y10, Y0
+	VCVTPS2PD   16(SI), Y10
+	VMULPD      Y9, Y10, Y10
+	VFMADD231PD Y10, Y10, Y1
+	VCVTPS2PD   32(SI), Y11
+	VMULPD      Y8, Y11, Y11
+	VFMADD231PD Y11, Y11, Y2
+	VCVTPS2PD   48(SI), Y11
+	VMULPD      Y9, Y11, Y11
+	VFMADD231PD Y11, Y11, Y3
+	VCVTPS2PD   64(SI), Y12
+	VMULPD      Y8, Y12, Y12
+	VFMADD231PD Y12, Y12, Y4
+	VCVTPS2PD   80(SI), Y12
+	VMULPD      Y9, Y12, Y12
+	VFMADD231PD Y12, Y12, Y5
+	VCVTPS2PD   96(SI), Y13
+	VMULPD      Y8, Y13, Y13
+	VFMADD231PD Y13, Y13, Y6
+	VCVTPS2PD   112(SI), Y13
+	VMULPD      Y9, Y13, Y13
+	VFMADD231PD Y13, Y13, Y7
+	ADDQ        CX, SI
+	ADDQ        $0x40, DI
+	DECQ        R8
+	JNZ         blockpixelNormsAVX2
+	VADDPD      Y1, Y0, Y0
+	VADDPD      Y3, Y2, Y2
+	VADDPD      Y5, Y4, Y4
+	VADDPD      Y7, Y6, Y6
+	VHADDPD     Y2, Y0, Y0
+	VHADDPD     Y6, Y4, Y4
+	VPERM2F128  $0x20, Y4, Y0, Y2
+	VPERM2F128  $0x31, Y4, Y0, Y6
+	VADDPD      Y6, Y2, Y2
+	VSQRTPD     Y2, Y2
+	VMOVUPD     Y2, (DX)
+	ADDQ        $0x80, AX
+	ADDQ        $0x20, DX
+	SUBQ        $0x04, BX
+	JNZ         pixelspixelNormsAVX2
+	VZEROUPPER
+	RET
+
+// func widenAVX2(src *float32, image int, dst *float64, blocks int, pixels int)
+// Requires: AVX
+TEXT ·widenAVX2(SB), NOSPLIT, $0-40
+	MOVQ src+0(FP), AX
+	MOVQ image+8(FP), CX
+	MOVQ dst+16(FP), DX
+	MOVQ blocks+24(FP), BX
+	MOVQ pixels+32(FP), SI
+
+blockwidenAVX2:
+	MOVQ AX, DI
+	MOVQ DX, R8
+	MOVQ SI, R9
+
+pixelwidenAVX2:
+	VCVTPS2PD (DI), Y0
+	VMOVUPD   Y0, (R8)
+	VCVTPS2PD 16(DI), Y1
+	VMOVUPD   Y1, 32(R8)
+	ADDQ      $0x20, DI
+	ADDQ      $0x40, R8
+	DECQ      R9
+	JNZ       pixelwidenAVX2
+	ADDQ      CX, AX
+	ADDQ      $0x00000180, DX
+	DECQ      BX
+	JNZ       blockwidenAVX2
+	VZEROUPPER
+	RET
+
+// func pixelOutputFloat32AVX2(m *float64, norms *float64, table *float64, dst *float32, pixels int, flags *uint8)
+// Requires: AVX, FMA3
+TEXT ·pixelOutputFloat32AVX2(SB), NOSPLIT, $0-48
+	MOVQ    m+0(FP), AX
+	MOVQ    norms+8(FP), CX
+	MOVQ    table+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    pixels+32(FP), SI
+	MOVQ    flags+40(FP), DI
+	VMOVUPD (DX), Y5
+	VMOVUPD 32(DX), Y6
+	VMOVUPD 64(DX), Y7
+	VMOVUPD 96(DX), Y8
+	VMOVUPD 128(DX), Y9
+	VMOVUPD 160(DX), Y10
+
+pixelOutputFloat32AVX2:
+	VBROADCASTSD (CX), Y4
+	VMOVUPD      (AX), Y1
+	VADDPD       Y7, Y1, Y1
+	VMOVAPD      Y9, Y2
+	VFMADD231PD  Y5, Y4, Y2
+	VSUBPD       Y2, Y1, Y0
+	VADDPD       Y2, Y1, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, DX
+	XORL         $0x0f, DX
+	VMOVUPS      X0, (BX)
+	MOVL         DX, R8
+	VMOVUPD      32(AX), Y1
+	VADDPD       Y8, Y1, Y1
+	VMOVAPD      Y10, Y2
+	VFMADD231PD  Y6, Y4, Y2
+	VSUBPD       Y2, Y1, Y0
+	VADDPD       Y2, Y1, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, DX
+	XORL         $0x0f, DX
+	VMOVUPS      X0, 16(BX)
+	SHLL         $0x04, DX
+	ORL          DX, R8
+	MOVB         R8, (DI)
+	ADDQ         $0x40, AX
+	ADDQ         $0x08, CX
+	ADDQ         $0x20, BX
+	INCQ         DI
+	DECQ         SI
+	JNZ          pixelOutputFloat32AVX2
+	VZEROUPPER
+	RET
+
+// func pixelOutputFloat16AVX2(m *float64, norms *float64, table *float64, dst *float32, pixels int, flags *uint8)
+// Requires: AVX, AVX2, FMA3
+TEXT ·pixelOutputFloat16AVX2(SB), NOSPLIT, $0-48
+	MOVQ    m+0(FP), AX
+	MOVQ    norms+8(FP), CX
+	MOVQ    table+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    pixels+32(FP), SI
+	MOVQ    flags+40(FP), DI
+	VMOVUPD (DX), Y5
+	VMOVUPD 32(DX), Y6
+	VMOVUPD 64(DX), Y7
+	VMOVUPD 96(DX), Y8
+	VMOVUPD 128(DX), Y9
+	VMOVUPD 160(DX), Y10
+
+pixelOutputFloat16AVX2:
+	VBROADCASTSD (CX), Y4
+	VMOVUPD      (AX), Y1
+	VADDPD       Y7, Y1, Y1
+	VMOVAPD      Y9, Y2
+	VFMADD231PD  Y5, Y4, Y2
+	VSUBPD       Y2, Y1, Y0
+	VADDPD       Y2, Y1, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        winogradAVX2Constants<>+1728(SB), Y3, Y3
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y2
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        winogradAVX2Constants<>+1728(SB), Y3, Y3
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y2
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        winogradAVX2Constants<>+1760(SB), Y0, Y3
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y3, Y3
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y3, Y3
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y2
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, DX
+	XORL         $0x0f, DX
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      X0, (BX)
+	MOVL         DX, R8
+	VMOVUPD      32(AX), Y1
+	VADDPD       Y8, Y1, Y1
+	VMOVAPD      Y10, Y2
+	VFMADD231PD  Y6, Y4, Y2
+	VSUBPD       Y2, Y1, Y0
+	VADDPD       Y2, Y1, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        winogradAVX2Constants<>+1728(SB), Y3, Y3
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y2
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        winogradAVX2Constants<>+1728(SB), Y3, Y3
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y2
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        winogradAVX2Constants<>+1760(SB), Y0, Y3
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y3, Y3
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y3, Y3
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y2
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, DX
+	XORL         $0x0f, DX
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      X0, 16(BX)
+	SHLL         $0x04, DX
+	ORL          DX, R8
+	MOVB         R8, (DI)
+	ADDQ         $0x40, AX
+	ADDQ         $0x08, CX
+	ADDQ         $0x20, BX
+	INCQ         DI
+	DECQ         SI
+	JNZ          pixelOutputFloat16AVX2
+	VZEROUPPER
+	RET
+
+// func pixelOutputBFloat16AVX2(m *float64, norms *float64, table *float64, dst *float32, pixels int, flags *uint8)
+// Requires: AVX, AVX2, FMA3
+TEXT ·pixelOutputBFloat16AVX2(SB), NOSPLIT, $0-48
+	MOVQ    m+0(FP), AX
+	MOVQ    norms+8(FP), CX
+	MOVQ    table+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    pixels+32(FP), SI
+	MOVQ    flags+40(FP), DI
+	VMOVUPD (DX), Y5
+	VMOVUPD 32(DX), Y6
+	VMOVUPD 64(DX), Y7
+	VMOVUPD 96(DX), Y8
+	VMOVUPD 128(DX), Y9
+	VMOVUPD 160(DX), Y10
+
+pixelOutputBFloat16AVX2:
+	VBROADCASTSD (CX), Y4
+	VMOVUPD      (AX), Y1
+	VADDPD       Y7, Y1, Y1
+	VMOVAPD      Y9, Y2
+	VFMADD231PD  Y5, Y4, Y2
+	VSUBPD       Y2, Y1, Y0
+	VADDPD       Y2, Y1, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        winogradAVX2Constants<>+1728(SB), Y3, Y3
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y2
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        winogradAVX2Constants<>+1728(SB), Y3, Y3
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y2
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        winogradAVX2Constants<>+1760(SB), Y0, Y3
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y3, Y3
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y3, Y3
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y2
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, DX
+	XORL         $0x0f, DX
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      X0, (BX)
+	MOVL         DX, R8
+	VMOVUPD      32(AX), Y1
+	VADDPD       Y8, Y1, Y1
+	VMOVAPD      Y10, Y2
+	VFMADD231PD  Y6, Y4, Y2
+	VSUBPD       Y2, Y1, Y0
+	VADDPD       Y2, Y1, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        winogradAVX2Constants<>+1728(SB), Y3, Y3
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y2
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        winogradAVX2Constants<>+1728(SB), Y3, Y3
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y2
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        winogradAVX2Constants<>+1760(SB), Y0, Y3
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y3, Y3
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y3, Y3
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y2
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, DX
+	XORL         $0x0f, DX
+	VCVTPD2PSY   Y0, X0
+	VMOVUPS      X0, 16(BX)
+	SHLL         $0x04, DX
+	ORL          DX, R8
+	MOVB         R8, (DI)
+	ADDQ         $0x40, AX
+	ADDQ         $0x08, CX
+	ADDQ         $0x20, BX
+	INCQ         DI
+	DECQ         SI
+	JNZ          pixelOutputBFloat16AVX2
+	VZEROUPPER
+	RET
+
+// func winogradInputAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
+// Requires: AVX, FMA3
+TEXT ·winogradInputAVX2(SB), NOSPLIT, $0-56
+	MOVQ src+0(FP), AX
+	MOVQ line+8(FP), CX
+	MOVQ image+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ point+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ scratch+48(FP), R8
+
+winogradInputAVX2:
+	MOVQ AX, R9
+	MOVQ R8, R10
+	LEAQ (CX)(CX*2), R12
+	ADDQ R9, R12
+	MOVQ $0x00000006, R11
+
+winogradInputAVX20columns:
+	VCVTPS2PD    (R9), Y0
+	VCVTPS2PD    (R9)(CX*1), Y1
+	VCVTPS2PD    (R9)(CX*2), Y2
+	VCVTPS2PD    (R12), Y3
+	VCVTPS2PD    (R12)(CX*1), Y4
+	VCVTPS2PD    (R12)(CX*2), Y5
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R10)
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 192(R10)
+	VMOVUPD      Y9, 384(R10)
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 576(R10)
+	VMOVUPD      Y12, 768(R10)
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 960(R10)
+	ADDQ         $0x20, R9
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R10
+	DECQ         R11
+	JNZ          winogradInputAVX20columns
+	MOVQ         R8, R9
+	MOVQ         BX, R10
+	MOVQ         $0x00000006, R11
+
+winogradInputAVX20rows:
+	VMOVUPD      (R9), Y0
+	VMOVUPD      32(R9), Y1
+	VMOVUPD      64(R9), Y2
+	VMOVUPD      96(R9), Y3
+	VMOVUPD      128(R9), Y4
+	VMOVUPD      160(R9), Y5
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y9, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y12, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, (R10)
+	ADDQ         SI, R10
+	ADDQ         $0x000000c0, R9
+	DECQ         R11
+	JNZ          winogradInputAVX20rows
+	MOVQ         AX, R9
+	MOVQ         R8, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R9, R12
+	MOVQ         $0x00000006, R11
+
+winogradInputAVX21columns:
+	VCVTPS2PD    16(R9), Y0
+	VCVTPS2PD    16(R9)(CX*1), Y1
+	VCVTPS2PD    16(R9)(CX*2), Y2
+	VCVTPS2PD    16(R12), Y3
+	VCVTPS2PD    16(R12)(CX*1), Y4
+	VCVTPS2PD    16(R12)(CX*2), Y5
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R10)
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 192(R10)
+	VMOVUPD      Y9, 384(R10)
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 576(R10)
+	VMOVUPD      Y12, 768(R10)
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 960(R10)
+	ADDQ         $0x20, R9
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R10
+	DECQ         R11
+	JNZ          winogradInputAVX21columns
+	MOVQ         R8, R9
+	MOVQ         BX, R10
+	MOVQ         $0x00000006, R11
+
+winogradInputAVX21rows:
+	VMOVUPD      (R9), Y0
+	VMOVUPD      32(R9), Y1
+	VMOVUPD      64(R9), Y2
+	VMOVUPD      96(R9), Y3
+	VMOVUPD      128(R9), Y4
+	VMOVUPD      160(R9), Y5
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, 32(R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 32(R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y9, 32(R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 32(R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y12, 32(R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 32(R10)
+	ADDQ         SI, R10
+	ADDQ         $0x000000c0, R9
+	DECQ         R11
+	JNZ          winogradInputAVX21rows
+	ADDQ         DX, AX
+	ADDQ         $0x00000180, BX
+	DECQ         DI
+	JNZ          winogradInputAVX2
+	VZEROUPPER
+	RET
+
+// func winogradInputRowAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, row int)
+// Requires: AVX, FMA3
+TEXT ·winogradInputRowAVX2(SB), NOSPLIT, $0-56
+	MOVQ src+0(FP), AX
+	MOVQ line+8(FP), CX
+	MOVQ image+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ point+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ row+48(FP), R8
+	CMPQ R8, $0x00000000
+	JE   winogradInputRowAVX2row0
+	CMPQ R8, $0x00000001
+	JE   winogradInputRowAVX2row1
+	CMPQ R8, $0x00000002
+	JE   winogradInputRowAVX2row2
+	CMPQ R8, $0x00000003
+	JE   winogradInputRowAVX2row3
+	CMPQ R8, $0x00000004
+	JE   winogradInputRowAVX2row4
+	CMPQ R8, $0x00000005
+	JE   winogradInputRowAVX2row5
+
+winogradInputRowAVX2row0:
+	LEAQ         (CX)(CX*2), R9
+	ADDQ         AX, R9
+	VCVTPS2PD    (R9)(CX*1), Y0
+	VCVTPS2PD    (AX)(CX*2), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y0
+	VCVTPS2PD    (AX), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y0
+	VCVTPS2PD    32(R9)(CX*1), Y1
+	VCVTPS2PD    32(AX)(CX*2), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y1
+	VCVTPS2PD    32(AX), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y1
+	VCVTPS2PD    64(R9)(CX*1), Y2
+	VCVTPS2PD    64(AX)(CX*2), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y2
+	VCVTPS2PD    64(AX), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y2
+	VCVTPS2PD    96(R9)(CX*1), Y3
+	VCVTPS2PD    96(AX)(CX*2), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y3
+	VCVTPS2PD    96(AX), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y3
+	VCVTPS2PD    128(R9)(CX*1), Y4
+	VCVTPS2PD    128(AX)(CX*2), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y4
+	VCVTPS2PD    128(AX), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y4
+	VCVTPS2PD    160(R9)(CX*1), Y5
+	VCVTPS2PD    160(AX)(CX*2), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y5
+	VCVTPS2PD    160(AX), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y5
+	MOVQ         BX, R8
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y9, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y12, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, (R8)
+	ADDQ         SI, R8
+	VCVTPS2PD    16(R9)(CX*1), Y0
+	VCVTPS2PD    16(AX)(CX*2), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y0
+	VCVTPS2PD    16(AX), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y0
+	VCVTPS2PD    48(R9)(CX*1), Y1
+	VCVTPS2PD    48(AX)(CX*2), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y1
+	VCVTPS2PD    48(AX), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y1
+	VCVTPS2PD    80(R9)(CX*1), Y2
+	VCVTPS2PD    80(AX)(CX*2), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y2
+	VCVTPS2PD    80(AX), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y2
+	VCVTPS2PD    112(R9)(CX*1), Y3
+	VCVTPS2PD    112(AX)(CX*2), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y3
+	VCVTPS2PD    112(AX), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y3
+	VCVTPS2PD    144(R9)(CX*1), Y4
+	VCVTPS2PD    144(AX)(CX*2), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y4
+	VCVTPS2PD    144(AX), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y4
+	VCVTPS2PD    176(R9)(CX*1), Y5
+	VCVTPS2PD    176(AX)(CX*2), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y5
+	VCVTPS2PD    176(AX), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y5
+	MOVQ         BX, R8
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 32(R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y9, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 32(R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y12, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 32(R8)
+	ADDQ         SI, R8
+	ADDQ         DX, AX
+	ADDQ         $0x00000180, BX
+	DECQ         DI
+	JNZ          winogradInputRowAVX2row0
+	VZEROUPPER
+	RET
+
+winogradInputRowAVX2row1:
+	LEAQ         (CX)(CX*2), R9
+	ADDQ         AX, R9
+	VCVTPS2PD    (R9), Y6
+	VCVTPS2PD    (AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    (R9)(CX*1), Y0
+	VCVTPS2PD    (AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y0
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y6, Y0
+	VCVTPS2PD    32(R9), Y6
+	VCVTPS2PD    32(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    32(R9)(CX*1), Y1
+	VCVTPS2PD    32(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y1
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y6, Y1
+	VCVTPS2PD    64(R9), Y6
+	VCVTPS2PD    64(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    64(R9)(CX*1), Y2
+	VCVTPS2PD    64(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y2
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y6, Y2
+	VCVTPS2PD    96(R9), Y6
+	VCVTPS2PD    96(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    96(R9)(CX*1), Y3
+	VCVTPS2PD    96(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y3
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y6, Y3
+	VCVTPS2PD    128(R9), Y6
+	VCVTPS2PD    128(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    128(R9)(CX*1), Y4
+	VCVTPS2PD    128(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y4
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y6, Y4
+	VCVTPS2PD    160(R9), Y6
+	VCVTPS2PD    160(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    160(R9)(CX*1), Y5
+	VCVTPS2PD    160(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y5
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y6, Y5
+	MOVQ         BX, R8
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y9, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y12, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, (R8)
+	ADDQ         SI, R8
+	VCVTPS2PD    16(R9), Y6
+	VCVTPS2PD    16(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    16(R9)(CX*1), Y0
+	VCVTPS2PD    16(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y0
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y6, Y0
+	VCVTPS2PD    48(R9), Y6
+	VCVTPS2PD    48(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    48(R9)(CX*1), Y1
+	VCVTPS2PD    48(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y1
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y6, Y1
+	VCVTPS2PD    80(R9), Y6
+	VCVTPS2PD    80(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    80(R9)(CX*1), Y2
+	VCVTPS2PD    80(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y2
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y6, Y2
+	VCVTPS2PD    112(R9), Y6
+	VCVTPS2PD    112(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    112(R9)(CX*1), Y3
+	VCVTPS2PD    112(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y3
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y6, Y3
+	VCVTPS2PD    144(R9), Y6
+	VCVTPS2PD    144(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    144(R9)(CX*1), Y4
+	VCVTPS2PD    144(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y4
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y6, Y4
+	VCVTPS2PD    176(R9), Y6
+	VCVTPS2PD    176(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    176(R9)(CX*1), Y5
+	VCVTPS2PD    176(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y5
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y6, Y5
+	MOVQ         BX, R8
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 32(R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y9, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 32(R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y12, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 32(R8)
+	ADDQ         SI, R8
+	ADDQ         DX, AX
+	ADDQ         $0x00000180, BX
+	DECQ         DI
+	JNZ          winogradInputRowAVX2row1
+	VZEROUPPER
+	RET
+
+winogradInputRowAVX2row2:
+	LEAQ         (CX)(CX*2), R9
+	ADDQ         AX, R9
+	VCVTPS2PD    (R9), Y6
+	VCVTPS2PD    (AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    (R9)(CX*1), Y0
+	VCVTPS2PD    (AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y0
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y6, Y0
+	VCVTPS2PD    32(R9), Y6
+	VCVTPS2PD    32(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    32(R9)(CX*1), Y1
+	VCVTPS2PD    32(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y1
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y6, Y1
+	VCVTPS2PD    64(R9), Y6
+	VCVTPS2PD    64(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    64(R9)(CX*1), Y2
+	VCVTPS2PD    64(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y2
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y6, Y2
+	VCVTPS2PD    96(R9), Y6
+	VCVTPS2PD    96(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    96(R9)(CX*1), Y3
+	VCVTPS2PD    96(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y3
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y6, Y3
+	VCVTPS2PD    128(R9), Y6
+	VCVTPS2PD    128(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    128(R9)(CX*1), Y4
+	VCVTPS2PD    128(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y4
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y6, Y4
+	VCVTPS2PD    160(R9), Y6
+	VCVTPS2PD    160(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    160(R9)(CX*1), Y5
+	VCVTPS2PD    160(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y5
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y6, Y5
+	MOVQ         BX, R8
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y9, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y12, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, (R8)
+	ADDQ         SI, R8
+	VCVTPS2PD    16(R9), Y6
+	VCVTPS2PD    16(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    16(R9)(CX*1), Y0
+	VCVTPS2PD    16(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y0
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y6, Y0
+	VCVTPS2PD    48(R9), Y6
+	VCVTPS2PD    48(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    48(R9)(CX*1), Y1
+	VCVTPS2PD    48(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y1
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y6, Y1
+	VCVTPS2PD    80(R9), Y6
+	VCVTPS2PD    80(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    80(R9)(CX*1), Y2
+	VCVTPS2PD    80(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y2
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y6, Y2
+	VCVTPS2PD    112(R9), Y6
+	VCVTPS2PD    112(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    112(R9)(CX*1), Y3
+	VCVTPS2PD    112(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y3
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y6, Y3
+	VCVTPS2PD    144(R9), Y6
+	VCVTPS2PD    144(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    144(R9)(CX*1), Y4
+	VCVTPS2PD    144(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y4
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y6, Y4
+	VCVTPS2PD    176(R9), Y6
+	VCVTPS2PD    176(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y8, Y6
+	VCVTPS2PD    176(R9)(CX*1), Y5
+	VCVTPS2PD    176(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y9, Y5
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y6, Y5
+	MOVQ         BX, R8
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 32(R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y9, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 32(R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y12, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 32(R8)
+	ADDQ         SI, R8
+	ADDQ         DX, AX
+	ADDQ         $0x00000180, BX
+	DECQ         DI
+	JNZ          winogradInputRowAVX2row2
+	VZEROUPPER
+	RET
+
+winogradInputRowAVX2row3:
+	LEAQ         (CX)(CX*2), R9
+	ADDQ         AX, R9
+	VCVTPS2PD    (R9), Y6
+	VCVTPS2PD    (AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    (R9)(CX*1), Y0
+	VCVTPS2PD    (AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y0
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y6, Y0
+	VCVTPS2PD    32(R9), Y6
+	VCVTPS2PD    32(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    32(R9)(CX*1), Y1
+	VCVTPS2PD    32(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y1
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y6, Y1
+	VCVTPS2PD    64(R9), Y6
+	VCVTPS2PD    64(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    64(R9)(CX*1), Y2
+	VCVTPS2PD    64(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y2
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y6, Y2
+	VCVTPS2PD    96(R9), Y6
+	VCVTPS2PD    96(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    96(R9)(CX*1), Y3
+	VCVTPS2PD    96(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y3
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y6, Y3
+	VCVTPS2PD    128(R9), Y6
+	VCVTPS2PD    128(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    128(R9)(CX*1), Y4
+	VCVTPS2PD    128(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y4
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y6, Y4
+	VCVTPS2PD    160(R9), Y6
+	VCVTPS2PD    160(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    160(R9)(CX*1), Y5
+	VCVTPS2PD    160(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y5
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y6, Y5
+	MOVQ         BX, R8
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y9, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y12, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, (R8)
+	ADDQ         SI, R8
+	VCVTPS2PD    16(R9), Y6
+	VCVTPS2PD    16(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    16(R9)(CX*1), Y0
+	VCVTPS2PD    16(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y0
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y6, Y0
+	VCVTPS2PD    48(R9), Y6
+	VCVTPS2PD    48(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    48(R9)(CX*1), Y1
+	VCVTPS2PD    48(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y1
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y6, Y1
+	VCVTPS2PD    80(R9), Y6
+	VCVTPS2PD    80(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    80(R9)(CX*1), Y2
+	VCVTPS2PD    80(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y2
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y6, Y2
+	VCVTPS2PD    112(R9), Y6
+	VCVTPS2PD    112(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    112(R9)(CX*1), Y3
+	VCVTPS2PD    112(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y3
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y6, Y3
+	VCVTPS2PD    144(R9), Y6
+	VCVTPS2PD    144(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    144(R9)(CX*1), Y4
+	VCVTPS2PD    144(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y4
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y6, Y4
+	VCVTPS2PD    176(R9), Y6
+	VCVTPS2PD    176(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    176(R9)(CX*1), Y5
+	VCVTPS2PD    176(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y5
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y6, Y5
+	MOVQ         BX, R8
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 32(R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y9, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 32(R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y12, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 32(R8)
+	ADDQ         SI, R8
+	ADDQ         DX, AX
+	ADDQ         $0x00000180, BX
+	DECQ         DI
+	JNZ          winogradInputRowAVX2row3
+	VZEROUPPER
+	RET
+
+winogradInputRowAVX2row4:
+	LEAQ         (CX)(CX*2), R9
+	ADDQ         AX, R9
+	VCVTPS2PD    (R9), Y6
+	VCVTPS2PD    (AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    (R9)(CX*1), Y0
+	VCVTPS2PD    (AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y0
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y6, Y0
+	VCVTPS2PD    32(R9), Y6
+	VCVTPS2PD    32(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    32(R9)(CX*1), Y1
+	VCVTPS2PD    32(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y1
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y6, Y1
+	VCVTPS2PD    64(R9), Y6
+	VCVTPS2PD    64(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    64(R9)(CX*1), Y2
+	VCVTPS2PD    64(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y2
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y6, Y2
+	VCVTPS2PD    96(R9), Y6
+	VCVTPS2PD    96(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    96(R9)(CX*1), Y3
+	VCVTPS2PD    96(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y3
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y6, Y3
+	VCVTPS2PD    128(R9), Y6
+	VCVTPS2PD    128(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    128(R9)(CX*1), Y4
+	VCVTPS2PD    128(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y4
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y6, Y4
+	VCVTPS2PD    160(R9), Y6
+	VCVTPS2PD    160(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    160(R9)(CX*1), Y5
+	VCVTPS2PD    160(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y5
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y6, Y5
+	MOVQ         BX, R8
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y9, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y12, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, (R8)
+	ADDQ         SI, R8
+	VCVTPS2PD    16(R9), Y6
+	VCVTPS2PD    16(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    16(R9)(CX*1), Y0
+	VCVTPS2PD    16(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y0
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y6, Y0
+	VCVTPS2PD    48(R9), Y6
+	VCVTPS2PD    48(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    48(R9)(CX*1), Y1
+	VCVTPS2PD    48(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y1
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y6, Y1
+	VCVTPS2PD    80(R9), Y6
+	VCVTPS2PD    80(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    80(R9)(CX*1), Y2
+	VCVTPS2PD    80(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y2
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y6, Y2
+	VCVTPS2PD    112(R9), Y6
+	VCVTPS2PD    112(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    112(R9)(CX*1), Y3
+	VCVTPS2PD    112(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y3
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y6, Y3
+	VCVTPS2PD    144(R9), Y6
+	VCVTPS2PD    144(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    144(R9)(CX*1), Y4
+	VCVTPS2PD    144(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y4
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y6, Y4
+	VCVTPS2PD    176(R9), Y6
+	VCVTPS2PD    176(AX)(CX*1), Y8
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y8, Y6
+	VCVTPS2PD    176(R9)(CX*1), Y5
+	VCVTPS2PD    176(AX)(CX*2), Y9
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y9, Y5
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y6, Y5
+	MOVQ         BX, R8
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 32(R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y9, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 32(R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y12, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 32(R8)
+	ADDQ         SI, R8
+	ADDQ         DX, AX
+	ADDQ         $0x00000180, BX
+	DECQ         DI
+	JNZ          winogradInputRowAVX2row4
+	VZEROUPPER
+	RET
+
+winogradInputRowAVX2row5:
+	LEAQ         (CX)(CX*2), R9
+	ADDQ         AX, R9
+	VCVTPS2PD    (R9)(CX*2), Y0
+	VCVTPS2PD    (R9), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y0
+	VCVTPS2PD    (AX)(CX*1), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y0
+	VCVTPS2PD    32(R9)(CX*2), Y1
+	VCVTPS2PD    32(R9), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y1
+	VCVTPS2PD    32(AX)(CX*1), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y1
+	VCVTPS2PD    64(R9)(CX*2), Y2
+	VCVTPS2PD    64(R9), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y2
+	VCVTPS2PD    64(AX)(CX*1), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y2
+	VCVTPS2PD    96(R9)(CX*2), Y3
+	VCVTPS2PD    96(R9), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y3
+	VCVTPS2PD    96(AX)(CX*1), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y3
+	VCVTPS2PD    128(R9)(CX*2), Y4
+	VCVTPS2PD    128(R9), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y4
+	VCVTPS2PD    128(AX)(CX*1), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y4
+	VCVTPS2PD    160(R9)(CX*2), Y5
+	VCVTPS2PD    160(R9), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y5
+	VCVTPS2PD    160(AX)(CX*1), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y5
+	MOVQ         BX, R8
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y9, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, (R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y12, (R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, (R8)
+	ADDQ         SI, R8
+	VCVTPS2PD    16(R9)(CX*2), Y0
+	VCVTPS2PD    16(R9), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y0
+	VCVTPS2PD    16(AX)(CX*1), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y0
+	VCVTPS2PD    48(R9)(CX*2), Y1
+	VCVTPS2PD    48(R9), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y1
+	VCVTPS2PD    48(AX)(CX*1), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y1
+	VCVTPS2PD    80(R9)(CX*2), Y2
+	VCVTPS2PD    80(R9), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y2
+	VCVTPS2PD    80(AX)(CX*1), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y2
+	VCVTPS2PD    112(R9)(CX*2), Y3
+	VCVTPS2PD    112(R9), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y3
+	VCVTPS2PD    112(AX)(CX*1), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y3
+	VCVTPS2PD    144(R9)(CX*2), Y4
+	VCVTPS2PD    144(R9), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y4
+	VCVTPS2PD    144(AX)(CX*1), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y4
+	VCVTPS2PD    176(R9)(CX*2), Y5
+	VCVTPS2PD    176(R9), Y8
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y8, Y5
+	VCVTPS2PD    176(AX)(CX*1), Y9
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y9, Y5
+	MOVQ         BX, R8
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 32(R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y9, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 32(R8)
+	ADDQ         SI, R8
+	VMOVUPD      Y12, 32(R8)
+	ADDQ         SI, R8
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 32(R8)
+	ADDQ         SI, R8
+	ADDQ         DX, AX
+	ADDQ         $0x00000180, BX
+	DECQ         DI
+	JNZ          winogradInputRowAVX2row5
+	VZEROUPPER
+	RET
+
+// func winogradOutputFloat32AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, FMA3, MMX+
+TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
+	MOVQ         m+0(FP), AX
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R9
+	VBROADCASTSD k+16(FP), Y11
+	IMUL3Q       $0x00000006, CX, R13
+	LEAQ         (AX), R10
+	MOVQ         DI, R11
+	MOVQ         $0x00000006, R12
+	LEAQ         (R13)(R13*2), R8
+	ADDQ         R10, R8
+
+winogradOutputFloat32AVX20columns:
+	VMOVUPD     (R10), Y1
+	PREFETCHT0  64(R10)
+	VMOVUPD     (R10)(R13*1), Y2
+	PREFETCHT0  64(R10)(R13*1)
+	VMOVUPD     (R10)(R13*2), Y3
+	PREFETCHT0  64(R10)(R13*2)
+	VMOVUPD     (R8), Y4
+	PREFETCHT0  64(R8)
+	VMOVUPD     (R8)(R13*1), Y5
+	PREFETCHT0  64(R8)(R13*1)
+	VMOVUPD     (R8)(R13*2), Y6
+	PREFETCHT0  64(R8)(R13*2)
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y4, 192(R11)
+	VMOVUPD     Y2, 384(R11)
+	VMOVUPD     Y6, 576(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, R8
+	ADDQ        $0x20, R11
+	DECQ        R12
+	JNZ         winogradOutputFloat32AVX20columns
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
+
+winogradOutputFloat32AVX20rows:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD (R9), Y11, Y15
+	VADDPD      1024(DX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	MOVB        R8, (SI)
+	VMOVUPS     X12, (R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 64(R9), Y11, Y15
+	VADDPD      1024(DX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	MOVB        R8, 1(SI)
+	VMOVUPS     X12, 32(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 128(R9), Y11, Y15
+	VADDPD      1024(DX), Y2, Y2
+	VSUBPD      Y15, Y2, Y12
+	VADDPD      Y15, Y2, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	MOVB        R8, 2(SI)
+	VMOVUPS     X12, 64(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 192(R9), Y11, Y15
+	VADDPD      1024(DX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	MOVB        R8, 3(SI)
+	VMOVUPS     X12, 96(R11)
+	ADDQ        $0x000000c0, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
+	JNZ         winogradOutputFloat32AVX20rows
+	SUBQ        $0x10, SI
+	MOVQ        DX, R9
+	LEAQ        32(AX), R10
+	MOVQ        DI, R11
+	MOVQ        $0x00000006, R12
+	LEAQ        (R13)(R13*2), AX
+	ADDQ        R10, AX
+
+winogradOutputFloat32AVX21columns:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     (R10)(R13*1), Y2
+	VMOVUPD     (R10)(R13*2), Y3
+	VMOVUPD     (AX), Y4
+	VMOVUPD     (AX)(R13*1), Y5
+	VMOVUPD     (AX)(R13*2), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y4, 192(R11)
+	VMOVUPD     Y2, 384(R11)
+	VMOVUPD     Y6, 576(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, AX
+	ADDQ        $0x20, R11
+	DECQ        R12
+	JNZ         winogradOutputFloat32AVX21columns
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
+
+winogradOutputFloat32AVX21rows:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 32(R9), Y11, Y15
+	VADDPD      1056(DX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	SHLL        $0x04, R8
+	ORB         R8, (SI)
+	VMOVUPS     X12, 16(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 96(R9), Y11, Y15
+	VADDPD      1056(DX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	SHLL        $0x04, R8
+	ORB         R8, 1(SI)
+	VMOVUPS     X12, 48(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 160(R9), Y11, Y15
+	VADDPD      1056(DX), Y2, Y2
+	VSUBPD      Y15, Y2, Y12
+	VADDPD      Y15, Y2, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	SHLL        $0x04, R8
+	ORB         R8, 2(SI)
+	VMOVUPS     X12, 80(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 224(R9), Y11, Y15
+	VADDPD      1056(DX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	SHLL        $0x04, R8
+	ORB         R8, 3(SI)
+	VMOVUPS     X12, 112(R11)
+	ADDQ        $0x000000c0, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
+	JNZ         winogradOutputFloat32AVX21rows
+	VZEROUPPER
+	RET
+
+// func winogradOutputFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·winogradOutputFloat16AVX2(SB), NOSPLIT, $0-64
+	MOVQ         m+0(FP), AX
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R9
+	VBROADCASTSD k+16(FP), Y11
+	IMUL3Q       $0x00000006, CX, R13
+	LEAQ         (AX), R10
+	MOVQ         DI, R11
+	MOVQ         $0x00000006, R12
+	LEAQ         (R13)(R13*2), R8
+	ADDQ         R10, R8
+
+winogradOutputFloat16AVX20columns:
+	VMOVUPD     (R10), Y1
+	PREFETCHT0  64(R10)
+	VMOVUPD     (R10)(R13*1), Y2
+	PREFETCHT0  64(R10)(R13*1)
+	VMOVUPD     (R10)(R13*2), Y3
+	PREFETCHT0  64(R10)(R13*2)
+	VMOVUPD     (R8), Y4
+	PREFETCHT0  64(R8)
+	VMOVUPD     (R8)(R13*1), Y5
+	PREFETCHT0  64(R8)(R13*1)
+	VMOVUPD     (R8)(R13*2), Y6
+	PREFETCHT0  64(R8)(R13*2)
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y4, 192(R11)
+	VMOVUPD     Y2, 384(R11)
+	VMOVUPD     Y6, 576(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, R8
+	ADDQ        $0x20, R11
+	DECQ        R12
+	JNZ         winogradOutputFloat16AVX20columns
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
+
+winogradOutputFloat16AVX20rows:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD (R9), Y11, Y15
+	VADDPD      1024(DX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, (SI)
+	VMOVUPS     X12, (R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 64(R9), Y11, Y15
+	VADDPD      1024(DX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, 1(SI)
+	VMOVUPS     X12, 32(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 128(R9), Y11, Y15
+	VADDPD      1024(DX), Y2, Y2
+	VSUBPD      Y15, Y2, Y12
+	VADDPD      Y15, Y2, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, 2(SI)
+	VMOVUPS     X12, 64(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 192(R9), Y11, Y15
+	VADDPD      1024(DX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, 3(SI)
+	VMOVUPS     X12, 96(R11)
+	ADDQ        $0x000000c0, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
+	JNZ         winogradOutputFloat16AVX20rows
+	SUBQ        $0x10, SI
+	MOVQ        DX, R9
+	LEAQ        32(AX), R10
+	MOVQ        DI, R11
+	MOVQ        $0x00000006, R12
+	LEAQ        (R13)(R13*2), AX
+	ADDQ        R10, AX
+
+winogradOutputFloat16AVX21columns:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     (R10)(R13*1), Y2
+	VMOVUPD     (R10)(R13*2), Y3
+	VMOVUPD     (AX), Y4
+	VMOVUPD     (AX)(R13*1), Y5
+	VMOVUPD     (AX)(R13*2), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y4, 192(R11)
+	VMOVUPD     Y2, 384(R11)
+	VMOVUPD     Y6, 576(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, AX
+	ADDQ        $0x20, R11
+	DECQ        R12
+	JNZ         winogradOutputFloat16AVX21columns
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
+
+winogradOutputFloat16AVX21rows:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 32(R9), Y11, Y15
+	VADDPD      1056(DX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, (SI)
+	VMOVUPS     X12, 16(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 96(R9), Y11, Y15
+	VADDPD      1056(DX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, 1(SI)
+	VMOVUPS     X12, 48(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 160(R9), Y11, Y15
+	VADDPD      1056(DX), Y2, Y2
+	VSUBPD      Y15, Y2, Y12
+	VADDPD      Y15, Y2, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, 2(SI)
+	VMOVUPS     X12, 80(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 224(R9), Y11, Y15
+	VADDPD      1056(DX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, 3(SI)
+	VMOVUPS     X12, 112(R11)
+	ADDQ        $0x000000c0, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
+	JNZ         winogradOutputFloat16AVX21rows
+	VZEROUPPER
+	RET
+
+// func winogradOutputBFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
+	MOVQ         m+0(FP), AX
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R9
+	VBROADCASTSD k+16(FP), Y11
+	IMUL3Q       $0x00000006, CX, R13
+	LEAQ         (AX), R10
+	MOVQ         DI, R11
+	MOVQ         $0x00000006, R12
+	LEAQ         (R13)(R13*2), R8
+	ADDQ         R10, R8
+
+winogradOutputBFloat16AVX20columns:
+	VMOVUPD     (R10), Y1
+	PREFETCHT0  64(R10)
+	VMOVUPD     (R10)(R13*1), Y2
+	PREFETCHT0  64(R10)(R13*1)
+	VMOVUPD     (R10)(R13*2), Y3
+	PREFETCHT0  64(R10)(R13*2)
+	VMOVUPD     (R8), Y4
+	PREFETCHT0  64(R8)
+	VMOVUPD     (R8)(R13*1), Y5
+	PREFETCHT0  64(R8)(R13*1)
+	VMOVUPD     (R8)(R13*2), Y6
+	PREFETCHT0  64(R8)(R13*2)
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y4, 192(R11)
+	VMOVUPD     Y2, 384(R11)
+	VMOVUPD     Y6, 576(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, R8
+	ADDQ        $0x20, R11
+	DECQ        R12
+	JNZ         winogradOutputBFloat16AVX20columns
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
+
+winogradOutputBFloat16AVX20rows:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD (R9), Y11, Y15
+	VADDPD      1024(DX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, (SI)
+	VMOVUPS     X12, (R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 64(R9), Y11, Y15
+	VADDPD      1024(DX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, 1(SI)
+	VMOVUPS     X12, 32(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 128(R9), Y11, Y15
+	VADDPD      1024(DX), Y2, Y2
+	VSUBPD      Y15, Y2, Y12
+	VADDPD      Y15, Y2, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, 2(SI)
+	VMOVUPS     X12, 64(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 192(R9), Y11, Y15
+	VADDPD      1024(DX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, 3(SI)
+	VMOVUPS     X12, 96(R11)
+	ADDQ        $0x000000c0, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
+	JNZ         winogradOutputBFloat16AVX20rows
+	SUBQ        $0x10, SI
+	MOVQ        DX, R9
+	LEAQ        32(AX), R10
+	MOVQ        DI, R11
+	MOVQ        $0x00000006, R12
+	LEAQ        (R13)(R13*2), AX
+	ADDQ        R10, AX
+
+winogradOutputBFloat16AVX21columns:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     (R10)(R13*1), Y2
+	VMOVUPD     (R10)(R13*2), Y3
+	VMOVUPD     (AX), Y4
+	VMOVUPD     (AX)(R13*1), Y5
+	VMOVUPD     (AX)(R13*2), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y4, 192(R11)
+	VMOVUPD     Y2, 384(R11)
+	VMOVUPD     Y6, 576(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, AX
+	ADDQ        $0x20, R11
+	DECQ        R12
+	JNZ         winogradOutputBFloat16AVX21columns
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
+
+winogradOutputBFloat16AVX21rows:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 32(R9), Y11, Y15
+	VADDPD      1056(DX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, (SI)
+	VMOVUPS     X12, 16(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 96(R9), Y11, Y15
+	VADDPD      1056(DX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, 1(SI)
+	VMOVUPS     X12, 48(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 160(R9), Y11, Y15
+	VADDPD      1056(DX), Y2, Y2
+	VSUBPD      Y15, Y2, Y12
+	VADDPD      Y15, Y2, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, 2(SI)
+	VMOVUPS     X12, 80(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 224(R9), Y11, Y15
+	VADDPD      1056(DX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, 3(SI)
+	VMOVUPS     X12, 112(R11)
+	ADDQ        $0x000000c0, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
+	JNZ         winogradOutputBFloat16AVX21rows
+	VZEROUPPER
+	RET
+
+// func winogradDotAVX2(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// Requires: AVX, AVX2, MMX+
+TEXT ·winogradDotAVX2(SB), NOSPLIT, $0-56
+	MOVQ   src+0(FP), AX
+	MOVQ   next+8(FP), CX
+	MOVQ   line+16(FP), DX
+	MOVQ   image+24(FP), BX
+	MOVQ   w+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	MOVQ   out+48(FP), R8
+	VXORPD Y0, Y0, Y0
+	VXORPD Y1, Y1, Y1
+	VXORPD Y2, Y2, Y2
+	VXORPD Y3, Y3, Y3
+
+winogradDotAVX20:
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 95(CX)
+	PREFETCHT0 95(CX)(DX*1)
+	PREFETCHT0 95(CX)(DX*2)
+	ADDQ       BX, CX
+	VCVTPS2PD  (AX), Y4
+	VCVTPS2PD  (SI), Y5
+	VMULPD     Y4, Y5, Y5
+	VADDPD     Y5, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD     Y5, Y3, Y3
+	VCVTPS2PD  32(AX), Y4
+	VCVTPS2PD  32(SI), Y5
+	VMULPD     Y4, Y5, Y5
+	VADDPD     Y5, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD     Y5, Y3, Y3
+	VCVTPS2PD  64(AX), Y4
+	VCVTPS2PD  64(SI), Y5
+	VMULPD     Y4, Y5, Y5
+	VADDPD     Y5, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD     Y5, Y3, Y3
+	VCVTPS2PD  (AX)(DX*1), Y4
+	VCVTPS2PD  96(SI), Y5
+	VMULPD     Y4, Y5, Y5
+	VADDPD     Y5, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD     Y5, Y3, Y3
+	VCVTPS2PD  32(AX)(DX*1), Y4
+	VCVTPS2PD  128(SI), Y5
+	VMULPD     Y4, Y5, Y5
+	VADDPD     Y5, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD     Y5, Y3, Y3
+	VCVTPS2PD  64(AX)(DX*1), Y4
+	VCVTPS2PD  160(SI), Y5
+	VMULPD     Y4, Y5, Y5
+	VADDPD     Y5, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD     Y5, Y3, Y3
+	VCVTPS2PD  (AX)(DX*2), Y4
+	VCVTPS2PD  192(SI), Y5
+	VMULPD     Y4, Y5, Y5
+	VADDPD     Y5, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD     Y5, Y3, Y3
+	VCVTPS2PD  32(AX)(DX*2), Y4
+	VCVTPS2PD  224(SI), Y5
+	VMULPD     Y4, Y5, Y5
+	VADDPD     Y5, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD     Y5, Y3, Y3
+	VCVTPS2PD  64(AX)(DX*2), Y4
+	VCVTPS2PD  256(SI), Y5
+	VMULPD     Y4, Y5, Y5
+	VADDPD     Y5, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD     Y5, Y3, Y3
+	ADDQ       BX, AX
+	ADDQ       $0x00000120, SI
+	DECQ       DI
+	JNZ        winogradDotAVX20
+	VADDPD     Y1, Y0, Y0
+	VADDPD     Y2, Y0, Y0
+	VMOVUPD    Y0, (R8)
+	VMOVUPD    Y3, 64(R8)
+	MOVQ       src+0(FP), AX
+	MOVQ       w+32(FP), SI
+	MOVQ       blocks+40(FP), DI
+	VXORPD     Y0, Y0, Y0
+	VXORPD     Y1, Y1, Y1
+	VXORPD     Y2, Y2, Y2
+	VXORPD     Y3, Y3, Y3
+
+winogradDotAVX21:
+	VCVTPS2PD 16(AX), Y4
+	VCVTPS2PD 16(SI), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 48(AX), Y4
+	VCVTPS2PD 48(SI), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 80(AX), Y4
+	VCVTPS2PD 80(SI), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y0, Y0
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 16(AX)(DX*1), Y4
+	VCVTPS2PD 112(SI), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 48(AX)(DX*1), Y4
+	VCVTPS2PD 144(SI), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 80(AX)(DX*1), Y4
+	VCVTPS2PD 176(SI), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y1, Y1
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 16(AX)(DX*2), Y4
+	VCVTPS2PD 208(SI), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 48(AX)(DX*2), Y4
+	VCVTPS2PD 240(SI), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	VCVTPS2PD 80(AX)(DX*2), Y4
+	VCVTPS2PD 272(SI), Y5
+	VMULPD    Y4, Y5, Y5
+	VADDPD    Y5, Y2, Y2
+	VPAND     winogradAVX2Constants<>+1760(SB), Y5, Y5
+	VADDPD    Y5, Y3, Y3
+	ADDQ      BX, AX
+	ADDQ      $0x00000120, SI
+	DECQ      DI
+	JNZ       winogradDotAVX21
+	VADDPD    Y1, Y0, Y0
+	VADDPD    Y2, Y0, Y0
+	VMOVUPD   Y0, 32(R8)
+	VMOVUPD   Y3, 96(R8)
+	VZEROUPPER
+	RET
+
+// func winograd5x5InputAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
+// Requires: AVX, FMA3
+TEXT ·winograd5x5InputAVX2(SB), NOSPLIT, $0-56
+	MOVQ src+0(FP), AX
+	MOVQ line+8(FP), CX
+	MOVQ image+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ point+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ scratch+48(FP), R8
+
+winograd5x5InputAVX2:
+	MOVQ AX, R9
+	MOVQ R8, R10
+	LEAQ (CX)(CX*2), R12
+	ADDQ R9, R12
+	LEAQ (CX)(CX*2), R13
+	ADDQ R12, R13
+	MOVQ $0x00000008, R11
+
+winograd5x5InputAVX20columns:
+	VCVTPS2PD    (R9), Y0
+	VCVTPS2PD    (R9)(CX*1), Y1
+	VCVTPS2PD    (R9)(CX*2), Y2
+	VCVTPS2PD    (R12), Y3
+	VCVTPS2PD    (R12)(CX*1), Y4
+	VCVTPS2PD    (R12)(CX*2), Y5
+	VCVTPS2PD    (R13), Y6
+	VCVTPS2PD    (R13)(CX*1), Y7
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y2, Y8
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y0, Y8
+	VMOVUPD      Y8, (R10)
+	VMOVAPD      Y5, Y9
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y3, Y9
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y1, Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y4, Y10
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y2, Y10
+	VMOVAPD      Y10, Y11
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y9, Y10
+	VFNMADD231PD winogradAVX2Constants<>+288(SB), Y9, Y11
+	VMOVUPD      Y10, 256(R10)
+	VMOVUPD      Y11, 512(R10)
+	VMOVAPD      Y5, Y12
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y3, Y12
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y12
+	VMOVAPD      Y6, Y13
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y4, Y13
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y13
+	VMOVAPD      Y13, Y14
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y12, Y13
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y12, Y14
+	VMOVUPD      Y13, 768(R10)
+	VMOVUPD      Y14, 1024(R10)
+	VMOVAPD      Y5, Y15
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y3, Y15
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y1, Y15
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+512(SB), Y15, Y8
+	VFNMADD231PD winogradAVX2Constants<>+512(SB), Y15, Y9
+	VMOVUPD      Y8, 1280(R10)
+	VMOVUPD      Y9, 1536(R10)
+	VMOVAPD      Y7, Y10
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y1, Y10
+	VMOVUPD      Y10, 1792(R10)
+	ADDQ         $0x20, R9
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	ADDQ         $0x20, R10
+	DECQ         R11
+	JNZ          winograd5x5InputAVX20columns
+	MOVQ         R8, R9
+	MOVQ         BX, R10
+	MOVQ         $0x00000008, R11
+
+winograd5x5InputAVX20rows:
+	VMOVUPD      (R9), Y0
+	VMOVUPD      32(R9), Y1
+	VMOVUPD      64(R9), Y2
+	VMOVUPD      96(R9), Y3
+	VMOVUPD      128(R9), Y4
+	VMOVUPD      160(R9), Y5
+	VMOVUPD      192(R9), Y6
+	VMOVUPD      224(R9), Y7
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y2, Y8
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y0, Y8
+	VMOVUPD      Y8, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y5, Y9
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y3, Y9
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y1, Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y4, Y10
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y2, Y10
+	VMOVAPD      Y10, Y11
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y9, Y10
+	VFNMADD231PD winogradAVX2Constants<>+288(SB), Y9, Y11
+	VMOVUPD      Y10, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y11, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y5, Y12
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y3, Y12
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y12
+	VMOVAPD      Y6, Y13
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y4, Y13
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y13
+	VMOVAPD      Y13, Y14
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y12, Y13
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y12, Y14
+	VMOVUPD      Y13, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y14, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y5, Y15
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y3, Y15
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y1, Y15
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+512(SB), Y15, Y8
+	VFNMADD231PD winogradAVX2Constants<>+512(SB), Y15, Y9
+	VMOVUPD      Y8, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y9, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y7, Y10
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y1, Y10
+	VMOVUPD      Y10, (R10)
+	ADDQ         SI, R10
+	ADDQ         $0x00000100, R9
+	DECQ         R11
+	JNZ          winograd5x5InputAVX20rows
+	MOVQ         AX, R9
+	MOVQ         R8, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R9, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	MOVQ         $0x00000008, R11
+
+winograd5x5InputAVX21columns:
+	VCVTPS2PD    16(R9), Y0
+	VCVTPS2PD    16(R9)(CX*1), Y1
+	VCVTPS2PD    16(R9)(CX*2), Y2
+	VCVTPS2PD    16(R12), Y3
+	VCVTPS2PD    16(R12)(CX*1), Y4
+	VCVTPS2PD    16(R12)(CX*2), Y5
+	VCVTPS2PD    16(R13), Y6
+	VCVTPS2PD    16(R13)(CX*1), Y7
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y2, Y8
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y0, Y8
+	VMOVUPD      Y8, (R10)
+	VMOVAPD      Y5, Y9
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y3, Y9
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y1, Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y4, Y10
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y2, Y10
+	VMOVAPD      Y10, Y11
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y9, Y10
+	VFNMADD231PD winogradAVX2Constants<>+288(SB), Y9, Y11
+	VMOVUPD      Y10, 256(R10)
+	VMOVUPD      Y11, 512(R10)
+	VMOVAPD      Y5, Y12
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y3, Y12
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y12
+	VMOVAPD      Y6, Y13
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y4, Y13
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y13
+	VMOVAPD      Y13, Y14
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y12, Y13
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y12, Y14
+	VMOVUPD      Y13, 768(R10)
+	VMOVUPD      Y14, 1024(R10)
+	VMOVAPD      Y5, Y15
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y3, Y15
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y1, Y15
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+512(SB), Y15, Y8
+	VFNMADD231PD winogradAVX2Constants<>+512(SB), Y15, Y9
+	VMOVUPD      Y8, 1280(R10)
+	VMOVUPD      Y9, 1536(R10)
+	VMOVAPD      Y7, Y10
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y1, Y10
+	VMOVUPD      Y10, 1792(R10)
+	ADDQ         $0x20, R9
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R13
+	ADDQ         $0x20, R10
+	DECQ         R11
+	JNZ          winograd5x5InputAVX21columns
+	MOVQ         R8, R9
+	MOVQ         BX, R10
+	MOVQ         $0x00000008, R11
+
+winograd5x5InputAVX21rows:
+	VMOVUPD      (R9), Y0
+	VMOVUPD      32(R9), Y1
+	VMOVUPD      64(R9), Y2
+	VMOVUPD      96(R9), Y3
+	VMOVUPD      128(R9), Y4
+	VMOVUPD      160(R9), Y5
+	VMOVUPD      192(R9), Y6
+	VMOVUPD      224(R9), Y7
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y2, Y8
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y0, Y8
+	VMOVUPD      Y8, 32(R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y5, Y9
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y3, Y9
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y1, Y9
+	VMOVAPD      Y6, Y10
+	VFNMADD231PD winogradAVX2Constants<>+448(SB), Y4, Y10
+	VFMADD231PD  winogradAVX2Constants<>+416(SB), Y2, Y10
+	VMOVAPD      Y10, Y11
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y9, Y10
+	VFNMADD231PD winogradAVX2Constants<>+288(SB), Y9, Y11
+	VMOVUPD      Y10, 32(R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y11, 32(R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y5, Y12
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y3, Y12
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y1, Y12
+	VMOVAPD      Y6, Y13
+	VFNMADD231PD winogradAVX2Constants<>+480(SB), Y4, Y13
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y13
+	VMOVAPD      Y13, Y14
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y12, Y13
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y12, Y14
+	VMOVUPD      Y13, 32(R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y14, 32(R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y5, Y15
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y3, Y15
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y1, Y15
+	VMOVAPD      Y6, Y8
+	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y4, Y8
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+512(SB), Y15, Y8
+	VFNMADD231PD winogradAVX2Constants<>+512(SB), Y15, Y9
+	VMOVUPD      Y8, 32(R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y9, 32(R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y7, Y10
+	VFNMADD231PD winogradAVX2Constants<>+384(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+384(SB), Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+160(SB), Y1, Y10
+	VMOVUPD      Y10, 32(R10)
+	ADDQ         SI, R10
+	ADDQ         $0x00000100, R9
+	DECQ         R11
+	JNZ          winograd5x5InputAVX21rows
+	ADDQ         DX, AX
+	ADDQ         $0x00000180, BX
+	DECQ         DI
+	JNZ          winograd5x5InputAVX2
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputFloat32AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, FMA3, MMX+
+TEXT ·winograd5x5OutputFloat32AVX2(SB), NOSPLIT, $0-64
+	MOVQ         m+0(FP), AX
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R9
+	VBROADCASTSD k+16(FP), Y11
+	IMUL3Q       $0x00000008, CX, R13
+	LEAQ         (AX), R10
+	MOVQ         DI, R11
+	MOVQ         $0x00000008, R12
+	LEAQ         (R13)(R13*2), R8
+	ADDQ         R10, R8
+	LEAQ         (R13)(R13*2), R14
+	ADDQ         R8, R14
+
+winograd5x5OutputFloat32AVX20columns:
+	VMOVUPD     (R10), Y1
+	PREFETCHT0  64(R10)
+	VMOVUPD     (R10)(R13*1), Y2
+	PREFETCHT0  64(R10)(R13*1)
+	VMOVUPD     (R10)(R13*2), Y3
+	PREFETCHT0  64(R10)(R13*2)
+	VMOVUPD     (R8), Y4
+	PREFETCHT0  64(R8)
+	VMOVUPD     (R8)(R13*1), Y5
+	PREFETCHT0  64(R8)(R13*1)
+	VMOVUPD     (R8)(R13*2), Y6
+	PREFETCHT0  64(R8)(R13*2)
+	VMOVUPD     (R14), Y7
+	PREFETCHT0  64(R14)
+	VMOVUPD     (R14)(R13*1), Y8
+	PREFETCHT0  64(R14)(R13*1)
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y6, 256(R11)
+	VMOVUPD     Y4, 512(R11)
+	VMOVUPD     Y8, 768(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, R8
+	ADDQ        CX, R14
+	ADDQ        $0x20, R11
+	DECQ        R12
+	JNZ         winograd5x5OutputFloat32AVX20columns
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
+
+winograd5x5OutputFloat32AVX20rows:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VMOVUPD     192(R10), Y7
+	VMOVUPD     224(R10), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD (R9), Y11, Y15
+	VADDPD      1024(DX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	MOVB        R8, (SI)
+	VMOVUPS     X12, (R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 64(R9), Y11, Y15
+	VADDPD      1024(DX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	MOVB        R8, 1(SI)
+	VMOVUPS     X12, 32(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 128(R9), Y11, Y15
+	VADDPD      1024(DX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	MOVB        R8, 2(SI)
+	VMOVUPS     X12, 64(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 192(R9), Y11, Y15
+	VADDPD      1024(DX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	MOVB        R8, 3(SI)
+	VMOVUPS     X12, 96(R11)
+	ADDQ        $0x00000100, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
+	JNZ         winograd5x5OutputFloat32AVX20rows
+	SUBQ        $0x10, SI
+	MOVQ        DX, R9
+	LEAQ        32(AX), R10
+	MOVQ        DI, R11
+	MOVQ        $0x00000008, R12
+	LEAQ        (R13)(R13*2), AX
+	ADDQ        R10, AX
+	LEAQ        (R13)(R13*2), R8
+	ADDQ        AX, R8
+
+winograd5x5OutputFloat32AVX21columns:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     (R10)(R13*1), Y2
+	VMOVUPD     (R10)(R13*2), Y3
+	VMOVUPD     (AX), Y4
+	VMOVUPD     (AX)(R13*1), Y5
+	VMOVUPD     (AX)(R13*2), Y6
+	VMOVUPD     (R8), Y7
+	VMOVUPD     (R8)(R13*1), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y6, 256(R11)
+	VMOVUPD     Y4, 512(R11)
+	VMOVUPD     Y8, 768(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, AX
+	ADDQ        CX, R8
+	ADDQ        $0x20, R11
+	DECQ        R12
+	JNZ         winograd5x5OutputFloat32AVX21columns
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
+
+winograd5x5OutputFloat32AVX21rows:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VMOVUPD     192(R10), Y7
+	VMOVUPD     224(R10), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 32(R9), Y11, Y15
+	VADDPD      1056(DX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	SHLL        $0x04, R8
+	ORB         R8, (SI)
+	VMOVUPS     X12, 16(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 96(R9), Y11, Y15
+	VADDPD      1056(DX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	SHLL        $0x04, R8
+	ORB         R8, 1(SI)
+	VMOVUPS     X12, 48(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 160(R9), Y11, Y15
+	VADDPD      1056(DX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	SHLL        $0x04, R8
+	ORB         R8, 2(SI)
+	VMOVUPS     X12, 80(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 224(R9), Y11, Y15
+	VADDPD      1056(DX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VCVTPD2PSY  Y12, X12
+	VCVTPD2PSY  Y13, X13
+	VPCMPEQD    X13, X12, X13
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	SHLL        $0x04, R8
+	ORB         R8, 3(SI)
+	VMOVUPS     X12, 112(R11)
+	ADDQ        $0x00000100, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
+	JNZ         winograd5x5OutputFloat32AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·winograd5x5OutputFloat16AVX2(SB), NOSPLIT, $0-64
+	MOVQ         m+0(FP), AX
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R9
+	VBROADCASTSD k+16(FP), Y11
+	IMUL3Q       $0x00000008, CX, R13
+	LEAQ         (AX), R10
+	MOVQ         DI, R11
+	MOVQ         $0x00000008, R12
+	LEAQ         (R13)(R13*2), R8
+	ADDQ         R10, R8
+	LEAQ         (R13)(R13*2), R14
+	ADDQ         R8, R14
+
+winograd5x5OutputFloat16AVX20columns:
+	VMOVUPD     (R10), Y1
+	PREFETCHT0  64(R10)
+	VMOVUPD     (R10)(R13*1), Y2
+	PREFETCHT0  64(R10)(R13*1)
+	VMOVUPD     (R10)(R13*2), Y3
+	PREFETCHT0  64(R10)(R13*2)
+	VMOVUPD     (R8), Y4
+	PREFETCHT0  64(R8)
+	VMOVUPD     (R8)(R13*1), Y5
+	PREFETCHT0  64(R8)(R13*1)
+	VMOVUPD     (R8)(R13*2), Y6
+	PREFETCHT0  64(R8)(R13*2)
+	VMOVUPD     (R14), Y7
+	PREFETCHT0  64(R14)
+	VMOVUPD     (R14)(R13*1), Y8
+	PREFETCHT0  64(R14)(R13*1)
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y6, 256(R11)
+	VMOVUPD     Y4, 512(R11)
+	VMOVUPD     Y8, 768(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, R8
+	ADDQ        CX, R14
+	ADDQ        $0x20, R11
+	DECQ        R12
+	JNZ         winograd5x5OutputFloat16AVX20columns
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
+
+winograd5x5OutputFloat16AVX20rows:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VMOVUPD     192(R10), Y7
+	VMOVUPD     224(R10), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD (R9), Y11, Y15
+	VADDPD      1024(DX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, (SI)
+	VMOVUPS     X12, (R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 64(R9), Y11, Y15
+	VADDPD      1024(DX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, 1(SI)
+	VMOVUPS     X12, 32(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 128(R9), Y11, Y15
+	VADDPD      1024(DX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, 2(SI)
+	VMOVUPS     X12, 64(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 192(R9), Y11, Y15
+	VADDPD      1024(DX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, 3(SI)
+	VMOVUPS     X12, 96(R11)
+	ADDQ        $0x00000100, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
+	JNZ         winograd5x5OutputFloat16AVX20rows
+	SUBQ        $0x10, SI
+	MOVQ        DX, R9
+	LEAQ        32(AX), R10
+	MOVQ        DI, R11
+	MOVQ        $0x00000008, R12
+	LEAQ        (R13)(R13*2), AX
+	ADDQ        R10, AX
+	LEAQ        (R13)(R13*2), R8
+	ADDQ        AX, R8
+
+winograd5x5OutputFloat16AVX21columns:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     (R10)(R13*1), Y2
+	VMOVUPD     (R10)(R13*2), Y3
+	VMOVUPD     (AX), Y4
+	VMOVUPD     (AX)(R13*1), Y5
+	VMOVUPD     (AX)(R13*2), Y6
+	VMOVUPD     (R8), Y7
+	VMOVUPD     (R8)(R13*1), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y6, 256(R11)
+	VMOVUPD     Y4, 512(R11)
+	VMOVUPD     Y8, 768(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, AX
+	ADDQ        CX, R8
+	ADDQ        $0x20, R11
+	DECQ        R12
+	JNZ         winograd5x5OutputFloat16AVX21columns
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
+
+winograd5x5OutputFloat16AVX21rows:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VMOVUPD     192(R10), Y7
+	VMOVUPD     224(R10), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 32(R9), Y11, Y15
+	VADDPD      1056(DX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, (SI)
+	VMOVUPS     X12, 16(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 96(R9), Y11, Y15
+	VADDPD      1056(DX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, 1(SI)
+	VMOVUPS     X12, 48(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 160(R9), Y11, Y15
+	VADDPD      1056(DX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, 2(SI)
+	VMOVUPS     X12, 80(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 224(R9), Y11, Y15
+	VADDPD      1056(DX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VPSRLQ      $0x2a, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2a, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, 3(SI)
+	VMOVUPS     X12, 112(R11)
+	ADDQ        $0x00000100, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
+	JNZ         winograd5x5OutputFloat16AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputBFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·winograd5x5OutputBFloat16AVX2(SB), NOSPLIT, $0-64
+	MOVQ         m+0(FP), AX
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R9
+	VBROADCASTSD k+16(FP), Y11
+	IMUL3Q       $0x00000008, CX, R13
+	LEAQ         (AX), R10
+	MOVQ         DI, R11
+	MOVQ         $0x00000008, R12
+	LEAQ         (R13)(R13*2), R8
+	ADDQ         R10, R8
+	LEAQ         (R13)(R13*2), R14
+	ADDQ         R8, R14
+
+winograd5x5OutputBFloat16AVX20columns:
+	VMOVUPD     (R10), Y1
+	PREFETCHT0  64(R10)
+	VMOVUPD     (R10)(R13*1), Y2
+	PREFETCHT0  64(R10)(R13*1)
+	VMOVUPD     (R10)(R13*2), Y3
+	PREFETCHT0  64(R10)(R13*2)
+	VMOVUPD     (R8), Y4
+	PREFETCHT0  64(R8)
+	VMOVUPD     (R8)(R13*1), Y5
+	PREFETCHT0  64(R8)(R13*1)
+	VMOVUPD     (R8)(R13*2), Y6
+	PREFETCHT0  64(R8)(R13*2)
+	VMOVUPD     (R14), Y7
+	PREFETCHT0  64(R14)
+	VMOVUPD     (R14)(R13*1), Y8
+	PREFETCHT0  64(R14)(R13*1)
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y6, 256(R11)
+	VMOVUPD     Y4, 512(R11)
+	VMOVUPD     Y8, 768(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, R8
+	ADDQ        CX, R14
+	ADDQ        $0x20, R11
+	DECQ        R12
+	JNZ         winograd5x5OutputBFloat16AVX20columns
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
+
+winograd5x5OutputBFloat16AVX20rows:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VMOVUPD     192(R10), Y7
+	VMOVUPD     224(R10), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD (R9), Y11, Y15
+	VADDPD      1024(DX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, (SI)
+	VMOVUPS     X12, (R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 64(R9), Y11, Y15
+	VADDPD      1024(DX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, 1(SI)
+	VMOVUPS     X12, 32(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 128(R9), Y11, Y15
+	VADDPD      1024(DX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, 2(SI)
+	VMOVUPS     X12, 64(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 192(R9), Y11, Y15
+	VADDPD      1024(DX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	MOVB        R8, 3(SI)
+	VMOVUPS     X12, 96(R11)
+	ADDQ        $0x00000100, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
+	JNZ         winograd5x5OutputBFloat16AVX20rows
+	SUBQ        $0x10, SI
+	MOVQ        DX, R9
+	LEAQ        32(AX), R10
+	MOVQ        DI, R11
+	MOVQ        $0x00000008, R12
+	LEAQ        (R13)(R13*2), AX
+	ADDQ        R10, AX
+	LEAQ        (R13)(R13*2), R8
+	ADDQ        AX, R8
+
+winograd5x5OutputBFloat16AVX21columns:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     (R10)(R13*1), Y2
+	VMOVUPD     (R10)(R13*2), Y3
+	VMOVUPD     (AX), Y4
+	VMOVUPD     (AX)(R13*1), Y5
+	VMOVUPD     (AX)(R13*2), Y6
+	VMOVUPD     (R8), Y7
+	VMOVUPD     (R8)(R13*1), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y6, 256(R11)
+	VMOVUPD     Y4, 512(R11)
+	VMOVUPD     Y8, 768(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, AX
+	ADDQ        CX, R8
+	ADDQ        $0x20, R11
+	DECQ        R12
+	JNZ         winograd5x5OutputBFloat16AVX21columns
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
+
+winograd5x5OutputBFloat16AVX21rows:
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VMOVUPD     192(R10), Y7
+	VMOVUPD     224(R10), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 32(R9), Y11, Y15
+	VADDPD      1056(DX), Y1, Y1
+	VSUBPD      Y15, Y1, Y12
+	VADDPD      Y15, Y1, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, (SI)
+	VMOVUPS     X12, 16(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 96(R9), Y11, Y15
+	VADDPD      1056(DX), Y6, Y6
+	VSUBPD      Y15, Y6, Y12
+	VADDPD      Y15, Y6, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, 1(SI)
+	VMOVUPS     X12, 48(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 160(R9), Y11, Y15
+	VADDPD      1056(DX), Y4, Y4
+	VSUBPD      Y15, Y4, Y12
+	VADDPD      Y15, Y4, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, 2(SI)
+	VMOVUPS     X12, 80(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 224(R9), Y11, Y15
+	VADDPD      1056(DX), Y8, Y8
+	VSUBPD      Y15, Y8, Y12
+	VADDPD      Y15, Y8, Y13
+	VPSRLQ      $0x2d, Y12, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y12, Y12
+	VPANDN      Y12, Y15, Y12
+	VPSRLQ      $0x2d, Y13, Y14
+	VPAND       winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ      winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ      Y14, Y13, Y13
+	VPANDN      Y13, Y15, Y13
+	VPCMPEQQ    Y13, Y12, Y13
+	VPAND       winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ      winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU     winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ    Y15, Y14, Y14
+	VPANDN      Y13, Y14, Y14
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
+	VCVTPD2PSY  Y12, X12
+	SHLL        $0x04, R8
+	ORB         R8, 3(SI)
+	VMOVUPS     X12, 112(R11)
+	ADDQ        $0x00000100, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
+	JNZ         winograd5x5OutputBFloat16AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5DotAVX2(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// Requires: AVX, AVX2, MMX+
+TEXT ·winograd5x5DotAVX2(SB), NOSPLIT, $0-56
+	MOVQ   src+0(FP), AX
+	MOVQ   next+8(FP), CX
+	MOVQ   line+16(FP), DX
+	MOVQ   image+24(FP), BX
+	MOVQ   w+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	MOVQ   out+48(FP), R8
 	VXORPD Y0, Y0, Y0
 	VXORPD Y1, Y1, Y1
 	VXORPD Y2, Y2, Y2
@@ -8796,382 +10425,398 @@ TEXT ·winograd5x5DotAVX2(SB), NOSPLIT, $0-48
 	VXORPD Y5, Y5, Y5
 
 winograd5x5DotAVX20:
-	LEAQ      (CX)(CX*2), R8
-	ADDQ      AX, R8
-	VCVTPS2PD (AX), Y6
-	VCVTPS2PD (BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 32(AX), Y6
-	VCVTPS2PD 32(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 64(AX), Y6
-	VCVTPS2PD 64(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 96(AX), Y6
-	VCVTPS2PD 96(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 128(AX), Y6
-	VCVTPS2PD 128(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD (AX)(CX*1), Y6
-	VCVTPS2PD 160(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 32(AX)(CX*1), Y6
-	VCVTPS2PD 192(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 64(AX)(CX*1), Y6
-	VCVTPS2PD 224(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 96(AX)(CX*1), Y6
-	VCVTPS2PD 256(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 128(AX)(CX*1), Y6
-	VCVTPS2PD 288(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD (AX)(CX*2), Y6
-	VCVTPS2PD 320(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 32(AX)(CX*2), Y6
-	VCVTPS2PD 352(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 64(AX)(CX*2), Y6
-	VCVTPS2PD 384(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 96(AX)(CX*2), Y6
-	VCVTPS2PD 416(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 128(AX)(CX*2), Y6
-	VCVTPS2PD 448(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD (R8), Y6
-	VCVTPS2PD 480(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y3, Y3
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 32(R8), Y6
-	VCVTPS2PD 512(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y3, Y3
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 64(R8), Y6
-	VCVTPS2PD 544(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y3, Y3
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 96(R8), Y6
-	VCVTPS2PD 576(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y3, Y3
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 128(R8), Y6
-	VCVTPS2PD 608(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y3, Y3
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD (R8)(CX*1), Y6
-	VCVTPS2PD 640(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y4, Y4
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 32(R8)(CX*1), Y6
-	VCVTPS2PD 672(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y4, Y4
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 64(R8)(CX*1), Y6
-	VCVTPS2PD 704(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y4, Y4
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 96(R8)(CX*1), Y6
-	VCVTPS2PD 736(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y4, Y4
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 128(R8)(CX*1), Y6
-	VCVTPS2PD 768(BX), Y7
-	VMULPD    Y6, Y7, Y7
-	VADDPD    Y7, Y4, Y4
-	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
-	VADDPD    Y7, Y5, Y5
-	ADDQ      DX, AX
-	ADDQ      $0x00000320, BX
-	DECQ      SI
-	JNZ       winograd5x5DotAVX20
-	VADDPD    Y1, Y0, Y0
-	VADDPD    Y2, Y0, Y0
-	VADDPD    Y3, Y0, Y0
-	VADDPD    Y4, Y0, Y0
-	VMOVUPD   Y0, (DI)
-	VMOVUPD   Y5, 64(DI)
-	MOVQ      src+0(FP), AX
-	MOVQ      w+24(FP), BX
-	MOVQ      blocks+32(FP), SI
-	VXORPD    Y0, Y0, Y0
-	VXORPD    Y1, Y1, Y1
-	VXORPD    Y2, Y2, Y2
-	VXORPD    Y3, Y3, Y3
-	VXORPD    Y4, Y4, Y4
-	VXORPD    Y5, Y5, Y5
+	LEAQ       (DX)(DX*2), R9
+	ADDQ       AX, R9
+	LEAQ       (DX)(DX*2), R10
+	ADDQ       CX, R10
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (R10)
+	PREFETCHT0 (R10)(DX*1)
+	LEAQ       (DX)(DX*2), R10
+	ADDQ       CX, R10
+	PREFETCHT0 159(CX)
+	PREFETCHT0 159(CX)(DX*1)
+	PREFETCHT0 159(CX)(DX*2)
+	PREFETCHT0 159(R10)
+	PREFETCHT0 159(R10)(DX*1)
+	ADDQ       BX, CX
+	VCVTPS2PD  (AX), Y6
+	VCVTPS2PD  (SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  32(AX), Y6
+	VCVTPS2PD  32(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  64(AX), Y6
+	VCVTPS2PD  64(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  96(AX), Y6
+	VCVTPS2PD  96(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  128(AX), Y6
+	VCVTPS2PD  128(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  (AX)(DX*1), Y6
+	VCVTPS2PD  160(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  32(AX)(DX*1), Y6
+	VCVTPS2PD  192(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  64(AX)(DX*1), Y6
+	VCVTPS2PD  224(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  96(AX)(DX*1), Y6
+	VCVTPS2PD  256(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  128(AX)(DX*1), Y6
+	VCVTPS2PD  288(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  (AX)(DX*2), Y6
+	VCVTPS2PD  320(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  32(AX)(DX*2), Y6
+	VCVTPS2PD  352(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  64(AX)(DX*2), Y6
+	VCVTPS2PD  384(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  96(AX)(DX*2), Y6
+	VCVTPS2PD  416(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  128(AX)(DX*2), Y6
+	VCVTPS2PD  448(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  (R9), Y6
+	VCVTPS2PD  480(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y3, Y3
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  32(R9), Y6
+	VCVTPS2PD  512(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y3, Y3
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  64(R9), Y6
+	VCVTPS2PD  544(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y3, Y3
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  96(R9), Y6
+	VCVTPS2PD  576(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y3, Y3
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  128(R9), Y6
+	VCVTPS2PD  608(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y3, Y3
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  (R9)(DX*1), Y6
+	VCVTPS2PD  640(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y4, Y4
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  32(R9)(DX*1), Y6
+	VCVTPS2PD  672(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y4, Y4
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  64(R9)(DX*1), Y6
+	VCVTPS2PD  704(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y4, Y4
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  96(R9)(DX*1), Y6
+	VCVTPS2PD  736(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y4, Y4
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	VCVTPS2PD  128(R9)(DX*1), Y6
+	VCVTPS2PD  768(SI), Y7
+	VMULPD     Y6, Y7, Y7
+	VADDPD     Y7, Y4, Y4
+	VPAND      winogradAVX2Constants<>+1760(SB), Y7, Y7
+	VADDPD     Y7, Y5, Y5
+	ADDQ       BX, AX
+	ADDQ       $0x00000320, SI
+	DECQ       DI
+	JNZ        winograd5x5DotAVX20
+	VADDPD     Y1, Y0, Y0
+	VADDPD     Y2, Y0, Y0
+	VADDPD     Y3, Y0, Y0
+	VADDPD     Y4, Y0, Y0
+	VMOVUPD    Y0, (R8)
+	VMOVUPD    Y5, 64(R8)
+	MOVQ       src+0(FP), AX
+	MOVQ       w+32(FP), SI
+	MOVQ       blocks+40(FP), DI
+	VXORPD     Y0, Y0, Y0
+	VXORPD     Y1, Y1, Y1
+	VXORPD     Y2, Y2, Y2
+	VXORPD     Y3, Y3, Y3
+	VXORPD     Y4, Y4, Y4
+	VXORPD     Y5, Y5, Y5
 
 winograd5x5DotAVX21:
-	LEAQ      (CX)(CX*2), R8
-	ADDQ      AX, R8
+	LEAQ      (DX)(DX*2), CX
+	ADDQ      AX, CX
 	VCVTPS2PD 16(AX), Y6
-	VCVTPS2PD 16(BX), Y7
+	VCVTPS2PD 16(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y0, Y0
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
 	VCVTPS2PD 48(AX), Y6
-	VCVTPS2PD 48(BX), Y7
+	VCVTPS2PD 48(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y0, Y0
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
 	VCVTPS2PD 80(AX), Y6
-	VCVTPS2PD 80(BX), Y7
+	VCVTPS2PD 80(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y0, Y0
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
 	VCVTPS2PD 112(AX), Y6
-	VCVTPS2PD 112(BX), Y7
+	VCVTPS2PD 112(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y0, Y0
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
 	VCVTPS2PD 144(AX), Y6
-	VCVTPS2PD 144(BX), Y7
+	VCVTPS2PD 144(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y0, Y0
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 16(AX)(CX*1), Y6
-	VCVTPS2PD 176(BX), Y7
+	VCVTPS2PD 16(AX)(DX*1), Y6
+	VCVTPS2PD 176(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y1, Y1
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 48(AX)(CX*1), Y6
-	VCVTPS2PD 208(BX), Y7
+	VCVTPS2PD 48(AX)(DX*1), Y6
+	VCVTPS2PD 208(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y1, Y1
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 80(AX)(CX*1), Y6
-	VCVTPS2PD 240(BX), Y7
+	VCVTPS2PD 80(AX)(DX*1), Y6
+	VCVTPS2PD 240(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y1, Y1
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 112(AX)(CX*1), Y6
-	VCVTPS2PD 272(BX), Y7
+	VCVTPS2PD 112(AX)(DX*1), Y6
+	VCVTPS2PD 272(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y1, Y1
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 144(AX)(CX*1), Y6
-	VCVTPS2PD 304(BX), Y7
+	VCVTPS2PD 144(AX)(DX*1), Y6
+	VCVTPS2PD 304(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y1, Y1
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 16(AX)(CX*2), Y6
-	VCVTPS2PD 336(BX), Y7
+	VCVTPS2PD 16(AX)(DX*2), Y6
+	VCVTPS2PD 336(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y2, Y2
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 48(AX)(CX*2), Y6
-	VCVTPS2PD 368(BX), Y7
+	VCVTPS2PD 48(AX)(DX*2), Y6
+	VCVTPS2PD 368(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y2, Y2
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 80(AX)(CX*2), Y6
-	VCVTPS2PD 400(BX), Y7
+	VCVTPS2PD 80(AX)(DX*2), Y6
+	VCVTPS2PD 400(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y2, Y2
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 112(AX)(CX*2), Y6
-	VCVTPS2PD 432(BX), Y7
+	VCVTPS2PD 112(AX)(DX*2), Y6
+	VCVTPS2PD 432(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y2, Y2
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 144(AX)(CX*2), Y6
-	VCVTPS2PD 464(BX), Y7
+	VCVTPS2PD 144(AX)(DX*2), Y6
+	VCVTPS2PD 464(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y2, Y2
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 16(R8), Y6
-	VCVTPS2PD 496(BX), Y7
+	VCVTPS2PD 16(CX), Y6
+	VCVTPS2PD 496(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y3, Y3
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 48(R8), Y6
-	VCVTPS2PD 528(BX), Y7
+	VCVTPS2PD 48(CX), Y6
+	VCVTPS2PD 528(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y3, Y3
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 80(R8), Y6
-	VCVTPS2PD 560(BX), Y7
+	VCVTPS2PD 80(CX), Y6
+	VCVTPS2PD 560(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y3, Y3
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 112(R8), Y6
-	VCVTPS2PD 592(BX), Y7
+	VCVTPS2PD 112(CX), Y6
+	VCVTPS2PD 592(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y3, Y3
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 144(R8), Y6
-	VCVTPS2PD 624(BX), Y7
+	VCVTPS2PD 144(CX), Y6
+	VCVTPS2PD 624(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y3, Y3
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 16(R8)(CX*1), Y6
-	VCVTPS2PD 656(BX), Y7
+	VCVTPS2PD 16(CX)(DX*1), Y6
+	VCVTPS2PD 656(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y4, Y4
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 48(R8)(CX*1), Y6
-	VCVTPS2PD 688(BX), Y7
+	VCVTPS2PD 48(CX)(DX*1), Y6
+	VCVTPS2PD 688(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y4, Y4
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 80(R8)(CX*1), Y6
-	VCVTPS2PD 720(BX), Y7
+	VCVTPS2PD 80(CX)(DX*1), Y6
+	VCVTPS2PD 720(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y4, Y4
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 112(R8)(CX*1), Y6
-	VCVTPS2PD 752(BX), Y7
+	VCVTPS2PD 112(CX)(DX*1), Y6
+	VCVTPS2PD 752(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y4, Y4
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	VCVTPS2PD 144(R8)(CX*1), Y6
-	VCVTPS2PD 784(BX), Y7
+	VCVTPS2PD 144(CX)(DX*1), Y6
+	VCVTPS2PD 784(SI), Y7
 	VMULPD    Y6, Y7, Y7
 	VADDPD    Y7, Y4, Y4
 	VPAND     winogradAVX2Constants<>+1760(SB), Y7, Y7
 	VADDPD    Y7, Y5, Y5
-	ADDQ      DX, AX
-	ADDQ      $0x00000320, BX
-	DECQ      SI
+	ADDQ      BX, AX
+	ADDQ      $0x00000320, SI
+	DECQ      DI
 	JNZ       winograd5x5DotAVX21
 	VADDPD    Y1, Y0, Y0
 	VADDPD    Y2, Y0, Y0
 	VADDPD    Y3, Y0, Y0
 	VADDPD    Y4, Y0, Y0
-	VMOVUPD   Y0, 32(DI)
-	VMOVUPD   Y5, 96(DI)
+	VMOVUPD   Y0, 32(R8)
+	VMOVUPD   Y5, 96(R8)
 	VZEROUPPER
 	RET
 
-// func winograd7x7InputAVX2(src *float32, line int, image int, dst *float64, blocks int, scratch *float64)
+// func winograd7x7InputAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
 // Requires: AVX, FMA3
-TEXT ·winograd7x7InputAVX2(SB), NOSPLIT, $0-48
+TEXT ·winograd7x7InputAVX2(SB), NOSPLIT, $0-56
 	MOVQ src+0(FP), AX
 	MOVQ line+8(FP), CX
 	MOVQ image+16(FP), DX
 	MOVQ dst+24(FP), BX
-	MOVQ blocks+32(FP), SI
-	MOVQ scratch+40(FP), DI
+	MOVQ point+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ scratch+48(FP), R8
 
 winograd7x7InputAVX2:
-	MOVQ AX, R8
-	MOVQ DI, R9
-	LEAQ (CX)(CX*2), R11
-	ADDQ R8, R11
+	MOVQ AX, R9
+	MOVQ R8, R10
 	LEAQ (CX)(CX*2), R12
-	ADDQ R11, R12
+	ADDQ R9, R12
 	LEAQ (CX)(CX*2), R13
 	ADDQ R12, R13
-	MOVQ $0x0000000a, R10
+	LEAQ (CX)(CX*2), R14
+	ADDQ R13, R14
+	MOVQ $0x0000000a, R11
 
 winograd7x7InputAVX20columns:
-	VCVTPS2PD    (R8), Y0
-	VCVTPS2PD    (R8)(CX*1), Y1
-	VCVTPS2PD    (R8)(CX*2), Y2
-	VCVTPS2PD    (R11), Y3
-	VCVTPS2PD    (R11)(CX*1), Y4
-	VCVTPS2PD    (R11)(CX*2), Y5
-	VCVTPS2PD    (R12), Y6
-	VCVTPS2PD    (R12)(CX*1), Y7
-	VCVTPS2PD    (R12)(CX*2), Y8
-	VCVTPS2PD    (R13), Y9
+	VCVTPS2PD    (R9), Y0
+	VCVTPS2PD    (R9)(CX*1), Y1
+	VCVTPS2PD    (R9)(CX*2), Y2
+	VCVTPS2PD    (R12), Y3
+	VCVTPS2PD    (R12)(CX*1), Y4
+	VCVTPS2PD    (R12)(CX*2), Y5
+	VCVTPS2PD    (R13), Y6
+	VCVTPS2PD    (R13)(CX*1), Y7
+	VCVTPS2PD    (R13)(CX*2), Y8
+	VCVTPS2PD    (R14), Y9
 	VMOVAPD      Y8, Y10
 	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y6, Y10
 	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y4, Y10
 	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y2, Y10
 	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y0, Y10
-	VMOVUPD      Y10, (R9)
+	VMOVUPD      Y10, (R10)
 	VMOVAPD      Y7, Y11
 	VFNMADD231PD winogradAVX2Constants<>+896(SB), Y5, Y11
 	VFMADD231PD  winogradAVX2Constants<>+864(SB), Y3, Y11
@@ -9183,8 +10828,8 @@ winograd7x7InputAVX20columns:
 	VMOVAPD      Y12, Y13
 	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y11, Y12
 	VFNMADD231PD winogradAVX2Constants<>+608(SB), Y11, Y13
-	VMOVUPD      Y12, 320(R9)
-	VMOVUPD      Y13, 640(R9)
+	VMOVUPD      Y12, 320(R10)
+	VMOVUPD      Y13, 640(R10)
 	VMOVAPD      Y7, Y14
 	VFNMADD231PD winogradAVX2Constants<>+1088(SB), Y5, Y14
 	VFMADD231PD  winogradAVX2Constants<>+1056(SB), Y3, Y14
@@ -9196,8 +10841,8 @@ winograd7x7InputAVX20columns:
 	VMOVAPD      Y15, Y10
 	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y14, Y15
 	VFNMADD231PD winogradAVX2Constants<>+928(SB), Y14, Y10
-	VMOVUPD      Y15, 960(R9)
-	VMOVUPD      Y10, 1280(R9)
+	VMOVUPD      Y15, 960(R10)
+	VMOVUPD      Y10, 1280(R10)
 	VMOVAPD      Y7, Y11
 	VFNMADD231PD winogradAVX2Constants<>+1248(SB), Y5, Y11
 	VFMADD231PD  winogradAVX2Constants<>+1216(SB), Y3, Y11
@@ -9209,8 +10854,8 @@ winograd7x7InputAVX20columns:
 	VMOVAPD      Y12, Y13
 	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y11, Y12
 	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y11, Y13
-	VMOVUPD      Y12, 1600(R9)
-	VMOVUPD      Y13, 1920(R9)
+	VMOVUPD      Y12, 1600(R10)
+	VMOVUPD      Y13, 1920(R10)
 	VMOVAPD      Y7, Y14
 	VFNMADD231PD winogradAVX2Constants<>+1440(SB), Y5, Y14
 	VFMADD231PD  winogradAVX2Constants<>+1408(SB), Y3, Y14
@@ -9222,42 +10867,43 @@ winograd7x7InputAVX20columns:
 	VMOVAPD      Y15, Y10
 	VFMADD231PD  winogradAVX2Constants<>+1280(SB), Y14, Y15
 	VFNMADD231PD winogradAVX2Constants<>+1280(SB), Y14, Y10
-	VMOVUPD      Y15, 2240(R9)
-	VMOVUPD      Y10, 2560(R9)
+	VMOVUPD      Y15, 2240(R10)
+	VMOVUPD      Y10, 2560(R10)
 	VMOVAPD      Y9, Y11
 	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y7, Y11
 	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y5, Y11
 	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y3, Y11
 	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y1, Y11
-	VMOVUPD      Y11, 2880(R9)
-	ADDQ         $0x20, R8
-	ADDQ         $0x20, R11
+	VMOVUPD      Y11, 2880(R10)
+	ADDQ         $0x20, R9
 	ADDQ         $0x20, R12
 	ADDQ         $0x20, R13
-	ADDQ         $0x20, R9
-	DECQ         R10
+	ADDQ         $0x20, R14
+	ADDQ         $0x20, R10
+	DECQ         R11
 	JNZ          winograd7x7InputAVX20columns
-	MOVQ         DI, R8
-	MOVQ         BX, R9
-	MOVQ         $0x0000000a, R10
+	MOVQ         R8, R9
+	MOVQ         BX, R10
+	MOVQ         $0x0000000a, R11
 
 winograd7x7InputAVX20rows:
-	VMOVUPD      (R8), Y0
-	VMOVUPD      32(R8), Y1
-	VMOVUPD      64(R8), Y2
-	VMOVUPD      96(R8), Y3
-	VMOVUPD      128(R8), Y4
-	VMOVUPD      160(R8), Y5
-	VMOVUPD      192(R8), Y6
-	VMOVUPD      224(R8), Y7
-	VMOVUPD      256(R8), Y8
-	VMOVUPD      288(R8), Y9
+	VMOVUPD      (R9), Y0
+	VMOVUPD      32(R9), Y1
+	VMOVUPD      64(R9), Y2
+	VMOVUPD      96(R9), Y3
+	VMOVUPD      128(R9), Y4
+	VMOVUPD      160(R9), Y5
+	VMOVUPD      192(R9), Y6
+	VMOVUPD      224(R9), Y7
+	VMOVUPD      256(R9), Y8
+	VMOVUPD      288(R9), Y9
 	VMOVAPD      Y8, Y10
 	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y6, Y10
 	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y4, Y10
 	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y2, Y10
 	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y0, Y10
-	VMOVUPD      Y10, (R9)
+	VMOVUPD      Y10, (R10)
+	ADDQ         SI, R10
 	VMOVAPD      Y7, Y11
 	VFNMADD231PD winogradAVX2Constants<>+896(SB), Y5, Y11
 	VFMADD231PD  winogradAVX2Constants<>+864(SB), Y3, Y11
@@ -9269,8 +10915,10 @@ winograd7x7InputAVX20rows:
 	VMOVAPD      Y12, Y13
 	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y11, Y12
 	VFNMADD231PD winogradAVX2Constants<>+608(SB), Y11, Y13
-	VMOVUPD      Y12, 384(R9)
-	VMOVUPD      Y13, 768(R9)
+	VMOVUPD      Y12, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y13, (R10)
+	ADDQ         SI, R10
 	VMOVAPD      Y7, Y14
 	VFNMADD231PD winogradAVX2Constants<>+1088(SB), Y5, Y14
 	VFMADD231PD  winogradAVX2Constants<>+1056(SB), Y3, Y14
@@ -9282,8 +10930,10 @@ winograd7x7InputAVX20rows:
 	VMOVAPD      Y15, Y10
 	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y14, Y15
 	VFNMADD231PD winogradAVX2Constants<>+928(SB), Y14, Y10
-	VMOVUPD      Y15, 1152(R9)
-	VMOVUPD      Y10, 1536(R9)
+	VMOVUPD      Y15, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y10, (R10)
+	ADDQ         SI, R10
 	VMOVAPD      Y7, Y11
 	VFNMADD231PD winogradAVX2Constants<>+1248(SB), Y5, Y11
 	VFMADD231PD  winogradAVX2Constants<>+1216(SB), Y3, Y11
@@ -9295,8 +10945,10 @@ winograd7x7InputAVX20rows:
 	VMOVAPD      Y12, Y13
 	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y11, Y12
 	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y11, Y13
-	VMOVUPD      Y12, 1920(R9)
-	VMOVUPD      Y13, 2304(R9)
+	VMOVUPD      Y12, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y13, (R10)
+	ADDQ         SI, R10
 	VMOVAPD      Y7, Y14
 	VFNMADD231PD winogradAVX2Constants<>+1440(SB), Y5, Y14
 	VFMADD231PD  winogradAVX2Constants<>+1408(SB), Y3, Y14
@@ -9308,45 +10960,47 @@ winograd7x7InputAVX20rows:
 	VMOVAPD      Y15, Y10
 	VFMADD231PD  winogradAVX2Constants<>+1280(SB), Y14, Y15
 	VFNMADD231PD winogradAVX2Constants<>+1280(SB), Y14, Y10
-	VMOVUPD      Y15, 2688(R9)
-	VMOVUPD      Y10, 3072(R9)
+	VMOVUPD      Y15, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y10, (R10)
+	ADDQ         SI, R10
 	VMOVAPD      Y9, Y11
 	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y7, Y11
 	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y5, Y11
 	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y3, Y11
 	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y1, Y11
-	VMOVUPD      Y11, 3456(R9)
-	ADDQ         $0x00000140, R8
-	ADDQ         $0x00000f00, R9
-	DECQ         R10
+	VMOVUPD      Y11, (R10)
+	ADDQ         SI, R10
+	ADDQ         $0x00000140, R9
+	DECQ         R11
 	JNZ          winograd7x7InputAVX20rows
-	MOVQ         AX, R8
-	MOVQ         DI, R9
-	LEAQ         (CX)(CX*2), R11
-	ADDQ         R8, R11
+	MOVQ         AX, R9
+	MOVQ         R8, R10
 	LEAQ         (CX)(CX*2), R12
-	ADDQ         R11, R12
+	ADDQ         R9, R12
 	LEAQ         (CX)(CX*2), R13
 	ADDQ         R12, R13
-	MOVQ         $0x0000000a, R10
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	MOVQ         $0x0000000a, R11
 
 winograd7x7InputAVX21columns:
-	VCVTPS2PD    16(R8), Y0
-	VCVTPS2PD    16(R8)(CX*1), Y1
-	VCVTPS2PD    16(R8)(CX*2), Y2
-	VCVTPS2PD    16(R11), Y3
-	VCVTPS2PD    16(R11)(CX*1), Y4
-	VCVTPS2PD    16(R11)(CX*2), Y5
-	VCVTPS2PD    16(R12), Y6
-	VCVTPS2PD    16(R12)(CX*1), Y7
-	VCVTPS2PD    16(R12)(CX*2), Y8
-	VCVTPS2PD    16(R13), Y9
+	VCVTPS2PD    16(R9), Y0
+	VCVTPS2PD    16(R9)(CX*1), Y1
+	VCVTPS2PD    16(R9)(CX*2), Y2
+	VCVTPS2PD    16(R12), Y3
+	VCVTPS2PD    16(R12)(CX*1), Y4
+	VCVTPS2PD    16(R12)(CX*2), Y5
+	VCVTPS2PD    16(R13), Y6
+	VCVTPS2PD    16(R13)(CX*1), Y7
+	VCVTPS2PD    16(R13)(CX*2), Y8
+	VCVTPS2PD    16(R14), Y9
 	VMOVAPD      Y8, Y10
 	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y6, Y10
 	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y4, Y10
 	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y2, Y10
 	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y0, Y10
-	VMOVUPD      Y10, (R9)
+	VMOVUPD      Y10, (R10)
 	VMOVAPD      Y7, Y11
 	VFNMADD231PD winogradAVX2Constants<>+896(SB), Y5, Y11
 	VFMADD231PD  winogradAVX2Constants<>+864(SB), Y3, Y11
@@ -9358,8 +11012,8 @@ winograd7x7InputAVX21columns:
 	VMOVAPD      Y12, Y13
 	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y11, Y12
 	VFNMADD231PD winogradAVX2Constants<>+608(SB), Y11, Y13
-	VMOVUPD      Y12, 320(R9)
-	VMOVUPD      Y13, 640(R9)
+	VMOVUPD      Y12, 320(R10)
+	VMOVUPD      Y13, 640(R10)
 	VMOVAPD      Y7, Y14
 	VFNMADD231PD winogradAVX2Constants<>+1088(SB), Y5, Y14
 	VFMADD231PD  winogradAVX2Constants<>+1056(SB), Y3, Y14
@@ -9371,8 +11025,8 @@ winograd7x7InputAVX21columns:
 	VMOVAPD      Y15, Y10
 	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y14, Y15
 	VFNMADD231PD winogradAVX2Constants<>+928(SB), Y14, Y10
-	VMOVUPD      Y15, 960(R9)
-	VMOVUPD      Y10, 1280(R9)
+	VMOVUPD      Y15, 960(R10)
+	VMOVUPD      Y10, 1280(R10)
 	VMOVAPD      Y7, Y11
 	VFNMADD231PD winogradAVX2Constants<>+1248(SB), Y5, Y11
 	VFMADD231PD  winogradAVX2Constants<>+1216(SB), Y3, Y11
@@ -9384,8 +11038,8 @@ winograd7x7InputAVX21columns:
 	VMOVAPD      Y12, Y13
 	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y11, Y12
 	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y11, Y13
-	VMOVUPD      Y12, 1600(R9)
-	VMOVUPD      Y13, 1920(R9)
+	VMOVUPD      Y12, 1600(R10)
+	VMOVUPD      Y13, 1920(R10)
 	VMOVAPD      Y7, Y14
 	VFNMADD231PD winogradAVX2Constants<>+1440(SB), Y5, Y14
 	VFMADD231PD  winogradAVX2Constants<>+1408(SB), Y3, Y14
@@ -9397,42 +11051,43 @@ winograd7x7InputAVX21columns:
 	VMOVAPD      Y15, Y10
 	VFMADD231PD  winogradAVX2Constants<>+1280(SB), Y14, Y15
 	VFNMADD231PD winogradAVX2Constants<>+1280(SB), Y14, Y10
-	VMOVUPD      Y15, 2240(R9)
-	VMOVUPD      Y10, 2560(R9)
+	VMOVUPD      Y15, 2240(R10)
+	VMOVUPD      Y10, 2560(R10)
 	VMOVAPD      Y9, Y11
 	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y7, Y11
 	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y5, Y11
 	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y3, Y11
 	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y1, Y11
-	VMOVUPD      Y11, 2880(R9)
-	ADDQ         $0x20, R8
-	ADDQ         $0x20, R11
+	VMOVUPD      Y11, 2880(R10)
+	ADDQ         $0x20, R9
 	ADDQ         $0x20, R12
 	ADDQ         $0x20, R13
-	ADDQ         $0x20, R9
-	DECQ         R10
+	ADDQ         $0x20, R14
+	ADDQ         $0x20, R10
+	DECQ         R11
 	JNZ          winograd7x7InputAVX21columns
-	MOVQ         DI, R8
-	MOVQ         BX, R9
-	MOVQ         $0x0000000a, R10
+	MOVQ         R8, R9
+	MOVQ         BX, R10
+	MOVQ         $0x0000000a, R11
 
 winograd7x7InputAVX21rows:
-	VMOVUPD      (R8), Y0
-	VMOVUPD      32(R8), Y1
-	VMOVUPD      64(R8), Y2
-	VMOVUPD      96(R8), Y3
-	VMOVUPD      128(R8), Y4
-	VMOVUPD      160(R8), Y5
-	VMOVUPD      192(R8), Y6
-	VMOVUPD      224(R8), Y7
-	VMOVUPD      256(R8), Y8
-	VMOVUPD      288(R8), Y9
+	VMOVUPD      (R9), Y0
+	VMOVUPD      32(R9), Y1
+	VMOVUPD      64(R9), Y2
+	VMOVUPD      96(R9), Y3
+	VMOVUPD      128(R9), Y4
+	VMOVUPD      160(R9), Y5
+	VMOVUPD      192(R9), Y6
+	VMOVUPD      224(R9), Y7
+	VMOVUPD      256(R9), Y8
+	VMOVUPD      288(R9), Y9
 	VMOVAPD      Y8, Y10
 	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y6, Y10
 	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y4, Y10
 	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y2, Y10
 	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y0, Y10
-	VMOVUPD      Y10, 32(R9)
+	VMOVUPD      Y10, 32(R10)
+	ADDQ         SI, R10
 	VMOVAPD      Y7, Y11
 	VFNMADD231PD winogradAVX2Constants<>+896(SB), Y5, Y11
 	VFMADD231PD  winogradAVX2Constants<>+864(SB), Y3, Y11
@@ -9444,8 +11099,10 @@ winograd7x7InputAVX21rows:
 	VMOVAPD      Y12, Y13
 	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y11, Y12
 	VFNMADD231PD winogradAVX2Constants<>+608(SB), Y11, Y13
-	VMOVUPD      Y12, 416(R9)
-	VMOVUPD      Y13, 800(R9)
+	VMOVUPD      Y12, 32(R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y13, 32(R10)
+	ADDQ         SI, R10
 	VMOVAPD      Y7, Y14
 	VFNMADD231PD winogradAVX2Constants<>+1088(SB), Y5, Y14
 	VFMADD231PD  winogradAVX2Constants<>+1056(SB), Y3, Y14
@@ -9457,8 +11114,10 @@ winograd7x7InputAVX21rows:
 	VMOVAPD      Y15, Y10
 	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y14, Y15
 	VFNMADD231PD winogradAVX2Constants<>+928(SB), Y14, Y10
-	VMOVUPD      Y15, 1184(R9)
-	VMOVUPD      Y10, 1568(R9)
+	VMOVUPD      Y15, 32(R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y10, 32(R10)
+	ADDQ         SI, R10
 	VMOVAPD      Y7, Y11
 	VFNMADD231PD winogradAVX2Constants<>+1248(SB), Y5, Y11
 	VFMADD231PD  winogradAVX2Constants<>+1216(SB), Y3, Y11
@@ -9470,8 +11129,10 @@ winograd7x7InputAVX21rows:
 	VMOVAPD      Y12, Y13
 	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y11, Y12
 	VFNMADD231PD winogradAVX2Constants<>+576(SB), Y11, Y13
-	VMOVUPD      Y12, 1952(R9)
-	VMOVUPD      Y13, 2336(R9)
+	VMOVUPD      Y12, 32(R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y13, 32(R10)
+	ADDQ         SI, R10
 	VMOVAPD      Y7, Y14
 	VFNMADD231PD winogradAVX2Constants<>+1440(SB), Y5, Y14
 	VFMADD231PD  winogradAVX2Constants<>+1408(SB), Y3, Y14
@@ -9483,989 +11144,70 @@ winograd7x7InputAVX21rows:
 	VMOVAPD      Y15, Y10
 	VFMADD231PD  winogradAVX2Constants<>+1280(SB), Y14, Y15
 	VFNMADD231PD winogradAVX2Constants<>+1280(SB), Y14, Y10
-	VMOVUPD      Y15, 2720(R9)
-	VMOVUPD      Y10, 3104(R9)
+	VMOVUPD      Y15, 32(R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y10, 32(R10)
+	ADDQ         SI, R10
 	VMOVAPD      Y9, Y11
 	VFNMADD231PD winogradAVX2Constants<>+800(SB), Y7, Y11
 	VFMADD231PD  winogradAVX2Constants<>+768(SB), Y5, Y11
 	VFNMADD231PD winogradAVX2Constants<>+736(SB), Y3, Y11
 	VFMADD231PD  winogradAVX2Constants<>+704(SB), Y1, Y11
-	VMOVUPD      Y11, 3488(R9)
-	ADDQ         $0x00000140, R8
-	ADDQ         $0x00000f00, R9
-	DECQ         R10
+	VMOVUPD      Y11, 32(R10)
+	ADDQ         SI, R10
+	ADDQ         $0x00000140, R9
+	DECQ         R11
 	JNZ          winograd7x7InputAVX21rows
 	ADDQ         DX, AX
-	ADDQ         $0x00009600, BX
-	DECQ         SI
+	ADDQ         $0x00000180, BX
+	DECQ         DI
 	JNZ          winograd7x7InputAVX2
 	VZEROUPPER
 	RET
 
-// func winograd7x7MultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
-// Requires: AVX, FMA3
-TEXT ·winograd7x7MultiplyAVX2(SB), NOSPLIT, $0-40
-	MOVQ v+0(FP), AX
-	MOVQ m+16(FP), CX
-	MOVQ groups+32(FP), DX
-
-groupwinograd7x7MultiplyAVX2:
-	MOVQ   u+8(FP), BX
-	MOVQ   blocks+24(FP), SI
-	VXORPD Y0, Y0, Y0
-	VXORPD Y1, Y1, Y1
-	VXORPD Y2, Y2, Y2
-	VXORPD Y3, Y3, Y3
-	VXORPD Y4, Y4, Y4
-	VXORPD Y5, Y5, Y5
-	VXORPD Y6, Y6, Y6
-	VXORPD Y7, Y7, Y7
-	VXORPD Y8, Y8, Y8
-	VXORPD Y9, Y9, Y9
-	VXORPD Y10, Y10, Y10
-	VXORPD Y11, Y11, Y11
-
-blockwinograd7x7MultiplyAVX2:
-	VMOVUPD      (BX), Y12
-	VMOVUPD      32(BX), Y13
-	VBROADCASTSD (AX), Y14
-	VFMADD231PD  Y14, Y12, Y0
-	VFMADD231PD  Y14, Y13, Y1
-	VBROADCASTSD 64(AX), Y15
-	VFMADD231PD  Y15, Y12, Y2
-	VFMADD231PD  Y15, Y13, Y3
-	VBROADCASTSD 128(AX), Y14
-	VFMADD231PD  Y14, Y12, Y4
-	VFMADD231PD  Y14, Y13, Y5
-	VBROADCASTSD 192(AX), Y15
-	VFMADD231PD  Y15, Y12, Y6
-	VFMADD231PD  Y15, Y13, Y7
-	VBROADCASTSD 256(AX), Y14
-	VFMADD231PD  Y14, Y12, Y8
-	VFMADD231PD  Y14, Y13, Y9
-	VBROADCASTSD 320(AX), Y15
-	VFMADD231PD  Y15, Y12, Y10
-	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      64(BX), Y12
-	VMOVUPD      96(BX), Y13
-	VBROADCASTSD 8(AX), Y14
-	VFMADD231PD  Y14, Y12, Y0
-	VFMADD231PD  Y14, Y13, Y1
-	VBROADCASTSD 72(AX), Y15
-	VFMADD231PD  Y15, Y12, Y2
-	VFMADD231PD  Y15, Y13, Y3
-	VBROADCASTSD 136(AX), Y14
-	VFMADD231PD  Y14, Y12, Y4
-	VFMADD231PD  Y14, Y13, Y5
-	VBROADCASTSD 200(AX), Y15
-	VFMADD231PD  Y15, Y12, Y6
-	VFMADD231PD  Y15, Y13, Y7
-	VBROADCASTSD 264(AX), Y14
-	VFMADD231PD  Y14, Y12, Y8
-	VFMADD231PD  Y14, Y13, Y9
-	VBROADCASTSD 328(AX), Y15
-	VFMADD231PD  Y15, Y12, Y10
-	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      128(BX), Y12
-	VMOVUPD      160(BX), Y13
-	VBROADCASTSD 16(AX), Y14
-	VFMADD231PD  Y14, Y12, Y0
-	VFMADD231PD  Y14, Y13, Y1
-	VBROADCASTSD 80(AX), Y15
-	VFMADD231PD  Y15, Y12, Y2
-	VFMADD231PD  Y15, Y13, Y3
-	VBROADCASTSD 144(AX), Y14
-	VFMADD231PD  Y14, Y12, Y4
-	VFMADD231PD  Y14, Y13, Y5
-	VBROADCASTSD 208(AX), Y15
-	VFMADD231PD  Y15, Y12, Y6
-	VFMADD231PD  Y15, Y13, Y7
-	VBROADCASTSD 272(AX), Y14
-	VFMADD231PD  Y14, Y12, Y8
-	VFMADD231PD  Y14, Y13, Y9
-	VBROADCASTSD 336(AX), Y15
-	VFMADD231PD  Y15, Y12, Y10
-	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      192(BX), Y12
-	VMOVUPD      224(BX), Y13
-	VBROADCASTSD 24(AX), Y14
-	VFMADD231PD  Y14, Y12, Y0
-	VFMADD231PD  Y14, Y13, Y1
-	VBROADCASTSD 88(AX), Y15
-	VFMADD231PD  Y15, Y12, Y2
-	VFMADD231PD  Y15, Y13, Y3
-	VBROADCASTSD 152(AX), Y14
-	VFMADD231PD  Y14, Y12, Y4
-	VFMADD231PD  Y14, Y13, Y5
-	VBROADCASTSD 216(AX), Y15
-	VFMADD231PD  Y15, Y12, Y6
-	VFMADD231PD  Y15, Y13, Y7
-	VBROADCASTSD 280(AX), Y14
-	VFMADD231PD  Y14, Y12, Y8
-	VFMADD231PD  Y14, Y13, Y9
-	VBROADCASTSD 344(AX), Y15
-	VFMADD231PD  Y15, Y12, Y10
-	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      256(BX), Y12
-	VMOVUPD      288(BX), Y13
-	VBROADCASTSD 32(AX), Y14
-	VFMADD231PD  Y14, Y12, Y0
-	VFMADD231PD  Y14, Y13, Y1
-	VBROADCASTSD 96(AX), Y15
-	VFMADD231PD  Y15, Y12, Y2
-	VFMADD231PD  Y15, Y13, Y3
-	VBROADCASTSD 160(AX), Y14
-	VFMADD231PD  Y14, Y12, Y4
-	VFMADD231PD  Y14, Y13, Y5
-	VBROADCASTSD 224(AX), Y15
-	VFMADD231PD  Y15, Y12, Y6
-	VFMADD231PD  Y15, Y13, Y7
-	VBROADCASTSD 288(AX), Y14
-	VFMADD231PD  Y14, Y12, Y8
-	VFMADD231PD  Y14, Y13, Y9
-	VBROADCASTSD 352(AX), Y15
-	VFMADD231PD  Y15, Y12, Y10
-	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      320(BX), Y12
-	VMOVUPD      352(BX), Y13
-	VBROADCASTSD 40(AX), Y14
-	VFMADD231PD  Y14, Y12, Y0
-	VFMADD231PD  Y14, Y13, Y1
-	VBROADCASTSD 104(AX), Y15
-	VFMADD231PD  Y15, Y12, Y2
-	VFMADD231PD  Y15, Y13, Y3
-	VBROADCASTSD 168(AX), Y14
-	VFMADD231PD  Y14, Y12, Y4
-	VFMADD231PD  Y14, Y13, Y5
-	VBROADCASTSD 232(AX), Y15
-	VFMADD231PD  Y15, Y12, Y6
-	VFMADD231PD  Y15, Y13, Y7
-	VBROADCASTSD 296(AX), Y14
-	VFMADD231PD  Y14, Y12, Y8
-	VFMADD231PD  Y14, Y13, Y9
-	VBROADCASTSD 360(AX), Y15
-	VFMADD231PD  Y15, Y12, Y10
-	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      384(BX), Y12
-	VMOVUPD      416(BX), Y13
-	VBROADCASTSD 48(AX), Y14
-	VFMADD231PD  Y14, Y12, Y0
-	VFMADD231PD  Y14, Y13, Y1
-	VBROADCASTSD 112(AX), Y15
-	VFMADD231PD  Y15, Y12, Y2
-	VFMADD231PD  Y15, Y13, Y3
-	VBROADCASTSD 176(AX), Y14
-	VFMADD231PD  Y14, Y12, Y4
-	VFMADD231PD  Y14, Y13, Y5
-	VBROADCASTSD 240(AX), Y15
-	VFMADD231PD  Y15, Y12, Y6
-	VFMADD231PD  Y15, Y13, Y7
-	VBROADCASTSD 304(AX), Y14
-	VFMADD231PD  Y14, Y12, Y8
-	VFMADD231PD  Y14, Y13, Y9
-	VBROADCASTSD 368(AX), Y15
-	VFMADD231PD  Y15, Y12, Y10
-	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      448(BX), Y12
-	VMOVUPD      480(BX), Y13
-	VBROADCASTSD 56(AX), Y14
-	VFMADD231PD  Y14, Y12, Y0
-	VFMADD231PD  Y14, Y13, Y1
-	VBROADCASTSD 120(AX), Y15
-	VFMADD231PD  Y15, Y12, Y2
-	VFMADD231PD  Y15, Y13, Y3
-	VBROADCASTSD 184(AX), Y14
-	VFMADD231PD  Y14, Y12, Y4
-	VFMADD231PD  Y14, Y13, Y5
-	VBROADCASTSD 248(AX), Y15
-	VFMADD231PD  Y15, Y12, Y6
-	VFMADD231PD  Y15, Y13, Y7
-	VBROADCASTSD 312(AX), Y14
-	VFMADD231PD  Y14, Y12, Y8
-	VFMADD231PD  Y14, Y13, Y9
-	VBROADCASTSD 376(AX), Y15
-	VFMADD231PD  Y15, Y12, Y10
-	VFMADD231PD  Y15, Y13, Y11
-	ADDQ         $0x00009600, AX
-	ADDQ         $0x00000200, BX
-	DECQ         SI
-	JNZ          blockwinograd7x7MultiplyAVX2
-	VMOVUPD      Y0, (CX)
-	VMOVUPD      Y1, 32(CX)
-	VMOVUPD      Y2, 64(CX)
-	VMOVUPD      Y3, 96(CX)
-	VMOVUPD      Y4, 128(CX)
-	VMOVUPD      Y5, 160(CX)
-	VMOVUPD      Y6, 192(CX)
-	VMOVUPD      Y7, 224(CX)
-	VMOVUPD      Y8, 256(CX)
-	VMOVUPD      Y9, 288(CX)
-	VMOVUPD      Y10, 320(CX)
-	VMOVUPD      Y11, 352(CX)
-	ADDQ         $0x00009600, CX
-	DECQ         DX
-	JNZ          groupwinograd7x7MultiplyAVX2
-	VZEROUPPER
-	RET
-
-// func winograd7x7WeighAVX2(v *float64, weights *float64, scale *float64, blocks int, out *[8]float64)
-// Requires: AVX, FMA3
-TEXT ·winograd7x7WeighAVX2(SB), NOSPLIT, $0-40
-	MOVQ   v+0(FP), AX
-	MOVQ   weights+8(FP), CX
-	MOVQ   scale+16(FP), DX
-	MOVQ   blocks+24(FP), BX
-	MOVQ   out+32(FP), SI
-	VXORPD Y8, Y8, Y8
-	VXORPD Y9, Y9, Y9
-
-winograd7x7WeighAVX2:
-	VBROADCASTSD (CX), Y10
-	VMOVUPD      (AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VMULPD       Y10, Y11, Y0
-	VMOVUPD      32(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VMULPD       Y10, Y12, Y1
-	VBROADCASTSD 8(CX), Y10
-	VMOVUPD      384(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VMULPD       Y10, Y13, Y2
-	VMOVUPD      416(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VMULPD       Y10, Y14, Y3
-	VBROADCASTSD 16(CX), Y10
-	VMOVUPD      768(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VMULPD       Y10, Y15, Y4
-	VMOVUPD      800(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VMULPD       Y10, Y11, Y5
-	VBROADCASTSD 24(CX), Y10
-	VMOVUPD      1152(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VMULPD       Y10, Y12, Y6
-	VMOVUPD      1184(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VMULPD       Y10, Y13, Y7
-	VBROADCASTSD 32(CX), Y10
-	VMOVUPD      1536(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y0
-	VMOVUPD      1568(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y1
-	VBROADCASTSD 40(CX), Y10
-	VMOVUPD      1920(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y2
-	VMOVUPD      1952(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y3
-	VBROADCASTSD 48(CX), Y10
-	VMOVUPD      2304(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y4
-	VMOVUPD      2336(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y5
-	VBROADCASTSD 56(CX), Y10
-	VMOVUPD      2688(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y6
-	VMOVUPD      2720(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y7
-	VBROADCASTSD 64(CX), Y10
-	VMOVUPD      3072(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y0
-	VMOVUPD      3104(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y1
-	VBROADCASTSD 72(CX), Y10
-	VMOVUPD      3456(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y2
-	VMOVUPD      3488(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y3
-	VBROADCASTSD 80(CX), Y10
-	VMOVUPD      3840(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y4
-	VMOVUPD      3872(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y5
-	VBROADCASTSD 88(CX), Y10
-	VMOVUPD      4224(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y6
-	VMOVUPD      4256(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y7
-	VBROADCASTSD 96(CX), Y10
-	VMOVUPD      4608(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y0
-	VMOVUPD      4640(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y1
-	VBROADCASTSD 104(CX), Y10
-	VMOVUPD      4992(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y2
-	VMOVUPD      5024(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y3
-	VBROADCASTSD 112(CX), Y10
-	VMOVUPD      5376(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y4
-	VMOVUPD      5408(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y5
-	VBROADCASTSD 120(CX), Y10
-	VMOVUPD      5760(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y6
-	VMOVUPD      5792(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y7
-	VBROADCASTSD 128(CX), Y10
-	VMOVUPD      6144(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y0
-	VMOVUPD      6176(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y1
-	VBROADCASTSD 136(CX), Y10
-	VMOVUPD      6528(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y2
-	VMOVUPD      6560(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y3
-	VBROADCASTSD 144(CX), Y10
-	VMOVUPD      6912(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y4
-	VMOVUPD      6944(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y5
-	VBROADCASTSD 152(CX), Y10
-	VMOVUPD      7296(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y6
-	VMOVUPD      7328(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y7
-	VBROADCASTSD 160(CX), Y10
-	VMOVUPD      7680(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y0
-	VMOVUPD      7712(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y1
-	VBROADCASTSD 168(CX), Y10
-	VMOVUPD      8064(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y2
-	VMOVUPD      8096(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y3
-	VBROADCASTSD 176(CX), Y10
-	VMOVUPD      8448(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y4
-	VMOVUPD      8480(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y5
-	VBROADCASTSD 184(CX), Y10
-	VMOVUPD      8832(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y6
-	VMOVUPD      8864(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y7
-	VBROADCASTSD 192(CX), Y10
-	VMOVUPD      9216(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y0
-	VMOVUPD      9248(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y1
-	VBROADCASTSD 200(CX), Y10
-	VMOVUPD      9600(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y2
-	VMOVUPD      9632(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y3
-	VBROADCASTSD 208(CX), Y10
-	VMOVUPD      9984(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y4
-	VMOVUPD      10016(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y5
-	VBROADCASTSD 216(CX), Y10
-	VMOVUPD      10368(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y6
-	VMOVUPD      10400(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y7
-	VBROADCASTSD 224(CX), Y10
-	VMOVUPD      10752(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y0
-	VMOVUPD      10784(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y1
-	VBROADCASTSD 232(CX), Y10
-	VMOVUPD      11136(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y2
-	VMOVUPD      11168(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y3
-	VBROADCASTSD 240(CX), Y10
-	VMOVUPD      11520(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y4
-	VMOVUPD      11552(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y5
-	VBROADCASTSD 248(CX), Y10
-	VMOVUPD      11904(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y6
-	VMOVUPD      11936(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y7
-	VBROADCASTSD 256(CX), Y10
-	VMOVUPD      12288(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y0
-	VMOVUPD      12320(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y1
-	VBROADCASTSD 264(CX), Y10
-	VMOVUPD      12672(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y2
-	VMOVUPD      12704(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y3
-	VBROADCASTSD 272(CX), Y10
-	VMOVUPD      13056(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y4
-	VMOVUPD      13088(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y5
-	VBROADCASTSD 280(CX), Y10
-	VMOVUPD      13440(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y6
-	VMOVUPD      13472(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y7
-	VBROADCASTSD 288(CX), Y10
-	VMOVUPD      13824(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y0
-	VMOVUPD      13856(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y1
-	VBROADCASTSD 296(CX), Y10
-	VMOVUPD      14208(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y2
-	VMOVUPD      14240(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y3
-	VBROADCASTSD 304(CX), Y10
-	VMOVUPD      14592(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y4
-	VMOVUPD      14624(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y5
-	VBROADCASTSD 312(CX), Y10
-	VMOVUPD      14976(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y6
-	VMOVUPD      15008(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y7
-	VBROADCASTSD 320(CX), Y10
-	VMOVUPD      15360(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y0
-	VMOVUPD      15392(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y1
-	VBROADCASTSD 328(CX), Y10
-	VMOVUPD      15744(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y2
-	VMOVUPD      15776(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y3
-	VBROADCASTSD 336(CX), Y10
-	VMOVUPD      16128(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y4
-	VMOVUPD      16160(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y5
-	VBROADCASTSD 344(CX), Y10
-	VMOVUPD      16512(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y6
-	VMOVUPD      16544(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y7
-	VBROADCASTSD 352(CX), Y10
-	VMOVUPD      16896(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y0
-	VMOVUPD      16928(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y1
-	VBROADCASTSD 360(CX), Y10
-	VMOVUPD      17280(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y2
-	VMOVUPD      17312(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y3
-	VBROADCASTSD 368(CX), Y10
-	VMOVUPD      17664(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y4
-	VMOVUPD      17696(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y5
-	VBROADCASTSD 376(CX), Y10
-	VMOVUPD      18048(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y6
-	VMOVUPD      18080(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y7
-	VBROADCASTSD 384(CX), Y10
-	VMOVUPD      18432(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y0
-	VMOVUPD      18464(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y1
-	VBROADCASTSD 392(CX), Y10
-	VMOVUPD      18816(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y2
-	VMOVUPD      18848(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y3
-	VBROADCASTSD 400(CX), Y10
-	VMOVUPD      19200(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y4
-	VMOVUPD      19232(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y5
-	VBROADCASTSD 408(CX), Y10
-	VMOVUPD      19584(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y6
-	VMOVUPD      19616(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y7
-	VBROADCASTSD 416(CX), Y10
-	VMOVUPD      19968(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y0
-	VMOVUPD      20000(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y1
-	VBROADCASTSD 424(CX), Y10
-	VMOVUPD      20352(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y2
-	VMOVUPD      20384(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y3
-	VBROADCASTSD 432(CX), Y10
-	VMOVUPD      20736(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y4
-	VMOVUPD      20768(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y5
-	VBROADCASTSD 440(CX), Y10
-	VMOVUPD      21120(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y6
-	VMOVUPD      21152(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y7
-	VBROADCASTSD 448(CX), Y10
-	VMOVUPD      21504(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y0
-	VMOVUPD      21536(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y1
-	VBROADCASTSD 456(CX), Y10
-	VMOVUPD      21888(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y2
-	VMOVUPD      21920(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y3
-	VBROADCASTSD 464(CX), Y10
-	VMOVUPD      22272(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y4
-	VMOVUPD      22304(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y5
-	VBROADCASTSD 472(CX), Y10
-	VMOVUPD      22656(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y6
-	VMOVUPD      22688(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y7
-	VBROADCASTSD 480(CX), Y10
-	VMOVUPD      23040(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y0
-	VMOVUPD      23072(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y1
-	VBROADCASTSD 488(CX), Y10
-	VMOVUPD      23424(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y2
-	VMOVUPD      23456(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y3
-	VBROADCASTSD 496(CX), Y10
-	VMOVUPD      23808(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y4
-	VMOVUPD      23840(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y5
-	VBROADCASTSD 504(CX), Y10
-	VMOVUPD      24192(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y6
-	VMOVUPD      24224(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y7
-	VBROADCASTSD 512(CX), Y10
-	VMOVUPD      24576(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y0
-	VMOVUPD      24608(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y1
-	VBROADCASTSD 520(CX), Y10
-	VMOVUPD      24960(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y2
-	VMOVUPD      24992(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y3
-	VBROADCASTSD 528(CX), Y10
-	VMOVUPD      25344(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y4
-	VMOVUPD      25376(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y5
-	VBROADCASTSD 536(CX), Y10
-	VMOVUPD      25728(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y6
-	VMOVUPD      25760(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y7
-	VBROADCASTSD 544(CX), Y10
-	VMOVUPD      26112(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y0
-	VMOVUPD      26144(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y1
-	VBROADCASTSD 552(CX), Y10
-	VMOVUPD      26496(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y2
-	VMOVUPD      26528(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y3
-	VBROADCASTSD 560(CX), Y10
-	VMOVUPD      26880(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y4
-	VMOVUPD      26912(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y5
-	VBROADCASTSD 568(CX), Y10
-	VMOVUPD      27264(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y6
-	VMOVUPD      27296(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y7
-	VBROADCASTSD 576(CX), Y10
-	VMOVUPD      27648(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y0
-	VMOVUPD      27680(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y1
-	VBROADCASTSD 584(CX), Y10
-	VMOVUPD      28032(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y2
-	VMOVUPD      28064(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y3
-	VBROADCASTSD 592(CX), Y10
-	VMOVUPD      28416(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y4
-	VMOVUPD      28448(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y5
-	VBROADCASTSD 600(CX), Y10
-	VMOVUPD      28800(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y6
-	VMOVUPD      28832(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y7
-	VBROADCASTSD 608(CX), Y10
-	VMOVUPD      29184(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y0
-	VMOVUPD      29216(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y1
-	VBROADCASTSD 616(CX), Y10
-	VMOVUPD      29568(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y2
-	VMOVUPD      29600(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y3
-	VBROADCASTSD 624(CX), Y10
-	VMOVUPD      29952(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y4
-	VMOVUPD      29984(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y5
-	VBROADCASTSD 632(CX), Y10
-	VMOVUPD      30336(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y6
-	VMOVUPD      30368(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y7
-	VBROADCASTSD 640(CX), Y10
-	VMOVUPD      30720(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y0
-	VMOVUPD      30752(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y1
-	VBROADCASTSD 648(CX), Y10
-	VMOVUPD      31104(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y2
-	VMOVUPD      31136(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y3
-	VBROADCASTSD 656(CX), Y10
-	VMOVUPD      31488(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y4
-	VMOVUPD      31520(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y5
-	VBROADCASTSD 664(CX), Y10
-	VMOVUPD      31872(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y6
-	VMOVUPD      31904(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y7
-	VBROADCASTSD 672(CX), Y10
-	VMOVUPD      32256(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y0
-	VMOVUPD      32288(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y1
-	VBROADCASTSD 680(CX), Y10
-	VMOVUPD      32640(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y2
-	VMOVUPD      32672(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y3
-	VBROADCASTSD 688(CX), Y10
-	VMOVUPD      33024(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y4
-	VMOVUPD      33056(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y5
-	VBROADCASTSD 696(CX), Y10
-	VMOVUPD      33408(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y6
-	VMOVUPD      33440(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y7
-	VBROADCASTSD 704(CX), Y10
-	VMOVUPD      33792(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y0
-	VMOVUPD      33824(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y1
-	VBROADCASTSD 712(CX), Y10
-	VMOVUPD      34176(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y2
-	VMOVUPD      34208(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y3
-	VBROADCASTSD 720(CX), Y10
-	VMOVUPD      34560(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y4
-	VMOVUPD      34592(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y5
-	VBROADCASTSD 728(CX), Y10
-	VMOVUPD      34944(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y6
-	VMOVUPD      34976(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y7
-	VBROADCASTSD 736(CX), Y10
-	VMOVUPD      35328(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y0
-	VMOVUPD      35360(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y1
-	VBROADCASTSD 744(CX), Y10
-	VMOVUPD      35712(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y2
-	VMOVUPD      35744(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y3
-	VBROADCASTSD 752(CX), Y10
-	VMOVUPD      36096(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y4
-	VMOVUPD      36128(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y5
-	VBROADCASTSD 760(CX), Y10
-	VMOVUPD      36480(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y6
-	VMOVUPD      36512(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y7
-	VBROADCASTSD 768(CX), Y10
-	VMOVUPD      36864(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y0
-	VMOVUPD      36896(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y1
-	VBROADCASTSD 776(CX), Y10
-	VMOVUPD      37248(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y2
-	VMOVUPD      37280(AX), Y11
-	VMULPD       Y11, Y11, Y11
-	VFMADD231PD  Y10, Y11, Y3
-	VBROADCASTSD 784(CX), Y10
-	VMOVUPD      37632(AX), Y12
-	VMULPD       Y12, Y12, Y12
-	VFMADD231PD  Y10, Y12, Y4
-	VMOVUPD      37664(AX), Y13
-	VMULPD       Y13, Y13, Y13
-	VFMADD231PD  Y10, Y13, Y5
-	VBROADCASTSD 792(CX), Y10
-	VMOVUPD      38016(AX), Y14
-	VMULPD       Y14, Y14, Y14
-	VFMADD231PD  Y10, Y14, Y6
-	VMOVUPD      38048(AX), Y15
-	VMULPD       Y15, Y15, Y15
-	VFMADD231PD  Y10, Y15, Y7
-	VADDPD       Y2, Y0, Y0
-	VADDPD       Y6, Y4, Y4
-	VADDPD       Y4, Y0, Y0
-	VMOVUPD      (DX), Y10
-	VMULPD       Y10, Y10, Y10
-	VFMADD231PD  Y10, Y0, Y8
-	VADDPD       Y3, Y1, Y1
-	VADDPD       Y7, Y5, Y5
-	VADDPD       Y5, Y1, Y1
-	VMOVUPD      32(DX), Y10
-	VMULPD       Y10, Y10, Y10
-	VFMADD231PD  Y10, Y1, Y9
-	ADDQ         $0x00009600, AX
-	ADDQ         $0x40, DX
-	DECQ         BX
-	JNZ          winograd7x7WeighAVX2
-	VMOVUPD      Y8, (SI)
-	VMOVUPD      Y9, 32(SI)
-	VZEROUPPER
-	RET
-
-// func winograd7x7OutputFloat32AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, FMA3
-TEXT ·winograd7x7OutputFloat32AVX2(SB), NOSPLIT, $0-56
+// func winograd7x7OutputFloat32AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, FMA3, MMX+
+TEXT ·winograd7x7OutputFloat32AVX2(SB), NOSPLIT, $0-64
 	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, R8
-	VBROADCASTSD k+8(FP), Y11
-	LEAQ         (AX), R9
-	MOVQ         SI, R10
-	MOVQ         $0x0000000a, R11
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R9
+	VBROADCASTSD k+16(FP), Y11
+	IMUL3Q       $0x0000000a, CX, R13
+	LEAQ         (AX), R10
+	MOVQ         DI, R11
+	MOVQ         $0x0000000a, R12
+	LEAQ         (R13)(R13*2), R8
+	ADDQ         R10, R8
+	LEAQ         (R13)(R13*2), R14
+	ADDQ         R8, R14
+	LEAQ         (R13)(R13*2), R15
+	ADDQ         R14, R15
 
 winograd7x7OutputFloat32AVX20columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     3840(R9), Y2
-	VMOVUPD     7680(R9), Y3
-	VMOVUPD     11520(R9), Y4
-	VMOVUPD     15360(R9), Y5
-	VMOVUPD     19200(R9), Y6
-	VMOVUPD     23040(R9), Y7
-	VMOVUPD     26880(R9), Y8
-	VMOVUPD     30720(R9), Y9
-	VMOVUPD     34560(R9), Y10
+	VMOVUPD     (R10), Y1
+	PREFETCHT0  64(R10)
+	VMOVUPD     (R10)(R13*1), Y2
+	PREFETCHT0  64(R10)(R13*1)
+	VMOVUPD     (R10)(R13*2), Y3
+	PREFETCHT0  64(R10)(R13*2)
+	VMOVUPD     (R8), Y4
+	PREFETCHT0  64(R8)
+	VMOVUPD     (R8)(R13*1), Y5
+	PREFETCHT0  64(R8)(R13*1)
+	VMOVUPD     (R8)(R13*2), Y6
+	PREFETCHT0  64(R8)(R13*2)
+	VMOVUPD     (R14), Y7
+	PREFETCHT0  64(R14)
+	VMOVUPD     (R14)(R13*1), Y8
+	PREFETCHT0  64(R14)(R13*1)
+	VMOVUPD     (R14)(R13*2), Y9
+	PREFETCHT0  64(R14)(R13*2)
+	VMOVUPD     (R15), Y10
+	PREFETCHT0  64(R15)
 	VADDPD      Y3, Y2, Y0
 	VSUBPD      Y3, Y2, Y3
 	VADDPD      Y5, Y4, Y2
@@ -10490,29 +11232,32 @@ winograd7x7OutputFloat32AVX20columns:
 	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
 	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
 	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y8, 320(R10)
-	VMOVUPD     Y6, 640(R10)
-	VMOVUPD     Y10, 960(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y8, 320(R11)
+	VMOVUPD     Y6, 640(R11)
+	VMOVUPD     Y10, 960(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, R8
+	ADDQ        CX, R14
+	ADDQ        CX, R15
+	ADDQ        $0x20, R11
+	DECQ        R12
 	JNZ         winograd7x7OutputFloat32AVX20columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
 
 winograd7x7OutputFloat32AVX20rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VMOVUPD     192(R9), Y7
-	VMOVUPD     224(R9), Y8
-	VMOVUPD     256(R9), Y9
-	VMOVUPD     288(R9), Y10
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VMOVUPD     192(R10), Y7
+	VMOVUPD     224(R10), Y8
+	VMOVUPD     256(R10), Y9
+	VMOVUPD     288(R10), Y10
 	VADDPD      Y3, Y2, Y0
 	VSUBPD      Y3, Y2, Y3
 	VADDPD      Y5, Y4, Y2
@@ -10537,77 +11282,83 @@ winograd7x7OutputFloat32AVX20rows:
 	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
 	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
 	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD (R8), Y11, Y15
-	VADDPD      1024(CX), Y1, Y1
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD (R9), Y11, Y15
+	VADDPD      1024(DX), Y1, Y1
 	VSUBPD      Y15, Y1, Y12
 	VADDPD      Y15, Y1, Y13
 	VCVTPD2PSY  Y12, X12
 	VCVTPD2PSY  Y13, X13
 	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	MOVB        DI, (BX)
-	VMOVUPS     X12, (R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 64(R8), Y11, Y15
-	VADDPD      1024(CX), Y8, Y8
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	MOVB        R8, (SI)
+	VMOVUPS     X12, (R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 64(R9), Y11, Y15
+	VADDPD      1024(DX), Y8, Y8
 	VSUBPD      Y15, Y8, Y12
 	VADDPD      Y15, Y8, Y13
 	VCVTPD2PSY  Y12, X12
 	VCVTPD2PSY  Y13, X13
 	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	MOVB        DI, 1(BX)
-	VMOVUPS     X12, 32(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 128(R8), Y11, Y15
-	VADDPD      1024(CX), Y6, Y6
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	MOVB        R8, 1(SI)
+	VMOVUPS     X12, 32(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 128(R9), Y11, Y15
+	VADDPD      1024(DX), Y6, Y6
 	VSUBPD      Y15, Y6, Y12
 	VADDPD      Y15, Y6, Y13
 	VCVTPD2PSY  Y12, X12
 	VCVTPD2PSY  Y13, X13
 	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	MOVB        DI, 2(BX)
-	VMOVUPS     X12, 64(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 192(R8), Y11, Y15
-	VADDPD      1024(CX), Y10, Y10
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	MOVB        R8, 2(SI)
+	VMOVUPS     X12, 64(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 192(R9), Y11, Y15
+	VADDPD      1024(DX), Y10, Y10
 	VSUBPD      Y15, Y10, Y12
 	VADDPD      Y15, Y10, Y13
 	VCVTPD2PSY  Y12, X12
 	VCVTPD2PSY  Y13, X13
 	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	MOVB        DI, 3(BX)
-	VMOVUPS     X12, 96(R10)
-	ADDQ        $0x00000140, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	MOVB        R8, 3(SI)
+	VMOVUPS     X12, 96(R11)
+	ADDQ        $0x00000140, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
 	JNZ         winograd7x7OutputFloat32AVX20rows
-	SUBQ        $0x10, BX
-	MOVQ        CX, R8
-	LEAQ        32(AX), R9
-	MOVQ        SI, R10
-	MOVQ        $0x0000000a, R11
+	SUBQ        $0x10, SI
+	MOVQ        DX, R9
+	LEAQ        32(AX), R10
+	MOVQ        DI, R11
+	MOVQ        $0x0000000a, R12
+	LEAQ        (R13)(R13*2), AX
+	ADDQ        R10, AX
+	LEAQ        (R13)(R13*2), R8
+	ADDQ        AX, R8
+	LEAQ        (R13)(R13*2), R14
+	ADDQ        R8, R14
 
 winograd7x7OutputFloat32AVX21columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     3840(R9), Y2
-	VMOVUPD     7680(R9), Y3
-	VMOVUPD     11520(R9), Y4
-	VMOVUPD     15360(R9), Y5
-	VMOVUPD     19200(R9), Y6
-	VMOVUPD     23040(R9), Y7
-	VMOVUPD     26880(R9), Y8
-	VMOVUPD     30720(R9), Y9
-	VMOVUPD     34560(R9), Y10
+	VMOVUPD     (R10), Y1
+	VMOVUPD     (R10)(R13*1), Y2
+	VMOVUPD     (R10)(R13*2), Y3
+	VMOVUPD     (AX), Y4
+	VMOVUPD     (AX)(R13*1), Y5
+	VMOVUPD     (AX)(R13*2), Y6
+	VMOVUPD     (R8), Y7
+	VMOVUPD     (R8)(R13*1), Y8
+	VMOVUPD     (R8)(R13*2), Y9
+	VMOVUPD     (R14), Y10
 	VADDPD      Y3, Y2, Y0
 	VSUBPD      Y3, Y2, Y3
 	VADDPD      Y5, Y4, Y2
@@ -10632,29 +11383,32 @@ winograd7x7OutputFloat32AVX21columns:
 	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
 	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
 	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y8, 320(R10)
-	VMOVUPD     Y6, 640(R10)
-	VMOVUPD     Y10, 960(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y8, 320(R11)
+	VMOVUPD     Y6, 640(R11)
+	VMOVUPD     Y10, 960(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, AX
+	ADDQ        CX, R8
+	ADDQ        CX, R14
+	ADDQ        $0x20, R11
+	DECQ        R12
 	JNZ         winograd7x7OutputFloat32AVX21columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
 
 winograd7x7OutputFloat32AVX21rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VMOVUPD     192(R9), Y7
-	VMOVUPD     224(R9), Y8
-	VMOVUPD     256(R9), Y9
-	VMOVUPD     288(R9), Y10
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VMOVUPD     192(R10), Y7
+	VMOVUPD     224(R10), Y8
+	VMOVUPD     256(R10), Y9
+	VMOVUPD     288(R10), Y10
 	VADDPD      Y3, Y2, Y0
 	VSUBPD      Y3, Y2, Y3
 	VADDPD      Y5, Y4, Y2
@@ -10679,92 +11433,110 @@ winograd7x7OutputFloat32AVX21rows:
 	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
 	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
 	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 32(R8), Y11, Y15
-	VADDPD      1056(CX), Y1, Y1
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 32(R9), Y11, Y15
+	VADDPD      1056(DX), Y1, Y1
 	VSUBPD      Y15, Y1, Y12
 	VADDPD      Y15, Y1, Y13
 	VCVTPD2PSY  Y12, X12
 	VCVTPD2PSY  Y13, X13
 	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	SHLL        $0x04, DI
-	ORB         DI, (BX)
-	VMOVUPS     X12, 16(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 96(R8), Y11, Y15
-	VADDPD      1056(CX), Y8, Y8
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	SHLL        $0x04, R8
+	ORB         R8, (SI)
+	VMOVUPS     X12, 16(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 96(R9), Y11, Y15
+	VADDPD      1056(DX), Y8, Y8
 	VSUBPD      Y15, Y8, Y12
 	VADDPD      Y15, Y8, Y13
 	VCVTPD2PSY  Y12, X12
 	VCVTPD2PSY  Y13, X13
 	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	SHLL        $0x04, DI
-	ORB         DI, 1(BX)
-	VMOVUPS     X12, 48(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 160(R8), Y11, Y15
-	VADDPD      1056(CX), Y6, Y6
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	SHLL        $0x04, R8
+	ORB         R8, 1(SI)
+	VMOVUPS     X12, 48(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 160(R9), Y11, Y15
+	VADDPD      1056(DX), Y6, Y6
 	VSUBPD      Y15, Y6, Y12
 	VADDPD      Y15, Y6, Y13
 	VCVTPD2PSY  Y12, X12
 	VCVTPD2PSY  Y13, X13
 	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	SHLL        $0x04, DI
-	ORB         DI, 2(BX)
-	VMOVUPS     X12, 80(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 224(R8), Y11, Y15
-	VADDPD      1056(CX), Y10, Y10
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	SHLL        $0x04, R8
+	ORB         R8, 2(SI)
+	VMOVUPS     X12, 80(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 224(R9), Y11, Y15
+	VADDPD      1056(DX), Y10, Y10
 	VSUBPD      Y15, Y10, Y12
 	VADDPD      Y15, Y10, Y13
 	VCVTPD2PSY  Y12, X12
 	VCVTPD2PSY  Y13, X13
 	VPCMPEQD    X13, X12, X13
-	VMOVMSKPS   X13, DI
-	XORL        $0x0f, DI
-	SHLL        $0x04, DI
-	ORB         DI, 3(BX)
-	VMOVUPS     X12, 112(R10)
-	ADDQ        $0x00000140, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
+	VMOVMSKPS   X13, R8
+	XORL        $0x0f, R8
+	SHLL        $0x04, R8
+	ORB         R8, 3(SI)
+	VMOVUPS     X12, 112(R11)
+	ADDQ        $0x00000140, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
 	JNZ         winograd7x7OutputFloat32AVX21rows
 	VZEROUPPER
 	RET
 
-// func winograd7x7OutputFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX2, FMA3
-TEXT ·winograd7x7OutputFloat16AVX2(SB), NOSPLIT, $0-56
+// func winograd7x7OutputFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·winograd7x7OutputFloat16AVX2(SB), NOSPLIT, $0-64
 	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, R8
-	VBROADCASTSD k+8(FP), Y11
-	LEAQ         (AX), R9
-	MOVQ         SI, R10
-	MOVQ         $0x0000000a, R11
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R9
+	VBROADCASTSD k+16(FP), Y11
+	IMUL3Q       $0x0000000a, CX, R13
+	LEAQ         (AX), R10
+	MOVQ         DI, R11
+	MOVQ         $0x0000000a, R12
+	LEAQ         (R13)(R13*2), R8
+	ADDQ         R10, R8
+	LEAQ         (R13)(R13*2), R14
+	ADDQ         R8, R14
+	LEAQ         (R13)(R13*2), R15
+	ADDQ         R14, R15
 
 winograd7x7OutputFloat16AVX20columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     3840(R9), Y2
-	VMOVUPD     7680(R9), Y3
-	VMOVUPD     11520(R9), Y4
-	VMOVUPD     15360(R9), Y5
-	VMOVUPD     19200(R9), Y6
-	VMOVUPD     23040(R9), Y7
-	VMOVUPD     26880(R9), Y8
-	VMOVUPD     30720(R9), Y9
-	VMOVUPD     34560(R9), Y10
+	VMOVUPD     (R10), Y1
+	PREFETCHT0  64(R10)
+	VMOVUPD     (R10)(R13*1), Y2
+	PREFETCHT0  64(R10)(R13*1)
+	VMOVUPD     (R10)(R13*2), Y3
+	PREFETCHT0  64(R10)(R13*2)
+	VMOVUPD     (R8), Y4
+	PREFETCHT0  64(R8)
+	VMOVUPD     (R8)(R13*1), Y5
+	PREFETCHT0  64(R8)(R13*1)
+	VMOVUPD     (R8)(R13*2), Y6
+	PREFETCHT0  64(R8)(R13*2)
+	VMOVUPD     (R14), Y7
+	PREFETCHT0  64(R14)
+	VMOVUPD     (R14)(R13*1), Y8
+	PREFETCHT0  64(R14)(R13*1)
+	VMOVUPD     (R14)(R13*2), Y9
+	PREFETCHT0  64(R14)(R13*2)
+	VMOVUPD     (R15), Y10
+	PREFETCHT0  64(R15)
 	VADDPD      Y3, Y2, Y0
 	VSUBPD      Y3, Y2, Y3
 	VADDPD      Y5, Y4, Y2
@@ -10789,29 +11561,32 @@ winograd7x7OutputFloat16AVX20columns:
 	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
 	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
 	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y8, 320(R10)
-	VMOVUPD     Y6, 640(R10)
-	VMOVUPD     Y10, 960(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y8, 320(R11)
+	VMOVUPD     Y6, 640(R11)
+	VMOVUPD     Y10, 960(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, R8
+	ADDQ        CX, R14
+	ADDQ        CX, R15
+	ADDQ        $0x20, R11
+	DECQ        R12
 	JNZ         winograd7x7OutputFloat16AVX20columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
 
 winograd7x7OutputFloat16AVX20rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VMOVUPD     192(R9), Y7
-	VMOVUPD     224(R9), Y8
-	VMOVUPD     256(R9), Y9
-	VMOVUPD     288(R9), Y10
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VMOVUPD     192(R10), Y7
+	VMOVUPD     224(R10), Y8
+	VMOVUPD     256(R10), Y9
+	VMOVUPD     288(R10), Y10
 	VADDPD      Y3, Y2, Y0
 	VSUBPD      Y3, Y2, Y3
 	VADDPD      Y5, Y4, Y2
@@ -10836,9 +11611,9 @@ winograd7x7OutputFloat16AVX20rows:
 	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
 	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
 	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD (R8), Y11, Y15
-	VADDPD      1024(CX), Y1, Y1
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD (R9), Y11, Y15
+	VADDPD      1024(DX), Y1, Y1
 	VSUBPD      Y15, Y1, Y12
 	VADDPD      Y15, Y1, Y13
 	VPSRLQ      $0x2a, Y12, Y14
@@ -10861,14 +11636,14 @@ winograd7x7OutputFloat16AVX20rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	MOVB        DI, (BX)
-	VMOVUPS     X12, (R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 64(R8), Y11, Y15
-	VADDPD      1024(CX), Y8, Y8
+	MOVB        R8, (SI)
+	VMOVUPS     X12, (R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 64(R9), Y11, Y15
+	VADDPD      1024(DX), Y8, Y8
 	VSUBPD      Y15, Y8, Y12
 	VADDPD      Y15, Y8, Y13
 	VPSRLQ      $0x2a, Y12, Y14
@@ -10891,14 +11666,14 @@ winograd7x7OutputFloat16AVX20rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 1(BX)
-	VMOVUPS     X12, 32(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 128(R8), Y11, Y15
-	VADDPD      1024(CX), Y6, Y6
+	MOVB        R8, 1(SI)
+	VMOVUPS     X12, 32(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 128(R9), Y11, Y15
+	VADDPD      1024(DX), Y6, Y6
 	VSUBPD      Y15, Y6, Y12
 	VADDPD      Y15, Y6, Y13
 	VPSRLQ      $0x2a, Y12, Y14
@@ -10921,14 +11696,14 @@ winograd7x7OutputFloat16AVX20rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 2(BX)
-	VMOVUPS     X12, 64(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 192(R8), Y11, Y15
-	VADDPD      1024(CX), Y10, Y10
+	MOVB        R8, 2(SI)
+	VMOVUPS     X12, 64(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 192(R9), Y11, Y15
+	VADDPD      1024(DX), Y10, Y10
 	VSUBPD      Y15, Y10, Y12
 	VADDPD      Y15, Y10, Y13
 	VPSRLQ      $0x2a, Y12, Y14
@@ -10951,34 +11726,40 @@ winograd7x7OutputFloat16AVX20rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 3(BX)
-	VMOVUPS     X12, 96(R10)
-	ADDQ        $0x00000140, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
+	MOVB        R8, 3(SI)
+	VMOVUPS     X12, 96(R11)
+	ADDQ        $0x00000140, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
 	JNZ         winograd7x7OutputFloat16AVX20rows
-	SUBQ        $0x10, BX
-	MOVQ        CX, R8
-	LEAQ        32(AX), R9
-	MOVQ        SI, R10
-	MOVQ        $0x0000000a, R11
+	SUBQ        $0x10, SI
+	MOVQ        DX, R9
+	LEAQ        32(AX), R10
+	MOVQ        DI, R11
+	MOVQ        $0x0000000a, R12
+	LEAQ        (R13)(R13*2), AX
+	ADDQ        R10, AX
+	LEAQ        (R13)(R13*2), R8
+	ADDQ        AX, R8
+	LEAQ        (R13)(R13*2), R14
+	ADDQ        R8, R14
 
 winograd7x7OutputFloat16AVX21columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     3840(R9), Y2
-	VMOVUPD     7680(R9), Y3
-	VMOVUPD     11520(R9), Y4
-	VMOVUPD     15360(R9), Y5
-	VMOVUPD     19200(R9), Y6
-	VMOVUPD     23040(R9), Y7
-	VMOVUPD     26880(R9), Y8
-	VMOVUPD     30720(R9), Y9
-	VMOVUPD     34560(R9), Y10
+	VMOVUPD     (R10), Y1
+	VMOVUPD     (R10)(R13*1), Y2
+	VMOVUPD     (R10)(R13*2), Y3
+	VMOVUPD     (AX), Y4
+	VMOVUPD     (AX)(R13*1), Y5
+	VMOVUPD     (AX)(R13*2), Y6
+	VMOVUPD     (R8), Y7
+	VMOVUPD     (R8)(R13*1), Y8
+	VMOVUPD     (R8)(R13*2), Y9
+	VMOVUPD     (R14), Y10
 	VADDPD      Y3, Y2, Y0
 	VSUBPD      Y3, Y2, Y3
 	VADDPD      Y5, Y4, Y2
@@ -11003,29 +11784,32 @@ winograd7x7OutputFloat16AVX21columns:
 	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
 	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
 	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y8, 320(R10)
-	VMOVUPD     Y6, 640(R10)
-	VMOVUPD     Y10, 960(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y8, 320(R11)
+	VMOVUPD     Y6, 640(R11)
+	VMOVUPD     Y10, 960(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, AX
+	ADDQ        CX, R8
+	ADDQ        CX, R14
+	ADDQ        $0x20, R11
+	DECQ        R12
 	JNZ         winograd7x7OutputFloat16AVX21columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
 
 winograd7x7OutputFloat16AVX21rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VMOVUPD     192(R9), Y7
-	VMOVUPD     224(R9), Y8
-	VMOVUPD     256(R9), Y9
-	VMOVUPD     288(R9), Y10
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VMOVUPD     192(R10), Y7
+	VMOVUPD     224(R10), Y8
+	VMOVUPD     256(R10), Y9
+	VMOVUPD     288(R10), Y10
 	VADDPD      Y3, Y2, Y0
 	VSUBPD      Y3, Y2, Y3
 	VADDPD      Y5, Y4, Y2
@@ -11050,9 +11834,9 @@ winograd7x7OutputFloat16AVX21rows:
 	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
 	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
 	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 32(R8), Y11, Y15
-	VADDPD      1056(CX), Y1, Y1
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 32(R9), Y11, Y15
+	VADDPD      1056(DX), Y1, Y1
 	VSUBPD      Y15, Y1, Y12
 	VADDPD      Y15, Y1, Y13
 	VPSRLQ      $0x2a, Y12, Y14
@@ -11075,15 +11859,15 @@ winograd7x7OutputFloat16AVX21rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, (BX)
-	VMOVUPS     X12, 16(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 96(R8), Y11, Y15
-	VADDPD      1056(CX), Y8, Y8
+	SHLL        $0x04, R8
+	ORB         R8, (SI)
+	VMOVUPS     X12, 16(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 96(R9), Y11, Y15
+	VADDPD      1056(DX), Y8, Y8
 	VSUBPD      Y15, Y8, Y12
 	VADDPD      Y15, Y8, Y13
 	VPSRLQ      $0x2a, Y12, Y14
@@ -11106,15 +11890,15 @@ winograd7x7OutputFloat16AVX21rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 1(BX)
-	VMOVUPS     X12, 48(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 160(R8), Y11, Y15
-	VADDPD      1056(CX), Y6, Y6
+	SHLL        $0x04, R8
+	ORB         R8, 1(SI)
+	VMOVUPS     X12, 48(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 160(R9), Y11, Y15
+	VADDPD      1056(DX), Y6, Y6
 	VSUBPD      Y15, Y6, Y12
 	VADDPD      Y15, Y6, Y13
 	VPSRLQ      $0x2a, Y12, Y14
@@ -11137,15 +11921,15 @@ winograd7x7OutputFloat16AVX21rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 2(BX)
-	VMOVUPS     X12, 80(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 224(R8), Y11, Y15
-	VADDPD      1056(CX), Y10, Y10
+	SHLL        $0x04, R8
+	ORB         R8, 2(SI)
+	VMOVUPS     X12, 80(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 224(R9), Y11, Y15
+	VADDPD      1056(DX), Y10, Y10
 	VSUBPD      Y15, Y10, Y12
 	VADDPD      Y15, Y10, Y13
 	VPSRLQ      $0x2a, Y12, Y14
@@ -11168,46 +11952,64 @@ winograd7x7OutputFloat16AVX21rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 3(BX)
-	VMOVUPS     X12, 112(R10)
-	ADDQ        $0x00000140, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
+	SHLL        $0x04, R8
+	ORB         R8, 3(SI)
+	VMOVUPS     X12, 112(R11)
+	ADDQ        $0x00000140, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
 	JNZ         winograd7x7OutputFloat16AVX21rows
 	VZEROUPPER
 	RET
 
-// func winograd7x7OutputBFloat16AVX2(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-// Requires: AVX, AVX2, FMA3
-TEXT ·winograd7x7OutputBFloat16AVX2(SB), NOSPLIT, $0-56
+// func winograd7x7OutputBFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·winograd7x7OutputBFloat16AVX2(SB), NOSPLIT, $0-64
 	MOVQ         m+0(FP), AX
-	MOVQ         table+16(FP), CX
-	MOVQ         dst+24(FP), DX
-	MOVQ         flags+40(FP), BX
-	MOVQ         scratch+48(FP), SI
-	MOVQ         CX, R8
-	VBROADCASTSD k+8(FP), Y11
-	LEAQ         (AX), R9
-	MOVQ         SI, R10
-	MOVQ         $0x0000000a, R11
+	MOVQ         point+8(FP), CX
+	MOVQ         table+24(FP), DX
+	MOVQ         dst+32(FP), BX
+	MOVQ         flags+48(FP), SI
+	MOVQ         scratch+56(FP), DI
+	MOVQ         DX, R9
+	VBROADCASTSD k+16(FP), Y11
+	IMUL3Q       $0x0000000a, CX, R13
+	LEAQ         (AX), R10
+	MOVQ         DI, R11
+	MOVQ         $0x0000000a, R12
+	LEAQ         (R13)(R13*2), R8
+	ADDQ         R10, R8
+	LEAQ         (R13)(R13*2), R14
+	ADDQ         R8, R14
+	LEAQ         (R13)(R13*2), R15
+	ADDQ         R14, R15
 
 winograd7x7OutputBFloat16AVX20columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     3840(R9), Y2
-	VMOVUPD     7680(R9), Y3
-	VMOVUPD     11520(R9), Y4
-	VMOVUPD     15360(R9), Y5
-	VMOVUPD     19200(R9), Y6
-	VMOVUPD     23040(R9), Y7
-	VMOVUPD     26880(R9), Y8
-	VMOVUPD     30720(R9), Y9
-	VMOVUPD     34560(R9), Y10
+	VMOVUPD     (R10), Y1
+	PREFETCHT0  64(R10)
+	VMOVUPD     (R10)(R13*1), Y2
+	PREFETCHT0  64(R10)(R13*1)
+	VMOVUPD     (R10)(R13*2), Y3
+	PREFETCHT0  64(R10)(R13*2)
+	VMOVUPD     (R8), Y4
+	PREFETCHT0  64(R8)
+	VMOVUPD     (R8)(R13*1), Y5
+	PREFETCHT0  64(R8)(R13*1)
+	VMOVUPD     (R8)(R13*2), Y6
+	PREFETCHT0  64(R8)(R13*2)
+	VMOVUPD     (R14), Y7
+	PREFETCHT0  64(R14)
+	VMOVUPD     (R14)(R13*1), Y8
+	PREFETCHT0  64(R14)(R13*1)
+	VMOVUPD     (R14)(R13*2), Y9
+	PREFETCHT0  64(R14)(R13*2)
+	VMOVUPD     (R15), Y10
+	PREFETCHT0  64(R15)
 	VADDPD      Y3, Y2, Y0
 	VSUBPD      Y3, Y2, Y3
 	VADDPD      Y5, Y4, Y2
@@ -11232,29 +12034,32 @@ winograd7x7OutputBFloat16AVX20columns:
 	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
 	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
 	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y8, 320(R10)
-	VMOVUPD     Y6, 640(R10)
-	VMOVUPD     Y10, 960(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y8, 320(R11)
+	VMOVUPD     Y6, 640(R11)
+	VMOVUPD     Y10, 960(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, R8
+	ADDQ        CX, R14
+	ADDQ        CX, R15
+	ADDQ        $0x20, R11
+	DECQ        R12
 	JNZ         winograd7x7OutputBFloat16AVX20columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
 
 winograd7x7OutputBFloat16AVX20rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VMOVUPD     192(R9), Y7
-	VMOVUPD     224(R9), Y8
-	VMOVUPD     256(R9), Y9
-	VMOVUPD     288(R9), Y10
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VMOVUPD     192(R10), Y7
+	VMOVUPD     224(R10), Y8
+	VMOVUPD     256(R10), Y9
+	VMOVUPD     288(R10), Y10
 	VADDPD      Y3, Y2, Y0
 	VSUBPD      Y3, Y2, Y3
 	VADDPD      Y5, Y4, Y2
@@ -11279,9 +12084,9 @@ winograd7x7OutputBFloat16AVX20rows:
 	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
 	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
 	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD (R8), Y11, Y15
-	VADDPD      1024(CX), Y1, Y1
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD (R9), Y11, Y15
+	VADDPD      1024(DX), Y1, Y1
 	VSUBPD      Y15, Y1, Y12
 	VADDPD      Y15, Y1, Y13
 	VPSRLQ      $0x2d, Y12, Y14
@@ -11304,14 +12109,14 @@ winograd7x7OutputBFloat16AVX20rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	MOVB        DI, (BX)
-	VMOVUPS     X12, (R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 64(R8), Y11, Y15
-	VADDPD      1024(CX), Y8, Y8
+	MOVB        R8, (SI)
+	VMOVUPS     X12, (R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 64(R9), Y11, Y15
+	VADDPD      1024(DX), Y8, Y8
 	VSUBPD      Y15, Y8, Y12
 	VADDPD      Y15, Y8, Y13
 	VPSRLQ      $0x2d, Y12, Y14
@@ -11334,14 +12139,14 @@ winograd7x7OutputBFloat16AVX20rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 1(BX)
-	VMOVUPS     X12, 32(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 128(R8), Y11, Y15
-	VADDPD      1024(CX), Y6, Y6
+	MOVB        R8, 1(SI)
+	VMOVUPS     X12, 32(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 128(R9), Y11, Y15
+	VADDPD      1024(DX), Y6, Y6
 	VSUBPD      Y15, Y6, Y12
 	VADDPD      Y15, Y6, Y13
 	VPSRLQ      $0x2d, Y12, Y14
@@ -11364,14 +12169,14 @@ winograd7x7OutputBFloat16AVX20rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 2(BX)
-	VMOVUPS     X12, 64(R10)
-	VMOVUPD     1088(CX), Y15
-	VFMADD231PD 192(R8), Y11, Y15
-	VADDPD      1024(CX), Y10, Y10
+	MOVB        R8, 2(SI)
+	VMOVUPS     X12, 64(R11)
+	VMOVUPD     1088(DX), Y15
+	VFMADD231PD 192(R9), Y11, Y15
+	VADDPD      1024(DX), Y10, Y10
 	VSUBPD      Y15, Y10, Y12
 	VADDPD      Y15, Y10, Y13
 	VPSRLQ      $0x2d, Y12, Y14
@@ -11394,34 +12199,40 @@ winograd7x7OutputBFloat16AVX20rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	MOVB        DI, 3(BX)
-	VMOVUPS     X12, 96(R10)
-	ADDQ        $0x00000140, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
+	MOVB        R8, 3(SI)
+	VMOVUPS     X12, 96(R11)
+	ADDQ        $0x00000140, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
 	JNZ         winograd7x7OutputBFloat16AVX20rows
-	SUBQ        $0x10, BX
-	MOVQ        CX, R8
-	LEAQ        32(AX), R9
-	MOVQ        SI, R10
-	MOVQ        $0x0000000a, R11
+	SUBQ        $0x10, SI
+	MOVQ        DX, R9
+	LEAQ        32(AX), R10
+	MOVQ        DI, R11
+	MOVQ        $0x0000000a, R12
+	LEAQ        (R13)(R13*2), AX
+	ADDQ        R10, AX
+	LEAQ        (R13)(R13*2), R8
+	ADDQ        AX, R8
+	LEAQ        (R13)(R13*2), R14
+	ADDQ        R8, R14
 
 winograd7x7OutputBFloat16AVX21columns:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     3840(R9), Y2
-	VMOVUPD     7680(R9), Y3
-	VMOVUPD     11520(R9), Y4
-	VMOVUPD     15360(R9), Y5
-	VMOVUPD     19200(R9), Y6
-	VMOVUPD     23040(R9), Y7
-	VMOVUPD     26880(R9), Y8
-	VMOVUPD     30720(R9), Y9
-	VMOVUPD     34560(R9), Y10
+	VMOVUPD     (R10), Y1
+	VMOVUPD     (R10)(R13*1), Y2
+	VMOVUPD     (R10)(R13*2), Y3
+	VMOVUPD     (AX), Y4
+	VMOVUPD     (AX)(R13*1), Y5
+	VMOVUPD     (AX)(R13*2), Y6
+	VMOVUPD     (R8), Y7
+	VMOVUPD     (R8)(R13*1), Y8
+	VMOVUPD     (R8)(R13*2), Y9
+	VMOVUPD     (R14), Y10
 	VADDPD      Y3, Y2, Y0
 	VSUBPD      Y3, Y2, Y3
 	VADDPD      Y5, Y4, Y2
@@ -11446,29 +12257,32 @@ winograd7x7OutputBFloat16AVX21columns:
 	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
 	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
 	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
-	VMOVUPD     Y1, (R10)
-	VMOVUPD     Y8, 320(R10)
-	VMOVUPD     Y6, 640(R10)
-	VMOVUPD     Y10, 960(R10)
-	ADDQ        $0x00000180, R9
-	ADDQ        $0x20, R10
-	DECQ        R11
+	VMOVUPD     Y1, (R11)
+	VMOVUPD     Y8, 320(R11)
+	VMOVUPD     Y6, 640(R11)
+	VMOVUPD     Y10, 960(R11)
+	ADDQ        CX, R10
+	ADDQ        CX, AX
+	ADDQ        CX, R8
+	ADDQ        CX, R14
+	ADDQ        $0x20, R11
+	DECQ        R12
 	JNZ         winograd7x7OutputBFloat16AVX21columns
-	MOVQ        SI, R9
-	MOVQ        DX, R10
-	MOVQ        $0x00000004, R11
+	MOVQ        DI, R10
+	MOVQ        BX, R11
+	MOVQ        $0x00000004, R12
 
 winograd7x7OutputBFloat16AVX21rows:
-	VMOVUPD     (R9), Y1
-	VMOVUPD     32(R9), Y2
-	VMOVUPD     64(R9), Y3
-	VMOVUPD     96(R9), Y4
-	VMOVUPD     128(R9), Y5
-	VMOVUPD     160(R9), Y6
-	VMOVUPD     192(R9), Y7
-	VMOVUPD     224(R9), Y8
-	VMOVUPD     256(R9), Y9
-	VMOVUPD     288(R9), Y10
+	VMOVUPD     (R10), Y1
+	VMOVUPD     32(R10), Y2
+	VMOVUPD     64(R10), Y3
+	VMOVUPD     96(R10), Y4
+	VMOVUPD     128(R10), Y5
+	VMOVUPD     160(R10), Y6
+	VMOVUPD     192(R10), Y7
+	VMOVUPD     224(R10), Y8
+	VMOVUPD     256(R10), Y9
+	VMOVUPD     288(R10), Y10
 	VADDPD      Y3, Y2, Y0
 	VSUBPD      Y3, Y2, Y3
 	VADDPD      Y5, Y4, Y2
@@ -11493,9 +12307,9 @@ winograd7x7OutputBFloat16AVX21rows:
 	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
 	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
 	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 32(R8), Y11, Y15
-	VADDPD      1056(CX), Y1, Y1
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 32(R9), Y11, Y15
+	VADDPD      1056(DX), Y1, Y1
 	VSUBPD      Y15, Y1, Y12
 	VADDPD      Y15, Y1, Y13
 	VPSRLQ      $0x2d, Y12, Y14
@@ -11518,15 +12332,15 @@ winograd7x7OutputBFloat16AVX21rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, (BX)
-	VMOVUPS     X12, 16(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 96(R8), Y11, Y15
-	VADDPD      1056(CX), Y8, Y8
+	SHLL        $0x04, R8
+	ORB         R8, (SI)
+	VMOVUPS     X12, 16(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 96(R9), Y11, Y15
+	VADDPD      1056(DX), Y8, Y8
 	VSUBPD      Y15, Y8, Y12
 	VADDPD      Y15, Y8, Y13
 	VPSRLQ      $0x2d, Y12, Y14
@@ -11549,15 +12363,15 @@ winograd7x7OutputBFloat16AVX21rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 1(BX)
-	VMOVUPS     X12, 48(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 160(R8), Y11, Y15
-	VADDPD      1056(CX), Y6, Y6
+	SHLL        $0x04, R8
+	ORB         R8, 1(SI)
+	VMOVUPS     X12, 48(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 160(R9), Y11, Y15
+	VADDPD      1056(DX), Y6, Y6
 	VSUBPD      Y15, Y6, Y12
 	VADDPD      Y15, Y6, Y13
 	VPSRLQ      $0x2d, Y12, Y14
@@ -11580,15 +12394,15 @@ winograd7x7OutputBFloat16AVX21rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 2(BX)
-	VMOVUPS     X12, 80(R10)
-	VMOVUPD     1120(CX), Y15
-	VFMADD231PD 224(R8), Y11, Y15
-	VADDPD      1056(CX), Y10, Y10
+	SHLL        $0x04, R8
+	ORB         R8, 2(SI)
+	VMOVUPS     X12, 80(R11)
+	VMOVUPD     1120(DX), Y15
+	VFMADD231PD 224(R9), Y11, Y15
+	VADDPD      1056(DX), Y10, Y10
 	VSUBPD      Y15, Y10, Y12
 	VADDPD      Y15, Y10, Y13
 	VPSRLQ      $0x2d, Y12, Y14
@@ -11611,30 +12425,31 @@ winograd7x7OutputBFloat16AVX21rows:
 	VPXOR       winogradAVX2Constants<>+1792(SB), Y15, Y15
 	VPCMPGTQ    Y15, Y14, Y14
 	VPANDN      Y13, Y14, Y14
-	VMOVMSKPD   Y14, DI
-	XORL        $0x0f, DI
+	VMOVMSKPD   Y14, R8
+	XORL        $0x0f, R8
 	VCVTPD2PSY  Y12, X12
-	SHLL        $0x04, DI
-	ORB         DI, 3(BX)
-	VMOVUPS     X12, 112(R10)
-	ADDQ        $0x00000140, R9
-	ADDQ        line+32(FP), R10
-	ADDQ        $0x00000100, R8
-	ADDQ        $0x04, BX
-	DECQ        R11
+	SHLL        $0x04, R8
+	ORB         R8, 3(SI)
+	VMOVUPS     X12, 112(R11)
+	ADDQ        $0x00000140, R10
+	ADDQ        line+40(FP), R11
+	ADDQ        $0x00000100, R9
+	ADDQ        $0x04, SI
+	DECQ        R12
 	JNZ         winograd7x7OutputBFloat16AVX21rows
 	VZEROUPPER
 	RET
 
-// func winograd7x7DotAVX2(src *float32, line int, image int, w *float32, blocks int, out *[16]float64)
-// Requires: AVX, AVX2
-TEXT ·winograd7x7DotAVX2(SB), NOSPLIT, $0-48
+// func winograd7x7DotAVX2(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+// Requires: AVX, AVX2, MMX+
+TEXT ·winograd7x7DotAVX2(SB), NOSPLIT, $0-56
 	MOVQ   src+0(FP), AX
-	MOVQ   line+8(FP), CX
-	MOVQ   image+16(FP), DX
-	MOVQ   w+24(FP), BX
-	MOVQ   blocks+32(FP), SI
-	MOVQ   out+40(FP), DI
+	MOVQ   next+8(FP), CX
+	MOVQ   line+16(FP), DX
+	MOVQ   image+24(FP), BX
+	MOVQ   w+32(FP), SI
+	MOVQ   blocks+40(FP), DI
+	MOVQ   out+48(FP), R8
 	VXORPD Y0, Y0, Y0
 	VXORPD Y1, Y1, Y1
 	VXORPD Y2, Y2, Y2
@@ -11645,630 +12460,653 @@ TEXT ·winograd7x7DotAVX2(SB), NOSPLIT, $0-48
 	VXORPD Y7, Y7, Y7
 
 winograd7x7DotAVX20:
-	LEAQ      (CX)(CX*2), R8
-	ADDQ      AX, R8
-	LEAQ      (CX)(CX*2), R9
-	ADDQ      R8, R9
-	VCVTPS2PD (AX), Y8
-	VCVTPS2PD (BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 32(AX), Y8
-	VCVTPS2PD 32(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 64(AX), Y8
-	VCVTPS2PD 64(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 96(AX), Y8
-	VCVTPS2PD 96(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 128(AX), Y8
-	VCVTPS2PD 128(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 160(AX), Y8
-	VCVTPS2PD 160(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 192(AX), Y8
-	VCVTPS2PD 192(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y0, Y0
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD (AX)(CX*1), Y8
-	VCVTPS2PD 224(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 32(AX)(CX*1), Y8
-	VCVTPS2PD 256(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 64(AX)(CX*1), Y8
-	VCVTPS2PD 288(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 96(AX)(CX*1), Y8
-	VCVTPS2PD 320(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 128(AX)(CX*1), Y8
-	VCVTPS2PD 352(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 160(AX)(CX*1), Y8
-	VCVTPS2PD 384(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 192(AX)(CX*1), Y8
-	VCVTPS2PD 416(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y1, Y1
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD (AX)(CX*2), Y8
-	VCVTPS2PD 448(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 32(AX)(CX*2), Y8
-	VCVTPS2PD 480(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 64(AX)(CX*2), Y8
-	VCVTPS2PD 512(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 96(AX)(CX*2), Y8
-	VCVTPS2PD 544(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 128(AX)(CX*2), Y8
-	VCVTPS2PD 576(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 160(AX)(CX*2), Y8
-	VCVTPS2PD 608(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 192(AX)(CX*2), Y8
-	VCVTPS2PD 640(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y2, Y2
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD (R8), Y8
-	VCVTPS2PD 672(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y3, Y3
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 32(R8), Y8
-	VCVTPS2PD 704(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y3, Y3
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 64(R8), Y8
-	VCVTPS2PD 736(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y3, Y3
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 96(R8), Y8
-	VCVTPS2PD 768(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y3, Y3
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 128(R8), Y8
-	VCVTPS2PD 800(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y3, Y3
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 160(R8), Y8
-	VCVTPS2PD 832(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y3, Y3
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 192(R8), Y8
-	VCVTPS2PD 864(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y3, Y3
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD (R8)(CX*1), Y8
-	VCVTPS2PD 896(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y4, Y4
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 32(R8)(CX*1), Y8
-	VCVTPS2PD 928(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y4, Y4
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 64(R8)(CX*1), Y8
-	VCVTPS2PD 960(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y4, Y4
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 96(R8)(CX*1), Y8
-	VCVTPS2PD 992(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y4, Y4
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 128(R8)(CX*1), Y8
-	VCVTPS2PD 1024(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y4, Y4
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 160(R8)(CX*1), Y8
-	VCVTPS2PD 1056(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y4, Y4
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 192(R8)(CX*1), Y8
-	VCVTPS2PD 1088(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y4, Y4
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD (R8)(CX*2), Y8
-	VCVTPS2PD 1120(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y5, Y5
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 32(R8)(CX*2), Y8
-	VCVTPS2PD 1152(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y5, Y5
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 64(R8)(CX*2), Y8
-	VCVTPS2PD 1184(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y5, Y5
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 96(R8)(CX*2), Y8
-	VCVTPS2PD 1216(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y5, Y5
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 128(R8)(CX*2), Y8
-	VCVTPS2PD 1248(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y5, Y5
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 160(R8)(CX*2), Y8
-	VCVTPS2PD 1280(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y5, Y5
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 192(R8)(CX*2), Y8
-	VCVTPS2PD 1312(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y5, Y5
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD (R9), Y8
-	VCVTPS2PD 1344(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 32(R9), Y8
-	VCVTPS2PD 1376(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 64(R9), Y8
-	VCVTPS2PD 1408(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 96(R9), Y8
-	VCVTPS2PD 1440(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 128(R9), Y8
-	VCVTPS2PD 1472(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 160(R9), Y8
-	VCVTPS2PD 1504(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 192(R9), Y8
-	VCVTPS2PD 1536(BX), Y9
-	VMULPD    Y8, Y9, Y9
-	VADDPD    Y9, Y6, Y6
-	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
-	VADDPD    Y9, Y7, Y7
-	ADDQ      DX, AX
-	ADDQ      $0x00000620, BX
-	DECQ      SI
-	JNZ       winograd7x7DotAVX20
-	VADDPD    Y1, Y0, Y0
-	VADDPD    Y2, Y0, Y0
-	VADDPD    Y3, Y0, Y0
-	VADDPD    Y4, Y0, Y0
-	VADDPD    Y5, Y0, Y0
-	VADDPD    Y6, Y0, Y0
-	VMOVUPD   Y0, (DI)
-	VMOVUPD   Y7, 64(DI)
-	MOVQ      src+0(FP), AX
-	MOVQ      w+24(FP), BX
-	MOVQ      blocks+32(FP), SI
-	VXORPD    Y0, Y0, Y0
-	VXORPD    Y1, Y1, Y1
-	VXORPD    Y2, Y2, Y2
-	VXORPD    Y3, Y3, Y3
-	VXORPD    Y4, Y4, Y4
-	VXORPD    Y5, Y5, Y5
-	VXORPD    Y6, Y6, Y6
-	VXORPD    Y7, Y7, Y7
+	LEAQ       (DX)(DX*2), R9
+	ADDQ       AX, R9
+	LEAQ       (DX)(DX*2), R10
+	ADDQ       R9, R10
+	LEAQ       (DX)(DX*2), R11
+	ADDQ       CX, R11
+	LEAQ       (DX)(DX*2), R12
+	ADDQ       R11, R12
+	PREFETCHT0 (CX)
+	PREFETCHT0 (CX)(DX*1)
+	PREFETCHT0 (CX)(DX*2)
+	PREFETCHT0 (R11)
+	PREFETCHT0 (R11)(DX*1)
+	PREFETCHT0 (R11)(DX*2)
+	PREFETCHT0 (R12)
+	LEAQ       (DX)(DX*2), R11
+	ADDQ       CX, R11
+	LEAQ       (DX)(DX*2), R12
+	ADDQ       R11, R12
+	PREFETCHT0 223(CX)
+	PREFETCHT0 223(CX)(DX*1)
+	PREFETCHT0 223(CX)(DX*2)
+	PREFETCHT0 223(R11)
+	PREFETCHT0 223(R11)(DX*1)
+	PREFETCHT0 223(R11)(DX*2)
+	PREFETCHT0 223(R12)
+	ADDQ       BX, CX
+	VCVTPS2PD  (AX), Y8
+	VCVTPS2PD  (SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  32(AX), Y8
+	VCVTPS2PD  32(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  64(AX), Y8
+	VCVTPS2PD  64(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  96(AX), Y8
+	VCVTPS2PD  96(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  128(AX), Y8
+	VCVTPS2PD  128(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  160(AX), Y8
+	VCVTPS2PD  160(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  192(AX), Y8
+	VCVTPS2PD  192(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y0, Y0
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  (AX)(DX*1), Y8
+	VCVTPS2PD  224(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  32(AX)(DX*1), Y8
+	VCVTPS2PD  256(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  64(AX)(DX*1), Y8
+	VCVTPS2PD  288(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  96(AX)(DX*1), Y8
+	VCVTPS2PD  320(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  128(AX)(DX*1), Y8
+	VCVTPS2PD  352(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  160(AX)(DX*1), Y8
+	VCVTPS2PD  384(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  192(AX)(DX*1), Y8
+	VCVTPS2PD  416(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y1, Y1
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  (AX)(DX*2), Y8
+	VCVTPS2PD  448(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  32(AX)(DX*2), Y8
+	VCVTPS2PD  480(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  64(AX)(DX*2), Y8
+	VCVTPS2PD  512(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  96(AX)(DX*2), Y8
+	VCVTPS2PD  544(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  128(AX)(DX*2), Y8
+	VCVTPS2PD  576(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  160(AX)(DX*2), Y8
+	VCVTPS2PD  608(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  192(AX)(DX*2), Y8
+	VCVTPS2PD  640(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y2, Y2
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  (R9), Y8
+	VCVTPS2PD  672(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y3, Y3
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  32(R9), Y8
+	VCVTPS2PD  704(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y3, Y3
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  64(R9), Y8
+	VCVTPS2PD  736(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y3, Y3
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  96(R9), Y8
+	VCVTPS2PD  768(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y3, Y3
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  128(R9), Y8
+	VCVTPS2PD  800(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y3, Y3
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  160(R9), Y8
+	VCVTPS2PD  832(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y3, Y3
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  192(R9), Y8
+	VCVTPS2PD  864(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y3, Y3
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  (R9)(DX*1), Y8
+	VCVTPS2PD  896(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y4, Y4
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  32(R9)(DX*1), Y8
+	VCVTPS2PD  928(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y4, Y4
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  64(R9)(DX*1), Y8
+	VCVTPS2PD  960(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y4, Y4
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  96(R9)(DX*1), Y8
+	VCVTPS2PD  992(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y4, Y4
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  128(R9)(DX*1), Y8
+	VCVTPS2PD  1024(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y4, Y4
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  160(R9)(DX*1), Y8
+	VCVTPS2PD  1056(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y4, Y4
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  192(R9)(DX*1), Y8
+	VCVTPS2PD  1088(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y4, Y4
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  (R9)(DX*2), Y8
+	VCVTPS2PD  1120(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y5, Y5
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  32(R9)(DX*2), Y8
+	VCVTPS2PD  1152(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y5, Y5
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  64(R9)(DX*2), Y8
+	VCVTPS2PD  1184(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y5, Y5
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  96(R9)(DX*2), Y8
+	VCVTPS2PD  1216(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y5, Y5
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  128(R9)(DX*2), Y8
+	VCVTPS2PD  1248(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y5, Y5
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  160(R9)(DX*2), Y8
+	VCVTPS2PD  1280(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y5, Y5
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  192(R9)(DX*2), Y8
+	VCVTPS2PD  1312(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y5, Y5
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  (R10), Y8
+	VCVTPS2PD  1344(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y6, Y6
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  32(R10), Y8
+	VCVTPS2PD  1376(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y6, Y6
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  64(R10), Y8
+	VCVTPS2PD  1408(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y6, Y6
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  96(R10), Y8
+	VCVTPS2PD  1440(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y6, Y6
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  128(R10), Y8
+	VCVTPS2PD  1472(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y6, Y6
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  160(R10), Y8
+	VCVTPS2PD  1504(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y6, Y6
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	VCVTPS2PD  192(R10), Y8
+	VCVTPS2PD  1536(SI), Y9
+	VMULPD     Y8, Y9, Y9
+	VADDPD     Y9, Y6, Y6
+	VPAND      winogradAVX2Constants<>+1760(SB), Y9, Y9
+	VADDPD     Y9, Y7, Y7
+	ADDQ       BX, AX
+	ADDQ       $0x00000620, SI
+	DECQ       DI
+	JNZ        winograd7x7DotAVX20
+	VADDPD     Y1, Y0, Y0
+	VADDPD     Y2, Y0, Y0
+	VADDPD     Y3, Y0, Y0
+	VADDPD     Y4, Y0, Y0
+	VADDPD     Y5, Y0, Y0
+	VADDPD     Y6, Y0, Y0
+	VMOVUPD    Y0, (R8)
+	VMOVUPD    Y7, 64(R8)
+	MOVQ       src+0(FP), AX
+	MOVQ       w+32(FP), SI
+	MOVQ       blocks+40(FP), DI
+	VXORPD     Y0, Y0, Y0
+	VXORPD     Y1, Y1, Y1
+	VXORPD     Y2, Y2, Y2
+	VXORPD     Y3, Y3, Y3
+	VXORPD     Y4, Y4, Y4
+	VXORPD     Y5, Y5, Y5
+	VXORPD     Y6, Y6, Y6
+	VXORPD     Y7, Y7, Y7
 
 winograd7x7DotAVX21:
-	LEAQ      (CX)(CX*2), R8
-	ADDQ      AX, R8
-	LEAQ      (CX)(CX*2), R9
-	ADDQ      R8, R9
+	LEAQ      (DX)(DX*2), CX
+	ADDQ      AX, CX
+	LEAQ      (DX)(DX*2), R9
+	ADDQ      CX, R9
 	VCVTPS2PD 16(AX), Y8
-	VCVTPS2PD 16(BX), Y9
+	VCVTPS2PD 16(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y0, Y0
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 48(AX), Y8
-	VCVTPS2PD 48(BX), Y9
+	VCVTPS2PD 48(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y0, Y0
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 80(AX), Y8
-	VCVTPS2PD 80(BX), Y9
+	VCVTPS2PD 80(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y0, Y0
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 112(AX), Y8
-	VCVTPS2PD 112(BX), Y9
+	VCVTPS2PD 112(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y0, Y0
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 144(AX), Y8
-	VCVTPS2PD 144(BX), Y9
+	VCVTPS2PD 144(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y0, Y0
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 176(AX), Y8
-	VCVTPS2PD 176(BX), Y9
+	VCVTPS2PD 176(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y0, Y0
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 208(AX), Y8
-	VCVTPS2PD 208(BX), Y9
+	VCVTPS2PD 208(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y0, Y0
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 16(AX)(CX*1), Y8
-	VCVTPS2PD 240(BX), Y9
+	VCVTPS2PD 16(AX)(DX*1), Y8
+	VCVTPS2PD 240(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y1, Y1
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 48(AX)(CX*1), Y8
-	VCVTPS2PD 272(BX), Y9
+	VCVTPS2PD 48(AX)(DX*1), Y8
+	VCVTPS2PD 272(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y1, Y1
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 80(AX)(CX*1), Y8
-	VCVTPS2PD 304(BX), Y9
+	VCVTPS2PD 80(AX)(DX*1), Y8
+	VCVTPS2PD 304(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y1, Y1
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 112(AX)(CX*1), Y8
-	VCVTPS2PD 336(BX), Y9
+	VCVTPS2PD 112(AX)(DX*1), Y8
+	VCVTPS2PD 336(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y1, Y1
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 144(AX)(CX*1), Y8
-	VCVTPS2PD 368(BX), Y9
+	VCVTPS2PD 144(AX)(DX*1), Y8
+	VCVTPS2PD 368(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y1, Y1
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 176(AX)(CX*1), Y8
-	VCVTPS2PD 400(BX), Y9
+	VCVTPS2PD 176(AX)(DX*1), Y8
+	VCVTPS2PD 400(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y1, Y1
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 208(AX)(CX*1), Y8
-	VCVTPS2PD 432(BX), Y9
+	VCVTPS2PD 208(AX)(DX*1), Y8
+	VCVTPS2PD 432(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y1, Y1
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 16(AX)(CX*2), Y8
-	VCVTPS2PD 464(BX), Y9
+	VCVTPS2PD 16(AX)(DX*2), Y8
+	VCVTPS2PD 464(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y2, Y2
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 48(AX)(CX*2), Y8
-	VCVTPS2PD 496(BX), Y9
+	VCVTPS2PD 48(AX)(DX*2), Y8
+	VCVTPS2PD 496(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y2, Y2
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 80(AX)(CX*2), Y8
-	VCVTPS2PD 528(BX), Y9
+	VCVTPS2PD 80(AX)(DX*2), Y8
+	VCVTPS2PD 528(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y2, Y2
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 112(AX)(CX*2), Y8
-	VCVTPS2PD 560(BX), Y9
+	VCVTPS2PD 112(AX)(DX*2), Y8
+	VCVTPS2PD 560(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y2, Y2
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 144(AX)(CX*2), Y8
-	VCVTPS2PD 592(BX), Y9
+	VCVTPS2PD 144(AX)(DX*2), Y8
+	VCVTPS2PD 592(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y2, Y2
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 176(AX)(CX*2), Y8
-	VCVTPS2PD 624(BX), Y9
+	VCVTPS2PD 176(AX)(DX*2), Y8
+	VCVTPS2PD 624(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y2, Y2
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 208(AX)(CX*2), Y8
-	VCVTPS2PD 656(BX), Y9
+	VCVTPS2PD 208(AX)(DX*2), Y8
+	VCVTPS2PD 656(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y2, Y2
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 16(R8), Y8
-	VCVTPS2PD 688(BX), Y9
+	VCVTPS2PD 16(CX), Y8
+	VCVTPS2PD 688(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y3, Y3
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 48(R8), Y8
-	VCVTPS2PD 720(BX), Y9
+	VCVTPS2PD 48(CX), Y8
+	VCVTPS2PD 720(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y3, Y3
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 80(R8), Y8
-	VCVTPS2PD 752(BX), Y9
+	VCVTPS2PD 80(CX), Y8
+	VCVTPS2PD 752(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y3, Y3
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 112(R8), Y8
-	VCVTPS2PD 784(BX), Y9
+	VCVTPS2PD 112(CX), Y8
+	VCVTPS2PD 784(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y3, Y3
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 144(R8), Y8
-	VCVTPS2PD 816(BX), Y9
+	VCVTPS2PD 144(CX), Y8
+	VCVTPS2PD 816(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y3, Y3
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 176(R8), Y8
-	VCVTPS2PD 848(BX), Y9
+	VCVTPS2PD 176(CX), Y8
+	VCVTPS2PD 848(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y3, Y3
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 208(R8), Y8
-	VCVTPS2PD 880(BX), Y9
+	VCVTPS2PD 208(CX), Y8
+	VCVTPS2PD 880(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y3, Y3
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 16(R8)(CX*1), Y8
-	VCVTPS2PD 912(BX), Y9
+	VCVTPS2PD 16(CX)(DX*1), Y8
+	VCVTPS2PD 912(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y4, Y4
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 48(R8)(CX*1), Y8
-	VCVTPS2PD 944(BX), Y9
+	VCVTPS2PD 48(CX)(DX*1), Y8
+	VCVTPS2PD 944(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y4, Y4
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 80(R8)(CX*1), Y8
-	VCVTPS2PD 976(BX), Y9
+	VCVTPS2PD 80(CX)(DX*1), Y8
+	VCVTPS2PD 976(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y4, Y4
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 112(R8)(CX*1), Y8
-	VCVTPS2PD 1008(BX), Y9
+	VCVTPS2PD 112(CX)(DX*1), Y8
+	VCVTPS2PD 1008(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y4, Y4
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 144(R8)(CX*1), Y8
-	VCVTPS2PD 1040(BX), Y9
+	VCVTPS2PD 144(CX)(DX*1), Y8
+	VCVTPS2PD 1040(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y4, Y4
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 176(R8)(CX*1), Y8
-	VCVTPS2PD 1072(BX), Y9
+	VCVTPS2PD 176(CX)(DX*1), Y8
+	VCVTPS2PD 1072(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y4, Y4
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 208(R8)(CX*1), Y8
-	VCVTPS2PD 1104(BX), Y9
+	VCVTPS2PD 208(CX)(DX*1), Y8
+	VCVTPS2PD 1104(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y4, Y4
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 16(R8)(CX*2), Y8
-	VCVTPS2PD 1136(BX), Y9
+	VCVTPS2PD 16(CX)(DX*2), Y8
+	VCVTPS2PD 1136(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y5, Y5
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 48(R8)(CX*2), Y8
-	VCVTPS2PD 1168(BX), Y9
+	VCVTPS2PD 48(CX)(DX*2), Y8
+	VCVTPS2PD 1168(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y5, Y5
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 80(R8)(CX*2), Y8
-	VCVTPS2PD 1200(BX), Y9
+	VCVTPS2PD 80(CX)(DX*2), Y8
+	VCVTPS2PD 1200(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y5, Y5
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 112(R8)(CX*2), Y8
-	VCVTPS2PD 1232(BX), Y9
+	VCVTPS2PD 112(CX)(DX*2), Y8
+	VCVTPS2PD 1232(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y5, Y5
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 144(R8)(CX*2), Y8
-	VCVTPS2PD 1264(BX), Y9
+	VCVTPS2PD 144(CX)(DX*2), Y8
+	VCVTPS2PD 1264(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y5, Y5
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 176(R8)(CX*2), Y8
-	VCVTPS2PD 1296(BX), Y9
+	VCVTPS2PD 176(CX)(DX*2), Y8
+	VCVTPS2PD 1296(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y5, Y5
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	VCVTPS2PD 208(R8)(CX*2), Y8
-	VCVTPS2PD 1328(BX), Y9
+	VCVTPS2PD 208(CX)(DX*2), Y8
+	VCVTPS2PD 1328(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y5, Y5
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 16(R9), Y8
-	VCVTPS2PD 1360(BX), Y9
+	VCVTPS2PD 1360(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y6, Y6
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 48(R9), Y8
-	VCVTPS2PD 1392(BX), Y9
+	VCVTPS2PD 1392(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y6, Y6
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 80(R9), Y8
-	VCVTPS2PD 1424(BX), Y9
+	VCVTPS2PD 1424(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y6, Y6
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 112(R9), Y8
-	VCVTPS2PD 1456(BX), Y9
+	VCVTPS2PD 1456(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y6, Y6
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 144(R9), Y8
-	VCVTPS2PD 1488(BX), Y9
+	VCVTPS2PD 1488(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y6, Y6
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 176(R9), Y8
-	VCVTPS2PD 1520(BX), Y9
+	VCVTPS2PD 1520(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y6, Y6
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
 	VCVTPS2PD 208(R9), Y8
-	VCVTPS2PD 1552(BX), Y9
+	VCVTPS2PD 1552(SI), Y9
 	VMULPD    Y8, Y9, Y9
 	VADDPD    Y9, Y6, Y6
 	VPAND     winogradAVX2Constants<>+1760(SB), Y9, Y9
 	VADDPD    Y9, Y7, Y7
-	ADDQ      DX, AX
-	ADDQ      $0x00000620, BX
-	DECQ      SI
+	ADDQ      BX, AX
+	ADDQ      $0x00000620, SI
+	DECQ      DI
 	JNZ       winograd7x7DotAVX21
 	VADDPD    Y1, Y0, Y0
 	VADDPD    Y2, Y0, Y0
@@ -12276,8 +13114,8 @@ winograd7x7DotAVX21:
 	VADDPD    Y4, Y0, Y0
 	VADDPD    Y5, Y0, Y0
 	VADDPD    Y6, Y0, Y0
-	VMOVUPD   Y0, 32(DI)
-	VMOVUPD   Y7, 96(DI)
+	VMOVUPD   Y0, 32(R8)
+	VMOVUPD   Y7, 96(R8)
 	VZEROUPPER
 	RET
 
@@ -12432,14 +13270,17 @@ pixels:
 	VZEROUPPER
 	RET
 
-// func unpackTileAVX2(src *float32, dst *float64, plane int, line int)
+// func unpackLineAVX2(src *float32, dst *float64, plane int, pixels int)
 // Requires: AVX
-TEXT ·unpackTileAVX2(SB), NOSPLIT, $0-32
-	MOVQ         src+0(FP), AX
-	MOVQ         dst+8(FP), CX
-	MOVQ         plane+16(FP), DX
-	MOVQ         line+24(FP), BX
-	LEAQ         (DX)(DX*2), SI
+TEXT ·unpackLineAVX2(SB), NOSPLIT, $0-32
+	MOVQ src+0(FP), AX
+	MOVQ dst+8(FP), CX
+	MOVQ plane+16(FP), DX
+	MOVQ pixels+24(FP), BX
+	LEAQ (DX)(DX*2), SI
+	LEAQ (CX)(DX*4), DI
+
+unpack:
 	VMOVUPS      (AX), Y0
 	VMOVUPS      32(AX), Y1
 	VMOVUPS      64(AX), Y2
@@ -12452,128 +13293,30 @@ TEXT ·unpackTileAVX2(SB), NOSPLIT, $0-32
 	VUNPCKHPD    Y6, Y4, Y9
 	VUNPCKLPD    Y7, Y5, Y10
 	VUNPCKHPD    Y7, Y5, Y11
-	LEAQ         (CX)(DX*4), DI
 	VCVTPS2PD    X8, Y12
-	VMOVUPD      Y12, (CX)
 	VEXTRACTF128 $0x01, Y8, X13
 	VCVTPS2PD    X13, Y13
-	VMOVUPD      Y13, (DI)
-	VCVTPS2PD    X9, Y12
-	VMOVUPD      Y12, (CX)(DX*1)
-	VEXTRACTF128 $0x01, Y9, X13
-	VCVTPS2PD    X13, Y13
-	VMOVUPD      Y13, (DI)(DX*1)
-	VCVTPS2PD    X10, Y12
-	VMOVUPD      Y12, (CX)(DX*2)
-	VEXTRACTF128 $0x01, Y10, X13
-	VCVTPS2PD    X13, Y13
-	VMOVUPD      Y13, (DI)(DX*2)
-	VCVTPS2PD    X11, Y12
-	VMOVUPD      Y12, (CX)(SI*1)
-	VEXTRACTF128 $0x01, Y11, X13
-	VCVTPS2PD    X13, Y13
-	VMOVUPD      Y13, (DI)(SI*1)
-	ADDQ         BX, CX
-	VMOVUPS      128(AX), Y0
-	VMOVUPS      160(AX), Y1
-	VMOVUPS      192(AX), Y2
-	VMOVUPS      224(AX), Y3
-	VUNPCKLPS    Y1, Y0, Y4
-	VUNPCKHPS    Y1, Y0, Y5
-	VUNPCKLPS    Y3, Y2, Y6
-	VUNPCKHPS    Y3, Y2, Y7
-	VUNPCKLPD    Y6, Y4, Y8
-	VUNPCKHPD    Y6, Y4, Y9
-	VUNPCKLPD    Y7, Y5, Y10
-	VUNPCKHPD    Y7, Y5, Y11
-	LEAQ         (CX)(DX*4), DI
-	VCVTPS2PD    X8, Y12
 	VMOVUPD      Y12, (CX)
-	VEXTRACTF128 $0x01, Y8, X13
-	VCVTPS2PD    X13, Y13
 	VMOVUPD      Y13, (DI)
 	VCVTPS2PD    X9, Y12
-	VMOVUPD      Y12, (CX)(DX*1)
 	VEXTRACTF128 $0x01, Y9, X13
 	VCVTPS2PD    X13, Y13
-	VMOVUPD      Y13, (DI)(DX*1)
-	VCVTPS2PD    X10, Y12
-	VMOVUPD      Y12, (CX)(DX*2)
-	VEXTRACTF128 $0x01, Y10, X13
-	VCVTPS2PD    X13, Y13
-	VMOVUPD      Y13, (DI)(DX*2)
-	VCVTPS2PD    X11, Y12
-	VMOVUPD      Y12, (CX)(SI*1)
-	VEXTRACTF128 $0x01, Y11, X13
-	VCVTPS2PD    X13, Y13
-	VMOVUPD      Y13, (DI)(SI*1)
-	ADDQ         BX, CX
-	VMOVUPS      256(AX), Y0
-	VMOVUPS      288(AX), Y1
-	VMOVUPS      320(AX), Y2
-	VMOVUPS      352(AX), Y3
-	VUNPCKLPS    Y1, Y0, Y4
-	VUNPCKHPS    Y1, Y0, Y5
-	VUNPCKLPS    Y3, Y2, Y6
-	VUNPCKHPS    Y3, Y2, Y7
-	VUNPCKLPD    Y6, Y4, Y8
-	VUNPCKHPD    Y6, Y4, Y9
-	VUNPCKLPD    Y7, Y5, Y10
-	VUNPCKHPD    Y7, Y5, Y11
-	LEAQ         (CX)(DX*4), DI
-	VCVTPS2PD    X8, Y12
-	VMOVUPD      Y12, (CX)
-	VEXTRACTF128 $0x01, Y8, X13
-	VCVTPS2PD    X13, Y13
-	VMOVUPD      Y13, (DI)
-	VCVTPS2PD    X9, Y12
 	VMOVUPD      Y12, (CX)(DX*1)
-	VEXTRACTF128 $0x01, Y9, X13
-	VCVTPS2PD    X13, Y13
 	VMOVUPD      Y13, (DI)(DX*1)
 	VCVTPS2PD    X10, Y12
-	VMOVUPD      Y12, (CX)(DX*2)
 	VEXTRACTF128 $0x01, Y10, X13
 	VCVTPS2PD    X13, Y13
-	VMOVUPD      Y13, (DI)(DX*2)
-	VCVTPS2PD    X11, Y12
-	VMOVUPD      Y12, (CX)(SI*1)
-	VEXTRACTF128 $0x01, Y11, X13
-	VCVTPS2PD    X13, Y13
-	VMOVUPD      Y13, (DI)(SI*1)
-	ADDQ         BX, CX
-	VMOVUPS      384(AX), Y0
-	VMOVUPS      416(AX), Y1
-	VMOVUPS      448(AX), Y2
-	VMOVUPS      480(AX), Y3
-	VUNPCKLPS    Y1, Y0, Y4
-	VUNPCKHPS    Y1, Y0, Y5
-	VUNPCKLPS    Y3, Y2, Y6
-	VUNPCKHPS    Y3, Y2, Y7
-	VUNPCKLPD    Y6, Y4, Y8
-	VUNPCKHPD    Y6, Y4, Y9
-	VUNPCKLPD    Y7, Y5, Y10
-	VUNPCKHPD    Y7, Y5, Y11
-	LEAQ         (CX)(DX*4), DI
-	VCVTPS2PD    X8, Y12
-	VMOVUPD      Y12, (CX)
-	VEXTRACTF128 $0x01, Y8, X13
-	VCVTPS2PD    X13, Y13
-	VMOVUPD      Y13, (DI)
-	VCVTPS2PD    X9, Y12
-	VMOVUPD      Y12, (CX)(DX*1)
-	VEXTRACTF128 $0x01, Y9, X13
-	VCVTPS2PD    X13, Y13
-	VMOVUPD      Y13, (DI)(DX*1)
-	VCVTPS2PD    X10, Y12
 	VMOVUPD      Y12, (CX)(DX*2)
-	VEXTRACTF128 $0x01, Y10, X13
-	VCVTPS2PD    X13, Y13
 	VMOVUPD      Y13, (DI)(DX*2)
 	VCVTPS2PD    X11, Y12
-	VMOVUPD      Y12, (CX)(SI*1)
 	VEXTRACTF128 $0x01, Y11, X13
 	VCVTPS2PD    X13, Y13
+	VMOVUPD      Y12, (CX)(SI*1)
 	VMOVUPD      Y13, (DI)(SI*1)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x20, CX
+	ADDQ         $0x20, DI
+	SUBQ         $0x04, BX
+	JNZ          unpack
 	VZEROUPPER
 	RET

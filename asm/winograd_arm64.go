@@ -7,7 +7,7 @@ package asm
 // winogradInputNEON transforms the window of one tile: see asm/winograd.go.
 //
 //go:noescape
-func winogradInputNEON(src *float32, line, image int, dst *float64, blocks int, scratch *float64)
+func winogradInputNEON(src *float32, line, image int, dst *float64, point, blocks int, scratch *float64)
 
 // winogradMultiplyNEON multiplies at one point: see asm/winograd.go.
 //
@@ -17,29 +17,29 @@ func winogradMultiplyNEON(v, u, m *float64, blocks, groups int)
 // winogradOutputFloat32NEON transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputFloat32NEON(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputFloat32NEON(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradOutputFloat16NEON transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputFloat16NEON(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputFloat16NEON(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradOutputBFloat16NEON transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
-func winogradOutputBFloat16NEON(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+func winogradOutputBFloat16NEON(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
 // winogradDotNEON is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winogradDotNEON(src *float32, line, image int, w *float32, blocks int, out *[16]float64)
+func winogradDotNEON(src, next *float32, line, image int, w *float32, blocks int, out *[16]float64)
 
 // packLineNEON lays 8 lines out as pixels: see asm/winograd.go.
 //
 //go:noescape
 func packLineNEON(in *[8]*float64, scale *[8]float64, out *float32, sums *float64, pixels int)
 
-// unpackTileNEON stores a tile in 8 planes: see asm/winograd.go.
+// unpackLineNEON makes 8 lines of pixels: see asm/pixels.go.
 //
 //go:noescape
-func unpackTileNEON(src *float32, dst *float64, plane, line int)
+func unpackLineNEON(src *float32, dst *float64, plane, pixels int)

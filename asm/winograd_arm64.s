@@ -32,20 +32,21 @@ DATA winogradNEONConstants<>+192(SB)/8, $0x0fdfe00000000000
 DATA winogradNEONConstants<>+200(SB)/8, $0x0fdfe00000000000
 GLOBL winogradNEONConstants<>(SB), RODATA|NOPTR, $208
 
-// func winogradInputNEON(src *float32, line, image int, dst *float64, blocks int, scratch *float64)
-TEXT ·winogradInputNEON(SB), NOSPLIT, $0-48
+// func winogradInputNEON(src *float32, line, image int, dst *float64, point, blocks int, scratch *float64)
+TEXT ·winogradInputNEON(SB), NOSPLIT, $0-56
 	MOVD src+0(FP), R0
 	MOVD line+8(FP), R1
 	MOVD image+16(FP), R2
 	MOVD dst+24(FP), R3
-	MOVD blocks+32(FP), R4
-	MOVD scratch+40(FP), R5
-	MOVD R0, R6
-	ADD R1, R6, R7
+	MOVD point+32(FP), R4
+	MOVD blocks+40(FP), R5
+	MOVD scratch+48(FP), R6
+	MOVD R0, R7
 	ADD R1, R7, R8
 	ADD R1, R8, R9
 	ADD R1, R9, R10
 	ADD R1, R10, R11
+	ADD R1, R11, R12
 	SUB $32, R2, R2
 	MOVD $winogradNEONConstants<>(SB), R19
 	FMOVQ 0(R19), F13
@@ -55,20 +56,20 @@ TEXT ·winogradInputNEON(SB), NOSPLIT, $0-48
 	FMOVQ 32(R19), F15
 
 block:
-	MOVD $4, R12
+	MOVD $4, R13
 
 pair:
-	FMOVD 0(R6), F0
+	FMOVD 0(R7), F0
 	WORD $0x0e617800 // fcvtl v0.2d, v0.2s
-	FMOVD 0(R7), F1
+	FMOVD 0(R8), F1
 	WORD $0x0e617821 // fcvtl v1.2d, v1.2s
-	FMOVD 0(R8), F2
+	FMOVD 0(R9), F2
 	WORD $0x0e617842 // fcvtl v2.2d, v2.2s
-	FMOVD 0(R9), F3
+	FMOVD 0(R10), F3
 	WORD $0x0e617863 // fcvtl v3.2d, v3.2s
-	FMOVD 0(R10), F4
+	FMOVD 0(R11), F4
 	WORD $0x0e617884 // fcvtl v4.2d, v4.2s
-	FMOVD 0(R11), F5
+	FMOVD 0(R12), F5
 	WORD $0x0e6178a5 // fcvtl v5.2d, v5.2s
 	VMOV V4.B16, V6.B16
 	VMOV V4.B16, V7.B16
@@ -87,23 +88,23 @@ pair:
 	WORD $0x4fcd5128 // fmls v8.2d, v9.2d, v13.d[0]
 	WORD $0x4fcd1864 // fmla v4.2d, v3.2d, v13.d[1]
 	WORD $0x4fcd586a // fmls v10.2d, v3.2d, v13.d[1]
-	FMOVQ F6, 0(R5)
-	FMOVQ F7, 96(R5)
-	FMOVQ F8, 192(R5)
-	FMOVQ F4, 288(R5)
-	FMOVQ F10, 384(R5)
-	FMOVQ F5, 480(R5)
-	FMOVD 32(R6), F0
+	FMOVQ F6, 0(R6)
+	FMOVQ F7, 96(R6)
+	FMOVQ F8, 192(R6)
+	FMOVQ F4, 288(R6)
+	FMOVQ F10, 384(R6)
+	FMOVQ F5, 480(R6)
+	FMOVD 32(R7), F0
 	WORD $0x0e617800 // fcvtl v0.2d, v0.2s
-	FMOVD 32(R7), F1
+	FMOVD 32(R8), F1
 	WORD $0x0e617821 // fcvtl v1.2d, v1.2s
-	FMOVD 32(R8), F2
+	FMOVD 32(R9), F2
 	WORD $0x0e617842 // fcvtl v2.2d, v2.2s
-	FMOVD 32(R9), F3
+	FMOVD 32(R10), F3
 	WORD $0x0e617863 // fcvtl v3.2d, v3.2s
-	FMOVD 32(R10), F4
+	FMOVD 32(R11), F4
 	WORD $0x0e617884 // fcvtl v4.2d, v4.2s
-	FMOVD 32(R11), F5
+	FMOVD 32(R12), F5
 	WORD $0x0e6178a5 // fcvtl v5.2d, v5.2s
 	VMOV V4.B16, V6.B16
 	VMOV V4.B16, V7.B16
@@ -122,23 +123,23 @@ pair:
 	WORD $0x4fcd5128 // fmls v8.2d, v9.2d, v13.d[0]
 	WORD $0x4fcd1864 // fmla v4.2d, v3.2d, v13.d[1]
 	WORD $0x4fcd586a // fmls v10.2d, v3.2d, v13.d[1]
-	FMOVQ F6, 16(R5)
-	FMOVQ F7, 112(R5)
-	FMOVQ F8, 208(R5)
-	FMOVQ F4, 304(R5)
-	FMOVQ F10, 400(R5)
-	FMOVQ F5, 496(R5)
-	FMOVD 64(R6), F0
+	FMOVQ F6, 16(R6)
+	FMOVQ F7, 112(R6)
+	FMOVQ F8, 208(R6)
+	FMOVQ F4, 304(R6)
+	FMOVQ F10, 400(R6)
+	FMOVQ F5, 496(R6)
+	FMOVD 64(R7), F0
 	WORD $0x0e617800 // fcvtl v0.2d, v0.2s
-	FMOVD 64(R7), F1
+	FMOVD 64(R8), F1
 	WORD $0x0e617821 // fcvtl v1.2d, v1.2s
-	FMOVD 64(R8), F2
+	FMOVD 64(R9), F2
 	WORD $0x0e617842 // fcvtl v2.2d, v2.2s
-	FMOVD 64(R9), F3
+	FMOVD 64(R10), F3
 	WORD $0x0e617863 // fcvtl v3.2d, v3.2s
-	FMOVD 64(R10), F4
+	FMOVD 64(R11), F4
 	WORD $0x0e617884 // fcvtl v4.2d, v4.2s
-	FMOVD 64(R11), F5
+	FMOVD 64(R12), F5
 	WORD $0x0e6178a5 // fcvtl v5.2d, v5.2s
 	VMOV V4.B16, V6.B16
 	VMOV V4.B16, V7.B16
@@ -157,23 +158,23 @@ pair:
 	WORD $0x4fcd5128 // fmls v8.2d, v9.2d, v13.d[0]
 	WORD $0x4fcd1864 // fmla v4.2d, v3.2d, v13.d[1]
 	WORD $0x4fcd586a // fmls v10.2d, v3.2d, v13.d[1]
-	FMOVQ F6, 32(R5)
-	FMOVQ F7, 128(R5)
-	FMOVQ F8, 224(R5)
-	FMOVQ F4, 320(R5)
-	FMOVQ F10, 416(R5)
-	FMOVQ F5, 512(R5)
-	FMOVD 96(R6), F0
+	FMOVQ F6, 32(R6)
+	FMOVQ F7, 128(R6)
+	FMOVQ F8, 224(R6)
+	FMOVQ F4, 320(R6)
+	FMOVQ F10, 416(R6)
+	FMOVQ F5, 512(R6)
+	FMOVD 96(R7), F0
 	WORD $0x0e617800 // fcvtl v0.2d, v0.2s
-	FMOVD 96(R7), F1
+	FMOVD 96(R8), F1
 	WORD $0x0e617821 // fcvtl v1.2d, v1.2s
-	FMOVD 96(R8), F2
+	FMOVD 96(R9), F2
 	WORD $0x0e617842 // fcvtl v2.2d, v2.2s
-	FMOVD 96(R9), F3
+	FMOVD 96(R10), F3
 	WORD $0x0e617863 // fcvtl v3.2d, v3.2s
-	FMOVD 96(R10), F4
+	FMOVD 96(R11), F4
 	WORD $0x0e617884 // fcvtl v4.2d, v4.2s
-	FMOVD 96(R11), F5
+	FMOVD 96(R12), F5
 	WORD $0x0e6178a5 // fcvtl v5.2d, v5.2s
 	VMOV V4.B16, V6.B16
 	VMOV V4.B16, V7.B16
@@ -192,23 +193,23 @@ pair:
 	WORD $0x4fcd5128 // fmls v8.2d, v9.2d, v13.d[0]
 	WORD $0x4fcd1864 // fmla v4.2d, v3.2d, v13.d[1]
 	WORD $0x4fcd586a // fmls v10.2d, v3.2d, v13.d[1]
-	FMOVQ F6, 48(R5)
-	FMOVQ F7, 144(R5)
-	FMOVQ F8, 240(R5)
-	FMOVQ F4, 336(R5)
-	FMOVQ F10, 432(R5)
-	FMOVQ F5, 528(R5)
-	FMOVD 128(R6), F0
+	FMOVQ F6, 48(R6)
+	FMOVQ F7, 144(R6)
+	FMOVQ F8, 240(R6)
+	FMOVQ F4, 336(R6)
+	FMOVQ F10, 432(R6)
+	FMOVQ F5, 528(R6)
+	FMOVD 128(R7), F0
 	WORD $0x0e617800 // fcvtl v0.2d, v0.2s
-	FMOVD 128(R7), F1
+	FMOVD 128(R8), F1
 	WORD $0x0e617821 // fcvtl v1.2d, v1.2s
-	FMOVD 128(R8), F2
+	FMOVD 128(R9), F2
 	WORD $0x0e617842 // fcvtl v2.2d, v2.2s
-	FMOVD 128(R9), F3
+	FMOVD 128(R10), F3
 	WORD $0x0e617863 // fcvtl v3.2d, v3.2s
-	FMOVD 128(R10), F4
+	FMOVD 128(R11), F4
 	WORD $0x0e617884 // fcvtl v4.2d, v4.2s
-	FMOVD 128(R11), F5
+	FMOVD 128(R12), F5
 	WORD $0x0e6178a5 // fcvtl v5.2d, v5.2s
 	VMOV V4.B16, V6.B16
 	VMOV V4.B16, V7.B16
@@ -227,23 +228,23 @@ pair:
 	WORD $0x4fcd5128 // fmls v8.2d, v9.2d, v13.d[0]
 	WORD $0x4fcd1864 // fmla v4.2d, v3.2d, v13.d[1]
 	WORD $0x4fcd586a // fmls v10.2d, v3.2d, v13.d[1]
-	FMOVQ F6, 64(R5)
-	FMOVQ F7, 160(R5)
-	FMOVQ F8, 256(R5)
-	FMOVQ F4, 352(R5)
-	FMOVQ F10, 448(R5)
-	FMOVQ F5, 544(R5)
-	FMOVD 160(R6), F0
+	FMOVQ F6, 64(R6)
+	FMOVQ F7, 160(R6)
+	FMOVQ F8, 256(R6)
+	FMOVQ F4, 352(R6)
+	FMOVQ F10, 448(R6)
+	FMOVQ F5, 544(R6)
+	FMOVD 160(R7), F0
 	WORD $0x0e617800 // fcvtl v0.2d, v0.2s
-	FMOVD 160(R7), F1
+	FMOVD 160(R8), F1
 	WORD $0x0e617821 // fcvtl v1.2d, v1.2s
-	FMOVD 160(R8), F2
+	FMOVD 160(R9), F2
 	WORD $0x0e617842 // fcvtl v2.2d, v2.2s
-	FMOVD 160(R9), F3
+	FMOVD 160(R10), F3
 	WORD $0x0e617863 // fcvtl v3.2d, v3.2s
-	FMOVD 160(R10), F4
+	FMOVD 160(R11), F4
 	WORD $0x0e617884 // fcvtl v4.2d, v4.2s
-	FMOVD 160(R11), F5
+	FMOVD 160(R12), F5
 	WORD $0x0e6178a5 // fcvtl v5.2d, v5.2s
 	VMOV V4.B16, V6.B16
 	VMOV V4.B16, V7.B16
@@ -262,15 +263,16 @@ pair:
 	WORD $0x4fcd5128 // fmls v8.2d, v9.2d, v13.d[0]
 	WORD $0x4fcd1864 // fmla v4.2d, v3.2d, v13.d[1]
 	WORD $0x4fcd586a // fmls v10.2d, v3.2d, v13.d[1]
-	FMOVQ F6, 80(R5)
-	FMOVQ F7, 176(R5)
-	FMOVQ F8, 272(R5)
-	FMOVQ F4, 368(R5)
-	FMOVQ F10, 464(R5)
-	FMOVQ F5, 560(R5)
-	FLDPQ 0(R5), (F0, F1)
-	FLDPQ 32(R5), (F2, F3)
-	FLDPQ 64(R5), (F4, F5)
+	FMOVQ F6, 80(R6)
+	FMOVQ F7, 176(R6)
+	FMOVQ F8, 272(R6)
+	FMOVQ F4, 368(R6)
+	FMOVQ F10, 464(R6)
+	FMOVQ F5, 560(R6)
+	MOVD R3, R14
+	FLDPQ 0(R6), (F0, F1)
+	FLDPQ 32(R6), (F2, F3)
+	FLDPQ 64(R6), (F4, F5)
 	VMOV V4.B16, V6.B16
 	VMOV V4.B16, V7.B16
 	VMOV V3.B16, V9.B16
@@ -288,15 +290,21 @@ pair:
 	WORD $0x4fcd5128 // fmls v8.2d, v9.2d, v13.d[0]
 	WORD $0x4fcd1864 // fmla v4.2d, v3.2d, v13.d[1]
 	WORD $0x4fcd586a // fmls v10.2d, v3.2d, v13.d[1]
-	FMOVQ F6, 0(R3)
-	FMOVQ F7, 384(R3)
-	FMOVQ F8, 768(R3)
-	FMOVQ F4, 1152(R3)
-	FMOVQ F10, 1536(R3)
-	FMOVQ F5, 1920(R3)
-	FLDPQ 96(R5), (F0, F1)
-	FLDPQ 128(R5), (F2, F3)
-	FLDPQ 160(R5), (F4, F5)
+	FMOVQ F6, 0(R14)
+	ADD R4, R14
+	FMOVQ F7, 0(R14)
+	ADD R4, R14
+	FMOVQ F8, 0(R14)
+	ADD R4, R14
+	FMOVQ F4, 0(R14)
+	ADD R4, R14
+	FMOVQ F10, 0(R14)
+	ADD R4, R14
+	FMOVQ F5, 0(R14)
+	ADD R4, R14
+	FLDPQ 96(R6), (F0, F1)
+	FLDPQ 128(R6), (F2, F3)
+	FLDPQ 160(R6), (F4, F5)
 	VMOV V4.B16, V6.B16
 	VMOV V4.B16, V7.B16
 	VMOV V3.B16, V9.B16
@@ -314,15 +322,21 @@ pair:
 	WORD $0x4fcd5128 // fmls v8.2d, v9.2d, v13.d[0]
 	WORD $0x4fcd1864 // fmla v4.2d, v3.2d, v13.d[1]
 	WORD $0x4fcd586a // fmls v10.2d, v3.2d, v13.d[1]
-	FMOVQ F6, 2304(R3)
-	FMOVQ F7, 2688(R3)
-	FMOVQ F8, 3072(R3)
-	FMOVQ F4, 3456(R3)
-	FMOVQ F10, 3840(R3)
-	FMOVQ F5, 4224(R3)
-	FLDPQ 192(R5), (F0, F1)
-	FLDPQ 224(R5), (F2, F3)
-	FLDPQ 256(R5), (F4, F5)
+	FMOVQ F6, 0(R14)
+	ADD R4, R14
+	FMOVQ F7, 0(R14)
+	ADD R4, R14
+	FMOVQ F8, 0(R14)
+	ADD R4, R14
+	FMOVQ F4, 0(R14)
+	ADD R4, R14
+	FMOVQ F10, 0(R14)
+	ADD R4, R14
+	FMOVQ F5, 0(R14)
+	ADD R4, R14
+	FLDPQ 192(R6), (F0, F1)
+	FLDPQ 224(R6), (F2, F3)
+	FLDPQ 256(R6), (F4, F5)
 	VMOV V4.B16, V6.B16
 	VMOV V4.B16, V7.B16
 	VMOV V3.B16, V9.B16
@@ -340,15 +354,21 @@ pair:
 	WORD $0x4fcd5128 // fmls v8.2d, v9.2d, v13.d[0]
 	WORD $0x4fcd1864 // fmla v4.2d, v3.2d, v13.d[1]
 	WORD $0x4fcd586a // fmls v10.2d, v3.2d, v13.d[1]
-	FMOVQ F6, 4608(R3)
-	FMOVQ F7, 4992(R3)
-	FMOVQ F8, 5376(R3)
-	FMOVQ F4, 5760(R3)
-	FMOVQ F10, 6144(R3)
-	FMOVQ F5, 6528(R3)
-	FLDPQ 288(R5), (F0, F1)
-	FLDPQ 320(R5), (F2, F3)
-	FLDPQ 352(R5), (F4, F5)
+	FMOVQ F6, 0(R14)
+	ADD R4, R14
+	FMOVQ F7, 0(R14)
+	ADD R4, R14
+	FMOVQ F8, 0(R14)
+	ADD R4, R14
+	FMOVQ F4, 0(R14)
+	ADD R4, R14
+	FMOVQ F10, 0(R14)
+	ADD R4, R14
+	FMOVQ F5, 0(R14)
+	ADD R4, R14
+	FLDPQ 288(R6), (F0, F1)
+	FLDPQ 320(R6), (F2, F3)
+	FLDPQ 352(R6), (F4, F5)
 	VMOV V4.B16, V6.B16
 	VMOV V4.B16, V7.B16
 	VMOV V3.B16, V9.B16
@@ -366,15 +386,21 @@ pair:
 	WORD $0x4fcd5128 // fmls v8.2d, v9.2d, v13.d[0]
 	WORD $0x4fcd1864 // fmla v4.2d, v3.2d, v13.d[1]
 	WORD $0x4fcd586a // fmls v10.2d, v3.2d, v13.d[1]
-	FMOVQ F6, 6912(R3)
-	FMOVQ F7, 7296(R3)
-	FMOVQ F8, 7680(R3)
-	FMOVQ F4, 8064(R3)
-	FMOVQ F10, 8448(R3)
-	FMOVQ F5, 8832(R3)
-	FLDPQ 384(R5), (F0, F1)
-	FLDPQ 416(R5), (F2, F3)
-	FLDPQ 448(R5), (F4, F5)
+	FMOVQ F6, 0(R14)
+	ADD R4, R14
+	FMOVQ F7, 0(R14)
+	ADD R4, R14
+	FMOVQ F8, 0(R14)
+	ADD R4, R14
+	FMOVQ F4, 0(R14)
+	ADD R4, R14
+	FMOVQ F10, 0(R14)
+	ADD R4, R14
+	FMOVQ F5, 0(R14)
+	ADD R4, R14
+	FLDPQ 384(R6), (F0, F1)
+	FLDPQ 416(R6), (F2, F3)
+	FLDPQ 448(R6), (F4, F5)
 	VMOV V4.B16, V6.B16
 	VMOV V4.B16, V7.B16
 	VMOV V3.B16, V9.B16
@@ -392,15 +418,21 @@ pair:
 	WORD $0x4fcd5128 // fmls v8.2d, v9.2d, v13.d[0]
 	WORD $0x4fcd1864 // fmla v4.2d, v3.2d, v13.d[1]
 	WORD $0x4fcd586a // fmls v10.2d, v3.2d, v13.d[1]
-	FMOVQ F6, 9216(R3)
-	FMOVQ F7, 9600(R3)
-	FMOVQ F8, 9984(R3)
-	FMOVQ F4, 10368(R3)
-	FMOVQ F10, 10752(R3)
-	FMOVQ F5, 11136(R3)
-	FLDPQ 480(R5), (F0, F1)
-	FLDPQ 512(R5), (F2, F3)
-	FLDPQ 544(R5), (F4, F5)
+	FMOVQ F6, 0(R14)
+	ADD R4, R14
+	FMOVQ F7, 0(R14)
+	ADD R4, R14
+	FMOVQ F8, 0(R14)
+	ADD R4, R14
+	FMOVQ F4, 0(R14)
+	ADD R4, R14
+	FMOVQ F10, 0(R14)
+	ADD R4, R14
+	FMOVQ F5, 0(R14)
+	ADD R4, R14
+	FLDPQ 480(R6), (F0, F1)
+	FLDPQ 512(R6), (F2, F3)
+	FLDPQ 544(R6), (F4, F5)
 	VMOV V4.B16, V6.B16
 	VMOV V4.B16, V7.B16
 	VMOV V3.B16, V9.B16
@@ -418,29 +450,35 @@ pair:
 	WORD $0x4fcd5128 // fmls v8.2d, v9.2d, v13.d[0]
 	WORD $0x4fcd1864 // fmla v4.2d, v3.2d, v13.d[1]
 	WORD $0x4fcd586a // fmls v10.2d, v3.2d, v13.d[1]
-	FMOVQ F6, 11520(R3)
-	FMOVQ F7, 11904(R3)
-	FMOVQ F8, 12288(R3)
-	FMOVQ F4, 12672(R3)
-	FMOVQ F10, 13056(R3)
-	FMOVQ F5, 13440(R3)
-	ADD $8, R6
+	FMOVQ F6, 0(R14)
+	ADD R4, R14
+	FMOVQ F7, 0(R14)
+	ADD R4, R14
+	FMOVQ F8, 0(R14)
+	ADD R4, R14
+	FMOVQ F4, 0(R14)
+	ADD R4, R14
+	FMOVQ F10, 0(R14)
+	ADD R4, R14
+	FMOVQ F5, 0(R14)
+	ADD R4, R14
 	ADD $8, R7
 	ADD $8, R8
 	ADD $8, R9
 	ADD $8, R10
 	ADD $8, R11
+	ADD $8, R12
 	ADD $16, R3
-	SUBS $1, R12
+	SUBS $1, R13
 	BNE pair
-	ADD R2, R6
 	ADD R2, R7
 	ADD R2, R8
 	ADD R2, R9
 	ADD R2, R10
 	ADD R2, R11
-	ADD $13760, R3
-	SUBS $1, R4
+	ADD R2, R12
+	ADD $320, R3
+	SUBS $1, R5
 	BNE block
 	RET
 
@@ -713,7 +751,7 @@ block:
 	WORD $0x4fdb1bef // fmla v15.2d, v31.2d, v27.d[1]
 	WORD $0x4fdc1bf3 // fmla v19.2d, v31.2d, v28.d[1]
 	WORD $0x4fdd1bf7 // fmla v23.2d, v31.2d, v29.d[1]
-	ADD $13824, R0
+	ADD $384, R0
 	ADD $512, R5
 	SUBS $1, R6
 	BNE block
@@ -729,20 +767,21 @@ block:
 	FSTPQ (F18, F19), 288(R2)
 	FSTPQ (F20, F21), 320(R2)
 	FSTPQ (F22, F23), 352(R2)
-	ADD $13824, R2
+	ADD $384, R2
 	SUBS $1, R4
 	BNE group
 	RET
 
-// func winogradOutputFloat32NEON(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-TEXT ·winogradOutputFloat32NEON(SB), NOSPLIT, $0-56
+// func winogradOutputFloat32NEON(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+TEXT ·winogradOutputFloat32NEON(SB), NOSPLIT, $0-64
 	MOVD m+0(FP), R0
-	FMOVD k+8(FP), F12
-	MOVD table+16(FP), R2
-	MOVD dst+24(FP), R3
-	MOVD line+32(FP), R4
-	MOVD flags+40(FP), R5
-	MOVD scratch+48(FP), R6
+	MOVD point+8(FP), R1
+	FMOVD k+16(FP), F12
+	MOVD table+24(FP), R3
+	MOVD dst+32(FP), R4
+	MOVD line+40(FP), R5
+	MOVD flags+48(FP), R6
+	MOVD scratch+56(FP), R7
 	MOVD $winogradNEONConstants<>(SB), R19
 	FMOVQ 0(R19), F13
 	MOVD $winogradNEONConstants<>(SB), R19
@@ -751,17 +790,28 @@ TEXT ·winogradOutputFloat32NEON(SB), NOSPLIT, $0-56
 	FMOVQ 48(R19), F15
 	MOVD $winogradNEONConstants<>(SB), R19
 	FMOVQ 64(R19), F11
-	MOVD ZR, (R5)
-	MOVD ZR, 8(R5)
-	MOVD $4, R7
+	ADD R1<<1, R1, R11
+	LSL $1, R11, R11
+	MOVD ZR, (R6)
+	MOVD ZR, 8(R6)
+	MOVD $4, R8
 
 pair:
-	FMOVQ 0(R0), F0
-	FMOVQ 2304(R0), F1
-	FMOVQ 4608(R0), F2
-	FMOVQ 6912(R0), F3
-	FMOVQ 9216(R0), F4
-	FMOVQ 11520(R0), F5
+	MOVD R0, R10
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -774,16 +824,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 0(R6)
-	FMOVQ F24, 96(R6)
-	FMOVQ F25, 192(R6)
-	FMOVQ F5, 288(R6)
-	FMOVQ 384(R0), F0
-	FMOVQ 2688(R0), F1
-	FMOVQ 4992(R0), F2
-	FMOVQ 7296(R0), F3
-	FMOVQ 9600(R0), F4
-	FMOVQ 11904(R0), F5
+	FMOVQ F0, 0(R7)
+	FMOVQ F24, 96(R7)
+	FMOVQ F25, 192(R7)
+	FMOVQ F5, 288(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -796,16 +854,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 16(R6)
-	FMOVQ F24, 112(R6)
-	FMOVQ F25, 208(R6)
-	FMOVQ F5, 304(R6)
-	FMOVQ 768(R0), F0
-	FMOVQ 3072(R0), F1
-	FMOVQ 5376(R0), F2
-	FMOVQ 7680(R0), F3
-	FMOVQ 9984(R0), F4
-	FMOVQ 12288(R0), F5
+	FMOVQ F0, 16(R7)
+	FMOVQ F24, 112(R7)
+	FMOVQ F25, 208(R7)
+	FMOVQ F5, 304(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -818,16 +884,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 32(R6)
-	FMOVQ F24, 128(R6)
-	FMOVQ F25, 224(R6)
-	FMOVQ F5, 320(R6)
-	FMOVQ 1152(R0), F0
-	FMOVQ 3456(R0), F1
-	FMOVQ 5760(R0), F2
-	FMOVQ 8064(R0), F3
-	FMOVQ 10368(R0), F4
-	FMOVQ 12672(R0), F5
+	FMOVQ F0, 32(R7)
+	FMOVQ F24, 128(R7)
+	FMOVQ F25, 224(R7)
+	FMOVQ F5, 320(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -840,16 +914,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 48(R6)
-	FMOVQ F24, 144(R6)
-	FMOVQ F25, 240(R6)
-	FMOVQ F5, 336(R6)
-	FMOVQ 1536(R0), F0
-	FMOVQ 3840(R0), F1
-	FMOVQ 6144(R0), F2
-	FMOVQ 8448(R0), F3
-	FMOVQ 10752(R0), F4
-	FMOVQ 13056(R0), F5
+	FMOVQ F0, 48(R7)
+	FMOVQ F24, 144(R7)
+	FMOVQ F25, 240(R7)
+	FMOVQ F5, 336(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -862,16 +944,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 64(R6)
-	FMOVQ F24, 160(R6)
-	FMOVQ F25, 256(R6)
-	FMOVQ F5, 352(R6)
-	FMOVQ 1920(R0), F0
-	FMOVQ 4224(R0), F1
-	FMOVQ 6528(R0), F2
-	FMOVQ 8832(R0), F3
-	FMOVQ 11136(R0), F4
-	FMOVQ 13440(R0), F5
+	FMOVQ F0, 64(R7)
+	FMOVQ F24, 160(R7)
+	FMOVQ F25, 256(R7)
+	FMOVQ F5, 352(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -884,16 +974,16 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 80(R6)
-	FMOVQ F24, 176(R6)
-	FMOVQ F25, 272(R6)
-	FMOVQ F5, 368(R6)
-	FMOVQ 1024(R2), F27
-	FMOVQ 1088(R2), F28
-	MOVD R3, R8
-	FLDPQ 0(R6), (F0, F1)
-	FLDPQ 32(R6), (F2, F3)
-	FLDPQ 64(R6), (F4, F5)
+	FMOVQ F0, 80(R7)
+	FMOVQ F24, 176(R7)
+	FMOVQ F25, 272(R7)
+	FMOVQ F5, 368(R7)
+	FMOVQ 1024(R3), F27
+	FMOVQ 1088(R3), F28
+	MOVD R4, R9
+	FLDPQ 0(R7), (F0, F1)
+	FLDPQ 32(R7), (F2, F3)
+	FLDPQ 64(R7), (F4, F5)
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -906,7 +996,7 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ 0(R2), F8
+	FMOVQ 0(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd400 // fadd v0.2d, v0.2d, v27.2d
@@ -915,8 +1005,8 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V20.S4
-	FMOVD F8, 0(R8)
-	FMOVQ 64(R2), F8
+	FMOVD F8, 0(R9)
+	FMOVQ 64(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd718 // fadd v24.2d, v24.2d, v27.2d
@@ -925,8 +1015,8 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V21.S4
-	FMOVD F8, 32(R8)
-	FMOVQ 128(R2), F8
+	FMOVD F8, 32(R9)
+	FMOVQ 128(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd739 // fadd v25.2d, v25.2d, v27.2d
@@ -935,8 +1025,8 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V22.S4
-	FMOVD F8, 64(R8)
-	FMOVQ 192(R2), F8
+	FMOVD F8, 64(R9)
+	FMOVQ 192(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd4a5 // fadd v5.2d, v5.2d, v27.2d
@@ -945,20 +1035,20 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V23.S4
-	FMOVD F8, 96(R8)
+	FMOVD F8, 96(R9)
 	VUZP1 V21.D2, V20.D2, V20.D2
 	VUZP1 V23.D2, V22.D2, V22.D2
 	VUZP1 V22.H8, V20.H8, V20.H8
 	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
 	VADDP V20.H8, V20.H8, V20.H8
 	VUZP1 V20.B16, V20.B16, V20.B16
-	FMOVS 0(R5), F21
+	FMOVS 0(R6), F21
 	VORR V20.B16, V21.B16, V20.B16
-	FMOVS F20, 0(R5)
-	ADD R4, R8
-	FLDPQ 96(R6), (F0, F1)
-	FLDPQ 128(R6), (F2, F3)
-	FLDPQ 160(R6), (F4, F5)
+	FMOVS F20, 0(R6)
+	ADD R5, R9
+	FLDPQ 96(R7), (F0, F1)
+	FLDPQ 128(R7), (F2, F3)
+	FLDPQ 160(R7), (F4, F5)
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -971,7 +1061,7 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ 256(R2), F8
+	FMOVQ 256(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd400 // fadd v0.2d, v0.2d, v27.2d
@@ -980,8 +1070,8 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V20.S4
-	FMOVD F8, 0(R8)
-	FMOVQ 320(R2), F8
+	FMOVD F8, 0(R9)
+	FMOVQ 320(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd718 // fadd v24.2d, v24.2d, v27.2d
@@ -990,8 +1080,8 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V21.S4
-	FMOVD F8, 32(R8)
-	FMOVQ 384(R2), F8
+	FMOVD F8, 32(R9)
+	FMOVQ 384(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd739 // fadd v25.2d, v25.2d, v27.2d
@@ -1000,8 +1090,8 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V22.S4
-	FMOVD F8, 64(R8)
-	FMOVQ 448(R2), F8
+	FMOVD F8, 64(R9)
+	FMOVQ 448(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd4a5 // fadd v5.2d, v5.2d, v27.2d
@@ -1010,20 +1100,20 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V23.S4
-	FMOVD F8, 96(R8)
+	FMOVD F8, 96(R9)
 	VUZP1 V21.D2, V20.D2, V20.D2
 	VUZP1 V23.D2, V22.D2, V22.D2
 	VUZP1 V22.H8, V20.H8, V20.H8
 	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
 	VADDP V20.H8, V20.H8, V20.H8
 	VUZP1 V20.B16, V20.B16, V20.B16
-	FMOVS 4(R5), F21
+	FMOVS 4(R6), F21
 	VORR V20.B16, V21.B16, V20.B16
-	FMOVS F20, 4(R5)
-	ADD R4, R8
-	FLDPQ 192(R6), (F0, F1)
-	FLDPQ 224(R6), (F2, F3)
-	FLDPQ 256(R6), (F4, F5)
+	FMOVS F20, 4(R6)
+	ADD R5, R9
+	FLDPQ 192(R7), (F0, F1)
+	FLDPQ 224(R7), (F2, F3)
+	FLDPQ 256(R7), (F4, F5)
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1036,7 +1126,7 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ 512(R2), F8
+	FMOVQ 512(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd400 // fadd v0.2d, v0.2d, v27.2d
@@ -1045,8 +1135,8 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V20.S4
-	FMOVD F8, 0(R8)
-	FMOVQ 576(R2), F8
+	FMOVD F8, 0(R9)
+	FMOVQ 576(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd718 // fadd v24.2d, v24.2d, v27.2d
@@ -1055,8 +1145,8 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V21.S4
-	FMOVD F8, 32(R8)
-	FMOVQ 640(R2), F8
+	FMOVD F8, 32(R9)
+	FMOVQ 640(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd739 // fadd v25.2d, v25.2d, v27.2d
@@ -1065,8 +1155,8 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V22.S4
-	FMOVD F8, 64(R8)
-	FMOVQ 704(R2), F8
+	FMOVD F8, 64(R9)
+	FMOVQ 704(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd4a5 // fadd v5.2d, v5.2d, v27.2d
@@ -1075,20 +1165,20 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V23.S4
-	FMOVD F8, 96(R8)
+	FMOVD F8, 96(R9)
 	VUZP1 V21.D2, V20.D2, V20.D2
 	VUZP1 V23.D2, V22.D2, V22.D2
 	VUZP1 V22.H8, V20.H8, V20.H8
 	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
 	VADDP V20.H8, V20.H8, V20.H8
 	VUZP1 V20.B16, V20.B16, V20.B16
-	FMOVS 8(R5), F21
+	FMOVS 8(R6), F21
 	VORR V20.B16, V21.B16, V20.B16
-	FMOVS F20, 8(R5)
-	ADD R4, R8
-	FLDPQ 288(R6), (F0, F1)
-	FLDPQ 320(R6), (F2, F3)
-	FLDPQ 352(R6), (F4, F5)
+	FMOVS F20, 8(R6)
+	ADD R5, R9
+	FLDPQ 288(R7), (F0, F1)
+	FLDPQ 320(R7), (F2, F3)
+	FLDPQ 352(R7), (F4, F5)
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1101,7 +1191,7 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ 768(R2), F8
+	FMOVQ 768(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd400 // fadd v0.2d, v0.2d, v27.2d
@@ -1110,8 +1200,8 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V20.S4
-	FMOVD F8, 0(R8)
-	FMOVQ 832(R2), F8
+	FMOVD F8, 0(R9)
+	FMOVQ 832(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd718 // fadd v24.2d, v24.2d, v27.2d
@@ -1120,8 +1210,8 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V21.S4
-	FMOVD F8, 32(R8)
-	FMOVQ 896(R2), F8
+	FMOVD F8, 32(R9)
+	FMOVQ 896(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd739 // fadd v25.2d, v25.2d, v27.2d
@@ -1130,8 +1220,8 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V22.S4
-	FMOVD F8, 64(R8)
-	FMOVQ 960(R2), F8
+	FMOVD F8, 64(R9)
+	FMOVQ 960(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd4a5 // fadd v5.2d, v5.2d, v27.2d
@@ -1140,33 +1230,34 @@ pair:
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
 	WORD $0x0e616929 // fcvtn v9.2s, v9.2d
 	VCMEQ V9.S4, V8.S4, V23.S4
-	FMOVD F8, 96(R8)
+	FMOVD F8, 96(R9)
 	VUZP1 V21.D2, V20.D2, V20.D2
 	VUZP1 V23.D2, V22.D2, V22.D2
 	VUZP1 V22.H8, V20.H8, V20.H8
 	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
 	VADDP V20.H8, V20.H8, V20.H8
 	VUZP1 V20.B16, V20.B16, V20.B16
-	FMOVS 12(R5), F21
+	FMOVS 12(R6), F21
 	VORR V20.B16, V21.B16, V20.B16
-	FMOVS F20, 12(R5)
+	FMOVS F20, 12(R6)
 	VSHL $2, V11.H8, V11.H8
 	ADD $16, R0
-	ADD $16, R2
-	ADD $8, R3
-	SUBS $1, R7
+	ADD $16, R3
+	ADD $8, R4
+	SUBS $1, R8
 	BNE pair
 	RET
 
-// func winogradOutputFloat16NEON(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-TEXT ·winogradOutputFloat16NEON(SB), NOSPLIT, $0-56
+// func winogradOutputFloat16NEON(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+TEXT ·winogradOutputFloat16NEON(SB), NOSPLIT, $0-64
 	MOVD m+0(FP), R0
-	FMOVD k+8(FP), F12
-	MOVD table+16(FP), R2
-	MOVD dst+24(FP), R3
-	MOVD line+32(FP), R4
-	MOVD flags+40(FP), R5
-	MOVD scratch+48(FP), R6
+	MOVD point+8(FP), R1
+	FMOVD k+16(FP), F12
+	MOVD table+24(FP), R3
+	MOVD dst+32(FP), R4
+	MOVD line+40(FP), R5
+	MOVD flags+48(FP), R6
+	MOVD scratch+56(FP), R7
 	MOVD $winogradNEONConstants<>(SB), R19
 	FMOVQ 0(R19), F13
 	MOVD $winogradNEONConstants<>(SB), R19
@@ -1183,17 +1274,28 @@ TEXT ·winogradOutputFloat16NEON(SB), NOSPLIT, $0-56
 	FMOVQ 128(R19), F19
 	MOVD $winogradNEONConstants<>(SB), R19
 	FMOVQ 64(R19), F11
-	MOVD ZR, (R5)
-	MOVD ZR, 8(R5)
-	MOVD $4, R7
+	ADD R1<<1, R1, R11
+	LSL $1, R11, R11
+	MOVD ZR, (R6)
+	MOVD ZR, 8(R6)
+	MOVD $4, R8
 
 pair:
-	FMOVQ 0(R0), F0
-	FMOVQ 2304(R0), F1
-	FMOVQ 4608(R0), F2
-	FMOVQ 6912(R0), F3
-	FMOVQ 9216(R0), F4
-	FMOVQ 11520(R0), F5
+	MOVD R0, R10
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1206,16 +1308,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 0(R6)
-	FMOVQ F24, 96(R6)
-	FMOVQ F25, 192(R6)
-	FMOVQ F5, 288(R6)
-	FMOVQ 384(R0), F0
-	FMOVQ 2688(R0), F1
-	FMOVQ 4992(R0), F2
-	FMOVQ 7296(R0), F3
-	FMOVQ 9600(R0), F4
-	FMOVQ 11904(R0), F5
+	FMOVQ F0, 0(R7)
+	FMOVQ F24, 96(R7)
+	FMOVQ F25, 192(R7)
+	FMOVQ F5, 288(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1228,16 +1338,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 16(R6)
-	FMOVQ F24, 112(R6)
-	FMOVQ F25, 208(R6)
-	FMOVQ F5, 304(R6)
-	FMOVQ 768(R0), F0
-	FMOVQ 3072(R0), F1
-	FMOVQ 5376(R0), F2
-	FMOVQ 7680(R0), F3
-	FMOVQ 9984(R0), F4
-	FMOVQ 12288(R0), F5
+	FMOVQ F0, 16(R7)
+	FMOVQ F24, 112(R7)
+	FMOVQ F25, 208(R7)
+	FMOVQ F5, 304(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1250,16 +1368,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 32(R6)
-	FMOVQ F24, 128(R6)
-	FMOVQ F25, 224(R6)
-	FMOVQ F5, 320(R6)
-	FMOVQ 1152(R0), F0
-	FMOVQ 3456(R0), F1
-	FMOVQ 5760(R0), F2
-	FMOVQ 8064(R0), F3
-	FMOVQ 10368(R0), F4
-	FMOVQ 12672(R0), F5
+	FMOVQ F0, 32(R7)
+	FMOVQ F24, 128(R7)
+	FMOVQ F25, 224(R7)
+	FMOVQ F5, 320(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1272,16 +1398,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 48(R6)
-	FMOVQ F24, 144(R6)
-	FMOVQ F25, 240(R6)
-	FMOVQ F5, 336(R6)
-	FMOVQ 1536(R0), F0
-	FMOVQ 3840(R0), F1
-	FMOVQ 6144(R0), F2
-	FMOVQ 8448(R0), F3
-	FMOVQ 10752(R0), F4
-	FMOVQ 13056(R0), F5
+	FMOVQ F0, 48(R7)
+	FMOVQ F24, 144(R7)
+	FMOVQ F25, 240(R7)
+	FMOVQ F5, 336(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1294,16 +1428,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 64(R6)
-	FMOVQ F24, 160(R6)
-	FMOVQ F25, 256(R6)
-	FMOVQ F5, 352(R6)
-	FMOVQ 1920(R0), F0
-	FMOVQ 4224(R0), F1
-	FMOVQ 6528(R0), F2
-	FMOVQ 8832(R0), F3
-	FMOVQ 11136(R0), F4
-	FMOVQ 13440(R0), F5
+	FMOVQ F0, 64(R7)
+	FMOVQ F24, 160(R7)
+	FMOVQ F25, 256(R7)
+	FMOVQ F5, 352(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1316,16 +1458,16 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 80(R6)
-	FMOVQ F24, 176(R6)
-	FMOVQ F25, 272(R6)
-	FMOVQ F5, 368(R6)
-	FMOVQ 1024(R2), F27
-	FMOVQ 1088(R2), F28
-	MOVD R3, R8
-	FLDPQ 0(R6), (F0, F1)
-	FLDPQ 32(R6), (F2, F3)
-	FLDPQ 64(R6), (F4, F5)
+	FMOVQ F0, 80(R7)
+	FMOVQ F24, 176(R7)
+	FMOVQ F25, 272(R7)
+	FMOVQ F5, 368(R7)
+	FMOVQ 1024(R3), F27
+	FMOVQ 1088(R3), F28
+	MOVD R4, R9
+	FLDPQ 0(R7), (F0, F1)
+	FLDPQ 32(R7), (F2, F3)
+	FLDPQ 64(R7), (F4, F5)
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1338,7 +1480,7 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ 0(R2), F8
+	FMOVQ 0(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd400 // fadd v0.2d, v0.2d, v27.2d
@@ -1358,8 +1500,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V20.B16, V20.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 0(R8)
-	FMOVQ 64(R2), F8
+	FMOVD F8, 0(R9)
+	FMOVQ 64(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd718 // fadd v24.2d, v24.2d, v27.2d
@@ -1379,8 +1521,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V21.B16, V21.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 32(R8)
-	FMOVQ 128(R2), F8
+	FMOVD F8, 32(R9)
+	FMOVQ 128(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd739 // fadd v25.2d, v25.2d, v27.2d
@@ -1400,8 +1542,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V22.B16, V22.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 64(R8)
-	FMOVQ 192(R2), F8
+	FMOVD F8, 64(R9)
+	FMOVQ 192(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd4a5 // fadd v5.2d, v5.2d, v27.2d
@@ -1421,20 +1563,20 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V23.B16, V23.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 96(R8)
+	FMOVD F8, 96(R9)
 	VUZP1 V21.S4, V20.S4, V20.S4
 	VUZP1 V23.S4, V22.S4, V22.S4
 	VUZP1 V22.H8, V20.H8, V20.H8
 	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
 	VADDP V20.H8, V20.H8, V20.H8
 	VUZP1 V20.B16, V20.B16, V20.B16
-	FMOVS 0(R5), F21
+	FMOVS 0(R6), F21
 	VORR V20.B16, V21.B16, V20.B16
-	FMOVS F20, 0(R5)
-	ADD R4, R8
-	FLDPQ 96(R6), (F0, F1)
-	FLDPQ 128(R6), (F2, F3)
-	FLDPQ 160(R6), (F4, F5)
+	FMOVS F20, 0(R6)
+	ADD R5, R9
+	FLDPQ 96(R7), (F0, F1)
+	FLDPQ 128(R7), (F2, F3)
+	FLDPQ 160(R7), (F4, F5)
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1447,7 +1589,7 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ 256(R2), F8
+	FMOVQ 256(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd400 // fadd v0.2d, v0.2d, v27.2d
@@ -1467,8 +1609,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V20.B16, V20.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 0(R8)
-	FMOVQ 320(R2), F8
+	FMOVD F8, 0(R9)
+	FMOVQ 320(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd718 // fadd v24.2d, v24.2d, v27.2d
@@ -1488,8 +1630,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V21.B16, V21.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 32(R8)
-	FMOVQ 384(R2), F8
+	FMOVD F8, 32(R9)
+	FMOVQ 384(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd739 // fadd v25.2d, v25.2d, v27.2d
@@ -1509,8 +1651,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V22.B16, V22.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 64(R8)
-	FMOVQ 448(R2), F8
+	FMOVD F8, 64(R9)
+	FMOVQ 448(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd4a5 // fadd v5.2d, v5.2d, v27.2d
@@ -1530,20 +1672,20 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V23.B16, V23.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 96(R8)
+	FMOVD F8, 96(R9)
 	VUZP1 V21.S4, V20.S4, V20.S4
 	VUZP1 V23.S4, V22.S4, V22.S4
 	VUZP1 V22.H8, V20.H8, V20.H8
 	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
 	VADDP V20.H8, V20.H8, V20.H8
 	VUZP1 V20.B16, V20.B16, V20.B16
-	FMOVS 4(R5), F21
+	FMOVS 4(R6), F21
 	VORR V20.B16, V21.B16, V20.B16
-	FMOVS F20, 4(R5)
-	ADD R4, R8
-	FLDPQ 192(R6), (F0, F1)
-	FLDPQ 224(R6), (F2, F3)
-	FLDPQ 256(R6), (F4, F5)
+	FMOVS F20, 4(R6)
+	ADD R5, R9
+	FLDPQ 192(R7), (F0, F1)
+	FLDPQ 224(R7), (F2, F3)
+	FLDPQ 256(R7), (F4, F5)
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1556,7 +1698,7 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ 512(R2), F8
+	FMOVQ 512(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd400 // fadd v0.2d, v0.2d, v27.2d
@@ -1576,8 +1718,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V20.B16, V20.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 0(R8)
-	FMOVQ 576(R2), F8
+	FMOVD F8, 0(R9)
+	FMOVQ 576(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd718 // fadd v24.2d, v24.2d, v27.2d
@@ -1597,8 +1739,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V21.B16, V21.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 32(R8)
-	FMOVQ 640(R2), F8
+	FMOVD F8, 32(R9)
+	FMOVQ 640(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd739 // fadd v25.2d, v25.2d, v27.2d
@@ -1618,8 +1760,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V22.B16, V22.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 64(R8)
-	FMOVQ 704(R2), F8
+	FMOVD F8, 64(R9)
+	FMOVQ 704(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd4a5 // fadd v5.2d, v5.2d, v27.2d
@@ -1639,20 +1781,20 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V23.B16, V23.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 96(R8)
+	FMOVD F8, 96(R9)
 	VUZP1 V21.S4, V20.S4, V20.S4
 	VUZP1 V23.S4, V22.S4, V22.S4
 	VUZP1 V22.H8, V20.H8, V20.H8
 	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
 	VADDP V20.H8, V20.H8, V20.H8
 	VUZP1 V20.B16, V20.B16, V20.B16
-	FMOVS 8(R5), F21
+	FMOVS 8(R6), F21
 	VORR V20.B16, V21.B16, V20.B16
-	FMOVS F20, 8(R5)
-	ADD R4, R8
-	FLDPQ 288(R6), (F0, F1)
-	FLDPQ 320(R6), (F2, F3)
-	FLDPQ 352(R6), (F4, F5)
+	FMOVS F20, 8(R6)
+	ADD R5, R9
+	FLDPQ 288(R7), (F0, F1)
+	FLDPQ 320(R7), (F2, F3)
+	FLDPQ 352(R7), (F4, F5)
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1665,7 +1807,7 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ 768(R2), F8
+	FMOVQ 768(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd400 // fadd v0.2d, v0.2d, v27.2d
@@ -1685,8 +1827,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V20.B16, V20.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 0(R8)
-	FMOVQ 832(R2), F8
+	FMOVD F8, 0(R9)
+	FMOVQ 832(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd718 // fadd v24.2d, v24.2d, v27.2d
@@ -1706,8 +1848,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V21.B16, V21.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 32(R8)
-	FMOVQ 896(R2), F8
+	FMOVD F8, 32(R9)
+	FMOVQ 896(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd739 // fadd v25.2d, v25.2d, v27.2d
@@ -1727,8 +1869,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V22.B16, V22.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 64(R8)
-	FMOVQ 960(R2), F8
+	FMOVD F8, 64(R9)
+	FMOVQ 960(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd4a5 // fadd v5.2d, v5.2d, v27.2d
@@ -1748,33 +1890,34 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V23.B16, V23.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 96(R8)
+	FMOVD F8, 96(R9)
 	VUZP1 V21.S4, V20.S4, V20.S4
 	VUZP1 V23.S4, V22.S4, V22.S4
 	VUZP1 V22.H8, V20.H8, V20.H8
 	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
 	VADDP V20.H8, V20.H8, V20.H8
 	VUZP1 V20.B16, V20.B16, V20.B16
-	FMOVS 12(R5), F21
+	FMOVS 12(R6), F21
 	VORR V20.B16, V21.B16, V20.B16
-	FMOVS F20, 12(R5)
+	FMOVS F20, 12(R6)
 	VSHL $2, V11.H8, V11.H8
 	ADD $16, R0
-	ADD $16, R2
-	ADD $8, R3
-	SUBS $1, R7
+	ADD $16, R3
+	ADD $8, R4
+	SUBS $1, R8
 	BNE pair
 	RET
 
-// func winogradOutputBFloat16NEON(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-TEXT ·winogradOutputBFloat16NEON(SB), NOSPLIT, $0-56
+// func winogradOutputBFloat16NEON(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+TEXT ·winogradOutputBFloat16NEON(SB), NOSPLIT, $0-64
 	MOVD m+0(FP), R0
-	FMOVD k+8(FP), F12
-	MOVD table+16(FP), R2
-	MOVD dst+24(FP), R3
-	MOVD line+32(FP), R4
-	MOVD flags+40(FP), R5
-	MOVD scratch+48(FP), R6
+	MOVD point+8(FP), R1
+	FMOVD k+16(FP), F12
+	MOVD table+24(FP), R3
+	MOVD dst+32(FP), R4
+	MOVD line+40(FP), R5
+	MOVD flags+48(FP), R6
+	MOVD scratch+56(FP), R7
 	MOVD $winogradNEONConstants<>(SB), R19
 	FMOVQ 0(R19), F13
 	MOVD $winogradNEONConstants<>(SB), R19
@@ -1791,17 +1934,28 @@ TEXT ·winogradOutputBFloat16NEON(SB), NOSPLIT, $0-56
 	FMOVQ 192(R19), F19
 	MOVD $winogradNEONConstants<>(SB), R19
 	FMOVQ 64(R19), F11
-	MOVD ZR, (R5)
-	MOVD ZR, 8(R5)
-	MOVD $4, R7
+	ADD R1<<1, R1, R11
+	LSL $1, R11, R11
+	MOVD ZR, (R6)
+	MOVD ZR, 8(R6)
+	MOVD $4, R8
 
 pair:
-	FMOVQ 0(R0), F0
-	FMOVQ 2304(R0), F1
-	FMOVQ 4608(R0), F2
-	FMOVQ 6912(R0), F3
-	FMOVQ 9216(R0), F4
-	FMOVQ 11520(R0), F5
+	MOVD R0, R10
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1814,16 +1968,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 0(R6)
-	FMOVQ F24, 96(R6)
-	FMOVQ F25, 192(R6)
-	FMOVQ F5, 288(R6)
-	FMOVQ 384(R0), F0
-	FMOVQ 2688(R0), F1
-	FMOVQ 4992(R0), F2
-	FMOVQ 7296(R0), F3
-	FMOVQ 9600(R0), F4
-	FMOVQ 11904(R0), F5
+	FMOVQ F0, 0(R7)
+	FMOVQ F24, 96(R7)
+	FMOVQ F25, 192(R7)
+	FMOVQ F5, 288(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1836,16 +1998,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 16(R6)
-	FMOVQ F24, 112(R6)
-	FMOVQ F25, 208(R6)
-	FMOVQ F5, 304(R6)
-	FMOVQ 768(R0), F0
-	FMOVQ 3072(R0), F1
-	FMOVQ 5376(R0), F2
-	FMOVQ 7680(R0), F3
-	FMOVQ 9984(R0), F4
-	FMOVQ 12288(R0), F5
+	FMOVQ F0, 16(R7)
+	FMOVQ F24, 112(R7)
+	FMOVQ F25, 208(R7)
+	FMOVQ F5, 304(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1858,16 +2028,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 32(R6)
-	FMOVQ F24, 128(R6)
-	FMOVQ F25, 224(R6)
-	FMOVQ F5, 320(R6)
-	FMOVQ 1152(R0), F0
-	FMOVQ 3456(R0), F1
-	FMOVQ 5760(R0), F2
-	FMOVQ 8064(R0), F3
-	FMOVQ 10368(R0), F4
-	FMOVQ 12672(R0), F5
+	FMOVQ F0, 32(R7)
+	FMOVQ F24, 128(R7)
+	FMOVQ F25, 224(R7)
+	FMOVQ F5, 320(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1880,16 +2058,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 48(R6)
-	FMOVQ F24, 144(R6)
-	FMOVQ F25, 240(R6)
-	FMOVQ F5, 336(R6)
-	FMOVQ 1536(R0), F0
-	FMOVQ 3840(R0), F1
-	FMOVQ 6144(R0), F2
-	FMOVQ 8448(R0), F3
-	FMOVQ 10752(R0), F4
-	FMOVQ 13056(R0), F5
+	FMOVQ F0, 48(R7)
+	FMOVQ F24, 144(R7)
+	FMOVQ F25, 240(R7)
+	FMOVQ F5, 336(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1902,16 +2088,24 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 64(R6)
-	FMOVQ F24, 160(R6)
-	FMOVQ F25, 256(R6)
-	FMOVQ F5, 352(R6)
-	FMOVQ 1920(R0), F0
-	FMOVQ 4224(R0), F1
-	FMOVQ 6528(R0), F2
-	FMOVQ 8832(R0), F3
-	FMOVQ 11136(R0), F4
-	FMOVQ 13440(R0), F5
+	FMOVQ F0, 64(R7)
+	FMOVQ F24, 160(R7)
+	FMOVQ F25, 256(R7)
+	FMOVQ F5, 352(R7)
+	MOVD R10, R12
+	FMOVQ 0(R12), F0
+	ADD R11, R12
+	FMOVQ 0(R12), F1
+	ADD R11, R12
+	FMOVQ 0(R12), F2
+	ADD R11, R12
+	FMOVQ 0(R12), F3
+	ADD R11, R12
+	FMOVQ 0(R12), F4
+	ADD R11, R12
+	FMOVQ 0(R12), F5
+	ADD R11, R12
+	ADD R1, R10
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1924,16 +2118,16 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ F0, 80(R6)
-	FMOVQ F24, 176(R6)
-	FMOVQ F25, 272(R6)
-	FMOVQ F5, 368(R6)
-	FMOVQ 1024(R2), F27
-	FMOVQ 1088(R2), F28
-	MOVD R3, R8
-	FLDPQ 0(R6), (F0, F1)
-	FLDPQ 32(R6), (F2, F3)
-	FLDPQ 64(R6), (F4, F5)
+	FMOVQ F0, 80(R7)
+	FMOVQ F24, 176(R7)
+	FMOVQ F25, 272(R7)
+	FMOVQ F5, 368(R7)
+	FMOVQ 1024(R3), F27
+	FMOVQ 1088(R3), F28
+	MOVD R4, R9
+	FLDPQ 0(R7), (F0, F1)
+	FLDPQ 32(R7), (F2, F3)
+	FLDPQ 64(R7), (F4, F5)
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -1946,7 +2140,7 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ 0(R2), F8
+	FMOVQ 0(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd400 // fadd v0.2d, v0.2d, v27.2d
@@ -1966,8 +2160,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V20.B16, V20.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 0(R8)
-	FMOVQ 64(R2), F8
+	FMOVD F8, 0(R9)
+	FMOVQ 64(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd718 // fadd v24.2d, v24.2d, v27.2d
@@ -1987,8 +2181,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V21.B16, V21.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 32(R8)
-	FMOVQ 128(R2), F8
+	FMOVD F8, 32(R9)
+	FMOVQ 128(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd739 // fadd v25.2d, v25.2d, v27.2d
@@ -2008,8 +2202,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V22.B16, V22.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 64(R8)
-	FMOVQ 192(R2), F8
+	FMOVD F8, 64(R9)
+	FMOVQ 192(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd4a5 // fadd v5.2d, v5.2d, v27.2d
@@ -2029,20 +2223,20 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V23.B16, V23.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 96(R8)
+	FMOVD F8, 96(R9)
 	VUZP1 V21.S4, V20.S4, V20.S4
 	VUZP1 V23.S4, V22.S4, V22.S4
 	VUZP1 V22.H8, V20.H8, V20.H8
 	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
 	VADDP V20.H8, V20.H8, V20.H8
 	VUZP1 V20.B16, V20.B16, V20.B16
-	FMOVS 0(R5), F21
+	FMOVS 0(R6), F21
 	VORR V20.B16, V21.B16, V20.B16
-	FMOVS F20, 0(R5)
-	ADD R4, R8
-	FLDPQ 96(R6), (F0, F1)
-	FLDPQ 128(R6), (F2, F3)
-	FLDPQ 160(R6), (F4, F5)
+	FMOVS F20, 0(R6)
+	ADD R5, R9
+	FLDPQ 96(R7), (F0, F1)
+	FLDPQ 128(R7), (F2, F3)
+	FLDPQ 160(R7), (F4, F5)
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -2055,7 +2249,7 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ 256(R2), F8
+	FMOVQ 256(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd400 // fadd v0.2d, v0.2d, v27.2d
@@ -2075,8 +2269,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V20.B16, V20.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 0(R8)
-	FMOVQ 320(R2), F8
+	FMOVD F8, 0(R9)
+	FMOVQ 320(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd718 // fadd v24.2d, v24.2d, v27.2d
@@ -2096,8 +2290,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V21.B16, V21.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 32(R8)
-	FMOVQ 384(R2), F8
+	FMOVD F8, 32(R9)
+	FMOVQ 384(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd739 // fadd v25.2d, v25.2d, v27.2d
@@ -2117,8 +2311,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V22.B16, V22.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 64(R8)
-	FMOVQ 448(R2), F8
+	FMOVD F8, 64(R9)
+	FMOVQ 448(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd4a5 // fadd v5.2d, v5.2d, v27.2d
@@ -2138,20 +2332,20 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V23.B16, V23.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 96(R8)
+	FMOVD F8, 96(R9)
 	VUZP1 V21.S4, V20.S4, V20.S4
 	VUZP1 V23.S4, V22.S4, V22.S4
 	VUZP1 V22.H8, V20.H8, V20.H8
 	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
 	VADDP V20.H8, V20.H8, V20.H8
 	VUZP1 V20.B16, V20.B16, V20.B16
-	FMOVS 4(R5), F21
+	FMOVS 4(R6), F21
 	VORR V20.B16, V21.B16, V20.B16
-	FMOVS F20, 4(R5)
-	ADD R4, R8
-	FLDPQ 192(R6), (F0, F1)
-	FLDPQ 224(R6), (F2, F3)
-	FLDPQ 256(R6), (F4, F5)
+	FMOVS F20, 4(R6)
+	ADD R5, R9
+	FLDPQ 192(R7), (F0, F1)
+	FLDPQ 224(R7), (F2, F3)
+	FLDPQ 256(R7), (F4, F5)
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -2164,7 +2358,7 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ 512(R2), F8
+	FMOVQ 512(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd400 // fadd v0.2d, v0.2d, v27.2d
@@ -2184,8 +2378,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V20.B16, V20.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 0(R8)
-	FMOVQ 576(R2), F8
+	FMOVD F8, 0(R9)
+	FMOVQ 576(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd718 // fadd v24.2d, v24.2d, v27.2d
@@ -2205,8 +2399,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V21.B16, V21.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 32(R8)
-	FMOVQ 640(R2), F8
+	FMOVD F8, 32(R9)
+	FMOVQ 640(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd739 // fadd v25.2d, v25.2d, v27.2d
@@ -2226,8 +2420,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V22.B16, V22.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 64(R8)
-	FMOVQ 704(R2), F8
+	FMOVD F8, 64(R9)
+	FMOVQ 704(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd4a5 // fadd v5.2d, v5.2d, v27.2d
@@ -2247,20 +2441,20 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V23.B16, V23.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 96(R8)
+	FMOVD F8, 96(R9)
 	VUZP1 V21.S4, V20.S4, V20.S4
 	VUZP1 V23.S4, V22.S4, V22.S4
 	VUZP1 V22.H8, V20.H8, V20.H8
 	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
 	VADDP V20.H8, V20.H8, V20.H8
 	VUZP1 V20.B16, V20.B16, V20.B16
-	FMOVS 8(R5), F21
+	FMOVS 8(R6), F21
 	VORR V20.B16, V21.B16, V20.B16
-	FMOVS F20, 8(R5)
-	ADD R4, R8
-	FLDPQ 288(R6), (F0, F1)
-	FLDPQ 320(R6), (F2, F3)
-	FLDPQ 352(R6), (F4, F5)
+	FMOVS F20, 8(R6)
+	ADD R5, R9
+	FLDPQ 288(R7), (F0, F1)
+	FLDPQ 320(R7), (F2, F3)
+	FLDPQ 352(R7), (F4, F5)
 	WORD $0x4e62d426 // fadd v6.2d, v1.2d, v2.2d
 	WORD $0x4ee2d421 // fsub v1.2d, v1.2d, v2.2d
 	WORD $0x4e64d467 // fadd v7.2d, v3.2d, v4.2d
@@ -2273,7 +2467,7 @@ pair:
 	WORD $0x4fce10d9 // fmla v25.2d, v6.2d, v14.d[0]
 	WORD $0x4fcf1865 // fmla v5.2d, v3.2d, v15.d[1]
 	WORD $0x4fcf1025 // fmla v5.2d, v1.2d, v15.d[0]
-	FMOVQ 768(R2), F8
+	FMOVQ 768(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd400 // fadd v0.2d, v0.2d, v27.2d
@@ -2293,8 +2487,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V20.B16, V20.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 0(R8)
-	FMOVQ 832(R2), F8
+	FMOVD F8, 0(R9)
+	FMOVQ 832(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd718 // fadd v24.2d, v24.2d, v27.2d
@@ -2314,8 +2508,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V21.B16, V21.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 32(R8)
-	FMOVQ 896(R2), F8
+	FMOVD F8, 32(R9)
+	FMOVQ 896(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd739 // fadd v25.2d, v25.2d, v27.2d
@@ -2335,8 +2529,8 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V22.B16, V22.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 64(R8)
-	FMOVQ 960(R2), F8
+	FMOVD F8, 64(R9)
+	FMOVQ 960(R3), F8
 	VMOV V28.B16, V10.B16
 	WORD $0x4fcc110a // fmla v10.2d, v8.2d, v12.d[0]
 	WORD $0x4e7bd4a5 // fadd v5.2d, v5.2d, v27.2d
@@ -2356,34 +2550,35 @@ pair:
 	WORD $0x6ee63e66 // cmhs v6.2d, v19.2d, v6.2d
 	VAND V6.B16, V23.B16, V23.B16
 	WORD $0x0e616908 // fcvtn v8.2s, v8.2d
-	FMOVD F8, 96(R8)
+	FMOVD F8, 96(R9)
 	VUZP1 V21.S4, V20.S4, V20.S4
 	VUZP1 V23.S4, V22.S4, V22.S4
 	VUZP1 V22.H8, V20.H8, V20.H8
 	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
 	VADDP V20.H8, V20.H8, V20.H8
 	VUZP1 V20.B16, V20.B16, V20.B16
-	FMOVS 12(R5), F21
+	FMOVS 12(R6), F21
 	VORR V20.B16, V21.B16, V20.B16
-	FMOVS F20, 12(R5)
+	FMOVS F20, 12(R6)
 	VSHL $2, V11.H8, V11.H8
 	ADD $16, R0
-	ADD $16, R2
-	ADD $8, R3
-	SUBS $1, R7
+	ADD $16, R3
+	ADD $8, R4
+	SUBS $1, R8
 	BNE pair
 	RET
 
-// func winogradDotNEON(src *float32, line, image int, w *float32, blocks int, out *[16]float64)
-TEXT ·winogradDotNEON(SB), NOSPLIT, $0-48
+// func winogradDotNEON(src, next *float32, line, image int, w *float32, blocks int, out *[16]float64)
+TEXT ·winogradDotNEON(SB), NOSPLIT, $0-56
 	MOVD src+0(FP), R0
-	MOVD line+8(FP), R1
-	MOVD image+16(FP), R2
-	MOVD w+24(FP), R3
-	MOVD blocks+32(FP), R4
-	MOVD out+40(FP), R5
-	ADD R1, R0, R6
-	ADD R1, R6, R7
+	MOVD next+8(FP), R1
+	MOVD line+16(FP), R2
+	MOVD image+24(FP), R3
+	MOVD w+32(FP), R4
+	MOVD blocks+40(FP), R5
+	MOVD out+48(FP), R6
+	ADD R2, R0, R7
+	ADD R2, R7, R8
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -2403,7 +2598,7 @@ TEXT ·winogradDotNEON(SB), NOSPLIT, $0-48
 
 block:
 	FLDPQ 0(R0), (F16, F17)
-	FLDPQ 0(R3), (F18, F19)
+	FLDPQ 0(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
 	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
@@ -2429,7 +2624,7 @@ block:
 	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
 	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
 	FLDPQ 32(R0), (F16, F17)
-	FLDPQ 32(R3), (F18, F19)
+	FLDPQ 32(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
 	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
@@ -2455,7 +2650,7 @@ block:
 	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
 	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
 	FLDPQ 64(R0), (F16, F17)
-	FLDPQ 64(R3), (F18, F19)
+	FLDPQ 64(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
 	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
@@ -2480,138 +2675,86 @@ block:
 	WORD $0x4e77d463 // fadd v3.2d, v3.2d, v23.2d
 	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
 	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
-	FLDPQ 0(R6), (F16, F17)
-	FLDPQ 96(R3), (F18, F19)
-	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
-	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
-	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d484 // fadd v4.2d, v4.2d, v20.2d
-	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
-	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
-	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
-	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
-	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d4a5 // fadd v5.2d, v5.2d, v21.2d
-	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
-	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
-	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
-	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
-	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d4c6 // fadd v6.2d, v6.2d, v22.2d
-	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
-	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
-	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
-	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
-	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d4e7 // fadd v7.2d, v7.2d, v23.2d
-	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
-	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
-	FLDPQ 32(R6), (F16, F17)
-	FLDPQ 128(R3), (F18, F19)
-	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
-	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
-	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d484 // fadd v4.2d, v4.2d, v20.2d
-	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
-	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
-	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
-	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
-	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d4a5 // fadd v5.2d, v5.2d, v21.2d
-	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
-	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
-	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
-	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
-	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d4c6 // fadd v6.2d, v6.2d, v22.2d
-	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
-	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
-	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
-	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
-	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d4e7 // fadd v7.2d, v7.2d, v23.2d
-	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
-	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
-	FLDPQ 64(R6), (F16, F17)
-	FLDPQ 160(R3), (F18, F19)
-	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
-	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
-	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d484 // fadd v4.2d, v4.2d, v20.2d
-	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
-	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
-	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
-	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
-	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d4a5 // fadd v5.2d, v5.2d, v21.2d
-	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
-	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
-	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
-	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
-	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d4c6 // fadd v6.2d, v6.2d, v22.2d
-	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
-	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
-	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
-	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
-	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d4e7 // fadd v7.2d, v7.2d, v23.2d
-	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
-	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
 	FLDPQ 0(R7), (F16, F17)
-	FLDPQ 192(R3), (F18, F19)
+	FLDPQ 96(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
 	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d508 // fadd v8.2d, v8.2d, v20.2d
+	WORD $0x4e74d484 // fadd v4.2d, v4.2d, v20.2d
 	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
 	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
 	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
 	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
 	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d529 // fadd v9.2d, v9.2d, v21.2d
+	WORD $0x4e75d4a5 // fadd v5.2d, v5.2d, v21.2d
 	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
 	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
 	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
 	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
 	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d54a // fadd v10.2d, v10.2d, v22.2d
+	WORD $0x4e76d4c6 // fadd v6.2d, v6.2d, v22.2d
 	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
 	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
 	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
 	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
 	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d56b // fadd v11.2d, v11.2d, v23.2d
+	WORD $0x4e77d4e7 // fadd v7.2d, v7.2d, v23.2d
 	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
 	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
 	FLDPQ 32(R7), (F16, F17)
-	FLDPQ 224(R3), (F18, F19)
+	FLDPQ 128(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
 	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d508 // fadd v8.2d, v8.2d, v20.2d
+	WORD $0x4e74d484 // fadd v4.2d, v4.2d, v20.2d
 	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
 	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
 	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
 	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
 	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d529 // fadd v9.2d, v9.2d, v21.2d
+	WORD $0x4e75d4a5 // fadd v5.2d, v5.2d, v21.2d
 	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
 	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
 	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
 	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
 	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d54a // fadd v10.2d, v10.2d, v22.2d
+	WORD $0x4e76d4c6 // fadd v6.2d, v6.2d, v22.2d
 	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
 	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
 	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
 	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
 	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d56b // fadd v11.2d, v11.2d, v23.2d
+	WORD $0x4e77d4e7 // fadd v7.2d, v7.2d, v23.2d
 	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
 	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
 	FLDPQ 64(R7), (F16, F17)
-	FLDPQ 256(R3), (F18, F19)
+	FLDPQ 160(R4), (F18, F19)
+	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
+	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
+	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
+	WORD $0x4e74d484 // fadd v4.2d, v4.2d, v20.2d
+	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
+	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
+	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
+	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
+	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
+	WORD $0x4e75d4a5 // fadd v5.2d, v5.2d, v21.2d
+	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
+	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
+	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
+	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
+	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
+	WORD $0x4e76d4c6 // fadd v6.2d, v6.2d, v22.2d
+	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
+	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
+	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
+	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
+	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
+	WORD $0x4e77d4e7 // fadd v7.2d, v7.2d, v23.2d
+	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
+	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
+	FLDPQ 0(R8), (F16, F17)
+	FLDPQ 192(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
 	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
@@ -2636,11 +2779,63 @@ block:
 	WORD $0x4e77d56b // fadd v11.2d, v11.2d, v23.2d
 	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
 	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
-	ADD R2, R0
-	ADD R2, R6
-	ADD R2, R7
-	ADD $288, R3
-	SUBS $1, R4
+	FLDPQ 32(R8), (F16, F17)
+	FLDPQ 224(R4), (F18, F19)
+	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
+	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
+	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
+	WORD $0x4e74d508 // fadd v8.2d, v8.2d, v20.2d
+	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
+	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
+	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
+	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
+	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
+	WORD $0x4e75d529 // fadd v9.2d, v9.2d, v21.2d
+	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
+	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
+	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
+	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
+	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
+	WORD $0x4e76d54a // fadd v10.2d, v10.2d, v22.2d
+	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
+	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
+	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
+	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
+	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
+	WORD $0x4e77d56b // fadd v11.2d, v11.2d, v23.2d
+	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
+	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
+	FLDPQ 64(R8), (F16, F17)
+	FLDPQ 256(R4), (F18, F19)
+	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
+	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
+	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
+	WORD $0x4e74d508 // fadd v8.2d, v8.2d, v20.2d
+	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
+	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
+	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
+	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
+	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
+	WORD $0x4e75d529 // fadd v9.2d, v9.2d, v21.2d
+	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
+	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
+	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
+	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
+	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
+	WORD $0x4e76d54a // fadd v10.2d, v10.2d, v22.2d
+	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
+	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
+	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
+	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
+	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
+	WORD $0x4e77d56b // fadd v11.2d, v11.2d, v23.2d
+	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
+	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
+	ADD R3, R0
+	ADD R3, R7
+	ADD R3, R8
+	ADD $288, R4
+	SUBS $1, R5
 	BNE block
 	WORD $0x4e64d400 // fadd v0.2d, v0.2d, v4.2d
 	WORD $0x4e65d421 // fadd v1.2d, v1.2d, v5.2d
@@ -2650,10 +2845,10 @@ block:
 	WORD $0x4e69d421 // fadd v1.2d, v1.2d, v9.2d
 	WORD $0x4e6ad442 // fadd v2.2d, v2.2d, v10.2d
 	WORD $0x4e6bd463 // fadd v3.2d, v3.2d, v11.2d
-	FSTPQ (F0, F1), 0(R5)
-	FSTPQ (F12, F13), 64(R5)
-	FSTPQ (F2, F3), 32(R5)
-	FSTPQ (F14, F15), 96(R5)
+	FSTPQ (F0, F1), 0(R6)
+	FSTPQ (F12, F13), 64(R6)
+	FSTPQ (F2, F3), 32(R6)
+	FSTPQ (F14, F15), 96(R6)
 	RET
 
 // func packLineNEON(in *[8]*float64, scale *[8]float64, out *float32, sums *float64, pixels int)
@@ -2847,12 +3042,12 @@ pixels:
 	BNE pixels
 	RET
 
-// func unpackTileNEON(src *float32, dst *float64, plane, line int)
-TEXT ·unpackTileNEON(SB), NOSPLIT, $0-32
+// func unpackLineNEON(src *float32, dst *float64, plane, pixels int)
+TEXT ·unpackLineNEON(SB), NOSPLIT, $0-32
 	MOVD src+0(FP), R0
 	MOVD dst+8(FP), R1
 	MOVD plane+16(FP), R2
-	MOVD line+24(FP), R3
+	MOVD pixels+24(FP), R3
 	MOVD R1, R4
 	ADD R2, R4, R5
 	ADD R2, R5, R6
@@ -2861,6 +3056,8 @@ TEXT ·unpackTileNEON(SB), NOSPLIT, $0-32
 	ADD R2, R8, R9
 	ADD R2, R9, R10
 	ADD R2, R10, R11
+
+unpack:
 	FLDPQ 0(R0), (F0, F4)
 	FLDPQ 32(R0), (F1, F5)
 	FLDPQ 64(R0), (F2, F6)
@@ -2884,181 +3081,36 @@ TEXT ·unpackTileNEON(SB), NOSPLIT, $0-32
 	WORD $0x0e617810 // fcvtl v16.2d, v0.2s
 	WORD $0x4e617811 // fcvtl2 v17.2d, v0.4s
 	FSTPQ (F16, F17), 0(R4)
-	ADD R3, R4
+	ADD $32, R4
 	WORD $0x0e617832 // fcvtl v18.2d, v1.2s
 	WORD $0x4e617833 // fcvtl2 v19.2d, v1.4s
 	FSTPQ (F18, F19), 0(R5)
-	ADD R3, R5
+	ADD $32, R5
 	WORD $0x0e617854 // fcvtl v20.2d, v2.2s
 	WORD $0x4e617855 // fcvtl2 v21.2d, v2.4s
 	FSTPQ (F20, F21), 0(R6)
-	ADD R3, R6
+	ADD $32, R6
 	WORD $0x0e617876 // fcvtl v22.2d, v3.2s
 	WORD $0x4e617877 // fcvtl2 v23.2d, v3.4s
 	FSTPQ (F22, F23), 0(R7)
-	ADD R3, R7
+	ADD $32, R7
 	WORD $0x0e617890 // fcvtl v16.2d, v4.2s
 	WORD $0x4e617891 // fcvtl2 v17.2d, v4.4s
 	FSTPQ (F16, F17), 0(R8)
-	ADD R3, R8
+	ADD $32, R8
 	WORD $0x0e6178b2 // fcvtl v18.2d, v5.2s
 	WORD $0x4e6178b3 // fcvtl2 v19.2d, v5.4s
 	FSTPQ (F18, F19), 0(R9)
-	ADD R3, R9
+	ADD $32, R9
 	WORD $0x0e6178d4 // fcvtl v20.2d, v6.2s
 	WORD $0x4e6178d5 // fcvtl2 v21.2d, v6.4s
 	FSTPQ (F20, F21), 0(R10)
-	ADD R3, R10
+	ADD $32, R10
 	WORD $0x0e6178f6 // fcvtl v22.2d, v7.2s
 	WORD $0x4e6178f7 // fcvtl2 v23.2d, v7.4s
 	FSTPQ (F22, F23), 0(R11)
-	ADD R3, R11
-	FLDPQ 128(R0), (F0, F4)
-	FLDPQ 160(R0), (F1, F5)
-	FLDPQ 192(R0), (F2, F6)
-	FLDPQ 224(R0), (F3, F7)
-	VTRN1 V1.S4, V0.S4, V16.S4
-	VTRN2 V1.S4, V0.S4, V17.S4
-	VTRN1 V3.S4, V2.S4, V18.S4
-	VTRN2 V3.S4, V2.S4, V19.S4
-	VTRN1 V18.D2, V16.D2, V0.D2
-	VTRN1 V19.D2, V17.D2, V1.D2
-	VTRN2 V18.D2, V16.D2, V2.D2
-	VTRN2 V19.D2, V17.D2, V3.D2
-	VTRN1 V5.S4, V4.S4, V20.S4
-	VTRN2 V5.S4, V4.S4, V21.S4
-	VTRN1 V7.S4, V6.S4, V22.S4
-	VTRN2 V7.S4, V6.S4, V23.S4
-	VTRN1 V22.D2, V20.D2, V4.D2
-	VTRN1 V23.D2, V21.D2, V5.D2
-	VTRN2 V22.D2, V20.D2, V6.D2
-	VTRN2 V23.D2, V21.D2, V7.D2
-	WORD $0x0e617810 // fcvtl v16.2d, v0.2s
-	WORD $0x4e617811 // fcvtl2 v17.2d, v0.4s
-	FSTPQ (F16, F17), 0(R4)
-	ADD R3, R4
-	WORD $0x0e617832 // fcvtl v18.2d, v1.2s
-	WORD $0x4e617833 // fcvtl2 v19.2d, v1.4s
-	FSTPQ (F18, F19), 0(R5)
-	ADD R3, R5
-	WORD $0x0e617854 // fcvtl v20.2d, v2.2s
-	WORD $0x4e617855 // fcvtl2 v21.2d, v2.4s
-	FSTPQ (F20, F21), 0(R6)
-	ADD R3, R6
-	WORD $0x0e617876 // fcvtl v22.2d, v3.2s
-	WORD $0x4e617877 // fcvtl2 v23.2d, v3.4s
-	FSTPQ (F22, F23), 0(R7)
-	ADD R3, R7
-	WORD $0x0e617890 // fcvtl v16.2d, v4.2s
-	WORD $0x4e617891 // fcvtl2 v17.2d, v4.4s
-	FSTPQ (F16, F17), 0(R8)
-	ADD R3, R8
-	WORD $0x0e6178b2 // fcvtl v18.2d, v5.2s
-	WORD $0x4e6178b3 // fcvtl2 v19.2d, v5.4s
-	FSTPQ (F18, F19), 0(R9)
-	ADD R3, R9
-	WORD $0x0e6178d4 // fcvtl v20.2d, v6.2s
-	WORD $0x4e6178d5 // fcvtl2 v21.2d, v6.4s
-	FSTPQ (F20, F21), 0(R10)
-	ADD R3, R10
-	WORD $0x0e6178f6 // fcvtl v22.2d, v7.2s
-	WORD $0x4e6178f7 // fcvtl2 v23.2d, v7.4s
-	FSTPQ (F22, F23), 0(R11)
-	ADD R3, R11
-	FLDPQ 256(R0), (F0, F4)
-	FLDPQ 288(R0), (F1, F5)
-	FLDPQ 320(R0), (F2, F6)
-	FLDPQ 352(R0), (F3, F7)
-	VTRN1 V1.S4, V0.S4, V16.S4
-	VTRN2 V1.S4, V0.S4, V17.S4
-	VTRN1 V3.S4, V2.S4, V18.S4
-	VTRN2 V3.S4, V2.S4, V19.S4
-	VTRN1 V18.D2, V16.D2, V0.D2
-	VTRN1 V19.D2, V17.D2, V1.D2
-	VTRN2 V18.D2, V16.D2, V2.D2
-	VTRN2 V19.D2, V17.D2, V3.D2
-	VTRN1 V5.S4, V4.S4, V20.S4
-	VTRN2 V5.S4, V4.S4, V21.S4
-	VTRN1 V7.S4, V6.S4, V22.S4
-	VTRN2 V7.S4, V6.S4, V23.S4
-	VTRN1 V22.D2, V20.D2, V4.D2
-	VTRN1 V23.D2, V21.D2, V5.D2
-	VTRN2 V22.D2, V20.D2, V6.D2
-	VTRN2 V23.D2, V21.D2, V7.D2
-	WORD $0x0e617810 // fcvtl v16.2d, v0.2s
-	WORD $0x4e617811 // fcvtl2 v17.2d, v0.4s
-	FSTPQ (F16, F17), 0(R4)
-	ADD R3, R4
-	WORD $0x0e617832 // fcvtl v18.2d, v1.2s
-	WORD $0x4e617833 // fcvtl2 v19.2d, v1.4s
-	FSTPQ (F18, F19), 0(R5)
-	ADD R3, R5
-	WORD $0x0e617854 // fcvtl v20.2d, v2.2s
-	WORD $0x4e617855 // fcvtl2 v21.2d, v2.4s
-	FSTPQ (F20, F21), 0(R6)
-	ADD R3, R6
-	WORD $0x0e617876 // fcvtl v22.2d, v3.2s
-	WORD $0x4e617877 // fcvtl2 v23.2d, v3.4s
-	FSTPQ (F22, F23), 0(R7)
-	ADD R3, R7
-	WORD $0x0e617890 // fcvtl v16.2d, v4.2s
-	WORD $0x4e617891 // fcvtl2 v17.2d, v4.4s
-	FSTPQ (F16, F17), 0(R8)
-	ADD R3, R8
-	WORD $0x0e6178b2 // fcvtl v18.2d, v5.2s
-	WORD $0x4e6178b3 // fcvtl2 v19.2d, v5.4s
-	FSTPQ (F18, F19), 0(R9)
-	ADD R3, R9
-	WORD $0x0e6178d4 // fcvtl v20.2d, v6.2s
-	WORD $0x4e6178d5 // fcvtl2 v21.2d, v6.4s
-	FSTPQ (F20, F21), 0(R10)
-	ADD R3, R10
-	WORD $0x0e6178f6 // fcvtl v22.2d, v7.2s
-	WORD $0x4e6178f7 // fcvtl2 v23.2d, v7.4s
-	FSTPQ (F22, F23), 0(R11)
-	ADD R3, R11
-	FLDPQ 384(R0), (F0, F4)
-	FLDPQ 416(R0), (F1, F5)
-	FLDPQ 448(R0), (F2, F6)
-	FLDPQ 480(R0), (F3, F7)
-	VTRN1 V1.S4, V0.S4, V16.S4
-	VTRN2 V1.S4, V0.S4, V17.S4
-	VTRN1 V3.S4, V2.S4, V18.S4
-	VTRN2 V3.S4, V2.S4, V19.S4
-	VTRN1 V18.D2, V16.D2, V0.D2
-	VTRN1 V19.D2, V17.D2, V1.D2
-	VTRN2 V18.D2, V16.D2, V2.D2
-	VTRN2 V19.D2, V17.D2, V3.D2
-	VTRN1 V5.S4, V4.S4, V20.S4
-	VTRN2 V5.S4, V4.S4, V21.S4
-	VTRN1 V7.S4, V6.S4, V22.S4
-	VTRN2 V7.S4, V6.S4, V23.S4
-	VTRN1 V22.D2, V20.D2, V4.D2
-	VTRN1 V23.D2, V21.D2, V5.D2
-	VTRN2 V22.D2, V20.D2, V6.D2
-	VTRN2 V23.D2, V21.D2, V7.D2
-	WORD $0x0e617810 // fcvtl v16.2d, v0.2s
-	WORD $0x4e617811 // fcvtl2 v17.2d, v0.4s
-	FSTPQ (F16, F17), 0(R4)
-	WORD $0x0e617832 // fcvtl v18.2d, v1.2s
-	WORD $0x4e617833 // fcvtl2 v19.2d, v1.4s
-	FSTPQ (F18, F19), 0(R5)
-	WORD $0x0e617854 // fcvtl v20.2d, v2.2s
-	WORD $0x4e617855 // fcvtl2 v21.2d, v2.4s
-	FSTPQ (F20, F21), 0(R6)
-	WORD $0x0e617876 // fcvtl v22.2d, v3.2s
-	WORD $0x4e617877 // fcvtl2 v23.2d, v3.4s
-	FSTPQ (F22, F23), 0(R7)
-	WORD $0x0e617890 // fcvtl v16.2d, v4.2s
-	WORD $0x4e617891 // fcvtl2 v17.2d, v4.4s
-	FSTPQ (F16, F17), 0(R8)
-	WORD $0x0e6178b2 // fcvtl v18.2d, v5.2s
-	WORD $0x4e6178b3 // fcvtl2 v19.2d, v5.4s
-	FSTPQ (F18, F19), 0(R9)
-	WORD $0x0e6178d4 // fcvtl v20.2d, v6.2s
-	WORD $0x4e6178d5 // fcvtl2 v21.2d, v6.4s
-	FSTPQ (F20, F21), 0(R10)
-	WORD $0x0e6178f6 // fcvtl v22.2d, v7.2s
-	WORD $0x4e6178f7 // fcvtl2 v23.2d, v7.4s
-	FSTPQ (F22, F23), 0(R11)
+	ADD $32, R11
+	ADD $128, R0
+	SUBS $4, R3
+	BNE unpack
 	RET

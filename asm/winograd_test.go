@@ -122,14 +122,27 @@ func TestWinogradInput(t *testing.T) {
 			image.data()[i] = float32(math.Ldexp(r.NormFloat64(), r.IntN(60)-30))
 		}
 		plane := w.Tiles * 8
-		v := newGuarded[float64](blocks*n*n*plane, 9)
+		point := blocks*plane + 8
+		v := newGuarded[float64](n*n*point-8, 9)
 		scratch := newGuarded[float64](n*n*8, 9)
 		y0, x0 := 2, 4
 		src := image.at((y0*width + x0) * 8)
-		w.Input(src, width*32, height*width*32, v.at(tile*8), blocks, scratch.at(0))
+		w.Input(src, width*32, height*width*32, v.at(tile*8), point*8, blocks, scratch.at(0))
 		image.check(t, "image")
 		v.check(t, "v")
 		scratch.check(t, "scratch")
+		if w.InputRow != nil { // the same, row by row
+			rows := newGuarded[float64](n*n*point-8, 9)
+			for r := range n {
+				w.InputRow(src, width*32, height*width*32, rows.at(r*n*point+tile*8), point*8, blocks, r)
+			}
+			rows.check(t, "rows")
+			for i, want := range v.data() {
+				if got := rows.data()[i]; math.Float64bits(got) != math.Float64bits(want) {
+					t.Fatalf("number %d of V by rows: %v, want %v", i, got, want)
+				}
+			}
+		}
 		written := 0
 		for b := range blocks {
 			for c := range 8 {
@@ -140,7 +153,7 @@ func TestWinogradInput(t *testing.T) {
 					}
 				}
 				for p, want := range f.Input(d) {
-					at := (b*n*n+p)*plane + tile*8 + c
+					at := p*point + b*plane + tile*8 + c
 					if got := v.data()[at]; math.Float64bits(got) != math.Float64bits(want) {
 						t.Fatalf("block %d, channel %d, point %d: %v, want %v", b, c, p, got, want)
 					}
@@ -162,21 +175,23 @@ func TestWinogradInput(t *testing.T) {
 
 func TestWinogradMultiply(t *testing.T) {
 	each(t, func(t *testing.T, f *Form, w *Winograd) {
-		points := f.Side * f.Side
 		r := rand.New(rand.NewPCG(3, 4))
 		for _, blocks := range []int{1, 2, 5} {
 			for _, groups := range []int{1, 3} {
-				v := newGuarded[float64](groups*blocks*points*w.Tiles*8, 7)
+				v := newGuarded[float64](groups*blocks*w.Tiles*8, 7)
 				u := newGuarded[float64](blocks*8*w.Outputs, 7)
-				m := newGuarded[float64](groups*points*w.Tiles*w.Outputs, 7)
-				const point = 17
+				m := newGuarded[float64](groups*w.Tiles*w.Outputs, 7)
 				for i := range v.data() {
 					v.data()[i] = r.NormFloat64()
 				}
 				for i := range u.data() {
 					u.data()[i] = r.NormFloat64()
 				}
-				w.Multiply(v.at(point*w.Tiles*8), u.at(0), m.at(point*w.Tiles*w.Outputs), blocks, groups)
+				multiply := w.Multiply
+				if blocks == 2 {
+					multiply = w.MultiplyFar
+				}
+				multiply(v.at(0), u.at(0), m.at(0), blocks, groups)
 				v.check(t, "v")
 				u.check(t, "u")
 				m.check(t, "m")
@@ -185,9 +200,9 @@ func TestWinogradMultiply(t *testing.T) {
 						for o := range w.Outputs {
 							want := 0.0
 							for c := range blocks * 8 {
-								want = math.FMA(v.data()[(((g*blocks+c/8)*points+point)*w.Tiles+tile)*8+c%8], u.data()[c*w.Outputs+o], want)
+								want = math.FMA(v.data()[((g*blocks+c/8)*w.Tiles+tile)*8+c%8], u.data()[c*w.Outputs+o], want)
 							}
-							if got := m.data()[((g*points+point)*w.Tiles+tile)*w.Outputs+o]; got != want {
+							if got := m.data()[(g*w.Tiles+tile)*w.Outputs+o]; got != want {
 								t.Fatalf("%d blocks, group %d, tile %d, output %d: %v, want %v", blocks, g, tile, o, got, want)
 							}
 						}
@@ -201,12 +216,13 @@ func TestWinogradMultiply(t *testing.T) {
 func TestWinogradWeigh(t *testing.T) {
 	each(t, func(t *testing.T, f *Form, w *Winograd) {
 		if w.Weigh == nil {
-			return // the bound does without
+			return // the bound does without: NEON
 		}
 		r := rand.New(rand.NewPCG(11, 12))
 		points := f.Side * f.Side
 		for _, blocks := range []int{1, 3} {
-			v := newGuarded[float64](blocks*points*w.Tiles*8, 7)
+			point := blocks*w.Tiles*8 + 8
+			v := newGuarded[float64](points*point-8, 7)
 			weights, scale := newGuarded[float64](points, 7), newGuarded[float64](blocks*8, 7)
 			for _, g := range []*guarded[float64]{v, weights} {
 				for i := range g.data() {
@@ -218,18 +234,18 @@ func TestWinogradWeigh(t *testing.T) {
 			}
 			const tile = 4
 			out := newGuarded[float64](8, 7)
-			w.Weigh(v.at(tile*8), weights.at(0), scale.at(0), blocks, (*[8]float64)(out.data()))
+			w.Weigh(v.at(tile*8), point*8, points, weights.at(0), scale.at(0), blocks, (*[8]float64)(out.data()))
 			out.check(t, "out")
 			for c, got := range out.data() {
 				want := 0.0
 				for b := range blocks {
-					var sum [4]float64
+					var sum [2]float64
 					for p := range points {
-						z := v.data()[((b*points+p)*w.Tiles+tile)*8+c]
-						sum[p%4] = math.FMA(float64(z*z), weights.data()[p], sum[p%4])
+						z := v.data()[p*point+(b*w.Tiles+tile)*8+c]
+						sum[p%2] = math.FMA(float64(z*z), weights.data()[p], sum[p%2])
 					}
 					s := scale.data()[b*8+c]
-					want = math.FMA((sum[0]+sum[1])+(sum[2]+sum[3]), s*s, want)
+					want = math.FMA(sum[0]+sum[1], s*s, want)
 				}
 				if got != want {
 					t.Fatalf("%d blocks, channel %d: %v, want %v", blocks, c, got, want)
@@ -252,8 +268,8 @@ func TestWinogradOutput(t *testing.T) {
 		open, decided := 0, 0
 		for f, g := range formats {
 			for trial := range 200 {
-				plane := w.Tiles * w.Outputs
-				m := newGuarded[float64](points*plane, 7)
+				plane := w.Tiles*w.Outputs + 8
+				m := newGuarded[float64](points*plane-8, 7)
 				scale := []float64{1, 1e-3, 0x1p-16, 0x1p-140, 0x1p16, 0x1p120, 0}[trial%7]
 				for i := range m.data() {
 					m.data()[i] = scale * r.NormFloat64()
@@ -288,7 +304,7 @@ func TestWinogradOutput(t *testing.T) {
 				dst := newGuarded[float32](4*line*8, 7)
 				flags := newGuarded[uint8](16, 7)
 				scratch := newGuarded[float64](4*n*8, 7)
-				w.Output[f](m.at(tile*w.Outputs), k, table.at(0), dst.at(0), line*32, flags.at(0), scratch.at(0))
+				w.Output[f](m.at(tile*w.Outputs), plane*8, k, table.at(0), dst.at(0), line*32, flags.at(0), scratch.at(0))
 				for what, g := range map[string]interface{ check(*testing.T, string) }{"m": m, "table": table, "dst": dst, "flags": flags, "scratch": scratch} {
 					g.check(t, what)
 				}
@@ -351,7 +367,7 @@ func TestWinogradDot(t *testing.T) {
 				weights.data()[i] = float32(r.NormFloat64())
 			}
 			var out [16]float64
-			w.Dot(image.at((y0*width+x0)*8), width*32, height*width*32, weights.at(0), blocks, &out)
+			w.Dot(image.at((y0*width+x0)*8), image.at(0), width*32, height*width*32, weights.at(0), blocks, &out)
 			image.check(t, "image")
 			weights.check(t, "weights")
 			for c := range 8 {
@@ -411,18 +427,20 @@ func TestWinogradLayout(t *testing.T) {
 		for i := range src.data() {
 			src.data()[i] = float32(r.NormFloat64())
 		}
-		const line, plane = 9, 50
-		dst := newGuarded[float64](7*plane+3*line+4, 11)
-		w.Unpack(src.at(0), dst.at(0), plane*8, line*8)
-		dst.check(t, "dst")
-		for i, got := range dst.data() {
-			c, y, x := i/plane, i%plane/line, i%plane%line
-			want := 11.0
-			if y < 4 && x < 4 && c < 8 {
-				want = float64(src.data()[(4*y+x)*8+c])
-			}
-			if got != want {
-				t.Fatalf("channel %d, pixel %d,%d: %v, want %v", c, y, x, got, want)
+		const plane = 50
+		for _, pixels := range []int{4, 16} {
+			dst := newGuarded[float64](7*plane+pixels, 11)
+			w.Unpack(src.at(0), dst.at(0), plane*8, pixels)
+			dst.check(t, "dst")
+			for i, got := range dst.data() {
+				c, x := i/plane, i%plane
+				want := 11.0
+				if x < pixels {
+					want = float64(src.data()[x*8+c])
+				}
+				if got != want {
+					t.Fatalf("channel %d, pixel %d: %v, want %v", c, x, got, want)
+				}
 			}
 		}
 	})

@@ -811,7 +811,7 @@ func TestThreeWords(t *testing.T) {
 		for _, p := range terms {
 			sum.Add(p)
 		}
-		got, ok := threeWords(terms)
+		got, ok := threeWords(terms, 0)
 		if !ok {
 			declined++
 			continue
@@ -827,7 +827,7 @@ func TestThreeWords(t *testing.T) {
 		t.Errorf("decided %d (%d zeros), declined %d: too few of one kind", decided, zeros, declined)
 	}
 	for _, v := range []float64{math.Inf(1), math.NaN()} {
-		if got, ok := threeWords([]float64{1, v, 2}); ok {
+		if got, ok := threeWords([]float64{1, v, 2}, 0); ok {
 			t.Errorf("sum with %g decided as %g", v, got)
 		}
 	}

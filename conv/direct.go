@@ -43,11 +43,11 @@ func apply(dst, src *tensor.Tensor, k *Kernel, rows, cols axis, stride int) {
 	}
 	checkFormats(dst, src)
 	j := &job{dst: dst, src: src, k: k, rows: rows, cols: cols, stride: stride}
-	if j.winograd() {
-		return
-	}
 	j.memory = imagePool.Get().(*images)
 	defer imagePool.Put(j.memory)
+	if j.blocks() {
+		return
+	}
 	if kernels := j.blocked(); kernels != nil {
 		asm.Ran("direct convolution " + asm.ISA())
 		j.applyBlocked(kernels)

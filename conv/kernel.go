@@ -29,6 +29,7 @@ type Kernel struct {
 
 	mu          sync.Mutex
 	transformed map[int]*winogradWeights // by the outputs of a panel
+	byPixel     map[int]*pixelWeights    // the same
 	inBlocks    map[int]*directWeights   // by the outputs of a block
 }
 
@@ -85,7 +86,7 @@ func (k *Kernel) prepare(bias []float64, weight func(o, c, i int) float64) {
 // measure sets scale and norm.
 func (k *Kernel) measure() {
 	hw := k.kh * k.kw
-	k.scale = make([]float64, k.ic)
+	k.scale = make([]float64, k.ic, (k.ic+block-1)/block*block)
 	k.norm = make([]float64, k.oc)
 	for c := range k.ic {
 		var squares, count float64
@@ -112,6 +113,9 @@ func (k *Kernel) measure() {
 	}
 }
 
+// blockScale returns scale in blocks of channels, zeros beyond the last.
+func (k *Kernel) blockScale() []float64 { return k.scale[:cap(k.scale)] }
+
 // taps returns the number of terms of one output without its bias.
 func (k *Kernel) taps() int { return k.ic * k.kh * k.kw }
 
@@ -125,6 +129,9 @@ func (k *Kernel) Bytes() int64 {
 	defer k.mu.Unlock()
 	n := 8 * (len(k.packed) + len(k.bias) + len(k.scale) + len(k.norm))
 	for _, w := range k.transformed {
+		n += 8*(len(w.panels)+len(w.tables)) + 4*len(w.direct)
+	}
+	for _, w := range k.byPixel {
 		n += 8*(len(w.panels)+len(w.tables)) + 4*len(w.direct)
 	}
 	for _, w := range k.inBlocks {

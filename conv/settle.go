@@ -19,7 +19,7 @@ func (r *row) settle(o, x int, v float64) float64 {
 		return f.Round(v)
 	}
 	r.gather(o, x)
-	if odd, ok := threeWords(r.terms); ok {
+	if odd, ok := threeWords(r.terms, 0); ok {
 		return f.Round(odd)
 	}
 	var sum exact.Sum
@@ -62,7 +62,8 @@ func (r *row) gather(o, x int) {
 	r.terms = append(terms, k.bias[o])
 }
 
-// threeWords returns the sum of the terms, rounded to odd, if it can tell.
+// threeWords returns the sum of the terms, rounded to odd, if it can tell; lost
+// bounds what is not in the terms.
 //
 // The sum is kept as s + l without error but for what l cannot hold: each term
 // leaves a rounding error in s, which is added to l, and each of those leaves
@@ -79,8 +80,8 @@ func (r *row) gather(o, x int) {
 //
 // The computed sum of what is lost has a relative error below n 2^-53; the 4
 // instead of 2 below covers it.
-func threeWords(terms []float64) (odd float64, ok bool) {
-	var s, l, lost float64
+func threeWords(terms []float64, lost float64) (odd float64, ok bool) {
+	var s, l float64
 	for _, p := range terms {
 		var e float64
 		s, e = twoSum(s, p)

@@ -2,235 +2,183 @@ package conv
 
 import (
 	"encoding/binary"
-	"fmt"
 	"math"
-	"sync"
+	"math/bits"
 
 	"github.com/refrun/refrun/asm"
-	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/par"
 )
-
-// winogradLeast are the fewest input and output channels for which the
-// transforms pay.
-var winogradLeast = [2]int{5, 8}
-
-// mostPanels bounds the bytes of transformed weights, two to four times those of
-// the weights; beyond it a convolution is direct.
-const mostPanels = 1 << 30
 
 // block is the number of channels that lie together.
 const block = 8
 
 // wino is a convolution with 3x3, 5x5 or 7x7 kernels of stride 1 by the kernels
-// of package asm.
+// of package asm. The window of output (y, x) begins at pixel (y-K/2, x-K/2) of
+// the source: what it reads outside lies in the frame.
 type wino struct {
-	*job
 	*asm.Winograd
-	form    *asm.Form
-	weights *winogradWeights
-	round   roundTile
+	k        *Kernel
+	form     *asm.Form
+	weights  *winogradWeights
+	round    roundTile
+	src, dst *Image
+	space    *Space
 
-	th, tw        int       // tiles of a sample
-	height, width int       // of the padded image
-	blocks        int       // of input channels
-	image         []float32 // [N][blocks][height][width][8]
+	th, tw        int // tiles of a sample
+	height, width int // pixels of a sample that windows read
+	blocks        int // of input channels
+	panels        int // groups of outputs
+	groups        int // of tiles, in a unit of work
+	multiply      func(v, u, m *float64, blocks, groups int)
+	rows          bool      // V is of one row of points
+	points        int       // of V
+	vPoint        int       // numbers of V from a point to the next
+	mPoint        int       // and of M
 	norms         []float64 // ||t x|| of each pixel, [N][height][width]
-}
-
-// winograd convolves if the kernels of this CPU can, and reports whether it
-// did.
-func (j *job) winograd() bool {
-	k, d := j.k, j.dst
-	f, ok := kernelFormats[d.Format]
-	form := asm.WinogradForm(k.kh)
-	switch {
-	case form == nil || !ok || d.Format == fp16.Float64 || !k.finite || !k.finiteBias || j.stride != 1 || k.kh != k.kw,
-		k.ic < winogradLeast[0] || k.oc < winogradLeast[1] || d.N == 0,
-		float64(k.ic)*float64(k.oc)*float64(form.Side*form.Side*8) > mostPanels:
-		return false
+	exact         *anchored // nil where it has no kernels
+	tasks         struct {
+		norms, unit func(i int)
+		resolve     func(s *worker, at, next place) float64
 	}
-	w := form.Kernels()
-	if w == nil {
-		return false
-	}
-	asm.Ran(fmt.Sprintf("winograd 4x4,%dx%d %s", k.kh, k.kw, asm.ISA()))
-	g := j.newWinograd(form, w, w.Output[f])
-	j.memory = imagePool.Get().(*images)
-	defer imagePool.Put(j.memory)
-	g.pack()
-	g.run()
-	return true
-}
-
-func (j *job) newWinograd(form *asm.Form, w *asm.Winograd, round roundTile) *wino {
-	g := &wino{job: j, Winograd: w, form: form, weights: j.k.winograd(form, w), round: round,
-		th: (j.dst.H + 3) / 4, tw: (j.dst.W + 3) / 4, blocks: (j.k.ic + block - 1) / block}
-	g.height, g.width = 4*g.th+form.Taps-1, 4*g.tw+form.Taps-1
-	return g
 }
 
 // roundTile is a function of asm.Winograd.Output.
-type roundTile = func(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+type roundTile = func(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
-// pack lays the source out in blocks of channels, padding included, and takes
-// the norms of its pixels.
-func (g *wino) pack() {
-	s := g.src
-	g.image = grown(&g.memory.image, s.N*g.blocks*g.height*g.width*block)
-	g.norms = grown(&g.memory.norms, s.N*g.height*g.width)
-	zeros := make([]float64, s.W) // what a last block lacks
-	cols := g.cols[:min(len(g.cols), g.width)]
-	from, to := straight(cols)
-	to = from + (to-from)/8*8
-	par.For(s.N*g.height, func(i int) {
-		n, y := i/g.height, i%g.height
-		norms := g.norms[i*g.width:][:g.width]
-		clear(norms)
-		for b := range g.blocks {
-			line := g.image[((n*g.blocks+b)*g.height+y)*g.width*block:][:g.width*block]
-			if y >= len(g.rows) || g.rows[y] < 0 {
-				clear(line)
-				continue
-			}
-			var in [block][]float64
-			var scale [block]float64
-			for c := range block {
-				in[c] = zeros
-				if b*block+c < s.C {
-					in[c] = s.Plane(n, b*block+c)[g.rows[y]*s.W:][:s.W]
-					scale[c] = g.k.scale[b*block+c]
-				}
-			}
-			if from < to {
-				var lines [block]*float64
-				for c := range block {
-					lines[c] = &in[c][cols[from]]
-				}
-				g.Pack(&lines, &scale, &line[from*block], &norms[from], to-from)
-			}
-			packPixels(line, norms, cols, 0, from, &in, &scale)
-			packPixels(line, norms, cols, to, g.width, &in, &scale)
-		}
-		for x, v := range norms {
-			norms[x] = math.Sqrt(v)
-		}
-	})
-}
+// A unit of work is some groups of tiles, so many that their V fits a processor's
+// second cache while weights pass through it. Then, for one group of outputs after
+// the other, all points are multiplied and the tiles finished. Where even few tiles
+// fill the cache and the weights come from afar, V holds one row of points at a
+// time: more tiles share a reading of the weights, and M of all outputs is kept.
+var (
+	bytesV = 1 << 19 // of a unit, about
+	farU   = 3 << 19 // from so many bytes of weights on, they come from afar
+	rowsV  = 3 << 18 // of a unit by rows, about
+	rowsC  = 192     // input channels from which units are by rows
+)
 
-// straight returns the longest run of columns [from,to) that read neighbours.
-func straight(cols []int) (from, to int) {
-	for x := 0; x < len(cols); {
-		end := x + 1
-		for end < len(cols) && cols[x] >= 0 && cols[end] == cols[end-1]+1 {
-			end++
-		}
-		if cols[x] >= 0 && end-x > to-from {
-			from, to = x, end
-		}
-		x = end
+func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, round roundTile, dst, src *Image, space *Space) *wino {
+	g := &space.wino
+	tasks := g.tasks
+	*g = wino{Winograd: w, k: k, form: form, weights: k.winograd(form, w), round: round, src: src, dst: dst, space: space, tasks: tasks,
+		th: (dst.H + 3) / 4, tw: (dst.W + 3) / 4, blocks: src.Blocks(), panels: (k.oc + w.Outputs - 1) / w.Outputs, multiply: w.Multiply}
+	if tasks.unit == nil { // once: functions of methods are allocated
+		g.tasks.norms, g.tasks.unit, g.tasks.resolve = g.measure, g.runUnit, g.resolve
 	}
-	return from, to
-}
-
-// packPixels is asm.Winograd.Pack for pixels [from,to) that read any columns,
-// or nothing.
-func packPixels(line []float32, sums []float64, cols []int, from, to int, in *[block][]float64, scale *[block]float64) {
-	for x := from; x < to; x++ {
-		out := line[x*block:][:block]
-		if x >= len(cols) || cols[x] < 0 {
-			clear(out)
-			continue
-		}
-		for c := range block {
-			v := in[c][cols[x]]
-			out[c] = float32(v)
-			v *= scale[c]
-			sums[x] += float64(v * v)
-		}
+	if pixels := asm.PixelKernels(); pixels != nil && pixels.Outputs == w.Outputs {
+		g.exact = &space.anchored
+		g.exact.begin(pixels, k, src)
 	}
-}
-
-// images is memory for a convolution's images, kept between convolutions.
-type images struct {
-	image    []float32
-	norms    []float64
-	expanded []float64
-}
-
-var imagePool = sync.Pool{New: func() any { return new(images) }}
-
-// grown returns n numbers of memory whose contents do not matter.
-func grown[T any](memory *[]T, n int) []T {
-	if cap(*memory) < n {
-		*memory = make([]T, n)
+	g.height, g.width = 4*g.th+form.Taps-1, 4*g.tw+form.Taps-1
+	if 8*len(g.weights.panels) > farU {
+		g.multiply = w.MultiplyFar
+		g.rows = w.InputRow != nil && k.ic >= rowsC
 	}
-	return (*memory)[:n]
+	g.points = form.Side * form.Side
+	most, panels := bytesV, 1
+	if g.rows {
+		g.points, most, panels = form.Side, rowsV, g.panels
+	}
+	// Units of the same size for all processors.
+	groups := (dst.N*g.th*g.tw + g.Tiles - 1) / g.Tiles
+	fit := max(1, most/(g.points*8*g.Tiles*g.blocks*block))
+	units := (groups + fit - 1) / fit
+	if workers := par.Workers(); units < 8*workers {
+		units = (units + workers - 1) / workers * workers
+	}
+	g.groups = (groups + units - 1) / units
+	// Points at an odd number of cache lines.
+	g.vPoint = odd(g.groups * g.blocks * g.Tiles * block)
+	g.mPoint = odd(panels * g.groups * g.Tiles * g.Outputs)
+	return g
 }
 
-// space is the scratch memory of one goroutine.
-type space struct {
-	v, m, scratch, k []float64
-	out              [16 * block]float32
-	flags            [16]uint8
-	row              row
-	memory           [4][]float64 // of v, m, scratch, k
-}
+// odd returns the least odd multiple of a cache line's 8 numbers that holds n.
+func odd(n int) int { return ((n+7)/8 | 1) * 8 }
 
-// put gives the memory back, and keeps no tensor alive.
-func (s *space) put() {
-	s.row = row{terms: s.row.terms}
-	spacePool.Put(s)
-}
-
-var spacePool = sync.Pool{New: func() any { return new(space) }}
-
-// newSpace returns memory for groups of tiles; V and M begin with a cache line.
-func (g *wino) newSpace(groups int) *space {
-	s := spacePool.Get().(*space)
-	tiles := groups * g.Tiles
-	points := g.form.Side * g.form.Side
-	s.v = aligned(&s.memory[0], points*tiles*g.blocks*block)
-	s.m = aligned(&s.memory[1], points*tiles*g.Outputs)
-	s.scratch = aligned(&s.memory[2], points*block)
-	s.k = grown(&s.memory[3], tiles)
-	return s
-}
-
-// most is about how many bytes of transformed windows a goroutine keeps at
-// once, so that they stay in its caches.
-const most = 1 << 20
-
+// run convolves.
 func (g *wino) run() {
-	tiles := g.src.N * g.th * g.tw
-	points := g.form.Side * g.form.Side
-	groups := max(1, most/(points*8*g.Tiles*g.blocks*block))
-	groups = min(groups, 1+(tiles-1)/g.Tiles)
-	unit := groups * g.Tiles
-	outputs := (g.k.oc + g.Outputs - 1) / g.Outputs
-	par.For((tiles+unit-1)/unit, func(i int) {
-		s := g.newSpace(groups)
-		defer s.put()
-		lo, hi := i*unit, min((i+1)*unit, tiles)
+	g.norms = grown(&g.space.norms, g.src.N*g.height*g.width)
+	par.For(g.src.N*g.height, g.tasks.norms)
+	tiles, unit := g.src.N*g.th*g.tw, g.groups*g.Tiles
+	par.For((tiles+unit-1)/unit, g.tasks.unit)
+	g.space.settle(g.tasks.resolve)
+	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
+	g.space.anchored.end()
+}
+
+// measure takes the norms of a line of pixels.
+func (g *wino) measure(i int) {
+	pixelNorms(g.norms[i*g.width:][:g.width], g.src, g.k, i/g.height, i%g.height-g.form.Taps/2, -(g.form.Taps / 2))
+}
+
+func (g *wino) runUnit(i int) {
+	s := g.space.take()
+	defer g.space.release(s)
+	unit := g.groups * g.Tiles
+	g.prepare(s)
+	g.unit(s, i*unit, min((i+1)*unit, g.src.N*g.th*g.tw))
+}
+
+// prepare gives a worker memory for a unit.
+func (g *wino) prepare(s *worker) {
+	side := g.form.Side
+	s.v = aligned(&s.memory[0], g.points*g.vPoint)
+	s.m = aligned(&s.memory[1], side*side*g.mPoint)
+	s.t = aligned(&s.memory[2], side*side*block)
+	s.k = grown(&s.memory[3], g.groups*g.Tiles)
+}
+
+// unit makes the outputs of tiles [lo,hi).
+func (g *wino) unit(s *worker, lo, hi int) {
+	n := (hi - lo + g.Tiles - 1) / g.Tiles
+	if !g.rows {
 		for t := lo; t < hi; t++ {
-			g.window(s, t, t-lo)
+			at := t - lo
+			g.Input(g.window(t), g.src.line*4, g.src.plane*4, g.at(s, at), g.vPoint*8, g.blocks, &s.t[0])
+			s.k[at] = g.weigh(s, at, 0)
 		}
-		n := (hi - lo + g.Tiles - 1) / g.Tiles
-		for o := range outputs {
-			for p := range points {
-				g.Multiply(&s.v[p*g.Tiles*block], g.weights.panel(o, p), &s.m[p*g.Tiles*g.Outputs], g.blocks, n)
+		for t := lo; t < hi; t++ {
+			s.k[t-lo] = g.norm(t, s.k[t-lo])
+		}
+		for o := range g.panels {
+			for p := range g.points {
+				g.multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, n)
 			}
 			for t := lo; t < hi; t++ {
-				g.finish(s, t, t-lo, o)
+				g.finish(s, s.m, t, t-lo, o)
 			}
 		}
-	})
+		return
+	}
+	panel := g.groups * g.Tiles * g.Outputs
+	clear(s.k)
+	for r := range g.points {
+		for t := lo; t < hi; t++ {
+			at := t - lo
+			g.InputRow(g.window(t), g.src.line*4, g.src.plane*4, g.at(s, at), g.vPoint*8, g.blocks, r)
+			s.k[at] += g.weigh(s, at, r*g.points)
+		}
+		for o := range g.panels {
+			for p := range g.points {
+				q := r*g.points + p
+				g.multiply(&s.v[p*g.vPoint], g.weights.panel(o, q), &s.m[q*g.mPoint+o*panel], g.blocks, n)
+			}
+		}
+	}
+	for t := lo; t < hi; t++ {
+		s.k[t-lo] = g.norm(t, s.k[t-lo])
+	}
+	for o := range g.panels {
+		for t := lo; t < hi; t++ {
+			g.finish(s, s.m[o*panel:], t, t-lo, o)
+		}
+	}
 }
 
-// aligned returns n numbers of memory that begin with a cache line.
-func aligned(memory *[]float64, n int) []float64 {
-	b := grown(memory, n+8)
-	return b[asm.Align(&b[0]):][:n]
+// at returns the place of a tile of a unit in V.
+func (g *wino) at(s *worker, at int) *float64 {
+	return &s.v[(at/g.Tiles*g.blocks*g.Tiles+at%g.Tiles)*block]
 }
 
 // place returns the sample and the first pixel of tile t.
@@ -239,90 +187,126 @@ func (g *wino) place(t int) (n, y, x int) {
 	return t / per, t % per / g.tw * 4, t % g.tw * 4
 }
 
-// window transforms the window of tile t into place at of a unit, and takes
-// its norm: the greatest of its pixels', NaN if one is, or what measured makes
-// of it.
-func (g *wino) window(s *space, t, at int) {
+// corner returns the first pixel of the window of output (y, x).
+func (g *wino) corner(n, y, x int) *float32 {
+	return &g.src.data[g.src.at(n, 0, y-g.form.Taps/2, x-g.form.Taps/2)]
+}
+
+// window returns the first pixel of the window of tile t.
+func (g *wino) window(t int) *float32 { return g.corner(g.place(t)) }
+
+// weigh returns the weighted squares of the points of a transformed window, of
+// which the first is given, where the bound is of them; otherwise 0.
+func (g *wino) weigh(s *worker, at, first int) (sum float64) {
+	v := g.weights.measured
+	if v == nil {
+		return 0
+	}
+	g.Weigh(g.at(s, at), g.vPoint*8, g.points, &v.weights[first], &v.scale[0], g.blocks, &s.sums)
+	for _, x := range s.sums {
+		sum += x
+	}
+	return sum
+}
+
+// norm returns the norm of tile t: the greatest of its pixels', or what measured makes of it and the weighted squares.
+func (g *wino) norm(t int, squares float64) float64 {
+	k := g.greatest(t)
+	if v := g.weights.measured; v != nil {
+		k = max(math.Sqrt(squares), v.rho*k)
+	}
+	return k
+}
+
+// greatest returns the greatest norm of the pixels of the window of tile t, NaN if
+// one is.
+func (g *wino) greatest(t int) float64 {
 	n, y, x := g.place(t)
-	to := (at/g.Tiles*g.blocks*g.form.Side*g.form.Side*g.Tiles + at%g.Tiles) * block
-	g.Input(&g.image[((n*g.blocks*g.height+y)*g.width+x)*block], g.width*block*4, g.height*g.width*block*4,
-		&s.v[to], g.blocks, &s.scratch[0])
 	var greatest uint64 // the bits of numbers that are not negative are in order, NaN last
 	for r := range g.form.Side {
 		for _, v := range g.norms[(n*g.height+y+r)*g.width+x:][:g.form.Side] {
 			greatest = max(greatest, math.Float64bits(v))
 		}
 	}
-	s.k[at] = math.Float64frombits(greatest)
-	if v := g.weights.measured; v != nil {
-		var sums [block]float64
-		g.Weigh(&s.v[to], &v.weights[0], &v.scale[0], g.blocks, &sums)
-		var sum float64
-		for _, x := range sums {
-			sum += x
-		}
-		s.k[at] = max(math.Sqrt(sum), v.rho*s.k[at])
-	}
+	return math.Float64frombits(greatest)
 }
 
 // finish makes the outputs of tile t and a group of channels.
-func (g *wino) finish(s *space, t, at, o int) {
+func (g *wino) finish(s *worker, m []float64, t, at, o int) {
 	n, y, x := g.place(t)
 	d, k := g.dst, s.k[at]
+	first, end := o*g.Outputs, min((o+1)*g.Outputs, d.C)
+	if k == 0 { // nothing but zeros
+		for c := first; c < end; c += block {
+			g.fill(n, c, y, x)
+		}
+		return
+	}
+	var open uint64
+	for c := first; c < end; c += block {
+		flags := s.flags[(c-first)*2:][:16]
+		g.round(&m[at*g.Outputs+c-first], g.mPoint*8, k,
+			&g.weights.tables[c/block*18*block], &d.data[d.at(n, c/block, y, x)], d.line*4, &flags[0], &s.t[0])
+		open |= binary.LittleEndian.Uint64(flags[:8]) | binary.LittleEndian.Uint64(flags[8:])
+	}
+	if finite := k <= math.MaxFloat64; open != 0 || !finite {
+		g.leave(s, t, n, y, x, first, end, finite)
+	}
+}
+
+// leave settles what of a tile's channels [first,end) the guard left open, now or
+// later.
+func (g *wino) leave(s *worker, t, n, y, x, first, end int, finite bool) {
+	d := g.dst
+	flags := s.flags[:(end-first+block-1)/block*16]
+	open := 0
+	for i := 0; i < len(flags); i += 8 {
+		if !finite {
+			binary.LittleEndian.PutUint64(flags[i:], math.MaxUint64)
+		}
+		open += bits.OnesCount64(binary.LittleEndian.Uint64(flags[i:]))
+	}
 	h, w := min(4, d.H-y), min(4, d.W-x)
-	for c := o * g.Outputs; c < min((o+1)*g.Outputs, d.C); c += block {
-		channels := min(block, d.C-c)
-		if k == 0 { // nothing but zeros
-			for b := range channels {
-				v := d.Format.Round(g.k.bias[c+b] + 0)
-				for i := range h {
-					fill(d.Plane(n, c+b)[(y+i)*d.W+x:][:w], v)
-				}
-			}
-			continue
-		}
-		m := (at/g.Tiles*g.form.Side*g.form.Side*g.Tiles+at%g.Tiles)*g.Outputs + c%g.Outputs
-		g.round(&s.m[m], k, &g.weights.tables[c/block*18*block], &s.out[0], 4*block*4, &s.flags[0], &s.scratch[0])
-		if h == 4 && w == 4 && channels == block {
-			g.Unpack(&s.out[0], &d.Plane(n, c)[y*d.W+x], d.H*d.W*8, d.W*8)
-		} else {
-			for b := range channels {
-				for i := range h {
-					out := d.Plane(n, c+b)[(y+i)*d.W+x:][:w]
-					for j := range out {
-						out[j] = float64(s.out[(4*i+j)*block+b])
-					}
-				}
-			}
-		}
-		if !(k <= math.MaxFloat64) {
-			for i := range s.flags {
-				s.flags[i] = 1<<block - 1
-			}
-		}
-		if quiet(&s.flags) {
-			continue
-		}
+	if lanes := d.C % block; !finite && lanes > 0 && end == d.C { // 0 times infinity
 		for i := range h {
-			for j := range w {
-				for f, b := s.flags[4*i+j], 0; f != 0; f, b = f>>1, b+1 {
-					if f&1 != 0 && b < channels {
-						d.Plane(n, c+b)[(y+i)*d.W+x+j] = g.resolve(s, c+b, n, y+i, x+j)
-					}
-				}
+			clearLanes(d.data[d.at(n, end/block, y+i, x):][:w*block], lanes)
+		}
+	}
+	if finite && g.exact != nil && many(open, 16*(end-first)) {
+		window := float64(g.form.Taps) * g.greatest(t)
+		for i := range h {
+			g.exact.settle(s, d, first/g.Outputs, n, y+i, x, w, window)
+		}
+		return
+	}
+	for at := 0; at < len(flags); at += 8 {
+		for f := binary.LittleEndian.Uint64(flags[at:]); f != 0; f &= f - 1 {
+			pixel, bit := at%16+bits.TrailingZeros64(f)/8, bits.TrailingZeros64(f)%8
+			if i, j, c := pixel/4, pixel%4, first+at/16*block+bit; i < h && j < w && c < d.C {
+				s.note(d, n, c, y+i, x+j)
 			}
 		}
 	}
 }
 
-// quiet reports whether no flag is set.
-func quiet(flags *[16]uint8) bool {
-	return binary.NativeEndian.Uint64(flags[:8])|binary.NativeEndian.Uint64(flags[8:]) == 0
+// clearLanes clears the lanes of pixels from one on.
+func clearLanes(pixels []float32, from int) {
+	for ; len(pixels) > 0; pixels = pixels[block:] {
+		clear(pixels[from:block])
+	}
 }
 
-func fill(v []float64, to float64) {
-	for i := range v {
-		v[i] = to
+// fill makes the outputs of a tile of zeros.
+func (g *wino) fill(n, c, y, x int) {
+	d := g.dst
+	var v [block]float32
+	for b := range min(block, d.C-c) {
+		v[b] = float32(d.Format.Round(g.k.bias[c+b] + 0))
+	}
+	for i := range 4 {
+		for j := range 4 {
+			*(*[block]float32)(d.data[d.at(n, c/block, y+i, x+j):]) = v
+		}
 	}
 }
 
@@ -332,12 +316,12 @@ func fill(v []float64, to float64) {
 // Each of the 8 sums has K parts of K*blocks exact products; those are added,
 // then the 8 sums, then the bias: no term takes part in more than K*blocks + K-1
 // + 7 + 1 roundings (see bound.go).
-func (g *wino) resolve(s *space, o, n, y, x int) float64 {
-	var out [2 * block]float64
+func (g *wino) resolve(s *worker, at, next place) float64 {
+	out := &s.dot
 	k := g.form.Taps
-	g.Dot(&g.image[((n*g.blocks*g.height+y)*g.width+x)*block], g.width*block*4, g.height*g.width*block*4,
-		&g.weights.direct[o*g.blocks*k*k*block], g.blocks, &out)
-	bias := g.k.bias[o]
+	w := g.weights.direct[at.o*g.blocks*k*k*block:][:g.blocks*k*k*block]
+	g.Dot(g.corner(at.n, at.y, at.x), g.corner(next.n, next.y, next.x), g.src.line*4, g.src.plane*4, &w[0], g.blocks, out)
+	bias := g.k.bias[at.o]
 	var sum, size float64
 	for c := range block {
 		sum += out[c]
@@ -349,6 +333,8 @@ func (g *wino) resolve(s *space, o, n, y, x int) float64 {
 	if v, ok := g.dst.Format.Decide(sum, 1.0001*0x1p-53*float64(roundings*size)); ok {
 		return v
 	}
-	s.row.job, s.row.n, s.row.y = g.job, n, y
-	return s.row.settle(o, x, sum)
+	if sum-sum != 0 { // see settle
+		return g.dst.Format.Round(sum)
+	}
+	return s.settle(g.dst.Format, g.src, w, k, bias, at)
 }

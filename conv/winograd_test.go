@@ -55,6 +55,24 @@ func eachForm(t *testing.T, run func(t *testing.T, f *asm.Form)) {
 	}
 }
 
+// newTestWino returns a convolution of x of h x w outputs, and memory for its
+// tiles as a unit.
+func newTestWino(k *Kernel, f *asm.Form, x *tensor.Tensor, h, w, pad int) (*wino, *worker) {
+	src := NewImage(fp16.Float32, x.N, x.C, h, w, f.Taps/2, make([]float32, ImageSize(x.N, x.C, h, w, f.Taps/2)))
+	j := &job{src: x, rows: paddedAxis(x.H, pad, Zeros), cols: paddedAxis(x.W, pad, Zeros)}
+	j.pack(src)
+	dst := NewImage(fp16.Float32, x.N, k.oc, h, w, 0, make([]float32, ImageSize(x.N, k.oc, h, w, 0)))
+	kernels := f.Kernels()
+	g := newWino(k, f, kernels, kernels.Output[asm.Float32], dst, src, new(Space))
+	g.norms = make([]float64, x.N*g.height*g.width)
+	for i := range x.N * g.height {
+		g.measure(i)
+	}
+	s := new(Space).take()
+	g.prepare(s)
+	return g, s
+}
+
 // TestWinogradBound holds the float64 results of the transforms, before any
 // rounding to a format, to the exact values: every error lies within the bound
 // that the guard uses, and the bound is not vacuous. It is not less than what the
@@ -62,6 +80,7 @@ func eachForm(t *testing.T, run func(t *testing.T, f *asm.Form)) {
 func TestWinogradBound(t *testing.T) {
 	eachForm(t, func(t *testing.T, f *asm.Form) {
 		w := f.Kernels()
+		defer func(least int) { measuredLeast = least }(measuredLeast)
 		r := rand.New(rand.NewPCG(8, 9))
 		largest, closest := 0.0, 0.0
 		taps, points := f.Taps, f.Side*f.Side
@@ -71,24 +90,21 @@ func TestWinogradBound(t *testing.T) {
 			k := tensor.Of(fp16.Float32, hard(r, trial/3%hardKinds, oc*ic*taps*taps, ic, taps*taps), oc, ic, taps, taps)
 			bias := hard(r, trial%2, oc, 1, 1)
 			kernel := NewKernel(k, bias)
+			measuredLeast = trial % 2 * (ic + 1) // 3x3 with both bounds
 			pad := taps / 2
 			exact := bigref.Conv2d(x, k, bias, 1, pad, "zeros")
-			y := tensor.New(fp16.Float32, 1, oc, 6, 7)
-			j := &job{dst: y, src: x, k: kernel, rows: paddedAxis(6, pad, Zeros), cols: paddedAxis(7, pad, Zeros), stride: 1}
-			g := j.newWinograd(f, w, w.Output[asm.Float32])
-			j.memory = new(images)
-			g.pack()
-			s := g.newSpace(1)
+			g, s := newTestWino(kernel, f, x, 6, 7, pad)
 			for tile := range g.th * g.tw {
-				g.window(s, tile, tile)
+				g.Input(g.window(tile), g.src.line*4, g.src.plane*4, g.at(s, tile), g.vPoint*8, g.blocks, &s.t[0])
+				s.k[tile] = g.norm(tile, g.weigh(s, tile, 0))
 				_, y0, x0 := g.place(tile)
 				z, size := tileNorms(g, s, tile)
 				for o := range oc {
 					sums, norms := weightNorms(g, o)
 					m := make([]float64, points)
 					for p := range m {
-						g.Multiply(&s.v[p*w.Tiles*block], g.weights.panel(o/w.Outputs, p), &s.m[p*w.Tiles*w.Outputs], g.blocks, 1)
-						m[p] = s.m[(p*w.Tiles+tile)*w.Outputs+o%w.Outputs]
+						g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o/w.Outputs, p), &s.m[p*g.mPoint], g.blocks, 1)
+						m[p] = s.m[p*g.mPoint+tile*w.Outputs+o%w.Outputs]
 					}
 					table := g.weights.tables[o/block*18*block+o%block:]
 					for ij, v := range f.Output(m) {
@@ -131,19 +147,19 @@ func TestWinogradBound(t *testing.T) {
 
 // tileNorms returns, point by point, the norms of t Z and of t |B||d||B|^T over
 // the channels, for a tile of the first group and the first sample.
-func tileNorms(g *wino, s *space, tile int) (z, size []float64) {
+func tileNorms(g *wino, s *worker, tile int) (z, size []float64) {
 	n := g.form.Side
 	z, size = make([]float64, n*n), make([]float64, n*n)
 	_, y0, x0 := g.place(tile)
 	for p := range z {
 		for c := range g.k.ic {
 			t := g.k.scale[c]
-			v := t * s.v[((c/block*n*n+p)*g.Tiles+tile)*block+c%block]
+			v := t * s.v[p*g.vPoint+(c/block*g.Tiles+tile)*block+c%block]
 			z[p] += v * v
 			v = 0
 			for i, b := range g.form.B[p/n] {
 				for j, d := range g.form.B[p%n] {
-					v += math.Abs(b * d * float64(g.image[((c/block*g.height+y0+i)*g.width+x0+j)*block+c%block]))
+					v += math.Abs(b * d * float64(g.src.data[g.src.at(0, c/block, y0+i-g.form.Taps/2, x0+j-g.form.Taps/2)+c%block]))
 				}
 			}
 			size[p] += t * v * t * v
@@ -174,7 +190,7 @@ func weightNorms(g *wino, o int) (sums, norms []float64) {
 // or an infinity anywhere leaves all open.
 func TestWinogradWindow(t *testing.T) {
 	eachForm(t, func(t *testing.T, f *asm.Form) {
-		n, w := f.Side, f.Kernels()
+		n := f.Side
 		k := tensor.New(fp16.Float32, 1, 1, f.Taps, f.Taps)
 		k.Data[0] = 1
 		kernel := NewKernel(k, nil)
@@ -182,11 +198,9 @@ func TestWinogradWindow(t *testing.T) {
 			for _, v := range []float64{3, math.NaN(), math.Inf(1)} {
 				x := tensor.New(fp16.Float32, 1, 1, n, n)
 				x.Data[(at+5)%(n*n)], x.Data[at] = 1, v
-				j := &job{dst: tensor.New(fp16.Float32, 1, 1, 4, 4), src: x, k: kernel, rows: paddedAxis(n, 0, Zeros), cols: paddedAxis(n, 0, Zeros), stride: 1, memory: new(images)}
-				g := j.newWinograd(f, w, w.Output[asm.Float32])
-				g.pack()
-				s := g.newSpace(1)
-				g.window(s, 0, 0)
+				g, s := newTestWino(kernel, f, x, 4, 4, 0)
+				g.Input(g.window(0), g.src.line*4, g.src.plane*4, g.at(s, 0), g.vPoint*8, g.blocks, &s.t[0])
+				s.k[0] = g.norm(0, g.weigh(s, 0, 0))
 				least := 3.0
 				if m := g.weights.measured; m != nil {
 					least *= m.rho
@@ -205,7 +219,7 @@ func TestWinogradTies(t *testing.T) {
 	for _, taps := range []int{3, 5, 7} {
 		for line := range taps {
 			k := tensor.New(fp16.Float32, 1, 1, taps, taps)
-			copy(k.Data[line*taps:], []float64{1, 0x1p-24, 0x1p-60})
+			copy(k.Data[line*taps:(line+1)*taps], []float64{1, 0x1p-24, 0x1p-60, 0x1p-120, -0x1p-60}) // two words lose the fourth
 			x := tensor.New(fp16.Float32, 1, 1, taps+3, taps+4)
 			for i := range x.Data {
 				x.Data[i] = 1
@@ -215,6 +229,53 @@ func TestWinogradTies(t *testing.T) {
 			for i, v := range y.Data {
 				if v != 1+0x1p-23 {
 					t.Fatalf("%d taps, line %d, pixel %d: %v", taps, line, i, v)
+				}
+			}
+		}
+	}
+}
+
+// TestWinogradRows: by rows of points or not, a unit's tiles have the same norms
+// and outputs.
+func TestWinogradRows(t *testing.T) {
+	f := asm.WinogradForm(3)
+	if w := f.Kernels(); w == nil || w.InputRow == nil {
+		return // there are no rows
+	}
+	defer func(far, c, least int) { farU, rowsC, measuredLeast = far, c, least }(farU, rowsC, measuredLeast)
+	r := rand.New(rand.NewPCG(14, 15))
+	for trial := range 2 * hardKinds {
+		ic, oc := 1+r.IntN(20), 1+r.IntN(40)
+		x := tensor.Of(fp16.Float32, hard(r, trial%hardKinds, ic*120, ic, 120), 1, ic, 10, 12)
+		kernel := NewKernel(tensor.Of(fp16.Float32, hard(r, 0, oc*ic*9, ic, 9), oc, ic, 3, 3), nil)
+		measuredLeast = trial / hardKinds * 1000
+		var norms [2][]float64
+		var out [2]*Image
+		for i := range 2 {
+			farU, rowsC = 0, (1-i)*1000
+			g, s := newTestWino(kernel, f, x, 10, 12, 1)
+			if g.rows != (i == 1) {
+				t.Fatal("the other way")
+			}
+			tiles := min(g.th*g.tw, g.groups*g.Tiles)
+			g.unit(s, 0, tiles)
+			norms[i], out[i] = s.k[:tiles], g.dst
+			for _, at := range s.open { // the rest is undecided
+				o, pixel := int(at>>40), int(at&(1<<40-1))
+				g.dst.data[g.dst.at(0, o/block, pixel/12, pixel%12)+o%block] = 0
+			}
+		}
+		for i, a := range norms[0] {
+			if b := norms[1][i]; math.Abs(a-b) > 1e-12*a {
+				t.Fatalf("trial %d, tile %d: norm %v by rows, %v else", trial, i, b, a)
+			}
+		}
+		for b := range out[0].Blocks() {
+			for y := range 10 {
+				for i, v := range out[0].Row(0, b, y) {
+					if w := out[1].Row(0, b, y)[i]; v != w && v != 0 && w != 0 {
+						t.Fatalf("trial %d, block %d, line %d, number %d: %v by rows, %v else", trial, b, y, i, w, v)
+					}
 				}
 			}
 		}

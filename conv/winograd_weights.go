@@ -58,7 +58,7 @@ func (k *Kernel) transform(f *asm.Form, kernels *asm.Winograd) *winogradWeights 
 	w := &winogradWeights{points: points, size: blocks * block * outputs}
 	w.panels = aligned(new([]float64), groups*points*w.size)
 	w.tables = aligned(new([]float64), (k.oc+block-1)/block*18*block)
-	if kernels.Weigh != nil {
+	if kernels.Weigh != nil && (f.Taps > 3 || k.ic >= measuredLeast) {
 		w.measured = k.measured(f)
 	}
 	w.direct = make([]float32, k.oc*blocks*taps*block)
@@ -103,6 +103,10 @@ func (k *Kernel) transform(f *asm.Form, kernels *asm.Winograd) *winogradWeights 
 	})
 	return w
 }
+
+// measuredLeast are the fewest input channels of 3x3 kernels for which what it
+// costs to measure is less than what it spares to settle.
+var measuredLeast = 128
 
 // measured is how a tile's transformed window itself takes part in the bound. By
 // Cauchy and Schwarz, for any positive weights v_p,

@@ -208,30 +208,9 @@ func (b *Block) draw(dst, x *tensor.Tensor, d Draws) ([]float64, error) {
 }
 
 func (b *Block) dropout(dst, src *tensor.Tensor, at Time, d Draws) error {
-	p, err := b.Schedule.Scale(b.Scale, at, b.Period, fp16.Float32)
-	if err != nil {
-		return err
-	}
-	if !(p >= 0 && p <= 1) {
-		return fmt.Errorf("noise_scale: %v: want a probability from 0 to 1 for dropout", p)
-	}
 	factor := make([]float64, src.N*src.C)
-	switch p {
-	case 0:
-		for i := range factor {
-			factor[i] = 1
-		}
-	case 1: // all factors are 0
-	default:
-		if err := d.Draw(Bernoulli, 1-p, []int{src.N, src.C, 1, 1}, factor); err != nil {
-			return err
-		}
-		k := survivor(p, dst.Format)
-		for i, keep := range factor {
-			if keep != 0 { // not keep*k: k may be infinite
-				factor[i] = k
-			}
-		}
+	if err := b.factors(factor, at, dst.Format, []int{src.N, src.C, 1, 1}, d); err != nil {
+		return err
 	}
 	hw := src.H * src.W
 	r := newRounder(dst.Format)
@@ -241,6 +220,37 @@ func (b *Block) dropout(dst, src *tensor.Tensor, at Time, d Draws) error {
 			r.scale(dst.Data[lo:hi], src.Data[lo:hi], factor[plane])
 		}
 	})
+	return nil
+}
+
+// factors sets factor to those of dropout in format f, which is k, 0 or 1 for each
+// channel; shape is that of the draw.
+func (b *Block) factors(factor []float64, at Time, f fp16.Format, shape []int, d Draws) error {
+	p, err := b.Schedule.Scale(b.Scale, at, b.Period, fp16.Float32)
+	if err != nil {
+		return err
+	}
+	if !(p >= 0 && p <= 1) {
+		return fmt.Errorf("noise_scale: %v: want a probability from 0 to 1 for dropout", p)
+	}
+	switch p {
+	case 0:
+		for i := range factor {
+			factor[i] = 1
+		}
+	case 1:
+		clear(factor)
+	default:
+		if err := d.Draw(Bernoulli, 1-p, shape, factor); err != nil {
+			return err
+		}
+		k := survivor(p, f)
+		for i, keep := range factor {
+			if keep != 0 { // not keep*k: k may be infinite
+				factor[i] = k
+			}
+		}
+	}
 	return nil
 }
 

@@ -83,6 +83,18 @@ func (c Counter) At(step, lo, hi int) (Draws, error) {
 	return &counterDraws{Counter: c, step: uint32(step), lo: lo, hi: hi}, nil
 }
 
+// Slice returns the draws of an application for realizations lo to hi-1 of its own
+// alone, if they can be had without the others': a counter's can.
+func Slice(d Draws, lo, hi int) (Draws, bool) {
+	c, ok := d.(*counterDraws)
+	if !ok || lo < 0 || hi < lo || hi > c.hi-c.lo {
+		return nil, false
+	}
+	part := *c
+	part.lo, part.hi = c.lo+lo, c.lo+hi
+	return &part, true
+}
+
 // counterDraws are the draws of one application.
 type counterDraws struct {
 	Counter
@@ -127,18 +139,27 @@ func (d *counterDraws) Draw(kind Kind, p float64, shape []int, dst []float64) er
 	par.For(shape[0]*pieces, func(i int) {
 		r, from := i/pieces, i%pieces*piece
 		to := min(from+piece, each)
-		d.fill(kernels, dst[r*each+from:r*each+to], kind, p, uint32(d.lo+r), from)
+		d.fill(kernels, dst[r*each+from:r*each+to], kind, p, uint32(d.lo+r), from, d.site, new(asm.Philox))
 	})
+	d.site++
+	return nil
+}
+
+// take passes a draw by, whose numbers are formed elsewhere.
+func (d *counterDraws) take() error {
+	if d.site == counterSites {
+		return fmt.Errorf("noise: counter: more than %d draws in one application", counterSites)
+	}
 	d.site++
 	return nil
 }
 
 // fill writes the numbers of a realization from element first on, a multiple
 // of 4: as many as the kernels can form in groups of blocks, if there are any,
-// and the rest one block at a time.
-func (d *counterDraws) fill(kernels *asm.Noise, dst []float64, kind Kind, p float64, realization uint32, first int) {
+// and the rest one block at a time. at is scratch.
+func (d *counterDraws) fill(kernels *asm.Noise, dst []float64, kind Kind, p float64, realization uint32, first, site int, at *asm.Philox) {
 	k0, k1 := uint32(d.Seed), uint32(d.Seed>>32)
-	place := d.step<<8 | uint32(d.site)
+	place := d.step<<8 | uint32(site)
 	perBlock := 4
 	if kind == Exponential {
 		perBlock = 2
@@ -146,7 +167,8 @@ func (d *counterDraws) fill(kernels *asm.Noise, dst []float64, kind Kind, p floa
 	block := uint32(first / perBlock)
 	if kernels != nil {
 		if groups := len(dst) / (perBlock * kernels.Lanes); groups > 0 {
-			vectors(kernels, &dst[0], groups, kind, p, asm.NewPhilox(k0, k1, block, realization, place, d.Operator))
+			at.Set(k0, k1, block, realization, place, d.Operator)
+			vectors(kernels, &dst[0], groups, kind, p, at)
 			dst = dst[groups*perBlock*kernels.Lanes:]
 			block += uint32(groups * kernels.Lanes)
 		}

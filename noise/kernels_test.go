@@ -57,9 +57,9 @@ func TestKernelsDraw(t *testing.T) {
 				p = (float64(x) + float64(n%5-3)/2) * 0x1p-32
 			}
 			want := make([]float64, n)
-			d.fill(nil, want, kind, p, realization, first)
+			d.fill(nil, want, kind, p, realization, first, d.site, new(asm.Philox))
 			got, check := walled(t, n)
-			d.fill(k, got, kind, p, realization, first)
+			d.fill(k, got, kind, p, realization, first, d.site, new(asm.Philox))
 			what := fmt.Sprintf("%v, %d numbers from %d of realization %d, %+v", kind, n, first, realization, d.Counter)
 			check(what)
 			sameBits(t, what, got, want)

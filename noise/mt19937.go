@@ -1,5 +1,7 @@
 package noise
 
+import "github.com/refrun/refrun/asm"
+
 // mt19937 is the Mersenne Twister of 32 bits (M. Matsumoto, T. Nishimura,
 // "Mersenne Twister", ACM TOMACS 8, 1998) as PyTorch's CPU generator holds it.
 type mt19937 struct {
@@ -32,6 +34,15 @@ func mtTwist(u, v uint32) uint32 {
 func (g *mt19937) twist() {
 	s := &g.state
 	k := 0
+	if kernels := asm.NoiseKernels(); kernels != nil {
+		const first, second = (mtLen - mtShift) / 8, (mtShift - 1) / 8
+		kernels.Twist(&s[0], &s[mtShift], first)
+		for k = 8 * first; k < mtLen-mtShift; k++ {
+			s[k] = s[k+mtShift] ^ mtTwist(s[k], s[k+1])
+		}
+		kernels.Twist(&s[k], &s[0], second)
+		k += 8 * second
+	}
 	for ; k < mtLen-mtShift; k++ {
 		s[k] = s[k+mtShift] ^ mtTwist(s[k], s[k+1])
 	}
@@ -42,6 +53,25 @@ func (g *mt19937) twist() {
 	g.next = 0
 }
 
+// some returns the next words, as many as are there, up to n; they are still to be
+// tempered.
+func (g *mt19937) some(n int) []uint32 {
+	if g.next >= mtLen {
+		g.twist()
+	}
+	w := g.state[g.next:min(mtLen, g.next+n)]
+	g.next += len(w)
+	return w
+}
+
+// temper finishes a word.
+func temper(y uint32) uint32 {
+	y ^= y >> 11
+	y ^= y << 7 & 0x9d2c5680
+	y ^= y << 15 & 0xefc60000
+	return y ^ y>>18
+}
+
 // random returns the next word of 32 bits.
 func (g *mt19937) random() uint32 {
 	if g.next >= mtLen {
@@ -49,16 +79,29 @@ func (g *mt19937) random() uint32 {
 	}
 	y := g.state[g.next]
 	g.next++
-	y ^= y >> 11
-	y ^= y << 7 & 0x9d2c5680
-	y ^= y << 15 & 0xefc60000
-	return y ^ y>>18
+	return temper(y)
 }
 
 // random64 returns the next two words, the first of them on top.
 func (g *mt19937) random64() uint64 {
 	hi := g.random()
 	return uint64(hi)<<32 | uint64(g.random())
+}
+
+// uniforms fills dst with multiples of 2^-24 in [0,1), of one word each.
+func (g *mt19937) uniforms(dst []float64) {
+	kernels := asm.NoiseKernels()
+	for len(dst) > 0 {
+		w, k := g.some(len(dst)), 0
+		if kernels != nil && len(w) >= 8 {
+			k = len(w) &^ 7
+			kernels.Temper(&dst[0], &w[0], k/8)
+		}
+		for ; k < len(w); k++ {
+			dst[k] = float64(temper(w[k])&(1<<24-1)) * 0x1p-24
+		}
+		dst = dst[len(w):]
+	}
 }
 
 // u24 returns a multiple of 2^-24 in [0,1), from one word.

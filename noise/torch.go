@@ -29,6 +29,7 @@ type TorchCPU struct {
 	mkl    bool    // Bernoulli draws, and in 2.x exponential ones, are MKL's
 	cached bool    // cache holds the second half of a scalar normal pair
 	cache  float64 // standard normal, in double precision
+	blocks torchBlocks
 
 	// Half is Float16 or BFloat16 if Draw's normal draws are for tensors of
 	// that type, which PyTorch fills with other numbers (see NormalHalf); any

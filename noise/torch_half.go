@@ -3,6 +3,7 @@ package noise
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
@@ -31,14 +32,15 @@ func (t *TorchCPU) NormalHalf(dst []float64, f fp16.Format) error {
 		return nil
 	}
 	n := len(dst)
+	table := halfNormals[f]()
 	for i := 0; i+torchBlock <= n; i += torchBlock {
-		t.normalHalfBlock((*[torchBlock]float64)(dst[i:]), f)
+		t.normalHalfBlock((*[torchBlock]float64)(dst[i:]), table)
 	}
 	if spent := n % torchBlock; spent != 0 {
 		for range spent {
 			t.mt.random()
 		}
-		t.normalHalfBlock((*[torchBlock]float64)(dst[n-torchBlock:]), f)
+		t.normalHalfBlock((*[torchBlock]float64)(dst[n-torchBlock:]), table)
 	}
 	return nil
 }
@@ -47,27 +49,47 @@ func (t *TorchCPU) NormalHalf(dst []float64, f fp16.Format) error {
 // through float32.
 func roundHalf(f fp16.Format, v float64) float64 { return f.Round(float64(float32(v))) }
 
-// normalHalfBlock is normalBlock in a half type. A product or sum of two half
-// numbers is exact in float64, so that one rounding to float32 and one to the
-// type are those of the original.
+// halfNormal is what the Box-Muller method in a half type makes of the 2^bits
+// uniforms that there are.
+type halfNormal struct {
+	f                    fp16.Format
+	mask                 uint32
+	radius, cosine, sine []float64
+}
+
+// halfNormals are the tables of Float16 and BFloat16.
 //
 // The functions are the correctly rounded float32 ones where PyTorch calls its C
 // library; for all 256 or 2048 arguments both round to the same half number.
-func (t *TorchCPU) normalHalfBlock(dst *[torchBlock]float64, f fp16.Format) {
+var halfNormals = map[fp16.Format]func() *halfNormal{
+	fp16.Float16:  sync.OnceValue(func() *halfNormal { return newHalfNormal(fp16.Float16, 11) }),
+	fp16.BFloat16: sync.OnceValue(func() *halfNormal { return newHalfNormal(fp16.BFloat16, 8) }),
+}
+
+func newHalfNormal(f fp16.Format, bits int) *halfNormal {
 	rn := func(v float64) float64 { return roundHalf(f, v) }
-	bits := uint32(11)
-	if f == fp16.BFloat16 {
-		bits = 8
+	h := &halfNormal{f: f, mask: 1<<bits - 1}
+	for k := range 1 << bits {
+		u := math.Ldexp(float64(k), -bits)
+		h.radius = append(h.radius, rn(math.Sqrt(float64(-2*rn(elem.Log(1-u))))))
+		theta := rn(float64(2 * math.Pi * u))
+		h.cosine, h.sine = append(h.cosine, rn(elem.Cos(theta))), append(h.sine, rn(elem.Sin(theta)))
 	}
-	var u [torchBlock]float64
+	return h
+}
+
+// normalHalfBlock is normalBlock in a half type. A product or sum of two half
+// numbers is exact in float64, so that one rounding to float32 and one to the
+// type are those of the original.
+func (t *TorchCPU) normalHalfBlock(dst *[torchBlock]float64, h *halfNormal) {
+	var u [torchBlock]uint32
 	for i := range u {
-		u[i] = math.Ldexp(float64(t.mt.random()&(1<<bits-1)), -int(bits))
+		u[i] = t.mt.random() & h.mask
 	}
 	const half = torchBlock / 2
 	for i := range half {
-		r := rn(math.Sqrt(float64(-2 * rn(elem.Log(1-u[i])))))
-		theta := rn(float64(2 * math.Pi * u[i+half]))
-		dst[i] = rn(float64(r*rn(elem.Cos(theta)))) + 0
-		dst[i+half] = rn(float64(r*rn(elem.Sin(theta)))) + 0
+		r, k := h.radius[u[i]], u[i+half]
+		dst[i] = roundHalf(h.f, float64(r*h.cosine[k])) + 0
+		dst[i+half] = roundHalf(h.f, float64(r*h.sine[k])) + 0
 	}
 }

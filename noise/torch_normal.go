@@ -5,6 +5,7 @@ import (
 
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/par"
 )
 
 // Normal fills dst as torch.randn and randn_like do. Sixteen numbers and more
@@ -37,27 +38,48 @@ func (t *TorchCPU) normal(dst []float64, std float64) {
 	// slots, drawn afresh; the uniforms of the incomplete block are spent.
 	n := len(dst)
 	whole := dst[:n-n%torchBlock]
-	t.uniforms(whole)
-	k := asm.NoiseKernels()
-	if k != nil {
-		asm.Ran("torch-cpu normal " + asm.ISA())
-	}
-	pieces(len(whole), func(lo, hi int) { // blocks are independent of each other
-		if k != nil {
-			k.TorchNormal(&whole[lo], (hi-lo)/torchBlock, float32(std))
-			return
-		}
-		for ; lo < hi; lo += torchBlock {
-			normalBlock((*[torchBlock]float64)(whole[lo:]), float32(std))
-		}
-	})
+	t.mt.uniforms(whole)
+	t.blocks.of, t.blocks.std = whole, float32(std)
+	t.blocks.run()
 	if spent := n % torchBlock; spent != 0 {
 		for range spent {
 			t.mt.random()
 		}
 		last := dst[n-torchBlock:]
-		t.uniforms(last)
+		t.mt.uniforms(last)
 		normalBlock((*[torchBlock]float64)(last), float32(std))
+	}
+}
+
+// torchBlocks are blocks of uniforms to be made normals, independent of each other.
+type torchBlocks struct {
+	of      []float64
+	std     float32
+	kernels *asm.Noise
+	ran     string
+	self    *torchBlocks // whose body it is: not a copy's
+	body    func(i int)
+}
+
+func (b *torchBlocks) run() {
+	if k := asm.NoiseKernels(); b.self != b || b.kernels != k {
+		b.self, b.body, b.kernels, b.ran = b, b.piece, k, "torch-cpu normal "+asm.ISA()
+	}
+	if b.kernels != nil {
+		asm.Ran(b.ran)
+	}
+	par.For((len(b.of)+piece-1)/piece, b.body)
+	b.of = nil
+}
+
+func (b *torchBlocks) piece(i int) {
+	some := b.of[i*piece : min(len(b.of), (i+1)*piece)]
+	if b.kernels != nil {
+		b.kernels.TorchNormal(&some[0], len(some)/torchBlock, b.std)
+		return
+	}
+	for ; len(some) > 0; some = some[torchBlock:] {
+		normalBlock((*[torchBlock]float64)(some), b.std)
 	}
 }
 
@@ -78,13 +100,6 @@ func (t *TorchCPU) scalarNormal() float64 {
 
 // torchBlock is the number of normals the blocked kernel makes at a time.
 const torchBlock = 16
-
-// uniforms fills dst with multiples of 2^-24 in [0,1).
-func (t *TorchCPU) uniforms(dst []float64) {
-	for i := range dst {
-		dst[i] = float64(t.mt.u24())
-	}
-}
 
 // normalBlock turns 16 uniforms into 16 normals by the Box-Muller method: with d
 // the first eight of them, 1-d gives the radius and the other eight the angle;

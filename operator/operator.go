@@ -23,6 +23,8 @@ type Operator struct {
 	modules []Module
 	noise   *StochasticBlock // nil if there is none
 	noisy   int              // channels of the field that it adds to
+
+	plans plans
 }
 
 // build returns the tree of build_simple_cnn with zero parameters: a ConvBlock

@@ -151,10 +151,10 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 			b = s.bias[k/hw%s.y.C]
 		}
 		q, total := s.squares[k], y+b
-		if s.size[k]+math.Abs(b) <= 1/(2*g.u) && exact {
-			continue // every sum on the way is an integer that float32 holds
-		}
 		s.bound[k] = float64(gamma*(s.size[k]+math.Abs(b))) + tiny
+		if exact && s.size[k]+math.Abs(b) <= 1/(2*g.u) {
+			s.bound[k] = 0 // every sum on the way is an integer that float32 holds
+		}
 		s.sd[k] = roundingSD * g.u * math.Sqrt(float64((terms+1)*(q/6+float64(total*total)/3))+q)
 		if s.inBound != nil {
 			s.bound[k] += float64((1 + gamma) * s.inBound[k])

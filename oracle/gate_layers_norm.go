@@ -131,13 +131,22 @@ func (g *layerGate) statistics(n *operator.Node, x *tensor.Tensor, at, size int,
 	if k2v <= mostOnePass*mostOnePass*variance {
 		dv = 6 * gamma * k2v
 	}
+	// Numbers with a pattern, such as equal ones, have errors that do not
+	// cancel: what sums of these very numbers lose, one after another.
+	if v == 0x1p-24 {
+		lostMean, lostV, lostOnePass := sequential(xs, s.mean, variance)
+		s.sdMean, sdV = lostMean, max(sdV, lostV)
+		if k2v <= mostOnePass*mostOnePass*variance {
+			sdV = max(sdV, lostOnePass)
+		}
+	}
 	// Beyond mostOnePass one pass is allowed no more than it has there.
 	sdV = max(sdV, step*min(2*k2v-variance, 2*mostOnePass*kv))
 	s.rho = math.Inf(1)
 	if dv < V {
 		s.rho = 1/math.Sqrt(1-dv/V) - 1 + float64(4*v)
 	}
-	s.sdMean = roundingSD * v * math.Sqrt(float64((N/3+1)*s.mean*s.mean)+variance/2)
+	s.sdMean = max(s.sdMean, roundingSD*v*math.Sqrt(float64((N/3+1)*s.mean*s.mean)+variance/2))
 	s.sdRoot = sdV/(2*V) + float64(roundingSD*2*v)
 	if in.bound != nil {
 		most := 0.0
@@ -155,4 +164,24 @@ func (g *layerGate) statistics(n *operator.Node, x *tensor.Tensor, at, size int,
 		s.meanB += float64(2 * most * most * s.root)
 	}
 	return s
+}
+
+// sequential returns how far float32 sums of xs, one number after another, end
+// from their mean and variance: of the mean, and of the variance in two passes
+// and in one.
+func sequential(xs []float64, mean, variance float64) (dMean, dVariance, dOnePass float64) {
+	N := float64(len(xs))
+	sum, squares := 0.0, 0.0
+	for _, v := range xs {
+		sum = single(sum + v)
+		squares = single(squares + single(v*v))
+	}
+	m := single(sum / N)
+	deviations := 0.0
+	for _, v := range xs {
+		d := single(v - m)
+		deviations = single(deviations + single(d*d))
+	}
+	onePass := max(0, single(single(squares/N)-single(m*m)))
+	return math.Abs(m - mean), math.Abs(deviations/N - variance), math.Abs(onePass - variance)
 }

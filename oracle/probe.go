@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
@@ -204,7 +204,7 @@ func (p *prober) write(dir string, f *probeCase) (files []string, err error) {
 	if !p.op.HasNoise() {
 		return files, nil
 	}
-	tape, err := p.tape(m)
+	tape, err := p.tape(m, f.weights)
 	return files, tensors("noise.safetensors", tape, err)
 }
 
@@ -258,13 +258,18 @@ func (p *prober) weights(other map[string][]float64) ([]*safetensors.Tensor, err
 }
 
 // tape returns draws of the operator's noise for m samples.
-func (p *prober) tape(m int) ([]*safetensors.Tensor, error) {
+func (p *prober) tape(m int, other map[string][]float64) ([]*safetensors.Tensor, error) {
 	d, err := (noise.Counter{Seed: p.c.Rollout.BaseSeed}).At(1, 0, m)
 	if err != nil {
 		return nil, err
 	}
 	kinds, channels := p.op.Draws()
-	scale := math.Abs(noiseScale(p.m.Nodes))
+	scale := noiseScale(p.m.Nodes)
+	for name, v := range other {
+		if isScale(name) {
+			scale = v[0]
+		}
+	}
 	var all []*safetensors.Tensor
 	for i, kind := range kinds {
 		shape := []int{m, channels, p.shape.H, p.shape.W}
@@ -272,7 +277,7 @@ func (p *prober) tape(m int) ([]*safetensors.Tensor, error) {
 			shape[2], shape[3] = 1, 1
 		}
 		data := make([]float64, shape[0]*shape[1]*shape[2]*shape[3])
-		if err := d.Draw(kind, 1-min(scale, 1), shape, data); err != nil {
+		if err := d.Draw(kind, 1-scale, shape, data); err != nil {
 			return nil, err
 		}
 		name := "batch0"
@@ -287,3 +292,6 @@ func (p *prober) tape(m int) ([]*safetensors.Tensor, error) {
 	}
 	return all, nil
 }
+
+// isScale reports whether a parameter is the scale of the noise.
+func isScale(name string) bool { return strings.HasSuffix(name, "noise_scale") }

@@ -2,7 +2,6 @@ package oracle
 
 import (
 	"bytes"
-	"strings"
 
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/internal/safetensors"
@@ -100,7 +99,7 @@ func (p *prober) integerCase(every int) *probeCase {
 		}
 	}
 	for _, w := range p.op.Params() {
-		if strings.HasSuffix(w.Name, "noise_scale") {
+		if isScale(w.Name) {
 			fill(w, value(0))
 		}
 	}

@@ -32,7 +32,7 @@ func subject(nodes []operator.Node, ro rollout.Config) string {
 				add(&acts, n.Act.String())
 			}
 		case operator.OpNoise:
-			add(&noises, fmt.Sprintf("%v noise %s", n.Noise.Type, three(n.Noise.Scale)))
+			add(&noises, fmt.Sprintf("%v noise %.3g", n.Noise.Type, n.Noise.Scale))
 		}
 	}
 	parts := []string{fmt.Sprintf("%s %s, at most %s", count(len(convs), "convolution"), strings.Join(kernels, "/"), count(widest, "channel"))}

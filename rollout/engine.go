@@ -31,11 +31,17 @@ type Engine struct {
 	Checkpoint func(*Checkpoint) error
 	// Progress, if not nil, is called after every step of an engine batch.
 	Progress func(done, total int)
+
+	// Two states take turns: the one before the last is where the next one goes.
+	spare *tensor.Tensor
+	time  int                              // of the step at work
+	over  bool                             // it overflowed
+	watch func(layer string, elements int) // takes note of that
 }
 
 // Sink takes the states of a rollout as they come: for each engine batch in
 // order, for t = 0 to T-1, for each realization m of the batch. prev is the
-// state before x, nil at t = 0. A sink that is resumed sees states again that
+// state before x, nil at t = 0; both are to be copied to be kept. A sink that is resumed sees states again that
 // it has seen before the interruption, and must end as if it had not.
 type Sink interface {
 	State(t, m int, x, prev []float64) error
@@ -65,6 +71,7 @@ func (e *NonfiniteError) Error() string {
 // ends it returns ctx's error after the step at hand, with the checkpoint of
 // that step written.
 func (e *Engine) Run(ctx context.Context, from *Checkpoint) error {
+	e.watch, e.spare = e.overflowed, nil
 	batches := e.Config.EngineBatches()
 	done, total := 0, len(batches)*(e.Config.Timesteps-1)
 	for k, b := range batches {
@@ -94,7 +101,7 @@ func (e *Engine) Run(ctx context.Context, from *Checkpoint) error {
 			if err := e.emit(t, b[0], next, x); err != nil {
 				return err
 			}
-			x = next
+			e.spare, x = x, next
 			if e.Checkpoint != nil {
 				if err := e.Checkpoint(&Checkpoint{k, t, x}); err != nil {
 					return err
@@ -133,19 +140,17 @@ func (e *Engine) advance(k, lo, hi, t int, x *tensor.Tensor) (*tensor.Tensor, er
 	if err != nil {
 		return nil, err
 	}
-	over := false
+	e.time, e.over = t, false
 	s := e.Stepper
-	s.Overflow = func(layer string, elements int) {
-		over = true
-		if e.Overflowed == nil || t < e.Overflowed.Step {
-			e.Overflowed = &Overflow{t, layer, elements}
-		}
+	s.Overflow = e.watch
+	next := e.spare
+	if f := e.Config.StateFormat(e.Mode.Output()); next == nil || next.Format != f || !next.SameShape(x) {
+		next = tensor.New(f, x.N, x.C, x.H, x.W)
 	}
-	next, err := s.Step(x, draws)
-	if err != nil {
+	if err := s.step(next, x, draws); err != nil {
 		return nil, fmt.Errorf("step %d: %w", t, err)
 	}
-	if m, ok := firstNonfinite(next); ok && !e.AllowNonfinite && !over {
+	if m, ok := firstNonfinite(next); ok && !e.AllowNonfinite && !e.over {
 		if _, before := firstNonfinite(x); before {
 			return next, nil // of an overflow in an earlier step
 		}
@@ -156,6 +161,13 @@ func (e *Engine) advance(k, lo, hi, t int, x *tensor.Tensor) (*tensor.Tensor, er
 		return nil, &NonfiniteError{Step: t, Realization: lo + m, Layer: layer}
 	}
 	return next, nil
+}
+
+func (e *Engine) overflowed(layer string, elements int) {
+	e.over = true
+	if e.Overflowed == nil || e.time < e.Overflowed.Step {
+		e.Overflowed = &Overflow{e.time, layer, elements}
+	}
 }
 
 // blame repeats a step and returns the name of the first module whose output

@@ -15,12 +15,14 @@ import (
 type Memory struct {
 	// States is the states of one engine batch, [B,C,H,W] in float64.
 	States int64 `json:"state_bytes"`
-	// Arena is the most that one step may hold beside them (norms and activations
-	// that nobody watches work in place and hold less): the states it makes,
-	// the draws of the engine batch, and the activations of one application of
-	// the operator: of the module at work its input and output, and inside a
-	// residual block the block's input. The scratch of a kernel at work comes
-	// on top: a convolution's is its padded input and some 2 MiB a thread.
+	// Arena is what steps hold beside them: the states that they make, the images
+	// and draws of the operator's plans, and of an engine batch that is stepped in
+	// parts its draws (but those of a counter). The scratch of a kernel at work comes
+	// on top, some 2 MiB a thread. In float64 mode, which has no plans, it is the
+	// most that one step may hold (norms and activations work in place and hold
+	// less): the draws, and the activations of one application of the operator,
+	// of the module at work its input and output, and inside a residual block
+	// the block's input.
 	Arena int64 `json:"arena_bytes"`
 	// Weights is the parameters, and the copies of the convolutions' weights in
 	// the order in which the kernels read them, which differ by instruction set.
@@ -41,8 +43,12 @@ func (j *Job) memory(digest *Digest, outputs []Output) Memory {
 	}
 	plane := int64(8 * j.Shape.H * j.Shape.W)
 	m := Memory{States: int64(all*j.Shape.C) * plane}
-	m.Arena = m.States + int64(part*activations(op, j.Mode))*plane
-	if j.Stream != nil && j.Stream.Name != "none" {
+	m.Arena = m.States + op.PlanBytes()
+	if j.Mode.Precision == fp16.Float64 {
+		m.Arena += int64(part*activations(op)) * plane
+	}
+	counted := j.Mode.Precision != fp16.Float64 && (part == all || j.Stream != nil && j.Stream.Name == "counter")
+	if !counted && j.Stream != nil && j.Stream.Name != "none" {
 		kinds, channels := op.Draws()
 		for _, k := range kinds {
 			size := plane
@@ -52,7 +58,10 @@ func (j *Job) memory(digest *Digest, outputs []Output) Memory {
 			case noise.ComplexNormal:
 				size *= 2
 			}
-			m.Arena += int64((all+part)*channels) * size // the batch's, and the part's share of them
+			m.Arena += int64(all*channels) * size
+			if j.Mode.Precision == fp16.Float64 {
+				m.Arena += int64(part*channels) * size // the part's share of them
+			}
 		}
 	}
 	m.Weights = op.Bytes()
@@ -71,9 +80,8 @@ func (j *Job) memory(digest *Digest, outputs []Output) Memory {
 // one sample holds at once, beside the sample. A convolution from c to o
 // channels holds c+o; the norm and the activation after it 2o. In a residual
 // block c more are held for its sum, or o, when its projection has taken their
-// place. Noise is added from o to o. Where operands are narrower than float32,
-// the convolution may hold a copy of its input.
-func activations(op *operator.Operator, mode operator.Mode) int {
+// place. Noise is added from o to o.
+func activations(op *operator.Operator) int {
 	most, first := 0, true
 	for _, p := range op.Params() {
 		if len(p.Shape) != 4 {
@@ -86,9 +94,6 @@ func activations(op *operator.Operator, mode operator.Mode) int {
 		}
 		if strings.Contains(p.Name, ".blocks.") {
 			n += o
-		}
-		if mode.Precision != fp16.Float64 && mode.Precision != fp16.Float32 {
-			n += c
 		}
 		most = max(most, n)
 	}

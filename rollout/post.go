@@ -12,6 +12,9 @@ import (
 // batch if the case names one (as Spinlock does), else each realization by
 // itself.
 func (s *Stepper) postProcess(x *tensor.Tensor) {
+	if s.Config.Normalization == NoNormalization && s.Config.Clamp == nil {
+		return
+	}
 	if s.Config.EngineBatch > 0 {
 		s.Config.post(x.Data, x.Format)
 		return

@@ -4,6 +4,7 @@ package rollout
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/par"
@@ -30,50 +31,84 @@ type Stepper struct {
 // with the noise of d (nil for none): the operator, the policy, then the
 // post-processing. The result has the format of [Config.StateFormat].
 func (s *Stepper) Step(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error) {
-	var next *tensor.Tensor
+	next := tensor.New(s.Config.StateFormat(s.Mode.Output()), x.N, x.C, x.H, x.W)
+	return next, s.step(next, x, d)
+}
+
+// step is Step into memory that there is. The operator's plans are kept by it, so
+// that only the first step of a shape makes them.
+func (s *Stepper) step(next, x *tensor.Tensor, d noise.Draws) error {
+	if c := s.Operator.Config; c.OutputChannels != x.C && c.InputChannels == x.C {
+		return fmt.Errorf("operator: output is [%d,%d,%d,%d]: want %s, as its input", x.N, c.OutputChannels, x.H, x.W, x.Shape())
+	}
 	size := s.Batch
 	if size <= 0 {
 		size = x.N
 	}
-	var watch *overflowWatch
+	w := workPool.Get().(*work)
+	defer w.put()
+	w.mode, w.config = s.Mode, s.Config
+	watch := false
 	if s.Overflow != nil && s.Mode.Precision == fp16.Float16 {
-		if _, bad := firstNonfinite(x); !bad {
-			watch = &overflowWatch{count: map[string]int{}}
-		}
+		_, bad := firstNonfinite(x)
+		watch = !bad
 	}
-	shared := &sharedDraws{from: d, n: x.N}
+	var overflow *overflowWatch
 	for lo := 0; lo < x.N; lo += size {
 		hi := min(lo+size, x.N)
-		pass := &operator.Pass{Mode: s.Mode}
-		if watch != nil {
-			pass.Feature = watch.see
+		w.x, w.next = samples(x, lo, hi), samples(next, lo, hi)
+		draws := d
+		if d != nil && size < x.N {
+			var ok bool
+			if draws, ok = noise.Slice(d, lo, hi); !ok {
+				if w.shared == nil {
+					w.shared = &sharedDraws{from: d, n: x.N}
+				}
+				draws = &drawSlice{of: w.shared, lo: lo, hi: hi}
+			}
 		}
-		switch {
-		case d != nil && size >= x.N:
-			pass.Draws = d
-		case d != nil:
-			pass.Draws = &drawSlice{of: shared, lo: lo, hi: hi}
+		p := s.Operator.Borrow(s.Mode, hi-lo, x.H, x.W)
+		p.Watch = watch
+		out := p.Result()
+		err := p.Forward(out, &w.x, draws, noise.Time{})
+		if err == nil {
+			w.update(out)
+			if watch {
+				overflow, err = s.overflowed(p, overflow, &w.x)
+			}
 		}
-		part := x.Samples(lo, hi)
-		out, err := s.Operator.Forward(pass, part)
+		s.Operator.Return(p)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if !out.SameShape(part) {
-			return nil, fmt.Errorf("operator: output is %s: want %s, as its input", out.Shape(), part.Shape())
-		}
-		if next == nil {
-			next = tensor.New(s.Config.StateFormat(out.Format), x.N, x.C, x.H, x.W)
-		}
-		update(next.Samples(lo, hi), part, out, s.Config, s.Mode)
 	}
-	if watch != nil {
-		if layer, n := watch.first(); n > 0 {
+	if overflow != nil {
+		if layer, n := overflow.first(); n > 0 {
 			s.Overflow(layer, n)
 		}
 	}
 	s.postProcess(next)
-	return next, nil
+	return nil
+}
+
+// overflowed repeats an application that met numbers which are not finite, to count
+// them module by module.
+func (s *Stepper) overflowed(p *operator.Plan, watch *overflowWatch, x *tensor.Tensor) (*overflowWatch, error) {
+	if !p.Nonfinite() {
+		return watch, nil
+	}
+	if watch == nil {
+		watch = &overflowWatch{count: map[string]int{}}
+	}
+	_, err := s.Operator.Forward(&operator.Pass{Mode: s.Mode, Draws: p.Again(), Feature: watch.see}, x)
+	return watch, err
+}
+
+// samples is x.Samples without an allocation.
+func samples(x *tensor.Tensor, lo, hi int) tensor.Tensor {
+	s, chw := *x, x.C*x.H*x.W
+	s.N, s.Data = hi-lo, x.Data[lo*chw:hi*chw:hi*chw]
+	return s
 }
 
 // StateFormat returns the format of the states that follow from outputs of the
@@ -94,41 +129,78 @@ func (c Config) ModeName(m operator.Mode, s *Stream) string {
 	return fmt.Sprintf("%v/state-%v/noise-%s", m, c.StateFormat(m.Output()), s.Name)
 }
 
+// work is the memory of a step.
+type work struct {
+	mode    operator.Mode
+	config  Config
+	x, next tensor.Tensor // of the part at work
+	shared  *sharedDraws
+
+	out  *tensor.Tensor
+	a, b float64 // the policy's constants
+	body func(i int)
+}
+
+var workPool = sync.Pool{New: func() any {
+	w := new(work)
+	w.body = w.piece
+	return w
+}}
+
+// put gives the memory back, and keeps no tensor alive.
+func (w *work) put() {
+	*w = work{body: w.body}
+	workPool.Put(w)
+}
+
+// piece is how many numbers update takes at a time: they stay in the cache.
+const piece = 1 << 10
+
 // update applies the policy: every written operation rounds once, the
 // operator's share in its own type, the rest in the type of the state. The
-// mode says how constants are rounded. It goes by pieces, which stay in the cache.
-func update(next, x, out *tensor.Tensor, c Config, m operator.Mode) {
-	state, of := next.Format, out.Format
-	a, b := m.Scalar(c.Alpha, state), m.Scalar(1-c.Alpha, of)
+// mode says how constants are rounded.
+func (w *work) update(out *tensor.Tensor) {
+	c, state := w.config, w.next.Format
+	w.out, w.a, w.b = out, w.mode.Scalar(c.Alpha, state), w.mode.Scalar(1-c.Alpha, out.Format)
 	if c.Policy == Residual {
-		b = m.Scalar(c.Dt, of)
+		w.b = w.mode.Scalar(c.Dt, out.Format)
 	}
-	const piece = 1 << 10
-	n := len(next.Data)
-	par.For((n+piece-1)/piece, func(i int) {
-		lo, hi := i*piece, min((i+1)*piece, n)
-		y, x, o := next.Data[lo:hi], x.Data[lo:hi], out.Data[lo:hi]
-		switch c.Policy {
-		case Autoregressive:
-			state.RoundSlice(y, o)
-		case Residual:
-			multiply(y, o, b, of)
-			for i, v := range x {
-				y[i] += v
-			}
-			state.RoundSlice(y, y)
-		case Convex:
-			var p [piece]float64
-			multiply(p[:len(x)], x, a, state)
-			multiply(y, o, b, of)
-			for i, v := range p[:len(x)] {
-				y[i] += v
-			}
-			state.RoundSlice(y, y)
-		default:
-			panic("rollout: unknown policy")
+	par.For((len(w.next.Data)+piece-1)/piece, w.body)
+}
+
+// piece updates one piece.
+func (w *work) piece(i int) {
+	state, of := w.next.Format, w.out.Format
+	lo, hi := i*piece, min((i+1)*piece, len(w.next.Data))
+	y, x, o := w.next.Data[lo:hi], w.x.Data[lo:hi], w.out.Data[lo:hi]
+	switch w.config.Policy {
+	case Autoregressive:
+		state.RoundSlice(y, o)
+	case Residual:
+		multiply(y, o, w.b, of)
+		for i, v := range x {
+			y[i] += v
 		}
-	})
+		state.RoundSlice(y, y)
+	case Convex:
+		var p [piece]float64
+		multiply(p[:len(x)], x, w.a, state)
+		multiply(y, o, w.b, of)
+		for i, v := range p[:len(x)] {
+			y[i] += v
+		}
+		state.RoundSlice(y, y)
+	default:
+		panic("rollout: unknown policy")
+	}
+}
+
+// update applies the policy of c to x and out.
+func update(next, x, out *tensor.Tensor, c Config, m operator.Mode) {
+	w := workPool.Get().(*work)
+	defer w.put()
+	w.mode, w.config, w.x, w.next = m, c, *x, *next
+	w.update(out)
 }
 
 // multiply sets dst to the products of x and s, rounded to f.

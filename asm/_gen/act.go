@@ -27,6 +27,7 @@ const (
 	cExp
 	cMills = cExp + 8*expTerms
 	cGauss = cMills + 8*millsTerms
+	cErr   = cGauss + 8*expTerms
 
 	expTerms   = 8
 	millsTerms = 14
@@ -44,22 +45,25 @@ const (
 // act writes all kernels of asm.Act.
 func act() {
 	for _, i := range []isa{avx512, avx2} {
-		for _, f := range []struct {
-			name  string
-			eval  func(k *actKernel)
-			exact bool
-		}{
-			{"Identity", (*actKernel).identity, true},
-			{"ReLU", (*actKernel).relu, true},
-			{"GELU", (*actKernel).gelu, false},
-			{"GELUTanh", (*actKernel).geluTanh, false},
-			{"SiLU", (*actKernel).silu, false},
-			{"Tanh", (*actKernel).tanh, false},
-		} {
+		for _, f := range actFunctions {
 			k := &actKernel{isa: i}
 			k.write("act"+f.name+i.name, f.eval, f.exact)
 		}
 	}
+}
+
+// actFunctions are the functions; the first two are exact.
+var actFunctions = []struct {
+	name  string
+	eval  func(k *actKernel)
+	exact bool
+}{
+	{"Identity", (*actKernel).identity, true},
+	{"ReLU", (*actKernel).relu, true},
+	{"GELU", (*actKernel).gelu, false},
+	{"GELUTanh", (*actKernel).geluTanh, false},
+	{"SiLU", (*actKernel).silu, false},
+	{"Tanh", (*actKernel).tanh, false},
 }
 
 // actKernel is one function in one instruction set. The functions take x and

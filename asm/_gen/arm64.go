@@ -23,7 +23,7 @@ func arm64() {
 	}
 	n.dot()
 	n.packLine()
-	n.unpackTile()
+	n.unpackLine()
 	n.write("../winograd_arm64")
 
 	n = &neon{constants: "directNEONConstants"}

@@ -46,30 +46,30 @@ func (n *neon) packLine() {
 	n.op("RET")
 }
 
-// unpackTile stores 4x4 pixels of 8 channels as float64 numbers into 8 planes.
-func (n *neon) unpackTile() {
-	n.function("unpackTileNEON", "src *float32, dst *float64, plane, line int", "", "stores a tile in 8 planes: see asm/winograd.go.")
+// unpackLine makes lines of 8 channels of pixels, 4 at a time.
+func (n *neon) unpackLine() {
+	n.function("unpackLineNEON", "src *float32, dst *float64, plane, pixels int", "", "makes 8 lines of pixels: see asm/pixels.go.")
 	plane := [8]string{"R4", "R5", "R6", "R7", "R8", "R9", "R10", "R11"}
 	n.op("MOVD R1, R4")
 	for c := 1; c < 8; c++ {
 		n.op("ADD R2, %s, %s", plane[c-1], plane[c])
 	}
-	for row := range 4 {
-		for j := range 4 {
-			n.load2("R0", 32*(4*row+j), v(j), v(4+j))
-		}
-		n.transpose([4]v{0, 1, 2, 3}, [4]v{16, 17, 18, 19})
-		n.transpose([4]v{4, 5, 6, 7}, [4]v{20, 21, 22, 23})
-		for c := range 8 {
-			lo, hi := v(16+2*(c%4)), v(17+2*(c%4))
-			n.widen(v(c), lo)
-			n.widenUpper(v(c), hi)
-			n.store2(lo, hi, plane[c], 0)
-			if row < 3 {
-				n.op("ADD R3, %s", plane[c])
-			}
-		}
+	n.label("unpack")
+	for j := range 4 {
+		n.load2("R0", 32*j, v(j), v(4+j))
 	}
+	n.transpose([4]v{0, 1, 2, 3}, [4]v{16, 17, 18, 19})
+	n.transpose([4]v{4, 5, 6, 7}, [4]v{20, 21, 22, 23})
+	for c := range 8 {
+		lo, hi := v(16+2*(c%4)), v(17+2*(c%4))
+		n.widen(v(c), lo)
+		n.widenUpper(v(c), hi)
+		n.store2(lo, hi, plane[c], 0)
+		n.op("ADD $32, %s", plane[c])
+	}
+	n.op("ADD $128, R0")
+	n.op("SUBS $4, R3")
+	n.op("BNE unpack")
 	n.op("RET")
 }
 

@@ -19,12 +19,12 @@ var (
 	coefA3, coefB3 = lane{15, 0}, lane{15, 1} // of the output
 )
 
-func rowName(i int) string { return [6]string{"R6", "R7", "R8", "R9", "R10", "R11"}[i] }
+func rowName(i int) string { return [6]string{"R7", "R8", "R9", "R10", "R11", "R12"}[i] }
 
 // input is the transform of a tile, two channels at a time: see winograd.go.
 func (n *neon) input() {
-	n.function("winogradInputNEON", "src *float32, line, image int, dst *float64, blocks int, scratch *float64", "", "transforms the window of one tile: see asm/winograd.go.")
-	n.op("MOVD R0, R6")
+	n.function("winogradInputNEON", "src *float32, line, image int, dst *float64, point, blocks int, scratch *float64", "", "transforms the window of one tile: see asm/winograd.go.")
+	n.op("MOVD R0, R7")
 	for y := 1; y < 6; y++ {
 		n.op("ADD R1, %s, %s", rowName(y-1), rowName(y))
 	}
@@ -33,7 +33,7 @@ func (n *neon) input() {
 	n.floats(a*a, b*b, coefAA.v)
 	n.floats(a*a+b*b, a*a*b*b, coefS.v)
 	n.label("block")
-	n.op("MOVD $4, R12")
+	n.op("MOVD $4, R13")
 	n.label("pair")
 	d := [6]v{0, 1, 2, 3, 4, 5}
 	for x := range 6 {
@@ -42,28 +42,30 @@ func (n *neon) input() {
 			n.widen(d[y], d[y])
 		}
 		for y, r := range n.inputLine() {
-			n.store(r, "R5", (6*y+x)*16)
+			n.store(r, "R6", (6*y+x)*16)
 		}
 	}
+	n.op("MOVD R3, R14")
 	for y := range 6 {
 		for x := 0; x < 6; x += 2 {
-			n.load2("R5", (6*y+x)*16, d[x], d[x+1])
+			n.load2("R6", (6*y+x)*16, d[x], d[x+1])
 		}
-		for x, r := range n.inputLine() {
-			n.store(r, "R3", (6*y+x)*neonPlane)
+		for _, r := range n.inputLine() {
+			n.store(r, "R14", 0)
+			n.op("ADD R4, R14")
 		}
 	}
 	for y := range 6 {
 		n.op("ADD $8, %s", rowName(y))
 	}
 	n.op("ADD $16, R3")
-	n.op("SUBS $1, R12")
+	n.op("SUBS $1, R13")
 	n.op("BNE pair")
 	for y := range 6 {
 		n.op("ADD R2, %s", rowName(y))
 	}
-	n.op("ADD $%d, R3", 36*neonPlane-64)
-	n.op("SUBS $1, R4")
+	n.op("ADD $%d, R3", neonPlane-64)
+	n.op("SUBS $1, R5")
 	n.op("BNE block")
 	n.op("RET")
 }
@@ -120,14 +122,14 @@ func (n *neon) multiply() {
 			}
 		}
 	}
-	n.op("ADD $%d, R0", 36*neonPlane)
+	n.op("ADD $%d, R0", neonPlane)
 	n.op("ADD $%d, R5", 64*neonOutputs)
 	n.op("SUBS $1, R6")
 	n.op("BNE block")
 	for i := 0; i < neonTiles*pairs; i += 2 {
 		n.store2(v(i), v(i+1), "R2", 16*i)
 	}
-	n.op("ADD $%d, R2", 36*neonProduct)
+	n.op("ADD $%d, R2", neonProduct)
 	n.op("SUBS $1, R4")
 	n.op("BNE group")
 	n.op("RET")
@@ -135,7 +137,7 @@ func (n *neon) multiply() {
 
 // output is the transform of a tile's products, two outputs at a time.
 func (n *neon) output(f format) {
-	n.function("winogradOutput"+f.name+"NEON", "m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64",
+	n.function("winogradOutput"+f.name+"NEON", "m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64",
 		"", "transforms one tile's outputs and rounds them: see asm/winograd.go.")
 	k := lane{12, 0}
 	const t, lo, hi, e, bias, most v = 6, 8, 9, 10, 27, 28
@@ -144,28 +146,34 @@ func (n *neon) output(f format) {
 	n.floats(a*a*a, b*b*b, coefA3.v)
 	n.roundings(f)
 	n.constant(laneBits(0), laneBits(0), bitsOf)
-	n.op("MOVD ZR, (R5)")
-	n.op("MOVD ZR, 8(R5)")
-	n.op("MOVD $4, R7")
+	n.op("ADD R1<<1, R1, R11")
+	n.op("LSL $1, R11, R11") // 6 points
+	n.op("MOVD ZR, (R6)")
+	n.op("MOVD ZR, 8(R6)")
+	n.op("MOVD $4, R8")
 	n.label("pair")
 	d := [6]v{0, 1, 2, 3, 4, 5}
+	n.op("MOVD R0, R10")
 	for x := range 6 {
+		n.op("MOVD R10, R12")
 		for y := range 6 {
-			n.load("R0", (6*y+x)*neonProduct, d[y])
+			n.load("R12", 0, d[y])
+			n.op("ADD R11, R12")
 		}
+		n.op("ADD R1, R10")
 		for y, r := range n.outputLine() {
-			n.store(r, "R6", (6*y+x)*16)
+			n.store(r, "R7", (6*y+x)*16)
 		}
 	}
-	n.load("R2", 16*64, bias)
-	n.load("R2", 17*64, most)
-	n.op("MOVD R3, R8")
+	n.load("R3", 16*64, bias)
+	n.load("R3", 17*64, most)
+	n.op("MOVD R4, R9")
 	for y := range 4 {
 		for x := 0; x < 6; x += 2 {
-			n.load2("R6", (6*y+x)*16, d[x], d[x+1])
+			n.load2("R7", (6*y+x)*16, d[x], d[x+1])
 		}
 		for x, r := range n.outputLine() {
-			n.load("R2", (4*y+x)*64, lo)
+			n.load("R3", (4*y+x)*64, lo)
 			n.move(most, e)
 			n.fmlaBy(lo, k, e)
 			n.fadd(r, bias, r)
@@ -175,21 +183,21 @@ func (n *neon) output(f format) {
 			if f.name != "Float32" {
 				n.narrow(lo, lo)
 			}
-			n.op("FMOVD %s, %d(R8)", lo.f(), 32*x)
+			n.op("FMOVD %s, %d(R9)", lo.f(), 32*x)
 		}
 		n.open(f, [4]v{20, 21, 22, 23})
-		n.op("FMOVS %d(R5), F21", 4*y)
+		n.op("FMOVS %d(R6), F21", 4*y)
 		n.op("VORR V20.B16, V21.B16, V20.B16")
-		n.op("FMOVS F20, %d(R5)", 4*y)
+		n.op("FMOVS F20, %d(R6)", 4*y)
 		if y < 3 {
-			n.op("ADD R4, R8")
+			n.op("ADD R5, R9")
 		}
 	}
 	n.op("VSHL $2, V11.H8, V11.H8")
 	n.op("ADD $16, R0")
-	n.op("ADD $16, R2")
-	n.op("ADD $8, R3")
-	n.op("SUBS $1, R7")
+	n.op("ADD $16, R3")
+	n.op("ADD $8, R4")
+	n.op("SUBS $1, R8")
 	n.op("BNE pair")
 	n.op("RET")
 }
@@ -216,12 +224,12 @@ func (n *neon) outputLine() [4]v {
 
 // dot is one output of a 3x3 convolution directly.
 func (n *neon) dot() {
-	n.function("winogradDotNEON", "src *float32, line, image int, w *float32, blocks int, out *[16]float64", "", "is one output directly: see asm/winograd.go.")
+	n.function("winogradDotNEON", "src, next *float32, line, image int, w *float32, blocks int, out *[16]float64", "", "is one output directly: see asm/winograd.go.")
 	sum := func(y, h int) v { return v(4*y + h) }
 	size := func(h int) v { return v(12 + h) }
-	rows := [3]string{"R0", "R6", "R7"}
-	n.op("ADD R1, R0, R6")
-	n.op("ADD R1, R6, R7")
+	rows := [3]string{"R0", "R7", "R8"}
+	n.op("ADD R2, R0, R7")
+	n.op("ADD R2, R7, R8")
 	for i := range 16 {
 		n.zero(v(i))
 	}
@@ -229,7 +237,7 @@ func (n *neon) dot() {
 	for y := range 3 {
 		for c := range 3 {
 			n.load2(rows[y], 32*c, 16, 17)
-			n.load2("R3", 32*(3*y+c), 18, 19)
+			n.load2("R4", 32*(3*y+c), 18, 19)
 			for h := range 4 {
 				x, w := v(20+h), v(24+h)
 				if h%2 == 0 {
@@ -247,10 +255,10 @@ func (n *neon) dot() {
 		}
 	}
 	for _, r := range rows {
-		n.op("ADD R2, %s", r)
+		n.op("ADD R3, %s", r)
 	}
-	n.op("ADD $%d, R3", 9*32)
-	n.op("SUBS $1, R4")
+	n.op("ADD $%d, R4", 9*32)
+	n.op("SUBS $1, R5")
 	n.op("BNE block")
 	for y := 1; y < 3; y++ {
 		for h := range 4 {
@@ -258,8 +266,8 @@ func (n *neon) dot() {
 		}
 	}
 	for h := 0; h < 4; h += 2 {
-		n.store2(sum(0, h), sum(0, h+1), "R5", 16*h)
-		n.store2(size(h), size(h+1), "R5", 64+16*h)
+		n.store2(sum(0, h), sum(0, h+1), "R6", 16*h)
+		n.store2(size(h), size(h+1), "R6", 64+16*h)
 	}
 	n.op("RET")
 }

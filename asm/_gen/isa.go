@@ -89,8 +89,32 @@ func (t *table) roundings() {
 	t.words(1, math.MaxInt64, 1<<63)
 }
 
-// float returns the memory operand of a constant.
-func (i isa) float(c float64) Mem { return i.bits(math.Float64bits(c)) }
+// held are the constants that a kernel keeps in registers.
+var held = map[uint64]reg.VecPhysical{}
+
+// hold loads constants into registers from number first on, as many as there are,
+// for the kernel under way: release ends it.
+func (i isa) hold(first int, all ...float64) {
+	for _, c := range all {
+		w := math.Float64bits(c)
+		if _, ok := held[w]; ok || first >= len(i.wide) {
+			continue
+		}
+		VMOVUPD(i.bits(w), i.wide[first])
+		held[w] = i.wide[first]
+		first++
+	}
+}
+
+func release() { clear(held) }
+
+// float returns a constant, in memory or in a register.
+func (i isa) float(c float64) Op {
+	if r, ok := held[math.Float64bits(c)]; ok {
+		return r
+	}
+	return i.bits(math.Float64bits(c))
+}
 
 // bits returns the memory operand of a bit pattern.
 func (i isa) bits(w uint64) Mem {

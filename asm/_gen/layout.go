@@ -71,47 +71,6 @@ func packLine() {
 	RET()
 }
 
-// unpackTile stores 4x4 pixels of 8 channels as float64 numbers into 8 planes.
-func unpackTile() {
-	TEXT("unpackTileAVX2", NOSPLIT, "func(src *float32, dst *float64, plane, line int)")
-	Pragma("noescape")
-	Doc("unpackTileAVX2 stores a tile in 8 planes: see asm/winograd.go.")
-	src := Load(Param("src"), GP64()).(reg.GPVirtual)
-	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
-	plane := Load(Param("plane"), GP64()).(reg.GPVirtual)
-	line := Load(Param("line"), GP64()).(reg.GPVirtual)
-	third, fourth := GP64(), GP64()
-	LEAQ(Mem{Base: plane, Index: plane, Scale: 2}, third) // 3 planes
-	y := ymm()
-	for row := range 4 {
-		for j := range 4 {
-			VMOVUPS(Mem{Base: src, Disp: 32 * (4*row + j)}, y[j])
-		}
-		VUNPCKLPS(y[1], y[0], y[4])
-		VUNPCKHPS(y[1], y[0], y[5])
-		VUNPCKLPS(y[3], y[2], y[6])
-		VUNPCKHPS(y[3], y[2], y[7])
-		VUNPCKLPD(y[6], y[4], y[8])  // channels 0, 4
-		VUNPCKHPD(y[6], y[4], y[9])  // 1, 5
-		VUNPCKLPD(y[7], y[5], y[10]) // 2, 6
-		VUNPCKHPD(y[7], y[5], y[11]) // 3, 7
-		LEAQ(Mem{Base: dst, Index: plane, Scale: 4}, fourth)
-		for c, at := range []Mem{{Base: dst}, {Base: dst, Index: plane, Scale: 1}, {Base: dst, Index: plane, Scale: 2}, {Base: dst, Index: third, Scale: 1}} {
-			VCVTPS2PD(xmm()[8+c], y[12])
-			VMOVUPD(y[12], at)
-			VEXTRACTF128(Imm(1), y[8+c], reg.X13)
-			VCVTPS2PD(reg.X13, y[13])
-			at.Base = fourth
-			VMOVUPD(y[13], at)
-		}
-		if row < 3 {
-			ADDQ(line, dst)
-		}
-	}
-	VZEROUPPER()
-	RET()
-}
-
 // addSquares adds the squares of n scaled numbers, a multiple of 8, to sums.
 func addSquares() {
 	TEXT("addSquaresAVX2", NOSPLIT, "func(x *float64, scale float64, sums *float64, n int)")

@@ -14,6 +14,7 @@ var kernels = map[string]func(){
 	"direct":   direct,
 	"noise":    noise,
 	"norm":     norm,
+	"rows":     rowKernels,
 	"winograd": winograd,
 }
 

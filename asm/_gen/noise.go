@@ -39,6 +39,8 @@ func noise() {
 		}
 	}
 	torchNormal(avx2)
+	twist(avx2)
+	temper(avx2)
 }
 
 // The polynomials of package noise, highest power first, each in the square of
@@ -81,6 +83,7 @@ func noiseConstants(i isa) {
 		sign, sign-1, infinity, quietNaN)
 	if i.lanes == 4 {
 		torchConstants(t)
+		twisterConstants(t)
 	}
 	blockOrders[i.name] = map[int]int{}
 	for _, numbers := range []int{4, 2, 6} {

@@ -34,6 +34,7 @@ func (f format) span() uint64  { return uint64(f.emax+1024)<<52 - f.last() - 1 -
 // with bias and guard, with n the form's side:
 //
 //	m       the tile's and outputs' place in [n*n][tiles][2*lanes]
+//	point   bytes from a point to the next
 //	k       the tile's norm
 //	table   [16][8] N, then [8] bias, then [8] u|bias|
 //	dst     first pixel of the 4x4 outputs, float32, 8 channels a pixel
@@ -42,10 +43,11 @@ func (f format) span() uint64  { return uint64(f.emax+1024)<<52 - f.last() - 1 -
 //	scratch 4*n vectors
 func output(i isa, o form, f format) {
 	name := "winograd" + o.name + "Output" + f.name + i.name
-	TEXT(name, NOSPLIT, "func(m *float64, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)")
+	TEXT(name, NOSPLIT, "func(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)")
 	Pragma("noescape")
 	Doc(name + " transforms one tile's outputs and rounds them: see asm/winograd.go.")
 	m := Load(Param("m"), GP64()).(reg.GPVirtual)
+	point := Load(Param("point"), GP64()).(reg.GPVirtual)
 	table := Load(Param("table"), GP64()).(reg.GPVirtual)
 	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
 	flags := Load(Param("flags"), GP64()).(reg.GPVirtual)
@@ -57,21 +59,36 @@ func output(i isa, o form, f format) {
 	bits, norms := GP32(), GP64()
 	MOVQ(table, norms)
 	VBROADCASTSD(mustParam("k"), w[k])
-	from, to, left := GP64(), GP64(), GP64()
+	from, to, left, step := GP64(), GP64(), GP64(), GP64()
+	bias, least := Op(Mem{Base: table, Disp: 16 * 64}), Op(Mem{Base: table, Disp: 17 * 64})
+	if i.lanes == 8 {
+		bias, least = w[16], w[17]
+		VMOVUPD(Mem{Base: table, Disp: 16 * 64}, bias)
+		VMOVUPD(Mem{Base: table, Disp: 17 * 64}, least)
+	}
+	i.hold(18, o.outputConstants()...)
+	defer release()
+	IMUL3Q(U32(uint32(n)), point, step)
 	for h := range i.halves() {
 		loop := fmt.Sprint(name, h)
 		// Columns, to scratch.
 		LEAQ(Mem{Base: m, Disp: h * v}, from)
 		MOVQ(scratch, to)
 		MOVQ(U32(uint32(n)), left)
+		in := newRows(n, from, step)
 		Label(loop + "columns")
 		for y := range n {
-			VMOVUPD(Mem{Base: from, Disp: n * y * i.product()}, w[1+y])
+			VMOVUPD(in.at(y, 0), w[1+y])
+			if h == 0 {
+				PREFETCHT0(in.at(y, 2*v)) // the next tile's
+			}
 		}
 		for y, r := range i.outputLine(o) {
 			VMOVUPD(r, Mem{Base: to, Disp: n * y * v})
 		}
-		ADDQ(U32(uint32(i.product())), from)
+		for _, p := range in.base {
+			ADDQ(point, p)
+		}
 		ADDQ(Imm(uint64(v)), to)
 		DECQ(left)
 		JNZ(LabelRef(loop + "columns"))
@@ -84,9 +101,12 @@ func output(i isa, o form, f format) {
 			VMOVUPD(Mem{Base: from, Disp: x * v}, w[1+x])
 		}
 		for x, r := range i.outputLine(o) {
-			VMOVUPD(Mem{Base: table, Disp: 17*64 + h*v}, w[e])
+			if h > 0 {
+				bias, least = Mem{Base: table, Disp: 16*64 + h*v}, Mem{Base: table, Disp: 17*64 + h*v}
+			}
+			VMOVUPD(least, w[e])
 			VFMADD231PD(Mem{Base: norms, Disp: 64*x + h*v}, w[k], w[e])
-			VADDPD(Mem{Base: table, Disp: 16*64 + h*v}, r, r)
+			VADDPD(bias, r, r)
 			VSUBPD(w[e], r, w[lo])
 			VADDPD(w[e], r, w[hi])
 			i.roundPair(f, lo, hi, e, t, bits)

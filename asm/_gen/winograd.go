@@ -31,9 +31,6 @@ var forms = []form{
 // side is that of a window, and the number of points.
 func (f form) side() int { return f.taps + 3 }
 
-// squared is the number of points in two dimensions.
-func (f form) squared() int { return f.side() * f.side() }
-
 // others returns the coefficients of the product of x - q^2 over the q = p_l
 // with l not skip, from that of 1 upwards.
 func (f form) others(skip int) []float64 {
@@ -63,6 +60,28 @@ func (f form) constants(t *table) {
 	}
 }
 
+// inputConstants are those of inputLine.
+func (f form) inputConstants() (all []float64) {
+	list := append([]float64{}, f.points...)
+	for l := -1; l < len(f.points); l++ {
+		list = append(list, f.others(l)...)
+	}
+	for _, c := range list {
+		if c = math.Abs(c); c != 1 {
+			all = append(all, c)
+		}
+	}
+	return all
+}
+
+// outputConstants are those of outputLine.
+func (f form) outputConstants() (all []float64) {
+	for _, p := range f.points {
+		all = append(all, p, p*p, p*p*p)
+	}
+	return all
+}
+
 // winograd writes all kernels of asm.Winograd.
 func winograd() {
 	for _, i := range []isa{avx512, avx2} {
@@ -71,11 +90,21 @@ func winograd() {
 			f.constants(t)
 		}
 		t.roundings()
+		multiply(i, false)
+		multiply(i, true)
+		weigh(i)
+		taps(i)
+		inWords(i)
+		exactPixels(i)
+		pixelNorms(i)
+		widen(i)
+		for _, f := range []format{float32Out, float16Out, bfloat16Out} {
+			pixelOutput(i, f)
+		}
 		for _, f := range forms {
 			input(i, f)
-			multiply(i, f)
-			if f.taps > 3 {
-				weigh(i, f)
+			if f.taps == 3 {
+				inputRow(i, f)
 			}
 			output(i, f, float32Out)
 			output(i, f, float16Out)
@@ -84,7 +113,7 @@ func winograd() {
 		}
 	}
 	packLine()
-	unpackTile()
+	unpackLine()
 }
 
 // rows are pointers to every third of some lines at equal distance.
@@ -119,22 +148,26 @@ func (r rows) at(i, disp int) Mem {
 //	src     first pixel of the nxn window of channel block 0, float32, 8 channels a pixel
 //	line    bytes from a line of pixels to the next
 //	image   bytes from a channel block to the next
-//	dst     the tile's place in [blocks][n*n][tiles][8]
+//	dst     the tile's place in [n*n][blocks][tiles][8]
+//	point   bytes from a point to the next
 //	blocks  channel blocks, 1 or more
 //	scratch n*n vectors
 func input(i isa, f form) {
 	name := "winograd" + f.name + "Input" + i.name
-	TEXT(name, NOSPLIT, "func(src *float32, line, image int, dst *float64, blocks int, scratch *float64)")
+	TEXT(name, NOSPLIT, "func(src *float32, line, image int, dst *float64, point, blocks int, scratch *float64)")
 	Pragma("noescape")
 	Doc(name + " transforms the window of one tile: see asm/winograd.go.")
 	src := Load(Param("src"), GP64()).(reg.GPVirtual)
 	line := Load(Param("line"), GP64()).(reg.GPVirtual)
 	image := Load(Param("image"), GP64()).(reg.GPVirtual)
 	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	point := Load(Param("point"), GP64()).(reg.GPVirtual)
 	blocks := Load(Param("blocks"), GP64()).(reg.GPVirtual)
 	scratch := Load(Param("scratch"), GP64()).(reg.GPVirtual)
 	v, n := i.vector(), f.side()
 	from, to, left := GP64(), GP64(), GP64()
+	i.hold(16, f.inputConstants()...)
+	defer release()
 	Label(name)
 	for h := range i.halves() {
 		loop := fmt.Sprint(name, h)
@@ -162,14 +195,16 @@ func input(i isa, f form) {
 		for x := range n {
 			VMOVUPD(Mem{Base: from, Disp: x * v}, i.wide[x])
 		}
-		i.inputLine(f, func(x int, r reg.VecPhysical) { VMOVUPD(r, Mem{Base: to, Disp: x*i.plane() + h*v}) })
+		i.inputLine(f, func(_ int, r reg.VecPhysical) { // one after another
+			VMOVUPD(r, Mem{Base: to, Disp: h * v})
+			ADDQ(point, to)
+		})
 		ADDQ(U32(uint32(n*v)), from)
-		ADDQ(U32(uint32(n*i.plane())), to)
 		DECQ(left)
 		JNZ(LabelRef(loop + "rows"))
 	}
 	ADDQ(image, src)
-	ADDQ(U32(uint32(f.squared()*i.plane())), dst)
+	ADDQ(U32(uint32(i.plane())), dst)
 	DECQ(blocks)
 	JNZ(LabelRef(name))
 	VZEROUPPER()
@@ -231,14 +266,21 @@ func mustParam(name string) Mem {
 	return b.Addr
 }
 
+// ahead is how many bytes of weights that come from afar are asked for in advance:
+// what the processor does by itself ends with each page.
+const ahead = 2048
+
 // multiply is the multiplication of one point: m = v u, the channels added in
 // order by fused multiply-adds from zero.
 //
-//	v       the point's place in [groups][blocks][n*n][tiles][8], the transformed windows
+//	v       [groups][blocks][tiles][8], the transformed windows
 //	u       [blocks*8][2*lanes], the transformed weights of 2*lanes outputs
-//	m       the point's place in [groups][n*n][tiles][2*lanes]
-func multiply(i isa, f form) {
-	name := "winograd" + f.name + "Multiply" + i.name
+//	m       [groups][tiles][2*lanes]
+func multiply(i isa, far bool) {
+	name := "winogradMultiply" + i.name
+	if far {
+		name = "winogradMultiplyFar" + i.name
+	}
 	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, groups int)")
 	Pragma("noescape")
 	Doc(name + " multiplies at one point: see asm/winograd.go.")
@@ -261,6 +303,9 @@ func multiply(i isa, f form) {
 	for c := range 8 {
 		VMOVUPD(Mem{Base: u, Disp: 2 * c * n}, w[0])
 		VMOVUPD(Mem{Base: u, Disp: (2*c + 1) * n}, w[1])
+		for line := 0; far && line < 2*n; line += 64 {
+			PREFETCHT0(Mem{Base: u, Disp: 2*c*n + line + ahead})
+		}
 		for t := range i.tiles {
 			xt := x[t%len(x)]
 			VBROADCASTSD(Mem{Base: v, Disp: 64*t + 8*c}, xt)
@@ -268,14 +313,14 @@ func multiply(i isa, f form) {
 			VFMADD231PD(xt, w[1], sum[2*t+1])
 		}
 	}
-	ADDQ(U32(uint32(f.squared()*i.plane())), v)
+	ADDQ(U32(uint32(i.plane())), v)
 	ADDQ(U32(uint32(16*n)), u)
 	DECQ(steps)
 	JNZ(LabelRef("block" + name))
 	for s, r := range sum {
 		VMOVUPD(r, Mem{Base: m, Disp: s * n})
 	}
-	ADDQ(U32(uint32(f.squared()*i.product())), m)
+	ADDQ(U32(uint32(i.product())), m)
 	DECQ(groups)
 	JNZ(LabelRef("group" + name))
 	VZEROUPPER()
@@ -285,50 +330,58 @@ func multiply(i isa, f form) {
 // weigh is the sum of the weighted squares of a transformed window, channel by
 // channel of a block:
 //
-//	v       the tile's place in [blocks][n*n][tiles][8]
-//	weights [n*n]
+//	v       the tile's place in [points][blocks][tiles][8]
+//	point   bytes from a point to the next
+//	points  an even number
+//	weights [points]
 //	scale   [blocks][8]
 //	out     8 sums
-func weigh(i isa, f form) {
-	name := "winograd" + f.name + "Weigh" + i.name
-	TEXT(name, NOSPLIT, "func(v, weights, scale *float64, blocks int, out *[8]float64)")
+func weigh(i isa) {
+	name := "winogradWeigh" + i.name
+	TEXT(name, NOSPLIT, "func(v *float64, point, points int, weights, scale *float64, blocks int, out *[8]float64)")
 	Pragma("noescape")
 	Doc(name + " sums the squares of a transformed window: see asm/winograd.go.")
 	v := Load(Param("v"), GP64()).(reg.GPVirtual)
-	weights := Load(Param("weights"), GP64()).(reg.GPVirtual)
+	point := Load(Param("point"), GP64()).(reg.GPVirtual)
+	weights, at, left := GP64(), GP64(), GP64()
 	scale := Load(Param("scale"), GP64()).(reg.GPVirtual)
 	blocks := Load(Param("blocks"), GP64()).(reg.GPVirtual)
 	out := Load(Param("out"), GP64()).(reg.GPVirtual)
 	halves, n := i.halves(), i.vector()
-	sum := func(q, h int) reg.VecPhysical { return i.wide[q*halves+h] } // q is p mod 4
-	total := i.wide[4*halves : 5*halves]
-	w, z := i.wide[5*halves], i.wide[5*halves+1:16]
+	sum := func(q, h int) reg.VecPhysical { return i.wide[q*halves+h] } // q is p mod 2
+	total := i.wide[2*halves : 3*halves]
+	w, z := i.wide[3*halves:3*halves+2], i.wide[3*halves+2:16]
 	for _, r := range total {
 		VXORPD(r, r, r)
 	}
 	Label(name)
-	for p := range f.squared() {
-		VBROADCASTSD(Mem{Base: weights, Disp: 8 * p}, w)
-		for h := range halves {
-			x := z[(p*halves+h)%len(z)]
-			VMOVUPD(Mem{Base: v, Disp: p*i.plane() + h*n}, x)
-			VMULPD(x, x, x)
-			if p < 4 {
-				VMULPD(w, x, sum(p, h))
-			} else {
-				VFMADD231PD(w, x, sum(p%4, h))
-			}
-		}
+	MOVQ(v, at)
+	MOVQ(mustParam("weights"), weights)
+	MOVQ(mustParam("points"), left)
+	for _, r := range i.wide[:2*halves] {
+		VXORPD(r, r, r)
 	}
+	Label(name + "points")
+	for q := range 2 {
+		VBROADCASTSD(Mem{Base: weights, Disp: 8 * q}, w[q])
+		for h := range halves {
+			x := z[q*halves+h]
+			VMOVUPD(Mem{Base: at, Disp: h * n}, x)
+			VMULPD(x, x, x)
+			VFMADD231PD(w[q], x, sum(q, h))
+		}
+		ADDQ(point, at)
+	}
+	ADDQ(Imm(16), weights)
+	SUBQ(Imm(2), left)
+	JNZ(LabelRef(name + "points"))
 	for h := range halves {
 		VADDPD(sum(1, h), sum(0, h), sum(0, h))
-		VADDPD(sum(3, h), sum(2, h), sum(2, h))
-		VADDPD(sum(2, h), sum(0, h), sum(0, h))
-		VMOVUPD(Mem{Base: scale, Disp: h * n}, w)
-		VMULPD(w, w, w)
-		VFMADD231PD(w, sum(0, h), total[h])
+		VMOVUPD(Mem{Base: scale, Disp: h * n}, w[0])
+		VMULPD(w[0], w[0], w[0])
+		VFMADD231PD(w[0], sum(0, h), total[h])
 	}
-	ADDQ(U32(uint32(f.squared()*i.plane())), v)
+	ADDQ(U32(uint32(i.plane())), v)
 	ADDQ(Imm(64), scale)
 	DECQ(blocks)
 	JNZ(LabelRef(name))

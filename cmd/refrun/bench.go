@@ -183,11 +183,13 @@ func (f *benchFlags) stepper(cs *rollout.Case, precision string) (step func() er
 		return nil, mode, 0, err
 	}
 	x := benchInputs(f.batch, cs.Operator.InputChannels, f.grid)
-	p, i := &operator.Pass{Mode: mode}, 0
+	var p *operator.Plan
+	i := 0
 	return func() error {
-		i++
-		_, err := op.Forward(p, x[i%len(x)])
-		return err
+		if i++; p == nil { // the first application compiles
+			p = op.Plan(mode, f.batch, f.grid, f.grid)
+		}
+		return p.Forward(p.Result(), x[i%len(x)], nil, noise.Time{})
 	}, mode, 2 * float64(op.MACs(f.grid, f.grid)) * float64(f.batch), nil
 }
 

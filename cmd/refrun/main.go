@@ -42,11 +42,8 @@ type verb struct {
 var verbs []verb
 
 func init() {
-	verbs = []verb{demoVerb, runVerb, checkVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, infoVerb}
+	verbs = []verb{demoVerb, runVerb, checkVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, infoVerb}
 }
-
-// notThere are verbs that are planned and refused by name.
-var notThere = []string{"plan"}
 
 // command is one invocation of a verb.
 type command struct {
@@ -93,12 +90,6 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 	for _, v := range verbs {
 		if v.name == name {
 			return call(v, args[1:], stdout, stderr)
-		}
-	}
-	for _, n := range notThere {
-		if n == name {
-			fmt.Fprintf(stderr, "refrun: %s is not there yet in version %s; refrun help lists what is\n", name, version)
-			return exitUsage
 		}
 	}
 	fmt.Fprintf(stderr, "refrun: unknown verb %q; refrun help lists them\n", name)

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"math"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// rowKernels writes all kernels of asm.Rows.
+func rowKernels() {
+	for _, i := range []isa{avx512, avx2} {
+		t := newTable(i, "rows"+i.name+"Constants")
+		t.words(math.MaxInt64, infinity, sign, quietNaN, one)
+		for _, f := range []format{float16Out, bfloat16Out} {
+			t.words(f.half()+1, ^f.last(), f.least(), f.span(), f.least()+f.span())
+		}
+		rowSums(i)
+		for _, f := range []format{float32Out, float16Out, bfloat16Out} {
+			rowLine(i, f)
+		}
+		for _, f := range actFunctions[2:] {
+			rowAct(i, f.name, f.eval, true)
+			rowAct(i, f.name, f.eval, false)
+		}
+		for _, o := range rowOperations {
+			o.grid(i)
+		}
+	}
+	rowReLU()
+	rowGather()
+	rowFinite()
+	rowCut()
+	for _, o := range rowOperations[:len(rowOperations)-1] { // float32 numbers need not be rounded
+		o.single()
+	}
+}
+
+// halfPixel is half h of a pixel of float32 numbers.
+func (i isa) halfPixel(at reg.Register, h int) Mem { return Mem{Base: at, Disp: h * i.vector() / 2} }
+
+// rowSums adds up x - pivot and its square:
+//
+//	x       pixels of 8 float32 numbers, 1 or more
+//	pivot   one for each lane
+//	sums    [2][8], which it sets: the sums and the sums of squares
+//
+// There are four accumulators each, for pixels 0, 4, 8, ..., 1, 5, 9, ... and so
+// on; what four do not divide goes to the first ones. In the end they are added
+// as (a+b)+(c+d).
+func rowSums(i isa) {
+	name := "rowSums" + i.name
+	TEXT(name, NOSPLIT, "func(x *float32, pixels int, pivot *[8]float64, sums *[2][8]float64)")
+	Pragma("noescape")
+	Doc(name + " adds a row up: see asm/rows.go.")
+	x := Load(Param("x"), GP64()).(reg.GPVirtual)
+	pivots := Load(Param("pivot"), GP64()).(reg.GPVirtual)
+	out := Load(Param("sums"), GP64()).(reg.GPVirtual)
+	n, at := GP64(), GP64()
+	s, q, pivot, t := i.wide[0:4], i.wide[4:8], i.wide[8], i.wide[9:13]
+	add := func(k, h int) {
+		VCVTPS2PD(Mem{Base: at, Disp: 32*k + h*i.vector()/2}, t[k])
+		VSUBPD(pivot, t[k], t[k])
+		VADDPD(t[k], s[k], s[k])
+		VFMADD231PD(t[k], t[k], q[k])
+	}
+	for h := range i.halves() {
+		loop := name + string(rune('0'+h))
+		MOVQ(x, at)
+		MOVQ(mustParam("pixels"), n)
+		VMOVUPD(Mem{Base: pivots, Disp: h * i.vector()}, pivot)
+		for k := range 4 {
+			VXORPD(s[k], s[k], s[k])
+			VXORPD(q[k], q[k], q[k])
+		}
+		SUBQ(Imm(4), n)
+		JL(LabelRef("rest" + loop))
+		Label("four" + loop)
+		for k := range 4 {
+			add(k, h)
+		}
+		ADDQ(U32(128), at)
+		SUBQ(Imm(4), n)
+		JGE(LabelRef("four" + loop))
+		Label("rest" + loop)
+		for k := range 3 {
+			CMPQ(n, I32(int32(k-3)))
+			JL(LabelRef("sum" + loop)) // n+4 pixels are left, no more than k
+			add(k, h)
+		}
+		Label("sum" + loop)
+		for k, a := range [][]reg.VecPhysical{s, q} {
+			VADDPD(a[1], a[0], a[0])
+			VADDPD(a[3], a[2], a[2])
+			VADDPD(a[2], a[0], a[0])
+			VMOVUPD(a[0], Mem{Base: out, Disp: 64*k + h*i.vector()})
+		}
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// rowLine evaluates the lines of 8 channels, with its guard:
+//
+//	dst, src  pixels of 8 float32 numbers, 1 or more; the same or apart
+//	lines     pivot, slope, offset, and of the bound the part of |y| and the rest,
+//	          8 each
+//	open      a byte for each pixel, a bit for each lane that the guard leaves open
+//	any       the bits of open, combined
+func rowLine(i isa, f format) {
+	name := "rowLine" + f.name + i.name
+	TEXT(name, NOSPLIT, "func(dst, src *float32, pixels int, lines *[5][8]float64, open *uint8) (any uint64)")
+	Pragma("noescape")
+	Doc(name + " normalises and rounds: see asm/rows.go.")
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	n := Load(Param("pixels"), GP64()).(reg.GPVirtual)
+	lines := Load(Param("lines"), GP64()).(reg.GPVirtual)
+	open := Load(Param("open"), GP64()).(reg.GPVirtual)
+	abs, y, e, lo, hi := i.wide[0], i.wide[1], i.wide[2], i.wide[3], i.wide[4]
+	// Registers 12 to 15 are decide's.
+	line := func(k, h int) Op { return Mem{Base: lines, Disp: 64*k + h*i.vector()} }
+	if i.lanes == 8 {
+		for k := range 5 {
+			VMOVUPD(line(k, 0), i.wide[5+k])
+		}
+		line = func(k, h int) Op { return i.wide[5+k] }
+	}
+	VMOVUPD(i.bits(math.MaxInt64), abs)
+	bits, some := GP64(), GP64()
+	XORQ(some, some)
+	Label("next" + name)
+	for h := range i.halves() {
+		VCVTPS2PD(i.halfPixel(src, h), y)
+		VSUBPD(line(0, h), y, y)
+		VMOVUPD(line(1, h), e)
+		VFMADD213PD(line(2, h), e, y)
+		VANDPD(abs, y, e)
+		VMOVUPD(line(3, h), lo)
+		VFMADD213PD(line(4, h), lo, e)
+		VSUBPD(e, y, lo)
+		VADDPD(e, y, hi)
+		i.decideRow(f, lo, hi, abs, bits.As32())
+		VMOVUPS(i.half[i.index(lo)], i.halfPixel(dst, h))
+		i.flag(h, bits, open)
+		ORQ(bits, some)
+	}
+	ADDQ(Imm(32), src)
+	ADDQ(Imm(32), dst)
+	INCQ(open)
+	DECQ(n)
+	JNZ(LabelRef("next" + name))
+	VZEROUPPER()
+	Store(some, ReturnIndex(0))
+	RET()
+}
+
+// flag stores the bits of half h of a pixel.
+func (i isa) flag(h int, bits reg.GPVirtual, open reg.Register) {
+	if h == 0 {
+		MOVB(bits.As8(), Mem{Base: open})
+		return
+	}
+	SHLL(Imm(uint64(h*i.lanes)), bits.As32())
+	ORB(bits.As8(), Mem{Base: open})
+}
+
+// decideRow rounds lo and hi to the format, lo to float32 numbers in its half, and
+// sets a bit for each lane where they differ in any bit, or where decide does.
+func (i isa) decideRow(f format, lo, hi, abs reg.VecPhysical, bits reg.Register) {
+	l, h := i.half[i.index(lo)], i.half[i.index(hi)]
+	if f.name != "Float32" {
+		i.decide(f, lo, hi, abs, bits)
+		i.toFloat32(lo, l)
+		return
+	}
+	i.toFloat32(lo, l)
+	i.toFloat32(hi, h)
+	i.differ(l, h, bits)
+}
+
+// differ sets a bit for each lane where float32 numbers differ in any bit; hi is
+// lost.
+func (i isa) differ(lo, hi reg.VecPhysical, bits reg.Register) {
+	if i.lanes == 8 {
+		VPCMPD(Imm(4), hi, lo, reg.K1)
+		KMOVB(reg.K1, bits)
+		return
+	}
+	VPCMPEQD(hi, lo, hi)
+	VMOVMSKPS(hi, bits)
+	XORL(Imm(15), bits)
+}
+
+// rowAct writes an activation:
+//
+//	dst, src  pixels of 8 float32 numbers, 1 or more, apart
+//	grid      asm.ActGrid, for results of other formats than float32
+//	open      a byte for each pixel, a bit for each lane that the guard leaves open
+//	any       the bits of open, combined
+func rowAct(i isa, function string, eval func(*actKernel), single bool) {
+	format := "Grid"
+	if single {
+		format = "Float32"
+	}
+	name := "row" + function + format + i.name
+	TEXT(name, NOSPLIT, "func(dst, src *float32, pixels int, grid *float64, open *uint8) (any uint64)")
+	Doc(name + " applies an activation: see asm/rows.go.")
+	dst := Load(Param("dst"), reg.RDI).(reg.GPPhysical)
+	src := Load(Param("src"), reg.RSI).(reg.GPPhysical)
+	n := Load(Param("pixels"), reg.RDX).(reg.GPPhysical)
+	k := &actKernel{isa: i, grid: Load(Param("grid"), reg.R8), table: reg.R9}
+	open := Load(Param("open"), reg.R10)
+	LEAQ(NewDataAddr(Symbol{Name: "·actTable"}, 0), k.table)
+	bits, some := reg.RBX, reg.RAX
+	XORQ(some, some)
+	Label("next" + name)
+	for h := range i.halves() {
+		k.next = 0
+		k.x, k.y = k.register(), k.register()
+		VCVTPS2PD(i.halfPixel(src, h), k.x)
+		eval(k)
+		k.next = 2
+		if single {
+			k.guardFloat32(reg.EBX)
+		} else {
+			k.guard(false, reg.EBX)
+			i.toFloat32(k.x, i.half[0])
+		}
+		VMOVUPS(i.half[0], i.halfPixel(dst, h))
+		if h == 0 {
+			MOVB(reg.BL, Mem{Base: open})
+		} else {
+			SHLL(Imm(uint64(h*i.lanes)), reg.EBX)
+			ORB(reg.BL, Mem{Base: open})
+		}
+		ORQ(bits, some)
+	}
+	ADDQ(Imm(32), src)
+	ADDQ(Imm(32), dst)
+	INCQ(open)
+	DECQ(n)
+	JNZ(LabelRef("next" + name))
+	VZEROUPPER()
+	Store(some, ReturnIndex(0))
+	RET()
+}
+
+// guardFloat32 rounds the ends y -+ ActErr y of the interval to float32, the former
+// to the half of register 0. Those of an infinity are a NaN and an infinity.
+func (k *actKernel) guardFloat32(bits reg.Register) {
+	lo, hi := k.wide[0], k.register()
+	VMOVAPD(k.y, lo)
+	VMOVAPD(k.y, hi)
+	k.with(VFNMADD231PD, VFNMADD231PD_BCST, k.c(cErr), k.y, lo)
+	k.with(VFMADD231PD, VFMADD231PD_BCST, k.c(cErr), k.y, hi)
+	k.toFloat32(lo, k.half[0])
+	k.toFloat32(hi, k.half[k.index(hi)])
+	k.differ(k.half[0], k.half[k.index(hi)], bits)
+}
+
+// rowReLU is max(0, x), which is x for equal operands and for a NaN.
+func rowReLU() {
+	TEXT("rowReLUAVX2", NOSPLIT, "func(dst, src *float32, pixels int, grid *float64, open *uint8) (any uint64)")
+	Pragma("noescape")
+	Doc("rowReLUAVX2 applies an activation: see asm/rows.go.")
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	n := Load(Param("pixels"), GP64()).(reg.GPVirtual)
+	open := Load(Param("open"), GP64()).(reg.GPVirtual)
+	some := GP64()
+	XORQ(some, some)
+	VXORPS(reg.Y0, reg.Y0, reg.Y0)
+	Label("nextReLU")
+	VMAXPS(Mem{Base: src}, reg.Y0, reg.Y1)
+	VMOVUPS(reg.Y1, Mem{Base: dst})
+	MOVB(some.As8(), Mem{Base: open})
+	ADDQ(Imm(32), src)
+	ADDQ(Imm(32), dst)
+	INCQ(open)
+	DECQ(n)
+	JNZ(LabelRef("nextReLU"))
+	VZEROUPPER()
+	Store(some, ReturnIndex(0))
+	RET()
+}

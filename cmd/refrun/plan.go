@@ -1,0 +1,216 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"runtime"
+	"time"
+
+	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+)
+
+var planVerb = verb{
+	name:    "plan",
+	summary: "how an operator is compiled, and how long a dataset takes",
+	help: `Compiles an operator for images of one size and says how: which kernel does
+each operation, which operations are one pass over memory, and the bytes and
+multiplications and additions of it. Then measures it, beside the path that is
+not compiled, and after how many steps compiling has paid. With --operators, says
+how long a dataset of so many operators takes, each compiled anew, at that
+many steps and realizations. Noise is drawn from the counter stream; writing
+the results is not in it. The operator is that of --config, or one of 4
+layers and 32 base channels.
+
+example: refrun plan --config op.yaml --grid 128 --precision float16 --operators 1000 --steps 256 --realizations 5 --json`,
+	run: plan,
+}
+
+// planReport is the JSON of plan.
+type planReport struct {
+	Contract string `json:"contract"`
+	CPU      string `json:"cpu"`
+	ISA      string `json:"isa"`
+	Threads  int    `json:"threads"`
+	Mode     string `json:"mode"`
+	What     string `json:"what"`
+	Compiled bool   `json:"compiled"`
+	Why      string `json:"why_not,omitempty"`
+
+	Kernels []operator.PlanNode `json:"kernels"` // of every operation, in order
+	Passes  int                 `json:"passes"`
+	FLOPs   int64               `json:"flops"` // of convolutions, in one application
+	Bytes   int64               `json:"bytes"` // of images read and written, in one application
+	Arena   int64               `json:"arena_bytes"`
+	Weights int64               `json:"weight_bytes"` // parameters, and their copies in the order of the kernels
+
+	Build    float64 `json:"build_seconds"`
+	First    float64 `json:"first_seconds"`
+	Seconds  float64 `json:"step_seconds"` // the median of later applications
+	Calls    int     `json:"calls"`        // of the median
+	GFLOPS   float64 `json:"gflops"`
+	General  float64 `json:"general_seconds"`  // a step that is not compiled
+	PaysFrom float64 `json:"break_even_steps"` // after which compiling has paid, -1 for never
+
+	Dataset *planDataset `json:"dataset,omitempty"`
+}
+
+// planDataset is the time that a dataset takes.
+type planDataset struct {
+	Operators    int     `json:"operators"`
+	Steps        int     `json:"steps"`
+	Realizations int     `json:"realizations"`
+	PerOperator  float64 `json:"seconds_per_operator"`
+	Seconds      float64 `json:"seconds"`
+}
+
+func plan(c *command) error {
+	var f benchFlags
+	d := planDataset{}
+	c.flags.StringVar(&f.config, "config", "", "YAML or JSON `file` with the operator, as of run (default one of 4 layers, 32 base channels)")
+	c.flags.StringVar(&f.weights, "weights", "", "safetensors `file` of its weights (default by weights_seed)")
+	c.flags.StringVar(&f.precision, "precision", "float32", "`arithmetic`: float64, float32, tf32, float16 or bfloat16")
+	c.flags.StringVar(&f.autocast, "autocast", "", "`rules` of a half precision, as of run")
+	c.flags.IntVar(&f.grid, "grid", 64, "`side` of the operator's images")
+	c.flags.IntVar(&f.batch, "batch", 1, "`realizations` of an application of the operator")
+	c.flags.IntVar(&d.Operators, "operators", 0, "`number` of operators of a dataset (default no dataset)")
+	c.flags.IntVar(&d.Steps, "steps", 256, "`steps` of each rollout of the dataset")
+	c.flags.IntVar(&d.Realizations, "realizations", 1, "`rollouts` of each operator of the dataset")
+	c.flags.Float64Var(&f.seconds, "seconds", 0.5, "`time` to measure for, in seconds")
+	if err := c.parse(0); err != nil {
+		return err
+	}
+	const most = 1 << 30
+	switch {
+	case f.grid < 1 || f.grid > 1<<14:
+		return fmt.Errorf("--grid: %d: want 1 to %d", f.grid, 1<<14)
+	case f.batch < 1 || f.batch > 1<<14:
+		return fmt.Errorf("--batch: %d: want 1 to %d", f.batch, 1<<14)
+	case d.Operators < 0 || d.Operators > most:
+		return fmt.Errorf("--operators: %d: want 0 to %d", d.Operators, most)
+	case d.Steps < 1 || d.Steps > most:
+		return fmt.Errorf("--steps: %d: want 1 to %d", d.Steps, most)
+	case d.Realizations < 1 || d.Realizations > most:
+		return fmt.Errorf("--realizations: %d: want 1 to %d", d.Realizations, most)
+	case !(f.seconds > 0 && f.seconds <= 3600):
+		return fmt.Errorf("--seconds: %v: want more than 0, at most 3600", f.seconds)
+	}
+	cs, err := f.read()
+	if err != nil {
+		return err
+	}
+	if err := fits(f.batch, f.shape(cs)); err != nil {
+		return err
+	}
+	r, err := measurePlan(cs, &f)
+	if err != nil {
+		return err
+	}
+	r.Contract, r.CPU, r.ISA, r.Threads = operator.Contract, asm.CPU(), c.isa, runtime.GOMAXPROCS(0)
+	if d.Operators > 0 {
+		applications := float64(d.Steps) * math.Ceil(float64(d.Realizations)/float64(f.batch))
+		d.PerOperator = r.Build + r.First + (applications-1)*r.Seconds
+		d.Seconds = float64(d.Operators) * d.PerOperator
+		r.Dataset = &d
+	}
+	if c.json {
+		return c.printJSON(r)
+	}
+	c.printPlan(r)
+	return nil
+}
+
+// measurePlan compiles the operator, steps it, and says how.
+func measurePlan(cs *rollout.Case, f *benchFlags) (*planReport, error) {
+	mode, _, err := (arithmetic{f.precision, f.autocast}).mode(cs)
+	if err != nil {
+		return nil, err
+	}
+	op, err := cs.NewOperator()
+	if err != nil {
+		return nil, err
+	}
+	x := benchInputs(f.batch, cs.Operator.InputChannels, f.grid)
+	for _, x := range x {
+		x.Format = mode.Wide()
+	}
+	p := op.Plan(mode, f.batch, f.grid, f.grid)
+	r := &planReport{Mode: mode.String(), What: f.what(cs), Kernels: append([]operator.PlanNode{}, p.Nodes()...), FLOPs: p.FLOPs(), Build: p.Build().Seconds()}
+	r.Compiled, r.Why = p.Compiled()
+	for _, n := range p.Nodes() {
+		r.Passes = max(r.Passes, n.Pass)
+		r.Bytes += n.Bytes
+	}
+	t := 0
+	draws := func() noise.Draws {
+		if !op.HasNoise() {
+			return nil
+		}
+		t++
+		d, e := noise.Counter{Seed: 1}.At(t, 0, f.batch)
+		err = cmp.Or(err, e)
+		return d
+	}
+	row := benchRow{}
+	row.time(float64(r.FLOPs), time.Duration(f.seconds*float64(time.Second)), func() {
+		err = cmp.Or(p.Forward(p.Result(), x[t%len(x)], draws(), noise.Time{}), err)
+	})
+	r.First, r.Seconds, r.Calls, r.GFLOPS = row.First, row.Seconds, row.Calls, row.GFLOPS
+	r.Arena, r.Weights = p.Arena(), op.Bytes()
+	general := benchRow{}
+	general.time(float64(r.FLOPs), 1, func() {
+		_, e := op.Forward(&operator.Pass{Mode: mode, Draws: draws()}, x[t%len(x)])
+		err = cmp.Or(err, e)
+	})
+	r.General, r.PaysFrom = general.Seconds, -1
+	if saved := r.General - r.Seconds; r.Compiled && saved > 0 {
+		r.PaysFrom = math.Ceil(r.Build / saved)
+	}
+	return r, err
+}
+
+func (c *command) printPlan(r *planReport) {
+	c.printf("%s, %s, %s\n%s\nmode %s\n", r.CPU, r.ISA, plural(r.Threads, "thread"), r.What, r.Mode)
+	if !r.Compiled {
+		c.printf("not compiled: %s\n", r.Why)
+	} else {
+		c.printf("\n  pass  %-34s %-24s %-26s %8s  %9s\n", "operation", "", "kernel", "GFLOP", "memory")
+		for _, n := range r.Kernels {
+			flops, bytes := "", ""
+			if n.FLOPs > 0 {
+				flops = fmt.Sprintf("%.3g", float64(n.FLOPs)/1e9)
+			}
+			if n.Bytes > 0 {
+				bytes = size(n.Bytes)
+			}
+			c.printf("  %4d  %-34s %-24s %-26s %8s  %9s\n", n.Pass, n.Name, n.Op, n.Kernel, flops, bytes)
+		}
+		c.printf("\n%s, %s read and written; images and draws take %s\n", fmt.Sprintf("%d passes", r.Passes), size(r.Bytes), size(r.Arena))
+	}
+	c.printf("weights take %s, in the order of the kernels too\n", size(r.Weights))
+	c.printf("compiled in %s; a step takes %s (the first one %s), %.3g GFLOP/s; not compiled %s", brief(r.Build), brief(r.Seconds), brief(r.First), r.GFLOPS, brief(r.General))
+	if r.PaysFrom >= 0 {
+		c.printf(": compiling pays from step %.0f on", r.PaysFrom)
+	}
+	c.printf("\n")
+	if d := r.Dataset; d != nil {
+		c.printf("%s of %s and %s: %s each, %s in all\n", plural(d.Operators, "operator"), plural(d.Steps, "step"), plural(d.Realizations, "realization"),
+			brief(d.PerOperator), long(d.Seconds))
+	}
+}
+
+// long writes a time for people in the unit that fits.
+func long(seconds float64) string {
+	for _, u := range []struct {
+		name string
+		of   float64
+	}{{"days", 86400}, {"hours", 3600}, {"minutes", 60}} {
+		if seconds >= 2*u.of {
+			return fmt.Sprintf("%.3g %s", seconds/u.of, u.name)
+		}
+	}
+	return brief(seconds)
+}

@@ -1,0 +1,132 @@
+package conv
+
+import (
+	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
+)
+
+// winogradLeast are the fewest input and output channels for which the
+// transforms pay.
+var winogradLeast = [2]int{5, 8}
+
+// mostPanels bounds the bytes of transformed weights, two to four times those of
+// the weights; beyond it a convolution is direct.
+const mostPanels = 1 << 30
+
+// Plan is a convolution of images of one shape, prepared once for any number of
+// runs by any number of goroutines.
+type Plan struct {
+	k       *Kernel
+	p       Params
+	f       fp16.Format // of the result
+	c, h, w int         // of the result
+	engine
+}
+
+// engine is how a convolution of stride 1 with a result of the size of its source
+// is computed on images: by Winograd's method, or tap by tap, or neither.
+type engine struct {
+	ran    string
+	format int // among the kernels
+	form   *asm.Form
+	wino   *asm.Winograd
+	pixels *asm.Pixels
+}
+
+// engine chooses for results of a format.
+func (k *Kernel) engine(f fp16.Format, stride int) (e engine, ok bool) {
+	format, known := kernelFormats[f]
+	if !known || f == fp16.Float64 || !k.finite || !k.finiteBias || !k.float32 || stride != 1 || k.kh != k.kw || k.kh%2 == 0 {
+		return e, false
+	}
+	e.format = format
+	if form := asm.WinogradForm(k.kh); form != nil && k.ic >= winogradLeast[0] && k.oc >= winogradLeast[1] &&
+		float64(k.ic)*float64(k.oc)*float64(form.Side*form.Side*8) <= mostPanels {
+		if w := form.Kernels(); w != nil {
+			size := string(rune('0' + k.kh))
+			e.form, e.wino, e.ran = form, w, "winograd 4x4,"+size+"x"+size+" "+asm.ISA()
+			return e, true
+		}
+	}
+	if e.pixels = asm.PixelKernels(); e.pixels != nil {
+		e.ran = "direct convolution " + asm.ISA()
+		return e, true
+	}
+	return e, false
+}
+
+func (e *engine) none() bool { return e.wino == nil && e.pixels == nil }
+
+// run convolves src, whose frame holds the padding, into dst of the same size.
+func (e *engine) run(k *Kernel, dst, src *Image, s *Space) {
+	asm.Ran(e.ran)
+	if e.wino != nil {
+		newWino(k, e.form, e.wino, e.wino.Output[e.format], dst, src, s).run()
+		return
+	}
+	newDirect(k, e.pixels, e.pixels.Output[e.format], dst, src, s).run()
+}
+
+// Plan prepares a convolution, with results of format f, of images of [N,C,H,W]
+// of which h and w are given. It panics as Forward does if shapes or formats do not
+// fit together.
+func (k *Kernel) Plan(f fp16.Format, h, w int, p Params) *Plan {
+	p.Stride = max(p.Stride, 1)
+	oh, ow := OutSize(h, k.kh, p.Stride, p.Pad), OutSize(w, k.kw, p.Stride, p.Pad)
+	switch {
+	case k.transposed:
+		panic("conv: a plan of a transposed kernel")
+	case oh < 1 || ow < 1:
+		panic("conv: the kernel does not fit into the image")
+	case f == fp16.Float64 || !k.float32:
+		panic("conv: a plan beyond float32")
+	}
+	plan := &Plan{k: k, p: p, f: f, c: k.oc, h: oh, w: ow}
+	if oh == h && ow == w {
+		plan.engine, _ = k.engine(f, p.Stride)
+	}
+	if plan.wino != nil {
+		k.winograd(plan.form, plan.wino)
+	} else if plan.pixels != nil {
+		k.pixel(plan.pixels.Outputs)
+	}
+	return plan
+}
+
+// Name returns how the plan computes, as asm.Ran has it, or "tensors" if as Forward
+// on tensors.
+func (p *Plan) Name() string {
+	if p.none() {
+		return "tensors"
+	}
+	return p.ran
+}
+
+// Frame returns how wide the source's frame must be, at least. The frame must hold
+// the plan's padding; see Image.FillFrame.
+func (p *Plan) Frame() int {
+	if p.none() {
+		return 0
+	}
+	return p.k.kh / 2
+}
+
+// Run convolves src into dst, which must be of the plan's shape and must not share
+// memory with it. What lies around the pixels of dst is undefined thereafter.
+func (p *Plan) Run(dst, src *Image, s *Space) {
+	switch {
+	case dst.Format != p.f || dst.C != p.c || dst.H != p.h || dst.W != p.w || src.C != p.k.ic || dst.N != src.N:
+		panic("conv: images of another shape or format than the plan's")
+	case dst.N == 0:
+	case p.none():
+		x, y := tensor.New(src.Format, src.N, src.C, src.H, src.W), tensor.New(dst.Format, dst.N, dst.C, dst.H, dst.W)
+		src.To(x)
+		Forward(y, x, p.k, p.p)
+		dst.From(y)
+	case src.H != p.h || src.W != p.w || src.Frame < p.Frame():
+		panic("conv: images of another shape or frame than the plan's")
+	default:
+		p.run(p.k, dst, src, s)
+	}
+}

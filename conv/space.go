@@ -1,0 +1,218 @@
+package conv
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/par"
+)
+
+// Space is the memory that a convolution of images works in: empty at first, and
+// kept between convolutions. It serves one at a time.
+type Space struct {
+	norms, rows, planes []float64
+
+	mu   sync.Mutex
+	idle []*worker // memory of workers
+
+	// What the guard left open: see worker.note.
+	open    []uint64
+	dst     *Image
+	resolve func(s *worker, at, next place) float64
+	settler func(i int)
+
+	wino     wino
+	direct   direct
+	anchored anchored
+}
+
+// worker is the memory of one worker.
+type worker struct {
+	v, m, t, k []float64 // in memory
+	memory     [4][]float64
+	flags      []uint8
+	terms      []float64
+	open       []uint64
+	dst        *Image
+
+	// What kernels are given pointers to.
+	sums   [block]float64
+	dot    [2 * block]float64
+	words  [3 * block]float64
+	anchor [kernelOutputs]float64
+	exact  [4 * 2 * kernelOutputs]float64
+}
+
+// Bytes returns the memory that the space holds, while no convolution runs.
+func (p *Space) Bytes() int64 {
+	n := 8 * (cap(p.norms) + cap(p.rows) + cap(p.planes) + cap(p.open))
+	for _, s := range p.idle {
+		for _, m := range s.memory {
+			n += 8 * cap(m)
+		}
+		n += cap(s.flags) + 8*(cap(s.terms)+cap(s.open))
+	}
+	return int64(n)
+}
+
+// take returns memory for a worker that nobody else uses.
+func (p *Space) take() *worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.idle); n > 0 {
+		s := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		return s
+	}
+	return &worker{flags: make([]uint8, 2*kernelOutputs)}
+}
+
+// release takes the memory back, and the outputs left open.
+func (p *Space) release(s *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(s.open) > 0 {
+		p.dst = s.dst
+		p.open = append(p.open, s.open...)
+	}
+	s.open, s.dst = s.open[:0], nil
+	p.idle = append(p.idle, s)
+}
+
+// note notes an output of channel c: as a number of which the order is that of
+// channels, so that each channel's weights are read once in the end.
+func (s *worker) note(dst *Image, n, c, y, x int) {
+	s.dst = dst
+	s.open = append(s.open, uint64(c)<<40|uint64((n*dst.H+y)*dst.W+x))
+}
+
+// place is an output of an image.
+type place struct{ o, n, y, x int }
+
+// settle stores what resolve says of every output left open; it is told the
+// output that the same worker turns to next.
+func (p *Space) settle(resolve func(s *worker, at, next place) float64) {
+	if len(p.open) == 0 {
+		return
+	}
+	slices.Sort(p.open)
+	if p.resolve = resolve; p.settler == nil {
+		p.settler = p.settlePiece
+	}
+	par.For((len(p.open)+settlePieces-1)/settlePieces, p.settler)
+	p.open, p.dst, p.resolve = p.open[:0], nil, nil
+}
+
+// settlePieces is how many outputs a worker settles at a time.
+const settlePieces = 64
+
+func (p *Space) settlePiece(i int) {
+	s := p.take()
+	defer p.release(s)
+	d := p.dst
+	lo, hi := i*settlePieces, min((i+1)*settlePieces, len(p.open))
+	for at := p.place(lo); lo < hi; lo++ {
+		next := p.place(min(lo+1, hi-1))
+		d.data[d.at(at.n, at.o/block, at.y, at.x)+at.o%block] = float32(p.resolve(s, at, next))
+		at = next
+	}
+}
+
+// place returns where open output i is.
+func (p *Space) place(i int) place {
+	d, o, pixel := p.dst, int(p.open[i]>>40), int(p.open[i]&(1<<40-1))
+	return place{o, pixel / d.W / d.H, pixel / d.W % d.H, pixel % d.W}
+}
+
+// settle returns an output that guards could not decide, with weights w
+// [blocks][K*K][8] that are finite: from a sum in three words, which is quick and
+// nearly always enough, or else from the exact sum. Zeros in frames and lanes
+// change no sum.
+func (s *worker) settle(f fp16.Format, src *Image, w []float32, k int, bias float64, at place) float64 {
+	if kernels := asm.PixelKernels(); kernels != nil {
+		out := &s.words
+		kernels.Words(&src.data[src.at(at.n, 0, at.y-k/2, at.x-k/2)], src.line*4, src.plane*4, &w[0], k, src.Blocks(), out)
+		var sum, lost float64
+		for c := range block {
+			sum += out[c]
+			lost += out[2*block+c]
+		}
+		if sum-sum != 0 {
+			// Sums of products of finite float32 numbers do not overflow, so this
+			// is what IEEE 754 makes of the infinities and NaNs of the terms.
+			return f.Round(sum + bias)
+		}
+		s.terms = append(append(s.terms[:0], out[:2*block]...), bias)
+		if odd, ok := threeWords(s.terms, lost); ok {
+			return f.Round(odd)
+		}
+	}
+	terms, sum := s.terms[:0], bias
+	for b := range src.Blocks() {
+		for i := range k {
+			line := src.data[src.at(at.n, b, at.y+i-k/2, at.x-k/2):][:k*block]
+			for j, p := range w[(b*k+i)*k*block:][:k*block] {
+				v := float64(line[j]) * float64(p)
+				terms = append(terms, v)
+				sum += v
+			}
+		}
+	}
+	terms = append(terms, bias)
+	s.terms = terms
+	if sum-sum != 0 { // as above
+		return f.Round(sum)
+	}
+	if odd, ok := threeWords(terms, 0); ok {
+		return f.Round(odd)
+	}
+	var all exact.Sum
+	for _, p := range terms {
+		all.Add(p)
+	}
+	return f.Round(all.Odd())
+}
+
+// pixelNorms takes ||t x|| of pixels side by side of a sample, from (y, x) on.
+func pixelNorms(out []float64, m *Image, k *Kernel, n, y, x int) {
+	scale, src, width := k.blockScale(), m.data[m.at(n, 0, y, x):], len(out)
+	if kernels := asm.PixelKernels(); kernels != nil && width >= 4 {
+		kernels.Norms(&src[0], m.plane*4, &scale[0], m.Blocks(), &out[0], width/4*4)
+		if x := width - 4; width%4 != 0 {
+			kernels.Norms(&src[x*block], m.plane*4, &scale[0], m.Blocks(), &out[x], 4)
+		}
+		return
+	}
+	for x := range out {
+		var sums [block]float64
+		for b := range m.Blocks() {
+			for c, v := range src[b*m.plane+x*block:][:block] {
+				v := float64(v) * scale[b*block+c]
+				sums[c] += float64(v * v)
+			}
+		}
+		var sum float64
+		for _, v := range sums {
+			sum += v
+		}
+		out[x] = math.Sqrt(sum)
+	}
+}
+
+// grown returns n numbers of memory whose contents do not matter.
+func grown[T any](memory *[]T, n int) []T {
+	if cap(*memory) < n {
+		*memory = make([]T, n)
+	}
+	return (*memory)[:n]
+}
+
+// aligned returns n numbers of memory that begin with a cache line.
+func aligned(memory *[]float64, n int) []float64 {
+	b := grown(memory, n+8)
+	return b[asm.Align(&b[0]):][:n]
+}

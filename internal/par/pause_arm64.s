@@ -1,0 +1,9 @@
+//go:build !purego
+
+#include "textflag.h"
+
+// func pause()
+TEXT ·pause(SB), NOSPLIT, $0-0
+	YIELD
+	YIELD
+	RET

@@ -1,0 +1,122 @@
+package par
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// pool is the goroutines that stay, and the call that they work for.
+var pool struct {
+	busy    atomic.Bool
+	helpers []*helper // of workers 1, 2, ...
+	job     job
+}
+
+// A helper is a goroutine that waits for calls. Only one call at a time speaks
+// to it, by its state:
+//
+//	idle     it spins, and will see a call at once
+//	asleep   it waits for a message, which it gets with a call
+//	called   there is a call for it, which it may take, or the caller take back
+//	working  it has taken it
+//	awaited  it has taken it, and the caller waits for a message
+//
+// Once it is idle again it touches nothing of the call. A helper that is late, as
+// it has to be woken or the system runs something else, delays nobody: its
+// call is taken back when the work is done.
+type helper struct {
+	state      atomic.Int32
+	wake, done chan struct{}
+	_          [104]byte // two cache lines of its own
+}
+
+const (
+	idle int32 = iota
+	asleep
+	called
+	working
+	awaited
+)
+
+// spin is how long a helper or a caller waits before it sleeps.
+const spin = 50 * time.Microsecond
+
+// waiter measures how long one waits.
+type waiter struct{ began time.Time }
+
+// long waits for a moment and reports whether that was long enough.
+func (w *waiter) long() bool {
+	if w.began.IsZero() {
+		w.began = time.Now()
+	}
+	pause()
+	return time.Since(w.began) > spin
+}
+
+// loop is a helper's life.
+func (h *helper) loop(worker int) {
+	var w waiter
+	for {
+		switch {
+		case h.state.CompareAndSwap(called, working):
+			h.work(worker)
+			w = waiter{}
+		case w.long() && h.state.CompareAndSwap(idle, asleep):
+			<-h.wake
+			w = waiter{}
+		}
+	}
+}
+
+// work does its share of the call. A body that ends its goroutine ends the helper,
+// which from then on is late for every call.
+func (h *helper) work(worker int) {
+	defer func() {
+		if h.state.Swap(idle) == awaited {
+			h.done <- struct{}{}
+		}
+	}()
+	pool.job.work(worker)
+}
+
+// run is a call by the goroutines that stay.
+func run(workers, n int, body func(i int), each func(worker, i int)) {
+	for len(pool.helpers) < workers-1 {
+		h := &helper{wake: make(chan struct{}, 1), done: make(chan struct{}, 1)}
+		pool.helpers = append(pool.helpers, h)
+		go h.loop(len(pool.helpers))
+	}
+	j := &pool.job
+	j.n, j.body, j.each = n, body, each
+	j.next.Store(0)
+	helpers := pool.helpers[:workers-1]
+	for _, h := range helpers {
+		if h.state.Swap(called) == asleep {
+			h.wake <- struct{}{} // it has room
+		}
+	}
+	defer end(helpers)
+	j.work(0)
+}
+
+// end waits for the helpers that have taken the call, and takes it back from others.
+func end(helpers []*helper) {
+	var w waiter
+	for _, h := range helpers {
+		if h.state.CompareAndSwap(called, idle) {
+			continue
+		}
+		for h.state.Load() == working {
+			if w.long() && h.state.CompareAndSwap(working, awaited) {
+				<-h.done
+			}
+		}
+	}
+	j := &pool.job
+	failed := j.first.Swap(nil)
+	j.body, j.each = nil, nil // keep nothing alive
+	pool.busy.Store(false)
+	if failed != nil {
+		panic(*failed)
+	}
+}

@@ -1,0 +1,169 @@
+package norm
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/exact"
+)
+
+// flat is an image of one sample, by blocks and rows.
+type flat struct {
+	data []float32
+	h, w int
+}
+
+func (f *flat) Row(_, b, y int) []float32 { return f.data[(b*f.h+y)*f.w*8:][:f.w*8] }
+
+// rowData are ways to fill rows that strain the sums.
+var rowData = []func(r *rand.Rand) float64{
+	func(r *rand.Rand) float64 { return r.NormFloat64() },
+	func(r *rand.Rand) float64 { return 1e3 + r.NormFloat64() },
+	func(r *rand.Rand) float64 { return 1e4 + 1e-3*r.NormFloat64() },
+	func(r *rand.Rand) float64 { return 1 + 0x1p-23*float64(r.IntN(4)) },
+	func(r *rand.Rand) float64 { return math.Ldexp(r.NormFloat64(), r.IntN(120)-60) },
+	func(r *rand.Rand) float64 { return 0x1p-149 * float64(r.IntN(16)-8) },
+	func(r *rand.Rand) float64 { return float64(r.IntN(9) - 4) },
+	func(r *rand.Rand) float64 { return 7 },
+	func(r *rand.Rand) float64 { return max(0, r.NormFloat64()) },
+}
+
+// TestRowBound holds what the kernels compute to w, by exact comparison with both
+// ends of the interval, and the interval to a width that leaves little open.
+func TestRowBound(t *testing.T) {
+	r := rand.New(rand.NewPCG(51, 1))
+	var e Exact
+	worst, usable := 0.0, 0
+	for k, fill := range rowData {
+		for trial := range 15 {
+			h, w, perGroup := 1+r.IntN(9), 1+r.IntN(70), 1+trial%2
+			const c = 4
+			img := &flat{make([]float32, h*w*8), h, w}
+			for i := range img.data {
+				if i%8 < c {
+					img.data[i] = float32(fill(r))
+				}
+			}
+			gamma, beta := make([]float64, c), make([]float64, c)
+			for i := range gamma {
+				gamma[i], beta[i] = float64(float32(r.NormFloat64())), float64(float32(r.NormFloat64()))*float64(r.IntN(2))
+			}
+			parts := 1 + r.IntN(3)
+			rows := NewRows(fp16.Float32, 1, c, h, w, c/perGroup, gamma, beta, 1e-5, parts, &e)
+			s := NewSpace(w)
+			rows.Pivot(img, 0, 0, s)
+			rows.SetPivots(0, 0, 1)
+			for p := range parts {
+				rows.Sum(img, 0, 0, p, s)
+			}
+			rows.SetLines(0, 0, 1)
+			of := &rows.lines[0].of
+			for ch := range c {
+				var xs []float64
+				for i, v := range img.data {
+					if i%8 < c && i%8/perGroup == ch/perGroup {
+						xs = append(xs, float64(v))
+					}
+				}
+				judge := bigref.GroupNorm(xs, 1e-5)
+				for range 12 {
+					x := float64(img.data[8*r.IntN(h*w)+ch])
+					y := math.FMA(x-of[ofPivot][ch], of[ofSlope][ch], of[ofOffset][ch])
+					width := math.FMA(math.Abs(y), of[ofPart][ch], of[ofRest][ch])
+					if math.IsInf(width, 1) {
+						continue
+					}
+					usable++
+					at, b := bigref.Rat(y), bigref.Rat(width)
+					lo, hi := new(big.Rat).Sub(at, b), new(big.Rat).Add(at, b)
+					if judge.Compare(x, gamma[ch], beta[ch], lo) < 0 || judge.Compare(x, gamma[ch], beta[ch], hi) > 0 {
+						t.Fatalf("data %d, %dx%d, x %x: y %x is not within %x of the exact value", k, h, w, x, y, width)
+					}
+					if k == 0 && len(xs) > 50 {
+						worst = max(worst, width/(math.Abs(y)+math.Abs(beta[ch])+math.Abs(gamma[ch])))
+					}
+				}
+			}
+		}
+	}
+	if usable < 5000 || worst > 0x1p-42 {
+		t.Errorf("%d evaluations with a bound; of normal data the widest is 2^%.1f of what is added", usable, math.Log2(worst))
+	}
+}
+
+// TestPrecise: what double-double arithmetic decides is the exact value rounded to
+// odd, and it decides nearly everything, the mean itself included.
+func TestPrecise(t *testing.T) {
+	r := rand.New(rand.NewPCG(52, 1))
+	decided, open := 0, 0
+	for k, fill := range rowData {
+		for range 60 {
+			var m exact.Moments
+			xs := make([]float64, 1+r.IntN(60))
+			for i := range xs {
+				xs[i] = float64(float32(fill(r)))
+			}
+			m.Add(xs)
+			p, std := newPrecise(&m, 1e-5), m.Standard(1e-5)
+			for range 6 {
+				x, gamma, beta := xs[r.IntN(len(xs))], float64(float32(r.NormFloat64())), float64(float32(r.NormFloat64()))
+				if k == 5 || r.IntN(2) == 0 { // next to a beta subnormal numbers are lost
+					beta = 0
+					gamma = math.Ldexp(1, r.IntN(5)-2)
+				}
+				y, ok := p.at(x, gamma, beta)
+				if !ok {
+					open++
+					continue
+				}
+				decided++
+				if want := std.Settle(x, gamma, beta); math.Float64bits(y) != math.Float64bits(want) {
+					t.Fatalf("data %d, x %x, gamma %x, beta %x: %x, want %x", k, x, gamma, beta, y, want)
+				}
+			}
+		}
+	}
+	if decided < 50*open {
+		t.Errorf("%d decided, %d open: want few", decided, open)
+	}
+}
+
+// TestDouble holds the operations on doubles to their bounds.
+func TestDouble(t *testing.T) {
+	r := rand.New(rand.NewPCG(53, 1))
+	wide := func(d double) *big.Float {
+		x := new(big.Float).SetPrec(400).SetFloat64(d.hi)
+		return x.Add(x, big.NewFloat(d.lo))
+	}
+	random := func() double {
+		hi := math.Ldexp(1+r.Float64(), r.IntN(40)-20)
+		if r.IntN(2) == 0 {
+			hi = -hi
+		}
+		return quickSum(hi, hi*0x1p-53*(2*r.Float64()-1)*r.Float64())
+	}
+	within := func(what string, got double, want *big.Float, units float64) {
+		t.Helper()
+		d := wide(got)
+		d.Sub(d, want)
+		d.Quo(d, want)
+		if e, _ := d.Float64(); !(math.Abs(e) <= units*0x1p-106) {
+			t.Fatalf("%s: off by %.2f units of 2^-106, want %v at most", what, math.Abs(e)*0x1p106, units)
+		}
+	}
+	big2 := func() *big.Float { return new(big.Float).SetPrec(400) }
+	for range 20000 {
+		a, b := random(), random()
+		x, y := wide(a), wide(b)
+		within("sum", a.plus(b), big2().Add(x, y), 3.01)
+		within("difference", a.minus(b), big2().Sub(x, y), 3.01)
+		within("product", a.times(b), big2().Mul(x, y), 5.01)
+		within("scaled", a.scaled(b.hi), big2().Mul(x, big.NewFloat(b.hi)), 2.01)
+		within("quotient", a.over(b), big2().Quo(x, y), 15.01)
+		within("root", double{math.Abs(a.hi), math.Copysign(1, a.hi) * a.lo}.root(), big2().Sqrt(big2().Abs(x)), 8.01)
+	}
+}

@@ -1,0 +1,187 @@
+package operator
+
+import (
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Plan is an operator compiled for one mode and one shape of input: its
+// operations joined to passes over images of float32 numbers, which lie in one
+// piece of memory, with kernels chosen and weights laid out for them. It computes
+// what [Operator.Forward] does, to the same bits, without allocating anything (but
+// for elements, one in 2^25 or so, that the exact arithmetic of package exact has
+// to settle).
+//
+// Not all is compiled: float64 mode, and inputs that Forward refuses or PyTorch's
+// autocast does, go the way of Forward, which is also the one that reports
+// features.
+//
+// A Plan serves one application at a time. It is made for the instruction set in
+// use.
+type Plan struct {
+	op      *Operator
+	mode    Mode
+	n, h, w int
+	isa     string
+	general string // why nothing is compiled, "" if it is
+
+	passes []pass
+	nodes  []PlanNode
+	in     *inPass
+	out    *outPass
+	noise  *noise.Rows // nil if there is none
+	images int64       // bytes
+	build  time.Duration
+
+	space   conv.Space
+	exact   norm.Exact
+	workers []*worker
+	result  *tensor.Tensor
+
+	// Watch asks for Nonfinite.
+	Watch     bool
+	nonfinite atomic.Bool
+}
+
+// PlanNode is how a plan does one operation of an operator.
+type PlanNode struct {
+	Name   string `json:"name"`   // as in Node
+	Op     string `json:"op"`     // conv, norm, act, add or noise, and what of it
+	Pass   int    `json:"pass"`   // operations of one pass are done row by row together
+	Kernel string `json:"kernel"` // what runs
+	FLOPs  int64  `json:"flops"`  // of a convolution, multiplications and additions of its definition
+	Bytes  int64  `json:"bytes"`  // of images that the first operation of a pass reads and the last one writes
+}
+
+// pass is one sweep over images.
+type pass interface{ run(p *Plan) }
+
+// Plan compiles the operator for inputs [n,input_channels,h,w]. It panics if a
+// dimension is not positive.
+func (op *Operator) Plan(mode Mode, n, h, w int) *Plan {
+	if min(n, h, w) < 1 {
+		panic("operator: a plan of nothing")
+	}
+	began := time.Now()
+	p := &Plan{op: op, mode: mode, n: n, h: h, w: w, isa: asm.ISA()}
+	p.general = p.compile()
+	p.build = time.Since(began)
+	return p
+}
+
+// Compiled reports whether the plan is compiled, and otherwise why it is not.
+func (p *Plan) Compiled() (ok bool, why string) { return p.general == "", p.general }
+
+// Nodes returns the operations in the order of [Operator.Nodes]; nil if the plan is
+// not compiled.
+func (p *Plan) Nodes() []PlanNode { return p.nodes }
+
+// FLOPs returns the multiplications and additions with weights of one application.
+func (p *Plan) FLOPs() int64 { return 2 * p.op.MACs(p.h, p.w) * int64(p.n) }
+
+// Arena returns the bytes of the images, and of the draws that applications have
+// kept so far, which a counter's are not.
+func (p *Plan) Arena() int64 {
+	if p.noise == nil {
+		return p.images
+	}
+	return p.images + p.noise.Bytes()
+}
+
+// Build returns how long it took to compile, weights included.
+func (p *Plan) Build() time.Duration { return p.build }
+
+// Bytes returns the memory of the plan besides the operator's weights, including
+// scratch memory that applications have needed so far.
+func (p *Plan) Bytes() int64 {
+	b := p.Arena() + p.exact.Bytes() + sizeOf(&p.space)
+	for _, x := range p.passes {
+		if r, ok := x.(*rowPass); ok && r.norm != nil {
+			b += r.norm.Bytes()
+		}
+	}
+	return b + int64(len(p.workers))*workerBytes(p.w)
+}
+
+// Forward sets dst [n,output_channels,h,w], of the format of the mode's output, to
+// the operator's output for x [n,input_channels,h,w], with the noise of draws (nil
+// for none) at that time. It panics if dst is not of that shape and format.
+func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) error {
+	if dst.N != p.n || dst.C != p.op.Config.OutputChannels || dst.H != p.h || dst.W != p.w || dst.Format != p.mode.Output() || len(dst.Data) != dst.N*dst.C*dst.H*dst.W {
+		panic("operator: destination of another shape or format than the plan's")
+	}
+	if p.general != "" {
+		y, err := p.op.Forward(&Pass{Mode: p.mode, Draws: draws, Time: at}, x)
+		if err == nil {
+			copy(dst.Data, y.Data)
+		}
+		return err
+	}
+	switch {
+	case x.Format == fp16.Float64:
+		return fmt.Errorf("operator: input of float64 numbers: want %v numbers, or the float64 mode", p.mode.Wide())
+	case x.C != p.op.Config.InputChannels:
+		return fmt.Errorf("operator: input has %d channels: want %d", x.C, p.op.Config.InputChannels)
+	case x.N != p.n || x.H != p.h || x.W != p.w:
+		return fmt.Errorf("operator: input is %s: want [%d,%d,%d,%d], for which the plan is made", x.Shape(), p.n, x.C, p.h, p.w)
+	}
+	for len(p.workers) < par.Workers() {
+		p.workers = append(p.workers, newWorker(p.w))
+	}
+	if p.noise != nil {
+		if err := p.noise.Begin(at, draws); err != nil {
+			return fmt.Errorf("%s: %w", p.op.noise.name, err)
+		}
+	}
+	p.nonfinite.Store(false)
+	p.in.tensor, p.out.tensor = x, dst
+	for _, x := range p.passes {
+		x.run(p)
+	}
+	p.in.tensor, p.out.tensor = nil, nil
+	return nil
+}
+
+// Result returns a tensor of the plan's for Forward to write to.
+func (p *Plan) Result() *tensor.Tensor {
+	if p.result == nil {
+		p.result = tensor.New(p.mode.Output(), p.n, p.op.Config.OutputChannels, p.h, p.w)
+	}
+	return p.result
+}
+
+// Nonfinite reports whether the last application met a NaN or an infinity anywhere;
+// only if Watch is set and the plan is compiled.
+func (p *Plan) Nonfinite() bool { return p.nonfinite.Load() }
+
+// Again returns the draws of the last application once more, for the same one by
+// Operator.Forward; nil if it had none.
+func (p *Plan) Again() noise.Draws {
+	if p.noise == nil {
+		return nil
+	}
+	return p.noise.Again()
+}
+
+// sizeOf returns the memory of a convolution's space, if it says.
+func sizeOf(s any) int64 {
+	if s, ok := s.(interface{ Bytes() int64 }); ok {
+		return s.Bytes()
+	}
+	return 0
+}
+
+// memoryOf returns n float32 numbers that begin with a cache line.
+func memoryOf(n int) []float32 {
+	b := make([]float32, n+16)
+	return b[asm.AlignSingle(&b[0]):][:n]
+}

@@ -1,0 +1,82 @@
+package operator
+
+import (
+	"sync"
+	"testing"
+
+	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestBorrow: a plan that was given back serves the same mode, shape and instruction
+// set again, and no other.
+func TestBorrow(t *testing.T) {
+	defer asm.Use(asm.ISA())
+	op := planCases[0].operator(t)
+	f32, bf16 := Mode{Precision: fp16.Float32}, Mode{Precision: fp16.BFloat16, Autocast: CUDA2}
+	p := op.Borrow(f32, 1, 4, 6)
+	if q := op.Borrow(f32, 1, 4, 6); q == p {
+		t.Error("one plan for two")
+	}
+	op.Return(p)
+	if got, want := op.PlanBytes(), p.Arena(); got != want || got == 0 {
+		t.Errorf("%d bytes of plans, want %d", got, want)
+	}
+	for _, other := range []func() *Plan{
+		func() *Plan { return op.Borrow(bf16, 1, 4, 6) }, func() *Plan { return op.Borrow(f32, 2, 4, 6) },
+		func() *Plan { return op.Borrow(f32, 1, 6, 4) }, func() *Plan { return op.Borrow(f32, 1, 4, 4) },
+	} {
+		if other() == p {
+			t.Error("a plan for another mode or shape")
+		}
+	}
+	if err := asm.Use("purego"); err != nil {
+		t.Fatal(err)
+	}
+	if q := op.Borrow(f32, 1, 4, 6); (q == p) != (len(asm.ISAs()) == 1) {
+		t.Error("a plan of another instruction set")
+	}
+	asm.Use(asm.ISAs()[0])
+	if len(asm.ISAs()) > 1 && op.Borrow(f32, 1, 4, 6) != p {
+		t.Error("the plan was not kept")
+	}
+	for n := range 2 * mostPlans {
+		op.Return(op.Borrow(f32, 1+n, 3, 3))
+	}
+	if n := len(op.plans.idle); n != mostPlans {
+		t.Errorf("%d plans kept, want %d", n, mostPlans)
+	}
+}
+
+// TestPlansAtOnce: plans of one operator may be used at the same time.
+func TestPlansAtOnce(t *testing.T) {
+	c := planCases[0]
+	op, x := c.operator(t), input(c.n, c.in, c.h, c.w)
+	m := Mode{Precision: fp16.Float32}
+	want, err := op.Forward(&Pass{Mode: m}, x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for range 5 {
+				p := op.Borrow(m, c.n, c.h, c.w)
+				got := tensor.Like(want)
+				if err := p.Forward(got, x, nil, noise.Time{}); err != nil {
+					t.Error(err)
+				}
+				op.Return(p)
+				for i, v := range got.Data {
+					if v != want.Data[i] {
+						t.Errorf("element %d is %v, want %v", i, v, want.Data[i])
+						return
+					}
+				}
+			}
+		})
+	}
+	wg.Wait()
+}

@@ -1,0 +1,420 @@
+package operator
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/rows"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/norm"
+)
+
+// virtual is an image of a plan, in memory that it shares with others which are
+// not in use while it is.
+type virtual struct {
+	format      fp16.Format
+	c, frame    int
+	first, last int      // passes that write it and read it last
+	at, size    int      // in the plan's memory
+	in          *virtual // whose place it takes, nil if it has its own
+	img         *conv.Image
+}
+
+// root returns the image whose place it has.
+func (v *virtual) root() *virtual {
+	for v.in != nil {
+		v = v.in
+	}
+	return v
+}
+
+// value is the output of a node.
+type value struct {
+	*virtual
+	pass  *rowPass // that ends with it, nil for others
+	casts map[fp16.Format]*virtual
+}
+
+// compiler makes a plan of the nodes of an operator, one after the other.
+type compiler struct {
+	p         *Plan
+	nodes     []Node
+	readers   [][]int // of each node's output
+	values    []*value
+	input     *value
+	convs     map[string]*conv2d
+	images    []*virtual
+	padding   conv.Padding
+	described []*describer
+}
+
+// describer is what is known of a node while passes still move.
+type describer struct {
+	PlanNode
+	pass pass
+}
+
+// compile makes the passes; it returns why it cannot.
+func (p *Plan) compile() (why string) {
+	if p.mode.Precision == fp16.Float64 {
+		return "float64 mode"
+	}
+	if err := p.mode.check(); err != nil {
+		return err.Error()
+	}
+	c := &compiler{p: p, nodes: p.op.Nodes(), convs: map[string]*conv2d{}}
+	c.readers, c.values = make([][]int, len(c.nodes)), make([]*value, len(c.nodes))
+	for i, n := range c.nodes {
+		for _, in := range n.In {
+			if in != Input {
+				c.readers[in] = append(c.readers[in], i)
+			}
+		}
+	}
+	visitAll(func(l layer) {
+		if k, ok := l.(*conv2d); ok {
+			c.convs[k.name] = k
+			if k.geometry.Pad > 0 {
+				c.padding = k.geometry.Padding
+			}
+		}
+	}, p.op.modules...)
+	c.input = &value{virtual: c.image(p.mode.Wide(), p.op.Config.InputChannels)}
+	p.in = &inPass{p: p, dst: c.input.virtual, padding: c.padding}
+	p.passes = []pass{p.in}
+	for i := range c.nodes {
+		if why := c.node(i); why != "" {
+			return why
+		}
+	}
+	p.out = &outPass{p: p, src: c.values[len(c.nodes)-1].virtual}
+	p.passes = append(p.passes, p.out)
+	if f := p.out.src.format; f != p.mode.Output() {
+		return fmt.Sprintf("output of %v numbers", f)
+	}
+	c.place()
+	c.bind()
+	return ""
+}
+
+func (c *compiler) image(f fp16.Format, channels int) *virtual {
+	v := &virtual{format: f, c: channels}
+	c.images = append(c.images, v)
+	return v
+}
+
+func (c *compiler) value(i int) *value {
+	if i == Input {
+		return c.input
+	}
+	return c.values[i]
+}
+
+// node compiles one operation.
+func (c *compiler) node(i int) (why string) {
+	n := &c.nodes[i]
+	var in []fp16.Format
+	for _, k := range n.In {
+		in = append(in, c.value(k).format)
+	}
+	operands, out, err := c.p.mode.Formats(n, in...)
+	if err != nil {
+		return err.Error()
+	}
+	d := &describer{PlanNode: PlanNode{Name: n.Name}}
+	c.described = append(c.described, d)
+	x := c.value(n.In[0])
+	switch n.Op {
+	case OpConv:
+		return c.conv(i, operands, out, d)
+	case OpNorm:
+		r := c.newPass(x)
+		d.Op, d.Kernel = n.Norm+" norm", kernelName("rows")
+		gamma, beta := n.Weight.Data, n.Bias.Data
+		if n.Norm == "batch" {
+			r.norm = norm.NewBatchRows(out, c.p.n, x.c, c.p.h, c.p.w, n.Mean.Data, n.Variance.Data, gamma, beta, n.Eps)
+		} else {
+			r.share(n.Groups != x.c)
+			r.norm = norm.NewRows(out, c.p.n, x.c, c.p.h, c.p.w, n.Groups, gamma, beta, n.Eps, r.parts, &c.p.exact)
+		}
+		r.dst.format = out
+		c.values[i] = &value{virtual: r.dst, pass: r}
+		d.pass = r
+	case OpAct:
+		d.Op, d.Kernel = n.Act.String(), "none"
+		if n.Act == act.Identity {
+			c.values[i] = x
+			d.pass = c.p.passes[len(c.p.passes)-1]
+			return ""
+		}
+		d.Kernel = kernelName("rows")
+		c.append(i, x, actStage{act.NewRows(n.Act, out)}, out, d)
+	case OpAdd:
+		d.Op, d.Kernel = "add", kernelName("rows")
+		a, b := x, c.value(n.In[1])
+		if !c.open(n.In[0]) && c.open(n.In[1]) {
+			a, b = b, a // the sum is the same
+		}
+		from := n.In[0]
+		if a != x {
+			from = n.In[1]
+		}
+		if c.open(from) { // the pass waits for the other operand
+			k := slices.Index(c.p.passes, pass(a.pass))
+			c.p.passes = append(slices.Delete(c.p.passes, k, k+1), pass(a.pass))
+		}
+		c.append(i, a, addStage{rows.New(out), b.virtual}, out, d)
+	case OpNoise:
+		d.Op, d.Kernel = n.Noise.Type.String()+" noise", kernelName("rows")
+		block := n.Noise
+		if block.Correlation != 0 || c.p.noise != nil {
+			return "correlated noise, or more than one stochastic block"
+		}
+		block.NarrowScale = c.p.mode.Autocast == CPU113
+		c.p.noise = noise.NewRows(block, out, c.p.n, x.c, c.p.h, c.p.w)
+		c.append(i, x, noiseStage{c.p.noise}, out, d)
+	}
+	return ""
+}
+
+func kernelName(what string) string {
+	if asm.RowKernels() == nil {
+		return what + ", plain Go"
+	}
+	return what + " " + asm.ISA()
+}
+
+// open reports whether a node's output may still be worked on where it is made:
+// it is a row pass's, and the node at work is all that reads it.
+func (c *compiler) open(i int) bool {
+	return i != Input && c.values[i].pass != nil && c.only(c.values[i])
+}
+
+// newPass begins a pass over rows.
+func (c *compiler) newPass(x *value) *rowPass {
+	r := &rowPass{p: c.p, src: x.virtual, dst: c.image(x.format, x.c), padding: c.padding}
+	r.share(false)
+	c.p.passes = append(c.p.passes, r)
+	return r
+}
+
+// append adds a stage that makes node i's output of x.
+func (c *compiler) append(i int, x *value, s stage, out fp16.Format, d *describer) {
+	r := x.pass
+	if r == nil || !c.only(x) {
+		r = c.newPass(x)
+	}
+	r.stages = append(r.stages, s)
+	r.dst.format = out
+	c.values[i] = &value{virtual: r.dst, pass: r}
+	d.pass = r
+}
+
+// only reports whether a value has one reader.
+func (c *compiler) only(x *value) bool {
+	n := 0
+	for i, v := range c.values {
+		if v == x {
+			for _, k := range c.readers[i] {
+				if !(c.nodes[k].Op == OpAct && c.nodes[k].Act == act.Identity) {
+					n++
+				}
+			}
+		}
+	}
+	return n <= 1
+}
+
+// conv compiles a convolution, the rounding of its operands before and a bias that
+// is added apart after it.
+func (c *compiler) conv(i int, operands, out fp16.Format, d *describer) (why string) {
+	n, p := &c.nodes[i], c.p
+	x := c.value(n.In[0])
+	layer := c.convs[n.Name]
+	g := n.Geometry
+	if s := max(g.Stride, 1); s != 1 || g.Pad != n.Weight.Shape[2]/2 || n.Weight.Shape[2]%2 == 0 {
+		return n.Name + ": a convolution that changes the size of the image"
+	}
+	least := 1
+	switch g.Padding {
+	case conv.Circular:
+		least = g.Pad
+	case conv.Reflect:
+		least = g.Pad + 1
+	}
+	if p.h < least || p.w < least {
+		return n.Name + ": an image too small for the padding"
+	}
+	k := layer.kernel(p.mode, operands)
+	plan := k.Plan(out, p.h, p.w, g)
+	src := c.cast(n.In[0], x, operands)
+	src.frame = max(src.frame, plan.Frame())
+	dst := c.image(out, n.Weight.Shape[0])
+	pass := &convPass{plan: plan, src: src, dst: dst}
+	p.passes = append(p.passes, pass)
+	v := &value{virtual: dst}
+	s := n.Weight.Shape
+	d.Op = fmt.Sprintf("conv %dx%d, %d to %d", s[2], s[3], s[1], s[0])
+	d.Kernel = "plain Go"
+	if named, ok := any(plan).(interface{ Name() string }); ok {
+		d.Kernel = named.Name()
+	}
+	d.FLOPs = 2 * int64(p.n) * int64(p.h) * int64(p.w) * int64(s[0]) * int64(s[1]) * int64(s[2]) * int64(s[3])
+	d.pass = pass
+	if k.bias != nil {
+		r := c.newPass(v)
+		r.stages = append(r.stages, shiftStage{rows.New(out), shifts(k.bias)})
+		v = &value{virtual: r.dst, pass: r}
+	}
+	c.values[i] = v
+	return ""
+}
+
+// cast returns a value as operands of a format: itself, or rounded where it is made
+// if only such convolutions read it, or a copy.
+func (c *compiler) cast(i int, x *value, f fp16.Format) *virtual {
+	if f == x.format || f == fp16.Float32 {
+		return x.virtual
+	}
+	if v := x.casts[f]; v != nil {
+		return v
+	}
+	s := newRoundStage(f, c.p.mode.TF32)
+	if i == Input { // which one convolution reads
+		c.p.in.round = &s
+		x.format = f
+		return x.virtual
+	}
+	alone := x.pass != nil
+	for _, r := range c.readers[i] {
+		alone = alone && c.nodes[r].Op == OpConv
+	}
+	if alone {
+		x.pass.stages = append(x.pass.stages, s)
+		x.format = f
+		return x.virtual
+	}
+	r := c.newPass(x)
+	r.stages = []stage{s}
+	r.dst.format = f
+	if x.casts == nil {
+		x.casts = map[fp16.Format]*virtual{}
+	}
+	x.casts[f] = r.dst
+	return r.dst
+}
+
+// place finds memory for the images: the lowest that is free as long as the image
+// is in use, for one after the other. A sum that nobody reads an operand of any more
+// takes the operand's place.
+func (c *compiler) place() {
+	p := c.p
+	for _, v := range c.images {
+		v.first, v.last = len(p.passes), 0
+	}
+	use := func(i int, images ...*virtual) {
+		for _, v := range images {
+			v.first, v.last = min(v.first, i), max(v.last, i)
+		}
+	}
+	for i, x := range p.passes {
+		switch x := x.(type) {
+		case *inPass:
+			use(i, x.dst)
+		case *outPass:
+			use(i, x.src)
+		case *convPass:
+			use(i, x.src, x.dst)
+		case *rowPass:
+			use(i, x.src, x.dst)
+			for _, s := range x.stages {
+				if a, ok := s.(addStage); ok {
+					use(i, a.other)
+				}
+			}
+		}
+	}
+	for i, x := range p.passes {
+		if r, ok := x.(*rowPass); ok {
+			for _, s := range r.stages {
+				if a, ok := s.(addStage); ok && a.other.last == i && r.dst.in == nil {
+					r.dst.in = a.other
+				}
+			}
+		}
+	}
+	for _, v := range c.images {
+		root := v.root()
+		root.frame, root.last = max(root.frame, v.frame), max(root.last, v.last)
+	}
+	most := 0
+	var placed []*virtual
+	slices.SortStableFunc(c.images, func(a, b *virtual) int { return cmp.Compare(a.first, b.first) })
+	for _, v := range c.images {
+		v.frame = v.root().frame
+		v.size = (conv.ImageSize(p.n, v.c, p.h, p.w, v.frame) + 15) / 16 * 16
+		if v.in != nil {
+			continue
+		}
+		slices.SortFunc(placed, func(a, b *virtual) int { return cmp.Compare(a.at, b.at) })
+		for _, o := range placed {
+			if o.first <= v.last && v.first <= o.last && o.at < v.at+v.size && v.at < o.at+o.size {
+				v.at = o.at + o.size
+			}
+		}
+		placed = append(placed, v)
+		most = max(most, v.at+v.size)
+	}
+	memory := memoryOf(most)
+	for _, v := range c.images {
+		v.at = v.root().at
+		v.img = conv.NewImage(v.format, p.n, v.c, p.h, p.w, v.frame, memory[v.at:v.at+v.size])
+	}
+	p.images = 4 * int64(most)
+}
+
+// bind makes what the passes run, and the description.
+func (c *compiler) bind() {
+	for _, x := range c.p.passes {
+		switch x := x.(type) {
+		case *inPass:
+			x.bind()
+		case *outPass:
+			x.bind()
+		case *rowPass:
+			x.bind()
+		}
+	}
+	for k, x := range c.p.passes {
+		var of []*describer
+		for _, d := range c.described {
+			if d.pass == x {
+				d.Pass = k
+				of = append(of, d)
+			}
+		}
+		if len(of) == 0 {
+			continue
+		}
+		switch x := x.(type) {
+		case *convPass:
+			of[0].Bytes = 4 * int64(x.src.size+x.dst.size)
+		case *rowPass:
+			of[0].Bytes += 4 * int64(x.src.size)
+			for _, s := range x.stages {
+				if a, ok := s.(addStage); ok {
+					of[len(of)-1].Bytes += 4 * int64(a.other.size)
+				}
+			}
+			of[len(of)-1].Bytes += 4 * int64(x.dst.size)
+		}
+	}
+	for _, d := range c.described {
+		c.p.nodes = append(c.p.nodes, d.PlanNode)
+	}
+}

@@ -1,0 +1,285 @@
+package operator
+
+import (
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/rows"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/tensor"
+)
+
+// worker is the memory of one worker of a plan: two rows, and that of the
+// operations.
+type worker struct {
+	row      [2][]float32
+	norm     *norm.Space
+	act      *act.Space
+	noise    *noise.RowSpace
+	channels [8][]float64
+	lines    [8]*float64
+}
+
+func newWorker(w int) *worker {
+	return &worker{row: [2][]float32{memoryOf(8 * w), memoryOf(8 * w)}, norm: norm.NewSpace(w), act: act.NewSpace(w), noise: noise.NewRowSpace(w)}
+}
+
+// workerBytes is about the memory of a worker.
+func workerBytes(w int) int64 { return 6<<10 + 170*int64(w) }
+
+// stage is an operation on one row of a block of channels. dst and src lie apart.
+type stage interface {
+	apply(dst, src []float32, n, b, y int, w *worker)
+}
+
+type actStage struct{ *act.Rows }
+
+func (s actStage) apply(dst, src []float32, n, b, y int, w *worker) { s.Apply(dst, src, w.act) }
+
+// addStage is a residual sum.
+type addStage struct {
+	*rows.Rounder
+	other *virtual
+}
+
+func (s addStage) apply(dst, src []float32, n, b, y int, w *worker) {
+	s.Add(dst, src, s.other.img.Row(n, b, y))
+}
+
+type noiseStage struct{ *noise.Rows }
+
+func (s noiseStage) apply(dst, src []float32, n, b, y int, w *worker) {
+	s.Apply(dst, src, n, b, y, w.noise)
+}
+
+// shiftStage adds a bias that is added apart.
+type shiftStage struct {
+	*rows.Rounder
+	bias [][8]float32
+}
+
+func (s shiftStage) apply(dst, src []float32, n, b, y int, w *worker) { s.Shift(dst, src, &s.bias[b]) }
+
+// roundStage rounds to the operands of a convolution.
+type roundStage struct {
+	*rows.Rounder
+	tf32 fp16.Rounding
+}
+
+func newRoundStage(f fp16.Format, tf32 fp16.Rounding) roundStage {
+	return roundStage{rows.New(f), tf32}
+}
+
+func (s roundStage) apply(dst, src []float32, n, b, y int, w *worker) {
+	if s.Format() == fp16.TF32 {
+		rows.TF32(dst, src, s.tf32)
+	} else {
+		s.Round(dst, src)
+	}
+}
+
+// rowPass is operations on single elements, after a norm or not, from one image to
+// another: each row goes through all of them before the next.
+type rowPass struct {
+	p        *Plan
+	src, dst *virtual
+	norm     *norm.Rows // nil if there is none
+	stages   []stage
+	padding  conv.Padding
+
+	// A pass is done block by block if that keeps all processors busy, and else in
+	// parts of blocks.
+	parts                          int
+	whole, pivot, sum, part, frame func(worker, i int)
+}
+
+// share decides how to share the work, of which no block can be done before the
+// sums of all are there, if waits says so.
+func (r *rowPass) share(waits bool) {
+	tasks, workers := r.p.n*r.blocks(), par.Workers()
+	r.parts = 1
+	if waits || tasks < 4*workers && tasks%workers != 0 {
+		r.parts = min(r.p.h, (4*workers+tasks-1)/tasks)
+	}
+}
+
+// bind makes the functions that workers run.
+func (r *rowPass) bind() {
+	p, blocks := r.p, r.blocks()
+	src, dst := r.src.img, r.dst.img
+	r.whole = func(worker, i int) {
+		w, n, b := p.workers[worker], i/blocks, i%blocks
+		if r.norm != nil && !r.norm.Batch() {
+			r.norm.Pivot(src, n, b, w.norm)
+			r.norm.SetPivots(n, b, b+1)
+			r.norm.Sum(src, n, b, 0, w.norm)
+			r.norm.SetLines(n, b, b+1)
+		}
+		for y := range p.h {
+			r.row(n, b, y, w)
+		}
+		if dst.Frame > 0 {
+			dst.FillFrameOf(n, b, r.padding)
+		}
+	}
+	r.pivot = func(worker, i int) { r.norm.Pivot(src, i/blocks, i%blocks, p.workers[worker].norm) }
+	r.sum = func(worker, i int) {
+		k := i / r.parts
+		r.norm.Sum(src, k/blocks, k%blocks, i%r.parts, p.workers[worker].norm)
+	}
+	r.part = func(worker, i int) {
+		k, part := i/r.parts, i%r.parts
+		for y := p.h * part / r.parts; y < p.h*(part+1)/r.parts; y++ {
+			r.row(k/blocks, k%blocks, y, p.workers[worker])
+		}
+	}
+	r.frame = func(_, i int) { dst.FillFrameOf(i/blocks, i%blocks, r.padding) }
+}
+
+func (r *rowPass) blocks() int { return (r.src.c + 7) / 8 }
+
+func (r *rowPass) run(p *Plan) {
+	tasks := p.n * r.blocks()
+	sums := r.norm != nil && !r.norm.Batch()
+	if r.parts == 1 && (!sums || r.norm.PerChannel()) {
+		par.Each(tasks, r.whole)
+		return
+	}
+	if sums {
+		par.Each(tasks, r.pivot)
+		for n := range p.n {
+			r.norm.SetPivots(n, 0, r.blocks())
+		}
+		par.Each(tasks*r.parts, r.sum)
+		for n := range p.n {
+			r.norm.SetLines(n, 0, r.blocks())
+		}
+	}
+	par.Each(tasks*r.parts, r.part)
+	if r.dst.img.Frame > 0 {
+		par.Each(tasks, r.frame)
+	}
+}
+
+// row does all operations on one row.
+func (r *rowPass) row(n, b, y int, w *worker) {
+	src, dst := r.src.img.Row(n, b, y), r.dst.img.Row(n, b, y)
+	last := len(r.stages)
+	to := func(i int) []float32 {
+		if i == last {
+			return dst
+		}
+		return w.row[i%2][:len(src)]
+	}
+	if missing := 8*(b+1) - r.src.c; missing > 0 { // a convolution may leave NaN there
+		for x := 8; x <= len(src); x += 8 {
+			clear(src[x-missing : x])
+		}
+	}
+	r.p.look(src)
+	if r.norm != nil {
+		out := to(0)
+		r.norm.Apply(out, src, r.src.img, n, b, w.norm)
+		r.p.look(out)
+		src = out
+	}
+	for i, s := range r.stages {
+		out := to(i + 1)
+		s.apply(out, src, n, b, y, w)
+		r.p.look(out)
+		src = out
+	}
+}
+
+// look looks for numbers that are not finite, if that is asked for.
+func (p *Plan) look(row []float32) {
+	if p.Watch && !rows.Finite(row) {
+		p.nonfinite.Store(true)
+	}
+}
+
+// convPass is a convolution.
+type convPass struct {
+	plan     *conv.Plan
+	src, dst *virtual
+}
+
+func (c *convPass) run(p *Plan) { c.plan.Run(c.dst.img, c.src.img, &p.space) }
+
+// inPass makes an image of the input.
+type inPass struct {
+	p       *Plan
+	dst     *virtual
+	round   *roundStage // nil for none
+	padding conv.Padding
+	zeros   []float64
+	tensor  *tensor.Tensor
+
+	row, frame func(worker, i int)
+}
+
+func (in *inPass) bind() {
+	p, dst := in.p, in.dst.img
+	blocks := dst.Blocks()
+	in.zeros = make([]float64, p.w)
+	in.row = func(worker, i int) {
+		w, n, b, y := p.workers[worker], i/p.h/blocks, i/p.h%blocks, i%p.h
+		for c := range w.channels {
+			w.channels[c] = in.zeros
+			if 8*b+c < dst.C {
+				w.channels[c] = in.tensor.Plane(n, 8*b+c)[y*p.w:][:p.w]
+			}
+		}
+		row := dst.Row(n, b, y)
+		rows.Gather(row, w.channels[:], &w.lines)
+		if in.round != nil {
+			copy(w.row[0], row)
+			in.round.apply(row, w.row[0], n, b, y, w)
+		}
+	}
+	in.frame = func(_, i int) { dst.FillFrameOf(i/blocks, i%blocks, in.padding) }
+}
+
+func (in *inPass) run(p *Plan) {
+	blocks := in.dst.img.Blocks()
+	par.Each(p.n*blocks*p.h, in.row)
+	if in.dst.img.Frame > 0 {
+		par.Each(p.n*blocks, in.frame)
+	}
+}
+
+// outPass makes the output of an image.
+type outPass struct {
+	p      *Plan
+	src    *virtual
+	tensor *tensor.Tensor
+	row    func(worker, i int)
+}
+
+func (o *outPass) bind() {
+	p, src := o.p, o.src.img
+	blocks := src.Blocks()
+	o.row = func(worker, i int) {
+		w, n, b, y := p.workers[worker], i/p.h/blocks, i/p.h%blocks, i%p.h
+		channels := w.channels[:min(8, src.C-8*b)]
+		for c := range channels {
+			channels[c] = o.tensor.Plane(n, 8*b+c)[y*p.w:][:p.w]
+		}
+		row := src.Row(n, b, y)
+		p.look(row)
+		rows.Scatter(channels, row)
+	}
+}
+
+func (o *outPass) run(p *Plan) { par.Each(p.n*o.src.img.Blocks()*p.h, o.row) }
+
+// shifts returns biases by blocks of channels.
+func shifts(bias []float64) [][8]float32 {
+	s := make([][8]float32, (len(bias)+7)/8)
+	for i, v := range bias {
+		s[i/8][i%8] = float32(v)
+	}
+	return s
+}
