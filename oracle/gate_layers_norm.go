@@ -87,7 +87,6 @@ type normStatistics struct {
 	dm, rho                float64 // bounds: of the mean, and relative of the root
 	sdMean, sdRoot         float64 // standard deviations of the same
 	meanB, meanHB, meanSD2 float64
-	kappa, overEps         float64 // for the report: kappa, and var/eps
 }
 
 func (g *layerGate) statistics(n *operator.Node, x *tensor.Tensor, at, size int, in layerValue) normStatistics {
@@ -124,8 +123,6 @@ func (g *layerGate) statistics(n *operator.Node, x *tensor.Tensor, at, size int,
 	// kappa^2 var and kappa var, without dividing by a variance that may be 0.
 	k2v := variance + float64(s.mean*s.mean)
 	kv := math.Sqrt(variance * k2v)
-	s.kappa = math.Sqrt(k2v / variance)
-	s.overEps = variance / n.Eps // infinite without one
 	step := roundingSD * v * math.Sqrt(N/3+2)
 	dv, sdV := float64(6*gamma*kv)+float64(s.dm*s.dm), step*kv
 	if k2v <= mostOnePass*mostOnePass*variance {

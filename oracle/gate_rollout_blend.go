@@ -64,8 +64,8 @@ func (e *exam) blendSuspects(w *wrong) []suspect {
 		}
 	}
 	worst := w.worst()
-	if c.Normalization == "" && c.Clamp == nil {
-		if a, b, ok := fit2(w.sample(w.Got, worst), w.sample(w.X.Data, worst), w.sample(w.claimed.out.Data, worst)); ok {
+	if c.Normalization == "" {
+		if a, b, ok := fit2(c.Clamp, w.sample(w.Got, worst), w.sample(w.X.Data, worst), w.sample(w.claimed.out.Data, worst)); ok {
 			name, what := e.blendName(a, b)
 			add(name, what, func() ([]float64, error) { return e.blended(w, a, b), nil })
 		}
@@ -111,13 +111,16 @@ func (w *wrong) worst() int {
 	return at
 }
 
-// blended is a X + b O with the roundings of a policy.
+// blended is a X + b O with the roundings of a policy, clamped.
 func (e *exam) blended(w *wrong, a, b float64) []float64 {
 	d := w.claimed.d
 	y := scaled(w.claimed.out.Data, b)
 	d.Store[len(d.Store)-1].RoundSlice(y, y)
 	for i, v := range w.X.Data {
 		y[i] += float64(a * v)
+		if c := e.c.Rollout.Clamp; c != nil {
+			y[i] = min(max(y[i], c[0]), c[1])
+		}
 	}
 	d.State.RoundSlice(y, y)
 	return y
@@ -152,10 +155,14 @@ func fit1(y, x []float64) (a float64, ok bool) {
 	return a, finite(a)
 }
 
-// fit2 returns the a and b for which a x + b o is nearest to y.
-func fit2(y, x, o []float64) (a, b float64, ok bool) {
+// fit2 returns the a and b for which a x + b o is nearest to y, where y is
+// within a clamp (nil for none).
+func fit2(clamp *[2]float64, y, x, o []float64) (a, b float64, ok bool) {
 	var xx, xo, oo, xy, oy float64
 	for i, v := range x {
+		if clamp != nil && !(y[i] > fp16.Float32.Round(clamp[0]) && y[i] < fp16.Float32.Round(clamp[1])) {
+			continue
+		}
 		xx += float64(v * v)
 		xo += float64(v * o[i])
 		oo += float64(o[i] * o[i])

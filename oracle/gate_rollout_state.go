@@ -44,6 +44,9 @@ func (e *exam) stateSuspects(w *wrong) []suspect {
 	if t > 4 {
 		add("step from the start", "it starts from the initial state", whole(recorded(0), t))
 	}
+	if u := s.T - 1; u > t {
+		add("stored states share one buffer", fmt.Sprintf("it is state %d, as it is stored", u), func() ([]float64, error) { return recorded(u)().Data, nil })
+	}
 	if t+1 < s.T {
 		add("two states in each other's place", fmt.Sprintf("states %d and %d have changed places", t, t+1), whole(recorded(t+1), t+1))
 	}

@@ -81,10 +81,7 @@ type verdictOn struct {
 
 // pass measures all steps and returns the first fault, nil if there is none.
 func (g *stepGate) pass() ([]*stepFigures, *verdictOn, error) {
-	g.h0 = &spreads{factor: 1}
-	if !g.use.discrete() {
-		g.h0.factor = squareOfSlack
-	}
+	g.h0 = g.newSpreads(g.use)
 	for i, t := range g.fullSteps() {
 		if i > 0 && g.e.late(fmt.Sprintf("the ensemble of step %d", t)) {
 			break
@@ -183,12 +180,8 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 	if err != nil || !(best.re <= clearly*claimed) {
 		return false, err
 	}
-	h := &spreads{factor: 1}
-	lambda := float64(coarseLambda)
-	if !best.discrete() {
-		h.factor, lambda = squareOfSlack, 1
-	}
-	ensemble, err := g.ensemble(m, best.pattern, lambda)
+	h := g.newSpreads(best.pattern)
+	ensemble, err := g.ensemble(m, best.pattern)
 	if err != nil {
 		return false, err
 	}

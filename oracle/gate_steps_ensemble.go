@@ -14,9 +14,41 @@ const (
 	squareOfSlack = wideSlack * wideSlack
 )
 
+// newSpreads returns room for what correct devices of a pattern show.
+func (g *stepGate) newSpreads(p pattern) *spreads {
+	h := &spreads{factor: squareOfSlack, channels: g.e.states.C}
+	if p.discrete() {
+		h.factor, h.reach = 1, g.reach()
+	}
+	return h
+}
+
+// reach returns how far a change in the output of the first layer spreads: the
+// sum of the radii of the convolutions behind it, along the longest way.
+func (g *stepGate) reach() int {
+	nodes := g.e.machine.Nodes
+	of := make([]int, len(nodes))
+	for i := range nodes {
+		first := true
+		for _, j := range nodes[i].In {
+			if j != operator.Input {
+				of[i], first = max(of[i], of[j]), false
+			}
+		}
+		if nodes[i].Op == operator.OpConv && !first {
+			of[i] += nodes[i].Weight.Shape[2] / 2
+		}
+	}
+	return of[len(of)-1]
+}
+
 // ensemble returns the residuals of correct devices of a pattern in one step,
 // in units of the step's scale.
-func (g *stepGate) ensemble(m *measured, p pattern, lambda float64) ([]*cuts, error) {
+func (g *stepGate) ensemble(m *measured, p pattern) ([]*cuts, error) {
+	lambda := 1.0
+	if p.discrete() {
+		lambda = coarseLambda
+	}
 	p.twice = p.half() // products of a device are float32 numbers; one that fuses them differs by few
 	ref, err := g.reference(m.batchStep, p)
 	if err != nil {
@@ -102,11 +134,7 @@ func (g *stepGate) full(b *batchStep, h *spreads) (*measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	lambda := 1.0
-	if g.use.discrete() {
-		lambda = coarseLambda
-	}
-	all, err := g.ensemble(m, g.use, lambda)
+	all, err := g.ensemble(m, g.use)
 	if err != nil {
 		return nil, err
 	}

@@ -120,15 +120,15 @@ func (h *spreads) judgeRun(all []*stepFigures) (*fault, int) {
 		return nil, 0
 	}
 	q, g = q/steps, g/steps
-	m := 1.1 * h.squares[inAll].mean()
+	m := h.squares[inAll].upper()
 	v := h.stepVariance()
 	limit := h.factor * chernoff(m, 1.5*v/steps+float64(m*m)*1e-3)
-	limit = max(limit, flips*flip/(steps*max(all[0].count, 1)))
+	limit = max(limit, 2*h.few(inAll, all[0].count)/steps)
 	if q > limit {
 		start := onset(all, (q+h.squares[inAll].mean())/2, func(c *tally) float64 { return c.mean(0) })
 		return &fault{kind: inAll, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1}, start
 	}
-	limit = 8*math.Sqrt(1.5*h.gainVariance()/steps) + 0.02*m
+	limit = max(8*math.Sqrt(1.5*h.gainVariance()/steps)+0.02*m, 2*h.few(inAll, all[0].count)/steps)
 	if g > limit {
 		start := onset(all, g/2, func(c *tally) float64 { return c.excess(0) })
 		return &fault{kind: inAll, gate: "accuracy", value: g, limit: limit, excess: g / limit, at: -1}, start

@@ -7,16 +7,20 @@ import (
 )
 
 // spread collects a statistic of correct devices over slices of one kind: its
-// moments, from an ensemble of them.
-type spread struct{ n, sum, squares float64 }
+// moments and its greatest value, from an ensemble of them.
+type spread struct{ n, sum, squares, most float64 }
 
 func (s *spread) add(v float64) {
 	s.n++
+	s.most = max(s.most, math.Abs(v))
 	s.sum += v
 	s.squares += float64(v * v)
 }
 
 func (s *spread) mean() float64 { return s.sum / max(s.n, 1) }
+
+// upper returns the mean with an allowance for how well it is known.
+func (s *spread) upper() float64 { return 1.1*s.mean() + 3*math.Sqrt(s.variance()/max(s.n, 1)) }
 
 // variance returns the unbiased variance, 0 for fewer than two numbers.
 func (s *spread) variance() float64 {
@@ -29,10 +33,12 @@ func (s *spread) variance() float64 {
 
 // spreads are what correct devices show in slices of all kinds.
 type spreads struct {
-	squares [kinds]spread // mean square of r, and its maxima over windows, spots and numbers
-	gain    [inWindow]spread
-	planes  int     // of a member
-	factor  float64 // by which a correct device's mean square may exceed the ensemble's
+	squares  [kinds]spread // mean square of r, and its maxima over windows, spots and numbers
+	gain     [inWindow]spread
+	planes   int // of a member
+	channels int
+	reach    int     // pixels by which a change in the first layer can spread
+	factor   float64 // by which a correct device's mean square may exceed the ensemble's
 }
 
 // add takes in a member of the ensemble.
@@ -57,9 +63,18 @@ func (h *spreads) add(c *cuts) {
 // A step is tested by a few hundred slices, a run by a few hundred steps: each
 // test may fail by chance once in 1e10 times.
 const (
-	logChance = -23    // ln 1e-10
-	flips     = 8      // roundings that may fall otherwise in any slice
-	flip      = 24 / 1 // the most that one adds to the sum of r^2: two last roundings, an ulp each
+	logChance = -23 // ln 1e-10
+	// flips are roundings that may fall otherwise in any slice, and flip the
+	// most that one adds to the sum of r^2: two last roundings, an ulp each.
+	flips = 8
+	flip  = 24
+	// cascades are changes in the first layer that may happen in any step. All
+	// that they reach is rounded anew, so that r^2 has a mean of 2 there.
+	cascades = 2
+	anew     = 2.5
+	// beyond times the greatest sum of squares of the ensemble is no chance:
+	// where large terms are rare, moments say too little of the tail.
+	beyond = 6
 )
 
 // limit returns what the mean square of r over a slice of count numbers may be
@@ -73,19 +88,35 @@ const (
 // otherwise.
 func (h *spreads) limit(k sliceKind, count float64) float64 {
 	s := &h.squares[k]
-	m := 1.1 * s.mean()
+	m := s.upper()
 	v := 1.5*s.variance() + float64(m*m)*1e-3
-	few := flips * flip / max(count, 1)
+	few := h.few(k, count)
 	switch {
-	case k == inPeak:
-		few = 2 * flip
-		fallthrough
 	case k >= inWindow:
 		return max(h.factor*(m+math.Sqrt(v)*(-logChance)*math.Sqrt(6)/math.Pi), few)
 	case k == inAll:
 		v = 1.5*h.stepVariance() + float64(m*m)*1e-3
 	}
-	return max(h.factor*chernoff(m, v), few)
+	return max(h.factor*min(chernoff(m, v), beyond*s.most), few)
+}
+
+// few is what a few roundings that fall otherwise make of the mean of r^2,
+// whatever the ensemble showed.
+func (h *spreads) few(k sliceKind, count float64) float64 {
+	switch k {
+	case inWindow:
+		return 8 // rounded anew, of a dozen independent numbers
+	case inSpot:
+		return 24
+	case inPeak:
+		return 100 // a difference of two errors, each of up to 7 deviations
+	}
+	side := float64(2*h.reach + 1)
+	pixels := side * side
+	if k == inRow || k == inColumn || k == inRing {
+		pixels = side
+	}
+	return max(flips*flip, cascades*anew*pixels*float64(h.channels)) / max(count, 1)
 }
 
 // stepVariance is the variance of the mean square of r over a step: that of the
@@ -126,5 +157,5 @@ func (h *spreads) gainLimit(k sliceKind, count float64) float64 {
 	if k == inAll {
 		v = h.gainVariance()
 	}
-	return max(8*math.Sqrt(1.5*v), flips*flip/max(count, 1))
+	return max(min(8*math.Sqrt(1.5*v), beyond*h.gain[k].most), h.few(k, count))
 }

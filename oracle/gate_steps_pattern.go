@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
@@ -86,28 +87,13 @@ func pointsOf(nodes []operator.Node, c rollout.Config, m operator.Mode) (p point
 		if of[i] != m.Precision {
 			continue
 		}
-		if i == len(nodes)-1 {
-			p |= atOut
-		}
-		switch n := &nodes[i]; n.Op {
-		case operator.OpConv:
-			if i < len(nodes)-1 {
-				p |= atConv
-			}
-			if n.Bias != nil && m.BiasApart() {
-				p |= atBias
-			}
-		case operator.OpNorm:
-			p |= atNorm
-		case operator.OpAct:
-			p |= atAct
-		case operator.OpAdd:
-			p |= atSum
-		case operator.OpNoise:
-			p |= atNoise
-			if n.Noise.Type != noise.Dropout {
-				p |= atDraw | atProduct
-			}
+		at := pointOf(nodes, i)
+		p |= at
+		switch n := &nodes[i]; {
+		case n.Op == operator.OpConv && n.Bias != nil && m.BiasApart():
+			p |= atBias
+		case n.Op == operator.OpNoise && n.Noise.Type != noise.Dropout:
+			p |= atDraw | atProduct
 		}
 	}
 	if c.Policy != rollout.Autoregressive {
@@ -115,6 +101,32 @@ func pointsOf(nodes []operator.Node, c rollout.Config, m operator.Mode) (p point
 	}
 	return p
 }
+
+// pointOf returns the point at which node i is stored; none for an identity,
+// which hands on what is.
+func pointOf(nodes []operator.Node, i int) points {
+	last := len(nodes) - 1
+	for identity(&nodes[last]) && nodes[last].In[0] != operator.Input {
+		last = nodes[last].In[0]
+	}
+	switch n := &nodes[i]; {
+	case identity(n):
+		return 0
+	case i == last:
+		return atOut
+	case n.Op == operator.OpConv:
+		return atConv
+	case n.Op == operator.OpNorm:
+		return atNorm
+	case n.Op == operator.OpAct:
+		return atAct
+	case n.Op == operator.OpAdd:
+		return atSum
+	}
+	return atNoise
+}
+
+func identity(n *operator.Node) bool { return n.Op == operator.OpAct && n.Act == act.Identity }
 
 // formatsOf returns the format in which the contract stores each node's output
 // for an input of that format.
@@ -139,22 +151,16 @@ func formatsOf(nodes []operator.Node, m operator.Mode, input fp16.Format) []fp16
 // device returns the emulation of a pattern; legal, if not nil, disturbs it.
 // Numbers that are stored in float32 are not rounded: their errors are legal's.
 func (g *stepGate) device(p pattern, t int, l *legal) *emulate.Device {
-	nodes, last := g.e.machine.Nodes, len(g.e.machine.Nodes)-1
+	nodes := g.e.machine.Nodes
 	d := &emulate.Device{Mode: p.mode, BiasTogether: p.points&atBias == 0, Store: make([]fp16.Format, len(nodes))}
 	if l != nil {
 		l.half, l.apart = p.half(), p.half() && p.points&atBias != 0 && p.mode.BiasApart()
 		d.Perturb, d.Sum = l.disturb, l.sum
 	}
 	of := formatsOf(nodes, p.mode, g.input(p.mode, t))
-	if p.half() {
-		for i, f := range of {
-			at := map[operator.Op]points{operator.OpConv: atConv, operator.OpNorm: atNorm, operator.OpAct: atAct, operator.OpAdd: atSum, operator.OpNoise: atNoise}[nodes[i].Op]
-			if i == last {
-				at = atOut
-			}
-			if f == p.mode.Precision && p.points&at != 0 {
-				d.Store[i] = f
-			}
+	for i, f := range of {
+		if p.half() && f == p.mode.Precision && p.points&pointOf(nodes, i) != 0 {
+			d.Store[i] = f
 		}
 	}
 	// The machine rounds the contract's noise by itself.

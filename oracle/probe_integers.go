@@ -20,10 +20,11 @@ import (
 func (p *prober) integers() (*probeCase, error) {
 	for _, every := range []int{1, 2, 4, 16, 64} { // of the weights that are not 0
 		f := p.integerCase(every)
-		for k := range 2 {
+		fields := min(16, max(2, 1<<13/p.elements()+1)) // statistics want some thousand numbers
+		for k := range fields {
 			f.add(probe{Name: "integer-fill", What: "integers from -3 to 3"}, p.integerField(k))
 		}
-		x := p.integerField(2)
+		x := p.integerField(fields)
 		if hw := p.shape.H * p.shape.W; p.accumulates() {
 			copy(x[2*hw:3*hw], x[:hw])
 			f.add(probe{Name: "accumulator", What: "integers; channel 2 is channel 0"}, x)

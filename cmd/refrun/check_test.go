@@ -97,3 +97,56 @@ func TestCheckFiles(t *testing.T) {
 		t.Errorf("exit code %d, text\n%s", r.code, r.stdout)
 	}
 }
+
+// TestCheckVerdicts: a right trajectory, one with a wrong number, and one that
+// could not have shown any; their exit codes and what scripts read of them.
+func TestCheckVerdicts(t *testing.T) {
+	for _, k := range []struct {
+		name    string
+		edit    func(f *folder)
+		code    int
+		verdict string
+		step, m float64
+	}{
+		{"right", func(*folder) {}, 0, "PASS-CONFORMING", -1, -1},
+		{"one number", func(f *folder) { f.poke("trajectory", "trajectory", (1*3+2)*1200+5, 0.25) }, 1, "FAIL-", 2, 1},
+		{"constant", func(f *folder) {
+			f.put("trajectory", zeros(f.t, "trajectory", safetensors.F32, 2, 3, 3, 20, 20))
+			for _, w := range f.file["weights"] { // of an operator that makes zeros of zeros
+				if strings.HasSuffix(w.Name, "weight") || strings.HasSuffix(w.Name, "bias") {
+					f.put("weights", zeros(f.t, w.Name, w.DType, w.Shape...))
+				}
+			}
+			f.drop("trajectory", "initial_condition")
+			f.drop("weights", "stochastic_block.noise_scale")
+			f.set("operator.noise_type", nil)
+			f.set("operator.noise_scale", nil)
+			delete(f.file, "layers")
+			delete(f.file, "one_step_f64")
+			delete(f.file, "noise")
+		}, 3, "NO-POWER", -1, -1},
+	} {
+		f := newFolder(t)
+		k.edit(f)
+		dir := f.write()
+		r := refrun(t, "check", "--case", dir, "--json")
+		if r.code != k.code || r.stderr != "" {
+			t.Errorf("%s: exit code %d, want %d; stderr %q", k.name, r.code, k.code, r.stderr)
+			continue
+		}
+		out := r.decode(t)
+		has(t, k.name, out, object{
+			"verdict": word, "reason": word, "first_step": number, "one_step": object{"max_abs": number, "mean_abs": number, "rms_over_expected": number},
+			"expected": object{"max_abs": number, "mean_abs": number}, "noise": object{"stream": word}, "blind": []any{}, "claim": word, "text": word,
+			"steps": []any{}, "findings": []any{}, "precision_requested": word, "precision_used": word, "case": word, "seconds": number,
+		})
+		for _, key := range []string{"first_layer", "pattern", "horizon", "growth_per_step", "diagnosis", "slice", "contract"} {
+			if _, ok := out[key]; !ok {
+				t.Errorf("%s: %s is missing", k.name, key)
+			}
+		}
+		if v := out["verdict"].(string); !strings.HasPrefix(v, k.verdict) || out["first_step"] != k.step || out["first_realization"] != k.m {
+			t.Errorf("%s: %s at step %v of realization %v, want %s at %v of %v: %v", k.name, v, out["first_step"], out["first_realization"], k.verdict, k.step, k.m, out["reason"])
+		}
+	}
+}

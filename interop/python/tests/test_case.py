@@ -1,0 +1,120 @@
+"""A device in numpy, from its arrays to a verdict. Needs the refrun binary, and no torch."""
+
+import json
+import os
+import stat
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+
+import refrun
+
+OPERATOR = {"input_channels": 2, "nodes": [
+    {"op": "conv", "name": "a", "out_channels": 4, "kernel_size": 3, "bias": True},
+    {"op": "act", "name": "r", "activation": "relu"},
+    {"op": "noise", "name": "n", "noise_type": "gaussian", "noise_scale": 0.125},
+    {"op": "conv", "name": "b", "out_channels": 2, "kernel_size": 1, "bias": True}]}
+
+
+def weights():
+    rng = np.random.default_rng(3)
+    return {"a.weight": rng.normal(size=(4, 2, 3, 3)).astype(np.float32) / 4, "a.bias": rng.normal(size=4).astype(np.float32),
+            "n.noise_scale": np.array([0.125], np.float32),
+            "b.weight": rng.normal(size=(2, 4, 1, 1)).astype(np.float32) / 2, "b.bias": rng.normal(size=2).astype(np.float32)}
+
+
+def conv(x, w, b):
+    k = w.shape[2] // 2
+    p = np.pad(x.astype(np.float64), ((0, 0), (0, 0), (k, k), (k, k)))
+    h, v = x.shape[2:]
+    y = sum(np.einsum("nchw,oc->nohw", p[:, :, i:i + h, j:j + v], w[:, :, i, j].astype(np.float64)) for i in range(w.shape[2]) for j in range(w.shape[3]))
+    return (y + b[None, :, None, None]).astype(np.float32)
+
+
+def rollout(path, mutate=lambda w: w, steps=3):
+    """Rolls out and writes the case, whose weights are the unmutated ones."""
+    w = weights()
+    m = mutate({k: v.copy() for k, v in w.items()})
+    rng = np.random.default_rng(5)
+    x = rng.normal(size=(2, 2, 24, 20)).astype(np.float32)
+    states, tape = [x], []
+    for _ in range(steps):
+        n = rng.normal(size=(2, 4, 24, 20)).astype(np.float32)
+        y = np.maximum(conv(x, m["a.weight"], m["a.bias"]), 0)
+        y = conv(y + n * np.float32(0.125), m["b.weight"], m["b.bias"])
+        x = np.float32(0.5) * x + np.float32(0.5) * y
+        tape.append(n)
+        states.append(x)
+    case = refrun.Case(path, OPERATOR, policy_type="convex", alpha=0.5, precision="float32")
+    case.weights(w)
+    case.states(np.stack(states, 1))
+    case.noise([np.stack(tape)])
+    case.close()
+
+
+class Check(unittest.TestCase):
+    def setUp(self):
+        d = tempfile.TemporaryDirectory()
+        self.addCleanup(d.cleanup)
+        self.dir = Path(d.name)
+
+    def test_right(self):
+        rollout(self.dir / "case")
+        r = refrun.assert_pass(self.dir / "case")
+        self.assertTrue(r.ok)
+        self.assertEqual(r.verdict, "PASS-CONFORMING")
+        self.assertIn(r.verdict, str(r))
+        self.assertLess(r.one_step["max_abs"], 1e-6)
+
+    def test_flipped(self):
+        def flip(w):
+            w["a.weight"] = w["a.weight"][:, :, ::-1, ::-1]
+            return w
+
+        rollout(self.dir / "case", flip)
+        r = refrun.check(self.dir / "case", report=str(self.dir / "r.html"), junit=str(self.dir / "r.xml"))
+        self.assertFalse(r.ok)
+        self.assertEqual((r.verdict, r.first_step), ("FAIL-LOGIC", 1))
+        self.assertTrue((self.dir / "r.html").stat().st_size > 0 and (self.dir / "r.xml").stat().st_size > 0)
+        with self.assertRaisesRegex(AssertionError, "FAIL-LOGIC"):
+            refrun.assert_pass(self.dir / "case")
+
+    def test_incomplete(self):
+        rollout(self.dir / "case")
+        doc = json.loads((self.dir / "case" / "case.json").read_text())
+        doc["incomplete"] = "stopped after step 3: KeyboardInterrupt"
+        (self.dir / "case" / "case.json").write_text(json.dumps(doc))
+        self.assertIn("the case is incomplete: stopped after step 3: KeyboardInterrupt", refrun.check(self.dir / "case").notes)
+
+    def test_bad_input(self):
+        with self.assertRaisesRegex(ValueError, "case.json"):
+            refrun.check(self.dir / "nothing")
+        rollout(self.dir / "case")
+        with self.assertRaisesRegex(ValueError, "float12"):
+            refrun.check(self.dir / "case", claim="float12")
+        # float32 numbers under the claim of a float16 autoregressive rollout: another type than claimed
+        doc = json.loads((self.dir / "case" / "case.json").read_text())
+        doc["rollout"].update(policy_type="autoregressive", precision="float16", autocast="cuda")
+        doc["rollout"].pop("alpha")
+        (self.dir / "case" / "case.json").write_text(json.dumps(doc))
+        try:
+            self.assertFalse(refrun.check(self.dir / "case").ok)
+        except ValueError as e:
+            self.assertIn("float16", str(e))
+
+    def test_old_binary(self):
+        for answer, text in (('{"contract": "0", "version": "0.0.1"}', "contract '0': want '1'"), ("hello", "does not answer")):
+            old = self.dir / "old"
+            old.write_text(f"#!/bin/sh\necho '{answer}'\n")
+            old.chmod(old.stat().st_mode | stat.S_IXUSR)
+            refrun.binary.cache_clear()
+            with mock.patch.dict(os.environ, {"REFRUN_BIN": str(old)}), self.assertRaisesRegex(refrun.BinaryError, text):
+                refrun.binary()
+        refrun.binary.cache_clear()
+
+
+if __name__ == "__main__":
+    unittest.main()
