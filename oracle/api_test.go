@@ -48,8 +48,8 @@ func TestCheckIsCheckCase(t *testing.T) {
 		t.Errorf("a right trajectory: %s, test failed with %q", got.Verdict, tb.failed)
 	}
 
-	states.At(1, 3)[5] += 0.25
-	if RequirePass(&tb, context.Background(), op, states, claim); !strings.Contains(tb.failed, "VERDICT  FAIL-") || !strings.Contains(tb.failed, "first at step 3, realization 1") {
+	states.At(0, 3)[5] += 0.25
+	if RequirePass(&tb, context.Background(), op, states, claim); !strings.Contains(tb.failed, "VERDICT  FAIL-") || !strings.Contains(tb.failed, "first at step 3, realization 0") {
 		t.Errorf("a wrong number: test failed with %q", tb.failed)
 	}
 }

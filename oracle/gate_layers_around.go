@@ -83,7 +83,7 @@ func (e *exam) isStart(l *layerFile) bool {
 // left to the gate of the steps.
 func (e *exam) layerPolicy(g *layerGate, l *layerFile) {
 	s, ro := e.states, e.c.Rollout
-	if l.output == nil || l.alone || l.step >= s.T || ro.Normalization != rollout.NoNormalization {
+	if l.output == nil || !l.dated || l.alone || l.step >= s.T || ro.Normalization != rollout.NoNormalization {
 		return
 	}
 	n := l.input.N

@@ -112,10 +112,12 @@ func openLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 	if l.drawn, err = recordedDraws(f); err != nil {
 		return nil, err
 	}
-	if batch, err := strconv.Atoi(f.Metadata["batch"]); err == nil {
-		_, lo, hi := batchOf(ro, l.realization)
-		l.alone = batch != hi-lo
+	batch, err := strconv.Atoi(f.Metadata["batch"])
+	if err != nil {
+		batch = l.input.N
 	}
+	_, lo, hi := batchOf(ro, l.realization)
+	l.alone = batch != hi-lo
 	return l, nil
 }
 

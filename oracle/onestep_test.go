@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )
@@ -159,6 +160,10 @@ func TestDigestStable(t *testing.T) {
 // TestOneStepSees injects faults into a recording and finds each where it is.
 func TestOneStepSees(t *testing.T) {
 	c := openCase(t, "autoregressive_batch_relu")
+	var err error
+	if c.Trajectory, err = safetensors.Open(c.Trajectory.Path); err != nil { // into memory
+		t.Fatal(err)
+	}
 	tensor, err := c.Trajectory.Tensor("trajectory")
 	if err != nil {
 		t.Fatal(err)
