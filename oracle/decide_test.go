@@ -63,7 +63,7 @@ func TestDecideFailures(t *testing.T) {
 			{Verdict: FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "another noise stream", Excess: 2},
 			{Verdict: FailPrecision, Gate: "bound", Step: 3, Realization: 0, Layer: "b", Excess: 9}}, decided{FailPrecision, 3, 0, "b", "", ""}},
 		"a fault with a name before any noise": {[]Finding{
-			{Verdict: FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "noise differs from the specified draws", Excess: 2},
+			{Verdict: FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "noise differs from the specified draws", Excess: 99},
 			{Verdict: FailPrecision, Gate: "filter", Step: 3, Realization: 0, Diagnosis: "gelu-tanh", Excess: 9}}, decided{FailPrecision, 3, 0, "", "", "gelu-tanh"}},
 		"a rollout with a name before one without": {[]Finding{
 			{Verdict: FailRollout, Gate: "bound", Step: 3, Realization: 0, Excess: 99},

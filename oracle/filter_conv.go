@@ -1,8 +1,6 @@
 package oracle
 
 import (
-	"fmt"
-
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
@@ -70,20 +68,6 @@ func (v *view) convolve(i int, c convolution) *tensor.Tensor {
 	return y
 }
 
-// dilate gives the node a kernel with zeros between its taps.
-func dilate(n *operator.Node, weights []float64) []float64 {
-	p := *n.Weight
-	k := p.Shape[2]
-	wide := 2*k - 1
-	p.Shape = []int{p.Shape[0], p.Shape[1], wide, wide}
-	n.Weight = &p
-	w := make([]float64, p.Shape[0]*p.Shape[1]*wide*wide)
-	for at, u := range weights {
-		w[at/(k*k)*wide*wide+at/k%k*2*wide+at%k*2] = u
-	}
-	return w
-}
-
 // gather returns the tensor of those rows and columns of x, zeros where they
 // are negative.
 func gather(x *tensor.Tensor, rows, cols []int) *tensor.Tensor {
@@ -104,32 +88,6 @@ func gather(x *tensor.Tensor, rows, cols []int) *tensor.Tensor {
 	return y
 }
 
-// axis returns what each of the n + 2 pad coordinates of a padded axis reads.
-func axis(n, pad int, p conv.Padding) []int {
-	at := make([]int, n+2*pad)
-	for k := range at {
-		i := k - pad
-		switch {
-		case i >= 0 && i < n:
-		case p == conv.Circular:
-			i = (i + n) % n
-		case p == conv.Reflect && i < 0:
-			i = -i
-		case p == conv.Reflect:
-			i = 2*(n-1) - i
-		case p == conv.Replicate:
-			i = min(max(i, 0), n-1)
-		default:
-			i = -1
-		}
-		if i >= n {
-			i = -1
-		}
-		at[k] = i
-	}
-	return at
-}
-
 // change is a fault of convolutions: it changes what is convolved, or reports
 // that it is none for these shapes.
 func change(name, probe string, at func(*operator.Node) bool, f func(c *convolution, n *operator.Node) bool) *hypothesis {
@@ -141,24 +99,6 @@ func change(name, probe string, at func(*operator.Node) bool, f func(c *convolut
 		}
 		return v.convolve(i, c)
 	}}
-}
-
-// weights is a fault that reads weight w[o,c,i,j] at another place of [O,C,K,K];
-// negative places are zeros.
-func weightsRead(name string, at func(*operator.Node) bool, from func(o, c, i, j, os, cs, k int) int) *hypothesis {
-	return change(name, "impulse", at, func(cv *convolution, n *operator.Node) bool {
-		s := n.Weight.Shape
-		w := make([]float64, len(cv.weights))
-		for at := range w {
-			j, i := at%s[3], at/s[3]%s[2]
-			c, o := at/(s[3]*s[2])%s[1], at/(s[3]*s[2]*s[1])
-			if k := from(o, c, i, j, s[0], s[1], s[2]); k >= 0 {
-				w[at] = cv.weights[k]
-			}
-		}
-		cv.weights = w
-		return true
-	})
 }
 
 func convFaults() []*hypothesis {
@@ -264,37 +204,6 @@ func convFaults() []*hypothesis {
 	return append(l, outputFaults()...)
 }
 
-// channelOrder returns which of n channels is read in place of channel c.
-func channelOrder(name string) func(c, n int) int {
-	return func(c, n int) int {
-		switch {
-		case name == "first two" && c < 2 && n > 1:
-			return 1 - c
-		case name == "reversed":
-			return n - 1 - c
-		case name == "shifted by one":
-			return (c + 1) % n
-		case name == "shifted back by one":
-			return (c + n - 1) % n
-		}
-		return c
-	}
-}
-
-// dropped are the patterns of input channels that are not read.
-var dropped = []struct {
-	name string
-	lost func(c, n int) bool
-}{
-	{"last input channel not read", func(c, n int) bool { return n > 1 && c == n-1 }},
-	{"first input channel not read", func(c, n int) bool { return n > 1 && c == 0 }},
-	{"input channels from 8 on not read", func(c, n int) bool { return c >= 8 }},
-	{"input channels from 16 on not read", func(c, n int) bool { return c >= 16 }},
-	{"second half of the input channels not read", func(c, n int) bool { return n > 1 && c >= (n+1)/2 }},
-	{"input channels of an incomplete block of 4 not read", func(c, n int) bool { return c >= n/4*4 }},
-	{"input channels of an incomplete block of 8 not read", func(c, n int) bool { return n > 8 && c >= n/8*8 }},
-}
-
 // transposed returns x as it looks if memory that holds [N,C,W,H] is read as
 // [N,C,H,W]: for a square image, with H and W swapped.
 func transposed(x *tensor.Tensor) *tensor.Tensor {
@@ -320,238 +229,4 @@ func interleaved(x *tensor.Tensor) *tensor.Tensor {
 		}
 	}
 	return y
-}
-
-// shifted is a convolution whose taps read a pixel beside theirs.
-func shifted(dy, dx int) *hypothesis {
-	return change(fmt.Sprintf("window shifted by (%d,%d)", dy, dx), "impulse", isConv, func(c *convolution, n *operator.Node) bool {
-		if c.geometry.Stride > 1 {
-			return false
-		}
-		c.rows, c.cols = displaced(c.x.H, dy, c.geometry), displaced(c.x.W, dx, c.geometry)
-		return true
-	})
-}
-
-// displaced returns a padded axis, read d further on.
-func displaced(n, d int, g conv.Params) []int {
-	a := axis(n, g.Pad+1, g.Padding)
-	return a[1+d : len(a)-1+d]
-}
-
-// paddingFaults are other pixels than the claimed ones outside the image.
-func paddingFaults() []*hypothesis {
-	var l []*hypothesis
-	padded := func(name string, f func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int)) {
-		l = append(l, change(name, "impulse", isWindow, func(c *convolution, n *operator.Node) bool {
-			if g := c.geometry; g.Pad == 0 || g.Pad >= c.x.H || g.Pad >= c.x.W {
-				return false
-			}
-			c.rows, c.cols = f(axis(c.x.H, c.geometry.Pad, c.geometry.Padding), axis(c.x.W, c.geometry.Pad, c.geometry.Padding), c.x, c.geometry)
-			return true
-		}))
-	}
-	for p := conv.Zeros; p <= conv.Replicate; p++ {
-		padded(p.String()+" padding", func(_, _ []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
-			return axis(x.H, g.Pad, p), axis(x.W, g.Pad, p)
-		})
-		padded(p.String()+" padding of rows only", func(_, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
-			return axis(x.H, g.Pad, p), cols
-		})
-		padded(p.String()+" padding of columns only", func(rows, _ []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
-			return rows, axis(x.W, g.Pad, p)
-		})
-	}
-	for _, side := range []string{"first", "last"} {
-		for back := 1; back <= 2; back++ {
-			halo := func(a []int, n, pad int) []int {
-				if side == "first" {
-					a[pad-1] = back - 1
-				} else {
-					a[pad+n] = n - back
-				}
-				return a
-			}
-			padded(fmt.Sprintf("halo row beyond the %s reads row %d from there", side, back), func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
-				return halo(rows, x.H, g.Pad), cols
-			})
-			padded(fmt.Sprintf("halo column beyond the %s reads column %d from there", side, back), func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
-				return rows, halo(cols, x.W, g.Pad)
-			})
-		}
-	}
-	return l
-}
-
-// outputFaults are faults of where a convolution's output is written.
-func outputFaults() []*hypothesis {
-	var l []*hypothesis
-	out := func(name string, f func(y *tensor.Tensor) bool) {
-		l = append(l, &hypothesis{name: name, verdict: FailLogic, probe: "impulse", at: isConv, node: func(v *view, r *run, i int) *tensor.Tensor {
-			n := &v.m.Nodes[i]
-			y := v.convolve(i, convolution{x: r.in(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry})
-			if !f(y) {
-				return nil
-			}
-			return y
-		}})
-	}
-	row := func(p []float64, w, i int) []float64 { return p[i*w : (i+1)*w] }
-	for _, block := range []int{4, 8, 16, 32} {
-		out(fmt.Sprintf("rows of an incomplete block of %d not written", block), func(y *tensor.Tensor) bool {
-			for k := range y.N * y.C {
-				clear(y.Plane(k/y.C, k%y.C)[y.H/block*block*y.W:])
-			}
-			return y.H > block && y.H%block != 0
-		})
-		out(fmt.Sprintf("columns of an incomplete block of %d not written", block), func(y *tensor.Tensor) bool {
-			for k := range y.N * y.C {
-				for i := range y.H {
-					clear(row(y.Plane(k/y.C, k%y.C), y.W, i)[y.W/block*block:])
-				}
-			}
-			return y.W > block && y.W%block != 0
-		})
-		out(fmt.Sprintf("first row of each block of %d is the row before", block), func(y *tensor.Tensor) bool {
-			for k := range y.N * y.C {
-				p := y.Plane(k/y.C, k%y.C)
-				for i := block; i < y.H; i += block {
-					copy(row(p, y.W, i), row(p, y.W, i-1))
-				}
-			}
-			return y.H > block
-		})
-	}
-	for _, block := range []int{16} {
-		out(fmt.Sprintf("rows from the last multiple of %d on not written, or the last one", block), func(y *tensor.Tensor) bool {
-			from := y.H / block * block
-			if from == y.H {
-				from--
-			}
-			for k := range y.N * y.C {
-				clear(y.Plane(k/y.C, k%y.C)[from*y.W:])
-			}
-			return from > 0 && from == y.H-1 && y.H%block == 0
-		})
-	}
-	for _, name := range []string{"first two", "reversed", "shifted by one", "shifted back by one"} {
-		order := channelOrder(name)
-		out("results' channels "+name, func(y *tensor.Tensor) bool {
-			from := y.Clone()
-			for k := range y.N * y.C {
-				copy(y.Plane(k/y.C, k%y.C), from.Plane(k/y.C, order(k%y.C, y.C)))
-			}
-			return true
-		})
-	}
-	out("last channel's result is that of the one before", func(y *tensor.Tensor) bool {
-		for k := range y.N {
-			copy(y.Plane(k, y.C-1), y.Plane(k, max(y.C-2, 0)))
-		}
-		return y.C > 1
-	})
-	out("last sample not written", func(y *tensor.Tensor) bool {
-		clear(y.Samples(y.N-1, y.N).Data)
-		return true
-	})
-	out("results' H and W swapped", func(y *tensor.Tensor) bool { copy(y.Data, transposed(y).Data); return true })
-	for _, d := range [][2]int{{0, 1}, {0, -1}, {1, 0}, {-1, 0}} {
-		out(fmt.Sprintf("results moved by (%d,%d), around the edge", d[0], d[1]), func(y *tensor.Tensor) bool {
-			from := y.Clone()
-			for k := range y.N * y.C {
-				p, q := y.Plane(k/y.C, k%y.C), from.Plane(k/y.C, k%y.C)
-				for i := range p {
-					p[i] = q[(i/y.W+y.H-d[0])%y.H*y.W+(i%y.W+y.W-d[1])%y.W]
-				}
-			}
-			return true
-		})
-	}
-	out("last row not written", func(y *tensor.Tensor) bool {
-		for k := range y.N * y.C {
-			clear(row(y.Plane(k/y.C, k%y.C), y.W, y.H-1))
-		}
-		return true
-	})
-	out("last column not written", func(y *tensor.Tensor) bool {
-		for k := range y.Data {
-			if k%y.W == y.W-1 {
-				y.Data[k] = 0
-			}
-		}
-		return true
-	})
-	return l
-}
-
-// weightFaults are other weights than the claimed ones, or in other places.
-func weightFaults() []*hypothesis {
-	at := func(o, c, i, j, cs, k int) int { return ((o*cs+c)*k+i)*k + j }
-	swapped := func(name string, a, b func(k int) (i, j int)) *hypothesis {
-		return weightsRead(name, isWindow, func(o, c, i, j, _, cs, k int) int {
-			ai, aj := a(k)
-			bi, bj := b(k)
-			switch {
-			case i == ai && j == aj:
-				i, j = bi, bj
-			case i == bi && j == bj:
-				i, j = ai, aj
-			}
-			return at(o, c, i, j, cs, k)
-		})
-	}
-	l := []*hypothesis{
-		swapped("first two taps swapped", func(int) (int, int) { return 0, 0 }, func(int) (int, int) { return 0, 1 }),
-		swapped("last two taps swapped", func(k int) (int, int) { return k - 1, k - 1 }, func(k int) (int, int) { return k - 1, k - 2 }),
-		swapped("first taps of the first two rows swapped", func(int) (int, int) { return 0, 0 }, func(int) (int, int) { return 1, 0 }),
-		swapped("first and last tap swapped", func(int) (int, int) { return 0, 0 }, func(k int) (int, int) { return k - 1, k - 1 }),
-		weightsRead("first two rows of the kernel swapped", isWindow, func(o, c, i, j, _, cs, k int) int {
-			if i < 2 {
-				i = 1 - i
-			}
-			return at(o, c, i, j, cs, k)
-		}),
-		weightsRead("first two columns of the kernel swapped", isWindow, func(o, c, i, j, _, cs, k int) int {
-			if j < 2 {
-				j = 1 - j
-			}
-			return at(o, c, i, j, cs, k)
-		}),
-		weightsRead("filters moved by half of them", isConv, func(o, c, i, j, os, cs, k int) int { return at((o+os-max(1, os/2))%os, c, i, j, cs, k) }),
-	}
-	for _, from := range []int{4, 7, 8, 16} {
-		l = append(l, weightsRead(fmt.Sprintf("input channels from %d on shifted by one", from), isConv, func(o, c, i, j, _, cs, k int) int {
-			if n := cs - from; c >= from {
-				c = from + (c-from+n-1)%n
-			}
-			return at(o, c, i, j, cs, k)
-		}))
-	}
-	for _, block := range []int{4, 8, 16, 32} {
-		l = append(l, weightsRead(fmt.Sprintf("terms after the last whole block of %d left out", block), isConv, func(o, c, i, j, _, cs, k int) int {
-			if (c*k+i)*k+j >= cs*k*k/block*block {
-				return -1
-			}
-			return at(o, c, i, j, cs, k)
-		}))
-	}
-	l = append(l, change("weights of the first other layer of that shape", "integer-fill", isConv, func(c *convolution, n *operator.Node) bool {
-		for i := range c.v.m.Nodes {
-			if m := &c.v.m.Nodes[i]; isConv(m) && m.Name != n.Name && len(m.Weight.Data) == len(c.weights) && m.Weight.Shape[0] == n.Weight.Shape[0] && m.Weight.Shape[2] == n.Weight.Shape[2] {
-				c.weights = m.Weight.Data
-				return true
-			}
-		}
-		return false
-	}))
-	l = append(l, change("weights of the last other layer of that shape", "integer-fill", isConv, func(c *convolution, n *operator.Node) bool {
-		for i := len(c.v.m.Nodes) - 1; i >= 0; i-- {
-			if m := &c.v.m.Nodes[i]; isConv(m) && m.Name != n.Name && len(m.Weight.Data) == len(c.weights) && m.Weight.Shape[0] == n.Weight.Shape[0] && m.Weight.Shape[2] == n.Weight.Shape[2] {
-				c.weights = m.Weight.Data
-				return true
-			}
-		}
-		return false
-	}))
-	return l
 }

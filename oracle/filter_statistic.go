@@ -20,12 +20,12 @@ type match struct {
 	rr, rq, qq float64
 	c, t, gain float64
 	sigma      float64
-	after      float64 // rms(r-q), for a family rms(r-cq)
+	after      float64 // rms(r-q)
 }
 
 // held returns the match of r with q; cluster says to which cluster each
 // element belongs, of which there are so many.
-func held(r, q []float64, cluster []int32, clusters int, family bool) match {
+func held(r, q []float64, cluster []int32, clusters int) match {
 	m := match{n: len(r)}
 	for i, v := range r {
 		m.rr += float64(v * v)
@@ -57,11 +57,7 @@ func held(r, q []float64, cluster []int32, clusters int, family bool) match {
 	if m.rr > 0 {
 		m.gain = 1 - rest/m.rr
 	}
-	c := 1.0
-	if family {
-		c = m.c
-	}
-	m.after = math.Sqrt(max(m.rr-2*c*m.rq+c*c*m.qq, 0) / n)
+	m.after = math.Sqrt(max(m.rr-2*m.rq+m.qq, 0) / n)
 	return m
 }
 

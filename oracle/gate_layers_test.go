@@ -3,6 +3,7 @@ package oracle
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -77,22 +78,36 @@ func TestRecordedLayers(t *testing.T) {
 	autocastCases(t, func(t *testing.T, _ string, c *rollout.Case, m operator.Mode) { check(t, c, m) })
 }
 
+// scattered changes every number by a part of it, up or down by its place.
+func scattered(part float64) func(y *tensor.Tensor) {
+	return func(y *tensor.Tensor) {
+		for k, v := range y.Data {
+			if scramble(uint64(k))%2 == 0 {
+				v = -v
+			}
+			y.Data[k] += v * part
+		}
+	}
+}
+
 // recording is one application of an operator by some device, as a layers file
 // has it.
 type recording struct {
 	e     *exam
+	from  int // realization
 	names []string
 	of    map[string]*tensor.Tensor
 }
 
-// record runs a device on a state of two realizations of the case.
-func record(t *testing.T, e *exam, d emulate.Device, step int) *recording {
+// record runs a device on a state of two realizations of the case, from is the
+// first of them.
+func record(t *testing.T, e *exam, d emulate.Device, step, from int) *recording {
 	t.Helper()
-	b, err := e.step(0, 0, min(2, e.states.M), step)
+	b, err := e.step(0, from, min(from+2, e.states.M), step)
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &recording{e: e, of: map[string]*tensor.Tensor{}}
+	r := &recording{e: e, from: from, of: map[string]*tensor.Tensor{}}
 	keep := func(name string, f fp16.Format, x *tensor.Tensor) {
 		r.names = append(r.names, name)
 		r.of[name] = tensor.Of(f, append([]float64(nil), x.Data...), x.N, x.C, x.H, x.W)
@@ -132,7 +147,7 @@ func (r *recording) examine(t *testing.T, step string, without ...string) *Repor
 		all = append(all, s)
 	}
 	var b bytes.Buffer
-	if err := safetensors.Write(&b, all, map[string]string{"step": step, "realization": "0"}); err != nil {
+	if err := safetensors.Write(&b, all, map[string]string{"step": step, "realization": fmt.Sprint(r.from)}); err != nil {
 		t.Fatal(err)
 	}
 	f, err := safetensors.Parse("layers", b.Bytes())
@@ -232,7 +247,7 @@ func TestRightLayers(t *testing.T) {
 				e, d := layerExam(t, name, precision)
 				right := func(what string, d emulate.Device, without ...string) {
 					t.Helper()
-					r := record(t, e, d, 2).examine(t, "2", without...)
+					r := record(t, e, d, 2, min(3, e.states.M-1)).examine(t, "2", without...)
 					if len(r.Layers) == 0 {
 						t.Errorf("%s: no layer was checked", what)
 					}
@@ -294,6 +309,7 @@ func TestWrongLayers(t *testing.T) {
 		verdict   Verdict
 		slice     string // a part of it
 		diagnosis string // a part of it
+		gate      string
 	}{
 		{"TF32 operands", []string{"float32"}, func(e *exam, d *emulate.Device) {
 			k, tf32 := at(e, layer), operator.Mode{Precision: fp16.TF32}
@@ -303,7 +319,7 @@ func TestWrongLayers(t *testing.T) {
 				}
 				return e.machine.Plain(&emulate.Device{Mode: tf32}, i, in, nil)
 			}
-		}, layer, FailPrecision, "", "tf32"},
+		}, layer, FailPrecision, "", "tf32", ""},
 		{"numbers cut off when stored", []string{"float16", "bfloat16"}, func(e *exam, d *emulate.Device) {
 			k := at(e, layer)
 			d.Round = func(i int, y []float64, f fp16.Format) {
@@ -317,18 +333,21 @@ func TestWrongLayers(t *testing.T) {
 					y[j] = r
 				}
 			}
-		}, layer, FailPrecision, "", "truncated"},
+		}, layer, FailPrecision, "", "truncated", ""},
 		{"a row of another row", layerModes, perturb(layer, func(y *tensor.Tensor) {
 			for k := range y.N * y.C {
 				copy(y.Plane(k/y.C, k%y.C)[5*y.W:6*y.W], y.Plane(k/y.C, k%y.C)[4*y.W:5*y.W])
 			}
-		}), layer, FailLogic, "row 5", ""},
-		{"one wrong element", layerModes, perturb(norm, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W+2] += 0.25 }), norm, FailLogic, "", ""},
+		}), layer, FailLogic, "row 5", "", ""},
+		{"one wrong element", layerModes, perturb(norm, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W+2] += 0.25 }), norm, FailLogic, "", "", ""},
 		{"a tile of 4x4 of another channel", layerModes, perturb(norm, func(y *tensor.Tensor) {
 			for r := range 4 {
 				copy(y.Plane(1, 3)[r*y.W:r*y.W+4], y.Plane(1, 4)[r*y.W:r*y.W+4])
 			}
-		}), norm, FailLogic, "sample 1, channel 3, a tile of 4x4 at (0,0)", ""},
+		}), norm, FailLogic, "sample 1, channel 3, a tile of 4x4 at (0,0)", "", ""},
+		{"one sum a little off", []string{"float32", "tf32"}, perturb(layer, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W+2] += 0x1p-8 }), layer, FailPrecision, "", "", "bound"},
+		{"sums with errors 25 times those of float32", []string{"float32", "tf32"}, perturb(layer, scattered(0x1p-18)), layer, FailPrecision, "", "", "statistics"},
+		{"sums whose errors turn roundings", []string{"float16"}, perturb(layer, scattered(0x1p-14)), layer, FailPrecision, "", "", "statistics"},
 		{"another activation", layerModes, func(e *exam, d *emulate.Device) {
 			k := at(e, activation)
 			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
@@ -339,7 +358,7 @@ func TestWrongLayers(t *testing.T) {
 				act.Forward(y, in[0], act.SiLU)
 				return y, nil
 			}
-		}, activation, FailLogic, "", "silu"},
+		}, activation, FailLogic, "", "silu", ""},
 		{"noise a thousandth too large", []string{"float32", "tf32"}, func(e *exam, d *emulate.Device) {
 			d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
 				if e.machine.Nodes[i].Op == operator.OpNoise {
@@ -348,20 +367,20 @@ func TestWrongLayers(t *testing.T) {
 					}
 				}
 			}
-		}, "stochastic_block", FailRNG, "", ""},
+		}, "stochastic_block", FailRNG, "", "", ""},
 	} {
 		for _, precision := range c.modes {
 			e, d := layerExam(t, "convex_layer_tanh_mult", precision)
 			c.fault(e, &d)
-			r := record(t, e, d, 2).examine(t, "2")
+			r := record(t, e, d, 2, 0).examine(t, "2")
 			if len(r.Findings) == 0 {
 				t.Errorf("%s, %s: not found", c.what, precision)
 				continue
 			}
 			f := r.Findings[0]
-			if f.Layer != c.layer || f.Verdict != c.verdict || f.Step != 2 || !strings.Contains(f.Slice, c.slice) || !strings.Contains(f.Diagnosis, c.diagnosis) || !(f.Excess > 1) {
-				t.Errorf("%s, %s: %s at step %d in %s, slice %q, diagnosis %q: want %s in %s, %q, %q: %s",
-					c.what, precision, f.Verdict, f.Step, f.Layer, f.Slice, f.Diagnosis, c.verdict, c.layer, c.slice, c.diagnosis, f.Text)
+			if f.Layer != c.layer || f.Verdict != c.verdict || f.Step != 2 || !strings.Contains(f.Slice, c.slice) || !strings.Contains(f.Diagnosis, c.diagnosis) || !(f.Excess > 1) || c.gate != "" && f.Gate != c.gate {
+				t.Errorf("%s, %s: gate %s: %s at step %d in %s, slice %q, diagnosis %q: want %s in %s, %q, %q: %s",
+					c.what, precision, f.Gate, f.Verdict, f.Step, f.Layer, f.Slice, f.Diagnosis, c.verdict, c.layer, c.slice, c.diagnosis, f.Text)
 			}
 			if len(r.Findings) > 1 {
 				t.Errorf("%s, %s: a second layer is found wrong: %s", c.what, precision, r.Findings[1].Text)
@@ -378,7 +397,7 @@ func TestWrongLayers(t *testing.T) {
 // TestWrongInput: an operator that read another state than the one before.
 func TestWrongInput(t *testing.T) {
 	e, d := layerExam(t, "convex_layer_tanh_mult", "float32")
-	r := record(t, e, d, 3).examine(t, "2")
+	r := record(t, e, d, 3, 0).examine(t, "2")
 	if len(r.Findings) == 0 || r.Findings[0].Verdict != FailRollout || !strings.Contains(r.Findings[0].Text, "the one at 2") {
 		t.Errorf("findings %+v: want the first of the rollout, and that it names state 2", r.Findings)
 	}

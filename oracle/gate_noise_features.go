@@ -62,8 +62,11 @@ func (u *unseen) features(st *unseenStep) []feature {
 			feature{"another realization's state", func(n, o, p int) float64 { return x.Data[((n+1)%x.N*c+o)*hw+p] }})
 	}
 	if st.Step > 1 {
-		s := u.e.states
-		all = append(all, feature{"the state before the last", func(n, o, p int) float64 { return s.At(st.Lo+n, st.Step-2)[o*hw+p] }})
+		var old []float64
+		for m := st.Lo; m < st.Hi; m++ {
+			old = append(old, u.e.states.At(m, st.Step-2)...)
+		}
+		all = append(all, feature{"the state before the last", value(old)})
 	}
 	return all
 }

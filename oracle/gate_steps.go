@@ -75,7 +75,7 @@ func (g *stepGate) fullSteps() []int {
 
 // verdictOn is a fault and the step of an engine batch in which it shows first.
 type verdictOn struct {
-	*fault
+	*stepFault
 	figures *stepFigures
 }
 
@@ -124,7 +124,7 @@ func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 	for _, f := range all {
 		if f.wrong > 0 {
 			at := f.cuts.place(inPeak, f.wrongAt, f.lo)
-			return &verdictOn{&fault{kind: inPeak, gate: "structure", name: at, value: float64(f.wrong), excess: math.Inf(1), at: f.wrongAt}, f}, nil
+			return &verdictOn{&stepFault{kind: inPeak, gate: "structure", slice: at, home: at, value: float64(f.wrong), excess: math.Inf(1), at: f.wrongAt}, f}, nil
 		}
 		x := g.h0.judge(f)
 		if x == nil {

@@ -37,12 +37,13 @@ func (m *measured) figures() *stepFigures {
 	return f
 }
 
-// fault is a statistic of a step, or of the run, beyond its limit.
-type fault struct {
+// stepFault is a statistic of a step, or of the run, beyond its limit.
+type stepFault struct {
 	kind   sliceKind
 	index  int
 	gate   string
-	name   string  // of the slice
+	slice  string  // whose statistic it is
+	home   string  // the slice in which the fault lies
 	value  float64 // a root mean square or a mean
 	limit  float64
 	excess float64
@@ -51,9 +52,9 @@ type fault struct {
 
 // judge returns the worst statistic of a step over its limit, nil if none is
 // beyond it.
-func (h *spreads) judge(f *stepFigures) *fault {
-	var worst *fault
-	see := func(x *fault) {
+func (h *spreads) judge(f *stepFigures) *stepFault {
+	var worst *stepFault
+	see := func(x *stepFault) {
 		if x.excess > 1 && (worst == nil || x.excess > worst.excess) {
 			worst = x
 		}
@@ -65,21 +66,25 @@ func (h *spreads) judge(f *stepFigures) *fault {
 				continue
 			}
 			q, limit := t.mean(i), h.limit(k, n)
-			see(&fault{kind: k, index: i, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1})
+			see(&stepFault{kind: k, index: i, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1})
 			g, limit := t.excess(i), h.gainLimit(k, n)
-			see(&fault{kind: k, index: i, gate: "accuracy", value: g, limit: limit, excess: g / limit, at: -1})
+			see(&stepFault{kind: k, index: i, gate: "accuracy", value: g, limit: limit, excess: g / limit, at: -1})
 		}
 	}
 	for k := inWindow; k < kinds; k++ {
 		for i, q := range f.cuts.most[k] {
 			limit := h.limit(k, f.cuts.size(k))
-			see(&fault{kind: k, index: i, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: f.cuts.at[k][i]})
+			see(&stepFault{kind: k, index: i, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: f.cuts.at[k][i]})
 		}
 	}
 	if worst != nil {
-		worst.name = f.cuts.name(worst.kind, worst.index)
+		worst.slice = f.cuts.name(worst.kind, worst.index)
 		if worst.at >= 0 {
-			worst.name = f.cuts.place(worst.kind, worst.at, f.lo)
+			worst.slice = f.cuts.place(worst.kind, worst.at, f.lo)
+		}
+		worst.home = f.cuts.home(f.lo)
+		if worst.home == "" && f.cuts.of[inAll].mean(0) <= h.limit(inAll, f.count) {
+			worst.home = worst.slice
 		}
 	}
 	return worst
@@ -109,7 +114,7 @@ func (s *cuts) place(k sliceKind, at, lo int) string {
 
 // judgeRun holds the sums over all steps against what independent steps of
 // correct devices add up to. It returns the first step of what is beyond.
-func (h *spreads) judgeRun(all []*stepFigures) (*fault, int) {
+func (h *spreads) judgeRun(all []*stepFigures) (*stepFault, int) {
 	var q, g, steps float64
 	for _, f := range all {
 		if c := &f.cuts.of[inAll]; c.count[0] > 0 {
@@ -126,12 +131,12 @@ func (h *spreads) judgeRun(all []*stepFigures) (*fault, int) {
 	limit = max(limit, 2*h.few(inAll, all[0].count)/steps)
 	if q > limit {
 		start := onset(all, (q+h.squares[inAll].mean())/2, func(c *tally) float64 { return c.mean(0) })
-		return &fault{kind: inAll, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1}, start
+		return &stepFault{kind: inAll, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1}, start
 	}
 	limit = max(8*math.Sqrt(1.5*h.gainVariance()/steps)+0.02*m, 2*h.few(inAll, all[0].count)/steps)
 	if g > limit {
 		start := onset(all, g/2, func(c *tally) float64 { return c.excess(0) })
-		return &fault{kind: inAll, gate: "accuracy", value: g, limit: limit, excess: g / limit, at: -1}, start
+		return &stepFault{kind: inAll, gate: "accuracy", value: g, limit: limit, excess: g / limit, at: -1}, start
 	}
 	return nil, 0
 }

@@ -150,15 +150,15 @@ func (g *stepGate) worst(m *measured) {
 // findings adds what is wrong at the first faulty step.
 func (g *stepGate) findings(m *measured, bad *verdictOn, all []*stepFigures) error {
 	f := bad.figures
-	find := Finding{Gate: bad.gate, Step: f.step, Realization: g.realization(f), Slice: bad.name, Excess: Number(bad.excess)}
+	find := Finding{Gate: bad.gate, Step: f.step, Realization: g.realization(f), Slice: bad.home, Excess: Number(bad.excess)}
 	find.Verdict = g.classify(m, bad)
 	switch bad.gate {
 	case "structure":
-		find.Text = fmt.Sprintf("step %d: %d numbers are not finite where the arithmetic is, or finite where it is not; the first is %s", f.step, f.wrong, bad.name)
+		find.Text = fmt.Sprintf("step %d: %d numbers are not finite where the arithmetic is, or finite where it is not; the first is %s", f.step, f.wrong, bad.slice)
 	case "accuracy":
-		find.Text = fmt.Sprintf("step %d: the squared error against float64 is above that of the claimed arithmetic by %.3g of the expected variance%s; correct devices reach %.3g", f.step, bad.value, in(bad.name), bad.limit)
+		find.Text = fmt.Sprintf("step %d: the squared error against float64 is above that of the claimed arithmetic by %.3g of the expected variance%s; correct devices reach %.3g", f.step, bad.value, in(bad.slice), bad.limit)
 	default:
-		find.Text = fmt.Sprintf("step %d: the root mean square distance to the claimed arithmetic is %.3g expected deviations%s; correct devices reach %.3g", f.step, bad.value, in(bad.name), bad.limit)
+		find.Text = fmt.Sprintf("step %d: the root mean square distance to the claimed arithmetic is %.3g expected deviations%s; correct devices reach %.3g", f.step, bad.value, in(bad.slice), bad.limit)
 	}
 	g.e.find(find)
 	return nil

@@ -285,3 +285,29 @@ func (s *cuts) concentrated() float64 {
 	}
 	return most
 }
+
+// home names the smallest slice in which most of the squares lie, "" if they
+// are everywhere.
+func (s *cuts) home(lo int) string {
+	total := s.of[inAll].squares[0]
+	if !(total > 0) {
+		return ""
+	}
+	const most = 0.6
+	for _, k := range []sliceKind{inPeak, inSpot, inWindow} {
+		for i, q := range s.most[k] {
+			if share := q * s.size(k) / total; share > most && s.size(k) < most/2*s.of[inAll].count[0] {
+				return s.place(k, s.at[k][i], lo)
+			}
+		}
+	}
+	for _, k := range []sliceKind{inRow, inColumn, inRing, inPlane, inRowMod, inColumnMod, inSample, inChannel} {
+		t := &s.of[k]
+		for i, q := range t.squares {
+			if q > most*total && t.count[i] < most/2*s.of[inAll].count[0] || k == inSample && s.n > 1 && q > 0.95*total {
+				return s.name(k, i)
+			}
+		}
+	}
+	return ""
+}

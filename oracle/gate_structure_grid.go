@@ -20,9 +20,10 @@ func (e *exam) grid() error {
 			return err
 		}
 		for m := range s.M {
-			found, err := e.coarse(m, t, d.State)
+			x := s.At(m, t)
+			found, err := e.coarse(x, m, t, d.State)
 			if !found && err == nil {
-				found, err = e.levels(m, t, d.State, &asked)
+				found, err = e.levels(x, m, t, d.State, &asked)
 			}
 			if found || err != nil {
 				return err
@@ -32,10 +33,8 @@ func (e *exam) grid() error {
 	return nil
 }
 
-// coarse looks at state t of realization m, which is claimed to have format f.
-func (e *exam) coarse(m, t int, f fp16.Format) (found bool, err error) {
-	s := e.states
-	x := s.At(m, t)
+// coarse looks at x, state t of realization m, which is claimed to have format f.
+func (e *exam) coarse(x []float64, m, t int, f fp16.Format) (found bool, err error) {
 	for _, g := range []fp16.Format{fp16.BFloat16, fp16.Float16, fp16.TF32} {
 		if g.Ulp(1) <= f.Ulp(1) || !holdsAll(g, x) {
 			continue
@@ -54,7 +53,7 @@ func (e *exam) coarse(m, t int, f fp16.Format) (found bool, err error) {
 			continue // the claim's are, too
 		}
 		stored := ""
-		if s.Format == g {
+		if e.states.Format == g {
 			stored = fmt.Sprintf("; the trajectory is stored as %v, so it may be that only the file is", g)
 		}
 		e.find(Finding{Verdict: FailPrecision, Gate: "structure", Step: t, Realization: m, Diagnosis: fmt.Sprintf("state kept in %v", g),
@@ -77,8 +76,7 @@ func holdsAll(f fp16.Format, x []float64) bool {
 // levels looks for a state of few distinct numbers, among some 500 of it that no
 // clamp has made equal: a quantized one. Half of them or less are different there,
 // and nine tenths or more in what the claim gives.
-func (e *exam) levels(m, t int, f fp16.Format, asked *int) (found bool, err error) {
-	x := e.states.At(m, t)
+func (e *exam) levels(x []float64, m, t int, f fp16.Format, asked *int) (found bool, err error) {
 	if f != fp16.Float32 && f != fp16.Float64 || *asked > 2 || firstPoison(x) >= 0 {
 		return false, nil
 	}

@@ -23,7 +23,8 @@ var demoVerb = verb{
 	help: `Takes a rollout that PyTorch recorded, which is built into this program, and
 shows why single steps are the thing to compare: each step from a recorded state
 agrees to float32 accuracy, while two runs of the same arithmetic that start 1e-6
-apart lose each other.
+apart lose each other. Then checks the recording, a correct float16 device and two
+broken ones.
 
 example: refrun demo`,
 	run: demo,

@@ -32,7 +32,7 @@ var demoDevices = []demoDevice{
 
 // Of the recording the first states are checked, and the made devices step some
 // realizations of it, so that the demo stays short.
-const demoStates, demoRealizations = 3, 1
+const demoStates, demoRealizations = 3, 2
 
 // check makes the trajectory of a device and checks it.
 func (d demoDevice) check(cs *rollout.Case, recorded *rollout.States) (demoCheck, error) {

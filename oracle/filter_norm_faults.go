@@ -1,0 +1,247 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/tensor"
+)
+
+func normFaults() []*hypothesis {
+	var l []*hypothesis
+	// statistics of other numbers
+	l = append(l,
+		precise(subtle(normFault("unbiased variance", "variance-ladder", func(s *statistics, x *tensor.Tensor, n *operator.Node) bool {
+			s.moments = func(xs []float64, m, v float64) (float64, float64) {
+				return m, v * float64(len(xs)) / float64(len(xs)-1)
+			}
+			return !s.given && x.C/s.groups*x.H*x.W > 1
+		}))))
+	inverse := func(name string, f func(v, eps float64) float64) *hypothesis {
+		return precise(normFault(name, "variance-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+			s.inverse = f
+			return true
+		}))
+	}
+	l = append(l,
+		subtle(inverse("eps outside the square root", func(v, eps float64) float64 { return 1 / (math.Sqrt(v) + eps) })),
+		subtle(inverse("eps missing", func(v, _ float64) float64 { return 1 / math.Sqrt(v) })),
+	)
+	for _, to := range []float64{1e-4, 1e-3, 1e-6, 1e-5, 1e-2, 1e-8, 1e-12} {
+		l = append(l, inverse(fmt.Sprintf("eps %.0e", to), func(v, _ float64) float64 { return 1 / math.Sqrt(v+to) }))
+	}
+	l[len(l)-7].small = true
+	l = append(l,
+		logical(inverse("divided by the variance, not its root", func(v, eps float64) float64 { return 1 / (v + eps) })),
+		logical(inverse("not divided by the standard deviation", func(_, _ float64) float64 { return 1 })),
+	)
+	l = append(l, normFault("mean not subtracted", "mean-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		s.moments = func(_ []float64, _, v float64) (float64, float64) { return 0, v }
+		return !s.given
+	}))
+	// other numbers
+	grouped := func(name string, groups func(c int) int) *hypothesis {
+		return normFault(name, "variance-ladder", func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
+			g := groups(x.C)
+			if g < 1 || x.C%g != 0 || !s.given && s.groups == g {
+				return false
+			}
+			s.groups, s.given = g, false
+			return true
+		})
+	}
+	l = append(l,
+		grouped("instance statistics", func(c int) int { return c }),
+		grouped("layer statistics", func(int) int { return 1 }),
+		grouped("group statistics of 32 groups", func(c int) int { return min(32, c) }))
+	for _, g := range []int{2, 4, 8, 16} {
+		l = append(l, grouped(fmt.Sprintf("group statistics of %d groups", g), func(int) int { return g }))
+		l = append(l, grouped(fmt.Sprintf("group statistics of %d channels", g), func(c int) int { return c / g }))
+	}
+	l = append(l,
+		normFault("batch statistics", "permuted-batch", func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
+			s.overBatch, s.given = true, false
+			return true
+		}),
+		normFault("running statistics of a fresh norm (mean 0, variance 1)", "amplitude-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+			s.moments = func([]float64, float64, float64) (float64, float64) { return 0, 1 }
+			return !s.given
+		}))
+	for k, block := range []int{128, 256, 512, 1024, 0, 128} {
+		full := k == 5
+		name := fmt.Sprintf("tails of blocks of %d enter the statistics", block)
+		if full {
+			name = "a block of 128 zeros enters the statistics"
+		}
+		if block == 0 {
+			name = "tails up to a power of 2 enter the statistics"
+		}
+		l = append(l, normFault(name, "mean-ladder", func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
+			n := x.C / max(s.groups, 1) * x.H * x.W
+			b := block
+			if b == 0 {
+				for b = 1; b < n; b *= 2 {
+				}
+			}
+			tail := float64((b - n%b) % b)
+			if tail == 0 && full {
+				tail = float64(b)
+			}
+			s.moments = func(_ []float64, m, v float64) (float64, float64) { return m, v + tail*m*m/float64(n) }
+			return !s.given && tail > 0
+		}))
+	}
+	l = append(l, otherStatistics()...)
+	// the affine map
+	l = append(l,
+		normFault("norm without gamma", "amplitude-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.gamma = 0; return true }),
+		normFault("norm without beta", "amplitude-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 0; return true }),
+		normFault("norm without gamma and beta", "amplitude-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+			s.gamma, s.beta = 0, 0
+			return true
+		}),
+		normFault("gamma applied twice", "amplitude-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.squared = true; return true }),
+		normFault("beta applied twice", "amplitude-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 2; return true }),
+		&hypothesis{name: "norm missing", verdict: FailLogic, probe: "amplitude-ladder", at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor { return r.in(i, 0).Clone() }},
+	)
+	moved := func(name string, from func(c, n int) int) {
+		l = append(l, &hypothesis{name: name, verdict: FailLogic, probe: "amplitude-ladder", at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor {
+			n := r.v.m.Nodes[i]
+			n.Weight, n.Bias = reordered(n.Weight, from), reordered(n.Bias, from)
+			return normalize(r.in(i, 0), &n, claimed(&n))
+		}})
+	}
+	moved("gamma and beta of the next channel", func(c, n int) int { return (c + 1) % n })
+	moved("gamma and beta of the channel before", func(c, n int) int { return (c + n - 1) % n })
+	// precision
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		h := precise(normFault(fmt.Sprintf("statistics in %v", f), "variance-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+			s.moments = func(_ []float64, m, v float64) (float64, float64) { return f.Round(m), f.Round(v) }
+			return !s.given
+		}))
+		l = append(l, subtle(h))
+		l = append(l, precise(inverse(fmt.Sprintf("1/sqrt(var+eps) in %v", f), func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(f.Round(v+eps))) })))
+	}
+	for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
+		h := precise(normFault(fmt.Sprintf("one-pass variance in %v", f), "mean-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+			s.moments = func(xs []float64, _, _ float64) (float64, float64) { return onePass(xs, f) }
+			return !s.given
+		}))
+		h.rounding = f == fp16.Float32 // correct where the mean is small
+		l = append(l, h)
+		if f == fp16.Float32 {
+			continue
+		}
+		l = append(l, precise(normFault(fmt.Sprintf("one-pass variance of squares in %v", f), "mean-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+			s.moments = func(xs []float64, m, _ float64) (float64, float64) {
+				m, squares := f.Round(m), 0.0
+				for _, x := range xs {
+					squares += f.Round(x * x)
+				}
+				return m, max(0, f.Round(f.Round(squares/float64(len(xs)))-f.Round(m*m)))
+			}
+			return !s.given
+		})), precise(normFault(fmt.Sprintf("statistics added up in %v", f), "mean-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+			s.moments = func(xs []float64, _, _ float64) (float64, float64) {
+				n := float64(len(xs))
+				m := tree(xs, f, func(v float64) float64 { return v }) / n
+				return m, tree(xs, f, func(v float64) float64 { return (v - m) * (v - m) }) / n
+			}
+			return !s.given
+		})), precise(inverse(fmt.Sprintf("eps lost in a sum in %v", f), func(v, eps float64) float64 {
+			return 1 / math.Sqrt(f.Round(f.Round(v)+f.Round(eps)))
+		})), &hypothesis{name: fmt.Sprintf("gamma and beta in %v", f), verdict: FailPrecision, at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor {
+			n := r.v.m.Nodes[i]
+			n.Weight, n.Bias = inFormat(n.Weight, f), inFormat(n.Bias, f)
+			return normalize(r.in(i, 0), &n, claimed(&n))
+		}}, precise(centred(f)))
+	}
+	return l
+}
+
+// otherStatistics are norms with statistics of the wrong numbers.
+func otherStatistics() []*hypothesis {
+	one := func(name string, f func(v *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor) *hypothesis {
+		return &hypothesis{name: name, verdict: FailLogic, probe: "variance-ladder", at: isNorm, node: func(v *view, r *run, i int) *tensor.Tensor {
+			return f(v, &v.m.Nodes[i], r.in(i, 0))
+		}}
+	}
+	// by takes statistics from a function of sample and channel.
+	by := func(x *tensor.Tensor, n *operator.Node, of func(k, c int) (m, v float64)) *tensor.Tensor {
+		y := tensor.Like(x)
+		for k := range x.N * x.C {
+			m, v := of(k/x.C, k%x.C)
+			s := 1 / math.Sqrt(v+n.Eps)
+			to := y.Plane(k/x.C, k%x.C)
+			for j, u := range x.Plane(k/x.C, k%x.C) {
+				to[j] = float64((u-m)*s*n.Weight.Data[k%x.C]) + n.Bias.Data[k%x.C]
+			}
+		}
+		return y
+	}
+	groups := func(x *tensor.Tensor, n *operator.Node, k, c int) []float64 {
+		hw, per := x.H*x.W, x.C/n.Groups
+		first := k*x.C + c/per*per
+		return x.Data[first*hw : (first+per)*hw]
+	}
+	rowsOf := func(name string, keep func(h int) bool) *hypothesis {
+		return precise(one(name, func(_ *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+			if n.Norm == "batch" || x.H < 2 {
+				return nil
+			}
+			return by(x, n, func(k, c int) (float64, float64) {
+				var some []float64
+				all := groups(x, n, k, c)
+				for r := 0; r*x.W < len(all); r++ {
+					if keep(r % x.H) {
+						some = append(some, all[r*x.W:(r+1)*x.W]...)
+					}
+				}
+				return meanVariance(some)
+			})
+		}))
+	}
+	return []*hypothesis{
+		one("statistics of the sample before", func(_ *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+			if n.Norm == "batch" || x.N < 2 {
+				return nil
+			}
+			return by(x, n, func(k, c int) (float64, float64) { return meanVariance(groups(x, n, (k+x.N-1)%x.N, c)) })
+		}),
+		one("statistics of the channel before", func(_ *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+			if n.Norm == "batch" || x.C < 2 {
+				return nil
+			}
+			return by(x, n, func(k, c int) (float64, float64) { return meanVariance(groups(x, n, k, (c+x.C-1)%x.C)) })
+		}),
+		one("statistics over the channels of each pixel", func(_ *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+			y, hw := tensor.Like(x), x.H*x.W
+			for p := range x.N * hw {
+				at := p/hw*x.C*hw + p%hw
+				column := make([]float64, x.C)
+				for c := range column {
+					column[c] = x.Data[at+c*hw]
+				}
+				m, v := meanVariance(column)
+				for c, u := range column {
+					y.Data[at+c*hw] = float64((u-m)/math.Sqrt(v+n.Eps)*n.Weight.Data[c]) + n.Bias.Data[c]
+				}
+			}
+			return y
+		}),
+		rowsOf("statistics of every second row", func(h int) bool { return h%2 == 0 }),
+		one("sums divided by a count rounded up to 128", func(_ *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+			if n.Norm == "batch" {
+				return nil
+			}
+			return by(x, n, func(k, c int) (float64, float64) {
+				g := groups(x, n, k, c)
+				m, v := meanVariance(g)
+				q := float64(len(g)) / float64((len(g)/128+1)*128)
+				return m * q, v * q
+			})
+		}),
+	}
+}

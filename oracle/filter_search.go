@@ -1,0 +1,143 @@
+package oracle
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/operator"
+)
+
+// confirm reports whether the device does what the hypothesis says: whether its
+// states are as far from that as a correct device's are from the claim. The
+// fault may itself make errors grow, so the limit is found by perturbing the
+// faulty step. Without rounding a residual is large anyway: there most of it
+// must be explained.
+func (f *filter) confirm(t *tried) (bool, error) {
+	if f.near != nil && t.v != f.near && t.match.gain < 0.9 {
+		return false, nil
+	}
+	if f.conforms(t) {
+		return true, nil
+	}
+	if t.match.gain < 0.9 {
+		return false, nil
+	}
+	v := *t.v
+	if t.h.family {
+		v.k = t.match.c
+	}
+	next, err := v.step(t.h, t.scope, nil)
+	if err != nil {
+		return false, err
+	}
+	most := 0.0
+	for k := range 3 {
+		p, err := v.perturbed(t.h, t.scope, uint64(k+1))
+		if err != nil {
+			return false, err
+		}
+		most = max(most, rootMean(f.units(t.v, p.Data, next.Data)))
+	}
+	return t.match.after <= 2*most, nil
+}
+
+// far is how many times more or less than a node's output the operator's may
+// change.
+const far = 30
+
+// search looks for the hypothesis that explains a step that is known to be wrong.
+func (f *filter) search() error {
+	all := library()
+	slices.SortStableFunc(all, func(a, b *hypothesis) int { return cmp.Compare(order(a), order(b)) })
+	found := func() bool {
+		return slices.ContainsFunc(f.tried, func(t tried) bool { return t.fits })
+	}
+	for _, single := range []bool{false, true} {
+		for _, h := range all {
+			if single && h.slow {
+				break
+			}
+			if found() && (single || h.slow) {
+				return nil
+			}
+			for _, s := range f.scopes(h, single) {
+				if err := f.hold(h, s); err != nil {
+					return err
+				}
+				if err := f.e.ctx.Err(); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// order puts slow hypotheses last.
+func order(h *hypothesis) int {
+	if h.slow {
+		return 1
+	}
+	return 0
+}
+
+// scopes returns where a hypothesis can act: on all nodes, and on the windows
+// among its convolutions if there are others, or on each node alone.
+func (f *filter) scopes(h *hypothesis, single bool) []scope {
+	if !single {
+		s := []scope{everywhere}
+		if h.on() && !h.whole && slices.ContainsFunc(f.e.machine.Nodes, func(n operator.Node) bool { return isConv(&n) && !isWindow(&n) && h.at(&n) }) {
+			s = append(s, windows)
+		}
+		return s
+	}
+	var s []scope
+	for i := range f.e.machine.Nodes {
+		if h.on() && !h.whole && h.at(&f.e.machine.Nodes[i]) {
+			s = append(s, scope(i))
+		}
+	}
+	if len(s) < 2 {
+		return nil // tried already
+	}
+	return s
+}
+
+// hold tries one hypothesis in the search: where the residual is large first
+// without rounding and on one sample.
+func (f *filter) hold(h *hypothesis, s scope) error {
+	if h.slow && f.large || f.alone && !h.batch {
+		return nil // they do far less, or to all samples
+	}
+	if f.large && !h.rounding {
+		v := f.one
+		if h.batch {
+			v = f.exact
+		}
+		t, err := f.try(h, s, v, far)
+		if t == nil || err != nil {
+			return err
+		}
+		if !(t.match.gain > 0.8) || !h.family && math.Abs(t.match.c-1) > 2*amplitudeTol {
+			f.tried = append(f.tried, *t)
+			return nil
+		}
+	}
+	for _, v := range f.views(h) {
+		t, err := f.try(h, s, v, far)
+		if t == nil || err != nil {
+			return err
+		}
+		if f.named(t) && t.match.gain > 0.5 {
+			if t.fits, err = f.confirm(t); err != nil {
+				return err
+			}
+		}
+		f.tried = append(f.tried, *t)
+		if t.fits {
+			break
+		}
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+package oracle
+
+import (
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestUnknownNoise holds right devices whose noise the check cannot repeat.
+func TestUnknownNoise(t *testing.T) {
+	for _, precision := range []string{"float32", "tf32", "float16", "bfloat16"} {
+		for kind, scale := range map[string]float64{"gaussian": 0.05, "laplace": 0.03, "multiplicative": 0.1, "dropout": 0.2} {
+			r := newRig(t, precision, kind, scale)
+			e := r.exam(r.run(nil), false)
+			name := precision + ", " + kind
+			want(t, name, do(t, e, e.structure, e.noise), "", "", 0)
+			if len(e.r.Noise.Tests) < 2 {
+				t.Errorf("%s: %d tests: want some", name, len(e.r.Noise.Tests))
+			}
+			for _, n := range e.r.Noise.Tests {
+				if !n.OK {
+					t.Errorf("%s: %s: %v (z %v): want it right", name, n.Name, n.Value, n.Z)
+				}
+			}
+		}
+	}
+}
+
+// TestUnknownNoiseRecorded holds PyTorch's recorded cases as if their noise were
+// unknown.
+func TestUnknownNoiseRecorded(t *testing.T) {
+	dirs, err := filepath.Glob("../testdata/rollouts/*")
+	if err != nil || len(dirs) < 7 {
+		t.Fatal(len(dirs), err)
+	}
+	for _, dir := range dirs {
+		c := openCase(t, filepath.Base(dir))
+		autocast := ""
+		if c.Rollout.Precision == "bfloat16" {
+			autocast = "cpu"
+		}
+		mode, err := operator.ParseMode(c.Rollout.Precision, autocast)
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := c.NewOperator()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.ReadTrajectory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := &exam{ctx: t.Context(), c: c, op: op, states: s, machine: emulate.New(op, c.Rollout), o: CheckOptions{Mode: mode}}
+		e.r = e.open()
+		want(t, dir, do(t, e, e.noise), "", "", 0)
+		if op.HasNoise() && len(e.r.Noise.Tests) < 8 {
+			t.Errorf("%s: %d tests: want all", dir, len(e.r.Noise.Tests))
+		}
+	}
+}
+
+// TestWrongUnknownNoise holds devices whose noise is wrong in one way each, as
+// its own numbers must show.
+func TestWrongUnknownNoise(t *testing.T) {
+	one := redraw(func(v []float64, per int) []float64 {
+		y := append([]float64(nil), v...)
+		for m := per; m < len(y); m += per {
+			copy(y[m:m+per], y[:per])
+		}
+		return y
+	})
+	for _, c := range []struct {
+		name, kind string
+		scale      float64
+		do         mischief
+		diagnosis  string
+		step       int
+	}{
+		{"all realizations alike", "gaussian", 0.05, one, "the same noise for all realizations", 1},
+		{"all realizations alike, from 5", "gaussian", 0.05, from(5, one), "the same noise for all realizations", 5},
+		{"the same at all steps", "laplace", 0.05, func(r *rig, _ int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) { *d = *r.draws(1) }, "the same noise at every step", 2},
+		{"steps in pairs", "gaussian", 0.05, func(r *rig, t int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) { *d = *r.draws(t + t%2) }, "steps share their noise", 2},
+		{"scale squared", "gaussian", 0.3, times(0.3), "noise scale squared", 1},
+		{"root of 2", "multiplicative", 0.1, times(math.Sqrt2), "noise scale larger by the root of 2", 1},
+		{"no noise at 6", "gaussian", 0.05, at(6, times(0)), "noise scale changes with the steps", 6},
+		{"no noise", "gaussian", 0.05, times(0), "no noise", 1},
+		{"one realization without", "gaussian", 0.05, redraw(func(v []float64, per int) []float64 {
+			y := append([]float64(nil), v...)
+			clear(y[per : 2*per])
+			return y
+		}), "noise scale of one realization", 1},
+		{"uniform", "gaussian", 0.05, redraw(uniform), "uniform noise", -1},
+		{"a mean", "gaussian", 0.05, redraw(func(v []float64, _ int) []float64 {
+			y := make([]float64, len(v))
+			for i, x := range v {
+				y[i] = x + 0.3
+			}
+			return y
+		}), "noise has a mean", -1},
+		{"smooth", "gaussian", 0.05, redraw(func(v []float64, _ int) []float64 {
+			y := make([]float64, len(v))
+			for i, x := range v {
+				y[i] = (x + v[(i+1)%len(v)]) / math.Sqrt2
+			}
+			return y
+		}), "noise correlated in space", -1},
+		{"channels alike", "gaussian", 0.05, redraw(func(v []float64, per int) []float64 {
+			y := make([]float64, len(v))
+			for i := range v {
+				y[i] = v[i/per*per+i%256] / 4 // so that the size is about right
+			}
+			return y
+		}), "noise differs between channels", -1},
+		{"masks alike", "dropout", 0.3, one, "the same noise for all realizations", 1},
+		{"too many dropped", "dropout", 0.3, redraw(func(v []float64, _ int) []float64 {
+			y := make([]float64, len(v))
+			for i, x := range v {
+				y[i] = x * v[(i+3)%len(v)]
+			}
+			return y
+		}), "dropout rate wrong", -1},
+		{"seeds overlap", "gaussian", 0.05, func(r *rig, t int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) {
+			old := r.draws(max(t-1, 1)).Data[0]
+			per := len(old) / r.c.Realizations
+			copy(d.Data[0][per:2*per], old[:per])
+		}, "seeds overlap", 0},
+	} {
+		r := newRig(t, "float32", c.kind, c.scale)
+		r.c.Timesteps = 13
+		e := r.exam(r.run(c.do), false)
+		f := do(t, e, e.structure, e.noise)
+		if c.step == 0 && f != nil {
+			c.step = f.Step
+		}
+		want(t, c.name, f, FailRNG, c.diagnosis, c.step)
+	}
+}
+
+// TestWrongBehindUnknownNoise holds devices whose noise is right, and nothing
+// else: what is wrong must not be called noise.
+func TestWrongBehindUnknownNoise(t *testing.T) {
+	conv0 := func(change func(r *rig, y *tensor.Tensor)) mischief {
+		return func(r *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+			m := emulate.New(r.op, r.c)
+			plain := *d
+			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+				if i != 0 {
+					return nil, nil
+				}
+				y, err := m.Plain(&plain, i, in, nil)
+				if err == nil {
+					change(r, y)
+				}
+				return y, err
+			}
+		}
+	}
+	for name, f := range map[string]mischief{
+		"circular padding": func(r *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+			m := emulate.New(r.op, r.c)
+			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+				n := m.Nodes[i]
+				if n.Op != operator.OpConv || n.Geometry.Pad == 0 {
+					return nil, nil
+				}
+				n.Geometry.Padding = conv.Circular
+				return emulate.Conv(in[0], emulate.NewKernel(r.mode, &n, n.Weight.Data), n.Geometry), nil
+			}
+		},
+		"alpha": policyFault(func(_ *rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {
+			y := right.Clone()
+			for i, v := range x.Data {
+				y.Data[i] += 0.02 * v
+			}
+			y.Format.RoundSlice(y.Data, y.Data)
+			return y
+		}),
+		"a channel that is not written": conv0(func(_ *rig, y *tensor.Tensor) {
+			for n := range y.N {
+				clear(y.Plane(n, 3))
+			}
+		}),
+		"a stale tile at one step": at(4, policyFault(func(_ *rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {
+			y := right.Clone()
+			for h := range 8 {
+				copy(y.Plane(1, 2)[h*y.W:h*y.W+8], x.Plane(1, 2)[h*y.W:])
+			}
+			return y
+		})),
+		"a bias": policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
+			y := right.Clone()
+			for n := range y.N {
+				for i := range y.Plane(n, 1) {
+					y.Plane(n, 1)[i] += 0.01
+				}
+			}
+			y.Format.RoundSlice(y.Data, y.Data)
+			return y
+		}),
+	} {
+		for _, precision := range []string{"float32", "float16"} {
+			r := newRig(t, precision, "gaussian", 0.05)
+			e := r.exam(r.run(f), false)
+			got := do(t, e, e.structure, e.noise)
+			if got == nil || got.Verdict != FailLogic {
+				t.Errorf("%s, %s: %+v: want FAIL-LOGIC", name, precision, got)
+			} else if strings.Contains(name, "one step") && got.Step != 4 {
+				t.Errorf("%s, %s: step %d: want 4", name, precision, got.Step)
+			}
+		}
+	}
+}
+
+// TestKurtosis holds the estimate of the draws' kurtosis to draws whose kurtosis
+// is known, behind a mixture of channels, and the deviation it says it has.
+func TestKurtosis(t *testing.T) {
+	r := newRig(t, "float32", "gaussian", 1)
+	e := r.exam(r.run(nil), true)
+	m := e.noiseModel()
+	hidden := tensor.New(0, 1, len(m.w[0]), 128, 128)
+	normals := make([]float64, len(hidden.Data))
+	d, err := noise.Counter{Seed: 3}.At(1, 0, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Draw(noise.Normal, 0, []int{1, hidden.C, 128, 128}, normals); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		draw  func(v []float64, per int) []float64
+		kappa float64
+	}{
+		"normal":  {func(v []float64, _ int) []float64 { return v }, 0},
+		"uniform": {uniform, -1.2},
+		"signs": {func(v []float64, _ int) []float64 {
+			y := make([]float64, len(v))
+			for i, x := range v {
+				y[i] = math.Copysign(1, x)
+			}
+			return y
+		}, -2},
+	} {
+		xi := c.draw(normals, 0)
+		hw := 128 * 128
+		res := make([]float64, len(m.w)*hw)
+		for o, w := range m.w {
+			for ch, v := range w {
+				for p := range hw {
+					res[o*hw+p] += v * xi[ch*hw+p]
+				}
+			}
+		}
+		f := m.field(hidden, res, nil, make([]float64, len(m.rows)))
+		kappa, std := f.sums[0].kurtosis(f.sums[0].level(f.k))
+		if math.Abs(kappa-c.kappa) > 5*std || std > 0.2 {
+			t.Errorf("%s: kurtosis %.3f +- %.3f: want %.1f", name, kappa, std, c.kappa)
+		}
+		if l := f.sums[0].level(f.k); math.Abs(l-1) > 5*math.Sqrt(2/float64(3*hw)) {
+			t.Errorf("%s: variance of z %.4f: want 1", name, l)
+		}
+	}
+}
+
+// TestChiZ holds the normal deviate of chi-square variables to tabulated
+// quantiles (P = 0.01 and 0.99; Abramowitz and Stegun, table 26.8).
+func TestChiZ(t *testing.T) {
+	for _, c := range [][3]float64{{10, 2.55821, -2.3263}, {10, 23.2093, 2.3263}, {100, 70.0648, -2.3263}, {100, 135.807, 2.3263}} {
+		if got := chiZ(c[1], c[0]); math.Abs(got-c[2]) > 0.02 {
+			t.Errorf("chiZ(%v, %v) = %v: want %v", c[1], c[0], got, c[2])
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package oracle
+
+import (
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+)
+
+// TestStructure breaks the states of a right device in one way each.
+func TestStructure(t *testing.T) {
+	r := newRig(t, "float32", "gaussian", 0.05)
+	right := r.run(nil)
+	for _, c := range []struct {
+		name      string
+		breaks    func(s *rollout.States)
+		verdict   Verdict
+		diagnosis string
+		step      int
+	}{
+		{"right", func(*rollout.States) {}, "", "", 0},
+		{"one NaN", func(s *rollout.States) { s.At(1, 4)[17] = math.NaN() }, FailLogic, "", 4},
+		{"one infinity", func(s *rollout.States) { s.At(1, 4)[17] = math.Inf(1) }, FailLogic, "", 4},
+		{"one buffer", func(s *rollout.States) {
+			for m := range s.M {
+				for u := 3; u < s.T; u++ {
+					copy(s.At(m, u), s.At(m, s.T-1))
+				}
+			}
+		}, FailRollout, "stored states share one buffer", 3},
+		{"one realization stands still", func(s *rollout.States) { copy(s.At(2, 5), s.At(2, 4)) }, FailRollout, "realization stands still", 5},
+		{"stored late", func(s *rollout.States) {
+			for m := range s.M {
+				for u := s.T - 1; u >= 3; u-- {
+					copy(s.At(m, u), s.At(m, u-1))
+				}
+			}
+		}, FailRollout, "states stored one step late", 3},
+		{"copied realization", func(s *rollout.States) { copy(s.At(2, 6), s.At(0, 6)) }, FailRollout, "realizations share a state", 6},
+		{"old state", func(s *rollout.States) { copy(s.At(1, 7), s.At(1, 2)) }, FailRollout, "state stored twice", 7},
+		{"float16", func(s *rollout.States) {
+			for u := 4; u < s.T; u++ {
+				fp16.Float16.RoundSlice(s.At(1, u), s.At(1, u))
+			}
+		}, FailPrecision, "state kept in float16", 4},
+		{"8 bits", func(s *rollout.States) {
+			for i, v := range s.At(0, 2) {
+				s.At(0, 2)[i] = fp16.Float32.Round(math.Round(v*32) / 31)
+			}
+		}, FailPrecision, "state quantized", 2},
+	} {
+		s := *right
+		s.Data = append([]float64(nil), right.Data...)
+		c.breaks(&s)
+		e := r.exam(&s, true)
+		want(t, c.name, do(t, e, e.structure), c.verdict, c.diagnosis, c.step)
+	}
+}
+
+// TestRightRepeats holds devices that repeat states by right: realizations
+// without noise from one start, and an operator at its fixed point.
+func TestRightRepeats(t *testing.T) {
+	r := newRig(t, "float32", "", 0)
+	s := r.run(nil)
+	for m := 1; m < s.M; m++ {
+		for u := range s.T {
+			copy(s.At(m, u), s.At(0, u))
+		}
+	}
+	e := r.exam(s, true)
+	want(t, "one start, no noise", do(t, e, e.structure), "", "", 0)
+
+	noisy := newRig(t, "float32", "gaussian", 0.05)
+	for _, known := range []bool{true, false} {
+		e = noisy.exam(s, known)
+		want(t, "one start, and noise", do(t, e, e.structure), FailRNG, "the same noise for all realizations", 1)
+	}
+
+	r = newRig(t, "float32", "", 0)
+	for _, p := range r.op.Params() {
+		for i := range p.Data {
+			p.Data[i] = 0
+		}
+	}
+	r.c.Alpha = 0
+	s = r.run(nil)
+	e = r.exam(s, true)
+	want(t, "fixed point", do(t, e, e.structure), "", "", 0)
+	if len(e.r.Findings) != 1 || e.r.Findings[0].Verdict != NoPower || !strings.Contains(e.r.Findings[0].Text, "constant") {
+		t.Errorf("states of zeros: findings %+v: want one that says that constants show nothing", e.r.Findings)
+	}
+}
+
+// TestOverflow holds a device whose NaNs the claim has, too.
+func TestOverflow(t *testing.T) {
+	r := newRig(t, "float16", "", 0)
+	huge := *r.op.Params()[0]
+	for i := range huge.Data {
+		huge.Data[i] *= 1e5
+	}
+	s := r.run(nil)
+	if firstPoison(s.At(0, 1)) < 0 {
+		t.Fatal("the operator does not overflow")
+	}
+	e := r.exam(s, true)
+	want(t, "overflow", do(t, e, e.poison), "", "", 0)
+	if len(e.r.Notes) != 1 {
+		t.Errorf("notes %q: want one", e.r.Notes)
+	}
+}
+
+// TestPower holds evidence that can and cannot show a fault.
+func TestPower(t *testing.T) {
+	r := newRig(t, "float32", "", 0)
+	for name, c := range map[string]struct {
+		clamp []float64
+		steps int
+		power bool
+	}{
+		"as it is":        {nil, 9, true},
+		"clamped, a bit":  {[]float64{-1, 1}, 9, true},
+		"clamped to bits": {[]float64{-0.01, 0.01}, 9, false},
+		"one step":        {nil, 2, false},
+	} {
+		r.c.Timesteps, r.c.Clamp = c.steps, nil
+		if c.clamp != nil {
+			r.c.Clamp = &[2]float64{c.clamp[0], c.clamp[1]}
+		}
+		e := r.exam(r.run(nil), true)
+		want(t, name, do(t, e, e.structure), "", "", 0)
+		if got := len(e.r.Findings) == 0; got != c.power {
+			t.Errorf("%s: findings %+v: want power %v", name, e.r.Findings, c.power)
+		}
+	}
+}
+
+// TestStart holds the recorded cases, whose states 0 are their initial
+// conditions, and the same with other states 0.
+func TestStart(t *testing.T) {
+	dirs, err := filepath.Glob("../testdata/rollouts/*")
+	if err != nil || len(dirs) < 7 {
+		t.Fatal(len(dirs), err)
+	}
+	for _, dir := range dirs {
+		c := openCase(t, filepath.Base(dir))
+		mode, err := operator.ParseMode(c.Rollout.Precision, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode.Precision == fp16.BFloat16 {
+			if mode, err = operator.ParseMode(c.Rollout.Precision, "cpu"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		check := func(name string, breaks func(s *rollout.States), verdict Verdict, diagnosis string) {
+			op, err := c.NewOperator()
+			if err != nil {
+				t.Fatal(err)
+			}
+			file, err := c.ReadTrajectory()
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := &rollout.States{M: file.M, T: file.T, C: file.C, H: file.H, W: file.W, Format: file.Format}
+			for m := range s.M {
+				for u := range s.T {
+					s.Data = append(s.Data, file.At(m, u)...)
+				}
+			}
+			breaks(s)
+			e := &exam{ctx: t.Context(), c: c, op: op, states: s, machine: emulate.New(op, c.Rollout), o: CheckOptions{Mode: mode}}
+			if e.stream, err = c.OpenStream("", op, mode); err != nil {
+				t.Fatal(err)
+			}
+			e.r = e.open()
+			want(t, dir+", "+name, do(t, e, e.start), verdict, diagnosis, 0)
+		}
+		check("as recorded", func(*rollout.States) {}, "", "")
+		check("another start", func(s *rollout.States) { s.At(0, 0)[5] += 0.01 }, FailRollout, "")
+		check("shifted", func(s *rollout.States) {
+			for m := range s.M {
+				for u := range s.T - 1 {
+					copy(s.At(m, u), s.At(m, u+1))
+				}
+			}
+		}, FailRollout, "states stored one step early")
+		check("in bfloat16", func(s *rollout.States) { fp16.BFloat16.RoundSlice(s.At(0, 0), s.At(0, 0)) }, FailPrecision, "state kept in bfloat16")
+	}
+}
