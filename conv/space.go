@@ -156,7 +156,7 @@ func (s *worker) settle(f fp16.Format, src *Image, w []float32, k int, bias floa
 		for i := range k {
 			line := src.data[src.at(at.n, b, at.y+i-k/2, at.x-k/2):][:k*block]
 			for j, p := range w[(b*k+i)*k*block:][:k*block] {
-				v := float64(line[j]) * float64(p)
+				v := float64(float64(line[j]) * float64(p))
 				terms = append(terms, v)
 				sum += v
 			}

@@ -297,7 +297,7 @@ func (r *Rows) SetLines(n, lo, hi int) {
 		}
 		mean, square := sum/m, squares/m
 		v := (square - float64(mean*mean)) + r.eps
-		errV := 1.01 * (3*k + 12) * 0x1p-53 * (square + r.eps)
+		errV := 1.01 * (float64(3*k) + 12) * 0x1p-53 * (square + r.eps)
 		errMean := 1.01 * (k + 2) * 0x1p-53 * math.Sqrt(square)
 		for c := g * r.perGroup; c < (g+1)*r.perGroup; c++ {
 			r.setLine(&r.lines[n*r.blocks+c/8], c, r.pivots[n*r.groups+g], mean, errMean, v, errV/v)
@@ -359,7 +359,7 @@ func (r *Rows) setLine(l *lines, c int, pivot, m, errMean, v, errV float64) {
 		return
 	}
 	const u = 0x1p-53
-	e := 0.51*errV + 2.01*u
+	e := float64(0.51*errV) + 2.01*u
 	ms := float64(m * s)
 	b := (beta - ms) + 0 // -0 + 0 is +0
 	rest := float64((e+3*u)*math.Abs(b)) + float64(math.Abs(s)*errMean) + float64((e+2*u)*math.Abs(ms))

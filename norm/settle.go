@@ -109,7 +109,7 @@ func newPrecise(m *exact.Moments, eps float64) precise {
 	nq := quickSum(q[0], q[1]).scaled(n)
 	e := twoProduct(n, n).scaled(eps)
 	a := nq.minus(sum.times(sum)).plus(e)
-	p := precise{moments: m, n: n, sum: sum, err: 0x1p-101*((nq.hi+e.hi)/a.hi) + 0x1p-102}
+	p := precise{moments: m, n: n, sum: sum, err: float64(0x1p-101*((nq.hi+e.hi)/a.hi)) + 0x1p-102}
 	if p.ok = a.hi > 0 && p.err < 0x1p-40; p.ok {
 		p.root = a.root()
 	}
@@ -135,7 +135,7 @@ func (p *precise) at(x, gamma, beta float64) (float64, bool) {
 	}
 	t := d.scaled(gamma).over(p.root)
 	y := t.plus(double{beta, 0})
-	err := (p.err+0x1p-100)*math.Abs(t.hi) + 0x1p-103*math.Abs(gamma*(p.sum.hi/p.root.hi)) + 0x1p-104*math.Abs(y.hi)
+	err := float64((p.err+0x1p-100)*math.Abs(t.hi)) + float64(0x1p-103*math.Abs(gamma*(p.sum.hi/p.root.hi))) + float64(0x1p-104*math.Abs(y.hi))
 	if !(math.Abs(y.lo) > 1.01*err) || !(math.Abs(y.hi) > 0x1p-400) {
 		return 0, false
 	}

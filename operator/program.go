@@ -156,7 +156,7 @@ func buildNodes(c Config) (*Operator, error) {
 			if err != nil {
 				return nil, fail("padding_mode", "%w", err)
 			}
-			weights += float64(in) * float64(width) * float64(n.KernelSize*n.KernelSize)
+			weights += float64(float64(in) * float64(width) * float64(n.KernelSize*n.KernelSize))
 			if weights > mostWeights {
 				return nil, fail("out_channels", "%d: want fewer: the operator would have %.3g weights, and %.3g are the most", width, weights, float64(mostWeights))
 			}

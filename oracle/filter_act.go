@@ -52,12 +52,13 @@ func activationFaults() []*hypothesis {
 	approximate := func(name string, f func(x float64) float64) *hypothesis { return subtle(precise(activation(name, f))) }
 	pade := func(x float64) float64 {
 		x = max(-3, min(3, x))
-		return x * (27 + x*x) / (27 + 9*x*x)
+		s := float64(x * x)
+		return x * (27 + s) / (27 + float64(9*s))
 	}
 	inHalf := func(f fp16.Format) func(float64) float64 {
 		// the coefficients of 0.5 x (1 + tanh(a (x + b x^3))), rounded
 		a, b := f.Round(math.Sqrt(2/math.Pi)), f.Round(0.044715)
-		return func(x float64) float64 { return 0.5 * x * (1 + elem.Tanh(a*(x+b*x*x*x))) }
+		return func(x float64) float64 { return 0.5 * x * (1 + elem.Tanh(a*(x+float64(b*x*x*x)))) }
 	}
 	tanhGELU := subtle(precise(exactly("tanh GELU", act.GELUTanh)))
 	l := []*hypothesis{
@@ -128,11 +129,11 @@ func polynomial(f fp16.Format) func(float64) float64 {
 	p := f.Round(0.3275911)
 	return func(x float64) float64 {
 		a := math.Abs(x) * math.Sqrt(0.5)
-		t, s := 1/(p*a+1), 0.0
+		t, s := 1/(float64(p*a)+1), 0.0
 		for _, u := range c {
-			s = s*t + u
+			s = float64(s*t) + u
 		}
-		return 0.5 * x * (1 + math.Copysign(1-elem.Exp(-a*a)*t*s, x))
+		return 0.5 * x * (1 + math.Copysign(1-float64(elem.Exp(-a*a)*t*s), x))
 	}
 }
 

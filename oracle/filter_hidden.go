@@ -8,7 +8,9 @@ import (
 // are looked for in each.
 type pool struct {
 	of       map[poolKey]*pooled
-	searched bool
+	steps    int   // that were looked at
+	searched bool  // a wrong step
+	work     int64 // multiplications with weights so far
 }
 
 type poolKey struct {
@@ -57,7 +59,7 @@ func (f *filter) certify() error {
 					return err
 				}
 			}
-			f.tried = append(f.tried, *t)
+			f.keep(t)
 			least, fits = min(least, leastT*f.right(t)), fits || t.fits
 		}
 		if least > 1 && !fits && !none {
@@ -107,7 +109,7 @@ func (f *filter) steady(t *tried) bool {
 		if t.h.family {
 			sigma /= math.Abs(t.match.c) // the signature has that amplitude already
 		}
-		if math.Abs(c-want) > amplitudeTol+4*sigma {
+		if math.Abs(c-want) > amplitudeTol+float64(4*sigma) {
 			return false
 		}
 	}

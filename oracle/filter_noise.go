@@ -240,7 +240,7 @@ func noiseMean() *hypothesis {
 		}
 		y := make([]float64, len(data))
 		for i, x := range data {
-			y[i] = x + 0.125*v.amplitude()
+			y[i] = x + float64(0.125*v.amplitude())
 		}
 		return y
 	})

@@ -37,7 +37,7 @@ func normalize(x *tensor.Tensor, n *operator.Node, s statistics) *tensor.Tensor 
 			g *= g
 		}
 		for i, v := range from {
-			to[i] = float64((v-m)*f*g) + s.beta*b
+			to[i] = float64((v-m)*f*g) + float64(s.beta*b)
 		}
 	}
 	moments := func(xs []float64) (m, v float64) {

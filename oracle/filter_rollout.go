@@ -63,7 +63,7 @@ func rolloutFaults() []*hypothesis {
 		if !is(v, rollout.Convex) {
 			return nil
 		}
-		return v.blend(c, a+0.125*v.amplitude(), b-0.125*v.amplitude(), v.x, out)
+		return v.blend(c, a+float64(0.125*v.amplitude()), b-float64(0.125*v.amplitude()), v.x, out)
 	})
 	h.family, h.called = true, func(v *view, k float64) string {
 		a, _ := v.weights()
@@ -98,7 +98,7 @@ func rolloutFaults() []*hypothesis {
 		if !is(v, rollout.Convex) {
 			return nil
 		}
-		return v.blend(c, a, b+0.125*v.amplitude(), v.x, out)
+		return v.blend(c, a, b+float64(0.125*v.amplitude()), v.x, out)
 	})
 	h.family, h.called = true, func(v *view, k float64) string {
 		a, b := v.weights()
@@ -108,7 +108,7 @@ func rolloutFaults() []*hypothesis {
 		return fmt.Sprintf("weights %.4g and %.4g, which do not add up to 1", a, b+k/8)
 	}
 	h = policy("state's share wrong", func(v *view, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		return v.blend(c, a+0.125*v.amplitude(), b, v.x, out)
+		return v.blend(c, a+float64(0.125*v.amplitude()), b, v.x, out)
 	})
 	h.family, h.called = true, func(v *view, k float64) string {
 		a, b := v.weights()
@@ -120,7 +120,7 @@ func rolloutFaults() []*hypothesis {
 	h = policy("state leaks", func(v *view, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		y := v.m.Advance(v.d, v.x, out)
 		for i := range y.Data {
-			y.Data[i] *= 1 + 0.125*v.amplitude()
+			y.Data[i] *= 1 + float64(0.125*v.amplitude())
 		}
 		return y
 	})

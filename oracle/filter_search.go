@@ -68,10 +68,23 @@ func (f *filter) search() error {
 				if err := f.e.ctx.Err(); err != nil {
 					return err
 				}
+				if f.spent() {
+					return nil
+				}
 			}
 		}
 	}
 	return nil
+}
+
+// spent reports whether the search has used up its work: all that a small
+// operator needs, or 60 steps of a large one.
+func (f *filter) spent() bool {
+	if f.e.pool.work > max(5e10, 60*f.forward()) {
+		f.e.r.Skipped = append(f.e.r.Skipped, "hypotheses that the work did not reach")
+		return true
+	}
+	return !f.e.until.IsZero() && f.e.late("hypotheses that the budget did not reach")
 }
 
 // order puts slow hypotheses last.
@@ -120,7 +133,7 @@ func (f *filter) hold(h *hypothesis, s scope) error {
 			return err
 		}
 		if !(t.match.gain > 0.8) || !h.family && math.Abs(t.match.c-1) > 2*amplitudeTol {
-			f.tried = append(f.tried, *t)
+			f.keep(t)
 			return nil
 		}
 	}
@@ -134,7 +147,7 @@ func (f *filter) hold(h *hypothesis, s scope) error {
 				return err
 			}
 		}
-		f.tried = append(f.tried, *t)
+		f.keep(t)
 		if t.fits {
 			break
 		}

@@ -128,6 +128,14 @@ func (f *filter) views(h *hypothesis) []*view {
 	return []*view{f.near, f.exact}
 }
 
+// keep notes what was tried. A signature is needed only where it was found.
+func (f *filter) keep(t *tried) {
+	if !t.fits {
+		t.q = nil
+	}
+	f.tried = append(f.tried, *t)
+}
+
 // limit returns the residual that correct devices have at most in a view.
 func (f *filter) limit(v *view) float64 {
 	if v != f.near && f.near != nil {

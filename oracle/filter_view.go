@@ -105,6 +105,9 @@ func (v *view) step(h *hypothesis, s scope, local func(now, was *tensor.Tensor) 
 		if err != nil {
 			return nil, err
 		}
+		if isConv(n) && v.e.pool != nil {
+			v.e.pool.work += int64(len(n.Weight.Data)) * int64(y.N*y.H*y.W)
+		}
 		if equal(y.Data, v.of[i].Data) {
 			continue
 		}

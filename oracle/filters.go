@@ -14,6 +14,7 @@ const (
 	amplitudeTol = 0.1  // of an amplitude that must be 1
 	sameAngle    = 0.95 // cosine from which two signatures are one
 	leastSize    = 50   // the limit over the root mean square of a signature that could matter
+	largeForward = 1e9  // multiplications of a step from which on work is spared
 	filterRows   = 12   // in the report
 )
 
@@ -35,8 +36,11 @@ func (e *exam) filters(s *fullStep) error {
 	if e.pool.searched {
 		return nil // later steps follow from the wrong one, or are wrong in the same way
 	}
-	f, err := e.newFilter(s)
-	if f == nil || err != nil {
+	f := &filter{e: e, s: s, node: -1, h0: map[*view][][]float64{}}
+	if e.pool.steps++; e.pool.steps > 1 && f.forward() > largeForward && !f.wrong() {
+		return nil // one step is enough of a large operator
+	}
+	if ok, err := f.open(); !ok || err != nil {
 		return err
 	}
 	if err := f.certify(); err != nil {
@@ -75,21 +79,27 @@ type filter struct {
 	tried  []tried
 }
 
-// newFilter prepares the views of a step; nil if nothing can be said about it.
-func (e *exam) newFilter(s *fullStep) (*filter, error) {
+// forward returns the multiplications with weights of one step.
+func (f *filter) forward() int64 {
+	return f.e.op.MACs(f.s.X.H, f.s.X.W) * int64(f.s.X.N)
+}
+
+// open prepares the views of a step; it reports whether anything can be said
+// about it.
+func (f *filter) open() (bool, error) {
+	e, s := f.e, f.s
 	if e.op.HasNoise() && e.stream == nil {
-		return nil, nil
+		return false, nil
 	}
-	f := &filter{e: e, s: s, node: -1, h0: map[*view][][]float64{}}
 	if s.Draws != nil && len(s.Draws.Data) == 0 { // not drawn yet
 		if _, err := e.machine.Operator(&emulate.Device{Mode: s.Device.Mode}, s.X, s.Draws.Rewind()); err != nil {
-			return nil, err
+			return false, err
 		}
 	}
 	f.got, f.size = s.Got, s.S
 	for i, v := range f.got {
 		if !finite(v) || !finite(s.Truth[i]) || !(f.size[i] > 0) {
-			return nil, nil
+			return false, nil
 		}
 	}
 	f.divide(s.X.N, s.X.C, s.X.H, s.X.W)
@@ -108,7 +118,7 @@ func (e *exam) newFilter(s *fullStep) (*filter, error) {
 	}
 	f.exact = &exact
 	if err := f.exact.compute(); err != nil {
-		return nil, err
+		return false, err
 	}
 	if p := s.Device.Mode.Precision; p != fp16.Float32 && p != fp16.Float64 {
 		near := base
@@ -116,7 +126,7 @@ func (e *exam) newFilter(s *fullStep) (*filter, error) {
 		near.contract = s.Device.Replace == nil
 		f.near = &near
 		if err := f.near.compute(); err != nil {
-			return nil, err
+			return false, err
 		}
 		// The policy as its contract rounds it, where the device does so too: then
 		// a fault of the policy differs from it by the fault alone.
@@ -131,7 +141,7 @@ func (e *exam) newFilter(s *fullStep) (*filter, error) {
 		}
 	}
 	if err := f.single(); err != nil {
-		return nil, err
+		return false, err
 	}
 	f.levels = e.c.Rollout.Normalization != ""
 	// What the operator's output does to the states, against what is wrong with them.
@@ -150,7 +160,7 @@ func (e *exam) newFilter(s *fullStep) (*filter, error) {
 	}
 	without := f.exact.m.Advance(f.exact.d, f.exact.x, flat)
 	f.change = rootMeanDiff(f.got, near.next.Data) / rootMeanDiff(f.exact.next.Data, without.Data)
-	return f, nil
+	return true, nil
 }
 
 // single finds the worst sample and whether it is the only one that is wrong,

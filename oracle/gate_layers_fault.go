@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
@@ -44,7 +45,7 @@ func (e *exam) layerFault(l *layerFile, g *layerGate, i int, in []layerValue, s 
 // while the layer as a whole is not.
 func (s *layerScore) where() string {
 	f := newFigures(len(s.bad))
-	total := 0.0
+	total := 0
 	for k, bad := range s.bad {
 		if bad {
 			f.flips[k] = 1
@@ -58,11 +59,11 @@ func (s *layerScore) where() string {
 		return ""
 	}
 	best := slice{}
-	if total < 4 {
-		return "" // nothing to see a pattern in
-	}
 	for _, v := range slicesOf(s.got, f) {
-		if v.flips >= 0.9*total && 2*v.n < len(s.bad) && (best.n == 0 || v.n < best.n) {
+		// That many wrong elements come together by chance in some slice of
+		// this size with a chance below 2^-30 times the number of slices.
+		rare := total*(bits.Len(uint(len(s.bad)/v.n))-1) >= 30
+		if rare && v.flips >= 0.9*float64(total) && 2*v.n < len(s.bad) && (best.n == 0 || v.n < best.n) {
 			best = v
 		}
 	}

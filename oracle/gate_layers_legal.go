@@ -82,11 +82,14 @@ func single(v float64) float64 { return float64(float32(v)) }
 
 // truncated returns v rounded toward zero to float32.
 func truncated(v float64) float64 {
-	r := float32(v)
-	if math.Abs(float64(r)) > math.Abs(v) {
-		r = math.Nextafter32(r, 0)
+	r := single(v)
+	switch {
+	case !(math.Abs(r) > math.Abs(v)):
+		return r
+	case r > 0:
+		return fp16.Float32.NextDown(r)
 	}
-	return float64(r)
+	return fp16.Float32.NextUp(r)
 }
 
 // flipChance bounds the chance that an error of standard deviation sd makes y

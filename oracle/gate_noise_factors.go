@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
@@ -39,7 +40,11 @@ func (e *exam) factorSuspects(w *wrong) []suspect {
 	for r := range of {
 		of[r] = m.factors(e.c.Rollout, part, rest, w.batchStep, w.Lo+r)
 	}
-	name, what := e.factorName(m, of[w.worst()-w.Lo])
+	f := of[w.worst()-w.Lo]
+	if m.kind != noise.Dropout && slices.Max(f)-slices.Min(f) < 0.02*math.Abs(slices.Max(f)) {
+		return nil // one factor for all is a scale
+	}
+	name, what := e.factorName(m, f)
 	return []suspect{{name: name, what: what, verdict: FailRNG, gate: "noise", step: func() ([]float64, error) {
 		held := w.claimed.hidden()
 		noisy := tensor.Like(held)

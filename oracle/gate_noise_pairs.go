@@ -92,7 +92,7 @@ func (p *pairs) judge(n *noiseTests, u *unseen) (all []suspicion, strong bool) {
 	worst := map[bool]float64{}
 	shared := false
 	for _, a := range kinds {
-		var sum, count, bad, correlation float64
+		var sum, count, bad, since, correlation float64 // since: pairs from the first bad one on
 		first, who := 0, 0
 		for t := a.dt; t < p.t; t++ {
 			for m := max(0, -a.dm); m < min(p.m, p.m-a.dm); m++ {
@@ -114,6 +114,9 @@ func (p *pairs) judge(n *noiseTests, u *unseen) (all []suspicion, strong bool) {
 					bad++
 					correlation += c
 				}
+				if bad > 0 {
+					since++
+				}
 			}
 		}
 		together := ratio(sum, math.Sqrt(count))
@@ -121,10 +124,10 @@ func (p *pairs) judge(n *noiseTests, u *unseen) (all []suspicion, strong bool) {
 			continue
 		}
 		if bad == 0 {
-			correlation, bad, first, who = sum/math.Sqrt(float64(p.pixels*p.k)), count, -1, -1
+			correlation, bad, since, first, who = sum/math.Sqrt(float64(p.pixels*p.k)), count, count, -1, -1
 		}
 		strong = strong || correlation/bad > 0.5
-		all = append(all, suspicion{a.name(bad / count), fmt.Sprintf("%s: correlation %.3f in %.0f of %.0f pairs", a, correlation/bad, bad, count), max(math.Abs(together), limit), first, who})
+		all = append(all, suspicion{a.name(bad / since), fmt.Sprintf("%s: correlation %.3f in %.0f of %.0f pairs", a, correlation/bad, bad, count), max(math.Abs(together), limit), first, who})
 	}
 	// The kind of pairs that have most in common first.
 	slices.SortStableFunc(all, func(a, b suspicion) int { return cmp.Compare(b.z, a.z) })

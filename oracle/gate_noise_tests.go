@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/noise"
@@ -184,6 +185,11 @@ func (n *noiseTests) judge(u *unseen) {
 	r.Expected = StepError{MeanAbs: Number(std / 1.2533), MaxAbs: Number(std * math.Sqrt(2*elem.Log(max(n.count, 2)))), RMSOverExpected: 1}
 	logic := n.strange(u)
 	same, strong := n.pairs.judge(n, u)
+	near := n.neighbours(u)
+	if strong && near == nil && level > u.low/2 && level < 2*u.high {
+		// Noise that comes again is in the state before, too: it goes with it.
+		logic = nil
+	}
 	mean, isNoise := n.mean(u)
 	if mean != nil && !isNoise && !strong {
 		logic = append(logic, *mean)
@@ -198,13 +204,15 @@ func (n *noiseTests) judge(u *unseen) {
 	if mean != nil {
 		odd = append(odd, *mean)
 	}
-	odd = append(odd, n.scales(u)...)
+	shape, scales := n.shape(u), n.scales(u)
+	if len(shape) > 0 && len(scales) > 0 {
+		shape[0].step = scales[0].step
+	}
+	odd = slices.Concat(odd, shape, scales)
 	if !strong {
 		odd = append(odd, same...)
 	}
-	odd = append(odd, n.shape(u)...)
-	odd = append(odd, n.distribution(u)...)
-	odd = append(odd, n.neighbours(u)...)
+	odd = slices.Concat(odd, n.distribution(u), near)
 	switch {
 	case len(logic) > 0:
 		w := worstSuspicion(logic)
@@ -309,7 +317,11 @@ func (n *noiseTests) scales(u *unseen) []suspicion {
 	whole := n.test("scale of the noise", math.Sqrt(level), 1, z, zLimit(1))
 	limit := zLimit(float64(s.T + s.M))
 	first, wrong, worst := 0, 0, 0.0
+	begin, most := -1, 0.0 // from where on the steps together are worst
 	for t := 1; t < s.T; t++ {
+		if z := math.Abs(n.since(t).scaleZ(k, kappa, u.low, u.high)); z > max(most, limit) {
+			begin, most = t, z
+		}
 		var sum noiseSums
 		for m := range s.M {
 			sum.add(&n.samples[m][t-1])
@@ -325,6 +337,9 @@ func (n *noiseTests) scales(u *unseen) []suspicion {
 		}
 	}
 	n.test("scale by step", math.Sqrt(level), 1, worst, limit)
+	if begin > 0 && wrong > 1 {
+		first = begin
+	}
 	off, offZ := -1, 0.0
 	offs := 0
 	for m := range s.M {
@@ -359,7 +374,7 @@ func (n *noiseTests) scales(u *unseen) []suspicion {
 	c := math.Sqrt(level)
 	step := first
 	if step == 0 {
-		step = -1
+		step = begin
 	}
 	return []suspicion{{n.scaleName(c), fmt.Sprintf("the noise has %.4g times the specified size (%.1f standard deviations)", c, z), z, step, 0}}
 }
@@ -445,8 +460,8 @@ func (n *noiseTests) shape(u *unseen) []suspicion {
 	}
 	start, w := n.from("channels mixed as by the last layer", 0, func(t *noiseSums, _ int) statistic {
 		level := t.level(k)
-		if level == 0 {
-			return statistic{}
+		if level < u.low/4 {
+			return statistic{} // there is no noise
 		}
 		extra := n.m.kappa * t.self / t.pixels / float64(k)
 		worst := statistic{slack: u.loose(t.pixels)}

@@ -74,6 +74,7 @@ func (e *exam) stateSuspects(w *wrong) []suspect {
 		if f.Ulp(1) > w.claimed.d.State.Ulp(1) {
 			name := fmt.Sprintf("state read as %v", f)
 			add(name, fmt.Sprintf("the state before is rounded to %v when it is read", f), whole(x, t))
+			add(name, fmt.Sprintf("the operator reads the state before rounded to %v", f), read(x))
 			add(name, fmt.Sprintf("the policy has the state before rounded to %v", f), blend(x))
 		}
 	}

@@ -52,7 +52,7 @@ func (e *exam) steps() error {
 	if err := g.report(all, bad); err != nil {
 		return err
 	}
-	return g.certify(all, bad)
+	return g.certify(bad)
 }
 
 // step returns a step of the first engine batch.
@@ -176,6 +176,9 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
+	if count := float64(len(m.Got)); claimed*claimed <= g.h0.limit(inAll, count) && g.h0.judge(m.figures()) == nil && bad.figures.cuts.of[inAll].mean(0) > g.h0.limit(inAll, count) {
+		return false, nil // other realizations are as claimed
+	}
 	best, err := g.search(m)
 	if err != nil || !(best.re <= clearly*claimed) {
 		return false, err
@@ -201,26 +204,23 @@ const clearly = 0.75
 
 // certify hands steps to the hypotheses of the library: the faulty one, if
 // there is one, and the full ones.
-func (g *stepGate) certify(all []*stepFigures, bad *verdictOn) error {
-	steps := g.fullSteps()
+func (g *stepGate) certify(bad *verdictOn) error {
+	steps, batch := g.fullSteps(), 0
 	if bad != nil {
-		steps = append([]int{bad.figures.step}, steps...)
+		steps, batch = append([]int{bad.figures.step}, steps...), bad.figures.batch
 	}
+	lohi := g.e.c.Rollout.EngineBatches()[batch]
 	seen := map[int]bool{}
 	for _, t := range steps {
 		if seen[t] || len(seen) > 0 && g.e.late(fmt.Sprintf("the hypotheses at step %d", t)) {
 			continue
 		}
 		seen[t] = true
-		b, err := g.step(t)
+		b, err := g.e.step(batch, lohi[0], lohi[1], t)
 		if err != nil {
 			return err
 		}
-		if err := g.begin(b); err != nil {
-			return err
-		}
-		p := g.part(b, fullElements)
-		m, err := g.measure(p)
+		m, err := g.measure(b)
 		if err != nil {
 			return err
 		}
@@ -229,10 +229,10 @@ func (g *stepGate) certify(all []*stepFigures, bad *verdictOn) error {
 			return err
 		}
 		d := g.device(g.use, t, nil)
-		if d.Store != nil && !g.use.half() {
+		if !g.use.half() {
 			d.Store = nil
 		}
-		if err := g.e.filters(&fullStep{batchStep: p, Device: d, Truth: m.truth, Emulated: ref, S: m.s,
+		if err := g.e.filters(&fullStep{batchStep: b, Device: d, Truth: m.truth, Emulated: ref, S: m.s,
 			Limit: math.Sqrt(g.h0.limit(inAll, float64(len(m.Got))))}); err != nil {
 			return err
 		}
@@ -240,5 +240,5 @@ func (g *stepGate) certify(all []*stepFigures, bad *verdictOn) error {
 	return nil
 }
 
-// hex returns the bits of v in a format, as they are written in dumps.
+// hexOf returns the bits of v in a format, as they are written in dumps.
 func hexOf(f fp16.Format, v float64) string { return fmt.Sprintf("0x%0*x", 2*f.Bytes(), f.Bits(v)) }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -61,6 +62,9 @@ type pattern struct {
 	// twice rounds the products of half numbers and float32 constants, noise's
 	// and the share, to float32 before the half type, as most devices do.
 	twice bool
+	// narrow rounds every operation inside SiLU to the half type, as the CPU of
+	// PyTorch 1.13 does.
+	narrow bool
 }
 
 func (p pattern) half() bool {
@@ -172,6 +176,17 @@ func (g *stepGate) device(p pattern, t int, l *legal) *emulate.Device {
 			return g.noisy(i, in[0], p, of[i], l)
 		}
 	}
+	if noisy := d.Replace; p.narrow {
+		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+			if nodes[i].Op == operator.OpAct && nodes[i].Act == act.SiLU && of[i] == p.mode.Precision {
+				return narrowSiLU(in[0], of[i]), nil
+			}
+			if noisy == nil {
+				return nil, nil
+			}
+			return noisy(i, in)
+		}
+	}
 	d.Update = func(x, o *tensor.Tensor) *tensor.Tensor { return g.advance(x, o, p, l) }
 	return d
 }
@@ -182,6 +197,15 @@ func (g *stepGate) input(m operator.Mode, t int) fp16.Format {
 		return m.Wide()
 	}
 	return g.e.c.Rollout.StateFormat(m.Output())
+}
+
+// narrowSiLU is x/(1 + e^-x), each operation rounded to f.
+func narrowSiLU(x *tensor.Tensor, f fp16.Format) *tensor.Tensor {
+	y := tensor.Like(x)
+	for k, v := range x.Data {
+		y.Data[k] = v / f.Round(1+f.Round(elem.Exp(-v)))
+	}
+	return y
 }
 
 // noisy applies noise node i to x, rounding draw and product to f where the
@@ -299,12 +323,15 @@ func (g *stepGate) advance(x, o *tensor.Tensor, p pattern, l *legal) *tensor.Ten
 	return y
 }
 
-// patternName names a pattern among the contracts: the claim's own name, or a
+// name names a pattern among the contracts: the claim's own name, or a
 // neighbour's.
 func (p pattern) name(c rollout.Config, stream string, whole points) string {
 	s := fmt.Sprintf("%v/state-%v/noise-%s", p.mode, c.StateFormat(p.mode.Output()), stream)
 	if p.half() && p.points != whole {
 		s += " with fewer roundings"
+	}
+	if p.narrow {
+		s += " with SiLU in " + p.mode.Precision.String()
 	}
 	return s
 }

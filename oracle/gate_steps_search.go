@@ -104,6 +104,13 @@ func (g *stepGate) search(m *measured) (best candidate, err error) {
 	if _, err := try(g.claim); err != nil {
 		return best, err
 	}
+	if g.claim.mode.Autocast == operator.CPU113 {
+		p := g.claim
+		p.narrow = true
+		if _, err := try(p); err != nil {
+			return best, err
+		}
+	}
 	bases := []candidate{best}
 	wide := candidate{g.claim, math.Inf(1)} // the best one without a half type
 	for _, n := range neighbours(g.claim.mode) {

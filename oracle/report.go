@@ -15,8 +15,9 @@ const (
 	NoPower        Verdict = "NO-POWER"        // no fault could have been seen
 )
 
-// Report is what a check found. Everything in it is deterministic: the same
-// evidence gives the same report, on every machine.
+// Report is what a check found. It depends on the evidence alone, not on threads
+// or chance; a processor that fuses multiplications and additions may show
+// other last digits of its statistics.
 type Report struct {
 	Verdict Verdict `json:"verdict"`
 	// Reason is one paragraph for a tired reader.

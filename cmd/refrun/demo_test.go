@@ -22,6 +22,13 @@ func TestDemo(t *testing.T) {
 		"far":    []any{object{"step": number, "mean_abs": number}},
 		"checks": []any{object{"what": word, "got": number, "limit": number, "ok": truth}},
 	})
+	checks := out["checks"].([]any)
+	for i, d := range demoDevices {
+		has(t, "demo", checks[2+i], object{"what": word, "verdict": word, "first_step": number, "ok": truth})
+		if c := checks[2+i].(object); c["ok"] != true || !strings.HasPrefix(c["verdict"].(string), d.verdict) || c["first_step"] != float64(d.step) {
+			t.Errorf("%s: %v at step %v, want %s at %d", d.what, c["verdict"], c["first_step"], d.verdict, d.step)
+		}
+	}
 	if out["ok"] != true || out["steps"] != 55. || len(out["table"].([]any)) != 11 || len(out["checks"].([]any)) < 2 || out["mode"] != "float32/state-float32/noise-torch-cpu:1.13" {
 		t.Errorf("ok %v, %v steps, %d rows, mode %v", out["ok"], out["steps"], len(out["table"].([]any)), out["mode"])
 	}
@@ -49,6 +56,8 @@ func TestDemonstrate(t *testing.T) {
 		}}}
 		return refrun(t, append([]string{"demo"}, flags...)...)
 	}
+	defer func(all []demoDevice) { demoDevices = all }(demoDevices)
+	demoDevices = demoDevices[:1] // TestDemo checks them all
 	want := tell(newFolder(t), "--json").decode(t)["digest"]
 	for _, flags := range [][]string{{"--json"}, {"--json", "--threads", "1"}, {"--json", "--threads", "5"}} {
 		if got := tell(newFolder(t), flags...).decode(t)["digest"]; got != want {

@@ -1,0 +1,222 @@
+package oracle
+
+import (
+	"math"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// suspected runs gate 6 as if another gate had found a step wrong.
+func suspected(t *testing.T, e *exam, step int) *Finding {
+	e.find(Finding{Verdict: FailLogic, Gate: "test", Step: step})
+	return do(t, e, e.suspects)
+}
+
+// TestSuspects breaks one rollout in one way at a time, at a late step, in turn in
+// a precision that leaves much room for errors and in one that leaves little.
+func TestSuspects(t *testing.T) {
+	reads := func(source func(r *rig, x *tensor.Tensor, before []*tensor.Tensor) *tensor.Tensor) mischief {
+		return func(r *rig, t int, d *emulate.Device, draws *emulate.Draws, before []*tensor.Tensor) {
+			plain, m := *d, emulate.New(r.op, r.c)
+			d.Update = func(x, _ *tensor.Tensor) *tensor.Tensor {
+				out, err := m.Operator(&plain, source(r, x, before), draws.Rewind())
+				if err != nil {
+					r.t.Fatal(err)
+				}
+				return m.Advance(&plain, x, out)
+			}
+		}
+	}
+	config := func(change func(c *rollout.Config)) mischief {
+		return policyFault(func(r *rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
+			c := r.c
+			change(&c)
+			return emulate.New(r.op, c).Advance(d, x, out)
+		})
+	}
+	swapped := func(x *tensor.Tensor) *tensor.Tensor { return mixed(x, []int{2, 0, 1}) }
+	draws := func(f func(r *rig, t int, d *emulate.Draws)) mischief {
+		return func(r *rig, t int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) { f(r, t, d) }
+	}
+	for i, c := range []struct {
+		name      string
+		do        mischief
+		verdict   Verdict
+		diagnosis string
+	}{
+		{"old state read", reads(func(_ *rig, _ *tensor.Tensor, b []*tensor.Tensor) *tensor.Tensor { return b[1] }), FailRollout, "operator reads an old state"},
+		{"another's state read", reads(func(_ *rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor { return swapped(x) }), FailRollout, "state of another realization"},
+		{"blend with another's", policyFault(func(r *rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
+			return emulate.New(r.op, r.c).Advance(d, swapped(x), out)
+		}), FailRollout, "state of another realization"},
+		{"places changed", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor { return swapped(right) }), FailRollout, "realizations in each other's place"},
+		{"alpha swapped", config(func(c *rollout.Config) { c.Alpha = 1 - c.Alpha }), FailRollout, "alpha and 1 - alpha swapped"},
+		{"alpha wrong", config(func(c *rollout.Config) { c.Alpha = 0.35 }), FailRollout, "alpha wrong"},
+		{"twice", config(func(c *rollout.Config) { c.Alpha *= c.Alpha }), FailRollout, "policy applied twice"},
+		{"residual", config(func(c *rollout.Config) { c.Policy, c.Dt = rollout.Residual, 0.7 }), FailRollout, "another policy"},
+		{"leak", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
+			y := tensor.Of(right.Format, scaled(right.Data, 0.9), right.N, right.C, right.H, right.W)
+			y.Format.RoundSlice(y.Data, y.Data)
+			return y
+		}), FailRollout, "state scaled"},
+		{"clamped", config(func(c *rollout.Config) { c.Clamp = &[2]float64{-0.5, 0.5} }), FailRollout, "clamp that was not asked for"},
+		{"channels reversed", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
+			y := right.Clone()
+			for n := range y.N {
+				copy(y.Plane(n, 0), right.Plane(n, 2))
+				copy(y.Plane(n, 2), right.Plane(n, 0))
+			}
+			return y
+		}), FailRollout, "channels in another order"},
+		{"stale tile", policyFault(func(_ *rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {
+			y := right.Clone()
+			for h := range 8 {
+				copy(y.Plane(1, 2)[h*y.W:h*y.W+8], x.Plane(1, 2)[h*y.W:])
+			}
+			return y
+		}), FailRollout, "part of the state is stale"},
+		{"a bit", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
+			y := right.Clone()
+			y.Data[99] = fp16.Float32.FromBits(fp16.Float32.Bits(y.Data[99]) ^ 1<<22)
+			return y
+		}), FailRollout, "a bit has flipped"},
+		{"loaded as bfloat16", reads(func(_ *rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor {
+			y := x.Clone()
+			fp16.BFloat16.RoundSlice(y.Data, y.Data)
+			return y
+		}), FailRollout, "state read as bfloat16"},
+		{"no noise", draws(func(_ *rig, _ int, d *emulate.Draws) { clear(d.Data[0]) }), FailRNG, "no noise"},
+		{"last step's noise", draws(func(r *rig, t int, d *emulate.Draws) { *d = *r.draws(t - 1) }), FailRNG, "noise of another step"},
+		{"first step's noise", draws(func(r *rig, t int, d *emulate.Draws) { *d = *r.draws(1) }), FailRNG, "the same noise at every step"},
+		{"sign", times(-1), FailRNG, "noise of the wrong sign"},
+		{"root of 2", times(math.Sqrt2), FailRNG, "noise scale larger by the root of 2"},
+		{"shifted", redraw(func(v []float64, _ int) []float64 {
+			y := make([]float64, len(v))
+			roll(y, v, 3)
+			return y
+		}), FailRNG, "noise shifted in the stream"},
+		{"one channel without noise", redraw(func(v []float64, per int) []float64 {
+			y := append([]float64(nil), v...)
+			for m := 0; m < len(y); m += per {
+				clear(y[m+256 : m+512])
+			}
+			return y
+		}), FailRNG, "noise missing in some channels"},
+		{"another stream", draws(func(r *rig, t int, d *emulate.Draws) { *d = *r.draws(t + 1000) }), FailRNG, "another noise stream"},
+		{"uniform", redraw(uniform), FailRNG, "noise differs from the specified draws"},
+	} {
+		precision := []string{"float32", "float16"}[i%2]
+		r := newRig(t, precision, "gaussian", 0.1)
+		e := r.exam(r.run(from(6, c.do)), true)
+		want(t, c.name+", "+precision, suspected(t, e, 6), c.verdict, c.diagnosis, 6)
+	}
+}
+
+// TestNoSuspect holds faults that are none of the rollout or its noise: they must
+// get no name here.
+func TestNoSuspect(t *testing.T) {
+	for name, f := range map[string]mischief{
+		"weights": func(r *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+			d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
+				if i == 3 {
+					for n := range y.N {
+						copy(y.Plane(n, 1), y.Plane(n, 2))
+					}
+				}
+			}
+		},
+		"activation": func(r *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+			d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
+				if i == 2 {
+					for k, v := range y.Data {
+						y.Data[k] = math.Min(v, 1.5)
+					}
+				}
+			}
+		},
+		"truncation": func(r *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+			d.Perturb = func(_ int, y *tensor.Tensor, _ []*tensor.Tensor) {
+				for k, v := range y.Data {
+					y.Data[k] = v - math.Mod(v, 1.0/256)
+				}
+			}
+		},
+	} {
+		for _, precision := range []string{"float32", "float16"} {
+			r := newRig(t, precision, "gaussian", 0.1)
+			e := r.exam(r.run(f), true)
+			want(t, name+", "+precision, suspected(t, e, 1), "", "", 0)
+		}
+	}
+}
+
+// TestStranger holds the states of another operator.
+func TestStranger(t *testing.T) {
+	r := newRig(t, "float32", "gaussian", 0.1)
+	s := r.run(nil)
+	other := newRig(t, "float32", "gaussian", 0.1)
+	for i, p := range other.op.Params() {
+		if len(p.Shape) == 4 {
+			for k := range p.Data {
+				p.Data[k] *= math.Copysign(1, math.Sin(float64(7*k+i)))
+			}
+		}
+	}
+	e := other.exam(s, true)
+	want(t, "another operator", suspected(t, e, 1), "", "", 0)
+	if len(e.r.Notes) != 1 {
+		t.Errorf("notes %q: want one that says that it is another operator's", e.r.Notes)
+	}
+}
+
+// TestFree holds the growth of small differences where it is known, and the
+// horizon that follows from it.
+func TestFree(t *testing.T) {
+	r := newRig(t, "float32", "", 0)
+	for _, p := range r.op.Params() {
+		clear(p.Data)
+	}
+	// Without output X_t is a X_{t-1}: differences shrink by a, and so do states.
+	e := r.exam(r.run(nil), true)
+	want(t, "contraction", do(t, e, e.free), "", "", 0)
+	if g := e.r.GrowthPerStep; g == nil || math.Abs(float64(*g)-0.3) > 1e-3 || e.r.Horizon != nil {
+		t.Errorf("contraction: growth %v, horizon %v: want 0.3, none", g, e.r.Horizon)
+	}
+	// With an error of e in each step D_t^2 = (a D_{t-1})^2 + e^2, beside states
+	// that shrink.
+	e = r.exam(r.run(nil), true)
+	e.r.OneStep.MeanAbs = 1e-4
+	first, d := 0, 0.0
+	for u := 1; u < e.states.T; u++ {
+		d = math.Hypot(0.3*d, 1.2533e-4)
+		if first == 0 && d > 0.1*Std(e.states.At(0, u)) {
+			first = u
+		}
+	}
+	do(t, e, e.free)
+	if h := e.r.Horizon; first < 3 || h == nil || *h != first {
+		t.Errorf("horizon %v: want %d, 3 or more", h, first)
+	}
+	r = newRig(t, "float32", "gaussian", 0.01)
+	s := r.run(nil)
+	e = r.exam(s, true)
+	e.r.OneStep.MeanAbs = 1e-6
+	if do(t, e, e.free); e.r.GrowthPerStep == nil || len(e.r.Notes) != 0 {
+		t.Errorf("growth %v, notes %q: want a growth and no note", e.r.GrowthPerStep, e.r.Notes)
+	}
+	// The same device with one wrong step is far from our own rollout.
+	for m := range s.M {
+		for i, v := range s.At(m, 1) {
+			s.At(m, 1)[i] = fp16.Float32.Round(v + 0.03)
+		}
+	}
+	e = r.exam(s, true)
+	e.r.OneStep.MeanAbs = 1e-6
+	if do(t, e, e.free); len(e.r.Notes) != 1 {
+		t.Errorf("notes %q: want one", e.r.Notes)
+	}
+}
