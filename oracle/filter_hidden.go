@@ -85,7 +85,11 @@ func (f *filter) right(t *tried) float64 {
 // not by chance.
 func (f *filter) named(t *tried) bool {
 	m := &t.match
-	return math.Abs(m.t) > leastT && (t.h.family || math.Abs(m.c-1) < amplitudeTol) &&
+	right := math.Abs(m.c-1) < amplitudeTol
+	if t.h.family { // a wrong rounding may scale by so little too
+		right = math.Abs(m.c) > leastFamily
+	}
+	return math.Abs(m.t) > leastT && right &&
 		float64(m.n)*f.limit(t.v)*f.limit(t.v) < m.qq*leastSize*leastSize
 }
 

@@ -72,7 +72,7 @@ func (s scope) acts(h *hypothesis, i int, n *operator.Node) bool {
 // two are one and the same.
 func library() []*hypothesis {
 	var l []*hypothesis
-	for _, part := range [][]*hypothesis{activationFaults(), normFaults(), noiseFaults(), rolloutFaults(), convFaults(), residualFaults(), precisionFaults()} {
+	for _, part := range [][]*hypothesis{activationFaults(), normFaults(), noiseFaults(), rolloutFaults(), residualFaults(), convFaults(), precisionFaults()} {
 		l = append(l, part...)
 	}
 	for i, h := range l {

@@ -80,7 +80,7 @@ func (f *filter) search() error {
 // spent reports whether the search has used up its work: all that a small
 // operator needs, or 60 steps of a large one.
 func (f *filter) spent() bool {
-	if f.e.pool.work > max(5e10, 60*f.forward()) {
+	if f.e.pool.work > max(2e10, 60*f.forward()) {
 		f.e.r.Skipped = append(f.e.r.Skipped, "hypotheses that the work did not reach")
 		return true
 	}

@@ -60,11 +60,15 @@ func (f *filter) step(v *view, h *hypothesis, s scope, local func(now, was *tens
 // try holds a hypothesis against the residual; nil if it changes nothing, or
 // cannot have made this residual.
 func (f *filter) try(h *hypothesis, s scope, v *view, far float64) (*tried, error) {
+	low := far
+	if s < 0 {
+		low *= far
+	}
 	next, err := f.step(v, h, s, func(now, was *tensor.Tensor) bool {
 		// A fault changes the operator's output by about as much as the output
-		// of the node where it is.
+		// of the node where it is; that of the first of many may be a small part.
 		local := relativeChange(now, was)
-		return !(local > far*f.change) && !(f.strong && local*far < f.change)
+		return !(local > far*f.change) && !(f.strong && local*low < f.change)
 	})
 	if next == nil || err != nil {
 		return nil, err

@@ -12,6 +12,7 @@ import (
 const (
 	leastT       = 8    // in standard deviations of the amplitude
 	amplitudeTol = 0.1  // of an amplitude that must be 1
+	leastFamily  = 2e-3 // amplitude of a family below which it is none
 	sameAngle    = 0.95 // cosine from which two signatures are one
 	leastSize    = 50   // the limit over the root mean square of a signature that could matter
 	largeForward = 1e9  // multiplications of a step from which on work is spared

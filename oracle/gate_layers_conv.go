@@ -144,7 +144,13 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 		}
 	}
 	hw := s.y.H * s.y.W
-	exact := in.bound == nil && integral(x.Data) && integral(w.Data) && integral(s.bias)
+	grain := 0.0 // what all products and biases are multiples of
+	if in.bound == nil {
+		grain = grainOf(x.Data) * grainOf(w.Data)
+		if s.bias != nil {
+			grain = min(grain, grainOf(s.bias))
+		}
+	}
 	for k, y := range s.y.Data {
 		b := 0.0
 		if s.bias != nil {
@@ -152,8 +158,8 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 		}
 		q, total := s.squares[k], y+b
 		s.bound[k] = float64(gamma*(s.size[k]+math.Abs(b))) + tiny
-		if exact && s.size[k]+math.Abs(b) <= 1/(2*g.u) {
-			s.bound[k] = 0 // every sum on the way is an integer that float32 holds
+		if s.size[k]+math.Abs(b) <= grain/(2*g.u) {
+			s.bound[k] = 0 // every sum on the way is a multiple that float32 holds
 		}
 		s.sd[k] = roundingSD * g.u * math.Sqrt(float64((terms+1)*(q/6+float64(total*total)/3))+q)
 		if s.inBound != nil {
@@ -168,14 +174,18 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 	return s
 }
 
-// integral reports whether all numbers are integers.
-func integral(v []float64) bool {
+// grainOf returns the greatest power of two that all numbers are multiples of;
+// 0 if it is too small to matter.
+func grainOf(v []float64) float64 {
+	grain := 1.0
 	for _, x := range v {
-		if x != math.Floor(x) {
-			return false
+		for x != math.Floor(x/grain)*grain {
+			if grain /= 2; grain < 0x1p-30 || x != x {
+				return 0
+			}
 		}
 	}
-	return true
+	return grain
 }
 
 // mapped returns x with f of each number; x itself for nil.

@@ -24,10 +24,7 @@ func (e *exam) otherNoise(w *wrong) (bool, error) {
 	if err := u.calibrate(); err != nil {
 		return false, err
 	}
-	p := w.exact
-	if u.claimed {
-		p = w.claimed
-	}
+	p := w.claimed // whose roundings swallow as much of the noise as the device's do
 	silent, err := p.again(nil)
 	if err != nil {
 		return false, err
@@ -45,11 +42,13 @@ func (e *exam) otherNoise(w *wrong) (bool, error) {
 	of := excess
 	switch {
 	case m.kind == noise.Dropout:
-		if of = st.f; math.Abs(size-1) > 0.2 {
+		// Masks of elements have the size that masks of channels have, and little in
+		// common with them.
+		if of = st.f; math.Abs(size-1) > 0.2 || rest < 0.3 {
 			return false, nil
 		}
 		name, text = "dropout of elements, not of channels", "the dropped numbers are no whole channels"
-	case rest < 0.02 || 1-slope < 0.15*rest:
+	case rest < 0.02+4*(u.high-u.low) || 1-slope < 0.15*rest:
 		return false, nil
 	case math.Abs(slope) < 0.1:
 		name, text = "another noise stream", "it has nothing of the specified noise"

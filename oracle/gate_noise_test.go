@@ -3,6 +3,7 @@ package oracle
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,6 +22,17 @@ func TestUnknownNoise(t *testing.T) {
 			e := r.exam(r.run(nil), false)
 			name := precision + ", " + kind
 			want(t, name, do(t, e, e.structure, e.noise), "", "", 0)
+			if kind == "dropout" {
+				for m := range r.c.Realizations {
+					for u := 1; u < r.c.Timesteps; u++ {
+						d := r.draws(u).Data[0]
+						n := len(d) / r.c.Realizations
+						if !slices.Equal(e.masks.of[m*(r.c.Timesteps-1)+u-1], d[m*n:(m+1)*n]) {
+							t.Errorf("%s: step %d, realization %d: other masks than the device's", name, u, m)
+						}
+					}
+				}
+			}
 			if len(e.r.Noise.Tests) < 2 {
 				t.Errorf("%s: %d tests: want some", name, len(e.r.Noise.Tests))
 			}
@@ -30,6 +42,25 @@ func TestUnknownNoise(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestSharedSeeds holds a device that seeds engine batches of one realization with
+// their number plus the step, as frameworks' streams are: they share draws, and
+// are right to.
+func TestSharedSeeds(t *testing.T) {
+	r := newRig(t, "float32", "gaussian", 0.05)
+	r.c.EngineBatch = 1
+	s := r.run(func(r *rig, u int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) {
+		per := len(d.Data[0]) / r.c.Realizations
+		for m := range r.c.Realizations {
+			copy(d.Data[0][m*per:(m+1)*per], r.draws(u + m).Data[0][:per])
+		}
+	})
+	e := r.exam(s, false)
+	want(t, "shared seeds", do(t, e, e.structure, e.noise), "", "", 0)
+	if len(e.r.Notes) != 1 {
+		t.Errorf("notes %q: want one that says so", e.r.Notes)
 	}
 }
 

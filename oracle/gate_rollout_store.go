@@ -10,13 +10,14 @@ import (
 )
 
 // storeSuspects are right states that were stored in the wrong place, or not
-// quite.
+// quite. What leaves a part of a state as it was need not be the store: a policy
+// that adds nothing does the same, so that is no fault of the rollout alone.
 func (e *exam) storeSuspects(w *wrong) []suspect {
 	s := e.states
 	all := []suspect{{name: "channels in another order", what: "its channels are stored in another order", verdict: FailRollout, gate: "rollout",
 		step: func() ([]float64, error) { return w.reordered(), nil }}}
 	stale := func(name, what string, source func(m int) []float64) {
-		all = append(all, suspect{name: name, what: what, verdict: FailRollout, gate: "rollout",
+		all = append(all, suspect{name: name, what: what, verdict: FailLogic, gate: "rollout",
 			step: func() ([]float64, error) { return w.patched(source), nil }})
 	}
 	for back := 1; back <= min(w.Step, 3); back++ {
@@ -33,7 +34,7 @@ func (e *exam) storeSuspects(w *wrong) []suspect {
 	zeros := make([]float64, s.CHW())
 	stale("part of the state is not written", "some of its numbers, which are zero, are left out", func(int) []float64 { return zeros })
 	if i, ok := w.flipped(); ok {
-		all = append(all, suspect{name: "a bit has flipped", what: "one bit of element " + place(i%s.CHW(), s.H, s.W) + " has flipped", verdict: FailRollout, gate: "rollout",
+		all = append(all, suspect{name: "a bit has flipped", what: "one bit of element " + place(i%s.CHW(), s.H, s.W) + " has flipped", verdict: FailLogic, gate: "rollout",
 			step: func() ([]float64, error) {
 				y := append([]float64(nil), w.want...)
 				y[i] = w.Got[i]

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -78,12 +79,12 @@ func TestSuspects(t *testing.T) {
 				copy(y.Plane(1, 2)[h*y.W:h*y.W+8], x.Plane(1, 2)[h*y.W:])
 			}
 			return y
-		}), FailRollout, "part of the state is stale"},
+		}), FailLogic, "part of the state is stale"},
 		{"a bit", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := right.Clone()
 			y.Data[99] = fp16.Float32.FromBits(fp16.Float32.Bits(y.Data[99]) ^ 1<<22)
 			return y
-		}), FailRollout, "a bit has flipped"},
+		}), FailLogic, "a bit has flipped"},
 		{"loaded as bfloat16", reads(func(_ *rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor {
 			y := x.Clone()
 			fp16.BFloat16.RoundSlice(y.Data, y.Data)
@@ -120,6 +121,10 @@ func TestSuspects(t *testing.T) {
 // get no name here.
 func TestNoSuspect(t *testing.T) {
 	for name, f := range map[string]mischief{
+		"fewer roundings than claimed": func(_ *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+			d.Store = append([]fp16.Format(nil), d.Store...)
+			d.Store[2] = fp16.Float64
+		},
 		"weights": func(r *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
 			d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
 				if i == 3 {
@@ -150,6 +155,9 @@ func TestNoSuspect(t *testing.T) {
 			r := newRig(t, precision, "gaussian", 0.1)
 			e := r.exam(r.run(f), true)
 			want(t, name+", "+precision, suspected(t, e, 1), "", "", 0)
+			r = newRig(t, precision, "dropout", 0.2)
+			e = r.exam(r.run(f), true)
+			want(t, name+" and dropout, "+precision, suspected(t, e, 1), "", "", 0)
 		}
 	}
 }
@@ -188,11 +196,12 @@ func TestFree(t *testing.T) {
 	}
 	// With an error of e in each step D_t^2 = (a D_{t-1})^2 + e^2, beside states
 	// that shrink.
+	r.c.Alpha, r.c.Timesteps = 0.9, 30
 	e = r.exam(r.run(nil), true)
-	e.r.OneStep.MeanAbs = 1e-4
+	e.r.OneStep.MeanAbs = 0.01
 	first, d := 0, 0.0
 	for u := 1; u < e.states.T; u++ {
-		d = math.Hypot(0.3*d, 1.2533e-4)
+		d = math.Hypot(0.9*d, 0.012533)
 		if first == 0 && d > 0.1*Std(e.states.At(0, u)) {
 			first = u
 		}
@@ -200,6 +209,29 @@ func TestFree(t *testing.T) {
 	do(t, e, e.free)
 	if h := e.r.Horizon; first < 3 || h == nil || *h != first {
 		t.Errorf("horizon %v: want %d, 3 or more", h, first)
+	}
+	// A recorded case grows as two rollouts of it that start close together do.
+	c := openCase(t, "seed_small")
+	recorded, err := c.ReadTrajectory()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, moved := freeRun(t, c, recorded, 0), freeRun(t, c, recorded, 1e-6)
+	pair := PerStep(moved, own, recorded.M, recorded.T, recorded.CHW(), fp16.Float32)
+	last := recorded.T - 1
+	measured := math.Pow(float64(pair[last].RMSOverStd*pair[last].Std/(pair[2].RMSOverStd*pair[2].Std)), 1/float64(last-2))
+	op, err := c.NewOperator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	e = &exam{ctx: t.Context(), c: c, op: op, states: recorded, machine: emulate.New(op, c.Rollout), o: CheckOptions{Mode: operator.Mode{Precision: fp16.Float32}}}
+	if e.stream, err = c.OpenStream("", op, e.o.Mode); err != nil {
+		t.Fatal(err)
+	}
+	e.r = e.open()
+	do(t, e, e.free)
+	if g := float64(*e.r.GrowthPerStep); measured < 1.2 || math.Abs(g/measured-1) > 0.15 {
+		t.Errorf("seed_small: growth %.3f: want %.3f, as a pair of rollouts has it", g, measured)
 	}
 	r = newRig(t, "float32", "gaussian", 0.01)
 	s := r.run(nil)

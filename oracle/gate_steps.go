@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 )
@@ -202,42 +203,80 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 // the device has: errors that no pattern makes leave all of them equally far.
 const clearly = 0.75
 
-// certify hands steps to the hypotheses of the library: the faulty one, if
-// there is one, and the full ones.
+// certify hands steps to the hypotheses of the library: the full ones, and the
+// faulty one if there is one.
 func (g *stepGate) certify(bad *verdictOn) error {
-	steps, batch := g.fullSteps(), 0
+	batch, steps := 0, g.fullSteps()
 	if bad != nil {
-		steps, batch = append([]int{bad.figures.step}, steps...), bad.figures.batch
+		batch, steps = bad.figures.batch, append(steps, bad.figures.step)
+		slices.Sort(steps)
+		steps = slices.Compact(steps)
 	}
-	lohi := g.e.c.Rollout.EngineBatches()[batch]
-	seen := map[int]bool{}
+	return date(steps, func(t int, again bool) (bool, error) {
+		known := bad != nil && bad.figures.step == t
+		if t > 1 && !known && g.e.late(fmt.Sprintf("the hypotheses at step %d", t)) {
+			return false, nil
+		}
+		if again {
+			g.e.pool = nil // by what this step shows alone
+		}
+		return g.hypotheses(batch, t)
+	})
+}
+
+// date looks for a fault at some steps, in order. Where it finds one, it goes
+// back to its first step, as if it had lasted since: find is then asked again.
+func date(steps []int, find func(t int, again bool) (bool, error)) error {
+	clean := 0
 	for _, t := range steps {
-		if seen[t] || len(seen) > 0 && g.e.late(fmt.Sprintf("the hypotheses at step %d", t)) {
+		found, err := find(t, false)
+		if err != nil {
+			return err
+		}
+		if !found {
+			clean = t
 			continue
 		}
-		seen[t] = true
-		b, err := g.e.step(batch, lohi[0], lohi[1], t)
-		if err != nil {
-			return err
+		for t-clean > 1 {
+			mid := (clean + t) / 2
+			if found, err = find(mid, true); err != nil {
+				return err
+			}
+			if found {
+				t = mid
+			} else {
+				clean = mid
+			}
 		}
-		m, err := g.measure(b)
-		if err != nil {
-			return err
-		}
-		ref, err := g.nearest(m, g.use)
-		if err != nil {
-			return err
-		}
-		d := g.device(g.use, t, nil)
-		if !g.use.half() {
-			d.Store = nil
-		}
-		if err := g.e.filters(&fullStep{batchStep: b, Device: d, Truth: m.truth, Emulated: ref, S: m.s,
-			Limit: math.Sqrt(g.h0.limit(inAll, float64(len(m.Got))))}); err != nil {
-			return err
-		}
+		return nil
 	}
 	return nil
+}
+
+// hypotheses holds the library against a step; it reports whether a fault was
+// found.
+func (g *stepGate) hypotheses(batch, t int) (bool, error) {
+	lohi := g.e.c.Rollout.EngineBatches()[batch]
+	b, err := g.e.step(batch, lohi[0], lohi[1], t)
+	if err != nil {
+		return false, err
+	}
+	m, err := g.measure(b)
+	if err != nil {
+		return false, err
+	}
+	ref, err := g.nearest(m, g.use)
+	if err != nil {
+		return false, err
+	}
+	d := g.device(g.use, t, nil)
+	if !g.use.half() {
+		d.Store = nil
+	}
+	before := len(g.e.r.Findings)
+	err = g.e.filters(&fullStep{batchStep: b, Device: d, Truth: m.truth, Emulated: ref, S: m.s,
+		Limit: math.Sqrt(g.h0.limit(inAll, float64(len(m.Got))))})
+	return len(g.e.r.Findings) > before, err
 }
 
 // hexOf returns the bits of v in a format, as they are written in dumps.

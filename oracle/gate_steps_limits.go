@@ -111,7 +111,7 @@ func (h *spreads) few(k sliceKind, count float64) float64 {
 	case inPeak:
 		return 100 // a difference of two errors, each of up to 7 deviations
 	}
-	side := float64(2*h.reach + 1)
+	side := float64(2*min(h.reach, 3) + 1) // farther off, little is rounded anew
 	pixels := side * side
 	if k == inRow || k == inColumn || k == inRing {
 		pixels = side

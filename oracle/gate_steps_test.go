@@ -485,3 +485,23 @@ func TestCut(t *testing.T) {
 		t.Error("a NaN was counted")
 	}
 }
+
+// TestDate: a fault that is looked for at a few steps is dated exactly.
+func TestDate(t *testing.T) {
+	for first := 1; first <= 101; first++ {
+		calls, least := 0, 101
+		err := date([]int{1, 50, 100}, func(at int, again bool) (bool, error) {
+			calls++
+			if again && least == 101 {
+				t.Errorf("step %d: asked again before anything was found", at)
+			}
+			if at >= first {
+				least = min(least, at)
+			}
+			return at >= first, nil
+		})
+		if err != nil || least != first || calls > 9 {
+			t.Errorf("fault from %d on: dated %d in %d calls", first, least, calls)
+		}
+	}
+}

@@ -8,15 +8,18 @@ import (
 	"github.com/refrun/refrun/operator"
 )
 
-// integers probes the indices: with integer weights and inputs the sums of the
-// first convolution (of all nodes, if no norm or curved activation comes
-// between) are integers that float32 adds without error in any order, and a
-// wrong index is a wrong integer.
+// integers probes the indices: with integer inputs and weights, these times a
+// power of two, the sums of the first convolution (of all nodes, if no norm or
+// curved activation comes between) are added without error in float32, in any
+// order, and a wrong index is a wrong number. The power of two makes the sums
+// about as large as 1, so that a norm's eps is not lost in var + eps.
 //
-// Where a norm follows the first convolution, its last two channels also weigh
-// the centres of the first three input channels by 2^k, 1 and -2^k. In the
-// accumulator probe the first and the third are equal, and the sum is the
-// second; an accumulator of a half type has lost it against 2^k.
+// Where a norm follows the first convolution, its last two channels read the
+// first three input channels with weights w, 2^-k v and -w. In the accumulator
+// probe the first channel and the third are equal, and the sum is 2^-k times that
+// of v and the second; an accumulator of a half type has lost it against w's. It
+// is for half precisions: beside float32's roundings it would show how Winograd's
+// method cancels, which is no fault.
 func (p *prober) integers() (*probeCase, error) {
 	for _, every := range []int{1, 2, 4, 16, 64} { // of the weights that are not 0
 		f := p.integerCase(every)
@@ -52,8 +55,8 @@ func (p *prober) integers() (*probeCase, error) {
 // accumulates reports whether the first convolution can hold the accumulator
 // probe.
 func (p *prober) accumulates() bool {
-	n := p.m.Nodes
-	return len(n) > 1 && n[0].Op == operator.OpConv && n[0].Weight.Shape[0] >= 4 && n[0].Weight.Shape[1] >= 3 && n[1].Op == operator.OpNorm && n[1].Norm != "batch"
+	n, precision := p.m.Nodes, p.c.Rollout.Precision
+	return (precision == "float16" || precision == "bfloat16") && len(n) > 1 && n[0].Op == operator.OpConv && n[0].Weight.Shape[0] >= 4 && n[0].Weight.Shape[1] >= 3 && n[1].Op == operator.OpNorm && n[1].Norm != "batch"
 }
 
 // integerField returns integers from -3 to 3.
@@ -65,7 +68,8 @@ func (p *prober) integerField(k int) []float64 {
 	return x
 }
 
-// integerCase has integer weights from -2 to 2, one in so many not 0.
+// integerCase has integer weights from -2 to 2, one in so many not 0, times a
+// power of two for each convolution.
 func (p *prober) integerCase(every int) *probeCase {
 	f := &probeCase{name: "integers", weights: map[string][]float64{}}
 	fill := func(w *operator.Param, of func(i int) float64) {
@@ -81,12 +85,19 @@ func (p *prober) integerCase(every int) *probeCase {
 	value := func(c float64) func(int) float64 { return func(int) float64 { return c } }
 	for at := range p.m.Nodes {
 		n := &p.m.Nodes[at]
+		scale := 1.0
+		if n.Op == operator.OpConv {
+			terms := float64(len(n.Weight.Data)) / float64(n.Weight.Shape[0]*every)
+			for 8*terms*scale*scale > 1 { // variances: of the weights 2, of the inputs 4
+				scale /= 2
+			}
+		}
 		small := func(i int) float64 {
 			r := scramble(uint64(at+1)<<40 | uint64(i))
 			if int(r>>32)%every != 0 {
 				return 0
 			}
-			return float64(int(r%5) - 2)
+			return float64(int(r%5)-2) * scale
 		}
 		switch n.Op {
 		case operator.OpConv:
@@ -109,12 +120,11 @@ func (p *prober) integerCase(every int) *probeCase {
 		s := n.Weight.Shape
 		w, taps := f.weights[n.Weight.Name], s[2]*s[3]
 		for k, o := range []int{s[0] - 2, s[0] - 1} {
-			large := []float64{0x1p9, 0x1p12}[k]
-			for i := range s[1] * taps {
-				w[o*s[1]*taps+i] = 0
-			}
-			for c, v := range []float64{large, 1, -large} {
-				w[(o*s[1]+c)*taps+taps/2] = v
+			part, of := []float64{0x1p-4, 0x1p-7}[k], w[o*s[1]*taps:(o+1)*s[1]*taps]
+			clear(of[3*taps:])
+			for i := range taps {
+				of[taps+i] *= part
+				of[2*taps+i] = -of[i]
 			}
 		}
 	}

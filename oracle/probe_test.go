@@ -20,8 +20,9 @@ import (
 // writeProbes writes the probes of a case to a folder of the test.
 func writeProbes(t *testing.T, name string) string {
 	t.Helper()
-	dir := t.TempDir()
-	files, err := WriteProbes(dir, openCase(t, name))
+	dir, c := t.TempDir(), openCase(t, name)
+	c.Rollout.Precision = "float16" // for which all are written
+	files, err := WriteProbes(dir, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,6 +246,29 @@ func TestProbesOfWrongDevices(t *testing.T) {
 			w[0], w[len(w)-1] = w[len(w)-1], w[0]
 			return emulate.Conv(emulate.Operand(d.Mode, in[0], fp16.BFloat16), emulate.NewKernel(d.Mode, &n, w), n.Geometry)
 		}), "integer-fill"},
+		{"an accumulator in bfloat16", "integers", "bfloat16", replace(operator.OpConv, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+			if i != 0 {
+				return nil
+			}
+			n := e.machine.Nodes[i]
+			y := (*tensor.Tensor)(nil)
+			for c := range in[0].C { // channel after channel
+				w := slices.Clone(n.Weight.Data)
+				for k := range w {
+					if k/(n.Weight.Shape[2]*n.Weight.Shape[3])%in[0].C != c {
+						w[k] = 0
+					}
+				}
+				part := emulate.Conv(in[0], emulate.NewKernel(d.Mode, &n, w), n.Geometry)
+				if y == nil {
+					y = tensor.Like(part)
+				}
+				for k, v := range part.Data {
+					y.Data[k] = fp16.BFloat16.Round(y.Data[k] + v)
+				}
+			}
+			return y
+		}), "channel 7"},
 		{"a NaN is swallowed", "nonfinite", "float32", replace(operator.OpAct, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
 			y := tensor.Like(in[0])
 			act.Forward(y, in[0], e.machine.Nodes[i].Act)
