@@ -57,6 +57,15 @@ func NewActGrid(ulp, least, greatest float64) *ActGrid {
 	return &ActGrid{least, greatest / 2, 1 - ActErr, 1 + ActErr, shift}
 }
 
+// NewWideActGrid is NewActGrid without the guard's interval: numbers are rounded
+// as evaluated, and open only where they are NaN or too large. Then arguments may
+// have 53 bits; ActErr bounds the relative error still.
+func NewWideActGrid(ulp, least, greatest float64) *ActGrid {
+	g := NewActGrid(ulp, least, greatest)
+	g.low, g.high = 1, 1
+	return g
+}
+
 // Round is what the kernels make of a y that is good to ActErr: y rounded, and
 // whether the guard knows that this is the exact value rounded.
 func (g *ActGrid) Round(y float64) (float64, bool) { return g.guard(y, g.low, g.high) }

@@ -22,6 +22,7 @@ var winogradAVX512 = Winograd{
 	Input: winogradInputAVX512, InputRow: winogradInputRowAVX512, Multiply: winogradMultiplyAVX512, MultiplyFar: winogradMultiplyFarAVX512, Weigh: winogradWeighAVX512, Dot: winogradDotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32AVX512, winogradOutputFloat16AVX512, winogradOutputBFloat16AVX512},
+	WideInput: winogradWideInputAVX512, WideOutput: winogradWideOutputAVX512,
 }
 
 var winogradAVX2 = Winograd{
@@ -29,6 +30,7 @@ var winogradAVX2 = Winograd{
 	Input: winogradInputAVX2, InputRow: winogradInputRowAVX2, Multiply: winogradMultiplyAVX2, MultiplyFar: winogradMultiplyFarAVX2, Weigh: winogradWeighAVX2, Dot: winogradDotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32AVX2, winogradOutputFloat16AVX2, winogradOutputBFloat16AVX2},
+	WideInput: winogradWideInputAVX2, WideOutput: winogradWideOutputAVX2,
 }
 
 var winograd5AVX512 = Winograd{

@@ -54,6 +54,12 @@ type Winograd struct {
 	// stride from a point to the next; scratch holds 4*n*8 numbers.
 	Output [Formats]func(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
+	// WideInput is Input for float64 numbers, and WideOutput is Output with nothing
+	// rounded and no guard: bias is that of 8 outputs, dst receives float64 numbers,
+	// 8 a pixel. They are nil where there are none.
+	WideInput  func(src *float64, line, image int, dst *float64, point, blocks int, scratch *float64)
+	WideOutput func(m *float64, point int, bias, dst *float64, line int, scratch *float64)
+
 	// Dot computes one output directly, channel by channel of a block: out
 	// holds the 8 sums of products and then the 8 sums of their magnitudes.
 	// Each sum has K parts, the lines of the kernel, of K*blocks products one

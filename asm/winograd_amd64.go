@@ -69,6 +69,16 @@ func winogradInputAVX512(src *float32, line int, image int, dst *float64, point 
 //go:noescape
 func winogradInputRowAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, row int)
 
+// winogradWideInputAVX512 transforms the window of one tile: see asm/winograd.go.
+//
+//go:noescape
+func winogradWideInputAVX512(src *float64, line int, image int, dst *float64, point int, blocks int, scratch *float64)
+
+// winogradWideOutputAVX512 transforms one tile's outputs: see asm/winograd.go.
+//
+//go:noescape
+func winogradWideOutputAVX512(m *float64, point int, bias *float64, dst *float64, line int, scratch *float64)
+
 // winogradOutputFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
@@ -203,6 +213,16 @@ func winogradInputAVX2(src *float32, line int, image int, dst *float64, point in
 //
 //go:noescape
 func winogradInputRowAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, row int)
+
+// winogradWideInputAVX2 transforms the window of one tile: see asm/winograd.go.
+//
+//go:noescape
+func winogradWideInputAVX2(src *float64, line int, image int, dst *float64, point int, blocks int, scratch *float64)
+
+// winogradWideOutputAVX2 transforms one tile's outputs: see asm/winograd.go.
+//
+//go:noescape
+func winogradWideOutputAVX2(m *float64, point int, bias *float64, dst *float64, line int, scratch *float64)
 
 // winogradOutputFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //

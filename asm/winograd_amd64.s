@@ -2473,6 +2473,209 @@ winogradInputRowAVX512row5:
 	VZEROUPPER
 	RET
 
+// func winogradWideInputAVX512(src *float64, line int, image int, dst *float64, point int, blocks int, scratch *float64)
+// Requires: AVX, AVX512F
+TEXT ·winogradWideInputAVX512(SB), NOSPLIT, $0-56
+	MOVQ    src+0(FP), AX
+	MOVQ    line+8(FP), CX
+	MOVQ    image+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    point+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	MOVQ    scratch+48(FP), R8
+	VMOVUPD winogradAVX512Constants<>+0(SB), Z16
+	VMOVUPD winogradAVX512Constants<>+448(SB), Z17
+	VMOVUPD winogradAVX512Constants<>+192(SB), Z18
+	VMOVUPD winogradAVX512Constants<>+256(SB), Z19
+	VMOVUPD winogradAVX512Constants<>+384(SB), Z20
+	VMOVUPD winogradAVX512Constants<>+64(SB), Z21
+
+winogradWideInputAVX512:
+	MOVQ AX, R9
+	MOVQ R8, R10
+	LEAQ (CX)(CX*2), R12
+	ADDQ R9, R12
+	MOVQ $0x00000006, R11
+
+winogradWideInputAVX5120columns:
+	VMOVUPD      (R9), Z0
+	VMOVUPD      (R9)(CX*1), Z1
+	VMOVUPD      (R9)(CX*2), Z2
+	VMOVUPD      (R12), Z3
+	VMOVUPD      (R12)(CX*1), Z4
+	VMOVUPD      (R12)(CX*2), Z5
+	VMOVAPD      Z4, Z6
+	VFNMADD231PD Z19, Z2, Z6
+	VFMADD231PD  Z18, Z0, Z6
+	VMOVUPD      Z6, (R10)
+	VMOVAPD      Z3, Z7
+	VFNMADD231PD Z20, Z1, Z7
+	VMOVAPD      Z4, Z8
+	VFNMADD231PD Z20, Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  Z16, Z7, Z8
+	VFNMADD231PD Z16, Z7, Z9
+	VMOVUPD      Z8, 384(R10)
+	VMOVUPD      Z9, 768(R10)
+	VMOVAPD      Z3, Z10
+	VFNMADD231PD Z21, Z1, Z10
+	VMOVAPD      Z4, Z11
+	VFNMADD231PD Z21, Z2, Z11
+	VMOVAPD      Z11, Z12
+	VFMADD231PD  Z17, Z10, Z11
+	VFNMADD231PD Z17, Z10, Z12
+	VMOVUPD      Z11, 1152(R10)
+	VMOVUPD      Z12, 1536(R10)
+	VMOVAPD      Z5, Z13
+	VFNMADD231PD Z19, Z3, Z13
+	VFMADD231PD  Z18, Z1, Z13
+	VMOVUPD      Z13, 1920(R10)
+	ADDQ         $0x40, R9
+	ADDQ         $0x40, R12
+	ADDQ         $0x40, R10
+	DECQ         R11
+	JNZ          winogradWideInputAVX5120columns
+	MOVQ         R8, R9
+	MOVQ         BX, R10
+	MOVQ         $0x00000006, R11
+
+winogradWideInputAVX5120rows:
+	VMOVUPD      (R9), Z0
+	VMOVUPD      64(R9), Z1
+	VMOVUPD      128(R9), Z2
+	VMOVUPD      192(R9), Z3
+	VMOVUPD      256(R9), Z4
+	VMOVUPD      320(R9), Z5
+	VMOVAPD      Z4, Z6
+	VFNMADD231PD Z19, Z2, Z6
+	VFMADD231PD  Z18, Z0, Z6
+	VMOVUPD      Z6, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Z3, Z7
+	VFNMADD231PD Z20, Z1, Z7
+	VMOVAPD      Z4, Z8
+	VFNMADD231PD Z20, Z2, Z8
+	VMOVAPD      Z8, Z9
+	VFMADD231PD  Z16, Z7, Z8
+	VFNMADD231PD Z16, Z7, Z9
+	VMOVUPD      Z8, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Z9, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Z3, Z10
+	VFNMADD231PD Z21, Z1, Z10
+	VMOVAPD      Z4, Z11
+	VFNMADD231PD Z21, Z2, Z11
+	VMOVAPD      Z11, Z12
+	VFMADD231PD  Z17, Z10, Z11
+	VFNMADD231PD Z17, Z10, Z12
+	VMOVUPD      Z11, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Z12, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Z5, Z13
+	VFNMADD231PD Z19, Z3, Z13
+	VFMADD231PD  Z18, Z1, Z13
+	VMOVUPD      Z13, (R10)
+	ADDQ         SI, R10
+	ADDQ         $0x00000180, R9
+	DECQ         R11
+	JNZ          winogradWideInputAVX5120rows
+	ADDQ         DX, AX
+	ADDQ         $0x00000340, BX
+	DECQ         DI
+	JNZ          winogradWideInputAVX512
+	VZEROUPPER
+	RET
+
+// func winogradWideOutputAVX512(m *float64, point int, bias *float64, dst *float64, line int, scratch *float64)
+// Requires: AVX, AVX512F
+TEXT ·winogradWideOutputAVX512(SB), NOSPLIT, $0-48
+	MOVQ    m+0(FP), AX
+	MOVQ    point+8(FP), CX
+	MOVQ    bias+16(FP), DX
+	MOVQ    dst+24(FP), BX
+	MOVQ    line+32(FP), SI
+	MOVQ    scratch+40(FP), DI
+	VMOVUPD winogradAVX512Constants<>+0(SB), Z18
+	VMOVUPD winogradAVX512Constants<>+64(SB), Z19
+	VMOVUPD winogradAVX512Constants<>+128(SB), Z20
+	VMOVUPD winogradAVX512Constants<>+448(SB), Z21
+	VMOVUPD winogradAVX512Constants<>+384(SB), Z22
+	VMOVUPD winogradAVX512Constants<>+512(SB), Z23
+	IMUL3Q  $0x00000006, CX, R8
+	LEAQ    (AX), AX
+	MOVQ    DI, R9
+	MOVQ    $0x00000006, R10
+	LEAQ    (R8)(R8*2), R11
+	ADDQ    AX, R11
+
+winogradWideOutputAVX5120columns:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     (AX)(R8*1), Z2
+	VMOVUPD     (AX)(R8*2), Z3
+	VMOVUPD     (R11), Z4
+	VMOVUPD     (R11)(R8*1), Z5
+	VMOVUPD     (R11)(R8*2), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      Z21, Z5, Z4
+	VMULPD      Z22, Z2, Z2
+	VFMADD231PD Z23, Z5, Z6
+	VFMADD231PD Z20, Z3, Z6
+	VFMADD231PD Z18, Z3, Z4
+	VFMADD231PD Z19, Z0, Z2
+	VMOVUPD     Z1, (R9)
+	VMOVUPD     Z4, 384(R9)
+	VMOVUPD     Z2, 768(R9)
+	VMOVUPD     Z6, 1152(R9)
+	ADDQ        CX, AX
+	ADDQ        CX, R11
+	ADDQ        $0x40, R9
+	DECQ        R10
+	JNZ         winogradWideOutputAVX5120columns
+	MOVQ        DI, AX
+	MOVQ        BX, R9
+	MOVQ        $0x00000004, R10
+
+winogradWideOutputAVX5120rows:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     64(AX), Z2
+	VMOVUPD     128(AX), Z3
+	VMOVUPD     192(AX), Z4
+	VMOVUPD     256(AX), Z5
+	VMOVUPD     320(AX), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      Z21, Z5, Z4
+	VMULPD      Z22, Z2, Z2
+	VFMADD231PD Z23, Z5, Z6
+	VFMADD231PD Z20, Z3, Z6
+	VFMADD231PD Z18, Z3, Z4
+	VFMADD231PD Z19, Z0, Z2
+	VADDPD      (DX), Z1, Z1
+	VMOVUPD     Z1, (R9)
+	VADDPD      (DX), Z4, Z4
+	VMOVUPD     Z4, 64(R9)
+	VADDPD      (DX), Z2, Z2
+	VMOVUPD     Z2, 128(R9)
+	VADDPD      (DX), Z6, Z6
+	VMOVUPD     Z6, 192(R9)
+	ADDQ        $0x00000180, AX
+	ADDQ        SI, R9
+	DECQ        R10
+	JNZ         winogradWideOutputAVX5120rows
+	VZEROUPPER
+	RET
+
 // func winogradOutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
@@ -7770,6 +7973,356 @@ winogradInputRowAVX2row5:
 	ADDQ         $0x00000180, BX
 	DECQ         DI
 	JNZ          winogradInputRowAVX2row5
+	VZEROUPPER
+	RET
+
+// func winogradWideInputAVX2(src *float64, line int, image int, dst *float64, point int, blocks int, scratch *float64)
+// Requires: AVX, FMA3
+TEXT ·winogradWideInputAVX2(SB), NOSPLIT, $0-56
+	MOVQ src+0(FP), AX
+	MOVQ line+8(FP), CX
+	MOVQ image+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ point+32(FP), SI
+	MOVQ blocks+40(FP), DI
+	MOVQ scratch+48(FP), R8
+
+winogradWideInputAVX2:
+	MOVQ AX, R9
+	MOVQ R8, R10
+	LEAQ (CX)(CX*2), R12
+	ADDQ R9, R12
+	MOVQ $0x00000006, R11
+
+winogradWideInputAVX20columns:
+	VMOVUPD      (R9), Y0
+	VMOVUPD      (R9)(CX*1), Y1
+	VMOVUPD      (R9)(CX*2), Y2
+	VMOVUPD      (R12), Y3
+	VMOVUPD      (R12)(CX*1), Y4
+	VMOVUPD      (R12)(CX*2), Y5
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R10)
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 192(R10)
+	VMOVUPD      Y9, 384(R10)
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 576(R10)
+	VMOVUPD      Y12, 768(R10)
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 960(R10)
+	ADDQ         $0x40, R9
+	ADDQ         $0x40, R12
+	ADDQ         $0x20, R10
+	DECQ         R11
+	JNZ          winogradWideInputAVX20columns
+	MOVQ         R8, R9
+	MOVQ         BX, R10
+	MOVQ         $0x00000006, R11
+
+winogradWideInputAVX20rows:
+	VMOVUPD      (R9), Y0
+	VMOVUPD      32(R9), Y1
+	VMOVUPD      64(R9), Y2
+	VMOVUPD      96(R9), Y3
+	VMOVUPD      128(R9), Y4
+	VMOVUPD      160(R9), Y5
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y9, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, (R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y12, (R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, (R10)
+	ADDQ         SI, R10
+	ADDQ         $0x000000c0, R9
+	DECQ         R11
+	JNZ          winogradWideInputAVX20rows
+	MOVQ         AX, R9
+	MOVQ         R8, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R9, R12
+	MOVQ         $0x00000006, R11
+
+winogradWideInputAVX21columns:
+	VMOVUPD      32(R9), Y0
+	VMOVUPD      32(R9)(CX*1), Y1
+	VMOVUPD      32(R9)(CX*2), Y2
+	VMOVUPD      32(R12), Y3
+	VMOVUPD      32(R12)(CX*1), Y4
+	VMOVUPD      32(R12)(CX*2), Y5
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, (R10)
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 192(R10)
+	VMOVUPD      Y9, 384(R10)
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 576(R10)
+	VMOVUPD      Y12, 768(R10)
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 960(R10)
+	ADDQ         $0x40, R9
+	ADDQ         $0x40, R12
+	ADDQ         $0x20, R10
+	DECQ         R11
+	JNZ          winogradWideInputAVX21columns
+	MOVQ         R8, R9
+	MOVQ         BX, R10
+	MOVQ         $0x00000006, R11
+
+winogradWideInputAVX21rows:
+	VMOVUPD      (R9), Y0
+	VMOVUPD      32(R9), Y1
+	VMOVUPD      64(R9), Y2
+	VMOVUPD      96(R9), Y3
+	VMOVUPD      128(R9), Y4
+	VMOVUPD      160(R9), Y5
+	VMOVAPD      Y4, Y6
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y0, Y6
+	VMOVUPD      Y6, 32(R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y3, Y7
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y1, Y7
+	VMOVAPD      Y4, Y8
+	VFNMADD231PD winogradAVX2Constants<>+192(SB), Y2, Y8
+	VMOVAPD      Y8, Y9
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y7, Y8
+	VFNMADD231PD winogradAVX2Constants<>+0(SB), Y7, Y9
+	VMOVUPD      Y8, 32(R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y9, 32(R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y3, Y10
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y1, Y10
+	VMOVAPD      Y4, Y11
+	VFNMADD231PD winogradAVX2Constants<>+32(SB), Y2, Y11
+	VMOVAPD      Y11, Y12
+	VFMADD231PD  winogradAVX2Constants<>+224(SB), Y10, Y11
+	VFNMADD231PD winogradAVX2Constants<>+224(SB), Y10, Y12
+	VMOVUPD      Y11, 32(R10)
+	ADDQ         SI, R10
+	VMOVUPD      Y12, 32(R10)
+	ADDQ         SI, R10
+	VMOVAPD      Y5, Y13
+	VFNMADD231PD winogradAVX2Constants<>+128(SB), Y3, Y13
+	VFMADD231PD  winogradAVX2Constants<>+96(SB), Y1, Y13
+	VMOVUPD      Y13, 32(R10)
+	ADDQ         SI, R10
+	ADDQ         $0x000000c0, R9
+	DECQ         R11
+	JNZ          winogradWideInputAVX21rows
+	ADDQ         DX, AX
+	ADDQ         $0x00000180, BX
+	DECQ         DI
+	JNZ          winogradWideInputAVX2
+	VZEROUPPER
+	RET
+
+// func winogradWideOutputAVX2(m *float64, point int, bias *float64, dst *float64, line int, scratch *float64)
+// Requires: AVX, FMA3
+TEXT ·winogradWideOutputAVX2(SB), NOSPLIT, $0-48
+	MOVQ   m+0(FP), AX
+	MOVQ   point+8(FP), CX
+	MOVQ   bias+16(FP), DX
+	MOVQ   dst+24(FP), BX
+	MOVQ   line+32(FP), SI
+	MOVQ   scratch+40(FP), DI
+	IMUL3Q $0x00000006, CX, R11
+	LEAQ   (AX), R8
+	MOVQ   DI, R9
+	MOVQ   $0x00000006, R10
+	LEAQ   (R11)(R11*2), R12
+	ADDQ   R8, R12
+
+winogradWideOutputAVX20columns:
+	VMOVUPD     (R8), Y1
+	VMOVUPD     (R8)(R11*1), Y2
+	VMOVUPD     (R8)(R11*2), Y3
+	VMOVUPD     (R12), Y4
+	VMOVUPD     (R12)(R11*1), Y5
+	VMOVUPD     (R12)(R11*2), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R9)
+	VMOVUPD     Y4, 192(R9)
+	VMOVUPD     Y2, 384(R9)
+	VMOVUPD     Y6, 576(R9)
+	ADDQ        CX, R8
+	ADDQ        CX, R12
+	ADDQ        $0x20, R9
+	DECQ        R10
+	JNZ         winogradWideOutputAVX20columns
+	MOVQ        DI, R8
+	MOVQ        BX, R9
+	MOVQ        $0x00000004, R10
+
+winogradWideOutputAVX20rows:
+	VMOVUPD     (R8), Y1
+	VMOVUPD     32(R8), Y2
+	VMOVUPD     64(R8), Y3
+	VMOVUPD     96(R8), Y4
+	VMOVUPD     128(R8), Y5
+	VMOVUPD     160(R8), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VADDPD      (DX), Y1, Y1
+	VMOVUPD     Y1, (R9)
+	VADDPD      (DX), Y4, Y4
+	VMOVUPD     Y4, 64(R9)
+	VADDPD      (DX), Y2, Y2
+	VMOVUPD     Y2, 128(R9)
+	VADDPD      (DX), Y6, Y6
+	VMOVUPD     Y6, 192(R9)
+	ADDQ        $0x000000c0, R8
+	ADDQ        SI, R9
+	DECQ        R10
+	JNZ         winogradWideOutputAVX20rows
+	LEAQ        32(AX), R8
+	MOVQ        DI, R9
+	MOVQ        $0x00000006, R10
+	LEAQ        (R11)(R11*2), AX
+	ADDQ        R8, AX
+
+winogradWideOutputAVX21columns:
+	VMOVUPD     (R8), Y1
+	VMOVUPD     (R8)(R11*1), Y2
+	VMOVUPD     (R8)(R11*2), Y3
+	VMOVUPD     (AX), Y4
+	VMOVUPD     (AX)(R11*1), Y5
+	VMOVUPD     (AX)(R11*2), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (R9)
+	VMOVUPD     Y4, 192(R9)
+	VMOVUPD     Y2, 384(R9)
+	VMOVUPD     Y6, 576(R9)
+	ADDQ        CX, R8
+	ADDQ        CX, AX
+	ADDQ        $0x20, R9
+	DECQ        R10
+	JNZ         winogradWideOutputAVX21columns
+	MOVQ        DI, R8
+	MOVQ        BX, R9
+	MOVQ        $0x00000004, R10
+
+winogradWideOutputAVX21rows:
+	VMOVUPD     (R8), Y1
+	VMOVUPD     32(R8), Y2
+	VMOVUPD     64(R8), Y3
+	VMOVUPD     96(R8), Y4
+	VMOVUPD     128(R8), Y5
+	VMOVUPD     160(R8), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VADDPD      32(DX), Y1, Y1
+	VMOVUPD     Y1, 32(R9)
+	VADDPD      32(DX), Y4, Y4
+	VMOVUPD     Y4, 96(R9)
+	VADDPD      32(DX), Y2, Y2
+	VMOVUPD     Y2, 160(R9)
+	VADDPD      32(DX), Y6, Y6
+	VMOVUPD     Y6, 224(R9)
+	ADDQ        $0x000000c0, R8
+	ADDQ        SI, R9
+	DECQ        R10
+	JNZ         winogradWideOutputAVX21rows
 	VZEROUPPER
 	RET
 

@@ -31,6 +31,7 @@ type Kernel struct {
 	transformed map[int]*winogradWeights // by the outputs of a panel
 	byPixel     map[int]*pixelWeights    // the same
 	inBlocks    map[int]*directWeights   // by the outputs of a block
+	wides       map[int]*wideWeights     // by the outputs of a panel
 }
 
 // NewKernel prepares the weight [OC,IC,KH,KW] of a convolution (the tensor's
@@ -133,6 +134,9 @@ func (k *Kernel) Bytes() int64 {
 	}
 	for _, w := range k.byPixel {
 		n += 8*(len(w.panels)+len(w.tables)) + 4*len(w.direct)
+	}
+	for _, w := range k.wides {
+		n += 8 * (len(w.panels) + len(w.bias))
 	}
 	for _, w := range k.inBlocks {
 		n += 8 * (len(w.packed) + len(w.tables))

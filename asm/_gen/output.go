@@ -137,6 +137,70 @@ func output(i isa, o form, f format) {
 	RET()
 }
 
+// wideOutput is output without a guard: what the transform and the bias give, in
+// float64.
+//
+//	m       the tile's and outputs' place in [n*n][tiles][2*lanes]
+//	point   bytes from a point to the next
+//	bias    [8]
+//	dst     first pixel of the 4x4 outputs, float64, 8 channels a pixel
+//	line    bytes from a line of pixels to the next
+//	scratch 4*n vectors
+func wideOutput(i isa, o form) {
+	name := "winograd" + o.name + "WideOutput" + i.name
+	TEXT(name, NOSPLIT, "func(m *float64, point int, bias, dst *float64, line int, scratch *float64)")
+	Pragma("noescape")
+	Doc(name + " transforms one tile's outputs: see asm/winograd.go.")
+	m := Load(Param("m"), GP64()).(reg.GPVirtual)
+	point := Load(Param("point"), GP64()).(reg.GPVirtual)
+	bias := Load(Param("bias"), GP64()).(reg.GPVirtual)
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	line := Load(Param("line"), GP64()).(reg.GPVirtual)
+	scratch := Load(Param("scratch"), GP64()).(reg.GPVirtual)
+	v, n, w := i.vector(), o.side(), i.wide
+	from, to, left, step := GP64(), GP64(), GP64(), GP64()
+	i.hold(18, o.outputConstants()...)
+	defer release()
+	IMUL3Q(U32(uint32(n)), point, step)
+	for h := range i.halves() {
+		loop := fmt.Sprint(name, h)
+		LEAQ(Mem{Base: m, Disp: h * v}, from)
+		MOVQ(scratch, to)
+		MOVQ(U32(uint32(n)), left)
+		in := newRows(n, from, step)
+		Label(loop + "columns")
+		for y := range n {
+			VMOVUPD(in.at(y, 0), w[1+y])
+		}
+		for y, r := range i.outputLine(o) {
+			VMOVUPD(r, Mem{Base: to, Disp: n * y * v})
+		}
+		for _, p := range in.base {
+			ADDQ(point, p)
+		}
+		ADDQ(Imm(uint64(v)), to)
+		DECQ(left)
+		JNZ(LabelRef(loop + "columns"))
+		MOVQ(scratch, from)
+		MOVQ(dst, to)
+		MOVQ(U32(4), left)
+		Label(loop + "rows")
+		for x := range n {
+			VMOVUPD(Mem{Base: from, Disp: x * v}, w[1+x])
+		}
+		for x, r := range i.outputLine(o) {
+			VADDPD(Mem{Base: bias, Disp: h * v}, r, r)
+			VMOVUPD(r, Mem{Base: to, Disp: 64*x + h*v})
+		}
+		ADDQ(U32(uint32(n*v)), from)
+		ADDQ(line, to)
+		DECQ(left)
+		JNZ(LabelRef(loop + "rows"))
+	}
+	VZEROUPPER()
+	RET()
+}
+
 // outputLine returns A^T of the registers from 1 on; 0 is scratch. With d_+-l
 // the numbers at the points +-p_l, s_l = d_+l + d_-l and t_l = d_+l - d_-l,
 //

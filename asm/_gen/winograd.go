@@ -102,9 +102,11 @@ func winograd() {
 			pixelOutput(i, f)
 		}
 		for _, f := range forms {
-			input(i, f)
+			input(i, f, false)
 			if f.taps == 3 {
 				inputRow(i, f)
+				input(i, f, true)
+				wideOutput(i, f)
 			}
 			output(i, f, float32Out)
 			output(i, f, float16Out)
@@ -152,9 +154,14 @@ func (r rows) at(i, disp int) Mem {
 //	point   bytes from a point to the next
 //	blocks  channel blocks, 1 or more
 //	scratch n*n vectors
-func input(i isa, f form) {
-	name := "winograd" + f.name + "Input" + i.name
-	TEXT(name, NOSPLIT, "func(src *float32, line, image int, dst *float64, point, blocks int, scratch *float64)")
+//
+// The wide one reads float64 numbers.
+func input(i isa, f form, wide bool) {
+	name, number, size := "winograd"+f.name+"Input"+i.name, "float32", 4
+	if wide {
+		name, number, size = "winograd"+f.name+"WideInput"+i.name, "float64", 8
+	}
+	TEXT(name, NOSPLIT, "func(src *"+number+", line, image int, dst *float64, point, blocks int, scratch *float64)")
 	Pragma("noescape")
 	Doc(name + " transforms the window of one tile: see asm/winograd.go.")
 	src := Load(Param("src"), GP64()).(reg.GPVirtual)
@@ -178,11 +185,15 @@ func input(i isa, f form) {
 		MOVQ(U32(uint32(n)), left)
 		Label(loop + "columns")
 		for y := range n {
-			VCVTPS2PD(in.at(y, h*v/2), i.wide[y])
+			if wide {
+				VMOVUPD(in.at(y, h*v), i.wide[y])
+			} else {
+				VCVTPS2PD(in.at(y, h*v/2), i.wide[y])
+			}
 		}
 		i.inputLine(f, func(y int, r reg.VecPhysical) { VMOVUPD(r, Mem{Base: to, Disp: n * y * v}) })
 		for _, p := range in.base {
-			ADDQ(Imm(32), p)
+			ADDQ(Imm(uint64(8*size)), p)
 		}
 		ADDQ(Imm(uint64(v)), to)
 		DECQ(left)

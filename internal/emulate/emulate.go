@@ -4,9 +4,9 @@
 // one answer among several that are right: other points of storage, errors of
 // float32 sums, random rounding, and faults with a name.
 //
-// Its arithmetic is float64 in a fixed order, the same bits everywhere. It
-// settles nothing: a number that is to be rounded may lie a float64 error
-// beside a tie.
+// Its arithmetic is float64, in an order that is up to the kernels of the
+// processor. It settles nothing: a number that is to be rounded may lie a float64
+// error beside a tie.
 package emulate
 
 import (
@@ -221,7 +221,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 			src = Operand(d.Mode, x, f)
 		}
 		apart := n.Bias != nil && !d.BiasTogether && d.Mode.BiasApart() && d.Store != nil
-		y := Conv(src, m.kernel(d.Mode, i, f, apart), n.Geometry)
+		y := Wide(src, m.kernel(d.Mode, i, f, apart), n.Geometry)
 		if apart {
 			if d.Sum != nil {
 				d.Sum(i, y, in)
@@ -245,7 +245,11 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		return y, nil
 	case operator.OpAct:
 		y := tensor.Like(x)
-		act.Forward(y, x, n.Act)
+		if d.Mode.Precision == fp16.Float64 {
+			act.Forward(y, x, n.Act)
+		} else {
+			act.Approximate(y, x, n.Act)
+		}
 		return y, nil
 	case operator.OpAdd:
 		y := tensor.Like(x)
@@ -274,12 +278,23 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 	panic("emulate: unknown operation")
 }
 
-// Conv returns the float64 convolution of src.
+// Conv returns the float64 convolution of src, tap by tap.
 func Conv(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
-	oc, kh, kw := k.Shape()
-	y := tensor.New(fp16.Float64, src.N, oc, conv.OutSize(src.H, kh, g.Stride, g.Pad), conv.OutSize(src.W, kw, g.Stride, g.Pad))
+	y := result(src, k, g)
 	conv.Forward(y, src, k, g)
 	return y
+}
+
+// Wide is Conv in any order, much faster: see conv.Wide.
+func Wide(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
+	y := result(src, k, g)
+	conv.Wide(y, src, k, g)
+	return y
+}
+
+func result(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
+	oc, kh, kw := k.Shape()
+	return tensor.New(fp16.Float64, src.N, oc, conv.OutSize(src.H, kh, g.Stride, g.Pad), conv.OutSize(src.W, kw, g.Stride, g.Pad))
 }
 
 // kernel returns the operands that node i makes of its weights in format f.
