@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"runtime"
 	"slices"
@@ -75,7 +76,7 @@ func bench(c *command) error {
 	c.flags.StringVar(&f.weights, "weights", "", "safetensors `file` of its weights (default by weights_seed)")
 	c.flags.StringVar(&f.precision, "precision", "", "`arithmetic`: float64, float32, tf32, float16 or bfloat16 (default all)")
 	c.flags.StringVar(&f.autocast, "autocast", "", "`rules` of a half precision, as of run")
-	c.flags.IntVar(&f.grid, "grid", 64, "`side` of the operator's images")
+	c.flags.IntVar(&f.grid, "grid", 0, "`side` of the operator's images (default the configuration's, else 64)")
 	c.flags.IntVar(&f.batch, "batch", 1, "`samples` of an application of the operator")
 	c.flags.Float64Var(&f.seconds, "seconds", 0.3, "`time` for each measurement, in seconds")
 	c.flags.BoolVar(&f.lines, "lines", false, "one step of the operator for each line of standard input")
@@ -83,7 +84,7 @@ func bench(c *command) error {
 		return err
 	}
 	switch {
-	case f.grid < 1 || f.grid > 1<<14:
+	case f.grid < 0 || f.grid > 1<<14:
 		return fmt.Errorf("--grid: %d: want 1 to %d", f.grid, 1<<14)
 	case f.batch < 1 || f.batch > 1<<14:
 		return fmt.Errorf("--batch: %d: want 1 to %d", f.batch, 1<<14)
@@ -137,20 +138,24 @@ func bench(c *command) error {
 	return nil
 }
 
-// read returns what --config says, or the operator that bench has of its own.
-func (f *benchFlags) read() (*rollout.Case, error) {
-	if f.config == "" {
-		if f.weights != "" {
-			return nil, fmt.Errorf("--weights: want --config as well")
+// read returns what --config says, or the operator that bench has of its own, and
+// settles the grid.
+func (f *benchFlags) read() (cs *rollout.Case, err error) {
+	switch {
+	case f.config != "":
+		if cs, err = readConfig(f.config); err == nil {
+			err = (&wholeFlags{weights: f.weights}).override(cs)
 		}
-		return parseConfig("bench", []byte(`{"weights_seed": 0, "operator": {"num_layers": 4, "base_channels": 32},
+	case f.weights != "":
+		return nil, fmt.Errorf("--weights: want --config as well")
+	default:
+		cs, err = parseConfig("bench", []byte(`{"weights_seed": 0, "operator": {"num_layers": 4, "base_channels": 32},
 			"rollout": {"num_timesteps": 2, "num_realizations": 1}}`))
 	}
-	cs, err := readConfig(f.config)
-	if err != nil {
-		return nil, err
+	if err == nil && f.grid == 0 {
+		f.grid = cmp.Or(cs.Operator.GridSize, 64)
 	}
-	return cs, (&wholeFlags{weights: f.weights}).override(cs)
+	return cs, err
 }
 
 // precisions are the ones to measure.

@@ -20,7 +20,7 @@ func quickly(t *testing.T) {
 // config writes an operator whose multiplications are counted below.
 func benchConfig(t *testing.T) string {
 	path := filepath.Join(t.TempDir(), "op.yaml")
-	text := "weights_seed: 3\noperator: {num_layers: 1, base_channels: 4, input_channels: 2, output_channels: 2}\nrollout: {num_timesteps: 2, num_realizations: 1}\n"
+	text := "weights_seed: 3\noperator: {num_layers: 1, base_channels: 4, grid_size: 12, input_channels: 2, output_channels: 2}\nrollout: {num_timesteps: 2, num_realizations: 1}\n"
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +145,7 @@ func TestBenchStates(t *testing.T) {
 
 func TestBenchRefuses(t *testing.T) {
 	for _, k := range []struct{ args, want string }{
-		{"--grid 0", "--grid: 0: want 1 to 16384"},
+		{"--grid -1", "--grid: -1: want 1 to 16384"},
 		{"--batch 0", "--batch: 0: want 1 to 16384"},
 		{"--batch 16384 --grid 16384", "states of an engine batch: 16384 of 3x16384x16384 numbers: ..."},
 		{"--seconds 0", "--seconds: 0: want more than 0, at most 3600"},

@@ -74,7 +74,7 @@ func plan(c *command) error {
 	c.flags.StringVar(&f.weights, "weights", "", "safetensors `file` of its weights (default by weights_seed)")
 	c.flags.StringVar(&f.precision, "precision", "float32", "`arithmetic`: float64, float32, tf32, float16 or bfloat16")
 	c.flags.StringVar(&f.autocast, "autocast", "", "`rules` of a half precision, as of run")
-	c.flags.IntVar(&f.grid, "grid", 64, "`side` of the operator's images")
+	c.flags.IntVar(&f.grid, "grid", 0, "`side` of the operator's images (default the configuration's, else 64)")
 	c.flags.IntVar(&f.batch, "batch", 1, "`realizations` of an application of the operator")
 	c.flags.IntVar(&d.Operators, "operators", 0, "`number` of operators of a dataset (default no dataset)")
 	c.flags.IntVar(&d.Steps, "steps", 256, "`steps` of each rollout of the dataset")
@@ -85,7 +85,7 @@ func plan(c *command) error {
 	}
 	const most = 1 << 30
 	switch {
-	case f.grid < 1 || f.grid > 1<<14:
+	case f.grid < 0 || f.grid > 1<<14:
 		return fmt.Errorf("--grid: %d: want 1 to %d", f.grid, 1<<14)
 	case f.batch < 1 || f.batch > 1<<14:
 		return fmt.Errorf("--batch: %d: want 1 to %d", f.batch, 1<<14)

@@ -58,11 +58,14 @@ func TestPlanText(t *testing.T) {
 			t.Errorf("%q is not in %s", want, r.stdout)
 		}
 	}
+	if r = refrun(t, "plan", "--seconds", "0.005", "--config", config); !strings.Contains(r.stdout, "grid 12,") {
+		t.Errorf("the configuration's grid is not in %s", r.stdout)
+	}
 	r = refrun(t, "plan", "--seconds", "0.005", "--config", config, "--grid", "8", "--precision", "float64", "--json")
 	if v := r.decode(t); v["compiled"] != false || v["why_not"] != "float64 mode" || v["break_even_steps"] != -1. || v["dataset"] != nil {
 		t.Errorf("float64: %v", v)
 	}
-	for flag, value := range map[string]string{"--grid": "0", "--batch": "0", "--operators": "-1", "--steps": "0", "--realizations": "0", "--seconds": "NaN"} {
+	for flag, value := range map[string]string{"--grid": "-1", "--batch": "0", "--operators": "-1", "--steps": "0", "--realizations": "0", "--seconds": "NaN"} {
 		if r := refrun(t, "plan", flag, value); r.code != 2 || !strings.Contains(r.stderr, flag+": "+value) {
 			t.Errorf("%s %s: exit code %d, %q", flag, value, r.code, r.stderr)
 		}
