@@ -58,7 +58,8 @@ type job struct {
 func (j *job) work(worker int) {
 	defer func() {
 		if r := recover(); r != nil {
-			j.first.CompareAndSwap(nil, &r)
+			kept := r // on the heap, of which r itself has no need
+			j.first.CompareAndSwap(nil, &kept)
 		}
 	}()
 	for i := int(j.next.Add(1)) - 1; i < j.n; i = int(j.next.Add(1)) - 1 {

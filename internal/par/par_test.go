@@ -81,3 +81,23 @@ func TestPanicReachesCaller(t *testing.T) {
 		}
 	})
 }
+
+// TestNoAllocation: a call allocates nothing on any number of threads. (AllocsPerRun
+// would set GOMAXPROCS to 1.)
+func TestNoAllocation(t *testing.T) {
+	threads(t, func(t *testing.T, procs int) {
+		var sum atomic.Int64
+		body := func(i int) { sum.Add(int64(i)) }
+		par.For(100, body) // starts the goroutines
+		const calls = 1000
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		for range calls {
+			par.For(100, body)
+		}
+		runtime.ReadMemStats(&after)
+		if n := after.Mallocs - before.Mallocs; n > calls/10 { // the system's own
+			t.Errorf("GOMAXPROCS %d: %d allocations in %d calls", procs, n, calls)
+		}
+	})
+}
