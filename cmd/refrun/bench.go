@@ -172,9 +172,7 @@ func (f *benchFlags) shape(cs *rollout.Case) rollout.Shape {
 }
 
 func (f *benchFlags) what(cs *rollout.Case) string {
-	o := cs.Operator
-	return fmt.Sprintf("%d layers, base %d, %dx%d kernels, %s norm, %s; grid %d, batch %d",
-		o.NumLayers, o.BaseChannels, o.KernelSize, o.KernelSize, o.Normalization, o.Activation, f.grid, f.batch)
+	return fmt.Sprintf("%s; grid %d, batch %d", operatorText(cs.Operator), f.grid, f.batch)
 }
 
 // stepper returns a function that takes one step of the operator, each from

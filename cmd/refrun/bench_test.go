@@ -82,7 +82,7 @@ func TestBench(t *testing.T) {
 func TestBenchText(t *testing.T) {
 	quickly(t)
 	r := refrun(t, "bench", "--seconds", "0.005", "--grid", "8", "--precision", "bfloat16", "--autocast", "cpu:2.x")
-	for _, want := range []string{" GFLOP/s on one thread", "5x5, 2 to 3 at 9x9", "4 layers, base 32, 3x3 kernels", "bfloat16/autocast-cpu "} {
+	for _, want := range []string{" GFLOP/s on one thread", "5x5, 2 to 3 at 9x9", "5 blocks of 3x3 convolutions, 128 channels at most", "bfloat16/autocast-cpu "} {
 		if !strings.Contains(r.stdout, want) {
 			t.Errorf("%q is not in\n%s", want, r.stdout)
 		}

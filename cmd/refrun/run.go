@@ -132,9 +132,8 @@ func ignoredNotes(cs *rollout.Case) []string {
 }
 
 func (c *command) printOneStep(cs *rollout.Case, r *runReport) {
-	o, ro, all := cs.Operator, cs.Rollout, r.All
-	c.printf("%s: %s of %s, %d channels at most, %s norm, %s, policy %s\n",
-		clean(cs.Dir), plural(o.NumLayers+1, "block"), kernel(o), o.BaseChannels<<min(max(o.NumLayers-1, 0), 2), o.Normalization, o.Activation, ro.Policy)
+	ro, all := cs.Rollout, r.All
+	c.printf("%s: %s, policy %s\n", clean(cs.Dir), operatorText(cs.Operator), ro.Policy)
 	if cs.ProducedBy != "" {
 		c.printf("recorded by %s\n", clean(cs.ProducedBy))
 	}
@@ -171,6 +170,17 @@ func (c *command) printOneStep(cs *rollout.Case, r *runReport) {
 	c.printf("digest %s\n", r.Digest)
 }
 
-func kernel(o operator.Config) string {
-	return fmt.Sprintf("%dx%d convolutions", o.KernelSize, o.KernelSize)
+// operatorText describes an operator in a few words.
+func operatorText(o operator.Config) string {
+	if o.Nodes == nil {
+		return fmt.Sprintf("%s of %dx%d convolutions, %d channels at most, %s norm, %s", plural(o.NumLayers+1, "block"),
+			o.KernelSize, o.KernelSize, o.BaseChannels<<min(max(o.NumLayers-1, 0), 2), o.Normalization, o.Activation)
+	}
+	convs, widest := 0, 0
+	for _, n := range o.Nodes {
+		if n.Op == "conv" {
+			convs, widest = convs+1, max(widest, n.OutChannels)
+		}
+	}
+	return fmt.Sprintf("%s, of which %s, %s at most", plural(len(o.Nodes), "operation"), plural(convs, "convolution"), plural(widest, "channel"))
 }

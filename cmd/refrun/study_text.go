@@ -50,9 +50,7 @@ func studyWhat(twin, noise string) string {
 }
 
 func (c *command) printStudy(cs *rollout.Case, r *studyReport) {
-	o := cs.Operator
-	c.printf("%s: %s of %s, %s norm, %s, policy %s\n", clean(r.Case),
-		plural(o.NumLayers+1, "block"), kernel(o), o.Normalization, o.Activation, cs.Rollout.Policy)
+	c.printf("%s: %s, policy %s\n", clean(r.Case), operatorText(cs.Operator), cs.Rollout.Policy)
 	which := "the case's own operator"
 	if r.WeightSeeds != nil {
 		which = fmt.Sprintf("%s (weight seeds %s)", plural(len(r.WeightSeeds), "operator"), strings.Trim(fmt.Sprint(r.WeightSeeds), "[]"))
