@@ -14,7 +14,7 @@ import (
 
 // newTestImage returns an image in memory full of NaNs.
 func newTestImage(f fp16.Format, n, c, h, w, frame int) *Image {
-	m := NewImage(f, n, c, h, w, frame, alignedSingle(new([]float32), ImageSize(n, c, h, w, frame)))
+	m := NewImage(f, n, c, h, w, frame, aligned(new([]float32), ImageSize(n, c, h, w, frame)))
 	for i := range m.data {
 		m.data[i] = float32(math.NaN())
 	}

@@ -58,8 +58,8 @@ func (k *Kernel) pixel(outputs int) *pixelWeights {
 	if hw == 1 {
 		w.terms = blocks * block
 	}
-	w.panels = aligned(new([]float64), (k.oc+outputs-1)/outputs*w.terms*outputs)
-	w.tables = aligned(new([]float64), (k.oc+block-1)/block*3*block)
+	w.panels = asm.Aligned[float64]((k.oc + outputs - 1) / outputs * w.terms * outputs)
+	w.tables = asm.Aligned[float64]((k.oc + block - 1) / block * 3 * block)
 	for o := range k.oc {
 		for t := range k.taps() {
 			v := k.packed[k.at(o, t)]

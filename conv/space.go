@@ -211,8 +211,10 @@ func grown[T any](memory *[]T, n int) []T {
 	return (*memory)[:n]
 }
 
-// aligned returns n numbers of memory that begin with a cache line.
-func aligned(memory *[]float64, n int) []float64 {
-	b := grown(memory, n+8)
-	return b[asm.Align(&b[0]):][:n]
+// aligned is grown of memory that begins with a cache line.
+func aligned[T float32 | float64](kept *[]T, n int) []T {
+	if cap(*kept) < n {
+		*kept = asm.Aligned[T](n)
+	}
+	return (*kept)[:n]
 }

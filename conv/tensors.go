@@ -3,7 +3,6 @@ package conv
 import (
 	"sync"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/internal/par"
 )
 
@@ -27,18 +26,12 @@ func (j *job) blocks() bool {
 		return false
 	}
 	frame := j.k.kh / 2
-	src := NewImage(j.src.Format, j.src.N, j.src.C, d.H, d.W, frame, alignedSingle(&j.memory.src, ImageSize(j.src.N, j.src.C, d.H, d.W, frame)))
-	dst := NewImage(d.Format, d.N, d.C, d.H, d.W, 0, alignedSingle(&j.memory.dst, ImageSize(d.N, d.C, d.H, d.W, 0)))
+	src := NewImage(j.src.Format, j.src.N, j.src.C, d.H, d.W, frame, aligned(&j.memory.src, ImageSize(j.src.N, j.src.C, d.H, d.W, frame)))
+	dst := NewImage(d.Format, d.N, d.C, d.H, d.W, 0, aligned(&j.memory.dst, ImageSize(d.N, d.C, d.H, d.W, 0)))
 	j.pack(src)
 	e.run(j.k, dst, src, &j.memory.space)
 	dst.To(d)
 	return true
-}
-
-// alignedSingle returns n numbers of memory that begin with a cache line.
-func alignedSingle(memory *[]float32, n int) []float32 {
-	b := grown(memory, n+16)
-	return b[asm.AlignSingle(&b[0]):][:n]
 }
 
 // pack makes an image, frame included, of the source seen through the axes.

@@ -82,7 +82,7 @@ func (k *Kernel) wideWeights(f *asm.Form, outputs int) *wideWeights {
 	panels := (k.oc + outputs - 1) / outputs
 	w := &wideWeights{size: (k.ic + block - 1) / block * block * outputs, bias: make([]float64, panels*outputs)}
 	copy(w.bias, k.bias)
-	w.panels = aligned(new([]float64), panels*36*w.size)
+	w.panels = asm.Aligned[float64](panels * 36 * w.size)
 	var g [6][3]float64
 	for p, d := range denominators(f) {
 		for i := range g[p] {

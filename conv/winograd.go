@@ -53,7 +53,7 @@ type roundTile = func(m *float64, point int, k float64, table *float64, dst *flo
 var (
 	bytesV = 1 << 19 // of a unit, about
 	farU   = 3 << 19 // from so many bytes of weights on, they come from afar
-	rowsV  = 3 << 18 // of a unit by rows, about
+	rowsV  = 3 << 19 // of a unit by rows, about
 	rowsC  = 192     // input channels from which units are by rows
 )
 
@@ -159,9 +159,9 @@ func (g *wino) unit(s *worker, lo, hi int) {
 			g.InputRow(g.window(t), g.src.line*4, g.src.plane*4, g.at(s, at), g.vPoint*8, g.blocks, r)
 			s.k[at] += g.weigh(s, at, r*g.points)
 		}
-		for o := range g.panels {
-			for p := range g.points {
-				q := r*g.points + p
+		for p := range g.points {
+			q := r*g.points + p
+			for o := range g.panels {
 				g.multiply(&s.v[p*g.vPoint], g.weights.panel(o, q), &s.m[q*g.mPoint+o*panel], g.blocks, n)
 			}
 		}

@@ -56,8 +56,8 @@ func (k *Kernel) transform(f *asm.Form, kernels *asm.Winograd) *winogradWeights 
 	blocks := (k.ic + block - 1) / block
 	groups := (k.oc + outputs - 1) / outputs
 	w := &winogradWeights{points: points, size: blocks * block * outputs}
-	w.panels = aligned(new([]float64), groups*points*w.size)
-	w.tables = aligned(new([]float64), (k.oc+block-1)/block*18*block)
+	w.panels = asm.Aligned[float64](groups * points * w.size)
+	w.tables = asm.Aligned[float64]((k.oc + block - 1) / block * 18 * block)
 	if kernels.Weigh != nil && (f.Taps > 3 || k.ic >= measuredLeast) {
 		w.measured = k.measured(f)
 	}

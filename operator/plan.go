@@ -179,9 +179,3 @@ func sizeOf(s any) int64 {
 	}
 	return 0
 }
-
-// memoryOf returns n float32 numbers that begin with a cache line.
-func memoryOf(n int) []float32 {
-	b := make([]float32, n+16)
-	return b[asm.AlignSingle(&b[0]):][:n]
-}

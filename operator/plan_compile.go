@@ -370,10 +370,10 @@ func (c *compiler) place() {
 		placed = append(placed, v)
 		most = max(most, v.at+v.size)
 	}
-	memory := memoryOf(most)
+	all := asm.Aligned[float32](most)
 	for _, v := range c.images {
 		v.at = v.root().at
-		v.img = conv.NewImage(v.format, p.n, v.c, p.h, p.w, v.frame, memory[v.at:v.at+v.size])
+		v.img = conv.NewImage(v.format, p.n, v.c, p.h, p.w, v.frame, all[v.at:v.at+v.size])
 	}
 	p.images = 4 * int64(most)
 }

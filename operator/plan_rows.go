@@ -2,6 +2,7 @@ package operator
 
 import (
 	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/par"
@@ -23,7 +24,7 @@ type worker struct {
 }
 
 func newWorker(w int) *worker {
-	return &worker{row: [2][]float32{memoryOf(8 * w), memoryOf(8 * w)}, norm: norm.NewSpace(w), act: act.NewSpace(w), noise: noise.NewRowSpace(w)}
+	return &worker{row: [2][]float32{asm.Aligned[float32](8 * w), asm.Aligned[float32](8 * w)}, norm: norm.NewSpace(w), act: act.NewSpace(w), noise: noise.NewRowSpace(w)}
 }
 
 // workerBytes is about the memory of a worker.
