@@ -1,9 +1,9 @@
-"""Times one step of the same CNN operator in refrun, ONNX Runtime and PyTorch.
+"""Times one step of the same CNN operator in refrun, ONNX Runtime, OpenVINO, JAX and PyTorch.
 
 Weights, shapes and threads are the same, inputs change between steps, and the
-contestants take turns, so that other load on the machine meets all of them. The
-outputs are compared before anything is timed. Prints medians, and their ratios
-to ONNX Runtime in float32.
+contestants take turns, so that other load on the machine meets all of them.
+Before anything is timed, each has to compute the operator. Prints medians, and
+their ratios to the first contestant's.
 """
 
 import argparse
@@ -12,216 +12,146 @@ import os
 import platform
 import re
 import statistics
-import subprocess
+import sys
 import tempfile
 import time
 import warnings
+from importlib.metadata import PackageNotFoundError, version
 
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # no thread spins into the next one's turn
-
-import numpy as np
-import onnxruntime
-import torch
-from onnx import TensorProto, helper, numpy_helper
-from safetensors.numpy import load_file, save_file
 
 # base channels, kernel size, grid, batch
 SHAPES = [(64, 3, 128, 1), (64, 3, 128, 5), (32, 3, 64, 5), (16, 3, 64, 5), (32, 5, 64, 5), (32, 7, 64, 5)]
 
-
-class ConvBlock(torch.nn.Module):
-    def __init__(self, i, o, k):
-        super().__init__()
-        self.block = torch.nn.Sequential(
-            torch.nn.Conv2d(i, o, k, padding=k // 2, bias=False), torch.nn.InstanceNorm2d(o, affine=True), torch.nn.GELU())
-
-    def forward(self, x):
-        return self.block(x)
+UNIT = {"float32": 2**-24, "tf32": 2**-11, "float16": 2**-11, "bfloat16": 2**-8 / 2}  # half an ulp of 1
+PACKAGES = ["onnxruntime", "openvino", "jax", "torch"]
 
 
-class ResidualBlock(torch.nn.Module):
-    def __init__(self, i, o, k):
-        super().__init__()
-        self.blocks = torch.nn.Sequential(ConvBlock(i, o, k), ConvBlock(o, o, k))
-        self.projection = torch.nn.Conv2d(i, o, 1, bias=False) if i != o else torch.nn.Identity()
-
-    def forward(self, x):
-        return self.blocks(x) + self.projection(x)
+def shape_name(base, k, grid, batch):
+    return f"{base}, {k}x{k}, {batch} x {grid}x{grid}"
 
 
-class Output(torch.nn.Module):
-    def __init__(self, i, o):
-        super().__init__()
-        self.conv = torch.nn.Conv2d(i, o, 1)
+def allowed(precision, net):
+    """The RMS distance from float64, over the output's standard deviation, that a contestant may have.
 
-    def forward(self, x):
-        return self.conv(x)
-
-
-class Operator(torch.nn.Module):
-    """Spinlock's CNN operator of 4 layers, instance norm and GELU, without its noise."""
-
-    def __init__(self, base, k):
-        super().__init__()
-        widths = [base, base, 2 * base, 4 * base, 4 * base]
-        self.conv_blocks = torch.nn.Sequential(
-            ConvBlock(3, base, k), *[ResidualBlock(i, o, k) for i, o in zip(widths, widths[1:])])
-        self.output_layer = Output(4 * base, 3)
-
-    def forward(self, x):
-        return self.output_layer(self.conv_blocks(x))
+    Some 30 roundings lie on the way through the network; each is a half ulp of a
+    number of the size of the data, which norms keep at 1. float32 sums of n
+    products err by sqrt(n) of them, in half precision they are float32's. Loose,
+    for methods such as Winograd's, and far below what another function would give
+    in float32: another GELU makes 1e-3.
+    """
+    longest = max(p[0].numel() for p in net.parameters() if p.dim() == 4)
+    return 30 * UNIT[precision] * (longest**0.5 if precision == "float32" else 1)
 
 
-def onnx_model(net, shape):
-    """The same operator as an ONNX graph, node by node."""
-    nodes, weights = [], []
+def truths(net, inputs):
+    """What the network gives in float64 for the first two inputs."""
+    import copy
 
-    def node(op, inputs, **attributes):
-        name = f"t{len(nodes)}"
-        nodes.append(helper.make_node(op, inputs, [name], **attributes))
-        return name
+    import torch
 
-    def given(p):
-        weights.append(numpy_helper.from_array(p.detach().numpy(), f"w{len(weights)}"))
-        return weights[-1].name
-
-    def conv(m, x):
-        k = m.kernel_size[0]
-        return node("Conv", [x, given(m.weight)] + ([given(m.bias)] if m.bias is not None else []), kernel_shape=[k, k], pads=[k // 2] * 4)
-
-    def block(m, x):
-        c, n, _ = m.block
-        x = node("InstanceNormalization", [conv(c, x), given(n.weight), given(n.bias)], epsilon=n.eps)
-        return node("Gelu", [x])
-
-    def residual(m, x):
-        y = x
-        for b in m.blocks:
-            y = block(b, y)
-        return node("Add", [y, conv(m.projection, x) if isinstance(m.projection, torch.nn.Conv2d) else x])
-
-    x = block(net.conv_blocks[0], "x")
-    for m in list(net.conv_blocks)[1:]:
-        x = residual(m, x)
-    x = conv(net.output_layer.conv, x)
-    graph = helper.make_graph(nodes, "operator", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
-                              [helper.make_tensor_value_info(x, TensorProto.FLOAT, shape)], weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10).SerializeToString()
+    wide = copy.deepcopy(net).double()
+    with torch.inference_mode():
+        return [wide(torch.from_numpy(x).double()).numpy() for x in inputs[:2]]
 
 
-class Refrun:
-    """A child process that takes a step for each line and answers its seconds."""
-
-    def __init__(self, program, case, precision, grid, batch, threads):
-        half = ["--autocast", "cpu:2.x"] if precision.endswith("float16") else []
-        self.name = f"refrun {precision}"
-        self.child = subprocess.Popen(
-            [program, "bench", "--lines", "--config", f"{case}/op.json", "--weights", f"{case}/w.safetensors", "--precision", precision,
-             "--grid", str(grid), "--batch", str(batch), "--threads", str(threads), *half],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-
-    def step(self):
-        self.child.stdin.write("\n")
-        self.child.stdin.flush()
-        return float(self.child.stdout.readline())
-
-    def close(self):
-        self.child.stdin.close()
-        self.child.wait()
-
-
-class Local:
-    """A function of this process, given three inputs in turn."""
-
-    def __init__(self, name, f, inputs):
-        self.name, self.f, self.inputs, self.n = name, f, inputs, 0
-
-    def step(self):
-        self.n += 1
-        x = self.inputs[self.n % len(self.inputs)]
-        began = time.perf_counter()
-        self.f(x)
-        return time.perf_counter() - began
-
-    def close(self):
-        pass
-
-
-def session(model, threads):
-    o = onnxruntime.SessionOptions()
-    o.intra_op_num_threads, o.inter_op_num_threads = threads, 1
-    o.add_session_config_entry("session.force_spinning_stop", "1")  # between calls; within one they may spin
-    return onnxruntime.InferenceSession(model, o, providers=["CPUExecutionProvider"])
-
-
-def check(args, case, net, sess, x):
-    """Returns how far ONNX Runtime and PyTorch are from refrun, RMS over the output's std."""
-    save_file({"x0": x[0]}, f"{case}/x0.safetensors")
-    subprocess.run([args.refrun, "run", "--config", f"{case}/op.json", "--weights", f"{case}/w.safetensors", "--x0", f"{case}/x0.safetensors",
-                    "--noise", "none", "-o", f"{case}/out.safetensors", "--quiet"], check=True, stdout=subprocess.DEVNULL)
-    ours = load_file(f"{case}/out.safetensors")["trajectory"][0, 1]
-    far = {}
-    for name, theirs in {"onnxruntime": sess.run(None, {"x": x})[0][0], "torch": net(torch.from_numpy(x)).numpy()[0]}.items():
-        far[name] = float(np.sqrt(np.mean((ours.astype(np.float64) - theirs) ** 2)) / ours.std())
-        if not far[name] < 1e-5:
-            raise SystemExit(f"{name} computes something else: RMS difference {far[name]:.3g} of the standard deviation")
-    return far
+def distance(contestant, want):
+    """How far its outputs are from these, RMS over their standard deviation: the larger one."""
+    return max(float(((contestant.output(k) - y) ** 2).mean() ** 0.5 / y.std()) for k, y in enumerate(want))
 
 
 def measure(args, base, k, grid, batch):
+    import numpy as np
+    import torch
+    from safetensors.numpy import save_file
+
+    from contestants import contestants
+    from operators import Operator
+
     torch.manual_seed(base + k)
     net = Operator(base, k).eval()
     shape = (batch, 3, grid, grid)
     inputs = [np.random.default_rng(s).standard_normal(shape, dtype=np.float32) for s in range(3)]
-    tensors = [torch.from_numpy(x) for x in inputs]
+    want, rows, running = truths(net, inputs), {}, {}
     with tempfile.TemporaryDirectory() as case:
         save_file({n: p.numpy() for n, p in net.state_dict().items()}, f"{case}/w.safetensors")
         with open(f"{case}/op.json", "w") as f:
             json.dump({"operator": {"num_layers": 4, "base_channels": base, "kernel_size": k, "grid_size": grid},
-                       "rollout": {"policy_type": "autoregressive", "num_timesteps": 2, "num_realizations": 1}, "torch": {"version": "2.9.1"}}, f)
-        sess = session(onnx_model(net, shape), args.threads)
-        with torch.inference_mode():
-            far = check(args, case, net, sess, inputs[0])
-        sess = session(onnx_model(net, shape), args.threads)  # a new one, whose first call is timed
-
-        def eager(x):
-            with torch.inference_mode():
-                net(x)
-
-        def autocast(x):
-            with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
-                net(x)
-
-        all_ = [Local("onnxruntime float32", lambda x: sess.run(None, {"x": x}), inputs), Local("torch float32", eager, tensors)]
-        all_ += [Local("torch bfloat16", autocast, tensors)]
-        if args.compile:
-            compiled = torch.compile(net)
-
-            def fused(x):
-                with torch.inference_mode():
-                    compiled(x)
-
-            all_ += [Local("torch.compile float32", fused, tensors)]
-        all_ += [Refrun(args.refrun, case, p, grid, batch, args.threads) for p in args.precisions.split(",")]
-        rows = {}
+                       "rollout": {"policy_type": "autoregressive", "num_timesteps": 2, "num_realizations": batch}, "torch": {"version": "2.9.1"}}, f)
         try:
-            for c in all_:
-                rows[c.name] = {"first": c.step()}
+            for name, (make, precision) in contestants(net, inputs, case, args.refrun, args.threads).items():
+                if not re.search(args.systems, name):
+                    continue
+                began = time.perf_counter()
+                c = running[name] = make()
                 c.step()
-            times = {c.name: [] for c in all_}
-            for _ in range(args.rounds):
-                for c in all_:
+                first = time.perf_counter() - began
+                far, most = distance(c, want), allowed(precision, net)
+                if not far <= most:
+                    raise SystemExit(f"{name} computes something else: {far:.3g} of the standard deviation from float64, want at most {most:.3g}")
+                rows[name] = {"first": first, "distance": far, "allowed": most}
+            for c in running.values():
+                c.step()
+            times = {name: [] for name in running}
+            began = time.monotonic()
+            for done in range(args.rounds):
+                if done >= 3 and time.monotonic() - began > args.seconds:
+                    break
+                for name, c in running.items():
                     time.sleep(0.01)
-                    if rows[c.name]["first"] < 0.3:
+                    if times[name] and times[name][0] < 0.3:
                         c.step()  # now the caches are this one's
-                    times[c.name].append(c.step())
+                    times[name].append(c.step())
         finally:
-            for c in all_:
+            for c in running.values():
                 c.close()
-    flop = 2 * batch * grid * grid * sum(p.numel() for n, p in net.named_parameters() if p.dim() == 4)
+    flop = net.flop(inputs[0])
     for name, t in times.items():
-        rows[name] |= {"seconds": statistics.median(t), "least": min(t), "gflops": flop / statistics.median(t) / 1e9}
-    return {"base": base, "kernel": k, "grid": grid, "batch": batch, "flop": flop, "distance": far, "rows": rows}
+        middle = statistics.median(t)
+        rows[name] |= {"seconds": middle, "least": min(t), "rounds": len(t), "gflops": flop / middle / 1e9}
+    return {"name": shape_name(base, k, grid, batch), "base": base, "kernel": k, "grid": grid, "batch": batch, "flop": flop, "rows": rows}
+
+
+def text(r):
+    """The figures of one shape, for people."""
+    unit = next(iter(r["rows"].values()))["seconds"]
+    print(f"\n{r['name']}: {r['flop'] / 1e9:.3g} GFLOP, {next(iter(r['rows'].values()))['rounds']} rounds; load average before {r['load']:.2f}")
+    print(f"  {'':24} first result     median       least   GFLOP/s   ratio   from float64 (at most)")
+    for name, row in r["rows"].items():
+        print(f"  {name:24} {row['first'] * 1e3:8.1f} ms {row['seconds'] * 1e3:8.1f} ms {row['least'] * 1e3:8.1f} ms  {row['gflops']:8.1f} {row['seconds'] / unit:6.2f}x"
+              f"   {row['distance']:.1e} ({row['allowed']:.1e})", flush=True)
+
+
+def brief(v):
+    """Three digits, or all before the point."""
+    return f"{v:.0f}" if v >= 100 else f"{v:.3g}"
+
+
+def markdown(where, results):
+    """The same for a document: a row a contestant, a column a shape."""
+    def line(*cells):
+        return "| " + " | ".join(cells) + " |"
+
+    def table(title, cell):
+        out = [line(title, *(r["name"] for r in results)), "|---" * (len(results) + 1) + "|"]
+        for name in results[0]["rows"]:
+            bold = f"**{name}**" if name == "refrun float32" else name
+            out.append(line(bold, *(cell(r, name) for r in results)))
+        return out
+
+    def later(r, name):
+        unit = next(iter(r["rows"].values()))["seconds"]
+        return f"{brief(r['rows'][name]['seconds'] * 1e3)} ({r['rows'][name]['seconds'] / unit:.2f})"
+
+    out = [where, "", "Median in milliseconds, in brackets relative to the first row:", ""]
+    out += table("base, kernel, batch x grid", later)
+    out.append(line("*load average before*", *(f"{r['load']:.2f}" for r in results)))
+    out.append(line("*rounds*", *(str(next(iter(r["rows"].values()))["rounds"]) for r in results)))
+    out += ["", "Until the first result (loading, compiling, transforming weights), in seconds:", ""]
+    out += table("base, kernel, batch x grid", lambda r, name: brief(r["rows"][name]["first"]))
+    out += ["", "Distance from the network in float64, RMS over the output's standard deviation:", ""]
+    out += table("base, kernel, batch x grid", lambda r, name: f"{r['rows'][name]['distance']:.1e}")
+    return "\n".join(out)
 
 
 def cpu():
@@ -232,39 +162,51 @@ def cpu():
         return platform.processor()
 
 
+def installed(package):
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"no {package}"
+
+
 def main():
-    a = argparse.ArgumentParser(description=__doc__)
+    a = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     a.add_argument("--refrun", required=True, help="the program")
-    a.add_argument("--rounds", type=int, default=7, help="timed steps of each (default 7)")
+    a.add_argument("--rounds", type=int, default=5, help="timed steps of each (default 5)")
+    a.add_argument("--seconds", type=float, default=40, help="after three rounds, begin no other that long after the first (default 40)")
     a.add_argument("--threads", type=int, default=2, help="of each (default 2)")
-    a.add_argument("--only", default="", help="shapes to measure, a regular expression")
-    a.add_argument("--precisions", default="float32,tf32,float16,bfloat16", help="of refrun")
-    a.add_argument("--compile", action="store_true", help="torch.compile as well; needs a C++ compiler and a minute for each shape")
+    a.add_argument("--only", default="", help="shapes to measure, a regular expression for names such as '32, 3x3, 5 x 64x64'")
+    a.add_argument("--systems", default="", help="contestants, a regular expression for names such as 'torch.compile bfloat16'")
+    a.add_argument("--markdown", metavar="FILE", nargs="?", const="-", help="print tables for a document at the end, or write them to FILE")
     a.add_argument("--json", metavar="FILE", help="write the figures there")
     args = a.parse_args()
     warnings.filterwarnings("ignore")
+    shapes = [s for s in SHAPES if re.search(args.only, shape_name(*s))]
+    if not shapes:
+        raise SystemExit("--only: matches no shape: want one of " + "; ".join(shape_name(*s) for s in SHAPES))
+    os.environ["NPROC"] = str(args.threads)  # XLA's threads
+    os.environ.setdefault("JAX_PLATFORMS", "cpu")
+    import torch
+
     torch.set_num_threads(args.threads)
-    where = f"{cpu()}, {args.threads} threads of {os.cpu_count()}; onnxruntime {onnxruntime.__version__}, torch {torch.__version__}"
-    print(where)
+    where = f"{cpu()}, {args.threads} threads of {os.cpu_count()}; " + ", ".join(map(installed, PACKAGES))
+    print(where, flush=True)
     results = []
-    for base, k, grid, batch in SHAPES:
-        what = f"base {base}, {k}x{k} kernels, {grid}x{grid}, batch {batch}"
-        if not re.search(args.only, what):
-            continue
+    for s in shapes:
         load = os.getloadavg()[0] if hasattr(os, "getloadavg") else float("nan")
-        r = measure(args, base, k, grid, batch) | {"load": load}
-        results.append(r)
-        print(f"\n{what}: {r['flop'] / 1e9:.3g} GFLOP; load average {load:.2f}; RMS from refrun " +
-              ", ".join(f"{n} {d:.1e}" for n, d in r["distance"].items()))
-        print("                          first call      median       least   GFLOP/s   against ONNX Runtime")
-        unit = r["rows"]["onnxruntime float32"]["seconds"]
-        for name, row in r["rows"].items():
-            print(f"  {name:22}  {row['first'] * 1e3:9.1f} ms {row['seconds'] * 1e3:8.1f} ms {row['least'] * 1e3:8.1f} ms  {row['gflops']:8.1f}   {row['seconds'] / unit:6.2f}x")
-    if not results:
-        raise SystemExit("--only: matches no shape")
+        results.append(measure(args, *s) | {"load": load})
+        text(results[-1])
     if args.json:
         with open(args.json, "w") as f:
             json.dump({"where": where, "results": results}, f, indent=1)
+    if args.markdown:
+        table = markdown(where, results)
+        if args.markdown == "-":
+            print("\n" + table)
+        else:
+            with open(args.markdown, "w") as f:
+                f.write(table + "\n")
 
 
-main()
+if __name__ == "__main__":
+    sys.exit(main())

@@ -13,7 +13,7 @@ import triton.language as tl
 FAULTS = {
     "flipped-kernel": "taps in the reverse order: a true convolution",
     "replicated-border": "padding repeats the edge where the operator pads with zeros",
-    "half-accumulator": "partial sums rounded to half after every block of channels",
+    "half-accumulator": "partial sums rounded to half after every tap of every block of channels",
     "tanh-gelu": "the tanh form of GELU for the erf form",
     "unbiased-variance": "variance with N-1",
     "eps-outside": "1/(sqrt(v)+eps) for 1/sqrt(v+eps)",
@@ -45,8 +45,8 @@ def _conv(x, w, y, C: tl.constexpr, O, H, W, K: tl.constexpr, BC: tl.constexpr, 
             b = tl.load(x + (n * C + c[:, None]) * H * W + hh[None, :] * W + vv[None, :],
                         mask=(c[:, None] < C) & inside[None, :] & (p[None, :] < H * W), other=0.0)
             acc += tl.dot(a, b, input_precision=PRECISION)
-        if HALF_ACC:
-            acc = acc.to(tl.float16).to(tl.float32)
+            if HALF_ACC:
+                acc = acc.to(tl.float16).to(tl.float32)
     keep = p < H * W
     if TAIL:
         keep = p < (H * W - 1) // BP * BP

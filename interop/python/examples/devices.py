@@ -1,11 +1,16 @@
 """One operator on several devices, each checked: PyTorch eager (float32,
-bfloat16, float16; channels_last), torch.compile, JAX, ONNX Runtime, whichever
-are installed. A row a device; exits with 1 if one of them does not pass.
+bfloat16, float16; channels_last), torch.compile, JAX, ONNX Runtime.
 
     python devices.py [--out DIR] [--grid 32] [--steps 6] [--only NAME ...]
+
+Prints a row a device: the verdict, and which arithmetic the device keeps. A
+device whose package is not installed is a row that says so. Exits with 1 if one
+that ran does not pass.
 """
 
 import argparse
+import contextlib
+import functools
 import importlib.util
 import sys
 from pathlib import Path
@@ -57,21 +62,30 @@ class Operator(nn.Module):
 ALPHA = 0.5
 
 
-def torch_device(path, op, x, steps, precision="float32", dtype=None, compiled=False, channels_last=False, mode=None, run=None, seed=4100):
-    """Rolls out and records; run is a module of other kernels in place of op. Returns the options of the check."""
+def torch_device(path, op, x, steps, precision="float32", dtype=None, compiled=False, own_noise=False, channels_last=False, mode=None, run=None, seed=4100):
+    """Rolls out and records; run is a module of other kernels in place of op.
+
+    Compiled code draws PyTorch's noise, which is recorded, or with own_noise
+    what its kernels draw by themselves, which is checked by its statistics.
+    """
     f = run if run is not None else torch.compile(op, mode=mode) if compiled else op
     if channels_last:
         f, x = f.to(memory_format=torch.channels_last), x.contiguous(memory_format=torch.channels_last)
     device = x.device.type
-    own = compiled or run is not None
-    with refrun.record(path, f, alpha=ALPHA, precision=precision, autocast=device if precision in ("float16", "bfloat16") else None, seed=seed,
-                       layers=not own, like=op) as rec, torch.no_grad():
-        with torch.autocast(device, dtype, enabled=dtype is not None):
-            for t in range(steps):
-                torch.manual_seed(seed + t + 1)
-                x = ALPHA * x + (1 - ALPHA) * f(x)
+    with contextlib.ExitStack() as stack:
+        if compiled:
+            torch._dynamo.reset()
+            stack.enter_context(torch._inductor.config.patch(fallback_random=not own_noise))
+            # PyTorch 2.9's cache takes code compiled for one type of autocast on the CPU for the other's.
+            stack.enter_context(torch._functorch.config.patch(enable_autograd_cache=False))
+        rec = stack.enter_context(refrun.record(path, f, alpha=ALPHA, precision=precision, autocast=device if precision in ("float16", "bfloat16") else None,
+                                                layers=not compiled and run is None, like=op))
+        stack.enter_context(torch.no_grad())
+        stack.enter_context(torch.autocast(device, dtype, enabled=dtype is not None))
+        torch.manual_seed(seed)
+        for _ in range(steps):
+            x = ALPHA * x + (1 - ALPHA) * f(x)
         rec.finish(x)
-    return {"noise": "unknown"} if compiled else {}
 
 
 def parameters(op):
@@ -95,7 +109,6 @@ def arrays_device(path, op, x, steps, step):
     case.states(np.stack(states, 1))
     case.noise([np.stack(tape)])
     case.close()
-    return {}
 
 
 def jax_device(path, op, x, steps):
@@ -121,7 +134,7 @@ def jax_device(path, op, x, steps):
         x = block(block(x, "middle.a"), "middle.b") + conv(x, p["middle.projection.weight"], 0)
         return conv(x + n * np.float32(op.noise.scale), p["out.weight"], 0) + p["out.bias"][None, :, None, None]
 
-    return arrays_device(path, op, x, steps, step)
+    arrays_device(path, op, x, steps, step)
 
 
 def onnx_device(path, op, x, steps):
@@ -157,25 +170,37 @@ def onnx_device(path, op, x, steps):
                               [helper.make_tensor_value_info(out, TensorProto.FLOAT, shape)], weights)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
     session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
-    return arrays_device(path, op, x, steps, lambda x, n: session.run(None, {"x": x, "n": n})[0])
+    arrays_device(path, op, x, steps, lambda x, n: session.run(None, {"x": x, "n": n})[0])
 
 
 def devices(cuda):
-    """The devices that can run here, by name."""
+    """name: (function of path, op, x, steps that records; the packages that it needs beside torch)."""
+    half, brain = {"precision": "float16", "dtype": torch.float16}, {"precision": "bfloat16", "dtype": torch.bfloat16}
     d = {
-        "torch-float32": torch_device,
-        "torch-float32-channels-last": lambda *a: torch_device(*a, channels_last=True),
-        "torch-bfloat16": lambda *a: torch_device(*a, precision="bfloat16", dtype=torch.bfloat16),
-        "torch-float16": lambda *a: torch_device(*a, precision="float16", dtype=torch.float16),
-        "compile-float32": lambda *a: torch_device(*a, compiled=True),
-        "compile-bfloat16": lambda *a: torch_device(*a, precision="bfloat16", dtype=torch.bfloat16, compiled=True),
+        "torch-float32": {},
+        "torch-float32-channels-last": {"channels_last": True},
+        "torch-bfloat16": brain,
+        "torch-float16": half,
+        "compile-float32": {"compiled": True},
+        "compile-bfloat16": {"compiled": True, **brain},
+        "compile-float16": {"compiled": True, **half},
+        "compile-float32-own-noise": {"compiled": True, "own_noise": True},
+        "compile-bfloat16-own-noise": {"compiled": True, "own_noise": True, **brain},
     }
+    d = {name: (functools.partial(torch_device, **options), []) for name, options in d.items()}
     if not cuda:
-        if importlib.util.find_spec("jax"):
-            d["jax-float32"] = jax_device
-        if importlib.util.find_spec("onnxruntime") and importlib.util.find_spec("onnx"):
-            d["onnxruntime-float32"] = onnx_device
+        d["jax-float32"] = jax_device, ["jax"]
+        d["onnxruntime-float32"] = onnx_device, ["onnxruntime", "onnx"]
     return d
+
+
+HEAD = f"{'device':28} {'verdict':16} {'max error':>10} {'of expected':>12}  arithmetic"
+
+
+def row(name, r):
+    """A line of the table: errors of one step against exact arithmetic, and what the device was seen to do."""
+    arithmetic = "; ".join(t for t in (r.contract, r.pattern, r.diagnosis) if t)
+    return f"{name:28} {r.verdict:16} {r.one_step['max_abs']:10.2e} {r.one_step['rms_over_expected']:12.3f}  {arithmetic}"
 
 
 def main():
@@ -183,22 +208,25 @@ def main():
     ap.add_argument("--out", default="devices")
     ap.add_argument("--grid", type=int, default=32)
     ap.add_argument("--steps", type=int, default=6)
-    ap.add_argument("--only", nargs="*")
+    ap.add_argument("--only", nargs="*", help="parts of names")
     ap.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     a = ap.parse_args()
     failed = 0
-    for name, run in devices(a.device == "cuda").items():
-        if a.only and name not in a.only:
+    print(HEAD)
+    for name, (run, needs) in devices(a.device == "cuda").items():
+        if a.only and not any(o in name for o in a.only):
+            continue
+        missing = [p for p in needs if importlib.util.find_spec(p) is None]
+        if missing:
+            print(f"{name:28} not run: {' and '.join(missing)} not installed", flush=True)
             continue
         torch.manual_seed(0)
         op = Operator().eval().to(a.device)
         x = torch.randn(2, 3, a.grid, a.grid, device=a.device)
-        path = Path(a.out) / name
-        options = run(path, op, x, a.steps)
-        r = refrun.check(path, **options)
+        run(Path(a.out) / name, op, x, a.steps)
+        r = refrun.check(Path(a.out) / name)
         failed += not r.ok
-        one = r.one_step
-        print(f"{name:28} {r.verdict:16} max {one['max_abs']:.2e} mean {one['mean_abs']:.2e}  {one['rms_over_expected']} of expectation  {r.contract or ''} {r.pattern}", flush=True)
+        print(row(name, r), flush=True)
         if not r.ok:
             print(r.reason)
     return 1 if failed else 0

@@ -3,6 +3,8 @@
 import json
 import os
 import stat
+import subprocess
+import sys
 import tempfile
 import unittest
 from pathlib import Path
@@ -105,10 +107,27 @@ class Check(unittest.TestCase):
         except ValueError as e:
             self.assertIn("float16", str(e))
 
+    def test_noise_that_was_not_recorded(self):
+        rollout(self.dir / "case")
+        (self.dir / "case" / "noise.safetensors").unlink()
+        doc = json.loads((self.dir / "case" / "case.json").read_text())
+        doc["sha256"].pop("noise.safetensors")
+        doc["noise"] = "unknown"
+        (self.dir / "case" / "case.json").write_text(json.dumps(doc))
+        self.assertEqual(refrun.check(self.dir / "case").noise["stream"], "unknown")
+        self.assertEqual(refrun.check(self.dir / "case", noise="counter").verdict, "FAIL-RNG")
+
+    def test_without_torch(self):
+        code = "import sys; sys.modules['torch'] = None; import refrun; refrun.{}"
+        for name in ("record", "export", "describe"):
+            done = subprocess.run([sys.executable, "-c", code.format(name)], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+            self.assertEqual(done.stderr.splitlines()[-1], f"ImportError: refrun.{name} needs torch, which is not installed: pip install torch")
+
     def test_old_binary(self):
-        for answer, text in (('{"contract": "0", "version": "0.0.1"}', "contract '0': want '1'"), ("hello", "does not answer")):
+        for answer, text in (('{"contract": "0", "version": "0.0.1"}', "contract '0': want '1'"), ("hello", "does not answer"),
+                             ('{"contract": "1", "version": "0.0.1"}', "version 0.0.1 has no `check`: want a newer binary")):
             old = self.dir / "old"
-            old.write_text(f"#!/bin/sh\necho '{answer}'\n")
+            old.write_text(f"#!/bin/sh\necho '{answer}'\n[ $1 != check ]\n")
             old.chmod(old.stat().st_mode | stat.S_IXUSR)
             refrun.binary.cache_clear()
             with mock.patch.dict(os.environ, {"REFRUN_BIN": str(old)}), self.assertRaisesRegex(refrun.BinaryError, text):

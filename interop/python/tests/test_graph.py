@@ -46,7 +46,7 @@ class Describe(unittest.TestCase):
                 return x * (1 + 0.1 * torch.randn_like(x))
 
         m = nn.Sequential(nn.Conv2d(1, 2, 1), Mine(), nn.Conv2d(2, 1, 1)).eval()
-        with self.assertRaisesRegex(refrun.UnsupportedLayer, "mul|add"):
+        with self.assertRaisesRegex(refrun.UnsupportedLayer, "add: want x .* named: noise="):
             refrun.describe(m)
         d = refrun.describe(m, noise={"1": ("multiplicative", 0.1)})
         self.assertEqual([n["op"] for n in d.operator["nodes"]], ["conv", "noise", "conv"])
@@ -65,6 +65,12 @@ class Describe(unittest.TestCase):
         ):
             with self.assertRaisesRegex(refrun.UnsupportedLayer, text):
                 refrun.describe(module.eval())
+        class Scaled(nn.Module):
+            def forward(self, x):
+                return x * 0.5
+
+        with self.assertRaisesRegex(refrun.UnsupportedLayer, "mul: a product: want x .* named"):
+            refrun.describe(nn.Sequential(nn.Conv2d(3, 3, 1), Scaled()).eval())
         with self.assertRaisesRegex(refrun.UnsupportedLayer, "training mode"):
             refrun.describe(nn.Sequential(nn.BatchNorm2d(3)))
 

@@ -1,5 +1,6 @@
 """What a recorder writes."""
 
+import copy
 import json
 import tempfile
 import unittest
@@ -8,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from safetensors import safe_open
+from torch import nn
 
 import refrun
 from small import operator, rollout
@@ -63,6 +65,50 @@ class Record(unittest.TestCase):
         self.assertTrue(torch.equal(t[:, -1], x))
         self.assertEqual(json.loads((self.dir / "case" / "case.json").read_text())["rollout"]["autocast"], "cpu")
 
+    def test_again(self):
+        op = operator()
+        for layers in (True, False):  # what the first case had and the second has not is gone
+            with refrun.record(self.dir / "case", op, layers=layers) as rec:
+                rollout(op, torch.randn(1, 3, 8, 8), 2, rec=rec)
+            self.assertEqual((self.dir / "case" / "layers.safetensors").exists(), layers)
+        quiet = operator(noise=0)
+        (self.dir / "case" / "mine.txt").write_text("left alone")
+        with refrun.record(self.dir / "case", quiet) as rec:
+            rollout(quiet, torch.randn(1, 3, 8, 8), 2, rec=rec)
+        self.assertEqual(sorted(p.name for p in (self.dir / "case").iterdir()), ["case.json", "mine.txt", "trajectory.safetensors", "weights.safetensors"])
+
+    def test_like(self):
+        op = operator()
+        device = copy.deepcopy(op)
+        device.first[1] = nn.Identity()
+        with refrun.record(self.dir / "case", device, like=op, layers=True) as rec:
+            rollout(device, torch.randn(1, 3, 8, 8), 1, rec=rec)
+        with safe_open(self.dir / "case" / "layers.safetensors", "pt") as f:  # of what ran, by the names of what is claimed
+            self.assertTrue(torch.equal(f.get_tensor("first.1"), f.get_tensor("first.0")))
+        self.assertEqual(json.loads((self.dir / "case" / "case.json").read_text())["operator"], refrun.describe(op).operator)
+        self.assertTrue((self.dir / "case" / "noise.safetensors").exists())
+
+    def test_compiled(self):
+        from torch._inductor import config
+
+        op, x, ends = operator(), torch.randn(2, 3, 8, 8), []
+        for fallback in (False, True):
+            torch._dynamo.reset()
+            with config.patch(fallback_random=fallback):
+                device = torch.compile(op)
+                torch.manual_seed(9)
+                plain = rollout(device, x, 2)
+                torch.manual_seed(9)
+                with refrun.record(self.dir / "case", device) as rec:
+                    ends.append(rollout(device, x, 2, rec=rec))
+            self.assertTrue(torch.equal(ends[-1], plain))  # recording changes no number
+            self.assertEqual((self.dir / "case" / "noise.safetensors").exists(), fallback)
+            self.assertEqual(json.loads((self.dir / "case" / "case.json").read_text()).get("noise"), None if fallback else "unknown")
+        torch.manual_seed(9)
+        with safe_open(self.dir / "case" / "noise.safetensors", "pt") as f:
+            for t in range(2):
+                self.assertTrue(torch.equal(f.get_tensor("batch0")[t], torch.randn(2, 8, 8, 8)))
+
     def test_stopped(self):
         op = operator()
         with self.assertRaises(KeyboardInterrupt):
@@ -77,6 +123,19 @@ class Record(unittest.TestCase):
         op = operator()
         with self.assertRaisesRegex(refrun.CaseError, "only the convex policy has one"):
             refrun.record(self.dir / "case", op, policy="residual", alpha=0.5)
+        for options, text in (({"precision": "fp16"}, "precision: 'fp16': want float32, tf32, float16 or bfloat16"), ({"layers": 3}, r"layers: 3: want True or a list of steps")):
+            with self.assertRaisesRegex(refrun.CaseError, text):
+                refrun.record(self.dir / "case", op, **options)
+        with self.assertRaisesRegex(refrun.CaseError, "module: function: want a torch.nn.Module"):
+            refrun.record(self.dir / "case", lambda x: x)
+        with self.assertRaisesRegex(refrun.CaseError, "module: 3 channels to 8: want as many"):
+            refrun.record(self.dir / "case", op.first)
+        with self.assertWarnsRegex(UserWarning, "layers of step 9 were asked for, and there are 2 steps"):
+            with refrun.record(self.dir / "case", op, layers=[9]) as rec:
+                rollout(op, torch.randn(1, 3, 8, 8), 2, rec=rec)
+        with self.assertWarnsRegex(UserWarning, "module returns torch.bfloat16, and float32 is claimed"):
+            with refrun.record(self.dir / "case", op) as rec, torch.autocast("cpu", torch.bfloat16):
+                rollout(op, torch.randn(1, 3, 8, 8), 2, rec=rec)
         with self.assertRaisesRegex(refrun.CaseError, "1 states: want the module called twice"):
             with refrun.record(self.dir / "case", op) as rec, torch.no_grad():
                 op(torch.randn(1, 3, 8, 8))

@@ -22,10 +22,12 @@ __version__ = "0.1.0"
 
 
 def __getattr__(name):  # what needs torch is imported when it is used
-    if name in ("export", "describe", "UnsupportedLayer"):
-        from . import graph
-        return getattr(graph, name)
-    if name == "record":
-        from .recorder import record
-        return record
+    if name in ("export", "describe", "record", "UnsupportedLayer"):
+        try:
+            from . import graph, recorder
+        except ModuleNotFoundError as e:
+            if e.name != "torch":
+                raise
+            raise ImportError(f"refrun.{name} needs torch, which is not installed: pip install torch") from None
+        return recorder.record if name == "record" else getattr(graph, name)
     raise AttributeError(f"module 'refrun' has no attribute {name!r}")

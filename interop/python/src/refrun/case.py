@@ -81,12 +81,16 @@ class Case:
     operator is the `operator` object of case.json: Spinlock's parameters, or
     {"input_channels": C, "nodes": [...]}. rollout holds policy_type, alpha or
     dt, precision, autocast and base_seed as there; num_timesteps and
-    num_realizations follow from the states.
+    num_realizations follow from the states. A case that lies there already is
+    removed; other files are left alone.
     """
 
     def __init__(self, path: Pathlike, operator: Mapping[str, Any], **rollout: Any):
         self.path = Path(path)
         self.path.mkdir(parents=True, exist_ok=True)
+        for pattern in ("case.json", "weights", "trajectory", "noise", "layers", "layers.step*", "one_step_f64"):
+            for old in self.path.glob(pattern if pattern == "case.json" else pattern + ".safetensors"):
+                old.unlink()
         self.operator, self.rollout = dict(operator), dict(rollout)
         self.info: dict = {}
         self.hashes: dict = {}

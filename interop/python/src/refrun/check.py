@@ -42,9 +42,12 @@ def check(case: Union[str, Path], *, claim: Optional[str] = None, autocast: Opti
     """Checks a case folder.
 
     claim, autocast and noise override what the case says ("unknown" for noise
-    that cannot be reproduced); budget is a time such as "5m"; report and junit
-    are files to write. Bad input raises ValueError with refrun's own line.
+    that cannot be reproduced, the default where it could not be recorded);
+    budget is a time such as "5m"; report and junit are files to write. Bad input
+    raises ValueError with refrun's own line.
     """
+    if noise is None:
+        noise = _recorded_noise(case)
     args: List[str] = [binary(), "check", "--case", str(case)]
     for flag, value in (("claim", claim), ("autocast", autocast), ("noise", noise), ("budget", budget), ("report", report), ("junit", junit)):
         if value is not None:
@@ -54,6 +57,15 @@ def check(case: Union[str, Path], *, claim: Optional[str] = None, autocast: Opti
         raise ValueError(done.stderr.strip() or f"refrun check ended with {done.returncode}")
     data = json.loads(done.stdout)
     return Report(data, data.get("text") or f"{data['verdict']}\n{data['reason']}")
+
+
+def _recorded_noise(case: Union[str, Path]) -> Optional[str]:
+    """Says "unknown" where the recorder says that it could not record the noise."""
+    try:
+        said = json.loads((Path(case) / "case.json").read_text()).get("noise")
+        return said if said == "unknown" else None
+    except (OSError, ValueError, AttributeError):
+        return None  # refrun says what is wrong with it
 
 
 def assert_pass(case: Union[str, Path], **options: Any) -> Report:

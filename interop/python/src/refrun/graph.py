@@ -21,7 +21,7 @@ _ACTIVATIONS = {nn.ReLU: "relu", nn.SiLU: "silu", nn.Tanh: "tanh"}
 _FUNCTIONS = {F.relu: "relu", torch.relu: "relu", F.silu: "silu", torch.tanh: "tanh", F.tanh: "tanh"}
 _METHODS = {"relu": "relu", "tanh": "tanh"}
 _PASS = (nn.Identity, nn.Dropout, nn.Dropout2d)
-_NOISE = {"StochasticBlock"}
+_OTHER_NOISE = "want x + torch.randn_like(x)*scale, or a module of other noise named: noise={name: (type, scale)}"
 
 
 class Description:
@@ -29,6 +29,14 @@ class Description:
 
     def __init__(self, operator: Dict[str, Any], weights: Dict[str, torch.Tensor], noise: Optional[str]):
         self.operator, self.weights, self.noise = operator, weights, noise
+
+    @property
+    def channels(self) -> Tuple[int, int]:
+        """Those of the input and of the output."""
+        n = {"input": int(self.operator["input_channels"])}
+        for node in self.operator["nodes"]:
+            n[node["name"]] = int(node.get("out_channels", n[node["in"][0]]))
+        return n["input"], n[self.operator["nodes"][-1]["name"]]
 
 
 def describe(module: nn.Module, *, noise: Optional[Mapping[str, Tuple[str, float]]] = None, input_channels: Optional[int] = None) -> Description:
@@ -108,7 +116,9 @@ class _Builder:
 
     def source(self, n: fx.Node, arg: Any) -> str:
         if not isinstance(arg, fx.Node) or arg not in self.of:
-            raise UnsupportedLayer(f"{n.name}: {n.target}: its input is no image that refrun can follow")
+            if any(isinstance(a, fx.Node) and a in self.draws for a in n.args):
+                raise UnsupportedLayer(f"{n.name}: {_OTHER_NOISE}")
+            raise UnsupportedLayer(f"{n.name}: {getattr(n.target, '__name__', n.target)}: its input is no image that refrun can follow")
         return self.of[arg]
 
     def add(self, n: fx.Node, name: str, op_name: str, inputs: List[str], **rest: Any) -> None:
@@ -208,7 +218,7 @@ class _Builder:
                 if isinstance(a, fx.Node) and a in self.draws and c is not None:
                     self.draws[n] = (self.draws[a][0], self.draws[a][1] * c)
                     return
-            raise UnsupportedLayer(f"{n.name}: a product: want only torch.randn_like(x) times a constant")
+            raise UnsupportedLayer(f"{n.name}: a product: {_OTHER_NOISE}")
         elif f in (op.add, op.iadd, torch.add) or f in ("add", "add_"):
             if n.kwargs.get("alpha", 1) != 1:
                 raise UnsupportedLayer(f"{n.name}: add with alpha {n.kwargs['alpha']}: want 1")

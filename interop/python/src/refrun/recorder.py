@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple, Union
 
@@ -12,6 +13,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from .case import Case, CaseError, Raw, raw, stack
 from .graph import describe
+
+
+_HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
+_PRECISIONS = ("float32", "tf32", "float16", "bfloat16")
 
 
 class _Draws(TorchDispatchMode):
@@ -35,10 +40,18 @@ class Recorder:
     def __init__(self, path: Union[str, Path], module: nn.Module, *, policy: str = "convex", alpha: Optional[float] = None, dt: Optional[float] = None,
                  precision: str = "float32", autocast: Optional[str] = None, seed: int = 0, layers: Union[bool, Iterable[int]] = False,
                  noise: Optional[Mapping[str, Tuple[str, float]]] = None, input_channels: Optional[int] = None, steps: Optional[int] = None, like: Optional[nn.Module] = None):
+        for m, what in ((module, "module"), (like, "like")):
+            if m is not None and not isinstance(m, nn.Module):
+                raise CaseError(f"{what}: {type(m).__name__}: want a torch.nn.Module")
         plain = like if like is not None else getattr(module, "_orig_mod", module)  # what torch.compile wraps
         self.compiled = hasattr(module, "_orig_mod")
         self.module = module
+        if precision not in _PRECISIONS:
+            raise CaseError(f"precision: {precision!r}: want {', '.join(_PRECISIONS[:-1])} or {_PRECISIONS[-1]}")
         self.description = describe(plain, noise=noise, input_channels=input_channels)
+        ins, outs = self.description.channels
+        if ins != outs:
+            raise CaseError(f"module: {ins} channels to {outs}: want as many, so that the output can be the next state")
         rollout: Dict[str, Any] = {"policy_type": policy, "precision": precision, "base_seed": seed}
         if policy == "convex":
             rollout["alpha"] = 0.5 if alpha is None else alpha
@@ -50,6 +63,8 @@ class Recorder:
             raise CaseError(f"dt: {dt}: only the residual policy has one")
         if policy not in ("convex", "residual", "autoregressive"):
             raise CaseError(f"policy: {policy!r}: want convex, residual or autoregressive")
+        if isinstance(layers, int) and not isinstance(layers, bool):
+            raise CaseError(f"layers: {layers}: want True or a list of steps, such as [{layers}]")
         device = next((p.device.type for p in plain.parameters()), "cpu")
         if precision in ("float16", "bfloat16"):
             rollout["autocast"] = autocast or device
@@ -76,14 +91,18 @@ class Recorder:
             self._hooks.append(owner.register_forward_hook(lambda *_: self._listen(False)))
             self._draws.__enter__()
         if self.want and not self.compiled:
-            for name, m in self.plain.named_modules():
+            for name, m in self._modules().items():
                 if name:
                     self._hooks.append(m.register_forward_hook(lambda m, i, o, name=name: self._feature(name, o)))
         return self
 
+    def _modules(self) -> Dict[str, nn.Module]:
+        """The modules that run, by the names of the plain one: those of the same name, else the plain one's own."""
+        return {**dict(self.plain.named_modules()), **dict(self.module.named_modules())}
+
     def _owner(self, site: str) -> nn.Module:
         """The module that draws: the one named, or the nearest around it."""
-        modules = dict(self.plain.named_modules())
+        modules = self._modules()
         while site and site not in modules:
             site = site.rpartition(".")[0]
         return modules[site]
@@ -102,11 +121,22 @@ class Recorder:
         self.inputs.append(x)
         self._draws.kept.clear()
         self._seen = {}
+        if self.compiled and self.description.noise and _same_draws():
+            self._rehearse(x=args[0])
+
+    def _rehearse(self, x: torch.Tensor) -> None:
+        """Draws what the compiled module is about to draw, by the plain one, and takes the generator back."""
+        with torch.random.fork_rng(devices=[x.device] if x.is_cuda else []), torch.no_grad(), self._draws:
+            self._listen(True)
+            self.module._orig_mod(x)
+            self._listen(False)
 
     def _after(self, module: nn.Module, args: Tuple[Any, ...], out: Any) -> None:
         kept = [raw(d) for d in self._draws.kept]
         self.tape.append(kept[0] if len(kept) == 1 else None)
         step = len(self.inputs)
+        if step == 1 and torch.is_tensor(out) and out.dtype in _HALVES.values() and out.dtype != _HALVES.get(self.case.rollout["precision"]):
+            warnings.warn(f"refrun.record: the module returns {out.dtype}, and {self.case.rollout['precision']} is claimed", stacklevel=4)
         if step in self.want and not self.compiled:
             outputs = {"input": self.inputs[-1], **self._seen, "output": raw(out)}
             if self.tape[-1] is not None:
@@ -142,12 +172,25 @@ class Recorder:
         tape = self.tape[: t - 1]
         if self.description.noise and tape and all(d is not None for d in tape):
             self.case.noise([stack(tape, (len(tape), *tape[0].shape), "noise")])
+        elif self.description.noise:
+            self.case.info["noise"] = "unknown"  # check's default for this case
+        if self.compiled and self.want:
+            warnings.warn("refrun.record: layers are not recorded under torch.compile", stacklevel=2)
+        elif error is None and self.want and max(self.want) >= t:
+            warnings.warn(f"refrun.record: layers of step {max(self.want)} were asked for, and there are {t - 1} steps", stacklevel=2)
         why = ""
         if error is not None:
             why = f"stopped after step {t - 1}: {kind.__name__}: {str(error)[:200]}"
         elif self.steps is not None and t - 1 != self.steps:
             why = f"{t - 1} steps recorded: {self.steps} were announced"
         self.case.close(why)
+
+
+def _same_draws() -> bool:
+    """Whether compiled code draws from PyTorch's own generator, as the plain module does."""
+    from torch._inductor import config
+
+    return bool(config.fallback_random)
 
 
 def _first(r: Raw) -> Raw:
@@ -187,12 +230,16 @@ def record(path: Union[str, Path], module: nn.Module, **options: Any) -> Recorde
 
     The states are the module's inputs, in order and in their own type; give
     the last one to finish(). Noise that a noise module draws is kept as the
-    tape (not under torch.compile). Options: policy (convex, residual or
-    autoregressive), alpha or dt, precision (what is claimed: float32, tf32,
-    float16, bfloat16), autocast (cuda or cpu, the device's by default), seed,
-    layers (True for the first step's, or steps), noise (as in describe), steps
-    (how many are to come: fewer mark the case incomplete), like (a module of
-    plain layers with the same function and weights, whose noise module is the
-    one that runs, where the recorded one is made of other kernels).
+    tape; under torch.compile only with torch._inductor.config.fallback_random,
+    where compiled code draws what the plain module would.
+
+    Options: policy (convex, residual or autoregressive), alpha or dt, precision
+    (what is claimed: float32, tf32, float16, bfloat16), autocast (cuda or cpu,
+    the device's by default), seed, layers (True for the first step's, or steps),
+    noise (as in describe), steps (how many are to come: fewer mark the case
+    incomplete), like (a module of plain layers that says what is claimed, where
+    the recorded one is made of other kernels or may be wrong: draws and layers
+    are then recorded of the submodules of the same names, or of like's own where
+    it has no such).
     """
     return Recorder(path, module, **options)
