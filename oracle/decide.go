@@ -105,8 +105,9 @@ func (r *Report) fail(faults []Finding, order layerOrder) []Finding {
 		return f.Step
 	}
 	elsewhere := slices.ContainsFunc(faults, func(f Finding) bool { return ofLayers(f) && order.of(f.Layer) != order.noise })
+	seen := slices.ContainsFunc(faults, func(f Finding) bool { return ofLayers(f) && (f.Step < 0 || f.Step == first) })
 	rank := func(f Finding) int {
-		if elsewhere && vagueNoise(f) {
+		if elsewhere && vagueNoise(f) || seen && f.Gate == "rollout" && f.Verdict == FailRollout {
 			return lastRank // a layer that is wrong by itself refutes it
 		}
 		return rank(f)
@@ -148,7 +149,13 @@ func ofLayers(f Finding) bool { return f.Layer != "" && (f.Gate == "bound" || f.
 // vagueNoise reports whether a finding only says that the noise is not as
 // specified, and not what noise would explain the states.
 func vagueNoise(f Finding) bool {
-	return f.Gate == "noise" && (f.Diagnosis == "" || f.Diagnosis == "noise differs from the specified draws" || f.Diagnosis == "another noise stream")
+	return f.Gate == "noise" && slices.Contains([]string{"", "noise differs from the specified draws", "another noise stream", dropoutOfElements}, f.Diagnosis)
+}
+
+// fitted reports whether a finding only says that some weights of state and
+// output fit: so they do where a fault of the operator scales its output.
+func fitted(f Finding) bool {
+	return f.Gate == "rollout" && (f.Diagnosis == "weights of the policy wrong" || f.Diagnosis == "state scaled")
 }
 
 // rank orders findings at one step, from what explains everything else to what
@@ -157,7 +164,7 @@ func rank(f Finding) int {
 	switch {
 	case f.Gate == "structure":
 		return 0 // no step is right among states that are not those of a rollout
-	case f.Verdict == FailRollout && f.Diagnosis != "":
+	case f.Verdict == FailRollout && f.Diagnosis != "" && !fitted(f):
 		return 1
 	case f.Verdict == FailRNG && f.Diagnosis != "" && !vagueNoise(f):
 		return 2 // other draws look like many faults of the operator

@@ -17,6 +17,8 @@ func typically(v Verdict, gate, text string) string {
 	switch {
 	case gate == "structure" && has("nan", "inf"):
 		return "an overflow of a half type, a square or an exponential that is not clamped, or a variance that became negative"
+	case gate == "structure":
+		return "" // its text says what it is
 	case has("border", "edge", "ring", "halo"):
 		return "a wrong padding mode, or of a halo that is read one pixel off"
 	case has("tile", "period", "block of"):

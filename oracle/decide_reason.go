@@ -93,7 +93,7 @@ func (r *Report) extent() string {
 	}
 	n := len(r.Steps)
 	switch {
-	case n < 2 || bad == 0:
+	case n < 2 || bad == 0 || r.Findings[0].Gate == "structure": // after NaN, say, no step can be looked at
 		return ""
 	case bad == n:
 		return fmt.Sprintf("All %d steps that were looked at show it.", n)
@@ -111,7 +111,10 @@ func (r *Report) usually(f Finding) string {
 		return strings.TrimSpace(fmt.Sprintf("The cause is known: %s. %s", r.Diagnosis, advice(r.Diagnosis)))
 	}
 	typical := typically(r.Verdict, f.Gate, strings.ToLower(r.Slice+" "+f.Text))
-	if typical == "" {
+	switch {
+	case r.stranger != "":
+		return "No fault of the library explains it: " + r.stranger + "."
+	case typical == "":
 		return "No fault of the library explains it."
 	}
 	return "No fault of the library explains it by itself; such a picture is typical of " + typical + "."

@@ -52,6 +52,14 @@ func TestDecideFailures(t *testing.T) {
 			{Verdict: FailPrecision, Gate: "filter", Step: 3, Diagnosis: "gelu-tanh", Excess: 20},
 			{Verdict: FailRollout, Gate: "rollout", Step: 3, Realization: 0, Diagnosis: "states shifted by one", Excess: 2}},
 			decided{FailRollout, 3, 0, "", "", "states shifted by one"}},
+		"weights that fit are less than a name": {[]Finding{general,
+			{Verdict: FailRNG, Gate: "filter", Step: 3, Realization: -1, Layer: "noisy", Diagnosis: "noise with a mean of 0.1", Excess: 20},
+			{Verdict: FailRollout, Gate: "rollout", Step: 3, Realization: 0, Diagnosis: "weights of the policy wrong", Excess: 99}},
+			decided{FailRNG, 3, 0, "noisy", "", "noise with a mean of 0.1"}},
+		"a layer that is wrong by itself refutes a rollout": {[]Finding{
+			{Verdict: FailRollout, Gate: "rollout", Step: 3, Realization: 0, Diagnosis: "state of another realization", Excess: 99},
+			{Verdict: FailLogic, Gate: "bound", Step: 3, Realization: 0, Layer: "b", Excess: 2}},
+			decided{FailLogic, 3, 0, "b", "", ""}},
 		"the whole run counts as its first step": {[]Finding{general,
 			{Verdict: FailRNG, Gate: "noise", Step: -1, Realization: -1, Excess: 2}},
 			decided{FailRNG, 3, 1, "", "", ""}},
@@ -59,6 +67,9 @@ func TestDecideFailures(t *testing.T) {
 			{Verdict: FailLogic, Gate: "bound", Step: 3, Realization: 0, Layer: "noisy", Excess: 90},
 			{Verdict: FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "another noise stream", Excess: 2}},
 			decided{FailRNG, 3, 0, "noisy", "", "another noise stream"}},
+		"masks that cannot be known do not outrank a name": {[]Finding{
+			{Verdict: FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "dropout of elements, not of channels", Excess: 99},
+			{Verdict: FailPrecision, Gate: "filter", Step: 3, Realization: 0, Diagnosis: "gelu-tanh", Excess: 9}}, decided{FailPrecision, 3, 0, "", "", "gelu-tanh"}},
 		"another layer refutes it": {[]Finding{
 			{Verdict: FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "another noise stream", Excess: 2},
 			{Verdict: FailPrecision, Gate: "bound", Step: 3, Realization: 0, Layer: "b", Excess: 9}}, decided{FailPrecision, 3, 0, "b", "", ""}},
@@ -156,7 +167,14 @@ func TestReason(t *testing.T) {
 			return r
 		}(), []string{"is what claimed gives.", "Checked: 10 steps of 2 realizations; the RMS error of a step is 1.02 times what", "could not have shown eps outside sqrt, NaN swallowed; the probe ladder, nan would", "The budget left out: the rest."}},
 		"another contract": {func() *Report { r := made(nil); r.Contract, r.Pattern = "fused", "stores act only"; return r }(), []string{"as accurate as claimed or better, but by another contract: fused. The device stores act only."}},
-		"no power":         {made(nil, Finding{Verdict: NoPower, Text: "the field is constant"}), []string{"this is no pass. The field is constant. Next: "}},
+		"another operator": {func() *Report {
+			r := made([]int{1}, Finding{Verdict: FailLogic, Gate: "accuracy", Step: 1, Realization: 0, Text: "far off"})
+			r.stranger = "these may be other weights"
+			return r
+		}(), []string{"No fault of the library explains it: these may be other weights."}},
+		"NaN": {made([]int{7}, Finding{Verdict: FailLogic, Gate: "structure", Step: 7, Realization: 1, Text: "state 7 holds NaN"}),
+			[]string{"State 7 holds NaN. The error of that step is 20 times what the claim makes one expect (RMS; its largest is 0.125). No fault of the library explains it by itself; such a picture is typical of an overflow"}},
+		"no power": {made(nil, Finding{Verdict: NoPower, Text: "the field is constant"}), []string{"this is no pass. The field is constant. Next: "}},
 	} {
 		k.r.decide(layerOrder{noise: -1})
 		for _, want := range k.want {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -59,6 +60,9 @@ type fullStep struct {
 	Emulated []float64
 	S        []float64 // expected standard deviation of Got - Truth, element by element
 	Limit    float64   // rms of (Got - Emulated)/S that correct devices reach at most
+	// Noise applies noise node i as Device does, with a block and draws that may
+	// be others than its own; nil if the machine does it.
+	Noise func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error)
 }
 
 // step returns a step of an engine batch.

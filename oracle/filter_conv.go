@@ -49,7 +49,7 @@ func (v *view) convolve(i int, c convolution) *tensor.Tensor {
 		weights = dilate(&n, weights)
 		c.geometry.Pad *= 2
 	}
-	y := emulate.Conv(src, emulate.NewKernel(mode, &n, weights), c.geometry)
+	y := emulate.Wide(src, emulate.NewKernel(mode, &n, weights), c.geometry)
 	if apart {
 		f.RoundSlice(y.Data, y.Data)
 	}
@@ -90,8 +90,8 @@ func gather(x *tensor.Tensor, rows, cols []int) *tensor.Tensor {
 
 // change is a fault of convolutions: it changes what is convolved, or reports
 // that it is none for these shapes.
-func change(name, probe string, at func(*operator.Node) bool, f func(c *convolution, n *operator.Node) bool) *hypothesis {
-	return &hypothesis{name: name, verdict: FailLogic, probe: probe, at: at, node: func(v *view, r *run, i int) *tensor.Tensor {
+func change(name string, at func(*operator.Node) bool, f func(c *convolution, n *operator.Node) bool) *hypothesis {
+	return &hypothesis{name: name, verdict: FailLogic, at: at, node: func(v *view, r *run, i int) *tensor.Tensor {
 		n := v.m.Nodes[i]
 		c := convolution{node: &n, v: v, x: r.in(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
 		if !f(&c, &n) {
@@ -140,17 +140,17 @@ func convFaults() []*hypothesis {
 		}
 	}
 	l = append(l,
-		change("conv bias missing", "integer-fill", isConv, func(c *convolution, n *operator.Node) bool { c.bias = 0; return n.Bias != nil }),
-		change("conv bias doubled", "integer-fill", isConv, func(c *convolution, n *operator.Node) bool { c.bias = 2; return n.Bias != nil }),
-		change("H and W swapped", "impulse", isConv, func(c *convolution, n *operator.Node) bool {
+		change("conv bias missing", isConv, func(c *convolution, n *operator.Node) bool { c.bias = 0; return n.Bias != nil }),
+		change("conv bias doubled", isConv, func(c *convolution, n *operator.Node) bool { c.bias = 2; return n.Bias != nil }),
+		change("H and W swapped", isConv, func(c *convolution, n *operator.Node) bool {
 			c.x = transposed(c.x)
 			return true
 		}),
-		change("channels-last input read as channels-first", "impulse", isConv, func(c *convolution, n *operator.Node) bool {
+		change("channels-last input read as channels-first", isConv, func(c *convolution, n *operator.Node) bool {
 			c.x = interleaved(c.x)
 			return c.x.C > 1
 		}),
-		change("channels-first input read as channels-last", "impulse", isConv, func(c *convolution, n *operator.Node) bool {
+		change("channels-first input read as channels-last", isConv, func(c *convolution, n *operator.Node) bool {
 			y, hw := tensor.Like(c.x), c.x.H*c.x.W
 			for k := range y.N {
 				from, to := c.x.Samples(k, k+1).Data, y.Samples(k, k+1).Data
@@ -161,7 +161,7 @@ func convFaults() []*hypothesis {
 			c.x = y
 			return y.C > 1
 		}),
-		change("kernel dilated by 2", "impulse", isWindow, func(c *convolution, n *operator.Node) bool {
+		change("kernel dilated by 2", isWindow, func(c *convolution, n *operator.Node) bool {
 			k := n.Weight.Shape[2]
 			if c.geometry.Stride > 1 || c.geometry.Pad*2 != k-1 {
 				return false
@@ -169,7 +169,7 @@ func convFaults() []*hypothesis {
 			c.dilated = true
 			return 2*c.geometry.Pad < min(c.x.H, c.x.W)
 		}),
-		change("all samples read the first", "permuted-batch", isConv, func(c *convolution, n *operator.Node) bool {
+		change("all samples read the first", isConv, func(c *convolution, n *operator.Node) bool {
 			y := tensor.Like(c.x)
 			for k := range y.N {
 				copy(y.Samples(k, k+1).Data, c.x.Samples(0, 1).Data)
@@ -177,19 +177,19 @@ func convFaults() []*hypothesis {
 			c.x = y
 			return y.N > 1
 		}),
-		change("bias of the next channel", "integer-fill", isConv, func(c *convolution, n *operator.Node) bool {
+		change("bias of the next channel", isConv, func(c *convolution, n *operator.Node) bool {
 			if n.Bias != nil {
 				n.Bias = reordered(n.Bias, func(c, n int) int { return (c + 1) % n })
 			}
 			return n.Bias != nil
 		}),
-		change("bias of the channel before", "integer-fill", isConv, func(c *convolution, n *operator.Node) bool {
+		change("bias of the channel before", isConv, func(c *convolution, n *operator.Node) bool {
 			if n.Bias != nil {
 				n.Bias = reordered(n.Bias, func(c, n int) int { return (c + n - 1) % n })
 			}
 			return n.Bias != nil
 		}),
-		change("samples mixed up: each reads the one before", "permuted-batch", isConv, func(c *convolution, n *operator.Node) bool {
+		change("samples mixed up: each reads the one before", isConv, func(c *convolution, n *operator.Node) bool {
 			if c.x.N < 2 {
 				return false
 			}

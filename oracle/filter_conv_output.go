@@ -10,7 +10,7 @@ import (
 func outputFaults() []*hypothesis {
 	var l []*hypothesis
 	out := func(name string, f func(y *tensor.Tensor) bool) {
-		l = append(l, &hypothesis{name: name, verdict: FailLogic, probe: "impulse", at: isConv, node: func(v *view, r *run, i int) *tensor.Tensor {
+		l = append(l, &hypothesis{name: name, verdict: FailLogic, at: isConv, node: func(v *view, r *run, i int) *tensor.Tensor {
 			n := &v.m.Nodes[i]
 			y := v.convolve(i, convolution{x: r.in(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry})
 			if !f(y) {

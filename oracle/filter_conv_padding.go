@@ -36,7 +36,7 @@ func axis(n, pad int, p conv.Padding) []int {
 
 // shifted is a convolution whose taps read a pixel beside theirs.
 func shifted(dy, dx int) *hypothesis {
-	return change(fmt.Sprintf("window shifted by (%d,%d)", dy, dx), "impulse", isConv, func(c *convolution, n *operator.Node) bool {
+	return change(fmt.Sprintf("window shifted by (%d,%d)", dy, dx), isConv, func(c *convolution, n *operator.Node) bool {
 		if c.geometry.Stride > 1 {
 			return false
 		}
@@ -55,7 +55,7 @@ func displaced(n, d int, g conv.Params) []int {
 func paddingFaults() []*hypothesis {
 	var l []*hypothesis
 	padded := func(name string, f func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int)) {
-		l = append(l, change(name, "impulse", isWindow, func(c *convolution, n *operator.Node) bool {
+		l = append(l, change(name, isWindow, func(c *convolution, n *operator.Node) bool {
 			if g := c.geometry; g.Pad == 0 || g.Pad >= c.x.H || g.Pad >= c.x.W {
 				return false
 			}

@@ -23,7 +23,7 @@ func dilate(n *operator.Node, weights []float64) []float64 {
 // weights is a fault that reads weight w[o,c,i,j] at another place of [O,C,K,K];
 // negative places are zeros.
 func weightsRead(name string, at func(*operator.Node) bool, from func(o, c, i, j, os, cs, k int) int) *hypothesis {
-	return change(name, "impulse", at, func(cv *convolution, n *operator.Node) bool {
+	return change(name, at, func(cv *convolution, n *operator.Node) bool {
 		s := n.Weight.Shape
 		w := make([]float64, len(cv.weights))
 		for at := range w {
@@ -120,7 +120,7 @@ func weightFaults() []*hypothesis {
 			return at(o, c, i, j, cs, k)
 		}))
 	}
-	l = append(l, change("weights of the first other layer of that shape", "integer-fill", isConv, func(c *convolution, n *operator.Node) bool {
+	l = append(l, change("weights of the first other layer of that shape", isConv, func(c *convolution, n *operator.Node) bool {
 		for i := range c.v.m.Nodes {
 			if m := &c.v.m.Nodes[i]; isConv(m) && m.Name != n.Name && len(m.Weight.Data) == len(c.weights) && m.Weight.Shape[0] == n.Weight.Shape[0] && m.Weight.Shape[2] == n.Weight.Shape[2] {
 				c.weights = m.Weight.Data
@@ -129,7 +129,7 @@ func weightFaults() []*hypothesis {
 		}
 		return false
 	}))
-	l = append(l, change("weights of the last other layer of that shape", "integer-fill", isConv, func(c *convolution, n *operator.Node) bool {
+	l = append(l, change("weights of the last other layer of that shape", isConv, func(c *convolution, n *operator.Node) bool {
 		for i := len(c.v.m.Nodes) - 1; i >= 0; i-- {
 			if m := &c.v.m.Nodes[i]; isConv(m) && m.Name != n.Name && len(m.Weight.Data) == len(c.weights) && m.Weight.Shape[0] == n.Weight.Shape[0] && m.Weight.Shape[2] == n.Weight.Shape[2] {
 				c.weights = m.Weight.Data

@@ -1,33 +1,6 @@
 package oracle
 
-import (
-	"math"
-)
-
-// pool collects over the steps of a check what they say about the faults that
-// are looked for in each.
-type pool struct {
-	of       map[poolKey]*pooled
-	steps    int   // that were looked at
-	searched bool  // a wrong step
-	work     int64 // multiplications with weights so far
-}
-
-type poolKey struct {
-	prior int
-	near  bool
-}
-
-type pooled struct{ rq, qq, variance float64 }
-
-// add adds a match of a step, and returns amplitude and standard deviation over
-// all steps so far: the amplitudes of steps weigh as their <q,q>.
-func (p *pooled) add(m match) (c, sigma float64) {
-	p.rq += m.rq
-	p.qq += m.qq
-	p.variance += float64(m.qq*m.sigma) * float64(m.qq*m.sigma)
-	return p.rq / p.qq, math.Sqrt(p.variance) / p.qq
-}
+import "math"
 
 // certify looks for the faults that may hide below the rounding errors, and
 // says which of them could not have been seen.
@@ -37,7 +10,7 @@ func (f *filter) certify() error {
 		if !h.small {
 			continue
 		}
-		least, fits, none := math.Inf(1), false, true
+		var around match // the emulation
 		for _, v := range f.views(h) {
 			t, err := f.try(h, everywhere, v, math.Inf(1))
 			if err != nil {
@@ -49,27 +22,46 @@ func (f *filter) certify() error {
 				}
 				continue
 			}
-			none = false
+			if v == f.near {
+				around = t.match
+			}
 			if f.near == nil && h.rounding && rootMean(t.q) < 1e-3 {
-				none = true // none that could matter
-				continue
+				continue // none that could matter
 			}
-			if !h.rounding {
-				if t.fits, err = f.hidden(t); err != nil {
-					return err
-				}
+			p := f.e.pool.at(h, v == f.near)
+			if err := f.scatter(t); err != nil {
+				return err
 			}
+			s := f.right(t)
+			p.information += 1 / float64(s*s)
+			if !h.rounding || f.near == nil { // no device of a fine claim rounds so
+				t.fits = f.hidden(t, p) && (v == f.near || !around.of(t).refutes())
+			}
+			p.found = p.found || t.fits
 			f.keep(t)
-			least, fits = min(least, leastT*f.right(t)), fits || t.fits
 		}
-		if least > 1 && !fits && !none {
+		if h.on() && h.probe == "" {
+			continue // not larger than the errors of correct devices anywhere
+		}
+		if least := f.e.pool.least(h); least > 1 {
 			blind = append(blind, Blind{Name: h.name, Least: Number(least), Probe: h.probe})
 		}
 	}
-	if f.e.r.Blind == nil {
-		f.e.r.Blind = blind
-	}
+	f.e.r.Blind = append(f.e.pool.blind, blind...)
 	return nil
+}
+
+// refutes reports whether an amplitude around the emulation is far from 1. What
+// roundings have by themselves, where numbers are nearly equal, may look like a
+// fault from the exact step; the emulation has the same roundings.
+func (m *match) refutes() bool { return m.qq > 0 && m.c < 0.5 && 1-m.c > leastT*m.sigma }
+
+// of returns m with its amplitude as a share of that of a family's t.
+func (m match) of(t *tried) *match {
+	if t.h.family {
+		m.c, m.sigma = m.c/t.match.c, m.sigma/math.Abs(t.match.c)
+	}
+	return &m
 }
 
 // right returns the standard deviation of an amplitude in a step that is right:
@@ -87,7 +79,7 @@ func (f *filter) named(t *tried) bool {
 	m := &t.match
 	right := math.Abs(m.c-1) < amplitudeTol
 	if t.h.family { // a wrong rounding may scale by so little too
-		right = math.Abs(m.c) > leastFamily
+		right = math.Abs(m.c) > max(leastFamily, t.h.least)
 	}
 	return math.Abs(m.t) > leastT && right &&
 		float64(m.n)*f.limit(t.v)*f.limit(t.v) < m.qq*leastSize*leastSize
@@ -120,29 +112,37 @@ func (f *filter) steady(t *tried) bool {
 	return true
 }
 
-// hidden reports whether a fault is there that need not show otherwise. What it
-// explains nearly all of is no accident; for less, the scatter of correct
-// devices counts, and all steps so far.
-func (f *filter) hidden(t *tried) (bool, error) {
-	if f.named(t) && t.match.gain > 0.9 {
-		return f.steady(t) && f.conforms(t), nil
+// scatter widens the standard deviation of an amplitude that could be a fault's
+// to that of correct devices. What is explained nearly whole is no accident.
+func (f *filter) scatter(t *tried) error {
+	if math.Abs(t.match.t) > leastT/2 && !(f.named(t) && t.match.gain > 0.9) && !f.wrong() {
+		return f.spread(t)
 	}
-	if math.Abs(t.match.t) > leastT/2 && !f.wrong() {
-		if err := f.spread(t); err != nil {
-			return false, err
+	return nil
+}
+
+// hidden reports whether a fault is there that need not show otherwise: by this
+// step, or by it and those before.
+func (f *filter) hidden(t *tried, p *pooled) bool {
+	if f.sparse(t) {
+		return false
+	}
+	alone, m, wrong := *t, &t.match, f.wrong()
+	if !wrong {
+		p.steps = append(p.steps, stepMatch{f.s.Step, m.rq, m.qq, float64(m.qq*m.sigma) * float64(m.qq*m.sigma)})
+		if !(f.named(t) && m.gain > 0.9) && !t.h.family {
+			p.together(m)
 		}
 	}
-	if !f.wrong() && !t.h.family {
-		key := poolKey{t.h.prior, t.v == f.near}
-		p := f.e.pool.of[key]
-		if p == nil {
-			p = &pooled{}
-			f.e.pool.of[key] = p
-		}
-		t.match.c, t.match.sigma = p.add(t.match)
-		t.match.t = t.match.c / t.match.sigma
+	if !(f.named(t) && f.steady(&alone) && f.conforms(t)) {
+		return false
 	}
-	return f.named(t) && f.steady(t) && f.conforms(t), nil
+	if c := m.rq / m.qq; !wrong && t.h.family {
+		t.since = p.since(c)
+	} else if !wrong {
+		t.since = p.since(m.c)
+	}
+	return true
 }
 
 // spread widens the standard deviation of an amplitude to that which it has in
@@ -159,4 +159,22 @@ func (f *filter) spread(t *tried) error {
 	}
 	t.match.spread(f.h0[t.v], t.q)
 	return nil
+}
+
+// sparse reports whether a signature lies in a few places, such as those of
+// roundings that fall otherwise: there any correct device may have what the
+// fault has, and an amplitude has no normal scatter.
+func (f *filter) sparse(t *tried) bool {
+	var squares, fourth float64
+	blocks := make([]float64, 16*t.v.x.N) // of all channels, which share such places
+	for i, v := range t.q {
+		plane := int(f.cluster[i]) / 16
+		blocks[plane/t.v.x.C*16+int(f.cluster[i])%16] += float64(v * v)
+	}
+	for _, b := range blocks {
+		squares += b
+		fourth += float64(b * b)
+	}
+	const fewest = 8 // blocks of equal size
+	return float64(squares*squares) < fewest*fourth
 }

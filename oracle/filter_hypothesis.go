@@ -15,7 +15,6 @@ import (
 type hypothesis struct {
 	name    string
 	verdict Verdict
-	probe   string // the probe that shows it best, "" if none does
 
 	// at says on which nodes the fault can act; nil for faults of the rollout.
 	at func(n *operator.Node) bool
@@ -34,6 +33,7 @@ type hypothesis struct {
 	// family says that any amplitude is the fault; called returns the name of an
 	// amplitude.
 	family bool
+	least  float64 // the smallest amplitude of a family that is one, if not leastFamily
 	called func(v *view, c float64) string
 
 	// rounding says that the fault changes how numbers are rounded. It is seen
@@ -43,6 +43,10 @@ type hypothesis struct {
 	// small faults may hide below the rounding errors: they are looked for in
 	// every check, and what a run could not have shown is certified.
 	small bool
+	// probe is the kind of probe that shows a small fault best, "" if none does:
+	// probes are steps of the operator alone, without a policy, and some faults
+	// are nowhere larger than the errors of correct devices.
+	probe string
 	// slow hypotheses come last.
 	slow  bool
 	prior int // the place in the library

@@ -27,6 +27,13 @@ func noiseFault(name string, f func(v *view, b *noise.Block, d *emulate.Draws) b
 
 // noise applies a block as the view's device does at node i.
 func (v *view) noise(b noise.Block, d *emulate.Draws, x *tensor.Tensor, i int) *tensor.Tensor {
+	if v.noised != nil {
+		y, err := v.noised(i, &b, d, x)
+		if err != nil {
+			return nil
+		}
+		return y
+	}
 	y, f := tensor.Like(x), v.stored(i)
 	x = tensor.Of(fp16.Float64, x.Data, x.N, x.C, x.H, x.W)
 	if v.contract && f != fp16.Float64 {
@@ -60,6 +67,9 @@ func redrawn(name string, f func(v *view, k int, kind noise.Kind, data []float64
 	})
 }
 
+// none is the place of a number that is 0.
+const none = math.MaxInt
+
 // moved is a fault that takes each number of a draw from elsewhere in it.
 func moved(name string, from func(n, c, h, w int, s [4]int) int) *hypothesis {
 	return redrawn(name, func(v *view, k int, kind noise.Kind, data []float64) []float64 {
@@ -69,6 +79,9 @@ func moved(name string, from func(n, c, h, w int, s [4]int) int) *hypothesis {
 			w, h := at%s[3], at/s[3]%s[2]
 			c, n := at/(s[3]*s[2])%s[1], at/(s[3]*s[2]*s[1])
 			i := from(n, c, h, w, s)
+			if i == none && kind != noise.Bernoulli {
+				continue
+			}
 			if i < 0 || i >= len(data) {
 				return nil
 			}
@@ -103,7 +116,7 @@ func noiseFaults() []*hypothesis {
 		b.Scale = fp16.Float32.Round((1 + v.amplitude()) * fp16.Float32.Round(b.Scale))
 		return b.Type != noise.Dropout
 	})
-	scale.family, scale.small = true, true
+	subtle(scale, constantChannel).family = true
 	scale.called = func(v *view, c float64) string {
 		s := 0.0
 		for i := range v.m.Nodes {
@@ -142,7 +155,7 @@ func noiseFaults() []*hypothesis {
 			y := make([]float64, len(data))
 			f.RoundSlice(y, data)
 			return y
-		})))
+		}), constantChannel))
 	}
 	other := func(name string, t int) *hypothesis {
 		return noiseFault(name, func(v *view, b *noise.Block, d *emulate.Draws) bool {
@@ -192,6 +205,7 @@ func noiseFaults() []*hypothesis {
 		normals("noise cut off at 2 standard deviations", func(x float64) float64 { return max(-2, min(2, x)) }),
 		normals("noise cut off at 3 standard deviations", func(x float64) float64 { return max(-3, min(3, x)) }),
 		noiseMean(),
+		coarseNoise(1), coarseNoise(0.5), coarseNoise(0.4), coarseNoise(0.25), coarseNoise(0.2), coarseNoise(0.125), coarseNoise(0.1), coarseNoise(1./16), coarseNoise(1./32),
 		first,
 		redrawn("noise not centred (absolute value)", func(_ *view, _ int, kind noise.Kind, data []float64) []float64 {
 			if kind == noise.Bernoulli {
@@ -203,6 +217,17 @@ func noiseFaults() []*hypothesis {
 			}
 			return y
 		}))
+	for k := range 64 {
+		l = append(l, moved(fmt.Sprintf("channel %d without noise", k), func(n, c, h, w int, s [4]int) int {
+			switch {
+			case k >= s[1] || s[1] < 2:
+				return -1
+			case c == k:
+				return none
+			}
+			return at(n, c, h, w, s)
+		}))
+	}
 	for k := -8; k <= 8; k++ {
 		if k == 0 {
 			continue
@@ -232,6 +257,11 @@ func normals(name string, f func(x float64) float64) *hypothesis {
 	})
 }
 
+// coarseNoise is noise that takes only values so far apart.
+func coarseNoise(step float64) *hypothesis {
+	return normals(fmt.Sprintf("noise in steps of %.4g", step), func(x float64) float64 { return math.RoundToEven(x/step) * step })
+}
+
 // noiseMean is noise whose mean is not 0.
 func noiseMean() *hypothesis {
 	h := redrawn("mean of the noise", func(v *view, _ int, kind noise.Kind, data []float64) []float64 {
@@ -244,6 +274,7 @@ func noiseMean() *hypothesis {
 		}
 		return y
 	})
+	subtle(h, constantChannel).least = 0.2 // roundings of nearly constant fields have a mean, too
 	h.family, h.called = true, func(_ *view, c float64) string { return fmt.Sprintf("noise with a mean of %.3g", c/8) }
 	return h
 }

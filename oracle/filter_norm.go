@@ -40,8 +40,8 @@ func normalize(x *tensor.Tensor, n *operator.Node, s statistics) *tensor.Tensor 
 			to[i] = float64((v-m)*f*g) + float64(s.beta*b)
 		}
 	}
-	moments := func(xs []float64) (m, v float64) {
-		m, v = meanVariance(xs)
+	changed := func(xs []float64) (m, v float64) {
+		m, v = moments(xs)
 		if s.moments != nil {
 			m, v = s.moments(xs, m, v)
 		}
@@ -54,21 +54,23 @@ func normalize(x *tensor.Tensor, n *operator.Node, s statistics) *tensor.Tensor 
 			scale(c, n.Mean.Data[c], inverse(n.Variance.Data[c], n.Eps), x.Plane(k/x.C, c), y.Plane(k/x.C, c))
 		}
 	case s.overBatch:
-		for c := range x.C {
-			all := make([]float64, 0, x.N*hw)
-			for k := range x.N {
-				all = append(all, x.Plane(k, c)...)
+		per := x.C / s.groups
+		for g := range s.groups {
+			all := make([]float64, 0, x.N*per*hw)
+			for k := range x.N * per {
+				all = append(all, x.Plane(k/per, g*per+k%per)...)
 			}
-			m, v := moments(all)
-			for k := range x.N {
-				scale(c, m, inverse(v, n.Eps), x.Plane(k, c), y.Plane(k, c))
+			m, v := changed(all)
+			for k := range x.N * per {
+				c := g*per + k%per
+				scale(c, m, inverse(v, n.Eps), x.Plane(k/per, c), y.Plane(k/per, c))
 			}
 		}
 	default:
 		per := x.C / s.groups
 		for k := range x.N * s.groups {
 			first := k * per // plane of the batch
-			m, v := moments(x.Data[first*hw : (first+per)*hw])
+			m, v := changed(x.Data[first*hw : (first+per)*hw])
 			for p := first; p < first+per; p++ {
 				scale(p%x.C, m, inverse(v, n.Eps), x.Plane(p/x.C, p%x.C), y.Plane(p/x.C, p%x.C))
 			}
@@ -77,26 +79,13 @@ func normalize(x *tensor.Tensor, n *operator.Node, s statistics) *tensor.Tensor 
 	return y
 }
 
-// meanVariance returns mean and biased variance of xs.
-func meanVariance(xs []float64) (mean, variance float64) {
-	for _, v := range xs {
-		mean += v
-	}
-	mean /= float64(len(xs))
-	for _, v := range xs {
-		d := v - mean
-		variance += float64(d * d)
-	}
-	return mean, variance / float64(len(xs))
-}
-
 // claimed returns the statistics that a norm node is claimed to use.
 func claimed(n *operator.Node) statistics {
 	return statistics{groups: n.Groups, given: n.Norm == "batch", gamma: 1, beta: 1}
 }
 
-func normFault(name, probe string, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool) *hypothesis {
-	return &hypothesis{name: name, verdict: FailLogic, probe: probe, at: isNorm, node: func(v *view, r *run, i int) *tensor.Tensor {
+func normFault(name string, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool) *hypothesis {
+	return &hypothesis{name: name, verdict: FailLogic, at: isNorm, node: func(v *view, r *run, i int) *tensor.Tensor {
 		n, x := &v.m.Nodes[i], r.in(i, 0)
 		s := claimed(n)
 		if !f(&s, x, n) {
@@ -110,7 +99,11 @@ func logical(h *hypothesis) *hypothesis { h.verdict = FailLogic; return h }
 
 func precise(h *hypothesis) *hypothesis { h.verdict = FailPrecision; return h }
 
-func subtle(h *hypothesis) *hypothesis { h.small = true; return h }
+// subtle makes a fault a small one, which a kind of probe shows.
+func subtle(h *hypothesis, probe string) *hypothesis {
+	h.small, h.probe = true, probe
+	return h
+}
 
 // reordered returns the parameter with each channel's number from another one.
 func reordered(p *operator.Param, from func(c, n int) int) *operator.Param {

@@ -13,37 +13,39 @@ func normFaults() []*hypothesis {
 	var l []*hypothesis
 	// statistics of other numbers
 	l = append(l,
-		precise(subtle(normFault("unbiased variance", "variance-ladder", func(s *statistics, x *tensor.Tensor, n *operator.Node) bool {
+		subtle(precise(normFault("unbiased variance", func(s *statistics, x *tensor.Tensor, n *operator.Node) bool {
 			s.moments = func(xs []float64, m, v float64) (float64, float64) {
 				return m, v * float64(len(xs)) / float64(len(xs)-1)
 			}
 			return !s.given && x.C/s.groups*x.H*x.W > 1
-		}))))
+		})), varianceLadder))
 	inverse := func(name string, f func(v, eps float64) float64) *hypothesis {
-		return precise(normFault(name, "variance-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		return precise(normFault(name, func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.inverse = f
 			return true
 		}))
 	}
 	l = append(l,
-		subtle(inverse("eps outside the square root", func(v, eps float64) float64 { return 1 / (math.Sqrt(v) + eps) })),
-		subtle(inverse("eps missing", func(v, _ float64) float64 { return 1 / math.Sqrt(v) })),
+		subtle(inverse("eps outside the square root", func(v, eps float64) float64 { return 1 / (math.Sqrt(v) + eps) }), varianceLadder),
+		subtle(inverse("eps missing", func(v, _ float64) float64 { return 1 / math.Sqrt(v) }), varianceLadder),
 	)
 	for _, to := range []float64{1e-4, 1e-3, 1e-6, 1e-5, 1e-2, 1e-8, 1e-12} {
 		l = append(l, inverse(fmt.Sprintf("eps %.0e", to), func(v, _ float64) float64 { return 1 / math.Sqrt(v+to) }))
 	}
-	l[len(l)-7].small = true
+	for _, h := range l[len(l)-7 : len(l)-4] { // what other libraries have
+		subtle(h, varianceLadder)
+	}
 	l = append(l,
 		logical(inverse("divided by the variance, not its root", func(v, eps float64) float64 { return 1 / (v + eps) })),
 		logical(inverse("not divided by the standard deviation", func(_, _ float64) float64 { return 1 })),
 	)
-	l = append(l, normFault("mean not subtracted", "mean-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+	l = append(l, normFault("mean not subtracted", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 		s.moments = func(_ []float64, _, v float64) (float64, float64) { return 0, v }
 		return !s.given
 	}))
 	// other numbers
 	grouped := func(name string, groups func(c int) int) *hypothesis {
-		return normFault(name, "variance-ladder", func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
+		return normFault(name, func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
 			g := groups(x.C)
 			if g < 1 || x.C%g != 0 || !s.given && s.groups == g {
 				return false
@@ -61,11 +63,15 @@ func normFaults() []*hypothesis {
 		l = append(l, grouped(fmt.Sprintf("group statistics of %d channels", g), func(c int) int { return c / g }))
 	}
 	l = append(l,
-		normFault("batch statistics", "permuted-batch", func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
-			s.overBatch, s.given = true, false
+		normFault("batch statistics", func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
+			s.overBatch, s.given, s.groups = true, false, x.C
 			return true
 		}),
-		normFault("running statistics of a fresh norm (mean 0, variance 1)", "amplitude-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		normFault("statistics over all samples together", func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
+			s.overBatch = true
+			return !s.given && s.groups < x.C && x.N > 1
+		}),
+		normFault("running statistics of a fresh norm (mean 0, variance 1)", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func([]float64, float64, float64) (float64, float64) { return 0, 1 }
 			return !s.given
 		}))
@@ -78,7 +84,7 @@ func normFaults() []*hypothesis {
 		if block == 0 {
 			name = "tails up to a power of 2 enter the statistics"
 		}
-		l = append(l, normFault(name, "mean-ladder", func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
+		l = append(l, normFault(name, func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
 			n := x.C / max(s.groups, 1) * x.H * x.W
 			b := block
 			if b == 0 {
@@ -96,18 +102,18 @@ func normFaults() []*hypothesis {
 	l = append(l, otherStatistics()...)
 	// the affine map
 	l = append(l,
-		normFault("norm without gamma", "amplitude-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.gamma = 0; return true }),
-		normFault("norm without beta", "amplitude-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 0; return true }),
-		normFault("norm without gamma and beta", "amplitude-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		normFault("norm without gamma", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.gamma = 0; return true }),
+		normFault("norm without beta", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 0; return true }),
+		normFault("norm without gamma and beta", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.gamma, s.beta = 0, 0
 			return true
 		}),
-		normFault("gamma applied twice", "amplitude-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.squared = true; return true }),
-		normFault("beta applied twice", "amplitude-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 2; return true }),
-		&hypothesis{name: "norm missing", verdict: FailLogic, probe: "amplitude-ladder", at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor { return r.in(i, 0).Clone() }},
+		normFault("gamma applied twice", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.squared = true; return true }),
+		normFault("beta applied twice", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 2; return true }),
+		&hypothesis{name: "norm missing", verdict: FailLogic, at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor { return r.in(i, 0).Clone() }},
 	)
 	moved := func(name string, from func(c, n int) int) {
-		l = append(l, &hypothesis{name: name, verdict: FailLogic, probe: "amplitude-ladder", at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor {
+		l = append(l, &hypothesis{name: name, verdict: FailLogic, at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor {
 			n := r.v.m.Nodes[i]
 			n.Weight, n.Bias = reordered(n.Weight, from), reordered(n.Bias, from)
 			return normalize(r.in(i, 0), &n, claimed(&n))
@@ -117,15 +123,15 @@ func normFaults() []*hypothesis {
 	moved("gamma and beta of the channel before", func(c, n int) int { return (c + n - 1) % n })
 	// precision
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		h := precise(normFault(fmt.Sprintf("statistics in %v", f), "variance-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		h := precise(normFault(fmt.Sprintf("statistics in %v", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func(_ []float64, m, v float64) (float64, float64) { return f.Round(m), f.Round(v) }
 			return !s.given
 		}))
-		l = append(l, subtle(h))
+		l = append(l, subtle(h, amplitudeLadder))
 		l = append(l, precise(inverse(fmt.Sprintf("1/sqrt(var+eps) in %v", f), func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(f.Round(v+eps))) })))
 	}
 	for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
-		h := precise(normFault(fmt.Sprintf("one-pass variance in %v", f), "mean-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		h := precise(normFault(fmt.Sprintf("one-pass variance in %v", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func(xs []float64, _, _ float64) (float64, float64) { return onePass(xs, f) }
 			return !s.given
 		}))
@@ -134,7 +140,7 @@ func normFaults() []*hypothesis {
 		if f == fp16.Float32 {
 			continue
 		}
-		l = append(l, precise(normFault(fmt.Sprintf("one-pass variance of squares in %v", f), "mean-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		l = append(l, precise(normFault(fmt.Sprintf("one-pass variance of squares in %v", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func(xs []float64, m, _ float64) (float64, float64) {
 				m, squares := f.Round(m), 0.0
 				for _, x := range xs {
@@ -143,7 +149,7 @@ func normFaults() []*hypothesis {
 				return m, max(0, f.Round(f.Round(squares/float64(len(xs)))-f.Round(m*m)))
 			}
 			return !s.given
-		})), precise(normFault(fmt.Sprintf("statistics added up in %v", f), "mean-ladder", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		})), precise(normFault(fmt.Sprintf("statistics added up in %v", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func(xs []float64, _, _ float64) (float64, float64) {
 				n := float64(len(xs))
 				m := tree(xs, f, func(v float64) float64 { return v }) / n
@@ -164,7 +170,7 @@ func normFaults() []*hypothesis {
 // otherStatistics are norms with statistics of the wrong numbers.
 func otherStatistics() []*hypothesis {
 	one := func(name string, f func(v *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor) *hypothesis {
-		return &hypothesis{name: name, verdict: FailLogic, probe: "variance-ladder", at: isNorm, node: func(v *view, r *run, i int) *tensor.Tensor {
+		return &hypothesis{name: name, verdict: FailLogic, at: isNorm, node: func(v *view, r *run, i int) *tensor.Tensor {
 			return f(v, &v.m.Nodes[i], r.in(i, 0))
 		}}
 	}
@@ -199,7 +205,7 @@ func otherStatistics() []*hypothesis {
 						some = append(some, all[r*x.W:(r+1)*x.W]...)
 					}
 				}
-				return meanVariance(some)
+				return moments(some)
 			})
 		}))
 	}
@@ -208,13 +214,13 @@ func otherStatistics() []*hypothesis {
 			if n.Norm == "batch" || x.N < 2 {
 				return nil
 			}
-			return by(x, n, func(k, c int) (float64, float64) { return meanVariance(groups(x, n, (k+x.N-1)%x.N, c)) })
+			return by(x, n, func(k, c int) (float64, float64) { return moments(groups(x, n, (k+x.N-1)%x.N, c)) })
 		}),
 		one("statistics of the channel before", func(_ *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
 			if n.Norm == "batch" || x.C < 2 {
 				return nil
 			}
-			return by(x, n, func(k, c int) (float64, float64) { return meanVariance(groups(x, n, k, (c+x.C-1)%x.C)) })
+			return by(x, n, func(k, c int) (float64, float64) { return moments(groups(x, n, k, (c+x.C-1)%x.C)) })
 		}),
 		one("statistics over the channels of each pixel", func(_ *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
 			y, hw := tensor.Like(x), x.H*x.W
@@ -224,7 +230,7 @@ func otherStatistics() []*hypothesis {
 				for c := range column {
 					column[c] = x.Data[at+c*hw]
 				}
-				m, v := meanVariance(column)
+				m, v := moments(column)
 				for c, u := range column {
 					y.Data[at+c*hw] = float64((u-m)/math.Sqrt(v+n.Eps)*n.Weight.Data[c]) + n.Bias.Data[c]
 				}
@@ -238,7 +244,7 @@ func otherStatistics() []*hypothesis {
 			}
 			return by(x, n, func(k, c int) (float64, float64) {
 				g := groups(x, n, k, c)
-				m, v := meanVariance(g)
+				m, v := moments(g)
 				q := float64(len(g)) / float64((len(g)/128+1)*128)
 				return m * q, v * q
 			})

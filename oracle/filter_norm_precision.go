@@ -45,7 +45,7 @@ func centred(f fp16.Format) *hypothesis {
 		}
 		y, hw, per := tensor.Like(x), x.H*x.W, x.C/n.Groups
 		for k := range x.N * n.Groups {
-			m, variance := meanVariance(x.Data[k*per*hw : (k+1)*per*hw])
+			m, variance := moments(x.Data[k*per*hw : (k+1)*per*hw])
 			m, s := f.Round(m), f.Round(1/math.Sqrt(variance+n.Eps))
 			for p := k * per; p < (k+1)*per; p++ {
 				from, to := x.Plane(p/x.C, p%x.C), y.Plane(p/x.C, p%x.C)

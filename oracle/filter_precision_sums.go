@@ -13,7 +13,7 @@ import (
 // and leave some out.
 func productFaults() []*hypothesis {
 	split := func(name string, high func(float64) float64, weights bool) *hypothesis {
-		return &hypothesis{name: name, verdict: FailPrecision, probe: "integer-fill", at: isConv, rounding: true, node: func(v *view, r *run, i int) *tensor.Tensor {
+		return &hypothesis{name: name, verdict: FailPrecision, at: isConv, rounding: true, node: func(v *view, r *run, i int) *tensor.Tensor {
 			if p := v.d.Mode.Precision; p != fp16.Float32 {
 				return nil
 			}
@@ -50,7 +50,7 @@ func productFaults() []*hypothesis {
 func accumulatorFaults() []*hypothesis {
 	var l []*hypothesis
 	add := func(name string, block int, f func(x float64) float64, half bool, split bool) {
-		l = append(l, &hypothesis{name: name, verdict: FailPrecision, probe: "accumulator-width", at: isConv, rounding: true, slow: true,
+		l = append(l, &hypothesis{name: name, verdict: FailPrecision, at: isConv, rounding: true, slow: true,
 			node: func(v *view, r *run, i int) *tensor.Tensor {
 				if p := v.d.Mode.Precision; half && p != fp16.Float16 && p != fp16.BFloat16 {
 					return nil
@@ -83,7 +83,9 @@ func accumulatorFaults() []*hypothesis {
 // rounds after each block of terms (channel by channel, row by row), or, if it
 // is split, by that many partial sums that f rounds.
 func (v *view) accumulate(i int, x *tensor.Tensor, n *operator.Node, block int, split bool, f func(float64) float64) *tensor.Tensor {
-	if n.Geometry.Stride > 1 {
+	s, g := n.Weight.Shape, n.Geometry
+	k, terms := s[2], s[1]*s[2]*s[3]
+	if g.Stride > 1 || split && block > terms {
 		return nil
 	}
 	format, _, err := v.d.Mode.Formats(n, fp16.Float32)
@@ -92,9 +94,7 @@ func (v *view) accumulate(i int, x *tensor.Tensor, n *operator.Node, block int, 
 	}
 	x = emulate.Operand(v.d.Mode, x, format)
 	w := emulate.Operand(v.d.Mode, tensor.Of(fp16.Float64, n.Weight.Data, 1, 1, 1, len(n.Weight.Data)), format).Data
-	s, g := n.Weight.Shape, n.Geometry
 	src := gather(x, axis(x.H, g.Pad, g.Padding), axis(x.W, g.Pad, g.Padding))
-	k, terms := s[2], s[1]*s[2]*s[3]
 	y := tensor.New(fp16.Float64, x.N, s[0], src.H-k+1, src.W-k+1)
 	ends := make([]bool, terms) // after which terms the sum is rounded
 	if split {

@@ -60,9 +60,13 @@ func (f *filter) find(rows []FilterRow) {
 		}
 	}
 	m := best.match
+	step := cmp.Or(best.since, f.s.Step)
 	text := fmt.Sprintf("%s explains %.3g of the residual of step %d: amplitude %.4g, t = %.3g; what is left is what a correct device leaves",
 		rows[0].Name, m.gain, f.s.Step, m.c, m.t)
-	f.e.find(Finding{Verdict: best.h.verdict, Gate: "filter", Step: f.s.Step, Realization: -1, Layer: rows[0].Layer,
+	if step < f.s.Step {
+		text += fmt.Sprintf("; t is that of the steps looked at since %d", step)
+	}
+	f.e.find(Finding{Verdict: best.h.verdict, Gate: "filter", Step: step, Realization: -1, Layer: rows[0].Layer,
 		Diagnosis: strings.Join(names, " or "), Excess: Number(math.Abs(m.t) / leastT), Text: text})
 }
 

@@ -10,13 +10,30 @@ import (
 // the block's, the second the shortcut's.
 func residualFaults() []*hypothesis {
 	sum := func(name string, f func(a, b float64) float64) *hypothesis {
-		return &hypothesis{name: name, verdict: FailLogic, probe: "integer-fill", at: isAdd, node: func(_ *view, r *run, i int) *tensor.Tensor {
+		return &hypothesis{name: name, verdict: FailLogic, at: isAdd, node: func(_ *view, r *run, i int) *tensor.Tensor {
 			a, b := r.in(i, 0), r.in(i, 1)
 			y := tensor.Like(a)
 			for k, v := range a.Data {
 				y.Data[k] = f(v, b.Data[k])
 			}
 			return y
+		}}
+	}
+	// activated applies the block's activation, node j, to the sum of the shortcut
+	// with its input or its output.
+	activated := func(name string, of func(r *run, j int) *tensor.Tensor) *hypothesis {
+		return &hypothesis{name: name, verdict: FailLogic, at: isAdd, node: func(v *view, r *run, i int) *tensor.Tensor {
+			j := v.m.Nodes[i].In[0]
+			if j == operator.Input || !isAct(&v.m.Nodes[j]) || of(r, j) == nil {
+				return nil
+			}
+			y := of(r, j).Clone()
+			for k, u := range r.in(i, 1).Data {
+				y.Data[k] += u
+			}
+			z := tensor.Like(y)
+			act.Forward(z, y, v.m.Nodes[j].Act)
+			return z
 		}}
 	}
 	return []*hypothesis{
@@ -26,35 +43,9 @@ func residualFaults() []*hypothesis {
 		sum("residual subtracted", func(a, b float64) float64 { return a - b }),
 		sum("residual block added twice", func(a, b float64) float64 { return 2*a + b }),
 		sum("residual sum halved", func(a, b float64) float64 { return (a + b) / 2 }),
-		{name: "residual added before the activation", verdict: FailLogic, probe: "integer-fill", at: isAdd, node: func(v *view, r *run, i int) *tensor.Tensor {
-			j := v.m.Nodes[i].In[0]
-			if j == operator.Input || !isAct(&v.m.Nodes[j]) || r.in(j, 0) == nil {
-				return nil
-			}
-			a, b := r.in(j, 0), r.in(i, 1)
-			y := tensor.Like(a)
-			for k, u := range a.Data {
-				y.Data[k] = u + b.Data[k]
-			}
-			z := tensor.Like(y)
-			act.Forward(z, y, v.m.Nodes[j].Act)
-			return z
-		}},
-		{name: "activation after the residual sum too", verdict: FailLogic, probe: "integer-fill", at: isAdd, node: func(v *view, r *run, i int) *tensor.Tensor {
-			j := v.m.Nodes[i].In[0]
-			if j == operator.Input || !isAct(&v.m.Nodes[j]) {
-				return nil
-			}
-			a, b := r.in(i, 0), r.in(i, 1)
-			y := tensor.Like(a)
-			for k, u := range a.Data {
-				y.Data[k] = u + b.Data[k]
-			}
-			z := tensor.Like(y)
-			act.Forward(z, y, v.m.Nodes[j].Act)
-			return z
-		}},
-		{name: "projection missing", verdict: FailLogic, probe: "integer-fill", at: isAdd, node: func(v *view, r *run, i int) *tensor.Tensor {
+		activated("residual added before the activation", func(r *run, j int) *tensor.Tensor { return r.in(j, 0) }),
+		activated("activation after the residual sum too", func(r *run, j int) *tensor.Tensor { return r.out(j) }),
+		{name: "projection missing", verdict: FailLogic, at: isAdd, node: func(v *view, r *run, i int) *tensor.Tensor {
 			j := v.m.Nodes[i].In[1]
 			if j == operator.Input || !isConv(&v.m.Nodes[j]) || r.in(j, 0) == nil {
 				return nil

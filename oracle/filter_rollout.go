@@ -129,7 +129,7 @@ func rolloutFaults() []*hypothesis {
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		subtle(policy(fmt.Sprintf("alpha or dt in %v", f), func(v *view, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 			return v.blend(c, f.Round(a), f.Round(b), v.x, out)
-		}))
+		}), "")
 		policy(fmt.Sprintf("alpha in %v, and 1-alpha of it", f), func(v *view, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 			if !is(v, rollout.Convex) {
 				return nil
@@ -248,7 +248,7 @@ func postFaults() []*hypothesis {
 	after("mean of each channel removed from the state", func(x *tensor.Tensor) {
 		for k := range x.N * x.C {
 			p := x.Plane(k/x.C, k%x.C)
-			m, _ := meanVariance(p)
+			m, _ := moments(p)
 			for i := range p {
 				p[i] -= m
 			}
@@ -257,7 +257,7 @@ func postFaults() []*hypothesis {
 	after("mean removed from the state", func(x *tensor.Tensor) {
 		for k := range x.N {
 			p := x.Samples(k, k+1).Data
-			m, _ := meanVariance(p)
+			m, _ := moments(p)
 			for i := range p {
 				p[i] -= m
 			}

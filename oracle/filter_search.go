@@ -49,7 +49,9 @@ const far = 30
 // search looks for the hypothesis that explains a step that is known to be wrong.
 func (f *filter) search() error {
 	all := library()
-	slices.SortStableFunc(all, func(a, b *hypothesis) int { return cmp.Compare(order(a), order(b)) })
+	slices.SortStableFunc(all, func(a, b *hypothesis) int {
+		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(f.cost(a), f.cost(b)))
+	})
 	found := func() bool {
 		return slices.ContainsFunc(f.tried, func(t tried) bool { return t.fits })
 	}
@@ -78,13 +80,35 @@ func (f *filter) search() error {
 }
 
 // spent reports whether the search has used up its work: all that a small
-// operator needs, or 60 steps of a large one.
+// operator needs, or 20 steps of a large one.
 func (f *filter) spent() bool {
-	if f.e.pool.work > max(2e10, 60*f.forward()) {
+	if f.e.pool.work > max(2e10, 20*f.forward()) {
 		f.e.r.Skipped = append(f.e.r.Skipped, "hypotheses that the work did not reach")
 		return true
 	}
 	return !f.e.until.IsZero() && f.e.late("hypotheses that the budget did not reach")
+}
+
+// cost returns the share of a large operator's step, in hundredths, that a
+// hypothesis takes: of all nodes from the first on where it acts. So the many
+// that act late, such as those of noise and policy, come first.
+func (f *filter) cost(h *hypothesis) int64 {
+	if f.forward() <= largeForward || h.input != nil {
+		return 0
+	}
+	var work, all int64
+	acts := false
+	for i := range f.e.machine.Nodes {
+		n := &f.e.machine.Nodes[i]
+		acts = acts || h.on() && h.at(n)
+		if isConv(n) {
+			all += int64(len(n.Weight.Data))
+			if acts {
+				work += int64(len(n.Weight.Data))
+			}
+		}
+	}
+	return 100 * work / max(all, 1)
 }
 
 // order puts slow hypotheses last.

@@ -17,6 +17,7 @@ type tried struct {
 	q     []float64
 	fits  bool
 	prior int // the place of the hypothesis in the library
+	since int // the first of the steps that say so together, 0 for this one
 }
 
 // units returns (a-b)/s for states of a view.

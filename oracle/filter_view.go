@@ -5,6 +5,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
@@ -16,12 +17,13 @@ type view struct {
 	e        *exam
 	m        *emulate.Machine
 	d        *emulate.Device
-	x        *tensor.Tensor             // the states before the step
-	before   *tensor.Tensor             // the states before those, nil at the first step
-	draws    *emulate.Draws             // nil without noise
-	contract bool                       // the noise block rounds each of its operations
-	drawn    func(t int) *emulate.Draws // of the step t later, nil if there is none
-	of       []*tensor.Tensor           // every node's output
+	x        *tensor.Tensor                                                                          // the states before the step
+	before   *tensor.Tensor                                                                          // the states before those, nil at the first step
+	draws    *emulate.Draws                                                                          // nil without noise
+	contract bool                                                                                    // the noise block rounds each of its operations
+	noised   func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) // or fewer of them; nil if not
+	drawn    func(t int) *emulate.Draws                                                              // of the step t later, nil if there is none
+	of       []*tensor.Tensor                                                                        // every node's output
 	next     *tensor.Tensor
 	at       int     // the step
 	noisy    [4]int  // the shape of what noise is added to
@@ -62,6 +64,32 @@ func (v *view) compute() error {
 	}
 	v.next = v.m.Advance(v.d, v.x, out)
 	return nil
+}
+
+// forget drops outputs that no node after i reads, nor any input of such a node
+// was made of.
+func (r *run) forget(i int) {
+	needed := make([]bool, len(r.of))
+	need := func(k int) {
+		for _, j := range r.v.m.Nodes[k].In {
+			if j != operator.Input {
+				needed[j] = true
+			}
+		}
+	}
+	for k := i + 1; k < len(r.of); k++ {
+		need(k)
+		for _, j := range r.v.m.Nodes[k].In {
+			if j != operator.Input {
+				need(j)
+			}
+		}
+	}
+	for j := range i {
+		if !needed[j] {
+			r.of[j] = nil
+		}
+	}
 }
 
 // in returns the input k of node i.
@@ -118,6 +146,7 @@ func (v *view) step(h *hypothesis, s scope, local func(now, was *tensor.Tensor) 
 			local = nil
 		}
 		r.of[i] = y
+		r.forget(i)
 	}
 	last := len(v.m.Nodes) - 1
 	switch {

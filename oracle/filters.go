@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
@@ -32,7 +33,7 @@ const (
 // residual that a correct device could have. If none does, the cause is unknown.
 func (e *exam) filters(s *fullStep) error {
 	if e.pool == nil {
-		e.pool = &pool{of: map[poolKey]*pooled{}}
+		e.pool = newPool(slices.Clip(e.r.Blind))
 	}
 	if e.pool.searched {
 		return nil // later steps follow from the wrong one, or are wrong in the same way
@@ -124,7 +125,7 @@ func (f *filter) open() (bool, error) {
 	if p := s.Device.Mode.Precision; p != fp16.Float32 && p != fp16.Float64 {
 		near := base
 		near.d = s.Device
-		near.contract = s.Device.Replace == nil
+		near.contract, near.noised = s.Device.Replace == nil, s.Noise
 		f.near = &near
 		if err := f.near.compute(); err != nil {
 			return false, err
@@ -154,7 +155,7 @@ func (f *filter) open() (bool, error) {
 	out := f.exact.of[len(f.exact.of)-1]
 	flat := tensor.Like(out)
 	for k := range out.N * out.C {
-		m, _ := meanVariance(out.Plane(k/out.C, k%out.C))
+		m, _ := moments(out.Plane(k/out.C, k%out.C))
 		for i, p := 0, flat.Plane(k/out.C, k%out.C); i < len(p); i++ {
 			p[i] = m
 		}

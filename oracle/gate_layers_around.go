@@ -136,7 +136,7 @@ func (e *exam) policyAnswers(g *layerGate, l *layerFile, f, store fp16.Format) i
 		half := f == fp16.Float16 || f == fp16.BFloat16
 		// A file of a half type may hold a copy, rounded or cut, of what the policy read.
 		copied := l.output.Format == fp16.Float16 || l.output.Format == fp16.BFloat16
-		for _, way := range []struct{ share, copied, is bool }{{half, false, true}, {false, false, half}, {false, true, copied}} {
+		for _, way := range []struct{ share, copied, is bool }{{half, false, true}, {false, false, half}, {false, true, copied}, {true, true, half && copied}} {
 			if !way.is {
 				continue
 			}

@@ -95,6 +95,9 @@ func judge(a *answer, got *tensor.Tensor, store fp16.Format) *layerScore {
 				e0 = e
 			}
 			f.most[k] = 1.2 * (float64(e0*e0) + float64(a.wide*a.wide*sd2)) / w
+			// Beside a small number the errors of the sum are all there is, and
+			// normal: six deviations, of the worst legal order.
+			f.tail[k] = 36 * float64(a.wide*a.wide*sd2) / (1.8 * 1.8) / w
 		}
 		if a.flip != nil && a.flip[k] > 0 {
 			f.chance[k] = min(1, f.chance[k]+a.flip[k])

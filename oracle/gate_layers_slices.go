@@ -15,19 +15,21 @@ type figures struct {
 	most   []float64 // what that is on average, at most, but for
 	inner  []float64 // the chance that a rounding before the last one goes otherwise,
 	jump   []float64 // and what that makes of z2
+	tail   []float64 // what z2 may be at one element, whose sum is hardly rounded
 }
 
 func newFigures(n int) *figures {
-	v := make([]float64, 6*n)
-	return &figures{v[:n:n], v[n : 2*n : 2*n], v[2*n : 3*n : 3*n], v[3*n : 4*n : 4*n], v[4*n : 5*n : 5*n], v[5*n:]}
+	v := make([]float64, 7*n)
+	return &figures{v[:n:n], v[n : 2*n : 2*n], v[2*n : 3*n : 3*n], v[3*n : 4*n : 4*n], v[4*n : 5*n : 5*n], v[5*n : 6*n : 6*n], v[6*n:]}
 }
 
 // A slice is a part of a layer in which a fault may sit, with the sums of its
-// elements' figures, and the largest jump.
+// elements' figures, and the largest jump and tail.
 type slice struct {
 	name                                 string
 	n                                    int
 	flips, chance, z2, most, inner, jump float64
+	tail                                 float64
 }
 
 func (s *slice) add(f *figures, k int) {
@@ -38,6 +40,7 @@ func (s *slice) add(f *figures, k int) {
 	s.most += f.most[k]
 	s.inner += f.inner[k]
 	s.jump = max(s.jump, f.jump[k])
+	s.tail = max(s.tail, f.tail[k])
 }
 
 // whole is the slice of all elements.
@@ -59,7 +62,7 @@ func (s *slice) flipLimit(factor, offset float64) float64 { return atMost(s.chan
 // excess is the larger of the slice's two figures over its limit.
 func (s *slice) excess(factor, offset float64) float64 {
 	over := s.flips / s.flipLimit(factor, offset)
-	limit := s.most
+	limit := s.most + s.tail
 	if s.inner > 0 {
 		limit += float64(atMost(s.inner, factor, offset) * s.jump)
 	}

@@ -7,6 +7,9 @@ import (
 	"github.com/refrun/refrun/noise"
 )
 
+// dropoutOfElements is the name of a dropout whose masks cannot be known.
+const dropoutOfElements = "dropout of elements, not of channels"
+
 // otherNoise reports whether what is wrong with a step is its noise, although no
 // draws that could be tried explain it: another stream, or another distribution.
 //
@@ -47,7 +50,7 @@ func (e *exam) otherNoise(w *wrong) (bool, error) {
 		if of = st.f; math.Abs(size-1) > 0.2 || rest < 0.3 {
 			return false, nil
 		}
-		name, text = "dropout of elements, not of channels", "the dropped numbers are no whole channels"
+		name, text = dropoutOfElements, "the dropped numbers are no whole channels"
 	case rest < 0.02+4*(u.high-u.low) || 1-slope < 0.15*rest:
 		return false, nil
 	case math.Abs(slope) < 0.1:

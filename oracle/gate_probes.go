@@ -15,7 +15,7 @@ func (e *exam) probes() error {
 	if err != nil || all == nil {
 		return err
 	}
-	if slices.ContainsFunc(all, func(p probe) bool { return p.Name == "nonfinite" }) {
+	if slices.ContainsFunc(all, func(p probe) bool { return p.Name == nonfinite }) {
 		e.poisoned(all)
 	}
 	seen := map[string]bool{}
@@ -42,7 +42,7 @@ func (e *exam) probes() error {
 // states are NaN on purpose.
 func (e *exam) isNonfinite() bool {
 	all, err := readProbes(e.c)
-	return err == nil && len(all) > 0 && all[0].Name == "nonfinite"
+	return err == nil && len(all) > 0 && all[0].Name == nonfinite
 }
 
 // poisoned: a sample with a NaN or an infinity becomes NaN throughout, and the

@@ -210,7 +210,8 @@ func (e *exam) stranger(w *wrong) error {
 	if least < 0.7 {
 		return nil
 	}
-	e.r.Notes = append(e.r.Notes, fmt.Sprintf("no step comes near to what the operator makes of the state before: its distance is %.2g times the operator's own share of the state or more; these may be other weights or another operator", least))
+	e.r.stranger = fmt.Sprintf("no step comes near to what the operator makes of the state before: its distance is %.2g times the operator's own share of the state or more; these may be other weights or another operator", least)
+	e.r.Notes = append(e.r.Notes, e.r.stranger)
 	return nil
 }
 

@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/tensor"
 )
 
 // steps holds every step of the trajectory, each from the device's own state
@@ -203,12 +206,13 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 // the device has: errors that no pattern makes leave all of them equally far.
 const clearly = 0.75
 
-// certify hands steps to the hypotheses of the library: the full ones, and the
-// faulty one if there is one.
+// certify hands steps to the hypotheses of the library, of one engine batch
+// after another, and the faulty one if there is one.
 func (g *stepGate) certify(bad *verdictOn) error {
-	batch, steps := 0, g.fullSteps()
+	batch, steps := 0, g.e.covered(g.fullSteps())
+	batches, asked := len(g.e.c.Rollout.EngineBatches()), 0
 	if bad != nil {
-		batch, steps = bad.figures.batch, append(steps, bad.figures.step)
+		batch, batches, steps = bad.figures.batch, 1, append(g.fullSteps(), bad.figures.step)
 		slices.Sort(steps)
 		steps = slices.Compact(steps)
 	}
@@ -218,7 +222,9 @@ func (g *stepGate) certify(bad *verdictOn) error {
 			return false, nil
 		}
 		if again {
-			g.e.pool = nil // by what this step shows alone
+			g.e.pool = newPool(g.e.pool.blind) // by what this step shows alone
+		} else if batches > 1 {
+			batch, asked = asked%batches, asked+1
 		}
 		return g.hypotheses(batch, t)
 	})
@@ -273,9 +279,16 @@ func (g *stepGate) hypotheses(batch, t int) (bool, error) {
 	if !g.use.half() {
 		d.Store = nil
 	}
+	full := &fullStep{batchStep: b, Device: d, Truth: m.truth, Emulated: ref, S: m.s,
+		Limit: math.Sqrt(g.h0.limit(inAll, float64(len(m.Got))))}
+	if d.Replace != nil {
+		of := formatsOf(g.e.machine.Nodes, g.use.mode, g.input(g.use.mode, t))
+		full.Noise = func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) {
+			return g.noisy(i, b, d, x, g.use, of[i], nil)
+		}
+	}
 	before := len(g.e.r.Findings)
-	err = g.e.filters(&fullStep{batchStep: b, Device: d, Truth: m.truth, Emulated: ref, S: m.s,
-		Limit: math.Sqrt(g.h0.limit(inAll, float64(len(m.Got))))})
+	err = g.e.filters(full)
 	return len(g.e.r.Findings) > before, err
 }
 

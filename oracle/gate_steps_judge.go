@@ -133,7 +133,7 @@ func (h *spreads) judgeRun(all []*stepFigures) (*stepFault, int) {
 		start := onset(all, (q+h.squares[inAll].mean())/2, func(c *tally) float64 { return c.mean(0) })
 		return &stepFault{kind: inAll, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1}, start
 	}
-	limit = max(8*math.Sqrt(1.5*h.gainVariance()/steps)+0.02*m, 2*h.few(inAll, all[0].count)/steps)
+	limit = max(h.gained(inAll)+8*math.Sqrt(1.5*h.gainVariance()/steps)+0.02*m, 2*h.few(inAll, all[0].count)/steps)
 	if g > limit {
 		start := onset(all, g/2, func(c *tally) float64 { return c.excess(0) })
 		return &stepFault{kind: inAll, gate: "accuracy", value: g, limit: limit, excess: g / limit, at: -1}, start

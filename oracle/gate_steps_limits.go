@@ -151,11 +151,16 @@ func chernoff(m, v float64) float64 {
 }
 
 // gainLimit returns what the mean of g^2 - e^2 over a slice may be: a device
-// that is as accurate as the emulation has 0 on average.
+// that is as accurate as the emulation has 0 on average, and one whose float32
+// errors are large beside the emulation's has what the ensemble shows.
 func (h *spreads) gainLimit(k sliceKind, count float64) float64 {
-	v := h.gain[k].variance()
+	s := &h.gain[k]
+	v := s.variance()
 	if k == inAll {
 		v = h.gainVariance()
 	}
-	return max(min(8*math.Sqrt(1.5*v), beyond*h.gain[k].most), h.few(k, count))
+	return max(h.gained(k)+min(8*math.Sqrt(1.5*v), beyond*s.most), h.few(k, count))
 }
+
+// gained is the mean of g^2 - e^2 of correct devices, from above.
+func (h *spreads) gained(k sliceKind) float64 { return max(0, h.gain[k].upper()) }

@@ -68,16 +68,16 @@ func (g *stepGate) channels(i int) int {
 	return g.channels(n.In[0])
 }
 
-// drawsOf returns the draws of noise node i: those of the nodes before it come
-// first.
-func (g *stepGate) drawsOf(i int) *emulate.Draws {
+// drawsOf returns the draws of noise node i among all: those of the nodes before
+// it come first.
+func (g *stepGate) drawsOf(i int, all *emulate.Draws) *emulate.Draws {
 	skip := 0
 	for j := range i {
 		if n := &g.e.machine.Nodes[j]; n.Op == operator.OpNoise {
 			skip += taken(&n.Noise)
 		}
 	}
-	return &emulate.Draws{Kinds: g.draws.Kinds[skip:], Data: g.draws.Data[skip:]}
+	return &emulate.Draws{Kinds: all.Kinds[skip:], Data: all.Data[skip:]}
 }
 
 // taken returns how many draws a block takes.
@@ -91,6 +91,15 @@ func taken(b *noise.Block) int {
 // truth returns the states that follow in float64, with no rounding but those
 // of weights, biases and the operator's input to operands.
 func (g *stepGate) truth(b *batchStep, m operator.Mode) (*tensor.Tensor, error) {
+	o, err := g.exact(b, m)
+	if err != nil {
+		return nil, err
+	}
+	return g.advance(b.X, o, pattern{mode: m}, nil), nil
+}
+
+// exact returns the operator's output to truth.
+func (g *stepGate) exact(b *batchStep, m operator.Mode) (*tensor.Tensor, error) {
 	x := b.X
 	for i := range g.e.machine.Nodes {
 		n := &g.e.machine.Nodes[i]
@@ -102,12 +111,7 @@ func (g *stepGate) truth(b *batchStep, m operator.Mode) (*tensor.Tensor, error) 
 			x = emulate.Operand(m, b.X, f)
 		}
 	}
-	d := &emulate.Device{Mode: m, WideInput: true}
-	o, err := g.e.machine.Operator(d, x, b.Draws.Rewind())
-	if err != nil {
-		return nil, err
-	}
-	return g.advance(b.X, o, pattern{mode: m}, nil), nil
+	return g.e.machine.Operator(&emulate.Device{Mode: m, WideInput: true}, x, b.Draws.Rewind())
 }
 
 // emulation returns the states that follow by a pattern, undisturbed, and the
@@ -219,16 +223,17 @@ func (g *stepGate) level(v, truth, s []float64, realizations int) {
 	for lo := 0; lo < len(v); lo += group {
 		v, x, s := v[lo:lo+group], truth[lo:lo+group], s[lo:lo+group]
 		at, a, b := fit(v, x, s)
-		usual, within := math.Inf(1), true
+		usual, most, within := math.Inf(1), 0.0, true
 		for _, d := range s {
 			if d > 0 {
-				usual = min(usual, d)
+				usual, most = min(usual, d), max(most, d)
 			}
 		}
+		// The error of the greatest number, in deviations of the usual ones, and
+		// in its own at the most.
+		reach := min(64*usual, 12*most)
 		for k, w := range x {
-			// A rounding of the greatest number, in deviations of the usual ones.
-			const slack = 64
-			if d := a + float64(b*(w-at)); v[k] == v[k] && math.Abs(d) > slack*usual {
+			if d := a + float64(b*(w-at)); v[k] == v[k] && math.Abs(d) > reach {
 				within = false
 				break
 			}

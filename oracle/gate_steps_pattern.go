@@ -173,7 +173,7 @@ func (g *stepGate) device(p pattern, t int, l *legal) *emulate.Device {
 			if nodes[i].Op != operator.OpNoise {
 				return nil, nil
 			}
-			return g.noisy(i, in[0], p, of[i], l)
+			return g.noisy(i, &nodes[i].Noise, g.draws, in[0], p, of[i], l)
 		}
 	}
 	if noisy := d.Replace; p.narrow {
@@ -209,9 +209,10 @@ func narrowSiLU(x *tensor.Tensor, f fp16.Format) *tensor.Tensor {
 }
 
 // noisy applies noise node i to x, rounding draw and product to f where the
-// pattern does.
-func (g *stepGate) noisy(i int, x *tensor.Tensor, p pattern, f fp16.Format, l *legal) (*tensor.Tensor, error) {
-	b, d := &g.e.machine.Nodes[i].Noise, g.drawsOf(i)
+// pattern does. b is the node's block, all the step's draws, unless a fault is
+// tried.
+func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Tensor, p pattern, f fp16.Format, l *legal) (*tensor.Tensor, error) {
+	d := g.drawsOf(i, all)
 	narrow := func(at points) fp16.Format {
 		if p.half() && f == p.mode.Precision && p.points&at != 0 {
 			return f
@@ -265,10 +266,20 @@ func (g *stepGate) noisy(i int, x *tensor.Tensor, p pattern, f fp16.Format, l *l
 		}
 		w = product.Round(w)
 		if b.Type == noise.Multiplicative {
-			y.Data[k] = float64(v * product.Round(1+w))
+			w = float64(v * product.Round(1+w))
 		} else {
-			y.Data[k] = v + w
+			w = v + w
 		}
+		// With a float32 product this is a float32 number before it is anything
+		// else. It matters: half draws times a round scale lie close to ties.
+		switch {
+		case !p.half() || product != fp16.Float64:
+		case l == nil:
+			w = fp16.Float32.Round(w)
+		default:
+			w += float64(l.u*rounding*w) * deviate(salt+1, w)
+		}
+		y.Data[k] = w
 	}
 	return y, nil
 }

@@ -43,8 +43,7 @@ func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
 		g.worst(m)
 		return g.findings(m, bad, all)
 	}
-	g.power(all, m)
-	return nil
+	return g.power(all, m)
 }
 
 func (g *stepGate) streamName() string {
@@ -214,27 +213,4 @@ func (g *stepGate) classify(m *measured, bad *verdictOn) Verdict {
 // rows, columns, tiles or numbers.
 func (g *stepGate) local(f *stepFigures) bool {
 	return f.cuts.concentrated() > 0.5
-}
-
-// power says where nothing could have been seen.
-func (g *stepGate) power(all []*stepFigures, m *measured) {
-	exact, n := 0, 0
-	for i, v := range m.Got {
-		if finite(v) {
-			n++
-			if v == m.X.Data[i] || v == 0 {
-				exact++
-			}
-		}
-	}
-	elements := 0.0
-	for _, f := range all {
-		elements += f.count
-	}
-	switch {
-	case elements < 1<<10:
-		g.e.find(Finding{Verdict: NoPower, Gate: "statistics", Step: -1, Realization: -1, Text: fmt.Sprintf("%.0f numbers in all steps: too few to tell rounding from a fault; want %d", elements, 1<<10)})
-	case n == 0 || float64(exact) > 0.95*float64(n):
-		g.e.find(Finding{Verdict: NoPower, Gate: "statistics", Step: -1, Realization: -1, Text: fmt.Sprintf("%d of %d numbers of the last step are zero or have not changed: the field is dead or saturated", exact, n)})
-	}
 }

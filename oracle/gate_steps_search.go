@@ -147,7 +147,7 @@ func (g *stepGate) search(m *measured) (best candidate, err error) {
 }
 
 // mostPatterns keeps a search from finding a pattern for anything.
-const mostPatterns = 64
+const mostPatterns = 80
 
 // without tries the bases with points left out.
 func (g *stepGate) without(bases []candidate, best *candidate, try func(pattern) (float64, error)) error {
@@ -160,7 +160,7 @@ func (g *stepGate) without(bases []candidate, best *candidate, try func(pattern)
 			}
 		}
 	}
-	for range 2 {
+	for range 4 {
 		from := *best
 		all := contract(g.e.machine.Nodes, g.e.c.Rollout, best.mode).points
 		for at := points(1); at < allPoints; at <<= 1 {

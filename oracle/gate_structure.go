@@ -196,8 +196,8 @@ func (e *exam) flat() error {
 		blind("every state is one constant: nothing of the operator shows in it")
 	case n < enough:
 		blind(fmt.Sprintf("%d numbers of steps: statistics want %d or more", n, enough))
-	case 10*zeros > 3*n && e.c.Rollout.Clamp == nil || live < enough || 20*live < n:
-		blind(fmt.Sprintf("%.0f %% of the states' numbers are zeros and %.0f %% lie at the clamp's ends: such numbers show nothing", 100*float64(zeros)/float64(n), 100*float64(clamped)/float64(n)))
+	case 10*zeros > 3*n && e.c.Rollout.Clamp == nil || live < fewestNumbers || 20*live < n: // what few numbers can show the steps say
+		blind(fmt.Sprintf("%.0f %% of the states' numbers are zeros and %.0f %% lie at the clamp's ends: such numbers show nothing, and %d are left", 100*float64(zeros)/float64(n), 100*float64(clamped)/float64(n), live))
 	case 2*live < n:
 		e.r.Notes = append(e.r.Notes, fmt.Sprintf("%.0f %% of the states' numbers lie at the clamp's ends or are zero, and show nothing", 100*float64(n-live)/float64(n)))
 	}

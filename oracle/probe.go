@@ -21,15 +21,25 @@ import (
 // A probe is one realization of a case that is made to show a certain kind of
 // fault: what a rollout's own states may never show.
 type probe struct {
-	// Name is the kind: one of integer-fill, accumulator, impulse,
-	// variance-ladder, mean-ladder, amplitude-ladder, subnormal-ladder,
-	// constant-channel, nonfinite.
-	Name string `json:"name"`
+	Name string `json:"name"` // the kind
 	// Value is the rung of a ladder: the standard deviation of the first
 	// convolution's output, or of a mean-ladder the ratio of mean to deviation.
 	Value float64 `json:"value,omitempty"`
 	What  string  `json:"what"`
 }
+
+// The kinds of probes.
+const (
+	integerFill     = "integer-fill"
+	accumulatorSum  = "accumulator"
+	impulse         = "impulse"
+	varianceLadder  = "variance-ladder"
+	meanLadder      = "mean-ladder"
+	amplitudeLadder = "amplitude-ladder"
+	subnormalLadder = "subnormal-ladder"
+	constantChannel = "constant-channel"
+	nonfinite       = "nonfinite"
+)
 
 // probesFile tells a check that a folder holds probes, and which. It lies
 // beside the case: a device that answers may write its own case.json.

@@ -67,9 +67,9 @@ func (p *prober) ladders() (*probeCase, error) {
 		name, what string
 		rungs      []float64
 	}{
-		{"variance-ladder", "white noise; the first convolution's output has a deviation of %g", varianceRungs},
-		{"amplitude-ladder", "white noise, large; the first convolution's output has a deviation of %g", amplitudeRungs},
-		{"subnormal-ladder", "white noise, small; the first convolution's output has a deviation of %g, subnormal in float16", subnormalRungs},
+		{varianceLadder, "white noise; the first convolution's output has a deviation of %g", varianceRungs},
+		{amplitudeLadder, "white noise, large; the first convolution's output has a deviation of %g", amplitudeRungs},
+		{subnormalLadder, "white noise, small; the first convolution's output has a deviation of %g, subnormal in float16", subnormalRungs},
 	} {
 		for _, std := range ladder.rungs {
 			if err := rung(ladder.name, ladder.what, std); err != nil {
@@ -87,22 +87,22 @@ func (p *prober) ladders() (*probeCase, error) {
 			return nil, err
 		}
 		if x != nil {
-			f.add(probe{"mean-ladder", reached, fmt.Sprintf("white noise about a mean: in the first norm's input means are up to %.3g deviations", reached)}, x)
+			f.add(probe{meanLadder, reached, fmt.Sprintf("white noise about a mean: in the first norm's input means are up to %.3g deviations", reached)}, x)
 		}
 		if reached < kappa {
 			break
 		}
 	}
-	f.add(probe{"impulse", 0, "one pixel of each channel, inside"}, p.impulses(4/g, func(c int) (h, w int) { return 3*c + 2, 5*c + 3 }))
-	f.add(probe{"impulse", 0, "one pixel of each channel, in the corners"}, p.impulses(4/g, func(c int) (h, w int) {
+	f.add(probe{impulse, 0, "one pixel of each channel, inside"}, p.impulses(4/g, func(c int) (h, w int) { return 3*c + 2, 5*c + 3 }))
+	f.add(probe{impulse, 0, "one pixel of each channel, in the corners"}, p.impulses(4/g, func(c int) (h, w int) {
 		return c % 2 * (p.shape.H - 1), (c/2 + c) % 2 * (p.shape.W - 1)
 	}))
-	f.add(probe{"constant-channel", 0, "zeros throughout"}, make([]float64, p.elements()))
+	f.add(probe{constantChannel, 0, "zeros throughout"}, make([]float64, p.elements()))
 	one := make([]float64, p.elements())
 	for k := range one {
 		one[k] = float64(k/(p.shape.H*p.shape.W)+1) / 2
 	}
-	f.add(probe{"constant-channel", 1, "each channel constant"}, one)
+	f.add(probe{constantChannel, 1, "each channel constant"}, one)
 	return f, nil
 }
 
@@ -152,7 +152,7 @@ func (p *prober) shifted(x []float64, kappa, gain float64) ([]float64, float64, 
 		}
 		worst, size := 0.0, len(in)/n.Groups
 		for g := range n.Groups {
-			m, v := meanVariance(in[g*size : (g+1)*size])
+			m, v := moments(in[g*size : (g+1)*size])
 			worst = max(worst, math.Abs(m)/math.Sqrt(v))
 		}
 		reached = worst
@@ -199,7 +199,7 @@ func (p *prober) nonfinite() (*probeCase, error) {
 			x[h*p.shape.W+w] = v
 			what = fmt.Sprintf("%v in channel 0 at (%d,%d)", v, h, w)
 		}
-		f.add(probe{"nonfinite", 0, what}, x)
+		f.add(probe{nonfinite, 0, what}, x)
 	}
 	return f, nil
 }

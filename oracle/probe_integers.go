@@ -25,12 +25,12 @@ func (p *prober) integers() (*probeCase, error) {
 		f := p.integerCase(every)
 		fields := min(16, max(2, 1<<13/p.elements()+1)) // statistics want some thousand numbers
 		for k := range fields {
-			f.add(probe{Name: "integer-fill", What: "integers from -3 to 3"}, p.integerField(k))
+			f.add(probe{Name: integerFill, What: "integers from -3 to 3"}, p.integerField(k))
 		}
 		x := p.integerField(fields)
 		if hw := p.shape.H * p.shape.W; p.accumulates() {
 			copy(x[2*hw:3*hw], x[:hw])
-			f.add(probe{Name: "accumulator", What: "integers; channel 2 is channel 0"}, x)
+			f.add(probe{Name: accumulatorSum, What: "integers; channel 2 is channel 0"}, x)
 		}
 		q, err := p.with(f.weights)
 		if err != nil {

@@ -189,6 +189,63 @@ func TestProbesOfRightDevices(t *testing.T) {
 	}
 }
 
+// TestProbesOfSmallFaults: what a run cannot show is a fault that the probe
+// named beside it shows: it moves the answer to that probe as far as to the
+// others, about, and ten times as far as a correct device's errors do. Probes
+// have no policy, so that none is named for the faults of one.
+func TestProbesOfSmallFaults(t *testing.T) {
+	dir := writeProbes(t, "convex_layer_tanh_mult")
+	e := answerProbes(t, filepath.Join(dir, "ladders"), "float32", nil)
+	all, err := readProbes(e.c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := e.step(0, 0, len(all), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := &view{e: e, m: e.machine, x: b.X, draws: b.Draws, at: 1, d: &emulate.Device{Mode: e.o.Mode, State: fp16.Float64}}
+	if err := v.compute(); err != nil {
+		t.Fatal(err)
+	}
+	changes := func(y *tensor.Tensor) map[string]float64 { // the largest, by kind
+		of := map[string]float64{}
+		for k, p := range all {
+			if d := rootMeanDiff(y.Samples(k, k+1).Data, v.next.Samples(k, k+1).Data); finite(d) {
+				of[p.Name] = max(of[p.Name], d)
+			}
+		}
+		return of
+	}
+	other, err := v.perturbed(&hypothesis{}, everywhere, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	right := changes(other)
+	for _, h := range library() {
+		if !h.small {
+			continue
+		}
+		if policy := h.advance != nil; policy && h.probe != "" {
+			t.Errorf("%s: the probe that shows it is %q: want none, for a policy", h.name, h.probe)
+		}
+		next, err := v.step(h, everywhere, nil)
+		if err != nil || next == nil || h.advance != nil {
+			continue // none of this operator
+		}
+		of, most, shows := changes(next), 0.0, false
+		for name, d := range of {
+			most, shows = max(most, d), shows || d > 10*right[name]
+		}
+		if h.probe == "" && !shows {
+			continue
+		}
+		if !(of[h.probe] > most/3 && of[h.probe] > 10*right[h.probe]) {
+			t.Errorf("%s: %s changes by %v, right devices by %v: not what shows it of %v", h.name, h.probe, of[h.probe], right[h.probe], of)
+		}
+	}
+}
+
 // TestProbesOfWrongDevices: faults that a rollout's own states hardly show.
 func TestProbesOfWrongDevices(t *testing.T) {
 	dir := writeProbes(t, "convex_layer_tanh_mult")

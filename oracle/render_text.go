@@ -114,7 +114,7 @@ func (f Finding) line() string {
 		s += ", " + f.Slice
 	}
 	s += " (" + f.Gate
-	if f.Excess > 0 {
+	if f.Excess > 1 && finite(float64(f.Excess)) {
 		s += fmt.Sprintf(", %s times its limit", three(float64(f.Excess)))
 	}
 	s += "): " + f.said()

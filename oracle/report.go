@@ -65,6 +65,8 @@ type Report struct {
 	Maps  []Map     `json:"-"` // pictures for the HTML report
 	Ulps  Histogram `json:"ulps"`
 	Files []string  `json:"-"`
+
+	stranger string // why this may be another operator's trajectory, "" if it need not be
 }
 
 // StepError are errors of single steps.

@@ -1,0 +1,111 @@
+package oracle
+
+import (
+	"math"
+	"slices"
+)
+
+// pool collects over the steps of a check what they say about the faults that
+// are looked for in each.
+type pool struct {
+	of       map[poolKey]*pooled
+	steps    int     // that were looked at
+	searched bool    // a wrong step
+	work     int64   // multiplications with weights so far
+	blind    []Blind // what other gates could not see
+}
+
+type poolKey struct {
+	prior int
+	near  bool
+}
+
+// newPool has blind spots of other gates.
+func newPool(blind []Blind) *pool { return &pool{of: map[poolKey]*pooled{}, blind: blind} }
+
+// pooled is what the steps say about one fault in one view.
+type pooled struct {
+	steps       []stepMatch
+	information float64 // sum of 1/sigma^2, as far as steps are right
+	found       bool
+}
+
+type stepMatch struct {
+	step             int
+	rq, qq, variance float64
+}
+
+// covered returns the steps at which faults that need not show are looked for,
+// of T-1: some of them, evenly, or, if the work is large, those that are looked
+// at anyway.
+func (e *exam) covered(full []int) []int {
+	steps := slices.Clone(full)
+	last, c := e.states.T-1, e.c.Rollout
+	batch := c.EngineBatches()[0]
+	if e.op.MACs(e.states.H, e.states.W)*int64(batch[1]-batch[0]) <= largeForward/mostCovered {
+		n := min(last, mostCovered)
+		for k := range n {
+			steps = append(steps, 1+k*(last-1)/max(n-1, 1))
+		}
+	}
+	slices.Sort(steps)
+	return slices.Compact(steps)
+}
+
+const mostCovered = 8 // steps, of a small operator
+
+func (p *pool) at(h *hypothesis, near bool) *pooled {
+	key := poolKey{h.prior, near}
+	if p.of[key] == nil {
+		p.of[key] = &pooled{}
+	}
+	return p.of[key]
+}
+
+// together makes the match of the last step that of all steps since one: their
+// amplitudes weigh as their <q,q>. A fault may begin at any step, so it is the
+// one since when its own amplitude, 1, shows best, if it does.
+func (p *pooled) together(m *match) {
+	var rq, qq, variance float64
+	for k := len(p.steps) - 1; k >= 0; k-- {
+		s := p.steps[k]
+		rq, qq, variance = rq+s.rq, qq+s.qq, variance+s.variance
+		c, sigma := rq/qq, math.Sqrt(variance)/qq
+		if t := c / sigma; math.Abs(c-1) < amplitudeTol && t > m.t {
+			m.c, m.sigma, m.t = c, sigma, t
+		}
+	}
+}
+
+// since returns the first of the steps, up to the last, that have amplitude c,
+// as well as they can tell, and not 0.
+func (p *pooled) since(c float64) int {
+	first := 0
+	for k := len(p.steps) - 1; k >= 0; k-- {
+		s := p.steps[k]
+		sigma := math.Sqrt(s.variance) / s.qq
+		if d := s.rq/s.qq - c; k < len(p.steps)-1 && (math.Abs(d) > 4*sigma || math.Abs(d) > math.Abs(d+c)) {
+			break
+		}
+		first = s.step
+	}
+	return first
+}
+
+// least returns the smallest amplitude of a fault that the steps so far would
+// have shown, 0 if it was found, or is none for this operator.
+func (p *pool) least(h *hypothesis) float64 {
+	information := 0.0
+	for _, near := range []bool{false, true} {
+		if q := p.of[poolKey{h.prior, near}]; q != nil {
+			if q.found {
+				return 0
+			}
+			information = max(information, q.information)
+		}
+	}
+	if information == 0 {
+		return 0
+	}
+	return leastT / math.Sqrt(information)
+}

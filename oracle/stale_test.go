@@ -1,0 +1,86 @@
+package oracle
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestStaleTile: one tile of 8x8 pixels that keeps its old content at one of 300
+// steps of a chaotic rollout is found at that step and in that place. The end of
+// the rollout could not tell: every rounding grows until nothing is left of the
+// start.
+func TestStaleTile(t *testing.T) {
+	const last, stale = 300, 138
+	for _, precision := range []string{"float32", "float16"} {
+		t.Run(precision, func(t *testing.T) {
+			t.Parallel()
+			mode, err := operator.ParseMode(precision, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
+				Activation: "gelu", Normalization: "instance"}, 7)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range op.Params() {
+				if strings.HasPrefix(p.Name, "output_layer") && strings.HasSuffix(p.Name, "weight") {
+					for k := range p.Data {
+						p.Data[k] *= 8 // an output that is large stretches small differences
+					}
+				}
+			}
+			ro := rollout.Config{Policy: rollout.Convex, Alpha: 0.3, Timesteps: last + 1, Realizations: 1}
+			c := &rollout.Case{File: "stale", Operator: op.Config, Rollout: ro}
+			e := &exam{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, ro), o: CheckOptions{Mode: mode}}
+			if e.stream, err = c.OpenStream("none", op, mode); err != nil {
+				t.Fatal(err)
+			}
+			s := &rollout.States{M: 1, T: ro.Timesteps, C: 3, H: 16, W: 24, Format: fp16.Float32}
+			s.Data = make([]float64, s.T*s.CHW())
+			r := rand.New(rand.NewPCG(3, 4))
+			for k := range s.At(0, 0) {
+				s.Data[k] = fp16.Float32.Round(math.Sin(float64(k%s.W)/3+float64(k/s.W)/5) + .3*r.NormFloat64())
+			}
+			e.states = s
+			g := &stepGate{e: e, claim: contract(e.machine.Nodes, ro, mode), u: accumulator(mode)}
+			device := (&stepBench{t: t, gate: g}).correct(g.claim, 1)
+			for step := 1; step < s.T; step++ {
+				x := tensor.Of(fp16.Float64, s.At(0, step-1), 1, s.C, s.H, s.W)
+				y, err := e.machine.Step(device, x, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				fp16.Float32.RoundSlice(s.At(0, step), y.Data)
+				if step != stale {
+					continue
+				}
+				for c := range s.C {
+					for row := 8; row < 16; row++ {
+						at := (c*s.H+row)*s.W + 8
+						copy(s.At(0, step)[at:at+8], s.At(0, step-1)[at:at+8])
+					}
+				}
+			}
+			report, err := examine(e.ctx, e, "stale")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if report.GrowthPerStep == nil || *report.GrowthPerStep < 1.05 {
+				t.Errorf("growth %v: want a chaotic rollout", report.GrowthPerStep)
+			}
+			if !report.Verdict.failed() || report.FirstStep != stale || !strings.Contains(report.Slice, "tile of 8x8 at (8,8)") || report.Diagnosis != "part of the state is stale" {
+				t.Errorf("%s at step %d, %q, %q: want a stale part of the state at step %d in the tile at (8,8)", report.Verdict, report.FirstStep, report.Slice, report.Diagnosis, stale)
+			}
+		})
+	}
+}
