@@ -38,6 +38,9 @@ const unknownNoise = "unknown"
 // everything wrong.
 func claimedNoise(c *rollout.Case, op *operator.Operator, o CheckOptions) (*rollout.Stream, error) {
 	name := o.Noise
+	if name == "" && c.NoiseUnknown {
+		name = unknownNoise
+	}
 	switch {
 	case name == unknownNoise && op.HasNoise():
 		return nil, nil

@@ -29,6 +29,10 @@ type Case struct {
 	Incomplete  string // why the recorder stopped early, "" if it did not
 	Torch       Torch
 
+	// NoiseUnknown says that the draws could not be recorded and that no stream
+	// gives them: a check of the case is one with unknown noise.
+	NoiseUnknown bool
+
 	// The files, nil where the folder has none.
 	Weights    *safetensors.File
 	Trajectory *safetensors.File
@@ -199,6 +203,13 @@ func (c *Case) readJSON(data []byte) error {
 		c.WeightsSeed = &seed
 	}
 	c.ProducedBy, c.Note, c.Incomplete = o.String("produced_by", ""), o.String("note", ""), o.String("incomplete", "")
+	switch noise := o.String("noise", ""); noise {
+	case "":
+	case "unknown":
+		c.NoiseUnknown = true
+	default:
+		return fmt.Errorf("%s: noise: %q: want \"unknown\", or no such field", file, noise)
+	}
 	o.Open() // provenance beyond this is the recorder's own affair
 	if err := o.Close(); err != nil {
 		return err

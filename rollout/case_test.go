@@ -147,6 +147,27 @@ func TestOperatorErrors(t *testing.T) {
 	}
 }
 
+// TestNoiseUnknown: a recorder may say that nothing gives the draws, and nothing else.
+func TestNoiseUnknown(t *testing.T) {
+	for value, want := range map[string]string{`"unknown"`: "", `null`: "", `"pink"`: `d/case.json: noise: "pink": want "unknown", or no such field`} {
+		m := memory(t)
+		edit(t, m, `"weights_seed": 2`, `"weights_seed": 2, "noise": `+value)
+		c, err := OpenCaseFS(m, "d")
+		if want != "" {
+			if err == nil || err.Error() != want {
+				t.Errorf("%s: error %v, want %s", value, err, want)
+			}
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.NoiseUnknown != (value != "null") {
+			t.Errorf("%s: NoiseUnknown is %v", value, c.NoiseUnknown)
+		}
+	}
+}
+
 // TestStreamNames: which stream a name and a case mean.
 func TestStreamNames(t *testing.T) {
 	for _, k := range []struct {
