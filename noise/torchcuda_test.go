@@ -70,6 +70,40 @@ func TestTorchCUDAPublished(t *testing.T) {
 		}
 		near(c.device, got, 4, c.want...)
 	}
+
+	// More than a wave on other devices: numbers of a tensor by their places. Issues
+	// 143086 (seed 1), 97097 (seed 14, normal_(5, sqrt 5) of 1000x100 on an RTX A4000)
+	// and 62467 (seed 43, (1,3,128,128) on an RTX A6000) of github.com/pytorch/pytorch.
+	corners := func(rows, cols []int, width int) (at []int) {
+		for _, y := range rows {
+			for _, x := range cols {
+				at = append(at, y*width+x)
+			}
+		}
+		return at
+	}
+	for _, c := range []struct {
+		device       string
+		sms, threads int
+		seed         uint64
+		n            int
+		mean, std    float64
+		at           []int
+		want         []float64
+	}{
+		{"randn(1, 9483264)", 132, 2048, 1, n, 0, 1, []int{0, 1, 2}, []float64{-0.2963, 2.6764, -0.1408}},
+		{"RTX A4000", 48, 1536, 14, 100000, 5, math.Sqrt(5), corners([]int{0, 1, 2, 997, 998, 999}, []int{0, 1, 2, 97, 98, 99}, 100), []float64{
+			2.8731, 5.2727, 2.9889, 1.6853, 9.6331, 6.6319, 3.9968, 3.8097, 5.7328, 4.4029, 3.9804, 7.4698, 6.5552, 4.0857, 4.2315, 2.7704, 3.5479, 3.3063,
+			8.6297, 2.3137, 6.2596, 7.9358, 4.4697, 2.7475, 7.0551, 7.8583, 3.9990, 4.1139, 8.9315, 4.2042, 2.7337, 2.2106, 7.7815, 8.2207, 6.5395, 4.2604}},
+		{"RTX A6000", 84, 1536, 43, 3 * 128 * 128, 0, 1, []int{0, 16384, 32768}, []float64{1.9983, 0.8704, 2.1127}},
+	} {
+		l := cudaStream(t, c.sms, c.threads, c.seed).launch(c.n)
+		var got []float64
+		for _, i := range c.at {
+			got = append(got, c.mean+c.std*float64(l.number(i, cudaNumbers(Normal, 0))))
+		}
+		near(c.device, got, 4, c.want...)
+	}
 }
 
 // Every kind at every place of the arrangement, against the description: the
