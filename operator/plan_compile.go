@@ -23,6 +23,19 @@ type virtual struct {
 	at, size    int      // in the plan's memory
 	in          *virtual // whose place it takes, nil if it has its own
 	img         *conv.Image
+
+	padding conv.Padding // that the frame holds
+	framed  bool         // a convolution reads the frame
+	mixed   bool         // several do, and want other paddings: each fills the frame itself
+}
+
+// frames notes that a convolution reads the frame of an image.
+func (v *virtual) frames(width int, p conv.Padding) {
+	if width == 0 {
+		return
+	}
+	v.mixed = v.mixed || v.framed && v.padding != p
+	v.frame, v.padding, v.framed = max(v.frame, width), p, true
 }
 
 // root returns the image whose place it has.
@@ -44,12 +57,10 @@ type value struct {
 type compiler struct {
 	p         *Plan
 	nodes     []Node
-	readers   [][]int // of each node's output
 	values    []*value
 	input     *value
 	convs     map[string]*conv2d
 	images    []*virtual
-	padding   conv.Padding
 	described []*describer
 }
 
@@ -68,24 +79,14 @@ func (p *Plan) compile() (why string) {
 		return err.Error()
 	}
 	c := &compiler{p: p, nodes: p.op.Nodes(), convs: map[string]*conv2d{}}
-	c.readers, c.values = make([][]int, len(c.nodes)), make([]*value, len(c.nodes))
-	for i, n := range c.nodes {
-		for _, in := range n.In {
-			if in != Input {
-				c.readers[in] = append(c.readers[in], i)
-			}
-		}
-	}
+	c.values = make([]*value, len(c.nodes))
 	visitAll(func(l layer) {
 		if k, ok := l.(*conv2d); ok {
 			c.convs[k.name] = k
-			if k.geometry.Pad > 0 {
-				c.padding = k.geometry.Padding
-			}
 		}
 	}, p.op.modules...)
 	c.input = &value{virtual: c.image(p.mode.Wide(), p.op.Config.InputChannels)}
-	p.in = &inPass{p: p, dst: c.input.virtual, padding: c.padding}
+	p.in = &inPass{p: p, dst: c.input.virtual}
 	p.passes = []pass{p.in}
 	for i := range c.nodes {
 		if why := c.node(i); why != "" {
@@ -98,6 +99,11 @@ func (p *Plan) compile() (why string) {
 		return fmt.Sprintf("output of %v numbers", f)
 	}
 	c.place()
+	for _, v := range c.images {
+		if (v.mixed || v.framed && v.padding != conv.Zeros) && v.frame >= min(p.h, p.w) {
+			return "an image too small for the padding"
+		}
+	}
 	c.bind()
 	return ""
 }
@@ -197,7 +203,7 @@ func (c *compiler) open(i int) bool {
 
 // newPass begins a pass over rows.
 func (c *compiler) newPass(x *value) *rowPass {
-	r := &rowPass{p: c.p, src: x.virtual, dst: c.image(x.format, x.c), padding: c.padding}
+	r := &rowPass{p: c.p, src: x.virtual, dst: c.image(x.format, x.c)}
 	r.share(false)
 	c.p.passes = append(c.p.passes, r)
 	return r
@@ -216,18 +222,34 @@ func (c *compiler) append(i int, x *value, s stage, out fp16.Format, d *describe
 }
 
 // only reports whether a value has one reader.
-func (c *compiler) only(x *value) bool {
-	n := 0
-	for i, v := range c.values {
-		if v == x {
-			for _, k := range c.readers[i] {
-				if !(c.nodes[k].Op == OpAct && c.nodes[k].Act == act.Identity) {
-					n++
-				}
+func (c *compiler) only(x *value) bool { return len(c.consumers(c.source(x))) <= 1 }
+
+// source returns the node that made a value, Input for the input.
+func (c *compiler) source(x *value) int {
+	if x == c.input {
+		return Input
+	}
+	return slices.Index(c.values, x)
+}
+
+// consumers returns the nodes that read a node's output, also those that read it
+// through activations that are none; len(c.nodes) stands for the operator's output.
+func (c *compiler) consumers(i int) (all []int) {
+	if i == len(c.nodes)-1 {
+		all = append(all, len(c.nodes))
+	}
+	for k := range c.nodes {
+		for _, j := range c.nodes[k].In {
+			switch {
+			case j != i:
+			case c.nodes[k].Op == OpAct && c.nodes[k].Act == act.Identity:
+				all = append(all, c.consumers(k)...)
+			default:
+				all = append(all, k)
 			}
 		}
 	}
-	return n <= 1
+	return all
 }
 
 // conv compiles a convolution, the rounding of its operands before and a bias that
@@ -252,10 +274,14 @@ func (c *compiler) conv(i int, operands, out fp16.Format, d *describer) (why str
 	}
 	k := layer.kernel(p.mode, operands)
 	plan := k.Plan(out, p.h, p.w, g)
-	src := c.cast(n.In[0], x, operands)
-	src.frame = max(src.frame, plan.Frame())
+	src := c.cast(x, operands)
+	if src == x.virtual && x != c.input && x.pass == nil {
+		// A convolution's own result has neither a frame nor clean lanes.
+		src = c.newPass(x).dst
+	}
+	src.frames(plan.Frame(), g.Padding)
 	dst := c.image(out, n.Weight.Shape[0])
-	pass := &convPass{plan: plan, src: src, dst: dst}
+	pass := &convPass{plan: plan, src: src, dst: dst, padding: g.Padding}
 	p.passes = append(p.passes, pass)
 	v := &value{virtual: dst}
 	s := n.Weight.Shape
@@ -277,7 +303,7 @@ func (c *compiler) conv(i int, operands, out fp16.Format, d *describer) (why str
 
 // cast returns a value as operands of a format: itself, or rounded where it is made
 // if only such convolutions read it, or a copy.
-func (c *compiler) cast(i int, x *value, f fp16.Format) *virtual {
+func (c *compiler) cast(x *value, f fp16.Format) *virtual {
 	if f == x.format || f == fp16.Float32 {
 		return x.virtual
 	}
@@ -285,16 +311,17 @@ func (c *compiler) cast(i int, x *value, f fp16.Format) *virtual {
 		return v
 	}
 	s := newRoundStage(f, c.p.mode.TF32)
-	if i == Input { // which one convolution reads
+	source := c.source(x)
+	alone := source == Input || x.pass != nil
+	for _, k := range c.consumers(source) {
+		alone = alone && k < len(c.nodes) && c.nodes[k].Op == OpConv
+	}
+	switch {
+	case alone && source == Input:
 		c.p.in.round = &s
 		x.format = f
 		return x.virtual
-	}
-	alone := x.pass != nil
-	for _, r := range c.readers[i] {
-		alone = alone && c.nodes[r].Op == OpConv
-	}
-	if alone {
+	case alone:
 		x.pass.stages = append(x.pass.stages, s)
 		x.format = f
 		return x.virtual
@@ -342,7 +369,7 @@ func (c *compiler) place() {
 	for i, x := range p.passes {
 		if r, ok := x.(*rowPass); ok {
 			for _, s := range r.stages {
-				if a, ok := s.(addStage); ok && a.other.last == i && r.dst.in == nil {
+				if a, ok := s.(addStage); ok && a.other.last == i && r.dst.in == nil && (r.norm == nil || a.other != r.src) { // a norm may read its source again
 					r.dst.in = a.other
 				}
 			}

@@ -88,7 +88,6 @@ type rowPass struct {
 	src, dst *virtual
 	norm     *norm.Rows // nil if there is none
 	stages   []stage
-	padding  conv.Padding
 
 	// A pass is done block by block if that keeps all processors busy, and else in
 	// parts of blocks.
@@ -122,7 +121,7 @@ func (r *rowPass) bind() {
 			r.row(n, b, y, w)
 		}
 		if dst.Frame > 0 {
-			dst.FillFrameOf(n, b, r.padding)
+			dst.FillFrameOf(n, b, r.dst.padding)
 		}
 	}
 	r.pivot = func(worker, i int) { r.norm.Pivot(src, i/blocks, i%blocks, p.workers[worker].norm) }
@@ -136,7 +135,7 @@ func (r *rowPass) bind() {
 			r.row(k/blocks, k%blocks, y, p.workers[worker])
 		}
 	}
-	r.frame = func(_, i int) { dst.FillFrameOf(i/blocks, i%blocks, r.padding) }
+	r.frame = func(_, i int) { dst.FillFrameOf(i/blocks, i%blocks, r.dst.padding) }
 }
 
 func (r *rowPass) blocks() int { return (r.src.c + 7) / 8 }
@@ -192,6 +191,9 @@ func (r *rowPass) row(n, b, y int, w *worker) {
 		r.p.look(out)
 		src = out
 	}
+	if r.norm == nil && last == 0 { // a copy, for its frame
+		copy(dst, src)
+	}
 }
 
 // look looks for numbers that are not finite, if that is asked for.
@@ -205,18 +207,23 @@ func (p *Plan) look(row []float32) {
 type convPass struct {
 	plan     *conv.Plan
 	src, dst *virtual
+	padding  conv.Padding
 }
 
-func (c *convPass) run(p *Plan) { c.plan.Run(c.dst.img, c.src.img, &p.space) }
+func (c *convPass) run(p *Plan) {
+	if c.src.mixed && c.plan.Frame() > 0 {
+		c.src.img.FillFrame(c.padding)
+	}
+	c.plan.Run(c.dst.img, c.src.img, &p.space)
+}
 
 // inPass makes an image of the input.
 type inPass struct {
-	p       *Plan
-	dst     *virtual
-	round   *roundStage // nil for none
-	padding conv.Padding
-	zeros   []float64
-	tensor  *tensor.Tensor
+	p      *Plan
+	dst    *virtual
+	round  *roundStage // nil for none
+	zeros  []float64
+	tensor *tensor.Tensor
 
 	row, frame func(worker, i int)
 }
@@ -240,7 +247,7 @@ func (in *inPass) bind() {
 			in.round.apply(row, w.row[0], n, b, y, w)
 		}
 	}
-	in.frame = func(_, i int) { dst.FillFrameOf(i/blocks, i%blocks, in.padding) }
+	in.frame = func(_, i int) { dst.FillFrameOf(i/blocks, i%blocks, in.dst.padding) }
 }
 
 func (in *inPass) run(p *Plan) {

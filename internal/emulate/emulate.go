@@ -16,6 +16,7 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/operator"
@@ -70,6 +71,7 @@ type Machine struct {
 
 	mu      sync.Mutex
 	kernels map[operands]*conv.Kernel
+	free    map[int][]*tensor.Tensor // by their numbers: see scratch
 }
 
 type operands struct {
@@ -81,7 +83,7 @@ type operands struct {
 
 // New returns a machine for an operator stepped by that configuration.
 func New(op *operator.Operator, c rollout.Config) *Machine {
-	m := &Machine{Nodes: op.Nodes(), Config: c, kernels: map[operands]*conv.Kernel{}}
+	m := &Machine{Nodes: op.Nodes(), Config: c, kernels: map[operands]*conv.Kernel{}, free: map[int][]*tensor.Tensor{}}
 	m.last = make([]int, len(m.Nodes))
 	for i, n := range m.Nodes {
 		for _, j := range n.In {
@@ -143,6 +145,7 @@ func (m *Machine) Advance(d *Device, x, out *tensor.Tensor) *tensor.Tensor {
 func (m *Machine) Operator(d *Device, x *tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
 	of := make([]*tensor.Tensor, len(m.Nodes))
 	x = wide(x)
+	private := d.Perturb == nil && d.Sum == nil && d.Round == nil && d.Replace == nil && d.Seen == nil // nobody else holds a tensor
 	for i := range m.Nodes {
 		in := make([]*tensor.Tensor, len(m.Nodes[i].In))
 		for k, j := range m.Nodes[i].In {
@@ -157,7 +160,10 @@ func (m *Machine) Operator(d *Device, x *tensor.Tensor, draws noise.Draws) (*ten
 		}
 		of[i] = y
 		for _, j := range m.Nodes[i].In {
-			if j != operator.Input && m.last[j] == i {
+			if j != operator.Input && m.last[j] == i && of[j] != nil {
+				if private {
+					m.recycle(of[j])
+				}
 				of[j] = nil
 			}
 		}
@@ -203,7 +209,13 @@ func (d *Device) round(i int, y []float64, f fp16.Format) {
 		d.Round(i, y, f)
 		return
 	}
-	f.RoundSlice(y, y)
+	pieces(len(y), func(lo, hi int) { f.RoundSlice(y[lo:hi], y[lo:hi]) })
+}
+
+// pieces spreads n numbers over the processors.
+func pieces(n int, body func(lo, hi int)) {
+	const piece = 1 << 14
+	par.For((n+piece-1)/piece, func(i int) { body(i*piece, min((i+1)*piece, n)) })
 }
 
 // Plain returns the float64 value of a node for given float64 inputs, without
@@ -221,7 +233,10 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 			src = Operand(d.Mode, x, f)
 		}
 		apart := n.Bias != nil && !d.BiasTogether && d.Mode.BiasApart() && d.Store != nil
-		y := Wide(src, m.kernel(d.Mode, i, f, apart), n.Geometry)
+		k := m.kernel(d.Mode, i, f, apart)
+		oc, kh, kw := k.Shape()
+		y := m.scratch(src.N, oc, conv.OutSize(src.H, kh, n.Geometry.Stride, n.Geometry.Pad), conv.OutSize(src.W, kw, n.Geometry.Stride, n.Geometry.Pad))
+		conv.Wide(y, src, k, n.Geometry)
 		if apart {
 			if d.Sum != nil {
 				d.Sum(i, y, in)
@@ -236,7 +251,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		}
 		return y, nil
 	case operator.OpNorm:
-		y := tensor.Like(x)
+		y := m.scratch(x.N, x.C, x.H, x.W)
 		if n.Norm == "batch" {
 			norm.Batch(y, x, n.Mean.Data, n.Variance.Data, n.Weight.Data, n.Bias.Data, n.Eps)
 		} else {
@@ -244,7 +259,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		}
 		return y, nil
 	case operator.OpAct:
-		y := tensor.Like(x)
+		y := m.scratch(x.N, x.C, x.H, x.W)
 		if d.Mode.Precision == fp16.Float64 {
 			act.Forward(y, x, n.Act)
 		} else {
@@ -252,10 +267,12 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		}
 		return y, nil
 	case operator.OpAdd:
-		y := tensor.Like(x)
-		for k, v := range x.Data {
-			y.Data[k] = v + in[1].Data[k]
-		}
+		y := m.scratch(x.N, x.C, x.H, x.W)
+		pieces(len(x.Data), func(lo, hi int) {
+			for k := lo; k < hi; k++ {
+				y.Data[k] = x.Data[k] + in[1].Data[k]
+			}
+		})
 		return y, nil
 	case operator.OpNoise:
 		if draws == nil {
@@ -276,6 +293,28 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		return y, n.Noise.Apply(y, x, noise.Time{}, draws)
 	}
 	panic("emulate: unknown operation")
+}
+
+// scratch returns a tensor of Float64 of any contents: a recycled one if there is
+// one of the size. Large ones are cleared and paged in for longer than they are
+// computed.
+func (m *Machine) scratch(n, c, h, w int) *tensor.Tensor {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	size := n * c * h * w
+	if l := m.free[size]; len(l) > 0 {
+		t := l[len(l)-1]
+		m.free[size] = l[:len(l)-1]
+		return tensor.Of(fp16.Float64, t.Data, n, c, h, w)
+	}
+	return tensor.New(fp16.Float64, n, c, h, w)
+}
+
+// recycle takes back a tensor that nobody will read.
+func (m *Machine) recycle(t *tensor.Tensor) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.free[len(t.Data)] = append(m.free[len(t.Data)], t)
 }
 
 // Conv returns the float64 convolution of src, tap by tap.
@@ -347,7 +386,7 @@ func Operand(mode operator.Mode, x *tensor.Tensor, f fp16.Format) *tensor.Tensor
 		}
 		return y
 	}
-	f.RoundSlice(y.Data, x.Data)
+	pieces(len(x.Data), func(lo, hi int) { f.RoundSlice(y.Data[lo:hi], x.Data[lo:hi]) })
 	return y
 }
 
