@@ -35,7 +35,11 @@ func (f *filter) certify() error {
 			s := f.right(t)
 			p.information += 1 / float64(s*s)
 			if !h.rounding || f.near == nil { // no device of a fine claim rounds so
-				t.fits = f.hidden(t, p) && (v == f.near || !around.of(t).refutes())
+				t.fits = f.hidden(t, p)
+				if m := f.e.pool.at(h, true).from(t.whole); t.whole > 0 && m.qq > 0 {
+					around = m // of the same steps
+				}
+				t.fits = t.fits && (v == f.near || !around.of(t).refutes())
 			}
 			p.found = p.found || t.fits
 			f.keep(t)
@@ -131,7 +135,7 @@ func (f *filter) hidden(t *tried, p *pooled) bool {
 	if !wrong {
 		p.steps = append(p.steps, stepMatch{f.s.Step, m.rq, m.qq, float64(m.qq*m.sigma) * float64(m.qq*m.sigma)})
 		if !(f.named(t) && m.gain > 0.9) && !t.h.family {
-			p.together(m)
+			t.whole = p.together(m)
 		}
 	}
 	if !(f.named(t) && f.steady(&alone) && f.conforms(t)) {

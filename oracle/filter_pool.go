@@ -64,17 +64,34 @@ func (p *pool) at(h *hypothesis, near bool) *pooled {
 
 // together makes the match of the last step that of all steps since one: their
 // amplitudes weigh as their <q,q>. A fault may begin at any step, so it is the
-// one since when its own amplitude, 1, shows best, if it does.
-func (p *pooled) together(m *match) {
+// one since when its own amplitude, 1, shows best, if it does. together returns
+// the first of the steps that were taken, 0 if m says most by itself.
+func (p *pooled) together(m *match) (first int) {
 	var rq, qq, variance float64
 	for k := len(p.steps) - 1; k >= 0; k-- {
 		s := p.steps[k]
 		rq, qq, variance = rq+s.rq, qq+s.qq, variance+s.variance
 		c, sigma := rq/qq, math.Sqrt(variance)/qq
 		if t := c / sigma; math.Abs(c-1) < amplitudeTol && t > m.t {
-			m.c, m.sigma, m.t = c, sigma, t
+			m.c, m.sigma, m.t, first = c, sigma, t, s.step
 		}
 	}
+	return first
+}
+
+// from returns the amplitude of all steps from one on; its qq is 0 if there are
+// none.
+func (p *pooled) from(step int) (m match) {
+	var variance float64
+	for _, s := range p.steps {
+		if s.step >= step {
+			m.rq, m.qq, variance = m.rq+s.rq, m.qq+s.qq, variance+s.variance
+		}
+	}
+	if m.qq > 0 {
+		m.c, m.sigma = m.rq/m.qq, math.Sqrt(variance)/m.qq
+	}
+	return m
 }
 
 // since returns the first of the steps, up to the last, that have amplitude c,

@@ -18,6 +18,7 @@ type tried struct {
 	fits  bool
 	prior int // the place of the hypothesis in the library
 	since int // the first of the steps that say so together, 0 for this one
+	whole int // the first of the steps whose amplitudes were taken together, 0 for none
 }
 
 // units returns (a-b)/s for states of a view.

@@ -13,7 +13,7 @@ import (
 )
 
 const (
-	freeSteps   = 64   // that are rolled out
+	freeSteps   = 32   // that are rolled out
 	freeDelta   = 1e-4 // distance of the twins over the std: far above float32's roundings
 	freeHorizon = 0.1  // of the std: from there on a free-running comparison says nothing
 	freeSlack   = 5    // times the predicted distance that is worth a note

@@ -39,11 +39,12 @@ type layerGate struct {
 	draws  *emulate.Draws // nil if unknown
 	faults int            // layers found wrong
 	of     []fp16.Format  // in which the contract stores each node's output
+	plain  []bool         // norms without parameters whose statistics PyTorch keeps in the half type
 }
 
 // layerFile examines one application.
 func (e *exam) layerFile(l *layerFile) error {
-	g := &layerGate{m: e.machine, mode: e.o.Mode, u: unit(e.o.Mode)}
+	g := &layerGate{m: e.machine, mode: e.o.Mode, u: unit(e.o.Mode), plain: plainNorms(e.op.Config, e.machine.Nodes, e.o.Mode)}
 	var err error
 	if g.of, err = e.machine.Formats(g.mode, l.input.Format); err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
@@ -163,7 +164,7 @@ func (g *layerGate) derive(i int, ways [][]layerValue) []layerValue {
 	var all []layerValue
 	for k := range 3 {
 		in := ways[min(k, len(ways)-1)]
-		values := unrecorded(g.answers(i, in), g.of[i], g.like(i, in[0].Tensor))
+		values := unrecorded(g.answers(i, in, nil), g.of[i], g.like(i, in[0].Tensor))
 		if values == nil {
 			return nil
 		}
@@ -198,7 +199,7 @@ func (g *layerGate) store(i int, got *tensor.Tensor) fp16.Format {
 func (g *layerGate) best(i int, ways [][]layerValue, got *tensor.Tensor, store fp16.Format) *layerScore {
 	var best *layerScore
 	for _, in := range ways {
-		for a := range g.answers(i, in) {
+		for a := range g.answers(i, in, got) {
 			s := judge(a, got, store)
 			if s.better(best) {
 				best = s

@@ -59,14 +59,14 @@ func unit(m operator.Mode) float64 {
 const tiny = 0x1p-126
 
 // answers returns the right ways to compute node i from inputs that are known
-// like that, the claim's own first.
-func (g *layerGate) answers(i int, in []layerValue) iter.Seq[*answer] {
+// like that, the claim's own first. got is what the device has, nil if unknown.
+func (g *layerGate) answers(i int, in []layerValue, got *tensor.Tensor) iter.Seq[*answer] {
 	n := &g.m.Nodes[i]
 	switch n.Op {
 	case operator.OpConv:
 		return g.convAnswers(i, in[0])
 	case operator.OpNorm:
-		return g.normAnswers(i, in[0])
+		return g.normAnswers(i, in[0], got)
 	case operator.OpAct:
 		return g.actAnswers(n, in[0])
 	case operator.OpAdd:

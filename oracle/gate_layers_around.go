@@ -218,7 +218,7 @@ func (g *layerGate) folded(i int, l *layerFile, in layerValue) (*answer, int) {
 		bound[k] += float64(e * (s.size[k] + math.Abs(b)))
 		sd[k] = rootSum(sd[k], roundingSD*e*math.Sqrt(s.squares[k]))
 	}
-	for a := range g.normAnswers(j, layerValue{s.y, "batch norm folded into the convolution", bound, sd}) {
+	for a := range g.normAnswers(j, layerValue{s.y, "batch norm folded into the convolution", bound, sd}, nil) {
 		return a, j
 	}
 	return nil, 0

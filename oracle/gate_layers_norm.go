@@ -37,7 +37,7 @@ import (
 // and the variances of independent errors add up as
 // A^2 (sd^2 + (1+h^2) mean(sd^2)/N). The second order is below the first while
 // b/sqrt(V) < 2^-6; beyond that nothing is known.
-func (g *layerGate) normAnswers(i int, in layerValue) iter.Seq[*answer] {
+func (g *layerGate) normAnswers(i int, in layerValue, got *tensor.Tensor) iter.Seq[*answer] {
 	n := &g.m.Nodes[i]
 	return func(yield func(*answer) bool) {
 		x := in.Tensor
@@ -72,7 +72,9 @@ func (g *layerGate) normAnswers(i int, in layerValue) iter.Seq[*answer] {
 				}
 			}
 		}
-		yield(around(in.how, exact.Data, bound, sd))
+		if yield(around(in.how, exact.Data, bound, sd)) && g.plain[i] && in.bound == nil && g.of[i] == g.mode.Precision {
+			yield(g.plainAnswer(n, x, got))
+		}
 	}
 }
 

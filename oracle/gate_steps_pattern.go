@@ -65,6 +65,9 @@ type pattern struct {
 	// narrow rounds every operation inside SiLU to the half type, as the CPU of
 	// PyTorch 1.13 does.
 	narrow bool
+	// plain keeps the statistics of instance norms without parameters in the
+	// half type, as the CPU of PyTorch 2 does.
+	plain bool
 }
 
 func (p pattern) half() bool {
@@ -185,6 +188,18 @@ func (g *stepGate) device(p pattern, t int, l *legal) *emulate.Device {
 				return nil, nil
 			}
 			return noisy(i, in)
+		}
+	}
+	if other := d.Replace; p.plain {
+		plain := plainNorms(g.e.op.Config, nodes, p.mode)
+		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+			if plain[i] && of[i] == p.mode.Precision {
+				return g.plainNorm(i, of[i], in[0]), nil
+			}
+			if other == nil {
+				return nil, nil
+			}
+			return other(i, in)
 		}
 	}
 	d.Update = func(x, o *tensor.Tensor) *tensor.Tensor { return g.advance(x, o, p, l) }
@@ -343,6 +358,9 @@ func (p pattern) name(c rollout.Config, stream string, whole points) string {
 	}
 	if p.narrow {
 		s += " with SiLU in " + p.mode.Precision.String()
+	}
+	if p.plain {
+		s += " with " + plainHow(p.mode.Precision)
 	}
 	return s
 }

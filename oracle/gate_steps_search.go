@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
@@ -73,6 +74,9 @@ func (g *stepGate) nearest(m *measured, p pattern) ([]float64, error) {
 		return g.reference(m.batchStep, p)
 	}
 	y, o, err := g.emulation(m.batchStep, p)
+	if p.plain {
+		y, o, err = g.settled(m, p)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -107,6 +111,13 @@ func (g *stepGate) search(m *measured) (best candidate, err error) {
 	if g.claim.mode.Autocast == operator.CPU113 {
 		p := g.claim
 		p.narrow = true
+		if _, err := try(p); err != nil {
+			return best, err
+		}
+	}
+	if slices.Contains(plainNorms(g.e.op.Config, nodes, g.claim.mode), true) {
+		p := g.claim
+		p.plain = true
 		if _, err := try(p); err != nil {
 			return best, err
 		}

@@ -1,0 +1,116 @@
+package oracle
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// plainBench is a rollout of an operator whose norm has parameters or not.
+func plainBench(t *testing.T, affine bool) *stepBench {
+	t.Helper()
+	b := newStepBench(t, "bfloat16", "cpu", "instance", convex(.4))
+	e := b.gate.e
+	op, err := operator.Init(operator.Config{InputChannels: 3, Nodes: []operator.NodeConfig{
+		{Op: "conv", Name: "0", OutChannels: 8, KernelSize: 3, Bias: true, PaddingMode: "zeros"},
+		{Op: "norm", Name: "1", Normalization: "instance", Eps: 1e-5, Affine: affine},
+		{Op: "act", Name: "2", Activation: "gelu"},
+		{Op: "conv", Name: "3", OutChannels: 3, KernelSize: 1, Bias: true, PaddingMode: "zeros"},
+	}}, 7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ro := e.c.Rollout
+	c := &rollout.Case{File: "test", Operator: op.Config, Rollout: ro}
+	b.gate.e = &exam{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, ro), o: e.o, states: e.states}
+	if b.gate.e.stream, err = c.OpenStream("none", op, e.o.Mode); err != nil {
+		t.Fatal(err)
+	}
+	b.gate.claim = contract(b.gate.e.machine.Nodes, ro, e.o.Mode)
+	b.gate.use = b.gate.claim
+	return b
+}
+
+// plainDevice is the claimed device, but for the statistics of the norm: those
+// that lie beside a tie within lean of it, relative, are rounded the other way.
+func (b *stepBench) plainDevice(lean float64) *emulate.Device {
+	d := b.correct(b.gate.claim, 1)
+	f := fp16.BFloat16
+	d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+		if b.gate.e.machine.Nodes[i].Op != operator.OpNorm {
+			return nil, nil
+		}
+		x, y := in[0], tensor.Like(in[0])
+		n := float64(x.H * x.W)
+		for p := range x.N * x.C {
+			sum, squares := 0.0, 0.0
+			from := x.Plane(p/x.C, p%x.C)
+			for _, v := range from {
+				sum += v
+			}
+			for _, v := range from {
+				squares += float64((v - sum/n) * (v - sum/n))
+			}
+			up := 1 + lean*float64(p%3-1)
+			m, q := f.Round(sum/n*up), f.Round(squares*up)
+			r := f.Round(1 / math.Sqrt(f.Round(q/f.Round(n))+1e-5))
+			to := y.Plane(p/x.C, p%x.C)
+			for k, v := range from {
+				to[k] = float64(v*r) - float64(m*r)
+			}
+		}
+		return y, nil
+	}
+	return d
+}
+
+// TestPlainNorm: the statistics of an instance norm without parameters may be
+// bfloat16 numbers, as they are on PyTorch's CPU, and are named; those of one
+// with parameters may not.
+func TestPlainNorm(t *testing.T) {
+	const how = "instance norm statistics in bfloat16, as PyTorch keeps them without affine parameters"
+	for _, lean := range []float64{0, 0x1p-20} {
+		for _, affine := range []bool{false, true} {
+			b := plainBench(t, affine)
+			b.device = func(int) *emulate.Device { return b.plainDevice(lean) }
+			r := b.check()
+			if right := len(r.Findings) == 0; right == affine || right && !strings.HasSuffix(r.Contract, " with "+how) {
+				t.Errorf("steps, affine %v: contract %q, findings %v", affine, r.Contract, r.Findings)
+			}
+			e, d := b.gate.e, *b.plainDevice(0) // the inputs of its norm are recorded: no sum is in doubt
+			d.Update, d.Perturb, d.Sum = nil, nil, nil
+			rows := record(t, e, d, 1, 0).examine(t, "1")
+			if right := len(rows.Findings) == 0; right == affine || right && !strings.Contains(strings.Join(rows.Notes, "; "), "1: "+how) {
+				t.Errorf("layers, affine %v: notes %v, findings %v", affine, rows.Notes, rows.Findings)
+			}
+		}
+	}
+}
+
+// TestNarrowStatistics: a statistic beside a tie has two roundings, another one.
+func TestNarrowStatistics(t *testing.T) {
+	plane := make([]float64, 256)
+	for k := range plane {
+		plane[k] = 1 + 0x1p-8 + float64(k%2)*2 - 1 // the mean is midway between two numbers of bfloat16
+	}
+	s := narrowly(fp16.BFloat16, plane, 0, 0)
+	if got := s.choices(); len(got) != 1 || got[0] != [2]bool{true, false} {
+		t.Errorf("choices %v: want the mean's", got)
+	}
+	a, r := s.round([2]bool{})
+	b, _ := s.round([2]bool{true})
+	if a != 1 || b != 1+0x1p-7 || r != 1 {
+		t.Errorf("mean %v or %v, inverse deviation %v: want 1, 1.0078125, 1", a, b, r)
+	}
+	plane[0] += .25
+	if got := narrowly(fp16.BFloat16, plane, 0, 0).choices(); len(got) != 0 {
+		t.Errorf("choices %v off the ties: want none", got)
+	}
+}

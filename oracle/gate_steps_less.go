@@ -1,0 +1,61 @@
+package oracle
+
+import "github.com/refrun/refrun/operator"
+
+// distant reports whether the steps are about as far from the emulation as
+// independent roundings are: Re is not far below 1. Where an operator turns
+// single roundings into many, that is legal, and no proof that the device
+// rounds where the claim does.
+func distant(all []*stepFigures) bool {
+	var squares, count float64
+	for _, f := range all {
+		squares += f.cuts.of[inAll].squares[0]
+		count += f.count
+	}
+	return squares > 0.25*count
+}
+
+// less holds a device that is right by the claim, but distant from it, against
+// patterns that store next to nothing: the claimed operands with float32
+// everywhere but in the state, and float32 itself.
+func (g *stepGate) less() (bool, error) {
+	b, err := g.step(1)
+	if err != nil {
+		return false, err
+	}
+	if err := g.begin(b); err != nil {
+		return false, err
+	}
+	m, err := g.measure(g.part(b, fullElements))
+	if err != nil {
+		return false, err
+	}
+	claimed, err := g.distance(m, g.claim)
+	if err != nil {
+		return false, err
+	}
+	best := candidate{g.claim, clearly * claimed}
+	bare := g.claim
+	bare.points = 0
+	out := bare // and the operator's output
+	out.points = g.claim.points & atOut
+	l := []pattern{out, bare}
+	for _, precision := range []string{"float32", "tf32"} {
+		mode, err := operator.ParseMode(precision, "")
+		if err != nil {
+			return false, err
+		}
+		l = append(l, pattern{mode: mode})
+	}
+	for _, p := range l {
+		re, err := g.distance(m, p)
+		if err != nil {
+			return false, err
+		}
+		if re < 0.99*best.re {
+			best = candidate{p, re}
+		}
+	}
+	g.use = best.pattern
+	return g.use != g.claim, nil
+}
