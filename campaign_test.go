@@ -161,4 +161,3 @@ func hostile(r *rand.Rand) func() float64 {
 		return func() float64 { return size * r.NormFloat64() }
 	}
 }
-
