@@ -12,23 +12,27 @@ const (
 	hugePage  = 2 << 20
 )
 
-// Aligned returns n numbers, zeros, that begin with a cache line.
-//
-// From half a page on they begin with a page of 2 MB, but for blocks of so many
-// pages that it does not matter if the ends lie on small ones.
-func Aligned[T float32 | float64](n int) []T {
-	size := int(unsafe.Sizeof(T(0)))
-	bytes, align := n*size, cacheLine
-	large := bytes >= hugePage/2
-	if large && bytes < 4*hugePage {
-		align = hugePage
-		bytes = (bytes + hugePage - 1) / hugePage * hugePage
+// Aligned returns n numbers, zeros, that begin with a cache line. What of them fills
+// pages of 2 MB lies on such pages.
+func Aligned[T float32 | float64](n int) []T { return aligned[T](n, cacheLine) }
+
+// Paged is Aligned for memory that is worth the rest of its pages: from half a page
+// on it begins with one and has whole ones.
+func Paged[T float32 | float64](n int) []T {
+	if n*int(unsafe.Sizeof(T(0))) < hugePage/2 {
+		return Aligned[T](n)
 	}
+	return aligned[T](n, hugePage)
+}
+
+// aligned returns n numbers that begin at a multiple of align bytes, in memory of
+// a multiple of it.
+func aligned[T float32 | float64](n, align int) []T {
+	size := int(unsafe.Sizeof(T(0)))
+	bytes := (n*size + align - 1) / align * align
 	b := make([]T, (bytes+align)/size)
 	first := int(-uintptr(unsafe.Pointer(unsafe.SliceData(b)))%uintptr(align)) / size
-	if large {
-		whole(b)
-	}
+	whole(b)
 	return b[first:][:n:n]
 }
 

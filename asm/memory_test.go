@@ -14,12 +14,15 @@ func TestAligned(t *testing.T) {
 		if n == 0 {
 			continue
 		}
-		want := uintptr(cacheLine)
-		if bytes := 8 * n; bytes >= hugePage/2 && bytes < 4*hugePage {
+		if at := uintptr(unsafe.Pointer(&d[0])); at%cacheLine != 0 {
+			t.Errorf("%d float64 numbers at %#x: want a multiple of %d", n, at, cacheLine)
+		}
+		want, p := uintptr(cacheLine), Paged[float64](n)
+		if 8*n >= hugePage/2 {
 			want = hugePage
 		}
-		if at := uintptr(unsafe.Pointer(&d[0])); at%want != 0 {
-			t.Errorf("%d float64 numbers at %#x: want a multiple of %d", n, at, want)
+		if at := uintptr(unsafe.Pointer(&p[0])); at%want != 0 || len(p) != n || cap(p) != n {
+			t.Errorf("%d numbers of pages at %#x, length %d: want a multiple of %d", n, at, len(p), want)
 		}
 		if at := uintptr(unsafe.Pointer(&s[0])); at%cacheLine != 0 {
 			t.Errorf("%d float32 numbers at %#x: want a multiple of %d", n, at, cacheLine)

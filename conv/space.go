@@ -211,10 +211,10 @@ func grown[T any](memory *[]T, n int) []T {
 	return (*memory)[:n]
 }
 
-// aligned is grown of memory that begins with a cache line.
+// aligned is grown of memory that begins with a cache line, or with a large page.
 func aligned[T float32 | float64](kept *[]T, n int) []T {
 	if cap(*kept) < n {
-		*kept = asm.Aligned[T](n)
+		*kept = asm.Paged[T](n)
 	}
 	return (*kept)[:n]
 }

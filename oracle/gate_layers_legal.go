@@ -12,7 +12,9 @@ import (
 // legalSums adds up some of the sums of a convolution, at places spread evenly
 // over the output, as legal float32 devices do, and returns how many standard
 // deviations of the model an error may have as its root mean square: 1.8 times
-// the most that one of these orders has, and at least usualSlack.
+// the most that one of these orders has, and at least usualSlack. In a channel
+// whose sums are worse than the others' (much larger on their way than in the end,
+// so that truncation adds up) the deviations of the model become as much greater.
 //
 // The orders: term after term with the kernel's taps innermost, or the
 // channels; and blocks of 8 terms, summed exactly with the accumulator and then
@@ -21,19 +23,21 @@ func (g *layerGate) legalSums(x, w *tensor.Tensor, p conv.Params, s *sums) float
 	if p.Padding != conv.Zeros || g.u != 0x1p-24 {
 		return usualSlack
 	}
-	const samples = 256
-	n, total := w.C*w.H*w.W, len(s.y.Data)
+	const samples = 512
+	n, hw, channels := w.C*w.H*w.W, s.y.W*s.y.H, s.y.C
+	places := s.y.N * hw
 	stride := max(1, p.Stride)
-	step := max(1, total/samples) | 1 // odd, to meet all rows, columns and channels
+	each := min(places, max(8, samples/channels))
 	products := make([]float64, 0, n)
-	var e [3]float64
-	count := 0
-	for at := 0; at < total; at += step {
+	e, count := make([][3]float64, channels), make([]float64, channels)
+	for q := range each * channels {
+		o := q % channels
+		place := (q/channels*places/each + 7*o) % places // other rows and columns for other channels
+		at := (place/hw*channels+o)*hw + place%hw
 		if !(s.sd[at] > 0) || math.IsInf(s.sd[at], 0) {
 			continue
 		}
-		oy, ox := at/s.y.W%s.y.H, at%s.y.W
-		o, sample := at/(s.y.W*s.y.H)%s.y.C, at/(s.y.W*s.y.H*s.y.C)
+		oy, ox, sample := place%hw/s.y.W, place%hw%s.y.W, place/hw
 		products = products[:0]
 		for c := range w.C {
 			plane, taps := x.Plane(sample, c), w.Plane(o, c)
@@ -61,17 +65,37 @@ func (g *layerGate) legalSums(x, w *tensor.Tensor, p conv.Params, s *sums) float
 			}
 			blocks = truncated(blocks)
 		}
-		for k, v := range []float64{inner, outer, blocks} {
+		for k, v := range [3]float64{inner, outer, blocks} {
 			z := (v - s.y.Data[at]) / s.sd[at]
-			e[k] += float64(z * z)
+			e[o][k] += float64(z * z)
 		}
-		count++
+		count[o]++
 	}
-	if count == 0 {
+	var all [3]float64
+	n = 0
+	for o := range e {
+		for k, v := range e[o] {
+			all[k] += v
+		}
+		n += int(count[o])
+	}
+	if n == 0 {
 		return usualSlack
 	}
-	worst := max(e[0], e[1], e[2])
-	return max(usualSlack, 1.8*math.Sqrt(worst/float64(count)))
+	slack := max(usualSlack, 1.8*math.Sqrt(max(all[0], all[1], all[2])/float64(n)))
+	for o := range e {
+		worst := 1.8 * math.Sqrt(max(e[o][0], e[o][1], e[o][2])/max(count[o], 1))
+		if !(worst > slack) {
+			continue
+		}
+		for b := range s.y.N {
+			sd := s.sd[(b*channels+o)*hw:][:hw]
+			for i := range sd {
+				sd[i] *= worst / slack
+			}
+		}
+	}
+	return slack
 }
 
 // flipSlack is the factor by which the sd of the model is taken when chances of
