@@ -71,27 +71,8 @@ func output(i isa, o form, f format) {
 	IMUL3Q(U32(uint32(n)), point, step)
 	for h := range i.halves() {
 		loop := fmt.Sprint(name, h)
-		// Columns, to scratch.
 		LEAQ(Mem{Base: m, Disp: h * v}, from)
-		MOVQ(scratch, to)
-		MOVQ(U32(uint32(n)), left)
-		in := newRows(n, from, step)
-		Label(loop + "columns")
-		for y := range n {
-			VMOVUPD(in.at(y, 0), w[1+y])
-			if h == 0 {
-				PREFETCHT0(in.at(y, 2*v)) // the next tile's
-			}
-		}
-		for y, r := range i.outputLine(o) {
-			VMOVUPD(r, Mem{Base: to, Disp: n * y * v})
-		}
-		for _, p := range in.base {
-			ADDQ(point, p)
-		}
-		ADDQ(Imm(uint64(v)), to)
-		DECQ(left)
-		JNZ(LabelRef(loop + "columns"))
+		i.outputColumns(o, loop, h == 0, from, scratch, to, left, point, step)
 		// Rows, from scratch.
 		MOVQ(scratch, from)
 		MOVQ(dst, to)
@@ -165,22 +146,7 @@ func wideOutput(i isa, o form) {
 	for h := range i.halves() {
 		loop := fmt.Sprint(name, h)
 		LEAQ(Mem{Base: m, Disp: h * v}, from)
-		MOVQ(scratch, to)
-		MOVQ(U32(uint32(n)), left)
-		in := newRows(n, from, step)
-		Label(loop + "columns")
-		for y := range n {
-			VMOVUPD(in.at(y, 0), w[1+y])
-		}
-		for y, r := range i.outputLine(o) {
-			VMOVUPD(r, Mem{Base: to, Disp: n * y * v})
-		}
-		for _, p := range in.base {
-			ADDQ(point, p)
-		}
-		ADDQ(Imm(uint64(v)), to)
-		DECQ(left)
-		JNZ(LabelRef(loop + "columns"))
+		i.outputColumns(o, loop, false, from, scratch, to, left, point, step)
 		MOVQ(scratch, from)
 		MOVQ(dst, to)
 		MOVQ(U32(4), left)
@@ -199,6 +165,31 @@ func wideOutput(i isa, o form) {
 	}
 	VZEROUPPER()
 	RET()
+}
+
+// outputColumns transforms the columns of products at from, step bytes from one
+// row of points to the next, to scratch; ahead asks for the next tile's.
+func (i isa) outputColumns(o form, loop string, ahead bool, from, scratch, to, left, point, step reg.GPVirtual) {
+	v, n := i.vector(), o.side()
+	MOVQ(scratch, to)
+	MOVQ(U32(uint32(n)), left)
+	in := newRows(n, from, step)
+	Label(loop + "columns")
+	for y := range n {
+		VMOVUPD(in.at(y, 0), i.wide[1+y])
+		if ahead {
+			PREFETCHT0(in.at(y, 2*v))
+		}
+	}
+	for y, r := range i.outputLine(o) {
+		VMOVUPD(r, Mem{Base: to, Disp: n * y * v})
+	}
+	for _, p := range in.base {
+		ADDQ(point, p)
+	}
+	ADDQ(Imm(uint64(v)), to)
+	DECQ(left)
+	JNZ(LabelRef(loop + "columns"))
 }
 
 // outputLine returns A^T of the registers from 1 on; 0 is scratch. With d_+-l
