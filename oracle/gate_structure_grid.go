@@ -21,6 +21,9 @@ func (e *exam) grid() error {
 		}
 		for m := range s.M {
 			x := s.At(m, t)
+			if repeated(x) {
+				continue // a state of zeros lies on every grid
+			}
 			found, err := e.coarse(x, m, t, d.State)
 			if !found && err == nil {
 				found, err = e.levels(x, m, t, d.State, &asked)
@@ -31,6 +34,28 @@ func (e *exam) grid() error {
 		}
 	}
 	return nil
+}
+
+// repeated reports whether half of the numbers or more are one and the same.
+func repeated(x []float64) bool {
+	var most float64
+	lead, count := 0, 0
+	for _, v := range x { // if one has a majority, it is what is left of a vote
+		switch {
+		case lead == 0:
+			most, lead = v, 1
+		case v == most:
+			lead++
+		default:
+			lead--
+		}
+	}
+	for _, v := range x {
+		if v == most {
+			count++
+		}
+	}
+	return 2*count >= len(x)
 }
 
 // coarse looks at x, state t of realization m, which is claimed to have format f.

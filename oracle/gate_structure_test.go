@@ -192,3 +192,15 @@ func TestStart(t *testing.T) {
 		check("in bfloat16", func(s *rollout.States) { fp16.BFloat16.RoundSlice(s.At(0, 0), s.At(0, 0)) }, FailPrecision, "state kept in bfloat16")
 	}
 }
+
+// TestRepeated: whether most numbers are the same.
+func TestRepeated(t *testing.T) {
+	for _, s := range []struct {
+		x    []float64
+		want bool
+	}{{[]float64{0, 0, 0}, true}, {[]float64{1, 0, 2, 0, 0}, true}, {[]float64{0, 1, 0, 2, 0, 3, 4}, false}, {[]float64{1, 2, 3}, false}, {[]float64{5, 1, 2, 5, 5, 3, 5}, true}} {
+		if got := repeated(s.x); got != s.want {
+			t.Errorf("%v: %v, want %v", s.x, got, s.want)
+		}
+	}
+}
