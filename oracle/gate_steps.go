@@ -173,6 +173,19 @@ func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 	return nil, nil
 }
 
+// fromClaim measures a step, or as many realizations of it as ensembles take, and
+// its distance from what the claim gives.
+func (g *stepGate) fromClaim(b *batchStep) (m *measured, claimed float64, err error) {
+	if err = g.begin(b); err != nil {
+		return nil, 0, err
+	}
+	if m, err = g.measure(g.part(b, fullElements)); err != nil {
+		return nil, 0, err
+	}
+	claimed, err = g.distance(m, g.claim)
+	return m, claimed, err
+}
+
 // other looks for a legal pattern that explains the first step that the claim
 // does not, and uses it from then on.
 func (g *stepGate) other(bad *verdictOn) (bool, error) {
@@ -184,14 +197,7 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := g.begin(b); err != nil {
-		return false, err
-	}
-	m, err := g.measure(g.part(b, fullElements))
-	if err != nil {
-		return false, err
-	}
-	claimed, err := g.distance(m, g.claim)
+	m, claimed, err := g.fromClaim(b)
 	if err != nil {
 		return false, err
 	}

@@ -23,14 +23,7 @@ func (g *stepGate) less() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if err := g.begin(b); err != nil {
-		return false, err
-	}
-	m, err := g.measure(g.part(b, fullElements))
-	if err != nil {
-		return false, err
-	}
-	claimed, err := g.distance(m, g.claim)
+	m, claimed, err := g.fromClaim(b)
 	if err != nil {
 		return false, err
 	}

@@ -131,25 +131,25 @@ def collect(a):
         with open(a.binary, "rb") as f:
             b = hashlib.sha256(f.read()).hexdigest()[:12]
         verdict = Cache(os.path.join(a.cache, f"check-{v}-{b}.jsonl"))
-    todo, every = [], jobs(a)
+    pending, every = [], jobs(a)
     for j in every:
         known = device.have.get(label(j))
         done = set(verdict.have.get(label(j), {})) if verdict else set()
         want = set() if a.baselines_only else {f"{n}|{e}" for n in a.noise for e in a.evidence}
         # which checks a case gets depends on its operator; "all" marks a complete one
         if known is None or not (want <= done or a.baselines_only or f"complete:{','.join(sorted(want))}" in done):
-            todo.append((j, a, known, done))
+            pending.append((j, a, known, done))
     want = ",".join(sorted(f"{n}|{e}" for n in a.noise for e in a.evidence))
     if a.cached:
-        todo = []
+        pending = []
     with multiprocessing.Pool(a.jobs) as pool:
-        for i, (j, d, found) in enumerate(pool.imap_unordered(work, todo), 1):
+        for i, (j, d, found) in enumerate(pool.imap_unordered(work, pending), 1):
             device.put(label(j), d)
             if verdict:
                 verdict.put(label(j), {**found, f"complete:{want}": True})
-            if sys.stderr.isatty() or i % 100 == 0 or i == len(todo):
-                print(f"\r{i} of {len(todo)} cases", end="" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
-    if todo and sys.stderr.isatty():
+            if sys.stderr.isatty() or i % 100 == 0 or i == len(pending):
+                print(f"\r{i} of {len(pending)} cases", end="" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
+    if pending and sys.stderr.isatty():
         print(file=sys.stderr)
     return [(j, device.have[label(j)], verdict.have.get(label(j), {}) if verdict else {}) for j in every if label(j) in device.have]
 
