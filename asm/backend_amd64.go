@@ -19,7 +19,7 @@ var backends = func() []backend {
 
 var winogradAVX512 = Winograd{
 	Tiles: 13, Outputs: 16,
-	Input: winogradInputAVX512, InputRow: winogradInputRowAVX512, Multiply: winogradMultiplyAVX512, MultiplyFar: winogradMultiplyFarAVX512, Weigh: winogradWeighAVX512, Dot: winogradDotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Input: winogradInputAVX512, InputRow: winogradInputRowAVX512, Multiply: winogradMultiplyAVX512, Weigh: winogradWeighAVX512, Dot: winogradDotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32AVX512, winogradOutputFloat16AVX512, winogradOutputBFloat16AVX512},
 	WideInput: winogradWideInputAVX512, WideOutput: winogradWideOutputAVX512,
@@ -27,7 +27,7 @@ var winogradAVX512 = Winograd{
 
 var winogradAVX2 = Winograd{
 	Tiles: 6, Outputs: 8,
-	Input: winogradInputAVX2, InputRow: winogradInputRowAVX2, Multiply: winogradMultiplyAVX2, MultiplyFar: winogradMultiplyFarAVX2, Weigh: winogradWeighAVX2, Dot: winogradDotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Input: winogradInputAVX2, InputRow: winogradInputRowAVX2, Multiply: winogradMultiplyAVX2, Weigh: winogradWeighAVX2, Dot: winogradDotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32AVX2, winogradOutputFloat16AVX2, winogradOutputBFloat16AVX2},
 	WideInput: winogradWideInputAVX2, WideOutput: winogradWideOutputAVX2,
@@ -35,28 +35,28 @@ var winogradAVX2 = Winograd{
 
 var winograd5AVX512 = Winograd{
 	Tiles: 13, Outputs: 16,
-	Input: winograd5x5InputAVX512, Multiply: winogradMultiplyAVX512, MultiplyFar: winogradMultiplyFarAVX512, Weigh: winogradWeighAVX512, Dot: winograd5x5DotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Input: winograd5x5InputAVX512, Multiply: winogradMultiplyAVX512, Weigh: winogradWeighAVX512, Dot: winograd5x5DotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd5x5OutputFloat32AVX512, winograd5x5OutputFloat16AVX512, winograd5x5OutputBFloat16AVX512},
 }
 
 var winograd7AVX512 = Winograd{
 	Tiles: 13, Outputs: 16,
-	Input: winograd7x7InputAVX512, Multiply: winogradMultiplyAVX512, MultiplyFar: winogradMultiplyFarAVX512, Weigh: winogradWeighAVX512, Dot: winograd7x7DotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Input: winograd7x7InputAVX512, Multiply: winogradMultiplyAVX512, Weigh: winogradWeighAVX512, Dot: winograd7x7DotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd7x7OutputFloat32AVX512, winograd7x7OutputFloat16AVX512, winograd7x7OutputBFloat16AVX512},
 }
 
 var winograd5AVX2 = Winograd{
 	Tiles: 6, Outputs: 8,
-	Input: winograd5x5InputAVX2, Multiply: winogradMultiplyAVX2, MultiplyFar: winogradMultiplyFarAVX2, Weigh: winogradWeighAVX2, Dot: winograd5x5DotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Input: winograd5x5InputAVX2, Multiply: winogradMultiplyAVX2, Weigh: winogradWeighAVX2, Dot: winograd5x5DotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd5x5OutputFloat32AVX2, winograd5x5OutputFloat16AVX2, winograd5x5OutputBFloat16AVX2},
 }
 
 var winograd7AVX2 = Winograd{
 	Tiles: 6, Outputs: 8,
-	Input: winograd7x7InputAVX2, Multiply: winogradMultiplyAVX2, MultiplyFar: winogradMultiplyFarAVX2, Weigh: winogradWeighAVX2, Dot: winograd7x7DotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Input: winograd7x7InputAVX2, Multiply: winogradMultiplyAVX2, Weigh: winogradWeighAVX2, Dot: winograd7x7DotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd7x7OutputFloat32AVX2, winograd7x7OutputFloat16AVX2, winograd7x7OutputBFloat16AVX2},
 }

@@ -11,7 +11,7 @@ var backends = []backend{
 
 var winogradNEON = Winograd{
 	Tiles: 6, Outputs: 8,
-	Input: winogradInputNEON, Multiply: winogradMultiplyNEON, MultiplyFar: winogradMultiplyNEON, Dot: winogradDotNEON, Pack: packLineNEON, Unpack: unpackLineNEON,
+	Input: winogradInputNEON, Multiply: winogradMultiplyNEON, Dot: winogradDotNEON, Pack: packLineNEON, Unpack: unpackLineNEON,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32NEON, winogradOutputFloat16NEON, winogradOutputBFloat16NEON},
 }

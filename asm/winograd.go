@@ -26,17 +26,16 @@ type Winograd struct {
 	// V, point the stride from a point to the next; scratch holds n*n*8 numbers.
 	Input func(src *float32, line, image int, dst *float64, point, blocks int, scratch *float64)
 
-	// InputRow is Input for one row of n points: dst is the tile's place in V
+	// InputRow is Input for one row of n points, one block and some tiles side by
+	// side: src is the first pixel of the first, and dst its place in V
 	// [n][group][block][Tiles][8]. It is nil where there is none.
-	InputRow func(src *float32, line, image int, dst *float64, point, blocks, row int)
+	InputRow func(src *float32, line int, dst *float64, point, tiles, row int)
 
 	// Multiply computes M of v, u at one point, of which v and m are the
 	// places: for each group, tile and output the channels in order, one fused
-	// multiply-add each, from zero.
-	Multiply func(v, u, m *float64, blocks, groups int)
-
-	// MultiplyFar is Multiply for weights that are in no near cache.
-	MultiplyFar func(v, u, m *float64, blocks, groups int)
+	// multiply-add each, from zero. next are the weights of the call after it, which
+	// it may ask for: it reads nothing there.
+	Multiply func(v, u, m *float64, blocks, groups int, next *float64)
 
 	// Weigh sums the weighted squares of a number of points of a tile's transformed
 	// window, an even number, channel by channel of a block: out[i] is the sum over

@@ -7,12 +7,7 @@ package asm
 // winogradMultiplyAVX512 multiplies at one point: see asm/winograd.go.
 //
 //go:noescape
-func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
-
-// winogradMultiplyFarAVX512 multiplies at one point: see asm/winograd.go.
-//
-//go:noescape
-func winogradMultiplyFarAVX512(v *float64, u *float64, m *float64, blocks int, groups int)
+func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int, next *float64)
 
 // winogradWeighAVX512 sums the squares of a transformed window: see asm/winograd.go.
 //
@@ -64,10 +59,10 @@ func pixelOutputBFloat16AVX512(m *float64, norms *float64, table *float64, dst *
 //go:noescape
 func winogradInputAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
 
-// winogradInputRowAVX512 transforms one row of the window of one tile: see asm/winograd.go.
+// winogradInputRowAVX512 transforms one row of the windows of some tiles: see asm/winograd.go.
 //
 //go:noescape
-func winogradInputRowAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, row int)
+func winogradInputRowAVX512(src *float32, line int, dst *float64, point int, tiles int, row int)
 
 // winogradWideInputAVX512 transforms the window of one tile: see asm/winograd.go.
 //
@@ -152,12 +147,7 @@ func winograd7x7DotAVX512(src *float32, next *float32, line int, image int, w *f
 // winogradMultiplyAVX2 multiplies at one point: see asm/winograd.go.
 //
 //go:noescape
-func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
-
-// winogradMultiplyFarAVX2 multiplies at one point: see asm/winograd.go.
-//
-//go:noescape
-func winogradMultiplyFarAVX2(v *float64, u *float64, m *float64, blocks int, groups int)
+func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int, next *float64)
 
 // winogradWeighAVX2 sums the squares of a transformed window: see asm/winograd.go.
 //
@@ -209,10 +199,10 @@ func pixelOutputBFloat16AVX2(m *float64, norms *float64, table *float64, dst *fl
 //go:noescape
 func winogradInputAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
 
-// winogradInputRowAVX2 transforms one row of the window of one tile: see asm/winograd.go.
+// winogradInputRowAVX2 transforms one row of the windows of some tiles: see asm/winograd.go.
 //
 //go:noescape
-func winogradInputRowAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, row int)
+func winogradInputRowAVX2(src *float32, line int, dst *float64, point int, tiles int, row int)
 
 // winogradWideInputAVX2 transforms the window of one tile: see asm/winograd.go.
 //

@@ -482,13 +482,14 @@ pair:
 	BNE block
 	RET
 
-// func winogradMultiplyNEON(v, u, m *float64, blocks, groups int)
-TEXT ·winogradMultiplyNEON(SB), NOSPLIT, $0-40
+// func winogradMultiplyNEON(v, u, m *float64, blocks, groups int, next *float64)
+TEXT ·winogradMultiplyNEON(SB), NOSPLIT, $0-48
 	MOVD v+0(FP), R0
 	MOVD u+8(FP), R1
 	MOVD m+16(FP), R2
 	MOVD blocks+24(FP), R3
 	MOVD groups+32(FP), R4
+	MOVD next+40(FP), R5
 
 group:
 	MOVD R1, R5

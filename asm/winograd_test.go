@@ -115,7 +115,7 @@ func TestWinogradInput(t *testing.T) {
 	each(t, func(t *testing.T, f *Form, w *Winograd) {
 		r := rand.New(rand.NewPCG(1, 2))
 		n := f.Side
-		height, width := n+3, n+5
+		height, width := n+3, n+13
 		const blocks, tile = 3, 5
 		image := newGuarded[float32](blocks*height*width*8, 7)
 		for i := range image.data() {
@@ -131,15 +131,21 @@ func TestWinogradInput(t *testing.T) {
 		image.check(t, "image")
 		v.check(t, "v")
 		scratch.check(t, "scratch")
-		if w.InputRow != nil { // the same, row by row
-			rows := newGuarded[float64](n*n*point-8, 9)
+		for tiles := 1; w.InputRow != nil && tiles <= 3; tiles++ { // the same, row by row
+			first := tile + 1 - tiles
+			all, rows := newGuarded[float64](n*n*point-8, 9), newGuarded[float64](n*n*point-8, 9)
+			for i := range tiles {
+				w.Input(image.at((y0*width+x0+4*i)*8), width*32, height*width*32, all.at((first+i)*8), point*8, blocks, scratch.at(0))
+			}
 			for r := range n {
-				w.InputRow(src, width*32, height*width*32, rows.at(r*n*point+tile*8), point*8, blocks, r)
+				for b := range blocks {
+					w.InputRow(image.at(((b*height+y0)*width+x0)*8), width*32, rows.at(r*n*point+b*plane+first*8), point*8, tiles, r)
+				}
 			}
 			rows.check(t, "rows")
-			for i, want := range v.data() {
+			for i, want := range all.data() {
 				if got := rows.data()[i]; math.Float64bits(got) != math.Float64bits(want) {
-					t.Fatalf("number %d of V by rows: %v, want %v", i, got, want)
+					t.Fatalf("%d tiles, number %d of V by rows: %v, want %v", tiles, i, got, want)
 				}
 			}
 		}
@@ -187,11 +193,7 @@ func TestWinogradMultiply(t *testing.T) {
 				for i := range u.data() {
 					u.data()[i] = r.NormFloat64()
 				}
-				multiply := w.Multiply
-				if blocks == 2 {
-					multiply = w.MultiplyFar
-				}
-				multiply(v.at(0), u.at(0), m.at(0), blocks, groups)
+				w.Multiply(v.at(0), u.at(0), m.at(0), blocks, groups, u.at(0))
 				v.check(t, "v")
 				u.check(t, "u")
 				m.check(t, "m")

@@ -182,7 +182,7 @@ func (g *direct) line(s *worker, n, y int) {
 		finite = finite && v <= math.MaxFloat64
 	}
 	s.m = aligned(&s.memory[1], g.groups*g.Tiles*g.Outputs)
-	s.flags = grown(&s.flags, max(2*kernelOutputs, g.Outputs/block*d.W))
+	s.flags = grown(&s.flags, g.Outputs/block*d.W)
 	if g.k.kh == 1 {
 		size := blocks * g.Tiles * block
 		s.v = aligned(&s.memory[0], g.groups*size)
@@ -191,10 +191,11 @@ func (g *direct) line(s *worker, n, y int) {
 			g.Widen(&g.src.data[g.src.at(n, 0, y, x)], g.src.plane*4, &s.v[i*size], blocks, min(g.Tiles, d.W-x))
 		}
 	}
+	size := g.weights.terms * g.Outputs
 	for o := range g.panels {
-		u := &g.weights.panels[o*g.weights.terms*g.Outputs]
+		u := &g.weights.panels[o*size]
 		if g.k.kh == 1 {
-			g.Multiply(&s.v[0], u, &s.m[0], blocks, g.groups)
+			g.Multiply(&s.v[0], u, &s.m[0], blocks, g.groups, &g.weights.panels[(o+1)%g.panels*size])
 		} else {
 			g.Taps(&g.planes[(n*g.k.ic*g.height+y)*g.planeWidth], &g.taps[0], len(g.taps), u, &s.m[0], g.groups)
 		}

@@ -68,7 +68,7 @@ func (p *Space) take() *worker {
 		p.idle = p.idle[:n-1]
 		return s
 	}
-	return &worker{flags: make([]uint8, 2*kernelOutputs)}
+	return new(worker)
 }
 
 // release takes the memory back, and the outputs left open.

@@ -216,13 +216,10 @@ func (g *wide) unit(lo, hi int) {
 		g.WideInput(src, g.line*8, g.plane*8, &s.v[(at/g.Tiles*g.blocks*g.Tiles+at%g.Tiles)*block], g.vPoint*8, g.blocks, &s.t[0])
 	}
 	n := (hi - lo + g.Tiles - 1) / g.Tiles
-	multiply := g.Multiply
-	if 8*len(g.weights.panels) > farU {
-		multiply = g.MultiplyFar
-	}
 	for o := range g.panels {
 		for p := range 36 {
-			multiply(&s.v[p*g.vPoint], &g.weights.panels[(o*36+p)*g.weights.size], &s.m[p*g.mPoint], g.blocks, n)
+			at := o*36 + p
+			g.Multiply(&s.v[p*g.vPoint], &g.weights.panels[at*g.weights.size], &s.m[p*g.mPoint], g.blocks, n, &g.weights.panels[(at+1)%(g.panels*36)*g.weights.size])
 		}
 		for c := 0; c < g.Outputs && o*g.Outputs+c < g.k.oc; c += block {
 			b := (o*g.Outputs + c) / block

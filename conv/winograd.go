@@ -24,12 +24,11 @@ type wino struct {
 	src, dst *Image
 	space    *Space
 
-	th, tw        int // tiles of a sample
-	height, width int // pixels of a sample that windows read
-	blocks        int // of input channels
-	panels        int // groups of outputs
-	groups        int // of tiles, in a unit of work
-	multiply      func(v, u, m *float64, blocks, groups int)
+	th, tw        int       // tiles of a sample
+	height, width int       // pixels of a sample that windows read
+	blocks        int       // of input channels
+	panels        int       // groups of outputs
+	groups        int       // of tiles, in a unit of work
 	rows          bool      // V is of one row of points
 	points        int       // of V
 	vPoint        int       // numbers of V from a point to the next
@@ -54,14 +53,14 @@ var (
 	bytesV = 1 << 19 // of a unit, about
 	farU   = 3 << 19 // from so many bytes of weights on, they come from afar
 	rowsV  = 3 << 19 // of a unit by rows, about
-	rowsC  = 192     // input channels from which units are by rows
+	rowsC  = 96      // input channels from which units are by rows
 )
 
 func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, round roundTile, dst, src *Image, space *Space) *wino {
 	g := &space.wino
 	tasks := g.tasks
 	*g = wino{Winograd: w, k: k, form: form, weights: k.winograd(form, w), round: round, src: src, dst: dst, space: space, tasks: tasks,
-		th: (dst.H + 3) / 4, tw: (dst.W + 3) / 4, blocks: src.Blocks(), panels: (k.oc + w.Outputs - 1) / w.Outputs, multiply: w.Multiply}
+		th: (dst.H + 3) / 4, tw: (dst.W + 3) / 4, blocks: src.Blocks(), panels: (k.oc + w.Outputs - 1) / w.Outputs}
 	if tasks.unit == nil { // once: functions of methods are allocated
 		g.tasks.norms, g.tasks.unit, g.tasks.resolve = g.measure, g.runUnit, g.resolve
 	}
@@ -71,7 +70,6 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, round roundTile, dst, s
 	}
 	g.height, g.width = 4*g.th+form.Taps-1, 4*g.tw+form.Taps-1
 	if 8*len(g.weights.panels) > farU {
-		g.multiply = w.MultiplyFar
 		g.rows = w.InputRow != nil && k.ic >= rowsC
 	}
 	g.points = form.Side * form.Side
@@ -127,6 +125,7 @@ func (g *wino) prepare(s *worker) {
 	s.m = aligned(&s.memory[1], side*side*g.mPoint)
 	s.t = aligned(&s.memory[2], side*side*block)
 	s.k = grown(&s.memory[3], g.groups*g.Tiles)
+	s.flags = grown(&s.flags, g.groups*g.Tiles*2*g.Outputs)
 }
 
 // unit makes the outputs of tiles [lo,hi).
@@ -135,7 +134,7 @@ func (g *wino) unit(s *worker, lo, hi int) {
 	if !g.rows {
 		for t := lo; t < hi; t++ {
 			at := t - lo
-			g.Input(g.window(t), g.src.line*4, g.src.plane*4, g.at(s, at), g.vPoint*8, g.blocks, &s.t[0])
+			g.Input(g.window(t), g.src.line*4, g.src.plane*4, g.at(s, 0, at), g.vPoint*8, g.blocks, &s.t[0])
 			s.k[at] = g.weigh(s, at, 0)
 		}
 		for t := lo; t < hi; t++ {
@@ -143,26 +142,33 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		}
 		for o := range g.panels {
 			for p := range g.points {
-				g.multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, n)
+				next := o*g.points + p + 1
+				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, n, g.weights.panel(next/g.points%g.panels, next%g.points))
 			}
-			for t := lo; t < hi; t++ {
-				g.finish(s, s.m, t, t-lo, o)
-			}
+			g.finish(s, s.m, lo, hi, o)
 		}
 		return
 	}
 	panel := g.groups * g.Tiles * g.Outputs
 	clear(s.k)
 	for r := range g.points {
+		for b := range g.blocks {
+			for t := lo; t < hi; {
+				at := t - lo
+				tiles := min(hi-t, g.tw-t%g.tw, g.Tiles-at%g.Tiles) // of one line and one group
+				n, y, x := g.place(t)
+				g.InputRow(g.corner(n, b, y, x), g.src.line*4, g.at(s, b, at), g.vPoint*8, tiles, r)
+				t += tiles
+			}
+		}
 		for t := lo; t < hi; t++ {
-			at := t - lo
-			g.InputRow(g.window(t), g.src.line*4, g.src.plane*4, g.at(s, at), g.vPoint*8, g.blocks, r)
-			s.k[at] += g.weigh(s, at, r*g.points)
+			s.k[t-lo] += g.weigh(s, t-lo, r*g.points)
 		}
 		for p := range g.points {
 			q := r*g.points + p
 			for o := range g.panels {
-				g.multiply(&s.v[p*g.vPoint], g.weights.panel(o, q), &s.m[q*g.mPoint+o*panel], g.blocks, n)
+				next := q*g.panels + o + 1
+				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, q), &s.m[q*g.mPoint+o*panel], g.blocks, n, g.weights.panel(next%g.panels, next/g.panels%g.weights.points))
 			}
 		}
 	}
@@ -170,15 +176,13 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		s.k[t-lo] = g.norm(t, s.k[t-lo])
 	}
 	for o := range g.panels {
-		for t := lo; t < hi; t++ {
-			g.finish(s, s.m[o*panel:], t, t-lo, o)
-		}
+		g.finish(s, s.m[o*panel:], lo, hi, o)
 	}
 }
 
-// at returns the place of a tile of a unit in V.
-func (g *wino) at(s *worker, at int) *float64 {
-	return &s.v[(at/g.Tiles*g.blocks*g.Tiles+at%g.Tiles)*block]
+// at returns the place of a block of a tile of a unit in V.
+func (g *wino) at(s *worker, b, at int) *float64 {
+	return &s.v[((at/g.Tiles*g.blocks+b)*g.Tiles+at%g.Tiles)*block]
 }
 
 // place returns the sample and the first pixel of tile t.
@@ -187,13 +191,16 @@ func (g *wino) place(t int) (n, y, x int) {
 	return t / per, t % per / g.tw * 4, t % g.tw * 4
 }
 
-// corner returns the first pixel of the window of output (y, x).
-func (g *wino) corner(n, y, x int) *float32 {
-	return &g.src.data[g.src.at(n, 0, y-g.form.Taps/2, x-g.form.Taps/2)]
+// corner returns the first pixel of the window of output (y, x) in a block.
+func (g *wino) corner(n, b, y, x int) *float32 {
+	return &g.src.data[g.src.at(n, b, y-g.form.Taps/2, x-g.form.Taps/2)]
 }
 
 // window returns the first pixel of the window of tile t.
-func (g *wino) window(t int) *float32 { return g.corner(g.place(t)) }
+func (g *wino) window(t int) *float32 {
+	n, y, x := g.place(t)
+	return g.corner(n, 0, y, x)
+}
 
 // weigh returns the weighted squares of the points of a transformed window, of
 // which the first is given, where the bound is of them; otherwise 0.
@@ -202,7 +209,7 @@ func (g *wino) weigh(s *worker, at, first int) (sum float64) {
 	if v == nil {
 		return 0
 	}
-	g.Weigh(g.at(s, at), g.vPoint*8, g.points, &v.weights[first], &v.scale[0], g.blocks, &s.sums)
+	g.Weigh(g.at(s, 0, at), g.vPoint*8, g.points, &v.weights[first], &v.scale[0], g.blocks, &s.sums)
 	for _, x := range s.sums {
 		sum += x
 	}
@@ -231,34 +238,44 @@ func (g *wino) greatest(t int) float64 {
 	return math.Float64frombits(greatest)
 }
 
-// finish makes the outputs of tile t and a group of channels.
-func (g *wino) finish(s *worker, m []float64, t, at, o int) {
-	n, y, x := g.place(t)
-	d, k := g.dst, s.k[at]
+// finish makes the outputs of tiles [lo,hi) and a group of channels. It looks at the
+// flags when all is written: each is a byte, and to read eight of them at once the
+// processor waits until they have left for the cache, and all outputs before them.
+func (g *wino) finish(s *worker, m []float64, lo, hi, o int) {
+	d := g.dst
 	first, end := o*g.Outputs, min((o+1)*g.Outputs, d.C)
-	if k == 0 { // nothing but zeros
+	size := 2 * g.Outputs // of a tile's flags
+	for t := lo; t < hi; t++ {
+		at := t - lo
+		n, y, x := g.place(t)
 		for c := first; c < end; c += block {
-			g.fill(n, c, y, x)
+			if s.k[at] == 0 { // nothing but zeros
+				g.fill(n, c, y, x)
+				continue
+			}
+			g.round(&m[at*g.Outputs+c-first], g.mPoint*8, s.k[at], &g.weights.tables[c/block*18*block],
+				&d.data[d.at(n, c/block, y, x)], d.line*4, &s.flags[at*size+2*(c-first)], &s.t[0])
 		}
-		return
 	}
-	var open uint64
-	for c := first; c < end; c += block {
-		flags := s.flags[(c-first)*2:][:16]
-		g.round(&m[at*g.Outputs+c-first], g.mPoint*8, k,
-			&g.weights.tables[c/block*18*block], &d.data[d.at(n, c/block, y, x)], d.line*4, &flags[0], &s.t[0])
-		open |= binary.LittleEndian.Uint64(flags[:8]) | binary.LittleEndian.Uint64(flags[8:])
-	}
-	if finite := k <= math.MaxFloat64; open != 0 || !finite {
-		g.leave(s, t, n, y, x, first, end, finite)
+	for t := lo; t < hi; t++ {
+		if k := s.k[t-lo]; k != 0 {
+			g.leave(s, t, first, end, s.flags[(t-lo)*size:][:(end-first+block-1)/block*16], k <= math.MaxFloat64)
+		}
 	}
 }
 
 // leave settles what of a tile's channels [first,end) the guard left open, now or
 // later.
-func (g *wino) leave(s *worker, t, n, y, x, first, end int, finite bool) {
+func (g *wino) leave(s *worker, t, first, end int, flags []uint8, finite bool) {
+	var any uint64
+	for i := 0; i < len(flags); i += 8 {
+		any |= binary.LittleEndian.Uint64(flags[i:])
+	}
+	if any == 0 && finite {
+		return
+	}
 	d := g.dst
-	flags := s.flags[:(end-first+block-1)/block*16]
+	n, y, x := g.place(t)
 	open := 0
 	for i := 0; i < len(flags); i += 8 {
 		if !finite {
@@ -320,7 +337,7 @@ func (g *wino) resolve(s *worker, at, next place) float64 {
 	out := &s.dot
 	k := g.form.Taps
 	w := g.weights.direct[at.o*g.blocks*k*k*block:][:g.blocks*k*k*block]
-	g.Dot(g.corner(at.n, at.y, at.x), g.corner(next.n, next.y, next.x), g.src.line*4, g.src.plane*4, &w[0], g.blocks, out)
+	g.Dot(g.corner(at.n, 0, at.y, at.x), g.corner(next.n, 0, next.y, next.x), g.src.line*4, g.src.plane*4, &w[0], g.blocks, out)
 	bias := g.k.bias[at.o]
 	var sum, size float64
 	for c := range block {

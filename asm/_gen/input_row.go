@@ -8,30 +8,36 @@ import (
 	"github.com/mmcloughlin/avo/reg"
 )
 
-// inputRow is one row of points of input: the same operations for those, and
-// nothing in memory between columns and rows.
+// inputRow is one row of points of the windows of tiles side by side, of one channel
+// block: the operations of input, and nothing in memory between columns and rows.
+// Windows overlap: of each only the 4 columns that the one before does not have are
+// transformed.
 //
-//	src     first pixel of the nxn window of channel block 0, float32, 8 channels a pixel
+//	src     first pixel of the first nxn window, float32, 8 channels a pixel
 //	line    bytes from a line of pixels to the next
-//	image   bytes from a channel block to the next
-//	dst     the tile's place in [n][blocks][tiles][8]
+//	dst     the first tile's place in [n][blocks][tiles][8]
 //	point   bytes from a point to the next
-//	blocks  channel blocks, 1 or more
+//	tiles   1 or more
 //	row     of points
 func inputRow(i isa, f form) {
 	name := "winograd" + f.name + "InputRow" + i.name
-	TEXT(name, NOSPLIT, "func(src *float32, line, image int, dst *float64, point, blocks, row int)")
+	TEXT(name, NOSPLIT, "func(src *float32, line int, dst *float64, point, tiles, row int)")
 	Pragma("noescape")
-	Doc(name + " transforms one row of the window of one tile: see asm/winograd.go.")
+	Doc(name + " transforms one row of the windows of some tiles: see asm/winograd.go.")
 	src := Load(Param("src"), GP64()).(reg.GPVirtual)
 	line := Load(Param("line"), GP64()).(reg.GPVirtual)
-	image := Load(Param("image"), GP64()).(reg.GPVirtual)
 	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
 	point := Load(Param("point"), GP64()).(reg.GPVirtual)
-	blocks := Load(Param("blocks"), GP64()).(reg.GPVirtual)
 	row := Load(Param("row"), GP64()).(reg.GPVirtual)
-	to := GP64()
+	from, to, at, left := GP64(), GP64(), GP64(), GP64()
 	n, v := f.side(), i.vector()
+	shared := n - 4 // columns of two windows
+	last := 16
+	if i.lanes == 8 {
+		last = len(i.wide)
+	}
+	kept := i.wide[last-shared : last]
+	free := i.wide[n : 16-shared]
 	i.hold(16, f.inputConstants()...)
 	defer release()
 	for r := range n {
@@ -41,21 +47,38 @@ func inputRow(i isa, f form) {
 	for r := range n {
 		loop := fmt.Sprint(name, "row", r)
 		Label(loop)
-		in := newRows(n, src, line)
 		for h := range i.halves() {
-			for x := range n {
-				i.inputRowOf(f, r, i.wide[x], i.wide[n:16], func(y int) Op { return in.at(y, 32*x+h*v/2) })
-			}
+			MOVQ(src, from)
 			MOVQ(dst, to)
-			i.inputLine(f, func(_ int, z reg.VecPhysical) { // one after another
-				VMOVUPD(z, Mem{Base: to, Disp: h * v})
-				ADDQ(point, to)
+			MOVQ(mustParam("tiles"), left)
+			in := newRows(n, from, line)
+			column := func(x int, z reg.VecPhysical) {
+				i.inputRowOf(f, r, z, free, func(y int) Op { return in.at(y, 32*x+h*v/2) })
+			}
+			for x, z := range kept {
+				column(x, z)
+			}
+			tile := fmt.Sprint(loop, "tile", h)
+			Label(tile)
+			for x := shared; x < n; x++ {
+				column(x, i.wide[x])
+			}
+			for x, z := range kept {
+				VMOVAPD(z, i.wide[x])
+				VMOVAPD(i.wide[4+x], z)
+			}
+			LEAQ(Mem{Base: to, Disp: h * v}, at)
+			i.inputLine(f, free, func(_ int, z reg.VecPhysical) { // one after another
+				VMOVUPD(z, Mem{Base: at})
+				ADDQ(point, at)
 			})
+			for _, p := range in.base {
+				ADDQ(U32(128), p)
+			}
+			ADDQ(Imm(64), to)
+			DECQ(left)
+			JNZ(LabelRef(tile))
 		}
-		ADDQ(image, src)
-		ADDQ(U32(uint32(i.plane())), dst)
-		DECQ(blocks)
-		JNZ(LabelRef(loop))
 		VZEROUPPER()
 		RET()
 	}

@@ -103,6 +103,10 @@ func output(i isa, o form, f format) {
 			}
 			VMOVUPS(i.half[lo], Mem{Base: to, Disp: 32*x + h*v/2})
 		}
+		if h == 0 { // the outputs of the tile after the next
+			PREFETCHT0(Mem{Base: to, Disp: 256})
+			PREFETCHT0(Mem{Base: to, Disp: 256 + 64})
+		}
 		ADDQ(U32(uint32(n*v)), from)
 		ADDQ(mustParam("line"), to)
 		ADDQ(U32(256), norms)

@@ -90,8 +90,7 @@ func winograd() {
 			f.constants(t)
 		}
 		t.roundings()
-		multiply(i, false)
-		multiply(i, true)
+		multiply(i)
 		weigh(i)
 		taps(i)
 		inWords(i)
@@ -191,7 +190,7 @@ func input(i isa, f form, wide bool) {
 				VCVTPS2PD(in.at(y, h*v/2), i.wide[y])
 			}
 		}
-		i.inputLine(f, func(y int, r reg.VecPhysical) { VMOVUPD(r, Mem{Base: to, Disp: n * y * v}) })
+		i.inputLine(f, i.wide[n:16], func(y int, r reg.VecPhysical) { VMOVUPD(r, Mem{Base: to, Disp: n * y * v}) })
 		for _, p := range in.base {
 			ADDQ(Imm(uint64(8*size)), p)
 		}
@@ -206,7 +205,7 @@ func input(i isa, f form, wide bool) {
 		for x := range n {
 			VMOVUPD(Mem{Base: from, Disp: x * v}, i.wide[x])
 		}
-		i.inputLine(f, func(_ int, r reg.VecPhysical) { // one after another
+		i.inputLine(f, i.wide[n:16], func(_ int, r reg.VecPhysical) { // one after another
 			VMOVUPD(r, Mem{Base: to, Disp: h * v})
 			ADDQ(point, to)
 		})
@@ -236,9 +235,9 @@ func (i isa) product() int { return i.tiles * 2 * i.vector() }
 //	r_+-l = sum of f_lj d_(2j+2) +- p_l sum of f_lj d_(2j+1),
 //
 // from the leading coefficient, 1, downwards: k roundings deep each.
-func (i isa) inputLine(f form, store func(r int, v reg.VecPhysical)) {
+func (i isa) inputLine(f form, free []reg.VecPhysical, store func(r int, v reg.VecPhysical)) {
 	n := f.side()
-	d, free, next := i.wide[:n], i.wide[n:16], 0
+	d, next := i.wide[:n], 0
 	sum := func(c []float64, from int) reg.VecPhysical {
 		v := free[next%len(free)]
 		next++
@@ -277,28 +276,28 @@ func mustParam(name string) Mem {
 	return b.Addr
 }
 
-// ahead is how many bytes of weights that come from afar are asked for in advance:
-// what the processor does by itself ends with each page.
-const ahead = 2048
-
 // multiply is the multiplication of one point: m = v u, the channels added in
 // order by fused multiply-adds from zero.
 //
 //	v       [groups][blocks][tiles][8], the transformed windows
 //	u       [blocks*8][2*lanes], the transformed weights of 2*lanes outputs
 //	m       [groups][tiles][2*lanes]
-func multiply(i isa, far bool) {
+//	next    the weights of the call after it
+//
+// Weights that are in no near cache are read once and then used by all groups. To ask
+// for them when they are needed stalls the first group, and a program has them
+// pass through the caches faster than memory can give them; so the next ones are
+// asked for evenly through the work on these, two cache lines a block.
+func multiply(i isa) {
 	name := "winogradMultiply" + i.name
-	if far {
-		name = "winogradMultiplyFar" + i.name
-	}
-	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, groups int)")
+	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, groups int, next *float64)")
 	Pragma("noescape")
 	Doc(name + " multiplies at one point: see asm/winograd.go.")
 	v := Load(Param("v"), GP64()).(reg.GPVirtual)
 	m := Load(Param("m"), GP64()).(reg.GPVirtual)
 	groups := Load(Param("groups"), GP64()).(reg.GPVirtual)
-	u, steps := GP64(), GP64()
+	next := Load(Param("next"), GP64()).(reg.GPVirtual)
+	u, steps, product := GP64(), GP64(), GP64()
 	sum := i.wide[:2*i.tiles]
 	w := i.wide[2*i.tiles : 2*i.tiles+2]
 	x := i.wide[2*i.tiles+2:]
@@ -307,6 +306,7 @@ func multiply(i isa, far bool) {
 	Label("group" + name)
 	MOVQ(mustParam("u"), u)
 	MOVQ(mustParam("blocks"), steps)
+	MOVQ(m, product)
 	for _, s := range sum {
 		VXORPD(s, s, s)
 	}
@@ -314,8 +314,8 @@ func multiply(i isa, far bool) {
 	for c := range 8 {
 		VMOVUPD(Mem{Base: u, Disp: 2 * c * n}, w[0])
 		VMOVUPD(Mem{Base: u, Disp: (2*c + 1) * n}, w[1])
-		for line := 0; far && line < 2*n; line += 64 {
-			PREFETCHT0(Mem{Base: u, Disp: 2*c*n + line + ahead})
+		if c%4 == 0 {
+			PREFETCHT1(Mem{Base: next, Disp: 16 * c})
 		}
 		for t := range i.tiles {
 			xt := x[t%len(x)]
@@ -326,6 +326,9 @@ func multiply(i isa, far bool) {
 	}
 	ADDQ(U32(uint32(i.plane())), v)
 	ADDQ(U32(uint32(16*n)), u)
+	PREFETCHT0(Mem{Base: product})
+	ADDQ(U32(64), product)
+	ADDQ(U32(128), next)
 	DECQ(steps)
 	JNZ(LabelRef("block" + name))
 	for s, r := range sum {
