@@ -35,28 +35,28 @@ var winogradAVX2 = Winograd{
 
 var winograd5AVX512 = Winograd{
 	Tiles: 13, Outputs: 16,
-	Input: winograd5x5InputAVX512, Multiply: winogradMultiplyAVX512, Weigh: winogradWeighAVX512, Dot: winograd5x5DotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Input: winograd5x5InputAVX512, InputRow: winograd5x5InputRowAVX512, Multiply: winogradMultiplyAVX512, Weigh: winogradWeighAVX512, Dot: winograd5x5DotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd5x5OutputFloat32AVX512, winograd5x5OutputFloat16AVX512, winograd5x5OutputBFloat16AVX512},
 }
 
 var winograd7AVX512 = Winograd{
 	Tiles: 13, Outputs: 16,
-	Input: winograd7x7InputAVX512, Multiply: winogradMultiplyAVX512, Weigh: winogradWeighAVX512, Dot: winograd7x7DotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Input: winograd7x7InputAVX512, InputRow: winograd7x7InputRowAVX512, Multiply: winogradMultiplyAVX512, Weigh: winogradWeighAVX512, Dot: winograd7x7DotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd7x7OutputFloat32AVX512, winograd7x7OutputFloat16AVX512, winograd7x7OutputBFloat16AVX512},
 }
 
 var winograd5AVX2 = Winograd{
 	Tiles: 6, Outputs: 8,
-	Input: winograd5x5InputAVX2, Multiply: winogradMultiplyAVX2, Weigh: winogradWeighAVX2, Dot: winograd5x5DotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Input: winograd5x5InputAVX2, InputRow: winograd5x5InputRowAVX2, Multiply: winogradMultiplyAVX2, Weigh: winogradWeighAVX2, Dot: winograd5x5DotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd5x5OutputFloat32AVX2, winograd5x5OutputFloat16AVX2, winograd5x5OutputBFloat16AVX2},
 }
 
 var winograd7AVX2 = Winograd{
 	Tiles: 6, Outputs: 8,
-	Input: winograd7x7InputAVX2, Multiply: winogradMultiplyAVX2, Weigh: winogradWeighAVX2, Dot: winograd7x7DotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
+	Input: winograd7x7InputAVX2, InputRow: winograd7x7InputRowAVX2, Multiply: winogradMultiplyAVX2, Weigh: winogradWeighAVX2, Dot: winograd7x7DotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd7x7OutputFloat32AVX2, winograd7x7OutputFloat16AVX2, winograd7x7OutputBFloat16AVX2},
 }

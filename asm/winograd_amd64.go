@@ -99,6 +99,11 @@ func winogradDotAVX512(src *float32, next *float32, line int, image int, w *floa
 //go:noescape
 func winograd5x5InputAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
 
+// winograd5x5InputRowAVX512 transforms one row of the windows of some tiles: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5InputRowAVX512(src *float32, line int, dst *float64, point int, tiles int, row int)
+
 // winograd5x5OutputFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
@@ -123,6 +128,11 @@ func winograd5x5DotAVX512(src *float32, next *float32, line int, image int, w *f
 //
 //go:noescape
 func winograd7x7InputAVX512(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
+
+// winograd7x7InputRowAVX512 transforms one row of the windows of some tiles: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7InputRowAVX512(src *float32, line int, dst *float64, point int, tiles int, row int)
 
 // winograd7x7OutputFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
@@ -239,6 +249,11 @@ func winogradDotAVX2(src *float32, next *float32, line int, image int, w *float3
 //go:noescape
 func winograd5x5InputAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
 
+// winograd5x5InputRowAVX2 transforms one row of the windows of some tiles: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5InputRowAVX2(src *float32, line int, dst *float64, point int, tiles int, row int)
+
 // winograd5x5OutputFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
@@ -263,6 +278,11 @@ func winograd5x5DotAVX2(src *float32, next *float32, line int, image int, w *flo
 //
 //go:noescape
 func winograd7x7InputAVX2(src *float32, line int, image int, dst *float64, point int, blocks int, scratch *float64)
+
+// winograd7x7InputRowAVX2 transforms one row of the windows of some tiles: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7InputRowAVX2(src *float32, line int, dst *float64, point int, tiles int, row int)
 
 // winograd7x7OutputFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //

@@ -46,14 +46,13 @@ type roundTile = func(m *float64, point int, k float64, table *float64, dst *flo
 
 // A unit of work is some groups of tiles, so many that their V fits a processor's
 // second cache while weights pass through it. Then, for one group of outputs after
-// the other, all points are multiplied and the tiles finished. Where even few tiles
-// fill the cache and the weights come from afar, V holds one row of points at a
-// time: more tiles share a reading of the weights, and M of all outputs is kept.
+// the other, all points are multiplied and the tiles finished. Where not even two
+// groups fit and the weights come from afar, V holds one row of points at a time:
+// more tiles share a reading of the weights, and M of all outputs is kept.
 var (
 	bytesV = 1 << 19 // of a unit, about
 	farU   = 3 << 19 // from so many bytes of weights on, they come from afar
 	rowsV  = 3 << 19 // of a unit by rows, about
-	rowsC  = 96      // input channels from which units are by rows
 )
 
 func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, round roundTile, dst, src *Image, space *Space) *wino {
@@ -69,17 +68,16 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, round roundTile, dst, s
 		g.exact.begin(pixels, k, src)
 	}
 	g.height, g.width = 4*g.th+form.Taps-1, 4*g.tw+form.Taps-1
-	if 8*len(g.weights.panels) > farU {
-		g.rows = w.InputRow != nil && k.ic >= rowsC
-	}
 	g.points = form.Side * form.Side
+	group := 8 * g.Tiles * g.blocks * block // bytes of V at a point
 	most, panels := bytesV, 1
+	g.rows = w.InputRow != nil && 8*len(g.weights.panels) > farU && 2*g.points*group > bytesV
 	if g.rows {
 		g.points, most, panels = form.Side, rowsV, g.panels
 	}
 	// Units of the same size for all processors.
 	groups := (dst.N*g.th*g.tw + g.Tiles - 1) / g.Tiles
-	fit := max(1, most/(g.points*8*g.Tiles*g.blocks*block))
+	fit := max(1, most/(g.points*group))
 	units := (groups + fit - 1) / fit
 	if workers := par.Workers(); units < 8*workers {
 		units = (units + workers - 1) / workers * workers

@@ -238,22 +238,23 @@ func TestWinogradTies(t *testing.T) {
 // TestWinogradRows: by rows of points or not, a unit's tiles have the same norms
 // and outputs.
 func TestWinogradRows(t *testing.T) {
-	f := asm.WinogradForm(3)
-	if w := f.Kernels(); w == nil || w.InputRow == nil {
+	if w := asm.WinogradForm(3).Kernels(); w == nil || w.InputRow == nil {
 		return // there are no rows
 	}
-	defer func(far, c, least int) { farU, rowsC, measuredLeast = far, c, least }(farU, rowsC, measuredLeast)
+	defer func(far, v, least int) { farU, bytesV, measuredLeast = far, v, least }(farU, bytesV, measuredLeast)
 	r := rand.New(rand.NewPCG(14, 15))
-	for trial := range 2 * hardKinds {
+	for trial := range 6 * hardKinds {
+		taps := 3 + trial/hardKinds%3*2
+		f := asm.WinogradForm(taps)
 		ic, oc := 1+r.IntN(20), 1+r.IntN(40)
 		x := tensor.Of(fp16.Float32, hard(r, trial%hardKinds, ic*120, ic, 120), 1, ic, 10, 12)
-		kernel := NewKernel(tensor.Of(fp16.Float32, hard(r, 0, oc*ic*9, ic, 9), oc, ic, 3, 3), nil)
-		measuredLeast = trial / hardKinds * 1000
+		kernel := NewKernel(tensor.Of(fp16.Float32, hard(r, 0, oc*ic*taps*taps, ic, taps*taps), oc, ic, taps, taps), nil)
+		measuredLeast = trial / (3 * hardKinds) * 1000
 		var norms [2][]float64
 		var out [2]*Image
 		for i := range 2 {
-			farU, rowsC = 0, (1-i)*1000
-			g, s := newTestWino(kernel, f, x, 10, 12, 1)
+			farU, bytesV = 0, (1-i)<<30
+			g, s := newTestWino(kernel, f, x, 10, 12, taps/2)
 			if g.rows != (i == 1) {
 				t.Fatal("the other way")
 			}

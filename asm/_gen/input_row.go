@@ -11,7 +11,7 @@ import (
 // inputRow is one row of points of the windows of tiles side by side, of one channel
 // block: the operations of input, and nothing in memory between columns and rows.
 // Windows overlap: of each only the 4 columns that the one before does not have are
-// transformed.
+// transformed, where there are registers to keep the others.
 //
 //	src     first pixel of the first nxn window, float32, 8 channels a pixel
 //	line    bytes from a line of pixels to the next
@@ -31,14 +31,13 @@ func inputRow(i isa, f form) {
 	row := Load(Param("row"), GP64()).(reg.GPVirtual)
 	from, to, at, left := GP64(), GP64(), GP64(), GP64()
 	n, v := f.side(), i.vector()
-	shared := n - 4 // columns of two windows
-	last := 16
-	if i.lanes == 8 {
-		last = len(i.wide)
+	shared, last := n-4, len(i.wide) // columns of two windows
+	if n+shared+4 > last {
+		shared = 0
 	}
-	kept := i.wide[last-shared : last]
-	free := i.wide[n : 16-shared]
-	i.hold(16, f.inputConstants()...)
+	kept := i.wide[last-shared:]
+	free := i.wide[n:min(16, last-shared)]
+	i.hold(16, last-shared, f.inputConstants()...)
 	defer release()
 	for r := range n {
 		CMPQ(row, U32(uint32(r)))
@@ -65,6 +64,8 @@ func inputRow(i isa, f form) {
 			}
 			for x, z := range kept {
 				VMOVAPD(z, i.wide[x])
+			}
+			for x, z := range kept {
 				VMOVAPD(i.wide[4+x], z)
 			}
 			LEAQ(Mem{Base: to, Disp: h * v}, at)

@@ -92,12 +92,12 @@ func (t *table) roundings() {
 // held are the constants that a kernel keeps in registers.
 var held = map[uint64]reg.VecPhysical{}
 
-// hold loads constants into registers from number first on, as many as there are,
-// for the kernel under way: release ends it.
-func (i isa) hold(first int, all ...float64) {
+// hold loads constants into registers from number first on, as many as there are
+// before last, for the kernel under way: release ends it.
+func (i isa) hold(first, last int, all ...float64) {
 	for _, c := range all {
 		w := math.Float64bits(c)
-		if _, ok := held[w]; ok || first >= len(i.wide) {
+		if _, ok := held[w]; ok || first >= last {
 			continue
 		}
 		VMOVUPD(i.bits(w), i.wide[first])

@@ -66,7 +66,7 @@ func output(i isa, o form, f format) {
 		VMOVUPD(Mem{Base: table, Disp: 16 * 64}, bias)
 		VMOVUPD(Mem{Base: table, Disp: 17 * 64}, least)
 	}
-	i.hold(18, o.outputConstants()...)
+	i.hold(18, len(i.wide), o.outputConstants()...)
 	defer release()
 	IMUL3Q(U32(uint32(n)), point, step)
 	for h := range i.halves() {
@@ -144,7 +144,7 @@ func wideOutput(i isa, o form) {
 	scratch := Load(Param("scratch"), GP64()).(reg.GPVirtual)
 	v, n, w := i.vector(), o.side(), i.wide
 	from, to, left, step := GP64(), GP64(), GP64(), GP64()
-	i.hold(18, o.outputConstants()...)
+	i.hold(18, len(i.wide), o.outputConstants()...)
 	defer release()
 	IMUL3Q(U32(uint32(n)), point, step)
 	for h := range i.halves() {

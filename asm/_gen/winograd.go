@@ -102,8 +102,8 @@ func winograd() {
 		}
 		for _, f := range forms {
 			input(i, f, false)
+			inputRow(i, f)
 			if f.taps == 3 {
-				inputRow(i, f)
 				input(i, f, true)
 				wideOutput(i, f)
 			}
@@ -172,7 +172,7 @@ func input(i isa, f form, wide bool) {
 	scratch := Load(Param("scratch"), GP64()).(reg.GPVirtual)
 	v, n := i.vector(), f.side()
 	from, to, left := GP64(), GP64(), GP64()
-	i.hold(16, f.inputConstants()...)
+	i.hold(16, len(i.wide), f.inputConstants()...)
 	defer release()
 	Label(name)
 	for h := range i.halves() {
