@@ -24,7 +24,7 @@ func BenchmarkWinogradKernels(b *testing.B) {
 			n := 0
 			for b.Loop() {
 				p := n % 36
-				w.Multiply(&v[p*point], &u[p*blocks*8*w.Outputs], &m[p*product], blocks, groups, &u[(p+1)%36*blocks*8*w.Outputs])
+				w.Multiply(&v[p*point], &u[p*blocks*8*w.Outputs], &m[p*product], blocks, blocks, groups, &u[(p+1)%36*blocks*8*w.Outputs])
 				n++
 			}
 			b.ReportMetric(float64(b.N*2*groups*w.Tiles*w.Outputs*blocks*8)/float64(b.Elapsed().Nanoseconds()), "GFLOP/s")
@@ -49,7 +49,7 @@ func BenchmarkWinogradKernels(b *testing.B) {
 			})
 		}
 		b.Run(k.name+"/dot", func(b *testing.B) {
-			var out [16]float64
+			var out [8]float64
 			weights := make([]float32, blocks*9*8)
 			for b.Loop() {
 				w.Dot(&image[0], &image[0], 36*32, 12*36*32, &weights[0], blocks, &out)

@@ -19,6 +19,12 @@ type Form struct {
 	// other than p. All are exact in float64.
 	A, B [][]float64
 
+	// What rounding makes of them, in units of u: inputLine is off by at most
+	// InRoundings[r] u max|d| in r, all its roundings with what they are multiplied by
+	// later, and a number d takes part in OutRoundings[r][d] roundings of outputLine's r.
+	InRoundings  []float64
+	OutRoundings [][]float64
+
 	all    []float64   // coefficients of the product of x - p^2
 	others [][]float64 // without p_l
 }
@@ -93,7 +99,44 @@ func newForm(taps int, points ...float64) *Form {
 		}
 		f.B = append(f.B, row)
 	}
+	f.roundings()
 	return f
+}
+
+// roundings follows inputLine and outputLine for |d| = 1.
+func (f *Form) roundings() {
+	n := f.Side
+	sum := func(c []float64) (size, off float64) {
+		size = 1 // the last coefficient: nothing is rounded
+		for j := len(c) - 2; j >= 0; j-- {
+			size += math.Abs(c[j])
+			off += size
+		}
+		return size, off
+	}
+	_, ends := sum(f.all)
+	f.InRoundings = []float64{ends}
+	for l, c := range f.others {
+		p := f.Points[1+2*l]
+		size, off := sum(c)
+		both := float64((1+p)*off) + float64((1+p)*size)
+		f.InRoundings = append(f.InRoundings, both, both)
+	}
+	f.InRoundings = append(f.InRoundings, ends)
+
+	k := len(f.others)
+	for r := range 4 {
+		row := make([]float64, n)
+		for l := range k {
+			row[1+2*l] = float64(2 + l) // the sum or difference, then from here to the first
+			if r == 0 {
+				row[1+2*l] = float64(1 + k - l) // or to the last
+			}
+			row[2+2*l] = row[1+2*l]
+		}
+		row[0], row[n-1] = float64(k), float64(k) // unless A is 0
+		f.OutRoundings = append(f.OutRoundings, row)
+	}
 }
 
 // product returns the coefficients of the product of x - p^2 over the points
@@ -113,7 +156,7 @@ func product(points []float64, skip int) []float64 {
 	return c
 }
 
-// inputLine is r = B^T d, k roundings deep.
+// inputLine is r = B^T d.
 func (f *Form) inputLine(d, r []float64) {
 	sum := func(c []float64, from int) float64 {
 		j := len(c) - 1
@@ -130,7 +173,7 @@ func (f *Form) inputLine(d, r []float64) {
 	}
 }
 
-// outputLine is r = A^T d, k+1 roundings deep.
+// outputLine is r = A^T d, at most k+1 roundings deep.
 func (f *Form) outputLine(d, r []float64) {
 	infinity := f.Side - 1
 	zero := d[0]

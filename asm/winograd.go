@@ -33,9 +33,10 @@ type Winograd struct {
 
 	// Multiply computes M of v, u at one point, of which v and m are the
 	// places: for each group, tile and output the channels in order, one fused
-	// multiply-add each, from zero. next are the weights of the call after it, which
-	// it may ask for: it reads nothing there.
-	Multiply func(v, u, m *float64, blocks, groups int, next *float64)
+	// multiply-add each, from zero, in sums of chain blocks (the last may have less),
+	// which are added in order. next are the weights of the call after it, which it
+	// may ask for: it reads nothing there.
+	Multiply func(v, u, m *float64, blocks, chain, groups int, next *float64)
 
 	// Weigh sums the weighted squares of a number of points of a tile's transformed
 	// window, an even number, channel by channel of a block: out[i] is the sum over
@@ -59,13 +60,13 @@ type Winograd struct {
 	WideInput  func(src *float64, line, image int, dst *float64, point, blocks int, scratch *float64)
 	WideOutput func(m *float64, point int, bias, dst *float64, line int, scratch *float64)
 
-	// Dot computes one output directly, channel by channel of a block: out
-	// holds the 8 sums of products and then the 8 sums of their magnitudes.
+	// Dot computes one output directly, channel by channel of a block: out holds the
+	// 8 sums of products.
 	// Each sum has K parts, the lines of the kernel, of K*blocks products one
 	// after another, from zero; the others are added to the first in order. src
 	// is the first pixel of the KxK window, w [blocks][K*K][8]; next is the window
 	// of the call after it.
-	Dot func(src, next *float32, line, image int, w *float32, blocks int, out *[16]float64)
+	Dot func(src, next *float32, line, image int, w *float32, blocks int, out *[8]float64)
 
 	// Pack lays a line of 8 channels out as pixels of an image: out receives
 	// pixels*8 numbers, rounded to float32, which they are; pixels is a

@@ -7,7 +7,7 @@ package asm
 // winogradMultiplyAVX512 multiplies at one point: see asm/winograd.go.
 //
 //go:noescape
-func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, groups int, next *float64)
+func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64)
 
 // winogradWeighAVX512 sums the squares of a transformed window: see asm/winograd.go.
 //
@@ -92,7 +92,7 @@ func winogradOutputBFloat16AVX512(m *float64, point int, k float64, table *float
 // winogradDotAVX512 is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winogradDotAVX512(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+func winogradDotAVX512(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[8]float64)
 
 // winograd5x5InputAVX512 transforms the window of one tile: see asm/winograd.go.
 //
@@ -122,7 +122,7 @@ func winograd5x5OutputBFloat16AVX512(m *float64, point int, k float64, table *fl
 // winograd5x5DotAVX512 is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5DotAVX512(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+func winograd5x5DotAVX512(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[8]float64)
 
 // winograd7x7InputAVX512 transforms the window of one tile: see asm/winograd.go.
 //
@@ -152,12 +152,12 @@ func winograd7x7OutputBFloat16AVX512(m *float64, point int, k float64, table *fl
 // winograd7x7DotAVX512 is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7DotAVX512(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+func winograd7x7DotAVX512(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[8]float64)
 
 // winogradMultiplyAVX2 multiplies at one point: see asm/winograd.go.
 //
 //go:noescape
-func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, groups int, next *float64)
+func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64)
 
 // winogradWeighAVX2 sums the squares of a transformed window: see asm/winograd.go.
 //
@@ -242,7 +242,7 @@ func winogradOutputBFloat16AVX2(m *float64, point int, k float64, table *float64
 // winogradDotAVX2 is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winogradDotAVX2(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+func winogradDotAVX2(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[8]float64)
 
 // winograd5x5InputAVX2 transforms the window of one tile: see asm/winograd.go.
 //
@@ -272,7 +272,7 @@ func winograd5x5OutputBFloat16AVX2(m *float64, point int, k float64, table *floa
 // winograd5x5DotAVX2 is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5DotAVX2(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+func winograd5x5DotAVX2(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[8]float64)
 
 // winograd7x7InputAVX2 transforms the window of one tile: see asm/winograd.go.
 //
@@ -302,7 +302,7 @@ func winograd7x7OutputBFloat16AVX2(m *float64, point int, k float64, table *floa
 // winograd7x7DotAVX2 is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7DotAVX2(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[16]float64)
+func winograd7x7DotAVX2(src *float32, next *float32, line int, image int, w *float32, blocks int, out *[8]float64)
 
 // packLineAVX2 lays 8 lines out as pixels: see asm/winograd.go.
 //

@@ -12,7 +12,7 @@ func winogradInputNEON(src *float32, line, image int, dst *float64, point, block
 // winogradMultiplyNEON multiplies at one point: see asm/winograd.go.
 //
 //go:noescape
-func winogradMultiplyNEON(v, u, m *float64, blocks, groups int, next *float64)
+func winogradMultiplyNEON(v, u, m *float64, blocks, chain, groups int, next *float64)
 
 // winogradOutputFloat32NEON transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
@@ -32,7 +32,7 @@ func winogradOutputBFloat16NEON(m *float64, point int, k float64, table *float64
 // winogradDotNEON is one output directly: see asm/winograd.go.
 //
 //go:noescape
-func winogradDotNEON(src, next *float32, line, image int, w *float32, blocks int, out *[16]float64)
+func winogradDotNEON(src, next *float32, line, image int, w *float32, blocks int, out *[8]float64)
 
 // packLineNEON lays 8 lines out as pixels: see asm/winograd.go.
 //

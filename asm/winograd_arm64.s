@@ -482,18 +482,25 @@ pair:
 	BNE block
 	RET
 
-// func winogradMultiplyNEON(v, u, m *float64, blocks, groups int, next *float64)
-TEXT ·winogradMultiplyNEON(SB), NOSPLIT, $0-48
+// func winogradMultiplyNEON(v, u, m *float64, blocks, chain, groups int, next *float64)
+TEXT ·winogradMultiplyNEON(SB), NOSPLIT, $0-56
 	MOVD v+0(FP), R0
 	MOVD u+8(FP), R1
 	MOVD m+16(FP), R2
 	MOVD blocks+24(FP), R3
-	MOVD groups+32(FP), R4
-	MOVD next+40(FP), R5
+	MOVD chain+32(FP), R4
+	MOVD groups+40(FP), R5
+	MOVD next+48(FP), R6
 
 group:
-	MOVD R1, R5
-	MOVD R3, R6
+	MOVD R1, R7
+	MOVD R3, R8
+	MOVD ZR, R9
+
+sum:
+	CMP R4, R8
+	CSEL LT, R8, R4, R6
+	SUB R6, R8
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -526,7 +533,7 @@ block:
 	FMOVQ 192(R0), F27
 	FMOVQ 256(R0), F28
 	FMOVQ 320(R0), F29
-	FLDPQ 0(R5), (F30, F31)
+	FLDPQ 0(R7), (F30, F31)
 	WORD $0x4fd813c0 // fmla v0.2d, v30.2d, v24.d[0]
 	WORD $0x4fd913c4 // fmla v4.2d, v30.2d, v25.d[0]
 	WORD $0x4fda13c8 // fmla v8.2d, v30.2d, v26.d[0]
@@ -539,7 +546,7 @@ block:
 	WORD $0x4fdb13ed // fmla v13.2d, v31.2d, v27.d[0]
 	WORD $0x4fdc13f1 // fmla v17.2d, v31.2d, v28.d[0]
 	WORD $0x4fdd13f5 // fmla v21.2d, v31.2d, v29.d[0]
-	FLDPQ 32(R5), (F30, F31)
+	FLDPQ 32(R7), (F30, F31)
 	WORD $0x4fd813c2 // fmla v2.2d, v30.2d, v24.d[0]
 	WORD $0x4fd913c6 // fmla v6.2d, v30.2d, v25.d[0]
 	WORD $0x4fda13ca // fmla v10.2d, v30.2d, v26.d[0]
@@ -552,7 +559,7 @@ block:
 	WORD $0x4fdb13ef // fmla v15.2d, v31.2d, v27.d[0]
 	WORD $0x4fdc13f3 // fmla v19.2d, v31.2d, v28.d[0]
 	WORD $0x4fdd13f7 // fmla v23.2d, v31.2d, v29.d[0]
-	FLDPQ 64(R5), (F30, F31)
+	FLDPQ 64(R7), (F30, F31)
 	WORD $0x4fd81bc0 // fmla v0.2d, v30.2d, v24.d[1]
 	WORD $0x4fd91bc4 // fmla v4.2d, v30.2d, v25.d[1]
 	WORD $0x4fda1bc8 // fmla v8.2d, v30.2d, v26.d[1]
@@ -565,7 +572,7 @@ block:
 	WORD $0x4fdb1bed // fmla v13.2d, v31.2d, v27.d[1]
 	WORD $0x4fdc1bf1 // fmla v17.2d, v31.2d, v28.d[1]
 	WORD $0x4fdd1bf5 // fmla v21.2d, v31.2d, v29.d[1]
-	FLDPQ 96(R5), (F30, F31)
+	FLDPQ 96(R7), (F30, F31)
 	WORD $0x4fd81bc2 // fmla v2.2d, v30.2d, v24.d[1]
 	WORD $0x4fd91bc6 // fmla v6.2d, v30.2d, v25.d[1]
 	WORD $0x4fda1bca // fmla v10.2d, v30.2d, v26.d[1]
@@ -584,7 +591,7 @@ block:
 	FMOVQ 208(R0), F27
 	FMOVQ 272(R0), F28
 	FMOVQ 336(R0), F29
-	FLDPQ 128(R5), (F30, F31)
+	FLDPQ 128(R7), (F30, F31)
 	WORD $0x4fd813c0 // fmla v0.2d, v30.2d, v24.d[0]
 	WORD $0x4fd913c4 // fmla v4.2d, v30.2d, v25.d[0]
 	WORD $0x4fda13c8 // fmla v8.2d, v30.2d, v26.d[0]
@@ -597,7 +604,7 @@ block:
 	WORD $0x4fdb13ed // fmla v13.2d, v31.2d, v27.d[0]
 	WORD $0x4fdc13f1 // fmla v17.2d, v31.2d, v28.d[0]
 	WORD $0x4fdd13f5 // fmla v21.2d, v31.2d, v29.d[0]
-	FLDPQ 160(R5), (F30, F31)
+	FLDPQ 160(R7), (F30, F31)
 	WORD $0x4fd813c2 // fmla v2.2d, v30.2d, v24.d[0]
 	WORD $0x4fd913c6 // fmla v6.2d, v30.2d, v25.d[0]
 	WORD $0x4fda13ca // fmla v10.2d, v30.2d, v26.d[0]
@@ -610,7 +617,7 @@ block:
 	WORD $0x4fdb13ef // fmla v15.2d, v31.2d, v27.d[0]
 	WORD $0x4fdc13f3 // fmla v19.2d, v31.2d, v28.d[0]
 	WORD $0x4fdd13f7 // fmla v23.2d, v31.2d, v29.d[0]
-	FLDPQ 192(R5), (F30, F31)
+	FLDPQ 192(R7), (F30, F31)
 	WORD $0x4fd81bc0 // fmla v0.2d, v30.2d, v24.d[1]
 	WORD $0x4fd91bc4 // fmla v4.2d, v30.2d, v25.d[1]
 	WORD $0x4fda1bc8 // fmla v8.2d, v30.2d, v26.d[1]
@@ -623,7 +630,7 @@ block:
 	WORD $0x4fdb1bed // fmla v13.2d, v31.2d, v27.d[1]
 	WORD $0x4fdc1bf1 // fmla v17.2d, v31.2d, v28.d[1]
 	WORD $0x4fdd1bf5 // fmla v21.2d, v31.2d, v29.d[1]
-	FLDPQ 224(R5), (F30, F31)
+	FLDPQ 224(R7), (F30, F31)
 	WORD $0x4fd81bc2 // fmla v2.2d, v30.2d, v24.d[1]
 	WORD $0x4fd91bc6 // fmla v6.2d, v30.2d, v25.d[1]
 	WORD $0x4fda1bca // fmla v10.2d, v30.2d, v26.d[1]
@@ -642,7 +649,7 @@ block:
 	FMOVQ 224(R0), F27
 	FMOVQ 288(R0), F28
 	FMOVQ 352(R0), F29
-	FLDPQ 256(R5), (F30, F31)
+	FLDPQ 256(R7), (F30, F31)
 	WORD $0x4fd813c0 // fmla v0.2d, v30.2d, v24.d[0]
 	WORD $0x4fd913c4 // fmla v4.2d, v30.2d, v25.d[0]
 	WORD $0x4fda13c8 // fmla v8.2d, v30.2d, v26.d[0]
@@ -655,7 +662,7 @@ block:
 	WORD $0x4fdb13ed // fmla v13.2d, v31.2d, v27.d[0]
 	WORD $0x4fdc13f1 // fmla v17.2d, v31.2d, v28.d[0]
 	WORD $0x4fdd13f5 // fmla v21.2d, v31.2d, v29.d[0]
-	FLDPQ 288(R5), (F30, F31)
+	FLDPQ 288(R7), (F30, F31)
 	WORD $0x4fd813c2 // fmla v2.2d, v30.2d, v24.d[0]
 	WORD $0x4fd913c6 // fmla v6.2d, v30.2d, v25.d[0]
 	WORD $0x4fda13ca // fmla v10.2d, v30.2d, v26.d[0]
@@ -668,7 +675,7 @@ block:
 	WORD $0x4fdb13ef // fmla v15.2d, v31.2d, v27.d[0]
 	WORD $0x4fdc13f3 // fmla v19.2d, v31.2d, v28.d[0]
 	WORD $0x4fdd13f7 // fmla v23.2d, v31.2d, v29.d[0]
-	FLDPQ 320(R5), (F30, F31)
+	FLDPQ 320(R7), (F30, F31)
 	WORD $0x4fd81bc0 // fmla v0.2d, v30.2d, v24.d[1]
 	WORD $0x4fd91bc4 // fmla v4.2d, v30.2d, v25.d[1]
 	WORD $0x4fda1bc8 // fmla v8.2d, v30.2d, v26.d[1]
@@ -681,7 +688,7 @@ block:
 	WORD $0x4fdb1bed // fmla v13.2d, v31.2d, v27.d[1]
 	WORD $0x4fdc1bf1 // fmla v17.2d, v31.2d, v28.d[1]
 	WORD $0x4fdd1bf5 // fmla v21.2d, v31.2d, v29.d[1]
-	FLDPQ 352(R5), (F30, F31)
+	FLDPQ 352(R7), (F30, F31)
 	WORD $0x4fd81bc2 // fmla v2.2d, v30.2d, v24.d[1]
 	WORD $0x4fd91bc6 // fmla v6.2d, v30.2d, v25.d[1]
 	WORD $0x4fda1bca // fmla v10.2d, v30.2d, v26.d[1]
@@ -700,7 +707,7 @@ block:
 	FMOVQ 240(R0), F27
 	FMOVQ 304(R0), F28
 	FMOVQ 368(R0), F29
-	FLDPQ 384(R5), (F30, F31)
+	FLDPQ 384(R7), (F30, F31)
 	WORD $0x4fd813c0 // fmla v0.2d, v30.2d, v24.d[0]
 	WORD $0x4fd913c4 // fmla v4.2d, v30.2d, v25.d[0]
 	WORD $0x4fda13c8 // fmla v8.2d, v30.2d, v26.d[0]
@@ -713,7 +720,7 @@ block:
 	WORD $0x4fdb13ed // fmla v13.2d, v31.2d, v27.d[0]
 	WORD $0x4fdc13f1 // fmla v17.2d, v31.2d, v28.d[0]
 	WORD $0x4fdd13f5 // fmla v21.2d, v31.2d, v29.d[0]
-	FLDPQ 416(R5), (F30, F31)
+	FLDPQ 416(R7), (F30, F31)
 	WORD $0x4fd813c2 // fmla v2.2d, v30.2d, v24.d[0]
 	WORD $0x4fd913c6 // fmla v6.2d, v30.2d, v25.d[0]
 	WORD $0x4fda13ca // fmla v10.2d, v30.2d, v26.d[0]
@@ -726,7 +733,7 @@ block:
 	WORD $0x4fdb13ef // fmla v15.2d, v31.2d, v27.d[0]
 	WORD $0x4fdc13f3 // fmla v19.2d, v31.2d, v28.d[0]
 	WORD $0x4fdd13f7 // fmla v23.2d, v31.2d, v29.d[0]
-	FLDPQ 448(R5), (F30, F31)
+	FLDPQ 448(R7), (F30, F31)
 	WORD $0x4fd81bc0 // fmla v0.2d, v30.2d, v24.d[1]
 	WORD $0x4fd91bc4 // fmla v4.2d, v30.2d, v25.d[1]
 	WORD $0x4fda1bc8 // fmla v8.2d, v30.2d, v26.d[1]
@@ -739,7 +746,7 @@ block:
 	WORD $0x4fdb1bed // fmla v13.2d, v31.2d, v27.d[1]
 	WORD $0x4fdc1bf1 // fmla v17.2d, v31.2d, v28.d[1]
 	WORD $0x4fdd1bf5 // fmla v21.2d, v31.2d, v29.d[1]
-	FLDPQ 480(R5), (F30, F31)
+	FLDPQ 480(R7), (F30, F31)
 	WORD $0x4fd81bc2 // fmla v2.2d, v30.2d, v24.d[1]
 	WORD $0x4fd91bc6 // fmla v6.2d, v30.2d, v25.d[1]
 	WORD $0x4fda1bca // fmla v10.2d, v30.2d, v26.d[1]
@@ -753,9 +760,48 @@ block:
 	WORD $0x4fdc1bf3 // fmla v19.2d, v31.2d, v28.d[1]
 	WORD $0x4fdd1bf7 // fmla v23.2d, v31.2d, v29.d[1]
 	ADD $384, R0
-	ADD $512, R5
+	ADD $512, R7
 	SUBS $1, R6
 	BNE block
+	CBZ R9, store
+	FLDPQ 0(R2), (F30, F31)
+	WORD $0x4e7ed400 // fadd v0.2d, v0.2d, v30.2d
+	WORD $0x4e7fd421 // fadd v1.2d, v1.2d, v31.2d
+	FLDPQ 32(R2), (F30, F31)
+	WORD $0x4e7ed442 // fadd v2.2d, v2.2d, v30.2d
+	WORD $0x4e7fd463 // fadd v3.2d, v3.2d, v31.2d
+	FLDPQ 64(R2), (F30, F31)
+	WORD $0x4e7ed484 // fadd v4.2d, v4.2d, v30.2d
+	WORD $0x4e7fd4a5 // fadd v5.2d, v5.2d, v31.2d
+	FLDPQ 96(R2), (F30, F31)
+	WORD $0x4e7ed4c6 // fadd v6.2d, v6.2d, v30.2d
+	WORD $0x4e7fd4e7 // fadd v7.2d, v7.2d, v31.2d
+	FLDPQ 128(R2), (F30, F31)
+	WORD $0x4e7ed508 // fadd v8.2d, v8.2d, v30.2d
+	WORD $0x4e7fd529 // fadd v9.2d, v9.2d, v31.2d
+	FLDPQ 160(R2), (F30, F31)
+	WORD $0x4e7ed54a // fadd v10.2d, v10.2d, v30.2d
+	WORD $0x4e7fd56b // fadd v11.2d, v11.2d, v31.2d
+	FLDPQ 192(R2), (F30, F31)
+	WORD $0x4e7ed58c // fadd v12.2d, v12.2d, v30.2d
+	WORD $0x4e7fd5ad // fadd v13.2d, v13.2d, v31.2d
+	FLDPQ 224(R2), (F30, F31)
+	WORD $0x4e7ed5ce // fadd v14.2d, v14.2d, v30.2d
+	WORD $0x4e7fd5ef // fadd v15.2d, v15.2d, v31.2d
+	FLDPQ 256(R2), (F30, F31)
+	WORD $0x4e7ed610 // fadd v16.2d, v16.2d, v30.2d
+	WORD $0x4e7fd631 // fadd v17.2d, v17.2d, v31.2d
+	FLDPQ 288(R2), (F30, F31)
+	WORD $0x4e7ed652 // fadd v18.2d, v18.2d, v30.2d
+	WORD $0x4e7fd673 // fadd v19.2d, v19.2d, v31.2d
+	FLDPQ 320(R2), (F30, F31)
+	WORD $0x4e7ed694 // fadd v20.2d, v20.2d, v30.2d
+	WORD $0x4e7fd6b5 // fadd v21.2d, v21.2d, v31.2d
+	FLDPQ 352(R2), (F30, F31)
+	WORD $0x4e7ed6d6 // fadd v22.2d, v22.2d, v30.2d
+	WORD $0x4e7fd6f7 // fadd v23.2d, v23.2d, v31.2d
+
+store:
 	FSTPQ (F0, F1), 0(R2)
 	FSTPQ (F2, F3), 32(R2)
 	FSTPQ (F4, F5), 64(R2)
@@ -768,8 +814,10 @@ block:
 	FSTPQ (F18, F19), 288(R2)
 	FSTPQ (F20, F21), 320(R2)
 	FSTPQ (F22, F23), 352(R2)
+	ADD $1, R9
+	CBNZ R8, sum
 	ADD $384, R2
-	SUBS $1, R4
+	SUBS $1, R5
 	BNE group
 	RET
 
@@ -2569,7 +2617,7 @@ pair:
 	BNE pair
 	RET
 
-// func winogradDotNEON(src, next *float32, line, image int, w *float32, blocks int, out *[16]float64)
+// func winogradDotNEON(src, next *float32, line, image int, w *float32, blocks int, out *[8]float64)
 TEXT ·winogradDotNEON(SB), NOSPLIT, $0-56
 	MOVD src+0(FP), R0
 	MOVD next+8(FP), R1
@@ -2592,246 +2640,134 @@ TEXT ·winogradDotNEON(SB), NOSPLIT, $0-56
 	VEOR V9.B16, V9.B16, V9.B16
 	VEOR V10.B16, V10.B16, V10.B16
 	VEOR V11.B16, V11.B16, V11.B16
-	VEOR V12.B16, V12.B16, V12.B16
-	VEOR V13.B16, V13.B16, V13.B16
-	VEOR V14.B16, V14.B16, V14.B16
-	VEOR V15.B16, V15.B16, V15.B16
 
 block:
 	FLDPQ 0(R0), (F16, F17)
 	FLDPQ 0(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
-	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d400 // fadd v0.2d, v0.2d, v20.2d
-	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
-	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
+	WORD $0x4e78ce80 // fmla v0.2d, v20.2d, v24.2d
 	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
 	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
-	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d421 // fadd v1.2d, v1.2d, v21.2d
-	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
-	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
+	WORD $0x4e79cea1 // fmla v1.2d, v21.2d, v25.2d
 	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
 	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
-	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d442 // fadd v2.2d, v2.2d, v22.2d
-	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
-	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
+	WORD $0x4e7acec2 // fmla v2.2d, v22.2d, v26.2d
 	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
 	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
-	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d463 // fadd v3.2d, v3.2d, v23.2d
-	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
-	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
+	WORD $0x4e7bcee3 // fmla v3.2d, v23.2d, v27.2d
 	FLDPQ 32(R0), (F16, F17)
 	FLDPQ 32(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
-	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d400 // fadd v0.2d, v0.2d, v20.2d
-	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
-	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
+	WORD $0x4e78ce80 // fmla v0.2d, v20.2d, v24.2d
 	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
 	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
-	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d421 // fadd v1.2d, v1.2d, v21.2d
-	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
-	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
+	WORD $0x4e79cea1 // fmla v1.2d, v21.2d, v25.2d
 	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
 	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
-	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d442 // fadd v2.2d, v2.2d, v22.2d
-	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
-	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
+	WORD $0x4e7acec2 // fmla v2.2d, v22.2d, v26.2d
 	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
 	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
-	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d463 // fadd v3.2d, v3.2d, v23.2d
-	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
-	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
+	WORD $0x4e7bcee3 // fmla v3.2d, v23.2d, v27.2d
 	FLDPQ 64(R0), (F16, F17)
 	FLDPQ 64(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
-	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d400 // fadd v0.2d, v0.2d, v20.2d
-	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
-	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
+	WORD $0x4e78ce80 // fmla v0.2d, v20.2d, v24.2d
 	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
 	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
-	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d421 // fadd v1.2d, v1.2d, v21.2d
-	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
-	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
+	WORD $0x4e79cea1 // fmla v1.2d, v21.2d, v25.2d
 	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
 	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
-	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d442 // fadd v2.2d, v2.2d, v22.2d
-	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
-	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
+	WORD $0x4e7acec2 // fmla v2.2d, v22.2d, v26.2d
 	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
 	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
-	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d463 // fadd v3.2d, v3.2d, v23.2d
-	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
-	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
+	WORD $0x4e7bcee3 // fmla v3.2d, v23.2d, v27.2d
 	FLDPQ 0(R7), (F16, F17)
 	FLDPQ 96(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
-	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d484 // fadd v4.2d, v4.2d, v20.2d
-	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
-	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
+	WORD $0x4e78ce84 // fmla v4.2d, v20.2d, v24.2d
 	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
 	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
-	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d4a5 // fadd v5.2d, v5.2d, v21.2d
-	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
-	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
+	WORD $0x4e79cea5 // fmla v5.2d, v21.2d, v25.2d
 	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
 	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
-	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d4c6 // fadd v6.2d, v6.2d, v22.2d
-	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
-	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
+	WORD $0x4e7acec6 // fmla v6.2d, v22.2d, v26.2d
 	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
 	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
-	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d4e7 // fadd v7.2d, v7.2d, v23.2d
-	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
-	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
+	WORD $0x4e7bcee7 // fmla v7.2d, v23.2d, v27.2d
 	FLDPQ 32(R7), (F16, F17)
 	FLDPQ 128(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
-	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d484 // fadd v4.2d, v4.2d, v20.2d
-	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
-	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
+	WORD $0x4e78ce84 // fmla v4.2d, v20.2d, v24.2d
 	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
 	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
-	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d4a5 // fadd v5.2d, v5.2d, v21.2d
-	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
-	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
+	WORD $0x4e79cea5 // fmla v5.2d, v21.2d, v25.2d
 	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
 	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
-	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d4c6 // fadd v6.2d, v6.2d, v22.2d
-	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
-	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
+	WORD $0x4e7acec6 // fmla v6.2d, v22.2d, v26.2d
 	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
 	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
-	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d4e7 // fadd v7.2d, v7.2d, v23.2d
-	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
-	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
+	WORD $0x4e7bcee7 // fmla v7.2d, v23.2d, v27.2d
 	FLDPQ 64(R7), (F16, F17)
 	FLDPQ 160(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
-	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d484 // fadd v4.2d, v4.2d, v20.2d
-	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
-	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
+	WORD $0x4e78ce84 // fmla v4.2d, v20.2d, v24.2d
 	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
 	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
-	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d4a5 // fadd v5.2d, v5.2d, v21.2d
-	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
-	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
+	WORD $0x4e79cea5 // fmla v5.2d, v21.2d, v25.2d
 	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
 	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
-	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d4c6 // fadd v6.2d, v6.2d, v22.2d
-	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
-	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
+	WORD $0x4e7acec6 // fmla v6.2d, v22.2d, v26.2d
 	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
 	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
-	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d4e7 // fadd v7.2d, v7.2d, v23.2d
-	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
-	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
+	WORD $0x4e7bcee7 // fmla v7.2d, v23.2d, v27.2d
 	FLDPQ 0(R8), (F16, F17)
 	FLDPQ 192(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
-	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d508 // fadd v8.2d, v8.2d, v20.2d
-	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
-	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
+	WORD $0x4e78ce88 // fmla v8.2d, v20.2d, v24.2d
 	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
 	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
-	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d529 // fadd v9.2d, v9.2d, v21.2d
-	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
-	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
+	WORD $0x4e79cea9 // fmla v9.2d, v21.2d, v25.2d
 	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
 	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
-	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d54a // fadd v10.2d, v10.2d, v22.2d
-	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
-	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
+	WORD $0x4e7aceca // fmla v10.2d, v22.2d, v26.2d
 	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
 	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
-	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d56b // fadd v11.2d, v11.2d, v23.2d
-	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
-	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
+	WORD $0x4e7bceeb // fmla v11.2d, v23.2d, v27.2d
 	FLDPQ 32(R8), (F16, F17)
 	FLDPQ 224(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
-	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d508 // fadd v8.2d, v8.2d, v20.2d
-	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
-	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
+	WORD $0x4e78ce88 // fmla v8.2d, v20.2d, v24.2d
 	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
 	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
-	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d529 // fadd v9.2d, v9.2d, v21.2d
-	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
-	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
+	WORD $0x4e79cea9 // fmla v9.2d, v21.2d, v25.2d
 	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
 	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
-	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d54a // fadd v10.2d, v10.2d, v22.2d
-	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
-	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
+	WORD $0x4e7aceca // fmla v10.2d, v22.2d, v26.2d
 	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
 	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
-	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d56b // fadd v11.2d, v11.2d, v23.2d
-	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
-	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
+	WORD $0x4e7bceeb // fmla v11.2d, v23.2d, v27.2d
 	FLDPQ 64(R8), (F16, F17)
 	FLDPQ 256(R4), (F18, F19)
 	WORD $0x0e617a14 // fcvtl v20.2d, v16.2s
 	WORD $0x0e617a58 // fcvtl v24.2d, v18.2s
-	WORD $0x6e78de94 // fmul v20.2d, v20.2d, v24.2d
-	WORD $0x4e74d508 // fadd v8.2d, v8.2d, v20.2d
-	WORD $0x4ee0fa94 // fabs v20.2d, v20.2d
-	WORD $0x4e74d58c // fadd v12.2d, v12.2d, v20.2d
+	WORD $0x4e78ce88 // fmla v8.2d, v20.2d, v24.2d
 	WORD $0x4e617a15 // fcvtl2 v21.2d, v16.4s
 	WORD $0x4e617a59 // fcvtl2 v25.2d, v18.4s
-	WORD $0x6e79deb5 // fmul v21.2d, v21.2d, v25.2d
-	WORD $0x4e75d529 // fadd v9.2d, v9.2d, v21.2d
-	WORD $0x4ee0fab5 // fabs v21.2d, v21.2d
-	WORD $0x4e75d5ad // fadd v13.2d, v13.2d, v21.2d
+	WORD $0x4e79cea9 // fmla v9.2d, v21.2d, v25.2d
 	WORD $0x0e617a36 // fcvtl v22.2d, v17.2s
 	WORD $0x0e617a7a // fcvtl v26.2d, v19.2s
-	WORD $0x6e7aded6 // fmul v22.2d, v22.2d, v26.2d
-	WORD $0x4e76d54a // fadd v10.2d, v10.2d, v22.2d
-	WORD $0x4ee0fad6 // fabs v22.2d, v22.2d
-	WORD $0x4e76d5ce // fadd v14.2d, v14.2d, v22.2d
+	WORD $0x4e7aceca // fmla v10.2d, v22.2d, v26.2d
 	WORD $0x4e617a37 // fcvtl2 v23.2d, v17.4s
 	WORD $0x4e617a7b // fcvtl2 v27.2d, v19.4s
-	WORD $0x6e7bdef7 // fmul v23.2d, v23.2d, v27.2d
-	WORD $0x4e77d56b // fadd v11.2d, v11.2d, v23.2d
-	WORD $0x4ee0faf7 // fabs v23.2d, v23.2d
-	WORD $0x4e77d5ef // fadd v15.2d, v15.2d, v23.2d
+	WORD $0x4e7bceeb // fmla v11.2d, v23.2d, v27.2d
 	ADD R3, R0
 	ADD R3, R7
 	ADD R3, R8
@@ -2847,9 +2783,7 @@ block:
 	WORD $0x4e6ad442 // fadd v2.2d, v2.2d, v10.2d
 	WORD $0x4e6bd463 // fadd v3.2d, v3.2d, v11.2d
 	FSTPQ (F0, F1), 0(R6)
-	FSTPQ (F12, F13), 64(R6)
 	FSTPQ (F2, F3), 32(R6)
-	FSTPQ (F14, F15), 96(R6)
 	RET
 
 // func packLineNEON(in *[8]*float64, scale *[8]float64, out *float32, sums *float64, pixels int)

@@ -41,7 +41,7 @@ type worker struct {
 
 	// What kernels are given pointers to.
 	sums   [block]float64
-	dot    [2 * block]float64
+	dot    [block]float64
 	words  [3 * block]float64
 	anchor [kernelOutputs]float64
 	exact  [4 * 2 * kernelOutputs]float64

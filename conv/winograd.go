@@ -141,7 +141,7 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		for o := range g.panels {
 			for p := range g.points {
 				next := o*g.points + p + 1
-				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, n, g.weights.panel(next/g.points%g.panels, next%g.points))
+				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, n, g.weights.panel(next/g.points%g.panels, next%g.points))
 			}
 			g.finish(s, s.m, lo, hi, o)
 		}
@@ -166,7 +166,7 @@ func (g *wino) unit(s *worker, lo, hi int) {
 			q := r*g.points + p
 			for o := range g.panels {
 				next := q*g.panels + o + 1
-				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, q), &s.m[q*g.mPoint+o*panel], g.blocks, n, g.weights.panel(next%g.panels, next/g.panels%g.weights.points))
+				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, q), &s.m[q*g.mPoint+o*panel], g.blocks, g.weights.chain, n, g.weights.panel(next%g.panels, next/g.panels%g.weights.points))
 			}
 		}
 	}
@@ -330,20 +330,26 @@ func (g *wino) fill(n, c, y, x int) {
 //
 // Each of the 8 sums has K parts of K*blocks exact products; those are added,
 // then the 8 sums, then the bias: no term takes part in more than K*blocks + K-1
-// + 7 + 1 roundings (see bound.go).
+// + 7 + 1 roundings (see bound.go). By Cauchy and Schwarz at each tap, their
+// magnitudes add up to no more than sizes times the greatest norm of a pixel.
 func (g *wino) resolve(s *worker, at, next place) float64 {
 	out := &s.dot
 	k := g.form.Taps
+	var window uint64 // the greatest norm of its pixels: bits are in order, NaN last
+	for r := range k {
+		for _, v := range g.norms[(at.n*g.height+at.y+r)*g.width+at.x:][:k] {
+			window = max(window, math.Float64bits(v))
+		}
+	}
 	w := g.weights.direct[at.o*g.blocks*k*k*block:][:g.blocks*k*k*block]
 	g.Dot(g.corner(at.n, 0, at.y, at.x), g.corner(next.n, 0, next.y, next.x), g.src.line*4, g.src.plane*4, &w[0], g.blocks, out)
 	bias := g.k.bias[at.o]
-	var sum, size float64
-	for c := range block {
-		sum += out[c]
-		size += out[block+c]
+	var sum float64
+	for _, v := range out {
+		sum += v
 	}
 	sum += bias
-	size += math.Abs(bias)
+	size := float64(g.weights.sizes[at.o]*math.Float64frombits(window)) + math.Abs(bias)
 	roundings := float64(k*g.blocks + k + 7)
 	if v, ok := g.dst.Format.Decide(sum, 1.0001*0x1p-53*float64(roundings*size)); ok {
 		return v

@@ -12,10 +12,12 @@ import (
 type winogradWeights struct {
 	points   int       // n*n
 	panels   []float64 // U [outputs/Outputs][n*n][blocks*8][Outputs]
+	chain    int       // blocks whose channels are added one after another
 	size     int       // of one panel
 	tables   []float64 // of each 8 outputs: N [16][8], bias [8], u|bias| [8]
 	measured *measured // what K is, nil for the greatest norm of a pixel
 	direct   []float32 // the weights as they are, [oc][blocks][K*K][8]
+	sizes    []float64 // the sum over the taps of ||w/t||, [oc]
 }
 
 // panel returns the weights of a group of outputs at point p.
@@ -44,55 +46,68 @@ func (k *Kernel) winograd(f *asm.Form, w *asm.Winograd) *winogradWeights {
 // exact integers; so U is rounded once, up to 2^-93 of the sum of magnitudes,
 // which the norms below carry.
 //
-// The bound of an output is u sum over p of a_p ((S_p + c ||U_p/t||) ||t Z_p|| +
-// 2k ||U_p/t|| beta_p nu) + 2u|b|, nu the greatest norm of a pixel: 2k roundings
-// of the input's transform, of numbers whose magnitudes have the norm beta_p nu,
-// and then 1 of U, 2(k+1) of the output's, 1 with the bias and 1 of the guard; 3
-// more are to spare, so that c = 2k+8. The norm of Z is either at most beta_p nu
-// too, and K = nu; or measured.
+// The bound of an output is u sum over p of a_p ((S_p + c_p ||U_p/t||) ||t Z_p|| +
+// kappa_p ||U_p/t|| nu) + 2u|b|, nu the greatest norm of a pixel. kappa_p are the
+// roundings of the input's transform, of columns and then of rows, and c_p are 1 of
+// U, those of the output's, 1 with the bias and 1 of the guard. S_p are those of the
+// channels' sums: with U in parts of chain blocks, and the norms of U up to a
+// channel within its part, part by part the sum of those norms, and the root of the
+// squares of these sums; and the norms of U up to the end of each part but the
+// first. The norm of Z is either at most beta_p nu, and K = nu; or measured.
 func (k *Kernel) transform(f *asm.Form, kernels *asm.Winograd) *winogradWeights {
 	n, taps, outputs := f.Side, f.Taps*f.Taps, kernels.Outputs
 	points := n * n
 	blocks := (k.ic + block - 1) / block
 	groups := (k.oc + outputs - 1) / outputs
-	w := &winogradWeights{points: points, size: blocks * block * outputs}
+	w := &winogradWeights{points: points, size: blocks * block * outputs, chain: chains[f.Taps]}
 	w.panels = asm.Aligned[float64](groups * points * w.size)
 	w.tables = asm.Aligned[float64]((k.oc + block - 1) / block * 18 * block)
-	if kernels.Weigh != nil && (f.Taps > 3 || k.ic >= measuredLeast) {
+	if kernels.Weigh != nil && f.Taps > 3 { // of 3x3 kernels it costs more than it spares
 		w.measured = k.measured(f)
 	}
 	w.direct = make([]float32, k.oc*blocks*taps*block)
+	w.sizes = make([]float64, k.oc)
 	t := newTransform(f)
 	par.For(k.oc, func(o int) {
-		prefix, norm := make([]float64, points), make([]float64, points) // squares of the norm so far; sum of prefix norms
-		g := make([]float64, taps)
+		sums := make([]channelSums, points)
+		g, tap := make([]float64, taps), make([]float64, taps) // and squares of the norms
 		for c := range k.ic {
 			for i := range g {
 				g[i] = k.packed[k.at(o, c*taps+i)]
 				w.direct[((o*blocks+c/block)*taps+i)*block+c%block] = float32(g[i])
+				v := g[i] / k.scale[c]
+				tap[i] += float64(v * v)
 			}
 			for p := range points {
 				u, size := t.weight(g, p)
 				w.panels[((o/outputs*points)+p)*w.size+c*outputs+o%outputs] = u
-				v := (math.Abs(u) + float64(0x1p-40*size)) / k.scale[c]
-				prefix[p] += float64(v * v)
-				norm[p] += math.Sqrt(prefix[p])
+				if c > 0 && c%(w.chain*block) == 0 {
+					sums[p].next()
+				}
+				sums[p].add((math.Abs(u) + float64(0x1p-40*size)) / k.scale[c])
 			}
+		}
+		for p := range sums {
+			sums[p].next()
+		}
+		for _, squares := range tap {
+			w.sizes[o] += math.Sqrt(squares)
 		}
 		table := w.tables[o/block*18*block+o%block:]
 		for ij := range 16 {
 			var sum, squares float64
 			for p := range points {
-				a := math.Abs(f.A[ij/4][p/n] * f.A[ij%4][p%n])
-				size := math.Sqrt(prefix[p])
-				input := float64(float64(n-2) * size) // 2k roundings
-				rest := norm[p] + float64(float64(n+6)*size)
-				beta := float64(rowSum(f.B[p/n]) * rowSum(f.B[p%n]))
+				i, j, y, x := ij/4, ij%4, p/n, p%n
+				a := math.Abs(f.A[i][y] * f.A[j][x])
+				size, off := sums[p].norms()
+				input := float64(size * (float64(f.InRoundings[y]*rowSum(f.B[x])) + float64(rowSum(f.B[y])*f.InRoundings[x])))
+				rest := off + float64((3+f.OutRoundings[i][y]+f.OutRoundings[j][x])*size)
 				if m := w.measured; m != nil {
-					sum += float64(a*beta*input) / m.rho
+					sum += float64(a*input) / m.rho
 					squares += float64(a*rest*a*rest) / m.weights[p]
 				} else {
-					sum += float64(a * beta * (input + rest))
+					beta := float64(rowSum(f.B[y]) * rowSum(f.B[x]))
+					sum += float64(a * (input + float64(beta*rest)))
 				}
 			}
 			sum += math.Sqrt(squares)
@@ -104,17 +119,46 @@ func (k *Kernel) transform(f *asm.Form, kernels *asm.Winograd) *winogradWeights 
 	return w
 }
 
-// measuredLeast are the fewest input channels of 3x3 kernels for which what it
-// costs to measure is less than what it spares to settle.
-var measuredLeast = 128
+// channelSums are the norms of the sums over channels at one point: see transform.
+type channelSums struct {
+	all, part   float64 // squares of the norm so far, and within the part
+	inner       float64 // sum of the norms within the part
+	outer, ends float64 // squares of those sums; norms at the ends of the parts but the first
+	parts       int
+}
+
+func (s *channelSums) add(v float64) {
+	s.all += float64(v * v)
+	s.part += float64(v * v)
+	s.inner += math.Sqrt(s.part)
+}
+
+// next ends a part.
+func (s *channelSums) next() {
+	s.outer += float64(s.inner * s.inner)
+	if s.parts > 0 {
+		s.ends += math.Sqrt(s.all)
+	}
+	s.part, s.inner, s.parts = 0, 0, s.parts+1
+}
+
+// norms returns the norm of U and S.
+func (s *channelSums) norms() (size, off float64) {
+	return math.Sqrt(s.all), math.Sqrt(s.outer) + s.ends
+}
+
+// chains are the blocks of channels of a sum in Multiply, by taps. Sums of fewer
+// channels that are then added take a little time, and leave fewer outputs open: the
+// more it costs to settle one, the shorter they are.
+var chains = map[int]int{3: 8, 5: 2, 7: 2}
 
 // measured is how a tile's transformed window itself takes part in the bound. By
 // Cauchy and Schwarz, for any positive weights v_p,
 //
 //	sum over p of x_p ||t Z_p|| <= sqrt(sum of x_p^2 / v_p) sqrt(sum of v_p ||t Z_p||^2),
 //
-// with x_p = a_p (S_p + c ||U_p/t||). With K the greater of the last root and
-// rho nu, the bound is u K (sqrt(sum of x_p^2 / v_p) + sum of a_p beta_p 2k
+// with x_p = a_p (S_p + c_p ||U_p/t||). With K the greater of the last root and
+// rho nu, the bound is u K (sqrt(sum of x_p^2 / v_p) + sum of a_p kappa_p
 // ||U_p/t|| / rho). For large kernels, whose B has large rows, this is several
 // times less than beta_p nu gives.
 type measured struct {

@@ -96,13 +96,18 @@ func (n *neon) inputLine() [6]v {
 
 // multiply is the multiplication of one point.
 func (n *neon) multiply() {
-	n.function("winogradMultiplyNEON", "v, u, m *float64, blocks, groups int, next *float64", "", "multiplies at one point: see asm/winograd.go.")
+	n.function("winogradMultiplyNEON", "v, u, m *float64, blocks, chain, groups int, next *float64", "", "multiplies at one point: see asm/winograd.go.")
 	const pairs = neonOutputs / 2
 	sum := func(t, o int) v { return v(pairs*t + o) }
 	x := func(t int) v { return v(24 + t) }
 	n.label("group")
-	n.op("MOVD R1, R5")
-	n.op("MOVD R3, R6")
+	n.op("MOVD R1, R7")
+	n.op("MOVD R3, R8")
+	n.op("MOVD ZR, R9")
+	n.label("sum")
+	n.op("CMP R4, R8")
+	n.op("CSEL LT, R8, R4, R6")
+	n.op("SUB R6, R8")
 	for i := range neonTiles * pairs {
 		n.zero(v(i))
 	}
@@ -113,7 +118,7 @@ func (n *neon) multiply() {
 		}
 		for i := range 2 {
 			for o := 0; o < pairs; o += 2 {
-				n.load2("R5", (c+i)*8*neonOutputs+16*o, 30, 31)
+				n.load2("R7", (c+i)*8*neonOutputs+16*o, 30, 31)
 				for k := range 2 {
 					for t := range neonTiles {
 						n.fmlaBy(v(30+k), lane{x(t), i}, sum(t, o+k))
@@ -123,14 +128,23 @@ func (n *neon) multiply() {
 		}
 	}
 	n.op("ADD $%d, R0", neonPlane)
-	n.op("ADD $%d, R5", 64*neonOutputs)
+	n.op("ADD $%d, R7", 64*neonOutputs)
 	n.op("SUBS $1, R6")
 	n.op("BNE block")
+	n.op("CBZ R9, store")
+	for i := 0; i < neonTiles*pairs; i += 2 {
+		n.load2("R2", 16*i, 30, 31)
+		n.fadd(v(i), 30, v(i))
+		n.fadd(v(i+1), 31, v(i+1))
+	}
+	n.label("store")
 	for i := 0; i < neonTiles*pairs; i += 2 {
 		n.store2(v(i), v(i+1), "R2", 16*i)
 	}
+	n.op("ADD $1, R9")
+	n.op("CBNZ R8, sum")
 	n.op("ADD $%d, R2", neonProduct)
-	n.op("SUBS $1, R4")
+	n.op("SUBS $1, R5")
 	n.op("BNE group")
 	n.op("RET")
 }
@@ -224,13 +238,12 @@ func (n *neon) outputLine() [4]v {
 
 // dot is one output of a 3x3 convolution directly.
 func (n *neon) dot() {
-	n.function("winogradDotNEON", "src, next *float32, line, image int, w *float32, blocks int, out *[16]float64", "", "is one output directly: see asm/winograd.go.")
+	n.function("winogradDotNEON", "src, next *float32, line, image int, w *float32, blocks int, out *[8]float64", "", "is one output directly: see asm/winograd.go.")
 	sum := func(y, h int) v { return v(4*y + h) }
-	size := func(h int) v { return v(12 + h) }
 	rows := [3]string{"R0", "R7", "R8"}
 	n.op("ADD R2, R0, R7")
 	n.op("ADD R2, R7, R8")
-	for i := range 16 {
+	for i := range 12 {
 		n.zero(v(i))
 	}
 	n.label("block")
@@ -247,10 +260,7 @@ func (n *neon) dot() {
 					n.widenUpper(v(16+h/2), x)
 					n.widenUpper(v(18+h/2), w)
 				}
-				n.fmul(x, w, x)
-				n.fadd(sum(y, h), x, sum(y, h))
-				n.fabs(x, x)
-				n.fadd(size(h), x, size(h))
+				n.fmla(x, w, sum(y, h))
 			}
 		}
 	}
@@ -267,7 +277,6 @@ func (n *neon) dot() {
 	}
 	for h := 0; h < 4; h += 2 {
 		n.store2(sum(0, h), sum(0, h+1), "R6", 16*h)
-		n.store2(size(h), size(h+1), "R6", 64+16*h)
 	}
 	n.op("RET")
 }

@@ -15,13 +15,13 @@ import (
 //	line    bytes from a line of pixels to the next
 //	image   bytes from a channel block to the next
 //	w       [blocks][K*K][8] float32
-//	out     for each of the 8 channels of a block the sum, then the sum of magnitudes
+//	out     for each of the 8 channels of a block the sum
 //
 // Products of float32 numbers are exact. There is a sum for each line of the
 // kernel, of K*blocks terms; the others are added to the first in order.
 func dot(i isa, f form) {
 	name := "winograd" + f.name + "Dot" + i.name
-	TEXT(name, NOSPLIT, "func(src, next *float32, line, image int, w *float32, blocks int, out *[16]float64)")
+	TEXT(name, NOSPLIT, "func(src, next *float32, line, image int, w *float32, blocks int, out *[8]float64)")
 	Pragma("noescape")
 	Doc(name + " is one output directly: see asm/winograd.go.")
 	src := Load(Param("src"), GP64()).(reg.GPVirtual)
@@ -32,25 +32,26 @@ func dot(i isa, f form) {
 	blocks := Load(Param("blocks"), GP64()).(reg.GPVirtual)
 	out := Load(Param("out"), GP64()).(reg.GPVirtual)
 	v, k := i.vector(), f.taps
-	sum, size, x, p := i.wide[:k], i.wide[k], i.wide[k+1], i.wide[k+2]
+	sum, x, p := i.wide[:k], i.wide[k], i.wide[k+1]
 	for h := range i.halves() {
 		if h > 0 {
 			MOVQ(mustParam("src"), src)
 			MOVQ(mustParam("w"), w)
 			MOVQ(mustParam("blocks"), blocks)
 		}
-		for _, r := range i.wide[:k+1] {
+		for _, r := range sum {
 			VXORPD(r, r, r)
 		}
 		loop := fmt.Sprint(name, h)
 		Label(loop)
 		in := newRows(k, src, line)
 		if h == 0 {
-			for _, disp := range []int{0, 32*k - 1} {
-				ahead := newRows(k, next, line)
-				for y := range k {
+			ahead := newRows(k, next, line)
+			for y := range k {
+				for disp := 0; disp < 32*k-1; disp += 64 {
 					PREFETCHT0(ahead.at(y, disp))
 				}
+				PREFETCHT0(ahead.at(y, 32*k-1))
 			}
 			ADDQ(image, next)
 		}
@@ -58,14 +59,7 @@ func dot(i isa, f form) {
 			for c := range k {
 				VCVTPS2PD(in.at(y, 32*c+h*v/2), x)
 				VCVTPS2PD(Mem{Base: w, Disp: 32*(k*y+c) + h*v/2}, p)
-				VMULPD(x, p, p)
-				VADDPD(p, sum[y], sum[y])
-				if i.lanes == 8 {
-					VPANDQ(i.bits(1<<63-1), p, p)
-				} else {
-					VPAND(i.bits(1<<63-1), p, p)
-				}
-				VADDPD(p, size, size)
+				VFMADD231PD(x, p, sum[y])
 			}
 		}
 		ADDQ(image, src)
@@ -76,7 +70,6 @@ func dot(i isa, f form) {
 			VADDPD(s, sum[0], sum[0])
 		}
 		VMOVUPD(sum[0], Mem{Base: out, Disp: h * v})
-		VMOVUPD(size, Mem{Base: out, Disp: 64 + h*v})
 	}
 	VZEROUPPER()
 	RET()

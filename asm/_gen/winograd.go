@@ -277,7 +277,8 @@ func mustParam(name string) Mem {
 }
 
 // multiply is the multiplication of one point: m = v u, the channels added in
-// order by fused multiply-adds from zero.
+// order by fused multiply-adds from zero, in sums of chain blocks that are added in
+// order.
 //
 //	v       [groups][blocks][tiles][8], the transformed windows
 //	u       [blocks*8][2*lanes], the transformed weights of 2*lanes outputs
@@ -290,14 +291,14 @@ func mustParam(name string) Mem {
 // asked for evenly through the work on these, two cache lines a block.
 func multiply(i isa) {
 	name := "winogradMultiply" + i.name
-	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, groups int, next *float64)")
+	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, chain, groups int, next *float64)")
 	Pragma("noescape")
 	Doc(name + " multiplies at one point: see asm/winograd.go.")
 	v := Load(Param("v"), GP64()).(reg.GPVirtual)
 	m := Load(Param("m"), GP64()).(reg.GPVirtual)
 	groups := Load(Param("groups"), GP64()).(reg.GPVirtual)
 	next := Load(Param("next"), GP64()).(reg.GPVirtual)
-	u, steps, product := GP64(), GP64(), GP64()
+	u, left, steps, product, sums := GP64(), GP64(), GP64(), GP64(), GP64()
 	sum := i.wide[:2*i.tiles]
 	w := i.wide[2*i.tiles : 2*i.tiles+2]
 	x := i.wide[2*i.tiles+2:]
@@ -305,8 +306,14 @@ func multiply(i isa) {
 
 	Label("group" + name)
 	MOVQ(mustParam("u"), u)
-	MOVQ(mustParam("blocks"), steps)
+	MOVQ(mustParam("blocks"), left)
 	MOVQ(m, product)
+	XORQ(sums, sums)
+	Label("sum" + name)
+	MOVQ(mustParam("chain"), steps)
+	CMPQ(left, steps)
+	CMOVQLT(left, steps)
+	SUBQ(steps, left)
 	for _, s := range sum {
 		VXORPD(s, s, s)
 	}
@@ -331,9 +338,18 @@ func multiply(i isa) {
 	ADDQ(U32(128), next)
 	DECQ(steps)
 	JNZ(LabelRef("block" + name))
+	TESTQ(sums, sums)
+	JZ(LabelRef("store" + name))
+	for s, r := range sum {
+		VADDPD(Mem{Base: m, Disp: s * n}, r, r)
+	}
+	Label("store" + name)
 	for s, r := range sum {
 		VMOVUPD(r, Mem{Base: m, Disp: s * n})
 	}
+	INCQ(sums)
+	TESTQ(left, left)
+	JNZ(LabelRef("sum" + name))
 	ADDQ(U32(uint32(i.product())), m)
 	DECQ(groups)
 	JNZ(LabelRef("group" + name))
