@@ -31,7 +31,8 @@ var inward = map[string][]string{
 	"internal/rows":        {"asm", "fp16"},
 	"internal/elem":        {"fp16"},
 	"internal/strict":      {},
-	"internal/exact":       {},
+	"internal/double":      {},
+	"internal/exact":       {"internal/double"},
 	"internal/dd":          {},
 	"internal/exhaust":     {"act", "fp16", "tensor", "internal/dd"},
 	"internal/bigref":      {"fp16", "tensor", "internal/par"},
@@ -40,7 +41,7 @@ var inward = map[string][]string{
 	"internal/npy":         {"fp16", "internal/fault"},
 	"internal/hdf5":        {"fp16", "internal/fault"},
 	"conv":                 {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
-	"norm":                 {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
+	"norm":                 {"asm", "fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
 	"act":                  {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"noise":                {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/safetensors"},
 }

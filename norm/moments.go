@@ -9,10 +9,8 @@ import (
 
 // addMoments adds xs, float32 numbers, to m, by the kernels of package asm
 // wherever they can do it without error.
-func addMoments(m *exact.Moments, xs []float64) {
+func (w *space) addMoments(m *exact.Moments, xs []float64) {
 	if k := asm.NormKernels(); k != nil {
-		w := spaces.Get().(*space)
-		defer spaces.Put(w)
 		for len(xs) >= 8 {
 			some := xs[:min(len(xs)&^7, block)]
 			if !w.add(k, m, some) {

@@ -57,7 +57,7 @@ func TestMoments(t *testing.T) {
 			}
 			var want, got exact.Moments
 			want.Add(xs)
-			addMoments(&got, xs)
+			new(space).addMoments(&got, xs)
 			// Their exact parts included, NaNs as one.
 			a, b := want.Standard(1e-5), got.Standard(1e-5)
 			for _, s := range []*exact.Standard{a, b} {

@@ -158,7 +158,9 @@ func standards(src *tensor.Tensor, groups int, eps float64) []*exact.Standard {
 	parts := make([]exact.Moments, src.N*groups*k)
 	par.For(len(parts), func(i int) {
 		g := i / k
-		addMoments(&parts[i], piece(src.Data[g*m:(g+1)*m], i%k))
+		w := spaces.Get().(*space)
+		defer spaces.Put(w)
+		w.addMoments(&parts[i], piece(src.Data[g*m:(g+1)*m], i%k))
 	})
 	std := make([]*exact.Standard, src.N*groups)
 	par.For(len(std), func(g int) {

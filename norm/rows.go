@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/double"
 	"github.com/refrun/refrun/internal/exact"
 )
 
@@ -33,6 +34,7 @@ type Rows struct {
 	gamma, beta      []float64
 	eps              float64
 	running          []*exact.Standard // of a batch norm, per channel
+	spreads          []double.Num      // the same: variance + eps
 	exact            *Exact
 
 	blocks, parts int
@@ -63,6 +65,7 @@ type Space struct {
 	pivot [8]float64
 	sums  [2][8]float64
 	tree  tree
+	sum   space
 	open  []uint8
 }
 
@@ -100,6 +103,7 @@ func NewBatchRows(f fp16.Format, n, c, h, w int, mean, variance, gamma, beta []f
 	for k := range c {
 		s := exact.Running(mean[k], variance[k], eps)
 		r.running = append(r.running, s)
+		r.spreads = append(r.spreads, double.Sum(variance[k], eps))
 		// mean is the pivot, without error; V is rounded once.
 		r.setLine(&r.lines[k/8], k, s.MuHi, 0, 0, s.V, 0x1p-53)
 	}
@@ -174,7 +178,7 @@ func (r *Rows) Sum(img Image, n, b, part int, w *Space) {
 	at := (n*r.blocks+b)*r.parts + part
 	from, to := r.h*part/r.parts, r.h*(part+1)/r.parts
 	if r.sumsExact() {
-		r.sumExact(&r.moments[at], img, n, b, from, to)
+		r.sumExact(&r.moments[at], img, n, b, from, to, w)
 		return
 	}
 	w.pivot = [8]float64{}
@@ -196,10 +200,9 @@ func (r *Rows) Sum(img Image, n, b, part int, w *Space) {
 
 // sumExact adds rows of a block to exact sums, channels together; the zeros of
 // missing channels count for nothing.
-func (r *Rows) sumExact(m *exact.Moments, img Image, n, b, from, to int) {
+func (r *Rows) sumExact(m *exact.Moments, img Image, n, b, from, to int, w *Space) {
 	*m = exact.Moments{}
-	buf := numbers.Get().(*[block]float64)
-	defer numbers.Put(buf)
+	buf := &w.sum.before
 	for y := from; y < to; y++ {
 		row := img.Row(n, b, y)
 		for len(row) > 0 {
@@ -207,7 +210,7 @@ func (r *Rows) sumExact(m *exact.Moments, img Image, n, b, from, to int) {
 			for i, v := range row[:k] {
 				buf[i] = float64(v)
 			}
-			addMoments(m, buf[:k])
+			w.sum.addMoments(m, buf[:k])
 			row = row[k:]
 		}
 	}
@@ -305,15 +308,22 @@ func (r *Rows) SetLines(n, lo, hi int) {
 	}
 }
 
-// setExactLines makes the lines of sample n of exact sums: with the nearest number
-// to the mean as pivot, and the rest of it good to 2u. Here d = fl(x-pivot) is off by
-// u of itself too.
+// setExactLines makes the lines of sample n of exact sums. The pivot is the mean, but
+// for m, which is good to 2u and 2^-103 of the mean; V takes three roundings. Here d =
+// fl(x-pivot) is off by u of itself too.
 func (r *Rows) setExactLines(n int) {
 	g := &r.exact.groups[n]
 	r.exactTotal(g, n)
-	std := g.moments.Standard(r.eps)
+	g.know(r.eps)
+	mean, count := g.moments.Mean(), r.count()
+	v, errV := g.spread.Hi/float64(count*count), 0x1p-51
+	if !g.precise {
+		g.std = g.moments.Standard(r.eps)
+		v = g.std.V
+	}
+	errMean := float64(0x1p-52*math.Abs(mean.Lo)) + float64(0x1p-102*math.Abs(mean.Hi))
 	for c := range r.c {
-		r.setLine(&r.lines[n*r.blocks+c/8], c, std.MuHi, std.MuLo, 0x1p-52*math.Abs(std.MuLo), std.V, 0x1p-53)
+		r.setLine(&r.lines[n*r.blocks+c/8], c, mean.Hi, mean.Lo, errMean, v, errV)
 	}
 }
 
@@ -374,7 +384,7 @@ func (r *Rows) Apply(dst, src []float32, img Image, n, b int, w *Space) {
 		l = &r.lines[n*r.blocks+b]
 	}
 	if lineRow(r.format, dst, src, l, w.open) {
-		r.settleRow(dst, src, l, img, n, b, w.open)
+		r.settleRow(dst, src, l, img, n, b, w)
 	}
 	if l.nan != 0 {
 		for i := range dst {
@@ -387,14 +397,14 @@ func (r *Rows) Apply(dst, src []float32, img Image, n, b int, w *Space) {
 
 // settleRow settles what is open in a row: subnormal numbers of a half format, which
 // the kernels leave alone, by the same guard, and what is close to a boundary.
-func (r *Rows) settleRow(dst, src []float32, l *lines, img Image, n, b int, open []uint8) {
-	for p, o := range open[:len(src)/8] {
+func (r *Rows) settleRow(dst, src []float32, l *lines, img Image, n, b int, w *Space) {
+	for p, o := range w.open[:len(src)/8] {
 		for o &^= l.nan; o != 0; o &= o - 1 {
 			k := bits.TrailingZeros8(o)
 			x := src[8*p+k]
 			y, ok := l.guarded(k, x, r.format)
 			if !ok {
-				y = r.settle(float64(x), img, n, 8*b+k)
+				y = r.settle(float64(x), img, n, 8*b+k, &w.sum)
 			}
 			dst[8*p+k] = float32(y)
 		}

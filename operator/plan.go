@@ -17,9 +17,9 @@ import (
 // Plan is an operator compiled for one mode and one shape of input: its
 // operations joined to passes over images of float32 numbers, which lie in one
 // piece of memory, with kernels chosen and weights laid out for them. It computes
-// what [Operator.Forward] does, to the same bits, without allocating anything (but
-// for elements, one in 2^25 or so, that the exact arithmetic of package exact has
-// to settle).
+// what [Operator.Forward] does, to the same bits, without allocating anything, but
+// that its lists of what guards leave open grow with data that is harder than any
+// before.
 //
 // Not all is compiled: float64 mode, and inputs that Forward refuses or PyTorch's
 // autocast does, go the way of Forward, which is also the one that reports

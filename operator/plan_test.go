@@ -3,6 +3,7 @@ package operator
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"strings"
 	"testing"
@@ -183,6 +184,72 @@ func TestPlanSpecials(t *testing.T) {
 				samePlan(t, at, got, want)
 				if p.Nonfinite() != bad {
 					t.Errorf("%s: not finite is %v, want %v", at, p.Nonfinite(), bad)
+				}
+			}
+		}
+	}
+}
+
+// hardFills are data for which roundings are hard to decide, variances are lost or
+// sums cancel.
+var hardFills = map[string]func(r *rand.Rand) float64{
+	"normal":         func(r *rand.Rand) float64 { return r.NormFloat64() },
+	"zeros":          func(r *rand.Rand) float64 { return 0 },
+	"constant":       func(r *rand.Rand) float64 { return 0.3 },
+	"large constant": func(r *rand.Rand) float64 { return 3e12 },
+	"integers":       func(r *rand.Rand) float64 { return float64(r.IntN(9) - 4) },
+	"offset":         func(r *rand.Rand) float64 { return 1e4 + 1e-3*r.NormFloat64() },
+	"subnormal":      func(r *rand.Rand) float64 { return 1e-42 * r.NormFloat64() },
+	"huge":           func(r *rand.Rand) float64 { return 1e30 * r.NormFloat64() },
+	"all sizes":      func(r *rand.Rand) float64 { return math.Ldexp(r.NormFloat64(), r.IntN(200)-100) },
+	"some NaN": func(r *rand.Rand) float64 {
+		if r.IntN(50) == 0 {
+			return math.NaN()
+		}
+		return r.NormFloat64()
+	},
+	"some Inf": func(r *rand.Rand) float64 {
+		if r.IntN(50) == 0 {
+			return math.Inf(1)
+		}
+		return r.NormFloat64()
+	},
+}
+
+// TestPlanAllocates: data that a plan has seen before, however hard, takes no memory,
+// for every norm, activation and mode.
+func TestPlanAllocates(t *testing.T) {
+	if asm.RowKernels() == nil {
+		t.Log("plain Go settles elements with memory of its own")
+		return
+	}
+	for _, norm := range []string{"none", "instance", "group", "layer", "batch", "large layer"} {
+		for k, act := range []string{"gelu", "relu", "gelu_tanh", "silu", "tanh"} {
+			c := planCase{2, 8, 3, 3, 3, act, norm, "gaussian", 1, 12, 12}
+			if norm == "large layer" { // whose sums are exact
+				if c = (planCase{2, 8, 3, 3, 3, act, "layer", "", 1, 131, 128}); k > 0 {
+					continue
+				}
+			}
+			op := c.operator(t)
+			for _, name := range [][2]string{planModes[0], planModes[1], planModes[4], planModes[6], planModes[7]} {
+				m, err := ParseMode(name[0], name[1])
+				if err != nil {
+					t.Fatal(err)
+				}
+				p, x, y := op.Plan(m, 1, c.h, c.w), input(1, 3, c.h, c.w), tensor.New(m.Output(), 1, 3, c.h, c.w)
+				for data, fill := range hardFills {
+					r := rand.New(rand.NewPCG(1, 2))
+					for i := range x.Data {
+						x.Data[i] = fp16.Float32.Round(fill(r))
+					}
+					if a := testing.AllocsPerRun(1, func() {
+						if err := p.Forward(y, x, nil, noise.Time{}); err != nil {
+							t.Fatal(err)
+						}
+					}); a != 0 {
+						t.Errorf("%s, %s, %v, %s: %v allocations", norm, act, m, data, a)
+					}
 				}
 			}
 		}

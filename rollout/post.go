@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/double"
 	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/tensor"
 )
@@ -87,18 +88,44 @@ func quotient(v, lo, span float64) (y, bound float64) {
 
 // settleQuotient returns (v-lo)/(hi-lo) rounded to odd, lo <= v <= hi; what is
 // not finite follows IEEE arithmetic.
+//
+// Both differences are exact as sums of two, the quotient q is off by 15 units of
+// 2^-106. Where that leaves q.Hi or the numbers beside it open, the sign of
+// (v-lo) - q.Hi (hi-lo) decides: without error, as the products are multiples of
+// 2^-301 if q.Hi is above 2^-100. Smaller ones are left to integers.
 func settleQuotient(v, lo, hi float64) float64 {
-	var above, span exact.Sum
-	above.Add(v)
-	above.Add(-lo)
-	span.Add(hi)
-	span.Add(-lo)
-	if !above.Finite() || !span.Finite() {
+	above, span := double.Sum(v, -lo), double.Sum(hi, -lo)
+	if above.Hi-above.Hi != 0 || span.Hi-span.Hi != 0 {
 		return (v - lo) / (hi - lo)
 	}
-	a, _ := above.Int()
-	s, _ := span.Int()
-	return exact.Quotient(a, 0, s) // both in the same unit
+	if above.Hi == 0 {
+		return 0
+	}
+	q := above.Over(span)
+	if odd, ok := q.Odd(0x1p-102 * q.Hi); ok {
+		return odd
+	}
+	var rest exact.Sum
+	rest.Add(v)
+	rest.Add(-lo)
+	if q.Hi < 0x1p-100 {
+		var all exact.Sum
+		all.Add(hi)
+		all.Add(-lo)
+		a, _ := rest.Int()
+		s, _ := all.Int()
+		return exact.Quotient(a, 0, s) // both in the same unit
+	}
+	for _, s := range [2]float64{span.Hi, span.Lo} {
+		p := double.Product(-q.Hi, s)
+		rest.Add(p.Hi)
+		rest.Add(p.Lo)
+	}
+	side := rest.Odd()
+	if side == 0 || math.Float64bits(q.Hi)&1 == 1 {
+		return q.Hi
+	}
+	return math.Nextafter(q.Hi, math.Copysign(math.Inf(1), side))
 }
 
 // zScore maps x to (x-mean)/(std+1e-8), one rounding, std with the divisor
@@ -113,7 +140,7 @@ func zScore(x []float64, f fp16.Format) {
 	m.Add(x)
 	z := m.ZScore(tiny)
 	for i, v := range x {
-		y, bound := score(z, v)
+		y, bound := score(&z, v)
 		r, ok := f.Decide(y, bound)
 		if !ok {
 			r = f.Round(z.Settle(v))
@@ -122,14 +149,14 @@ func zScore(x []float64, f fp16.Format) {
 	}
 }
 
-// score evaluates a z-score in float64 and bounds its error. As MuHi is the
-// float64 nearest to the mean, |MuLo| is at most half of |v-MuHi| unless that
-// is 0, and the two subtractions and MuLo err by 4 u of d together; the divisor
-// errs by 4 u, the quotient by u. d is 0 only if v is the mean: then y is exact.
+// score evaluates a z-score in float64 and bounds its error. As Hi is the float64
+// nearest to the mean Hi + Lo, |Lo| is at most half of |v-Hi| unless that is 0, and
+// the two subtractions err by 4 u of d together; the mean errs by 2^-103 of itself,
+// the divisor by 4 u, the quotient by u.
 func score(z *exact.ZScore, v float64) (y, bound float64) {
-	d := (v - z.MuHi) - z.MuLo
+	d := (v - z.Mean.Hi) - z.Mean.Lo
 	y = d/z.Divisor + 0 // an exact zero is +0
-	return y, 0x1.4p-50 * math.Abs(y)
+	return y, float64(0x1.4p-50*math.Abs(y)) + float64(0x1p-102*math.Abs(z.Mean.Hi/z.Divisor))
 }
 
 func zScore64(x []float64) {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -55,6 +56,48 @@ func TestMinMax(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestSettleQuotient: settled quotients are rounded to odd, of numbers of all sizes,
+// where they are exact, and where the numbers beside a float64 decide.
+func TestSettleQuotient(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	exactly := 0
+	for i := range 20000 {
+		x := numbers(r, 3, 1)
+		for j := range x {
+			switch i % 4 {
+			case 0:
+				x[j] = math.Trunc(8 * x[j])
+			case 1:
+				x[j] = math.Ldexp(math.Trunc(4*x[j]), 40*r.IntN(3)-149)
+			case 2:
+				x[j] = float64(float32(math.Ldexp(x[j], r.IntN(60)-30)))
+			}
+		}
+		slices.Sort(x)
+		lo, v, hi := x[0], x[1], x[2]
+		if i == 0 {
+			lo, v, hi = -0x1p-149, 1, 2 // 1/2 and a little more
+		}
+		if !(hi > lo) {
+			continue
+		}
+		q := new(big.Rat).Sub(bigref.Rat(v), bigref.Rat(lo))
+		q.Quo(q, new(big.Rat).Sub(bigref.Rat(hi), bigref.Rat(lo)))
+		want, _ := new(big.Float).SetPrec(53).SetMode(big.ToZero).SetRat(q).Float64()
+		if bigref.Rat(want).Cmp(q) != 0 {
+			want = math.Float64frombits(math.Float64bits(want) | 1)
+		} else {
+			exactly++
+		}
+		if got := settleQuotient(v, lo, hi); !same(got, want) {
+			t.Fatalf("%x in [%x,%x]: %x, want %x", v, lo, hi, got, want)
+		}
+	}
+	if exactly < 1000 {
+		t.Errorf("only %d exact quotients", exactly)
 	}
 }
 
@@ -113,7 +156,7 @@ func TestPostBound(t *testing.T) {
 		m.Add(x)
 		z := m.ZScore(tiny)
 		for _, v := range x {
-			y, bound := score(z, v)
+			y, bound := score(&z, v)
 			check("score", v, y, bound, scoreRat(x, v))
 		}
 	}

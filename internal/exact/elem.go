@@ -3,13 +3,16 @@ package exact
 import (
 	"math"
 	"math/big"
+
+	"github.com/refrun/refrun/internal/double"
 )
 
 // The functions of this file take a finite x on the float32 grid and return
 // the exact value rounded to odd. All work alike: close to zero and far out
 // the value lies beside a simple number and the sign of what is missing
-// decides; in between, ziv raises the precision of a math/big evaluation until
-// the truncation to 53 bits is certain.
+// decides; in between, a double-double evaluation (act.go) nearly always does. Where
+// its error leaves the truncation to 53 bits open, ziv raises the precision of a
+// math/big evaluation until that is certain.
 //
 // That ends, because the value is never itself a float64: e^x is
 // transcendental for rational x != 0 (Lindemann), so tanh and SiLU are too; so
@@ -26,6 +29,13 @@ func GELU(x float64) float64 {
 	if y, ok := beside(x, 0x1p-60, 10); ok {
 		return y
 	}
+	if y, ok := odd(geluDouble(x), geluErr); ok {
+		return y
+	}
+	return geluBig(x)
+}
+
+func geluBig(x float64) float64 {
 	return ziv(func(w uint) *big.Float {
 		t := bigFloat(w, x)
 		t.Quo(t, newBig(w).Sqrt(bigInt(w, 2)))
@@ -38,11 +48,18 @@ func GELU(x float64) float64 {
 // odd, evaluated as x / (1 + e^-s) with s twice that argument of tanh.
 //
 // Near zero: GELUTanh(x) - x/2 = (x/2) tanh(s/2) is positive and below
-// |x/2| |x| for |x| < 1. From x = 10 on, s > 87 and x - GELUTanh(x) < x e^-87.
+// |x/2| |x| for |x| < 1. From x = 8 on, s > 49 and x - GELUTanh(x) < x e^-49.
 func GELUTanh(x float64) float64 {
-	if y, ok := beside(x, 0x1p-60, 10); ok {
+	if y, ok := beside(x, 0x1p-60, 8); ok {
 		return y
 	}
+	if y, ok := odd(geluTanhDouble(x), geluTanhErr); ok {
+		return y
+	}
+	return geluTanhBig(x)
+}
+
+func geluTanhBig(x float64) float64 {
 	return ziv(func(w uint) *big.Float {
 		// s = sqrt(8/pi) (x + 0.044715 x^3)
 		s := bigFloat(w, x)
@@ -55,12 +72,30 @@ func GELUTanh(x float64) float64 {
 
 // SiLU returns x/(1 + e^-x) rounded to odd.
 //
-// Near zero: SiLU(x) - x/2 = (x/2) tanh(x/2) is positive and below x^2/4. From
-// x = 40 on, x - SiLU(x) < x e^-40 < x 2^-57.
+// Near zero: SiLU(x) = x/2 + x^2/4 - t, 0 < t < x^4/48. Here x/2 + x^2/4 may be a
+// float64 number, so t decides. For |x| < 2^-24 it is smaller than anything else of
+// the sum of two that is left over, a multiple of 2^-48 x^2: with x at least 2^e
+// that is 2^(2e-48), and t < 2^(4e-1), where e < -24. From x = 40 on,
+// x - SiLU(x) < x e^-40 < x 2^-57.
 func SiLU(x float64) float64 {
-	if y, ok := beside(x, 0x1p-60, 40); ok {
+	if y, ok := beside(x, 0, 40); ok {
 		return y
 	}
+	if math.Abs(x) < 0x1p-24 {
+		y := double.Sum(float64(x/2), float64(float64(x*x)/4))
+		if y.Lo == 0 {
+			y.Lo = -0x1p-300
+		}
+		odd, _ := y.Odd(0)
+		return odd
+	}
+	if y, ok := odd(siluDouble(x), siluErr); ok {
+		return y
+	}
+	return siluBig(x)
+}
+
+func siluBig(x float64) float64 {
 	return ziv(func(w uint) *big.Float { return logistic(x, bigFloat(w, x), w) })
 }
 
@@ -78,6 +113,13 @@ func Tanh(x float64) float64 {
 	case a >= 20:
 		return math.Copysign(Beside(1, -1), x)
 	}
+	if y, ok := odd(tanhDouble(x), tanhErr); ok {
+		return y
+	}
+	return tanhBig(x)
+}
+
+func tanhBig(x float64) float64 {
 	return ziv(func(w uint) *big.Float {
 		// tanh x = 1 - 2/(e^2x + 1) = (e^2x - 1)/(e^2x + 1); the numerator
 		// cancels at most 27 bits, which the extra precision pays for.
@@ -127,8 +169,14 @@ func Sin2Pi(num, den int64) float64 {
 	return y
 }
 
+// odd returns y, known to a relative error of err, rounded to odd, or false if that
+// is not certain.
+func odd(y double.Num, err float64) (float64, bool) {
+	return y.Odd(float64(err * math.Abs(y.Hi)))
+}
+
 // beside answers for GELU, GELUTanh and SiLU where the value is a simple
-// number and a little more: below near in size it is x/2 plus something
+// number and a little more: below near in size (SiLU: never) it is x/2 plus something
 // positive, from far on it is x minus something positive, each less than 2^-55
 // of it. Below -1000 it is a negative number closer to zero than any float64:
 // |x| e^-|x| < 2^-1080 bounds all three there.
