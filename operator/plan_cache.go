@@ -56,3 +56,19 @@ func (op *Operator) PlanBytes() int64 {
 	}
 	return n
 }
+
+// Forget drops the plans that were given back, and what modes and plans have made of
+// the weights. What is needed is made again, so that a program may forget whenever it
+// has no use for them for a while.
+func (op *Operator) Forget() {
+	op.plans.mu.Lock()
+	op.plans.idle = nil
+	op.plans.mu.Unlock()
+	visitAll(func(l layer) {
+		if c, ok := l.(*conv2d); ok {
+			c.mu.Lock()
+			defer c.mu.Unlock()
+			clear(c.kernels)
+		}
+	}, op.modules...)
+}

@@ -40,7 +40,8 @@ type exam struct {
 	masks   *masks          // of an unknown dropout, if they were read off the states
 	until   time.Time       // the end of the budget, zero if there is none
 	r       *Report
-	pool    *pool // what filters found at the steps so far
+	pool    *pool           // what filters found at the steps so far
+	planned []operator.Mode // whose plans the operator may have
 }
 
 // batchStep is one step of one engine batch, teacher-forced: the device's own

@@ -93,7 +93,7 @@ func (e *exam) nodeFilters(n nodeStep) []FilterRow {
 // local returns the output of node i with a fault, nil if it is none there; h
 // may be nil.
 func (v *view) local(h *hypothesis, i int) (*tensor.Tensor, error) {
-	r, d := &run{v: v, of: make([]*tensor.Tensor, len(v.m.Nodes)), x: v.x}, *v.d
+	r, d := newRun(v), *v.d
 	if h != nil && !r.fault(h, i, &d) {
 		return nil, nil
 	}

@@ -31,13 +31,14 @@ func (v *view) perturbed(h *hypothesis, s scope, seed uint64) (*tensor.Tensor, e
 	}
 	p := *v
 	p.d = &d
-	p.of = make([]*tensor.Tensor, len(v.of)) // everything is new
+	p.of, p.whole = make([]*tensor.Tensor, len(v.of)), false // everything is new
 	return p.anew(h, s)
 }
 
 // anew returns the states after a step with a fault, every node evaluated.
 func (v *view) anew(h *hypothesis, s scope) (*tensor.Tensor, error) {
-	r := &run{v: v, of: v.of, x: v.x}
+	r := newRun(v)
+	defer r.end()
 	if h.input != nil {
 		r.x = h.input(v)
 	}
@@ -53,13 +54,14 @@ func (v *view) anew(h *hypothesis, s scope) (*tensor.Tensor, error) {
 		for k := range in {
 			in[k] = r.in(i, k)
 		}
-		y, err := v.m.Node(&d, i, in, v.draws.Rewind())
+		y, made, err := v.m.Make(&d, i, in, v.draws.Rewind())
 		if err != nil {
 			return nil, err
 		}
-		v.of[i] = y
+		r.has(i, y, made)
+		r.forget(i)
 	}
-	out := v.of[len(v.of)-1]
+	out := r.of[len(r.of)-1]
 	if h.advance != nil {
 		return h.advance(v, out), nil
 	}

@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
@@ -10,9 +11,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// view is a step without faults as a device computes it, with every node's
-// output kept, so that a step with a fault is computed from the first changed
-// node on.
+// view is a step without faults as a device computes it, with the outputs of its
+// nodes, so that a step with a fault is computed from the first changed node on.
 type view struct {
 	e        *exam
 	m        *emulate.Machine
@@ -23,7 +23,9 @@ type view struct {
 	contract bool                                                                                    // the noise block rounds each of its operations
 	noised   func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) // or fewer of them; nil if not
 	drawn    func(t int) *emulate.Draws                                                              // of the step t later, nil if there is none
-	of       []*tensor.Tensor                                                                        // every node's output
+	of       []*tensor.Tensor                                                                        // outputs of nodes; nil for those that are not kept: see out
+	whole    bool                                                                                    // any output that is not kept follows from others
+	recent   *[]int                                                                                  // nodes whose outputs were made again, the latest last
 	next     *tensor.Tensor
 	at       int     // the step
 	noisy    [4]int  // the shape of what noise is added to
@@ -41,29 +43,103 @@ func (v *view) amplitude() float64 {
 	return v.k
 }
 
-// run is a step with a fault, in the making.
-type run struct {
-	v  *view
-	of []*tensor.Tensor // outputs of nodes so far; nil for those that are the view's
-	x  *tensor.Tensor
-}
+// What is kept of outputs that are soon made again, in bytes of all that are found
+// in the first pass, and in numbers of those that were made again.
+const (
+	mostCheap  = 1 << 26
+	mostRecent = 3
+)
 
-// compute computes the step.
+// compute computes the step. All outputs of a large operator's step are many times
+// what its evaluation needs at a time. Those of norms and activations follow from
+// others much sooner than a convolution does, and are made again when they are
+// asked for.
 func (v *view) compute() error {
-	v.of = make([]*tensor.Tensor, len(v.m.Nodes))
-	d := *v.d
+	v.of, v.whole, v.recent = make([]*tensor.Tensor, len(v.m.Nodes)), true, new([]int)
+	d, bytes := *v.d, 0
 	d.Seen = func(i int, y *tensor.Tensor) {
-		v.of[i] = y
 		if isNoise(&v.m.Nodes[i]) {
 			v.noisy = [4]int{y.N, y.C, y.H, y.W}
 		}
+		if v.cheap(i) {
+			if bytes += 8 * len(y.Data); bytes > mostCheap {
+				return
+			}
+		}
+		v.of[i] = y
 	}
+	d.Keeps = func(i int) bool { return v.of[i] != nil }
 	out, err := v.m.Operator(&d, v.x, v.draws.Rewind())
 	if err != nil {
 		return err
 	}
 	v.next = v.m.Advance(v.d, v.x, out)
 	return nil
+}
+
+// cheap reports whether node i's output may be made again: it is a norm's or an
+// activation's of the input, or of a node that is kept, or of one such.
+func (v *view) cheap(i int) bool {
+	n := &v.m.Nodes[i]
+	return i < len(v.m.Nodes)-1 && (n.Op == operator.OpNorm || n.Op == operator.OpAct)
+}
+
+// out returns the output of node i; nil where a view of one node has none.
+func (v *view) out(i int) *tensor.Tensor {
+	if v.of[i] != nil || !v.whole {
+		return v.of[i]
+	}
+	in := v.x
+	if j := v.m.Nodes[i].In[0]; j != operator.Input {
+		in = v.out(j)
+	}
+	y, err := v.m.Node(v.d, i, []*tensor.Tensor{in}, nil)
+	if err != nil {
+		panic("oracle: " + err.Error()) // it was made before
+	}
+	v.of[i] = y
+	if *v.recent = append(*v.recent, i); len(*v.recent) > mostRecent {
+		v.of[(*v.recent)[0]] = nil
+		*v.recent = slices.Delete(*v.recent, 0, 1)
+	}
+	return y
+}
+
+// run is a step with a fault, in the making.
+type run struct {
+	v   *view
+	of  []*tensor.Tensor // outputs of nodes so far; nil for those that are the view's
+	own []bool           // nobody else has them
+	x   *tensor.Tensor
+}
+
+// newRun begins a step of a view.
+func newRun(v *view) *run {
+	return &run{v: v, of: make([]*tensor.Tensor, len(v.m.Nodes)), own: make([]bool, len(v.m.Nodes)), x: v.x}
+}
+
+// has takes the output of node i. What a fault makes of others may share memory
+// with them.
+func (r *run) has(i int, y *tensor.Tensor, made bool) {
+	if !made {
+		clear(r.own)
+	}
+	r.of[i], r.own[i] = y, made
+}
+
+// drop forgets the output of node j.
+func (r *run) drop(j int) {
+	if r.of[j] != nil && r.own[j] {
+		r.v.m.Recycle(r.of[j])
+	}
+	r.of[j] = nil
+}
+
+// end drops all outputs but the operator's.
+func (r *run) end() {
+	for j := range len(r.of) - 1 {
+		r.drop(j)
+	}
 }
 
 // forget drops outputs that no node after i reads, nor any input of such a node
@@ -87,7 +163,7 @@ func (r *run) forget(i int) {
 	}
 	for j := range i {
 		if !needed[j] {
-			r.of[j] = nil
+			r.drop(j)
 		}
 	}
 }
@@ -106,14 +182,15 @@ func (r *run) out(j int) *tensor.Tensor {
 	if r.of[j] != nil {
 		return r.of[j]
 	}
-	return r.v.of[j]
+	return r.v.out(j)
 }
 
 // step returns the states after a step with a fault; nil if the fault changes
 // nothing here. local, if not nil, is told the first output that the fault
 // changes and what it was, and ends the step by returning false.
 func (v *view) step(h *hypothesis, s scope, local func(now, was *tensor.Tensor) bool) (*tensor.Tensor, error) {
-	r := &run{v: v, of: make([]*tensor.Tensor, len(v.m.Nodes)), x: v.x}
+	r := newRun(v)
+	defer r.end()
 	if h.input != nil {
 		if r.x = h.input(v); r.x == nil {
 			return nil, nil
@@ -129,23 +206,25 @@ func (v *view) step(h *hypothesis, s scope, local func(now, was *tensor.Tensor) 
 		for k := range in {
 			in[k] = r.in(i, k)
 		}
-		y, err := v.m.Node(&d, i, in, v.draws.Rewind())
+		y, made, err := v.m.Make(&d, i, in, v.draws.Rewind())
 		if err != nil {
 			return nil, err
 		}
+		r.has(i, y, made)
 		if isConv(n) && v.e.pool != nil {
 			v.e.pool.work += int64(len(n.Weight.Data)) * int64(y.N*y.H*y.W)
 		}
-		if equal(y.Data, v.of[i].Data) {
+		// What is not kept is not made for this: a node that reads it will tell.
+		if (acts || v.of[i] != nil) && equal(y.Data, v.out(i).Data) {
+			r.drop(i)
 			continue
 		}
 		if acts && local != nil {
-			if !local(y, v.of[i]) {
+			if !local(y, v.out(i)) {
 				return nil, nil
 			}
 			local = nil
 		}
-		r.of[i] = y
 		r.forget(i)
 	}
 	last := len(v.m.Nodes) - 1

@@ -43,9 +43,10 @@ func (e *exam) pass(d *emulate.Device, x *tensor.Tensor, draws noise.Draws) (*pa
 	watched := *d
 	watched.Seen = func(i int, y *tensor.Tensor) {
 		if needed[i] {
-			p.kept[i] = y.Clone()
+			p.kept[i] = y
 		}
 	}
+	watched.Keeps = func(i int) bool { return needed[i] }
 	var err error
 	p.out, err = e.machine.Operator(&watched, x, draws)
 	return p, err

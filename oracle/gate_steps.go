@@ -309,6 +309,7 @@ func (g *stepGate) hypotheses(batch, t int) (bool, error) {
 		}
 	}
 	before := len(g.e.r.Findings)
+	g.e.forgetPlans() // hypotheses do without
 	err = g.e.filters(full)
 	return len(g.e.r.Findings) > before, err
 }

@@ -49,10 +49,14 @@ func (g *stepGate) begin(b *batchStep) error {
 		if g.e.machine.Nodes[i].Op != operator.OpNoise {
 			continue
 		}
-		x := tensor.New(fp16.Float64, b.X.N, g.channels(i), b.X.H, b.X.W)
-		if _, err := g.e.machine.Node(&emulate.Device{}, i, []*tensor.Tensor{x}, rewound); err != nil {
+		x := g.e.machine.Scratch(b.X.N, g.channels(i), b.X.H, b.X.W)
+		clear(x.Data)
+		y, err := g.e.machine.Node(&emulate.Device{}, i, []*tensor.Tensor{x}, rewound)
+		if err != nil {
 			return fmt.Errorf("step %d: %w", b.Step, err)
 		}
+		g.e.machine.Recycle(x)
+		g.e.machine.Recycle(y)
 	}
 	return nil
 }

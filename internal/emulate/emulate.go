@@ -10,7 +10,9 @@
 package emulate
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/refrun/refrun/act"
@@ -51,12 +53,17 @@ type Device struct {
 	// Round, if not nil, rounds in place of Format.RoundSlice. It is not
 	// called for Float64.
 	Round func(node int, y []float64, f fp16.Format)
+	// None of these may keep a tensor: the machine uses its memory again.
+
 	// Replace, if not nil, may compute a node itself; nil leaves it to the
 	// machine. in must not be changed.
 	Replace func(node int, in []*tensor.Tensor) (*tensor.Tensor, error)
 	// Seen, if not nil, is called with every node's output after rounding. It
-	// must not be changed, and copied to be kept.
+	// must not be changed, and may be kept.
 	Seen func(node int, y *tensor.Tensor)
+	// Keeps, if not nil, reports whether Seen keeps a node's output. The memory of
+	// the others is used again.
+	Keeps func(node int) bool
 	// Update, if not nil, computes the next state from the last one and the
 	// operator's output, post-processing included; nil leaves it to the
 	// machine.
@@ -70,20 +77,33 @@ type Machine struct {
 	last   []int // the last node that reads each node's output
 
 	mu      sync.Mutex
-	kernels map[operands]*conv.Kernel
-	free    map[int][]*tensor.Tensor // by their numbers: see scratch
+	kernels []*kernels  // those used last at the end
+	free    [][]float64 // memory of tensors that nobody reads, the largest last
+}
+
+// kernels are those of all convolutions whose operands are rounded in one way.
+type kernels struct {
+	operands
+	of map[int]*conv.Kernel // by node
 }
 
 type operands struct {
-	node   int
 	format fp16.Format
 	tf32   fp16.Rounding
 	noBias bool
 }
 
+// What a machine keeps between two steps: a step needs two kinds of operands at
+// the most, with and without bias, and about as many tensors at a time as there
+// are spare ones.
+const (
+	mostKernels = 2
+	mostSpare   = 5
+)
+
 // New returns a machine for an operator stepped by that configuration.
 func New(op *operator.Operator, c rollout.Config) *Machine {
-	m := &Machine{Nodes: op.Nodes(), Config: c, kernels: map[operands]*conv.Kernel{}, free: map[int][]*tensor.Tensor{}}
+	m := &Machine{Nodes: op.Nodes(), Config: c}
 	m.last = make([]int, len(m.Nodes))
 	for i, n := range m.Nodes {
 		for _, j := range n.In {
@@ -144,8 +164,8 @@ func (m *Machine) Advance(d *Device, x, out *tensor.Tensor) *tensor.Tensor {
 // Operator returns the operator's output for x.
 func (m *Machine) Operator(d *Device, x *tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
 	of := make([]*tensor.Tensor, len(m.Nodes))
+	own := make([]bool, len(m.Nodes)) // nobody else holds it
 	x = wide(x)
-	private := d.Perturb == nil && d.Sum == nil && d.Round == nil && d.Replace == nil && d.Seen == nil // nobody else holds a tensor
 	for i := range m.Nodes {
 		in := make([]*tensor.Tensor, len(m.Nodes[i].In))
 		for k, j := range m.Nodes[i].In {
@@ -154,15 +174,19 @@ func (m *Machine) Operator(d *Device, x *tensor.Tensor, draws noise.Draws) (*ten
 				in[k] = of[j]
 			}
 		}
-		y, err := m.node(d, i, in, draws)
+		y, made, err := m.node(d, i, in, draws)
 		if err != nil {
 			return nil, err
 		}
-		of[i] = y
+		of[i], own[i] = y, made
+		if d.Seen != nil {
+			d.Seen(i, y)
+			own[i] = made && d.Keeps != nil && !d.Keeps(i)
+		}
 		for _, j := range m.Nodes[i].In {
 			if j != operator.Input && m.last[j] == i && of[j] != nil {
-				if private {
-					m.recycle(of[j])
+				if own[j] {
+					m.Recycle(of[j])
 				}
 				of[j] = nil
 			}
@@ -173,6 +197,13 @@ func (m *Machine) Operator(d *Device, x *tensor.Tensor, draws noise.Draws) (*ten
 
 // Node returns the output of one node for given inputs, rounded as d says.
 func (m *Machine) Node(d *Device, i int, in []*tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
+	y, _, err := m.Make(d, i, in, draws)
+	return y, err
+}
+
+// Make is Node. It also reports whether the output is new: one that may be
+// recycled, since no Replace made it.
+func (m *Machine) Make(d *Device, i int, in []*tensor.Tensor, draws noise.Draws) (y *tensor.Tensor, made bool, err error) {
 	w := make([]*tensor.Tensor, len(in))
 	for k := range in {
 		w[k] = wide(in[k])
@@ -180,17 +211,16 @@ func (m *Machine) Node(d *Device, i int, in []*tensor.Tensor, draws noise.Draws)
 	return m.node(d, i, w, draws)
 }
 
-func (m *Machine) node(d *Device, i int, in []*tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
-	var y *tensor.Tensor
-	var err error
+func (m *Machine) node(d *Device, i int, in []*tensor.Tensor, draws noise.Draws) (y *tensor.Tensor, made bool, err error) {
 	if d.Replace != nil {
 		y, err = d.Replace(i, in)
 	}
 	if y == nil && err == nil {
 		y, err = m.Plain(d, i, in, draws)
+		made = true
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", m.Nodes[i].Name, err)
+		return nil, false, fmt.Errorf("%s: %w", m.Nodes[i].Name, err)
 	}
 	if d.Perturb != nil {
 		d.Perturb(i, y, in)
@@ -198,10 +228,7 @@ func (m *Machine) node(d *Device, i int, in []*tensor.Tensor, draws noise.Draws)
 	if d.Store != nil && d.Store[i] != fp16.Float64 {
 		d.round(i, y.Data, d.Store[i])
 	}
-	if d.Seen != nil {
-		d.Seen(i, y)
-	}
-	return y, nil
+	return y, made, nil
 }
 
 func (d *Device) round(i int, y []float64, f fp16.Format) {
@@ -229,13 +256,15 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 			return nil, err
 		}
 		src := x
-		if !d.WideInput {
-			src = Operand(d.Mode, x, f)
+		if !d.WideInput && rounds(f) {
+			src = m.Scratch(x.N, x.C, x.H, x.W)
+			operand(d.Mode, src, x, f)
+			defer m.Recycle(src)
 		}
 		apart := n.Bias != nil && !d.BiasTogether && d.Mode.BiasApart() && d.Store != nil
 		k := m.kernel(d.Mode, i, f, apart)
 		oc, kh, kw := k.Shape()
-		y := m.scratch(src.N, oc, conv.OutSize(src.H, kh, n.Geometry.Stride, n.Geometry.Pad), conv.OutSize(src.W, kw, n.Geometry.Stride, n.Geometry.Pad))
+		y := m.Scratch(src.N, oc, conv.OutSize(src.H, kh, n.Geometry.Stride, n.Geometry.Pad), conv.OutSize(src.W, kw, n.Geometry.Stride, n.Geometry.Pad))
 		conv.Wide(y, src, k, n.Geometry)
 		if apart {
 			if d.Sum != nil {
@@ -251,7 +280,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		}
 		return y, nil
 	case operator.OpNorm:
-		y := m.scratch(x.N, x.C, x.H, x.W)
+		y := m.Scratch(x.N, x.C, x.H, x.W)
 		if n.Norm == "batch" {
 			norm.Batch(y, x, n.Mean.Data, n.Variance.Data, n.Weight.Data, n.Bias.Data, n.Eps)
 		} else {
@@ -259,7 +288,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		}
 		return y, nil
 	case operator.OpAct:
-		y := m.scratch(x.N, x.C, x.H, x.W)
+		y := m.Scratch(x.N, x.C, x.H, x.W)
 		if d.Mode.Precision == fp16.Float64 {
 			act.Forward(y, x, n.Act)
 		} else {
@@ -267,7 +296,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		}
 		return y, nil
 	case operator.OpAdd:
-		y := m.scratch(x.N, x.C, x.H, x.W)
+		y := m.Scratch(x.N, x.C, x.H, x.W)
 		pieces(len(x.Data), func(lo, hi int) {
 			for k := lo; k < hi; k++ {
 				y.Data[k] = x.Data[k] + in[1].Data[k]
@@ -275,10 +304,11 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		})
 		return y, nil
 	case operator.OpNoise:
+		y := m.Scratch(x.N, x.C, x.H, x.W)
 		if draws == nil {
-			return x.Clone(), nil
+			copy(y.Data, x.Data)
+			return y, nil
 		}
-		y := tensor.Like(x)
 		f := fp16.Float64
 		if d.Store != nil {
 			f = d.Store[i]
@@ -295,26 +325,32 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 	panic("emulate: unknown operation")
 }
 
-// scratch returns a tensor of Float64 of any contents: a recycled one if there is
-// one of the size. Large ones are cleared and paged in for longer than they are
-// computed.
-func (m *Machine) scratch(n, c, h, w int) *tensor.Tensor {
+// Scratch returns a tensor of Float64 of any contents, in recycled memory if there
+// is enough in one piece. Large ones are cleared and paged in for longer than they
+// are computed.
+func (m *Machine) Scratch(n, c, h, w int) *tensor.Tensor {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	size := n * c * h * w
-	if l := m.free[size]; len(l) > 0 {
-		t := l[len(l)-1]
-		m.free[size] = l[:len(l)-1]
-		return tensor.Of(fp16.Float64, t.Data, n, c, h, w)
+	for k, v := range m.free {
+		if cap(v) >= size {
+			m.free = slices.Delete(m.free, k, k+1)
+			return tensor.Of(fp16.Float64, v[:size], n, c, h, w)
+		}
 	}
 	return tensor.New(fp16.Float64, n, c, h, w)
 }
 
-// recycle takes back a tensor that nobody will read.
-func (m *Machine) recycle(t *tensor.Tensor) {
+// Recycle takes back a tensor that nobody will read. The largest few are kept: they
+// serve all sizes.
+func (m *Machine) Recycle(t *tensor.Tensor) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.free[len(t.Data)] = append(m.free[len(t.Data)], t)
+	at, _ := slices.BinarySearchFunc(m.free, cap(t.Data), func(v []float64, size int) int { return cmp.Compare(cap(v), size) })
+	m.free = slices.Insert(m.free, at, t.Data)
+	if len(m.free) > mostSpare {
+		m.free = slices.Delete(m.free, 0, 1)
+	}
 }
 
 // Conv returns the float64 convolution of src, tap by tap.
@@ -340,15 +376,25 @@ func result(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
 func (m *Machine) kernel(mode operator.Mode, i int, f fp16.Format, noBias bool) *conv.Kernel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o := operands{i, f, mode.TF32, noBias}
-	k := m.kernels[o]
+	o := operands{f, mode.TF32, noBias}
+	at := slices.IndexFunc(m.kernels, func(k *kernels) bool { return k.operands == o })
+	if at < 0 {
+		if len(m.kernels) == mostKernels {
+			m.kernels = slices.Delete(m.kernels, 0, 1)
+		}
+		at = len(m.kernels)
+		m.kernels = append(m.kernels, &kernels{o, map[int]*conv.Kernel{}})
+	}
+	all := m.kernels[at]
+	m.kernels = append(slices.Delete(m.kernels, at, at+1), all)
+	k := all.of[i]
 	if k == nil {
 		n := m.Nodes[i]
 		if noBias {
 			n.Bias = nil
 		}
 		k = NewKernel(mode, &n, n.Weight.Data)
-		m.kernels[o] = k
+		all.of[i] = k
 	}
 	return k
 }
@@ -376,18 +422,25 @@ func NewKernel(mode operator.Mode, n *operator.Node, weights []float64) *conv.Ke
 // Operand returns x rounded to operands of format f, as float64 numbers: x
 // itself where that changes nothing.
 func Operand(mode operator.Mode, x *tensor.Tensor, f fp16.Format) *tensor.Tensor {
-	if f == fp16.Float64 || f == fp16.Float32 {
+	if !rounds(f) {
 		return x
 	}
 	y := tensor.Like(x)
+	operand(mode, y, x, f)
+	return y
+}
+
+// rounds reports whether operands of a format are rounded numbers.
+func rounds(f fp16.Format) bool { return f != fp16.Float64 && f != fp16.Float32 }
+
+func operand(mode operator.Mode, y, x *tensor.Tensor, f fp16.Format) {
 	if f == fp16.TF32 && mode.TF32 != fp16.NearestEven {
 		for i, v := range x.Data {
 			y.Data[i] = fp16.RoundTF32(fp16.Float32.Round(v), mode.TF32)
 		}
-		return y
+		return
 	}
 	pieces(len(x.Data), func(lo, hi int) { f.RoundSlice(y.Data[lo:hi], x.Data[lo:hi]) })
-	return y
 }
 
 // wide returns x as a tensor of Float64 that shares its numbers.
