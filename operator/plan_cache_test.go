@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"slices"
 	"sync"
 	"testing"
 
@@ -47,6 +48,34 @@ func TestBorrow(t *testing.T) {
 	}
 	if n := len(op.plans.idle); n != mostPlans {
 		t.Errorf("%d plans kept, want %d", n, mostPlans)
+	}
+}
+
+// TestForget: nothing is left of plans and kernels, and they are made again.
+func TestForget(t *testing.T) {
+	c := planCases[0]
+	op, x := c.operator(t), input(c.n, c.in, c.h, c.w)
+	m, bare := Mode{Precision: fp16.Float32}, op.Bytes()
+	var want []float64
+	for range 2 {
+		p := op.Borrow(m, x.N, x.H, x.W)
+		y := tensor.New(fp16.Float32, x.N, op.Config.OutputChannels, x.H, x.W)
+		if err := p.Forward(y, x, nil, noise.Time{}); err != nil {
+			t.Fatal(err)
+		}
+		if want == nil {
+			want = y.Data
+		} else if !slices.Equal(y.Data, want) {
+			t.Error("other numbers")
+		}
+		op.Return(p)
+		if op.PlanBytes() == 0 || op.Bytes() == bare {
+			t.Error("nothing to forget")
+		}
+		op.Forget()
+		if n, k := op.PlanBytes(), op.Bytes()-bare; n != 0 || k != 0 {
+			t.Errorf("%d bytes of plans and %d of kernels are left", n, k)
+		}
 	}
 }
 

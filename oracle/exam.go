@@ -3,6 +3,7 @@ package oracle
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/refrun/refrun/fp16"
@@ -92,7 +93,9 @@ func (e *exam) late(what string) bool {
 	if e.until.IsZero() || time.Now().Before(e.until) {
 		return false
 	}
-	e.r.Skipped = append(e.r.Skipped, what)
+	if !slices.Contains(e.r.Skipped, what) {
+		e.r.Skipped = append(e.r.Skipped, what)
+	}
 	return true
 }
 

@@ -1,14 +1,25 @@
 package oracle
 
-import "math"
+import (
+	"fmt"
+	"math"
+)
 
 // certify looks for the faults that may hide below the rounding errors, and
 // says which of them could not have been seen.
 func (f *filter) certify() error {
 	var blind []Blind
-	for _, h := range library() {
+	all := library()
+	for k, h := range all {
 		if !h.small {
 			continue
+		}
+		f.e.progress("hypotheses", k+1, len(all))
+		if f.e.late(fmt.Sprintf("small faults that the budget did not reach at step %d", f.s.Step)) {
+			break
+		}
+		if err := f.e.ctx.Err(); err != nil {
+			return err
 		}
 		var around match // the emulation
 		for _, v := range f.views(h) {

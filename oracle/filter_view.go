@@ -3,6 +3,7 @@ package oracle
 import (
 	"math"
 	"slices"
+	"unsafe"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
@@ -45,10 +46,9 @@ func (v *view) amplitude() float64 {
 
 // What is kept of outputs that are soon made again, in bytes of all that are found
 // in the first pass, and in numbers of those that were made again.
-const (
-	mostCheap  = 1 << 26
-	mostRecent = 3
-)
+var mostCheap = 1 << 25
+
+const mostRecent = 2
 
 // compute computes the step. All outputs of a large operator's step are many times
 // what its evaluation needs at a time. Those of norms and activations follow from
@@ -121,8 +121,8 @@ func newRun(v *view) *run {
 // has takes the output of node i. What a fault makes of others may share memory
 // with them.
 func (r *run) has(i int, y *tensor.Tensor, made bool) {
-	if !made {
-		clear(r.own)
+	for j := range i {
+		r.own[j] = r.own[j] && (made || r.of[j] == nil || !overlap(y.Data, r.of[j].Data))
 	}
 	r.of[i], r.own[i] = y, made
 }
@@ -274,6 +274,16 @@ func (v *view) stored(i int) fp16.Format {
 		return fp16.Float64
 	}
 	return v.d.Store[i]
+}
+
+// overlap reports whether two slices share memory.
+func overlap(a, b []float64) bool {
+	if len(a) == 0 || len(b) == 0 {
+		return false
+	}
+	first := func(x []float64) uintptr { return uintptr(unsafe.Pointer(&x[0])) }
+	last := func(x []float64) uintptr { return uintptr(unsafe.Pointer(&x[len(x)-1])) }
+	return first(a) <= last(b) && first(b) <= last(a)
 }
 
 func equal(a, b []float64) bool {

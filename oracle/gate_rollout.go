@@ -159,6 +159,9 @@ func (e *exam) bestSuspect(w *wrong) (*suspect, error) {
 	all := slices.Concat(e.stateSuspects(w), e.blendSuspects(w), e.noiseSuspects(w), e.storeSuspects(w))
 	var best *suspect
 	for i := range all {
+		if e.late("rollout hypotheses") {
+			break
+		}
 		s := &all[i]
 		y, err := s.step()
 		if err != nil {
@@ -196,6 +199,9 @@ func (e *exam) stranger(w *wrong) error {
 	}
 	least := math.Inf(1)
 	for t := 1; t < e.states.T; t = max(t+1, min(2*t, e.states.T-1)) {
+		if e.late("whether the states are another operator's") {
+			return nil
+		}
 		v, err := e.wrongStep(w.Batch, w.Lo, w.Hi, t)
 		if err != nil {
 			return err

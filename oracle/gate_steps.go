@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -53,7 +54,7 @@ func (e *exam) steps() error {
 			}
 		}
 	}
-	if bad == nil && g.use == g.claim && g.claim.half() && distant(all) {
+	if bad == nil && g.use == g.claim && g.claim.half() && distant(all) && !g.e.late("patterns that store next to nothing") {
 		found, err := g.less()
 		if err != nil {
 			return err
@@ -237,10 +238,9 @@ func (g *stepGate) certify(bad *verdictOn) error {
 		slices.Sort(steps)
 		steps = slices.Compact(steps)
 	}
-	return date(steps, func(t int, again bool) (bool, error) {
-		known := bad != nil && bad.figures.step == t
-		if t > 1 && !known && g.e.late(fmt.Sprintf("the hypotheses at step %d", t)) {
-			return false, nil
+	err := date(steps, func(t int, again bool) (bool, error) {
+		if g.e.late(fmt.Sprintf("the hypotheses at step %d", t)) {
+			return false, errLate
 		}
 		if again {
 			g.e.pool = newPool(g.e.pool.blind) // by what this step shows alone
@@ -249,7 +249,14 @@ func (g *stepGate) certify(bad *verdictOn) error {
 		}
 		return g.hypotheses(batch, t)
 	})
+	if errors.Is(err, errLate) {
+		return nil // a fault keeps the date that it has
+	}
+	return err
 }
+
+// errLate ends a search that the budget does not reach.
+var errLate = errors.New("out of time")
 
 // date looks for a fault at some steps, in order. Where it finds one, it goes
 // back to its first step, as if it had lasted since: find is then asked again.

@@ -98,7 +98,7 @@ type operands struct {
 // are spare ones.
 const (
 	mostKernels = 2
-	mostSpare   = 5
+	mostSpare   = 4
 )
 
 // New returns a machine for an operator stepped by that configuration.
@@ -179,6 +179,11 @@ func (m *Machine) Operator(d *Device, x *tensor.Tensor, draws noise.Draws) (*ten
 			return nil, err
 		}
 		of[i], own[i] = y, made
+		for k, j := range m.Nodes[i].In {
+			if !made && j != operator.Input && len(y.Data) > 0 && &y.Data[0] == &in[k].Data[0] {
+				own[j] = false // a Replace has handed it on
+			}
+		}
 		if d.Seen != nil {
 			d.Seen(i, y)
 			own[i] = made && d.Keeps != nil && !d.Keeps(i)

@@ -2,9 +2,11 @@ package emulate
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -67,6 +69,58 @@ func TestContract(t *testing.T) {
 			if allowed := map[bool]int{true: 0, false: len(got.Data) / 100}[mode.Precision == fp16.Float64]; differ > allowed {
 				t.Errorf("%s, %s: %d of %d numbers differ from the engine's: want at most %d", name, p, differ, len(got.Data), allowed)
 			}
+		}
+	}
+}
+
+// TestMachineMemory: a machine that has computed steps of other sizes and modes
+// gives the same states, and keeps the memory of a few tensors and two kinds of
+// operands.
+func TestMachineMemory(t *testing.T) {
+	op, err := operator.Init(operator.Config{NumLayers: 4, BaseChannels: 2, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
+		Activation: "gelu", Normalization: "instance", NoiseType: "gaussian", NoiseScale: 0.1}, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := rollout.Config{Policy: rollout.Convex, Alpha: 0.5, Timesteps: 2, Realizations: 1}
+	old := New(op, c)
+	for k := range 24 {
+		mode, err := operator.ParseMode([]string{"float32", "float16", "bfloat16", "tf32"}[k%4], "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := tensor.New(fp16.Float64, 1+k%2, 3, 6+k%3, 7)
+		for i := range x.Data {
+			x.Data[i] = float64(i*i%97)/32 - 1.5
+		}
+		step := func(m *Machine, handOn func(*tensor.Tensor) *tensor.Tensor) []float64 {
+			d, err := noise.Counter{}.At(1, 0, x.N)
+			if err != nil {
+				t.Fatal(err)
+			}
+			of, err := m.Formats(mode, fp16.Float32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			dev := &Device{Mode: mode, Store: of, State: fp16.Float32}
+			dev.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+				if k%5 == 0 && len(in) == 2 && i < len(m.Nodes)-6 { // the last sum reads the one before
+					return handOn(in[0]), nil
+				}
+				return nil, nil
+			}
+			y, err := m.Step(dev, x, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return y.Data
+		}
+		got := step(old, func(x *tensor.Tensor) *tensor.Tensor { return x })
+		if want := step(New(op, c), (*tensor.Tensor).Clone); !slices.Equal(got, want) {
+			t.Errorf("step %d: other states than those of a new machine", k)
+		}
+		if len(old.free) > mostSpare || len(old.kernels) > mostKernels {
+			t.Fatalf("step %d: %d tensors and %d kinds of operands kept, want %d and %d", k, len(old.free), len(old.kernels), mostSpare, mostKernels)
 		}
 	}
 }
