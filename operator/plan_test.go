@@ -243,11 +243,17 @@ func TestPlanAllocates(t *testing.T) {
 					for i := range x.Data {
 						x.Data[i] = fp16.Float32.Round(fill(r))
 					}
-					if a := testing.AllocsPerRun(1, func() {
-						if err := p.Forward(y, x, nil, noise.Time{}); err != nil {
-							t.Fatal(err)
+					var a float64
+					for range 3 { // a worker that had nothing to do before takes its memory
+						if a = testing.AllocsPerRun(1, func() {
+							if err := p.Forward(y, x, nil, noise.Time{}); err != nil {
+								t.Fatal(err)
+							}
+						}); a == 0 {
+							break
 						}
-					}); a != 0 {
+					}
+					if a != 0 {
 						t.Errorf("%s, %s, %v, %s: %v allocations", norm, act, m, data, a)
 					}
 				}
