@@ -65,6 +65,13 @@ func (e *exam) suspects() error {
 			best.name = "states stored one step late"
 		}
 	}
+	if best.name == stale {
+		if rolled, err := e.outlived(w); err != nil {
+			return err
+		} else if rolled {
+			best.verdict = FailRollout
+		}
+	}
 	e.find(Finding{Verdict: best.verdict, Gate: best.gate, Step: t, Realization: w.realization, Diagnosis: best.name,
 		Excess: Number(w.rms / max(w.floor, best.rms)), Text: fmt.Sprintf("step %d is right to %.2g RMS if %s; as claimed it is %.2g off (the claim's own roundings: %.2g)", t, best.rms, best.what, w.rms, w.floor)})
 	return nil

@@ -6,25 +6,27 @@ import (
 	"math/bits"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
 
 // storeSuspects are right states that were stored in the wrong place, or not
-// quite. What leaves a part of a state as it was need not be the store: a policy
-// that adds nothing does the same, so that is no fault of the rollout alone.
+// quite. A part that was not written to, or with what is another sample's, may
+// have been so in the operator's output already: that is no fault of the rollout
+// alone. A part that is as it was before, is (see outlived).
 func (e *exam) storeSuspects(w *wrong) []suspect {
 	s := e.states
 	all := []suspect{{name: "channels in another order", what: "its channels are stored in another order", verdict: FailRollout, gate: "rollout",
 		step: func() ([]float64, error) { return w.reordered(), nil }}}
-	stale := func(name, what string, source func(m int) []float64) {
+	part := func(name, what string, source func(m int) []float64) {
 		all = append(all, suspect{name: name, what: what, verdict: FailLogic, gate: "rollout",
 			step: func() ([]float64, error) { return w.patched(source), nil }})
 	}
 	for back := 1; back <= min(w.Step, 3); back++ {
-		stale("part of the state is stale", fmt.Sprintf("some of its numbers are those of state %d", w.Step-back), func(m int) []float64 { return s.At(m, w.Step-back) })
+		part(stale, fmt.Sprintf("some of its numbers are those of state %d", w.Step-back), func(m int) []float64 { return s.At(m, w.Step-back) })
 	}
 	for _, p := range mixings(w.Hi - w.Lo) {
-		stale("part of the state is another realization's", "some of its numbers are "+p.name, func(m int) []float64 {
+		part("part of the state is another realization's", "some of its numbers are "+p.name, func(m int) []float64 {
 			if p.of[m-w.Lo] == m-w.Lo {
 				return nil
 			}
@@ -32,7 +34,7 @@ func (e *exam) storeSuspects(w *wrong) []suspect {
 		})
 	}
 	zeros := make([]float64, s.CHW())
-	stale("part of the state is not written", "some of its numbers, which are zero, are left out", func(int) []float64 { return zeros })
+	part("part of the state is not written", "some of its numbers, which are zero, are left out", func(int) []float64 { return zeros })
 	if i, ok := w.flipped(); ok {
 		all = append(all, suspect{name: "a bit has flipped", what: "one bit of element " + place(i%s.CHW(), s.H, s.W) + " has flipped", verdict: FailLogic, gate: "rollout",
 			step: func() ([]float64, error) {
@@ -42,6 +44,25 @@ func (e *exam) storeSuspects(w *wrong) []suspect {
 			}})
 	}
 	return all
+}
+
+// stale is the name of the fault that leaves a part of a state as it was.
+const stale = "part of the state is stale"
+
+// outlived reports whether a stale part of a state cannot have come out of the
+// operator: a blend of state and output is none of either. An output that is
+// zero leaves a state as it was where the policy adds it, one that is stale where
+// the policy takes it as it is; but a kernel that does not write does so again,
+// while the race that such a fault of a rollout is leaves the next step right.
+func (e *exam) outlived(w *wrong) (bool, error) {
+	if e.c.Rollout.Policy == rollout.Convex {
+		return true, nil
+	}
+	if w.Step+1 >= e.states.T {
+		return false, nil
+	}
+	next, err := e.wrongStep(w.Batch, w.Lo, w.Hi, w.Step+1)
+	return err == nil && next.rms <= 4*next.floor, err
 }
 
 // patched returns the claim's states with the elements taken from a source that

@@ -79,7 +79,7 @@ func TestSuspects(t *testing.T) {
 				copy(y.Plane(1, 2)[h*y.W:h*y.W+8], x.Plane(1, 2)[h*y.W:])
 			}
 			return y
-		}), FailLogic, "part of the state is stale"},
+		}), FailRollout, "part of the state is stale"},
 		{"a bit", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := right.Clone()
 			y.Data[99] = fp16.Float32.FromBits(fp16.Float32.Bits(y.Data[99]) ^ 1<<22)
@@ -114,6 +114,48 @@ func TestSuspects(t *testing.T) {
 		r := newRig(t, precision, "gaussian", 0.1)
 		e := r.exam(r.run(from(6, c.do)), true)
 		want(t, c.name+", "+precision, suspected(t, e, 6), c.verdict, c.diagnosis, 6)
+	}
+}
+
+// TestStaleOrNotWritten: a part of a state that is as it was is a fault of the
+// rollout, unless a kernel that leaves its output unwritten explains it: under a
+// policy that adds the output or takes it as it is, step after step.
+func TestStaleOrNotWritten(t *testing.T) {
+	tile := func(to, from *tensor.Tensor) {
+		for h := range 8 {
+			copy(to.Plane(1, 2)[h*to.W:h*to.W+8], from.Plane(1, 2)[h*to.W:])
+		}
+	}
+	kept := policyFault(func(_ *rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {
+		y := right.Clone()
+		tile(y, x)
+		return y
+	})
+	unwritten := policyFault(func(r *rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
+		y := out.Clone()
+		tile(y, tensor.Like(y))
+		return emulate.New(r.op, r.c).Advance(d, x, y)
+	})
+	for _, c := range []struct {
+		name    string
+		policy  rollout.Policy
+		do      mischief
+		verdict Verdict
+	}{
+		{"a blend keeps neither", rollout.Convex, from(6, kept), FailRollout},
+		{"a sum, at one step", rollout.Residual, at(6, kept), FailRollout},
+		{"a sum, with an output of zeros", rollout.Residual, from(6, unwritten), FailLogic},
+		{"the output itself, at one step", rollout.Autoregressive, at(6, kept), FailRollout},
+		{"the output itself, since then", rollout.Autoregressive, from(6, kept), FailLogic},
+		{"a sum, at the last step", rollout.Residual, at(8, kept), FailLogic},
+	} {
+		r := newRig(t, "float32", "", 0)
+		r.c.Policy, r.c.Dt = c.policy, 0.1
+		step := 6
+		if c.name == "a sum, at the last step" {
+			step = 8
+		}
+		want(t, c.name, suspected(t, r.exam(r.run(c.do), true), step), c.verdict, "part of the state is stale", step)
 	}
 }
 

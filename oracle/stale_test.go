@@ -19,7 +19,7 @@ import (
 // the rollout could not tell: every rounding grows until nothing is left of the
 // start.
 func TestStaleTile(t *testing.T) {
-	const last, stale = 300, 138
+	const last, once = 300, 138
 	for _, precision := range []string{"float32", "float16"} {
 		t.Run(precision, func(t *testing.T) {
 			t.Parallel()
@@ -61,7 +61,7 @@ func TestStaleTile(t *testing.T) {
 					t.Fatal(err)
 				}
 				fp16.Float32.RoundSlice(s.At(0, step), y.Data)
-				if step != stale {
+				if step != once {
 					continue
 				}
 				for c := range s.C {
@@ -78,8 +78,8 @@ func TestStaleTile(t *testing.T) {
 			if report.GrowthPerStep == nil || *report.GrowthPerStep < 1.05 {
 				t.Errorf("growth %v: want a chaotic rollout", report.GrowthPerStep)
 			}
-			if !report.Verdict.failed() || report.FirstStep != stale || !strings.Contains(report.Slice, "tile of 8x8 at (8,8)") || report.Diagnosis != "part of the state is stale" {
-				t.Errorf("%s at step %d, %q, %q: want a stale part of the state at step %d in the tile at (8,8)", report.Verdict, report.FirstStep, report.Slice, report.Diagnosis, stale)
+			if report.Verdict != FailRollout || report.FirstStep != once || !strings.Contains(report.Slice, "tile of 8x8 at (8,8)") || report.Diagnosis != stale {
+				t.Errorf("%s at step %d, %q, %q: want a stale part of the state at step %d in the tile at (8,8)", report.Verdict, report.FirstStep, report.Slice, report.Diagnosis, once)
 			}
 		})
 	}
