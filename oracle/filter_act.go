@@ -108,7 +108,24 @@ func activationFaults() []*hypothesis {
 		h.at = isPlain
 		l = append(l, h)
 	}
+	for _, step := range []float64{1. / 16, 1. / 32, 1. / 64, 1. / 128} {
+		l = append(l, tabled(step))
+	}
 	return append(l, inHalves()...)
+}
+
+// tabled is the claimed function at the nearest of points that are so far apart.
+func tabled(step float64) *hypothesis {
+	return &hypothesis{name: fmt.Sprintf("activation from a table in steps of 1/%g", 1/step), verdict: FailPrecision, at: isAct,
+		node: func(v *view, r *run, i int) *tensor.Tensor {
+			x := rounded(r.in(i, 0), func(u float64) float64 { return math.RoundToEven(u/step) * step })
+			if v.m.Nodes[i].Act == act.ReLU {
+				return nil // has no table
+			}
+			y := tensor.Like(x)
+			act.Forward(y, x, v.m.Nodes[i].Act)
+			return y
+		}}
 }
 
 // cutOff is the claimed function, at most top.

@@ -63,20 +63,33 @@ func held(r, q []float64, cluster []int32, clusters int) match {
 
 // spread widens sigma to the amplitudes that q has in residuals of correct
 // devices.
+//
+// Around an emulation these have a mean: a rounding that falls otherwise can only
+// fall to one side, whatever made it fall, so that all that moves numbers a little
+// has a part of every other such thing. Where q explains most of the residual, the
+// amplitude is held against twice that mean, with the scatter about it; sigma is
+// then the one for which t says how far above it is.
 func (m *match) spread(correct [][]float64, q []float64) {
 	if len(correct) == 0 || m.qq == 0 {
 		return
 	}
-	var sum float64
+	n := float64(len(correct))
+	var sum, squares float64
 	for _, r := range correct {
 		var rq float64
 		for i, v := range r {
 			rq += float64(v * q[i])
 		}
 		c := rq / m.qq
-		sum += float64(c * c)
+		sum += c
+		squares += float64(c * c)
 	}
-	m.sigma = max(m.sigma, math.Sqrt(sum/float64(len(correct))))
+	sigma := max(m.sigma, math.Sqrt(squares/n))
+	if base := 2 * math.Abs(sum) / n; n > 1 && m.gain > 0.5 && math.Abs(m.c) > base {
+		about := max(m.sigma, math.Sqrt(max(squares-float64(sum*sum)/n, 0)/(n-1)))
+		sigma = min(sigma, about*math.Abs(m.c)/(math.Abs(m.c)-base))
+	}
+	m.sigma = sigma
 	m.t = m.c / m.sigma
 }
 

@@ -60,6 +60,7 @@ func (e *exam) stateSuspects(w *wrong) []suspect {
 	for _, p := range mixings(w.Hi - w.Lo) {
 		x := func() *tensor.Tensor { return mixed(w.X, p.of) }
 		add("state of another realization", "the operator reads "+p.name+" state", read(x))
+		all[len(all)-1].verdict = FailLogic // which it was given beside its own: it reads the wrong sample of a batch
 		add("state of another realization", "the policy blends with "+p.name+" state", blend(x))
 		add("realizations in each other's place", "it holds "+p.name+" state", func() ([]float64, error) {
 			return mixed(tensor.Of(fp16.Float64, w.want, w.X.N, w.X.C, w.X.H, w.X.W), p.of).Data, nil

@@ -50,7 +50,7 @@ func TestSuspects(t *testing.T) {
 		diagnosis string
 	}{
 		{"old state read", reads(func(_ *rig, _ *tensor.Tensor, b []*tensor.Tensor) *tensor.Tensor { return b[1] }), FailRollout, "operator reads an old state"},
-		{"another's state read", reads(func(_ *rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor { return swapped(x) }), FailRollout, "state of another realization"},
+		{"another's state read", reads(func(_ *rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor { return swapped(x) }), FailLogic, "state of another realization"},
 		{"blend with another's", policyFault(func(r *rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
 			return emulate.New(r.op, r.c).Advance(d, swapped(x), out)
 		}), FailRollout, "state of another realization"},
