@@ -107,7 +107,7 @@ func (r *Report) fail(faults []Finding, order layerOrder) []Finding {
 	elsewhere := slices.ContainsFunc(faults, func(f Finding) bool { return ofLayers(f) && order.of(f.Layer) != order.noise })
 	seen := slices.ContainsFunc(faults, func(f Finding) bool { return ofLayers(f) && (f.Step < 0 || f.Step == first) })
 	rank := func(f Finding) int {
-		if elsewhere && vagueNoise(f) || seen && f.Gate == "rollout" && f.Verdict == FailRollout {
+		if elsewhere && vagueNoise(f) || seen && f.Verdict == FailRollout && (f.Gate == "rollout" || strings.HasPrefix(f.Diagnosis, frozen)) {
 			return lastRank // a layer that is wrong by itself refutes it
 		}
 		return rank(f)
@@ -155,7 +155,7 @@ func vagueNoise(f Finding) bool {
 // fitted reports whether a finding only says that some weights of state and
 // output fit: so they do where a fault of the operator scales its output.
 func fitted(f Finding) bool {
-	return f.Gate == "rollout" && (f.Diagnosis == "weights of the policy wrong" || f.Diagnosis == "state scaled")
+	return f.Gate == "rollout" && slices.Contains([]string{"weights of the policy wrong", "state scaled", "dt wrong"}, f.Diagnosis)
 }
 
 // rank orders findings at one step, from what explains everything else to what

@@ -32,6 +32,9 @@ func (r *Report) whyFailed() []string {
 		FailRNG:       "The noise is not the one that was specified",
 		FailRollout:   "The states are not those of a rollout of this operator",
 	}[r.Verdict]
+	if f.Diagnosis == "" && f.Verdict == FailPrecision && (f.Gate == "conformity" || f.Gate == "accuracy") {
+		what = "The device has errors that the claimed arithmetic does not have; a coarser one could have them"
+	}
 	if r.FirstStep >= 0 {
 		what += fmt.Sprintf(", first at step %d", r.FirstStep)
 		if r.FirstRealization >= 0 {

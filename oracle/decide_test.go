@@ -153,7 +153,7 @@ func TestReason(t *testing.T) {
 			[]string{"another function than this operator, first at step 7 of realization 1, rows 0-7. 80 of 192 elements are wrong. ",
 				"The error of that step is 20 times what the claim makes one expect (RMS; its largest is 0.125).", "The other 9 steps are right: a fault that comes and goes", "record the layers of one step"}},
 		"an unknown precision": {made([]int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Finding{Verdict: FailPrecision, Gate: "conformity", Step: 1, Realization: 0, Text: "Re is 3."}),
-			[]string{"but with errors that the claimed arithmetic does not have, first at step 1", "Re is 3. ", "All 10 steps that were looked at show it.", "No fault of the library explains it", "partial sums"}},
+			[]string{"errors that the claimed arithmetic does not have; a coarser one could have them, first at step 1", "Re is 3. ", "All 10 steps that were looked at show it.", "No fault of the library explains it", "partial sums"}},
 		"a known one": {made([]int{1, 2}, Finding{Verdict: FailPrecision, Gate: "filter", Step: 1, Realization: 0, Layer: "b", Diagnosis: "some fault"}),
 			[]string{", in b. ", "2 of 10 steps show it.", "The cause is known: some fault"}},
 		"advice": {made(nil, Finding{Verdict: FailPrecision, Gate: "filter", Step: 1, Realization: 0, Diagnosis: "operands in tf32"}),

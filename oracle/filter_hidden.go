@@ -1,8 +1,12 @@
 package oracle
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
 )
 
 // certify looks for the faults that may hide below the rounding errors, and
@@ -11,8 +15,8 @@ func (f *filter) certify() error {
 	var blind []Blind
 	all := library()
 	for k, h := range all {
-		if !h.small {
-			continue
+		if !h.small || h.many != "" && (f.near == nil || f.forward() > largeForward) {
+			continue // a fine claim hides no such thing
 		}
 		f.e.progress("hypotheses", k+1, len(all))
 		if f.e.late(fmt.Sprintf("small faults that the budget did not reach at step %d", f.s.Step)) {
@@ -45,7 +49,7 @@ func (f *filter) certify() error {
 			}
 			s := f.right(t)
 			p.information += 1 / float64(s*s)
-			if !h.rounding || f.near == nil { // no device of a fine claim rounds so
+			if !h.rounding || f.near == nil || v.d.Mode.Precision == fp16.TF32 { // no device of a fine claim rounds so
 				t.fits = f.hidden(t, p)
 				if m := f.e.pool.at(h, true).from(t.whole); t.whole > 0 && m.qq > 0 {
 					around = m // of the same steps
@@ -59,7 +63,12 @@ func (f *filter) certify() error {
 			continue // not larger than the errors of correct devices anywhere
 		}
 		if least := f.e.pool.least(h); least > 1 {
-			blind = append(blind, Blind{Name: h.name, Least: Number(least), Probe: h.probe})
+			name := cmp.Or(h.many, h.name)
+			if i := slices.IndexFunc(blind, func(b Blind) bool { return b.Name == name }); i >= 0 {
+				blind[i].Least = max(blind[i].Least, Number(least))
+				continue
+			}
+			blind = append(blind, Blind{Name: name, Least: Number(least), Probe: h.probe})
 		}
 	}
 	f.e.r.Blind = append(f.e.pool.blind, blind...)
@@ -98,6 +107,14 @@ func (f *filter) named(t *tried) bool {
 	}
 	return math.Abs(m.t) > leastT && right &&
 		float64(m.n)*f.limit(t.v)*f.limit(t.v) < m.qq*leastSize*leastSize
+}
+
+// shrunk reports whether a fault explains most of a residual that roundings have
+// made less of: those behind it fall otherwise, here and there, in the device and
+// in the step with the fault, which takes from the amplitude and adds to what is left.
+func (f *filter) shrunk(t *tried) bool {
+	m := &t.match
+	return t.v == f.near && !t.h.family && m.gain > 0.5 && m.t > leastT && m.c > 0.7 && m.c < 1
 }
 
 // steady reports whether parts of the data agree with the amplitude: three
@@ -149,7 +166,7 @@ func (f *filter) hidden(t *tried, p *pooled) bool {
 			t.whole = p.together(m)
 		}
 	}
-	if !(f.named(t) && f.steady(&alone) && f.conforms(t)) {
+	if !(f.named(t) && f.steady(&alone) || f.shrunk(t)) || !f.conforms(t) {
 		return false
 	}
 	if c := m.rq / m.qq; !wrong && t.h.family {
@@ -192,4 +209,24 @@ func (f *filter) sparse(t *tried) bool {
 	}
 	const fewest = 8 // blocks of equal size
 	return float64(squares*squares) < fewest*fourth
+}
+
+// has reports whether a step shows a fault that was found at a later one.
+func (e *exam) has(s *fullStep, was *tried) (bool, error) {
+	f := &filter{e: e, s: s, node: -1, h0: map[*view][][]float64{}}
+	if ok, err := f.open(); !ok || err != nil {
+		return false, err
+	}
+	v := f.exact
+	if was.near {
+		v = f.near
+	}
+	t, err := f.try(was.h, was.scope, v, math.Inf(1))
+	if t == nil || err != nil {
+		return false, err
+	}
+	if was.h.family && math.Abs(t.match.c-was.match.c) > amplitudeTol*math.Abs(was.match.c) {
+		return false, nil
+	}
+	return f.named(t) && f.steady(t) && !f.sparse(t), nil
 }

@@ -47,6 +47,10 @@ type hypothesis struct {
 	// probes are steps of the operator alone, without a policy, and some faults
 	// are nowhere larger than the errors of correct devices.
 	probe string
+	// many are the hypotheses of a small fault that are many: they are looked for
+	// in every check of a small operator, and are one to the certificate, of this
+	// name.
+	many string
 	// slow hypotheses come last.
 	slow  bool
 	prior int // the place in the library

@@ -198,14 +198,16 @@ func noiseFaults() []*hypothesis {
 		moved("noise flipped left to right", func(n, c, h, w int, s [4]int) int { return at(n, c, h, s[3]-1-w, s) }),
 		moved("noise flipped top to bottom", func(n, c, h, w int, s [4]int) int { return at(n, c, s[2]-1-h, w, s) }),
 		moved("noise drawn channels-last", func(n, c, h, w int, s [4]int) int { return ((n*s[2]+h)*s[3]+w)*s[1] + c }),
+	)
+	l = append(l, among("noise of another distribution", constantChannel,
 		normals("uniform noise for normal", func(x float64) float64 { return math.Sqrt(3) * (elem.Erfc(-x/math.Sqrt2) - 1) }),
 		normals("Laplace noise for normal", func(x float64) float64 {
 			return math.Copysign(-elem.Log(max(elem.Erfc(math.Abs(x)/math.Sqrt2), 1e-300))/math.Sqrt2, x)
 		}),
 		normals("noise cut off at 2 standard deviations", func(x float64) float64 { return max(-2, min(2, x)) }),
 		normals("noise cut off at 3 standard deviations", func(x float64) float64 { return max(-3, min(3, x)) }),
-		noiseMean(),
-		coarseNoise(1), coarseNoise(0.5), coarseNoise(0.4), coarseNoise(0.25), coarseNoise(0.2), coarseNoise(0.125), coarseNoise(0.1), coarseNoise(1./16), coarseNoise(1./32),
+		coarseNoise(1), coarseNoise(0.5), coarseNoise(0.4), coarseNoise(0.25))...)
+	l = append(l, noiseMean(), coarseNoise(0.2), coarseNoise(0.125), coarseNoise(0.1), coarseNoise(1./16), coarseNoise(1./32),
 		first,
 		redrawn("noise not centred (absolute value)", func(_ *view, _ int, kind noise.Kind, data []float64) []float64 {
 			if kind == noise.Bernoulli {
@@ -218,7 +220,7 @@ func noiseFaults() []*hypothesis {
 			return y
 		}))
 	for k := range 64 {
-		l = append(l, moved(fmt.Sprintf("channel %d without noise", k), func(n, c, h, w int, s [4]int) int {
+		l = append(l, among("one channel without noise", constantChannel, moved(fmt.Sprintf("channel %d without noise", k), func(n, c, h, w int, s [4]int) int {
 			switch {
 			case k >= s[1] || s[1] < 2:
 				return -1
@@ -226,7 +228,7 @@ func noiseFaults() []*hypothesis {
 				return none
 			}
 			return at(n, c, h, w, s)
-		}))
+		}))...)
 	}
 	for k := -8; k <= 8; k++ {
 		if k == 0 {

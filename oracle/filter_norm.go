@@ -105,6 +105,14 @@ func subtle(h *hypothesis, probe string) *hypothesis {
 	return h
 }
 
+// among makes faults small ones of which there are many.
+func among(name, probe string, l ...*hypothesis) []*hypothesis {
+	for _, h := range l {
+		subtle(h, probe).many = name
+	}
+	return l
+}
+
 // reordered returns the parameter with each channel's number from another one.
 func reordered(p *operator.Param, from func(c, n int) int) *operator.Param {
 	q := *p

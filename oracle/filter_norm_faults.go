@@ -149,7 +149,17 @@ func normFaults() []*hypothesis {
 				return m, max(0, f.Round(f.Round(squares/float64(len(xs)))-f.Round(m*m)))
 			}
 			return !s.given
-		})), precise(normFault(fmt.Sprintf("statistics added up in %v", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		})), subtle(precise(normFault(fmt.Sprintf("variance of differences in %v", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+			s.moments = func(xs []float64, m, _ float64) (float64, float64) {
+				squares := 0.0
+				for _, x := range xs {
+					d := f.Round(x - m)
+					squares += float64(d * d)
+				}
+				return m, squares / float64(len(xs))
+			}
+			return !s.given
+		})), constantChannel), precise(normFault(fmt.Sprintf("statistics added up in %v", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func(xs []float64, _, _ float64) (float64, float64) {
 				n := float64(len(xs))
 				m := tree(xs, f, func(v float64) float64 { return v }) / n

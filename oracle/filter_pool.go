@@ -11,6 +11,7 @@ type pool struct {
 	of       map[poolKey]*pooled
 	steps    int     // that were looked at
 	searched bool    // a wrong step
+	named    *tried  // what was found there; nil for nothing
 	work     int64   // multiplications with weights so far
 	blind    []Blind // what other gates could not see
 }
@@ -94,17 +95,21 @@ func (p *pooled) from(step int) (m match) {
 	return m
 }
 
-// since returns the first of the steps, up to the last, that have amplitude c,
-// as well as they can tell, and not 0.
+// since returns the first of the steps, up to the last, that have amplitude c and
+// not 0. The likelihood of normal amplitudes a says which: each step more adds
+// (a/sigma)^2 - ((a-c)/sigma)^2 to twice its logarithm. One that fits neither ends
+// them.
 func (p *pooled) since(c float64) int {
-	first := 0
+	first, sum, most := 0, 0.0, math.Inf(-1)
 	for k := len(p.steps) - 1; k >= 0; k-- {
 		s := p.steps[k]
-		sigma := math.Sqrt(s.variance) / s.qq
-		if d := s.rq/s.qq - c; k < len(p.steps)-1 && (math.Abs(d) > 4*sigma || math.Abs(d) > math.Abs(d+c)) {
+		a, sigma := s.rq/s.qq, math.Sqrt(s.variance)/s.qq
+		if d := a - c; k < len(p.steps)-1 && math.Abs(d) > 4*sigma {
 			break
 		}
-		first = s.step
+		if sum += c * (2*a - c) / (sigma * sigma); sum > most {
+			first, most = s.step, sum
+		}
 	}
 	return first
 }

@@ -61,6 +61,11 @@ func (f *filter) find(rows []FilterRow) {
 	}
 	m := best.match
 	step := cmp.Or(best.since, f.s.Step)
+	if f.e.pool.searched {
+		named := *best
+		named.v, named.q = nil, nil
+		f.e.pool.named = &named
+	}
 	text := fmt.Sprintf("%s explains %.3g of the residual of step %d: amplitude %.4g, t = %.3g; what is left is what a correct device leaves",
 		rows[0].Name, m.gain, f.s.Step, m.c, m.t)
 	if step < f.s.Step {

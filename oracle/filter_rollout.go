@@ -166,7 +166,7 @@ func rolloutFaults() []*hypothesis {
 	policy("state of another realization", func(v *view, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		return v.blend(c, a, b, rotated(v.x, 1), out)
 	})
-	policy("step not made for one realization", func(v *view, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(frozen, func(v *view, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		y := v.next.Clone()
 		k := v.worst
 		copy(y.Samples(k, k+1).Data, v.x.Samples(k, k+1).Data)

@@ -14,7 +14,7 @@ import (
 // faulty step. Without rounding a residual is large anyway: there most of it
 // must be explained.
 func (f *filter) confirm(t *tried) (bool, error) {
-	if f.near != nil && t.v != f.near && t.match.gain < 0.9 {
+	if f.near != nil && t.v != f.near && t.match.gain < 0.9 && t.h.advance == nil {
 		return false, nil
 	}
 	if f.conforms(t) {
@@ -144,7 +144,7 @@ func (f *filter) scopes(h *hypothesis, single bool) []scope {
 // hold tries one hypothesis in the search: where the residual is large first
 // without rounding and on one sample.
 func (f *filter) hold(h *hypothesis, s scope) error {
-	if h.slow && f.large || f.alone && !h.batch {
+	if h.slow && f.large || f.alone && !h.batch && h.advance == nil {
 		return nil // they do far less, or to all samples
 	}
 	if f.large && !h.rounding {

@@ -16,9 +16,10 @@ type tried struct {
 	match match
 	q     []float64
 	fits  bool
-	prior int // the place of the hypothesis in the library
-	since int // the first of the steps that say so together, 0 for this one
-	whole int // the first of the steps whose amplitudes were taken together, 0 for none
+	near  bool // v is the emulation
+	prior int  // the place of the hypothesis in the library
+	since int  // the first of the steps that say so together, 0 for this one
+	whole int  // the first of the steps whose amplitudes were taken together, 0 for none
 }
 
 // units returns (a-b)/s for states of a view.
@@ -81,7 +82,7 @@ func (f *filter) try(h *hypothesis, s scope, v *view, far float64) (*tried, erro
 			return nil, nil
 		}
 	}
-	t := &tried{h: h, scope: s, v: v, q: q, prior: h.prior, match: f.held(v, v.next, q)}
+	t := &tried{h: h, scope: s, v: v, q: q, near: v == f.near, prior: h.prior, match: f.held(v, v.next, q)}
 	if f.levels && !h.family {
 		t.match.after = rootMean(f.residual(v, next))
 	}

@@ -161,7 +161,7 @@ func (e *exam) roundings(w *wrong, want *tensor.Tensor) float64 {
 
 // bestSuspect returns the hypothesis that comes nearest to the device's states,
 // if it explains them: down to the roundings of right steps, and a quarter of
-// what they are off as claimed. Among equals the first in the list is taken.
+// what they are off as claimed, or the most of it in the case of noise. Among equals the first in the list is taken.
 func (e *exam) bestSuspect(w *wrong) (*suspect, error) {
 	all := slices.Concat(e.stateSuspects(w), e.blendSuspects(w), e.noiseSuspects(w), e.storeSuspects(w))
 	var best *suspect
@@ -178,7 +178,11 @@ func (e *exam) bestSuspect(w *wrong) (*suspect, error) {
 			continue
 		}
 		s.rms = rmsDiff(w.Got, w.either(y))
-		if w.rms > 0 && s.rms <= 4*w.floor && s.rms <= w.rms/4 && (best == nil || s.rms < best.rms/1.25) {
+		enough := w.rms / 4
+		if s.verdict == FailRNG {
+			enough = 0.7 * w.rms // half of its square: nothing else goes with the draws, and coarse roundings differ anyway
+		}
+		if w.rms > 0 && s.rms <= 4*w.floor && s.rms <= enough && (best == nil || s.rms < best.rms/1.25) {
 			best = s
 		}
 	}

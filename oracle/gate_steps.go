@@ -252,7 +252,30 @@ func (g *stepGate) certify(bad *verdictOn) error {
 	if errors.Is(err, errLate) {
 		return nil // a fault keeps the date that it has
 	}
-	return err
+	if err != nil || g.e.pool == nil || g.e.pool.named == nil {
+		return err
+	}
+	return g.backdate(batch, g.e.pool.named)
+}
+
+// backdate goes back from the step at which a fault was searched for, and named,
+// as long as the step before has it too: less of it, so that it was not wrong
+// beyond doubt.
+func (g *stepGate) backdate(batch int, t *tried) error {
+	i := slices.IndexFunc(g.e.r.Findings, func(f Finding) bool { return f.Gate == "filter" })
+	if i < 0 {
+		return nil
+	}
+	for f := &g.e.r.Findings[i]; f.Step > 1; f.Step-- {
+		s, err := g.look(batch, f.Step-1)
+		if err != nil {
+			return err
+		}
+		if has, err := g.e.has(s, t); !has || err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errLate ends a search that the budget does not reach.
@@ -290,18 +313,30 @@ func date(steps []int, find func(t int, again bool) (bool, error)) error {
 // hypotheses holds the library against a step; it reports whether a fault was
 // found.
 func (g *stepGate) hypotheses(batch, t int) (bool, error) {
+	s, err := g.look(batch, t)
+	if err != nil {
+		return false, err
+	}
+	before := len(g.e.r.Findings)
+	g.e.forgetPlans() // hypotheses do without
+	err = g.e.filters(s)
+	return len(g.e.r.Findings) > before, err
+}
+
+// look returns a step with all that hypotheses are held against.
+func (g *stepGate) look(batch, t int) (*fullStep, error) {
 	lohi := g.e.c.Rollout.EngineBatches()[batch]
 	b, err := g.e.step(batch, lohi[0], lohi[1], t)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	m, err := g.measure(b)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	ref, err := g.nearest(m, g.use)
 	if err != nil {
-		return false, err
+		return nil, err
 	}
 	d := g.device(g.use, t, nil)
 	if !g.use.half() {
@@ -315,10 +350,7 @@ func (g *stepGate) hypotheses(batch, t int) (bool, error) {
 			return g.noisy(i, b, d, x, g.use, of[i], nil)
 		}
 	}
-	before := len(g.e.r.Findings)
-	g.e.forgetPlans() // hypotheses do without
-	err = g.e.filters(full)
-	return len(g.e.r.Findings) > before, err
+	return full, nil
 }
 
 // hexOf returns the bits of v in a format, as they are written in dumps.

@@ -150,7 +150,11 @@ func (g *stepGate) worst(m *measured) {
 func (g *stepGate) findings(m *measured, bad *verdictOn, all []*stepFigures) error {
 	f := bad.figures
 	find := Finding{Gate: bad.gate, Step: f.step, Realization: g.realization(f), Slice: bad.home, Excess: Number(bad.excess)}
-	find.Verdict = g.classify(m, bad)
+	verdict, err := g.classify(m, bad)
+	if err != nil {
+		return err
+	}
+	find.Verdict = verdict
 	switch bad.gate {
 	case "structure":
 		find.Text = fmt.Sprintf("step %d: %d numbers are not finite where the arithmetic is, or finite where it is not; the first is %s", f.step, f.wrong, bad.slice)
@@ -182,35 +186,4 @@ func (g *stepGate) realization(f *stepFigures) int {
 		}
 	}
 	return f.lo + at
-}
-
-// classify tells a fault of logic from one of precision: errors far above any
-// rounding, or in a place.
-func (g *stepGate) classify(m *measured, bad *verdictOn) Verdict {
-	if bad.gate == "structure" {
-		return FailLogic
-	}
-	f := bad.figures
-	var change, errors, n float64
-	for i, v := range m.truth {
-		d, e := v-m.X.Data[i], m.Got[i]-v
-		if finite(d) && finite(e) {
-			change, errors, n = change+float64(d*d), errors+float64(e*e), n+1
-		}
-	}
-	relative := math.Sqrt(errors / max(change, 1e-300))
-	r64 := f.sumZ / max(f.count, 1)
-	if relative > 0x1p-6 && r64 > 100 {
-		return FailLogic
-	}
-	if bad.kind != inAll && bad.kind != inChannel && g.local(f) {
-		return FailLogic
-	}
-	return FailPrecision
-}
-
-// local reports whether most of the squared error lies in a few realizations,
-// rows, columns, tiles or numbers.
-func (g *stepGate) local(f *stepFigures) bool {
-	return f.cuts.concentrated() > 0.5
 }

@@ -57,6 +57,10 @@ func (e *exam) repeats() error {
 	return nil
 }
 
+// frozen is the name of the fault that keeps one realization as it was. A sample
+// of which the operator makes zeros is so too, where the policy adds them.
+const frozen = "realization stands still"
+
 // mayRepeat reports whether a state that equals another one is one by right.
 func (e *exam) mayRepeat(m, t int) (bool, error) {
 	if e.stream == nil { // the noise is continuous: dropout's has been recovered
@@ -110,7 +114,7 @@ func (e *exam) repeat(hash []uint64, m, t int, at [2]int) (Finding, error) {
 			f.Text = fmt.Sprintf("state %d is state %d again in every realization, and the steps after it have the noise of the step before: states are stored one step late", t, t-1)
 		}
 	case at[1] == t-1 && at[0] == m:
-		f.Diagnosis, f.Text = "realization stands still", fmt.Sprintf("state %d of realization %d is its state %d again, while others go on", t, m, t-1)
+		f.Diagnosis, f.Text = frozen, fmt.Sprintf("state %d of realization %d is its state %d again, while others go on", t, m, t-1)
 	case at[1] == t && all(func(m int) bool { return same(m, t, 0, t) }) && all(func(m int) bool { return same(m, t-1, 0, t-1) }):
 		f.Verdict, f.Gate = FailRNG, "noise"
 		f.Diagnosis, f.Text = "the same noise for all realizations", fmt.Sprintf("all realizations have the same state %d, which different noise would have kept apart", t)
