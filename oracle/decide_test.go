@@ -60,6 +60,14 @@ func TestDecideFailures(t *testing.T) {
 			{Verdict: FailRollout, Gate: "rollout", Step: 3, Realization: 0, Diagnosis: "state of another realization", Excess: 99},
 			{Verdict: FailLogic, Gate: "bound", Step: 3, Realization: 0, Layer: "b", Excess: 2}},
 			decided{FailLogic, 3, 0, "b", "", ""}},
+		"a realization that stands still as the policy has it of zeros": {[]Finding{
+			{Verdict: FailRollout, Gate: "structure", Step: 3, Realization: 1, Diagnosis: frozen, Excess: 99},
+			{Verdict: FailLogic, Gate: "bound", Step: 3, Realization: 1, Layer: "b", Excess: 2}},
+			decided{FailLogic, 3, 1, "b", "", ""}},
+		"a step that fits is less than a name": {[]Finding{
+			{Verdict: FailRNG, Gate: "filter", Step: 3, Realization: 0, Diagnosis: "noise with a mean of 0.1", Excess: 2},
+			{Verdict: FailRollout, Gate: "rollout", Step: 3, Realization: 0, Diagnosis: "dt wrong", Excess: 9}},
+			decided{FailRNG, 3, 0, "", "", "noise with a mean of 0.1"}},
 		"the whole run counts as its first step": {[]Finding{general,
 			{Verdict: FailRNG, Gate: "noise", Step: -1, Realization: -1, Excess: 2}},
 			decided{FailRNG, 3, 1, "", "", ""}},

@@ -18,6 +18,7 @@ func TestPool(t *testing.T) {
 	}{
 		{"from the start", []float64{1.1, 0.9, 1, 1.05, 0.95}, 1, true},
 		{"from step 4", []float64{0.1, -0.1, 0, 1.1, 0.9, 1, 1.05, 0.95}, 4, true},
+		{"from step 3, one of them weak", []float64{0, 0.05, 1.1, 0.45, 1.2, 0.95, 1.05, 1}, 3, true},
 		{"never", []float64{0.1, -0.2, 0.2, 0.1, -0.1}, 0, false},
 		{"of half the amplitude", []float64{0.5, 0.45, 0.55, 0.5, 0.5}, 0, false},
 	} {

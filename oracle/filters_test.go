@@ -53,6 +53,15 @@ func TestHeld(t *testing.T) {
 	if m.sigma != 1 {
 		t.Errorf("correct devices with the signature itself: sigma %v, want 1", m.sigma)
 	}
+	// Correct devices with a fifth of it, give or take a hundredth: what explains
+	// most of a residual is held against twice that, and the hundredth.
+	some := [][]float64{scaled(q, 0.19), scaled(q, 0.2), scaled(q, 0.21)}
+	for _, test := range []struct{ c, gain, t float64 }{{0.95, 0.6, 55}, {0.95, 0.4, 4.75}, {0.41, 0.6, 2.05}, {-0.95, 0.6, -55}} {
+		m := match{c: test.c, gain: test.gain, sigma: 1e-3, qq: dot(q, q)}
+		if m.spread(some, q); math.Abs(m.t-test.t) > 0.01*math.Abs(test.t) {
+			t.Errorf("amplitude %v of gain %v beside correct ones of 0.2: t %v, want %v", test.c, test.gain, m.t, test.t)
+		}
+	}
 }
 
 // bench is an exam of one step of a small operator, and what a correct device
@@ -283,7 +292,14 @@ func TestFilters(t *testing.T) {
 		if precision == "float32" {
 			faults = append(slices.Clone(faults), testFault{"operands in tf32", FailPrecision, nil, func(_ *bench, d *emulate.Device, _ *emulate.Draws) {
 				d.Mode = operator.Mode{Precision: fp16.TF32}
-			}}, testFault{"noise in float16", FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
+			}}, testFault{"activation from a table in steps of 1/32", FailPrecision, nil, replaced(operator.OpAct, -1, func(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
+				y, z := x.Clone(), tensor.Like(x)
+				for i, v := range y.Data {
+					y.Data[i] = math.RoundToEven(32*v) / 32
+				}
+				act.Forward(z, y, act.GELU)
+				return z
+			})}, testFault{"noise in float16", FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
 				fp16.Float16.RoundSlice(draws.Data[0], draws.Data[0])
 			}})
 		}

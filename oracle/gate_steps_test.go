@@ -176,6 +176,17 @@ func TestStepsFaults(t *testing.T) {
 			}
 		}
 	}
+	// Errors up and down by that much, from one realization on.
+	alternating := func(from int, by float64) func(t int, y *tensor.Tensor) {
+		return func(t int, y *tensor.Tensor) {
+			if t != at {
+				return
+			}
+			for i := range y.Samples(from, y.N).Data {
+				y.Samples(from, y.N).Data[i] *= 1 + by*math.Copysign(1, math.Sin(float64(i*i)))
+			}
+		}
+	}
 	// A rounding more in every convolution, as of partial sums.
 	narrow := func(f fp16.Format) func(b *stepBench) func(t int) *emulate.Device {
 		return func(b *stepBench) func(t int) *emulate.Device {
@@ -220,6 +231,9 @@ func TestStepsFaults(t *testing.T) {
 		{"stale tile", "float16", "cuda", nil, tile(.8), FailLogic, "tile of 8x8 at (8,4) of realization 1"},
 		{"stale tile", "float32", "", nil, tile(1.01), FailLogic, "realization 1"},
 		{"one element", "bfloat16", "cuda", nil, one(func(v float64) float64 { return v + 1 }), FailLogic, "element (3,5) of channel 0 of realization 1"},
+		{"one realization", "float16", "cuda", nil, alternating(1, .02), FailLogic, "realization 1"},
+		{"errors of a coarse rounding", "float16", "cuda", nil, alternating(0, .002), FailPrecision, ""},
+		{"errors beyond any rounding", "float16", "cuda", nil, alternating(0, .2), FailLogic, ""},
 		{"NaN", "tf32", "", nil, one(func(float64) float64 { return math.NaN() }), FailLogic, "element (3,5) of channel 0 of realization 1"},
 		{"state in half", "float32", "", nil, func(t int, y *tensor.Tensor) {
 			if t >= at {

@@ -1,0 +1,146 @@
+package oracle
+
+import (
+	"math"
+	"testing"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestBelowRoundings: faults that are far smaller than the roundings of bfloat16
+// are found and named, by what they do to numbers that a right device has to the
+// last bit.
+func TestBelowRoundings(t *testing.T) {
+	channels := func(f func(c int) float64) mischief {
+		return redraw(func(v []float64, per int) []float64 {
+			y := append([]float64(nil), v...)
+			hw := 16 * 16
+			for i := range y {
+				y[i] *= f(i % per / hw)
+			}
+			return y
+		})
+	}
+	for _, c := range []struct {
+		name, precision string
+		scale           float64
+		do              mischief
+		verdict         Verdict
+		diagnosis       string
+	}{
+		{"nothing", "bfloat16", 0.01, nil, "", ""},
+		{"a channel", "bfloat16", 0.01, channels(func(c int) float64 {
+			if c == 3 {
+				return 0
+			}
+			return 1
+		}), FailRNG, "channel 3 without noise"},
+		{"tails", "bfloat16", 0.02, redraw(func(v []float64, _ int) []float64 {
+			y := append([]float64(nil), v...)
+			for i, x := range y {
+				y[i] = max(-2, min(2, x))
+			}
+			return y
+		}), FailRNG, "noise cut off at 2 standard deviations"},
+		{"factors", "bfloat16", 0.1, channels(func(c int) float64 { return 0.5 + float64(c)/7 }), FailRNG, "noise scale differs by channel"},
+		{"differences in half", "float16", 0.01, func(r *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+			m := emulate.New(r.op, r.c)
+			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+				if !isNorm(&m.Nodes[i]) {
+					return nil, nil
+				}
+				y := in[0].Clone() // gamma is 1 and beta 0
+				for k := range y.N * y.C {
+					p := y.Plane(k/y.C, k%y.C)
+					mean, _ := moments(p)
+					squares := 0.0
+					for _, v := range p {
+						squares += math.Pow(fp16.Float16.Round(v-mean), 2) / float64(len(p))
+					}
+					for j, v := range p {
+						p[j] = (v - mean) / math.Sqrt(squares+m.Nodes[i].Eps)
+					}
+				}
+				return y, nil
+			}
+		}, FailPrecision, "variance of differences in float16"},
+		{"a leak", "bfloat16", 0.01, policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
+			y := tensor.Of(right.Format, scaled(right.Data, 0.9995), right.N, right.C, right.H, right.W)
+			y.Format.RoundSlice(y.Data, y.Data)
+			return y
+		}), FailRollout, "state times 0.9995"},
+	} {
+		r := newRig(t, c.precision, "gaussian", c.scale)
+		r.c.Realizations, r.c.Timesteps = 2, 5
+		do := c.do
+		if do != nil {
+			do = from(3, c.do)
+		} else {
+			do = func(*rig, int, *emulate.Device, *emulate.Draws, []*tensor.Tensor) {}
+		}
+		report, err := examine(t.Context(), r.exam(r.run(do), true), "rig")
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch {
+		case c.verdict == "" && !report.Verdict.passed():
+			t.Errorf("%s: %s: want a pass", c.name, report.Reason)
+		case c.verdict != "" && (report.Verdict != c.verdict || report.Diagnosis != c.diagnosis || report.FirstStep != 3):
+			t.Errorf("%s: %s at step %d, %q: want %s at step 3, %q", c.name, report.Verdict, report.FirstStep, report.Diagnosis, c.verdict, c.diagnosis)
+		}
+	}
+}
+
+// TestBackdate: a fault that was named at one step is that of all steps before
+// that have it, up to one that has not.
+func TestBackdate(t *testing.T) {
+	r := newRig(t, "float16", "gaussian", 0.01)
+	h := library()[0]
+	s := r.run(from(4, func(r *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+		m := emulate.New(r.op, r.c)
+		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+			if !isAct(&m.Nodes[i]) {
+				return nil, nil
+			}
+			y := tensor.Like(in[0])
+			act.Forward(y, in[0], act.GELUTanh)
+			return y, nil
+		}
+	}))
+	e := r.exam(s, true)
+	g := &stepGate{e: e, claim: contract(e.machine.Nodes, r.c, r.mode), u: accumulator(r.mode)}
+	g.use, e.pool = g.claim, newPool(nil)
+	if _, _, err := g.pass(); err != nil {
+		t.Fatal(err)
+	}
+	e.r.Findings = []Finding{{Verdict: FailPrecision, Gate: "filter", Step: 7}}
+	if err := g.backdate(0, &tried{h: h, scope: everywhere, near: true, match: match{c: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if f := e.r.Findings[0]; f.Step != 4 {
+		t.Errorf("%s since step %d: want 4", h.name, f.Step)
+	}
+}
+
+// TestShrunk: an amplitude that roundings have made less of is one around the
+// emulation alone, of a fault that explains most.
+func TestShrunk(t *testing.T) {
+	near, exact := &view{}, &view{}
+	f := &filter{near: near, exact: exact}
+	for _, c := range []struct {
+		v    *view
+		m    match
+		want bool
+	}{
+		{near, match{c: 0.8, gain: 0.6, t: 15}, true}, {exact, match{c: 0.8, gain: 0.6, t: 15}, false},
+		{near, match{c: 0.8, gain: 0.4, t: 15}, false}, {near, match{c: 0.8, gain: 0.6, t: 7}, false},
+		{near, match{c: 0.6, gain: 0.6, t: 15}, false}, {near, match{c: 1.2, gain: 0.6, t: 15}, false},
+	} {
+		if got := f.shrunk(&tried{h: &hypothesis{}, v: c.v, match: c.m}); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.m, got, c.want)
+		}
+	}
+}
