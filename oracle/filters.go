@@ -48,13 +48,13 @@ func (e *exam) filters(s *fullStep) error {
 	if err := f.certify(); err != nil {
 		return err
 	}
-	f.leak()
 	if f.wrong() && !e.late("the hypotheses of the library") {
 		e.pool.searched = true
 		if err := f.search(); err != nil {
 			return err
 		}
 	}
+	f.leak()
 	f.report()
 	return nil
 }
