@@ -206,22 +206,48 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 		return false, nil // other realizations are as claimed
 	}
 	best, err := g.search(m)
-	if err != nil || !(best.re <= clearly*claimed) {
+	if err != nil {
 		return false, err
+	}
+	found, near, err := g.fits(m, best, claimed)
+	if err != nil {
+		return false, err
+	}
+	if far := meanOf(g.against(m, m.Got, m.truth)); near || far > mostFar || !g.claim.half() || len(g.e.machine.Nodes) > mostTraced || g.e.late("patterns of single nodes") {
+		return found, nil
+	}
+	traced, err := g.trace(m, g.claim.mode)
+	if err != nil || traced.re >= 0.99*best.re {
+		return found, err
+	}
+	again, _, err := g.fits(m, traced, claimed)
+	return found || again, err
+}
+
+// mostFar is how far from the truth a device may be, in the mean square over what
+// is expected, that rounds as the claim or less often, and then some.
+const mostFar = 4
+
+// fits reports whether a pattern explains a step, and uses it from then on; near
+// says that the device is as near to it as correct ones are on average.
+func (g *stepGate) fits(m *measured, best candidate, claimed float64) (fits, near bool, err error) {
+	if !(best.re <= clearly*claimed) {
+		return false, false, nil
 	}
 	h := g.newSpreads(best.pattern)
 	ensemble, err := g.ensemble(m, best.pattern)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
 	for _, c := range ensemble {
 		h.add(c)
 	}
-	if count := float64(len(m.Got)); best.re*best.re > h.limit(inAll, count) {
-		return false, nil
+	square := best.re * best.re
+	if square > h.limit(inAll, float64(len(m.Got))) {
+		return false, false, nil
 	}
 	g.use = best.pattern
-	return true, nil
+	return true, square <= h.squares[inAll].upper(), nil
 }
 
 // clearly is how much nearer a pattern must be than the claim to be one that

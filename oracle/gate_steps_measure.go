@@ -122,7 +122,7 @@ func (g *stepGate) exact(b *batchStep, m operator.Mode) (*tensor.Tensor, error) 
 // emulation returns the states that follow by a pattern, undisturbed, and the
 // operator's output. The contract of a mode is the exact engine's.
 func (g *stepGate) emulation(b *batchStep, p pattern) (next, o *tensor.Tensor, err error) {
-	if !p.narrow && !p.plain && p.points == contract(g.e.machine.Nodes, g.e.c.Rollout, p.mode).points {
+	if !p.narrow && !p.plain && p.whole(g.e.machine.Nodes, g.e.c.Rollout) {
 		x := tensor.Of(g.input(p.mode, b.Step), b.X.Data, b.X.N, b.X.C, b.X.H, b.X.W)
 		o, err = g.e.forward(p.mode, x, b.Draws.Rewind())
 	}

@@ -59,6 +59,9 @@ func (p points) String() string {
 type pattern struct {
 	mode   operator.Mode
 	points points
+	// odd has the nodes, by their bits, that are stored where points has not
+	// their kind, and those that are not where it has.
+	odd uint64
 	// twice rounds the products of half numbers and float32 constants, noise's
 	// and the share, to float32 before the half type, as most devices do.
 	twice bool
@@ -72,6 +75,13 @@ type pattern struct {
 
 func (p pattern) half() bool {
 	return p.mode.Precision == fp16.Float16 || p.mode.Precision == fp16.BFloat16
+}
+
+func (p pattern) isOdd(i int) bool { return i < mostTraced && p.odd>>i&1 != 0 }
+
+// whole reports whether the pattern rounds wherever its mode's contract does.
+func (p pattern) whole(nodes []operator.Node, c rollout.Config) bool {
+	return p.odd == 0 && p.points == contract(nodes, c, p.mode).points
 }
 
 // discrete reports whether the pattern rounds coarsely somewhere, so that
@@ -166,12 +176,12 @@ func (g *stepGate) device(p pattern, t int, l *legal) *emulate.Device {
 	}
 	of := formatsOf(nodes, p.mode, g.input(p.mode, t))
 	for i, f := range of {
-		if p.half() && f == p.mode.Precision && p.points&pointOf(nodes, i) != 0 {
+		if at := pointOf(nodes, i); p.half() && f == p.mode.Precision && at != 0 && (p.points&at != 0) != p.isOdd(i) {
 			d.Store[i] = f
 		}
 	}
 	// The machine rounds the contract's noise by itself.
-	if fewer := p.half() && p.points != contract(nodes, g.e.c.Rollout, p.mode).points; g.draws != nil && (l != nil || fewer) {
+	if fewer := p.half() && !p.whole(nodes, g.e.c.Rollout); g.draws != nil && (l != nil || fewer) {
 		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 			if nodes[i].Op != operator.OpNoise {
 				return nil, nil
@@ -349,11 +359,33 @@ func (g *stepGate) advance(x, o *tensor.Tensor, p pattern, l *legal) *tensor.Ten
 	return y
 }
 
+// stores says in words what a pattern stores.
+func (p pattern) stores(nodes []operator.Node) string {
+	var also, not []string
+	for i := range nodes {
+		switch {
+		case !p.isOdd(i):
+		case p.points&pointOf(nodes, i) != 0:
+			not = append(not, nodes[i].Name)
+		default:
+			also = append(also, nodes[i].Name)
+		}
+	}
+	s := p.points.String()
+	if also != nil {
+		s += "; also " + strings.Join(also, ", ")
+	}
+	if not != nil {
+		s += "; not " + strings.Join(not, ", ")
+	}
+	return s
+}
+
 // name names a pattern among the contracts: the claim's own name, or a
 // neighbour's.
-func (p pattern) name(c rollout.Config, stream string, whole points) string {
+func (p pattern) name(c rollout.Config, stream string, whole bool) string {
 	s := fmt.Sprintf("%v/state-%v/noise-%s", p.mode, c.StateFormat(p.mode.Output()), stream)
-	if p.half() && p.points != whole {
+	if p.half() && !whole {
 		s += " with fewer roundings"
 	}
 	if p.narrow {

@@ -13,12 +13,13 @@ import (
 func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
 	r := g.e.r
 	g.rows(all, bad)
-	name, whole := g.streamName(), contract(g.e.machine.Nodes, g.e.c.Rollout, g.use.mode).points
+	nodes := g.e.machine.Nodes
+	name, whole := g.streamName(), g.use.whole(nodes, g.e.c.Rollout)
 	if bad == nil {
 		r.Contract = g.use.name(g.e.c.Rollout, name, whole)
 	}
 	if g.use.half() {
-		r.Pattern = g.use.points.String()
+		r.Pattern = g.use.stores(nodes)
 	}
 	t := g.e.states.T - 1
 	if bad != nil {

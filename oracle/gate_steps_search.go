@@ -58,13 +58,18 @@ func (g *stepGate) distance(m *measured, p pattern) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	return math.Sqrt(meanOf(g.against(m, m.Got, ref))), nil
+}
+
+// meanOf returns the mean square of the numbers that are none of NaN.
+func meanOf(r []float64) float64 {
 	var sum, n float64
-	for i, v := range m.Got {
-		if d := (v - ref[i]) / m.s[i]; finite(d) {
+	for _, d := range r {
+		if d == d {
 			sum, n = sum+float64(d*d), n+1
 		}
 	}
-	return math.Sqrt(sum / max(n, 1)), nil
+	return sum / max(n, 1)
 }
 
 // nearest returns what a device of a pattern makes of the step; where it may

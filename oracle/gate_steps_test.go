@@ -29,11 +29,16 @@ const stepBenchSteps = 5
 
 func newStepBench(t *testing.T, precision, autocast, norm string, ro rollout.Config) *stepBench {
 	t.Helper()
+	return newDeepStepBench(t, precision, autocast, norm, 2, ro)
+}
+
+func newDeepStepBench(t *testing.T, precision, autocast, norm string, layers int, ro rollout.Config) *stepBench {
+	t.Helper()
 	mode, err := operator.ParseMode(precision, autocast)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config := operator.Config{NumLayers: 2, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
+	config := operator.Config{NumLayers: layers, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3,
 		Activation: "gelu", Normalization: norm, NoiseType: "gaussian", NoiseScale: .05}
 	op, err := operator.Init(config, 7)
 	if err != nil {
@@ -151,6 +156,46 @@ func TestStepsPattern(t *testing.T) {
 		b.device = func(int) *emulate.Device { return b.correct(p, 1) }
 		if r := b.check(); len(r.Findings) > 0 || r.Contract != c.contract || r.Pattern != c.pattern {
 			t.Errorf("%s, %s: contract %q, pattern %q, findings %v: want %q, %q and none", c.precision, c.norm, r.Contract, r.Pattern, r.Findings, c.contract, c.pattern)
+		}
+	}
+}
+
+// TestStepsTrace: devices that store some nodes of a kind and others not, or
+// kinds that no usual fusion leaves out, are recognised too, and so is a fault in
+// one of them.
+func TestStepsTrace(t *testing.T) {
+	minmax := rollout.Config{Policy: rollout.Convex, Alpha: .4, Normalization: rollout.MinMax}
+	for _, c := range []struct {
+		precision, autocast, norm string
+		layers                    int
+		ro                        rollout.Config
+		change                    func(p *pattern)
+		faulty                    bool
+		pattern                   string
+	}{
+		{"float16", "cuda", "instance", 2, convex(.4), func(p *pattern) { p.odd = 1<<0 | 1<<4 }, true,
+			"; not conv_blocks.0.block.0, conv_blocks.1.block.1"},
+		{"bfloat16", "cpu", "layer", 2, convex(.5), func(p *pattern) { p.points = atConv | atProduct | atNoise; p.odd = 1 << 6 }, false,
+			"; not conv_blocks.2.block.0"},
+		{"float16", "cuda", "none", 4, convex(.7), func(p *pattern) { p.points &^= atConv | atDraw }, false,
+			"stores act, sum, "},
+		{"float16", "cuda", "instance", 2, minmax, func(p *pattern) { p.points &^= atConv | atDraw; p.odd = 1 << 1 }, false,
+			"; not conv_blocks.0.block.1"},
+	} {
+		b := newDeepStepBench(t, c.precision, c.autocast, c.norm, c.layers, c.ro)
+		p := b.gate.claim
+		c.change(&p)
+		b.device = func(int) *emulate.Device { return b.correct(p, 1) }
+		if c.faulty {
+			b.after = func(t int, y *tensor.Tensor) {
+				if t == 3 {
+					y.Plane(1, 0)[77] += 1
+				}
+			}
+		}
+		r := b.check()
+		if got := len(r.Findings) > 0; got != c.faulty || !strings.Contains(r.Pattern, c.pattern) {
+			t.Errorf("%s, %s: pattern %q, findings %v: want %q, faulty %v", c.precision, c.norm, r.Pattern, r.Findings, c.pattern, c.faulty)
 		}
 	}
 }

@@ -1,0 +1,64 @@
+package oracle
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// traceStep is a measured step of a bench, whose device is the claim.
+func traceStep(t *testing.T, ro rollout.Config) (*stepGate, *measured) {
+	b := newStepBench(t, "float16", "cuda", "instance", ro)
+	b.check()
+	step, err := b.gate.step(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := b.gate.measure(step)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.gate, m
+}
+
+// TestTraceUsual: a node whose rounding is too small beside the residual to be
+// told does as the others of its kind do.
+func TestTraceUsual(t *testing.T) {
+	g, m := traceStep(t, convex(.4))
+	r := rand.New(rand.NewPCG(5, 6))
+	for i, v := range m.truth {
+		m.Got[i] = v + 300*m.s[i]*r.NormFloat64()
+	}
+	for _, usual := range []bool{false, true} {
+		tr := &tracer{g: g, m: m, p: pattern{mode: g.claim.mode}, of: make([]*tensor.Tensor, len(g.e.machine.Nodes)), usual: map[points]bool{atConv: usual}}
+		if err := tr.decide(0, []points{atConv}); err != nil {
+			t.Fatal(err)
+		}
+		if got := tr.p.odd == 1; got != usual {
+			t.Errorf("stored: %v, want %v, as the others", got, usual)
+		}
+	}
+}
+
+// TestStepsDistanceLevel: one rounding of the range by which states are normalized
+// is not as many as there are numbers.
+func TestStepsDistanceLevel(t *testing.T) {
+	g, m := traceStep(t, rollout.Config{Policy: rollout.Convex, Alpha: .4, Normalization: rollout.MinMax})
+	plain, err := g.distance(m, g.claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range m.Got {
+		m.Got[i] = v * (1 + 0x1p-11)
+	}
+	got, err := g.distance(m, g.claim)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !(math.Abs(got-plain) < 0.01) {
+		t.Errorf("distance %.3g, and %.3g with another range: want the same", plain, got)
+	}
+}
