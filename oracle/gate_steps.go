@@ -38,20 +38,24 @@ func (e *exam) steps() error {
 	if err != nil {
 		return err
 	}
-	if bad != nil && g.claim.discrete() {
+	// A pattern that explains a step may differ from the device's where that step
+	// shows nothing, so that a later one asks again.
+	for again := 0; bad != nil && g.claim.discrete() && again < mostAgain; again++ {
+		use, h0, before, was := g.use, g.h0, all, bad
 		found, err := g.other(bad)
 		if err != nil {
 			return err
 		}
-		if found {
-			h0, before, was := g.h0, all, bad
-			if all, bad, err = g.pass(); err != nil {
-				return err
-			}
-			if bad != nil && bad.figures.step < was.figures.step {
-				// The claim explains more steps than the pattern does.
-				g.use, g.h0, all, bad = g.claim, h0, before, was
-			}
+		if !found || g.use == use {
+			break
+		}
+		if all, bad, err = g.pass(); err != nil {
+			return err
+		}
+		if bad != nil && bad.figures.step < was.figures.step {
+			// The pattern before explains more steps.
+			g.use, g.h0, all, bad = use, h0, before, was
+			break
 		}
 	}
 	if bad == nil && g.use == g.claim && g.claim.half() && distant(all) && !g.e.late("patterns that store next to nothing") {
@@ -74,6 +78,9 @@ func (e *exam) steps() error {
 	}
 	return g.certify(bad)
 }
+
+// mostAgain is how often another pattern is looked for.
+const mostAgain = 3
 
 // step returns a step of the first engine batch.
 func (g *stepGate) step(t int) (*batchStep, error) {

@@ -1,9 +1,13 @@
 package oracle
 
 import (
+	"cmp"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -16,19 +20,17 @@ import (
 // The residual of a step is the sum of what every rounding of the device makes of
 // it. The roundings of the first node are known whatever follows, those of the
 // second once it is known whether the first is stored, and so on: each is decided
-// with those before it as found, and all behind it exact. With r the residual
-// without a rounding, and d what it does,
-//
-//	c = <r,d>/<d,d>
-//
-// is 1 if the device makes the rounding and 0 if not, with a standard deviation of
-// rms(r)/|d|. Where that is too large to tell, a node does as the others of its
-// kind before it do.
-func (g *stepGate) trace(m *measured, mode operator.Mode) (candidate, error) {
+// with those before it as found, and all behind it exact. Were the rest normal, of
+// n numbers with the mean square q, the likelihood of what is found would be
+// q^(-n/2); a node that does otherwise than the last one of its kind is less likely
+// by itself. What is likely with half of the nodes need not be what is with all of
+// them, so the likeliest few are followed.
+func (g *stepGate) trace(m *measured, mode operator.Mode) (best candidate, err error) {
 	nodes := g.e.machine.Nodes
-	t := &tracer{g: g, m: m, p: pattern{mode: mode}, of: make([]*tensor.Tensor, len(nodes)), usual: map[points]bool{}}
 	all := pointsOf(nodes, g.e.c.Rollout, mode)
 	stored := formatsOf(nodes, mode, g.input(mode, m.Step))
+	t := &tracer{g: g, m: m, width: min(max(1, mostNumbers/len(m.Got)), mostPaths)}
+	t.paths = []trail{{p: pattern{mode: mode}, of: make([]*tensor.Tensor, len(nodes)), usual: map[points]bool{}}}
 	for i := range nodes {
 		var at []points
 		n := &nodes[i]
@@ -42,102 +44,133 @@ func (g *stepGate) trace(m *measured, mode operator.Mode) (candidate, error) {
 			at = append(at, pointOf(nodes, i))
 		}
 		if err := t.decide(i, at); err != nil {
-			return candidate{}, err
+			return best, err
 		}
-		var err error
-		if t.of[i], err = t.node(i, t.p); err != nil {
-			return candidate{}, err
+		for k := range t.paths {
+			w := &t.paths[k]
+			w.of = slices.Clone(w.of)
+			if w.of[i], err = t.node(w, w.p, i); err != nil {
+				return best, err
+			}
 		}
 	}
 	if err := t.decide(len(nodes), []points{all & atShare}); err != nil {
-		return candidate{}, err
+		return best, err
 	}
-	p := t.p.byKind(nodes, stored)
-	re, err := g.distance(m, p)
-	return candidate{p, re}, err
+	best.re = math.Inf(1)
+	for _, w := range t.paths {
+		p := w.p.byKind(nodes, stored)
+		re, err := g.distance(m, p)
+		if err != nil {
+			return best, err
+		}
+		if re < best.re {
+			best = candidate{p, re}
+		}
+	}
+	return best, nil
 }
 
-// mostTraced is how many nodes a pattern can tell apart.
-const mostTraced = 64
-
-// surely is by how many standard deviations a rounding must differ from the
-// usual ones of its kind to be another.
-const surely = 4
+const (
+	mostTraced  = 64 // nodes that a pattern can tell apart
+	mostPaths   = 16
+	mostNumbers = 1 << 14 // of a step, of all paths together: few of them tell little
+	otherwise   = 3       // -ln of how likely a node is unlike the last of its kind
+)
 
 // tracer is a trace at work.
 type tracer struct {
 	g     *stepGate
 	m     *measured
-	p     pattern          // as found so far, nodes by odd
-	of    []*tensor.Tensor // what its nodes give
-	usual map[points]bool  // whether the last node that had a point is stored
+	width int // of paths
+	paths []trail
+}
+
+// trail is a pattern as far as it is known.
+type trail struct {
+	p        pattern          // nodes by odd
+	of       []*tensor.Tensor // what its nodes give
+	usual    map[points]bool  // whether the last node that had a point is stored
+	next     []float64        // the states, with all behind it exact
+	unlikely float64          // of the nodes that do otherwise, -ln
+}
+
+// score is -ln of the likelihood of a path.
+func (t *tracer) score(w *trail) float64 {
+	q := meanOf(t.g.against(t.m, t.m.Got, w.next))
+	return w.unlikely + float64(len(t.m.Got))/2*elem.Log(max(q, 1e-12))
 }
 
 // decide finds which of some points of node i are stored.
-func (t *tracer) decide(i int, at []points) error {
-	without, err := t.next(t.p, i)
-	if err != nil {
-		return err
-	}
-	for _, at := range at {
-		p := t.p
-		switch {
-		case at == 0 || at == atBias && p.points&atBias != 0: // of all convolutions
-			continue
-		case at&(atBias|atDraw|atProduct|atShare) != 0:
-			p.points |= at
-		default:
-			p.odd |= 1 << i
-		}
-		with, err := t.next(p, i)
-		if err != nil {
+func (t *tracer) decide(i int, at []points) (err error) {
+	for k := range t.paths {
+		w := &t.paths[k]
+		if w.next, err = t.next(w, w.p, i); err != nil {
 			return err
 		}
-		kept, sure := t.made(without, with)
-		if usual, ok := t.usual[at]; ok && sure < surely {
-			kept = usual
+	}
+	for _, at := range at {
+		if at == 0 {
+			continue
 		}
-		t.usual[at] = kept
-		if kept {
-			t.p, without = p, with
+		var paths []trail
+		for _, w := range t.paths {
+			p := w.p
+			switch {
+			case at == atBias && w.asked(): // of all convolutions
+				paths = append(paths, w)
+				continue
+			case at&(atBias|atDraw|atProduct|atShare) != 0:
+				p.points |= at
+			default:
+				p.odd |= 1 << i
+			}
+			next, err := t.next(&w, p, i)
+			if err != nil {
+				return err
+			}
+			if slices.Equal(next, w.next) { // it does nothing
+				paths = append(paths, w)
+				continue
+			}
+			with := w
+			with.p, with.next = p, next
+			paths = append(paths, w.learn(at, false), with.learn(at, true))
 		}
+		slices.SortStableFunc(paths, func(a, b trail) int { return cmp.Compare(t.score(&a), t.score(&b)) })
+		t.paths = paths[:min(len(paths), t.width)]
 	}
 	return nil
 }
 
-// made reports whether the device makes the rounding that the states with have and
-// those without it have not, and by how many standard deviations that is known.
-func (t *tracer) made(without, with []float64) (yes bool, sure float64) {
-	r, after := t.g.against(t.m, t.m.Got, without), t.g.against(t.m, t.m.Got, with)
-	var rr, rd, dd, n float64
-	for i, v := range r {
-		if d := v - after[i]; d == d {
-			rr, rd, dd, n = rr+float64(v*v), rd+float64(v*d), dd+float64(d*d), n+1
-		}
+// asked reports whether it is known how the path adds biases.
+func (w *trail) asked() bool { _, ok := w.usual[atBias]; return ok }
+
+// learn returns the path after a node that has a point and is stored or not.
+func (w trail) learn(at points, stored bool) trail {
+	if usual, ok := w.usual[at]; ok && usual != stored {
+		w.unlikely += otherwise
 	}
-	if !(dd > 0) {
-		return false, 0
-	}
-	sd := math.Sqrt(rr / n / dd)
-	c := rd / dd
-	return c > 0.5, math.Abs(c-0.5) / sd
+	w.usual = maps.Clone(w.usual)
+	w.usual[at] = stored
+	return w
 }
 
-// node returns what node i of a pattern gives.
-func (t *tracer) node(i int, p pattern) (*tensor.Tensor, error) {
-	return t.g.e.machine.Node(t.g.device(p, t.m.Step, nil), i, t.inputs(i, t.of), t.m.Draws.Rewind())
+// node returns what node i of a pattern gives behind a path.
+func (t *tracer) node(w *trail, p pattern, i int) (*tensor.Tensor, error) {
+	return t.g.e.machine.Node(t.g.device(p, t.m.Step, nil), i, t.inputs(i, w.of), t.m.Draws.Rewind())
 }
 
-// next returns the states of a pattern whose nodes behind i are exact; len(nodes)
-// for the policy.
-func (t *tracer) next(p pattern, i int) ([]float64, error) {
+// next returns the states of a pattern behind a path whose nodes behind i are
+// exact; len(nodes) for the policy.
+func (t *tracer) next(w *trail, p pattern, i int) ([]float64, error) {
 	nodes := t.g.e.machine.Nodes
-	of := append([]*tensor.Tensor(nil), t.of...)
+	of := slices.Clone(w.of)
 	exact := &emulate.Device{Mode: p.mode, WideInput: true}
 	for k := i; k < len(nodes); k++ {
 		var err error
 		if k == i {
-			of[k], err = t.node(k, p)
+			of[k], err = t.node(w, p, k)
 		} else {
 			of[k], err = t.g.e.machine.Node(exact, k, t.inputs(k, of), t.m.Draws.Rewind())
 		}

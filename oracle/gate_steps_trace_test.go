@@ -33,11 +33,11 @@ func TestTraceUsual(t *testing.T) {
 		m.Got[i] = v + 300*m.s[i]*r.NormFloat64()
 	}
 	for _, usual := range []bool{false, true} {
-		tr := &tracer{g: g, m: m, p: pattern{mode: g.claim.mode}, of: make([]*tensor.Tensor, len(g.e.machine.Nodes)), usual: map[points]bool{atConv: usual}}
+		tr := &tracer{g: g, m: m, width: 1, paths: []trail{{p: pattern{mode: g.claim.mode}, of: make([]*tensor.Tensor, len(g.e.machine.Nodes)), usual: map[points]bool{atConv: usual}}}}
 		if err := tr.decide(0, []points{atConv}); err != nil {
 			t.Fatal(err)
 		}
-		if got := tr.p.odd == 1; got != usual {
+		if got := tr.paths[0].p.odd == 1; got != usual {
 			t.Errorf("stored: %v, want %v, as the others", got, usual)
 		}
 	}

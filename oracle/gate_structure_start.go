@@ -70,7 +70,9 @@ func (e *exam) startOf(m int, given *tensor.Tensor, want []float64) error {
 			mean += v / float64(len(given.Data))
 			most = max(most, math.Abs(want[i]))
 		}
-		limit = 0x1p-17 * most * (1 + math.Abs(mean)/Std(given.Data))
+		if limit = 0x1p-17 * most; limit > 0 { // zeros stay what they are
+			limit *= 1 + math.Abs(mean)/Std(given.Data)
+		}
 	}
 	worst, at := 0.0, 0
 	for i, v := range got {

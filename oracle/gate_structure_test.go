@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
 )
 
 // TestStructure breaks the states of a right device in one way each.
@@ -191,6 +192,14 @@ func TestStart(t *testing.T) {
 		}, FailRollout, "states stored one step early")
 		check("in bfloat16", func(s *rollout.States) { fp16.BFloat16.RoundSlice(s.At(0, 0), s.At(0, 0)) }, FailPrecision, "state kept in bfloat16")
 	}
+}
+
+// TestStartZeros: zeros, normalized, are a right state 0.
+func TestStartZeros(t *testing.T) {
+	c := &rollout.Case{Rollout: rollout.Config{Normalization: rollout.MinMax}}
+	x := tensor.New(fp16.Float64, 1, 1, 4, 4)
+	e := &exam{c: c, r: &Report{}, states: &rollout.States{M: 1, T: 2, C: 1, H: 4, W: 4, Data: make([]float64, 32)}}
+	want(t, "zeros", do(t, e, func() error { return e.startOf(0, x, make([]float64, 16)) }), "", "", 0)
 }
 
 // TestRepeated: whether most numbers are the same.
