@@ -45,6 +45,23 @@ func TestUnknownNoise(t *testing.T) {
 	}
 }
 
+// TestUnknownNoiseNearRoundings holds devices whose factors 1+n are a few numbers of
+// the half type around 1, and whose states get smaller: roundings have another share
+// of the noise at each step, and a mean.
+func TestUnknownNoiseNearRoundings(t *testing.T) {
+	for _, scale := range []float64{0.005, 0.01} {
+		r := newRig(t, "bfloat16", "multiplicative", scale)
+		config := r.op.Config
+		config.Normalization = "none"
+		var err error
+		if r.op, err = operator.Init(config, 5); err != nil {
+			t.Fatal(err)
+		}
+		e := r.exam(r.run(nil), false)
+		want(t, "near roundings", do(t, e, e.noise), "", "", 0)
+	}
+}
+
 // TestSharedSeeds holds a device that seeds engine batches of one realization with
 // their number plus the step, as frameworks' streams are: they share draws, and
 // are right to.

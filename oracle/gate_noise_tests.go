@@ -497,19 +497,23 @@ func (n *noiseTests) mean(u *unseen) (s *suspicion, isNoise bool) {
 		}
 		return sum / t.pixels / t.level(k)
 	}
-	// The claim's own roundings may have a mean, too, as large as their share.
+	// The claim's own roundings may have a mean, too: b in each of n pixels adds n b^2
+	// to the chi-square x, whose deviate is about sqrt(2x).
+	slack := func(t *noiseSums) float64 {
+		return 0.05*u.steady*math.Sqrt(t.pixels) + 2*u.bias*math.Sqrt(t.pixels/t.level(k))
+	}
 	outputs, w := n.from("mean of the outputs", 0, func(t *noiseSums, _ int) statistic {
 		if t.square == 0 {
 			return statistic{}
 		}
 		q := square(t)
-		return statistic{math.Sqrt(q / t.pixels / float64(k)), chiZ(q, float64(k)), 0.05 * u.steady * math.Sqrt(t.pixels)}
+		return statistic{math.Sqrt(q / t.pixels / float64(k)), chiZ(q, float64(k)), slack(t)}
 	})
 	draws, d := n.from("mean of the draws", 0, func(t *noiseSums, _ int) statistic {
 		if t.square == 0 {
 			return statistic{}
 		}
-		return statistic{t.drift / t.drifts, t.drift / math.Sqrt(t.drifts*t.level(k)), 0.05 * u.steady * math.Sqrt(t.pixels)}
+		return statistic{t.drift / t.drifts, t.drift / math.Sqrt(t.drifts*t.level(k)), slack(t)}
 	})
 	if outputs == 0 && draws == 0 {
 		return nil, false

@@ -59,6 +59,7 @@ type unseen struct {
 	// z that roundings before the noise have, which may be the same at other
 	// steps and realizations.
 	low, high, steady float64
+	bias              float64        // the largest mean of z that the claim's roundings have at a step
 	own               []*featureSums // of those roundings alone
 }
 
@@ -244,15 +245,19 @@ func (u *unseen) calibrate() error {
 	var probes []*roundingProbe
 	var aboutExact, aboutClaim float64 // mean squares of the device's residuals
 	every := max(1, (s.T-1)/most)
-	for t := 1; t < s.T; t += every {
-		k, lo, hi := e.batchOf((t / every) % s.M)
+	var steps []int
+	for t := 1; t < s.T-1; t += every {
+		steps = append(steps, t)
+	}
+	for i, t := range append(steps, s.T-1) {
+		k, lo, hi := e.batchOf(i % s.M)
 		p, err := u.probe(k, lo, hi, t)
 		if err != nil {
 			return err
 		}
 		probes = append(probes, p)
-		for i, sum := range []*float64{&aboutExact, &aboutClaim} {
-			st := &unseenStep{batchStep: p.st.batchStep, centre: p.without[i]}
+		for j, sum := range []*float64{&aboutExact, &aboutClaim} {
+			st := &unseenStep{batchStep: p.st.batchStep, centre: p.without[j]}
 			u.residual(st, p.hidden)
 			v := rmsOf(st.resid)
 			*sum += float64(v * v)
@@ -282,12 +287,33 @@ func (u *unseen) calibrate() error {
 	if u.claimed {
 		centre = 1
 	}
-	var levels [3]noiseSums // of a device as claimed, of an exact one, and of noise without any rounding
 	var steady noiseSums
-	for _, p := range probes {
+	rows := len(u.m.rows)
+	for k, p := range probes {
+		var levels [3]noiseSums // of a device as claimed, of an exact one, and of noise without any rounding
 		for i, r := range [][]float64{difference(p.with[1], p.without[centre]), difference(p.with[0], p.without[centre]), difference(p.with[0], p.without[0])} {
 			for _, f := range u.m.field(p.hidden, r, nil, u.rounding).sums {
 				levels[i].add(&f)
+			}
+		}
+		// The draws of the three are the same, so their ratios are much better known
+		// than their sizes. Steps differ: a state that gets smaller is rounded less.
+		none := ratio(levels[2].gain, levels[2].pixels*float64(rows))
+		if k == 0 {
+			u.low, u.high = none, none
+		}
+		u.low, u.high = min(u.low, none), max(u.high, none)
+		for i := range 2 {
+			l := none * ratio(levels[i].square, levels[2].square)
+			u.low, u.high = min(u.low, l), max(u.high, l)
+		}
+		own := difference(p.with[1], p.with[0])
+		if u.claimed {
+			own = difference(own, difference(p.without[1], p.without[0]))
+		}
+		for _, f := range u.m.field(p.hidden, own, nil, u.rounding).sums {
+			if f.mean != nil && f.pixels > 0 {
+				u.bias = max(u.bias, math.Sqrt(dot(f.mean, f.mean))/f.pixels)
 			}
 		}
 		f := u.m.field(p.hidden, difference(p.without[1], p.without[0]), nil, u.rounding)
@@ -301,17 +327,8 @@ func (u *unseen) calibrate() error {
 			u.own[i].against(f, u.m, p.st.Step, -1, feat.at)
 		}
 	}
-	// The draws of the three are the same, so their ratios are much better known
-	// than their sizes.
-	rows := len(u.m.rows)
-	none := ratio(levels[2].gain, levels[2].pixels*float64(rows))
-	u.low, u.high = none, none
-	for i := range 2 {
-		l := none * ratio(levels[i].square, levels[2].square)
-		u.low, u.high = min(u.low, l), max(u.high, l)
-	}
 	wide := 0.1*(u.high-u.low) + 1e-3
-	u.low, u.high = u.low-wide, u.high+wide
+	u.low, u.high = max(u.low-wide, u.low/2), u.high+wide
 	u.steady = steady.level(rows)
 	return nil
 }
