@@ -6,6 +6,8 @@ import (
 	"hash/fnv"
 	"math"
 	"slices"
+
+	"github.com/refrun/refrun/internal/emulate"
 )
 
 // repeats looks for states that are stored twice: buffers that were not copied,
@@ -39,7 +41,7 @@ func (e *exam) repeats() error {
 			if at == [2]int{m, t} || !slices.Equal(s.At(m, t), s.At(at[0], at[1])) {
 				continue // NaNs are not equal to each other
 			}
-			right, err := e.mayRepeat(m, t)
+			right, err := e.mayRepeat(m, t, at)
 			if err != nil {
 				return err
 			}
@@ -61,12 +63,40 @@ func (e *exam) repeats() error {
 // of which the operator makes zeros is so too, where the policy adds them.
 const frozen = "realization stands still"
 
-// mayRepeat reports whether a state that equals another one is one by right.
-func (e *exam) mayRepeat(m, t int) (bool, error) {
+// mayRepeat reports whether state t of m, which equals that one, is one by right.
+func (e *exam) mayRepeat(m, t int, at [2]int) (bool, error) {
 	if e.stream == nil { // the noise is continuous: dropout's has been recovered
 		return false, nil
 	}
+	if at[1] == t && slices.Equal(e.states.At(m, t-1), e.states.At(at[0], t-1)) {
+		same, err := e.sameDraws(m, at[0], t)
+		if same || err != nil {
+			return same, err
+		}
+	}
 	return e.fits(m, t)
+}
+
+// sameDraws reports whether two realizations have the same noise at a step, as
+// masks of a few channels may be by chance.
+func (e *exam) sameDraws(m, n, t int) (bool, error) {
+	of := func(m int) ([][]float64, error) {
+		k, lo, hi := e.batchOf(m)
+		b, err := e.step(k, lo, hi, t)
+		if err != nil || b.Draws == nil {
+			return nil, err
+		}
+		if _, err := e.machine.Operator(&emulate.Device{Mode: e.o.Mode}, b.X, b.Draws.Rewind()); err != nil {
+			return nil, err
+		}
+		return part(b.Draws, m-lo, m-lo+1, hi-lo).Data, nil
+	}
+	a, err := of(m)
+	if err != nil {
+		return false, err
+	}
+	b, err := of(n)
+	return err == nil && slices.EqualFunc(a, b, slices.Equal), err
 }
 
 // repeat says what the repetition of state `at` by state t of m means.

@@ -82,6 +82,23 @@ func TestRightRepeats(t *testing.T) {
 		want(t, "one start, and noise", do(t, e, e.structure), FailRNG, "the same noise for all realizations", 1)
 	}
 
+	// Masks that drop nothing are the same, and so is what a device of any
+	// precision makes of one state with them.
+	r = newRig(t, "tf32", "dropout", 1e-6)
+	s = r.run(nil)
+	for u := 1; u < s.T; u++ {
+		for k := range s.At(0, u) {
+			s.At(0, u)[k] *= 1.01
+		}
+	}
+	for m := 1; m < s.M; m++ {
+		for u := range s.T {
+			copy(s.At(m, u), s.At(0, u))
+		}
+	}
+	e = r.exam(s, true)
+	want(t, "one start, one mask", do(t, e, e.repeats), "", "", 0)
+
 	r = newRig(t, "float32", "", 0)
 	for _, p := range r.op.Params() {
 		for i := range p.Data {
