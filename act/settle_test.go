@@ -1,6 +1,8 @@
 package act
 
 import (
+	"flag"
+	"math"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -41,6 +43,51 @@ func TestSettleAllocates(t *testing.T) {
 						t.Errorf("%v(%x) is %x, want %x", f, x, dst[i], want)
 					}
 				}
+			}
+		}
+	}
+}
+
+var every = flag.Uint64("every", 1021, "distance of the float32 bit patterns in TestEveryAllocates")
+
+// TestEveryAllocates: no number takes memory, of all of the 16-bit formats and of
+// some float32 numbers, all with -every 1, the hard ones among them.
+func TestEveryAllocates(t *testing.T) {
+	for f := range functions {
+		for _, format := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
+			var src, dst [4096]float32
+			r, w := NewRows(Func(f), format), NewSpace(len(src)/8)
+			n := 0
+			put := func(x float32) {
+				src[n%len(src)] = x
+				if n++; n%len(src) == 0 {
+					r.Apply(dst[:], src[:], w)
+				}
+			}
+			halves := grid(fp16.Float16)
+			if a := testing.AllocsPerRun(1, func() {
+				switch format {
+				case fp16.Float32:
+					for b := uint64(0); b < 1<<32; b += *every {
+						put(math.Float32frombits(uint32(b)))
+					}
+					for _, x := range hard[Func(f)] {
+						put(float32(x))
+					}
+				case fp16.BFloat16:
+					for b := range uint32(1 << 16) {
+						put(math.Float32frombits(b << 16))
+					}
+				default:
+					for _, x := range halves {
+						put(float32(x))
+					}
+				}
+				for n%len(src) != 0 {
+					put(0)
+				}
+			}); a != 0 {
+				t.Errorf("%v in %v: %v allocations", Func(f), format, a)
 			}
 		}
 	}
