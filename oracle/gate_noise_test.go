@@ -326,3 +326,20 @@ func TestChiZ(t *testing.T) {
 		}
 	}
 }
+
+// TestNoiseOfLeastChannel: what one channel has of the noise of one output, and
+// that its absence and draws of few levels are listed where they cannot be seen.
+func TestNoiseOfLeastChannel(t *testing.T) {
+	m := &noiseModel{sigma: 0.1, rows: []int{0}, w: [][]float64{{1, 2, 2}}}
+	if share := m.least(); math.Abs(share-1./9) > 1e-12 {
+		t.Errorf("weights 1, 2 and 2: the least share is %v, want 1/9", share)
+	}
+	r := newRig(t, "float32", "gaussian", 0.1)
+	e := r.exam(r.run(nil), false)
+	want(t, "right noise", do(t, e, e.noise), "", "", 0)
+	for _, name := range []string{"draws of few levels", "one channel without noise"} {
+		if !slices.ContainsFunc(e.r.Blind, func(b Blind) bool { return b.Name == name }) {
+			t.Errorf("blind to %v: want %q too", e.r.Blind, name)
+		}
+	}
+}

@@ -606,10 +606,12 @@ func (n *noiseTests) blind(u *unseen) {
 	inf := math.Inf(1)
 	add("another noise stream, noise of another step or realization", inf)
 	add("draws in half precision", inf)
+	add("draws of few levels", inf)
 	add("roundings, of any precision, that are smaller than the noise", inf)
 	d := zLimit(1)*math.Sqrt((2+n.m.kappa*t.self/t.pixels/float64(k))/(t.pixels*float64(k))) + u.high - u.low
 	add("noise scale 1 per cent off", d/2/0.01)
 	add("noise scale 1.2 times", d/0.44)
+	add("one channel without noise", 2*d/n.m.least()) // since half of the steps
 	if t.quad > 0 {
 		std := math.Sqrt(24 / t.quad)
 		if n.m.kappa == 0 {
@@ -620,4 +622,18 @@ func (n *noiseTests) blind(u *unseen) {
 			add("normal noise for Laplace", zLimit(1)*std/3)
 		}
 	}
+}
+
+// least returns the share of the noise's variance that the channel with the least
+// of it has, where all are equally large.
+func (m *noiseModel) least() float64 {
+	w := m.whitener(nil, make([]float64, len(m.rows)), false)
+	if w == nil {
+		return 0
+	}
+	least := math.Inf(1)
+	for c := 0; c < len(w.v); c += w.k {
+		least = min(least, dot(w.v[c:c+w.k], w.v[c:c+w.k])/float64(w.k))
+	}
+	return least
 }
