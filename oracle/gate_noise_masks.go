@@ -226,7 +226,7 @@ func (e *exam) maskTests() {
 	}
 	chance := k.p*k.p + (1-k.p)*(1-k.p)
 	var most alike
-	mostZ, first, share := 0.0, -1, 0.0
+	mostZ, first, share, hidden := 0.0, -1, 0.0, 0.0
 	for _, a := range kinds {
 		var agree, count float64
 		begins := -1
@@ -254,6 +254,10 @@ func (e *exam) maskTests() {
 		if count == 0 {
 			continue
 		}
+		// Masks that are the same since two thirds of the run: all agree there.
+		if seen := binomialZ(count*(chance+(1-chance)/3), count, chance); seen < limit {
+			hidden = max(hidden, limit/seen)
+		}
 		z := binomialZ(agree, count, chance)
 		if begins > 0 {
 			z = max(z, limit+1e-9)
@@ -261,6 +265,9 @@ func (e *exam) maskTests() {
 		if z > mostZ {
 			most, mostZ, first, share = a, z, begins, agree/count
 		}
+	}
+	if hidden > 1 {
+		e.r.Blind = append(e.r.Blind, Blind{Name: "masks that some realizations or steps have in common", Least: Number(hidden)})
 	}
 	if !test("masks in common", share, chance, mostZ) {
 		found(first, most.name(1), fmt.Sprintf("%s: %.3g of the channels have the same mask, where %.3g should (%.1f standard deviations)", most, share, chance, mostZ), mostZ)

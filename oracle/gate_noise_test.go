@@ -337,9 +337,12 @@ func TestNoiseOfLeastChannel(t *testing.T) {
 	r := newRig(t, "float32", "gaussian", 0.1)
 	e := r.exam(r.run(nil), false)
 	want(t, "right noise", do(t, e, e.noise), "", "", 0)
-	for _, name := range []string{"draws of few levels", "one channel without noise"} {
-		if !slices.ContainsFunc(e.r.Blind, func(b Blind) bool { return b.Name == name }) {
-			t.Errorf("blind to %v: want %q too", e.r.Blind, name)
+	few := newRig(t, "float32", "dropout", 0.2)
+	d := few.exam(few.run(nil), false)
+	want(t, "right masks", do(t, d, d.structure, d.noise), "", "", 0)
+	for name, r := range map[string]*Report{"draws of few levels": e.r, "one channel without noise": e.r, "masks that some realizations or steps have in common": d.r} {
+		if !slices.ContainsFunc(r.Blind, func(b Blind) bool { return b.Name == name }) {
+			t.Errorf("blind to %v: want %q too", r.Blind, name)
 		}
 	}
 }
