@@ -51,6 +51,12 @@ func (f *filter) certify() error {
 			p.information += 1 / float64(s*s)
 			if !h.rounding || f.near == nil || v.d.Mode.Precision == fp16.TF32 { // no device of a fine claim rounds so
 				t.fits = f.hidden(t, p)
+				if v == f.exact && f.near != nil && around.qq == 0 { // a policy that no contract describes
+					around = f.held(v, f.near.next, t.q)
+					if !f.wrong() {
+						f.e.pool.at(h, true).add(f.s.Step, &around)
+					}
+				}
 				if m := f.e.pool.at(h, true).from(t.whole); t.whole > 0 && m.qq > 0 {
 					around = m // of the same steps
 				}
@@ -161,7 +167,7 @@ func (f *filter) hidden(t *tried, p *pooled) bool {
 	}
 	alone, m, wrong := *t, &t.match, f.wrong()
 	if !wrong {
-		p.steps = append(p.steps, stepMatch{f.s.Step, m.rq, m.qq, float64(m.qq*m.sigma) * float64(m.qq*m.sigma)})
+		p.add(f.s.Step, m)
 		if !(f.named(t) && m.gain > 0.9) && !t.h.family {
 			t.whole = p.together(m)
 		}

@@ -63,6 +63,11 @@ func (p *pool) at(h *hypothesis, near bool) *pooled {
 	return p.of[key]
 }
 
+// add takes in what a step says.
+func (p *pooled) add(step int, m *match) {
+	p.steps = append(p.steps, stepMatch{step, m.rq, m.qq, float64(m.qq*m.sigma) * float64(m.qq*m.sigma)})
+}
+
 // together makes the match of the last step that of all steps since one: their
 // amplitudes weigh as their <q,q>. A fault may begin at any step, so it is the
 // one since when its own amplitude, 1, shows best, if it does. together returns

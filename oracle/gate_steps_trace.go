@@ -52,6 +52,7 @@ func (g *stepGate) trace(m *measured, mode operator.Mode) (best candidate, err e
 			if w.of[i], err = t.node(w, w.p, i); err != nil {
 				return best, err
 			}
+			t.forget(w.of, i)
 		}
 	}
 	if err := t.decide(len(nodes), []points{all & atShare}); err != nil {
@@ -177,6 +178,7 @@ func (t *tracer) next(w *trail, p pattern, i int) ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
+		t.forget(of, k)
 	}
 	if i < len(nodes) {
 		p = pattern{mode: p.mode}
@@ -188,6 +190,16 @@ func (t *tracer) next(w *trail, p pattern, i int) ([]float64, error) {
 		next = nearer(t.m.Got, next, t.g.advance(t.m.X, o, p, nil).Data)
 	}
 	return next, nil
+}
+
+// forget drops the inputs of node i that nobody reads after it.
+func (t *tracer) forget(of []*tensor.Tensor, i int) {
+	nodes := t.g.e.machine.Nodes
+	for _, j := range nodes[i].In {
+		if j != operator.Input && !slices.ContainsFunc(nodes[i+1:], func(n operator.Node) bool { return slices.Contains(n.In, j) }) {
+			of[j] = nil
+		}
+	}
 }
 
 func (t *tracer) inputs(i int, of []*tensor.Tensor) []*tensor.Tensor {

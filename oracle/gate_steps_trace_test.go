@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -61,4 +62,28 @@ func TestStepsDistanceLevel(t *testing.T) {
 	if !(math.Abs(got-plain) < 0.01) {
 		t.Errorf("distance %.3g, and %.3g with another range: want the same", plain, got)
 	}
+}
+
+// TestFusedPolicyRefutes: what looks like another constant of the policy from the exact
+// step, as the products of few half numbers and a constant may, is held against the
+// emulation too where a fused policy follows no contract.
+func TestFusedPolicyRefutes(t *testing.T) {
+	b := newStepBench(t, "bfloat16", "cuda", "instance", rollout.Config{Policy: rollout.Residual, Dt: .01})
+	p := b.gate.claim
+	p.points = atAct | atNoise | atOut | atShare
+	p.twice = true // the device that is emulated, bit for bit
+	b.device = func(t int) *emulate.Device { return b.gate.device(p, t, nil) }
+	if r := b.check(); len(r.Findings) > 0 {
+		t.Fatalf("findings %v: want none", r.Findings)
+	}
+	for _, h := range library() {
+		if h.name != "alpha or dt in bfloat16" {
+			continue
+		}
+		if m := b.gate.e.pool.at(h, true).from(1); !m.refutes() {
+			t.Errorf("amplitude %.3g +- %.2g around the emulation: want it to refute the fault", m.c, m.sigma)
+		}
+		return
+	}
+	t.Error("no such fault")
 }
