@@ -2,8 +2,8 @@ package oracle
 
 import (
 	"math"
+	"reflect"
 	"slices"
-	"unsafe"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
@@ -281,9 +281,8 @@ func overlap(a, b []float64) bool {
 	if len(a) == 0 || len(b) == 0 {
 		return false
 	}
-	first := func(x []float64) uintptr { return uintptr(unsafe.Pointer(&x[0])) }
-	last := func(x []float64) uintptr { return uintptr(unsafe.Pointer(&x[len(x)-1])) }
-	return first(a) <= last(b) && first(b) <= last(a)
+	first := func(x []float64) uintptr { return reflect.ValueOf(x).Pointer() }
+	return first(a) <= first(b[len(b)-1:]) && first(b) <= first(a[len(a)-1:])
 }
 
 func equal(a, b []float64) bool {
