@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
@@ -178,15 +179,21 @@ func (e *exam) bestSuspect(w *wrong) (*suspect, error) {
 			continue
 		}
 		s.rms = rmsDiff(w.Got, w.either(y))
-		enough := w.rms / 4
-		if s.verdict == FailRNG {
-			enough = 0.7 * w.rms // half of its square: nothing else goes with the draws, and coarse roundings differ anyway
-		}
-		if w.rms > 0 && s.rms <= 4*w.floor && s.rms <= enough && (best == nil || s.rms < best.rms/1.25) {
+		if w.rms > 0 && s.rms <= 4*w.floor && s.rms <= s.enough(w.rms) && (best == nil || s.rms < best.rms/1.25) {
 			best = s
 		}
 	}
 	return best, nil
+}
+
+// enough is what it may leave of what a step is off: a quarter, or of its square a
+// half where nothing else goes with the draws, and coarse roundings differ anyway.
+// Factors of whole channels, as of dropout, go with other things too.
+func (s *suspect) enough(rms float64) float64 {
+	if s.verdict == FailRNG && !strings.Contains(s.name, "dropout") {
+		return 0.7 * rms
+	}
+	return rms / 4
 }
 
 // either returns, of each realization, the states that are nearer to the

@@ -294,3 +294,18 @@ func TestFree(t *testing.T) {
 		t.Errorf("notes %q: want one", e.r.Notes)
 	}
 }
+
+// TestEnough: faults that are fitted must explain more than draws.
+func TestEnough(t *testing.T) {
+	for _, c := range []struct {
+		s    suspect
+		want float64
+	}{
+		{suspect{name: "alpha wrong", verdict: FailRollout}, 0.25}, {suspect{name: "noise of another step", verdict: FailRNG}, 0.7},
+		{suspect{name: "other dropout masks", verdict: FailRNG}, 0.25},
+	} {
+		if got := c.s.enough(1); got != c.want {
+			t.Errorf("%s may leave %v: want %v", c.s.name, got, c.want)
+		}
+	}
+}
