@@ -9,11 +9,11 @@ import (
 
 // A check of a large operator throws away tensors of many megabytes. They hold
 // numbers only, which the collector need not look at, so that it costs next to
-// nothing to collect them soon: when the heap has grown by a quarter, where it
+// nothing to collect them soon: when the heap has grown by a tenth, where it
 // usually doubles. Small heaps are better off as usual.
 const (
-	largeHeap    = 64 << 20 // bytes
-	largePercent = 25
+	largeHeap    = 256 << 20 // bytes
+	largePercent = 10
 )
 
 // collector sets how soon the collector runs, after each of its cycles.
