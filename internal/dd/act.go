@@ -1,7 +1,7 @@
 // Package dd evaluates the activation functions in double-double arithmetic,
 // to judge those of package act on every float32 number there is.
 //
-// It shares nothing with act, internal/elem and internal/exact: no code, no
+// It shares nothing with act, internal/elem, internal/exact and internal/double: no code, no
 // tables, and other formulas. Its tables are made on first use from fixed-point
 // integers of 768 fractional bits, which also evaluate the functions
 // themselves ([ExactGELU] and so on) where two words do not tell a rounding.
