@@ -22,6 +22,9 @@ var winogradAVX512 = Winograd{
 	Input: winogradInputAVX512, InputRow: winogradInputRowAVX512, Multiply: winogradMultiplyAVX512, Weigh: winogradWeighAVX512, Dot: winogradDotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32AVX512, winogradOutputFloat16AVX512, winogradOutputBFloat16AVX512},
+	OutputRow: winogradOutputRowAVX512,
+	OutputColumns: [Formats]func(*float64, int, int, float64, *float64, *float32, int, *uint8){
+		winogradOutputColumnsFloat32AVX512, winogradOutputColumnsFloat16AVX512, winogradOutputColumnsBFloat16AVX512},
 	WideInput: winogradWideInputAVX512, WideOutput: winogradWideOutputAVX512,
 }
 
@@ -30,6 +33,9 @@ var winogradAVX2 = Winograd{
 	Input: winogradInputAVX2, InputRow: winogradInputRowAVX2, Multiply: winogradMultiplyAVX2, Weigh: winogradWeighAVX2, Dot: winogradDotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32AVX2, winogradOutputFloat16AVX2, winogradOutputBFloat16AVX2},
+	OutputRow: winogradOutputRowAVX2,
+	OutputColumns: [Formats]func(*float64, int, int, float64, *float64, *float32, int, *uint8){
+		winogradOutputColumnsFloat32AVX2, winogradOutputColumnsFloat16AVX2, winogradOutputColumnsBFloat16AVX2},
 	WideInput: winogradWideInputAVX2, WideOutput: winogradWideOutputAVX2,
 }
 
@@ -38,6 +44,9 @@ var winograd5AVX512 = Winograd{
 	Input: winograd5x5InputAVX512, InputRow: winograd5x5InputRowAVX512, Multiply: winogradMultiplyAVX512, Weigh: winogradWeighAVX512, Dot: winograd5x5DotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd5x5OutputFloat32AVX512, winograd5x5OutputFloat16AVX512, winograd5x5OutputBFloat16AVX512},
+	OutputRow: winograd5x5OutputRowAVX512,
+	OutputColumns: [Formats]func(*float64, int, int, float64, *float64, *float32, int, *uint8){
+		winograd5x5OutputColumnsFloat32AVX512, winograd5x5OutputColumnsFloat16AVX512, winograd5x5OutputColumnsBFloat16AVX512},
 }
 
 var winograd7AVX512 = Winograd{
@@ -45,6 +54,9 @@ var winograd7AVX512 = Winograd{
 	Input: winograd7x7InputAVX512, InputRow: winograd7x7InputRowAVX512, Multiply: winogradMultiplyAVX512, Weigh: winogradWeighAVX512, Dot: winograd7x7DotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd7x7OutputFloat32AVX512, winograd7x7OutputFloat16AVX512, winograd7x7OutputBFloat16AVX512},
+	OutputRow: winograd7x7OutputRowAVX512,
+	OutputColumns: [Formats]func(*float64, int, int, float64, *float64, *float32, int, *uint8){
+		winograd7x7OutputColumnsFloat32AVX512, winograd7x7OutputColumnsFloat16AVX512, winograd7x7OutputColumnsBFloat16AVX512},
 }
 
 var winograd5AVX2 = Winograd{
@@ -52,6 +64,9 @@ var winograd5AVX2 = Winograd{
 	Input: winograd5x5InputAVX2, InputRow: winograd5x5InputRowAVX2, Multiply: winogradMultiplyAVX2, Weigh: winogradWeighAVX2, Dot: winograd5x5DotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd5x5OutputFloat32AVX2, winograd5x5OutputFloat16AVX2, winograd5x5OutputBFloat16AVX2},
+	OutputRow: winograd5x5OutputRowAVX2,
+	OutputColumns: [Formats]func(*float64, int, int, float64, *float64, *float32, int, *uint8){
+		winograd5x5OutputColumnsFloat32AVX2, winograd5x5OutputColumnsFloat16AVX2, winograd5x5OutputColumnsBFloat16AVX2},
 }
 
 var winograd7AVX2 = Winograd{
@@ -59,6 +74,9 @@ var winograd7AVX2 = Winograd{
 	Input: winograd7x7InputAVX2, InputRow: winograd7x7InputRowAVX2, Multiply: winogradMultiplyAVX2, Weigh: winogradWeighAVX2, Dot: winograd7x7DotAVX2, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winograd7x7OutputFloat32AVX2, winograd7x7OutputFloat16AVX2, winograd7x7OutputBFloat16AVX2},
+	OutputRow: winograd7x7OutputRowAVX2,
+	OutputColumns: [Formats]func(*float64, int, int, float64, *float64, *float32, int, *uint8){
+		winograd7x7OutputColumnsFloat32AVX2, winograd7x7OutputColumnsFloat16AVX2, winograd7x7OutputColumnsBFloat16AVX2},
 }
 
 var directAVX512 = Direct{

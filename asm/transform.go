@@ -196,6 +196,19 @@ func (f *Form) Input(d []float64) []float64 { return twice(d, f.Side, f.Side, f.
 // Output returns A^T m A [4*4] for the products [n*n] of one output channel.
 func (f *Form) Output(m []float64) []float64 { return twice(m, f.Side, 4, f.outputLine) }
 
+// OutputByRows is Output with the rows first, as OutputRow and OutputColumns do.
+func (f *Form) OutputByRows(m []float64) []float64 {
+	n := f.Side
+	turned, out := make([]float64, n*n), make([]float64, 16)
+	for p, v := range m {
+		turned[p%n*n+p/n] = v
+	}
+	for ij, v := range f.Output(turned) {
+		out[ij%4*4+ij/4] = v
+	}
+	return out
+}
+
 // twice applies a transform from n numbers to k to the columns of x and then to
 // the rows of what is left.
 func twice(x []float64, n, k int, line func(d, r []float64)) []float64 {

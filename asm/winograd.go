@@ -34,9 +34,9 @@ type Winograd struct {
 	// Multiply computes M of v, u at one point, of which v and m are the
 	// places: for each group, tile and output the channels in order, one fused
 	// multiply-add each, from zero, in sums of chain blocks (the last may have less),
-	// which are added in order. next are the weights of the call after it, which it
-	// may ask for: it reads nothing there.
-	Multiply func(v, u, m *float64, blocks, chain, groups int, next *float64)
+	// which are added in order. next are the weights of the call after it, and out
+	// memory to be written then, which it may ask for: it reads nothing there.
+	Multiply func(v, u, m *float64, blocks, chain, groups int, next, out *float64)
 
 	// Weigh sums the weighted squares of a number of points of a tile's transformed
 	// window, an even number, channel by channel of a block: out[i] is the sum over
@@ -53,6 +53,15 @@ type Winograd struct {
 	// place of the tile and the first output in their group of M, point the
 	// stride from a point to the next; scratch holds 4*n*8 numbers.
 	Output [Formats]func(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+	// OutputRow and OutputColumns are Output in two halves, rows first: OutputRow
+	// transforms one row of n points of some tiles and a group of outputs to 4 columns,
+	// and OutputColumns, for one tile and 8 outputs, n such rows. y is [4][tiles]
+	// [Outputs] for the one, and the tile's and outputs' place in [n][4][tiles][Outputs]
+	// for the other; row and column are the strides of the first two. They are nil
+	// where there is no InputRow.
+	OutputRow     func(m *float64, point int, y *float64, column, tiles int)
+	OutputColumns [Formats]func(y *float64, row, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 	// WideInput is Input for float64 numbers, and WideOutput is Output with nothing
 	// rounded and no guard: bias is that of 8 outputs, dst receives float64 numbers,

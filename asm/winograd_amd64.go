@@ -7,7 +7,7 @@ package asm
 // winogradMultiplyAVX512 multiplies at one point: see asm/winograd.go.
 //
 //go:noescape
-func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64)
+func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, out *float64)
 
 // winogradWeighAVX512 sums the squares of a transformed window: see asm/winograd.go.
 //
@@ -74,20 +74,40 @@ func winogradWideInputAVX512(src *float64, line int, image int, dst *float64, po
 //go:noescape
 func winogradWideOutputAVX512(m *float64, point int, bias *float64, dst *float64, line int, scratch *float64)
 
+// winogradOutputRowAVX512 transforms one row of the products of some tiles: see asm/winograd.go.
+//
+//go:noescape
+func winogradOutputRowAVX512(m *float64, point int, y *float64, column int, tiles int)
+
 // winogradOutputFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winogradOutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winogradOutputColumnsFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winogradOutputColumnsFloat32AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 // winogradOutputFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winogradOutputFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
+// winogradOutputColumnsFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winogradOutputColumnsFloat16AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+
 // winogradOutputBFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winogradOutputBFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winogradOutputColumnsBFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winogradOutputColumnsBFloat16AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 // winogradDotAVX512 is one output directly: see asm/winograd.go.
 //
@@ -104,20 +124,40 @@ func winograd5x5InputAVX512(src *float32, line int, image int, dst *float64, poi
 //go:noescape
 func winograd5x5InputRowAVX512(src *float32, line int, dst *float64, point int, tiles int, row int)
 
+// winograd5x5OutputRowAVX512 transforms one row of the products of some tiles: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputRowAVX512(m *float64, point int, y *float64, column int, tiles int)
+
 // winograd5x5OutputFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winograd5x5OutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd5x5OutputColumnsFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputColumnsFloat32AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 // winograd5x5OutputFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winograd5x5OutputFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
+// winograd5x5OutputColumnsFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputColumnsFloat16AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+
 // winograd5x5OutputBFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winograd5x5OutputBFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd5x5OutputColumnsBFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputColumnsBFloat16AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 // winograd5x5DotAVX512 is one output directly: see asm/winograd.go.
 //
@@ -134,20 +174,40 @@ func winograd7x7InputAVX512(src *float32, line int, image int, dst *float64, poi
 //go:noescape
 func winograd7x7InputRowAVX512(src *float32, line int, dst *float64, point int, tiles int, row int)
 
+// winograd7x7OutputRowAVX512 transforms one row of the products of some tiles: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputRowAVX512(m *float64, point int, y *float64, column int, tiles int)
+
 // winograd7x7OutputFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winograd7x7OutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd7x7OutputColumnsFloat32AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputColumnsFloat32AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 // winograd7x7OutputFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winograd7x7OutputFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
+// winograd7x7OutputColumnsFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputColumnsFloat16AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+
 // winograd7x7OutputBFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winograd7x7OutputBFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd7x7OutputColumnsBFloat16AVX512 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputColumnsBFloat16AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 // winograd7x7DotAVX512 is one output directly: see asm/winograd.go.
 //
@@ -157,7 +217,7 @@ func winograd7x7DotAVX512(src *float32, next *float32, line int, image int, w *f
 // winogradMultiplyAVX2 multiplies at one point: see asm/winograd.go.
 //
 //go:noescape
-func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64)
+func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, out *float64)
 
 // winogradWeighAVX2 sums the squares of a transformed window: see asm/winograd.go.
 //
@@ -224,20 +284,40 @@ func winogradWideInputAVX2(src *float64, line int, image int, dst *float64, poin
 //go:noescape
 func winogradWideOutputAVX2(m *float64, point int, bias *float64, dst *float64, line int, scratch *float64)
 
+// winogradOutputRowAVX2 transforms one row of the products of some tiles: see asm/winograd.go.
+//
+//go:noescape
+func winogradOutputRowAVX2(m *float64, point int, y *float64, column int, tiles int)
+
 // winogradOutputFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winogradOutputFloat32AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winogradOutputColumnsFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winogradOutputColumnsFloat32AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 // winogradOutputFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winogradOutputFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
+// winogradOutputColumnsFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winogradOutputColumnsFloat16AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+
 // winogradOutputBFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winogradOutputBFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winogradOutputColumnsBFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winogradOutputColumnsBFloat16AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 // winogradDotAVX2 is one output directly: see asm/winograd.go.
 //
@@ -254,20 +334,40 @@ func winograd5x5InputAVX2(src *float32, line int, image int, dst *float64, point
 //go:noescape
 func winograd5x5InputRowAVX2(src *float32, line int, dst *float64, point int, tiles int, row int)
 
+// winograd5x5OutputRowAVX2 transforms one row of the products of some tiles: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputRowAVX2(m *float64, point int, y *float64, column int, tiles int)
+
 // winograd5x5OutputFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winograd5x5OutputFloat32AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd5x5OutputColumnsFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputColumnsFloat32AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 // winograd5x5OutputFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winograd5x5OutputFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
+// winograd5x5OutputColumnsFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputColumnsFloat16AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+
 // winograd5x5OutputBFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winograd5x5OutputBFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd5x5OutputColumnsBFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd5x5OutputColumnsBFloat16AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 // winograd5x5DotAVX2 is one output directly: see asm/winograd.go.
 //
@@ -284,20 +384,40 @@ func winograd7x7InputAVX2(src *float32, line int, image int, dst *float64, point
 //go:noescape
 func winograd7x7InputRowAVX2(src *float32, line int, dst *float64, point int, tiles int, row int)
 
+// winograd7x7OutputRowAVX2 transforms one row of the products of some tiles: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputRowAVX2(m *float64, point int, y *float64, column int, tiles int)
+
 // winograd7x7OutputFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winograd7x7OutputFloat32AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd7x7OutputColumnsFloat32AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputColumnsFloat32AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 // winograd7x7OutputFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winograd7x7OutputFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 
+// winograd7x7OutputColumnsFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputColumnsFloat16AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+
 // winograd7x7OutputBFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
 //
 //go:noescape
 func winograd7x7OutputBFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
+
+// winograd7x7OutputColumnsBFloat16AVX2 transforms one tile's outputs and rounds them: see asm/winograd.go.
+//
+//go:noescape
+func winograd7x7OutputColumnsBFloat16AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
 
 // winograd7x7DotAVX2 is one output directly: see asm/winograd.go.
 //

@@ -462,25 +462,25 @@ DATA winogradAVX512Constants<>+3632(SB)/8, $0x8000000000000000
 DATA winogradAVX512Constants<>+3640(SB)/8, $0x8000000000000000
 GLOBL winogradAVX512Constants<>(SB), RODATA|NOPTR, $3648
 
-// func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64)
+// func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, out *float64)
 // Requires: AVX, AVX512DQ, AVX512F, CMOV, MMX+
-TEXT ·winogradMultiplyAVX512(SB), NOSPLIT, $0-56
+TEXT ·winogradMultiplyAVX512(SB), NOSPLIT, $0-64
 	MOVQ v+0(FP), AX
 	MOVQ m+16(FP), CX
 	MOVQ groups+40(FP), DX
 	MOVQ next+48(FP), BX
+	MOVQ out+56(FP), SI
 
 groupwinogradMultiplyAVX512:
-	MOVQ u+8(FP), SI
-	MOVQ blocks+24(FP), DI
-	MOVQ CX, R9
+	MOVQ u+8(FP), DI
+	MOVQ blocks+24(FP), R8
 	XORQ R10, R10
 
 sumwinogradMultiplyAVX512:
-	MOVQ    chain+32(FP), R8
-	CMPQ    DI, R8
-	CMOVQLT DI, R8
-	SUBQ    R8, DI
+	MOVQ    chain+32(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
 	VXORPD  Z0, Z0, Z0
 	VXORPD  Z1, Z1, Z1
 	VXORPD  Z2, Z2, Z2
@@ -509,8 +509,8 @@ sumwinogradMultiplyAVX512:
 	VXORPD  Z25, Z25, Z25
 
 blockwinogradMultiplyAVX512:
-	VMOVUPD      (SI), Z26
-	VMOVUPD      64(SI), Z27
+	VMOVUPD      (DI), Z26
+	VMOVUPD      64(DI), Z27
 	PREFETCHT1   (BX)
 	VBROADCASTSD (AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
@@ -551,8 +551,8 @@ blockwinogradMultiplyAVX512:
 	VBROADCASTSD 768(AX), Z28
 	VFMADD231PD  Z28, Z26, Z24
 	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      128(SI), Z26
-	VMOVUPD      192(SI), Z27
+	VMOVUPD      128(DI), Z26
+	VMOVUPD      192(DI), Z27
 	VBROADCASTSD 8(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -592,8 +592,8 @@ blockwinogradMultiplyAVX512:
 	VBROADCASTSD 776(AX), Z28
 	VFMADD231PD  Z28, Z26, Z24
 	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      256(SI), Z26
-	VMOVUPD      320(SI), Z27
+	VMOVUPD      256(DI), Z26
+	VMOVUPD      320(DI), Z27
 	VBROADCASTSD 16(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -633,8 +633,8 @@ blockwinogradMultiplyAVX512:
 	VBROADCASTSD 784(AX), Z28
 	VFMADD231PD  Z28, Z26, Z24
 	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      384(SI), Z26
-	VMOVUPD      448(SI), Z27
+	VMOVUPD      384(DI), Z26
+	VMOVUPD      448(DI), Z27
 	VBROADCASTSD 24(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -674,8 +674,8 @@ blockwinogradMultiplyAVX512:
 	VBROADCASTSD 792(AX), Z28
 	VFMADD231PD  Z28, Z26, Z24
 	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      512(SI), Z26
-	VMOVUPD      576(SI), Z27
+	VMOVUPD      512(DI), Z26
+	VMOVUPD      576(DI), Z27
 	PREFETCHT1   64(BX)
 	VBROADCASTSD 32(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
@@ -716,8 +716,8 @@ blockwinogradMultiplyAVX512:
 	VBROADCASTSD 800(AX), Z28
 	VFMADD231PD  Z28, Z26, Z24
 	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      640(SI), Z26
-	VMOVUPD      704(SI), Z27
+	VMOVUPD      640(DI), Z26
+	VMOVUPD      704(DI), Z27
 	VBROADCASTSD 40(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -757,8 +757,8 @@ blockwinogradMultiplyAVX512:
 	VBROADCASTSD 808(AX), Z28
 	VFMADD231PD  Z28, Z26, Z24
 	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      768(SI), Z26
-	VMOVUPD      832(SI), Z27
+	VMOVUPD      768(DI), Z26
+	VMOVUPD      832(DI), Z27
 	VBROADCASTSD 48(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -798,8 +798,8 @@ blockwinogradMultiplyAVX512:
 	VBROADCASTSD 816(AX), Z28
 	VFMADD231PD  Z28, Z26, Z24
 	VFMADD231PD  Z28, Z27, Z25
-	VMOVUPD      896(SI), Z26
-	VMOVUPD      960(SI), Z27
+	VMOVUPD      896(DI), Z26
+	VMOVUPD      960(DI), Z27
 	VBROADCASTSD 56(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -840,11 +840,11 @@ blockwinogradMultiplyAVX512:
 	VFMADD231PD  Z28, Z26, Z24
 	VFMADD231PD  Z28, Z27, Z25
 	ADDQ         $0x00000340, AX
-	ADDQ         $0x00000400, SI
-	PREFETCHT0   (R9)
-	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000400, DI
+	PREFETCHT1   (SI)
+	ADDQ         $0x40, SI
 	ADDQ         $0x00000080, BX
-	DECQ         R8
+	DECQ         R9
 	JNZ          blockwinogradMultiplyAVX512
 	TESTQ        R10, R10
 	JZ           storewinogradMultiplyAVX512
@@ -903,7 +903,7 @@ storewinogradMultiplyAVX512:
 	VMOVUPD Z24, 1536(CX)
 	VMOVUPD Z25, 1600(CX)
 	INCQ    R10
-	TESTQ   DI, DI
+	TESTQ   R8, R8
 	JNZ     sumwinogradMultiplyAVX512
 	ADDQ    $0x00000680, CX
 	DECQ    DX
@@ -2357,6 +2357,79 @@ winogradWideOutputAVX5120rows:
 	VZEROUPPER
 	RET
 
+// func winogradOutputRowAVX512(m *float64, point int, y *float64, column int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·winogradOutputRowAVX512(SB), NOSPLIT, $0-40
+	MOVQ    m+0(FP), AX
+	MOVQ    point+8(FP), CX
+	MOVQ    y+16(FP), DX
+	MOVQ    column+24(FP), BX
+	MOVQ    tiles+32(FP), SI
+	LEAQ    (CX)(CX*2), DI
+	ADDQ    AX, DI
+	LEAQ    (BX)(BX*2), R8
+	ADDQ    DX, R8
+	VMOVUPD winogradAVX512Constants<>+0(SB), Z16
+	VMOVUPD winogradAVX512Constants<>+64(SB), Z17
+	VMOVUPD winogradAVX512Constants<>+128(SB), Z18
+	VMOVUPD winogradAVX512Constants<>+448(SB), Z19
+	VMOVUPD winogradAVX512Constants<>+384(SB), Z20
+	VMOVUPD winogradAVX512Constants<>+512(SB), Z21
+
+winogradOutputRowAVX512:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     (AX)(CX*1), Z2
+	VMOVUPD     (AX)(CX*2), Z3
+	VMOVUPD     (DI), Z4
+	VMOVUPD     (DI)(CX*1), Z5
+	VMOVUPD     (DI)(CX*2), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      Z19, Z5, Z4
+	VMULPD      Z20, Z2, Z2
+	VFMADD231PD Z21, Z5, Z6
+	VFMADD231PD Z18, Z3, Z6
+	VFMADD231PD Z16, Z3, Z4
+	VFMADD231PD Z17, Z0, Z2
+	VMOVUPD     Z1, (DX)
+	VMOVUPD     Z4, (DX)(BX*1)
+	VMOVUPD     Z2, (DX)(BX*2)
+	VMOVUPD     Z6, (R8)
+	VMOVUPD     64(AX), Z1
+	VMOVUPD     64(AX)(CX*1), Z2
+	VMOVUPD     64(AX)(CX*2), Z3
+	VMOVUPD     64(DI), Z4
+	VMOVUPD     64(DI)(CX*1), Z5
+	VMOVUPD     64(DI)(CX*2), Z6
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VMULPD      Z19, Z5, Z4
+	VMULPD      Z20, Z2, Z2
+	VFMADD231PD Z21, Z5, Z6
+	VFMADD231PD Z18, Z3, Z6
+	VFMADD231PD Z16, Z3, Z4
+	VFMADD231PD Z17, Z0, Z2
+	VMOVUPD     Z1, 64(DX)
+	VMOVUPD     Z4, 64(DX)(BX*1)
+	VMOVUPD     Z2, 64(DX)(BX*2)
+	VMOVUPD     Z6, 64(R8)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, R8
+	DECQ        SI
+	JNZ         winogradOutputRowAVX512
+	VZEROUPPER
+	RET
+
 // func winogradOutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·winogradOutputFloat32AVX512(SB), NOSPLIT, $0-64
@@ -2492,6 +2565,326 @@ winogradOutputFloat32AVX5120rows:
 	ADDQ        $0x04, SI
 	DECQ        R10
 	JNZ         winogradOutputFloat32AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winogradOutputColumnsFloat32AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
+TEXT ·winogradOutputColumnsFloat32AVX512(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Z11
+	VMOVUPD      1024(BX), Z16
+	VMOVUPD      1088(BX), Z17
+	VMOVUPD      winogradAVX512Constants<>+0(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+64(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+128(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+448(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+384(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+512(SB), Z23
+	LEAQ         (DI)(DI*2), R10
+	ADDQ         SI, R10
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMULPD       Z21, Z5, Z4
+	VMULPD       Z22, Z2, Z2
+	VFMADD231PD  Z23, Z5, Z6
+	VFMADD231PD  Z20, Z3, Z6
+	VFMADD231PD  Z18, Z3, Z4
+	VFMADD231PD  Z19, Z0, Z2
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  (BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, (R8)
+	VMOVUPS      Y12, (SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  256(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 4(R8)
+	VMOVUPS      Y12, (SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  512(BX), Z11, Z15
+	VADDPD       Z16, Z2, Z2
+	VSUBPD       Z15, Z2, Z12
+	VADDPD       Z15, Z2, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 8(R8)
+	VMOVUPS      Y12, (SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  768(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 12(R8)
+	VMOVUPS      Y12, (R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMULPD       Z21, Z5, Z4
+	VMULPD       Z22, Z2, Z2
+	VFMADD231PD  Z23, Z5, Z6
+	VFMADD231PD  Z20, Z3, Z6
+	VFMADD231PD  Z18, Z3, Z4
+	VFMADD231PD  Z19, Z0, Z2
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  64(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 1(R8)
+	VMOVUPS      Y12, 32(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  320(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 5(R8)
+	VMOVUPS      Y12, 32(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  576(BX), Z11, Z15
+	VADDPD       Z16, Z2, Z2
+	VSUBPD       Z15, Z2, Z12
+	VADDPD       Z15, Z2, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 9(R8)
+	VMOVUPS      Y12, 32(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  832(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 13(R8)
+	VMOVUPS      Y12, 32(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMULPD       Z21, Z5, Z4
+	VMULPD       Z22, Z2, Z2
+	VFMADD231PD  Z23, Z5, Z6
+	VFMADD231PD  Z20, Z3, Z6
+	VFMADD231PD  Z18, Z3, Z4
+	VFMADD231PD  Z19, Z0, Z2
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  128(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 2(R8)
+	VMOVUPS      Y12, 64(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  384(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 6(R8)
+	VMOVUPS      Y12, 64(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  640(BX), Z11, Z15
+	VADDPD       Z16, Z2, Z2
+	VSUBPD       Z15, Z2, Z12
+	VADDPD       Z15, Z2, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 10(R8)
+	VMOVUPS      Y12, 64(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  896(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 14(R8)
+	VMOVUPS      Y12, 64(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMULPD       Z21, Z5, Z4
+	VMULPD       Z22, Z2, Z2
+	VFMADD231PD  Z23, Z5, Z6
+	VFMADD231PD  Z20, Z3, Z6
+	VFMADD231PD  Z18, Z3, Z4
+	VFMADD231PD  Z19, Z0, Z2
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  192(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 3(R8)
+	VMOVUPS      Y12, 96(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  448(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 7(R8)
+	VMOVUPS      Y12, 96(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  704(BX), Z11, Z15
+	VADDPD       Z16, Z2, Z2
+	VSUBPD       Z15, Z2, Z12
+	VADDPD       Z15, Z2, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 11(R8)
+	VMOVUPS      Y12, 96(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  960(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 15(R8)
+	VMOVUPS      Y12, 96(R10)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R10)
+	PREFETCHT0   320(R10)
 	VZEROUPPER
 	RET
 
@@ -2693,6 +3086,566 @@ winogradOutputFloat16AVX5120rows:
 	VZEROUPPER
 	RET
 
+// func winogradOutputColumnsFloat16AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winogradOutputColumnsFloat16AVX512(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Z11
+	VMOVUPD      1024(BX), Z16
+	VMOVUPD      1088(BX), Z17
+	VMOVUPD      winogradAVX512Constants<>+0(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+64(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+128(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+448(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+384(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+512(SB), Z23
+	LEAQ         (DI)(DI*2), R10
+	ADDQ         SI, R10
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMULPD       Z21, Z5, Z4
+	VMULPD       Z22, Z2, Z2
+	VFMADD231PD  Z23, Z5, Z6
+	VFMADD231PD  Z20, Z3, Z6
+	VFMADD231PD  Z18, Z3, Z4
+	VFMADD231PD  Z19, Z0, Z2
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  (BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, (R8)
+	VMOVUPS      Y12, (SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  256(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 4(R8)
+	VMOVUPS      Y12, (SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  512(BX), Z11, Z15
+	VADDPD       Z16, Z2, Z2
+	VSUBPD       Z15, Z2, Z12
+	VADDPD       Z15, Z2, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 8(R8)
+	VMOVUPS      Y12, (SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  768(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 12(R8)
+	VMOVUPS      Y12, (R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMULPD       Z21, Z5, Z4
+	VMULPD       Z22, Z2, Z2
+	VFMADD231PD  Z23, Z5, Z6
+	VFMADD231PD  Z20, Z3, Z6
+	VFMADD231PD  Z18, Z3, Z4
+	VFMADD231PD  Z19, Z0, Z2
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  64(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 1(R8)
+	VMOVUPS      Y12, 32(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  320(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 5(R8)
+	VMOVUPS      Y12, 32(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  576(BX), Z11, Z15
+	VADDPD       Z16, Z2, Z2
+	VSUBPD       Z15, Z2, Z12
+	VADDPD       Z15, Z2, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 9(R8)
+	VMOVUPS      Y12, 32(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  832(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 13(R8)
+	VMOVUPS      Y12, 32(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMULPD       Z21, Z5, Z4
+	VMULPD       Z22, Z2, Z2
+	VFMADD231PD  Z23, Z5, Z6
+	VFMADD231PD  Z20, Z3, Z6
+	VFMADD231PD  Z18, Z3, Z4
+	VFMADD231PD  Z19, Z0, Z2
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  128(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 2(R8)
+	VMOVUPS      Y12, 64(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  384(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 6(R8)
+	VMOVUPS      Y12, 64(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  640(BX), Z11, Z15
+	VADDPD       Z16, Z2, Z2
+	VSUBPD       Z15, Z2, Z12
+	VADDPD       Z15, Z2, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 10(R8)
+	VMOVUPS      Y12, 64(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  896(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 14(R8)
+	VMOVUPS      Y12, 64(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMULPD       Z21, Z5, Z4
+	VMULPD       Z22, Z2, Z2
+	VFMADD231PD  Z23, Z5, Z6
+	VFMADD231PD  Z20, Z3, Z6
+	VFMADD231PD  Z18, Z3, Z4
+	VFMADD231PD  Z19, Z0, Z2
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  192(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 3(R8)
+	VMOVUPS      Y12, 96(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  448(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 7(R8)
+	VMOVUPS      Y12, 96(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  704(BX), Z11, Z15
+	VADDPD       Z16, Z2, Z2
+	VSUBPD       Z15, Z2, Z12
+	VADDPD       Z15, Z2, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 11(R8)
+	VMOVUPS      Y12, 96(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  960(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 15(R8)
+	VMOVUPS      Y12, 96(R10)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R10)
+	PREFETCHT0   320(R10)
+	VZEROUPPER
+	RET
+
 // func winogradOutputBFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·winogradOutputBFloat16AVX512(SB), NOSPLIT, $0-64
@@ -2888,6 +3841,566 @@ winogradOutputBFloat16AVX5120rows:
 	ADDQ        $0x04, SI
 	DECQ        R10
 	JNZ         winogradOutputBFloat16AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winogradOutputColumnsBFloat16AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winogradOutputColumnsBFloat16AVX512(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Z11
+	VMOVUPD      1024(BX), Z16
+	VMOVUPD      1088(BX), Z17
+	VMOVUPD      winogradAVX512Constants<>+0(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+64(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+128(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+448(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+384(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+512(SB), Z23
+	LEAQ         (DI)(DI*2), R10
+	ADDQ         SI, R10
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMULPD       Z21, Z5, Z4
+	VMULPD       Z22, Z2, Z2
+	VFMADD231PD  Z23, Z5, Z6
+	VFMADD231PD  Z20, Z3, Z6
+	VFMADD231PD  Z18, Z3, Z4
+	VFMADD231PD  Z19, Z0, Z2
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  (BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, (R8)
+	VMOVUPS      Y12, (SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  256(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 4(R8)
+	VMOVUPS      Y12, (SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  512(BX), Z11, Z15
+	VADDPD       Z16, Z2, Z2
+	VSUBPD       Z15, Z2, Z12
+	VADDPD       Z15, Z2, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 8(R8)
+	VMOVUPS      Y12, (SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  768(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 12(R8)
+	VMOVUPS      Y12, (R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMULPD       Z21, Z5, Z4
+	VMULPD       Z22, Z2, Z2
+	VFMADD231PD  Z23, Z5, Z6
+	VFMADD231PD  Z20, Z3, Z6
+	VFMADD231PD  Z18, Z3, Z4
+	VFMADD231PD  Z19, Z0, Z2
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  64(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 1(R8)
+	VMOVUPS      Y12, 32(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  320(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 5(R8)
+	VMOVUPS      Y12, 32(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  576(BX), Z11, Z15
+	VADDPD       Z16, Z2, Z2
+	VSUBPD       Z15, Z2, Z12
+	VADDPD       Z15, Z2, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 9(R8)
+	VMOVUPS      Y12, 32(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  832(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 13(R8)
+	VMOVUPS      Y12, 32(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMULPD       Z21, Z5, Z4
+	VMULPD       Z22, Z2, Z2
+	VFMADD231PD  Z23, Z5, Z6
+	VFMADD231PD  Z20, Z3, Z6
+	VFMADD231PD  Z18, Z3, Z4
+	VFMADD231PD  Z19, Z0, Z2
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  128(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 2(R8)
+	VMOVUPS      Y12, 64(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  384(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 6(R8)
+	VMOVUPS      Y12, 64(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  640(BX), Z11, Z15
+	VADDPD       Z16, Z2, Z2
+	VSUBPD       Z15, Z2, Z12
+	VADDPD       Z15, Z2, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 10(R8)
+	VMOVUPS      Y12, 64(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  896(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 14(R8)
+	VMOVUPS      Y12, 64(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VMULPD       Z21, Z5, Z4
+	VMULPD       Z22, Z2, Z2
+	VFMADD231PD  Z23, Z5, Z6
+	VFMADD231PD  Z20, Z3, Z6
+	VFMADD231PD  Z18, Z3, Z4
+	VFMADD231PD  Z19, Z0, Z2
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  192(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 3(R8)
+	VMOVUPS      Y12, 96(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  448(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 7(R8)
+	VMOVUPS      Y12, 96(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  704(BX), Z11, Z15
+	VADDPD       Z16, Z2, Z2
+	VSUBPD       Z15, Z2, Z12
+	VADDPD       Z15, Z2, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 11(R8)
+	VMOVUPS      Y12, 96(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  960(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 15(R8)
+	VMOVUPS      Y12, 96(R10)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R10)
+	PREFETCHT0   320(R10)
 	VZEROUPPER
 	RET
 
@@ -4410,6 +5923,99 @@ winograd5x5InputRowAVX512row7tile0:
 	VZEROUPPER
 	RET
 
+// func winograd5x5OutputRowAVX512(m *float64, point int, y *float64, column int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·winograd5x5OutputRowAVX512(SB), NOSPLIT, $0-40
+	MOVQ    m+0(FP), AX
+	MOVQ    point+8(FP), CX
+	MOVQ    y+16(FP), DX
+	MOVQ    column+24(FP), BX
+	MOVQ    tiles+32(FP), SI
+	LEAQ    (CX)(CX*2), DI
+	ADDQ    AX, DI
+	LEAQ    (CX)(CX*2), R8
+	ADDQ    DI, R8
+	LEAQ    (BX)(BX*2), R9
+	ADDQ    DX, R9
+	VMOVUPD winogradAVX512Constants<>+576(SB), Z16
+	VMOVUPD winogradAVX512Constants<>+640(SB), Z17
+	VMOVUPD winogradAVX512Constants<>+704(SB), Z18
+	VMOVUPD winogradAVX512Constants<>+320(SB), Z19
+	VMOVUPD winogradAVX512Constants<>+1024(SB), Z20
+	VMOVUPD winogradAVX512Constants<>+832(SB), Z21
+	VMOVUPD winogradAVX512Constants<>+1088(SB), Z22
+
+winograd5x5OutputRowAVX512:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     (AX)(CX*1), Z2
+	VMOVUPD     (AX)(CX*2), Z3
+	VMOVUPD     (DI), Z4
+	VMOVUPD     (DI)(CX*1), Z5
+	VMOVUPD     (DI)(CX*2), Z6
+	VMOVUPD     (R8), Z7
+	VMOVUPD     (R8)(CX*1), Z8
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VMULPD      Z20, Z7, Z6
+	VMULPD      Z21, Z4, Z4
+	VFMADD231PD Z22, Z7, Z8
+	VFMADD231PD Z19, Z5, Z8
+	VFMADD231PD Z19, Z5, Z6
+	VFMADD231PD Z19, Z2, Z4
+	VFMADD231PD Z18, Z3, Z8
+	VFMADD231PD Z16, Z3, Z6
+	VFMADD231PD Z17, Z0, Z4
+	VMOVUPD     Z1, (DX)
+	VMOVUPD     Z6, (DX)(BX*1)
+	VMOVUPD     Z4, (DX)(BX*2)
+	VMOVUPD     Z8, (R9)
+	VMOVUPD     64(AX), Z1
+	VMOVUPD     64(AX)(CX*1), Z2
+	VMOVUPD     64(AX)(CX*2), Z3
+	VMOVUPD     64(DI), Z4
+	VMOVUPD     64(DI)(CX*1), Z5
+	VMOVUPD     64(DI)(CX*2), Z6
+	VMOVUPD     64(R8), Z7
+	VMOVUPD     64(R8)(CX*1), Z8
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VMULPD      Z20, Z7, Z6
+	VMULPD      Z21, Z4, Z4
+	VFMADD231PD Z22, Z7, Z8
+	VFMADD231PD Z19, Z5, Z8
+	VFMADD231PD Z19, Z5, Z6
+	VFMADD231PD Z19, Z2, Z4
+	VFMADD231PD Z18, Z3, Z8
+	VFMADD231PD Z16, Z3, Z6
+	VFMADD231PD Z17, Z0, Z4
+	VMOVUPD     Z1, 64(DX)
+	VMOVUPD     Z6, 64(DX)(BX*1)
+	VMOVUPD     Z4, 64(DX)(BX*2)
+	VMOVUPD     Z8, 64(R9)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x00000080, R8
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, R9
+	DECQ        SI
+	JNZ         winograd5x5OutputRowAVX512
+	VZEROUPPER
+	RET
+
 // func winograd5x5OutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·winograd5x5OutputFloat32AVX512(SB), NOSPLIT, $0-64
@@ -4567,6 +6173,375 @@ winograd5x5OutputFloat32AVX5120rows:
 	ADDQ        $0x04, SI
 	DECQ        R10
 	JNZ         winograd5x5OutputFloat32AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputColumnsFloat32AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
+TEXT ·winograd5x5OutputColumnsFloat32AVX512(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Z11
+	VMOVUPD      1024(BX), Z16
+	VMOVUPD      1088(BX), Z17
+	VMOVUPD      winogradAVX512Constants<>+576(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+640(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+704(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+320(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+1024(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+832(SB), Z23
+	VMOVUPD      winogradAVX512Constants<>+1088(SB), Z24
+	LEAQ         (DI)(DI*2), R10
+	ADDQ         SI, R10
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VMULPD       Z22, Z7, Z6
+	VMULPD       Z23, Z4, Z4
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z21, Z5, Z6
+	VFMADD231PD  Z21, Z2, Z4
+	VFMADD231PD  Z20, Z3, Z8
+	VFMADD231PD  Z18, Z3, Z6
+	VFMADD231PD  Z19, Z0, Z4
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  (BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, (R8)
+	VMOVUPS      Y12, (SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  256(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 4(R8)
+	VMOVUPS      Y12, (SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  512(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 8(R8)
+	VMOVUPS      Y12, (SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  768(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 12(R8)
+	VMOVUPS      Y12, (R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VMULPD       Z22, Z7, Z6
+	VMULPD       Z23, Z4, Z4
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z21, Z5, Z6
+	VFMADD231PD  Z21, Z2, Z4
+	VFMADD231PD  Z20, Z3, Z8
+	VFMADD231PD  Z18, Z3, Z6
+	VFMADD231PD  Z19, Z0, Z4
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  64(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 1(R8)
+	VMOVUPS      Y12, 32(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  320(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 5(R8)
+	VMOVUPS      Y12, 32(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  576(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 9(R8)
+	VMOVUPS      Y12, 32(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  832(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 13(R8)
+	VMOVUPS      Y12, 32(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VMULPD       Z22, Z7, Z6
+	VMULPD       Z23, Z4, Z4
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z21, Z5, Z6
+	VFMADD231PD  Z21, Z2, Z4
+	VFMADD231PD  Z20, Z3, Z8
+	VFMADD231PD  Z18, Z3, Z6
+	VFMADD231PD  Z19, Z0, Z4
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  128(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 2(R8)
+	VMOVUPS      Y12, 64(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  384(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 6(R8)
+	VMOVUPS      Y12, 64(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  640(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 10(R8)
+	VMOVUPS      Y12, 64(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  896(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 14(R8)
+	VMOVUPS      Y12, 64(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VMULPD       Z22, Z7, Z6
+	VMULPD       Z23, Z4, Z4
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z21, Z5, Z6
+	VFMADD231PD  Z21, Z2, Z4
+	VFMADD231PD  Z20, Z3, Z8
+	VFMADD231PD  Z18, Z3, Z6
+	VFMADD231PD  Z19, Z0, Z4
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  192(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 3(R8)
+	VMOVUPS      Y12, 96(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  448(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 7(R8)
+	VMOVUPS      Y12, 96(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  704(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 11(R8)
+	VMOVUPS      Y12, 96(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  960(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 15(R8)
+	VMOVUPS      Y12, 96(R10)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R10)
+	PREFETCHT0   320(R10)
 	VZEROUPPER
 	RET
 
@@ -4790,6 +6765,615 @@ winograd5x5OutputFloat16AVX5120rows:
 	VZEROUPPER
 	RET
 
+// func winograd5x5OutputColumnsFloat16AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winograd5x5OutputColumnsFloat16AVX512(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Z11
+	VMOVUPD      1024(BX), Z16
+	VMOVUPD      1088(BX), Z17
+	VMOVUPD      winogradAVX512Constants<>+576(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+640(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+704(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+320(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+1024(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+832(SB), Z23
+	VMOVUPD      winogradAVX512Constants<>+1088(SB), Z24
+	LEAQ         (DI)(DI*2), R10
+	ADDQ         SI, R10
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VMULPD       Z22, Z7, Z6
+	VMULPD       Z23, Z4, Z4
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z21, Z5, Z6
+	VFMADD231PD  Z21, Z2, Z4
+	VFMADD231PD  Z20, Z3, Z8
+	VFMADD231PD  Z18, Z3, Z6
+	VFMADD231PD  Z19, Z0, Z4
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  (BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, (R8)
+	VMOVUPS      Y12, (SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  256(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 4(R8)
+	VMOVUPS      Y12, (SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  512(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 8(R8)
+	VMOVUPS      Y12, (SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  768(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 12(R8)
+	VMOVUPS      Y12, (R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VMULPD       Z22, Z7, Z6
+	VMULPD       Z23, Z4, Z4
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z21, Z5, Z6
+	VFMADD231PD  Z21, Z2, Z4
+	VFMADD231PD  Z20, Z3, Z8
+	VFMADD231PD  Z18, Z3, Z6
+	VFMADD231PD  Z19, Z0, Z4
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  64(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 1(R8)
+	VMOVUPS      Y12, 32(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  320(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 5(R8)
+	VMOVUPS      Y12, 32(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  576(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 9(R8)
+	VMOVUPS      Y12, 32(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  832(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 13(R8)
+	VMOVUPS      Y12, 32(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VMULPD       Z22, Z7, Z6
+	VMULPD       Z23, Z4, Z4
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z21, Z5, Z6
+	VFMADD231PD  Z21, Z2, Z4
+	VFMADD231PD  Z20, Z3, Z8
+	VFMADD231PD  Z18, Z3, Z6
+	VFMADD231PD  Z19, Z0, Z4
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  128(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 2(R8)
+	VMOVUPS      Y12, 64(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  384(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 6(R8)
+	VMOVUPS      Y12, 64(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  640(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 10(R8)
+	VMOVUPS      Y12, 64(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  896(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 14(R8)
+	VMOVUPS      Y12, 64(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VMULPD       Z22, Z7, Z6
+	VMULPD       Z23, Z4, Z4
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z21, Z5, Z6
+	VFMADD231PD  Z21, Z2, Z4
+	VFMADD231PD  Z20, Z3, Z8
+	VFMADD231PD  Z18, Z3, Z6
+	VFMADD231PD  Z19, Z0, Z4
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  192(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 3(R8)
+	VMOVUPS      Y12, 96(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  448(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 7(R8)
+	VMOVUPS      Y12, 96(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  704(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 11(R8)
+	VMOVUPS      Y12, 96(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  960(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 15(R8)
+	VMOVUPS      Y12, 96(R10)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R10)
+	PREFETCHT0   320(R10)
+	VZEROUPPER
+	RET
+
 // func winograd5x5OutputBFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·winograd5x5OutputBFloat16AVX512(SB), NOSPLIT, $0-64
@@ -5007,6 +7591,615 @@ winograd5x5OutputBFloat16AVX5120rows:
 	ADDQ        $0x04, SI
 	DECQ        R10
 	JNZ         winograd5x5OutputBFloat16AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputColumnsBFloat16AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winograd5x5OutputColumnsBFloat16AVX512(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Z11
+	VMOVUPD      1024(BX), Z16
+	VMOVUPD      1088(BX), Z17
+	VMOVUPD      winogradAVX512Constants<>+576(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+640(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+704(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+320(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+1024(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+832(SB), Z23
+	VMOVUPD      winogradAVX512Constants<>+1088(SB), Z24
+	LEAQ         (DI)(DI*2), R10
+	ADDQ         SI, R10
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VMULPD       Z22, Z7, Z6
+	VMULPD       Z23, Z4, Z4
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z21, Z5, Z6
+	VFMADD231PD  Z21, Z2, Z4
+	VFMADD231PD  Z20, Z3, Z8
+	VFMADD231PD  Z18, Z3, Z6
+	VFMADD231PD  Z19, Z0, Z4
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  (BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, (R8)
+	VMOVUPS      Y12, (SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  256(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 4(R8)
+	VMOVUPS      Y12, (SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  512(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 8(R8)
+	VMOVUPS      Y12, (SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  768(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 12(R8)
+	VMOVUPS      Y12, (R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VMULPD       Z22, Z7, Z6
+	VMULPD       Z23, Z4, Z4
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z21, Z5, Z6
+	VFMADD231PD  Z21, Z2, Z4
+	VFMADD231PD  Z20, Z3, Z8
+	VFMADD231PD  Z18, Z3, Z6
+	VFMADD231PD  Z19, Z0, Z4
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  64(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 1(R8)
+	VMOVUPS      Y12, 32(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  320(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 5(R8)
+	VMOVUPS      Y12, 32(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  576(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 9(R8)
+	VMOVUPS      Y12, 32(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  832(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 13(R8)
+	VMOVUPS      Y12, 32(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VMULPD       Z22, Z7, Z6
+	VMULPD       Z23, Z4, Z4
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z21, Z5, Z6
+	VFMADD231PD  Z21, Z2, Z4
+	VFMADD231PD  Z20, Z3, Z8
+	VFMADD231PD  Z18, Z3, Z6
+	VFMADD231PD  Z19, Z0, Z4
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  128(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 2(R8)
+	VMOVUPS      Y12, 64(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  384(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 6(R8)
+	VMOVUPS      Y12, 64(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  640(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 10(R8)
+	VMOVUPS      Y12, 64(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  896(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 14(R8)
+	VMOVUPS      Y12, 64(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VMULPD       Z22, Z7, Z6
+	VMULPD       Z23, Z4, Z4
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z21, Z5, Z6
+	VFMADD231PD  Z21, Z2, Z4
+	VFMADD231PD  Z20, Z3, Z8
+	VFMADD231PD  Z18, Z3, Z6
+	VFMADD231PD  Z19, Z0, Z4
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  192(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 3(R8)
+	VMOVUPS      Y12, 96(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  448(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 7(R8)
+	VMOVUPS      Y12, 96(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  704(BX), Z11, Z15
+	VADDPD       Z16, Z4, Z4
+	VSUBPD       Z15, Z4, Z12
+	VADDPD       Z15, Z4, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 11(R8)
+	VMOVUPS      Y12, 96(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  960(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 15(R8)
+	VMOVUPS      Y12, 96(R10)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R10)
+	PREFETCHT0   320(R10)
 	VZEROUPPER
 	RET
 
@@ -7857,6 +11050,123 @@ winograd7x7InputRowAVX512row9tile0:
 	VZEROUPPER
 	RET
 
+// func winograd7x7OutputRowAVX512(m *float64, point int, y *float64, column int, tiles int)
+// Requires: AVX, AVX512F
+TEXT ·winograd7x7OutputRowAVX512(SB), NOSPLIT, $0-40
+	MOVQ    m+0(FP), AX
+	MOVQ    point+8(FP), CX
+	MOVQ    y+16(FP), DX
+	MOVQ    column+24(FP), BX
+	MOVQ    tiles+32(FP), SI
+	LEAQ    (CX)(CX*2), DI
+	ADDQ    AX, DI
+	LEAQ    (CX)(CX*2), R8
+	ADDQ    DI, R8
+	LEAQ    (CX)(CX*2), R9
+	ADDQ    R8, R9
+	LEAQ    (BX)(BX*2), R10
+	ADDQ    DX, R10
+	VMOVUPD winogradAVX512Constants<>+1216(SB), Z16
+	VMOVUPD winogradAVX512Constants<>+1280(SB), Z17
+	VMOVUPD winogradAVX512Constants<>+1344(SB), Z18
+	VMOVUPD winogradAVX512Constants<>+1856(SB), Z19
+	VMOVUPD winogradAVX512Constants<>+1920(SB), Z20
+	VMOVUPD winogradAVX512Constants<>+1984(SB), Z21
+	VMOVUPD winogradAVX512Constants<>+1152(SB), Z22
+	VMOVUPD winogradAVX512Constants<>+2240(SB), Z23
+	VMOVUPD winogradAVX512Constants<>+2304(SB), Z24
+	VMOVUPD winogradAVX512Constants<>+2560(SB), Z25
+	VMOVUPD winogradAVX512Constants<>+2624(SB), Z26
+	VMOVUPD winogradAVX512Constants<>+2688(SB), Z27
+
+winograd7x7OutputRowAVX512:
+	VMOVUPD     (AX), Z1
+	VMOVUPD     (AX)(CX*1), Z2
+	VMOVUPD     (AX)(CX*2), Z3
+	VMOVUPD     (DI), Z4
+	VMOVUPD     (DI)(CX*1), Z5
+	VMOVUPD     (DI)(CX*2), Z6
+	VMOVUPD     (R8), Z7
+	VMOVUPD     (R8)(CX*1), Z8
+	VMOVUPD     (R8)(CX*2), Z9
+	VMOVUPD     (R9), Z10
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z9, Z8, Z6
+	VSUBPD      Z9, Z8, Z9
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VADDPD      Z6, Z1, Z1
+	VMULPD      Z25, Z9, Z8
+	VMULPD      Z26, Z6, Z6
+	VFMADD231PD Z27, Z9, Z10
+	VFMADD231PD Z24, Z7, Z10
+	VFMADD231PD Z22, Z7, Z8
+	VFMADD231PD Z23, Z4, Z6
+	VFMADD231PD Z21, Z5, Z10
+	VFMADD231PD Z19, Z5, Z8
+	VFMADD231PD Z20, Z2, Z6
+	VFMADD231PD Z18, Z3, Z10
+	VFMADD231PD Z16, Z3, Z8
+	VFMADD231PD Z17, Z0, Z6
+	VMOVUPD     Z1, (DX)
+	VMOVUPD     Z8, (DX)(BX*1)
+	VMOVUPD     Z6, (DX)(BX*2)
+	VMOVUPD     Z10, (R10)
+	VMOVUPD     64(AX), Z1
+	VMOVUPD     64(AX)(CX*1), Z2
+	VMOVUPD     64(AX)(CX*2), Z3
+	VMOVUPD     64(DI), Z4
+	VMOVUPD     64(DI)(CX*1), Z5
+	VMOVUPD     64(DI)(CX*2), Z6
+	VMOVUPD     64(R8), Z7
+	VMOVUPD     64(R8)(CX*1), Z8
+	VMOVUPD     64(R8)(CX*2), Z9
+	VMOVUPD     64(R9), Z10
+	VADDPD      Z3, Z2, Z0
+	VSUBPD      Z3, Z2, Z3
+	VADDPD      Z5, Z4, Z2
+	VSUBPD      Z5, Z4, Z5
+	VADDPD      Z7, Z6, Z4
+	VSUBPD      Z7, Z6, Z7
+	VADDPD      Z9, Z8, Z6
+	VSUBPD      Z9, Z8, Z9
+	VADDPD      Z0, Z1, Z1
+	VADDPD      Z2, Z1, Z1
+	VADDPD      Z4, Z1, Z1
+	VADDPD      Z6, Z1, Z1
+	VMULPD      Z25, Z9, Z8
+	VMULPD      Z26, Z6, Z6
+	VFMADD231PD Z27, Z9, Z10
+	VFMADD231PD Z24, Z7, Z10
+	VFMADD231PD Z22, Z7, Z8
+	VFMADD231PD Z23, Z4, Z6
+	VFMADD231PD Z21, Z5, Z10
+	VFMADD231PD Z19, Z5, Z8
+	VFMADD231PD Z20, Z2, Z6
+	VFMADD231PD Z18, Z3, Z10
+	VFMADD231PD Z16, Z3, Z8
+	VFMADD231PD Z17, Z0, Z6
+	VMOVUPD     Z1, 64(DX)
+	VMOVUPD     Z8, 64(DX)(BX*1)
+	VMOVUPD     Z6, 64(DX)(BX*2)
+	VMOVUPD     Z10, 64(R10)
+	ADDQ        $0x00000080, AX
+	ADDQ        $0x00000080, DI
+	ADDQ        $0x00000080, R8
+	ADDQ        $0x00000080, R9
+	ADDQ        $0x00000080, DX
+	ADDQ        $0x00000080, R10
+	DECQ        SI
+	JNZ         winograd7x7OutputRowAVX512
+	VZEROUPPER
+	RET
+
 // func winograd7x7OutputFloat32AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·winograd7x7OutputFloat32AVX512(SB), NOSPLIT, $0-64
@@ -8040,6 +11350,428 @@ winograd7x7OutputFloat32AVX5120rows:
 	ADDQ        $0x04, SI
 	DECQ        R10
 	JNZ         winograd7x7OutputFloat32AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winograd7x7OutputColumnsFloat32AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
+TEXT ·winograd7x7OutputColumnsFloat32AVX512(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Z11
+	VMOVUPD      1024(BX), Z16
+	VMOVUPD      1088(BX), Z17
+	VMOVUPD      winogradAVX512Constants<>+1216(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+1280(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+1344(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+1856(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+1920(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+1984(SB), Z23
+	VMOVUPD      winogradAVX512Constants<>+1152(SB), Z24
+	VMOVUPD      winogradAVX512Constants<>+2240(SB), Z25
+	VMOVUPD      winogradAVX512Constants<>+2304(SB), Z26
+	VMOVUPD      winogradAVX512Constants<>+2560(SB), Z27
+	VMOVUPD      winogradAVX512Constants<>+2624(SB), Z28
+	VMOVUPD      winogradAVX512Constants<>+2688(SB), Z29
+	LEAQ         (DI)(DI*2), R10
+	ADDQ         SI, R10
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Z9
+	PREFETCHT0   128(R12)(CX*2)
+	VMOVUPD      (R13), Z10
+	PREFETCHT0   128(R13)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z9, Z8, Z6
+	VSUBPD       Z9, Z8, Z9
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMULPD       Z27, Z9, Z8
+	VMULPD       Z28, Z6, Z6
+	VFMADD231PD  Z29, Z9, Z10
+	VFMADD231PD  Z26, Z7, Z10
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z25, Z4, Z6
+	VFMADD231PD  Z23, Z5, Z10
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z22, Z2, Z6
+	VFMADD231PD  Z20, Z3, Z10
+	VFMADD231PD  Z18, Z3, Z8
+	VFMADD231PD  Z19, Z0, Z6
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  (BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, (R8)
+	VMOVUPS      Y12, (SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  256(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 4(R8)
+	VMOVUPS      Y12, (SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  512(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 8(R8)
+	VMOVUPS      Y12, (SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  768(BX), Z11, Z15
+	VADDPD       Z16, Z10, Z10
+	VSUBPD       Z15, Z10, Z12
+	VADDPD       Z15, Z10, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 12(R8)
+	VMOVUPS      Y12, (R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Z9
+	PREFETCHT0   128(R12)(CX*2)
+	VMOVUPD      (R13), Z10
+	PREFETCHT0   128(R13)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z9, Z8, Z6
+	VSUBPD       Z9, Z8, Z9
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMULPD       Z27, Z9, Z8
+	VMULPD       Z28, Z6, Z6
+	VFMADD231PD  Z29, Z9, Z10
+	VFMADD231PD  Z26, Z7, Z10
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z25, Z4, Z6
+	VFMADD231PD  Z23, Z5, Z10
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z22, Z2, Z6
+	VFMADD231PD  Z20, Z3, Z10
+	VFMADD231PD  Z18, Z3, Z8
+	VFMADD231PD  Z19, Z0, Z6
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  64(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 1(R8)
+	VMOVUPS      Y12, 32(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  320(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 5(R8)
+	VMOVUPS      Y12, 32(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  576(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 9(R8)
+	VMOVUPS      Y12, 32(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  832(BX), Z11, Z15
+	VADDPD       Z16, Z10, Z10
+	VSUBPD       Z15, Z10, Z12
+	VADDPD       Z15, Z10, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 13(R8)
+	VMOVUPS      Y12, 32(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Z9
+	PREFETCHT0   128(R12)(CX*2)
+	VMOVUPD      (R13), Z10
+	PREFETCHT0   128(R13)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z9, Z8, Z6
+	VSUBPD       Z9, Z8, Z9
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMULPD       Z27, Z9, Z8
+	VMULPD       Z28, Z6, Z6
+	VFMADD231PD  Z29, Z9, Z10
+	VFMADD231PD  Z26, Z7, Z10
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z25, Z4, Z6
+	VFMADD231PD  Z23, Z5, Z10
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z22, Z2, Z6
+	VFMADD231PD  Z20, Z3, Z10
+	VFMADD231PD  Z18, Z3, Z8
+	VFMADD231PD  Z19, Z0, Z6
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  128(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 2(R8)
+	VMOVUPS      Y12, 64(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  384(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 6(R8)
+	VMOVUPS      Y12, 64(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  640(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 10(R8)
+	VMOVUPS      Y12, 64(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  896(BX), Z11, Z15
+	VADDPD       Z16, Z10, Z10
+	VSUBPD       Z15, Z10, Z12
+	VADDPD       Z15, Z10, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 14(R8)
+	VMOVUPS      Y12, 64(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Z9
+	PREFETCHT0   128(R12)(CX*2)
+	VMOVUPD      (R13), Z10
+	PREFETCHT0   128(R13)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z9, Z8, Z6
+	VSUBPD       Z9, Z8, Z9
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMULPD       Z27, Z9, Z8
+	VMULPD       Z28, Z6, Z6
+	VFMADD231PD  Z29, Z9, Z10
+	VFMADD231PD  Z26, Z7, Z10
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z25, Z4, Z6
+	VFMADD231PD  Z23, Z5, Z10
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z22, Z2, Z6
+	VFMADD231PD  Z20, Z3, Z10
+	VFMADD231PD  Z18, Z3, Z8
+	VFMADD231PD  Z19, Z0, Z6
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  192(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 3(R8)
+	VMOVUPS      Y12, 96(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  448(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 7(R8)
+	VMOVUPS      Y12, 96(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  704(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 11(R8)
+	VMOVUPS      Y12, 96(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  960(BX), Z11, Z15
+	VADDPD       Z16, Z10, Z10
+	VSUBPD       Z15, Z10, Z12
+	VADDPD       Z15, Z10, Z13
+	VCVTPD2PS    Z12, Y12
+	VCVTPD2PS    Z13, Y13
+	VPCMPD       $0x04, Y13, Y12, K1
+	KMOVB        K1, R9
+	MOVB         R9, 15(R8)
+	VMOVUPS      Y12, 96(R10)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R10)
+	PREFETCHT0   320(R10)
 	VZEROUPPER
 	RET
 
@@ -8289,6 +12021,668 @@ winograd7x7OutputFloat16AVX5120rows:
 	VZEROUPPER
 	RET
 
+// func winograd7x7OutputColumnsFloat16AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winograd7x7OutputColumnsFloat16AVX512(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Z11
+	VMOVUPD      1024(BX), Z16
+	VMOVUPD      1088(BX), Z17
+	VMOVUPD      winogradAVX512Constants<>+1216(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+1280(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+1344(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+1856(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+1920(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+1984(SB), Z23
+	VMOVUPD      winogradAVX512Constants<>+1152(SB), Z24
+	VMOVUPD      winogradAVX512Constants<>+2240(SB), Z25
+	VMOVUPD      winogradAVX512Constants<>+2304(SB), Z26
+	VMOVUPD      winogradAVX512Constants<>+2560(SB), Z27
+	VMOVUPD      winogradAVX512Constants<>+2624(SB), Z28
+	VMOVUPD      winogradAVX512Constants<>+2688(SB), Z29
+	LEAQ         (DI)(DI*2), R10
+	ADDQ         SI, R10
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Z9
+	PREFETCHT0   128(R12)(CX*2)
+	VMOVUPD      (R13), Z10
+	PREFETCHT0   128(R13)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z9, Z8, Z6
+	VSUBPD       Z9, Z8, Z9
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMULPD       Z27, Z9, Z8
+	VMULPD       Z28, Z6, Z6
+	VFMADD231PD  Z29, Z9, Z10
+	VFMADD231PD  Z26, Z7, Z10
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z25, Z4, Z6
+	VFMADD231PD  Z23, Z5, Z10
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z22, Z2, Z6
+	VFMADD231PD  Z20, Z3, Z10
+	VFMADD231PD  Z18, Z3, Z8
+	VFMADD231PD  Z19, Z0, Z6
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  (BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, (R8)
+	VMOVUPS      Y12, (SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  256(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 4(R8)
+	VMOVUPS      Y12, (SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  512(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 8(R8)
+	VMOVUPS      Y12, (SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  768(BX), Z11, Z15
+	VADDPD       Z16, Z10, Z10
+	VSUBPD       Z15, Z10, Z12
+	VADDPD       Z15, Z10, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 12(R8)
+	VMOVUPS      Y12, (R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Z9
+	PREFETCHT0   128(R12)(CX*2)
+	VMOVUPD      (R13), Z10
+	PREFETCHT0   128(R13)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z9, Z8, Z6
+	VSUBPD       Z9, Z8, Z9
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMULPD       Z27, Z9, Z8
+	VMULPD       Z28, Z6, Z6
+	VFMADD231PD  Z29, Z9, Z10
+	VFMADD231PD  Z26, Z7, Z10
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z25, Z4, Z6
+	VFMADD231PD  Z23, Z5, Z10
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z22, Z2, Z6
+	VFMADD231PD  Z20, Z3, Z10
+	VFMADD231PD  Z18, Z3, Z8
+	VFMADD231PD  Z19, Z0, Z6
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  64(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 1(R8)
+	VMOVUPS      Y12, 32(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  320(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 5(R8)
+	VMOVUPS      Y12, 32(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  576(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 9(R8)
+	VMOVUPS      Y12, 32(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  832(BX), Z11, Z15
+	VADDPD       Z16, Z10, Z10
+	VSUBPD       Z15, Z10, Z12
+	VADDPD       Z15, Z10, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 13(R8)
+	VMOVUPS      Y12, 32(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Z9
+	PREFETCHT0   128(R12)(CX*2)
+	VMOVUPD      (R13), Z10
+	PREFETCHT0   128(R13)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z9, Z8, Z6
+	VSUBPD       Z9, Z8, Z9
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMULPD       Z27, Z9, Z8
+	VMULPD       Z28, Z6, Z6
+	VFMADD231PD  Z29, Z9, Z10
+	VFMADD231PD  Z26, Z7, Z10
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z25, Z4, Z6
+	VFMADD231PD  Z23, Z5, Z10
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z22, Z2, Z6
+	VFMADD231PD  Z20, Z3, Z10
+	VFMADD231PD  Z18, Z3, Z8
+	VFMADD231PD  Z19, Z0, Z6
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  128(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 2(R8)
+	VMOVUPS      Y12, 64(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  384(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 6(R8)
+	VMOVUPS      Y12, 64(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  640(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 10(R8)
+	VMOVUPS      Y12, 64(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  896(BX), Z11, Z15
+	VADDPD       Z16, Z10, Z10
+	VSUBPD       Z15, Z10, Z12
+	VADDPD       Z15, Z10, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 14(R8)
+	VMOVUPS      Y12, 64(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Z9
+	PREFETCHT0   128(R12)(CX*2)
+	VMOVUPD      (R13), Z10
+	PREFETCHT0   128(R13)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z9, Z8, Z6
+	VSUBPD       Z9, Z8, Z9
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMULPD       Z27, Z9, Z8
+	VMULPD       Z28, Z6, Z6
+	VFMADD231PD  Z29, Z9, Z10
+	VFMADD231PD  Z26, Z7, Z10
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z25, Z4, Z6
+	VFMADD231PD  Z23, Z5, Z10
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z22, Z2, Z6
+	VFMADD231PD  Z20, Z3, Z10
+	VFMADD231PD  Z18, Z3, Z8
+	VFMADD231PD  Z19, Z0, Z6
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  192(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 3(R8)
+	VMOVUPS      Y12, 96(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  448(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 7(R8)
+	VMOVUPS      Y12, 96(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  704(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 11(R8)
+	VMOVUPS      Y12, 96(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  960(BX), Z11, Z15
+	VADDPD       Z16, Z10, Z10
+	VSUBPD       Z15, Z10, Z12
+	VADDPD       Z15, Z10, Z13
+	VPSRLQ       $0x2a, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2a, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3008(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+2944(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3072(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3136(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 15(R8)
+	VMOVUPS      Y12, 96(R10)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R10)
+	PREFETCHT0   320(R10)
+	VZEROUPPER
+	RET
+
 // func winograd7x7OutputBFloat16AVX512(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·winograd7x7OutputBFloat16AVX512(SB), NOSPLIT, $0-64
@@ -8532,6 +12926,668 @@ winograd7x7OutputBFloat16AVX5120rows:
 	ADDQ        $0x04, SI
 	DECQ        R10
 	JNZ         winograd7x7OutputBFloat16AVX5120rows
+	VZEROUPPER
+	RET
+
+// func winograd7x7OutputColumnsBFloat16AVX512(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·winograd7x7OutputColumnsBFloat16AVX512(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Z11
+	VMOVUPD      1024(BX), Z16
+	VMOVUPD      1088(BX), Z17
+	VMOVUPD      winogradAVX512Constants<>+1216(SB), Z18
+	VMOVUPD      winogradAVX512Constants<>+1280(SB), Z19
+	VMOVUPD      winogradAVX512Constants<>+1344(SB), Z20
+	VMOVUPD      winogradAVX512Constants<>+1856(SB), Z21
+	VMOVUPD      winogradAVX512Constants<>+1920(SB), Z22
+	VMOVUPD      winogradAVX512Constants<>+1984(SB), Z23
+	VMOVUPD      winogradAVX512Constants<>+1152(SB), Z24
+	VMOVUPD      winogradAVX512Constants<>+2240(SB), Z25
+	VMOVUPD      winogradAVX512Constants<>+2304(SB), Z26
+	VMOVUPD      winogradAVX512Constants<>+2560(SB), Z27
+	VMOVUPD      winogradAVX512Constants<>+2624(SB), Z28
+	VMOVUPD      winogradAVX512Constants<>+2688(SB), Z29
+	LEAQ         (DI)(DI*2), R10
+	ADDQ         SI, R10
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Z9
+	PREFETCHT0   128(R12)(CX*2)
+	VMOVUPD      (R13), Z10
+	PREFETCHT0   128(R13)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z9, Z8, Z6
+	VSUBPD       Z9, Z8, Z9
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMULPD       Z27, Z9, Z8
+	VMULPD       Z28, Z6, Z6
+	VFMADD231PD  Z29, Z9, Z10
+	VFMADD231PD  Z26, Z7, Z10
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z25, Z4, Z6
+	VFMADD231PD  Z23, Z5, Z10
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z22, Z2, Z6
+	VFMADD231PD  Z20, Z3, Z10
+	VFMADD231PD  Z18, Z3, Z8
+	VFMADD231PD  Z19, Z0, Z6
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  (BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, (R8)
+	VMOVUPS      Y12, (SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  256(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 4(R8)
+	VMOVUPS      Y12, (SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  512(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 8(R8)
+	VMOVUPS      Y12, (SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  768(BX), Z11, Z15
+	VADDPD       Z16, Z10, Z10
+	VSUBPD       Z15, Z10, Z12
+	VADDPD       Z15, Z10, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 12(R8)
+	VMOVUPS      Y12, (R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Z9
+	PREFETCHT0   128(R12)(CX*2)
+	VMOVUPD      (R13), Z10
+	PREFETCHT0   128(R13)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z9, Z8, Z6
+	VSUBPD       Z9, Z8, Z9
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMULPD       Z27, Z9, Z8
+	VMULPD       Z28, Z6, Z6
+	VFMADD231PD  Z29, Z9, Z10
+	VFMADD231PD  Z26, Z7, Z10
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z25, Z4, Z6
+	VFMADD231PD  Z23, Z5, Z10
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z22, Z2, Z6
+	VFMADD231PD  Z20, Z3, Z10
+	VFMADD231PD  Z18, Z3, Z8
+	VFMADD231PD  Z19, Z0, Z6
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  64(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 1(R8)
+	VMOVUPS      Y12, 32(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  320(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 5(R8)
+	VMOVUPS      Y12, 32(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  576(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 9(R8)
+	VMOVUPS      Y12, 32(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  832(BX), Z11, Z15
+	VADDPD       Z16, Z10, Z10
+	VSUBPD       Z15, Z10, Z12
+	VADDPD       Z15, Z10, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 13(R8)
+	VMOVUPS      Y12, 32(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Z9
+	PREFETCHT0   128(R12)(CX*2)
+	VMOVUPD      (R13), Z10
+	PREFETCHT0   128(R13)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z9, Z8, Z6
+	VSUBPD       Z9, Z8, Z9
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMULPD       Z27, Z9, Z8
+	VMULPD       Z28, Z6, Z6
+	VFMADD231PD  Z29, Z9, Z10
+	VFMADD231PD  Z26, Z7, Z10
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z25, Z4, Z6
+	VFMADD231PD  Z23, Z5, Z10
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z22, Z2, Z6
+	VFMADD231PD  Z20, Z3, Z10
+	VFMADD231PD  Z18, Z3, Z8
+	VFMADD231PD  Z19, Z0, Z6
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  128(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 2(R8)
+	VMOVUPS      Y12, 64(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  384(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 6(R8)
+	VMOVUPS      Y12, 64(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  640(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 10(R8)
+	VMOVUPS      Y12, 64(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  896(BX), Z11, Z15
+	VADDPD       Z16, Z10, Z10
+	VSUBPD       Z15, Z10, Z12
+	VADDPD       Z15, Z10, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 14(R8)
+	VMOVUPS      Y12, 64(R10)
+	ADDQ         DX, AX
+	MOVQ         AX, R9
+	LEAQ         (CX)(CX*2), R11
+	ADDQ         R9, R11
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R11, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R9), Z1
+	PREFETCHT0   128(R9)
+	VMOVUPD      (R9)(CX*1), Z2
+	PREFETCHT0   128(R9)(CX*1)
+	VMOVUPD      (R9)(CX*2), Z3
+	PREFETCHT0   128(R9)(CX*2)
+	VMOVUPD      (R11), Z4
+	PREFETCHT0   128(R11)
+	VMOVUPD      (R11)(CX*1), Z5
+	PREFETCHT0   128(R11)(CX*1)
+	VMOVUPD      (R11)(CX*2), Z6
+	PREFETCHT0   128(R11)(CX*2)
+	VMOVUPD      (R12), Z7
+	PREFETCHT0   128(R12)
+	VMOVUPD      (R12)(CX*1), Z8
+	PREFETCHT0   128(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Z9
+	PREFETCHT0   128(R12)(CX*2)
+	VMOVUPD      (R13), Z10
+	PREFETCHT0   128(R13)
+	VADDPD       Z3, Z2, Z0
+	VSUBPD       Z3, Z2, Z3
+	VADDPD       Z5, Z4, Z2
+	VSUBPD       Z5, Z4, Z5
+	VADDPD       Z7, Z6, Z4
+	VSUBPD       Z7, Z6, Z7
+	VADDPD       Z9, Z8, Z6
+	VSUBPD       Z9, Z8, Z9
+	VADDPD       Z0, Z1, Z1
+	VADDPD       Z2, Z1, Z1
+	VADDPD       Z4, Z1, Z1
+	VADDPD       Z6, Z1, Z1
+	VMULPD       Z27, Z9, Z8
+	VMULPD       Z28, Z6, Z6
+	VFMADD231PD  Z29, Z9, Z10
+	VFMADD231PD  Z26, Z7, Z10
+	VFMADD231PD  Z24, Z7, Z8
+	VFMADD231PD  Z25, Z4, Z6
+	VFMADD231PD  Z23, Z5, Z10
+	VFMADD231PD  Z21, Z5, Z8
+	VFMADD231PD  Z22, Z2, Z6
+	VFMADD231PD  Z20, Z3, Z10
+	VFMADD231PD  Z18, Z3, Z8
+	VFMADD231PD  Z19, Z0, Z6
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  192(BX), Z11, Z15
+	VADDPD       Z16, Z1, Z1
+	VSUBPD       Z15, Z1, Z12
+	VADDPD       Z15, Z1, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 3(R8)
+	VMOVUPS      Y12, 96(SI)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  448(BX), Z11, Z15
+	VADDPD       Z16, Z8, Z8
+	VSUBPD       Z15, Z8, Z12
+	VADDPD       Z15, Z8, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 7(R8)
+	VMOVUPS      Y12, 96(SI)(DI*1)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  704(BX), Z11, Z15
+	VADDPD       Z16, Z6, Z6
+	VSUBPD       Z15, Z6, Z12
+	VADDPD       Z15, Z6, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 11(R8)
+	VMOVUPS      Y12, 96(SI)(DI*2)
+	VMOVUPD      Z17, Z15
+	VFMADD231PD  960(BX), Z11, Z15
+	VADDPD       Z16, Z10, Z10
+	VSUBPD       Z15, Z10, Z12
+	VADDPD       Z15, Z10, Z13
+	VPSRLQ       $0x2d, Z12, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z12, Z12
+	VPANDNQ      Z12, Z15, Z12
+	VPSRLQ       $0x2d, Z13, Z14
+	VPANDQ       winogradAVX512Constants<>+3456(SB), Z14, Z14
+	VMOVDQU64    winogradAVX512Constants<>+3264(SB), Z15
+	VPADDQ       winogradAVX512Constants<>+3200(SB), Z14, Z14
+	VPADDQ       Z14, Z13, Z13
+	VPANDNQ      Z13, Z15, Z13
+	VPCMPQ       $0x04, Z13, Z12, K1
+	VPANDQ       winogradAVX512Constants<>+3520(SB), Z12, Z14
+	VPSUBQ       winogradAVX512Constants<>+3328(SB), Z14, Z14
+	VPCMPUQ      $0x06, winogradAVX512Constants<>+3392(SB), Z14, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R9
+	VCVTPD2PS    Z12, Y12
+	MOVB         R9, 15(R8)
+	VMOVUPS      Y12, 96(R10)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R10)
+	PREFETCHT0   320(R10)
 	VZEROUPPER
 	RET
 
@@ -8989,25 +14045,25 @@ DATA winogradAVX2Constants<>+1808(SB)/8, $0x8000000000000000
 DATA winogradAVX2Constants<>+1816(SB)/8, $0x8000000000000000
 GLOBL winogradAVX2Constants<>(SB), RODATA|NOPTR, $1824
 
-// func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64)
+// func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, out *float64)
 // Requires: AVX, CMOV, FMA3, MMX+
-TEXT ·winogradMultiplyAVX2(SB), NOSPLIT, $0-56
+TEXT ·winogradMultiplyAVX2(SB), NOSPLIT, $0-64
 	MOVQ v+0(FP), AX
 	MOVQ m+16(FP), CX
 	MOVQ groups+40(FP), DX
 	MOVQ next+48(FP), BX
+	MOVQ out+56(FP), SI
 
 groupwinogradMultiplyAVX2:
-	MOVQ u+8(FP), SI
-	MOVQ blocks+24(FP), DI
-	MOVQ CX, R9
+	MOVQ u+8(FP), DI
+	MOVQ blocks+24(FP), R8
 	XORQ R10, R10
 
 sumwinogradMultiplyAVX2:
-	MOVQ    chain+32(FP), R8
-	CMPQ    DI, R8
-	CMOVQLT DI, R8
-	SUBQ    R8, DI
+	MOVQ    chain+32(FP), R9
+	CMPQ    R8, R9
+	CMOVQLT R8, R9
+	SUBQ    R9, R8
 	VXORPD  Y0, Y0, Y0
 	VXORPD  Y1, Y1, Y1
 	VXORPD  Y2, Y2, Y2
@@ -9022,8 +14078,8 @@ sumwinogradMultiplyAVX2:
 	VXORPD  Y11, Y11, Y11
 
 blockwinogradMultiplyAVX2:
-	VMOVUPD      (SI), Y12
-	VMOVUPD      32(SI), Y13
+	VMOVUPD      (DI), Y12
+	VMOVUPD      32(DI), Y13
 	PREFETCHT1   (BX)
 	VBROADCASTSD (AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
@@ -9043,8 +14099,8 @@ blockwinogradMultiplyAVX2:
 	VBROADCASTSD 320(AX), Y15
 	VFMADD231PD  Y15, Y12, Y10
 	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      64(SI), Y12
-	VMOVUPD      96(SI), Y13
+	VMOVUPD      64(DI), Y12
+	VMOVUPD      96(DI), Y13
 	VBROADCASTSD 8(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -9063,8 +14119,8 @@ blockwinogradMultiplyAVX2:
 	VBROADCASTSD 328(AX), Y15
 	VFMADD231PD  Y15, Y12, Y10
 	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      128(SI), Y12
-	VMOVUPD      160(SI), Y13
+	VMOVUPD      128(DI), Y12
+	VMOVUPD      160(DI), Y13
 	VBROADCASTSD 16(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -9083,8 +14139,8 @@ blockwinogradMultiplyAVX2:
 	VBROADCASTSD 336(AX), Y15
 	VFMADD231PD  Y15, Y12, Y10
 	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      192(SI), Y12
-	VMOVUPD      224(SI), Y13
+	VMOVUPD      192(DI), Y12
+	VMOVUPD      224(DI), Y13
 	VBROADCASTSD 24(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -9103,8 +14159,8 @@ blockwinogradMultiplyAVX2:
 	VBROADCASTSD 344(AX), Y15
 	VFMADD231PD  Y15, Y12, Y10
 	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      256(SI), Y12
-	VMOVUPD      288(SI), Y13
+	VMOVUPD      256(DI), Y12
+	VMOVUPD      288(DI), Y13
 	PREFETCHT1   64(BX)
 	VBROADCASTSD 32(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
@@ -9124,8 +14180,8 @@ blockwinogradMultiplyAVX2:
 	VBROADCASTSD 352(AX), Y15
 	VFMADD231PD  Y15, Y12, Y10
 	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      320(SI), Y12
-	VMOVUPD      352(SI), Y13
+	VMOVUPD      320(DI), Y12
+	VMOVUPD      352(DI), Y13
 	VBROADCASTSD 40(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -9144,8 +14200,8 @@ blockwinogradMultiplyAVX2:
 	VBROADCASTSD 360(AX), Y15
 	VFMADD231PD  Y15, Y12, Y10
 	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      384(SI), Y12
-	VMOVUPD      416(SI), Y13
+	VMOVUPD      384(DI), Y12
+	VMOVUPD      416(DI), Y13
 	VBROADCASTSD 48(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -9164,8 +14220,8 @@ blockwinogradMultiplyAVX2:
 	VBROADCASTSD 368(AX), Y15
 	VFMADD231PD  Y15, Y12, Y10
 	VFMADD231PD  Y15, Y13, Y11
-	VMOVUPD      448(SI), Y12
-	VMOVUPD      480(SI), Y13
+	VMOVUPD      448(DI), Y12
+	VMOVUPD      480(DI), Y13
 	VBROADCASTSD 56(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -9185,11 +14241,11 @@ blockwinogradMultiplyAVX2:
 	VFMADD231PD  Y15, Y12, Y10
 	VFMADD231PD  Y15, Y13, Y11
 	ADDQ         $0x00000180, AX
-	ADDQ         $0x00000200, SI
-	PREFETCHT0   (R9)
-	ADDQ         $0x00000040, R9
+	ADDQ         $0x00000200, DI
+	PREFETCHT1   (SI)
+	ADDQ         $0x40, SI
 	ADDQ         $0x00000080, BX
-	DECQ         R8
+	DECQ         R9
 	JNZ          blockwinogradMultiplyAVX2
 	TESTQ        R10, R10
 	JZ           storewinogradMultiplyAVX2
@@ -9220,7 +14276,7 @@ storewinogradMultiplyAVX2:
 	VMOVUPD Y10, 320(CX)
 	VMOVUPD Y11, 352(CX)
 	INCQ    R10
-	TESTQ   DI, DI
+	TESTQ   R8, R8
 	JNZ     sumwinogradMultiplyAVX2
 	ADDQ    $0x00000180, CX
 	DECQ    DX
@@ -11567,6 +16623,73 @@ winogradWideOutputAVX21rows:
 	VZEROUPPER
 	RET
 
+// func winogradOutputRowAVX2(m *float64, point int, y *float64, column int, tiles int)
+// Requires: AVX, FMA3
+TEXT ·winogradOutputRowAVX2(SB), NOSPLIT, $0-40
+	MOVQ m+0(FP), AX
+	MOVQ point+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ column+24(FP), BX
+	MOVQ tiles+32(FP), SI
+	LEAQ (CX)(CX*2), DI
+	ADDQ AX, DI
+	LEAQ (BX)(BX*2), R8
+	ADDQ DX, R8
+
+winogradOutputRowAVX2:
+	VMOVUPD     (AX), Y1
+	VMOVUPD     (AX)(CX*1), Y2
+	VMOVUPD     (AX)(CX*2), Y3
+	VMOVUPD     (DI), Y4
+	VMOVUPD     (DI)(CX*1), Y5
+	VMOVUPD     (DI)(CX*2), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, (DX)
+	VMOVUPD     Y4, (DX)(BX*1)
+	VMOVUPD     Y2, (DX)(BX*2)
+	VMOVUPD     Y6, (R8)
+	VMOVUPD     32(AX), Y1
+	VMOVUPD     32(AX)(CX*1), Y2
+	VMOVUPD     32(AX)(CX*2), Y3
+	VMOVUPD     32(DI), Y4
+	VMOVUPD     32(DI)(CX*1), Y5
+	VMOVUPD     32(DI)(CX*2), Y6
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD      winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD     Y1, 32(DX)
+	VMOVUPD     Y4, 32(DX)(BX*1)
+	VMOVUPD     Y2, 32(DX)(BX*2)
+	VMOVUPD     Y6, 32(R8)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, R8
+	DECQ        SI
+	JNZ         winogradOutputRowAVX2
+	VZEROUPPER
+	RET
+
 // func winogradOutputFloat32AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, FMA3, MMX+
 TEXT ·winogradOutputFloat32AVX2(SB), NOSPLIT, $0-64
@@ -11815,6 +16938,614 @@ winogradOutputFloat32AVX21rows:
 	ADDQ        $0x04, SI
 	DECQ        R12
 	JNZ         winogradOutputFloat32AVX21rows
+	VZEROUPPER
+	RET
+
+// func winogradOutputColumnsFloat32AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, FMA3, MMX+
+TEXT ·winogradOutputColumnsFloat32AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Y11
+	LEAQ         (DI)(DI*2), R11
+	ADDQ         SI, R11
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  (BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, (R8)
+	VMOVUPS      X12, (SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  256(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 4(R8)
+	VMOVUPS      X12, (SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  512(BX), Y11, Y15
+	VADDPD       1024(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 8(R8)
+	VMOVUPS      X12, (SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  768(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 12(R8)
+	VMOVUPS      X12, (R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  32(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, (R8)
+	VMOVUPS      X12, 16(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  288(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 4(R8)
+	VMOVUPS      X12, 16(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  544(BX), Y11, Y15
+	VADDPD       1056(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 8(R8)
+	VMOVUPS      X12, 16(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  800(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 12(R8)
+	VMOVUPS      X12, 16(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  64(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 1(R8)
+	VMOVUPS      X12, 32(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  320(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 5(R8)
+	VMOVUPS      X12, 32(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  576(BX), Y11, Y15
+	VADDPD       1024(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 9(R8)
+	VMOVUPS      X12, 32(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  832(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 13(R8)
+	VMOVUPS      X12, 32(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  96(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 1(R8)
+	VMOVUPS      X12, 48(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  352(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 5(R8)
+	VMOVUPS      X12, 48(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  608(BX), Y11, Y15
+	VADDPD       1056(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 9(R8)
+	VMOVUPS      X12, 48(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  864(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 13(R8)
+	VMOVUPS      X12, 48(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  128(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 2(R8)
+	VMOVUPS      X12, 64(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  384(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 6(R8)
+	VMOVUPS      X12, 64(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  640(BX), Y11, Y15
+	VADDPD       1024(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 10(R8)
+	VMOVUPS      X12, 64(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  896(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 14(R8)
+	VMOVUPS      X12, 64(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  160(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 2(R8)
+	VMOVUPS      X12, 80(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  416(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 6(R8)
+	VMOVUPS      X12, 80(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  672(BX), Y11, Y15
+	VADDPD       1056(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 10(R8)
+	VMOVUPS      X12, 80(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  928(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 14(R8)
+	VMOVUPS      X12, 80(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  192(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 3(R8)
+	VMOVUPS      X12, 96(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  448(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 7(R8)
+	VMOVUPS      X12, 96(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  704(BX), Y11, Y15
+	VADDPD       1024(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 11(R8)
+	VMOVUPS      X12, 96(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  960(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 15(R8)
+	VMOVUPS      X12, 96(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  224(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 3(R8)
+	VMOVUPS      X12, 112(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  480(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 7(R8)
+	VMOVUPS      X12, 112(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  736(BX), Y11, Y15
+	VADDPD       1056(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 11(R8)
+	VMOVUPS      X12, 112(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  992(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 15(R8)
+	VMOVUPS      X12, 112(R11)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
 	VZEROUPPER
 	RET
 
@@ -12213,6 +17944,1190 @@ winogradOutputFloat16AVX21rows:
 	VZEROUPPER
 	RET
 
+// func winogradOutputColumnsFloat16AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·winogradOutputColumnsFloat16AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Y11
+	LEAQ         (DI)(DI*2), R11
+	ADDQ         SI, R11
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  (BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, (R8)
+	VMOVUPS      X12, (SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  256(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 4(R8)
+	VMOVUPS      X12, (SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  512(BX), Y11, Y15
+	VADDPD       1024(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 8(R8)
+	VMOVUPS      X12, (SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  768(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 12(R8)
+	VMOVUPS      X12, (R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  32(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, (R8)
+	VMOVUPS      X12, 16(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  288(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 4(R8)
+	VMOVUPS      X12, 16(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  544(BX), Y11, Y15
+	VADDPD       1056(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 8(R8)
+	VMOVUPS      X12, 16(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  800(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 12(R8)
+	VMOVUPS      X12, 16(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  64(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 1(R8)
+	VMOVUPS      X12, 32(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  320(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 5(R8)
+	VMOVUPS      X12, 32(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  576(BX), Y11, Y15
+	VADDPD       1024(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 9(R8)
+	VMOVUPS      X12, 32(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  832(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 13(R8)
+	VMOVUPS      X12, 32(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  96(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 1(R8)
+	VMOVUPS      X12, 48(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  352(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 5(R8)
+	VMOVUPS      X12, 48(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  608(BX), Y11, Y15
+	VADDPD       1056(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 9(R8)
+	VMOVUPS      X12, 48(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  864(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 13(R8)
+	VMOVUPS      X12, 48(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  128(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 2(R8)
+	VMOVUPS      X12, 64(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  384(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 6(R8)
+	VMOVUPS      X12, 64(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  640(BX), Y11, Y15
+	VADDPD       1024(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 10(R8)
+	VMOVUPS      X12, 64(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  896(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 14(R8)
+	VMOVUPS      X12, 64(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  160(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 2(R8)
+	VMOVUPS      X12, 80(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  416(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 6(R8)
+	VMOVUPS      X12, 80(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  672(BX), Y11, Y15
+	VADDPD       1056(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 10(R8)
+	VMOVUPS      X12, 80(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  928(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 14(R8)
+	VMOVUPS      X12, 80(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  192(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 3(R8)
+	VMOVUPS      X12, 96(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  448(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 7(R8)
+	VMOVUPS      X12, 96(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  704(BX), Y11, Y15
+	VADDPD       1024(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 11(R8)
+	VMOVUPS      X12, 96(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  960(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 15(R8)
+	VMOVUPS      X12, 96(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  224(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 3(R8)
+	VMOVUPS      X12, 112(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  480(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 7(R8)
+	VMOVUPS      X12, 112(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  736(BX), Y11, Y15
+	VADDPD       1056(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 11(R8)
+	VMOVUPS      X12, 112(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  992(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 15(R8)
+	VMOVUPS      X12, 112(R11)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
+	VZEROUPPER
+	RET
+
 // func winogradOutputBFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·winogradOutputBFloat16AVX2(SB), NOSPLIT, $0-64
@@ -12605,6 +19520,1190 @@ winogradOutputBFloat16AVX21rows:
 	ADDQ        $0x04, SI
 	DECQ        R12
 	JNZ         winogradOutputBFloat16AVX21rows
+	VZEROUPPER
+	RET
+
+// func winogradOutputColumnsBFloat16AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·winogradOutputColumnsBFloat16AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Y11
+	LEAQ         (DI)(DI*2), R11
+	ADDQ         SI, R11
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  (BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, (R8)
+	VMOVUPS      X12, (SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  256(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 4(R8)
+	VMOVUPS      X12, (SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  512(BX), Y11, Y15
+	VADDPD       1024(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 8(R8)
+	VMOVUPS      X12, (SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  768(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 12(R8)
+	VMOVUPS      X12, (R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  32(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, (R8)
+	VMOVUPS      X12, 16(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  288(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 4(R8)
+	VMOVUPS      X12, 16(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  544(BX), Y11, Y15
+	VADDPD       1056(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 8(R8)
+	VMOVUPS      X12, 16(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  800(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 12(R8)
+	VMOVUPS      X12, 16(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  64(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 1(R8)
+	VMOVUPS      X12, 32(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  320(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 5(R8)
+	VMOVUPS      X12, 32(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  576(BX), Y11, Y15
+	VADDPD       1024(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 9(R8)
+	VMOVUPS      X12, 32(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  832(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 13(R8)
+	VMOVUPS      X12, 32(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  96(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 1(R8)
+	VMOVUPS      X12, 48(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  352(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 5(R8)
+	VMOVUPS      X12, 48(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  608(BX), Y11, Y15
+	VADDPD       1056(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 9(R8)
+	VMOVUPS      X12, 48(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  864(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 13(R8)
+	VMOVUPS      X12, 48(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  128(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 2(R8)
+	VMOVUPS      X12, 64(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  384(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 6(R8)
+	VMOVUPS      X12, 64(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  640(BX), Y11, Y15
+	VADDPD       1024(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 10(R8)
+	VMOVUPS      X12, 64(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  896(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 14(R8)
+	VMOVUPS      X12, 64(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  160(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 2(R8)
+	VMOVUPS      X12, 80(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  416(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 6(R8)
+	VMOVUPS      X12, 80(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  672(BX), Y11, Y15
+	VADDPD       1056(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 10(R8)
+	VMOVUPS      X12, 80(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  928(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 14(R8)
+	VMOVUPS      X12, 80(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  192(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 3(R8)
+	VMOVUPS      X12, 96(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  448(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 7(R8)
+	VMOVUPS      X12, 96(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  704(BX), Y11, Y15
+	VADDPD       1024(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 11(R8)
+	VMOVUPS      X12, 96(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  960(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 15(R8)
+	VMOVUPS      X12, 96(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+224(SB), Y5, Y4
+	VMULPD       winogradAVX2Constants<>+192(SB), Y2, Y2
+	VFMADD231PD  winogradAVX2Constants<>+256(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+64(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+0(SB), Y3, Y4
+	VFMADD231PD  winogradAVX2Constants<>+32(SB), Y0, Y2
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  224(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 3(R8)
+	VMOVUPS      X12, 112(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  480(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 7(R8)
+	VMOVUPS      X12, 112(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  736(BX), Y11, Y15
+	VADDPD       1056(BX), Y2, Y2
+	VSUBPD       Y15, Y2, Y12
+	VADDPD       Y15, Y2, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 11(R8)
+	VMOVUPS      X12, 112(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  992(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 15(R8)
+	VMOVUPS      X12, 112(R11)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
 	VZEROUPPER
 	RET
 
@@ -15534,6 +23633,92 @@ winograd5x5InputRowAVX2row7tile1:
 	VZEROUPPER
 	RET
 
+// func winograd5x5OutputRowAVX2(m *float64, point int, y *float64, column int, tiles int)
+// Requires: AVX, FMA3
+TEXT ·winograd5x5OutputRowAVX2(SB), NOSPLIT, $0-40
+	MOVQ m+0(FP), AX
+	MOVQ point+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ column+24(FP), BX
+	MOVQ tiles+32(FP), SI
+	LEAQ (CX)(CX*2), DI
+	ADDQ AX, DI
+	LEAQ (CX)(CX*2), R8
+	ADDQ DI, R8
+	LEAQ (BX)(BX*2), R9
+	ADDQ DX, R9
+
+winograd5x5OutputRowAVX2:
+	VMOVUPD     (AX), Y1
+	VMOVUPD     (AX)(CX*1), Y2
+	VMOVUPD     (AX)(CX*2), Y3
+	VMOVUPD     (DI), Y4
+	VMOVUPD     (DI)(CX*1), Y5
+	VMOVUPD     (DI)(CX*2), Y6
+	VMOVUPD     (R8), Y7
+	VMOVUPD     (R8)(CX*1), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, (DX)
+	VMOVUPD     Y6, (DX)(BX*1)
+	VMOVUPD     Y4, (DX)(BX*2)
+	VMOVUPD     Y8, (R9)
+	VMOVUPD     32(AX), Y1
+	VMOVUPD     32(AX)(CX*1), Y2
+	VMOVUPD     32(AX)(CX*2), Y3
+	VMOVUPD     32(DI), Y4
+	VMOVUPD     32(DI)(CX*1), Y5
+	VMOVUPD     32(DI)(CX*2), Y6
+	VMOVUPD     32(R8), Y7
+	VMOVUPD     32(R8)(CX*1), Y8
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD      winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD     Y1, 32(DX)
+	VMOVUPD     Y6, 32(DX)(BX*1)
+	VMOVUPD     Y4, 32(DX)(BX*2)
+	VMOVUPD     Y8, 32(R9)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, R9
+	DECQ        SI
+	JNZ         winograd5x5OutputRowAVX2
+	VZEROUPPER
+	RET
+
 // func winograd5x5OutputFloat32AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, FMA3, MMX+
 TEXT ·winograd5x5OutputFloat32AVX2(SB), NOSPLIT, $0-64
@@ -15822,6 +24007,694 @@ winograd5x5OutputFloat32AVX21rows:
 	ADDQ        $0x04, SI
 	DECQ        R12
 	JNZ         winograd5x5OutputFloat32AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputColumnsFloat32AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, FMA3, MMX+
+TEXT ·winograd5x5OutputColumnsFloat32AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Y11
+	LEAQ         (DI)(DI*2), R11
+	ADDQ         SI, R11
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  (BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, (R8)
+	VMOVUPS      X12, (SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  256(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 4(R8)
+	VMOVUPS      X12, (SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  512(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 8(R8)
+	VMOVUPS      X12, (SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  768(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 12(R8)
+	VMOVUPS      X12, (R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  32(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, (R8)
+	VMOVUPS      X12, 16(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  288(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 4(R8)
+	VMOVUPS      X12, 16(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  544(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 8(R8)
+	VMOVUPS      X12, 16(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  800(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 12(R8)
+	VMOVUPS      X12, 16(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  64(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 1(R8)
+	VMOVUPS      X12, 32(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  320(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 5(R8)
+	VMOVUPS      X12, 32(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  576(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 9(R8)
+	VMOVUPS      X12, 32(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  832(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 13(R8)
+	VMOVUPS      X12, 32(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  96(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 1(R8)
+	VMOVUPS      X12, 48(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  352(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 5(R8)
+	VMOVUPS      X12, 48(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  608(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 9(R8)
+	VMOVUPS      X12, 48(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  864(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 13(R8)
+	VMOVUPS      X12, 48(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  128(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 2(R8)
+	VMOVUPS      X12, 64(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  384(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 6(R8)
+	VMOVUPS      X12, 64(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  640(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 10(R8)
+	VMOVUPS      X12, 64(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  896(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 14(R8)
+	VMOVUPS      X12, 64(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  160(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 2(R8)
+	VMOVUPS      X12, 80(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  416(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 6(R8)
+	VMOVUPS      X12, 80(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  672(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 10(R8)
+	VMOVUPS      X12, 80(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  928(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 14(R8)
+	VMOVUPS      X12, 80(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  192(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 3(R8)
+	VMOVUPS      X12, 96(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  448(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 7(R8)
+	VMOVUPS      X12, 96(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  704(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 11(R8)
+	VMOVUPS      X12, 96(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  960(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 15(R8)
+	VMOVUPS      X12, 96(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  224(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 3(R8)
+	VMOVUPS      X12, 112(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  480(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 7(R8)
+	VMOVUPS      X12, 112(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  736(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 11(R8)
+	VMOVUPS      X12, 112(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  992(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 15(R8)
+	VMOVUPS      X12, 112(R11)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
 	VZEROUPPER
 	RET
 
@@ -16260,6 +25133,1270 @@ winograd5x5OutputFloat16AVX21rows:
 	VZEROUPPER
 	RET
 
+// func winograd5x5OutputColumnsFloat16AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·winograd5x5OutputColumnsFloat16AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Y11
+	LEAQ         (DI)(DI*2), R11
+	ADDQ         SI, R11
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  (BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, (R8)
+	VMOVUPS      X12, (SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  256(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 4(R8)
+	VMOVUPS      X12, (SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  512(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 8(R8)
+	VMOVUPS      X12, (SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  768(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 12(R8)
+	VMOVUPS      X12, (R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  32(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, (R8)
+	VMOVUPS      X12, 16(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  288(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 4(R8)
+	VMOVUPS      X12, 16(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  544(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 8(R8)
+	VMOVUPS      X12, 16(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  800(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 12(R8)
+	VMOVUPS      X12, 16(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  64(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 1(R8)
+	VMOVUPS      X12, 32(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  320(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 5(R8)
+	VMOVUPS      X12, 32(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  576(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 9(R8)
+	VMOVUPS      X12, 32(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  832(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 13(R8)
+	VMOVUPS      X12, 32(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  96(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 1(R8)
+	VMOVUPS      X12, 48(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  352(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 5(R8)
+	VMOVUPS      X12, 48(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  608(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 9(R8)
+	VMOVUPS      X12, 48(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  864(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 13(R8)
+	VMOVUPS      X12, 48(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  128(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 2(R8)
+	VMOVUPS      X12, 64(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  384(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 6(R8)
+	VMOVUPS      X12, 64(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  640(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 10(R8)
+	VMOVUPS      X12, 64(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  896(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 14(R8)
+	VMOVUPS      X12, 64(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  160(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 2(R8)
+	VMOVUPS      X12, 80(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  416(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 6(R8)
+	VMOVUPS      X12, 80(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  672(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 10(R8)
+	VMOVUPS      X12, 80(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  928(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 14(R8)
+	VMOVUPS      X12, 80(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  192(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 3(R8)
+	VMOVUPS      X12, 96(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  448(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 7(R8)
+	VMOVUPS      X12, 96(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  704(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 11(R8)
+	VMOVUPS      X12, 96(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  960(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 15(R8)
+	VMOVUPS      X12, 96(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  224(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 3(R8)
+	VMOVUPS      X12, 112(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  480(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 7(R8)
+	VMOVUPS      X12, 112(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  736(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 11(R8)
+	VMOVUPS      X12, 112(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  992(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 15(R8)
+	VMOVUPS      X12, 112(R11)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
+	VZEROUPPER
+	RET
+
 // func winograd5x5OutputBFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·winograd5x5OutputBFloat16AVX2(SB), NOSPLIT, $0-64
@@ -16692,6 +26829,1270 @@ winograd5x5OutputBFloat16AVX21rows:
 	ADDQ        $0x04, SI
 	DECQ        R12
 	JNZ         winograd5x5OutputBFloat16AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd5x5OutputColumnsBFloat16AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·winograd5x5OutputColumnsBFloat16AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Y11
+	LEAQ         (DI)(DI*2), R11
+	ADDQ         SI, R11
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  (BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, (R8)
+	VMOVUPS      X12, (SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  256(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 4(R8)
+	VMOVUPS      X12, (SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  512(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 8(R8)
+	VMOVUPS      X12, (SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  768(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 12(R8)
+	VMOVUPS      X12, (R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  32(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, (R8)
+	VMOVUPS      X12, 16(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  288(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 4(R8)
+	VMOVUPS      X12, 16(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  544(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 8(R8)
+	VMOVUPS      X12, 16(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  800(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 12(R8)
+	VMOVUPS      X12, 16(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  64(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 1(R8)
+	VMOVUPS      X12, 32(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  320(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 5(R8)
+	VMOVUPS      X12, 32(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  576(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 9(R8)
+	VMOVUPS      X12, 32(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  832(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 13(R8)
+	VMOVUPS      X12, 32(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  96(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 1(R8)
+	VMOVUPS      X12, 48(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  352(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 5(R8)
+	VMOVUPS      X12, 48(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  608(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 9(R8)
+	VMOVUPS      X12, 48(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  864(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 13(R8)
+	VMOVUPS      X12, 48(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  128(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 2(R8)
+	VMOVUPS      X12, 64(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  384(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 6(R8)
+	VMOVUPS      X12, 64(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  640(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 10(R8)
+	VMOVUPS      X12, 64(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  896(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 14(R8)
+	VMOVUPS      X12, 64(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  160(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 2(R8)
+	VMOVUPS      X12, 80(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  416(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 6(R8)
+	VMOVUPS      X12, 80(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  672(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 10(R8)
+	VMOVUPS      X12, 80(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  928(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 14(R8)
+	VMOVUPS      X12, 80(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  192(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 3(R8)
+	VMOVUPS      X12, 96(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  448(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 7(R8)
+	VMOVUPS      X12, 96(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  704(BX), Y11, Y15
+	VADDPD       1024(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 11(R8)
+	VMOVUPS      X12, 96(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  960(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 15(R8)
+	VMOVUPS      X12, 96(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+512(SB), Y7, Y6
+	VMULPD       winogradAVX2Constants<>+416(SB), Y4, Y4
+	VFMADD231PD  winogradAVX2Constants<>+544(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y5, Y6
+	VFMADD231PD  winogradAVX2Constants<>+160(SB), Y2, Y4
+	VFMADD231PD  winogradAVX2Constants<>+352(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+288(SB), Y3, Y6
+	VFMADD231PD  winogradAVX2Constants<>+320(SB), Y0, Y4
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  224(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 3(R8)
+	VMOVUPS      X12, 112(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  480(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 7(R8)
+	VMOVUPS      X12, 112(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  736(BX), Y11, Y15
+	VADDPD       1056(BX), Y4, Y4
+	VSUBPD       Y15, Y4, Y12
+	VADDPD       Y15, Y4, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 11(R8)
+	VMOVUPS      X12, 112(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  992(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 15(R8)
+	VMOVUPS      X12, 112(R11)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
 	VZEROUPPER
 	RET
 
@@ -21996,6 +33397,111 @@ winograd7x7InputRowAVX2row9tile1:
 	VZEROUPPER
 	RET
 
+// func winograd7x7OutputRowAVX2(m *float64, point int, y *float64, column int, tiles int)
+// Requires: AVX, FMA3
+TEXT ·winograd7x7OutputRowAVX2(SB), NOSPLIT, $0-40
+	MOVQ m+0(FP), AX
+	MOVQ point+8(FP), CX
+	MOVQ y+16(FP), DX
+	MOVQ column+24(FP), BX
+	MOVQ tiles+32(FP), SI
+	LEAQ (CX)(CX*2), DI
+	ADDQ AX, DI
+	LEAQ (CX)(CX*2), R8
+	ADDQ DI, R8
+	LEAQ (CX)(CX*2), R9
+	ADDQ R8, R9
+	LEAQ (BX)(BX*2), R10
+	ADDQ DX, R10
+
+winograd7x7OutputRowAVX2:
+	VMOVUPD     (AX), Y1
+	VMOVUPD     (AX)(CX*1), Y2
+	VMOVUPD     (AX)(CX*2), Y3
+	VMOVUPD     (DI), Y4
+	VMOVUPD     (DI)(CX*1), Y5
+	VMOVUPD     (DI)(CX*2), Y6
+	VMOVUPD     (R8), Y7
+	VMOVUPD     (R8)(CX*1), Y8
+	VMOVUPD     (R8)(CX*2), Y9
+	VMOVUPD     (R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     Y1, (DX)
+	VMOVUPD     Y8, (DX)(BX*1)
+	VMOVUPD     Y6, (DX)(BX*2)
+	VMOVUPD     Y10, (R10)
+	VMOVUPD     32(AX), Y1
+	VMOVUPD     32(AX)(CX*1), Y2
+	VMOVUPD     32(AX)(CX*2), Y3
+	VMOVUPD     32(DI), Y4
+	VMOVUPD     32(DI)(CX*1), Y5
+	VMOVUPD     32(DI)(CX*2), Y6
+	VMOVUPD     32(R8), Y7
+	VMOVUPD     32(R8)(CX*1), Y8
+	VMOVUPD     32(R8)(CX*2), Y9
+	VMOVUPD     32(R9), Y10
+	VADDPD      Y3, Y2, Y0
+	VSUBPD      Y3, Y2, Y3
+	VADDPD      Y5, Y4, Y2
+	VSUBPD      Y5, Y4, Y5
+	VADDPD      Y7, Y6, Y4
+	VSUBPD      Y7, Y6, Y7
+	VADDPD      Y9, Y8, Y6
+	VSUBPD      Y9, Y8, Y9
+	VADDPD      Y0, Y1, Y1
+	VADDPD      Y2, Y1, Y1
+	VADDPD      Y4, Y1, Y1
+	VADDPD      Y6, Y1, Y1
+	VMULPD      winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD      winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD     Y1, 32(DX)
+	VMOVUPD     Y8, 32(DX)(BX*1)
+	VMOVUPD     Y6, 32(DX)(BX*2)
+	VMOVUPD     Y10, 32(R10)
+	ADDQ        $0x00000040, AX
+	ADDQ        $0x00000040, DI
+	ADDQ        $0x00000040, R8
+	ADDQ        $0x00000040, R9
+	ADDQ        $0x00000040, DX
+	ADDQ        $0x00000040, R10
+	DECQ        SI
+	JNZ         winograd7x7OutputRowAVX2
+	VZEROUPPER
+	RET
+
 // func winograd7x7OutputFloat32AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, FMA3, MMX+
 TEXT ·winograd7x7OutputFloat32AVX2(SB), NOSPLIT, $0-64
@@ -22324,6 +33830,774 @@ winograd7x7OutputFloat32AVX21rows:
 	ADDQ        $0x04, SI
 	DECQ        R12
 	JNZ         winograd7x7OutputFloat32AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd7x7OutputColumnsFloat32AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, FMA3, MMX+
+TEXT ·winograd7x7OutputColumnsFloat32AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Y11
+	LEAQ         (DI)(DI*2), R11
+	ADDQ         SI, R11
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VMOVUPD      (R13)(CX*2), Y9
+	PREFETCHT0   64(R13)(CX*2)
+	VMOVUPD      (R14), Y10
+	PREFETCHT0   64(R14)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  (BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, (R8)
+	VMOVUPS      X12, (SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  256(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 4(R8)
+	VMOVUPS      X12, (SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  512(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 8(R8)
+	VMOVUPS      X12, (SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  768(BX), Y11, Y15
+	VADDPD       1024(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 12(R8)
+	VMOVUPS      X12, (R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VMOVUPD      32(R13)(CX*2), Y9
+	VMOVUPD      32(R14), Y10
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  32(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, (R8)
+	VMOVUPS      X12, 16(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  288(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 4(R8)
+	VMOVUPS      X12, 16(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  544(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 8(R8)
+	VMOVUPS      X12, 16(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  800(BX), Y11, Y15
+	VADDPD       1056(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 12(R8)
+	VMOVUPS      X12, 16(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VMOVUPD      (R13)(CX*2), Y9
+	PREFETCHT0   64(R13)(CX*2)
+	VMOVUPD      (R14), Y10
+	PREFETCHT0   64(R14)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  64(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 1(R8)
+	VMOVUPS      X12, 32(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  320(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 5(R8)
+	VMOVUPS      X12, 32(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  576(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 9(R8)
+	VMOVUPS      X12, 32(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  832(BX), Y11, Y15
+	VADDPD       1024(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 13(R8)
+	VMOVUPS      X12, 32(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VMOVUPD      32(R13)(CX*2), Y9
+	VMOVUPD      32(R14), Y10
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  96(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 1(R8)
+	VMOVUPS      X12, 48(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  352(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 5(R8)
+	VMOVUPS      X12, 48(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  608(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 9(R8)
+	VMOVUPS      X12, 48(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  864(BX), Y11, Y15
+	VADDPD       1056(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 13(R8)
+	VMOVUPS      X12, 48(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VMOVUPD      (R13)(CX*2), Y9
+	PREFETCHT0   64(R13)(CX*2)
+	VMOVUPD      (R14), Y10
+	PREFETCHT0   64(R14)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  128(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 2(R8)
+	VMOVUPS      X12, 64(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  384(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 6(R8)
+	VMOVUPS      X12, 64(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  640(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 10(R8)
+	VMOVUPS      X12, 64(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  896(BX), Y11, Y15
+	VADDPD       1024(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 14(R8)
+	VMOVUPS      X12, 64(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VMOVUPD      32(R13)(CX*2), Y9
+	VMOVUPD      32(R14), Y10
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  160(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 2(R8)
+	VMOVUPS      X12, 80(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  416(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 6(R8)
+	VMOVUPS      X12, 80(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  672(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 10(R8)
+	VMOVUPS      X12, 80(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  928(BX), Y11, Y15
+	VADDPD       1056(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 14(R8)
+	VMOVUPS      X12, 80(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VMOVUPD      (R13)(CX*2), Y9
+	PREFETCHT0   64(R13)(CX*2)
+	VMOVUPD      (R14), Y10
+	PREFETCHT0   64(R14)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  192(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 3(R8)
+	VMOVUPS      X12, 96(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  448(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 7(R8)
+	VMOVUPS      X12, 96(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  704(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 11(R8)
+	VMOVUPS      X12, 96(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  960(BX), Y11, Y15
+	VADDPD       1024(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	MOVB         R9, 15(R8)
+	VMOVUPS      X12, 96(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VMOVUPD      32(R13)(CX*2), Y9
+	VMOVUPD      32(R14), Y10
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  224(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 3(R8)
+	VMOVUPS      X12, 112(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  480(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 7(R8)
+	VMOVUPS      X12, 112(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  736(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 11(R8)
+	VMOVUPS      X12, 112(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  992(BX), Y11, Y15
+	VADDPD       1056(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VCVTPD2PSY   Y12, X12
+	VCVTPD2PSY   Y13, X13
+	VPCMPEQD     X13, X12, X13
+	VMOVMSKPS    X13, R9
+	XORL         $0x0f, R9
+	SHLL         $0x04, R9
+	ORB          R9, 15(R8)
+	VMOVUPS      X12, 112(R11)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
 	VZEROUPPER
 	RET
 
@@ -22802,6 +35076,1350 @@ winograd7x7OutputFloat16AVX21rows:
 	VZEROUPPER
 	RET
 
+// func winograd7x7OutputColumnsFloat16AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·winograd7x7OutputColumnsFloat16AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Y11
+	LEAQ         (DI)(DI*2), R11
+	ADDQ         SI, R11
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VMOVUPD      (R13)(CX*2), Y9
+	PREFETCHT0   64(R13)(CX*2)
+	VMOVUPD      (R14), Y10
+	PREFETCHT0   64(R14)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  (BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, (R8)
+	VMOVUPS      X12, (SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  256(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 4(R8)
+	VMOVUPS      X12, (SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  512(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 8(R8)
+	VMOVUPS      X12, (SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  768(BX), Y11, Y15
+	VADDPD       1024(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 12(R8)
+	VMOVUPS      X12, (R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VMOVUPD      32(R13)(CX*2), Y9
+	VMOVUPD      32(R14), Y10
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  32(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, (R8)
+	VMOVUPS      X12, 16(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  288(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 4(R8)
+	VMOVUPS      X12, 16(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  544(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 8(R8)
+	VMOVUPS      X12, 16(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  800(BX), Y11, Y15
+	VADDPD       1056(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 12(R8)
+	VMOVUPS      X12, 16(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VMOVUPD      (R13)(CX*2), Y9
+	PREFETCHT0   64(R13)(CX*2)
+	VMOVUPD      (R14), Y10
+	PREFETCHT0   64(R14)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  64(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 1(R8)
+	VMOVUPS      X12, 32(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  320(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 5(R8)
+	VMOVUPS      X12, 32(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  576(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 9(R8)
+	VMOVUPS      X12, 32(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  832(BX), Y11, Y15
+	VADDPD       1024(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 13(R8)
+	VMOVUPS      X12, 32(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VMOVUPD      32(R13)(CX*2), Y9
+	VMOVUPD      32(R14), Y10
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  96(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 1(R8)
+	VMOVUPS      X12, 48(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  352(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 5(R8)
+	VMOVUPS      X12, 48(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  608(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 9(R8)
+	VMOVUPS      X12, 48(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  864(BX), Y11, Y15
+	VADDPD       1056(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 13(R8)
+	VMOVUPS      X12, 48(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VMOVUPD      (R13)(CX*2), Y9
+	PREFETCHT0   64(R13)(CX*2)
+	VMOVUPD      (R14), Y10
+	PREFETCHT0   64(R14)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  128(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 2(R8)
+	VMOVUPS      X12, 64(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  384(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 6(R8)
+	VMOVUPS      X12, 64(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  640(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 10(R8)
+	VMOVUPS      X12, 64(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  896(BX), Y11, Y15
+	VADDPD       1024(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 14(R8)
+	VMOVUPS      X12, 64(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VMOVUPD      32(R13)(CX*2), Y9
+	VMOVUPD      32(R14), Y10
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  160(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 2(R8)
+	VMOVUPS      X12, 80(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  416(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 6(R8)
+	VMOVUPS      X12, 80(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  672(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 10(R8)
+	VMOVUPS      X12, 80(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  928(BX), Y11, Y15
+	VADDPD       1056(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 14(R8)
+	VMOVUPS      X12, 80(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VMOVUPD      (R13)(CX*2), Y9
+	PREFETCHT0   64(R13)(CX*2)
+	VMOVUPD      (R14), Y10
+	PREFETCHT0   64(R14)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  192(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 3(R8)
+	VMOVUPS      X12, 96(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  448(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 7(R8)
+	VMOVUPS      X12, 96(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  704(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 11(R8)
+	VMOVUPS      X12, 96(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  960(BX), Y11, Y15
+	VADDPD       1024(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 15(R8)
+	VMOVUPS      X12, 96(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VMOVUPD      32(R13)(CX*2), Y9
+	VMOVUPD      32(R14), Y10
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  224(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 3(R8)
+	VMOVUPS      X12, 112(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  480(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 7(R8)
+	VMOVUPS      X12, 112(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  736(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 11(R8)
+	VMOVUPS      X12, 112(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  992(BX), Y11, Y15
+	VADDPD       1056(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2a, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2a, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1504(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1472(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1536(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1568(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 15(R8)
+	VMOVUPS      X12, 112(R11)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
+	VZEROUPPER
+	RET
+
 // func winograd7x7OutputBFloat16AVX2(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
 // Requires: AVX, AVX2, FMA3, MMX+
 TEXT ·winograd7x7OutputBFloat16AVX2(SB), NOSPLIT, $0-64
@@ -23274,6 +36892,1350 @@ winograd7x7OutputBFloat16AVX21rows:
 	ADDQ        $0x04, SI
 	DECQ        R12
 	JNZ         winograd7x7OutputBFloat16AVX21rows
+	VZEROUPPER
+	RET
+
+// func winograd7x7OutputColumnsBFloat16AVX2(y *float64, row int, column int, k float64, table *float64, dst *float32, line int, flags *uint8)
+// Requires: AVX, AVX2, FMA3, MMX+
+TEXT ·winograd7x7OutputColumnsBFloat16AVX2(SB), NOSPLIT, $0-64
+	MOVQ         y+0(FP), AX
+	MOVQ         row+8(FP), CX
+	MOVQ         column+16(FP), DX
+	MOVQ         table+32(FP), BX
+	MOVQ         dst+40(FP), SI
+	MOVQ         line+48(FP), DI
+	MOVQ         flags+56(FP), R8
+	VBROADCASTSD k+24(FP), Y11
+	LEAQ         (DI)(DI*2), R11
+	ADDQ         SI, R11
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VMOVUPD      (R13)(CX*2), Y9
+	PREFETCHT0   64(R13)(CX*2)
+	VMOVUPD      (R14), Y10
+	PREFETCHT0   64(R14)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  (BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, (R8)
+	VMOVUPS      X12, (SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  256(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 4(R8)
+	VMOVUPS      X12, (SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  512(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 8(R8)
+	VMOVUPS      X12, (SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  768(BX), Y11, Y15
+	VADDPD       1024(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 12(R8)
+	VMOVUPS      X12, (R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VMOVUPD      32(R13)(CX*2), Y9
+	VMOVUPD      32(R14), Y10
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  32(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, (R8)
+	VMOVUPS      X12, 16(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  288(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 4(R8)
+	VMOVUPS      X12, 16(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  544(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 8(R8)
+	VMOVUPS      X12, 16(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  800(BX), Y11, Y15
+	VADDPD       1056(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 12(R8)
+	VMOVUPS      X12, 16(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VMOVUPD      (R13)(CX*2), Y9
+	PREFETCHT0   64(R13)(CX*2)
+	VMOVUPD      (R14), Y10
+	PREFETCHT0   64(R14)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  64(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 1(R8)
+	VMOVUPS      X12, 32(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  320(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 5(R8)
+	VMOVUPS      X12, 32(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  576(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 9(R8)
+	VMOVUPS      X12, 32(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  832(BX), Y11, Y15
+	VADDPD       1024(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 13(R8)
+	VMOVUPS      X12, 32(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VMOVUPD      32(R13)(CX*2), Y9
+	VMOVUPD      32(R14), Y10
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  96(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 1(R8)
+	VMOVUPS      X12, 48(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  352(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 5(R8)
+	VMOVUPS      X12, 48(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  608(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 9(R8)
+	VMOVUPS      X12, 48(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  864(BX), Y11, Y15
+	VADDPD       1056(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 13(R8)
+	VMOVUPS      X12, 48(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VMOVUPD      (R13)(CX*2), Y9
+	PREFETCHT0   64(R13)(CX*2)
+	VMOVUPD      (R14), Y10
+	PREFETCHT0   64(R14)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  128(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 2(R8)
+	VMOVUPS      X12, 64(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  384(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 6(R8)
+	VMOVUPS      X12, 64(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  640(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 10(R8)
+	VMOVUPS      X12, 64(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  896(BX), Y11, Y15
+	VADDPD       1024(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 14(R8)
+	VMOVUPS      X12, 64(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VMOVUPD      32(R13)(CX*2), Y9
+	VMOVUPD      32(R14), Y10
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  160(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 2(R8)
+	VMOVUPS      X12, 80(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  416(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 6(R8)
+	VMOVUPS      X12, 80(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  672(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 10(R8)
+	VMOVUPS      X12, 80(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  928(BX), Y11, Y15
+	VADDPD       1056(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 14(R8)
+	VMOVUPS      X12, 80(R11)
+	ADDQ         DX, AX
+	MOVQ         AX, R10
+	LEAQ         (CX)(CX*2), R12
+	ADDQ         R10, R12
+	LEAQ         (CX)(CX*2), R13
+	ADDQ         R12, R13
+	LEAQ         (CX)(CX*2), R14
+	ADDQ         R13, R14
+	VMOVUPD      (R10), Y1
+	PREFETCHT0   64(R10)
+	VMOVUPD      (R10)(CX*1), Y2
+	PREFETCHT0   64(R10)(CX*1)
+	VMOVUPD      (R10)(CX*2), Y3
+	PREFETCHT0   64(R10)(CX*2)
+	VMOVUPD      (R12), Y4
+	PREFETCHT0   64(R12)
+	VMOVUPD      (R12)(CX*1), Y5
+	PREFETCHT0   64(R12)(CX*1)
+	VMOVUPD      (R12)(CX*2), Y6
+	PREFETCHT0   64(R12)(CX*2)
+	VMOVUPD      (R13), Y7
+	PREFETCHT0   64(R13)
+	VMOVUPD      (R13)(CX*1), Y8
+	PREFETCHT0   64(R13)(CX*1)
+	VMOVUPD      (R13)(CX*2), Y9
+	PREFETCHT0   64(R13)(CX*2)
+	VMOVUPD      (R14), Y10
+	PREFETCHT0   64(R14)
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  192(BX), Y11, Y15
+	VADDPD       1024(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 3(R8)
+	VMOVUPS      X12, 96(SI)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  448(BX), Y11, Y15
+	VADDPD       1024(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 7(R8)
+	VMOVUPS      X12, 96(SI)(DI*1)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  704(BX), Y11, Y15
+	VADDPD       1024(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 11(R8)
+	VMOVUPS      X12, 96(SI)(DI*2)
+	VMOVUPD      1088(BX), Y15
+	VFMADD231PD  960(BX), Y11, Y15
+	VADDPD       1024(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	MOVB         R9, 15(R8)
+	VMOVUPS      X12, 96(R11)
+	VMOVUPD      32(R10), Y1
+	VMOVUPD      32(R10)(CX*1), Y2
+	VMOVUPD      32(R10)(CX*2), Y3
+	VMOVUPD      32(R12), Y4
+	VMOVUPD      32(R12)(CX*1), Y5
+	VMOVUPD      32(R12)(CX*2), Y6
+	VMOVUPD      32(R13), Y7
+	VMOVUPD      32(R13)(CX*1), Y8
+	VMOVUPD      32(R13)(CX*2), Y9
+	VMOVUPD      32(R14), Y10
+	VADDPD       Y3, Y2, Y0
+	VSUBPD       Y3, Y2, Y3
+	VADDPD       Y5, Y4, Y2
+	VSUBPD       Y5, Y4, Y5
+	VADDPD       Y7, Y6, Y4
+	VSUBPD       Y7, Y6, Y7
+	VADDPD       Y9, Y8, Y6
+	VSUBPD       Y9, Y8, Y9
+	VADDPD       Y0, Y1, Y1
+	VADDPD       Y2, Y1, Y1
+	VADDPD       Y4, Y1, Y1
+	VADDPD       Y6, Y1, Y1
+	VMULPD       winogradAVX2Constants<>+1280(SB), Y9, Y8
+	VMULPD       winogradAVX2Constants<>+1312(SB), Y6, Y6
+	VFMADD231PD  winogradAVX2Constants<>+1344(SB), Y9, Y10
+	VFMADD231PD  winogradAVX2Constants<>+1152(SB), Y7, Y10
+	VFMADD231PD  winogradAVX2Constants<>+576(SB), Y7, Y8
+	VFMADD231PD  winogradAVX2Constants<>+1120(SB), Y4, Y6
+	VFMADD231PD  winogradAVX2Constants<>+992(SB), Y5, Y10
+	VFMADD231PD  winogradAVX2Constants<>+928(SB), Y5, Y8
+	VFMADD231PD  winogradAVX2Constants<>+960(SB), Y2, Y6
+	VFMADD231PD  winogradAVX2Constants<>+672(SB), Y3, Y10
+	VFMADD231PD  winogradAVX2Constants<>+608(SB), Y3, Y8
+	VFMADD231PD  winogradAVX2Constants<>+640(SB), Y0, Y6
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  224(BX), Y11, Y15
+	VADDPD       1056(BX), Y1, Y1
+	VSUBPD       Y15, Y1, Y12
+	VADDPD       Y15, Y1, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 3(R8)
+	VMOVUPS      X12, 112(SI)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  480(BX), Y11, Y15
+	VADDPD       1056(BX), Y8, Y8
+	VSUBPD       Y15, Y8, Y12
+	VADDPD       Y15, Y8, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 7(R8)
+	VMOVUPS      X12, 112(SI)(DI*1)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  736(BX), Y11, Y15
+	VADDPD       1056(BX), Y6, Y6
+	VSUBPD       Y15, Y6, Y12
+	VADDPD       Y15, Y6, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 11(R8)
+	VMOVUPS      X12, 112(SI)(DI*2)
+	VMOVUPD      1120(BX), Y15
+	VFMADD231PD  992(BX), Y11, Y15
+	VADDPD       1056(BX), Y10, Y10
+	VSUBPD       Y15, Y10, Y12
+	VADDPD       Y15, Y10, Y13
+	VPSRLQ       $0x2d, Y12, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y12, Y12
+	VPANDN       Y12, Y15, Y12
+	VPSRLQ       $0x2d, Y13, Y14
+	VPAND        winogradAVX2Constants<>+1728(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1632(SB), Y15
+	VPADDQ       winogradAVX2Constants<>+1600(SB), Y14, Y14
+	VPADDQ       Y14, Y13, Y13
+	VPANDN       Y13, Y15, Y13
+	VPCMPEQQ     Y13, Y12, Y13
+	VPAND        winogradAVX2Constants<>+1760(SB), Y12, Y14
+	VPSUBQ       winogradAVX2Constants<>+1664(SB), Y14, Y14
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y14, Y14
+	VMOVDQU      winogradAVX2Constants<>+1696(SB), Y15
+	VPXOR        winogradAVX2Constants<>+1792(SB), Y15, Y15
+	VPCMPGTQ     Y15, Y14, Y14
+	VPANDN       Y13, Y14, Y14
+	VMOVMSKPD    Y14, R9
+	XORL         $0x0f, R9
+	VCVTPD2PSY   Y12, X12
+	SHLL         $0x04, R9
+	ORB          R9, 15(R8)
+	VMOVUPS      X12, 112(R11)
+	ADDQ         DX, AX
+	PREFETCHT0   256(SI)
+	PREFETCHT0   320(SI)
+	PREFETCHT0   256(SI)(DI*1)
+	PREFETCHT0   320(SI)(DI*1)
+	PREFETCHT0   256(SI)(DI*2)
+	PREFETCHT0   320(SI)(DI*2)
+	PREFETCHT0   256(R11)
+	PREFETCHT0   320(R11)
 	VZEROUPPER
 	RET
 

@@ -194,7 +194,7 @@ func TestWinogradMultiply(t *testing.T) {
 				for i := range u.data() {
 					u.data()[i] = r.NormFloat64()
 				}
-				w.Multiply(v.at(0), u.at(0), m.at(0), blocks, chain, groups, u.at(0))
+				w.Multiply(v.at(0), u.at(0), m.at(0), blocks, chain, groups, u.at(0), m.at(0))
 				v.check(t, "v")
 				u.check(t, "u")
 				m.check(t, "m")
@@ -294,13 +294,16 @@ func TestWinogradOutput(t *testing.T) {
 					bias := float64(float32(scale * r.NormFloat64()))
 					table.data()[16*8+c], table.data()[17*8+c] = bias, math.Abs(bias)*0x1p-53
 				}
+				byRows := w.OutputRow != nil && trial%2 == 0
 				var y [8][]float64
 				for c := range 8 {
 					d := make([]float64, points)
 					for p := range d {
 						d[p] = m.data()[p*plane+tile*w.Outputs+c]
 					}
-					y[c] = form.Output(d)
+					if y[c] = form.Output(d); byRows {
+						y[c] = form.OutputByRows(d)
+					}
 				}
 				if trial%4 == 1 { // one pixel cancels, to the last bit
 					clear(table.data())
@@ -311,7 +314,19 @@ func TestWinogradOutput(t *testing.T) {
 				dst := newGuarded[float32](4*line*8, 7)
 				flags := newGuarded[uint8](16, 7)
 				scratch := newGuarded[float64](4*n*8, 7)
-				w.Output[f](m.at(tile*w.Outputs), plane*8, k, table.at(0), dst.at(0), line*32, flags.at(0), scratch.at(0))
+				if byRows {
+					const tiles = 3
+					column := tiles*w.Outputs + 8
+					rows := newGuarded[float64](4*n*column-8, 7)
+					for q := range n {
+						w.OutputRow(m.at(q*n*plane), plane*8, rows.at(4*q*column), column*8, tiles)
+					}
+					rows.check(t, "rows")
+					w.OutputColumns[f](rows.at(tile*w.Outputs), 4*column*8, column*8, k, table.at(0), dst.at(0), line*32, flags.at(0))
+					rows.check(t, "rows")
+				} else {
+					w.Output[f](m.at(tile*w.Outputs), plane*8, k, table.at(0), dst.at(0), line*32, flags.at(0), scratch.at(0))
+				}
 				for what, g := range map[string]interface{ check(*testing.T, string) }{"m": m, "table": table, "dst": dst, "flags": flags, "scratch": scratch} {
 					g.check(t, what)
 				}

@@ -62,7 +62,7 @@ func (e *engine) none() bool { return e.wino == nil && e.pixels == nil }
 func (e *engine) run(k *Kernel, dst, src *Image, s *Space) {
 	asm.Ran(e.ran)
 	if e.wino != nil {
-		newWino(k, e.form, e.wino, e.wino.Output[e.format], dst, src, s).run()
+		newWino(k, e.form, e.wino, e.format, dst, src, s).run()
 		return
 	}
 	newDirect(k, e.pixels, e.pixels.Output[e.format], dst, src, s).run()

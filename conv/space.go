@@ -32,12 +32,12 @@ type Space struct {
 
 // worker is the memory of one worker.
 type worker struct {
-	v, m, t, k []float64 // in memory
-	memory     [4][]float64
-	flags      []uint8
-	terms      []float64
-	open       []uint64
-	dst        *Image
+	v, m, t, k, y []float64 // in memory
+	memory        [5][]float64
+	flags         []uint8
+	terms         []float64
+	open          []uint64
+	dst           *Image
 
 	// What kernels are given pointers to.
 	sums   [block]float64

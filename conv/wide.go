@@ -219,7 +219,7 @@ func (g *wide) unit(lo, hi int) {
 	for o := range g.panels {
 		for p := range 36 {
 			at := o*36 + p
-			g.Multiply(&s.v[p*g.vPoint], &g.weights.panels[at*g.weights.size], &s.m[p*g.mPoint], g.blocks, g.blocks, n, &g.weights.panels[(at+1)%(g.panels*36)*g.weights.size])
+			g.Multiply(&s.v[p*g.vPoint], &g.weights.panels[at*g.weights.size], &s.m[p*g.mPoint], g.blocks, g.blocks, n, &g.weights.panels[(at+1)%(g.panels*36)*g.weights.size], &s.m[0])
 		}
 		for c := 0; c < g.Outputs && o*g.Outputs+c < g.k.oc; c += block {
 			b := (o*g.Outputs + c) / block

@@ -20,7 +20,7 @@ type wino struct {
 	k        *Kernel
 	form     *asm.Form
 	weights  *winogradWeights
-	round    roundTile
+	format   int // of asm
 	src, dst *Image
 	space    *Space
 
@@ -30,9 +30,10 @@ type wino struct {
 	panels        int       // groups of outputs
 	groups        int       // of tiles, in a unit of work
 	rows          bool      // V is of one row of points
-	points        int       // of V
+	points        int       // of V and M
 	vPoint        int       // numbers of V from a point to the next
 	mPoint        int       // and of M
+	yColumn       int       // and of Y from a column to the next
 	norms         []float64 // ||t x|| of each pixel, [N][height][width]
 	exact         *anchored // nil where it has no kernels
 	tasks         struct {
@@ -41,24 +42,23 @@ type wino struct {
 	}
 }
 
-// roundTile is a function of asm.Winograd.Output.
-type roundTile = func(m *float64, point int, k float64, table *float64, dst *float32, line int, flags *uint8, scratch *float64)
-
 // A unit of work is some groups of tiles, so many that their V fits a processor's
 // second cache while weights pass through it. Then, for one group of outputs after
 // the other, all points are multiplied and the tiles finished. Where not even two
 // groups fit and the weights come from afar, V holds one row of points at a time:
-// more tiles share a reading of the weights, and M of all outputs is kept.
+// more tiles share a reading of the weights. Of each group of outputs, the products
+// of the row are transformed at once to the 4 columns of Y [n][4][panels][groups]
+// [Tiles][Outputs], which are kept.
 var (
 	bytesV = 1 << 19 // of a unit, about
 	farU   = 3 << 19 // from so many bytes of weights on, they come from afar
 	rowsV  = 3 << 19 // of a unit by rows, about
 )
 
-func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, round roundTile, dst, src *Image, space *Space) *wino {
+func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *Image, space *Space) *wino {
 	g := &space.wino
 	tasks := g.tasks
-	*g = wino{Winograd: w, k: k, form: form, weights: k.winograd(form, w), round: round, src: src, dst: dst, space: space, tasks: tasks,
+	*g = wino{Winograd: w, k: k, form: form, weights: k.winograd(form, w), format: format, src: src, dst: dst, space: space, tasks: tasks,
 		th: (dst.H + 3) / 4, tw: (dst.W + 3) / 4, blocks: src.Blocks(), panels: (k.oc + w.Outputs - 1) / w.Outputs}
 	if tasks.unit == nil { // once: functions of methods are allocated
 		g.tasks.norms, g.tasks.unit, g.tasks.resolve = g.measure, g.runUnit, g.resolve
@@ -70,10 +70,10 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, round roundTile, dst, s
 	g.height, g.width = 4*g.th+form.Taps-1, 4*g.tw+form.Taps-1
 	g.points = form.Side * form.Side
 	group := 8 * g.Tiles * g.blocks * block // bytes of V at a point
-	most, panels := bytesV, 1
+	most := bytesV
 	g.rows = w.InputRow != nil && 8*len(g.weights.panels) > farU && 2*g.points*group > bytesV
 	if g.rows {
-		g.points, most, panels = form.Side, rowsV, g.panels
+		g.points, most = form.Side, rowsV
 	}
 	// Units of the same size for all processors.
 	groups := (dst.N*g.th*g.tw + g.Tiles - 1) / g.Tiles
@@ -85,7 +85,8 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, round roundTile, dst, s
 	g.groups = (groups + units - 1) / units
 	// Points at an odd number of cache lines.
 	g.vPoint = odd(g.groups * g.blocks * g.Tiles * block)
-	g.mPoint = odd(panels * g.groups * g.Tiles * g.Outputs)
+	g.mPoint = odd(g.groups * g.Tiles * g.Outputs)
+	g.yColumn = odd(g.panels * g.groups * g.Tiles * g.Outputs)
 	return g
 }
 
@@ -120,7 +121,10 @@ func (g *wino) runUnit(i int) {
 func (g *wino) prepare(s *worker) {
 	side := g.form.Side
 	s.v = aligned(&s.memory[0], g.points*g.vPoint)
-	s.m = aligned(&s.memory[1], side*side*g.mPoint)
+	s.m = aligned(&s.memory[1], g.points*g.mPoint)
+	if g.rows {
+		s.y = aligned(&s.memory[4], side*4*g.yColumn)
+	}
 	s.t = aligned(&s.memory[2], side*side*block)
 	s.k = grown(&s.memory[3], g.groups*g.Tiles)
 	s.flags = grown(&s.flags, g.groups*g.Tiles*2*g.Outputs)
@@ -141,9 +145,9 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		for o := range g.panels {
 			for p := range g.points {
 				next := o*g.points + p + 1
-				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, n, g.weights.panel(next/g.points%g.panels, next%g.points))
+				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, n, g.weights.panel(next/g.points%g.panels, next%g.points), &s.m[0])
 			}
-			g.finish(s, s.m, lo, hi, o)
+			g.finish(s, lo, hi, o)
 		}
 		return
 	}
@@ -162,19 +166,28 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			s.k[t-lo] += g.weigh(s, t-lo, r*g.points)
 		}
-		for p := range g.points {
-			q := r*g.points + p
-			for o := range g.panels {
-				next := q*g.panels + o + 1
-				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, q), &s.m[q*g.mPoint+o*panel], g.blocks, g.weights.chain, n, g.weights.panel(next%g.panels, next/g.panels%g.weights.points))
+		for o := range g.panels {
+			y := s.y[4*r*g.yColumn+o*panel:]
+			for p := range g.points {
+				var next *float64
+				switch q := r * g.points; {
+				case p+1 < g.points:
+					next = g.weights.panel(o, q+p+1)
+				case o+1 < g.panels:
+					next = g.weights.panel(o+1, q)
+				default:
+					next = g.weights.panel(0, (q+g.points)%g.weights.points)
+				}
+				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, r*g.points+p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, n, next, &y[min(p, 3)*g.yColumn])
 			}
+			g.OutputRow(&s.m[0], g.mPoint*8, &y[0], g.yColumn*8, n*g.Tiles)
 		}
 	}
 	for t := lo; t < hi; t++ {
 		s.k[t-lo] = g.norm(t, s.k[t-lo])
 	}
 	for o := range g.panels {
-		g.finish(s, s.m[o*panel:], lo, hi, o)
+		g.finish(s, lo, hi, o)
 	}
 }
 
@@ -239,7 +252,7 @@ func (g *wino) greatest(t int) float64 {
 // finish makes the outputs of tiles [lo,hi) and a group of channels. It looks at the
 // flags when all is written: each is a byte, and to read eight of them at once the
 // processor waits until they have left for the cache, and all outputs before them.
-func (g *wino) finish(s *worker, m []float64, lo, hi, o int) {
+func (g *wino) finish(s *worker, lo, hi, o int) {
 	d := g.dst
 	first, end := o*g.Outputs, min((o+1)*g.Outputs, d.C)
 	size := 2 * g.Outputs // of a tile's flags
@@ -251,8 +264,13 @@ func (g *wino) finish(s *worker, m []float64, lo, hi, o int) {
 				g.fill(n, c, y, x)
 				continue
 			}
-			g.round(&m[at*g.Outputs+c-first], g.mPoint*8, s.k[at], &g.weights.tables[c/block*18*block],
-				&d.data[d.at(n, c/block, y, x)], d.line*4, &s.flags[at*size+2*(c-first)], &s.t[0])
+			table, to, flags := &g.weights.tables[c/block*18*block], &d.data[d.at(n, c/block, y, x)], &s.flags[at*size+2*(c-first)]
+			if place := at*g.Outputs + c - first; g.rows {
+				place += o * g.groups * g.Tiles * g.Outputs
+				g.OutputColumns[g.format](&s.y[place], 4*g.yColumn*8, g.yColumn*8, s.k[at], table, to, d.line*4, flags)
+			} else {
+				g.Output[g.format](&s.m[place], g.mPoint*8, s.k[at], table, to, d.line*4, flags, &s.t[0])
+			}
 		}
 	}
 	for t := lo; t < hi; t++ {

@@ -63,7 +63,7 @@ func newTestWino(k *Kernel, f *asm.Form, x *tensor.Tensor, h, w, pad int) (*wino
 	j.pack(src)
 	dst := NewImage(fp16.Float32, x.N, k.oc, h, w, 0, make([]float32, ImageSize(x.N, k.oc, h, w, 0)))
 	kernels := f.Kernels()
-	g := newWino(k, f, kernels, kernels.Output[asm.Float32], dst, src, new(Space))
+	g := newWino(k, f, kernels, asm.Float32, dst, src, new(Space))
 	g.norms = make([]float64, x.N*g.height*g.width)
 	for i := range x.N * g.height {
 		g.measure(i)
@@ -101,7 +101,7 @@ func TestWinogradBound(t *testing.T) {
 					sums, norms := weightNorms(g, o)
 					m := make([]float64, points)
 					for p := range m {
-						g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o/w.Outputs, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, 1, g.weights.panel(0, 0))
+						g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o/w.Outputs, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, 1, g.weights.panel(0, 0), &s.m[0])
 						m[p] = s.m[p*g.mPoint+tile*w.Outputs+o%w.Outputs]
 					}
 					table := g.weights.tables[o/block*18*block+o%block:]

@@ -107,9 +107,11 @@ func winograd() {
 				input(i, f, true)
 				wideOutput(i, f)
 			}
-			output(i, f, float32Out)
-			output(i, f, float16Out)
-			output(i, f, bfloat16Out)
+			outputRow(i, f)
+			for _, format := range []format{float32Out, float16Out, bfloat16Out} {
+				output(i, f, format)
+				outputColumns(i, f, format)
+			}
 			dot(i, f)
 		}
 	}
@@ -284,21 +286,23 @@ func mustParam(name string) Mem {
 //	u       [blocks*8][2*lanes], the transformed weights of 2*lanes outputs
 //	m       [groups][tiles][2*lanes]
 //	next    the weights of the call after it
+//	out     memory to be written after it
 //
 // Weights that are in no near cache are read once and then used by all groups. To ask
 // for them when they are needed stalls the first group, and a program has them
 // pass through the caches faster than memory can give them; so the next ones are
-// asked for evenly through the work on these, two cache lines a block.
+// asked for evenly through the work on these, two cache lines a block, and one of out.
 func multiply(i isa) {
 	name := "winogradMultiply" + i.name
-	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, chain, groups int, next *float64)")
+	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, chain, groups int, next, out *float64)")
 	Pragma("noescape")
 	Doc(name + " multiplies at one point: see asm/winograd.go.")
 	v := Load(Param("v"), GP64()).(reg.GPVirtual)
 	m := Load(Param("m"), GP64()).(reg.GPVirtual)
 	groups := Load(Param("groups"), GP64()).(reg.GPVirtual)
 	next := Load(Param("next"), GP64()).(reg.GPVirtual)
-	u, left, steps, product, sums := GP64(), GP64(), GP64(), GP64(), GP64()
+	out := Load(Param("out"), GP64()).(reg.GPVirtual)
+	u, left, steps, sums := GP64(), GP64(), GP64(), GP64()
 	sum := i.wide[:2*i.tiles]
 	w := i.wide[2*i.tiles : 2*i.tiles+2]
 	x := i.wide[2*i.tiles+2:]
@@ -307,7 +311,6 @@ func multiply(i isa) {
 	Label("group" + name)
 	MOVQ(mustParam("u"), u)
 	MOVQ(mustParam("blocks"), left)
-	MOVQ(m, product)
 	XORQ(sums, sums)
 	Label("sum" + name)
 	MOVQ(mustParam("chain"), steps)
@@ -333,8 +336,8 @@ func multiply(i isa) {
 	}
 	ADDQ(U32(uint32(i.plane())), v)
 	ADDQ(U32(uint32(16*n)), u)
-	PREFETCHT0(Mem{Base: product})
-	ADDQ(U32(64), product)
+	PREFETCHT1(Mem{Base: out})
+	ADDQ(Imm(64), out)
 	ADDQ(U32(128), next)
 	DECQ(steps)
 	JNZ(LabelRef("block" + name))

@@ -63,7 +63,7 @@ func multiply() (run func(), flop float64, how string) {
 	}
 	return func() {
 		for range 16 {
-			w.Multiply(&v[0], &u[0], &m[0], blocks, blocks, 1, &u[0])
+			w.Multiply(&v[0], &u[0], &m[0], blocks, blocks, 1, &u[0], &m[0])
 		}
 	}, 16 * 2 * float64(w.Tiles*w.Outputs*blocks*8), "float64 fused multiply-adds of the 3x3 kernel, " + asm.ISA() + ", data in the first cache"
 }
