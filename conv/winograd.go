@@ -273,22 +273,26 @@ func (g *wino) finish(s *worker, lo, hi, o int) {
 			}
 		}
 	}
+	final := -1 // the last tile that was settled at once
 	for t := lo; t < hi; t++ {
 		if k := s.k[t-lo]; k != 0 {
-			g.leave(s, t, first, end, s.flags[(t-lo)*size:][:(end-first+block-1)/block*16], k <= math.MaxFloat64)
+			flags := s.flags[(t-lo)*size:][:(end-first+block-1)/block*16]
+			if g.leave(s, t, first, end, flags, k <= math.MaxFloat64, final == t-1) {
+				final = t
+			}
 		}
 	}
 }
 
-// leave settles what of a tile's channels [first,end) the guard left open, now or
-// later.
-func (g *wino) leave(s *worker, t, first, end int, flags []uint8, finite bool) {
+// leave settles what of a tile's channels [first,end) the guard left open, at once or
+// later; it reports whether at once. left says that the tile before is settled.
+func (g *wino) leave(s *worker, t, first, end int, flags []uint8, finite, left bool) bool {
 	var any uint64
 	for i := 0; i < len(flags); i += 8 {
 		any |= binary.LittleEndian.Uint64(flags[i:])
 	}
 	if any == 0 && finite {
-		return
+		return false
 	}
 	d := g.dst
 	n, y, x := g.place(t)
@@ -306,11 +310,19 @@ func (g *wino) leave(s *worker, t, first, end int, flags []uint8, finite bool) {
 		}
 	}
 	if finite && g.exact != nil && many(open, 16*(end-first)) {
+		if left && x > 0 && w == 4 && g.repeats(n, y, x) {
+			for c := first; c < end; c += block {
+				for i := range h {
+					copy(d.data[d.at(n, c/block, y+i, x):][:4*block], d.data[d.at(n, c/block, y+i, x-4):])
+				}
+			}
+			return true
+		}
 		window := float64(g.form.Taps) * g.greatest(t)
 		for i := range h {
 			g.exact.settle(s, d, first/g.Outputs, n, y+i, x, w, window)
 		}
-		return
+		return true
 	}
 	for at := 0; at < len(flags); at += 8 {
 		for f := binary.LittleEndian.Uint64(flags[at:]); f != 0; f &= f - 1 {
@@ -320,6 +332,25 @@ func (g *wino) leave(s *worker, t, first, end int, flags []uint8, finite bool) {
 			}
 		}
 	}
+	return false
+}
+
+// repeats reports whether the window of tile (y, x) has the numbers of that of the
+// tile to its left, as in a constant field, where all is open.
+func (g *wino) repeats(n, y, x int) bool {
+	k, line := g.form.Taps/2, g.form.Side*block
+	for b := range g.blocks {
+		for r := range g.form.Side {
+			at := g.src.at(n, b, y+r-k, x-k)
+			here, there := g.src.data[at:][:line], g.src.data[at-4*block:][:line]
+			for i, v := range here {
+				if math.Float32bits(v) != math.Float32bits(there[i]) {
+					return false
+				}
+			}
+		}
+	}
+	return true
 }
 
 // clearLanes clears the lanes of pixels from one on.

@@ -440,3 +440,34 @@ func TestLargeKernels(t *testing.T) {
 		}
 	}
 }
+
+// TestWinogradRepeats: in a field that is constant but for some pixels, under kernels
+// whose sum is zero, all is open, and tiles with equal windows share their outputs.
+func TestWinogradRepeats(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	for trial := range 12 {
+		taps := 3 + trial%3*2
+		ic, oc := 1+r.IntN(9), 9+r.IntN(20)
+		x := tensor.New(fp16.Float32, 1, ic, 13, 30)
+		for i := range x.Data {
+			x.Data[i] = float64(float32(0.3))
+		}
+		for range trial {
+			x.Data[r.IntN(len(x.Data))] = float64(float32(r.NormFloat64()))
+		}
+		w := tensor.New(fp16.Float32, oc, ic, taps, taps)
+		for i := range w.Data {
+			if w.Data[i] = float64(float32(r.NormFloat64())); i%2 == 1 {
+				w.Data[i] = -w.Data[i-1]
+			}
+		}
+		exact := bigref.Conv2d(x, w, nil, 1, taps/2, "circular")
+		y := tensor.New(fp16.Float32, 1, oc, 13, 30)
+		Forward(y, x, NewKernel(w, nil), Params{Pad: taps / 2, Padding: Circular})
+		for i, v := range y.Data {
+			if want, _ := exact.Values[i].Float32(); v != float64(want) {
+				t.Fatalf("trial %d, %d taps, output %d: %v, want %v", trial, taps, i, v, want)
+			}
+		}
+	}
+}
