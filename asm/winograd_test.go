@@ -465,3 +465,57 @@ func TestWinogradLayout(t *testing.T) {
 		}
 	})
 }
+
+// TestFormRoundings counts how many roundings of outputLine each number takes part in,
+// operation by operation, and takes InRoundings from the partial sums of |B|.
+func TestFormRoundings(t *testing.T) {
+	type depth map[int]float64      // of the numbers in it
+	sum := func(x, y depth) depth { // also a fused multiply-add
+		z := depth{}
+		for _, d := range []depth{x, y} {
+			for i, k := range d {
+				z[i] = k + 1
+			}
+		}
+		return z
+	}
+	times := func(x depth) depth { return sum(x, nil) }
+	for _, f := range []*Form{form3, form5, form7} {
+		last := f.Side - 1
+		pair := func(l int) depth { return sum(depth{l: 0}, depth{l + 1: 0}) }
+		zero := depth{0: 0}
+		for l := 1; l < last; l += 2 {
+			zero = sum(zero, pair(l))
+		}
+		other, three := times(pair(last-2)), sum(pair(last-2), depth{last: 0})
+		for l := last - 4; l > 0; l -= 2 {
+			other, three = sum(pair(l), other), sum(pair(l), three)
+		}
+		for r, d := range []depth{zero, other, other, three} {
+			for i, k := range d {
+				if got := f.OutRoundings[r][i]; got != k {
+					t.Errorf("%d taps: %v roundings of number %d in output %d, want %v", f.Taps, got, i, r, k)
+				}
+			}
+		}
+		for r, got := range f.InRoundings {
+			want := 0.0
+			for first := range 2 { // even and odd parts, from the last coefficient down
+				size := 0.0
+				for j := last - (last-first)%2; j >= 0; j -= 2 {
+					c := math.Abs(f.B[r][j])
+					if size > 0 && c > 0 {
+						want += size + c
+					}
+					size += c
+				}
+				if r > 0 && r < last {
+					want += size // the two together
+				}
+			}
+			if math.Abs(got-want) > 1e-12*want {
+				t.Errorf("%d taps, row %d: %v, want %v", f.Taps, r, got, want)
+			}
+		}
+	}
+}
