@@ -2,6 +2,7 @@ package operator
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/internal/strict"
@@ -74,8 +75,9 @@ func readNodes(o *strict.Object) (Config, error) {
 		return c, err
 	}
 	op, err := buildNodes(c)
-	if err != nil {
-		return c, o.Errorf("", "%w", err)
+	if err != nil { // which begins with the field
+		field, text, _ := strings.Cut(err.Error(), ": ")
+		return c, o.Errorf(field, "%s", text)
 	}
 	c.OutputChannels = op.Config.OutputChannels
 	if outputs != 0 && outputs != c.OutputChannels {

@@ -164,19 +164,19 @@ func TestReadNodes(t *testing.T) {
 		t.Errorf("read %+v", c)
 	}
 	for _, bad := range []struct{ nodes, want string }{
-		{``, `f: operator: nodes: none: want one or more`},
+		{``, `f: operator.nodes: none: want one or more`},
 		{`7`, `f: operator.nodes: 7: want a list of objects`},
 		{`{"op":"pool","name":"a"}`, `f: operator.nodes[0].op: "pool": want conv, norm, act, add or noise`},
 		{`{"op":"act","name":"a","activation":"gelu","bias":true}`, `f: operator.nodes[0].bias: unknown key: want one of activation, in, name, op`},
-		{conv + `,` + conv, `f: operator: nodes[1].name: "a": want a name that no other node has`},
-		{`{"op":"conv","name":"a","out_channels":4,"kernel_size":2}`, `f: operator: nodes[0].kernel_size: 2: want an odd number, so that padding by half of it keeps the image size`},
-		{`{"op":"act","name":"a","activation":"gelu","in":["x"]}`, `f: operator: nodes[0].in: "x": want "input" or the name of an earlier node`},
-		{`{"op":"act","name":"a","activation":"celu"}`, `f: operator: nodes[0].activation: unknown activation "celu": want one of none, relu, gelu, gelu_tanh, silu, tanh, swish`},
-		{conv + `,{"op":"add","name":"b","in":["a","input"]}`, `f: operator: nodes[1].in: "a" has 4 channels and "input" has 2: want as many`},
-		{`{"op":"norm","name":"a","normalization":"group","groups":3}`, `f: operator: nodes[0].groups: 3: want a divisor of the 2 channels`},
-		{`{"op":"norm","name":"a","normalization":"rms"}`, `f: operator: nodes[0].normalization: "rms": want instance, batch, group, layer or none`},
+		{conv + `,` + conv, `f: operator.nodes[1].name: "a": want a name that no other node has`},
+		{`{"op":"conv","name":"a","out_channels":4,"kernel_size":2}`, `f: operator.nodes[0].kernel_size: 2: want an odd number, so that padding by half of it keeps the image size`},
+		{`{"op":"act","name":"a","activation":"gelu","in":["x"]}`, `f: operator.nodes[0].in: "x": want "input" or the name of an earlier node`},
+		{`{"op":"act","name":"a","activation":"celu"}`, `f: operator.nodes[0].activation: unknown activation "celu": want one of none, relu, gelu, gelu_tanh, silu, tanh, swish`},
+		{conv + `,{"op":"add","name":"b","in":["a","input"]}`, `f: operator.nodes[1].in: "a" has 4 channels and "input" has 2: want as many`},
+		{`{"op":"norm","name":"a","normalization":"group","groups":3}`, `f: operator.nodes[0].groups: 3: want a divisor of the 2 channels`},
+		{`{"op":"norm","name":"a","normalization":"rms"}`, `f: operator.nodes[0].normalization: "rms": want instance, batch, group, layer or none`},
 		{`{"op":"noise","name":"a","noise_type":"gaussian","noise_scale":1},{"op":"noise","name":"b","noise_type":"gaussian","noise_scale":1}`,
-			`f: operator: nodes[1].op: noise for the second time: want one noise at most`},
+			`f: operator.nodes[1].op: noise for the second time: want one noise at most`},
 	} {
 		o, err := strict.Parse("f", "operator", []byte(fmt.Sprintf(`{"input_channels":2,"nodes":[%s]}`, bad.nodes)))
 		if err != nil {

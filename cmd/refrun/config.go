@@ -61,7 +61,8 @@ func parseConfig(path string, data []byte) (*rollout.Case, error) {
 // Anchors and aliases are refused: they can make a small file huge.
 func toJSON(n *yaml.Node, at string, lines map[string]int, depth int) ([]byte, error) {
 	if depth > 32 {
-		return nil, fmt.Errorf("%d: %s: nested too deeply", n.Line, at)
+		list, _, _ := strings.Cut(at, "[")
+		return nil, fmt.Errorf("%d: %s: nested too deeply", n.Line, list)
 	}
 	var b strings.Builder
 	switch n.Kind {
@@ -93,7 +94,9 @@ func toJSON(n *yaml.Node, at string, lines map[string]int, depth int) ([]byte, e
 	case yaml.SequenceNode:
 		b.WriteByte('[')
 		for i, c := range n.Content {
-			v, err := toJSON(c, at, lines, depth+1)
+			name := fmt.Sprintf("%s[%d]", at, i)
+			lines[name] = c.Line
+			v, err := toJSON(c, name, lines, depth+1)
 			if err != nil {
 				return nil, err
 			}

@@ -37,6 +37,38 @@ func TestConfig(t *testing.T) {
 	}
 }
 
+// TestConfigNodes: what is said of one object of a list names that object and its line.
+func TestConfigNodes(t *testing.T) {
+	const good = `
+operator:
+  grid_size: 8
+  nodes:
+  - {op: conv, name: a, out_channels: 4, kernel_size: 3}
+  - {op: act, name: b, activation: gelu}
+  - op: conv
+    name: c
+    out_channels: 3
+    kernel_size: 3
+rollout: {num_timesteps: 3, num_realizations: 2}
+weights_seed: 1
+`
+	cs, err := parseConfig("run.yaml", []byte(good))
+	if err != nil || len(cs.Operator.Nodes) != 3 || cs.Operator.Nodes[2].Name != "c" {
+		t.Fatalf("read as %+v, %v", cs, err)
+	}
+	for _, c := range []struct{ old, new, want string }{
+		{"gelu", "jelu", "run.yaml:6: operator.nodes[1].activation: "},
+		{"    kernel_size: 3\nrollout", "rollout", "run.yaml:7: operator.nodes[2].kernel_size: "},
+		{"out_channels: 3", "out_channels: no", "run.yaml:9: operator.nodes[2].out_channels: "},
+		{"name: a,", "name: a, name: b,", "run.yaml:5: operator.nodes[0].name: given twice, first on line 5"},
+	} {
+		_, err := parseConfig("run.yaml", []byte(strings.Replace(good, c.old, c.new, 1)))
+		if err == nil || !strings.HasPrefix(err.Error(), c.want) {
+			t.Errorf("%q for %q: error %v, want one beginning %q", c.new, c.old, err, c.want)
+		}
+	}
+}
+
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(goodConfig))
 	f.Add([]byte(`{"operator": {"num_layers": 1}, "rollout": null}`))
