@@ -113,7 +113,6 @@ func (g *direct) run() {
 		par.For(n*g.height, g.tasks.expand)
 	}
 	par.For(n*d.H, g.tasks.line)
-	g.space.settle(g.tasks.resolve)
 	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
 	g.space.anchored.end()
 }
@@ -171,6 +170,7 @@ func (g *direct) runLine(i int) {
 	s := g.space.take()
 	defer g.space.release(s)
 	g.line(s, i/g.dst.H, i%g.dst.H)
+	s.finish(g.tasks.resolve)
 }
 
 // line makes a line of outputs of a sample.

@@ -8,7 +8,6 @@ import (
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/exact"
-	"github.com/refrun/refrun/internal/par"
 )
 
 // Space is the memory that a convolution of images works in: empty at first, and
@@ -18,12 +17,6 @@ type Space struct {
 
 	mu   sync.Mutex
 	idle []*worker // memory of workers
-
-	// What the guard left open: see worker.note.
-	open    []uint64
-	dst     *Image
-	resolve func(s *worker, at, next place) float64
-	settler func(i int)
 
 	wino     wino
 	direct   direct
@@ -36,7 +29,7 @@ type worker struct {
 	memory        [5][]float64
 	flags         []uint8
 	terms         []float64
-	open          []uint64
+	open          []uint64 // outputs of dst that guards left open: see note
 	dst           *Image
 
 	// What kernels are given pointers to.
@@ -49,7 +42,7 @@ type worker struct {
 
 // Bytes returns the memory that the space holds, while no convolution runs.
 func (p *Space) Bytes() int64 {
-	n := 8 * (cap(p.norms) + cap(p.rows) + cap(p.planes) + cap(p.open))
+	n := 8 * (cap(p.norms) + cap(p.rows) + cap(p.planes))
 	for _, s := range p.idle {
 		for _, m := range s.memory {
 			n += 8 * cap(m)
@@ -71,61 +64,48 @@ func (p *Space) take() *worker {
 	return new(worker)
 }
 
-// release takes the memory back, and the outputs left open.
+// release takes the memory back.
 func (p *Space) release(s *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(s.open) > 0 {
-		p.dst = s.dst
-		p.open = append(p.open, s.open...)
-	}
-	s.open, s.dst = s.open[:0], nil
+	s.dst = nil
 	p.idle = append(p.idle, s)
 }
 
-// note notes an output of channel c: as a number of which the order is that of
-// channels, so that each channel's weights are read once in the end.
+// note notes an output of channel c that a guard left open: as a number of which the
+// order is that of pixels, so that windows are read while they are near.
 func (s *worker) note(dst *Image, n, c, y, x int) {
 	s.dst = dst
-	s.open = append(s.open, uint64(c)<<40|uint64((n*dst.H+y)*dst.W+x))
+	s.open = append(s.open, uint64((n*dst.H+y)*dst.W+x)<<channelBits|uint64(c))
 }
+
+// channelBits is how many bits of a noted output are its channel.
+const channelBits = 24
 
 // place is an output of an image.
 type place struct{ o, n, y, x int }
 
-// settle stores what resolve says of every output left open; it is told the
-// output that the same worker turns to next.
-func (p *Space) settle(resolve func(s *worker, at, next place) float64) {
-	if len(p.open) == 0 {
+// finish stores what resolve says of every output noted; it is told the output
+// after it, too. A worker does it after each unit, whose pixels it has read before.
+func (s *worker) finish(resolve func(s *worker, at, next place) float64) {
+	if len(s.open) == 0 {
 		return
 	}
-	slices.Sort(p.open)
-	if p.resolve = resolve; p.settler == nil {
-		p.settler = p.settlePiece
-	}
-	par.For((len(p.open)+settlePieces-1)/settlePieces, p.settler)
-	p.open, p.dst, p.resolve = p.open[:0], nil, nil
-}
-
-// settlePieces is how many outputs a worker settles at a time.
-const settlePieces = 64
-
-func (p *Space) settlePiece(i int) {
-	s := p.take()
-	defer p.release(s)
-	d := p.dst
-	lo, hi := i*settlePieces, min((i+1)*settlePieces, len(p.open))
-	for at := p.place(lo); lo < hi; lo++ {
-		next := p.place(min(lo+1, hi-1))
-		d.data[d.at(at.n, at.o/block, at.y, at.x)+at.o%block] = float32(p.resolve(s, at, next))
+	slices.Sort(s.open)
+	d := s.dst
+	at := s.place(0)
+	for i := range s.open {
+		next := s.place(min(i+1, len(s.open)-1))
+		d.data[d.at(at.n, at.o/block, at.y, at.x)+at.o%block] = float32(resolve(s, at, next))
 		at = next
 	}
+	s.open = s.open[:0]
 }
 
-// place returns where open output i is.
-func (p *Space) place(i int) place {
-	d, o, pixel := p.dst, int(p.open[i]>>40), int(p.open[i]&(1<<40-1))
-	return place{o, pixel / d.W / d.H, pixel / d.W % d.H, pixel % d.W}
+// place returns where noted output i is.
+func (s *worker) place(i int) place {
+	d, pixel := s.dst, int(s.open[i]>>channelBits)
+	return place{int(s.open[i] & (1<<channelBits - 1)), pixel / d.W / d.H, pixel / d.W % d.H, pixel % d.W}
 }
 
 // settle returns an output that guards could not decide, with weights w

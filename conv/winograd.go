@@ -99,7 +99,6 @@ func (g *wino) run() {
 	par.For(g.src.N*g.height, g.tasks.norms)
 	tiles, unit := g.src.N*g.th*g.tw, g.groups*g.Tiles
 	par.For((tiles+unit-1)/unit, g.tasks.unit)
-	g.space.settle(g.tasks.resolve)
 	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
 	g.space.anchored.end()
 }
@@ -115,6 +114,7 @@ func (g *wino) runUnit(i int) {
 	unit := g.groups * g.Tiles
 	g.prepare(s)
 	g.unit(s, i*unit, min((i+1)*unit, g.src.N*g.th*g.tw))
+	s.finish(g.tasks.resolve)
 }
 
 // prepare gives a worker memory for a unit.
