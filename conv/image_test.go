@@ -149,10 +149,10 @@ func TestAnchored(t *testing.T) {
 			}
 			got, want := tensor.New(f, n, oc, h, w), exact.Round(f)
 			y.To(got)
-			for _, at := range s.open {
-				o, pixel := int(at>>40), int(at&(1<<40-1))
-				i := (pixel/h/w*oc+o)*h*w + pixel%(h*w)
-				got.Data[i] = want.Data[i]
+			for i := range s.open {
+				at := s.place(i)
+				k := ((at.n*oc+at.o)*h+at.y)*w + at.x
+				got.Data[k] = want.Data[k]
 			}
 			sameBits(t, got, want, fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %v", trial, xs.name, ws.name, src.Shape(), weight.Shape(), f))
 			settled += len(got.Data) - len(s.open)

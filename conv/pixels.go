@@ -96,8 +96,8 @@ func newDirect(k *Kernel, w *asm.Pixels, round func(m, norms, table *float64, ds
 func (g *direct) run() {
 	n, d, k := g.src.N, g.dst, g.k.kh
 	g.norms = grown(&g.space.norms, n*g.height*g.width)
-	par.For(n*g.height, g.tasks.norms)
-	if k > 1 {
+	if k > 1 { // else each line takes its own
+		par.For(n*g.height, g.tasks.norms)
 		g.rows = grown(&g.space.rows, n*g.height*d.W)
 		par.For(n*g.height, g.tasks.rows)
 		par.For(n*d.H, g.tasks.window)
@@ -176,6 +176,9 @@ func (g *direct) runLine(i int) {
 // line makes a line of outputs of a sample.
 func (g *direct) line(s *worker, n, y int) {
 	d, blocks := g.dst, g.src.Blocks()
+	if g.k.kh == 1 {
+		g.measure(n*d.H + y)
+	}
 	norms := g.norms[(n*d.H+y)*d.W:][:d.W]
 	finite := true
 	for _, v := range norms {

@@ -317,9 +317,9 @@ func TestWinogradRows(t *testing.T) {
 			tiles := min(g.th*g.tw, g.groups*g.Tiles)
 			g.unit(s, 0, tiles)
 			norms[i], out[i] = s.k[:tiles], g.dst
-			for _, at := range s.open { // the rest is undecided
-				o, pixel := int(at>>40), int(at&(1<<40-1))
-				g.dst.data[g.dst.at(0, o/block, pixel/12, pixel%12)+o%block] = 0
+			for i := range s.open { // the rest is undecided
+				at := s.place(i)
+				g.dst.data[g.dst.at(0, at.o/block, at.y, at.x)+at.o%block] = 0
 			}
 		}
 		for i, a := range norms[0] {

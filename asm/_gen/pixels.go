@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -28,56 +30,78 @@ func pixelNorms(i isa) {
 	pixels := Load(Param("pixels"), GP64()).(reg.GPVirtual)
 	from, scale, left := GP64(), GP64(), GP64()
 	halves, v := i.halves(), i.vector()
+	sizes := []int{4} // pixels at a time
+	if i.lanes == 8 {
+		sizes = []int{16, 4} // a long line of each block is read sooner
+	}
+	accumulators := sizes[0] * halves
 	sum := func(p, h int) reg.VecPhysical { return i.wide[p*halves+h] }
-	t, x := i.wide[4*halves:5*halves], i.wide[5*halves:]
-	Label("pixels" + name)
-	MOVQ(src, from)
-	MOVQ(mustParam("scale"), scale)
-	MOVQ(mustParam("blocks"), left)
-	for _, r := range i.wide[:4*halves] {
-		VXORPD(r, r, r)
-	}
-	Label("block" + name)
-	for h := range halves {
-		VMOVUPD(Mem{Base: scale, Disp: h * v}, t[h])
-	}
-	for p := range 4 {
-		for h := range halves {
-			r := x[p%4]
-			VCVTPS2PD(Mem{Base: from, Disp: 32*p + h*v/2}, r)
-			VMULPD(t[h], r, r)
-			VFMADD231PD(r, r, sum(p, h))
-		}
-	}
-	ADDQ(image, from)
-	ADDQ(Imm(64), scale)
-	DECQ(left)
-	JNZ(LabelRef("block" + name))
-	y := ymm()
-	var four [4]reg.VecPhysical
-	for p := range four {
-		if halves == 1 {
-			four[p] = y[8+p]
-			VEXTRACTF64X4(Imm(1), i.wide[p], y[8+p])
-			VADDPD(y[8+p], y[p], y[8+p])
+	t, x := i.wide[accumulators:accumulators+halves], i.wide[accumulators+halves:]
+	for k, n := range sizes {
+		loop := fmt.Sprint(name, n)
+		Label("pixels" + loop)
+		if k+1 < len(sizes) {
+			CMPQ(pixels, Imm(uint64(n)))
+			JL(LabelRef(fmt.Sprint("pixels", name, sizes[k+1])))
 		} else {
-			four[p] = y[2*p]
-			VADDPD(y[2*p+1], y[2*p], y[2*p])
+			TESTQ(pixels, pixels)
+			JZ(LabelRef("end" + name))
 		}
+		MOVQ(src, from)
+		MOVQ(mustParam("scale"), scale)
+		MOVQ(mustParam("blocks"), left)
+		for _, r := range i.wide[:n*halves] {
+			VXORPD(r, r, r)
+		}
+		Label("block" + loop)
+		for h := range halves {
+			VMOVUPD(Mem{Base: scale, Disp: h * v}, t[h])
+		}
+		for p := range n {
+			for h := range halves {
+				r := x[(p*halves+h)%4]
+				VCVTPS2PD(Mem{Base: from, Disp: 32*p + h*v/2}, r)
+				VMULPD(t[h], r, r)
+				VFMADD231PD(r, r, sum(p, h))
+			}
+		}
+		ADDQ(image, from)
+		ADDQ(Imm(64), scale)
+		DECQ(left)
+		JNZ(LabelRef("block" + loop))
+		for p := 0; p < n; p += 4 {
+			i.fourNorms(sum, p, x[0])
+			VMOVUPD(ymm()[i.index(sum(p, 0))], Mem{Base: out, Disp: 8 * p})
+		}
+		ADDQ(U32(uint32(32*n)), src)
+		ADDQ(U32(uint32(8*n)), out)
+		SUBQ(Imm(uint64(n)), pixels)
+		JMP(LabelRef("pixels" + loop))
+	}
+	Label("end" + name)
+	VZEROUPPER()
+	RET()
+}
+
+// fourNorms leaves the roots of the sums of four pixels in the first one's register.
+func (i isa) fourNorms(sum func(p, h int) reg.VecPhysical, p int, t reg.VecPhysical) {
+	var four [4]reg.VecPhysical
+	for k := range four {
+		four[k] = ymm()[i.index(sum(p+k, 0))]
+		other := ymm()[i.index(t)]
+		if i.lanes == 8 {
+			VEXTRACTF64X4(Imm(1), sum(p+k, 0), other)
+		} else {
+			other = sum(p+k, 1)
+		}
+		VADDPD(other, four[k], four[k])
 	}
 	VHADDPD(four[1], four[0], four[0])
 	VHADDPD(four[3], four[2], four[2])
 	VPERM2F128(Imm(0x20), four[2], four[0], four[1])
 	VPERM2F128(Imm(0x31), four[2], four[0], four[3])
 	VADDPD(four[3], four[1], four[1])
-	VSQRTPD(four[1], four[1])
-	VMOVUPD(four[1], Mem{Base: out})
-	ADDQ(Imm(128), src)
-	ADDQ(Imm(32), out)
-	SUBQ(Imm(4), pixels)
-	JNZ(LabelRef("pixels" + name))
-	VZEROUPPER()
-	RET()
+	VSQRTPD(four[1], four[0])
 }
 
 // widen lays pixels out for multiply:
