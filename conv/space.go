@@ -73,14 +73,11 @@ func (p *Space) release(s *worker) {
 }
 
 // note notes an output of channel c that a guard left open: as a number of which the
-// order is that of pixels, so that windows are read while they are near.
+// order is that of channels, so that weights are read once and in order.
 func (s *worker) note(dst *Image, n, c, y, x int) {
 	s.dst = dst
-	s.open = append(s.open, uint64((n*dst.H+y)*dst.W+x)<<channelBits|uint64(c))
+	s.open = append(s.open, uint64(c)<<40|uint64((n*dst.H+y)*dst.W+x))
 }
-
-// channelBits is how many bits of a noted output are its channel.
-const channelBits = 24
 
 // place is an output of an image.
 type place struct{ o, n, y, x int }
@@ -104,8 +101,8 @@ func (s *worker) finish(resolve func(s *worker, at, next place) float64) {
 
 // place returns where noted output i is.
 func (s *worker) place(i int) place {
-	d, pixel := s.dst, int(s.open[i]>>channelBits)
-	return place{int(s.open[i] & (1<<channelBits - 1)), pixel / d.W / d.H, pixel / d.W % d.H, pixel % d.W}
+	d, o, pixel := s.dst, int(s.open[i]>>40), int(s.open[i]&(1<<40-1))
+	return place{o, pixel / d.W / d.H, pixel / d.W % d.H, pixel % d.W}
 }
 
 // settle returns an output that guards could not decide, with weights w
