@@ -71,6 +71,7 @@ func inputRow(i isa, f form) {
 			LEAQ(Mem{Base: to, Disp: h * v}, at)
 			i.inputLine(f, free, func(_ int, z reg.VecPhysical) { // one after another
 				VMOVUPD(z, Mem{Base: at})
+				PREFETCHT0(Mem{Base: at, Disp: 4 * 64}) // four tiles on
 				ADDQ(point, at)
 			})
 			for _, p := range in.base {

@@ -156,6 +156,9 @@ func (r rows) at(i, disp int) Mem {
 //	blocks  channel blocks, 1 or more
 //	scratch n*n vectors
 //
+// The points of a block are far apart, where no processor foresees that they will be
+// written: each is asked for when the block before it is.
+//
 // The wide one reads float64 numbers.
 func input(i isa, f form, wide bool) {
 	name, number, size := "winograd"+f.name+"Input"+i.name, "float32", 4
@@ -209,6 +212,9 @@ func input(i isa, f form, wide bool) {
 		}
 		i.inputLine(f, i.wide[n:16], func(_ int, r reg.VecPhysical) { // one after another
 			VMOVUPD(r, Mem{Base: to, Disp: h * v})
+			if h == 0 {
+				PREFETCHT0(Mem{Base: to, Disp: i.plane()}) // the next block's
+			}
 			ADDQ(point, to)
 		})
 		ADDQ(U32(uint32(n*v)), from)
