@@ -224,7 +224,7 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 		return found, nil
 	}
 	traced, err := g.trace(m, g.claim.mode)
-	if err != nil || traced.re >= 0.99*best.re {
+	if err != nil || traced.unlike >= 0.99*best.unlike {
 		return found, err
 	}
 	again, _, err := g.fits(m, traced, claimed)

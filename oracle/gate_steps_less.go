@@ -27,7 +27,7 @@ func (g *stepGate) less() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	best := candidate{g.claim, clearly * claimed}
+	best, least := g.claim, clearly*claimed
 	bare := g.claim
 	bare.points = 0
 	out := bare // and the operator's output
@@ -45,10 +45,10 @@ func (g *stepGate) less() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if re < 0.99*best.re {
-			best = candidate{p, re}
+		if re < 0.99*least {
+			best, least = p, re
 		}
 	}
-	g.use = best.pattern
+	g.use = best
 	return g.use != g.claim, nil
 }

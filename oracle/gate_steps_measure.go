@@ -306,6 +306,9 @@ func nearer(v, a, b []float64) []float64 {
 //
 //	s^2 = inner (mean (emu - truth)^2 - mean last) + last
 //
+// Numbers that the clamp holds at its ends have no errors, and say nothing of those
+// of the others.
+//
 // A float32 device adds up in float32, which the contract does not: there
 // inner is the ratio of a disturbed emulation's variance to the contract's.
 func (g *stepGate) scale(b *batchStep, truth, emu, o *tensor.Tensor) []float64 {
@@ -323,7 +326,7 @@ func (g *stepGate) scale(b *batchStep, truth, emu, o *tensor.Tensor) []float64 {
 		at := p * hw
 		for k := at; k < at+hw; k++ {
 			s[k] = g.last(c, truth.Data[k], o.Data[k])
-			if d := errs[k]; finite(d) && finite(s[k]) {
+			if d := errs[k]; finite(d) && finite(s[k]) && !(d == 0 && clamped(c, truth.Data[k])) {
 				errors += float64(d * d)
 				lasts += s[k]
 				count++
@@ -347,6 +350,11 @@ func (g *stepGate) scale(b *batchStep, truth, emu, o *tensor.Tensor) []float64 {
 		}
 	}
 	return s
+}
+
+// clamped reports whether a state is an end of the clamp, where no error is left.
+func clamped(c rollout.Config, v float64) bool {
+	return c.Clamp != nil && (v <= c.Clamp[0] || v >= c.Clamp[1])
 }
 
 // last is the variance of the last roundings: of the operator's output and of

@@ -5,13 +5,15 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/operator"
 )
 
 // candidate is a pattern and how far the device is from it.
 type candidate struct {
 	pattern
-	re float64 // rms of (Got - emulation)/s
+	re     float64 // rms of (Got - emulation)/s
+	unlike float64 // see unlikeness
 }
 
 // neighbours returns the contracts that a device may keep in place of the
@@ -54,12 +56,38 @@ var fused = []points{
 
 // distance returns how far the device is from a pattern in one step.
 func (g *stepGate) distance(m *measured, p pattern) (float64, error) {
+	c, err := g.compare(m, p)
+	return c.re, err
+}
+
+func (g *stepGate) compare(m *measured, p pattern) (candidate, error) {
 	ref, err := g.nearest(m, p)
 	if err != nil {
-		return 0, err
+		return candidate{}, err
 	}
-	return math.Sqrt(meanOf(g.against(m, m.Got, ref))), nil
+	r := g.against(m, m.Got, ref)
+	return candidate{p, math.Sqrt(meanOf(r)), unlikeness(r)}, nil
 }
+
+// unlikeness is -ln of the likelihood of residuals, for each of them, if most
+// numbers are the same and the others lie anywhere: by Cauchy's distribution, of
+// the width same. A device is the same as its own pattern but where single sums
+// were rounded the other way. Where an operator makes much of these, they are most
+// of the mean square, and a pattern without the last roundings has a smaller one,
+// as it is nowhere the same and nowhere far.
+func unlikeness(r []float64) float64 {
+	var sum, n float64
+	for _, d := range r {
+		if d == d {
+			sum, n = sum+elem.Log1p(float64(d*d)/(same*same)), n+1
+		}
+	}
+	return sum / max(n, 1)
+}
+
+// same is how near to an emulation numbers are, in expected deviations, that have
+// the same roundings: a normalization of all of them leaves that much.
+const same = 1. / 32
 
 // meanOf returns the mean square of the numbers that are none of NaN.
 func meanOf(r []float64) float64 {
@@ -97,18 +125,18 @@ func (g *stepGate) nearest(m *measured, p pattern) ([]float64, error) {
 // combinations first, then point by point.
 func (g *stepGate) search(m *measured) (best candidate, err error) {
 	nodes, c := g.e.machine.Nodes, g.e.c.Rollout
-	best = candidate{g.claim, math.Inf(1)}
+	best = candidate{g.claim, math.Inf(1), math.Inf(1)}
 	seen := map[pattern]bool{}
-	try := func(p pattern) (float64, error) {
+	try := func(p pattern) (candidate, error) {
 		if seen[p] || len(seen) == mostPatterns {
-			return math.Inf(1), nil
+			return candidate{p, math.Inf(1), math.Inf(1)}, nil
 		}
 		seen[p] = true
-		re, err := g.distance(m, p)
-		if err == nil && re < 0.99*best.re {
-			best = candidate{p, re}
+		c, err := g.compare(m, p)
+		if err == nil && c.unlike < 0.99*best.unlike {
+			best = c
 		}
-		return re, err
+		return c, err
 	}
 	if _, err := try(g.claim); err != nil {
 		return best, err
@@ -128,27 +156,23 @@ func (g *stepGate) search(m *measured) (best candidate, err error) {
 		}
 	}
 	bases := []candidate{best}
-	wide := candidate{g.claim, math.Inf(1)} // the best one without a half type
+	wide := candidate{g.claim, math.Inf(1), math.Inf(1)} // the best one without a half type
 	for _, n := range neighbours(g.claim.mode) {
 		from := best
 		p := contract(nodes, c, n)
-		re, err := try(p)
+		at, err := try(p)
 		if err != nil {
 			return best, err
 		}
 		if !p.half() && g.claim.half() { // nearer than eager half modes, but is it near?
 			best = from
-			if re < wide.re {
-				wide = candidate{p, re}
+			if at.unlike < wide.unlike {
+				wide = at
 			}
 			continue
 		}
-		same := false
-		for _, b := range bases {
-			same = same || b.re == re // the same device on this operator
-		}
-		if !same {
-			bases = append(bases, candidate{p, re})
+		if !slices.ContainsFunc(bases, func(b candidate) bool { return b.re == at.re }) { // another device on this operator
+			bases = append(bases, at)
 		}
 	}
 	if g.claim.half() {
@@ -156,7 +180,7 @@ func (g *stepGate) search(m *measured) (best candidate, err error) {
 			return best, err
 		}
 	}
-	if wide.re < 0.99*best.re {
+	if wide.unlike < 0.99*best.unlike {
 		best = wide
 	}
 	return best, nil
@@ -166,7 +190,7 @@ func (g *stepGate) search(m *measured) (best candidate, err error) {
 const mostPatterns = 80
 
 // without tries the bases with points left out.
-func (g *stepGate) without(bases []candidate, best *candidate, try func(pattern) (float64, error)) error {
+func (g *stepGate) without(bases []candidate, best *candidate, try func(pattern) (candidate, error)) error {
 	for _, b := range bases {
 		for _, f := range fused {
 			p := b.pattern

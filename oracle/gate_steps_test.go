@@ -68,6 +68,18 @@ func (b *stepBench) correct(p pattern, lambda float64) *emulate.Device {
 // check lets the device run and returns the report of the step gates alone.
 func (b *stepBench) check() *Report {
 	b.t.Helper()
+	b.run()
+	e := b.gate.e
+	e.r = &Report{FirstStep: -1, Claim: e.c.Rollout.ModeName(e.o.Mode, e.stream)}
+	if err := e.steps(); err != nil {
+		b.t.Fatal(err)
+	}
+	return e.r
+}
+
+// run lets the device run.
+func (b *stepBench) run() {
+	b.t.Helper()
 	e := b.gate.e
 	s := e.states
 	r := rand.New(rand.NewPCG(3, 4))
@@ -98,11 +110,20 @@ func (b *stepBench) check() *Report {
 			copy(s.At(m, t), y.Samples(m, m+1).Data)
 		}
 	}
-	e.r = &Report{FirstStep: -1, Claim: e.c.Rollout.ModeName(e.o.Mode, e.stream)}
-	if err := e.steps(); err != nil {
+}
+
+// measured returns a step of the first engine batch, measured.
+func (b *stepBench) measured(t int) *measured {
+	b.t.Helper()
+	step, err := b.gate.step(t)
+	if err != nil {
 		b.t.Fatal(err)
 	}
-	return e.r
+	m, err := b.gate.measure(step)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return m
 }
 
 func convex(alpha float64) rollout.Config {

@@ -58,15 +58,15 @@ func (g *stepGate) trace(m *measured, mode operator.Mode) (best candidate, err e
 	if err := t.decide(len(nodes), []points{all & atShare}); err != nil {
 		return best, err
 	}
-	best.re = math.Inf(1)
+	best.unlike = math.Inf(1)
 	for _, w := range t.paths {
 		p := w.p.byKind(nodes, stored)
-		re, err := g.distance(m, p)
+		c, err := g.compare(m, p)
 		if err != nil {
 			return best, err
 		}
-		if re < best.re {
-			best = candidate{p, re}
+		if c.unlike < best.unlike {
+			best = c
 		}
 	}
 	return best, nil
