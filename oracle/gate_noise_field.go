@@ -24,6 +24,7 @@ type noiseField struct {
 type noiseSums struct {
 	pixels  float64
 	square  float64   // of |z|^2
+	raw     float64   // of |z|^2 before draws were made normal
 	gain    float64   // of |v|^2 over the channels: what square is without roundings
 	self    float64   // of |v|^4 over the channels, which gives square its variance
 	mean    []float64 // of z
@@ -34,6 +35,7 @@ type noiseSums struct {
 	second  float64   // of |v|^2 (v.z)^2
 	norm    float64   // of |v|^4
 	quad    float64   // of (v.v')^4 over pairs of channels
+	within  float64   // of scores, see scores
 	largest float64   // |z|
 	lags    []lagSums
 }
@@ -61,6 +63,7 @@ func (s *noiseSums) add(o *noiseSums) {
 	}
 	s.pixels += o.pixels
 	s.square += o.square
+	s.raw += o.raw
 	s.gain += o.gain
 	s.self += o.self
 	s.drift += o.drift
@@ -69,6 +72,7 @@ func (s *noiseSums) add(o *noiseSums) {
 	s.second += o.second
 	s.norm += o.norm
 	s.quad += o.quad
+	s.within += o.within
 	s.largest = max(s.largest, o.largest)
 	for i, v := range o.mean {
 		s.mean[i] += v
@@ -90,7 +94,7 @@ func (m *noiseModel) field(hidden *tensor.Tensor, r []float64, ok []bool, roundi
 	} else if w = m.whitener(nil, rounding, true); w != nil {
 		f.l = w.l
 	}
-	g := make([]float64, hid)
+	g, seen := make([]float64, hid), m.seen()
 	for n := range hidden.N {
 		s := noiseSums{mean: make([]float64, k), cov: make([]float64, k*k)}
 		for p := range hw {
@@ -114,9 +118,16 @@ func (m *noiseModel) field(hidden *tensor.Tensor, r []float64, ok []bool, roundi
 				z[i] = r[(n*outs+o)*hw+p]
 			}
 			w.solve(z)
+			s.raw += dot(z, z)
+			if seen {
+				w.straighten(z)
+			}
 			f.ok[at] = true
 			copy(f.mean[at*k:], w.sum)
 			s.pixel(w, z)
+			if m.few != nil {
+				s.within += m.few.within(w.score(z))
+			}
 		}
 		f.sums = append(f.sums, s)
 	}

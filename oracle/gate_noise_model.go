@@ -25,6 +25,10 @@ type noiseModel struct {
 	kappa float64     // excess kurtosis of xi
 	w     [][]float64 // b W, [outputs][hidden]
 	rows  []int       // outputs whose noise is independent of those before: at most C
+	// floor is the variance that noise which hidden numbers multiply must have at a
+	// pixel: where they are near zero, roundings are all that there is.
+	floor float64
+	few   *scores // of heavy-tailed draws of which outputs are few sums
 }
 
 // noiseModel returns the model of the operator's noise; nil if it has none that
@@ -110,7 +114,8 @@ type whitener struct {
 }
 
 // whitener returns the whitener for hidden numbers g (nil for 1) and a variance
-// of rounding per row; nil if the covariance is singular. full asks for quad.
+// of rounding per row; nil if the covariance is singular, or for numbers g that
+// leave it below what roundings have. full asks for quad.
 func (m *noiseModel) whitener(g []float64, rounding []float64, full bool) *whitener {
 	k, c := len(m.rows), len(m.w[0])
 	w := &whitener{k: k, l: make([]float64, k*k), v: make([]float64, c*k), sum: make([]float64, k)}
@@ -129,17 +134,14 @@ func (m *noiseModel) whitener(g []float64, rounding []float64, full bool) *white
 			for ch := range c {
 				sum += float64(w.v[ch*k+i] * w.v[ch*k+j])
 			}
-			if i == j {
-				sum += rounding[i]
-			}
 			for a := range j {
 				sum -= float64(w.l[i*k+a] * w.l[j*k+a])
 			}
 			if i == j {
-				if !(sum > 0) {
+				if g != nil && !(sum > max(m.floor, rounding[i]/4)) || !(sum+rounding[i] > 0) {
 					return nil
 				}
-				w.l[i*k+i] = math.Sqrt(sum)
+				w.l[i*k+i] = math.Sqrt(sum + rounding[i])
 			} else {
 				w.l[i*k+j] = sum / w.l[j*k+j]
 			}

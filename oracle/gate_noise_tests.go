@@ -138,7 +138,7 @@ func (n *noiseTests) areas(f *noiseField, st *unseenStep, i int, low float64) {
 	}
 	for j := range tiles {
 		n.tile.tilesTested++
-		if z := tiles[j].z(f.k, n.m.kappa); z > n.tile.z {
+		if z := tiles[j].z(f.k, n.m.excess()); z > n.tile.z {
 			n.tile.z, n.tile.step, n.tile.m, n.tile.y, n.tile.x = z, st.Step, st.Lo+i, j/across*side, j%across*side
 		}
 	}
@@ -164,6 +164,9 @@ func (s *noiseSums) scaleZ(k int, kappa, low, high float64) float64 {
 
 // level is the variance of z.
 func (s *noiseSums) level(k int) float64 { return ratio(s.square, s.pixels*float64(k)) }
+
+// size is the variance of z as the device has it, before draws were made normal.
+func (s *noiseSums) size(k int) float64 { return ratio(s.raw, s.pixels*float64(k)) }
 
 // suspicion is something that noise of the specified kind does not do.
 type suspicion struct {
@@ -204,15 +207,18 @@ func (n *noiseTests) judge(u *unseen) {
 	if mean != nil {
 		odd = append(odd, *mean)
 	}
-	shape, scales := n.shape(u), n.scales(u)
+	shape, scales, others := n.shape(u), n.scales(u), n.distribution(u)
 	if len(shape) > 0 && len(scales) > 0 {
 		shape[0].step = scales[0].step
+	}
+	if n.m.seen() && math.Abs(n.total.size(k)-1) < 0.1 {
+		scales, others = others, scales // of draws made normal as if they were Laplace's
 	}
 	odd = slices.Concat(odd, shape, scales)
 	if !strong {
 		odd = append(odd, same...)
 	}
-	odd = slices.Concat(odd, n.distribution(u), near)
+	odd = slices.Concat(odd, others, near)
 	switch {
 	case len(logic) > 0:
 		w := worstSuspicion(logic)
@@ -273,7 +279,7 @@ func (n *noiseTests) strange(u *unseen) []suspicion {
 	areas := zLimit(float64(len(n.rows)))
 	most, room := 0.0, areas
 	for i := range n.rows {
-		if z := n.rows[i].z(n.k(), n.m.kappa); math.Abs(z) > areas+u.loose(n.rows[i].pixels) {
+		if z := n.rows[i].z(n.k(), n.m.excess()); math.Abs(z) > areas+u.loose(n.rows[i].pixels) {
 			most, room = z, areas
 			all = append(all, suspicion{text: fmt.Sprintf("it is not as large in %s as elsewhere (%.1f standard deviations)", n.areaName(i), z), z: z, step: -1, m: -1})
 		} else if math.Abs(z) > math.Abs(most) {
@@ -311,8 +317,8 @@ func (u *unseen) loose(pixels float64) float64 {
 
 // scales tests how large the noise is: over all, by step and by realization.
 func (n *noiseTests) scales(u *unseen) []suspicion {
-	s, k, kappa := n.e.states, n.k(), n.m.kappa
-	level := n.total.level(k)
+	s, k, kappa := n.e.states, n.k(), n.m.excess()
+	level := n.total.size(k)
 	z := n.total.scaleZ(k, kappa, u.low, u.high)
 	whole := n.test("scale of the noise", math.Sqrt(level), 1, z, zLimit(1))
 	limit := zLimit(float64(s.T + s.M))
@@ -369,7 +375,7 @@ func (n *noiseTests) scales(u *unseen) []suspicion {
 		if first == 0 {
 			first = -1
 		}
-		return []suspicion{{"noise scale of one realization", fmt.Sprintf("the noise of realization %d has %.3g times the specified size, that of the others is right", off, math.Sqrt(sum.level(k))), offZ, first, off}}
+		return []suspicion{{"noise scale of one realization", fmt.Sprintf("the noise of realization %d has %.3g times the specified size, that of the others is right", off, math.Sqrt(sum.size(k))), offZ, first, off}}
 	}
 	c := math.Sqrt(level)
 	step := first
@@ -389,7 +395,7 @@ func (n *noiseTests) othersOff(u *unseen, but int, limit float64) bool {
 			}
 		}
 	}
-	return math.Abs(sum.scaleZ(n.k(), n.m.kappa, u.low, u.high)) > limit
+	return math.Abs(sum.scaleZ(n.k(), n.m.excess(), u.low, u.high)) > limit
 }
 
 // scaleName names a scale that is c times the specified one.
@@ -463,7 +469,7 @@ func (n *noiseTests) shape(u *unseen) []suspicion {
 		if level < u.low/4 {
 			return statistic{} // there is no noise
 		}
-		extra := n.m.kappa * t.self / t.pixels / float64(k)
+		extra := n.m.excess() * t.self / t.pixels / float64(k)
 		worst := statistic{slack: u.loose(t.pixels)}
 		for i := range k {
 			for j := range i + 1 {
@@ -530,12 +536,17 @@ func (n *noiseTests) mean(u *unseen) (s *suspicion, isNoise bool) {
 
 // distribution tests the draws' fourth cumulant.
 func (n *noiseTests) distribution(u *unseen) []suspicion {
-	start, w := n.from("excess kurtosis of the draws", n.m.kappa, func(t *noiseSums, from int) statistic {
+	start, w := n.from("excess kurtosis of the draws", n.m.excess(), func(t *noiseSums, from int) statistic {
 		level := t.level(n.k())
 		if level == 0 || t.quad == 0 {
-			return statistic{value: n.m.kappa}
+			return statistic{value: n.m.excess()}
 		}
 		kappa, std := t.kurtosis(level)
+		share := max(1-u.low, u.high-1)
+		off := 2.4 * share * share * float64(n.k()) * t.pixels // of the sum of scores, by roundings
+		if few := n.m.few; few != nil {
+			return statistic{kappa, few.z(t.within, t.pixels), off / math.Sqrt(few.variance*t.pixels)}
+		}
 		var squares, blocks float64
 		for _, m := range n.samples {
 			for i := from - 1; i < len(m); i++ {
@@ -552,8 +563,7 @@ func (n *noiseTests) distribution(u *unseen) []suspicion {
 		} else {
 			std *= 1.5
 		}
-		share := max(1-u.low, u.high-1)
-		return statistic{kappa, (kappa - n.m.kappa) / std, 2.4 * share * share * float64(n.k()) * t.pixels / t.quad / std}
+		return statistic{kappa, (kappa - n.m.excess()) / std, off / t.quad / std}
 	})
 	if start == 0 {
 		return nil
@@ -565,7 +575,11 @@ func (n *noiseTests) distribution(u *unseen) []suspicion {
 	case n.m.kappa == 0 && math.Abs(w.value-3) < 0.8:
 		name = "Laplace noise"
 	}
-	return []suspicion{{name, fmt.Sprintf("the draws' excess kurtosis is %.2f, and %.2g by the specification (%.1f standard deviations)%s", w.value, n.m.kappa, math.Abs(w.z), about(start)), w.z, -1, -1}}
+	what := "the draws' excess kurtosis"
+	if n.m.seen() {
+		what += ", once each is made as likely as a normal one,"
+	}
+	return []suspicion{{name, fmt.Sprintf("%s is %.2f, and %.2g by the specification (%.1f standard deviations)%s", what, w.value, n.m.excess(), math.Abs(w.z), about(start)), w.z, -1, -1}}
 }
 
 // neighbours tests whether the noise of near pixels is independent.
@@ -608,7 +622,7 @@ func (n *noiseTests) blind(u *unseen) {
 	add("draws in half precision", inf)
 	add("draws of few levels", inf)
 	add("roundings, of any precision, that are smaller than the noise", inf)
-	d := zLimit(1)*math.Sqrt((2+n.m.kappa*t.self/t.pixels/float64(k))/(t.pixels*float64(k))) + u.high - u.low
+	d := zLimit(1)*math.Sqrt((2+n.m.excess()*t.self/t.pixels/float64(k))/(t.pixels*float64(k))) + u.high - u.low
 	add("noise scale 1 per cent off", d/2/0.01)
 	add("noise scale 1.2 times", d/0.44)
 	add("one channel without noise", 2*d/n.m.least()) // since half of the steps

@@ -26,6 +26,7 @@ func (e *exam) unseen() error {
 	if err := u.calibrate(); err != nil {
 		return err
 	}
+	m.few = m.scores(u.rounding)
 	batches := e.c.Rollout.EngineBatches()
 	s := e.states
 	u.tests = newNoiseTests(e, m)
@@ -240,7 +241,7 @@ func (u *unseen) calibrate() error {
 	e, s := u.e, u.e.states
 	u.low, u.high = 1, 1
 	if e.o.Mode.Output().Ulp(1) < 1e-4 { // float32 numbers between the operations
-		return nil
+		return u.setFloor()
 	}
 	var probes []*roundingProbe
 	var aboutExact, aboutClaim float64 // mean squares of the device's residuals
@@ -297,17 +298,30 @@ func (u *unseen) calibrate() error {
 			}
 		}
 		// The draws of the three are the same, so their ratios are much better known
-		// than their sizes. Steps differ: a state that gets smaller is rounded less.
+		// than their sizes, which they have by chance; but noise below the roundings of
+		// operands is larger by more than that. Steps differ: a state that gets smaller
+		// is rounded less.
 		none := ratio(levels[2].gain, levels[2].pixels*float64(rows))
+		chance := ratio(none, levels[2].level(rows))
+		if math.Abs(chance-1) > 8*math.Sqrt((2+u.m.excess())/levels[2].pixels) {
+			chance = 1
+		}
 		if k == 0 {
 			u.low, u.high = none, none
 		}
 		u.low, u.high = min(u.low, none), max(u.high, none)
 		for i := range 2 {
-			l := none * ratio(levels[i].square, levels[2].square)
+			l := chance * levels[i].level(rows)
 			u.low, u.high = min(u.low, l), max(u.high, l)
 		}
 		own := difference(p.with[1], p.with[0])
+		// A device that rounds less often has roundings of its own, as large as the
+		// claim's at the most, beside those of the centre.
+		var more noiseSums
+		for _, f := range u.m.field(p.hidden, own, nil, u.rounding).sums {
+			more.add(&f)
+		}
+		u.high = max(u.high, chance*(levels[1].level(rows)+more.level(rows)))
 		if u.claimed {
 			own = difference(own, difference(p.without[1], p.without[0]))
 		}
@@ -330,6 +344,29 @@ func (u *unseen) calibrate() error {
 	wide := 0.1*(u.high-u.low) + 1e-3
 	u.low, u.high = max(u.low-wide, u.low/2), u.high+wide
 	u.steady = steady.level(rows)
+	return nil
+}
+
+// setFloor sets the model's floor where roundings are small beside the noise: ten
+// times the errors of sums, which are eight times those of numbers stored in float32
+// (see roundings), or four times what other roundings of TF32 operands may make.
+func (u *unseen) setFloor() error {
+	if u.m.kind != noise.Multiplicative && u.m.kind != noise.Dropout {
+		return nil
+	}
+	e := u.e
+	for _, t := range []int{1, e.states.T - 1} {
+		k, lo, hi := e.batchOf(0)
+		p, err := u.probe(k, lo, hi, t)
+		if err != nil {
+			return err
+		}
+		r := 80 * rmsOf(difference(p.with[1], p.with[0]))
+		if e.o.Mode.Precision == fp16.TF32 {
+			r = max(r, 4*fp16.TF32.Ulp(1)/2*e.outputShare()*rmsOf(p.st.outputs.Data))
+		}
+		u.m.floor = max(u.m.floor, r*r)
+	}
 	return nil
 }
 

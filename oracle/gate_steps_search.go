@@ -47,6 +47,7 @@ var fused = []points{
 	atBias,
 	atProduct,
 	atDraw | atProduct,
+	atNorm | atAct | atSum,
 	atAct | atDraw | atProduct | atNoise,
 	atShare,
 	atOut | atShare,
@@ -122,50 +123,58 @@ func (g *stepGate) nearest(m *measured, p pattern) ([]float64, error) {
 
 // search looks for the pattern that explains a step best, among the claim's
 // neighbours and what is left of them without some points: the usual
-// combinations first, then point by point.
-func (g *stepGate) search(m *measured) (best candidate, err error) {
+// combinations first, then point by point. From afar the mean square leads to the
+// device's pattern; from near, what is the same.
+func (g *stepGate) search(m *measured) (candidate, error) {
 	nodes, c := g.e.machine.Nodes, g.e.c.Rollout
-	best = candidate{g.claim, math.Inf(1), math.Inf(1)}
+	nothing := candidate{g.claim, math.Inf(1), math.Inf(1)}
+	near, alike := nothing, nothing
 	seen := map[pattern]bool{}
 	try := func(p pattern) (candidate, error) {
 		if seen[p] || len(seen) == mostPatterns {
-			return candidate{p, math.Inf(1), math.Inf(1)}, nil
+			return nothing, nil
 		}
 		seen[p] = true
 		c, err := g.compare(m, p)
-		if err == nil && c.unlike < 0.99*best.unlike {
-			best = c
+		if err != nil {
+			return nothing, err
 		}
-		return c, err
+		if c.re < 0.99*near.re {
+			near = c
+		}
+		if c.unlike < 0.99*alike.unlike {
+			alike = c
+		}
+		return c, nil
 	}
 	if _, err := try(g.claim); err != nil {
-		return best, err
+		return nothing, err
 	}
 	if g.claim.mode.Autocast == operator.CPU113 {
 		p := g.claim
 		p.narrow = true
 		if _, err := try(p); err != nil {
-			return best, err
+			return nothing, err
 		}
 	}
 	if slices.Contains(plainNorms(g.e.op.Config, nodes, g.claim.mode), true) {
 		p := g.claim
 		p.plain = true
 		if _, err := try(p); err != nil {
-			return best, err
+			return nothing, err
 		}
 	}
-	bases := []candidate{best}
-	wide := candidate{g.claim, math.Inf(1), math.Inf(1)} // the best one without a half type
+	bases := []candidate{near}
+	wide := nothing // the best one without a half type
 	for _, n := range neighbours(g.claim.mode) {
-		from := best
+		before, like := near, alike
 		p := contract(nodes, c, n)
 		at, err := try(p)
 		if err != nil {
-			return best, err
+			return nothing, err
 		}
 		if !p.half() && g.claim.half() { // nearer than eager half modes, but is it near?
-			best = from
+			near, alike = before, like
 			if at.unlike < wide.unlike {
 				wide = at
 			}
@@ -176,30 +185,36 @@ func (g *stepGate) search(m *measured) (best candidate, err error) {
 		}
 	}
 	if g.claim.half() {
-		if err := g.without(bases, &best, try); err != nil {
-			return best, err
+		for _, b := range bases {
+			for _, f := range fused {
+				p := b.pattern
+				p.points &^= f
+				if _, err := try(p); err != nil {
+					return nothing, err
+				}
+			}
 		}
-	}
-	if wide.unlike < 0.99*best.unlike {
-		best = wide
-	}
-	return best, nil
-}
-
-// mostPatterns keeps a search from finding a pattern for anything.
-const mostPatterns = 80
-
-// without tries the bases with points left out.
-func (g *stepGate) without(bases []candidate, best *candidate, try func(pattern) (candidate, error)) error {
-	for _, b := range bases {
-		for _, f := range fused {
-			p := b.pattern
-			p.points &^= f
-			if _, err := try(p); err != nil {
-				return err
+		for _, best := range []*candidate{&near, &alike} {
+			if err := g.climb(best, try); err != nil {
+				return nothing, err
 			}
 		}
 	}
+	if alike.re > 1.25*near.re {
+		alike = near // far from all that is the same
+	}
+	if wide.unlike < 0.99*alike.unlike {
+		return wide, nil
+	}
+	return alike, nil
+}
+
+// mostPatterns keeps a search from finding a pattern for anything.
+const mostPatterns = 120
+
+// climb tries the best pattern, which try knows, with one point more or less, as
+// long as that is better.
+func (g *stepGate) climb(best *candidate, try func(pattern) (candidate, error)) error {
 	for range 4 {
 		from := *best
 		all := contract(g.e.machine.Nodes, g.e.c.Rollout, best.mode).points

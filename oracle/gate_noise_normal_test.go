@@ -1,0 +1,132 @@
+package oracle
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestNormalOfLaplace: both numbers are exceeded as often.
+func TestNormalOfLaplace(t *testing.T) {
+	last := 0.0
+	for _, x := range []float64{1e-9, 1e-3, 0.3, 1, 3, 10, 17, 300, 640, 1e6} {
+		y := normalOfLaplace(x)
+		if y != -normalOfLaplace(-x) || !(y > last) {
+			t.Errorf("%v: %v, after %v, and %v of -x: want it to grow, and odd", x, y, last, normalOfLaplace(-x))
+		}
+		last = y
+		if p, q := math.Erfc(y/math.Sqrt2), math.Exp(-math.Sqrt2*x); x < 20 && math.Abs(p-q) > 1e-12*(q+1e-3*(1-q)) {
+			t.Errorf("%v: exceeded with probability %.12g: want %.12g", x, p, q)
+		}
+	}
+	if normalOfLaplace(0) != 0 {
+		t.Error("0 does not stay")
+	}
+}
+
+// fewChannels is a rig whose noise is of few channels.
+func fewChannels(t *testing.T, precision, kind string, scale float64, channels int, act string) *rig {
+	r := newRig(t, precision, kind, scale)
+	config := r.op.Config
+	config.NumLayers, config.BaseChannels, config.Activation = 1, channels, act
+	var err error
+	if r.op, err = operator.Init(config, 5); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestUnknownNoiseFewChannels: sums over few draws with long tails, or over factors
+// of few numbers that may be near zero, have long tails too, and no other draws are
+// taken for them.
+func TestUnknownNoiseFewChannels(t *testing.T) {
+	for _, c := range []struct {
+		kind, act string
+		scale     float64
+		channels  int
+	}{{"laplace", "gelu", .05, 1}, {"laplace", "gelu", .05, 2}, {"laplace", "silu", .02, 4}, {"laplace", "tanh", .02, 5},
+		{"multiplicative", "gelu", .05, 1}, {"multiplicative", "relu", .05, 2}, {"multiplicative", "silu", .05, 3}} {
+		for _, precision := range []string{"float32", "tf32", "float16"} {
+			for seed := range 6 {
+				r := fewChannels(t, precision, c.kind, c.scale, c.channels, c.act)
+				r.c.BaseSeed = uint64(100 * seed)
+				name := fmt.Sprintf("%s, %s of %d channels, seed %d", precision, c.kind, c.channels, seed)
+				e := r.exam(r.run(nil), false)
+				want(t, name, do(t, e, e.structure, e.noise), "", "", 0)
+				if c.kind != "laplace" || seed > 0 {
+					continue
+				}
+				e = r.exam(r.run(func(r *rig, _ int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) {
+					for i, v := range d.Data[1] {
+						d.Data[0][i] = math.Sqrt2 * math.Abs(v) // and its sign
+					}
+				}), false)
+				want(t, name+", normal", do(t, e, e.noise), FailRNG, "noise of another distribution", -1)
+			}
+		}
+	}
+}
+
+// TestUnknownNoiseBelowRoundings: where noise is far below the roundings of a half
+// type, it is not as large as it would be without any, and neither are those of a
+// device that stores less.
+func TestUnknownNoiseBelowRoundings(t *testing.T) {
+	for _, scale := range []float64{.0003, .001, .003} {
+		r := newRig(t, "bfloat16", "laplace", scale)
+		config := r.op.Config
+		config.NumLayers = 6
+		var err error
+		if r.op, err = operator.Init(config, 5); err != nil {
+			t.Fatal(err)
+		}
+		r.c.Policy, r.c.Alpha, r.c.Timesteps = rollout.Autoregressive, 0, 6
+		nodes := emulate.New(r.op, r.c).Nodes
+		e := r.exam(r.run(func(r *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+			d.Store = slices.Clone(d.Store)
+			for i, n := range nodes {
+				if n.Op == operator.OpNorm || n.Op == operator.OpAdd {
+					d.Store[i] = fp16.Float32
+				}
+			}
+		}), false)
+		want(t, fmt.Sprint("fewer roundings, noise ", scale), do(t, e, e.noise), "", "", 0)
+	}
+}
+
+// TestUnknownNoiseApart: where an operator makes more and more of its roundings, a
+// device that stores less than the claim has others, beside those of the claim.
+func TestUnknownNoiseApart(t *testing.T) {
+	r := newRig(t, "bfloat16", "laplace", 0.12)
+	config := r.op.Config
+	config.NumLayers, config.Normalization, config.Activation = 4, "none", "relu"
+	var err error
+	if r.op, err = operator.Init(config, 5); err != nil {
+		t.Fatal(err)
+	}
+	nodes := r.op.Nodes()
+	for _, n := range nodes {
+		if n.Op == operator.OpConv {
+			for k := range n.Weight.Data {
+				n.Weight.Data[k] *= 2.2
+			}
+		}
+	}
+	r.c.Policy, r.c.Alpha, r.c.Timesteps = rollout.Autoregressive, 0, 6
+	e := r.exam(r.run(func(r *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+		d.Store = slices.Clone(d.Store)
+		for i, n := range nodes {
+			if n.Op == operator.OpAdd {
+				d.Store[i] = fp16.Float32
+			}
+		}
+		d.BiasTogether = true
+	}), false)
+	want(t, "fewer roundings", do(t, e, e.noise), "", "", 0)
+}
