@@ -30,6 +30,7 @@ import variants
 
 SETS = {"tuning": range(0, 10), "reporting": range(1000, 1050)}
 AMPLITUDES = (1.0, .25, .0625)
+SHORT = (5, 2)                                          # steps and realizations, if not said
 OTHER_STREAMS = {"R04", "R19", "R24", "R37", "R38"}     # no faults where no noise is promised
 BURIED = 3.0                                            # gain below which nobody can see a fault
 
@@ -69,15 +70,17 @@ def checks(a, subject, tape):
                 yield noise, evidence
 
 
-def label(job):
-    return "|".join(map(str, job))
+def label(a, job):
+    """The key of a case in the cache."""
+    size = () if (a.steps, a.realizations) == SHORT else (f"{a.steps}x{a.realizations}",)
+    return "|".join(map(str, job + size))
 
 
 def work(task):
     """Makes one case, and whatever is not known of it yet."""
     job, a, known, done = task
     subject, mode, seed, amplitude = job
-    made = cases.make(subject, mode, seed, amplitude)
+    made = cases.make(subject, mode, seed, amplitude, a.steps + 1, a.realizations)
     device, verdicts = known, {}
     if device is None:
         device = dict(made.truth)
@@ -133,8 +136,8 @@ def collect(a):
         verdict = Cache(os.path.join(a.cache, f"check-{v}-{b}.jsonl"))
     pending, every = [], jobs(a)
     for j in every:
-        known = device.have.get(label(j))
-        done = set(verdict.have.get(label(j), {})) if verdict else set()
+        known = device.have.get(label(a, j))
+        done = set(verdict.have.get(label(a, j), {})) if verdict else set()
         want = set() if a.baselines_only else {f"{n}|{e}" for n in a.noise for e in a.evidence}
         # which checks a case gets depends on its operator; "all" marks a complete one
         if known is None or not (want <= done or a.baselines_only or f"complete:{','.join(sorted(want))}" in done):
@@ -144,14 +147,14 @@ def collect(a):
         pending = []
     with multiprocessing.Pool(a.jobs) as pool:
         for i, (j, d, found) in enumerate(pool.imap_unordered(work, pending), 1):
-            device.put(label(j), d)
+            device.put(label(a, j), d)
             if verdict:
-                verdict.put(label(j), {**found, f"complete:{want}": True})
+                verdict.put(label(a, j), {**found, f"complete:{want}": True})
             if sys.stderr.isatty() or i % 100 == 0 or i == len(pending):
                 print(f"\r{i} of {len(pending)} cases", end="" if sys.stderr.isatty() else "\n", file=sys.stderr, flush=True)
     if pending and sys.stderr.isatty():
         print(file=sys.stderr)
-    return [(j, device.have[label(j)], verdict.have.get(label(j), {}) if verdict else {}) for j in every if label(j) in device.have]
+    return [(j, device.have[label(a, j)], verdict.have.get(label(a, j), {}) if verdict else {}) for j in every if label(a, j) in device.have]
 
 
 # The table.
@@ -290,6 +293,8 @@ def main():
     p.add_argument("--noise", choices=("known", "unknown", "both"), default="known")
     p.add_argument("--evidence", type=lambda t: t.split(","), default=["trajectory"], help="trajectory; layers: and those of some steps; probes: the trajectory, then answers to refrun probe")
     p.add_argument("--amplitudes", type=lambda t: [float(x) for x in t.split(",")], default=list(AMPLITUDES))
+    p.add_argument("--steps", type=int, default=SHORT[0])
+    p.add_argument("--realizations", type=int, default=SHORT[1])
     p.add_argument("--per", type=int, default=1, help="seeds for each fault and mode")
     p.add_argument("--per-correct", type=int, default=0, help="seeds for each correct device (0: all of the set)")
     p.add_argument("--only", type=lambda t: set(t.split(",")), help="subjects or families")
@@ -308,7 +313,7 @@ def main():
             p.error(f"--binary: {a.binary}: not found")
         a.binary = os.path.abspath(path)
     rows = collect(a)
-    report = {"device": cases.version(), "set": a.set, "sections": []}
+    report = {"device": cases.version(), "set": a.set, "steps": a.steps, "realizations": a.realizations, "sections": []}
     if not a.baselines_only:
         for noise in a.noise:
             for evidence in a.evidence:
