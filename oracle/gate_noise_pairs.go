@@ -50,18 +50,22 @@ func (p *pairs) keep(f *noiseField, i, m, step int) {
 // correlation of two kept fields, with its standard deviation.
 func (p *pairs) correlation(m, t, n, u int) (c, z float64) {
 	a, b := p.kept[m*p.t+t], p.kept[n*p.t+u]
-	var ab, aa, bb float64
+	var ab, aa, bb, count float64
 	for i, v := range a {
+		if v == 0 || b[i] == 0 {
+			continue // a pixel that says nothing
+		}
 		x, y := float64(v), float64(b[i])
 		ab += float64(x * y)
 		aa += float64(x * x)
 		bb += float64(y * y)
+		count++
 	}
 	if !(aa > 0) || !(bb > 0) {
 		return 0, 0
 	}
 	c = ab / math.Sqrt(aa*bb)
-	return c, c * math.Sqrt(float64(len(a)))
+	return c, c * math.Sqrt(count)
 }
 
 // alike is a kind of pairs: realization m at t and m+dm at t-dt.

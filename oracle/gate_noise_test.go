@@ -62,6 +62,26 @@ func TestUnknownNoiseNearRoundings(t *testing.T) {
 	}
 }
 
+// TestUnknownNoiseOfFewChannels holds right devices whose noise multiplies what a
+// ReLU has left: at some pixels there are fewer channels than outputs, so that a
+// direction holds float32's roundings and no noise.
+func TestUnknownNoiseOfFewChannels(t *testing.T) {
+	for _, precision := range []string{"float32", "tf32"} {
+		r := newRig(t, precision, "multiplicative", 0.1)
+		config := r.op.Config
+		config.Activation, config.BaseChannels = "relu", 4
+		var err error
+		if r.op, err = operator.Init(config, 5); err != nil {
+			t.Fatal(err)
+		}
+		e := r.exam(r.run(nil), false)
+		want(t, precision, do(t, e, e.noise), "", "", 0)
+		if v := e.r.Steps[0].R64; math.Abs(float64(v)-1) > 0.2 {
+			t.Errorf("%s: variance of z %v: want about 1", precision, v)
+		}
+	}
+}
+
 // TestSharedSeeds holds a device that seeds engine batches of one realization with
 // their number plus the step, as frameworks' streams are: they share draws, and
 // are right to.

@@ -181,7 +181,7 @@ func (n *noiseTests) judge(u *unseen) {
 	level := n.total.level(k)
 	r.OneStep = StepError{MaxAbs: Number(n.absMax), MeanAbs: Number(ratio(n.absSum, n.count)), RMSOverExpected: Number(math.Sqrt(level))}
 	if !(n.total.pixels > 0) {
-		n.e.find(Finding{Verdict: NoPower, Gate: "noise", Step: -1, Realization: -1, Excess: 1, Text: "the clamp may have touched every pixel: unknown noise behind it shows nothing"})
+		n.e.find(Finding{Verdict: NoPower, Gate: "noise", Step: -1, Realization: -1, Excess: 1, Text: "at every pixel a clamp may have touched the states, or the noise is not larger than roundings: it shows nothing"})
 		return
 	}
 	std := ratio(ratio(n.absSum, n.count)*1.2533, math.Sqrt(max(level, 1e-300)))
