@@ -170,7 +170,7 @@ func TestReason(t *testing.T) {
 		"a pass": {func() *Report {
 			r := made(nil)
 			r.Contract, r.OneStep.RMSOverExpected, r.OneStep.MaxAbs = "claimed", 1.02, 0.5
-			r.Blind = []Blind{{"eps outside sqrt", 2, "ladder"}, {"NaN swallowed", 1, "nan"}}
+			r.Blind = []Blind{{Name: "eps outside sqrt", Least: 2, Probe: "ladder"}, {Name: "NaN swallowed", Least: 1, Probe: "nan"}}
 			r.Skipped = []string{"the rest"}
 			return r
 		}(), []string{"is what claimed gives.", "Checked: 10 steps of 2 realizations; the RMS error of a step is 1.02 times what", "could not have shown eps outside sqrt, NaN swallowed; the probe ladder, nan would", "The budget left out: the rest."}},

@@ -26,6 +26,7 @@ type noiseSums struct {
 	square  float64   // of |z|^2
 	raw     float64   // of |z|^2 before draws were made normal
 	gain    float64   // of |v|^2 over the channels: what square is without roundings
+	share   []float64 // of v_i v_j, [hidden,k,k]: what each channel gives cov
 	self    float64   // of |v|^4 over the channels, which gives square its variance
 	mean    []float64 // of z
 	cov     []float64 // of z_i z_j, [k,k]
@@ -55,6 +56,7 @@ func (s *noiseSums) add(o *noiseSums) {
 	}
 	if s.mean == nil {
 		s.mean, s.cov, s.lags = make([]float64, len(o.mean)), make([]float64, len(o.cov)), make([]lagSums, len(o.lags))
+		s.share = make([]float64, len(o.share))
 	}
 	for i, l := range o.lags {
 		l.sum += s.lags[i].sum
@@ -80,6 +82,9 @@ func (s *noiseSums) add(o *noiseSums) {
 	for i, v := range o.cov {
 		s.cov[i] += v
 	}
+	for i, v := range o.share {
+		s.share[i] += v
+	}
 }
 
 // field whitens a residual r [n,outputs,h,w]. hidden is what the noise is added
@@ -96,7 +101,7 @@ func (m *noiseModel) field(hidden *tensor.Tensor, r []float64, ok []bool, roundi
 	}
 	g, seen := make([]float64, hid), m.seen()
 	for n := range hidden.N {
-		s := noiseSums{mean: make([]float64, k), cov: make([]float64, k*k)}
+		s := noiseSums{mean: make([]float64, k), cov: make([]float64, k*k), share: make([]float64, hid*k*k)}
 		for p := range hw {
 			at := n*hw + p
 			if ok != nil && !ok[at] {
@@ -161,6 +166,11 @@ func (s *noiseSums) pixel(w *whitener, z []float64) {
 		v := w.v[c : c+k]
 		p, n := dot(v, z), dot(v, v)
 		p *= p
+		for i, a := range v {
+			for j, b := range v {
+				s.share[(c+i)*k+j] += float64(a * b)
+			}
+		}
 		s.gain += n
 		s.fourth += float64(p * p)
 		s.second += float64(n * p)

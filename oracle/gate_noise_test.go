@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
 	"slices"
@@ -347,22 +348,54 @@ func TestChiZ(t *testing.T) {
 	}
 }
 
-// TestNoiseOfLeastChannel: what one channel has of the noise of one output, and
-// that its absence and draws of few levels are listed where they cannot be seen.
-func TestNoiseOfLeastChannel(t *testing.T) {
-	m := &noiseModel{sigma: 0.1, rows: []int{0}, w: [][]float64{{1, 2, 2}}}
-	if share := m.least(); math.Abs(share-1./9) > 1e-12 {
-		t.Errorf("weights 1, 2 and 2: the least share is %v, want 1/9", share)
+// TestBlindToDraws: each fault of the draws is either found or listed among what the
+// run could not have shown, and none is listed that a longer run finds.
+func TestBlindToDraws(t *testing.T) {
+	ramp := redraw(func(v []float64, per int) []float64 {
+		y := make([]float64, len(v))
+		channels := per / 256
+		for i, x := range v {
+			y[i] = x * (0.5 + float64(i/256%channels)/float64(channels-1))
+		}
+		return y
+	})
+	each := func(f func(x float64) float64) mischief {
+		return redraw(func(v []float64, _ int) []float64 {
+			y := make([]float64, len(v))
+			for i, x := range v {
+				y[i] = f(x)
+			}
+			return y
+		})
 	}
-	r := newRig(t, "float32", "gaussian", 0.1)
-	e := r.exam(r.run(nil), false)
-	want(t, "right noise", do(t, e, e.noise), "", "", 0)
-	few := newRig(t, "float32", "dropout", 0.2)
-	d := few.exam(few.run(nil), false)
-	want(t, "right masks", do(t, d, d.structure, d.noise), "", "", 0)
-	for name, r := range map[string]*Report{"draws of few levels": e.r, "one channel without noise": e.r, "masks that some realizations or steps have in common": d.r} {
-		if !slices.ContainsFunc(r.Blind, func(b Blind) bool { return b.Name == name }) {
-			t.Errorf("blind to %v: want %q too", r.Blind, name)
+	for name, f := range map[string]mischief{
+		"noise with a mean of a tenth of its deviation":       each(func(x float64) float64 { return x + 0.1 }),
+		"draws cut off at 2 standard deviations":              each(func(x float64) float64 { return min(max(x, -2), 2) }),
+		"scale of the noise from 0.5 to 1.5 times by channel": ramp,
+		"noise scale 1.2 times":                               times(1.2),
+		"one step without noise":                              at(2, times(0)),
+	} {
+		for _, kind := range []string{"gaussian", "multiplicative"} {
+			for _, steps := range []int{1, 2, 4, 60} {
+				for start := 1; start <= steps; start += max(1, steps-2) {
+					if name == "one step without noise" && (start > 1 || steps < 2) {
+						continue
+					}
+					r := newRig(t, "float32", kind, 0.05)
+					r.c.Timesteps, r.c.Realizations = steps+1, 1
+					e := r.exam(r.run(from(start, f)), false)
+					found := do(t, e, e.noise) != nil
+					listed := slices.ContainsFunc(e.r.Blind, func(b Blind) bool {
+						whole, late, _ := strings.Cut(b.Name, ", if it begins at step ")
+						since := 0
+						fmt.Sscan(late, &since)
+						return whole == name && start >= since
+					})
+					if found == listed && !(found && steps < 60) {
+						t.Errorf("%s, %s, %d steps, from %d: found %v, listed as blind %v", name, kind, steps, start, found, listed)
+					}
+				}
+			}
 		}
 	}
 }

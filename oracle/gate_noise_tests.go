@@ -503,11 +503,7 @@ func (n *noiseTests) mean(u *unseen) (s *suspicion, isNoise bool) {
 		}
 		return sum / t.pixels / t.level(k)
 	}
-	// The claim's own roundings may have a mean, too: b in each of n pixels adds n b^2
-	// to the chi-square x, whose deviate is about sqrt(2x).
-	slack := func(t *noiseSums) float64 {
-		return 0.05*u.steady*math.Sqrt(t.pixels) + 2*u.bias*math.Sqrt(t.pixels/t.level(k))
-	}
+	slack := func(t *noiseSums) float64 { return u.meanSlack(t, t.level(k)) }
 	outputs, w := n.from("mean of the outputs", 0, func(t *noiseSums, _ int) statistic {
 		if t.square == 0 {
 			return statistic{}
@@ -534,6 +530,13 @@ func (n *noiseTests) mean(u *unseen) (s *suspicion, isNoise bool) {
 	return &suspicion{"", fmt.Sprintf("the outputs have a mean that noise has not (%.1f standard deviations)%s", w.z, about(outputs)), w.z, -1, -1}, false
 }
 
+// meanSlack widens the limit of a mean over sums whose z have that variance, since
+// the claim's own roundings may have one, too: b in each of n pixels adds n b^2 to
+// the chi-square x, whose deviate is about sqrt(2x).
+func (u *unseen) meanSlack(t *noiseSums, level float64) float64 {
+	return 0.05*u.steady*math.Sqrt(t.pixels) + 2*u.bias*math.Sqrt(t.pixels/level)
+}
+
 // distribution tests the draws' fourth cumulant.
 func (n *noiseTests) distribution(u *unseen) []suspicion {
 	start, w := n.from("excess kurtosis of the draws", n.m.excess(), func(t *noiseSums, from int) statistic {
@@ -541,29 +544,12 @@ func (n *noiseTests) distribution(u *unseen) []suspicion {
 		if level == 0 || t.quad == 0 {
 			return statistic{value: n.m.excess()}
 		}
-		kappa, std := t.kurtosis(level)
-		share := max(1-u.low, u.high-1)
-		off := 2.4 * share * share * float64(n.k()) * t.pixels // of the sum of scores, by roundings
+		kappa, std := n.kurtosis(t, from)
+		off := u.heavy(t, n.k()) // of kappa, by roundings
 		if few := n.m.few; few != nil {
-			return statistic{kappa, few.z(t.within, t.pixels), off / math.Sqrt(few.variance*t.pixels)}
+			return statistic{kappa, few.z(t.within, t.pixels), off * t.quad / math.Sqrt(few.variance*t.pixels)}
 		}
-		var squares, blocks float64
-		for _, m := range n.samples {
-			for i := from - 1; i < len(m); i++ {
-				if m[i].quad > 0 {
-					own, _ := m[i].kurtosis(level)
-					d := (own - kappa) * m[i].quad
-					squares += float64(d * d)
-					blocks++
-				}
-			}
-		}
-		if blocks >= 16 {
-			std = max(std, math.Sqrt(squares)/t.quad)
-		} else {
-			std *= 1.5
-		}
-		return statistic{kappa, (kappa - n.m.excess()) / std, off / t.quad / std}
+		return statistic{kappa, (kappa - n.m.excess()) / std, off / std}
 	})
 	if start == 0 {
 		return nil
@@ -580,6 +566,36 @@ func (n *noiseTests) distribution(u *unseen) []suspicion {
 		what += ", once each is made as likely as a normal one,"
 	}
 	return []suspicion{{name, fmt.Sprintf("%s is %.2f, and %.2g by the specification (%.1f standard deviations)%s", what, w.value, n.m.excess(), math.Abs(w.z), about(start)), w.z, -1, -1}}
+}
+
+// kurtosis returns the draws' excess kurtosis over the steps from a start on, whose
+// sums are t, with its standard deviation: where there are enough samples that of
+// these, as the numbers of a pixel whose hidden numbers are small may be anything.
+func (n *noiseTests) kurtosis(t *noiseSums, from int) (kappa, std float64) {
+	level := t.level(n.k())
+	kappa, std = t.kurtosis(level)
+	var squares, blocks float64
+	for _, m := range n.samples {
+		for i := from - 1; i < len(m); i++ {
+			if m[i].quad > 0 {
+				own, _ := m[i].kurtosis(level)
+				d := (own - kappa) * m[i].quad
+				squares += float64(d * d)
+				blocks++
+			}
+		}
+	}
+	if blocks >= 16 {
+		return kappa, max(std, math.Sqrt(squares)/t.quad)
+	}
+	return kappa, 1.5 * std
+}
+
+// heavy returns what roundings may add to the kurtosis: uniform ones have -1.2, and
+// share^2 of them enters, of which 2.4 allows for others.
+func (u *unseen) heavy(t *noiseSums, k int) float64 {
+	share := max(1-u.low, u.high-1)
+	return 2.4 * share * share * float64(k) * t.pixels / t.quad
 }
 
 // neighbours tests whether the noise of near pixels is independent.
@@ -607,47 +623,4 @@ func (u *unseen) slack(i int, f *featureSums) (all, one float64) {
 	}
 	o := u.own[i]
 	return 2 * math.Abs(o.coherent()) * math.Sqrt(max(f.n, 1)/o.n), 2 * o.largest
-}
-
-// blind says what noise of this size hides.
-func (n *noiseTests) blind(u *unseen) {
-	add := func(name string, least float64) {
-		if least > 1 {
-			n.e.r.Blind = append(n.e.r.Blind, Blind{Name: name, Least: Number(least)})
-		}
-	}
-	k, t := n.k(), &n.total
-	inf := math.Inf(1)
-	add("another noise stream, noise of another step or realization", inf)
-	add("draws in half precision", inf)
-	add("draws of few levels", inf)
-	add("roundings, of any precision, that are smaller than the noise", inf)
-	d := zLimit(1)*math.Sqrt((2+n.m.excess()*t.self/t.pixels/float64(k))/(t.pixels*float64(k))) + u.high - u.low
-	add("noise scale 1 per cent off", d/2/0.01)
-	add("noise scale 1.2 times", d/0.44)
-	add("one channel without noise", 2*d/n.m.least()) // since half of the steps
-	if t.quad > 0 {
-		std := math.Sqrt(24 / t.quad)
-		if n.m.kappa == 0 {
-			add("uniform noise for normal", zLimit(1)*std/1.2)
-			add("Laplace noise for normal", zLimit(1)*std/3)
-			add("a sum of four uniform numbers for a normal one", zLimit(1)*std/0.3)
-		} else {
-			add("normal noise for Laplace", zLimit(1)*std/3)
-		}
-	}
-}
-
-// least returns the share of the noise's variance that the channel with the least
-// of it has, where all are equally large.
-func (m *noiseModel) least() float64 {
-	w := m.whitener(nil, make([]float64, len(m.rows)), false)
-	if w == nil {
-		return 0
-	}
-	least := math.Inf(1)
-	for c := 0; c < len(w.v); c += w.k {
-		least = min(least, dot(w.v[c:c+w.k], w.v[c:c+w.k])/float64(w.k))
-	}
-	return least
 }

@@ -21,6 +21,9 @@ func (e *exam) unseen() error {
 		e.r.Notes = append(e.r.Notes, "the noise is unknown and does not enter before a last 1x1 convolution: its statistics were not tested")
 		return nil
 	}
+	if m.kind == noise.Dropout {
+		return nil // whose masks could not be read off
+	}
 	m.live(e)
 	u := &unseen{e: e, m: m, rounding: make([]float64, len(m.rows))}
 	if err := u.calibrate(); err != nil {

@@ -21,7 +21,7 @@ func sampleReport() *Report {
 			{1, "conv_blocks.0.block.1", "norm", 384, 17, 99, 12, 8, 40, 12.4, "channel 2"},
 		},
 		Filters: []FilterRow{{"unbiased variance", FailPrecision, "", 0.01, 2, 0.001, false}, {"stale tile", FailLogic, "", 1, 423, 0.98, true}},
-		Blind:   []Blind{{"eps outside sqrt", 1.6, "variance-ladder"}, {"NaN swallowed", Number(math.Inf(1)), ""}},
+		Blind:   []Blind{{Name: "eps outside sqrt", Least: 1.6, Probe: "variance-ladder"}, {Name: "NaN swallowed", Least: Number(math.Inf(1)), Probe: ""}},
 		Worst:   []Element{{7, 1, "", 2, 3, 4, 0.5, "0x3800", "0x3800", "0x3801", "0x4000", 2, 200}},
 		Skipped: []string{"emulation of steps 50 to 99"}, Notes: []string{"a note <b>"},
 		Findings: []Finding{

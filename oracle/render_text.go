@@ -135,6 +135,9 @@ func (x Blind) line() string {
 	if x.Probe != "" {
 		s += "; the probe " + x.Probe + " shows it"
 	}
+	if x.Needs != "" {
+		s += "; it needs " + x.Needs
+	}
 	return s
 }
 

@@ -122,6 +122,8 @@ type Blind struct {
 	// fault as it is known); infinite if none would.
 	Least Number `json:"c_min"`
 	Probe string `json:"probe"` // the probe that shows it, "" if none does
+	// Needs is the evidence that would show it, "" if that is not known.
+	Needs string `json:"needs,omitempty"`
 }
 
 // NoiseReport is what was found about the noise.
