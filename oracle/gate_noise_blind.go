@@ -29,7 +29,7 @@ func (n *noiseTests) blind(u *unseen) {
 	e := n.e
 	steps, of := e.states.T-1, e.states.M
 	for _, name := range []string{"another noise stream, noise of another step or realization", "draws in half precision", "draws of few levels",
-		"roundings, of any precision, that are smaller than the noise"} {
+		fmt.Sprintf("errors of the operator, of any kind, below %s of the noise, %s at one step", three(n.buried(u, 1)), three(n.buried(u, steps)))} {
 		e.r.Blind = append(e.r.Blind, Blind{Name: name, Least: Number(math.Inf(1)), Needs: "the noise recorded"})
 	}
 	for _, h := range n.faults() {
@@ -41,9 +41,11 @@ func (n *noiseTests) blind(u *unseen) {
 			share = 1 / float64(of)
 		}
 		seen := func(t int) float64 { return n.seen(u, h, t) * math.Sqrt(share) }
-		last := steps
-		for last > 0 && !(seen(last) >= 1) && !(h.once && last < steps) {
-			last-- // so late it may begin
+		last := 0 // so late it may begin
+		for t := steps; t > 0 && last == 0 && !h.once; t-- {
+			if seen(t) >= 1 {
+				last = t
+			}
 		}
 		if h.once && seen(1) >= 1 || !h.once && last == steps || h.one && of < 2 {
 			continue
@@ -63,6 +65,18 @@ func (n *noiseTests) blind(u *unseen) {
 		}
 		e.r.Blind = append(e.r.Blind, b)
 	}
+}
+
+// buried returns how large, beside the noise, what is not noise may be over the steps
+// from a start on without being seen: its square adds to the scale's.
+func (n *noiseTests) buried(u *unseen, start int) float64 {
+	t, k := n.since(start), float64(n.k())
+	if t.pixels == 0 {
+		return math.Inf(1)
+	}
+	limit := sure + zLimit(float64(n.e.states.T+n.e.states.M))
+	z := limit * math.Sqrt((2+n.m.kappa*t.self/t.pixels/k)/(k*t.pixels))
+	return math.Sqrt((1+z)*u.high/u.low - 1)
 }
 
 // faults returns those whose effect on the statistics is known.

@@ -399,3 +399,24 @@ func TestBlindToDraws(t *testing.T) {
 		}
 	}
 }
+
+// TestBuriedInNoise: what is not noise, and as large as a report says that it must be
+// to be seen, is seen; what is two thirds of it is not.
+func TestBuriedInNoise(t *testing.T) {
+	r := newRig(t, "float32", "gaussian", 0.05)
+	size := 0.0
+	for _, part := range []float64{0, 2. / 3, 1} {
+		e := r.exam(r.run(times(math.Sqrt(1+part*part*size*size))), false)
+		if found := do(t, e, e.noise) != nil; found != (part == 1) {
+			t.Errorf("%.2g of %v: found %v", part, size, found)
+		}
+		for _, b := range e.r.Blind {
+			if part == 0 && strings.HasPrefix(b.Name, "errors of the operator") {
+				fmt.Sscanf(b.Name, "errors of the operator, of any kind, below %g of", &size)
+			}
+		}
+	}
+	if !(size > 0.01 && size < 1) {
+		t.Errorf("%v of the noise: want a part", size)
+	}
+}

@@ -22,10 +22,12 @@ import tempfile
 import numpy as np
 
 import baselines
+import blind
 import cases
 import faults
 import identity
 import respond
+import twins
 import variants
 
 SETS = {"tuning": range(0, 10), "reporting": range(1000, 1050)}
@@ -181,9 +183,9 @@ def section(a, rows, noise, evidence):
     """Counts of one kind of evidence."""
     name = f"{noise}|{evidence}"
     rows = [(j, d, c[name]) for j, d, c in rows if name in c]
-    out = {"noise": noise, "evidence": evidence, "cases": len(rows), "errors": [], "missed": [], "identities": [], "false_alarms": [], "wrong_diagnosis": []}
+    out = {"noise": noise, "evidence": evidence, "cases": len(rows), "errors": [], "missed": [], "identities": [], "false_alarms": [], "wrong_name": [], "no_name": [], "twins": []}
     power, alarms = collections.Counter(), collections.Counter()
-    first, layer, wrong, caught_all = [0, 0], [0, 0], [0, 0], [0, 0]
+    first, layer, named = [0, 0], [0, 0], collections.Counter()
     for (subject, mode, seed, amp), d, v in rows:
         where = {"subject": subject, "mode": mode, "seed": seed, "amplitude": amp, "operator": d["operator"]}
         if "error" in v:
@@ -205,26 +207,35 @@ def section(a, rows, noise, evidence):
             power[k + ("blind" if v["verdict"] == "NO-POWER" else "missed",)] += 1
             buried = evidence == "trajectory" and d["gain"] < BURIED
             power[k + ("buried",)] += buried
-            out["missed"].append({**where, "what": d["what"], "gain": d["gain"], "size": d["size"], "peak": d["peak"], "outside": d["outside"],
+            entry = blind.listed(subject, v.get("blind"), d["first_step"])
+            power[k + ("listed",)] += entry is not None
+            out["missed"].append({**where, "listed": entry, "what": d["what"], "gain": d["gain"], "size": d["size"], "peak": d["peak"], "outside": d["outside"],
                                   "verdict": v["verdict"], "buried": buried})
             continue
         power[k + ("caught",)] += 1
-        caught_all[amp == 1] += 1
         if v["first_step"] is not None and v["first_step"] >= 0 and evidence != "probes":
             first[1] += 1
             first[0] += v["first_step"] in (d["first_step"], d.get("first_visible"))
         if evidence == "layers" and d["first_layer"]:
             layer[1] += 1
             layer[0] += v["first_layer"] == d["first_layer"]
-        family = v["verdict"].removeprefix("FAIL-").lower()
-        if family in faults.FAMILIES and family not in [d["family"]] + d["accept"] and d["family"] != "rare":
-            wrong[amp == 1] += 1
-            out["wrong_diagnosis"].append({**where, "what": d["what"], "verdict": v["verdict"], "diagnosis": v["diagnosis"]})
+        family, name_of = v["verdict"].removeprefix("FAIL-").lower(), v["diagnosis"]
+        full = "all" if amp == 1 else "less"
+        if d["family"] == "rare" or family in [d["family"]] + d["accept"]:
+            named[full, "right"] += 1
+            named[full, "unnamed"] += not name_of
+            continue
+        said = {**where, "what": d["what"], "verdict": v["verdict"], "diagnosis": name_of}
+        kind = "no_name" if not name_of else "wrong_name"
+        if kind == "wrong_name" and twins.same(cases.make(subject, mode, seed, amp, a.steps + 1, a.realizations), name_of):
+            kind = "twins"
+        named[full, kind] += 1
+        out[kind].append(said)
     out["power"] = [{"family": f, "mode": m, "amplitude": x, "all": power[f, m, x, "all"], "caught": power[f, m, x, "caught"],
-                     "blind": power[f, m, x, "blind"], "buried": power[f, m, x, "buried"]}
+                     "blind": power[f, m, x, "blind"], "listed": power[f, m, x, "listed"], "buried": power[f, m, x, "buried"]}
                     for f in faults.FAMILIES for m in a.modes for x in a.amplitudes if power[f, m, x, "all"]]
     out["correct"] = {m: {k[1]: n for k, n in alarms.items() if k[0] == m} for m in a.modes}
-    out.update(first_step=first, layer=layer, wrong=[wrong[1], caught_all[1]], wrong_less=[wrong[0], caught_all[0]])
+    out.update(first_step=first, layer=layer, diagnosis={size: {k: named[size, k] for k in ("right", "unnamed", "twins", "no_name", "wrong_name")} for size in ("all", "less")})
     return out
 
 
@@ -246,15 +257,23 @@ def show(a, s):
     print("false alarms  " + ", ".join(f"{m}: {sum(n for k, n in c.items() if k.startswith('FAIL'))} of {c.get('all', 0)}"
                                     f" ({c.get('PASS-ACCURATE', 0)} accurate, {c.get('NO-POWER', 0)} no power)" for m, c in s["correct"].items()))
     print(f"first step exact {percent(*s['first_step'])} % of {s['first_step'][1]};  layer right {percent(*s['layer'])} % of {s['layer'][1]};"
-          f"  wrong diagnosis {percent(*s['wrong'])} % of {s['wrong'][1]} (smaller amplitudes {percent(*s['wrong_less'])} % of {s['wrong_less'][1]});  errors {len(s['errors'])}")
+          f"  errors {len(s['errors'])}")
+    for size, title in (("all", "full amplitude"), ("less", "smaller amplitudes")):
+        n = s["diagnosis"][size]
+        of = n["right"] + n["twins"] + n["no_name"] + n["wrong_name"]
+        if of:
+            print(f"diagnosis, {title}: right family {percent(n['right'] + n['twins'], of)} % ({n['unnamed']} of them without a name, {n['twins']} by that of a fault that makes the same states),"
+                  f" no name {percent(n['no_name'], of)} % ({n['no_name']}), wrong name {percent(n['wrong_name'], of)} % ({n['wrong_name']}) of {of}")
+    certified = sum(m["listed"] is not None or m["verdict"] == "NO-POWER" for m in s["missed"])
+    print(f"caught {sum(p['caught'] for p in s['power'])}; not caught, but listed as what this run could not show, {certified}; neither {len(s['missed']) - certified}")
     group = collections.defaultdict(list)
     for m in s["missed"]:
         group[m["subject"], m["what"]].append(m)
     print(f"missed {len(s['missed'])} ({sum(m['buried'] for m in s['missed'])} of gain below {BURIED:g}, which nobody can see):")
     for (i, what), ms in sorted(group.items()):
-        print(f"  {i:<6} {what}: " + ", ".join(f"{m['mode']}@{m['amplitude']:g} seed {m['seed']} size {m['size']:.2g}{' no power' if m['verdict'] == 'NO-POWER' else ''}" for m in ms[:6])
+        print(f"  {i:<6} {what}: " + ", ".join(f"{m['mode']}@{m['amplitude']:g} seed {m['seed']} size {m['size']:.2g}{' no power' if m['verdict'] == 'NO-POWER' else ' listed' if m['listed'] else ''}" for m in ms[:6])
               + (f" and {len(ms) - 6} more" if len(ms) > 6 else ""))
-    for kind, text in (("false_alarms", "false alarms"), ("wrong_diagnosis", "wrong diagnosis"), ("errors", "errors")):
+    for kind, text in (("false_alarms", "false alarms"), ("wrong_name", "wrong name"), ("no_name", "wrong family, no name"), ("twins", "named by a fault that makes the same states"), ("errors", "errors")):
         if s[kind]:
             print(f"{text}:")
         for r in s[kind][:40]:
