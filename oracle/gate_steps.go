@@ -375,6 +375,9 @@ func (g *stepGate) look(batch, t int) (*fullStep, error) {
 	if !g.use.half() {
 		d.Store = nil
 	}
+	if err := g.updateAs(d, m); err != nil {
+		return nil, err
+	}
 	full := &fullStep{batchStep: b, Device: d, Truth: m.truth, Emulated: ref, S: m.s,
 		Limit: math.Sqrt(g.h0.limit(inAll, float64(len(m.Got))))}
 	if d.Replace != nil {

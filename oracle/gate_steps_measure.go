@@ -100,7 +100,11 @@ func (g *stepGate) truth(b *batchStep, m operator.Mode) (*tensor.Tensor, error) 
 	if err != nil {
 		return nil, err
 	}
-	return g.advance(b.X, o, pattern{mode: m}, nil), nil
+	p := pattern{mode: m}
+	if normalizesHalf(g.e.c.Rollout) {
+		p.mode = operator.Mode{Precision: fp16.Float64}
+	}
+	return g.advance(b.X, o, p, nil), nil
 }
 
 // exact returns the operator's output to truth.
@@ -164,7 +168,7 @@ func (g *stepGate) measure(b *batchStep) (*measured, error) {
 		}
 	default:
 		m.ref = emu.Data
-		if g.claim.half() && g.e.c.Rollout.Policy != rollout.Autoregressive {
+		if g.claim.twofold(g.e.c.Rollout) {
 			p := g.claim
 			p.twice = true
 			m.ref = nearer(b.Got, emu.Data, g.advance(b.X, o, p, nil).Data)
@@ -360,11 +364,16 @@ func clamped(c rollout.Config, v float64) bool {
 // last is the variance of the last roundings: of the operator's output and of
 // its share of the state, or of the state alone.
 func (g *stepGate) last(c rollout.Config, next, o float64) float64 {
-	if !g.claim.half() || c.Normalization != rollout.NoNormalization {
-		return 0
-	}
 	f, m := g.claim.mode.Precision, g.claim.mode
 	ulp := func(v float64) float64 { q := f.Ulp(v); return q * q / 12 }
+	switch {
+	case !g.claim.half():
+		return 0
+	case normalizesHalf(c):
+		return ulp(next)
+	case c.Normalization != rollout.NoNormalization:
+		return 0
+	}
 	switch c.Policy {
 	case rollout.Autoregressive:
 		return ulp(o)

@@ -349,13 +349,22 @@ func (g *stepGate) advance(x, o *tensor.Tensor, p pattern, l *legal) *tensor.Ten
 	if p.half() && c.Policy == rollout.Autoregressive {
 		p.mode.Precision.RoundSlice(y.Data, y.Data) // the state's type
 	}
+	state := fp16.Float64 // the type of a normalized state, if it is a half one
+	if p.half() && normalizesHalf(c) {
+		state = p.mode.Precision
+	}
 	c.Policy = rollout.Autoregressive // the rest of the step: the post-processing
+	if p.twice && state != fp16.Float64 {
+		normalizeTensors(c, y, state)
+		c.Normalization = rollout.NoNormalization // what is left is to clamp
+	}
 	y = c.Advance(x, y, fp16.Float64, operator.Mode{Precision: fp16.Float64})
-	if l != nil && c.Normalization != rollout.NoNormalization {
+	if l != nil && g.e.c.Rollout.Normalization != rollout.NoNormalization {
 		for k, v := range y.Data {
 			y.Data[k] = v + float64(2*rounding*l.u*v)*deviate(salt+2, v)
 		}
 	}
+	state.RoundSlice(y.Data, y.Data)
 	return y
 }
 

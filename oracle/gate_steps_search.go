@@ -114,7 +114,7 @@ func (g *stepGate) nearest(m *measured, p pattern) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.half() && p.points&atShare != 0 {
+	if p.twofold(g.e.c.Rollout) {
 		p.twice = true
 		return nearer(m.Got, y.Data, g.advance(m.X, o, p, nil).Data), nil
 	}

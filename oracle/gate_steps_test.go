@@ -147,12 +147,48 @@ func TestStepsCorrect(t *testing.T) {
 		{"bfloat16", "cuda", "group", convex(.5), .3},
 		{"bfloat16", "cpu:1.13", "batch", rollout.Config{Policy: rollout.Autoregressive}, 2},
 		{"float16", "cuda", "instance", rollout.Config{Policy: rollout.Residual, Dt: .1, Normalization: rollout.MinMax}, 1},
+		{"bfloat16", "cuda", "group", rollout.Config{Policy: rollout.Autoregressive, Normalization: rollout.ZScore}, 1},
+		{"bfloat16", "cpu", "none", rollout.Config{Policy: rollout.Autoregressive, Normalization: rollout.MinMax}, 4.4},
+		{"float16", "cuda", "instance", rollout.Config{Policy: rollout.Autoregressive, Normalization: rollout.MinMax, EngineBatch: 2}, 1},
 	} {
 		b := newStepBench(t, c.precision, c.autocast, c.norm, c.ro)
 		b.device = func(int) *emulate.Device { return b.correct(b.gate.claim, c.lambda) }
 		r := b.check()
 		if len(r.Findings) > 0 || r.Contract != r.Claim || len(r.Steps) != stepBenchSteps {
 			t.Errorf("%s, %s, %s: contract %q, findings %v: want %q and none", c.precision, c.norm, c.ro.Policy, r.Contract, r.Findings, r.Claim)
+		}
+	}
+}
+
+// TestStepsHalfPost: states of a half type are normalized by one operation, as the
+// contract has it, or by a formula on tensors; a coarser result is neither.
+func TestStepsHalfPost(t *testing.T) {
+	for _, c := range []struct {
+		precision     string
+		normalization rollout.Normalization
+		how           string
+	}{
+		{"bfloat16", rollout.ZScore, "contract"},
+		{"bfloat16", rollout.MinMax, "formula"},
+		{"float16", rollout.ZScore, "formula"},
+		{"bfloat16", rollout.ZScore, "coarse"},
+		{"float16", rollout.MinMax, "coarse"},
+	} {
+		b := newStepBench(t, c.precision, "cuda", "group", rollout.Config{Policy: rollout.Autoregressive, Normalization: c.normalization})
+		p := b.gate.claim
+		p.twice = c.how == "formula"
+		b.device = func(int) *emulate.Device { return b.gate.device(p, 1, nil) }
+		if c.how == "coarse" {
+			b.after = func(_ int, y *tensor.Tensor) {
+				for k, v := range y.Data {
+					q := 4 * p.mode.Precision.Ulp(v)
+					y.Data[k] = math.RoundToEven(v/q) * q
+				}
+			}
+		}
+		failed := slices.ContainsFunc(b.check().Findings, func(f Finding) bool { return f.Verdict.failed() })
+		if failed != (c.how == "coarse") {
+			t.Errorf("%s, %s, %s: failed: %v; %v", c.precision, c.normalization, c.how, failed, b.gate.e.r.Findings)
 		}
 	}
 }

@@ -185,7 +185,7 @@ func (t *tracer) next(w *trail, p pattern, i int) ([]float64, error) {
 	}
 	o := of[len(nodes)-1]
 	next := t.g.advance(t.m.X, o, p, nil).Data
-	if p.points&atShare != 0 {
+	if p.twofold(t.g.e.c.Rollout) {
 		p.twice = true
 		next = nearer(t.m.Got, next, t.g.advance(t.m.X, o, p, nil).Data)
 	}
