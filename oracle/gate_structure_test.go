@@ -1,6 +1,7 @@
 package oracle
 
 import (
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -217,6 +218,28 @@ func TestStartZeros(t *testing.T) {
 	x := tensor.New(fp16.Float64, 1, 1, 4, 4)
 	e := &exam{c: c, r: &Report{}, states: &rollout.States{M: 1, T: 2, C: 1, H: 4, W: 4, Data: make([]float64, 32)}}
 	want(t, "zeros", do(t, e, func() error { return e.startOf(0, x, make([]float64, 16)) }), "", "", 0)
+}
+
+// TestStartCoarse: a normalized start that a device computes in float32 and stores in
+// float16 may be the other neighbour of a number that lies between two.
+func TestStartCoarse(t *testing.T) {
+	r := newRig(t, "float32", "gaussian", 0.05)
+	r.c.Normalization = rollout.ZScore
+	s := r.run(nil)
+	s.Format = fp16.Float16
+	fp16.Float16.RoundSlice(s.At(0, 0), s.At(0, 0))
+	exact := append([]float64(nil), s.At(0, 0)...)
+	exact[3] = 0.5 + 0x1p-12 - 0x1p-30 // just below the tie of 0.5 and 0.5+2^-11
+	for _, v := range []struct {
+		stored  float64
+		verdict Verdict
+	}{{0.5, ""}, {0.5 + 0x1p-11, ""}, {0.5 + 0x1p-10, FailRollout}, {0.5 - 0x1p-12, FailRollout}} {
+		s.At(0, 0)[3] = v.stored
+		e := r.exam(s, true)
+		given := tensor.Of(fp16.Float32, exact, 1, s.C, s.H, s.W)
+		f := do(t, e, func() error { return e.startOf(0, given, exact) })
+		want(t, fmt.Sprint("stored as ", v.stored), f, v.verdict, "", 0)
+	}
 }
 
 // TestRepeated: whether most numbers are the same.
