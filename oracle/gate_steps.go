@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
@@ -183,14 +184,14 @@ func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 
 // fromClaim measures a step, or as many realizations of it as ensembles take, and
 // its distance from what the claim gives.
-func (g *stepGate) fromClaim(b *batchStep) (m *measured, claimed float64, err error) {
+func (g *stepGate) fromClaim(b *batchStep) (m *measured, claimed candidate, err error) {
 	if err = g.begin(b); err != nil {
-		return nil, 0, err
+		return nil, claimed, err
 	}
 	if m, err = g.measure(g.part(b, fullElements)); err != nil {
-		return nil, 0, err
+		return nil, claimed, err
 	}
-	claimed, err = g.distance(m, g.claim)
+	claimed, err = g.compare(m, g.claim)
 	return m, claimed, err
 }
 
@@ -209,7 +210,7 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if count := float64(len(m.Got)); claimed*claimed <= g.h0.limit(inAll, count) && g.h0.judge(m.figures()) == nil && bad.figures.cuts.of[inAll].mean(0) > g.h0.limit(inAll, count) {
+	if count := float64(len(m.Got)); claimed.re*claimed.re <= g.h0.limit(inAll, count) && g.h0.judge(m.figures()) == nil && bad.figures.cuts.of[inAll].mean(0) > g.h0.limit(inAll, count) {
 		return false, nil // other realizations are as claimed
 	}
 	best, err := g.search(m)
@@ -237,8 +238,8 @@ const mostFar = 4
 
 // fits reports whether a pattern explains a step, and uses it from then on; near
 // says that the device is as near to it as correct ones are on average.
-func (g *stepGate) fits(m *measured, best candidate, claimed float64) (fits, near bool, err error) {
-	if !(best.re <= clearly*claimed) {
+func (g *stepGate) fits(m *measured, best, claimed candidate) (fits, near bool, err error) {
+	if !best.clearer(claimed) {
 		return false, false, nil
 	}
 	h := g.newSpreads(best.pattern)
@@ -257,9 +258,15 @@ func (g *stepGate) fits(m *measured, best candidate, claimed float64) (fits, nea
 	return true, square <= h.squares[inAll].upper(), nil
 }
 
-// clearly is how much nearer a pattern must be than the claim to be one that
-// the device has: errors that no pattern makes leave all of them equally far.
+// clearly is how much nearer, or more often the same, a pattern must be than the
+// claim to be one that the device has: errors that no pattern makes leave all of
+// them equally far.
 const clearly = 0.75
+
+// clearer reports whether it is: where all residuals shrink, by as much as both.
+func (c candidate) clearer(claimed candidate) bool {
+	return c.re <= clearly*claimed.re || c.unlike <= claimed.unlike+2*elem.Log(clearly)
+}
 
 // certify hands steps to the hypotheses of the library, of one engine batch
 // after another, and the faulty one if there is one.

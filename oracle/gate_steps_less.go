@@ -27,7 +27,7 @@ func (g *stepGate) less() (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	best, least := g.claim, clearly*claimed
+	best, least := g.claim, clearly*claimed.re
 	bare := g.claim
 	bare.points = 0
 	out := bare // and the operator's output

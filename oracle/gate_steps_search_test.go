@@ -56,3 +56,22 @@ func TestStepsScaleClamped(t *testing.T) {
 		t.Errorf("mean square error %.3g of what is expected, over %.0f free numbers of %d: want about 1, and less than a fifth", q, free, len(m.truth))
 	}
 }
+
+// TestStepsClearer: a pattern with which half of the numbers are the same is the
+// device's, if the others are as far as from the claim; one that leaves all a little
+// nearer is not.
+func TestStepsClearer(t *testing.T) {
+	of := func(f func(i int) float64) candidate {
+		r := make([]float64, 1000)
+		for i := range r {
+			r[i] = f(i)
+		}
+		return candidate{re: math.Sqrt(meanOf(r)), unlike: unlikeness(r)}
+	}
+	claimed := of(func(i int) float64 { return math.Sin(float64(i)) })
+	half := of(func(i int) float64 { return float64(i&1) * 1.4 * math.Sin(float64(i)) })
+	near := of(func(i int) float64 { return 0.8 * math.Cos(float64(i)) })
+	if !half.clearer(claimed) || near.clearer(claimed) {
+		t.Errorf("half the same: %v, all nearer: %v: want true and false", half.clearer(claimed), near.clearer(claimed))
+	}
+}
