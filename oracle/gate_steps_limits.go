@@ -37,6 +37,7 @@ type spreads struct {
 	gain     [inWindow]spread
 	planes   int // of a member
 	channels int
+	pixels   int     // of a plane
 	reach    int     // pixels by which a change in the first layer can spread
 	factor   float64 // by which a correct device's mean square may exceed the ensemble's
 }
@@ -105,18 +106,31 @@ func (h *spreads) limit(k sliceKind, count float64) float64 {
 func (h *spreads) few(k sliceKind, count float64) float64 {
 	switch k {
 	case inWindow:
-		return 8 // rounded anew, of a dozen independent numbers
+		return 8 * h.doubt() // rounded anew, of a dozen independent numbers
 	case inSpot:
-		return 24
+		return 24 * h.doubt()
 	case inPeak:
-		return 100 // a difference of two errors, each of up to 7 deviations
+		return 100 * h.doubt() // a difference of two errors, each of up to 7 deviations
 	}
 	side := float64(2*min(h.reach, 3) + 1) // farther off, little is rounded anew
 	pixels := side * side
 	if k == inRow || k == inColumn || k == inRing {
 		pixels = side
 	}
-	return max(flips*flip, cascades*anew*pixels*float64(h.channels)) / max(count, 1)
+	return h.doubt() * max(flips*flip, cascades*anew*pixels*float64(h.channels)) / max(count, 1)
+}
+
+// doubt is by how much more the variance of a plane's errors may be than the mean of
+// the few squares that it is taken from: their number over the quantile 1e-6 of a
+// chi-square variable (Wilson and Hilferty), in units of that of 64 numbers, which
+// limits allow for.
+func (h *spreads) doubt() float64 {
+	share := func(n float64) float64 {
+		v := 2 / (9 * n)
+		q := max(1-v-float64(4.75*math.Sqrt(v)), 0.1)
+		return q * q * q
+	}
+	return share(64) / share(float64(min(max(h.pixels, 1), 64)))
 }
 
 // stepVariance is the variance of the mean square of r over a step: that of the

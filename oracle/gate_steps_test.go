@@ -463,7 +463,7 @@ func TestJudge(t *testing.T) {
 		}
 		return d
 	}
-	limits := &spreads{factor: 1, channels: c}
+	limits := &spreads{factor: 1, pixels: 400, channels: c}
 	for range 9 {
 		g, e := field(1), field(1)
 		limits.add(cut(n, c, h, w, difference(g, e), g, e))

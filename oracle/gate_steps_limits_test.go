@@ -1,0 +1,28 @@
+package oracle
+
+import (
+	"math/rand/v2"
+	"testing"
+)
+
+// TestStepsDoubt: one number may differ by two errors, in units of a deviation that
+// the numbers of its plane say, however few they are.
+func TestStepsDoubt(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, pixels := range []int{6, 9, 16, 36, 400} {
+		h := &spreads{pixels: pixels}
+		most := 0.0
+		for range 20000 {
+			var squares float64
+			for range pixels {
+				v := r.NormFloat64()
+				squares += v * v
+			}
+			d := r.NormFloat64() - r.NormFloat64()
+			most = max(most, d*d/(squares/float64(pixels)))
+		}
+		if limit := h.few(inPeak, 1); most > limit || pixels >= 64 && limit != 100 {
+			t.Errorf("%d pixels: a difference of %.3g: want %.3g at most", pixels, most, limit)
+		}
+	}
+}
