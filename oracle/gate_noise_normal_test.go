@@ -74,6 +74,21 @@ func TestUnknownNoiseFewChannels(t *testing.T) {
 	}
 }
 
+// TestUnknownNoiseNormalized: the line that undoes a normalization of the states is
+// off by more than noise that small numbers multiply.
+func TestUnknownNoiseNormalized(t *testing.T) {
+	r := newRig(t, "float32", "multiplicative", .03)
+	r.c.Normalization = rollout.MinMax
+	config := r.op.Config
+	config.Activation = "relu"
+	var err error
+	if r.op, err = operator.Init(config, 5); err != nil {
+		t.Fatal(err)
+	}
+	e := r.exam(r.run(nil), false)
+	want(t, "states from 0 to 1", do(t, e, e.noise), "", "", 0)
+}
+
 // TestUnknownNoiseBelowRoundings: where noise is far below the roundings of a half
 // type, it is not as large as it would be without any, and neither are those of a
 // device that stores less.

@@ -368,6 +368,13 @@ func (u *unseen) setFloor() error {
 		if e.o.Mode.Precision == fp16.TF32 {
 			r = max(r, 4*fp16.TF32.Ulp(1)/2*e.outputShare()*rmsOf(p.st.outputs.Data))
 		}
+		if e.c.Rollout.Normalization != "" { // and four times what the line that undoes it is off
+			n := float64(len(p.st.Got))
+			if e.c.Rollout.EngineBatch == 0 {
+				n /= float64(p.st.X.N)
+			}
+			r = max(r, 4*rmsOf(difference(p.with[0], p.without[0]))*math.Sqrt(2/n))
+		}
 		u.m.floor = max(u.m.floor, r*r)
 	}
 	return nil
