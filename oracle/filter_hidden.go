@@ -65,7 +65,7 @@ func (f *filter) certify() error {
 			p.found = p.found || t.fits
 			f.keep(t)
 		}
-		if h.on() && h.probe == "" {
+		if h.on() && h.probe == "" && (h.needs == "" || f.near != nil) {
 			continue // not larger than the errors of correct devices anywhere
 		}
 		if least := f.e.pool.least(h); least > 1 {
@@ -74,7 +74,7 @@ func (f *filter) certify() error {
 				blind[i].Least = max(blind[i].Least, Number(least))
 				continue
 			}
-			blind = append(blind, Blind{Name: name, Least: Number(least), Probe: h.probe})
+			blind = append(blind, Blind{Name: name, Least: Number(least), Probe: h.probe, Needs: h.needs})
 		}
 	}
 	f.e.r.Blind = append(f.e.pool.blind, blind...)

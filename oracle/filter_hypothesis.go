@@ -47,6 +47,8 @@ type hypothesis struct {
 	// probes are steps of the operator alone, without a policy, and some faults
 	// are nowhere larger than the errors of correct devices.
 	probe string
+	// needs is what shows a small fault of a fine claim that no probe shows.
+	needs string
 	// many are the hypotheses of a small fault that are many: they are looked for
 	// in every check of a small operator, and are one to the certificate, of this
 	// name.

@@ -100,6 +100,7 @@ func operandFaults() []*hypothesis {
 		h := operands(fmt.Sprintf("convolution inputs truncated to %d bits", p), 24, "input", func(x float64) float64 { return cutBits(x, p) })
 		if h.slow = true; p == 20 { // fewer show, more are like sums that truncate
 			subtle(h, "")
+			h.needs = "the layers recorded"
 		}
 	}
 	quantized := func(name string, per func(s []int) int) {

@@ -407,7 +407,13 @@ func TestFiltersOfCorrectDevices(t *testing.T) {
 				}
 			}
 			blind := slices.ContainsFunc(b.r.Blind, func(l Blind) bool { return l.Name == "eps outside the square root" })
-			if precision == "float32" && (alpha == 0.3 && len(b.r.Blind) > 0 || alpha != 0.3 && !blind) {
+			lost := slices.ContainsFunc(b.r.Blind, func(l Blind) bool {
+				return l.Name == "convolution inputs truncated to 20 bits" && l.Needs == "the layers recorded"
+			})
+			if lost != (precision == "float32") { // operands of TF32 have fewer
+				t.Errorf("%s, alpha %v: inputs of 20 bits listed %v", precision, alpha, lost)
+			}
+			if precision == "float32" && (alpha == 0.3 && len(b.r.Blind) > 1 || alpha != 0.3 && !blind) {
 				t.Errorf("%s, alpha %v: blind spots %v", precision, alpha, b.r.Blind)
 			}
 		}

@@ -17,6 +17,7 @@ NAMES = {
     "R17": "noise with a mean of a tenth", "R25": "scale of the noise from 0.5 to 1.5", "R26": "one channel without noise",
     "R27": "one realization without noise", "R29": "draws cut off at 2", "R30": "draws of few levels",
     "R34": "errors of the operator", "R35": "errors of the operator", "R36": "one step without noise",
+    "P46": "convolution inputs truncated to 20 bits",
 }
 
 
