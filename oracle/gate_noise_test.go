@@ -420,3 +420,17 @@ func TestBuriedInNoise(t *testing.T) {
 		t.Errorf("%v of the noise: want a part", size)
 	}
 }
+
+// TestWide: outputs that are one number are as uneven as the root of their count times
+// independent ones.
+func TestWide(t *testing.T) {
+	m := &noiseModel{rows: []int{0, 1, 2}}
+	for _, c := range []struct {
+		cov  []float64
+		want float64
+	}{{[]float64{7, 0, 0, 0, 7, 0, 0, 0, 7}, 1}, {[]float64{2, 2, 2, 2, 2, 2, 2, 2, 2}, math.Sqrt(3)}, {[]float64{3, 0, 0, 0, 0, 0, 0, 0, 0}, math.Sqrt(3)}} {
+		if got := (&noiseTests{m: m, total: noiseSums{cov: c.cov}}).wide(); math.Abs(got-c.want) > 1e-12 {
+			t.Errorf("covariance %v: %v, want %v", c.cov, got, c.want)
+		}
+	}
+}

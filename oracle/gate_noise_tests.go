@@ -276,10 +276,11 @@ func (n *noiseTests) strange(u *unseen) []suspicion {
 		}
 	}
 	n.test("correlation with "+worst, 0, 0, worstZ, limit)
+	wide := n.wide()
 	areas := zLimit(float64(len(n.rows)))
 	most, room := 0.0, areas
 	for i := range n.rows {
-		if z := n.rows[i].z(n.k(), n.m.excess()); math.Abs(z) > areas+u.loose(n.rows[i].pixels) {
+		if z := n.rows[i].z(n.k(), n.m.excess()) / wide; math.Abs(z) > areas+u.loose(n.rows[i].pixels) {
 			most, room = z, areas
 			all = append(all, suspicion{text: fmt.Sprintf("it is not as large in %s as elsewhere (%.1f standard deviations)", n.areaName(i), z), z: z, step: -1, m: -1})
 		} else if math.Abs(z) > math.Abs(most) {
@@ -287,10 +288,26 @@ func (n *noiseTests) strange(u *unseen) []suspicion {
 		}
 	}
 	n.test("size by row, column and border", 1, 1, most, room)
+	n.tile.z /= wide
 	if limit := zLimit(n.tile.tilesTested); !n.test("largest tile of 8x8 pixels", 1, 1, n.tile.z, limit+u.loose(64)) {
 		all = append(all, suspicion{text: fmt.Sprintf("at step %d it is larger in the tile at row %d, column %d of realization %d (%.1f standard deviations)", n.tile.step, n.tile.y, n.tile.x, n.tile.m, n.tile.z), z: n.tile.z, step: n.tile.step, m: n.tile.m})
 	}
 	return all
+}
+
+// wide returns by how many times the deviation of |z|^2 is larger than that of noise
+// as specified, if the outputs are mixed otherwise: with the covariance C it is
+// 2 tr(C^2) for the mean tr(C), so that the ratio of their deviations is
+// sqrt(k tr(C^2)) / tr(C), 1 for C = I. Channels that share one field have sqrt(k).
+func (n *noiseTests) wide() float64 {
+	trace, squares, k := 0.0, 0.0, n.k()
+	for i, v := range n.total.cov {
+		squares += float64(v * v)
+		if i%(k+1) == 0 {
+			trace += v
+		}
+	}
+	return max(1, ratio(math.Sqrt(float64(k)*squares), trace))
 }
 
 func (n *noiseTests) k() int { return len(n.m.rows) }
