@@ -160,9 +160,9 @@ class Recorder:
             if error is None:
                 raise CaseError(f"{len(states)} states: want the module called twice or more, or finish(x) after one step")
             return
-        dtype = states[-1].dtype  # an initial state may be wider than those that follow
-        if any(s.dtype != dtype for s in states):
-            states = [_to(s, dtype) for s in states]
+        if any(s.dtype != states[0].dtype for s in states):  # the initial state may be wider than those that follow
+            states = _alike(states)
+        dtype = states[0].dtype
         m, t = states[0].shape[0], len(states)
         size = len(states[0].data) // m
         whole = stack(states, (t, *states[0].shape), "state")
@@ -197,16 +197,15 @@ def _first(r: Raw) -> Raw:
     return Raw(r.dtype, (1, *r.shape[1:]), r.data[: len(r.data) // r.shape[0]])
 
 
-def _to(r: Raw, dtype: str) -> Raw:
-    if r.dtype == dtype:
-        return r
-    kinds = {"F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "F64": torch.float64}
-    bits = torch.frombuffer(bytearray(r.data), dtype=torch.int16 if r.dtype in ("F16", "BF16") else kinds[r.dtype])
-    wide = bits.view(kinds[r.dtype]) if r.dtype in ("F16", "BF16") else bits
-    out = wide.to(kinds[dtype])
-    if (out.to(torch.float64) != wide.to(torch.float64)).any():
-        raise CaseError(f"state: {r.dtype} numbers before {dtype} ones that do not hold them: want the initial state in the type of those that follow")
-    return raw(out.reshape(r.shape))
+_KINDS = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
+
+
+def _alike(states: List[Raw]) -> List[Raw]:
+    """States of several types in one that holds them all: the last one's, or a wider one."""
+    tensors = [torch.frombuffer(bytearray(s.data), dtype=_KINDS[s.dtype]).reshape(s.shape) for s in states]
+    last, wide = tensors[-1].dtype, max((t.dtype for t in tensors), key=lambda d: d.itemsize)
+    held = all(torch.equal(t.to(last).to(wide), t.to(wide)) for t in tensors)
+    return [raw(t.to(last if held else max(wide, torch.float32, key=lambda d: d.itemsize))) for t in tensors]
 
 
 def _provenance(module: nn.Module, compiled: bool) -> Dict[str, Any]:
