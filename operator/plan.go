@@ -30,6 +30,7 @@ import (
 type Plan struct {
 	op      *Operator
 	mode    Mode
+	input   fp16.Format // of the inputs that it is compiled for
 	n, h, w int
 	isa     string
 	general string // why nothing is compiled, "" if it is
@@ -46,6 +47,13 @@ type Plan struct {
 	exact   norm.Exact
 	workers []*worker
 	result  *tensor.Tensor
+
+	// Where more than convolutions read the input, its format decides about others:
+	// direct is set, and an input of another format than the mode's wide one goes
+	// through a plan of its own. used is the one of the last application.
+	direct bool
+	narrow *Plan
+	used   *Plan
 
 	// Watch asks for Nonfinite.
 	Watch     bool
@@ -68,11 +76,16 @@ type pass interface{ run(p *Plan) }
 // Plan compiles the operator for inputs [n,input_channels,h,w]. It panics if a
 // dimension is not positive.
 func (op *Operator) Plan(mode Mode, n, h, w int) *Plan {
+	return op.plan(mode, mode.Wide(), n, h, w)
+}
+
+func (op *Operator) plan(mode Mode, input fp16.Format, n, h, w int) *Plan {
 	if min(n, h, w) < 1 {
 		panic("operator: a plan of nothing")
 	}
 	began := time.Now()
-	p := &Plan{op: op, mode: mode, n: n, h: h, w: w, isa: asm.ISA()}
+	p := &Plan{op: op, mode: mode, input: input, n: n, h: h, w: w, isa: asm.ISA()}
+	p.used = p
 	p.general = p.compile()
 	p.build = time.Since(began)
 	return p
@@ -91,10 +104,14 @@ func (p *Plan) FLOPs() int64 { return 2 * p.op.MACs(p.h, p.w) * int64(p.n) }
 // Arena returns the bytes of the images, and of the draws that applications have
 // kept so far, which a counter's are not.
 func (p *Plan) Arena() int64 {
-	if p.noise == nil {
-		return p.images
+	b := p.images
+	if p.noise != nil {
+		b += p.noise.Bytes()
 	}
-	return p.images + p.noise.Bytes()
+	if p.narrow != nil {
+		b += p.narrow.Arena()
+	}
+	return b
 }
 
 // Build returns how long it took to compile, weights included.
@@ -134,6 +151,13 @@ func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) 
 	case x.N != p.n || x.H != p.h || x.W != p.w:
 		return fmt.Errorf("operator: input is %s: want [%d,%d,%d,%d], for which the plan is made", x.Shape(), p.n, x.C, p.h, p.w)
 	}
+	if p.used = p; p.direct && x.Format != p.input {
+		if p.narrow == nil || p.narrow.input != x.Format {
+			p.narrow = p.op.plan(p.mode, x.Format, p.n, p.h, p.w)
+		}
+		p.used, p.narrow.Watch = p.narrow, p.Watch
+		return p.narrow.Forward(dst, x, draws, at)
+	}
 	for len(p.workers) < par.Workers() {
 		p.workers = append(p.workers, newWorker(p.w))
 	}
@@ -161,15 +185,15 @@ func (p *Plan) Result() *tensor.Tensor {
 
 // Nonfinite reports whether the last application met a NaN or an infinity anywhere;
 // only if Watch is set and the plan is compiled.
-func (p *Plan) Nonfinite() bool { return p.nonfinite.Load() }
+func (p *Plan) Nonfinite() bool { return p.used.nonfinite.Load() }
 
 // Again returns the draws of the last application once more, for the same one by
 // Operator.Forward; nil if it had none.
 func (p *Plan) Again() noise.Draws {
-	if p.noise == nil {
+	if p.used.noise == nil {
 		return nil
 	}
-	return p.noise.Again()
+	return p.used.noise.Again()
 }
 
 // sizeOf returns the memory of a convolution's space, if it says.

@@ -85,7 +85,8 @@ func (p *Plan) compile() (why string) {
 			c.convs[k.name] = k
 		}
 	}, p.op.modules...)
-	c.input = &value{virtual: c.image(p.mode.Wide(), p.op.Config.InputChannels)}
+	c.input = &value{virtual: c.image(p.input, p.op.Config.InputChannels)}
+	p.direct = slices.ContainsFunc(c.nodes, func(n Node) bool { return n.Op != OpConv && slices.Contains(n.In, Input) })
 	p.in = &inPass{p: p, dst: c.input.virtual}
 	p.passes = []pass{p.in}
 	for i := range c.nodes {
