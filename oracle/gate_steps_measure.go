@@ -169,9 +169,7 @@ func (g *stepGate) measure(b *batchStep) (*measured, error) {
 	default:
 		m.ref = emu.Data
 		if g.claim.twofold(g.e.c.Rollout) {
-			p := g.claim
-			p.twice = true
-			m.ref = nearer(b.Got, emu.Data, g.advance(b.X, o, p, nil).Data)
+			m.ref = g.closest(b.Got, emu, b.X, o, g.claim)
 		}
 	}
 	g.residual(m)

@@ -97,20 +97,22 @@ func contract(nodes []operator.Node, c rollout.Config, m operator.Mode) pattern 
 	return p
 }
 
-// pointsOf returns the points that an operator in a half mode has at all.
+// pointsOf returns the points that an operator in a half mode has at all: in the first
+// step, whose input is wide, or in those from states that may be half numbers.
 func pointsOf(nodes []operator.Node, c rollout.Config, m operator.Mode) (p points) {
-	of := formatsOf(nodes, m, m.Wide())
-	for i := range nodes {
-		if of[i] != m.Precision {
-			continue
-		}
-		at := pointOf(nodes, i)
-		p |= at
-		switch n := &nodes[i]; {
-		case n.Op == operator.OpConv && n.Bias != nil && m.BiasApart():
-			p |= atBias
-		case n.Op == operator.OpNoise && n.Noise.Type != noise.Dropout:
-			p |= atDraw | atProduct
+	for _, input := range [2]fp16.Format{m.Wide(), c.StateFormat(m.Output())} {
+		of := formatsOf(nodes, m, input)
+		for i := range nodes {
+			if of[i] != m.Precision {
+				continue
+			}
+			p |= pointOf(nodes, i)
+			switch n := &nodes[i]; {
+			case n.Op == operator.OpConv && n.Bias != nil && m.BiasApart():
+				p |= atBias
+			case n.Op == operator.OpNoise && n.Noise.Type != noise.Dropout:
+				p |= atDraw | atProduct
+			}
 		}
 	}
 	if c.Policy != rollout.Autoregressive {

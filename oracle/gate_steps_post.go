@@ -40,41 +40,120 @@ func (g *stepGate) updateAs(d *emulate.Device, m *measured) error {
 	return nil
 }
 
+// scaling is the straight line of a normalization, (v-from)/by; by is 0 where it leaves
+// numbers as they are.
+type scaling struct {
+	from, by float64
+	formula  bool // the difference is rounded
+}
+
+// of returns the normalized v, not rounded yet.
+func (s scaling) of(v float64, f fp16.Format) float64 {
+	switch {
+	case s.by == 0:
+		return v
+	case s.formula:
+		return f.Round(v-s.from) / s.by
+	}
+	return (v - s.from) / s.by
+}
+
 // normalizeTensors normalizes states as a framework does that evaluates the formula on
 // tensors of format f: mean, deviation or spread, and the differences are each rounded.
 // The quotients are not yet.
 func normalizeTensors(c rollout.Config, y *tensor.Tensor, f fp16.Format) {
+	each(c, y, func(lo, hi int) {
+		s := scalings(c.Normalization, y.Data[lo:hi], f)[0]
+		for k := lo; k < hi; k++ {
+			y.Data[k] = s.of(y.Data[k], f)
+		}
+	})
+}
+
+// each calls body for what is normalized together.
+func each(c rollout.Config, y *tensor.Tensor, body func(lo, hi int)) {
 	group := len(y.Data)
 	if c.EngineBatch == 0 {
 		group /= y.N
 	}
 	for lo := 0; lo < len(y.Data); lo += group {
-		from, by := mapping(c.Normalization, y.Data[lo:lo+group], f)
-		for k, v := range y.Data[lo : lo+group] {
-			if by != 0 {
-				y.Data[lo+k] = f.Round(v-from) / by
-			}
-		}
+		body(lo, lo+group)
 	}
 }
 
-// mapping returns what a normalization takes from each of the numbers x and what it divides
-// them by, 0 if it leaves them as they are.
-func mapping(n rollout.Normalization, x []float64, f fp16.Format) (from, by float64) {
+// scalings returns how devices may normalize the numbers x of format f: by the formula,
+// and with what that and the contract are made of rounded the other way, as the
+// greatest number may be, or the mean.
+func scalings(n rollout.Normalization, x []float64, f fp16.Format) (all []scaling) {
 	const tiny = 1e-8 // as in package rollout
 	least, most, sum := math.Inf(1), math.Inf(-1), 0.0
 	for _, v := range x {
 		least, most, sum = min(least, v), max(most, v), sum+v
 	}
-	if n == rollout.MinMax {
-		if by = f.Round(most - least); !(by > tiny) {
-			return least, 0
-		}
-		return least, by
-	}
 	mean, squares := sum/float64(len(x)), 0.0
 	for _, v := range x {
 		squares += float64((v - mean) * (v - mean))
 	}
-	return f.Round(mean), f.Round(f.Round(math.Sqrt(squares/float64(len(x)-1))) + tiny)
+	std := math.Sqrt(squares / float64(len(x)-1))
+	for _, i := range [3]float64{0, -1, 1} {
+		for _, j := range [3]float64{0, -1, 1} {
+			if n == rollout.ZScore {
+				by := f.Round(std)
+				all = append(all, scaling{f.Round(f.Round(mean) + i*f.Ulp(mean)), f.Round(f.Round(by+j*f.Ulp(by)) + tiny), true})
+				continue
+			}
+			lo, hi := f.Round(least+i*f.Ulp(least)), f.Round(most+j*f.Ulp(most))
+			for _, formula := range [2]bool{true, false} {
+				by := hi - lo
+				if formula {
+					by = f.Round(by)
+				}
+				if !(by > tiny) {
+					by = 0
+				}
+				all = append(all, scaling{lo, by, formula})
+			}
+		}
+	}
+	return all
+}
+
+// closest returns the one of a twofold pattern's answers that is closest to got: y, or
+// what follows from the states x and the operator's outputs o in another way. Of states
+// that are normalized, each normalization may have its own.
+func (g *stepGate) closest(got []float64, y, x, o *tensor.Tensor, p pattern) []float64 {
+	if !normalizesHalf(g.e.c.Rollout) {
+		p.twice = true
+		return nearer(got, y.Data, g.advance(x, o, p, nil).Data)
+	}
+	c, f := g.e.c.Rollout, p.mode.Precision
+	out := tensor.New(f, o.N, o.C, o.H, o.W)
+	f.RoundSlice(out.Data, o.Data)
+	end := func(v float64) float64 {
+		if c.Clamp != nil {
+			v = min(max(v, c.Clamp[0]), c.Clamp[1])
+		}
+		return f.Round(v)
+	}
+	best := append([]float64(nil), y.Data...)
+	each(c, out, func(lo, hi int) {
+		distance := func(at func(k int) float64) (sum float64) {
+			for k := lo; k < hi; k++ {
+				if d := math.Abs(got[k] - at(k)); finite(d) {
+					sum += d
+				}
+			}
+			return sum
+		}
+		least := distance(func(k int) float64 { return y.Data[k] })
+		for _, s := range scalings(c.Normalization, out.Data[lo:hi], f) {
+			if d := distance(func(k int) float64 { return end(s.of(out.Data[k], f)) }); d < least {
+				least = d
+				for k := lo; k < hi; k++ {
+					best[k] = end(s.of(out.Data[k], f))
+				}
+			}
+		}
+	})
+	return best
 }

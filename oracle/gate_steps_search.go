@@ -115,8 +115,7 @@ func (g *stepGate) nearest(m *measured, p pattern) ([]float64, error) {
 		return nil, err
 	}
 	if p.twofold(g.e.c.Rollout) {
-		p.twice = true
-		return nearer(m.Got, y.Data, g.advance(m.X, o, p, nil).Data), nil
+		return g.closest(m.Got, y, m.X, o, p), nil
 	}
 	return y.Data, nil
 }

@@ -184,12 +184,11 @@ func (t *tracer) next(w *trail, p pattern, i int) ([]float64, error) {
 		p = pattern{mode: p.mode}
 	}
 	o := of[len(nodes)-1]
-	next := t.g.advance(t.m.X, o, p, nil).Data
+	next := t.g.advance(t.m.X, o, p, nil)
 	if p.twofold(t.g.e.c.Rollout) {
-		p.twice = true
-		next = nearer(t.m.Got, next, t.g.advance(t.m.X, o, p, nil).Data)
+		return t.g.closest(t.m.Got, next, t.m.X, o, p), nil
 	}
-	return next, nil
+	return next.Data, nil
 }
 
 // forget drops the inputs of node i that nobody reads after it.
