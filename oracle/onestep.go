@@ -116,6 +116,9 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 			for m := lo; m < hi; m++ {
 				copy(x.Samples(m-lo, m-lo+1).Data, traj.At(m, t-1))
 			}
+			if t > 1 {
+				x.Format = stateFormat(c.Rollout, o.Mode, x.Data)
+			}
 			draws, err := stream.Draws(k, lo, hi, t)
 			if err != nil {
 				return nil, err
@@ -155,6 +158,18 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 		}
 	}
 	return r, nil
+}
+
+// stateFormat returns the format of recorded states after the first: the mode's, or the
+// wide one if they are no such numbers.
+func stateFormat(c rollout.Config, m operator.Mode, x []float64) fp16.Format {
+	f := c.StateFormat(m.Output())
+	for _, v := range x {
+		if v == v && !f.Holds(v) {
+			return m.Wide()
+		}
+	}
+	return f
 }
 
 // checkLayers applies the operator to the recorded input of layers.safetensors

@@ -198,7 +198,11 @@ func (j *Job) find(ck string, shape Trajectory) (from *Checkpoint, saved *checkp
 	if err != nil || !slices.Equal(t.Shape, dims) {
 		return nil, nil, false, fmt.Errorf("%s: state: shape %v: want %v", ck, t.Shape, dims)
 	}
-	x := tensor.Of(j.Mode.Wide(), data, dims[0], dims[1], dims[2], dims[3])
+	format := j.Mode.Wide()
+	if saved.Step > 0 {
+		format = j.Config.StateFormat(j.Mode.Output())
+	}
+	x := tensor.Of(format, data, dims[0], dims[1], dims[2], dims[3])
 	return &Checkpoint{saved.Batch, saved.Step, x}, saved, false, nil
 }
 

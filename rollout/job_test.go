@@ -137,6 +137,43 @@ func TestResume(t *testing.T) {
 	}
 }
 
+// TestResumeHalf: the states of an autoregressive half rollout are half numbers, after
+// a checkpoint too, and an operator may add its input to another half number.
+func TestResumeHalf(t *testing.T) {
+	half := func(path string) *Job {
+		j := job(t, path, func(c *Case) {
+			c.Operator = operator.Config{InputChannels: 2, OutputChannels: 2, Nodes: []operator.NodeConfig{
+				{Op: "conv", Name: "a", OutChannels: 2, KernelSize: 3},
+				{Op: "add", Name: "b", In: []string{"a", "input"}},
+				{Op: "act", Name: "g", Activation: "gelu"},
+				{Op: "conv", Name: "c", OutChannels: 2, KernelSize: 3}}}
+			c.Rollout.Policy, c.Rollout.Normalization = Autoregressive, ""
+		})
+		j.Mode = operator.Mode{Precision: fp16.BFloat16, Autocast: operator.CUDA2}
+		return j
+	}
+	want, err := half("").Run(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "out.safetensors")
+	j := half(path)
+	ctx, cancel := context.WithCancel(context.Background())
+	j.Progress = func(done, _ int) {
+		if done == 3 {
+			cancel()
+		}
+	}
+	if _, err := j.Run(ctx); err == nil {
+		t.Fatal("the run was not stopped")
+	}
+	j = half(path)
+	j.Resume = true
+	if got, err := j.Run(context.Background()); err != nil || got.Digest != want.Digest {
+		t.Errorf("resumed: %+v, %v: want digest %.12s", got, err, want.Digest)
+	}
+}
+
 // TestResumeStale removes the partial file of an interrupted run, whose
 // checkpoint then speaks of nothing: the next run starts over, dies before its
 // own first checkpoint, and must not be continued from the old one.

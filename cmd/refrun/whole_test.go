@@ -220,3 +220,28 @@ func TestRunOverwrites(t *testing.T) {
 		}
 	}
 }
+
+// TestRunStepsItself: single steps from the states of a whole rollout are the rollout's,
+// in half precision too, where an operator may read its input in more than convolutions.
+func TestRunStepsItself(t *testing.T) {
+	t.Chdir(t.TempDir())
+	err := os.WriteFile("case.json", []byte(`{"operator": {"grid_size": 8, "nodes": [
+		{"op": "conv", "name": "a", "out_channels": 3, "kernel_size": 3},
+		{"op": "add", "name": "b", "in": ["a", "input"]},
+		{"op": "act", "name": "c", "activation": "gelu"},
+		{"op": "conv", "name": "d", "out_channels": 3, "kernel_size": 3}]},
+		"rollout": {"num_timesteps": 5, "num_realizations": 2, "policy_type": "autoregressive"}, "weights_seed": 1}`), 0o666)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, precision := range []string{"bfloat16", "float16", "float32"} {
+		r := refrun(t, "run", "--config", "case.json", "--x0", "white:3", "--precision", precision, "-o", "trajectory.safetensors", "--force")
+		if r.code != 0 {
+			t.Fatal(r.stderr)
+		}
+		got := refrun(t, "run", "--case", ".", "--one-step", "--precision", precision, "--json").decode(t)["one_step"].(map[string]any)
+		if got["max_abs"] != 0. {
+			t.Errorf("%s: single steps differ by up to %v", precision, got["max_abs"])
+		}
+	}
+}
