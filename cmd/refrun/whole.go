@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"flag"
 	"fmt"
 	"math"
 	"os"
@@ -46,6 +47,24 @@ func (c *command) wholeFlags() *wholeFlags {
 	return w
 }
 
+// given refuses flags that say nothing: a number of 0, which is that of a flag that is
+// not given, and what is about a file without one.
+func (w *wholeFlags) given(flags *flag.FlagSet) (err error) {
+	flags.Visit(func(f *flag.Flag) {
+		switch v := f.Value.String(); f.Name {
+		case "steps", "realizations":
+			if v == "0" {
+				err = fmt.Errorf("--%s: 0: want 1 or more", f.Name)
+			}
+		case "record", "resume", "store":
+			if w.out == "" && v != "false" && v != "" {
+				err = fmt.Errorf("--%s: want -o as well", f.Name)
+			}
+		}
+	})
+	return err
+}
+
 // wholeReport is the JSON of a whole rollout.
 type wholeReport struct {
 	Digest             string   `json:"digest"`
@@ -75,9 +94,6 @@ type wholeReport struct {
 func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise string, batch int) error {
 	if err := w.override(cs); err != nil {
 		return err
-	}
-	if w.record != "" && w.out == "" {
-		return errors.New("--record: want -o as well")
 	}
 	mode, requested, err := want.mode(cs)
 	if err != nil {
