@@ -92,7 +92,8 @@ func (m Mode) Wide() fp16.Format {
 	return fp16.Float32
 }
 
-// Output returns the format of an operator's output, which is a convolution's.
+// Output returns the format of a convolution's output, and so of an operator that ends
+// with one; [Operator.Output] knows the others.
 func (m Mode) Output() fp16.Format {
 	_, f := m.conv("conv2d", m.Wide())
 	return f

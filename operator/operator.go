@@ -24,7 +24,8 @@ type Operator struct {
 	noise   *StochasticBlock // nil if there is none
 	noisy   int              // channels of the field that it adds to
 
-	plans plans
+	plans   plans
+	outputs outputs
 }
 
 // build returns the tree of build_simple_cnn with zero parameters: a ConvBlock

@@ -31,6 +31,7 @@ type Plan struct {
 	op      *Operator
 	mode    Mode
 	input   fp16.Format // of the inputs that it is compiled for
+	output  fp16.Format // of the operator
 	n, h, w int
 	isa     string
 	general string // why nothing is compiled, "" if it is
@@ -84,7 +85,7 @@ func (op *Operator) plan(mode Mode, input fp16.Format, n, h, w int) *Plan {
 		panic("operator: a plan of nothing")
 	}
 	began := time.Now()
-	p := &Plan{op: op, mode: mode, input: input, n: n, h: h, w: w, isa: asm.ISA()}
+	p := &Plan{op: op, mode: mode, input: input, output: op.Output(mode), n: n, h: h, w: w, isa: asm.ISA()}
 	p.used = p
 	p.general = p.compile()
 	p.build = time.Since(began)
@@ -133,7 +134,7 @@ func (p *Plan) Bytes() int64 {
 // the operator's output for x [n,input_channels,h,w], with the noise of draws (nil
 // for none) at that time. It panics if dst is not of that shape and format.
 func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) error {
-	if dst.N != p.n || dst.C != p.op.Config.OutputChannels || dst.H != p.h || dst.W != p.w || dst.Format != p.mode.Output() || len(dst.Data) != dst.N*dst.C*dst.H*dst.W {
+	if dst.N != p.n || dst.C != p.op.Config.OutputChannels || dst.H != p.h || dst.W != p.w || dst.Format != p.output || len(dst.Data) != dst.N*dst.C*dst.H*dst.W {
 		panic("operator: destination of another shape or format than the plan's")
 	}
 	if p.general != "" {
@@ -178,7 +179,7 @@ func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) 
 // Result returns a tensor of the plan's for Forward to write to.
 func (p *Plan) Result() *tensor.Tensor {
 	if p.result == nil {
-		p.result = tensor.New(p.mode.Output(), p.n, p.op.Config.OutputChannels, p.h, p.w)
+		p.result = tensor.New(p.output, p.n, p.op.Config.OutputChannels, p.h, p.w)
 	}
 	return p.result
 }

@@ -96,7 +96,7 @@ func (p *Plan) compile() (why string) {
 	}
 	p.out = &outPass{p: p, src: c.values[len(c.nodes)-1].virtual}
 	p.passes = append(p.passes, p.out)
-	if f := p.out.src.format; f != p.mode.Output() {
+	if f := p.out.src.format; f != p.output {
 		return fmt.Sprintf("output of %v numbers", f)
 	}
 	c.place()

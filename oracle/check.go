@@ -109,6 +109,6 @@ func (e *exam) open() *Report {
 		Notes:     notes,
 		FirstStep: -1, FirstRealization: -1,
 		Subject: subject(e.machine.Nodes, e.c.Rollout), Shape: [5]int{s.M, s.T, s.C, s.H, s.W},
-		Claim: e.c.Rollout.ModeName(e.o.Mode, stream), Noise: NoiseReport{Stream: stream.Name},
+		Claim: e.c.Rollout.ModeName(e.op, e.o.Mode, stream), Noise: NoiseReport{Stream: stream.Name},
 	}
 }

@@ -16,7 +16,7 @@ func (f *filter) leak() {
 	if f.wrong() || f.levels || v == nil {
 		return
 	}
-	out := v.d.Mode.Output()
+	out := f.e.op.Output(v.d.Mode)
 	state := f.e.c.Rollout.StateFormat(out)
 	if state.Ulp(1) >= out.Ulp(1)/256 {
 		return

@@ -142,7 +142,7 @@ func modeFaults() []*hypothesis {
 			if err != nil {
 				return nil
 			}
-			return &emulate.Device{Mode: mode, Store: of, State: v.m.Config.StateFormat(mode.Output()), Perturb: d.Perturb}
+			return &emulate.Device{Mode: mode, Store: of, State: v.m.Config.StateFormat(v.e.op.Output(mode)), Perturb: d.Perturb}
 		}
 		l = append(l, &hypothesis{name: mode.String() + " in place of the claimed mode", verdict: FailPrecision, rounding: true, whole: true,
 			at: func(*operator.Node) bool { return true }, device: other,

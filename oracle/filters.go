@@ -134,7 +134,7 @@ func (f *filter) open() (bool, error) {
 		// The policy as its contract rounds it, where the device does so too: then
 		// a fault of the policy differs from it by the fault alone.
 		contract := *near.d
-		contract.Update, contract.State = nil, e.c.Rollout.StateFormat(contract.Mode.Output())
+		contract.Update, contract.State = nil, e.c.Rollout.StateFormat(e.op.Output(contract.Mode))
 		next := near.m.Advance(&contract, near.x, near.of[len(near.of)-1])
 		if near.d.Update != nil {
 			near.fused = rootMeanDiff(f.got, next.Data) > 1.05*rootMeanDiff(f.got, near.next.Data)

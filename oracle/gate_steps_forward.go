@@ -25,7 +25,7 @@ func (e *exam) forward(mode operator.Mode, x *tensor.Tensor, draws noise.Draws) 
 	}
 	p := e.op.Borrow(mode, x.N, x.H, x.W)
 	defer e.op.Return(p)
-	y := tensor.New(mode.Output(), x.N, e.op.Config.OutputChannels, x.H, x.W)
+	y := tensor.New(e.op.Output(mode), x.N, e.op.Config.OutputChannels, x.H, x.W)
 	if err := p.Forward(y, x, draws, noise.Time{}); err != nil {
 		return nil, err
 	}

@@ -15,7 +15,7 @@ func TestStepsLess(t *testing.T) {
 	for _, format := range []string{"float16", "bfloat16"} {
 		b := newStepBench(t, format, "cpu", "instance", rollout.Config{Policy: rollout.Autoregressive})
 		p := b.gate.claim
-		want := b.gate.claim.name(b.gate.e.c.Rollout, "counter", true)
+		want := b.gate.claim.name(b.gate.format(), "counter", true)
 		p.points = 0
 		b.device = func(int) *emulate.Device { return b.correct(p, 1) }
 		if r := b.check(); len(r.Findings) > 0 || r.Contract != want+" with fewer roundings" {

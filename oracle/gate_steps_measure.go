@@ -101,7 +101,7 @@ func (g *stepGate) truth(b *batchStep, m operator.Mode) (*tensor.Tensor, error) 
 		return nil, err
 	}
 	p := pattern{mode: m}
-	if normalizesHalf(g.e.c.Rollout) {
+	if g.normalizesHalf() {
 		p.mode = operator.Mode{Precision: fp16.Float64}
 	}
 	return g.advance(b.X, o, p, nil), nil
@@ -168,7 +168,7 @@ func (g *stepGate) measure(b *batchStep) (*measured, error) {
 		}
 	default:
 		m.ref = emu.Data
-		if g.claim.twofold(g.e.c.Rollout) {
+		if g.twofold(g.claim) {
 			m.ref = g.closest(b.Got, emu, b.X, o, g.claim)
 		}
 	}
@@ -365,9 +365,9 @@ func (g *stepGate) last(c rollout.Config, next, o float64) float64 {
 	f, m := g.claim.mode.Precision, g.claim.mode
 	ulp := func(v float64) float64 { q := f.Ulp(v); return q * q / 12 }
 	switch {
-	case !g.claim.half():
+	case !g.claim.half() || g.e.op.Output(m) != f: // of a sum with the float32 input
 		return 0
-	case normalizesHalf(c):
+	case g.normalizesHalf():
 		return ulp(next)
 	case c.Normalization != rollout.NoNormalization:
 		return 0

@@ -100,7 +100,8 @@ func contract(nodes []operator.Node, c rollout.Config, m operator.Mode) pattern 
 // pointsOf returns the points that an operator in a half mode has at all: in the first
 // step, whose input is wide, or in those from states that may be half numbers.
 func pointsOf(nodes []operator.Node, c rollout.Config, m operator.Mode) (p points) {
-	for _, input := range [2]fp16.Format{m.Wide(), c.StateFormat(m.Output())} {
+	out := formatsOf(nodes, m, m.Wide())[len(nodes)-1]
+	for _, input := range [2]fp16.Format{m.Wide(), c.StateFormat(out)} {
 		of := formatsOf(nodes, m, input)
 		for i := range nodes {
 			if of[i] != m.Precision {
@@ -115,7 +116,7 @@ func pointsOf(nodes []operator.Node, c rollout.Config, m operator.Mode) (p point
 			}
 		}
 	}
-	if c.Policy != rollout.Autoregressive {
+	if c.Policy != rollout.Autoregressive && out == m.Precision {
 		p |= atShare
 	}
 	return p
@@ -223,7 +224,7 @@ func (g *stepGate) input(m operator.Mode, t int) fp16.Format {
 	if t == 1 {
 		return m.Wide()
 	}
-	return g.e.c.Rollout.StateFormat(m.Output())
+	return g.e.c.Rollout.StateFormat(g.e.op.Output(m))
 }
 
 // narrowSiLU is x/(1 + e^-x), each operation rounded to f.
@@ -320,7 +321,7 @@ func (g *stepGate) advance(x, o *tensor.Tensor, p pattern, l *legal) *tensor.Ten
 	if p.half() && p.points&atShare != 0 {
 		share = m.Precision
 	}
-	of := m.Output()
+	of := g.e.op.Output(m)
 	a, b := m.Scalar(c.Alpha, m.Wide()), m.Scalar(1-c.Alpha, of)
 	if c.Policy == rollout.Residual {
 		a, b = 1, m.Scalar(c.Dt, of)
@@ -348,11 +349,11 @@ func (g *stepGate) advance(x, o *tensor.Tensor, p pattern, l *legal) *tensor.Ten
 		}
 		y.Data[k] = w
 	}
-	if p.half() && c.Policy == rollout.Autoregressive {
+	if p.half() && of == m.Precision && c.Policy == rollout.Autoregressive {
 		p.mode.Precision.RoundSlice(y.Data, y.Data) // the state's type
 	}
 	state := fp16.Float64 // the type of a normalized state, if it is a half one
-	if p.half() && normalizesHalf(c) {
+	if p.half() && g.normalizesHalf() {
 		state = p.mode.Precision
 	}
 	c.Policy = rollout.Autoregressive // the rest of the step: the post-processing
@@ -394,8 +395,8 @@ func (p pattern) stores(nodes []operator.Node) string {
 
 // name names a pattern among the contracts: the claim's own name, or a
 // neighbour's.
-func (p pattern) name(c rollout.Config, stream string, whole bool) string {
-	s := fmt.Sprintf("%v/state-%v/noise-%s", p.mode, c.StateFormat(p.mode.Output()), stream)
+func (p pattern) name(state fp16.Format, stream string, whole bool) string {
+	s := fmt.Sprintf("%v/state-%v/noise-%s", p.mode, state, stream)
 	if p.half() && !whole {
 		s += " with fewer roundings"
 	}

@@ -11,21 +11,22 @@ import (
 
 // normalizesHalf reports whether a half mode normalizes states of its half type:
 // under other policies they are float32.
-func normalizesHalf(c rollout.Config) bool {
-	return c.Policy == rollout.Autoregressive && c.Normalization != rollout.NoNormalization
+func (g *stepGate) normalizesHalf() bool {
+	c, m := g.e.c.Rollout, g.claim.mode
+	return g.claim.half() && g.e.op.Output(m) == m.Precision && c.Policy == rollout.Autoregressive && c.Normalization != rollout.NoNormalization
 }
 
-// twofold reports whether devices that round where p does still differ in how often:
+// twofold reports whether devices that round where pattern p does still differ in how often:
 // products with a constant may be rounded to float32 first, and a normalization may be
 // one operation or a formula on tensors.
-func (p pattern) twofold(c rollout.Config) bool {
-	return p.half() && (p.points&atShare != 0 || normalizesHalf(c))
+func (g *stepGate) twofold(p pattern) bool {
+	return p.half() && (p.points&atShare != 0 || g.normalizesHalf())
 }
 
 // updateAs has a device normalize states of a half type in the way that is nearer to m.
 func (g *stepGate) updateAs(d *emulate.Device, m *measured) error {
 	p := g.use
-	if !p.half() || !normalizesHalf(g.e.c.Rollout) {
+	if !p.half() || !g.normalizesHalf() {
 		return nil
 	}
 	once, o, err := g.emulation(m.batchStep, p)
@@ -122,7 +123,7 @@ func scalings(n rollout.Normalization, x []float64, f fp16.Format) (all []scalin
 // what follows from the states x and the operator's outputs o in another way. Of states
 // that are normalized, each normalization may have its own.
 func (g *stepGate) closest(got []float64, y, x, o *tensor.Tensor, p pattern) []float64 {
-	if !normalizesHalf(g.e.c.Rollout) {
+	if !g.normalizesHalf() {
 		p.twice = true
 		return nearer(got, y.Data, g.advance(x, o, p, nil).Data)
 	}

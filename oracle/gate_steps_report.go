@@ -16,7 +16,7 @@ func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
 	nodes := g.e.machine.Nodes
 	name, whole := g.streamName(), g.use.whole(nodes, g.e.c.Rollout)
 	if bad == nil {
-		r.Contract = g.use.name(g.e.c.Rollout, name, whole)
+		r.Contract = g.use.name(g.e.c.Rollout.StateFormat(g.e.op.Output(g.use.mode)), name, whole)
 	}
 	if g.use.half() {
 		r.Pattern = g.use.stores(nodes)
@@ -119,7 +119,7 @@ func (g *stepGate) maps(m *measured) {
 
 // format is the format of the states.
 func (g *stepGate) format() fp16.Format {
-	return g.e.c.Rollout.StateFormat(g.claim.mode.Output())
+	return g.e.c.Rollout.StateFormat(g.e.op.Output(g.claim.mode))
 }
 
 // worst lists the ten elements that are farthest off.

@@ -114,7 +114,7 @@ func (g *stepGate) nearest(m *measured, p pattern) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.twofold(g.e.c.Rollout) {
+	if g.twofold(p) {
 		return g.closest(m.Got, y, m.X, o, p), nil
 	}
 	return y.Data, nil

@@ -70,7 +70,7 @@ func (b *stepBench) check() *Report {
 	b.t.Helper()
 	b.run()
 	e := b.gate.e
-	e.r = &Report{FirstStep: -1, Claim: e.c.Rollout.ModeName(e.o.Mode, e.stream)}
+	e.r = &Report{FirstStep: -1, Claim: e.c.Rollout.ModeName(e.op, e.o.Mode, e.stream)}
 	if err := e.steps(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -403,7 +403,7 @@ func TestStepsRecorded(t *testing.T) {
 		if err := e.steps(); err != nil {
 			t.Fatal(err)
 		}
-		if want := k.Rollout.ModeName(mode, e.stream) + c.but; len(e.r.Findings) > 0 || e.r.Contract != want {
+		if want := k.Rollout.ModeName(e.op, mode, e.stream) + c.but; len(e.r.Findings) > 0 || e.r.Contract != want {
 			t.Errorf("%s: contract %q, findings %v: want %q and none", c.dir, e.r.Contract, e.r.Findings, want)
 		}
 		for _, s := range e.r.Steps {

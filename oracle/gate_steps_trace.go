@@ -185,7 +185,7 @@ func (t *tracer) next(w *trail, p pattern, i int) ([]float64, error) {
 	}
 	o := of[len(nodes)-1]
 	next := t.g.advance(t.m.X, o, p, nil)
-	if p.twofold(t.g.e.c.Rollout) {
+	if t.g.twofold(p) {
 		return t.g.closest(t.m.Got, next, t.m.X, o, p), nil
 	}
 	return next.Data, nil

@@ -90,7 +90,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &OneStep{Noise: stream.Name, Mode: c.Rollout.ModeName(o.Mode, stream), Steps: traj.M * (traj.T - 1), MACs: op.MACs(traj.H, traj.W)}
+	r := &OneStep{Noise: stream.Name, Mode: c.Rollout.ModeName(op, o.Mode, stream), Steps: traj.M * (traj.T - 1), MACs: op.MACs(traj.H, traj.W)}
 	step := 0
 	s := &rollout.Stepper{Operator: op, Config: c.Rollout, Mode: o.Mode, Batch: o.Batch, Overflow: func(layer string, elements int) {
 		if r.Overflow == nil || step < r.Overflow.Step {
@@ -117,7 +117,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 				copy(x.Samples(m-lo, m-lo+1).Data, traj.At(m, t-1))
 			}
 			if t > 1 {
-				x.Format = stateFormat(c.Rollout, o.Mode, x.Data)
+				x.Format = stateFormat(c.Rollout, op, o.Mode, x.Data)
 			}
 			draws, err := stream.Draws(k, lo, hi, t)
 			if err != nil {
@@ -162,8 +162,8 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 
 // stateFormat returns the format of recorded states after the first: the mode's, or the
 // wide one if they are no such numbers.
-func stateFormat(c rollout.Config, m operator.Mode, x []float64) fp16.Format {
-	f := c.StateFormat(m.Output())
+func stateFormat(c rollout.Config, op *operator.Operator, m operator.Mode, x []float64) fp16.Format {
+	f := c.StateFormat(op.Output(m))
 	for _, v := range x {
 		if v == v && !f.Holds(v) {
 			return m.Wide()

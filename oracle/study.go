@@ -285,7 +285,7 @@ func (p *path) overflowed(t int) func(string, int) {
 // result is the study of what was measured; std holds sums of variances.
 func (s *study) result(c *rollout.Case, std []float64) *Study {
 	r := &Study{
-		Mode: c.Rollout.ModeName(s.ref.engine.Mode, s.ref.engine.Stream), Noise: s.ref.engine.Stream.Name,
+		Mode: c.Rollout.ModeName(s.ref.engine.Operator, s.ref.engine.Mode, s.ref.engine.Stream), Noise: s.ref.engine.Stream.Name,
 		Steps: len(std), Realizations: c.Rollout.Realizations,
 	}
 	for t := range std {
@@ -293,7 +293,7 @@ func (s *study) result(c *rollout.Case, std []float64) *Study {
 		r.Std = append(r.Std, Number(std[t]))
 	}
 	for _, p := range s.twins {
-		w := StudyTwin{Name: p.name, Mode: c.Rollout.ModeName(p.engine.Mode, p.engine.Stream), Overflow: p.overflow}
+		w := StudyTwin{Name: p.name, Mode: c.Rollout.ModeName(p.engine.Operator, p.engine.Mode, p.engine.Stream), Overflow: p.overflow}
 		for t := range std {
 			w.Path = append(w.Path, p.along[t].over(std[t]))
 			if p.oneStep {

@@ -144,7 +144,7 @@ func (e *Engine) advance(k, lo, hi, t int, x *tensor.Tensor) (*tensor.Tensor, er
 	s := e.Stepper
 	s.Overflow = e.watch
 	next := e.spare
-	if f := e.Config.StateFormat(e.Mode.Output()); next == nil || next.Format != f || !next.SameShape(x) {
+	if f := e.Config.StateFormat(e.Operator.Output(e.Mode)); next == nil || next.Format != f || !next.SameShape(x) {
 		next = tensor.New(f, x.N, x.C, x.H, x.W)
 	}
 	if err := s.step(next, x, draws); err != nil {

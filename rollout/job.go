@@ -200,7 +200,7 @@ func (j *Job) find(ck string, shape Trajectory) (from *Checkpoint, saved *checkp
 	}
 	format := j.Mode.Wide()
 	if saved.Step > 0 {
-		format = j.Config.StateFormat(j.Mode.Output())
+		format = j.Config.StateFormat(j.Operator.Output(j.Mode))
 	}
 	x := tensor.Of(format, data, dims[0], dims[1], dims[2], dims[3])
 	return &Checkpoint{saved.Batch, saved.Step, x}, saved, false, nil

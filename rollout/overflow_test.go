@@ -114,7 +114,7 @@ func TestStateFormat(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (Config{Policy: k.policy}).ModeName(m, &Stream{Name: "none"}); got != k.want {
+		if got := (Config{Policy: k.policy}).ModeName(new(operator.Operator), m, &Stream{Name: "none"}); got != k.want {
 			t.Errorf("%s in %s: %s, want %s", k.policy, k.precision, got, k.want)
 		}
 		e := overflowing(t, k.precision)

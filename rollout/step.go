@@ -31,7 +31,7 @@ type Stepper struct {
 // with the noise of d (nil for none): the operator, the policy, then the
 // post-processing. The result has the format of [Config.StateFormat].
 func (s *Stepper) Step(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error) {
-	next := tensor.New(s.Config.StateFormat(s.Mode.Output()), x.N, x.C, x.H, x.W)
+	next := tensor.New(s.Config.StateFormat(s.Operator.Output(s.Mode)), x.N, x.C, x.H, x.W)
 	return next, s.step(next, x, d)
 }
 
@@ -125,8 +125,8 @@ func (c Config) StateFormat(out fp16.Format) fp16.Format {
 // ModeName returns the canonical name of how a rollout is computed: precision,
 // autocast, state and noise, such as
 // "float16/autocast-cuda/state-float32/noise-counter".
-func (c Config) ModeName(m operator.Mode, s *Stream) string {
-	return fmt.Sprintf("%v/state-%v/noise-%s", m, c.StateFormat(m.Output()), s.Name)
+func (c Config) ModeName(op *operator.Operator, m operator.Mode, s *Stream) string {
+	return fmt.Sprintf("%v/state-%v/noise-%s", m, c.StateFormat(op.Output(m)), s.Name)
 }
 
 // work is the memory of a step.

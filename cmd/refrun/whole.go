@@ -120,7 +120,7 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 			return fmt.Errorf("--store: %w", err)
 		}
 	}
-	modeName := cs.Rollout.ModeName(mode, stream)
+	modeName := cs.Rollout.ModeName(op, mode, stream)
 	p := c.progress("rollout")
 	job := &rollout.Job{
 		Engine: &rollout.Engine{
