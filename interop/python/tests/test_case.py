@@ -84,6 +84,18 @@ class Check(unittest.TestCase):
         with self.assertRaisesRegex(AssertionError, "FAIL-LOGIC"):
             refrun.assert_pass(self.dir / "case")
 
+    def test_start_of_normalized_states(self):
+        def tensors(rollout, **more):
+            case = refrun.Case(self.dir / "case", OPERATOR, policy_type="convex", **rollout)
+            case.states(np.ones((2, 3, 2, 4, 4), np.float32), **more)
+            data = (self.dir / "case" / "trajectory.safetensors").read_bytes()
+            return sorted(json.loads(data[8:8 + int.from_bytes(data[:8], "little")]))
+
+        self.assertEqual(tensors({}), ["initial_condition", "trajectory"])
+        for post in ({"normalization": "zscore"}, {"clamp_range": [0, 1]}):  # state 0 is not what the rollout began with
+            self.assertEqual(tensors(post), ["trajectory"])
+            self.assertEqual(tensors(post, start=np.zeros((2, 4, 4), np.float32)), ["initial_condition", "trajectory"])
+
     def test_incomplete(self):
         rollout(self.dir / "case")
         doc = json.loads((self.dir / "case" / "case.json").read_text())

@@ -108,16 +108,24 @@ class Case:
             out[name] = r
         self._write("weights.safetensors", out)
 
-    def states(self, trajectory: Any) -> None:
-        """The states [M,T,C,H,W] in the device's own type, the initial one included."""
+    def states(self, trajectory: Any, start: Any = None) -> None:
+        """The states [M,T,C,H,W] in the device's own type, the initial one included.
+
+        start is the initial condition [M,C,H,W] or [C,H,W] before it is normalized or
+        clamped; without either it is state 0.
+        """
         r = raw(trajectory, "trajectory")
         if len(r.shape) != 5 or r.shape[1] < 2:
             raise CaseError(f"trajectory: shape {list(r.shape)}: want [M,T,C,H,W] with T of 2 or more")
         m, t = r.shape[:2]
         size = len(r.data) // m // t
-        start = Raw(r.dtype, (m, *r.shape[2:]), b"".join(r.data[i * t * size:][:size] for i in range(m)))
+        tensors = {"trajectory": r}
+        if start is not None:
+            tensors["initial_condition"] = raw(start, "start")
+        elif self.rollout.get("normalization") in (None, "", "none") and not self.rollout.get("clamp_range"):
+            tensors["initial_condition"] = Raw(r.dtype, (m, *r.shape[2:]), b"".join(r.data[i * t * size:][:size] for i in range(m)))
         self.rollout["num_realizations"], self.rollout["num_timesteps"] = m, t
-        self._write("trajectory.safetensors", {"initial_condition": start, "trajectory": r})
+        self._write("trajectory.safetensors", tensors)
 
     def noise(self, batches: Sequence[Any]) -> None:
         """The standard draws before scaling, [T-1,B,C,H,W] for each batch of realizations."""
