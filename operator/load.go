@@ -80,6 +80,9 @@ func renamed(name string, prefixes map[string]string) string {
 func (p *Param) load(f *safetensors.File, name string) error {
 	want := p.Shape
 	t, err := f.Tensor(name)
+	if err != nil && p.Counter {
+		return nil // nothing reads it, and only PyTorch writes it
+	}
 	if err != nil {
 		return fmt.Errorf("%s: %s: missing: want a tensor of shape %v", f.Path, name, want)
 	}

@@ -246,6 +246,13 @@ func TestLoadRefuses(t *testing.T) {
 	if _, err := Load(small(), file(t, op, nil)); err != nil {
 		t.Errorf("the unchanged file: %v", err)
 	}
+	f := file(t, op, func(m map[string]*safetensors.Tensor) map[string]*safetensors.Tensor {
+		delete(m, "conv_blocks.1.block.1.num_batches_tracked")
+		return m
+	})
+	if _, err := Load(small(), f); err != nil {
+		t.Errorf("without a counter that nothing reads: %v", err)
+	}
 }
 
 func TestConfigRefuses(t *testing.T) {
