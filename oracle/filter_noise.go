@@ -235,14 +235,24 @@ func noiseFaults() []*hypothesis {
 			continue
 		}
 		l = append(l, redrawn(fmt.Sprintf("noise stream off by %d numbers", k), func(_ *view, _ int, _ noise.Kind, data []float64) []float64 {
-			y := make([]float64, len(data))
-			for i := range y {
-				y[i] = data[(i+k+len(data))%len(data)]
-			}
-			return y
+			return turned(data, k)
 		}))
 	}
 	return append(l, siteFaults()...)
+}
+
+// turned returns the numbers k places on, as if they were a ring; nil if those are the
+// numbers themselves. Masks of a few channels are shorter than k.
+func turned(data []float64, k int) []float64 {
+	n := len(data)
+	if n == 0 || k%n == 0 {
+		return nil
+	}
+	y := make([]float64, n)
+	for i := range y {
+		y[i] = data[((i+k)%n+n)%n]
+	}
+	return y
 }
 
 // normals is a fault that changes each normal draw.
