@@ -51,7 +51,7 @@ func TestCampaign(t *testing.T) {
 						t.Fatal(err)
 					}
 					p := op.Plan(mode, x.N, x.H, x.W)
-					got := tensor.New(mode.Output(), x.N, c.OutputChannels, x.H, x.W)
+					got := tensor.New(op.Output(mode), x.N, c.OutputChannels, x.H, x.W)
 					if err := p.Forward(got, x, nil, noise.Time{}); err != nil {
 						t.Fatal(err)
 					}
