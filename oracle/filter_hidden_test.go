@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/act"
@@ -149,5 +150,37 @@ func TestShrunk(t *testing.T) {
 		if got := f.shrunk(&tried{h: &hypothesis{}, v: c.v, match: c.m}); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.m, got, c.want)
 		}
+	}
+}
+
+// TestMimicked: where some correct device has what a fault would do, it is no fault's
+// unless the step is known to be wrong.
+func TestMimicked(t *testing.T) {
+	b := newBench(t, "bfloat16", 0.5)
+	f := &filter{e: b.exam, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1, h0: map[*view][][]float64{}}
+	if ok, err := f.open(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	device, err := f.near.perturbed(&hypothesis{}, everywhere, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := f.units(f.near, device.Data, f.near.next.Data)
+	mimicked := func(q []float64) bool {
+		is, err := f.mimicked(&tried{h: &hypothesis{}, v: f.near, q: q, match: match{qq: dot(q, q)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	if !mimicked(q) {
+		t.Error("what a correct device does is not seen in it")
+	}
+	if mimicked(append(slices.Clone(q[7:]), q[:7]...)) {
+		t.Error("what no device does is seen in one")
+	}
+	b.r.Findings = []Finding{{Verdict: FailLogic, Step: f.s.Step}}
+	if mimicked(q) {
+		t.Error("a step that is known to be wrong is acquitted")
 	}
 }

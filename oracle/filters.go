@@ -253,14 +253,12 @@ func (f *filter) otherDraws(t int) *emulate.Draws {
 	return part(all, first, first+s.X.N, n)
 }
 
-// wrong reports whether the step is known to be wrong.
-func (f *filter) wrong() bool {
-	for _, g := range f.e.r.Findings {
-		if g.Step == f.s.Step && g.Verdict.failed() {
-			return true
-		}
-	}
-	return f.before() > 1
+// wrong reports whether the step is known to be wrong, or its residual says so.
+func (f *filter) wrong() bool { return f.known() || f.before() > 1 }
+
+// known reports whether another gate found the step to be wrong.
+func (f *filter) known() bool {
+	return slices.ContainsFunc(f.e.r.Findings, func(g Finding) bool { return g.Step == f.s.Step && g.Verdict.failed() })
 }
 
 // before returns the residual over its limit.
