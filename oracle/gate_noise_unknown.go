@@ -306,7 +306,7 @@ func (u *unseen) calibrate() error {
 		// is rounded less.
 		none := ratio(levels[2].gain, levels[2].pixels*float64(rows))
 		chance := ratio(none, levels[2].level(rows))
-		if math.Abs(chance-1) > 8*math.Sqrt((2+u.m.excess())/levels[2].pixels) {
+		if math.Abs(chance-1) > 4*math.Sqrt((2+u.m.excess())/(levels[2].pixels*float64(rows))) {
 			chance = 1
 		}
 		if k == 0 {
