@@ -132,6 +132,15 @@ func NormKernels() *Norm { return current().norm }
 // CPU returns the processor's name.
 func CPU() string { return cpuid.CPU.BrandName }
 
+// SecondCache returns the bytes of a processor's second cache, or of 2 MB where the CPU
+// does not tell.
+func SecondCache() int {
+	if n := cpuid.CPU.Cache.L2; n > 0 {
+		return n
+	}
+	return 2 << 20
+}
+
 // Features returns the features of this CPU that kernels may use, by their
 // usual names.
 func Features() []string {

@@ -44,15 +44,21 @@ type wino struct {
 
 // A unit of work is some groups of tiles, so many that their V fits a processor's
 // second cache while weights pass through it. Then, for one group of outputs after
-// the other, all points are multiplied and the tiles finished. Where not even two
-// groups fit and the weights come from afar, V holds one row of points at a time:
-// more tiles share a reading of the weights. Of each group of outputs, the products
-// of the row are transformed at once to the 4 columns of Y [n][4][panels][groups]
-// [Tiles][Outputs], which are kept.
+// the other, all points are multiplied and the tiles finished. Where V of two groups
+// would be too large and the weights come from afar, V holds one row of points at a
+// time: more tiles share a reading of the weights. Of each group of outputs, the
+// products of the row are transformed at once to the 4 columns of Y [n][4][panels]
+// [groups][Tiles][Outputs], which are kept. The farthest weights are dearer to read
+// than a V that does not fit.
+//
+// All in bytes, about; measured where the second cache has 1 and 2 MB.
 var (
-	bytesV = 1 << 19 // of a unit, about
-	farU   = 3 << 19 // from so many bytes of weights on, they come from afar
-	rowsV  = 3 << 19 // of a unit by rows, about
+	bytesV    = min(1<<19, asm.SecondCache()/4) // of a unit
+	largeV    = 1 << 19                         // too large for two groups
+	rowsV     = max(1<<18, min(3<<19, asm.SecondCache()-3<<17))
+	mostV     = 3 << 19 // of a unit by rows, for the farthest weights
+	farU      = 3 << 19 // weights from afar
+	farthestU = 12 << 20
 )
 
 func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *Image, space *Space) *wino {
@@ -71,9 +77,12 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *I
 	g.points = form.Side * form.Side
 	group := 8 * g.Tiles * g.blocks * block // bytes of V at a point
 	most := bytesV
-	g.rows = w.InputRow != nil && 8*len(g.weights.panels) > farU && 2*g.points*group > bytesV
+	g.rows = w.InputRow != nil && 8*len(g.weights.panels) > farU && 2*g.points*group > largeV
 	if g.rows {
 		g.points, most = form.Side, rowsV
+		if 8*len(g.weights.panels) > farthestU {
+			most = mostV
+		}
 	}
 	// Units of the same size for all processors.
 	groups := (dst.N*g.th*g.tw + g.Tiles - 1) / g.Tiles

@@ -298,7 +298,7 @@ func TestWinogradRows(t *testing.T) {
 	if w := asm.WinogradForm(3).Kernels(); w == nil || w.InputRow == nil {
 		return // there are no rows
 	}
-	defer func(far, v int) { farU, bytesV = far, v }(farU, bytesV)
+	defer func(far, large, v int) { farU, largeV, bytesV = far, large, v }(farU, largeV, bytesV)
 	r := rand.New(rand.NewPCG(14, 15))
 	for trial := range 3 * hardKinds {
 		taps := 3 + trial/hardKinds%3*2
@@ -309,7 +309,7 @@ func TestWinogradRows(t *testing.T) {
 		var norms [2][]float64
 		var out [2]*Image
 		for i := range 2 {
-			farU, bytesV = 0, (1-i)<<30
+			farU, largeV, bytesV = 0, (1-i)<<30, (1-i)<<30
 			g, s := newTestWino(kernel, f, x, 10, 12, taps/2)
 			if g.rows != (i == 1) {
 				t.Fatal("the other way")
