@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/noise"
@@ -44,7 +45,17 @@ func (e *exam) stateSuspects(w *wrong) []suspect {
 	if t > 4 {
 		add("step from the start", "it starts from the initial state", whole(recorded(0), t))
 	}
-	if u := s.T - 1; u > t {
+	// A state that is one number all over says nothing: what is dead stays so.
+	alive := func(u int) bool {
+		for m := w.Lo; m < w.Hi; m++ {
+			x := s.At(m, u)
+			if !slices.ContainsFunc(x, func(v float64) bool { return v != x[0] }) {
+				return false
+			}
+		}
+		return true
+	}
+	if u := s.T - 1; u > t && alive(u) {
 		add("stored states share one buffer", fmt.Sprintf("it is state %d, as it is stored", u), func() ([]float64, error) { return recorded(u)().Data, nil })
 	}
 	if t+1 < s.T {

@@ -159,6 +159,21 @@ func TestStaleOrNotWritten(t *testing.T) {
 	}
 }
 
+// TestDeadSample: a realization of zeros since some step is right to the bit if its
+// last state is taken for each of them, though no buffer is shared.
+func TestDeadSample(t *testing.T) {
+	r := newRig(t, "float32", "gaussian", 0.1)
+	r.c.Policy = rollout.Autoregressive
+	dead := from(3, policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
+		y := right.Clone()
+		clear(y.Samples(2, 3).Data)
+		return y
+	}))
+	if f := suspected(t, r.exam(r.run(dead), true), 3); f != nil && f.Diagnosis == "stored states share one buffer" {
+		t.Error(f.Text)
+	}
+}
+
 // TestNoSuspect holds faults that are none of the rollout or its noise: they must
 // get no name here.
 func TestNoSuspect(t *testing.T) {
