@@ -129,7 +129,7 @@ func (f *filter) steady(t *tried) bool {
 	r := f.residual(t.v, t.v.next)
 	var rq, qq [3]float64
 	for i, v := range r {
-		k := f.cluster[t.v.lo+i] / 16 % 3
+		k := f.cluster[t.v.lo+i] / cells % 3
 		rq[k] += float64(v * t.q[i])
 		qq[k] += float64(t.q[i] * t.q[i])
 	}
@@ -206,8 +206,8 @@ func (f *filter) sparse(t *tried) bool {
 	var squares, fourth float64
 	blocks := make([]float64, 16*t.v.x.N) // of all channels, which share such places
 	for i, v := range t.q {
-		plane := int(f.cluster[i]) / 16
-		blocks[plane/t.v.x.C*16+int(f.cluster[i])%16] += float64(v * v)
+		plane := int(f.cluster[i]) / cells
+		blocks[plane/t.v.x.C*cells+int(f.cluster[i])%cells] += float64(v * v)
 	}
 	for _, b := range blocks {
 		squares += b

@@ -205,12 +205,15 @@ func (f *filter) single() error {
 	return f.one.compute()
 }
 
+// cells are the clusters of a plane.
+const cells = 16
+
 // divide makes 4 by 4 clusters of each plane.
 func (f *filter) divide(n, c, h, w int) {
-	f.cluster, f.of = make([]int32, n*c*h*w), n*c*16
+	f.cluster, f.of = make([]int32, n*c*h*w), n*c*cells
 	for i := range f.cluster {
 		x, y, p := i%w, i/w%h, i/(w*h)
-		f.cluster[i] = int32(p*16 + y*4/h*4 + x*4/w)
+		f.cluster[i] = int32(p*cells + y*4/h*4 + x*4/w)
 	}
 }
 

@@ -38,7 +38,9 @@ func (e *exam) factorSuspects(w *wrong) []suspect {
 	}
 	of := make([][]float64, w.Hi-w.Lo)
 	for r := range of {
-		of[r] = m.factors(e.c.Rollout, part, rest, w.batchStep, w.Lo+r)
+		for _, f := range m.factors(e.c.Rollout, part, rest, w.batchStep, w.Lo+r) {
+			of[r] = append(of[r], f.value)
+		}
 	}
 	f := of[w.worst()-w.Lo]
 	if m.kind != noise.Dropout && slices.Max(f)-slices.Min(f) < 0.02*math.Abs(slices.Max(f)) {

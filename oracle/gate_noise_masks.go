@@ -16,8 +16,9 @@ const recovered = "recovered"
 
 // masks are those of a dropout: [realization*(T-1)+step-1][channel], 1 for kept.
 type masks struct {
-	of [][]float64
-	p  float64 // of a channel to be dropped
+	of   [][]float64
+	seen [][]bool // the channel shows in the state
+	p    float64  // of a channel to be dropped
 }
 
 // readMasks takes the masks of an unknown dropout from the trajectory itself:
@@ -36,7 +37,7 @@ func (e *exam) readMasks() error {
 		return nil
 	}
 	p := e.machine.Nodes[m.node].Noise.Scale
-	k := &masks{of: make([][]float64, s.M*(s.T-1)), p: p}
+	k := &masks{of: make([][]float64, s.M*(s.T-1)), seen: make([][]bool, s.M*(s.T-1)), p: p}
 	for t := 1; t < s.T; t++ {
 		for batch, b := range e.c.Rollout.EngineBatches() {
 			st, err := e.step(batch, b[0], b[1], t)
@@ -49,13 +50,19 @@ func (e *exam) readMasks() error {
 			}
 			rest := m.without(e, pass, pass.out, pass.hidden())
 			for r := b[0]; r < b[1]; r++ {
-				mask := make([]float64, channels)
+				mask, seen := make([]float64, channels), make([]bool, channels)
 				for c, f := range m.factors(e.c.Rollout, pass.hidden(), rest, st, r) {
-					if 2*f*(1-p) > 1 {
+					if 2*f.value*(1-p) > 1 {
 						mask[c] = 1
 					}
+					// Of 0 and 1/(1-p) it is one or the other, five deviations from the middle.
+					seen[c] = f.deviation*(1-p) < 0.1
+					if !seen[c] && f.alone*(1-p) < 0.1 {
+						e.r.Notes = append(e.r.Notes, "the dropout is unknown, and hidden channels are too much alike to read its masks off the states: nothing behind it was tested")
+						return nil
+					}
 				}
-				k.of[r*(s.T-1)+t-1] = mask
+				k.of[r*(s.T-1)+t-1], k.seen[r*(s.T-1)+t-1] = mask, seen
 			}
 		}
 		e.progress("masks", t, s.T-1)
@@ -72,6 +79,13 @@ func (e *exam) readMasks() error {
 	return nil
 }
 
+// factor is what a hidden channel is multiplied by, as the device's step has it.
+type factor struct {
+	value     float64
+	deviation float64 // expected of the value, infinite where the channel does not show
+	alone     float64 // the same, were the other channels' factors known
+}
+
 // factors returns by how much each hidden channel of realization r is multiplied
 // in the device's step: the f_c for which
 //
@@ -80,8 +94,9 @@ func (e *exam) readMasks() error {
 // comes nearest to it; part is what the channels hold, rest the state without
 // them. Where the state was normalized, its scale and offset are unknown too, and
 // where it was clamped, those numbers are left out. A channel that does not show
-// has factor 1.
-func (m *noiseModel) factors(c rollout.Config, part *tensor.Tensor, rest []float64, st *batchStep, r int) []float64 {
+// has factor 1. What is left of the state gives the deviations, by the theory of
+// least squares: those of A^-1, and of 1/A_cc.
+func (m *noiseModel) factors(c rollout.Config, part *tensor.Tensor, rest []float64, st *batchStep, r int) []factor {
 	channels, hw, outs := part.C, part.H*part.W, len(m.w)
 	n := r - st.Lo
 	unknown := channels
@@ -92,36 +107,53 @@ func (m *noiseModel) factors(c rollout.Config, part *tensor.Tensor, rest []float
 	rhs := make([]float64, unknown)
 	row := make([]float64, unknown)
 	every := max(1, hw*outs/(64*unknown)) // enough equations
-	for at := 0; at < hw; at += every {
-		for o := range outs {
-			i := (n*outs+o)*hw + at
-			got := st.Got[i]
-			if !finite(got) || c.Clamp != nil && (got <= c.Clamp[0] || got >= c.Clamp[1]) {
-				continue
-			}
-			y := got - rest[i]
-			if c.Normalization != "" {
-				row[channels], row[channels+1] = -got, -1
-				y = -rest[i]
-			}
-			for ch := range channels {
-				row[ch] = m.w[o][ch] * part.Data[(n*channels+ch)*hw+at]
-			}
-			for j, v := range row {
-				rhs[j] += float64(v * y)
-				for l := range j + 1 {
-					a[j*unknown+l] += float64(v * row[l])
+	equations := func(use func(y float64)) {
+		for at := 0; at < hw; at += every {
+			for o := range outs {
+				i := (n*outs+o)*hw + at
+				got := st.Got[i]
+				if !finite(got) || c.Clamp != nil && (got <= c.Clamp[0] || got >= c.Clamp[1]) {
+					continue
 				}
+				y := got - rest[i]
+				if c.Normalization != "" {
+					row[channels], row[channels+1] = -got, -1
+					y = -rest[i]
+				}
+				for ch := range channels {
+					row[ch] = m.w[o][ch] * part.Data[(n*channels+ch)*hw+at]
+				}
+				use(y)
 			}
 		}
 	}
-	f := solvePositive(a, rhs)
-	for ch := range channels {
-		if !finite(f[ch]) || a[ch*unknown+ch] == 0 {
-			f[ch] = 1
+	equations(func(y float64) {
+		for j, v := range row {
+			rhs[j] += float64(v * y)
+			for l := range j + 1 {
+				a[j*unknown+l] += float64(v * row[l])
+			}
+		}
+	})
+	x, inverse := solvePositive(a, rhs)
+	left, degrees := 0.0, -float64(unknown)
+	equations(func(y float64) {
+		for j, v := range row {
+			y -= float64(v * x[j])
+		}
+		left += float64(y * y)
+		degrees++
+	})
+	left /= max(degrees, 1)
+	f := make([]factor, channels)
+	for ch := range f {
+		own := a[ch*unknown+ch]
+		f[ch] = factor{x[ch], math.Sqrt(left * inverse[ch]), math.Sqrt(left / own)}
+		if !finite(x[ch]) || own == 0 {
+			f[ch] = factor{1, math.Inf(1), math.Inf(1)}
 		}
 	}
-	return f[:channels]
+	return f
 }
 
 // without returns the state before post-processing without what the hidden
@@ -139,11 +171,10 @@ func (m *noiseModel) without(e *exam, p *pass, out *tensor.Tensor, hidden *tenso
 }
 
 // solvePositive returns the x with A x = b for a positive definite A, given by
-// its lower triangle, which it overwrites; a pivot below 1e-12 of the diagonal
-// leaves its unknown at 1.
-func solvePositive(a, b []float64) []float64 {
+// its lower triangle, and the diagonal of A^-1. A pivot below 1e-12 of the diagonal
+// leaves its unknown at 1, and its place of the diagonal infinite.
+func solvePositive(a, b []float64) (x, inverse []float64) {
 	n := len(b)
-	x := append([]float64(nil), b...)
 	l := append([]float64(nil), a...)
 	for i := range n {
 		diagonal := l[i*n+i]
@@ -162,24 +193,38 @@ func solvePositive(a, b []float64) []float64 {
 			}
 		}
 	}
-	for i := range n {
-		for j := range i {
-			x[i] -= float64(l[i*n+j] * x[j])
+	forward := func(x []float64, from int) {
+		for i := from; i < n; i++ {
+			for j := from; j < i; j++ {
+				x[i] -= float64(l[i*n+j] * x[j])
+			}
+			x[i] /= l[i*n+i]
 		}
-		x[i] /= l[i*n+i]
 	}
+	x = append([]float64(nil), b...)
+	forward(x, 0)
 	for i := n - 1; i >= 0; i-- {
 		for j := i + 1; j < n; j++ {
 			x[i] -= float64(l[j*n+i] * x[j])
 		}
 		x[i] /= l[i*n+i]
 	}
-	for i := range n {
-		if math.IsInf(l[i*n+i], 1) {
-			x[i] = 1
+	// With A = L L^T, A^-1_cc is the square of column c of L^-1.
+	inverse = make([]float64, n)
+	column := make([]float64, n)
+	for c := range n {
+		if math.IsInf(l[c*n+c], 1) {
+			x[c], inverse[c] = 1, math.Inf(1)
+			continue
+		}
+		clear(column)
+		column[c] = 1
+		forward(column, c)
+		for _, v := range column[c:] {
+			inverse[c] += float64(v * v)
 		}
 	}
-	return x
+	return x, inverse
 }
 
 // maskTests tests masks that were read off: how many channels are dropped, and
@@ -187,13 +232,18 @@ func solvePositive(a, b []float64) []float64 {
 // in a channel with probability p^2 + (1-p)^2.
 func (e *exam) maskTests() {
 	k, s := e.masks, e.states
-	at := func(m, t int) []float64 { return k.of[m*(s.T-1)+t] }
+	at := func(m, t int) ([]float64, []bool) { return k.of[m*(s.T-1)+t], k.seen[m*(s.T-1)+t] }
 	dropped, n := 0.0, 0.0
-	for _, v := range k.of {
-		for _, x := range v {
-			dropped += 1 - x
-			n++
+	for i, v := range k.of {
+		for c, x := range v {
+			if k.seen[i][c] {
+				dropped += 1 - x
+				n++
+			}
 		}
+	}
+	if n == 0 {
+		return
 	}
 	var kinds []alike
 	for d := 1; d < s.M; d++ {
@@ -234,11 +284,15 @@ func (e *exam) maskTests() {
 			var one, of float64
 			for m := max(0, -a.dm); m < min(s.M, s.M-a.dm); m++ {
 				_, lo, _ := e.batchOf(m)
-				if _, other, _ := e.batchOf(m + a.dm); a.dm != 0 && other != lo && lo+t == other+t-a.dt {
+				if _, next, _ := e.batchOf(m + a.dm); a.dm != 0 && next != lo && lo+t == next+t-a.dt {
 					continue // seeds that engine batches share by design
 				}
-				x, y := at(m, t), at(m+a.dm, t-a.dt)
+				x, seen := at(m, t)
+				y, other := at(m+a.dm, t-a.dt)
 				for c := range x {
+					if !seen[c] || !other[c] {
+						continue
+					}
 					if x[c] == y[c] {
 						one++
 					}

@@ -46,6 +46,35 @@ func TestUnknownNoise(t *testing.T) {
 	}
 }
 
+// TestUnknownMasksOfAlikeChannels: where all pixels are the same, eight channels give
+// three numbers, and no masks can be read off them.
+func TestUnknownMasksOfAlikeChannels(t *testing.T) {
+	for _, precision := range []string{"float32", "tf32", "float16", "bfloat16"} {
+		r := newRig(t, precision, "dropout", 0.3)
+		config := r.op.Config
+		config.Normalization, config.KernelSize = "none", 1
+		var err error
+		if r.op, err = operator.Init(config, 5); err != nil {
+			t.Fatal(err)
+		}
+		r.start = func(x *tensor.Tensor) {
+			for n := range x.N {
+				for c := range x.C {
+					p := x.Plane(n, c)
+					for i := range p {
+						p[i] = p[0]
+					}
+				}
+			}
+		}
+		e := r.exam(r.run(nil), false)
+		want(t, precision, do(t, e, e.structure, e.noise), "", "", 0)
+		if e.masks != nil || len(e.r.Notes) == 0 {
+			t.Errorf("%s: masks %v, notes %q: want a note, and none", precision, e.masks, e.r.Notes)
+		}
+	}
+}
+
 // TestUnknownNoiseNearRoundings holds devices whose factors 1+n are a few numbers of
 // the half type around 1, and whose states get smaller: roundings have another share
 // of the noise at each step, and a mean.

@@ -21,6 +21,8 @@ type rig struct {
 	c    rollout.Config
 	mode operator.Mode
 	size int
+
+	start func(x *tensor.Tensor) // changes the initial conditions, where it is there
 }
 
 // mischief is what a device does in step t: it may change the device and the
@@ -39,7 +41,7 @@ func newRig(t *testing.T, precision, noiseType string, scale float64) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &rig{t, op, rollout.Config{Policy: rollout.Convex, Alpha: 0.3, Timesteps: 9, Realizations: 3, BaseSeed: 7}, mode, 16}
+	return &rig{t: t, op: op, c: rollout.Config{Policy: rollout.Convex, Alpha: 0.3, Timesteps: 9, Realizations: 3, BaseSeed: 7}, mode: mode, size: 16}
 }
 
 func (r *rig) stream() *rollout.Stream {
@@ -84,6 +86,9 @@ func (r *rig) run(f mischief) *rollout.States {
 		if err := rollout.White(uint64(m), rollout.Shape{C: 3, H: r.size, W: r.size}, x.Samples(m, m+1).Data); err != nil {
 			r.t.Fatal(err)
 		}
+	}
+	if r.start != nil {
+		r.start(x)
 	}
 	x = startState(c, x)
 	e := r.exam(s, true)

@@ -166,7 +166,14 @@ func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 		if _, err := g.full(b, g.h0); err != nil {
 			return nil, err
 		}
-		if x = g.h0.judge(f); x != nil {
+		if x = g.h0.judge(f); x == nil {
+			continue
+		}
+		doubtful, err := g.doubtful(b, f, x)
+		if err != nil {
+			return nil, err
+		}
+		if !doubtful {
 			bad := &verdictOn{x, f}
 			bad.figures = g.h0.earlier(all, bad)
 			return bad, nil
@@ -243,7 +250,7 @@ func (g *stepGate) fits(m *measured, best, claimed candidate) (fits, near bool, 
 		return false, false, nil
 	}
 	h := g.newSpreads(best.pattern)
-	ensemble, err := g.ensemble(m, best.pattern)
+	ensemble, err := g.ensemble(m, best.pattern, members)
 	if err != nil {
 		return false, false, err
 	}

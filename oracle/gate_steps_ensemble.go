@@ -8,6 +8,8 @@ import (
 // The ensemble of correct devices.
 const (
 	members       = 3
+	manyMembers   = 48      // of the ensemble that a verdict rests on,
+	nearLimit     = 10      // where a step is up to so many times beyond the limits of few
 	fullElements  = 1 << 13 // numbers of a step that an ensemble needs
 	coarseLambda  = 5       // the float32 sums of the mildest legal algorithm, Winograd's F(4x4), have 4.4
 	wideSlack     = 8       // and the limit for a device whose float32 errors are all that it has
@@ -42,9 +44,9 @@ func (g *stepGate) reach() int {
 	return of[len(of)-1]
 }
 
-// ensemble returns the residuals of correct devices of a pattern in one step,
+// ensemble returns the residuals of some correct devices of a pattern in one step,
 // in units of the step's scale.
-func (g *stepGate) ensemble(m *measured, p pattern) ([]*cuts, error) {
+func (g *stepGate) ensemble(m *measured, p pattern, devices int) ([]*cuts, error) {
 	lambda := 1.0
 	if p.discrete() {
 		lambda = coarseLambda
@@ -55,7 +57,7 @@ func (g *stepGate) ensemble(m *measured, p pattern) ([]*cuts, error) {
 		return nil, err
 	}
 	var out []*cuts
-	for k := range members {
+	for k := range devices {
 		l := &legal{machine: g.e.machine, u: g.u, lambda: lambda, member: uint64(m.Step)<<8 + uint64(k+1)}
 		y, err := g.e.machine.Step(g.device(p, m.Step, l), m.X, m.Draws.Rewind())
 		if err != nil {
@@ -134,7 +136,7 @@ func (g *stepGate) full(b *batchStep, h *spreads) (*measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := g.ensemble(m, g.use)
+	all, err := g.ensemble(m, g.use, members)
 	if err != nil {
 		return nil, err
 	}
@@ -142,6 +144,28 @@ func (g *stepGate) full(b *batchStep, h *spreads) (*measured, error) {
 		h.add(c)
 	}
 	return m, nil
+}
+
+// doubtful reports whether a step that is beyond the limits of few correct devices
+// is within those of many. Where a state hardly varies in space, all its pixels
+// round alike: few devices do not show what one in ten does.
+func (g *stepGate) doubtful(b *batchStep, f *stepFigures, x *stepFault) (bool, error) {
+	if x.excess > nearLimit || g.e.op.MACs(b.X.H, b.X.W)*int64(b.X.N) > largeForward {
+		return false, nil
+	}
+	m, err := g.measure(g.part(b, fullElements))
+	if err != nil {
+		return false, err
+	}
+	all, err := g.ensemble(m, g.use, manyMembers)
+	if err != nil {
+		return false, err
+	}
+	h := g.newSpreads(g.use)
+	for _, c := range all {
+		h.add(c)
+	}
+	return h.judge(f) == nil, nil
 }
 
 // accumulator returns half an ulp of 1 in the type in which a mode adds up.
