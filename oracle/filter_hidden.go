@@ -18,6 +18,9 @@ func (f *filter) certify() error {
 		if !h.small || h.many != "" && (f.near == nil || f.forward() > largeForward) {
 			continue // a fine claim hides no such thing
 		}
+		if h.tf32 && f.exact.d.Mode.Precision == fp16.TF32 {
+			continue
+		}
 		f.e.progress("hypotheses", k+1, len(all))
 		if f.e.late(fmt.Sprintf("small faults that the budget did not reach at step %d", f.s.Step)) {
 			break

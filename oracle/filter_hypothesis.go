@@ -43,6 +43,8 @@ type hypothesis struct {
 	// small faults may hide below the rounding errors: they are looked for in
 	// every check, and what a run could not have shown is certified.
 	small bool
+	// tf32 says that units of TF32 do so: there it is only a diagnosis, too.
+	tf32 bool
 	// probe is the kind of probe that shows a small fault best, "" if none does:
 	// probes are steps of the operator alone, without a policy, and some faults
 	// are nowhere larger than the errors of correct devices.

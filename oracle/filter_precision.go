@@ -93,7 +93,9 @@ func operandFaults() []*hypothesis {
 		operands(fmt.Sprintf("convolution inputs in %v", f), p, "input", f.Round)
 		cut := func(x float64) float64 { return truncate(x, f) }
 		operands(fmt.Sprintf("operands truncated to %v", f), p-1, "", cut)
-		subtle(operands(fmt.Sprintf("weights truncated to %v", f), p-1, "weights", cut), amplitudeLadder)
+		h := operands(fmt.Sprintf("weights truncated to %v", f), p-1, "weights", cut)
+		subtle(h, amplitudeLadder)
+		h.tf32 = f == fp16.Float16 // of as many bits
 		operands(fmt.Sprintf("convolution inputs truncated to %v", f), p-1, "input", cut)
 	}
 	for p := 23; p > 11; p-- {

@@ -12,6 +12,7 @@ import (
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -72,6 +73,28 @@ func TestUnknownMasksOfAlikeChannels(t *testing.T) {
 		if e.masks != nil || len(e.r.Notes) == 0 {
 			t.Errorf("%s: masks %v, notes %q: want a note, and none", precision, e.masks, e.r.Notes)
 		}
+	}
+}
+
+// TestNoiseTimesZero: noise that multiplies leaves zeros as they are, and realizations
+// that start alike have the same states, whatever their draws.
+func TestNoiseTimesZero(t *testing.T) {
+	for _, kind := range []string{"multiplicative", "gaussian"} {
+		r := newRig(t, "float32", kind, 0.1)
+		r.start = func(x *tensor.Tensor) { clear(x.Data) }
+		r.c.Policy, r.c.Timesteps = rollout.Autoregressive, 2
+		s := r.run(func(_ *rig, _ int, _ *emulate.Device, draws *emulate.Draws, _ []*tensor.Tensor) {
+			v := draws.Data[0]
+			for i := range v {
+				v[i] = v[i%(len(v)/3)] // one for all, so that gaussian states are alike, too
+			}
+		})
+		verdict, diagnosis, step := FailRNG, "the same noise for all realizations", 1
+		if kind == "multiplicative" {
+			verdict, diagnosis, step = "", "", 0
+		}
+		e := r.exam(s, false)
+		want(t, kind, do(t, e, e.structure), verdict, diagnosis, step)
 	}
 }
 

@@ -133,6 +133,10 @@ func (l *legal) norm(i int, n *operator.Node, y, x *tensor.Tensor) {
 			m, v = moments(group)
 			count := float64(min(len(group), longestSum))
 			kappa := min(1+float64(m*m)/(v+n.Eps), worstKappa)
+			if same := majority(group); 2*same > len(group) { // equal terms round alike
+				alike := count * float64(same) / float64(len(group))
+				count += float64(alike * alike)
+			}
 			dm = rounding * l.u * math.Sqrt(count*float64(m*m)/3+v/2) * deviate(l.salt(i, -1), m)
 			dv = rounding * l.u * v * kappa * math.Sqrt(count/3) * deviate(l.salt(i, -2), v)
 		}
@@ -175,6 +179,28 @@ func mix64(x uint64) uint64 {
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
 	x = (x ^ x>>27) * 0x94d049bb133111eb
 	return x ^ x>>31
+}
+
+// majority returns how many of the numbers are the one that more than half of them are,
+// if there is one (R. S. Boyer, J. S. Moore, "MJRTY: a fast majority vote algorithm").
+func majority(x []float64) (same int) {
+	most, lead := 0.0, 0
+	for _, v := range x {
+		switch {
+		case v == most:
+			lead++
+		case lead == 0:
+			most, lead = v, 1
+		default:
+			lead--
+		}
+	}
+	for _, v := range x {
+		if v == most {
+			same++
+		}
+	}
+	return same
 }
 
 func meanSquare(x []float64) float64 {

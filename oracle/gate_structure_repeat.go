@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
 )
 
 // repeats looks for states that are stored twice: buffers that were not copied,
@@ -66,7 +67,7 @@ const frozen = "realization stands still"
 // mayRepeat reports whether state t of m, which equals that one, is one by right.
 func (e *exam) mayRepeat(m, t int, at [2]int) (bool, error) {
 	if e.stream == nil { // the noise is continuous: dropout's has been recovered
-		return false, nil
+		return e.silent(m, t)
 	}
 	if at[1] == t && slices.Equal(e.states.At(m, t-1), e.states.At(at[0], t-1)) {
 		same, err := e.sameDraws(m, at[0], t)
@@ -75,6 +76,25 @@ func (e *exam) mayRepeat(m, t int, at [2]int) (bool, error) {
 		}
 	}
 	return e.fits(m, t)
+}
+
+// silent reports whether noise that multiplies finds nothing but zeros in step t of m.
+func (e *exam) silent(m, t int) (bool, error) {
+	at := e.noiseNode()
+	if at < 0 || e.machine.Nodes[at].Noise.Type != noise.Multiplicative {
+		return false, nil
+	}
+	k, lo, hi := e.batchOf(m)
+	b, err := e.step(k, lo, hi, t)
+	if err != nil {
+		return false, err
+	}
+	p, err := e.pass(&emulate.Device{Mode: e.o.Mode}, b.X, nil)
+	if err != nil {
+		return false, err
+	}
+	zeros := !slices.ContainsFunc(p.hidden().Samples(m-lo, m-lo+1).Data, func(v float64) bool { return v != 0 })
+	return zeros, nil
 }
 
 // sameDraws reports whether two realizations have the same noise at a step, as

@@ -1,0 +1,52 @@
+package oracle
+
+import (
+	"math"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestMajority: the number that more than half of the numbers are, counted.
+func TestMajority(t *testing.T) {
+	for _, c := range []struct {
+		x    []float64
+		want int
+	}{{[]float64{1, 2, 1, 3, 1}, 3}, {[]float64{0, 0, 0, 5}, 3}, {[]float64{5, 0, 5, 5}, 3}, {[]float64{7}, 1}, {nil, 0}} {
+		if got := majority(c.x); got != c.want {
+			t.Errorf("%v: %d, want %d", c.x, got, c.want)
+		}
+	}
+	if got := majority([]float64{1, 2, 3, 4}); got > 2 {
+		t.Errorf("no majority: %d", got)
+	}
+}
+
+// TestLegalOfEqualTerms: a variance of terms that are nearly all the same may be as far
+// off as if each were rounded the same way.
+func TestLegalOfEqualTerms(t *testing.T) {
+	deviation := func(plane func(i int) float64) float64 {
+		x := tensor.New(fp16.Float64, 1, 1, 32, 32)
+		for i := range x.Data {
+			x.Data[i] = plane(i)
+		}
+		m := &emulate.Machine{Nodes: []operator.Node{{Op: operator.OpNorm, Norm: "instance", Groups: 1}}}
+		var sum float64
+		for k := range 200 {
+			l := &legal{machine: m, u: 0x1p-24, lambda: 1, member: uint64(k)}
+			y := tensor.Like(x)
+			y.Data[0] = 1
+			l.norm(0, &m.Nodes[0], y, x)
+			sum += float64((y.Data[0] - 1) * (y.Data[0] - 1))
+		}
+		return math.Sqrt(sum / 200)
+	}
+	varied := deviation(func(i int) float64 { return math.Sin(float64(i)) })
+	spike := deviation(func(i int) float64 { return float64(max(0, 1-i)) })
+	if spike < 10*varied {
+		t.Errorf("a spike among zeros: deviation %v, others %v: want it well beyond", spike, varied)
+	}
+}
