@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
@@ -135,7 +136,12 @@ func (u *unseen) residual(st *unseenStep, hidden *tensor.Tensor) []bool {
 		got, centre := b.Got[g[0]*chw:g[1]*chw], st.centre[g[0]*chw:g[1]*chw]
 		slope, offset := 1.0, 0.0
 		if c.Normalization != "" {
-			slope, offset = line(got, centre, func(i int) bool { return c.Clamp == nil || got[i] > c.Clamp[0] && got[i] < c.Clamp[1] })
+			slope, offset = line(got, centre, func(i int) float64 {
+				if c.Clamp != nil && (got[i] <= c.Clamp[0] || got[i] >= c.Clamp[1]) {
+					return 0
+				}
+				return u.weight(hidden, g[0]+i/chw, i%chw/hw, i%hw)
+			})
 		}
 		for i, v := range got {
 			st.resid[g[0]*chw+i] = (v-offset)/slope - centre[i]
@@ -162,6 +168,20 @@ func (u *unseen) residual(st *unseenStep, hidden *tensor.Tensor) []bool {
 		}
 	}
 	return ok
+}
+
+// weight returns what a number counts for in the line that undoes a normalization: the
+// inverse of its variance, where noise is not the same everywhere.
+func (u *unseen) weight(hidden *tensor.Tensor, n, o, at int) float64 {
+	if u.m.kind != noise.Multiplicative {
+		return 1
+	}
+	s := u.m.spread(hidden, n, o, at)
+	v := float64(s * s)
+	if i := slices.Index(u.m.rows, o); i >= 0 && i < len(u.rounding) {
+		v += u.rounding[i]
+	}
+	return 1 / max(v, u.m.floor, 1e-6*float64(u.m.sigma*u.m.sigma))
 }
 
 // spread returns the standard deviation of the noise of output o at a pixel.
@@ -214,22 +234,26 @@ func (m *noiseModel) live(e *exam) {
 	}
 }
 
-// line returns the line slope*x + offset nearest to y.
-func line(y, x []float64, use func(i int) bool) (slope, offset float64) {
+// line returns the line slope*x + offset nearest to y, by weighted squares.
+func line(y, x []float64, weight func(i int) float64) (slope, offset float64) {
 	var n, mx, my float64
+	w := make([]float64, len(x))
 	for i := range x {
-		if use(i) && finite(y[i]) {
-			n++
-			mx += x[i]
-			my += y[i]
+		if finite(y[i]) {
+			w[i] = weight(i)
+		}
+		if w[i] > 0 {
+			n += w[i]
+			mx += float64(w[i] * x[i])
+			my += float64(w[i] * y[i])
 		}
 	}
 	mx, my = mx/n, my/n
 	var xx, xy float64
 	for i := range x {
-		if use(i) && finite(y[i]) {
-			xx += float64((x[i] - mx) * (x[i] - mx))
-			xy += float64((x[i] - mx) * (y[i] - my))
+		if w[i] > 0 {
+			xx += float64(w[i] * float64((x[i]-mx)*(x[i]-mx)))
+			xy += float64(w[i] * float64((x[i]-mx)*(y[i]-my)))
 		}
 	}
 	slope = xy / xx

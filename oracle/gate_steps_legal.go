@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/internal/emulate"
@@ -133,10 +134,7 @@ func (l *legal) norm(i int, n *operator.Node, y, x *tensor.Tensor) {
 			m, v = moments(group)
 			count := float64(min(len(group), longestSum))
 			kappa := min(1+float64(m*m)/(v+n.Eps), worstKappa)
-			if same := majority(group); 2*same > len(group) { // equal terms round alike
-				alike := count * float64(same) / float64(len(group))
-				count += float64(alike * alike)
-			}
+			count = max(count, float64(count*count)*coincident(group)) // equal terms round alike
 			dm = rounding * l.u * math.Sqrt(count*float64(m*m)/3+v/2) * deviate(l.salt(i, -1), m)
 			dv = rounding * l.u * v * kappa * math.Sqrt(count/3) * deviate(l.salt(i, -2), v)
 		}
@@ -181,26 +179,28 @@ func mix64(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// majority returns how many of the numbers are the one that more than half of them are,
-// if there is one (R. S. Boyer, J. S. Moore, "MJRTY: a fast majority vote algorithm").
-func majority(x []float64) (same int) {
-	most, lead := 0.0, 0
-	for _, v := range x {
-		switch {
-		case v == most:
-			lead++
-		case lead == 0:
-			most, lead = v, 1
-		default:
-			lead--
+// coincident returns the probability that two of the numbers are the same, of some
+// hundreds of them.
+func coincident(x []float64) float64 {
+	const some = 512
+	v := x
+	if len(x) > some {
+		v = make([]float64, some)
+		for i := range v {
+			v[i] = x[mix64(uint64(i))%uint64(len(x))]
 		}
+	} else {
+		v = slices.Clone(v)
 	}
-	for _, v := range x {
-		if v == most {
-			same++
+	slices.Sort(v)
+	pairs, run := 0, 0
+	for i := range v {
+		if run++; i > 0 && v[i] != v[i-1] {
+			run = 1
 		}
+		pairs += run - 1
 	}
-	return same
+	return float64(2*pairs) / float64(max(1, len(v)*(len(v)-1)))
 }
 
 func meanSquare(x []float64) float64 {

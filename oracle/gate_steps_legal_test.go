@@ -10,18 +10,19 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// TestMajority: the number that more than half of the numbers are, counted.
-func TestMajority(t *testing.T) {
-	for _, c := range []struct {
-		x    []float64
-		want int
-	}{{[]float64{1, 2, 1, 3, 1}, 3}, {[]float64{0, 0, 0, 5}, 3}, {[]float64{5, 0, 5, 5}, 3}, {[]float64{7}, 1}, {nil, 0}} {
-		if got := majority(c.x); got != c.want {
-			t.Errorf("%v: %d, want %d", c.x, got, c.want)
-		}
+// TestCoincident: how often two of the numbers are the same, counted or estimated.
+func TestCoincident(t *testing.T) {
+	long := make([]float64, 1<<14)
+	for i := range long {
+		long[i] = float64(i / 16 % 4) // a quarter each
 	}
-	if got := majority([]float64{1, 2, 3, 4}); got > 2 {
-		t.Errorf("no majority: %d", got)
+	for _, c := range []struct {
+		x         []float64
+		want, tol float64
+	}{{[]float64{1, 2, 1, 3, 1}, 0.3, 1e-15}, {[]float64{0, 0, 0, 5}, 0.5, 0}, {[]float64{1, 2, 3}, 0, 0}, {[]float64{7}, 0, 0}, {nil, 0, 0}, {long, 0.25, 0.02}} {
+		if got := coincident(c.x); math.Abs(got-c.want) > c.tol {
+			t.Errorf("%d numbers: %v, want %v", len(c.x), got, c.want)
+		}
 	}
 }
 
