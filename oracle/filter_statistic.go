@@ -12,7 +12,7 @@ import "math"
 // Were errors independent, sigma_c would be rms(r-cq)/sqrt<q,q>. Rounding
 // errors are not: those of one channel share the errors of its statistics, and
 // neighbours those of their windows. So sigma_c is the greatest of that, of the
-// sandwich estimate over clusters of neighbours and over planes, sum over clusters of
+// sandwich estimate over clusters of neighbours, sum over clusters of
 // (sum of q (r-cq))^2 / <q,q>^2, and of the amplitudes that residuals of correct
 // devices have (see spread).
 type match struct {
@@ -21,22 +21,6 @@ type match struct {
 	c, t, gain float64
 	sigma      float64
 	after      float64 // rms(r-q)
-}
-
-// fewPlanes is the number of planes from which on they count as clusters, too: where
-// a field hardly varies, all of a plane has one error.
-const fewPlanes = 4
-
-// squared returns the sum of the squares of the scores of clusters, with the usual
-// correction for their number.
-func squared(score []float64) (sum float64) {
-	for _, u := range score {
-		sum += float64(u * u)
-	}
-	if n := float64(len(score)); n > 1 {
-		sum *= n / (n - 1)
-	}
-	return sum
 }
 
 // held returns the match of r with q; cluster says to which cluster each
@@ -60,15 +44,12 @@ func held(r, q []float64, cluster []int32, clusters int) match {
 		rest += float64(d * d)
 		score[cluster[i]] += float64(q[i] * d)
 	}
-	between := squared(score)
-	if planes := clusters / cells; planes >= fewPlanes {
-		for i := range planes {
-			for _, u := range score[i*cells+1 : (i+1)*cells] {
-				score[i*cells] += u
-			}
-			score[i] = score[i*cells]
-		}
-		between = max(between, squared(score[:planes]))
+	var between float64
+	for _, u := range score {
+		between += float64(u * u)
+	}
+	if clusters > 1 {
+		between *= float64(clusters) / float64(clusters-1)
 	}
 	n := float64(m.n)
 	m.sigma = math.Sqrt(max(rest/n/m.qq, between/m.qq/m.qq))

@@ -49,14 +49,6 @@ func TestHeld(t *testing.T) {
 	if m := held(shared, q, cluster, clusters); math.Abs(m.sigma*4-1) > 0.3 {
 		t.Errorf("shared errors: sigma %v, want 1/4", m.sigma)
 	}
-	// Errors that planes share, four of them: no less than all together, 2/2.
-	plane := make([]float64, n)
-	for i := range plane {
-		plane[i] = 0.7*q[i] + []float64{1, -1, 1, -1}[cluster[i]/cells]
-	}
-	if m := held(plane, q, cluster, clusters); math.Abs(m.sigma-1) > 0.3 {
-		t.Errorf("errors shared by planes: sigma %v, want 1", m.sigma)
-	}
 	m.spread([][]float64{q, q}, q)
 	if m.sigma != 1 {
 		t.Errorf("correct devices with the signature itself: sigma %v, want 1", m.sigma)
