@@ -444,6 +444,36 @@ func TestEnsemble(t *testing.T) {
 	}
 }
 
+// TestDoubtful: what a correct device shows is within the limits of many, however
+// little few of them had shown; what is far beyond is not asked about, and a fault is none.
+func TestDoubtful(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		error  float64
+		excess float64
+		want   bool
+	}{{"correct", 0, 2, true}, {"correct, far beyond", 0, 2 * nearLimit, false}, {"a fault", 0.02, 2, false}} {
+		b := newStepBench(t, "float16", "cuda", "instance", convex(.5))
+		b.after = func(_ int, y *tensor.Tensor) {
+			for i := range y.Data {
+				y.Data[i] += c.error * float64(i%3-1)
+			}
+		}
+		b.run()
+		step, err := b.gate.step(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.gate.begin(step); err != nil {
+			t.Fatal(err)
+		}
+		got, err := b.gate.doubtful(step, b.measured(1).figures(), &stepFault{excess: c.excess})
+		if err != nil || got != c.want {
+			t.Errorf("%s: %v, %v: want %v", c.name, got, err, c.want)
+		}
+	}
+}
+
 // TestJudge: an error that is larger than the emulation's is found also where
 // the two have nothing in common.
 func TestJudge(t *testing.T) {
