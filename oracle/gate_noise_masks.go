@@ -57,7 +57,7 @@ func (e *exam) readMasks() error {
 					}
 					// Of 0 and 1/(1-p) it is one or the other, five deviations from the middle.
 					seen[c] = f.deviation*(1-p) < 0.1
-					if !seen[c] && f.alone*(1-p) < 0.1 {
+					if !seen[c] && f.alone*(1-p) < 0.1 && f.unexplained < 0.01 {
 						e.r.Notes = append(e.r.Notes, "the dropout is unknown, and hidden channels are too much alike to read its masks off the states: nothing behind it was tested")
 						return nil
 					}
@@ -84,6 +84,10 @@ type factor struct {
 	value     float64
 	deviation float64 // expected of the value, infinite where the channel does not show
 	alone     float64 // the same, were the other channels' factors known
+
+	// unexplained is the share of what the hidden channels give the state that no factors
+	// explain: next to nothing, unless this is no dropout of channels.
+	unexplained float64
 }
 
 // factors returns by how much each hidden channel of realization r is multiplied
@@ -136,21 +140,23 @@ func (m *noiseModel) factors(c rollout.Config, part *tensor.Tensor, rest []float
 		}
 	})
 	x, inverse := solvePositive(a, rhs)
-	left, degrees := 0.0, -float64(unknown)
+	left, whole, degrees := 0.0, 0.0, -float64(unknown)
 	equations(func(y float64) {
+		whole += float64(y * y)
 		for j, v := range row {
 			y -= float64(v * x[j])
 		}
 		left += float64(y * y)
 		degrees++
 	})
+	unexplained := left / whole
 	left /= max(degrees, 1)
 	f := make([]factor, channels)
 	for ch := range f {
 		own := a[ch*unknown+ch]
-		f[ch] = factor{x[ch], math.Sqrt(left * inverse[ch]), math.Sqrt(left / own)}
-		if !finite(x[ch]) || own == 0 {
-			f[ch] = factor{1, math.Inf(1), math.Inf(1)}
+		f[ch] = factor{x[ch], math.Sqrt(left * inverse[ch]), math.Sqrt(left / own), unexplained}
+		if !finite(x[ch]) || own == 0 || math.IsInf(inverse[ch], 1) {
+			f[ch].value, f[ch].deviation = 1, math.Inf(1)
 		}
 	}
 	return f
@@ -172,7 +178,7 @@ func (m *noiseModel) without(e *exam, p *pass, out *tensor.Tensor, hidden *tenso
 
 // solvePositive returns the x with A x = b for a positive definite A, given by
 // its lower triangle, and the diagonal of A^-1. A pivot below 1e-12 of the diagonal
-// leaves its unknown at 1, and its place of the diagonal infinite.
+// leaves its unknown at 0, and its place of the diagonal infinite.
 func solvePositive(a, b []float64) (x, inverse []float64) {
 	n := len(b)
 	l := append([]float64(nil), a...)
@@ -214,7 +220,7 @@ func solvePositive(a, b []float64) (x, inverse []float64) {
 	column := make([]float64, n)
 	for c := range n {
 		if math.IsInf(l[c*n+c], 1) {
-			x[c], inverse[c] = 1, math.Inf(1)
+			inverse[c] = math.Inf(1)
 			continue
 		}
 		clear(column)
