@@ -118,7 +118,7 @@ func (g *stepGate) pass() ([]*stepFigures, *verdictOn, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		if _, err := g.full(b, g.h0); err != nil {
+		if _, err := g.full(b, g.h0, members); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -163,7 +163,7 @@ func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := g.full(b, g.h0); err != nil {
+		if _, err := g.full(b, g.h0, members); err != nil {
 			return nil, err
 		}
 		if x = g.h0.judge(f); x == nil {

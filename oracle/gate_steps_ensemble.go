@@ -126,9 +126,9 @@ func (g *stepGate) calibrate(b *batchStep) error {
 	return nil
 }
 
-// full measures a step on a part of its realizations and adds an ensemble to
-// the limits.
-func (g *stepGate) full(b *batchStep, h *spreads) (*measured, error) {
+// full measures a step on a part of its realizations and adds an ensemble of some
+// devices to the limits.
+func (g *stepGate) full(b *batchStep, h *spreads, devices int) (*measured, error) {
 	if err := g.begin(b); err != nil {
 		return nil, err
 	}
@@ -136,7 +136,7 @@ func (g *stepGate) full(b *batchStep, h *spreads) (*measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	all, err := g.ensemble(m, g.use, members)
+	all, err := g.ensemble(m, g.use, devices)
 	if err != nil {
 		return nil, err
 	}
@@ -153,17 +153,9 @@ func (g *stepGate) doubtful(b *batchStep, f *stepFigures, x *stepFault) (bool, e
 	if x.excess > nearLimit || g.e.op.MACs(b.X.H, b.X.W)*int64(b.X.N) > largeForward {
 		return false, nil
 	}
-	m, err := g.measure(g.part(b, fullElements))
-	if err != nil {
-		return false, err
-	}
-	all, err := g.ensemble(m, g.use, manyMembers)
-	if err != nil {
-		return false, err
-	}
 	h := g.newSpreads(g.use)
-	for _, c := range all {
-		h.add(c)
+	if _, err := g.full(b, h, manyMembers); err != nil {
+		return false, err
 	}
 	return h.judge(f) == nil, nil
 }

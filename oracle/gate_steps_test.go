@@ -431,7 +431,7 @@ func TestEnsemble(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := b.gate.full(step, h); err != nil {
+			if _, err := b.gate.full(step, h, members); err != nil {
 				t.Fatal(err)
 			}
 		}
