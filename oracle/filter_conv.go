@@ -27,11 +27,11 @@ func (v *view) convolve(i int, c convolution) *tensor.Tensor {
 	if c.node != nil {
 		n = *c.node
 	}
-	f, _, err := v.d.Mode.Formats(&n, fp16.Float32)
+	f, _, err := v.d.ModeOf(i).Formats(&n, fp16.Float32)
 	if err != nil {
 		return nil
 	}
-	src, mode := c.x, v.d.Mode
+	src, mode := c.x, v.d.ModeOf(i)
 	if !v.d.WideInput {
 		src = emulate.Operand(mode, src, f)
 	}

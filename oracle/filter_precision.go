@@ -51,13 +51,13 @@ func operandFaults() []*hypothesis {
 		h := &hypothesis{name: name, verdict: FailPrecision, at: isConv, rounding: true}
 		h.node = func(v *view, r *run, i int) *tensor.Tensor {
 			n := &v.m.Nodes[i]
-			has, _, _ := v.d.Mode.Formats(n, fp16.Float32)
+			has, _, _ := v.d.ModeOf(i).Formats(n, fp16.Float32)
 			if significant(has) < p || twice && has == fp16.Float32 {
 				return nil
 			}
 			first := func(x *tensor.Tensor) *tensor.Tensor { return x }
 			if twice {
-				first = func(x *tensor.Tensor) *tensor.Tensor { return emulate.Operand(v.d.Mode, x, has) }
+				first = func(x *tensor.Tensor) *tensor.Tensor { return emulate.Operand(v.d.ModeOf(i), x, has) }
 			}
 			c := convolution{x: r.in(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
 			if only != "weights" {

@@ -88,12 +88,13 @@ func (v *view) accumulate(i int, x *tensor.Tensor, n *operator.Node, block int, 
 	if g.Stride > 1 || split && block > terms {
 		return nil
 	}
-	format, _, err := v.d.Mode.Formats(n, fp16.Float32)
+	mode := v.d.ModeOf(i)
+	format, _, err := mode.Formats(n, fp16.Float32)
 	if err != nil {
 		return nil
 	}
-	x = emulate.Operand(v.d.Mode, x, format)
-	w := emulate.Operand(v.d.Mode, tensor.Of(fp16.Float64, n.Weight.Data, 1, 1, 1, len(n.Weight.Data)), format).Data
+	x = emulate.Operand(mode, x, format)
+	w := emulate.Operand(mode, tensor.Of(fp16.Float64, n.Weight.Data, 1, 1, 1, len(n.Weight.Data)), format).Data
 	src := gather(x, axis(x.H, g.Pad, g.Padding), axis(x.W, g.Pad, g.Padding))
 	y := tensor.New(fp16.Float64, x.N, s[0], src.H-k+1, src.W-k+1)
 	ends := make([]bool, terms) // after which terms the sum is rounded

@@ -117,7 +117,7 @@ func (f *filter) open() (bool, error) {
 	exact := base
 	exact.d = &emulate.Device{Mode: s.Device.Mode, WideInput: true, State: fp16.Float64}
 	if s.Device.Mode.Precision == fp16.TF32 {
-		exact.d.WideInput = false
+		exact.d.WideInput, exact.d.Operands = false, s.Device.Operands
 	}
 	f.exact = &exact
 	if err := f.exact.compute(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -65,7 +66,8 @@ type unseen struct {
 	// steps and realizations.
 	low, high, steady float64
 	bias              float64        // the largest mean of z that the claim's roundings have at a step
-	own               []*featureSums // of those roundings alone
+	roundings         noiseSums      // of z, those before the noise
+	own               []*featureSums // the same along features
 }
 
 // unseenStep is one step of an engine batch seen as noise.
@@ -268,7 +270,10 @@ func (u *unseen) calibrate() error {
 	e, s := u.e, u.e.states
 	u.low, u.high = 1, 1
 	if e.o.Mode.Output().Ulp(1) < 1e-4 { // float32 numbers between the operations
-		return u.setFloor()
+		if err := u.setFloor(); err != nil || e.o.Mode.Precision != fp16.TF32 {
+			return err
+		}
+		return u.truncated()
 	}
 	var probes []*roundingProbe
 	var aboutExact, aboutClaim float64 // mean squares of the device's residuals
@@ -315,7 +320,6 @@ func (u *unseen) calibrate() error {
 	if u.claimed {
 		centre = 1
 	}
-	var steady noiseSums
 	rows := len(u.m.rows)
 	for k, p := range probes {
 		var levels [3]noiseSums // of a device as claimed, of an exact one, and of noise without any rounding
@@ -352,26 +356,63 @@ func (u *unseen) calibrate() error {
 		if u.claimed {
 			own = difference(own, difference(p.without[1], p.without[0]))
 		}
-		for _, f := range u.m.field(p.hidden, own, nil, u.rounding).sums {
-			if f.mean != nil && f.pixels > 0 {
-				u.bias = max(u.bias, math.Sqrt(dot(f.mean, f.mean))/f.pixels)
-			}
-		}
-		f := u.m.field(p.hidden, difference(p.without[1], p.without[0]), nil, u.rounding)
-		for i := range f.sums {
-			steady.add(&f.sums[i])
-		}
-		for i, feat := range u.features(p.st) {
-			if i == len(u.own) {
-				u.own = append(u.own, &featureSums{name: feat.name})
-			}
-			u.own[i].against(f, u.m, p.st.Step, -1, feat.at)
-		}
+		u.means(p, own)
+		u.before(p, difference(p.without[1], p.without[0]))
 	}
 	wide := 0.1*(u.high-u.low) + 1e-3
 	u.low, u.high = max(u.low-wide, u.low/2), u.high+wide
-	u.steady = steady.level(rows)
 	return nil
+}
+
+// truncated takes in what a device makes of the residuals that cuts the operands off
+// where the claim rounds them to TF32: its errors are small, and all to one side.
+func (u *unseen) truncated() error {
+	mode, err := operator.ParseMode("tf32:truncate", "")
+	if err != nil {
+		return err
+	}
+	e := u.e
+	for _, t := range []int{1, e.states.T - 1} {
+		k, lo, hi := e.batchOf(0)
+		p, err := u.probe(k, lo, hi, t)
+		if err != nil {
+			return err
+		}
+		d := &emulate.Device{Mode: mode}
+		cut, err := e.pass(d, p.st.X, nil)
+		if err != nil {
+			return err
+		}
+		own := difference(e.raw(d, p.st.X, cut.out).Data, p.without[0])
+		u.means(p, own)
+		u.before(p, own)
+	}
+	return nil
+}
+
+// means takes in the means that roundings have at a step: of the outputs, and along
+// that of the draws.
+func (u *unseen) means(p *roundingProbe, own []float64) {
+	for _, f := range u.m.field(p.hidden, own, nil, u.rounding).sums {
+		if f.mean != nil && f.pixels > 0 {
+			u.bias = max(u.bias, math.Sqrt(dot(f.mean, f.mean))/f.pixels, ratio(math.Abs(f.drift), math.Sqrt(f.drifts*f.pixels)))
+		}
+	}
+}
+
+// before takes in roundings before the noise.
+func (u *unseen) before(p *roundingProbe, own []float64) {
+	f := u.m.field(p.hidden, own, nil, u.rounding)
+	for i := range f.sums {
+		u.roundings.add(&f.sums[i])
+	}
+	u.steady = u.roundings.level(len(u.m.rows))
+	for i, feat := range u.features(p.st) {
+		if i == len(u.own) {
+			u.own = append(u.own, &featureSums{name: feat.name})
+		}
+		u.own[i].against(f, u.m, p.st.Step, -1, feat.at)
+	}
 }
 
 // setFloor sets the model's floor where roundings are small beside the noise: ten

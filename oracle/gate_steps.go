@@ -217,7 +217,7 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	if count := float64(len(m.Got)); claimed.re*claimed.re <= g.h0.limit(inAll, count) && g.h0.judge(m.figures()) == nil && bad.figures.cuts.of[inAll].mean(0) > g.h0.limit(inAll, count) {
+	if limit := g.h0.at(m.alike).limit(inAll, float64(len(m.Got))); claimed.re*claimed.re <= limit && g.h0.judge(m.figures()) == nil && bad.figures.cuts.of[inAll].mean(0) > limit {
 		return false, nil // other realizations are as claimed
 	}
 	best, err := g.search(m)
@@ -258,7 +258,7 @@ func (g *stepGate) fits(m *measured, best, claimed candidate) (fits, near bool, 
 		h.add(c)
 	}
 	square := best.re * best.re
-	if square > h.limit(inAll, float64(len(m.Got))) {
+	if square > h.at(m.alike).limit(inAll, float64(len(m.Got))) {
 		return false, false, nil
 	}
 	g.use = best.pattern
@@ -393,7 +393,7 @@ func (g *stepGate) look(batch, t int) (*fullStep, error) {
 		return nil, err
 	}
 	full := &fullStep{batchStep: b, Device: d, Truth: m.truth, Emulated: ref, S: m.s,
-		Limit: math.Sqrt(g.h0.limit(inAll, float64(len(m.Got))))}
+		Limit: math.Sqrt(g.h0.at(m.alike).limit(inAll, float64(len(m.Got))))}
 	if d.Replace != nil {
 		of := formatsOf(g.e.machine.Nodes, g.use.mode, g.input(g.use.mode, t))
 		full.Noise = func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) {

@@ -18,7 +18,7 @@ const (
 
 // newSpreads returns room for what correct devices of a pattern show.
 func (g *stepGate) newSpreads(p pattern) *spreads {
-	h := &spreads{factor: squareOfSlack, channels: g.e.states.C, pixels: g.e.states.H * g.e.states.W}
+	h := &spreads{factor: squareOfSlack, channels: g.e.states.C, pixels: g.e.states.H * g.e.states.W, alike: 1}
 	if p.discrete() {
 		h.factor, h.reach = 1, g.reach()
 	}

@@ -10,6 +10,7 @@ import (
 type stepFigures struct {
 	batch, lo, step int
 	count           float64
+	alike           float64 // see lookAlikes
 	maxAbs, sumAbs  float64 // of Got - truth
 	sumZ, peak      float64 // of its square over s^2, and the largest of its size over s
 	cuts            *cuts
@@ -19,7 +20,7 @@ type stepFigures struct {
 
 // figures sums a step up.
 func (m *measured) figures() *stepFigures {
-	f := &stepFigures{batch: m.Batch, lo: m.Lo, step: m.Step, cuts: m.cuts, wrong: len(m.wrong)}
+	f := &stepFigures{batch: m.Batch, lo: m.Lo, step: m.Step, alike: m.alike, cuts: m.cuts, wrong: len(m.wrong)}
 	if f.wrong > 0 {
 		f.wrongAt = m.wrong[0]
 	}
@@ -53,6 +54,7 @@ type stepFault struct {
 // judge returns the worst statistic of a step over its limit, nil if none is
 // beyond it.
 func (h *spreads) judge(f *stepFigures) *stepFault {
+	h = h.at(f.alike)
 	var worst *stepFault
 	see := func(x *stepFault) {
 		if x.excess > 1 && (worst == nil || x.excess > worst.excess) {
@@ -115,8 +117,9 @@ func (s *cuts) place(k sliceKind, at, lo int) string {
 // judgeRun holds the sums over all steps against what independent steps of
 // correct devices add up to. It returns the first step of what is beyond.
 func (h *spreads) judgeRun(all []*stepFigures) (*stepFault, int) {
-	var q, g, steps float64
+	var q, g, steps, few float64
 	for _, f := range all {
+		few = max(few, h.at(f.alike).few(inAll, f.count))
 		if c := &f.cuts.of[inAll]; c.count[0] > 0 {
 			q, g, steps = q+c.mean(0), g+c.excess(0), steps+1
 		}
@@ -128,12 +131,12 @@ func (h *spreads) judgeRun(all []*stepFigures) (*stepFault, int) {
 	m := h.squares[inAll].upper()
 	v := h.stepVariance()
 	limit := h.factor * chernoff(m, 1.5*v/steps+float64(m*m)*1e-3)
-	limit = max(limit, 2*h.few(inAll, all[0].count)/steps)
+	limit = max(limit, 2*few/steps)
 	if q > limit {
 		start := onset(all, (q+h.squares[inAll].mean())/2, func(c *tally) float64 { return c.mean(0) })
 		return &stepFault{kind: inAll, gate: "conformity", value: math.Sqrt(q), limit: math.Sqrt(limit), excess: math.Sqrt(q / limit), at: -1}, start
 	}
-	limit = max(h.gained(inAll)+8*math.Sqrt(1.5*h.gainVariance()/steps)+0.02*m, 2*h.few(inAll, all[0].count)/steps)
+	limit = max(h.gained(inAll)+8*math.Sqrt(1.5*h.gainVariance()/steps)+0.02*m, 2*few/steps)
 	if g > limit {
 		start := onset(all, g/2, func(c *tally) float64 { return c.excess(0) })
 		return &stepFault{kind: inAll, gate: "accuracy", value: g, limit: limit, excess: g / limit, at: -1}, start

@@ -38,6 +38,7 @@ type spreads struct {
 	planes   int // of a member
 	channels int
 	pixels   int     // of a plane
+	alike    float64 // of them, those with the same surroundings as one, on average (see lookAlikes)
 	reach    int     // pixels by which a change in the first layer can spread
 	factor   float64 // by which a correct device's mean square may exceed the ensemble's
 }
@@ -101,23 +102,32 @@ func (h *spreads) limit(k sliceKind, count float64) float64 {
 	return max(h.factor*min(chernoff(m, v), beyond*s.most), few)
 }
 
+// at returns the limits for a step from states of which so many pixels are alike.
+func (h *spreads) at(alike float64) *spreads {
+	c := *h
+	c.alike = alike
+	return &c
+}
+
 // few is what a few roundings that fall otherwise make of the mean of r^2,
-// whatever the ensemble showed.
+// whatever the ensemble showed. Pixels that are alike round alike: what is few of
+// them is many, up to all.
 func (h *spreads) few(k sliceKind, count float64) float64 {
+	const most = 100 // a difference of two errors, each of up to 7 deviations
 	switch k {
 	case inWindow:
-		return 8 * h.doubt() // rounded anew, of a dozen independent numbers
+		return min(8*h.alike, most) * h.doubt() // rounded anew, of a dozen independent numbers
 	case inSpot:
-		return 24 * h.doubt()
+		return min(24*h.alike, most) * h.doubt()
 	case inPeak:
-		return 100 * h.doubt() // a difference of two errors, each of up to 7 deviations
+		return most * h.doubt()
 	}
 	side := float64(2*min(h.reach, 3) + 1) // farther off, little is rounded anew
 	pixels := side * side
 	if k == inRow || k == inColumn || k == inRing {
 		pixels = side
 	}
-	return h.doubt() * max(flips*flip, cascades*anew*pixels*float64(h.channels)) / max(count, 1)
+	return h.doubt() * min(h.alike*max(flips*flip, cascades*anew*pixels*float64(h.channels))/max(count, 1), most)
 }
 
 // doubt is by how much more the variance of a plane's errors may be than the mean of
@@ -130,7 +140,7 @@ func (h *spreads) doubt() float64 {
 		q := max(1-v-float64(4.75*math.Sqrt(v)), 0.1)
 		return q * q * q
 	}
-	return share(64) / share(float64(min(max(h.pixels, 1), 64)))
+	return share(64) / share(min(max(float64(h.pixels)/h.alike, 1), 64))
 }
 
 // stepVariance is the variance of the mean square of r over a step: that of the

@@ -10,7 +10,7 @@ import (
 func TestStepsDoubt(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, pixels := range []int{6, 9, 16, 36, 400} {
-		h := &spreads{pixels: pixels}
+		h := &spreads{pixels: pixels, alike: 1}
 		most := 0.0
 		for range 20000 {
 			var squares float64

@@ -34,6 +34,7 @@ type measured struct {
 	ref   []float64 // what the device is held against: the emulation, or truth
 	s     []float64 // expected standard deviation of Got - truth
 	r     []float64 // (Got - ref)/s, NaN where one of them is not finite
+	alike float64   // see lookAlikes
 	cuts  *cuts
 	wrong []int // elements that are not finite where the emulation is, or the reverse
 }
@@ -153,7 +154,7 @@ func (g *stepGate) measure(b *batchStep) (*measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{batchStep: b, truth: truth.Data, s: g.scale(b, truth, emu, o)}
+	m := &measured{batchStep: b, truth: truth.Data, s: g.scale(b, truth, emu, o), alike: lookAlikes(b.X, g.claim.mode.Precision)}
 	switch {
 	case !g.use.discrete():
 		if g.use != g.claim {

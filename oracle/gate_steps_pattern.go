@@ -62,6 +62,9 @@ type pattern struct {
 	// odd has the nodes, by their bits, that are stored where points has not
 	// their kind, and those that are not where it has.
 	odd uint64
+	// operands has the modes of single convolutions, a byte for each node: an index to
+	// operandModes, from 1 on, or 0 for mode. It is empty if mode is that of all.
+	operands string
 	// twice rounds the products of half numbers and float32 constants, noise's
 	// and the share, to float32 before the half type, as most devices do.
 	twice bool
@@ -81,7 +84,7 @@ func (p pattern) isOdd(i int) bool { return i < mostTraced && p.odd>>i&1 != 0 }
 
 // whole reports whether the pattern rounds wherever its mode's contract does.
 func (p pattern) whole(nodes []operator.Node, c rollout.Config) bool {
-	return p.odd == 0 && p.points == contract(nodes, c, p.mode).points
+	return p.odd == 0 && p.operands == "" && p.points == contract(nodes, c, p.mode).points
 }
 
 // discrete reports whether the pattern rounds coarsely somewhere, so that
@@ -172,7 +175,7 @@ func formatsOf(nodes []operator.Node, m operator.Mode, input fp16.Format) []fp16
 // Numbers that are stored in float32 are not rounded: their errors are legal's.
 func (g *stepGate) device(p pattern, t int, l *legal) *emulate.Device {
 	nodes := g.e.machine.Nodes
-	d := &emulate.Device{Mode: p.mode, BiasTogether: p.points&atBias == 0, Store: make([]fp16.Format, len(nodes))}
+	d := &emulate.Device{Mode: p.mode, BiasTogether: p.points&atBias == 0, Store: make([]fp16.Format, len(nodes)), Operands: p.modes(len(nodes))}
 	if l != nil {
 		l.half, l.apart = p.half(), p.half() && p.points&atBias != 0 && p.mode.BiasApart()
 		d.Perturb, d.Sum = l.disturb, l.sum
@@ -399,6 +402,9 @@ func (p pattern) name(state fp16.Format, stream string, whole bool) string {
 	s := fmt.Sprintf("%v/state-%v/noise-%s", p.mode, state, stream)
 	if p.half() && !whole {
 		s += " with fewer roundings"
+	}
+	if p.operands != "" {
+		s += " with other operands"
 	}
 	if p.narrow {
 		s += " with SiLU in " + p.mode.Precision.String()

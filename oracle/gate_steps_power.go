@@ -147,7 +147,7 @@ func (g *stepGate) seen(m *measured) (seen, error) {
 	}
 	stretch := g.stretch(m, exact)
 	s.live = live / count
-	s.least = math.Sqrt(g.h0.limit(inAll, count) * count / live * sizes / live)
+	s.least = math.Sqrt(g.h0.at(m.alike).limit(inAll, count) * count / live * sizes / live)
 	s.errors, s.output = s.share*stretch*math.Sqrt(errors/live), s.share*stretch*math.Sqrt(varies)
 	return s, nil
 }

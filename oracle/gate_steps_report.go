@@ -18,8 +18,11 @@ func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
 	if bad == nil {
 		r.Contract = g.use.name(g.e.c.Rollout.StateFormat(g.e.op.Output(g.use.mode)), name, whole)
 	}
-	if g.use.half() {
+	switch {
+	case g.use.half():
 		r.Pattern = g.use.stores(nodes)
+	case g.use.operands != "":
+		r.Pattern = g.use.differ(nodes)
 	}
 	t := g.e.states.T - 1
 	if bad != nil {

@@ -202,6 +202,9 @@ func (g *stepGate) search(m *measured) (candidate, error) {
 	if alike.re > 1.25*near.re {
 		alike = near // far from all that is the same
 	}
+	if g.claim.mode.Precision == fp16.TF32 {
+		return g.mix(m, near)
+	}
 	if wide.unlike < 0.99*alike.unlike {
 		return wide, nil
 	}

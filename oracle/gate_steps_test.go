@@ -493,7 +493,7 @@ func TestJudge(t *testing.T) {
 		}
 		return d
 	}
-	limits := &spreads{factor: 1, pixels: 400, channels: c}
+	limits := &spreads{factor: 1, pixels: 400, alike: 1, channels: c}
 	for range 9 {
 		g, e := field(1), field(1)
 		limits.add(cut(n, c, h, w, difference(g, e), g, e))
@@ -504,7 +504,7 @@ func TestJudge(t *testing.T) {
 	}{{1, ""}, {1.3, "accuracy"}, {.7, ""}} {
 		g, e := field(k.size), field(1)
 		near := difference(field(1), e) // as if nothing had changed
-		got := limits.judge(&stepFigures{cuts: cut(n, c, h, w, near, g, e), count: n * c * h * w})
+		got := limits.judge(&stepFigures{cuts: cut(n, c, h, w, near, g, e), count: n * c * h * w, alike: 1})
 		gate := ""
 		if got != nil {
 			gate = got.gate

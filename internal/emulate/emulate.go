@@ -32,6 +32,9 @@ type Device struct {
 	// Mode decides what convolutions do to their operands: the weights, the
 	// bias and the input are rounded to the format that it gives them.
 	Mode operator.Mode
+	// Operands has the modes that decide it for each node, of a device that runs some
+	// convolutions in another one; nil if Mode does for all.
+	Operands []operator.Mode
 	// WideInput leaves the input of a convolution as it is, so that only
 	// weights and bias are rounded to operands.
 	WideInput bool
@@ -68,6 +71,14 @@ type Device struct {
 	// operator's output, post-processing included; nil leaves it to the
 	// machine.
 	Update func(x, out *tensor.Tensor) *tensor.Tensor
+}
+
+// ModeOf returns the mode that decides what node i does to its operands.
+func (d *Device) ModeOf(i int) operator.Mode {
+	if d.Operands != nil {
+		return d.Operands[i]
+	}
+	return d.Mode
 }
 
 // Machine evaluates one operator. It is safe for concurrent use.
@@ -256,18 +267,19 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 	n, x := &m.Nodes[i], in[0]
 	switch n.Op {
 	case operator.OpConv:
-		f, _, err := d.Mode.Formats(n, fp16.Float32)
+		mode := d.ModeOf(i)
+		f, _, err := mode.Formats(n, fp16.Float32)
 		if err != nil {
 			return nil, err
 		}
 		src := x
 		if !d.WideInput && rounds(f) {
 			src = m.Scratch(x.N, x.C, x.H, x.W)
-			operand(d.Mode, src, x, f)
+			operand(mode, src, x, f)
 			defer m.Recycle(src)
 		}
-		apart := n.Bias != nil && !d.BiasTogether && d.Mode.BiasApart() && d.Store != nil
-		k := m.kernel(d.Mode, i, f, apart)
+		apart := n.Bias != nil && !d.BiasTogether && mode.BiasApart() && d.Store != nil
+		k := m.kernel(mode, i, f, apart)
 		oc, kh, kw := k.Shape()
 		y := m.Scratch(src.N, oc, conv.OutSize(src.H, kh, n.Geometry.Stride, n.Geometry.Pad), conv.OutSize(src.W, kw, n.Geometry.Stride, n.Geometry.Pad))
 		conv.Wide(y, src, k, n.Geometry)
