@@ -220,6 +220,7 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 	if limit := g.h0.at(m.alike).limit(inAll, float64(len(m.Got))); claimed.re*claimed.re <= limit && g.h0.judge(m.figures()) == nil && bad.figures.cuts.of[inAll].mean(0) > limit {
 		return false, nil // other realizations are as claimed
 	}
+	was := g.use
 	best, err := g.search(m)
 	if err != nil {
 		return false, err
@@ -232,11 +233,20 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 		return found, nil
 	}
 	traced, err := g.trace(m, g.claim.mode)
-	if err != nil || traced.unlike >= 0.99*best.unlike {
+	if err != nil {
 		return found, err
 	}
-	again, _, err := g.fits(m, traced, claimed)
-	return found || again, err
+	if traced.unlike < 0.99*best.unlike {
+		best = traced
+		again, _, err := g.fits(m, traced, claimed)
+		if found = found || again; err != nil {
+			return found, err
+		}
+	}
+	if found && g.use != was {
+		return true, nil
+	}
+	return g.mixed(m, claimed, best)
 }
 
 // mostFar is how far from the truth a device may be, in the mean square over what
@@ -395,7 +405,7 @@ func (g *stepGate) look(batch, t int) (*fullStep, error) {
 	full := &fullStep{batchStep: b, Device: d, Truth: m.truth, Emulated: ref, S: m.s,
 		Limit: math.Sqrt(g.h0.at(m.alike).limit(inAll, float64(len(m.Got))))}
 	if d.Replace != nil {
-		of := formatsOf(g.e.machine.Nodes, g.use.mode, g.input(g.use.mode, t))
+		of := g.use.formats(g.e.machine.Nodes, g.input(g.use, t))
 		full.Noise = func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) {
 			return g.noisy(i, b, d, x, g.use, of[i], nil)
 		}

@@ -37,8 +37,9 @@ type legal struct {
 	u       float64 // half an ulp of 1 in the accumulator
 	lambda  float64 // size of the sums' errors, 1 for one addition after another
 	member  uint64
-	half    bool // the device stores half numbers
-	apart   bool // and rounds convolutions before their bias is added
+	half    bool            // the device stores half numbers
+	apart   bool            // and rounds convolutions before their bias is added
+	modes   []operator.Mode // of single convolutions; nil if they are all the same
 }
 
 const (
@@ -53,7 +54,7 @@ const (
 func (l *legal) disturb(i int, y *tensor.Tensor, in []*tensor.Tensor) {
 	switch n := &l.machine.Nodes[i]; n.Op {
 	case operator.OpConv:
-		if !l.apart || n.Bias == nil {
+		if !l.apart || n.Bias == nil || l.modes != nil && !l.modes[i].BiasApart() {
 			l.sums(i, n, y, in[0])
 		}
 	case operator.OpNorm:

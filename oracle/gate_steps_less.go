@@ -17,7 +17,8 @@ func distant(all []*stepFigures) bool {
 
 // less holds a device that is right by the claim, but distant from it, against
 // patterns that store next to nothing: the claimed operands with float32
-// everywhere but in the state, and float32 itself.
+// everywhere but in the state, and float32 itself; and against all others, if it is
+// more accurate than the claim.
 func (g *stepGate) less() (bool, error) {
 	b, err := g.step(1)
 	if err != nil {
@@ -49,6 +50,23 @@ func (g *stepGate) less() (bool, error) {
 			best, least = p, re
 		}
 	}
+	if f := m.figures(); least > stillFar && f.sumZ < fewer*f.count {
+		found, err := g.search(m)
+		if err != nil {
+			return false, err
+		}
+		if found.re < clearly*least {
+			best = found.pattern
+		}
+	}
 	g.use = best
 	return g.use != g.claim, nil
 }
+
+const (
+	// fewer is the mean square of errors, in units of the claimed ones, below which a
+	// device does not make all of the claim's roundings,
+	fewer = 0.7
+	// and stillFar the distance from a pattern above which it makes others.
+	stillFar = 0.25
+)

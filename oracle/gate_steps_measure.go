@@ -128,7 +128,7 @@ func (g *stepGate) exact(b *batchStep, m operator.Mode) (*tensor.Tensor, error) 
 // operator's output. The contract of a mode is the exact engine's.
 func (g *stepGate) emulation(b *batchStep, p pattern) (next, o *tensor.Tensor, err error) {
 	if !p.narrow && !p.plain && p.whole(g.e.machine.Nodes, g.e.c.Rollout) {
-		x := tensor.Of(g.input(p.mode, b.Step), b.X.Data, b.X.N, b.X.C, b.X.H, b.X.W)
+		x := tensor.Of(g.input(p, b.Step), b.X.Data, b.X.N, b.X.C, b.X.H, b.X.W)
 		o, err = g.e.forward(p.mode, x, b.Draws.Rewind())
 	}
 	if o == nil { // fewer roundings, or a contract that PyTorch refuses

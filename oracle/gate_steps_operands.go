@@ -9,7 +9,8 @@ import (
 )
 
 // operandModes are those whose operands a convolution may have that is claimed to be
-// in TF32. Libraries choose a kernel for each shape: convolutions of few channels, or
+// in TF32, and the first two also in a half type: some keep the last layer, say, out of
+// autocast. Libraries choose a kernel for each shape: convolutions of few channels, or
 // those of 1x1, may run without tensor cores, and some kernels cut off where others
 // round.
 var operandModes = []operator.Mode{mustParse("float32"), mustParse("tf32"), mustParse("tf32:away"), mustParse("tf32:truncate")}
@@ -22,17 +23,18 @@ func mustParse(precision string) operator.Mode {
 	return m
 }
 
-// with returns the pattern whose nodes have the operands of operandModes[k].
+// with returns the pattern whose nodes have the operands of operandModes[k], or the
+// pattern's own if that is its mode, or k is -1.
 func (p pattern) with(k int, at []int, nodes int) pattern {
+	if k >= 0 && operandModes[k] == p.mode {
+		k = -1
+	}
 	of := []byte(p.operands)
 	if p.operands == "" {
 		of = make([]byte, nodes)
 	}
 	for _, i := range at {
 		of[i] = byte(k + 1)
-		if operandModes[k] == p.mode {
-			of[i] = 0
-		}
 	}
 	p.operands = string(of)
 	if strings.Trim(p.operands, "\x00") == "" {
@@ -72,7 +74,7 @@ func (p pattern) differ(nodes []operator.Node) string {
 	return strings.Join(all, "; ")
 }
 
-// mix looks for the operands of single convolutions that bring a pattern of TF32
+// mix looks for the operands of single convolutions that bring a pattern
 // nearer to the device: for kinds of convolutions first, then for each by itself.
 // What the operands of one make of the states adds to what those of the others do, so
 // each can be found while others are wrong.
@@ -91,8 +93,12 @@ func (g *stepGate) mix(m *measured, best candidate) (candidate, error) {
 		}
 	}
 	sets = append([][]int{points, windows}, sets...)
+	kinds := len(operandModes)
+	if g.claim.half() {
+		kinds = 2
+	}
 	found := best
-	if !best.discrete() { // float32 throughout, so far
+	if !best.discrete() && !g.claim.half() { // float32 throughout, so far
 		var err error
 		if best, err = g.compare(m, g.claim.with(0, slices.Concat(points, windows), len(nodes))); err != nil {
 			return best, err
@@ -101,7 +107,7 @@ func (g *stepGate) mix(m *measured, best candidate) (candidate, error) {
 	for range 2 {
 		from := best.pattern
 		for _, at := range sets {
-			for k := range operandModes {
+			for k := range kinds {
 				p := best.pattern.with(k, at, len(nodes))
 				if len(at) == 0 || p == best.pattern {
 					continue
@@ -136,4 +142,33 @@ func (g *stepGate) mix(m *measured, best candidate) (candidate, error) {
 		}
 	}
 	return best, nil
+}
+
+// mixed looks for a pattern of a half type some of whose convolutions run in another
+// mode, and what is stored besides, from some patterns on; it reports whether one fits.
+func (g *stepGate) mixed(m *measured, claimed candidate, from ...candidate) (fits bool, err error) {
+	for _, best := range append([]candidate{claimed}, from...) {
+		if !best.half() {
+			continue
+		}
+		if best, err = g.mix(m, best); err != nil {
+			return false, err
+		}
+		if best.operands == "" {
+			continue
+		}
+		if err := g.climb(&best, func(p pattern) (candidate, error) {
+			c, err := g.compare(m, p)
+			if err == nil && c.re < 0.99*best.re {
+				best = c
+			}
+			return c, err
+		}); err != nil {
+			return false, err
+		}
+		if fits, _, err = g.fits(m, best, claimed); fits || err != nil {
+			return fits, err
+		}
+	}
+	return false, nil
 }

@@ -154,7 +154,13 @@ func identity(n *operator.Node) bool { return n.Op == operator.OpAct && n.Act ==
 // formatsOf returns the format in which the contract stores each node's output
 // for an input of that format.
 func formatsOf(nodes []operator.Node, m operator.Mode, input fp16.Format) []fp16.Format {
-	of := make([]fp16.Format, len(nodes))
+	return pattern{mode: m}.formats(nodes, input)
+}
+
+// formats returns the format that each node's output has at least: what follows from a
+// convolution that runs in another mode has that one's.
+func (p pattern) formats(nodes []operator.Node, input fp16.Format) []fp16.Format {
+	of, modes := make([]fp16.Format, len(nodes)), p.modes(len(nodes))
 	for i := range nodes {
 		in := make([]fp16.Format, len(nodes[i].In))
 		for k, j := range nodes[i].In {
@@ -162,6 +168,10 @@ func formatsOf(nodes []operator.Node, m operator.Mode, input fp16.Format) []fp16
 			if j != operator.Input {
 				in[k] = of[j]
 			}
+		}
+		m := p.mode
+		if modes != nil {
+			m = modes[i]
 		}
 		var err error
 		if _, of[i], err = m.Formats(&nodes[i], in...); err != nil {
@@ -177,10 +187,10 @@ func (g *stepGate) device(p pattern, t int, l *legal) *emulate.Device {
 	nodes := g.e.machine.Nodes
 	d := &emulate.Device{Mode: p.mode, BiasTogether: p.points&atBias == 0, Store: make([]fp16.Format, len(nodes)), Operands: p.modes(len(nodes))}
 	if l != nil {
-		l.half, l.apart = p.half(), p.half() && p.points&atBias != 0 && p.mode.BiasApart()
+		l.half, l.apart, l.modes = p.half(), p.half() && p.points&atBias != 0 && p.mode.BiasApart(), d.Operands
 		d.Perturb, d.Sum = l.disturb, l.sum
 	}
-	of := formatsOf(nodes, p.mode, g.input(p.mode, t))
+	of := p.formats(nodes, g.input(p, t))
 	for i, f := range of {
 		if at := pointOf(nodes, i); p.half() && f == p.mode.Precision && at != 0 && (p.points&at != 0) != p.isOdd(i) {
 			d.Store[i] = f
@@ -223,11 +233,17 @@ func (g *stepGate) device(p pattern, t int, l *legal) *emulate.Device {
 }
 
 // input returns the format of the states before step t.
-func (g *stepGate) input(m operator.Mode, t int) fp16.Format {
+func (g *stepGate) input(p pattern, t int) fp16.Format {
 	if t == 1 {
-		return m.Wide()
+		return p.mode.Wide()
 	}
-	return g.e.c.Rollout.StateFormat(g.e.op.Output(m))
+	return g.e.c.Rollout.StateFormat(g.output(p))
+}
+
+// output returns the format of the operator's output.
+func (g *stepGate) output(p pattern) fp16.Format {
+	nodes := g.e.machine.Nodes
+	return p.formats(nodes, p.mode.Wide())[len(nodes)-1]
 }
 
 // narrowSiLU is x/(1 + e^-x), each operation rounded to f.
@@ -320,11 +336,10 @@ func (g *stepGate) advance(x, o *tensor.Tensor, p pattern, l *legal) *tensor.Ten
 	c, m := g.e.c.Rollout, p.mode
 	y := tensor.Like(o)
 	y.Format = fp16.Float64
-	share := fp16.Float64
-	if p.half() && p.points&atShare != 0 {
+	share, of := fp16.Float64, g.output(p)
+	if p.half() && p.points&atShare != 0 && of == m.Precision {
 		share = m.Precision
 	}
-	of := g.e.op.Output(m)
 	a, b := m.Scalar(c.Alpha, m.Wide()), m.Scalar(1-c.Alpha, of)
 	if c.Policy == rollout.Residual {
 		a, b = 1, m.Scalar(c.Dt, of)

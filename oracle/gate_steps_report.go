@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 )
@@ -16,13 +17,11 @@ func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
 	nodes := g.e.machine.Nodes
 	name, whole := g.streamName(), g.use.whole(nodes, g.e.c.Rollout)
 	if bad == nil {
-		r.Contract = g.use.name(g.e.c.Rollout.StateFormat(g.e.op.Output(g.use.mode)), name, whole)
+		r.Contract = g.use.name(g.e.c.Rollout.StateFormat(g.output(g.use)), name, whole)
 	}
-	switch {
-	case g.use.half():
-		r.Pattern = g.use.stores(nodes)
-	case g.use.operands != "":
-		r.Pattern = g.use.differ(nodes)
+	r.Pattern = g.use.differ(nodes)
+	if g.use.half() {
+		r.Pattern = strings.TrimSuffix(g.use.stores(nodes)+"; "+r.Pattern, "; ")
 	}
 	t := g.e.states.T - 1
 	if bad != nil {

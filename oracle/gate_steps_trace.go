@@ -28,7 +28,7 @@ import (
 func (g *stepGate) trace(m *measured, mode operator.Mode) (best candidate, err error) {
 	nodes := g.e.machine.Nodes
 	all := pointsOf(nodes, g.e.c.Rollout, mode)
-	stored := formatsOf(nodes, mode, g.input(mode, m.Step))
+	stored := formatsOf(nodes, mode, g.input(pattern{mode: mode}, m.Step))
 	t := &tracer{g: g, m: m, width: min(max(1, mostNumbers/len(m.Got)), mostPaths)}
 	t.paths = []trail{{p: pattern{mode: mode}, of: make([]*tensor.Tensor, len(nodes)), usual: map[points]bool{}}}
 	for i := range nodes {
