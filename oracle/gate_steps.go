@@ -221,7 +221,7 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 		return false, nil // other realizations are as claimed
 	}
 	was := g.use
-	best, err := g.search(m)
+	best, nearest, err := g.search(m)
 	if err != nil {
 		return false, err
 	}
@@ -245,6 +245,11 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 	}
 	if found && g.use != was {
 		return true, nil
+	}
+	if nearest.pattern != best.pattern {
+		if found, _, err = g.fits(m, nearest, claimed); err != nil || found && g.use != was {
+			return found, err
+		}
 	}
 	return g.mixed(m, claimed, best)
 }

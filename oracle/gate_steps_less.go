@@ -51,7 +51,7 @@ func (g *stepGate) less() (bool, error) {
 		}
 	}
 	if f := m.figures(); least > stillFar && f.sumZ < fewer*f.count {
-		found, err := g.search(m)
+		found, _, err := g.search(m)
 		if err != nil {
 			return false, err
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 )
 
@@ -78,53 +79,57 @@ func (p pattern) differ(nodes []operator.Node) string {
 // nearer to the device: for kinds of convolutions first, then for each by itself.
 // What the operands of one make of the states adds to what those of the others do, so
 // each can be found while others are wrong.
-func (g *stepGate) mix(m *measured, best candidate) (candidate, error) {
+func (g *stepGate) mix(m *measured, found candidate) (best candidate, err error) {
 	nodes := g.e.machine.Nodes
-	var sets [][]int
 	var points, windows []int
 	for i := range nodes {
-		if n := &nodes[i]; n.Op == operator.OpConv {
-			sets = append(sets, []int{i})
-			if isWindow(n) {
-				windows = append(windows, i)
-			} else {
-				points = append(points, i)
-			}
+		switch n := &nodes[i]; {
+		case n.Op != operator.OpConv:
+		case isWindow(n):
+			windows = append(windows, i)
+		default:
+			points = append(points, i)
 		}
 	}
-	sets = append([][]int{points, windows}, sets...)
-	kinds := len(operandModes)
-	if g.claim.half() {
-		kinds = 2
+	best = found
+	seen := map[pattern]bool{best.pattern: true}
+	try := func(p pattern) error {
+		if seen[p] || g.e.late("other operands of single convolutions") {
+			return nil
+		}
+		seen[p] = true
+		c, err := g.compare(m, p)
+		if err == nil && c.re < 0.99*best.re {
+			best = c
+		}
+		return err
 	}
-	found := best
-	if !best.discrete() && !g.claim.half() { // float32 throughout, so far
-		var err error
-		if best, err = g.compare(m, g.claim.with(0, slices.Concat(points, windows), len(nodes))); err != nil {
+	from, kinds := found.pattern, 2
+	if g.claim.mode.Precision == fp16.TF32 {
+		from, kinds = g.claim, len(operandModes)
+	}
+	if !best.discrete() && kinds > 2 { // float32 throughout, so far
+		if best, err = g.compare(m, from.with(0, slices.Concat(points, windows), len(nodes))); err != nil {
 			return best, err
 		}
 	}
-	for range 2 {
-		from := best.pattern
-		for _, at := range sets {
-			for k := range kinds {
-				p := best.pattern.with(k, at, len(nodes))
-				if len(at) == 0 || p == best.pattern {
-					continue
-				}
-				if g.e.late("other operands of single convolutions") {
-					return best, nil
-				}
-				c, err := g.compare(m, p)
-				if err != nil {
+	for w := -1; w < kinds; w++ {
+		for k := -1; k < kinds; k++ {
+			if err := try(from.with(w, windows, len(nodes)).with(k, points, len(nodes))); err != nil {
+				return best, err
+			}
+		}
+	}
+	for range 4 {
+		before := best.pattern
+		for _, i := range slices.Concat(points, windows) {
+			for k := -1; k < kinds; k++ {
+				if err := try(best.pattern.with(k, []int{i}, len(nodes))); err != nil {
 					return best, err
-				}
-				if c.re < 0.99*best.re {
-					best = c
 				}
 			}
 		}
-		if best.pattern == from {
+		if best.pattern == before {
 			break
 		}
 	}
@@ -139,6 +144,12 @@ func (g *stepGate) mix(m *measured, best candidate) (candidate, error) {
 			} else if c.re < 1.05*best.re {
 				best = c
 			}
+		}
+	}
+	all := slices.Concat(points, windows)
+	for k, mode := range operandModes { // the same everywhere is a contract of its own
+		if best.operands != "" && best.pattern == (pattern{mode: best.mode}).with(k, all, len(nodes)) {
+			return g.compare(m, pattern{mode: mode})
 		}
 	}
 	return best, nil

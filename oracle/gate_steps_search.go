@@ -123,11 +123,13 @@ func (g *stepGate) nearest(m *measured, p pattern) ([]float64, error) {
 // search looks for the pattern that explains a step best, among the claim's
 // neighbours and what is left of them without some points: the usual
 // combinations first, then point by point. From afar the mean square leads to the
-// device's pattern; from near, what is the same.
-func (g *stepGate) search(m *measured) (candidate, error) {
+// device's pattern; from near, what is the same. near is the nearest in the mean
+// square.
+func (g *stepGate) search(m *measured) (best, near candidate, err error) {
 	nodes, c := g.e.machine.Nodes, g.e.c.Rollout
 	nothing := candidate{g.claim, math.Inf(1), math.Inf(1)}
-	near, alike := nothing, nothing
+	near = nothing
+	alike := nothing
 	seen := map[pattern]bool{}
 	try := func(p pattern) (candidate, error) {
 		if seen[p] || len(seen) == mostPatterns {
@@ -147,20 +149,20 @@ func (g *stepGate) search(m *measured) (candidate, error) {
 		return c, nil
 	}
 	if _, err := try(g.claim); err != nil {
-		return nothing, err
+		return nothing, nothing, err
 	}
 	if g.claim.mode.Autocast == operator.CPU113 {
 		p := g.claim
 		p.narrow = true
 		if _, err := try(p); err != nil {
-			return nothing, err
+			return nothing, nothing, err
 		}
 	}
 	if slices.Contains(plainNorms(g.e.op.Config, nodes, g.claim.mode), true) {
 		p := g.claim
 		p.plain = true
 		if _, err := try(p); err != nil {
-			return nothing, err
+			return nothing, nothing, err
 		}
 	}
 	bases := []candidate{near}
@@ -170,7 +172,7 @@ func (g *stepGate) search(m *measured) (candidate, error) {
 		p := contract(nodes, c, n)
 		at, err := try(p)
 		if err != nil {
-			return nothing, err
+			return nothing, nothing, err
 		}
 		if !p.half() && g.claim.half() { // nearer than eager half modes, but is it near?
 			near, alike = before, like
@@ -189,13 +191,13 @@ func (g *stepGate) search(m *measured) (candidate, error) {
 				p := b.pattern
 				p.points &^= f
 				if _, err := try(p); err != nil {
-					return nothing, err
+					return nothing, nothing, err
 				}
 			}
 		}
 		for _, best := range []*candidate{&near, &alike} {
 			if err := g.climb(best, try); err != nil {
-				return nothing, err
+				return nothing, nothing, err
 			}
 		}
 	}
@@ -203,12 +205,13 @@ func (g *stepGate) search(m *measured) (candidate, error) {
 		alike = near // far from all that is the same
 	}
 	if g.claim.mode.Precision == fp16.TF32 {
-		return g.mix(m, near)
+		best, err = g.mix(m, near)
+		return best, near, err
 	}
 	if wide.unlike < 0.99*alike.unlike {
-		return wide, nil
+		return wide, near, nil
 	}
-	return alike, nil
+	return alike, near, nil
 }
 
 // mostPatterns keeps a search from finding a pattern for anything.

@@ -18,7 +18,7 @@ func TestStepsSame(t *testing.T) {
 	b.device = func(int) *emulate.Device { return b.correct(p, 850) }
 	b.run()
 	m := b.measured(2)
-	got, err := b.gate.search(m)
+	got, _, err := b.gate.search(m)
 	if err != nil {
 		t.Fatal(err)
 	}
