@@ -222,7 +222,7 @@ func weightNorms(g *wino, o int) (sums, norms []float64) {
 	for p := range sums {
 		var all, part, inner, squares, ends float64
 		for c := range g.k.ic {
-			u := g.weights.panels[(o/g.Outputs*n*n+p)*g.weights.size+c*g.Outputs+o%g.Outputs] / g.k.scale[c]
+			u := g.weights.panels[(p*g.weights.groups+o/g.Outputs)*g.weights.size+c*g.Outputs+o%g.Outputs] / g.k.scale[c]
 			if c > 0 && c%(g.weights.chain*block) == 0 {
 				squares += inner * inner
 				if c > g.weights.chain*block {

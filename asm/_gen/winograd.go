@@ -297,7 +297,7 @@ func mustParam(name string) Mem {
 // Weights that are in no near cache are read once and then used by all groups. To ask
 // for them when they are needed stalls the first group, and a program has them
 // pass through the caches faster than memory can give them; so the next ones are
-// asked for evenly through the work on these, two cache lines a block, and one of out.
+// asked for evenly through the work on these, four cache lines a block, and one of out.
 func multiply(i isa) {
 	name := "winogradMultiply" + i.name
 	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, chain, groups int, next, out *float64)")
@@ -330,8 +330,8 @@ func multiply(i isa) {
 	for c := range 8 {
 		VMOVUPD(Mem{Base: u, Disp: 2 * c * n}, w[0])
 		VMOVUPD(Mem{Base: u, Disp: (2*c + 1) * n}, w[1])
-		if c%4 == 0 {
-			PREFETCHT1(Mem{Base: next, Disp: 16 * c})
+		if c%2 == 0 {
+			PREFETCHT1(Mem{Base: next, Disp: 32 * c})
 		}
 		for t := range i.tiles {
 			xt := x[t%len(x)]
@@ -344,7 +344,7 @@ func multiply(i isa) {
 	ADDQ(U32(uint32(16*n)), u)
 	PREFETCHT1(Mem{Base: out})
 	ADDQ(Imm(64), out)
-	ADDQ(U32(128), next)
+	ADDQ(U32(256), next)
 	DECQ(steps)
 	JNZ(LabelRef("block" + name))
 	TESTQ(sums, sums)
