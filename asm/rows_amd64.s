@@ -127,7 +127,7 @@ DATA rowsAVX512Constants<>+952(SB)/8, $0x47efe00000000000
 GLOBL rowsAVX512Constants<>(SB), RODATA|NOPTR, $960
 
 // func rowSumsAVX512(x *float32, pixels int, pivot *[8]float64, sums *[2][8]float64)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·rowSumsAVX512(SB), NOSPLIT, $0-32
 	MOVQ    x+0(FP), AX
 	MOVQ    pivot+16(FP), CX
@@ -147,6 +147,8 @@ TEXT ·rowSumsAVX512(SB), NOSPLIT, $0-32
 	JL      restrowSumsAVX5120
 
 fourrowSumsAVX5120:
+	PREFETCHT0  4096(BX)
+	PREFETCHT0  4160(BX)
 	VCVTPS2PD   (BX), Z9
 	VSUBPD      Z8, Z9, Z9
 	VADDPD      Z9, Z0, Z0
@@ -1654,7 +1656,7 @@ DATA rowsAVX2Constants<>+472(SB)/8, $0x47efe00000000000
 GLOBL rowsAVX2Constants<>(SB), RODATA|NOPTR, $480
 
 // func rowSumsAVX2(x *float32, pixels int, pivot *[8]float64, sums *[2][8]float64)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·rowSumsAVX2(SB), NOSPLIT, $0-32
 	MOVQ    x+0(FP), AX
 	MOVQ    pivot+16(FP), CX
@@ -1674,6 +1676,8 @@ TEXT ·rowSumsAVX2(SB), NOSPLIT, $0-32
 	JL      restrowSumsAVX20
 
 fourrowSumsAVX20:
+	PREFETCHT0  4096(SI)
+	PREFETCHT0  4160(SI)
 	VCVTPS2PD   (SI), Y9
 	VSUBPD      Y8, Y9, Y9
 	VADDPD      Y9, Y0, Y0
@@ -3958,7 +3962,7 @@ cut:
 	RET
 
 // func rowAddFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·rowAddFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVQ         n+16(FP), AX
 	MOVQ         dst+0(FP), CX
@@ -3972,24 +3976,27 @@ TEXT ·rowAddFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVL         $0x7fc00000, SI
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y4
+	MOVQ         BX, SI
+	SHLQ         $0x05, SI
 
 looprowAddFloat32AVX2:
-	VMOVUPS   (DX), Y0
-	VMOVUPS   (AX), Y1
-	VADDPS    Y1, Y0, Y0
-	VCMPPS    $0x03, Y0, Y0, Y5
-	VBLENDVPS Y5, Y4, Y0, Y0
-	VMOVUPS   Y0, (CX)
-	ADDQ      $0x20, DX
-	ADDQ      $0x20, AX
-	ADDQ      $0x20, CX
-	DECQ      BX
-	JNZ       looprowAddFloat32AVX2
+	VMOVUPS    (DX), Y0
+	VMOVUPS    (AX), Y1
+	PREFETCHT1 (AX)(SI*1)
+	VADDPS     Y1, Y0, Y0
+	VCMPPS     $0x03, Y0, Y0, Y5
+	VBLENDVPS  Y5, Y4, Y0, Y0
+	VMOVUPS    Y0, (CX)
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	DECQ       BX
+	JNZ        looprowAddFloat32AVX2
 	VZEROUPPER
 	RET
 
 // func rowNoiseFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·rowNoiseFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVQ         n+16(FP), AX
 	MOVQ         dst+0(FP), CX
@@ -4003,25 +4010,28 @@ TEXT ·rowNoiseFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVL         $0x7fc00000, SI
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y4
+	MOVQ         BX, SI
+	SHLQ         $0x05, SI
 
 looprowNoiseFloat32AVX2:
-	VMOVUPS   (DX), Y0
-	VMOVUPS   (AX), Y1
-	VMULPS    Y2, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VCMPPS    $0x03, Y0, Y0, Y5
-	VBLENDVPS Y5, Y4, Y0, Y0
-	VMOVUPS   Y0, (CX)
-	ADDQ      $0x20, DX
-	ADDQ      $0x20, AX
-	ADDQ      $0x20, CX
-	DECQ      BX
-	JNZ       looprowNoiseFloat32AVX2
+	VMOVUPS    (DX), Y0
+	VMOVUPS    (AX), Y1
+	PREFETCHT1 (AX)(SI*1)
+	VMULPS     Y2, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	VCMPPS     $0x03, Y0, Y0, Y5
+	VBLENDVPS  Y5, Y4, Y0, Y0
+	VMOVUPS    Y0, (CX)
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	DECQ       BX
+	JNZ        looprowNoiseFloat32AVX2
 	VZEROUPPER
 	RET
 
 // func rowModulateFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·rowModulateFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVQ         n+16(FP), AX
 	MOVQ         dst+0(FP), CX
@@ -4035,21 +4045,24 @@ TEXT ·rowModulateFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVL         $0x7fc00000, SI
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y4
+	MOVQ         BX, SI
+	SHLQ         $0x05, SI
 
 looprowModulateFloat32AVX2:
-	VMOVUPS   (DX), Y0
-	VMOVUPS   (AX), Y1
-	VMULPS    Y2, Y1, Y1
-	VADDPS    Y3, Y1, Y1
-	VMULPS    Y1, Y0, Y0
-	VCMPPS    $0x03, Y0, Y0, Y5
-	VBLENDVPS Y5, Y4, Y0, Y0
-	VMOVUPS   Y0, (CX)
-	ADDQ      $0x20, DX
-	ADDQ      $0x20, AX
-	ADDQ      $0x20, CX
-	DECQ      BX
-	JNZ       looprowModulateFloat32AVX2
+	VMOVUPS    (DX), Y0
+	VMOVUPS    (AX), Y1
+	PREFETCHT1 (AX)(SI*1)
+	VMULPS     Y2, Y1, Y1
+	VADDPS     Y3, Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VCMPPS     $0x03, Y0, Y0, Y5
+	VBLENDVPS  Y5, Y4, Y0, Y0
+	VMOVUPS    Y0, (CX)
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	DECQ       BX
+	JNZ        looprowModulateFloat32AVX2
 	VZEROUPPER
 	RET
 
@@ -4067,6 +4080,8 @@ TEXT ·rowScaleFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVL         $0x7fc00000, BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y4
+	MOVQ         DX, BX
+	SHLQ         $0x05, BX
 
 looprowScaleFloat32AVX2:
 	VMOVUPS   (CX), Y0
@@ -4095,6 +4110,8 @@ TEXT ·rowShiftFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVL         $0x7fc00000, BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y4
+	MOVQ         DX, BX
+	SHLQ         $0x05, BX
 
 looprowShiftFloat32AVX2:
 	VMOVUPS   (CX), Y0

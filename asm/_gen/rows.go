@@ -78,6 +78,10 @@ func rowSums(i isa) {
 		SUBQ(Imm(4), n)
 		JL(LabelRef("rest" + loop))
 		Label("four" + loop)
+		if h == 0 { // what is read soon, beyond the end of a line, too
+			PREFETCHT0(Mem{Base: at, Disp: 4096})
+			PREFETCHT0(Mem{Base: at, Disp: 4096 + 64})
+		}
 		for k := range 4 {
 			add(k, h)
 		}
