@@ -462,14 +462,14 @@ DATA winogradAVX512Constants<>+3632(SB)/8, $0x8000000000000000
 DATA winogradAVX512Constants<>+3640(SB)/8, $0x8000000000000000
 GLOBL winogradAVX512Constants<>(SB), RODATA|NOPTR, $3648
 
-// func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, out *float64)
+// func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, later *float32)
 // Requires: AVX, AVX512DQ, AVX512F, CMOV, MMX+
 TEXT ·winogradMultiplyAVX512(SB), NOSPLIT, $0-64
 	MOVQ v+0(FP), AX
 	MOVQ m+16(FP), CX
 	MOVQ groups+40(FP), DX
 	MOVQ next+48(FP), BX
-	MOVQ out+56(FP), SI
+	MOVQ later+56(FP), SI
 
 groupwinogradMultiplyAVX512:
 	MOVQ u+8(FP), DI
@@ -844,7 +844,8 @@ blockwinogradMultiplyAVX512:
 	ADDQ         $0x00000340, AX
 	ADDQ         $0x00000400, DI
 	PREFETCHT1   (SI)
-	ADDQ         $0x40, SI
+	PREFETCHT1   64(SI)
+	ADDQ         $0x00000080, SI
 	ADDQ         $0x00000100, BX
 	DECQ         R9
 	JNZ          blockwinogradMultiplyAVX512
@@ -14423,14 +14424,14 @@ DATA winogradAVX2Constants<>+1808(SB)/8, $0x8000000000000000
 DATA winogradAVX2Constants<>+1816(SB)/8, $0x8000000000000000
 GLOBL winogradAVX2Constants<>(SB), RODATA|NOPTR, $1824
 
-// func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, out *float64)
+// func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, later *float32)
 // Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·winogradMultiplyAVX2(SB), NOSPLIT, $0-64
 	MOVQ v+0(FP), AX
 	MOVQ m+16(FP), CX
 	MOVQ groups+40(FP), DX
 	MOVQ next+48(FP), BX
-	MOVQ out+56(FP), SI
+	MOVQ later+56(FP), SI
 
 groupwinogradMultiplyAVX2:
 	MOVQ u+8(FP), DI
@@ -14623,7 +14624,8 @@ blockwinogradMultiplyAVX2:
 	ADDQ         $0x00000180, AX
 	ADDQ         $0x00000200, DI
 	PREFETCHT1   (SI)
-	ADDQ         $0x40, SI
+	PREFETCHT1   64(SI)
+	ADDQ         $0x00000080, SI
 	ADDQ         $0x00000100, BX
 	DECQ         R9
 	JNZ          blockwinogradMultiplyAVX2

@@ -153,10 +153,11 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			s.k[t-lo] = g.norm(t, s.k[t-lo])
 		}
+		later := g.window(min(hi, g.src.N*g.th*g.tw-1))
 		for o := range g.panels {
 			for p := range g.points {
 				next := o*g.points + p + 1
-				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, n, g.weights.panel(next/g.points%g.panels, next%g.points), &s.m[0])
+				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, n, g.weights.panel(next/g.points%g.panels, next%g.points), later)
 			}
 			g.finish(s, lo, hi, o)
 		}
@@ -178,11 +179,15 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			s.k[t-lo] += g.weigh(s, t-lo, r*g.points)
 		}
+		t := lo
+		if r+1 == g.points {
+			t = min(hi, g.src.N*g.th*g.tw-1)
+		}
 		for p := range g.points {
 			for o := range g.panels {
 				next := (r*g.points+p)*g.panels + o + 1
 				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, r*g.points+p), &s.m[(o*g.points+p)*g.mPoint], g.blocks, g.weights.chain, n,
-					g.weights.panel(next%g.panels, next/g.panels%g.weights.points), &s.m[((o+1)%g.panels*g.points+p)*g.mPoint])
+					g.weights.panel(next%g.panels, next/g.panels%g.weights.points), g.later(t, n, p*g.panels+o))
 			}
 		}
 		for o := range g.panels {
@@ -195,6 +200,17 @@ func (g *wino) unit(s *worker, lo, hi int) {
 	for o := range g.panels {
 		g.finish(s, lo, hi, o)
 	}
+}
+
+// later returns what of the source a multiplication of n groups of tiles asks for, the
+// first, second and so on of a row of points: together, as far as they get, what the next
+// InputRow reads, from tile t on. The source is read once for each row of points, and in
+// pieces so short that the processor does not see the next one coming.
+func (g *wino) later(t, n, call int) *float32 {
+	calls := max(1, g.points*g.panels/g.blocks) // for a block
+	s, y, x := g.place(t)
+	at := g.src.at(s, min(call/calls, g.blocks-1), y-g.form.Taps/2, x-g.form.Taps/2)
+	return &g.src.data[min(at+call%calls*n*g.blocks*32, len(g.src.data)-1)]
 }
 
 // at returns the place of a block of a tile of a unit in V.

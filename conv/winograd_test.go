@@ -101,7 +101,7 @@ func TestWinogradBound(t *testing.T) {
 					sums, norms := weightNorms(g, o)
 					m := make([]float64, points)
 					for p := range m {
-						g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o/w.Outputs, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, 1, g.weights.panel(0, 0), &s.m[0])
+						g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o/w.Outputs, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, 1, g.weights.panel(0, 0), g.window(0))
 						m[p] = s.m[p*g.mPoint+tile*w.Outputs+o%w.Outputs]
 					}
 					table := g.weights.tables[o/block*18*block+o%block:]
