@@ -34,6 +34,7 @@ type wino struct {
 	vPoint        int       // numbers of V from a point to the next
 	mPoint        int       // and of M
 	yColumn       int       // and of Y from a column to the next
+	calls         int       // multiplications between input transforms, for each block
 	norms         []float64 // ||t x|| of each pixel, [N][height][width]
 	exact         *anchored // nil where it has no kernels
 	tasks         struct {
@@ -92,6 +93,7 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *I
 		units = (units + workers - 1) / workers * workers
 	}
 	g.groups = (groups + units - 1) / units
+	g.calls = max(1, g.points*g.panels/g.blocks)
 	// Points at an odd number of cache lines.
 	g.vPoint = odd(g.groups * g.blocks * g.Tiles * block)
 	g.mPoint = odd(g.groups * g.Tiles * g.Outputs)
@@ -153,11 +155,11 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			s.k[t-lo] = g.norm(t, s.k[t-lo])
 		}
-		later := g.window(min(hi, g.src.N*g.th*g.tw-1))
+		ahead := g.ahead(hi)
 		for o := range g.panels {
 			for p := range g.points {
 				next := o*g.points + p + 1
-				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, n, g.weights.panel(next/g.points%g.panels, next%g.points), later)
+				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, n, g.weights.panel(next/g.points%g.panels, next%g.points), g.later(ahead, n, o*g.points+p))
 			}
 			g.finish(s, lo, hi, o)
 		}
@@ -179,15 +181,15 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			s.k[t-lo] += g.weigh(s, t-lo, r*g.points)
 		}
-		t := lo
+		ahead := g.ahead(lo)
 		if r+1 == g.points {
-			t = min(hi, g.src.N*g.th*g.tw-1)
+			ahead = g.ahead(hi)
 		}
 		for p := range g.points {
 			for o := range g.panels {
 				next := (r*g.points+p)*g.panels + o + 1
 				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, r*g.points+p), &s.m[(o*g.points+p)*g.mPoint], g.blocks, g.weights.chain, n,
-					g.weights.panel(next%g.panels, next/g.panels%g.weights.points), g.later(t, n, p*g.panels+o))
+					g.weights.panel(next%g.panels, next/g.panels%g.weights.points), g.later(ahead, n, p*g.panels+o))
 			}
 		}
 		for o := range g.panels {
@@ -202,15 +204,19 @@ func (g *wino) unit(s *worker, lo, hi int) {
 	}
 }
 
-// later returns what of the source a multiplication of n groups of tiles asks for, the
-// first, second and so on of a row of points: together, as far as they get, what the next
-// InputRow reads, from tile t on. The source is read once for each row of points, and in
-// pieces so short that the processor does not see the next one coming.
-func (g *wino) later(t, n, call int) *float32 {
-	calls := max(1, g.points*g.panels/g.blocks) // for a block
-	s, y, x := g.place(t)
-	at := g.src.at(s, min(call/calls, g.blocks-1), y-g.form.Taps/2, x-g.form.Taps/2)
-	return &g.src.data[min(at+call%calls*n*g.blocks*32, len(g.src.data)-1)]
+// ahead returns where in the source the windows from tile t on begin, or the last one.
+func (g *wino) ahead(t int) int {
+	n, y, x := g.place(min(t, g.src.N*g.th*g.tw-1))
+	return g.src.at(n, 0, y-g.form.Taps/2, x-g.form.Taps/2)
+}
+
+// later returns what of the source from ahead on a multiplication of n groups of tiles
+// asks for, the first, second and so on before the next input transforms: together what
+// those read, as far as they get. They read it in pieces so short that the processor does
+// not see the next one coming.
+func (g *wino) later(ahead, n, call int) *float32 {
+	at := ahead + min(call/g.calls, g.blocks-1)*g.src.plane + call%g.calls*n*g.blocks*32
+	return &g.src.data[min(at, len(g.src.data)-1)]
 }
 
 // at returns the place of a block of a tile of a unit in V.
