@@ -35,7 +35,7 @@ func works(k *backend) []work {
 			w.Input(&image[0], 36*32, 12*36*32, &v[0], groups*blocks*w.Tiles*64, blocks, &scratch[0])
 		})
 		add("winograd/multiply", groups*w.Tiles*w.Outputs*blocks*8, "multiply-add", func() {
-			w.Multiply(&v[0], &u[0], &m[0], blocks, blocks, groups, &u[0], &m[0])
+			w.Multiply(&v[0], &u[0], &m[0], blocks, blocks, groups, &u[0], &image[0])
 		})
 		for f, output := range w.Output {
 			add("winograd/output/"+formats[f], 16*8, "output", func() {

@@ -19,7 +19,7 @@ type Pixels struct {
 	Widen func(src *float32, image int, dst *float64, blocks, pixels int)
 
 	// Multiply is that of Winograd.
-	Multiply func(v, u, m *float64, blocks, chain, groups int, next, out *float64)
+	Multiply func(v, u, m *float64, blocks, chain, groups int, next *float64, later *float32)
 
 	// Taps computes M of planes of float64 numbers: src is where the first pixel
 	// reads its first tap, taps holds for each of the n taps the bytes from

@@ -127,7 +127,7 @@ DATA rowsAVX512Constants<>+952(SB)/8, $0x47efe00000000000
 GLOBL rowsAVX512Constants<>(SB), RODATA|NOPTR, $960
 
 // func rowSumsAVX512(x *float32, pixels int, pivot *[8]float64, sums *[2][8]float64)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·rowSumsAVX512(SB), NOSPLIT, $0-32
 	MOVQ    x+0(FP), AX
 	MOVQ    pivot+16(FP), CX
@@ -147,6 +147,8 @@ TEXT ·rowSumsAVX512(SB), NOSPLIT, $0-32
 	JL      restrowSumsAVX5120
 
 fourrowSumsAVX5120:
+	PREFETCHT0  4096(BX)
+	PREFETCHT0  4160(BX)
 	VCVTPS2PD   (BX), Z9
 	VSUBPD      Z8, Z9, Z9
 	VADDPD      Z9, Z0, Z0
@@ -352,7 +354,218 @@ TEXT ·rowGELUFloat32AVX512(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowGELUFloat32AVX512:
+nextrowGELUFloat32AVX5124:
+	CMPQ              DX, $0x04
+	JL                nextrowGELUFloat32AVX5121
+	VCVTPS2PD         (SI), Z0
+	VCVTPS2PD         32(SI), Z8
+	VCVTPS2PD         64(SI), Z16
+	VCVTPS2PD         96(SI), Z24
+	VRANGEPD.BCST     $0x0a, 72(R9), Z0, Z2
+	VADDPD.BCST       80(R9), Z2, Z3
+	VDIVPD            Z3, Z2, Z3
+	VMULPD            Z2, Z2, Z2
+	VBROADCASTSD      32(R9), Z5
+	VFMADD231PD.BCST  16(R9), Z2, Z5
+	VSUBPD.BCST       32(R9), Z5, Z6
+	VFNMADD231PD.BCST 24(R9), Z6, Z2
+	VBROADCASTSD      360(R9), Z6
+	VBROADCASTSD      296(R9), Z4
+	VRANGEPD.BCST     $0x0a, 72(R9), Z8, Z10
+	VADDPD.BCST       80(R9), Z10, Z11
+	VDIVPD            Z11, Z10, Z11
+	VMULPD            Z10, Z10, Z10
+	VBROADCASTSD      32(R9), Z13
+	VFMADD231PD.BCST  16(R9), Z10, Z13
+	VSUBPD.BCST       32(R9), Z13, Z14
+	VFNMADD231PD.BCST 24(R9), Z14, Z10
+	VBROADCASTSD      360(R9), Z14
+	VBROADCASTSD      296(R9), Z12
+	VRANGEPD.BCST     $0x0a, 72(R9), Z16, Z18
+	VADDPD.BCST       80(R9), Z18, Z19
+	VDIVPD            Z19, Z18, Z19
+	VMULPD            Z18, Z18, Z18
+	VBROADCASTSD      32(R9), Z21
+	VFMADD231PD.BCST  16(R9), Z18, Z21
+	VSUBPD.BCST       32(R9), Z21, Z22
+	VFNMADD231PD.BCST 24(R9), Z22, Z18
+	VBROADCASTSD      360(R9), Z22
+	VBROADCASTSD      296(R9), Z20
+	VRANGEPD.BCST     $0x0a, 72(R9), Z24, Z26
+	VADDPD.BCST       80(R9), Z26, Z27
+	VDIVPD            Z27, Z26, Z27
+	VMULPD            Z26, Z26, Z26
+	VBROADCASTSD      32(R9), Z29
+	VFMADD231PD.BCST  16(R9), Z26, Z29
+	VSUBPD.BCST       32(R9), Z29, Z30
+	VFNMADD231PD.BCST 24(R9), Z30, Z26
+	VBROADCASTSD      360(R9), Z30
+	VBROADCASTSD      296(R9), Z28
+	VFMADD213PD.BCST  288(R9), Z3, Z4
+	VFMADD213PD.BCST  352(R9), Z2, Z6
+	VFMADD213PD.BCST  288(R9), Z11, Z12
+	VFMADD213PD.BCST  352(R9), Z10, Z14
+	VFMADD213PD.BCST  288(R9), Z19, Z20
+	VFMADD213PD.BCST  352(R9), Z18, Z22
+	VFMADD213PD.BCST  288(R9), Z27, Z28
+	VFMADD213PD.BCST  352(R9), Z26, Z30
+	VFMADD213PD.BCST  280(R9), Z3, Z4
+	VFMADD213PD.BCST  344(R9), Z2, Z6
+	VFMADD213PD.BCST  280(R9), Z11, Z12
+	VFMADD213PD.BCST  344(R9), Z10, Z14
+	VFMADD213PD.BCST  280(R9), Z19, Z20
+	VFMADD213PD.BCST  344(R9), Z18, Z22
+	VFMADD213PD.BCST  280(R9), Z27, Z28
+	VFMADD213PD.BCST  344(R9), Z26, Z30
+	VFMADD213PD.BCST  272(R9), Z3, Z4
+	VFMADD213PD.BCST  336(R9), Z2, Z6
+	VFMADD213PD.BCST  272(R9), Z11, Z12
+	VFMADD213PD.BCST  336(R9), Z10, Z14
+	VFMADD213PD.BCST  272(R9), Z19, Z20
+	VFMADD213PD.BCST  336(R9), Z18, Z22
+	VFMADD213PD.BCST  272(R9), Z27, Z28
+	VFMADD213PD.BCST  336(R9), Z26, Z30
+	VFMADD213PD.BCST  264(R9), Z3, Z4
+	VFMADD213PD.BCST  328(R9), Z2, Z6
+	VFMADD213PD.BCST  264(R9), Z11, Z12
+	VFMADD213PD.BCST  328(R9), Z10, Z14
+	VFMADD213PD.BCST  264(R9), Z19, Z20
+	VFMADD213PD.BCST  328(R9), Z18, Z22
+	VFMADD213PD.BCST  264(R9), Z27, Z28
+	VFMADD213PD.BCST  328(R9), Z26, Z30
+	VFMADD213PD.BCST  256(R9), Z3, Z4
+	VFMADD213PD.BCST  320(R9), Z2, Z6
+	VFMADD213PD.BCST  256(R9), Z11, Z12
+	VFMADD213PD.BCST  320(R9), Z10, Z14
+	VFMADD213PD.BCST  256(R9), Z19, Z20
+	VFMADD213PD.BCST  320(R9), Z18, Z22
+	VFMADD213PD.BCST  256(R9), Z27, Z28
+	VFMADD213PD.BCST  320(R9), Z26, Z30
+	VFMADD213PD.BCST  248(R9), Z3, Z4
+	VFMADD213PD.BCST  312(R9), Z2, Z6
+	VFMADD213PD.BCST  248(R9), Z11, Z12
+	VFMADD213PD.BCST  312(R9), Z10, Z14
+	VFMADD213PD.BCST  248(R9), Z19, Z20
+	VFMADD213PD.BCST  312(R9), Z18, Z22
+	VFMADD213PD.BCST  248(R9), Z27, Z28
+	VFMADD213PD.BCST  312(R9), Z26, Z30
+	VFMADD213PD.BCST  240(R9), Z3, Z4
+	VFMADD213PD.BCST  304(R9), Z2, Z6
+	VFMADD213PD.BCST  240(R9), Z11, Z12
+	VFMADD213PD.BCST  304(R9), Z10, Z14
+	VFMADD213PD.BCST  240(R9), Z19, Z20
+	VFMADD213PD.BCST  304(R9), Z18, Z22
+	VFMADD213PD.BCST  240(R9), Z27, Z28
+	VFMADD213PD.BCST  304(R9), Z26, Z30
+	VFMADD213PD.BCST  232(R9), Z3, Z4
+	VFMADD213PD.BCST  232(R9), Z11, Z12
+	VFMADD213PD.BCST  232(R9), Z19, Z20
+	VFMADD213PD.BCST  232(R9), Z27, Z28
+	VFMADD213PD.BCST  224(R9), Z3, Z4
+	VFMADD213PD.BCST  224(R9), Z11, Z12
+	VFMADD213PD.BCST  224(R9), Z19, Z20
+	VFMADD213PD.BCST  224(R9), Z27, Z28
+	VFMADD213PD.BCST  216(R9), Z3, Z4
+	VFMADD213PD.BCST  216(R9), Z11, Z12
+	VFMADD213PD.BCST  216(R9), Z19, Z20
+	VFMADD213PD.BCST  216(R9), Z27, Z28
+	VFMADD213PD.BCST  208(R9), Z3, Z4
+	VFMADD213PD.BCST  208(R9), Z11, Z12
+	VFMADD213PD.BCST  208(R9), Z19, Z20
+	VFMADD213PD.BCST  208(R9), Z27, Z28
+	VFMADD213PD.BCST  200(R9), Z3, Z4
+	VFMADD213PD.BCST  200(R9), Z11, Z12
+	VFMADD213PD.BCST  200(R9), Z19, Z20
+	VFMADD213PD.BCST  200(R9), Z27, Z28
+	VFMADD213PD.BCST  192(R9), Z3, Z4
+	VFMADD213PD.BCST  192(R9), Z11, Z12
+	VFMADD213PD.BCST  192(R9), Z19, Z20
+	VFMADD213PD.BCST  192(R9), Z27, Z28
+	VFMADD213PD.BCST  40(R9), Z2, Z6
+	VPSLLQ            $0x34, Z5, Z5
+	VPADDQ            Z5, Z6, Z6
+	VMULPD            Z3, Z4, Z4
+	VMULPD            Z6, Z4, Z4
+	VXORPD            Z1, Z1, Z1
+	VMAXPD            Z0, Z1, Z1
+	VSUBPD            Z4, Z1, Z1
+	VFMADD213PD.BCST  40(R9), Z10, Z14
+	VPSLLQ            $0x34, Z13, Z13
+	VPADDQ            Z13, Z14, Z14
+	VMULPD            Z11, Z12, Z12
+	VMULPD            Z14, Z12, Z12
+	VXORPD            Z9, Z9, Z9
+	VMAXPD            Z8, Z9, Z9
+	VSUBPD            Z12, Z9, Z9
+	VFMADD213PD.BCST  40(R9), Z18, Z22
+	VPSLLQ            $0x34, Z21, Z21
+	VPADDQ            Z21, Z22, Z22
+	VMULPD            Z19, Z20, Z20
+	VMULPD            Z22, Z20, Z20
+	VXORPD            Z17, Z17, Z17
+	VMAXPD            Z16, Z17, Z17
+	VSUBPD            Z20, Z17, Z17
+	VFMADD213PD.BCST  40(R9), Z26, Z30
+	VPSLLQ            $0x34, Z29, Z29
+	VPADDQ            Z29, Z30, Z30
+	VMULPD            Z27, Z28, Z28
+	VMULPD            Z30, Z28, Z28
+	VXORPD            Z25, Z25, Z25
+	VMAXPD            Z24, Z25, Z25
+	VSUBPD            Z28, Z25, Z25
+	VMOVAPD           Z1, Z0
+	VMOVAPD           Z1, Z2
+	VFNMADD231PD.BCST 368(R9), Z1, Z0
+	VFMADD231PD.BCST  368(R9), Z1, Z2
+	VCVTPD2PS         Z0, Y0
+	VCVTPD2PS         Z2, Y2
+	VPCMPD            $0x04, Y2, Y0, K1
+	KMOVB             K1, BX
+	VMOVUPS           Y0, (DI)
+	MOVB              BL, (R10)
+	ORQ               BX, AX
+	VMOVAPD           Z9, Z8
+	VMOVAPD           Z9, Z10
+	VFNMADD231PD.BCST 368(R9), Z9, Z8
+	VFMADD231PD.BCST  368(R9), Z9, Z10
+	VCVTPD2PS         Z8, Y8
+	VCVTPD2PS         Z10, Y10
+	VPCMPD            $0x04, Y10, Y8, K1
+	KMOVB             K1, BX
+	VMOVUPS           Y8, 32(DI)
+	MOVB              BL, 1(R10)
+	ORQ               BX, AX
+	VMOVAPD           Z17, Z16
+	VMOVAPD           Z17, Z18
+	VFNMADD231PD.BCST 368(R9), Z17, Z16
+	VFMADD231PD.BCST  368(R9), Z17, Z18
+	VCVTPD2PS         Z16, Y16
+	VCVTPD2PS         Z18, Y18
+	VPCMPD            $0x04, Y18, Y16, K1
+	KMOVB             K1, BX
+	VMOVUPS           Y16, 64(DI)
+	MOVB              BL, 2(R10)
+	ORQ               BX, AX
+	VMOVAPD           Z25, Z24
+	VMOVAPD           Z25, Z26
+	VFNMADD231PD.BCST 368(R9), Z25, Z24
+	VFMADD231PD.BCST  368(R9), Z25, Z26
+	VCVTPD2PS         Z24, Y24
+	VCVTPD2PS         Z26, Y26
+	VPCMPD            $0x04, Y26, Y24, K1
+	KMOVB             K1, BX
+	VMOVUPS           Y24, 96(DI)
+	MOVB              BL, 3(R10)
+	ORQ               BX, AX
+	ADDQ              $0x00000080, SI
+	ADDQ              $0x00000080, DI
+	ADDQ              $0x04, R10
+	SUBQ              $0x04, DX
+	JMP               nextrowGELUFloat32AVX5124
+
+nextrowGELUFloat32AVX5121:
+	TESTQ             DX, DX
+	JZ                endrowGELUFloat32AVX512
 	VCVTPS2PD         (SI), Z0
 	VRANGEPD.BCST     $0x0a, 72(R9), Z0, Z2
 	VADDPD.BCST       80(R9), Z2, Z3
@@ -403,13 +616,15 @@ nextrowGELUFloat32AVX512:
 	VMOVUPS           Y0, (DI)
 	MOVB              BL, (R10)
 	ORQ               BX, AX
-	ADDQ              $0x20, SI
-	ADDQ              $0x20, DI
-	INCQ              R10
-	DECQ              DX
-	JNZ               nextrowGELUFloat32AVX512
+	ADDQ              $0x00000020, SI
+	ADDQ              $0x00000020, DI
+	ADDQ              $0x01, R10
+	SUBQ              $0x01, DX
+	JMP               nextrowGELUFloat32AVX5121
+
+endrowGELUFloat32AVX512:
 	VZEROUPPER
-	MOVQ              AX, any+40(FP)
+	MOVQ AX, any+40(FP)
 	RET
 
 // func rowGELUGridAVX512(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
@@ -423,7 +638,242 @@ TEXT ·rowGELUGridAVX512(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowGELUGridAVX512:
+nextrowGELUGridAVX5124:
+	CMPQ              DX, $0x04
+	JL                nextrowGELUGridAVX5121
+	VCVTPS2PD         (SI), Z0
+	VCVTPS2PD         32(SI), Z8
+	VCVTPS2PD         64(SI), Z16
+	VCVTPS2PD         96(SI), Z24
+	VRANGEPD.BCST     $0x0a, 72(R9), Z0, Z2
+	VADDPD.BCST       80(R9), Z2, Z3
+	VDIVPD            Z3, Z2, Z3
+	VMULPD            Z2, Z2, Z2
+	VBROADCASTSD      32(R9), Z5
+	VFMADD231PD.BCST  16(R9), Z2, Z5
+	VSUBPD.BCST       32(R9), Z5, Z6
+	VFNMADD231PD.BCST 24(R9), Z6, Z2
+	VBROADCASTSD      360(R9), Z6
+	VBROADCASTSD      296(R9), Z4
+	VRANGEPD.BCST     $0x0a, 72(R9), Z8, Z10
+	VADDPD.BCST       80(R9), Z10, Z11
+	VDIVPD            Z11, Z10, Z11
+	VMULPD            Z10, Z10, Z10
+	VBROADCASTSD      32(R9), Z13
+	VFMADD231PD.BCST  16(R9), Z10, Z13
+	VSUBPD.BCST       32(R9), Z13, Z14
+	VFNMADD231PD.BCST 24(R9), Z14, Z10
+	VBROADCASTSD      360(R9), Z14
+	VBROADCASTSD      296(R9), Z12
+	VRANGEPD.BCST     $0x0a, 72(R9), Z16, Z18
+	VADDPD.BCST       80(R9), Z18, Z19
+	VDIVPD            Z19, Z18, Z19
+	VMULPD            Z18, Z18, Z18
+	VBROADCASTSD      32(R9), Z21
+	VFMADD231PD.BCST  16(R9), Z18, Z21
+	VSUBPD.BCST       32(R9), Z21, Z22
+	VFNMADD231PD.BCST 24(R9), Z22, Z18
+	VBROADCASTSD      360(R9), Z22
+	VBROADCASTSD      296(R9), Z20
+	VRANGEPD.BCST     $0x0a, 72(R9), Z24, Z26
+	VADDPD.BCST       80(R9), Z26, Z27
+	VDIVPD            Z27, Z26, Z27
+	VMULPD            Z26, Z26, Z26
+	VBROADCASTSD      32(R9), Z29
+	VFMADD231PD.BCST  16(R9), Z26, Z29
+	VSUBPD.BCST       32(R9), Z29, Z30
+	VFNMADD231PD.BCST 24(R9), Z30, Z26
+	VBROADCASTSD      360(R9), Z30
+	VBROADCASTSD      296(R9), Z28
+	VFMADD213PD.BCST  288(R9), Z3, Z4
+	VFMADD213PD.BCST  352(R9), Z2, Z6
+	VFMADD213PD.BCST  288(R9), Z11, Z12
+	VFMADD213PD.BCST  352(R9), Z10, Z14
+	VFMADD213PD.BCST  288(R9), Z19, Z20
+	VFMADD213PD.BCST  352(R9), Z18, Z22
+	VFMADD213PD.BCST  288(R9), Z27, Z28
+	VFMADD213PD.BCST  352(R9), Z26, Z30
+	VFMADD213PD.BCST  280(R9), Z3, Z4
+	VFMADD213PD.BCST  344(R9), Z2, Z6
+	VFMADD213PD.BCST  280(R9), Z11, Z12
+	VFMADD213PD.BCST  344(R9), Z10, Z14
+	VFMADD213PD.BCST  280(R9), Z19, Z20
+	VFMADD213PD.BCST  344(R9), Z18, Z22
+	VFMADD213PD.BCST  280(R9), Z27, Z28
+	VFMADD213PD.BCST  344(R9), Z26, Z30
+	VFMADD213PD.BCST  272(R9), Z3, Z4
+	VFMADD213PD.BCST  336(R9), Z2, Z6
+	VFMADD213PD.BCST  272(R9), Z11, Z12
+	VFMADD213PD.BCST  336(R9), Z10, Z14
+	VFMADD213PD.BCST  272(R9), Z19, Z20
+	VFMADD213PD.BCST  336(R9), Z18, Z22
+	VFMADD213PD.BCST  272(R9), Z27, Z28
+	VFMADD213PD.BCST  336(R9), Z26, Z30
+	VFMADD213PD.BCST  264(R9), Z3, Z4
+	VFMADD213PD.BCST  328(R9), Z2, Z6
+	VFMADD213PD.BCST  264(R9), Z11, Z12
+	VFMADD213PD.BCST  328(R9), Z10, Z14
+	VFMADD213PD.BCST  264(R9), Z19, Z20
+	VFMADD213PD.BCST  328(R9), Z18, Z22
+	VFMADD213PD.BCST  264(R9), Z27, Z28
+	VFMADD213PD.BCST  328(R9), Z26, Z30
+	VFMADD213PD.BCST  256(R9), Z3, Z4
+	VFMADD213PD.BCST  320(R9), Z2, Z6
+	VFMADD213PD.BCST  256(R9), Z11, Z12
+	VFMADD213PD.BCST  320(R9), Z10, Z14
+	VFMADD213PD.BCST  256(R9), Z19, Z20
+	VFMADD213PD.BCST  320(R9), Z18, Z22
+	VFMADD213PD.BCST  256(R9), Z27, Z28
+	VFMADD213PD.BCST  320(R9), Z26, Z30
+	VFMADD213PD.BCST  248(R9), Z3, Z4
+	VFMADD213PD.BCST  312(R9), Z2, Z6
+	VFMADD213PD.BCST  248(R9), Z11, Z12
+	VFMADD213PD.BCST  312(R9), Z10, Z14
+	VFMADD213PD.BCST  248(R9), Z19, Z20
+	VFMADD213PD.BCST  312(R9), Z18, Z22
+	VFMADD213PD.BCST  248(R9), Z27, Z28
+	VFMADD213PD.BCST  312(R9), Z26, Z30
+	VFMADD213PD.BCST  240(R9), Z3, Z4
+	VFMADD213PD.BCST  304(R9), Z2, Z6
+	VFMADD213PD.BCST  240(R9), Z11, Z12
+	VFMADD213PD.BCST  304(R9), Z10, Z14
+	VFMADD213PD.BCST  240(R9), Z19, Z20
+	VFMADD213PD.BCST  304(R9), Z18, Z22
+	VFMADD213PD.BCST  240(R9), Z27, Z28
+	VFMADD213PD.BCST  304(R9), Z26, Z30
+	VFMADD213PD.BCST  232(R9), Z3, Z4
+	VFMADD213PD.BCST  232(R9), Z11, Z12
+	VFMADD213PD.BCST  232(R9), Z19, Z20
+	VFMADD213PD.BCST  232(R9), Z27, Z28
+	VFMADD213PD.BCST  224(R9), Z3, Z4
+	VFMADD213PD.BCST  224(R9), Z11, Z12
+	VFMADD213PD.BCST  224(R9), Z19, Z20
+	VFMADD213PD.BCST  224(R9), Z27, Z28
+	VFMADD213PD.BCST  216(R9), Z3, Z4
+	VFMADD213PD.BCST  216(R9), Z11, Z12
+	VFMADD213PD.BCST  216(R9), Z19, Z20
+	VFMADD213PD.BCST  216(R9), Z27, Z28
+	VFMADD213PD.BCST  208(R9), Z3, Z4
+	VFMADD213PD.BCST  208(R9), Z11, Z12
+	VFMADD213PD.BCST  208(R9), Z19, Z20
+	VFMADD213PD.BCST  208(R9), Z27, Z28
+	VFMADD213PD.BCST  200(R9), Z3, Z4
+	VFMADD213PD.BCST  200(R9), Z11, Z12
+	VFMADD213PD.BCST  200(R9), Z19, Z20
+	VFMADD213PD.BCST  200(R9), Z27, Z28
+	VFMADD213PD.BCST  192(R9), Z3, Z4
+	VFMADD213PD.BCST  192(R9), Z11, Z12
+	VFMADD213PD.BCST  192(R9), Z19, Z20
+	VFMADD213PD.BCST  192(R9), Z27, Z28
+	VFMADD213PD.BCST  40(R9), Z2, Z6
+	VPSLLQ            $0x34, Z5, Z5
+	VPADDQ            Z5, Z6, Z6
+	VMULPD            Z3, Z4, Z4
+	VMULPD            Z6, Z4, Z4
+	VXORPD            Z1, Z1, Z1
+	VMAXPD            Z0, Z1, Z1
+	VSUBPD            Z4, Z1, Z1
+	VFMADD213PD.BCST  40(R9), Z10, Z14
+	VPSLLQ            $0x34, Z13, Z13
+	VPADDQ            Z13, Z14, Z14
+	VMULPD            Z11, Z12, Z12
+	VMULPD            Z14, Z12, Z12
+	VXORPD            Z9, Z9, Z9
+	VMAXPD            Z8, Z9, Z9
+	VSUBPD            Z12, Z9, Z9
+	VFMADD213PD.BCST  40(R9), Z18, Z22
+	VPSLLQ            $0x34, Z21, Z21
+	VPADDQ            Z21, Z22, Z22
+	VMULPD            Z19, Z20, Z20
+	VMULPD            Z22, Z20, Z20
+	VXORPD            Z17, Z17, Z17
+	VMAXPD            Z16, Z17, Z17
+	VSUBPD            Z20, Z17, Z17
+	VFMADD213PD.BCST  40(R9), Z26, Z30
+	VPSLLQ            $0x34, Z29, Z29
+	VPADDQ            Z29, Z30, Z30
+	VMULPD            Z27, Z28, Z28
+	VMULPD            Z30, Z28, Z28
+	VXORPD            Z25, Z25, Z25
+	VMAXPD            Z24, Z25, Z25
+	VSUBPD            Z28, Z25, Z25
+	VRANGEPD.BCST     $0x0b, (R8), Z1, Z2
+	VANDPD.BCST       104(R9), Z2, Z3
+	VPADDQ.BCST       32(R8), Z3, Z3
+	VMOVAPD           Z3, Z4
+	VMOVAPD           Z3, Z5
+	VFMADD231PD.BCST  16(R8), Z1, Z4
+	VFMADD231PD.BCST  24(R8), Z1, Z5
+	VCMPPD.BCST       $0x11, 8(R8), Z2, K1
+	VCMPPD            $0x00, Z5, Z4, K1, K1
+	VSUBPD            Z3, Z4, K1, Z0
+	VPTERNLOGQ.BCST   $0xf8, 120(R9), Z1, K1, Z0
+	KMOVB             K1, BX
+	XORL              $0xff, BX
+	VCVTPD2PS         Z0, Y0
+	VMOVUPS           Y0, (DI)
+	MOVB              BL, (R10)
+	ORQ               BX, AX
+	VRANGEPD.BCST     $0x0b, (R8), Z9, Z10
+	VANDPD.BCST       104(R9), Z10, Z11
+	VPADDQ.BCST       32(R8), Z11, Z11
+	VMOVAPD           Z11, Z12
+	VMOVAPD           Z11, Z13
+	VFMADD231PD.BCST  16(R8), Z9, Z12
+	VFMADD231PD.BCST  24(R8), Z9, Z13
+	VCMPPD.BCST       $0x11, 8(R8), Z10, K1
+	VCMPPD            $0x00, Z13, Z12, K1, K1
+	VSUBPD            Z11, Z12, K1, Z8
+	VPTERNLOGQ.BCST   $0xf8, 120(R9), Z9, K1, Z8
+	KMOVB             K1, BX
+	XORL              $0xff, BX
+	VCVTPD2PS         Z8, Y8
+	VMOVUPS           Y8, 32(DI)
+	MOVB              BL, 1(R10)
+	ORQ               BX, AX
+	VRANGEPD.BCST     $0x0b, (R8), Z17, Z18
+	VANDPD.BCST       104(R9), Z18, Z19
+	VPADDQ.BCST       32(R8), Z19, Z19
+	VMOVAPD           Z19, Z20
+	VMOVAPD           Z19, Z21
+	VFMADD231PD.BCST  16(R8), Z17, Z20
+	VFMADD231PD.BCST  24(R8), Z17, Z21
+	VCMPPD.BCST       $0x11, 8(R8), Z18, K1
+	VCMPPD            $0x00, Z21, Z20, K1, K1
+	VSUBPD            Z19, Z20, K1, Z16
+	VPTERNLOGQ.BCST   $0xf8, 120(R9), Z17, K1, Z16
+	KMOVB             K1, BX
+	XORL              $0xff, BX
+	VCVTPD2PS         Z16, Y16
+	VMOVUPS           Y16, 64(DI)
+	MOVB              BL, 2(R10)
+	ORQ               BX, AX
+	VRANGEPD.BCST     $0x0b, (R8), Z25, Z26
+	VANDPD.BCST       104(R9), Z26, Z27
+	VPADDQ.BCST       32(R8), Z27, Z27
+	VMOVAPD           Z27, Z28
+	VMOVAPD           Z27, Z29
+	VFMADD231PD.BCST  16(R8), Z25, Z28
+	VFMADD231PD.BCST  24(R8), Z25, Z29
+	VCMPPD.BCST       $0x11, 8(R8), Z26, K1
+	VCMPPD            $0x00, Z29, Z28, K1, K1
+	VSUBPD            Z27, Z28, K1, Z24
+	VPTERNLOGQ.BCST   $0xf8, 120(R9), Z25, K1, Z24
+	KMOVB             K1, BX
+	XORL              $0xff, BX
+	VCVTPD2PS         Z24, Y24
+	VMOVUPS           Y24, 96(DI)
+	MOVB              BL, 3(R10)
+	ORQ               BX, AX
+	ADDQ              $0x00000080, SI
+	ADDQ              $0x00000080, DI
+	ADDQ              $0x04, R10
+	SUBQ              $0x04, DX
+	JMP               nextrowGELUGridAVX5124
+
+nextrowGELUGridAVX5121:
+	TESTQ             DX, DX
+	JZ                endrowGELUGridAVX512
 	VCVTPS2PD         (SI), Z0
 	VRANGEPD.BCST     $0x0a, 72(R9), Z0, Z2
 	VADDPD.BCST       80(R9), Z2, Z3
@@ -480,13 +930,15 @@ nextrowGELUGridAVX512:
 	VMOVUPS           Y0, (DI)
 	MOVB              BL, (R10)
 	ORQ               BX, AX
-	ADDQ              $0x20, SI
-	ADDQ              $0x20, DI
-	INCQ              R10
-	DECQ              DX
-	JNZ               nextrowGELUGridAVX512
+	ADDQ              $0x00000020, SI
+	ADDQ              $0x00000020, DI
+	ADDQ              $0x01, R10
+	SUBQ              $0x01, DX
+	JMP               nextrowGELUGridAVX5121
+
+endrowGELUGridAVX512:
 	VZEROUPPER
-	MOVQ              AX, any+40(FP)
+	MOVQ AX, any+40(FP)
 	RET
 
 // func rowGELUTanhFloat32AVX512(dst *float32, src *float32, pixels int, grid *float64, open *uint8) (any uint64)
@@ -500,7 +952,7 @@ TEXT ·rowGELUTanhFloat32AVX512(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowGELUTanhFloat32AVX512:
+nextrowGELUTanhFloat32AVX5121:
 	VCVTPS2PD         (SI), Z0
 	VMULPD            Z0, Z0, Z2
 	VBROADCASTSD      88(R9), Z3
@@ -535,11 +987,11 @@ nextrowGELUTanhFloat32AVX512:
 	VMOVUPS           Y0, (DI)
 	MOVB              BL, (R10)
 	ORQ               BX, AX
-	ADDQ              $0x20, SI
-	ADDQ              $0x20, DI
-	INCQ              R10
-	DECQ              DX
-	JNZ               nextrowGELUTanhFloat32AVX512
+	ADDQ              $0x00000020, SI
+	ADDQ              $0x00000020, DI
+	ADDQ              $0x01, R10
+	SUBQ              $0x01, DX
+	JNZ               nextrowGELUTanhFloat32AVX5121
 	VZEROUPPER
 	MOVQ              AX, any+40(FP)
 	RET
@@ -555,7 +1007,7 @@ TEXT ·rowGELUTanhGridAVX512(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowGELUTanhGridAVX512:
+nextrowGELUTanhGridAVX5121:
 	VCVTPS2PD         (SI), Z0
 	VMULPD            Z0, Z0, Z2
 	VBROADCASTSD      88(R9), Z3
@@ -596,11 +1048,11 @@ nextrowGELUTanhGridAVX512:
 	VMOVUPS           Y0, (DI)
 	MOVB              BL, (R10)
 	ORQ               BX, AX
-	ADDQ              $0x20, SI
-	ADDQ              $0x20, DI
-	INCQ              R10
-	DECQ              DX
-	JNZ               nextrowGELUTanhGridAVX512
+	ADDQ              $0x00000020, SI
+	ADDQ              $0x00000020, DI
+	ADDQ              $0x01, R10
+	SUBQ              $0x01, DX
+	JNZ               nextrowGELUTanhGridAVX5121
 	VZEROUPPER
 	MOVQ              AX, any+40(FP)
 	RET
@@ -616,7 +1068,7 @@ TEXT ·rowSiLUFloat32AVX512(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowSiLUFloat32AVX512:
+nextrowSiLUFloat32AVX5121:
 	VCVTPS2PD         (SI), Z0
 	VRANGEPD.BCST     $0x02, 56(R9), Z0, Z2
 	VBROADCASTSD      32(R9), Z3
@@ -647,11 +1099,11 @@ nextrowSiLUFloat32AVX512:
 	VMOVUPS           Y0, (DI)
 	MOVB              BL, (R10)
 	ORQ               BX, AX
-	ADDQ              $0x20, SI
-	ADDQ              $0x20, DI
-	INCQ              R10
-	DECQ              DX
-	JNZ               nextrowSiLUFloat32AVX512
+	ADDQ              $0x00000020, SI
+	ADDQ              $0x00000020, DI
+	ADDQ              $0x01, R10
+	SUBQ              $0x01, DX
+	JNZ               nextrowSiLUFloat32AVX5121
 	VZEROUPPER
 	MOVQ              AX, any+40(FP)
 	RET
@@ -667,7 +1119,7 @@ TEXT ·rowSiLUGridAVX512(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowSiLUGridAVX512:
+nextrowSiLUGridAVX5121:
 	VCVTPS2PD         (SI), Z0
 	VRANGEPD.BCST     $0x02, 56(R9), Z0, Z2
 	VBROADCASTSD      32(R9), Z3
@@ -704,11 +1156,11 @@ nextrowSiLUGridAVX512:
 	VMOVUPS           Y0, (DI)
 	MOVB              BL, (R10)
 	ORQ               BX, AX
-	ADDQ              $0x20, SI
-	ADDQ              $0x20, DI
-	INCQ              R10
-	DECQ              DX
-	JNZ               nextrowSiLUGridAVX512
+	ADDQ              $0x00000020, SI
+	ADDQ              $0x00000020, DI
+	ADDQ              $0x01, R10
+	SUBQ              $0x01, DX
+	JNZ               nextrowSiLUGridAVX5121
 	VZEROUPPER
 	MOVQ              AX, any+40(FP)
 	RET
@@ -724,7 +1176,7 @@ TEXT ·rowTanhFloat32AVX512(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowTanhFloat32AVX512:
+nextrowTanhFloat32AVX5121:
 	VCVTPS2PD         (SI), Z0
 	VANDPD.BCST       112(R9), Z0, Z2
 	VMULPD.BCST       48(R9), Z2, Z2
@@ -762,11 +1214,11 @@ nextrowTanhFloat32AVX512:
 	VMOVUPS           Y0, (DI)
 	MOVB              BL, (R10)
 	ORQ               BX, AX
-	ADDQ              $0x20, SI
-	ADDQ              $0x20, DI
-	INCQ              R10
-	DECQ              DX
-	JNZ               nextrowTanhFloat32AVX512
+	ADDQ              $0x00000020, SI
+	ADDQ              $0x00000020, DI
+	ADDQ              $0x01, R10
+	SUBQ              $0x01, DX
+	JNZ               nextrowTanhFloat32AVX5121
 	VZEROUPPER
 	MOVQ              AX, any+40(FP)
 	RET
@@ -782,7 +1234,7 @@ TEXT ·rowTanhGridAVX512(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowTanhGridAVX512:
+nextrowTanhGridAVX5121:
 	VCVTPS2PD         (SI), Z0
 	VANDPD.BCST       112(R9), Z0, Z2
 	VMULPD.BCST       48(R9), Z2, Z2
@@ -826,11 +1278,11 @@ nextrowTanhGridAVX512:
 	VMOVUPS           Y0, (DI)
 	MOVB              BL, (R10)
 	ORQ               BX, AX
-	ADDQ              $0x20, SI
-	ADDQ              $0x20, DI
-	INCQ              R10
-	DECQ              DX
-	JNZ               nextrowTanhGridAVX512
+	ADDQ              $0x00000020, SI
+	ADDQ              $0x00000020, DI
+	ADDQ              $0x01, R10
+	SUBQ              $0x01, DX
+	JNZ               nextrowTanhGridAVX5121
 	VZEROUPPER
 	MOVQ              AX, any+40(FP)
 	RET
@@ -1204,7 +1656,7 @@ DATA rowsAVX2Constants<>+472(SB)/8, $0x47efe00000000000
 GLOBL rowsAVX2Constants<>(SB), RODATA|NOPTR, $480
 
 // func rowSumsAVX2(x *float32, pixels int, pivot *[8]float64, sums *[2][8]float64)
-// Requires: AVX, FMA3
+// Requires: AVX, FMA3, MMX+
 TEXT ·rowSumsAVX2(SB), NOSPLIT, $0-32
 	MOVQ    x+0(FP), AX
 	MOVQ    pivot+16(FP), CX
@@ -1224,6 +1676,8 @@ TEXT ·rowSumsAVX2(SB), NOSPLIT, $0-32
 	JL      restrowSumsAVX20
 
 fourrowSumsAVX20:
+	PREFETCHT0  4096(SI)
+	PREFETCHT0  4160(SI)
 	VCVTPS2PD   (SI), Y9
 	VSUBPD      Y8, Y9, Y9
 	VADDPD      Y9, Y0, Y0
@@ -1575,7 +2029,7 @@ TEXT ·rowGELUFloat32AVX2(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowGELUFloat32AVX2:
+nextrowGELUFloat32AVX21:
 	VCVTPS2PD    (SI), Y0
 	VBROADCASTSD 112(R9), Y15
 	VANDPD       Y15, Y0, Y2
@@ -1739,11 +2193,11 @@ nextrowGELUFloat32AVX2:
 	SHLL         $0x04, BX
 	ORB          BL, (R10)
 	ORQ          BX, AX
-	ADDQ         $0x20, SI
-	ADDQ         $0x20, DI
-	INCQ         R10
-	DECQ         DX
-	JNZ          nextrowGELUFloat32AVX2
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x01, R10
+	SUBQ         $0x01, DX
+	JNZ          nextrowGELUFloat32AVX21
 	VZEROUPPER
 	MOVQ         AX, any+40(FP)
 	RET
@@ -1759,7 +2213,7 @@ TEXT ·rowGELUGridAVX2(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowGELUGridAVX2:
+nextrowGELUGridAVX21:
 	VCVTPS2PD    (SI), Y0
 	VBROADCASTSD 112(R9), Y15
 	VANDPD       Y15, Y0, Y2
@@ -1953,11 +2407,11 @@ nextrowGELUGridAVX2:
 	SHLL         $0x04, BX
 	ORB          BL, (R10)
 	ORQ          BX, AX
-	ADDQ         $0x20, SI
-	ADDQ         $0x20, DI
-	INCQ         R10
-	DECQ         DX
-	JNZ          nextrowGELUGridAVX2
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x01, R10
+	SUBQ         $0x01, DX
+	JNZ          nextrowGELUGridAVX21
 	VZEROUPPER
 	MOVQ         AX, any+40(FP)
 	RET
@@ -1973,7 +2427,7 @@ TEXT ·rowGELUTanhFloat32AVX2(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowGELUTanhFloat32AVX2:
+nextrowGELUTanhFloat32AVX21:
 	VCVTPS2PD    (SI), Y0
 	VMULPD       Y0, Y0, Y2
 	VBROADCASTSD 88(R9), Y3
@@ -2081,11 +2535,11 @@ nextrowGELUTanhFloat32AVX2:
 	SHLL         $0x04, BX
 	ORB          BL, (R10)
 	ORQ          BX, AX
-	ADDQ         $0x20, SI
-	ADDQ         $0x20, DI
-	INCQ         R10
-	DECQ         DX
-	JNZ          nextrowGELUTanhFloat32AVX2
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x01, R10
+	SUBQ         $0x01, DX
+	JNZ          nextrowGELUTanhFloat32AVX21
 	VZEROUPPER
 	MOVQ         AX, any+40(FP)
 	RET
@@ -2101,7 +2555,7 @@ TEXT ·rowGELUTanhGridAVX2(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowGELUTanhGridAVX2:
+nextrowGELUTanhGridAVX21:
 	VCVTPS2PD    (SI), Y0
 	VMULPD       Y0, Y0, Y2
 	VBROADCASTSD 88(R9), Y3
@@ -2239,11 +2693,11 @@ nextrowGELUTanhGridAVX2:
 	SHLL         $0x04, BX
 	ORB          BL, (R10)
 	ORQ          BX, AX
-	ADDQ         $0x20, SI
-	ADDQ         $0x20, DI
-	INCQ         R10
-	DECQ         DX
-	JNZ          nextrowGELUTanhGridAVX2
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x01, R10
+	SUBQ         $0x01, DX
+	JNZ          nextrowGELUTanhGridAVX21
 	VZEROUPPER
 	MOVQ         AX, any+40(FP)
 	RET
@@ -2259,7 +2713,7 @@ TEXT ·rowSiLUFloat32AVX2(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowSiLUFloat32AVX2:
+nextrowSiLUFloat32AVX21:
 	VCVTPS2PD    (SI), Y0
 	VBROADCASTSD 56(R9), Y15
 	VMINPD       Y15, Y0, Y2
@@ -2357,11 +2811,11 @@ nextrowSiLUFloat32AVX2:
 	SHLL         $0x04, BX
 	ORB          BL, (R10)
 	ORQ          BX, AX
-	ADDQ         $0x20, SI
-	ADDQ         $0x20, DI
-	INCQ         R10
-	DECQ         DX
-	JNZ          nextrowSiLUFloat32AVX2
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x01, R10
+	SUBQ         $0x01, DX
+	JNZ          nextrowSiLUFloat32AVX21
 	VZEROUPPER
 	MOVQ         AX, any+40(FP)
 	RET
@@ -2377,7 +2831,7 @@ TEXT ·rowSiLUGridAVX2(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowSiLUGridAVX2:
+nextrowSiLUGridAVX21:
 	VCVTPS2PD    (SI), Y0
 	VBROADCASTSD 56(R9), Y15
 	VMINPD       Y15, Y0, Y2
@@ -2505,11 +2959,11 @@ nextrowSiLUGridAVX2:
 	SHLL         $0x04, BX
 	ORB          BL, (R10)
 	ORQ          BX, AX
-	ADDQ         $0x20, SI
-	ADDQ         $0x20, DI
-	INCQ         R10
-	DECQ         DX
-	JNZ          nextrowSiLUGridAVX2
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x01, R10
+	SUBQ         $0x01, DX
+	JNZ          nextrowSiLUGridAVX21
 	VZEROUPPER
 	MOVQ         AX, any+40(FP)
 	RET
@@ -2525,7 +2979,7 @@ TEXT ·rowTanhFloat32AVX2(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowTanhFloat32AVX2:
+nextrowTanhFloat32AVX21:
 	VCVTPS2PD    (SI), Y0
 	VBROADCASTSD 112(R9), Y15
 	VANDPD       Y15, Y0, Y2
@@ -2643,11 +3097,11 @@ nextrowTanhFloat32AVX2:
 	SHLL         $0x04, BX
 	ORB          BL, (R10)
 	ORQ          BX, AX
-	ADDQ         $0x20, SI
-	ADDQ         $0x20, DI
-	INCQ         R10
-	DECQ         DX
-	JNZ          nextrowTanhFloat32AVX2
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x01, R10
+	SUBQ         $0x01, DX
+	JNZ          nextrowTanhFloat32AVX21
 	VZEROUPPER
 	MOVQ         AX, any+40(FP)
 	RET
@@ -2663,7 +3117,7 @@ TEXT ·rowTanhGridAVX2(SB), NOSPLIT, $0-48
 	LEAQ ·actTable+0(SB), R9
 	XORQ AX, AX
 
-nextrowTanhGridAVX2:
+nextrowTanhGridAVX21:
 	VCVTPS2PD    (SI), Y0
 	VBROADCASTSD 112(R9), Y15
 	VANDPD       Y15, Y0, Y2
@@ -2811,11 +3265,11 @@ nextrowTanhGridAVX2:
 	SHLL         $0x04, BX
 	ORB          BL, (R10)
 	ORQ          BX, AX
-	ADDQ         $0x20, SI
-	ADDQ         $0x20, DI
-	INCQ         R10
-	DECQ         DX
-	JNZ          nextrowTanhGridAVX2
+	ADDQ         $0x00000020, SI
+	ADDQ         $0x00000020, DI
+	ADDQ         $0x01, R10
+	SUBQ         $0x01, DX
+	JNZ          nextrowTanhGridAVX21
 	VZEROUPPER
 	MOVQ         AX, any+40(FP)
 	RET
@@ -3508,7 +3962,7 @@ cut:
 	RET
 
 // func rowAddFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·rowAddFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVQ         n+16(FP), AX
 	MOVQ         dst+0(FP), CX
@@ -3522,24 +3976,27 @@ TEXT ·rowAddFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVL         $0x7fc00000, SI
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y4
+	MOVQ         BX, SI
+	SHLQ         $0x05, SI
 
 looprowAddFloat32AVX2:
-	VMOVUPS   (DX), Y0
-	VMOVUPS   (AX), Y1
-	VADDPS    Y1, Y0, Y0
-	VCMPPS    $0x03, Y0, Y0, Y5
-	VBLENDVPS Y5, Y4, Y0, Y0
-	VMOVUPS   Y0, (CX)
-	ADDQ      $0x20, DX
-	ADDQ      $0x20, AX
-	ADDQ      $0x20, CX
-	DECQ      BX
-	JNZ       looprowAddFloat32AVX2
+	VMOVUPS    (DX), Y0
+	VMOVUPS    (AX), Y1
+	PREFETCHT1 (AX)(SI*1)
+	VADDPS     Y1, Y0, Y0
+	VCMPPS     $0x03, Y0, Y0, Y5
+	VBLENDVPS  Y5, Y4, Y0, Y0
+	VMOVUPS    Y0, (CX)
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	DECQ       BX
+	JNZ        looprowAddFloat32AVX2
 	VZEROUPPER
 	RET
 
 // func rowNoiseFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·rowNoiseFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVQ         n+16(FP), AX
 	MOVQ         dst+0(FP), CX
@@ -3553,25 +4010,28 @@ TEXT ·rowNoiseFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVL         $0x7fc00000, SI
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y4
+	MOVQ         BX, SI
+	SHLQ         $0x05, SI
 
 looprowNoiseFloat32AVX2:
-	VMOVUPS   (DX), Y0
-	VMOVUPS   (AX), Y1
-	VMULPS    Y2, Y1, Y1
-	VADDPS    Y1, Y0, Y0
-	VCMPPS    $0x03, Y0, Y0, Y5
-	VBLENDVPS Y5, Y4, Y0, Y0
-	VMOVUPS   Y0, (CX)
-	ADDQ      $0x20, DX
-	ADDQ      $0x20, AX
-	ADDQ      $0x20, CX
-	DECQ      BX
-	JNZ       looprowNoiseFloat32AVX2
+	VMOVUPS    (DX), Y0
+	VMOVUPS    (AX), Y1
+	PREFETCHT1 (AX)(SI*1)
+	VMULPS     Y2, Y1, Y1
+	VADDPS     Y1, Y0, Y0
+	VCMPPS     $0x03, Y0, Y0, Y5
+	VBLENDVPS  Y5, Y4, Y0, Y0
+	VMOVUPS    Y0, (CX)
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	DECQ       BX
+	JNZ        looprowNoiseFloat32AVX2
 	VZEROUPPER
 	RET
 
 // func rowModulateFloat32AVX2(dst *float32, x *float32, n *float32, pixels int, s *[8]float32, grid *float64)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·rowModulateFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVQ         n+16(FP), AX
 	MOVQ         dst+0(FP), CX
@@ -3585,21 +4045,24 @@ TEXT ·rowModulateFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVL         $0x7fc00000, SI
 	VMOVD        SI, X0
 	VPBROADCASTD X0, Y4
+	MOVQ         BX, SI
+	SHLQ         $0x05, SI
 
 looprowModulateFloat32AVX2:
-	VMOVUPS   (DX), Y0
-	VMOVUPS   (AX), Y1
-	VMULPS    Y2, Y1, Y1
-	VADDPS    Y3, Y1, Y1
-	VMULPS    Y1, Y0, Y0
-	VCMPPS    $0x03, Y0, Y0, Y5
-	VBLENDVPS Y5, Y4, Y0, Y0
-	VMOVUPS   Y0, (CX)
-	ADDQ      $0x20, DX
-	ADDQ      $0x20, AX
-	ADDQ      $0x20, CX
-	DECQ      BX
-	JNZ       looprowModulateFloat32AVX2
+	VMOVUPS    (DX), Y0
+	VMOVUPS    (AX), Y1
+	PREFETCHT1 (AX)(SI*1)
+	VMULPS     Y2, Y1, Y1
+	VADDPS     Y3, Y1, Y1
+	VMULPS     Y1, Y0, Y0
+	VCMPPS     $0x03, Y0, Y0, Y5
+	VBLENDVPS  Y5, Y4, Y0, Y0
+	VMOVUPS    Y0, (CX)
+	ADDQ       $0x20, DX
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	DECQ       BX
+	JNZ        looprowModulateFloat32AVX2
 	VZEROUPPER
 	RET
 
@@ -3617,6 +4080,8 @@ TEXT ·rowScaleFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVL         $0x7fc00000, BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y4
+	MOVQ         DX, BX
+	SHLQ         $0x05, BX
 
 looprowScaleFloat32AVX2:
 	VMOVUPS   (CX), Y0
@@ -3645,6 +4110,8 @@ TEXT ·rowShiftFloat32AVX2(SB), NOSPLIT, $0-48
 	MOVL         $0x7fc00000, BX
 	VMOVD        BX, X0
 	VPBROADCASTD X0, Y4
+	MOVQ         DX, BX
+	SHLQ         $0x05, BX
 
 looprowShiftFloat32AVX2:
 	VMOVUPS   (CX), Y0

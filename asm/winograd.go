@@ -34,9 +34,10 @@ type Winograd struct {
 	// Multiply computes M of v, u at one point, of which v and m are the
 	// places: for each group, tile and output the channels in order, one fused
 	// multiply-add each, from zero, in sums of chain blocks (the last may have less),
-	// which are added in order. next are the weights of the call after it, and out
-	// memory to be written then, which it may ask for: it reads nothing there.
-	Multiply func(v, u, m *float64, blocks, chain, groups int, next, out *float64)
+	// which are added in order. next are the weights of the call after it, and later
+	// is memory to be used then or soon, 2 cache lines for each group and block. It may
+	// ask for both, and reads nothing there.
+	Multiply func(v, u, m *float64, blocks, chain, groups int, next *float64, later *float32)
 
 	// Weigh sums the weighted squares of a number of points of a tile's transformed
 	// window, an even number, channel by channel of a block: out[i] is the sum over

@@ -7,7 +7,7 @@ package asm
 // winogradMultiplyAVX512 multiplies at one point: see asm/winograd.go.
 //
 //go:noescape
-func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, out *float64)
+func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, later *float32)
 
 // winogradWeighAVX512 sums the squares of a transformed window: see asm/winograd.go.
 //
@@ -217,7 +217,7 @@ func winograd7x7DotAVX512(src *float32, next *float32, line int, image int, w *f
 // winogradMultiplyAVX2 multiplies at one point: see asm/winograd.go.
 //
 //go:noescape
-func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, out *float64)
+func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, later *float32)
 
 // winogradWeighAVX2 sums the squares of a transformed window: see asm/winograd.go.
 //

@@ -462,14 +462,14 @@ DATA winogradAVX512Constants<>+3632(SB)/8, $0x8000000000000000
 DATA winogradAVX512Constants<>+3640(SB)/8, $0x8000000000000000
 GLOBL winogradAVX512Constants<>(SB), RODATA|NOPTR, $3648
 
-// func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, out *float64)
+// func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, later *float32)
 // Requires: AVX, AVX512DQ, AVX512F, CMOV, MMX+
 TEXT ·winogradMultiplyAVX512(SB), NOSPLIT, $0-64
 	MOVQ v+0(FP), AX
 	MOVQ m+16(FP), CX
 	MOVQ groups+40(FP), DX
 	MOVQ next+48(FP), BX
-	MOVQ out+56(FP), SI
+	MOVQ later+56(FP), SI
 
 groupwinogradMultiplyAVX512:
 	MOVQ u+8(FP), DI
@@ -594,6 +594,7 @@ blockwinogradMultiplyAVX512:
 	VFMADD231PD  Z28, Z27, Z25
 	VMOVUPD      256(DI), Z26
 	VMOVUPD      320(DI), Z27
+	PREFETCHT1   64(BX)
 	VBROADCASTSD 16(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -676,7 +677,7 @@ blockwinogradMultiplyAVX512:
 	VFMADD231PD  Z28, Z27, Z25
 	VMOVUPD      512(DI), Z26
 	VMOVUPD      576(DI), Z27
-	PREFETCHT1   64(BX)
+	PREFETCHT1   128(BX)
 	VBROADCASTSD 32(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -759,6 +760,7 @@ blockwinogradMultiplyAVX512:
 	VFMADD231PD  Z28, Z27, Z25
 	VMOVUPD      768(DI), Z26
 	VMOVUPD      832(DI), Z27
+	PREFETCHT1   192(BX)
 	VBROADCASTSD 48(AX), Z28
 	VFMADD231PD  Z28, Z26, Z0
 	VFMADD231PD  Z28, Z27, Z1
@@ -842,8 +844,9 @@ blockwinogradMultiplyAVX512:
 	ADDQ         $0x00000340, AX
 	ADDQ         $0x00000400, DI
 	PREFETCHT1   (SI)
-	ADDQ         $0x40, SI
-	ADDQ         $0x00000080, BX
+	PREFETCHT1   64(SI)
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000100, BX
 	DECQ         R9
 	JNZ          blockwinogradMultiplyAVX512
 	TESTQ        R10, R10
@@ -14421,14 +14424,14 @@ DATA winogradAVX2Constants<>+1808(SB)/8, $0x8000000000000000
 DATA winogradAVX2Constants<>+1816(SB)/8, $0x8000000000000000
 GLOBL winogradAVX2Constants<>(SB), RODATA|NOPTR, $1824
 
-// func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, out *float64)
+// func winogradMultiplyAVX2(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, later *float32)
 // Requires: AVX, CMOV, FMA3, MMX+
 TEXT ·winogradMultiplyAVX2(SB), NOSPLIT, $0-64
 	MOVQ v+0(FP), AX
 	MOVQ m+16(FP), CX
 	MOVQ groups+40(FP), DX
 	MOVQ next+48(FP), BX
-	MOVQ out+56(FP), SI
+	MOVQ later+56(FP), SI
 
 groupwinogradMultiplyAVX2:
 	MOVQ u+8(FP), DI
@@ -14497,6 +14500,7 @@ blockwinogradMultiplyAVX2:
 	VFMADD231PD  Y15, Y13, Y11
 	VMOVUPD      128(DI), Y12
 	VMOVUPD      160(DI), Y13
+	PREFETCHT1   64(BX)
 	VBROADCASTSD 16(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -14537,7 +14541,7 @@ blockwinogradMultiplyAVX2:
 	VFMADD231PD  Y15, Y13, Y11
 	VMOVUPD      256(DI), Y12
 	VMOVUPD      288(DI), Y13
-	PREFETCHT1   64(BX)
+	PREFETCHT1   128(BX)
 	VBROADCASTSD 32(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -14578,6 +14582,7 @@ blockwinogradMultiplyAVX2:
 	VFMADD231PD  Y15, Y13, Y11
 	VMOVUPD      384(DI), Y12
 	VMOVUPD      416(DI), Y13
+	PREFETCHT1   192(BX)
 	VBROADCASTSD 48(AX), Y14
 	VFMADD231PD  Y14, Y12, Y0
 	VFMADD231PD  Y14, Y13, Y1
@@ -14619,8 +14624,9 @@ blockwinogradMultiplyAVX2:
 	ADDQ         $0x00000180, AX
 	ADDQ         $0x00000200, DI
 	PREFETCHT1   (SI)
-	ADDQ         $0x40, SI
-	ADDQ         $0x00000080, BX
+	PREFETCHT1   64(SI)
+	ADDQ         $0x00000080, SI
+	ADDQ         $0x00000100, BX
 	DECQ         R9
 	JNZ          blockwinogradMultiplyAVX2
 	TESTQ        R10, R10

@@ -12,7 +12,7 @@ func winogradInputNEON(src *float32, line, image int, dst *float64, point, block
 // winogradMultiplyNEON multiplies at one point: see asm/winograd.go.
 //
 //go:noescape
-func winogradMultiplyNEON(v, u, m *float64, blocks, chain, groups int, next, out *float64)
+func winogradMultiplyNEON(v, u, m *float64, blocks, chain, groups int, next *float64, later *float32)
 
 // winogradOutputFloat32NEON transforms one tile's outputs and rounds them: see asm/winograd.go.
 //

@@ -482,7 +482,7 @@ pair:
 	BNE block
 	RET
 
-// func winogradMultiplyNEON(v, u, m *float64, blocks, chain, groups int, next, out *float64)
+// func winogradMultiplyNEON(v, u, m *float64, blocks, chain, groups int, next *float64, later *float32)
 TEXT ·winogradMultiplyNEON(SB), NOSPLIT, $0-64
 	MOVD v+0(FP), R0
 	MOVD u+8(FP), R1
@@ -491,7 +491,7 @@ TEXT ·winogradMultiplyNEON(SB), NOSPLIT, $0-64
 	MOVD chain+32(FP), R4
 	MOVD groups+40(FP), R5
 	MOVD next+48(FP), R6
-	MOVD out+56(FP), R7
+	MOVD later+56(FP), R7
 
 group:
 	MOVD R1, R7

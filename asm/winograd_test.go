@@ -194,7 +194,7 @@ func TestWinogradMultiply(t *testing.T) {
 				for i := range u.data() {
 					u.data()[i] = r.NormFloat64()
 				}
-				w.Multiply(v.at(0), u.at(0), m.at(0), blocks, chain, groups, u.at(0), m.at(0))
+				w.Multiply(v.at(0), u.at(0), m.at(0), blocks, chain, groups, u.at(0), new(float32))
 				v.check(t, "v")
 				u.check(t, "u")
 				m.check(t, "m")

@@ -198,7 +198,7 @@ func (g *direct) line(s *worker, n, y int) {
 	for o := range g.panels {
 		u := &g.weights.panels[o*size]
 		if g.k.kh == 1 {
-			g.Multiply(&s.v[0], u, &s.m[0], blocks, blocks, g.groups, &g.weights.panels[(o+1)%g.panels*size], &s.m[0])
+			g.Multiply(&s.v[0], u, &s.m[0], blocks, blocks, g.groups, &g.weights.panels[(o+1)%g.panels*size], &d.data[d.at(n, o*g.Outputs/block, y, 0)])
 		} else {
 			g.Taps(&g.planes[(n*g.k.ic*g.height+y)*g.planeWidth], &g.taps[0], len(g.taps), u, &s.m[0], g.groups)
 		}

@@ -11,6 +11,9 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
+// nowhere is memory that nobody needs soon.
+var nowhere float32
+
 // Wide is Forward into a Float64 tensor for those who need the sums to some
 // digits fewer than float64 has, and often: 3x3 kernels are convolved by
 // Winograd's method where that pays, which is two to three times faster. An
@@ -219,7 +222,7 @@ func (g *wide) unit(lo, hi int) {
 	for o := range g.panels {
 		for p := range 36 {
 			at := o*36 + p
-			g.Multiply(&s.v[p*g.vPoint], &g.weights.panels[at*g.weights.size], &s.m[p*g.mPoint], g.blocks, g.blocks, n, &g.weights.panels[(at+1)%(g.panels*36)*g.weights.size], &s.m[0])
+			g.Multiply(&s.v[p*g.vPoint], &g.weights.panels[at*g.weights.size], &s.m[p*g.mPoint], g.blocks, g.blocks, n, &g.weights.panels[(at+1)%(g.panels*36)*g.weights.size], &nowhere)
 		}
 		for c := 0; c < g.Outputs && o*g.Outputs+c < g.k.oc; c += block {
 			b := (o*g.Outputs + c) / block

@@ -34,6 +34,7 @@ type wino struct {
 	vPoint        int       // numbers of V from a point to the next
 	mPoint        int       // and of M
 	yColumn       int       // and of Y from a column to the next
+	calls         int       // multiplications between input transforms, for each block
 	norms         []float64 // ||t x|| of each pixel, [N][height][width]
 	exact         *anchored // nil where it has no kernels
 	tasks         struct {
@@ -46,10 +47,10 @@ type wino struct {
 // second cache while weights pass through it. Then, for one group of outputs after
 // the other, all points are multiplied and the tiles finished. Where V of two groups
 // would be too large and the weights come from afar, V holds one row of points at a
-// time: more tiles share a reading of the weights. Of each group of outputs, the
-// products of the row are transformed at once to the 4 columns of Y [n][4][panels]
-// [groups][Tiles][Outputs], which are kept. The farthest weights are dearer to read
-// than a V that does not fit.
+// time: more tiles share a reading of the weights. All outputs are multiplied at one
+// point after the other, so that it is V of one point that the second cache holds, and
+// M is of all outputs. It is transformed at once to the 4 columns of Y [n][4][panels]
+// [groups][Tiles][Outputs], which are kept.
 //
 // All in bytes, about; measured where the second cache has 1 and 2 MB.
 var (
@@ -92,6 +93,7 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *I
 		units = (units + workers - 1) / workers * workers
 	}
 	g.groups = (groups + units - 1) / units
+	g.calls = max(1, g.points*g.panels/g.blocks)
 	// Points at an odd number of cache lines.
 	g.vPoint = odd(g.groups * g.blocks * g.Tiles * block)
 	g.mPoint = odd(g.groups * g.Tiles * g.Outputs)
@@ -130,9 +132,11 @@ func (g *wino) runUnit(i int) {
 func (g *wino) prepare(s *worker) {
 	side := g.form.Side
 	s.v = aligned(&s.memory[0], g.points*g.vPoint)
-	s.m = aligned(&s.memory[1], g.points*g.mPoint)
 	if g.rows {
+		s.m = aligned(&s.memory[1], g.panels*g.points*g.mPoint)
 		s.y = aligned(&s.memory[4], side*4*g.yColumn)
+	} else {
+		s.m = aligned(&s.memory[1], g.points*g.mPoint)
 	}
 	s.t = aligned(&s.memory[2], side*side*block)
 	s.k = grown(&s.memory[3], g.groups*g.Tiles)
@@ -151,10 +155,11 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			s.k[t-lo] = g.norm(t, s.k[t-lo])
 		}
+		ahead := g.ahead(hi)
 		for o := range g.panels {
 			for p := range g.points {
 				next := o*g.points + p + 1
-				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, n, g.weights.panel(next/g.points%g.panels, next%g.points), &s.m[0])
+				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, n, g.weights.panel(next/g.points%g.panels, next%g.points), g.later(ahead, n, o*g.points+p))
 			}
 			g.finish(s, lo, hi, o)
 		}
@@ -163,33 +168,32 @@ func (g *wino) unit(s *worker, lo, hi int) {
 	panel := g.groups * g.Tiles * g.Outputs
 	clear(s.k)
 	for r := range g.points {
-		for b := range g.blocks {
-			for t := lo; t < hi; {
-				at := t - lo
-				tiles := min(hi-t, g.tw-t%g.tw, g.Tiles-at%g.Tiles) // of one line and one group
-				n, y, x := g.place(t)
-				g.InputRow(g.corner(n, b, y, x), g.src.line*4, g.at(s, b, at), g.vPoint*8, tiles, r)
-				t += tiles
+		for group := lo; group < hi; group += g.Tiles {
+			for b := range g.blocks {
+				for t, end := group, min(hi, group+g.Tiles); t < end; {
+					n, y, x := g.place(t)
+					tiles := min(end-t, g.tw-x/4) // of one line
+					g.InputRow(g.corner(n, b, y, x), g.src.line*4, g.at(s, b, t-lo), g.vPoint*8, tiles, r)
+					t += tiles
+				}
 			}
 		}
 		for t := lo; t < hi; t++ {
 			s.k[t-lo] += g.weigh(s, t-lo, r*g.points)
 		}
-		for o := range g.panels {
-			y := s.y[4*r*g.yColumn+o*panel:]
-			for p := range g.points {
-				var next *float64
-				switch q := r * g.points; {
-				case p+1 < g.points:
-					next = g.weights.panel(o, q+p+1)
-				case o+1 < g.panels:
-					next = g.weights.panel(o+1, q)
-				default:
-					next = g.weights.panel(0, (q+g.points)%g.weights.points)
-				}
-				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, r*g.points+p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, n, next, &y[min(p, 3)*g.yColumn])
+		ahead := g.ahead(lo)
+		if r+1 == g.points {
+			ahead = g.ahead(hi)
+		}
+		for p := range g.points {
+			for o := range g.panels {
+				next := (r*g.points+p)*g.panels + o + 1
+				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, r*g.points+p), &s.m[(o*g.points+p)*g.mPoint], g.blocks, g.weights.chain, n,
+					g.weights.panel(next%g.panels, next/g.panels%g.weights.points), g.later(ahead, n, p*g.panels+o))
 			}
-			g.OutputRow(&s.m[0], g.mPoint*8, &y[0], g.yColumn*8, n*g.Tiles)
+		}
+		for o := range g.panels {
+			g.OutputRow(&s.m[o*g.points*g.mPoint], g.mPoint*8, &s.y[4*r*g.yColumn+o*panel], g.yColumn*8, n*g.Tiles)
 		}
 	}
 	for t := lo; t < hi; t++ {
@@ -198,6 +202,21 @@ func (g *wino) unit(s *worker, lo, hi int) {
 	for o := range g.panels {
 		g.finish(s, lo, hi, o)
 	}
+}
+
+// ahead returns where in the source the windows from tile t on begin, or the last one.
+func (g *wino) ahead(t int) int {
+	n, y, x := g.place(min(t, g.src.N*g.th*g.tw-1))
+	return g.src.at(n, 0, y-g.form.Taps/2, x-g.form.Taps/2)
+}
+
+// later returns what of the source from ahead on a multiplication of n groups of tiles
+// asks for, the first, second and so on before the next input transforms: together what
+// those read, as far as they get. They read it in pieces so short that the processor does
+// not see the next one coming.
+func (g *wino) later(ahead, n, call int) *float32 {
+	at := ahead + min(call/g.calls, g.blocks-1)*g.src.plane + call%g.calls*n*g.blocks*32
+	return &g.src.data[min(at, len(g.src.data)-1)]
 }
 
 // at returns the place of a block of a tile of a unit in V.

@@ -101,7 +101,7 @@ func TestWinogradBound(t *testing.T) {
 					sums, norms := weightNorms(g, o)
 					m := make([]float64, points)
 					for p := range m {
-						g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o/w.Outputs, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, 1, g.weights.panel(0, 0), &s.m[0])
+						g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o/w.Outputs, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, 1, g.weights.panel(0, 0), g.window(0))
 						m[p] = s.m[p*g.mPoint+tile*w.Outputs+o%w.Outputs]
 					}
 					table := g.weights.tables[o/block*18*block+o%block:]
@@ -222,7 +222,7 @@ func weightNorms(g *wino, o int) (sums, norms []float64) {
 	for p := range sums {
 		var all, part, inner, squares, ends float64
 		for c := range g.k.ic {
-			u := g.weights.panels[(o/g.Outputs*n*n+p)*g.weights.size+c*g.Outputs+o%g.Outputs] / g.k.scale[c]
+			u := g.weights.panels[(p*g.weights.groups+o/g.Outputs)*g.weights.size+c*g.Outputs+o%g.Outputs] / g.k.scale[c]
 			if c > 0 && c%(g.weights.chain*block) == 0 {
 				squares += inner * inner
 				if c > g.weights.chain*block {

@@ -11,7 +11,8 @@ import (
 // outputs, laid out for kernels of a number of outputs.
 type winogradWeights struct {
 	points   int       // n*n
-	panels   []float64 // U [outputs/Outputs][n*n][blocks*8][Outputs]
+	groups   int       // of outputs
+	panels   []float64 // U [n*n][outputs/Outputs][blocks*8][Outputs]
 	chain    int       // blocks whose channels are added one after another
 	size     int       // of one panel
 	tables   []float64 // of each 8 outputs: N [16][8], bias [8], u|bias| [8]
@@ -21,7 +22,7 @@ type winogradWeights struct {
 }
 
 // panel returns the weights of a group of outputs at point p.
-func (w *winogradWeights) panel(group, p int) *float64 { return &w.panels[(group*w.points+p)*w.size] }
+func (w *winogradWeights) panel(group, p int) *float64 { return &w.panels[(p*w.groups+group)*w.size] }
 
 // winograd returns the weights for w, made at their first use.
 func (k *Kernel) winograd(f *asm.Form, w *asm.Winograd) *winogradWeights {
@@ -59,7 +60,7 @@ func (k *Kernel) transform(f *asm.Form, kernels *asm.Winograd) *winogradWeights 
 	points := n * n
 	blocks := (k.ic + block - 1) / block
 	groups := (k.oc + outputs - 1) / outputs
-	w := &winogradWeights{points: points, size: blocks * block * outputs, chain: chains[f.Taps]}
+	w := &winogradWeights{points: points, groups: groups, size: blocks * block * outputs, chain: chains[f.Taps]}
 	w.panels = asm.Aligned[float64](groups * points * w.size)
 	w.tables = asm.Aligned[float64]((k.oc + block - 1) / block * 18 * block)
 	if kernels.Weigh != nil && f.Taps > 3 { // of 3x3 kernels it costs more than it spares
@@ -80,7 +81,7 @@ func (k *Kernel) transform(f *asm.Form, kernels *asm.Winograd) *winogradWeights 
 			}
 			for p := range points {
 				u, size := t.weight(g, p)
-				w.panels[((o/outputs*points)+p)*w.size+c*outputs+o%outputs] = u
+				w.panels[(p*groups+o/outputs)*w.size+c*outputs+o%outputs] = u
 				if c > 0 && c%(w.chain*block) == 0 {
 					sums[p].next()
 				}

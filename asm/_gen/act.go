@@ -55,15 +55,24 @@ func act() {
 // actFunctions are the functions; the first two are exact.
 var actFunctions = []struct {
 	name  string
-	eval  func(k *actKernel)
+	eval  func(all ...*actKernel)
 	exact bool
 }{
-	{"Identity", (*actKernel).identity, true},
-	{"ReLU", (*actKernel).relu, true},
-	{"GELU", (*actKernel).gelu, false},
-	{"GELUTanh", (*actKernel).geluTanh, false},
-	{"SiLU", (*actKernel).silu, false},
-	{"Tanh", (*actKernel).tanh, false},
+	{"Identity", each((*actKernel).identity), true},
+	{"ReLU", each((*actKernel).relu), true},
+	{"GELU", gelu, false},
+	{"GELUTanh", each((*actKernel).geluTanh), false},
+	{"SiLU", each((*actKernel).silu), false},
+	{"Tanh", each((*actKernel).tanh), false},
+}
+
+// each evaluates a function for one register after the other.
+func each(eval func(*actKernel)) func(...*actKernel) {
+	return func(all ...*actKernel) {
+		for _, k := range all {
+			eval(k)
+		}
+	}
 }
 
 // actKernel is one function in one instruction set. The functions take x and
@@ -75,9 +84,15 @@ type actKernel struct {
 	next        int // register that is free
 }
 
+// begin takes registers from number first on.
+func (k *actKernel) begin(first int) {
+	k.next = first
+	k.x, k.y = k.register(), k.register()
+}
+
 // write writes the loop: n numbers, eight at a time, and a bit for each that
 // stays open.
-func (k *actKernel) write(name string, eval func(*actKernel), exact bool) {
+func (k *actKernel) write(name string, eval func(...*actKernel), exact bool) {
 	TEXT(name, NOSPLIT, "func(dst, src *float64, n int, grid *float64) (open uint64)")
 	Doc(name + " is an ActKernel: see asm/act.go.")
 	dst := Load(Param("dst"), reg.RDI).(reg.GPPhysical)
@@ -91,8 +106,7 @@ func (k *actKernel) write(name string, eval func(*actKernel), exact bool) {
 	XORQ(open, open)
 	Label("eight" + name)
 	for h := range k.halves() {
-		k.next = 0
-		k.x, k.y = k.register(), k.register()
+		k.begin(0)
 		VMOVUPD(Mem{Base: src, Disp: h * k.vector()}, k.x)
 		eval(k)
 		k.next = 2
@@ -219,26 +233,34 @@ func (k *actKernel) relu() {
 	VMAXPD(k.x, k.y, k.y)
 }
 
-// gelu is asm.ActGELU. The two polynomials are written side by side, to keep
-// two chains of operations going.
-func (k *actKernel) gelu() {
-	a, z, f := k.register(), k.register(), k.register()
-	k.size(VMINPD, lesser, k.c(cFar), k.x, a)
-	k.with(VADDPD, VADDPD_BCST, k.c(cCenter), a, z)
-	VDIVPD(z, a, z)
-	VMULPD(a, a, a)
-	e := k.reduce(a, cHalfPerLn2, cTwoLn2, cGauss)
-	k.load(cMills+8*(millsTerms-1), f)
-	for i := millsTerms - 2; i >= 0; i-- {
-		k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cMills+8*i), z, f)
-		e.step(k)
+// gelu is asm.ActGELU. The polynomials, two for each register, are written side by
+// side, to keep chains of operations going.
+func gelu(all ...*actKernel) {
+	z, f, e := make([]reg.VecPhysical, len(all)), make([]reg.VecPhysical, len(all)), make([]*actExp, len(all))
+	for i, k := range all {
+		a := k.register()
+		z[i], f[i] = k.register(), k.register()
+		k.size(VMINPD, lesser, k.c(cFar), k.x, a)
+		k.with(VADDPD, VADDPD_BCST, k.c(cCenter), a, z[i])
+		VDIVPD(z[i], a, z[i])
+		VMULPD(a, a, a)
+		e[i] = k.reduce(a, cHalfPerLn2, cTwoLn2, cGauss)
+		k.load(cMills+8*(millsTerms-1), f[i])
 	}
-	k.exp(e)
-	VMULPD(z, f, f)
-	VMULPD(e.q, f, f)
-	VXORPD(k.y, k.y, k.y)
-	VMAXPD(k.x, k.y, k.y)
-	VSUBPD(f, k.y, k.y)
+	for term := millsTerms - 2; term >= 0; term-- {
+		for i, k := range all {
+			k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cMills+8*term), z[i], f[i])
+			e[i].step(k)
+		}
+	}
+	for i, k := range all {
+		k.exp(e[i])
+		VMULPD(z[i], f[i], f[i])
+		VMULPD(e[i].q, f[i], f[i])
+		VXORPD(k.y, k.y, k.y)
+		VMAXPD(k.x, k.y, k.y)
+		VSUBPD(f[i], k.y, k.y)
+	}
 }
 
 // geluTanh is asm.ActGELUTanh.

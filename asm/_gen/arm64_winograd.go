@@ -96,7 +96,7 @@ func (n *neon) inputLine() [6]v {
 
 // multiply is the multiplication of one point.
 func (n *neon) multiply() {
-	n.function("winogradMultiplyNEON", "v, u, m *float64, blocks, chain, groups int, next, out *float64", "", "multiplies at one point: see asm/winograd.go.")
+	n.function("winogradMultiplyNEON", "v, u, m *float64, blocks, chain, groups int, next *float64, later *float32", "", "multiplies at one point: see asm/winograd.go.")
 	const pairs = neonOutputs / 2
 	sum := func(t, o int) v { return v(pairs*t + o) }
 	x := func(t int) v { return v(24 + t) }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -77,6 +78,10 @@ func rowSums(i isa) {
 		SUBQ(Imm(4), n)
 		JL(LabelRef("rest" + loop))
 		Label("four" + loop)
+		if h == 0 { // what is read soon, beyond the end of a line, too
+			PREFETCHT0(Mem{Base: at, Disp: 4096})
+			PREFETCHT0(Mem{Base: at, Disp: 4096 + 64})
+		}
 		for k := range 4 {
 			add(k, h)
 		}
@@ -193,13 +198,17 @@ func (i isa) differ(lo, hi reg.VecPhysical, bits reg.Register) {
 	XORL(Imm(15), bits)
 }
 
+// gelus is how many pixels GELU takes at a time: each has two chains of operations,
+// more than the processor finds by itself when they follow one another.
+const gelus = 4
+
 // rowAct writes an activation:
 //
 //	dst, src  pixels of 8 float32 numbers, 1 or more, apart
 //	grid      asm.ActGrid, for results of other formats than float32
 //	open      a byte for each pixel, a bit for each lane that the guard leaves open
 //	any       the bits of open, combined
-func rowAct(i isa, function string, eval func(*actKernel), single bool) {
+func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 	format := "Grid"
 	if single {
 		format = "Float32"
@@ -210,54 +219,80 @@ func rowAct(i isa, function string, eval func(*actKernel), single bool) {
 	dst := Load(Param("dst"), reg.RDI).(reg.GPPhysical)
 	src := Load(Param("src"), reg.RSI).(reg.GPPhysical)
 	n := Load(Param("pixels"), reg.RDX).(reg.GPPhysical)
-	k := &actKernel{isa: i, grid: Load(Param("grid"), reg.R8), table: reg.R9}
+	grid, table := Load(Param("grid"), reg.R8), reg.R9
 	open := Load(Param("open"), reg.R10)
-	LEAQ(NewDataAddr(Symbol{Name: "·actTable"}, 0), k.table)
+	LEAQ(NewDataAddr(Symbol{Name: "·actTable"}, 0), table)
 	bits, some := reg.RBX, reg.RAX
 	XORQ(some, some)
-	Label("next" + name)
-	for h := range i.halves() {
-		k.next = 0
-		k.x, k.y = k.register(), k.register()
-		VCVTPS2PD(i.halfPixel(src, h), k.x)
-		eval(k)
-		k.next = 2
-		if single {
-			k.guardFloat32(reg.EBX)
-		} else {
-			k.guard(false, reg.EBX)
-			i.toFloat32(k.x, i.half[0])
-		}
-		VMOVUPS(i.half[0], i.halfPixel(dst, h))
-		if h == 0 {
-			MOVB(reg.BL, Mem{Base: open})
-		} else {
-			SHLL(Imm(uint64(h*i.lanes)), reg.EBX)
-			ORB(reg.BL, Mem{Base: open})
-		}
-		ORQ(bits, some)
+	sizes := []int{1} // pixels at a time
+	if i.lanes == 8 && function == "GELU" {
+		sizes = []int{gelus, 1}
 	}
-	ADDQ(Imm(32), src)
-	ADDQ(Imm(32), dst)
-	INCQ(open)
-	DECQ(n)
-	JNZ(LabelRef("next" + name))
+	for s, size := range sizes {
+		loop := fmt.Sprint("next", name, size)
+		Label(loop)
+		if s+1 < len(sizes) {
+			CMPQ(n, Imm(uint64(size)))
+			JL(LabelRef(fmt.Sprint("next", name, sizes[s+1])))
+		} else if len(sizes) > 1 {
+			TESTQ(n, n)
+			JZ(LabelRef("end" + name))
+		}
+		for h := range i.halves() {
+			var all []*actKernel
+			for p := range size {
+				k := &actKernel{isa: i, grid: grid, table: table}
+				k.begin(p * 32 / size)
+				VCVTPS2PD(i.halfPixel(src, h).Offset(32*p), k.x)
+				all = append(all, k)
+			}
+			eval(all...)
+			for p, k := range all {
+				k.next = p*32/size + 2
+				if single {
+					k.guardFloat32(reg.EBX)
+				} else {
+					k.guard(false, reg.EBX)
+					i.toFloat32(k.x, i.half[i.index(k.x)])
+				}
+				VMOVUPS(i.half[i.index(k.x)], i.halfPixel(dst, h).Offset(32*p))
+				flag := Mem{Base: open, Disp: p}
+				if h == 0 {
+					MOVB(reg.BL, flag)
+				} else {
+					SHLL(Imm(uint64(h*i.lanes)), reg.EBX)
+					ORB(reg.BL, flag)
+				}
+				ORQ(bits, some)
+			}
+		}
+		ADDQ(U32(uint32(32*size)), src)
+		ADDQ(U32(uint32(32*size)), dst)
+		ADDQ(Imm(uint64(size)), open)
+		SUBQ(Imm(uint64(size)), n)
+		if len(sizes) > 1 {
+			JMP(LabelRef(loop))
+		} else {
+			JNZ(LabelRef(loop))
+		}
+	}
+	Label("end" + name)
 	VZEROUPPER()
 	Store(some, ReturnIndex(0))
 	RET()
 }
 
 // guardFloat32 rounds the ends y -+ ActErr y of the interval to float32, the former
-// to the half of register 0. Those of an infinity are a NaN and an infinity.
+// to the half of x's register. Those of an infinity are a NaN and an infinity.
 func (k *actKernel) guardFloat32(bits reg.Register) {
-	lo, hi := k.wide[0], k.register()
+	lo, hi := k.x, k.register()
 	VMOVAPD(k.y, lo)
 	VMOVAPD(k.y, hi)
 	k.with(VFNMADD231PD, VFNMADD231PD_BCST, k.c(cErr), k.y, lo)
 	k.with(VFMADD231PD, VFMADD231PD_BCST, k.c(cErr), k.y, hi)
-	k.toFloat32(lo, k.half[0])
+	k.toFloat32(lo, k.half[k.index(lo)])
 	k.toFloat32(hi, k.half[k.index(hi)])
-	k.differ(k.half[0], k.half[k.index(hi)], bits)
+	k.differ(k.half[k.index(lo)], k.half[k.index(hi)], bits)
 }
 
 // rowReLU is max(0, x), which is x for equal operands and for a NaN.

@@ -103,10 +103,14 @@ func (o rowOperation) single() {
 		VMOVD(bits, reg.X0)
 		VPBROADCASTD(reg.X0, to)
 	}
+	row := GP64() // in bytes
+	MOVQ(pixels, row)
+	SHLQ(Imm(5), row)
 	Label("loop" + name)
 	VMOVUPS(Mem{Base: px}, x)
 	if o.second {
 		VMOVUPS(Mem{Base: pn}, n)
+		PREFETCHT1(Mem{Base: pn, Index: row, Scale: 1}) // of the next row: the other image is far
 	}
 	o.narrow(x, n, s, one)
 	const unordered = 3

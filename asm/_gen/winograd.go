@@ -292,22 +292,22 @@ func mustParam(name string) Mem {
 //	u       [blocks*8][2*lanes], the transformed weights of 2*lanes outputs
 //	m       [groups][tiles][2*lanes]
 //	next    the weights of the call after it
-//	out     memory to be written after it
+//	later   memory to be used after it
 //
 // Weights that are in no near cache are read once and then used by all groups. To ask
 // for them when they are needed stalls the first group, and a program has them
 // pass through the caches faster than memory can give them; so the next ones are
-// asked for evenly through the work on these, two cache lines a block, and one of out.
+// asked for evenly through the work on these, four cache lines a block, and two of later.
 func multiply(i isa) {
 	name := "winogradMultiply" + i.name
-	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, chain, groups int, next, out *float64)")
+	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, chain, groups int, next *float64, later *float32)")
 	Pragma("noescape")
 	Doc(name + " multiplies at one point: see asm/winograd.go.")
 	v := Load(Param("v"), GP64()).(reg.GPVirtual)
 	m := Load(Param("m"), GP64()).(reg.GPVirtual)
 	groups := Load(Param("groups"), GP64()).(reg.GPVirtual)
 	next := Load(Param("next"), GP64()).(reg.GPVirtual)
-	out := Load(Param("out"), GP64()).(reg.GPVirtual)
+	later := Load(Param("later"), GP64()).(reg.GPVirtual)
 	u, left, steps, sums := GP64(), GP64(), GP64(), GP64()
 	sum := i.wide[:2*i.tiles]
 	w := i.wide[2*i.tiles : 2*i.tiles+2]
@@ -330,8 +330,8 @@ func multiply(i isa) {
 	for c := range 8 {
 		VMOVUPD(Mem{Base: u, Disp: 2 * c * n}, w[0])
 		VMOVUPD(Mem{Base: u, Disp: (2*c + 1) * n}, w[1])
-		if c%4 == 0 {
-			PREFETCHT1(Mem{Base: next, Disp: 16 * c})
+		if c%2 == 0 {
+			PREFETCHT1(Mem{Base: next, Disp: 32 * c})
 		}
 		for t := range i.tiles {
 			xt := x[t%len(x)]
@@ -342,9 +342,10 @@ func multiply(i isa) {
 	}
 	ADDQ(U32(uint32(i.plane())), v)
 	ADDQ(U32(uint32(16*n)), u)
-	PREFETCHT1(Mem{Base: out})
-	ADDQ(Imm(64), out)
-	ADDQ(U32(128), next)
+	PREFETCHT1(Mem{Base: later})
+	PREFETCHT1(Mem{Base: later, Disp: 64})
+	ADDQ(U32(128), later)
+	ADDQ(U32(256), next)
 	DECQ(steps)
 	JNZ(LabelRef("block" + name))
 	TESTQ(sums, sums)

@@ -61,9 +61,10 @@ func multiply() (run func(), flop float64, how string) {
 	for i := range u {
 		u[i] = 1 - float64(i%5)
 	}
+	later := new(float32)
 	return func() {
 		for range 16 {
-			w.Multiply(&v[0], &u[0], &m[0], blocks, blocks, 1, &u[0], &m[0])
+			w.Multiply(&v[0], &u[0], &m[0], blocks, blocks, 1, &u[0], later)
 		}
 	}, 16 * 2 * float64(w.Tiles*w.Outputs*blocks*8), "float64 fused multiply-adds of the 3x3 kernel, " + asm.ISA() + ", data in the first cache"
 }
