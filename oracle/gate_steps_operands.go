@@ -72,7 +72,10 @@ func (p pattern) differ(nodes []operator.Node) string {
 			all = append(all, fmt.Sprintf("%v operands in %s", m, strings.Join(names, ", ")))
 		}
 	}
-	return strings.Join(all, "; ")
+	if all == nil {
+		return ""
+	}
+	return "takes " + strings.Join(all, "; ")
 }
 
 // mix looks for the operands of single convolutions that bring a pattern
