@@ -147,3 +147,26 @@ func TestUnknownNoiseApart(t *testing.T) {
 		want(t, fmt.Sprint("fewer roundings, weights ", seed), do(t, e, e.noise), "", "", 0)
 	}
 }
+
+// TestUnknownNoiseTruncated: operands that are cut off make an output a little smaller
+// everywhere, which is no mean of a small multiplicative noise.
+func TestUnknownNoiseTruncated(t *testing.T) {
+	r := newRig(t, "tf32", "multiplicative", .015)
+	config := r.op.Config
+	config.Normalization, config.Activation = "none", "tanh"
+	var err error
+	if r.op, err = operator.Init(config, 5); err != nil {
+		t.Fatal(err)
+	}
+	r.c.Policy, r.c.Alpha = rollout.Autoregressive, 0
+	e := r.exam(r.run(func(_ *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
+		d.Mode.TF32 = fp16.TowardZero
+	}), false)
+	want(t, "cut off", do(t, e, e.noise), "", "", 0)
+	e = r.exam(r.run(func(r *rig, _ int, d *emulate.Device, draws *emulate.Draws, _ []*tensor.Tensor) {
+		for i := range draws.Data[0] {
+			draws.Data[0][i] += .5
+		}
+	}), false)
+	want(t, "a mean", do(t, e, e.noise), FailRNG, "noise has a mean", -1)
+}

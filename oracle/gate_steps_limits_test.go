@@ -26,3 +26,25 @@ func TestStepsDoubt(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsAlike: of pixels that are alike, all have the error of one.
+func TestStepsAlike(t *testing.T) {
+	const pixels = 400
+	r := rand.New(rand.NewPCG(3, 4))
+	h := &spreads{pixels: pixels, alike: 1}
+	for _, alike := range []int{25, 50, 100} {
+		most := 0.0
+		for range 20000 {
+			var squares, distances float64
+			for range pixels / alike {
+				v := r.NormFloat64()
+				d := v - r.NormFloat64()
+				squares, distances = squares+v*v, distances+d*d
+			}
+			most = max(most, distances/squares)
+		}
+		if limit, one := h.at(float64(alike)).few(inAll, pixels), h.few(inAll, pixels); most > limit || most < one {
+			t.Errorf("%d of %d pixels alike: a mean square of %.3g: want at most %.3g, and more than the %.3g of others", alike, pixels, most, limit, one)
+		}
+	}
+}
