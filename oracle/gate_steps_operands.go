@@ -94,7 +94,11 @@ func (g *stepGate) mix(m *measured, found candidate) (best candidate, err error)
 			points = append(points, i)
 		}
 	}
+	all := slices.Concat(points, windows)
 	best = found
+	if len(all) == 0 {
+		return best, nil
+	}
 	seen := map[pattern]bool{best.pattern: true}
 	try := func(p pattern) error {
 		if seen[p] || g.e.late("other operands of single convolutions") {
@@ -112,7 +116,7 @@ func (g *stepGate) mix(m *measured, found candidate) (best candidate, err error)
 		from, kinds = g.claim, len(operandModes)
 	}
 	if !best.discrete() && kinds > 2 { // float32 throughout, so far
-		if best, err = g.compare(m, from.with(0, slices.Concat(points, windows), len(nodes))); err != nil {
+		if best, err = g.compare(m, from.with(0, all, len(nodes))); err != nil {
 			return best, err
 		}
 	}
@@ -123,9 +127,13 @@ func (g *stepGate) mix(m *measured, found candidate) (best candidate, err error)
 			}
 		}
 	}
+	single := all
+	if kinds == 2 && g.e.op.MACs(m.X.H, m.X.W)*int64(m.X.N) > largeForward {
+		single = []int{slices.Min(all), slices.Max(all)} // the ends
+	}
 	for range 4 {
 		before := best.pattern
-		for _, i := range slices.Concat(points, windows) {
+		for _, i := range single {
 			for k := -1; k < kinds; k++ {
 				if err := try(best.pattern.with(k, []int{i}, len(nodes))); err != nil {
 					return best, err
@@ -149,7 +157,6 @@ func (g *stepGate) mix(m *measured, found candidate) (best candidate, err error)
 			}
 		}
 	}
-	all := slices.Concat(points, windows)
 	for k, mode := range operandModes { // the same everywhere is a contract of its own
 		if best.operands != "" && best.pattern == (pattern{mode: best.mode}).with(k, all, len(nodes)) {
 			return g.compare(m, pattern{mode: mode})
