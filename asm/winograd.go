@@ -28,8 +28,9 @@ type Winograd struct {
 
 	// InputRow is Input for one row of n points, one block and some tiles side by
 	// side: src is the first pixel of the first, and dst its place in V
-	// [n][group][block][Tiles][8]. It is nil where there is none.
-	InputRow func(src *float32, line int, dst *float64, point, tiles, row int)
+	// [n][group][block][Tiles][8]; next is the first pixel of the call after it, which
+	// it may ask for. It is nil where there is none.
+	InputRow func(src, next *float32, line int, dst *float64, point, tiles, row int)
 
 	// Multiply computes M of v, u at one point, of which v and m are the
 	// places: for each group, tile and output the channels in order, one fused

@@ -62,7 +62,7 @@ func winogradInputAVX512(src *float32, line int, image int, dst *float64, point 
 // winogradInputRowAVX512 transforms one row of the windows of some tiles: see asm/winograd.go.
 //
 //go:noescape
-func winogradInputRowAVX512(src *float32, line int, dst *float64, point int, tiles int, row int)
+func winogradInputRowAVX512(src *float32, next *float32, line int, dst *float64, point int, tiles int, row int)
 
 // winogradWideInputAVX512 transforms the window of one tile: see asm/winograd.go.
 //
@@ -122,7 +122,7 @@ func winograd5x5InputAVX512(src *float32, line int, image int, dst *float64, poi
 // winograd5x5InputRowAVX512 transforms one row of the windows of some tiles: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5InputRowAVX512(src *float32, line int, dst *float64, point int, tiles int, row int)
+func winograd5x5InputRowAVX512(src *float32, next *float32, line int, dst *float64, point int, tiles int, row int)
 
 // winograd5x5OutputRowAVX512 transforms one row of the products of some tiles: see asm/winograd.go.
 //
@@ -172,7 +172,7 @@ func winograd7x7InputAVX512(src *float32, line int, image int, dst *float64, poi
 // winograd7x7InputRowAVX512 transforms one row of the windows of some tiles: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7InputRowAVX512(src *float32, line int, dst *float64, point int, tiles int, row int)
+func winograd7x7InputRowAVX512(src *float32, next *float32, line int, dst *float64, point int, tiles int, row int)
 
 // winograd7x7OutputRowAVX512 transforms one row of the products of some tiles: see asm/winograd.go.
 //
@@ -272,7 +272,7 @@ func winogradInputAVX2(src *float32, line int, image int, dst *float64, point in
 // winogradInputRowAVX2 transforms one row of the windows of some tiles: see asm/winograd.go.
 //
 //go:noescape
-func winogradInputRowAVX2(src *float32, line int, dst *float64, point int, tiles int, row int)
+func winogradInputRowAVX2(src *float32, next *float32, line int, dst *float64, point int, tiles int, row int)
 
 // winogradWideInputAVX2 transforms the window of one tile: see asm/winograd.go.
 //
@@ -332,7 +332,7 @@ func winograd5x5InputAVX2(src *float32, line int, image int, dst *float64, point
 // winograd5x5InputRowAVX2 transforms one row of the windows of some tiles: see asm/winograd.go.
 //
 //go:noescape
-func winograd5x5InputRowAVX2(src *float32, line int, dst *float64, point int, tiles int, row int)
+func winograd5x5InputRowAVX2(src *float32, next *float32, line int, dst *float64, point int, tiles int, row int)
 
 // winograd5x5OutputRowAVX2 transforms one row of the products of some tiles: see asm/winograd.go.
 //
@@ -382,7 +382,7 @@ func winograd7x7InputAVX2(src *float32, line int, image int, dst *float64, point
 // winograd7x7InputRowAVX2 transforms one row of the windows of some tiles: see asm/winograd.go.
 //
 //go:noescape
-func winograd7x7InputRowAVX2(src *float32, line int, dst *float64, point int, tiles int, row int)
+func winograd7x7InputRowAVX2(src *float32, next *float32, line int, dst *float64, point int, tiles int, row int)
 
 // winograd7x7OutputRowAVX2 transforms one row of the products of some tiles: see asm/winograd.go.
 //

@@ -139,7 +139,7 @@ func TestWinogradInput(t *testing.T) {
 			}
 			for r := range n {
 				for b := range blocks {
-					w.InputRow(image.at(((b*height+y0)*width+x0)*8), width*32, rows.at(r*n*point+b*plane+first*8), point*8, tiles, r)
+					w.InputRow(image.at(((b*height+y0)*width+x0)*8), image.at(0), width*32, rows.at(r*n*point+b*plane+first*8), point*8, tiles, r)
 				}
 			}
 			rows.check(t, "rows")

@@ -173,7 +173,7 @@ func (g *wino) unit(s *worker, lo, hi int) {
 				for t, end := group, min(hi, group+g.Tiles); t < end; {
 					n, y, x := g.place(t)
 					tiles := min(end-t, g.tw-x/4) // of one line
-					g.InputRow(g.corner(n, b, y, x), g.src.line*4, g.at(s, b, t-lo), g.vPoint*8, tiles, r)
+					g.InputRow(g.corner(n, b, y, x), g.corner(n, min(b+1, g.blocks-1), y, x), g.src.line*4, g.at(s, b, t-lo), g.vPoint*8, tiles, r)
 					t += tiles
 				}
 			}

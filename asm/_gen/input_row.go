@@ -14,6 +14,7 @@ import (
 // transformed, where there are registers to keep the others.
 //
 //	src     first pixel of the first nxn window, float32, 8 channels a pixel
+//	next    the same of the call after it, to be asked for in advance
 //	line    bytes from a line of pixels to the next
 //	dst     the first tile's place in [n][blocks][tiles][8]
 //	point   bytes from a point to the next
@@ -21,10 +22,11 @@ import (
 //	row     of points
 func inputRow(i isa, f form) {
 	name := "winograd" + f.name + "InputRow" + i.name
-	TEXT(name, NOSPLIT, "func(src *float32, line int, dst *float64, point, tiles, row int)")
+	TEXT(name, NOSPLIT, "func(src, next *float32, line int, dst *float64, point, tiles, row int)")
 	Pragma("noescape")
 	Doc(name + " transforms one row of the windows of some tiles: see asm/winograd.go.")
 	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	next := Load(Param("next"), GP64()).(reg.GPVirtual)
 	line := Load(Param("line"), GP64()).(reg.GPVirtual)
 	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
 	point := Load(Param("point"), GP64()).(reg.GPVirtual)
@@ -51,6 +53,10 @@ func inputRow(i isa, f form) {
 			MOVQ(dst, to)
 			MOVQ(mustParam("tiles"), left)
 			in := newRows(n, from, line)
+			var ahead rows
+			if h == 0 {
+				ahead = newRows(n, next, line)
+			}
 			column := func(x int, z reg.VecPhysical) {
 				i.inputRowOf(f, r, z, free, func(y int) Op { return in.at(y, 32*x+h*v/2) })
 			}
@@ -61,6 +67,12 @@ func inputRow(i isa, f form) {
 			Label(tile)
 			for x := shared; x < n; x++ {
 				column(x, i.wide[x])
+			}
+			if h == 0 {
+				for _, y := range f.inputLines(r) {
+					PREFETCHT0(ahead.at(y, 0))
+					PREFETCHT0(ahead.at(y, 64))
+				}
 			}
 			for x, z := range kept {
 				VMOVAPD(z, i.wide[x])
@@ -74,7 +86,7 @@ func inputRow(i isa, f form) {
 				PREFETCHT0(Mem{Base: at, Disp: 4 * 64}) // four tiles on
 				ADDQ(point, at)
 			})
-			for _, p := range in.base {
+			for _, p := range append(in.base, ahead.base...) {
 				ADDQ(U32(128), p)
 			}
 			ADDQ(Imm(64), to)
@@ -84,6 +96,18 @@ func inputRow(i isa, f form) {
 		VZEROUPPER()
 		RET()
 	}
+}
+
+// inputLines are the numbers that number r of inputLine is made of.
+func (f form) inputLines(r int) (all []int) {
+	n := f.side()
+	for y := range n {
+		switch {
+		case r == 0 && y%2 == 0, r == n-1 && y%2 == 1, 0 < r && r < n-1 && 0 < y && y < n-1:
+			all = append(all, y)
+		}
+	}
+	return all
 }
 
 // inputRowOf leaves number r of inputLine in z, of float32 numbers in memory.

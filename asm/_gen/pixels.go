@@ -57,6 +57,9 @@ func pixelNorms(i isa) {
 		for h := range halves {
 			VMOVUPD(Mem{Base: scale, Disp: h * v}, t[h])
 		}
+		for at := 0; at < 32*n && n > 4; at += 64 { // the pixels that follow
+			PREFETCHT0(Mem{Base: from, Disp: 32*n + at})
+		}
 		for p := range n {
 			for h := range halves {
 				r := x[(p*halves+h)%4]
