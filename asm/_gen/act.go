@@ -61,9 +61,9 @@ var actFunctions = []struct {
 	{"Identity", each((*actKernel).identity), true},
 	{"ReLU", each((*actKernel).relu), true},
 	{"GELU", gelu, false},
-	{"GELUTanh", each((*actKernel).geluTanh), false},
-	{"SiLU", each((*actKernel).silu), false},
-	{"Tanh", each((*actKernel).tanh), false},
+	{"GELUTanh", geluTanh, false},
+	{"SiLU", silu, false},
+	{"Tanh", tanh, false},
 }
 
 // each evaluates a function for one register after the other.
@@ -264,45 +264,72 @@ func gelu(all ...*actKernel) {
 }
 
 // geluTanh is asm.ActGELUTanh.
-func (k *actKernel) geluTanh() {
-	s, v := k.register(), k.register()
-	VMULPD(k.x, k.x, s)
-	k.load(cAlpha, v)
-	k.with(VFMADD231PD, VFMADD231PD_BCST, k.c(cBeta), s, v)
-	VMULPD(k.x, v, v)
-	k.cut(v, v)
-	k.quotient(k.reduce(v, cPerLn2, cLn2, cExp))
+func geluTanh(all ...*actKernel) {
+	e := make([]*actExp, len(all))
+	for i, k := range all {
+		s, v := k.register(), k.register()
+		VMULPD(k.x, k.x, s)
+		k.load(cAlpha, v)
+		k.with(VFMADD231PD, VFMADD231PD_BCST, k.c(cBeta), s, v)
+		VMULPD(k.x, v, v)
+		k.cut(v, v)
+		e[i] = k.reduce(v, cPerLn2, cLn2, cExp)
+	}
+	quotient(all, e)
 }
 
 // silu is asm.ActSiLU.
-func (k *actKernel) silu() {
-	v := k.register()
-	k.cut(k.x, v)
-	k.quotient(k.reduce(v, -1, cLn2, cExp))
+func silu(all ...*actKernel) {
+	e := make([]*actExp, len(all))
+	for i, k := range all {
+		v := k.register()
+		k.cut(k.x, v)
+		e[i] = k.reduce(v, -1, cLn2, cExp)
+	}
+	quotient(all, e)
 }
 
 // quotient sets y to x/(1 + e).
-func (k *actKernel) quotient(e *actExp) {
-	for e.term >= 0 {
-		e.step(k)
+func quotient(all []*actKernel, e []*actExp) {
+	steps(all, e)
+	for i, k := range all {
+		k.exp(e[i])
+		k.with(VADDPD, VADDPD_BCST, k.c(cOne), e[i].q, e[i].q)
+		VDIVPD(e[i].q, k.x, k.y)
 	}
-	k.exp(e)
-	k.with(VADDPD, VADDPD_BCST, k.c(cOne), e.q, e.q)
-	VDIVPD(e.q, k.x, k.y)
+}
+
+// steps adds all terms to the polynomials, side by side.
+func steps(all []*actKernel, e []*actExp) {
+	for e[0].term >= 0 {
+		for i, k := range all {
+			e[i].step(k)
+		}
+	}
 }
 
 // tanh is asm.ActTanh. A NaN stays one: of two operands of which one is NaN the
 // maximum is the second.
-func (k *actKernel) tanh() {
-	v, t := k.register(), k.register()
-	k.with(VANDPD, VANDPD_BCST, k.c(cAbs), k.x, v)
-	k.with(VMULPD, VMULPD_BCST, k.c(cTwo), v, v)
-	k.load(cShallow, t)
-	VMAXPD(v, t, v)
-	e := k.reduce(v, cPerLn2, cLn2, cExp)
-	for e.term >= 0 {
-		e.step(k)
+func tanh(all ...*actKernel) {
+	t, e := make([]reg.VecPhysical, len(all)), make([]*actExp, len(all))
+	for i, k := range all {
+		v := k.register()
+		t[i] = k.register()
+		k.with(VANDPD, VANDPD_BCST, k.c(cAbs), k.x, v)
+		k.with(VMULPD, VMULPD_BCST, k.c(cTwo), v, v)
+		k.load(cShallow, t[i])
+		VMAXPD(v, t[i], v)
+		e[i] = k.reduce(v, cPerLn2, cLn2, cExp)
 	}
+	steps(all, e)
+	for i, k := range all {
+		k.tanhOf(e[i], t[i])
+	}
+}
+
+// tanhOf finishes tanh.
+func (k *actKernel) tanhOf(e *actExp, t reg.VecPhysical) {
+	v := e.r
 	VMULPD(e.r, e.q, e.q)
 	VPSLLQ(Imm(52), e.k, e.k)
 	k.with(VPADDQ, VPADDQ_BCST, k.c(cOne), e.k, e.k)

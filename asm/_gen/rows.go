@@ -198,9 +198,10 @@ func (i isa) differ(lo, hi reg.VecPhysical, bits reg.Register) {
 	XORL(Imm(15), bits)
 }
 
-// gelus is how many pixels GELU takes at a time: each has two chains of operations,
-// more than the processor finds by itself when they follow one another.
-const gelus = 4
+// sideBySide is how many pixels an activation takes at a time with AVX-512: each has
+// one or two chains of operations, more than the processor finds by itself when they
+// follow one another.
+const sideBySide = 4
 
 // rowAct writes an activation:
 //
@@ -225,8 +226,8 @@ func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 	bits, some := reg.RBX, reg.RAX
 	XORQ(some, some)
 	sizes := []int{1} // pixels at a time
-	if i.lanes == 8 && function == "GELU" {
-		sizes = []int{gelus, 1}
+	if i.lanes == 8 {
+		sizes = []int{sideBySide, 1}
 	}
 	for s, size := range sizes {
 		loop := fmt.Sprint("next", name, size)
