@@ -33,14 +33,15 @@ func TestBorrow(t *testing.T) {
 			t.Error("a plan for another mode or shape")
 		}
 	}
+	isa := asm.ISA()
 	if err := asm.Use("purego"); err != nil {
 		t.Fatal(err)
 	}
-	if q := op.Borrow(f32, 1, 4, 6); (q == p) != (len(asm.ISAs()) == 1) {
+	if q := op.Borrow(f32, 1, 4, 6); (q == p) != (isa == "purego") {
 		t.Error("a plan of another instruction set")
 	}
-	asm.Use(asm.ISAs()[0])
-	if len(asm.ISAs()) > 1 && op.Borrow(f32, 1, 4, 6) != p {
+	asm.Use(isa)
+	if isa != "purego" && op.Borrow(f32, 1, 4, 6) != p {
 		t.Error("the plan was not kept")
 	}
 	for n := range 2 * mostPlans {
