@@ -7,7 +7,6 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -367,25 +366,30 @@ func (u *unseen) calibrate() error {
 // truncated takes in what a device makes of the residuals that cuts the operands off
 // where the claim rounds them to TF32: its errors are small, and all to one side.
 func (u *unseen) truncated() error {
-	mode, err := operator.ParseMode("tf32:truncate", "")
-	if err != nil {
-		return err
-	}
-	e := u.e
-	for _, t := range []int{1, e.states.T - 1} {
-		k, lo, hi := e.batchOf(0)
+	d := &emulate.Device{Mode: mustParse("tf32:truncate")}
+	return u.ends(func(p *roundingProbe) error {
+		cut, err := u.e.pass(d, p.st.X, nil)
+		if err != nil {
+			return err
+		}
+		own := difference(u.e.raw(d, p.st.X, cut.out).Data, p.without[0])
+		u.means(p, own)
+		u.before(p, own)
+		return nil
+	})
+}
+
+// ends probes the first step and the last.
+func (u *unseen) ends(do func(p *roundingProbe) error) error {
+	for _, t := range []int{1, u.e.states.T - 1} {
+		k, lo, hi := u.e.batchOf(0)
 		p, err := u.probe(k, lo, hi, t)
 		if err != nil {
 			return err
 		}
-		d := &emulate.Device{Mode: mode}
-		cut, err := e.pass(d, p.st.X, nil)
-		if err != nil {
+		if err := do(p); err != nil {
 			return err
 		}
-		own := difference(e.raw(d, p.st.X, cut.out).Data, p.without[0])
-		u.means(p, own)
-		u.before(p, own)
 	}
 	return nil
 }
@@ -423,12 +427,7 @@ func (u *unseen) setFloor() error {
 		return nil
 	}
 	e := u.e
-	for _, t := range []int{1, e.states.T - 1} {
-		k, lo, hi := e.batchOf(0)
-		p, err := u.probe(k, lo, hi, t)
-		if err != nil {
-			return err
-		}
+	return u.ends(func(p *roundingProbe) error {
 		r := 80 * rmsOf(difference(p.with[1], p.with[0]))
 		if e.o.Mode.Precision == fp16.TF32 {
 			r = max(r, 4*fp16.TF32.Ulp(1)/2*e.outputShare()*rmsOf(p.st.outputs.Data))
@@ -441,8 +440,8 @@ func (u *unseen) setFloor() error {
 			r = max(r, 4*rmsOf(difference(p.with[0], p.without[0]))*math.Sqrt(2/n))
 		}
 		u.m.floor = max(u.m.floor, r*r)
-	}
-	return nil
+		return nil
+	})
 }
 
 // probe takes a step with some noise and without, exactly and as claimed.

@@ -504,7 +504,11 @@ func TestJudge(t *testing.T) {
 	}{{1, ""}, {1.3, "accuracy"}, {.7, ""}} {
 		g, e := field(k.size), field(1)
 		near := difference(field(1), e) // as if nothing had changed
-		got := limits.judge(&stepFigures{cuts: cut(n, c, h, w, near, g, e), count: n * c * h * w, alike: 1})
+		figures := &stepFigures{cuts: cut(n, c, h, w, near, g, e), count: n * c * h * w, alike: 1}
+		got := limits.judge(figures)
+		if figures.alike = 400; limits.judge(figures) != nil {
+			t.Errorf("errors of size %v, of pixels that are all alike: found", k.size)
+		}
 		gate := ""
 		if got != nil {
 			gate = got.gate
