@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -23,19 +24,30 @@ func readConfig(path string) (*rollout.Case, error) {
 	return parseConfig(path, data)
 }
 
+// yaml12 is the directive of YAML 1.2, which the parser refuses although it knows
+// what a configuration needs of that version.
+var yaml12 = regexp.MustCompile(`\A(\x{feff}?(?:\s*(?:[%#].*)?\n)*?%YAML[ \t]+1)\.2\b`)
+
 // parseConfig reads the text of a configuration; path is what messages call it.
 func parseConfig(path string, data []byte) (*rollout.Case, error) {
 	var root, second yaml.Node
-	d := yaml.NewDecoder(bytes.NewReader(data))
+	d := yaml.NewDecoder(bytes.NewReader(yaml12.ReplaceAll(data, []byte("${1}.1"))))
 	err := d.Decode(&root)
 	if err == nil && d.Decode(&second) != io.EOF {
 		return nil, fmt.Errorf("%s: text after the first document: want one document", path)
 	}
 	if err != nil && err != io.EOF {
-		return nil, fmt.Errorf("%s: %s", path, strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: "))
+		what := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: ")
+		if what == "found incompatible YAML document" {
+			what = "%YAML: another version: want 1.1 or 1.2"
+		}
+		return nil, fmt.Errorf("%s: %s", path, what)
 	}
-	if len(root.Content) == 0 {
+	switch {
+	case len(root.Content) == 0, root.Content[0].ShortTag() == "!!null":
 		return nil, fmt.Errorf("%s: empty: want operator and rollout", path)
+	case root.Content[0].Kind != yaml.MappingNode:
+		return nil, fmt.Errorf("%s:%d: not an object: want one with operator and rollout", path, root.Content[0].Line)
 	}
 	lines := map[string]int{}
 	text, err := toJSON(root.Content[0], "", lines, 0)
@@ -68,15 +80,17 @@ func toJSON(n *yaml.Node, at string, lines map[string]int, depth int) ([]byte, e
 	switch n.Kind {
 	case yaml.MappingNode:
 		b.WriteByte('{')
+		first := map[string]int{}
 		for i := 0; i < len(n.Content); i += 2 {
 			key, value := n.Content[i], n.Content[i+1]
 			if key.Kind != yaml.ScalarNode {
 				return nil, fmt.Errorf("%d: %s: want names as keys", key.Line, at)
 			}
 			name := strings.Trim(at+"."+key.Value, ".")
-			if first, twice := lines[name]; twice {
-				return nil, fmt.Errorf("%d: %s: given twice, first on line %d: want it once", key.Line, name, first)
+			if line, twice := first[key.Value]; twice {
+				return nil, fmt.Errorf("%d: %s: given twice, first on line %d: want it once", key.Line, name, line)
 			}
+			first[key.Value] = key.Line
 			lines[name] = key.Line
 			v, err := toJSON(value, name, lines, depth+1)
 			if err != nil {
@@ -107,17 +121,39 @@ func toJSON(n *yaml.Node, at string, lines map[string]int, depth int) ([]byte, e
 		}
 		b.WriteByte(']')
 	case yaml.ScalarNode:
-		var v any
-		err := n.Decode(&v)
-		if err == nil {
-			var j []byte
-			if j, err = json.Marshal(v); err == nil {
-				return j, nil
-			}
-		}
-		return nil, fmt.Errorf("%d: %s: %s: want a number, text, true, false or null", n.Line, at, n.Value)
+		return scalar(n, at)
 	default:
 		return nil, fmt.Errorf("%d: %s: want no anchors and aliases", n.Line, at)
 	}
 	return []byte(b.String()), nil
 }
+
+// scalar rewrites a scalar. A number stays as it is written, so that what wants
+// an integer sees whether it is one. What other readers take for another number,
+// such as 010, which is 8 or 10 by version, is refused.
+func scalar(n *yaml.Node, at string) ([]byte, error) {
+	tag, text := n.ShortTag(), strings.TrimPrefix(n.Value, "+")
+	switch {
+	case tag == "!!timestamp": // a text, as JSON has no dates
+		return json.Marshal(n.Value)
+	case tag != "!!int" && tag != "!!float":
+	case decimal.MatchString(text):
+		return []byte(text), nil
+	case tag == "!!int", leadingZero.MatchString(text):
+		return nil, fmt.Errorf("%d: %s: %s: want a decimal number without leading zeros and underscores", n.Line, at, n.Value)
+	}
+	var v any
+	err := n.Decode(&v)
+	if err == nil {
+		var j []byte
+		if j, err = json.Marshal(v); err == nil {
+			return j, nil
+		}
+	}
+	return nil, fmt.Errorf("%d: %s: %s: want a number, text, true, false or null", n.Line, at, n.Value)
+}
+
+var (
+	decimal     = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?$`) // a number of JSON
+	leadingZero = regexp.MustCompile(`^-?0[0-9_]`)
+)

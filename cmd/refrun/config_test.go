@@ -28,11 +28,44 @@ func TestConfig(t *testing.T) {
 		{"weights_seed: 1", "weights_seed: [1", "run.yaml: "},
 		{"weights_seed: 1", "weights_seed: 1\n---\na: 1", "run.yaml: text after the first document"},
 		{goodConfig, "", "run.yaml: empty"},
-		{goodConfig, "[1]", "run.yaml: want a JSON object"},
+		{goodConfig, "[1]", "run.yaml:1: not an object: want one with operator and rollout"},
+		{goodConfig, "# nothing\n42", "run.yaml:2: not an object: want one with operator and rollout"},
+		{goodConfig, "null", "run.yaml: empty: want operator and rollout"},
+		{goodConfig, "--- ~ # nothing", "run.yaml: empty: want operator and rollout"},
+		{goodConfig, "%YAML 2.0\n---\n" + goodConfig, "run.yaml: %YAML: another version: want 1.1 or 1.2"},
+		{"num_timesteps: 3", "num_timesteps: 3.0", "run.yaml:4: rollout.num_timesteps: 3.0: want an integer"},
+		{"num_timesteps: 3", "num_timesteps: 3e0", "run.yaml:4: rollout.num_timesteps: 3e0: want an integer"},
+		{"num_timesteps: 3", "num_timesteps: 010", "run.yaml:4: rollout.num_timesteps: 010: want a decimal number"},
+		{"num_timesteps: 3", "num_timesteps: 08", "run.yaml:4: rollout.num_timesteps: 08: want a decimal number"},
+		{"num_timesteps: 3", "num_timesteps: 0x10", "run.yaml:4: rollout.num_timesteps: 0x10: want a decimal number"},
+		{"num_timesteps: 3", "num_timesteps: 1_0", "run.yaml:4: rollout.num_timesteps: 1_0: want a decimal number"},
+		{"num_timesteps: 3", "num_timesteps: !!int null", "run.yaml:4: rollout.num_timesteps: null: want a decimal number"},
+		{"num_timesteps: 3", "num_timesteps: .inf", "run.yaml:4: rollout.num_timesteps: .inf: want a number"},
+		{"num_timesteps: 3", "num_timesteps: 99999999999999999999", "run.yaml:4: rollout.num_timesteps: 99999999999999999999: want an integer"},
+		{"num_timesteps: 3", "num_timesteps: 2026-01-01", `run.yaml:4: rollout.num_timesteps: "2026-01-01": want an integer`},
+		{"num_timesteps: 3", "num_timesteps: 3\n  \"\": 4", "run.yaml:5: rollout: unknown key"},
 	} {
 		_, err := parseConfig("run.yaml", []byte(strings.Replace(goodConfig, c.old, c.new, 1)))
 		if err == nil || !strings.HasPrefix(err.Error(), c.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("%q for %q: error %v, want one line beginning %q", c.new, c.old, err, c.want)
+		}
+	}
+}
+
+// TestConfigYAML: what is no JSON, and reads the same.
+func TestConfigYAML(t *testing.T) {
+	for _, c := range []struct{ old, new string }{
+		{goodConfig, "%YAML 1.1\n---" + goodConfig},
+		{goodConfig, "%YAML 1.2\n---" + goodConfig},
+		{goodConfig, "\ufeff# a comment\r\n\r\n%TAG !a! tag:a,2000:\r\n%YAML\t1.2 # the newer\r\n---" + goodConfig + "..."},
+		{"num_timesteps: 3", "num_timesteps: +3"},
+		{"num_timesteps: 3", "'num_timesteps': !!int '3'"},
+		{"noise_scale: 1.0e-2", "noise_scale: .01"},
+		{"noise_scale: 1.0e-2", "noise_scale: +1.E-2"},
+	} {
+		cs, err := parseConfig("run.yaml", []byte(strings.Replace(goodConfig, c.old, c.new, 1)))
+		if err != nil || cs.Operator.NoiseScale != 0.01 || cs.Rollout.Timesteps != 3 {
+			t.Errorf("%q: read as %+v, %v", c.new, cs, err)
 		}
 	}
 }

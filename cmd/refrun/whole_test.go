@@ -31,7 +31,7 @@ func TestConfigRefuses(t *testing.T) {
 	for _, k := range []struct{ text, want string }{
 		{"", "run.yaml: empty: want operator and rollout"},
 		{"# nothing", "run.yaml: empty: want operator and rollout"},
-		{"42", "run.yaml: want a JSON object"},
+		{"42", "run.yaml:1: not an object: want one with operator and rollout"},
 		{"\xff\xfe\x00", "run.yaml: incomplete UTF-16 character"},
 		{"a:\n\tb: 1", "run.yaml: line 2: found character that cannot start any token"},
 		{"a: " + strings.Repeat("[", 5000) + strings.Repeat("]", 5000), "run.yaml:1: a: nested too deeply"},
