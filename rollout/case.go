@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/internal/strict"
 	"github.com/refrun/refrun/noise"
@@ -154,12 +155,7 @@ func openTensors(fsys fs.FS, name, as string) (*safetensors.File, error) {
 	return safetensors.Parse(as, data)
 }
 
-func irregular(info fs.FileInfo) error {
-	if info.IsDir() {
-		return errors.New("is a directory")
-	}
-	return errors.New("is a pipe or a device")
-}
+func irregular(info fs.FileInfo) error { return errors.New("is " + fault.Kind(info.Mode())) }
 
 // readFile reads a regular file. Anything else, such as a pipe that nobody
 // writes to, could keep the reader for ever.

@@ -13,6 +13,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/hdf5"
 	"github.com/refrun/refrun/internal/npy"
 )
@@ -51,7 +52,7 @@ func (j *Job) vacant(ck string) error {
 	}
 	for _, p := range files {
 		if info, err := os.Stat(p); err == nil && !info.Mode().IsRegular() {
-			return fmt.Errorf("%s: %v: want a regular file, or none", p, info.Mode().Type())
+			return fmt.Errorf("%s: %s: want a regular file, or none", p, fault.Kind(info.Mode()))
 		}
 	}
 	switch {
@@ -158,7 +159,7 @@ func (j *Job) checkSafetensors(s Trajectory) error {
 	if err != nil {
 		return err
 	}
-	f, size, err := openRegular(j.Path)
+	f, size, err := fault.OpenRegular(j.Path)
 	if err != nil {
 		return err
 	}
@@ -222,7 +223,7 @@ func (j *Job) checkHDF5(s Trajectory) error {
 }
 
 func (j *Job) checkNpy(s Trajectory) error {
-	f, size, err := openRegular(j.Path)
+	f, size, err := fault.OpenRegular(j.Path)
 	if err != nil {
 		return err
 	}
@@ -231,7 +232,7 @@ func (j *Job) checkNpy(s Trajectory) error {
 }
 
 func (j *Job) checkNpz(s Trajectory) error {
-	f, size, err := openRegular(j.Path)
+	f, size, err := fault.OpenRegular(j.Path)
 	if err != nil {
 		return err
 	}
@@ -296,20 +297,4 @@ func metricNames() []string {
 		all = append(all, "metrics."+name)
 	}
 	return all
-}
-
-// openRegular opens a regular file and returns its size.
-func openRegular(path string) (*os.File, int64, error) {
-	info, err := os.Stat(path) // opening a pipe could wait for ever
-	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%v: want a regular file", info.Mode().Type())
-	}
-	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", path, cause(err))
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, 0, fmt.Errorf("%s: %w", path, cause(err))
-	}
-	return f, info.Size(), nil
 }

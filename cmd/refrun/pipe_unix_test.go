@@ -25,10 +25,17 @@ func TestPipe(t *testing.T) {
 			if err := make(path); err != nil {
 				t.Fatal(what, err)
 			}
-			oneStep(t, dir).refused(t, "run", path+": is a pipe or a device: want ...")
+			oneStep(t, dir).refused(t, "run", path+": is a "+what+": want ...")
 			if name == "trajectory.safetensors" {
 				refrun(t, "compare", dir, dir).refused(t, "compare", path+": ...want a regular file")
 			}
 		}
+	}
+	for _, ext := range []string{".npy", ".npz", ".h5", ".safetensors"} {
+		path := filepath.Join(t.TempDir(), "pipe"+ext)
+		if err := syscall.Mkfifo(path, 0o666); err != nil {
+			t.Fatal(err)
+		}
+		refrun(t, "compare", path, path).refused(t, "compare", path+": file: a pipe: want a regular file")
 	}
 }

@@ -5,6 +5,8 @@ package fault
 
 import (
 	"fmt"
+	"io/fs"
+	"os"
 	"strconv"
 	"strings"
 )
@@ -62,4 +64,31 @@ func Count[N int | int64 | uint64](n N, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprint(n, " ", what, "s")
+}
+
+// OpenRegular opens the regular file at path and returns its size. What is none is
+// not opened, since opening a pipe waits for its writer; the error is an [*Error].
+func OpenRegular(path string) (*os.File, int64, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, 0, &Error{Path: path, Field: "file", Value: Kind(info.Mode()), Want: "a regular file"}
+	}
+	f, err := os.Open(path)
+	return f, info.Size(), err
+}
+
+// Kind says what a file that is not regular is: "a directory", for instance.
+func Kind(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a directory"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
 }

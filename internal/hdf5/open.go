@@ -3,7 +3,6 @@ package hdf5
 import (
 	"fmt"
 	"io"
-	"os"
 	"strconv"
 
 	"github.com/refrun/refrun/internal/fault"
@@ -30,28 +29,13 @@ type File struct {
 // libver="latest" the datasets that cannot grow. All else is an error that
 // says what it is.
 func Open(path string) (*File, error) {
-	f, err := os.Open(path)
+	f, size, err := fault.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
-	file, err := open(path, f)
+	file, err := New(path, f, size)
 	if err != nil {
 		f.Close()
-		return nil, err
-	}
-	return file, nil
-}
-
-func open(path string, f *os.File) (*File, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, &Error{Path: path, Field: "file", Value: info.Mode().Type().String(), Want: "a regular file"}
-	}
-	file, err := New(path, f, info.Size())
-	if err != nil {
 		return nil, err
 	}
 	file.closer = f

@@ -20,7 +20,6 @@ import (
 	"compress/flate"
 	"errors"
 	"io"
-	"os"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/fault"
@@ -42,7 +41,7 @@ type Array struct {
 // Open opens the regular .npy file at path. Errors about its content are of
 // type [*Error]. The array must be closed.
 func Open(path string) (*Array, error) {
-	file, size, err := open(path)
+	file, size, err := fault.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
@@ -53,21 +52,6 @@ func Open(path string) (*Array, error) {
 	}
 	a.file = file
 	return a, nil
-}
-
-func open(path string) (*os.File, int64, error) {
-	info, err := os.Stat(path) // opening a pipe could wait for ever
-	if err != nil {
-		return nil, 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, 0, &Error{Path: path, Field: "file", Value: info.Mode().Type().String(), Want: "a regular file"}
-	}
-	file, err := os.Open(path)
-	if err != nil {
-		return nil, 0, err
-	}
-	return file, info.Size(), nil
 }
 
 // Parse reads the header of a .npy file of size bytes and checks that the data

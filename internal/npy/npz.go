@@ -43,7 +43,7 @@ type entry struct {
 // OpenArchive opens the regular .npz file at path. Errors about its content are
 // of type [*Error]. The archive must be closed.
 func OpenArchive(path string) (*Archive, error) {
-	file, size, err := open(path)
+	file, size, err := fault.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}

@@ -19,7 +19,6 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -42,17 +41,17 @@ type File struct {
 // Open reads the regular file at path. Errors about its content are of type
 // [*Error].
 func Open(path string) (*File, error) {
-	info, err := os.Stat(path)
+	f, size, err := fault.OpenRegular(path)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, &Error{Path: path, Field: "file", Value: info.Mode().Type().String(), Want: "a regular file"}
-	}
-	data, err := os.ReadFile(path)
-	if err != nil {
+	defer f.Close()
+	data := make([]byte, size)
+	n, err := io.ReadFull(f, data)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF { // a file that shrank is for Parse to judge
 		return nil, err
 	}
+	data = data[:n]
 	return Parse(path, data)
 }
 
