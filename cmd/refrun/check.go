@@ -1,8 +1,10 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"time"
@@ -62,6 +64,9 @@ func check(c *command) error {
 	if err := writable("--junit", w.junit); err != nil {
 		return err
 	}
+	if w.report != "" && filepath.Clean(w.report) == filepath.Clean(w.junit) {
+		return fmt.Errorf("--junit: %s: that of --report: want two files", w.junit)
+	}
 	cs, err := w.open()
 	if err != nil {
 		return err
@@ -109,12 +114,8 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 	out := checkReport{Case: cs.Dir, PrecisionRequested: requested, PrecisionUsed: used,
 		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: max(time.Since(began), time.Nanosecond).Seconds(), PeakBytes: peakBytes(), Report: r}
 	r.Notes = append(ignoredNotes(cs), r.Notes...)
-	if err := write("--report", w.report, r.WriteHTML); err != nil {
-		return err
-	}
-	if err := write("--junit", w.junit, r.WriteJUnit); err != nil {
-		return err
-	}
+	// A report that cannot be written does not take the verdict along.
+	unwritten := cmp.Or(write("--report", w.report, r.WriteHTML), write("--junit", w.junit, r.WriteJUnit))
 	out.Text = r.Text()
 	if c.json {
 		if err := c.printJSON(out); err != nil {
@@ -123,6 +124,9 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 	}
 	c.printf("%s", out.Text)
 	c.printf("%s s on %s (%s)\n", num(oracle.Number(out.Seconds)), plural(out.Threads, "thread"), out.ISA)
+	if unwritten != nil {
+		return unwritten
+	}
 	switch r.Verdict.Code() {
 	case exitOK:
 		return nil

@@ -28,6 +28,7 @@ func TestCheckRefuses(t *testing.T) {
 		{"budget", nil, "--case OK --budget -1s", "--budget: -1s: want 0 (no limit) or more"},
 		{"report", nil, "--case OK --report OK/none/r.html", "--report: OK/none/r.html: no such file or directory: want a file in a folder that exists"},
 		{"junit", nil, "--case OK --junit OK", "--junit: OK: is a directory: want the name of a file"},
+		{"two reports", nil, "--case OK --report x.html --junit ./x.html", "--junit: ./x.html: that of --report: want two files"},
 		{"no case", nil, "--case OK/none", "OK/none/case.json: no such file or directory: want a case folder with a case.json"},
 		{"no trajectory file", nil, "--config OK/case.json --weights OK/weights.safetensors", "--trajectory: missing: want the safetensors file that the device wrote"},
 		{"no such trajectory", nil, "--case OK --trajectory OK/none.safetensors", "OK/none.safetensors: no such file or directory: want a safetensors file"},
@@ -95,6 +96,22 @@ func TestCheckFiles(t *testing.T) {
 	// Text says what JSON says.
 	if r := refrun(t, "check", "--case", dir); r.code != whole.code || !strings.Contains(r.stdout, "\nVERDICT  "+a["verdict"].(string)) {
 		t.Errorf("exit code %d, text\n%s", r.code, r.stdout)
+	}
+}
+
+// TestCheckFullDisk: a report that cannot be written does not take the verdict
+// along, and is nothing that --resume could continue.
+func TestCheckFullDisk(t *testing.T) {
+	const full = "/dev/full"
+	if _, err := os.Stat(full); err != nil {
+		t.Skip(err)
+	}
+	dir := newFolder(t).write()
+	for _, flag := range []string{"--report", "--junit"} {
+		r := refrun(t, "check", "--case", dir, flag, full)
+		if r.code != 2 || r.stderr != "refrun check: "+flag+": "+full+": no space left on device\n" || !strings.Contains(r.stdout, "\nVERDICT  ") {
+			t.Errorf("%s: exit code %d, stderr %q, stdout\n%s", flag, r.code, r.stderr, r.stdout)
+		}
 	}
 }
 

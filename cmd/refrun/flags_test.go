@@ -2,13 +2,16 @@ package main
 
 import (
 	"errors"
-	"github.com/refrun/refrun/asm"
+	"fmt"
 	"io"
 	"os"
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+
+	"github.com/refrun/refrun/asm"
 )
 
 // TestUsage: without a verb, with an unknown one, with one that is planned.
@@ -110,6 +113,8 @@ func TestFlags(t *testing.T) {
 		{[]string{"--noise", "torch-cuda:99999999999"}, `noise: stream "torch-cuda:99999999999:2048": want 1 to 65535 multiprocessors of 256 to 4096 threads`},
 		{[]string{"--noise", "torch-cuda:132:2048:1"}, `noise: stream "torch-cuda:132:2048:1" is not of the form ...`},
 		{[]string{"--noise", "torch-cpux"}, `noise: "torch-cpux": want ...`},
+		{[]string{"--steps", "3"}, "--one-step: compares a case as it was recorded: want no ..."},
+		{[]string{"--resume"}, "--resume: want -o as well"},
 		{[]string{"junk"}, `"junk": unexpected argument: want flags only`},
 		{[]string{"junk", "--json"}, `"junk": unexpected argument: want flags only`},
 		{[]string{"-"}, `"-": unexpected argument: want flags only`},
@@ -200,12 +205,35 @@ func (f *full) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// TestStopped: only what --resume can continue says so, and has the exit code 75.
+func TestStopped(t *testing.T) {
+	full := fmt.Errorf("x: %w", syscall.ENOSPC)
+	for _, k := range []struct {
+		err  error
+		code int
+		want string
+	}{
+		{full, 2, "x: no space left on device"},
+		{resumable{full}, 75, "x: no space left on device; --resume continues it"},
+		{errTerminated, 130, "terminated"},
+		{resumable{errTerminated}, 75, "terminated; --resume continues it"},
+		{errInterrupted, 130, "interrupted"},
+		{resumable{errInterrupted}, 130, "interrupted; --resume continues it"},
+	} {
+		var stderr strings.Builder
+		code := call(verb{name: "v", run: func(*command) error { return k.err }}, nil, io.Discard, &stderr)
+		if want := "refrun v: " + k.want + "\n"; code != k.code || stderr.String() != want {
+			t.Errorf("exit code %d, stderr %q: want %d, %q", code, stderr.String(), k.code, want)
+		}
+	}
+}
+
 // TestFullDisk: output that does not arrive is not a success.
 func TestFullDisk(t *testing.T) {
 	dir := newFolder(t).write()
 	for _, args := range [][]string{
 		{"info"}, {"info", "--json"}, {"compare", dir, dir}, {"compare", dir, dir, "--json"},
-		{"run", "--one-step", "--case", dir}, {"run", "--one-step", "--json", "--case", dir},
+		{"run", "--one-step", "--case", dir}, {"run", "--one-step", "--json", "--case", dir}, {"run", "--help"},
 	} {
 		for _, room := range []int{0, 40} {
 			var stderr strings.Builder

@@ -100,14 +100,15 @@ func call(v verb, args []string, stdout, stderr io.Writer) int {
 	out := &output{w: stdout}
 	c := &command{verb: v, flags: flag.NewFlagSet(v.name, flag.ContinueOnError), stdout: out, stderr: stderr}
 	err := v.run(c.parseLater(args))
+	if errors.Is(err, flag.ErrHelp) {
+		c.printHelp(out)
+		err = nil
+	}
 	if out.err != nil { // what was to be said did not arrive
-		err = fmt.Errorf("stdout: %v", out.err) // no disk of ours: nothing to resume
+		err = fmt.Errorf("stdout: %w", out.err)
 	}
 	switch {
 	case err == nil:
-		return exitOK
-	case errors.Is(err, flag.ErrHelp):
-		c.printHelp(stdout)
 		return exitOK
 	case errors.Is(err, errFailed):
 		return exitFailed
@@ -118,10 +119,23 @@ func call(v verb, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
-	case errors.Is(err, errTerminated), errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG), errors.Is(err, syscall.EIO):
+	case errors.As(err, new(resumable)):
 		return exitResumable
+	case errors.Is(err, errTerminated): // with nothing to resume
+		return exitInterrupted
 	}
 	return exitUsage
+}
+
+// resumable is what stopped a run from outside which --resume continues.
+type resumable struct{ error }
+
+func (r resumable) Error() string { return r.error.Error() + "; --resume continues it" }
+func (r resumable) Unwrap() error { return r.error }
+
+// fromOutside reports whether a disk is full or failed: no fault of the run.
+func fromOutside(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) || errors.Is(err, syscall.EIO)
 }
 
 // output keeps the first error of writing, so that a full disk under stdout is
@@ -214,7 +228,7 @@ func usage(w io.Writer) {
 	for _, v := range verbs {
 		fmt.Fprintf(w, "  refrun %-22s %s\n", strings.TrimSpace(v.name+" "+v.args), v.summary)
 	}
-	fmt.Fprint(w, "\nrefrun VERB --help shows its flags and an example.\nExit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power.\n")
+	fmt.Fprint(w, "\nrefrun VERB --help shows its flags and an example.\nExit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power,\n75 stopped from outside (run --resume continues), 130 interrupted.\n")
 }
 
 func (c *command) printHelp(w io.Writer) {

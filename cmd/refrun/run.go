@@ -17,11 +17,15 @@ var runVerb = verb{
 	summary: "roll out an operator, or step a case's recorded states once",
 	help: `Rolls out a case, or a configuration with --config, from its initial condition
 and writes the trajectory with -o. A run that dies leaves a partial file and a
-checkpoint; --resume continues it to the same bytes. With --one-step, takes each recorded state of a case's trajectory one step and
+checkpoint; --resume continues it to the same bytes.
+
+With --one-step, takes each recorded state of a case's trajectory one step and
 compares the result with the recorded next state: an error of one step is an
 error of arithmetic, where a difference at the end of a rollout may only be
-chaos. What a run means (precision, noise, engine batch) comes from case.json;
-flags override it, and the output says what was used.
+chaos.
+
+What a run means (precision, noise, engine batch) comes from case.json; flags
+override it, and the output says what was used.
 
 example: refrun run --case my_case --one-step --noise torch-cpu:1.13
 example: refrun run --config op.yaml --x0 white:7 --steps 499 -o out.safetensors`,
@@ -61,6 +65,8 @@ func run(c *command) error {
 	switch {
 	case (*dir == "") == (w.config == ""):
 		return errors.New("--case: want the folder of a recorded case, or --config FILE, one of them")
+	case *oneStep && *dir == "":
+		return errors.New("--one-step: want --case, the folder of a case with recorded states")
 	case *batch < 0:
 		return fmt.Errorf("--batch: %d: want 0 or more", *batch)
 	case *dir != "":
@@ -77,8 +83,8 @@ func run(c *command) error {
 	if !*oneStep {
 		return c.whole(cs, w, arithmetic{*precision, *autocast}, *noise, *batch)
 	}
-	if *w != (wholeFlags{config: w.config, checkpoint: w.checkpoint}) {
-		return errors.New("--one-step: compares a case as it was recorded: want no --weights, --x0, -o, --record, --store, --seed, --steps, --realizations, --resume, --force, --allow-nonfinite")
+	if *w != (wholeFlags{checkpoint: w.checkpoint}) {
+		return errors.New("--one-step: compares a case as it was recorded: want no --weights, --x0, -o, --seed, --steps, --realizations, --allow-nonfinite")
 	}
 	r, err := c.oneStep(cs, arithmetic{*precision, *autocast}, *noise, *batch)
 	if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"os/signal"
@@ -37,7 +38,7 @@ func (c *command) wholeFlags() *wholeFlags {
 	f.StringVar(&w.out, "o", "", "write the trajectory to this `file`: .safetensors, .npy, .npz or .h5")
 	f.StringVar(&w.record, "record", "", "write every random draw to this tape, a safetensors `file`; needs -o")
 	f.StringVar(&w.store, "store", "", "`format` of the states in the file: float64, float32, float16 or bfloat16 (default that of the states)")
-	f.StringVar(&w.seed, "seed", "", "base seed of the noise (default the case's)")
+	f.StringVar(&w.seed, "seed", "", "base `seed` of the noise (default the case's)")
 	f.IntVar(&w.steps, "steps", 0, "`steps` to take, that is T-1 (default the case's)")
 	f.IntVar(&w.realizations, "realizations", 0, "`number` of realizations (default the case's)")
 	f.BoolVar(&w.resume, "resume", false, "continue an unfinished run to the same bytes")
@@ -56,12 +57,15 @@ func (w *wholeFlags) given(flags *flag.FlagSet) (err error) {
 			if v == "0" {
 				err = fmt.Errorf("--%s: 0: want 1 or more", f.Name)
 			}
-		case "record", "resume", "store":
+		case "record", "resume", "store", "force", "checkpoint":
 			if w.out == "" && v != "false" && v != "" {
 				err = fmt.Errorf("--%s: want -o as well", f.Name)
 			}
 		}
 	})
+	if err == nil && w.checkpoint < 0 {
+		err = fmt.Errorf("--checkpoint: %v: want 0 (after every step) or more", w.checkpoint)
+	}
 	return err
 }
 
@@ -136,12 +140,12 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 	result, err := job.Run(ctx)
 	p.done()
 	if cause := stop(); err != nil && cause != nil && errors.Is(err, context.Canceled) {
-		if w.out != "" {
-			return fmt.Errorf("%w; --resume continues it", cause)
-		}
-		return cause
+		err = cause
 	}
 	if err != nil {
+		if w.out != "" && (errors.Is(err, errInterrupted) || errors.Is(err, errTerminated) || fromOutside(err)) {
+			err = resumable{err}
+		}
 		return err
 	}
 	secs, ro := max(time.Since(began), time.Nanosecond).Seconds(), cs.Rollout // a coarse clock may not have moved
@@ -262,6 +266,8 @@ func (w *wholeFlags) start(cs *rollout.Case) ([]float64, rollout.Shape, error) {
 	channels, side := cs.Operator.InputChannels, cs.Operator.GridSize
 	rest, white := strings.CutPrefix(w.x0, "white:")
 	switch {
+	case w.x0 == "white":
+		err = errors.New("--x0: white: no seed: want white:SEED, such as white:7")
 	case w.x0 == "zeros" || white:
 		if side == 0 {
 			return nil, shape, errors.New("operator.grid_size: missing: want the side of the images, to make an initial condition")
@@ -304,6 +310,9 @@ func byRealization(x0 []float64, shape rollout.Shape) func(m int) []float64 {
 
 func readStart(arg string, cs *rollout.Case) ([]float64, rollout.Shape, error) {
 	t, err := openTensor(arg)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = fmt.Errorf("--x0: %w, or zeros or white:SEED", err)
+	}
 	if err != nil {
 		return nil, rollout.Shape{}, err
 	}

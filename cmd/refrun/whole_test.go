@@ -74,7 +74,8 @@ func TestRunRefuses(t *testing.T) {
 		{"", "--x0: missing: want an initial condition (a file, zeros or white:SEED)..."},
 		{"--x0 white:", `--x0: white:"": want an integer of 64 bits`},
 		{"--x0 white:1.5", `--x0: white:"1.5": want an integer of 64 bits`},
-		{"--x0 White:1", "White:1: no such file or directory: want ..."},
+		{"--x0 white", "--x0: white: no seed: want white:SEED, such as white:7"},
+		{"--x0 White:1", "--x0: White:1: no such file or directory: want ..., or zeros or white:SEED"},
 		{"--x0 flat.safetensors", "flat.safetensors:x: shape [9]: want [1,H,W] or [2,1,H,W]"},
 		{"--x0 zeros --seed 0x10", `--seed: "0x10": want an integer of 64 bits`},
 		{"--x0 zeros --seed 18446744073709551616", `--seed: "18446744073709551616": want an integer of 64 bits`},
@@ -101,8 +102,10 @@ func TestRunRefuses(t *testing.T) {
 		{"--x0 zeros --checkpoint soon", `invalid value "soon" for flag -checkpoint: parse error; refrun run --help lists the flags`},
 		{"--x0 zeros --record t.safetensors", "--record: want -o as well"},
 		{"--x0 zeros --case .", "--case: want the folder of a recorded case, or --config FILE, one of them"},
-		{"--one-step", "trajectory.safetensors: missing: want the recorded trajectory"},
-		{"--one-step --steps 3", "--one-step: compares a case as it was recorded: want no ..."},
+		{"--x0 zeros --force", "--force: want -o as well"},
+		{"--x0 zeros --checkpoint 1s", "--checkpoint: want -o as well"},
+		{"--x0 zeros -o x.npy --checkpoint -1s", "--checkpoint: -1s: want 0 (after every step) or more"},
+		{"--one-step", "--one-step: want --case, the folder of a case with recorded states"},
 	} {
 		args := append([]string{"run", "--json", "--config", "run.yaml"}, strings.Fields(k.flags)...)
 		var before, after runtime.MemStats
@@ -116,7 +119,7 @@ func TestRunRefuses(t *testing.T) {
 	configured(t, strings.Replace(config, "grid_size: 3", "grid_size: 65536", 1))
 	refrun(t, "run", "--config", "run.yaml", "--x0", "zeros").refused(t, "run", "states of an engine batch: 1 of 1x65536x65536 numbers: want at most 2^31 numbers; ...")
 	configured(t, strings.Replace(config, "grid_size: 3", "grid_size: 4096", 1))
-	refrun(t, "run", "--config", "run.yaml", "--x0", "flat.safetensors").refused(t, "run", "flat.safetensors: no such file or directory: want ...")
+	refrun(t, "run", "--config", "run.yaml", "--x0", "flat.safetensors").refused(t, "run", "--x0: flat.safetensors: no such file or directory: want ...")
 }
 
 func safetensorsOf(t *testing.T, tensors ...*safetensors.Tensor) []byte {
