@@ -63,7 +63,7 @@ func TestImage(t *testing.T) {
 // TestPlan: convolutions of images are the judge's, whatever lies in memory that
 // they are not to read, for kernels with and without an engine for images.
 func TestPlan(t *testing.T) {
-	defer func(far, large int) { farU, largeV = far, large }(farU, largeV)
+	defer func(far int, large [2]int) { farU, largeV = far, large }(farU, largeV)
 	r := rand.New(rand.NewPCG(33, 34))
 	var space Space
 	for trial := range 80 {
@@ -79,8 +79,8 @@ func TestPlan(t *testing.T) {
 			ic, oc = 1+ic/3, 1+oc/3
 		}
 		h, w := taps+r.IntN(6), taps+r.IntN(16)
-		if farU, largeV = 3<<19, 1<<19; trial%2 == 0 { // by rows
-			farU, largeV = 0, 0
+		if farU, largeV = 3<<19, [2]int{1 << 19, 1 << 19}; trial%2 == 0 { // by rows
+			farU, largeV = 0, [2]int{}
 		}
 		src, weight := xs.make(r, fp16.Float32, n, ic, h, w), ws.make(r, fp16.Float32, oc, ic, taps, taps)
 		var bias []float64

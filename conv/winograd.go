@@ -52,15 +52,28 @@ type wino struct {
 // M is of all outputs. It is transformed at once to the 4 columns of Y [n][4][panels]
 // [groups][Tiles][Outputs], which are kept.
 //
-// All in bytes, about; measured where the second cache has 1 and 2 MB.
+// A group has as many tiles as the block of registers. Where those are few, as with
+// AVX2, weights are read more often for the same tiles, and V should fill most of that
+// cache.
+//
+// All in bytes, about; measured where the second cache has 1 and 2 MB, and for few
+// tiles 512 KB.
 var (
-	bytesV    = min(1<<19, asm.SecondCache()/4) // of a unit
-	largeV    = 1 << 19                         // too large for two groups
-	rowsV     = max(1<<18, min(3<<19, asm.SecondCache()-3<<17))
+	bytesV    = [2]int{min(1<<19, asm.SecondCache()/4), min(1<<19, asm.SecondCache()/4*3)} // of a unit; with few tiles
+	largeV    = [2]int{1 << 19, min(1<<19, asm.SecondCache()/4*3)}                         // too large for two groups
+	rowsV     = max(min(3<<17, asm.SecondCache()/4*3), min(3<<19, asm.SecondCache()-3<<17))
 	mostV     = 3 << 19 // of a unit by rows, for the farthest weights
 	farU      = 3 << 19 // weights from afar
 	farthestU = 12 << 20
 )
+
+// few returns 1 for groups of few tiles, otherwise 0.
+func few(w *asm.Winograd) int {
+	if w.Tiles <= 8 {
+		return 1
+	}
+	return 0
+}
 
 func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *Image, space *Space) *wino {
 	g := &space.wino
@@ -77,8 +90,8 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *I
 	g.height, g.width = 4*g.th+form.Taps-1, 4*g.tw+form.Taps-1
 	g.points = form.Side * form.Side
 	group := 8 * g.Tiles * g.blocks * block // bytes of V at a point
-	most := bytesV
-	g.rows = w.InputRow != nil && 8*len(g.weights.panels) > farU && 2*g.points*group > largeV
+	most := bytesV[few(w)]
+	g.rows = w.InputRow != nil && 8*len(g.weights.panels) > farU && 2*g.points*group > largeV[few(w)]
 	if g.rows {
 		g.points, most = form.Side, rowsV
 		if 8*len(g.weights.panels) > farthestU {

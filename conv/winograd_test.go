@@ -298,7 +298,7 @@ func TestWinogradRows(t *testing.T) {
 	if w := asm.WinogradForm(3).Kernels(); w == nil || w.InputRow == nil {
 		return // there are no rows
 	}
-	defer func(far, large, v int) { farU, largeV, bytesV = far, large, v }(farU, largeV, bytesV)
+	defer func(far int, large, v [2]int) { farU, largeV, bytesV = far, large, v }(farU, largeV, bytesV)
 	r := rand.New(rand.NewPCG(14, 15))
 	for trial := range 3 * hardKinds {
 		taps := 3 + trial/hardKinds%3*2
@@ -309,7 +309,8 @@ func TestWinogradRows(t *testing.T) {
 		var norms [2][]float64
 		var out [2]*Image
 		for i := range 2 {
-			farU, largeV, bytesV = 0, (1-i)<<30, (1-i)<<30
+			some := (1 - i) << 30
+			farU, largeV, bytesV = 0, [2]int{some, some}, [2]int{some, some}
 			g, s := newTestWino(kernel, f, x, 10, 12, taps/2)
 			if g.rows != (i == 1) {
 				t.Fatal("the other way")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"slices"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -46,8 +48,7 @@ const (
 func act() {
 	for _, i := range []isa{avx512, avx2} {
 		for _, f := range actFunctions {
-			k := &actKernel{isa: i}
-			k.write("act"+f.name+i.name, f.eval, f.exact)
+			i.act("act"+f.name+i.name, f.eval, f.exact)
 		}
 	}
 }
@@ -81,39 +82,74 @@ type actKernel struct {
 	isa
 	table, grid reg.Register
 	x, y        reg.VecPhysical
-	next        int // register that is free
+	read        func(to reg.VecPhysical) // x
+	free        []reg.VecPhysical
+	constant    *Mem // what the last register of AVX2 holds in all lanes, for all side by side
 }
 
-// begin takes registers from number first on.
-func (k *actKernel) begin(first int) {
-	k.next = first
-	k.x, k.y = k.register(), k.register()
+// sideBySide returns kernels, which share the registers, and with AVX2 the last
+// one, for constants.
+func (i isa) sideBySide(n int, table, grid reg.Register, read func(j int, to reg.VecPhysical)) (all []*actKernel) {
+	constant := new(Mem)
+	each := len(i.numbers()) / n
+	for j := range n {
+		k := &actKernel{isa: i, table: table, grid: grid, free: i.numbers()[j*each:][:each], constant: constant}
+		k.read = func(to reg.VecPhysical) { read(j, to) }
+		k.x, k.y = k.register(), k.register()
+		k.read(k.x)
+		all = append(all, k)
+	}
+	return all
 }
 
-// write writes the loop: n numbers, eight at a time, and a bit for each that
-// stays open.
-func (k *actKernel) write(name string, eval func(...*actKernel), exact bool) {
+// numbers are the registers that hold no constants.
+func (i isa) numbers() []reg.VecPhysical {
+	if i.lanes == 8 {
+		return i.wide
+	}
+	return i.wide[:15]
+}
+
+// results begins the guards: each may take its own registers but x and y, and then
+// those of others.
+func results(all []*actKernel) {
+	taken := map[reg.VecPhysical]bool{}
+	for _, k := range all {
+		taken[k.x], taken[k.y] = true, true
+	}
+	each := len(all[0].numbers()) / len(all)
+	for j, k := range all {
+		k.free = nil
+		for _, r := range append(slices.Clone(k.numbers()[j*each:]), k.numbers()[:j*each]...) {
+			if !taken[r] {
+				k.free = append(k.free, r)
+			}
+		}
+	}
+}
+
+// act writes the loop: n numbers, eight at a time, and a bit for each that stays
+// open.
+func (i isa) act(name string, eval func(...*actKernel), exact bool) {
 	TEXT(name, NOSPLIT, "func(dst, src *float64, n int, grid *float64) (open uint64)")
 	Doc(name + " is an ActKernel: see asm/act.go.")
 	dst := Load(Param("dst"), reg.RDI).(reg.GPPhysical)
 	src := Load(Param("src"), reg.RSI).(reg.GPPhysical)
 	n := Load(Param("n"), reg.RDX).(reg.GPPhysical)
-	k.grid = Load(Param("grid"), reg.R8)
-	k.table = reg.R9
-	LEAQ(NewDataAddr(Symbol{Name: "·actTable"}, 0), k.table)
+	grid, table := Load(Param("grid"), reg.R8), reg.R9
+	LEAQ(NewDataAddr(Symbol{Name: "·actTable"}, 0), table)
 	open, bits := reg.RAX, reg.RBX
 	MOVQ(n, reg.RCX)
 	XORQ(open, open)
 	Label("eight" + name)
-	for h := range k.halves() {
-		k.begin(0)
-		VMOVUPD(Mem{Base: src, Disp: h * k.vector()}, k.x)
-		eval(k)
-		k.next = 2
+	all := i.sideBySide(i.halves(), table, grid, func(h int, to reg.VecPhysical) { VMOVUPD(Mem{Base: src, Disp: h * i.vector()}, to) })
+	eval(all...)
+	results(all)
+	for h, k := range all {
 		k.guard(exact, reg.EBX)
-		VMOVUPD(k.x, Mem{Base: dst, Disp: h * k.vector()})
-		SHRQ(Imm(uint64(k.lanes)), open)
-		SHLQ(Imm(uint64(64-k.lanes)), bits)
+		VMOVUPD(k.x, Mem{Base: dst, Disp: h * i.vector()})
+		SHRQ(Imm(uint64(i.lanes)), open)
+		SHLQ(Imm(uint64(64-i.lanes)), bits)
 		ORQ(bits, open)
 	}
 	ADDQ(Imm(64), src)
@@ -128,8 +164,9 @@ func (k *actKernel) write(name string, eval func(...*actKernel), exact bool) {
 }
 
 func (k *actKernel) register() reg.VecPhysical {
-	k.next++
-	return k.wide[k.next-1]
+	r := k.free[0]
+	k.free = k.free[1:]
+	return r
 }
 
 // Constants of the functions and of the format.
@@ -142,9 +179,18 @@ func (k *actKernel) with(plain, broadcast func(...Op), m Mem, rest ...Op) {
 		broadcast(append([]Op{m}, rest...)...)
 		return
 	}
+	plain(append([]Op{k.all(m)}, rest...)...)
+}
+
+// all returns AVX2's last register, with a number in memory in all lanes. It is
+// loaded once for kernels side by side that use it one after the other.
+func (k *actKernel) all(m Mem) reg.VecPhysical {
 	s := k.wide[15]
-	VBROADCASTSD(m, s)
-	plain(append([]Op{s}, rest...)...)
+	if *k.constant != m {
+		VBROADCASTSD(m, s)
+		*k.constant = m
+	}
+	return s
 }
 
 // guard rounds the ends of y's interval, sets x to the rounded number but where
@@ -176,18 +222,15 @@ func (k *actKernel) guard(exact bool, bits reg.Register) {
 		XORL(Imm(255), bits)
 		return
 	}
-	s := k.wide[15]
 	if exact {
 		VCMPPD(Imm(equal), k.y, k.y, hi)
 	} else {
 		VCMPPD(Imm(equal), hi, lo, hi)
 	}
-	VBROADCASTSD(k.g(gLimit), s)
-	VCMPPD(Imm(less), s, m, m)
+	VCMPPD(Imm(less), k.all(k.g(gLimit)), m, m)
 	VANDPD(m, hi, hi)
 	VSUBPD(c, lo, lo)
-	VBROADCASTSD(k.c(cSign), s)
-	VANDPD(s, k.y, k.y)
+	VANDPD(k.all(k.c(cSign)), k.y, k.y)
 	VORPD(k.y, lo, lo)
 	VBLENDVPD(hi, lo, k.x, k.x)
 	VMOVMSKPD(hi, bits)
@@ -208,11 +251,8 @@ func (k *actKernel) size(which func(...Op), selection uint64, m Mem, from, to re
 		VRANGEPD_BCST(Imm(selection), m, from, to)
 		return
 	}
-	s := k.wide[15]
-	VBROADCASTSD(k.c(cAbs), s)
-	VANDPD(s, from, to)
-	VBROADCASTSD(m, s)
-	which(s, to, to)
+	VANDPD(k.all(k.c(cAbs)), from, to)
+	which(k.all(m), to, to)
 }
 
 // cut brings v within the arguments of the exponential; a NaN is lost.
@@ -236,6 +276,10 @@ func (k *actKernel) relu() {
 // gelu is asm.ActGELU. The polynomials, two for each register, are written side by
 // side, to keep chains of operations going.
 func gelu(all ...*actKernel) {
+	if len(all)*7 > len(all[0].numbers()) {
+		geluInTurn(all...)
+		return
+	}
 	z, f, e := make([]reg.VecPhysical, len(all)), make([]reg.VecPhysical, len(all)), make([]*actExp, len(all))
 	for i, k := range all {
 		a := k.register()
@@ -257,6 +301,45 @@ func gelu(all ...*actKernel) {
 		k.exp(e[i])
 		VMULPD(z[i], f[i], f[i])
 		VMULPD(e[i].q, f[i], f[i])
+		VXORPD(k.y, k.y, k.y)
+		VMAXPD(k.x, k.y, k.y)
+		VSUBPD(f[i], k.y, k.y)
+	}
+}
+
+// geluInTurn is gelu in three registers each: one polynomial is evaluated for all
+// and then the other, what waits for it lies on the stack, and x is read again. So more
+// fit side by side, and the processor begins the second polynomial while results of
+// the first are under way.
+func geluInTurn(all ...*actKernel) {
+	stack, f, e := AllocLocal(len(all)*all[0].vector()), make([]reg.VecPhysical, len(all)), make([]*actExp, len(all))
+	wait := func(i int) Mem { return stack.Offset(i * all[0].vector()) }
+	for i, k := range all {
+		a, z := k.x, k.y
+		k.size(VMINPD, lesser, k.c(cFar), a, a)
+		VMOVUPD(a, wait(i))
+		k.with(VADDPD, VADDPD_BCST, k.c(cCenter), a, z)
+		VDIVPD(z, a, z)
+		f[i] = k.register()
+		k.load(cMills+8*(millsTerms-1), f[i])
+	}
+	for term := millsTerms - 2; term >= 0; term-- {
+		for i, k := range all {
+			k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cMills+8*term), k.y, f[i])
+		}
+	}
+	for i, k := range all {
+		VMULPD(k.y, f[i], f[i])
+		VMOVUPD(wait(i), k.x)
+		VMULPD(k.x, k.x, k.x)
+		e[i] = k.reduceTo(k.y, k.y, k.x, cHalfPerLn2, cTwoLn2, cGauss, func() { VMOVUPD(k.y, wait(i)) })
+	}
+	steps(all, e)
+	for i, k := range all {
+		e[i].k = e[i].r // which is not needed any more
+		k.exp(e[i], func() { VMOVUPD(wait(i), e[i].k) })
+		VMULPD(e[i].q, f[i], f[i])
+		k.read(k.x)
 		VXORPD(k.y, k.y, k.y)
 		VMAXPD(k.x, k.y, k.y)
 		VSUBPD(f[i], k.y, k.y)
@@ -361,12 +444,21 @@ type actExp struct {
 // reduce sets k = v times a constant, rounded, and r = v - k times another one;
 // r takes v's place. Without the first constant it is that for -v, r too.
 func (k *actKernel) reduce(v reg.VecPhysical, perStep, step, terms int) *actExp {
-	e := &actExp{k: k.register(), r: v, q: k.register(), terms: terms, term: expTerms - 2}
+	return k.reduceTo(k.register(), k.register(), v, perStep, step, terms, nil)
+}
+
+// reduceTo is reduce with the registers of k and q. If those are one, save puts k
+// away.
+func (k *actKernel) reduceTo(to, q, v reg.VecPhysical, perStep, step, terms int, save func()) *actExp {
+	e := &actExp{k: to, r: v, q: q, terms: terms, term: expTerms - 2}
 	k.load(cRound, e.k)
 	if perStep >= 0 {
 		k.with(VFMADD231PD, VFMADD231PD_BCST, k.c(perStep), v, e.k)
 	} else {
 		k.with(VFNMADD231PD, VFNMADD231PD_BCST, k.c(cPerLn2), v, e.k)
+	}
+	if save != nil {
+		save()
 	}
 	k.with(VSUBPD, VSUBPD_BCST, k.c(cRound), e.k, e.q)
 	if perStep >= 0 {
@@ -386,9 +478,12 @@ func (e *actExp) step(k *actKernel) {
 	}
 }
 
-// exp finishes: q becomes 2^k (1 + r q).
-func (k *actKernel) exp(e *actExp) {
+// exp finishes: q becomes 2^k (1 + r q). Others bring k back between the two.
+func (k *actKernel) exp(e *actExp, others ...func()) {
 	k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cOne), e.r, e.q)
+	for _, bring := range others {
+		bring()
+	}
 	VPSLLQ(Imm(52), e.k, e.k)
 	VPADDQ(e.k, e.q, e.q)
 }

@@ -198,10 +198,18 @@ func (i isa) differ(lo, hi reg.VecPhysical, bits reg.Register) {
 	XORL(Imm(15), bits)
 }
 
-// sideBySide is how many pixels an activation takes at a time with AVX-512: each has
-// one or two chains of operations, more than the processor finds by itself when they
-// follow one another.
-const sideBySide = 4
+// pixelsSideBySide is how many pixels an activation takes at a time: each register of
+// numbers has one or two chains of operations, more than the processor finds by itself
+// when they follow one another, and AVX2 has few registers.
+func (i isa) pixelsSideBySide(function string) int {
+	switch {
+	case i.lanes == 8:
+		return 4
+	case function == "GELU":
+		return 2
+	}
+	return 1
+}
 
 // rowAct writes an activation:
 //
@@ -226,8 +234,8 @@ func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 	bits, some := reg.RBX, reg.RAX
 	XORQ(some, some)
 	sizes := []int{1} // pixels at a time
-	if i.lanes == 8 {
-		sizes = []int{sideBySide, 1}
+	if most := i.pixelsSideBySide(function); most > 1 {
+		sizes = []int{most, 1}
 	}
 	for s, size := range sizes {
 		loop := fmt.Sprint("next", name, size)
@@ -239,33 +247,26 @@ func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 			TESTQ(n, n)
 			JZ(LabelRef("end" + name))
 		}
-		for h := range i.halves() {
-			var all []*actKernel
-			for p := range size {
-				k := &actKernel{isa: i, grid: grid, table: table}
-				k.begin(p * 32 / size)
-				VCVTPS2PD(i.halfPixel(src, h).Offset(32*p), k.x)
-				all = append(all, k)
+		place := func(j int, at reg.Register) Mem { return i.halfPixel(at, j%i.halves()).Offset(j / i.halves() * 32) }
+		all := i.sideBySide(size*i.halves(), table, grid, func(j int, to reg.VecPhysical) { VCVTPS2PD(place(j, src), to) })
+		eval(all...)
+		results(all)
+		for j, k := range all {
+			if single {
+				k.guardFloat32(reg.EBX)
+			} else {
+				k.guard(false, reg.EBX)
+				i.toFloat32(k.x, i.half[i.index(k.x)])
 			}
-			eval(all...)
-			for p, k := range all {
-				k.next = p*32/size + 2
-				if single {
-					k.guardFloat32(reg.EBX)
-				} else {
-					k.guard(false, reg.EBX)
-					i.toFloat32(k.x, i.half[i.index(k.x)])
-				}
-				VMOVUPS(i.half[i.index(k.x)], i.halfPixel(dst, h).Offset(32*p))
-				flag := Mem{Base: open, Disp: p}
-				if h == 0 {
-					MOVB(reg.BL, flag)
-				} else {
-					SHLL(Imm(uint64(h*i.lanes)), reg.EBX)
-					ORB(reg.BL, flag)
-				}
-				ORQ(bits, some)
+			VMOVUPS(i.half[i.index(k.x)], place(j, dst))
+			flag := Mem{Base: open, Disp: j / i.halves()}
+			if h := j % i.halves(); h == 0 {
+				MOVB(reg.BL, flag)
+			} else {
+				SHLL(Imm(uint64(h*i.lanes)), reg.EBX)
+				ORB(reg.BL, flag)
 			}
+			ORQ(bits, some)
 		}
 		ADDQ(U32(uint32(32*size)), src)
 		ADDQ(U32(uint32(32*size)), dst)
