@@ -39,9 +39,9 @@ func (c *command) exhaustive() (rows []exhaustiveRow, ok bool, err error) {
 			if set.random && f == act.ReLU {
 				continue // decided by rule everywhere
 			}
-			p := c.progress(f.String() + ", " + set.name)
+			p := c.progress(f.String() + ", " + set.name + ", in units of 1024")
 			start := time.Now()
-			progress := func(done, total uint64) { p.step(int(done>>20), int(total>>20)) }
+			progress := func(done, total uint64) { p.step(int(done>>10), int(total>>10)) }
 			var r exhaust.Report
 			if set.random {
 				r, err = exhaust.Random(f, set.format, 1e6, 1, progress)

@@ -41,8 +41,11 @@ func (p *progress) step(done, total int) {
 		return
 	}
 	p.last = time.Now()
-	left := time.Duration(float64(time.Since(p.began)) * float64(total-done) / float64(done)).Round(time.Second)
-	line := fmt.Sprintf("%s: %d of %d, about %v left", p.what, done, total, left)
+	line := fmt.Sprintf("%s: %d of %d", p.what, done, total)
+	if done > 0 { // else nobody knows
+		left := time.Duration(float64(time.Since(p.began)) * float64(total-done) / float64(done))
+		line += fmt.Sprintf(", about %v left", left.Round(time.Second))
+	}
 	if p.terminal {
 		fmt.Fprintf(p.w, "\r\x1b[K%s", line)
 	} else {

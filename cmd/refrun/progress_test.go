@@ -1,0 +1,21 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestProgress: what is left is said once something is done.
+func TestProgress(t *testing.T) {
+	var b strings.Builder
+	began := time.Now().Add(-time.Minute)
+	for _, done := range []int{0, 1, 2} {
+		p := &progress{w: &b, what: "work", began: began, last: began}
+		p.step(done, 2)
+		p.step(done, 2) // too soon for another line
+	}
+	if want := "work: 0 of 2\nwork: 1 of 2, about 1m0s left\nwork: 2 of 2, about 0s left\n"; b.String() != want {
+		t.Errorf("said\n%swant\n%s", b.String(), want)
+	}
+}
