@@ -28,3 +28,26 @@ func TestStepsLess(t *testing.T) {
 		}
 	}
 }
+
+// TestStepsFewer: a device that is near enough to the claim's own ensemble, but more
+// accurate than its roundings allow, is found to store less, whatever it stores.
+func TestStepsFewer(t *testing.T) {
+	b := newDeepStepBench(t, "float16", "cpu", "instance", 4, rollout.Config{Policy: rollout.Autoregressive})
+	p := b.gate.claim
+	p.points = atConv | atDraw | atProduct
+	b.device = func(int) *emulate.Device { return b.correct(p, 3) }
+	b.run()
+	g := b.gate
+	all, bad, err := g.pass()
+	if err != nil || bad != nil || !distant(all) {
+		t.Fatalf("err %v, fault %v, distant %v: want a device that is right by the claim, and distant", err, bad, distant(all))
+	}
+	found, err := g.less()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The noise and the output are rounded with the state, or not at all.
+	if has := g.use.points &^ (atNoise | atOut); !found || has != p.points {
+		t.Errorf("found %v, %v: want %v", found, g.use.points, p.points)
+	}
+}
