@@ -3,14 +3,13 @@ package main
 import (
 	"fmt"
 
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/rollout"
 )
 
 // memory is where a whole rollout's memory is, by part.
 type memory struct {
 	rollout.Memory
-	Inputs int64 `json:"input_bytes"` // files of the case, which are read whole, and the initial condition
+	Inputs int64 `json:"input_bytes"` // the initial condition, and the file of --weights
 }
 
 func (m *memory) String() string {
@@ -30,18 +29,16 @@ func size(n int64) string {
 	return fmt.Sprintf("%.3g %s", v, unit)
 }
 
-// inputBytes counts what was read and is kept: a tape and a recorded
-// trajectory are as long as their rollouts.
+// inputBytes counts what was read and is kept. Of a case's files nothing is: they
+// stay on disk.
 func inputBytes(cs *rollout.Case, x0 []float64) int64 {
 	n := 8 * int64(len(x0))
-	for _, f := range []*safetensors.File{cs.Weights, cs.Trajectory, cs.Noise, cs.Layers, cs.Truth} {
-		if f == nil {
-			continue
-		}
-		for _, name := range f.Names() {
-			if t, err := f.Tensor(name); err == nil {
-				n += int64(len(t.Bytes()))
-			}
+	if cs.Weights == nil {
+		return n
+	}
+	for _, name := range cs.Weights.Names() {
+		if t, err := cs.Weights.Tensor(name); err == nil {
+			n += int64(len(t.Bytes()))
 		}
 	}
 	return n

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"os"
+	"path/filepath"
 	"reflect"
 	"runtime"
 	"strings"
@@ -162,6 +163,27 @@ func TestRunJSON(t *testing.T) {
 	}
 	if r := refrun(t, "compare", "out.safetensors", "out.safetensors", "--max-ulp", "0"); r.code != 0 {
 		t.Errorf("the output and itself: %s%s", r.stdout, r.stderr)
+	}
+}
+
+// TestRunInputs: the files of a case stay on disk, that of --weights does not.
+func TestRunInputs(t *testing.T) {
+	dir := newFolder(t).write()
+	weights := filepath.Join(dir, "weights.safetensors")
+	size, err := os.Stat(weights)
+	if err != nil {
+		t.Fatal(err)
+	}
+	inputs := func(flags ...string) int64 {
+		out := refrun(t, append([]string{"run", "--case", dir, "--json"}, flags...)...).decode(t)
+		return int64(out["memory"].(object)["input_bytes"].(float64))
+	}
+	const start = 8 * 3 * 20 * 20
+	if got := inputs(); got != start {
+		t.Errorf("%d bytes of a case: want %d, those of its initial condition", got, start)
+	}
+	if got := inputs("--weights", weights); got <= start || got >= start+size.Size() {
+		t.Errorf("%d bytes with --weights: want %d and most of the file's %d", got, start, size.Size())
 	}
 }
 
