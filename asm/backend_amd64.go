@@ -2,7 +2,20 @@
 
 package asm
 
-import "github.com/klauspost/cpuid/v2"
+import (
+	"unsafe"
+
+	"github.com/klauspost/cpuid/v2"
+)
+
+// actVectors is actTable with each number in all lanes of AVX2, which has no operand
+// in memory that is broadcast.
+var actVectors = func() (all [unsafe.Sizeof(actTable) / 8][4]uint64) {
+	for i, w := range *(*[unsafe.Sizeof(actTable) / 8]uint64)(unsafe.Pointer(&actTable)) {
+		all[i] = [4]uint64{w, w, w, w}
+	}
+	return all
+}()
 
 // backends are the instruction sets of this CPU that kernels exist for, best
 // first.

@@ -84,16 +84,23 @@ type actKernel struct {
 	x, y        reg.VecPhysical
 	read        func(to reg.VecPhysical) // x
 	free        []reg.VecPhysical
-	constant    *Mem // what the last register of AVX2 holds in all lanes, for all side by side
 }
 
-// sideBySide returns kernels, which share the registers, and with AVX2 the last
-// one, for constants.
-func (i isa) sideBySide(n int, table, grid reg.Register, read func(j int, to reg.VecPhysical)) (all []*actKernel) {
-	constant := new(Mem)
-	each := len(i.numbers()) / n
+// actTable returns the register of the constants.
+func (i isa) actTable() reg.Register {
+	name := "·actTable"
+	if i.lanes < 8 {
+		name = "·actVectors"
+	}
+	LEAQ(NewDataAddr(Symbol{Name: name}, 0), reg.R9)
+	return reg.R9
+}
+
+// sideBySide returns kernels, which share the registers, with x in its own.
+func (i isa) sideBySide(n int, grid, table reg.Register, read func(j int, to reg.VecPhysical)) (all []*actKernel) {
+	each := len(i.wide) / n
 	for j := range n {
-		k := &actKernel{isa: i, table: table, grid: grid, free: i.numbers()[j*each:][:each], constant: constant}
+		k := &actKernel{isa: i, table: table, grid: grid, free: i.wide[j*each:][:each]}
 		k.read = func(to reg.VecPhysical) { read(j, to) }
 		k.x, k.y = k.register(), k.register()
 		k.read(k.x)
@@ -102,25 +109,18 @@ func (i isa) sideBySide(n int, table, grid reg.Register, read func(j int, to reg
 	return all
 }
 
-// numbers are the registers that hold no constants.
-func (i isa) numbers() []reg.VecPhysical {
-	if i.lanes == 8 {
-		return i.wide
-	}
-	return i.wide[:15]
-}
-
 // results begins the guards: each may take its own registers but x and y, and then
-// those of others.
+// those of others. AVX2 needs the last one for constants.
 func results(all []*actKernel) {
 	taken := map[reg.VecPhysical]bool{}
 	for _, k := range all {
 		taken[k.x], taken[k.y] = true, true
+		taken[k.wide[15]] = taken[k.wide[15]] || k.lanes < 8
 	}
-	each := len(all[0].numbers()) / len(all)
 	for j, k := range all {
+		own := j * len(k.wide) / len(all)
 		k.free = nil
-		for _, r := range append(slices.Clone(k.numbers()[j*each:]), k.numbers()[:j*each]...) {
+		for _, r := range append(slices.Clone(k.wide[own:]), k.wide[:own]...) {
 			if !taken[r] {
 				k.free = append(k.free, r)
 			}
@@ -136,13 +136,12 @@ func (i isa) act(name string, eval func(...*actKernel), exact bool) {
 	dst := Load(Param("dst"), reg.RDI).(reg.GPPhysical)
 	src := Load(Param("src"), reg.RSI).(reg.GPPhysical)
 	n := Load(Param("n"), reg.RDX).(reg.GPPhysical)
-	grid, table := Load(Param("grid"), reg.R8), reg.R9
-	LEAQ(NewDataAddr(Symbol{Name: "·actTable"}, 0), table)
+	grid, table := Load(Param("grid"), reg.R8), i.actTable()
 	open, bits := reg.RAX, reg.RBX
 	MOVQ(n, reg.RCX)
 	XORQ(open, open)
 	Label("eight" + name)
-	all := i.sideBySide(i.halves(), table, grid, func(h int, to reg.VecPhysical) { VMOVUPD(Mem{Base: src, Disp: h * i.vector()}, to) })
+	all := i.sideBySide(i.halves(), grid, table, func(h int, to reg.VecPhysical) { VMOVUPD(Mem{Base: src, Disp: h * i.vector()}, to) })
 	eval(all...)
 	results(all)
 	for h, k := range all {
@@ -169,8 +168,14 @@ func (k *actKernel) register() reg.VecPhysical {
 	return r
 }
 
-// Constants of the functions and of the format.
-func (k *actKernel) c(at int) Mem { return Mem{Base: k.table, Disp: at} }
+// Constants of the functions and of the format. AVX2, which cannot broadcast
+// operands, has the former as vectors.
+func (k *actKernel) c(at int) Mem {
+	if k.lanes == 8 {
+		return Mem{Base: k.table, Disp: at}
+	}
+	return Mem{Base: k.table, Disp: at * k.lanes}
+}
 func (k *actKernel) g(at int) Mem { return Mem{Base: k.grid, Disp: at} }
 
 // with writes an operation on a number in memory, the same for all lanes.
@@ -179,18 +184,12 @@ func (k *actKernel) with(plain, broadcast func(...Op), m Mem, rest ...Op) {
 		broadcast(append([]Op{m}, rest...)...)
 		return
 	}
-	plain(append([]Op{k.all(m)}, rest...)...)
-}
-
-// all returns AVX2's last register, with a number in memory in all lanes. It is
-// loaded once for kernels side by side that use it one after the other.
-func (k *actKernel) all(m Mem) reg.VecPhysical {
-	s := k.wide[15]
-	if *k.constant != m {
-		VBROADCASTSD(m, s)
-		*k.constant = m
+	if m.Base != k.table {
+		VBROADCASTSD(m, k.wide[15])
+		plain(append([]Op{k.wide[15]}, rest...)...)
+		return
 	}
-	return s
+	plain(append([]Op{m}, rest...)...)
 }
 
 // guard rounds the ends of y's interval, sets x to the rounded number but where
@@ -227,10 +226,11 @@ func (k *actKernel) guard(exact bool, bits reg.Register) {
 	} else {
 		VCMPPD(Imm(equal), hi, lo, hi)
 	}
-	VCMPPD(Imm(less), k.all(k.g(gLimit)), m, m)
+	VBROADCASTSD(k.g(gLimit), k.wide[15])
+	VCMPPD(Imm(less), k.wide[15], m, m)
 	VANDPD(m, hi, hi)
 	VSUBPD(c, lo, lo)
-	VANDPD(k.all(k.c(cSign)), k.y, k.y)
+	VANDPD(k.c(cSign), k.y, k.y)
 	VORPD(k.y, lo, lo)
 	VBLENDVPD(hi, lo, k.x, k.x)
 	VMOVMSKPD(hi, bits)
@@ -251,8 +251,8 @@ func (k *actKernel) size(which func(...Op), selection uint64, m Mem, from, to re
 		VRANGEPD_BCST(Imm(selection), m, from, to)
 		return
 	}
-	VANDPD(k.all(k.c(cAbs)), from, to)
-	which(k.all(m), to, to)
+	VANDPD(k.c(cAbs), from, to)
+	k.with(which, nil, m, to, to)
 }
 
 // cut brings v within the arguments of the exponential; a NaN is lost.
@@ -276,8 +276,8 @@ func (k *actKernel) relu() {
 // gelu is asm.ActGELU. The polynomials, two for each register, are written side by
 // side, to keep chains of operations going.
 func gelu(all ...*actKernel) {
-	if len(all)*7 > len(all[0].numbers()) {
-		geluInTurn(all...)
+	if len(all)*7 > len(all[0].wide) {
+		geluInFour(all...)
 		return
 	}
 	z, f, e := make([]reg.VecPhysical, len(all)), make([]reg.VecPhysical, len(all)), make([]*actExp, len(all))
@@ -307,37 +307,32 @@ func gelu(all ...*actKernel) {
 	}
 }
 
-// geluInTurn is gelu in three registers each: one polynomial is evaluated for all
-// and then the other, what waits for it lies on the stack, and x is read again. So more
-// fit side by side, and the processor begins the second polynomial while results of
-// the first are under way.
-func geluInTurn(all ...*actKernel) {
+// geluInFour is gelu in four registers each: k waits on the stack while the
+// polynomials are evaluated, and x is read again.
+func geluInFour(all ...*actKernel) {
 	stack, f, e := AllocLocal(len(all)*all[0].vector()), make([]reg.VecPhysical, len(all)), make([]*actExp, len(all))
 	wait := func(i int) Mem { return stack.Offset(i * all[0].vector()) }
 	for i, k := range all {
 		a, z := k.x, k.y
+		f[i] = k.register()
 		k.size(VMINPD, lesser, k.c(cFar), a, a)
-		VMOVUPD(a, wait(i))
 		k.with(VADDPD, VADDPD_BCST, k.c(cCenter), a, z)
 		VDIVPD(z, a, z)
-		f[i] = k.register()
+		VMULPD(a, a, a)
+		q := k.register()
+		e[i] = k.reduceTo(q, q, a, cHalfPerLn2, cTwoLn2, cGauss, func() { VMOVUPD(q, wait(i)) })
 		k.load(cMills+8*(millsTerms-1), f[i])
 	}
 	for term := millsTerms - 2; term >= 0; term-- {
 		for i, k := range all {
 			k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cMills+8*term), k.y, f[i])
+			e[i].step(k)
 		}
 	}
 	for i, k := range all {
-		VMULPD(k.y, f[i], f[i])
-		VMOVUPD(wait(i), k.x)
-		VMULPD(k.x, k.x, k.x)
-		e[i] = k.reduceTo(k.y, k.y, k.x, cHalfPerLn2, cTwoLn2, cGauss, func() { VMOVUPD(k.y, wait(i)) })
-	}
-	steps(all, e)
-	for i, k := range all {
-		e[i].k = e[i].r // which is not needed any more
+		e[i].k = e[i].r // which is not needed after
 		k.exp(e[i], func() { VMOVUPD(wait(i), e[i].k) })
+		VMULPD(k.y, f[i], f[i])
 		VMULPD(e[i].q, f[i], f[i])
 		k.read(k.x)
 		VXORPD(k.y, k.y, k.y)
@@ -431,7 +426,13 @@ func (k *actKernel) tanhOf(e *actExp, t reg.VecPhysical) {
 	VORPD(t, k.y, k.y)
 }
 
-func (k *actKernel) load(at int, to reg.VecPhysical) { VBROADCASTSD(k.c(at), to) }
+func (k *actKernel) load(at int, to reg.VecPhysical) {
+	if k.lanes == 8 {
+		VBROADCASTSD(k.c(at), to)
+		return
+	}
+	VMOVUPD(k.c(at), to)
+}
 
 // actExp is an exponential in the making: k in the low bits of its register, r,
 // and the polynomial q, whose constant is at terms, down to a term.

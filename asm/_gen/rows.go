@@ -228,9 +228,9 @@ func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 	dst := Load(Param("dst"), reg.RDI).(reg.GPPhysical)
 	src := Load(Param("src"), reg.RSI).(reg.GPPhysical)
 	n := Load(Param("pixels"), reg.RDX).(reg.GPPhysical)
-	grid, table := Load(Param("grid"), reg.R8), reg.R9
+	grid := Load(Param("grid"), reg.R8)
 	open := Load(Param("open"), reg.R10)
-	LEAQ(NewDataAddr(Symbol{Name: "·actTable"}, 0), table)
+	table := i.actTable()
 	bits, some := reg.RBX, reg.RAX
 	XORQ(some, some)
 	sizes := []int{1} // pixels at a time
@@ -248,7 +248,7 @@ func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 			JZ(LabelRef("end" + name))
 		}
 		place := func(j int, at reg.Register) Mem { return i.halfPixel(at, j%i.halves()).Offset(j / i.halves() * 32) }
-		all := i.sideBySide(size*i.halves(), table, grid, func(j int, to reg.VecPhysical) { VCVTPS2PD(place(j, src), to) })
+		all := i.sideBySide(size*i.halves(), grid, table, func(j int, to reg.VecPhysical) { VCVTPS2PD(place(j, src), to) })
 		eval(all...)
 		results(all)
 		for j, k := range all {
