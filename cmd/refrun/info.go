@@ -36,7 +36,7 @@ func info(c *command) error {
 		return c.printJSON(out)
 	}
 	c.printf("refrun %s, numerical contract %s\n", out.Version, out.Contract)
-	c.printf("cpu       %s (%s), %d threads\n", out.CPU, out.Platform, out.Threads)
+	c.printf("cpu       %s (%s), %s\n", out.CPU, out.Platform, plural(out.Threads, "thread"))
 	c.printf("features  %s\n", strings.Join(out.Features, " "))
 	c.printf("kernels   %s\n", out.ISA)
 	c.printf("built by  %s\n", out.Go)

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -77,7 +76,7 @@ func studyRun(c *command) error {
 	f.StringVar(&w.config, "config", "", "`file` in YAML or JSON with the fields of a case.json, instead of --case")
 	f.StringVar(&w.weights, "weights", "", "safetensors `file` of the weights (default the case's, or drawn from weights_seed)")
 	f.StringVar(&w.x0, "x0", "", "initial condition: a `file` with [C,H,W] or [M,C,H,W], zeros, or white:SEED (default the case's)")
-	f.StringVar(&w.seed, "seed", "", "base seed of the noise (default the case's)")
+	f.StringVar(&w.seed, "seed", "", "base `seed` of the noise (default the case's)")
 	f.IntVar(&w.steps, "steps", studySteps, "`steps` to take")
 	f.IntVar(&w.realizations, "realizations", 0, "`number` of realizations (default the case's, at most 2)")
 	operators := f.Int("operator-seeds", 0, "`number` of operators, with PyTorch's initial weights of the seeds weights_seed, weights_seed+1, ... (default the case's operator)")
@@ -103,6 +102,9 @@ func studyRun(c *command) error {
 		cs, err = readConfig(w.config)
 	}
 	if err != nil {
+		return err
+	}
+	if err := w.given(f); err != nil {
 		return err
 	}
 	if err := pictureFile(*picture); err != nil {
@@ -144,17 +146,18 @@ func studyRun(c *command) error {
 	r.Case, r.Contract, r.Grid, r.WeightSeeds = cmp.Or(*dir, w.config), operator.Contract, [2]int{shape.H, shape.W}, weightSeeds
 	r.ISA, r.Threads, r.Seconds, r.PeakBytes = c.isa, runtime.GOMAXPROCS(0), time.Since(began).Seconds(), peakBytes()
 	r.Notes = append(ignoredNotes(cs), studyNotes(r)...)
+	var undrawn error // a picture that cannot be written does not take the study along
 	if *picture != "" {
-		if err := r.draw(*picture); err != nil {
-			return err
+		if undrawn = r.draw(*picture); undrawn == nil {
+			r.PictureFile = *picture
 		}
-		r.PictureFile = *picture
 	}
 	if c.json {
-		return c.printJSON(r)
+		err = c.printJSON(r)
+	} else {
+		c.printStudy(cs, r)
 	}
-	c.printStudy(cs, r)
-	return nil
+	return cmp.Or(undrawn, err)
 }
 
 // studies runs one study an operator.
@@ -243,10 +246,7 @@ func pictureFile(path string) error {
 	if e := strings.ToLower(filepath.Ext(path)); e != ".png" && e != ".svg" {
 		return fmt.Errorf("--png: %s: want a name that ends in .png or .svg", path)
 	}
-	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("--png: %s: %w: want a folder to write to", path, cause(err))
-	}
-	return nil
+	return writable("--png", path)
 }
 
 // summarise forms the rows over the operators.

@@ -285,6 +285,23 @@ func TestPictureTicks(t *testing.T) {
 	}
 }
 
+// TestStudyFullDisk: a picture that cannot be written does not take the study along.
+func TestStudyFullDisk(t *testing.T) {
+	if _, err := os.Stat("/dev/full"); err != nil {
+		t.Skip(err)
+	}
+	for _, name := range []string{"full.png", "full.svg"} {
+		picture := filepath.Join(t.TempDir(), name)
+		if err := os.Symlink("/dev/full", picture); err != nil {
+			t.Fatal(err)
+		}
+		r := refrun(t, "study", "--config", studyFile(t, "", ""), "--x0", "white:1", "--steps", "8", "--png", picture)
+		if r.code != 2 || r.stderr != "refrun study: --png: "+picture+": no space left on device\n" || !strings.Contains(r.stdout, "\nMean absolute difference") || strings.Contains(r.stdout, "picture written") {
+			t.Errorf("exit code %d, stderr %q, stdout\n%s", r.code, r.stderr, r.stdout)
+		}
+	}
+}
+
 // TestStudyFlags: one line for what is wrong, and nothing done.
 func TestStudyFlags(t *testing.T) {
 	file := studyFile(t, "", "")
@@ -298,6 +315,8 @@ func TestStudyFlags(t *testing.T) {
 		{[]string{"--config", file, "--steps", "7"}, "--steps: 7: want 8 or more"},
 		{[]string{"--config", file, "--steps", "-1"}, "--steps: -1: want 8 or more"},
 		{[]string{"--config", file, "--realizations", "-1"}, "--realizations: -1: want 1 or more"},
+		{[]string{"--config", file, "--realizations", "0"}, "--realizations: 0: want 1 or more"},
+		{[]string{"--config", file, "--operator-seeds", "0"}, "--operator-seeds: 0: want 1 or more"},
 		{[]string{"--config", file, "--operator-seeds", "-1"}, "--operator-seeds: -1: want 1 to 1000"},
 		{[]string{"--config", file, "--operator-seeds", "2", "--seeds", "1"}, "--seeds: want it or --operator-seeds, one of them"},
 		{[]string{"--config", file, "--seeds", "1,x"}, `--seeds: "x": want an integer of 64 bits, or several with commas`},
@@ -309,7 +328,7 @@ func TestStudyFlags(t *testing.T) {
 		{[]string{"--config", file, "--autocast", "tpu"}, `--autocast: unknown autocast "tpu": want ...`},
 		{[]string{"--config", file, "--autocast", "cpu:1.13"}, `--autocast: autocast cpu:1.13: has no float16: want ...`},
 		{[]string{"--config", file, "--png", "a.jpg"}, "--png: a.jpg: want a name that ends in .png or .svg"},
-		{[]string{"--config", file, "--png", "no-such-folder/a.png"}, "--png: no-such-folder/a.png: no such file or directory: want a folder to write to"},
+		{[]string{"--config", file, "--png", "no-such-folder/a.png"}, "--png: no-such-folder/a.png: no such file or directory: want a file in a folder that exists"},
 		{[]string{"--config", studyFile(t, "num_layers: 1, ", "")}, ".../study.yaml:2: operator.num_layers: missing: want a value"},
 		{[]string{"x"}, `"x": unexpected argument: want flags only`},
 	} {
