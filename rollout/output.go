@@ -55,9 +55,10 @@ func (p *partialFile) open(head []byte, size int64, resume bool) error {
 	return nil
 }
 
-// openFile creates the partial file, empty, or opens it as it is.
+// openFile creates the partial file, empty, or opens it as it is. It is this
+// process's until it is closed: two that write one file would leave a mixture.
 func (p *partialFile) openFile(resume bool) error {
-	flags := os.O_RDWR | os.O_CREATE | os.O_TRUNC
+	flags := os.O_RDWR | os.O_CREATE
 	if resume {
 		flags = os.O_RDWR
 		if _, err := os.Stat(partial(p.path)); err != nil {
@@ -69,7 +70,29 @@ func (p *partialFile) openFile(resume bool) error {
 	if p.f, err = os.OpenFile(partial(p.path), flags, 0o644); err != nil {
 		return fmt.Errorf("%s: %w: want a place to write to", partial(p.path), cause(err))
 	}
+	if locked(p.f) || !p.current() {
+		p.Close()
+		return busy(p.path)
+	}
+	if !resume {
+		if err = p.f.Truncate(0); err != nil {
+			p.Close()
+			return p.failed(err)
+		}
+	}
 	return nil
+}
+
+// current reports whether the partial file still has its name: a process that ended
+// after it was opened here may have given it the final one.
+func (p *partialFile) current() bool {
+	is, err := p.f.Stat()
+	named, e := os.Stat(partial(p.path))
+	return err == nil && e == nil && os.SameFile(is, named)
+}
+
+func busy(path string) error {
+	return fmt.Errorf("%s: another process writes it: want it to end, or another name", partial(path))
 }
 
 func (p *partialFile) failed(err error) error {

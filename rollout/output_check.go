@@ -33,7 +33,8 @@ func (j *Job) metadata() (map[string]string, error) {
 	return all, err
 }
 
-func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+// exists reports a file, or a link, even one to nothing: it is in the way, too.
+func exists(path string) bool { _, err := os.Lstat(path); return err == nil }
 
 // vacant reports files of other runs in the way of the job's.
 func (j *Job) vacant(ck string) error {
@@ -53,6 +54,13 @@ func (j *Job) vacant(ck string) error {
 	for _, p := range files {
 		if info, err := os.Stat(p); err == nil && !info.Mode().IsRegular() {
 			return fmt.Errorf("%s: %s: want a regular file, or none", p, fault.Kind(info.Mode()))
+		}
+		if f, _, err := fault.OpenRegular(partial(p)); err == nil {
+			taken := locked(f)
+			f.Close()
+			if taken {
+				return busy(p)
+			}
 		}
 	}
 	switch {

@@ -1,0 +1,16 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package rollout
+
+import (
+	"errors"
+	"os"
+	"syscall"
+)
+
+// locked reports whether another process, or another job of this one, holds the
+// file; if not, this one holds it until it closes f. File systems that have no
+// locks report none.
+func locked(f *os.File) bool {
+	return errors.Is(syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
