@@ -27,7 +27,7 @@ type Engine struct {
 	// one in the steps it took.
 	Overflowed *Overflow
 	// Checkpoint, if not nil, is called after every step with a position from
-	// which Resume continues; what it holds must be copied to be kept.
+	// which Run continues; what it holds must be copied to be kept.
 	Checkpoint func(*Checkpoint) error
 	// Progress, if not nil, is called after every step of an engine batch.
 	Progress func(done, total int)
