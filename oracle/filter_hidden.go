@@ -53,9 +53,12 @@ func (f *filter) certify() error {
 			s := f.right(t)
 			p.information += 1 / float64(s*s)
 			if !h.rounding || f.near == nil || v.d.Mode.Precision == fp16.TF32 { // no device of a fine claim rounds so
-				t.fits = f.hidden(t, p)
+				if t.fits, err = f.hidden(t, p); err != nil {
+					return err
+				}
 				if v == f.exact && f.near != nil && around.qq == 0 { // a policy that no contract describes
 					around = f.held(v, f.near.next, t.q)
+					around.c, around.sigma = t.k*around.c, math.Abs(t.k)*around.sigma
 					if !f.wrong() {
 						f.e.pool.at(h, true).add(f.s.Step, &around)
 					}
@@ -136,16 +139,13 @@ func (f *filter) steady(t *tried) bool {
 		rq[k] += float64(v * t.q[i])
 		qq[k] += float64(t.q[i] * t.q[i])
 	}
-	want := 1.0
+	want, all := 1.0, dot(t.q, t.q)
 	for k := range rq {
-		if qq[k] < 0.05*t.match.qq {
+		if qq[k] < 0.05*all {
 			continue
 		}
 		c := rq[k] / qq[k]
-		sigma := t.match.sigma * math.Sqrt(t.match.qq/qq[k])
-		if t.h.family {
-			sigma /= math.Abs(t.match.c) // the signature has that amplitude already
-		}
+		sigma := t.match.sigma / math.Abs(t.k) * math.Sqrt(all/qq[k]) // of t.q
 		if math.Abs(c-want) > amplitudeTol+float64(4*sigma) {
 			return false
 		}
@@ -155,18 +155,50 @@ func (f *filter) steady(t *tried) bool {
 
 // scatter widens the standard deviation of an amplitude that could be a fault's
 // to that of correct devices. What is explained nearly whole is no accident.
+//
+// Steps are taken together, and n of them whose t is below leastT/sqrt(n) have a t
+// below leastT, by Cauchy's inequality. So all are widened whose t is more than that
+// over sqrt 2: the others are at most half of any t^2 that counts.
+//
+// Of few devices a standard deviation is itself uncertain, and the tail of t that of
+// Student's distribution: leastT is as rare as it should be only with many. Those are
+// asked where the few leave a t that one step may bring into the sum of many.
 func (f *filter) scatter(t *tried) error {
-	if math.Abs(t.match.t) > leastT/2 && !(f.named(t) && t.match.gain > 0.9) && !f.wrong() {
-		return f.spread(t)
+	if f.named(t) && t.match.gain > 0.9 || f.wrong() {
+		return nil
+	}
+	plain := t.match
+	if math.Abs(t.match.t) > leastT/math.Sqrt(2*mostCovered) {
+		if err := f.spread(t, fewDevices); err != nil {
+			return err
+		}
+	}
+	if n := f.devices(); n > fewDevices && math.Abs(t.match.t) > leastT/2 {
+		t.match = plain
+		return f.spread(t, n)
 	}
 	return nil
 }
 
+const (
+	fewDevices  = 6
+	manyDevices = 64
+)
+
+// devices returns how many correct devices a signature is held against: many, or
+// what a large operator leaves time for.
+func (f *filter) devices() int {
+	return int(max(fewDevices, min(manyDevices, mostDevices/max(f.forward(), 1))))
+}
+
+// mostDevices is how many multiplications with weights all of them take together.
+const mostDevices = 2e10
+
 // hidden reports whether a fault is there that need not show otherwise: by this
 // step, or by it and those before.
-func (f *filter) hidden(t *tried, p *pooled) bool {
+func (f *filter) hidden(t *tried, p *pooled) (bool, error) {
 	if f.sparse(t) {
-		return false
+		return false, nil
 	}
 	alone, m, wrong := *t, &t.match, f.wrong()
 	if !wrong {
@@ -176,30 +208,40 @@ func (f *filter) hidden(t *tried, p *pooled) bool {
 		}
 	}
 	if !(f.named(t) && f.steady(&alone) || f.shrunk(t)) || !f.conforms(t) {
-		return false
+		return false, nil
+	}
+	if mimicked, err := f.mimicked(t); mimicked || err != nil {
+		return false, err
 	}
 	if c := m.rq / m.qq; !wrong && t.h.family {
 		t.since = p.since(c)
 	} else if !wrong {
 		t.since = p.since(m.c)
 	}
-	return true
+	return true, nil
 }
 
 // spread widens the standard deviation of an amplitude to that which it has in
-// correct devices.
-func (f *filter) spread(t *tried) error {
-	if f.h0[t.v] == nil {
-		for k := range 6 {
-			next, err := t.v.perturbed(&hypothesis{}, everywhere, uint64(k+1))
-			if err != nil {
-				return err
-			}
-			f.h0[t.v] = append(f.h0[t.v], f.units(t.v, next.Data, t.v.next.Data))
-		}
+// n correct devices.
+func (f *filter) spread(t *tried, n int) error {
+	correct, err := f.correct(t.v, n)
+	if err != nil {
+		return err
 	}
-	t.match.spread(f.h0[t.v], t.q)
+	t.match.spread(correct, t.q, t.k)
 	return nil
+}
+
+// correct returns what n correct devices leave of a view's step.
+func (f *filter) correct(v *view, n int) ([][]float64, error) {
+	for k := len(f.h0[v]); k < n; k++ {
+		next, err := v.perturbed(&hypothesis{}, everywhere, uint64(k+1))
+		if err != nil {
+			return nil, err
+		}
+		f.h0[v] = append(f.h0[v], f.units(v, next.Data, v.next.Data))
+	}
+	return f.h0[v][:n], nil
 }
 
 // sparse reports whether a signature lies in a few places, such as those of

@@ -184,3 +184,43 @@ func TestMimicked(t *testing.T) {
 		t.Error("a step that is known to be wrong is acquitted")
 	}
 }
+
+// TestScatter: an amplitude that few correct devices have, and may be a fault's, is
+// held against many; so is none that is far from one, nor in a large operator.
+func TestScatter(t *testing.T) {
+	b := newBench(t, "bfloat16", 0.5)
+	f := &filter{e: b.exam, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1, h0: map[*view][][]float64{}}
+	if ok, err := f.open(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	q := f.units(f.near, f.near.next.Data, f.exact.next.Data)
+	for k := range manyDevices {
+		c := 0.1
+		if k >= fewDevices {
+			c = 0.5
+		}
+		f.h0[f.near] = append(f.h0[f.near], scaled(q, c))
+	}
+	many := math.Sqrt((6*0.01 + 58*0.25) / 64)
+	for _, c := range []struct{ c, sigma, want float64 }{
+		{1, 0.01, many}, // t is 10 by the few
+		{0.35, 0.01, 0.1}, {0.35, 0.2, 0.2},
+	} {
+		x := &tried{h: &hypothesis{}, v: f.near, q: q, k: 1, match: match{n: len(q), c: c.c, sigma: c.sigma, t: c.c / c.sigma, qq: dot(q, q), shown: 1}}
+		if err := f.scatter(x); err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(x.match.sigma-c.want) > 1e-9 {
+			t.Errorf("amplitude %v, sigma %v by itself: %v beside correct devices, want %v", c.c, c.sigma, x.match.sigma, c.want)
+		}
+	}
+	if n := f.devices(); n != manyDevices {
+		t.Errorf("%d devices of a small operator: want %d", n, manyDevices)
+	}
+	large := *f.s.batchStep
+	large.X = &tensor.Tensor{N: 1 << 20, C: 3, H: 16, W: 18}
+	f.s.batchStep = &large
+	if n := f.devices(); n != fewDevices {
+		t.Errorf("%d devices of a large operator: want %d", n, fewDevices)
+	}
+}

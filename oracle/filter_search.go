@@ -54,17 +54,12 @@ func (f *filter) mimicked(t *tried) (bool, error) {
 	if f.node >= 0 || t.v != f.near || f.known() || f.forward() > largeForward {
 		return false, nil
 	}
-	const many = 64
-	for k := range many {
-		next, err := t.v.perturbed(&hypothesis{}, everywhere, uint64(k+1))
-		if err != nil {
-			return false, err
-		}
-		if r := f.units(t.v, next.Data, t.v.next.Data); math.Abs(dot(r, t.q)) > 0.5*t.match.qq {
-			return true, nil
-		}
+	correct, err := f.correct(t.v, manyDevices)
+	if err != nil {
+		return false, err
 	}
-	return false, nil
+	qq := dot(t.q, t.q)
+	return slices.ContainsFunc(correct, func(r []float64) bool { return math.Abs(dot(r, t.q)) > 0.5*qq }), nil
 }
 
 // far is how many times more or less than a node's output the operator's may

@@ -21,12 +21,13 @@ type match struct {
 	c, t, gain float64
 	sigma      float64
 	after      float64 // rms(r-q)
+	shown      float64 // the share of c by which t goes, see filter.tune
 }
 
 // held returns the match of r with q; cluster says to which cluster each
 // element belongs, of which there are so many.
 func held(r, q []float64, cluster []int32, clusters int) match {
-	m := match{n: len(r)}
+	m := match{n: len(r), shown: 1}
 	for i, v := range r {
 		m.rr += float64(v * v)
 		m.rq += float64(v * q[i])
@@ -61,26 +62,22 @@ func held(r, q []float64, cluster []int32, clusters int) match {
 	return m
 }
 
-// spread widens sigma to the amplitudes that q has in residuals of correct
-// devices.
+// spread widens sigma to the amplitudes that q, which is the signature of amplitude
+// k, has in residuals of correct devices.
 //
 // Around an emulation these have a mean: a rounding that falls otherwise can only
 // fall to one side, whatever made it fall, so that all that moves numbers a little
 // has a part of every other such thing. Where q explains most of the residual, the
 // amplitude is held against twice that mean, with the scatter about it; sigma is
 // then the one for which t says how far above it is.
-func (m *match) spread(correct [][]float64, q []float64) {
+func (m *match) spread(correct [][]float64, q []float64, k float64) {
 	if len(correct) == 0 || m.qq == 0 {
 		return
 	}
-	n := float64(len(correct))
+	n, qq := float64(len(correct)), dot(q, q)
 	var sum, squares float64
 	for _, r := range correct {
-		var rq float64
-		for i, v := range r {
-			rq += float64(v * q[i])
-		}
-		c := rq / m.qq
+		c := k * dot(r, q) / qq
 		sum += c
 		squares += float64(c * c)
 	}
@@ -90,7 +87,7 @@ func (m *match) spread(correct [][]float64, q []float64) {
 		sigma = min(sigma, about*math.Abs(m.c)/(math.Abs(m.c)-base))
 	}
 	m.sigma = sigma
-	m.t = m.c / m.sigma
+	m.t = m.shown * m.c / m.sigma
 }
 
 // cosine returns the cosine of the angle between a and b.

@@ -16,10 +16,11 @@ type tried struct {
 	match match
 	q     []float64
 	fits  bool
-	near  bool // v is the emulation
-	prior int  // the place of the hypothesis in the library
-	since int  // the first of the steps that say so together, 0 for this one
-	whole int  // the first of the steps whose amplitudes were taken together, 0 for none
+	k     float64 // the amplitude that q has: 1, or that of a family
+	near  bool    // v is the emulation
+	prior int     // the place of the hypothesis in the library
+	since int     // the first of the steps that say so together, 0 for this one
+	whole int     // the first of the steps whose amplitudes were taken together, 0 for none
 }
 
 // units returns (a-b)/s for states of a view.
@@ -82,7 +83,7 @@ func (f *filter) try(h *hypothesis, s scope, v *view, far float64) (*tried, erro
 			return nil, nil
 		}
 	}
-	t := &tried{h: h, scope: s, v: v, q: q, near: v == f.near, prior: h.prior, match: f.held(v, v.next, q)}
+	t := &tried{h: h, scope: s, v: v, q: q, k: 1, near: v == f.near, prior: h.prior, match: f.held(v, v.next, q)}
 	if f.levels && !h.family {
 		t.match.after = rootMean(f.residual(v, next))
 	}
@@ -94,6 +95,12 @@ func (f *filter) try(h *hypothesis, s scope, v *view, far float64) (*tried, erro
 
 // tune finds the amplitude of a family of faults, which need not be linear, and
 // takes the signature of that amplitude.
+//
+// Where the effect is linear, t^2 = (c/sigma)^2 is by how much the squared residual
+// is less with the fault than without it, in units of sigma^2 <q,q>. Around an
+// emulation it need not be: the fault turns roundings, each by a whole unit, and those
+// that it turns in vain are no evidence for it. So t is that of what is really less,
+// and 0 where the device is nearer to the claim than to the fault.
 func (f *filter) tune(t *tried) error {
 	one, c := slices.Clone(t.q), t.match.c
 	for range 10 {
@@ -105,9 +112,8 @@ func (f *filter) tune(t *tried) error {
 		}
 		rest := f.held(t.v, next, one)
 		q := f.units(t.v, next.Data, t.v.next.Data)
-		m := &t.match
-		t.q, m.c, m.sigma, m.t, m.after = q, c, rest.sigma, c/rest.sigma, math.Sqrt(rest.rr/float64(rest.n))
-		m.gain = 1 - rest.rr/m.rr
+		t.q, t.k = q, c
+		t.match.tuned(c, rest, dot(q, q))
 		if math.Abs(rest.c) < 0.2*rest.sigma {
 			break
 		}
@@ -117,6 +123,18 @@ func (f *filter) tune(t *tried) error {
 		c += rest.c
 	}
 	return nil
+}
+
+// tuned makes the match that of amplitude c of a family, which leaves rest; qq is
+// <q,q> of the signature of that amplitude.
+func (m *match) tuned(c float64, rest match, qq float64) {
+	m.c, m.sigma, m.after = c, rest.sigma, math.Sqrt(rest.rr/float64(rest.n))
+	m.gain = 1 - rest.rr/m.rr
+	m.shown = 0
+	if less := m.rr - rest.rr; less > 0 && qq > 0 {
+		m.shown = min(1, math.Sqrt(less/qq))
+	}
+	m.t = m.shown * c / rest.sigma
 }
 
 // views returns those in which a hypothesis is held against the residual, the

@@ -49,7 +49,7 @@ func TestHeld(t *testing.T) {
 	if m := held(shared, q, cluster, clusters); math.Abs(m.sigma*4-1) > 0.3 {
 		t.Errorf("shared errors: sigma %v, want 1/4", m.sigma)
 	}
-	m.spread([][]float64{q, q}, q)
+	m.spread([][]float64{q, q}, q, 1)
 	if m.sigma != 1 {
 		t.Errorf("correct devices with the signature itself: sigma %v, want 1", m.sigma)
 	}
@@ -57,9 +57,31 @@ func TestHeld(t *testing.T) {
 	// most of a residual is held against twice that, and the hundredth.
 	some := [][]float64{scaled(q, 0.19), scaled(q, 0.2), scaled(q, 0.21)}
 	for _, test := range []struct{ c, gain, t float64 }{{0.95, 0.6, 55}, {0.95, 0.4, 4.75}, {0.41, 0.6, 2.05}, {-0.95, 0.6, -55}} {
-		m := match{c: test.c, gain: test.gain, sigma: 1e-3, qq: dot(q, q)}
-		if m.spread(some, q); math.Abs(m.t-test.t) > 0.01*math.Abs(test.t) {
+		m := match{c: test.c, gain: test.gain, sigma: 1e-3, qq: dot(q, q), shown: 1}
+		if m.spread(some, q, 1); math.Abs(m.t-test.t) > 0.01*math.Abs(test.t) {
 			t.Errorf("amplitude %v of gain %v beside correct ones of 0.2: t %v, want %v", test.c, test.gain, m.t, test.t)
+		}
+	}
+	// The same where q is the signature of a quarter: amplitudes of 0.05.
+	m = match{c: 0.4, sigma: 1e-3, qq: 16 * dot(q, q), shown: 1}
+	if m.spread([][]float64{scaled(q, 0.2), scaled(q, -0.2)}, q, 0.25); math.Abs(m.t-8) > 1e-9 {
+		t.Errorf("amplitude 0.4 beside correct ones of 0.05: t %v, want 8", m.t)
+	}
+}
+
+// TestTuned: t of an amplitude that was found by trial is that of what the residual
+// has really less, and 0 if it has more.
+func TestTuned(t *testing.T) {
+	for _, c := range []struct{ rr, rest, qq, want float64 }{
+		{100, 36, 64, 10}, // all of the signature is in the residual
+		{100, 84, 64, 5},  // a quarter of its square
+		{100, 100, 64, 0}, {100, 124, 64, 0},
+		{100, 20, 64, 10}, // the residual has more of it
+	} {
+		m := match{rr: c.rr}
+		m.tuned(0.3, match{n: 50, rr: c.rest, sigma: 0.03}, c.qq)
+		if math.Abs(m.t-c.want) > 1e-12 || math.Abs(m.gain-(1-c.rest/c.rr)) > 1e-12 {
+			t.Errorf("%v left of %v by a signature of %v: t %v, gain %v: want %v", c.rest, c.rr, c.qq, m.t, m.gain, c.want)
 		}
 	}
 }
