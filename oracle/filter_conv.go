@@ -140,8 +140,8 @@ func convFaults() []*hypothesis {
 		}
 	}
 	l = append(l,
-		change("conv bias missing", isConv, func(c *convolution, n *operator.Node) bool { c.bias = 0; return n.Bias != nil }),
-		change("conv bias doubled", isConv, func(c *convolution, n *operator.Node) bool { c.bias = 2; return n.Bias != nil }),
+		change("conv bias missing", isBiased, func(c *convolution, n *operator.Node) bool { c.bias = 0; return true }),
+		change("conv bias doubled", isBiased, func(c *convolution, n *operator.Node) bool { c.bias = 2; return true }),
 		change("H and W swapped", isConv, func(c *convolution, n *operator.Node) bool {
 			c.x = transposed(c.x)
 			return true
@@ -177,17 +177,13 @@ func convFaults() []*hypothesis {
 			c.x = y
 			return y.N > 1
 		}),
-		change("bias of the next channel", isConv, func(c *convolution, n *operator.Node) bool {
-			if n.Bias != nil {
-				n.Bias = reordered(n.Bias, func(c, n int) int { return (c + 1) % n })
-			}
-			return n.Bias != nil
+		change("bias of the next channel", isBiased, func(c *convolution, n *operator.Node) bool {
+			n.Bias = reordered(n.Bias, func(c, n int) int { return (c + 1) % n })
+			return true
 		}),
-		change("bias of the channel before", isConv, func(c *convolution, n *operator.Node) bool {
-			if n.Bias != nil {
-				n.Bias = reordered(n.Bias, func(c, n int) int { return (c + n - 1) % n })
-			}
-			return n.Bias != nil
+		change("bias of the channel before", isBiased, func(c *convolution, n *operator.Node) bool {
+			n.Bias = reordered(n.Bias, func(c, n int) int { return (c + n - 1) % n })
+			return true
 		}),
 		change("samples mixed up: each reads the one before", isConv, func(c *convolution, n *operator.Node) bool {
 			if c.x.N < 2 {

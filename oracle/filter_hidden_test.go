@@ -224,3 +224,24 @@ func TestScatter(t *testing.T) {
 		t.Errorf("%d devices of a large operator: want %d", n, fewDevices)
 	}
 }
+
+// TestCost: where the work does not reach the whole library, what acts late comes
+// first; elsewhere its own order stands.
+func TestCost(t *testing.T) {
+	b := newBench(t, "float32", 0.5)
+	f := &filter{e: b.exam, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1}
+	all := library()
+	cost := func(name string) int64 {
+		return f.cost(all[slices.IndexFunc(all, func(h *hypothesis) bool { return h.name == name })], len(all))
+	}
+	if c := cost("kernel flipped"); c != 0 {
+		t.Errorf("a kernel of a small operator costs %d: want 0", c)
+	}
+	large := *f.s.batchStep
+	large.X = &tensor.Tensor{N: 1 << 20, C: 3, H: 16, W: 18}
+	f.s.batchStep = &large
+	first, last, none := cost("kernel flipped"), cost("bias of the next channel"), cost("noise scale")
+	if first != 100 || !(0 < last && last < 20) || none != last {
+		t.Errorf("of a large operator all kernels cost %d, its only bias %d, its noise %d: want 100, less than 20 and as much", first, last, none)
+	}
+}

@@ -106,3 +106,6 @@ func isPlain(n *operator.Node) bool { return n.Op == operator.OpAct && n.Act == 
 
 // isWindow says that a convolution reads more than one pixel.
 func isWindow(n *operator.Node) bool { return isConv(n) && n.Weight.Shape[2] > 1 }
+
+// isBiased says that a convolution has a bias.
+func isBiased(n *operator.Node) bool { return isConv(n) && n.Bias != nil }

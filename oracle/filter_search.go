@@ -70,7 +70,7 @@ const far = 30
 func (f *filter) search() error {
 	all := library()
 	slices.SortStableFunc(all, func(a, b *hypothesis) int {
-		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(f.cost(a), f.cost(b)))
+		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(f.cost(a, len(all)), f.cost(b, len(all))))
 	})
 	found := func() bool {
 		return slices.ContainsFunc(f.tried, func(t tried) bool { return t.fits })
@@ -99,21 +99,25 @@ func (f *filter) search() error {
 	return nil
 }
 
-// spent reports whether the search has used up its work: all that a small
-// operator needs, or 20 steps of a large one.
+// spent reports whether the search has used up its work.
 func (f *filter) spent() bool {
-	if f.e.pool.work > max(2e10, 20*f.forward()) {
+	if f.e.pool.work > f.allowed() {
 		f.e.r.Skipped = append(f.e.r.Skipped, "hypotheses that the work did not reach")
 		return true
 	}
 	return !f.e.until.IsZero() && f.e.late("hypotheses that the budget did not reach")
 }
 
-// cost returns the share of a large operator's step, in hundredths, that a
-// hypothesis takes: of all nodes from the first on where it acts. So the many
-// that act late, such as those of noise and policy, come first.
-func (f *filter) cost(h *hypothesis) int64 {
-	if f.forward() <= largeForward || h.input != nil {
+// allowed is the work of a search: all that a small operator needs, or 20 steps of a
+// large one.
+func (f *filter) allowed() int64 { return max(2e10, 20*f.forward()) }
+
+// cost returns the share of a step, in hundredths, that a hypothesis takes: of all
+// nodes from the first on where it acts. Where the work does not reach the whole
+// library, even once, the many that act late, such as those of noise and policy, come
+// first.
+func (f *filter) cost(h *hypothesis, of int) int64 {
+	if f.forward() <= f.allowed()/int64(of) || h.input != nil {
 		return 0
 	}
 	var work, all int64
