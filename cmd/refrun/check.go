@@ -48,7 +48,7 @@ func check(c *command) error {
 	f.StringVar(&w.tape, "tape", "", "safetensors `file` of the draws, instead of the case's noise.safetensors")
 	f.StringVar(&w.claim, "claim", "", "`precision` that the device claims: float64, float32, tf32[:away|:truncate], float16 or bfloat16 (default what the case says)")
 	f.StringVar(&w.autocast, "autocast", "", "`rules` of a half precision: cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")
-	f.StringVar(&w.noise, "noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS, none, or unknown (default the case's tape, else its PyTorch's stream)")
+	f.StringVar(&w.noise, "noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS], none, or unknown (default the case's tape, else its PyTorch's stream)")
 	f.DurationVar(&w.budget, "budget", 5*time.Minute, "`time` after which what need not run on every step is left out, and listed")
 	f.StringVar(&w.report, "report", "", "write the report as one HTML `file`")
 	f.StringVar(&w.junit, "junit", "", "write the report as a JUnit XML `file`")

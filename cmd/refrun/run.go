@@ -54,7 +54,7 @@ func run(c *command) error {
 	oneStep := c.flags.Bool("one-step", false, "step each recorded state once instead of rolling out")
 	precision := c.flags.String("precision", "", "`arithmetic`: float64, float32, tf32[:away|:truncate], float16 or bfloat16 (default what the case says)")
 	autocast := c.flags.String("autocast", "", "`rules` of a half precision: cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")
-	noise := c.flags.String("noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none (default the case's tape, else its PyTorch's stream, else counter)")
+	noise := c.flags.String("noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS] or none (default the case's tape, else its PyTorch's stream, else counter)")
 	batch := c.flags.Int("batch", 0, "`realizations` per application of the operator (default the engine batch); never changes a bit")
 	w := c.wholeFlags()
 	if err := c.parse(0); err != nil {

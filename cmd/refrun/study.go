@@ -82,7 +82,7 @@ func studyRun(c *command) error {
 	operators := f.Int("operator-seeds", 0, "`number` of operators, with PyTorch's initial weights of the seeds weights_seed, weights_seed+1, ... (default the case's operator)")
 	seeds := f.String("seeds", "", "`list` of weight seeds, such as 0,1,7, instead of --operator-seeds")
 	autocast := f.String("autocast", "cuda", "`rules` of float16 and bfloat16: cuda or cpu, with the release :1.13 or :2.x if it is not the case's")
-	noise := f.String("noise", "counter", "`stream`, the same numbers for every precision: counter, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none")
+	noise := f.String("noise", "counter", "`stream`, the same numbers for every precision: counter, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS] or none")
 	picture := f.String("png", "", "write a picture to this `file`: .png or .svg")
 	if err := c.parse(0); err != nil {
 		return err
