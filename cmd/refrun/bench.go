@@ -97,7 +97,7 @@ func bench(c *command) error {
 	if err != nil {
 		return err
 	}
-	if err := fits(f.batch, f.shape(cs)); err != nil {
+	if err := fits(f.batch, f.shape(cs), "--batch or --grid"); err != nil {
 		return err
 	}
 	for _, precision := range f.precisions() {

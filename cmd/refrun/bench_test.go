@@ -147,7 +147,7 @@ func TestBenchRefuses(t *testing.T) {
 	for _, k := range []struct{ args, want string }{
 		{"--grid -1", "--grid: -1: want 1 to 16384"},
 		{"--batch 0", "--batch: 0: want 1 to 16384"},
-		{"--batch 16384 --grid 16384", "states of an engine batch: 16384 of 3x16384x16384 numbers: ..."},
+		{"--batch 16384 --grid 16384", "states of an engine batch: 16384 of 3x16384x16384 numbers: want at most 2^31 numbers; --batch or --grid makes them fewer"},
 		{"--seconds 0", "--seconds: 0: want more than 0, at most 3600"},
 		{"--seconds NaN", "--seconds: NaN: want more than 0, at most 3600"},
 		{"--lines --json", "--lines: answers one number a line: want no --json"},

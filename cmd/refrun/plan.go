@@ -102,7 +102,7 @@ func plan(c *command) error {
 	if err != nil {
 		return err
 	}
-	if err := fits(f.batch, f.shape(cs)); err != nil {
+	if err := fits(f.batch, f.shape(cs), "--batch or --grid"); err != nil {
 		return err
 	}
 	r, err := measurePlan(cs, &f)

@@ -234,7 +234,7 @@ func studyStart(cs *rollout.Case, w *wholeFlags) (func(m int) []float64, rollout
 		want = min(cs.Rollout.Realizations, studyRealizations)
 	}
 	cs.Rollout.Realizations = want
-	return byRealization(x0, shape), shape, fits(cs.Rollout.EngineBatches()[0][1], shape)
+	return byRealization(x0, shape), shape, fits(cs.Rollout.EngineBatches()[0][1], shape, byBatch)
 }
 
 // pictureFile refuses a name under which no picture can be written, before

@@ -115,7 +115,7 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 	if err != nil {
 		return err
 	}
-	if err := fits(cs.Rollout.EngineBatches()[0][1], shape); err != nil {
+	if err := fits(cs.Rollout.EngineBatches()[0][1], shape, byBatch); err != nil {
 		return err
 	}
 	store := mode.Wide()
@@ -188,13 +188,16 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 const (
 	mostRealizations = 1 << 20
 	mostElements     = 1 << 31
+
+	byBatch = "engine_batch or --realizations"
 )
 
 // fits reports states of n realizations that are larger than any run could
-// step; no machine is asked, so that the answer is the same on all.
-func fits(n int, s rollout.Shape) error {
+// step; no machine is asked, so that the answer is the same on all. What makes them
+// fewer the error says, too.
+func fits(n int, s rollout.Shape, fewer string) error {
 	if e := float64(n) * float64(s.C) * float64(s.H) * float64(s.W); e > mostElements {
-		return fmt.Errorf("states of an engine batch: %d of %dx%dx%d numbers: want at most 2^31 numbers; engine_batch or --realizations makes them fewer", n, s.C, s.H, s.W)
+		return fmt.Errorf("states of an engine batch: %d of %dx%dx%d numbers: want at most 2^31 numbers; %s makes them fewer", n, s.C, s.H, s.W, fewer)
 	}
 	return nil
 }
@@ -273,7 +276,7 @@ func (w *wholeFlags) start(cs *rollout.Case) ([]float64, rollout.Shape, error) {
 			return nil, shape, errors.New("operator.grid_size: missing: want the side of the images, to make an initial condition")
 		}
 		shape = rollout.Shape{C: channels, H: side, W: side}
-		if err := fits(1, shape); err != nil {
+		if err := fits(1, shape, "operator.grid_size"); err != nil {
 			return nil, shape, err
 		}
 		data = make([]float64, shape.Len())

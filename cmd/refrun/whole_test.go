@@ -118,7 +118,7 @@ func TestRunRefuses(t *testing.T) {
 		}
 	}
 	configured(t, strings.Replace(config, "grid_size: 3", "grid_size: 65536", 1))
-	refrun(t, "run", "--config", "run.yaml", "--x0", "zeros").refused(t, "run", "states of an engine batch: 1 of 1x65536x65536 numbers: want at most 2^31 numbers; ...")
+	refrun(t, "run", "--config", "run.yaml", "--x0", "zeros").refused(t, "run", "states of an engine batch: 1 of 1x65536x65536 numbers: want at most 2^31 numbers; operator.grid_size makes them fewer")
 	configured(t, strings.Replace(config, "grid_size: 3", "grid_size: 4096", 1))
 	refrun(t, "run", "--config", "run.yaml", "--x0", "flat.safetensors").refused(t, "run", "--x0: flat.safetensors: no such file or directory: want ...")
 }
