@@ -210,9 +210,6 @@ func (f *filter) hidden(t *tried, p *pooled) (bool, error) {
 	if !(f.named(t) && f.steady(&alone) || f.shrunk(t)) || !f.conforms(t) {
 		return false, nil
 	}
-	if mimicked, err := f.mimicked(t); mimicked || err != nil {
-		return false, err
-	}
 	if c := m.rq / m.qq; !wrong && t.h.family {
 		t.since = p.since(c)
 	} else if !wrong {
