@@ -89,8 +89,9 @@ func (f *filter) certify() error {
 
 // refutes reports whether an amplitude around the emulation is far from 1. What
 // roundings have by themselves, where numbers are nearly equal, may look like a
-// fault from the exact step; the emulation has the same roundings.
-func (m *match) refutes() bool { return m.qq > 0 && m.c < 0.5 && 1-m.c > leastT*m.sigma }
+// fault from the exact step; the emulation has the same roundings. To doubt a fault
+// takes less than to name one.
+func (m *match) refutes() bool { return m.qq > 0 && m.c < 0.5 && 1-m.c > leastT/2*m.sigma }
 
 // of returns m with its amplitude as a share of that of a family's t.
 func (m match) of(t *tried) *match {

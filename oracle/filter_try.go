@@ -43,9 +43,16 @@ func (f *filter) residual(v *view, x *tensor.Tensor) []float64 {
 	return f.units(v, f.got[v.lo:v.lo+len(x.Data)], x.Data)
 }
 
-// held holds a signature against the residual that x leaves.
+// held holds a signature against the residual that x leaves. Pixels that have the same
+// surroundings round alike, in whatever clusters they lie: of those there are as many
+// fewer.
 func (f *filter) held(v *view, x *tensor.Tensor, q []float64) match {
-	return held(f.residual(v, x), q, f.cluster[v.lo:v.lo+len(q)], f.of)
+	m := held(f.residual(v, x), q, f.cluster[v.lo:v.lo+len(q)], f.of)
+	if f.alike > 1 {
+		m.sigma *= math.Sqrt(f.alike)
+		m.t /= math.Sqrt(f.alike)
+	}
+	return m
 }
 
 // step returns the states after a step with a fault, or, if the filter is of one

@@ -69,13 +69,14 @@ type filter struct {
 	cluster []int32
 	of      int // clusters
 	exact   *view
-	near    *view // the emulation; nil where rounding is too fine to matter
-	one     *view // exact, of the worst sample alone
-	alone   bool  // other samples are right
-	large   bool  // the residual is far above what rounding can make
-	strong  bool  // it is a fault's for the most part
-	levels  bool  // a normalization of the states maps all of them by one rounding
-	node    int   // of which alone the residual is, or negative
+	near    *view   // the emulation; nil where rounding is too fine to matter
+	one     *view   // exact, of the worst sample alone
+	alone   bool    // other samples are right
+	large   bool    // the residual is far above what rounding can make
+	strong  bool    // it is a fault's for the most part
+	levels  bool    // a normalization of the states maps all of them by one rounding
+	alike   float64 // clusters that round alike, on average; 0 for one
+	node    int     // of which alone the residual is, or negative
 	h0      map[*view][][]float64
 
 	change float64 // of the states, relative to what the operator's output does to them
@@ -106,6 +107,7 @@ func (f *filter) open() (bool, error) {
 		}
 	}
 	f.divide(s.X.N, s.X.C, s.X.H, s.X.W)
+	f.alike = s.Alike * min(1, cells/float64(s.X.H*s.X.W))
 	base := view{e: e, m: e.machine, at: s.Step, x: s.X, draws: s.Draws}
 	if s.Step > 1 {
 		base.before = tensor.Like(s.X)

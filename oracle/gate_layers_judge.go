@@ -34,7 +34,9 @@ type layerScore struct {
 //
 //	flips <= L + 6 sqrt(L) + 3,  L = sum of exp(-d^2/(2 (3 sd)^2)),
 //
-// d the distance to the nearest boundary between two roundings; and the
+// d the distance to the nearest boundary between two roundings (where elements of a
+// channel have the same exact value, k of them on average by their chance, L + 6 sqrt(k L)
+// + 3 k); and the
 // squared errors, each over ulp^2/12 + sd^2, are not more than 1.2 times what
 // the rounding of the exact values and a device's errors make of them. Both
 // hold for the layer and for every slice of it, where the limits are wider, as
@@ -119,21 +121,50 @@ func judge(a *answer, got *tensor.Tensor, store fp16.Format) *layerScore {
 		s.local = math.Sqrt(wrong / hit)
 	}
 	s.z2 = f.z2
+	if s.sum(f); s.gate == "statistics" {
+		s.gate, s.excess = "", 0
+		f.alike = sameValues(a.mid, got)
+		s.sum(f)
+	}
+	return s
+}
+
+// sum holds the sums of the layer's elements and of its slices against their limits.
+func (s *layerScore) sum(f *figures) {
 	whole := f.whole()
 	s.row.Flips, s.row.FlipLimit = int(whole.flips), Number(whole.flipLimit(6, 3))
-	s.row.Variance = Number(whole.z2 / float64(n))
+	s.row.Variance = Number(whole.z2 / float64(whole.n))
 	s.statistics(whole, 6, 3)
 	worst := 0.0
-	for _, v := range slicesOf(got, f) {
+	for _, v := range slicesOf(s.got, f) {
 		if over := v.excess(8, 8); over > worst {
 			worst, s.slice = over, v
 		}
 		s.statistics(v, 8, 8)
 	}
+	s.row.WorstSlice = ""
 	if worst > 1 {
 		s.row.WorstSlice = s.slice.name
 	}
-	return s
+}
+
+// sameValues returns for each element how many of its channel have the same exact value.
+// A device makes one number of them: their roundings fall alike.
+func sameValues(mid []float64, x *tensor.Tensor) []float64 {
+	type value struct {
+		channel int
+		of      float64
+	}
+	seen := map[value]float64{}
+	at := func(k int) value { return value{k / (x.H * x.W) % x.C, mid[k]} }
+	for k := range mid {
+		seen[at(k)]++
+	}
+	same := make([]float64, len(mid))
+	for k := range mid {
+		same[k] = max(1, seen[at(k)])
+	}
+	return same
 }
 
 func (s *layerScore) statistics(v slice, factor, offset float64) {

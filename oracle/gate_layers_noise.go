@@ -3,6 +3,7 @@ package oracle
 import (
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/noise"
@@ -31,15 +32,23 @@ func (g *layerGate) noiseAnswers(n *operator.Node, in layerValue, f fp16.Format)
 			if !yield(b.answer(n, in, r.how)) {
 				return
 			}
+			if b.added = half && n.Noise.Type == noise.Multiplicative; b.added && !yield(b.answer(n, in, join(r.how, addedHow))) {
+				return
+			}
 		}
 	}
 }
+
+// addedHow is the other way to write multiplicative noise of draws n and scale s:
+// x + x (n s) has no rounding of 1 + n s, which in a half type is coarser than most of n s.
+const addedHow = "as x + x n"
 
 // noiseBlock evaluates a stochastic block with certain roundings.
 type noiseBlock struct {
 	g             *layerGate
 	f             fp16.Format
 	draw, product bool // these round to f
+	added         bool // see addedHow
 }
 
 // A span is a number with the ends of where a device has it, and the chance
@@ -67,6 +76,12 @@ func (s span) times(c float64) span {
 
 func (s span) plus(t span) span {
 	return span{s.lo + t.lo, s.mid + t.mid, s.hi + t.hi, rootSum(s.sd, t.sd), s.flip + t.flip}
+}
+
+// by is a product of two independent numbers.
+func (s span) by(t span) span {
+	ends := []float64{s.lo * t.lo, s.lo * t.hi, s.hi * t.lo, s.hi * t.hi}
+	return span{slices.Min(ends), float64(s.mid * t.mid), slices.Max(ends), rootSum(s.sd*t.mid, t.sd*s.mid), s.flip + t.flip}
 }
 
 // round rounds to f: what blurred the number now shows as a flip.
@@ -104,10 +119,12 @@ func (b *noiseBlock) answer(n *operator.Node, in layerValue, how string) *answer
 		case noise.Dropout:
 			y = y.times(keep(k/(x.H*x.W))).blur(2*u, u)
 		case noise.Multiplicative:
-			d := round(certain(1).plus(round(b.drawn(draws.Data[0][k]).times(scale))))
-			ends := []float64{y.lo * d.lo, y.lo * d.hi, y.hi * d.lo, y.hi * d.hi}
-			y = span{min(ends[0], ends[1], ends[2], ends[3]), float64(y.mid * d.mid), max(ends[0], ends[1], ends[2], ends[3]),
-				rootSum(y.sd*d.mid, d.sd*y.mid), d.flip}.blur(2*u, roundingSD*u)
+			d := round(b.drawn(draws.Data[0][k]).times(scale))
+			if b.added {
+				y = y.plus(round(y.by(d))).blur(2*u, roundingSD*u)
+			} else {
+				y = y.by(round(certain(1).plus(d))).blur(2*u, roundingSD*u)
+			}
 		default:
 			d := draws.Data[0][k]
 			if n.Noise.Type == noise.Laplace {

@@ -16,11 +16,12 @@ type figures struct {
 	inner  []float64 // the chance that a rounding before the last one goes otherwise,
 	jump   []float64 // and what that makes of z2
 	tail   []float64 // what z2 may be at one element, whose sum is hardly rounded
+	alike  []float64 // how many elements flip together; nil for one each
 }
 
 func newFigures(n int) *figures {
 	v := make([]float64, 7*n)
-	return &figures{v[:n:n], v[n : 2*n : 2*n], v[2*n : 3*n : 3*n], v[3*n : 4*n : 4*n], v[4*n : 5*n : 5*n], v[5*n : 6*n : 6*n], v[6*n:]}
+	return &figures{v[:n:n], v[n : 2*n : 2*n], v[2*n : 3*n : 3*n], v[3*n : 4*n : 4*n], v[4*n : 5*n : 5*n], v[5*n : 6*n : 6*n], v[6*n:], nil}
 }
 
 // A slice is a part of a layer in which a fault may sit, with the sums of its
@@ -30,6 +31,7 @@ type slice struct {
 	n                                    int
 	flips, chance, z2, most, inner, jump float64
 	tail                                 float64
+	chances, inners                      float64 // sums of chance and inner, each times alike
 }
 
 func (s *slice) add(f *figures, k int) {
@@ -41,6 +43,12 @@ func (s *slice) add(f *figures, k int) {
 	s.inner += f.inner[k]
 	s.jump = max(s.jump, f.jump[k])
 	s.tail = max(s.tail, f.tail[k])
+	same := 1.0
+	if f.alike != nil {
+		same = f.alike[k]
+	}
+	s.chances += float64(f.chance[k] * same)
+	s.inners += float64(f.inner[k] * same)
 }
 
 // whole is the slice of all elements.
@@ -52,19 +60,27 @@ func (f *figures) whole() slice {
 	return s
 }
 
-// atMost is the number of rare events of that expectation that no slice exceeds.
-func atMost(expected, factor, offset float64) float64 {
-	return expected + float64(factor*math.Sqrt(expected)) + offset
+// atMost is the number of rare events of that expectation that no slice exceeds. They
+// come by groups; grouped is the sum of each one's chance times the size of its group,
+// their variance.
+func atMost(expected, grouped, factor, offset float64) float64 {
+	size := 1.0
+	if expected > 0 {
+		size = grouped / expected
+	}
+	return expected + float64(factor*math.Sqrt(grouped)) + float64(offset*size)
 }
 
-func (s *slice) flipLimit(factor, offset float64) float64 { return atMost(s.chance, factor, offset) }
+func (s *slice) flipLimit(factor, offset float64) float64 {
+	return atMost(s.chance, s.chances, factor, offset)
+}
 
 // excess is the larger of the slice's two figures over its limit.
 func (s *slice) excess(factor, offset float64) float64 {
 	over := s.flips / s.flipLimit(factor, offset)
 	limit := s.most + s.tail
 	if s.inner > 0 {
-		limit += float64(atMost(s.inner, factor, offset) * s.jump)
+		limit += float64(atMost(s.inner, s.inners, factor, offset) * s.jump)
 	}
 	switch {
 	case limit > 0:

@@ -94,6 +94,53 @@ func TestPlainNorm(t *testing.T) {
 	}
 }
 
+// TestPlainly: a device whose norm has such statistics is found even where the claim fits;
+// one that is as claimed is none, and a norm with parameters is not asked.
+func TestPlainly(t *testing.T) {
+	for _, c := range []struct{ affine, plain, want bool }{{false, true, true}, {false, false, false}, {true, true, false}} {
+		b := plainBench(t, c.affine)
+		b.device = func(int) *emulate.Device {
+			if c.plain {
+				return b.plainDevice(0)
+			}
+			return b.correct(b.gate.claim, 1)
+		}
+		b.run()
+		found, err := b.gate.plainly()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if found != c.want || b.gate.use.plain != c.want {
+			t.Errorf("affine %v, plain %v: found %v, want %v", c.affine, c.plain, found, c.want)
+		}
+	}
+}
+
+// TestKeeping: a tie that a device rounds the other way is so in the emulation that
+// hypotheses are held against, too, as long as it is one.
+func TestKeeping(t *testing.T) {
+	g := plainBench(t, false).gate
+	x := tensor.New(fp16.Float64, 1, 1, 16, 16)
+	for k := range x.Data {
+		x.Data[k] = 1 + 0x1p-8 + float64(k%2)*2 - 1 // see TestNarrowStatistics
+	}
+	replace := func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+		return g.plainNorm(i, fp16.BFloat16, in[0]), nil
+	}
+	g.rounded = map[tie]bool{{node: 1}: true}
+	for _, c := range []struct {
+		off    float64
+		differ bool
+	}{{0, true}, {.25, false}} {
+		x.Data[0] += c.off
+		usual, _ := replace(1, []*tensor.Tensor{x})
+		other, _ := g.keeping(replace)(1, []*tensor.Tensor{x})
+		if differ := usual.Data[1] != other.Data[1]; differ != c.differ {
+			t.Errorf("%v off the tie: rounded the other way %v, want %v", c.off, differ, c.differ)
+		}
+	}
+}
+
 // TestNarrowStatistics: a statistic beside a tie has two roundings, another one.
 func TestNarrowStatistics(t *testing.T) {
 	plane := make([]float64, 256)

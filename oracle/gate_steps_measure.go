@@ -25,6 +25,8 @@ type stepGate struct {
 	inner []float64
 	h0    *spreads
 	ties  *ties // of the norms of plain patterns, nil if they are not looked for
+
+	rounded map[tie]bool // the ties that settled rounded the other way last
 }
 
 // measured is one step of an engine batch with all its numbers.
@@ -127,7 +129,7 @@ func (g *stepGate) exact(b *batchStep, m operator.Mode) (*tensor.Tensor, error) 
 // emulation returns the states that follow by a pattern, undisturbed, and the
 // operator's output. The contract of a mode is the exact engine's.
 func (g *stepGate) emulation(b *batchStep, p pattern) (next, o *tensor.Tensor, err error) {
-	if !p.narrow && !p.plain && p.whole(g.e.machine.Nodes, g.e.c.Rollout) {
+	if !p.narrow && !p.plain && !p.added && p.whole(g.e.machine.Nodes, g.e.c.Rollout) {
 		x := tensor.Of(g.input(p, b.Step), b.X.Data, b.X.N, b.X.C, b.X.H, b.X.W)
 		o, err = g.e.forward(p.mode, x, b.Draws.Rewind())
 	}

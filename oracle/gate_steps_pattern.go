@@ -74,6 +74,9 @@ type pattern struct {
 	// plain keeps the statistics of instance norms without parameters in the
 	// half type, as the CPU of PyTorch 2 does.
 	plain bool
+	// added makes multiplicative noise of draws n and scale s as x + x (n s), which
+	// loses less than x (1 + n s).
+	added bool
 }
 
 func (p pattern) half() bool {
@@ -197,7 +200,7 @@ func (g *stepGate) device(p pattern, t int, l *legal) *emulate.Device {
 		}
 	}
 	// The machine rounds the contract's noise by itself.
-	if fewer := p.half() && !p.whole(nodes, g.e.c.Rollout); g.draws != nil && (l != nil || fewer) {
+	if fewer := p.half() && (p.added || !p.whole(nodes, g.e.c.Rollout)); g.draws != nil && (l != nil || fewer) {
 		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 			if nodes[i].Op != operator.OpNoise {
 				return nil, nil
@@ -312,10 +315,13 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 			w = fp16.Float32.Round(w)
 		}
 		w = product.Round(w)
-		if b.Type == noise.Multiplicative {
-			w = float64(v * product.Round(1+w))
-		} else {
+		switch {
+		case b.Type != noise.Multiplicative:
 			w = v + w
+		case p.added:
+			w = v + product.Round(float64(v*w))
+		default:
+			w = float64(v * product.Round(1+w))
 		}
 		// With a float32 product this is a float32 number before it is anything
 		// else. It matters: half draws times a round scale lie close to ties.
@@ -426,6 +432,9 @@ func (p pattern) name(state fp16.Format, stream string, whole bool) string {
 	}
 	if p.plain {
 		s += " with " + plainHow(p.mode.Precision)
+	}
+	if p.added {
+		s += " with noise " + addedHow
 	}
 	return s
 }

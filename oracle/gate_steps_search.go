@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 )
 
@@ -161,6 +162,13 @@ func (g *stepGate) search(m *measured) (best, near candidate, err error) {
 	if slices.Contains(plainNorms(g.e.op.Config, nodes, g.claim.mode), true) {
 		p := g.claim
 		p.plain = true
+		if _, err := try(p); err != nil {
+			return nothing, nothing, err
+		}
+	}
+	if g.claim.half() && slices.ContainsFunc(nodes, func(n operator.Node) bool { return isNoise(&n) && n.Noise.Type == noise.Multiplicative }) {
+		p := near.pattern
+		p.added = true
 		if _, err := try(p); err != nil {
 			return nothing, nothing, err
 		}
