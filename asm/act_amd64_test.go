@@ -1,0 +1,21 @@
+//go:build !purego
+
+package asm
+
+import (
+	"math"
+	"testing"
+)
+
+// TestActVectors: AVX2's constants of activations are those of all, in all four lanes.
+func TestActVectors(t *testing.T) {
+	last := len(actVectors) - 1
+	for _, c := range []struct {
+		at   int
+		want uint64
+	}{{0, math.Float64bits(actTable.perLn2)}, {13, actTable.exponent}, {15, actTable.sign}, {16, math.Float64bits(actTable.exp[0])}, {last, math.Float64bits(ActErr)}} {
+		if v := actVectors[c.at]; v != [4]uint64{c.want, c.want, c.want, c.want} {
+			t.Errorf("vector %d is %x: want %x in all lanes", c.at, v, c.want)
+		}
+	}
+}
