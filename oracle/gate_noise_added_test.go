@@ -55,6 +55,10 @@ func TestAddedNoise(t *testing.T) {
 		if len(r.Findings) > 0 || !strings.Contains(r.Contract, addedHow) {
 			t.Errorf("%s, steps: contract %q, findings %v: want the noise %s", precision, r.Contract, r.Findings, addedHow)
 		}
+		bench.gate.use = bench.gate.claim
+		if found, err := bench.gate.otherwise(); err != nil || !found || !bench.gate.use.added {
+			t.Errorf("%s: without asking for a fault the noise is not found: %v, %v", precision, found, err)
+		}
 
 		for _, scale := range []float64{1, 1.125} {
 			b, err := e.step(0, 0, 2, 1)

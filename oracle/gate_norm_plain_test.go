@@ -94,9 +94,9 @@ func TestPlainNorm(t *testing.T) {
 	}
 }
 
-// TestPlainly: a device whose norm has such statistics is found even where the claim fits;
+// TestOtherwise: a device whose norm has such statistics is found even where the claim fits;
 // one that is as claimed is none, and a norm with parameters is not asked.
-func TestPlainly(t *testing.T) {
+func TestOtherwise(t *testing.T) {
 	for _, c := range []struct{ affine, plain, want bool }{{false, true, true}, {false, false, false}, {true, true, false}} {
 		b := plainBench(t, c.affine)
 		b.device = func(int) *emulate.Device {
@@ -106,7 +106,7 @@ func TestPlainly(t *testing.T) {
 			return b.correct(b.gate.claim, 1)
 		}
 		b.run()
-		found, err := b.gate.plainly()
+		found, err := b.gate.otherwise()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -65,7 +65,7 @@ func (e *exam) steps() error {
 		}
 		return g.less()
 	}
-	for _, other := range []func() (bool, error){g.plainly, accurate} {
+	for _, other := range []func() (bool, error){g.otherwise, accurate} {
 		if bad != nil || g.use != g.claim || !g.claim.half() {
 			break
 		}

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -24,18 +26,14 @@ type tie struct {
 	near               float64
 }
 
-// plainly holds a device that is right by the claim against statistics in the half
-// type, where the operator has norms that may keep them so, and uses that pattern if a
-// step is nearer to it. What such statistics change may lie within all limits, and yet
-// be found as a fault.
-func (g *stepGate) plainly() (bool, error) {
-	if !slices.Contains(plainNorms(g.e.op.Config, g.e.machine.Nodes, g.claim.mode), true) {
-		return false, nil
-	}
-	p := g.claim
-	p.plain = true
+// otherwise holds a device that is right by the claim against what the operator allows
+// beside it: statistics of norms in the half type, and multiplicative noise as a sum. It
+// uses such a pattern if a step is nearer to it. What these change may lie within all
+// limits, and yet be found as a fault.
+func (g *stepGate) otherwise() (bool, error) {
+	l := g.allowed(g.claim)
 	for _, t := range g.fullSteps() {
-		if g.e.late(fmt.Sprintf("norms without parameters at step %d", t)) {
+		if len(l) == 0 || g.e.late(fmt.Sprintf("what the operator allows at step %d", t)) {
 			break
 		}
 		b, err := g.step(t)
@@ -46,16 +44,36 @@ func (g *stepGate) plainly() (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		c, err := g.compare(m, p)
-		if err != nil {
-			return false, err
-		}
-		if c.clearer(claimed) {
-			g.use = p
-			return true, nil
+		for _, p := range l {
+			c, err := g.compare(m, p)
+			if err != nil {
+				return false, err
+			}
+			if c.clearer(claimed) {
+				g.use = p
+				return true, nil
+			}
 		}
 	}
 	return false, nil
+}
+
+// allowed returns the patterns that an operator's norms and noise allow beside p, where
+// it has such.
+func (g *stepGate) allowed(p pattern) (l []pattern) {
+	nodes := g.e.machine.Nodes
+	if slices.Contains(plainNorms(g.e.op.Config, nodes, g.claim.mode), true) {
+		plain := p
+		plain.plain = true
+		l = append(l, plain)
+	}
+	if p.half() && slices.ContainsFunc(nodes, func(n operator.Node) bool { return isNoise(&n) && n.Noise.Type == noise.Multiplicative }) {
+		for _, q := range append([]pattern{p}, l...) {
+			q.added = true
+			l = append(l, q)
+		}
+	}
+	return l
 }
 
 // keeping returns replace with the ties rounded as they were found to be.

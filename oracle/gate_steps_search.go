@@ -6,7 +6,6 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
-	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 )
 
@@ -159,16 +158,7 @@ func (g *stepGate) search(m *measured) (best, near candidate, err error) {
 			return nothing, nothing, err
 		}
 	}
-	if slices.Contains(plainNorms(g.e.op.Config, nodes, g.claim.mode), true) {
-		p := g.claim
-		p.plain = true
-		if _, err := try(p); err != nil {
-			return nothing, nothing, err
-		}
-	}
-	if g.claim.half() && slices.ContainsFunc(nodes, func(n operator.Node) bool { return isNoise(&n) && n.Noise.Type == noise.Multiplicative }) {
-		p := near.pattern
-		p.added = true
+	for _, p := range g.allowed(g.claim) {
 		if _, err := try(p); err != nil {
 			return nothing, nothing, err
 		}
