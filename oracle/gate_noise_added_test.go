@@ -1,14 +1,12 @@
 package oracle
 
 import (
-	"context"
 	"strings"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
-	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -25,21 +23,9 @@ func addedNoise(f fp16.Format, x *tensor.Tensor, n []float64, scale float64) *te
 func multiplicativeBench(t *testing.T, precision string) *stepBench {
 	t.Helper()
 	b := newStepBench(t, precision, "cpu", "instance", convex(.3))
-	e := b.gate.e
-	config := e.op.Config
+	config := b.gate.e.op.Config
 	config.NoiseType, config.NoiseScale = "multiplicative", .1
-	op, err := operator.Init(config, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ro := e.c.Rollout
-	c := &rollout.Case{File: "test", Operator: op.Config, Rollout: ro}
-	b.gate.e = &exam{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, ro), o: e.o, states: e.states}
-	if b.gate.e.stream, err = c.OpenStream("counter", op, e.o.Mode); err != nil {
-		t.Fatal(err)
-	}
-	b.gate.claim = contract(b.gate.e.machine.Nodes, ro, e.o.Mode)
-	b.gate.use = b.gate.claim
+	b.build(config, "counter")
 	return b
 }
 

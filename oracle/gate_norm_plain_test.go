@@ -17,25 +17,30 @@ import (
 func plainBench(t *testing.T, affine bool) *stepBench {
 	t.Helper()
 	b := newStepBench(t, "bfloat16", "cpu", "instance", convex(.4))
-	e := b.gate.e
-	op, err := operator.Init(operator.Config{InputChannels: 3, Nodes: []operator.NodeConfig{
+	b.build(operator.Config{InputChannels: 3, Nodes: []operator.NodeConfig{
 		{Op: "conv", Name: "0", OutChannels: 8, KernelSize: 3, Bias: true, PaddingMode: "zeros"},
 		{Op: "norm", Name: "1", Normalization: "instance", Eps: 1e-5, Affine: affine},
 		{Op: "act", Name: "2", Activation: "gelu"},
 		{Op: "conv", Name: "3", OutChannels: 3, KernelSize: 1, Bias: true, PaddingMode: "zeros"},
-	}}, 7)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ro := e.c.Rollout
-	c := &rollout.Case{File: "test", Operator: op.Config, Rollout: ro}
-	b.gate.e = &exam{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, ro), o: e.o, states: e.states}
-	if b.gate.e.stream, err = c.OpenStream("none", op, e.o.Mode); err != nil {
-		t.Fatal(err)
-	}
-	b.gate.claim = contract(b.gate.e.machine.Nodes, ro, e.o.Mode)
-	b.gate.use = b.gate.claim
+	}}, "none")
 	return b
+}
+
+// build puts another operator, with its noise from a stream, into the bench.
+func (b *stepBench) build(config operator.Config, stream string) {
+	b.t.Helper()
+	op, err := operator.Init(config, 7)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	e := b.gate.e
+	c := &rollout.Case{File: "test", Operator: op.Config, Rollout: e.c.Rollout}
+	b.gate.e = &exam{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, c.Rollout), o: e.o, states: e.states}
+	if b.gate.e.stream, err = c.OpenStream(stream, op, e.o.Mode); err != nil {
+		b.t.Fatal(err)
+	}
+	b.gate.claim = contract(b.gate.e.machine.Nodes, c.Rollout, e.o.Mode)
+	b.gate.use = b.gate.claim
 }
 
 // plainDevice is the claimed device, but for the statistics of the norm: those
