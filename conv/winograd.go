@@ -162,7 +162,7 @@ func (g *wino) unit(s *worker, lo, hi int) {
 	if !g.rows {
 		for t := lo; t < hi; t++ {
 			at := t - lo
-			g.Input(g.window(t), g.src.line*4, g.src.plane*4, g.at(s, 0, at), g.vPoint*8, g.blocks, &s.t[0])
+			g.Input(&g.src.data[g.corner(g.place(t))], g.src.line*4, g.src.plane*4, &s.v[g.at(0, at)], g.vPoint*8, g.blocks, &s.t[0])
 			s.k[at] = g.weigh(s, at, 0)
 		}
 		for t := lo; t < hi; t++ {
@@ -182,13 +182,19 @@ func (g *wino) unit(s *worker, lo, hi int) {
 	clear(s.k)
 	for r := range g.points {
 		for group := lo; group < hi; group += g.Tiles {
-			for b := range g.blocks {
-				for t, end := group, min(hi, group+g.Tiles); t < end; {
-					n, y, x := g.place(t)
-					tiles := min(end-t, g.tw-x/4) // of one line
-					g.InputRow(g.corner(n, b, y, x), g.corner(n, min(b+1, g.blocks-1), y, x), g.src.line*4, g.at(s, b, t-lo), g.vPoint*8, tiles, r)
-					t += tiles
+			for t, end := group, min(hi, group+g.Tiles); t < end; {
+				n, y, x := g.place(t)
+				tiles := min(end-t, g.tw-x/4) // of one line
+				src, to := g.corner(n, y, x), g.at(0, t-lo)
+				for b := range g.blocks {
+					next := src
+					if b+1 < g.blocks {
+						next += g.src.plane
+					}
+					g.InputRow(&g.src.data[src], &g.src.data[next], g.src.line*4, &s.v[to], g.vPoint*8, tiles, r)
+					src, to = next, to+g.Tiles*block
 				}
+				t += tiles
 			}
 		}
 		for t := lo; t < hi; t++ {
@@ -219,8 +225,7 @@ func (g *wino) unit(s *worker, lo, hi int) {
 
 // ahead returns where in the source the windows from tile t on begin, or the last one.
 func (g *wino) ahead(t int) int {
-	n, y, x := g.place(min(t, g.src.N*g.th*g.tw-1))
-	return g.src.at(n, 0, y-g.form.Taps/2, x-g.form.Taps/2)
+	return g.corner(g.place(min(t, g.src.N*g.th*g.tw-1)))
 }
 
 // later returns what of the source from ahead on a multiplication of n groups of tiles
@@ -233,8 +238,8 @@ func (g *wino) later(ahead, n, call int) *float32 {
 }
 
 // at returns the place of a block of a tile of a unit in V.
-func (g *wino) at(s *worker, b, at int) *float64 {
-	return &s.v[((at/g.Tiles*g.blocks+b)*g.Tiles+at%g.Tiles)*block]
+func (g *wino) at(b, at int) int {
+	return ((at/g.Tiles*g.blocks+b)*g.Tiles + at%g.Tiles) * block
 }
 
 // place returns the sample and the first pixel of tile t.
@@ -243,15 +248,9 @@ func (g *wino) place(t int) (n, y, x int) {
 	return t / per, t % per / g.tw * 4, t % g.tw * 4
 }
 
-// corner returns the first pixel of the window of output (y, x) in a block.
-func (g *wino) corner(n, b, y, x int) *float32 {
-	return &g.src.data[g.src.at(n, b, y-g.form.Taps/2, x-g.form.Taps/2)]
-}
-
-// window returns the first pixel of the window of tile t.
-func (g *wino) window(t int) *float32 {
-	n, y, x := g.place(t)
-	return g.corner(n, 0, y, x)
+// corner returns where in the source the window of output (y, x) begins.
+func (g *wino) corner(n, y, x int) int {
+	return g.src.at(n, 0, y-g.form.Taps/2, x-g.form.Taps/2)
 }
 
 // weigh returns the weighted squares of the points of a transformed window, of
@@ -261,7 +260,7 @@ func (g *wino) weigh(s *worker, at, first int) (sum float64) {
 	if v == nil {
 		return 0
 	}
-	g.Weigh(g.at(s, 0, at), g.vPoint*8, g.points, &v.weights[first], &v.scale[0], g.blocks, &s.sums)
+	g.Weigh(&s.v[g.at(0, at)], g.vPoint*8, g.points, &v.weights[first], &v.scale[0], g.blocks, &s.sums)
 	for _, x := range s.sums {
 		sum += x
 	}
@@ -297,44 +296,60 @@ func (g *wino) finish(s *worker, lo, hi, o int) {
 	d := g.dst
 	first, end := o*g.Outputs, min((o+1)*g.Outputs, d.C)
 	size := 2 * g.Outputs // of a tile's flags
-	for t := lo; t < hi; t++ {
-		at := t - lo
+	for t := lo; t < hi; {
 		n, y, x := g.place(t)
-		for c := first; c < end; c += block {
+		to := d.at(n, first/block, y, x)
+		for line := min(hi, t+g.tw-x/4); t < line; t++ {
+			at := t - lo
 			if s.k[at] == 0 { // nothing but zeros
-				g.fill(n, c, y, x)
-				continue
-			}
-			table, to, flags := &g.weights.tables[c/block*18*block], &d.data[d.at(n, c/block, y, x)], &s.flags[at*size+2*(c-first)]
-			if place := at*g.Outputs + c - first; g.rows {
-				place += o * g.groups * g.Tiles * g.Outputs
-				g.OutputColumns[g.format](&s.y[place], 4*g.yColumn*8, g.yColumn*8, s.k[at], table, to, d.line*4, flags)
+				g.fill(n, first, end, y, x)
 			} else {
-				g.Output[g.format](&s.m[place], g.mPoint*8, s.k[at], table, to, d.line*4, flags, &s.t[0])
+				g.output(s, at, o, first, end, to)
 			}
+			x, to = x+4, to+4*block
 		}
 	}
 	final := -1 // the last tile that was settled at once
 	for t := lo; t < hi; t++ {
 		if k := s.k[t-lo]; k != 0 {
 			flags := s.flags[(t-lo)*size:][:(end-first+block-1)/block*16]
-			if g.leave(s, t, first, end, flags, k <= math.MaxFloat64, final == t-1) {
-				final = t
+			if finite := k <= math.MaxFloat64; !finite || someSet(flags) {
+				if g.leave(s, t, first, end, flags, finite, final == t-1) {
+					final = t
+				}
 			}
 		}
 	}
 }
 
-// leave settles what of a tile's channels [first,end) the guard left open, at once or
-// later; it reports whether at once. left says that the tile before is settled.
-func (g *wino) leave(s *worker, t, first, end int, flags []uint8, finite, left bool) bool {
+// output makes the outputs [first,end) of group o, at to of the destination, of a tile of a unit.
+func (g *wino) output(s *worker, at, o, first, end, to int) {
+	d, place, flags := g.dst, at*g.Outputs, at*2*g.Outputs
+	if g.rows {
+		place += o * g.groups * g.Tiles * g.Outputs
+	}
+	for table := first * 18; first < end; first += block {
+		if g.rows {
+			g.OutputColumns[g.format](&s.y[place], 4*g.yColumn*8, g.yColumn*8, s.k[at], &g.weights.tables[table], &d.data[to], d.line*4, &s.flags[flags])
+		} else {
+			g.Output[g.format](&s.m[place], g.mPoint*8, s.k[at], &g.weights.tables[table], &d.data[to], d.line*4, &s.flags[flags], &s.t[0])
+		}
+		place, flags, table, to = place+block, flags+2*block, table+18*block, to+d.plane
+	}
+}
+
+// someSet reports whether one of some bytes, 8 or a multiple, is not zero.
+func someSet(flags []uint8) bool {
 	var any uint64
 	for i := 0; i < len(flags); i += 8 {
 		any |= binary.LittleEndian.Uint64(flags[i:])
 	}
-	if any == 0 && finite {
-		return false
-	}
+	return any != 0
+}
+
+// leave settles what of a tile's channels [first,end) the guard left open, at once or
+// later; it reports whether at once. left says that the tile before is settled.
+func (g *wino) leave(s *worker, t, first, end int, flags []uint8, finite, left bool) bool {
 	d := g.dst
 	n, y, x := g.place(t)
 	open := 0
@@ -401,16 +416,18 @@ func clearLanes(pixels []float32, from int) {
 	}
 }
 
-// fill makes the outputs of a tile of zeros.
-func (g *wino) fill(n, c, y, x int) {
+// fill makes the outputs [first,end) of a tile of zeros.
+func (g *wino) fill(n, first, end, y, x int) {
 	d := g.dst
-	var v [block]float32
-	for b := range min(block, d.C-c) {
-		v[b] = float32(d.Format.Round(g.k.bias[c+b] + 0))
-	}
-	for i := range 4 {
-		for j := range 4 {
-			*(*[block]float32)(d.data[d.at(n, c/block, y+i, x+j):]) = v
+	for c := first; c < end; c += block {
+		var v [block]float32
+		for b := range min(block, d.C-c) {
+			v[b] = float32(d.Format.Round(g.k.bias[c+b] + 0))
+		}
+		for i := range 4 {
+			for j := range 4 {
+				*(*[block]float32)(d.data[d.at(n, c/block, y+i, x+j):]) = v
+			}
 		}
 	}
 }
@@ -432,7 +449,7 @@ func (g *wino) resolve(s *worker, at, next place) float64 {
 		}
 	}
 	w := g.weights.direct[at.o*g.blocks*k*k*block:][:g.blocks*k*k*block]
-	g.Dot(g.corner(at.n, 0, at.y, at.x), g.corner(next.n, 0, next.y, next.x), g.src.line*4, g.src.plane*4, &w[0], g.blocks, out)
+	g.Dot(&g.src.data[g.corner(at.n, at.y, at.x)], &g.src.data[g.corner(next.n, next.y, next.x)], g.src.line*4, g.src.plane*4, &w[0], g.blocks, out)
 	bias := g.k.bias[at.o]
 	var sum float64
 	for _, v := range out {

@@ -93,7 +93,7 @@ func TestWinogradBound(t *testing.T) {
 			exact := bigref.Conv2d(x, k, bias, 1, pad, "zeros")
 			g, s := newTestWino(kernel, f, x, 6, 7, pad)
 			for tile := range g.th * g.tw {
-				g.Input(g.window(tile), g.src.line*4, g.src.plane*4, g.at(s, 0, tile), g.vPoint*8, g.blocks, &s.t[0])
+				g.Input(&g.src.data[g.corner(g.place(tile))], g.src.line*4, g.src.plane*4, &s.v[g.at(0, tile)], g.vPoint*8, g.blocks, &s.t[0])
 				s.k[tile] = g.norm(tile, g.weigh(s, tile, 0))
 				_, y0, x0 := g.place(tile)
 				z, off := tileNorms(g, s, tile)
@@ -101,7 +101,7 @@ func TestWinogradBound(t *testing.T) {
 					sums, norms := weightNorms(g, o)
 					m := make([]float64, points)
 					for p := range m {
-						g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o/w.Outputs, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, 1, g.weights.panel(0, 0), g.window(0))
+						g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o/w.Outputs, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, 1, g.weights.panel(0, 0), &g.src.data[g.corner(g.place(0))])
 						m[p] = s.m[p*g.mPoint+tile*w.Outputs+o%w.Outputs]
 					}
 					table := g.weights.tables[o/block*18*block+o%block:]
@@ -256,7 +256,7 @@ func TestWinogradWindow(t *testing.T) {
 				x := tensor.New(fp16.Float32, 1, 1, n, n)
 				x.Data[(at+5)%(n*n)], x.Data[at] = 1, v
 				g, s := newTestWino(kernel, f, x, 4, 4, 0)
-				g.Input(g.window(0), g.src.line*4, g.src.plane*4, g.at(s, 0, 0), g.vPoint*8, g.blocks, &s.t[0])
+				g.Input(&g.src.data[g.corner(g.place(0))], g.src.line*4, g.src.plane*4, &s.v[g.at(0, 0)], g.vPoint*8, g.blocks, &s.t[0])
 				s.k[0] = g.norm(0, g.weigh(s, 0, 0))
 				least := 3.0
 				if m := g.weights.measured; m != nil {
