@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/noise"
 )
 
 // Config holds the parameters of Spinlock's CNN operator under Spinlock's
@@ -62,7 +64,8 @@ func ReadConfig(o *strict.Object) (Config, error) {
 	}
 	unread := ignored
 	// Spinlock builds the noise only if both of its parameters are given.
-	if !o.Has("noise_type") || !o.Has("noise_scale") {
+	noisy := o.Has("noise_type") && o.Has("noise_scale")
+	if !noisy {
 		c.NoiseType, c.NoiseScale = "", 0
 		unread = append([]string{"noise_type", "noise_scale"}, ignored...)
 	}
@@ -77,7 +80,27 @@ func ReadConfig(o *strict.Object) (Config, error) {
 	if field, err := c.check(); err != nil {
 		return c, o.Errorf(field, "%w", err)
 	}
+	if noisy { // also with an empty name, which in a Config would be none
+		if _, field, err := noiseBlock(c.NoiseType, c.NoiseScale); err != nil {
+			return c, o.Errorf(field, "%w", err)
+		}
+	}
 	return c, nil
+}
+
+// noiseBlock returns the noise of that type and scale, or which of them makes none,
+// and why.
+func noiseBlock(kind string, scale float64) (b noise.Block, field string, err error) {
+	t, err := noise.ParseType(kind)
+	switch {
+	case err != nil:
+		return b, "noise_type", err
+	case !strict.Finite(scale) || math.Abs(scale) > math.MaxFloat32:
+		return b, "noise_scale", fmt.Errorf("%v: want a finite float32", scale)
+	case t == noise.Dropout && !(scale >= 0 && scale <= 1):
+		return b, "noise_scale", fmt.Errorf("%v: want a probability from 0 to 1, since noise_type is dropout", scale)
+	}
+	return noise.Block{Type: t, Scale: scale}, "", nil
 }
 
 // check returns the first parameter that makes no operator, and why.
@@ -96,15 +119,30 @@ func (c Config) check() (field string, err error) {
 		return "kernel_size", fmt.Errorf("%d: want an odd number, so that padding by half of it keeps the image size", c.KernelSize)
 	case !(c.DropoutRate >= 0 && c.DropoutRate <= 1):
 		return "dropout_rate", fmt.Errorf("%v: want a number from 0 to 1", c.DropoutRate)
-	case !strict.Finite(c.NoiseScale) || math.Abs(c.NoiseScale) > math.MaxFloat32:
-		return "noise_scale", fmt.Errorf("%v: want a finite float32", c.NoiseScale)
 	case c.weights() > mostWeights:
 		return "base_channels", fmt.Errorf("%d: want fewer: the operator would have %.3g weights, and %.3g are the most", c.BaseChannels, c.weights(), float64(mostWeights))
 	}
-	if c.NoiseType == "dropout" && !(c.NoiseScale >= 0 && c.NoiseScale <= 1) {
-		return "noise_scale", fmt.Errorf("%v: want a probability from 0 to 1, since noise_type is dropout", c.NoiseScale)
+	if _, err := act.Parse(c.Activation); err != nil {
+		return "activation", err
+	}
+	for i := range c.NumLayers + 1 {
+		if _, err := normGroups(c.Normalization, c.BaseChannels*widening(i)); err != nil {
+			return "normalization", err
+		}
+	}
+	if c.NoiseType != "" {
+		_, field, err := noiseBlock(c.NoiseType, c.NoiseScale)
+		return field, err
 	}
 	return "", nil
+}
+
+// widening returns how many times base_channels block i has, 0 being the first.
+func widening(i int) int {
+	if i == 0 {
+		return 1
+	}
+	return 1 << min(i-1, 2)
 }
 
 // mostWeights bounds what is set aside for an operator before its weights are
@@ -117,10 +155,7 @@ func (c Config) weights() float64 {
 	k := float64(c.KernelSize) * float64(c.KernelSize)
 	in, sum := float64(c.InputChannels), 0.0
 	for i := range c.NumLayers + 1 {
-		out := float64(c.BaseChannels)
-		if i > 0 {
-			out *= float64(int(1) << min(i-1, 2))
-		}
+		out := float64(c.BaseChannels) * float64(widening(i))
 		sum += in * out * k
 		if i > 0 && c.NumLayers > 3 { // a ResidualBlock
 			sum += out * out * k

@@ -189,28 +189,40 @@ type normalization struct {
 	mean, variance, tracked *Param // batch only
 }
 
+// normGroups returns how many sets of channels a norm of that kind over c channels
+// takes statistics of together: 0 if it has no such sets, or is none.
+func normGroups(kind string, c int) (int, error) {
+	switch kind {
+	case "none", "instance", "batch":
+		return 0, nil
+	case "layer":
+		return 1, nil
+	case "group":
+		groups := min(32, c)
+		if c%groups != 0 {
+			return 0, fmt.Errorf("group norm of %d channels: want a number of channels that its %d groups divide", c, groups)
+		}
+		return groups, nil
+	}
+	return 0, fmt.Errorf("%q: want instance, batch, group, layer or none", kind)
+}
+
 // newNorm returns the norm of that kind over c channels, or nil for "none".
 func newNorm(name, kind string, c int) (*normalization, error) {
-	n := &normalization{name: name, kind: kind, eps: epsilon, weight: newParam(join(name, "weight"), c), bias: newParam(join(name, "bias"), c)}
-	switch kind {
-	case "none":
+	groups, err := normGroups(kind, c)
+	if err != nil {
+		return nil, fmt.Errorf("normalization: %w", err)
+	}
+	if kind == "none" {
 		return nil, nil
-	case "instance":
-	case "layer":
-		n.groups = 1
-	case "group":
-		n.groups = min(32, c)
-		if c%n.groups != 0 {
-			return nil, fmt.Errorf("normalization: group norm of %d channels: want a number of channels that its %d groups divide", c, n.groups)
-		}
-	case "batch":
+	}
+	n := &normalization{name: name, kind: kind, groups: groups, eps: epsilon, weight: newParam(join(name, "weight"), c), bias: newParam(join(name, "bias"), c)}
+	if kind == "batch" {
 		n.mean = newParam(join(name, "running_mean"), c)
 		n.variance = newParam(join(name, "running_var"), c)
 		n.variance.nonNegative = true
 		n.tracked = newParam(join(name, "num_batches_tracked"), 1)
 		n.tracked.Counter = true
-	default:
-		return nil, fmt.Errorf("normalization: %q: want instance, batch, group, layer or none", kind)
 	}
 	return n, nil
 }

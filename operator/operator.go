@@ -48,10 +48,7 @@ func build(c Config) (*Operator, error) {
 	channels := c.InputChannels
 	for i := range c.NumLayers + 1 {
 		name := fmt.Sprintf("conv_blocks.%d", i)
-		out := c.BaseChannels
-		if i > 0 {
-			out <<= min(i-1, 2)
-		}
+		out := c.BaseChannels * widening(i)
 		var m Module
 		var err error
 		if i > 0 && c.NumLayers > 3 {
@@ -66,11 +63,11 @@ func build(c Config) (*Operator, error) {
 		channels = out
 	}
 	if c.NoiseType != "" {
-		t, err := noise.ParseType(c.NoiseType)
+		block, field, err := noiseBlock(c.NoiseType, c.NoiseScale)
 		if err != nil {
-			return nil, fmt.Errorf("operator.noise_type: %w", err)
+			return nil, fmt.Errorf("operator.%s: %w", field, err)
 		}
-		op.noise, op.noisy = NewStochasticBlock("stochastic_block", noise.Block{Type: t, Scale: c.NoiseScale}), channels
+		op.noise, op.noisy = NewStochasticBlock("stochastic_block", block), channels
 		op.modules = append(op.modules, op.noise)
 	}
 	output, err := NewOutputLayer("output_layer", channels, c.OutputChannels, 1, "none")

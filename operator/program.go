@@ -6,7 +6,6 @@ import (
 
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/internal/strict"
-	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -183,14 +182,11 @@ func buildNodes(c Config) (*Operator, error) {
 			if op.noise != nil {
 				return nil, fail("op", "noise for the second time: want one noise at most")
 			}
-			t, err := noise.ParseType(n.NoiseType)
+			block, field, err := noiseBlock(n.NoiseType, n.NoiseScale)
 			if err != nil {
-				return nil, fail("noise_type", "%w", err)
+				return nil, fail(field, "%w", err)
 			}
-			if !strict.Finite(n.NoiseScale) {
-				return nil, fail("noise_scale", "%v: want a finite number", n.NoiseScale)
-			}
-			op.noise, op.noisy = NewStochasticBlock(n.Name, noise.Block{Type: t, Scale: n.NoiseScale}), in
+			op.noise, op.noisy = NewStochasticBlock(n.Name, block), in
 			s.module = op.noise
 		default:
 			return nil, fail("op", "%q: want conv, norm, act, add or noise", n.Op)
@@ -209,7 +205,9 @@ func buildNodes(c Config) (*Operator, error) {
 
 // norm returns the norm of a node over c channels, or the field that makes none.
 func (n *NodeConfig) norm(c int) (m *normalization, field string, err error) {
-	if n.Normalization == "none" {
+	switch n.Normalization {
+	case "instance", "batch", "group", "layer":
+	default:
 		return nil, "normalization", fmt.Errorf("%q: want instance, batch, group or layer", n.Normalization)
 	}
 	if !(n.Eps >= 0) || !strict.Finite(n.Eps) {

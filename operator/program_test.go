@@ -174,7 +174,10 @@ func TestReadNodes(t *testing.T) {
 		{`{"op":"act","name":"a","activation":"celu"}`, `f: operator.nodes[0].activation: unknown activation "celu": want one of none, relu, gelu, gelu_tanh, silu, tanh, swish`},
 		{conv + `,{"op":"add","name":"b","in":["a","input"]}`, `f: operator.nodes[1].in: "a" has 4 channels and "input" has 2: want as many`},
 		{`{"op":"norm","name":"a","normalization":"group","groups":3}`, `f: operator.nodes[0].groups: 3: want a divisor of the 2 channels`},
-		{`{"op":"norm","name":"a","normalization":"rms"}`, `f: operator.nodes[0].normalization: "rms": want instance, batch, group, layer or none`},
+		{`{"op":"norm","name":"a","normalization":"rms"}`, `f: operator.nodes[0].normalization: "rms": want instance, batch, group or layer`},
+		{`{"op":"noise","name":"a","noise_type":"pink","noise_scale":1}`, `f: operator.nodes[0].noise_type: unknown noise type "pink": want one of `},
+		{`{"op":"noise","name":"a","noise_type":"gaussian","noise_scale":1e39}`, `f: operator.nodes[0].noise_scale: 1e+39: want a finite float32`},
+		{`{"op":"noise","name":"a","noise_type":"dropout","noise_scale":5}`, `f: operator.nodes[0].noise_scale: 5: want a probability from 0 to 1, since noise_type is dropout`},
 		{`{"op":"noise","name":"a","noise_type":"gaussian","noise_scale":1},{"op":"noise","name":"b","noise_type":"gaussian","noise_scale":1}`,
 			`f: operator.nodes[1].op: noise for the second time: want one noise at most`},
 	} {
