@@ -20,8 +20,9 @@ import (
 // zero is 0 if the difference is 0 too, and otherwise infinite.
 //
 // The figures are sums in float64 in the order of the elements: they do not
-// depend on threads or on how the arrays were cut into pieces. Numbers beyond
-// 1e154 in size have squares beyond float64 and make RMS and Std infinite or NaN.
+// depend on threads or on how the arrays were cut into pieces. Squares and sums
+// beyond float64 do no harm; only what is itself beyond it is infinite, such as the
+// difference of 1e308 and -1e308.
 type Diff struct {
 	Count           int `json:"count"`            // elements compared
 	NonFiniteEqual  int `json:"nonfinite_equal"`  // pairs of NaNs, pairs of one infinity
@@ -85,12 +86,13 @@ func PerStep(got, want []float64, m, t, chw int, f fp16.Format) []Diff {
 // Accumulator forms one [Diff] over arrays that come in pieces, such as the
 // states of a rollout.
 type Accumulator struct {
-	d        Diff
-	ulps     ulpScale
-	abs, sq  float64 // sums of |d|, d^2
-	rel, ref float64 // sums of relative errors, want^2
-	place    int     // At, as addAt counts
-	placed   bool
+	d       Diff
+	ulps    ulpScale
+	abs     total   // of |d|
+	rel     float64 // sum of relative errors
+	sq, ref squares // of d, of want
+	place   int     // At, as addAt counts
+	placed  bool
 }
 
 // NewAccumulator returns an empty accumulator, with distances in ulps of f.
@@ -128,11 +130,11 @@ func (a *Accumulator) Add(got, want []float64) {
 		if abs > float64(d.MaxAbs) {
 			d.MaxAbs, d.At = Number(abs), d.Count+i
 		}
-		a.abs += abs
-		a.sq += float64(abs * abs)
+		a.abs.add(abs)
+		a.sq.add(abs)
 		a.rel += rel
 		if finite(w) {
-			a.ref += float64(w * w)
+			a.ref.add(w)
 		}
 		d.MaxRel = max(d.MaxRel, Number(rel))
 		d.MaxUlp = max(d.MaxUlp, Number(steps))
@@ -162,11 +164,12 @@ func (a *Accumulator) Diff() Diff {
 	if n == 0 {
 		return d
 	}
-	rms := math.Sqrt(a.sq / n)
-	d.MeanAbs, d.MeanRel, d.RMS = Number(a.abs/n), Number(a.rel/n), Number(rms)
+	// A mean is no greater than the greatest, but for its rounding.
+	rms := min(a.sq.rms(n), float64(d.MaxAbs))
+	d.MeanAbs, d.MeanRel, d.RMS = min(Number(a.abs.mean(n)), d.MaxAbs), Number(a.rel/n), Number(rms)
 	d.MaxOverStd = Number(ratio(float64(d.MaxAbs), float64(d.Std)))
 	d.RMSOverStd = Number(ratio(rms, float64(d.Std)))
-	d.RMSRel = Number(ratio(rms, math.Sqrt(a.ref/n)))
+	d.RMSRel = Number(ratio(rms, a.ref.rms(n)))
 	return d
 }
 
@@ -174,31 +177,44 @@ func (a *Accumulator) Diff() Diff {
 // parts together, 0 if there are none. Two passes, and a correction for the
 // rounded mean (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the
 // sample variance", The American Statistician 37, 1983): a mean that is large
-// against the deviation does no harm.
+// against the deviation does no harm. Neither does the size of the numbers: they
+// are scaled by a power of two, which rounds none that matters.
 func Std(parts ...[]float64) float64 {
-	n, sum := 0.0, 0.0
+	n, greatest := 0.0, 0.0
 	for _, part := range parts {
 		for _, x := range part {
 			if finite(x) {
 				n++
-				sum += x
+				greatest = max(greatest, math.Abs(x))
 			}
 		}
 	}
-	if n == 0 {
+	if greatest == 0 {
 		return 0
+	}
+	_, exponent := math.Frexp(greatest)
+	exponent = min(max(exponent, -1022), 1022) // of what float64 has a power and its inverse
+	scale, sum := math.Ldexp(1, -exponent), 0.0
+	for _, part := range parts {
+		for _, x := range part {
+			if finite(x) {
+				sum += float64(x * scale)
+			}
+		}
 	}
 	mean := sum / n
 	var rest, sq float64 // sums of x-mean, which is 0 but for rounding, and (x-mean)^2
 	for _, part := range parts {
 		for _, x := range part {
 			if finite(x) {
-				rest += x - mean
-				sq += float64((x - mean) * (x - mean))
+				d := float64(x*scale) - mean
+				rest += d
+				sq += float64(d * d)
 			}
 		}
 	}
-	return math.Sqrt(max(0, sq-float64(rest*rest)/n) / n)
+	std := math.Sqrt(max(0, sq-float64(rest*rest)/n) / n)
+	return min(greatest, math.Ldexp(std, exponent)) // rounding could leave float64
 }
 
 func finite(x float64) bool { return x-x == 0 }

@@ -152,6 +152,9 @@ func TestStd(t *testing.T) {
 		{"mean 0", 1000, 0, 1, 1000},
 		{"tiny", 1000, 0, 0x1p-149, 1000},
 		{"mean -1e4, two numbers", 2, -1e4, 0x1p-10, 1},
+		{"squares beyond float64", 1000, 0, 0x1p1013, 1000},
+		{"mean 2^1010, sum beyond float64", 200000, 0x1p1010, 0x1p965, 1000},
+		{"squares below float64", 1000, 0, 0x1p-1030, 1000},
 	} {
 		x := make([]float64, c.n)
 		var s, q int64 // sums of the integers and their squares
@@ -179,6 +182,71 @@ func TestStd(t *testing.T) {
 	for _, x := range [][]float64{nil, {nan}, {5}, {0.1, 0.1, 0.1}} {
 		if got := Std(x); got > 1e-16 || got != got {
 			t.Errorf("Std(%v) = %v, want 0", x, got)
+		}
+	}
+}
+
+// TestStdOfGreatest: no rounding on the way makes more of the greatest numbers.
+func TestStdOfGreatest(t *testing.T) {
+	for n := range 20 {
+		x := []float64{math.MaxFloat64, -math.MaxFloat64}
+		for range n {
+			x = append(x, math.MaxFloat64, -math.MaxFloat64)
+		}
+		if got := Std(x); !(got <= math.MaxFloat64 && got > 0.999999*math.MaxFloat64) {
+			t.Errorf("%d numbers: %v, want %v", len(x), got, math.MaxFloat64)
+		}
+	}
+	x := []float64{math.MaxFloat64, -math.MaxFloat64, -math.MaxFloat64, -math.MaxFloat64} // mean -M/2, deviations 3/2 M and M/2
+	if got, want := Std(x), math.Sqrt(3)/2*math.MaxFloat64; !(math.Abs(got-want) <= 1e-15*want) {
+		t.Errorf("a difference beyond float64: %v, want %v", got, want)
+	}
+}
+
+// TestCompareAnySize: figures of numbers that are all larger by a power of two are
+// those of the numbers, larger by it, also where squares and sums leave float64.
+func TestCompareAnySize(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	got, want := make([]float64, 1000), make([]float64, 1000)
+	for i := range want {
+		want[i] = float64(r.IntN(2001) - 1000)
+		got[i] = want[i] + float64(r.IntN(3)-1)
+	}
+	got[7] = want[7] + 1500
+	scaled := func(x []float64, by float64) []float64 {
+		y := make([]float64, len(x))
+		for i := range x {
+			y[i] = x[i] * by
+		}
+		return y
+	}
+	plain := Compare(got, want, fp16.Float64)
+	for _, by := range []float64{0x1p-1020, 0x1p-600, 0x1p-530, 0x1p480, 0x1p490, 0x1p800, 0x1p1012} {
+		d, n := Compare(scaled(got, by), scaled(want, by), fp16.Float64), Number(by)
+		is := []Number{d.MaxAbs, d.MeanAbs, d.RMS, d.Std, d.RelFloor, d.MaxOverStd, d.RMSOverStd, d.MaxRel, d.MeanRel, d.RMSRel}
+		want := []Number{plain.MaxAbs * n, plain.MeanAbs * n, plain.RMS * n, plain.Std * n, plain.RelFloor * n,
+			plain.MaxOverStd, plain.RMSOverStd, plain.MaxRel, plain.MeanRel, plain.RMSRel}
+		for i := range is {
+			if !(math.Abs(float64(is[i]-want[i])) <= 1e-12*float64(want[i])) {
+				t.Errorf("numbers times %v: figure %d is %v, want %v", by, i, is[i], want[i])
+			}
+		}
+	}
+}
+
+// TestCompareExtremes: the greatest numbers there are, and the least.
+func TestCompareExtremes(t *testing.T) {
+	const least, greatest = math.SmallestNonzeroFloat64, math.MaxFloat64
+	for _, x := range []float64{least, 5 * least, greatest / 3, greatest} {
+		for n := 1; n < 8; n++ {
+			got, want := make([]float64, n), make([]float64, n)
+			for i := range got {
+				got[i] = x
+			}
+			d := Compare(got, want, fp16.Float64)
+			if d.MaxAbs != Number(x) || !(math.Abs(float64(d.MeanAbs)/x-1) < 1e-15) || !(math.Abs(float64(d.RMS)/x-1) < 1e-15) {
+				t.Errorf("%d times %v: greatest %v, mean %v, RMS %v", n, x, d.MaxAbs, d.MeanAbs, d.RMS)
+			}
 		}
 	}
 }
