@@ -2,7 +2,9 @@ package oracle
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -47,7 +49,13 @@ func claimedNoise(c *rollout.Case, op *operator.Operator, o CheckOptions) (*roll
 	case name == unknownNoise:
 		name = "none"
 	case name == "" && op.HasNoise() && c.Noise == nil && c.Framework() == "":
-		return nil, fmt.Errorf("%s/noise.safetensors: missing, and %s has no torch.version: want the draws of the device, a --noise stream, or --noise unknown", c.Dir, c.File)
+		missing, want := filepath.Join(c.Dir, "noise.safetensors"), "the draws of the device there or with --tape FILE"
+		if !c.HasFolder() {
+			missing, want = "--tape", "the file of the device's draws"
+		}
+		return nil, fmt.Errorf("%s: missing, and %s has no torch.version: want %s, the stream they are from with --noise (counter, torch-cpu:1.13, torch-cpu:2.x or torch-cuda:SMS), or --noise unknown", missing, c.File, want)
+	case name == "tape" && op.HasNoise() && c.Noise == nil && !c.HasFolder():
+		return nil, errors.New("--tape: missing: want the file of the device's draws, or another --noise")
 	}
 	s, err := c.OpenStream(name, op, o.Mode)
 	if err != nil && strings.HasPrefix(err.Error(), "noise: ") && strings.HasSuffix(err.Error(), " or none") {

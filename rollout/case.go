@@ -92,6 +92,10 @@ func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
 	return c, nil
 }
 
+// HasFolder reports whether the case is a folder, which may hold files beside its
+// JSON; one of a configuration is not.
+func (c *Case) HasFolder() bool { return c.fsys != nil }
+
 // ReadFile returns what a file of the case's folder holds; the error is
 // fs.ErrNotExist if there is no such file.
 func (c *Case) ReadFile(name string) ([]byte, error) {

@@ -2,11 +2,11 @@ package rollout
 
 import (
 	"fmt"
-	"github.com/refrun/refrun/fp16"
 	"math"
 	"path"
 	"strings"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 )
@@ -51,7 +51,10 @@ func (c *Case) OpenStream(name string, op *operator.Operator, mode operator.Mode
 	}
 	switch kind, _, _ := strings.Cut(name, ":"); kind {
 	case "tape":
-		if c.Noise == nil {
+		switch {
+		case c.Noise == nil && !c.HasFolder():
+			return nil, fmt.Errorf("--noise: tape: %s has none: want a case folder with noise.safetensors, or another stream", c.File)
+		case c.Noise == nil:
 			return nil, fmt.Errorf("%s: missing: want a recorded tape, or another --noise", path.Join(c.Dir, "noise.safetensors"))
 		}
 		tape, err := noise.OpenTape(c.Noise)

@@ -40,7 +40,11 @@ func TestCheckRefuses(t *testing.T) {
 		}, "--case DIR", "DIR/trajectory.safetensors: trajectory: 1 state: want at least 2 to check a step"},
 		{"no trajectory", func(f *folder) { delete(f.file, "trajectory") }, "--case DIR", "DIR/trajectory.safetensors: missing: want the recorded trajectory"},
 		{"no noise", func(f *folder) { delete(f.file, "noise"); f.set("torch", nil) }, "--case DIR",
-			"DIR/noise.safetensors: missing, and DIR/case.json has no torch.version: want the draws of the device, a --noise stream, or --noise unknown"},
+			"DIR/noise.safetensors: missing, and DIR/case.json has no torch.version: want the draws of the device there or with --tape FILE, the stream they are from with --noise (counter, torch-cpu:1.13, torch-cpu:2.x or torch-cuda:SMS), or --noise unknown"},
+		{"no noise of a configuration", func(f *folder) { delete(f.file, "noise"); f.set("torch", nil) }, "--config DIR/case.json --trajectory DIR/trajectory.safetensors",
+			"--tape: missing, and DIR/case.json has no torch.version: want the file of the device's draws, the stream they are from with --noise (counter, torch-cpu:1.13, torch-cpu:2.x or torch-cuda:SMS), or --noise unknown"},
+		{"no tape of a configuration", nil, "--config DIR/case.json --trajectory DIR/trajectory.safetensors --noise tape",
+			"--tape: missing: want the file of the device's draws, or another --noise"},
 		{"steps", func(f *folder) { f.set("rollout.num_timesteps", 9) }, "--case DIR", "DIR/trajectory.safetensors: trajectory: shape [2 3 3 20 20]: want [2,9,3,H,W] as case.json says"},
 		{"another operator's", func(f *folder) {
 			f.put("trajectory", zeros(f.t, "trajectory", safetensors.F32, 2, 3, 4, 20, 20))

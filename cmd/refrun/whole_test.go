@@ -99,7 +99,7 @@ func TestRunRefuses(t *testing.T) {
 		{"--x0 zeros -o x.npy --record ./x.npy", "x.npy: both the output and the tape: want two files"},
 		{"--x0 zeros -o x.npy --resume --force", "--resume and --force: want one of them"},
 		{"--x0 zeros -o run.npy", "run.npy: a directory: want a regular file, or none"},
-		{"--x0 zeros --noise tape", "noise.safetensors: missing: want a recorded tape, or another --noise"},
+		{"--x0 zeros --noise tape", "--noise: tape: run.yaml has none: want a case folder with noise.safetensors, or another stream"},
 		{"--x0 zeros -o x.txt", `x.txt: file type ".txt": want ...`},
 		{"--x0 zeros -o none/x.safetensors", "none/x.safetensors.partial: no such file or directory: want a place to write to"},
 		{"--x0 zeros --weights none.safetensors", "none.safetensors: no such file or directory: want a safetensors file"},
