@@ -33,6 +33,8 @@ type Job struct {
 	Force    bool              // overwrite it; otherwise it is an error. Not with Resume
 	Every    time.Duration     // between checkpoints; 0 after every step
 	Record   string            // write the draws to this tape as well; needs Path. "" for none
+
+	held map[string]*os.File // partial files that were there when the job began, by output
 }
 
 // Result is what a job leaves.
@@ -41,8 +43,11 @@ type Result struct {
 	// Complete says that there was nothing to do: the output was there,
 	// finished by an earlier process. The digest is not formed again then.
 	Complete bool
-	Resumed  bool // the job continued from a checkpoint
-	Memory   Memory
+	// Unidentified says that the complete output holds no identity, as .npy and .npz:
+	// nothing says that this job made it.
+	Unidentified bool
+	Resumed      bool // the job continued from a checkpoint
+	Memory       Memory
 	// Overflow is the first float16 overflow of the steps that this process
 	// took, if there was one.
 	Overflow *Overflow
@@ -74,9 +79,11 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 		return &Result{Digest: digest.Hex(), Overflow: e.Overflowed, Memory: j.memory(digest, nil)}, nil
 	}
 	ck := j.Path + ".resume"
+	defer j.release()
 	from, saved, done, err := j.find(ck, shape)
 	if err != nil || done {
-		return &Result{Complete: done}, err
+		ext := filepath.Ext(j.Path)
+		return &Result{Complete: done, Unidentified: done && (ext == ".npy" || ext == ".npz")}, err
 	}
 	e := *j.Engine
 	var states []json.RawMessage
@@ -139,7 +146,7 @@ func (j *Job) outputs(e *Engine, shape Trajectory, states []json.RawMessage) (al
 		return s
 	}
 	if j.Record != "" {
-		r, err := NewRecorder(j.Record, j.Operator, j.Config, j.Shape, next())
+		r, err := newRecorder(j.at(j.Record), j.Operator, j.Config, j.Shape, next())
 		if err != nil {
 			return nil, err
 		}
@@ -153,7 +160,35 @@ func (j *Job) outputs(e *Engine, shape Trajectory, states []json.RawMessage) (al
 	return all, err
 }
 
-// find looks for what an earlier process left.
+// hold makes the partial file of an output this process's, if there is one, before
+// anything is read that speaks of it.
+func (j *Job) hold(path string) error {
+	p := partialFile{path: path}
+	err := p.hold(0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		if j.held == nil {
+			j.held = map[string]*os.File{}
+		}
+		j.held[path] = p.f
+	}
+	return err
+}
+
+// at returns the partial file of an output, open if it is held.
+func (j *Job) at(path string) partialFile { return partialFile{path: path, f: j.held[path]} }
+
+// release lets go of partial files, of which outputs have closed their own.
+func (j *Job) release() {
+	for _, f := range j.held {
+		f.Close()
+	}
+	j.held = nil
+}
+
+// find looks for what an earlier process left, and holds it.
 func (j *Job) find(ck string, shape Trajectory) (from *Checkpoint, saved *checkpointJSON, done bool, err error) {
 	if err := j.vacant(ck); err != nil {
 		return nil, nil, false, err
@@ -239,20 +274,20 @@ func (j *Job) save(path string, p *Checkpoint, digest *Digest, outputs []Output)
 // create opens the trajectory's file, by its extension, or continues it from a
 // state.
 func (j *Job) create(s Trajectory, state []byte) (Output, error) {
-	path, f := j.Path, j.Store
+	at, f := j.at(j.Path), j.Store
 	metadata, err := j.metadata()
 	if err != nil {
 		return nil, err
 	}
-	switch filepath.Ext(path) {
+	switch filepath.Ext(j.Path) {
 	case ".safetensors":
-		return createSafetensors(path, s, f, metadata, state)
+		return createSafetensors(at, s, f, metadata, state)
 	case ".npy":
-		return createNpy(path, s, f, state)
+		return createNpy(at, s, f, state)
 	case ".npz":
-		return createNpz(path, s, f, state)
+		return createNpz(at, s, f, state)
 	case ".h5", ".hdf5":
-		return createHDF5(path, s, f, j.Config, metadata, state)
+		return createHDF5(at, s, f, j.Config, metadata, state)
 	}
 	return nil, j.badType()
 }

@@ -56,6 +56,30 @@ func TestTwoWriters(t *testing.T) {
 	}
 }
 
+// TestHeldBeforeRead: from before a job reads the checkpoint no other may go on with
+// the run, which would make it one of the past.
+func TestHeldBeforeRead(t *testing.T) {
+	for _, ext := range outputs {
+		path := filepath.Join(t.TempDir(), "x"+ext)
+		j := recordingJob(t, path)
+		ctx, cancel := context.WithCancel(context.Background())
+		j.Progress = func(int, int) { cancel() }
+		if _, err := j.Run(ctx); !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		first, second := recordingJob(t, path), recordingJob(t, path)
+		first.Resume, second.Resume = true, true
+		if from, _, _, err := first.find(path+".resume", Trajectory{5, 7, first.Shape}); from == nil || err != nil {
+			t.Fatalf("%s: checkpoint %v, %v", ext, from, err)
+		}
+		if _, err := second.Run(context.Background()); err == nil || !strings.Contains(err.Error(), ".partial: another process writes it") {
+			t.Errorf("%s: a second job: error %v", ext, err)
+		}
+		first.release()
+		finished(t, second)
+	}
+}
+
 // TestLinkInTheWay: a link to nothing is a file that exists.
 func TestLinkInTheWay(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x.npy")

@@ -55,30 +55,41 @@ func (p *partialFile) open(head []byte, size int64, resume bool) error {
 	return nil
 }
 
-// openFile creates the partial file, empty, or opens it as it is. It is this
-// process's until it is closed: two that write one file would leave a mixture.
+// openFile creates the partial file, empty, or opens it as it is, unless it is held
+// already.
 func (p *partialFile) openFile(resume bool) error {
-	flags := os.O_RDWR | os.O_CREATE
-	if resume {
-		flags = os.O_RDWR
-		if _, err := os.Stat(partial(p.path)); err != nil {
-			// Finished already by a process that died before the run was.
-			os.Rename(p.path, partial(p.path))
+	if p.f == nil {
+		flags := os.O_CREATE
+		if resume {
+			flags = 0
+			if _, err := os.Stat(partial(p.path)); err != nil {
+				// Finished already by a process that died before the run was.
+				os.Rename(p.path, partial(p.path))
+			}
+		}
+		if err := p.hold(flags); err != nil {
+			return err
 		}
 	}
-	var err error
-	if p.f, err = os.OpenFile(partial(p.path), flags, 0o644); err != nil {
+	if !resume {
+		if err := p.f.Truncate(0); err != nil {
+			p.Close()
+			return p.failed(err)
+		}
+	}
+	return nil
+}
+
+// hold opens the partial file, which is this process's until it is closed: two that
+// write one file would leave a mixture.
+func (p *partialFile) hold(flags int) (err error) {
+	if p.f, err = os.OpenFile(partial(p.path), os.O_RDWR|flags, 0o644); err != nil {
+		p.f = nil
 		return fmt.Errorf("%s: %w: want a place to write to", partial(p.path), cause(err))
 	}
 	if locked(p.f) || !p.current() {
 		p.Close()
 		return busy(p.path)
-	}
-	if !resume {
-		if err = p.f.Truncate(0); err != nil {
-			p.Close()
-			return p.failed(err)
-		}
 	}
 	return nil
 }
@@ -174,8 +185,8 @@ type flat struct {
 
 // newFlat lays a file out: a head, the diagnostics unless it is bare, the
 // trajectory.
-func newFlat(path string, s Trajectory, f fp16.Format, head int, bare bool) *flat {
-	o := &flat{partialFile: partialFile{path: path}, format: f, shape: s, at: int64(head), bare: bare}
+func newFlat(at partialFile, s Trajectory, f fp16.Format, head int, bare bool) *flat {
+	o := &flat{partialFile: at, format: f, shape: s, at: int64(head), bare: bare}
 	if !bare {
 		for i := range o.metrics {
 			o.metrics[i] = o.at
@@ -214,7 +225,7 @@ func (o *flat) State(t, m int, x, prev []float64) error {
 
 // layOutSafetensors lays out a safetensors output: trajectory [M,T,C,H,W] in the
 // stored format, and each diagnostic as metrics.<name> [M,T] in F64.
-func layOutSafetensors(path string, s Trajectory, f fp16.Format, metadata map[string]string) (o *flat, head []byte, err error) {
+func layOutSafetensors(at partialFile, s Trajectory, f fp16.Format, metadata map[string]string) (o *flat, head []byte, err error) {
 	var all []*safetensors.Tensor
 	for _, name := range DiagnosticNames {
 		all = append(all, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: []int{s.M, s.T}})
@@ -223,13 +234,13 @@ func layOutSafetensors(path string, s Trajectory, f fp16.Format, metadata map[st
 	if head, err = safetensors.Header(all, metadata); err != nil {
 		return nil, nil, err
 	}
-	return newFlat(path, s, f, len(head), false), head, nil
+	return newFlat(at, s, f, len(head), false), head, nil
 }
 
 // createSafetensors opens a safetensors output; with state it continues a
 // partial file.
-func createSafetensors(path string, s Trajectory, f fp16.Format, metadata map[string]string, state []byte) (Output, error) {
-	o, head, err := layOutSafetensors(path, s, f, metadata)
+func createSafetensors(at partialFile, s Trajectory, f fp16.Format, metadata map[string]string, state []byte) (Output, error) {
+	o, head, err := layOutSafetensors(at, s, f, metadata)
 	if err != nil {
 		return nil, err
 	}

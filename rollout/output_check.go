@@ -36,7 +36,7 @@ func (j *Job) metadata() (map[string]string, error) {
 // exists reports a file, or a link, even one to nothing: it is in the way, too.
 func exists(path string) bool { _, err := os.Lstat(path); return err == nil }
 
-// vacant reports files of other runs in the way of the job's.
+// vacant reports files of other runs in the way of the job's, and holds its own.
 func (j *Job) vacant(ck string) error {
 	if !slices.Contains(extensions, filepath.Ext(j.Path)) {
 		return j.badType()
@@ -55,12 +55,8 @@ func (j *Job) vacant(ck string) error {
 		if info, err := os.Stat(p); err == nil && !info.Mode().IsRegular() {
 			return fmt.Errorf("%s: %s: want a regular file, or none", p, fault.Kind(info.Mode()))
 		}
-		if f, _, err := fault.OpenRegular(partial(p)); err == nil {
-			taken := locked(f)
-			f.Close()
-			if taken {
-				return busy(p)
-			}
+		if err := j.hold(p); err != nil {
+			return err
 		}
 	}
 	switch {
@@ -163,7 +159,7 @@ func (j *Job) checkSafetensors(s Trajectory) error {
 	if err != nil {
 		return err
 	}
-	o, want, err := layOutSafetensors(j.Path, s, j.Store, metadata)
+	o, want, err := layOutSafetensors(partialFile{path: j.Path}, s, j.Store, metadata)
 	if err != nil {
 		return err
 	}

@@ -26,10 +26,10 @@ type hdf5Output struct {
 // gzipLevel is the level Spinlock compresses with.
 const gzipLevel = 4
 
-func createHDF5(path string, s Trajectory, f fp16.Format, c Config, metadata map[string]string, state []byte) (Output, error) {
+func createHDF5(at partialFile, s Trajectory, f fp16.Format, c Config, metadata map[string]string, state []byte) (Output, error) {
 	one := append([]int{1}, s.dims()...)
 	specs := []hdf5.Spec{{Path: "/trajectories", Type: hdf5.TypeOf(f), Shape: one, Chunk: []int{1, 1, 1, s.C, s.H, s.W}, Gzip: gzipLevel}}
-	o := &hdf5Output{partialFile: partialFile{path: path}, format: f, states: s.M * s.T}
+	o := &hdf5Output{partialFile: at, format: f, states: s.M * s.T}
 	for _, name := range DiagnosticNames {
 		o.names = append(o.names, "/metrics/"+name)
 		specs = append(specs, hdf5.Spec{Path: "/metrics/" + name, Type: hdf5.Float32, Shape: []int{1, s.M, s.T}})

@@ -11,12 +11,12 @@ import (
 
 // createNpy opens a .npy output: the trajectory [M,T,C,H,W] and nothing else.
 // numpy has no bfloat16: its numbers are stored as their bits, <u2.
-func createNpy(path string, s Trajectory, f fp16.Format, state []byte) (Output, error) {
+func createNpy(at partialFile, s Trajectory, f fp16.Format, state []byte) (Output, error) {
 	head, err := npyHead(f, s.dims())
 	if err != nil {
 		return nil, err
 	}
-	return newFlat(path, s, f, len(head), true).begin(head, state)
+	return newFlat(at, s, f, len(head), true).begin(head, state)
 }
 
 // npyHead returns what stands before the elements of an array.
@@ -37,8 +37,8 @@ func (o npz) held() int64 {
 	return o.flat.held() + packSize + 8*packSize/int64(o.format.Bytes())
 }
 
-func createNpz(path string, s Trajectory, f fp16.Format, state []byte) (Output, error) {
-	o, err := newFlat(path, s, f, 0, false).begin(nil, state)
+func createNpz(at partialFile, s Trajectory, f fp16.Format, state []byte) (Output, error) {
+	o, err := newFlat(at, s, f, 0, false).begin(nil, state)
 	return npz{o}, err
 }
 

@@ -22,17 +22,17 @@ type Recorder struct {
 	sizes []int     // realizations of engine batch k
 }
 
-// NewRecorder creates the tape of a rollout of op, or continues one if state is
+// newRecorder creates the tape of a rollout of op, or continues one if state is
 // not nil.
-func NewRecorder(path string, op *operator.Operator, c Config, s Shape, state []byte) (*Recorder, error) {
+func newRecorder(at partialFile, op *operator.Operator, c Config, s Shape, state []byte) (*Recorder, error) {
 	if c.Timesteps < 2 {
-		return nil, fmt.Errorf("%s: no steps: want at least one to record", path)
+		return nil, fmt.Errorf("%s: no steps: want at least one to record", at.path)
 	}
 	kinds, channels := op.Draws()
 	if kinds == nil {
 		return nil, errors.New("the operator has no noise: want one that has, to record it")
 	}
-	r := &Recorder{partialFile: partialFile{path: path}, kinds: kinds}
+	r := &Recorder{partialFile: at, kinds: kinds}
 	for _, kind := range kinds {
 		d := []int{channels, s.H, s.W}
 		switch kind {
