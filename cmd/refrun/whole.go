@@ -41,7 +41,7 @@ func (c *command) wholeFlags() *wholeFlags {
 	f.StringVar(&w.seed, "seed", "", "base `seed` of the noise (default the case's)")
 	f.IntVar(&w.steps, "steps", 0, "`steps` to take, that is T-1 (default the case's)")
 	f.IntVar(&w.realizations, "realizations", 0, "`number` of realizations (default the case's)")
-	f.BoolVar(&w.resume, "resume", false, "continue an unfinished run to the same bytes")
+	f.BoolVar(&w.resume, "resume", false, "continue an unfinished run to the same bytes; of a complete .npy or .npz, which holds no parameters, only shape and type are compared")
 	f.BoolVar(&w.force, "force", false, "overwrite existing files of -o and --record")
 	f.BoolVar(&w.allowNonfinite, "allow-nonfinite", false, "go on after a NaN or an infinity")
 	f.DurationVar(&w.checkpoint, "checkpoint", 5*time.Second, "`time` between checkpoints of a run that writes a file")
@@ -160,6 +160,9 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		GFLOPS:    2 * float64(op.MACs(shape.H, shape.W)) * steps * float64(ro.Realizations) / secs / 1e9,
 		PeakBytes: peakBytes(), Notes: append(ignoredNotes(cs), overflowNotes(result.Overflow)...), Overflow: result.Overflow,
 	}
+	if result.Unidentified {
+		out.Notes = append(out.Notes, clean(w.out)+" holds no parameters: its shape and type were compared, and nothing says that this run made it; --force makes it again")
+	}
 	if !out.Complete {
 		out.Memory = &memory{result.Memory, inputBytes(cs, x0)}
 	}
@@ -167,12 +170,15 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		return c.printJSON(out)
 	}
 	if out.Complete {
-		c.printf("%s is already complete\n", w.out)
-		return nil
+		c.printf("%s is already complete\n", clean(w.out))
+	} else {
+		c.printf("%v states [M,T,C,H,W], mode %s, contract %s\n", out.Shape, out.Mode, out.Contract)
 	}
-	c.printf("%v states [M,T,C,H,W], mode %s, contract %s\n", out.Shape, out.Mode, out.Contract)
 	for _, n := range out.Notes {
 		c.printf("note: %s\n", n)
+	}
+	if out.Complete {
+		return nil
 	}
 	if w.out != "" {
 		c.printf("written to %s as %s\n", w.out, store)

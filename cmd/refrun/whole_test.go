@@ -255,6 +255,31 @@ func TestRunOverwrites(t *testing.T) {
 	}
 }
 
+// TestResumeUnidentified: a format that cannot say which run made a file is not said
+// to be this run's.
+func TestResumeUnidentified(t *testing.T) {
+	configured(t, config)
+	for _, file := range []string{"a.npy", "a.npz", "a.safetensors"} {
+		run := func(flags ...string) result {
+			return refrun(t, append([]string{"run", "--config", "run.yaml", "--x0", "white:3", "-o", file}, flags...)...)
+		}
+		if r := run(); r.code != 0 {
+			t.Fatal(r.stderr)
+		}
+		note := "note: " + file + " holds no parameters: its shape and type were compared, and nothing says that this run made it; --force makes it again\n"
+		if file == "a.safetensors" {
+			note = ""
+		}
+		if r := run("--resume"); r.code != 0 || r.stdout != file+" is already complete\n"+note {
+			t.Errorf("exit code %d, %q", r.code, r.stdout)
+		}
+		notes, _ := run("--resume", "--json").decode(t)["notes"].([]any)
+		if len(notes) != min(1, len(note)) {
+			t.Errorf("%s: notes %q", file, notes)
+		}
+	}
+}
+
 // TestRunStepsItself: single steps from the states of a whole rollout are the rollout's,
 // in half precision too, where an operator may read its input in more than convolutions.
 func TestRunStepsItself(t *testing.T) {
