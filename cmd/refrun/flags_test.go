@@ -234,11 +234,16 @@ func TestFullDisk(t *testing.T) {
 	for _, args := range [][]string{
 		{"info"}, {"info", "--json"}, {"compare", dir, dir}, {"compare", dir, dir, "--json"},
 		{"run", "--one-step", "--case", dir}, {"run", "--one-step", "--json", "--case", dir}, {"run", "--help"},
+		{"help"}, {"-h"}, {"-help"}, {"--help"}, {"version"}, {"--version"},
 	} {
-		for _, room := range []int{0, 40} {
+		who := "refrun " + args[0]
+		if len(args) == 1 && args[0] != "info" { // no verb
+			who = "refrun"
+		}
+		for _, room := range []int{0, 5} {
 			var stderr strings.Builder
 			code := realMain(args, &full{room}, &stderr)
-			if want := "refrun " + args[0] + ": stdout: no space left on device\n"; code != 2 || stderr.String() != want {
+			if want := who + ": stdout: no space left on device\n"; code != 2 || stderr.String() != want {
 				t.Errorf("%v: exit code %d, stderr %q", args, code, stderr.String())
 			}
 		}

@@ -78,14 +78,14 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 		usage(stderr)
 		return exitUsage
 	}
-	name := args[0]
+	name, out := args[0], &output{w: stdout}
 	switch name {
 	case "help", "-h", "-help", "--help":
-		usage(stdout)
-		return exitOK
+		usage(out)
+		return arrived(out, stderr)
 	case "version", "--version":
-		fmt.Fprintln(stdout, "refrun", version)
-		return exitOK
+		fmt.Fprintln(out, "refrun", version)
+		return arrived(out, stderr)
 	}
 	for _, v := range verbs {
 		if v.name == name {
@@ -93,6 +93,15 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 		}
 	}
 	fmt.Fprintf(stderr, "refrun: unknown verb %q; refrun help lists them\n", name)
+	return exitUsage
+}
+
+// arrived returns the exit code of an answer without a verb.
+func arrived(out *output, stderr io.Writer) int {
+	if out.err == nil {
+		return exitOK
+	}
+	fmt.Fprintf(stderr, "refrun: stdout: %s\n", clean(out.err.Error()))
 	return exitUsage
 }
 
