@@ -64,7 +64,7 @@ func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
 	c := &Case{Dir: dir, File: path.Join(dir, "case.json"), fsys: fsys}
 	data, err := readFile(fsys, "case.json")
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: want a case folder with a case.json", c.File, cause(err))
+		return nil, fmt.Errorf("%s: %w: want a case folder with a case.json", c.File, fault.Cause(err))
 	}
 	if err := c.readJSON(data); err != nil {
 		return nil, err
@@ -117,7 +117,7 @@ func (c *Case) EachLayers(f func(*safetensors.File) error) error {
 	for _, name := range c.layerSteps {
 		data, err := readFile(c.fsys, name)
 		if err != nil {
-			return fmt.Errorf("%s: %w: want a regular file", path.Join(c.Dir, name), cause(err))
+			return fmt.Errorf("%s: %w: want a regular file", path.Join(c.Dir, name), fault.Cause(err))
 		}
 		file, err := safetensors.Parse(path.Join(c.Dir, name), data)
 		if err != nil {
@@ -142,11 +142,11 @@ func openTensors(fsys fs.FS, name, as string) (*safetensors.File, error) {
 		err = irregular(info)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: want a regular file", as, cause(err))
+		return nil, fmt.Errorf("%s: %w: want a regular file", as, fault.Cause(err))
 	}
 	file, err := fsys.Open(name)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: want a regular file", as, cause(err))
+		return nil, fmt.Errorf("%s: %w: want a regular file", as, fault.Cause(err))
 	}
 	if at, ok := file.(io.ReaderAt); ok {
 		return safetensors.ParseAt(as, at, info.Size()) // the file stays open
@@ -154,7 +154,7 @@ func openTensors(fsys fs.FS, name, as string) (*safetensors.File, error) {
 	defer file.Close()
 	data, err := io.ReadAll(file)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: want a regular file", as, cause(err))
+		return nil, fmt.Errorf("%s: %w: want a regular file", as, fault.Cause(err))
 	}
 	return safetensors.Parse(as, data)
 }
@@ -172,15 +172,6 @@ func readFile(fsys fs.FS, name string) ([]byte, error) {
 		return nil, irregular(info)
 	}
 	return fs.ReadFile(fsys, name)
-}
-
-// cause drops the path that file errors repeat.
-func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // ParseCase returns the case that the JSON text of a case.json or a

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
@@ -122,7 +123,7 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 		}
 	}
 	if err := os.Remove(ck); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", ck, cause(err))
+		return nil, fmt.Errorf("%s: %w", ck, fault.Cause(err))
 	}
 	// A kill while a checkpoint was being written leaves its beginning.
 	if torn, _ := filepath.Glob(ck + ".*.tmp"); torn != nil {
@@ -199,7 +200,7 @@ func (j *Job) find(ck string, shape Trajectory) (from *Checkpoint, saved *checkp
 		// for the next one's. (A process that died between the last two steps
 		// of finishing left one too.)
 		if err := os.Remove(ck); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, false, fmt.Errorf("%s: %w", ck, cause(err))
+			return nil, nil, false, fmt.Errorf("%s: %w", ck, fault.Cause(err))
 		}
 		if !j.Resume || !exists(j.Path) {
 			return nil, nil, false, nil
@@ -266,7 +267,7 @@ func (j *Job) save(path string, p *Checkpoint, digest *Digest, outputs []Output)
 		return err
 	}
 	if err := safetensors.WriteFile(path, []*safetensors.Tensor{t}, map[string]string{"refrun": string(meta)}); err != nil {
-		return fmt.Errorf("%s: %w", path, cause(err))
+		return fmt.Errorf("%s: %w", path, fault.Cause(err))
 	}
 	return nil
 }

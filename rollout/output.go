@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/safetensors"
 )
 
@@ -85,7 +86,7 @@ func (p *partialFile) openFile(resume bool) error {
 func (p *partialFile) hold(flags int) (err error) {
 	if p.f, err = os.OpenFile(partial(p.path), os.O_RDWR|flags, 0o644); err != nil {
 		p.f = nil
-		return fmt.Errorf("%s: %w: want a place to write to", partial(p.path), cause(err))
+		return fmt.Errorf("%s: %w: want a place to write to", partial(p.path), fault.Cause(err))
 	}
 	if locked(p.f) || !p.current() {
 		p.Close()
@@ -107,7 +108,7 @@ func busy(path string) error {
 }
 
 func (p *partialFile) failed(err error) error {
-	return fmt.Errorf("%s: %w", partial(p.path), cause(err))
+	return fmt.Errorf("%s: %w", partial(p.path), fault.Cause(err))
 }
 
 func (p *partialFile) write(b []byte, at int64) error {
@@ -154,7 +155,7 @@ func (p *partialFile) held() int64 { return int64(cap(p.buf)) }
 // rename gives a complete file its name, durably.
 func rename(from, to string) error {
 	if err := os.Rename(from, to); err != nil {
-		return fmt.Errorf("%s: %w", to, cause(err))
+		return fmt.Errorf("%s: %w", to, fault.Cause(err))
 	}
 	// A folder that cannot be opened or synced is no reason to fail: the file
 	// is there.

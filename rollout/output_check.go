@@ -179,7 +179,7 @@ func (j *Job) checkSafetensors(s Trajectory) error {
 	// No more than 100 MB, as the format says, is read of any header.
 	text := make([]byte, min(n, 100_000_000))
 	if _, err := io.ReadFull(f, text); err != nil {
-		return fmt.Errorf("%s: %w", j.Path, cause(err))
+		return fmt.Errorf("%s: %w", j.Path, fault.Cause(err))
 	}
 	var header struct {
 		Metadata map[string]string `json:"__metadata__"`

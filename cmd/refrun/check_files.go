@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/rollout"
 )
@@ -46,7 +47,7 @@ func writable(flag, path string) error {
 		return fmt.Errorf("%s: %s: is a directory: want the name of a file", flag, path)
 	}
 	if _, err := os.Stat(filepath.Dir(path)); err != nil {
-		return fmt.Errorf("%s: %s: %w: want a file in a folder that exists", flag, path, cause(err))
+		return fmt.Errorf("%s: %s: %w: want a file in a folder that exists", flag, path, fault.Cause(err))
 	}
 	return nil
 }
@@ -61,7 +62,7 @@ func write(flag, path string, to func(io.Writer) error) error {
 		return err
 	}
 	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
-		return fmt.Errorf("%s: %s: %w", flag, path, cause(err))
+		return fmt.Errorf("%s: %s: %w", flag, path, fault.Cause(err))
 	}
 	return nil
 }

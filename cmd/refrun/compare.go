@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/hdf5"
 	"github.com/refrun/refrun/internal/npy"
 	"github.com/refrun/refrun/internal/safetensors"
@@ -151,7 +152,7 @@ func openTensor(arg string) (*loaded, error) {
 	for missing := err; err != nil; st, err = os.Stat(file) {
 		i := strings.LastIndexByte(file, ':')
 		if i <= 0 {
-			return nil, fmt.Errorf("%s: %w: want a .safetensors, .npy, .npz or .h5 file or a case folder", arg, cause(missing))
+			return nil, fmt.Errorf("%s: %w: want a .safetensors, .npy, .npz or .h5 file or a case folder", arg, fault.Cause(missing))
 		}
 		if file, name = arg[:i], arg[i+1:]; name == "" {
 			return nil, fmt.Errorf("%s: no tensor after the colon: want FILE:TENSOR", arg)
@@ -197,7 +198,7 @@ func choose(file, name string, names []string) (string, error) {
 // openFile is safetensors.Open with the system's errors in the form of others.
 func openFile(path string) (*safetensors.File, error) {
 	f, err := safetensors.Open(path)
-	if p := cause(err); p != err {
+	if p := fault.Cause(err); p != err {
 		err = fmt.Errorf("%s: %w: want a safetensors file", path, p)
 	}
 	return f, err

@@ -11,6 +11,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -19,7 +20,7 @@ import (
 func readConfig(path string) (*rollout.Case, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w: want a YAML or JSON file", path, cause(err))
+		return nil, fmt.Errorf("%s: %w: want a YAML or JSON file", path, fault.Cause(err))
 	}
 	return parseConfig(path, data)
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
 )
@@ -43,7 +44,7 @@ func runProbe(c *command) error {
 	entries, err := os.ReadDir(*out)
 	switch {
 	case err != nil && !errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("-o: %s: %w: want a folder that is new or empty", *out, cause(err))
+		return fmt.Errorf("-o: %s: %w: want a folder that is new or empty", *out, fault.Cause(err))
 	case len(entries) > 0:
 		return fmt.Errorf("-o: %s: holds %s: want a folder that is new or empty", *out, plural(len(entries), "file"))
 	}

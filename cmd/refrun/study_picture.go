@@ -17,6 +17,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/oracle"
 )
 
@@ -206,7 +207,7 @@ func savePicture(path string, p *plot.Plot, legend *plot.Legend) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("--png: %s: %w", path, cause(err))
+		return fmt.Errorf("--png: %s: %w", path, fault.Cause(err))
 	}
 	return nil
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	"strconv"
 	"strings"
@@ -47,15 +45,6 @@ func sample(len, n int) []int {
 		}
 	}
 	return at
-}
-
-// cause drops the path that file errors repeat.
-func cause(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
-		return p.Err
-	}
-	return err
 }
 
 // clean makes text that may come from anywhere fit for one line on a terminal:

@@ -4,6 +4,7 @@
 package fault
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -64,6 +65,16 @@ func Count[N int | int64 | uint64](n N, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprint(n, " ", what, "s")
+}
+
+// Cause drops the path that errors of package os repeat, where a message begins
+// with it.
+func Cause(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
 }
 
 // OpenRegular opens the regular file at path and returns its size. What is none is

@@ -1,6 +1,10 @@
 package fault
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"strings"
 	"testing"
 )
@@ -25,5 +29,15 @@ func TestShort(t *testing.T) {
 	}
 	if Dims(nil) != "[]" || Count(2, "byte") != "2 bytes" || Count(uint64(0), "byte") != "0 bytes" || Clip("abc") != "abc" {
 		t.Error("short texts changed")
+	}
+}
+
+func TestCause(t *testing.T) {
+	_, err := os.Open("none")
+	if got := Cause(fmt.Errorf("x: %w", err)); strings.Contains(got.Error(), "none") || !errors.Is(got, fs.ErrNotExist) {
+		t.Errorf("%v", got)
+	}
+	if e := errors.New("y"); Cause(e) != e || Cause(nil) != nil {
+		t.Error("other errors changed")
 	}
 }
