@@ -167,14 +167,19 @@ func (o *Object) Float(key string, def float64) float64 {
 
 // Floats returns the list of numbers at key, or nil.
 func (o *Object) Floats(key string) []float64 {
-	const want = "a list of finite numbers"
-	list := get[[]*float64](o, key, want, nil)
-	if list == nil {
+	return list[float64](o, key, "a list of finite numbers")
+}
+
+// list returns the list at key without nulls, which would pass for zeros or empty
+// texts; nil if key is missing or null.
+func list[T any](o *Object, key, want string) []T {
+	elements := get[[]*T](o, key, want, nil)
+	if elements == nil {
 		return nil
 	}
-	v := make([]float64, len(list))
-	for i, p := range list {
-		if p == nil { // a null, which would pass for 0
+	v := make([]T, len(elements))
+	for i, p := range elements {
+		if p == nil {
 			o.Fail(key, "%s: want %s", short(o.raw[key]), want)
 			return nil
 		}
@@ -222,7 +227,7 @@ func (o *Object) Children(key string) []*Object {
 
 // Strings returns the list of strings at key, nil if key is missing or null.
 func (o *Object) Strings(key string) []string {
-	return get[[]string](o, key, "a list of strings", nil)
+	return list[string](o, key, "a list of strings")
 }
 
 // Ignore marks keys as known although nothing reads them.

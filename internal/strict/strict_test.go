@@ -63,6 +63,13 @@ func TestValues(t *testing.T) {
 		{`[1e400]`, func(o *Object) any { return o.Floats("k") }, nil, "[1e400]: want a list of finite numbers"},
 		{`1`, func(o *Object) any { return o.Floats("k") }, nil, "1: want a list of finite numbers"},
 
+		{`["a", ""]`, func(o *Object) any { return o.Strings("k") }, []string{"a", ""}, ""},
+		{`[]`, func(o *Object) any { return o.Strings("k") }, []string{}, ""},
+		{`null`, func(o *Object) any { return o.Strings("k") }, []string(nil), ""},
+		{`["a", null]`, func(o *Object) any { return o.Strings("k") }, nil, `["a", null]: want a list of strings`},
+		{`["a", 1]`, func(o *Object) any { return o.Strings("k") }, nil, `["a", 1]: want a list of strings`},
+		{`"a"`, func(o *Object) any { return o.Strings("k") }, nil, `"a": want a list of strings`},
+
 		{`"a\u0062\n"`, func(o *Object) any { return o.String("k", "") }, "ab\n", ""},
 		{`""`, func(o *Object) any { return o.String("k", "x") }, "", ""},
 		{`null`, func(o *Object) any { return o.String("k", "x") }, "x", ""},
