@@ -205,7 +205,11 @@ func (j *Job) find(ck string, shape Trajectory) (from *Checkpoint, saved *checkp
 		if !j.Resume || !exists(j.Path) {
 			return nil, nil, false, nil
 		}
-		return nil, nil, true, j.check(shape)
+		err := j.check(shape)
+		if c := fault.Cause(err); c != err { // the system's words begin with what was tried
+			err = fmt.Errorf("%s: %w: want a file that can be read", j.Path, c)
+		}
+		return nil, nil, true, err
 	}
 	if !exists(ck) {
 		return nil, nil, false, nil // died before its first checkpoint

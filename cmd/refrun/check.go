@@ -58,10 +58,7 @@ func check(c *command) error {
 	if w.budget < 0 {
 		return fmt.Errorf("--budget: %v: want 0 (no limit) or more", w.budget)
 	}
-	if err := writable("--report", w.report); err != nil {
-		return err
-	}
-	if err := writable("--junit", w.junit); err != nil {
+	if err := cmp.Or(writable("--report", w.report), writable("--junit", w.junit), w.spares("--report", w.report), w.spares("--junit", w.junit)); err != nil {
 		return err
 	}
 	if w.report != "" && filepath.Clean(w.report) == filepath.Clean(w.junit) {

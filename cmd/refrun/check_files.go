@@ -52,6 +52,26 @@ func writable(flag, path string) error {
 	return nil
 }
 
+// spares refuses a report in the place of a file that the check reads.
+func (w *checkFlags) spares(flag, path string) error {
+	at, err := os.Stat(path)
+	if err != nil {
+		return nil // nothing is there, or no report was asked for
+	}
+	read := []string{w.config, w.operator, w.weights, w.trajectory, w.layers, w.tape}
+	if w.dir != "" {
+		for _, name := range []string{"case.json", "weights.safetensors", "trajectory.safetensors", "noise.safetensors", "layers.safetensors", "one_step_f64.safetensors", "probes.json"} {
+			read = append(read, filepath.Join(w.dir, name))
+		}
+	}
+	for _, name := range read {
+		if of, err := os.Stat(name); err == nil && os.SameFile(at, of) {
+			return fmt.Errorf("%s: %s: is %s, which is read: want another name", flag, path, name)
+		}
+	}
+	return nil
+}
+
 // write writes a file, if it has a name.
 func write(flag, path string, to func(io.Writer) error) error {
 	if path == "" {

@@ -29,6 +29,8 @@ func TestCheckRefuses(t *testing.T) {
 		{"report", nil, "--case OK --report OK/none/r.html", "--report: OK/none/r.html: no such file or directory: want a file in a folder that exists"},
 		{"junit", nil, "--case OK --junit OK", "--junit: OK: is a directory: want the name of a file"},
 		{"two reports", nil, "--case OK --report x.html --junit ./x.html", "--junit: ./x.html: that of --report: want two files"},
+		{"report on the case", nil, "--case OK --report OK/./case.json", "--report: OK/./case.json: is OK/case.json, which is read: want another name"},
+		{"report on an input", nil, "--case OK --weights OK/weights.safetensors --junit OK/weights.safetensors", "--junit: OK/weights.safetensors: is OK/weights.safetensors, which is read: want another name"},
 		{"no case", nil, "--case OK/none", "OK/none/case.json: no such file or directory: want a case folder with a case.json"},
 		{"no trajectory file", nil, "--config OK/case.json --weights OK/weights.safetensors", "--trajectory: missing: want the safetensors file that the device wrote"},
 		{"no such trajectory", nil, "--case OK --trajectory OK/none.safetensors", "OK/none.safetensors: no such file or directory: want a safetensors file"},

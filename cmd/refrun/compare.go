@@ -146,7 +146,7 @@ type loaded struct {
 
 // openTensor reads FILE, FOLDER, FILE:TENSOR or FOLDER:TENSOR. Either part may
 // hold colons: the file is the longest that exists.
-func openTensor(arg string) (*loaded, error) {
+func openTensor(arg string) (t *loaded, err error) {
 	file, name := arg, ""
 	st, err := os.Stat(file)
 	for missing := err; err != nil; st, err = os.Stat(file) {
@@ -161,6 +161,11 @@ func openTensor(arg string) (*loaded, error) {
 	if st.IsDir() {
 		file = filepath.Join(file, "trajectory.safetensors")
 	}
+	defer func() {
+		if c := fault.Cause(err); c != err { // the system's words begin with what was tried
+			err = fmt.Errorf("%s: %w: want a file that can be read", file, c)
+		}
+	}()
 	switch ext := filepath.Ext(file); ext {
 	case ".safetensors":
 		return openSafetensors(file, name)

@@ -173,7 +173,7 @@ func TestCompareRefuses(t *testing.T) {
 		{"broken.safetensors", one, "broken.safetensors: file: 1 byte: want at least the 8 bytes of a header length"},
 		{"nothing.safetensors", one, "nothing.safetensors: no such file or directory: want ..."},
 		{"nothing.safetensors:x", one, "nothing.safetensors:x: no such file or directory: want ..."},
-		{one, "", ": no such file or directory: want ..."},
+		{one, "", `"": an empty argument: want A B`},
 		{one, ":x", ":x: no such file or directory: want ..."},
 		{"one\x00", one, `one\x00: invalid argument: want ...`},
 		{"a.txt", one, `a.txt: file type ".txt": want ...`},
@@ -234,5 +234,21 @@ func TestChaos(t *testing.T) {
 		if r := refrun(t, "compare", a, "demo"); r.code != 0 || strings.Contains(r.stdout, "warning: the difference grows") != k.chaotic {
 			t.Errorf("%s: exit code %d, text\n%s", k.name, r.code, r.stdout)
 		}
+	}
+}
+
+// TestUnreadable: a file that may not be read is refused like any other.
+func TestUnreadable(t *testing.T) {
+	configured(t, config)
+	for _, name := range []string{"x.safetensors", "x.npy", "x.npz", "x.h5"} {
+		if err := os.WriteFile(name, nil, 0o000); err != nil {
+			t.Fatal(err)
+		}
+		if f, err := os.Open(name); err == nil {
+			f.Close()
+			t.Skip("this user may read everything")
+		}
+		refrun(t, "compare", name, name).refused(t, "compare", name+": permission denied: want ...")
+		refrun(t, "run", "--config", "run.yaml", "--x0", "zeros", "-o", name, "--resume").refused(t, "run", name+": permission denied: want a file that can be read")
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -18,12 +19,23 @@ import (
 // readConfig reads what to run from a YAML or JSON file with the fields of a
 // case.json. Errors name the line of the field they are about.
 func readConfig(path string) (*rollout.Case, error) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w: want a YAML or JSON file", path, fault.Cause(err))
+	f, err := os.Open(path)
+	if err == nil {
+		defer f.Close()
+		var data []byte
+		if data, err = io.ReadAll(io.LimitReader(f, mostConfig+1)); len(data) > mostConfig {
+			err = fmt.Errorf("more than %d MiB", mostConfig>>20)
+		}
+		if err == nil {
+			return parseConfig(path, data)
+		}
 	}
-	return parseConfig(path, data)
+	return nil, fmt.Errorf("%s: %w: want a YAML or JSON file", path, fault.Cause(err))
 }
+
+// mostConfig is how long a configuration may be; what goes on for ever, such as a
+// device, is longer.
+const mostConfig = 16 << 20
 
 // yaml12 is the directive of YAML 1.2, which the parser refuses although it knows
 // what a configuration needs of that version.
@@ -85,7 +97,7 @@ func toJSON(n *yaml.Node, at string, lines map[string]int, depth int) ([]byte, e
 		for i := 0; i < len(n.Content); i += 2 {
 			key, value := n.Content[i], n.Content[i+1]
 			if key.Kind != yaml.ScalarNode {
-				return nil, fmt.Errorf("%d: %s: want names as keys", key.Line, at)
+				return nil, fmt.Errorf("%d: %s: want names as keys", key.Line, cmp.Or(at, "root"))
 			}
 			name := strings.Trim(at+"."+key.Value, ".")
 			if line, twice := first[key.Value]; twice {

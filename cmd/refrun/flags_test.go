@@ -126,7 +126,7 @@ func TestFlags(t *testing.T) {
 	}
 	refrun(t, "run").refused(t, "run", "--case: want ...")
 	refrun(t, "run", "--one-step").refused(t, "run", "--case: want ...")
-	refrun(t, "run", "--one-step", "--case", "").refused(t, "run", "--case: want ...")
+	refrun(t, "run", "--one-step", "--case", "").refused(t, "run", "--case: empty: want a folder")
 	refrun(t, "run", "--one-step", "--case").refused(t, "run", "flag needs an argument: -case"+lists)
 	refrun(t, "demo", "x").refused(t, "demo", `"x": unexpected argument: want flags only`)
 	refrun(t, "info", "--case", dir).refused(t, "info", "flag provided but not defined: -case; refrun info --help lists the flags")
@@ -193,6 +193,13 @@ func TestISA(t *testing.T) {
 	if r := refrun(t, "info", "--help"); r.code != 0 {
 		t.Errorf("help needs an ISA: %s", r.stderr)
 	}
+}
+
+// TestEmpty: nothing where something is wanted is a variable of a script that was not
+// set, and not a wish for the default.
+func TestEmpty(t *testing.T) {
+	refrun(t, "compare", "", "x").refused(t, "compare", `"": an empty argument: want A B`)
+	refrun(t, "check", "--case", "").refused(t, "check", "--case: empty: want a folder")
 }
 
 // full is a disk without room.

@@ -204,6 +204,11 @@ func (c *command) parse(want int) error {
 		return fmt.Errorf("%q: unexpected argument: want %s", c.pos[want], map[bool]string{true: c.args + " only", false: "flags only"}[want > 0])
 	case len(c.pos) < want:
 		return fmt.Errorf("%s given: want %s", plural(len(c.pos), "argument"), c.args)
+	case slices.Contains(c.pos, ""):
+		return fmt.Errorf("\"\": an empty argument: want %s", c.args)
+	}
+	if err := c.notEmpty(); err != nil {
+		return err
 	}
 	threads := c.flags.Lookup("threads").Value.(flag.Getter).Get().(int)
 	if threads < 1 || threads > mostThreads {
@@ -216,6 +221,23 @@ func (c *command) parse(want int) error {
 	}
 	c.isa = asm.ISA()
 	return nil
+}
+
+// notEmpty refuses a flag that is given with nothing, as by a variable of a script
+// that is not set: a run without its output, or with the default weights, is not what
+// was meant.
+func (c *command) notEmpty() (err error) {
+	c.flags.Visit(func(f *flag.Flag) {
+		if f.Value.String() == "" && f.Name != "isa" {
+			dashes := "--"
+			if len(f.Name) == 1 {
+				dashes = "-"
+			}
+			what, _ := flag.UnquoteUsage(f)
+			err = fmt.Errorf("%s%s: empty: want a %s", dashes, f.Name, what)
+		}
+	})
+	return err
 }
 
 // printJSON writes v as the one object on stdout.

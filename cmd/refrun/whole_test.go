@@ -39,6 +39,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"a: " + strings.Repeat("[", 100000), "run.yaml: exceeded max depth of 10000"},
 		{"operator: &x {num_layers: 1}\nrollout: *x", "run.yaml:2: rollout: want no anchors and aliases"},
 		{"operator: {num_layers: 1,\n num_layers: 2}", "run.yaml:2: operator.num_layers: given twice, first on line 1: want it once"},
+		{"? [a]\n: 1", "run.yaml:1: root: want names as keys"},
 		{"operator: {? [a] : 1}", "run.yaml:1: operator: want names as keys"},
 		{"operator:\n num_layers: .nan", "run.yaml:2: operator.num_layers: .nan: want a number, text, true, false or null"},
 		{"operator:\n num_layers: .inf", "run.yaml:2: operator.num_layers: .inf: want a number, text, true, false or null"},
@@ -64,6 +65,15 @@ func TestConfigRefuses(t *testing.T) {
 	}
 }
 
+// TestConfigWithoutEnd: what goes on for ever is not read for ever.
+func TestConfigWithoutEnd(t *testing.T) {
+	const zero = "/dev/zero"
+	if _, err := os.Stat(zero); err != nil {
+		t.Skip(err)
+	}
+	refrun(t, "run", "--config", zero, "--x0", "zeros").refused(t, "run", zero+": more than 16 MiB: want a YAML or JSON file")
+}
+
 // TestRunRefuses: flags of a whole rollout.
 func TestRunRefuses(t *testing.T) {
 	configured(t, config)
@@ -81,6 +91,10 @@ func TestRunRefuses(t *testing.T) {
 		{"--x0 white:", `--x0: white:"": want an integer of 64 bits`},
 		{"--x0 white:1.5", `--x0: white:"1.5": want an integer of 64 bits`},
 		{"--x0 white", "--x0: white: no seed: want white:SEED, such as white:7"},
+		{"--x0 zeros -o=", "-o: empty: want a file"},
+		{"--x0 zeros --weights=", "--weights: empty: want a file"},
+		{"--x0 zeros --noise=", "--noise: empty: want a stream"},
+		{"--x0=", "--x0: empty: want a file"},
 		{"--x0 White:1", "--x0: White:1: no such file or directory: want ..., or zeros or white:SEED"},
 		{"--x0 flat.safetensors", "flat.safetensors:x: shape [9]: want [1,H,W] or [2,1,H,W]"},
 		{"--x0 zeros --seed 0x10", `--seed: "0x10": want an integer of 64 bits`},
