@@ -238,6 +238,11 @@ func TestResumeRefuses(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
+		{"a cut file", `out.safetensors.partial: 5000 bytes: want `, func(t *testing.T, j *Job) {
+			if err := os.Truncate(partial(j.Path), 5000); err != nil {
+				t.Fatal(err)
+			}
+		}},
 		{"a folder that is not there", `no such file`, func(t *testing.T, j *Job) { j.Path = filepath.Join(filepath.Dir(j.Path), "no", "out.safetensors") }},
 		{"an unknown format", `".txt": want`, func(t *testing.T, j *Job) { j.Path += ".txt" }},
 	} {

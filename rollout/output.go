@@ -40,17 +40,25 @@ type partialFile struct {
 func partial(path string) string { return path + ".partial" }
 
 // open creates the partial file with a head and room for size bytes in all, or
-// continues it.
+// continues it. One that is to be continued has had its size from the start: what was
+// cut off would be taken for zeros.
 func (p *partialFile) open(head []byte, size int64, resume bool) error {
 	if err := p.openFile(resume); err != nil {
 		return err
 	}
-	err := p.f.Truncate(size)
+	is, err := p.f.Stat()
+	if err == nil && resume && is.Size() != size {
+		p.Close()
+		return fmt.Errorf("%s: %d bytes: want %d, as the unfinished run left it, or --force to begin again", partial(p.path), is.Size(), size)
+	}
+	if err == nil {
+		err = p.f.Truncate(size)
+	}
 	if err == nil {
 		_, err = p.f.WriteAt(head, 0)
 	}
 	if err != nil {
-		p.f.Close()
+		p.Close()
 		return p.failed(err)
 	}
 	return nil
