@@ -236,19 +236,3 @@ func TestChaos(t *testing.T) {
 		}
 	}
 }
-
-// TestUnreadable: a file that may not be read is refused like any other.
-func TestUnreadable(t *testing.T) {
-	configured(t, config)
-	for _, name := range []string{"x.safetensors", "x.npy", "x.npz", "x.h5"} {
-		if err := os.WriteFile(name, nil, 0o000); err != nil {
-			t.Fatal(err)
-		}
-		if f, err := os.Open(name); err == nil {
-			f.Close()
-			t.Skip("this user may read everything")
-		}
-		refrun(t, "compare", name, name).refused(t, "compare", name+": permission denied: want ...")
-		refrun(t, "run", "--config", "run.yaml", "--x0", "zeros", "-o", name, "--resume").refused(t, "run", name+": permission denied: want a file that can be read")
-	}
-}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"os"
+	"syscall"
+	"testing"
+)
+
+// TestUnreadable: a file that may not be read is refused like any other.
+func TestUnreadable(t *testing.T) {
+	configured(t, config)
+	for _, name := range []string{"x.safetensors", "x.npy", "x.npz", "x.h5"} {
+		if err := os.WriteFile(name, nil, 0o000); err != nil {
+			t.Fatal(err)
+		}
+		asNobody(t, func() {
+			refrun(t, "compare", name, name).refused(t, "compare", name+": permission denied: want ...")
+			refrun(t, "run", "--config", "run.yaml", "--x0", "zeros", "-o", name, "--resume").refused(t, "run", name+": permission denied: want a file that can be read")
+		})
+	}
+}
+
+// asNobody runs, as a user without rights, what root would be allowed.
+func asNobody(t *testing.T, run func()) {
+	if os.Geteuid() == 0 {
+		const nobody = 65534
+		if err := syscall.Seteuid(nobody); err != nil {
+			t.Fatal(err)
+		}
+		defer syscall.Seteuid(0)
+	}
+	run()
+}
