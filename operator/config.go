@@ -80,7 +80,14 @@ func ReadConfig(o *strict.Object) (Config, error) {
 	if field, err := c.check(); err != nil {
 		return c, o.Errorf(field, "%w", err)
 	}
-	if noisy { // also with an empty name, which in a Config would be none
+	// An empty name, which in a Config is the default, is none that was left out.
+	if _, err := act.Parse(c.Activation); err != nil {
+		return c, o.Errorf("activation", "%w", err)
+	}
+	if _, err := normGroups(c.Normalization, 1); err != nil {
+		return c, o.Errorf("normalization", "%w", err)
+	}
+	if noisy {
 		if _, field, err := noiseBlock(c.NoiseType, c.NoiseScale); err != nil {
 			return c, o.Errorf(field, "%w", err)
 		}
@@ -122,11 +129,12 @@ func (c Config) check() (field string, err error) {
 	case c.weights() > mostWeights:
 		return "base_channels", fmt.Errorf("%d: want fewer: the operator would have %.3g weights, and %.3g are the most", c.BaseChannels, c.weights(), float64(mostWeights))
 	}
-	if _, err := act.Parse(c.Activation); err != nil {
+	o := ConvOptions{Activation: c.Activation, Normalization: c.Normalization}.withDefaults()
+	if _, err := act.Parse(o.Activation); err != nil {
 		return "activation", err
 	}
 	for i := range c.NumLayers + 1 {
-		if _, err := normGroups(c.Normalization, c.BaseChannels*widening(i)); err != nil {
+		if _, err := normGroups(o.Normalization, c.BaseChannels*widening(i)); err != nil {
 			return "normalization", err
 		}
 	}

@@ -488,3 +488,30 @@ func TestUndefined(t *testing.T) {
 		}
 	}
 }
+
+// TestConfigDefaults: an activation and a norm that a Config does not name are
+// Spinlock's.
+func TestConfigDefaults(t *testing.T) {
+	unnamed := Config{NumLayers: 1, BaseChannels: 2, InputChannels: 3, OutputChannels: 3, KernelSize: 3}
+	named := unnamed
+	named.Activation, named.Normalization = "gelu", "instance"
+	var results [][]float64
+	for _, c := range []Config{unnamed, named} {
+		op, err := Init(c, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := tensor.New(fp16.Float32, 1, 3, 4, 4)
+		for i := range x.Data {
+			x.Data[i] = float64(i%7) - 3
+		}
+		y, err := op.Forward(&Pass{}, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		results = append(results, y.Data)
+	}
+	if !slices.Equal(results[0], results[1]) {
+		t.Errorf("unnamed %v, named %v", results[0], results[1])
+	}
+}
