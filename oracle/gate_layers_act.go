@@ -15,7 +15,8 @@ import (
 //	relu, none   exact
 //	tanh         4 ulp
 //	silu         x/(1+e^-x): e^-x off by 2 ulp, sum and quotient: 4 ulp; -0
-//	             where e^-x overflows, x < -88.7
+//	             where e^-x overflows, x < -88.7, or where its inverse is
+//	             subnormal, x < -87.3
 //	gelu         x/2 (1+erf): erf off by 1.5e-7 (formula 7.1.26 of Abramowitz
 //	             and Stegun, which vector libraries use) and 20 roundings of
 //	             numbers below 1.5, all times x/2; and 4 roundings
@@ -35,7 +36,7 @@ func (g *layerGate) actAnswers(n *operator.Node, in layerValue) iter.Seq[*answer
 		bound, sd := make([]float64, len(x.Data)), make([]float64, len(x.Data))
 		slope := 1.0
 		for k, v := range exact.Data {
-			a, v := math.Abs(x.Data[k])/2, math.Abs(v)
+			a, v, lost := math.Abs(x.Data[k])/2, math.Abs(v), 0.0
 			switch n.Act {
 			case act.ReLU, act.Identity:
 				continue
@@ -48,8 +49,8 @@ func (g *layerGate) actAnswers(n *operator.Node, in layerValue) iter.Seq[*answer
 				bound[k], slope = float64(12*g.u*a)+float64(6*g.u*v), 1.13
 			case act.SiLU:
 				bound[k], slope = float64(8*g.u*v), 1.1
-				if x.Data[k] < -88 {
-					bound[k] += v
+				if x.Data[k] < -87 {
+					bound[k], lost = bound[k]+v, v
 				}
 			case act.Tanh:
 				bound[k] = 8 * g.u * v
@@ -58,7 +59,7 @@ func (g *layerGate) actAnswers(n *operator.Node, in layerValue) iter.Seq[*answer
 				a = 0
 			}
 			bound[k] += tiny
-			sd[k] = g.u * (a + v)
+			sd[k] = g.u*(a+v) + lost
 		}
 		if in.bound != nil {
 			for k, b := range in.bound {
