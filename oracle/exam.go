@@ -62,7 +62,7 @@ type fullStep struct {
 	Emulated []float64
 	S        []float64 // expected standard deviation of Got - Truth, element by element
 	Limit    float64   // rms of (Got - Emulated)/S that correct devices reach at most
-	Alike    float64   // pixels of X with the same surroundings, see lookAlikes
+	Alike    float64   // pixels of X that the first convolutions round alike, see lookAlikes
 	// Noise applies noise node i as Device does, with a block and draws that may
 	// be others than its own; nil if the machine does it.
 	Noise func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error)

@@ -45,14 +45,33 @@ func (f *filter) residual(v *view, x *tensor.Tensor) []float64 {
 
 // held holds a signature against the residual that x leaves. Pixels that have the same
 // surroundings round alike, in whatever clusters they lie: of those there are as many
-// fewer.
+// fewer. A signature that is a few numbers, many times each, is a few roundings, and so is
+// a residual: that they are the same ones says little, however well they agree. From n of
+// them t is at most their root.
 func (f *filter) held(v *view, x *tensor.Tensor, q []float64) match {
 	m := held(f.residual(v, x), q, f.cluster[v.lo:v.lo+len(q)], f.of)
 	if f.alike > 1 {
 		m.sigma *= math.Sqrt(f.alike)
 		m.t /= math.Sqrt(f.alike)
 	}
+	if f.s.Alike > 1 && m.qq > 0 {
+		if least := math.Abs(m.c) * math.Sqrt(f.s.Alike/taking(q)); least > m.sigma {
+			m.sigma, m.t = least, m.c/least
+		}
+	}
 	return m
+}
+
+// taking returns how many elements take part in q: their number where all are of one
+// size.
+func taking(q []float64) float64 {
+	var squares, fourths float64
+	for _, v := range q {
+		v *= v
+		squares += v
+		fourths += float64(v * v)
+	}
+	return squares * squares / fourths
 }
 
 // step returns the states after a step with a fault, or, if the filter is of one

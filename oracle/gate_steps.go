@@ -420,7 +420,7 @@ func (g *stepGate) look(batch, t int) (*fullStep, error) {
 		return nil, err
 	}
 	full := &fullStep{batchStep: b, Device: d, Truth: m.truth, Emulated: ref, S: m.s,
-		Limit: math.Sqrt(g.h0.at(m.alike).limit(inAll, float64(len(m.Got)))), Alike: m.alike}
+		Limit: math.Sqrt(g.h0.at(m.alike).limit(inAll, float64(len(m.Got)))), Alike: lookAlikes(b.X, g.claim.mode.Precision, firstReach(g.e.machine.Nodes))}
 	if d.Replace != nil {
 		of := g.use.formats(g.e.machine.Nodes, g.input(g.use, t))
 		full.Noise = func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) {

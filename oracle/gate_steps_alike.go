@@ -2,16 +2,18 @@ package oracle
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
 
 // lookAlikes returns the number of pixels of x that have the same surroundings as a pixel
-// has, on average: the same 3x3 numbers, as the format holds them, in all channels.
-// Until noise tells them apart, they round alike in all layers. It is 1 where no two
-// are the same, and nearly all of them where x is a constant.
-func lookAlikes(x *tensor.Tensor, f fp16.Format) float64 {
+// has, on average: the same numbers, as the format holds them, in all channels, of the
+// pixels up to reach from it. Until noise tells them apart, they round alike in all layers.
+// It is 1 where no two are the same, and nearly all of them where x is a constant.
+func lookAlikes(x *tensor.Tensor, f fp16.Format, reach int) float64 {
 	hw := x.H * x.W
 	pixels := make([]uint64, hw)
 	seen := map[uint64]int{}
@@ -24,8 +26,8 @@ func lookAlikes(x *tensor.Tensor, f fp16.Format) float64 {
 		}
 		for p := range pixels {
 			var h uint64
-			for dy := -1; dy <= 1; dy++ {
-				for dx := -1; dx <= 1; dx++ {
+			for dy := -reach; dy <= reach; dy++ {
+				for dx := -reach; dx <= reach; dx++ {
 					if i, j := p/x.W+dy, p%x.W+dx; i >= 0 && i < x.H && j >= 0 && j < x.W {
 						h ^= pixels[i*x.W+j]
 					}
@@ -40,4 +42,20 @@ func lookAlikes(x *tensor.Tensor, f fp16.Format) float64 {
 		squares += float64(n) * float64(n)
 	}
 	return squares / float64(x.N*hw)
+}
+
+// firstReach returns how far the first convolutions reach, 0 if one of them is of 1x1 and
+// otherwise 1. What such a one makes of a number is rounded alike wherever that stands, and
+// a state of one channel in bfloat16 has some dozens of numbers.
+func firstReach(nodes []operator.Node) int {
+	apart := map[int]bool{operator.Input: true} // values in which no pixel has met another
+	for i, n := range nodes {
+		here := slices.ContainsFunc(n.In, func(k int) bool { return apart[k] })
+		if n.Op != operator.OpConv {
+			apart[i] = here
+		} else if here && n.Weight.Shape[2] == 1 {
+			return 0
+		}
+	}
+	return 1
 }

@@ -156,7 +156,7 @@ func (g *stepGate) measure(b *batchStep) (*measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{batchStep: b, truth: truth.Data, s: g.scale(b, truth, emu, o), alike: lookAlikes(b.X, g.claim.mode.Precision)}
+	m := &measured{batchStep: b, truth: truth.Data, s: g.scale(b, truth, emu, o), alike: lookAlikes(b.X, g.claim.mode.Precision, 1)}
 	switch {
 	case !g.use.discrete():
 		if g.use != g.claim {
