@@ -170,3 +170,27 @@ func TestUnknownNoiseTruncated(t *testing.T) {
 	}), false)
 	want(t, "a mean", do(t, e, e.noise), FailRNG, "noise has a mean", -1)
 }
+
+// TestUnknownNoiseSwallowed: in a rollout that grows without bound the states' format
+// takes the noise in; that is no step without noise, and none of another size.
+func TestUnknownNoiseSwallowed(t *testing.T) {
+	for _, seed := range []uint64{0, 3} {
+		r := newRig(t, "bfloat16", "gaussian", .02)
+		config := r.op.Config
+		config.Normalization, config.Activation = "none", "relu"
+		var err error
+		if r.op, err = operator.Init(config, seed); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range r.op.Nodes() {
+			if n.Op == operator.OpConv && n.Weight.Shape[3] > 1 {
+				for k := range n.Weight.Data {
+					n.Weight.Data[k] *= 5
+				}
+			}
+		}
+		r.c.Policy, r.c.Alpha, r.c.Timesteps = rollout.Autoregressive, 0, 16
+		e := r.exam(r.run(nil), false)
+		want(t, fmt.Sprint("growing states, seed ", seed), do(t, e, e.noise), "", "", 0)
+	}
+}

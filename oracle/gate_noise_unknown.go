@@ -168,7 +168,41 @@ func (u *unseen) residual(st *unseenStep, hidden *tensor.Tensor) []bool {
 			st.resid[i], ok[i/chw*hw+i%hw] = 0, false
 		}
 	}
+	for i := range ok {
+		ok[i] = ok[i] && !u.swallowed(st, hidden, i/hw, i%hw)
+	}
 	return ok
+}
+
+// swallowed reports whether a pixel's numbers are so large that their formats hold none
+// as near as noise reaches, as in a rollout that grows without bound: all of the state's,
+// or most of those that the noise is added to.
+func (u *unseen) swallowed(st *unseenStep, hidden *tensor.Tensor, n, at int) bool {
+	const reach = 12 // six standard deviations to either side
+	layer, hw := u.e.o.Mode.Output(), hidden.H*hidden.W
+	state := u.e.c.Rollout.StateFormat(layer)
+	all := true
+	for _, o := range u.m.rows {
+		all = all && state.Ulp(st.centre[(n*st.X.C+o)*hw+at]) > reach*u.m.spread(hidden, n, o, at)
+	}
+	if all || u.m.kind == noise.Dropout {
+		return all
+	}
+	lost, sum := 0.0, 0.0
+	for _, o := range u.m.rows {
+		for c, w := range u.m.w[o] {
+			h := hidden.Data[(n*hidden.C+c)*hw+at]
+			s := u.m.sigma
+			if u.m.kind == noise.Multiplicative {
+				s *= math.Abs(h)
+			}
+			sum += float64(w * w)
+			if layer.Ulp(h) > reach*s {
+				lost += float64(w * w)
+			}
+		}
+	}
+	return lost > sum/2
 }
 
 // weight returns what a number counts for in the line that undoes a normalization: the
