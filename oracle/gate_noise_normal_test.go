@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -192,5 +193,31 @@ func TestUnknownNoiseSwallowed(t *testing.T) {
 		r.c.Policy, r.c.Alpha, r.c.Timesteps = rollout.Autoregressive, 0, 16
 		e := r.exam(r.run(nil), false)
 		want(t, fmt.Sprint("growing states, seed ", seed), do(t, e, e.noise), "", "", 0)
+	}
+}
+
+// TestSwallowed: what counts is where the noise is. Zeros have none to lose where it
+// multiplies.
+func TestSwallowed(t *testing.T) {
+	r := newRig(t, "bfloat16", "multiplicative", .05)
+	e := r.exam(r.run(nil), false)
+	for _, c := range []struct {
+		kind          noise.Type
+		sigma, centre float64
+		hidden        []float64
+		want          bool
+	}{
+		{noise.Multiplicative, .05, 1, []float64{0, 0, 0, 2}, false},
+		{noise.Multiplicative, 1e-5, 1, []float64{0, 0, 0, 2}, true},
+		{noise.Gaussian, .05, 1, []float64{1, 1, 1, 1e6}, false},
+		{noise.Gaussian, .05, 1, []float64{1, 1e6, 1e6, 1e6}, true},
+		{noise.Gaussian, .05, 1e9, []float64{1, 1, 1, 1}, true}, // a state in float32
+	} {
+		u := &unseen{e: e, m: &noiseModel{kind: c.kind, sigma: c.sigma, w: [][]float64{{1, 1, 1, 1}}, rows: []int{0}}}
+		hidden := tensor.Of(fp16.Float64, c.hidden, 1, 4, 1, 1)
+		st := &unseenStep{batchStep: &batchStep{X: tensor.New(fp16.Float64, 1, 1, 1, 1)}, centre: []float64{c.centre}}
+		if got := u.swallowed(st, hidden, 0, 0); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
 	}
 }

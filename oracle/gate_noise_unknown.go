@@ -176,7 +176,7 @@ func (u *unseen) residual(st *unseenStep, hidden *tensor.Tensor) []bool {
 
 // swallowed reports whether a pixel's numbers are so large that their formats hold none
 // as near as noise reaches, as in a rollout that grows without bound: all of the state's,
-// or most of those that the noise is added to.
+// or those that have most of the noise.
 func (u *unseen) swallowed(st *unseenStep, hidden *tensor.Tensor, n, at int) bool {
 	const reach = 12 // six standard deviations to either side
 	layer, hw := u.e.o.Mode.Output(), hidden.H*hidden.W
@@ -196,9 +196,10 @@ func (u *unseen) swallowed(st *unseenStep, hidden *tensor.Tensor, n, at int) boo
 			if u.m.kind == noise.Multiplicative {
 				s *= math.Abs(h)
 			}
-			sum += float64(w * w)
+			v := float64(w * s * w * s)
+			sum += v
 			if layer.Ulp(h) > reach*s {
-				lost += float64(w * w)
+				lost += v
 			}
 		}
 	}
