@@ -28,8 +28,9 @@ type direct struct {
 	planeWidth    int
 	taps          []int // bytes from the first
 	tasks         struct {
-		norms, rows, window, expand, line func(i int)
-		resolve                           func(s *worker, at, next place) float64
+		norms, rows, window, expand func(i int)
+		line                        func(worker, i int)
+		resolve                     func(s *worker, at, next place) float64
 	}
 }
 
@@ -112,7 +113,7 @@ func (g *direct) run() {
 		}
 		par.For(n*g.height, g.tasks.expand)
 	}
-	par.For(n*d.H, g.tasks.line)
+	g.space.each(n*d.H, g.tasks.line)
 	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
 	g.space.anchored.end()
 }
@@ -166,9 +167,8 @@ func (g *direct) expand(i int) {
 	}
 }
 
-func (g *direct) runLine(i int) {
-	s := g.space.take()
-	defer g.space.release(s)
+func (g *direct) runLine(worker, i int) {
+	s := g.space.workers[worker]
 	g.line(s, i/g.dst.H, i%g.dst.H)
 	s.finish(g.tasks.resolve)
 }

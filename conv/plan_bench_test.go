@@ -11,7 +11,7 @@ import (
 // BenchmarkPlan times convolutions of images by the best instruction set, by
 // kernel size, channels in and out, and side of the image.
 func BenchmarkPlan(b *testing.B) {
-	for _, s := range []struct{ k, c, o, h int }{{3, 3, 64, 128}, {3, 16, 16, 64}, {3, 32, 32, 64}, {3, 64, 64, 64}, {3, 64, 64, 128}, {3, 64, 128, 128}, {3, 128, 128, 64}, {3, 128, 128, 128}, {3, 128, 256, 128}, {3, 256, 256, 64}, {3, 256, 256, 128},
+	for _, s := range []struct{ k, c, o, h int }{{3, 3, 64, 128}, {3, 16, 16, 64}, {3, 32, 32, 64}, {3, 32, 32, 128}, {3, 16, 16, 128}, {3, 32, 64, 128}, {3, 64, 64, 64}, {3, 64, 64, 128}, {3, 64, 128, 128}, {3, 128, 128, 64}, {3, 128, 128, 128}, {3, 128, 256, 128}, {3, 256, 256, 64}, {3, 256, 256, 128},
 		{1, 64, 128, 128}, {1, 128, 256, 128}, {1, 256, 3, 128}, {5, 32, 32, 64}, {5, 64, 64, 128}, {7, 64, 64, 128}} {
 		b.Run(fmt.Sprintf("%dx%d/%d-%d@%d", s.k, s.k, s.c, s.o, s.h), func(b *testing.B) {
 			r := rand.New(rand.NewPCG(1, 1))

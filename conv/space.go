@@ -3,11 +3,11 @@ package conv
 import (
 	"math"
 	"slices"
-	"sync"
 
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/par"
 )
 
 // Space is the memory that a convolution of images works in: empty at first, and
@@ -15,8 +15,7 @@ import (
 type Space struct {
 	norms, rows, planes []float64
 
-	mu   sync.Mutex
-	idle []*worker // memory of workers
+	workers []*worker // their memory
 
 	wino     wino
 	direct   direct
@@ -43,7 +42,7 @@ type worker struct {
 // Bytes returns the memory that the space holds, while no convolution runs.
 func (p *Space) Bytes() int64 {
 	n := 8 * (cap(p.norms) + cap(p.rows) + cap(p.planes))
-	for _, s := range p.idle {
+	for _, s := range p.workers {
 		for _, m := range s.memory {
 			n += 8 * cap(m)
 		}
@@ -52,24 +51,15 @@ func (p *Space) Bytes() int64 {
 	return int64(n)
 }
 
-// take returns memory for a worker that nobody else uses.
-func (p *Space) take() *worker {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if n := len(p.idle); n > 0 {
-		s := p.idle[n-1]
-		p.idle = p.idle[:n-1]
-		return s
+// each is [par.Each] with the memory of workers.
+func (p *Space) each(n int, body func(worker, i int)) {
+	for len(p.workers) < par.Workers() {
+		p.workers = append(p.workers, new(worker))
 	}
-	return new(worker)
-}
-
-// release takes the memory back.
-func (p *Space) release(s *worker) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	s.dst = nil
-	p.idle = append(p.idle, s)
+	par.Each(n, body)
+	for _, s := range p.workers {
+		s.dst = nil
+	}
 }
 
 // note notes an output of channel c that a guard left open: as a number of which the

@@ -170,7 +170,9 @@ func (g *wide) run() {
 	unit := g.group * g.Tiles
 	for g.n = range d.N {
 		par.For(g.blocks*(4*g.th+2), g.pack)
-		par.For((tiles+unit-1)/unit, func(i int) { g.unit(i*unit, min((i+1)*unit, tiles)) })
+		g.space.each((tiles+unit-1)/unit, func(worker, i int) {
+			g.unit(g.space.workers[worker], i*unit, min((i+1)*unit, tiles))
+		})
 		par.For((d.C+block-1)/block*d.H, g.unpack)
 	}
 }
@@ -207,9 +209,7 @@ func (g *wide) pack(i int) {
 }
 
 // unit makes the outputs of tiles [lo,hi).
-func (g *wide) unit(lo, hi int) {
-	s := g.space.take()
-	defer g.space.release(s)
+func (g *wide) unit(s *worker, lo, hi int) {
 	s.v = aligned(&s.memory[0], 36*g.vPoint)
 	s.m = aligned(&s.memory[1], 36*g.mPoint)
 	s.t = aligned(&s.memory[2], 36*block)

@@ -28,8 +28,10 @@ type wino struct {
 	height, width int       // pixels of a sample that windows read
 	blocks        int       // of input channels
 	panels        int       // groups of outputs
-	groups        int       // of tiles, in a unit of work
+	units         int       // of work
+	groups        int       // of tiles, in a unit of work at most
 	rows          bool      // V is of one row of points
+	pointwise     bool      // all outputs at one point after the other
 	points        int       // of V and M
 	vPoint        int       // numbers of V from a point to the next
 	mPoint        int       // and of M
@@ -38,8 +40,9 @@ type wino struct {
 	norms         []float64 // ||t x|| of each pixel, [N][height][width]
 	exact         *anchored // nil where it has no kernels
 	tasks         struct {
-		norms, unit func(i int)
-		resolve     func(s *worker, at, next place) float64
+		norms   func(i int)
+		unit    func(worker, i int)
+		resolve func(s *worker, at, next place) float64
 	}
 }
 
@@ -47,10 +50,13 @@ type wino struct {
 // second cache while weights pass through it. Then, for one group of outputs after
 // the other, all points are multiplied and the tiles finished. Where V of two groups
 // would be too large and the weights come from afar, V holds one row of points at a
-// time: more tiles share a reading of the weights. All outputs are multiplied at one
-// point after the other, so that it is V of one point that the second cache holds, and
-// M is of all outputs. It is transformed at once to the 4 columns of Y [n][4][panels]
-// [groups][Tiles][Outputs], which are kept.
+// time: more tiles share a reading of the weights. M is transformed at once to the 4
+// columns of Y [n][4][panels][groups][Tiles][Outputs], which are kept.
+//
+// Such a V shares a second cache of 2 MB with M of one group of outputs, and half as
+// many tiles again would send both to the third cache. In one of 1 MB there would be too
+// few tiles for the weights: all outputs are multiplied at one point after the other, so
+// that it is V of one point that the cache holds, and M is of all outputs.
 //
 // A group has as many tiles as the block of registers. Where those are few, as with
 // AVX2, weights are read more often for the same tiles, and V should fill most of that
@@ -61,8 +67,8 @@ type wino struct {
 var (
 	bytesV    = [2]int{min(1<<19, asm.SecondCache()/4), min(1<<19, asm.SecondCache()/4*3)} // of a unit; with few tiles
 	largeV    = [2]int{1 << 19, min(1<<19, asm.SecondCache()/4*3)}                         // too large for two groups
-	rowsV     = max(min(3<<17, asm.SecondCache()/4*3), min(3<<19, asm.SecondCache()-3<<17))
-	mostV     = 3 << 19 // of a unit by rows, for the farthest weights
+	rowsV     = max(min(3<<17, asm.SecondCache()/4*3), min(3<<18, asm.SecondCache()-3<<17))
+	mostV     = 3 << 19 // of a unit by rows, for the farthest weights where the second cache is small
 	farU      = 3 << 19 // weights from afar
 	farthestU = 12 << 20
 )
@@ -94,18 +100,19 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *I
 	g.rows = w.InputRow != nil && 8*len(g.weights.panels) > farU && 2*g.points*group > largeV[few(w)]
 	if g.rows {
 		g.points, most = form.Side, rowsV
-		if 8*len(g.weights.panels) > farthestU {
+		g.pointwise = asm.SecondCache() < 2<<20
+		if g.pointwise && 8*len(g.weights.panels) > farthestU {
 			most = mostV
 		}
 	}
-	// Units of the same size for all processors.
-	groups := (dst.N*g.th*g.tw + g.Tiles - 1) / g.Tiles
-	fit := max(1, most/(g.points*group))
-	units := (groups + fit - 1) / fit
-	if workers := par.Workers(); units < 8*workers {
-		units = (units + workers - 1) / workers * workers
+	// As many units for each processor as for the others, of sizes a group apart.
+	groups := g.allGroups()
+	fit := max(1, (most+g.points*group/8)/(g.points*group))
+	g.units = (groups + fit - 1) / fit
+	if workers := par.Workers(); g.units < 8*workers {
+		g.units = min(groups, (g.units+workers-1)/workers*workers)
 	}
-	g.groups = (groups + units - 1) / units
+	g.groups = (groups + g.units - 1) / g.units
 	g.calls = max(1, g.points*g.panels/g.blocks)
 	// Points at an odd number of cache lines.
 	g.vPoint = odd(g.groups * g.blocks * g.Tiles * block)
@@ -117,12 +124,15 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *I
 // odd returns the least odd multiple of a cache line's 8 numbers that holds n.
 func odd(n int) int { return ((n+7)/8 | 1) * 8 }
 
+// tiles returns the number of tiles of all samples, allGroups that of their groups.
+func (g *wino) tiles() int     { return g.src.N * g.th * g.tw }
+func (g *wino) allGroups() int { return (g.tiles() + g.Tiles - 1) / g.Tiles }
+
 // run convolves.
 func (g *wino) run() {
 	g.norms = grown(&g.space.norms, g.src.N*g.height*g.width)
 	par.For(g.src.N*g.height, g.tasks.norms)
-	tiles, unit := g.src.N*g.th*g.tw, g.groups*g.Tiles
-	par.For((tiles+unit-1)/unit, g.tasks.unit)
+	g.space.each(g.units, g.tasks.unit)
 	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
 	g.space.anchored.end()
 }
@@ -132,12 +142,12 @@ func (g *wino) measure(i int) {
 	pixelNorms(g.norms[i*g.width:][:g.width], g.src, g.k, i/g.height, i%g.height-g.form.Taps/2, -(g.form.Taps / 2))
 }
 
-func (g *wino) runUnit(i int) {
-	s := g.space.take()
-	defer g.space.release(s)
-	unit := g.groups * g.Tiles
+func (g *wino) runUnit(worker, i int) {
+	s := g.space.workers[worker]
+	groups := g.allGroups()
+	lo, hi := i*groups/g.units, (i+1)*groups/g.units
 	g.prepare(s)
-	g.unit(s, i*unit, min((i+1)*unit, g.src.N*g.th*g.tw))
+	g.unit(s, lo*g.Tiles, min(hi*g.Tiles, g.tiles()))
 	s.finish(g.tasks.resolve)
 }
 
@@ -146,7 +156,7 @@ func (g *wino) prepare(s *worker) {
 	side := g.form.Side
 	s.v = aligned(&s.memory[0], g.points*g.vPoint)
 	if g.rows {
-		s.m = aligned(&s.memory[1], g.panels*g.points*g.mPoint)
+		s.m = aligned(&s.memory[1], g.points*g.mPoint*g.products())
 		s.y = aligned(&s.memory[4], side*4*g.yColumn)
 	} else {
 		s.m = aligned(&s.memory[1], g.points*g.mPoint)
@@ -158,7 +168,6 @@ func (g *wino) prepare(s *worker) {
 
 // unit makes the outputs of tiles [lo,hi).
 func (g *wino) unit(s *worker, lo, hi int) {
-	n := (hi - lo + g.Tiles - 1) / g.Tiles
 	if !g.rows {
 		for t := lo; t < hi; t++ {
 			at := t - lo
@@ -168,17 +177,9 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		for t := lo; t < hi; t++ {
 			s.k[t-lo] = g.norm(t, s.k[t-lo])
 		}
-		ahead := g.ahead(hi)
-		for o := range g.panels {
-			for p := range g.points {
-				next := o*g.points + p + 1
-				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, p), &s.m[p*g.mPoint], g.blocks, g.weights.chain, n, g.weights.panel(next/g.points%g.panels, next%g.points), g.later(ahead, n, o*g.points+p))
-			}
-			g.finish(s, lo, hi, o)
-		}
+		g.multiply(s, lo, hi, 0, g.ahead(hi))
 		return
 	}
-	panel := g.groups * g.Tiles * g.Outputs
 	clear(s.k)
 	for r := range g.points {
 		for group := lo; group < hi; group += g.Tiles {
@@ -204,16 +205,7 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		if r+1 == g.points {
 			ahead = g.ahead(hi)
 		}
-		for p := range g.points {
-			for o := range g.panels {
-				next := (r*g.points+p)*g.panels + o + 1
-				g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, r*g.points+p), &s.m[(o*g.points+p)*g.mPoint], g.blocks, g.weights.chain, n,
-					g.weights.panel(next%g.panels, next/g.panels%g.weights.points), g.later(ahead, n, p*g.panels+o))
-			}
-		}
-		for o := range g.panels {
-			g.OutputRow(&s.m[o*g.points*g.mPoint], g.mPoint*8, &s.y[4*r*g.yColumn+o*panel], g.yColumn*8, n*g.Tiles)
-		}
+		g.multiply(s, lo, hi, r, ahead)
 	}
 	for t := lo; t < hi; t++ {
 		s.k[t-lo] = g.norm(t, s.k[t-lo])
@@ -223,9 +215,64 @@ func (g *wino) unit(s *worker, lo, hi int) {
 	}
 }
 
+// multiply multiplies at the points of V, the r-th row of points or all, and
+// transforms the products.
+func (g *wino) multiply(s *worker, lo, hi, r, ahead int) {
+	n := (hi - lo + g.Tiles - 1) / g.Tiles
+	p, o := 0, 0
+	for call := range g.points * g.panels {
+		nextP, nextO, row := g.after(p, o, r)
+		m := p * g.mPoint
+		if g.pointwise {
+			m += o * g.points * g.mPoint
+		}
+		g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, r*g.points+p), &s.m[m], g.blocks, g.weights.chain, n, g.weights.panel(nextO, row*g.points+nextP), g.later(ahead, n, call))
+		switch first := m - p*g.mPoint; {
+		case p+1 < g.points: // transformed with the last point
+		case g.rows:
+			g.OutputRow(&s.m[first], g.mPoint*8, &s.y[4*r*g.yColumn+o*g.groups*g.Tiles*g.Outputs], g.yColumn*8, n*g.Tiles)
+		default:
+			g.finish(s, lo, hi, o)
+		}
+		p, o = nextP, nextO
+	}
+}
+
+// after returns which multiplication comes after that at point p of row r, group o of
+// outputs.
+func (g *wino) after(p, o, r int) (nextP, nextO, row int) {
+	if g.pointwise {
+		if o+1 < g.panels {
+			return p, o + 1, r
+		}
+		if p+1 < g.points {
+			return p + 1, 0, r
+		}
+	} else {
+		if p+1 < g.points {
+			return p + 1, o, r
+		}
+		if o+1 < g.panels {
+			return 0, o + 1, r
+		}
+	}
+	if (r+1)*g.points < g.weights.points {
+		return 0, 0, r + 1
+	}
+	return 0, 0, 0 // of the next unit
+}
+
+// products returns of how many groups of outputs M is.
+func (g *wino) products() int {
+	if g.pointwise {
+		return g.panels
+	}
+	return 1
+}
+
 // ahead returns where in the source the windows from tile t on begin, or the last one.
 func (g *wino) ahead(t int) int {
-	return g.corner(g.place(min(t, g.src.N*g.th*g.tw-1)))
+	return g.corner(g.place(min(t, g.tiles()-1)))
 }
 
 // later returns what of the source from ahead on a multiplication of n groups of tiles

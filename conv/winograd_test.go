@@ -68,7 +68,7 @@ func newTestWino(k *Kernel, f *asm.Form, x *tensor.Tensor, h, w, pad int) (*wino
 	for i := range x.N * g.height {
 		g.measure(i)
 	}
-	s := new(Space).take()
+	s := new(worker)
 	g.prepare(s)
 	return g, s
 }

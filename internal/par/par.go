@@ -1,5 +1,5 @@
 // Package par spreads independent pieces of work over the processors. Which
-// goroutine does which piece is left to chance, so pieces must not depend on
+// goroutine does which piece is not certain, so pieces must not depend on
 // each other; the numerical contract then makes the result independent of the
 // number of threads.
 //
@@ -30,7 +30,7 @@ func Workers() int { return runtime.GOMAXPROCS(0) }
 func spread(n int, body func(i int), each func(worker, i int)) {
 	workers := min(Workers(), n)
 	switch {
-	case workers <= 1:
+	case workers <= 1 || uint64(n) > most:
 		for i := range n {
 			if body != nil {
 				body(i)
@@ -45,13 +45,53 @@ func spread(n int, body func(i int), each func(worker, i int)) {
 	}
 }
 
-// job is one call.
+// job is one call. Each worker begins with a share of the pieces of its own, the same
+// in every call of so many, and takes them in order: what it reads is then mostly
+// what it wrote in the call before, and still in its processor's caches. Who is done
+// takes the last pieces of others.
 type job struct {
-	n     int
-	body  func(i int)
-	each  func(worker, i int)
-	next  atomic.Int64
-	first atomic.Pointer[any] // panic
+	n, workers int
+	body       func(i int)
+	each       func(worker, i int)
+	shares     []share             // of workers, and more
+	first      atomic.Pointer[any] // panic
+}
+
+// share is the pieces that are left of a worker's own: the first one and the end, in
+// the upper and the lower half.
+type share struct {
+	atomic.Uint64
+	_ [120]byte // two cache lines of its own
+}
+
+// most is how many pieces a share can name.
+const most = 1<<32 - 1
+
+// divide gives each worker its share.
+func (j *job) divide() {
+	if len(j.shares) < j.workers {
+		j.shares = make([]share, j.workers)
+	}
+	for w := range j.workers {
+		first := func(w int) uint64 { return uint64(w) * uint64(j.n) / uint64(j.workers) }
+		j.shares[w].Store(first(w)<<32 | first(w+1))
+	}
+}
+
+// take takes the first piece, or the last one.
+func (s *share) take(last bool) (i int, ok bool) {
+	for {
+		v := s.Load()
+		next, end := v>>32, v&most
+		switch {
+		case next == end:
+			return 0, false
+		case last && s.CompareAndSwap(v, v-1):
+			return int(end - 1), true
+		case !last && s.CompareAndSwap(v, v+1<<32):
+			return int(next), true
+		}
+	}
 }
 
 // work does pieces until none is left.
@@ -62,18 +102,22 @@ func (j *job) work(worker int) {
 			j.first.CompareAndSwap(nil, &kept)
 		}
 	}()
-	for i := int(j.next.Add(1)) - 1; i < j.n; i = int(j.next.Add(1)) - 1 {
-		if j.body != nil {
-			j.body(i)
-		} else {
-			j.each(worker, i)
+	for k := range j.workers {
+		of := (worker + k) % j.workers
+		for i, ok := j.shares[of].take(k > 0); ok; i, ok = j.shares[of].take(k > 0) {
+			if j.body != nil {
+				j.body(i)
+			} else {
+				j.each(worker, i)
+			}
 		}
 	}
 }
 
 // fork is a call with goroutines of its own.
 func fork(workers, n int, body func(i int), each func(worker, i int)) {
-	j := &job{n: n, body: body, each: each}
+	j := &job{n: n, workers: workers, body: body, each: each}
+	j.divide()
 	var wg sync.WaitGroup
 	for w := range workers {
 		wg.Go(func() { j.work(w) })

@@ -87,8 +87,8 @@ func run(workers, n int, body func(i int), each func(worker, i int)) {
 		go h.loop(len(pool.helpers))
 	}
 	j := &pool.job
-	j.n, j.body, j.each = n, body, each
-	j.next.Store(0)
+	j.n, j.workers, j.body, j.each = n, workers, body, each
+	j.divide()
 	helpers := pool.helpers[:workers-1]
 	for _, h := range helpers {
 		if h.state.Swap(called) == asleep {
