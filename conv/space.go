@@ -26,6 +26,9 @@ type Space struct {
 type worker struct {
 	v, m, t, k, y []float64 // in memory
 	memory        [5][]float64
+	norms         []float64 // of pixels
+	greatest      []float64 // of them, of each tile
+	first         int       // of the tiles
 	flags         []uint8
 	terms         []float64
 	open          []uint64 // outputs of dst that guards left open: see note
@@ -46,7 +49,7 @@ func (p *Space) Bytes() int64 {
 		for _, m := range s.memory {
 			n += 8 * cap(m)
 		}
-		n += cap(s.flags) + 8*(cap(s.terms)+cap(s.open))
+		n += cap(s.flags) + 8*(cap(s.norms)+cap(s.greatest)+cap(s.terms)+cap(s.open))
 	}
 	return int64(n)
 }

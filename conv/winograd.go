@@ -24,23 +24,20 @@ type wino struct {
 	src, dst *Image
 	space    *Space
 
-	th, tw        int       // tiles of a sample
-	height, width int       // pixels of a sample that windows read
-	blocks        int       // of input channels
-	panels        int       // groups of outputs
-	units         int       // of work
-	groups        int       // of tiles, in a unit of work at most
-	rows          bool      // V is of one row of points
-	pointwise     bool      // all outputs at one point after the other
-	points        int       // of V and M
-	vPoint        int       // numbers of V from a point to the next
-	mPoint        int       // and of M
-	yColumn       int       // and of Y from a column to the next
-	calls         int       // multiplications between input transforms, for each block
-	norms         []float64 // ||t x|| of each pixel, [N][height][width]
-	exact         *anchored // nil where it has no kernels
-	tasks         struct {
-		norms   func(i int)
+	th, tw    int       // tiles of a sample
+	blocks    int       // of input channels
+	panels    int       // groups of outputs
+	units     int       // of work
+	groups    int       // of tiles, in a unit of work at most
+	rows      bool      // V is of one row of points
+	pointwise bool      // all outputs at one point after the other
+	points    int       // of V and M
+	vPoint    int       // numbers of V from a point to the next
+	mPoint    int       // and of M
+	yColumn   int       // and of Y from a column to the next
+	calls     int       // multiplications between input transforms, for each block
+	exact     *anchored // nil where it has no kernels
+	tasks     struct {
 		unit    func(worker, i int)
 		resolve func(s *worker, at, next place) float64
 	}
@@ -87,13 +84,12 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *I
 	*g = wino{Winograd: w, k: k, form: form, weights: k.winograd(form, w), format: format, src: src, dst: dst, space: space, tasks: tasks,
 		th: (dst.H + 3) / 4, tw: (dst.W + 3) / 4, blocks: src.Blocks(), panels: (k.oc + w.Outputs - 1) / w.Outputs}
 	if tasks.unit == nil { // once: functions of methods are allocated
-		g.tasks.norms, g.tasks.unit, g.tasks.resolve = g.measure, g.runUnit, g.resolve
+		g.tasks.unit, g.tasks.resolve = g.runUnit, g.resolve
 	}
 	if pixels := asm.PixelKernels(); pixels != nil && pixels.Outputs == w.Outputs {
 		g.exact = &space.anchored
 		g.exact.begin(pixels, k, src)
 	}
-	g.height, g.width = 4*g.th+form.Taps-1, 4*g.tw+form.Taps-1
 	g.points = form.Side * form.Side
 	group := 8 * g.Tiles * g.blocks * block // bytes of V at a point
 	most := bytesV[few(w)]
@@ -130,16 +126,48 @@ func (g *wino) allGroups() int { return (g.tiles() + g.Tiles - 1) / g.Tiles }
 
 // run convolves.
 func (g *wino) run() {
-	g.norms = grown(&g.space.norms, g.src.N*g.height*g.width)
-	par.For(g.src.N*g.height, g.tasks.norms)
 	g.space.each(g.units, g.tasks.unit)
 	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
 	g.space.anchored.end()
 }
 
-// measure takes the norms of a line of pixels.
-func (g *wino) measure(i int) {
-	pixelNorms(g.norms[i*g.width:][:g.width], g.src, g.k, i/g.height, i%g.height-g.form.Taps/2, -(g.form.Taps / 2))
+// measure takes the greatest norm ||t x|| of a pixel of each window of the tiles
+// [lo,hi), NaN if one is. Windows share pixels, of which those below each other are
+// taken again: they are at hand, as the transform has just read them.
+func (g *wino) measure(s *worker, lo, hi int) {
+	s.first = lo
+	side, frame := g.form.Side, g.form.Taps/2
+	for t := lo; t < hi; {
+		n, y, x := g.place(t)
+		tiles := min(hi-t, g.tw-x/4) // of one line
+		width := 4*tiles + side - 4
+		s.norms = grown(&s.norms, 2*width)
+		greatest, line := s.norms[:width], s.norms[width:]
+		for r := range side {
+			if r == 0 {
+				pixelNorms(greatest, g.src, g.k, n, y-frame, x-frame)
+				continue
+			}
+			pixelNorms(line, g.src, g.k, n, y+r-frame, x-frame)
+			for i, v := range line {
+				greatest[i] = greater(greatest[i], v)
+			}
+		}
+		for i := range tiles {
+			var most float64
+			for _, v := range greatest[4*i:][:side] {
+				most = greater(most, v)
+			}
+			s.greatest[t-lo+i] = most
+		}
+		t += tiles
+	}
+}
+
+// greater returns the greater of two numbers that are not negative, NaN if one is:
+// their bits are in order, NaN last.
+func greater(a, b float64) float64 {
+	return math.Float64frombits(max(math.Float64bits(a), math.Float64bits(b)))
 }
 
 func (g *wino) runUnit(worker, i int) {
@@ -163,6 +191,7 @@ func (g *wino) prepare(s *worker) {
 	}
 	s.t = aligned(&s.memory[2], side*side*block)
 	s.k = grown(&s.memory[3], g.groups*g.Tiles)
+	s.greatest = grown(&s.greatest, g.groups*g.Tiles)
 	s.flags = grown(&s.flags, g.groups*g.Tiles*2*g.Outputs)
 }
 
@@ -174,9 +203,8 @@ func (g *wino) unit(s *worker, lo, hi int) {
 			g.Input(&g.src.data[g.corner(g.place(t))], g.src.line*4, g.src.plane*4, &s.v[g.at(0, at)], g.vPoint*8, g.blocks, &s.t[0])
 			s.k[at] = g.weigh(s, at, 0)
 		}
-		for t := lo; t < hi; t++ {
-			s.k[t-lo] = g.norm(t, s.k[t-lo])
-		}
+		g.measure(s, lo, hi)
+		g.bound(s, hi-lo)
 		g.multiply(s, lo, hi, 0, g.ahead(hi))
 		return
 	}
@@ -198,6 +226,9 @@ func (g *wino) unit(s *worker, lo, hi int) {
 				t += tiles
 			}
 		}
+		if r == 1 { // all lines have been read just now
+			g.measure(s, lo, hi)
+		}
 		for t := lo; t < hi; t++ {
 			s.k[t-lo] += g.weigh(s, t-lo, r*g.points)
 		}
@@ -207,9 +238,7 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		}
 		g.multiply(s, lo, hi, r, ahead)
 	}
-	for t := lo; t < hi; t++ {
-		s.k[t-lo] = g.norm(t, s.k[t-lo])
-	}
+	g.bound(s, hi-lo)
 	for o := range g.panels {
 		g.finish(s, lo, hi, o)
 	}
@@ -314,26 +343,17 @@ func (g *wino) weigh(s *worker, at, first int) (sum float64) {
 	return sum
 }
 
-// norm returns the norm of tile t: the greatest of its pixels', or what measured makes of it and the weighted squares.
-func (g *wino) norm(t int, squares float64) float64 {
-	k := g.greatest(t)
-	if v := g.weights.measured; v != nil {
-		k = max(math.Sqrt(squares), v.rho*k)
+// bound turns the weighted squares of the tiles of a unit into what their bounds are
+// times: the greatest norm of a pixel, or what measured makes of it and the squares.
+func (g *wino) bound(s *worker, tiles int) {
+	v := g.weights.measured
+	if v == nil {
+		copy(s.k[:tiles], s.greatest)
+		return
 	}
-	return k
-}
-
-// greatest returns the greatest norm of the pixels of the window of tile t, NaN if
-// one is.
-func (g *wino) greatest(t int) float64 {
-	n, y, x := g.place(t)
-	var greatest uint64 // the bits of numbers that are not negative are in order, NaN last
-	for r := range g.form.Side {
-		for _, v := range g.norms[(n*g.height+y+r)*g.width+x:][:g.form.Side] {
-			greatest = max(greatest, math.Float64bits(v))
-		}
+	for i, squares := range s.k[:tiles] {
+		s.k[i] = max(math.Sqrt(squares), v.rho*s.greatest[i])
 	}
-	return math.Float64frombits(greatest)
 }
 
 // finish makes the outputs of tiles [lo,hi) and a group of channels. It looks at the
@@ -421,7 +441,7 @@ func (g *wino) leave(s *worker, t, first, end int, flags []uint8, finite, left b
 			}
 			return true
 		}
-		window := float64(g.form.Taps) * g.greatest(t)
+		window := float64(g.form.Taps) * s.greatest[t-s.first]
 		for i := range h {
 			g.exact.settle(s, d, first/g.Outputs, n, y+i, x, w, window)
 		}
@@ -485,16 +505,12 @@ func (g *wino) fill(n, first, end, y, x int) {
 // Each of the 8 sums has K parts of K*blocks exact products; those are added,
 // then the 8 sums, then the bias: no term takes part in more than K*blocks + K-1
 // + 7 + 1 roundings (see bound.go). By Cauchy and Schwarz at each tap, their
-// magnitudes add up to no more than sizes times the greatest norm of a pixel.
+// magnitudes add up to no more than sizes times the greatest norm of a pixel, of the
+// tile's window here.
 func (g *wino) resolve(s *worker, at, next place) float64 {
 	out := &s.dot
 	k := g.form.Taps
-	var window uint64 // the greatest norm of its pixels: bits are in order, NaN last
-	for r := range k {
-		for _, v := range g.norms[(at.n*g.height+at.y+r)*g.width+at.x:][:k] {
-			window = max(window, math.Float64bits(v))
-		}
-	}
+	greatest := s.greatest[(at.n*g.th+at.y/4)*g.tw+at.x/4-s.first]
 	w := g.weights.direct[at.o*g.blocks*k*k*block:][:g.blocks*k*k*block]
 	g.Dot(&g.src.data[g.corner(at.n, at.y, at.x)], &g.src.data[g.corner(next.n, next.y, next.x)], g.src.line*4, g.src.plane*4, &w[0], g.blocks, out)
 	bias := g.k.bias[at.o]
@@ -503,7 +519,7 @@ func (g *wino) resolve(s *worker, at, next place) float64 {
 		sum += v
 	}
 	sum += bias
-	size := float64(g.weights.sizes[at.o]*math.Float64frombits(window)) + math.Abs(bias)
+	size := float64(g.weights.sizes[at.o]*greatest) + math.Abs(bias)
 	roundings := float64(k*g.blocks + k + 7)
 	if v, ok := g.dst.Format.Decide(sum, 1.0001*0x1p-53*float64(roundings*size)); ok {
 		return v

@@ -64,10 +64,6 @@ func newTestWino(k *Kernel, f *asm.Form, x *tensor.Tensor, h, w, pad int) (*wino
 	dst := NewImage(fp16.Float32, x.N, k.oc, h, w, 0, make([]float32, ImageSize(x.N, k.oc, h, w, 0)))
 	kernels := f.Kernels()
 	g := newWino(k, f, kernels, asm.Float32, dst, src, new(Space))
-	g.norms = make([]float64, x.N*g.height*g.width)
-	for i := range x.N * g.height {
-		g.measure(i)
-	}
 	s := new(worker)
 	g.prepare(s)
 	return g, s
@@ -92,9 +88,14 @@ func TestWinogradBound(t *testing.T) {
 			pad := taps / 2
 			exact := bigref.Conv2d(x, k, bias, 1, pad, "zeros")
 			g, s := newTestWino(kernel, f, x, 6, 7, pad)
-			for tile := range g.th * g.tw {
+			tiles := g.th * g.tw
+			g.measure(s, 0, tiles)
+			for tile := range tiles {
 				g.Input(&g.src.data[g.corner(g.place(tile))], g.src.line*4, g.src.plane*4, &s.v[g.at(0, tile)], g.vPoint*8, g.blocks, &s.t[0])
-				s.k[tile] = g.norm(tile, g.weigh(s, tile, 0))
+				s.k[tile] = g.weigh(s, tile, 0)
+			}
+			g.bound(s, tiles)
+			for tile := range tiles {
 				_, y0, x0 := g.place(tile)
 				z, off := tileNorms(g, s, tile)
 				for o := range oc {
@@ -257,7 +258,9 @@ func TestWinogradWindow(t *testing.T) {
 				x.Data[(at+5)%(n*n)], x.Data[at] = 1, v
 				g, s := newTestWino(kernel, f, x, 4, 4, 0)
 				g.Input(&g.src.data[g.corner(g.place(0))], g.src.line*4, g.src.plane*4, &s.v[g.at(0, 0)], g.vPoint*8, g.blocks, &s.t[0])
-				s.k[0] = g.norm(0, g.weigh(s, 0, 0))
+				s.k[0] = g.weigh(s, 0, 0)
+				g.measure(s, 0, 1)
+				g.bound(s, 1)
 				least := 3.0
 				if m := g.weights.measured; m != nil {
 					least *= m.rho
