@@ -47,6 +47,18 @@ func mills(z *big.Float) *big.Float {
 	return y.Quo(y, real64(2))
 }
 
+// near is the greatest |x| of ActGELUNear.
+const near = 3.5
+
+// phi returns (Phi(x) - 1/2)/x = erf(x/sqrt 2)/(2x) for x^2 = w + near^2/2.
+func phi(w *big.Float) *big.Float {
+	x := newFloat().Add(w, real64(near*near/2))
+	x.Sqrt(x)
+	y := bigref.Erfc(newFloat().Quo(x, newFloat().Sqrt(real64(2))), prec)
+	y.Sub(real64(1), y)
+	return y.Quo(y, x.Add(x, x))
+}
+
 // interpolate returns the coefficients, constant first, of the polynomial that
 // equals f at the n Chebyshev nodes of [lo, hi]. The nodes need not be exact.
 func interpolate(f func(*big.Float) *big.Float, lo, hi float64, n int) []float64 {
@@ -118,7 +130,9 @@ func main() {
 		}
 	}
 	list(exp)
-	p("},\nerr: ActErr,\n}\n")
+	p("},\nerr: ActErr,\nhalf: 0.5,\nnear: nearGELU{\nmiddle: %v,\nlimit: %#x,\nphi: [18]float64{\n", -near*near/2, 2*math.Float32bits(near))
+	list(interpolate(phi, -near*near/2, near*near/2, 18))
+	p("},\n},\n}\n")
 
 	src, err := format.Source(b.Bytes())
 	if err != nil {

@@ -30,9 +30,14 @@ const (
 	cMills = cExp + 8*expTerms
 	cGauss = cMills + 8*millsTerms
 	cErr   = cGauss + 8*expTerms
+	cHalf  = cErr + 8
+	cNear  = cHalf + 8
+	cLimit = cNear + 8
+	cPhi   = cLimit + 8
 
 	expTerms   = 8
 	millsTerms = 14
+	phiTerms   = 18
 )
 
 // Places in asm.ActGrid.
@@ -338,6 +343,26 @@ func geluInFour(all ...*actKernel) {
 		VXORPD(k.y, k.y, k.y)
 		VMAXPD(k.x, k.y, k.y)
 		VSUBPD(f[i], k.y, k.y)
+	}
+}
+
+// geluNear is asm.ActGELUNear.
+func geluNear(all ...*actKernel) {
+	w := make([]reg.VecPhysical, len(all))
+	for i, k := range all {
+		w[i] = k.register()
+		k.load(cNear, w[i])
+		VFMADD231PD(k.x, k.x, w[i])
+		k.load(cPhi+8*(phiTerms-1), k.y)
+	}
+	for term := phiTerms - 2; term >= 0; term-- {
+		for i, k := range all {
+			k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cPhi+8*term), w[i], k.y)
+		}
+	}
+	for _, k := range all {
+		k.with(VFMADD213PD, VFMADD213PD_BCST, k.c(cHalf), k.x, k.y)
+		VMULPD(k.x, k.y, k.y)
 	}
 }
 

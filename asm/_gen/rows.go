@@ -237,16 +237,7 @@ func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 	if most := i.pixelsSideBySide(function); most > 1 {
 		sizes = []int{most, 1}
 	}
-	for s, size := range sizes {
-		loop := fmt.Sprint("next", name, size)
-		Label(loop)
-		if s+1 < len(sizes) {
-			CMPQ(n, Imm(uint64(size)))
-			JL(LabelRef(fmt.Sprint("next", name, sizes[s+1])))
-		} else if len(sizes) > 1 {
-			TESTQ(n, n)
-			JZ(LabelRef("end" + name))
-		}
+	apply := func(loop string, size int, eval func(...*actKernel)) {
 		place := func(j int, at reg.Register) Mem { return i.halfPixel(at, j%i.halves()).Offset(j / i.halves() * 32) }
 		all := i.sideBySide(size*i.halves(), grid, table, func(j int, to reg.VecPhysical) { VCVTPS2PD(place(j, src), to) })
 		eval(all...)
@@ -278,10 +269,48 @@ func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 			JNZ(LabelRef(loop))
 		}
 	}
+	for s, size := range sizes {
+		loop := fmt.Sprint("next", name, size)
+		Label(loop)
+		if s+1 < len(sizes) {
+			CMPQ(n, Imm(uint64(size)))
+			JL(LabelRef(fmt.Sprint("next", name, sizes[s+1])))
+		} else if len(sizes) > 1 {
+			TESTQ(n, n)
+			JZ(LabelRef("end" + name))
+		}
+		if i.lanes == 8 && function == "GELU" {
+			far := fmt.Sprint("far", name, size)
+			i.anyLarge(src, size, Mem{Base: table, Disp: cLimit})
+			JNZ(LabelRef(far))
+			apply(loop, size, geluNear)
+			Label(far)
+		}
+		apply(loop, size, eval)
+	}
 	Label("end" + name)
 	VZEROUPPER()
 	Store(some, ReturnIndex(0))
 	RET()
+}
+
+// anyLarge clears the zero flag if a number of 4 pixels or one is NaN or greater than a
+// limit, of which twice the bits are in memory.
+func (i isa) anyLarge(src reg.Register, pixels int, limit Mem) {
+	const greater = 6 // not less or equal
+	if pixels == 1 {
+		VMOVDQU(Mem{Base: src}, reg.Y0)
+		VPADDD(reg.Y0, reg.Y0, reg.Y0)
+		VPCMPUD_BCST(Imm(greater), limit, reg.Y0, reg.K1)
+		KORTESTW(reg.K1, reg.K1)
+		return
+	}
+	for k, x := range []reg.VecPhysical{reg.Z0, reg.Z1} {
+		VMOVDQU32(Mem{Base: src, Disp: 64 * k}, x)
+		VPADDD(x, x, x)
+		VPCMPUD_BCST(Imm(greater), limit, x, []reg.Register{reg.K1, reg.K2}[k])
+	}
+	KORTESTW(reg.K1, reg.K2)
 }
 
 // guardFloat32 rounds the ends y -+ ActErr y of the interval to float32, the former
