@@ -107,7 +107,7 @@ type actConstants struct {
 // nearGELU are the constants of ActGELUNear.
 type nearGELU struct {
 	middle float64 // minus the middle of x^2
-	limit  uint64  // twice the float32 bits of the greatest |x|
+	limit  uint64  // twice the float32 bits of the greatest |x|, in both halves
 	phi    [18]float64
 }
 
@@ -142,7 +142,7 @@ func ActGELU(x float64) float64 {
 	return math.Copysign(t, x)
 }
 
-// ActGELUNear evaluates GELU as the kernels of AVX-512 for rows do where no number near
+// ActGELUNear evaluates GELU as the kernels of amd64 for rows do where no number near
 // by is greater than 3.5, the greatest |x| that it is for: x (1/2 + x P(x^2 - 6.125)).
 // It takes two thirds of ActGELU's operations, and neither a quotient nor an exponential.
 //

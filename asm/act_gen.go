@@ -130,7 +130,7 @@ func main() {
 		}
 	}
 	list(exp)
-	p("},\nerr: ActErr,\nhalf: 0.5,\nnear: nearGELU{\nmiddle: %v,\nlimit: %#x,\nphi: [18]float64{\n", -near*near/2, 2*math.Float32bits(near))
+	p("},\nerr: ActErr,\nhalf: 0.5,\nnear: nearGELU{\nmiddle: %v,\nlimit: %#x,\nphi: [18]float64{\n", -near*near/2, uint64(2*math.Float32bits(near))*(1<<32+1))
 	list(interpolate(phi, -near*near/2, near*near/2, 18))
 	p("},\n},\n}\n")
 

@@ -59,7 +59,7 @@ var actTable = actConstants{
 	half: 0.5,
 	near: nearGELU{
 		middle: -6.125,
-		limit:  0x80c00000,
+		limit:  0x80c0000080c00000,
 		phi: [18]float64{
 			0x1.983e67eafb88dp-03,
 			-0x1.e34e25e9a3029p-07,

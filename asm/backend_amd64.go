@@ -149,7 +149,7 @@ var noiseAVX2 = Noise{
 }
 
 var rowsAVX512 = Rows{
-	Sums: rowSumsAVX512, nearGELU: true,
+	Sums: rowSumsAVX512, nearGELU: 4,
 	Line: [Formats]func(*float32, *float32, int, *[5][8]float64, *uint8) uint64{rowLineFloat32AVX512, rowLineFloat16AVX512, rowLineBFloat16AVX512},
 	ReLU: rowReLUAVX2, Gather: rowGatherAVX2, Finite: rowFiniteAVX2, Cut: rowCutAVX2,
 	Act: [2]RowActs{
@@ -163,7 +163,7 @@ var rowsAVX512 = Rows{
 }
 
 var rowsAVX2 = Rows{
-	Sums: rowSumsAVX2,
+	Sums: rowSumsAVX2, nearGELU: 2,
 	Line: [Formats]func(*float32, *float32, int, *[5][8]float64, *uint8) uint64{rowLineFloat32AVX2, rowLineFloat16AVX2, rowLineBFloat16AVX2},
 	ReLU: rowReLUAVX2, Gather: rowGatherAVX2, Finite: rowFiniteAVX2, Cut: rowCutAVX2,
 	Act: [2]RowActs{

@@ -27,9 +27,9 @@ type Rows struct {
 	ReLU RowAct
 	Act  [2]RowActs
 
-	// GELU evaluates four pixels, and the last ones singly, by ActGELUNear if none of
-	// their numbers is too large for it.
-	nearGELU bool
+	// GELU evaluates so many pixels, and the last ones singly, by ActGELUNear if none of
+	// their numbers is too large for it; 0 for never.
+	nearGELU int
 
 	// Apply are the operations of two rows and of one.
 	Apply [2]RowApply

@@ -183,11 +183,11 @@ var rowActivations = []struct {
 }
 
 // allNear reports whether no number is too large for ActGELUNear of a pixel and those
-// that are evaluated with it: four, but the last ones of a row singly.
-func allNear(row []float32, pixel int) bool {
+// that are evaluated with it: group of them, but the last ones of a row singly.
+func allNear(row []float32, pixel, group int) bool {
 	lo, n := pixel, 1
-	if pixel < len(row)/8/4*4 {
-		lo, n = pixel/4*4, 4
+	if pixel < len(row)/8/group*group {
+		lo, n = pixel/group*group, group
 	}
 	for _, x := range row[8*lo:][:8*n] {
 		if !(math.Abs(float64(x)) <= 3.5) {
@@ -225,7 +225,7 @@ func TestRowActivations(t *testing.T) {
 					seen := false
 					for i, x := range src.data() {
 						y := a.twin(float64(x))
-						if k.nearGELU && a.name == "gelu" && allNear(src.data(), i/8) {
+						if k.nearGELU > 0 && a.name == "gelu" && allNear(src.data(), i/8, k.nearGELU) {
 							y = ActGELUNear(float64(x))
 							near++
 						}
@@ -257,7 +257,7 @@ func TestRowActivations(t *testing.T) {
 						t.Fatalf("any is %x", any)
 					}
 				}
-				if k.nearGELU && a.name == "gelu" && near < 3000 {
+				if k.nearGELU > 0 && a.name == "gelu" && near < 3000 {
 					t.Errorf("only %d numbers by the other evaluation", near)
 				}
 				if opened < 100 || decided < 10000 {

@@ -279,9 +279,9 @@ func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 			TESTQ(n, n)
 			JZ(LabelRef("end" + name))
 		}
-		if i.lanes == 8 && function == "GELU" {
+		if function == "GELU" {
 			far := fmt.Sprint("far", name, size)
-			i.anyLarge(src, size, Mem{Base: table, Disp: cLimit})
+			i.anyLarge(src, size, (&actKernel{isa: i, table: table}).c(cLimit))
 			JNZ(LabelRef(far))
 			apply(loop, size, geluNear)
 			Label(far)
@@ -294,9 +294,22 @@ func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 	RET()
 }
 
-// anyLarge clears the zero flag if a number of 4 pixels or one is NaN or greater than a
-// limit, of which twice the bits are in memory.
+// anyLarge clears the zero flag if a number of some pixels, as many as side by side or
+// one, is NaN or greater than a limit, of which twice the bits are in memory.
 func (i isa) anyLarge(src reg.Register, pixels int, limit Mem) {
+	if i.lanes < 8 { // no number is too large whose maximum with the limit is that
+		for p, x := range ymm()[:pixels] {
+			VMOVDQU(Mem{Base: src, Disp: 32 * p}, x)
+			VPADDD(x, x, x)
+			VPMAXUD(limit, x, x)
+			if p > 0 {
+				VPMAXUD(x, reg.Y0, reg.Y0)
+			}
+		}
+		VPXOR(limit, reg.Y0, reg.Y0)
+		VPTEST(reg.Y0, reg.Y0)
+		return
+	}
 	const greater = 6 // not less or equal
 	if pixels == 1 {
 		VMOVDQU(Mem{Base: src}, reg.Y0)
