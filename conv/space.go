@@ -66,10 +66,11 @@ func (p *Space) each(n int, body func(worker, i int)) {
 }
 
 // note notes an output of channel c that a guard left open: as a number of which the
-// order is that of channels, so that weights are read once and in order.
+// order is that of tiles, so that a window is read once.
 func (s *worker) note(dst *Image, n, c, y, x int) {
 	s.dst = dst
-	s.open = append(s.open, uint64(c)<<40|uint64((n*dst.H+y)*dst.W+x))
+	tile := (n*(up4(dst.H)/4)+y/4)*(up4(dst.W)/4) + x/4
+	s.open = append(s.open, uint64(tile)<<32|uint64(c<<4|y%4<<2|x%4))
 }
 
 // place is an output of an image.
@@ -94,8 +95,9 @@ func (s *worker) finish(resolve func(s *worker, at, next place) float64) {
 
 // place returns where noted output i is.
 func (s *worker) place(i int) place {
-	d, o, pixel := s.dst, int(s.open[i]>>40), int(s.open[i]&(1<<40-1))
-	return place{o, pixel / d.W / d.H, pixel / d.W % d.H, pixel % d.W}
+	th, tw := up4(s.dst.H)/4, up4(s.dst.W)/4
+	tile, at := int(s.open[i]>>32), int(s.open[i]&(1<<32-1))
+	return place{at >> 4, tile / tw / th, tile/tw%th*4 + at>>2&3, tile%tw*4 + at&3}
 }
 
 // settle returns an output that guards could not decide, with weights w

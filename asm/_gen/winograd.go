@@ -297,7 +297,7 @@ func mustParam(name string) Mem {
 // Weights that are in no near cache are read once and then used by all groups. To ask
 // for them when they are needed stalls the first group, and a program has them
 // pass through the caches faster than memory can give them; so the next ones are
-// asked for evenly through the work on these, four cache lines a block, and two of later.
+// asked for evenly through the work on these, and two lines of later a block.
 func multiply(i isa) {
 	name := "winogradMultiply" + i.name
 	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, chain, groups int, next *float64, later *float32)")
@@ -326,28 +326,42 @@ func multiply(i isa) {
 	for _, s := range sum {
 		VXORPD(s, s, s)
 	}
-	Label("block" + name)
-	for c := range 8 {
-		VMOVUPD(Mem{Base: u, Disp: 2 * c * n}, w[0])
-		VMOVUPD(Mem{Base: u, Disp: (2*c + 1) * n}, w[1])
-		if c%2 == 0 {
-			PREFETCHT1(Mem{Base: next, Disp: 32 * c})
+	// One loop for each number of lines of next in a block.
+	least := 4
+	for lines := 16 * n / 64; lines >= least; lines /= 2 {
+		block, rest := fmt.Sprint("block", name, lines), fmt.Sprint("rest", name, lines)
+		if lines > least {
+			CMPQ(mustParam("groups"), Imm(uint64(16*n/64/lines)))
+			JG(LabelRef(rest))
 		}
-		for t := range i.tiles {
-			xt := x[t%len(x)]
-			VBROADCASTSD(Mem{Base: v, Disp: 64*t + 8*c}, xt)
-			VFMADD231PD(xt, w[0], sum[2*t])
-			VFMADD231PD(xt, w[1], sum[2*t+1])
+		Label(block)
+		for c := range 8 {
+			VMOVUPD(Mem{Base: u, Disp: 2 * c * n}, w[0])
+			VMOVUPD(Mem{Base: u, Disp: (2*c + 1) * n}, w[1])
+			for line := (lines*c + 7) / 8; line < (lines*(c+1)+7)/8; line++ {
+				PREFETCHT1(Mem{Base: next, Disp: 64 * line})
+			}
+			for t := range i.tiles {
+				xt := x[t%len(x)]
+				VBROADCASTSD(Mem{Base: v, Disp: 64*t + 8*c}, xt)
+				VFMADD231PD(xt, w[0], sum[2*t])
+				VFMADD231PD(xt, w[1], sum[2*t+1])
+			}
+		}
+		ADDQ(U32(uint32(i.plane())), v)
+		ADDQ(U32(uint32(16*n)), u)
+		PREFETCHT1(Mem{Base: later})
+		PREFETCHT1(Mem{Base: later, Disp: 64})
+		ADDQ(U32(128), later)
+		ADDQ(U32(uint32(64*lines)), next)
+		DECQ(steps)
+		JNZ(LabelRef(block))
+		if lines > least {
+			JMP(LabelRef("sums" + name))
+			Label(rest)
 		}
 	}
-	ADDQ(U32(uint32(i.plane())), v)
-	ADDQ(U32(uint32(16*n)), u)
-	PREFETCHT1(Mem{Base: later})
-	PREFETCHT1(Mem{Base: later, Disp: 64})
-	ADDQ(U32(128), later)
-	ADDQ(U32(256), next)
-	DECQ(steps)
-	JNZ(LabelRef("block" + name))
+	Label("sums" + name)
 	TESTQ(sums, sums)
 	JZ(LabelRef("store" + name))
 	for s, r := range sum {
