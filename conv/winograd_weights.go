@@ -151,7 +151,7 @@ func (s *channelSums) norms() (size, off float64) {
 // chains are the blocks of channels of a sum in Multiply, by taps. Sums of fewer
 // channels that are then added take a little time, and leave fewer outputs open: the
 // more it costs to settle one, the shorter they are.
-var chains = map[int]int{3: 8, 5: 2, 7: 2}
+var chains = map[int]int{3: 8, 5: 4, 7: 2}
 
 // measured is how a tile's transformed window itself takes part in the bound. By
 // Cauchy and Schwarz, for any positive weights v_p,
