@@ -32,6 +32,7 @@ func outputRow(i isa, f form) {
 		}
 		for x, r := range i.outputLine(f) {
 			VMOVUPD(r, to.at(x, h*v))
+			PREFETCHT1(to.at(x, 12*v+h*v)) // six tiles on
 		}
 	}
 	for _, p := range append(from.base, to.base...) {
@@ -81,7 +82,7 @@ func outputColumns(i isa, o form, f format) {
 			for r := range n {
 				VMOVUPD(from.at(r, h*v), w[1+r])
 				if h == 0 {
-					PREFETCHT0(from.at(r, 2*v)) // the next tile's
+					PREFETCHT1(from.at(r, 6*v)) // the third tile's after it
 				}
 			}
 			for r, z := range i.outputLine(o) {
@@ -107,8 +108,8 @@ func outputColumns(i isa, o form, f format) {
 		ADDQ(column, y)
 	}
 	for r := range 4 { // the outputs of the tile after the next
-		PREFETCHT0(to.at(r, 256))
-		PREFETCHT0(to.at(r, 256+64))
+		PREFETCHT1(to.at(r, 512))
+		PREFETCHT1(to.at(r, 512+64))
 	}
 	VZEROUPPER()
 	RET()
