@@ -65,7 +65,7 @@ var (
 	bytesV    = [2]int{min(1<<19, asm.SecondCache()/4), min(1<<19, asm.SecondCache()/4*3)} // of a unit; with few tiles
 	largeV    = [2]int{1 << 19, min(1<<19, asm.SecondCache()/4*3)}                         // too large for two groups
 	rowsV     = max(min(3<<17, asm.SecondCache()/4*3), min(3<<18, asm.SecondCache()-3<<17))
-	mostV     = 3 << 19 // of a unit by rows, for the farthest weights where the second cache is small
+	mostV     = 3 << 19                                       // of a unit by rows, for the farthest weights where the second cache is small
 	farU      = max(3<<19, min(3<<20, asm.SecondCache()/2*3)) // weights from afar
 	farthestU = 12 << 20
 )
