@@ -68,6 +68,8 @@ var (
 	mostV     = 3 << 19                                       // of a unit by rows, for the farthest weights where the second cache is small
 	farU      = max(3<<19, min(3<<20, asm.SecondCache()/2*3)) // weights from afar
 	farthestU = 12 << 20
+
+	smallCache = asm.SecondCache() < 2<<20
 )
 
 // few returns 1 for groups of few tiles, otherwise 0.
@@ -96,7 +98,7 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *I
 	g.rows = w.InputRow != nil && 8*len(g.weights.panels) > farU && 2*g.points*group > largeV[few(w)]
 	if g.rows {
 		g.points, most = form.Side, rowsV
-		g.pointwise = asm.SecondCache() < 2<<20
+		g.pointwise = smallCache
 		if g.pointwise && 8*len(g.weights.panels) > farthestU {
 			most = mostV
 		}

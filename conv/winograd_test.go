@@ -295,13 +295,13 @@ func TestWinogradTies(t *testing.T) {
 	}
 }
 
-// TestWinogradRows: by rows of points or not, a unit's tiles have the same norms
-// and outputs.
+// TestWinogradRows: by rows of points or not, and in either order, a unit's tiles have
+// the same norms and outputs.
 func TestWinogradRows(t *testing.T) {
 	if w := asm.WinogradForm(3).Kernels(); w == nil || w.InputRow == nil {
 		return // there are no rows
 	}
-	defer func(far int, large, v [2]int) { farU, largeV, bytesV = far, large, v }(farU, largeV, bytesV)
+	defer func(far int, large, v [2]int, small bool) { farU, largeV, bytesV, smallCache = far, large, v, small }(farU, largeV, bytesV, smallCache)
 	r := rand.New(rand.NewPCG(14, 15))
 	for trial := range 3 * hardKinds {
 		taps := 3 + trial/hardKinds%3*2
@@ -313,9 +313,10 @@ func TestWinogradRows(t *testing.T) {
 		var out [2]*Image
 		for i := range 2 {
 			some := (1 - i) << 30
+			smallCache = trial%2 == 0
 			farU, largeV, bytesV = 0, [2]int{some, some}, [2]int{some, some}
 			g, s := newTestWino(kernel, f, x, 10, 12, taps/2)
-			if g.rows != (i == 1) {
+			if g.rows != (i == 1) || g.pointwise != (i == 1 && smallCache) {
 				t.Fatal("the other way")
 			}
 			tiles := min(g.th*g.tw, g.groups*g.Tiles)
