@@ -45,6 +45,42 @@ func TestAtOnce(t *testing.T) {
 	})
 }
 
+// TestShares: each worker begins with its own share, and all pieces are done although
+// one worker does no more than its first.
+func TestShares(t *testing.T) {
+	threads(t, func(t *testing.T, procs int) {
+		n := 5*procs + 3
+		begun, all, done := new(atomic.Int32), make(chan struct{}), new(atomic.Int32)
+		first, ended := make([]int, procs), make(chan struct{})
+		for w := range first {
+			first[w] = -1
+		}
+		par.Each(n, func(worker, i int) {
+			if first[worker] < 0 {
+				first[worker] = i
+				if begun.Add(1) == int32(procs) {
+					close(all)
+				}
+				<-all
+				if worker == 0 && procs > 1 {
+					<-ended // the others do the rest of its share
+				}
+			}
+			if done.Add(1) == int32(n-1) && procs > 1 {
+				close(ended)
+			}
+		})
+		for w, i := range first {
+			if want := w * n / procs; i != want {
+				t.Errorf("worker %d of %d begins with piece %d, want %d", w, procs, i, want)
+			}
+		}
+		if done.Load() != int32(n) {
+			t.Errorf("%d of %d pieces done", done.Load(), n)
+		}
+	})
+}
+
 func TestSerialInOrder(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	next := 0
