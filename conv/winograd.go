@@ -237,12 +237,9 @@ func (g *wino) unit(s *worker, lo, hi int) {
 		ahead := g.ahead(lo)
 		if r+1 == g.points {
 			ahead = g.ahead(hi)
+			g.bound(s, hi-lo)
 		}
 		g.multiply(s, lo, hi, r, ahead)
-	}
-	g.bound(s, hi-lo)
-	for o := range g.panels {
-		g.finish(s, lo, hi, o)
 	}
 }
 
@@ -258,12 +255,13 @@ func (g *wino) multiply(s *worker, lo, hi, r, ahead int) {
 			m += o * g.points * g.mPoint
 		}
 		g.Multiply(&s.v[p*g.vPoint], g.weights.panel(o, r*g.points+p), &s.m[m], g.blocks, g.weights.chain, n, g.weights.panel(nextO, row*g.points+nextP), g.later(ahead, n, call))
-		switch first := m - p*g.mPoint; {
-		case p+1 < g.points: // transformed with the last point
-		case g.rows:
-			g.OutputRow(&s.m[first], g.mPoint*8, &s.y[4*r*g.yColumn+o*g.groups*g.Tiles*g.Outputs], g.yColumn*8, n*g.Tiles)
-		default:
-			g.finish(s, lo, hi, o)
+		if p+1 == g.points { // M of these outputs is complete
+			if g.rows {
+				g.OutputRow(&s.m[m-p*g.mPoint], g.mPoint*8, &s.y[4*r*g.yColumn+o*g.groups*g.Tiles*g.Outputs], g.yColumn*8, n*g.Tiles)
+			}
+			if (r+1)*g.points == g.weights.points {
+				g.finish(s, lo, hi, o)
+			}
 		}
 		p, o = nextP, nextO
 	}
