@@ -185,11 +185,9 @@ func (g *wino) runUnit(worker, i int) {
 func (g *wino) prepare(s *worker) {
 	side := g.form.Side
 	s.v = aligned(&s.memory[0], g.points*g.vPoint)
+	s.m = aligned(&s.memory[1], g.points*g.mPoint*g.products())
 	if g.rows {
-		s.m = aligned(&s.memory[1], g.points*g.mPoint*g.products())
 		s.y = aligned(&s.memory[4], side*4*g.yColumn)
-	} else {
-		s.m = aligned(&s.memory[1], g.points*g.mPoint)
 	}
 	s.t = aligned(&s.memory[2], side*side*block)
 	s.k = grown(&s.memory[3], g.groups*g.Tiles)
