@@ -50,8 +50,8 @@ func TestCampaign(t *testing.T) {
 					if err := asm.Use(isa); err != nil {
 						t.Fatal(err)
 					}
-					p := op.Plan(mode, x.N, x.H, x.W)
-					got := tensor.New(op.Output(mode), x.N, c.OutputChannels, x.H, x.W)
+					p := op.Plan(mode, x.N(), x.H(), x.W())
+					got := tensor.New(op.Output(mode), x.N(), c.OutputChannels, x.H(), x.W())
 					if err := p.Forward(got, x, nil, noise.Time{}); err != nil {
 						t.Fatal(err)
 					}
@@ -62,7 +62,7 @@ func TestCampaign(t *testing.T) {
 					}
 					for i, w := range want.Data {
 						if math.Float64bits(got.Data[i]) != math.Float64bits(w) {
-							t.Fatalf("trial %d, %v, %+v, %dx%dx%dx%d: output %d is %g (%#x), want %g (%#x)", trial, mode, c.Nodes[0], x.N, x.C, x.H, x.W,
+							t.Fatalf("trial %d, %v, %+v, %dx%dx%dx%d: output %d is %g (%#x), want %g (%#x)", trial, mode, c.Nodes[0], x.N(), x.C(), x.H(), x.W(),
 								i, got.Data[i], math.Float64bits(got.Data[i]), w, math.Float64bits(w))
 						}
 					}

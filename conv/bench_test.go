@@ -34,14 +34,14 @@ func flagged(dst, src *tensor.Tensor, k *Kernel, p Params) float64 {
 	if dst.Format == fp16.Float64 {
 		return 0
 	}
-	sums := tensor.New(fp16.Float64, dst.N, dst.C, dst.H, dst.W)
+	sums := tensor.New(fp16.Float64, dst.N(), dst.C(), dst.H(), dst.W())
 	Forward(sums, src, k, p)
 	j := &job{dst: dst, src: src, k: k, stride: max(p.Stride, 1),
-		rows: paddedAxis(src.H, p.Pad, p.Padding), cols: paddedAxis(src.W, p.Pad, p.Padding)}
-	norms, hw, open := j.windows(), dst.H*dst.W, 0
+		rows: paddedAxis(src.H(), p.Pad, p.Padding), cols: paddedAxis(src.W(), p.Pad, p.Padding)}
+	norms, hw, open := j.windows(), dst.H()*dst.W(), 0
 	for i, v := range sums.Data {
-		window := norms[i/hw/dst.C*hw+i%hw]
-		if _, ok := dst.Format.Decide(v, k.bound(i/hw%dst.C, window)); !ok {
+		window := norms[i/hw/dst.C()*hw+i%hw]
+		if _, ok := dst.Format.Decide(v, k.bound(i/hw%dst.C(), window)); !ok {
 			open++
 		}
 	}

@@ -75,13 +75,13 @@ func (k *Kernel) direct(outputs int) *directWeights {
 // one pixel, its own, and there are enough of them; otherwise nil.
 func (j *job) flat(pixels int) *job {
 	s, d := j.src, j.dst
-	if j.k.kh*j.k.kw != 1 || j.stride != 1 || len(j.rows) != s.H || len(j.cols) != s.W || d.H != s.H || d.W != s.W || s.H*s.W < pixels {
+	if j.k.kh*j.k.kw != 1 || j.stride != 1 || len(j.rows) != s.H() || len(j.cols) != s.W() || d.H() != s.H() || d.W() != s.W() || s.H()*s.W() < pixels {
 		return nil
 	}
 	f := *j
-	f.src = tensor.Of(s.Format, s.Data, s.N, s.C, 1, s.H*s.W)
-	f.dst = tensor.Of(d.Format, d.Data, d.N, d.C, 1, d.H*d.W)
-	f.rows, f.cols = paddedAxis(1, 0, Zeros), paddedAxis(s.H*s.W, 0, Zeros)
+	f.src = tensor.Of(s.Format, s.Data, s.N(), s.C(), 1, s.H()*s.W())
+	f.dst = tensor.Of(d.Format, d.Data, d.N(), d.C(), 1, d.H()*d.W())
+	f.rows, f.cols = paddedAxis(1, 0, Zeros), paddedAxis(s.H()*s.W(), 0, Zeros)
 	return &f
 }
 
@@ -92,8 +92,8 @@ func (j *job) applyBlocked(k *asm.Direct) {
 		if f.dst.Format != fp16.Float64 {
 			f.norms = f.pixelNorms()
 		}
-		f.expanded = layout{height: 1, line: f.src.W, sample: f.src.C * f.src.W}
-		for c := range f.src.C {
+		f.expanded = layout{height: 1, line: f.src.W(), sample: f.src.C() * f.src.W()}
+		for c := range f.src.C() {
 			f.expanded.tap = append(f.expanded.tap, c*panelLine(k))
 		}
 		f.convolveBlocked(k, 0, f.src.Data, true)
@@ -117,9 +117,9 @@ func (j *job) convolveBlocked(k *asm.Direct, lo int, image []float64, gather boo
 	for _, t := range l.tap {
 		g.taps = append(g.taps, 8*t)
 	}
-	blocks := (d.W + k.Pixels - 1) / k.Pixels // of a line
-	per := d.H * blocks
-	unit := 1 + pieceSize/(j.k.taps()*k.Pixels*d.C)
+	blocks := (d.W() + k.Pixels - 1) / k.Pixels // of a line
+	per := d.H() * blocks
+	unit := 1 + pieceSize/(j.k.taps()*k.Pixels*d.C())
 	if gather {
 		unit = (unit + panelBlocks - 1) / panelBlocks * panelBlocks
 	}
@@ -140,7 +140,7 @@ func (j *job) convolveBlocked(k *asm.Direct, lo int, image []float64, gather boo
 		for b := from; b < end; b++ {
 			r.y = b / blocks
 			x := b % blocks * k.Pixels
-			x0 := min(x, max(0, d.W-k.Pixels))
+			x0 := min(x, max(0, d.W()-k.Pixels))
 			if !gather {
 				g.block(r, image[n*l.sample+r.y*j.stride*l.line+x0:], x, x-x0, s)
 				continue
@@ -148,8 +148,8 @@ func (j *job) convolveBlocked(k *asm.Direct, lo int, image []float64, gather boo
 			at := (b - from) % panelBlocks * k.Pixels
 			if at == 0 {
 				start = x0
-				x1 := min(x+panelBlocks*k.Pixels, d.W)
-				for c := range j.src.C {
+				x1 := min(x+panelBlocks*k.Pixels, d.W())
+				for c := range j.src.C() {
 					copy(s.panel[c*panelLine(k):], j.src.Plane(lo+n, c)[x0:x1])
 				}
 			}
@@ -185,20 +185,20 @@ func panelLine(k *asm.Direct) int { return panelBlocks*k.Pixels + 8 }
 func (g *blocked) block(r *row, line []float64, x, skip int, s *blockSpace) {
 	out, flags := s.out, s.flags
 	d, taps := g.dst, len(g.taps)
-	width := min(g.Pixels-skip, d.W-x)
+	width := min(g.Pixels-skip, d.W()-x)
 	window, finite := &out[0], true // unread in float64
 	if d.Format != fp16.Float64 {
-		norms := g.norms[(r.n*d.H+r.y)*d.W+x-skip:]
+		norms := g.norms[(r.n*d.H()+r.y)*d.W()+x-skip:]
 		window = &norms[0]
 		for _, v := range norms[skip : skip+width] {
 			finite = finite && v-v == 0
 		}
 	}
-	for c := 0; c < d.C; c += g.Outputs {
+	for c := 0; c < d.C(); c += g.Outputs {
 		group := c / g.Outputs
 		g.apply(&line[0], &g.taps[0], taps, &g.weights.packed[group*taps*g.Outputs], &g.weights.tables[group*3*g.Outputs], window, &out[0], &flags[0])
-		for o := range min(g.Outputs, d.C-c) {
-			to := d.Plane(r.n, c+o)[r.y*d.W+x:][:width]
+		for o := range min(g.Outputs, d.C()-c) {
+			to := d.Plane(r.n, c+o)[r.y*d.W()+x:][:width]
 			copy(to, out[o*g.Pixels+skip:])
 			open := flags[o*3 : o*3+3]
 			if finite && open[0]|open[1]|open[2] == 0 {
@@ -219,7 +219,7 @@ func (r *row) resolve(o, x int) float64 {
 	if f == fp16.Float64 {
 		return fp16.NaN // all weights are finite
 	}
-	if r.norms[(r.n*r.dst.H+r.y)*r.dst.W+x] == 0 {
+	if r.norms[(r.n*r.dst.H()+r.y)*r.dst.W()+x] == 0 {
 		return f.Round(r.k.bias[o] + 0)
 	}
 	r.gather(o, x)

@@ -53,13 +53,13 @@ func (k *Kernel) bound(o int, window float64) float64 {
 // along the rows of the window, then along its columns.
 func (j *job) windows() []float64 {
 	s, k := j.src, j.k
-	ow := j.dst.W
-	rows := make([]float64, s.N*s.H*ow) // sums along the row of each window
-	par.For(s.N*s.H, func(i int) {
-		n, y := i/s.H, i%s.H
-		pixel := make([]float64, s.W)
-		for c := range s.C {
-			addSquares(pixel, s.Plane(n, c)[y*s.W:(y+1)*s.W], k.scale[c])
+	ow := j.dst.W()
+	rows := make([]float64, s.N()*s.H()*ow) // sums along the row of each window
+	par.For(s.N()*s.H(), func(i int) {
+		n, y := i/s.H(), i%s.H()
+		pixel := make([]float64, s.W())
+		for c := range s.C() {
+			addSquares(pixel, s.Plane(n, c)[y*s.W():(y+1)*s.W()], k.scale[c])
 		}
 		for x := range ow {
 			sum := 0.0
@@ -71,13 +71,13 @@ func (j *job) windows() []float64 {
 			rows[i*ow+x] = sum
 		}
 	})
-	norms := make([]float64, s.N*j.dst.H*ow)
-	par.For(s.N*j.dst.H, func(i int) {
-		n, y := i/j.dst.H, i%j.dst.H
+	norms := make([]float64, s.N()*j.dst.H()*ow)
+	par.For(s.N()*j.dst.H(), func(i int) {
+		n, y := i/j.dst.H(), i%j.dst.H()
 		out := norms[i*ow:][:ow]
 		for _, iy := range j.rows[y*j.stride:][:k.kh] {
 			if iy >= 0 {
-				for x, v := range rows[(n*s.H+iy)*ow:][:ow] {
+				for x, v := range rows[(n*s.H()+iy)*ow:][:ow] {
 					out[x] += v
 				}
 			}
@@ -105,15 +105,15 @@ func addSquares(sums, x []float64, t float64) {
 // pixelNorms is windows for kernels of one pixel on images of one line.
 func (j *job) pixelNorms() []float64 {
 	s, k := j.src, j.k
-	norms := grown(&j.memory.norms, s.N*s.W)
+	norms := grown(&j.memory.norms, s.N()*s.W())
 	const piece = 1 << 10
-	pieces := (s.W + piece - 1) / piece
-	par.For(s.N*pieces, func(i int) {
+	pieces := (s.W() + piece - 1) / piece
+	par.For(s.N()*pieces, func(i int) {
 		n, lo := i/pieces, i%pieces*piece
-		hi := min(lo+piece, s.W)
-		out := norms[n*s.W+lo : n*s.W+hi]
+		hi := min(lo+piece, s.W())
+		out := norms[n*s.W()+lo : n*s.W()+hi]
 		clear(out)
-		for c := range s.C {
+		for c := range s.C() {
 			addSquares(out, s.Plane(n, c)[lo:hi], k.scale[c])
 		}
 		for x, v := range out {

@@ -99,10 +99,10 @@ func Forward(dst, src *tensor.Tensor, k *Kernel, p Params) {
 		panic("conv: Forward with a transposed kernel")
 	case p.Stride < 0 || p.Pad < 0:
 		panic("conv: negative stride or padding")
-	case dst.H != OutSize(src.H, k.kh, stride, p.Pad) || dst.W != OutSize(src.W, k.kw, stride, p.Pad):
+	case dst.H() != OutSize(src.H(), k.kh, stride, p.Pad) || dst.W() != OutSize(src.W(), k.kw, stride, p.Pad):
 		panic("conv: destination size does not fit source, kernel, stride and padding")
 	}
-	apply(dst, src, k, paddedAxis(src.H, p.Pad, p.Padding), paddedAxis(src.W, p.Pad, p.Padding), stride)
+	apply(dst, src, k, paddedAxis(src.H(), p.Pad, p.Padding), paddedAxis(src.W(), p.Pad, p.Padding), stride)
 }
 
 // Transposed computes PyTorch's conv_transpose2d, the adjoint of a zero-padded
@@ -125,10 +125,10 @@ func Transposed(dst, src *tensor.Tensor, k *Kernel, stride, pad int) {
 	switch {
 	case !k.transposed:
 		panic("conv: Transposed needs a kernel of NewTransposedKernel")
-	case dst.H != (src.H-1)*stride-2*pad+k.kh || dst.W != (src.W-1)*stride-2*pad+k.kw:
+	case dst.H() != (src.H()-1)*stride-2*pad+k.kh || dst.W() != (src.W()-1)*stride-2*pad+k.kw:
 		panic("conv: destination size does not fit source, kernel, stride and padding")
 	}
-	apply(dst, src, k, dilatedAxis(src.H, k.kh, stride, pad), dilatedAxis(src.W, k.kw, stride, pad), 1)
+	apply(dst, src, k, dilatedAxis(src.H(), k.kh, stride, pad), dilatedAxis(src.W(), k.kw, stride, pad), 1)
 }
 
 // checkFormats panics if dst cannot be the correctly rounded image of src.

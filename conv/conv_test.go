@@ -22,7 +22,7 @@ import (
 func sameBits(t *testing.T, got, want *tensor.Tensor, what string) {
 	t.Helper()
 	if !got.SameShape(want) {
-		t.Fatalf("%s: shape %s, want %s", what, got.Shape(), want.Shape())
+		t.Fatalf("%s: shape %s, want %s", what, got.Dims(), want.Dims())
 	}
 	wrong := 0
 	for i, v := range got.Data {
@@ -159,11 +159,11 @@ func (x *fixture) judge() {
 		mode := x.p.Padding.String()
 		x.exact = bigref.Conv2d(x.src, x.weight, x.bias, x.p.Stride, x.p.Pad, mode)
 		x.magnit = bigref.Conv2d(mx, mw, mb, x.p.Stride, x.p.Pad, mode)
-		x.terms = x.weight.C*x.weight.H*x.weight.W + 1
+		x.terms = x.weight.C()*x.weight.H()*x.weight.W() + 1
 	case "conv_transpose2d":
 		x.exact = bigref.ConvTranspose2d(x.src, x.weight, x.bias, x.p.Stride, x.p.Pad)
 		x.magnit = bigref.ConvTranspose2d(mx, mw, mb, x.p.Stride, x.p.Pad)
-		x.terms = x.weight.N*x.weight.H*x.weight.W + 1
+		x.terms = x.weight.N()*x.weight.H()*x.weight.W() + 1
 	case "avg_pool2d":
 		x.exact, x.magnit = bigref.AvgPool2d(x.src, x.scale), bigref.AvgPool2d(mx, x.scale)
 		x.terms = x.scale * x.scale
@@ -315,7 +315,7 @@ func TestForwardExact(t *testing.T) {
 			bias = ws.make(r, grid, 1, 1, 1, oc).Data
 		}
 		what := fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %+v, %v", trial,
-			xs.name, ws.name, src.Shape(), weight.Shape(), p, grid)
+			xs.name, ws.name, src.Dims(), weight.Dims(), p, grid)
 		exact := bigref.Conv2d(src, weight, bias, max(p.Stride, 1), p.Pad, p.Padding.String())
 		k := NewKernel(weight, bias)
 		for _, f := range formats {
@@ -335,7 +335,7 @@ func float64Error(t *testing.T, exact *bigref.Exact, src, weight *tensor.Tensor,
 	m := bigref.Conv2d(magnitudes(src), magnitudes(weight), absolute(bias), max(p.Stride, 1), p.Pad, p.Padding.String())
 	for i, v := range got.Data {
 		size, _ := m.Values[i].Float64()
-		bound := float64(weight.C*weight.H*weight.W+1) * 0x1p-53 * 1.0001 * size
+		bound := float64(weight.C()*weight.H()*weight.W()+1) * 0x1p-53 * 1.0001 * size
 		if d := distance(v, exact.Values[i]); !(d <= bound) {
 			t.Fatalf("%s: float64 element %d is off by %g, bound %g", what, i, d, bound)
 		}
@@ -375,7 +375,7 @@ func TestTransposedExact(t *testing.T) {
 			bias = ws.make(r, fp16.Float32, 1, 1, 1, oc).Data
 		}
 		what := fmt.Sprintf("trial %d: %s * %s, %s, weight %s, stride %d, pad %d", trial,
-			xs.name, ws.name, src.Shape(), weight.Shape(), stride, pad)
+			xs.name, ws.name, src.Dims(), weight.Dims(), stride, pad)
 		exact := bigref.ConvTranspose2d(src, weight, bias, max(stride, 1), pad)
 		k := NewTransposedKernel(weight, bias)
 		for _, f := range formats {
@@ -392,7 +392,7 @@ func TestResampleExact(t *testing.T) {
 		kind := makers[trial%len(makers)]
 		size := 1 + r.IntN(4)
 		src := kind.make(r, fp16.Float32, 1+r.IntN(2), 1+r.IntN(3), size+r.IntN(7), size+r.IntN(7))
-		what := fmt.Sprintf("trial %d: %s %s, size %d", trial, kind.name, src.Shape(), size)
+		what := fmt.Sprintf("trial %d: %s %s, size %d", trial, kind.name, src.Dims(), size)
 		for _, f := range formats {
 			exact := bigref.AvgPool2d(src, size)
 			dst := tensor.New(f, exact.N, exact.C, exact.H, exact.W)
@@ -406,8 +406,8 @@ func TestResampleExact(t *testing.T) {
 
 			Nearest(dst, src, size)
 			for i, v := range dst.Data {
-				x, y, nc := i%dst.W, i/dst.W%dst.H, i/dst.W/dst.H
-				if want := f.Round(src.Data[(nc*src.H+y/size)*src.W+x/size]); math.Float64bits(v) != math.Float64bits(want) {
+				x, y, nc := i%dst.W(), i/dst.W()%dst.H(), i/dst.W()/dst.H()
+				if want := f.Round(src.Data[(nc*src.H()+y/size)*src.W()+x/size]); math.Float64bits(v) != math.Float64bits(want) {
 					t.Fatalf("%s: nearest element %d is %g, want %g", what, i, v, want)
 				}
 			}
@@ -432,7 +432,7 @@ func TestBound(t *testing.T) {
 					for i := range src.Plane(0, c) {
 						src.Plane(0, c)[i] = finite(fp16.Float32, math.Ldexp(src.Plane(0, c)[i], e))
 					}
-					for o := range weight.N {
+					for o := range weight.N() {
 						for i := range weight.Plane(o, c) {
 							weight.Plane(o, c)[i] = finite(fp16.Float32, math.Ldexp(weight.Plane(o, c)[i], -e))
 						}
@@ -444,8 +444,8 @@ func TestBound(t *testing.T) {
 				sums := tensor.New(fp16.Float64, 1, exact.C, exact.H, exact.W)
 				Forward(sums, src, k, Params{Pad: 1})
 				j := &job{dst: sums, src: src, k: k, stride: 1,
-					rows: paddedAxis(src.H, 1, Zeros), cols: paddedAxis(src.W, 1, Zeros)}
-				norms, hw := j.windows(), sums.H*sums.W
+					rows: paddedAxis(src.H(), 1, Zeros), cols: paddedAxis(src.W(), 1, Zeros)}
+				norms, hw := j.windows(), sums.H()*sums.W()
 				for i, v := range sums.Data {
 					e, d := k.bound(i/hw, norms[i%hw]), distance(v, exact.Values[i])
 					if !(d <= e) {
@@ -470,7 +470,7 @@ func TestWindowNorms(t *testing.T) {
 	k := NewKernel(weight, nil)
 	dst := tensor.New(fp16.Float32, 2, 2, 3, 2)
 	j := &job{dst: dst, src: src, k: k, stride: 2,
-		rows: paddedAxis(src.H, 1, Reflect), cols: paddedAxis(src.W, 1, Reflect)}
+		rows: paddedAxis(src.H(), 1, Reflect), cols: paddedAxis(src.W(), 1, Reflect)}
 	norms := j.windows()
 	// The same norms are the convolution of t^2 x^2 with ones.
 	squares := src.Clone()
@@ -519,14 +519,14 @@ func TestThreadsAndBatch(t *testing.T) {
 			var first *tensor.Tensor
 			for _, threads := range []int{1, 2, 3, 7} {
 				runtime.GOMAXPROCS(threads)
-				whole := tensor.New(f, src.N, op.c, op.h, op.w)
+				whole := tensor.New(f, src.N(), op.c, op.h, op.w)
 				op.run(whole, src)
 				if first == nil {
 					first = whole
 				}
 				sameBits(t, whole, first, fmt.Sprintf("%s %v, %d threads", name, f, threads))
-				parts := tensor.New(f, src.N, op.c, op.h, op.w)
-				for n := range src.N {
+				parts := tensor.New(f, src.N(), op.c, op.h, op.w)
+				for n := range src.N() {
 					op.run(parts.Samples(n, n+1), src.Samples(n, n+1))
 				}
 				sameBits(t, parts, first, fmt.Sprintf("%s %v, %d threads, sample by sample", name, f, threads))
@@ -605,11 +605,11 @@ func TestFloat64Order(t *testing.T) {
 // loop sums the taps of a window whose first corner is (y,x), zeros padding.
 func loop(src, weight *tensor.Tensor, o, y, x int) float64 {
 	sum := 0.0
-	for c := range src.C {
-		for i := range weight.H {
-			for l := range weight.W {
-				if y+i >= 0 && y+i < src.H && x+l >= 0 && x+l < src.W {
-					sum += float64(src.Plane(0, c)[(y+i)*src.W+x+l] * weight.Plane(o, c)[i*weight.W+l])
+	for c := range src.C() {
+		for i := range weight.H() {
+			for l := range weight.W() {
+				if y+i >= 0 && y+i < src.H() && x+l >= 0 && x+l < src.W() {
+					sum += float64(src.Plane(0, c)[(y+i)*src.W()+x+l] * weight.Plane(o, c)[i*weight.W()+l])
 				}
 			}
 		}

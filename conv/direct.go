@@ -34,9 +34,9 @@ type job struct {
 // apply convolves src, seen through the axes, with k.
 func apply(dst, src *tensor.Tensor, k *Kernel, rows, cols axis, stride int) {
 	switch {
-	case src.N != dst.N || src.C != k.ic || dst.C != k.oc:
+	case src.N() != dst.N() || src.C() != k.ic || dst.C() != k.oc:
 		panic("conv: source, kernel and destination differ in samples or channels")
-	case dst.H < 1 || dst.W < 1:
+	case dst.H() < 1 || dst.W() < 1:
 		panic("conv: the kernel does not fit into the image")
 	case dst.Format != fp16.Float64 && !k.float32:
 		panic("conv: a kernel beyond float32 needs a float64 destination")
@@ -65,10 +65,10 @@ func apply(dst, src *tensor.Tensor, k *Kernel, rows, cols axis, stride int) {
 // them: the first sample's number, and the image.
 func (j *job) eachGroup(convolve func(lo int, image []float64)) {
 	sample := j.expanded.sample
-	group := min(j.src.N, max(1, scratch/sample))
+	group := min(j.src.N(), max(1, scratch/sample))
 	image := grown(&j.memory.expanded, group*sample)
-	for lo := 0; lo < j.src.N; lo += group {
-		n := min(group, j.src.N-lo)
+	for lo := 0; lo < j.src.N(); lo += group {
+		n := min(group, j.src.N()-lo)
 		j.expand(lo, image[:n*sample])
 		convolve(lo, image[:n*sample])
 	}
@@ -88,10 +88,10 @@ type layout struct {
 // newLayout returns the layout for lines that are computed pixels at a time.
 func newLayout(j *job, pixels int) layout {
 	k, s := j.k, j.stride
-	tiles := (j.dst.W + pixels - 1) / pixels
+	tiles := (j.dst.W() + pixels - 1) / pixels
 	width := (tiles*pixels-1)*s + k.kw
 	phase := (width + s - 1) / s
-	l := layout{height: (j.dst.H-1)*s + k.kh, line: phase * s}
+	l := layout{height: (j.dst.H()-1)*s + k.kh, line: phase * s}
 	l.sample = k.ic * l.height * l.line
 	l.source = make([]int, l.line)
 	for x := range l.source {
@@ -116,14 +116,14 @@ func (j *job) expand(lo int, image []float64) {
 	l, src := &j.expanded, j.src
 	plane := l.height * l.line
 	par.For(len(image)/plane, func(i int) {
-		in := src.Plane(lo+i/src.C, i%src.C)
+		in := src.Plane(lo+i/src.C(), i%src.C())
 		for y, iy := range j.rows[:l.height] {
 			out := image[i*plane+y*l.line:][:l.line]
 			if iy < 0 {
 				clear(out)
 				continue
 			}
-			row := in[iy*src.W:][:src.W]
+			row := in[iy*src.W():][:src.W()]
 			for x, ix := range l.source {
 				v := 0.0
 				if ix >= 0 {
@@ -147,19 +147,19 @@ type row struct {
 func (j *job) convolve(lo int, image []float64) {
 	l, dst := &j.expanded, j.dst
 	taps := j.k.taps()
-	pairs := (dst.C + 1) / 2
-	group := min(pairs, 1+pieceSize/(2*taps*dst.W))
+	pairs := (dst.C() + 1) / 2
+	group := min(pairs, 1+pieceSize/(2*taps*dst.W()))
 	groups := (pairs + group - 1) / group
-	par.For(len(image)/l.sample*dst.H*groups, func(i int) {
-		n, y, g := i/groups/dst.H, i/groups%dst.H, i%groups
+	par.For(len(image)/l.sample*dst.H()*groups, func(i int) {
+		n, y, g := i/groups/dst.H(), i/groups%dst.H(), i%groups
 		r := &row{job: j, n: lo + n, y: y}
 		line := image[n*l.sample+y*j.stride*l.line:]
 		for pair := g * group; pair < min((g+1)*group, pairs); pair++ {
 			w := j.k.packed[pair*2*taps:][:2*taps]
-			for x := 0; x < dst.W; x += tileW {
+			for x := 0; x < dst.W(); x += tileW {
 				sums := tile(line[x:], w, l.tap)
-				for o := 2 * pair; o < min(2*pair+2, dst.C); o++ {
-					r.finish(o, x, sums[o-2*pair][:min(tileW, dst.W-x)])
+				for o := 2 * pair; o < min(2*pair+2, dst.C()); o++ {
+					r.finish(o, x, sums[o-2*pair][:min(tileW, dst.W()-x)])
 				}
 			}
 		}
@@ -194,7 +194,7 @@ func tile(image, w []float64, taps []int) (sums [2][tileW]float64) {
 // finish makes the outputs of channel o from column x on of their sums: bias,
 // guard, settle.
 func (r *row) finish(o, x int, sums []float64) {
-	f, w := r.dst.Format, r.dst.W
+	f, w := r.dst.Format, r.dst.W()
 	out := r.dst.Plane(r.n, o)[r.y*w+x:][:len(sums)]
 	for i, sum := range sums {
 		v := sum + r.k.bias[o]
@@ -205,7 +205,7 @@ func (r *row) finish(o, x int, sums []float64) {
 			out[i] = v
 			continue
 		}
-		window := r.norms[(r.n*r.dst.H+r.y)*w+x+i]
+		window := r.norms[(r.n*r.dst.H()+r.y)*w+x+i]
 		rounded, ok := f.Decide(v, r.k.bound(o, window))
 		if !ok {
 			rounded = r.settle(o, x+i, v)

@@ -157,7 +157,7 @@ func source(i, n int, p Padding) int {
 // From makes the pixels those of a tensor of the same shape, whose numbers must
 // be of the float32 grid. It takes over the format, and leaves the frame.
 func (m *Image) From(t *tensor.Tensor) {
-	if t.N != m.N || t.C != m.C || t.H != m.H || t.W != m.W || t.Format == fp16.Float64 {
+	if t.N() != m.N || t.C() != m.C || t.H() != m.H || t.W() != m.W || t.Format == fp16.Float64 {
 		panic("conv: an image of a tensor of another shape or of float64 numbers")
 	}
 	m.Format = t.Format
@@ -178,7 +178,7 @@ func (m *Image) From(t *tensor.Tensor) {
 
 // To sets a tensor of the same shape and format to the pixels.
 func (m *Image) To(t *tensor.Tensor) {
-	if t.N != m.N || t.C != m.C || t.H != m.H || t.W != m.W || t.Format != m.Format {
+	if t.N() != m.N || t.C() != m.C || t.H() != m.H || t.W() != m.W || t.Format != m.Format {
 		panic("conv: a tensor of an image of another shape or format")
 	}
 	blocks := m.Blocks()

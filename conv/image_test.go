@@ -36,7 +36,7 @@ func TestImage(t *testing.T) {
 		m := newTestImage(fp16.BFloat16, n, c, h, w, frame)
 		m.From(x)
 		m.FillFrame(p)
-		at := fmt.Sprintf("trial %d: %s, frame %d, %v", trial, x.Shape(), frame, p)
+		at := fmt.Sprintf("trial %d: %s, frame %d, %v", trial, x.Dims(), frame, p)
 		rows, cols := paddedAxis(h, frame, p), paddedAxis(w, frame, p)
 		for i := range n * m.Blocks() * block {
 			for y := range up4(h) + 2*frame {
@@ -104,7 +104,7 @@ func TestPlan(t *testing.T) {
 			got := tensor.New(f, n, oc, exact.H, exact.W)
 			y.To(got)
 			sameBits(t, got, exact.Round(f), fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %+v, %v", trial,
-				xs.name, ws.name, src.Shape(), weight.Shape(), p, f))
+				xs.name, ws.name, src.Dims(), weight.Dims(), p, f))
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestAnchored(t *testing.T) {
 				k := ((at.n*oc+at.o)*h+at.y)*w + at.x
 				got.Data[k] = want.Data[k]
 			}
-			sameBits(t, got, want, fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %v", trial, xs.name, ws.name, src.Shape(), weight.Shape(), f))
+			sameBits(t, got, want, fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %v", trial, xs.name, ws.name, src.Dims(), weight.Dims(), f))
 			settled += len(got.Data) - len(s.open)
 			open += len(s.open)
 		}

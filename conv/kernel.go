@@ -37,7 +37,7 @@ type Kernel struct {
 // NewKernel prepares the weight [OC,IC,KH,KW] of a convolution (the tensor's
 // N, C, H, W) and its bias, which is nil or of length OC.
 func NewKernel(weight *tensor.Tensor, bias []float64) *Kernel {
-	k := &Kernel{oc: weight.N, ic: weight.C, kh: weight.H, kw: weight.W}
+	k := &Kernel{oc: weight.N(), ic: weight.C(), kh: weight.H(), kw: weight.W()}
 	hw := k.kh * k.kw
 	k.prepare(bias, func(o, c, i int) float64 { return weight.Data[(o*k.ic+c)*hw+i] })
 	return k
@@ -46,7 +46,7 @@ func NewKernel(weight *tensor.Tensor, bias []float64) *Kernel {
 // NewTransposedKernel prepares the weight [IC,OC,KH,KW] of a transposed
 // convolution and its bias, which is nil or of length OC.
 func NewTransposedKernel(weight *tensor.Tensor, bias []float64) *Kernel {
-	k := &Kernel{oc: weight.C, ic: weight.N, kh: weight.H, kw: weight.W, transposed: true}
+	k := &Kernel{oc: weight.C(), ic: weight.N(), kh: weight.H(), kw: weight.W(), transposed: true}
 	hw := k.kh * k.kw
 	k.prepare(bias, func(o, c, i int) float64 { return weight.Data[(c*k.oc+o)*hw+hw-1-i] })
 	return k

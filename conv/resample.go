@@ -18,7 +18,7 @@ import (
 // rows and columns that fill no window are ignored. The float64 order is: the
 // window row by row, added to 0, then one division.
 func AvgPool(dst, src *tensor.Tensor, size int) {
-	if size < 1 || dst.H != src.H/size || dst.W != src.W/size {
+	if size < 1 || dst.H() != src.H()/size || dst.W() != src.W()/size {
 		panic("conv: destination size does not fit source and pooling size")
 	}
 	m := mean{weights: make([]float64, size*size), denominator: size * size}
@@ -27,12 +27,12 @@ func AvgPool(dst, src *tensor.Tensor, size int) {
 	}
 	resample(dst, src, func(plane, out []float64) {
 		terms := make([]float64, size*size)
-		for y := range dst.H {
-			for x := range dst.W {
+		for y := range dst.H() {
+			for x := range dst.W() {
 				for i := range size {
-					copy(terms[i*size:(i+1)*size], plane[(y*size+i)*src.W+x*size:])
+					copy(terms[i*size:(i+1)*size], plane[(y*size+i)*src.W()+x*size:])
 				}
-				out[y*dst.W+x] = m.round(dst.Format, terms)
+				out[y*dst.W()+x] = m.round(dst.Format, terms)
 			}
 		}
 	})
@@ -56,7 +56,7 @@ const maxFactor = 1 << 13
 // The float64 order is: (a,a), (a,b), (b,a), (b,b) (row, column), each times
 // its integer weight of denominator 4f^2, added to 0, then one division.
 func Bilinear(dst, src *tensor.Tensor, factor int) {
-	if factor < 1 || factor > maxFactor || dst.H != src.H*factor || dst.W != src.W*factor {
+	if factor < 1 || factor > maxFactor || dst.H() != src.H()*factor || dst.W() != src.W()*factor {
 		panic("conv: destination size does not fit source and factor")
 	}
 	type position struct {
@@ -72,18 +72,18 @@ func Bilinear(dst, src *tensor.Tensor, factor int) {
 		}
 		return p
 	}
-	rows, cols := positions(src.H), positions(src.W)
+	rows, cols := positions(src.H()), positions(src.W())
 	resample(dst, src, func(plane, out []float64) {
 		m := mean{weights: make([]float64, 4), denominator: 4 * factor * factor}
 		terms := make([]float64, 4)
 		for y, r := range rows {
-			upper, lower := plane[r.a*src.W:][:src.W], plane[r.b*src.W:][:src.W]
+			upper, lower := plane[r.a*src.W():][:src.W()], plane[r.b*src.W():][:src.W()]
 			for x, c := range cols {
 				terms[0], m.weights[0] = upper[c.a], r.wa*c.wa
 				terms[1], m.weights[1] = upper[c.b], r.wa*c.wb
 				terms[2], m.weights[2] = lower[c.a], r.wb*c.wa
 				terms[3], m.weights[3] = lower[c.b], r.wb*c.wb
-				out[y*dst.W+x] = m.round(dst.Format, terms)
+				out[y*dst.W()+x] = m.round(dst.Format, terms)
 			}
 		}
 	})
@@ -94,13 +94,13 @@ func Bilinear(dst, src *tensor.Tensor, factor int) {
 // included, rounded if dst has a smaller format. src is [N,C,H,W] and dst
 // [N,C,H*f,W*f].
 func Nearest(dst, src *tensor.Tensor, factor int) {
-	if factor < 1 || dst.H != src.H*factor || dst.W != src.W*factor {
+	if factor < 1 || dst.H() != src.H()*factor || dst.W() != src.W()*factor {
 		panic("conv: destination size does not fit source and factor")
 	}
 	resample(dst, src, func(plane, out []float64) {
-		for y := range dst.H {
-			for x := range dst.W {
-				out[y*dst.W+x] = dst.Format.Round(plane[y/factor*src.W+x/factor])
+		for y := range dst.H() {
+			for x := range dst.W() {
+				out[y*dst.W()+x] = dst.Format.Round(plane[y/factor*src.W()+x/factor])
 			}
 		}
 	})
@@ -108,12 +108,12 @@ func Nearest(dst, src *tensor.Tensor, factor int) {
 
 // resample calls body for every plane of src and the one of dst it makes.
 func resample(dst, src *tensor.Tensor, body func(plane, out []float64)) {
-	if dst.N != src.N || dst.C != src.C {
+	if dst.N() != src.N() || dst.C() != src.C() {
 		panic("conv: source and destination differ in samples or channels")
 	}
 	checkFormats(dst, src)
-	par.For(src.N*src.C, func(i int) {
-		body(src.Plane(i/src.C, i%src.C), dst.Plane(i/src.C, i%src.C))
+	par.For(src.N()*src.C(), func(i int) {
+		body(src.Plane(i/src.C(), i%src.C()), dst.Plane(i/src.C(), i%src.C()))
 	})
 }
 

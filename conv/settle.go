@@ -47,7 +47,7 @@ func (r *row) settle64(o, x int, v float64) float64 {
 func (r *row) gather(o, x int) {
 	k, w := r.k, r.k.packed[r.k.at(o, 0):]
 	rows, cols := r.rows[r.y*r.stride:][:k.kh], r.cols[x*r.stride:][:k.kw]
-	terms, width := r.terms[:0], r.src.W
+	terms, width := r.terms[:0], r.src.W()
 	for c := range k.ic {
 		plane := r.src.Plane(r.n, c)
 		for _, iy := range rows {

@@ -22,12 +22,12 @@ var imagePool = sync.Pool{New: func() any { return new(images) }}
 func (j *job) blocks() bool {
 	d := j.dst
 	e, ok := j.k.engine(d.Format, j.stride)
-	if !ok || d.N == 0 {
+	if !ok || d.N() == 0 {
 		return false
 	}
 	frame := j.k.kh / 2
-	src := NewImage(j.src.Format, j.src.N, j.src.C, d.H, d.W, frame, aligned(&j.memory.src, ImageSize(j.src.N, j.src.C, d.H, d.W, frame)))
-	dst := NewImage(d.Format, d.N, d.C, d.H, d.W, 0, aligned(&j.memory.dst, ImageSize(d.N, d.C, d.H, d.W, 0)))
+	src := NewImage(j.src.Format, j.src.N(), j.src.C(), d.H(), d.W(), frame, aligned(&j.memory.src, ImageSize(j.src.N(), j.src.C(), d.H(), d.W(), frame)))
+	dst := NewImage(d.Format, d.N(), d.C(), d.H(), d.W(), 0, aligned(&j.memory.dst, ImageSize(d.N(), d.C(), d.H(), d.W(), 0)))
 	j.pack(src)
 	e.run(j.k, dst, src, &j.memory.space)
 	dst.To(d)
@@ -37,11 +37,11 @@ func (j *job) blocks() bool {
 // pack makes an image, frame included, of the source seen through the axes.
 func (j *job) pack(m *Image) {
 	s, f := j.src, m.Frame
-	zeros := make([]float64, max(s.W, 1)) // what a last block lacks
+	zeros := make([]float64, max(s.W(), 1)) // what a last block lacks
 	height, width := up4(m.H)+2*f, up4(m.W)+2*f
 	cols := j.cols[:min(len(j.cols), width)]
 	from, to := straight(cols)
-	par.For(s.N*height, func(i int) {
+	par.For(s.N()*height, func(i int) {
 		n, y := i/height, i%height
 		for b := range m.Blocks() {
 			line := m.data[m.at(n, b, y-f, -f):][:m.line]
@@ -52,8 +52,8 @@ func (j *job) pack(m *Image) {
 			var in, run [block][]float64
 			for c := range block {
 				in[c] = zeros
-				if b*block+c < s.C {
-					in[c] = s.Plane(n, b*block+c)[j.rows[y]*s.W:][:s.W]
+				if b*block+c < s.C() {
+					in[c] = s.Plane(n, b*block+c)[j.rows[y]*s.W():][:s.W()]
 				}
 				if from < to {
 					run[c] = in[c][cols[from]:][:to-from]

@@ -23,18 +23,18 @@ var nowhere float32
 func Wide(dst, src *tensor.Tensor, k *Kernel, p Params) {
 	form := asm.WinogradForm(3)
 	w := form.Kernels()
-	if w == nil || w.WideInput == nil || !k.wide() || dst.Format != fp16.Float64 || src.C != k.ic || max(p.Stride, 1) != 1 || p.Pad != 1 || !allFinite(src.Data) {
+	if w == nil || w.WideInput == nil || !k.wide() || dst.Format != fp16.Float64 || src.C() != k.ic || max(p.Stride, 1) != 1 || p.Pad != 1 || !allFinite(src.Data) {
 		Forward(dst, src, k, p)
 		return
 	}
-	if dst.N != src.N || dst.C != k.oc || dst.H != src.H || dst.W != src.W {
+	if dst.N() != src.N() || dst.C() != k.oc || dst.H() != src.H() || dst.W() != src.W() {
 		panic("conv: destination size does not fit source, kernel, stride and padding")
 	}
 	asm.Ran("winograd 4x4,3x3 float64 " + asm.ISA())
 	g := wides.Get().(*wide)
 	defer wides.Put(g)
 	g.Winograd, g.k, g.weights, g.dst, g.src = w, k, k.wideWeights(form, w.Outputs), dst, src
-	g.cols, g.rows = paddedAxis(src.W, 1, p.Padding), paddedAxis(src.H, 1, p.Padding)
+	g.cols, g.rows = paddedAxis(src.W(), 1, p.Padding), paddedAxis(src.H(), 1, p.Padding)
 	g.run()
 	g.k, g.weights, g.dst, g.src = nil, nil, nil, nil
 }
@@ -153,7 +153,7 @@ var wides = sync.Pool{New: func() any { return new(wide) }}
 // run convolves all samples.
 func (g *wide) run() {
 	d := g.dst
-	g.th, g.tw = (d.H+3)/4, (d.W+3)/4
+	g.th, g.tw = (d.H()+3)/4, (d.W()+3)/4
 	g.blocks, g.panels = (g.k.ic+block-1)/block, (g.k.oc+g.Outputs-1)/g.Outputs
 	outs := g.panels * g.Outputs / block
 	// Planes an odd number of cache lines apart.
@@ -168,12 +168,12 @@ func (g *wide) run() {
 	g.vPoint = odd(g.group * g.blocks * g.Tiles * block)
 	g.mPoint = odd(g.group * g.Tiles * g.Outputs)
 	unit := g.group * g.Tiles
-	for g.n = range d.N {
+	for g.n = range d.N() {
 		par.For(g.blocks*(4*g.th+2), g.pack)
 		g.space.each((tiles+unit-1)/unit, func(worker, i int) {
 			g.unit(g.space.workers[worker], i*unit, min((i+1)*unit, tiles))
 		})
-		par.For((d.C+block-1)/block*d.H, g.unpack)
+		par.For((d.C()+block-1)/block*d.H(), g.unpack)
 	}
 }
 
@@ -188,13 +188,13 @@ func (g *wide) pack(i int) {
 	}
 	clear(line[len(g.cols)*block:])
 	for c := range block {
-		if b*block+c >= g.src.C {
+		if b*block+c >= g.src.C() {
 			for x := range g.cols {
 				line[x*block+c] = 0
 			}
 			continue
 		}
-		in := g.src.Plane(g.n, b*block+c)[g.rows[y]*g.src.W:][:g.src.W]
+		in := g.src.Plane(g.n, b*block+c)[g.rows[y]*g.src.W():][:g.src.W()]
 		for x, v := range in {
 			line[(x+1)*block+c] = v
 		}
@@ -237,10 +237,10 @@ func (g *wide) unit(s *worker, lo, hi int) {
 // unpack makes a line of 8 channels of the result.
 func (g *wide) unpack(i int) {
 	d := g.dst
-	b, y := i/d.H, i%d.H
-	line := g.out[b*g.outPlane+y*g.outLine:][:d.W*block]
-	for c := range min(block, d.C-b*block) {
-		out := d.Plane(g.n, b*block+c)[y*d.W:][:d.W]
+	b, y := i/d.H(), i%d.H()
+	line := g.out[b*g.outPlane+y*g.outLine:][:d.W()*block]
+	for c := range min(block, d.C()-b*block) {
+		out := d.Plane(g.n, b*block+c)[y*d.W():][:d.W()]
 		for x := range out {
 			out[x] = line[x*block+c]
 		}

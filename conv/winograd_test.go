@@ -58,10 +58,10 @@ func eachForm(t *testing.T, run func(t *testing.T, f *asm.Form)) {
 // newTestWino returns a convolution of x of h x w outputs, and memory for its
 // tiles as a unit.
 func newTestWino(k *Kernel, f *asm.Form, x *tensor.Tensor, h, w, pad int) (*wino, *worker) {
-	src := NewImage(fp16.Float32, x.N, x.C, h, w, f.Taps/2, make([]float32, ImageSize(x.N, x.C, h, w, f.Taps/2)))
-	j := &job{src: x, rows: paddedAxis(x.H, pad, Zeros), cols: paddedAxis(x.W, pad, Zeros)}
+	src := NewImage(fp16.Float32, x.N(), x.C(), h, w, f.Taps/2, make([]float32, ImageSize(x.N(), x.C(), h, w, f.Taps/2)))
+	j := &job{src: x, rows: paddedAxis(x.H(), pad, Zeros), cols: paddedAxis(x.W(), pad, Zeros)}
 	j.pack(src)
-	dst := NewImage(fp16.Float32, x.N, k.oc, h, w, 0, make([]float32, ImageSize(x.N, k.oc, h, w, 0)))
+	dst := NewImage(fp16.Float32, x.N(), k.oc, h, w, 0, make([]float32, ImageSize(x.N(), k.oc, h, w, 0)))
 	kernels := f.Kernels()
 	g := newWino(k, f, kernels, asm.Float32, dst, src, new(Space))
 	s := new(worker)
@@ -441,7 +441,7 @@ func TestLargeKernels(t *testing.T) {
 			dst := tensor.New(f, exact.N, exact.C, exact.H, exact.W)
 			Forward(dst, src, k, p)
 			sameBits(t, dst, exact.Round(f), fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %+v, %v", trial,
-				xs.name, ws.name, src.Shape(), weight.Shape(), p, f))
+				xs.name, ws.name, src.Dims(), weight.Dims(), p, f))
 		}
 	}
 }

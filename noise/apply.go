@@ -194,7 +194,7 @@ func (b *Block) applyNoise(dst, src *tensor.Tensor, at Time, d Draws) error {
 // memory of its own.
 func (b *Block) draw(dst, x *tensor.Tensor, d Draws) ([]float64, error) {
 	if b.Correlation != 0 {
-		return correlated(x.N, x.C, x.H, x.W, b.Correlation, b.Scope, d)
+		return correlated(x.N(), x.C(), x.H(), x.W(), b.Correlation, b.Scope, d)
 	}
 	kind := Normal
 	if b.Type == Laplace {
@@ -208,11 +208,11 @@ func (b *Block) draw(dst, x *tensor.Tensor, d Draws) ([]float64, error) {
 }
 
 func (b *Block) dropout(dst, src *tensor.Tensor, at Time, d Draws) error {
-	factor := make([]float64, src.N*src.C)
-	if err := b.factors(factor, at, dst.Format, []int{src.N, src.C, 1, 1}, d); err != nil {
+	factor := make([]float64, src.N()*src.C())
+	if err := b.factors(factor, at, dst.Format, []int{src.N(), src.C(), 1, 1}, d); err != nil {
 		return err
 	}
-	hw := src.H * src.W
+	hw := src.H() * src.W()
 	r := newRounder(dst.Format)
 	par.For(len(factor), func(plane int) {
 		for lo, end := plane*hw, (plane+1)*hw; lo < end; lo += piece {
@@ -264,7 +264,7 @@ func survivor(p float64, f fp16.Format) float64 {
 	return f.Round(exact.Quotient(q.Num(), 0, q.Denom()))
 }
 
-func shapeOf(t *tensor.Tensor) []int { return []int{t.N, t.C, t.H, t.W} }
+func shapeOf(t *tensor.Tensor) []int { return []int{t.N(), t.C(), t.H(), t.W()} }
 
 // Primitives returns the kinds of the draws that Apply takes, in order. (It
 // takes none of them for dropout with p = 0 or 1.) They have the shape of the

@@ -487,7 +487,7 @@ func TestBlocksAgainstPyTorch(t *testing.T) {
 func maskOf(t *testing.T, src *tensor.Tensor, out []float64) []float64 {
 	var mask []float64
 	kept := 0
-	for plane := range slices.Chunk(out, src.H*src.W) {
+	for plane := range slices.Chunk(out, src.H()*src.W()) {
 		keep := 0.0
 		for _, v := range plane {
 			if v != 0 {
@@ -514,8 +514,8 @@ func maskOf(t *testing.T, src *tensor.Tensor, out []float64) []float64 {
 // 2), and by its norm for any single point: sqrt(hw) times the field's RMS. The
 // deviation and the divisions add a few v; then a product with s, and a sum.
 func correlatedBound(x *tensor.Tensor, b Block, draws *script) []float64 {
-	hw := float64(x.H * x.W)
-	a := 0.25 * math.Pow(b.Correlation*float64(x.H), 2)
+	hw := float64(x.H() * x.W())
+	a := 0.25 * math.Pow(b.Correlation*float64(x.H()), 2)
 	rms := 1.0
 	relative := (12*math.Log2(hw) + 8*a + 4) * 0x1p-24
 	bound := make([]float64, len(x.Data))

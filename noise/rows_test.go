@@ -74,14 +74,14 @@ func TestRowsApply(t *testing.T) {
 
 func checkRows(t *testing.T, at string, r *Rows, s *RowSpace, src, want *tensor.Tensor) {
 	t.Helper()
-	row, out := make([]float32, 8*src.W), make([]float32, 8*src.W)
-	for n := range src.N {
-		for b := range (src.C + 7) / 8 {
-			for y := range src.H {
+	row, out := make([]float32, 8*src.W()), make([]float32, 8*src.W())
+	for n := range src.N() {
+		for b := range (src.C() + 7) / 8 {
+			for y := range src.H() {
 				clear(row)
-				channels := min(8, src.C-8*b)
+				channels := min(8, src.C()-8*b)
 				for c := range channels {
-					for x, v := range src.Plane(n, 8*b+c)[y*src.W:][:src.W] {
+					for x, v := range src.Plane(n, 8*b+c)[y*src.W():][:src.W()] {
 						row[8*x+c] = float32(v)
 					}
 				}
@@ -89,7 +89,7 @@ func checkRows(t *testing.T, at string, r *Rows, s *RowSpace, src, want *tensor.
 				for i, v := range out {
 					w := 0.0
 					if i%8 < channels {
-						w = want.Plane(n, 8*b+i%8)[y*src.W+i/8]
+						w = want.Plane(n, 8*b+i%8)[y*src.W()+i/8]
 					}
 					if math.Float32bits(v) != math.Float32bits(float32(w)) {
 						t.Fatalf("%s: sample %d, channel %d, line %d, pixel %d: %x, want %x", at, n, 8*b+i%8, y, i/8, v, w)

@@ -11,9 +11,9 @@ import (
 // group64 is Group in float64 mode. The sums run through a group in memory
 // order, so only groups are independent.
 func group64(dst, src *tensor.Tensor, groups int, gamma, beta []float64, eps float64) {
-	perGroup := src.C / groups
-	m := perGroup * src.H * src.W
-	par.For(src.N*groups, func(g int) {
+	perGroup := src.C() / groups
+	m := perGroup * src.H() * src.W()
+	par.For(src.N()*groups, func(g int) {
 		mean, variance := moments64(src.Data[g*m : (g+1)*m])
 		inv := inverse64(variance + eps)
 		n := g / groups
@@ -25,8 +25,8 @@ func group64(dst, src *tensor.Tensor, groups int, gamma, beta []float64, eps flo
 
 // batch64 is Batch in float64 mode.
 func batch64(dst, src *tensor.Tensor, mean, variance, gamma, beta []float64, eps float64) {
-	par.For(src.N*src.C, func(i int) {
-		n, c := i/src.C, i%src.C
+	par.For(src.N()*src.C(), func(i int) {
+		n, c := i/src.C(), i%src.C()
 		inv := inverse64(variance[c] + eps)
 		plane64(dst.Plane(n, c), src.Plane(n, c), mean[c], inv, at(gamma, c, 1), at(beta, c, 0))
 	})

@@ -28,13 +28,13 @@ func param(p []float64, c int, otherwise float64) float64 {
 // whose index is a multiple of stride. All of src must be finite.
 func checkGroup(t *testing.T, dst, src *tensor.Tensor, groups int, gamma, beta []float64, eps float64, stride int) {
 	t.Helper()
-	perGroup := src.C / groups
-	m := perGroup * src.H * src.W
-	for g := range src.N * groups {
+	perGroup := src.C() / groups
+	m := perGroup * src.H() * src.W()
+	for g := range src.N() * groups {
 		judge := bigref.GroupNorm(src.Data[g*m:(g+1)*m], eps)
 		for i := g * m; i < (g+1)*m; i++ {
 			if i%stride == 0 {
-				c := i / (src.H * src.W) % src.C
+				c := i / (src.H() * src.W()) % src.C()
 				checkElement(t, dst, src, judge, i, param(gamma, c, 1), param(beta, c, 0))
 			}
 		}
@@ -48,7 +48,7 @@ func checkElement(t *testing.T, dst, src *tensor.Tensor, judge bigref.Norm, i in
 		mean, _ := judge.Mean.Float64()
 		v, _ := judge.V.Float64()
 		t.Fatalf("%v, %v to %v, element %d: x %x mean %x V %x gamma %x beta %x: got %x, want %x",
-			dst.Shape(), src.Format, dst.Format, i, src.Data[i], mean, v, gamma, beta, got, want)
+			dst.Dims(), src.Format, dst.Format, i, src.Data[i], mean, v, gamma, beta, got, want)
 	}
 }
 
@@ -114,7 +114,7 @@ func TestGroupAgainstJudge(t *testing.T) {
 					norm.Group(dst, src, sh.groups, nil, nil, 0x1p-300)
 					checkGroup(t, dst, src, sh.groups, nil, nil, 0x1p-300, 1)
 					norm.Instance(dst, src, gamma, nil, 1e-5)
-					checkGroup(t, dst, src, src.C, gamma, nil, 1e-5, 1)
+					checkGroup(t, dst, src, src.C(), gamma, nil, 1e-5, 1)
 				}
 			}
 		})

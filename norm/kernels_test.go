@@ -30,7 +30,7 @@ func sameTensor(t *testing.T, what string, got, want *tensor.Tensor) {
 	t.Helper()
 	for i, w := range want.Data {
 		if g := got.Data[i]; !same(g, w) {
-			t.Fatalf("%s: %v %v, element %d: %x, want %x", what, got.Shape(), got.Format, i, g, w)
+			t.Fatalf("%s: %v %v, element %d: %x, want %x", what, got.Dims(), got.Format, i, g, w)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestKernelSpecials(t *testing.T) {
 		mean, variance, gamma, beta := p(), p(), p(), p()
 		eps := []float64{0, 1e-5, 1, 0x1p-1074}[r.IntN(4)]
 		run := func(x *tensor.Tensor) *tensor.Tensor {
-			dst := tensor.New(f, 1, 2, 1, x.W)
+			dst := tensor.New(f, 1, 2, 1, x.W())
 			if x.Format == fp16.Float64 || trial%2 == 0 {
 				norm.Batch(dst, x, mean, variance, gamma, beta, eps)
 			} else {

@@ -63,7 +63,7 @@ import (
 //
 // It panics as [Group] does.
 func Instance(dst, src *tensor.Tensor, gamma, beta []float64, eps float64) {
-	Group(dst, src, max(src.C, 1), gamma, beta, eps)
+	Group(dst, src, max(src.C(), 1), gamma, beta, eps)
 }
 
 // Group writes the group normalisation of src to dst: the channels are split
@@ -76,7 +76,7 @@ func Instance(dst, src *tensor.Tensor, gamma, beta []float64, eps float64) {
 // and dst is not (the exact statistics are those of float32 numbers).
 func Group(dst, src *tensor.Tensor, groups int, gamma, beta []float64, eps float64) {
 	check(dst, src, gamma, beta, eps)
-	if groups < 1 || src.C%groups != 0 {
+	if groups < 1 || src.C()%groups != 0 {
 		panic("norm: groups must be a positive divisor of the channels")
 	}
 	if len(src.Data) == 0 {
@@ -90,7 +90,7 @@ func Group(dst, src *tensor.Tensor, groups int, gamma, beta []float64, eps float
 		panic("norm: a float64 source needs a float64 destination")
 	}
 	std := standards(src, groups, eps)
-	perGroup := src.C / groups
+	perGroup := src.C() / groups
 	apply(dst, src, gamma, beta, func(n, c int) *exact.Standard {
 		return std[n*groups+c/perGroup]
 	})
@@ -105,14 +105,14 @@ func Group(dst, src *tensor.Tensor, groups int, gamma, beta []float64, eps float
 // such an eps.
 func Batch(dst, src *tensor.Tensor, mean, variance, gamma, beta []float64, eps float64) {
 	check(dst, src, gamma, beta, eps)
-	if len(mean) != src.C || len(variance) != src.C {
+	if len(mean) != src.C() || len(variance) != src.C() {
 		panic("norm: running statistics need one number per channel")
 	}
 	if dst.Format == fp16.Float64 {
 		batch64(dst, src, mean, variance, gamma, beta, eps)
 		return
 	}
-	std := make([]*exact.Standard, src.C)
+	std := make([]*exact.Standard, src.C())
 	for c := range std {
 		std[c] = exact.Running(mean[c], variance[c], eps)
 	}
@@ -123,7 +123,7 @@ func check(dst, src *tensor.Tensor, gamma, beta []float64, eps float64) {
 	if !dst.SameShape(src) {
 		panic("norm: source and destination differ in shape")
 	}
-	if gamma != nil && len(gamma) != src.C || beta != nil && len(beta) != src.C {
+	if gamma != nil && len(gamma) != src.C() || beta != nil && len(beta) != src.C() {
 		panic("norm: gamma and beta need one number per channel")
 	}
 	if !(eps >= 0 && eps <= math.MaxFloat64) {
@@ -153,16 +153,16 @@ func piece(p []float64, i int) []float64 {
 
 // standards returns the exact statistics of each sample and group.
 func standards(src *tensor.Tensor, groups int, eps float64) []*exact.Standard {
-	m := src.C / groups * src.H * src.W
+	m := src.C() / groups * src.H() * src.W()
 	k := pieces(m)
-	parts := make([]exact.Moments, src.N*groups*k)
+	parts := make([]exact.Moments, src.N()*groups*k)
 	par.For(len(parts), func(i int) {
 		g := i / k
 		w := spaces.Get().(*space)
 		defer spaces.Put(w)
 		w.addMoments(&parts[i], piece(src.Data[g*m:(g+1)*m], i%k))
 	})
-	std := make([]*exact.Standard, src.N*groups)
+	std := make([]*exact.Standard, src.N()*groups)
 	par.For(len(std), func(g int) {
 		all := &parts[g*k]
 		for i := g*k + 1; i < (g+1)*k; i++ {
@@ -175,13 +175,13 @@ func standards(src *tensor.Tensor, groups int, eps float64) []*exact.Standard {
 
 // apply normalises every plane by the standard that of gives for it.
 func apply(dst, src *tensor.Tensor, gamma, beta []float64, of func(n, c int) *exact.Standard) {
-	k := pieces(src.H * src.W)
+	k := pieces(src.H() * src.W())
 	by := kernelOf(dst.Format, src.Format)
 	if by != nil {
 		asm.Ran("norm " + asm.ISA())
 	}
-	par.For(src.N*src.C*k, func(i int) {
-		n, c := i/k/src.C, i/k%src.C
+	par.For(src.N()*src.C()*k, func(i int) {
+		n, c := i/k/src.C(), i/k%src.C()
 		l := newLine(of(n, c), at(gamma, c, 1), at(beta, c, 0))
 		l.apply(by, piece(dst.Plane(n, c), i%k), piece(src.Plane(n, c), i%k), dst.Format)
 	})

@@ -20,8 +20,8 @@ type image struct {
 }
 
 func newImage(t *tensor.Tensor) *image {
-	m := &image{t, (t.C + 7) / 8, make([]float32, t.N*(t.C+7)/8*8*t.H*t.W)}
-	m.data = make([]float32, t.N*m.blocks*8*t.H*t.W)
+	m := &image{t, (t.C() + 7) / 8, make([]float32, t.N()*(t.C()+7)/8*8*t.H()*t.W())}
+	m.data = make([]float32, t.N()*m.blocks*8*t.H()*t.W())
 	for i, v := range t.Data {
 		*m.at(i) = float32(v)
 	}
@@ -29,21 +29,21 @@ func newImage(t *tensor.Tensor) *image {
 }
 
 func (m *image) Row(n, b, y int) []float32 {
-	return m.data[((n*m.blocks+b)*m.H+y)*m.W*8:][:m.W*8]
+	return m.data[((n*m.blocks+b)*m.H()+y)*m.W()*8:][:m.W()*8]
 }
 
 // at returns the place of the ith number of the tensor.
 func (m *image) at(i int) *float32 {
-	x, y, c, n := i%m.W, i/m.W%m.H, i/m.W/m.H%m.C, i/m.W/m.H/m.C
+	x, y, c, n := i%m.W(), i/m.W()%m.H(), i/m.W()/m.H()%m.C(), i/m.W()/m.H()/m.C()
 	return &m.Row(n, c/8, y)[8*x+c%8]
 }
 
 // byRows normalises as a plan does.
 func byRows(r *norm.Rows, x *tensor.Tensor, f fp16.Format, parts int) *tensor.Tensor {
-	src, y := newImage(x), tensor.New(f, x.N, x.C, x.H, x.W)
+	src, y := newImage(x), tensor.New(f, x.N(), x.C(), x.H(), x.W())
 	dst := newImage(y)
-	w := norm.NewSpace(x.W)
-	for n := range x.N {
+	w := norm.NewSpace(x.W())
+	for n := range x.N() {
 		if !r.Batch() {
 			for b := range src.blocks {
 				r.Pivot(src, n, b, w)
@@ -57,7 +57,7 @@ func byRows(r *norm.Rows, x *tensor.Tensor, f fp16.Format, parts int) *tensor.Te
 			r.SetLines(n, 0, src.blocks)
 		}
 		for b := range src.blocks {
-			for h := range x.H {
+			for h := range x.H() {
 				r.Apply(dst.Row(n, b, h), src.Row(n, b, h), src, n, b, w)
 			}
 		}
@@ -71,10 +71,10 @@ func byRows(r *norm.Rows, x *tensor.Tensor, f fp16.Format, parts int) *tensor.Te
 			y.Data[i] = fp16.NaN
 		}
 	}
-	for n := range x.N { // channels that are not there
-		for h := range x.H {
+	for n := range x.N() { // channels that are not there
+		for h := range x.H() {
 			for i, v := range dst.Row(n, src.blocks-1, h) {
-				if 8*(src.blocks-1)+i%8 >= x.C && math.Float32bits(v) != 0 {
+				if 8*(src.blocks-1)+i%8 >= x.C() && math.Float32bits(v) != 0 {
 					panic("a missing channel is not 0")
 				}
 			}
@@ -166,18 +166,18 @@ func TestRowSpecials(t *testing.T) {
 		}
 		mean, variance, gamma, beta := p(), p(), p(), p()
 		eps := []float64{0, 1e-5, 1, 0x1p-1074}[r.IntN(4)]
-		want := tensor.New(f, 1, 3, 2, x.W)
+		want := tensor.New(f, 1, 3, 2, x.W())
 		var rows *norm.Rows
 		switch trial % 3 {
 		case 0:
 			norm.Batch(want, x, mean, variance, gamma, beta, eps)
-			rows = norm.NewBatchRows(f, 1, 3, 2, x.W, mean, variance, gamma, beta, eps)
+			rows = norm.NewBatchRows(f, 1, 3, 2, x.W(), mean, variance, gamma, beta, eps)
 		case 1:
 			norm.Instance(want, x, gamma, beta, eps)
-			rows = norm.NewRows(f, 1, 3, 2, x.W, 3, gamma, beta, eps, 2, &e)
+			rows = norm.NewRows(f, 1, 3, 2, x.W(), 3, gamma, beta, eps, 2, &e)
 		case 2:
 			norm.Batch(want, x, mean, variance, gamma, beta, eps)
-			rows = norm.NewBatchRows(f, 1, 3, 2, x.W, mean, variance, gamma, beta, eps)
+			rows = norm.NewBatchRows(f, 1, 3, 2, x.W(), mean, variance, gamma, beta, eps)
 		}
 		sameTensor(t, fmt.Sprintf("trial %d, mean %x, variance %x, gamma %x, beta %x, eps %x, x %x", trial, mean, variance, gamma, beta, eps, x.Data), byRows(rows, x, f, 2), want)
 	}

@@ -153,7 +153,7 @@ func TestTorch(t *testing.T) {
 			gamma, beta := load("weight"), load("bias")
 
 			// groups is 0 for running statistics.
-			groups := src.C
+			groups := src.C()
 			var mean, variance []float64
 			switch file.Metadata["op"] {
 			case "group_norm":
@@ -164,7 +164,7 @@ func TestTorch(t *testing.T) {
 				mean, variance, groups = load("running_mean"), load("running_var"), 0
 			}
 			run := func(f fp16.Format) *tensor.Tensor {
-				dst := tensor.New(f, src.N, src.C, src.H, src.W)
+				dst := tensor.New(f, src.N(), src.C(), src.H(), src.W())
 				if groups == 0 {
 					norm.Batch(dst, src, mean, variance, gamma, beta, eps)
 				} else {
@@ -175,9 +175,9 @@ func TestTorch(t *testing.T) {
 			got32, got64 := run(fp16.Float32), run(fp16.Float64)
 			out32, out64 := load("out_f32"), load("out_f64")
 
-			m := src.H * src.W
+			m := src.H() * src.W()
 			if groups > 0 {
-				m *= src.C / groups
+				m *= src.C() / groups
 			}
 			var worst32, worst64 float64
 			for g := 0; g*m < len(src.Data); g++ {
@@ -186,13 +186,13 @@ func TestTorch(t *testing.T) {
 				if groups > 0 {
 					judge = bigref.GroupNorm(xs, eps)
 				} else {
-					judge = bigref.RunningNorm(mean[g%src.C], variance[g%src.C], eps)
+					judge = bigref.RunningNorm(mean[g%src.C()], variance[g%src.C()], eps)
 				}
 				mu, _ := judge.Mean.Float64()
 				v, _ := judge.V.Float64()
 				s := statsOf(xs, eps)
 				for i := g * m; i < (g+1)*m; i++ {
-					ch := i / (src.H * src.W) % src.C
+					ch := i / (src.H() * src.W()) % src.C()
 					checkElement(t, got32, src, judge, i, gamma[ch], beta[ch])
 
 					y, x := got32.Data[i], src.Data[i]

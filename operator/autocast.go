@@ -171,7 +171,7 @@ func (m Mode) cast(x *tensor.Tensor, f fp16.Format) *tensor.Tensor {
 	if x.Format == f || f == fp16.Float64 || f == fp16.Float32 {
 		return x
 	}
-	y := tensor.New(f, x.N, x.C, x.H, x.W)
+	y := tensor.New(f, x.N(), x.C(), x.H(), x.W())
 	m.roundSlice(f, y.Data, x.Data)
 	return y
 }

@@ -56,8 +56,8 @@ func convAnswers(l *conv2d, x, y *tensor.Tensor) answers {
 	}
 	run := func(g func(float64) float64) []float64 {
 		w := tensor.Of(f, cast(l.weight.Data, g), s[0], s[1], s[2], s[3])
-		in := tensor.Of(f, cast(x.Data, g), x.N, x.C, x.H, x.W)
-		out := tensor.New(fp16.Float64, y.N, y.C, y.H, y.W)
+		in := tensor.Of(f, cast(x.Data, g), x.N(), x.C(), x.H(), x.W())
+		out := tensor.New(fp16.Float64, y.N(), y.C(), y.H(), y.W())
 		var bias []float64
 		if l.bias != nil {
 			bias = cast(l.bias.Data, g)
@@ -113,10 +113,10 @@ func at(v []float64) func(int) float64 { return func(i int) float64 { return v[i
 // Given statistics (batch) have no error. eps, sum, root and quotient round.
 func normAnswers(n *normalization, x, y *tensor.Tensor) answers {
 	const h = u32
-	hw, perChannel := x.H*x.W, n.kind == "instance" || n.kind == "batch"
+	hw, perChannel := x.H()*x.W(), n.kind == "instance" || n.kind == "batch"
 	m := hw
 	if !perChannel {
-		m *= x.C / n.groups
+		m *= x.C() / n.groups
 	}
 	value, bound := make([]float64, len(x.Data)), make([]float64, len(x.Data))
 	for g := 0; g*m < len(x.Data); g++ {
@@ -135,7 +135,7 @@ func normAnswers(n *normalization, x, y *tensor.Tensor) answers {
 		var e, dv float64
 		switch {
 		case n.kind == "batch":
-			mu, variance = n.mean.Data[g%x.C], n.variance.Data[g%x.C]
+			mu, variance = n.mean.Data[g%x.C()], n.variance.Data[g%x.C()]
 		case perChannel:
 			e = M*h*meanAbs + h*math.Abs(mu)
 			dv = (M+4)*h*(variance+e*e) + e*e
@@ -148,7 +148,7 @@ func normAnswers(n *normalization, x, y *tensor.Tensor) answers {
 		V := variance + epsilon
 		rho := 1/math.Sqrt(1-dv/V) - 1 + 3*h
 		for i := g * m; i < (g+1)*m; i++ {
-			c := i / hw % x.C
+			c := i / hw % x.C()
 			gamma, beta := n.weight.Data[c], n.bias.Data[c]
 			a, t := math.Abs(gamma)/math.Sqrt(V), gamma/math.Sqrt(V)
 			value[i] = t*(x.Data[i]-mu) + beta
@@ -175,7 +175,7 @@ func normAnswers(n *normalization, x, y *tensor.Tensor) answers {
 //	          by at most |s| tanh'(s) < 0.45 of that; t and 1+t add 2 each; two
 //	          products. 1+t cancels for x < 0, so the error is one of x/2.
 func (d device) activationAnswers(f act.Func, x, y *tensor.Tensor) answers {
-	exact := tensor.New(fp16.Float64, x.N, x.C, x.H, x.W)
+	exact := tensor.New(fp16.Float64, x.N(), x.C(), x.H(), x.W())
 	act.Forward(exact, x, f)
 	a := within(y, at(exact.Data), func(i int) float64 {
 		v := math.Abs(exact.Data[i])
@@ -236,7 +236,7 @@ func resampleAnswers(l *resample, x, y *tensor.Tensor) answers {
 		conv.Nearest(z, x, l.factor)
 		return exactly(z.Data)
 	}
-	exact, size := tensor.New(fp16.Float64, y.N, y.C, y.H, y.W), tensor.New(fp16.Float64, y.N, y.C, y.H, y.W)
+	exact, size := tensor.New(fp16.Float64, y.N(), y.C(), y.H(), y.W()), tensor.New(fp16.Float64, y.N(), y.C(), y.H(), y.W())
 	abs := tensor.Like(x)
 	for i, v := range x.Data {
 		abs.Data[i] = math.Abs(v)
@@ -248,7 +248,7 @@ func resampleAnswers(l *resample, x, y *tensor.Tensor) answers {
 		return within(y, at(exact.Data), func(i int) float64 { return slack * k * u32 * size.Data[i] })
 	}
 	conv.Bilinear(exact, x, l.factor)
-	side := float64(max(x.H, x.W))
+	side := float64(max(x.H(), x.W()))
 	e := slack * u32 * (2*2*(3*side+1) + 6) * largest(x)
 	return within(y, at(exact.Data), func(int) float64 { return e })
 }
@@ -259,7 +259,7 @@ func resampleAnswers(l *resample, x, y *tensor.Tensor) answers {
 // and those with dropout's mask, are exact in float32, and so are the sums as
 // far as their rounding goes (24 >= 2*11+2: Figueroa).
 func (d device) noiseAnswers(l *StochasticBlock, x, y *tensor.Tensor, draws [][]float64) answers {
-	f, hw := y.Format, x.H*x.W
+	f, hw := y.Format, x.H()*x.W()
 	a := answers{lo: make([]float64, len(x.Data)), hi: make([]float64, len(x.Data))}
 	for i, v := range x.Data {
 		if l.block.Type == noise.Dropout {

@@ -67,16 +67,16 @@ func narrowBilinear(x *tensor.Tensor, factor int, f fp16.Format) []float64 {
 		return at, min(at+1, side-1), r(1 - w1), w1
 	}
 	mix := func(a, wa, b, wb float64) float64 { return r(r(float64(a*wa)) + r(float64(b*wb))) }
-	h, w := x.H*factor, x.W*factor
+	h, w := x.H()*factor, x.W()*factor
 	var out []float64
-	for p := range x.N * x.C {
-		in := x.Plane(p/x.C, p%x.C)
+	for p := range x.N() * x.C() {
+		in := x.Plane(p/x.C(), p%x.C())
 		for i := range h {
-			y0, y1, v0, v1 := axis(i, x.H)
+			y0, y1, v0, v1 := axis(i, x.H())
 			for j := range w {
-				x0, x1, u0, u1 := axis(j, x.W)
-				top := mix(in[y0*x.W+x0], u0, in[y0*x.W+x1], u1)
-				bottom := mix(in[y1*x.W+x0], u0, in[y1*x.W+x1], u1)
+				x0, x1, u0, u1 := axis(j, x.W())
+				top := mix(in[y0*x.W()+x0], u0, in[y0*x.W()+x1], u1)
+				bottom := mix(in[y1*x.W()+x0], u0, in[y1*x.W()+x1], u1)
 				out = append(out, mix(top, v0, bottom, v1))
 			}
 		}

@@ -76,7 +76,7 @@ func (c tally) String() string {
 func compare(t *testing.T, what string, ours, theirs *tensor.Tensor, a answers) tally {
 	t.Helper()
 	if !ours.SameShape(theirs) || ours.Format != theirs.Format {
-		t.Fatalf("%s: %v numbers %s: PyTorch returns %v numbers %s", what, ours.Format, ours.Shape(), theirs.Format, theirs.Shape())
+		t.Fatalf("%s: %v numbers %s: PyTorch returns %v numbers %s", what, ours.Format, ours.Dims(), theirs.Format, theirs.Dims())
 	}
 	c, f := tally{elements: len(ours.Data)}, ours.Format
 	complain := func(i int, format string) {
@@ -161,7 +161,7 @@ func (d device) check(t *testing.T, what string, l layer, x, theirs *tensor.Tens
 		t.Fatal(err)
 	}
 	if v := d.narrowAnswer(l, x, theirs.Format); v != nil {
-		model := tensor.Of(theirs.Format, v, ours.N, ours.C, ours.H, ours.W)
+		model := tensor.Of(theirs.Format, v, ours.N(), ours.C(), ours.H(), ours.W())
 		return "half kernel", compare(t, what, model, theirs, exactly(v))
 	}
 	return kindOf(l, theirs.Format), compare(t, what, ours, theirs, d.answersOf(l, x, theirs, draws))

@@ -338,12 +338,12 @@ func (u *UpsampleBlock) ForwardSkip(p *Pass, x, skip *tensor.Tensor) (*tensor.Te
 	if err != nil {
 		return nil, err
 	}
-	if (skip != nil) != (u.skip > 0) || skip != nil && (skip.N != y.N || skip.C != u.skip || skip.H != y.H || skip.W != y.W) {
+	if (skip != nil) != (u.skip > 0) || skip != nil && (skip.N() != y.N() || skip.C() != u.skip || skip.H() != y.H() || skip.W() != y.W()) {
 		got := "none"
 		if skip != nil {
-			got = skip.Shape()
+			got = skip.Dims()
 		}
-		return nil, fmt.Errorf("%s: skip connection %s: want %d channels at %dx%d", u.name, got, u.skip, y.H, y.W)
+		return nil, fmt.Errorf("%s: skip connection %s: want %d channels at %dx%d", u.name, got, u.skip, y.H(), y.W())
 	}
 	switch {
 	case skip == nil:
@@ -362,9 +362,9 @@ func (u *UpsampleBlock) ForwardSkip(p *Pass, x, skip *tensor.Tensor) (*tensor.Te
 
 // concat joins two tensors along the channels, in a format that holds both.
 func concat(f fp16.Format, a, b *tensor.Tensor) *tensor.Tensor {
-	y := tensor.New(f, a.N, a.C+b.C, a.H, a.W)
-	chw := y.C * y.H * y.W
-	for n := range y.N {
+	y := tensor.New(f, a.N(), a.C()+b.C(), a.H(), a.W())
+	chw := y.C() * y.H() * y.W()
+	for n := range y.N() {
 		at := copy(y.Data[n*chw:], a.Samples(n, n+1).Data)
 		copy(y.Data[n*chw+at:], b.Samples(n, n+1).Data)
 	}

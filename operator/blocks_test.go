@@ -188,7 +188,7 @@ func TestBlocks(t *testing.T) {
 func near(t *testing.T, what string, got, want *tensor.Tensor, bound float64) {
 	t.Helper()
 	if !got.SameShape(want) {
-		t.Fatalf("%s: shape %s, want %s", what, got.Shape(), want.Shape())
+		t.Fatalf("%s: shape %s, want %s", what, got.Dims(), want.Dims())
 	}
 	worst, at := 0.0, 0
 	for i, w := range want.Data {

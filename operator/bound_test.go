@@ -95,7 +95,7 @@ func (a *analysis) layer(l layer, x, y *tensor.Tensor, e float64) float64 {
 			bias = abs(l.bias.Data)
 		}
 		w := tensor.Of(fp16.Float32, abs(l.weight.Data), s[0], s[1], s[2], s[3])
-		in := tensor.Of(fp16.Float64, abs(x.Data), x.N, x.C, x.H, x.W)
+		in := tensor.Of(fp16.Float64, abs(x.Data), x.N(), x.C(), x.H(), x.W())
 		sum, ones := tensor.Like(y), tensor.Like(y)
 		one := tensor.Like(in)
 		for i := range one.Data {
@@ -122,9 +122,9 @@ func (a *analysis) layer(l layer, x, y *tensor.Tensor, e float64) float64 {
 		plain := tensor.Like(x)
 		norm.Instance(plain, x, nil, nil, epsilon)
 		scale, shift, xhat := 0.0, 0.0, largest(plain)
-		hw := x.H * x.W
-		for n := range x.N {
-			for c := range x.C {
+		hw := x.H() * x.W()
+		for n := range x.N() {
+			for c := range x.C() {
 				mean, sq := 0.0, 0.0
 				for _, v := range x.Plane(n, c) {
 					mean += v / float64(hw)

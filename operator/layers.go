@@ -139,13 +139,13 @@ func (c *conv2d) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 	if c.transposed {
 		in, out, op = out, in, "conv_transpose2d"
 	}
-	if x.C != in {
-		return nil, fmt.Errorf("%s: input has %d channels: want %d", c.name, x.C, in)
+	if x.C() != in {
+		return nil, fmt.Errorf("%s: input has %d channels: want %d", c.name, x.C(), in)
 	}
 	f, of := p.Mode.conv(op, x.Format)
 	k, stride := c.kernel(p.Mode, f), max(g.Stride, 1)
 	if c.transposed {
-		y := p.new(of, x.N, out, (x.H-1)*stride+s[2], (x.W-1)*stride+s[3])
+		y := p.new(of, x.N(), out, (x.H()-1)*stride+s[2], (x.W()-1)*stride+s[3])
 		conv.Transposed(y, p.Mode.cast(x, f), k.Kernel, stride, 0)
 		return p.feature(c.name, k.addBias(y)), nil
 	}
@@ -156,21 +156,21 @@ func (c *conv2d) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 	case conv.Reflect:
 		least = g.Pad + 1
 	}
-	if x.H < least || x.W < least {
-		return nil, fmt.Errorf("%s: image is %dx%d: want at least %dx%d for %s padding by %d", c.name, x.H, x.W, least, least, g.Padding, g.Pad)
+	if x.H() < least || x.W() < least {
+		return nil, fmt.Errorf("%s: image is %dx%d: want at least %dx%d for %s padding by %d", c.name, x.H(), x.W(), least, least, g.Padding, g.Pad)
 	}
-	y := p.new(of, x.N, out, conv.OutSize(x.H, s[2], stride, g.Pad), conv.OutSize(x.W, s[3], stride, g.Pad))
+	y := p.new(of, x.N(), out, conv.OutSize(x.H(), s[2], stride, g.Pad), conv.OutSize(x.W(), s[3], stride, g.Pad))
 	conv.Forward(y, p.Mode.cast(x, f), k.Kernel, g)
 	return p.feature(c.name, k.addBias(y)), nil
 }
 
 // addBias adds the bias that the kernel left out, rounding once more.
 func (k *convKernel) addBias(y *tensor.Tensor) *tensor.Tensor {
-	for i := range y.N * y.C {
+	for i := range y.N() * y.C() {
 		if k.bias == nil {
 			break
 		}
-		plane, b := y.Plane(i/y.C, i%y.C), k.bias[i%y.C]
+		plane, b := y.Plane(i/y.C(), i%y.C()), k.bias[i%y.C()]
 		for j, v := range plane {
 			plane[j] = y.Format.Round(v + b) // exact or innocuous: see add
 		}
@@ -316,14 +316,14 @@ func (m *resample) layers(visit func(layer)) { visit(m) }
 func (m *resample) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 	f := m.factor
 	if m.mode == "pool" {
-		if x.H < f || x.W < f {
-			return nil, fmt.Errorf("%s: image is %dx%d: want at least %dx%d to pool by %d", m.name, x.H, x.W, f, f, f)
+		if x.H() < f || x.W() < f {
+			return nil, fmt.Errorf("%s: image is %dx%d: want at least %dx%d to pool by %d", m.name, x.H(), x.W(), f, f, f)
 		}
-		y := p.new(p.Mode.must("avg_pool2d", x.Format), x.N, x.C, x.H/f, x.W/f)
+		y := p.new(p.Mode.must("avg_pool2d", x.Format), x.N(), x.C(), x.H()/f, x.W()/f)
 		conv.AvgPool(y, x, f)
 		return p.feature(m.name, y), nil
 	}
-	y := p.new(p.Mode.must("interpolate", x.Format), x.N, x.C, x.H*f, x.W*f)
+	y := p.new(p.Mode.must("interpolate", x.Format), x.N(), x.C(), x.H()*f, x.W()*f)
 	if m.mode == "nearest" {
 		conv.Nearest(y, x, f)
 	} else {

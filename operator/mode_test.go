@@ -114,7 +114,7 @@ func checkMode(t *testing.T, r rounding, kind string) {
 	conv := func(name string, x *tensor.Tensor, pad int) *tensor.Tensor {
 		t.Helper()
 		w := params[name+".weight"]
-		operand := tensor.Of(r.operand, rounded(x.Data, r.operand), x.N, x.C, x.H, x.W)
+		operand := tensor.Of(r.operand, rounded(x.Data, r.operand), x.N(), x.C(), x.H(), x.W())
 		kernel := tensor.Of(r.operand, rounded(w.Data, r.operand), w.Shape[0], w.Shape[1], w.Shape[2], w.Shape[3])
 		var bias []float64
 		if b := params[name+".bias"]; b != nil {
@@ -127,7 +127,7 @@ func checkMode(t *testing.T, r rounding, kind string) {
 		if r.biasApart && bias != nil {
 			y = bigref.Conv2d(operand, kernel, nil, 1, pad, "zeros").Round(r.conv)
 			for i := range y.Data {
-				y.Data[i] = sum(r.conv, y.Data[i], bias[i/(y.H*y.W)%y.C])
+				y.Data[i] = sum(r.conv, y.Data[i], bias[i/(y.H()*y.W())%y.C()])
 			}
 		} else {
 			y = bigref.Conv2d(operand, kernel, bias, 1, pad, "zeros").Round(r.conv)
@@ -142,7 +142,7 @@ func checkMode(t *testing.T, r rounding, kind string) {
 		if kind != "none" {
 			act = path + ".block.2"
 			x, f := y, r.conv
-			hw, group := x.H*x.W, 1
+			hw, group := x.H()*x.W(), 1
 			if kind == "group" {
 				f, _ = fp16.ParseFormat(r.group) // of min(32, C) groups: one channel each
 			}

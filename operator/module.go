@@ -71,7 +71,7 @@ func (p *Pass) dst(f fp16.Format, x *tensor.Tensor) *tensor.Tensor {
 	if x == p.own && x.Format == f && p.Feature == nil {
 		return x
 	}
-	return p.new(f, x.N, x.C, x.H, x.W)
+	return p.new(f, x.N(), x.C(), x.H(), x.W())
 }
 
 // new returns a destination of its own; what might have been overwritten need

@@ -174,8 +174,8 @@ func (op *Operator) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 	if x.Format == fp16.Float64 && p.Mode.Wide() != fp16.Float64 {
 		return nil, fmt.Errorf("operator: input of float64 numbers: want %v numbers, or the float64 mode", p.Mode.Wide())
 	}
-	if x.C != op.Config.InputChannels {
-		return nil, fmt.Errorf("operator: input has %d channels: want %d", x.C, op.Config.InputChannels)
+	if x.C() != op.Config.InputChannels {
+		return nil, fmt.Errorf("operator: input has %d channels: want %d", x.C(), op.Config.InputChannels)
 	}
 	p.feature("input", x)
 	y, err := chain(p, x, op.modules...)

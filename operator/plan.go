@@ -134,7 +134,7 @@ func (p *Plan) Bytes() int64 {
 // the operator's output for x [n,input_channels,h,w], with the noise of draws (nil
 // for none) at that time. It panics if dst is not of that shape and format.
 func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) error {
-	if dst.N != p.n || dst.C != p.op.Config.OutputChannels || dst.H != p.h || dst.W != p.w || dst.Format != p.output || len(dst.Data) != dst.N*dst.C*dst.H*dst.W {
+	if dst.N() != p.n || dst.C() != p.op.Config.OutputChannels || dst.H() != p.h || dst.W() != p.w || dst.Format != p.output || len(dst.Data) != dst.N()*dst.C()*dst.H()*dst.W() {
 		panic("operator: destination of another shape or format than the plan's")
 	}
 	if p.general != "" {
@@ -147,10 +147,10 @@ func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) 
 	switch {
 	case x.Format == fp16.Float64:
 		return fmt.Errorf("operator: input of float64 numbers: want %v numbers, or the float64 mode", p.mode.Wide())
-	case x.C != p.op.Config.InputChannels:
-		return fmt.Errorf("operator: input has %d channels: want %d", x.C, p.op.Config.InputChannels)
-	case x.N != p.n || x.H != p.h || x.W != p.w:
-		return fmt.Errorf("operator: input is %s: want [%d,%d,%d,%d], for which the plan is made", x.Shape(), p.n, x.C, p.h, p.w)
+	case x.C() != p.op.Config.InputChannels:
+		return fmt.Errorf("operator: input has %d channels: want %d", x.C(), p.op.Config.InputChannels)
+	case x.N() != p.n || x.H() != p.h || x.W() != p.w:
+		return fmt.Errorf("operator: input is %s: want [%d,%d,%d,%d], for which the plan is made", x.Dims(), p.n, x.C(), p.h, p.w)
 	}
 	if p.used = p; p.direct && x.Format != p.input {
 		if p.narrow == nil || p.narrow.input != x.Format {

@@ -59,8 +59,8 @@ func TestForget(t *testing.T) {
 	m, bare := Mode{Precision: fp16.Float32}, op.Bytes()
 	var want []float64
 	for range 2 {
-		p := op.Borrow(m, x.N, x.H, x.W)
-		y := tensor.New(fp16.Float32, x.N, op.Config.OutputChannels, x.H, x.W)
+		p := op.Borrow(m, x.N(), x.H(), x.W())
+		y := tensor.New(fp16.Float32, x.N(), op.Config.OutputChannels, x.H(), x.W())
 		if err := p.Forward(y, x, nil, noise.Time{}); err != nil {
 			t.Fatal(err)
 		}

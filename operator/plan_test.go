@@ -144,7 +144,7 @@ func TestPlan(t *testing.T) {
 func samePlan(t *testing.T, at string, got, want *tensor.Tensor) {
 	t.Helper()
 	if !got.SameShape(want) || got.Format != want.Format {
-		t.Fatalf("%s: %s %v, want %s %v", at, got.Shape(), got.Format, want.Shape(), want.Format)
+		t.Fatalf("%s: %s %v, want %s %v", at, got.Dims(), got.Format, want.Dims(), want.Format)
 	}
 	for i, w := range want.Data {
 		if math.Float64bits(got.Data[i]) != math.Float64bits(w) {

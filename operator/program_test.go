@@ -110,7 +110,7 @@ func TestProgram(t *testing.T) {
 
 func applyOnce(t *testing.T, op *Operator, m Mode, x *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
-	d, err := noise.Counter{Seed: 5}.At(1, 0, x.N)
+	d, err := noise.Counter{Seed: 5}.At(1, 0, x.N())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -55,7 +55,7 @@ func (p *plain) forward(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error)
 
 // each applies an operation to every number and rounds.
 func (p *plain) each(x *tensor.Tensor, f func(i int, v float64) float64) *tensor.Tensor {
-	y := tensor.New(p.half, x.N, x.C, x.H, x.W)
+	y := tensor.New(p.half, x.N(), x.C(), x.H(), x.W())
 	for i, v := range x.Data {
 		y.Data[i] = p.half.Round(f(i, v))
 	}
@@ -75,17 +75,17 @@ func (p *plain) conv(name string, x *tensor.Tensor) *tensor.Tensor {
 	w := p.params[name+".weight"]
 	out, in, k := w.Shape[0], w.Shape[1], w.Shape[2]
 	r := func(v float64) float32 { return float32(p.half.Round(v)) }
-	y := tensor.New(p.half, x.N, out, x.H, x.W)
-	acc := make([]float32, x.H*x.W)
-	for at := range x.N * out {
+	y := tensor.New(p.half, x.N(), out, x.H(), x.W())
+	acc := make([]float32, x.H()*x.W())
+	for at := range x.N() * out {
 		n, o := at/out, at%out
 		clear(acc)
 		for tap := range in * k * k {
 			dy, dx, v := tap/k%k-k/2, tap%k-k/2, r(w.Data[o*in*k*k+tap])
 			plane := x.Plane(n, tap/(k*k))
-			for i := max(0, -dy); i < min(x.H, x.H-dy); i++ {
-				for j := max(0, -dx); j < min(x.W, x.W-dx); j++ {
-					acc[i*x.W+j] += float32(v * r(plane[(i+dy)*x.W+j+dx]))
+			for i := max(0, -dy); i < min(x.H(), x.H()-dy); i++ {
+				for j := max(0, -dx); j < min(x.W(), x.W()-dx); j++ {
+					acc[i*x.W()+j] += float32(v * r(plane[(i+dy)*x.W()+j+dx]))
 				}
 			}
 		}
@@ -105,19 +105,19 @@ func (p *plain) norm(name string, x *tensor.Tensor) *tensor.Tensor {
 	channels := 1 // of a group
 	switch p.config.Normalization {
 	case "layer":
-		channels = x.C
+		channels = x.C()
 	case "group":
-		channels = x.C / min(32, x.C)
+		channels = x.C() / min(32, x.C())
 	}
-	hw, weight, bias := x.H*x.W, p.params[name+".weight"].Data, p.params[name+".bias"].Data
+	hw, weight, bias := x.H()*x.W(), p.params[name+".weight"].Data, p.params[name+".bias"].Data
 	m := hw * channels
-	y := tensor.New(p.half, x.N, x.C, x.H, x.W)
+	y := tensor.New(p.half, x.N(), x.C(), x.H(), x.W())
 	for g := 0; g*m < len(x.Data); g++ {
 		xs := x.Data[g*m : (g+1)*m]
 		var mean, variance float32
 		if p.config.Normalization == "batch" {
-			mean = float32(p.params[name+".running_mean"].Data[g%x.C])
-			variance = float32(p.params[name+".running_var"].Data[g%x.C])
+			mean = float32(p.params[name+".running_mean"].Data[g%x.C()])
+			variance = float32(p.params[name+".running_var"].Data[g%x.C()])
 		} else {
 			for _, v := range xs {
 				mean += float32(v)
@@ -131,7 +131,7 @@ func (p *plain) norm(name string, x *tensor.Tensor) *tensor.Tensor {
 		}
 		inverse := float32(1 / math.Sqrt(float64(variance)+1e-5))
 		for i, v := range xs {
-			c := (g*m + i) / hw % x.C
+			c := (g*m + i) / hw % x.C()
 			a := float32(inverse * float32(weight[c]))
 			b := float32(bias[c]) - float32(mean*a)
 			y.Data[g*m+i] = p.half.Round(float64(float32(float32(v)*a) + b))
@@ -170,12 +170,12 @@ func (p *plain) activation(v float64) float64 {
 }
 
 func (p *plain) noise(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error) {
-	shape, kinds := []int{x.N, x.C, x.H, x.W}, []noise.Kind{noise.Normal}
+	shape, kinds := []int{x.N(), x.C(), x.H(), x.W()}, []noise.Kind{noise.Normal}
 	switch p.config.NoiseType {
 	case "laplace":
 		kinds = []noise.Kind{noise.Exponential, noise.Normal}
 	case "dropout":
-		shape, kinds = []int{x.N, x.C, 1, 1}, []noise.Kind{noise.Bernoulli}
+		shape, kinds = []int{x.N(), x.C(), 1, 1}, []noise.Kind{noise.Bernoulli}
 	}
 	var draws [][]float64
 	for _, kind := range kinds {
@@ -192,7 +192,7 @@ func (p *plain) noise(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error) {
 	return p.each(x, func(i int, v float64) float64 {
 		switch p.config.NoiseType {
 		case "dropout":
-			return v * r(draws[0][i/(x.H*x.W)]*r(1/(1-p.config.NoiseScale)))
+			return v * r(draws[0][i/(x.H()*x.W())]*r(1/(1-p.config.NoiseScale)))
 		case "laplace":
 			n := draws[0][i]
 			switch m := draws[1][i]; {

@@ -114,7 +114,7 @@ func checkPolicy(t *testing.T, name string, config rollout.Config, m operator.Mo
 // channels, and its weights pick y.
 func stepTo(t *testing.T, config rollout.Config, m operator.Mode, x, y *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
-	c := x.C
+	c := x.C()
 	op, err := operator.Init(operator.Config{BaseChannels: 2 * c, InputChannels: 2 * c, OutputChannels: 2 * c,
 		KernelSize: 1, Activation: "none", Normalization: "none"}, 1)
 	if err != nil {
@@ -131,8 +131,8 @@ func stepTo(t *testing.T, config rollout.Config, m operator.Mode, x, y *tensor.T
 			}
 		}
 	}
-	both := tensor.New(fp16.Float32, x.N, 2*c, x.H, x.W)
-	for n := range x.N {
+	both := tensor.New(fp16.Float32, x.N(), 2*c, x.H(), x.W())
+	for n := range x.N() {
 		sample := both.Samples(n, n+1).Data
 		copy(sample[copy(sample, x.Samples(n, n+1).Data):], y.Samples(n, n+1).Data)
 	}
@@ -142,7 +142,7 @@ func stepTo(t *testing.T, config rollout.Config, m operator.Mode, x, y *tensor.T
 		t.Fatal(err)
 	}
 	out := tensor.Like(x)
-	for n := range x.N {
+	for n := range x.N() {
 		copy(out.Samples(n, n+1).Data, next.Samples(n, n+1).Data)
 	}
 	return out

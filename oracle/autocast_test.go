@@ -175,7 +175,7 @@ func policy(c rollout.Config, m operator.Mode, x, out *tensor.Tensor) *tensor.Te
 		}
 		return v
 	}
-	y := tensor.New(fp16.Float32, x.N, x.C, x.H, x.W)
+	y := tensor.New(fp16.Float32, x.N(), x.C(), x.H(), x.W())
 	for i, o := range out.Data {
 		switch c.Policy {
 		case rollout.Autoregressive:

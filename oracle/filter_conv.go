@@ -55,12 +55,12 @@ func (v *view) convolve(i int, c convolution) *tensor.Tensor {
 	}
 	if n.Bias == nil && bias != nil && c.bias != 0 {
 		half := f == fp16.Float16 || f == fp16.BFloat16
-		for k := range y.N * y.C {
-			b := bias.Data[k%y.C]
+		for k := range y.N() * y.C() {
+			b := bias.Data[k%y.C()]
 			if half {
 				b = f.Round(b)
 			}
-			for j, plane := 0, y.Plane(k/y.C, k%y.C); j < len(plane); j++ {
+			for j, plane := 0, y.Plane(k/y.C(), k%y.C()); j < len(plane); j++ {
 				plane[j] += c.bias * b
 			}
 		}
@@ -71,16 +71,16 @@ func (v *view) convolve(i int, c convolution) *tensor.Tensor {
 // gather returns the tensor of those rows and columns of x, zeros where they
 // are negative.
 func gather(x *tensor.Tensor, rows, cols []int) *tensor.Tensor {
-	y := tensor.New(fp16.Float64, x.N, x.C, len(rows), len(cols))
-	for k := range x.N * x.C {
-		from, to := x.Plane(k/x.C, k%x.C), y.Plane(k/x.C, k%x.C)
+	y := tensor.New(fp16.Float64, x.N(), x.C(), len(rows), len(cols))
+	for k := range x.N() * x.C() {
+		from, to := x.Plane(k/x.C(), k%x.C()), y.Plane(k/x.C(), k%x.C())
 		for i, r := range rows {
 			if r < 0 {
 				continue
 			}
 			for j, c := range cols {
 				if c >= 0 {
-					to[i*len(cols)+j] = from[r*x.W+c]
+					to[i*len(cols)+j] = from[r*x.W()+c]
 				}
 			}
 		}
@@ -148,18 +148,18 @@ func convFaults() []*hypothesis {
 		}),
 		change("channels-last input read as channels-first", isConv, func(c *convolution, n *operator.Node) bool {
 			c.x = interleaved(c.x)
-			return c.x.C > 1
+			return c.x.C() > 1
 		}),
 		change("channels-first input read as channels-last", isConv, func(c *convolution, n *operator.Node) bool {
-			y, hw := tensor.Like(c.x), c.x.H*c.x.W
-			for k := range y.N {
+			y, hw := tensor.Like(c.x), c.x.H()*c.x.W()
+			for k := range y.N() {
 				from, to := c.x.Samples(k, k+1).Data, y.Samples(k, k+1).Data
 				for i, u := range from {
-					to[i%y.C*hw+i/y.C] = u
+					to[i%y.C()*hw+i/y.C()] = u
 				}
 			}
 			c.x = y
-			return y.C > 1
+			return y.C() > 1
 		}),
 		change("kernel dilated by 2", isWindow, func(c *convolution, n *operator.Node) bool {
 			k := n.Weight.Shape[2]
@@ -167,15 +167,15 @@ func convFaults() []*hypothesis {
 				return false
 			}
 			c.dilated = true
-			return 2*c.geometry.Pad < min(c.x.H, c.x.W)
+			return 2*c.geometry.Pad < min(c.x.H(), c.x.W())
 		}),
 		change("all samples read the first", isConv, func(c *convolution, n *operator.Node) bool {
 			y := tensor.Like(c.x)
-			for k := range y.N {
+			for k := range y.N() {
 				copy(y.Samples(k, k+1).Data, c.x.Samples(0, 1).Data)
 			}
 			c.x = y
-			return y.N > 1
+			return y.N() > 1
 		}),
 		change("bias of the next channel", isBiased, func(c *convolution, n *operator.Node) bool {
 			n.Bias = reordered(n.Bias, func(c, n int) int { return (c + 1) % n })
@@ -186,11 +186,11 @@ func convFaults() []*hypothesis {
 			return true
 		}),
 		change("samples mixed up: each reads the one before", isConv, func(c *convolution, n *operator.Node) bool {
-			if c.x.N < 2 {
+			if c.x.N() < 2 {
 				return false
 			}
 			y := tensor.Like(c.x)
-			for k := range y.N {
+			for k := range y.N() {
 				copy(y.Samples(k, k+1).Data, c.x.Samples(max(k-1, 0), max(k, 1)).Data)
 			}
 			c.x = y
@@ -204,10 +204,10 @@ func convFaults() []*hypothesis {
 // [N,C,H,W]: for a square image, with H and W swapped.
 func transposed(x *tensor.Tensor) *tensor.Tensor {
 	y := tensor.Like(x)
-	for k := range x.N * x.C {
-		from, to := x.Plane(k/x.C, k%x.C), y.Plane(k/x.C, k%x.C)
+	for k := range x.N() * x.C() {
+		from, to := x.Plane(k/x.C(), k%x.C()), y.Plane(k/x.C(), k%x.C())
 		for i := range to {
-			to[i] = from[i%x.W*x.H+i/x.W]
+			to[i] = from[i%x.W()*x.H()+i/x.W()]
 		}
 	}
 	return y
@@ -217,11 +217,11 @@ func transposed(x *tensor.Tensor) *tensor.Tensor {
 // [N,C,H,W].
 func interleaved(x *tensor.Tensor) *tensor.Tensor {
 	y := tensor.Like(x)
-	hw := x.H * x.W
-	for n := range x.N {
+	hw := x.H() * x.W()
+	for n := range x.N() {
 		from, to := x.Samples(n, n+1).Data, y.Samples(n, n+1).Data
 		for i := range to {
-			to[i] = from[i%x.C*hw+i/x.C]
+			to[i] = from[i%x.C()*hw+i/x.C()]
 		}
 	}
 	return y

@@ -247,10 +247,10 @@ func (f *filter) correct(v *view, n int) ([][]float64, error) {
 // fault has, and an amplitude has no normal scatter.
 func (f *filter) sparse(t *tried) bool {
 	var squares, fourth float64
-	blocks := make([]float64, 16*t.v.x.N) // of all channels, which share such places
+	blocks := make([]float64, 16*t.v.x.N()) // of all channels, which share such places
 	for i, v := range t.q {
 		plane := int(f.cluster[i]) / cells
-		blocks[plane/t.v.x.C*cells+int(f.cluster[i])%cells] += float64(v * v)
+		blocks[plane/t.v.x.C()*cells+int(f.cluster[i])%cells] += float64(v * v)
 	}
 	for _, b := range blocks {
 		squares += b

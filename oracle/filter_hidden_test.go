@@ -61,8 +61,8 @@ func TestBelowRoundings(t *testing.T) {
 					return nil, nil
 				}
 				y := in[0].Clone() // gamma is 1 and beta 0
-				for k := range y.N * y.C {
-					p := y.Plane(k/y.C, k%y.C)
+				for k := range y.N() * y.C() {
+					p := y.Plane(k/y.C(), k%y.C())
 					mean, _ := moments(p)
 					squares := 0.0
 					for _, v := range p {
@@ -76,7 +76,7 @@ func TestBelowRoundings(t *testing.T) {
 			}
 		}, FailPrecision, "variance of differences in float16"},
 		{"a leak", "bfloat16", 0.01, policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
-			y := tensor.Of(right.Format, scaled(right.Data, 0.9995), right.N, right.C, right.H, right.W)
+			y := tensor.Of(right.Format, scaled(right.Data, 0.9995), right.N(), right.C(), right.H(), right.W())
 			y.Format.RoundSlice(y.Data, y.Data)
 			return y
 		}), FailRollout, "state times 0.9995"},
@@ -218,7 +218,7 @@ func TestScatter(t *testing.T) {
 		t.Errorf("%d devices of a small operator: want %d", n, manyDevices)
 	}
 	large := *f.s.batchStep
-	large.X = &tensor.Tensor{N: 1 << 20, C: 3, H: 16, W: 18}
+	large.X = &tensor.Tensor{Shape: []int{1 << 20, 3, 16, 18}}
 	f.s.batchStep = &large
 	if n := f.devices(); n != fewDevices {
 		t.Errorf("%d devices of a large operator: want %d", n, fewDevices)
@@ -238,7 +238,7 @@ func TestCost(t *testing.T) {
 		t.Errorf("a kernel of a small operator costs %d: want 0", c)
 	}
 	large := *f.s.batchStep
-	large.X = &tensor.Tensor{N: 1 << 20, C: 3, H: 16, W: 18}
+	large.X = &tensor.Tensor{Shape: []int{1 << 20, 3, 16, 18}}
 	f.s.batchStep = &large
 	first, last, none := cost("kernel flipped"), cost("bias of the next channel"), cost("noise scale")
 	if first != 100 || !(0 < last && last < 20) || none != last {

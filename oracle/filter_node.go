@@ -55,9 +55,9 @@ func (e *exam) nodeFilters(n nodeStep) []FilterRow {
 	if err != nil {
 		return nil
 	}
-	v.of[n.node], v.next, v.noisy = base, base, [4]int{base.N, base.C, base.H, base.W}
+	v.of[n.node], v.next, v.noisy = base, base, [4]int{base.N(), base.C(), base.H(), base.W()}
 	f := &filter{e: e, s: &fullStep{Limit: limit}, got: n.got.Data, size: n.size, near: v, exact: v, node: n.node}
-	f.divide(base.N, base.C, base.H, base.W)
+	f.divide(base.N(), base.C(), base.H(), base.W())
 	for i, u := range f.got {
 		if !finite(u) || !finite(base.Data[i]) || !(f.size[i] > 0) {
 			return nil

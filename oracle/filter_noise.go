@@ -35,7 +35,7 @@ func (v *view) noise(b noise.Block, d *emulate.Draws, x *tensor.Tensor, i int) *
 		return y
 	}
 	y, f := tensor.Like(x), v.stored(i)
-	x = tensor.Of(fp16.Float64, x.Data, x.N, x.C, x.H, x.W)
+	x = tensor.Of(fp16.Float64, x.Data, x.N(), x.C(), x.H(), x.W())
 	if v.contract && f != fp16.Float64 {
 		// Every operation of the block rounds, where the input is of the format.
 		y.Format = f

@@ -29,9 +29,9 @@ func siteFaults() []*hypothesis {
 			}
 			x := r.in(i, 0)
 			y, p := x.Clone(), fp16.Float32.Round(b.Scale)
-			for k := range y.N * y.C {
+			for k := range y.N() * y.C() {
 				factor := f(v.draws.Data[0][k], p)
-				plane := y.Plane(k/y.C, k%y.C)
+				plane := y.Plane(k/y.C(), k%y.C())
 				for j := range plane {
 					plane[j] *= factor
 				}
@@ -63,7 +63,7 @@ func siteFaults() []*hypothesis {
 			return true
 		}),
 		{name: "one realization without noise", verdict: FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
-			if v.draws == nil || r.in(i, 0).N < 2 {
+			if v.draws == nil || r.in(i, 0).N() < 2 {
 				return nil
 			}
 			y := v.noise(v.m.Nodes[i].Noise, v.draws, r.in(i, 0), i)
@@ -112,7 +112,7 @@ func siteFaults() []*hypothesis {
 				}
 			}
 			x := r.in(i, 0)
-			if s := v.drawShape(noise.Normal); b.Type == noise.Dropout || [4]int{x.N, x.C, x.H, x.W} != s {
+			if s := v.drawShape(noise.Normal); b.Type == noise.Dropout || [4]int{x.N(), x.C(), x.H(), x.W()} != s {
 				return nil
 			}
 			y := v.noise(b, v.draws, x, i)

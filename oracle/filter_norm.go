@@ -27,7 +27,7 @@ func normalize(x *tensor.Tensor, n *operator.Node, s statistics) *tensor.Tensor 
 	if inverse == nil {
 		inverse = func(v, eps float64) float64 { return 1 / math.Sqrt(v+eps) }
 	}
-	hw := x.H * x.W
+	hw := x.H() * x.W()
 	scale := func(c int, m, f float64, from, to []float64) {
 		g, b := n.Weight.Data[c], n.Bias.Data[c]
 		if s.gamma == 0 {
@@ -49,30 +49,30 @@ func normalize(x *tensor.Tensor, n *operator.Node, s statistics) *tensor.Tensor 
 	}
 	switch {
 	case s.given:
-		for k := range x.N * x.C {
-			c := k % x.C
-			scale(c, n.Mean.Data[c], inverse(n.Variance.Data[c], n.Eps), x.Plane(k/x.C, c), y.Plane(k/x.C, c))
+		for k := range x.N() * x.C() {
+			c := k % x.C()
+			scale(c, n.Mean.Data[c], inverse(n.Variance.Data[c], n.Eps), x.Plane(k/x.C(), c), y.Plane(k/x.C(), c))
 		}
 	case s.overBatch:
-		per := x.C / s.groups
+		per := x.C() / s.groups
 		for g := range s.groups {
-			all := make([]float64, 0, x.N*per*hw)
-			for k := range x.N * per {
+			all := make([]float64, 0, x.N()*per*hw)
+			for k := range x.N() * per {
 				all = append(all, x.Plane(k/per, g*per+k%per)...)
 			}
 			m, v := changed(all)
-			for k := range x.N * per {
+			for k := range x.N() * per {
 				c := g*per + k%per
 				scale(c, m, inverse(v, n.Eps), x.Plane(k/per, c), y.Plane(k/per, c))
 			}
 		}
 	default:
-		per := x.C / s.groups
-		for k := range x.N * s.groups {
+		per := x.C() / s.groups
+		for k := range x.N() * s.groups {
 			first := k * per // plane of the batch
 			m, v := changed(x.Data[first*hw : (first+per)*hw])
 			for p := first; p < first+per; p++ {
-				scale(p%x.C, m, inverse(v, n.Eps), x.Plane(p/x.C, p%x.C), y.Plane(p/x.C, p%x.C))
+				scale(p%x.C(), m, inverse(v, n.Eps), x.Plane(p/x.C(), p%x.C()), y.Plane(p/x.C(), p%x.C()))
 			}
 		}
 	}

@@ -17,7 +17,7 @@ func normFaults() []*hypothesis {
 			s.moments = func(xs []float64, m, v float64) (float64, float64) {
 				return m, v * float64(len(xs)) / float64(len(xs)-1)
 			}
-			return !s.given && x.C/s.groups*x.H*x.W > 1
+			return !s.given && x.C()/s.groups*x.H()*x.W() > 1
 		})), varianceLadder))
 	inverse := func(name string, f func(v, eps float64) float64) *hypothesis {
 		return precise(normFault(name, func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
@@ -46,8 +46,8 @@ func normFaults() []*hypothesis {
 	// other numbers
 	grouped := func(name string, groups func(c int) int) *hypothesis {
 		return normFault(name, func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
-			g := groups(x.C)
-			if g < 1 || x.C%g != 0 || !s.given && s.groups == g {
+			g := groups(x.C())
+			if g < 1 || x.C()%g != 0 || !s.given && s.groups == g {
 				return false
 			}
 			s.groups, s.given = g, false
@@ -64,12 +64,12 @@ func normFaults() []*hypothesis {
 	}
 	l = append(l,
 		normFault("batch statistics", func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
-			s.overBatch, s.given, s.groups = true, false, x.C
+			s.overBatch, s.given, s.groups = true, false, x.C()
 			return true
 		}),
 		normFault("statistics over all samples together", func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
 			s.overBatch = true
-			return !s.given && s.groups < x.C && x.N > 1
+			return !s.given && s.groups < x.C() && x.N() > 1
 		}),
 		normFault("running statistics of a fresh norm (mean 0, variance 1)", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func([]float64, float64, float64) (float64, float64) { return 0, 1 }
@@ -85,7 +85,7 @@ func normFaults() []*hypothesis {
 			name = "tails up to a power of 2 enter the statistics"
 		}
 		l = append(l, normFault(name, func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
-			n := x.C / max(s.groups, 1) * x.H * x.W
+			n := x.C() / max(s.groups, 1) * x.H() * x.W()
 			b := block
 			if b == 0 {
 				for b = 1; b < n; b *= 2 {
@@ -187,32 +187,32 @@ func otherStatistics() []*hypothesis {
 	// by takes statistics from a function of sample and channel.
 	by := func(x *tensor.Tensor, n *operator.Node, of func(k, c int) (m, v float64)) *tensor.Tensor {
 		y := tensor.Like(x)
-		for k := range x.N * x.C {
-			m, v := of(k/x.C, k%x.C)
+		for k := range x.N() * x.C() {
+			m, v := of(k/x.C(), k%x.C())
 			s := 1 / math.Sqrt(v+n.Eps)
-			to := y.Plane(k/x.C, k%x.C)
-			for j, u := range x.Plane(k/x.C, k%x.C) {
-				to[j] = float64((u-m)*s*n.Weight.Data[k%x.C]) + n.Bias.Data[k%x.C]
+			to := y.Plane(k/x.C(), k%x.C())
+			for j, u := range x.Plane(k/x.C(), k%x.C()) {
+				to[j] = float64((u-m)*s*n.Weight.Data[k%x.C()]) + n.Bias.Data[k%x.C()]
 			}
 		}
 		return y
 	}
 	groups := func(x *tensor.Tensor, n *operator.Node, k, c int) []float64 {
-		hw, per := x.H*x.W, x.C/n.Groups
-		first := k*x.C + c/per*per
+		hw, per := x.H()*x.W(), x.C()/n.Groups
+		first := k*x.C() + c/per*per
 		return x.Data[first*hw : (first+per)*hw]
 	}
 	rowsOf := func(name string, keep func(h int) bool) *hypothesis {
 		return precise(one(name, func(_ *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
-			if n.Norm == "batch" || x.H < 2 {
+			if n.Norm == "batch" || x.H() < 2 {
 				return nil
 			}
 			return by(x, n, func(k, c int) (float64, float64) {
 				var some []float64
 				all := groups(x, n, k, c)
-				for r := 0; r*x.W < len(all); r++ {
-					if keep(r % x.H) {
-						some = append(some, all[r*x.W:(r+1)*x.W]...)
+				for r := 0; r*x.W() < len(all); r++ {
+					if keep(r % x.H()) {
+						some = append(some, all[r*x.W():(r+1)*x.W()]...)
 					}
 				}
 				return moments(some)
@@ -221,22 +221,22 @@ func otherStatistics() []*hypothesis {
 	}
 	return []*hypothesis{
 		one("statistics of the sample before", func(_ *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
-			if n.Norm == "batch" || x.N < 2 {
+			if n.Norm == "batch" || x.N() < 2 {
 				return nil
 			}
-			return by(x, n, func(k, c int) (float64, float64) { return moments(groups(x, n, (k+x.N-1)%x.N, c)) })
+			return by(x, n, func(k, c int) (float64, float64) { return moments(groups(x, n, (k+x.N()-1)%x.N(), c)) })
 		}),
 		one("statistics of the channel before", func(_ *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
-			if n.Norm == "batch" || x.C < 2 {
+			if n.Norm == "batch" || x.C() < 2 {
 				return nil
 			}
-			return by(x, n, func(k, c int) (float64, float64) { return moments(groups(x, n, k, (c+x.C-1)%x.C)) })
+			return by(x, n, func(k, c int) (float64, float64) { return moments(groups(x, n, k, (c+x.C()-1)%x.C())) })
 		}),
 		one("statistics over the channels of each pixel", func(_ *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
-			y, hw := tensor.Like(x), x.H*x.W
-			for p := range x.N * hw {
-				at := p/hw*x.C*hw + p%hw
-				column := make([]float64, x.C)
+			y, hw := tensor.Like(x), x.H()*x.W()
+			for p := range x.N() * hw {
+				at := p/hw*x.C()*hw + p%hw
+				column := make([]float64, x.C())
 				for c := range column {
 					column[c] = x.Data[at+c*hw]
 				}

@@ -43,14 +43,14 @@ func centred(f fp16.Format) *hypothesis {
 		if n.Norm == "batch" {
 			return nil
 		}
-		y, hw, per := tensor.Like(x), x.H*x.W, x.C/n.Groups
-		for k := range x.N * n.Groups {
+		y, hw, per := tensor.Like(x), x.H()*x.W(), x.C()/n.Groups
+		for k := range x.N() * n.Groups {
 			m, variance := moments(x.Data[k*per*hw : (k+1)*per*hw])
 			m, s := f.Round(m), f.Round(1/math.Sqrt(variance+n.Eps))
 			for p := k * per; p < (k+1)*per; p++ {
-				from, to := x.Plane(p/x.C, p%x.C), y.Plane(p/x.C, p%x.C)
+				from, to := x.Plane(p/x.C(), p%x.C()), y.Plane(p/x.C(), p%x.C())
 				for j, u := range from {
-					to[j] = float64(f.Round(f.Round(u-m)*s)*n.Weight.Data[p%x.C]) + n.Bias.Data[p%x.C]
+					to[j] = float64(f.Round(f.Round(u-m)*s)*n.Weight.Data[p%x.C()]) + n.Bias.Data[p%x.C()]
 				}
 			}
 		}

@@ -95,8 +95,8 @@ func (v *view) accumulate(i int, x *tensor.Tensor, n *operator.Node, block int, 
 	}
 	x = emulate.Operand(mode, x, format)
 	w := emulate.Operand(mode, tensor.Of(fp16.Float64, n.Weight.Data, 1, 1, 1, len(n.Weight.Data)), format).Data
-	src := gather(x, axis(x.H, g.Pad, g.Padding), axis(x.W, g.Pad, g.Padding))
-	y := tensor.New(fp16.Float64, x.N, s[0], src.H-k+1, src.W-k+1)
+	src := gather(x, axis(x.H(), g.Pad, g.Padding), axis(x.W(), g.Pad, g.Padding))
+	y := tensor.New(fp16.Float64, x.N(), s[0], src.H()-k+1, src.W()-k+1)
 	ends := make([]bool, terms) // after which terms the sum is rounded
 	if split {
 		for p := 1; p <= block; p++ {
@@ -108,14 +108,14 @@ func (v *view) accumulate(i int, x *tensor.Tensor, n *operator.Node, block int, 
 		}
 	}
 	half := format == fp16.Float16 || format == fp16.BFloat16
-	line, total := make([]float64, y.W), make([]float64, y.W)
-	for at := range y.N * y.C * y.H {
-		row, o, b := at%y.H, at/y.H%y.C, at/(y.H*y.C)
+	line, total := make([]float64, y.W()), make([]float64, y.W())
+	for at := range y.N() * y.C() * y.H() {
+		row, o, b := at%y.H(), at/y.H()%y.C(), at/(y.H()*y.C())
 		clear(line)
 		clear(total)
 		for t := range terms {
 			c, dy, dx := t/(k*k), t/k%k, t%k
-			from := src.Plane(b, c)[(row+dy)*src.W+dx:]
+			from := src.Plane(b, c)[(row+dy)*src.W()+dx:]
 			u := w[o*terms+t]
 			for j := range line {
 				line[j] += float64(u * from[j])
@@ -149,7 +149,7 @@ func (v *view) accumulate(i int, x *tensor.Tensor, n *operator.Node, block int, 
 				line[j] = q + bias
 			}
 		}
-		copy(y.Plane(b, o)[row*y.W:], line)
+		copy(y.Plane(b, o)[row*y.W():], line)
 	}
 	return y
 }

@@ -53,8 +53,8 @@ func residualFaults() []*hypothesis {
 			// The shortcut itself, as many channels as there are.
 			a, b := r.in(i, 0), r.in(j, 0)
 			y := a.Clone()
-			for n := range y.N {
-				for c := range min(y.C, b.C) {
+			for n := range y.N() {
+				for c := range min(y.C(), b.C()) {
 					to, from := y.Plane(n, c), b.Plane(n, c)
 					for k := range to {
 						to[k] += from[k]

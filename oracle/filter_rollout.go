@@ -14,7 +14,7 @@ import (
 // post-processed as c says.
 func (v *view) blend(c rollout.Config, a, b float64, x, out *tensor.Tensor) *tensor.Tensor {
 	of, state := v.formats()
-	y := tensor.New(state, x.N, x.C, x.H, x.W)
+	y := tensor.New(state, x.N(), x.C(), x.H(), x.W())
 	of.RoundSlice(y.Data, out.Data)
 	for k := range y.Data {
 		y.Data[k] *= b
@@ -188,8 +188,8 @@ func rolloutFaults() []*hypothesis {
 // rotated returns x with its samples moved by k.
 func rotated(x *tensor.Tensor, k int) *tensor.Tensor {
 	y := tensor.Like(x)
-	for n := range x.N {
-		copy(y.Samples(n, n+1).Data, x.Samples((n+x.N-k)%x.N, (n+x.N-k)%x.N+1).Data)
+	for n := range x.N() {
+		copy(y.Samples(n, n+1).Data, x.Samples((n+x.N()-k)%x.N(), (n+x.N()-k)%x.N()+1).Data)
 	}
 	return y
 }
@@ -246,8 +246,8 @@ func postFaults() []*hypothesis {
 		}})
 	}
 	after("mean of each channel removed from the state", func(x *tensor.Tensor) {
-		for k := range x.N * x.C {
-			p := x.Plane(k/x.C, k%x.C)
+		for k := range x.N() * x.C() {
+			p := x.Plane(k/x.C(), k%x.C())
 			m, _ := moments(p)
 			for i := range p {
 				p[i] -= m
@@ -255,7 +255,7 @@ func postFaults() []*hypothesis {
 		}
 	})
 	after("mean removed from the state", func(x *tensor.Tensor) {
-		for k := range x.N {
+		for k := range x.N() {
 			p := x.Samples(k, k+1).Data
 			m, _ := moments(p)
 			for i := range p {
@@ -265,8 +265,8 @@ func postFaults() []*hypothesis {
 	})
 	after("state's channels in reverse order", func(x *tensor.Tensor) {
 		y := x.Clone()
-		for k := range x.N * x.C {
-			copy(x.Plane(k/x.C, k%x.C), y.Plane(k/x.C, x.C-1-k%x.C))
+		for k := range x.N() * x.C() {
+			copy(x.Plane(k/x.C(), k%x.C()), y.Plane(k/x.C(), x.C()-1-k%x.C()))
 		}
 	})
 	after("state's H and W swapped", func(x *tensor.Tensor) { copy(x.Data, transposed(x).Data) })

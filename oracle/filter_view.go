@@ -59,7 +59,7 @@ func (v *view) compute() error {
 	d, bytes := *v.d, 0
 	d.Seen = func(i int, y *tensor.Tensor) {
 		if isNoise(&v.m.Nodes[i]) {
-			v.noisy = [4]int{y.N, y.C, y.H, y.W}
+			v.noisy = [4]int{y.N(), y.C(), y.H(), y.W()}
 		}
 		if v.cheap(i) {
 			if bytes += 8 * len(y.Data); bytes > mostCheap {
@@ -212,7 +212,7 @@ func (v *view) step(h *hypothesis, s scope, local func(now, was *tensor.Tensor) 
 		}
 		r.has(i, y, made)
 		if isConv(n) && v.e.pool != nil {
-			v.e.pool.work += int64(len(n.Weight.Data)) * int64(y.N*y.H*y.W)
+			v.e.pool.work += int64(len(n.Weight.Data)) * int64(y.N()*y.H()*y.W())
 		}
 		// What is not kept is not made for this: a node that reads it will tell.
 		if (acts || v.of[i] != nil) && equal(y.Data, v.out(i).Data) {
@@ -298,8 +298,8 @@ func equal(a, b []float64) bool {
 // plane by plane.
 func relativeChange(a, b *tensor.Tensor) float64 {
 	var diff, size float64
-	for k := range b.N * b.C {
-		x, y := a.Plane(k/b.C, k%b.C), b.Plane(k/b.C, k%b.C)
+	for k := range b.N() * b.C() {
+		x, y := a.Plane(k/b.C(), k%b.C()), b.Plane(k/b.C(), k%b.C())
 		var mean float64
 		for _, v := range y {
 			mean += v

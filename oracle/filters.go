@@ -85,7 +85,7 @@ type filter struct {
 
 // forward returns the multiplications with weights of one step.
 func (f *filter) forward() int64 {
-	return f.e.op.MACs(f.s.X.H, f.s.X.W) * int64(f.s.X.N)
+	return f.e.op.MACs(f.s.X.H(), f.s.X.W()) * int64(f.s.X.N())
 }
 
 // open prepares the views of a step; it reports whether anything can be said
@@ -106,12 +106,12 @@ func (f *filter) open() (bool, error) {
 			return false, nil
 		}
 	}
-	f.divide(s.X.N, s.X.C, s.X.H, s.X.W)
-	f.alike = s.Alike * min(1, cells/float64(s.X.H*s.X.W))
+	f.divide(s.X.N(), s.X.C(), s.X.H(), s.X.W())
+	f.alike = s.Alike * min(1, cells/float64(s.X.H()*s.X.W()))
 	base := view{e: e, m: e.machine, at: s.Step, x: s.X, draws: s.Draws}
 	if s.Step > 1 {
 		base.before = tensor.Like(s.X)
-		for k := range s.X.N {
+		for k := range s.X.N() {
 			copy(base.before.Samples(k, k+1).Data, e.states.At(s.Lo+k, s.Step-2))
 		}
 	}
@@ -157,9 +157,9 @@ func (f *filter) open() (bool, error) {
 	f.strong = rootMean(f.residual(near, near.next)) > 3*f.limit(near)
 	out := f.exact.of[len(f.exact.of)-1]
 	flat := tensor.Like(out)
-	for k := range out.N * out.C {
-		m, _ := moments(out.Plane(k/out.C, k%out.C))
-		for i, p := 0, flat.Plane(k/out.C, k%out.C); i < len(p); i++ {
+	for k := range out.N() * out.C() {
+		m, _ := moments(out.Plane(k/out.C(), k%out.C()))
+		for i, p := 0, flat.Plane(k/out.C(), k%out.C()); i < len(p); i++ {
 			p[i] = m
 		}
 	}
@@ -174,15 +174,15 @@ func (f *filter) single() error {
 	v := f.exact
 	r := f.residual(v, v.next)
 	f.large = rootMean(r) > 4*f.limit(v)
-	chw, worst := len(r)/v.x.N, 0
-	of := make([]float64, v.x.N)
+	chw, worst := len(r)/v.x.N(), 0
+	of := make([]float64, v.x.N())
 	for k := range of {
 		of[k] = rootMean(r[k*chw : (k+1)*chw])
 		if of[k] > of[worst] {
 			worst = k
 		}
 	}
-	f.alone = v.x.N > 1 && of[worst] > 3*f.limit(v)
+	f.alone = v.x.N() > 1 && of[worst] > 3*f.limit(v)
 	for k, u := range of {
 		if k != worst && u > 1.1*f.limit(v) {
 			f.alone = false
@@ -193,16 +193,16 @@ func (f *filter) single() error {
 	if f.near != nil {
 		f.near.worst = worst
 	}
-	if c := v.m.Config; v.x.N == 1 || c.Normalization != "" && c.EngineBatch > 0 {
+	if c := v.m.Config; v.x.N() == 1 || c.Normalization != "" && c.EngineBatch > 0 {
 		return nil
 	}
 	one := *v
 	one.lo = worst * chw
-	one.x, one.draws = v.x.Samples(worst, worst+1), part(v.draws, worst, worst+1, v.x.N)
+	one.x, one.draws = v.x.Samples(worst, worst+1), part(v.draws, worst, worst+1, v.x.N())
 	if v.before != nil {
 		one.before = v.before.Samples(worst, worst+1)
 	}
-	one.drawn = func(t int) *emulate.Draws { return part(v.drawn(t), worst, worst+1, v.x.N) }
+	one.drawn = func(t int) *emulate.Draws { return part(v.drawn(t), worst, worst+1, v.x.N()) }
 	f.one = &one
 	return f.one.compute()
 }
@@ -248,14 +248,14 @@ func (f *filter) otherDraws(t int) *emulate.Draws {
 	for k, kind := range s.Draws.Kinds {
 		shape := f.exact.drawShape(kind)
 		shape[0] = n
-		other := make([]float64, len(s.Draws.Data[k])/s.X.N*n)
+		other := make([]float64, len(s.Draws.Data[k])/s.X.N()*n)
 		if err := d.Draw(kind, f.exact.probability(), shape[:], other); err != nil {
 			return nil
 		}
 		all.Data = append(all.Data, other)
 	}
 	first := s.Lo - batch[0]
-	return part(all, first, first+s.X.N, n)
+	return part(all, first, first+s.X.N(), n)
 }
 
 // wrong reports whether the step is known to be wrong, or its residual says so.

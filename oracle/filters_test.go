@@ -264,8 +264,8 @@ var filterFaults = []testFault{
 	}},
 	{"unbiased variance", FailPrecision, nil, replaced(operator.OpNorm, -1, func(b *bench, i int, x *tensor.Tensor) *tensor.Tensor {
 		y, eps := x.Clone(), b.machine.Nodes[i].Eps
-		for k := range y.N * y.C { // gamma is 1 and beta 0
-			p := y.Plane(k/y.C, k%y.C)
+		for k := range y.N() * y.C() { // gamma is 1 and beta 0
+			p := y.Plane(k/y.C(), k%y.C())
 			var sum, squares float64
 			for _, v := range p {
 				sum += v

@@ -128,7 +128,7 @@ func opName(op operator.Op) string {
 }
 
 func recorded(t *tensor.Tensor) layerValue {
-	return layerValue{Tensor: tensor.Of(fp16.Float64, t.Data, t.N, t.C, t.H, t.W)}
+	return layerValue{Tensor: tensor.Of(fp16.Float64, t.Data, t.N(), t.C(), t.H(), t.W())}
 }
 
 // inputs returns the ways in which a node's inputs are known, each a value per
@@ -176,11 +176,11 @@ func (g *layerGate) derive(i int, ways [][]layerValue) []layerValue {
 
 // like returns a tensor of the shape of node i's output for an input x.
 func (g *layerGate) like(i int, x *tensor.Tensor) *tensor.Tensor {
-	c := x.C
+	c := x.C()
 	if n := &g.m.Nodes[i]; n.Op == operator.OpConv {
 		c = n.Weight.Shape[0]
 	}
-	return &tensor.Tensor{N: x.N, C: c, H: x.H, W: x.W}
+	return &tensor.Tensor{Shape: []int{x.N(), c, x.H(), x.W()}}
 }
 
 // store returns the format to which a recorded output was rounded: the
@@ -239,7 +239,7 @@ func (e *exam) handedOn(l *layerFile, n *operator.Node, got *tensor.Tensor) {
 		}
 		for k, v := range x.Data {
 			if a, b := coarse.Round(v), coarse.Round(got.Data[k]); a != b && (a == a || b == b) {
-				e.find(Finding{Verdict: FailLogic, Gate: "bound", Step: l.step, Realization: l.realization + k/(x.C*x.H*x.W), Layer: name, Excess: Number(math.Inf(1)),
+				e.find(Finding{Verdict: FailLogic, Gate: "bound", Step: l.step, Realization: l.realization + k/(x.C()*x.H()*x.W()), Layer: name, Excess: Number(math.Inf(1)),
 					Text: fmt.Sprintf("%s hands %s on and changes it: element %d is %v, want %v", name, n.Name, k, v, got.Data[k])})
 				break
 			}

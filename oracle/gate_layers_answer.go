@@ -122,7 +122,7 @@ func unrecorded(answers iter.Seq[*answer], f fp16.Format, like *tensor.Tensor) [
 	}
 	n := len(first.mid)
 	value := func(how string) layerValue {
-		return layerValue{tensor.New(fp16.Float64, like.N, like.C, like.H, like.W), how, make([]float64, n), make([]float64, n)}
+		return layerValue{tensor.New(fp16.Float64, like.N(), like.C(), like.H(), like.W()), how, make([]float64, n), make([]float64, n)}
 	}
 	stored, kept, either := value(first.how), value(join(plain.how, "not rounded")), value(join(first.how, "rounded or not"))
 	for i, y := range plain.mid {

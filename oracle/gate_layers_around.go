@@ -22,8 +22,8 @@ import (
 // state of the trajectory, or none, is a fault of the rollout, if the file says
 // of which step it is.
 func (e *exam) layerInput(l *layerFile) bool {
-	n, s := l.input.N, e.states
-	if l.step >= s.T || l.realization+n > s.M || l.input.H != s.H || l.input.W != s.W || l.input.C != s.C {
+	n, s := l.input.N(), e.states
+	if l.step >= s.T || l.realization+n > s.M || l.input.H() != s.H || l.input.W() != s.W || l.input.C() != s.C {
 		return false
 	}
 	at := func(t int) bool {
@@ -64,7 +64,7 @@ func (e *exam) isStart(l *layerFile) bool {
 		return false
 	}
 	size := shape.C * shape.H * shape.W
-	for i := range l.input.N {
+	for i := range l.input.N() {
 		from := x0
 		if len(x0) > size {
 			from = x0[(l.realization+i)*size:][:size]
@@ -86,7 +86,7 @@ func (e *exam) layerPolicy(g *layerGate, l *layerFile) {
 	if l.output == nil || !l.dated || l.alone || l.step >= s.T || ro.Normalization != rollout.NoNormalization {
 		return
 	}
-	n := l.input.N
+	n := l.input.N()
 	next := tensor.New(s.Format, n, s.C, s.H, s.W)
 	for i := range n {
 		copy(next.Samples(i, i+1).Data, s.At(l.realization+i, l.step))
@@ -182,7 +182,7 @@ func (e *exam) policyAnswers(g *layerGate, l *layerFile, f, store fp16.Format) i
 func (s *layerScore) first(from int) int {
 	x := s.got
 	if k := slices.Index(s.bad, true); k >= 0 {
-		return from + k/(x.C*x.H*x.W)
+		return from + k/(x.C()*x.H()*x.W())
 	}
 	return from
 }
@@ -212,7 +212,7 @@ func (g *layerGate) folded(i int, l *layerFile, in layerValue) (*answer, int) {
 	for k := range y {
 		b := 0.0
 		if s.bias != nil {
-			b = s.bias[k/(s.y.H*s.y.W)%s.y.C]
+			b = s.bias[k/(s.y.H()*s.y.W())%s.y.C()]
 		}
 		y[k] += b
 		bound[k] += float64(e * (s.size[k] + math.Abs(b)))

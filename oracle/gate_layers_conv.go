@@ -125,7 +125,7 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 		}
 		s.inBound, s.inSD = run(b, math.Abs, nil).Data, run(d, square, square).Data
 	}
-	terms := float64(w.C * w.H * w.W)
+	terms := float64(w.C() * w.H() * w.W())
 	h, v := terms+2, 2*g.u
 	if f == fp16.Float64 {
 		v = 4 * g.u // the evaluation here is float64 too
@@ -143,7 +143,7 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 			f.RoundSlice(s.bias, n.Bias.Data)
 		}
 	}
-	hw := s.y.H * s.y.W
+	hw := s.y.H() * s.y.W()
 	grain := 0.0 // what all products and biases are multiples of
 	if in.bound == nil {
 		grain = grainOf(x.Data) * grainOf(w.Data)
@@ -154,7 +154,7 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 	for k, y := range s.y.Data {
 		b := 0.0
 		if s.bias != nil {
-			b = s.bias[k/hw%s.y.C]
+			b = s.bias[k/hw%s.y.C()]
 		}
 		q, total := s.squares[k], y+b
 		s.bound[k] = float64(gamma*(s.size[k]+math.Abs(b))) + tiny
@@ -168,7 +168,7 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 		}
 	}
 	s.slack = g.legalSums(x, w, n.Geometry, s)
-	if w.H == 3 && w.W == 3 && n.Geometry.Stride <= 1 {
+	if w.H() == 3 && w.W() == 3 && n.Geometry.Stride <= 1 {
 		s.far = reach(s.y, s.sd, 4)
 	}
 	return s
@@ -211,11 +211,11 @@ func (s *sums) answers(g *layerGate, n *operator.Node, o operands) []*answer {
 	add := func(how string, bound, sd []float64, apart bool) {
 		how = join(o.how, how)
 		y := make([]float64, len(s.y.Data))
-		hw := s.y.H * s.y.W
+		hw := s.y.H() * s.y.W()
 		if !apart {
 			for k, v := range s.y.Data {
 				if y[k] = v; s.bias != nil {
-					y[k] += s.bias[k/hw%s.y.C]
+					y[k] += s.bias[k/hw%s.y.C()]
 				}
 			}
 			a := around(how, y, bound, sd)
@@ -225,7 +225,7 @@ func (s *sums) answers(g *layerGate, n *operator.Node, o operands) []*answer {
 		}
 		a := &answer{how: how, mid: y, lo: make([]float64, len(y)), hi: make([]float64, len(y)), sd: make([]float64, len(y)), flip: make([]float64, len(y)), wide: s.slack}
 		for k, v := range s.y.Data {
-			b := s.bias[k/hw%s.y.C]
+			b := s.bias[k/hw%s.y.C()]
 			y[k] = s.operand.Round(v) + b
 			a.lo[k], a.hi[k] = s.operand.Round(v-bound[k])+b, s.operand.Round(v+bound[k])+b
 			a.flip[k] = flipChance(s.operand, v, sd[k]*flipSlack(s.slack))
@@ -264,7 +264,7 @@ func join(a, b string) string {
 // reach returns the greatest number within r pixels of each, along both axes.
 func reach(like *tensor.Tensor, v []float64, r int) []float64 {
 	rows, out := make([]float64, len(v)), make([]float64, len(v))
-	w, hw := like.W, like.H*like.W
+	w, hw := like.W(), like.H()*like.W()
 	for k := range v {
 		x := k % w
 		for j := max(0, x-r); j <= min(w-1, x+r); j++ {
@@ -273,7 +273,7 @@ func reach(like *tensor.Tensor, v []float64, r int) []float64 {
 	}
 	for k := range v {
 		y := k % hw / w
-		for j := max(0, y-r); j <= min(like.H-1, y+r); j++ {
+		for j := max(0, y-r); j <= min(like.H()-1, y+r); j++ {
 			out[k] = max(out[k], rows[k+(j-y)*w])
 		}
 	}

@@ -67,7 +67,7 @@ func (s *layerScore) where() string {
 			best = v
 		}
 	}
-	if best.n > 0 && best.n <= s.got.H*s.got.W {
+	if best.n > 0 && best.n <= s.got.H()*s.got.W() {
 		return best.name + s.box()
 	}
 	return best.name
@@ -77,14 +77,14 @@ func (s *layerScore) where() string {
 // image.
 func (s *layerScore) box() string {
 	x := s.got
-	y0, y1, x0, x1 := x.H, -1, x.W, -1
+	y0, y1, x0, x1 := x.H(), -1, x.W(), -1
 	for k, bad := range s.bad {
 		if bad {
-			i, j := k/x.W%x.H, k%x.W
+			i, j := k/x.W()%x.H(), k%x.W()
 			y0, y1, x0, x1 = min(y0, i), max(y1, i), min(x0, j), max(x1, j)
 		}
 	}
-	if 2*(y1-y0+1)*(x1-x0+1) > x.H*x.W {
+	if 2*(y1-y0+1)*(x1-x0+1) > x.H()*x.W() {
 		return ""
 	}
 	return fmt.Sprintf(", a tile of %dx%d at (%d,%d)", y1-y0+1, x1-x0+1, y0, x0)

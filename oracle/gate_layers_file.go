@@ -66,8 +66,8 @@ func openLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 	if l.input == nil {
 		return nil, fmt.Errorf("%s: input: missing: want the operator's input [N,C,H,W]", f.Path)
 	}
-	if l.input.C != channels {
-		return nil, fmt.Errorf("%s: input: shape %s: want %d channels", f.Path, l.input.Shape(), channels)
+	if l.input.C() != channels {
+		return nil, fmt.Errorf("%s: input: shape %s: want %d channels", f.Path, l.input.Dims(), channels)
 	}
 	width := map[int]int{operator.Input: channels}
 	for i := range m.Nodes {
@@ -85,8 +85,8 @@ func openLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 				continue
 			}
 			in := l.input
-			if x.N != in.N || x.C != width[i] || x.H != in.H || x.W != in.W {
-				return nil, fmt.Errorf("%s: %s: shape %s: want [%d,%d,%d,%d]", f.Path, name, x.Shape(), in.N, width[i], in.H, in.W)
+			if x.N() != in.N() || x.C() != width[i] || x.H() != in.H() || x.W() != in.W() {
+				return nil, fmt.Errorf("%s: %s: shape %s: want [%d,%d,%d,%d]", f.Path, name, x.Dims(), in.N(), width[i], in.H(), in.W())
 			}
 			if l.nodes[i] == nil {
 				l.nodes[i] = x
@@ -100,8 +100,8 @@ func openLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 	}
 	if last := len(m.Nodes) - 1; l.output != nil {
 		in := l.input
-		if x := l.output; x.N != in.N || x.C != width[last] || x.H != in.H || x.W != in.W {
-			return nil, fmt.Errorf("%s: output: shape %s: want [%d,%d,%d,%d]", f.Path, x.Shape(), in.N, width[last], in.H, in.W)
+		if x := l.output; x.N() != in.N() || x.C() != width[last] || x.H() != in.H() || x.W() != in.W() {
+			return nil, fmt.Errorf("%s: output: shape %s: want [%d,%d,%d,%d]", f.Path, x.Dims(), in.N(), width[last], in.H(), in.W())
 		}
 		if l.nodes[last] == nil {
 			l.nodes[last] = l.output
@@ -114,7 +114,7 @@ func openLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 	}
 	batch, err := strconv.Atoi(f.Metadata["batch"])
 	if err != nil {
-		batch = l.input.N
+		batch = l.input.N()
 	}
 	_, lo, hi := batchOf(ro, l.realization)
 	l.alone = batch != hi-lo
@@ -136,7 +136,7 @@ func batchOf(ro rollout.Config, realization int) (k, lo, hi int) {
 // batch, and before them those of an application on its own if it was one. None
 // if the noise is unknown.
 func (e *exam) layerDraws(l *layerFile) ([]*emulate.Draws, error) {
-	n, r := l.input.N, l.realization
+	n, r := l.input.N(), l.realization
 	scale := noiseScale(e.machine.Nodes)
 	if l.drawn != nil {
 		kept, err := l.take(e.op, scale, l.drawn, n, 0, n)
@@ -196,7 +196,7 @@ func (l *layerFile) take(op *operator.Operator, scale float64, d noise.Draws, n,
 	kinds, channels := op.Draws()
 	kept := emulate.Keep(d)
 	for _, kind := range kinds {
-		shape := []int{n, channels, l.input.H, l.input.W}
+		shape := []int{n, channels, l.input.H(), l.input.W()}
 		if kind == noise.Bernoulli {
 			if scale == 0 || scale == 1 {
 				continue // keeps all, or none: nothing is drawn

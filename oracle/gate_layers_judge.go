@@ -156,7 +156,7 @@ func sameValues(mid []float64, x *tensor.Tensor) []float64 {
 		of      float64
 	}
 	seen := map[value]float64{}
-	at := func(k int) value { return value{k / (x.H * x.W) % x.C, mid[k]} }
+	at := func(k int) value { return value{k / (x.H() * x.W()) % x.C(), mid[k]} }
 	for k := range mid {
 		seen[at(k)]++
 	}
@@ -226,8 +226,8 @@ func (s *layerScore) elements(layer string, step, realization int) []Element {
 	x := s.got
 	for _, k := range at[:min(10, len(at))] {
 		out = append(out, Element{
-			Step: step, Realization: realization + k/(x.C*x.H*x.W), Layer: layer,
-			C: k / (x.H * x.W) % x.C, H: k / x.W % x.H, W: k % x.W,
+			Step: step, Realization: realization + k/(x.C()*x.H()*x.W()), Layer: layer,
+			C: k / (x.H() * x.W()) % x.C(), H: k / x.W() % x.H(), W: k % x.W(),
 			Exact: Number(a.mid[k]), Rounded: formatBits(s.store, a.mid[k]), Low: formatBits(s.store, a.lo[k]), High: formatBits(s.store, a.hi[k]),
 			Got: formatBits(s.store, x.Data[k]), GotValue: Number(x.Data[k]), Error: Number(over(k)),
 		})

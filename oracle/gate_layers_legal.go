@@ -24,8 +24,8 @@ func (g *layerGate) legalSums(x, w *tensor.Tensor, p conv.Params, s *sums) float
 		return usualSlack
 	}
 	const samples = 512
-	n, hw, channels := w.C*w.H*w.W, s.y.W*s.y.H, s.y.C
-	places := s.y.N * hw
+	n, hw, channels := w.C()*w.H()*w.W(), s.y.W()*s.y.H(), s.y.C()
+	places := s.y.N() * hw
 	stride := max(1, p.Stride)
 	each := min(places, max(8, samples/channels))
 	products := make([]float64, 0, n)
@@ -37,26 +37,26 @@ func (g *layerGate) legalSums(x, w *tensor.Tensor, p conv.Params, s *sums) float
 		if !(s.sd[at] > 0) || math.IsInf(s.sd[at], 0) {
 			continue
 		}
-		oy, ox, sample := place%hw/s.y.W, place%hw%s.y.W, place/hw
+		oy, ox, sample := place%hw/s.y.W(), place%hw%s.y.W(), place/hw
 		products = products[:0]
-		for c := range w.C {
+		for c := range w.C() {
 			plane, taps := x.Plane(sample, c), w.Plane(o, c)
-			for i := range w.H {
-				for j := range w.W {
+			for i := range w.H() {
+				for j := range w.W() {
 					py, px := oy*stride+i-p.Pad, ox*stride+j-p.Pad
 					v := 0.0
-					if 0 <= py && py < x.H && 0 <= px && px < x.W {
-						v = plane[py*x.W+px] * taps[i*w.W+j]
+					if 0 <= py && py < x.H() && 0 <= px && px < x.W() {
+						v = plane[py*x.W()+px] * taps[i*w.W()+j]
 					}
 					products = append(products, v)
 				}
 			}
 		}
-		taps := w.H * w.W
+		taps := w.H() * w.W()
 		var inner, outer float64 // taps innermost, channels innermost
 		for k := range n {
 			inner = single(inner + single(products[k]))
-			outer = single(outer + single(products[k%w.C*taps+k/w.C]))
+			outer = single(outer + single(products[k%w.C()*taps+k/w.C()]))
 		}
 		blocks := 0.0
 		for k := 0; k < n; k += 8 {
@@ -88,7 +88,7 @@ func (g *layerGate) legalSums(x, w *tensor.Tensor, p conv.Params, s *sums) float
 		if !(worst > slack) {
 			continue
 		}
-		for b := range s.y.N {
+		for b := range s.y.N() {
 			sd := s.sd[(b*channels+o)*hw:][:hw]
 			for i := range sd {
 				sd[i] *= worst / slack

@@ -117,7 +117,7 @@ func (b *noiseBlock) answer(n *operator.Node, in layerValue, how string) *answer
 		}
 		switch n.Noise.Type {
 		case noise.Dropout:
-			y = y.times(keep(k/(x.H*x.W))).blur(2*u, u)
+			y = y.times(keep(k/(x.H()*x.W()))).blur(2*u, u)
 		case noise.Multiplicative:
 			d := round(b.drawn(draws.Data[0][k]).times(scale))
 			if b.added {

@@ -46,15 +46,15 @@ func (g *layerGate) normAnswers(i int, in layerValue, got *tensor.Tensor) iter.S
 			panic("oracle: " + err.Error()) // a norm in float64 takes every input
 		}
 		bound, sd := make([]float64, len(x.Data)), make([]float64, len(x.Data))
-		hw := x.H * x.W
+		hw := x.H() * x.W()
 		size := hw // of a group of common statistics
 		if n.Norm != "batch" {
-			size *= x.C / n.Groups
+			size *= x.C() / n.Groups
 		}
 		for at := 0; at < len(x.Data); at += size {
 			s := g.statistics(n, x, at, size, in)
 			for k := at; k < at+size; k++ {
-				c := k / hw % x.C
+				c := k / hw % x.C()
 				a, d := float64(math.Abs(n.Weight.Data[c])*s.root), math.Abs(x.Data[k]-s.mean)
 				ends := [4]float64{float64(2 * math.Abs(s.mean) * a), math.Abs(n.Bias.Data[c]), float64(math.Abs(x.Data[k]) * a), math.Abs(exact.Data[k])}
 				moved := float64(d*(s.rho+4*g.u)) + s.dm
@@ -95,7 +95,7 @@ func (g *layerGate) statistics(n *operator.Node, x *tensor.Tensor, at, size int,
 	var s normStatistics
 	xs, N := x.Data[at:at+size], float64(size)
 	if n.Norm == "batch" {
-		c := at / size % x.C
+		c := at / size % x.C()
 		v := n.Variance.Data[c]
 		s.mean, s.root = n.Mean.Data[c], 1/math.Sqrt(v+n.Eps)
 		s.rho, s.sdRoot = 3*g.u, roundingSD*2*g.u

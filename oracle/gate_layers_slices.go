@@ -107,10 +107,10 @@ func slicesOf(x *tensor.Tensor, f *figures) []slice {
 		}
 		part := all[at:]
 		k := 0
-		for i := range x.N {
-			for c := range x.C {
-				for y := range x.H {
-					for w := range x.W {
+		for i := range x.N() {
+			for c := range x.C() {
+				for y := range x.H() {
+					for w := range x.W() {
 						if j := of(i, c, y, w); j >= 0 {
 							part[j].add(f, k)
 						}
@@ -123,30 +123,30 @@ func slicesOf(x *tensor.Tensor, f *figures) []slice {
 	named := func(what string) func(int) string {
 		return func(k int) string { return fmt.Sprintf("%s %d", what, k) }
 	}
-	by(x.N, named("sample"), func(i, _, _, _ int) int { return i })
-	by(x.C, named("channel"), func(_, c, _, _ int) int { return c })
-	by(x.H, named("row"), func(_, _, y, _ int) int { return y })
-	by(x.W, named("column"), func(_, _, _, w int) int { return w })
+	by(x.N(), named("sample"), func(i, _, _, _ int) int { return i })
+	by(x.C(), named("channel"), func(_, c, _, _ int) int { return c })
+	by(x.H(), named("row"), func(_, _, y, _ int) int { return y })
+	by(x.W(), named("column"), func(_, _, _, w int) int { return w })
 	for _, tile := range []int{8, 16, 32} {
-		if x.H >= 2*tile {
+		if x.H() >= 2*tile {
 			by(tile, named(fmt.Sprintf("h mod %d =", tile)), func(_, _, y, _ int) int { return y % tile })
 		}
-		if x.W >= 2*tile {
+		if x.W() >= 2*tile {
 			by(tile, named(fmt.Sprintf("w mod %d =", tile)), func(_, _, _, w int) int { return w % tile })
 		}
 	}
-	if min(x.H, x.W) > 4 {
+	if min(x.H(), x.W()) > 4 {
 		by(2, func(k int) string { return [2]string{"interior", "border"}[k] }, func(_, _, y, w int) int {
-			if min(y, x.H-1-y, w, x.W-1-w) == 0 {
+			if min(y, x.H()-1-y, w, x.W()-1-w) == 0 {
 				return 1
 			}
 			return 0
 		})
 	}
-	th, tw := (x.H+7)/8, (x.W+7)/8
+	th, tw := (x.H()+7)/8, (x.W()+7)/8
 	by(th*tw, func(k int) string { return fmt.Sprintf("tile (%d,%d) of 8x8", k/tw, k%tw) }, func(_, _, y, w int) int { return y/8*tw + w/8 })
-	if x.N > 1 {
-		by(x.N*x.C, func(k int) string { return fmt.Sprintf("sample %d, channel %d", k/x.C, k%x.C) }, func(i, c, _, _ int) int { return i*x.C + c })
+	if x.N() > 1 {
+		by(x.N()*x.C(), func(k int) string { return fmt.Sprintf("sample %d, channel %d", k/x.C(), k%x.C()) }, func(i, c, _, _ int) int { return i*x.C() + c })
 	}
 	return all
 }

@@ -111,7 +111,7 @@ func record(t *testing.T, e *exam, d emulate.Device, step, from int) *recording 
 	r := &recording{e: e, from: from, of: map[string]*tensor.Tensor{}}
 	keep := func(name string, f fp16.Format, x *tensor.Tensor) {
 		r.names = append(r.names, name)
-		r.of[name] = tensor.Of(f, append([]float64(nil), x.Data...), x.N, x.C, x.H, x.W)
+		r.of[name] = tensor.Of(f, append([]float64(nil), x.Data...), x.N(), x.C(), x.H(), x.W())
 	}
 	keep("input", fp16.Float32, b.X)
 	d.Seen = func(i int, y *tensor.Tensor) {
@@ -141,7 +141,7 @@ func (r *recording) examine(t *testing.T, step string, without ...string) *Repor
 			continue
 		}
 		x := r.of[name]
-		s, err := safetensors.OfFloat64s(name, safetensors.DTypeOf(x.Format), []int{x.N, x.C, x.H, x.W}, x.Data)
+		s, err := safetensors.OfFloat64s(name, safetensors.DTypeOf(x.Format), []int{x.N(), x.C(), x.H(), x.W()}, x.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,16 +197,16 @@ func sum32(m *emulate.Machine, mode operator.Mode, backwards, cut bool) func(i i
 		f, _, _ := mode.Formats(n, fp16.Float32)
 		s, x := n.Weight.Shape, emulate.Operand(mode, in[0], f)
 		w := emulate.Operand(mode, tensor.Of(fp16.Float64, n.Weight.Data, s[0], s[1], s[2], s[3]), f)
-		y := tensor.New(fp16.Float64, x.N, s[0], x.H, x.W)
+		y := tensor.New(fp16.Float64, x.N(), s[0], x.H(), x.W())
 		var terms []float64
 		for k := range y.Data {
-			row, col, o, at := k/y.W%y.H, k%y.W, k/(y.W*y.H)%y.C, k/(y.W*y.H*y.C)
+			row, col, o, at := k/y.W()%y.H(), k%y.W(), k/(y.W()*y.H())%y.C(), k/(y.W()*y.H()*y.C())
 			terms = terms[:0]
-			for c := range x.C {
+			for c := range x.C() {
 				for a := range s[2] {
 					for b := range s[3] {
-						if p, q := row+a-n.Geometry.Pad, col+b-n.Geometry.Pad; 0 <= p && p < x.H && 0 <= q && q < x.W {
-							terms = append(terms, x.Plane(at, c)[p*x.W+q]*w.Plane(o, c)[a*s[3]+b])
+						if p, q := row+a-n.Geometry.Pad, col+b-n.Geometry.Pad; 0 <= p && p < x.H() && 0 <= q && q < x.W() {
+							terms = append(terms, x.Plane(at, c)[p*x.W()+q]*w.Plane(o, c)[a*s[3]+b])
 						}
 					}
 				}
@@ -368,17 +368,17 @@ func TestWrongLayers(t *testing.T) {
 			}
 		}, layer, FailPrecision, "", "truncated", ""},
 		{"a row of another row", layerModes, perturb(layer, func(y *tensor.Tensor) {
-			for k := range y.N * y.C {
-				copy(y.Plane(k/y.C, k%y.C)[5*y.W:6*y.W], y.Plane(k/y.C, k%y.C)[4*y.W:5*y.W])
+			for k := range y.N() * y.C() {
+				copy(y.Plane(k/y.C(), k%y.C())[5*y.W():6*y.W()], y.Plane(k/y.C(), k%y.C())[4*y.W():5*y.W()])
 			}
 		}), layer, FailLogic, "row 5", "", ""},
-		{"one wrong element", layerModes, perturb(norm, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W+2] += 0.25 }), norm, FailLogic, "", "", ""},
+		{"one wrong element", layerModes, perturb(norm, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0.25 }), norm, FailLogic, "", "", ""},
 		{"a tile of 4x4 of another channel", layerModes, perturb(norm, func(y *tensor.Tensor) {
 			for r := range 4 {
-				copy(y.Plane(1, 3)[r*y.W:r*y.W+4], y.Plane(1, 4)[r*y.W:r*y.W+4])
+				copy(y.Plane(1, 3)[r*y.W():r*y.W()+4], y.Plane(1, 4)[r*y.W():r*y.W()+4])
 			}
 		}), norm, FailLogic, "sample 1, channel 3, a tile of 4x4 at (0,0)", "", ""},
-		{"one sum a little off", []string{"float32", "tf32"}, perturb(layer, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W+2] += 0x1p-8 }), layer, FailPrecision, "", "", "bound"},
+		{"one sum a little off", []string{"float32", "tf32"}, perturb(layer, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0x1p-8 }), layer, FailPrecision, "", "", "bound"},
 		{"sums with errors 25 times those of float32", []string{"float32", "tf32"}, perturb(layer, scattered(0x1p-18)), layer, FailPrecision, "", "", "statistics"},
 		{"sums whose errors turn roundings", []string{"float16"}, perturb(layer, scattered(0x1p-15)), layer, FailPrecision, "", "", "statistics"},
 		{"another activation", layerModes, func(e *exam, d *emulate.Device) {

@@ -14,7 +14,7 @@ import (
 // channel or realization. Which factors, the device's step itself says.
 func (e *exam) factorSuspects(w *wrong) []suspect {
 	m := e.noiseModel()
-	if m == nil || w.X.H*w.X.W*len(m.rows) < 4*len(m.w[0]) {
+	if m == nil || w.X.H()*w.X.W()*len(m.rows) < 4*len(m.w[0]) {
 		return nil
 	}
 	silent, err := w.exact.again(nil)
@@ -50,8 +50,8 @@ func (e *exam) factorSuspects(w *wrong) []suspect {
 	return []suspect{{name: name, what: what, verdict: FailRNG, gate: "noise", step: func() ([]float64, error) {
 		held := w.claimed.hidden()
 		noisy := tensor.Like(held)
-		for r := range noisy.N {
-			for c := range noisy.C {
+		for r := range noisy.N() {
+			for c := range noisy.C() {
 				h, p, y := held.Plane(r, c), part.Plane(r, c), noisy.Plane(r, c)
 				for i := range y {
 					if m.kind == noise.Dropout {

@@ -17,7 +17,7 @@ type feature struct {
 // here and beside here, and where the pixel lies.
 func (u *unseen) features(st *unseenStep) []feature {
 	x, out := st.X, st.outputs
-	c, h, w := x.C, x.H, x.W
+	c, h, w := x.C(), x.H(), x.W()
 	hw := h * w
 	value := func(d []float64) func(n, o, p int) float64 {
 		return func(n, o, p int) float64 { return d[(n*c+o)*hw+p] }
@@ -57,9 +57,9 @@ func (u *unseen) features(st *unseenStep) []feature {
 				return 0
 			})})
 	}
-	if x.N > 1 {
-		all = append(all, feature{"another realization's output", func(n, o, p int) float64 { return out.Data[((n+1)%x.N*c+o)*hw+p] }},
-			feature{"another realization's state", func(n, o, p int) float64 { return x.Data[((n+1)%x.N*c+o)*hw+p] }})
+	if x.N() > 1 {
+		all = append(all, feature{"another realization's output", func(n, o, p int) float64 { return out.Data[((n+1)%x.N()*c+o)*hw+p] }},
+			feature{"another realization's state", func(n, o, p int) float64 { return x.Data[((n+1)%x.N()*c+o)*hw+p] }})
 	}
 	if st.Step > 1 {
 		var old []float64

@@ -90,17 +90,17 @@ func (s *noiseSums) add(o *noiseSums) {
 // field whitens a residual r [n,outputs,h,w]. hidden is what the noise is added
 // to, ok says which pixels count (nil for all), rounding is a variance per row.
 func (m *noiseModel) field(hidden *tensor.Tensor, r []float64, ok []bool, rounding []float64) *noiseField {
-	k, hw, outs, hid := len(m.rows), hidden.H*hidden.W, len(m.w), len(m.w[0])
-	f := &noiseField{n: hidden.N, h: hidden.H, w: hidden.W, k: k, z: make([]float64, hidden.N*hw*k), ok: make([]bool, hidden.N*hw), mean: make([]float64, hidden.N*hw*k)}
+	k, hw, outs, hid := len(m.rows), hidden.H()*hidden.W(), len(m.w), len(m.w[0])
+	f := &noiseField{n: hidden.N(), h: hidden.H(), w: hidden.W(), k: k, z: make([]float64, hidden.N()*hw*k), ok: make([]bool, hidden.N()*hw), mean: make([]float64, hidden.N()*hw*k)}
 	own := m.kind == noise.Multiplicative || m.kind == noise.Dropout
 	var w *whitener
 	if own {
-		f.l = make([]float64, hidden.N*hw*k*k)
+		f.l = make([]float64, hidden.N()*hw*k*k)
 	} else if w = m.whitener(nil, rounding, true); w != nil {
 		f.l = w.l
 	}
 	g, seen := make([]float64, hid), m.seen()
-	for n := range hidden.N {
+	for n := range hidden.N() {
 		s := noiseSums{mean: make([]float64, k), cov: make([]float64, k*k), share: make([]float64, hid*k*k)}
 		for p := range hw {
 			at := n*hw + p

@@ -171,7 +171,7 @@ func (w *wrong) changed(f func(shape []int, to, from []float64)) noise.Draws {
 func changedDraws(d *emulate.Draws, hidden *tensor.Tensor, f func(shape []int, to, from []float64)) noise.Draws {
 	y := &emulate.Draws{Kinds: d.Kinds}
 	for i, from := range d.Data {
-		shape := []int{hidden.N, hidden.C, hidden.H, hidden.W}
+		shape := []int{hidden.N(), hidden.C(), hidden.H(), hidden.W()}
 		if d.Kinds[i] == noise.Bernoulli {
 			shape[2], shape[3] = 1, 1
 		}

@@ -101,7 +101,7 @@ type factor struct {
 // has factor 1. What is left of the state gives the deviations, by the theory of
 // least squares: those of A^-1, and of 1/A_cc.
 func (m *noiseModel) factors(c rollout.Config, part *tensor.Tensor, rest []float64, st *batchStep, r int) []factor {
-	channels, hw, outs := part.C, part.H*part.W, len(m.w)
+	channels, hw, outs := part.C(), part.H()*part.W(), len(m.w)
 	n := r - st.Lo
 	unknown := channels
 	if c.Normalization != "" {
@@ -166,11 +166,11 @@ func (m *noiseModel) factors(c rollout.Config, part *tensor.Tensor, rest []float
 // channels of a pass give it.
 func (m *noiseModel) without(e *exam, p *pass, out *tensor.Tensor, hidden *tensor.Tensor) []float64 {
 	rest := e.raw(p.d, p.x, out).Data
-	hw, outs := hidden.H*hidden.W, len(m.w)
+	hw, outs := hidden.H()*hidden.W(), len(m.w)
 	for i := range rest {
 		n, o, at := i/(outs*hw), i/hw%outs, i%hw
 		for ch, w := range m.w[o] {
-			rest[i] -= float64(w * hidden.Data[(n*hidden.C+ch)*hw+at])
+			rest[i] -= float64(w * hidden.Data[(n*hidden.C()+ch)*hw+at])
 		}
 	}
 	return rest

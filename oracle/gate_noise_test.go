@@ -59,8 +59,8 @@ func TestUnknownMasksOfAlikeChannels(t *testing.T) {
 			t.Fatal(err)
 		}
 		r.start = func(x *tensor.Tensor) {
-			for n := range x.N {
-				for c := range x.C {
+			for n := range x.N() {
+				for c := range x.C() {
 					p := x.Plane(n, c)
 					for i := range p {
 						p[i] = p[0]
@@ -305,20 +305,20 @@ func TestWrongBehindUnknownNoise(t *testing.T) {
 			return y
 		}),
 		"a channel that is not written": conv0(func(_ *rig, y *tensor.Tensor) {
-			for n := range y.N {
+			for n := range y.N() {
 				clear(y.Plane(n, 3))
 			}
 		}),
 		"a stale tile at one step": at(4, policyFault(func(_ *rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := right.Clone()
 			for h := range 8 {
-				copy(y.Plane(1, 2)[h*y.W:h*y.W+8], x.Plane(1, 2)[h*y.W:])
+				copy(y.Plane(1, 2)[h*y.W():h*y.W()+8], x.Plane(1, 2)[h*y.W():])
 			}
 			return y
 		})),
 		"a bias": policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := right.Clone()
-			for n := range y.N {
+			for n := range y.N() {
 				for i := range y.Plane(n, 1) {
 					y.Plane(n, 1)[i] += 0.01
 				}
@@ -352,7 +352,7 @@ func TestKurtosis(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Draw(noise.Normal, 0, []int{1, hidden.C, 128, 128}, normals); err != nil {
+	if err := d.Draw(noise.Normal, 0, []int{1, hidden.C(), 128, 128}, normals); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {

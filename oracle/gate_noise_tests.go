@@ -73,7 +73,7 @@ func (n *noiseTests) add(u *unseen, st *unseenStep) {
 	row := n.row(st.Step)
 	row.MaxAbs = max(row.MaxAbs, Number(maxAbs(st.resid)))
 	row.Peak = max(row.Peak, Number(peak))
-	share := Number(float64(st.X.N) / float64(n.e.states.M))
+	share := Number(float64(st.X.N()) / float64(n.e.states.M))
 	row.MeanAbs += share * Number(meanAbs(st.resid))
 	row.R64 += share * Number(ratio(square, pixels*float64(f.k)))
 }

@@ -88,7 +88,7 @@ func (e *exam) raw(d *emulate.Device, x, out *tensor.Tensor) *tensor.Tensor {
 		y := c.Advance(x, out, fp16.Float64, mode)
 		return y
 	}
-	return c.Advance(x, tensor.Of(d.Store[len(d.Store)-1], out.Data, out.N, out.C, out.H, out.W), d.State, mode)
+	return c.Advance(x, tensor.Of(d.Store[len(d.Store)-1], out.Data, out.N(), out.C(), out.H(), out.W()), d.State, mode)
 }
 
 // step returns a step as noise.
@@ -121,15 +121,15 @@ func (u *unseen) residual(st *unseenStep, hidden *tensor.Tensor) []bool {
 	c := u.e.c.Rollout
 	b := st.batchStep
 	st.resid = make([]float64, len(b.Got))
-	hw, chw := b.X.H*b.X.W, b.X.C*b.X.H*b.X.W
-	ok := make([]bool, b.X.N*hw)
+	hw, chw := b.X.H()*b.X.W(), b.X.C()*b.X.H()*b.X.W()
+	ok := make([]bool, b.X.N()*hw)
 	for i := range ok {
 		ok[i] = true
 	}
-	groups := [][2]int{{0, b.X.N}}
+	groups := [][2]int{{0, b.X.N()}}
 	if c.EngineBatch == 0 {
 		groups = nil
-		for n := range b.X.N {
+		for n := range b.X.N() {
 			groups = append(groups, [2]int{n, n + 1})
 		}
 	}
@@ -155,7 +155,7 @@ func (u *unseen) residual(st *unseenStep, hidden *tensor.Tensor) []bool {
 				for _, o := range u.m.rows {
 					// Beyond six standard deviations nothing reaches the clamp.
 					room := 6 * slope * u.m.spread(hidden, n, o, at)
-					x := float64(slope*st.centre[(n*b.X.C+o)*hw+at]) + offset
+					x := float64(slope*st.centre[(n*b.X.C()+o)*hw+at]) + offset
 					if x-room <= c.Clamp[0] || x+room >= c.Clamp[1] {
 						ok[n*hw+at] = false
 					}
@@ -179,11 +179,11 @@ func (u *unseen) residual(st *unseenStep, hidden *tensor.Tensor) []bool {
 // or those that have most of the noise.
 func (u *unseen) swallowed(st *unseenStep, hidden *tensor.Tensor, n, at int) bool {
 	const reach = 12 // six standard deviations to either side
-	layer, hw := u.e.o.Mode.Output(), hidden.H*hidden.W
+	layer, hw := u.e.o.Mode.Output(), hidden.H()*hidden.W()
 	state := u.e.c.Rollout.StateFormat(layer)
 	all := true
 	for _, o := range u.m.rows {
-		all = all && state.Ulp(st.centre[(n*st.X.C+o)*hw+at]) > reach*u.m.spread(hidden, n, o, at)
+		all = all && state.Ulp(st.centre[(n*st.X.C()+o)*hw+at]) > reach*u.m.spread(hidden, n, o, at)
 	}
 	if all || u.m.kind == noise.Dropout {
 		return all
@@ -191,7 +191,7 @@ func (u *unseen) swallowed(st *unseenStep, hidden *tensor.Tensor, n, at int) boo
 	lost, sum := 0.0, 0.0
 	for _, o := range u.m.rows {
 		for c, w := range u.m.w[o] {
-			h := hidden.Data[(n*hidden.C+c)*hw+at]
+			h := hidden.Data[(n*hidden.C()+c)*hw+at]
 			s := u.m.sigma
 			if u.m.kind == noise.Multiplicative {
 				s *= math.Abs(h)
@@ -225,7 +225,7 @@ func (m *noiseModel) spread(hidden *tensor.Tensor, n, o, at int) float64 {
 	sum := 0.0
 	for c, v := range m.w[o] {
 		if m.kind == noise.Multiplicative || m.kind == noise.Dropout {
-			v *= hidden.Data[(n*hidden.C+c)*hidden.H*hidden.W+at]
+			v *= hidden.Data[(n*hidden.C()+c)*hidden.H()*hidden.W()+at]
 		}
 		sum += float64(v * v)
 	}
@@ -470,7 +470,7 @@ func (u *unseen) setFloor() error {
 		if e.c.Rollout.Normalization != "" { // and four times what the line that undoes it is off
 			n := float64(len(p.st.Got))
 			if e.c.Rollout.EngineBatch == 0 {
-				n /= float64(p.st.X.N)
+				n /= float64(p.st.X.N())
 			}
 			r = max(r, 4*rmsOf(difference(p.with[0], p.without[0]))*math.Sqrt(2/n))
 		}

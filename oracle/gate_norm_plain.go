@@ -112,19 +112,19 @@ func (g *layerGate) plainAnswer(n *operator.Node, x, got *tensor.Tensor) *answer
 	f := g.mode.Precision
 	y := tensor.Like(x)
 	bound, sd := make([]float64, len(x.Data)), make([]float64, len(x.Data))
-	hw := x.H * x.W
-	for p := range x.N * x.C {
-		from, to := x.Plane(p/x.C, p%x.C), y.Plane(p/x.C, p%x.C)
+	hw := x.H() * x.W()
+	for p := range x.N() * x.C() {
+		from, to := x.Plane(p/x.C(), p%x.C()), y.Plane(p/x.C(), p%x.C())
 		s := narrowly(f, from, n.Eps, 0)
 		mean, inverse := s.round([2]bool{})
 		standardized(to, from, mean, inverse)
 		if got != nil {
-			least := unlike(f, got.Plane(p/x.C, p%x.C), to)
+			least := unlike(f, got.Plane(p/x.C(), p%x.C()), to)
 			trial := make([]float64, hw)
 			for _, other := range s.choices() {
 				m, r := s.round(other)
 				standardized(trial, from, m, r)
-				if d := unlike(f, got.Plane(p/x.C, p%x.C), trial); d < least {
+				if d := unlike(f, got.Plane(p/x.C(), p%x.C()), trial); d < least {
 					least, mean, inverse = d, m, r
 					copy(to, trial)
 				}

@@ -53,10 +53,10 @@ func (b *stepBench) plainDevice(lean float64) *emulate.Device {
 			return nil, nil
 		}
 		x, y := in[0], tensor.Like(in[0])
-		n := float64(x.H * x.W)
-		for p := range x.N * x.C {
+		n := float64(x.H() * x.W())
+		for p := range x.N() * x.C() {
 			sum, squares := 0.0, 0.0
-			from := x.Plane(p/x.C, p%x.C)
+			from := x.Plane(p/x.C(), p%x.C())
 			for _, v := range from {
 				sum += v
 			}
@@ -66,7 +66,7 @@ func (b *stepBench) plainDevice(lean float64) *emulate.Device {
 			up := 1 + lean*float64(p%3-1)
 			m, q := f.Round(sum/n*up), f.Round(squares*up)
 			r := f.Round(1 / math.Sqrt(f.Round(q/f.Round(n))+1e-5))
-			to := y.Plane(p/x.C, p%x.C)
+			to := y.Plane(p/x.C(), p%x.C())
 			for k, v := range from {
 				to[k] = float64(v*r) - float64(m*r)
 			}

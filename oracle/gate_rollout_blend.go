@@ -19,7 +19,7 @@ func (e *exam) blendSuspects(w *wrong) []suspect {
 	}
 	with := func(c rollout.Config) func() ([]float64, error) {
 		return func() ([]float64, error) {
-			out := tensor.Of(d.Store[len(d.Store)-1], w.claimed.out.Data, w.X.N, w.X.C, w.X.H, w.X.W)
+			out := tensor.Of(d.Store[len(d.Store)-1], w.claimed.out.Data, w.X.N(), w.X.C(), w.X.H(), w.X.W())
 			return c.Advance(w.X, out, d.State, d.Mode).Data, nil
 		}
 	}
@@ -73,9 +73,9 @@ func (e *exam) blendSuspects(w *wrong) []suspect {
 		add("state scaled", fmt.Sprintf("it is multiplied by %.6g", a), func() ([]float64, error) { return scaled(w.want, a), nil })
 	}
 	add("mean removed from the state", "the mean of each channel is taken out of it", func() ([]float64, error) {
-		y := tensor.Of(fp16.Float64, append([]float64(nil), w.want...), w.X.N, w.X.C, w.X.H, w.X.W)
-		for i := range y.N * y.C {
-			plane := y.Plane(i/y.C, i%y.C)
+		y := tensor.Of(fp16.Float64, append([]float64(nil), w.want...), w.X.N(), w.X.C(), w.X.H(), w.X.W())
+		for i := range y.N() * y.C() {
+			plane := y.Plane(i/y.C(), i%y.C())
 			mean := 0.0
 			for _, v := range plane {
 				mean += v / float64(len(plane))

@@ -64,7 +64,7 @@ func (e *exam) stateSuspects(w *wrong) []suspect {
 	for _, u := range []int{t, t + 1} {
 		if u < s.T {
 			add("two steps in one", "it is made twice", func() ([]float64, error) {
-				return e.stepFrom(w, tensor.Of(fp16.Float64, w.want, w.X.N, w.X.C, w.X.H, w.X.W), nil, u)
+				return e.stepFrom(w, tensor.Of(fp16.Float64, w.want, w.X.N(), w.X.C(), w.X.H(), w.X.W()), nil, u)
 			})
 		}
 	}
@@ -74,7 +74,7 @@ func (e *exam) stateSuspects(w *wrong) []suspect {
 		all[len(all)-1].verdict = FailLogic // which it was given beside its own: it reads the wrong sample of a batch
 		add("state of another realization", "the policy blends with "+p.name+" state", blend(x))
 		add("realizations in each other's place", "it holds "+p.name+" state", func() ([]float64, error) {
-			return mixed(tensor.Of(fp16.Float64, w.want, w.X.N, w.X.C, w.X.H, w.X.W), p.of).Data, nil
+			return mixed(tensor.Of(fp16.Float64, w.want, w.X.N(), w.X.C(), w.X.H(), w.X.W()), p.of).Data, nil
 		})
 	}
 	for _, f := range []fp16.Format{fp16.TF32, fp16.Float16, fp16.BFloat16} {
@@ -124,20 +124,20 @@ func (e *exam) stepFrom(w *wrong, x, keep *tensor.Tensor, u int) ([]float64, err
 // other way round.
 func (e *exam) inPlace(w *wrong, down bool) func() ([]float64, error) {
 	return func() ([]float64, error) {
-		h := w.X.H / 2
+		h := w.X.H() / 2
 		if h == 0 {
 			return nil, nil
 		}
 		lo, hi := 0, h // rows that are written first
 		if !down {
-			lo, hi = h, w.X.H
+			lo, hi = h, w.X.H()
 		}
 		mixed := w.X.Clone()
-		want := tensor.Of(fp16.Float64, w.want, w.X.N, w.X.C, w.X.H, w.X.W)
+		want := tensor.Of(fp16.Float64, w.want, w.X.N(), w.X.C(), w.X.H(), w.X.W())
 		rows := func(dst, src *tensor.Tensor, lo, hi int) {
-			for n := range dst.N {
-				for c := range dst.C {
-					copy(dst.Plane(n, c)[lo*dst.W:hi*dst.W], src.Plane(n, c)[lo*dst.W:hi*dst.W])
+			for n := range dst.N() {
+				for c := range dst.C() {
+					copy(dst.Plane(n, c)[lo*dst.W():hi*dst.W()], src.Plane(n, c)[lo*dst.W():hi*dst.W()])
 				}
 			}
 		}
@@ -146,7 +146,7 @@ func (e *exam) inPlace(w *wrong, down bool) func() ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows(tensor.Of(fp16.Float64, y, w.X.N, w.X.C, w.X.H, w.X.W), want, lo, hi)
+		rows(tensor.Of(fp16.Float64, y, w.X.N(), w.X.C(), w.X.H(), w.X.W()), want, lo, hi)
 		return y, nil
 	}
 }

@@ -120,20 +120,20 @@ func (w *wrong) flipped() (at int, ok bool) {
 // reordered returns the claim's states with their channels in the order in
 // which the device's fit best; nil if that is the right order.
 func (w *wrong) reordered() []float64 {
-	x := tensor.Of(fp16.Float64, w.want, w.X.N, w.X.C, w.X.H, w.X.W)
-	got := tensor.Of(fp16.Float64, w.Got, w.X.N, w.X.C, w.X.H, w.X.W)
+	x := tensor.Of(fp16.Float64, w.want, w.X.N(), w.X.C(), w.X.H(), w.X.W())
+	got := tensor.Of(fp16.Float64, w.Got, w.X.N(), w.X.C(), w.X.H(), w.X.W())
 	m := w.worst() - w.Lo
 	y := x.Clone()
 	moved := false
-	for c := range x.C {
+	for c := range x.C() {
 		best, from := math.Inf(1), c
-		for k := range x.C {
+		for k := range x.C() {
 			if d := rmsDiff(got.Plane(m, c), x.Plane(m, k)); d < best {
 				best, from = d, k
 			}
 		}
 		moved = moved || from != c
-		for n := range x.N {
+		for n := range x.N() {
 			copy(y.Plane(n, c), x.Plane(n, from))
 		}
 	}

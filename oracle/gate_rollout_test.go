@@ -60,14 +60,14 @@ func TestSuspects(t *testing.T) {
 		{"twice", config(func(c *rollout.Config) { c.Alpha *= c.Alpha }), FailRollout, "policy applied twice"},
 		{"residual", config(func(c *rollout.Config) { c.Policy, c.Dt = rollout.Residual, 0.7 }), FailRollout, "another policy"},
 		{"leak", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
-			y := tensor.Of(right.Format, scaled(right.Data, 0.9), right.N, right.C, right.H, right.W)
+			y := tensor.Of(right.Format, scaled(right.Data, 0.9), right.N(), right.C(), right.H(), right.W())
 			y.Format.RoundSlice(y.Data, y.Data)
 			return y
 		}), FailRollout, "state scaled"},
 		{"clamped", config(func(c *rollout.Config) { c.Clamp = &[2]float64{-0.5, 0.5} }), FailRollout, "clamp that was not asked for"},
 		{"channels reversed", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := right.Clone()
-			for n := range y.N {
+			for n := range y.N() {
 				copy(y.Plane(n, 0), right.Plane(n, 2))
 				copy(y.Plane(n, 2), right.Plane(n, 0))
 			}
@@ -76,7 +76,7 @@ func TestSuspects(t *testing.T) {
 		{"stale tile", policyFault(func(_ *rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := right.Clone()
 			for h := range 8 {
-				copy(y.Plane(1, 2)[h*y.W:h*y.W+8], x.Plane(1, 2)[h*y.W:])
+				copy(y.Plane(1, 2)[h*y.W():h*y.W()+8], x.Plane(1, 2)[h*y.W():])
 			}
 			return y
 		}), FailRollout, "part of the state is stale"},
@@ -123,7 +123,7 @@ func TestSuspects(t *testing.T) {
 func TestStaleOrNotWritten(t *testing.T) {
 	tile := func(to, from *tensor.Tensor) {
 		for h := range 8 {
-			copy(to.Plane(1, 2)[h*to.W:h*to.W+8], from.Plane(1, 2)[h*to.W:])
+			copy(to.Plane(1, 2)[h*to.W():h*to.W()+8], from.Plane(1, 2)[h*to.W():])
 		}
 	}
 	kept := policyFault(func(_ *rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {
@@ -185,7 +185,7 @@ func TestNoSuspect(t *testing.T) {
 		"weights": func(r *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
 			d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
 				if i == 3 {
-					for n := range y.N {
+					for n := range y.N() {
 						copy(y.Plane(n, 1), y.Plane(n, 2))
 					}
 				}

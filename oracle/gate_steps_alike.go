@@ -14,12 +14,12 @@ import (
 // pixels up to reach from it. Until noise tells them apart, they round alike in all layers.
 // It is 1 where no two are the same, and nearly all of them where x is a constant.
 func lookAlikes(x *tensor.Tensor, f fp16.Format, reach int) float64 {
-	hw := x.H * x.W
+	hw := x.H() * x.W()
 	pixels := make([]uint64, hw)
 	seen := map[uint64]int{}
-	for n := range x.N {
+	for n := range x.N() {
 		clear(pixels)
-		for c := range x.C {
+		for c := range x.C() {
 			for p, v := range x.Plane(n, c) {
 				pixels[p] = mix64(pixels[p] ^ math.Float64bits(f.Round(v)))
 			}
@@ -28,8 +28,8 @@ func lookAlikes(x *tensor.Tensor, f fp16.Format, reach int) float64 {
 			var h uint64
 			for dy := -reach; dy <= reach; dy++ {
 				for dx := -reach; dx <= reach; dx++ {
-					if i, j := p/x.W+dy, p%x.W+dx; i >= 0 && i < x.H && j >= 0 && j < x.W {
-						h ^= pixels[i*x.W+j]
+					if i, j := p/x.W()+dy, p%x.W()+dx; i >= 0 && i < x.H() && j >= 0 && j < x.W() {
+						h ^= pixels[i*x.W()+j]
 					}
 					h = mix64(h)
 				}
@@ -41,7 +41,7 @@ func lookAlikes(x *tensor.Tensor, f fp16.Format, reach int) float64 {
 	for _, n := range seen {
 		squares += float64(n) * float64(n)
 	}
-	return squares / float64(x.N*hw)
+	return squares / float64(x.N()*hw)
 }
 
 // firstReach returns how far the first convolutions reach, 0 if one of them is of 1x1 and

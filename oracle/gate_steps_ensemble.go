@@ -99,12 +99,12 @@ func (g *stepGate) calibrate(b *batchStep) error {
 	if err != nil {
 		return err
 	}
-	hw := b.X.H * b.X.W
-	ours, theirs := make([]float64, b.X.C), make([]float64, b.X.C)
+	hw := b.X.H() * b.X.W()
+	ours, theirs := make([]float64, b.X.C()), make([]float64, b.X.C())
 	add := func(to, v []float64) {
 		for i, t := range truth.Data {
 			if d := v[i] - t; finite(d) {
-				to[i/hw%b.X.C] += float64(d * d)
+				to[i/hw%b.X.C()] += float64(d * d)
 			}
 		}
 	}
@@ -117,7 +117,7 @@ func (g *stepGate) calibrate(b *batchStep) error {
 		}
 		add(theirs, y.Data)
 	}
-	g.inner = make([]float64, b.X.C)
+	g.inner = make([]float64, b.X.C())
 	for c := range g.inner {
 		if ours[c] > 0 {
 			g.inner[c] = theirs[c] / members / ours[c]
@@ -150,7 +150,7 @@ func (g *stepGate) full(b *batchStep, h *spreads, devices int) (*measured, error
 // is within those of many. Where a state hardly varies in space, all its pixels
 // round alike: few devices do not show what one in ten does.
 func (g *stepGate) doubtful(b *batchStep, f *stepFigures, x *stepFault) (bool, error) {
-	if x.excess > nearLimit || g.e.op.MACs(b.X.H, b.X.W)*int64(b.X.N) > largeForward {
+	if x.excess > nearLimit || g.e.op.MACs(b.X.H(), b.X.W())*int64(b.X.N()) > largeForward {
 		return false, nil
 	}
 	h := g.newSpreads(g.use)

@@ -23,9 +23,9 @@ func (e *exam) forward(mode operator.Mode, x *tensor.Tensor, draws noise.Draws) 
 		}
 		e.planned = append(e.planned, mode)
 	}
-	p := e.op.Borrow(mode, x.N, x.H, x.W)
+	p := e.op.Borrow(mode, x.N(), x.H(), x.W())
 	defer e.op.Return(p)
-	y := tensor.New(e.op.Output(mode), x.N, e.op.Config.OutputChannels, x.H, x.W)
+	y := tensor.New(e.op.Output(mode), x.N(), e.op.Config.OutputChannels, x.H(), x.W())
 	if err := p.Forward(y, x, draws, noise.Time{}); err != nil {
 		return nil, err
 	}

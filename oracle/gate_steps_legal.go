@@ -85,10 +85,10 @@ func (l *legal) sum(i int, y *tensor.Tensor, in []*tensor.Tensor) {
 
 // each adds to every number an error of standard deviation u sd(k, v).
 func (l *legal) each(i int, y *tensor.Tensor, sd func(k int, v float64) float64) {
-	hw := y.H * y.W
-	par.For(y.N*y.C, func(p int) {
-		salt := l.salt(i, p%y.C)
-		for k, v := range y.Plane(p/y.C, p%y.C) {
+	hw := y.H() * y.W()
+	par.For(y.N()*y.C(), func(p int) {
+		salt := l.salt(i, p%y.C())
+		for k, v := range y.Plane(p/y.C(), p%y.C()) {
 			y.Data[p*hw+k] = v + float64(l.u*sd(p*hw+k, v))*deviate(salt, v)
 		}
 	})
@@ -98,10 +98,10 @@ func (l *legal) each(i int, y *tensor.Tensor, sd func(k int, v float64) float64)
 func (l *legal) sums(i int, n *operator.Node, y, x *tensor.Tensor) {
 	s := n.Weight.Shape
 	oc, ic, taps := s[0], s[1], s[2]*s[3]
-	squares := make([]float64, x.N*ic) // mean of x^2
+	squares := make([]float64, x.N()*ic) // mean of x^2
 	par.For(len(squares), func(p int) { squares[p] = meanSquare(x.Plane(p/ic, p%ic)) })
 	scale := l.lambda * rounding * l.u * math.Sqrt(float64(ic*taps))
-	par.For(y.N*oc, func(p int) {
+	par.For(y.N()*oc, func(p int) {
 		var products float64 // P: the mean over the image of sum (w x)^2
 		for c := range ic {
 			var w2 float64
@@ -123,11 +123,11 @@ func (l *legal) sums(i int, n *operator.Node, y, x *tensor.Tensor) {
 func (l *legal) norm(i int, n *operator.Node, y, x *tensor.Tensor) {
 	size := 1 // channels with common statistics
 	if n.Norm != "batch" {
-		size = x.C / n.Groups
+		size = x.C() / n.Groups
 	}
-	par.For(x.N*x.C/size, func(g int) {
-		at, first := g*size*x.H*x.W, g*size%x.C
-		group := x.Data[at : at+size*x.H*x.W]
+	par.For(x.N()*x.C()/size, func(g int) {
+		at, first := g*size*x.H()*x.W(), g*size%x.C()
+		group := x.Data[at : at+size*x.H()*x.W()]
 		var m, v, dm, dv float64
 		if n.Norm == "batch" {
 			m, v = n.Mean.Data[first], n.Variance.Data[first]
@@ -148,7 +148,7 @@ func (l *legal) norm(i int, n *operator.Node, y, x *tensor.Tensor) {
 			offset := math.Abs(gain * m * inverse)
 			common := rounding * l.u * offset * deviate(salt, m)
 			common -= float64(gain*dm) * inverse
-			plane := y.Plane(at/(x.C*x.H*x.W), c)
+			plane := y.Plane(at/(x.C()*x.H()*x.W()), c)
 			for k, w := range plane {
 				from := w - shift
 				e := rounding * l.u * (2*math.Abs(from) + math.Abs(w) + offset)

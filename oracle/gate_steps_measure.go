@@ -52,7 +52,7 @@ func (g *stepGate) begin(b *batchStep) error {
 		if g.e.machine.Nodes[i].Op != operator.OpNoise {
 			continue
 		}
-		x := g.e.machine.Scratch(b.X.N, g.channels(i), b.X.H, b.X.W)
+		x := g.e.machine.Scratch(b.X.N(), g.channels(i), b.X.H(), b.X.W())
 		clear(x.Data)
 		y, err := g.e.machine.Node(&emulate.Device{}, i, []*tensor.Tensor{x}, rewound)
 		if err != nil {
@@ -130,7 +130,7 @@ func (g *stepGate) exact(b *batchStep, m operator.Mode) (*tensor.Tensor, error) 
 // operator's output. The contract of a mode is the exact engine's.
 func (g *stepGate) emulation(b *batchStep, p pattern) (next, o *tensor.Tensor, err error) {
 	if !p.narrow && !p.plain && !p.added && p.whole(g.e.machine.Nodes, g.e.c.Rollout) {
-		x := tensor.Of(g.input(p, b.Step), b.X.Data, b.X.N, b.X.C, b.X.H, b.X.W)
+		x := tensor.Of(g.input(p, b.Step), b.X.Data, b.X.N(), b.X.C(), b.X.H(), b.X.W())
 		o, err = g.e.forward(p.mode, x, b.Draws.Rewind())
 	}
 	if o == nil { // fewer roundings, or a contract that PyTorch refuses
@@ -201,7 +201,7 @@ func (g *stepGate) against(m *measured, v, w []float64) []float64 {
 			r[i] = math.NaN()
 		}
 	}
-	g.level(r, m.truth, m.s, m.X.N)
+	g.level(r, m.truth, m.s, m.X.N())
 	for i := range r {
 		r[i] /= m.s[i]
 	}
@@ -211,9 +211,9 @@ func (g *stepGate) against(m *measured, v, w []float64) []float64 {
 // slice sums up the difference r of the states got from ref.
 func (g *stepGate) slice(m *measured, r, got, ref []float64) *cuts {
 	if !g.use.discrete() {
-		return cut(m.X.N, m.X.C, m.X.H, m.X.W, r, nil, nil)
+		return cut(m.X.N(), m.X.C(), m.X.H(), m.X.W(), r, nil, nil)
 	}
-	return cut(m.X.N, m.X.C, m.X.H, m.X.W, r, g.against(m, got, m.truth), g.against(m, ref, m.truth))
+	return cut(m.X.N(), m.X.C(), m.X.H(), m.X.W(), r, g.against(m, got, m.truth), g.against(m, ref, m.truth))
 }
 
 // level takes from the errors v what a post-processing that maps each group of
@@ -319,14 +319,14 @@ func nearer(v, a, b []float64) []float64 {
 func (g *stepGate) scale(b *batchStep, truth, emu, o *tensor.Tensor) []float64 {
 	c := g.e.c.Rollout
 	s := make([]float64, len(truth.Data))
-	hw := truth.H * truth.W
+	hw := truth.H() * truth.W()
 	errs := make([]float64, len(s))
 	for k, v := range emu.Data {
 		errs[k] = v - truth.Data[k]
 		s[k] = 1
 	}
-	g.level(errs, truth.Data, s, truth.N)
-	for p := range truth.N * truth.C {
+	g.level(errs, truth.Data, s, truth.N())
+	for p := range truth.N() * truth.C() {
 		var errors, lasts, count float64
 		at := p * hw
 		for k := at; k < at+hw; k++ {
@@ -347,7 +347,7 @@ func (g *stepGate) scale(b *batchStep, truth, emu, o *tensor.Tensor) []float64 {
 		size /= count
 		inner := max(errors/count-lasts/count, 0)
 		if g.inner != nil {
-			inner *= g.inner[p%truth.C]
+			inner *= g.inner[p%truth.C()]
 		}
 		least := 0.01*errors/count + float64(g.u*g.u)*size/4
 		for k := at; k < at+hw; k++ {
@@ -389,17 +389,17 @@ func (g *stepGate) last(c rollout.Config, next, o float64) float64 {
 // part returns the first realizations of a step, as many as make at least that
 // many elements, or all of them if the post-processing joins them.
 func (g *stepGate) part(b *batchStep, elements int) *batchStep {
-	n := min(b.X.N, (elements+len(b.Got)/b.X.N-1)/(len(b.Got)/b.X.N))
-	if c := g.e.c.Rollout; c.EngineBatch > 0 && c.Normalization != rollout.NoNormalization || n == b.X.N {
+	n := min(b.X.N(), (elements+len(b.Got)/b.X.N()-1)/(len(b.Got)/b.X.N()))
+	if c := g.e.c.Rollout; c.EngineBatch > 0 && c.Normalization != rollout.NoNormalization || n == b.X.N() {
 		return b
 	}
 	p := *b
 	p.X, p.Hi = b.X.Samples(0, n), b.Lo+n
-	p.Got = b.Got[:len(b.Got)/b.X.N*n]
+	p.Got = b.Got[:len(b.Got)/b.X.N()*n]
 	if b.Draws != nil {
 		p.Draws = &emulate.Draws{Kinds: b.Draws.Kinds}
 		for _, d := range b.Draws.Data {
-			p.Draws.Data = append(p.Draws.Data, d[:len(d)/b.X.N*n])
+			p.Draws.Data = append(p.Draws.Data, d[:len(d)/b.X.N()*n])
 		}
 	}
 	return &p

@@ -128,7 +128,7 @@ func (g *stepGate) mix(m *measured, found candidate) (best candidate, err error)
 		}
 	}
 	single := all
-	if kinds == 2 && g.e.op.MACs(m.X.H, m.X.W)*int64(m.X.N) > largeForward {
+	if kinds == 2 && g.e.op.MACs(m.X.H(), m.X.W())*int64(m.X.N()) > largeForward {
 		single = []int{slices.Min(all), slices.Max(all)} // the ends
 	}
 	for range 4 {

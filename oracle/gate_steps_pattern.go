@@ -271,7 +271,7 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 	}
 	draw, product := narrow(atDraw), narrow(atProduct)
 	if b.Type == noise.Dropout { // what becomes of 1: 0, or 1/(1-p) in the tensor's type
-		y := tensor.New(f, x.N, x.C, x.H, x.W)
+		y := tensor.New(f, x.N(), x.C(), x.H(), x.W())
 		for k := range y.Data {
 			y.Data[k] = 1
 		}

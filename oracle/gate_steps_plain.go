@@ -96,13 +96,13 @@ const loose = 0.05
 // plainNorm is a norm with statistics in f.
 func (g *stepGate) plainNorm(i int, f fp16.Format, x *tensor.Tensor) *tensor.Tensor {
 	y := tensor.Like(x)
-	for p := range x.N * x.C {
-		from, to := x.Plane(p/x.C, p%x.C), y.Plane(p/x.C, p%x.C)
+	for p := range x.N() * x.C() {
+		from, to := x.Plane(p/x.C(), p%x.C()), y.Plane(p/x.C(), p%x.C())
 		s := narrowly(f, from, g.e.machine.Nodes[i].Eps, loose)
 		var other [2]bool
 		if g.ties != nil {
 			for k, near := range s.beside() {
-				t := tie{i, p, k, p / x.C, 0}
+				t := tie{i, p, k, p / x.C(), 0}
 				if near < 1 && g.ties.other[t] {
 					other[k] = true
 				} else if near < 1 {
@@ -126,14 +126,14 @@ func (g *stepGate) settled(m *measured, p pattern) (next, o *tensor.Tensor, err 
 	if next, o, err = g.emulation(m.batchStep, p); err != nil {
 		return nil, nil, err
 	}
-	of := make([][]tie, m.X.N)
+	of := make([][]tie, m.X.N())
 	for _, t := range g.ties.found {
 		of[t.sample] = append(of[t.sample], t)
 	}
 	for _, l := range of {
 		slices.SortStableFunc(l, func(a, b tie) int { return cmp.Compare(a.near, b.near) })
 	}
-	size := len(m.Got) / m.X.N
+	size := len(m.Got) / m.X.N()
 	far := func(y *tensor.Tensor, n int) (sum float64) {
 		for i := n * size; i < (n+1)*size; i++ {
 			if d := (m.Got[i] - y.Data[i]) / m.s[i]; finite(d) {
@@ -162,7 +162,7 @@ func (g *stepGate) settled(m *measured, p pattern) (next, o *tensor.Tensor, err 
 		for _, t := range tried {
 			if n := t.sample; far(y, n) < far(next, n) {
 				copy(next.Data[n*size:(n+1)*size], y.Data[n*size:])
-				outs := len(o.Data) / m.X.N
+				outs := len(o.Data) / m.X.N()
 				copy(o.Data[n*outs:(n+1)*outs], q.Data[n*outs:])
 			} else {
 				delete(g.ties.other, t)

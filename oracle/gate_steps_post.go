@@ -75,7 +75,7 @@ func normalizeTensors(c rollout.Config, y *tensor.Tensor, f fp16.Format) {
 func each(c rollout.Config, y *tensor.Tensor, body func(lo, hi int)) {
 	group := len(y.Data)
 	if c.EngineBatch == 0 {
-		group /= y.N
+		group /= y.N()
 	}
 	for lo := 0; lo < len(y.Data); lo += group {
 		body(lo, lo+group)
@@ -128,7 +128,7 @@ func (g *stepGate) closest(got []float64, y, x, o *tensor.Tensor, p pattern) []f
 		return nearer(got, y.Data, g.advance(x, o, p, nil).Data)
 	}
 	c, f := g.e.c.Rollout, p.mode.Precision
-	out := tensor.New(f, o.N, o.C, o.H, o.W)
+	out := tensor.New(f, o.N(), o.C(), o.H(), o.W())
 	f.RoundSlice(out.Data, o.Data)
 	end := func(v float64) float64 {
 		if c.Clamp != nil {

@@ -141,9 +141,9 @@ func (g *stepGate) seen(m *measured) (seen, error) {
 		return s, nil
 	}
 	var varies float64
-	for p := range exact.N * exact.C {
-		_, v := moments(exact.Plane(p/exact.C, p%exact.C))
-		varies += v / float64(exact.N*exact.C)
+	for p := range exact.N() * exact.C() {
+		_, v := moments(exact.Plane(p/exact.C(), p%exact.C()))
+		varies += v / float64(exact.N()*exact.C())
 	}
 	stretch := g.stretch(m, exact)
 	s.live = live / count
@@ -177,7 +177,7 @@ func (g *stepGate) why(m *measured, s seen) (string, error) {
 		if n.Op != operator.OpNorm || n.Norm == "batch" {
 			return
 		}
-		size := len(in[0].Data) / in[0].N / n.Groups
+		size := len(in[0].Data) / in[0].N() / n.Groups
 		for at := 0; at < len(in[0].Data); at += size {
 			mean, v := moments(in[0].Data[at : at+size])
 			kappa, level = max(kappa, ratio(math.Abs(mean), math.Sqrt(v))), min(level, v/n.Eps)

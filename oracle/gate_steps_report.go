@@ -99,17 +99,17 @@ func lnAbove(n float64) float64 { return math.Ln2 * float64(math.Ilogb(n)+1) }
 // maps draws |r| of the step per channel, averaged over the realizations, and
 // counts its ulps.
 func (g *stepGate) maps(m *measured) {
-	hw := m.X.H * m.X.W
-	for c := range m.X.C {
+	hw := m.X.H() * m.X.W()
+	for c := range m.X.C() {
 		v := make([]float64, hw)
-		for n := range m.X.N {
+		for n := range m.X.N() {
 			for k := range v {
-				if r := m.r[(n*m.X.C+c)*hw+k]; r == r {
-					v[k] += math.Abs(r) / float64(m.X.N)
+				if r := m.r[(n*m.X.C()+c)*hw+k]; r == r {
+					v[k] += math.Abs(r) / float64(m.X.N())
 				}
 			}
 		}
-		g.e.r.Maps = append(g.e.r.Maps, Map{Title: fmt.Sprintf("step %d, channel %d: error over expected", m.Step, c), H: m.X.H, W: m.X.W, Values: v})
+		g.e.r.Maps = append(g.e.r.Maps, Map{Title: fmt.Sprintf("step %d, channel %d: error over expected", m.Step, c), H: m.X.H(), W: m.X.W(), Values: v})
 	}
 	scale := newUlpScale(g.format())
 	for i, v := range m.Got {
@@ -142,7 +142,7 @@ func (g *stepGate) worst(m *measured) {
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(size(b), size(a)) })
 	f := g.format()
 	for _, i := range order[:min(10, len(order))] {
-		x, y, c, n := i%m.X.W, i/m.X.W%m.X.H, i/(m.X.W*m.X.H)%m.X.C, i/(m.X.W*m.X.H*m.X.C)
+		x, y, c, n := i%m.X.W(), i/m.X.W()%m.X.H(), i/(m.X.W()*m.X.H())%m.X.C(), i/(m.X.W()*m.X.H()*m.X.C())
 		g.e.r.Worst = append(g.e.r.Worst, Element{Step: m.Step, Realization: m.Lo + n, C: c, H: y, W: x,
 			Exact: Number(m.truth[i]), Rounded: hexOf(f, m.ref[i]), Got: hexOf(f, m.Got[i]), GotValue: Number(m.Got[i]),
 			Error: Number((m.Got[i] - m.truth[i]) / m.s[i])})

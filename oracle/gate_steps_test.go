@@ -266,7 +266,7 @@ func TestStepsFaults(t *testing.T) {
 				return
 			}
 			for i := range 64 {
-				y.Plane(1, 2)[(8+i/8)*y.W+4+i%8] *= v
+				y.Plane(1, 2)[(8+i/8)*y.W()+4+i%8] *= v
 			}
 		}
 	}
@@ -284,8 +284,8 @@ func TestStepsFaults(t *testing.T) {
 			if t != at {
 				return
 			}
-			for i := range y.Samples(from, y.N).Data {
-				y.Samples(from, y.N).Data[i] *= 1 + by*math.Copysign(1, math.Sin(float64(i*i)))
+			for i := range y.Samples(from, y.N()).Data {
+				y.Samples(from, y.N()).Data[i] *= 1 + by*math.Copysign(1, math.Sin(float64(i*i)))
 			}
 		}
 	}

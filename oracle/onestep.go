@@ -200,7 +200,7 @@ func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]La
 		if err != nil {
 			return nil, fmt.Errorf("%s: stochastic_block.draw: missing: want it, or a stream to draw from: %w", f.Path, err)
 		}
-		if draws, err = stream.Draws(0, 0, x.N, 1); err != nil {
+		if draws, err = stream.Draws(0, 0, x.N(), 1); err != nil {
 			return nil, err
 		}
 	}
@@ -213,7 +213,7 @@ func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]La
 		}
 		want, err := nchw(f, t, fp16.Float64)
 		if err == nil && !want.SameShape(y) {
-			err = fmt.Errorf("%s: %s: shape %s: want %s", f.Path, name, want.Shape(), y.Shape())
+			err = fmt.Errorf("%s: %s: shape %s: want %s", f.Path, name, want.Dims(), y.Dims())
 		}
 		if err != nil {
 			bad = err

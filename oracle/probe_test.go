@@ -70,7 +70,7 @@ func answerProbes(t *testing.T, folder, precision string, change func(e *exam, d
 	}
 	var layers []*safetensors.Tensor
 	dump := func(name string, y *tensor.Tensor) {
-		s, err := safetensors.OfFloat64s(name, safetensors.F32, []int{y.N, y.C, y.H, y.W}, y.Data)
+		s, err := safetensors.OfFloat64s(name, safetensors.F32, []int{y.N(), y.C(), y.H(), y.W()}, y.Data)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func sequentialStatistics(e *exam, d *emulate.Device) {
 			return nil, nil
 		}
 		y, x := tensor.Like(in[0]), in[0]
-		size, hw := len(x.Data)/x.N/n.Groups, x.H*x.W
+		size, hw := len(x.Data)/x.N()/n.Groups, x.H()*x.W()
 		for at := 0; at < len(x.Data); at += size {
 			sum := 0.0
 			for _, v := range x.Data[at : at+size] {
@@ -142,7 +142,7 @@ func sequentialStatistics(e *exam, d *emulate.Device) {
 			}
 			root := single(1 / math.Sqrt(single(single(squares/float64(size))+n.Eps)))
 			for k := at; k < at+size; k++ {
-				c := k / hw % x.C
+				c := k / hw % x.C()
 				y.Data[k] = single(single(single(single(x.Data[k]-mean)*root)*n.Weight.Data[c]) + n.Bias.Data[c])
 			}
 		}
@@ -278,7 +278,7 @@ func TestProbesOfWrongDevices(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for n := range y.N { // a layer norm: one group a sample
+			for n := range y.N() { // a layer norm: one group a sample
 				for _, v := range in[0].Samples(n, n+1).Data {
 					if v*v > 65504 {
 						clear(y.Samples(n, n+1).Data)
@@ -309,10 +309,10 @@ func TestProbesOfWrongDevices(t *testing.T) {
 			}
 			n := e.machine.Nodes[i]
 			y := (*tensor.Tensor)(nil)
-			for c := range in[0].C { // channel after channel
+			for c := range in[0].C() { // channel after channel
 				w := slices.Clone(n.Weight.Data)
 				for k := range w {
-					if k/(n.Weight.Shape[2]*n.Weight.Shape[3])%in[0].C != c {
+					if k/(n.Weight.Shape[2]*n.Weight.Shape[3])%in[0].C() != c {
 						w[k] = 0
 					}
 				}

@@ -109,7 +109,7 @@ func RunStudy(ctx context.Context, c *rollout.Case, o StudyOptions) (*Study, err
 			if err := s.step(k, b[0], b[1], t); err != nil {
 				return nil, fmt.Errorf("step %d: %w", t, err)
 			}
-			for m := range s.ref.x.N {
+			for m := range s.ref.x.N() {
 				v := Std(s.ref.x.Samples(m, m+1).Data)
 				std[t-1] += float64(v * v)
 			}
@@ -248,7 +248,7 @@ func (s *study) step(k, lo, hi, t int) error {
 	s.ref.x = next
 	for _, p := range s.twins {
 		if p.oneStep {
-			x := tensor.Of(p.engine.Mode.Wide(), before.Data, before.N, before.C, before.H, before.W)
+			x := tensor.Of(p.engine.Mode.Wide(), before.Data, before.N(), before.C(), before.H(), before.W())
 			one, err := p.from(x, k, lo, hi, t, nil)
 			if err != nil {
 				return fmt.Errorf("%s: %w", p.name, err)

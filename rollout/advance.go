@@ -11,7 +11,7 @@ import (
 // operation of which rounds as the mode says, and the post-processing. With
 // Float64 nothing is rounded.
 func (c Config) Advance(x, out *tensor.Tensor, f fp16.Format, m operator.Mode) *tensor.Tensor {
-	next := tensor.New(f, x.N, x.C, x.H, x.W)
+	next := tensor.New(f, x.N(), x.C(), x.H(), x.W())
 	update(next, x, out, c, m)
 	s := Stepper{Config: c}
 	s.postProcess(next)

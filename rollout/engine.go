@@ -145,7 +145,7 @@ func (e *Engine) advance(k, lo, hi, t int, x *tensor.Tensor) (*tensor.Tensor, er
 	s.Overflow = e.watch
 	next := e.spare
 	if f := e.Config.StateFormat(e.Operator.Output(e.Mode)); next == nil || next.Format != f || !next.SameShape(x) {
-		next = tensor.New(f, x.N, x.C, x.H, x.W)
+		next = tensor.New(f, x.N(), x.C(), x.H(), x.W())
 	}
 	if err := s.step(next, x, draws); err != nil {
 		return nil, fmt.Errorf("step %d: %w", t, err)
@@ -190,14 +190,14 @@ func (e *Engine) blame(k, lo, hi, t int, x *tensor.Tensor) (string, error) {
 func firstNonfinite(x *tensor.Tensor) (sample int, ok bool) {
 	for i, v := range x.Data {
 		if v-v != 0 {
-			return i / (x.C * x.H * x.W), true
+			return i / (x.C() * x.H() * x.W()), true
 		}
 	}
 	return 0, false
 }
 
 func (e *Engine) emit(t, lo int, x, prev *tensor.Tensor) error {
-	for n := range x.N {
+	for n := range x.N() {
 		var before []float64
 		if prev != nil {
 			before = prev.Samples(n, n+1).Data

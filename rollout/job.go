@@ -266,7 +266,7 @@ func (j *Job) save(path string, p *Checkpoint, digest *Digest, outputs []Output)
 		return err
 	}
 	x := p.State
-	t, err := safetensors.OfFloat64s("state", safetensors.F64, []int{x.N, x.C, x.H, x.W}, x.Data)
+	t, err := safetensors.OfFloat64s("state", safetensors.F64, []int{x.N(), x.C(), x.H(), x.W()}, x.Data)
 	if err != nil {
 		return err
 	}

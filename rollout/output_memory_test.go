@@ -42,8 +42,8 @@ func TestActivations(t *testing.T) {
 			if name == "input" || len(outputs) > 0 && outputs[len(outputs)-1] == p {
 				return // a block's output is that of its last module
 			}
-			most = max(most, held+y.C)
-			outputs, channels = append(outputs, p), append(channels, y.C)
+			most = max(most, held+y.C())
+			outputs, channels = append(outputs, p), append(channels, y.C())
 			runtime.GC()
 			held = 0
 			for i, p := range outputs {

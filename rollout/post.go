@@ -20,7 +20,7 @@ func (s *Stepper) postProcess(x *tensor.Tensor) {
 		s.Config.post(x.Data, x.Format)
 		return
 	}
-	for n := range x.N {
+	for n := range x.N() {
 		s.Config.post(x.Samples(n, n+1).Data, x.Format)
 	}
 }

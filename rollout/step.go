@@ -31,19 +31,19 @@ type Stepper struct {
 // with the noise of d (nil for none): the operator, the policy, then the
 // post-processing. The result has the format of [Config.StateFormat].
 func (s *Stepper) Step(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error) {
-	next := tensor.New(s.Config.StateFormat(s.Operator.Output(s.Mode)), x.N, x.C, x.H, x.W)
+	next := tensor.New(s.Config.StateFormat(s.Operator.Output(s.Mode)), x.N(), x.C(), x.H(), x.W())
 	return next, s.step(next, x, d)
 }
 
 // step is Step into memory that there is. The operator's plans are kept by it, so
 // that only the first step of a shape makes them.
 func (s *Stepper) step(next, x *tensor.Tensor, d noise.Draws) error {
-	if c := s.Operator.Config; c.OutputChannels != x.C && c.InputChannels == x.C {
-		return fmt.Errorf("operator: output is [%d,%d,%d,%d]: want %s, as its input", x.N, c.OutputChannels, x.H, x.W, x.Shape())
+	if c := s.Operator.Config; c.OutputChannels != x.C() && c.InputChannels == x.C() {
+		return fmt.Errorf("operator: output is [%d,%d,%d,%d]: want %s, as its input", x.N(), c.OutputChannels, x.H(), x.W(), x.Dims())
 	}
 	size := s.Batch
 	if size <= 0 {
-		size = x.N
+		size = x.N()
 	}
 	w := workPool.Get().(*work)
 	defer w.put()
@@ -54,20 +54,21 @@ func (s *Stepper) step(next, x *tensor.Tensor, d noise.Draws) error {
 		watch = !bad
 	}
 	var overflow *overflowWatch
-	for lo := 0; lo < x.N; lo += size {
-		hi := min(lo+size, x.N)
-		w.x, w.next = samples(x, lo, hi), samples(next, lo, hi)
+	for lo := 0; lo < x.N(); lo += size {
+		hi := min(lo+size, x.N())
+		w.x.SetSamples(x, lo, hi)
+		w.next.SetSamples(next, lo, hi)
 		draws := d
-		if d != nil && size < x.N {
+		if d != nil && size < x.N() {
 			var ok bool
 			if draws, ok = noise.Slice(d, lo, hi); !ok {
 				if w.shared == nil {
-					w.shared = &sharedDraws{from: d, n: x.N}
+					w.shared = &sharedDraws{from: d, n: x.N()}
 				}
 				draws = &drawSlice{of: w.shared, lo: lo, hi: hi}
 			}
 		}
-		p := s.Operator.Borrow(s.Mode, hi-lo, x.H, x.W)
+		p := s.Operator.Borrow(s.Mode, hi-lo, x.H(), x.W())
 		p.Watch = watch
 		out := p.Result()
 		err := p.Forward(out, &w.x, draws, noise.Time{})
@@ -102,13 +103,6 @@ func (s *Stepper) overflowed(p *operator.Plan, watch *overflowWatch, x *tensor.T
 	}
 	_, err := s.Operator.Forward(&operator.Pass{Mode: s.Mode, Draws: p.Again(), Feature: watch.see}, x)
 	return watch, err
-}
-
-// samples is x.Samples without an allocation.
-func samples(x *tensor.Tensor, lo, hi int) tensor.Tensor {
-	s, chw := *x, x.C*x.H*x.W
-	s.N, s.Data = hi-lo, x.Data[lo*chw:hi*chw:hi*chw]
-	return s
 }
 
 // StateFormat returns the format of the states that follow from outputs of the
@@ -149,7 +143,8 @@ var workPool = sync.Pool{New: func() any {
 
 // put gives the memory back, and keeps no tensor alive.
 func (w *work) put() {
-	*w = work{body: w.body}
+	x, next := tensor.Tensor{Shape: w.x.Shape}, tensor.Tensor{Shape: w.next.Shape}
+	*w = work{body: w.body, x: x, next: next}
 	workPool.Put(w)
 }
 
@@ -199,7 +194,9 @@ func (w *work) piece(i int) {
 func update(next, x, out *tensor.Tensor, c Config, m operator.Mode) {
 	w := workPool.Get().(*work)
 	defer w.put()
-	w.mode, w.config, w.x, w.next = m, c, *x, *next
+	w.mode, w.config = m, c
+	w.x.SetSamples(x, 0, x.N())
+	w.next.SetSamples(next, 0, next.N())
 	w.update(out)
 }
 

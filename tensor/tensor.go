@@ -1,36 +1,42 @@
-// Package tensor holds dense NCHW tensors: shape, data and the number format
-// the data is on. It does nothing numerical.
+// Package tensor holds dense tensors: shape, data and the number format the
+// data is on. It does nothing numerical.
 package tensor
 
 import (
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 )
 
-// Tensor is a dense tensor of shape [N,C,H,W] in row-major (NCHW) order.
+// Tensor is a dense tensor in row-major order, of any rank; a scalar has rank 0.
 //
 // The data is float64 whatever the format: float64 contains every number of
 // every format, so one copy of an operation serves all of them. Format says on
 // which grid the numbers lie and, for a destination, to which grid an
 // operation rounds.
+//
+// Images are tensors [N,C,H,W]; the methods N, C, H, W, Plane and Samples are
+// for them.
 type Tensor struct {
-	N, C, H, W int
-	Format     fp16.Format
-	Data       []float64
+	Shape  []int
+	Format fp16.Format
+	Data   []float64
 }
 
-// New returns a tensor of zeros. It panics on a negative dimension and on a size
-// beyond the address space.
-func New(f fp16.Format, n, c, h, w int) *Tensor {
-	return &Tensor{N: n, C: c, H: h, W: w, Format: f, Data: make([]float64, size(n, c, h, w))}
+// New returns a tensor of zeros, and keeps a copy of the shape. It panics on a
+// negative dimension and on a size beyond the address space.
+func New(f fp16.Format, shape ...int) *Tensor {
+	return &Tensor{Shape: slices.Clone(shape), Format: f, Data: make([]float64, Size(shape))}
 }
 
-// size returns the product of dimensions.
-func size(dims ...int) int {
+// Size returns the product of dimensions, 1 of none. It panics on a negative
+// dimension and on a size beyond the address space.
+func Size(shape []int) int {
 	n := 1
-	for _, d := range dims {
+	for _, d := range shape {
 		if d < 0 {
 			panic("tensor: negative dimension")
 		}
@@ -42,44 +48,77 @@ func size(dims ...int) int {
 	return n
 }
 
-// Of wraps data, which must hold n*c*h*w numbers of format f; it panics when
-// the length differs. The tensor shares the slice.
-func Of(f fp16.Format, data []float64, n, c, h, w int) *Tensor {
-	if min(n, c, h, w) < 0 || len(data) != size(n, c, h, w) {
+// Of wraps data, which must hold as many numbers of format f as the shape says;
+// it panics when the length differs. The tensor shares the slice of data.
+func Of(f fp16.Format, data []float64, shape ...int) *Tensor {
+	for _, d := range shape {
+		if d < 0 {
+			panic("tensor: data length does not match the shape")
+		}
+	}
+	if len(data) != Size(shape) {
 		panic("tensor: data length does not match the shape")
 	}
-	return &Tensor{N: n, C: c, H: h, W: w, Format: f, Data: data}
+	return &Tensor{Shape: slices.Clone(shape), Format: f, Data: data}
 }
 
 // Like returns a tensor of zeros with t's shape and format.
-func Like(t *Tensor) *Tensor { return New(t.Format, t.N, t.C, t.H, t.W) }
+func Like(t *Tensor) *Tensor { return New(t.Format, t.Shape...) }
 
 // Clone returns a copy that shares nothing with t.
 func (t *Tensor) Clone() *Tensor {
-	c := *t
-	c.Data = append([]float64(nil), t.Data...)
-	return &c
+	return &Tensor{Shape: slices.Clone(t.Shape), Format: t.Format, Data: slices.Clone(t.Data)}
 }
 
-// Plane returns the H*W numbers of sample n, channel c, shared with t.
+// N returns the samples of an image [N,C,H,W].
+func (t *Tensor) N() int { return t.Shape[0] }
+
+// C returns the channels of an image [N,C,H,W].
+func (t *Tensor) C() int { return t.Shape[1] }
+
+// H returns the rows of an image [N,C,H,W].
+func (t *Tensor) H() int { return t.Shape[2] }
+
+// W returns the columns of an image [N,C,H,W].
+func (t *Tensor) W() int { return t.Shape[3] }
+
+// Plane returns the H*W numbers of sample n, channel c of an image, shared with t.
 func (t *Tensor) Plane(n, c int) []float64 {
-	hw := t.H * t.W
-	at := (n*t.C + c) * hw
+	hw := t.H() * t.W()
+	at := (n*t.C() + c) * hw
 	return t.Data[at : at+hw : at+hw]
 }
 
-// Samples returns samples lo to hi-1 as a tensor that shares t's data.
+// Samples returns samples lo to hi-1, of the first dimension, as a tensor that
+// shares t's data.
 func (t *Tensor) Samples(lo, hi int) *Tensor {
-	chw := t.C * t.H * t.W
-	s := *t
-	s.N, s.Data = hi-lo, t.Data[lo*chw:hi*chw:hi*chw]
-	return &s
+	s := new(Tensor)
+	s.SetSamples(t, lo, hi)
+	return s
 }
 
-// SameShape reports whether t and u have equal N, C, H and W.
-func (t *Tensor) SameShape(u *Tensor) bool {
-	return t.N == u.N && t.C == u.C && t.H == u.H && t.W == u.W
+// SetSamples makes t samples lo to hi-1 of another tensor, whose data it then
+// shares. It allocates nothing where t has had the rank before.
+func (t *Tensor) SetSamples(of *Tensor, lo, hi int) {
+	each := 1
+	for _, d := range of.Shape[1:] {
+		each *= d
+	}
+	t.Shape = append(append(t.Shape[:0], hi-lo), of.Shape[1:]...)
+	t.Format, t.Data = of.Format, of.Data[lo*each:hi*each:hi*each]
 }
 
-// Shape returns N, C, H, W as text, such as "[2,3,32,32]".
-func (t *Tensor) Shape() string { return fmt.Sprintf("[%d,%d,%d,%d]", t.N, t.C, t.H, t.W) }
+// SameShape reports whether t and u have equal shapes.
+func (t *Tensor) SameShape(u *Tensor) bool { return slices.Equal(t.Shape, u.Shape) }
+
+// Dims returns the shape as text, such as "[2,3,32,32]".
+func (t *Tensor) Dims() string {
+	var b strings.Builder
+	for i, d := range t.Shape {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprint(&b, d)
+	}
+	return "[" + b.String() + "]"
+}

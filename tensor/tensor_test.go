@@ -29,8 +29,8 @@ func mustPanic(t *testing.T, want string, f func()) {
 
 func TestNew(t *testing.T) {
 	x := tensor.New(fp16.TF32, 2, 3, 4, 5)
-	if x.N != 2 || x.C != 3 || x.H != 4 || x.W != 5 || x.Format != fp16.TF32 || len(x.Data) != 120 {
-		t.Errorf("New: %v of %d numbers", x.Shape(), len(x.Data))
+	if x.N() != 2 || x.C() != 3 || x.H() != 4 || x.W() != 5 || x.Format != fp16.TF32 || len(x.Data) != 120 {
+		t.Errorf("New: %v of %d numbers", x.Dims(), len(x.Data))
 	}
 	for i, v := range x.Data {
 		if v != 0 {
@@ -49,7 +49,7 @@ func TestOf(t *testing.T) {
 	data := make([]float64, 24)
 	x := tensor.Of(fp16.Float16, data, 1, 2, 3, 4)
 	data[5] = 7
-	if x.Data[5] != 7 || x.Format != fp16.Float16 || x.Shape() != "[1,2,3,4]" {
+	if x.Data[5] != 7 || x.Format != fp16.Float16 || x.Dims() != "[1,2,3,4]" {
 		t.Errorf("Of does not wrap its slice: %+v", x)
 	}
 	const want = "tensor: data length does not match the shape"
@@ -73,8 +73,8 @@ func TestLikeAndClone(t *testing.T) {
 			t.Fatalf("Clone: number %d is %g", i, v)
 		}
 	}
-	c.Data[3], c.H, c.W = -1, 5, 4
-	if x.Data[3] != 3 || x.H != 4 {
+	c.Data[3], c.Shape[2], c.Shape[3] = -1, 5, 4
+	if x.Data[3] != 3 || x.H() != 4 {
 		t.Error("Clone shares with its original")
 	}
 	if c.SameShape(x) {
@@ -109,17 +109,17 @@ func TestPlane(t *testing.T) {
 func TestSamples(t *testing.T) {
 	x := counted(4, 2, 3, 1)
 	s := x.Samples(1, 3)
-	if s.Shape() != "[2,2,3,1]" || s.Format != x.Format || len(s.Data) != 12 || cap(s.Data) != 12 || s.Data[0] != 6 {
-		t.Errorf("Samples(1,3): %v from %g", s.Shape(), s.Data[0])
+	if s.Dims() != "[2,2,3,1]" || s.Format != x.Format || len(s.Data) != 12 || cap(s.Data) != 12 || s.Data[0] != 6 {
+		t.Errorf("Samples(1,3): %v from %g", s.Dims(), s.Data[0])
 	}
 	s.Data[11] = -1
 	if x.Data[17] != -1 {
 		t.Error("Samples do not share the data")
 	}
-	if x.N != 4 || len(x.Data) != 24 {
+	if x.N() != 4 || len(x.Data) != 24 {
 		t.Error("Samples changed the tensor")
 	}
-	if e := x.Samples(4, 4); e.N != 0 || len(e.Data) != 0 {
+	if e := x.Samples(4, 4); e.N() != 0 || len(e.Data) != 0 {
 		t.Error("no samples are not empty")
 	}
 }
@@ -131,7 +131,36 @@ func TestSameShape(t *testing.T) {
 	}
 	for _, s := range [][4]int{{1, 3, 4, 5}, {2, 1, 4, 5}, {2, 3, 1, 5}, {2, 3, 4, 1}, {3, 2, 4, 5}} {
 		if x.SameShape(tensor.New(fp16.Float32, s[0], s[1], s[2], s[3])) {
-			t.Errorf("%v has the shape %v", x.Shape(), s)
+			t.Errorf("%v has the shape %v", x.Dims(), s)
 		}
+	}
+}
+
+// TestAnyRank: shapes of no, one and five dimensions; a tensor keeps its own shape.
+func TestAnyRank(t *testing.T) {
+	if x := tensor.New(fp16.Float32); len(x.Data) != 1 || x.Dims() != "[]" {
+		t.Errorf("a scalar is %s of %d numbers", x.Dims(), len(x.Data))
+	}
+	shape := []int{2, 3, 1, 4, 5}
+	x := tensor.New(fp16.Float32, shape...)
+	shape[0] = 7
+	if len(x.Data) != 120 || x.Dims() != "[2,3,1,4,5]" {
+		t.Errorf("%s of %d numbers", x.Dims(), len(x.Data))
+	}
+	if s := x.Samples(1, 2); s.Dims() != "[1,3,1,4,5]" || &s.Data[0] != &x.Data[60] {
+		t.Errorf("Samples(1, 2) of five dimensions is %s", s.Dims())
+	}
+	if x.SameShape(tensor.New(fp16.Float32, 2, 3, 4, 5)) {
+		t.Error("SameShape of other ranks")
+	}
+	c := x.Clone()
+	c.Shape[1] = 9
+	if x.Shape[1] != 3 {
+		t.Error("Clone shares the shape")
+	}
+	var part tensor.Tensor
+	part.SetSamples(x, 0, 1)
+	if n := testing.AllocsPerRun(100, func() { part.SetSamples(x, 1, 2) }); n != 0 {
+		t.Errorf("SetSamples allocates %v times", n)
 	}
 }

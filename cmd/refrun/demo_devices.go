@@ -118,8 +118,8 @@ func (d demoDevice) run(op *operator.Operator, config rollout.Config, stream *ro
 // that skips a tile.
 func leaveTile(next, old *tensor.Tensor) {
 	const tile = 8
-	for y := range min(tile, next.H) {
-		at := (next.H/2+y)%next.H*next.W + next.W/4
-		copy(next.Plane(0, 0)[at:at+min(tile, next.W/2)], old.Plane(0, 0)[at:])
+	for y := range min(tile, next.H()) {
+		at := (next.H()/2+y)%next.H()*next.W() + next.W()/4
+		copy(next.Plane(0, 0)[at:at+min(tile, next.W()/2)], old.Plane(0, 0)[at:])
 	}
 }

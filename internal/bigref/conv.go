@@ -91,30 +91,30 @@ func mirror(i, n int, mode string) int {
 func Conv2d(src, weight *tensor.Tensor, bias []float64, stride, pad int, mode string) *Exact {
 	x, ex := integers(src.Data)
 	w, ew := integers(weight.Data)
-	oh := (src.H+2*pad-weight.H)/stride + 1
-	ow := (src.W+2*pad-weight.W)/stride + 1
-	sums := make([]*big.Int, src.N*weight.N*oh*ow)
+	oh := (src.H()+2*pad-weight.H())/stride + 1
+	ow := (src.W()+2*pad-weight.W())/stride + 1
+	sums := make([]*big.Int, src.N()*weight.N()*oh*ow)
 	par.For(len(sums), func(at int) {
-		ox, oy, o, n := at%ow, at/ow%oh, at/ow/oh%weight.N, at/ow/oh/weight.N
+		ox, oy, o, n := at%ow, at/ow%oh, at/ow/oh%weight.N(), at/ow/oh/weight.N()
 		sum, p := new(big.Int), new(big.Int)
-		for c := range src.C {
-			for i := range weight.H {
-				for j := range weight.W {
+		for c := range src.C() {
+			for i := range weight.H() {
+				for j := range weight.W() {
 					y, xx := oy*stride-pad+i, ox*stride-pad+j
-					if y < 0 || y >= src.H || xx < 0 || xx >= src.W {
+					if y < 0 || y >= src.H() || xx < 0 || xx >= src.W() {
 						if mode == "zeros" {
 							continue
 						}
-						y, xx = mirror(y, src.H, mode), mirror(xx, src.W, mode)
+						y, xx = mirror(y, src.H(), mode), mirror(xx, src.W(), mode)
 					}
-					p.Mul(x[((n*src.C+c)*src.H+y)*src.W+xx], w[((o*src.C+c)*weight.H+i)*weight.W+j])
+					p.Mul(x[((n*src.C()+c)*src.H()+y)*src.W()+xx], w[((o*src.C()+c)*weight.H()+i)*weight.W()+j])
 					sum.Add(sum, p)
 				}
 			}
 		}
 		sums[at] = sum
 	})
-	e := exactly(sums, ex+ew, src.N, weight.N, oh, ow)
+	e := exactly(sums, ex+ew, src.N(), weight.N(), oh, ow)
 	e.addBias(bias)
 	return e
 }
@@ -124,25 +124,25 @@ func Conv2d(src, weight *tensor.Tensor, bias []float64, stride, pad int, mode st
 func ConvTranspose2d(src, weight *tensor.Tensor, bias []float64, stride, pad int) *Exact {
 	x, ex := integers(src.Data)
 	w, ew := integers(weight.Data)
-	oh := (src.H-1)*stride - 2*pad + weight.H
-	ow := (src.W-1)*stride - 2*pad + weight.W
-	sums := make([]*big.Int, src.N*weight.C*oh*ow)
+	oh := (src.H()-1)*stride - 2*pad + weight.H()
+	ow := (src.W()-1)*stride - 2*pad + weight.W()
+	sums := make([]*big.Int, src.N()*weight.C()*oh*ow)
 	for i := range sums {
 		sums[i] = new(big.Int)
 	}
-	par.For(src.N*weight.C, func(no int) {
-		n, o := no/weight.C, no%weight.C
+	par.For(src.N()*weight.C(), func(no int) {
+		n, o := no/weight.C(), no%weight.C()
 		p := new(big.Int)
-		for c := range src.C {
-			for y := range src.H {
-				for xx := range src.W {
-					for i := range weight.H {
-						for j := range weight.W {
+		for c := range src.C() {
+			for y := range src.H() {
+				for xx := range src.W() {
+					for i := range weight.H() {
+						for j := range weight.W() {
 							oy, ox := y*stride-pad+i, xx*stride-pad+j
 							if oy < 0 || oy >= oh || ox < 0 || ox >= ow {
 								continue
 							}
-							p.Mul(x[((n*src.C+c)*src.H+y)*src.W+xx], w[((c*weight.C+o)*weight.H+i)*weight.W+j])
+							p.Mul(x[((n*src.C()+c)*src.H()+y)*src.W()+xx], w[((c*weight.C()+o)*weight.H()+i)*weight.W()+j])
 							sum := sums[(no*oh+oy)*ow+ox]
 							sum.Add(sum, p)
 						}
@@ -151,21 +151,21 @@ func ConvTranspose2d(src, weight *tensor.Tensor, bias []float64, stride, pad int
 			}
 		}
 	})
-	e := exactly(sums, ex+ew, src.N, weight.C, oh, ow)
+	e := exactly(sums, ex+ew, src.N(), weight.C(), oh, ow)
 	e.addBias(bias)
 	return e
 }
 
 // AvgPool2d returns the exact means of windows size by size, size apart.
 func AvgPool2d(src *tensor.Tensor, size int) *Exact {
-	e := &Exact{N: src.N, C: src.C, H: src.H / size, W: src.W / size}
-	for nc := range src.N * src.C {
+	e := &Exact{N: src.N(), C: src.C(), H: src.H() / size, W: src.W() / size}
+	for nc := range src.N() * src.C() {
 		for y := range e.H {
 			for x := range e.W {
 				sum := new(big.Rat)
 				for i := range size {
 					for j := range size {
-						sum.Add(sum, Rat(src.Data[(nc*src.H+y*size+i)*src.W+x*size+j]))
+						sum.Add(sum, Rat(src.Data[(nc*src.H()+y*size+i)*src.W()+x*size+j]))
 					}
 				}
 				e.Values = append(e.Values, sum.Quo(sum, big.NewRat(int64(size*size), 1)))
@@ -178,7 +178,7 @@ func AvgPool2d(src *tensor.Tensor, size int) *Exact {
 // Bilinear returns the exact values of PyTorch's bilinear upsampling by an
 // integer factor, align_corners=False.
 func Bilinear(src *tensor.Tensor, factor int) *Exact {
-	e := &Exact{N: src.N, C: src.C, H: src.H * factor, W: src.W * factor}
+	e := &Exact{N: src.N(), C: src.C(), H: src.H() * factor, W: src.W() * factor}
 	one, half := big.NewRat(1, 1), big.NewRat(1, 2)
 	// along returns the first pixel, the second and the second's weight.
 	along := func(i, n int) (int, int, *big.Rat) {
@@ -196,12 +196,12 @@ func Bilinear(src *tensor.Tensor, factor int) *Exact {
 		l := new(big.Rat).Mul(a, new(big.Rat).Sub(one, t))
 		return l.Add(l, new(big.Rat).Mul(b, t))
 	}
-	for nc := range src.N * src.C {
-		at := func(y, x int) *big.Rat { return Rat(src.Data[(nc*src.H+y)*src.W+x]) }
+	for nc := range src.N() * src.C() {
+		at := func(y, x int) *big.Rat { return Rat(src.Data[(nc*src.H()+y)*src.W()+x]) }
 		for y := range e.H {
-			y0, y1, ty := along(y, src.H)
+			y0, y1, ty := along(y, src.H())
 			for x := range e.W {
-				x0, x1, tx := along(x, src.W)
+				x0, x1, tx := along(x, src.W())
 				upper := mix(at(y0, x0), at(y0, x1), tx)
 				e.Values = append(e.Values, mix(upper, mix(at(y1, x0), at(y1, x1), tx), ty))
 			}

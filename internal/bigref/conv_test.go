@@ -34,7 +34,7 @@ func TestConvJudges(t *testing.T) {
 	} {
 		got := c.got.Round(fp16.Float32)
 		if !got.SameShape(c.want) {
-			t.Errorf("%s: shape %s, want %s", c.name, got.Shape(), c.want.Shape())
+			t.Errorf("%s: shape %s, want %s", c.name, got.Dims(), c.want.Dims())
 			continue
 		}
 		for i, v := range got.Data {

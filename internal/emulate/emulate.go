@@ -167,7 +167,7 @@ func (m *Machine) Advance(d *Device, x, out *tensor.Tensor) *tensor.Tensor {
 	if d.State == fp16.Float64 {
 		mode = operator.Mode{Precision: fp16.Float64}
 	} else if d.Store != nil && d.Round == nil {
-		out = tensor.Of(d.Store[len(d.Store)-1], out.Data, out.N, out.C, out.H, out.W)
+		out = tensor.Of(d.Store[len(d.Store)-1], out.Data, out.N(), out.C(), out.H(), out.W())
 	}
 	return m.Config.Advance(x, out, d.State, mode)
 }
@@ -274,22 +274,22 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		}
 		src := x
 		if !d.WideInput && rounds(f) {
-			src = m.Scratch(x.N, x.C, x.H, x.W)
+			src = m.Scratch(x.N(), x.C(), x.H(), x.W())
 			operand(mode, src, x, f)
 			defer m.Recycle(src)
 		}
 		apart := n.Bias != nil && !d.BiasTogether && mode.BiasApart() && d.Store != nil
 		k := m.kernel(mode, i, f, apart)
 		oc, kh, kw := k.Shape()
-		y := m.Scratch(src.N, oc, conv.OutSize(src.H, kh, n.Geometry.Stride, n.Geometry.Pad), conv.OutSize(src.W, kw, n.Geometry.Stride, n.Geometry.Pad))
+		y := m.Scratch(src.N(), oc, conv.OutSize(src.H(), kh, n.Geometry.Stride, n.Geometry.Pad), conv.OutSize(src.W(), kw, n.Geometry.Stride, n.Geometry.Pad))
 		conv.Wide(y, src, k, n.Geometry)
 		if apart {
 			if d.Sum != nil {
 				d.Sum(i, y, in)
 			}
 			d.round(i, y.Data, f)
-			for k := range y.N * y.C {
-				plane, b := y.Plane(k/y.C, k%y.C), f.Round(n.Bias.Data[k%y.C])
+			for k := range y.N() * y.C() {
+				plane, b := y.Plane(k/y.C(), k%y.C()), f.Round(n.Bias.Data[k%y.C()])
 				for j := range plane {
 					plane[j] += b
 				}
@@ -297,7 +297,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		}
 		return y, nil
 	case operator.OpNorm:
-		y := m.Scratch(x.N, x.C, x.H, x.W)
+		y := m.Scratch(x.N(), x.C(), x.H(), x.W())
 		if n.Norm == "batch" {
 			norm.Batch(y, x, n.Mean.Data, n.Variance.Data, n.Weight.Data, n.Bias.Data, n.Eps)
 		} else {
@@ -305,7 +305,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		}
 		return y, nil
 	case operator.OpAct:
-		y := m.Scratch(x.N, x.C, x.H, x.W)
+		y := m.Scratch(x.N(), x.C(), x.H(), x.W())
 		if d.Mode.Precision == fp16.Float64 {
 			act.Forward(y, x, n.Act)
 		} else {
@@ -313,7 +313,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		}
 		return y, nil
 	case operator.OpAdd:
-		y := m.Scratch(x.N, x.C, x.H, x.W)
+		y := m.Scratch(x.N(), x.C(), x.H(), x.W())
 		pieces(len(x.Data), func(lo, hi int) {
 			for k := lo; k < hi; k++ {
 				y.Data[k] = x.Data[k] + in[1].Data[k]
@@ -321,7 +321,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		})
 		return y, nil
 	case operator.OpNoise:
-		y := m.Scratch(x.N, x.C, x.H, x.W)
+		y := m.Scratch(x.N(), x.C(), x.H(), x.W())
 		if draws == nil {
 			copy(y.Data, x.Data)
 			return y, nil
@@ -333,7 +333,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		if f != fp16.Float64 && d.Round == nil && d.Perturb == nil && holds(f, x.Data) {
 			// The contract's: every operation of the block rounds.
 			y.Format = f
-			err := n.Noise.Apply(y, tensor.Of(f, x.Data, x.N, x.C, x.H, x.W), noise.Time{}, draws)
+			err := n.Noise.Apply(y, tensor.Of(f, x.Data, x.N(), x.C(), x.H(), x.W()), noise.Time{}, draws)
 			y.Format = fp16.Float64
 			return y, err
 		}
@@ -386,7 +386,7 @@ func Wide(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
 
 func result(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
 	oc, kh, kw := k.Shape()
-	return tensor.New(fp16.Float64, src.N, oc, conv.OutSize(src.H, kh, g.Stride, g.Pad), conv.OutSize(src.W, kw, g.Stride, g.Pad))
+	return tensor.New(fp16.Float64, src.N(), oc, conv.OutSize(src.H(), kh, g.Stride, g.Pad), conv.OutSize(src.W(), kw, g.Stride, g.Pad))
 }
 
 // kernel returns the operands that node i makes of its weights in format f.
@@ -462,7 +462,7 @@ func operand(mode operator.Mode, y, x *tensor.Tensor, f fp16.Format) {
 
 // wide returns x as a tensor of Float64 that shares its numbers.
 func wide(x *tensor.Tensor) *tensor.Tensor {
-	return tensor.Of(fp16.Float64, x.Data, x.N, x.C, x.H, x.W)
+	return tensor.Of(fp16.Float64, x.Data, x.N(), x.C(), x.H(), x.W())
 }
 
 func holds(f fp16.Format, x []float64) bool {

@@ -94,7 +94,7 @@ func TestMachineMemory(t *testing.T) {
 			x.Data[i] = float64(i*i%97)/32 - 1.5
 		}
 		step := func(m *Machine, handOn func(*tensor.Tensor) *tensor.Tensor) []float64 {
-			d, err := noise.Counter{}.At(1, 0, x.N)
+			d, err := noise.Counter{}.At(1, 0, x.N())
 			if err != nil {
 				t.Fatal(err)
 			}
