@@ -173,50 +173,6 @@ func (a *Accumulator) Diff() Diff {
 	return d
 }
 
-// Std returns the population standard deviation of all finite numbers of the
-// parts together, 0 if there are none. Two passes, and a correction for the
-// rounded mean (T. Chan, G. Golub, R. LeVeque, "Algorithms for computing the
-// sample variance", The American Statistician 37, 1983): a mean that is large
-// against the deviation does no harm. Neither does the size of the numbers: they
-// are scaled by a power of two, which rounds none that matters.
-func Std(parts ...[]float64) float64 {
-	n, greatest := 0.0, 0.0
-	for _, part := range parts {
-		for _, x := range part {
-			if finite(x) {
-				n++
-				greatest = max(greatest, math.Abs(x))
-			}
-		}
-	}
-	if greatest == 0 {
-		return 0
-	}
-	_, exponent := math.Frexp(greatest)
-	exponent = min(max(exponent, -1022), 1022) // of what float64 has a power and its inverse
-	scale, sum := math.Ldexp(1, -exponent), 0.0
-	for _, part := range parts {
-		for _, x := range part {
-			if finite(x) {
-				sum += float64(x * scale)
-			}
-		}
-	}
-	mean := sum / n
-	var rest, sq float64 // sums of x-mean, which is 0 but for rounding, and (x-mean)^2
-	for _, part := range parts {
-		for _, x := range part {
-			if finite(x) {
-				d := float64(x*scale) - mean
-				rest += d
-				sq += float64(d * d)
-			}
-		}
-	}
-	std := math.Sqrt(max(0, sq-float64(rest*rest)/n) / n)
-	return min(greatest, math.Ldexp(std, exponent)) // rounding could leave float64
-}
-
 func finite(x float64) bool { return x-x == 0 }
 
 // ratio is a/b for a, b >= 0, and 0 for 0/0.

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -102,4 +103,15 @@ func Kind(mode fs.FileMode) string {
 		return "a socket"
 	}
 	return "a device"
+}
+
+// MostUnpacked returns how many bytes may come of compressed ones. Numbers shrink to a
+// third or a tenth, and small arrays of one number to anything; what is beyond both is
+// taken for what it most likely is, a few bytes that shall fill a memory or a day.
+func MostUnpacked(packed int64) int64 {
+	const small, times = 32 << 20, 64
+	if packed > (math.MaxInt64-small)/times {
+		return math.MaxInt64
+	}
+	return small + times*packed
 }

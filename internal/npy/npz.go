@@ -3,9 +3,9 @@ package npy
 import (
 	"archive/zip"
 	"bufio"
-	"bytes"
 	"cmp"
 	"compress/flate"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -14,6 +14,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/refrun/refrun/internal/fault"
 )
@@ -63,10 +64,15 @@ func OpenArchive(path string) (*Archive, error) {
 // times the archive, which is the most that deflate can do.
 func ParseArchive(path string, r io.ReaderAt, size int64) (*Archive, error) {
 	z := &Archive{source: source{path: path}, r: r, byName: map[string]entry{}}
-	dir, err := zip.NewReader(r, size)
+	limited := &limited{r, mostDirectory}
+	dir, err := zip.NewReader(limited, size)
+	if err == errDirectory {
+		return nil, z.wrong("directory", fmt.Sprintf("more than %d MiB", mostDirectory>>20), "a few arrays")
+	}
 	if err != nil {
 		return nil, z.wrong("file", fault.Text(err.Error()), "a zip archive")
 	}
+	limited.left = math.MaxInt64
 	entries := make([]entry, 0, len(dir.File))
 	for _, f := range dir.File {
 		e, err := z.entryOf(f, size)
@@ -87,6 +93,25 @@ func ParseArchive(path string, r io.ReaderAt, size int64) (*Archive, error) {
 		}
 	}
 	return z, nil
+}
+
+// mostDirectory is how much of an archive is read to find its entries: of each, several
+// times as much is kept.
+const mostDirectory = 8 << 20
+
+var errDirectory = errors.New("a large directory")
+
+// limited reads at most so many bytes.
+type limited struct {
+	io.ReaderAt
+	left int64
+}
+
+func (l *limited) ReadAt(p []byte, at int64) (int, error) {
+	if l.left -= int64(len(p)); l.left < 0 {
+		return 0, errDirectory
+	}
+	return l.ReaderAt.ReadAt(p, at)
 }
 
 // entryOf checks what the directory says of a file. What the file's own header
@@ -131,7 +156,7 @@ func badName(name string) (want string) {
 func (z *Archive) Names() []string { return slices.Clone(z.names) }
 
 // Close closes the file of an archive from [OpenArchive]; for others it does
-// nothing. Arrays that were read stay.
+// nothing. Its arrays end with it.
 func (z *Archive) Close() error {
 	if z.file == nil {
 		return nil
@@ -139,21 +164,26 @@ func (z *Archive) Close() error {
 	return z.file.Close()
 }
 
-// Array reads the array of that name into memory and checks it: its header, its
-// size and its CRC-32.
+// Array opens the array of that name and checks it by reading it through: its
+// header, its size and its CRC-32. Its elements stay in the archive, which must stay
+// open; of a deflated one they are unpacked again whenever they are read, so it should
+// be read from its beginning to its end.
 //
-// Bytes are taken as they come out of the archive, never for a claimed size: at
-// any time at most 3 times as many as came out, and at most twice those of the
-// header and the array it declares, beside a constant of less than 200 KB.
+// Memory is taken for the header and a constant of less than 200 KB. What unpacks to
+// more than [fault.MostUnpacked] is refused.
 func (z *Archive) Array(name string) (*Array, error) {
 	e, ok := z.byName[name]
 	if !ok {
 		return nil, z.wrong("array", fault.Text(name), z.oneOf())
 	}
 	src := source{z.path, name}
-	packed := bufio.NewReader(io.NewSectionReader(z.r, e.offset, e.packed))
+	section := io.NewSectionReader(z.r, e.offset, e.packed)
+	packed := bufio.NewReader(section)
 	var from io.Reader = packed
 	if e.method == zip.Deflate {
+		if most := fault.MostUnpacked(e.packed); e.size > most {
+			return nil, src.wrong("size", fmt.Sprint(e.size), fmt.Sprintf("at most %d of its %d deflated bytes; numpy.savez stores them as they are", most, e.packed))
+		}
 		from = flate.NewReader(packed) // which reads no byte too many of a bufio.Reader
 	}
 	sum := crc32.NewIEEE()
@@ -163,9 +193,10 @@ func (z *Archive) Array(name string) (*Array, error) {
 	if err != nil {
 		return nil, err
 	}
-	data, err := readAll(r, int(e.size-h.end))
-	if err != nil {
+	if n, err := io.CopyBuffer(io.Discard, io.LimitReader(r, e.size-h.end), make([]byte, 1<<16)); err != nil {
 		return nil, src.readError(err)
+	} else if n < e.size-h.end {
+		return nil, src.readError(io.ErrUnexpectedEOF)
 	}
 	// Asking for one byte more also makes flate look at what it has not yet.
 	switch n, err := io.ReadFull(r, make([]byte, 1)); {
@@ -180,23 +211,35 @@ func (z *Archive) Array(name string) (*Array, error) {
 	if got := sum.Sum32(); got != e.crc {
 		return nil, src.wrong("data", fmt.Sprintf("CRC-32 %08x", got), fmt.Sprintf("%08x", e.crc))
 	}
-	return h.array(src, io.NewSectionReader(bytes.NewReader(data), 0, int64(len(data)))), nil
+	var content io.ReaderAt = section
+	if e.method == zip.Deflate {
+		content = &inflated{packed: section}
+	}
+	return h.array(src, io.NewSectionReader(content, h.end, e.size-h.end)), nil
 }
 
-// readAll reads n bytes, if they come: the buffer starts small and doubles each
-// time it is full.
-func readAll(r io.Reader, n int) ([]byte, error) {
-	b := make([]byte, min(n, 1<<12))
-	for have := 0; ; {
-		if _, err := io.ReadFull(r, b[have:]); err != nil {
-			return nil, err
-		}
-		if have = len(b); have == n {
-			return b, nil
-		}
-		b = append(make([]byte, 0, have+min(have, n-have)), b...)
-		b = b[:cap(b)]
+// inflated reads deflated bytes at any place: onwards from the last one read, or else
+// from the first one again.
+type inflated struct {
+	packed *io.SectionReader
+
+	mu sync.Mutex
+	z  io.Reader
+	at int64
+}
+
+func (f *inflated) ReadAt(p []byte, at int64) (n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.z == nil || at < f.at {
+		f.z, f.at = flate.NewReader(bufio.NewReader(io.NewSectionReader(f.packed, 0, f.packed.Size()))), 0
 	}
+	skipped, err := io.CopyN(io.Discard, f.z, at-f.at)
+	if f.at += skipped; err == nil {
+		n, err = io.ReadFull(f.z, p)
+		f.at += int64(n)
+	}
+	return n, err
 }
 
 // oneOf lists the arrays for an error message.

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -146,7 +147,7 @@ func TestHostileArchives(t *testing.T) {
 		{"deflated end missing", `"a" data: end early: want the bytes that size and header promise`, archive(deflated("a.npy", one).with(func(e *lie) { e.packed = e.packed[:len(e.packed)-1] }))},
 		{"bytes after deflate's end", `"a" data: packed bytes after the last: want none`, archive(deflated("a.npy", one).with(func(e *lie) { e.packed = append(e.packed, 0) }))},
 
-		{"claims 2^30 bytes, has none", `"a" data: end early: want`, archive(deflated("a.npy", huge).with(func(e *lie) { e.size += 1 << 30 }))},
+		{"claims 2^30 bytes, has none", `"a" size: 1073741897: want at most 3355`, archive(deflated("a.npy", huge).with(func(e *lie) { e.size += 1 << 30 }))},
 		{"unpacks to 8 MiB, claims 8 bytes", `"a" data: more bytes: want exactly the 73 of the entry`,
 			archive(deflated("a.npy", append(slices.Clone(one), zeros...)).with(func(e *lie) { e.size = uint64(len(one)) }))},
 		{"unpacks to 8 MiB, declared for the entry only", `"a" data: 8388616 bytes: want exactly 8 for <f4 [2]`,
@@ -193,35 +194,80 @@ func TestDirectoryOrder(t *testing.T) {
 	}
 }
 
-// An array that claims 1 GiB and has 8 MiB is refused with buffers of 4 KiB,
-// 8 KiB and so on to 16 MiB.
-func TestClaimedMemory(t *testing.T) {
+// A few bytes that shall become many are refused before they are unpacked; what is
+// allowed to is unpacked without keeping it.
+func TestUnpacked(t *testing.T) {
+	array := func(data []byte) func() error {
+		return func() error {
+			z, err := parseArchive("x.npz", data)
+			if err == nil {
+				_, err = z.Array("a")
+			}
+			return err
+		}
+	}
 	content := append(of("'<f4'", "(268435456,)", 0), make([]byte, 1<<23)...)
 	data := archive(deflated("a.npy", content).with(func(e *lie) { e.size += 1<<30 - 1<<23 }))
-	refused(t, "x.npz", `"a" data: end early: want`, 4<<23+200_000, func() error {
-		z, err := parseArchive("x.npz", data)
-		if err == nil {
-			_, err = z.Array("a")
-		}
-		return err
-	})
+	refused(t, "x.npz", fmt.Sprintf(`"a" size: %d: want at most `, len(content)+1<<30-1<<23), 200_000, array(data))
+
+	content = append(of("'<f4'", "(8388608,)", 0), make([]byte, 1<<24)...)
+	data = archive(deflated("a.npy", content).with(func(e *lie) { e.size += 1 << 24 }))
+	refused(t, "x.npz", `"a" data: end early: want`, 300_000, array(data))
+	data = archive(deflated("a.npy", content[:len(content)-1<<20]).with(func(e *lie) { e.size = 1 << 24 }))
+	refused(t, "x.npz", `"a" data: 16777`, 300_000, array(data))
+	ok := archive(deflated("a.npy", append(of("'<f4'", "(4194304,)", 0), make([]byte, 1<<24)...)))
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if err := array(ok)(); err != nil {
+		t.Error(err)
+	}
+	if runtime.ReadMemStats(&after); after.TotalAlloc-before.TotalAlloc > 300_000 {
+		t.Errorf("%d bytes allocated to look at an entry of 16 MiB", after.TotalAlloc-before.TotalAlloc)
+	}
 }
 
-// readAll takes buffers by doubling: 3 times what came is enough for the last
-// two, and neither exceeds what is asked for.
-func TestReadAll(t *testing.T) {
-	for _, n := range []int{0, 1, 1<<12 - 1, 1 << 12, 1<<12 + 1, 1 << 13, 1<<13 + 1, 100_000} {
-		content := make([]byte, n)
-		for i := range content {
-			content[i] = byte(i * i >> 3)
+// A deflated array is read at any place, in any order.
+func TestInflatedPlaces(t *testing.T) {
+	const n = 100_000
+	var content []byte
+	for i := range n {
+		content = binary.LittleEndian.AppendUint32(content, math.Float32bits(float32(i)))
+	}
+	z, err := parseArchive("x", archive(deflated("a.npy", append(of("'<f4'", fmt.Sprintf("(%d,)", n), 0), content...))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := z.Array("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int{0, 10, 50_000, 50_003, 3, n - 7, n - 7, 0} {
+		v := make([]float64, 7)
+		if err := a.ReadFloat64s(v, at); err != nil {
+			t.Fatal(err)
 		}
-		got, err := readAll(bytes.NewReader(content), n)
-		if err != nil || !bytes.Equal(got, content) || cap(got) > max(2*n, 1) {
-			t.Errorf("%d: got %d of %d, %v", n, len(got), cap(got), err)
+		for i := range v {
+			if v[i] != float64(at+i) {
+				t.Fatalf("element %d is %v", at+i, v[i])
+			}
 		}
-		if _, err := readAll(bytes.NewReader(content), n+1); err == nil {
-			t.Errorf("%d: read one byte more", n)
+	}
+}
+
+// An archive of too many entries is not an archive of arrays.
+func TestDirectorySize(t *testing.T) {
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for i := range 100_000 {
+		if _, err := w.CreateHeader(&zip.FileHeader{Name: fmt.Sprintf("%040d.npy", i)}); err != nil {
+			t.Fatal(err)
 		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parseArchive("x", b.Bytes()); err == nil || err.Error() != "x: directory: more than 8 MiB: want a few arrays" {
+		t.Error(err)
 	}
 }
 

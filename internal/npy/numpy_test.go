@@ -173,9 +173,6 @@ func TestNumpyArchives(t *testing.T) {
 			}
 			arrays = append(arrays, a)
 		}
-		if err := z.Close(); err != nil { // the arrays stay
-			t.Error(err)
-		}
 		for i, shape := range [][]int{{2, 3}, {3, 2}, {}} {
 			a := arrays[i]
 			v, err := a.Float64s()
@@ -186,6 +183,9 @@ func TestNumpyArchives(t *testing.T) {
 			if !slices.Equal(a.Shape, shape) || a.FortranOrder != (i == 1) || a.Close() != nil {
 				t.Errorf("%s: %v", path, a)
 			}
+		}
+		if err := z.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

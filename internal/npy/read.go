@@ -1,6 +1,7 @@
 package npy
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"strconv"
@@ -36,6 +37,38 @@ func (a *Array) ReadFloat64s(dst []float64, at int) error {
 		})
 	}
 	return a.scan(at, len(dst), func(i int, v float64) { dst[i-at] = v })
+}
+
+// mostFortran is how many bytes of an array in Fortran order are put in order in
+// memory.
+const mostFortran = 64 << 20
+
+// RowMajor returns the array itself or, in memory, one in Fortran order as it is in
+// the other order, so that its elements can be read in turn. One of more than 64 MiB is
+// an error.
+func (a *Array) RowMajor() (*Array, error) {
+	if !a.FortranOrder || len(a.Shape) < 2 {
+		return a, nil
+	}
+	size := a.element.size
+	if n := a.count * size; n > mostFortran {
+		return nil, a.wrong("fortran_order", "True", fmt.Sprintf("False for %d MiB and more, as numpy.ascontiguousarray makes it", mostFortran>>20))
+	}
+	raw, buf := make([]byte, a.count*size), make([]byte, 1<<16)
+	place, r := newPlaces(a.Shape), io.NewSectionReader(a.data, 0, int64(len(raw)))
+	for left := len(raw); left > 0; {
+		part := buf[:min(len(buf), left)]
+		if _, err := io.ReadFull(r, part); err != nil {
+			return nil, a.readError(err)
+		}
+		left -= len(part)
+		for ; len(part) > 0; part = part[size:] {
+			copy(raw[place.next()*size:], part[:size])
+		}
+	}
+	b := *a
+	b.FortranOrder, b.data = false, io.NewSectionReader(bytes.NewReader(raw), 0, int64(len(raw)))
+	return &b, nil
 }
 
 // scan calls use for n elements from lo on, in the order of the file, which is
