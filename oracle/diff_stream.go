@@ -38,6 +38,9 @@ func CompareStreams(got, want Stream, n int, t Trajectory, f fp16.Format) (all D
 	var std deviation
 	stds := make([]deviation, t.T)
 	for pass := range stdPasses {
+		if pass > 0 && std.greatest == 0 {
+			break // nothing but zeros deviates by nothing
+		}
 		err := read(func(at int, w []float64) error {
 			std.add(pass, w)
 			t.cut(at, len(w), func(step, lo, hi int) { stds[step].add(pass, w[lo:hi]) })

@@ -9,7 +9,7 @@ import (
 // memory is where a whole rollout's memory is, by part.
 type memory struct {
 	rollout.Memory
-	Inputs int64 `json:"input_bytes"` // the initial condition, and the file of --weights
+	Inputs int64 `json:"input_bytes"` // the initial condition; files stay on disk
 }
 
 func (m *memory) String() string {
@@ -27,19 +27,4 @@ func size(n int64) string {
 		v, unit = v/1000, u
 	}
 	return fmt.Sprintf("%.3g %s", v, unit)
-}
-
-// inputBytes counts what was read and is kept. Of a case's files nothing is: they
-// stay on disk.
-func inputBytes(cs *rollout.Case, x0 []float64) int64 {
-	n := 8 * int64(len(x0))
-	if cs.Weights == nil {
-		return n
-	}
-	for _, name := range cs.Weights.Names() {
-		if t, err := cs.Weights.Tensor(name); err == nil {
-			n += int64(len(t.Bytes()))
-		}
-	}
-	return n
 }

@@ -164,7 +164,7 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		out.Notes = append(out.Notes, clean(w.out)+" holds no parameters: its shape and type were compared, and nothing says that this run made it; --force makes it again")
 	}
 	if !out.Complete {
-		out.Memory = &memory{result.Memory, inputBytes(cs, x0)}
+		out.Memory = &memory{result.Memory, 8 * int64(len(x0))}
 	}
 	if c.json {
 		return c.printJSON(out)
@@ -325,8 +325,16 @@ func readStart(arg string, cs *rollout.Case) ([]float64, rollout.Shape, error) {
 	if err != nil {
 		return nil, rollout.Shape{}, err
 	}
+	defer t.close()
 	shape, err := cs.StartShape(t.name, t.shape)
-	return t.data, shape, err
+	if err != nil {
+		return nil, shape, err
+	}
+	if err := fits(cs.Rollout.EngineBatches()[0][1], shape, byBatch); err != nil {
+		return nil, shape, err
+	}
+	data := make([]float64, t.len())
+	return data, shape, t.read(data, 0)
 }
 
 // identity lists what decides the bytes of an output.

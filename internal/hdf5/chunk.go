@@ -59,10 +59,13 @@ func (d *Dataset) origin(chunk []int) []int {
 
 // chunk reads and unfilters a chunk.
 func (d *Dataset) chunk(number int) ([]byte, error) {
-	if number == d.cached {
-		return d.cache, nil
+	if raw, ok := d.cache.chunks[number]; ok {
+		return raw, nil
 	}
-	p := d.places[number]
+	p, ok := d.places[number]
+	if !ok {
+		return nil, d.wrong("chunk "+fault.Dims(d.origin(index(number, d.grid.counts()))), "never written", "a complete file")
+	}
 	wrong := func(what string, err any) ([]byte, error) {
 		origin := fault.Dims(d.origin(index(number, d.grid.counts())))
 		return nil, d.wrong(fmt.Sprintf("chunk %s at %d", origin, p.at), fmt.Sprintf("%s: %v", what, err), "the bytes that were written")
@@ -98,7 +101,7 @@ func (d *Dataset) chunk(number int) ([]byte, error) {
 			}
 		}
 	}
-	d.cached, d.cache = number, raw
+	d.cache.put(number, raw)
 	return raw, nil
 }
 

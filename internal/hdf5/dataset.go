@@ -21,8 +21,8 @@ type Dataset struct {
 	places   map[int]extent // chunks by their number
 	filters  []filter       // in the order of writing
 	inflater inflater
-	cached   int    // number of the chunk in cache, -1 for none
-	cache    []byte // elements of the last chunk read
+	cache    cache
+	raw      []byte // contiguous: what is being decoded
 }
 
 // extent is a stored chunk.
@@ -39,7 +39,7 @@ func (f *File) Dataset(path string) (*Dataset, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &Dataset{Path: path, f: f, cached: -1}
+	d := &Dataset{Path: path, f: f}
 	if h.get(msgExternal) != nil {
 		return nil, f.wrong(h.name, "elements in other files", "elements in this file")
 	}
@@ -71,7 +71,10 @@ func (f *File) Dataset(path string) (*Dataset, error) {
 	if c, err = f.message(h, msgLayout, "layout"); err != nil {
 		return nil, err
 	}
-	return d, d.layout(h.name, c)
+	if err := d.layout(h.name, c); err != nil {
+		return nil, err
+	}
+	return d, d.bounded(h.name)
 }
 
 func (d *Dataset) wrong(field, value, want string) error {
@@ -141,8 +144,13 @@ func (d *Dataset) cut(name string, c *cursor, rank, width int) error {
 		return d.f.wrong(name+" chunk", fault.Dims(chunk), "the axes of "+fault.Dims(d.Shape)+fmt.Sprintf(" and the %d bytes of an element", d.element.size))
 	}
 	d.grid = grid{d.Shape, chunk[:rank-1]}
-	if n, ok := product(1, chunk); !ok || uint64(n) > math.MaxUint32 {
+	n, ok := product(1, chunk)
+	if !ok || uint64(n) > math.MaxUint32 {
 		return d.f.wrong(name+" chunk", fault.Dims(chunk), "fewer than 2^32 bytes")
+	}
+	// A chunk is read as a whole.
+	if uint64(n) > mostCached+d.f.size {
+		return d.f.wrong(name+" chunk", fault.Dims(chunk), fmt.Sprintf("at most the %d bytes of the file and %d MiB", d.f.size, mostCached>>20))
 	}
 	if _, ok := product(1, d.grid.counts()); !ok {
 		return d.f.wrong(name+" chunk", fault.Dims(chunk), "a number of chunks that an int holds")
@@ -153,7 +161,7 @@ func (d *Dataset) cut(name string, c *cursor, rank, width int) error {
 // At returns the elements with the given leading indices, in row-major order:
 // of a trajectory [N,M,T,C,H,W], At(n, m, t) is one state and At() is all.
 // An element that was never written is an error, also where HDF5 would fill in
-// a value. The last chunk read is kept, so that states read in order cost one
+// a value. The last chunks read are kept, so that states read in order cost one
 // decompression per chunk.
 func (d *Dataset) At(lead ...int) ([]float64, error) {
 	region := append([]int(nil), d.Shape...)

@@ -339,7 +339,7 @@ func TestDamage(t *testing.T) {
 			for _, p := range d.places {
 				for i := p.at; i < p.at+p.size; i++ {
 					b[i] ^= 4
-					d.cached = -1
+					d.cache = cache{}
 					if v, err := d.At(); err == nil && !slices.Equal(v, good) {
 						t.Errorf("%s %s: a change of byte %d is no error", name, path, i)
 					}
@@ -375,7 +375,7 @@ func TestSkippedFilter(t *testing.T) {
 	if v, err := d.At(); err != nil || !slices.Equal(v, []float64{1, 2, 3, 4}) {
 		t.Error(v, err)
 	}
-	d.places[1], d.cached = extent{at, 8, 2}, -1 // still shuffled
+	d.places[1], d.cache = extent{at, 8, 2}, cache{} // still shuffled
 	if v, err := d.At(1); err != nil || slices.Equal(v, []float64{3, 4}) {
 		t.Error(v, err)
 	}
@@ -556,7 +556,11 @@ func TestHostile(t *testing.T) {
 		{"bomb", 4, func(b []byte) {
 			le.PutUint32(field(b, layout, 0, 11), 1<<24)
 			le.PutUint32(field(b, layout, 0, 15), 16)
-		}, `want what the filters make of 2147483648`},
+		}, `chunk: [16777216,16,8]: want at most the 12760 bytes of the file and 32 MiB`},
+		{"a smaller bomb", 4, func(b []byte) {
+			le.PutUint32(field(b, layout, 0, 11), 1<<18)
+			le.PutUint32(field(b, layout, 0, 15), 16)
+		}, `want what the filters make of 33554432`},
 		{"chunk of 4 GiB", 4, func(b []byte) { le.PutUint32(field(b, layout, 0, 11), 1<<29) }, `want fewer than 2^32 bytes`},
 		{"chunk of nothing", 4, func(b []byte) { le.PutUint32(field(b, layout, 0, 11), 0) }, `a dimension of 0: want one from 1 to 2^32-1`},
 		{"element of 4 bytes", 4, func(b []byte) { le.PutUint32(field(b, layout, 0, 19), 4) }, `chunk: [1,2,4]: want the axes of [100,2] and the 8 bytes of an element`},

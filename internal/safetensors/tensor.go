@@ -108,22 +108,34 @@ func (t *Tensor) Read(at int, v []float64) error {
 	if err != nil {
 		return err
 	}
-	for i := range v {
-		switch t.DType {
-		case F64:
-			v[i] = math.Float64frombits(binary.LittleEndian.Uint64(raw[8*i:]))
-		case F32:
-			v[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(raw[4*i:])))
-		case F16:
-			v[i] = float64(float16.Frombits(binary.LittleEndian.Uint16(raw[2*i:])).Float32())
-		case BF16:
-			v[i] = float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(raw[2*i:])) << 16))
+	le := binary.LittleEndian
+	switch t.DType {
+	case F64:
+		for i := range v {
+			v[i] = number(math.Float64frombits(le.Uint64(raw[8*i:])))
 		}
-		if v[i] != v[i] {
-			v[i] = fp16.NaN
+	case F32:
+		for i := range v {
+			v[i] = number(float64(math.Float32frombits(le.Uint32(raw[4*i:]))))
+		}
+	case F16:
+		for i := range v {
+			v[i] = number(float64(float16.Frombits(le.Uint16(raw[2*i:])).Float32()))
+		}
+	case BF16:
+		for i := range v {
+			v[i] = number(float64(math.Float32frombits(uint32(le.Uint16(raw[2*i:])) << 16)))
 		}
 	}
 	return nil
+}
+
+// number is x, or the one NaN for all.
+func number(x float64) float64 {
+	if x != x {
+		return fp16.NaN
+	}
+	return x
 }
 
 // Int64s returns the elements of an integer tensor (I8 to I64, U8 to U64).

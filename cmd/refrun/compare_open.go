@@ -1,0 +1,220 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/hdf5"
+	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/internal/safetensors"
+)
+
+// array is a tensor of a file, whose elements are read as they are asked for.
+type array struct {
+	name   string
+	shape  []int
+	format fp16.Format
+	read   func(v []float64, at int) error
+	file   io.Closer
+}
+
+// Read makes an [oracle.Stream] of it.
+func (a *array) Read(v []float64, at int) error { return a.read(v, at) }
+
+// len returns the number of elements, which those who read the file have found an int.
+func (a *array) len() int {
+	n := 1
+	for _, d := range a.shape {
+		n *= d
+	}
+	return n
+}
+
+func (a *array) close() { a.file.Close() }
+
+// openTensor opens FILE, FOLDER, FILE:TENSOR or FOLDER:TENSOR. Either part may
+// hold colons: the file is the longest that exists.
+func openTensor(arg string) (a *array, err error) {
+	file, name := arg, ""
+	st, err := os.Stat(file)
+	for missing := err; err != nil; st, err = os.Stat(file) {
+		i := strings.LastIndexByte(file, ':')
+		if i <= 0 {
+			return nil, fmt.Errorf("%s: %w: want a .safetensors, .npy, .npz or .h5 file or a case folder", arg, fault.Cause(missing))
+		}
+		if file, name = arg[:i], arg[i+1:]; name == "" {
+			return nil, fmt.Errorf("%s: no tensor after the colon: want FILE:TENSOR", arg)
+		}
+	}
+	if st.IsDir() {
+		file = filepath.Join(file, "trajectory.safetensors")
+	}
+	defer func() {
+		if c := fault.Cause(err); c != err { // the system's words begin with what was tried
+			err = fmt.Errorf("%s: %w: want a file that can be read", file, c)
+		}
+	}()
+	var open func(file, name string) (*array, error)
+	switch ext := filepath.Ext(file); ext {
+	case ".safetensors":
+		open = openSafetensors
+	case ".npy":
+		open = openNpy
+	case ".npz":
+		open = openNpz
+	case ".h5", ".hdf5":
+		open = openHDF5
+	default:
+		return nil, fmt.Errorf("%s: file type %q: want .safetensors, .npy, .npz or .h5", file, ext)
+	}
+	return open(file, name)
+}
+
+// choose returns the tensor to read from a file of several.
+func choose(file, name string, names []string) (string, error) {
+	switch {
+	case name != "":
+		return name, nil
+	case slices.Contains(names, "trajectory"):
+		return "trajectory", nil
+	case len(names) == 1:
+		return names[0], nil
+	case len(names) == 0:
+		return "", fmt.Errorf("%s: no tensors: want one", file)
+	}
+	const most = 8
+	some, more := names[:min(most, len(names))], ""
+	if len(names) > most {
+		more = fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return "", fmt.Errorf("%s: %d tensors: want %s:NAME with one of %s%s", file, len(names), file, strings.Join(some, ", "), more)
+}
+
+// openFile opens a safetensors file, whose elements stay on disk; the system's errors
+// get the form of others.
+func openFile(path string) (*safetensors.File, error) {
+	t, _, err := openTensors(path)
+	return t, err
+}
+
+// openTensors is openFile for who closes the file.
+func openTensors(path string) (*safetensors.File, io.Closer, error) {
+	f, size, err := fault.OpenRegular(path)
+	if err != nil {
+		if c := fault.Cause(err); c != err {
+			err = fmt.Errorf("%s: %w: want a safetensors file", path, c)
+		}
+		return nil, nil, err
+	}
+	t, err := safetensors.ParseAt(path, f, size)
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return t, f, nil
+}
+
+func openSafetensors(file, name string) (*array, error) {
+	f, closer, err := openTensors(file)
+	if err != nil {
+		return nil, err
+	}
+	return opened(closer, func() (*array, error) {
+		name, err := choose(file, name, f.Names())
+		if err != nil {
+			return nil, err
+		}
+		t, err := f.Tensor(name)
+		if err != nil {
+			return nil, err
+		}
+		format, ok := t.DType.Format()
+		if !ok {
+			return nil, fmt.Errorf("%s: %s: dtype %s: want F64, F32, F16 or BF16", file, name, t.DType)
+		}
+		read := func(v []float64, at int) error { return t.Read(at, v) }
+		return &array{file + ":" + name, t.Shape, format, read, closer}, nil
+	})
+}
+
+// opened closes a file in which nothing is found.
+func opened(file io.Closer, find func() (*array, error)) (*array, error) {
+	a, err := find()
+	if err != nil {
+		file.Close()
+	}
+	return a, err
+}
+
+func openNpy(file, name string) (*array, error) {
+	if name != "" {
+		return nil, fmt.Errorf("%s:%s: want no name, since the file holds one array", file, name)
+	}
+	a, err := npy.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	return opened(a, func() (*array, error) { return ofNpy(file, a, a) })
+}
+
+func openNpz(file, name string) (*array, error) {
+	z, err := npy.OpenArchive(file)
+	if err != nil {
+		return nil, err
+	}
+	return opened(z, func() (*array, error) {
+		name, err := choose(file, name, z.Names())
+		if err != nil {
+			return nil, err
+		}
+		a, err := z.Array(name)
+		if err != nil {
+			return nil, err
+		}
+		return ofNpy(file+":"+name, a, z)
+	})
+}
+
+func ofNpy(name string, a *npy.Array, file io.Closer) (*array, error) {
+	format, ok := a.Format()
+	if !ok {
+		return nil, fmt.Errorf("%s: dtype %s: want <f8, <f4 or <f2", name, a.DType)
+	}
+	a, err := a.RowMajor()
+	if err != nil {
+		return nil, err
+	}
+	return &array{name, a.Shape, format, a.ReadFloat64s, file}, nil
+}
+
+// openHDF5 opens a dataset, by default Spinlock's /trajectories: of its
+// [N,M,T,C,H,W], N = 1, the trajectory [M,T,C,H,W].
+func openHDF5(file, name string) (*array, error) {
+	f, err := hdf5.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	return opened(f, func() (*array, error) {
+		name := "/" + strings.TrimPrefix(cmp.Or(name, "trajectories"), "/")
+		d, err := f.Dataset(name)
+		if err != nil {
+			return nil, err
+		}
+		format, ok := map[hdf5.Type]fp16.Format{hdf5.Float64: fp16.Float64, hdf5.Float32: fp16.Float32, hdf5.Float16: fp16.Float16}[d.Type]
+		if !ok {
+			return nil, fmt.Errorf("%s:%s: type %v: want f8, f4 or f2", file, name, d.Type)
+		}
+		shape := d.Shape
+		if len(shape) == 6 && shape[0] == 1 {
+			shape = shape[1:]
+		}
+		return &array{file + ":" + name, shape, format, d.Read, f}, nil
+	})
+}
