@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
@@ -116,8 +117,7 @@ func (w *walk) module(m Module, x *tensor.Tensor) *tensor.Tensor {
 			short = w.module(m.projection, x)
 		}
 		theirs := w.recorded(m.name)
-		y := (&Pass{Mode: w.device.mode}).like("add", path, short)
-		add(y, path, short)
+		y := joined(w.t, w.device.mode, graph.Add{}, path, short)
 		w.sums.add(w.t, "sum", w.rollout+" "+m.name, compare(w.t, w.rollout+" "+m.name, y, theirs, exactly(y.Data)))
 		return theirs
 	}

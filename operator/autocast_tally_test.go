@@ -156,7 +156,7 @@ func (d device) check(t *testing.T, what string, l layer, x, theirs *tensor.Tens
 	if draws != nil {
 		pass.Draws = &given{draws: draws}
 	}
-	ours, err := l.Forward(pass, x)
+	ours, err := Forward(l, pass, x, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

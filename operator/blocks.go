@@ -5,9 +5,8 @@ import (
 
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/tensor"
 )
 
 // ConvOptions are the options that Spinlock's convolution blocks share.
@@ -88,14 +87,8 @@ func NewConvBlock(name string, in, out int, o ConvOptions) (*ConvBlock, error) {
 
 func (b *ConvBlock) layers(visit func(layer)) { visitAll(visit, b.seq...) }
 
-// Forward maps x [N,in,H,W] to [N,out,H/stride,W/stride], rounded up.
-func (b *ConvBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	y, err := chain(p, x, b.seq...)
-	if err != nil {
-		return nil, err
-	}
-	return p.feature(b.name, y), nil
-}
+// build maps x [N,in,H,W] to [N,out,H/stride,W/stride], rounded up.
+func (b *ConvBlock) build(g *builder, x int) int { return g.Pass(b.name, g.sequence(x, b.seq...)) }
 
 // ResidualBlock is a run of ConvBlocks plus its own input, through a 1x1
 // convolution without bias where the number of channels changes; no activation
@@ -138,38 +131,13 @@ func (r *ResidualBlock) layers(visit func(layer)) {
 	}
 }
 
-// Forward returns rn(blocks(x) + projection(x)).
-func (r *ResidualBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	p.own = nil // x is added in the end
-	y, err := chain(p, x, r.blocks...)
-	if err != nil {
-		return nil, err
-	}
+// build returns rn(blocks(x) + projection(x)).
+func (r *ResidualBlock) build(g *builder, x int) int {
+	y := g.sequence(x, r.blocks...)
 	if r.projection != nil {
-		if x, err = r.projection.Forward(p, x); err != nil {
-			return nil, err
-		}
+		x = r.projection.build(g, x)
 	}
-	p.own = y
-	sum := p.like("add", y, x)
-	add(sum, y, x)
-	return p.feature(r.name, sum), nil
-}
-
-// add sets dst to a + b, rounded once to dst's format. The float64 sum of two
-// numbers of at most 24 bits is exact or so close that rounding it again
-// gives the rounded exact sum: 53 >= 2*24+2 bits (S. Figueroa, "When is
-// double rounding innocuous?", SIGNUM Newsletter 30, 1995).
-func add(dst, a, b *tensor.Tensor) {
-	const piece = 1 << 13
-	par.For((len(dst.Data)+piece-1)/piece, func(i int) {
-		lo, hi := i*piece, min((i+1)*piece, len(dst.Data))
-		out, y := dst.Data[lo:hi], b.Data[lo:hi]
-		for j, v := range a.Data[lo:hi] {
-			out[j] = v + y[j]
-		}
-		dst.Format.RoundSlice(out, out)
-	})
+	return g.Add(graph.Add{}, r.name, y, x)
 }
 
 // StochasticBlock adds noise: Spinlock's blocks.StochasticBlock. Its parameter
@@ -202,18 +170,12 @@ func (s *StochasticBlock) prepare() error {
 	return nil
 }
 
-// Forward returns x with noise from p.Draws, or x itself if there is none.
-func (s *StochasticBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	if p.Draws == nil {
-		return p.feature(s.name, x), nil
+// build returns x with noise, or x itself if there is none.
+func (s *StochasticBlock) build(g *builder, x int) int {
+	if g.quiet {
+		return g.Pass(s.name, x)
 	}
-	y := p.dst(s.block.Format(p.Mode.must("noise", x.Format)), x)
-	block := s.block
-	block.NarrowScale = p.Mode.Autocast == CPU113
-	if err := block.Apply(y, x, p.Time, p.Draws); err != nil {
-		return nil, fmt.Errorf("%s: %w", s.name, err)
-	}
-	return p.feature(s.name, y), nil
+	return g.Add(graph.Noise{Block: s.block}, s.name, x)
 }
 
 // mostFactor is the largest change of size that package conv takes.
@@ -257,13 +219,9 @@ func NewDownsampleBlock(name string, in, out, factor int, mode string, o ConvOpt
 
 func (d *DownsampleBlock) layers(visit func(layer)) { visitAll(visit, d.seq...) }
 
-// Forward maps x [N,in,H,W] to [N,out,H/factor,W/factor].
-func (d *DownsampleBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	y, err := chain(p, x, d.seq...)
-	if err != nil {
-		return nil, err
-	}
-	return p.feature(d.name, y), nil
+// build maps x [N,in,H,W] to [N,out,H/factor,W/factor].
+func (d *DownsampleBlock) build(g *builder, x int) int {
+	return g.Pass(d.name, g.sequence(x, d.seq...))
 }
 
 // UpsampleBlock enlarges the image, joins it with a skip connection if it has
@@ -326,49 +284,21 @@ func NewUpsampleBlock(name string, in, out, factor int, mode string, skipChannel
 
 func (u *UpsampleBlock) layers(visit func(layer)) { visitAll(visit, u.up, u.conv) }
 
-// Forward applies a block without a skip connection.
-func (u *UpsampleBlock) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	return u.ForwardSkip(p, x, nil)
-}
-
-// ForwardSkip maps x [N,in,H,W] and skip [N,skipChannels,H*factor,W*factor] to
-// [N,out,H*factor,W*factor]; skip is nil for a block that has none.
-func (u *UpsampleBlock) ForwardSkip(p *Pass, x, skip *tensor.Tensor) (*tensor.Tensor, error) {
-	y, err := u.up.Forward(p, x)
-	if err != nil {
-		return nil, err
-	}
-	if (skip != nil) != (u.skip > 0) || skip != nil && (skip.N() != y.N() || skip.C() != u.skip || skip.H() != y.H() || skip.W() != y.W()) {
-		got := "none"
-		if skip != nil {
-			got = skip.Dims()
-		}
-		return nil, fmt.Errorf("%s: skip connection %s: want %d channels at %dx%d", u.name, got, u.skip, y.H(), y.W())
+// build maps x [N,in,H,W], and a skip connection [N,skipChannels,H*factor,W*factor] if
+// the block has one, to [N,out,H*factor,W*factor].
+func (u *UpsampleBlock) build(g *builder, x int) int {
+	y := u.up.build(g, x)
+	if (g.skip >= 0) != (u.skip > 0) && g.err == nil {
+		g.err = fmt.Errorf("%s: skip connection: want one of %d channels", u.name, u.skip)
 	}
 	switch {
-	case skip == nil:
+	case u.skip == 0:
 	case u.sum:
-		z := p.like("add", y, skip)
-		add(z, y, skip)
-		y = z
+		y = g.Add(graph.Add{}, join(u.name, "fusion"), y, g.skip)
 	default:
-		y = concat(p.Mode.must("cat", y.Format, skip.Format), y, skip)
+		y = g.Add(graph.Cat{}, join(u.name, "fusion"), y, g.skip)
 	}
-	if y, err = u.conv.Forward(p, y); err != nil {
-		return nil, err
-	}
-	return p.feature(u.name, y), nil
-}
-
-// concat joins two tensors along the channels, in a format that holds both.
-func concat(f fp16.Format, a, b *tensor.Tensor) *tensor.Tensor {
-	y := tensor.New(f, a.N(), a.C()+b.C(), a.H(), a.W())
-	chw := y.C() * y.H() * y.W()
-	for n := range y.N() {
-		at := copy(y.Data[n*chw:], a.Samples(n, n+1).Data)
-		copy(y.Data[n*chw+at:], b.Samples(n, n+1).Data)
-	}
-	return y
+	return g.Pass(u.name, u.conv.build(g, y))
 }
 
 // OutputLayer is a convolution with bias and an activation: Spinlock's
@@ -399,11 +329,7 @@ func NewOutputLayer(name string, in, out, k int, activation string) (*OutputLaye
 
 func (o *OutputLayer) layers(visit func(layer)) { visitAll(visit, o.conv, o.act) }
 
-// Forward maps x [N,in,H,W] to [N,out,H,W].
-func (o *OutputLayer) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	y, err := chain(p, x, o.conv, o.act)
-	if err != nil {
-		return nil, err
-	}
-	return p.feature(o.name, y), nil
+// build maps x [N,in,H,W] to [N,out,H,W].
+func (o *OutputLayer) build(g *builder, x int) int {
+	return g.Pass(o.name, g.sequence(x, o.conv, o.act))
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
@@ -128,13 +129,18 @@ func loadBlock(t *testing.T, f *safetensors.File, m Module) {
 
 func forward(t *testing.T, m Module, p *Pass, x, skip *tensor.Tensor) *tensor.Tensor {
 	t.Helper()
-	var y *tensor.Tensor
-	var err error
-	if u, ok := m.(*UpsampleBlock); ok {
-		y, err = u.ForwardSkip(p, x, skip)
-	} else {
-		y, err = m.Forward(p, x)
+	y, err := Forward(m, p, x, skip)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return y
+}
+
+// joined applies an operation to two tensors.
+func joined(t *testing.T, m Mode, op graph.Op, a, b *tensor.Tensor) *tensor.Tensor {
+	g := graph.New(new(graph.Kept))
+	g.Outputs = []int{g.Add(op, "", g.Input(""), g.Input(""))}
+	y, err := (&Pass{Mode: m}).run(g, a, b)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/tensor"
 )
@@ -29,11 +30,10 @@ func errorOf(m Module, x, skip *tensor.Tensor, u float64) float64 {
 			s := skip.Clone()
 			s.Format = fp16.Float64
 			if b.sum {
-				z := tensor.Like(y)
-				add(z, y, s)
-				y, err = z, err+u*largest(z)
+				y = joined(nil, e.pass.Mode, graph.Add{}, y, s)
+				err += u * largest(y)
 			} else {
-				y = concat(fp16.Float64, y, s)
+				y = joined(nil, e.pass.Mode, graph.Cat{}, y, s)
 			}
 		}
 		_, err = e.through(y, err, b.conv)
@@ -66,7 +66,7 @@ func (a *analysis) gamma(n int) float64 {
 func (a *analysis) through(x *tensor.Tensor, e float64, modules ...Module) (*tensor.Tensor, float64) {
 	for _, m := range modules {
 		visitAll(func(l layer) {
-			y, err := l.Forward(a.pass, x)
+			y, err := Forward(l, a.pass, x, nil)
 			if err != nil {
 				panic(err)
 			}

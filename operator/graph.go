@@ -2,10 +2,12 @@ package operator
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 )
 
@@ -50,103 +52,123 @@ const Input = -1
 // Nodes returns the operations of the operator in the order of [Operator.Forward];
 // the output of the last one is the operator's. Nothing may be changed through it.
 func (op *Operator) Nodes() []Node {
-	g := &graph{last: Input}
-	for _, m := range op.modules {
-		g.module(m)
+	b := op.graph(false)
+	at := make([]int, len(b.Values)) // the node that makes a value
+	for i := range at {
+		at[i] = Input
 	}
-	return g.nodes
-}
-
-// graph is a list of operations in the making; last is the node whose output
-// the next module reads.
-type graph struct {
-	nodes []Node
-	last  int
-}
-
-func (g *graph) add(n Node, in ...int) {
-	n.In = in
-	g.nodes = append(g.nodes, n)
-	g.last = len(g.nodes) - 1
-}
-
-// pass says that a module hands the last output on.
-func (g *graph) pass(name string) {
-	if g.last != Input {
-		n := &g.nodes[g.last]
-		n.Also = append(n.Also, name)
+	nodes := make([]Node, len(b.Nodes))
+	for i := range b.Nodes {
+		of := &b.Nodes[i]
+		out := of.Out[0]
+		at[out] = i
+		n := Node{Name: b.Values[out].Name, Also: slices.Clone(b.Values[out].Also)}
+		param := func(k int) *Param {
+			if k < len(of.In) {
+				return b.params[of.In[k]]
+			}
+			return nil
+		}
+		for _, v := range of.In {
+			if b.params[v] == nil {
+				n.In = append(n.In, at[v])
+			}
+		}
+		switch o := of.Op.(type) {
+		case graph.Conv:
+			n.Op, n.Geometry, n.Weight, n.Bias = OpConv, o.Params, param(1), param(2)
+		case graph.Norm:
+			n.Op, n.Norm, n.Groups, n.Eps, n.Weight, n.Bias = OpNorm, o.Kind, o.Groups, o.Eps, param(1), param(2)
+		case graph.BatchNorm:
+			n.Op, n.Norm, n.Eps, n.Weight, n.Bias, n.Mean, n.Variance = OpNorm, "batch", o.Eps, param(1), param(2), param(3), param(4)
+		case graph.Act:
+			n.Op, n.Act = OpAct, o.Func
+		case graph.Add:
+			n.Op = OpAdd
+		case graph.Noise:
+			n.Op, n.Noise = OpNoise, o.Block
+		default:
+			panic(fmt.Sprintf("operator: %T is no operation of an operator", o))
+		}
+		nodes[i] = n
 	}
-}
-
-func (g *graph) module(m Module) {
-	switch m := m.(type) {
-	case *conv2d:
-		g.add(Node{Op: OpConv, Name: m.name, Weight: m.weight, Bias: m.bias, Geometry: m.geometry}, g.last)
-	case *normalization:
-		groups := m.groups
-		if m.kind == "instance" {
-			groups = m.weight.Shape[0]
-		}
-		g.add(Node{Op: OpNorm, Name: m.name, Weight: m.weight, Bias: m.bias, Norm: m.kind, Groups: groups, Eps: m.eps, Mean: m.mean, Variance: m.variance}, g.last)
-	case *program:
-		g.program(m)
-	case *activation:
-		g.add(Node{Op: OpAct, Name: m.name, Act: m.f}, g.last)
-	case *identity:
-		g.pass(m.name)
-	case *StochasticBlock:
-		g.add(Node{Op: OpNoise, Name: m.name, Noise: m.block}, g.last)
-	case *ConvBlock:
-		for _, l := range m.seq {
-			g.module(l)
-		}
-		g.pass(m.name)
-	case *ResidualBlock:
-		from := g.last
-		for _, b := range m.blocks {
-			g.module(b)
-		}
-		to := g.last
-		if m.projection != nil {
-			g.last = from
-			g.module(m.projection)
-			from = g.last
-		}
-		g.add(Node{Op: OpAdd, Name: m.name}, to, from)
-	case *OutputLayer:
-		g.module(m.conv)
-		g.module(m.act)
-		g.pass(m.name)
-	default:
-		panic(fmt.Sprintf("operator: %T is no module of an operator", m))
+	if last := len(nodes) - 1; last >= 0 { // the last name, "output", is the operator's, and no module's
+		nodes[last].Also = nodes[last].Also[:len(nodes[last].Also)-1]
 	}
+	return nodes
 }
 
 // Formats returns the format to which a mode rounds the operands of a node
 // whose inputs have those formats (that of the input for an operation that
 // casts nothing), and that of its output; or the error with which PyTorch
 // refuses them. The bias of an OpConv whose operands are of a half type is
-// rounded to it too, and added apart, with a rounding of its own, if BiasApart.
-func (m Mode) Formats(n *Node, in ...fp16.Format) (operands, out fp16.Format, err error) {
+// rounded to it too, and added apart, with a rounding of its own, if the mode's
+// BiasApart.
+func (n *Node) Formats(m Mode, in ...fp16.Format) (operands, out fp16.Format, err error) {
+	operands = in[0]
 	switch n.Op {
 	case OpConv:
-		operands, out = m.conv("conv2d", in[0])
+		operands, out = m.Product("conv2d", in[0])
 	case OpNorm:
-		operands = in[0]
-		out, err = m.result(n.Norm+" norm", in[0])
+		out, err = m.Result(n.Norm+" norm", in[0])
 	case OpAct:
-		operands = in[0]
-		out = m.must("activation", in[0])
+		out, err = m.Result("activation", in[0])
 	case OpAdd:
-		operands = m.must("add", in...)
-		out = operands
+		out, err = m.Result("add", in...)
+		operands = out
 	case OpNoise:
-		operands = in[0]
-		out = n.Noise.Format(m.must("noise", in[0]))
+		out, err = m.Result("noise", in[0])
+		out = n.Noise.Format(out)
 	}
 	return operands, out, err
 }
 
-// BiasApart reports whether a convolution's bias is added by an operation of
-// its own, as autocast on CUDA does.
-func (m Mode) BiasApart() bool { return m.biasApart() }
+// formats infers the operator's graph for a small image in a mode's widest format.
+func (op *Operator) formats(m Mode) (*builder, *graph.Program, error) {
+	b := op.graph(false)
+	side := 1 + op.reach()
+	p, err := b.Infer(m, graph.Type{Shape: []int{1, op.Config.InputChannels, side, side}, Format: m.Wide()})
+	return b, p, err
+}
+
+// reach returns the largest padding of a convolution: a larger image has room for all.
+func (op *Operator) reach() int {
+	most := 0
+	visitAll(func(l layer) {
+		if c, ok := l.(*conv2d); ok {
+			most = max(most, c.geometry.Pad)
+		}
+	}, op.modules...)
+	return most
+}
+
+// Output returns the format of the operator's output in a mode, for an input of the
+// mode's wide format: that of a convolution, [Mode.Output], unless the operations behind
+// the last one make float32 numbers of it, as the sum with a float32 input is. An operator
+// that PyTorch refuses in the mode has the wide format.
+func (op *Operator) Output(m Mode) fp16.Format {
+	if op.Config.Nodes == nil { // which end with a convolution
+		return m.Output()
+	}
+	b, p, err := op.formats(m)
+	if err != nil {
+		return m.Wide()
+	}
+	return p.Type(b.Outputs[0]).Format
+}
+
+// NoiseFormat returns the format of the tensor to which the stochastic block
+// adds its noise in a mode, for a state of the mode's widest format; that
+// format itself if the operator has no noise.
+func (op *Operator) NoiseFormat(m Mode) fp16.Format {
+	b, p, err := op.formats(m)
+	if err != nil {
+		return m.Wide()
+	}
+	for i := range b.Nodes {
+		if _, ok := b.Nodes[i].Op.(graph.Noise); ok {
+			return p.Type(b.Nodes[i].In[0]).Format
+		}
+	}
+	return m.Wide()
+}

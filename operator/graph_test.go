@@ -44,7 +44,7 @@ func TestNodes(t *testing.T) {
 					}
 					in = append(in, f)
 				}
-				if _, of[i], err = mode.Formats(&n, in...); err != nil {
+				if _, of[i], err = n.Formats(mode, in...); err != nil {
 					t.Fatal(err)
 				}
 				if of[i] != formats[n.Name] {

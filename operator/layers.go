@@ -2,14 +2,11 @@ package operator
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/conv"
-	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/norm"
-	"github.com/refrun/refrun/tensor"
 )
 
 // epsilon is PyTorch's default eps of a norm, as a double.
@@ -29,22 +26,7 @@ type conv2d struct {
 	bias       *Param // nil if there is none
 	geometry   conv.Params
 	transposed bool
-
-	// What the modes in use have made of the weights.
-	mu      sync.Mutex
-	kernels map[operands]*convKernel
-}
-
-// operands is how a mode rounds what a convolution multiplies.
-type operands struct {
-	format   fp16.Format
-	tf32     fp16.Rounding
-	biasLast bool // the bias is not part of the kernel
-}
-
-type convKernel struct {
-	*conv.Kernel
-	bias []float64 // to be added after rounding, nil if there is none
+	ready      bool // it has weights
 }
 
 // newConv returns a convolution with weight [out,in,k,k] that pads by k/2.
@@ -84,98 +66,20 @@ func (c *conv2d) initialise(g *noise.TorchCPU) {
 	g.ConvInit(c.weight.Data, bias, s[1]*s[2]*s[3])
 }
 
-// prepare drops the kernels of other weights.
 func (c *conv2d) prepare() error {
-	c.kernels = map[operands]*convKernel{}
+	c.ready = true
 	return nil
 }
 
-// kernel returns the kernel of a mode whose operands have that format, and
-// makes it at its first use.
-func (c *conv2d) kernel(m Mode, f fp16.Format) *convKernel {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	o := operands{f, m.TF32, c.bias != nil && m.biasApart()}
-	if k := c.kernels[o]; k != nil {
-		return k
+func (c *conv2d) build(b *builder, x int) int {
+	if !c.ready && b.err == nil {
+		b.err = fmt.Errorf("%s: no weights yet: want InitBlock or LoadBlock first", c.name)
 	}
-	weight, bias := c.weight.Data, []float64(nil)
-	if c.bias != nil {
-		bias = c.bias.Data
-	}
-	if f != fp16.Float32 && f != fp16.Float64 { // which the weights are
-		weight = make([]float64, len(weight))
-		m.roundSlice(f, weight, c.weight.Data)
-	}
-	if f == fp16.Float16 || f == fp16.BFloat16 {
-		rounded := make([]float64, len(bias))
-		f.RoundSlice(rounded, bias)
-		bias = rounded
-	}
-	k := &convKernel{}
-	if o.biasLast {
-		k.bias, bias = bias, nil
-	}
-	if len(bias) == 0 {
-		bias = nil
-	}
-	s := c.weight.Shape
-	w := tensor.Of(f, weight, s[0], s[1], s[2], s[3])
+	var op graph.Op = graph.Conv{Params: c.geometry}
 	if c.transposed {
-		k.Kernel = conv.NewTransposedKernel(w, bias)
-	} else {
-		k.Kernel = conv.NewKernel(w, bias)
+		op = graph.ConvTranspose{Stride: c.geometry.Stride}
 	}
-	c.kernels[o] = k
-	return k
-}
-
-func (c *conv2d) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	s, g := c.weight.Shape, c.geometry
-	if c.kernels == nil {
-		return nil, fmt.Errorf("%s: no weights yet: want InitBlock or LoadBlock first", c.name)
-	}
-	in, out, op := s[1], s[0], "conv2d"
-	if c.transposed {
-		in, out, op = out, in, "conv_transpose2d"
-	}
-	if x.C() != in {
-		return nil, fmt.Errorf("%s: input has %d channels: want %d", c.name, x.C(), in)
-	}
-	f, of := p.Mode.conv(op, x.Format)
-	k, stride := c.kernel(p.Mode, f), max(g.Stride, 1)
-	if c.transposed {
-		y := p.new(of, x.N(), out, (x.H()-1)*stride+s[2], (x.W()-1)*stride+s[3])
-		conv.Transposed(y, p.Mode.cast(x, f), k.Kernel, stride, 0)
-		return p.feature(c.name, k.addBias(y)), nil
-	}
-	least := 1 // the smallest side the padding can be taken from
-	switch g.Padding {
-	case conv.Circular:
-		least = g.Pad
-	case conv.Reflect:
-		least = g.Pad + 1
-	}
-	if x.H() < least || x.W() < least {
-		return nil, fmt.Errorf("%s: image is %dx%d: want at least %dx%d for %s padding by %d", c.name, x.H(), x.W(), least, least, g.Padding, g.Pad)
-	}
-	y := p.new(of, x.N(), out, conv.OutSize(x.H(), s[2], stride, g.Pad), conv.OutSize(x.W(), s[3], stride, g.Pad))
-	conv.Forward(y, p.Mode.cast(x, f), k.Kernel, g)
-	return p.feature(c.name, k.addBias(y)), nil
-}
-
-// addBias adds the bias that the kernel left out, rounding once more.
-func (k *convKernel) addBias(y *tensor.Tensor) *tensor.Tensor {
-	for i := range y.N() * y.C() {
-		if k.bias == nil {
-			break
-		}
-		plane, b := y.Plane(i/y.C(), i%y.C()), k.bias[i%y.C()]
-		for j, v := range plane {
-			plane[j] = y.Format.Round(v + b) // exact or innocuous: see add
-		}
-	}
-	return y
+	return b.Add(op, c.name, b.param(b.param([]int{x}, c.weight), c.bias)...)
 }
 
 // normalization is one of the norms of Spinlock's factory.
@@ -251,21 +155,16 @@ func (n *normalization) initialise(*noise.TorchCPU) {
 	}
 }
 
-func (n *normalization) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	f, err := p.Mode.result(n.kind+" norm", x.Format)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", n.name, err)
+func (n *normalization) build(b *builder, x int) int {
+	in := b.param(b.param([]int{x}, n.weight), n.bias)
+	if n.kind == "batch" {
+		return b.Add(graph.BatchNorm{Eps: n.eps}, n.name, b.param(b.param(in, n.mean), n.variance)...)
 	}
-	y := p.dst(f, x)
-	switch n.kind {
-	case "instance":
-		norm.Instance(y, x, n.weight.Data, n.bias.Data, n.eps)
-	case "batch":
-		norm.Batch(y, x, n.mean.Data, n.variance.Data, n.weight.Data, n.bias.Data, n.eps)
-	default:
-		norm.Group(y, x, n.groups, n.weight.Data, n.bias.Data, n.eps)
+	groups := n.groups
+	if n.kind == "instance" {
+		groups = n.weight.Shape[0]
 	}
-	return p.feature(n.name, y), nil
+	return b.Add(graph.Norm{Kind: n.kind, Groups: groups, Eps: n.eps}, n.name, in...)
 }
 
 // activation is an elementwise function.
@@ -285,10 +184,8 @@ func newActivation(name, f string) (*activation, error) {
 
 func (a *activation) layers(visit func(layer)) { visit(a) }
 
-func (a *activation) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	y := p.like("activation", x)
-	act.Forward(y, x, a.f)
-	return p.feature(a.name, y), nil
+func (a *activation) build(b *builder, x int) int {
+	return b.Add(graph.Act{Func: a.f}, a.name, x)
 }
 
 // identity is a module that does nothing in evaluation: Dropout2d.
@@ -299,9 +196,7 @@ type identity struct {
 
 func (m *identity) layers(visit func(layer)) { visit(m) }
 
-func (m *identity) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	return p.feature(m.name, x), nil
-}
+func (m *identity) build(b *builder, x int) int { return b.Pass(m.name, x) }
 
 // resample changes the size of the image by an integer factor.
 type resample struct {
@@ -313,21 +208,9 @@ type resample struct {
 
 func (m *resample) layers(visit func(layer)) { visit(m) }
 
-func (m *resample) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	f := m.factor
+func (m *resample) build(b *builder, x int) int {
 	if m.mode == "pool" {
-		if x.H() < f || x.W() < f {
-			return nil, fmt.Errorf("%s: image is %dx%d: want at least %dx%d to pool by %d", m.name, x.H(), x.W(), f, f, f)
-		}
-		y := p.new(p.Mode.must("avg_pool2d", x.Format), x.N(), x.C(), x.H()/f, x.W()/f)
-		conv.AvgPool(y, x, f)
-		return p.feature(m.name, y), nil
+		return b.Add(graph.AvgPool{Size: m.factor}, m.name, x)
 	}
-	y := p.new(p.Mode.must("interpolate", x.Format), x.N(), x.C(), x.H()*f, x.W()*f)
-	if m.mode == "nearest" {
-		conv.Nearest(y, x, f)
-	} else {
-		conv.Bilinear(y, x, f)
-	}
-	return p.feature(m.name, y), nil
+	return b.Add(graph.Upsample{Bilinear: m.mode == "bilinear", Factor: m.factor}, m.name, x)
 }

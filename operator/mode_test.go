@@ -375,7 +375,7 @@ func TestModesResample(t *testing.T) {
 						}
 					}
 					kernel := tensor.Of(want, w, 2, 2, 2, 2)
-					if m.biasApart() {
+					if m.BiasApart() {
 						y = bigref.ConvTranspose2d(x, kernel, nil, 2, 0).Round(want)
 						for i, v := range y.Data {
 							y.Data[i] = bigref.Round(new(big.Rat).Add(bigref.Rat(v), bigref.Rat(b[i/48])), want)

@@ -1,18 +1,22 @@
 package operator
 
 import (
+	"fmt"
+
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )
 
 // Module is a node of the operator's tree: a layer, or a block of them. Names
 // are PyTorch's: the path of attribute names and indices from the root, such
-// as "conv_blocks.1.blocks.0.block.2".
+// as "conv_blocks.1.blocks.0.block.2". A module is not evaluated itself: it adds
+// its operations to a graph.
 type Module interface {
-	// Forward applies the module to x [N,C,H,W] and returns its output, which is
-	// x itself where a module does nothing.
-	Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error)
+	// build adds the module to b's graph, on value x, and returns its output,
+	// which is x where the module does nothing.
+	build(b *builder, x int) int
 	// layers calls visit for every layer in the order of construction, which
 	// is the order in which PyTorch initialises them.
 	layers(visit func(layer))
@@ -40,67 +44,92 @@ type Pass struct {
 	// name (the root has none). The tensor must not be changed, and not read after the call
 	// returns unless it is copied.
 	Feature func(name string, t *tensor.Tensor)
-
-	// own is a tensor that the module at work may overwrite: an activation
-	// that nothing else will read. made says that a tensor was made since it
-	// was last set to false.
-	own  *tensor.Tensor
-	made bool
 }
 
-func (p *Pass) feature(name string, t *tensor.Tensor) *tensor.Tensor {
-	if p.Feature != nil && name != "" {
-		p.Feature(name, t)
+// builder adds modules to a graph.
+type builder struct {
+	*graph.Graph
+	quiet  bool           // stochastic blocks pass their input on
+	skip   int            // the value of a skip connection, none if negative
+	params map[int]*Param // by value
+	err    error
+}
+
+func newBuilder(kept *graph.Kept, quiet bool) *builder {
+	return &builder{Graph: graph.New(kept), quiet: quiet, skip: -1, params: map[int]*Param{}}
+}
+
+// param adds a parameter as a constant; nil adds nothing.
+func (b *builder) param(in []int, p *Param) []int {
+	if p == nil {
+		return in
 	}
-	return t
+	v := b.Constant(p.Name, p.tensor())
+	b.params[v] = p
+	return append(in, v)
 }
 
-// like returns a destination of x's shape for an elementwise operation on x,
-// and others of its shape, in the format that the mode gives the result.
-func (p *Pass) like(op string, x *tensor.Tensor, others ...*tensor.Tensor) *tensor.Tensor {
-	in := []fp16.Format{x.Format}
-	for _, o := range others {
-		in = append(in, o.Format)
-	}
-	return p.dst(p.Mode.must(op, in...), x)
-}
-
-// dst returns a destination of x's shape and that format for an operation that
-// may work in place: x itself if it may be overwritten and nobody watches.
-func (p *Pass) dst(f fp16.Format, x *tensor.Tensor) *tensor.Tensor {
-	if x == p.own && x.Format == f && p.Feature == nil {
-		return x
-	}
-	return p.new(f, x.N(), x.C(), x.H(), x.W())
-}
-
-// new returns a destination of its own; what might have been overwritten need
-// not be kept for that any more.
-func (p *Pass) new(f fp16.Format, n, c, h, w int) *tensor.Tensor {
-	p.made, p.own = true, nil
-	return tensor.New(f, n, c, h, w)
-}
-
-// chain applies modules one after another. What one made the next may
-// overwrite. (No tensor is kept here while a module works: its memory is free as
-// soon as the module has read it.)
-func chain(p *Pass, x *tensor.Tensor, modules ...Module) (*tensor.Tensor, error) {
-	own := false
+// sequence adds modules one after another.
+func (b *builder) sequence(x int, modules ...Module) int {
 	for _, m := range modules {
-		p.made = false
-		if own {
-			p.own = x
-		}
-		var err error
-		x, err = m.Forward(p, x)
-		p.own = nil
-		if err != nil {
-			return nil, err
-		}
-		own = own || p.made
+		x = m.build(b, x)
 	}
-	p.made = own
-	return x, nil
+	return x
+}
+
+// Forward applies a module to x [N,C,H,W], and to a skip connection where it has one
+// (nil where it has none). An operator's own method is faster.
+func Forward(m Module, p *Pass, x, skip *tensor.Tensor) (*tensor.Tensor, error) {
+	b := newBuilder(new(graph.Kept), p.Draws == nil)
+	in := b.Input("")
+	given := []*tensor.Tensor{x}
+	if skip != nil {
+		b.skip = b.Input("")
+		given = append(given, skip)
+	}
+	out := m.build(b, in)
+	if b.err != nil {
+		return nil, b.err
+	}
+	b.Outputs = []int{out}
+	return p.run(b.Graph, given...)
+}
+
+// run evaluates a graph of one output.
+func (p *Pass) run(g *graph.Graph, in ...*tensor.Tensor) (*tensor.Tensor, error) {
+	types := make([]graph.Type, len(in))
+	for i, x := range in {
+		if x.Format == fp16.Float64 && p.Mode.Wide() != fp16.Float64 {
+			return nil, fmt.Errorf("operator: input of float64 numbers: want %v numbers, or the float64 mode", p.Mode.Wide())
+		}
+		types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
+	}
+	program, err := g.Infer(p.Mode, types...)
+	if err != nil {
+		return nil, err
+	}
+	r := &graph.Run{Draws: p.Draws, Time: p.Time}
+	if p.Feature != nil {
+		named := func(v int, t *tensor.Tensor) {
+			if name := g.Values[v].Name; name != "" {
+				p.Feature(name, t)
+			}
+			for _, name := range g.Values[v].Also {
+				if name != "" {
+					p.Feature(name, t)
+				}
+			}
+		}
+		for i, v := range g.Inputs {
+			named(v, in[i])
+		}
+		r.Seen = named
+	}
+	out, err := program.Run(r, in...)
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
 }
 
 func visitAll(visit func(layer), modules ...Module) {
@@ -127,6 +156,16 @@ type Param struct {
 	Counter bool
 	// nonNegative marks variances.
 	nonNegative bool
+
+	constant *tensor.Tensor
+}
+
+// tensor returns the parameter as a tensor: always the same one for the same Data.
+func (p *Param) tensor() *tensor.Tensor {
+	if p.constant == nil || &p.constant.Data[0] != &p.Data[0] {
+		p.constant = tensor.Of(fp16.Float32, p.Data, p.Shape...)
+	}
+	return p.constant
 }
 
 func newParam(name string, shape ...int) *Param {

@@ -9,8 +9,9 @@ package operator
 import (
 	"fmt"
 	"math"
+	"sync"
 
-	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
@@ -24,8 +25,12 @@ type Operator struct {
 	noise   *StochasticBlock // nil if there is none
 	noisy   int              // channels of the field that it adds to
 
-	plans   plans
-	outputs outputs
+	plans plans
+
+	kept       graph.Kept // what operations have made of the weights
+	once       sync.Once
+	noisyGraph *builder // with the noise
+	quietGraph *builder // without it
 }
 
 // build returns the tree of build_simple_cnn with zero parameters: a ConvBlock
@@ -136,19 +141,10 @@ func (op *Operator) Params() []*Param { return params(op.modules...) }
 // Bytes returns the memory of the parameters and of what the modes and kernels
 // in use have made of the convolutions' weights so far.
 func (op *Operator) Bytes() int64 {
-	var n int64
-	visitAll(func(l layer) {
-		for _, p := range l.params() {
-			n += 8 * int64(len(p.Data))
-		}
-		if c, ok := l.(*conv2d); ok {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			for _, k := range c.kernels {
-				n += k.Bytes() + 8*int64(len(k.bias))
-			}
-		}
-	}, op.modules...)
+	n := op.kept.Bytes()
+	for _, p := range op.Params() {
+		n += 8 * int64(len(p.Data))
+	}
 	return n
 }
 
@@ -168,21 +164,32 @@ func (op *Operator) MACs(h, w int) int64 {
 // [N,output_channels,H,W] in the format of the mode. Features are reported for
 // every module, and as "input" and "output".
 func (op *Operator) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	if err := p.Mode.check(); err != nil {
+	if err := p.Mode.Check(); err != nil {
 		return nil, err
-	}
-	if x.Format == fp16.Float64 && p.Mode.Wide() != fp16.Float64 {
-		return nil, fmt.Errorf("operator: input of float64 numbers: want %v numbers, or the float64 mode", p.Mode.Wide())
 	}
 	if x.C() != op.Config.InputChannels {
 		return nil, fmt.Errorf("operator: input has %d channels: want %d", x.C(), op.Config.InputChannels)
 	}
-	p.feature("input", x)
-	y, err := chain(p, x, op.modules...)
-	if err != nil {
-		return nil, err
+	return p.run(op.graph(p.Draws == nil).Graph, x)
+}
+
+// graph returns the operator's graph, with its noise or without it.
+func (op *Operator) graph(quiet bool) *builder {
+	op.once.Do(func() {
+		for _, quiet := range []bool{false, true} {
+			b := newBuilder(&op.kept, quiet)
+			b.Outputs = []int{b.Pass("output", b.sequence(b.Input("input"), op.modules...))}
+			if quiet {
+				op.quietGraph = b
+			} else {
+				op.noisyGraph = b
+			}
+		}
+	})
+	if quiet {
+		return op.quietGraph
 	}
-	return p.feature("output", y), nil
+	return op.noisyGraph
 }
 
 // finite reports the first value that is NaN or infinite.

@@ -190,7 +190,8 @@ func (op *Operator) wrap() Module { return whole{op} }
 
 type whole struct{ *Operator }
 
-func (w whole) layers(visit func(layer)) { visitAll(visit, w.modules...) }
+func (w whole) layers(visit func(layer))    { visitAll(visit, w.modules...) }
+func (w whole) build(b *builder, x int) int { return b.sequence(x, w.modules...) }
 
 func TestLoadRefuses(t *testing.T) {
 	op, err := Init(small(), 3)
@@ -392,7 +393,7 @@ func TestForwardRefuses(t *testing.T) {
 		if err := initialise(1, b); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.Forward(&Pass{Mode: Mode{Precision: fp16.Float32}}, input(1, 2, c.h, c.h)); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := Forward(b, &Pass{Mode: Mode{Precision: fp16.Float32}}, input(1, 2, c.h, c.h), nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s padding of a %dx%d image: error %v, want %q", c.mode, c.h, c.h, err, c.want)
 		}
 	}
@@ -425,7 +426,7 @@ func TestBlockWeights(t *testing.T) {
 		return b
 	}
 	x := input(1, 2, 5, 5)
-	if _, err := block().Forward(pass, x); err == nil || !strings.Contains(err.Error(), "no weights yet") {
+	if _, err := Forward(block(), pass, x, nil); err == nil || !strings.Contains(err.Error(), "no weights yet") {
 		t.Errorf("without weights: error %v", err)
 	}
 	a, b := block(), block()

@@ -64,11 +64,5 @@ func (op *Operator) Forget() {
 	op.plans.mu.Lock()
 	op.plans.idle = nil
 	op.plans.mu.Unlock()
-	visitAll(func(l layer) {
-		if c, ok := l.(*conv2d); ok {
-			c.mu.Lock()
-			defer c.mu.Unlock()
-			clear(c.kernels)
-		}
-	}, op.modules...)
+	op.kept.Forget()
 }

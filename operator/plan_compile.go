@@ -9,9 +9,11 @@ import (
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/tensor"
 )
 
 // virtual is an image of a plan, in memory that it shares with others which are
@@ -59,7 +61,6 @@ type compiler struct {
 	nodes     []Node
 	values    []*value
 	input     *value
-	convs     map[string]*conv2d
 	images    []*virtual
 	described []*describer
 }
@@ -75,16 +76,11 @@ func (p *Plan) compile() (why string) {
 	if p.mode.Precision == fp16.Float64 {
 		return "float64 mode"
 	}
-	if err := p.mode.check(); err != nil {
+	if err := p.mode.Check(); err != nil {
 		return err.Error()
 	}
-	c := &compiler{p: p, nodes: p.op.Nodes(), convs: map[string]*conv2d{}}
+	c := &compiler{p: p, nodes: p.op.Nodes()}
 	c.values = make([]*value, len(c.nodes))
-	visitAll(func(l layer) {
-		if k, ok := l.(*conv2d); ok {
-			c.convs[k.name] = k
-		}
-	}, p.op.modules...)
 	c.input = &value{virtual: c.image(p.input, p.op.Config.InputChannels)}
 	p.direct = slices.ContainsFunc(c.nodes, func(n Node) bool { return n.Op != OpConv && slices.Contains(n.In, Input) })
 	p.in = &inPass{p: p, dst: c.input.virtual}
@@ -129,7 +125,7 @@ func (c *compiler) node(i int) (why string) {
 	for _, k := range n.In {
 		in = append(in, c.value(k).format)
 	}
-	operands, out, err := c.p.mode.Formats(n, in...)
+	operands, out, err := n.Formats(c.p.mode, in...)
 	if err != nil {
 		return err.Error()
 	}
@@ -182,7 +178,7 @@ func (c *compiler) node(i int) (why string) {
 		if block.Correlation != 0 || c.p.noise != nil {
 			return "correlated noise, or more than one stochastic block"
 		}
-		block.NarrowScale = c.p.mode.Autocast == CPU113
+		block.NarrowScale = c.p.mode.Autocast == graph.CPU113
 		c.p.noise = noise.NewRows(block, out, c.p.n, x.c, c.p.h, c.p.w)
 		c.append(i, x, noiseStage{c.p.noise}, out, d)
 	}
@@ -258,7 +254,6 @@ func (c *compiler) consumers(i int) (all []int) {
 func (c *compiler) conv(i int, operands, out fp16.Format, d *describer) (why string) {
 	n, p := &c.nodes[i], c.p
 	x := c.value(n.In[0])
-	layer := c.convs[n.Name]
 	g := n.Geometry
 	if s := max(g.Stride, 1); s != 1 || g.Pad != n.Weight.Shape[2]/2 || n.Weight.Shape[2]%2 == 0 {
 		return n.Name + ": a convolution that changes the size of the image"
@@ -273,7 +268,11 @@ func (c *compiler) conv(i int, operands, out fp16.Format, d *describer) (why str
 	if p.h < least || p.w < least {
 		return n.Name + ": an image too small for the padding"
 	}
-	k := layer.kernel(p.mode, operands)
+	var bias *tensor.Tensor
+	if n.Bias != nil {
+		bias = n.Bias.tensor()
+	}
+	k := p.op.kept.Kernel(p.mode, operands, n.Weight.tensor(), bias)
 	plan := k.Plan(out, p.h, p.w, g)
 	src := c.cast(x, operands)
 	if src == x.virtual && x != c.input && x.pass == nil {
@@ -293,9 +292,9 @@ func (c *compiler) conv(i int, operands, out fp16.Format, d *describer) (why str
 	}
 	d.FLOPs = 2 * int64(p.n) * int64(p.h) * int64(p.w) * int64(s[0]) * int64(s[1]) * int64(s[2]) * int64(s[3])
 	d.pass = pass
-	if k.bias != nil {
+	if k.Bias != nil {
 		r := c.newPass(v)
-		r.stages = append(r.stages, shiftStage{rows.New(out), shifts(k.bias)})
+		r.stages = append(r.stages, shiftStage{rows.New(out), shifts(k.Bias)})
 		v = &value{virtual: r.dst, pass: r}
 	}
 	c.values[i] = v

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/strict"
-	"github.com/refrun/refrun/tensor"
 )
 
 // NodeConfig is one operation of an operator that is given as a list of them:
@@ -243,50 +243,21 @@ func (p *program) layers(visit func(layer)) {
 	}
 }
 
-// Forward applies the operations in order.
-func (p *program) Forward(pass *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
-	of := make([]*tensor.Tensor, len(p.steps))
-	get := func(i int) *tensor.Tensor {
-		if i == Input {
-			return x
-		}
-		return of[i]
-	}
-	for i, s := range p.steps {
-		pass.own = nil // who else reads a tensor is not known here
-		if s.module == nil {
-			a, b := get(s.in[0]), get(s.in[1])
-			of[i] = pass.like("add", a, b)
-			add(of[i], a, b)
-			pass.feature(s.name, of[i])
-			continue
-		}
-		y, err := s.module.Forward(pass, get(s.in[0]))
-		if err != nil {
-			return nil, err
-		}
-		of[i] = y
-	}
-	return of[len(of)-1], nil
-}
-
-// program adds the operations of p.
-func (g *graph) program(p *program) {
+func (p *program) build(b *builder, x int) int {
 	of := make([]int, len(p.steps))
 	for i, s := range p.steps {
 		in := make([]int, len(s.in))
 		for k, j := range s.in {
-			in[k] = Input
+			in[k] = x
 			if j != Input {
 				in[k] = of[j]
 			}
 		}
 		if s.module == nil {
-			g.add(Node{Op: OpAdd, Name: s.name}, in...)
+			of[i] = b.Add(graph.Add{}, s.name, in...)
 		} else {
-			g.last = in[0]
-			g.module(s.module)
+			of[i] = s.module.build(b, in[0])
 		}
-		of[i] = g.last
 	}
+	return of[len(of)-1]
 }

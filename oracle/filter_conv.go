@@ -27,7 +27,7 @@ func (v *view) convolve(i int, c convolution) *tensor.Tensor {
 	if c.node != nil {
 		n = *c.node
 	}
-	f, _, err := v.d.ModeOf(i).Formats(&n, fp16.Float32)
+	f, _, err := n.Formats(v.d.ModeOf(i), fp16.Float32)
 	if err != nil {
 		return nil
 	}

@@ -51,7 +51,7 @@ func operandFaults() []*hypothesis {
 		h := &hypothesis{name: name, verdict: FailPrecision, at: isConv, rounding: true}
 		h.node = func(v *view, r *run, i int) *tensor.Tensor {
 			n := &v.m.Nodes[i]
-			has, _, _ := v.d.ModeOf(i).Formats(n, fp16.Float32)
+			has, _, _ := n.Formats(v.d.ModeOf(i), fp16.Float32)
 			if significant(has) < p || twice && has == fp16.Float32 {
 				return nil
 			}

@@ -89,7 +89,7 @@ func (v *view) accumulate(i int, x *tensor.Tensor, n *operator.Node, block int, 
 		return nil
 	}
 	mode := v.d.ModeOf(i)
-	format, _, err := mode.Formats(n, fp16.Float32)
+	format, _, err := n.Formats(mode, fp16.Float32)
 	if err != nil {
 		return nil
 	}

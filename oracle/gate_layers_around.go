@@ -197,7 +197,7 @@ func (g *layerGate) folded(i int, l *layerFile, in layerValue) (*answer, int) {
 	if n.Op != operator.OpConv || j < 0 || l.nodes[j] != nil || in.bound != nil {
 		return nil, 0
 	}
-	f, _, err := g.mode.Formats(n, fp16.Float32)
+	f, _, err := n.Formats(g.mode, fp16.Float32)
 	if err != nil {
 		return nil, 0
 	}

@@ -53,7 +53,7 @@ func (g *layerGate) operands(n *operator.Node, in layerValue) []operands {
 		}
 		all = append(all, single)
 	case fp16.Float16, fp16.BFloat16:
-		if f, _, err := m.Formats(n, fp16.Float32); err == nil && !onFormat(f, in.Data) {
+		if f, _, err := n.Formats(m, fp16.Float32); err == nil && !onFormat(f, in.Data) {
 			all = append(all, operands{"input not rounded to operands", m, true})
 		}
 		all = append(all, single)
@@ -94,7 +94,7 @@ type sums struct {
 //
 // What certain orders make of these very numbers is simulated (legalSums).
 func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
-	f, _, err := o.mode.Formats(n, fp16.Float32)
+	f, _, err := n.Formats(o.mode, fp16.Float32)
 	if err != nil {
 		panic("oracle: " + err.Error()) // no rule refuses a convolution
 	}

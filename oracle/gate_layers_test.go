@@ -194,7 +194,7 @@ func sum32(m *emulate.Machine, mode operator.Mode, backwards, cut bool) func(i i
 		if n.Op != operator.OpConv {
 			return nil, nil
 		}
-		f, _, _ := mode.Formats(n, fp16.Float32)
+		f, _, _ := n.Formats(mode, fp16.Float32)
 		s, x := n.Weight.Shape, emulate.Operand(mode, in[0], f)
 		w := emulate.Operand(mode, tensor.Of(fp16.Float64, n.Weight.Data, s[0], s[1], s[2], s[3]), f)
 		y := tensor.New(fp16.Float64, x.N(), s[0], x.H(), x.W())

@@ -58,7 +58,7 @@ func (e *exam) noiseModel() *noiseModel {
 		m.sigma = math.Sqrt(p / (1 - p))
 	}
 	s := last.Weight.Shape
-	f, _, err := e.o.Mode.Formats(last, fp16.Float32)
+	f, _, err := last.Formats(e.o.Mode, fp16.Float32)
 	if err != nil {
 		return nil
 	}

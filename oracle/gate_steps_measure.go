@@ -116,7 +116,7 @@ func (g *stepGate) exact(b *batchStep, m operator.Mode) (*tensor.Tensor, error) 
 	for i := range g.e.machine.Nodes {
 		n := &g.e.machine.Nodes[i]
 		if n.Op == operator.OpConv && n.In[0] == operator.Input {
-			f, _, err := m.Formats(n, fp16.Float32)
+			f, _, err := n.Formats(m, fp16.Float32)
 			if err != nil {
 				return nil, err
 			}

@@ -177,7 +177,7 @@ func (p pattern) formats(nodes []operator.Node, input fp16.Format) []fp16.Format
 			m = modes[i]
 		}
 		var err error
-		if _, of[i], err = m.Formats(&nodes[i], in...); err != nil {
+		if _, of[i], err = nodes[i].Formats(m, in...); err != nil {
 			of[i] = fp16.Float32 // what PyTorch refuses, a device may still compute
 		}
 	}

@@ -140,7 +140,7 @@ func (m *Machine) Formats(mode operator.Mode, input fp16.Format) ([]fp16.Format,
 			}
 		}
 		var err error
-		if _, of[i], err = mode.Formats(n, in...); err != nil {
+		if _, of[i], err = n.Formats(mode, in...); err != nil {
 			return nil, fmt.Errorf("%s: %w", n.Name, err)
 		}
 	}
@@ -268,7 +268,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 	switch n.Op {
 	case operator.OpConv:
 		mode := d.ModeOf(i)
-		f, _, err := mode.Formats(n, fp16.Float32)
+		f, _, err := n.Formats(mode, fp16.Float32)
 		if err != nil {
 			return nil, err
 		}
@@ -419,7 +419,7 @@ func (m *Machine) kernel(mode operator.Mode, i int, f fp16.Format, noBias bool) 
 // NewKernel returns the operands of a convolution node with those weights,
 // which may be others than its own, rounded as a mode does it.
 func NewKernel(mode operator.Mode, n *operator.Node, weights []float64) *conv.Kernel {
-	f, _, err := mode.Formats(n, fp16.Float32)
+	f, _, err := n.Formats(mode, fp16.Float32)
 	if err != nil {
 		panic("emulate: " + err.Error()) // no rule refuses a convolution
 	}

@@ -1,4 +1,4 @@
-package operator
+package graph
 
 import (
 	"encoding/json"
@@ -9,23 +9,12 @@ import (
 	"github.com/refrun/refrun/fp16"
 )
 
-// device is a recorded set of testdata/autocast: a PyTorch on a CPU and the
-// half type of its autocast.
-type device struct {
-	set  string
-	mode Mode
-	// gelu bounds the absolute error of GELU where its result is below 1: that
-	// of oneDNN's approximation of erf (2.6.3; 3.7 on AVX-512).
-	gelu float64
-	// narrow kernels round every operation inside SiLU, tanh-GELU and bilinear
-	// interpolation to the half type; others compute in float32.
-	narrow bool
-}
-
-var devices = []device{
-	{"1.13-bfloat16", Mode{Precision: fp16.BFloat16, Autocast: CPU113}, 3.7e-7, true},
-	{"2.9-bfloat16", Mode{Precision: fp16.BFloat16, Autocast: CPU2}, 1.2e-6, false},
-	{"2.9-float16", Mode{Precision: fp16.Float16, Autocast: CPU2}, 1.2e-6, false},
+// recorded are the sets of testdata/autocast: a PyTorch on a CPU and the half type
+// of its autocast.
+var recorded = []Mode{
+	{Precision: fp16.BFloat16, Autocast: CPU113},
+	{Precision: fp16.BFloat16, Autocast: CPU2},
+	{Precision: fp16.Float16, Autocast: CPU2},
 }
 
 // ruleRows are the operations of rules.json that the project has, with what the
@@ -74,32 +63,32 @@ func TestAutocastRules(t *testing.T) {
 	}
 	release := map[Autocast]string{CPU113: "1.13.1", CPU2: "2.9.1"}
 	checked, refused, ops := 0, 0, map[string]bool{}
-	for _, d := range devices {
+	for _, m := range recorded {
 		var rows map[string]map[string]string
-		if err := json.Unmarshal(releases[release[d.mode.Autocast]][d.mode.Precision.String()], &rows); err != nil {
-			t.Fatalf("%s: %v", d.set, err)
+		if err := json.Unmarshal(releases[release[m.Autocast]][m.Precision.String()], &rows); err != nil {
+			t.Fatalf("%s: %v", m, err)
 		}
 		for _, r := range ruleRows {
 			ops[r.op] = true
-			for _, in := range []fp16.Format{d.mode.Precision, fp16.Float32} {
+			for _, in := range []fp16.Format{m.Precision, fp16.Float32} {
 				want := rows[r.row][in.String()]
 				if want == "" {
-					t.Fatalf("%s: no row %q for %v", d.set, r.row, in)
+					t.Fatalf("%s: no row %q for %v", m, r.row, in)
 				}
 				inputs := []fp16.Format{in}
 				if r.wide {
 					inputs = append(inputs, fp16.Float32)
 				}
-				got, err := d.mode.result(r.op, inputs...)
+				got, err := m.Result(r.op, inputs...)
 				switch strings.HasPrefix(want, "error: ") {
 				case true:
 					refused++
 					if err == nil {
-						t.Errorf("%s: %s of %v: %v, PyTorch stops with %q", d.set, r.row, in, got, want)
+						t.Errorf("%s: %s of %v: %v, PyTorch stops with %q", m, r.row, in, got, want)
 					}
 				case false:
 					if err != nil || got.String() != want {
-						t.Errorf("%s: %s of %v: %v, %v: PyTorch returns %s", d.set, r.row, in, got, err, want)
+						t.Errorf("%s: %s of %v: %v, %v: PyTorch returns %s", m, r.row, in, got, err, want)
 					}
 				}
 				checked++

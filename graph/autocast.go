@@ -1,4 +1,4 @@
-package operator
+package graph
 
 import (
 	"fmt"
@@ -85,12 +85,12 @@ var autocastTable = map[string][4]rule{
 	"interpolate":      {same, wide, same, same},
 }
 
-// result returns the format of an operation's output for inputs of those
-// formats, or an error if PyTorch refuses them.
-func (m Mode) result(op string, in ...fp16.Format) (fp16.Format, error) {
+// Result returns the format of the output of an operation of the table for inputs
+// of those formats, or an error if PyTorch refuses them.
+func (m Mode) Result(op string, in ...fp16.Format) (fp16.Format, error) {
 	rules, ok := autocastTable[op]
 	if !ok {
-		panic("operator: operation without an autocast rule")
+		panic("graph: operation without an autocast rule")
 	}
 	if m.Autocast == NoAutocast {
 		return m.Wide(), nil
@@ -114,31 +114,23 @@ func (m Mode) result(op string, in ...fp16.Format) (fp16.Format, error) {
 	return widest, nil
 }
 
-// must is result for operations that no rule refuses.
-func (m Mode) must(op string, in ...fp16.Format) fp16.Format {
-	f, err := m.result(op, in...)
-	if err != nil {
-		panic("operator: " + err.Error())
-	}
-	return f
-}
-
-// conv returns the format to which a convolution rounds its operands (the
-// asInput, weights, and in half types the bias) and that of its output.
-func (m Mode) conv(op string, in fp16.Format) (operands, out fp16.Format) {
+// Product returns the format to which an operation of products, such as a
+// convolution, rounds its operands (the input, the weights, and in half types the
+// bias) and that of its output.
+func (m Mode) Product(op string, in fp16.Format) (operands, out fp16.Format) {
 	switch m.Precision {
 	case fp16.Float64:
 		return fp16.Float64, fp16.Float64
 	case fp16.TF32:
 		return fp16.TF32, fp16.Float32
 	}
-	out, _ = m.result(op, in)
+	out, _ = m.Result(op, in)
 	return out, out
 }
 
-// biasApart reports whether a convolution's bias is added by an operation of
-// its own.
-func (m Mode) biasApart() bool { return m.Autocast == CUDA113 || m.Autocast == CUDA2 }
+// BiasApart reports whether a convolution's bias is added by an operation of its
+// own, as autocast on CUDA does.
+func (m Mode) BiasApart() bool { return m.Autocast == CUDA113 || m.Autocast == CUDA2 }
 
 // Scalar returns a constant of a rollout (a noise scale, a policy's dt or
 // 1-alpha) as it is multiplied with numbers of format f: as the float32 number
@@ -155,8 +147,8 @@ func (m Mode) Scalar(v float64, f fp16.Format) float64 {
 	return v
 }
 
-// roundSlice rounds numbers to a format of convolution operands.
-func (m Mode) roundSlice(f fp16.Format, dst, src []float64) {
+// RoundSlice rounds numbers to a format of operands, TF32 as the mode says.
+func (m Mode) RoundSlice(f fp16.Format, dst, src []float64) {
 	if f != fp16.TF32 || m.TF32 == fp16.NearestEven {
 		f.RoundSlice(dst, src)
 		return
@@ -171,7 +163,7 @@ func (m Mode) cast(x *tensor.Tensor, f fp16.Format) *tensor.Tensor {
 	if x.Format == f || f == fp16.Float64 || f == fp16.Float32 {
 		return x
 	}
-	y := tensor.New(f, x.N(), x.C(), x.H(), x.W())
-	m.roundSlice(f, y.Data, x.Data)
+	y := tensor.New(f, x.Shape...)
+	m.RoundSlice(f, y.Data, x.Data)
 	return y
 }

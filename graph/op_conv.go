@@ -1,0 +1,175 @@
+package graph
+
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Conv is conv2d: of an input [N,IC,H,W], a weight [OC,IC,KH,KW] and, as a third
+// input, a bias [OC] or none. See [conv.Forward].
+type Conv struct{ conv.Params }
+
+// ConvTranspose is conv_transpose2d: of an input [N,IC,H,W], a weight [IC,OC,KH,KW]
+// and, as a third input, a bias [OC] or none. See [conv.Transposed].
+type ConvTranspose struct{ Stride, Pad int } // Stride 0 means 1
+
+// Name implements [Op].
+func (Conv) Name() string { return "conv2d" }
+
+// Name implements [Op].
+func (ConvTranspose) Name() string { return "conv_transpose2d" }
+
+// product returns the types of a convolution whose output has that shape.
+func product(m Mode, op string, in []Type, shape ...int) (Inference, error) {
+	operands, out := m.Product(op, in[0].Format)
+	of := []fp16.Format{operands, operands}
+	if operands != fp16.TF32 {
+		of = append(of, operands) // the bias
+	}
+	return Inference{Operands: of, Out: []Type{{shape, out}}}, nil
+}
+
+// images checks the inputs of a convolution whose weight has the input's channels
+// in dimension ic and the output's in dimension oc.
+func images(in []Type, ic, oc int) error {
+	if len(in) != 2 && len(in) != 3 {
+		return fmt.Errorf("%d inputs: want an input, a weight, and a bias or none", len(in))
+	}
+	x, w := in[0].Shape, in[1].Shape
+	switch {
+	case len(x) != 4:
+		return fmt.Errorf("input of shape %v: want [N,C,H,W]", x)
+	case len(w) != 4:
+		return fmt.Errorf("weight of shape %v: want four dimensions", w)
+	case x[1] != w[ic]:
+		return fmt.Errorf("input has %d channels: want %d", x[1], w[ic])
+	case len(in) == 3 && (len(in[2].Shape) != 1 || in[2].Shape[0] != w[oc]):
+		return fmt.Errorf("bias of shape %v: want [%d]", in[2].Shape, w[oc])
+	}
+	return nil
+}
+
+// Infer implements [Op].
+func (c Conv) Infer(m Mode, in []Type) (Inference, error) {
+	if err := images(in, 1, 0); err != nil {
+		return Inference{}, err
+	}
+	x, w := in[0].Shape, in[1].Shape
+	h, wd := x[2], x[3]
+	least := 1 // the smallest side the padding can be taken from
+	switch c.Padding {
+	case conv.Circular:
+		least = c.Pad
+	case conv.Reflect:
+		least = c.Pad + 1
+	}
+	if h < least || wd < least {
+		return Inference{}, fmt.Errorf("image is %dx%d: want at least %dx%d for %s padding by %d", h, wd, least, least, c.Padding, c.Pad)
+	}
+	oh, ow := conv.OutSize(h, w[2], c.Stride, c.Pad), conv.OutSize(wd, w[3], c.Stride, c.Pad)
+	if oh < 1 || ow < 1 {
+		return Inference{}, fmt.Errorf("image is %dx%d: want one that a kernel of %dx%d fits", h, wd, w[2], w[3])
+	}
+	return product(m, c.Name(), in, x[0], w[0], oh, ow)
+}
+
+// Infer implements [Op].
+func (c ConvTranspose) Infer(m Mode, in []Type) (Inference, error) {
+	if err := images(in, 0, 1); err != nil {
+		return Inference{}, err
+	}
+	x, w := in[0].Shape, in[1].Shape
+	side := func(n, k int) int { return (n-1)*max(c.Stride, 1) - 2*c.Pad + k }
+	oh, ow := side(x[2], w[2]), side(x[3], w[3])
+	if oh < 1 || ow < 1 {
+		return Inference{}, fmt.Errorf("image is %dx%d: want one of which padding by %d leaves something", x[2], x[3], c.Pad)
+	}
+	return product(m, c.Name(), in, x[0], w[1], oh, ow)
+}
+
+// Eval implements [Op].
+func (c Conv) Eval(call *Call) error {
+	k := kernelOf(call, conv.NewKernel)
+	conv.Forward(call.Out[0], call.In(0), k.Kernel, c.Params)
+	k.addBias(call.Out[0])
+	return nil
+}
+
+// Eval implements [Op].
+func (c ConvTranspose) Eval(call *Call) error {
+	k := kernelOf(call, conv.NewTransposedKernel)
+	conv.Transposed(call.Out[0], call.In(0), k.Kernel, c.Stride, c.Pad)
+	k.addBias(call.Out[0])
+	return nil
+}
+
+// Kernel is a convolution's weights as a mode takes them.
+type Kernel struct {
+	*conv.Kernel
+	Bias []float64 // to be added after rounding, where the bias is an operation of its own; else nil
+}
+
+// Bytes returns the memory that it holds.
+func (k *Kernel) Bytes() int64 { return k.Kernel.Bytes() + 8*int64(len(k.Bias)) }
+
+// kernelOf returns the kernel of a call, kept from one evaluation to the next where
+// the weights are constants.
+func kernelOf(c *Call, prepare func(*tensor.Tensor, []float64) *conv.Kernel) *Kernel {
+	var bias *tensor.Tensor
+	if c.Inputs() == 3 {
+		bias = c.in[2]
+	}
+	of := c.program.Operand(c.node, 1)
+	return c.Keep(keyOf(c.Mode, of), []int{1, 2}, func() any { return newKernel(c.Mode, of, c.in[1], bias, prepare) }).(*Kernel)
+}
+
+// kernelKey is how a mode rounds what a convolution multiplies.
+type kernelKey struct {
+	operands fp16.Format
+	tf32     fp16.Rounding
+	apart    bool // the bias is not part of the kernel
+}
+
+func keyOf(m Mode, operands fp16.Format) kernelKey {
+	return kernelKey{operands, m.TF32, m.BiasApart()}
+}
+
+// Kernel returns the kernel of a convolution with constant weights, operands rounded
+// to a format; bias may be nil.
+func (k *Kept) Kernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor) *Kernel {
+	return k.get(keptKey{weight, keyOf(m, operands)}, func() any { return newKernel(m, operands, weight, bias, conv.NewKernel) }).(*Kernel)
+}
+
+func newKernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor, prepare func(*tensor.Tensor, []float64) *conv.Kernel) *Kernel {
+	w := *m.cast(weight, operands)
+	w.Format = operands
+	k, b := &Kernel{}, []float64(nil)
+	if bias != nil {
+		if operands != fp16.TF32 {
+			bias = m.cast(bias, operands)
+		}
+		b = bias.Data
+		if m.BiasApart() {
+			k.Bias, b = b, nil
+		}
+	}
+	k.Kernel = prepare(&w, b)
+	return k
+}
+
+// addBias adds the bias that the kernel left out, rounding once more. (The float64 sum
+// is exact or rounding it again is innocuous: see addTo.)
+func (k *Kernel) addBias(y *tensor.Tensor) {
+	if k.Bias == nil {
+		return
+	}
+	for i := range y.N() * y.C() {
+		plane, b := y.Plane(i/y.C(), i%y.C()), k.Bias[i%y.C()]
+		for j, v := range plane {
+			plane[j] = y.Format.Round(v + b)
+		}
+	}
+}

@@ -1,0 +1,137 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Run is one evaluation of a program.
+type Run struct {
+	// Draws supplies the noise; nil for none.
+	Draws noise.Draws
+	// Time is what schedules of noise see; the zero value is Spinlock's step=None.
+	Time noise.Time
+	// Known are tensors of values, by value, that are taken as they are; nodes that
+	// only make known values, or what nobody needs, are not evaluated. So a part
+	// is evaluated again: what does not change is known.
+	Known []*tensor.Tensor
+	// Seen, if not nil, is called with every value that a node has made. The tensor
+	// must not be changed, and not read after the call returns unless it is copied.
+	Seen func(value int, t *tensor.Tensor)
+}
+
+// Run evaluates the program for those inputs, whose types must be the inferred
+// ones, and returns the outputs. A tensor is let go when nobody needs it any more.
+func (p *Program) Run(r *Run, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
+	g := p.graph
+	of := make([]*tensor.Tensor, len(g.Values))
+	copy(of, r.Known)
+	for k, v := range g.Inputs {
+		if t := p.types[v]; in[k].Format != t.Format || !slices.Equal(in[k].Shape, t.Shape) {
+			panic("graph: input of another type than the program's")
+		}
+		of[v] = in[k]
+	}
+	for i := range g.Values {
+		if c := g.Values[i].Const; c != nil {
+			of[i] = p.constant(c)
+		}
+	}
+	last, made := p.last(of), make([]bool, len(g.Values))
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		if !slices.ContainsFunc(n.Out, func(v int) bool { return of[v] == nil && last[v] >= 0 }) {
+			continue
+		}
+		var over *tensor.Tensor // its first input, where nobody else has it
+		if v := n.In; len(v) > 0 && made[v[0]] && last[v[0]] == i && r.Seen == nil {
+			over = of[v[0]]
+		}
+		for _, v := range n.Out {
+			made[v] = of[v] == nil
+		}
+		if err := p.eval(r, i, of, over); err != nil {
+			return nil, fmt.Errorf("%s: %w", g.Name(n), err)
+		}
+		for _, v := range n.In {
+			if last[v] <= i {
+				of[v] = nil
+			}
+		}
+		for _, v := range n.Out {
+			if r.Seen != nil {
+				r.Seen(v, of[v])
+			}
+			if last[v] <= i {
+				of[v] = nil
+			}
+		}
+	}
+	var out []*tensor.Tensor
+	for _, v := range g.Outputs {
+		out = append(out, of[v])
+	}
+	return out, nil
+}
+
+// eval evaluates node i and adds its outputs to the tensors that are there. The output
+// may take the place of over, if there is such a tensor and the operation can.
+func (p *Program) eval(r *Run, i int, of []*tensor.Tensor, over *tensor.Tensor) error {
+	n := &p.graph.Nodes[i]
+	c := &Call{Mode: p.mode, Draws: r.Draws, Time: r.Time, program: p, node: i}
+	for _, v := range n.In {
+		c.in = append(c.in, of[v])
+	}
+	for _, v := range n.Out {
+		t := p.types[v]
+		if _, can := n.Op.(InPlace); can && over != nil && over.Format == t.Format && slices.Equal(over.Shape, t.Shape) {
+			c.Out = append(c.Out, over)
+		} else {
+			c.Out = append(c.Out, tensor.New(t.Format, t.Shape...))
+		}
+	}
+	if err := n.Op.Eval(c); err != nil {
+		return err
+	}
+	for k, v := range n.Out {
+		if of[v] == nil { // not known already
+			of[v] = c.Out[k]
+		}
+	}
+	return nil
+}
+
+// last returns the last node that reads each value, len(Nodes) for outputs and -1
+// for what nobody needs, where some values are there already.
+func (p *Program) last(there []*tensor.Tensor) []int {
+	g := p.graph
+	last := make([]int, len(g.Values))
+	for v := range last {
+		last[v] = -1
+	}
+	for _, v := range g.Outputs {
+		last[v] = len(g.Nodes)
+	}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := &g.Nodes[i]
+		if !slices.ContainsFunc(n.Out, func(v int) bool { return there[v] == nil && last[v] >= 0 }) {
+			continue
+		}
+		for _, v := range n.In {
+			last[v] = max(last[v], i)
+		}
+	}
+	return last
+}
+
+// constant returns a constant as a tensor of the mode.
+func (p *Program) constant(c *tensor.Tensor) *tensor.Tensor {
+	if p.mode.Precision != fp16.Float64 {
+		return c
+	}
+	return &tensor.Tensor{Shape: c.Shape, Format: fp16.Float64, Data: c.Data}
+}
