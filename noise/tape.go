@@ -1,6 +1,8 @@
 package noise
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,11 +33,18 @@ import (
 // BF16 or F64, finite; F64 elements are rounded to float32 when replayed,
 // since draws are float32 numbers in every mode.
 //
+// Arrays named integrity.* are hashes of the others, and no draws.
+//
+// What [OpenTape] has read of a tape is what it replays: of the elements of each step of
+// an array a hash is kept, and a step that is another one when it is replayed is an
+// error.
+//
 // A Tape may be used by several goroutines.
 type Tape struct {
 	path    string
 	steps   int // T-1
 	batches map[int][]recording
+	whole   [sha256.Size]byte // of all arrays
 }
 
 // recording is one array of a tape.
@@ -43,14 +52,18 @@ type recording struct {
 	*safetensors.Tensor
 	named bool // the name says the kind
 	kind  Kind
+	steps [][sha256.Size]byte // hashes of the elements of each step
 }
+
+// integrity begins the names of what a tape says of its own bytes.
+const integrity = "integrity."
 
 // OpenTape checks the arrays of a file and returns them as a tape, which
 // shares them. The error names the file, the array and what is wrong with it:
 // its name, type, shape or a value.
 func OpenTape(f *safetensors.File) (*Tape, error) {
 	t := &Tape{path: f.Path, batches: map[int][]recording{}}
-	names := f.Names()
+	names := slices.DeleteFunc(f.Names(), func(name string) bool { return strings.HasPrefix(name, integrity) })
 	if len(names) == 0 {
 		return nil, t.wrong("file", "no arrays", "batch0 or batch0.draw0.KIND")
 	}
@@ -66,7 +79,7 @@ func OpenTape(f *safetensors.File) (*Tape, error) {
 			return nil, t.wrong(strconv.Quote(name), "unknown array",
 				"batchK or batchK.drawI.KIND, KIND one of "+strings.Join(kindNames[:], ", "))
 		}
-		if err := t.check(r); err != nil {
+		if err := t.check(&r); err != nil {
 			return nil, err
 		}
 		if draw >= len(names) { // do not let a name ask for memory
@@ -93,8 +106,22 @@ func OpenTape(f *safetensors.File) (*Tape, error) {
 			}
 		}
 	}
+	all := sha256.New()
+	for _, batch := range slices.Sorted(maps.Keys(t.batches)) {
+		for draw, r := range t.batches[batch] {
+			fmt.Fprintf(all, "%d %d %s %s\n", batch, draw, r.Name, dims(r.Shape))
+			for _, h := range r.steps {
+				all.Write(h[:])
+			}
+		}
+	}
+	all.Sum(t.whole[:0])
 	return t, nil
 }
+
+// Hash returns the SHA-256 of all draws: of the place, the name, the shape and the
+// hashes of the steps of every array.
+func (t *Tape) Hash() string { return hex.EncodeToString(t.whole[:]) }
 
 func (t *Tape) wrong(field, value, want string) error {
 	return fmt.Errorf("%s: %s: %s: want %s", t.path, field, value, want)
@@ -122,7 +149,7 @@ func (r *recording) parseName() (batch, draw int, ok bool) {
 }
 
 // check looks at the type, shape and values of one array. The first sets T.
-func (t *Tape) check(r recording) error {
+func (t *Tape) check(r *recording) error {
 	if _, ok := r.DType.Format(); !ok {
 		return t.wrong(r.Name, "dtype "+string(r.DType), "F32, F16, BF16 or F64")
 	}
@@ -150,19 +177,43 @@ func (t *Tape) check(r recording) error {
 	if s[0] != t.steps {
 		return t.wrong(r.Name, "shape "+dims(s), fmt.Sprintf("%d steps, as in the file's other arrays", t.steps))
 	}
-	var buffer [4096]float64
-	for at := 0; at < r.Len(); at += len(buffer) {
-		part := buffer[:min(len(buffer), r.Len()-at)]
-		if err := r.read(at, part); err != nil {
+	for step := range t.steps {
+		h, err := r.hash(step, t.steps, func(at int, part []float64) error {
+			for i, v := range part {
+				if v-v != 0 {
+					return t.wrong(r.Name, fmt.Sprintf("value %d is %v", at+i, v), "finite float32 numbers")
+				}
+			}
+			return nil
+		})
+		if err != nil {
 			return err
 		}
-		for i, v := range part {
-			if v-v != 0 {
-				return t.wrong(r.Name, fmt.Sprintf("value %d is %v", at+i, v), "finite float32 numbers")
-			}
-		}
+		r.steps = append(r.steps, h)
 	}
 	return nil
+}
+
+// hash returns the SHA-256 of the elements of a step, as float32 numbers, and calls use
+// with them, from which index on.
+func (r *recording) hash(step, steps int, use func(at int, part []float64) error) (sum [sha256.Size]byte, err error) {
+	var buffer [4096]float64
+	var raw []byte
+	h := sha256.New()
+	one := r.Len() / steps
+	for at, end := step*one, (step+1)*one; at < end; at += len(buffer) {
+		part := buffer[:min(len(buffer), end-at)]
+		if err := r.read(at, part); err != nil {
+			return sum, err
+		}
+		raw = fp16.Float32.Append(raw[:0], part)
+		h.Write(raw)
+		if err := use(at, part); err != nil {
+			return sum, err
+		}
+	}
+	h.Sum(sum[:0])
+	return sum, nil
 }
 
 // read converts the elements from index at on, as float32 numbers.
@@ -239,8 +290,18 @@ func (r *replay) Draw(kind Kind, _ float64, shape []int, dst []float64) error {
 		panic("noise: dst does not have the drawn shape")
 	}
 	at := ((r.step-1)*rec.Shape[1] + r.lo) * one
-	if err := rec.read(at, dst); err != nil {
+	h, err := rec.hash(r.step-1, r.tape.steps, func(from int, part []float64) error {
+		lo, hi := max(at, from), min(at+len(dst), from+len(part))
+		if lo < hi {
+			copy(dst[lo-at:], part[lo-from:hi-from])
+		}
+		return nil
+	})
+	if err != nil {
 		return err
+	}
+	if h != rec.steps[r.step-1] {
+		return r.tape.wrong(rec.Name, fmt.Sprintf("step %d is another one than when it was opened", r.step), "a tape that nobody changes while it is replayed")
 	}
 	if kind == Bernoulli {
 		for i, v := range dst {

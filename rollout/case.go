@@ -66,6 +66,9 @@ func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: want a case folder with a case.json", c.File, fault.Cause(err))
 	}
+	if err := checkSums(fsys, dir); err != nil {
+		return nil, err
+	}
 	if err := c.readJSON(data); err != nil {
 		return nil, err
 	}

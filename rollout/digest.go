@@ -37,6 +37,9 @@ func (d *Digest) Add(m int, state []float64) {
 	d.each[m].Write(d.buf)
 }
 
+// addStored appends a state of realization m as the bytes of its format.
+func (d *Digest) addStored(m int, b []byte) { d.each[m].Write(b) }
+
 // State implements [Sink].
 func (d *Digest) State(_, m int, x, _ []float64) error {
 	d.Add(m, x)
@@ -73,11 +76,13 @@ func (d *Digest) UnmarshalText(text []byte) error {
 }
 
 // Hex returns the digest of what was added.
-func (d *Digest) Hex() string {
+func (d *Digest) Hex() string { return hex.EncodeToString(d.sum()) }
+
+func (d *Digest) sum() []byte {
 	h := sha256.New()
 	h.Write([]byte(d.header))
 	for _, e := range d.each {
 		h.Write(e.Sum(nil))
 	}
-	return hex.EncodeToString(h.Sum(nil))
+	return h.Sum(nil)
 }

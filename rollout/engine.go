@@ -48,7 +48,8 @@ type Sink interface {
 }
 
 // Checkpoint is a position of a run: engine batch Batch stands at step Step
-// with states State [B,C,H,W]; batches before it are complete.
+// with states State [B,C,H,W]; batches before it are complete. Without states it is
+// the beginning of the batch.
 type Checkpoint struct {
 	Batch, Step int
 	State       *tensor.Tensor
@@ -81,7 +82,7 @@ func (e *Engine) Run(ctx context.Context, from *Checkpoint) error {
 		case from != nil && k < from.Batch:
 			done += e.Config.Timesteps - 1
 			continue
-		case from != nil && k == from.Batch:
+		case from != nil && k == from.Batch && from.State != nil:
 			x, t = from.State.Clone(), from.Step
 			done += t
 		default:

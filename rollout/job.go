@@ -2,7 +2,6 @@ package rollout
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -13,8 +12,6 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/safetensors"
-	"github.com/refrun/refrun/tensor"
 )
 
 // Job is a rollout whose output survives the process that makes it. Beside the
@@ -26,8 +23,7 @@ type Job struct {
 	Store fp16.Format // of the states in the file
 	// Identity lists what decides the bytes of the output, as name and value.
 	// Resuming the checkpoint or the complete output of another identity is an
-	// error that names the first difference. A .npy or .npz file holds no
-	// identity: of a complete one, shape and type are compared.
+	// error that names the first difference.
 	Identity [][2]string
 	Metadata map[string]string // written into formats that can hold it, with the identity
 	Resume   bool              // continue what an earlier process left
@@ -35,33 +31,29 @@ type Job struct {
 	Every    time.Duration     // between checkpoints; 0 after every step
 	Record   string            // write the draws to this tape as well; needs Path. "" for none
 
-	held map[string]*os.File // partial files that were there when the job began, by output
+	held map[string]*os.File    // partial files that were there when the job began, by output
+	over map[string]os.FileInfo // outputs that were there then
 }
 
 // Result is what a job leaves.
 type Result struct {
-	Digest string // of the states in the format of the mode
-	// Complete says that there was nothing to do: the output was there,
-	// finished by an earlier process. The digest is not formed again then.
+	// Digest is that of the states in the format of the mode; of a complete output that
+	// stores another format it is not known, and "".
+	Digest string
+	// Stored is the digest of the states as the file holds them, in StoredFormat.
+	Stored       string
+	StoredFormat fp16.Format
+	// Complete says that there was nothing to do: the output was there, finished by an
+	// earlier process, and every byte of it is as it was written.
 	Complete bool
-	// Unidentified says that the complete output holds no identity, as .npy and .npz:
-	// nothing says that this job made it.
-	Unidentified bool
-	Resumed      bool // the job continued from a checkpoint
-	Memory       Memory
+	Resumed  bool // the job continued from a checkpoint
+	// Note says what a partial file held that was not as it was written, and from where
+	// the job went on; "" if all was well.
+	Note   string
+	Memory Memory
 	// Overflow is the first float16 overflow of the steps that this process
 	// took, if there was one.
 	Overflow *Overflow
-}
-
-// checkpointJSON is the metadata of a checkpoint file.
-type checkpointJSON struct {
-	Version  int
-	Identity [][2]string
-	Batch    int
-	Step     int
-	Digest   string
-	Outputs  []json.RawMessage // what each left, the recorder first if there is one
 }
 
 // Run does the job, or what is left of it. An error while the output is being
@@ -70,38 +62,61 @@ type checkpointJSON struct {
 func (j *Job) Run(ctx context.Context) (*Result, error) {
 	c := j.Config
 	shape := Trajectory{c.Realizations, c.Timesteps, j.Shape}
-	digest := NewDigest(j.Mode.Wide(), shape.M, shape.T, shape.C, shape.H, shape.W)
 	if j.Path == "" {
+		digest := NewDigest(j.Mode.Wide(), shape.M, shape.T, shape.C, shape.H, shape.W)
 		e := *j.Engine
 		e.Sinks = append(slices.Clone(e.Sinks), digest)
 		if err := e.Run(ctx, nil); err != nil {
 			return nil, err
 		}
-		return &Result{Digest: digest.Hex(), Overflow: e.Overflowed, Memory: j.memory(digest, nil)}, nil
+		return &Result{Digest: digest.Hex(), Overflow: e.Overflowed, Memory: j.memory([]*Digest{digest}, nil)}, nil
 	}
 	ck := j.Path + ".resume"
 	defer j.release()
-	from, saved, done, err := j.find(ck, shape)
-	if err != nil || done {
-		ext := filepath.Ext(j.Path)
-		return &Result{Complete: done, Unidentified: done && (ext == ".npy" || ext == ".npz")}, err
+	from, s, done, err := j.find(ck)
+	if err != nil {
+		return nil, err
 	}
-	e := *j.Engine
-	var states []json.RawMessage
-	if from != nil {
-		if err := digest.UnmarshalText([]byte(saved.Digest)); err != nil {
-			return nil, fmt.Errorf("%s: %w", ck, err)
+	format := storedFormat(j.Path, j.Store)
+	if done {
+		r := &Result{Complete: true, StoredFormat: format}
+		if r.Stored, err = j.complete(shape); err != nil {
+			return nil, err
 		}
-		states = saved.Outputs
+		if j.Store == j.Mode.Wide() {
+			r.Digest = r.Stored
+		}
+		return r, j.clear(ck)
 	}
-	outputs, err := j.outputs(&e, shape, states)
+	if err := j.clearStale(ck, from); err != nil {
+		return nil, err
+	}
+	if err := j.room(shape, from); err != nil {
+		return nil, err
+	}
+	digest := NewDigest(j.Mode.Wide(), shape.M, shape.T, shape.C, shape.H, shape.W)
+	digests := []*Digest{digest}
+	if j.Store != j.Mode.Wide() {
+		digests = append(digests, NewDigest(format, shape.M, shape.T, shape.C, shape.H, shape.W))
+	}
+	stored := digests[len(digests)-1]
+	e := *j.Engine
+	outputs, err := j.outputs(&e, shape, s)
 	for _, o := range outputs {
 		defer o.Close()
 	}
 	if err != nil {
 		return nil, err
 	}
+	from, note, err := j.settle(from, s, outputs, digests)
+	if err != nil {
+		return nil, err
+	}
+	outputs[len(outputs)-1].(trajectory).sealing(stored)
 	e.Sinks = append(slices.Clone(e.Sinks), digest)
+	if stored != digest {
+		e.Sinks = append(e.Sinks, &rounded{stored, j.Store, nil})
+	}
 	for _, o := range outputs {
 		e.Sinks = append(e.Sinks, o)
 	}
@@ -110,7 +125,7 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 		if time.Since(last) < j.Every && ctx.Err() == nil {
 			return nil
 		}
-		err := j.save(ck, p, digest, outputs)
+		err := j.save(ck, p, digests, outputs)
 		last = time.Now()
 		return err
 	}
@@ -122,39 +137,47 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 	}
-	if err := os.Remove(ck); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%s: %w", ck, fault.Cause(err))
-	}
-	// A kill while a checkpoint was being written leaves its beginning.
-	if torn, _ := filepath.Glob(ck + ".*.tmp"); torn != nil {
-		for _, f := range torn {
-			os.Remove(f)
-		}
-	}
-	return &Result{Digest: digest.Hex(), Resumed: from != nil, Overflow: e.Overflowed, Memory: j.memory(digest, outputs)}, nil
+	return &Result{Digest: digest.Hex(), Stored: stored.Hex(), StoredFormat: format, Resumed: s != nil, Note: note,
+		Overflow: e.Overflowed, Memory: j.memory(digests, outputs)}, j.clear(ck)
 }
 
-// outputs opens what the job writes, or continues it from the states of a
-// checkpoint: the tape, if there is one, then the trajectory, whose final name
-// says that all is done.
-func (j *Job) outputs(e *Engine, shape Trajectory, states []json.RawMessage) (all []Output, err error) {
-	next := func() []byte {
-		if len(states) == 0 {
+// rounded is a digest of states as they are stored.
+type rounded struct {
+	*Digest
+	to  fp16.Format
+	buf []float64
+}
+
+// State implements [Sink].
+func (d *rounded) State(_, m int, x, _ []float64) error {
+	d.buf = append(d.buf[:0], x...)
+	d.to.RoundSlice(d.buf, d.buf)
+	d.Add(m, d.buf)
+	return nil
+}
+
+// outputs opens what the job writes, or what it continues from a checkpoint: the tape,
+// if there is one, then the trajectory, whose final name says that all is done.
+func (j *Job) outputs(e *Engine, shape Trajectory, s *saved) (all []Output, err error) {
+	state := func(kind string) []byte {
+		if s == nil {
 			return nil
 		}
-		s := states[0]
-		states = states[1:]
-		return s
+		return append([]byte{}, s.Outputs[kind]...) // never nil
+	}
+	metadata, err := j.metadata()
+	if err != nil {
+		return nil, err
 	}
 	if j.Record != "" {
-		r, err := newRecorder(j.at(j.Record), j.Operator, j.Config, j.Shape, next())
+		r, err := newRecorder(j.at(j.Record), j.Operator, j.Config, j.Shape, metadata, state(ofTape))
 		if err != nil {
 			return nil, err
 		}
 		all = append(all, r)
 		e.Stream = r.Stream(e.Stream)
 	}
-	out, err := j.create(shape, next())
+	out, err := j.create(shape, metadata, state(ofStates))
 	if err == nil {
 		all = append(all, out)
 	}
@@ -165,21 +188,26 @@ func (j *Job) outputs(e *Engine, shape Trajectory, states []json.RawMessage) (al
 // anything is read that speaks of it.
 func (j *Job) hold(path string) error {
 	p := partialFile{path: path}
+	if j.held == nil {
+		j.over, j.held = map[string]os.FileInfo{}, map[string]*os.File{}
+	}
+	if info, err := os.Lstat(path); err == nil {
+		j.over[path] = info
+	}
 	err := p.hold(0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err == nil {
-		if j.held == nil {
-			j.held = map[string]*os.File{}
-		}
 		j.held[path] = p.f
 	}
 	return err
 }
 
 // at returns the partial file of an output, open if it is held.
-func (j *Job) at(path string) partialFile { return partialFile{path: path, f: j.held[path]} }
+func (j *Job) at(path string) partialFile {
+	return partialFile{path: path, f: j.held[path], over: j.over[path]}
+}
 
 // release lets go of partial files, of which outputs have closed their own.
 func (j *Job) release() {
@@ -189,88 +217,53 @@ func (j *Job) release() {
 	j.held = nil
 }
 
-// find looks for what an earlier process left, and holds it.
-func (j *Job) find(ck string, shape Trajectory) (from *Checkpoint, saved *checkpointJSON, done bool, err error) {
+// find looks for what an earlier process left, and holds it. done says that there is a
+// complete output and no other.
+func (j *Job) find(ck string) (from *Checkpoint, s *saved, done bool, err error) {
 	if err := j.vacant(ck); err != nil {
 		return nil, nil, false, err
 	}
-	if !j.Resume || !exists(partial(j.Path)) {
-		// Complete, not yet begun, or to be overwritten. A checkpoint that is
-		// left speaks of a partial file that is no more, and must not be taken
-		// for the next one's. (A process that died between the last two steps
-		// of finishing left one too.)
-		if err := os.Remove(ck); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, false, fmt.Errorf("%s: %w", ck, fault.Cause(err))
-		}
-		if !j.Resume || !exists(j.Path) {
-			return nil, nil, false, nil
-		}
-		err := j.check(shape)
-		if c := fault.Cause(err); c != err { // the system's words begin with what was tried
-			err = fmt.Errorf("%s: %w: want a file that can be read", j.Path, c)
-		}
-		return nil, nil, true, err
-	}
-	if !exists(ck) {
+	switch {
+	case !j.Resume:
+		return nil, nil, false, nil
+	case !exists(partial(j.Path)):
+		return nil, nil, exists(j.Path), nil // complete, or not yet begun
+	case !exists(ck):
 		return nil, nil, false, nil // died before its first checkpoint
 	}
-	f, err := safetensors.Open(ck)
-	if err != nil {
-		return nil, nil, false, err
-	}
-	saved = new(checkpointJSON)
-	if err := json.Unmarshal([]byte(f.Metadata["refrun"]), saved); err != nil || saved.Version != 1 {
-		return nil, nil, false, fmt.Errorf("%s: not a checkpoint of this version: want the file that the unfinished run left", ck)
-	}
-	if d := differ("unfinished", saved.Identity, j.Identity); d != "" {
-		return nil, nil, false, fmt.Errorf("%s: %s: want the same run to resume it", ck, d)
-	}
-	t, err := f.Tensor("state")
-	if err != nil {
-		return nil, nil, false, err
-	}
-	b := j.Config.EngineBatches()
-	if saved.Batch < 0 || saved.Batch >= len(b) || saved.Step < 0 || saved.Step >= j.Config.Timesteps {
-		return nil, nil, false, fmt.Errorf("%s: position %d/%d: want one inside the run", ck, saved.Batch, saved.Step)
-	}
-	dims := []int{b[saved.Batch][1] - b[saved.Batch][0], j.Shape.C, j.Shape.H, j.Shape.W}
-	data, err := t.Float64s()
-	if err != nil || !slices.Equal(t.Shape, dims) {
-		return nil, nil, false, fmt.Errorf("%s: state: shape %v: want %v", ck, t.Shape, dims)
-	}
-	format := j.Mode.Wide()
-	if saved.Step > 0 {
-		format = j.Config.StateFormat(j.Operator.Output(j.Mode))
-	}
-	x := tensor.Of(format, data, dims[0], dims[1], dims[2], dims[3])
-	return &Checkpoint{saved.Batch, saved.Step, x}, saved, false, nil
+	from, s, err = j.readCheckpoint(ck)
+	return from, s, false, err
 }
 
-// save makes the output durable and then, in one rename, the checkpoint that
-// speaks of it.
-func (j *Job) save(path string, p *Checkpoint, digest *Digest, outputs []Output) error {
-	var states []json.RawMessage
-	for _, o := range outputs {
-		s, err := o.Sync()
-		if err != nil {
-			return err
+// Left reports whether the job has left a partial file, which a job with Resume
+// continues, or begins again if it has no checkpoint.
+func (j *Job) Left() bool {
+	info, err := os.Lstat(partial(j.Path))
+	return err == nil && info.Mode().IsRegular()
+}
+
+// clearStale removes a checkpoint that speaks of a partial file that is no more: it must
+// not be taken for the next one's.
+func (j *Job) clearStale(ck string, from *Checkpoint) error {
+	if from != nil {
+		return nil
+	}
+	return remove(ck)
+}
+
+// clear removes the checkpoint of a run that is done, and the beginnings of others that
+// a kill left.
+func (j *Job) clear(ck string) error {
+	if torn, _ := filepath.Glob(ck + ".*.tmp"); torn != nil {
+		for _, f := range torn {
+			os.Remove(f)
 		}
-		states = append(states, s)
 	}
-	d, err := digest.MarshalText()
-	if err != nil {
-		return err
-	}
-	meta, err := json.Marshal(checkpointJSON{1, j.Identity, p.Batch, p.Step, string(d), states})
-	if err != nil {
-		return err
-	}
-	x := p.State
-	t, err := safetensors.OfFloat64s("state", safetensors.F64, []int{x.N(), x.C(), x.H(), x.W()}, x.Data)
-	if err != nil {
-		return err
-	}
-	if err := safetensors.WriteFile(path, []*safetensors.Tensor{t}, map[string]string{"refrun": string(meta)}); err != nil {
+	return remove(ck)
+}
+
+func remove(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", path, fault.Cause(err))
 	}
 	return nil
@@ -278,21 +271,21 @@ func (j *Job) save(path string, p *Checkpoint, digest *Digest, outputs []Output)
 
 // create opens the trajectory's file, by its extension, or continues it from a
 // state.
-func (j *Job) create(s Trajectory, state []byte) (Output, error) {
-	at, f := j.at(j.Path), j.Store
-	metadata, err := j.metadata()
-	if err != nil {
-		return nil, err
-	}
+func (j *Job) create(s Trajectory, metadata map[string]string, state []byte) (Output, error) {
+	at, c, f := j.at(j.Path), j.Config, j.Store
 	switch filepath.Ext(j.Path) {
 	case ".safetensors":
-		return createSafetensors(at, s, f, metadata, state)
+		o, err := layOutSafetensors(at, s, c, f, metadata)
+		if err != nil {
+			return nil, err
+		}
+		return o, o.begin(state)
 	case ".npy":
-		return createNpy(at, s, f, state)
+		return createNpy(at, s, c, f, metadata, state)
 	case ".npz":
-		return createNpz(at, s, f, state)
+		return createNpz(at, s, c, f, metadata, state)
 	case ".h5", ".hdf5":
-		return createHDF5(at, s, f, j.Config, metadata, state)
+		return createHDF5(at, s, c, f, metadata, state)
 	}
 	return nil, j.badType()
 }

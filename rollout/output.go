@@ -1,18 +1,23 @@
 package rollout
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/json"
 	"fmt"
-	"os"
-	"path/filepath"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/safetensors"
 )
 
 // Output is a sink that keeps the trajectory in a file. While the rollout runs
 // it writes to a partial file beside the final one; Finish gives it its name.
 // A run that dies therefore leaves no file that looks complete.
+//
+// Every record, a state with its diagnostics, is hashed as it is written. The hashes
+// stand in the file; their chain goes into the checkpoint. What a partial file is said
+// to hold is compared with that chain before a run goes on from it, and once more
+// before the file gets its name.
 type Output interface {
 	Sink
 	// Sync makes everything written so far durable and returns what a later
@@ -22,156 +27,26 @@ type Output interface {
 	Finish() error
 	// Close lets the partial file go; after Finish it does nothing.
 	Close() error
+
+	// verify reads what the state that the output was opened with speaks of again. It
+	// returns the first record that is not what was written, or how many there are.
+	verify() (good, all int, err error)
+	// back makes the output what it was after so many records, at most those of verify,
+	// and ready to be written.
+	back(records int) error
+	// order returns the order of the records.
+	order() order
 	// held returns the bytes of memory that the output keeps.
 	held() int64
 }
 
-// partialFile is a file whose every element has its place from the start: it
-// is written where it belongs, in any order and as often as needed, and keeps
-// a preliminary name until it is complete.
-type partialFile struct {
-	f    *os.File
-	path string
-	buf  []byte
-}
-
-// partial returns the name under which an output is written until it is
-// complete.
-func partial(path string) string { return path + ".partial" }
-
-// open creates the partial file with a head and room for size bytes in all, or
-// continues it. One that is to be continued has had its size from the start: what was
-// cut off would be taken for zeros.
-func (p *partialFile) open(head []byte, size int64, resume bool) error {
-	if err := p.openFile(resume); err != nil {
-		return err
-	}
-	is, err := p.f.Stat()
-	if err == nil && resume && is.Size() != size {
-		p.Close()
-		return fmt.Errorf("%s: %d bytes: want %d, as the unfinished run left it, or --force to begin again", partial(p.path), is.Size(), size)
-	}
-	if err == nil {
-		err = p.f.Truncate(size)
-	}
-	if err == nil {
-		_, err = p.f.WriteAt(head, 0)
-	}
-	if err != nil {
-		p.Close()
-		return p.failed(err)
-	}
-	return nil
-}
-
-// openFile creates the partial file, empty, or opens it as it is, unless it is held
-// already.
-func (p *partialFile) openFile(resume bool) error {
-	if p.f == nil {
-		flags := os.O_CREATE
-		if resume {
-			flags = 0
-			if _, err := os.Stat(partial(p.path)); err != nil {
-				// Finished already by a process that died before the run was.
-				os.Rename(p.path, partial(p.path))
-			}
-		}
-		if err := p.hold(flags); err != nil {
-			return err
-		}
-	}
-	if !resume {
-		if err := p.f.Truncate(0); err != nil {
-			p.Close()
-			return p.failed(err)
-		}
-	}
-	return nil
-}
-
-// hold opens the partial file, which is this process's until it is closed: two that
-// write one file would leave a mixture.
-func (p *partialFile) hold(flags int) (err error) {
-	if p.f, err = os.OpenFile(partial(p.path), os.O_RDWR|flags, 0o644); err != nil {
-		p.f = nil
-		return fmt.Errorf("%s: %w: want a place to write to", partial(p.path), fault.Cause(err))
-	}
-	if locked(p.f) || !p.current() {
-		p.Close()
-		return busy(p.path)
-	}
-	return nil
-}
-
-// current reports whether the partial file still has its name: a process that ended
-// after it was opened here may have given it the final one.
-func (p *partialFile) current() bool {
-	is, err := p.f.Stat()
-	named, e := os.Stat(partial(p.path))
-	return err == nil && e == nil && os.SameFile(is, named)
-}
-
-func busy(path string) error {
-	return fmt.Errorf("%s: another process writes it: want it to end, or another name", partial(path))
-}
-
-func (p *partialFile) failed(err error) error {
-	return fmt.Errorf("%s: %w", partial(p.path), fault.Cause(err))
-}
-
-func (p *partialFile) write(b []byte, at int64) error {
-	if _, err := p.f.WriteAt(b, at); err != nil {
-		return p.failed(err)
-	}
-	return nil
-}
-
-// Sync implements [Output]; the file itself is all the state there is.
-func (p *partialFile) Sync() ([]byte, error) {
-	if err := p.f.Sync(); err != nil {
-		return nil, p.failed(err)
-	}
-	return []byte("{}"), nil
-}
-
-// Finish implements [Output].
-func (p *partialFile) Finish() error {
-	if _, err := p.Sync(); err != nil {
-		return err
-	}
-	if err := p.Close(); err != nil {
-		return err
-	}
-	return rename(partial(p.path), p.path)
-}
-
-// Close implements [Output].
-func (p *partialFile) Close() error {
-	if p.f == nil {
-		return nil
-	}
-	err := p.f.Close()
-	p.f = nil
-	if err != nil {
-		return p.failed(err)
-	}
-	return nil
-}
-
-func (p *partialFile) held() int64 { return int64(cap(p.buf)) }
-
-// rename gives a complete file its name, durably.
-func rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
-		return fmt.Errorf("%s: %w", to, fault.Cause(err))
-	}
-	// A folder that cannot be opened or synced is no reason to fail: the file
-	// is there.
-	if d, err := os.Open(filepath.Dir(to)); err == nil {
-		d.Sync()
-		d.Close()
-	}
-	return nil
+// trajectory is an output of states.
+type trajectory interface {
+	Output
+	// state reads a state that was written, as it is stored.
+	state(m, t int, x []float64) error
+	// sealing takes what the finished file says of all of its states.
+	sealing(digest *Digest)
 }
 
 // Trajectory is the size of a whole rollout.
@@ -182,76 +57,256 @@ type Trajectory struct {
 
 func (s Trajectory) dims() []int { return []int{s.M, s.T, s.C, s.H, s.W} }
 
-// flat is a file of the states and their diagnostics.
+func (s Trajectory) states() int64 { return int64(s.M) * int64(s.T) }
+
+// flat is a file of the states and their diagnostics, then the hashes of them.
 type flat struct {
 	partialFile
+	ledger
+	want    ledger // of the state that it was opened with
 	format  fp16.Format
 	shape   Trajectory
+	ord     order
+	head    []byte
 	at      int64    // offset of the trajectory
 	metrics [5]int64 // offsets of the diagnostics [M,T], F64
 	bare    bool     // the file has no diagnostics
+	table   int64    // offset of the hashes [M,T,32]
+	sealed  bool     // the digest of the states and the seal follow
+	digest  *Digest
 }
 
 // newFlat lays a file out: a head, the diagnostics unless it is bare, the
-// trajectory.
-func newFlat(at partialFile, s Trajectory, f fp16.Format, head int, bare bool) *flat {
-	o := &flat{partialFile: at, format: f, shape: s, at: int64(head), bare: bare}
+// trajectory, the hashes, and, if it is sealed, the digest and the seal.
+func newFlat(at partialFile, s Trajectory, c Config, f fp16.Format, head []byte, bare, sealed bool) *flat {
+	o := &flat{partialFile: at, format: f, shape: s, ord: orderOf(c), head: head, at: int64(len(head)), bare: bare, sealed: sealed}
 	if !bare {
 		for i := range o.metrics {
 			o.metrics[i] = o.at
-			o.at += 8 * int64(s.M) * int64(s.T)
+			o.at += 8 * s.states()
 		}
 	}
+	o.table = o.at + s.states()*o.stateBytes()
 	return o
 }
 
+func (o *flat) stateBytes() int64 { return int64(o.shape.Len()) * int64(o.format.Bytes()) }
+
 // size returns the bytes of the whole file.
 func (o *flat) size() int64 {
-	s := o.shape
-	return o.at + int64(s.M)*int64(s.T)*int64(s.Len())*int64(o.format.Bytes())
+	n := o.table + sha256.Size*o.shape.states()
+	if o.sealed {
+		n += 2 * sha256.Size
+	}
+	return n
 }
 
-// begin creates the file, or continues it if state is not nil.
-func (o *flat) begin(head, state []byte) (*flat, error) {
-	return o, o.open(head, o.size(), state != nil)
-}
-
-// State implements [Sink].
-func (o *flat) State(t, m int, x, prev []float64) error {
-	o.buf = o.format.Append(o.buf[:0], x)
-	i := int64(m)*int64(o.shape.T) + int64(t)
-	if err := o.write(o.buf, o.at+i*int64(len(o.buf))); err != nil || o.bare {
+// begin creates the file, or opens the one that it continues if state is not nil.
+func (o *flat) begin(state []byte) error {
+	if state != nil {
+		if err := json.Unmarshal(state, &o.want); err != nil || o.want.Records < 0 || int64(o.want.Records) > o.shape.states() {
+			return fmt.Errorf("%s.resume: state of the output: want the one that the unfinished run left", o.path)
+		}
+		return o.open(o.size(), true)
+	}
+	if err := o.open(o.size(), false); err != nil {
 		return err
 	}
-	for k, v := range Diagnose(x, prev).Values() {
-		o.buf = fp16.Float64.Append(o.buf[:0], []float64{v})
-		if err := o.write(o.buf, o.metrics[k]+8*i); err != nil {
-			return err
-		}
+	return o.back(0)
+}
+
+func (o *flat) order() order { return o.ord }
+
+// records says where the records are.
+func (o *flat) records() *records {
+	state := o.stateBytes()
+	return &records{path: partial(o.path), file: o.f, count: [2]int{o.shape.M, o.shape.T}, table: o.table,
+		parts: func(i int) []extent {
+			all := append(make([]extent, 0, 6), extent{o.at + int64(i)*state, state})
+			if !o.bare {
+				for _, at := range o.metrics {
+					all = append(all, extent{at + 8*int64(i), 8})
+				}
+			}
+			return all
+		}}
+}
+
+// verify implements [Output].
+func (o *flat) verify() (good, all int, err error) {
+	good, stale, err := o.records().verify(o.ord, o.want)
+	if stale {
+		err = o.relist(o.records(), o.ord, good)
 	}
+	return good, o.want.Records, err
+}
+
+// relist writes the hashes of the first n records into the table once more.
+func (p *partialFile) relist(r *records, o order, n int) error {
+	return r.each(n, o.index, func(i int, is sum) error {
+		return p.write(is[:], r.table+int64(i)*sha256.Size)
+	})
+}
+
+// back implements [Output].
+func (o *flat) back(n int) error {
+	l, err := o.records().first(n, o.ord, o.want)
+	if o.ledger = l; err != nil {
+		return err
+	}
+	return o.write(o.head, 0)
+}
+
+// state implements [trajectory].
+func (o *flat) state(m, t int, x []float64) error {
+	n := o.stateBytes()
+	at := o.at + (int64(m)*int64(o.shape.T)+int64(t))*n
+	b := make([]byte, n)
+	if _, err := o.f.ReadAt(b, at); err != nil {
+		return o.records().failed(at, err)
+	}
+	o.format.Decode(x, b)
 	return nil
 }
 
+// sealing implements [trajectory].
+func (o *flat) sealing(d *Digest) { o.digest = d }
+
+// State implements [Sink].
+func (o *flat) State(t, m int, x, prev []float64) error {
+	i := m*o.shape.T + t
+	o.buf = o.format.Append(o.buf[:0], x)
+	n := len(o.buf)
+	if err := o.write(o.buf, o.at+int64(i)*int64(n)); err != nil {
+		return err
+	}
+	if !o.bare {
+		for k, v := range Diagnose(x, prev).Values() {
+			o.buf = fp16.Float64.Append(o.buf, []float64{v})
+			if err := o.write(o.buf[len(o.buf)-8:], o.metrics[k]+8*int64(i)); err != nil {
+				return err
+			}
+		}
+	}
+	s := sum(sha256.Sum256(o.buf))
+	o.add(s)
+	return o.write(s[:], o.table+int64(i)*sha256.Size)
+}
+
+// Sync implements [Output].
+func (o *flat) Sync() ([]byte, error) {
+	if err := o.sync(o.size()); err != nil {
+		return nil, err
+	}
+	return o.ledger.text()
+}
+
+// audit compares the records of a whole file with its table, and the table with the
+// ledger.
+func (r *records) audit(o order, want ledger) error {
+	n := r.count[0] * r.count[1]
+	if want.Records != n {
+		return fmt.Errorf("%s: %d records written: want %d", r.path, want.Records, n)
+	}
+	var told ledger
+	for w := range n {
+		s, err := r.listed(o.index(w))
+		if err != nil {
+			return err
+		}
+		told.add(s)
+	}
+	if told != want {
+		return &LostError{r.path, "the hashes of its records are not those that were written", true}
+	}
+	return r.each(n, func(i int) int { return i }, func(i int, is sum) error {
+		says, err := r.listed(i)
+		if err == nil && is != says {
+			err = &LostError{r.path, fmt.Sprintf("%s: not the bytes that were written", r.call(i)), true}
+		}
+		return err
+	})
+}
+
+// call names a record.
+func (r *records) call(i int) string {
+	return fmt.Sprintf("realization %d, state %d", i/r.count[1], i%r.count[1])
+}
+
+// audit reads everything that the run wrote again, and compares it with what it knows
+// of it.
+func (o *flat) audit() error {
+	return o.partialFile.audit(o.records(), o.ord, o.ledger, o.head, o.size())
+}
+
+// Finish implements [Output].
+func (o *flat) Finish() error {
+	if err := o.write(o.digest.sum(), o.size()-2*sha256.Size); err != nil {
+		return err
+	}
+	return o.finish(o.records(), o.ord, o.ledger, o.head, o.size())
+}
+
+// audit reads everything that a run wrote into a file of that size again, and compares
+// it with what it knows of it.
+func (p *partialFile) audit(r *records, o order, l ledger, head []byte, size int64) error {
+	if err := p.sync(size); err != nil {
+		return err
+	}
+	is := make([]byte, len(head))
+	if _, err := p.f.ReadAt(is, 0); err != nil && len(head) > 0 {
+		return r.failed(0, err)
+	}
+	if !bytes.Equal(is, head) {
+		return &LostError{partial(p.path), "its header is not the one that was written", true}
+	}
+	return r.audit(o, l)
+}
+
+// finish seals a file that ends with the seal, and in which the records stand between
+// the head and the table, and gives it its name.
+func (p *partialFile) finish(r *records, o order, l ledger, head []byte, size int64) error {
+	if err := p.audit(r, o, l, head, size); err != nil {
+		return err
+	}
+	seal, begin := extent{size - sha256.Size, sha256.Size}, int64(len(head))
+	s, err := rest(r.path, p.f, size, []extent{{begin, r.table - begin}, seal})
+	if err != nil {
+		return err
+	}
+	if err := p.write(s[:], seal.at); err != nil {
+		return err
+	}
+	if err := p.sync(size); err != nil {
+		return err
+	}
+	if err := p.publish(partial(p.path)); err != nil {
+		return err
+	}
+	return p.Close()
+}
+
+// The names of what a file says of its own bytes.
+const (
+	tableName  = "integrity.sha256" // of each record: the bytes of a state, then of its diagnostics
+	digestName = "integrity.digest" // of all states, as [Digest]
+	sealName   = "integrity.seal"   // of everything that the table does not cover
+)
+
 // layOutSafetensors lays out a safetensors output: trajectory [M,T,C,H,W] in the
 // stored format, and each diagnostic as metrics.<name> [M,T] in F64.
-func layOutSafetensors(at partialFile, s Trajectory, f fp16.Format, metadata map[string]string) (o *flat, head []byte, err error) {
+func layOutSafetensors(at partialFile, s Trajectory, c Config, f fp16.Format, metadata map[string]string) (*flat, error) {
 	var all []*safetensors.Tensor
 	for _, name := range DiagnosticNames {
 		all = append(all, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: []int{s.M, s.T}})
 	}
-	all = append(all, &safetensors.Tensor{Name: "trajectory", DType: safetensors.DTypeOf(f), Shape: s.dims()})
-	if head, err = safetensors.Header(all, metadata); err != nil {
-		return nil, nil, err
-	}
-	return newFlat(at, s, f, len(head), false), head, nil
-}
-
-// createSafetensors opens a safetensors output; with state it continues a
-// partial file.
-func createSafetensors(at partialFile, s Trajectory, f fp16.Format, metadata map[string]string, state []byte) (Output, error) {
-	o, head, err := layOutSafetensors(at, s, f, metadata)
+	all = append(all, &safetensors.Tensor{Name: "trajectory", DType: safetensors.DTypeOf(f), Shape: s.dims()},
+		&safetensors.Tensor{Name: tableName, DType: safetensors.U8, Shape: []int{s.M, s.T, sha256.Size}},
+		&safetensors.Tensor{Name: digestName, DType: safetensors.U8, Shape: []int{sha256.Size}},
+		&safetensors.Tensor{Name: sealName, DType: safetensors.U8, Shape: []int{sha256.Size}})
+	head, err := safetensors.Header(all, metadata)
 	if err != nil {
 		return nil, err
 	}
-	return o.begin(head, state)
+	return newFlat(at, s, c, f, head, false, true), nil
 }

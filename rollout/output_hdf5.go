@@ -1,8 +1,11 @@
 package rollout
 
 import (
+	"compress/zlib"
+	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"io"
 	"maps"
 	"slices"
 
@@ -16,38 +19,61 @@ import (
 // float32, float16 as such.
 type hdf5Output struct {
 	partialFile
-	w      *hdf5.Writer
-	format fp16.Format
-	names  []string // of the diagnostics' datasets
-	stored []float64
-	states int // in the file when it is complete
+	ledger
+	w        *hdf5.Writer
+	specs    []hdf5.Spec
+	want     hdf5State    // that it was opened with
+	chunks   []hdf5.Chunk // that were there then
+	places   map[int]extent
+	format   fp16.Format
+	shape    Trajectory
+	ord      order
+	config   Config
+	metadata map[string]string
+	names    []string // of the diagnostics' datasets
+	stored   []float64
+	digest   *Digest
 }
+
+// hdf5State is what a later process needs to continue the file.
+type hdf5State struct {
+	File hdf5.State
+	ledger
+}
+
+// The datasets of what the file says of its own bytes.
+const (
+	hdf5Table  = "/integrity/sha256"
+	hdf5Digest = "/integrity/digest"
+	hdf5Seal   = "/integrity/seal"
+)
 
 // gzipLevel is the level Spinlock compresses with.
 const gzipLevel = 4
 
-func createHDF5(at partialFile, s Trajectory, f fp16.Format, c Config, metadata map[string]string, state []byte) (Output, error) {
+func createHDF5(at partialFile, s Trajectory, c Config, f fp16.Format, metadata map[string]string, state []byte) (trajectory, error) {
 	one := append([]int{1}, s.dims()...)
 	specs := []hdf5.Spec{{Path: "/trajectories", Type: hdf5.TypeOf(f), Shape: one, Chunk: []int{1, 1, 1, s.C, s.H, s.W}, Gzip: gzipLevel}}
-	o := &hdf5Output{partialFile: at, format: f, states: s.M * s.T}
+	o := &hdf5Output{partialFile: at, format: f, shape: s, ord: orderOf(c), config: c, metadata: metadata}
 	for _, name := range DiagnosticNames {
 		o.names = append(o.names, "/metrics/"+name)
 		specs = append(specs, hdf5.Spec{Path: "/metrics/" + name, Type: hdf5.Float32, Shape: []int{1, s.M, s.T}})
 	}
+	o.specs = append(specs, hdf5.Spec{Path: hdf5Table, Type: hdf5.Uint8, Shape: []int{1, s.M, s.T, sha256.Size}},
+		hdf5.Spec{Path: hdf5Digest, Type: hdf5.Uint8, Shape: []int{sha256.Size}},
+		hdf5.Spec{Path: hdf5Seal, Type: hdf5.Uint8, Shape: []int{sha256.Size}})
 	if err := o.openFile(state != nil); err != nil {
 		return nil, err
 	}
 	var err error
 	if state == nil {
-		o.w, err = hdf5.Create(o.f, specs)
-	} else {
-		var at hdf5.State
-		if err = json.Unmarshal(state, &at); err == nil {
-			o.w, err = hdf5.Resume(o.f, specs, at)
+		if err = o.start(hdf5.Create(o.f, o.specs)); err != nil {
+			o.Close()
 		}
+		return o, err
 	}
-	if err == nil {
-		err = o.attributes(s, c, metadata)
+	if err = json.Unmarshal(state, &o.want); err == nil {
+		o.chunks, err = hdf5.Survey(o.f, o.specs, o.want.File)
 	}
 	if err != nil {
 		o.Close()
@@ -55,6 +81,128 @@ func createHDF5(at partialFile, s Trajectory, f fp16.Format, c Config, metadata 
 	}
 	return o, nil
 }
+
+// start begins to write with a writer.
+func (o *hdf5Output) start(w *hdf5.Writer, err error) error {
+	if o.w = w; err == nil {
+		err = o.attributes(o.shape, o.config, o.metadata)
+	}
+	if err != nil {
+		return o.failed(err)
+	}
+	return nil
+}
+
+func (o *hdf5Output) order() order { return o.ord }
+
+// records says where the records of a partial file are: of those that it was opened
+// with, or of those that were written since.
+func (o *hdf5Output) records(chunk func(i int) (extent, bool)) *records {
+	w := o.w
+	if w == nil {
+		w, _ = hdf5.Layout(o.specs)
+	}
+	var metrics []int64
+	for _, name := range o.names {
+		p, _ := w.Place(name)
+		metrics = append(metrics, p.At)
+	}
+	table, _ := w.Place(hdf5Table)
+	return &records{path: partial(o.path), file: o.f, count: [2]int{o.shape.M, o.shape.T}, table: table.At,
+		parts: func(i int) []extent {
+			e, ok := chunk(i)
+			if !ok {
+				return nil
+			}
+			all := append(make([]extent, 0, 6), e)
+			for _, at := range metrics {
+				all = append(all, extent{at + 4*int64(i), 4})
+			}
+			return all
+		}}
+}
+
+// found returns the records of the chunks that the survey found where they belong in
+// the order of writing.
+func (o *hdf5Output) found() *records {
+	at := map[int]extent{}
+	for w, c := range o.chunks {
+		if w >= o.want.Records || c.Number != o.ord.index(w) {
+			break
+		}
+		at[c.Number] = extent{c.At, c.Size}
+	}
+	return o.records(func(i int) (extent, bool) { e, ok := at[i]; return e, ok })
+}
+
+// verify implements [Output].
+func (o *hdf5Output) verify() (good, all int, err error) {
+	r := o.found()
+	good, stale, err := r.verify(o.ord, o.want.ledger)
+	if stale {
+		err = o.relist(r, o.ord, good)
+	}
+	return good, o.want.Records, err
+}
+
+// back implements [Output].
+func (o *hdf5Output) back(n int) error {
+	if o.w != nil { // nothing was there
+		return nil
+	}
+	var err error
+	if o.ledger, err = o.found().first(n, o.ord, o.want.ledger); err != nil {
+		return err
+	}
+	left := o.shape.M*o.shape.T - n
+	var missing []int
+	for range o.names {
+		missing = append(missing, left)
+	}
+	missing = append(missing, sha256.Size*left, sha256.Size, sha256.Size)
+	at, err := o.want.File.Truncated(o.f, o.specs, o.chunks, n, missing)
+	if err != nil {
+		return o.failed(err)
+	}
+	o.chunks = nil
+	return o.start(hdf5.Resume(o.f, o.specs, at))
+}
+
+// state implements [trajectory].
+func (o *hdf5Output) state(m, t int, x []float64) error {
+	if o.places == nil {
+		o.places = map[int]extent{}
+		for _, c := range o.chunks {
+			o.places[c.Number] = extent{c.At, c.Size}
+		}
+	}
+	e, ok := o.places[m*o.shape.T+t]
+	if !ok {
+		return fmt.Errorf("%s: realization %d, state %d: want one that was written", partial(o.path), m, t)
+	}
+	z, err := zlib.NewReader(io.NewSectionReader(o.f, e.at, e.n))
+	if err != nil {
+		return o.failed(err)
+	}
+	stored := storedHDF5(o.format)
+	b := make([]byte, len(x)*stored.Bytes())
+	if _, err := io.ReadFull(z, b); err != nil {
+		return o.failed(err)
+	}
+	stored.Decode(x, b)
+	return nil
+}
+
+// storedHDF5 returns the format in which an HDF5 file holds numbers of format f.
+func storedHDF5(f fp16.Format) fp16.Format {
+	if f == fp16.BFloat16 || f == fp16.TF32 {
+		return fp16.Float32
+	}
+	return f
+}
+
+// sealing implements [trajectory].
+func (o *hdf5Output) sealing(d *Digest) { o.digest = d }
 
 func (o *hdf5Output) attributes(s Trajectory, c Config, metadata map[string]string) error {
 	normalization, clamp := string(c.Normalization), "none"
@@ -96,38 +244,101 @@ func (o *hdf5Output) attributes(s Trajectory, c Config, metadata map[string]stri
 	return nil
 }
 
-// State implements [Sink].
+// State implements [Sink]. A record is the chunk as it is stored, compressed, and the
+// diagnostics.
 func (o *hdf5Output) State(t, m int, x, prev []float64) error {
 	o.stored = o.stored[:0]
 	for _, v := range x {
 		o.stored = append(o.stored, o.format.Round(v))
 	}
-	if err := o.w.Write("/trajectories", []int{0, m, t, 0, 0, 0}, o.stored); err != nil {
+	chunk, err := o.w.WriteChunk("/trajectories", []int{0, m, t, 0, 0, 0}, o.stored)
+	if err != nil {
 		return o.failed(err)
 	}
+	h := sha256.New()
+	h.Write(chunk)
 	for k, v := range Diagnose(x, prev).Values() {
-		if err := o.w.Write(o.names[k], []int{0, m, t}, []float64{fp16.Float32.Round(v)}); err != nil {
+		v = fp16.Float32.Round(v)
+		if err := o.w.Write(o.names[k], []int{0, m, t}, []float64{v}); err != nil {
 			return o.failed(err)
 		}
+		o.buf = fp16.Float32.Append(o.buf[:0], []float64{v})
+		h.Write(o.buf)
+	}
+	var s sum
+	h.Sum(s[:0])
+	o.add(s)
+	return o.bytes(hdf5Table, []int{0, m, t, 0}, s[:])
+}
+
+// bytes writes bytes into a dataset of them.
+func (o *hdf5Output) bytes(path string, at []int, b []byte) error {
+	var v [sha256.Size]float64
+	for i, x := range b {
+		v[i] = float64(x)
+	}
+	if err := o.w.Write(path, at, v[:]); err != nil {
+		return o.failed(err)
 	}
 	return nil
 }
 
 // Sync implements [Output].
 func (o *hdf5Output) Sync() ([]byte, error) {
+	if err := o.kept(o.w.Size()); err != nil {
+		return nil, err
+	}
 	s, err := o.w.Checkpoint()
 	if err != nil {
 		return nil, o.failed(err)
 	}
-	return json.Marshal(s)
+	return json.Marshal(hdf5State{s, o.ledger})
 }
 
 // Finish implements [Output].
 func (o *hdf5Output) Finish() error {
+	if err := o.kept(o.w.Size()); err != nil {
+		return err
+	}
+	for i := range o.shape.M * o.shape.T {
+		if err := o.w.CheckRecord("/trajectories", i); err != nil {
+			return &LostError{partial(o.path), err.Error(), true}
+		}
+	}
+	if err := o.bytes(hdf5Digest, []int{0}, o.digest.sum()); err != nil {
+		return err
+	}
+	if err := o.bytes(hdf5Seal, []int{0}, make([]byte, sha256.Size)); err != nil {
+		return err
+	}
 	if err := o.w.Finish(); err != nil {
 		return o.failed(err)
 	}
-	return o.partialFile.Finish()
+	info, err := o.f.Stat()
+	if err != nil {
+		return o.failed(err)
+	}
+	h, err := parseHDF5(partial(o.path), o.f, info.Size())
+	if err != nil {
+		return err
+	}
+	if err := h.audit(o.ord, o.ledger); err != nil {
+		return err
+	}
+	s, err := rest(partial(o.path), o.f, info.Size(), h.kept)
+	if err != nil {
+		return err
+	}
+	if err := o.write(s[:], h.sealAt.at); err != nil {
+		return err
+	}
+	if err := o.sync(info.Size()); err != nil {
+		return err
+	}
+	if err := o.publish(partial(o.path)); err != nil {
+		return err
+	}
+	return o.Close()
 }
 
 // What the writer of package hdf5 keeps: the place of each chunk, for the index
@@ -140,5 +351,5 @@ const (
 func (o *hdf5Output) held() int64 {
 	state := int64(cap(o.stored))
 	raw := state * int64(hdf5.TypeOf(o.format).Size())
-	return 8*state + 2*raw + hdf5Place*int64(o.states) + hdf5Compressor // raw: as bytes, and compressed at most
+	return 8*state + 2*raw + hdf5Place*o.shape.states() + hdf5Compressor // raw: as bytes, and compressed at most
 }

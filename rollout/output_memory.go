@@ -34,7 +34,7 @@ type Memory struct {
 }
 
 // memory counts what the job held.
-func (j *Job) memory(digest *Digest, outputs []Output) Memory {
+func (j *Job) memory(digests []*Digest, outputs []Output) Memory {
 	c, op := j.Config, j.Operator
 	all := c.EngineBatches()[0][1]
 	part := all
@@ -65,13 +65,18 @@ func (j *Job) memory(digest *Digest, outputs []Output) Memory {
 		}
 	}
 	m.Weights = op.Bytes()
-	m.Sinks = digest.held()
+	for _, d := range digests {
+		m.Sinks += d.held()
+	}
 	for _, o := range outputs {
 		m.Sinks += o.held()
 	}
 	if len(outputs) > 0 {
-		text, _ := digest.MarshalText()
-		m.Sinks += m.States + int64(len(text)) // the image of a checkpoint
+		for _, d := range digests {
+			text, _ := d.MarshalText()
+			m.Sinks += int64(len(text))
+		}
+		m.Sinks += 2 * m.States // the image of a checkpoint, as a tensor and as a file
 	}
 	return m
 }

@@ -1,22 +1,47 @@
 package rollout
 
 import (
+	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/npy"
 )
 
-// createNpy opens a .npy output: the trajectory [M,T,C,H,W] and nothing else.
-// numpy has no bfloat16: its numbers are stored as their bits, <u2.
-func createNpy(at partialFile, s Trajectory, f fp16.Format, state []byte) (Output, error) {
+// npyOutput is a .npy output: the trajectory [M,T,C,H,W] and nothing else. numpy has no
+// bfloat16: its numbers are stored as their bits, <u2. The hashes stand behind the array
+// while the run is under way, and end in a file beside it, as does what other formats
+// hold as metadata.
+type npyOutput struct {
+	*flat
+	metadata map[string]string
+}
+
+func createNpy(at partialFile, s Trajectory, c Config, f fp16.Format, metadata map[string]string, state []byte) (trajectory, error) {
 	head, err := npyHead(f, s.dims())
 	if err != nil {
 		return nil, err
 	}
-	return newFlat(at, s, f, len(head), true).begin(head, state)
+	o := npyOutput{newFlat(at, s, c, f, head, true, false), metadata}
+	if state != nil {
+		// A process that died while it finished had cut the hashes off already.
+		if err := o.openFile(true); err != nil {
+			return nil, err
+		}
+		if is, err := o.f.Stat(); err == nil && is.Size() == o.table {
+			if err := o.f.Truncate(o.size()); err != nil {
+				return nil, o.failed(err)
+			}
+		}
+	}
+	return o, o.begin(state)
 }
 
 // npyHead returns what stands before the elements of an array.
@@ -26,83 +51,196 @@ func npyHead(f fp16.Format, shape []int) ([]byte, error) {
 	return head.Bytes(), err
 }
 
+// Finish implements [Output]. The array gets its name last.
+func (o npyOutput) Finish() error {
+	if err := o.audit(); err != nil {
+		return err
+	}
+	if err := o.writeSums(); err != nil {
+		return err
+	}
+	if err := o.f.Truncate(o.table); err != nil {
+		return o.failed(err)
+	}
+	if err := o.sync(o.table); err != nil {
+		return err
+	}
+	if err := o.publish(partial(o.path)); err != nil {
+		return err
+	}
+	return o.Close()
+}
+
+// sumsPath returns the name of the file of hashes beside a .npy file.
+func sumsPath(path string) string { return path + ".sha256" }
+
+// writeSums writes the file of hashes, whole or not at all:
+//
+//	# refrun 1
+//	# trajectory [M,T,C,H,W] in FORMAT
+//	# metadata {"identity": ..., ...}
+//	# digest HASH of all states
+//	#  m  t HASH of state t of realization m
+//	HASH  NAME.npy
+//	# seal HASH of the lines before
+//
+// The line without # is what sha256sum -c reads.
+func (o npyOutput) writeSums() error {
+	whole, err := rest(partial(o.path), o.f, o.table, nil)
+	if err != nil {
+		return err
+	}
+	meta, err := json.Marshal(o.metadata)
+	if err != nil {
+		return err
+	}
+	to, temp := sumsPath(o.path), partial(sumsPath(o.path))
+	f, err := os.Create(temp)
+	if err != nil {
+		return fmt.Errorf("%s: %w", temp, fault.Cause(err))
+	}
+	defer f.Close()
+	seal := sha256.New()
+	w := bufio.NewWriterSize(io.MultiWriter(f, seal), 1<<16)
+	fmt.Fprintf(w, "%s\n# trajectory %s in %v\n# metadata %s\n# digest %s\n", sumsBegin, fault.Dims(o.shape.dims()), o.format, meta, o.digest.Hex())
+	r, line := o.records(), sumsLine(o.shape.M, o.shape.T)
+	for i := range o.shape.M * o.shape.T {
+		s, err := r.listed(i)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w, line, i/o.shape.T, i%o.shape.T, s[:])
+	}
+	fmt.Fprintf(w, "%x  %s\n", whole[:], filepath.Base(o.path))
+	if err = w.Flush(); err == nil {
+		_, err = fmt.Fprintf(f, "%s%x\n", sumsSeal, seal.Sum(nil))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", temp, fault.Cause(err))
+	}
+	return rename(temp, to)
+}
+
+const (
+	sumsBegin = "# refrun 1"
+	sumsSeal  = "# seal "
+)
+
+// sumsLine is the line of one state; all are of one length.
+func sumsLine(m, t int) string {
+	digits := func(n int) int { return len(fmt.Sprint(n - 1)) }
+	return fmt.Sprintf("# %%%dd %%%dd %%x\n", digits(m), digits(t))
+}
+
 // npz is a .npz output: trajectory and metrics.<name>, as in a safetensors
-// output. Its partial file is flat; Finish packs it.
-type npz struct{ *flat }
+// output, and metadata as bytes of JSON. Its partial file is flat; Finish packs it. The
+// seal stands in the archive's comment.
+type npz struct {
+	*flat
+	metadata map[string]string
+}
 
 // packSize is how many bytes are packed at a time.
 const packSize = 1 << 16
 
-func (o npz) held() int64 {
-	return o.flat.held() + packSize + 8*packSize/int64(o.format.Bytes())
+func (o npz) held() int64 { return o.flat.held() + packSize }
+
+func createNpz(at partialFile, s Trajectory, c Config, f fp16.Format, metadata map[string]string, state []byte) (trajectory, error) {
+	o := npz{newFlat(at, s, c, f, nil, false, false), metadata}
+	return o, o.begin(state)
 }
 
-func createNpz(at partialFile, s Trajectory, f fp16.Format, state []byte) (Output, error) {
-	o, err := newFlat(at, s, f, 0, false).begin(nil, state)
-	return npz{o}, err
-}
+// npzSeal begins the comment; the seal follows, in hexadecimal.
+const npzSeal = "refrun seal "
 
 // Finish implements [Output]. The archive is written beside the partial file
-// and gets the final name when it is whole; a process that dies in between
-// finds the partial file as it was.
+// and gets the final name when it is whole and was read again; a process that dies in
+// between finds the partial file as it was.
 func (o npz) Finish() error {
+	if err := o.audit(); err != nil {
+		return err
+	}
 	packed := partial(o.path) + ".npz"
 	out, err := os.Create(packed)
 	if err != nil {
 		return o.failed(err)
 	}
 	defer out.Close()
-	z := npy.NewArchiveWriter(out, false)
-	for k, name := range DiagnosticNames {
-		if err := o.pack(z, "metrics."+name, fp16.Float64, []int{o.shape.M, o.shape.T}, o.metrics[k]); err != nil {
-			return err
-		}
+	if err := o.packAll(out); err != nil {
+		return o.failed(err)
 	}
-	if err := o.pack(z, "trajectory", o.format, o.shape.dims(), o.at); err != nil {
+	info, err := out.Stat()
+	if err != nil {
+		return o.failed(err)
+	}
+	z, err := parseNpz(packed, out, info.Size())
+	if err != nil {
 		return err
 	}
-	if err := z.Close(); err != nil {
+	if err := z.audit(o.ord, o.ledger); err != nil {
+		return err
+	}
+	s, err := rest(packed, out, info.Size(), z.kept)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(io.NewOffsetWriter(out, z.sealAt.at), "%x", s[:]); err != nil {
 		return o.failed(err)
 	}
 	if err := out.Sync(); err != nil {
 		return o.failed(err)
 	}
+	if err := o.kept(o.size()); err != nil {
+		return err
+	}
+	if err := o.publish(packed); err != nil {
+		return err
+	}
 	if err := o.Close(); err != nil {
 		return err
 	}
-	if err := rename(packed, o.path); err != nil {
-		return err
-	}
-	return os.Remove(partial(o.path))
-}
-
-// pack copies an array of the partial file into the archive.
-func (o npz) pack(z *npy.ArchiveWriter, name string, f fp16.Format, shape []int, at int64) error {
-	w, err := z.Create(name, f, shape)
-	if err != nil {
-		return o.failed(err)
-	}
-	n := int64(f.Bytes())
-	for _, d := range shape {
-		n *= int64(d)
-	}
-	r := io.NewSectionReader(o.f, at, n)
-	buf := make([]byte, packSize)
-	values := make([]float64, len(buf)/f.Bytes())
-	for n > 0 {
-		part := buf[:min(n, int64(len(buf)))]
-		if _, err := io.ReadFull(r, part); err != nil {
-			return o.failed(err)
-		}
-		v := values[:len(part)/f.Bytes()]
-		f.Decode(v, part)
-		if err := w.Write(v); err != nil {
-			return o.failed(err)
-		}
-		n -= int64(len(part))
-	}
-	if err := w.Close(); err != nil {
-		return o.failed(err)
+	if err := os.Remove(partial(o.path)); err != nil {
+		return fmt.Errorf("%s: %w", partial(o.path), fault.Cause(err))
 	}
 	return nil
+}
+
+// packAll writes the archive.
+func (o npz) packAll(out *os.File) error {
+	z := npy.NewArchiveWriter(out, false)
+	m, t := o.shape.M, o.shape.T
+	pack := func(name, descr string, shape []int, at, n int64) error {
+		return z.Copy(name, descr, shape, io.NewSectionReader(o.f, at, n))
+	}
+	for k, name := range DiagnosticNames {
+		if err := pack("metrics."+name, npy.TypeOf(fp16.Float64), []int{m, t}, o.metrics[k], 8*o.shape.states()); err != nil {
+			return err
+		}
+	}
+	if err := pack("trajectory", npy.TypeOf(o.format), o.shape.dims(), o.at, o.table-o.at); err != nil {
+		return err
+	}
+	if err := pack(tableName, "|u1", []int{m, t, sha256.Size}, o.table, sha256.Size*o.shape.states()); err != nil {
+		return err
+	}
+	meta, err := json.Marshal(o.metadata)
+	if err != nil {
+		return err
+	}
+	if err := z.Copy(digestName, "|u1", []int{sha256.Size}, bytes.NewReader(o.digest.sum())); err != nil {
+		return err
+	}
+	if err := z.Copy("metadata", "|u1", []int{len(meta)}, bytes.NewReader(meta)); err != nil {
+		return err
+	}
+	if err := z.Comment(npzSeal + fmt.Sprintf("%x", make([]byte, sha256.Size))); err != nil {
+		return err
+	}
+	return z.Close()
 }

@@ -14,6 +14,9 @@ import (
 // Stream is where a case's noise comes from.
 type Stream struct {
 	Name string // canonical, as in mode strings: "tape", "torch-cpu:1.13", "counter", "none"
+	// Contents is the hash of what was recorded, of a stream that replays; "" of one that
+	// its name and a seed decide.
+	Contents string
 	// at returns the draws of step t for engine batch k, realizations [lo,hi).
 	at func(k, lo, hi, t int) (noise.Draws, error)
 }
@@ -21,7 +24,7 @@ type Stream struct {
 // NewStream returns a stream of draws that are known otherwise: at returns those
 // of step t for engine batch k, realizations [lo,hi).
 func NewStream(name string, at func(k, lo, hi, t int) (noise.Draws, error)) *Stream {
-	return &Stream{name, at}
+	return &Stream{Name: name, at: at}
 }
 
 // OpenStream returns the stream of that name for the case and an operator
@@ -38,7 +41,7 @@ func (c *Case) OpenStream(name string, op *operator.Operator, mode operator.Mode
 		return nil, fmt.Errorf("noise: %q: want counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none", name)
 	}
 	if !op.HasNoise() || name == "none" {
-		return &Stream{"none", noDraws}, nil
+		return &Stream{Name: "none", at: noDraws}, nil
 	}
 	if name == "" {
 		name = c.Framework()
@@ -58,10 +61,13 @@ func (c *Case) OpenStream(name string, op *operator.Operator, mode operator.Mode
 			return nil, fmt.Errorf("%s: missing: want a recorded tape, or another --noise", path.Join(c.Dir, "noise.safetensors"))
 		}
 		tape, err := noise.OpenTape(c.Noise)
-		return &Stream{"tape", func(k, lo, hi, t int) (noise.Draws, error) { return tape.Draws(k, t, 0, hi-lo) }}, err
+		if err != nil {
+			return nil, err
+		}
+		return &Stream{"tape", tape.Hash(), func(k, lo, hi, t int) (noise.Draws, error) { return tape.Draws(k, t, 0, hi-lo) }}, nil
 	case "counter":
 		g := noise.Counter{Seed: c.Rollout.BaseSeed}
-		return &Stream{"counter", func(_, lo, hi, t int) (noise.Draws, error) { return g.At(t, lo, hi) }}, nil
+		return &Stream{Name: "counter", at: func(_, lo, hi, t int) (noise.Draws, error) { return g.At(t, lo, hi) }}, nil
 	case "torch-cuda":
 		g, err := noise.ParseTorchCUDA(name)
 		if err != nil {
@@ -82,7 +88,7 @@ type generator interface {
 // seeded returns g's stream as Spinlock's engine uses it: before step t it
 // seeds with base_seed + first realization of the engine batch + t.
 func seeded(g generator, base uint64) *Stream {
-	return &Stream{g.String(), func(_, lo, _, t int) (noise.Draws, error) {
+	return &Stream{Name: g.String(), at: func(_, lo, _, t int) (noise.Draws, error) {
 		g.Seed(base + uint64(lo) + uint64(t))
 		return g, nil
 	}}

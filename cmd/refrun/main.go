@@ -42,7 +42,7 @@ type verb struct {
 var verbs []verb
 
 func init() {
-	verbs = []verb{demoVerb, runVerb, checkVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, infoVerb}
+	verbs = []verb{demoVerb, runVerb, verifyVerb, checkVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, infoVerb}
 }
 
 // command is one invocation of a verb.
@@ -177,6 +177,9 @@ func (c *command) parseLater(args []string) *command {
 // mostThreads is the most --threads takes.
 const mostThreads = 1024
 
+// some positional arguments, one or more, are what a verb may want.
+const some = -1
+
 // parse reads flags and want positional arguments, in any order; after "--"
 // come positional arguments only.
 func (c *command) parse(want int) error {
@@ -200,9 +203,10 @@ func (c *command) parse(want int) error {
 	}
 	c.pos = append(c.pos, rest...)
 	switch {
-	case len(c.pos) > want:
+	case want == some && len(c.pos) > 0 && !slices.Contains(c.pos, ""):
+	case want != some && len(c.pos) > want:
 		return fmt.Errorf("%q: unexpected argument: want %s", c.pos[want], map[bool]string{true: c.args + " only", false: "flags only"}[want > 0])
-	case len(c.pos) < want:
+	case len(c.pos) < max(want, 1) && want != 0:
 		return fmt.Errorf("%s given: want %s", plural(len(c.pos), "argument"), c.args)
 	case slices.Contains(c.pos, ""):
 		return fmt.Errorf("\"\": an empty argument: want %s", c.args)

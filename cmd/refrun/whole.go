@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
@@ -41,7 +40,7 @@ func (c *command) wholeFlags() *wholeFlags {
 	f.StringVar(&w.seed, "seed", "", "base `seed` of the noise (default the case's)")
 	f.IntVar(&w.steps, "steps", 0, "`steps` to take, that is T-1 (default the case's)")
 	f.IntVar(&w.realizations, "realizations", 0, "`number` of realizations (default the case's)")
-	f.BoolVar(&w.resume, "resume", false, "continue an unfinished run to the same bytes; of a complete .npy or .npz, which holds no parameters, only shape and type are compared")
+	f.BoolVar(&w.resume, "resume", false, "continue an unfinished run to the same bytes; a complete one is verified")
 	f.BoolVar(&w.force, "force", false, "overwrite existing files of -o and --record")
 	f.BoolVar(&w.allowNonfinite, "allow-nonfinite", false, "go on after a NaN or an infinity")
 	f.DurationVar(&w.checkpoint, "checkpoint", 5*time.Second, "`time` between checkpoints of a run that writes a file")
@@ -71,7 +70,9 @@ func (w *wholeFlags) given(flags *flag.FlagSet) (err error) {
 
 // wholeReport is the JSON of a whole rollout.
 type wholeReport struct {
-	Digest             string   `json:"digest"`
+	Digest             string   `json:"digest"` // of the states in the format of the mode
+	StoredDigest       string   `json:"stored_digest,omitempty"`
+	StoredFormat       string   `json:"stored_format,omitempty"` // of which that is the digest, if it is another one
 	Mode               string   `json:"mode"`
 	Contract           string   `json:"contract"`
 	Shape              []int    `json:"shape"`
@@ -133,7 +134,7 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		},
 		Path: w.out, Record: w.record, Store: store, Resume: w.resume, Force: w.force, Every: w.checkpoint,
 		Metadata: map[string]string{"made_by": "refrun " + version, "mode": modeName, "contract": operator.Contract},
-		Identity: identity(cs, op, modeName, store, shape, x0),
+		Identity: identity(cs, op, modeName, stream.Contents, store, shape, x0, w.allowNonfinite),
 	}
 	ctx, stop := interruptible()
 	began := time.Now()
@@ -143,7 +144,9 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		err = cause
 	}
 	if err != nil {
-		if w.out != "" && (errors.Is(err, errInterrupted) || errors.Is(err, errTerminated) || fromOutside(err)) {
+		var lost *rollout.LostError
+		stopped := errors.Is(err, errInterrupted) || errors.Is(err, errTerminated) || fromOutside(err) || errors.As(err, &lost) && lost.Resumable
+		if stopped && job.Left() {
 			err = resumable{err}
 		}
 		return err
@@ -160,8 +163,11 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		GFLOPS:    2 * float64(op.MACs(shape.H, shape.W)) * steps * float64(ro.Realizations) / secs / 1e9,
 		PeakBytes: peakBytes(), Notes: append(ignoredNotes(cs), overflowNotes(result.Overflow)...), Overflow: result.Overflow,
 	}
-	if result.Unidentified {
-		out.Notes = append(out.Notes, clean(w.out)+" holds no parameters: its shape and type were compared, and nothing says that this run made it; --force makes it again")
+	if result.Note != "" {
+		out.Notes = append(out.Notes, clean(result.Note))
+	}
+	if result.Stored != result.Digest {
+		out.StoredDigest, out.StoredFormat = result.Stored, result.StoredFormat.String()
 	}
 	if !out.Complete {
 		out.Memory = &memory{result.Memory, 8 * int64(len(x0))}
@@ -170,22 +176,26 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		return c.printJSON(out)
 	}
 	if out.Complete {
-		c.printf("%s is already complete\n", clean(w.out))
+		c.printf("%s is already complete, and every byte of it verified\n", clean(w.out))
 	} else {
 		c.printf("%v states [M,T,C,H,W], mode %s, contract %s\n", out.Shape, out.Mode, out.Contract)
 	}
 	for _, n := range out.Notes {
 		c.printf("note: %s\n", n)
 	}
-	if out.Complete {
-		return nil
+	if !out.Complete {
+		if w.out != "" {
+			c.printf("written to %s as %s\n", clean(w.out), store)
+		}
+		c.printf("%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n", out.SampleStepsPerS, out.GFLOPS, plural(out.Threads, "thread"), out.ISA)
+		c.printf("memory: %v; the process at most %s\n", out.Memory, size(out.PeakBytes))
 	}
-	if w.out != "" {
-		c.printf("written to %s as %s\n", w.out, store)
+	if out.StoredDigest != "" {
+		c.printf("digest of the %s states in the file %s\n", out.StoredFormat, out.StoredDigest)
 	}
-	c.printf("%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n", out.SampleStepsPerS, out.GFLOPS, plural(out.Threads, "thread"), out.ISA)
-	c.printf("memory: %v; the process at most %s\n", out.Memory, size(out.PeakBytes))
-	c.printf("digest %s\n", out.Digest)
+	if out.Digest != "" {
+		c.printf("digest %s\n", out.Digest)
+	}
 	return nil
 }
 
@@ -335,35 +345,6 @@ func readStart(arg string, cs *rollout.Case) ([]float64, rollout.Shape, error) {
 	}
 	data := make([]float64, t.len())
 	return data, shape, t.read(data, 0)
-}
-
-// identity lists what decides the bytes of an output.
-func identity(cs *rollout.Case, op *operator.Operator, mode string, store fp16.Format, shape rollout.Shape, x0 []float64) [][2]string {
-	r := cs.Rollout
-	h := sha256.New()
-	for _, p := range op.Params() {
-		h.Write([]byte(p.Name))
-		h.Write(fp16.Float64.Append(nil, p.Data))
-	}
-	start := sha256.New()
-	for b := []byte(nil); len(x0) > 0; x0 = x0[min(len(x0), shape.Len()):] {
-		b = fp16.Float64.Append(b[:0], x0[:shape.Len()])
-		start.Write(b)
-	}
-	clamp := "none"
-	if r.Clamp != nil {
-		clamp = fmt.Sprint(*r.Clamp)
-	}
-	o := cs.Operator
-	o.Ignored = nil
-	return [][2]string{
-		{"version", version}, {"contract", operator.Contract}, {"mode", mode}, {"store", store.String()},
-		{"operator", fmt.Sprintf("%+v", o)}, {"weights", fmt.Sprintf("%x", h.Sum(nil)[:8])},
-		{"state", fmt.Sprint([]int{shape.C, shape.H, shape.W})}, {"initial condition", fmt.Sprintf("%x", start.Sum(nil)[:8])},
-		{"policy_type", string(r.Policy)}, {"alpha", fmt.Sprint(r.Alpha)}, {"dt", fmt.Sprint(r.Dt)},
-		{"steps", fmt.Sprint(r.Timesteps - 1)}, {"realizations", fmt.Sprint(r.Realizations)}, {"base_seed", fmt.Sprint(r.BaseSeed)},
-		{"engine_batch", fmt.Sprint(r.EngineBatch)}, {"normalization", string(r.Normalization)}, {"clamp_range", clamp},
-	}
 }
 
 // interruptible returns a context that ends on Ctrl-C or SIGTERM, and a

@@ -230,16 +230,18 @@ func TestRunMemory(t *testing.T) {
 // only, and overwritten if that is said.
 func TestRunOverwrites(t *testing.T) {
 	configured(t, config)
-	for _, file := range []string{"a.safetensors", "a.h5"} {
+	for _, file := range []string{"a.safetensors", "a.h5", "a.npy", "a.npz"} {
 		run := func(flags ...string) result {
 			return refrun(t, append([]string{"run", "--config", "run.yaml", "--x0", "white:3", "--json", "-o", file}, flags...)...)
 		}
-		if r := run(); r.code != 0 {
+		r := run()
+		if r.code != 0 {
 			t.Fatal(r.stderr)
 		}
+		whole := r.decode(t)["digest"]
 		run().refused(t, "run", file+": exists: want --force to overwrite it, another name, or --resume")
 		out := run("--resume").decode(t)
-		if out["already_complete"] != true || out["digest"] != "" || out["memory"] != nil {
+		if out["already_complete"] != true || out["digest"] != whole || out["memory"] != nil {
 			t.Errorf("%s: resumed when complete: %v", file, out)
 		}
 		for flags, want := range map[string]string{
@@ -256,31 +258,6 @@ func TestRunOverwrites(t *testing.T) {
 		}
 		if out := run("--seed=8", "--resume").decode(t); out["already_complete"] != true {
 			t.Errorf("%s: resumed after --force: %v", file, out)
-		}
-	}
-}
-
-// TestResumeUnidentified: a format that cannot say which run made a file is not said
-// to be this run's.
-func TestResumeUnidentified(t *testing.T) {
-	configured(t, config)
-	for _, file := range []string{"a.npy", "a.npz", "a.safetensors"} {
-		run := func(flags ...string) result {
-			return refrun(t, append([]string{"run", "--config", "run.yaml", "--x0", "white:3", "-o", file}, flags...)...)
-		}
-		if r := run(); r.code != 0 {
-			t.Fatal(r.stderr)
-		}
-		note := "note: " + file + " holds no parameters: its shape and type were compared, and nothing says that this run made it; --force makes it again\n"
-		if file == "a.safetensors" {
-			note = ""
-		}
-		if r := run("--resume"); r.code != 0 || r.stdout != file+" is already complete\n"+note {
-			t.Errorf("exit code %d, %q", r.code, r.stdout)
-		}
-		notes, _ := run("--resume", "--json").decode(t)["notes"].([]any)
-		if len(notes) != min(1, len(note)) {
-			t.Errorf("%s: notes %q", file, notes)
 		}
 	}
 }

@@ -193,7 +193,7 @@ func (s Spec) wrong(field, value, want string) error {
 func (s Spec) check() error {
 	size := s.Type.Size()
 	if size == 0 {
-		return s.wrong("type", s.Type.String(), "float16, float32, float64, int32 or int64")
+		return s.wrong("type", s.Type.String(), "float16, float32, float64, int32, int64 or uint8")
 	}
 	if len(s.Shape) > maxRank {
 		return s.wrong("shape", fault.Dims(s.Shape), fmt.Sprintf("at most %d axes", maxRank))

@@ -58,7 +58,7 @@ func (f *File) Dataset(path string) (*Dataset, error) {
 	}
 	var ok bool
 	if d.Type, ok = d.element.exported(); !ok {
-		return nil, f.wrong(h.name+" datatype", "other than numbers", "float16, float32, float64, int32 or int64")
+		return nil, f.wrong(h.name+" datatype", "other than numbers", "float16, float32, float64, int32, int64 or uint8")
 	}
 	if h.get(msgFilters) != nil {
 		if c, err = f.message(h, msgFilters, "filters"); err != nil {

@@ -99,6 +99,8 @@ func (e element) exported() (Type, bool) {
 		return Int32, true
 	case e.class == classSigned && e.size == 8:
 		return Int64, true
+	case e.class == classUnsigned && e.size == 1:
+		return Uint8, true
 	}
 	return 0, false
 }

@@ -269,6 +269,9 @@ var stringType = []byte{
 func (t Type) message() []byte {
 	size := byte(t.Size())
 	bits := 8 * size
+	if t == Uint8 {
+		return []byte{0x10, 0, 0, 0, size, 0, 0, 0, 0, 0, bits, 0}
+	}
 	if t == Int32 || t == Int64 {
 		return []byte{0x10, 8, 0, 0, size, 0, 0, 0, 0, 0, bits, 0}
 	}

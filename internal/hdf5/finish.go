@@ -117,6 +117,9 @@ func (w *Writer) Finish() error {
 			return d.wrong("data", fault.Count(d.left, what)+" not written", "every "+what+" written")
 		}
 	}
+	if err := w.clearPadding(); err != nil {
+		return err
+	}
 	t := &tail{f: w.f, end: w.end}
 	root, scratch := w.metadata(t)
 	if t.err == nil {

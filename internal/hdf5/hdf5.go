@@ -29,7 +29,7 @@ import (
 // Type is the type of a dataset's elements.
 type Type uint8
 
-// The types: IEEE 754 numbers and two's-complement integers. They are written
+// The types: IEEE 754 numbers, two's-complement integers, and bytes. They are written
 // little-endian and read in either byte order.
 const (
 	Float16 Type = iota + 1
@@ -37,6 +37,7 @@ const (
 	Float64
 	Int32
 	Int64
+	Uint8
 )
 
 // String returns the type's name in numpy.
@@ -52,6 +53,8 @@ func (t Type) String() string {
 		return "int32"
 	case Int64:
 		return "int64"
+	case Uint8:
+		return "uint8"
 	}
 	return fmt.Sprintf("Type(%d)", uint8(t))
 }
@@ -65,6 +68,8 @@ func (t Type) Size() int {
 		return 4
 	case Float64, Int64:
 		return 8
+	case Uint8:
+		return 1
 	}
 	return 0
 }
@@ -101,6 +106,8 @@ func (t Type) holds(v float64) bool {
 		return v == math.Trunc(v) && -0x1p31 <= v && v < 0x1p31
 	case Int64:
 		return v == math.Trunc(v) && -0x1p63 <= v && v < 0x1p63
+	case Uint8:
+		return v == math.Trunc(v) && 0 <= v && v < 0x1p8
 	}
 	return t.format().Holds(v)
 }

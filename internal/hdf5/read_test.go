@@ -111,7 +111,6 @@ func TestRefused(t *testing.T) {
 		"/grows":        `"/grows" chunk index: 4 (extensible array): want a version-1 B-tree, a fixed array or a single chunk; a file of the default libver has the first`,
 		"/grows2":       `"/grows2" chunk index: 5 (version-2 B-tree): want a version-1 B-tree, a fixed array or a single chunk; a file of the default libver has the first`,
 		"/lzf":          `"/lzf" filter: 32000: want deflate (1), shuffle (2) and fletcher32 (3), each at most once`,
-		"/bytes":        `"/bytes" datatype: other than numbers: want float16, float32, float64, int32 or int64`,
 		"/crowd/1":      `"/crowd": links in a fractal heap: want a group with few members, or of the default libver`,
 		"/crowd":        `"/crowd" dataspace: missing: want a dataset`,
 		"/none":         `path: "/none": want one of the members of "/": "grows2", "lzf", "bytes", "unwritten", "part", "grows", "crowd"`,

@@ -184,6 +184,10 @@ func (t Type) append(b []byte, values []float64) []byte {
 		for _, v := range values {
 			b = le.AppendUint64(b, uint64(int64(v)))
 		}
+	case Uint8:
+		for _, v := range values {
+			b = append(b, uint8(v))
+		}
 	default:
 		return t.format().Append(b, values)
 	}

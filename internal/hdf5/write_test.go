@@ -552,7 +552,7 @@ func TestCreateRefuses(t *testing.T) {
 		specs []Spec
 		want  string
 	}{
-		{with(func(s *Spec) { s.Type = 0 }), `"/a" type: Type(0): want float16, float32, float64, int32 or int64`},
+		{with(func(s *Spec) { s.Type = 0 }), `"/a" type: Type(0): want float16, float32, float64, int32, int64 or uint8`},
 		{with(func(s *Spec) { s.Shape = []int{-1} }), `"/a" shape: [-1]: want dimensions of 0 or more and fewer bytes than an int counts`},
 		{with(func(s *Spec) { s.Shape = []int{1 << 31, 1 << 31, 0} }), `"/a" shape: [2147483648,2147483648,0]: want dimensions of 0 or more and fewer bytes than an int counts`},
 		{with(func(s *Spec) { s.Shape = make([]int, 33) }), `"/a" shape: [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,...]: want at most 32 axes`},

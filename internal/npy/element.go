@@ -115,6 +115,9 @@ func (e element) value(u uint64) (v float64, exact bool) {
 // first and last 1.
 func fits(u uint64) bool { return bits.Len64(u)-bits.TrailingZeros64(u) <= 53 }
 
+// TypeOf returns what numpy calls the type in which numbers of format f are written.
+func TypeOf(f fp16.Format) string { return descrOf(f) }
+
 // descrOf returns the type in which numbers of format f are written. TF32 has
 // none of its own and is written as float32, bfloat16 as its bits.
 func descrOf(f fp16.Format) string {

@@ -29,6 +29,8 @@ type Archive struct {
 	names  []string
 	byName map[string]entry
 	file   *os.File // nil if there is nothing to close
+
+	comment string
 }
 
 // entry is where an array lies, and what the directory says of it.
@@ -73,6 +75,7 @@ func ParseArchive(path string, r io.ReaderAt, size int64) (*Archive, error) {
 		return nil, z.wrong("file", fault.Text(err.Error()), "a zip archive")
 	}
 	limited.left = math.MaxInt64
+	z.comment = dir.Comment
 	entries := make([]entry, 0, len(dir.File))
 	for _, f := range dir.File {
 		e, err := z.entryOf(f, size)
@@ -151,6 +154,28 @@ func badName(name string) (want string) {
 	}
 	return ""
 }
+
+// Place returns where the elements of a stored array lie in the archive, and its
+// type and shape as its header says them. A deflated array is an error.
+func (z *Archive) Place(name string) (at, size int64, a *Array, err error) {
+	e, ok := z.byName[name]
+	if !ok {
+		return 0, 0, nil, z.wrong("array", fault.Text(name), z.oneOf())
+	}
+	src := source{z.path, name}
+	if e.method != zip.Store {
+		return 0, 0, nil, src.wrong("method", fmt.Sprint(e.method), "0 (stored)")
+	}
+	h, err := readHeader(src, io.NewSectionReader(z.r, e.offset, e.packed), e.size)
+	if err != nil {
+		return 0, 0, nil, err
+	}
+	at, size = e.offset+h.end, e.size-h.end
+	return at, size, h.array(src, io.NewSectionReader(z.r, at, size)), nil
+}
+
+// Comment returns the text at the archive's end.
+func (z *Archive) Comment() string { return z.comment }
 
 // Names returns the names of the arrays, without .npy, in the archive's order.
 func (z *Archive) Names() []string { return slices.Clone(z.names) }

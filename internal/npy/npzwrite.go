@@ -36,6 +36,14 @@ func NewArchiveWriter(w io.Writer, deflated bool) *ArchiveWriter {
 // characters. The first error, of Create or of an array, is final: all later
 // calls return it.
 func (z *ArchiveWriter) Create(name string, f fp16.Format, shape []int) (*Writer, error) {
+	w, err := z.create(name, descrOf(f), f.Bytes(), shape)
+	if err == nil {
+		w.format = f
+	}
+	return w, err
+}
+
+func (z *ArchiveWriter) create(name, descr string, size int, shape []int) (*Writer, error) {
 	if err := z.settle(); err != nil {
 		return nil, err
 	}
@@ -56,9 +64,33 @@ func (z *ArchiveWriter) Create(name string, f fp16.Format, shape []int) (*Writer
 		z.err = err
 		return nil, err
 	}
-	z.current, z.err = newWriter(src, to, f, shape)
+	z.current, z.err = newWriter(src, to, descr, size, shape)
 	return z.current, z.err
 }
+
+// Copy writes an array of the type that numpy calls descr, such as "|u1", whose
+// bytes r holds: no more and no fewer than the shape needs.
+func (z *ArchiveWriter) Copy(name, descr string, shape []int, r io.Reader) error {
+	e, ok := elementOf(descr)
+	if !ok {
+		return source{entry: name}.wrong("descr", fault.Text(descr), known)
+	}
+	w, err := z.create(name, descr, e.size, shape)
+	if err != nil {
+		return err
+	}
+	n := int64(w.count) * int64(e.size)
+	w.closed = true
+	copied, err := io.CopyBuffer(struct{ io.Writer }{w.w}, io.LimitReader(r, n+1), make([]byte, 1<<16))
+	if err == nil && copied != n {
+		err = w.wrong("data", fault.Count(copied, "byte"), fault.Count(n, "byte"))
+	}
+	w.err = err
+	return err
+}
+
+// Comment sets the archive's comment, at most 65535 bytes that stand at its end.
+func (z *ArchiveWriter) Comment(text string) error { return z.zip.SetComment(text) }
 
 // Close completes the archive by its directory, without which it does not open;
 // it does not close the underlying writer. An array that is not closed or not

@@ -28,19 +28,22 @@ type Writer struct {
 // the same array, byte for byte. The error names a shape that cannot be, or
 // comes from w.
 func NewWriter(w io.Writer, f fp16.Format, shape []int) (*Writer, error) {
-	return newWriter(source{}, w, f, shape)
+	to, err := newWriter(source{}, w, descrOf(f), f.Bytes(), shape)
+	if err == nil {
+		to.format = f
+	}
+	return to, err
 }
 
-func newWriter(src source, w io.Writer, f fp16.Format, shape []int) (*Writer, error) {
-	descr := descrOf(f)
-	n, err := count(src, shape, f.Bytes())
+func newWriter(src source, w io.Writer, descr string, size int, shape []int) (*Writer, error) {
+	n, err := count(src, shape, size)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := w.Write(headerFor(descr, shape)); err != nil {
 		return nil, err
 	}
-	return &Writer{source: src, w: w, format: f, count: n}, nil
+	return &Writer{source: src, w: w, count: n}, nil
 }
 
 // Write writes the next elements, in row-major order. Storing never rounds: a

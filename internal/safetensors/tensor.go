@@ -67,6 +67,12 @@ func (t *Tensor) Len() int {
 	return n
 }
 
+// Place returns where the tensor's bytes lie in the file of [ParseAt].
+func (t *Tensor) Place() (at, size int64) {
+	n, _ := t.size()
+	return t.at, int64(n)
+}
+
 // Bytes returns the raw elements, shared with the tensor; nil if they are not
 // in memory.
 func (t *Tensor) Bytes() []byte { return t.raw }

@@ -25,24 +25,17 @@ func finished(t *testing.T, j *Job) {
 // TestCompleteOfAnother: a complete output is taken as done only if it is this
 // run's, as far as its format can tell.
 func TestCompleteOfAnother(t *testing.T) {
-	named := ".safetensors.h5" // the formats that hold the identity
+	const all = ".safetensors.npy.npz.h5"
 	for _, c := range []struct {
 		what, in, want string
 		edit           func(j *Job)
 	}{
-		{"another seed", named, `base_seed: the finished run had "3", this one has "4": want`, func(j *Job) { j.Identity[1][1] = "4" }},
-		{"a field more", named, `clamp_range: the finished run had none, this one has "x": want`, func(j *Job) { j.Identity = append(j.Identity, [2]string{"clamp_range", "x"}) }},
-		{"a field less", named, `base_seed: the finished run had "3", this one has none: want`, func(j *Job) { j.Identity = j.Identity[:1] }},
-		{"other metadata", ".safetensors", `header of other tensors or metadata: want`, func(j *Job) { j.Metadata = map[string]string{"made_by": "x"} }},
-		{"another type", ".safetensors", `header of other tensors or metadata: want trajectory [5 7 2 6 6] in float16`, func(j *Job) { j.Store = fp16.Float16 }},
-		{"another type", ".h5", `/trajectories type float32: want float16`, func(j *Job) { j.Store = fp16.Float16 }},
-		{"another type", ".npy", `: type <f4: want <f2`, func(j *Job) { j.Store = fp16.Float16 }},
-		{"another type", ".npz", `: trajectory type <f4: want <f2`, func(j *Job) { j.Store = fp16.Float16 }},
-		{"another length", ".safetensors", `want trajectory [5 8 2 6 6] in float32`, func(j *Job) { j.Config.Timesteps++ }},
-		{"another length", ".h5", `/trajectories shape [1 5 7 2 6 6]: want [1 5 8 2 6 6]`, func(j *Job) { j.Config.Timesteps++ }},
-		{"another length", ".npy", `: shape [5 7 2 6 6]: want [5 8 2 6 6]`, func(j *Job) { j.Config.Timesteps++ }},
-		{"another length", ".npz", `: metrics.energy shape [5 7]: want [5 8]`, func(j *Job) { j.Config.Timesteps++ }},
-		{"another size", ".npz", `: trajectory shape [5 7 2 6 6]: want [5 7 2 5 6]`, func(j *Job) { j.Shape.H = 5 }},
+		{"another seed", all, `base_seed: the finished run had "3", this one has "4": want`, func(j *Job) { j.Identity[1][1] = "4" }},
+		{"a field more", all, `clamp_range: the finished run had none, this one has "x": want`, func(j *Job) { j.Identity = append(j.Identity, [2]string{"clamp_range", "x"}) }},
+		{"a field less", all, `base_seed: the finished run had "3", this one has none: want`, func(j *Job) { j.Identity = j.Identity[:1] }},
+		{"another type", all, `: trajectory type float32: want float16`, func(j *Job) { j.Store = fp16.Float16 }},
+		{"another length", all, `: trajectory shape [5 7 2 6 6]: want [5 8 2 6 6]`, func(j *Job) { j.Config.Timesteps++ }},
+		{"another size", all, `: trajectory shape [5 7 2 6 6]: want [5 7 2 5 6]`, func(j *Job) { j.Shape.H = 5 }},
 	} {
 		for _, ext := range outputs {
 			if !strings.Contains(c.in+".", ext+".") {
@@ -103,26 +96,26 @@ func TestCompleteBroken(t *testing.T) {
 	}
 }
 
-// TestCompleteIsNotRead: checking a complete output takes no memory for its
-// elements.
-func TestCompleteIsNotRead(t *testing.T) {
-	for _, ext := range outputs[:3] { // of an HDF5 file the index of the chunks is read
+// TestVerifyInPieces: verifying a file takes no memory for its elements.
+func TestVerifyInPieces(t *testing.T) {
+	for _, ext := range outputs {
 		path := filepath.Join(t.TempDir(), "out"+ext)
-		j := job(t, path, nil)
-		s := Trajectory{5, 4000, j.Shape}
-		o, err := j.create(s, nil)
+		j := job(t, path, func(c *Case) { c.Rollout.Timesteps = 200 })
+		j.Shape = Shape{2, 32, 32}
+		x0 := make([]float64, j.Shape.Len())
+		j.Start = func(int) []float64 { return x0 }
+		finished(t, j)
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		s, close, err := openSealed(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := o.Finish(); err != nil {
-			t.Fatal(err)
-		}
-		var before, after runtime.MemStats
-		runtime.ReadMemStats(&before)
-		err = j.check(s)
+		b, err := s.check(nil)
 		runtime.ReadMemStats(&after)
+		close()
 		info, _ := os.Stat(path)
-		if used := after.TotalAlloc - before.TotalAlloc; err != nil || int64(used) > info.Size()/50 {
+		if used := after.TotalAlloc - before.TotalAlloc; err != nil || len(s.differences(b)) > 0 || int64(used) > info.Size()/4 {
 			t.Errorf("%s: %d bytes to check a file of %d (%v)", ext, used, info.Size(), err)
 		}
 	}
@@ -150,6 +143,8 @@ func TestOverwrite(t *testing.T) {
 		refused("a tape that is not there", path+".other: missing", func(j *Job) { j.Record, j.Resume = path+".other", true })
 		refused("two wishes", "--resume and --force: want one of them", func(j *Job) { j.Resume, j.Force = true, true })
 		refused("two in one", "both the output and the tape", func(j *Job) { j.Record = path })
+		refused("a tape under the name of the partial file", "two of the run's files", func(j *Job) { j.Path, j.Record = path+ext, path+ext+".partial" })
+		refused("a tape under the name of the checkpoint", "two of the run's files", func(j *Job) { j.Path, j.Record = path+ext, path+ext+".resume" })
 		refused("a folder", "want a regular file", func(j *Job) { j.Path, j.Force = filepath.Join(t.TempDir(), "x"+ext), true; os.Mkdir(j.Path, 0o777) })
 
 		j := recordingJob(t, path)

@@ -1,0 +1,76 @@
+package main
+
+import (
+	"os"
+
+	"github.com/refrun/refrun/rollout"
+)
+
+var verifyVerb = verb{
+	name:    "verify",
+	args:    "FILE...",
+	summary: "whether finished files are as they were written",
+	help: `Reads files that run wrote, trajectories and tapes, and compares every byte with
+the hashes that they hold (of a .npy file, with those of FILE.npy.sha256 beside
+it). Of a case folder it compares the files with its SHA256SUMS.
+
+Exit code 0: all are as they were written. 1: one is not; which state of which
+realization, or which other part, is named. 2: one cannot be read, or is not
+what its name says. 3: all that could be verified is right, but a file holds no
+hashes, such as one that another program wrote.
+
+example: refrun verify out.safetensors noise.safetensors my_case`,
+	run: verify,
+}
+
+func verify(c *command) error {
+	if err := c.parse(some); err != nil {
+		return err
+	}
+	out := struct {
+		OK    bool               `json:"ok"`
+		Files []*rollout.Verdict `json:"files"`
+	}{OK: true}
+	differ := false
+	for _, path := range c.pos {
+		check := rollout.Verify
+		if info, err := os.Stat(path); err == nil && info.IsDir() {
+			check = rollout.VerifyCase
+		}
+		v, err := check(path)
+		if err != nil {
+			return err
+		}
+		out.Files = append(out.Files, v)
+		out.OK = out.OK && v.OK
+		differ = differ || v.Sealed && !v.OK
+		c.printVerdict(v)
+	}
+	if c.json {
+		if err := c.printJSON(out); err != nil {
+			return err
+		}
+	}
+	switch {
+	case differ:
+		return errFailed
+	case !out.OK:
+		return errNoPower
+	}
+	return nil
+}
+
+func (c *command) printVerdict(v *rollout.Verdict) {
+	name := clean(v.File)
+	switch {
+	case !v.Sealed:
+		c.printf("%s: no digest inside: nothing could be verified\n", name)
+	case v.OK && v.Digest != "":
+		c.printf("%s: ok, %s, digest %s (%s)\n", name, plural(v.States, "state"), v.Digest, v.Format)
+	case v.OK:
+		c.printf("%s: ok, %s of %s\n", name, plural(v.States, map[string]string{"tape": "step", "case": "file"}[v.Kind]), "a "+v.Kind)
+	}
+	for _, d := range v.Differ {
+		c.printf("%s: DIFFERS: %s\n", name, clean(d))
+	}
+}

@@ -1,0 +1,208 @@
+package rollout
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/refrun/refrun/internal/fault"
+)
+
+// partialFile is a file whose every element has its place from the start: it
+// is written where it belongs, in any order and as often as needed, and keeps
+// a preliminary name until it is complete.
+type partialFile struct {
+	f    *os.File
+	path string
+	buf  []byte
+	over os.FileInfo // the file that has the final name when the job begins, nil if there is none
+	done bool        // the file that was held has the final name already
+}
+
+// partial returns the name under which an output is written until it is
+// complete.
+func partial(path string) string { return path + ".partial" }
+
+// open creates the partial file with room for size bytes in all, or continues it. One
+// that is to be continued has had its size from the start: what was cut off would be
+// taken for zeros.
+func (p *partialFile) open(size int64, resume bool) error {
+	if err := p.openFile(resume); err != nil {
+		return err
+	}
+	is, err := p.f.Stat()
+	if err == nil && resume && is.Size() != size {
+		p.Close()
+		return fmt.Errorf("%s: %d bytes: want %d, as the unfinished run left it, or --force to begin again", partial(p.path), is.Size(), size)
+	}
+	if err == nil && !resume {
+		err = p.f.Truncate(size)
+	}
+	if err != nil {
+		p.Close()
+		return p.failed(err)
+	}
+	return nil
+}
+
+// openFile creates the partial file, empty, or opens it as it is, unless it is held
+// already.
+func (p *partialFile) openFile(resume bool) error {
+	if p.f == nil {
+		flags := os.O_CREATE
+		if resume {
+			flags = 0
+			if !exists(partial(p.path)) {
+				// Finished already by a process that died before the run was. It keeps
+				// its name until it is known to be this run's.
+				p.done = true
+			}
+		}
+		if err := p.hold(flags); err != nil {
+			return err
+		}
+	}
+	if !resume {
+		if err := p.f.Truncate(0); err != nil {
+			p.Close()
+			return p.failed(err)
+		}
+	}
+	return nil
+}
+
+// name returns the name that the file has now.
+func (p *partialFile) name() string {
+	if p.done {
+		return p.path
+	}
+	return partial(p.path)
+}
+
+// reopen gives a finished file, of which the run was not, its preliminary name again.
+func (p *partialFile) reopen() error {
+	if !p.done {
+		return nil
+	}
+	if err := rename(p.path, partial(p.path)); err != nil {
+		return err
+	}
+	p.done, p.over = false, nil
+	return nil
+}
+
+// hold opens the partial file, which is this process's until it is closed: two that
+// write one file would leave a mixture.
+func (p *partialFile) hold(flags int) (err error) {
+	if p.f, err = os.OpenFile(p.name(), os.O_RDWR|flags, 0o644); err != nil {
+		p.f = nil
+		return fmt.Errorf("%s: %w: want a place to write to", p.name(), fault.Cause(err))
+	}
+	if locked(p.f) || !p.current() {
+		p.Close()
+		return busy(p.path)
+	}
+	return nil
+}
+
+// current reports whether the file still has its name: a process that ended
+// after it was opened here may have given it the final one.
+func (p *partialFile) current() bool {
+	is, err := p.f.Stat()
+	named, e := os.Stat(p.name())
+	return err == nil && e == nil && os.SameFile(is, named)
+}
+
+func busy(path string) error {
+	return fmt.Errorf("%s: another process writes it: want it to end, or another name", partial(path))
+}
+
+func (p *partialFile) failed(err error) error {
+	return fmt.Errorf("%s: %w", partial(p.path), fault.Cause(err))
+}
+
+func (p *partialFile) write(b []byte, at int64) error {
+	if _, err := p.f.WriteAt(b, at); err != nil {
+		return p.failed(err)
+	}
+	return nil
+}
+
+// kept reports a partial file that was removed, replaced or cut off behind the run's
+// back: what is written from then on would go nowhere.
+func (p *partialFile) kept(size int64) error {
+	if !p.current() {
+		return &LostError{Path: partial(p.path), What: "removed or replaced while the run wrote it: want it left alone until the run ends"}
+	}
+	is, err := p.f.Stat()
+	if err != nil {
+		return p.failed(err)
+	}
+	if is.Size() != size {
+		return &LostError{Path: partial(p.path), What: fmt.Sprintf("%d bytes: want %d, as the run wrote them; --force begins again", is.Size(), size)}
+	}
+	return nil
+}
+
+// LostError says that a partial file is not what the run made of it.
+type LostError struct {
+	Path, What string
+	// Resumable says that a resumed run goes back to the last state that is right.
+	Resumable bool
+}
+
+func (e *LostError) Error() string { return e.Path + ": " + e.What }
+
+// sync makes what was written durable.
+func (p *partialFile) sync(size int64) error {
+	if err := p.kept(size); err != nil {
+		return err
+	}
+	if err := p.f.Sync(); err != nil {
+		return p.failed(err)
+	}
+	return nil
+}
+
+// publish gives the partial file, or one that was made of it, its final name. It must be
+// durable.
+func (p *partialFile) publish(from string) error {
+	now, err := os.Lstat(p.path)
+	if err == nil && (p.over == nil || !os.SameFile(now, p.over)) {
+		return fmt.Errorf("%s: made by someone else while the run was under way: want no such file; --resume finishes the run", p.path)
+	}
+	return rename(from, p.path)
+}
+
+// Close implements [Output].
+func (p *partialFile) Close() error {
+	if p.f == nil {
+		return nil
+	}
+	err := p.f.Close()
+	p.f = nil
+	if err != nil {
+		return p.failed(err)
+	}
+	return nil
+}
+
+func (p *partialFile) held() int64 { return int64(cap(p.buf)) }
+
+// rename gives a complete file its name, durably.
+func rename(from, to string) error {
+	if err := os.Rename(from, to); err != nil {
+		return fmt.Errorf("%s: %w", to, fault.Cause(err))
+	}
+	return syncDir(filepath.Dir(to))
+}
+
+// syncDir makes the names in a folder durable. A folder that cannot be opened is no
+// reason to fail: the file is there.
+func syncDir(dir string) error {
+	if d, err := os.Open(dir); err == nil {
+		d.Sync()
+		d.Close()
+	}
+	return nil
+}

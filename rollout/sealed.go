@@ -1,0 +1,507 @@
+package rollout
+
+import (
+	"bufio"
+	"bytes"
+	"compress/zlib"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/hdf5"
+	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/internal/safetensors"
+)
+
+// sealed is a finished file, as far as it speaks of its own bytes.
+type sealed struct {
+	records
+	size     int64
+	kept     []extent // what the seal leaves out: what the table covers, and the seal
+	sealAt   extent   // of the seal in the file
+	metadata map[string]string
+
+	// Of a trajectory.
+	shape  Trajectory
+	format fp16.Format // of the numbers in the file
+	digest []byte      // that it says; nil for a tape
+	packed bool        // a state's bytes are compressed
+
+	// Of a .npy file, of which another one speaks.
+	whole, said, saidSeal sum
+}
+
+// errNoSeal says that a file does not speak of its own bytes.
+var errNoSeal = errors.New("no digest inside: nothing could be verified")
+
+// openSealed opens a file of ours; close lets it go.
+func openSealed(path string) (s *sealed, close func() error, err error) {
+	f, size, err := fault.OpenRegular(path)
+	if err != nil {
+		if c := fault.Cause(err); c != err {
+			err = fmt.Errorf("%s: %w: want a file that can be read", path, c)
+		}
+		return nil, nil, err
+	}
+	switch filepath.Ext(path) {
+	case ".npz":
+		s, err = parseNpz(path, f, size)
+	case ".h5", ".hdf5":
+		s, err = parseHDF5(path, f, size)
+	case ".npy":
+		s, err = parseNpy(path, f, size)
+	default: // a tape may have any name
+		s, err = parseSafetensors(path, f, size)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return s, f.Close, nil
+}
+
+// newSealed returns a file whose records the caller places.
+func newSealed(path string, f io.ReaderAt, size int64) *sealed {
+	return &sealed{records: records{path: path, file: f}, size: size}
+}
+
+// flatten places the records of a trajectory whose states, diagnostics of width bytes,
+// and table each stand in one run.
+func (s *sealed) flatten(dims []int, states extent, metrics []extent, table, seal extent) error {
+	if len(dims) != 5 || slices.Min(dims) < 1 {
+		return fmt.Errorf("%s: trajectory: shape %v: want [M,T,C,H,W]", s.path, dims)
+	}
+	s.shape = Trajectory{dims[0], dims[1], Shape{dims[2], dims[3], dims[4]}}
+	s.count = [2]int{dims[0], dims[1]}
+	n := s.shape.states()
+	for _, m := range metrics {
+		if m.n%n != 0 {
+			return fmt.Errorf("%s: metrics: %d bytes: want as many numbers as states", s.path, m.n)
+		}
+	}
+	if err := s.tabled(table, seal, n); err != nil {
+		return err
+	}
+	s.kept = append(append(s.kept, states, seal), metrics...)
+	each := states.n / n
+	s.parts = func(i int) []extent {
+		all := make([]extent, 0, 6)
+		if each > 0 {
+			all = append(all, extent{states.at + int64(i)*each, each})
+		}
+		for _, m := range metrics {
+			w := m.n / n
+			all = append(all, extent{m.at + int64(i)*w, w})
+		}
+		return all
+	}
+	return nil
+}
+
+// tabled takes the places of table and seal of n records.
+func (s *sealed) tabled(table, seal extent, n int64) error {
+	if table.n != n*sha256.Size {
+		return fmt.Errorf("%s: table of hashes: %d bytes: want %d, those of %d records", s.path, table.n, n*sha256.Size, n)
+	}
+	if seal.n != sha256.Size && seal.n != 2*sha256.Size { // as bytes, or in hexadecimal
+		return fmt.Errorf("%s: seal: %d bytes: want %d", s.path, seal.n, sha256.Size)
+	}
+	s.table, s.sealAt = table.at, seal
+	return nil
+}
+
+func parseSafetensors(path string, f io.ReaderAt, size int64) (*sealed, error) {
+	file, err := safetensors.ParseAt(path, f, size)
+	if err != nil {
+		return nil, err
+	}
+	names := file.Names()
+	if !slices.Contains(names, tableName) || !slices.Contains(names, sealName) {
+		return nil, fmt.Errorf("%s: %w", path, errNoSeal)
+	}
+	at := func(name string) (e extent) {
+		if t, err := file.Tensor(name); err == nil {
+			e.at, e.n = t.Place()
+		}
+		return e
+	}
+	s := newSealed(path, f, size)
+	s.metadata = file.Metadata
+	if !slices.Contains(names, "trajectory") {
+		return s, s.tape(file, at(tableName), at(sealName))
+	}
+	t, err := file.Tensor("trajectory")
+	if err != nil {
+		return nil, err
+	}
+	var ok bool
+	if s.format, ok = t.DType.Format(); !ok {
+		return nil, fmt.Errorf("%s: trajectory: dtype %s: want F64, F32, F16 or BF16", path, t.DType)
+	}
+	var metrics []extent
+	for _, name := range metricNames() {
+		if _, err := file.Tensor(name); err != nil {
+			return nil, err
+		}
+		metrics = append(metrics, at(name))
+	}
+	s.digest = make([]byte, at(digestName).n)
+	if _, err := f.ReadAt(s.digest, at(digestName).at); err != nil {
+		return nil, s.failed(at(digestName).at, err)
+	}
+	return s, s.flatten(t.Shape, at("trajectory"), metrics, at(tableName), at(sealName))
+}
+
+// tape places the records of a tape: the draws of each engine batch and step.
+func (s *sealed) tape(file *safetensors.File, table, seal extent) error {
+	t, err := file.Tensor(tableName)
+	if err != nil {
+		return err
+	}
+	if len(t.Shape) != 3 || t.Shape[0] < 1 || t.Shape[1] < 1 {
+		return fmt.Errorf("%s: %s: shape %v: want [BATCHES,STEPS,%d]", s.path, tableName, t.Shape, sha256.Size)
+	}
+	s.count = [2]int{t.Shape[0], t.Shape[1]}
+	draws := make([][]extent, t.Shape[0]) // of all steps of a batch
+	for _, name := range file.Names() {
+		if strings.HasPrefix(name, "integrity.") {
+			continue
+		}
+		number, ok := strings.CutPrefix(name, "batch")
+		number, _, _ = strings.Cut(number, ".")
+		k, err := strconv.Atoi(number)
+		if !ok || err != nil || k < 0 || k >= len(draws) {
+			return fmt.Errorf("%s: %s: unknown array: want the draws of an engine batch", s.path, fault.Text(name))
+		}
+		t, err := file.Tensor(name)
+		if err != nil {
+			return err
+		}
+		var e extent
+		if e.at, e.n = t.Place(); len(t.Shape) < 1 || t.Shape[0] != s.count[1] {
+			return fmt.Errorf("%s: %s: shape %v: want %d steps", s.path, fault.Text(name), t.Shape, s.count[1])
+		}
+		draws[k] = append(draws[k], e) // in the order of the file, which is that of the draws
+		s.kept = append(s.kept, e)
+	}
+	s.kept = append(s.kept, seal)
+	steps := int64(s.count[1])
+	s.parts = func(i int) (all []extent) {
+		for _, e := range draws[i/s.count[1]] {
+			n := e.n / steps
+			all = append(all, extent{e.at + int64(i%s.count[1])*n, n})
+		}
+		return all
+	}
+	return s.tabled(table, seal, int64(s.count[0])*steps)
+}
+
+func parseNpz(path string, f io.ReaderAt, size int64) (*sealed, error) {
+	z, err := npy.ParseArchive(path, f, size)
+	if err != nil {
+		return nil, err
+	}
+	seal, ok := strings.CutPrefix(z.Comment(), npzSeal)
+	if !ok || !slices.Contains(z.Names(), tableName) {
+		return nil, fmt.Errorf("%s: %w", path, errNoSeal)
+	}
+	s := newSealed(path, f, size)
+	places := map[string]extent{}
+	var states *npy.Array
+	for _, name := range append(metricNames(), tableName, digestName, "metadata", "trajectory") {
+		at, n, a, err := z.Place(name)
+		if err != nil {
+			return nil, err
+		}
+		places[name], states = extent{at, n}, a
+	}
+	if s.format, ok = states.Format(); !ok {
+		if states.DType != npy.TypeOf(fp16.BFloat16) {
+			return nil, fmt.Errorf("%s: trajectory: type %s: want <f8, <f4, <f2 or the bits of bfloat16, <u2", path, fault.Text(states.DType))
+		}
+		s.format = fp16.BFloat16
+	}
+	var metrics []extent
+	for _, name := range metricNames() {
+		metrics = append(metrics, places[name])
+	}
+	const most = 1 << 24
+	if places["metadata"].n > most || places[digestName].n > most {
+		return nil, fmt.Errorf("%s: metadata: %d bytes: want at most %d", path, places["metadata"].n, most)
+	}
+	meta := make([]byte, places["metadata"].n)
+	s.digest = make([]byte, places[digestName].n)
+	for name, b := range map[string][]byte{"metadata": meta, digestName: s.digest} {
+		if n, err := f.ReadAt(b, places[name].at); n < len(b) {
+			return nil, s.failed(places[name].at, err)
+		}
+	}
+	json.Unmarshal(meta, &s.metadata) // the seal covers it, whatever it says
+	return s, s.flatten(states.Shape, places["trajectory"], metrics, places[tableName], extent{size - int64(len(seal)), int64(len(seal))})
+}
+
+func parseHDF5(path string, f io.ReaderAt, size int64) (*sealed, error) {
+	file, err := hdf5.New(path, f, size)
+	if err != nil {
+		return nil, err
+	}
+	place := func(name string) (e extent, err error) {
+		d, err := file.Dataset(name)
+		if err != nil {
+			return e, err
+		}
+		p, err := d.Place()
+		return extent{p.At, p.Size}, err
+	}
+	table, err := place(hdf5Table)
+	seal, e := place(hdf5Seal)
+	if err != nil || e != nil {
+		return nil, fmt.Errorf("%s: %w", path, errNoSeal)
+	}
+	s := newSealed(path, f, size)
+	s.metadata = map[string]string{}
+	if v, err := file.Attr("/metadata", identityKey); err == nil {
+		s.metadata[identityKey], _ = v.(string)
+	}
+	d, err := file.Dataset("/trajectories")
+	if err != nil {
+		return nil, err
+	}
+	format, ok := map[hdf5.Type]fp16.Format{hdf5.Float64: fp16.Float64, hdf5.Float32: fp16.Float32, hdf5.Float16: fp16.Float16}[d.Type]
+	if !ok || len(d.Shape) != 6 || d.Shape[0] != 1 {
+		return nil, fmt.Errorf("%s: /trajectories: %v %v: want numbers [1,M,T,C,H,W]", path, d.Type, d.Shape)
+	}
+	s.format, s.packed = format, true
+	var metrics []extent
+	for _, name := range DiagnosticNames {
+		e, err := place("/metrics/" + name)
+		if err != nil {
+			return nil, err
+		}
+		metrics = append(metrics, e)
+	}
+	at, err := place(hdf5Digest)
+	if err != nil {
+		return nil, err
+	}
+	s.digest = make([]byte, at.n)
+	if n, err := f.ReadAt(s.digest, at.at); n < len(s.digest) {
+		return nil, s.failed(at.at, err)
+	}
+	if err := s.flatten(d.Shape[1:], extent{}, metrics, table, seal); err != nil {
+		return nil, err
+	}
+	chunks := make([]extent, s.shape.states())
+	for i := range chunks {
+		p, err := d.Place(0, i/s.shape.T, i%s.shape.T, 0, 0, 0)
+		if err != nil {
+			return nil, err
+		}
+		chunks[i] = extent{p.At, p.Size}
+	}
+	s.kept = append(s.kept, chunks...)
+	rest := s.parts
+	s.parts = func(i int) []extent { return append([]extent{chunks[i]}, rest(i)...) }
+	return s, nil
+}
+
+// parseNpy reads the file of hashes beside a .npy file.
+func parseNpy(path string, f io.ReaderAt, size int64) (*sealed, error) {
+	a, err := npy.Parse(path, f, size)
+	if err != nil {
+		return nil, err
+	}
+	sums, n, err := fault.OpenRegular(sumsPath(path))
+	if err != nil {
+		return nil, fmt.Errorf("%s: no %s: %w", path, filepath.Base(sumsPath(path)), errNoSeal)
+	}
+	defer sums.Close()
+	s := newSealed(path, f, size)
+	return s, s.readSums(a, sums, n)
+}
+
+// readSums reads what [npyOutput] wrote. It is held in memory: 33 bytes and the numbers
+// of each state.
+func (s *sealed) readSums(a *npy.Array, r io.Reader, size int64) error {
+	path := sumsPath(s.path)
+	wrong := func(what string) error {
+		return fmt.Errorf("%s: %s: want the hashes that were written with %s", path, what, filepath.Base(s.path))
+	}
+	seal := sha256.New()
+	in := bufio.NewReaderSize(r, 1<<16)
+	left := size
+	line := func(prefix string) (string, error) {
+		var b []byte
+		for {
+			part, err := in.ReadSlice('\n')
+			if b = append(b, part...); err == bufio.ErrBufferFull && len(b) < 1<<24 {
+				continue
+			}
+			if err != nil {
+				return "", wrong(fmt.Sprintf("ends in a line that should begin with %q", prefix))
+			}
+			break
+		}
+		left -= int64(len(b))
+		text, ok := strings.CutPrefix(string(b), prefix)
+		if !ok {
+			return "", wrong(fmt.Sprintf("a line that does not begin with %q", prefix))
+		}
+		if prefix != sumsSeal {
+			seal.Write(b)
+		}
+		return strings.TrimSuffix(text, "\n"), nil
+	}
+	texts := map[string]string{}
+	for _, prefix := range []string{sumsBegin, "# trajectory ", "# metadata ", "# digest "} {
+		var err error
+		if texts[prefix], err = line(prefix); err != nil {
+			return err
+		}
+	}
+	_, name, _ := strings.Cut(texts["# trajectory "], " in ")
+	format, err := fp16.ParseFormat(name)
+	if err != nil || npy.TypeOf(format) != a.DType || a.FortranOrder {
+		return wrong(fmt.Sprintf("numbers of format %s for type %s", fault.Text(name), fault.Text(a.DType)))
+	}
+	s.format = format
+	json.Unmarshal([]byte(texts["# metadata "]), &s.metadata)
+	if s.digest, err = hex.DecodeString(texts["# digest "]); err != nil {
+		return wrong("a digest that is no hexadecimal number")
+	}
+	if len(a.Shape) != 5 || slices.Min(a.Shape) < 1 || int64(a.Shape[0])*int64(a.Shape[1]) > left/sha256.Size {
+		return wrong(fmt.Sprintf("%d bytes for shape %s", size, fault.Dims(a.Shape)))
+	}
+	m, t := a.Shape[0], a.Shape[1]
+	sums := make([]byte, 0, m*t*sha256.Size)
+	one := strings.TrimSuffix(sumsLine(m, t), "%x\n")
+	for i := range m * t {
+		text, err := line(fmt.Sprintf(one, i/t, i%t))
+		if err != nil {
+			return err
+		}
+		b, err := hex.DecodeString(text)
+		if err != nil || len(b) != sha256.Size {
+			return wrong("a hash that is none")
+		}
+		sums = append(sums, b...)
+	}
+	text, err := line("")
+	if err != nil {
+		return err
+	}
+	whole, _, _ := strings.Cut(text, "  ")
+	if err := s.whole.UnmarshalText([]byte(whole)); err != nil {
+		return wrong("a hash of the whole that is none")
+	}
+	seal.Sum(s.said[:0])
+	if text, err = line(sumsSeal); err != nil {
+		return err
+	}
+	if err := s.saidSeal.UnmarshalText([]byte(text)); err != nil || left != 0 {
+		return wrong("a seal that is none, or text after it")
+	}
+	n := int64(m) * int64(t)
+	states := n * int64(a.Shape[2]) * int64(a.Shape[3]) * int64(a.Shape[4]) * int64(format.Bytes())
+	data := extent{s.size - states, states}
+	if err := s.flatten(a.Shape, data, nil, extent{0, int64(len(sums))}, extent{0, sha256.Size}); err != nil {
+		return err
+	}
+	s.list = bytes.NewReader(sums)
+	return nil
+}
+
+// broken is what differs in a file.
+type broken struct {
+	records []int // the first of them
+	more    int
+	parts   []string // other than records
+}
+
+// check reads the whole file and compares it with what it says of itself. With a
+// digest, it forms that of the states, too.
+func (s *sealed) check(digest *Digest) (b broken, err error) {
+	const most = 8
+	err = s.each(s.count[0]*s.count[1], func(i int) int { return i }, func(i int, is sum) error {
+		says, err := s.listed(i)
+		if err == nil && is != says {
+			if len(b.records) < most {
+				b.records = append(b.records, i)
+			} else {
+				b.more++
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return b, err
+	}
+	if s.list != nil { // a .npy file
+		whole, err := rest(s.path, s.file, s.size, nil)
+		if err != nil {
+			return b, err
+		}
+		if whole != s.whole && len(b.records) == 0 {
+			b.parts = append(b.parts, "its header")
+		}
+		if s.said != s.saidSeal {
+			b.parts = append(b.parts, filepath.Base(sumsPath(s.path)))
+		}
+	} else {
+		is, err := rest(s.path, s.file, s.size, s.kept)
+		if err != nil {
+			return b, err
+		}
+		says := make([]byte, s.sealAt.n)
+		if n, err := s.file.ReadAt(says, s.sealAt.at); n < len(says) {
+			return b, s.failed(s.sealAt.at, err)
+		}
+		want := is[:]
+		if len(says) == 2*sha256.Size {
+			want = []byte(hex.EncodeToString(is[:]))
+		}
+		if !bytes.Equal(says, want) {
+			b.parts = append(b.parts, "its header, metadata, hashes or seal")
+		}
+	}
+	if digest == nil || s.digest == nil || len(b.records) > 0 {
+		return b, nil
+	}
+	if err := s.form(digest); err != nil {
+		return b, err
+	}
+	if !bytes.Equal(digest.sum(), s.digest) {
+		b.parts = append(b.parts, "its digest")
+	}
+	return b, nil
+}
+
+// form adds all states to a digest.
+func (s *sealed) form(d *Digest) error {
+	b := make([]byte, s.format.Bytes()*s.shape.Len())
+	for i := range s.shape.M * s.shape.T {
+		e := s.parts(i)[0]
+		var r io.Reader = io.NewSectionReader(s.file, e.at, e.n)
+		if s.packed {
+			z, err := zlib.NewReader(bufio.NewReader(r))
+			if err != nil {
+				return s.failed(e.at, err)
+			}
+			r = z
+		}
+		if _, err := io.ReadFull(r, b); err != nil {
+			return s.failed(e.at, err)
+		}
+		d.addStored(i/s.shape.T, b)
+	}
+	return nil
+}

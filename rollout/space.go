@@ -1,0 +1,65 @@
+package rollout
+
+import (
+	"fmt"
+	"path/filepath"
+)
+
+// room reports an output that cannot fit on its disk, before anything of it is made.
+// Where the system does not say what is free, it goes on.
+func (j *Job) room(s Trajectory, from *Checkpoint) error {
+	need := map[string]float64{} // by folder
+	need[filepath.Dir(j.Path)] = j.outputBytes(s)
+	if j.Record != "" {
+		need[filepath.Dir(j.Record)] += j.tapeBytes(s)
+	}
+	left := 1.0 // of the records
+	if from != nil {
+		done := orderOf(j.Config).until(from.Batch, from.Step)
+		left = 1 - float64(done)/float64(s.states())
+	}
+	for dir, n := range need {
+		const most = 1 << 62
+		if n > most {
+			return fmt.Errorf("%s: %.3g bytes: want fewer than 2^62; fewer steps or realizations make it smaller", j.Path, n)
+		}
+		if free, ok := freeBytes(dir); ok && n*left > float64(free) {
+			return fmt.Errorf("%s: %.3g bytes to write, and %.3g free in %s: want room for the whole; fewer steps or realizations make it smaller", j.Path, n*left, float64(free), dir)
+		}
+	}
+	return nil
+}
+
+// outputBytes returns the bytes that the trajectory takes on disk. Of a compressed one
+// it is the least that it may take.
+func (j *Job) outputBytes(s Trajectory) float64 {
+	const hash, diagnostics = 32, 5
+	n, state := float64(s.M)*float64(s.T), float64(s.C)*float64(s.H)*float64(s.W)*float64(j.Store.Bytes())
+	switch filepath.Ext(j.Path) {
+	case ".npy":
+		return n * (state + hash)
+	case ".npz": // the archive is made beside the partial file
+		return 2 * n * (state + 8*diagnostics + hash)
+	case ".h5", ".hdf5":
+		const place, deflated = 48, 1. / 1032
+		return n * (state*deflated + 4*diagnostics + hash + place)
+	}
+	return n * (state + 8*diagnostics + hash)
+}
+
+// tapeBytes returns the bytes of the tape.
+func (j *Job) tapeBytes(s Trajectory) float64 {
+	kinds, channels := j.Operator.Draws()
+	n := 0.0
+	for _, k := range kinds {
+		one := 1.0
+		for _, d := range drawShape(k, channels, s.Shape) {
+			one *= float64(d)
+		}
+		n += one
+	}
+	return 4 * n * float64(s.M) * float64(s.T-1)
+}
+
+// freeBytes is to be replaced.
+func freeBytes(string) (int64, bool) { return 0, false }
