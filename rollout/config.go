@@ -49,6 +49,10 @@ type Config struct {
 	Clamp         *[2]float64 // clamp_range, nil if there is none
 }
 
+// MostTimesteps is the greatest number of states of a rollout, thousands of times more
+// than one has: what asks for more would take years.
+const MostTimesteps = 1 << 24
+
 // ReadConfig takes a rollout's parameters from a JSON object. Unknown keys,
 // missing ones (num_timesteps, num_realizations) and values out of range are
 // errors that name file, field, value and expectation.
@@ -60,7 +64,7 @@ func ReadConfig(o *strict.Object) (Config, error) {
 		Policy:        Policy(o.String("policy_type", string(Convex))),
 		Alpha:         o.Float("alpha", 0.5),
 		Dt:            o.Float("dt", 0.01),
-		Timesteps:     int(o.Int("num_timesteps", 1, 1, most)),
+		Timesteps:     int(o.Int("num_timesteps", 1, 1, MostTimesteps)),
 		Realizations:  int(o.Int("num_realizations", 1, 1, mostRealizations)),
 		Precision:     o.String("precision", "float32"),
 		Autocast:      o.String("autocast", ""),

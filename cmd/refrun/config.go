@@ -4,9 +4,9 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"strings"
 
@@ -19,23 +19,26 @@ import (
 // readConfig reads what to run from a YAML or JSON file with the fields of a
 // case.json. Errors name the line of the field they are about.
 func readConfig(path string) (*rollout.Case, error) {
-	f, err := os.Open(path)
+	f, size, err := fault.OpenRegular(path)
 	if err == nil {
 		defer f.Close()
-		var data []byte
-		if data, err = io.ReadAll(io.LimitReader(f, mostConfig+1)); len(data) > mostConfig {
-			err = fmt.Errorf("more than %d MiB", mostConfig>>20)
+		if size > mostConfig {
+			return nil, fmt.Errorf("%s: %d bytes: want at most %d KiB of YAML or JSON", path, size, mostConfig>>10)
 		}
-		if err == nil {
+		data := make([]byte, size)
+		if _, err = io.ReadFull(f, data); err == nil || size == 0 {
 			return parseConfig(path, data)
 		}
 	}
-	return nil, fmt.Errorf("%s: %w: want a YAML or JSON file", path, fault.Cause(err))
+	if cause := fault.Cause(err); cause != err || errors.Is(err, io.ErrUnexpectedEOF) {
+		return nil, fmt.Errorf("%s: %w: want a YAML or JSON file", path, cause)
+	}
+	return nil, err
 }
 
-// mostConfig is how long a configuration may be; what goes on for ever, such as a
-// device, is longer.
-const mostConfig = 16 << 20
+// mostConfig is how long a configuration may be: an operator of a thousand nodes is a
+// fifth of it, and the parser makes a few hundred bytes of one.
+const mostConfig = 512 << 10
 
 // yaml12 is the directive of YAML 1.2, which the parser refuses although it knows
 // what a configuration needs of that version.
@@ -43,6 +46,10 @@ var yaml12 = regexp.MustCompile(`\A(\x{feff}?(?:\s*(?:[%#].*)?\n)*?%YAML[ \t]+1)
 
 // parseConfig reads the text of a configuration; path is what messages call it.
 func parseConfig(path string, data []byte) (*rollout.Case, error) {
+	// The parser compares each with all before it.
+	if n := bytes.Count(data, []byte("%TAG")); n > 100 {
+		return nil, fmt.Errorf("%s: %%TAG: %d of them: want no directives but %%YAML", path, n)
+	}
 	var root, second yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(yaml12.ReplaceAll(data, []byte("${1}.1"))))
 	err := d.Decode(&root)

@@ -70,7 +70,7 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 	// A bug must not greet a user with a stack trace.
 	defer func() {
 		if r := recover(); r != nil {
-			fmt.Fprintf(stderr, "refrun: internal error: %s (please report it with the command line)\n", clean(fmt.Sprint(r)))
+			complain(stderr, "refrun", fmt.Errorf("internal error: %v (please report it with the command line)", r))
 			code = exitUsage
 		}
 	}()
@@ -92,7 +92,7 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 			return call(v, args[1:], stdout, stderr)
 		}
 	}
-	fmt.Fprintf(stderr, "refrun: unknown verb %q; refrun help lists them\n", name)
+	complain(stderr, "refrun", fmt.Errorf("unknown verb %q; refrun help lists them", name))
 	return exitUsage
 }
 
@@ -101,7 +101,7 @@ func arrived(out *output, stderr io.Writer) int {
 	if out.err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(stderr, "refrun: stdout: %s\n", clean(out.err.Error()))
+	complain(stderr, "refrun", fmt.Errorf("stdout: %w", out.err))
 	return exitUsage
 }
 
@@ -124,7 +124,7 @@ func call(v verb, args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, errNoPower):
 		return exitNoPower
 	}
-	fmt.Fprintf(stderr, "refrun %s: %s\n", v.name, clean(err.Error()))
+	complain(stderr, "refrun "+v.name, err)
 	switch {
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
@@ -134,6 +134,25 @@ func call(v verb, args []string, stdout, stderr io.Writer) int {
 		return exitInterrupted
 	}
 	return exitUsage
+}
+
+// mostLine is how long a line on stderr may be.
+const mostLine = 300
+
+// complain says in one line what is wrong.
+func complain(stderr io.Writer, who string, err error) {
+	fmt.Fprintln(stderr, shorten(who+": "+clean(err.Error())))
+}
+
+// shorten leaves out the middle of a line that is too long: it begins with file and
+// field and ends with what is wanted there.
+func shorten(line string) string {
+	const gap = " ... "
+	if len(line) <= mostLine {
+		return line
+	}
+	half := (mostLine - len(gap)) / 2
+	return strings.ToValidUTF8(line[:half], "") + gap + strings.ToValidUTF8(line[len(line)-half:], "")
 }
 
 // resumable is what stopped a run from outside which --resume continues.

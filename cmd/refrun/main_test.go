@@ -53,6 +53,12 @@ func (r result) refused(t *testing.T, verb, want string) {
 	}
 	want = "refrun " + verb + ": " + want
 	head, tail, open := strings.Cut(want, "...")
+	if !open {
+		want = shorten(want)
+	}
+	if len(line) > mostLine {
+		t.Errorf("%d characters on stderr: %s", len(line), line)
+	}
 	if open && (!strings.HasPrefix(line, head) || !strings.HasSuffix(line, tail) || len(line) < len(head)+len(tail)) || !open && line != want {
 		t.Errorf("stderr\n  %s\nwant\n  %s", line, want)
 	}

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"io/fs"
-	"math"
 	"os"
 	"os/signal"
 	"runtime"
@@ -222,8 +221,8 @@ func fits(n int, s rollout.Shape, fewer string) error {
 func (w *wholeFlags) override(cs *rollout.Case) error {
 	r := &cs.Rollout
 	switch {
-	case w.steps < 0 || w.steps >= math.MaxInt32:
-		return fmt.Errorf("--steps: %d: want 1 to %d", w.steps, math.MaxInt32-1)
+	case w.steps < 0 || w.steps >= rollout.MostTimesteps:
+		return fmt.Errorf("--steps: %d: want 1 to %d", w.steps, rollout.MostTimesteps-1)
 	case w.steps > 0:
 		r.Timesteps = w.steps + 1
 	}

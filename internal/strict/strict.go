@@ -261,7 +261,7 @@ func (o *Object) Close() error {
 	}
 	sort.Strings(unknown)
 	sort.Strings(known)
-	return o.Errorf(unknown[0], "unknown key: want one of %s", clip(strings.Join(known, ", "), 600))
+	return o.Errorf(unknown[0], "unknown key: want one of %s", clip(strings.Join(known, ", "), 150))
 }
 
 // Finite reports whether v is neither NaN nor infinite.
