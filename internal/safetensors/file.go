@@ -26,8 +26,13 @@ import (
 	"github.com/refrun/refrun/internal/fault"
 )
 
-// maxHeader is the longest header the format allows, in bytes.
-const maxHeader = 100_000_000
+// A header has at most 32 MiB, of the 100 MB that the format allows, and names at most
+// 2^17 tensors: a thousand times what a file of weights has, and no more than what a
+// reader can take apart in a second.
+const (
+	maxHeader = 32 << 20
+	maxNames  = 1 << 17
+)
 
 // File is a file, in memory or, of [ParseAt], on disk.
 type File struct {

@@ -90,10 +90,10 @@ func (p *headerReader) entry(name string) (entry, error) {
 			e.DType = DType(s)
 			return nil
 		case "shape":
-			return p.array(e.Tensor, key, func(n int) { e.Shape = append(e.Shape, n) })
+			return p.array(e.Tensor, key, maxRank, func(n int) { e.Shape = append(e.Shape, n) })
 		case "data_offsets":
 			var at []int
-			if err := p.array(e.Tensor, key, func(n int) { at = append(at, n) }); err != nil {
+			if err := p.array(e.Tensor, key, 8, func(n int) { at = append(at, n) }); err != nil {
 				return err
 			}
 			if len(at) != 2 {
@@ -130,6 +130,9 @@ func (p *headerReader) object(field string, value func(key string) error) error 
 		if seen[key] {
 			return p.wrong(field, fault.Text(key), "each name once")
 		}
+		if len(seen) == maxNames {
+			return p.wrong(field, "more than "+fault.Count(maxNames, "name"), "at most that many")
+		}
 		seen[key] = true
 		if err := value(key); err != nil {
 			return err
@@ -139,8 +142,11 @@ func (p *headerReader) object(field string, value func(key string) error) error 
 	return err
 }
 
-// array reads an array of integers from 0 to the largest int.
-func (p *headerReader) array(t *Tensor, field string, element func(n int)) error {
+// maxRank is the number of axes that a tensor may have, as in PyTorch.
+const maxRank = 64
+
+// array reads an array of at most so many integers from 0 to the largest int.
+func (p *headerReader) array(t *Tensor, field string, most int, element func(n int)) error {
 	tok, err := p.dec.Token()
 	if err != nil {
 		return err
@@ -148,10 +154,13 @@ func (p *headerReader) array(t *Tensor, field string, element func(n int)) error
 	if tok != json.Delim('[') {
 		return t.wrong(field, show(tok), "an array of integers")
 	}
-	for p.dec.More() {
+	for k := 0; p.dec.More(); k++ {
 		tok, err := p.dec.Token()
 		if err != nil {
 			return err
+		}
+		if k == most {
+			return t.wrong(field, "more than "+fault.Count(most, "number"), "at most that many")
 		}
 		num, _ := tok.(json.Number)
 		n, err := strconv.ParseUint(num.String(), 10, strconv.IntSize-1)

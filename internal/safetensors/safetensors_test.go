@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -117,7 +118,8 @@ func TestHostile(t *testing.T) {
 		{"only garbage", `file: 9 bytes after the last tensor: want the data to end with the file`, file(`{}`, 9)},
 		{"long names", `"` + long[:60] + `...": 1: want an object`, file(`{"`+long+`":1}`, 0)},
 		{"long numbers", `"a" shape: ` + strings.Repeat("1", 60) + `...: want integers`, tensorFile("U8", "["+strings.Repeat("1", 1000)+"]", "[0,0]", 0)},
-		{"long shapes", `...]: want fewer bytes of U8 than an int counts`, tensorFile("U8", "["+strings.Repeat("10000,", 1000)+"1]", "[0,0]", 0)},
+		{"long shapes", `...]: want fewer bytes of U8 than an int counts`, tensorFile("U8", "["+strings.Repeat("10000,", 50)+"1]", "[0,0]", 0)},
+		{"more axes", `"a" shape: more than 64 numbers: want at most that many`, tensorFile("U8", "[1"+strings.Repeat(",1", 64)+"]", "[0,1]", 1)},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var before, after runtime.MemStats
@@ -150,12 +152,34 @@ func tensorFile(dtype, shape, offsets string, n int) []byte {
 	return file(fmt.Sprintf(`{"a":{"dtype":%q,"shape":%s,"data_offsets":%s}}`, dtype, shape, offsets), n)
 }
 
-// A header over 100 MB is refused however long the file is.
+// A header of too many names is refused, and not written.
+func TestTooManyNames(t *testing.T) {
+	var h strings.Builder
+	tensors := make([]*Tensor, maxNames)
+	for i := range tensors {
+		fmt.Fprintf(&h, `,"%d":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}`, i)
+		tensors[i] = &Tensor{Name: strconv.Itoa(i), DType: U8, Shape: []int{0}}
+	}
+	for _, extra := range []string{"", `,"x":1`} {
+		f, err := Parse("w", file("{"+h.String()[1:]+extra+"}", 0))
+		if extra == "" && (err != nil || len(f.Names()) != maxNames) || extra != "" && (err == nil || err.Error() != "w: header: more than 131072 names: want at most that many") {
+			t.Error(err)
+		}
+	}
+	if _, err := Header(tensors[1:], nil); err != nil {
+		t.Error(err)
+	}
+	if _, err := Header(tensors, nil); err == nil || err.Error() != "names: 131073: want at most 131072" {
+		t.Error(err)
+	}
+}
+
+// A header over 32 MiB is refused however long the file is.
 func TestHeaderTooLong(t *testing.T) {
 	data := make([]byte, 8+maxHeader+1)
 	binary.LittleEndian.PutUint64(data, maxHeader+1)
 	_, err := Parse("w", data)
-	if err == nil || !strings.HasPrefix(err.Error(), "w: header length: 100000001: want at most 100000000, ") {
+	if err == nil || !strings.HasPrefix(err.Error(), "w: header length: 33554433: want at most 33554432, ") {
 		t.Error(err)
 	}
 }

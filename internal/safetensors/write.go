@@ -23,6 +23,9 @@ import (
 //
 // Names must be unique, in UTF-8, and not "__metadata__".
 func Header(tensors []*Tensor, metadata map[string]string) ([]byte, error) {
+	if n := max(len(tensors)+1, len(metadata)); n > maxNames { // and the metadata's own name
+		return nil, &Error{Field: "names", Value: strconv.Itoa(n), Want: "at most " + strconv.Itoa(maxNames)}
+	}
 	var b bytes.Buffer
 	b.Write(make([]byte, 8))
 	b.WriteByte('{')
