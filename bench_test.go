@@ -66,11 +66,11 @@ func BenchmarkConv(b *testing.B) {
 		eachISA(b, fmt.Sprintf("%dx%d/%dto%d/%dx%dx%d", s.k, s.k, s.in, s.out, s.n, s.side, s.side), macs, func(b *testing.B) {
 			x, k := inputs(s.n, s.in, s.side, s.side), conv.NewKernel(normal(9, s.out, s.in, s.k, s.k), nil)
 			y := tensor.New(fp16.Float32, s.n, s.out, s.side, s.side)
-			conv.Forward(y, x[0], k, conv.Params{Pad: s.k / 2}) // prepares the weights
+			conv.Forward(y, x[0], k, conv.Square(1, s.k/2, conv.Zeros)) // prepares the weights
 			i := 0
 			for b.Loop() {
 				i++
-				conv.Forward(y, x[i%len(x)], k, conv.Params{Pad: s.k / 2})
+				conv.Forward(y, x[i%len(x)], k, conv.Square(1, s.k/2, conv.Zeros))
 			}
 			gflops(b, macs)
 		})
@@ -121,11 +121,11 @@ func BenchmarkBlock(b *testing.B) {
 			x := inputs(s.n, s.c, s.side, s.side)
 			k := conv.NewKernel(normal(9, s.c, s.c, 3, 3), nil)
 			y, z := tensor.Like(x[0]), tensor.Like(x[0])
-			conv.Forward(y, x[0], k, conv.Params{Pad: 1})
+			conv.Forward(y, x[0], k, conv.Square(1, 1, conv.Zeros))
 			i := 0
 			for b.Loop() {
 				i++
-				conv.Forward(y, x[i%len(x)], k, conv.Params{Pad: 1})
+				conv.Forward(y, x[i%len(x)], k, conv.Square(1, 1, conv.Zeros))
 				norm.Instance(z, y, nil, nil, 1e-5)
 				act.Forward(y, z, act.GELU)
 			}
@@ -239,8 +239,8 @@ func BenchmarkData(b *testing.B) {
 				}
 				k, y := conv.NewKernel(w, nil), tensor.Like(x[0])
 				step := map[string]func(x *tensor.Tensor){
-					"conv3x3": func(x *tensor.Tensor) { conv.Forward(y, x, k, conv.Params{Pad: 1}) },
-					"conv5x5": func(x *tensor.Tensor) { conv.Forward(y, x, k, conv.Params{Pad: 2}) },
+					"conv3x3": func(x *tensor.Tensor) { conv.Forward(y, x, k, conv.Square(1, 1, conv.Zeros)) },
+					"conv5x5": func(x *tensor.Tensor) { conv.Forward(y, x, k, conv.Square(1, 2, conv.Zeros)) },
 					"norm":    func(x *tensor.Tensor) { norm.Instance(y, x, nil, nil, 1e-5) },
 					"gelu":    func(x *tensor.Tensor) { act.Forward(y, x, act.GELU) },
 				}[op]

@@ -36,8 +36,8 @@ func flagged(dst, src *tensor.Tensor, k *Kernel, p Params) float64 {
 	}
 	sums := tensor.New(fp16.Float64, dst.N(), dst.C(), dst.H(), dst.W())
 	Forward(sums, src, k, p)
-	j := &job{dst: dst, src: src, k: k, stride: max(p.Stride, 1),
-		rows: paddedAxis(src.H(), p.Pad, p.Padding), cols: paddedAxis(src.W(), p.Pad, p.Padding)}
+	j := &job{dst: dst, src: src, k: k,
+		rows: paddedAxis(src.H(), &p, 0), cols: paddedAxis(src.W(), &p, 1)}
 	norms, hw, open := j.windows(), dst.H()*dst.W(), 0
 	for i, v := range sums.Data {
 		window := norms[i/hw/dst.C()*hw+i%hw]
@@ -58,7 +58,7 @@ func BenchmarkForward(b *testing.B) {
 				src := gauss(r, fp16.Float32, 1, c.ic, c.size, c.size)
 				k := NewKernel(gauss(r, fp16.Float32, c.oc, c.ic, c.k, c.k), nil)
 				dst := tensor.New(f, 1, c.oc, c.size, c.size)
-				benchmark(b, dst, src, k, Params{Pad: c.k / 2})
+				benchmark(b, dst, src, k, Square(1, c.k/2, Zeros))
 			})
 		}
 	}
@@ -85,7 +85,7 @@ func BenchmarkConstant(b *testing.B) {
 					}
 				}
 				dst := tensor.New(fp16.Float32, 1, c, 32, 32)
-				benchmark(b, dst, src, NewKernel(weight, nil), Params{Pad: 1, Padding: Circular})
+				benchmark(b, dst, src, NewKernel(weight, nil), Square(1, 1, Circular))
 			})
 		}
 	}

@@ -75,13 +75,13 @@ func (k *Kernel) direct(outputs int) *directWeights {
 // one pixel, its own, and there are enough of them; otherwise nil.
 func (j *job) flat(pixels int) *job {
 	s, d := j.src, j.dst
-	if j.k.kh*j.k.kw != 1 || j.stride != 1 || len(j.rows) != s.H() || len(j.cols) != s.W() || d.H() != s.H() || d.W() != s.W() || s.H()*s.W() < pixels {
+	if j.k.kh*j.k.kw != 1 || j.rows.stride != 1 || j.cols.stride != 1 || len(j.rows.at) != s.H() || len(j.cols.at) != s.W() || d.H() != s.H() || d.W() != s.W() || s.H()*s.W() < pixels {
 		return nil
 	}
 	f := *j
 	f.src = tensor.Of(s.Format, s.Data, s.N(), s.C(), 1, s.H()*s.W())
 	f.dst = tensor.Of(d.Format, d.Data, d.N(), d.C(), 1, d.H()*d.W())
-	f.rows, f.cols = paddedAxis(1, 0, Zeros), paddedAxis(s.H()*s.W(), 0, Zeros)
+	f.rows, f.cols = straightAxis(1), straightAxis(s.H()*s.W())
 	return &f
 }
 
@@ -142,7 +142,7 @@ func (j *job) convolveBlocked(k *asm.Direct, lo int, image []float64, gather boo
 			x := b % blocks * k.Pixels
 			x0 := min(x, max(0, d.W()-k.Pixels))
 			if !gather {
-				g.block(r, image[n*l.sample+r.y*j.stride*l.line+x0:], x, x-x0, s)
+				g.block(r, image[n*l.sample+r.y*j.rows.stride*l.line+x0:], x, x-x0, s)
 				continue
 			}
 			at := (b - from) % panelBlocks * k.Pixels

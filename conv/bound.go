@@ -63,8 +63,8 @@ func (j *job) windows() []float64 {
 		}
 		for x := range ow {
 			sum := 0.0
-			for _, ix := range j.cols[x*j.stride:][:k.kw] {
-				if ix >= 0 {
+			for t := range k.kw {
+				if ix := j.cols.tap(x, t); ix >= 0 {
 					sum += pixel[ix]
 				}
 			}
@@ -75,8 +75,8 @@ func (j *job) windows() []float64 {
 	par.For(s.N()*j.dst.H(), func(i int) {
 		n, y := i/j.dst.H(), i%j.dst.H()
 		out := norms[i*ow:][:ow]
-		for _, iy := range j.rows[y*j.stride:][:k.kh] {
-			if iy >= 0 {
+		for t := range k.kh {
+			if iy := j.rows.tap(y, t); iy >= 0 {
 				for x, v := range rows[(n*s.H()+iy)*ow:][:ow] {
 					out[x] += v
 				}

@@ -100,7 +100,7 @@ func fixtures(t *testing.T) []*fixture {
 		if c.Op == "conv2d" || c.Op == "conv_transpose2d" {
 			f.weight = image("weight")
 			f.bias, _ = read("bias")
-			f.p = Params{Stride: c.Attrs.Stride, Pad: c.Attrs.Padding}
+			f.p = Square(c.Attrs.Stride, c.Attrs.Padding, Zeros)
 			if c.Attrs.PaddingMode != "" {
 				if f.p.Padding, err = ParsePadding(c.Attrs.PaddingMode); err != nil {
 					t.Fatal(err)
@@ -132,7 +132,7 @@ func (x *fixture) compute(f fp16.Format) *tensor.Tensor {
 	case "conv2d":
 		Forward(dst, x.src, NewKernel(x.weight, x.bias), x.p)
 	case "conv_transpose2d":
-		Transposed(dst, x.src, NewTransposedKernel(x.weight, x.bias), x.p.Stride, x.p.Pad)
+		Transposed(dst, x.src, NewTransposedKernel(x.weight, x.bias), x.p)
 	case "avg_pool2d":
 		AvgPool(dst, x.src, x.scale)
 	case "upsample_bilinear":
@@ -157,12 +157,12 @@ func (x *fixture) judge() {
 	switch x.op {
 	case "conv2d":
 		mode := x.p.Padding.String()
-		x.exact = bigref.Conv2d(x.src, x.weight, x.bias, x.p.Stride, x.p.Pad, mode)
-		x.magnit = bigref.Conv2d(mx, mw, mb, x.p.Stride, x.p.Pad, mode)
+		x.exact = bigref.Conv2d(x.src, x.weight, x.bias, x.p.Stride[0], x.p.Pad[0], mode)
+		x.magnit = bigref.Conv2d(mx, mw, mb, x.p.Stride[0], x.p.Pad[0], mode)
 		x.terms = x.weight.C()*x.weight.H()*x.weight.W() + 1
 	case "conv_transpose2d":
-		x.exact = bigref.ConvTranspose2d(x.src, x.weight, x.bias, x.p.Stride, x.p.Pad)
-		x.magnit = bigref.ConvTranspose2d(mx, mw, mb, x.p.Stride, x.p.Pad)
+		x.exact = bigref.ConvTranspose2d(x.src, x.weight, x.bias, x.p.Stride[0], x.p.Pad[0])
+		x.magnit = bigref.ConvTranspose2d(mx, mw, mb, x.p.Stride[0], x.p.Pad[0])
 		x.terms = x.weight.N()*x.weight.H()*x.weight.W() + 1
 	case "avg_pool2d":
 		x.exact, x.magnit = bigref.AvgPool2d(x.src, x.scale), bigref.AvgPool2d(mx, x.scale)
@@ -289,50 +289,64 @@ func TestForwardExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for trial := range 160 {
 		xs, ws := makers[trial%len(makers)], makers[r.IntN(len(makers))]
-		p := Params{Stride: r.IntN(4), Padding: Padding(r.IntN(4))}
+		p := Params{Stride: [2]int{r.IntN(4), r.IntN(4)}, Padding: Padding(r.IntN(4))}
+		if trial%3 == 0 {
+			p.Dilation = [2]int{r.IntN(4), r.IntN(4)}
+		}
+		groups := []int{1, 1, 2, 3}[r.IntN(4)]
 		ic, oc := 1+r.IntN(5), 1+r.IntN(5)
+		if groups > 1 {
+			ic, oc = groups*(1+r.IntN(3)), groups*(1+r.IntN(3))
+		}
 		kh, kw := 1+r.IntN(4), 1+r.IntN(4)
 		h, w := 1+r.IntN(9), 1+r.IntN(9)
-		switch p.Padding {
-		case Zeros, Replicate:
-			p.Pad = r.IntN(5)
-		case Circular:
-			p.Pad = r.IntN(min(h, w) + 1)
-		case Reflect:
-			p.Pad = r.IntN(min(h, w))
+		for side := range p.Pad {
+			n := []int{h, w}[side%2]
+			switch p.Padding {
+			case Zeros, Replicate:
+				p.Pad[side] = r.IntN(5)
+			case Circular:
+				p.Pad[side] = r.IntN(n + 1)
+			case Reflect:
+				p.Pad[side] = r.IntN(n)
+			}
 		}
-		if OutSize(h, kh, p.Stride, p.Pad) == 0 || OutSize(w, kw, p.Stride, p.Pad) == 0 {
-			h, w = h+4, w+4
+		if trial%2 == 0 { // the usual
+			pad := min(p.Pad[0], p.Pad[1], p.Pad[2], p.Pad[3])
+			p.Pad = [4]int{pad, pad, pad, pad}
+		}
+		if oh, ow := p.OutSize(h, w, kh, kw); oh == 0 || ow == 0 {
+			h, w = h+10, w+10
 		}
 		grid := formats[r.IntN(4)]
 		if trial%2 == 0 {
 			grid = fp16.Float32
 		}
 		src := xs.make(r, grid, 1+r.IntN(3), ic, h, w)
-		weight := ws.make(r, grid, oc, ic, kh, kw)
+		weight := ws.make(r, grid, oc, ic/groups, kh, kw)
 		var bias []float64
 		if r.IntN(2) == 0 {
 			bias = ws.make(r, grid, 1, 1, 1, oc).Data
 		}
-		what := fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %+v, %v", trial,
-			xs.name, ws.name, src.Dims(), weight.Dims(), p, grid)
-		exact := bigref.Conv2d(src, weight, bias, max(p.Stride, 1), p.Pad, p.Padding.String())
-		k := NewKernel(weight, bias)
+		what := fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %d groups, %+v, %v", trial,
+			xs.name, ws.name, src.Dims(), weight.Dims(), groups, p, grid)
+		exact := bigref.Convolution(src, weight, bias, judged(p, groups))
+		k := NewGroupedKernel(weight, bias, groups)
 		for _, f := range formats {
 			dst := tensor.New(f, exact.N, exact.C, exact.H, exact.W)
 			Forward(dst, src, k, p)
 			sameBits(t, dst, exact.Round(f), what+" to "+f.String())
 		}
-		float64Error(t, exact, src, weight, bias, p, what)
+		float64Error(t, exact, src, weight, bias, p, groups, what)
 	}
 }
 
 // float64Error holds the float64 sum to its bound g_n * sum |w x|.
-func float64Error(t *testing.T, exact *bigref.Exact, src, weight *tensor.Tensor, bias []float64, p Params, what string) {
+func float64Error(t *testing.T, exact *bigref.Exact, src, weight *tensor.Tensor, bias []float64, p Params, groups int, what string) {
 	t.Helper()
 	got := tensor.New(fp16.Float64, exact.N, exact.C, exact.H, exact.W)
-	Forward(got, src, NewKernel(weight, bias), p)
-	m := bigref.Conv2d(magnitudes(src), magnitudes(weight), absolute(bias), max(p.Stride, 1), p.Pad, p.Padding.String())
+	Forward(got, src, NewGroupedKernel(weight, bias, groups), p)
+	m := bigref.Convolution(magnitudes(src), magnitudes(weight), absolute(bias), judged(p, groups))
 	for i, v := range got.Data {
 		size, _ := m.Values[i].Float64()
 		bound := float64(weight.C()*weight.H()*weight.W()+1) * 0x1p-53 * 1.0001 * size
@@ -361,29 +375,46 @@ func TestTransposedExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for trial := range 80 {
 		xs, ws := makers[trial%len(makers)], makers[r.IntN(len(makers))]
-		ic, oc := 1+r.IntN(4), 1+r.IntN(4)
-		kh, kw, stride := 1+r.IntN(4), 1+r.IntN(4), r.IntN(4)
+		groups := []int{1, 1, 2, 3}[r.IntN(4)]
+		ic, oc := groups*(1+r.IntN(3)), groups*(1+r.IntN(3))
+		p := Params{Stride: [2]int{r.IntN(4), r.IntN(4)}}
+		if trial%3 == 0 {
+			p.Dilation = [2]int{r.IntN(4), r.IntN(4)}
+		}
+		kh, kw := 1+r.IntN(4), 1+r.IntN(4)
 		h, w := 1+r.IntN(6), 1+r.IntN(6)
-		pad := r.IntN(4)
-		for (h-1)*max(stride, 1)-2*pad+kh < 1 || (w-1)*max(stride, 1)-2*pad+kw < 1 {
-			pad--
+		for side := range p.Pad {
+			p.Pad[side] = r.IntN(4)
+		}
+		for oh, ow := p.TransposedSize(h, w, kh, kw, [2]int{}); oh < 1 || ow < 1; oh, ow = p.TransposedSize(h, w, kh, kw, [2]int{}) {
+			h, w = h+1, w+1
+		}
+		var extra [2]int
+		if trial%2 == 0 {
+			extra = [2]int{r.IntN(max(p.Stride[0], 1)), r.IntN(max(p.Stride[1], 1))}
 		}
 		src := xs.make(r, fp16.Float32, 1+r.IntN(2), ic, h, w)
-		weight := ws.make(r, fp16.Float32, ic, oc, kh, kw)
+		weight := ws.make(r, fp16.Float32, ic, oc/groups, kh, kw)
 		var bias []float64
 		if r.IntN(2) == 0 {
 			bias = ws.make(r, fp16.Float32, 1, 1, 1, oc).Data
 		}
-		what := fmt.Sprintf("trial %d: %s * %s, %s, weight %s, stride %d, pad %d", trial,
-			xs.name, ws.name, src.Dims(), weight.Dims(), stride, pad)
-		exact := bigref.ConvTranspose2d(src, weight, bias, max(stride, 1), pad)
-		k := NewTransposedKernel(weight, bias)
+		what := fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %d groups, %+v", trial,
+			xs.name, ws.name, src.Dims(), weight.Dims(), groups, p)
+		exact := bigref.Transposed(src, weight, bias, judged(p, groups), extra)
+		k := NewGroupedTransposedKernel(weight, bias, groups)
 		for _, f := range formats {
 			dst := tensor.New(f, exact.N, exact.C, exact.H, exact.W)
-			Transposed(dst, src, k, stride, pad)
+			Transposed(dst, src, k, p)
 			sameBits(t, dst, exact.Round(f), what+" to "+f.String())
 		}
 	}
+}
+
+// judged is a geometry as the judge takes it.
+func judged(p Params, groups int) bigref.Geometry {
+	least1 := func(v [2]int) [2]int { return [2]int{max(v[0], 1), max(v[1], 1)} }
+	return bigref.Geometry{Stride: least1(p.Stride), Dilation: least1(p.Dilation), Pad: p.Pad, Groups: groups, Mode: p.Padding.String()}
 }
 
 func TestResampleExact(t *testing.T) {
@@ -442,9 +473,9 @@ func TestBound(t *testing.T) {
 				k := NewKernel(weight, bias)
 				exact := bigref.Conv2d(src, weight, bias, 1, 1, "zeros")
 				sums := tensor.New(fp16.Float64, 1, exact.C, exact.H, exact.W)
-				Forward(sums, src, k, Params{Pad: 1})
-				j := &job{dst: sums, src: src, k: k, stride: 1,
-					rows: paddedAxis(src.H(), 1, Zeros), cols: paddedAxis(src.W(), 1, Zeros)}
+				Forward(sums, src, k, Square(1, 1, Zeros))
+				j := &job{dst: sums, src: src, k: k,
+					rows: squareAxis(src.H(), 1, Zeros), cols: squareAxis(src.W(), 1, Zeros)}
 				norms, hw := j.windows(), sums.H()*sums.W()
 				for i, v := range sums.Data {
 					e, d := k.bound(i/hw, norms[i%hw]), distance(v, exact.Values[i])
@@ -469,8 +500,9 @@ func TestWindowNorms(t *testing.T) {
 	weight := makers[0].make(r, fp16.Float32, 2, 3, 3, 3)
 	k := NewKernel(weight, nil)
 	dst := tensor.New(fp16.Float32, 2, 2, 3, 2)
-	j := &job{dst: dst, src: src, k: k, stride: 2,
-		rows: paddedAxis(src.H(), 1, Reflect), cols: paddedAxis(src.W(), 1, Reflect)}
+	j := &job{dst: dst, src: src, k: k,
+		rows: squareAxis(src.H(), 1, Reflect), cols: squareAxis(src.W(), 1, Reflect)}
+	j.rows.stride, j.cols.stride = 2, 2
 	norms := j.windows()
 	// The same norms are the convolution of t^2 x^2 with ones.
 	squares := src.Clone()
@@ -508,8 +540,8 @@ func TestThreadsAndBatch(t *testing.T) {
 		c, h, w int
 		run     func(dst, src *tensor.Tensor)
 	}{
-		"forward":    {9, 6, 7, func(d, s *tensor.Tensor) { Forward(d, s, k, Params{2, 1, Circular}) }},
-		"transposed": {9, 21, 25, func(d, s *tensor.Tensor) { Transposed(d, s, kt, 2, 1) }},
+		"forward":    {9, 6, 7, func(d, s *tensor.Tensor) { Forward(d, s, k, Square(2, 1, Circular)) }},
+		"transposed": {9, 21, 25, func(d, s *tensor.Tensor) { Transposed(d, s, kt, Square(2, 1, Zeros)) }},
 		"pool":       {6, 3, 4, func(d, s *tensor.Tensor) { AvgPool(d, s, 3) }},
 		"bilinear":   {6, 33, 39, func(d, s *tensor.Tensor) { Bilinear(d, s, 3) }},
 		"nearest":    {6, 22, 26, func(d, s *tensor.Tensor) { Nearest(d, s, 2) }},
@@ -542,7 +574,7 @@ func TestGroups(t *testing.T) {
 	one := tensor.Of(fp16.Float32, []float64{1}, 1, 1, 1, 1)
 	for _, pad := range []int{100, 150, 250, 600} { // 5, 5, 2 and 1 samples at a time
 		dst := tensor.New(fp16.Float32, 5, 1, 2, 2)
-		Forward(dst, src, NewKernel(one, nil), Params{Stride: 2 * pad, Pad: pad, Padding: Replicate})
+		Forward(dst, src, NewKernel(one, nil), Square(2*pad, pad, Replicate))
 		for i, v := range dst.Data {
 			if want := float64(1 + i/4); v != want {
 				t.Errorf("pad %d: element %d is %g, want %g", pad, i, v, want)
@@ -569,7 +601,7 @@ func TestChannelScales(t *testing.T) {
 		}
 	}
 	dst := tensor.New(fp16.Float32, 1, 8, 16, 16)
-	if open := flagged(dst, src, NewKernel(weight, nil), Params{Pad: 1}); open > 0.002 {
+	if open := flagged(dst, src, NewKernel(weight, nil), Square(1, 1, Zeros)); open > 0.002 {
 		t.Errorf("%.4f of the outputs are flagged", open)
 	}
 }
@@ -586,7 +618,7 @@ func TestFloat64Order(t *testing.T) {
 			weight.Data[r.IntN(len(weight.Data))] = math.Inf(1)
 		}
 		got := tensor.New(fp16.Float64, 1, 3, 7, 6)
-		Forward(got, src, NewKernel(weight, bias), Params{Pad: 1})
+		Forward(got, src, NewKernel(weight, bias), Square(1, 1, Zeros))
 		want := tensor.Like(got)
 		for o := range 3 {
 			for y := range 7 {
@@ -653,7 +685,7 @@ func TestNotFinite(t *testing.T) {
 			tensor.Of(fp16.Float32, tame(weight.Data), 4, 3, 3, 3), tame(bias), 1, 1, "zeros")
 		for _, f := range append(formats, fp16.Float64) {
 			got := tensor.New(f, 1, 4, 6, 7)
-			Forward(got, src, NewKernel(weight, bias), Params{Pad: 1})
+			Forward(got, src, NewKernel(weight, bias), Square(1, 1, Zeros))
 			for i, v := range got.Data {
 				o, y, x := i/42, i/7%6, i%7
 				want := loop(src, weight, o, y-1, x-1) + bias[o]
@@ -782,7 +814,7 @@ func TestEverythingFlagged(t *testing.T) {
 		weight.Data[i] = -weight.Data[i-1]
 	}
 	dst := makers[0].make(r, fp16.Float32, 1, 4, 8, 8)
-	k, p := NewKernel(weight, nil), Params{Pad: 1, Padding: Circular}
+	k, p := NewKernel(weight, nil), Square(1, 1, Circular)
 	Forward(dst, src, k, p)
 	sameBits(t, dst, tensor.New(fp16.Float32, 1, 4, 8, 8), "constant")
 	if open := flagged(dst, src, k, p); open < 0.9 {
@@ -854,21 +886,21 @@ func TestMisusePanics(t *testing.T) {
 	beyond.Data[5] = 0.1
 	src, dst := x(fp16.Float32, 1, 3, 4, 4), x(fp16.Float32, 1, 2, 4, 4)
 	for name, f := range map[string]func(){
-		"stride":         func() { Forward(dst, src, k, Params{Stride: -1, Pad: 1}) },
-		"pad":            func() { Forward(dst, src, k, Params{Pad: -1}) },
+		"stride":         func() { Forward(dst, src, k, Square(-1, 1, Zeros)) },
+		"pad":            func() { Forward(dst, src, k, Square(1, -1, Zeros)) },
 		"size":           func() { Forward(dst, src, k, Params{}) },
-		"channels":       func() { Forward(dst, x(fp16.Float32, 1, 2, 4, 4), k, Params{Pad: 1}) },
-		"samples":        func() { Forward(dst, x(fp16.Float32, 2, 3, 4, 4), k, Params{Pad: 1}) },
+		"channels":       func() { Forward(dst, x(fp16.Float32, 1, 2, 4, 4), k, Square(1, 1, Zeros)) },
+		"samples":        func() { Forward(dst, x(fp16.Float32, 2, 3, 4, 4), k, Square(1, 1, Zeros)) },
 		"too small":      func() { Forward(x(fp16.Float32, 1, 2, 0, 0), x(fp16.Float32, 1, 3, 2, 2), k, Params{}) },
-		"reflect":        func() { Forward(x(fp16.Float32, 1, 2, 10, 10), src, k, Params{Pad: 4, Padding: Reflect}) },
-		"circular":       func() { Forward(x(fp16.Float32, 1, 2, 12, 12), src, k, Params{Pad: 5, Padding: Circular}) },
-		"padding":        func() { Forward(dst, src, k, Params{Pad: 1, Padding: 9}) },
-		"kind":           func() { Forward(dst, src, kt, Params{Pad: 1}) },
-		"kind back":      func() { Transposed(dst, src, k, 1, 1) },
-		"size back":      func() { Transposed(dst, src, kt, 2, 1) },
-		"stride back":    func() { Transposed(dst, src, kt, -1, 1) },
-		"float64 source": func() { Forward(dst, x(fp16.Float64, 1, 3, 4, 4), k, Params{Pad: 1}) },
-		"float64 kernel": func() { Forward(dst, src, NewKernel(beyond, nil), Params{Pad: 1}) },
+		"reflect":        func() { Forward(x(fp16.Float32, 1, 2, 10, 10), src, k, Square(1, 4, Reflect)) },
+		"circular":       func() { Forward(x(fp16.Float32, 1, 2, 12, 12), src, k, Square(1, 5, Circular)) },
+		"padding":        func() { Forward(dst, src, k, Square(1, 1, 9)) },
+		"kind":           func() { Forward(dst, src, kt, Square(1, 1, Zeros)) },
+		"kind back":      func() { Transposed(dst, src, k, Square(1, 1, Zeros)) },
+		"size back":      func() { Transposed(dst, src, kt, Square(2, 1, Zeros)) },
+		"stride back":    func() { Transposed(dst, src, kt, Square(-1, 1, Zeros)) },
+		"float64 source": func() { Forward(dst, x(fp16.Float64, 1, 3, 4, 4), k, Square(1, 1, Zeros)) },
+		"float64 kernel": func() { Forward(dst, src, NewKernel(beyond, nil), Square(1, 1, Zeros)) },
 		"bias":           func() { NewKernel(beyond, make([]float64, 3)) },
 		"empty":          func() { NewKernel(x(fp16.Float32, 0, 3, 3, 3), nil) },
 		"pool":           func() { AvgPool(dst, src, 2) },

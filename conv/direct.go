@@ -25,14 +25,17 @@ type job struct {
 	dst, src   *tensor.Tensor
 	k          *Kernel
 	rows, cols axis
-	stride     int
 	memory     *images
 	norms      []float64 // of the windows; nil if dst is Float64
 	expanded   layout
 }
 
 // apply convolves src, seen through the axes, with k.
-func apply(dst, src *tensor.Tensor, k *Kernel, rows, cols axis, stride int) {
+func apply(dst, src *tensor.Tensor, k *Kernel, rows, cols axis) {
+	if k.groups != nil {
+		applyGroups(dst, src, k, rows, cols)
+		return
+	}
 	switch {
 	case src.N() != dst.N() || src.C() != k.ic || dst.C() != k.oc:
 		panic("conv: source, kernel and destination differ in samples or channels")
@@ -42,7 +45,7 @@ func apply(dst, src *tensor.Tensor, k *Kernel, rows, cols axis, stride int) {
 		panic("conv: a kernel beyond float32 needs a float64 destination")
 	}
 	checkFormats(dst, src)
-	j := &job{dst: dst, src: src, k: k, rows: rows, cols: cols, stride: stride}
+	j := &job{dst: dst, src: src, k: k, rows: rows, cols: cols}
 	j.memory = imagePool.Get().(*images)
 	defer imagePool.Put(j.memory)
 	if j.blocks() {
@@ -77,7 +80,7 @@ func (j *job) eachGroup(convolve func(lo int, image []float64)) {
 // layout says where the expanded image holds what. Its lines have the
 // coordinates of the axes, zeros where there is nothing to read. Coordinate x
 // of a line is at (x mod stride)*phase + x/stride, so that what neighbouring
-// outputs read is adjacent for every stride.
+// outputs read is adjacent for every stride of columns.
 type layout struct {
 	height, line int   // of one channel: lines, numbers in a line
 	sample       int   // numbers in one sample, [ic][height][line]
@@ -87,24 +90,25 @@ type layout struct {
 
 // newLayout returns the layout for lines that are computed pixels at a time.
 func newLayout(j *job, pixels int) layout {
-	k, s := j.k, j.stride
+	k, s := j.k, j.cols.stride
 	tiles := (j.dst.W() + pixels - 1) / pixels
-	width := (tiles*pixels-1)*s + k.kw
+	width := j.cols.reach(tiles*pixels, k.kw)
 	phase := (width + s - 1) / s
-	l := layout{height: (j.dst.H()-1)*s + k.kh, line: phase * s}
+	l := layout{height: j.rows.reach(j.dst.H(), k.kh), line: phase * s}
 	l.sample = k.ic * l.height * l.line
 	l.source = make([]int, l.line)
 	for x := range l.source {
 		at := x%s*phase + x/s
 		l.source[at] = -1
-		if x < len(j.cols) {
-			l.source[at] = j.cols[x]
+		if x < len(j.cols.at) {
+			l.source[at] = j.cols.at[x]
 		}
 	}
 	for c := range k.ic {
 		for y := range k.kh {
 			for x := range k.kw {
-				l.tap = append(l.tap, (c*l.height+y)*l.line+x%s*phase+x/s)
+				row, col := y*j.rows.dilation, x*j.cols.dilation
+				l.tap = append(l.tap, (c*l.height+row)*l.line+col%s*phase+col/s)
 			}
 		}
 	}
@@ -117,7 +121,7 @@ func (j *job) expand(lo int, image []float64) {
 	plane := l.height * l.line
 	par.For(len(image)/plane, func(i int) {
 		in := src.Plane(lo+i/src.C(), i%src.C())
-		for y, iy := range j.rows[:l.height] {
+		for y, iy := range j.rows.at[:l.height] {
 			out := image[i*plane+y*l.line:][:l.line]
 			if iy < 0 {
 				clear(out)
@@ -153,7 +157,7 @@ func (j *job) convolve(lo int, image []float64) {
 	par.For(len(image)/l.sample*dst.H()*groups, func(i int) {
 		n, y, g := i/groups/dst.H(), i/groups%dst.H(), i%groups
 		r := &row{job: j, n: lo + n, y: y}
-		line := image[n*l.sample+y*j.stride*l.line:]
+		line := image[n*l.sample+y*j.rows.stride*l.line:]
 		for pair := g * group; pair < min((g+1)*group, pairs); pair++ {
 			w := j.k.packed[pair*2*taps:][:2*taps]
 			for x := 0; x < dst.W(); x += tileW {

@@ -37,13 +37,13 @@ func TestImage(t *testing.T) {
 		m.From(x)
 		m.FillFrame(p)
 		at := fmt.Sprintf("trial %d: %s, frame %d, %v", trial, x.Dims(), frame, p)
-		rows, cols := paddedAxis(h, frame, p), paddedAxis(w, frame, p)
+		rows, cols := squareAxis(h, frame, p), squareAxis(w, frame, p)
 		for i := range n * m.Blocks() * block {
 			for y := range up4(h) + 2*frame {
 				for xx := range up4(w) + 2*frame {
 					want := 0.0
-					if ch := i % (m.Blocks() * block); ch < c && y < len(rows) && xx < len(cols) && rows[y] >= 0 && cols[xx] >= 0 {
-						want = x.Plane(i/block/m.Blocks(), ch)[rows[y]*w+cols[xx]]
+					if ch := i % (m.Blocks() * block); ch < c && y < len(rows.at) && xx < len(cols.at) && rows.at[y] >= 0 && cols.at[xx] >= 0 {
+						want = x.Plane(i/block/m.Blocks(), ch)[rows.at[y]*w+cols.at[xx]]
 					}
 					if got := m.data[m.at(i/block/m.Blocks(), i/block%m.Blocks(), y-frame, xx-frame)+i%block]; float64(got) != want {
 						t.Fatalf("%s: sample and channel %d, line %d, pixel %d: %v, want %v", at, i, y-frame, xx-frame, got, want)
@@ -68,17 +68,20 @@ func TestPlan(t *testing.T) {
 	var space Space
 	for trial := range 80 {
 		xs, ws := makers[trial%len(makers)], makers[r.IntN(len(makers))]
-		p := Params{Padding: Padding(r.IntN(4)), Stride: r.IntN(2)}
+		padding, stride := Padding(r.IntN(4)), r.IntN(2)
 		taps := []int{1, 3, 3, 5, 7, 2}[trial%6]
-		p.Pad = taps / 2
 		if trial%11 == 0 {
-			p.Stride = 2
+			stride = 2
+		}
+		p := Square(stride, taps/2, padding)
+		if trial%13 == 0 {
+			p.Dilation = [2]int{1, 2}
 		}
 		n, ic, oc := 1+r.IntN(2), 1+r.IntN(18), 1+r.IntN(18)
 		if taps > 3 {
 			ic, oc = 1+ic/3, 1+oc/3
 		}
-		h, w := taps+r.IntN(6), taps+r.IntN(16)
+		h, w := taps+r.IntN(6), 2*taps+r.IntN(16)
 		if farU, largeV = 3<<19, [2]int{1 << 19, 1 << 19}; trial%2 == 0 { // by rows
 			farU, largeV = 0, [2]int{}
 		}
@@ -87,7 +90,7 @@ func TestPlan(t *testing.T) {
 		if r.IntN(2) == 0 {
 			bias = ws.make(r, fp16.Float32, 1, 1, 1, oc).Data
 		}
-		exact := bigref.Conv2d(src, weight, bias, max(p.Stride, 1), p.Pad, p.Padding.String())
+		exact := bigref.Convolution(src, weight, bias, judged(p, 1))
 		k := NewKernel(weight, bias)
 		for _, f := range formats {
 			plan := k.Plan(f, h, w, p)
@@ -199,7 +202,7 @@ func TestPlanLanes(t *testing.T) {
 			x := gauss(r, fp16.Float32, 1, 11, 9, 10)
 			x.Data[200] = v
 			k := NewKernel(gauss(r, fp16.Float32, 19, 11, taps, taps), nil)
-			plan := k.Plan(fp16.BFloat16, 9, 10, Params{Pad: taps / 2})
+			plan := k.Plan(fp16.BFloat16, 9, 10, Square(1, taps/2, Zeros))
 			if plan.none() {
 				continue
 			}
@@ -216,7 +219,7 @@ func TestPlanLanes(t *testing.T) {
 				}
 			}
 			want := tensor.New(fp16.BFloat16, 1, 19, 9, 10)
-			Forward(want, x, k, Params{Pad: taps / 2})
+			Forward(want, x, k, Square(1, taps/2, Zeros))
 			got := tensor.Like(want)
 			dst.To(got)
 			sameBits(t, got, want, fmt.Sprint(taps, v))

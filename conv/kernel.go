@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -13,6 +14,7 @@ import (
 type Kernel struct {
 	oc, ic, kh, kw int
 	transposed     bool
+	groups         []*Kernel // of a convolution in groups, which has nothing else; nil for one group
 
 	// Weights in the order the inner loop reads them: pairs of output
 	// channels (the last one filled up with zeros), each [ic][kh][kw][2].
@@ -50,6 +52,61 @@ func NewTransposedKernel(weight *tensor.Tensor, bias []float64) *Kernel {
 	hw := k.kh * k.kw
 	k.prepare(bias, func(o, c, i int) float64 { return weight.Data[(c*k.oc+o)*hw+hw-1-i] })
 	return k
+}
+
+// NewGroupedKernel prepares the weight [OC,IC/groups,KH,KW] of a convolution in groups
+// of channels, each group of outputs of its own group of inputs. It panics if groups do
+// not divide OC.
+func NewGroupedKernel(weight *tensor.Tensor, bias []float64, groups int) *Kernel {
+	return grouped(weight, bias, groups, weight.N(), NewKernel)
+}
+
+// NewGroupedTransposedKernel prepares the weight [IC,OC/groups,KH,KW] of a transposed
+// convolution in groups of channels. It panics if groups do not divide IC.
+func NewGroupedTransposedKernel(weight *tensor.Tensor, bias []float64, groups int) *Kernel {
+	return grouped(weight, bias, groups, weight.C()*groups, NewTransposedKernel)
+}
+
+// grouped prepares the weights of each group, equal parts of the first dimension.
+func grouped(weight *tensor.Tensor, bias []float64, groups, outputs int, prepare func(*tensor.Tensor, []float64) *Kernel) *Kernel {
+	switch {
+	case groups < 1 || weight.N()%groups != 0:
+		panic("conv: groups do not divide the channels")
+	case groups == 1:
+		return prepare(weight, bias)
+	case bias != nil && len(bias) != outputs:
+		panic("conv: bias length is not the number of output channels")
+	}
+	each, out := weight.N()/groups, outputs/groups
+	k := new(Kernel)
+	for g := range groups {
+		var b []float64
+		if bias != nil {
+			b = bias[g*out : (g+1)*out]
+		}
+		k.groups = append(k.groups, prepare(weight.Samples(g*each, (g+1)*each), b))
+	}
+	first := k.groups[0]
+	k.float32 = true
+	for _, g := range k.groups {
+		k.float32 = k.float32 && g.float32
+	}
+	k.oc, k.ic, k.kh, k.kw, k.transposed = outputs, first.ic*groups, first.kh, first.kw, first.transposed
+	return k
+}
+
+// applyGroups convolves group by group: a sample's channels of a group are an image.
+func applyGroups(dst, src *tensor.Tensor, k *Kernel, rows, cols axis) {
+	if src.N() != dst.N() || src.C() != k.ic || dst.C() != k.oc {
+		panic("conv: source, kernel and destination differ in samples or channels")
+	}
+	n := len(k.groups)
+	part := func(t *tensor.Tensor, i int) *tensor.Tensor {
+		c := t.C() / n
+		size := c * t.H() * t.W()
+		return tensor.Of(t.Format, t.Data[i*size:(i+1)*size], 1, c, t.H(), t.W())
+	}
+	par.For(src.N()*n, func(i int) { apply(part(dst, i), part(src, i), k.groups[i%n], rows, cols) })
 }
 
 // prepare fills the kernel; weight(o, c, i) is the weight of output channel o
@@ -128,6 +185,10 @@ func (k *Kernel) at(o, t int) int { return (o/2*k.taps()+t)*2 + o%2 }
 func (k *Kernel) Bytes() int64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	var parts int64
+	for _, g := range k.groups {
+		parts += g.Bytes()
+	}
 	n := 8 * (len(k.packed) + len(k.bias) + len(k.scale) + len(k.norm))
 	for _, w := range k.transformed {
 		n += 8*(len(w.panels)+len(w.tables)) + 4*len(w.direct)
@@ -141,7 +202,7 @@ func (k *Kernel) Bytes() int64 {
 	for _, w := range k.inBlocks {
 		n += 8 * (len(w.packed) + len(w.tables))
 	}
-	return int64(n)
+	return parts + int64(n)
 }
 
 // Shape returns the output channels and the size of the kernel.

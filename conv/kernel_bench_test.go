@@ -33,10 +33,10 @@ func BenchmarkKernel(b *testing.B) {
 				}
 				k := NewKernel(w, nil)
 				y := tensor.New(fp16.Float32, 1, s.o, s.h, s.h)
-				Forward(y, x, k, Params{Pad: s.k / 2})
+				Forward(y, x, k, Square(1, s.k/2, Zeros))
 				before := processTime()
 				for b.Loop() {
-					Forward(y, x, k, Params{Pad: s.k / 2})
+					Forward(y, x, k, Square(1, s.k/2, Zeros))
 				}
 				// What another load on the machine does not change much.
 				b.ReportMetric(float64(processTime()-before)/1e6/float64(b.N), "cpu-ms/op")

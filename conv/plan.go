@@ -35,9 +35,9 @@ type engine struct {
 }
 
 // engine chooses for results of a format.
-func (k *Kernel) engine(f fp16.Format, stride int) (e engine, ok bool) {
+func (k *Kernel) engine(f fp16.Format) (e engine, ok bool) {
 	format, known := kernelFormats[f]
-	if !known || f == fp16.Float64 || !k.finite || !k.finiteBias || !k.float32 || stride != 1 || k.kh != k.kw || k.kh%2 == 0 {
+	if !known || f == fp16.Float64 || !k.finite || !k.finiteBias || !k.float32 || k.kh != k.kw || k.kh%2 == 0 {
 		return e, false
 	}
 	e.format = format
@@ -72,8 +72,8 @@ func (e *engine) run(k *Kernel, dst, src *Image, s *Space) {
 // of which h and w are given. It panics as Forward does if shapes or formats do not
 // fit together.
 func (k *Kernel) Plan(f fp16.Format, h, w int, p Params) *Plan {
-	p.Stride = max(p.Stride, 1)
-	oh, ow := OutSize(h, k.kh, p.Stride, p.Pad), OutSize(w, k.kw, p.Stride, p.Pad)
+	p.check()
+	oh, ow := p.OutSize(h, w, k.kh, k.kw)
 	switch {
 	case k.transposed:
 		panic("conv: a plan of a transposed kernel")
@@ -83,8 +83,8 @@ func (k *Kernel) Plan(f fp16.Format, h, w int, p Params) *Plan {
 		panic("conv: a plan beyond float32")
 	}
 	plan := &Plan{k: k, p: p, f: f, c: k.oc, h: oh, w: ow}
-	if oh == h && ow == w {
-		plan.engine, _ = k.engine(f, p.Stride)
+	if side := k.kh / 2; p == Square(1, side, p.Padding) || p == Square(0, side, p.Padding) {
+		plan.engine, _ = k.engine(f)
 	}
 	if plan.wino != nil {
 		k.winograd(plan.form, plan.wino)

@@ -46,13 +46,13 @@ func (r *row) settle64(o, x int, v float64) float64 {
 // read something, in order, and then the bias.
 func (r *row) gather(o, x int) {
 	k, w := r.k, r.k.packed[r.k.at(o, 0):]
-	rows, cols := r.rows[r.y*r.stride:][:k.kh], r.cols[x*r.stride:][:k.kw]
 	terms, width := r.terms[:0], r.src.W()
 	for c := range k.ic {
 		plane := r.src.Plane(r.n, c)
-		for _, iy := range rows {
-			for i, ix := range cols {
-				if iy >= 0 && ix >= 0 {
+		for t := range k.kh {
+			iy := r.rows.tap(r.y, t)
+			for i := range k.kw {
+				if ix := r.cols.tap(x, i); iy >= 0 && ix >= 0 {
 					terms = append(terms, plane[iy*width+ix]*w[2*i])
 				}
 			}

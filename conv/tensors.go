@@ -21,7 +21,8 @@ var imagePool = sync.Pool{New: func() any { return new(images) }}
 // with a frame.
 func (j *job) blocks() bool {
 	d := j.dst
-	e, ok := j.k.engine(d.Format, j.stride)
+	e, ok := j.k.engine(d.Format)
+	ok = ok && j.rows.plain() && j.cols.plain()
 	if !ok || d.N() == 0 {
 		return false
 	}
@@ -39,13 +40,13 @@ func (j *job) pack(m *Image) {
 	s, f := j.src, m.Frame
 	zeros := make([]float64, max(s.W(), 1)) // what a last block lacks
 	height, width := up4(m.H)+2*f, up4(m.W)+2*f
-	cols := j.cols[:min(len(j.cols), width)]
+	cols := j.cols.at[:min(len(j.cols.at), width)]
 	from, to := straight(cols)
 	par.For(s.N()*height, func(i int) {
 		n, y := i/height, i%height
 		for b := range m.Blocks() {
 			line := m.data[m.at(n, b, y-f, -f):][:m.line]
-			if y >= len(j.rows) || j.rows[y] < 0 {
+			if y >= len(j.rows.at) || j.rows.at[y] < 0 {
 				clear(line)
 				continue
 			}
@@ -53,7 +54,7 @@ func (j *job) pack(m *Image) {
 			for c := range block {
 				in[c] = zeros
 				if b*block+c < s.C() {
-					in[c] = s.Plane(n, b*block+c)[j.rows[y]*s.W():][:s.W()]
+					in[c] = s.Plane(n, b*block+c)[j.rows.at[y]*s.W():][:s.W()]
 				}
 				if from < to {
 					run[c] = in[c][cols[from]:][:to-from]

@@ -23,7 +23,7 @@ var nowhere float32
 func Wide(dst, src *tensor.Tensor, k *Kernel, p Params) {
 	form := asm.WinogradForm(3)
 	w := form.Kernels()
-	if w == nil || w.WideInput == nil || !k.wide() || dst.Format != fp16.Float64 || src.C() != k.ic || max(p.Stride, 1) != 1 || p.Pad != 1 || !allFinite(src.Data) {
+	if w == nil || w.WideInput == nil || !k.wide() || dst.Format != fp16.Float64 || src.C() != k.ic || p != Square(1, 1, p.Padding) && p != Square(0, 1, p.Padding) || !allFinite(src.Data) {
 		Forward(dst, src, k, p)
 		return
 	}
@@ -34,7 +34,7 @@ func Wide(dst, src *tensor.Tensor, k *Kernel, p Params) {
 	g := wides.Get().(*wide)
 	defer wides.Put(g)
 	g.Winograd, g.k, g.weights, g.dst, g.src = w, k, k.wideWeights(form, w.Outputs), dst, src
-	g.cols, g.rows = paddedAxis(src.W(), 1, p.Padding), paddedAxis(src.H(), 1, p.Padding)
+	g.cols, g.rows = paddedAxis(src.W(), &p, 1).at, paddedAxis(src.H(), &p, 0).at
 	g.run()
 	g.k, g.weights, g.dst, g.src = nil, nil, nil, nil
 }
@@ -135,7 +135,7 @@ type wide struct {
 	k          *Kernel
 	weights    *wideWeights
 	dst, src   *tensor.Tensor
-	rows, cols axis
+	rows, cols []int
 
 	n                     int // the sample
 	th, tw                int // tiles of it

@@ -40,7 +40,7 @@ func TestWide(t *testing.T) {
 			for i := range got.Data {
 				got.Data[i] = math.NaN()
 			}
-			p := Params{Stride: 1, Pad: 1, Padding: pad}
+			p := Square(1, 1, pad)
 			Wide(got, src, k, p)
 			Forward(want, src, k, p)
 			bound := 1e-14 * float64(9*shape[1]) // ||w|| ||x||, about
@@ -57,7 +57,7 @@ func TestWide(t *testing.T) {
 // it belongs.
 func TestWideExact(t *testing.T) {
 	r := rand.New(rand.NewPCG(17, 18))
-	p := Params{Stride: 1, Pad: 1, Padding: Circular}
+	p := Square(1, 1, Circular)
 	src, k := wideCase(r, 1, 16, 16, 9, 9, func() float64 { return float64(r.IntN(2001)-1000) / 8 })
 	for i := range src.Data {
 		src.Data[i] = math.Round(100 * src.Data[i])
@@ -87,7 +87,7 @@ func BenchmarkWide(b *testing.B) {
 		dst := tensor.New(fp16.Float64, 1, s.o, s.h, s.h)
 		for name, run := range map[string]func(dst, src *tensor.Tensor, k *Kernel, p Params){"forward": Forward, "wide": Wide} {
 			b.Run(fmt.Sprintf("%d-%d@%d/%s", s.c, s.o, s.h, name), func(b *testing.B) {
-				p := Params{Stride: 1, Pad: 1}
+				p := Square(1, 1, Zeros)
 				run(dst, src, k, p)
 				before := processTime()
 				for b.Loop() {

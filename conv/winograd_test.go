@@ -59,7 +59,7 @@ func eachForm(t *testing.T, run func(t *testing.T, f *asm.Form)) {
 // tiles as a unit.
 func newTestWino(k *Kernel, f *asm.Form, x *tensor.Tensor, h, w, pad int) (*wino, *worker) {
 	src := NewImage(fp16.Float32, x.N(), x.C(), h, w, f.Taps/2, make([]float32, ImageSize(x.N(), x.C(), h, w, f.Taps/2)))
-	j := &job{src: x, rows: paddedAxis(x.H(), pad, Zeros), cols: paddedAxis(x.W(), pad, Zeros)}
+	j := &job{src: x, rows: squareAxis(x.H(), pad, Zeros), cols: squareAxis(x.W(), pad, Zeros)}
 	j.pack(src)
 	dst := NewImage(fp16.Float32, x.N(), k.oc, h, w, 0, make([]float32, ImageSize(x.N(), k.oc, h, w, 0)))
 	kernels := f.Kernels()
@@ -430,12 +430,12 @@ func TestLargeKernels(t *testing.T) {
 	for trial := range 2 * len(makers) {
 		xs, ws := makers[trial%len(makers)], makers[r.IntN(len(makers))]
 		taps := 5 + 2*(trial/len(makers))
-		p := Params{Pad: r.IntN(taps/2 + 1), Padding: Padding(r.IntN(4))}
+		p := Square(1, r.IntN(taps/2+1), Padding(r.IntN(4)))
 		n, ic, oc := 1+trial%2, 1+r.IntN(9), 1+r.IntN(9)
 		h, w := taps+r.IntN(6), taps+r.IntN(9)
 		src, weight := xs.make(r, fp16.Float32, n, ic, h, w), ws.make(r, fp16.Float32, oc, ic, taps, taps)
 		bias := ws.make(r, fp16.Float32, 1, 1, 1, oc).Data
-		exact := bigref.Conv2d(src, weight, bias, 1, p.Pad, p.Padding.String())
+		exact := bigref.Convolution(src, weight, bias, judged(p, 1))
 		k := NewKernel(weight, bias)
 		for _, f := range formats {
 			dst := tensor.New(f, exact.N, exact.C, exact.H, exact.W)
@@ -468,7 +468,7 @@ func TestWinogradRepeats(t *testing.T) {
 		}
 		exact := bigref.Conv2d(x, w, nil, 1, taps/2, "circular")
 		y := tensor.New(fp16.Float32, 1, oc, 13, 30)
-		Forward(y, x, NewKernel(w, nil), Params{Pad: taps / 2, Padding: Circular})
+		Forward(y, x, NewKernel(w, nil), Square(1, taps/2, Circular))
 		for i, v := range y.Data {
 			if want, _ := exact.Values[i].Float32(); v != float64(want) {
 				t.Fatalf("trial %d, %d taps, output %d: %v, want %v", trial, taps, i, v, want)

@@ -29,7 +29,7 @@ func residual() (g *graph.Graph, x, y, z, sum int) {
 	g = graph.New(new(graph.Kept))
 	x = g.Input("x")
 	w := g.Constant("w", numbers(1, 2, 2, 3, 3))
-	y = g.Add(graph.Conv{Params: conv.Params{Pad: 1}}, "y", x, w)
+	y = g.Add(graph.Conv{Params: conv.Square(1, 1, conv.Zeros)}, "y", x, w)
 	z = g.Add(graph.Act{Func: act.ReLU}, "z", y)
 	sum = g.Add(graph.Add{}, "sum", z, x)
 	g.Outputs = []int{sum}
@@ -68,7 +68,7 @@ func TestRun(t *testing.T) {
 	seen := map[int][]float64{}
 	got := run(t, p, &graph.Run{Seen: func(v int, t *tensor.Tensor) { seen[v] = slices.Clone(t.Data) }}, x)
 	wantY, wantZ := tensor.Like(x), tensor.Like(x)
-	conv.Forward(wantY, x, conv.NewKernel(numbers(1, 2, 2, 3, 3), nil), conv.Params{Pad: 1})
+	conv.Forward(wantY, x, conv.NewKernel(numbers(1, 2, 2, 3, 3), nil), conv.Square(1, 1, conv.Zeros))
 	act.Forward(wantZ, wantY, act.ReLU)
 	want := tensor.Like(x)
 	for i := range want.Data {

@@ -8,13 +8,20 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// Conv is conv2d: of an input [N,IC,H,W], a weight [OC,IC,KH,KW] and, as a third
+// Conv is conv2d: of an input [N,IC,H,W], a weight [OC,IC/Groups,KH,KW] and, as a third
 // input, a bias [OC] or none. See [conv.Forward].
-type Conv struct{ conv.Params }
+type Conv struct {
+	conv.Params
+	Groups int // 0 means 1
+}
 
-// ConvTranspose is conv_transpose2d: of an input [N,IC,H,W], a weight [IC,OC,KH,KW]
-// and, as a third input, a bias [OC] or none. See [conv.Transposed].
-type ConvTranspose struct{ Stride, Pad int } // Stride 0 means 1
+// ConvTranspose is conv_transpose2d: of an input [N,IC,H,W], a weight
+// [IC,OC/Groups,KH,KW] and, as a third input, a bias [OC] or none. See [conv.Transposed].
+type ConvTranspose struct {
+	conv.Params
+	Groups        int    // 0 means 1
+	OutputPadding [2]int // rows and columns more at the end
+}
 
 // Name implements [Op].
 func (Conv) Name() string { return "conv2d" }
@@ -32,9 +39,9 @@ func product(m Mode, op string, in []Type, shape ...int) (Inference, error) {
 	return Inference{Operands: of, Out: []Type{{shape, out}}}, nil
 }
 
-// images checks the inputs of a convolution whose weight has the input's channels
-// in dimension ic and the output's in dimension oc.
-func images(in []Type, ic, oc int) error {
+// images checks the inputs of a convolution whose weight has the input's channels in
+// dimension ic, divided by so many, and oc output channels.
+func images(in []Type, ic, divided, groups int, oc func(w []int) int) error {
 	if len(in) != 2 && len(in) != 3 {
 		return fmt.Errorf("%d inputs: want an input, a weight, and a bias or none", len(in))
 	}
@@ -44,32 +51,43 @@ func images(in []Type, ic, oc int) error {
 		return fmt.Errorf("input of shape %v: want [N,C,H,W]", x)
 	case len(w) != 4:
 		return fmt.Errorf("weight of shape %v: want four dimensions", w)
-	case x[1] != w[ic]:
-		return fmt.Errorf("input has %d channels: want %d", x[1], w[ic])
-	case len(in) == 3 && (len(in[2].Shape) != 1 || in[2].Shape[0] != w[oc]):
-		return fmt.Errorf("bias of shape %v: want [%d]", in[2].Shape, w[oc])
+	case x[1] != w[ic]*divided:
+		return fmt.Errorf("input has %d channels: want %d", x[1], w[ic]*divided)
+	case w[0]%groups != 0:
+		return fmt.Errorf("weight of shape %v: want a multiple of the %d groups first", w, groups)
+	case min(w[0], w[1], w[2], w[3]) < 1:
+		return fmt.Errorf("weight of shape %v: want one that is not empty", w)
+	case len(in) == 3 && (len(in[2].Shape) != 1 || in[2].Shape[0] != oc(w)):
+		return fmt.Errorf("bias of shape %v: want [%d]", in[2].Shape, oc(w))
 	}
 	return nil
 }
 
 // Infer implements [Op].
 func (c Conv) Infer(m Mode, in []Type) (Inference, error) {
-	if err := images(in, 1, 0); err != nil {
+	groups := max(c.Groups, 1)
+	if err := images(in, 1, groups, groups, func(w []int) int { return w[0] }); err != nil {
 		return Inference{}, err
 	}
 	x, w := in[0].Shape, in[1].Shape
 	h, wd := x[2], x[3]
-	least := 1 // the smallest side the padding can be taken from
-	switch c.Padding {
-	case conv.Circular:
-		least = c.Pad
-	case conv.Reflect:
-		least = c.Pad + 1
+	least := func(before, after int) int { // the smallest side the padding can be taken from
+		switch c.Padding {
+		case conv.Circular:
+			return max(1, before, after)
+		case conv.Reflect:
+			return max(before, after) + 1
+		}
+		return 1
 	}
-	if h < least || wd < least {
-		return Inference{}, fmt.Errorf("image is %dx%d: want at least %dx%d for %s padding by %d", h, wd, least, least, c.Padding, c.Pad)
+	if lh, lw := least(c.Pad[0], c.Pad[2]), least(c.Pad[1], c.Pad[3]); h < lh || wd < lw {
+		by := fmt.Sprint(c.Pad)
+		if c.Params == conv.Square(c.Stride[0], c.Pad[0], c.Padding) {
+			by = fmt.Sprint(c.Pad[0])
+		}
+		return Inference{}, fmt.Errorf("image is %dx%d: want at least %dx%d for %s padding by %s", h, wd, lh, lw, c.Padding, by)
 	}
-	oh, ow := conv.OutSize(h, w[2], c.Stride, c.Pad), conv.OutSize(wd, w[3], c.Stride, c.Pad)
+	oh, ow := c.OutSize(h, wd, w[2], w[3])
 	if oh < 1 || ow < 1 {
 		return Inference{}, fmt.Errorf("image is %dx%d: want one that a kernel of %dx%d fits", h, wd, w[2], w[3])
 	}
@@ -78,21 +96,26 @@ func (c Conv) Infer(m Mode, in []Type) (Inference, error) {
 
 // Infer implements [Op].
 func (c ConvTranspose) Infer(m Mode, in []Type) (Inference, error) {
-	if err := images(in, 0, 1); err != nil {
+	groups := max(c.Groups, 1)
+	if err := images(in, 0, 1, groups, func(w []int) int { return w[1] * groups }); err != nil {
 		return Inference{}, err
 	}
-	x, w := in[0].Shape, in[1].Shape
-	side := func(n, k int) int { return (n-1)*max(c.Stride, 1) - 2*c.Pad + k }
-	oh, ow := side(x[2], w[2]), side(x[3], w[3])
-	if oh < 1 || ow < 1 {
-		return Inference{}, fmt.Errorf("image is %dx%d: want one of which padding by %d leaves something", x[2], x[3], c.Pad)
+	for d, extra := range c.OutputPadding {
+		if stride := max(c.Stride[d], 1); extra < 0 || extra >= stride {
+			return Inference{}, fmt.Errorf("output padding %v: want less than the stride %v", c.OutputPadding, c.Stride)
+		}
 	}
-	return product(m, c.Name(), in, x[0], w[1], oh, ow)
+	x, w := in[0].Shape, in[1].Shape
+	oh, ow := c.TransposedSize(x[2], x[3], w[2], w[3], c.OutputPadding)
+	if oh < 1 || ow < 1 {
+		return Inference{}, fmt.Errorf("image is %dx%d: want one of which padding by %v leaves something", x[2], x[3], c.Pad)
+	}
+	return product(m, c.Name(), in, x[0], w[1]*groups, oh, ow)
 }
 
 // Eval implements [Op].
 func (c Conv) Eval(call *Call) error {
-	k := kernelOf(call, conv.NewKernel)
+	k := kernelOf(call, max(c.Groups, 1), conv.NewGroupedKernel)
 	conv.Forward(call.Out[0], call.In(0), k.Kernel, c.Params)
 	k.addBias(call.Out[0])
 	return nil
@@ -100,8 +123,8 @@ func (c Conv) Eval(call *Call) error {
 
 // Eval implements [Op].
 func (c ConvTranspose) Eval(call *Call) error {
-	k := kernelOf(call, conv.NewTransposedKernel)
-	conv.Transposed(call.Out[0], call.In(0), k.Kernel, c.Stride, c.Pad)
+	k := kernelOf(call, max(c.Groups, 1), conv.NewGroupedTransposedKernel)
+	conv.Transposed(call.Out[0], call.In(0), k.Kernel, c.Params)
 	k.addBias(call.Out[0])
 	return nil
 }
@@ -117,13 +140,13 @@ func (k *Kernel) Bytes() int64 { return k.Kernel.Bytes() + 8*int64(len(k.Bias)) 
 
 // kernelOf returns the kernel of a call, kept from one evaluation to the next where
 // the weights are constants.
-func kernelOf(c *Call, prepare func(*tensor.Tensor, []float64) *conv.Kernel) *Kernel {
+func kernelOf(c *Call, groups int, prepare func(*tensor.Tensor, []float64, int) *conv.Kernel) *Kernel {
 	var bias *tensor.Tensor
 	if c.Inputs() == 3 {
 		bias = c.in[2]
 	}
 	of := c.program.Operand(c.node, 1)
-	return c.Keep(keyOf(c.Mode, of), []int{1, 2}, func() any { return newKernel(c.Mode, of, c.in[1], bias, prepare) }).(*Kernel)
+	return c.Keep(keyOf(c.Mode, of), []int{1, 2}, func() any { return newKernel(c.Mode, of, c.in[1], bias, groups, prepare) }).(*Kernel)
 }
 
 // kernelKey is how a mode rounds what a convolution multiplies.
@@ -140,10 +163,10 @@ func keyOf(m Mode, operands fp16.Format) kernelKey {
 // Kernel returns the kernel of a convolution with constant weights, operands rounded
 // to a format; bias may be nil.
 func (k *Kept) Kernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor) *Kernel {
-	return k.get(keptKey{weight, keyOf(m, operands)}, func() any { return newKernel(m, operands, weight, bias, conv.NewKernel) }).(*Kernel)
+	return k.get(keptKey{weight, keyOf(m, operands)}, func() any { return newKernel(m, operands, weight, bias, 1, conv.NewGroupedKernel) }).(*Kernel)
 }
 
-func newKernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor, prepare func(*tensor.Tensor, []float64) *conv.Kernel) *Kernel {
+func newKernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor, groups int, prepare func(*tensor.Tensor, []float64, int) *conv.Kernel) *Kernel {
 	w := *m.cast(weight, operands)
 	w.Format = operands
 	k, b := &Kernel{}, []float64(nil)
@@ -156,7 +179,7 @@ func newKernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor, prepar
 			k.Bias, b = b, nil
 		}
 	}
-	k.Kernel = prepare(&w, b)
+	k.Kernel = prepare(&w, b, groups)
 	return k
 }
 

@@ -63,7 +63,7 @@ func convAnswers(l *conv2d, x, y *tensor.Tensor) answers {
 			bias = cast(l.bias.Data, g)
 		}
 		if l.transposed {
-			conv.Transposed(out, in, conv.NewTransposedKernel(w, bias), max(l.geometry.Stride, 1), 0)
+			conv.Transposed(out, in, conv.NewTransposedKernel(w, bias), l.geometry)
 		} else {
 			conv.Forward(out, in, conv.NewKernel(w, bias), l.geometry)
 		}

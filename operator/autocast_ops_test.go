@@ -109,7 +109,7 @@ func (c opCase) layer(t *testing.T, f *safetensors.File) (l layer, x *tensor.Ten
 	switch c.Op {
 	case "conv2d", "conv_transpose2d":
 		l = &conv2d{name: name, weight: param("weight"), bias: param("bias"), transposed: c.Op == "conv_transpose2d",
-			geometry: conv.Params{Stride: c.Attrs.Stride, Pad: c.Attrs.Padding}}
+			geometry: conv.Square(c.Attrs.Stride, c.Attrs.Padding, conv.Zeros)}
 	case "instance_norm", "batch_norm", "group_norm", "layer_norm":
 		l = &normalization{eps: epsilon, name: name, kind: strings.TrimSuffix(c.Op, "_norm"), groups: c.Attrs.NumGroups,
 			weight: param("weight"), bias: param("bias"), mean: param("mean"), variance: param("variance")}

@@ -66,7 +66,7 @@ func NewConvBlock(name string, in, out int, o ConvOptions) (*ConvBlock, error) {
 	b := &ConvBlock{name: name}
 	next := func() string { return join(name, fmt.Sprintf("block.%d", len(b.seq))) }
 	bias := !o.NoBias && o.Normalization == "none"
-	b.seq = append(b.seq, newConv(next(), in, out, o.KernelSize, bias, conv.Params{Stride: o.Stride, Padding: padding}))
+	b.seq = append(b.seq, newConv(next(), in, out, o.KernelSize, bias, o.Stride, padding))
 	n, err := newNorm(next(), o.Normalization, out)
 	if err != nil {
 		return nil, err
@@ -119,7 +119,7 @@ func NewResidualBlock(name string, in, out, numConvs int, o ConvOptions) (*Resid
 		from = out
 	}
 	if in != out {
-		r.projection = newConv(join(name, "projection"), in, out, 1, false, conv.Params{})
+		r.projection = newConv(join(name, "projection"), in, out, 1, false, 1, conv.Zeros)
 	}
 	return r, nil
 }
@@ -324,7 +324,7 @@ func NewOutputLayer(name string, in, out, k int, activation string) (*OutputLaye
 		activation = "none"
 	}
 	a, err := newActivation(join(name, "activation"), activation)
-	return &OutputLayer{name: name, conv: newConv(join(name, "conv"), in, out, k, true, conv.Params{}), act: a}, err
+	return &OutputLayer{name: name, conv: newConv(join(name, "conv"), in, out, k, true, 1, conv.Zeros), act: a}, err
 }
 
 func (o *OutputLayer) layers(visit func(layer)) { visitAll(visit, o.conv, o.act) }

@@ -104,8 +104,8 @@ func (a *analysis) layer(l layer, x, y *tensor.Tensor, e float64) float64 {
 		terms := s[1] * s[2] * s[3]
 		if l.transposed {
 			k, k1 := conv.NewTransposedKernel(w, bias), conv.NewTransposedKernel(w, nil)
-			conv.Transposed(sum, in, k, max(l.geometry.Stride, 1), 0)
-			conv.Transposed(ones, one, k1, max(l.geometry.Stride, 1), 0)
+			conv.Transposed(sum, in, k, l.geometry)
+			conv.Transposed(ones, one, k1, l.geometry)
 			terms = s[0] * s[2] * s[3]
 		} else {
 			conv.Forward(sum, in, conv.NewKernel(w, bias), l.geometry)

@@ -136,7 +136,7 @@ func (op *Operator) reach() int {
 	most := 0
 	visitAll(func(l layer) {
 		if c, ok := l.(*conv2d); ok {
-			most = max(most, c.geometry.Pad)
+			most = max(most, c.geometry.Pad[0])
 		}
 	}, op.modules...)
 	return most

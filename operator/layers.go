@@ -30,9 +30,8 @@ type conv2d struct {
 }
 
 // newConv returns a convolution with weight [out,in,k,k] that pads by k/2.
-func newConv(name string, in, out, k int, bias bool, g conv.Params) *conv2d {
-	g.Pad = k / 2
-	c := &conv2d{name: name, weight: newParam(join(name, "weight"), out, in, k, k), geometry: g}
+func newConv(name string, in, out, k int, bias bool, stride int, padding conv.Padding) *conv2d {
+	c := &conv2d{name: name, weight: newParam(join(name, "weight"), out, in, k, k), geometry: conv.Square(stride, k/2, padding)}
 	if bias {
 		c.bias = newParam(join(name, "bias"), out)
 	}
@@ -42,7 +41,7 @@ func newConv(name string, in, out, k int, bias bool, g conv.Params) *conv2d {
 // newTransposed returns torch.nn.ConvTranspose2d(in, out, k, stride=k) with
 // bias: weight [in,out,k,k].
 func newTransposed(name string, in, out, k int) *conv2d {
-	return &conv2d{name: name, transposed: true, geometry: conv.Params{Stride: k},
+	return &conv2d{name: name, transposed: true, geometry: conv.Square(k, 0, conv.Zeros),
 		weight: newParam(join(name, "weight"), in, out, k, k), bias: newParam(join(name, "bias"), out)}
 }
 
@@ -77,7 +76,7 @@ func (c *conv2d) build(b *builder, x int) int {
 	}
 	var op graph.Op = graph.Conv{Params: c.geometry}
 	if c.transposed {
-		op = graph.ConvTranspose{Stride: c.geometry.Stride}
+		op = graph.ConvTranspose{Params: c.geometry}
 	}
 	return b.Add(op, c.name, b.param(b.param([]int{x}, c.weight), c.bias)...)
 }

@@ -255,15 +255,16 @@ func (c *compiler) conv(i int, operands, out fp16.Format, d *describer) (why str
 	n, p := &c.nodes[i], c.p
 	x := c.value(n.In[0])
 	g := n.Geometry
-	if s := max(g.Stride, 1); s != 1 || g.Pad != n.Weight.Shape[2]/2 || n.Weight.Shape[2]%2 == 0 {
+	side := n.Weight.Shape[2]
+	if g != conv.Square(g.Stride[0], side/2, g.Padding) || g.Stride[0] > 1 || side%2 == 0 {
 		return n.Name + ": a convolution that changes the size of the image"
 	}
 	least := 1
 	switch g.Padding {
 	case conv.Circular:
-		least = g.Pad
+		least = side / 2
 	case conv.Reflect:
-		least = g.Pad + 1
+		least = side/2 + 1
 	}
 	if p.h < least || p.w < least {
 		return n.Name + ": an image too small for the padding"

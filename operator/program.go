@@ -161,7 +161,7 @@ func buildNodes(c Config) (*Operator, error) {
 			if weights > mostWeights {
 				return nil, fail("out_channels", "%d: want fewer: the operator would have %.3g weights, and %.3g are the most", width, weights, float64(mostWeights))
 			}
-			s.module = newConv(n.Name, in, width, n.KernelSize, n.Bias, conv.Params{Stride: 1, Padding: padding})
+			s.module = newConv(n.Name, in, width, n.KernelSize, n.Bias, 1, padding)
 		case "norm":
 			m, field, err := n.norm(in)
 			if err != nil {

@@ -42,12 +42,14 @@ func (v *view) convolve(i int, c convolution) *tensor.Tensor {
 	}
 	if c.rows != nil {
 		src = gather(src, c.rows, c.cols)
-		c.geometry.Pad = 0
+		c.geometry.Pad = [4]int{}
 	}
 	weights := c.weights
 	if c.dilated {
 		weights = dilate(&n, weights)
-		c.geometry.Pad *= 2
+		for side := range c.geometry.Pad {
+			c.geometry.Pad[side] *= 2
+		}
 	}
 	y := emulate.Wide(src, emulate.NewKernel(mode, &n, weights), c.geometry)
 	if apart {
@@ -163,11 +165,11 @@ func convFaults() []*hypothesis {
 		}),
 		change("kernel dilated by 2", isWindow, func(c *convolution, n *operator.Node) bool {
 			k := n.Weight.Shape[2]
-			if c.geometry.Stride > 1 || c.geometry.Pad*2 != k-1 {
+			if c.geometry.Stride[0] > 1 || c.geometry.Pad[0]*2 != k-1 {
 				return false
 			}
 			c.dilated = true
-			return 2*c.geometry.Pad < min(c.x.H(), c.x.W())
+			return 2*c.geometry.Pad[0] < min(c.x.H(), c.x.W())
 		}),
 		change("all samples read the first", isConv, func(c *convolution, n *operator.Node) bool {
 			y := tensor.Like(c.x)

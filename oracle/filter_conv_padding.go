@@ -37,7 +37,7 @@ func axis(n, pad int, p conv.Padding) []int {
 // shifted is a convolution whose taps read a pixel beside theirs.
 func shifted(dy, dx int) *hypothesis {
 	return change(fmt.Sprintf("window shifted by (%d,%d)", dy, dx), isConv, func(c *convolution, n *operator.Node) bool {
-		if c.geometry.Stride > 1 {
+		if c.geometry.Stride[0] > 1 {
 			return false
 		}
 		c.rows, c.cols = displaced(c.x.H(), dy, c.geometry), displaced(c.x.W(), dx, c.geometry)
@@ -47,7 +47,7 @@ func shifted(dy, dx int) *hypothesis {
 
 // displaced returns a padded axis, read d further on.
 func displaced(n, d int, g conv.Params) []int {
-	a := axis(n, g.Pad+1, g.Padding)
+	a := axis(n, g.Pad[0]+1, g.Padding)
 	return a[1+d : len(a)-1+d]
 }
 
@@ -56,22 +56,22 @@ func paddingFaults() []*hypothesis {
 	var l []*hypothesis
 	padded := func(name string, f func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int)) {
 		l = append(l, change(name, isWindow, func(c *convolution, n *operator.Node) bool {
-			if g := c.geometry; g.Pad == 0 || g.Pad >= c.x.H() || g.Pad >= c.x.W() {
+			if g := c.geometry; g.Pad[0] == 0 || g.Pad[0] >= c.x.H() || g.Pad[0] >= c.x.W() {
 				return false
 			}
-			c.rows, c.cols = f(axis(c.x.H(), c.geometry.Pad, c.geometry.Padding), axis(c.x.W(), c.geometry.Pad, c.geometry.Padding), c.x, c.geometry)
+			c.rows, c.cols = f(axis(c.x.H(), c.geometry.Pad[0], c.geometry.Padding), axis(c.x.W(), c.geometry.Pad[0], c.geometry.Padding), c.x, c.geometry)
 			return true
 		}))
 	}
 	for p := conv.Zeros; p <= conv.Replicate; p++ {
 		padded(p.String()+" padding", func(_, _ []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
-			return axis(x.H(), g.Pad, p), axis(x.W(), g.Pad, p)
+			return axis(x.H(), g.Pad[0], p), axis(x.W(), g.Pad[0], p)
 		})
 		padded(p.String()+" padding of rows only", func(_, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
-			return axis(x.H(), g.Pad, p), cols
+			return axis(x.H(), g.Pad[0], p), cols
 		})
 		padded(p.String()+" padding of columns only", func(rows, _ []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
-			return rows, axis(x.W(), g.Pad, p)
+			return rows, axis(x.W(), g.Pad[0], p)
 		})
 	}
 	for _, side := range []string{"first", "last"} {
@@ -85,10 +85,10 @@ func paddingFaults() []*hypothesis {
 				return a
 			}
 			padded(fmt.Sprintf("halo row beyond the %s reads row %d from there", side, back), func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
-				return halo(rows, x.H(), g.Pad), cols
+				return halo(rows, x.H(), g.Pad[0]), cols
 			})
 			padded(fmt.Sprintf("halo column beyond the %s reads column %d from there", side, back), func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
-				return rows, halo(cols, x.W(), g.Pad)
+				return rows, halo(cols, x.W(), g.Pad[0])
 			})
 		}
 	}

@@ -85,7 +85,7 @@ func accumulatorFaults() []*hypothesis {
 func (v *view) accumulate(i int, x *tensor.Tensor, n *operator.Node, block int, split bool, f func(float64) float64) *tensor.Tensor {
 	s, g := n.Weight.Shape, n.Geometry
 	k, terms := s[2], s[1]*s[2]*s[3]
-	if g.Stride > 1 || split && block > terms {
+	if g.Stride[0] > 1 || split && block > terms {
 		return nil
 	}
 	mode := v.d.ModeOf(i)
@@ -95,7 +95,7 @@ func (v *view) accumulate(i int, x *tensor.Tensor, n *operator.Node, block int, 
 	}
 	x = emulate.Operand(mode, x, format)
 	w := emulate.Operand(mode, tensor.Of(fp16.Float64, n.Weight.Data, 1, 1, 1, len(n.Weight.Data)), format).Data
-	src := gather(x, axis(x.H(), g.Pad, g.Padding), axis(x.W(), g.Pad, g.Padding))
+	src := gather(x, axis(x.H(), g.Pad[0], g.Padding), axis(x.W(), g.Pad[0], g.Padding))
 	y := tensor.New(fp16.Float64, x.N(), s[0], src.H()-k+1, src.W()-k+1)
 	ends := make([]bool, terms) // after which terms the sum is rounded
 	if split {

@@ -21,7 +21,7 @@ func TestAccumulate(t *testing.T) {
 	}
 	// The terms of the two pixels are 0.5, 0.25 and 0.125, 0.125; sums are rounded
 	// to quarters, ties to even.
-	n := &operator.Node{Geometry: conv.Params{Stride: 1}, Op: operator.OpConv, Weight: &operator.Param{Shape: []int{1, 2, 1, 1}, Data: []float64{0.5, 0.25}}}
+	n := &operator.Node{Geometry: conv.Square(1, 0, conv.Zeros), Op: operator.OpConv, Weight: &operator.Param{Shape: []int{1, 2, 1, 1}, Data: []float64{0.5, 0.25}}}
 	v := &view{m: &emulate.Machine{Nodes: []operator.Node{*n}}, d: &emulate.Device{Mode: mode}}
 	x := tensor.Of(fp16.Float64, []float64{1, 0.25, 1, 0.5}, 1, 2, 1, 2)
 	quarters := func(u float64) float64 { return math.RoundToEven(4*u) / 4 }

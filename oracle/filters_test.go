@@ -253,7 +253,7 @@ var filterFaults = []testFault{
 	{"circular padding", FailLogic, nil, func(b *bench, d *emulate.Device, _ *emulate.Draws) {
 		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 			n := &b.machine.Nodes[i]
-			if n.Op != operator.OpConv || n.Geometry.Pad == 0 {
+			if n.Op != operator.OpConv || n.Geometry.Pad[0] == 0 {
 				return nil, nil
 			}
 			g := n.Geometry

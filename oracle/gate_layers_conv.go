@@ -168,7 +168,7 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 		}
 	}
 	s.slack = g.legalSums(x, w, n.Geometry, s)
-	if w.H() == 3 && w.W() == 3 && n.Geometry.Stride <= 1 {
+	if w.H() == 3 && w.W() == 3 && n.Geometry.Stride[0] <= 1 {
 		s.far = reach(s.y, s.sd, 4)
 	}
 	return s

@@ -26,7 +26,7 @@ func (g *layerGate) legalSums(x, w *tensor.Tensor, p conv.Params, s *sums) float
 	const samples = 512
 	n, hw, channels := w.C()*w.H()*w.W(), s.y.W()*s.y.H(), s.y.C()
 	places := s.y.N() * hw
-	stride := max(1, p.Stride)
+	stride := max(1, p.Stride[0])
 	each := min(places, max(8, samples/channels))
 	products := make([]float64, 0, n)
 	e, count := make([][3]float64, channels), make([]float64, channels)
@@ -43,7 +43,7 @@ func (g *layerGate) legalSums(x, w *tensor.Tensor, p conv.Params, s *sums) float
 			plane, taps := x.Plane(sample, c), w.Plane(o, c)
 			for i := range w.H() {
 				for j := range w.W() {
-					py, px := oy*stride+i-p.Pad, ox*stride+j-p.Pad
+					py, px := oy*stride+i-p.Pad[0], ox*stride+j-p.Pad[1]
 					v := 0.0
 					if 0 <= py && py < x.H() && 0 <= px && px < x.W() {
 						v = plane[py*x.W()+px] * taps[i*w.W()+j]

@@ -205,7 +205,7 @@ func sum32(m *emulate.Machine, mode operator.Mode, backwards, cut bool) func(i i
 			for c := range x.C() {
 				for a := range s[2] {
 					for b := range s[3] {
-						if p, q := row+a-n.Geometry.Pad, col+b-n.Geometry.Pad; 0 <= p && p < x.H() && 0 <= q && q < x.W() {
+						if p, q := row+a-n.Geometry.Pad[0], col+b-n.Geometry.Pad[0]; 0 <= p && p < x.H() && 0 <= q && q < x.W() {
 							terms = append(terms, x.Plane(at, c)[p*x.W()+q]*w.Plane(o, c)[a*s[3]+b])
 						}
 					}

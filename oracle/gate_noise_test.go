@@ -289,7 +289,7 @@ func TestWrongBehindUnknownNoise(t *testing.T) {
 			m := emulate.New(r.op, r.c)
 			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 				n := m.Nodes[i]
-				if n.Op != operator.OpConv || n.Geometry.Pad == 0 {
+				if n.Op != operator.OpConv || n.Geometry.Pad[0] == 0 {
 					return nil, nil
 				}
 				n.Geometry.Padding = conv.Circular

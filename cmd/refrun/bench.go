@@ -223,7 +223,7 @@ func (s benchConv) measure(budget time.Duration) benchRow {
 	i := 0
 	row := benchRow{Kind: "conv", What: fmt.Sprintf("%dx%d, %d to %d at %dx%d", s.k, s.k, s.in, s.out, s.side, s.side), Precision: "float32"}
 	row.time(2*float64(s.k*s.k*s.in*s.out)*float64(s.side*s.side), budget, func() {
-		conv.Forward(y, x[i%len(x)], k, conv.Params{Pad: s.k / 2})
+		conv.Forward(y, x[i%len(x)], k, conv.Square(1, s.k/2, conv.Zeros))
 		i++
 	})
 	return row

@@ -86,28 +86,48 @@ func mirror(i, n int, mode string) int {
 	panic("bigref: unknown padding mode")
 }
 
-// Conv2d returns the exact values of PyTorch's conv2d with a padding_mode:
-// src is [N,IC,H,W], weight [OC,IC,KH,KW], bias nil or OC numbers.
+// Geometry is that of a convolution: of rows and columns, at least 1 each, and what is
+// added above, left, below and right. Mode is PyTorch's padding_mode.
+type Geometry struct {
+	Stride, Dilation [2]int
+	Pad              [4]int
+	Groups           int
+	Mode             string
+}
+
+// square is the usual geometry.
+func square(stride, pad int, mode string) Geometry {
+	return Geometry{Stride: [2]int{stride, stride}, Dilation: [2]int{1, 1}, Pad: [4]int{pad, pad, pad, pad}, Groups: 1, Mode: mode}
+}
+
+// Conv2d is Convolution with one stride and padding for all sides.
 func Conv2d(src, weight *tensor.Tensor, bias []float64, stride, pad int, mode string) *Exact {
+	return Convolution(src, weight, bias, square(stride, pad, mode))
+}
+
+// Convolution returns the exact values of PyTorch's conv2d with a padding_mode:
+// src is [N,IC,H,W], weight [OC,IC/groups,KH,KW], bias nil or OC numbers.
+func Convolution(src, weight *tensor.Tensor, bias []float64, g Geometry) *Exact {
 	x, ex := integers(src.Data)
 	w, ew := integers(weight.Data)
-	oh := (src.H()+2*pad-weight.H())/stride + 1
-	ow := (src.W()+2*pad-weight.W())/stride + 1
+	oh := (src.H()+g.Pad[0]+g.Pad[2]-(weight.H()-1)*g.Dilation[0]-1)/g.Stride[0] + 1
+	ow := (src.W()+g.Pad[1]+g.Pad[3]-(weight.W()-1)*g.Dilation[1]-1)/g.Stride[1] + 1
 	sums := make([]*big.Int, src.N()*weight.N()*oh*ow)
 	par.For(len(sums), func(at int) {
 		ox, oy, o, n := at%ow, at/ow%oh, at/ow/oh%weight.N(), at/ow/oh/weight.N()
+		first := o / (weight.N() / g.Groups) * weight.C()
 		sum, p := new(big.Int), new(big.Int)
-		for c := range src.C() {
+		for c := range weight.C() {
 			for i := range weight.H() {
 				for j := range weight.W() {
-					y, xx := oy*stride-pad+i, ox*stride-pad+j
+					y, xx := oy*g.Stride[0]-g.Pad[0]+i*g.Dilation[0], ox*g.Stride[1]-g.Pad[1]+j*g.Dilation[1]
 					if y < 0 || y >= src.H() || xx < 0 || xx >= src.W() {
-						if mode == "zeros" {
+						if g.Mode == "zeros" {
 							continue
 						}
-						y, xx = mirror(y, src.H(), mode), mirror(xx, src.W(), mode)
+						y, xx = mirror(y, src.H(), g.Mode), mirror(xx, src.W(), g.Mode)
 					}
-					p.Mul(x[((n*src.C()+c)*src.H()+y)*src.W()+xx], w[((o*src.C()+c)*weight.H()+i)*weight.W()+j])
+					p.Mul(x[((n*src.C()+first+c)*src.H()+y)*src.W()+xx], w[((o*weight.C()+c)*weight.H()+i)*weight.W()+j])
 					sum.Add(sum, p)
 				}
 			}
@@ -119,30 +139,37 @@ func Conv2d(src, weight *tensor.Tensor, bias []float64, stride, pad int, mode st
 	return e
 }
 
-// ConvTranspose2d returns the exact values of PyTorch's conv_transpose2d, by
-// scattering: src is [N,IC,H,W], weight [IC,OC,KH,KW], bias nil or OC numbers.
+// ConvTranspose2d is Transposed with one stride and padding for all sides.
 func ConvTranspose2d(src, weight *tensor.Tensor, bias []float64, stride, pad int) *Exact {
+	return Transposed(src, weight, bias, square(stride, pad, "zeros"), [2]int{})
+}
+
+// Transposed returns the exact values of PyTorch's conv_transpose2d, by
+// scattering: src is [N,IC,H,W], weight [IC,OC/groups,KH,KW], bias nil or OC numbers;
+// extra are rows and columns more at the end.
+func Transposed(src, weight *tensor.Tensor, bias []float64, g Geometry, extra [2]int) *Exact {
 	x, ex := integers(src.Data)
 	w, ew := integers(weight.Data)
-	oh := (src.H()-1)*stride - 2*pad + weight.H()
-	ow := (src.W()-1)*stride - 2*pad + weight.W()
-	sums := make([]*big.Int, src.N()*weight.C()*oh*ow)
+	oh := (src.H()-1)*g.Stride[0] - g.Pad[0] - g.Pad[2] + (weight.H()-1)*g.Dilation[0] + 1 + extra[0]
+	ow := (src.W()-1)*g.Stride[1] - g.Pad[1] - g.Pad[3] + (weight.W()-1)*g.Dilation[1] + 1 + extra[1]
+	oc, each := weight.C()*g.Groups, src.C()/g.Groups
+	sums := make([]*big.Int, src.N()*oc*oh*ow)
 	for i := range sums {
 		sums[i] = new(big.Int)
 	}
-	par.For(src.N()*weight.C(), func(no int) {
-		n, o := no/weight.C(), no%weight.C()
+	par.For(src.N()*oc, func(no int) {
+		n, o := no/oc, no%oc
 		p := new(big.Int)
-		for c := range src.C() {
+		for c := o / weight.C() * each; c < (o/weight.C()+1)*each; c++ {
 			for y := range src.H() {
 				for xx := range src.W() {
 					for i := range weight.H() {
 						for j := range weight.W() {
-							oy, ox := y*stride-pad+i, xx*stride-pad+j
+							oy, ox := y*g.Stride[0]-g.Pad[0]+i*g.Dilation[0], xx*g.Stride[1]-g.Pad[1]+j*g.Dilation[1]
 							if oy < 0 || oy >= oh || ox < 0 || ox >= ow {
 								continue
 							}
-							p.Mul(x[((n*src.C()+c)*src.H()+y)*src.W()+xx], w[((c*weight.C()+o)*weight.H()+i)*weight.W()+j])
+							p.Mul(x[((n*src.C()+c)*src.H()+y)*src.W()+xx], w[((c*weight.C()+o%weight.C())*weight.H()+i)*weight.W()+j])
 							sum := sums[(no*oh+oy)*ow+ox]
 							sum.Add(sum, p)
 						}
@@ -151,7 +178,7 @@ func ConvTranspose2d(src, weight *tensor.Tensor, bias []float64, stride, pad int
 			}
 		}
 	})
-	e := exactly(sums, ex+ew, src.N(), weight.C(), oh, ow)
+	e := exactly(sums, ex+ew, src.N(), oc, oh, ow)
 	e.addBias(bias)
 	return e
 }

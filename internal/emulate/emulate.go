@@ -281,7 +281,8 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		apart := n.Bias != nil && !d.BiasTogether && mode.BiasApart() && d.Store != nil
 		k := m.kernel(mode, i, f, apart)
 		oc, kh, kw := k.Shape()
-		y := m.Scratch(src.N(), oc, conv.OutSize(src.H(), kh, n.Geometry.Stride, n.Geometry.Pad), conv.OutSize(src.W(), kw, n.Geometry.Stride, n.Geometry.Pad))
+		oh, ow := n.Geometry.OutSize(src.H(), src.W(), kh, kw)
+		y := m.Scratch(src.N(), oc, oh, ow)
 		conv.Wide(y, src, k, n.Geometry)
 		if apart {
 			if d.Sum != nil {
@@ -386,7 +387,8 @@ func Wide(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
 
 func result(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
 	oc, kh, kw := k.Shape()
-	return tensor.New(fp16.Float64, src.N(), oc, conv.OutSize(src.H(), kh, g.Stride, g.Pad), conv.OutSize(src.W(), kw, g.Stride, g.Pad))
+	oh, ow := g.OutSize(src.H(), src.W(), kh, kw)
+	return tensor.New(fp16.Float64, src.N(), oc, oh, ow)
 }
 
 // kernel returns the operands that node i makes of its weights in format f.

@@ -106,7 +106,7 @@ var ops = []struct {
 	{"conv-transpose", func(src, dst fp16.Format) *tensor.Tensor {
 		x, w := field(src, 1, 2, 4, 7, 9), field(narrow(src), 2, 4, 5, 2, 2)
 		y := tensor.New(dst, 2, 5, 14, 18)
-		conv.Transposed(y, x, conv.NewTransposedKernel(w, field(narrow(src), 3, 1, 1, 1, 5).Data), 2, 0)
+		conv.Transposed(y, x, conv.NewTransposedKernel(w, field(narrow(src), 3, 1, 1, 1, 5).Data), conv.Square(2, 0, conv.Zeros))
 		return y
 	}},
 	{"avg-pool", func(src, dst fp16.Format) *tensor.Tensor {
@@ -155,8 +155,10 @@ func convolution(k, stride, pad int, padding conv.Padding) func(src, dst fp16.Fo
 	return func(src, dst fp16.Format) *tensor.Tensor {
 		const h, w = 11, 18
 		x, weight := field(src, 10, 2, 8, h, w), field(narrow(src), 11, 7, 8, k, k)
-		y := tensor.New(dst, 2, 7, conv.OutSize(h, k, stride, pad), conv.OutSize(w, k, stride, pad))
-		conv.Forward(y, x, conv.NewKernel(weight, field(narrow(src), 12, 1, 1, 1, 7).Data), conv.Params{Stride: stride, Pad: pad, Padding: padding})
+		p := conv.Square(stride, pad, padding)
+		oh, ow := p.OutSize(h, w, k, k)
+		y := tensor.New(dst, 2, 7, oh, ow)
+		conv.Forward(y, x, conv.NewKernel(weight, field(narrow(src), 12, 1, 1, 1, 7).Data), p)
 		return y
 	}
 }
@@ -167,7 +169,7 @@ func channels(k int, padding conv.Padding) func(src, dst fp16.Format) *tensor.Te
 	return func(src, dst fp16.Format) *tensor.Tensor {
 		x, weight := field(src, 13, 3, 20, 13, 18), field(narrow(src), 14, 28, 20, k, k)
 		y := tensor.New(dst, 3, 28, 13, 18)
-		conv.Forward(y, x, conv.NewKernel(weight, field(narrow(src), 15, 1, 1, 1, 28).Data), conv.Params{Pad: k / 2, Padding: padding})
+		conv.Forward(y, x, conv.NewKernel(weight, field(narrow(src), 15, 1, 1, 1, 28).Data), conv.Square(1, k/2, padding))
 		return y
 	}
 }
