@@ -201,9 +201,9 @@ func (o *flat) Sync() ([]byte, error) {
 	return o.ledger.text()
 }
 
-// audit compares the records of a whole file with its table, and the table with the
-// ledger.
-func (r *records) audit(o order, want ledger) error {
+// auditTable compares the table of a whole file with the ledger. If it is right, a
+// resumed run finds what else is not.
+func (r *records) auditTable(o order, want ledger) error {
 	n := r.count[0] * r.count[1]
 	if want.Records != n {
 		return fmt.Errorf("%s: %d records written: want %d", r.path, want.Records, n)
@@ -217,8 +217,17 @@ func (r *records) audit(o order, want ledger) error {
 		told.add(s)
 	}
 	if told != want {
-		return &LostError{r.path, "the hashes of its records are not those that were written", true}
+		return &LostError{Path: r.path, What: "the hashes of its records are not those that were written; --force begins again"}
 	}
+	return nil
+}
+
+// audit compares the records of a whole file with its table, and that with the ledger.
+func (r *records) audit(o order, want ledger) error {
+	if err := r.auditTable(o, want); err != nil {
+		return err
+	}
+	n := r.count[0] * r.count[1]
 	return r.each(n, func(i int) int { return i }, func(i int, is sum) error {
 		says, err := r.listed(i)
 		if err == nil && is != says {
@@ -251,6 +260,9 @@ func (o *flat) Finish() error {
 // it with what it knows of it.
 func (p *partialFile) audit(r *records, o order, l ledger, head []byte, size int64) error {
 	if err := p.sync(size); err != nil {
+		return err
+	}
+	if err := r.auditTable(o, l); err != nil {
 		return err
 	}
 	is := make([]byte, len(head))

@@ -300,6 +300,9 @@ func (o *hdf5Output) Finish() error {
 	if err := o.kept(o.w.Size()); err != nil {
 		return err
 	}
+	if err := o.records(nil).auditTable(o.ord, o.ledger); err != nil {
+		return err
+	}
 	for i := range o.shape.M * o.shape.T {
 		if err := o.w.CheckRecord("/trajectories", i); err != nil {
 			return &LostError{partial(o.path), err.Error(), true}
