@@ -95,7 +95,7 @@ func checkSums(fsys fs.FS, dir string) error {
 		case err != nil:
 			return fmt.Errorf("%s: %w: want the file that %s lists", path.Join(dir, l.name), fault.Cause(err), sumsFile)
 		case is != l.sum:
-			return fmt.Errorf("%s: SHA-256 %x...: want %x..., as %s says: the file was changed", path.Join(dir, l.name), is[:6], l.sum[:6], sumsFile)
+			return fmt.Errorf("%s: SHA-256 %x...: want %x..., as %s says (remove it if the file was meant to change)", path.Join(dir, l.name), is[:6], l.sum[:6], sumsFile)
 		}
 	}
 	return nil

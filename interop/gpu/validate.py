@@ -119,7 +119,7 @@ def judge(name, run, must, path, op, x, steps, keep=False):
         return f"| {name} | not checked: {e} | **no** | | | | | |", {"error": str(e), "right": False}
     right = r.ok == must and r.verdict != "NO-POWER"
     if right and not keep:
-        for big in path.glob("*.safetensors"):
+        for big in [*path.glob("*.safetensors"), path / "SHA256SUMS"]:
             big.unlink()
     one = r.one_step
     where = f"{r.first_step}, {r.first_layer}" if r.first_step > 0 else ""

@@ -96,11 +96,29 @@ class Check(unittest.TestCase):
             self.assertEqual(tensors(post), ["trajectory"])
             self.assertEqual(tensors(post, start=np.zeros((2, 4, 4), np.float32)), ["initial_condition", "trajectory"])
 
+    def rewrite(self, doc):
+        """Another case.json, of which no hashes speak."""
+        (self.dir / "case" / "SHA256SUMS").unlink()
+        (self.dir / "case" / "case.json").write_text(json.dumps(doc))
+
+    def test_hashes(self):
+        rollout(self.dir / "case")
+        lines = (self.dir / "case" / "SHA256SUMS").read_text().splitlines()
+        names = sorted(p.name for p in (self.dir / "case").iterdir() if p.name != "SHA256SUMS")
+        self.assertEqual([line[66:] for line in lines], names)
+        for name in names:
+            old = (self.dir / "case" / name).read_bytes()
+            (self.dir / "case" / name).write_bytes(old[:-3] + bytes([old[-3] ^ 1]) + old[-2:])
+            with self.assertRaisesRegex(ValueError, name + ".*SHA256SUMS|case.json"):
+                refrun.check(self.dir / "case")
+            (self.dir / "case" / name).write_bytes(old)
+        refrun.check(self.dir / "case")
+
     def test_incomplete(self):
         rollout(self.dir / "case")
         doc = json.loads((self.dir / "case" / "case.json").read_text())
         doc["incomplete"] = "stopped after step 3: KeyboardInterrupt"
-        (self.dir / "case" / "case.json").write_text(json.dumps(doc))
+        self.rewrite(doc)
         self.assertIn("the case is incomplete: stopped after step 3: KeyboardInterrupt", refrun.check(self.dir / "case").notes)
 
     def test_bad_input(self):
@@ -113,7 +131,7 @@ class Check(unittest.TestCase):
         doc = json.loads((self.dir / "case" / "case.json").read_text())
         doc["rollout"].update(policy_type="autoregressive", precision="float16", autocast="cuda")
         doc["rollout"].pop("alpha")
-        (self.dir / "case" / "case.json").write_text(json.dumps(doc))
+        self.rewrite(doc)
         try:
             self.assertFalse(refrun.check(self.dir / "case").ok)
         except ValueError as e:
@@ -125,7 +143,7 @@ class Check(unittest.TestCase):
         doc = json.loads((self.dir / "case" / "case.json").read_text())
         doc["sha256"].pop("noise.safetensors")
         doc["noise"] = "unknown"
-        (self.dir / "case" / "case.json").write_text(json.dumps(doc))
+        self.rewrite(doc)
         self.assertEqual(refrun.check(self.dir / "case").noise["stream"], "unknown")
         self.assertEqual(refrun.check(self.dir / "case", noise="counter").verdict, "FAIL-RNG")
 

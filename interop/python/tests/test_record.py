@@ -90,7 +90,7 @@ class Record(unittest.TestCase):
         (self.dir / "case" / "mine.txt").write_text("left alone")
         with refrun.record(self.dir / "case", quiet) as rec:
             rollout(quiet, torch.randn(1, 3, 8, 8), 2, rec=rec)
-        self.assertEqual(sorted(p.name for p in (self.dir / "case").iterdir()), ["case.json", "mine.txt", "trajectory.safetensors", "weights.safetensors"])
+        self.assertEqual(sorted(p.name for p in (self.dir / "case").iterdir()), ["SHA256SUMS", "case.json", "mine.txt", "trajectory.safetensors", "weights.safetensors"])
 
     def test_like(self):
         op = operator()

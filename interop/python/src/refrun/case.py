@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import struct
 from pathlib import Path
 from typing import Any, Mapping, Optional, Sequence, Union
@@ -71,6 +72,8 @@ def write_safetensors(path: Path, tensors: Mapping[str, Raw], metadata: Optional
         for piece in [struct.pack("<Q", len(text)), text, *(t.data for t in tensors.values())]:
             f.write(piece)
             digest.update(piece)
+        f.flush()
+        os.fsync(f.fileno())
     partial.replace(path)
     return digest.hexdigest()
 
@@ -88,8 +91,8 @@ class Case:
     def __init__(self, path: Pathlike, operator: Mapping[str, Any], **rollout: Any):
         self.path = Path(path)
         self.path.mkdir(parents=True, exist_ok=True)
-        for pattern in ("case.json", "weights", "trajectory", "noise", "layers", "layers.step*", "one_step_f64"):
-            for old in self.path.glob(pattern if pattern == "case.json" else pattern + ".safetensors"):
+        for pattern in ("case.json", "SHA256SUMS", "weights", "trajectory", "noise", "layers", "layers.step*", "one_step_f64"):
+            for old in self.path.glob(pattern if pattern in ("case.json", "SHA256SUMS") else pattern + ".safetensors"):
                 old.unlink()
         self.operator, self.rollout = dict(operator), dict(rollout)
         self.info: dict = {}
@@ -137,13 +140,20 @@ class Case:
         self._write(name, {k: raw(v, k) for k, v in outputs.items()}, {"step": step, "realization": realization, "batch": batch})
 
     def close(self, incomplete: str = "") -> Path:
-        """Writes case.json, last, so that a folder with one is whole."""
+        """Writes SHA256SUMS, which refrun checks, and case.json, last, so that a folder with one is whole."""
         doc: dict = {"version": 1, "operator": self.operator, "rollout": self.rollout, **self.info, "sha256": self.hashes}
         if incomplete:
             doc["incomplete"] = incomplete
-        partial = self.path / "case.json.partial"
-        partial.write_text(json.dumps(doc, indent=1) + "\n")
-        partial.replace(self.path / "case.json")
+        text = (json.dumps(doc, indent=1) + "\n").encode()
+        sums = {**self.hashes, "case.json": hashlib.sha256(text).hexdigest()}
+        lines = "".join(f"{digest}  {name}\n" for name, digest in sorted(sums.items()))
+        for name, data in (("SHA256SUMS", lines.encode()), ("case.json", text)):
+            partial = self.path / (name + ".partial")
+            with open(partial, "wb") as f:
+                f.write(data)
+                f.flush()
+                os.fsync(f.fileno())
+            partial.replace(self.path / name)
         return self.path
 
 
