@@ -13,24 +13,6 @@ import (
 	"github.com/refrun/refrun/internal/hdf5"
 )
 
-// TestMain makes this binary the command itself for tests that measure a process of its
-// own: the peak of its memory goes into the file of that name.
-func TestMain(m *testing.M) {
-	peak := os.Getenv("REFRUN_TEST_PEAK")
-	if peak == "" {
-		os.Exit(m.Run())
-	}
-	code := realMain(os.Args[1:], os.Stdout, os.Stderr)
-	status, err := os.ReadFile("/proc/self/status")
-	if err == nil {
-		err = os.WriteFile(peak, status, 0o666)
-	}
-	if err != nil {
-		panic(err)
-	}
-	os.Exit(code)
-}
-
 // process runs the command in a process of its own and returns how it ended, what it
 // took and the most memory that it held.
 func process(t *testing.T, args ...string) (r result, seconds float64, peak int64) {

@@ -19,23 +19,11 @@ import (
 
 var kills = flag.Int("kills", 2, "how many processes TestKills kills; more than 10 of longer runs")
 
-// TestMain makes the test binary the command itself where a test starts it as one.
-func TestMain(m *testing.M) {
-	if os.Getenv("REFRUN_TEST_AS_COMMAND") != "" {
-		os.Exit(realMain(os.Args[1:], os.Stdout, os.Stderr))
-	}
-	os.Exit(m.Run())
-}
-
 // asCommand returns a process of the command.
 func asCommand(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := exec.Command(self, args...)
-	c.Env = append(os.Environ(), "REFRUN_TEST_AS_COMMAND=1")
+	c := exec.Command(os.Args[0], args...)
+	c.Env = append(os.Environ(), "REFRUN_TEST_COMMAND=1")
 	return c
 }
 
