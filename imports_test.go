@@ -29,7 +29,7 @@ var inward = map[string][]string{
 	"tensor":               {"fp16"},
 	"internal/par":         {},
 	"internal/rows":        {"asm", "fp16"},
-	"internal/elem":        {"fp16"},
+	"internal/elem":        {"fp16", "internal/double"},
 	"internal/strict":      {},
 	"internal/double":      {},
 	"internal/exact":       {"internal/double"},
@@ -44,6 +44,7 @@ var inward = map[string][]string{
 	"norm":                 {"asm", "fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
 	"act":                  {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"graph":                {"act", "conv", "fp16", "noise", "norm", "tensor", "internal/par"},
+	"pointwise":            {"fp16", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
 	"noise":                {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/safetensors"},
 }
 

@@ -110,6 +110,17 @@ func main() {
 	p("const quarter1, quarter2, quarter3, quarter4 = %x, %x, %x, %x\n\n", q1, q2, q3, q4)
 	p("const perQuarter = %x // 2/pi\n\n", nearest(new(big.Float).Quo(real64(1), quarter)))
 
+	p("// pi/2 = halfPiHi + halfPiLo, rounded to nearest.\n")
+	p("const halfPiHi, halfPiLo = %x, %x\n\n", nearest(quarter), rest(quarter, nearest(quarter)))
+	p("// twoOverPi is 64 zeros and the bits of 2/pi.\nvar twoOverPi = [%d]uint64{0", farWords)
+	turn := new(big.Float).SetPrec(64*farWords).Quo(big.NewFloat(2), bigref.Pi(64*farWords))
+	bits, _ := turn.SetMantExp(turn, 64*(farWords-1)).Int(nil)
+	for i := farWords - 2; i >= 0; i-- {
+		word := new(big.Int).Rsh(bits, uint(64*i))
+		p(", %#016x", word.And(word, new(big.Int).SetUint64(math.MaxUint64)))
+	}
+	p("}\n\n")
+
 	p("// exp2Table[j] holds 2^(j/128) as a sum of two numbers.\nvar exp2Table = [128][2]float64{\n")
 	for j := range 128 {
 		e := new(big.Float).SetPrec(prec).Mul(step, real64(float64(j)))
@@ -170,4 +181,5 @@ func main() {
 const (
 	logHalve   = 53 // 1 + 53/128 is the first step above sqrt(2)
 	erfcxTerms = 11
+	farWords   = 20 // 64 zeros, 971-2 bits for the greatest exponent, 192 bits, and the rest of a word
 )

@@ -48,8 +48,14 @@ func Log1p(x float64) float64 {
 	return logSum(s, e, 0)
 }
 
-// logSum returns ln(2^k (x+e)) for a normal x and |e| <= 2^-53 x, where that
-// logarithm is at least 2^-7.1 in size.
+// logSum returns ln(2^k (x+e)), the sum of logParts.
+func logSum(x, e float64, k int) float64 {
+	w, rest := logParts(x, e, k)
+	return w + rest
+}
+
+// logParts returns ln(2^k (x+e)) as w + rest for a normal x and |e| <= 2^-53 x,
+// where that logarithm is at least 2^-7.1 in size.
 //
 // x = 2^n m with m in [0.707, 1.415), and c is a multiple of 2^-9 with
 // |c m - 1| < 2^-7. Cut in two, m times c is exact: c m - 1 = a + b, a a
@@ -59,8 +65,8 @@ func Log1p(x float64) float64 {
 //
 // and the leading parts of the three sum to w without error, all being
 // multiples of 2^-42. What remains is below 2^-14.9; its roundings are less
-// than 2^-5 U of the result and leave the one of the last addition.
-func logSum(x, e float64, k int) float64 {
+// than 2^-5 U of the result, to which logSum adds the one of the last addition.
+func logParts(x, e float64, k int) (w, rest float64) {
 	b := math.Float64bits(x)
 	j := int(b >> 45 & 127)
 	n := int(b>>52) - 1023
@@ -77,8 +83,8 @@ func logSum(x, e float64, k int) float64 {
 		low += float64(e * t.c * math.Float64frombits(uint64(1023-n)<<52))
 	}
 	d := float64(k + n)
-	w := float64(d*ln2Hi) + t.hi + a
-	return w + (low + (float64(d*ln2Lo) + t.lo) + logTail(a+low))
+	w = float64(d*ln2Hi) + t.hi + a
+	return w, low + (float64(d*ln2Lo) + t.lo) + logTail(a+low)
 }
 
 // logTail returns ln(1+r) - r by Taylor's polynomial, for |r| <= 2^-7: the

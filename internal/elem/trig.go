@@ -10,8 +10,8 @@ import (
 // reduce, sine and cosine.
 const TrigErr = 1.7
 
-// Sin returns the sine of x radians, |x| <= 2^18, with a relative error below
-// TrigErr*U. Sin(+-0) = +-0; of an infinity it is NaN; it panics beyond 2^18.
+// Sin returns the sine of x radians, with a relative error below TrigErr*U.
+// Sin(+-0) = +-0; of an infinity it is NaN.
 func Sin(x float64) float64 {
 	if x-x != 0 {
 		return fp16.NaN
@@ -32,8 +32,8 @@ func Sin(x float64) float64 {
 	return y
 }
 
-// Cos returns the cosine of x radians, |x| <= 2^18, with a relative error
-// below TrigErr*U. Cos of an infinity is NaN; it panics beyond 2^18.
+// Cos returns the cosine of x radians, with a relative error below TrigErr*U.
+// Cos of an infinity is NaN.
 func Cos(x float64) float64 {
 	if x-x != 0 {
 		return fp16.NaN
@@ -51,7 +51,27 @@ func Cos(x float64) float64 {
 	return y
 }
 
-// reduce returns n and r + low = x - n pi/2 in [-pi/4, pi/4], give or take a
+// TanErr bounds the relative error of Tan in units of U: a sine, a cosine and
+// their quotient.
+const TanErr = 4.5
+
+// Tan returns the tangent of x radians, with a relative error below TanErr*U.
+// Tan(+-0) = +-0; of an infinity it is NaN.
+func Tan(x float64) float64 {
+	if x-x != 0 {
+		return fp16.NaN
+	}
+	if math.Abs(x) < 0x1p-27 { // |x - tan x| < |x|^3/2
+		return x
+	}
+	n, r, low := reduce(x)
+	if n&1 == 0 {
+		return sine(r, low) / cosine(r, low)
+	}
+	return -cosine(r, low) / sine(r, low)
+}
+
+// reduce returns n mod 4 and r + low = x - n pi/2 in [-pi/4, pi/4], give or take a
 // rounding (W. J. Cody, W. Waite, "Software Manual for the Elementary
 // Functions", 1980, with four parts of pi/2).
 //
@@ -61,13 +81,13 @@ func Cos(x float64) float64 {
 // wrong by 2^-139 and what lies beyond it by 2^-139; no float64 up to 2^18
 // comes closer than 2^-71 to a multiple of pi/2 (there are 2^18 of those, each
 // with its nearest float64 at a distance that is as good as random in
-// 2^-36), so r + low is good to 2^-60 or better.
+// 2^-36), so r + low is good to 2^-60 or better. Beyond 2^18 it is reduceFar.
 func reduce(x float64) (n int, r, low float64) {
 	if math.Abs(x) < 0.78 {
 		return 0, x, 0
 	}
 	if math.Abs(x) > 0x1p18 {
-		panic("elem: angle beyond 2^18")
+		return reduceFar(x)
 	}
 	const toInt = 0x1.8p52
 	d := float64(x*perQuarter) + toInt

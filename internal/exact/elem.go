@@ -197,13 +197,17 @@ func beside(x, near, far float64) (float64, bool) {
 // ziv returns the real number that value approximates, rounded to odd.
 // value(w) works with about w bits; at most 2^-(w-64) of relative error may
 // come of it. The number must not be a float64 itself. Below the normal range
-// of float64 the least number of its sign stands for it: every rounding of a
-// normal result to any format of the project's is far from there.
+// of float64 the least number of its sign stands for it, and beyond 2^1020 the
+// greatest: every rounding of a normal result to any format of the project's is
+// far from there.
 func ziv(value func(w uint) *big.Float) float64 {
 	for w := uint(192); w <= 1<<15; w *= 2 {
 		v := value(w)
 		if v.MantExp(nil) < -1021 {
 			return math.Copysign(math.SmallestNonzeroFloat64, float64(v.Sign()))
+		}
+		if v.MantExp(nil) > 1020 {
+			return math.Copysign(math.MaxFloat64, float64(v.Sign()))
 		}
 		err := newBig(w).SetMantExp(newBig(w).Abs(v), 64-int(w))
 		lo := newBig(53).SetMode(big.ToZero).Sub(v, err)
@@ -289,18 +293,22 @@ func erfc(t *big.Float, w uint) *big.Float {
 	if f > 0 {
 		p += uint(1.5 * f * f)
 	}
-	t2 := newBig(p).Mul(t, t)
-	sum, term := newBig(p).Set(t), newBig(p).Set(t)
-	twice := newBig(p).Add(t2, t2)
-	for n := int64(3); !below(term, sum, p); n += 2 {
+	return newBig(w).Sub(bigInt(p, 1), bigErf(t, p))
+}
+
+// bigErf returns erf t for |t| < 34, by the series above.
+func bigErf(t *big.Float, w uint) *big.Float {
+	t2 := newBig(w).Mul(t, t)
+	sum, term := newBig(w).Set(t), newBig(w).Set(t)
+	twice := newBig(w).Add(t2, t2)
+	for n := int64(3); !below(term, sum, w); n += 2 {
 		term.Mul(term, twice)
-		term.Quo(term, bigInt(p, n))
+		term.Quo(term, bigInt(w, n))
 		sum.Add(sum, term)
 	}
-	sum.Mul(sum, bigExp(t2.Neg(t2), p))
+	sum.Mul(sum, bigExp(t2.Neg(t2), w))
 	sum.Add(sum, sum)
-	sum.Quo(sum, newBig(p).Sqrt(bigPi(p)))
-	return newBig(w).Sub(bigInt(p, 1), sum)
+	return sum.Quo(sum, newBig(w).Sqrt(bigPi(w)))
 }
 
 // bigPi returns pi = 16 arctan(1/5) - 4 arctan(1/239) (Machin).

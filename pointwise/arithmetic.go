@@ -1,0 +1,69 @@
+package pointwise
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/internal/double"
+)
+
+// add and sub know the error of the float64 sum: the sum of both words is exact. It is
+// settled by rounding that to odd: rounding to float64 on the way is no harm in
+// float32 (Figueroa), but is in a shorter format, where the first word of
+// (1 + 2^-11) + 2^-60 is a tie of float16.
+func add(a, b float64) (y, bound float64) {
+	s := double.Sum(a, b)
+	return s.Hi, math.Abs(s.Lo)
+}
+
+func settleAdd(a, b float64) float64 { return odd(double.Sum(a, b)) }
+
+func sub(a, b float64) (y, bound float64) { return add(a, -b) }
+
+func settleSub(a, b float64) float64 { return settleAdd(a, -b) }
+
+// mul is exact for numbers of 24 bits.
+func mul(a, b float64) (y, bound float64) { return float64(a * b), 0 }
+
+// div is a/b rounded to float64 and then to the format, as if once.
+//
+// The second rounding could go wrong only if q = a/b were not a tie t of the format
+// (its grid points, and what lies halfway between them) but within 2^-53 t of one.
+// Take |a| = A 2^i, |b| = B 2^j, |t| = T 2^k with 2^23 <= A, B < 2^24 and
+// 2^24 <= T < 2^25, as ties have at most 25 bits. Then | |a| - |tb| | < 2^-52.9 |tb|.
+// |tb| = TB 2^(j+k) with TB >= 2^47, so that i > j+k, and both are multiples of
+// 2^(j+k): they are equal, or differ by 2^(j+k) > 2^-49 |tb|.
+func div(a, b float64) (y, bound float64) { return a / b, 0 }
+
+// prelu is a for a > 0, and a times b below.
+func prelu(a, b float64) (y, bound float64) {
+	if a > 0 {
+		return a, 0
+	}
+	return float64(a * b), 0
+}
+
+// minimum and maximum are IEEE 754-2019's: a NaN wins, and -0 is less than +0.
+func minimum(a, b float64) (y, bound float64) { return min(a, b), 0 }
+
+func maximum(a, b float64) (y, bound float64) { return max(a, b), 0 }
+
+// fmin and fmax are IEEE 754-2019's minimumNumber and maximumNumber: a number wins.
+func fmin(a, b float64) (y, bound float64) {
+	switch {
+	case a != a:
+		return b, 0
+	case b != b:
+		return a, 0
+	}
+	return min(a, b), 0
+}
+
+func fmax(a, b float64) (y, bound float64) {
+	switch {
+	case a != a:
+		return b, 0
+	case b != b:
+		return a, 0
+	}
+	return max(a, b), 0
+}

@@ -1,0 +1,168 @@
+package pointwise
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Op names an operation on two numbers.
+type Op uint8
+
+// The operations; the package's doc has their definitions.
+const (
+	Add Op = iota
+	Sub
+	Mul
+	Div
+	Pow
+	Minimum
+	Maximum
+	FMin
+	FMax
+	PReLU
+	Equal
+	NotEqual
+	Less
+	LessEqual
+	Greater
+	GreaterEqual
+	And
+	Or
+	Xor
+)
+
+// operation is one operation on two numbers. eval is that of a function, for every
+// pair of numbers; settle too.
+type operation struct {
+	name   string
+	eval   func(a, b float64) (y, bound float64)
+	settle func(a, b float64) float64
+}
+
+var operations = [...]operation{
+	Add:          {"add", add, settleAdd},
+	Sub:          {"sub", sub, settleSub},
+	Mul:          {"mul", mul, nil},
+	Div:          {"div", div, nil},
+	Pow:          {"pow", pow, settlePow},
+	Minimum:      {"minimum", minimum, nil},
+	Maximum:      {"maximum", maximum, nil},
+	FMin:         {"fmin", fmin, nil},
+	FMax:         {"fmax", fmax, nil},
+	PReLU:        {"prelu", prelu, nil},
+	Equal:        {"eq", compare(func(a, b float64) bool { return a == b }), nil},
+	NotEqual:     {"ne", compare(func(a, b float64) bool { return a != b }), nil},
+	Less:         {"lt", compare(func(a, b float64) bool { return a < b }), nil},
+	LessEqual:    {"le", compare(func(a, b float64) bool { return a <= b }), nil},
+	Greater:      {"gt", compare(func(a, b float64) bool { return a > b }), nil},
+	GreaterEqual: {"ge", compare(func(a, b float64) bool { return a >= b }), nil},
+	And:          {"logical_and", compare(func(a, b float64) bool { return a != 0 && b != 0 }), nil},
+	Or:           {"logical_or", compare(func(a, b float64) bool { return a != 0 || b != 0 }), nil},
+	Xor:          {"logical_xor", compare(func(a, b float64) bool { return (a != 0) != (b != 0) }), nil},
+}
+
+// compare returns an operation with the values 0 and 1.
+func compare(f func(a, b float64) bool) func(a, b float64) (y, bound float64) {
+	return func(a, b float64) (y, bound float64) { return truth(f(a, b)), 0 }
+}
+
+// ParseOp returns the operation of that name, one of OpNames. Any other name is an
+// error that lists them.
+func ParseOp(name string) (Op, error) {
+	for op := range operations {
+		if operations[op].name == name {
+			return Op(op), nil
+		}
+	}
+	return 0, fmt.Errorf("unknown operation %q: want one of %s", name, strings.Join(OpNames(), ", "))
+}
+
+// OpNames returns the names of all operations, in the order of the package's doc.
+func OpNames() []string {
+	var names []string
+	for op := range operations {
+		names = append(names, operations[op].name)
+	}
+	return names
+}
+
+// String returns the name that ParseOp reads.
+func (op Op) String() string {
+	if int(op) < len(operations) {
+		return operations[op].name
+	}
+	return fmt.Sprintf("Op(%d)", uint8(op))
+}
+
+// Binary sets dst to op of a and b, element by element, rounded once to dst.Format. a
+// and b are spread over dst's shape as numpy does: see Broadcast, which must give
+// dst.Shape. dst may be a or b, if of the same shape, and overlaps with them nowhere
+// else. A Float64 operand needs a Float64 dst. Misuse panics.
+func Binary(dst, a, b *tensor.Tensor, op Op) {
+	if int(op) >= len(operations) {
+		panic("pointwise: unknown operation")
+	}
+	mustNotNarrow(dst, a, b)
+	o := &operations[op]
+	each(dst, []*tensor.Tensor{a, b}, func(d []float64, in []run) {
+		x, y := in[0], in[1]
+		for i := range d {
+			d[i] = o.at(x.data[x.step*i], y.data[y.step*i], dst.Format)
+		}
+	})
+}
+
+// at returns the operation of a and b, rounded to f.
+func (o *operation) at(a, b float64, f fp16.Format) float64 {
+	y, bound := o.eval(a, b)
+	if f == fp16.Float64 || !(bound > 0) {
+		return f.Round(y)
+	}
+	if y, ok := f.Decide(y, bound); ok {
+		return y
+	}
+	return f.Round(o.settle(a, b))
+}
+
+// Where sets every element of dst to that of a where c is not 0 (a NaN is not), and
+// to that of b where it is, rounded once to dst.Format. The three are spread as in
+// Binary. A Float64 a or b needs a Float64 dst. Misuse panics.
+func Where(dst, c, a, b *tensor.Tensor) {
+	mustNotNarrow(dst, a, b)
+	each(dst, []*tensor.Tensor{c, a, b}, func(d []float64, in []run) {
+		c, x, y := in[0], in[1], in[2]
+		for i := range d {
+			v := y.data[y.step*i]
+			if c.data[c.step*i] != 0 {
+				v = x.data[x.step*i]
+			}
+			d[i] = dst.Format.Round(v)
+		}
+	})
+}
+
+// run is an operand's part in a row of results: element i of the row takes
+// data[step*i], with a step of 1, or 0 where one number serves the whole row.
+type run struct {
+	data []float64
+	step int
+}
+
+// each calls body for the rows of dst, in pieces of chunk elements at most.
+func each(dst *tensor.Tensor, in []*tensor.Tensor, body func(d []float64, in []run)) {
+	l := layoutOf(dst, in)
+	n := len(dst.Data)
+	par.For((n+chunk-1)/chunk, func(i int) {
+		runs := make([]run, len(in))
+		for at, end := i*chunk, min((i+1)*chunk, n); at < end; {
+			left := l.row(at, runs)
+			left = min(left, end-at)
+			body(dst.Data[at:at+left], runs)
+			at += left
+		}
+	})
+}

@@ -1,0 +1,360 @@
+package pointwise
+
+import (
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/tensor"
+)
+
+// exactOf are the arithmetic operations on finite numbers, as fractions; the zero is
+// what a result of 0 is returned as. ok is false where there is no fraction.
+var exactOf = map[Op]func(a, b float64) (r *big.Rat, zero float64, ok bool){
+	Add: func(a, b float64) (*big.Rat, float64, bool) {
+		return new(big.Rat).Add(bigref.Rat(a), bigref.Rat(b)), zeroSum(a, b), true
+	},
+	Sub: func(a, b float64) (*big.Rat, float64, bool) {
+		return new(big.Rat).Sub(bigref.Rat(a), bigref.Rat(b)), zeroSum(a, -b), true
+	},
+	Mul: func(a, b float64) (*big.Rat, float64, bool) {
+		return new(big.Rat).Mul(bigref.Rat(a), bigref.Rat(b)), signed(a, b), true
+	},
+	Div: func(a, b float64) (*big.Rat, float64, bool) {
+		if b == 0 {
+			return nil, 0, false
+		}
+		return new(big.Rat).Quo(bigref.Rat(a), bigref.Rat(b)), signed(a, b), true
+	},
+	PReLU: func(a, b float64) (*big.Rat, float64, bool) {
+		if a > 0 {
+			b = 1
+		}
+		return new(big.Rat).Mul(bigref.Rat(a), bigref.Rat(b)), signed(a, b), true
+	},
+	Minimum: func(a, b float64) (*big.Rat, float64, bool) {
+		if bigref.Rat(a).Cmp(bigref.Rat(b)) > 0 || a == b && math.Signbit(b) {
+			a = b
+		}
+		return bigref.Rat(a), a, true
+	},
+	Maximum: func(a, b float64) (*big.Rat, float64, bool) {
+		if bigref.Rat(a).Cmp(bigref.Rat(b)) < 0 || a == b && math.Signbit(a) {
+			a = b
+		}
+		return bigref.Rat(a), a, true
+	},
+}
+
+// zeroSum is -0 only for a sum of two of them.
+func zeroSum(a, b float64) float64 {
+	if a == 0 && b == 0 && math.Signbit(a) && math.Signbit(b) {
+		return negZero
+	}
+	return 0
+}
+
+func signed(a, b float64) float64 { return math.Copysign(0, math.Copysign(1, a)*math.Copysign(1, b)) }
+
+// pairs returns n pairs of numbers of a format: of like and of unlike size, cancelling,
+// whose sum or quotient lies at a tie of a shorter format or beside one, and subnormal.
+func pairs(r *rand.Rand, n int, f fp16.Format) (a, b []float64) {
+	any := func() float64 {
+		for {
+			if v := f.Round(float64(math.Float32frombits(r.Uint32()))); v-v == 0 {
+				return v
+			}
+		}
+	}
+	scaled := func(e int) float64 { return f.Round(math.Ldexp(r.NormFloat64(), r.IntN(2*e+1)-e)) }
+	for i := range n {
+		x, y := scaled(2), scaled(2)
+		switch i % 8 {
+		case 0:
+			x, y = any(), any()
+		case 1:
+			x, y = scaled(30), scaled(30)
+		case 2:
+			y = f.Round(-x * (1 + 0x1p-12*r.NormFloat64()))
+		case 3: // a tie of a format with 8 or 11 bits, and a little
+			x = f.Round(math.Ldexp(1+2*float64(r.IntN(1<<8)), r.IntN(60)-40))
+			y = f.Round(x * math.Ldexp(r.NormFloat64(), -20-r.IntN(100)))
+		case 4:
+			x = math.Ldexp(float64(r.IntN(1<<12)-1<<11), r.IntN(24)-30)
+			y = math.Ldexp(float64(r.IntN(1<<12)-1<<11), r.IntN(24)-30)
+			x, y = f.Round(x), f.Round(y)
+		case 5: // quotients and products near ties
+			y = f.Round(float64(1 + r.IntN(1<<12)))
+			x = f.Round(y * math.Ldexp(1+2*float64(r.IntN(1<<11)), -r.IntN(30)))
+		case 6:
+			x, y = f.Round(math.Ldexp(r.NormFloat64(), -120-r.IntN(28))), scaled(10)
+		}
+		a, b = append(a, x), append(b, y)
+	}
+	zeros := []float64{0, negZero, 1, -1, f.Smallest(), -f.Smallest(), f.Largest(), -f.Largest()}
+	for _, x := range zeros {
+		for _, y := range zeros {
+			a, b = append(a, x), append(b, y)
+		}
+	}
+	return a, b
+}
+
+func pairwise(a, b []float64, op Op, src, dst fp16.Format) []float64 {
+	out := tensor.New(dst, len(a))
+	Binary(out, tensor.Of(src, a, len(a)), tensor.Of(src, b, len(b)), op)
+	return out.Data
+}
+
+func TestArithmetic(t *testing.T) {
+	for op := Add; op <= PReLU; op++ {
+		exact := exactOf[op]
+		if exact == nil {
+			continue
+		}
+		r := rand.New(rand.NewPCG(11, uint64(op)))
+		n, wrong := 0, 0
+		for round := 0; n < *elements; round++ {
+			src := []fp16.Format{fp16.Float32, fp16.Float32, fp16.Float16, fp16.BFloat16}[round%4]
+			a, b := pairs(r, min(*elements, 1<<14)/4, src)
+			for _, dst := range short {
+				for i, got := range pairwise(a, b, op, src, dst) {
+					y, want, ok := exact(a[i], b[i])
+					if !ok {
+						continue
+					}
+					if y.Sign() != 0 {
+						want = bigref.Round(y, dst)
+					}
+					n++
+					if math.Float64bits(got) != math.Float64bits(want) {
+						if wrong++; wrong < 5 {
+							t.Errorf("%v of %x and %x, %v to %v: got %x, want %x", op, a[i], b[i], src, dst, got, want)
+						}
+					}
+				}
+			}
+		}
+		t.Logf("%-10v %8d elements, %d wrong", op, n, wrong)
+	}
+}
+
+// powers returns n pairs for pow, of which many have float64 numbers, or ties, as
+// their results.
+func powers(r *rand.Rand, n int, f fp16.Format) (a, b []float64) {
+	for i := range n {
+		x := math.Exp(2 * r.NormFloat64())
+		y := 3 * r.NormFloat64()
+		switch i % 8 {
+		case 0: // of all sizes
+			x = math.Abs(float64(math.Float32frombits(r.Uint32())))
+			y = 200 * r.NormFloat64() / max(1, math.Abs(math.Log(x)))
+		case 1: // short powers
+			x, y = math.Ldexp(float64(r.IntN(64)), -r.IntN(6)), float64(r.IntN(20)-6)
+		case 2: // squares and fourth powers, and their roots
+			k := float64(1 + r.IntN(60))
+			x, y = math.Ldexp(k*k*k*k, 4*(r.IntN(20)-10)), []float64{0.25, 0.5, 0.75, 1.25, 1.5, -0.5, -0.25}[r.IntN(7)]
+			if i&8 != 0 {
+				x, y = k*k, 0.5
+			}
+		case 3: // near 1
+			x, y = 1+math.Ldexp(r.NormFloat64(), -10-r.IntN(14)), math.Ldexp(r.NormFloat64(), r.IntN(20))
+		case 4: // small exponents
+			y = math.Ldexp(r.NormFloat64(), -r.IntN(140))
+		case 5: // powers of 2
+			x, y = math.Ldexp(1, r.IntN(40)-20), math.Ldexp(float64(r.IntN(64)-32), -r.IntN(4))
+		case 6: // cubes of 8 bits are ties of 24 at times
+			x, y = float64(1+r.IntN(1<<9)), float64(2+r.IntN(3))
+		}
+		if x, y = f.Round(x), f.Round(y); x-x != 0 || x == 0 || y-y != 0 {
+			x, y = 3, 2
+		}
+		a, b = append(a, x), append(b, y)
+	}
+	return a, b
+}
+
+func TestPow(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 1))
+	n, wrong, slow := 0, 0, 0
+	for round := 0; n < *elements; round++ {
+		src := []fp16.Format{fp16.Float32, fp16.Float32, fp16.Float32, fp16.Float16, fp16.BFloat16}[round%5]
+		a, b := powers(r, min(*elements, 1<<14)/8, src)
+		for _, dst := range short {
+			for i, got := range pairwise(a, b, Pow, src, dst) {
+				fast := math.Pow(a[i], b[i])
+				want, hi := dst.Round(fast*(1-0x1p-36)), dst.Round(fast*(1+0x1p-36))
+				if math.Float64bits(want) != math.Float64bits(hi) {
+					slow++
+					want = bigref.Power(a[i], b[i], dst)
+				}
+				if n++; math.Float64bits(got) != math.Float64bits(want) {
+					if wrong++; wrong < 5 {
+						t.Errorf("pow of %x and %x, %v to %v: got %x, want %x", a[i], b[i], src, dst, got, want)
+					}
+				}
+				if b[i] != math.Floor(b[i]) || i%4 != 0 {
+					continue
+				}
+				if odd := math.Mod(b[i], 2) != 0; odd { // a negative base
+					want = -want
+				}
+				if got := operations[Pow].at(-a[i], b[i], dst); math.Float64bits(got) != math.Float64bits(want) {
+					t.Fatalf("pow of %x and %x to %v: got %x, want %x", -a[i], b[i], dst, got, want)
+				}
+			}
+		}
+	}
+	t.Logf("pow        %8d elements, %d wrong, %d by the slow judge", n, wrong, slow)
+}
+
+// The settlement of powers is right in every format, exact results included.
+func TestSettlePow(t *testing.T) {
+	a, b := powers(rand.New(rand.NewPCG(13, 1)), 2000, fp16.Float32)
+	for i := range a {
+		if b[i] == 0 || a[i] == 1 {
+			continue
+		}
+		odd := settlePow(a[i], b[i])
+		for _, f := range short {
+			if got, want := f.Round(odd), bigref.Power(a[i], b[i], f); math.Float64bits(got) != math.Float64bits(want) {
+				t.Fatalf("pow of %x and %x in %v: settled as %x, want %x", a[i], b[i], f, got, want)
+			}
+		}
+	}
+}
+
+// The special cases of pow are those of math.Pow, which has IEEE 754's.
+func TestPowSpecials(t *testing.T) {
+	v := []float64{0, negZero, 1, -1, inf, -inf, fp16.NaN, 2, -2, 0.5, -0.5, 3, -3, 1e38, -1e38, 0x1p24 + 2, 16777215, -16777215, 2.5}
+	for _, a := range v {
+		for _, b := range v {
+			got, want := operations[Pow].at(a, b, fp16.Float32), math.Pow(a, b)
+			if special := math.IsInf(want, 0) || want == 0 || want != want || math.Abs(want) == 1; special && math.Float64bits(got) != math.Float64bits(fp16.Float32.Round(want)) {
+				t.Errorf("pow(%g, %g) = %g, want %g", a, b, got, want)
+			}
+		}
+	}
+}
+
+func TestBinarySpecials(t *testing.T) {
+	for _, c := range []struct {
+		op         Op
+		a, b, want float64
+	}{
+		{Add, inf, -inf, nan}, {Add, inf, 1, inf}, {Add, 1, -inf, -inf}, {Add, nan, 1, nan}, {Add, negZero, negZero, negZero}, {Add, 1, -1, 0},
+		{Sub, inf, inf, nan}, {Sub, -inf, inf, -inf}, {Sub, 0, 0, 0}, {Sub, negZero, 0, negZero}, {Sub, 1, nan, nan},
+		{Mul, 0, inf, nan}, {Mul, -1, inf, -inf}, {Mul, negZero, 2, negZero}, {Mul, nan, 0, nan},
+		{Div, 0, 0, nan}, {Div, inf, inf, nan}, {Div, 1, negZero, -inf}, {Div, -1, 0, -inf}, {Div, 1, -inf, negZero}, {Div, nan, 1, nan},
+		{Minimum, 1, nan, nan}, {Minimum, nan, 1, nan}, {Minimum, 0, negZero, negZero}, {Minimum, -inf, 3, -inf},
+		{Maximum, 1, nan, nan}, {Maximum, nan, inf, nan}, {Maximum, negZero, 0, 0}, {Maximum, -inf, 3, 3},
+		{FMin, 1, nan, 1}, {FMin, nan, 1, 1}, {FMin, nan, nan, nan}, {FMin, 0, negZero, negZero}, {FMin, 2, 1, 1},
+		{FMax, 1, nan, 1}, {FMax, nan, -inf, -inf}, {FMax, nan, nan, nan}, {FMax, negZero, 0, 0}, {FMax, 2, 1, 2},
+		{PReLU, -inf, 0, nan}, {PReLU, inf, nan, inf}, {PReLU, negZero, 2, negZero}, {PReLU, nan, 1, nan}, {PReLU, -2, -3, 6},
+		{Equal, nan, nan, 0}, {Equal, 0, negZero, 1}, {Equal, inf, inf, 1}, {Equal, 1, 2, 0},
+		{NotEqual, nan, nan, 1}, {NotEqual, 0, negZero, 0}, {NotEqual, 1, 2, 1},
+		{Less, nan, 1, 0}, {Less, 1, 2, 1}, {Less, 2, 2, 0}, {Less, -inf, inf, 1},
+		{LessEqual, 1, nan, 0}, {LessEqual, 2, 2, 1}, {LessEqual, 3, 2, 0},
+		{Greater, nan, 1, 0}, {Greater, 2, 1, 1}, {Greater, 2, 2, 0},
+		{GreaterEqual, 1, nan, 0}, {GreaterEqual, 2, 2, 1}, {GreaterEqual, 1, 2, 0},
+		{And, nan, 1, 1}, {And, 0, 1, 0}, {And, 2, 3, 1}, {And, negZero, negZero, 0},
+		{Or, nan, 0, 1}, {Or, 0, negZero, 0}, {Or, 2, 0, 1}, {Or, 0, 3, 1},
+		{Xor, 1, 2, 0}, {Xor, 0, 2, 1}, {Xor, nan, 0, 1}, {Xor, 0, 0, 0},
+	} {
+		for _, f := range append(short, fp16.Float64) {
+			if got := pairwise([]float64{c.a}, []float64{c.b}, c.op, fp16.Float32, f)[0]; math.Float64bits(got) != math.Float64bits(c.want) {
+				t.Errorf("%v(%g, %g) in %v = %g, want %g", c.op, c.a, c.b, f, got, c.want)
+			}
+		}
+	}
+}
+
+// In float64 an operation is one IEEE 754 operation, and pow keeps its error.
+func TestFloat64Binary(t *testing.T) {
+	r := rand.New(rand.NewPCG(14, 1))
+	for range 2000 {
+		a, b := math.Ldexp(r.NormFloat64(), r.IntN(200)-100), math.Ldexp(r.NormFloat64(), r.IntN(200)-100)
+		for op, want := range map[Op]float64{Add: a + b, Sub: a - b, Mul: a * b, Div: a / b} {
+			if got := pairwise([]float64{a}, []float64{b}, op, fp16.Float64, fp16.Float64)[0]; got != want {
+				t.Fatalf("%v(%x, %x) = %x, want %x", op, a, b, got, want)
+			}
+		}
+	}
+	for range 500 {
+		a, b := math.Exp(10*r.NormFloat64()), 8*r.NormFloat64()
+		got, want := operations[Pow].at(a, b, fp16.Float64), bigref.Power(a, b, fp16.Float64)
+		if !(math.Abs(got-want) <= (2.2+0.06*math.Abs(b*math.Log(a)))*0x1p-53*want) {
+			t.Errorf("pow(%x, %x) = %x, want %x", a, b, got, want)
+		}
+	}
+}
+
+// Shapes are spread as numpy does: each index of the result is taken apart.
+func TestBroadcast(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 1))
+	for range 400 {
+		shape := make([]int, r.IntN(5))
+		for i := range shape {
+			shape[i] = []int{1, 2, 3, 5, 1, 7, 0}[r.IntN(6+r.IntN(2)*r.IntN(2))]
+		}
+		operand := func() *tensor.Tensor {
+			s := append([]int(nil), shape[r.IntN(len(shape)+1):]...)
+			for i := range s {
+				if r.IntN(3) == 0 {
+					s[i] = 1
+				}
+			}
+			v := tensor.New(fp16.Float32, s...)
+			for i := range v.Data {
+				v.Data[i] = float64(r.IntN(3))
+			}
+			return v
+		}
+		a, b, c := operand(), operand(), operand()
+		at := func(v *tensor.Tensor, dst []int, index int) float64 {
+			k, each := 0, 1
+			for d := len(dst) - 1; d >= 0; d-- {
+				i := index % dst[d]
+				index /= dst[d]
+				if e := d - len(dst) + len(v.Shape); e >= 0 && v.Shape[e] > 1 {
+					k += i * each
+					each *= v.Shape[e]
+				}
+			}
+			return v.Data[k]
+		}
+		out, err := Broadcast(a.Shape, b.Shape)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dst := tensor.New(fp16.Float32, out...)
+		Binary(dst, a, b, Sub)
+		for i, got := range dst.Data {
+			if want := at(a, out, i) - at(b, out, i); got != want {
+				t.Fatalf("%v - %v at %d: %g, want %g", a.Shape, b.Shape, i, got, want)
+			}
+		}
+		if out, err = Broadcast(a.Shape, b.Shape, c.Shape); err != nil {
+			t.Fatal(err)
+		}
+		dst = tensor.New(fp16.Float32, out...)
+		Where(dst, a, b, c)
+		for i, got := range dst.Data {
+			want := at(c, out, i)
+			if at(a, out, i) != 0 {
+				want = at(b, out, i)
+			}
+			if got != want {
+				t.Fatalf("where %v, %v, %v at %d: %g, want %g", a.Shape, b.Shape, c.Shape, i, got, want)
+			}
+		}
+	}
+	for _, c := range [][2][]int{{{2}, {3}}, {{2, 1, 3}, {2, 2}}, {{0}, {2}}} {
+		if s, err := Broadcast(c[0], c[1]); err == nil {
+			t.Errorf("%v and %v give %v", c[0], c[1], s)
+		}
+	}
+}

@@ -1,0 +1,100 @@
+package pointwise
+
+import (
+	"math"
+	"math/big"
+
+	"github.com/refrun/refrun/internal/double"
+	"github.com/refrun/refrun/internal/exact"
+)
+
+// leakyReLU is x for x > 0 and slope x below, an exact product of float32 numbers.
+func leakyReLU(x float64, p *args) (y, bound float64) {
+	if x > 0 {
+		return x, 0
+	}
+	return float64(p[0] * x), 0
+}
+
+// clip returns x, or the nearer end of [low, high]; high if that is below low. Like
+// [act]'s relu it returns a zero as it is where an end is the other zero.
+func clip(x float64, p *args) (y, bound float64) {
+	if x < p[0] {
+		x = p[0]
+	}
+	if x > p[1] {
+		x = p[1]
+	}
+	return x, 0
+}
+
+func relu6(x float64, _ *args) (y, bound float64) { return clip(x, &args{0, 6}) }
+
+// hardsigmoid is 0 up to -3, 1 from 3 on, and (x+3)/6 between, a sum and a quotient.
+func hardsigmoid(x float64, _ *args) (y, bound float64) {
+	switch {
+	case x <= -3:
+		return 0, 0
+	case x >= 3:
+		return 1, 0
+	}
+	return within((x+3)/6, 2.1)
+}
+
+func settleHardsigmoid(x float64, _ *args) float64 {
+	v := new(big.Rat).SetFloat64(x)
+	return exact.Ratio(v.Add(v, big.NewRat(3, 1)).Mul(v, big.NewRat(1, 6)))
+}
+
+// hardSigmoid is alpha x + beta, at least 0 and at most 1: an exact product, and a sum
+// whose error is known.
+func hardSigmoid(x float64, p *args) (y, bound float64) {
+	s := double.Sum(float64(p[0]*x), p[1])
+	switch {
+	case s.Hi >= 1: // or just below, which every format rounds to 1
+		return 1, 0
+	case s.Hi <= 0:
+		return 0, 0
+	}
+	return s.Hi, math.Abs(s.Lo)
+}
+
+func settleHardSigmoid(x float64, p *args) float64 { return odd(double.Sum(float64(p[0]*x), p[1])) }
+
+// odd returns the sum of both words, which is no float64 number, rounded to odd.
+func odd(a double.Num) float64 {
+	y, _ := a.Odd(0)
+	return y
+}
+
+// hardswish is -0 up to -3, x from 3 on, and x (x+3)/6 between: a sum, a product and a
+// quotient.
+func hardswish(x float64, _ *args) (y, bound float64) {
+	switch {
+	case x <= -3:
+		return negZero, 0
+	case x >= 3, x == 0:
+		return x, 0
+	}
+	return within(float64(x*(x+3))/6, 3.1)
+}
+
+func settleHardswish(x float64, _ *args) float64 {
+	v := new(big.Rat).SetFloat64(x)
+	s := new(big.Rat).Add(v, big.NewRat(3, 1))
+	return exact.Ratio(v.Mul(v, s).Mul(v, big.NewRat(1, 6)))
+}
+
+// softsign evaluates x/(1+|x|), a sum and a quotient.
+func softsign(x float64, _ *args) (y, bound float64) {
+	if x == 0 {
+		return x, 0
+	}
+	return within(x/(1+math.Abs(x)), 2.1)
+}
+
+func settleSoftsign(x float64, _ *args) float64 {
+	v := new(big.Rat).SetFloat64(x)
+	s := new(big.Rat).Abs(v)
+	return exact.Ratio(v.Quo(v, s.Add(s, big.NewRat(1, 1))))
+}

@@ -1,0 +1,41 @@
+package pointwise
+
+import "math"
+
+// The functions of this file are exact, for every number.
+
+func abs(x float64, _ *args) (y, bound float64) { return math.Abs(x), 0 }
+
+func neg(x float64, _ *args) (y, bound float64) { return -x, 0 }
+
+// sign returns -1, 0 or 1, for both zeros +0.
+func sign(x float64, _ *args) (y, bound float64) {
+	switch {
+	case x > 0:
+		return 1, 0
+	case x < 0:
+		return -1, 0
+	case x == 0:
+		return 0, 0
+	}
+	return x, 0
+}
+
+func floor(x float64, _ *args) (y, bound float64) { return math.Floor(x), 0 }
+
+func ceil(x float64, _ *args) (y, bound float64) { return math.Ceil(x), 0 }
+
+func trunc(x float64, _ *args) (y, bound float64) { return math.Trunc(x), 0 }
+
+// round returns the nearest whole number, of two the even one.
+func round(x float64, _ *args) (y, bound float64) { return math.RoundToEven(x), 0 }
+
+// logicalNot returns 1 for the zeros, 0 for everything else.
+func logicalNot(x float64, _ *args) (y, bound float64) { return truth(x == 0), 0 }
+
+func truth(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,364 @@
+package pointwise
+
+import (
+	"flag"
+	"math"
+	"math/rand/v2"
+	"sync/atomic"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/tensor"
+)
+
+var elements = flag.Int("pointwise.elements", 4000, "float32 elements per function that the judge sees")
+
+// sample is a function to be judged: its name and parameters, and a float64 evaluation
+// by the standard library with a relative error far below 2^-36. Where that cannot tell
+// the rounding, bigref does. The exact functions have a rule instead, but for the sign of
+// a zero.
+type sample struct {
+	name   string
+	params map[string]float64
+	fast   func(x float64, p map[string]float64) float64
+	rule   func(x float64) float64
+}
+
+type named = map[string]float64
+
+func of(f func(float64) float64) func(float64, named) float64 {
+	return func(x float64, _ named) float64 { return f(x) }
+}
+
+func fastSoftplus(x float64, p named) float64 {
+	t := p["beta"] * x
+	if t > p["threshold"] || t > 700 {
+		return x
+	}
+	return math.Log1p(math.Exp(t)) / p["beta"]
+}
+
+func fastELU(x float64, p named) float64 {
+	if x > 0 {
+		return p["scale"] * x
+	}
+	return p["alpha"] * p["scale"] * math.Expm1(x)
+}
+
+func fastCELU(x float64, p named) float64 {
+	if x > 0 {
+		return x
+	}
+	return p["alpha"] * math.Expm1(x/p["alpha"])
+}
+
+func fastLeaky(x float64, p named) float64 {
+	if x > 0 {
+		return x
+	}
+	return p["negative_slope"] * x
+}
+
+// The product is exact, so the sum is off by one rounding.
+func fastHardSigmoid(x float64, p named) float64 {
+	return min(max(float64(p["alpha"]*x)+p["beta"], 0), 1)
+}
+
+// whole returns the rule that takes x toward zero to a whole number, and one further
+// if away says so of what is left.
+func whole(away func(n int64, rest float64) bool) func(x float64) float64 {
+	return func(x float64) float64 {
+		if math.Abs(x) >= 1<<53 {
+			return x
+		}
+		n := int64(x)
+		if rest := x - float64(n); away(n, rest) {
+			n += int64(math.Copysign(1, rest))
+		}
+		return float64(n)
+	}
+}
+
+// between has the zeros of want.
+func between(lo, hi float64) func(x float64) float64 {
+	return func(x float64) float64 { return min(max(x, lo), hi) }
+}
+
+var samples = []sample{
+	{"exp", nil, of(math.Exp), nil},
+	{"exp2", nil, of(math.Exp2), nil},
+	{"expm1", nil, of(math.Expm1), nil},
+	{"log", nil, of(math.Log), nil},
+	{"log2", nil, of(math.Log2), nil},
+	{"log1p", nil, of(math.Log1p), nil},
+	{"sqrt", nil, of(math.Sqrt), nil},
+	{"rsqrt", nil, of(func(x float64) float64 { return 1 / math.Sqrt(x) }), nil},
+	{"reciprocal", nil, of(func(x float64) float64 { return 1 / x }), nil},
+	{"square", nil, of(func(x float64) float64 { return x * x }), nil},
+	{"sin", nil, of(math.Sin), nil},
+	{"cos", nil, of(math.Cos), nil},
+	{"tan", nil, of(math.Tan), nil},
+	{"erf", nil, of(math.Erf), nil},
+	{"abs", nil, nil, func(x float64) float64 { return max(x, -x) }},
+	{"neg", nil, nil, func(x float64) float64 { return 0 - x }},
+	{"sign", nil, nil, func(x float64) float64 { return x / max(x, -x, 0x1p-150) }},
+	{"floor", nil, nil, whole(func(n int64, rest float64) bool { return rest < 0 })},
+	{"ceil", nil, nil, whole(func(n int64, rest float64) bool { return rest > 0 })},
+	{"trunc", nil, nil, whole(func(n int64, rest float64) bool { return false })},
+	{"round", nil, nil, whole(func(n int64, rest float64) bool {
+		return math.Abs(rest) > 0.5 || math.Abs(rest) == 0.5 && n%2 != 0
+	})},
+	{"logical_not", nil, nil, func(x float64) float64 { return 1 - min(max(x, -x)*0x1p150, 1) }},
+	{"sigmoid", nil, of(func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }), nil},
+	{"softplus", nil, fastSoftplus, nil},
+	{"softplus", named{"beta": 0.3, "threshold": inf}, fastSoftplus, nil},
+	{"elu", nil, fastELU, nil},
+	{"elu", named{"alpha": -0.7, "scale": 1.3}, fastELU, nil},
+	{"celu", nil, fastCELU, nil},
+	{"celu", named{"alpha": 0.3}, fastCELU, nil},
+	{"selu", nil, of(func(x float64) float64 {
+		return fastELU(x, named{"scale": 1.0507009873554804934, "alpha": 1.6732632423543772848})
+	}), nil},
+	{"leaky_relu", nil, fastLeaky, nil},
+	{"leaky_relu", named{"negative_slope": -1.7}, fastLeaky, nil},
+	{"hardtanh", nil, nil, between(-1, 1)},
+	{"hardtanh", named{"min_val": 0.1, "max_val": 6}, nil, between(float64(float32(0.1)), 6)},
+	{"clip", nil, nil, between(-inf, inf)},
+	{"clip", named{"min": -3}, nil, between(-3, inf)},
+	{"clip", named{"min": 2, "max": 1}, nil, func(float64) float64 { return 1 }},
+	{"relu6", nil, nil, between(0, 6)},
+	{"hardsigmoid", nil, of(func(x float64) float64 { return min(max(x+3, 0), 6) / 6 }), nil},
+	{"hard_sigmoid", nil, fastHardSigmoid, nil},
+	{"hard_sigmoid", named{"alpha": 1. / 6, "beta": 0.7}, fastHardSigmoid, nil},
+	{"hardswish", nil, of(func(x float64) float64 { return x * (min(max(x+3, 0), 6) / 6) }), nil},
+	{"softsign", nil, of(func(x float64) float64 { return x / (1 + math.Abs(x)) }), nil},
+	{"mish", nil, of(func(x float64) float64 {
+		if x > 700 {
+			return x
+		}
+		return x * math.Tanh(math.Log1p(math.Exp(x)))
+	}), nil},
+}
+
+// get returns the function, and its parameters by name as results of a format see them.
+func (s *sample) get(t testing.TB, format fp16.Format) (Func, named) {
+	t.Helper()
+	f, err := Parse(s.name, s.params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := named{}
+	for i, q := range f.fn.params {
+		p[q.name] = f.in(format)[i]
+	}
+	return f, p
+}
+
+// domain reports whether x is inside the function's, and not at a pole.
+func (s *sample) domain(x float64) bool {
+	switch s.name {
+	case "log", "log2", "rsqrt":
+		return x > 0
+	case "log1p":
+		return x > -1
+	case "sqrt":
+		return x >= 0
+	case "reciprocal":
+		return x != 0
+	}
+	return true
+}
+
+// want returns the right result for a finite x of the domain in format f.
+func (s *sample) want(x float64, p named, f fp16.Format) float64 {
+	if s.rule != nil {
+		if y := s.rule(x); y != 0 {
+			return f.Round(y)
+		}
+		switch s.name { // zeros of -0 and of what rounds to it
+		case "abs", "sign", "logical_not":
+			return 0
+		case "neg":
+			return -math.Copysign(0, x)
+		case "relu6":
+			if x < 0 {
+				return 0
+			}
+		}
+		return math.Copysign(0, x)
+	}
+	if s.fast != nil {
+		y := s.fast(x, p)
+		lo, hi := f.Round(y*(1-0x1p-36)), f.Round(y*(1+0x1p-36))
+		if y == y && math.Float64bits(lo) == math.Float64bits(hi) && f != fp16.Float64 {
+			return lo
+		}
+	}
+	return bigref.Unary(s.name, x, p, f)
+}
+
+// unary applies f to x, both formats being those of the tensors.
+func unary(x []float64, f Func, src, dst fp16.Format) []float64 {
+	in, out := tensor.Of(src, x, len(x)), tensor.New(dst, len(x))
+	Unary(out, in, f)
+	return out.Data
+}
+
+// compare judges the function on x, and returns how many it has seen.
+func (s *sample) compare(t *testing.T, x []float64, src, dst fp16.Format) int {
+	t.Helper()
+	f, p := s.get(t, dst)
+	got := unary(x, f, src, dst)
+	var wrong, seen atomic.Int64
+	const piece = 512
+	par.For((len(x)+piece-1)/piece, func(i int) {
+		for k := i * piece; k < min((i+1)*piece, len(x)); k++ {
+			if !s.domain(x[k]) {
+				continue
+			}
+			seen.Add(1)
+			want := s.want(x[k], p, dst)
+			if math.Float64bits(got[k]) != math.Float64bits(want) && wrong.Add(1) <= 5 {
+				t.Errorf("%v of %x in %v: got %x, want %x", f, x[k], dst, got[k], want)
+			}
+		}
+	})
+	if n := wrong.Load(); n > 0 {
+		t.Errorf("%v from %v to %v: %d of %d elements wrong", f, src, dst, n, seen.Load())
+	}
+	return int(seen.Load())
+}
+
+var short = []fp16.Format{fp16.Float32, fp16.TF32, fp16.Float16, fp16.BFloat16}
+
+// finite returns all finite numbers of a 16-bit format.
+func finite(f fp16.Format) []float64 {
+	var x []float64
+	for b := range uint64(1 << 16) {
+		if v := f.FromBits(b); v-v == 0 {
+			x = append(x, v)
+		}
+	}
+	return x
+}
+
+func TestHalfExhaustive(t *testing.T) {
+	for _, src := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		x := finite(src)
+		for i := range samples {
+			for _, dst := range short {
+				samples[i].compare(t, x, src, dst)
+			}
+		}
+	}
+}
+
+// structured returns float32 numbers around every power of two, around the places
+// where the functions change, near multiples of pi/2, and ties of shorter formats.
+func structured() []float64 {
+	var x []float64
+	add := func(v float64) {
+		b := math.Float32bits(float32(v))
+		for d := uint32(0); d < 5; d++ {
+			if w := float64(math.Float32frombits(b + d - 2)); w-w == 0 {
+				x = append(x, w, -w)
+			}
+		}
+	}
+	for e := -148; e < 128; e++ {
+		add(math.Ldexp(1, e))
+		for _, p := range []int{8, 11} { // 1 + 2^-p and its odd neighbours are ties
+			x = append(x, math.Ldexp(1+math.Ldexp(1, -p), max(e, -125)), -math.Ldexp(2-math.Ldexp(1, -p), max(e, -125)))
+		}
+	}
+	for k := 1.0; k < 40; k++ {
+		add(k)
+		add(k * math.Pi / 2)
+		add(k * 0.25)
+		add(k * k)
+		add(math.Log(k))
+		add(k * 5)
+	}
+	x = append(x, 0, negZero, 16367173*0x1p72, -16367173*0x1p72) // the float32 number nearest to a multiple of pi/2
+	return x
+}
+
+// random returns n float32 numbers: of all sizes, of ordinary ones, short ones, and
+// close to those of structured.
+func random(r *rand.Rand, n int) []float64 {
+	x, near := make([]float64, n), structured()
+	for i := range x {
+		switch i % 8 {
+		case 0, 1, 2:
+			x[i] = float64(float32(r.NormFloat64() * 3))
+		case 3:
+			x[i] = float64(float32(r.NormFloat64() * 40))
+		case 4:
+			x[i] = math.Ldexp(float64(r.IntN(1<<13)-1<<12), r.IntN(40)-32)
+		case 5:
+			x[i] = fp16.Float32.Round(near[r.IntN(len(near))] * (1 + 0x1p-20*r.NormFloat64()))
+		case 6:
+			x[i] = float64(float32(math.Ldexp(r.NormFloat64(), -r.IntN(60))))
+		default:
+			x[i] = float64(math.Float32frombits(r.Uint32()))
+		}
+		if x[i]-x[i] != 0 {
+			x[i] = 1
+		}
+	}
+	return x
+}
+
+func TestFloat32(t *testing.T) {
+	x := structured()
+	for i := range samples {
+		n := 0
+		for _, dst := range short {
+			n += samples[i].compare(t, x, fp16.Float32, dst)
+		}
+		r := rand.New(rand.NewPCG(uint64(i), 1))
+		for n < *elements {
+			y := random(r, min(*elements, 1<<16)/2)
+			for k, dst := range []fp16.Format{fp16.Float32, fp16.BFloat16, fp16.Float32, fp16.Float16, fp16.Float32, fp16.TF32} {
+				n += samples[i].compare(t, y[k*len(y)/6:(k+1)*len(y)/6], fp16.Float32, dst)
+			}
+		}
+		f, _ := samples[i].get(t, fp16.Float32)
+		t.Logf("%-45v %8d elements", f, n)
+	}
+}
+
+// What the settlement returns rounds right in every format, wherever the evaluation is
+// not exact: it is hardly ever asked otherwise.
+func TestSettle(t *testing.T) {
+	r := rand.New(rand.NewPCG(6, 1))
+	for i := range samples {
+		s := &samples[i]
+		f, p := s.get(t, fp16.Float32)
+		if f.fn.settle == nil {
+			continue
+		}
+		settled := 0
+		for _, x := range random(r, 600) {
+			y, bound := f.fn.eval(x, &f.float)
+			if !(bound > 0) || !s.domain(x) {
+				continue
+			}
+			settled++
+			odd := f.fn.settle(x, &f.float)
+			if got, ok := fp16.Float32.Decide(y, bound); ok && got != fp16.Float32.Round(odd) {
+				t.Errorf("%v(%x): decided as %x, settled as %x", f, x, got, odd)
+			}
+			for _, dst := range short {
+				if got, want := dst.Round(odd), s.want(x, p, dst); math.Float64bits(got) != math.Float64bits(want) {
+					t.Errorf("%v(%x) in %v: settled as %x, want %x", f, x, dst, got, want)
+				}
+			}
+		}
+		if settled < 20 {
+			t.Errorf("%v: only %d numbers to settle", f, settled)
+		}
+	}
+}
