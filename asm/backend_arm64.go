@@ -17,7 +17,7 @@ var winogradNEON = Winograd{
 }
 
 var directNEON = Direct{
-	Outputs: 8, Pixels: 6, AddSquares: addSquaresNEON,
+	Outputs: 8, Pixels: 6, Add: directAddNEON, AddSquares: addSquaresNEON,
 	Convolve: [Formats + 1]func(*float64, *int, int, *float64, *float64, *float64, *float64, *uint8){
 		directFloat32NEON, directFloat16NEON, directBFloat16NEON, directFloat64NEON},
 }

@@ -18,6 +18,11 @@ type Direct struct {
 	// stores y, and NaNs are open.
 	Convolve [Formats + 1]func(src *float64, taps *int, n int, w, table, window, out *float64, flags *uint8)
 
+	// Add adds to sums [Outputs][Pixels] those of n products, n 1 or more, of src
+	// [n][Pixels] and w [n][Outputs]: they are added in order from zero, by one
+	// fused multiply-add each, and what they come to is added to sums.
+	Add func(src, w *float64, n int, sums *float64)
+
 	// AddSquares adds (scale x)^2 to sums for n numbers, a multiple of 8 and 8
 	// or more, by fused multiply-adds.
 	AddSquares func(x *float64, scale float64, sums *float64, n int)

@@ -24,6 +24,11 @@ func directBFloat16AVX512(src *float64, taps *int, n int, w *float64, table *flo
 //go:noescape
 func directFloat64AVX512(src *float64, taps *int, n int, w *float64, table *float64, window *float64, out *float64, flags *uint8)
 
+// directAddAVX512 adds sums of products: see asm/direct.go.
+//
+//go:noescape
+func directAddAVX512(src *float64, w *float64, n int, sums *float64)
+
 // directFloat32AVX2 convolves directly: see asm/direct.go.
 //
 //go:noescape
@@ -43,6 +48,11 @@ func directBFloat16AVX2(src *float64, taps *int, n int, w *float64, table *float
 //
 //go:noescape
 func directFloat64AVX2(src *float64, taps *int, n int, w *float64, table *float64, window *float64, out *float64, flags *uint8)
+
+// directAddAVX2 adds sums of products: see asm/direct.go.
+//
+//go:noescape
+func directAddAVX2(src *float64, w *float64, n int, sums *float64)
 
 // addSquaresAVX2 adds squares: see asm/direct.go.
 //

@@ -24,6 +24,11 @@ func directBFloat16NEON(src *float64, taps *int, n int, w, table, window, out *f
 //go:noescape
 func directFloat64NEON(src *float64, taps *int, n int, w, table, window, out *float64, flags *uint8)
 
+// directAddNEON adds sums of products: see asm/direct.go.
+//
+//go:noescape
+func directAddNEON(src *float64, w *float64, n int, sums *float64)
+
 // addSquaresNEON adds squares: see asm/direct.go.
 //
 //go:noescape

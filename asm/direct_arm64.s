@@ -657,6 +657,120 @@ round:
 	BNE round
 	RET
 
+// func directAddNEON(src *float64, w *float64, n int, sums *float64)
+TEXT ·directAddNEON(SB), NOSPLIT, $0-32
+	MOVD src+0(FP), R0
+	MOVD w+8(FP), R1
+	MOVD n+16(FP), R2
+	MOVD sums+24(FP), R3
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+
+products:
+	FLDPQ 0(R0), (F24, F25)
+	FMOVQ 32(R0), F26
+	FLDPQ 0(R1), (F27, F28)
+	FLDPQ 32(R1), (F29, F30)
+	WORD $0x4fdb1300 // fmla v0.2d, v24.2d, v27.d[0]
+	WORD $0x4fdb1321 // fmla v1.2d, v25.2d, v27.d[0]
+	WORD $0x4fdb1342 // fmla v2.2d, v26.2d, v27.d[0]
+	WORD $0x4fdb1b03 // fmla v3.2d, v24.2d, v27.d[1]
+	WORD $0x4fdb1b24 // fmla v4.2d, v25.2d, v27.d[1]
+	WORD $0x4fdb1b45 // fmla v5.2d, v26.2d, v27.d[1]
+	WORD $0x4fdc1306 // fmla v6.2d, v24.2d, v28.d[0]
+	WORD $0x4fdc1327 // fmla v7.2d, v25.2d, v28.d[0]
+	WORD $0x4fdc1348 // fmla v8.2d, v26.2d, v28.d[0]
+	WORD $0x4fdc1b09 // fmla v9.2d, v24.2d, v28.d[1]
+	WORD $0x4fdc1b2a // fmla v10.2d, v25.2d, v28.d[1]
+	WORD $0x4fdc1b4b // fmla v11.2d, v26.2d, v28.d[1]
+	WORD $0x4fdd130c // fmla v12.2d, v24.2d, v29.d[0]
+	WORD $0x4fdd132d // fmla v13.2d, v25.2d, v29.d[0]
+	WORD $0x4fdd134e // fmla v14.2d, v26.2d, v29.d[0]
+	WORD $0x4fdd1b0f // fmla v15.2d, v24.2d, v29.d[1]
+	WORD $0x4fdd1b30 // fmla v16.2d, v25.2d, v29.d[1]
+	WORD $0x4fdd1b51 // fmla v17.2d, v26.2d, v29.d[1]
+	WORD $0x4fde1312 // fmla v18.2d, v24.2d, v30.d[0]
+	WORD $0x4fde1333 // fmla v19.2d, v25.2d, v30.d[0]
+	WORD $0x4fde1354 // fmla v20.2d, v26.2d, v30.d[0]
+	WORD $0x4fde1b15 // fmla v21.2d, v24.2d, v30.d[1]
+	WORD $0x4fde1b36 // fmla v22.2d, v25.2d, v30.d[1]
+	WORD $0x4fde1b57 // fmla v23.2d, v26.2d, v30.d[1]
+	ADD $48, R0
+	ADD $64, R1
+	SUBS $1, R2
+	BNE products
+	FLDPQ 0(R3), (F24, F25)
+	WORD $0x4e60d718 // fadd v24.2d, v24.2d, v0.2d
+	WORD $0x4e61d739 // fadd v25.2d, v25.2d, v1.2d
+	FSTPQ (F24, F25), 0(R3)
+	FLDPQ 32(R3), (F24, F25)
+	WORD $0x4e62d718 // fadd v24.2d, v24.2d, v2.2d
+	WORD $0x4e63d739 // fadd v25.2d, v25.2d, v3.2d
+	FSTPQ (F24, F25), 32(R3)
+	FLDPQ 64(R3), (F24, F25)
+	WORD $0x4e64d718 // fadd v24.2d, v24.2d, v4.2d
+	WORD $0x4e65d739 // fadd v25.2d, v25.2d, v5.2d
+	FSTPQ (F24, F25), 64(R3)
+	FLDPQ 96(R3), (F24, F25)
+	WORD $0x4e66d718 // fadd v24.2d, v24.2d, v6.2d
+	WORD $0x4e67d739 // fadd v25.2d, v25.2d, v7.2d
+	FSTPQ (F24, F25), 96(R3)
+	FLDPQ 128(R3), (F24, F25)
+	WORD $0x4e68d718 // fadd v24.2d, v24.2d, v8.2d
+	WORD $0x4e69d739 // fadd v25.2d, v25.2d, v9.2d
+	FSTPQ (F24, F25), 128(R3)
+	FLDPQ 160(R3), (F24, F25)
+	WORD $0x4e6ad718 // fadd v24.2d, v24.2d, v10.2d
+	WORD $0x4e6bd739 // fadd v25.2d, v25.2d, v11.2d
+	FSTPQ (F24, F25), 160(R3)
+	FLDPQ 192(R3), (F24, F25)
+	WORD $0x4e6cd718 // fadd v24.2d, v24.2d, v12.2d
+	WORD $0x4e6dd739 // fadd v25.2d, v25.2d, v13.2d
+	FSTPQ (F24, F25), 192(R3)
+	FLDPQ 224(R3), (F24, F25)
+	WORD $0x4e6ed718 // fadd v24.2d, v24.2d, v14.2d
+	WORD $0x4e6fd739 // fadd v25.2d, v25.2d, v15.2d
+	FSTPQ (F24, F25), 224(R3)
+	FLDPQ 256(R3), (F24, F25)
+	WORD $0x4e70d718 // fadd v24.2d, v24.2d, v16.2d
+	WORD $0x4e71d739 // fadd v25.2d, v25.2d, v17.2d
+	FSTPQ (F24, F25), 256(R3)
+	FLDPQ 288(R3), (F24, F25)
+	WORD $0x4e72d718 // fadd v24.2d, v24.2d, v18.2d
+	WORD $0x4e73d739 // fadd v25.2d, v25.2d, v19.2d
+	FSTPQ (F24, F25), 288(R3)
+	FLDPQ 320(R3), (F24, F25)
+	WORD $0x4e74d718 // fadd v24.2d, v24.2d, v20.2d
+	WORD $0x4e75d739 // fadd v25.2d, v25.2d, v21.2d
+	FSTPQ (F24, F25), 320(R3)
+	FLDPQ 352(R3), (F24, F25)
+	WORD $0x4e76d718 // fadd v24.2d, v24.2d, v22.2d
+	WORD $0x4e77d739 // fadd v25.2d, v25.2d, v23.2d
+	FSTPQ (F24, F25), 352(R3)
+	RET
+
 // func addSquaresNEON(x *float64, scale float64, sums *float64, n int)
 TEXT ·addSquaresNEON(SB), NOSPLIT, $0-32
 	MOVD x+0(FP), R0

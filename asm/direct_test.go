@@ -125,3 +125,40 @@ func TestDirect(t *testing.T) {
 		}
 	}
 }
+
+// TestDirectAdd: sums that are added to against plain Go.
+func TestDirectAdd(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, b := range backends {
+		k := b.direct
+		if k == nil {
+			continue
+		}
+		for n := 1; n < 40; n++ {
+			src, w := newGuarded[float64](n*k.Pixels, 7), newGuarded[float64](n*k.Outputs, 7)
+			sums := newGuarded[float64](k.Outputs*k.Pixels, 7)
+			for _, g := range [][]float64{src.data(), w.data(), sums.data()} {
+				for i := range g {
+					g[i] = r.NormFloat64()
+				}
+			}
+			before := append([]float64{}, sums.data()...)
+			k.Add(src.at(0), w.at(0), n, sums.at(0))
+			src.check(t, "src")
+			w.check(t, "w")
+			sums.check(t, "sums")
+			for o := range k.Outputs {
+				for x := range k.Pixels {
+					want := 0.0
+					for i := range n {
+						want = math.FMA(src.data()[i*k.Pixels+x], w.data()[i*k.Outputs+o], want)
+					}
+					want += before[o*k.Pixels+x]
+					if got := sums.data()[o*k.Pixels+x]; got != want {
+						t.Fatalf("%s: %d products, output %d, pixel %d: %v, want %v", b.name, n, o, x, got, want)
+					}
+				}
+			}
+		}
+	}
+}

@@ -30,6 +30,7 @@ func arm64() {
 	for _, f := range []format{float32Out, float16Out, bfloat16Out, float64Out} {
 		n.direct(f)
 	}
+	n.add()
 	n.addSquares()
 	n.write("../direct_arm64")
 

@@ -85,3 +85,33 @@ func (n *neon) direct(f format) {
 	n.op("BNE round")
 	n.op("RET")
 }
+
+// add is directAdd: 24 registers of sums, 3 of pixels, 4 of weights.
+func (n *neon) add() {
+	n.function("directAddNEON", "src *float64, w *float64, n int, sums *float64", "", "adds sums of products: see asm/direct.go.")
+	const outputs = 8
+	for i := range outputs * vectors {
+		n.zero(v(i))
+	}
+	n.label("products")
+	n.load2("R0", 0, 24, 25)
+	n.load("R0", 32, 26)
+	n.load2("R1", 0, 27, 28)
+	n.load2("R1", 32, 29, 30)
+	for o := range outputs {
+		for x := range vectors {
+			n.fmlaBy(v(24+x), lane{v(27 + o/2), o % 2}, v(vectors*o+x))
+		}
+	}
+	n.op("ADD $%d, R0", 16*vectors)
+	n.op("ADD $%d, R1", 8*outputs)
+	n.op("SUBS $1, R2")
+	n.op("BNE products")
+	for i := 0; i < outputs*vectors; i += 2 {
+		n.load2("R3", 16*i, 24, 25)
+		n.fadd(24, v(i), 24)
+		n.fadd(25, v(i+1), 25)
+		n.store2(24, 25, "R3", 16*i)
+	}
+	n.op("RET")
+}

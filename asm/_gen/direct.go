@@ -15,6 +15,7 @@ func direct() {
 		for _, f := range []format{float32Out, float16Out, bfloat16Out, float64Out} {
 			directOutputs(i, f)
 		}
+		directAdd(i)
 	}
 	addSquares()
 }
@@ -124,6 +125,52 @@ func directOutputs(i isa, f format) {
 			}
 			MOVB(bits.As8(), Mem{Base: flags, Disp: o*vectors + x})
 		}
+	}
+	VZEROUPPER()
+	RET()
+}
+
+// directAdd adds outputs() sums of products for 3 vectors of pixels:
+//
+//	src   [n][pixels]
+//	w     [n][outputs]
+//	n     1 or more
+//	sums  [outputs][pixels]
+//
+// The products are added in order from zero, by fused multiply-adds, and what they
+// come to is added to sums.
+func directAdd(i isa) {
+	name := "directAdd" + i.name
+	TEXT(name, NOSPLIT, "func(src, w *float64, n int, sums *float64)")
+	Pragma("noescape")
+	Doc(name + " adds sums of products: see asm/direct.go.")
+	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	w := Load(Param("w"), GP64()).(reg.GPVirtual)
+	n := Load(Param("n"), GP64()).(reg.GPVirtual)
+	sums := Load(Param("sums"), GP64()).(reg.GPVirtual)
+	rows, v := i.outputs(), i.vector()
+	all, free := i.wide[:rows*vectors], i.wide[rows*vectors:]
+	for _, r := range all {
+		VXORPD(r, r, r)
+	}
+	Label(name)
+	for x := range vectors {
+		VMOVUPD(Mem{Base: src, Disp: x * v}, free[x])
+	}
+	for o := range rows {
+		k := free[vectors+o%(len(free)-vectors)]
+		VBROADCASTSD(Mem{Base: w, Disp: 8 * o}, k)
+		for x := range vectors {
+			VFMADD231PD(free[x], k, all[o*vectors+x])
+		}
+	}
+	ADDQ(U32(uint32(vectors*v)), src)
+	ADDQ(Imm(uint64(8*rows)), w)
+	DECQ(n)
+	JNZ(LabelRef(name))
+	for x, r := range all {
+		VADDPD(Mem{Base: sums, Disp: x * v}, r, r)
+		VMOVUPD(r, Mem{Base: sums, Disp: x * v})
 	}
 	VZEROUPPER()
 	RET()
