@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/exact"
 )
 
 // anchored settles outputs of many channels side by side, where guards leave so
@@ -121,10 +122,10 @@ func (a *anchored) settle(s *worker, dst *Image, group, n, y, x, pixels int, win
 		for o := range channels {
 			c := first + o
 			words := [3]float64{out[i*2*outputs+o], out[(2*i+1)*outputs+o], k.bias[c]}
-			odd, rest := twoSum(words[0], words[1])
+			odd, rest := exact.TwoSum(words[0], words[1])
 			if rest != 0 || off[o] != 0 || words[2] != 0 {
 				var ok bool
-				if odd, ok = threeWords(words[:], off[o]); !ok {
+				if odd, ok = exact.Words(words[:], off[o]); !ok {
 					s.note(dst, n, c, y, x+i)
 					continue
 				}

@@ -119,7 +119,7 @@ func (s *worker) settle(f fp16.Format, src *Image, w []float32, k int, bias floa
 			return f.Round(sum + bias)
 		}
 		s.terms = append(append(s.terms[:0], out[:2*block]...), bias)
-		if odd, ok := threeWords(s.terms, lost); ok {
+		if odd, ok := exact.Words(s.terms, lost); ok {
 			return f.Round(odd)
 		}
 	}
@@ -139,7 +139,7 @@ func (s *worker) settle(f fp16.Format, src *Image, w []float32, k int, bias floa
 	if sum-sum != 0 { // as above
 		return f.Round(sum)
 	}
-	if odd, ok := threeWords(terms, 0); ok {
+	if odd, ok := exact.Words(terms, 0); ok {
 		return f.Round(odd)
 	}
 	var all exact.Sum

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/exact"
 )
 
 // transform is G, its denominators apart.
@@ -67,7 +68,7 @@ func (t *transform) weight(g []float64, p int) (u, size float64) {
 	for i, f := range t.powers[p*len(g):][:len(g)] {
 		term := float64(g[i] * f)
 		var e float64
-		s, e = twoSum(s, term)
+		s, e = exact.TwoSum(s, term)
 		l += e
 		size += math.Abs(term)
 	}
