@@ -10,10 +10,14 @@ import (
 )
 
 // TestMain runs all tests with the best instruction set of this CPU, then those
-// that come to a kernel once for every other.
+// that come to a kernel once for every other. Lists and fuzzing are of no kernel.
 func TestMain(m *testing.M) {
 	flag.Parse()
-	for i, isa := range asm.ISAs() {
+	isas := asm.ISAs()
+	if flag.Lookup("test.list").Value.String()+flag.Lookup("test.fuzz").Value.String() != "" {
+		isas = isas[:1]
+	}
+	for i, isa := range isas {
 		if err := asm.Use(isa); err != nil {
 			panic(err)
 		}

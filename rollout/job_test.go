@@ -16,7 +16,7 @@ import (
 
 // job returns a small rollout, three engine batches of two, two and one
 // realizations, whose output goes to path.
-func job(t *testing.T, path string, edit func(c *Case)) *Job {
+func job(t testing.TB, path string, edit func(c *Case)) *Job {
 	t.Helper()
 	c, err := ParseCase("op.json", []byte(`{"operator":{"num_layers":1,"base_channels":3,"input_channels":2,"output_channels":2,
 		"grid_size":6,"noise_type":"laplace","noise_scale":0.1},

@@ -14,7 +14,7 @@ import (
 )
 
 // finished runs a job to the end, without checkpoints.
-func finished(t *testing.T, j *Job) {
+func finished(t testing.TB, j *Job) {
 	t.Helper()
 	j.Every = time.Hour
 	if _, err := j.Run(context.Background()); err != nil {

@@ -682,29 +682,3 @@ func TestChecksums(t *testing.T) {
 		}
 	}
 }
-
-func FuzzNew(f *testing.F) {
-	for _, b := range testdata(f) {
-		f.Add(b)
-	}
-	m := newMemory()
-	w, err := Create(m, trajectory(4).specs)
-	if err != nil {
-		f.Fatal(err)
-	}
-	for _, p := range trajectory(4).pieces(1) {
-		if err := w.Write(p.path, p.at, p.values); err != nil {
-			f.Fatal(err)
-		}
-	}
-	if err := w.Finish(); err != nil {
-		f.Fatal(err)
-	}
-	f.Add(m.b)
-	f.Fuzz(func(t *testing.T, data []byte) {
-		if len(data) > 1<<20 {
-			return
-		}
-		examine(t, data)
-	})
-}
