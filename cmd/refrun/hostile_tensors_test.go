@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 )
@@ -139,8 +140,14 @@ func TestCutFiles(t *testing.T) {
 		if r := refrun(t, "compare", name, name); r.code != 0 {
 			t.Fatalf("%s: %s", name, r.stderr)
 		}
-		for n := range data {
-			put(t, name, data[:n])
+		step := 1
+		if name == "x.h5" { // internal/hdf5 cuts its files everywhere
+			step = 13
+		}
+		for n := len(data) - 1; n >= 0; n -= step {
+			if err := os.Truncate(name, int64(n)); err != nil {
+				t.Fatal(err)
+			}
 			r := refrun(t, "compare", name, name)
 			if wrong := judge(r.code, r.stdout, r.stderr); wrong != "" {
 				t.Errorf("%d bytes of %d of %s: %s", n, len(data), name, wrong)
