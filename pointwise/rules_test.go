@@ -139,6 +139,34 @@ func TestFloat64(t *testing.T) {
 	}
 }
 
+// The bounds that the guard relies on hold, against the nearest float64 of the exact
+// value, which is itself off by U, and are of use.
+func TestBounds(t *testing.T) {
+	for i := range samples {
+		s := &samples[i]
+		f, p := s.get(t, fp16.Float32)
+		if f.fn.settle == nil {
+			continue
+		}
+		worst := 0.0
+		for _, x := range random(rand.New(rand.NewPCG(uint64(i), 10)), 800) {
+			y, bound := f.fn.eval(x, &f.float)
+			if !s.domain(x) || !(bound > 0) {
+				continue
+			}
+			want := bigref.Unary(s.name, x, p, fp16.Float64)
+			if math.IsInf(want, 0) || math.Abs(want) < 0x1p-1000 {
+				continue
+			}
+			e := (math.Abs(y-want) - elem.U*math.Abs(want)) / bound
+			if worst = max(worst, e); !(e <= 1) || bound > 20*elem.U*math.Abs(y) {
+				t.Fatalf("%v(%x) = %x, bound %x, exact %x", f, x, y, bound, want)
+			}
+		}
+		t.Logf("%-40v largest error %.2f of the bound", f, worst)
+	}
+}
+
 // Float64 results are the same on every port and in every build mode.
 func TestFloat64Golden(t *testing.T) {
 	const want = "456cf2ec6a7efa81ab4eda5e257c3082558520bb4c9d2f030c80b1c20b0e95e6"
