@@ -43,6 +43,7 @@ var inward = map[string][]string{
 	"conv":                 {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
 	"norm":                 {"asm", "fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
 	"act":                  {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
+	"reduce":               {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"graph":                {"act", "conv", "fp16", "noise", "norm", "tensor", "internal/par"},
 	"pointwise":            {"fp16", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
 	"noise":                {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/safetensors"},

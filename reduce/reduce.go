@@ -1,0 +1,120 @@
+// Package reduce holds the operations that take the numbers along axes of a tensor
+// together: sums, means, cumulative sums and softmax.
+//
+//	sum      x_1 + ... + x_n
+//	mean     (x_1 + ... + x_n)/n
+//	cumsum   x_1 + ... + x_i for each i
+//	softmax  e^x_i / (e^x_1 + ... + e^x_n) for each i
+//
+// The result is the exact value for the stored numbers, rounded once to the
+// destination's format, so no order of summing shows in it. In a Float64 destination
+// it is plain float64, summed in the order of the axes, whose error each function
+// states. Axes are those of the tensor, in any order, from 0; a negative one counts
+// from the end.
+//
+// # Numbers that are not finite, and none
+//
+// Sums follow IEEE 754: NaN and Inf-Inf give NaN, any other sum with infinities is the
+// infinity. A sum that is exactly zero is +0. The sum of no numbers is +0 and their
+// mean NaN. Softmax of a line with a NaN or +Inf is NaN everywhere, and so is that of
+// a line of -Inf only; elsewhere -Inf has the share +0. (PyTorch and ONNX Runtime
+// return the same.)
+//
+// # Misuse
+//
+// Shapes that do not fit together and axes that the tensor has not panic. So does a
+// Float64 source with a destination of another format: exactness is proven for
+// float32 numbers.
+package reduce
+
+import (
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/tensor"
+)
+
+// u is the relative error of one float64 operation.
+const u = 0x1p-53
+
+// view is a tensor as lines of numbers that an operation takes together: number j of
+// line i is at first[i]+along[j].
+type view struct{ first, along []int }
+
+// newView returns the lines along axes of a shape, in row-major order of the others.
+func newView(shape, axes []int) view {
+	taken := make([]bool, len(shape))
+	for _, a := range axes {
+		if a < 0 {
+			a += len(shape)
+		}
+		if a < 0 || a >= len(shape) || taken[a] {
+			panic("reduce: axes that the tensor has not, or twice")
+		}
+		taken[a] = true
+	}
+	v := view{[]int{0}, []int{0}}
+	step := 1
+	for a := len(shape) - 1; a >= 0; a-- { // the last axis runs fastest
+		to := &v.first
+		if taken[a] {
+			to = &v.along
+		}
+		more := make([]int, 0, len(*to)*shape[a])
+		for i := range shape[a] {
+			for _, at := range *to {
+				more = append(more, at+i*step)
+			}
+		}
+		*to = more
+		step *= shape[a]
+	}
+	return v
+}
+
+// straight reports whether the numbers of a line are neighbours.
+func (v *view) straight() bool {
+	n := len(v.along)
+	return n == 0 || v.along[n-1] == n-1 && slices.IsSorted(v.along)
+}
+
+// each calls body with every line of src: its number, and its numbers, which body must
+// not change.
+func (v *view) each(src []float64, body func(i int, line []float64)) {
+	n := len(v.along)
+	straight := v.straight()
+	lines := max(1, (1<<13)/max(n, 1)) // a piece of work
+	par.For((len(v.first)+lines-1)/lines, func(p int) {
+		var buf []float64
+		for i := p * lines; i < min((p+1)*lines, len(v.first)); i++ {
+			at := v.first[i]
+			if straight {
+				body(i, src[at:at+n:at+n])
+				continue
+			}
+			buf = buf[:0]
+			for _, j := range v.along {
+				buf = append(buf, src[at+j])
+			}
+			body(i, buf)
+		}
+	})
+}
+
+// checkFormats panics if dst cannot be the correctly rounded result of src.
+func checkFormats(dst, src *tensor.Tensor) {
+	if src.Format == fp16.Float64 && dst.Format != fp16.Float64 {
+		panic("reduce: a float64 source needs a float64 destination")
+	}
+}
+
+// added returns the float64 sum of a line and the sum of its magnitudes.
+func added(line []float64) (sum, size float64) {
+	for _, x := range line {
+		sum += x
+		size += math.Abs(x)
+	}
+	return sum, size
+}
