@@ -27,6 +27,12 @@ func job(t testing.TB, path string, edit func(c *Case)) *Job {
 	if edit != nil {
 		edit(c)
 	}
+	return jobOf(t, c, Shape{2, 6, 6}, path)
+}
+
+// jobOf returns a float32 rollout of a case from white noise.
+func jobOf(t testing.TB, c *Case, shape Shape, path string) *Job {
+	t.Helper()
 	op, err := c.NewOperator()
 	if err != nil {
 		t.Fatal(err)
@@ -35,7 +41,6 @@ func job(t testing.TB, path string, edit func(c *Case)) *Job {
 	if err != nil {
 		t.Fatal(err)
 	}
-	shape := Shape{2, 6, 6}
 	x0 := make([]float64, shape.Len())
 	if err := White(5, shape, x0); err != nil {
 		t.Fatal(err)

@@ -162,8 +162,8 @@ const npzSeal = "refrun seal "
 // Finish implements [Output]. The archive is written beside the partial file
 // and gets the final name when it is whole and was read again; a process that dies in
 // between finds the partial file as it was.
-func (o npz) Finish() error {
-	if err := o.audit(); err != nil {
+func (o npz) Finish() (err error) {
+	if err := o.sync(o.size()); err != nil {
 		return err
 	}
 	packed := partial(o.path) + ".npz"
@@ -171,7 +171,12 @@ func (o npz) Finish() error {
 	if err != nil {
 		return o.failed(err)
 	}
-	defer out.Close()
+	defer func() {
+		out.Close()
+		if err != nil {
+			os.Remove(packed)
+		}
+	}()
 	if err := o.packAll(out); err != nil {
 		return o.failed(err)
 	}
@@ -179,7 +184,7 @@ func (o npz) Finish() error {
 	if err != nil {
 		return o.failed(err)
 	}
-	z, err := parseNpz(packed, out, info.Size())
+	z, err := parseNpz(partial(o.path), out, info.Size())
 	if err != nil {
 		return err
 	}
@@ -205,10 +210,7 @@ func (o npz) Finish() error {
 	if err := o.Close(); err != nil {
 		return err
 	}
-	if err := os.Remove(partial(o.path)); err != nil {
-		return fmt.Errorf("%s: %w", partial(o.path), fault.Cause(err))
-	}
-	return nil
+	return remove(partial(o.path))
 }
 
 // packAll writes the archive.
