@@ -337,3 +337,52 @@ func TestRecordedTapes(t *testing.T) {
 		}
 	}
 }
+
+// TestTapeHash: the hash of a tape is that of its draws and their places, and draws that
+// are others when they are replayed than when the tape was opened are an error.
+func TestTapeHash(t *testing.T) {
+	plain := array{name: "batch0", shape: []int{3, 2, 1, 2, 2}}
+	want := mustTape(t, plain).Hash()
+	if len(want) != 64 {
+		t.Fatalf("hash %q", want)
+	}
+	sums := array{name: "integrity.sha256", dtype: safetensors.U8, shape: []int{1}}
+	same := mustTape(t, plain, sums)
+	if same.Hash() != want {
+		t.Error("hashes of draws are taken for draws")
+	}
+	wide := plain
+	wide.dtype = safetensors.F64
+	if mustTape(t, wide).Hash() != want {
+		t.Error("the same draws in another type have another hash")
+	}
+	other := array{name: "batch0", shape: plain.shape, values: make([]float64, 24)}
+	for i := range other.values {
+		other.values[i] = float64(i) / 8 * 1.5
+	}
+	for what, a := range map[string]array{
+		"other draws": other, "another shape": {name: "batch0", shape: []int{3, 2, 2, 1, 2}}, "a named kind": {name: "batch0.draw0.normal", shape: plain.shape},
+		"another batch": {name: "batch1", shape: plain.shape},
+	} {
+		if mustTape(t, a).Hash() == want {
+			t.Errorf("%s: the same hash", what)
+		}
+	}
+	file := tapeFile(t, plain)
+	tape, err := OpenTape(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := file.Tensor("batch0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Bytes()[4*(1*8+5)] ^= 1 // of step 2
+	dst := make([]float64, 4)
+	for step, wrong := range []bool{false, true, false} {
+		err := mustDraws(t, tape, 0, step+1, 0, 1).Draw(Normal, 0, []int{1, 1, 2, 2}, dst)
+		if (err != nil) != wrong || wrong && err.Error() != "noise.safetensors: batch0: step 2 is another one than when it was opened: want a tape that nobody changes while it is replayed" {
+			t.Errorf("step %d: error %v", step+1, err)
+		}
+	}
+}

@@ -152,6 +152,9 @@ func openTensors(fsys fs.FS, name, as string) (*safetensors.File, error) {
 		return nil, fmt.Errorf("%s: %w: want a regular file", as, fault.Cause(err))
 	}
 	if at, ok := file.(io.ReaderAt); ok {
+		if err := checkSealed(as, at, info.Size()); err != nil {
+			return nil, err
+		}
 		return safetensors.ParseAt(as, at, info.Size()) // the file stays open
 	}
 	defer file.Close()

@@ -322,3 +322,42 @@ func TestTamperedWhileRunning(t *testing.T) {
 		}
 	}
 }
+
+// TestSealedCase: a tape and a trajectory that this program wrote are verified where a
+// case holds them, without SHA256SUMS too.
+func TestSealedCase(t *testing.T) {
+	dir := t.TempDir()
+	j := job(t, filepath.Join(dir, "trajectory.safetensors"), nil)
+	j.Record = filepath.Join(dir, "noise.safetensors")
+	finished(t, j)
+	text := `{"operator":{"num_layers":1,"base_channels":3,"input_channels":2,"output_channels":2,"noise_type":"laplace","noise_scale":0.1},
+		"rollout":{"num_timesteps":7,"num_realizations":5,"engine_batch":2},"weights_seed":1}`
+	if err := os.WriteFile(filepath.Join(dir, "case.json"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := OpenCase(dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{"noise.safetensors": "engine batch 1, step 2: the draws", "trajectory.safetensors": "realization 2, state 1: the state"} {
+		b, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, close, err := openSealed(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := s.parts(1*s.count[1] + 1)[0].at
+		if name != "noise.safetensors" {
+			at = s.parts(2*s.count[1] + 1)[0].at
+		}
+		close()
+		other := slices.Clone(b)
+		other[at+2] ^= 1
+		os.WriteFile(filepath.Join(dir, name), other, 0o644)
+		if _, err := OpenCase(dir); err == nil || !strings.Contains(err.Error(), name+": "+want) {
+			t.Errorf("%s: error %v, want %q", name, err, want)
+		}
+		os.WriteFile(filepath.Join(dir, name), b, 0o644)
+	}
+}

@@ -88,11 +88,14 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 		}
 		return r, j.clear(ck)
 	}
-	if err := j.clearStale(ck, from); err != nil {
-		return nil, err
-	}
 	if err := j.room(shape, from); err != nil {
 		return nil, err
+	}
+	orphan := j.Resume && exists(ck) && !exists(partial(j.Path))
+	if from == nil { // it speaks of a partial file that is no more, or will not be
+		if err := remove(ck); err != nil {
+			return nil, err
+		}
 	}
 	digest := NewDigest(j.Mode.Wide(), shape.M, shape.T, shape.C, shape.H, shape.W)
 	digests := []*Digest{digest}
@@ -111,6 +114,9 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 	from, note, err := j.settle(from, s, outputs, digests)
 	if err != nil {
 		return nil, err
+	}
+	if orphan {
+		note = fmt.Sprintf("%s: missing, though its checkpoint is there, so the run began again", partial(j.Path))
 	}
 	outputs[len(outputs)-1].(trajectory).sealing(stored)
 	e.Sinks = append(slices.Clone(e.Sinks), digest)
@@ -240,15 +246,6 @@ func (j *Job) find(ck string) (from *Checkpoint, s *saved, done bool, err error)
 func (j *Job) Left() bool {
 	info, err := os.Lstat(partial(j.Path))
 	return err == nil && info.Mode().IsRegular()
-}
-
-// clearStale removes a checkpoint that speaks of a partial file that is no more: it must
-// not be taken for the next one's.
-func (j *Job) clearStale(ck string, from *Checkpoint) error {
-	if from != nil {
-		return nil
-	}
-	return remove(ck)
 }
 
 // clear removes the checkpoint of a run that is done, and the beginnings of others that

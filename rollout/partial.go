@@ -1,9 +1,11 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/refrun/refrun/internal/fault"
 )
@@ -62,11 +64,16 @@ func (p *partialFile) openFile(resume bool) error {
 			return err
 		}
 	}
-	if !resume {
-		if err := p.f.Truncate(0); err != nil {
-			p.Close()
-			return p.failed(err)
-		}
+	if resume {
+		return nil
+	}
+	err := p.f.Truncate(0)
+	if err == nil {
+		err = syncDir(filepath.Dir(p.path)) // the checkpoint may be in another folder
+	}
+	if err != nil {
+		p.Close()
+		return p.failed(err)
 	}
 	return nil
 }
@@ -197,12 +204,16 @@ func rename(from, to string) error {
 	return syncDir(filepath.Dir(to))
 }
 
-// syncDir makes the names in a folder durable. A folder that cannot be opened is no
-// reason to fail: the file is there.
+// syncDir makes the names in a folder durable, where the system can: a folder that
+// cannot be opened or synced is no reason to fail, one of a broken disk is.
 func syncDir(dir string) error {
-	if d, err := os.Open(dir); err == nil {
-		d.Sync()
-		d.Close()
+	d, err := os.Open(dir)
+	if err != nil {
+		return nil
+	}
+	defer d.Close()
+	if err := d.Sync(); errors.Is(err, syscall.EIO) {
+		return fmt.Errorf("%s: %w", dir, fault.Cause(err))
 	}
 	return nil
 }

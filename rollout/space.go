@@ -2,8 +2,14 @@ package rollout
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 )
+
+// freeBytes returns what is free on the disk of a folder, and whether the system says it.
+// Tests put another in its place.
+var freeBytes = systemFree
 
 // room reports an output that cannot fit on its disk, before anything of it is made.
 // Where the system does not say what is free, it goes on.
@@ -13,18 +19,28 @@ func (j *Job) room(s Trajectory, from *Checkpoint) error {
 	if j.Record != "" {
 		need[filepath.Dir(j.Record)] += j.tapeBytes(s)
 	}
+	// A partial file of a run that begins again is cut off first. It may have holes, so
+	// that this is more than what becomes free.
+	replaced := map[string]float64{}
+	if from == nil {
+		for path, f := range j.held {
+			if info, err := f.Stat(); err == nil {
+				replaced[filepath.Dir(path)] += float64(info.Size())
+			}
+		}
+	}
 	left := 1.0 // of the records
 	if from != nil {
 		done := orderOf(j.Config).until(from.Batch, from.Step)
 		left = 1 - float64(done)/float64(s.states())
 	}
-	for dir, n := range need {
-		const most = 1 << 62
-		if n > most {
-			return fmt.Errorf("%s: %.3g bytes: want fewer than 2^62; fewer steps or realizations make it smaller", j.Path, n)
+	for _, dir := range slices.Sorted(maps.Keys(need)) {
+		n := need[dir] * left
+		if free, ok := freeBytes(dir); ok && n > float64(free)+replaced[dir] {
+			return fmt.Errorf("%s: %.3g bytes to write, and %.3g free: want room for the whole run; fewer steps or realizations make it smaller", j.Path, n, float64(free))
 		}
-		if free, ok := freeBytes(dir); ok && n*left > float64(free) {
-			return fmt.Errorf("%s: %.3g bytes to write, and %.3g free in %s: want room for the whole; fewer steps or realizations make it smaller", j.Path, n*left, float64(free), dir)
+		if n > 1<<62 {
+			return fmt.Errorf("%s: %.3g bytes to write: want fewer than 2^62", j.Path, n)
 		}
 	}
 	return nil
@@ -60,6 +76,3 @@ func (j *Job) tapeBytes(s Trajectory) float64 {
 	}
 	return 4 * n * float64(s.M) * float64(s.T-1)
 }
-
-// freeBytes is to be replaced.
-func freeBytes(string) (int64, bool) { return 0, false }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 
 	"github.com/refrun/refrun/fp16"
@@ -51,6 +52,23 @@ func Verify(path string) (*Verdict, error) {
 		v.Digest = d.Hex()
 	}
 	return v, nil
+}
+
+// checkSealed reports a safetensors file that is not as it was written, if it speaks of
+// its own bytes.
+func checkSealed(path string, f io.ReaderAt, size int64) error {
+	s, err := parseSafetensors(path, f, size)
+	if errors.Is(err, errNoSeal) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	b, err := s.check(nil)
+	if all := s.differences(b); err == nil && len(all) > 0 {
+		err = fmt.Errorf("%s: %s: not what was written: want the file as the run that made it left it", path, all[0])
+	}
+	return err
 }
 
 // newDigest returns an empty digest of a trajectory's states as they are stored.

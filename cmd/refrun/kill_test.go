@@ -336,3 +336,74 @@ func TestSums(t *testing.T) {
 }
 
 func sha(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
+
+// killAtCheckpoint starts a run and kills it when it has made its first checkpoint.
+func killAtCheckpoint(t *testing.T, out string, args []string) {
+	t.Helper()
+	there := func(name string) bool { _, err := os.Stat(name); return err == nil }
+	for range 20 { // it may end before it is killed
+		c := asCommand(t, args...)
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for !there(out+".resume") && !there(out) {
+			time.Sleep(time.Millisecond)
+		}
+		c.Process.Kill()
+		if c.Wait() != nil && there(out+".resume") {
+			return
+		}
+		os.Remove(out)
+		os.Remove(out + ".sha256")
+	}
+	t.Fatal("never killed in time")
+}
+
+// TestAnotherInput is what was seen: a run is killed, its tape multiplied by 1.5, the run
+// resumed: exit code 0, and a file that is neither run's. So with every other input.
+func TestAnotherInput(t *testing.T) {
+	killCase(t)
+	args := []string{"run", "--quiet", "--case", "case", "--noise", "tape", "--weights", "weights.safetensors", "--x0", "x0.safetensors", "--checkpoint", "0", "-o"}
+	if r := refrun(t, append(args, "whole.h5")...); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	killAtCheckpoint(t, "out.h5", append(args, "out.h5"))
+	resume := append(args, "out.h5", "--resume")
+	for n := range swaps {
+		trySwapped(t, n, resume)
+	}
+	refrun(t, append(resume, "--allow-nonfinite")...).refused(t, "run", `out.h5.resume: allow_nonfinite: the unfinished run had "false", this one has "true": want ...`)
+	refrun(t, append(resume, "--record", "tape.safetensors")...).refused(t, "run", `out.h5.resume: --record: the unfinished run did not have it: want ...`)
+	// What the names of the inputs are does not matter.
+	os.Rename("weights.safetensors", "w.safetensors")
+	resume[7] = "w.safetensors"
+	if r := refrun(t, resume...); r.code != 0 {
+		t.Fatal(r.stderr)
+	}
+	want, err := os.ReadFile("whole.h5")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile("out.h5"); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%v, or other bytes than the undisturbed run's", err)
+	}
+}
+
+// TestNoteOfDamage: a run that goes back says so, as text and as JSON.
+func TestNoteOfDamage(t *testing.T) {
+	killCase(t)
+	args := []string{"run", "--quiet", "--case", "case", "--x0", "x0.safetensors", "--noise", "counter", "--checkpoint", "0", "-o", "out.npy"}
+	killAtCheckpoint(t, "out.npy", args)
+	b, err := os.ReadFile("out.npy.partial")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[128+31] ^= 1 // of the first state
+	if err := os.WriteFile("out.npy.partial", b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	out := refrun(t, append(args, "--resume", "--json")...).decode(t)
+	if notes := fmt.Sprint(out["notes"]); notes != "[out.npy.partial: realization 0, state 0: not the bytes that were written, so the run began again]" {
+		t.Errorf("notes %s", notes)
+	}
+}
