@@ -152,10 +152,11 @@ func openTensors(fsys fs.FS, name, as string) (*safetensors.File, error) {
 		return nil, fmt.Errorf("%s: %w: want a regular file", as, fault.Cause(err))
 	}
 	if at, ok := file.(io.ReaderAt); ok {
-		if err := checkSealed(as, at, info.Size()); err != nil {
-			return nil, err
+		f, err := safetensors.ParseAt(as, at, info.Size()) // the file stays open
+		if err == nil {
+			err = checkSealed(f, at, info.Size())
 		}
-		return safetensors.ParseAt(as, at, info.Size()) // the file stays open
+		return f, err
 	}
 	defer file.Close()
 	data, err := io.ReadAll(file)

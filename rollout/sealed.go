@@ -124,7 +124,12 @@ func parseSafetensors(path string, f io.ReaderAt, size int64) (*sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	names := file.Names()
+	return sealedOf(file, f, size)
+}
+
+// sealedOf takes what a safetensors file says of its own bytes.
+func sealedOf(file *safetensors.File, f io.ReaderAt, size int64) (*sealed, error) {
+	path, names := file.Path, file.Names()
 	if !slices.Contains(names, tableName) || !slices.Contains(names, sealName) {
 		return nil, fmt.Errorf("%s: %w", path, errNoSeal)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/safetensors"
 )
 
 // Verdict is what [Verify] found of one file.
@@ -56,8 +57,8 @@ func Verify(path string) (*Verdict, error) {
 
 // checkSealed reports a safetensors file that is not as it was written, if it speaks of
 // its own bytes.
-func checkSealed(path string, f io.ReaderAt, size int64) error {
-	s, err := parseSafetensors(path, f, size)
+func checkSealed(file *safetensors.File, f io.ReaderAt, size int64) error {
+	s, err := sealedOf(file, f, size)
 	if errors.Is(err, errNoSeal) {
 		return nil
 	}
@@ -66,7 +67,7 @@ func checkSealed(path string, f io.ReaderAt, size int64) error {
 	}
 	b, err := s.check(nil)
 	if all := s.differences(b); err == nil && len(all) > 0 {
-		err = fmt.Errorf("%s: %s: not what was written: want the file as the run that made it left it", path, all[0])
+		err = fmt.Errorf("%s: %s: not what was written: want the file as the run that made it left it", file.Path, all[0])
 	}
 	return err
 }

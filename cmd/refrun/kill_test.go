@@ -87,6 +87,9 @@ func scaled(t *testing.T, name string, by float64) []byte {
 	}
 	var all []*safetensors.Tensor
 	for _, name := range f.Names() {
+		if strings.HasPrefix(name, "integrity.") {
+			continue // a tape that speaks of its bytes is refused for that
+		}
 		old, err := f.Tensor(name)
 		if err != nil {
 			t.Fatal(err)
