@@ -42,6 +42,7 @@ var inward = map[string][]string{
 	"internal/npy":         {"fp16", "internal/disk", "internal/fault"},
 	"internal/hdf5":        {"fp16", "internal/disk", "internal/fault"},
 	"conv":                 {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
+	"matmul":               {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
 	"norm":                 {"asm", "fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
 	"act":                  {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"reduce":               {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},

@@ -1,0 +1,264 @@
+package matmul
+
+import (
+	"github.com/refrun/refrun/fp16"
+)
+
+// tiles computes unit i: some panels of a times some panels of b.
+func (s *Space) tiles(number, i int) {
+	j, w := &s.job, s.workers[number]
+	matrix := i / (s.unitsA * s.unitsB)
+	i %= s.unitsA * s.unitsB
+	loA, loB := i/s.unitsB*s.groupA, i%s.unitsB*s.groupB
+	hiA, hiB := min(loA+s.groupA, s.a.panels), min(loB+s.groupB, s.b.panels)
+	u := unit{s, w, matrix, 0, 0}
+	if !j.a.single() {
+		u.panelsA = matrix * s.a.panels
+	}
+	if j.prepared == nil && !j.b.single() {
+		u.panelsB = matrix * s.b.panels
+	}
+	tile := s.rows * s.cols
+	room(&w.out, tile)
+	room(&w.flags, tile)
+	room(&w.table, 3*s.rows)
+	room(&w.window, s.cols)
+	if !j.byGo && j.terms <= chain {
+		for b := loB; b < hiB; b++ {
+			for a := loA; a < hiA; a++ {
+				u.guarded(a, b, nil)
+			}
+		}
+		return
+	}
+	n := (hiA - loA) * (hiB - loB)
+	room(&w.sums, n*tile)
+	clear(w.sums)
+	for k := 0; k < j.terms; {
+		step := min(chain, j.terms-k)
+		if j.format == fp16.Float64 {
+			step = j.terms
+		}
+		at := 0
+		for b := loB; b < hiB; b++ {
+			for a := loA; a < hiA; a++ {
+				u.add(a, b, k, step, w.sums[at:at+tile])
+				at += tile
+			}
+		}
+		k += step
+	}
+	at := 0
+	for b := loB; b < hiB; b++ {
+		for a := loA; a < hiA; a++ {
+			if sums := w.sums[at : at+tile]; j.byGo {
+				u.plainly(a, b, sums)
+			} else {
+				u.guarded(a, b, sums)
+			}
+			at += tile
+		}
+	}
+}
+
+// room sets a slice's length.
+func room[T any](v *[]T, n int) {
+	if cap(*v) < n {
+		*v = make([]T, n)
+	}
+	*v = (*v)[:n]
+}
+
+// unit is some tiles of one matrix, under way.
+type unit struct {
+	*Space
+	w                *worker
+	matrix           int // from the first of those at hand
+	panelsA, panelsB int // the matrix's first panels
+}
+
+// add adds the products of n terms, from k on, to the sums of the tile of panels a and
+// b; in float64 these are all, and the sums zero.
+func (u *unit) add(a, b, k, n int, sums []float64) {
+	left := u.a.panel(u.panelsA + a)[k*u.rows:]
+	right := u.b.panel(u.panelsB + b)[k*u.cols:]
+	switch {
+	case u.kernels == nil:
+		addPlain(right[:n*plainCols], left[:n*plainRows], sums)
+	case u.job.format == fp16.Float64:
+		clear(u.w.table)
+		u.finish(&right[0], &u.taps[0], n, &left[0], &u.w.table[0], &u.w.window[0], &sums[0], &u.w.flags[0])
+	default:
+		u.kernels.Add(&right[0], &left[0], n, &sums[0])
+	}
+}
+
+// addPlain is asm.Direct's Add in plain Go, for 2 x 3 sums. Products of float32 numbers
+// are exact, so that it matters only in float64 that they are rounded first.
+func addPlain(right, left, sums []float64) {
+	var a0, a1, a2, b0, b1, b2 float64
+	for len(left) >= plainRows && len(right) >= plainCols {
+		x0, x1, x2 := right[0], right[1], right[2]
+		wa, wb := left[0], left[1]
+		a0 += float64(x0 * wa)
+		a1 += float64(x1 * wa)
+		a2 += float64(x2 * wa)
+		b0 += float64(x0 * wb)
+		b1 += float64(x1 * wb)
+		b2 += float64(x2 * wb)
+		left, right = left[plainRows:], right[plainCols:]
+	}
+	for i, v := range [...]float64{a0, a1, a2, b0, b1, b2} {
+		sums[i] += v
+	}
+}
+
+// place returns the tile's first line of a and of b, how many of each are in the
+// matrix, and where the first element goes.
+func (u *unit) place(a, b int) (i, j, rows, cols, to int) {
+	i, j = a*u.rows, b*u.cols
+	m := &u.job
+	return i, j, min(u.rows, m.m-i), min(u.cols, m.n-j), (u.first+u.matrix)*m.m*m.n + i*m.row + j*m.col
+}
+
+// guarded finishes a tile by a kernel: its sums, or the products themselves if nil.
+func (u *unit) guarded(a, b int, sums []float64) {
+	w, pa, pb := u.w, u.panelsA+a, u.panelsB+b
+	finite := true
+	window := u.b.lineNorms(pb)
+	for _, v := range window {
+		finite = finite && v-v == 0
+	}
+	known := u.a.known(pa) && u.b.known(pb) && exactly(u.a, pa, u.b, pb)
+	for l, v := range u.a.lineNorms(pa) {
+		finite = finite && v-v == 0
+		w.table[l], w.table[u.rows+l], w.table[2*u.rows+l] = 0, v*u.slope, 0
+		if known {
+			w.table[u.rows+l] = 0
+		}
+	}
+	u.round(pa, pb, sums, window)
+	_, _, rows, cols, to := u.place(a, b)
+	open := u.open(rows)
+	if finite && open > u.rows*u.cols/16 && !known && exactly(u.a, pa, u.b, pb) {
+		clear(w.table)
+		u.round(pa, pb, sums, window)
+		open = u.open(rows)
+	}
+	j := &u.job
+	for r := range rows {
+		if line := w.out[r*u.cols:][:cols]; j.col == 1 {
+			copy(j.to[to+r*j.row:][:cols], line)
+		} else {
+			for c, v := range line {
+				j.to[to+r*j.row+c*j.col] = v
+			}
+		}
+	}
+	if finite && open == 0 {
+		return
+	}
+	lanes := u.kernels.Lanes()
+	for r := range rows {
+		flags := w.flags[3*r : 3*r+3]
+		for c := range cols {
+			if !finite || flags[c/lanes]>>(c%lanes)&1 != 0 {
+				j.to[to+r*j.row+c*j.col] = u.settle(w, pa, r, pb, c, 0)
+			}
+		}
+	}
+}
+
+// round has a kernel round a tile.
+func (u *unit) round(pa, pb int, sums, window []float64) {
+	w := u.w
+	if sums != nil {
+		u.finish(&sums[0], &u.identity[0], u.rows, &u.eye[0], &w.table[0], &window[0], &w.out[0], &w.flags[0])
+		return
+	}
+	u.finish(&u.b.panel(pb)[0], &u.taps[0], u.job.terms, &u.a.panel(pa)[0], &w.table[0], &window[0], &w.out[0], &w.flags[0])
+}
+
+// open returns how many elements of the first rows are left open.
+func (u *unit) open(rows int) (n int) {
+	for _, f := range u.w.flags[:3*rows] {
+		for ; f != 0; f &= f - 1 {
+			n++
+		}
+	}
+	return n
+}
+
+// plainly finishes a tile in plain Go.
+func (u *unit) plainly(a, b int, sums []float64) {
+	j, pa, pb := &u.job, u.panelsA+a, u.panelsB+b
+	i0, j0, rows, cols, to := u.place(a, b)
+	at := 0
+	if j.c.data != nil {
+		at = j.c.at(u.first+u.matrix, j.dims) + i0*j.c.row + j0*j.c.col
+	}
+	open, exact := 0, false
+	for r := range rows {
+		for c := range cols {
+			sum, added := sums[r*u.cols+c], 0.0
+			if j.outer() && j.c.data != nil {
+				added = j.c.data[at+r*j.c.row+c*j.c.col]
+			}
+			out := &j.to[to+r*j.row+c*j.col]
+			if j.format == fp16.Float64 {
+				*out = j.inOrder(sum, added)
+				continue
+			}
+			e := 0.0
+			if !exact {
+				e = u.slope * float64(u.a.lineNorms(pa)[r]*u.b.lineNorms(pb)[c])
+			}
+			v, ok := j.decide(sum, added, e)
+			if !ok {
+				if open++; open == 3 && exactly(u.a, pa, u.b, pb) {
+					exact = true
+				}
+				if v, ok = sum, exact && !j.outer(); ok {
+					v = j.format.Round(sum)
+				} else {
+					v = u.settle(u.w, pa, r, pb, c, added)
+				}
+			}
+			*out = v
+		}
+	}
+}
+
+// inOrder is float64's alpha sum + beta c.
+func (j *job) inOrder(sum, c float64) float64 {
+	if j.alpha != 1 {
+		sum = float64(j.alpha * sum)
+	}
+	if j.outer() && j.c.data != nil {
+		if j.beta != 1 {
+			c = float64(j.beta * c)
+		}
+		sum += c
+	}
+	return fp16.Float64.Round(sum + 0) // no zero is negative
+}
+
+// decide rounds alpha sum + beta c, where the sum is known within e, or says that it
+// cannot tell.
+func (j *job) decide(sum, c, e float64) (float64, bool) {
+	if !j.outer() {
+		return j.format.Decide(sum, e)
+	}
+	p, q := float64(j.alpha*sum), float64(j.beta*c)
+	v := p + q
+	const u = 0x1p-53
+	e = 1.0002*(float64(abs(j.alpha)*e)+float64(u*(abs(p)+abs(q)+abs(v)))) + 0x1p-1060
+	return j.format.Decide(v, e)
+}
+
+func abs(v float64) float64 {
+	if v < 0 {
+		return -v
+	}
+	return v
+}
