@@ -5,11 +5,11 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/internal/strict"
@@ -56,7 +56,7 @@ type Torch struct {
 
 // OpenCase reads the case in a folder. Whatever is wrong with it is an error
 // of one line that names file, field, value and expectation.
-func OpenCase(dir string) (*Case, error) { return OpenCaseFS(os.DirFS(dir), dir) }
+func OpenCase(dir string) (*Case, error) { return OpenCaseFS(disk.Dir(dir), dir) }
 
 // OpenCaseFS reads a case from the root of a file system; dir is what messages
 // call it.

@@ -6,11 +6,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"slices"
 
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/tensor"
@@ -126,7 +124,7 @@ func (j *Job) save(path string, p *Checkpoint, digests []*Digest, outputs []Outp
 	}
 	before := b.Bytes()[:b.Len()-sha256.Size]
 	own := sha256.Sum256(before)
-	if err := writeWhole(path, append(before, own[:]...)); err != nil {
+	if err := disk.WriteFile(path, append(before, own[:]...), 0o644); err != nil {
 		return fmt.Errorf("%s: %w", path, fault.Cause(err))
 	}
 	return nil
@@ -150,27 +148,4 @@ func readRegular(path string) ([]byte, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s: %w: want a file that can be read", path, fault.Cause(err))
-}
-
-// writeWhole writes a file whole or not at all, and durably.
-func writeWhole(path string, data []byte) error {
-	temp := fmt.Sprintf("%s.%08x.tmp", path, rand.Uint32())
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
-	}
-	if _, err = f.Write(data); err == nil {
-		err = f.Sync()
-	}
-	if e := f.Close(); err == nil {
-		err = e
-	}
-	if err == nil {
-		err = os.Rename(temp, path)
-	}
-	if err != nil {
-		os.Remove(temp)
-		return err
-	}
-	return syncDir(filepath.Dir(path))
 }

@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 )
 
@@ -31,8 +32,8 @@ type Job struct {
 	Every    time.Duration     // between checkpoints; 0 after every step
 	Record   string            // write the draws to this tape as well; needs Path. "" for none
 
-	held map[string]*os.File    // partial files that were there when the job began, by output
-	over map[string]os.FileInfo // outputs that were there then
+	held map[string]disk.File   // partial files that were there when the job began, by output
+	over map[string]fs.FileInfo // outputs that were there then
 }
 
 // Result is what a job leaves.
@@ -195,9 +196,9 @@ func (j *Job) outputs(e *Engine, shape Trajectory, s *saved) (all []Output, err 
 func (j *Job) hold(path string) error {
 	p := partialFile{path: path}
 	if j.held == nil {
-		j.over, j.held = map[string]os.FileInfo{}, map[string]*os.File{}
+		j.over, j.held = map[string]fs.FileInfo{}, map[string]disk.File{}
 	}
-	if info, err := os.Lstat(path); err == nil {
+	if info, err := disk.Lstat(path); err == nil {
 		j.over[path] = info
 	}
 	err := p.hold(0)
@@ -244,23 +245,24 @@ func (j *Job) find(ck string) (from *Checkpoint, s *saved, done bool, err error)
 // Left reports whether the job has left a partial file, which a job with Resume
 // continues, or begins again if it has no checkpoint.
 func (j *Job) Left() bool {
-	info, err := os.Lstat(partial(j.Path))
+	info, err := disk.Lstat(partial(j.Path))
 	return err == nil && info.Mode().IsRegular()
 }
 
 // clear removes the checkpoint of a run that is done, and the beginnings of others that
 // a kill left.
 func (j *Job) clear(ck string) error {
-	if torn, _ := filepath.Glob(ck + ".*.tmp"); torn != nil {
-		for _, f := range torn {
-			os.Remove(f)
+	all, _ := disk.ReadDir(filepath.Dir(ck))
+	for _, f := range all {
+		if rest, ok := strings.CutPrefix(f.Name(), filepath.Base(ck)+"."); ok && strings.HasSuffix(rest, ".tmp") {
+			disk.Remove(filepath.Join(filepath.Dir(ck), f.Name()))
 		}
 	}
 	return remove(ck)
 }
 
 func remove(path string) error {
-	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := disk.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%s: %w", path, fault.Cause(err))
 	}
 	return nil

@@ -2,7 +2,7 @@
 
 package rollout
 
-import "os"
+import "github.com/refrun/refrun/internal/disk"
 
 // locked returns false: this system is not asked.
-func locked(*os.File) bool { return false }
+func locked(disk.File) bool { return false }

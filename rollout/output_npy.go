@@ -7,10 +7,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/npy"
 )
@@ -94,37 +94,29 @@ func (o npyOutput) writeSums() error {
 	if err != nil {
 		return err
 	}
-	to, temp := sumsPath(o.path), partial(sumsPath(o.path))
-	f, err := os.Create(temp)
-	if err != nil {
-		return fmt.Errorf("%s: %w", temp, fault.Cause(err))
-	}
-	defer f.Close()
-	seal := sha256.New()
-	w := bufio.NewWriterSize(io.MultiWriter(f, seal), 1<<16)
-	fmt.Fprintf(w, "%s\n# trajectory %s in %v\n# metadata %s\n# digest %s\n", sumsBegin, fault.Dims(o.shape.dims()), o.format, meta, o.digest.Hex())
 	r, line := o.records(), sumsLine(o.shape.M, o.shape.T)
-	for i := range o.shape.M * o.shape.T {
-		s, err := r.listed(i)
-		if err != nil {
+	err = disk.Replace(sumsPath(o.path), 0o644, func(to io.Writer) error {
+		seal := sha256.New()
+		w := bufio.NewWriterSize(io.MultiWriter(to, seal), 1<<16)
+		fmt.Fprintf(w, "%s\n# trajectory %s in %v\n# metadata %s\n# digest %s\n", sumsBegin, fault.Dims(o.shape.dims()), o.format, meta, o.digest.Hex())
+		for i := range o.shape.M * o.shape.T {
+			s, err := r.listed(i)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(w, line, i/o.shape.T, i%o.shape.T, s[:])
+		}
+		fmt.Fprintf(w, "%x  %s\n", whole[:], filepath.Base(o.path))
+		if err := w.Flush(); err != nil {
 			return err
 		}
-		fmt.Fprintf(w, line, i/o.shape.T, i%o.shape.T, s[:])
-	}
-	fmt.Fprintf(w, "%x  %s\n", whole[:], filepath.Base(o.path))
-	if err = w.Flush(); err == nil {
-		_, err = fmt.Fprintf(f, "%s%x\n", sumsSeal, seal.Sum(nil))
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = f.Close()
-	}
+		_, err := fmt.Fprintf(to, "%s%x\n", sumsSeal, seal.Sum(nil))
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("%s: %w", temp, fault.Cause(err))
+		return fmt.Errorf("%s: %w", sumsPath(o.path), fault.Cause(err))
 	}
-	return rename(temp, to)
+	return nil
 }
 
 const (
@@ -167,14 +159,14 @@ func (o npz) Finish() (err error) {
 		return err
 	}
 	packed := partial(o.path) + ".npz"
-	out, err := os.Create(packed)
+	out, err := disk.Create(packed)
 	if err != nil {
 		return o.failed(err)
 	}
 	defer func() {
 		out.Close()
 		if err != nil {
-			os.Remove(packed)
+			disk.Remove(packed)
 		}
 	}()
 	if err := o.packAll(out); err != nil {
@@ -214,7 +206,7 @@ func (o npz) Finish() (err error) {
 }
 
 // packAll writes the archive.
-func (o npz) packAll(out *os.File) error {
+func (o npz) packAll(out disk.File) error {
 	z := npy.NewArchiveWriter(out, false)
 	m, t := o.shape.M, o.shape.T
 	pack := func(name, descr string, shape []int, at, n int64) error {

@@ -1,12 +1,12 @@
 package rollout
 
 import (
-	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 )
 
@@ -14,10 +14,10 @@ import (
 // is written where it belongs, in any order and as often as needed, and keeps
 // a preliminary name until it is complete.
 type partialFile struct {
-	f    *os.File
+	f    disk.File
 	path string
 	buf  []byte
-	over os.FileInfo // the file that has the final name when the job begins, nil if there is none
+	over fs.FileInfo // the file that has the final name when the job begins, nil if there is none
 	done bool        // the file that was held has the final name already
 }
 
@@ -69,7 +69,7 @@ func (p *partialFile) openFile(resume bool) error {
 	}
 	err := p.f.Truncate(0)
 	if err == nil {
-		err = syncDir(filepath.Dir(p.path)) // the checkpoint may be in another folder
+		err = disk.SyncDir(filepath.Dir(p.path)) // the checkpoint may be in another folder
 	}
 	if err != nil {
 		p.Close()
@@ -101,7 +101,7 @@ func (p *partialFile) reopen() error {
 // hold opens the partial file, which is this process's until it is closed: two that
 // write one file would leave a mixture.
 func (p *partialFile) hold(flags int) (err error) {
-	if p.f, err = os.OpenFile(p.name(), os.O_RDWR|flags, 0o644); err != nil {
+	if p.f, err = disk.OpenFile(p.name(), os.O_RDWR|flags, 0o644); err != nil {
 		p.f = nil
 		return fmt.Errorf("%s: %w: want a place to write to", p.name(), fault.Cause(err))
 	}
@@ -116,7 +116,7 @@ func (p *partialFile) hold(flags int) (err error) {
 // after it was opened here may have given it the final one.
 func (p *partialFile) current() bool {
 	is, err := p.f.Stat()
-	named, e := os.Stat(p.name())
+	named, e := disk.Stat(p.name())
 	return err == nil && e == nil && os.SameFile(is, named)
 }
 
@@ -174,7 +174,7 @@ func (p *partialFile) sync(size int64) error {
 // publish gives the partial file, or one that was made of it, its final name. It must be
 // durable.
 func (p *partialFile) publish(from string) error {
-	now, err := os.Lstat(p.path)
+	now, err := disk.Lstat(p.path)
 	if err == nil && (p.over == nil || !os.SameFile(now, p.over)) {
 		return fmt.Errorf("%s: made by someone else while the run was under way: want no such file; --resume finishes the run", p.path)
 	}
@@ -198,22 +198,11 @@ func (p *partialFile) held() int64 { return int64(cap(p.buf)) }
 
 // rename gives a complete file its name, durably.
 func rename(from, to string) error {
-	if err := os.Rename(from, to); err != nil {
+	if err := disk.Rename(from, to); err != nil {
 		return fmt.Errorf("%s: %w", to, fault.Cause(err))
 	}
-	return syncDir(filepath.Dir(to))
-}
-
-// syncDir makes the names in a folder durable, where the system can: a folder that
-// cannot be opened or synced is no reason to fail, one of a broken disk is.
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return nil
-	}
-	defer d.Close()
-	if err := d.Sync(); errors.Is(err, syscall.EIO) {
-		return fmt.Errorf("%s: %w", dir, fault.Cause(err))
+	if err := disk.SyncDir(filepath.Dir(to)); err != nil {
+		return fmt.Errorf("%s: %w", filepath.Dir(to), fault.Cause(err))
 	}
 	return nil
 }

@@ -5,11 +5,9 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-)
 
-// freeBytes returns what is free on the disk of a folder, and whether the system says it.
-// Tests put another in its place.
-var freeBytes = systemFree
+	"github.com/refrun/refrun/internal/disk"
+)
 
 // room reports an output that cannot fit on its disk, before anything of it is made.
 // Where the system does not say what is free, it goes on.
@@ -36,7 +34,7 @@ func (j *Job) room(s Trajectory, from *Checkpoint) error {
 	}
 	for _, dir := range slices.Sorted(maps.Keys(need)) {
 		n := need[dir] * left
-		if free, ok := freeBytes(dir); ok && n > float64(free)+replaced[dir] {
+		if free, ok := disk.Free(dir); ok && n > float64(free)+replaced[dir] {
 			return fmt.Errorf("%s: %.3g bytes to write, and %.3g free: want room for the whole run; fewer steps or realizations make it smaller", j.Path, n, float64(free))
 		}
 		if n > 1<<62 {

@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
 	"strings"
 
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 )
 
@@ -103,7 +103,7 @@ func checkSums(fsys fs.FS, dir string) error {
 
 // VerifyCase compares the files of a case folder with its SHA256SUMS.
 func VerifyCase(dir string) (*Verdict, error) {
-	fsys := os.DirFS(dir)
+	fsys := disk.Dir(dir)
 	v := &Verdict{File: dir}
 	if _, err := fs.Stat(fsys, "case.json"); err != nil {
 		return nil, fmt.Errorf("%s: %w: want a case folder with a case.json", path.Join(dir, "case.json"), fault.Cause(err))

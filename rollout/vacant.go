@@ -4,10 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 )
 
@@ -27,7 +27,7 @@ func (j *Job) metadata() (map[string]string, error) {
 }
 
 // exists reports a file, or a link, even one to nothing: it is in the way, too.
-func exists(path string) bool { _, err := os.Lstat(path); return err == nil }
+func exists(path string) bool { _, err := disk.Lstat(path); return err == nil }
 
 // vacant reports files of other runs in the way of the job's, and holds its own.
 func (j *Job) vacant(ck string) error {
@@ -48,7 +48,7 @@ func (j *Job) vacant(ck string) error {
 		return err
 	}
 	for _, p := range files {
-		if info, err := os.Stat(p); err == nil && !info.Mode().IsRegular() {
+		if info, err := disk.Stat(p); err == nil && !info.Mode().IsRegular() {
 			return fmt.Errorf("%s: %s: want a regular file, or none", p, fault.Kind(info.Mode()))
 		}
 		if err := j.hold(p); err != nil {
@@ -94,7 +94,7 @@ func (j *Job) names() []string {
 	all := []string{j.Path, partial(j.Path), j.Path + ".resume"}
 	switch filepath.Ext(j.Path) {
 	case ".npy":
-		all = append(all, sumsPath(j.Path), partial(sumsPath(j.Path)))
+		all = append(all, sumsPath(j.Path))
 	case ".npz":
 		all = append(all, partial(j.Path)+".npz")
 	}
