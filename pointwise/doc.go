@@ -44,9 +44,9 @@
 //	hardtanh      min_val, if x is less; max_val, if x is more   NaN   min   max   -0   +0   exact
 //	clip          the same with min and max; max if max < min    NaN   min   max   -0   +0   exact
 //	relu6         the same with 0 and 6                          NaN    +0     6   -0   +0   exact
-//	hardsigmoid   (x+3)/6, at least 0 and at most 1              NaN    +0     1  1/2  1/2   2.1 U
+//	hardsigmoid   (x+3)/6, at least 0 and at most 1              NaN    +0     1  1/2  1/2   1.1 U
 //	hard_sigmoid  alpha x + beta, at least 0 and at most 1       NaN    +0     1  beta beta  U |alpha x| + U
-//	hardswish     x hardsigmoid(x)                               NaN    -0  +Inf   -0   +0   3.1 U
+//	hardswish     x hardsigmoid(x)                               NaN    -0  +Inf   -0   +0   1.1 U
 //	softsign      x/(1+|x|)                                      NaN    -1     1   -0   +0   2.1 U
 //	mish          x tanh(ln(1 + e^x))                            NaN    -0  +Inf   -0   +0   8 U
 //

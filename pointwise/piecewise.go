@@ -30,7 +30,7 @@ func clip(x float64, p *args) (y, bound float64) {
 
 func relu6(x float64, _ *args) (y, bound float64) { return clip(x, &args{0, 6}) }
 
-// hardsigmoid is 0 up to -3, 1 from 3 on, and (x+3)/6 between, a sum and a quotient.
+// hardsigmoid is 0 up to -3, 1 from 3 on, and (x+3)/6 between.
 func hardsigmoid(x float64, _ *args) (y, bound float64) {
 	switch {
 	case x <= -3:
@@ -38,7 +38,21 @@ func hardsigmoid(x float64, _ *args) (y, bound float64) {
 	case x >= 3:
 		return 1, 0
 	}
-	return within((x+3)/6, 2.1)
+	return sixth(x, 1)
+}
+
+// sixth returns c (x+3)/6 for c = 1 or x, in two words: good to 6 units of 2^-106.
+//
+// One of three results is a short number, as often as not a tie of the format, so exact
+// ones are recognised: if the sum is a float64 number, then for a float32 x it has 26
+// bits and the product 50, and the second word is 0 only if the quotient is exact.
+func sixth(x, c float64) (y, bound float64) {
+	s := double.Sum(x, 3)
+	q := s.Scaled(c).By(6)
+	if s.Lo == 0 && q.Lo == 0 {
+		return q.Hi, 0
+	}
+	return q.Hi, float64(0x1p-103*math.Abs(q.Hi)) + math.Abs(q.Lo) + 0x1p-1070
 }
 
 func settleHardsigmoid(x float64, _ *args) float64 {
@@ -67,8 +81,7 @@ func odd(a double.Num) float64 {
 	return y
 }
 
-// hardswish is -0 up to -3, x from 3 on, and x (x+3)/6 between: a sum, a product and a
-// quotient.
+// hardswish is -0 up to -3, x from 3 on, and x (x+3)/6 between.
 func hardswish(x float64, _ *args) (y, bound float64) {
 	switch {
 	case x <= -3:
@@ -76,7 +89,7 @@ func hardswish(x float64, _ *args) (y, bound float64) {
 	case x >= 3, x == 0:
 		return x, 0
 	}
-	return within(float64(x*(x+3))/6, 3.1)
+	return sixth(x, x)
 }
 
 func settleHardswish(x float64, _ *args) float64 {

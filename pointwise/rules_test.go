@@ -97,7 +97,7 @@ func TestSpecials(t *testing.T) {
 func TestFloat64(t *testing.T) {
 	stated := map[string]float64{"exp": 1.1, "exp2": 1.1, "expm1": 8, "log": 1.1, "log2": 3.1, "log1p": 1.1, "sqrt": 1, "rsqrt": 2.1,
 		"reciprocal": 1, "square": 1, "sin": 1.7, "cos": 1.7, "tan": 4.5, "erf": 5.3, "sigmoid": 3.2, "softplus": 5.3, "elu": 10.1,
-		"celu": 10.1, "selu": 10.1, "leaky_relu": 1, "hardsigmoid": 2.1, "hard_sigmoid": 0, "hardswish": 3.1, "softsign": 2.1, "mish": 8}
+		"celu": 10.1, "selu": 10.1, "leaky_relu": 1, "hardsigmoid": 1.1, "hard_sigmoid": 0, "hardswish": 1.1, "softsign": 2.1, "mish": 8}
 	for i := range samples {
 		s := &samples[i]
 		units, ok := stated[s.name]
@@ -169,7 +169,7 @@ func TestBounds(t *testing.T) {
 
 // Float64 results are the same on every port and in every build mode.
 func TestFloat64Golden(t *testing.T) {
-	const want = "456cf2ec6a7efa81ab4eda5e257c3082558520bb4c9d2f030c80b1c20b0e95e6"
+	const want = "1236fb3d3334a066c965e353e476e6831042db1b20cbd8b229908ddbfe35141d"
 	var x []float64
 	for i := range 4_000 {
 		v := math.Ldexp(float64(i+1)/401, 4-i%37)
