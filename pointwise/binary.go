@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
 )
@@ -19,6 +20,7 @@ const (
 	Mul
 	Div
 	Pow
+	Atan2
 	Minimum
 	Maximum
 	FMin
@@ -49,6 +51,7 @@ var operations = [...]operation{
 	Mul:          {"mul", mul, nil},
 	Div:          {"div", div, nil},
 	Pow:          {"pow", pow, settlePow},
+	Atan2:        {"atan2", atan2, exact.Atan2},
 	Minimum:      {"minimum", minimum, nil},
 	Maximum:      {"maximum", maximum, nil},
 	FMin:         {"fmin", fmin, nil},

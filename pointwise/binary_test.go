@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -114,8 +115,8 @@ func pairwise(a, b []float64, op Op, src, dst fp16.Format) []float64 {
 
 func TestArithmetic(t *testing.T) {
 	for op := Add; op <= PReLU; op++ {
-		exact := exactOf[op]
-		if exact == nil {
+		fraction := exactOf[op]
+		if fraction == nil {
 			continue
 		}
 		r := rand.New(rand.NewPCG(11, uint64(op)))
@@ -125,7 +126,7 @@ func TestArithmetic(t *testing.T) {
 			a, b := pairs(r, min(*elements, 1<<14)/4, src)
 			for _, dst := range short {
 				for i, got := range pairwise(a, b, op, src, dst) {
-					y, want, ok := exact(a[i], b[i])
+					y, want, ok := fraction(a[i], b[i])
 					if !ok {
 						continue
 					}
@@ -214,6 +215,44 @@ func TestPow(t *testing.T) {
 	t.Logf("pow        %8d elements, %d wrong, %d by the slow judge", n, wrong, slow)
 }
 
+func TestAtan2(t *testing.T) {
+	r := rand.New(rand.NewPCG(16, 1))
+	n, wrong, slow := 0, 0, 0
+	for round := 0; n < *elements; round++ {
+		src := []fp16.Format{fp16.Float32, fp16.Float32, fp16.Float32, fp16.Float16, fp16.BFloat16}[round%5]
+		a, b := pairs(r, min(*elements, 1<<14)/8, src)
+		for _, dst := range short {
+			for i, got := range pairwise(a, b, Atan2, src, dst) {
+				fast := math.Atan2(a[i], b[i])
+				want, hi := dst.Round(fast*(1-0x1p-36)), dst.Round(fast*(1+0x1p-36))
+				if math.Float64bits(want) != math.Float64bits(hi) {
+					slow++
+					want = bigref.Angle(a[i], b[i], dst)
+				}
+				if n++; math.Float64bits(got) != math.Float64bits(want) {
+					if wrong++; wrong < 5 {
+						t.Errorf("atan2 of %x and %x, %v to %v: got %x, want %x", a[i], b[i], src, dst, got, want)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("atan2      %8d elements, %d wrong, %d by the slow judge", n, wrong, slow)
+
+	a, b := pairs(r, 1200, fp16.Float32)
+	for i := range a {
+		if _, bound := atan2(a[i], b[i]); !(bound > 0) {
+			continue
+		}
+		odd := exact.Atan2(a[i], b[i])
+		for _, f := range short {
+			if got, want := f.Round(odd), bigref.Angle(a[i], b[i], f); math.Float64bits(got) != math.Float64bits(want) {
+				t.Fatalf("atan2 of %x and %x in %v: settled as %x, want %x", a[i], b[i], f, got, want)
+			}
+		}
+	}
+}
+
 // The settlement of powers is right in every format, exact results included.
 func TestSettlePow(t *testing.T) {
 	a, b := powers(rand.New(rand.NewPCG(13, 1)), 2000, fp16.Float32)
@@ -252,6 +291,9 @@ func TestBinarySpecials(t *testing.T) {
 		{Sub, inf, inf, nan}, {Sub, -inf, inf, -inf}, {Sub, 0, 0, 0}, {Sub, negZero, 0, negZero}, {Sub, 1, nan, nan},
 		{Mul, 0, inf, nan}, {Mul, -1, inf, -inf}, {Mul, negZero, 2, negZero}, {Mul, nan, 0, nan},
 		{Div, 0, 0, nan}, {Div, inf, inf, nan}, {Div, 1, negZero, -inf}, {Div, -1, 0, -inf}, {Div, 1, -inf, negZero}, {Div, nan, 1, nan},
+		{Atan2, 0, 0, 0}, {Atan2, negZero, 1, negZero}, {Atan2, 0, negZero, math.Pi}, {Atan2, negZero, -1, -math.Pi}, {Atan2, 1, negZero, math.Pi / 2},
+		{Atan2, -3, 0, -math.Pi / 2}, {Atan2, 2, inf, 0}, {Atan2, -2, inf, negZero}, {Atan2, -2, -inf, -math.Pi}, {Atan2, inf, 2, math.Pi / 2},
+		{Atan2, inf, inf, math.Pi / 4}, {Atan2, -inf, -inf, -3 * math.Pi / 4}, {Atan2, nan, 1, nan}, {Atan2, 1, nan, nan},
 		{Minimum, 1, nan, nan}, {Minimum, nan, 1, nan}, {Minimum, 0, negZero, negZero}, {Minimum, -inf, 3, -inf},
 		{Maximum, 1, nan, nan}, {Maximum, nan, inf, nan}, {Maximum, negZero, 0, 0}, {Maximum, -inf, 3, 3},
 		{FMin, 1, nan, 1}, {FMin, nan, 1, 1}, {FMin, nan, nan, nan}, {FMin, 0, negZero, negZero}, {FMin, 2, 1, 1},
@@ -268,7 +310,7 @@ func TestBinarySpecials(t *testing.T) {
 		{Xor, 1, 2, 0}, {Xor, 0, 2, 1}, {Xor, nan, 0, 1}, {Xor, 0, 0, 0},
 	} {
 		for _, f := range append(short, fp16.Float64) {
-			if got := pairwise([]float64{c.a}, []float64{c.b}, c.op, fp16.Float32, f)[0]; math.Float64bits(got) != math.Float64bits(c.want) {
+			if got, want := pairwise([]float64{c.a}, []float64{c.b}, c.op, fp16.Float32, f)[0], f.Round(c.want); math.Float64bits(got) != math.Float64bits(want) {
 				t.Errorf("%v(%g, %g) in %v = %g, want %g", c.op, c.a, c.b, f, got, c.want)
 			}
 		}

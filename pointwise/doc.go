@@ -24,6 +24,7 @@
 //	sin           sin x, x in radians of any size                NaN   NaN   NaN   -0   +0   1.7 U
 //	cos           cos x                                          NaN   NaN   NaN    1    1   1.7 U
 //	tan           tan x                                          NaN   NaN   NaN   -0   +0   4.5 U
+//	atan          the arctangent                                 NaN -pi/2  pi/2   -0   +0   8 U
 //	erf           2/sqrt(pi) times the integral of e^(-t^2)      NaN    -1     1   -0   +0   5.3 U
 //	abs           |x|                                            NaN  +Inf  +Inf   +0   +0   exact
 //	neg           -x                                             NaN  +Inf  -Inf   +0   -0   exact
@@ -86,6 +87,8 @@
 //	                  a = 1 whatever the other is, NaN too; NaN for a < 0 and a b that is
 //	                  not whole; zeros and infinities of a's sign for odd b. In float64
 //	                  (1.2 + 0.06 |b ln |a||) U
+//	atan2             the angle of the point (b, a), with the special cases of IEEE 754's
+//	                  atan2; 8 U in float64
 //	minimum maximum   of two numbers; NaN if one is NaN; -0 is less than +0
 //	fmin fmax         the same, but a number if one is a number
 //	prelu             a for a > 0, else a b (IEEE 754's product)

@@ -1,6 +1,10 @@
 package pointwise
 
-import "github.com/refrun/refrun/internal/exact"
+import (
+	"math"
+
+	"github.com/refrun/refrun/internal/exact"
+)
 
 // functions is the table of all functions of one number. A new one is a row here, an
 // evaluation with its bound, the settlement in internal/exact, and a judge.
@@ -18,6 +22,7 @@ var functions = []function{
 	{"sin", nil, to(nan, nan), sin, plain(exact.Sin)},
 	{"cos", nil, to(nan, nan), cos, plain(exact.Cos)},
 	{"tan", nil, to(nan, nan), tan, plain(exact.Tan)},
+	{"atan", nil, to(-math.Pi/2, math.Pi/2), atan, plain(settleAtan)},
 	{"erf", nil, to(-1, 1), erf, plain(exact.Erf)},
 
 	{"abs", nil, nil, abs, nil},

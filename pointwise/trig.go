@@ -1,6 +1,11 @@
 package pointwise
 
-import "github.com/refrun/refrun/internal/elem"
+import (
+	"math"
+
+	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact"
+)
 
 // sin, cos and tan are those of package elem, for angles of any size.
 func sin(x float64, _ *args) (y, bound float64) {
@@ -22,6 +27,19 @@ func tan(x float64, _ *args) (y, bound float64) {
 		return x, 0
 	}
 	return within(elem.Tan(x), elem.TanErr)
+}
+
+// atan and atan2 are elem.Atan2, exact where the angle is 0.
+func atan(x float64, _ *args) (y, bound float64) { return atan2(x, 1) }
+
+func settleAtan(x float64) float64 { return exact.Atan2(x, 1) }
+
+func atan2(a, b float64) (y, bound float64) {
+	y = elem.Atan2(a, b)
+	if y != y || b == inf && math.Abs(a) < inf || a == 0 && !math.Signbit(b) {
+		return y, 0
+	}
+	return within(y, elem.AtanErr)
 }
 
 // erf is elem.Erf.

@@ -100,6 +100,7 @@ var samples = []sample{
 	{"sin", nil, of(math.Sin), nil},
 	{"cos", nil, of(math.Cos), nil},
 	{"tan", nil, of(math.Tan), nil},
+	{"atan", nil, of(math.Atan), nil},
 	{"erf", nil, of(math.Erf), nil},
 	{"abs", nil, nil, func(x float64) float64 { return max(x, -x) }},
 	{"neg", nil, nil, func(x float64) float64 { return 0 - x }},

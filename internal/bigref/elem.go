@@ -223,6 +223,38 @@ func Cos(x *big.Float, prec uint) *big.Float {
 	return Sin(q.Quo(q, intF(w, 2)).Add(q, x), prec)
 }
 
+// Atan returns the arctangent, by Euler's series of positive terms
+//
+//	x/(1+x^2) sum over n of (2/3) (4/5) ... (2n/(2n+1)) (x^2/(1+x^2))^n
+//
+// for |x| <= 1, and as pi/2 less that of 1/x beyond.
+func Atan(x *big.Float, prec uint) *big.Float {
+	if x.Sign() == 0 {
+		return newF(prec)
+	}
+	w := prec + guard
+	if a := newF(w).Abs(x); a.Cmp(intF(8, 1)) > 0 {
+		v := Pi(w)
+		v.Quo(v, intF(w, 2)).Sub(v, Atan(newF(w).Quo(intF(w, 1), a), w))
+		if x.Signbit() {
+			v.Neg(v)
+		}
+		return v.SetPrec(prec)
+	}
+	x2 := newF(w).Mul(x, x)
+	d := newF(w).Add(x2, intF(w, 1))
+	x2.Quo(x2, d)
+	sum := newF(w).Quo(newF(w).Set(x), d)
+	term := newF(w).Set(sum)
+	for n := int64(2); !negligible(term, sum, w); n += 2 {
+		term.Mul(term, x2)
+		term.Mul(term, intF(w, n))
+		term.Quo(term, intF(w, n+1))
+		sum.Add(sum, term)
+	}
+	return sum.SetPrec(prec)
+}
+
 // Nearest returns the number of format f nearest to the real number that
 // value approximates: value(prec) must have a relative error below 2^-prec.
 // The precision rises until both ends of the interval round alike, so the

@@ -65,6 +65,8 @@ func TestElementary(t *testing.T) {
 	near("log 2", Log(at("2"), prec), at("0.693147180559945309417232121458176568075500134360255254120680"), 190)
 	near("erf 1/2", Erf(at("0.5"), prec), at("0.520499877813046537682746653891964528736451575757963700058806"), 190)
 	near("sin 1", Sin(at("1"), prec), at("0.841470984807896506652502321630298999622563060798371065672752"), 190)
+	near("atan 1", newF(prec).Mul(Atan(at("1"), prec), intF(8, 4)), Pi(prec), 190)
+	near("atan 2", Atan(at("2"), prec), at("1.10714871779409050301706546017853704007004764540143264667654"), 190)
 	near("tanh 1", Tanh(at("1"), prec), at("0.761594155955764888119458282604793590412768597257936551596811"), 190)
 	for _, s := range []string{"1e-30", "-0.001", "0.7", "-1.99", "2.01", "5", "-17.5", "30"} {
 		x := at(s)
@@ -74,6 +76,9 @@ func TestElementary(t *testing.T) {
 		q := newF(prec).Sub(intF(prec+60, 1), e)
 		near("tanh "+s, Tanh(x, prec), q.Quo(q, newF(prec).Add(intF(prec+60, 1), e)), 90)
 		s2, c2 := Sin(x, prec), Cos(x, prec)
+		if q := newF(prec).Quo(s2, c2); c2.Sign() > 0 && exponent(x) < 1 {
+			near("atan tan "+s, Atan(q, prec), x, 150)
+		}
 		near("sin^2+cos^2 "+s, newF(prec).Add(s2.Mul(s2, s2), c2.Mul(c2, c2)), intF(prec, 1), 190)
 	}
 	// Both formulas of erfc, on both sides of the place where they meet.

@@ -68,14 +68,14 @@ func Unary(name string, x float64, p map[string]float64, f fp16.Format) float64 
 		return Round(q.Inv(q), f)
 	case "square":
 		return ratio(q.Mul(q, q), 0)
-	case "sin", "tan", "erf":
+	case "sin", "tan", "atan", "erf":
 		if x == 0 {
 			return x
 		}
 		if math.Abs(x) > 50 && name == "erf" {
 			return Round(aside(big.NewRat(int64(math.Copysign(1, x)), 1), -1), f)
 		}
-		return at(map[string]func(*big.Float, uint) *big.Float{"sin": Sin, "tan": tan, "erf": Erf}[name])
+		return at(map[string]func(*big.Float, uint) *big.Float{"sin": Sin, "tan": tan, "atan": Atan, "erf": Erf}[name])
 	case "cos":
 		if x == 0 {
 			return 1
@@ -323,5 +323,30 @@ func Power(x, y float64, f fp16.Format) float64 {
 		w := prec + guard
 		t := Log(newF(64).SetFloat64(x), w)
 		return Exp(t.Mul(t, newF(64).SetFloat64(y)), prec)
+	})
+}
+
+// Angle returns the angle of the point (x, y), finite numbers, rounded to f. For y = 0
+// and x > 0 it is y.
+func Angle(y, x float64, f fp16.Format) float64 {
+	if y == 0 && !math.Signbit(x) {
+		return y
+	}
+	return Nearest(f, func(prec uint) *big.Float {
+		w := prec + guard
+		v := newF(w)
+		switch {
+		case x == 0 && y != 0:
+			v.Quo(Pi(w), intF(w, 2))
+		case y != 0:
+			v = Atan(v.Quo(newF(64).SetFloat64(math.Abs(y)), newF(64).SetFloat64(math.Abs(x))), w)
+		}
+		if math.Signbit(x) && (x != 0 || y == 0) {
+			v.Sub(Pi(w), v)
+		}
+		if math.Signbit(y) {
+			v.Neg(v)
+		}
+		return v.SetPrec(prec)
 	})
 }

@@ -49,6 +49,8 @@ var functions = []function{
 	{"Tan far", Tan, tan, TanErr, -0x1p60, 0x1p60},
 	{"Sin huge", Sin, bigref.Sin, TrigErr, -0x1p1000, 0x1p1000},
 	{"Cos huge", Cos, bigref.Cos, TrigErr, -0x1p70, 0x1p70},
+	{"Atan", func(x float64) float64 { return Atan2(x, 1) }, bigref.Atan, AtanErr, -4, 4},
+	{"Atan left", func(x float64) float64 { return Atan2(x, -1) }, atanLeft, AtanErr, -4, 4},
 }
 
 // established is how many functions the hash of TestGolden is of; the others have
@@ -62,6 +64,15 @@ func expm1(x *big.Float, prec uint) *big.Float {
 	}
 	v := bigref.Exp(x, w)
 	return v.Sub(v, new(big.Float).SetInt64(1)).SetPrec(prec)
+}
+
+// atanLeft is the angle of (-1, x).
+func atanLeft(x *big.Float, prec uint) *big.Float {
+	pi := bigref.Pi(prec + 32)
+	if x.Signbit() {
+		pi.Neg(pi)
+	}
+	return pi.Sub(pi, bigref.Atan(x, prec+32))
 }
 
 func tan(x *big.Float, prec uint) *big.Float {
@@ -265,7 +276,7 @@ func TestLogTable(t *testing.T) {
 // in every build mode.
 func TestGolden(t *testing.T) {
 	golden(t, 0, established, "b836c75cbd45146843cd6ba0cd191df66057016f4120441d990ea4a26e62e503")
-	golden(t, established, len(functions), "e078b67b71d949e81a3c8c38659ef46299144cc45b99a09433082fcecd4a987f")
+	golden(t, established, len(functions), "8110c72070e35661448291c1ad159428dea131a09feae07c5f81090b9489e708")
 }
 
 func golden(t *testing.T, first, end int, want string) {
@@ -353,6 +364,19 @@ func TestPow(t *testing.T) {
 	for _, c := range [][3]float64{{0.25, 0.5, 0.5}, {0x1p-1074, 0.5, 0x1p-537}, {2, 1e308, math.Inf(1)}, {2, -1e308, 0}, {0x1p-1074, 2, 0}, {5, 0, 1}, {1, 1e300, 1}} {
 		if got := Pow(c[0], c[1]); got != c[2] {
 			t.Errorf("Pow(%g, %g) = %x, want %x", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+// The special cases of Atan2 are those of math.Atan2, which has IEEE 754's.
+func TestAtan2(t *testing.T) {
+	v := []float64{0, math.Copysign(0, -1), 1, -1, math.Inf(1), math.Inf(-1), math.NaN(), 0x1p-1074, -math.MaxFloat64}
+	for _, y := range v {
+		for _, x := range v {
+			got, want := Atan2(y, x), math.Atan2(y, x)
+			if !(math.Abs(got-want) <= 0x1p-50*math.Abs(want)) && !(got != got && want != want) || math.Signbit(got) != math.Signbit(want) && got == got {
+				t.Errorf("Atan2(%g, %g) = %g, want %g", y, x, got, want)
+			}
 		}
 	}
 }

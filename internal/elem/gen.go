@@ -129,6 +129,13 @@ func main() {
 	}
 	p("}\n\n")
 
+	p("// atanTable[k] holds the arctangent of k/32 as a sum of two numbers.\nvar atanTable = [33][2]float64{\n")
+	for k := range 33 {
+		v := bigref.Atan(real64(float64(k)/32), prec)
+		p("{%x, %x},\n", nearest(v), rest(v, nearest(v)))
+	}
+	p("}\n\n")
+
 	p("// logTable[j] serves the significands in [1+j/128, 1+(j+1)/128), halved from\n")
 	p("// j = %d on: a multiple c of 2^-9 near the reciprocal of their middle, and\n// -ln c as hi + lo, hi a multiple of 2^-42.\n", logHalve)
 	p("var logTable = [128]struct{ c, hi, lo float64 }{\n")

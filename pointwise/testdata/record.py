@@ -18,7 +18,7 @@ x = torch.cat([
 y = torch.cat([x.flip(0)[:128], torch.randn(64), torch.randint(-4, 5, (64,)).float() / 2])
 
 unary = {name: getattr(torch, name) for name in
-         "exp exp2 expm1 log log2 log1p sqrt rsqrt reciprocal square sin cos tan erf abs neg sign floor ceil trunc round sigmoid".split()}
+         "exp exp2 expm1 log log2 log1p sqrt rsqrt reciprocal square sin cos tan atan erf abs neg sign floor ceil trunc round sigmoid".split()}
 unary |= {name: getattr(F, name) for name in "softplus elu celu selu leaky_relu hardtanh relu6 hardsigmoid hardswish softsign mish".split()}
 unary |= {
     "logical_not": lambda v: torch.logical_not(v).to(v.dtype),
@@ -30,7 +30,7 @@ unary |= {
     "clip min=-3": lambda v: torch.clip(v, -3),
 }
 binary = {name: getattr(torch, name) for name in
-          "add sub mul div pow minimum maximum fmin fmax eq ne lt le gt ge logical_and logical_or logical_xor".split()}
+          "add sub mul div pow atan2 minimum maximum fmin fmax eq ne lt le gt ge logical_and logical_or logical_xor".split()}
 
 out = {"x": x, "y": y}
 for dtype, kind in (torch.float32, "float32"), (torch.float16, "float16"), (torch.bfloat16, "bfloat16"):
