@@ -97,6 +97,72 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// osFiles are the functions of package os that reach files. Only internal/disk
+// calls them, so that a test can make each operation of the whole program fail.
+var osFiles = map[string]bool{"Chdir": true, "Chmod": true, "Chtimes": true, "CopyFS": true, "Create": true, "CreateTemp": true,
+	"DirFS": true, "Link": true, "Lstat": true, "Mkdir": true, "MkdirAll": true, "MkdirTemp": true, "NewFile": true, "Open": true,
+	"OpenFile": true, "OpenInRoot": true, "OpenRoot": true, "ReadDir": true, "ReadFile": true, "Readlink": true, "Remove": true,
+	"RemoveAll": true, "Rename": true, "Stat": true, "Symlink": true, "Truncate": true, "WriteFile": true}
+
+// aroundDisk returns the first use in a file of a function that reaches files around
+// internal/disk, or "".
+func aroundDisk(path string, f *ast.File) (name string) {
+	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/disk/") {
+		return ""
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SelectorExpr); ok && name == "" {
+			x, ok := s.X.(*ast.Ident)
+			switch {
+			case !ok:
+			case x.Name == "os" && osFiles[s.Sel.Name],
+				x.Name == "filepath" && (s.Sel.Name == "Glob" || s.Sel.Name == "Walk" || s.Sel.Name == "WalkDir" || s.Sel.Name == "EvalSymlinks"),
+				x.Name == "ioutil":
+				name = x.Name + "." + s.Sel.Name
+			}
+		}
+		return true
+	})
+	return name
+}
+
+// TestDisk holds that files are reached through internal/disk only.
+func TestDisk(t *testing.T) {
+	files := 0
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), "_") || strings.HasPrefix(d.Name(), ".") || d.Name() == "testdata"):
+			return filepath.SkipDir
+		case d.IsDir() || !strings.HasSuffix(path, ".go") || path == filepath.Join("asm", "act_gen.go"):
+			return nil
+		}
+		if generator, err := ignored(path); generator || err != nil {
+			return err
+		}
+		files++
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		if call := aroundDisk(path, f); call != "" {
+			t.Errorf("%s: %s: want the function of internal/disk", path, call)
+		}
+		return nil
+	})
+	if err != nil || files < 100 {
+		t.Fatalf("%d files, %v: the walk is broken", files, err)
+	}
+	f, err := parser.ParseFile(token.NewFileSet(), "p.go", "package p; import \"os\"; var open, name = os.Open, os.Args", 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := aroundDisk("p.go", f); got != "os.Open" {
+		t.Errorf("%q: the ban cannot say no", got)
+	}
+}
+
 // ignored reports whether a file is outside every build, as generators are.
 func ignored(path string) (bool, error) {
 	b, err := os.ReadFile(path)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/noise"
@@ -170,7 +170,7 @@ func (p *prober) forward(x []float64) ([]*tensor.Tensor, error) {
 
 // write writes a folder of probes.
 func (p *prober) write(dir string, f *probeCase) (files []string, err error) {
-	if err := os.MkdirAll(dir, 0o777); err != nil {
+	if err := disk.MkdirAll(dir, 0o777); err != nil {
 		return nil, err
 	}
 	m, s := len(f.probes), p.shape
@@ -187,7 +187,7 @@ func (p *prober) write(dir string, f *probeCase) (files []string, err error) {
 		data []byte
 	}{{"case.json", config}, {probesFile, list}} {
 		path := filepath.Join(dir, file.name)
-		if err := os.WriteFile(path, append(file.data, '\n'), 0o666); err != nil {
+		if err := disk.WriteFile(path, append(file.data, '\n'), 0o666); err != nil {
 			return files, err
 		}
 		files = append(files, path)

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/rollout"
@@ -43,10 +45,14 @@ func writable(flag, path string) error {
 	if path == "" {
 		return nil
 	}
-	if st, err := os.Stat(path); err == nil && st.IsDir() {
+	st, err := disk.Stat(path)
+	switch {
+	case err == nil && st.IsDir():
 		return fmt.Errorf("%s: %s: is a directory: want the name of a file", flag, path)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %s: %w: want a file that can be written", flag, path, fault.Cause(err))
 	}
-	if _, err := os.Stat(filepath.Dir(path)); err != nil {
+	if _, err := disk.Stat(filepath.Dir(path)); err != nil {
 		return fmt.Errorf("%s: %s: %w: want a file in a folder that exists", flag, path, fault.Cause(err))
 	}
 	return nil
@@ -54,9 +60,9 @@ func writable(flag, path string) error {
 
 // spares refuses a report in the place of a file that the check reads.
 func (w *checkFlags) spares(flag, path string) error {
-	at, err := os.Stat(path)
+	at, err := disk.Stat(path)
 	if err != nil {
-		return nil // nothing is there, or no report was asked for
+		return nil // nothing is there, or no report was asked for; writable said what else
 	}
 	read := []string{w.config, w.operator, w.weights, w.trajectory, w.layers, w.tape}
 	if w.dir != "" {
@@ -65,7 +71,7 @@ func (w *checkFlags) spares(flag, path string) error {
 		}
 	}
 	for _, name := range read {
-		if of, err := os.Stat(name); err == nil && os.SameFile(at, of) {
+		if of, err := disk.Stat(name); err == nil && os.SameFile(at, of) {
 			return fmt.Errorf("%s: %s: is %s, which is read: want another name", flag, path, name)
 		}
 	}
@@ -81,7 +87,7 @@ func write(flag, path string, to func(io.Writer) error) error {
 	if err := to(&b); err != nil {
 		return err
 	}
-	if err := os.WriteFile(path, b.Bytes(), 0o666); err != nil {
+	if err := disk.WriteFile(path, b.Bytes(), 0o666); err != nil {
 		return fmt.Errorf("%s: %s: %w", flag, path, fault.Cause(err))
 	}
 	return nil

@@ -2,14 +2,17 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/hdf5"
 	"github.com/refrun/refrun/internal/npy"
@@ -43,10 +46,11 @@ func (a *array) close() { a.file.Close() }
 // hold colons: the file is the longest that exists.
 func openTensor(arg string) (a *array, err error) {
 	file, name := arg, ""
-	st, err := os.Stat(file)
-	for missing := err; err != nil; st, err = os.Stat(file) {
+	st, err := disk.Stat(file)
+	for missing := err; err != nil; st, err = disk.Stat(file) {
 		i := strings.LastIndexByte(file, ':')
-		if i <= 0 {
+		gone := errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || errors.Is(err, syscall.ENAMETOOLONG)
+		if i <= 0 || !gone { // a link to nothing, and what cannot be looked at, are files of that name
 			return nil, fmt.Errorf("%s: %w: want a .safetensors, .npy, .npz or .h5 file or a case folder", arg, fault.Cause(missing))
 		}
 		if file, name = arg[:i], arg[i+1:]; name == "" {

@@ -3,8 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
+	"io/fs"
 
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
@@ -41,9 +42,9 @@ func runProbe(c *command) error {
 	if err != nil {
 		return err
 	}
-	entries, err := os.ReadDir(*out)
+	entries, err := disk.ReadDir(*out)
 	switch {
-	case err != nil && !errors.Is(err, os.ErrNotExist):
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("-o: %s: %w: want a folder that is new or empty", *out, fault.Cause(err))
 	case len(entries) > 0:
 		return fmt.Errorf("-o: %s: holds %s: want a folder that is new or empty", *out, plural(len(entries), "file"))

@@ -5,7 +5,6 @@ import (
 	"image/color"
 	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -17,6 +16,7 @@ import (
 	"gonum.org/v1/plot/vg/vgimg"
 	"gonum.org/v1/plot/vg/vgsvg"
 
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/oracle"
 )
@@ -199,13 +199,10 @@ func savePicture(path string, p *plot.Plot, legend *plot.Legend) error {
 	all.Fill(all.Rectangle.Path())
 	p.Draw(draw.Crop(all, 6, -legendWidth, 6, -6))
 	legend.Draw(draw.Crop(all, pictureWidth-legendWidth+10, 0, 0, -36))
-	f, err := os.Create(path)
-	if err == nil {
-		_, err = canvas.WriteTo(f)
-		if e := f.Close(); err == nil {
-			err = e
-		}
-	}
+	err := disk.Replace(path, 0o666, func(w io.Writer) error {
+		_, err := canvas.WriteTo(w)
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("--png: %s: %w", path, fault.Cause(err))
 	}

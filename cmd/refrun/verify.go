@@ -1,8 +1,7 @@
 package main
 
 import (
-	"os"
-
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -34,7 +33,7 @@ func verify(c *command) error {
 	differ := false
 	for _, path := range c.pos {
 		check := rollout.Verify
-		if info, err := os.Stat(path); err == nil && info.IsDir() {
+		if info, err := disk.Stat(path); err == nil && info.IsDir() {
 			check = rollout.VerifyCase
 		}
 		v, err := check(path)

@@ -11,6 +11,8 @@ import (
 	"os"
 	"strconv"
 	"strings"
+
+	"github.com/refrun/refrun/internal/disk"
 )
 
 // Error is such a line: "<path>: <field>: <value>: want <expectation>".
@@ -75,20 +77,24 @@ func Cause(err error) error {
 	if errors.As(err, &p) {
 		return p.Err
 	}
+	var l *os.LinkError
+	if errors.As(err, &l) {
+		return l.Err
+	}
 	return err
 }
 
 // OpenRegular opens the regular file at path and returns its size. What is none is
 // not opened, since opening a pipe waits for its writer; the error is an [*Error].
-func OpenRegular(path string) (*os.File, int64, error) {
-	info, err := os.Stat(path)
+func OpenRegular(path string) (disk.File, int64, error) {
+	info, err := disk.Stat(path)
 	if err != nil {
 		return nil, 0, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, 0, &Error{Path: path, Field: "file", Value: Kind(info.Mode()), Want: "a regular file"}
 	}
-	f, err := os.Open(path)
+	f, err := disk.Open(path)
 	return f, info.Size(), err
 }
 

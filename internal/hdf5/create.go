@@ -27,7 +27,7 @@ type Spec struct {
 	Shuffle bool // sort each chunk's bytes by significance before compression
 }
 
-// Storage is what a [Writer] needs of an [os.File].
+// Storage is what a [Writer] needs of a file.
 type Storage interface {
 	io.ReaderAt
 	io.WriterAt

@@ -11,7 +11,6 @@ import (
 	"io"
 	"io/fs"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -28,7 +27,7 @@ type Archive struct {
 	r      io.ReaderAt
 	names  []string
 	byName map[string]entry
-	file   *os.File // nil if there is nothing to close
+	file   io.Closer // nil if there is nothing to close
 
 	comment string
 }

@@ -7,11 +7,10 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"math/rand/v2"
-	"os"
 	"strconv"
 	"unicode/utf8"
 
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 )
 
@@ -92,33 +91,13 @@ func Write(w io.Writer, tensors []*Tensor, metadata map[string]string) error {
 	return nil
 }
 
-// WriteFile is [Write] to path, whole or not at all: the data go to a new file
-// in the same directory, which takes the name once they are on the disk.
-func WriteFile(path string, tensors []*Tensor, metadata map[string]string) (err error) {
-	temp := fmt.Sprintf("%s.%08x.tmp", path, rand.Uint32())
-	f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o666)
-	if err != nil {
-		return err
+// WriteFile is [Write] to path, whole or not at all, and durably.
+func WriteFile(path string, tensors []*Tensor, metadata map[string]string) error {
+	err := disk.Replace(path, 0o666, func(w io.Writer) error { return Write(w, tensors, metadata) })
+	if e, ok := err.(*Error); ok {
+		e.Path = path
 	}
-	defer func() {
-		if err != nil {
-			f.Close()
-			os.Remove(temp)
-		}
-	}()
-	if err := Write(f, tensors, metadata); err != nil {
-		if e, ok := err.(*Error); ok {
-			e.Path = path
-		}
-		return err
-	}
-	if err := f.Sync(); err != nil {
-		return err
-	}
-	if err := f.Close(); err != nil {
-		return err
-	}
-	return os.Rename(temp, path)
+	return err
 }
 
 // toJSON encodes what cannot fail: strings, and slices and maps of them.
