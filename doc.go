@@ -4,7 +4,8 @@
 // its folders:
 //
 //   - [github.com/refrun/refrun/conv], [github.com/refrun/refrun/norm],
-//     [github.com/refrun/refrun/act] define the operations,
+//     [github.com/refrun/refrun/act], [github.com/refrun/refrun/pointwise] define
+//     the operations,
 //   - [github.com/refrun/refrun/noise] draws and applies the randomness,
 //   - [github.com/refrun/refrun/operator] composes them,
 //   - [github.com/refrun/refrun/rollout] steps states, and

@@ -56,9 +56,8 @@
 // slope 0 is NaN.
 //
 // A result that underflows keeps the sign of the exact value; hardswish, up to -3, is
-// -0. floor, ceil, trunc and round return zeros of x's sign, but for floor of numbers
-// in (0, 1), which is +0. Outside of a domain the result is NaN. hardtanh, clip and
-// relu6 keep NaN, and -0 beside an end of +0.
+// -0. floor, ceil, trunc and round return zeros of x's sign. Outside of a domain the
+// result is NaN. hardtanh, clip and relu6 keep NaN, and -0 beside an end of +0.
 //
 // Parameters are, unless given:
 //
