@@ -124,7 +124,7 @@ func transposed(x []float64, rows, cols int) []float64 {
 func TestJudge(t *testing.T) {
 	want := *long
 	if want == 0 {
-		want = 12000
+		want = 20000
 	}
 	r := rand.New(rand.NewPCG(1, 2))
 	judged, wrong := map[string]int{}, 0
@@ -155,7 +155,7 @@ func TestJudge(t *testing.T) {
 			for i := range p.C.Data {
 				p.C.Data[i] = in.Round(r.NormFloat64() * float64(r.IntN(3)))
 				if kind == "specials" && r.IntN(30) == 0 {
-					p.C.Data[i] = math.Inf(1)
+					p.C.Data[i] = math.Inf(1 - 2*r.IntN(2))
 				}
 			}
 			for i := range c {

@@ -3,6 +3,7 @@ package bigref
 import (
 	"math"
 	"math/big"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/par"
@@ -14,63 +15,67 @@ import (
 // real numbers.
 func Matmul(f fp16.Format, a, b, c []float64, m, n, k int, alpha, beta float64) []float64 {
 	out := make([]float64, m*n)
+	x, ex := integers(finite(a))
+	y, ey := integers(finite(b))
+	factor := new(big.Rat).Mul(pow2(ex+ey), Rat(alpha))
 	par.For(m*n, func(at int) {
 		i, j := at/n, at%n
 		var added float64
 		if c != nil {
 			added = c[at]
 		}
-		row, col := make([]float64, k), make([]float64, k)
-		special, plus, minus, nan := false, false, false, false
-		meet := func(v float64) {
-			special = true
-			plus, minus, nan = plus || v > 0, minus || v < 0, nan || v != v
-		}
+		sum, p := new(big.Int), new(big.Int)
+		var inner, all extended
 		for l := range k {
-			row[l], col[l] = a[i*k+l], b[l*n+j]
-			if x, y := row[l], col[l]; infinite(x) || infinite(y) {
-				if v := times(x, y); v != 0 || v != v {
-					meet(v)
-				}
+			if v, w := a[i*k+l], b[l*n+j]; infinite(v) || infinite(w) {
+				inner.meet(times(v, w))
 			}
+			sum.Add(sum, p.Mul(x[i*k+l], y[l*n+j]))
 		}
-		if special {
-			v := math.Inf(1)
-			switch {
-			case nan || plus && minus:
-				v = math.NaN()
-			case minus:
-				v = math.Inf(-1)
-			}
-			special, plus, minus, nan = false, false, false, false
-			meet(times(alpha, v))
+		if inner.any {
+			all.meet(times(alpha, inner.value()))
 		}
 		if infinite(added) {
-			meet(times(beta, added))
+			all.meet(times(beta, added))
 		}
-		switch {
-		case special && (nan || plus && minus):
-			out[at] = fp16.NaN
+		if all.any {
+			out[at] = all.value()
 			return
-		case special && plus:
-			out[at] = math.Inf(1)
-			return
-		case special:
-			out[at] = math.Inf(-1)
-			return
-		}
-		x, ex := integers(row)
-		y, ey := integers(col)
-		sum, p := new(big.Int), new(big.Int)
-		for l := range k {
-			sum.Add(sum, p.Mul(x[l], y[l]))
 		}
 		r := new(big.Rat).SetInt(sum)
-		r.Mul(r, pow2(ex+ey))
-		r.Mul(r, Rat(alpha))
+		r.Mul(r, factor)
 		out[at] = Round(r.Add(r, new(big.Rat).Mul(Rat(beta), Rat(added))), f)
 	})
 	return out
+}
+
+// finite returns v with zeros for what is not finite.
+func finite(v []float64) []float64 {
+	v = slices.Clone(v)
+	for i, x := range v {
+		if infinite(x) {
+			v[i] = 0
+		}
+	}
+	return v
+}
+
+// extended is a sum of what is not finite.
+type extended struct{ any, plus, minus, nan bool }
+
+func (e *extended) meet(v float64) {
+	e.any = true
+	e.plus, e.minus, e.nan = e.plus || v > 0, e.minus || v < 0, e.nan || v != v
+}
+
+func (e *extended) value() float64 {
+	switch {
+	case e.nan || e.plus && e.minus:
+		return fp16.NaN
+	case e.plus:
+		return math.Inf(1)
+	}
+	return math.Inf(-1)
 }
 
 // infinite reports whether v is an infinity or NaN.
