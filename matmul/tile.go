@@ -121,6 +121,10 @@ func (u *unit) place(a, b int) (i, j, rows, cols, to int) {
 	return i, j, min(u.rows, m.m-i), min(u.cols, m.n-j), (u.first+u.matrix)*m.m*m.n + i*m.row + j*m.col
 }
 
+// manyOpen is from how many open elements of a tile on the grids of its panels are
+// looked for: integers leave about 1 of 64 open, other numbers 1 of some thousands.
+const manyOpen = 3
+
 // guarded finishes a tile by a kernel: its sums, or the products themselves if nil.
 func (u *unit) guarded(a, b int, sums []float64) {
 	w, pa, pb := u.w, u.panelsA+a, u.panelsB+b
@@ -140,7 +144,7 @@ func (u *unit) guarded(a, b int, sums []float64) {
 	u.round(pa, pb, sums, window)
 	_, _, rows, cols, to := u.place(a, b)
 	open := u.open(rows)
-	if finite && open > u.rows*u.cols/16 && !known && exactly(u.a, pa, u.b, pb) {
+	if finite && open >= manyOpen && !known && exactly(u.a, pa, u.b, pb) {
 		clear(w.table)
 		u.round(pa, pb, sums, window)
 		open = u.open(rows)
@@ -215,7 +219,7 @@ func (u *unit) plainly(a, b int, sums []float64) {
 			}
 			v, ok := j.decide(sum, added, e)
 			if !ok {
-				if open++; open == 3 && exactly(u.a, pa, u.b, pb) {
+				if open++; open == manyOpen && exactly(u.a, pa, u.b, pb) {
 					exact = true
 				}
 				if v, ok = sum, exact && !j.outer(); ok {
