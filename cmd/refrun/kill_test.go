@@ -243,6 +243,10 @@ func TestKills(t *testing.T) {
 // TestVerifyVerb: what verify says of whole files, of one with a bit that is another, of
 // files without hashes and of what is no such file.
 func TestVerifyVerb(t *testing.T) {
+	formats, err := filepath.Abs("../../docs/FORMATS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
 	killCase(t)
 	run := []string{"run", "--case", "case", "--x0", "x0.safetensors", "--steps", "9", "--store", "float16"}
 	for _, ext := range []string{".safetensors", ".npy", ".npz", ".h5"} {
@@ -257,6 +261,15 @@ func TestVerifyVerb(t *testing.T) {
 	whole := refrun(t, append(run, "-o", "b.npy", "--json")...).decode(t)
 	if d := whole["stored_digest"]; whole["stored_format"] != "float16" || d == whole["digest"] || !strings.Contains(r.stdout, fmt.Sprintf("a.npy: ok, 50 states, digest %v (float16)\n", d)) {
 		t.Errorf("digests %v and %v, %s", whole["digest"], d, r.stdout)
+	}
+	text, err := os.ReadFile(formats)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for key := range refrun(t, "verify", "--json", "a.npy").decode(t)["files"].([]any)[0].(map[string]any) {
+		if _, section, _ := strings.Cut(string(text), "### verify FILE..."); !strings.Contains(section, "`"+key+"`") {
+			t.Errorf("docs/FORMATS.md: verify: `%s` is not described", key)
+		}
 	}
 	// One bit of state 3 of realization 2.
 	f, err := os.ReadFile("a.npy")

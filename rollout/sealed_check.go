@@ -1,0 +1,97 @@
+package rollout
+
+import (
+	"bufio"
+	"bytes"
+	"compress/zlib"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"path/filepath"
+)
+
+// broken is what differs in a file.
+type broken struct {
+	records []int // the first of them
+	more    int
+	parts   []string // other than records
+}
+
+// check reads the whole file and compares it with what it says of itself. With a
+// digest, it forms that of the states, too.
+func (s *sealed) check(digest *Digest) (b broken, err error) {
+	const most = 8
+	err = s.each(s.count[0]*s.count[1], func(i int) int { return i }, func(i int, is sum) error {
+		says, err := s.listed(i)
+		if err == nil && is != says {
+			if len(b.records) < most {
+				b.records = append(b.records, i)
+			} else {
+				b.more++
+			}
+		}
+		return err
+	})
+	if err != nil {
+		return b, err
+	}
+	if s.list != nil { // a .npy file
+		whole, err := rest(s.path, s.file, s.size, nil)
+		if err != nil {
+			return b, err
+		}
+		if whole != s.whole && len(b.records) == 0 {
+			b.parts = append(b.parts, "its header")
+		}
+		if s.said != s.saidSeal {
+			b.parts = append(b.parts, filepath.Base(sumsPath(s.path)))
+		}
+	} else {
+		is, err := rest(s.path, s.file, s.size, s.kept)
+		if err != nil {
+			return b, err
+		}
+		says := make([]byte, s.sealAt.n)
+		if n, err := s.file.ReadAt(says, s.sealAt.at); n < len(says) {
+			return b, s.failed(s.sealAt.at, err)
+		}
+		want := is[:]
+		if len(says) == 2*sha256.Size {
+			want = []byte(hex.EncodeToString(is[:]))
+		}
+		if !bytes.Equal(says, want) {
+			b.parts = append(b.parts, "its header, metadata, hashes or seal")
+		}
+	}
+	if digest == nil || s.digest == nil || len(b.records) > 0 {
+		return b, nil
+	}
+	if err := s.form(digest); err != nil {
+		return b, err
+	}
+	if !bytes.Equal(digest.sum(), s.digest) {
+		b.parts = append(b.parts, "its digest")
+	}
+	return b, nil
+}
+
+// form adds all states to a digest.
+func (s *sealed) form(d *Digest) error {
+	b := make([]byte, s.format.Bytes()*s.shape.Len())
+	for i := range s.shape.M * s.shape.T {
+		e := s.parts(i)[0]
+		var r io.Reader = io.NewSectionReader(s.file, e.at, e.n)
+		if s.packed {
+			z, err := zlib.NewReader(bufio.NewReader(r))
+			if err != nil {
+				return s.failed(e.at, err)
+			}
+			r = z
+		}
+		if _, err := io.ReadFull(r, b); err != nil {
+			return s.failed(e.at, err)
+		}
+		d.addStored(i/s.shape.T, b)
+	}
+	return nil
+}
