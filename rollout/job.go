@@ -178,14 +178,16 @@ func (j *Job) outputs(e *Engine, shape Trajectory, s *saved) (all []Output, err 
 	}
 	if j.Record != "" {
 		r, err := newRecorder(j.at(j.Record), j.Operator, j.Config, j.Shape, metadata, state(ofTape))
-		if err != nil {
-			return nil, err
+		if r != nil {
+			all = append(all, r)
 		}
-		all = append(all, r)
+		if err != nil {
+			return all, err
+		}
 		e.Stream = r.Stream(e.Stream)
 	}
 	out, err := j.create(shape, metadata, state(ofStates))
-	if err == nil {
+	if out != nil { // an error may leave it open
 		all = append(all, out)
 	}
 	return all, err
@@ -254,8 +256,10 @@ func (j *Job) Left() bool {
 func (j *Job) clear(ck string) error {
 	all, _ := disk.ReadDir(filepath.Dir(ck))
 	for _, f := range all {
-		if rest, ok := strings.CutPrefix(f.Name(), filepath.Base(ck)+"."); ok && strings.HasSuffix(rest, ".tmp") {
-			disk.Remove(filepath.Join(filepath.Dir(ck), f.Name()))
+		for _, path := range []string{ck, sumsPath(j.Path)} {
+			if rest, ok := strings.CutPrefix(f.Name(), filepath.Base(path)+"."); ok && strings.HasSuffix(rest, ".tmp") {
+				disk.Remove(filepath.Join(filepath.Dir(ck), f.Name()))
+			}
 		}
 	}
 	return remove(ck)

@@ -37,7 +37,7 @@ func createNpy(at partialFile, s Trajectory, c Config, f fp16.Format, metadata m
 		}
 		if is, err := o.f.Stat(); err == nil && is.Size() == o.table {
 			if err := o.f.Truncate(o.size()); err != nil {
-				return nil, o.failed(err)
+				return o, o.failed(err)
 			}
 		}
 	}
