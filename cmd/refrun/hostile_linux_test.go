@@ -8,13 +8,12 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/refrun/refrun/internal/hdf5"
 )
 
 // process runs the command in a process of its own and returns how it ended, what it
-// took and the most memory that it held.
+// took of the processors and the most memory that it held.
 func process(t *testing.T, args ...string) (r result, seconds float64, peak int64) {
 	t.Helper()
 	file := t.TempDir() + "/peak"
@@ -22,12 +21,11 @@ func process(t *testing.T, args ...string) (r result, seconds float64, peak int6
 	c.Env = append(os.Environ(), "REFRUN_TEST_PEAK="+file)
 	var stdout, stderr strings.Builder
 	c.Stdout, c.Stderr = &stdout, &stderr
-	began := time.Now()
 	err := c.Run()
 	if c.ProcessState == nil {
 		t.Fatal(err)
 	}
-	seconds = time.Since(began).Seconds()
+	seconds = (c.ProcessState.UserTime() + c.ProcessState.SystemTime()).Seconds()
 	status, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

@@ -24,3 +24,12 @@ func special(t *testing.T) []string {
 	t.Cleanup(func() { socket.Close() })
 	return []string{"pipe.npy", "pipe.safetensors", "socket.safetensors", "/dev/zero", "/dev/full", "/dev/null"}
 }
+
+// processorSeconds is what this process took of all processors.
+func processorSeconds() float64 {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return float64(u.Utime.Sec+u.Stime.Sec) + float64(u.Utime.Usec+u.Stime.Usec)/1e6
+}
