@@ -26,6 +26,7 @@ type array struct {
 	format fp16.Format
 	read   func(v []float64, at int) error
 	file   io.Closer
+	size   int64 // of the file
 }
 
 // Read makes an [oracle.Stream] of it.
@@ -78,7 +79,13 @@ func openTensor(arg string) (a *array, err error) {
 	default:
 		return nil, fmt.Errorf("%s: file type %q: want .safetensors, .npy, .npz or .h5", file, ext)
 	}
-	return open(file, name)
+	if a, err = open(file, name); err != nil {
+		return nil, err
+	}
+	if st, err = os.Stat(file); err == nil {
+		a.size = st.Size()
+	}
+	return a, nil
 }
 
 // choose returns the tensor to read from a file of several.
@@ -144,7 +151,7 @@ func openSafetensors(file, name string) (*array, error) {
 			return nil, fmt.Errorf("%s: %s: dtype %s: want F64, F32, F16 or BF16", file, name, t.DType)
 		}
 		read := func(v []float64, at int) error { return t.Read(at, v) }
-		return &array{file + ":" + name, t.Shape, format, read, closer}, nil
+		return &array{name: file + ":" + name, shape: t.Shape, format: format, read: read, file: closer}, nil
 	})
 }
 
@@ -195,7 +202,7 @@ func ofNpy(name string, a *npy.Array, file io.Closer) (*array, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &array{name, a.Shape, format, a.ReadFloat64s, file}, nil
+	return &array{name: name, shape: a.Shape, format: format, read: a.ReadFloat64s, file: file}, nil
 }
 
 // openHDF5 opens a dataset, by default Spinlock's /trajectories: of its
@@ -219,6 +226,6 @@ func openHDF5(file, name string) (*array, error) {
 		if len(shape) == 6 && shape[0] == 1 {
 			shape = shape[1:]
 		}
-		return &array{file + ":" + name, shape, format, d.Read, f}, nil
+		return &array{name: file + ":" + name, shape: shape, format: format, read: d.Read, file: f}, nil
 	})
 }

@@ -59,9 +59,9 @@ func parseConfig(path string, data []byte) (*rollout.Case, error) {
 	if err != nil && err != io.EOF {
 		what := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: ")
 		if what == "found incompatible YAML document" {
-			what = "%YAML: another version: want 1.1 or 1.2"
+			return nil, fmt.Errorf("%s: %%YAML: another version: want 1.1 or 1.2", path)
 		}
-		return nil, fmt.Errorf("%s: %s", path, what)
+		return nil, fmt.Errorf("%s: %s: want YAML or JSON", path, what)
 	}
 	switch {
 	case len(root.Content) == 0, root.Content[0].ShortTag() == "!!null":

@@ -15,25 +15,49 @@ import (
 // here is the folder of this package, wherever a test changes to.
 var here, _ = os.Getwd()
 
+// zerosHDF5 is a dataset of zeros in compressed chunks, of which each is small.
+func zerosHDF5(t testing.TB, shape, chunk []int) []byte {
+	t.Helper()
+	return writtenHDF5(t, shape, chunk, func(int) float64 { return 0 })
+}
+
 // goodHDF5 is a trajectory [1,1,4,3,4,4] in four chunks.
 func goodHDF5(t testing.TB) []byte {
 	t.Helper()
-	f, err := os.Create(filepath.Join(t.TempDir(), "good.h5"))
+	return writtenHDF5(t, []int{1, 1, 4, 3, 4, 4}, []int{1, 1, 1, 3, 4, 4}, func(i int) float64 { return float64(i) })
+}
+
+// writtenHDF5 is a dataset /trajectories in whole chunks, all with the same elements.
+func writtenHDF5(t testing.TB, shape, chunk []int, element func(i int) float64) []byte {
+	t.Helper()
+	f, err := os.Create(filepath.Join(t.TempDir(), "written.h5"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w, err := hdf5.Create(f, []hdf5.Spec{{Path: "/trajectories", Type: hdf5.Float32, Shape: []int{1, 1, 4, 3, 4, 4}, Chunk: []int{1, 1, 1, 3, 4, 4}, Gzip: 1, Shuffle: true}})
+	w, err := hdf5.Create(f, []hdf5.Spec{{Path: "/trajectories", Type: hdf5.Float32, Shape: shape, Chunk: chunk, Gzip: 1, Shuffle: true}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	state := make([]float64, 48)
-	for i := range 4 {
-		for k := range state {
-			state[k] = float64(i + k)
-		}
-		if err := w.Write("/trajectories", []int{0, 0, i, 0, 0, 0}, state); err != nil {
+	n := 1
+	for _, d := range chunk {
+		n *= d
+	}
+	values, at := make([]float64, n), make([]int, len(shape))
+	for i := range values {
+		values[i] = element(i)
+	}
+	for more := true; more; {
+		if err := w.Write("/trajectories", at, values); err != nil {
 			t.Fatal(err)
+		}
+		more = false
+		for i := len(at) - 1; i >= 0 && !more; i-- {
+			if at[i] += chunk[i]; at[i] < shape[i] {
+				more = true
+			} else {
+				at[i] = 0
+			}
 		}
 	}
 	if err := w.Finish(); err != nil {

@@ -70,17 +70,20 @@ func hostileConfigs(t *testing.T) (all []hostile) {
 func hostileFields(t *testing.T) (all []hostile) {
 	t.Helper()
 	const operator, rollout = "num_layers: 1, base_channels: 2, grid_size: 4, noise_type: gaussian, noise_scale: 0.01", "num_timesteps: 3, num_realizations: 2"
-	make := func(class, section, field, value string) {
-		o, r := operator, rollout
+	// make writes a configuration in which these fields, separated by commas, replace
+	// others of a section.
+	make := func(class, section, fields string) string {
 		set := func(s string) string {
-			var kept []string
+			kept := strings.Split(fields, ", ")
 			for _, f := range strings.Split(s, ", ") {
-				if !strings.HasPrefix(f, field+":") {
+				name, _, _ := strings.Cut(f, ":")
+				if !strings.Contains(", "+fields, ", "+name+":") {
 					kept = append(kept, f)
 				}
 			}
-			return strings.Join(append(kept, field+": "+value), ", ")
+			return strings.Join(kept, ", ")
 		}
+		o, r := operator, rollout
 		if section == "operator" {
 			o = set(o)
 		} else {
@@ -88,37 +91,37 @@ func hostileFields(t *testing.T) (all []hostile) {
 		}
 		name := put(t, fmt.Sprintf("field%d.yaml", len(all)), []byte("operator: {"+o+"}\nrollout: {"+r+"}\nweights_seed: 1\n"))
 		all = append(all, hostile{class, []string{"run", "--config", name, "--x0", "zeros"}})
+		return name
 	}
 	wrong := []string{"-1", "1e400", ".nan", ".inf", "-.inf", "NaN", "1.5", "x", "[1]", "{a: 1}", "true", "99999999999999999999", strings.Repeat("9", 10_000), "0x10", "1_0", "010", "\"\\u001b[2J\"", "2026-01-01", "!!int null"}
 	for _, f := range []string{"num_layers", "base_channels", "grid_size", "input_channels", "kernel_size"} {
 		for _, v := range append(wrong, "2147483647", "9223372036854775807") {
-			make("values", "operator", f, v)
+			make("values", "operator", f+": "+v)
 		}
 	}
 	for _, f := range []string{"num_timesteps", "num_realizations", "engine_batch"} {
 		for _, v := range append(wrong, "2147483648", "9223372036854775807") {
-			make("values", "rollout", f, v)
+			make("values", "rollout", f+": "+v)
 		}
 	}
 	for _, v := range []string{"activation", "normalization", "noise_type", "nodes", "outputs"} {
 		for _, w := range []string{"1", "[[]]", "{}", "x", "\"\\u202e\"", "\"" + strings.Repeat("x", 100_000) + "\""} {
-			make("values", "operator", v, w)
+			make("values", "operator", v+": "+w)
 		}
 	}
 	for _, v := range []string{"policy_type", "precision", "autocast", "clamp_range", "alpha", "dt", "base_seed"} {
 		for _, w := range []string{".nan", ".inf", "[1]", "{}", "\"\\u202e\"", "\"" + strings.Repeat("x", 100_000) + "\"", "1e400"} {
-			make("values", "rollout", v, w)
+			make("values", "rollout", v+": "+w)
 		}
 	}
-	for _, k := range [][3]string{
-		{"rollout", "num_timesteps", "2147483647"}, {"rollout", "num_realizations", "2147483647"}, {"rollout", "num_realizations", "1048577"},
-		{"operator", "grid_size", "65536"}, {"operator", "base_channels", "65536"}, {"operator", "input_channels", "65536"}, {"operator", "base_channels", "4096, num_layers: 1024"},
-		{"operator", "input_channels", "2"}, {"operator", "num_layers", "1025"},
+	for _, k := range [][2]string{
+		{"rollout", "num_timesteps: 2147483647"}, {"rollout", "num_timesteps: 16777217"}, {"rollout", "num_realizations: 2147483647"}, {"rollout", "num_realizations: 1048577"},
+		{"operator", "grid_size: 65536"}, {"operator", "base_channels: 65536"}, {"operator", "input_channels: 65536, output_channels: 65536, grid_size: 65536"},
+		{"operator", "base_channels: 4096, num_layers: 1024"}, {"operator", "num_layers: 1025"}, {"operator", "kernel_size: 255, base_channels: 4096"}, {"operator", "input_channels: 2"},
 	} {
-		make("asks for too much", k[0], k[1], k[2])
-		last := all[len(all)-1].args[2]
-		all = append(all, hostile{"asks for too much", []string{"study", "--config", last, "--x0", "zeros", "--steps", "99999999"}},
-			hostile{"asks for too much", []string{"run", "--config", last, "--x0", "zeros", "--steps", "2147483647", "-o", "much.h5"}})
+		name := make("asks for too much", k[0], k[1])
+		all = append(all, hostile{"asks for too much", []string{"study", "--config", name, "--x0", "zeros", "--steps", "99999999"}},
+			hostile{"asks for too much", []string{"run", "--config", name, "--x0", "zeros", "--steps", "2147483647", "-o", "much.h5"}})
 	}
 	return all
 }

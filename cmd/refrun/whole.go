@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )
@@ -341,6 +342,9 @@ func readStart(arg string, cs *rollout.Case) ([]float64, rollout.Shape, error) {
 	}
 	if err := fits(cs.Rollout.EngineBatches()[0][1], shape, byBatch); err != nil {
 		return nil, shape, err
+	}
+	if most := fault.MostUnpacked(t.size); int64(t.len()*t.format.Bytes()) > most { // it is held in memory
+		return nil, shape, fmt.Errorf("%s: shape %v: want at most %d bytes of a compressed file of %d", t.name, t.shape, most, t.size)
 	}
 	data := make([]float64, t.len())
 	return data, shape, t.read(data, 0)

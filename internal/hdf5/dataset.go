@@ -71,10 +71,7 @@ func (f *File) Dataset(path string) (*Dataset, error) {
 	if c, err = f.message(h, msgLayout, "layout"); err != nil {
 		return nil, err
 	}
-	if err := d.layout(h.name, c); err != nil {
-		return nil, err
-	}
-	return d, d.bounded(h.name)
+	return d, d.layout(h.name, c)
 }
 
 func (d *Dataset) wrong(field, value, want string) error {
@@ -144,13 +141,8 @@ func (d *Dataset) cut(name string, c *cursor, rank, width int) error {
 		return d.f.wrong(name+" chunk", fault.Dims(chunk), "the axes of "+fault.Dims(d.Shape)+fmt.Sprintf(" and the %d bytes of an element", d.element.size))
 	}
 	d.grid = grid{d.Shape, chunk[:rank-1]}
-	n, ok := product(1, chunk)
-	if !ok || uint64(n) > math.MaxUint32 {
+	if n, ok := product(1, chunk); !ok || uint64(n) > math.MaxUint32 {
 		return d.f.wrong(name+" chunk", fault.Dims(chunk), "fewer than 2^32 bytes")
-	}
-	// A chunk is read as a whole.
-	if uint64(n) > mostCached+d.f.size {
-		return d.f.wrong(name+" chunk", fault.Dims(chunk), fmt.Sprintf("at most the %d bytes of the file and %d MiB", d.f.size, mostCached>>20))
 	}
 	if _, ok := product(1, d.grid.counts()); !ok {
 		return d.f.wrong(name+" chunk", fault.Dims(chunk), "a number of chunks that an int holds")

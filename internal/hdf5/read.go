@@ -97,20 +97,3 @@ func (c *cache) put(number int, raw []byte) {
 	}
 	c.chunks[number], c.order = raw, append(c.order, number)
 }
-
-// bounded refuses a dataset that unpacks to more than its bytes are worth.
-func (d *Dataset) bounded(name string) error {
-	deflated := slices.ContainsFunc(d.filters, func(f filter) bool { return f.id == filterDeflate })
-	if !deflated {
-		return nil
-	}
-	var packed int64
-	for _, p := range d.places {
-		packed += int64(p.size)
-	}
-	whole, _ := product(d.element.size, d.grid.chunk)
-	if most := fault.MostUnpacked(packed); int64(len(d.places)) > most/int64(whole) {
-		return d.f.wrong(name+" chunks", fmt.Sprintf("%d of %d bytes each", len(d.places), whole), fmt.Sprintf("at most %d bytes of %d compressed ones", most, packed))
-	}
-	return nil
-}
