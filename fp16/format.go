@@ -57,7 +57,7 @@ func ParseFormat(name string) (Format, error) {
 		}
 		names = append(names, g.name)
 	}
-	return 0, fmt.Errorf("unknown number format %q: want one of %s", name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("unknown number format %.60q: want one of %s", name, strings.Join(names, ", "))
 }
 
 // NaN is the one NaN every operation returns: quiet, positive, no payload.

@@ -35,7 +35,7 @@ func ParseRounding(name string) (Rounding, error) {
 			return Rounding(r), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown rounding %q: want even, away or truncate", name)
+	return 0, fmt.Errorf("unknown rounding %.60q: want even, away or truncate", name)
 }
 
 // RoundTF32 rounds v, a float32 or any other number, once to the grid of TF32:

@@ -47,7 +47,7 @@ func parseName(names []string, what, name string) (int, error) {
 	if i := slices.Index(names, name); i >= 0 {
 		return i, nil
 	}
-	return 0, fmt.Errorf("unknown %s %q: want one of %s", what, name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("unknown %s %.60q: want one of %s", what, name, strings.Join(names, ", "))
 }
 
 // Block is Spinlock's StochasticBlock: noise of one type, its scale and

@@ -50,7 +50,7 @@ func NewTorchCPU(version string, mkl bool) (*TorchCPU, error) {
 		if mkl {
 			name += ":mkl"
 		}
-		return nil, fmt.Errorf("noise: stream %q is not supported: want torch-cpu:1.13 or torch-cpu:2.x, either with or without :mkl", name)
+		return nil, fmt.Errorf("noise: stream %.60q is not supported: want torch-cpu:1.13 or torch-cpu:2.x, either with or without :mkl", name)
 	}
 	t := &TorchCPU{log1p: version == "2.x", mkl: mkl}
 	t.Seed(0)
@@ -65,7 +65,7 @@ func ParseTorchCPU(name, version string) (*TorchCPU, error) {
 	if v, ok := strings.CutPrefix(release, "torch-cpu:"); ok {
 		version = v
 	} else if release != "torch-cpu" {
-		return nil, fmt.Errorf("noise: stream %q is not of the form torch-cpu[:VERSION][:mkl]", name)
+		return nil, fmt.Errorf("noise: stream %.60q is not of the form torch-cpu[:VERSION][:mkl]", name)
 	}
 	return NewTorchCPU(version, mkl)
 }

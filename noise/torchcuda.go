@@ -57,7 +57,7 @@ const (
 func NewTorchCUDA(sms, threads int) (*TorchCUDA, error) {
 	g := &TorchCUDA{sms: sms, threads: threads}
 	if sms < 1 || sms > 1<<16-1 || threads < cudaBlock || threads > 4096 {
-		return nil, fmt.Errorf("noise: stream %q: want 1 to 65535 multiprocessors of 256 to 4096 threads", g)
+		return nil, fmt.Errorf("noise: stream %.60q: want 1 to 65535 multiprocessors of 256 to 4096 threads", g)
 	}
 	return g, nil
 }
@@ -78,7 +78,7 @@ func ParseTorchCUDA(name string) (*TorchCUDA, error) {
 		threads = number(parts[1])
 	}
 	if !ok || len(parts) > 2 {
-		return nil, fmt.Errorf("noise: stream %q is not of the form torch-cuda:SMS[:THREADS], SMS the device's number of multiprocessors", name)
+		return nil, fmt.Errorf("noise: stream %.60q is not of the form torch-cuda:SMS[:THREADS], SMS the device's number of multiprocessors", name)
 	}
 	return NewTorchCUDA(sms, threads)
 }

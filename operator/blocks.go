@@ -207,7 +207,7 @@ func NewDownsampleBlock(name string, in, out, factor int, mode string, o ConvOpt
 		d.seq = append(d.seq, &resample{name: join(path, "0"), mode: "pool", factor: factor})
 		path = join(path, "1")
 	default:
-		return nil, fmt.Errorf("mode: %q: want conv or pool", mode)
+		return nil, fmt.Errorf("mode: %.60q: want conv or pool", mode)
 	}
 	b, err := NewConvBlock(path, in, out, o)
 	if err != nil {
@@ -263,7 +263,7 @@ func NewUpsampleBlock(name string, in, out, factor int, mode string, skipChannel
 	case "transpose":
 		u.up = newTransposed(path, in, in, factor)
 	default:
-		return nil, fmt.Errorf("mode: %q: want bilinear, nearest or transpose", mode)
+		return nil, fmt.Errorf("mode: %.60q: want bilinear, nearest or transpose", mode)
 	}
 	from := in
 	switch fusion {
@@ -275,7 +275,7 @@ func NewUpsampleBlock(name string, in, out, factor int, mode string, skipChannel
 			return nil, fmt.Errorf("skip_channels: %d: want %d, the channels they are added to", skipChannels, in)
 		}
 	default:
-		return nil, fmt.Errorf("fusion_mode: %q: want concat or add", fusion)
+		return nil, fmt.Errorf("fusion_mode: %.60q: want concat or add", fusion)
 	}
 	var err error
 	u.conv, err = NewConvBlock(join(name, "conv"), from, out, o)

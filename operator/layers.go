@@ -107,7 +107,7 @@ func normGroups(kind string, c int) (int, error) {
 		}
 		return groups, nil
 	}
-	return 0, fmt.Errorf("%q: want instance, batch, group, layer or none", kind)
+	return 0, fmt.Errorf("%.60q: want instance, batch, group, layer or none", kind)
 }
 
 // newNorm returns the norm of that kind over c channels, or nil for "none".

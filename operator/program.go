@@ -63,7 +63,7 @@ func readNodes(o *strict.Object) (Config, error) {
 			node.NoiseScale = n.Float("noise_scale", 0)
 		case "":
 		default:
-			n.Fail("op", "%q: want conv, norm, act, add or noise", node.Op)
+			n.Fail("op", "%.60q: want conv, norm, act, add or noise", node.Op)
 		}
 		if err := n.Close(); err != nil {
 			return c, err
@@ -118,7 +118,7 @@ func buildNodes(c Config) (*Operator, error) {
 			return fmt.Errorf("nodes[%d].%s"+format, append([]any{i, field}, args...)...)
 		}
 		if _, twice := at[n.Name]; twice || n.Name == "" {
-			return nil, fail("name", "%q: want a name that no other node has", n.Name)
+			return nil, fail("name", "%.60q: want a name that no other node has", n.Name)
 		}
 		s := programStep{name: n.Name, in: []int{i - 1}} // Input is -1
 		if n.In != nil {
@@ -126,7 +126,7 @@ func buildNodes(c Config) (*Operator, error) {
 			for _, name := range n.In {
 				j, ok := at[name]
 				if !ok {
-					return nil, fail("in", "%q: want \"input\" or the name of an earlier node", name)
+					return nil, fail("in", "%.60q: want \"input\" or the name of an earlier node", name)
 				}
 				s.in = append(s.in, j)
 			}
@@ -136,7 +136,7 @@ func buildNodes(c Config) (*Operator, error) {
 			inputs = 2
 		}
 		if len(s.in) != inputs {
-			return nil, fail("in", "%d names: want %d for op %q", len(s.in), inputs, n.Op)
+			return nil, fail("in", "%d names: want %d for op %.60q", len(s.in), inputs, n.Op)
 		}
 		in := channels(s.in[0])
 		width := in
@@ -176,7 +176,7 @@ func buildNodes(c Config) (*Operator, error) {
 			s.module = m
 		case "add":
 			if other := channels(s.in[1]); other != in {
-				return nil, fail("in", "%q has %d channels and %q has %d: want as many", n.In[0], in, n.In[1], other)
+				return nil, fail("in", "%.60q has %d channels and %.60q has %d: want as many", n.In[0], in, n.In[1], other)
 			}
 		case "noise":
 			if op.noise != nil {
@@ -189,7 +189,7 @@ func buildNodes(c Config) (*Operator, error) {
 			op.noise, op.noisy = NewStochasticBlock(n.Name, block), in
 			s.module = op.noise
 		default:
-			return nil, fail("op", "%q: want conv, norm, act, add or noise", n.Op)
+			return nil, fail("op", "%.60q: want conv, norm, act, add or noise", n.Op)
 		}
 		at[n.Name] = i
 		widths = append(widths, width)
@@ -208,7 +208,7 @@ func (n *NodeConfig) norm(c int) (m *normalization, field string, err error) {
 	switch n.Normalization {
 	case "instance", "batch", "group", "layer":
 	default:
-		return nil, "normalization", fmt.Errorf("%q: want instance, batch, group or layer", n.Normalization)
+		return nil, "normalization", fmt.Errorf("%.60q: want instance, batch, group or layer", n.Normalization)
 	}
 	if !(n.Eps >= 0) || !strict.Finite(n.Eps) {
 		return nil, "eps", fmt.Errorf("%v: want a finite number, 0 or more", n.Eps)

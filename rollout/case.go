@@ -206,7 +206,7 @@ func (c *Case) readJSON(data []byte) error {
 	case "unknown":
 		c.NoiseUnknown = true
 	default:
-		return fmt.Errorf("%s: noise: %q: want \"unknown\", or no such field", file, noise)
+		return fmt.Errorf("%s: noise: %.60q: want \"unknown\", or no such field", file, noise)
 	}
 	o.Open() // provenance beyond this is the recorder's own affair
 	if err := o.Close(); err != nil {

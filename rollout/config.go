@@ -95,12 +95,12 @@ func (c Config) check() (field string, err error) {
 	switch c.Policy {
 	case Autoregressive, Residual, Convex:
 	default:
-		return "policy_type", fmt.Errorf("%q: want autoregressive, residual or convex", c.Policy)
+		return "policy_type", fmt.Errorf("%.60q: want autoregressive, residual or convex", c.Policy)
 	}
 	switch c.Normalization {
 	case NoNormalization, MinMax, ZScore:
 	default:
-		return "normalization", fmt.Errorf("%q: want minmax, zscore or none", c.Normalization)
+		return "normalization", fmt.Errorf("%.60q: want minmax, zscore or none", c.Normalization)
 	}
 	if _, err := operator.ParseAutocast(c.Autocast); err != nil {
 		return "autocast", err

@@ -33,6 +33,7 @@ func FuzzParseCase(f *testing.F) {
 	for _, s := range []string{
 		`{"operator": {"num_layers": 1, "base_channels": 2}, "rollout": {"num_timesteps": 3, "num_realizations": 2}, "weights_seed": -1, "torch": {"version": "2.9.1", "mkl": true, "sm_count": 132}}`,
 		`{"operator": {"nodes": [{"op": "conv", "name": "a", "inputs": ["x"], "out_channels": 3}], "output": "a"}, "rollout": {"num_timesteps": 1, "num_realizations": 1}, "noise": "unknown", "incomplete": "\u001b[2J"}`,
+		`{"operator": {"num_layers": 1, "base_channels": 2}, "rollout": {"num_timesteps": 3, "num_realizations": 2}, "noise": "` + strings.Repeat("8", 2000) + `"}`,
 		`{"operator": null, "rollout": []}`, `{"version": 2}`, `{}`,
 	} {
 		f.Add([]byte(s))

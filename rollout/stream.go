@@ -38,7 +38,7 @@ func (c *Case) OpenStream(name string, op *operator.Operator, mode operator.Mode
 	switch { // a name is wrong even where there is no noise
 	case name == "", name == "none", name == "tape", name == "counter", kind == "torch-cpu", kind == "torch-cuda":
 	default:
-		return nil, fmt.Errorf("noise: %q: want counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none", name)
+		return nil, fmt.Errorf("noise: %.60q: want counter, tape, torch-cpu[:1.13|:2.x], torch-cuda:SMS or none", name)
 	}
 	if !op.HasNoise() || name == "none" {
 		return &Stream{Name: "none", at: noDraws}, nil
@@ -119,7 +119,7 @@ func (c *Case) openTorchCPU(name string, f fp16.Format) (*Stream, error) {
 	case strings.HasPrefix(v, "2."):
 		version = "2.x"
 	case name == "torch-cpu" || name == "torch-cpu:mkl":
-		return nil, fmt.Errorf("%s: torch.version: %q: want a 1.13 or 2.x version, or --noise torch-cpu:1.13 or torch-cpu:2.x", c.File, v)
+		return nil, fmt.Errorf("%s: torch.version: %.60q: want a 1.13 or 2.x version, or --noise torch-cpu:1.13 or torch-cpu:2.x", c.File, v)
 	}
 	if c.Torch.MKL && strings.Count(name, ":") == 0 {
 		name += ":mkl"

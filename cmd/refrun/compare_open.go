@@ -82,7 +82,7 @@ func openTensor(arg string) (a *array, err error) {
 	if a, err = open(file, name); err != nil {
 		return nil, err
 	}
-	if st, err = os.Stat(file); err == nil {
+	if st, err = disk.Stat(file); err == nil {
 		a.size = st.Size()
 	}
 	return a, nil
