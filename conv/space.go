@@ -13,6 +13,10 @@ import (
 // Space is the memory that a convolution of images works in: empty at first, and
 // kept between convolutions. It serves one at a time.
 type Space struct {
+	// Workers is how many goroutines work at most, 0 for as many as GOMAXPROCS says
+	// when a convolution begins.
+	Workers int
+
 	norms, rows, planes []float64
 
 	workers []*worker // their memory
@@ -56,10 +60,14 @@ func (p *Space) Bytes() int64 {
 
 // each is [par.Each] with the memory of workers.
 func (p *Space) each(n int, body func(worker, i int)) {
-	for len(p.workers) < par.Workers() {
+	workers := p.Workers
+	if workers == 0 {
+		workers = par.Workers()
+	}
+	for len(p.workers) < workers {
 		p.workers = append(p.workers, new(worker))
 	}
-	par.Each(n, body)
+	par.Each(workers, n, body)
 	for _, s := range p.workers {
 		s.dst = nil
 	}

@@ -43,7 +43,7 @@ func peakRate() float64 {
 	}
 	later := new(float32)
 	began := clock()
-	par.Each(n, func(_, i int) {
+	par.For(n, func(i int) {
 		for range calls {
 			w.Multiply(&v[i][0], &u[i][0], &m[i][0], blocks, blocks, 1, &u[i][0], later)
 		}

@@ -153,7 +153,8 @@ func (j *job) outer() bool { return j.alpha != 1 || j.c.data != nil && !j.inner 
 
 // each is [par.Each] with the memory of workers, or a loop where that is quicker.
 func (s *Space) each(n int, body func(worker, i int)) {
-	for len(s.workers) < par.Workers() {
+	workers := par.Workers()
+	for len(s.workers) < workers {
 		s.workers = append(s.workers, new(worker))
 	}
 	if j := &s.job; float64(j.m)*float64(j.n)*float64(j.terms)*float64(j.batches) < serial {
@@ -162,7 +163,7 @@ func (s *Space) each(n int, body func(worker, i int)) {
 		}
 		return
 	}
-	par.Each(n, body)
+	par.Each(workers, n, body)
 }
 
 // choose sets the kernels: plain Go where there are none, or where most of a tile

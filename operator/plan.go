@@ -26,7 +26,8 @@ import (
 // features.
 //
 // A Plan serves one application at a time. It is made for the instruction set in
-// use.
+// use, and for as many goroutines at most as GOMAXPROCS says when it is made: a later
+// change of GOMAXPROCS, at any moment, changes no bit.
 type Plan struct {
 	op      *Operator
 	mode    Mode
@@ -46,7 +47,7 @@ type Plan struct {
 
 	space   conv.Space
 	exact   norm.Exact
-	workers []*worker
+	workers []*worker // all there will be
 	result  *tensor.Tensor
 
 	// Where more than convolutions read the input, its format decides about others:
@@ -77,16 +78,19 @@ type pass interface{ run(p *Plan) }
 // Plan compiles the operator for inputs [n,input_channels,h,w]. It panics if a
 // dimension is not positive.
 func (op *Operator) Plan(mode Mode, n, h, w int) *Plan {
-	return op.plan(mode, mode.Wide(), n, h, w)
+	return op.plan(mode, mode.Wide(), n, h, w, par.Workers())
 }
 
-func (op *Operator) plan(mode Mode, input fp16.Format, n, h, w int) *Plan {
+func (op *Operator) plan(mode Mode, input fp16.Format, n, h, w, workers int) *Plan {
 	if min(n, h, w) < 1 {
 		panic("operator: a plan of nothing")
 	}
 	began := time.Now()
 	p := &Plan{op: op, mode: mode, input: input, output: op.Output(mode), n: n, h: h, w: w, isa: asm.ISA()}
-	p.used = p
+	p.used, p.space.Workers = p, workers
+	for range workers {
+		p.workers = append(p.workers, newWorker(p.w))
+	}
 	p.general = p.compile()
 	p.build = time.Since(began)
 	return p
@@ -154,13 +158,10 @@ func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) 
 	}
 	if p.used = p; p.direct && x.Format != p.input {
 		if p.narrow == nil || p.narrow.input != x.Format {
-			p.narrow = p.op.plan(p.mode, x.Format, p.n, p.h, p.w)
+			p.narrow = p.op.plan(p.mode, x.Format, p.n, p.h, p.w, len(p.workers))
 		}
 		p.used, p.narrow.Watch = p.narrow, p.Watch
 		return p.narrow.Forward(dst, x, draws, at)
-	}
-	for len(p.workers) < par.Workers() {
-		p.workers = append(p.workers, newWorker(p.w))
 	}
 	if p.noise != nil {
 		if err := p.noise.Begin(at, draws); err != nil {

@@ -30,6 +30,9 @@ func newWorker(w int) *worker {
 // workerBytes is about the memory of a worker.
 func workerBytes(w int) int64 { return 6<<10 + 170*int64(w) }
 
+// each is [par.Each] with the workers of the plan.
+func (p *Plan) each(n int, body func(worker, i int)) { par.Each(len(p.workers), n, body) }
+
 // stage is an operation on one row of a block of channels. dst and src lie apart.
 type stage interface {
 	apply(dst, src []float32, n, b, y int, w *worker)
@@ -98,7 +101,7 @@ type rowPass struct {
 // share decides how to share the work, of which no block can be done before the
 // sums of all are there, if waits says so.
 func (r *rowPass) share(waits bool) {
-	tasks, workers := r.p.n*r.blocks(), par.Workers()
+	tasks, workers := r.p.n*r.blocks(), len(r.p.workers)
 	r.parts = 1
 	if waits || tasks < 4*workers && tasks%workers != 0 {
 		r.parts = min(r.p.h, (4*workers+tasks-1)/tasks)
@@ -144,22 +147,22 @@ func (r *rowPass) run(p *Plan) {
 	tasks := p.n * r.blocks()
 	sums := r.norm != nil && !r.norm.Batch()
 	if r.parts == 1 && (!sums || r.norm.PerChannel()) {
-		par.Each(tasks, r.whole)
+		p.each(tasks, r.whole)
 		return
 	}
 	if sums {
-		par.Each(tasks, r.pivot)
+		p.each(tasks, r.pivot)
 		for n := range p.n {
 			r.norm.SetPivots(n, 0, r.blocks())
 		}
-		par.Each(tasks*r.parts, r.sum)
+		p.each(tasks*r.parts, r.sum)
 		for n := range p.n {
 			r.norm.SetLines(n, 0, r.blocks())
 		}
 	}
-	par.Each(tasks*r.parts, r.part)
+	p.each(tasks*r.parts, r.part)
 	if r.dst.img.Frame > 0 {
-		par.Each(tasks, r.frame)
+		p.each(tasks, r.frame)
 	}
 }
 
@@ -252,9 +255,9 @@ func (in *inPass) bind() {
 
 func (in *inPass) run(p *Plan) {
 	blocks := in.dst.img.Blocks()
-	par.Each(p.n*blocks*p.h, in.row)
+	p.each(p.n*blocks*p.h, in.row)
 	if in.dst.img.Frame > 0 {
-		par.Each(p.n*blocks, in.frame)
+		p.each(p.n*blocks, in.frame)
 	}
 }
 
@@ -281,7 +284,7 @@ func (o *outPass) bind() {
 	}
 }
 
-func (o *outPass) run(p *Plan) { par.Each(p.n*o.src.img.Blocks()*p.h, o.row) }
+func (o *outPass) run(p *Plan) { p.each(p.n*o.src.img.Blocks()*p.h, o.row) }
 
 // shifts returns biases by blocks of channels.
 func shifts(bias []float64) [][8]float32 {

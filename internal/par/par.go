@@ -18,17 +18,19 @@ import (
 // For calls body(i) once for every i in [0,n), on up to GOMAXPROCS
 // goroutines, and returns when all calls have returned. A panic in body
 // reaches the caller. For itself allocates nothing.
-func For(n int, body func(i int)) { spread(n, body, nil) }
+func For(n int, body func(i int)) { spread(Workers(), n, body, nil) }
 
-// Each is For for bodies that need memory of their own: no two calls of the
-// same worker, a number less than [Workers], run at once.
-func Each(n int, body func(worker, i int)) { spread(n, nil, body) }
+// Each is For for bodies that need memory of their own: no two calls of the same
+// worker, a number less than workers, run at once. Workers is the number that there
+// is memory for, as GOMAXPROCS may change at any moment: the runtime itself does it
+// when a container's limits change.
+func Each(workers, n int, body func(worker, i int)) { spread(min(workers, Workers()), n, nil, body) }
 
-// Workers returns how many workers a call has at most: GOMAXPROCS.
+// Workers returns GOMAXPROCS, for how many workers to make memory, or to divide work.
 func Workers() int { return runtime.GOMAXPROCS(0) }
 
-func spread(n int, body func(i int), each func(worker, i int)) {
-	workers := min(Workers(), n)
+func spread(workers, n int, body func(i int), each func(worker, i int)) {
+	workers = min(workers, n)
 	switch {
 	case workers <= 1 || uint64(n) > most:
 		for i := range n {

@@ -55,7 +55,7 @@ func TestShares(t *testing.T) {
 		for w := range first {
 			first[w] = -1
 		}
-		par.Each(n, func(worker, i int) {
+		par.Each(procs, n, func(worker, i int) {
 			if first[worker] < 0 {
 				first[worker] = i
 				if begun.Add(1) == int32(procs) {

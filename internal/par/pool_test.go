@@ -20,7 +20,7 @@ func TestWorkers(t *testing.T) {
 		for range 50 {
 			busy := make([]atomic.Bool, procs)
 			calls := make([]atomic.Int32, 100)
-			par.Each(len(calls), func(w, i int) {
+			par.Each(procs, len(calls), func(w, i int) {
 				if busy[w].Swap(true) {
 					t.Errorf("worker %d is called twice at once", w)
 				}
@@ -34,6 +34,42 @@ func TestWorkers(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestBound: a call has no more workers than it says, whatever GOMAXPROCS becomes.
+func TestBound(t *testing.T) {
+	defer changing()()
+	for k := range 500 {
+		workers := 1 + k%5
+		memory := make([]atomic.Int32, workers)
+		par.Each(workers, 50, func(w, i int) { memory[w].Add(1) }) // panics for one more
+		var sum int32
+		for w := range memory {
+			sum += memory[w].Load()
+		}
+		if sum != 50 {
+			t.Fatalf("%d workers did %d pieces, want 50", workers, sum)
+		}
+	}
+}
+
+// changing changes GOMAXPROCS all the time until it is told to stop.
+func changing() (stop func()) {
+	was, end, ended := runtime.GOMAXPROCS(0), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		for n := 1; ; n = n * 5 % 17 { // all of 1 to 16 in turn
+			select {
+			case <-end:
+				runtime.GOMAXPROCS(was)
+				return
+			default:
+				runtime.GOMAXPROCS(n)
+				runtime.Gosched()
+			}
+		}
+	}()
+	return func() { close(end); <-ended }
 }
 
 // TestNested: bodies may call For, and goroutines may at the same time.
@@ -114,7 +150,7 @@ func TestAllocations(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	var n atomic.Int32
 	body, each := func(int) { n.Add(1) }, func(int, int) { n.Add(1) }
-	if a := testing.AllocsPerRun(100, func() { par.For(8, body); par.Each(8, each) }); a != 0 {
+	if a := testing.AllocsPerRun(100, func() { par.For(8, body); par.Each(2, 8, each) }); a != 0 {
 		t.Errorf("%v allocations", a)
 	}
 }
