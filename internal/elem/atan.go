@@ -50,7 +50,7 @@ func Atan2(y, x float64) float64 {
 // Of Taylor's polynomial t^13/13 < 2^-75 |t| is missing.
 func arctan(q float64) float64 {
 	k := int(float64(32*q) + 0.5)
-	c := float64(k) / 32
+	c := float64(float64(k) / 32) // exact, and not fused with what follows
 	t := (q - c) / (1 + float64(q*c))
 	z := float64(t * t)
 	z2 := float64(z * z)
