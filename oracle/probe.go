@@ -182,16 +182,6 @@ func (p *prober) write(dir string, f *probeCase) (files []string, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, file := range []struct {
-		name string
-		data []byte
-	}{{"case.json", config}, {probesFile, list}} {
-		path := filepath.Join(dir, file.name)
-		if err := disk.WriteFile(path, append(file.data, '\n'), 0o666); err != nil {
-			return files, err
-		}
-		files = append(files, path)
-	}
 	tensors := func(name string, all []*safetensors.Tensor, err error) error {
 		if err != nil {
 			return err
@@ -211,11 +201,24 @@ func (p *prober) write(dir string, f *probeCase) (files []string, err error) {
 	if err := tensors("weights.safetensors", weights, err); err != nil {
 		return files, err
 	}
-	if !p.op.HasNoise() {
-		return files, nil
+	if p.op.HasNoise() {
+		tape, err := p.tape(m, f.weights)
+		if err := tensors("noise.safetensors", tape, err); err != nil {
+			return files, err
+		}
 	}
-	tape, err := p.tape(m, f.weights)
-	return files, tensors("noise.safetensors", tape, err)
+	// Without case.json it is no case: one that is not whole is not mistaken for one.
+	for _, file := range []struct {
+		name string
+		data []byte
+	}{{probesFile, list}, {"case.json", config}} {
+		path := filepath.Join(dir, file.name)
+		if err := disk.WriteFile(path, append(file.data, '\n'), 0o666); err != nil {
+			return files, err
+		}
+		files = append(files, path)
+	}
+	return files, nil
 }
 
 // config returns the case.json of m probes: the operator of the case as it is

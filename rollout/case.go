@@ -86,8 +86,14 @@ func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
 			return nil, err
 		}
 	}
-	if c.layerSteps, err = fs.Glob(fsys, "layers.step*.safetensors"); err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
+	entries, err := fs.ReadDir(fsys, ".") // fs.Glob takes a folder that cannot be read for an empty one
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: want a folder that can be read", dir, fault.Cause(err))
+	}
+	for _, e := range entries {
+		if ok, _ := path.Match("layers.step*.safetensors", e.Name()); ok {
+			c.layerSteps = append(c.layerSteps, e.Name())
+		}
 	}
 	if c.Weights == nil && c.WeightsSeed == nil {
 		return nil, fmt.Errorf("%s: missing: want this file, or weights_seed in case.json", path.Join(dir, "weights.safetensors"))

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"errors"
 	"fmt"
 	"io/fs"
 	"os"
@@ -105,19 +106,31 @@ func (p *partialFile) hold(flags int) (err error) {
 		p.f = nil
 		return fmt.Errorf("%s: %w: want a place to write to", p.name(), fault.Cause(err))
 	}
-	if locked(p.f) || !p.current() {
-		p.Close()
-		return busy(p.path)
+	free := !locked(p.f)
+	if free {
+		free, err = p.current()
 	}
-	return nil
+	if err == nil && !free {
+		err = busy(p.path)
+	}
+	if err != nil {
+		p.Close()
+	}
+	return err
 }
 
 // current reports whether the file still has its name: a process that ended
 // after it was opened here may have given it the final one.
-func (p *partialFile) current() bool {
+func (p *partialFile) current() (bool, error) {
 	is, err := p.f.Stat()
-	named, e := disk.Stat(p.name())
-	return err == nil && e == nil && os.SameFile(is, named)
+	if err != nil {
+		return false, p.failed(err)
+	}
+	named, err := disk.Stat(p.name())
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return false, p.failed(err)
+	}
+	return err == nil && os.SameFile(is, named), nil
 }
 
 func busy(path string) error {
@@ -138,7 +151,10 @@ func (p *partialFile) write(b []byte, at int64) error {
 // kept reports a partial file that was removed, replaced or cut off behind the run's
 // back: what is written from then on would go nowhere.
 func (p *partialFile) kept(size int64) error {
-	if !p.current() {
+	switch is, err := p.current(); {
+	case err != nil:
+		return err
+	case !is:
 		return &LostError{Path: partial(p.path), What: "removed or replaced while the run wrote it: want it left alone until the run ends"}
 	}
 	is, err := p.f.Stat()
@@ -175,6 +191,9 @@ func (p *partialFile) sync(size int64) error {
 // durable.
 func (p *partialFile) publish(from string) error {
 	now, err := disk.Lstat(p.path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s: %w", p.path, fault.Cause(err))
+	}
 	if err == nil && (p.over == nil || !os.SameFile(now, p.over)) {
 		return fmt.Errorf("%s: made by someone else while the run was under way: want no such file; --resume finishes the run", p.path)
 	}

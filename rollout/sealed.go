@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -264,9 +265,13 @@ func parseHDF5(path string, f io.ReaderAt, size int64) (*sealed, error) {
 		return extent{p.At, p.Size}, err
 	}
 	table, err := place(hdf5Table)
-	seal, e := place(hdf5Seal)
-	if err != nil || e != nil {
+	var missing *hdf5.Error
+	if errors.As(err, &missing) && missing.Field == "path" {
 		return nil, fmt.Errorf("%s: %w", path, errNoSeal)
+	}
+	seal, e := place(hdf5Seal)
+	if err = cmp.Or(err, e); err != nil {
+		return nil, err
 	}
 	s := newSealed(path, f, size)
 	s.metadata = map[string]string{}

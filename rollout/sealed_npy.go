@@ -6,8 +6,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,8 +26,11 @@ func parseNpy(path string, f io.ReaderAt, size int64) (*sealed, error) {
 		return nil, err
 	}
 	sums, n, err := fault.OpenRegular(sumsPath(path))
-	if err != nil {
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%s: no %s: %w", path, filepath.Base(sumsPath(path)), errNoSeal)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w: want a file that can be read", sumsPath(path), fault.Cause(err))
 	}
 	defer sums.Close()
 	s := newSealed(path, f, size)
@@ -48,6 +53,9 @@ func (s *sealed) readSums(a *npy.Array, r io.Reader, size int64) error {
 			part, err := in.ReadSlice('\n')
 			if b = append(b, part...); err == bufio.ErrBufferFull && len(b) < 1<<24 {
 				continue
+			}
+			if err != nil && err != io.EOF {
+				return "", fmt.Errorf("%s: %w: want a file that can be read", path, fault.Cause(err))
 			}
 			if err != nil {
 				return "", wrong(fmt.Sprintf("ends in a line that should begin with %q", prefix))

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 
@@ -26,8 +27,12 @@ func (j *Job) metadata() (map[string]string, error) {
 	return all, err
 }
 
-// exists reports a file, or a link, even one to nothing: it is in the way, too.
-func exists(path string) bool { _, err := disk.Lstat(path); return err == nil }
+// exists reports a file, or a link, even one to nothing: it is in the way, too. What
+// cannot be looked at is not missing.
+func exists(path string) bool {
+	_, err := disk.Lstat(path)
+	return !errors.Is(err, fs.ErrNotExist)
+}
 
 // vacant reports files of other runs in the way of the job's, and holds its own.
 func (j *Job) vacant(ck string) error {

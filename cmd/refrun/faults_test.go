@@ -1,0 +1,308 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"text/tabwriter"
+	"time"
+
+	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/disk/faulty"
+)
+
+var faults = flag.String("faults", "", "all: TestFaults fails every operation of every scenario, not a sample")
+
+// files is what a folder holds, by name.
+type files map[string]string
+
+func readFiles(t *testing.T, root string) files {
+	t.Helper()
+	all := files{}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		name, _ := filepath.Rel(root, path)
+		all[name] = string(b)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// restore makes a folder hold these files and no others.
+func (f files) restore(t *testing.T, root string) {
+	t.Helper()
+	is := readFiles(t, root)
+	var errs []error
+	for name := range is {
+		if _, ok := f[name]; !ok {
+			errs = append(errs, os.Remove(filepath.Join(root, name)))
+		}
+	}
+	for name, text := range f {
+		if was, ok := is[name]; ok && was == text {
+			continue
+		}
+		errs = append(errs, os.MkdirAll(filepath.Dir(filepath.Join(root, name)), 0o777), os.WriteFile(filepath.Join(root, name), []byte(text), 0o666))
+	}
+	dirs, _ := filepath.Glob(filepath.Join(root, "probes", "*")) // of a probe that failed
+	for _, dir := range append(dirs, filepath.Join(root, "probes")) {
+		os.Remove(dir)
+	}
+	if err := errors.Join(errs...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// scenario is one call of the command, in a folder as it is then.
+type scenario struct {
+	name string
+	args []string
+	// again is what a user does after a failure, and force, if there is one, what must work
+	// in any case. Of a verb that reads only both are the call itself.
+	again, force []string
+	outputs      []string // the files that must be right in the end
+	sealed       []string // of these, what verify knows
+	before       files
+	right        files
+	answer       string // stdout of the undisturbed call
+	code         int
+}
+
+// counts is a line of the table.
+type counts struct{ points, once, resumed, clear, wrong int }
+
+// seconds is what two calls say differently.
+var seconds = regexp.MustCompile(`(?m)^.* on \d+ threads? \(.*\)$|[0-9.e+-]+ (sample-)?steps/s.*|the process at most .*`)
+
+func said(r result) string { return seconds.ReplaceAllString(r.stdout, "") }
+
+// under runs the command on a system.
+func under(t *testing.T, s disk.System, args []string) result {
+	t.Helper()
+	restore := disk.Use(s)
+	defer restore()
+	return refrun(t, append(args, "--threads", "1", "--quiet")...)
+}
+
+// clearly says what is not right about a failure: it must be one line and a code that
+// means it.
+func clearly(r result) string {
+	line, ok := strings.CutSuffix(r.stderr, "\n")
+	switch {
+	case r.code != exitUsage && r.code != exitResumable:
+		return fmt.Sprintf("exit code %d", r.code)
+	case !ok || strings.Contains(line, "\n") || strings.Contains(line, "internal error") || !strings.HasPrefix(line, "refrun "):
+		return fmt.Sprintf("stderr %q", r.stderr)
+	}
+	return ""
+}
+
+// point fails one operation and returns what came of it: "once", "resumed", "clear", or
+// what is wrong. reached is false if there were not so many operations.
+func (c *scenario) point(t *testing.T, root string, kind faulty.Kind, k int, seed uint64) (outcome string, reached bool) {
+	t.Helper()
+	c.before.restore(t, root)
+	s, err := faulty.New(root, kind, k, seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := under(t, s, c.args)
+	reached = s.Happened()
+	if err := s.End(); err != nil {
+		t.Fatal(err)
+	}
+	switch {
+	case !reached && !kind.Crash():
+		return "", false
+	case r.code == c.code:
+		if said(r) != c.answer {
+			return fmt.Sprintf("another answer: %q", said(r)), reached
+		}
+		if why := c.wrong(root); why != "" {
+			return "it said that all was well: " + why, reached
+		}
+		return "once", reached
+	}
+	if kind.Crash() {
+		if !strings.Contains(r.stderr, "the computer is off") { // a message that hides its cause
+			return fmt.Sprintf("exit code %d after a crash: %q", r.code, r.stderr), reached
+		}
+	} else if why := clearly(r); why != "" {
+		return why, reached
+	}
+	if out := said(r); !strings.HasPrefix(c.answer, out) {
+		return fmt.Sprintf("another answer and an error: %q", out), reached
+	}
+	if why := c.deceives(t, root); why != "" {
+		return "after the fault: " + why, reached
+	}
+	left := readFiles(t, root)
+	r = refrun(t, c.again...)
+	if r.code == c.code {
+		if why := c.wrong(root); why != "" {
+			return "again: it said that all was well: " + why, reached
+		}
+		return "resumed", reached
+	}
+	if why := clearly(r); why != "" {
+		return "again: " + why, reached
+	}
+	if why := c.deceives(t, root); why != "" {
+		return "again: " + why, reached
+	}
+	if c.force == nil {
+		return "clear", reached
+	}
+	if now := refrun(t, c.force...); now.code != c.code || c.wrong(root) != "" {
+		return fmt.Sprintf("nothing helps: exit code %d, %s%s; files %v", now.code, now.stderr, c.wrong(root), slices.Sorted(maps.Keys(left))), reached
+	}
+	return "clear", reached
+}
+
+// wrong names a file that is not what it must be, or "".
+func (c *scenario) wrong(root string) string {
+	for _, name := range c.outputs {
+		b, err := os.ReadFile(filepath.Join(root, name))
+		switch {
+		case err != nil:
+			return name + ": missing"
+		case string(b) != c.right[name]:
+			return name + ": other bytes"
+		}
+	}
+	return ""
+}
+
+// deceives names a file that verifies, or that is whole by its name alone, and is
+// wrong, or "". The file of before is not.
+func (c *scenario) deceives(t *testing.T, root string) string {
+	for _, name := range c.outputs {
+		b, err := os.ReadFile(filepath.Join(root, name))
+		old, was := c.before[name]
+		if err != nil || string(b) == c.right[name] || was && string(b) == old {
+			continue
+		}
+		if slices.Contains(c.sealed, name) && refrun(t, "verify", name).code != exitOK {
+			continue
+		}
+		return name + ": other bytes, and nothing says so"
+	}
+	return ""
+}
+
+// prepare learns what the undisturbed call does.
+func (c *scenario) prepare(t *testing.T, root string) {
+	t.Helper()
+	c.before.restore(t, root)
+	r := under(t, disk.Operating(), c.args)
+	c.code, c.answer, c.right = r.code, said(r), readFiles(t, root)
+	if r.code == exitUsage {
+		t.Fatalf("%s: %s", c.name, r.stderr)
+	}
+	for _, name := range c.outputs {
+		if c.right[name] == "" {
+			t.Fatalf("%s: no %s", c.name, name)
+		}
+	}
+}
+
+// operations returns how many operations of the undisturbed call a kind hits.
+func (c *scenario) operations(t *testing.T, root string, kind faulty.Kind) int {
+	t.Helper()
+	c.before.restore(t, root)
+	s, err := faulty.New(root, kind, -1, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := under(t, s, c.args); r.code != c.code {
+		t.Fatalf("%s: exit code %d undisturbed: %s", c.name, r.code, r.stderr)
+	}
+	n := s.Count()
+	s.End()
+	return n
+}
+
+// TestFaults lets each operation of the file system fail, in each way, while the command
+// works, and a crash take back what was not durable. After it the command must end with
+// the right bytes when it is called again, or say clearly that it cannot; there is never
+// a file that verifies and is wrong, and never another verdict. A sample of the points
+// begins at another one each day; -faults all does every one.
+func TestFaults(t *testing.T) {
+	all := *faults == "all"
+	root := t.TempDir()
+	t.Chdir(root)
+	scenarios := faultScenarios(t, root)
+	day := int(time.Now().Unix() / 86400)
+	t.Logf("day %d of the sample", day)
+	var table bytes.Buffer
+	w := tabwriter.NewWriter(&table, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(w, "scenario\tfault\tpoints\tright at once\tright when called again\tclear error\twrong\t\n")
+	var sum counts
+	for _, c := range scenarios {
+		c.prepare(t, root)
+		of := map[faulty.Kind]int{}
+		for _, kind := range faulty.Kinds {
+			var n counts
+			ops, known := of[kind]
+			if kind.Crash() && of[faulty.CrashKeeps] > 0 {
+				ops, known = of[faulty.CrashKeeps], true
+			}
+			if !known {
+				ops = c.operations(t, root, kind)
+				of[kind] = ops
+			}
+			last, step := ops, 1
+			if kind.Crash() {
+				last++ // when all is done
+			}
+			if !all {
+				step = max(1, last/3)
+			}
+			for k := 1 + day%step; k <= last; k += step {
+				for seed := range map[bool]uint64{true: 3, false: 1}[kind == faulty.CrashRandom && all] {
+					outcome, reached := c.point(t, root, kind, k, seed+uint64(day))
+					if !reached {
+						continue
+					}
+					n.points++
+					switch outcome {
+					case "once":
+						n.once++
+					case "resumed":
+						n.resumed++
+					case "clear":
+						n.clear++
+					default:
+						n.wrong++
+						t.Errorf("%s: %v at operation %d of %d, seed %d: %.400s", c.name, kind, k, ops, seed+uint64(day), outcome)
+					}
+				}
+			}
+			fmt.Fprintf(w, "%s\t%v\t%d\t%d\t%d\t%d\t%d\t\n", c.name, kind, n.points, n.once, n.resumed, n.clear, n.wrong)
+			sum = counts{sum.points + n.points, sum.once + n.once, sum.resumed + n.resumed, sum.clear + n.clear, sum.wrong + n.wrong}
+		}
+		runtime.GC()
+	}
+	fmt.Fprintf(w, "all\t\t%d\t%d\t%d\t%d\t%d\t\n", sum.points, sum.once, sum.resumed, sum.clear, sum.wrong)
+	w.Flush()
+	t.Logf("\n%s", table.String())
+	if sum.points < 100 || sum.once == 0 || sum.resumed == 0 || sum.clear == 0 {
+		t.Errorf("%+v: the faults do not reach the command", sum)
+	}
+}
