@@ -81,6 +81,9 @@ func examine(ctx context.Context, e *exam, name string) (*Report, error) {
 			}
 		}
 	}
+	if err := s.Err(); err != nil {
+		return nil, err
+	}
 	e.ctx, e.machine = ctx, emulate.New(e.op, e.c.Rollout)
 	e.r = e.open()
 	if e.o.Budget > 0 {
@@ -91,7 +94,11 @@ func examine(ctx context.Context, e *exam, name string) (*Report, error) {
 		gates = []func() error{e.probes}
 	}
 	for _, gate := range gates {
-		if err := gate(); err != nil {
+		err := gate()
+		if failed := s.Err(); failed != nil { // what the gate saw was not there
+			err = failed
+		}
+		if err != nil {
 			return nil, err
 		}
 		if err := ctx.Err(); err != nil {

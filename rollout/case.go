@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"path"
 	"strings"
+	"sync/atomic"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/disk"
@@ -261,14 +262,24 @@ type States struct {
 	Format        fp16.Format // of the file's dtype
 	Data          []float64   // nil if it is in a file
 	file          *safetensors.Tensor
+	failed        *atomic.Pointer[error] // of the file; nil if there is none
+}
+
+// Err returns the first error of reading the file, nil if there was none. Whoever judges
+// by what At returned asks first.
+func (s *States) Err() error {
+	if s.failed == nil || s.failed.Load() == nil {
+		return nil
+	}
+	return *s.failed.Load()
 }
 
 // CHW returns the number of elements of one state.
 func (s *States) CHW() int { return s.C * s.H * s.W }
 
 // At returns the state of realization m at step t, which is shared and must
-// not be changed. What cannot be read of a file, because it was changed since
-// it was opened, is NaN.
+// not be changed. Where it cannot be read, because the disk fails or the file was
+// changed since it was opened, At returns zeros and Err says why.
 func (s *States) At(m, t int) []float64 {
 	n := s.CHW()
 	at := (m*s.T + t) * n
@@ -277,9 +288,9 @@ func (s *States) At(m, t int) []float64 {
 	}
 	v := make([]float64, n)
 	if err := s.file.Read(at, v); err != nil {
-		for i := range v {
-			v[i] = fp16.NaN
-		}
+		clear(v)
+		err = fmt.Errorf("state %d of realization %d: %w: want a file that can be read, and stays as it is", t, m, err)
+		s.failed.CompareAndSwap(nil, &err)
 	}
 	return v
 }
@@ -368,5 +379,5 @@ func (c *Case) states(f *safetensors.File, t *safetensors.Tensor, steps int) (*S
 		return nil, err
 	}
 	format, _ := t.DType.Format()
-	return &States{M: s[0], T: s[1], C: s[2], H: s[3], W: s[4], Format: format, file: t}, nil
+	return &States{M: s[0], T: s[1], C: s[2], H: s[3], W: s[4], Format: format, file: t, failed: new(atomic.Pointer[error])}, nil
 }
