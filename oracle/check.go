@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"time"
 
 	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 )
@@ -106,7 +108,33 @@ func examine(ctx context.Context, e *exam, name string) (*Report, error) {
 		}
 	}
 	e.decide()
+	printable(reflect.ValueOf(e.r))
 	return e.r, nil
+}
+
+// printable makes every text of a report fit for one line, whatever files called their
+// nodes and tensors and whatever they say: each way of writing a report then is safe.
+func printable(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			printable(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			printable(v.Field(i))
+		}
+	case reflect.Slice, reflect.Array:
+		for i := range v.Len() {
+			printable(v.Index(i))
+		}
+	case reflect.String:
+		if v.CanSet() {
+			v.SetString(fault.Printable(v.String()))
+		}
+	case reflect.Map:
+		panic("oracle: a map in a report, whose texts would not be made printable")
+	}
 }
 
 // open returns a report with what is known before any gate.

@@ -119,7 +119,7 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 			return err
 		}
 	}
-	c.printf("%s", out.Text)
+	c.print(out.Text)
 	c.printf("%s s on %s (%s)\n", num(oracle.Number(out.Seconds)), plural(out.Threads, "thread"), out.ISA)
 	if unwritten != nil {
 		return unwritten

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -15,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // version is the version of the command.
@@ -265,15 +267,34 @@ func (c *command) notEmpty() (err error) {
 
 // printJSON writes v as the one object on stdout.
 func (c *command) printJSON(v any) error {
-	e := json.NewEncoder(c.stdout)
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
 	e.SetIndent("", " ")
-	return e.Encode(v)
+	if err := e.Encode(v); err != nil {
+		return err
+	}
+	_, err := c.stdout.Write(plainJSON(b.Bytes()))
+	return err
 }
 
-// printf writes text for a person, unless JSON was asked for.
+// printf writes text for a person, unless JSON was asked for. Strings among the
+// arguments may come from anywhere, and are made fit for one line: only the format
+// decides where a line ends.
 func (c *command) printf(format string, args ...any) {
+	for i, a := range args {
+		if s, ok := a.(string); ok {
+			args[i] = fault.Printable(s)
+		}
+	}
 	if !c.json {
 		fmt.Fprintf(c.stdout, format, args...)
+	}
+}
+
+// print writes lines of text that is fit for a terminal already.
+func (c *command) print(text string) {
+	if !c.json {
+		fmt.Fprint(c.stdout, text)
 	}
 }
 

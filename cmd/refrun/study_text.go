@@ -65,7 +65,7 @@ func (c *command) printStudy(cs *rollout.Case, r *studyReport) {
 	c.printStudyTable(r)
 	c.printf("\n")
 	for _, p := range r.story() {
-		c.printf("%s\n", fold(p, 100))
+		c.print(fold(p, 100) + "\n")
 	}
 	c.printDocument(r)
 	if r.PictureFile != "" {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/refrun/refrun/internal/disk"
 )
@@ -40,7 +41,27 @@ func Clip(s string) string {
 	if len(s) <= most {
 		return s
 	}
-	return s[:most] + "..."
+	return strings.ToValidUTF8(s[:most], "") + "..." // no part of a rune
+}
+
+// Printable makes text that may come from anywhere fit for one line: what does not
+// print, such as a line's end, an escape that moves a terminal's cursor, or a mark
+// that turns the direction of writing, is written as in Go source.
+func Printable(s string) string {
+	ok := func(r rune) bool { return strconv.IsPrint(r) && r != utf8.RuneError }
+	if strings.IndexFunc(s, func(r rune) bool { return !ok(r) }) < 0 {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if ok(r) {
+			b.WriteRune(r)
+			continue
+		}
+		q := strconv.QuoteRuneToASCII(r)
+		b.WriteString(q[1 : len(q)-1])
+	}
+	return b.String()
 }
 
 // Text quotes s, shortened, so that it stays on one line.
