@@ -82,6 +82,9 @@ func (r *Report) size() string {
 	if !(row.R64 > 0) || !finite(float64(row.R64)) {
 		return ""
 	}
+	if f := r.Findings[0]; f.Gate == "structure" && !finite(float64(f.Excess)) {
+		return "" // numbers that are none: the error of the others says nothing about them
+	}
 	return fmt.Sprintf("The error of that step is %s times what the claim makes one expect (RMS; its largest is %s).",
 		three(math.Sqrt(float64(row.R64))), three(float64(row.MaxAbs)))
 }

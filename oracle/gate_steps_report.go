@@ -71,8 +71,13 @@ func (g *stepGate) rows(all []*stepFigures, bad *verdictOn) {
 			row.MaxAbs, row.Peak = max(row.MaxAbs, Number(f.maxAbs)), max(row.Peak, Number(f.peak))
 			row.Violation = row.Violation || f.wrong > 0 || g.h0.judge(f) != nil
 		}
-		count, sum, z, most = count+n, sum+abs, z+zz, max(most, float64(row.MaxAbs))
-		n = max(n, 1)
+		count, sum, z = count+n, sum+abs, z+zz
+		if n > 0 {
+			most = max(most, float64(row.MaxAbs))
+		}
+		if n == 0 { // nothing finite to compare is no error of 0
+			row.MaxAbs, row.Peak = Number(math.NaN()), Number(math.NaN())
+		}
 		row.MeanAbs, row.R64, row.Re = Number(abs/n), Number(zz/n), Number(math.Sqrt(squares/n))
 		g.e.r.Steps = append(g.e.r.Steps, row)
 	}

@@ -34,7 +34,7 @@ func printsOnly(t *testing.T, what, text string) {
 // nodes and tensors, notes, names of files, in every verb that shows them.
 func TestEscapes(t *testing.T) {
 	dir := t.TempDir()
-	quoted := `"x\u001b[2J\u001b[H\nVERDICT  PASS-CONFORMING\r\u202egnp\u2066\u200b\u2028\u0085\u0007\udb40\udc41"`
+	quoted := `"x\u001b[2J\u001b[H\nVERDICT  PASS-CONFORMING\r\u202egnp\u2066\u200b\u2028\u0085\u0007"`
 	config := `{"version":1,"operator":{"input_channels":2,"grid_size":8,"nodes":[
 		{"op":"conv","name":` + quoted + `,"out_channels":2,"kernel_size":3},{"op":"act","name":"a","activation":"tanh"}]},
 		"rollout":{"policy_type":"convex","alpha":0.5,"num_timesteps":4,"num_realizations":1,"base_seed":1},
@@ -62,7 +62,7 @@ func TestEscapes(t *testing.T) {
 	for _, args := range [][]string{
 		{"check", "--case", dir, "--report", html, "--junit", junit}, {"check", "--case", dir, "--json"},
 		{"run", "--case", dir, "--one-step"}, {"run", "--case", dir, "--one-step", "--json"},
-		{"plan", "--case", dir, "--seconds", "0.01"}, {"plan", "--case", dir, "--seconds", "0.01", "--json"},
+		{"plan", "--config", filepath.Join(dir, "case.json"), "--seconds", "0.01"}, {"plan", "--config", filepath.Join(dir, "case.json"), "--seconds", "0.01", "--json"},
 		{"study", "--case", dir, "--steps", "4"}, {"study", "--case", dir, "--steps", "4", "--json"},
 		{"compare", odd, odd}, {"compare", odd, odd, "--json"}, {"compare", odd, trajectory},
 		{"compare", odd + ":nothing", odd}, {"verify", odd}, {"verify", odd, "--json"},

@@ -1,0 +1,59 @@
+package oracle
+
+import (
+	"context"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+)
+
+// TestNaNSaysNoError: of a step that holds NaN no error is said, as if it were small; a
+// step with nothing finite has no error of 0.
+func TestNaNSaysNoError(t *testing.T) {
+	c, err := rollout.OpenCase("../testdata/rollouts/no_norm_no_noise")
+	if err != nil {
+		t.Fatal(err)
+	}
+	op, err := c.NewOperator()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mode := operator.Mode{Precision: fp16.Float32}
+	stream, err := c.OpenStream("", op, mode)
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(edit func(s *rollout.States)) *Report {
+		t.Helper()
+		s, err := c.ReadTrajectory()
+		if err != nil {
+			t.Fatal(err)
+		}
+		edit(s)
+		r, err := examine(context.Background(), &exam{c: c, op: op, o: CheckOptions{Mode: mode}, states: s, stream: stream}, "x")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	const says = "times what the claim makes one expect"
+	r := check(func(s *rollout.States) { s.At(0, 4)[17] = math.NaN() })
+	if r.Verdict != FailLogic || r.FirstStep != 4 || strings.Contains(r.Reason, says) || !strings.Contains(r.Reason, "holds NaN") {
+		t.Errorf("one NaN: %s at %d: %s", r.Verdict, r.FirstStep, r.Reason)
+	}
+	if row := r.Steps[4]; row.Step != 5 || !math.IsNaN(float64(row.MaxAbs)) || !math.IsNaN(float64(row.R64)) {
+		t.Errorf("the step from a state with NaN, whose score has nothing finite: %+v", row)
+	}
+	r = check(func(s *rollout.States) {
+		for i := range s.At(0, 4) {
+			s.At(0, 4)[i] = fp16.Float32.Round(s.At(0, 4)[i] * 1.01)
+		}
+	})
+	if !r.Verdict.failed() || !strings.Contains(r.Reason, says) {
+		t.Errorf("a state too large: %s: %s: want the size of the error", r.Verdict, r.Reason)
+	}
+}
