@@ -96,10 +96,10 @@ func moderate(v float64) bool {
 // gather returns the products of an element.
 func (s *Space) gather(w *worker, ia, i, ib, j int) []float64 {
 	a, b := s.a.panel(ia), s.b.panel(ib)
-	w.terms = w.terms[:0]
+	room(&w.terms, s.a.terms)
 	at, bt := i, j
-	for range s.a.terms {
-		w.terms = append(w.terms, a[at]*b[bt])
+	for t := range w.terms {
+		w.terms[t] = a[at] * b[bt]
 		at += s.a.width
 		bt += s.b.width
 	}
