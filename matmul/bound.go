@@ -41,7 +41,7 @@ import (
 // those that underflow.
 
 // chain is how many products are added one after another.
-const chain = 256
+const chain = 128
 
 // roundings returns r of a sum of n products.
 func roundings(n int) int {
