@@ -92,7 +92,8 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 	if err := j.room(shape, from); err != nil {
 		return nil, err
 	}
-	orphan := j.Resume && exists(ck) && !exists(partial(j.Path))
+	_, gone := disk.Lstat(ck)
+	orphan := j.Resume && gone == nil && !exists(partial(j.Path))
 	if from == nil { // it speaks of a partial file that is no more, or will not be
 		if err := remove(ck); err != nil {
 			return nil, err
@@ -200,10 +201,14 @@ func (j *Job) hold(path string) error {
 	if j.held == nil {
 		j.over, j.held = map[string]fs.FileInfo{}, map[string]disk.File{}
 	}
-	if info, err := disk.Lstat(path); err == nil {
+	info, err := disk.Lstat(path)
+	switch {
+	case err == nil:
 		j.over[path] = info
+	case !errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%s: %w: want a place to write to", path, fault.Cause(err))
 	}
-	err := p.hold(0)
+	err = p.hold(0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

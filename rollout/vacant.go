@@ -34,6 +34,18 @@ func exists(path string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
+// absent returns an error if there is a file, and what to do about it.
+func absent(path, what string) error {
+	_, err := disk.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return fmt.Errorf("%s: %w: want a place to write to", path, fault.Cause(err))
+	}
+	return fmt.Errorf("%s: %s", path, what)
+}
+
 // vacant reports files of other runs in the way of the job's, and holds its own.
 func (j *Job) vacant(ck string) error {
 	if !slices.Contains(extensions, filepath.Ext(j.Path)) {
@@ -70,8 +82,8 @@ func (j *Job) vacant(ck string) error {
 		case j.Record == "" || begun:
 		case exists(j.Path) && !exists(j.Record):
 			return fmt.Errorf("%s: missing, and %s is complete: want the tape that was recorded with it, or --force to run again", j.Record, j.Path)
-		case !exists(j.Path) && exists(j.Record):
-			return fmt.Errorf("%s: exists: want --force to overwrite it, or another name", j.Record)
+		case !exists(j.Path):
+			return absent(j.Record, "exists: want --force to overwrite it, or another name")
 		}
 		return nil
 	}
@@ -79,16 +91,16 @@ func (j *Job) vacant(ck string) error {
 		if p != ck {
 			p = partial(p)
 		}
-		if exists(p) {
-			return fmt.Errorf("%s: left by an unfinished run: want --resume to continue it, or --force to begin again", p)
+		if err := absent(p, "left by an unfinished run: want --resume to continue it, or --force to begin again"); err != nil {
+			return err
 		}
 	}
 	if filepath.Ext(j.Path) == ".npy" {
 		files = append(files, sumsPath(j.Path))
 	}
 	for _, p := range files {
-		if exists(p) {
-			return fmt.Errorf("%s: exists: want --force to overwrite it, another name, or --resume", p)
+		if err := absent(p, "exists: want --force to overwrite it, another name, or --resume"); err != nil {
+			return err
 		}
 	}
 	return nil
