@@ -1,7 +1,9 @@
 package hdf5
 
 import (
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/refrun/refrun/internal/fault"
 )
@@ -39,12 +41,16 @@ func Survey(f Storage, specs []Spec, s State) ([]Chunk, error) {
 	var all []Chunk
 	for w.end < s.Size {
 		before := w.end
-		if err := w.replay(s.Size); err != nil {
+		err := w.replay(s.Size)
+		var b [recordSize]byte
+		if err == nil {
+			_, err = f.ReadAt(b[:], before)
+		}
+		if errors.As(err, new(*Error)) || errors.Is(err, io.EOF) {
 			break
 		}
-		var b [recordSize]byte
-		if _, err := f.ReadAt(b[:], before); err != nil {
-			break
+		if err != nil { // the disk's, which says nothing of the file
+			return nil, err
 		}
 		d := w.order[le.Uint32(b[:])]
 		k := int(le.Uint64(b[8:]))
