@@ -256,7 +256,7 @@ func (j *job) decide(sum, c, e float64) (float64, bool) {
 	p, q := float64(j.alpha*sum), float64(j.beta*c)
 	v := p + q
 	const u = 0x1p-53
-	e = 1.0002*(float64(abs(j.alpha)*e)+float64(u*(abs(p)+abs(q)+abs(v)))) + 0x1p-1060
+	e = float64(1.0002*(float64(abs(j.alpha)*e)+float64(u*(abs(p)+abs(q)+abs(v))))) + 0x1p-1060
 	return j.format.Decide(v, e)
 }
 
