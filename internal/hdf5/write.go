@@ -3,6 +3,7 @@ package hdf5
 import (
 	"compress/zlib"
 	"fmt"
+	"io"
 	"strconv"
 
 	"github.com/refrun/refrun/internal/fault"
@@ -139,8 +140,10 @@ func (w *Writer) replay(limit int64) error {
 		return &Error{Field: fmt.Sprintf("record at %d", w.end), Value: value, Want: "a chunk of these datasets"}
 	}
 	var b [recordSize]byte
-	if _, err := w.f.ReadAt(b[:], w.end); err != nil {
+	if _, err := w.f.ReadAt(b[:], w.end); err == io.EOF {
 		return wrong(err.Error())
+	} else if err != nil {
+		return err
 	}
 	ordinal, stored := le.Uint32(b[:]), le.Uint32(b[4:])
 	k := le.Uint64(b[8:])
