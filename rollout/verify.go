@@ -22,6 +22,8 @@ type Verdict struct {
 	States int    `json:"states,omitempty"` // or steps of a tape, or files of a case
 	Digest string `json:"digest,omitempty"` // of the states as they are stored, formed from them
 	Format string `json:"format,omitempty"` // of the stored states
+	// Error is why it cannot be verified, "" if it can; Verify itself returns it as an error.
+	Error string `json:"error,omitempty"`
 	// Differ lists what is not as it was written, the first of them.
 	Differ []string `json:"differ,omitempty"`
 }

@@ -1,6 +1,9 @@
 package main
 
 import (
+	"cmp"
+	"strings"
+
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/rollout"
 )
@@ -15,7 +18,7 @@ it). Of a case folder it compares the files with its SHA256SUMS.
 
 Exit code 0: all are as they were written. 1: one is not; which state of which
 realization, or which other part, is named. 2: one cannot be read, or is not
-what its name says. 3: all that could be verified is right, but a file holds no
+what its name says; the others are verified all the same. 3: all that could be verified is right, but a file holds no
 hashes, such as one that another program wrote.
 
 example: refrun verify out.safetensors noise.safetensors my_case`,
@@ -31,14 +34,19 @@ func verify(c *command) error {
 		Files []*rollout.Verdict `json:"files"`
 	}{OK: true}
 	differ := false
+	var unread error // the first
 	for _, path := range c.pos {
 		check := rollout.Verify
 		if info, err := disk.Stat(path); err == nil && info.IsDir() {
 			check = rollout.VerifyCase
 		}
+		if of, ok := strings.CutSuffix(path, ".npy.sha256"); ok { // as a shell's * finds it
+			path = of + ".npy"
+		}
 		v, err := check(path)
-		if err != nil {
-			return err
+		if err != nil { // the others are looked at all the same
+			v = &rollout.Verdict{File: path, Error: clean(err.Error())}
+			unread = cmp.Or(unread, err)
 		}
 		out.Files = append(out.Files, v)
 		out.OK = out.OK && v.OK
@@ -51,6 +59,8 @@ func verify(c *command) error {
 		}
 	}
 	switch {
+	case unread != nil:
+		return unread
 	case differ:
 		return errFailed
 	case !out.OK:
@@ -62,6 +72,10 @@ func verify(c *command) error {
 func (c *command) printVerdict(v *rollout.Verdict) {
 	name := clean(v.File)
 	switch {
+	case v.Error != "":
+		if len(c.pos) > 1 { // of one file stderr says it
+			c.printf("%s: NOT VERIFIED: %s\n", name, strings.TrimPrefix(v.Error, name+": "))
+		}
 	case !v.Sealed:
 		c.printf("%s: no digest inside: nothing could be verified\n", name)
 	case v.OK && v.Digest != "":
