@@ -88,7 +88,7 @@ type scenario struct {
 type counts struct{ points, once, resumed, clear, wrong int }
 
 // seconds is what two calls say differently.
-var seconds = regexp.MustCompile(`(?m)^.* on \d+ threads? \(.*\)$|[0-9.e+-]+ (sample-)?steps/s.*|the process at most .*`)
+var seconds = regexp.MustCompile(`(?m)^.* on \d+ threads? \(.*\)$|[0-9.e+-]+ (sample-)?steps/s.*|memory: .*`)
 
 // note is a line that says from where a run went on.
 var note = regexp.MustCompile(`(?m)^note: .*: not the bytes that were written, so the run .*\n`)
