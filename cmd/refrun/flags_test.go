@@ -47,7 +47,7 @@ func TestUsage(t *testing.T) {
 		have = append(have, v.name)
 	}
 	slices.Sort(have)
-	if want := []string{"bench", "check", "compare", "demo", "info", "plan", "probe", "run", "selftest", "study", "verify"}; !slices.Equal(have, want) {
+	if want := []string{"bench", "check", "compare", "demo", "info", "plan", "probe", "run", "selftest", "study", "verify", "version"}; !slices.Equal(have, want) {
 		t.Errorf("verbs %v, want %v", have, want)
 	}
 }
@@ -244,7 +244,9 @@ func TestFullDisk(t *testing.T) {
 		{"help"}, {"-h"}, {"-help"}, {"--help"}, {"version"}, {"--version"},
 	} {
 		who := "refrun " + args[0]
-		if len(args) == 1 && args[0] != "info" { // no verb
+		if args[0] == "--version" {
+			who = "refrun version"
+		} else if len(args) == 1 && args[0] != "info" && args[0] != "version" { // no verb
 			who = "refrun"
 		}
 		for _, room := range []int{0, 5} {

@@ -44,7 +44,7 @@ type verb struct {
 var verbs []verb
 
 func init() {
-	verbs = []verb{demoVerb, runVerb, verifyVerb, checkVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, infoVerb}
+	verbs = []verb{demoVerb, runVerb, verifyVerb, checkVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, infoVerb, versionVerb}
 }
 
 // command is one invocation of a verb.
@@ -85,9 +85,8 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 	case "help", "-h", "-help", "--help":
 		usage(out)
 		return arrived(out, stderr)
-	case "version", "--version":
-		fmt.Fprintln(out, "refrun", version)
-		return arrived(out, stderr)
+	case "--version":
+		name = versionVerb.name
 	}
 	for _, v := range verbs {
 		if v.name == name {
