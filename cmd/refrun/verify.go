@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 
 	"github.com/refrun/refrun/internal/disk"
@@ -51,7 +52,11 @@ func verify(c *command) error {
 		out.Files = append(out.Files, v)
 		out.OK = out.OK && v.OK
 		differ = differ || v.Sealed && !v.OK
-		c.printVerdict(v)
+	}
+	if slices.ContainsFunc(out.Files, func(v *rollout.Verdict) bool { return v.Error == "" }) {
+		for _, v := range out.Files { // of none that can be read stderr says it
+			c.printVerdict(v)
+		}
 	}
 	if c.json {
 		if err := c.printJSON(out); err != nil {
@@ -73,9 +78,7 @@ func (c *command) printVerdict(v *rollout.Verdict) {
 	name := clean(v.File)
 	switch {
 	case v.Error != "":
-		if len(c.pos) > 1 { // of one file stderr says it
-			c.printf("%s: NOT VERIFIED: %s\n", name, strings.TrimPrefix(v.Error, name+": "))
-		}
+		c.printf("%s: NOT VERIFIED: %s\n", name, strings.TrimPrefix(v.Error, name+": "))
 	case !v.Sealed:
 		c.printf("%s: no digest inside: nothing could be verified\n", name)
 	case v.OK && v.Digest != "":
