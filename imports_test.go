@@ -28,6 +28,7 @@ var inward = map[string][]string{
 	"asm":                  {},
 	"tensor":               {"fp16"},
 	"internal/par":         {},
+	"internal/par/partest": {},
 	"internal/rows":        {"asm", "fp16"},
 	"internal/elem":        {"fp16", "internal/double"},
 	"internal/strict":      {},
@@ -203,6 +204,8 @@ func forbidden(dir, imp string, test bool) string {
 		return "the judges are for tests only"
 	case ours && own == "internal/disk/faulty" && !test:
 		return "faults are for tests only"
+	case ours && own == "internal/par/partest" && !test:
+		return "changing threads are for tests only"
 	case ours && !test:
 		may, listed := inward[dir]
 		if !listed || contains(may, own) {
@@ -248,6 +251,9 @@ func TestForbidden(t *testing.T) {
 		{"fp16", module + "tensor", false, false},
 		{"conv", module + "internal/bigref", false, false},
 		{"conv", module + "internal/bigref", true, true},
+		{"conv", module + "internal/par/partest", false, false},
+		{"operator", module + "internal/par/partest", false, false},
+		{"operator", module + "internal/par/partest", true, true},
 		{"oracle", "gonum.org/v1/gonum/stat", false, true},
 		{"conv", "gonum.org/v1/gonum/floats", false, false},
 		{"conv", "gopkg.in/yaml.v3", false, false},

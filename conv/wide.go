@@ -164,7 +164,7 @@ func (g *wide) run() {
 
 	tiles := g.th * g.tw
 	groups := (tiles + g.Tiles - 1) / g.Tiles
-	g.group = max(1, min(bytesV[few(g.Winograd)]/(36*8*g.Tiles*g.blocks*block), (groups+par.Workers()-1)/par.Workers()))
+	g.group = max(1, min(bytesV[few(g.Winograd)]/(36*8*g.Tiles*g.blocks*block), (groups-1)/par.Workers()+1))
 	g.vPoint = odd(g.group * g.blocks * g.Tiles * block)
 	g.mPoint = odd(g.group * g.Tiles * g.Outputs)
 	unit := g.group * g.Tiles

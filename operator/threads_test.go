@@ -1,35 +1,15 @@
 package operator
 
 import (
-	"runtime"
 	"sync"
 	"testing"
 
 	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/internal/par/partest"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/tensor"
 )
-
-// changing changes GOMAXPROCS all the time until it is told to stop, as the runtime
-// itself does when a container's limits change.
-func changing() (stop func()) {
-	was, end, ended := runtime.GOMAXPROCS(0), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for n := 1; ; n = n * 5 % 17 { // all of 1 to 16 in turn
-			select {
-			case <-end:
-				runtime.GOMAXPROCS(was)
-				return
-			default:
-				runtime.GOMAXPROCS(n)
-				runtime.Gosched()
-			}
-		}
-	}()
-	return func() { close(end); <-ended }
-}
 
 // TestChangingThreads: plans, operators, norms, activations and noise that run while
 // GOMAXPROCS changes all the time return the bits that they return in quiet.
@@ -98,7 +78,7 @@ func TestChangingThreads(t *testing.T) {
 	for name, work := range works {
 		quiet[name] = work()
 	}
-	defer changing()()
+	defer partest.Changing()()
 	var all sync.WaitGroup
 	for name, work := range works {
 		all.Go(func() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/par/partest"
 )
 
 // TestWorkers: no two calls of one worker run at once, and workers are counted
@@ -38,11 +39,14 @@ func TestWorkers(t *testing.T) {
 
 // TestBound: a call has no more workers than it says, whatever GOMAXPROCS becomes.
 func TestBound(t *testing.T) {
-	defer changing()()
-	for k := range 500 {
+	defer partest.Changing()()
+	for k := range 200 {
 		workers := 1 + k%5
 		memory := make([]atomic.Int32, workers)
-		par.Each(workers, 50, func(w, i int) { memory[w].Add(1) }) // panics for one more
+		par.Each(workers, 50, func(w, i int) {
+			memory[w].Add(1)             // panics for one more
+			time.Sleep(time.Microsecond) // others get to work
+		})
 		var sum int32
 		for w := range memory {
 			sum += memory[w].Load()
@@ -51,25 +55,6 @@ func TestBound(t *testing.T) {
 			t.Fatalf("%d workers did %d pieces, want 50", workers, sum)
 		}
 	}
-}
-
-// changing changes GOMAXPROCS all the time until it is told to stop.
-func changing() (stop func()) {
-	was, end, ended := runtime.GOMAXPROCS(0), make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
-		for n := 1; ; n = n * 5 % 17 { // all of 1 to 16 in turn
-			select {
-			case <-end:
-				runtime.GOMAXPROCS(was)
-				return
-			default:
-				runtime.GOMAXPROCS(n)
-				runtime.Gosched()
-			}
-		}
-	}()
-	return func() { close(end); <-ended }
 }
 
 // TestNested: bodies may call For, and goroutines may at the same time.
