@@ -109,7 +109,8 @@ const chunk = 4096
 // not overlap. A Float64 src needs a Float64 dst, as the rounding of the
 // others is proven for arguments of float32 precision. Misuse panics.
 func Forward(dst, src *tensor.Tensor, f Func) {
-	if !dst.SameShape(src) || len(dst.Data) != len(src.Data) {
+	tensor.Require("act", -1, dst, src)
+	if !dst.SameShape(src) {
 		panic("act: shapes differ")
 	}
 	if src.Format == fp16.Float64 && dst.Format != fp16.Float64 {

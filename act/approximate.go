@@ -20,8 +20,9 @@ var approximately = asm.NewWideActGrid(0x1p-50, 0x1p-149, math.MaxFloat64)
 // arguments are Forward's. dst and src have the same shape and are the same tensor
 // or do not overlap. Misuse panics.
 func Approximate(dst, src *tensor.Tensor, f Func) {
+	tensor.Require("act", -1, dst, src)
 	kernels := asm.ActKernels()
-	if kernels == nil || dst.Format != fp16.Float64 || !dst.SameShape(src) || len(dst.Data) != len(src.Data) || int(f) >= len(functions) {
+	if kernels == nil || dst.Format != fp16.Float64 || !dst.SameShape(src) || int(f) >= len(functions) {
 		Forward(dst, src, f)
 		return
 	}

@@ -132,6 +132,7 @@ func (p Params) TransposedSize(h, w, kh, kw int, extra [2]int) (oh, ow int) {
 // The float64 order is: taps by channel, row, column of the kernel, added one
 // by one to 0, then the bias.
 func Forward(dst, src *tensor.Tensor, k *Kernel, p Params) {
+	require(k, dst, src)
 	p.check()
 	oh, ow := p.OutSize(src.H(), src.W(), k.kh, k.kw)
 	switch {
@@ -157,6 +158,7 @@ func Forward(dst, src *tensor.Tensor, k *Kernel, p Params) {
 // its pixels and the kernel turned by 180 degrees, which is also the float64
 // order: by channel, then from the last row and column of weight to the first.
 func Transposed(dst, src *tensor.Tensor, k *Kernel, p Params) {
+	require(k, dst, src)
 	p.check()
 	oh, ow := p.TransposedSize(src.H(), src.W(), k.kh, k.kw, [2]int{})
 	sy, _ := p.steps(0)
@@ -170,6 +172,14 @@ func Transposed(dst, src *tensor.Tensor, k *Kernel, p Params) {
 		panic("conv: destination size does not fit source, kernel, stride and padding")
 	}
 	apply(dst, src, k, dilatedAxis(src.H(), k.kh, dst.H(), &p, 0), dilatedAxis(src.W(), k.kw, dst.W(), &p, 1))
+}
+
+// require panics if there is no kernel, or a tensor is no image.
+func require(k *Kernel, dst, src *tensor.Tensor) {
+	if k == nil || k.oc == 0 {
+		panic("conv: a kernel is made by NewKernel and its like")
+	}
+	tensor.Require("conv", 4, dst, src)
 }
 
 // checkFormats panics if dst cannot be the correctly rounded image of src.

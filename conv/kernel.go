@@ -39,6 +39,7 @@ type Kernel struct {
 // NewKernel prepares the weight [OC,IC,KH,KW] of a convolution (the tensor's
 // N, C, H, W) and its bias, which is nil or of length OC.
 func NewKernel(weight *tensor.Tensor, bias []float64) *Kernel {
+	tensor.Require("conv", 4, weight)
 	k := &Kernel{oc: weight.N(), ic: weight.C(), kh: weight.H(), kw: weight.W()}
 	hw := k.kh * k.kw
 	k.prepare(bias, func(o, c, i int) float64 { return weight.Data[(o*k.ic+c)*hw+i] })
@@ -48,6 +49,7 @@ func NewKernel(weight *tensor.Tensor, bias []float64) *Kernel {
 // NewTransposedKernel prepares the weight [IC,OC,KH,KW] of a transposed
 // convolution and its bias, which is nil or of length OC.
 func NewTransposedKernel(weight *tensor.Tensor, bias []float64) *Kernel {
+	tensor.Require("conv", 4, weight)
 	k := &Kernel{oc: weight.C(), ic: weight.N(), kh: weight.H(), kw: weight.W(), transposed: true}
 	hw := k.kh * k.kw
 	k.prepare(bias, func(o, c, i int) float64 { return weight.Data[(c*k.oc+o)*hw+hw-1-i] })
@@ -58,12 +60,14 @@ func NewTransposedKernel(weight *tensor.Tensor, bias []float64) *Kernel {
 // of channels, each group of outputs of its own group of inputs. It panics if groups do
 // not divide OC.
 func NewGroupedKernel(weight *tensor.Tensor, bias []float64, groups int) *Kernel {
+	tensor.Require("conv", 4, weight)
 	return grouped(weight, bias, groups, weight.N(), NewKernel)
 }
 
 // NewGroupedTransposedKernel prepares the weight [IC,OC/groups,KH,KW] of a transposed
 // convolution in groups of channels. It panics if groups do not divide IC.
 func NewGroupedTransposedKernel(weight *tensor.Tensor, bias []float64, groups int) *Kernel {
+	tensor.Require("conv", 4, weight)
 	return grouped(weight, bias, groups, weight.C()*groups, NewTransposedKernel)
 }
 

@@ -18,6 +18,7 @@ import (
 // rows and columns that fill no window are ignored. The float64 order is: the
 // window row by row, added to 0, then one division.
 func AvgPool(dst, src *tensor.Tensor, size int) {
+	tensor.Require("conv", 4, dst, src)
 	if size < 1 || dst.H() != src.H()/size || dst.W() != src.W()/size {
 		panic("conv: destination size does not fit source and pooling size")
 	}
@@ -56,6 +57,7 @@ const maxFactor = 1 << 13
 // The float64 order is: (a,a), (a,b), (b,a), (b,b) (row, column), each times
 // its integer weight of denominator 4f^2, added to 0, then one division.
 func Bilinear(dst, src *tensor.Tensor, factor int) {
+	tensor.Require("conv", 4, dst, src)
 	if factor < 1 || factor > maxFactor || dst.H() != src.H()*factor || dst.W() != src.W()*factor {
 		panic("conv: destination size does not fit source and factor")
 	}
@@ -94,6 +96,7 @@ func Bilinear(dst, src *tensor.Tensor, factor int) {
 // included, rounded if dst has a smaller format. src is [N,C,H,W] and dst
 // [N,C,H*f,W*f].
 func Nearest(dst, src *tensor.Tensor, factor int) {
+	tensor.Require("conv", 4, dst, src)
 	if factor < 1 || dst.H() != src.H()*factor || dst.W() != src.W()*factor {
 		panic("conv: destination size does not fit source and factor")
 	}

@@ -21,6 +21,7 @@ var nowhere float32
 // are exact in Forward because they are of few bits stay exact; a source that is
 // not finite is Forward's.
 func Wide(dst, src *tensor.Tensor, k *Kernel, p Params) {
+	require(k, dst, src)
 	form := asm.WinogradForm(3)
 	w := form.Kernels()
 	if w == nil || w.WideInput == nil || !k.wide() || dst.Format != fp16.Float64 || src.C() != k.ic || p != Square(1, 1, p.Padding) && p != Square(0, 1, p.Padding) || !allFinite(src.Data) {

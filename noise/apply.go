@@ -1,6 +1,7 @@
 package noise
 
 import (
+	"errors"
 	"fmt"
 	"math/big"
 	"slices"
@@ -114,11 +115,15 @@ func (b *Block) Format(in fp16.Format) fp16.Format {
 // panics if the shapes differ or if dst's format does not hold all numbers of
 // src's.
 func (b *Block) Apply(dst, src *tensor.Tensor, at Time, d Draws) error {
+	tensor.Require("noise", 4, dst, src)
 	if !dst.SameShape(src) {
 		panic("noise: dst and src have different shapes")
 	}
 	if !widens(src.Format, dst.Format) {
 		panic("noise: dst's format does not hold src's numbers")
+	}
+	if d == nil {
+		d = nothing{}
 	}
 	switch b.Type {
 	case Gaussian, Laplace, Multiplicative:
@@ -127,6 +132,13 @@ func (b *Block) Apply(dst, src *tensor.Tensor, at Time, d Draws) error {
 		return b.dropout(dst, src, at, d)
 	}
 	return fmt.Errorf("noise type: %v: want one of %s", b.Type, strings.Join(typeNames, ", "))
+}
+
+// nothing is the draws of who gave none.
+type nothing struct{}
+
+func (nothing) Draw(Kind, float64, []int, []float64) error {
+	return errors.New("noise: no draws: want a stream or a tape")
 }
 
 // widens reports whether every number of format from is one of format to.

@@ -63,6 +63,7 @@ import (
 //
 // It panics as [Group] does.
 func Instance(dst, src *tensor.Tensor, gamma, beta []float64, eps float64) {
+	tensor.Require("norm", 4, src)
 	Group(dst, src, max(src.C(), 1), gamma, beta, eps)
 }
 
@@ -120,6 +121,7 @@ func Batch(dst, src *tensor.Tensor, mean, variance, gamma, beta []float64, eps f
 }
 
 func check(dst, src *tensor.Tensor, gamma, beta []float64, eps float64) {
+	tensor.Require("norm", 4, dst, src)
 	if !dst.SameShape(src) {
 		panic("norm: source and destination differ in shape")
 	}

@@ -7,6 +7,7 @@
 package operator
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"sync"
@@ -161,11 +162,18 @@ func (op *Operator) MACs(h, w int) int64 {
 }
 
 // Forward applies the operator to x [N,input_channels,H,W] and returns
-// [N,output_channels,H,W] in the format of the mode. Features are reported for
+// [N,output_channels,H,W] in the format of the mode. A nil Pass is an empty one.
+// Several goroutines may call it at once. Features are reported for
 // every module, and as "input" and "output".
 func (op *Operator) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
+	if p == nil {
+		p = new(Pass)
+	}
 	if err := p.Mode.Check(); err != nil {
 		return nil, err
+	}
+	if f := x.Fault(4); f != "" {
+		return nil, errors.New("operator: input: " + f)
 	}
 	if x.C() != op.Config.InputChannels {
 		return nil, fmt.Errorf("operator: input has %d channels: want %d", x.C(), op.Config.InputChannels)

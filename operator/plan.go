@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"errors"
 	"fmt"
 	"sync/atomic"
 	"time"
@@ -25,7 +26,8 @@ import (
 // autocast does, go the way of Forward, which is also the one that reports
 // features.
 //
-// A Plan serves one application at a time. It is made for the instruction set in
+// A Plan serves one application at a time: Forward panics if another goroutine is in
+// it. (An Operator serves any number.) It is made for the instruction set in
 // use, and for as many goroutines at most as GOMAXPROCS says when it is made: a later
 // change of GOMAXPROCS, at any moment, changes no bit.
 type Plan struct {
@@ -57,6 +59,8 @@ type Plan struct {
 	narrow *Plan
 	used   *Plan
 
+	busy atomic.Bool // it is in an application
+
 	// Watch asks for Nonfinite.
 	Watch     bool
 	nonfinite atomic.Bool
@@ -82,9 +86,13 @@ func (op *Operator) Plan(mode Mode, n, h, w int) *Plan {
 }
 
 func (op *Operator) plan(mode Mode, input fp16.Format, n, h, w, workers int) *Plan {
+	if op.Config.InputChannels == 0 {
+		panic("operator: an operator is made by Init, Load and their like")
+	}
 	if min(n, h, w) < 1 {
 		panic("operator: a plan of nothing")
 	}
+	tensor.Size([]int{n, max(op.Config.InputChannels, op.Config.OutputChannels, op.Config.BaseChannels, 8), h, w}) // panics if that is too much
 	began := time.Now()
 	p := &Plan{op: op, mode: mode, input: input, output: op.Output(mode), n: n, h: h, w: w, isa: asm.ISA()}
 	p.used, p.space.Workers = p, workers
@@ -138,7 +146,18 @@ func (p *Plan) Bytes() int64 {
 // the operator's output for x [n,input_channels,h,w], with the noise of draws (nil
 // for none) at that time. It panics if dst is not of that shape and format.
 func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) error {
-	if dst.N() != p.n || dst.C() != p.op.Config.OutputChannels || dst.H() != p.h || dst.W() != p.w || dst.Format != p.output || len(dst.Data) != dst.N()*dst.C()*dst.H()*dst.W() {
+	if p.op == nil {
+		panic("operator: a plan is made by Operator.Plan")
+	}
+	if !p.busy.CompareAndSwap(false, true) {
+		panic("operator: a plan serves one application at a time, and is in use")
+	}
+	defer p.busy.Store(false)
+	tensor.Require("operator", 4, dst)
+	if f := x.Fault(4); f != "" {
+		return errors.New("operator: input: " + f)
+	}
+	if dst.N() != p.n || dst.C() != p.op.Config.OutputChannels || dst.H() != p.h || dst.W() != p.w || dst.Format != p.output {
 		panic("operator: destination of another shape or format than the plan's")
 	}
 	if p.general != "" {

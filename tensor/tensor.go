@@ -48,6 +48,37 @@ func Size(shape []int) int {
 	return n
 }
 
+// Fault says why t is no tensor of that rank, -1 for any: it is nil, has another rank,
+// or its data another length than its shape says. "" if it is one.
+func (t *Tensor) Fault(rank int) string {
+	if t == nil {
+		return "a tensor is nil"
+	}
+	if rank >= 0 && len(t.Shape) != rank {
+		return "a tensor has another rank"
+	}
+	n := 1
+	for _, d := range t.Shape {
+		if d < 0 || d > 0 && n > math.MaxInt/d {
+			return "a tensor has an impossible shape"
+		}
+		n *= d
+	}
+	if len(t.Data) != n {
+		return "a tensor's data has another length than its shape"
+	}
+	return ""
+}
+
+// Require panics for the package that calls it if a tensor has a [Tensor.Fault].
+func Require(who string, rank int, tensors ...*Tensor) {
+	for _, t := range tensors {
+		if f := t.Fault(rank); f != "" {
+			panic(who + ": " + f)
+		}
+	}
+}
+
 // Of wraps data, which must hold as many numbers of format f as the shape says;
 // it panics when the length differs. The tensor shares the slice of data.
 func Of(f fp16.Format, data []float64, shape ...int) *Tensor {
