@@ -134,7 +134,7 @@ func (p *prefix) value(f fp16.Format) float64 {
 	y := p.s + p.l
 	bound := 2 * p.lost
 	if _, e := twoSum(p.s, p.l); e != 0 {
-		bound += 1.0001 * u * max(y, -y)
+		bound += float64(1.0001 * u * max(y, -y))
 	}
 	rounded, ok := f.Decide(y, bound)
 	if !ok {

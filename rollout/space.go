@@ -48,17 +48,17 @@ func (j *Job) room(s Trajectory, from *Checkpoint) error {
 // it is the least that it may take.
 func (j *Job) outputBytes(s Trajectory) float64 {
 	const hash, diagnostics = 32, 5
-	n, state := float64(s.M)*float64(s.T), float64(s.C)*float64(s.H)*float64(s.W)*float64(j.Store.Bytes())
+	n, state := float64(s.M)*float64(s.T), float64(float64(s.C)*float64(s.H)*float64(s.W)*float64(j.Store.Bytes()))
 	switch filepath.Ext(j.Path) {
 	case ".npy":
-		return n * (state + hash)
+		return n * (hash + state)
 	case ".npz": // the archive is made beside the partial file
-		return 2 * n * (state + 8*diagnostics + hash)
+		return 2 * n * (8*diagnostics + hash + state)
 	case ".h5", ".hdf5":
 		const place, deflated = 48, 1. / 1032
-		return n * (state*deflated + 4*diagnostics + hash + place)
+		return n * (4*diagnostics + hash + place + float64(state*deflated))
 	}
-	return n * (state + 8*diagnostics + hash)
+	return n * (8*diagnostics + hash + state)
 }
 
 // tapeBytes returns the bytes of the tape.
