@@ -48,7 +48,7 @@ func (j *Job) room(s Trajectory, from *Checkpoint) error {
 // it is the least that it may take.
 func (j *Job) outputBytes(s Trajectory) float64 {
 	const hash, diagnostics = 32, 5
-	n, state := float64(s.M)*float64(s.T), float64(float64(s.C)*float64(s.H)*float64(s.W)*float64(j.Store.Bytes()))
+	n, state := float64(float64(s.M)*float64(s.T)), float64(float64(s.C)*float64(s.H)*float64(s.W)*float64(j.Store.Bytes()))
 	switch filepath.Ext(j.Path) {
 	case ".npy":
 		return n * (hash + state)
