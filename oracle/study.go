@@ -65,8 +65,8 @@ type Study struct {
 	Std []Number `json:"std"`
 	// Growth is that of the twin Moved, nil if it does not grow ([FitGrowth]).
 	Growth *GrowthFit `json:"growth"`
-	// Saturated is the RMS distance over the std at which the paths stay once
-	// they have lost each other, nil if they do not ([Saturated]).
+	// Saturated is the RMS distance over the std at which paths with other noise stay,
+	// nil if that is not known: they are still moving apart ([Saturated]).
 	Saturated *Number `json:"saturated_rms_over_std"`
 	// NoiseFloor is the twin Other's one-step distance, mean over the steps:
 	// what the operator's noise does to a state in one step. Nil without noise.
@@ -81,9 +81,11 @@ type StudyTwin struct {
 	// for a twin whose single steps are the reference's.
 	Path    []Distance `json:"path"`
 	OneStep []Distance `json:"one_step"`
-	// Horizon is the first step whose path says nothing: its distance has
-	// reached half the saturated one. Nil if it does not within the steps.
+	// Horizon is the first step whose path says nothing ([Lost]): its distance has
+	// reached half the saturated one. Nil if it does not within the steps, or, if
+	// Measured is false, if that cannot be told from so few steps.
 	Horizon  *int              `json:"horizon"`
+	Measured bool              `json:"horizon_measured"`
 	Overflow *rollout.Overflow `json:"overflow,omitempty"` // the path's first
 }
 
@@ -310,13 +312,16 @@ func (s *study) result(c *rollout.Case, std []float64) *Study {
 	if g, ok := FitGrowth(relative(moved.Path), relative(float64s.OneStep)); ok {
 		r.Growth = &g
 	}
-	if level, ok := Saturated(relative(moved.Path), relative(other.Path)); ok {
+	level, known := Saturated(relative(other.Path))
+	if known {
 		n := Number(level)
 		r.Saturated = &n
-		for i := range r.Twins {
-			if t := Horizon(relative(r.Twins[i].Path), level); t > 0 {
-				r.Twins[i].Horizon = &t
-			}
+	}
+	for i := range r.Twins {
+		w := &r.Twins[i]
+		t, measured := Lost(relative(w.Path), level, known)
+		if w.Measured = measured; t > 0 {
+			w.Horizon = &t
 		}
 	}
 	return r

@@ -1,6 +1,10 @@
 package oracle
 
-import "github.com/refrun/refrun/internal/elem"
+import (
+	"math"
+
+	"github.com/refrun/refrun/internal/elem"
+)
 
 // GrowthFit says how a small difference between two rollouts grows.
 type GrowthFit struct {
@@ -66,21 +70,39 @@ func FitGrowth(distance, rounding []float64) (g GrowthFit, ok bool) {
 	return GrowthFit{Number(elem.Exp(lambda)), from + 1, to}, true
 }
 
-// Saturated returns the RMS distance over the std of two rollouts that have
-// lost each other: the mean, over the last quarter of the steps, of the twin
-// with another noise. That it is saturated shows in a second twin, whose start
-// was moved by a millionth: it must end at half of that distance or more, and
-// both at a quarter of the std or more, the limit of [Growth]. Otherwise the
-// paths have not lost each other within the steps, and there is no such
-// distance (false).
-func Saturated(moved, other []float64) (level float64, ok bool) {
-	m, o := ending(moved), ending(other)
-	return o, o >= saturation && m >= saturation && m >= o/2 && finite(o)
+// Saturated returns the RMS distance over the std at which two rollouts stay that draw
+// other noise: the mean, over the last quarter of the steps, of the twin that does. That
+// they stay there shows in the quarter before, whose mean must be within a fourth of it.
+// Otherwise they are still moving apart, or there are fewer than 8 steps, and the distance
+// is not known (false).
+func Saturated(other []float64) (level float64, ok bool) {
+	n := len(other) / 4
+	if n < 2 {
+		return 0, false
+	}
+	last, before := ending(other, n), ending(other[:len(other)-n], n)
+	return last, finite(last) && math.Abs(last-before) <= last/4
 }
 
-// ending returns the mean over the last quarter.
-func ending(distance []float64) float64 {
-	n := len(distance) / 4
+// Lost returns the horizon of a path, its first step that says nothing; 0 if there is none
+// within the steps. level is that of Saturated, known or not.
+//
+// A path has lost what it is compared with when it is half as far away as unrelated paths
+// stay, if those stay at a quarter of the std or more; if they stay nearer, no path loses
+// the other. Where the level is not known, a path that never comes to an eighth of
+// the std has not lost the other either, and of any other nothing is known (false).
+func Lost(distance []float64, level float64, known bool) (step int, measured bool) {
+	if known {
+		if level < saturation {
+			return 0, true
+		}
+		return Horizon(distance, level), true
+	}
+	return 0, Horizon(distance, saturation) == 0
+}
+
+// ending returns the mean of the last n distances.
+func ending(distance []float64, n int) float64 {
 	sum := 0.0
 	for _, d := range distance[len(distance)-n:] {
 		sum += d

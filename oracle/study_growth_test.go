@@ -68,23 +68,49 @@ func TestSaturated(t *testing.T) {
 		})
 	}
 	for _, k := range []struct {
-		name         string
-		moved, other []float64
-		want         float64 // 0 for none
+		name  string
+		other []float64
+		want  float64 // negative where it is not known
 	}{
-		{"both lost", step(30, 0, 0.8), step(10, 0, 0.9), 0.9},
-		{"the last quarter counts", step(31, 9, 0.8), step(31, 9, 0.75), 0.75},
-		{"the moved one has not arrived", step(30, 0, 0.44), step(10, 0, 0.9), 0},
-		{"both small", step(30, 0, 0.2), step(10, 0, 0.24), 0},
-		{"the moved one small", step(30, 0, 0.2), step(10, 0, 0.3), 0},
-		{"the other one small", step(30, 0, 0.3), step(10, 0, 0.24), 0},
-		{"noise moves it, nothing grows", step(30, 0, 1e-6), step(10, 0, 1.3), 0},
-		{"infinite", step(1, 0, math.Inf(1)), step(1, 0, math.Inf(1)), 0},
-		{"nan", step(1, 0, math.NaN()), step(1, 0, math.NaN()), 0},
+		{"settled early", step(10, 0, 0.9), 0.9},
+		{"settled before the last half", step(20, 0, 0.75), 0.75},
+		{"settled in the last quarter", step(31, 0.1, 0.75), -1},
+		{"a little apart, for ever", step(1, 0, 0.02), 0.02},
+		{"never apart", step(1, 0, 0), 0},
+		{"moving apart", curve(40, func(t float64) float64 { return t / 40 }), -1},
+		{"nearly settled", curve(40, func(t float64) float64 { return 1 - 0.5*math.Exp(-t/10) }), 0.985},
+		{"infinite", step(1, 0, math.Inf(1)), -1},
+		{"nan", step(1, 0, math.NaN()), -1},
+		{"too few steps", []float64{1, 1, 1, 1, 1, 1, 1}, -1},
+		{"just enough", []float64{1, 1, 1, 1, 1, 1, 1, 1}, 1},
+		{"none", nil, -1},
 	} {
-		level, ok := Saturated(k.moved, k.other)
-		if ok != (k.want > 0) || ok && math.Abs(level-k.want) > 1e-12 {
+		level, ok := Saturated(k.other)
+		if ok != (k.want >= 0) || ok && math.Abs(level-k.want) > 1e-2 {
 			t.Errorf("%s: %v, %v, want %v", k.name, level, ok, k.want)
+		}
+	}
+}
+
+// TestLost: a horizon, none, and not known are three things.
+func TestLost(t *testing.T) {
+	for _, k := range []struct {
+		name     string
+		distance []float64
+		level    float64
+		known    bool
+		want     int
+		measured bool
+	}{
+		{"lost", []float64{0.1, 0.3, 0.5, 0.2}, 0.8, true, 3, true},
+		{"not within the steps", []float64{0.1, 0.3, 0.39}, 0.8, true, 0, true},
+		{"paths that stay near each other", []float64{0.1, 0.2, 0.2}, 0.2, true, 0, true},
+		{"far away, the level not known", []float64{0.1, 0.3, 0.5}, 0, false, 0, false},
+		{"near, the level not known", []float64{0.01, 0.1, 0.12}, 0, false, 0, true},
+		{"nan", []float64{0.01, math.NaN()}, 0, false, 0, false},
+	} {
+		if step, measured := Lost(k.distance, k.level, k.known); step != k.want || measured != k.measured {
+			t.Errorf("%s: %d, %v", k.name, step, measured)
 		}
 	}
 }

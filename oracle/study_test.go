@@ -239,8 +239,8 @@ func TestStudyChaos(t *testing.T) {
 	if r, err = RunStudy(context.Background(), c, o); err != nil {
 		t.Fatal(err)
 	}
-	if r.Growth != nil || r.Saturated != nil || r.Twin(Moved).Horizon != nil || r.Twin("bfloat16").Horizon != nil {
-		t.Errorf("residual: growth %+v, saturated %v", r.Growth, r.Saturated)
+	if m, b := r.Twin(Moved), r.Twin("bfloat16"); r.Growth != nil || m.Horizon != nil || !m.Measured || b.Horizon != nil || !b.Measured {
+		t.Errorf("residual: growth %+v, saturated %v, %+v, %+v", r.Growth, r.Saturated, m, b)
 	}
 }
 

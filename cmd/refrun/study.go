@@ -53,9 +53,10 @@ type studyReport struct {
 	Notes         []string         `json:"notes,omitempty"`
 	PictureFile   string           `json:"picture,omitempty"`
 	Rows          []studyRow       `json:"rows"`
-	GrowthPerStep *oracle.Number   `json:"growth_per_step"` // median of the operators' that grow; null if none does
-	Horizon       map[string]*int  `json:"horizon"`         // by twin, the earliest among the operators; null if none within the steps
-	NoiseFloor    *oracle.Distance `json:"noise_floor"`     // of one step, mean over steps and operators
+	GrowthPerStep *oracle.Number   `json:"growth_per_step"`  // median of the operators' that grow; null if none does
+	Horizon       map[string]*int  `json:"horizon"`          // by twin, the earliest among the operators; null if none within the steps, or not measured
+	Measured      map[string]bool  `json:"horizon_measured"` // by twin, with all operators: else more steps are needed to tell
+	NoiseFloor    *oracle.Distance `json:"noise_floor"`      // of one step, mean over steps and operators
 	Document      studyDocument    `json:"document"`
 	Operators     []*oracle.Study  `json:"operators"` // step by step
 }
@@ -68,6 +69,7 @@ type studyRow struct {
 	OneStep  *oracle.Distance `json:"one_step"` // mean over the steps
 	End      oracle.Distance  `json:"end"`      // the path's, at the last step
 	Horizons []*int           `json:"horizons"` // of each operator
+	Measured []bool           `json:"horizons_measured"`
 }
 
 func studyRun(c *command) error {
@@ -254,7 +256,7 @@ func summarise(studies []*oracle.Study) *studyReport {
 	s := studies[0]
 	r := &studyReport{
 		Mode: s.Mode, Noise: s.Noise, Steps: s.Steps, Realizations: s.Realizations,
-		Horizon: map[string]*int{}, Document: document, Operators: studies,
+		Horizon: map[string]*int{}, Measured: map[string]bool{}, Document: document, Operators: studies,
 	}
 	for i, twin := range s.Twins {
 		row := studyRow{Twin: twin.Name, Mode: twin.Mode, What: studyWhat(twin.Name, s.Noise)}
@@ -263,7 +265,7 @@ func summarise(studies []*oracle.Study) *studyReport {
 			t := o.Twins[i]
 			one = append(one, t.OneStep...)
 			end = append(end, t.Path[len(t.Path)-1])
-			row.Horizons = append(row.Horizons, t.Horizon)
+			row.Horizons, row.Measured = append(row.Horizons, t.Horizon), append(row.Measured, t.Measured)
 		}
 		row.End = oracle.Mean(end)
 		if one != nil {
@@ -273,7 +275,7 @@ func summarise(studies []*oracle.Study) *studyReport {
 		if twin.Name == oracle.Other {
 			r.NoiseFloor = row.OneStep
 		}
-		r.Horizon[twin.Name] = earliest(row.Horizons)
+		r.Horizon[twin.Name], r.Measured[twin.Name] = earliest(row.Horizons), !slices.Contains(row.Measured, false)
 		r.Rows = append(r.Rows, row)
 	}
 	var growth []float64

@@ -122,7 +122,7 @@ func TestStudyText(t *testing.T) {
 	want := `(?s)study.yaml: 2 blocks .* policy convex\nthe case's own operator, 2 realizations, 8 steps on a 6x6 grid\n` +
 		`reference float32/state-float32/noise-counter, contract .*std is \S+ to \S+\n.*` +
 		`\nstart moved by 1e-6  none +\S+ +\S+ +\S+   not within these steps\nanother noise seed   \S+ .*\nbfloat16 .*` +
-		`\nArithmetic: .* times as far from float32 as float16.*\nNoise: .*\nGrowth: none.*\nHorizon: none within 8 steps.*` +
+		`\nArithmetic: .* times as far from float32 as float16.*\nNoise: .*\nGrowth: none was found.*\nHorizon: none within 8 steps.*` +
 		`\nFP16 vs FP32 +1\.83e\+01 +2\.44e-01 +12\.3   published\nBF16 vs FP32 +1\.93e\+01 +2\.50e-01 +20\.8   published\nfloat16 .*   here\n.*` +
 		`What the published rows measure: how far apart two rollouts`
 	if r.code != 0 || r.stderr != "" || !regexp.MustCompile(want).MatchString(r.stdout) {
@@ -146,7 +146,8 @@ func TestStudyStory(t *testing.T) {
 	g := oracle.Number(1.4)
 	r := &studyReport{Steps: 60, NoiseFloor: one(4), GrowthPerStep: &g,
 		Rows: []studyRow{
-			{Twin: oracle.Moved, End: d(3), Horizons: []*int{&five, &nine}},
+			{Twin: oracle.Moved, What: "start moved by 1e-6", End: d(3), Horizons: []*int{&five, &nine}, Measured: []bool{true, true}},
+			{Twin: oracle.Other, What: "another noise seed"},
 			{Twin: "float16", OneStep: one(0.5), End: d(3)}, {Twin: "bfloat16", OneStep: one(4), End: d(6)},
 		},
 		Operators: []*oracle.Study{{Growth: &oracle.GrowthFit{PerStep: 1.3, From: 4, To: 20}}, {Growth: &oracle.GrowthFit{PerStep: 1.5, From: 3, To: 30}}},
@@ -162,17 +163,25 @@ func TestStudyStory(t *testing.T) {
 	}
 	says("bfloat16 is 8.00 times as far from float32 as float16. At the end of the rollout it is 2.00 times as far.",
 		"by 4.00 in one step, 8.00 times float16's error and 1.00 times bfloat16's.",
-		"1.40-fold per step (median of 1.30 to 1.50)", "steps 3 to 30.", "moved by 1e-6 is 1.00 times as far away as float16.")
-	if h := r.Rows[0].Horizons; horizons(h) != "step 5 to 9" || earliest(h) != &five || r.middleHorizon(0) != 7 {
-		t.Errorf("horizons %q, %v, %d", horizons(h), earliest(h), r.middleHorizon(0))
+		"1.40-fold per step (median of 1.30 to 1.50)", "steps 3 to 30.", "Horizon: paths lose the reference: start moved by 1e-6 at step 5 to 9.")
+	if h := r.Rows[0].Horizons; horizons(h, r.Rows[0].Measured) != "step 5 to 9" || earliest(h) != &five || r.middleHorizon(0) != 7 {
+		t.Errorf("horizons %q, %v, %d", horizons(h, r.Rows[0].Measured), earliest(h), r.middleHorizon(0))
 	}
 	r.Rows[0].Horizons[1], r.Operators[1].Growth = nil, nil
-	says("1.40-fold per step with 1 of 2 operators: a fit", "Horizon: with 1 of 2 operators the paths lose each other")
-	if h := r.Rows[0].Horizons; horizons(h) != "step 5, 1 not within these steps" || earliest(h) != &five || r.middleHorizon(0) != 0 {
-		t.Errorf("horizons %q, %v, %d", horizons(h), earliest(h), r.middleHorizon(0))
+	says("1.40-fold per step with 1 of 2 operators: a fit", "start moved by 1e-6 with 1 of 2 operators (step 5, 1 not within these steps)")
+	if h := r.Rows[0].Horizons; horizons(h, r.Rows[0].Measured) != "step 5, 1 not within these steps" || earliest(h) != &five || r.middleHorizon(0) != 0 {
+		t.Errorf("horizons %q, %v, %d", horizons(h, r.Rows[0].Measured), earliest(h), r.middleHorizon(0))
 	}
 	r.Rows[0].Horizons[0], r.GrowthPerStep = nil, nil
-	says("Growth: none.", "Horizon: none within 60 steps.")
+	says("Growth: none was found within 60 steps.", "Horizon: none within 60 steps.", "")
+	r.Rows[0].Measured = []bool{true, false}
+	says("Horizon: not measured for start moved by 1e-6: after 60 steps another noise seed has not settled", "Take more steps.")
+	if text := strings.Join(r.story(), ""); strings.Contains(text, "none within") || strings.Contains(text, "lose the reference") {
+		t.Errorf("says more than is known:\n%s", text)
+	}
+	if h := r.Rows[0].Horizons; horizons(h, r.Rows[0].Measured) != "1 not within these steps, 1 not measured" {
+		t.Errorf("horizons %q", horizons(h, r.Rows[0].Measured))
+	}
 	if h := r.Rows[0].Horizons; earliest(h) != nil {
 		t.Error("an earliest horizon of none")
 	}
@@ -336,4 +345,42 @@ func TestStudyFlags(t *testing.T) {
 		refrun(t, args...).refused(t, "study", k.want)
 	}
 	refrun(t, "study", "--config", file).refused(t, "study", "--x0: missing: want an initial condition ...")
+}
+
+// TestStudySaysTheSame: how many steps a study of the recorded case takes does not change
+// what it says of the first ones.
+func TestStudySaysTheSame(t *testing.T) {
+	r := refrun(t, "study", "--case", "../../testdata/rollouts/seed_small", "--steps", "70", "--json", "--quiet").decode(t)
+	paths := map[string][]float64{}
+	for _, twin := range r["operators"].([]any)[0].(map[string]any)["twins"].([]any) {
+		w := twin.(map[string]any)
+		for _, d := range w["path"].([]any) {
+			paths[w["name"].(string)] = append(paths[w["name"].(string)], d.(map[string]any)["rms_over_std"].(float64))
+		}
+	}
+	horizon := func(twin string, steps int) (int, bool) {
+		level, known := oracle.Saturated(paths[oracle.Other][:steps])
+		return oracle.Lost(paths[twin][:steps], level, known)
+	}
+	for _, steps := range []int{45, 50, 60, 70} {
+		for twin, want := range map[string]int{"bfloat16": 13, "float16": 18, "tf32": 21} {
+			if h, measured := horizon(twin, steps); h != want || !measured {
+				t.Errorf("%d steps: the horizon of %s is %v (measured %v), want %v", steps, twin, h, measured, want)
+			}
+		}
+		if h, _ := horizon(oracle.Moved, steps); h < 42 || h > 43 { // half of a mean over other steps
+			t.Errorf("%d steps: the start moved by 1e-6 is lost at %d, want 42 or 43", steps, h)
+		}
+	}
+	if _, measured := horizon("bfloat16", 20); measured {
+		t.Error("20 steps: the level of the horizon is known")
+	}
+	if h, measured := horizon(oracle.Moved, 20); h != 0 || !measured {
+		t.Errorf("20 steps: the start moved by 1e-6 is lost at %d, %v: want none", h, measured)
+	}
+	for twin, want := range map[string]int{"bfloat16": 13, "float16": 18, "tf32": 21} {
+		if h := r["horizon"].(map[string]any)[twin]; h != float64(want) {
+			t.Errorf("the report says %v of %s, want %d", h, twin, want)
+		}
+	}
 }

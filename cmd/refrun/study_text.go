@@ -99,7 +99,7 @@ func (c *command) printStudyTable(r *studyReport) {
 			}
 			c.printf(" %9s", num3(oracle.Mean(at).MeanAbs))
 		}
-		c.printf("   %s\n", horizons(row.Horizons))
+		c.printf("   %s\n", horizons(row.Horizons, row.Measured))
 	}
 }
 
@@ -120,7 +120,7 @@ func (c *command) printDocument(r *studyReport) {
 
 // story is what the table means, a paragraph a point.
 func (r *studyReport) story() []string {
-	half, bf, moved := r.row("float16"), r.row("bfloat16"), r.row(oracle.Moved)
+	half, bf := r.row("float16"), r.row("bfloat16")
 	s := []string{fmt.Sprintf("Arithmetic: in one step from the same state, bfloat16 is %s times as far from float32 as float16. At the end of the rollout it is %s times as far.",
 		over(bf.OneStep.MeanAbs, half.OneStep.MeanAbs), over(bf.End.MeanAbs, half.End.MeanAbs))}
 	if f := r.NoiseFloor; f != nil {
@@ -128,27 +128,58 @@ func (r *studyReport) story() []string {
 			num3(f.MeanAbs), over(f.MeanAbs, half.OneStep.MeanAbs), over(f.MeanAbs, bf.OneStep.MeanAbs)))
 	}
 	s = append(s, "Growth: "+r.growthStory())
-	lost := 0
-	for _, h := range moved.Horizons {
-		if h != nil {
-			lost++
+	return append(s, "Horizon: "+r.horizonStory())
+}
+
+// horizonStory says from which step on paths say nothing, that none has come so far, or
+// that this cannot be told.
+func (r *studyReport) horizonStory() string {
+	operators := len(r.Operators)
+	var lost, never, unknown []string
+	for _, row := range r.Rows {
+		if row.Twin == oracle.Other {
+			continue
+		}
+		n, open := 0, 0
+		for k, h := range row.Horizons {
+			if h != nil {
+				n++
+			} else if !row.Measured[k] {
+				open++
+			}
+		}
+		switch {
+		case n > 1 && n == operators:
+			lost = append(lost, fmt.Sprintf("%s at %s", row.What, horizons(row.Horizons, row.Measured)))
+		case n > 0 && operators > 1:
+			lost = append(lost, fmt.Sprintf("%s with %d of %d operators (%s)", row.What, n, operators, horizons(row.Horizons, row.Measured)))
+		case n > 0:
+			lost = append(lost, fmt.Sprintf("%s from step %d", row.What, *row.Horizons[0]))
+		case open > 0:
+			unknown = append(unknown, row.What)
+		default:
+			never = append(never, row.What)
 		}
 	}
+	var s []string
 	switch {
-	case lost == len(moved.Horizons):
-		s = append(s, fmt.Sprintf("Horizon: the paths lose each other. From its horizon on, where it is half as far away as unrelated paths stay, a path says nothing about its arithmetic: at the end, float32 with its start moved by 1e-6 is %s times as far away as float16. Compare single steps, and beyond the horizon only statistics.",
-			over(moved.End.MeanAbs, half.End.MeanAbs)))
-	case lost == 0:
-		s = append(s, fmt.Sprintf("Horizon: none within %d steps. No path has lost the reference, so the paths still tell the arithmetics apart.", r.Steps))
-	default:
-		s = append(s, fmt.Sprintf("Horizon: with %d of %d operators the paths lose each other, and say nothing about their arithmetic from there on.", lost, len(moved.Horizons)))
+	case lost != nil:
+		s = append(s, "paths lose the reference: "+strings.Join(lost, ", ")+". From there on, half as far away as unrelated paths stay, a path says nothing about its arithmetic: compare single steps, and beyond the horizon only statistics.")
+	case unknown == nil:
+		return fmt.Sprintf("none within %d steps. No path has come half as far from the reference as unrelated paths stay or may stay, so the paths still tell the arithmetics apart.", r.Steps)
 	}
-	return s
+	if unknown != nil {
+		s = append(s, fmt.Sprintf("not measured for %s: after %d steps %s has not settled at a distance, so how far unrelated paths stay is not known, and these are too far away to rule it out. Take more steps.", strings.Join(unknown, ", "), r.Steps, r.row(oracle.Other).What))
+	}
+	if never != nil {
+		s = append(s, fmt.Sprintf("Not lost within %d steps: %s.", r.Steps, strings.Join(never, ", ")))
+	}
+	return strings.Join(s, " ")
 }
 
 func (r *studyReport) growthStory() string {
 	if r.GrowthPerStep == nil {
-		return fmt.Sprintf("none. The start moved by 1e-6 does not grow exponentially within %d steps.", r.Steps)
+		return fmt.Sprintf("none was found within %d steps. The start moved by 1e-6 grows less than tenfold, or not exponentially.", r.Steps)
 	}
 	least, most, n := *r.GrowthPerStep, *r.GrowthPerStep, 0
 	from, to := r.Steps, 0
@@ -192,24 +223,37 @@ func studyColumns(n int) []int {
 }
 
 // horizons says in which steps the horizons of the operators lie.
-func horizons(h []*int) string {
+func horizons(h []*int, measured []bool) string {
 	var at []int
-	for _, t := range h {
-		if t != nil {
+	never, unknown := 0, 0
+	for k, t := range h {
+		switch {
+		case t != nil:
 			at = append(at, *t)
+		case measured[k]:
+			never++
+		default:
+			unknown++
 		}
 	}
-	if at == nil {
-		return "not within these steps"
+	var s []string
+	if at != nil {
+		s = append(s, fmt.Sprintf("step %d", slices.Min(at)))
+		if len(at) > 1 {
+			s[0] += fmt.Sprintf(" to %d", slices.Max(at))
+		}
 	}
-	s := fmt.Sprintf("step %d", slices.Min(at))
-	if len(at) > 1 {
-		s += fmt.Sprintf(" to %d", slices.Max(at))
+	count := func(n int, what string) {
+		switch {
+		case n == len(h):
+			s = append(s, what)
+		case n > 0:
+			s = append(s, fmt.Sprintf("%d %s", n, what))
+		}
 	}
-	if missing := len(h) - len(at); missing > 0 {
-		s += fmt.Sprintf(", %d not within these steps", missing)
-	}
-	return s
+	count(never, "not within these steps")
+	count(unknown, "not measured")
+	return strings.Join(s, ", ")
 }
 
 // num3 formats a figure with three significant digits, trailing zeros included.
