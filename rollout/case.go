@@ -49,7 +49,10 @@ type Case struct {
 // Torch says which PyTorch recorded a case.
 type Torch struct {
 	Version string // such as "1.13.1"; "" if the case does not say
-	MKL     bool
+	MKL     bool   // built with Intel's MKL
+	// MKLDraws says whether its Bernoulli and exponential draws are MKL's, as a probe of
+	// it showed; nil if the case does not say.
+	MKLDraws *bool
 	// Of the CUDA device: its multiprocessors (0 on a CPU), and the threads
 	// that each of them holds (2048 if the case does not say).
 	SMCount, ThreadsPerSM int
@@ -229,8 +232,12 @@ func (c *Case) readJSON(data []byte) error {
 		return fmt.Errorf("%s: operator.output_channels: %d: want %d, as many as input_channels, to step a state", file, c.Operator.OutputChannels, c.Operator.InputChannels)
 	}
 	if torch != nil {
-		c.Torch = Torch{torch.String("version", ""), torch.Bool("mkl", false), int(torch.Int("sm_count", 0, 0, 1<<20)),
-			int(torch.Int("max_threads_per_sm", noise.DefaultThreads, 1, 1<<20))}
+		c.Torch = Torch{Version: torch.String("version", ""), MKL: torch.Bool("mkl", false), SMCount: int(torch.Int("sm_count", 0, 0, 1<<20)),
+			ThreadsPerSM: int(torch.Int("max_threads_per_sm", noise.DefaultThreads, 1, 1<<20))}
+		if torch.Has("mkl_draws") {
+			draws := torch.Bool("mkl_draws", false)
+			c.Torch.MKLDraws = &draws
+		}
 		torch.Open()
 		return torch.Close()
 	}

@@ -277,3 +277,43 @@ func TestOwnFiles(t *testing.T) {
 		t.Error("two readings share their states")
 	}
 }
+
+// TestMKLDraws: whose Bernoulli and exponential draws a PyTorch has goes by what the case
+// says, then by release; what is not known is asked for, where it matters.
+func TestMKLDraws(t *testing.T) {
+	const asks = "!d/case.json: torch.mkl_draws: missing: "
+	for _, k := range []struct{ version, torch, noiseType, name, want string }{
+		{"2.9.1", `"mkl": true`, "dropout", "", "torch-cpu:2.x"},
+		{"2.7.0", `"mkl": true`, "laplace", "", "torch-cpu:2.x"},
+		{"2.6.0+cpu", `"mkl": true`, "dropout", "", "torch-cpu:2.x:mkl"},
+		{"2.6.0", `"mkl": false`, "dropout", "", "torch-cpu:2.x"},
+		{"2.9.1", `"mkl": true, "mkl_draws": true`, "dropout", "", "torch-cpu:2.x:mkl"},
+		{"2.6.0", `"mkl": true, "mkl_draws": false`, "dropout", "", "torch-cpu:2.x"},
+		{"2.31.0", `"mkl": true`, "dropout", "", asks},
+		{"1.13.1", `"mkl": true`, "dropout", "", asks},
+		{"1.13.1", `"mkl": true, "mkl_draws": true`, "dropout", "", "torch-cpu:1.13:mkl"},
+		{"1.13.1", `"mkl": true`, "gaussian", "", "torch-cpu:1.13"},
+		{"2.31.0", `"mkl": true`, "dropout", "torch-cpu:2.x", "torch-cpu:2.x"},
+		{"2.31.0", `"mkl": true`, "dropout", "torch-cpu:2.x:mkl", "torch-cpu:2.x:mkl"},
+	} {
+		m := memory(t)
+		edit(t, m, `"1.13.1"`, `"`+k.version+`"`)
+		edit(t, m, `"mkl": false`, k.torch)
+		edit(t, m, `"gaussian"`, `"`+k.noiseType+`"`)
+		delete(m, "noise.safetensors")
+		delete(m, "weights.safetensors")
+		c, err := OpenCaseFS(m, "d")
+		if err != nil {
+			t.Fatal(err)
+		}
+		op, err := c.NewOperator()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.OpenStream(k.name, op, operator.Mode{Precision: fp16.Float32})
+		want, refused := strings.CutPrefix(k.want, "!")
+		if refused && (err == nil || !strings.HasPrefix(err.Error(), want)) || !refused && (err != nil || s.Name != want) {
+			t.Errorf("%+v: stream %+v, error %v", k, s, err)
+		}
+	}
+}

@@ -107,9 +107,8 @@ func (c *Case) Framework() string {
 }
 
 // openTorchCPU opens a stream named torch-cpu[:VERSION][:mkl]. What the name
-// leaves open the case says: the version and whether PyTorch was built with
-// MKL. MKL changes Bernoulli and exponential draws only (the latter are not
-// known and refused), so for noise made of normal draws it does not matter.
+// leaves open the case says: the version and whether Bernoulli and exponential draws
+// are MKL's (see mklDraws). Noise made of normal draws is the same either way.
 // PyTorch's CPU draws other normals for a tensor of a half type.
 func (c *Case) openTorchCPU(name string, f fp16.Format) (*Stream, error) {
 	version := ""
@@ -121,11 +120,16 @@ func (c *Case) openTorchCPU(name string, f fp16.Format) (*Stream, error) {
 	case name == "torch-cpu" || name == "torch-cpu:mkl":
 		return nil, fmt.Errorf("%s: torch.version: %.60q: want a 1.13 or 2.x version, or --noise torch-cpu:1.13 or torch-cpu:2.x", c.File, v)
 	}
-	if c.Torch.MKL && strings.Count(name, ":") == 0 {
-		name += ":mkl"
-	}
 	if t := c.Operator.NoiseType; t == "gaussian" || t == "multiplicative" {
 		name = strings.TrimSuffix(name, ":mkl")
+	} else if strings.Count(name, ":") == 0 {
+		mkl, err := c.mklDraws()
+		if err != nil {
+			return nil, err
+		}
+		if mkl {
+			name += ":mkl"
+		}
 	}
 	g, err := noise.ParseTorchCPU(name, version)
 	if err != nil {
@@ -136,6 +140,28 @@ func (c *Case) openTorchCPU(name string, f fp16.Format) (*Stream, error) {
 		return nil, fmt.Errorf("noise: %v: has no normal draws of type float16: want torch-cpu:2.x", g)
 	}
 	return seeded(g, c.Rollout.BaseSeed), nil
+}
+
+// mklDraws reports whether the Bernoulli and exponential draws of the case's PyTorch are
+// MKL's: as the case says, or else by its release. A build without MKL has none. With it
+// they are MKL's on any processor up to 2.6 and on none from 2.7 on, as far as 2.9, which
+// is what was read and measured; in 1.13 on Intel's only, and what later releases do is
+// not known.
+func (c *Case) mklDraws() (bool, error) {
+	if c.Torch.MKLDraws != nil {
+		return *c.Torch.MKLDraws, nil
+	}
+	if !c.Torch.MKL {
+		return false, nil
+	}
+	release, minor := "1.13", 0
+	if n, err := fmt.Sscanf(c.Torch.Version, "2.%d", &minor); n == 1 && err == nil {
+		if minor <= 9 {
+			return minor <= 6, nil
+		}
+		release = "2.x"
+	}
+	return false, fmt.Errorf("%s: torch.mkl_draws: missing: PyTorch %.60q, built with MKL, may draw dropout masks and exponentials with it or not: want mkl_draws, as the recorder writes it, or --noise torch-cpu:%s or torch-cpu:%s:mkl", c.File, c.Torch.Version, release, release)
 }
 
 func noDraws(int, int, int, int) (noise.Draws, error) { return nil, nil }

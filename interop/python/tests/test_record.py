@@ -51,6 +51,19 @@ class Record(unittest.TestCase):
             self.assertEqual(f.metadata()["step"], "3")
             self.assertTrue(torch.equal(f.get_tensor("noise.draw"), tape[2][:1]))
 
+    def test_mkl_draws(self):
+        """Which random numbers this PyTorch has is found out by drawing, and does not move its generator."""
+        torch.manual_seed(3)
+        want = torch.rand(2)
+        torch.manual_seed(3)
+        first = torch.rand(1)
+        draws = refrun.recorder._mkl_draws()
+        self.assertTrue(torch.equal(torch.cat([first, torch.rand(1)]), want))
+        release = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2])
+        if (2, 7) <= release <= (2, 9):
+            self.assertIs(draws, False)
+        self.assertIn(draws, (True, False))
+
     def test_bfloat16(self):
         op = operator()
         with refrun.record(self.dir / "case", op, policy="autoregressive", precision="bfloat16") as rec:

@@ -208,6 +208,20 @@ def _alike(states: List[Raw]) -> List[Raw]:
     return [raw(t.to(last if held else max(wide, torch.float32, key=lambda d: d.itemsize))) for t in tensors]
 
 
+# torch.empty(64).bernoulli_(0.5) after seed 0, the first draw as the lowest bit: of
+# PyTorch's own generator, and of Intel's MKL.
+_BERNOULLI = {0x6498ABA72153DEC4: False, 0x543E5D5687C2E799: True}
+
+
+def _mkl_draws() -> Optional[bool]:
+    """Whether this PyTorch's Bernoulli draws on the CPU are MKL's; None if they are neither's.
+
+    It depends on the release, the build and the processor, so it is found out by drawing.
+    """
+    drawn = torch.empty(64).bernoulli_(0.5, generator=torch.Generator().manual_seed(0))
+    return _BERNOULLI.get(sum(1 << i for i, x in enumerate(drawn.tolist()) if x))
+
+
 def _provenance(module: nn.Module, compiled: bool) -> Dict[str, Any]:
     p = next(iter(module.parameters()), None)
     cuda = p is not None and p.is_cuda
@@ -221,6 +235,9 @@ def _provenance(module: nn.Module, compiled: bool) -> Dict[str, Any]:
                     cudnn_deterministic=torch.backends.cudnn.deterministic)
     else:
         info["mkl"] = torch.backends.mkl.is_available()
+        draws = _mkl_draws()
+        if draws is not None:
+            info["mkl_draws"] = draws
     return {"produced_by": f"PyTorch {torch.__version__} on {where}", "torch": info}
 
 
