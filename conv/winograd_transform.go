@@ -18,7 +18,7 @@ func newTransform(f *asm.Form) *transform {
 	t := new(transform)
 	d := denominators(f)
 	for p := range n * n {
-		t.divisor = append(t.divisor, d[p/n]*d[p%n])
+		t.divisor = append(t.divisor, exactly(d[p/n], d[p%n]))
 		for i := range k * k {
 			t.powers = append(t.powers, power(f, p/n, i/k)*power(f, p%n, i%k))
 		}
@@ -36,11 +36,21 @@ func denominators(f *asm.Form) []float64 {
 		}
 		for r, s := range f.Points {
 			if r != p {
-				d[p] *= f.Points[p] - s
+				d[p] = exactly(d[p], f.Points[p]-s)
 			}
 		}
 	}
 	return d
+}
+
+// exactly returns a product that must be a float64 number. For 7x7 kernels the divisor of
+// the points +-3 takes all 53 bits: other points may leave no room for theirs.
+func exactly(a, b float64) float64 {
+	v := a * b
+	if math.FMA(a, b, -v) != 0 {
+		panic("conv: a constant of a Winograd transform is not a float64 number")
+	}
+	return v
 }
 
 // power returns the power i of point p as it stands in G without denominator.
