@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"path"
 	"strings"
 	"sync/atomic"
@@ -66,7 +67,7 @@ func OpenCase(dir string) (*Case, error) { return OpenCaseFS(disk.Dir(dir), dir)
 // call it.
 func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
 	c := &Case{Dir: dir, File: path.Join(dir, "case.json"), fsys: fsys}
-	data, err := readFile(fsys, "case.json")
+	data, err := readFile(fsys, "case.json", mostJSON)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: want a case folder with a case.json", c.File, fault.Cause(err))
 	}
@@ -96,7 +97,9 @@ func OpenCaseFS(fsys fs.FS, dir string) (*Case, error) {
 	}
 	for _, e := range entries {
 		if ok, _ := path.Match("layers.step*.safetensors", e.Name()); ok {
-			c.layerSteps = append(c.layerSteps, e.Name())
+			if c.layerSteps = append(c.layerSteps, e.Name()); len(c.layerSteps) > mostLayerFiles {
+				return nil, fmt.Errorf("%s: more than %d files layers.step*.safetensors: want the layers of fewer steps", dir, mostLayerFiles)
+			}
 		}
 	}
 	if c.Weights == nil && c.WeightsSeed == nil {
@@ -115,8 +118,16 @@ func (c *Case) ReadFile(name string) ([]byte, error) {
 	if c.fsys == nil {
 		return nil, fs.ErrNotExist
 	}
-	return readFile(c.fsys, name)
+	return readFile(c.fsys, name, mostJSON)
 }
+
+// What is read of a folder whole: text that says something of a case, and layers of one
+// step at a time. A trajectory has at most 2^24 steps, and layers of a step are for looking
+// closer, not for keeping.
+const (
+	mostJSON       = 16 << 20
+	mostLayerFiles = 1 << 12
+)
 
 // EachLayers calls f with layers.safetensors, if the case has it, and then with
 // every file named layers.step*.safetensors in the order of their names, one in
@@ -128,7 +139,7 @@ func (c *Case) EachLayers(f func(*safetensors.File) error) error {
 		}
 	}
 	for _, name := range c.layerSteps {
-		data, err := readFile(c.fsys, name)
+		data, err := readFile(c.fsys, name, math.MaxInt64)
 		if err != nil {
 			return fmt.Errorf("%s: %w: want a regular file", path.Join(c.Dir, name), fault.Cause(err))
 		}
@@ -178,15 +189,18 @@ func openTensors(fsys fs.FS, name, as string) (*safetensors.File, error) {
 
 func irregular(info fs.FileInfo) error { return errors.New("is " + fault.Kind(info.Mode())) }
 
-// readFile reads a regular file. Anything else, such as a pipe that nobody
+// readFile reads a regular file of at most so many bytes. Anything else, such as a pipe that nobody
 // writes to, could keep the reader for ever.
-func readFile(fsys fs.FS, name string) ([]byte, error) {
+func readFile(fsys fs.FS, name string, most int64) ([]byte, error) {
 	info, err := fs.Stat(fsys, name)
 	if err != nil {
 		return nil, err
 	}
 	if !info.Mode().IsRegular() {
 		return nil, irregular(info)
+	}
+	if info.Size() > most {
+		return nil, fmt.Errorf("%d bytes, and %d are the most", info.Size(), most)
 	}
 	return fs.ReadFile(fsys, name)
 }

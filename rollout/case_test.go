@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"fmt"
 	"io/fs"
 	"os"
 	"slices"
@@ -315,5 +316,53 @@ func TestMKLDraws(t *testing.T) {
 		if refused && (err == nil || !strings.HasPrefix(err.Error(), want)) || !refused && (err != nil || s.Name != want) {
 			t.Errorf("%+v: stream %+v, error %v", k, s, err)
 		}
+	}
+}
+
+// sparse is a file of any size that holds nothing.
+type sparse struct {
+	fs.FS
+	name string
+	size int64
+}
+
+type sparseInfo struct {
+	fs.FileInfo
+	size int64
+}
+
+func (i sparseInfo) Size() int64 { return i.size }
+
+func (s sparse) Stat(name string) (fs.FileInfo, error) {
+	i, err := fs.Stat(s.FS, name)
+	if err == nil && name == s.name {
+		i = sparseInfo{i, s.size}
+	}
+	return i, err
+}
+
+// TestFolderLimits: what a case's folder may make one read, before it is read.
+func TestFolderLimits(t *testing.T) {
+	m := memory(t)
+	for _, name := range []string{"case.json", "SHA256SUMS"} {
+		m["SHA256SUMS"] = &fstest.MapFile{}
+		if _, err := OpenCaseFS(sparse{m, name, 1 << 30}, "d"); err == nil || !strings.HasPrefix(err.Error(), "d/"+name+": 1073741824 bytes, and ") {
+			t.Errorf("a gigabyte of %s: error %v", name, err)
+		}
+		delete(m, "SHA256SUMS")
+	}
+	c, err := OpenCaseFS(sparse{m, "probes.json", 1 << 30}, "d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m["probes.json"] = &fstest.MapFile{}
+	if _, err := c.ReadFile("probes.json"); err == nil || !strings.Contains(err.Error(), "1073741824 bytes, and ") {
+		t.Errorf("a gigabyte of probes.json: error %v", err)
+	}
+	for i := range mostLayerFiles + 1 {
+		m[fmt.Sprintf("layers.step%05d.safetensors", i)] = &fstest.MapFile{}
+	}
+	if _, err := OpenCaseFS(m, "d"); err == nil || err.Error() != "d: more than 4096 files layers.step*.safetensors: want the layers of fewer steps" {
+		t.Errorf("many layers: error %v", err)
 	}
 }

@@ -28,17 +28,9 @@ type listedSum struct {
 // messages call the folder.
 func readSums(fsys fs.FS, dir string) ([]listedSum, error) {
 	as := path.Join(dir, sumsFile)
-	info, err := fs.Stat(fsys, sumsFile)
+	data, err := readFile(fsys, sumsFile, 1<<20)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
-	}
-	const most = 1 << 20
-	if err == nil && info.Size() > most {
-		err = fmt.Errorf("%d bytes: want at most %d", info.Size(), most)
-	}
-	var data []byte
-	if err == nil {
-		data, err = readFile(fsys, sumsFile)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w: want lines of a SHA-256 and a name", as, fault.Cause(err))
