@@ -91,13 +91,15 @@ func (r *Report) size() string {
 
 // extent says how many steps are faulty.
 func (r *Report) extent() string {
-	bad := 0
+	bad, n := 0, 0 // of the steps that could be looked at: with nothing finite none is right
 	for _, s := range r.Steps {
 		if s.Violation {
 			bad++
 		}
+		if s.Violation || finite(float64(s.R64)) {
+			n++
+		}
 	}
-	n := len(r.Steps)
 	switch {
 	case n < 2 || bad == 0 || r.Findings[0].Gate == "structure": // after NaN, say, no step can be looked at
 		return ""
