@@ -191,9 +191,15 @@ func (c *command) printPlan(r *planReport) {
 		c.printf("\n%s, %s read and written; images and draws take %s\n", fmt.Sprintf("%d passes", r.Passes), size(r.Bytes), size(r.Arena))
 	}
 	c.printf("weights take %s, in the order of the kernels too\n", size(r.Weights))
-	c.printf("compiled in %s; a step takes %s (the first one %s), %.3g GFLOP/s; not compiled %s", brief(r.Build), brief(r.Seconds), brief(r.First), r.GFLOPS, brief(r.General))
-	if r.PaysFrom >= 0 {
-		c.printf(": compiling pays from step %.0f on", r.PaysFrom)
+	if r.Compiled {
+		c.printf("compiled in %s; ", brief(r.Build))
+	}
+	c.printf("a step takes %s (the first one %s), %.3g GFLOP/s", brief(r.Seconds), brief(r.First), r.GFLOPS)
+	if r.Compiled {
+		c.printf("; not compiled %s", brief(r.General))
+		if r.PaysFrom >= 0 {
+			c.printf(": compiling pays from step %.0f on", r.PaysFrom)
+		}
 	}
 	c.printf("\n")
 	if d := r.Dataset; d != nil {

@@ -169,11 +169,16 @@ func (c *command) printOneStep(cs *rollout.Case, r *runReport) {
 	if len(r.Layers) > 0 {
 		worst := r.Layers[0]
 		for _, l := range r.Layers {
-			if l.MaxOverStd > worst.MaxOverStd {
+			if !(l.MaxOverStd <= worst.MaxOverStd) && worst.MaxOverStd == worst.MaxOverStd { // NaN is the worst
 				worst = l
 			}
 		}
-		c.printf("\n%s compared; the largest difference, %s of its std, is in %s\n", plural(len(r.Layers), "recorded layer"), num(worst.MaxOverStd), worst.Name)
+		c.printf("\n%s compared; ", plural(len(r.Layers), "recorded layer"))
+		if worst.MaxOverStd == 0 {
+			c.printf("they are equal\n")
+		} else {
+			c.printf("the largest difference, %s of its std, is in %s\n", num(worst.MaxOverStd), worst.Name)
+		}
 	}
 	c.printf("\n%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n", r.SampleStepsPerS, r.GFLOPS, plural(r.Threads, "thread"), r.ISA)
 	c.printf("digest %s\n", r.Digest)
