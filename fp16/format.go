@@ -37,12 +37,21 @@ const (
 	TF32
 	Float16
 	BFloat16
+
+	// Int64 is no floating-point grid: it marks whole numbers, such as indices and
+	// shapes, and truths, 1 and 0. Beyond 2^53 in magnitude float64 does not hold
+	// them all. ParseFormat does not know it, and of the methods it has String,
+	// Round, RoundSlice, Holds and Decide only.
+	Int64
 )
 
 // String returns the name used in files and on the command line.
 func (f Format) String() string {
 	if int(f) < len(grids) {
 		return grids[f].name
+	}
+	if f == Int64 {
+		return "int64"
 	}
 	return fmt.Sprintf("Format(%d)", uint8(f))
 }

@@ -290,3 +290,22 @@ func TestNames(t *testing.T) {
 		t.Errorf("String of an unknown format: %q", got)
 	}
 }
+
+// Whole numbers are rounded to even, and nothing else about them is asked of a format.
+func TestInt64(t *testing.T) {
+	in := []float64{0, 2.5, -3.5, 1 << 52, 0.49999999999999994}
+	want := []float64{0, 2, -4, 1 << 52, 0}
+	got := make([]float64, len(in))
+	fp16.Int64.RoundSlice(got, in)
+	for i := range in {
+		if got[i] != want[i] || fp16.Int64.Round(in[i]) != want[i] {
+			t.Errorf("%g: %g, want %g", in[i], got[i], want[i])
+		}
+	}
+	if _, err := fp16.ParseFormat("int64"); err == nil || fp16.Int64.String() != "int64" {
+		t.Error("int64 is a name, and no number format to compute in")
+	}
+	if fp16.Int64.Holds(0.5) || !fp16.Int64.Holds(-7) {
+		t.Error("0.5 is no whole number, -7 is")
+	}
+}

@@ -78,6 +78,8 @@ func (f Format) Round(y float64) float64 {
 		return y
 	case f == Float32:
 		return float64(float32(y)) // IEEE 754 conversion: nearest even, once
+	case f == Int64:
+		return math.RoundToEven(y)
 	}
 	return math.Float64frombits(walks[f].nearest(math.Float64bits(y)))
 }
@@ -102,6 +104,10 @@ func (f Format) RoundSlice(dst, src []float64) {
 				r = math.Float64frombits(quiet)
 			}
 			dst[i] = r
+		}
+	case Int64:
+		for i, y := range src {
+			dst[i] = f.Round(y)
 		}
 	default:
 		w := &walks[f]

@@ -54,54 +54,40 @@ func ParseAutocast(name string) (Autocast, error) {
 type rule uint8
 
 const (
-	same rule = iota // nothing: the result has the type of the input
-	half             // casts them to the half type, which the result has
-	wide             // casts them to float32, which the result has
-	most             // promotes them to the widest among them, which the result has
-	fail             // stops with an error for a half input
+	same       rule = iota // nothing: the result has the type of the input
+	half                   // casts them to the half type, which the result has
+	wide                   // casts them to float32, which the result has
+	most                   // promotes them to the widest among them, which the result has
+	fail                   // stops with an error for a half input
+	unrecorded             // is not known here
 )
 
-// The table of autocast, for the operations that this project has. An
-// operation that PyTorch's lists do not name runs in the type of its input; one
+// casts are the rules of one operation: of CUDA 1.13 and 2.x, and of the CPU 1.13
+// and 2.x. Of an operation that is not Spinlock's, those of 1.13 are not recorded.
+//
+// An operation that PyTorch's lists do not name runs in the type of its input; one
 // of two tensors then promotes. Norms take their float32 weights as they are.
 // Sources: ATen's autocast_mode.cpp (1.13) and autocast_mode.h (2.x). The CPU
 // columns are held to what PyTorch returns (testdata/autocast).
-//
-// A biased convolution is one operation on the CPU, rounded once. CUDA's adds
-// the bias in an operation of its own: it rounds the convolution and the sum.
-var autocastTable = map[string][4]rule{
-	//            cuda: 1.13  2.x  cpu: 1.13  2.x
-	"conv2d":           {half, half, half, half},
-	"conv_transpose2d": {half, half, wide, half},
-	"instance norm":    {same, same, same, same},
-	"batch norm":       {same, same, same, same},
-	"group norm":       {wide, wide, fail, same},
-	"layer norm":       {wide, wide, fail, same}, // a group norm of one group
-	"activation":       {same, same, same, same},
-	"add":              {most, most, most, most},
-	"cat":              {most, most, most, most},
-	"noise":            {same, same, same, same}, // randn_like, mul, dropout2d; a correlated field promotes
-	"avg_pool2d":       {same, same, same, same},
-	"interpolate":      {same, wide, same, same},
-}
+type casts [4]rule
 
-// Result returns the format of the output of an operation of the table for inputs
-// of those formats, or an error if PyTorch refuses them.
+// since2 are the rules of an operation that is only recorded in PyTorch 2.x.
+func since2(cuda, cpu rule) casts { return casts{unrecorded, cuda, unrecorded, cpu} }
+
+// Result returns the format of the output of an operation for inputs of those
+// formats, or an error if PyTorch refuses them. Without autocast it is the widest of
+// the inputs, as PyTorch promotes types. Whole numbers give way to any other format, and
+// alone stay what they are.
 func (m Mode) Result(op string, in ...fp16.Format) (fp16.Format, error) {
-	rules, ok := autocastTable[op]
+	e, ok := registry[op]
 	if !ok {
 		panic("graph: operation without an autocast rule")
 	}
-	if m.Autocast == NoAutocast {
-		return m.Wide(), nil
+	widest := widest(in)
+	if m.Autocast == NoAutocast || widest == fp16.Int64 {
+		return widest, nil
 	}
-	widest := in[0]
-	for _, f := range in[1:] {
-		if f == fp16.Float32 {
-			widest = f
-		}
-	}
-	switch rules[m.Autocast-CUDA113] {
+	switch e.casts[m.Autocast-CUDA113] {
 	case half:
 		return m.Precision, nil
 	case wide:
@@ -110,8 +96,26 @@ func (m Mode) Result(op string, in ...fp16.Format) (fp16.Format, error) {
 		if widest != fp16.Float32 {
 			return 0, fmt.Errorf("%s of %v numbers with float32 weights: PyTorch's autocast %v stops with an error: want another norm, or another autocast", op, widest, m.Autocast)
 		}
+	case unrecorded:
+		return 0, fmt.Errorf("%s: what PyTorch's autocast %v makes of it was not recorded: want autocast cuda or cpu, of 2.x", op, m.Autocast)
 	}
 	return widest, nil
+}
+
+// widest returns the type to which PyTorch promotes those of tensors: the two half
+// types to float32, whole numbers to any other.
+func widest(in []fp16.Format) fp16.Format {
+	w := fp16.Int64
+	for _, f := range in {
+		switch {
+		case f == w || f == fp16.Int64 || w == fp16.Float64:
+		case w == fp16.Int64 || f == fp16.Float64:
+			w = f
+		default: // two of float32 and the half types
+			w = fp16.Float32
+		}
+	}
+	return w
 }
 
 // Product returns the format to which an operation of products, such as a
@@ -129,7 +133,8 @@ func (m Mode) Product(op string, in fp16.Format) (operands, out fp16.Format) {
 }
 
 // BiasApart reports whether a convolution's bias is added by an operation of its
-// own, as autocast on CUDA does.
+// own, which rounds once more, as autocast on CUDA does. On the CPU a biased
+// convolution is one operation.
 func (m Mode) BiasApart() bool { return m.Autocast == CUDA113 || m.Autocast == CUDA2 }
 
 // Scalar returns a constant of a rollout (a noise scale, a policy's dt or
@@ -160,7 +165,7 @@ func (m Mode) RoundSlice(f fp16.Format, dst, src []float64) {
 
 // cast returns x as operands of that format, x itself if its numbers are.
 func (m Mode) cast(x *tensor.Tensor, f fp16.Format) *tensor.Tensor {
-	if x.Format == f || f == fp16.Float64 || f == fp16.Float32 {
+	if x.Format == f || x.Format != fp16.Int64 && (f == fp16.Float64 || f == fp16.Float32) {
 		return x
 	}
 	y := tensor.New(f, x.Shape...)

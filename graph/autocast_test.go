@@ -95,7 +95,7 @@ func TestAutocastRules(t *testing.T) {
 			}
 		}
 	}
-	for op := range autocastTable {
+	for op := range registry {
 		if !ops[op] {
 			t.Errorf("%s: no row of rules.json is about it", op)
 		}

@@ -31,7 +31,7 @@ func (g *Graph) Infer(m Mode, in ...Type) (*Program, error) {
 	for i := range g.Values {
 		if c := g.Values[i].Const; c != nil {
 			f := c.Format
-			if m.Precision == fp16.Float64 {
+			if m.Precision == fp16.Float64 && f != fp16.Int64 {
 				f = fp16.Float64
 			}
 			p.types[i], known[i] = Type{c.Shape, f}, true

@@ -196,3 +196,8 @@ func (k *Kernel) addBias(y *tensor.Tensor) {
 		}
 	}
 }
+
+func init() {
+	register(Conv{}, casts{half, half, half, half})
+	register(ConvTranspose{}, casts{half, half, wide, half})
+}

@@ -103,3 +103,10 @@ func (n Noise) Eval(c *Call) error {
 func (Act) inPlace()   {}
 func (Add) inPlace()   {}
 func (Noise) inPlace() {}
+
+func init() {
+	register(Act{}, casts{same, same, same, same})
+	register(Add{}, casts{most, most, most, most})
+	// randn_like, mul, dropout2d; a correlated field promotes
+	register(Noise{}, casts{same, same, same, same})
+}

@@ -71,3 +71,14 @@ func (n BatchNorm) Eval(c *Call) error {
 
 func (Norm) inPlace()      {}
 func (BatchNorm) inPlace() {}
+
+func init() {
+	for kind, c := range map[string]casts{
+		"instance": {same, same, same, same},
+		"group":    {wide, wide, fail, same},
+		"layer":    {wide, wide, fail, same}, // a group norm of one group
+	} {
+		register(Norm{Kind: kind, Eps: 1e-5}, c)
+	}
+	register(BatchNorm{Eps: 1e-5}, casts{same, same, same, same})
+}

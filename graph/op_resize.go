@@ -107,3 +107,9 @@ func (Cat) Eval(c *Call) error {
 	}
 	return nil
 }
+
+func init() {
+	register(AvgPool{}, casts{same, same, same, same})
+	register(Upsample{}, casts{same, wide, same, same})
+	register(Cat{}, casts{most, most, most, most})
+}

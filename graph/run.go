@@ -130,7 +130,7 @@ func (p *Program) last(there []*tensor.Tensor) []int {
 
 // constant returns a constant as a tensor of the mode.
 func (p *Program) constant(c *tensor.Tensor) *tensor.Tensor {
-	if p.mode.Precision != fp16.Float64 {
+	if p.mode.Precision != fp16.Float64 || c.Format == fp16.Int64 {
 		return c
 	}
 	return &tensor.Tensor{Shape: c.Shape, Format: fp16.Float64, Data: c.Data}
