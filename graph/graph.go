@@ -9,6 +9,8 @@
 package graph
 
 import (
+	"fmt"
+
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -70,6 +72,22 @@ func (g *Graph) Add(op Op, name string, in ...int) int {
 	out := len(g.Values) - 1
 	g.Nodes = append(g.Nodes, Node{Op: op, In: in, Out: []int{out}})
 	return out
+}
+
+// AddNode adds a node with that many outputs, the first of that name and the others of
+// name:1, name:2 and so on, and returns their values.
+func (g *Graph) AddNode(op Op, name string, outputs int, in ...int) []int {
+	n := Node{Op: op, In: in}
+	for k := range outputs {
+		v := Value{Name: name}
+		if k > 0 {
+			v.Name = fmt.Sprintf("%s:%d", name, k)
+		}
+		g.Values = append(g.Values, v)
+		n.Out = append(n.Out, len(g.Values)-1)
+	}
+	g.Nodes = append(g.Nodes, n)
+	return n.Out
 }
 
 // Pass notes a module that hands a value on, and returns the value.

@@ -45,6 +45,9 @@ func images(in []Type, ic, divided, groups int, oc func(w []int) int) error {
 	if len(in) != 2 && len(in) != 3 {
 		return fmt.Errorf("%d inputs: want an input, a weight, and a bias or none", len(in))
 	}
+	if err := real(in); err != nil {
+		return err
+	}
 	x, w := in[0].Shape, in[1].Shape
 	switch {
 	case len(x) != 4:

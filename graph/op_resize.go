@@ -9,13 +9,15 @@ import (
 
 // AvgPool is avg_pool2d of windows Size by Size, Size apart, of an input [N,C,H,W].
 // See [conv.AvgPool].
-type AvgPool struct{ Size int }
+type AvgPool struct {
+	Size int `json:"kernel_size"`
+}
 
 // Upsample is interpolate by an integer factor of an input [N,C,H,W], nearest or
 // bilinear without aligned corners. See [conv.Nearest] and [conv.Bilinear].
 type Upsample struct {
 	Bilinear bool
-	Factor   int
+	Factor   int `json:"scale_factor"`
 }
 
 // Cat joins inputs [N,C_i,H,W] along the channels. Values are unchanged.

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"github.com/refrun/refrun/fp16"
 )
 
 // entry is a registered operation.
@@ -142,4 +144,14 @@ func arity(in []Type, least, most int) error {
 		return fmt.Errorf("%d inputs: want %d", len(in), least)
 	}
 	return fmt.Errorf("%d inputs: want %d to %d", len(in), least, most)
+}
+
+// real returns an error if an input is of whole numbers.
+func real(in []Type) error {
+	for k, t := range in {
+		if t.Format == fp16.Int64 {
+			return fmt.Errorf("input %d: int64 numbers: want floating-point ones", k)
+		}
+	}
+	return nil
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestBind(t *testing.T) {
-	op, err := Bind("avg_pool2d", []byte(`{"Size": 3}`))
+	op, err := Bind("avg_pool2d", []byte(`{"kernel_size": 3}`))
 	if err != nil || op != (AvgPool{Size: 3}) {
 		t.Errorf("%v, %v", op, err)
 	}
@@ -19,8 +19,8 @@ func TestBind(t *testing.T) {
 	for _, k := range []struct{ name, attributes, says string }{
 		{"avgpool2d", "", "such as avg_pool2d"},
 		{"\x1b[2Jx", "", "unknown operation"},
-		{"avg_pool2d", `{"Sise": 3}`, `avg_pool2d: json: unknown field "Sise"`},
-		{"avg_pool2d", `{"Size": "3"}`, "avg_pool2d: json: cannot unmarshal"},
+		{"avg_pool2d", `{"Size": 3}`, `avg_pool2d: json: unknown field "Size"`},
+		{"avg_pool2d", `{"kernel_size": "3"}`, "avg_pool2d: json: cannot unmarshal"},
 		{"avg_pool2d", `[`, "avg_pool2d: "},
 	} {
 		_, err := Bind(k.name, []byte(k.attributes))

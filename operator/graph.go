@@ -1,7 +1,6 @@
 package operator
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/refrun/refrun/act"
@@ -21,6 +20,7 @@ const (
 	OpAct             // activation
 	OpAdd             // sum of two tensors
 	OpNoise           // stochastic block
+	OpOther           // any other operation of package graph
 )
 
 // Node is one operation of an operator.
@@ -33,7 +33,7 @@ type Node struct {
 	// behind it, and blocks that end with it.
 	Also []string
 	// In are the nodes whose outputs this one reads, by index; Input is the
-	// operator's own input. An OpAdd has two, others one.
+	// operator's own input. An OpAdd has two, an OpOther any number, others one.
 	In []int
 
 	Weight, Bias   *Param      // of OpConv [OC,IC,K,K] and [OC], of OpNorm [C] each; Bias may be nil
@@ -44,6 +44,7 @@ type Node struct {
 	Mean, Variance *Param      // of a batch norm
 	Act            act.Func    // of OpAct
 	Noise          noise.Block // of OpNoise
+	Other          graph.Op    // of OpOther
 }
 
 // Input stands for the operator's input among the nodes that a [Node] reads.
@@ -61,7 +62,9 @@ func (op *Operator) Nodes() []Node {
 	for i := range b.Nodes {
 		of := &b.Nodes[i]
 		out := of.Out[0]
-		at[out] = i
+		for _, v := range of.Out {
+			at[v] = i
+		}
 		n := Node{Name: b.Values[out].Name, Also: slices.Clone(b.Values[out].Also)}
 		param := func(k int) *Param {
 			if k < len(of.In) {
@@ -74,28 +77,45 @@ func (op *Operator) Nodes() []Node {
 				n.In = append(n.In, at[v])
 			}
 		}
-		switch o := of.Op.(type) {
-		case graph.Conv:
-			n.Op, n.Geometry, n.Weight, n.Bias = OpConv, o.Params, param(1), param(2)
-		case graph.Norm:
-			n.Op, n.Norm, n.Groups, n.Eps, n.Weight, n.Bias = OpNorm, o.Kind, o.Groups, o.Eps, param(1), param(2)
-		case graph.BatchNorm:
-			n.Op, n.Norm, n.Eps, n.Weight, n.Bias, n.Mean, n.Variance = OpNorm, "batch", o.Eps, param(1), param(2), param(3), param(4)
-		case graph.Act:
-			n.Op, n.Act = OpAct, o.Func
-		case graph.Add:
-			n.Op = OpAdd
-		case graph.Noise:
-			n.Op, n.Noise = OpNoise, o.Block
-		default:
-			panic(fmt.Sprintf("operator: %T is no operation of an operator", o))
-		}
+		n.set(of.Op, param)
 		nodes[i] = n
 	}
 	if last := len(nodes) - 1; last >= 0 { // the last name, "output", is the operator's, and no module's
 		nodes[last].Also = nodes[last].Also[:len(nodes[last].Also)-1]
 	}
 	return nodes
+}
+
+// set makes n the operation, for the parameters that it reads.
+func (n *Node) set(op graph.Op, param func(k int) *Param) {
+	n.Op, n.Other = OpOther, op
+	switch o := op.(type) {
+	case graph.Conv:
+		if w := param(1); len(n.In) == 1 && w != nil && o.Groups <= 1 && o.Params == conv.Square(1, w.Shape[2]/2, o.Padding) && w.Shape[2] == w.Shape[3] && w.Shape[2]%2 == 1 {
+			n.Op, n.Geometry, n.Weight, n.Bias = OpConv, o.Params, w, param(2)
+		}
+	case graph.Norm:
+		if len(n.In) == 1 && param(1) != nil && param(2) != nil {
+			n.Op, n.Norm, n.Groups, n.Eps, n.Weight, n.Bias = OpNorm, o.Kind, o.Groups, o.Eps, param(1), param(2)
+		}
+	case graph.BatchNorm:
+		if len(n.In) == 1 && param(1) != nil && param(2) != nil && param(3) != nil && param(4) != nil {
+			n.Op, n.Norm, n.Eps, n.Weight, n.Bias, n.Mean, n.Variance = OpNorm, "batch", o.Eps, param(1), param(2), param(3), param(4)
+		}
+	case graph.Act:
+		if len(n.In) == 1 {
+			n.Op, n.Act = OpAct, o.Func
+		}
+	case graph.Add:
+		if len(n.In) == 2 {
+			n.Op = OpAdd
+		}
+	case graph.Noise:
+		n.Op, n.Noise = OpNoise, o.Block
+	}
+	if n.Op != OpOther {
+		n.Other = nil
+	}
 }
 
 // Formats returns the format to which a mode rounds the operands of a node
@@ -127,6 +147,9 @@ func (n *Node) Formats(m Mode, in ...fp16.Format) (operands, out fp16.Format, er
 func (op *Operator) formats(m Mode) (*builder, *graph.Program, error) {
 	b := op.graph(false)
 	side := 1 + op.reach()
+	if op.Config.GridSize > 0 && op.Config.Nodes != nil {
+		side = op.Config.GridSize // on which the shapes of registered operations may depend
+	}
 	p, err := b.Infer(m, graph.Type{Shape: []int{1, op.Config.InputChannels, side, side}, Format: m.Wide()})
 	return b, p, err
 }

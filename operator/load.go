@@ -96,6 +96,9 @@ func (p *Param) load(f *safetensors.File, name string) error {
 		}
 		return nil
 	}
+	if p.whole {
+		return p.loadWhole(f, name, t)
+	}
 	if t.DType != safetensors.F32 {
 		return fmt.Errorf("%s: %s: dtype %s: want F32", f.Path, name, t.DType)
 	}
@@ -114,5 +117,23 @@ func (p *Param) load(f *safetensors.File, name string) error {
 		}
 	}
 	copy(p.Data, data)
+	return nil
+}
+
+// loadWhole is load of int64 numbers.
+func (p *Param) loadWhole(f *safetensors.File, name string, t *safetensors.Tensor) error {
+	if t.DType != safetensors.I64 {
+		return fmt.Errorf("%s: %s: dtype %s: want I64", f.Path, name, t.DType)
+	}
+	data, err := t.Int64s()
+	if err != nil {
+		return err
+	}
+	for i, v := range data {
+		if v < -1<<53 || v > 1<<53 {
+			return fmt.Errorf("%s: %s: element %d is %d: want at most 2^53 in magnitude", f.Path, name, i, v)
+		}
+		p.Data[i] = float64(v)
+	}
 	return nil
 }

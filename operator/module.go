@@ -156,6 +156,7 @@ type Param struct {
 	Counter bool
 	// nonNegative marks variances.
 	nonNegative bool
+	whole       bool // int64 numbers
 
 	constant *tensor.Tensor
 }
@@ -163,7 +164,7 @@ type Param struct {
 // tensor returns the parameter as a tensor: always the same one for the same Data.
 func (p *Param) tensor() *tensor.Tensor {
 	if p.constant == nil || &p.constant.Data[0] != &p.Data[0] {
-		p.constant = tensor.Of(fp16.Float32, p.Data, p.Shape...)
+		p.constant = tensor.Of(p.format(), p.Data, p.Shape...)
 	}
 	return p.constant
 }

@@ -101,6 +101,14 @@ func Init(c Config, seed uint64) (*Operator, error) {
 	if err != nil {
 		return nil, err
 	}
+	visitAll(func(l layer) {
+		if o, ok := l.(*bound); ok && len(o.own) > 0 && err == nil {
+			err = fmt.Errorf("operator.nodes: %s: no draws of PyTorch's belong to the parameters of op %s: want a weights file", o.name, o.op.Name())
+		}
+	}, op.modules...)
+	if err != nil {
+		return nil, err
+	}
 	return op, initialise(seed, op.modules...)
 }
 

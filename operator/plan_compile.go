@@ -121,6 +121,9 @@ func (c *compiler) value(i int) *value {
 // node compiles one operation.
 func (c *compiler) node(i int) (why string) {
 	n := &c.nodes[i]
+	if n.Op == OpOther {
+		return fmt.Sprintf("%s: op %s has no kernel of a plan's", n.Name, n.Other.Name())
+	}
 	var in []fp16.Format
 	for _, k := range n.In {
 		in = append(in, c.value(k).format)

@@ -166,7 +166,7 @@ func TestReadNodes(t *testing.T) {
 	for _, bad := range []struct{ nodes, want string }{
 		{``, `f: operator.nodes: none: want one or more`},
 		{`7`, `f: operator.nodes: 7: want a list of objects`},
-		{`{"op":"pool","name":"a"}`, `f: operator.nodes[0].op: "pool": want conv, norm, act, add or noise`},
+		{`{"op":"pool","name":"a"}`, `f: operator.nodes[0].op: unknown operation "pool": want a registered one, such as `},
 		{`{"op":"act","name":"a","activation":"gelu","bias":true}`, `f: operator.nodes[0].bias: unknown key: want one of activation, in, name, op`},
 		{conv + `,` + conv, `f: operator.nodes[1].name: "a": want a name that no other node has`},
 		{`{"op":"conv","name":"a","out_channels":4,"kernel_size":2}`, `f: operator.nodes[0].kernel_size: 2: want an odd number, so that padding by half of it keeps the image size`},

@@ -69,6 +69,9 @@ func claimedNoise(c *rollout.Case, op *operator.Operator, o CheckOptions) (*roll
 // examine runs the gates, in order, over the evidence of e, and decides. name
 // is what messages call the trajectory.
 func examine(ctx context.Context, e *exam, name string) (*Report, error) {
+	if err := emulate.Known(e.op); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
 	s := e.states
 	if s.T < 2 {
 		return nil, fmt.Errorf("%s: trajectory: %d state: want at least 2 to check a step", name, s.T)

@@ -88,6 +88,9 @@ func WriteProbes(dir string, c *rollout.Case) (files []string, err error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := emulate.Known(op); err != nil {
+		return nil, err
+	}
 	p := &prober{c: c, op: op, m: emulate.New(op, c.Rollout)}
 	if p.shape, err = p.size(); err != nil {
 		return nil, err

@@ -112,7 +112,18 @@ const (
 	mostSpare   = 4
 )
 
-// New returns a machine for an operator stepped by that configuration.
+// Known returns an error if an operator has an operation of which it is not known here what
+// right devices may return.
+func Known(op *operator.Operator) error {
+	for _, n := range op.Nodes() {
+		if n.Op == operator.OpOther {
+			return fmt.Errorf("%s: op %s cannot be judged yet: what right devices may return for it is not known here; want a comparison of single steps (run --one-step) or of files (compare)", n.Name, n.Other.Name())
+		}
+	}
+	return nil
+}
+
+// New returns a machine for an operator that is [Known] stepped by that configuration.
 func New(op *operator.Operator, c rollout.Config) *Machine {
 	m := &Machine{Nodes: op.Nodes(), Config: c}
 	m.last = make([]int, len(m.Nodes))

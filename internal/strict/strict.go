@@ -170,6 +170,20 @@ func (o *Object) Floats(key string) []float64 {
 	return list[float64](o, key, "a list of finite numbers")
 }
 
+// Raw returns the object at key as it stands in the file, for another reader; nil if
+// key is missing or null.
+func (o *Object) Raw(key string) []byte {
+	if o.Child(key) == nil {
+		return nil
+	}
+	return o.raw[key]
+}
+
+// Ints returns the list of integers at key, nil if key is missing or null.
+func (o *Object) Ints(key string) []int {
+	return list[int](o, key, "a list of integers")
+}
+
 // list returns the list at key without nulls, which would pass for zeros or empty
 // texts; nil if key is missing or null.
 func list[T any](o *Object, key, want string) []T {
