@@ -103,3 +103,31 @@ func (p *Program) Operand(i, k int) fp16.Format {
 	}
 	return p.types[p.graph.Nodes[i].In[k]].Format
 }
+
+// Products returns the multiplications of operations of products, such as convolutions,
+// in one evaluation.
+func (p *Program) Products() (n int64) {
+	for i := range p.graph.Nodes {
+		node := &p.graph.Nodes[i]
+		if op, ok := node.Op.(interface{ products(in, out []Type) int64 }); ok {
+			n += op.products(p.typesOf(node.In), p.typesOf(node.Out))
+		}
+	}
+	return n
+}
+
+func (p *Program) typesOf(values []int) (of []Type) {
+	for _, v := range values {
+		of = append(of, p.types[v])
+	}
+	return of
+}
+
+// elements returns how many numbers a value of that type has.
+func (t Type) elements() int64 {
+	n := int64(1)
+	for _, d := range t.Shape {
+		n *= int64(d)
+	}
+	return n
+}

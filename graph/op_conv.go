@@ -204,3 +204,14 @@ func init() {
 	register(Conv{}, casts{half, half, half, half})
 	register(ConvTranspose{}, casts{half, half, wide, half})
 }
+
+// products of a convolution: each output takes one for each weight of its channel.
+func (Conv) products(in, out []Type) int64 {
+	return out[0].elements() * in[1].elements() / int64(in[1].Shape[0])
+}
+
+// products of a transposed convolution: each input takes part in one for each weight of
+// its channel.
+func (ConvTranspose) products(in, out []Type) int64 {
+	return in[0].elements() * in[1].elements() / int64(in[1].Shape[0])
+}

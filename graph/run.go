@@ -78,6 +78,22 @@ func (p *Program) Run(r *Run, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 	return out, nil
 }
 
+// Eval evaluates node i alone: it sets out, of the inferred types, for inputs as they
+// are stored, of which those that are constants of the graph may be nil.
+func (p *Program) Eval(r *Run, i int, out, in []*tensor.Tensor) error {
+	n := &p.graph.Nodes[i]
+	c := &Call{Mode: p.mode, Out: out, Draws: r.Draws, Time: r.Time, program: p, node: i, in: slices.Clone(in)}
+	for k, v := range n.In {
+		if c.in[k] == nil {
+			c.in[k] = p.constant(p.graph.Values[v].Const)
+		}
+	}
+	if err := n.Op.Eval(c); err != nil {
+		return fmt.Errorf("%s: %w", p.graph.Name(n), err)
+	}
+	return nil
+}
+
 // eval evaluates node i and adds its outputs to the tensors that are there. The output
 // may take the place of over, if there is such a tensor and the operation can.
 func (p *Program) eval(r *Run, i int, of []*tensor.Tensor, over *tensor.Tensor) error {

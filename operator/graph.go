@@ -145,12 +145,17 @@ func (n *Node) Formats(m Mode, in ...fp16.Format) (operands, out fp16.Format, er
 
 // formats infers the operator's graph for a small image in a mode's widest format.
 func (op *Operator) formats(m Mode) (*builder, *graph.Program, error) {
-	b := op.graph(false)
 	side := 1 + op.reach()
 	if op.Config.GridSize > 0 && op.Config.Nodes != nil {
 		side = op.Config.GridSize // on which the shapes of registered operations may depend
 	}
-	p, err := b.Infer(m, graph.Type{Shape: []int{1, op.Config.InputChannels, side, side}, Format: m.Wide()})
+	return op.inferred(m, graph.Type{Shape: []int{1, op.Config.InputChannels, side, side}, Format: m.Wide()})
+}
+
+// inferred infers the operator's graph, with its noise, for an input of that type.
+func (op *Operator) inferred(m Mode, input graph.Type) (*builder, *graph.Program, error) {
+	b := op.graph(false)
+	p, err := b.Infer(m, input)
 	return b, p, err
 }
 

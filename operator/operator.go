@@ -10,8 +10,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/noise"
@@ -157,9 +159,16 @@ func (op *Operator) Bytes() int64 {
 	return n
 }
 
-// MACs returns the multiplications with weights that one application to one
-// sample of h x w pixels takes.
+// MACs returns the multiplications of products, such as convolutions, that one
+// application to one sample of h x w pixels takes.
 func (op *Operator) MACs(h, w int) int64 {
+	if slices.ContainsFunc(op.Config.Nodes, func(n NodeConfig) bool { return !slices.Contains(spinlock, n.Op) }) { // images may change their size
+		_, p, err := op.inferred(reference, graph.Type{Shape: []int{1, op.Config.InputChannels, h, w}, Format: fp16.Float32})
+		if err != nil { // so does an application
+			return 0
+		}
+		return p.Products()
+	}
 	var n int64
 	visitAll(func(l layer) {
 		if c, ok := l.(*conv2d); ok {

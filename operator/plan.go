@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
@@ -22,9 +23,10 @@ import (
 // that its lists of what guards leave open grow with data that is harder than any
 // before.
 //
-// Not all is compiled: float64 mode, and inputs that Forward refuses or PyTorch's
-// autocast does, go the way of Forward, which is also the one that reports
-// features.
+// Not all is compiled: an operation for which there is no pass is evaluated by its
+// definition, between the others, and PlanNode says so; float64 mode, and inputs that
+// Forward refuses or PyTorch's autocast does, go the way of Forward, which is also the
+// one that reports features.
 //
 // A Plan serves one application at a time: Forward panics if another goroutine is in
 // it. (An Operator serves any number.) It is made for the instruction set in
@@ -36,6 +38,7 @@ type Plan struct {
 	input   fp16.Format // of the inputs that it is compiled for
 	output  fp16.Format // of the operator
 	n, h, w int
+	widest  int // of the rows of all images
 	isa     string
 	general string // why nothing is compiled, "" if it is
 
@@ -44,11 +47,14 @@ type Plan struct {
 	in     *inPass
 	out    *outPass
 	noise  *noise.Rows // nil if there is none
-	images int64       // bytes
+	images int64       // bytes, those of tensors between them too
 	build  time.Duration
 
 	space   conv.Space
 	exact   norm.Exact
+	program *graph.Program // of what is not compiled
+	run     graph.Run
+	err     error     // of it, in an application
 	workers []*worker // all there will be
 	result  *tensor.Tensor
 
@@ -69,7 +75,7 @@ type Plan struct {
 // PlanNode is how a plan does one operation of an operator.
 type PlanNode struct {
 	Name   string `json:"name"`   // as in Node
-	Op     string `json:"op"`     // conv, norm, act, add or noise, and what of it
+	Op     string `json:"op"`     // conv, norm, act, add or noise, and what of it, or a registered operation's name
 	Pass   int    `json:"pass"`   // operations of one pass are done row by row together
 	Kernel string `json:"kernel"` // what runs
 	FLOPs  int64  `json:"flops"`  // of a convolution, multiplications and additions of its definition
@@ -96,9 +102,7 @@ func (op *Operator) plan(mode Mode, input fp16.Format, n, h, w, workers int) *Pl
 	began := time.Now()
 	p := &Plan{op: op, mode: mode, input: input, output: op.Output(mode), n: n, h: h, w: w, isa: asm.ISA()}
 	p.used, p.space.Workers = p, workers
-	for range workers {
-		p.workers = append(p.workers, newWorker(p.w))
-	}
+	p.workers = make([]*worker, workers)
 	p.general = p.compile()
 	p.build = time.Since(began)
 	return p
@@ -139,7 +143,7 @@ func (p *Plan) Bytes() int64 {
 			b += r.norm.Bytes()
 		}
 	}
-	return b + int64(len(p.workers))*workerBytes(p.w)
+	return b + int64(len(p.workers))*workerBytes(p.widest)
 }
 
 // Forward sets dst [n,output_channels,h,w], of the format of the mode's output, to
@@ -189,11 +193,14 @@ func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) 
 	}
 	p.nonfinite.Store(false)
 	p.in.tensor, p.out.tensor = x, dst
+	p.run.Time, p.err = at, nil
 	for _, x := range p.passes {
-		x.run(p)
+		if x.run(p); p.err != nil {
+			break
+		}
 	}
 	p.in.tensor, p.out.tensor = nil, nil
-	return nil
+	return p.err
 }
 
 // Result returns a tensor of the plan's for Forward to write to.

@@ -20,7 +20,8 @@ import (
 // not in use while it is.
 type virtual struct {
 	format      fp16.Format
-	c, frame    int
+	c, h, w     int
+	frame       int
 	first, last int      // passes that write it and read it last
 	at, size    int      // in the plan's memory
 	in          *virtual // whose place it takes, nil if it has its own
@@ -48,19 +49,26 @@ func (v *virtual) root() *virtual {
 	return v
 }
 
-// value is the output of a node.
+// value is the output of a node: an image, or a tensor, or both.
 type value struct {
 	*virtual
 	pass  *rowPass // that ends with it, nil for others
 	casts map[fp16.Format]*virtual
+
+	of     graph.Type
+	tensor *slot
+	packed bool // the image was made of the tensor
 }
 
 // compiler makes a plan of the nodes of an operator, one after the other.
 type compiler struct {
 	p         *Plan
 	nodes     []Node
-	values    []*value
+	graph     *builder
+	values    []*value       // by node: its first output
+	all       map[int]*value // by value of the graph
 	input     *value
+	slots     []*slot
 	images    []*virtual
 	described []*describer
 }
@@ -79,9 +87,15 @@ func (p *Plan) compile() (why string) {
 	if err := p.mode.Check(); err != nil {
 		return err.Error()
 	}
-	c := &compiler{p: p, nodes: p.op.Nodes()}
+	b, program, err := p.op.inferred(p.mode, graph.Type{Shape: []int{p.n, p.op.Config.InputChannels, p.h, p.w}, Format: p.input})
+	if err != nil {
+		return err.Error()
+	}
+	p.program = program
+	c := &compiler{p: p, nodes: p.op.Nodes(), graph: b, all: map[int]*value{}}
 	c.values = make([]*value, len(c.nodes))
-	c.input = &value{virtual: c.image(p.input, p.op.Config.InputChannels)}
+	c.input = &value{virtual: c.image(p.input, p.op.Config.InputChannels, p.h, p.w), of: program.Type(b.Inputs[0])}
+	c.all[b.Inputs[0]] = c.input
 	p.direct = slices.ContainsFunc(c.nodes, func(n Node) bool { return n.Op != OpConv && slices.Contains(n.In, Input) })
 	p.in = &inPass{p: p, dst: c.input.virtual}
 	p.passes = []pass{p.in}
@@ -89,15 +103,25 @@ func (p *Plan) compile() (why string) {
 		if why := c.node(i); why != "" {
 			return why
 		}
+		for k, v := range b.Nodes[i].Out {
+			if k == 0 {
+				c.all[v] = c.values[i]
+			}
+			c.all[v].of = program.Type(v)
+		}
 	}
-	p.out = &outPass{p: p, src: c.values[len(c.nodes)-1].virtual}
+	last := c.values[len(c.nodes)-1]
+	if why := c.imaged(last, "output"); why != "" {
+		return why
+	}
+	p.out = &outPass{p: p, src: last.virtual}
 	p.passes = append(p.passes, p.out)
 	if f := p.out.src.format; f != p.output {
 		return fmt.Sprintf("output of %v numbers", f)
 	}
 	c.place()
 	for _, v := range c.images {
-		if (v.mixed || v.framed && v.padding != conv.Zeros) && v.frame >= min(p.h, p.w) {
+		if (v.mixed || v.framed && v.padding != conv.Zeros) && v.frame >= min(v.h, v.w) {
 			return "an image too small for the padding"
 		}
 	}
@@ -105,28 +129,42 @@ func (p *Plan) compile() (why string) {
 	return ""
 }
 
-func (c *compiler) image(f fp16.Format, channels int) *virtual {
-	v := &virtual{format: f, c: channels}
+func (c *compiler) image(f fp16.Format, channels, h, w int) *virtual {
+	v := &virtual{format: f, c: channels, h: h, w: w}
 	c.images = append(c.images, v)
 	return v
 }
 
-func (c *compiler) value(i int) *value {
-	if i == Input {
-		return c.input
+// operand returns what node i reads as its k-th input that is no parameter.
+func (c *compiler) operand(i, k int) *value {
+	for _, v := range c.graph.Nodes[i].In {
+		if c.graph.Values[v].Const != nil {
+			continue
+		}
+		if k == 0 {
+			return c.all[v]
+		}
+		k--
 	}
-	return c.values[i]
+	panic("operator: no such input")
 }
 
 // node compiles one operation.
 func (c *compiler) node(i int) (why string) {
 	n := &c.nodes[i]
 	if n.Op == OpOther {
-		return fmt.Sprintf("%s: op %s has no kernel of a plan's", n.Name, n.Other.Name())
+		return c.other(i)
 	}
 	var in []fp16.Format
-	for _, k := range n.In {
-		in = append(in, c.value(k).format)
+	for k := range n.In {
+		x := c.operand(i, k)
+		if !c.imageable(x.of) && n.Op != OpNoise { // which says why
+			return c.other(i)
+		}
+		if why := c.imaged(x, n.Name); why != "" {
+			return why
+		}
+		in = append(in, x.format)
 	}
 	operands, out, err := n.Formats(c.p.mode, in...)
 	if err != nil {
@@ -134,7 +172,7 @@ func (c *compiler) node(i int) (why string) {
 	}
 	d := &describer{PlanNode: PlanNode{Name: n.Name}}
 	c.described = append(c.described, d)
-	x := c.value(n.In[0])
+	x := c.operand(i, 0)
 	switch n.Op {
 	case OpConv:
 		return c.conv(i, operands, out, d)
@@ -143,10 +181,10 @@ func (c *compiler) node(i int) (why string) {
 		d.Op, d.Kernel = n.Norm+" norm", kernelName("rows")
 		gamma, beta := n.Weight.Data, n.Bias.Data
 		if n.Norm == "batch" {
-			r.norm = norm.NewBatchRows(out, c.p.n, x.c, c.p.h, c.p.w, n.Mean.Data, n.Variance.Data, gamma, beta, n.Eps)
+			r.norm = norm.NewBatchRows(out, c.p.n, x.c, x.h, x.w, n.Mean.Data, n.Variance.Data, gamma, beta, n.Eps)
 		} else {
 			r.share(n.Groups != x.c)
-			r.norm = norm.NewRows(out, c.p.n, x.c, c.p.h, c.p.w, n.Groups, gamma, beta, n.Eps, r.parts, &c.p.exact)
+			r.norm = norm.NewRows(out, c.p.n, x.c, x.h, x.w, n.Groups, gamma, beta, n.Eps, r.parts, &c.p.exact)
 		}
 		r.dst.format = out
 		c.values[i] = &value{virtual: r.dst, pass: r}
@@ -162,7 +200,7 @@ func (c *compiler) node(i int) (why string) {
 		c.append(i, x, actStage{act.NewRows(n.Act, out)}, out, d)
 	case OpAdd:
 		d.Op, d.Kernel = "add", kernelName("rows")
-		a, b := x, c.value(n.In[1])
+		a, b := x, c.operand(i, 1)
 		if !c.open(n.In[0]) && c.open(n.In[1]) {
 			a, b = b, a // the sum is the same
 		}
@@ -182,7 +220,7 @@ func (c *compiler) node(i int) (why string) {
 			return "correlated noise, or more than one stochastic block"
 		}
 		block.NarrowScale = c.p.mode.Autocast == graph.CPU113
-		c.p.noise = noise.NewRows(block, out, c.p.n, x.c, c.p.h, c.p.w)
+		c.p.noise = noise.NewRows(block, out, c.p.n, x.c, x.h, x.w)
 		c.append(i, x, noiseStage{c.p.noise}, out, d)
 	}
 	return ""
@@ -203,7 +241,7 @@ func (c *compiler) open(i int) bool {
 
 // newPass begins a pass over rows.
 func (c *compiler) newPass(x *value) *rowPass {
-	r := &rowPass{p: c.p, src: x.virtual, dst: c.image(x.format, x.c)}
+	r := &rowPass{p: c.p, src: x.virtual, dst: c.image(x.format, x.c, x.h, x.w)}
 	r.share(false)
 	c.p.passes = append(c.p.passes, r)
 	return r
@@ -226,10 +264,14 @@ func (c *compiler) only(x *value) bool { return len(c.consumers(c.source(x))) <=
 
 // source returns the node that made a value, Input for the input.
 func (c *compiler) source(x *value) int {
-	if x == c.input {
-		return Input
+	for i := range c.graph.Nodes {
+		for _, v := range c.graph.Nodes[i].Out {
+			if c.all[v] == x {
+				return i
+			}
+		}
 	}
-	return slices.Index(c.values, x)
+	return Input
 }
 
 // consumers returns the nodes that read a node's output, also those that read it
@@ -256,11 +298,11 @@ func (c *compiler) consumers(i int) (all []int) {
 // is added apart after it.
 func (c *compiler) conv(i int, operands, out fp16.Format, d *describer) (why string) {
 	n, p := &c.nodes[i], c.p
-	x := c.value(n.In[0])
+	x := c.operand(i, 0)
 	g := n.Geometry
 	side := n.Weight.Shape[2]
 	if g != conv.Square(g.Stride[0], side/2, g.Padding) || g.Stride[0] > 1 || side%2 == 0 {
-		return n.Name + ": a convolution that changes the size of the image"
+		panic("operator: a convolution that changes the size of the image")
 	}
 	least := 1
 	switch g.Padding {
@@ -269,7 +311,7 @@ func (c *compiler) conv(i int, operands, out fp16.Format, d *describer) (why str
 	case conv.Reflect:
 		least = side/2 + 1
 	}
-	if p.h < least || p.w < least {
+	if x.h < least || x.w < least {
 		return n.Name + ": an image too small for the padding"
 	}
 	var bias *tensor.Tensor
@@ -277,14 +319,14 @@ func (c *compiler) conv(i int, operands, out fp16.Format, d *describer) (why str
 		bias = n.Bias.tensor()
 	}
 	k := p.op.kept.Kernel(p.mode, operands, n.Weight.tensor(), bias)
-	plan := k.Plan(out, p.h, p.w, g)
+	plan := k.Plan(out, x.h, x.w, g)
 	src := c.cast(x, operands)
-	if src == x.virtual && x != c.input && x.pass == nil {
+	if src == x.virtual && x != c.input && x.pass == nil && !x.packed {
 		// A convolution's own result has neither a frame nor clean lanes.
 		src = c.newPass(x).dst
 	}
 	src.frames(plan.Frame(), g.Padding)
-	dst := c.image(out, n.Weight.Shape[0])
+	dst := c.image(out, n.Weight.Shape[0], x.h, x.w)
 	pass := &convPass{plan: plan, src: src, dst: dst, padding: g.Padding}
 	p.passes = append(p.passes, pass)
 	v := &value{virtual: dst}
@@ -294,7 +336,7 @@ func (c *compiler) conv(i int, operands, out fp16.Format, d *describer) (why str
 	if named, ok := any(plan).(interface{ Name() string }); ok {
 		d.Kernel = named.Name()
 	}
-	d.FLOPs = 2 * int64(p.n) * int64(p.h) * int64(p.w) * int64(s[0]) * int64(s[1]) * int64(s[2]) * int64(s[3])
+	d.FLOPs = 2 * int64(p.n) * int64(x.h) * int64(x.w) * int64(s[0]) * int64(s[1]) * int64(s[2]) * int64(s[3])
 	d.pass = pass
 	if k.Bias != nil {
 		r := c.newPass(v)
@@ -361,6 +403,10 @@ func (c *compiler) place() {
 			use(i, x.src)
 		case *convPass:
 			use(i, x.src, x.dst)
+		case *packPass:
+			use(i, x.dst)
+		case *unpackPass:
+			use(i, x.src)
 		case *rowPass:
 			use(i, x.src, x.dst)
 			for _, s := range x.stages {
@@ -388,7 +434,7 @@ func (c *compiler) place() {
 	slices.SortStableFunc(c.images, func(a, b *virtual) int { return cmp.Compare(a.first, b.first) })
 	for _, v := range c.images {
 		v.frame = v.root().frame
-		v.size = (conv.ImageSize(p.n, v.c, p.h, p.w, v.frame) + 15) / 16 * 16
+		v.size = (conv.ImageSize(p.n, v.c, v.h, v.w, v.frame) + 15) / 16 * 16
 		if v.in != nil {
 			continue
 		}
@@ -404,9 +450,18 @@ func (c *compiler) place() {
 	all := asm.Aligned[float32](most)
 	for _, v := range c.images {
 		v.at = v.root().at
-		v.img = conv.NewImage(v.format, p.n, v.c, p.h, p.w, v.frame, all[v.at:v.at+v.size])
+		v.img = conv.NewImage(v.format, p.n, v.c, v.h, v.w, v.frame, all[v.at:v.at+v.size])
 	}
 	p.images = 4 * int64(most)
+	for _, s := range c.slots {
+		p.images += 8 * int64(len(s.Data))
+	}
+	for _, v := range c.images {
+		p.widest = max(p.widest, v.w)
+	}
+	for i := range p.workers {
+		p.workers[i] = newWorker(p.widest)
+	}
 }
 
 // bind makes what the passes run, and the description.

@@ -104,7 +104,7 @@ func (r *rowPass) share(waits bool) {
 	tasks, workers := r.p.n*r.blocks(), len(r.p.workers)
 	r.parts = 1
 	if waits || tasks < 4*workers && tasks%workers != 0 {
-		r.parts = min(r.p.h, (4*workers+tasks-1)/tasks)
+		r.parts = min(r.src.h, (4*workers+tasks-1)/tasks)
 	}
 }
 
@@ -120,7 +120,7 @@ func (r *rowPass) bind() {
 			r.norm.Sum(src, n, b, 0, w.norm)
 			r.norm.SetLines(n, b, b+1)
 		}
-		for y := range p.h {
+		for y := range src.H {
 			r.row(n, b, y, w)
 		}
 		if dst.Frame > 0 {
@@ -134,7 +134,7 @@ func (r *rowPass) bind() {
 	}
 	r.part = func(worker, i int) {
 		k, part := i/r.parts, i%r.parts
-		for y := p.h * part / r.parts; y < p.h*(part+1)/r.parts; y++ {
+		for y := src.H * part / r.parts; y < src.H*(part+1)/r.parts; y++ {
 			r.row(k/blocks, k%blocks, y, p.workers[worker])
 		}
 	}

@@ -129,6 +129,10 @@ func TestBound(t *testing.T) {
 	if !slices.Equal(y.Data, want.Data) || !slices.Equal(y.Shape, want.Shape) {
 		t.Error("another output than the definitions'")
 	}
+	// 3x3 of 2 to 3 on 64 pixels, 1x1 of 3 to 4 on 16, 1x1 of 7 to 2 on 64
+	if n := op.MACs(8, 8); n != 64*3*2*9+16*12+64*14 {
+		t.Errorf("%d multiplications", n)
+	}
 	if kinds, channels := op.Draws(); len(kinds) != 1 || channels != 7 {
 		t.Errorf("draws %v of %d channels: want one of 7", kinds, channels)
 	}
@@ -140,6 +144,14 @@ func TestBound(t *testing.T) {
 		x.Format = mode.Wide()
 		y := applyOnce(t, op, mode, x)
 		p := op.Plan(mode, 2, 8, 8)
+		if ok, why := p.Compiled(); ok != (precision != "float64") {
+			t.Errorf("%s: compiled %v: %s", precision, ok, why)
+		}
+		for _, n := range p.Nodes() {
+			if other := n.Name == "pool" || n.Name == "inner" || n.Name == "up" || n.Name == "join"; other != (n.Kernel == "definition") {
+				t.Errorf("%s: %s is done by %s", precision, n.Name, n.Kernel)
+			}
+		}
 		d, err := noise.Counter{Seed: 5}.At(1, 0, 2)
 		if err != nil {
 			t.Fatal(err)
