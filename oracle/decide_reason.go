@@ -198,7 +198,7 @@ func (r *Report) skippedNote() string {
 	if len(r.Skipped) == 0 {
 		return ""
 	}
-	return "The budget left out: " + list(r.Skipped, 4) + "."
+	return "Left out: " + list(r.Skipped, 4) + "."
 }
 
 // whyNothing: why the evidence has no power.

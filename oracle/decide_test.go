@@ -173,7 +173,7 @@ func TestReason(t *testing.T) {
 			r.Blind = []Blind{{Name: "eps outside sqrt", Least: 2, Probe: "ladder"}, {Name: "NaN swallowed", Least: 1, Probe: "nan"}}
 			r.Skipped = []string{"the rest"}
 			return r
-		}(), []string{"is what claimed gives.", "Checked: 10 steps of 2 realizations; the RMS error of a step is 1.02 times what", "could not have shown eps outside sqrt, NaN swallowed; the probe ladder, nan would", "The budget left out: the rest."}},
+		}(), []string{"is what claimed gives.", "Checked: 10 steps of 2 realizations; the RMS error of a step is 1.02 times what", "could not have shown eps outside sqrt, NaN swallowed; the probe ladder, nan would", " Left out: the rest."}},
 		"another contract": {func() *Report { r := made(nil); r.Contract, r.Pattern = "fused", "stores act only"; return r }(), []string{"as accurate as claimed or better, but by another contract: fused. The device stores act only."}},
 		"another operator": {func() *Report {
 			r := made([]int{1}, Finding{Verdict: FailLogic, Gate: "accuracy", Step: 1, Realization: 0, Text: "far off"})

@@ -20,6 +20,9 @@ var pageTemplate = template.Must(template.New("report").Parse(page))
 // mostMaps is the number of error maps that a page shows.
 const mostMaps = 16
 
+// mostHTMLFindings is the number of findings that a page shows.
+const mostHTMLFindings = 4 * mostFindings
+
 // WriteHTML writes the report as one page that needs nothing else: no script,
 // no font, no file beside it.
 func (r *Report) WriteHTML(w io.Writer) error {
@@ -30,7 +33,8 @@ func (r *Report) WriteHTML(w io.Writer) error {
 	case r.Verdict == NoPower:
 		p.Class = "blind"
 	}
-	for _, f := range r.Findings[:min(len(r.Findings), 4*mostFindings)] {
+	p.MoreFindings = max(0, len(r.Findings)-mostHTMLFindings)
+	for _, f := range r.Findings[:len(r.Findings)-p.MoreFindings] {
 		p.Lines = append(p.Lines, f.line())
 	}
 	for _, b := range r.Blind {
@@ -54,6 +58,7 @@ type htmlPage struct {
 	*Report
 	Class, Where, Fate string
 	Lines, BlindLines  []string
+	MoreFindings       int
 	Facts              [][2]string
 	Tables             []htmlTable
 	Chart, Bars        template.HTML
@@ -87,7 +92,9 @@ func (r *Report) facts() [][2]string {
 		}
 	}
 	add("Operator", r.Subject)
-	add("States", fmt.Sprintf("%d realizations of %d states, %d×%d×%d", r.Shape[0], r.Shape[1], r.Shape[2], r.Shape[3], r.Shape[4]))
+	if r.Shape != [5]int{} {
+		add("States", fmt.Sprintf("%d realizations of %d states, %d×%d×%d", r.Shape[0], r.Shape[1], r.Shape[2], r.Shape[3], r.Shape[4]))
+	}
 	add("Claim", r.Claim)
 	add("Keeps", r.Contract)
 	add("Pattern", r.Pattern)
@@ -101,7 +108,11 @@ func (r *Report) facts() [][2]string {
 	add("Place", r.Slice)
 	add("Diagnosis", r.Diagnosis)
 	if e := r.OneStep; e != (StepError{}) {
-		add("Error of one step", fmt.Sprintf("largest %s, mean %s; RMS %s of what is expected", e.MaxAbs.three(), e.MeanAbs.three(), e.RMSOverExpected.three()))
+		s := fmt.Sprintf("largest %s, mean %s", e.MaxAbs.three(), e.MeanAbs.three())
+		if finite(float64(e.RMSOverExpected)) {
+			s += fmt.Sprintf("; RMS %s of what is expected", e.RMSOverExpected.three())
+		}
+		add("Error of one step", s)
 	}
 	if e := r.Expected; e != (StepError{}) {
 		add("Expected", fmt.Sprintf("largest %s, mean %s", e.MaxAbs.three(), e.MeanAbs.three()))

@@ -56,7 +56,11 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 	}
 	s.Cases = append(s.Cases, verdict)
 	for _, gate := range gateNames {
-		s.Cases = append(s.Cases, r.junit("gate", gate, func(f Finding) bool { return f.Gate == gate }))
+		c := r.junit("gate", gate, func(f Finding) bool { return f.Gate == gate })
+		if r.Verdict == NoPower {
+			c.Skipped = &junitFault{Message: string(NoPower)}
+		}
+		s.Cases = append(s.Cases, c)
 	}
 	for _, l := range r.Layers {
 		c := r.junit("layer", fmt.Sprintf("%s, step %d", l.Name, l.Step), func(f Finding) bool { return ofLayers(f) && f.Layer == l.Name && f.Step == l.Step })
@@ -70,7 +74,7 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 		s.Cases = append(s.Cases, junitSteps(r.Steps[lo:min(lo+groupOfSteps, len(r.Steps))]))
 	}
 	for _, what := range r.Skipped {
-		s.Cases = append(s.Cases, junitCase{Class: "budget", Name: what, Skipped: &junitFault{Message: "the budget left it out"}})
+		s.Cases = append(s.Cases, junitCase{Class: "left out", Name: what, Skipped: &junitFault{Message: "it was not reached"}})
 	}
 	s.Tests = len(s.Cases)
 	for _, c := range s.Cases {
@@ -112,6 +116,9 @@ func junitSteps(rows []StepRow) junitCase {
 	c := junitCase{Class: "steps", Name: fmt.Sprintf("%d to %d", rows[0].Step, rows[len(rows)-1].Step)}
 	bad := slices.DeleteFunc(slices.Clone(rows), func(s StepRow) bool { return !s.Violation })
 	if len(bad) == 0 {
+		if !slices.ContainsFunc(rows, func(s StepRow) bool { return finite(float64(s.R64)) }) {
+			c.Skipped = &junitFault{Message: "nothing of these steps could be compared"}
+		}
 		return c
 	}
 	var text []string

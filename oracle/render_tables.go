@@ -61,6 +61,9 @@ func some(n int, must func(i int) bool) (keep []int, left int) {
 func (r *Report) stepTable() table {
 	t := table{title: "Steps", head: []string{"step", "max|E|", "mean|E|", "R64", "Re", "peak", ""},
 		note: "E is the device's next state minus exact arithmetic from the device's own state. R64 is the mean of (E/s)², s what the claim makes one expect of an element; Re the RMS distance from an emulation of the claim over s; peak the largest |E|/s."}
+	if r.Noise.Stream == unknownNoise && !slices.ContainsFunc(r.Steps, func(s StepRow) bool { return s.Re > 0 }) { // which only known draws have
+		t.note = "E is the device's next state minus the exact step without noise from the device's own state. R64 is the mean of (E/s)², s what the specified noise makes one expect of an element; peak the largest |E|/s."
+	}
 	bad := func(i int) bool { return r.Steps[i].Violation }
 	keep, left := some(len(r.Steps), bad)
 	for _, i := range keep {
@@ -98,7 +101,7 @@ func (r *Report) layerTable() table {
 
 func (r *Report) filterTable() table {
 	t := table{title: "Known faults", head: []string{"fault", "kind", "layer", "amplitude", "t", "explains", ""},
-		note: "The residual held against the signature of each known fault, largest share first. Amplitude 1 is the fault as it is known, t its significance."}
+		note: "The residual held against the signature of each known fault, what was found first, then the largest share. Amplitude 1 is the fault as it is known, t its significance."}
 	rows := slices.Clone(r.Filters)
 	slices.SortStableFunc(rows, func(a, b FilterRow) int {
 		switch {

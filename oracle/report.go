@@ -59,7 +59,7 @@ type Report struct {
 	Worst   []Element   `json:"worst,omitempty"` // at most ten, the worst first
 	// Findings are the reasons of the verdict, the first one first.
 	Findings []Finding `json:"findings"`
-	Skipped  []string  `json:"skipped,omitempty"` // what the budget left out
+	Skipped  []string  `json:"skipped,omitempty"` // what the budget, or the work that a search may do, left out
 	Notes    []string  `json:"notes,omitempty"`   // what is worth knowing and no fault
 
 	Maps  []Map     `json:"-"` // pictures for the HTML report

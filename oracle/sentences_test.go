@@ -85,7 +85,7 @@ func TestSentences(t *testing.T) {
 			pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: 3}} }))},
 		{"visible from 3 times its usual size on", pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: 3}} })),
 			pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: Number(math.Inf(1))}} }))},
-		{"The budget left out: filters", pass(PassConforming, set(func(r *Report) { r.Skipped = []string{"filters"} })), pass(PassConforming)},
+		{"Left out: filters", pass(PassConforming, set(func(r *Report) { r.Skipped = []string{"filters"} })), pass(PassConforming)},
 		{"No fault was found, and none could have been: this is no pass", nothing(), pass(PassConforming)},
 		{"No step of the trajectory could be looked at", nothing(), nothing(set(func(r *Report) { r.Findings = []Finding{{Verdict: NoPower, Text: "constant states"}} }))},
 		{"Constant states.", nothing(set(func(r *Report) { r.Findings = []Finding{{Verdict: NoPower, Text: "constant states"}} })), nothing()},
