@@ -118,7 +118,7 @@ func (r *Report) usually(f Finding) string {
 	if r.Diagnosis != "" {
 		return strings.TrimSpace(fmt.Sprintf("The cause is known: %s. %s", r.Diagnosis, advice(r.Diagnosis)))
 	}
-	typical := typically(r.Verdict, f.Gate, strings.ToLower(r.Slice+" "+f.Text))
+	typical := typically(r.Verdict, f.Gate, strings.ToLower(r.Slice+" "+f.said()))
 	switch {
 	case r.stranger != "":
 		return "No fault of the library explains it: " + r.stranger + "."

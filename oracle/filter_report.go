@@ -72,7 +72,7 @@ func (f *filter) find(rows []FilterRow) {
 		text += fmt.Sprintf("; t is that of the steps looked at since %d", step)
 	}
 	f.e.find(Finding{Verdict: best.h.verdict, Gate: "filter", Step: step, Realization: -1, Layer: rows[0].Layer,
-		Diagnosis: strings.Join(names, " or "), Excess: Number(math.Abs(m.t) / leastT), Text: text})
+		Diagnosis: strings.Join(names, either), Excess: Number(math.Abs(m.t) / leastT), Text: text})
 }
 
 // name returns the name of a hypothesis with its amplitude.
