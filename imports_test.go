@@ -48,6 +48,7 @@ var inward = map[string][]string{
 	"act":                  {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"reduce":               {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"graph":                {"act", "conv", "fp16", "noise", "norm", "tensor", "internal/par"},
+	"plan":                 {"act", "asm", "conv", "fp16", "graph", "noise", "norm", "tensor", "internal/par", "internal/rows"},
 	"pointwise":            {"fp16", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
 	"noise":                {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/safetensors"},
 }

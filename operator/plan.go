@@ -3,60 +3,39 @@ package operator
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"github.com/refrun/refrun/asm"
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/plan"
 	"github.com/refrun/refrun/tensor"
 )
 
-// Plan is an operator compiled for one mode and one shape of input: its
-// operations joined to passes over images of float32 numbers, which lie in one
-// piece of memory, with kernels chosen and weights laid out for them. It computes
-// what [Operator.Forward] does, to the same bits, without allocating anything, but
-// that its lists of what guards leave open grow with data that is harder than any
-// before.
+// Plan is an operator compiled for one mode and one shape of input: see package plan. It
+// computes what [Operator.Forward] does, to the same bits.
 //
-// Not all is compiled: an operation for which there is no pass is evaluated by its
-// definition, between the others, and PlanNode says so; float64 mode, and inputs that
-// Forward refuses or PyTorch's autocast does, go the way of Forward, which is also the
-// one that reports features.
+// Not all is compiled: float64 mode, and inputs that Forward refuses or PyTorch's
+// autocast does, go the way of Forward, which is also the one that reports features.
 //
 // A Plan serves one application at a time: Forward panics if another goroutine is in
-// it. (An Operator serves any number.) It is made for the instruction set in
-// use, and for as many goroutines at most as GOMAXPROCS says when it is made: a later
-// change of GOMAXPROCS, at any moment, changes no bit.
+// it. (An Operator serves any number.)
 type Plan struct {
 	op      *Operator
 	mode    Mode
 	input   fp16.Format // of the inputs that it is compiled for
 	output  fp16.Format // of the operator
 	n, h, w int
-	widest  int // of the rows of all images
 	isa     string
+	workers int
 	general string // why nothing is compiled, "" if it is
-
-	passes []pass
-	nodes  []PlanNode
-	in     *inPass
-	out    *outPass
-	noise  *noise.Rows // nil if there is none
-	images int64       // bytes, those of tensors between them too
-	build  time.Duration
-
-	space   conv.Space
-	exact   norm.Exact
-	program *graph.Program // of what is not compiled
-	run     graph.Run
-	err     error     // of it, in an application
-	workers []*worker // all there will be
+	plan    *plan.Plan
 	result  *tensor.Tensor
+	in, out [1]*tensor.Tensor
 
 	// Where more than convolutions read the input, its format decides about others:
 	// direct is set, and an input of another format than the mode's wide one goes
@@ -68,22 +47,8 @@ type Plan struct {
 	busy atomic.Bool // it is in an application
 
 	// Watch asks for Nonfinite.
-	Watch     bool
-	nonfinite atomic.Bool
+	Watch bool
 }
-
-// PlanNode is how a plan does one operation of an operator.
-type PlanNode struct {
-	Name   string `json:"name"`   // as in Node
-	Op     string `json:"op"`     // conv, norm, act, add or noise, and what of it, or a registered operation's name
-	Pass   int    `json:"pass"`   // operations of one pass are done row by row together
-	Kernel string `json:"kernel"` // what runs
-	FLOPs  int64  `json:"flops"`  // of a convolution, multiplications and additions of its definition
-	Bytes  int64  `json:"bytes"`  // of images that the first operation of a pass reads and the last one writes
-}
-
-// pass is one sweep over images.
-type pass interface{ run(p *Plan) }
 
 // Plan compiles the operator for inputs [n,input_channels,h,w]. It panics if a
 // dimension is not positive.
@@ -99,12 +64,21 @@ func (op *Operator) plan(mode Mode, input fp16.Format, n, h, w, workers int) *Pl
 		panic("operator: a plan of nothing")
 	}
 	tensor.Size([]int{n, max(op.Config.InputChannels, op.Config.OutputChannels, op.Config.BaseChannels, 8), h, w}) // panics if that is too much
-	began := time.Now()
-	p := &Plan{op: op, mode: mode, input: input, output: op.Output(mode), n: n, h: h, w: w, isa: asm.ISA()}
-	p.used, p.space.Workers = p, workers
-	p.workers = make([]*worker, workers)
-	p.general = p.compile()
-	p.build = time.Since(began)
+	p := &Plan{op: op, mode: mode, input: input, output: op.Output(mode), n: n, h: h, w: w, isa: asm.ISA(), workers: workers}
+	p.used = p
+	g := op.graph(false).Graph
+	p.direct = slices.ContainsFunc(g.Nodes, func(n graph.Node) bool {
+		_, convolution := n.Op.(graph.Conv)
+		return !convolution && slices.Contains(n.In, g.Inputs[0])
+	})
+	var err error
+	p.plan, err = plan.NewFor(workers, g, mode, graph.Type{Shape: []int{n, op.Config.InputChannels, h, w}, Format: input})
+	switch {
+	case err != nil:
+		p.general = err.Error()
+	case p.plan.Type(0).Format != p.output:
+		p.general = fmt.Sprintf("output of %v numbers", p.plan.Type(0).Format)
+	}
 	return p
 }
 
@@ -113,37 +87,40 @@ func (p *Plan) Compiled() (ok bool, why string) { return p.general == "", p.gene
 
 // Nodes returns the operations in the order of [Operator.Nodes]; nil if the plan is
 // not compiled.
-func (p *Plan) Nodes() []PlanNode { return p.nodes }
+func (p *Plan) Nodes() []plan.Node {
+	if p.general != "" {
+		return nil
+	}
+	return p.plan.Nodes()
+}
 
 // FLOPs returns the multiplications and additions with weights of one application.
 func (p *Plan) FLOPs() int64 { return 2 * p.op.MACs(p.h, p.w) * int64(p.n) }
 
 // Arena returns the bytes of the images, and of the draws that applications have
 // kept so far, which a counter's are not.
-func (p *Plan) Arena() int64 {
-	b := p.images
-	if p.noise != nil {
-		b += p.noise.Bytes()
-	}
-	if p.narrow != nil {
-		b += p.narrow.Arena()
-	}
-	return b
-}
+func (p *Plan) Arena() int64 { return p.sum((*plan.Plan).Arena) }
 
 // Build returns how long it took to compile, weights included.
-func (p *Plan) Build() time.Duration { return p.build }
+func (p *Plan) Build() time.Duration {
+	if p.plan == nil {
+		return 0
+	}
+	return p.plan.Build()
+}
 
 // Bytes returns the memory of the plan besides the operator's weights, including
 // scratch memory that applications have needed so far.
-func (p *Plan) Bytes() int64 {
-	b := p.Arena() + p.exact.Bytes() + sizeOf(&p.space)
-	for _, x := range p.passes {
-		if r, ok := x.(*rowPass); ok && r.norm != nil {
-			b += r.norm.Bytes()
+func (p *Plan) Bytes() int64 { return p.sum((*plan.Plan).Bytes) }
+
+// sum adds up what the compiled plans take.
+func (p *Plan) sum(bytes func(*plan.Plan) int64) (n int64) {
+	for ; p != nil; p = p.narrow {
+		if p.plan != nil {
+			n += bytes(p.plan)
 		}
 	}
-	return b + int64(len(p.workers))*workerBytes(p.widest)
+	return n
 }
 
 // Forward sets dst [n,output_channels,h,w], of the format of the mode's output, to
@@ -181,26 +158,16 @@ func (p *Plan) Forward(dst, x *tensor.Tensor, draws noise.Draws, at noise.Time) 
 	}
 	if p.used = p; p.direct && x.Format != p.input {
 		if p.narrow == nil || p.narrow.input != x.Format {
-			p.narrow = p.op.plan(p.mode, x.Format, p.n, p.h, p.w, len(p.workers))
+			p.narrow = p.op.plan(p.mode, x.Format, p.n, p.h, p.w, p.workers)
 		}
 		p.used, p.narrow.Watch = p.narrow, p.Watch
 		return p.narrow.Forward(dst, x, draws, at)
 	}
-	if p.noise != nil {
-		if err := p.noise.Begin(at, draws); err != nil {
-			return fmt.Errorf("%s: %w", p.op.noise.name, err)
-		}
-	}
-	p.nonfinite.Store(false)
-	p.in.tensor, p.out.tensor = x, dst
-	p.run.Time, p.err = at, nil
-	for _, x := range p.passes {
-		if x.run(p); p.err != nil {
-			break
-		}
-	}
-	p.in.tensor, p.out.tensor = nil, nil
-	return p.err
+	p.plan.Watch = p.Watch
+	p.in[0], p.out[0] = x, dst
+	err := p.plan.Run(draws, at, p.out[:], p.in[:])
+	p.in[0], p.out[0] = nil, nil
+	return err
 }
 
 // Result returns a tensor of the plan's for Forward to write to.
@@ -213,21 +180,13 @@ func (p *Plan) Result() *tensor.Tensor {
 
 // Nonfinite reports whether the last application met a NaN or an infinity anywhere;
 // only if Watch is set and the plan is compiled.
-func (p *Plan) Nonfinite() bool { return p.used.nonfinite.Load() }
+func (p *Plan) Nonfinite() bool { return p.used.plan != nil && p.used.plan.Nonfinite() }
 
 // Again returns the draws of the last application once more, for the same one by
 // Operator.Forward; nil if it had none.
 func (p *Plan) Again() noise.Draws {
-	if p.used.noise == nil {
+	if p.used.plan == nil {
 		return nil
 	}
-	return p.used.noise.Again()
-}
-
-// sizeOf returns the memory of a convolution's space, if it says.
-func sizeOf(s any) int64 {
-	if s, ok := s.(interface{ Bytes() int64 }); ok {
-		return s.Bytes()
-	}
-	return 0
+	return p.used.plan.Again()
 }

@@ -148,7 +148,7 @@ func TestBound(t *testing.T) {
 			t.Errorf("%s: compiled %v: %s", precision, ok, why)
 		}
 		for _, n := range p.Nodes() {
-			if other := n.Name == "pool" || n.Name == "inner" || n.Name == "up" || n.Name == "join"; other != (n.Kernel == "definition") {
+			if other := n.Name == "pool" || n.Name == "up" || n.Name == "join"; other != (n.Kernel == "definition") {
 				t.Errorf("%s: %s is done by %s", precision, n.Name, n.Kernel)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	graphplan "github.com/refrun/refrun/plan"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -40,12 +41,12 @@ type planReport struct {
 	Compiled bool   `json:"compiled"`
 	Why      string `json:"why_not,omitempty"`
 
-	Kernels []operator.PlanNode `json:"kernels"` // of every operation, in order
-	Passes  int                 `json:"passes"`
-	FLOPs   int64               `json:"flops"` // of convolutions, in one application
-	Bytes   int64               `json:"bytes"` // of images read and written, in one application
-	Arena   int64               `json:"arena_bytes"`
-	Weights int64               `json:"weight_bytes"` // parameters, and their copies in the order of the kernels
+	Kernels []graphplan.Node `json:"kernels"` // of every operation, in order
+	Passes  int              `json:"passes"`
+	FLOPs   int64            `json:"flops"` // of convolutions, in one application
+	Bytes   int64            `json:"bytes"` // of images read and written, in one application
+	Arena   int64            `json:"arena_bytes"`
+	Weights int64            `json:"weight_bytes"` // parameters, and their copies in the order of the kernels
 
 	Build    float64 `json:"build_seconds"`
 	First    float64 `json:"first_seconds"`
@@ -138,7 +139,7 @@ func measurePlan(cs *rollout.Case, f *benchFlags) (*planReport, error) {
 		x.Format = mode.Wide()
 	}
 	p := op.Plan(mode, f.batch, f.grid, f.grid)
-	r := &planReport{Mode: mode.String(), What: f.what(cs), Kernels: append([]operator.PlanNode{}, p.Nodes()...), FLOPs: p.FLOPs(), Build: p.Build().Seconds()}
+	r := &planReport{Mode: mode.String(), What: f.what(cs), Kernels: append([]graphplan.Node{}, p.Nodes()...), FLOPs: p.FLOPs(), Build: p.Build().Seconds()}
 	r.Compiled, r.Why = p.Compiled()
 	for _, n := range p.Nodes() {
 		r.Passes = max(r.Passes, n.Pass)

@@ -1,4 +1,4 @@
-package operator
+package plan
 
 import (
 	"github.com/refrun/refrun/act"
@@ -9,7 +9,6 @@ import (
 	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
-	"github.com/refrun/refrun/tensor"
 )
 
 // worker is the memory of one worker of a plan: two rows, and that of the
@@ -101,7 +100,7 @@ type rowPass struct {
 // share decides how to share the work, of which no block can be done before the
 // sums of all are there, if waits says so.
 func (r *rowPass) share(waits bool) {
-	tasks, workers := r.p.n*r.blocks(), len(r.p.workers)
+	tasks, workers := r.src.n*r.blocks(), len(r.p.workers)
 	r.parts = 1
 	if waits || tasks < 4*workers && tasks%workers != 0 {
 		r.parts = min(r.src.h, (4*workers+tasks-1)/tasks)
@@ -144,7 +143,7 @@ func (r *rowPass) bind() {
 func (r *rowPass) blocks() int { return (r.src.c + 7) / 8 }
 
 func (r *rowPass) run(p *Plan) {
-	tasks := p.n * r.blocks()
+	tasks := r.src.n * r.blocks()
 	sums := r.norm != nil && !r.norm.Batch()
 	if r.parts == 1 && (!sums || r.norm.PerChannel()) {
 		p.each(tasks, r.whole)
@@ -152,11 +151,11 @@ func (r *rowPass) run(p *Plan) {
 	}
 	if sums {
 		p.each(tasks, r.pivot)
-		for n := range p.n {
+		for n := range r.src.n {
 			r.norm.SetPivots(n, 0, r.blocks())
 		}
 		p.each(tasks*r.parts, r.sum)
-		for n := range p.n {
+		for n := range r.src.n {
 			r.norm.SetLines(n, 0, r.blocks())
 		}
 	}
@@ -220,27 +219,27 @@ func (c *convPass) run(p *Plan) {
 	c.plan.Run(c.dst.img, c.src.img, &p.space)
 }
 
-// inPass makes an image of the input.
+// inPass makes an image of an input.
 type inPass struct {
-	p      *Plan
-	dst    *virtual
-	round  *roundStage // nil for none
-	zeros  []float64
-	tensor *tensor.Tensor
+	p     *Plan
+	input int
+	dst   *virtual
+	round *roundStage // nil for none
+	zeros []float64
 
 	row, frame func(worker, i int)
 }
 
 func (in *inPass) bind() {
 	p, dst := in.p, in.dst.img
-	blocks := dst.Blocks()
-	in.zeros = make([]float64, p.w)
+	blocks, rowsOf, width := dst.Blocks(), dst.H, dst.W
+	in.zeros = make([]float64, width)
 	in.row = func(worker, i int) {
-		w, n, b, y := p.workers[worker], i/p.h/blocks, i/p.h%blocks, i%p.h
+		w, n, b, y := p.workers[worker], i/rowsOf/blocks, i/rowsOf%blocks, i%rowsOf
 		for c := range w.channels {
 			w.channels[c] = in.zeros
 			if 8*b+c < dst.C {
-				w.channels[c] = in.tensor.Plane(n, 8*b+c)[y*p.w:][:p.w]
+				w.channels[c] = p.given[in.input].Plane(n, 8*b+c)[y*width:][:width]
 			}
 		}
 		row := dst.Row(n, b, y)
@@ -254,29 +253,29 @@ func (in *inPass) bind() {
 }
 
 func (in *inPass) run(p *Plan) {
-	blocks := in.dst.img.Blocks()
-	p.each(p.n*blocks*p.h, in.row)
-	if in.dst.img.Frame > 0 {
-		p.each(p.n*blocks, in.frame)
+	dst := in.dst.img
+	p.each(dst.N*dst.Blocks()*dst.H, in.row)
+	if dst.Frame > 0 {
+		p.each(dst.N*dst.Blocks(), in.frame)
 	}
 }
 
-// outPass makes the output of an image.
+// outPass makes an output of an image.
 type outPass struct {
 	p      *Plan
 	src    *virtual
-	tensor *tensor.Tensor
+	output int
 	row    func(worker, i int)
 }
 
 func (o *outPass) bind() {
 	p, src := o.p, o.src.img
-	blocks := src.Blocks()
+	blocks, rowsOf, width := src.Blocks(), src.H, src.W
 	o.row = func(worker, i int) {
-		w, n, b, y := p.workers[worker], i/p.h/blocks, i/p.h%blocks, i%p.h
+		w, n, b, y := p.workers[worker], i/rowsOf/blocks, i/rowsOf%blocks, i%rowsOf
 		channels := w.channels[:min(8, src.C-8*b)]
 		for c := range channels {
-			channels[c] = o.tensor.Plane(n, 8*b+c)[y*p.w:][:p.w]
+			channels[c] = p.wanted[o.output].Plane(n, 8*b+c)[y*width:][:width]
 		}
 		row := src.Row(n, b, y)
 		p.look(row)
@@ -284,7 +283,7 @@ func (o *outPass) bind() {
 	}
 }
 
-func (o *outPass) run(p *Plan) { p.each(p.n*o.src.img.Blocks()*p.h, o.row) }
+func (o *outPass) run(p *Plan) { p.each(o.src.img.N*o.src.img.Blocks()*o.src.img.H, o.row) }
 
 // shifts returns biases by blocks of channels.
 func shifts(bias []float64) [][8]float32 {

@@ -1,0 +1,484 @@
+package plan
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/rows"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/tensor"
+)
+
+// virtual is an image of a plan, in memory that it shares with others which are
+// not in use while it is.
+type virtual struct {
+	format      fp16.Format
+	n, c, h, w  int
+	frame       int
+	first, last int      // passes that write it and read it last
+	at, size    int      // in the plan's memory
+	in          *virtual // whose place it takes, nil if it has its own
+	img         *conv.Image
+
+	padding conv.Padding // that the frame holds
+	framed  bool         // a convolution reads the frame
+	mixed   bool         // several do, and want other paddings: each fills the frame itself
+}
+
+// frames notes that a convolution reads the frame of an image.
+func (v *virtual) frames(width int, p conv.Padding) {
+	if width == 0 {
+		return
+	}
+	v.mixed = v.mixed || v.framed && v.padding != p
+	v.frame, v.padding, v.framed = max(v.frame, width), p, true
+}
+
+// root returns the image whose place it has.
+func (v *virtual) root() *virtual {
+	for v.in != nil {
+		v = v.in
+	}
+	return v
+}
+
+// value is a tensor of the graph: as an image, or as a tensor, or both.
+type value struct {
+	*virtual
+	pass  *rowPass // that ends with it, nil for others
+	casts map[fp16.Format]*virtual
+
+	id     int // in the graph
+	of     graph.Type
+	tensor *slot
+	packed bool // the image was made of the tensor
+	input  *int // which input it is, nil for others
+	stage  *inPass
+}
+
+// compiler makes a plan of the nodes of a graph, one after the other.
+type compiler struct {
+	p         *Plan
+	g         *graph.Graph
+	values    []*value // by value of the graph; an identity's output is its input's
+	readers   [][]int  // the nodes that read each value, len(g.Nodes) for an output
+	slots     []*slot
+	images    []*virtual
+	described []*describer
+}
+
+// describer is what is known of a node while passes still move.
+type describer struct {
+	Node
+	pass pass
+}
+
+// compile makes the passes.
+func (p *Plan) compile() error {
+	g := p.graph
+	c := &compiler{p: p, g: g, values: make([]*value, len(g.Values)), readers: make([][]int, len(g.Values))}
+	for i := range g.Nodes {
+		for _, v := range g.Nodes[i].In {
+			c.readers[v] = append(c.readers[v], i) // twice if it is read twice
+		}
+	}
+	for _, v := range g.Outputs {
+		c.readers[v] = append(c.readers[v], len(g.Nodes))
+	}
+	for k, v := range g.Inputs {
+		c.values[v] = &value{id: v, of: p.program.Type(v), input: &k}
+	}
+	for i := range g.Nodes {
+		if err := c.node(i); err != nil {
+			return fmt.Errorf("%s: %w", g.Name(&g.Nodes[i]), err)
+		}
+	}
+	for k, v := range g.Outputs {
+		p.passes = append(p.passes, c.output(c.values[v], k))
+	}
+	c.place()
+	for _, v := range c.images {
+		if (v.mixed || v.framed && v.padding != conv.Zeros) && v.frame >= min(v.h, v.w) {
+			return errors.New("an image too small for the padding")
+		}
+	}
+	c.bind()
+	return nil
+}
+
+func (c *compiler) image(f fp16.Format, n, channels, h, w int) *virtual {
+	v := &virtual{format: f, n: n, c: channels, h: h, w: w}
+	c.images = append(c.images, v)
+	return v
+}
+
+// node compiles one operation.
+func (c *compiler) node(i int) error {
+	n := &c.g.Nodes[i]
+	d := &describer{Node: Node{Name: c.g.Name(n)}}
+	out := n.Out[0]
+	to := c.p.program.Type(out)
+	switch op := n.Op.(type) {
+	case graph.Conv:
+		if c.reads(n, 1) && c.fits(op, n) {
+			return c.conv(i, op, d)
+		}
+	case graph.Norm:
+		if c.reads(n, 1) && len(n.In) == 3 {
+			x := c.imaged(n.In[0])
+			r := c.newPass(x)
+			d.Op, d.Kernel = op.Kind+" norm", kernelName("rows")
+			r.share(op.Groups != x.c)
+			r.norm = norm.NewRows(to.Format, x.n, x.c, x.h, x.w, op.Groups, c.constant(n.In[1]), c.constant(n.In[2]), op.Eps, r.parts, &c.p.exact)
+			c.normed(out, r, to, d)
+			return nil
+		}
+	case graph.BatchNorm:
+		if c.reads(n, 1) && len(n.In) == 5 {
+			x := c.imaged(n.In[0])
+			r := c.newPass(x)
+			d.Op, d.Kernel = "batch norm", kernelName("rows")
+			r.norm = norm.NewBatchRows(to.Format, x.n, x.c, x.h, x.w, c.constant(n.In[3]), c.constant(n.In[4]), c.constant(n.In[1]), c.constant(n.In[2]), op.Eps)
+			c.normed(out, r, to, d)
+			return nil
+		}
+	case graph.Act:
+		if op.Func == act.Identity {
+			c.values[out] = c.values[n.In[0]]
+			d.Op, d.Kernel, d.pass = op.Func.String(), "none", c.latest()
+			c.described = append(c.described, d)
+			return nil
+		}
+		if c.reads(n, 1) {
+			d.Op, d.Kernel = op.Func.String(), kernelName("rows")
+			c.append(out, c.imaged(n.In[0]), actStage{act.NewRows(op.Func, to.Format)}, to, d)
+			return nil
+		}
+	case graph.Add:
+		if c.reads(n, 2) {
+			d.Op, d.Kernel = "add", kernelName("rows")
+			a, b := c.imaged(n.In[0]), c.imaged(n.In[1])
+			if !c.open(a) && c.open(b) {
+				a, b = b, a // the sum is the same
+			}
+			if c.open(a) { // the pass waits for the other operand
+				k := slices.Index(c.p.passes, pass(a.pass))
+				c.p.passes = append(slices.Delete(c.p.passes, k, k+1), pass(a.pass))
+			}
+			c.append(out, a, addStage{rows.New(to.Format), b.virtual}, to, d)
+			return nil
+		}
+	case graph.Noise:
+		if !c.reads(n, 1) || op.Correlation != 0 || c.p.noise != nil {
+			return errors.New("correlated noise, more than one stochastic block, or noise on what is no image")
+		}
+		d.Op, d.Kernel = op.Type.String()+" noise", kernelName("rows")
+		block, x := op.Block, c.imaged(n.In[0])
+		block.NarrowScale = c.p.mode.Autocast == graph.CPU113
+		c.p.noise, c.p.site = noise.NewRows(block, to.Format, x.n, x.c, x.h, x.w), d.Name
+		c.append(out, x, noiseStage{c.p.noise}, to, d)
+		return nil
+	}
+	c.other(i, d)
+	return nil
+}
+
+// reads reports whether the first inputs of a node, so many, are images that nodes
+// make, and all others constants.
+func (c *compiler) reads(n *graph.Node, images int) bool {
+	for k, v := range n.In {
+		constant := c.g.Values[v].Const != nil
+		if k < images && (constant || !imageable(c.values[v].of)) || k >= images && !constant {
+			return false
+		}
+	}
+	return len(n.In) >= images
+}
+
+func (c *compiler) constant(v int) []float64 { return c.g.Values[v].Const.Data }
+
+// latest returns the last pass so far, nil if there is none.
+func (c *compiler) latest() pass {
+	if len(c.p.passes) == 0 {
+		return nil
+	}
+	return c.p.passes[len(c.p.passes)-1]
+}
+
+// normed notes that a norm makes a value.
+func (c *compiler) normed(out int, r *rowPass, to graph.Type, d *describer) {
+	r.dst.format = to.Format
+	c.values[out] = &value{virtual: r.dst, pass: r, id: out, of: to}
+	d.pass = r
+	c.described = append(c.described, d)
+}
+
+func kernelName(what string) string {
+	if asm.RowKernels() == nil {
+		return what + ", plain Go"
+	}
+	return what + " " + asm.ISA()
+}
+
+// open reports whether a value may still be worked on where it is made: it is a row
+// pass's, and the node at work is all that reads it.
+func (c *compiler) open(x *value) bool { return x.pass != nil && c.only(x) }
+
+// newPass begins a pass over rows.
+func (c *compiler) newPass(x *value) *rowPass {
+	r := &rowPass{p: c.p, src: x.virtual, dst: c.image(x.format, x.n, x.c, x.h, x.w)}
+	r.share(false)
+	c.p.passes = append(c.p.passes, r)
+	return r
+}
+
+// append adds a stage that makes a value of x.
+func (c *compiler) append(out int, x *value, s stage, to graph.Type, d *describer) {
+	r := x.pass
+	if r == nil || !c.only(x) {
+		r = c.newPass(x)
+	}
+	r.stages = append(r.stages, s)
+	r.dst.format = to.Format
+	c.values[out] = &value{virtual: r.dst, pass: r, id: out, of: to}
+	d.pass = r
+	c.described = append(c.described, d)
+}
+
+// only reports whether a value has one reader.
+func (c *compiler) only(x *value) bool { return len(c.consumers(x.id)) <= 1 }
+
+// consumers returns the nodes that read a value, also those that read it through
+// activations that are none; len(g.Nodes) stands for an output.
+func (c *compiler) consumers(v int) (all []int) {
+	for _, k := range c.readers[v] {
+		if k < len(c.g.Nodes) {
+			if a, ok := c.g.Nodes[k].Op.(graph.Act); ok && a.Func == act.Identity {
+				all = append(all, c.consumers(c.g.Nodes[k].Out[0])...)
+				continue
+			}
+		}
+		all = append(all, k)
+	}
+	return all
+}
+
+// fits reports whether a convolution has a pass.
+func (c *compiler) fits(op graph.Conv, n *graph.Node) bool {
+	s := c.g.Values[n.In[1]].Const.Shape
+	return op.Groups <= 1 && s[2] == s[3] && s[2]%2 == 1 && op.Params == conv.Square(op.Stride[0], s[2]/2, op.Padding) && op.Stride[0] <= 1
+}
+
+// conv compiles a convolution, the rounding of its operands before and a bias that
+// is added apart after it.
+func (c *compiler) conv(i int, op graph.Conv, d *describer) error {
+	n, p := &c.g.Nodes[i], c.p
+	x := c.imaged(n.In[0])
+	weight := c.g.Values[n.In[1]].Const
+	var bias *tensor.Tensor
+	if len(n.In) == 3 {
+		bias = c.g.Values[n.In[2]].Const
+	}
+	operands, to := p.program.Operand(i, 1), p.program.Type(n.Out[0])
+	k := c.g.Kept.Kernel(p.mode, operands, weight, bias)
+	plan := k.Plan(to.Format, x.h, x.w, op.Params)
+	src := c.cast(x, operands)
+	if src == x.virtual && x.input == nil && x.pass == nil && !x.packed {
+		// A convolution's own result has neither a frame nor clean lanes.
+		src = c.newPass(x).dst
+	}
+	src.frames(plan.Frame(), op.Padding)
+	s := weight.Shape
+	dst := c.image(to.Format, x.n, s[0], x.h, x.w)
+	pass := &convPass{plan: plan, src: src, dst: dst, padding: op.Padding}
+	p.passes = append(p.passes, pass)
+	v := &value{virtual: dst, id: n.Out[0], of: to}
+	d.Op = fmt.Sprintf("conv %dx%d, %d to %d", s[2], s[3], s[1], s[0])
+	d.Kernel = "plain Go"
+	if named, ok := any(plan).(interface{ Name() string }); ok {
+		d.Kernel = named.Name()
+	}
+	d.FLOPs = 2 * int64(x.n) * int64(x.h) * int64(x.w) * int64(s[0]) * int64(s[1]) * int64(s[2]) * int64(s[3])
+	d.pass = pass
+	c.described = append(c.described, d)
+	if k.Bias != nil {
+		r := c.newPass(v)
+		r.stages = append(r.stages, shiftStage{rows.New(to.Format), shifts(k.Bias)})
+		v = &value{virtual: r.dst, pass: r, id: n.Out[0], of: to}
+	}
+	c.values[n.Out[0]] = v
+	return nil
+}
+
+// cast returns a value as operands of a format: itself, or rounded where it is made
+// if only such convolutions read it, or a copy.
+func (c *compiler) cast(x *value, f fp16.Format) *virtual {
+	if f == x.format || f == fp16.Float32 {
+		return x.virtual
+	}
+	if v := x.casts[f]; v != nil {
+		return v
+	}
+	s := newRoundStage(f, c.p.mode.TF32)
+	alone := x.stage != nil || x.pass != nil
+	for _, k := range c.consumers(x.id) {
+		alone = alone && k < len(c.g.Nodes) && c.convolves(k)
+	}
+	switch {
+	case alone && x.stage != nil:
+		x.stage.round = &s
+		x.format = f
+		return x.virtual
+	case alone:
+		x.pass.stages = append(x.pass.stages, s)
+		x.format = f
+		return x.virtual
+	}
+	r := c.newPass(x)
+	r.stages = []stage{s}
+	r.dst.format = f
+	if x.casts == nil {
+		x.casts = map[fp16.Format]*virtual{}
+	}
+	x.casts[f] = r.dst
+	return r.dst
+}
+
+// convolves reports whether a node is a convolution with a pass, which rounds its
+// operands itself.
+func (c *compiler) convolves(i int) bool {
+	n := &c.g.Nodes[i]
+	op, ok := n.Op.(graph.Conv)
+	return ok && c.reads(n, 1) && c.fits(op, n)
+}
+
+// place finds memory for the images: the lowest that is free as long as the image
+// is in use, for one after the other. A sum that nobody reads an operand of any more
+// takes the operand's place.
+func (c *compiler) place() {
+	p := c.p
+	for _, v := range c.images {
+		v.first, v.last = len(p.passes), 0
+	}
+	use := func(i int, images ...*virtual) {
+		for _, v := range images {
+			v.first, v.last = min(v.first, i), max(v.last, i)
+		}
+	}
+	for i, x := range p.passes {
+		switch x := x.(type) {
+		case *inPass:
+			use(i, x.dst)
+		case *outPass:
+			use(i, x.src)
+		case *convPass:
+			use(i, x.src, x.dst)
+		case *packPass:
+			use(i, x.dst)
+		case *unpackPass:
+			use(i, x.src)
+		case *rowPass:
+			use(i, x.src, x.dst)
+			for _, s := range x.stages {
+				if a, ok := s.(addStage); ok {
+					use(i, a.other)
+				}
+			}
+		}
+	}
+	for i, x := range p.passes {
+		if r, ok := x.(*rowPass); ok {
+			for _, s := range r.stages {
+				if a, ok := s.(addStage); ok && a.other.last == i && r.dst.in == nil && (r.norm == nil || a.other != r.src) { // a norm may read its source again
+					r.dst.in = a.other
+				}
+			}
+		}
+	}
+	for _, v := range c.images {
+		root := v.root()
+		root.frame, root.last = max(root.frame, v.frame), max(root.last, v.last)
+	}
+	most := 0
+	var placed []*virtual
+	slices.SortStableFunc(c.images, func(a, b *virtual) int { return cmp.Compare(a.first, b.first) })
+	for _, v := range c.images {
+		v.frame = v.root().frame
+		v.size = (conv.ImageSize(v.n, v.c, v.h, v.w, v.frame) + 15) / 16 * 16
+		if v.in != nil {
+			continue
+		}
+		slices.SortFunc(placed, func(a, b *virtual) int { return cmp.Compare(a.at, b.at) })
+		for _, o := range placed {
+			if o.first <= v.last && v.first <= o.last && o.at < v.at+v.size && v.at < o.at+o.size {
+				v.at = o.at + o.size
+			}
+		}
+		placed = append(placed, v)
+		most = max(most, v.at+v.size)
+	}
+	all := asm.Aligned[float32](most)
+	for _, v := range c.images {
+		v.at = v.root().at
+		v.img = conv.NewImage(v.format, v.n, v.c, v.h, v.w, v.frame, all[v.at:v.at+v.size])
+	}
+	p.images = 4 * int64(most)
+	for _, s := range c.slots {
+		p.images += 8 * int64(len(s.Data))
+	}
+	for _, v := range c.images {
+		p.widest = max(p.widest, v.w)
+	}
+	for i := range p.workers {
+		p.workers[i] = newWorker(p.widest)
+	}
+}
+
+// bind makes what the passes run, and the description.
+func (c *compiler) bind() {
+	for _, x := range c.p.passes {
+		switch x := x.(type) {
+		case *inPass:
+			x.bind()
+		case *outPass:
+			x.bind()
+		case *rowPass:
+			x.bind()
+		}
+	}
+	for k, x := range c.p.passes {
+		var of []*describer
+		for _, d := range c.described {
+			if d.pass == x {
+				d.Pass = k
+				of = append(of, d)
+			}
+		}
+		if len(of) == 0 {
+			continue
+		}
+		switch x := x.(type) {
+		case *convPass:
+			of[0].Bytes = 4 * int64(x.src.size+x.dst.size)
+		case *rowPass:
+			of[0].Bytes += 4 * int64(x.src.size)
+			for _, s := range x.stages {
+				if a, ok := s.(addStage); ok {
+					of[len(of)-1].Bytes += 4 * int64(a.other.size)
+				}
+			}
+			of[len(of)-1].Bytes += 4 * int64(x.dst.size)
+		}
+	}
+	for _, d := range c.described {
+		c.p.nodes = append(c.p.nodes, d.Node)
+	}
+}
