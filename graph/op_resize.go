@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/conv"
-	"github.com/refrun/refrun/fp16"
 )
 
 // AvgPool is avg_pool2d of windows Size by Size, Size apart, of an input [N,C,H,W].
@@ -20,17 +19,11 @@ type Upsample struct {
 	Factor   int `json:"scale_factor"`
 }
 
-// Cat joins inputs [N,C_i,H,W] along the channels. Values are unchanged.
-type Cat struct{}
-
 // Name implements [Op].
 func (AvgPool) Name() string { return "avg_pool2d" }
 
 // Name implements [Op].
 func (Upsample) Name() string { return "interpolate" }
-
-// Name implements [Op].
-func (Cat) Name() string { return "cat" }
 
 func oneImage(in []Type) (n, c, h, w int, err error) {
 	if len(in) != 1 || len(in[0].Shape) != 4 {
@@ -63,25 +56,6 @@ func (u Upsample) Infer(m Mode, in []Type) (Inference, error) {
 	return Inference{Out: []Type{{[]int{n, c, h * u.Factor, w * u.Factor}, f}}}, err
 }
 
-// Infer implements [Op].
-func (c Cat) Infer(m Mode, in []Type) (Inference, error) {
-	channels, formats := 0, []fp16.Format(nil)
-	for _, t := range in {
-		s, first := t.Shape, in[0].Shape
-		if len(s) != 4 || s[0] != first[0] || s[2] != first[2] || s[3] != first[3] {
-			return Inference{}, fmt.Errorf("inputs of shapes %v and %v: want images that differ in channels only", first, s)
-		}
-		channels += s[1]
-		formats = append(formats, t.Format)
-	}
-	if len(in) == 0 {
-		return Inference{}, fmt.Errorf("no inputs: want at least one")
-	}
-	f, err := m.Result(c.Name(), formats...)
-	s := in[0].Shape
-	return Inference{Out: []Type{{[]int{s[0], channels, s[2], s[3]}, f}}}, err
-}
-
 // Eval implements [Op].
 func (a AvgPool) Eval(c *Call) error {
 	conv.AvgPool(c.Out[0], c.In(0), a.Size)
@@ -98,20 +72,7 @@ func (u Upsample) Eval(c *Call) error {
 	return nil
 }
 
-// Eval implements [Op].
-func (Cat) Eval(c *Call) error {
-	y := c.Out[0]
-	at := 0
-	for n := range y.N() {
-		for i := range c.Inputs() {
-			at += copy(y.Data[at:], c.In(i).Samples(n, n+1).Data)
-		}
-	}
-	return nil
-}
-
 func init() {
 	register(AvgPool{}, casts{same, same, same, same})
 	register(Upsample{}, casts{same, wide, same, same})
-	register(Cat{}, casts{most, most, most, most})
 }

@@ -296,7 +296,7 @@ func (u *UpsampleBlock) build(g *builder, x int) int {
 	case u.sum:
 		y = g.Add(graph.Add{}, join(u.name, "fusion"), y, g.skip)
 	default:
-		y = g.Add(graph.Cat{}, join(u.name, "fusion"), y, g.skip)
+		y = g.Add(graph.Cat{Axis: 1}, join(u.name, "fusion"), y, g.skip)
 	}
 	return g.Pass(u.name, u.conv.build(g, y))
 }

@@ -33,7 +33,7 @@ func errorOf(m Module, x, skip *tensor.Tensor, u float64) float64 {
 				y = joined(nil, e.pass.Mode, graph.Add{}, y, s)
 				err += u * largest(y)
 			} else {
-				y = joined(nil, e.pass.Mode, graph.Cat{}, y, s)
+				y = joined(nil, e.pass.Mode, graph.Cat{Axis: 1}, y, s)
 			}
 		}
 		_, err = e.through(y, err, b.conv)

@@ -21,7 +21,7 @@ const hourglass = `{"input_channels":2,"grid_size":8,"nodes":[
 	{"op":"avg_pool2d","name":"pool","attributes":{"kernel_size":2}},
 	{"op":"conv2d","name":"inner","params":[{"name":"weight","shape":[4,3,1,1]},{"name":"bias","shape":[4]}]},
 	{"op":"interpolate","name":"up","attributes":{"scale_factor":2}},
-	{"op":"cat","name":"join","in":["up","first"]},
+	{"op":"cat","name":"join","in":["up","first"],"attributes":{"dim":1}},
 	{"op":"noise","name":"noise","noise_type":"gaussian","noise_scale":0.125},
 	{"op":"conv","name":"last","out_channels":2,"kernel_size":1}]}`
 
