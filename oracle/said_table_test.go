@@ -220,7 +220,7 @@ var heldElsewhere = map[string][]string{
 	"TestRightLayers TestRecordedLayers TestAddedNoise": {"step %d: layers are right by another contract: %s", "every operation of the activation rounds to ", "not rounded", "rounded or not", "batch norm folded into the convolution", "float32 operands", "TF32 operands rounded by ", "input not rounded to operands", "Winograd's method", "bias added before rounding", "bias added after rounding", "draws not rounded", "products not rounded", "draws and products not rounded", "as x + x n"},
 	"TestStart": {"states stored one step late or early from the start on"},
 	"TestStepsPattern TestStepsLess TestStepsFewer TestSiLUFarBelow": {"stores nothing", "; bias apart", "; also ", "; not ", " with fewer roundings", " with other operands", " with SiLU in ", " with noise "},
-	"TestStepsPower TestWhy": {"the variance of a norm's input is %.3g eps", "correct devices differ by so much here"},
+	"TestStepsPower TestWhy": {"the variance of a norm's input is %.3g eps", "correct devices differ by so much here", "%.0f %% of the numbers lie at the clamp's ends"},
 	"TestUnknownNoise":       {"slope on the specified noise", "rate of dropout", "masks in common", "correlation of realizations", "correlation of steps", "right within its noise, whose stream is unknown", "correlation with ", "size by row, column and border", "largest tile of 8x8 pixels", "scale of the noise", "scale by step", "scale by realization", "channels mixed as by the last layer", "mean of the outputs", "mean of the draws", "excess kurtosis of the draws", "correlation with the pixel at (%d,%d)"},
 	// names of places and of what goes with them, within sentences of the table
 	"TestSaid": {"%s %d", "sample %d, channel %d", "the state before", "row %d", "column %d", "the border", "state %d", "element (%d,%d) of channel %d of realization %d", "%v operands in %s", "realization %d", "channel %d", "channel %d of realization %d", "h mod %d =", "w mod %d =", "tile (%d,%d) of 8x8", "the operator's output", "the operator's output one pixel to the left", "the operator's output one pixel above", "the square of the operator's output", "the operator's output in the lower half", "output channel %d", "channel %d of the state before", "the border of channel %d", "another realization's output", "another realization's state", "the state before the last", "the interior", "the next realization's", "the mirrored realization's", "the realization before's, the first its own,", "tile of 8x8 at (%d,%d) of realization %d", "3x3 pixels at (%d,%d) of channel %d of realization %d", "step %d, channel %d: error over expected", "%s mod %d = %d"},
@@ -242,7 +242,6 @@ var unheld = []string{
 	"%.0f numbers in all steps: too few to tell rounding from a fault; want %d",
 	"%d of %d numbers of the last step are zero or have not changed: the field is dead or saturated",
 	"the mean of a norm's input is %.3g standard deviations",
-	"%.0f %% of the numbers lie at the clamp's ends",
 	"; t is that of the steps looked at since %d",
 	"state times %.6g",
 	"%d of %d numbers of step %d are %.6g times what the claim gives, to the last bits, and %d as it gives them",
