@@ -47,6 +47,7 @@ var inward = map[string][]string{
 	"norm":                 {"asm", "fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
 	"act":                  {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"reduce":               {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
+	"spectral":             {"fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
 	"index":                {"fp16", "tensor", "internal/exact", "internal/par"},
 	"graph":                {"act", "conv", "fp16", "index", "noise", "norm", "tensor", "internal/par"},
 	"plan":                 {"act", "asm", "conv", "fp16", "graph", "noise", "norm", "tensor", "internal/par", "internal/rows"},
