@@ -83,11 +83,16 @@ func (m Mode) Result(op string, in ...fp16.Format) (fp16.Format, error) {
 	if !ok {
 		panic("graph: operation without an autocast rule")
 	}
+	return m.result(op, e.casts, in...)
+}
+
+// result is Result by other rules, for operations whose attributes choose them.
+func (m Mode) result(op string, c casts, in ...fp16.Format) (fp16.Format, error) {
 	widest := widest(in)
 	if m.Autocast == NoAutocast || widest == fp16.Int64 {
 		return widest, nil
 	}
-	switch e.casts[m.Autocast-CUDA113] {
+	switch c[m.Autocast-CUDA113] {
 	case half:
 		return m.Precision, nil
 	case wide:

@@ -50,6 +50,10 @@ var ruleRows = []struct {
 	{"interpolate bilinear", "interpolate", false},
 }
 
+// notInPyTorch are operations that it has not, or only of whole numbers, with the reason
+// why their rule is what it is.
+var notInPyTorch = map[string]string{}
+
 // TestAutocastRules: every type that PyTorch's CPU returned, and every error,
 // is what the table says.
 func TestAutocastRules(t *testing.T) {
@@ -70,6 +74,9 @@ func TestAutocastRules(t *testing.T) {
 		}
 		for _, r := range ruleRows {
 			ops[r.op] = true
+			if registry[r.op].casts[m.Autocast-CUDA113] == unrecorded {
+				continue
+			}
 			for _, in := range []fp16.Format{m.Precision, fp16.Float32} {
 				want := rows[r.row][in.String()]
 				if want == "" {
@@ -96,7 +103,7 @@ func TestAutocastRules(t *testing.T) {
 		}
 	}
 	for op := range registry {
-		if !ops[op] {
+		if !ops[op] && notInPyTorch[op] == "" {
 			t.Errorf("%s: no row of rules.json is about it", op)
 		}
 	}

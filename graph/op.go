@@ -25,6 +25,10 @@ type Op interface {
 // input.
 type InPlace interface{ inPlace() }
 
+// View is an operation of one output whose numbers are those of its first input, in their
+// order and format: they need not be moved, only seen in another shape.
+type View interface{ view() }
+
 // Type is what is known of a value before it is computed.
 type Type struct {
 	Shape  []int

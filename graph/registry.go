@@ -96,8 +96,12 @@ func near(name string) string {
 // without brackets too, stands for all axes; none for the default.
 type Ints []int
 
-// UnmarshalJSON reads a number or a list of them.
+// UnmarshalJSON reads a number, a list of them, or null for the default.
 func (v *Ints) UnmarshalJSON(b []byte) error {
+	if string(b) == "null" {
+		*v = nil
+		return nil
+	}
 	if len(b) > 0 && b[0] == '[' {
 		return json.Unmarshal(b, (*[]int)(v))
 	}

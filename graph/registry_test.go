@@ -40,7 +40,7 @@ func TestInts(t *testing.T) {
 	for _, k := range []struct {
 		json string
 		want []int
-	}{{"3", []int{3, 3}}, {"[4]", []int{4, 4}}, {"[1,2]", []int{1, 2}}, {"[]", []int{7, 7}}} {
+	}{{"3", []int{3, 3}}, {"[4]", []int{4, 4}}, {"[1,2]", []int{1, 2}}, {"[]", []int{7, 7}}, {"null", []int{7, 7}}} {
 		var v Ints
 		if err := v.UnmarshalJSON([]byte(k.json)); err != nil {
 			t.Fatal(err)

@@ -42,19 +42,23 @@ func (p *Program) Run(r *Run, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 		}
 	}
 	last, made := p.last(of), make([]bool, len(g.Values))
+	memory, until := p.memory(of, last)
 	for i := range g.Nodes {
 		n := &g.Nodes[i]
 		if !slices.ContainsFunc(n.Out, func(v int) bool { return of[v] == nil && last[v] >= 0 }) {
 			continue
 		}
-		var over *tensor.Tensor // its first input, where nobody else has it
-		if v := n.In; len(v) > 0 && made[v[0]] && last[v[0]] == i && r.Seen == nil {
+		var over *tensor.Tensor // its first input, where nobody else has its memory
+		if v := n.In; len(v) > 0 && made[memory[v[0]]] && until[memory[v[0]]] == i && r.Seen == nil &&
+			!slices.ContainsFunc(v[1:], func(w int) bool { return memory[w] == memory[v[0]] }) {
 			over = of[v[0]]
 		}
 		for _, v := range n.Out {
 			made[v] = of[v] == nil
 		}
-		if err := p.eval(r, i, of, over); err != nil {
+		if v := n.Out[0]; memory[v] != v {
+			of[v] = &tensor.Tensor{Shape: slices.Clone(p.types[v].Shape), Format: p.types[v].Format, Data: of[n.In[0]].Data}
+		} else if err := p.eval(r, i, of, over); err != nil {
 			return nil, fmt.Errorf("%s: %w", g.Name(n), err)
 		}
 		for _, v := range n.In {
@@ -142,6 +146,26 @@ func (p *Program) last(there []*tensor.Tensor) []int {
 		}
 	}
 	return last
+}
+
+// memory returns whose memory each value has, its own or that of the value of which it is
+// a view, and the last node that reads each memory. An output has its own: what is
+// returned is nobody else's.
+func (p *Program) memory(there []*tensor.Tensor, last []int) (of, until []int) {
+	g := p.graph
+	of, until = make([]int, len(last)), slices.Clone(last)
+	for v := range of {
+		of[v] = v
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		v := n.Out[0]
+		if _, is := n.Op.(View); is && there[v] == nil && last[v] < len(g.Nodes) {
+			of[v] = of[n.In[0]]
+			until[of[v]] = max(until[of[v]], last[v])
+		}
+	}
+	return of, until
 }
 
 // constant returns a constant as a tensor of the mode.

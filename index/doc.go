@@ -1,7 +1,17 @@
 // Package index holds the operations that move numbers: each number of a result is a
 // number of the source, or a constant, and which one is said by places alone.
 //
-//	Cat    the sources one after the other along an axis
+//	Cat               the sources one after the other along an axis
+//	Permute           y[i_p(0), i_p(1), ...] = x[i_0, i_1, ...]: the axes in another order
+//	Expand            axes of size 1 repeated, and new axes in front
+//	Slice             x[start + step i] along every axis
+//	Roll              x[(i - shift) mod n]
+//	Repeat            x[i mod n], with new axes in front
+//	RepeatInterleave  x[floor(i / times)]
+//	Pad               x[i - before], and beyond x a constant, x mirrored, its border, or x again
+//	Triangle          x[i, j] on one side of a diagonal, 0 on the other
+//	DepthToSpace      blocks of channels as blocks of pixels
+//	SpaceToDepth      the other way round
 //
 // A number goes to the destination as it is. If the destination has another format than
 // the source it is rounded to it, once. NaN, infinities and zeros of either sign are
@@ -40,5 +50,12 @@ func around(shape []int, axis int) (outer, inner int) {
 func round(to, from fp16.Format, x []float64) {
 	if to != from {
 		to.RoundSlice(x, x)
+	}
+}
+
+// want panics unless that is so.
+func want(so bool, otherwise string) {
+	if !so {
+		panic("index: " + otherwise)
 	}
 }

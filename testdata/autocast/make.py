@@ -528,6 +528,61 @@ def rule_ops(dtype):
     }
 
 
+def index_rules(dtype):
+    """The same of operations that move numbers, recorded in 2.x only."""
+    x = torch.rand(2, 4, 8, 8).to(dtype) + 0.5
+    y = torch.rand(2, 4, 8, 8) + 0.5
+    i = torch.zeros(2, 4, 8, 8, dtype=torch.int64)
+    k = torch.tensor([1, 0])
+    table, rows, wide = x.reshape(64, 8), torch.ones(2, 8, dtype=dtype), torch.ones(2, 8)
+    return {
+        "reshape": lambda: x.reshape(8, 64),
+        "flatten": lambda: x.flatten(1),
+        "unflatten": lambda: x.unflatten(1, (2, 2)),
+        "squeeze": lambda: x.squeeze(),
+        "unsqueeze": lambda: x.unsqueeze(0),
+        "permute": lambda: x.permute(3, 2, 1, 0),
+        "transpose": lambda: x.transpose(0, 1),
+        "expand": lambda: x.expand(3, 2, 4, 8, 8),
+        "stack, both": lambda: torch.stack([x, x]),
+        "split": lambda: x.split(2, 1)[0],
+        "chunk": lambda: x.chunk(2, 1)[0],
+        "unbind": lambda: x.unbind(1)[0],
+        "slice": lambda: x[:, ::2],
+        "select": lambda: x.select(1, 0),
+        "flip": lambda: x.flip(1),
+        "roll": lambda: x.roll(1, 1),
+        "repeat": lambda: x.repeat(1, 2, 1, 1),
+        "repeat_interleave": lambda: x.repeat_interleave(2, 1),
+        "tril": lambda: x.tril(),
+        "triu": lambda: x.triu(),
+        "pixel_shuffle": lambda: F.pixel_shuffle(x, 2),
+        "pixel_unshuffle": lambda: F.pixel_unshuffle(x, 2),
+        "gather": lambda: x.gather(1, i),
+        "index_select": lambda: x.index_select(0, k),
+        "embedding": lambda: F.embedding(k, table),
+        "embedding_bag": lambda: F.embedding_bag(k[None], table),
+        "index": lambda: x[k, k],
+        "scatter": lambda: x.scatter(1, i, x),
+        "scatter, float32": lambda: x.scatter(1, i, y),
+        "scatter_add": lambda: x.scatter_add(1, i, x),
+        "scatter_add, float32": lambda: x.scatter_add(1, i, y),
+        "scatter_reduce": lambda: x.scatter_reduce(1, i, x, "amax"),
+        "scatter_reduce, float32": lambda: x.scatter_reduce(1, i, y, "amax"),
+        "index_add": lambda: table.index_add(0, k, rows),
+        "index_add, float32": lambda: table.index_add(0, k, wide),
+        "index_put": lambda: table.index_put((k,), rows),
+        "index_put, float32": lambda: table.index_put((k,), wide),
+        "index_put, accumulate, float32": lambda: table.index_put((k,), wide, accumulate=True),
+        "topk": lambda: x.topk(2)[0],
+        "topk, places": lambda: x.topk(2)[1],
+        "sort": lambda: x.sort()[0],
+        "sort, places": lambda: x.sort()[1],
+        "argmax": lambda: x.argmax(1),
+        "argmin": lambda: x.argmin(1),
+    }
+
+
 def outcome(f):
     """The type of what f returns, or the first line of its error."""
     try:
@@ -543,9 +598,10 @@ def make_rules(path):
         low = getattr(torch, dtype)
         torch.manual_seed(30)
         rows = mine[dtype] = {}
-        for name in rule_ops(low):
-            with torch.autocast("cpu", dtype=low):
-                rows[name] = {dtype: outcome(rule_ops(low)[name]), "float32": outcome(rule_ops(torch.float32)[name])}
+        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules]:
+            for name in ops(low):
+                with torch.autocast("cpu", dtype=low):
+                    rows[name] = {dtype: outcome(ops(low)[name]), "float32": outcome(ops(torch.float32)[name])}
     save_json(path, dict(sorted(rules.items())))
 
 
