@@ -49,7 +49,7 @@ var inward = map[string][]string{
 	"reduce":               {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"spectral":             {"fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
 	"index":                {"fp16", "tensor", "internal/exact", "internal/par"},
-	"graph":                {"act", "conv", "fp16", "index", "noise", "norm", "tensor", "internal/par"},
+	"graph":                {"act", "conv", "fp16", "index", "noise", "norm", "spectral", "tensor", "internal/par"},
 	"plan":                 {"act", "asm", "conv", "fp16", "graph", "noise", "norm", "tensor", "internal/par", "internal/rows"},
 	"pointwise":            {"fp16", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
 	"noise":                {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/safetensors"},

@@ -583,6 +583,17 @@ def index_rules(dtype):
     }
 
 
+def spectral_rules(dtype):
+    """The same of Fourier transforms, whose complex numbers are seen as pairs of real ones."""
+    x = torch.rand(2, 4, 8, 8).to(dtype) + 0.5
+    return {
+        "fft_fft": lambda: torch.view_as_real(torch.fft.fft(x)),
+        "fft_ifft": lambda: torch.view_as_real(torch.fft.ifft2(x)),
+        "fft_rfft": lambda: torch.view_as_real(torch.fft.rfft2(x)),
+        "fft_irfft": lambda: torch.fft.irfft2(x),
+    }
+
+
 def outcome(f):
     """The type of what f returns, or the first line of its error."""
     try:
@@ -598,7 +609,7 @@ def make_rules(path):
         low = getattr(torch, dtype)
         torch.manual_seed(30)
         rows = mine[dtype] = {}
-        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules]:
+        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules, spectral_rules]:
             for name in ops(low):
                 with torch.autocast("cpu", dtype=low):
                     rows[name] = {dtype: outcome(ops(low)[name]), "float32": outcome(ops(torch.float32)[name])}
