@@ -198,11 +198,7 @@ func (o Unbind) Infer(m Mode, in []Type) (Inference, error) {
 // Eval implements [Op].
 func (o Cat) Eval(c *Call) error {
 	a, _ := axis("dim", o.Axis, len(c.Out[0].Shape))
-	var src []*tensor.Tensor
-	for k := range c.Inputs() {
-		src = append(src, c.In(k))
-	}
-	index.Cat(c.Out[0], a, src...)
+	index.Cat(c.Out[0], a, c.inputs(0, c.Inputs())...)
 	return nil
 }
 

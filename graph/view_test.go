@@ -78,6 +78,17 @@ func TestViews(t *testing.T) {
 			t.Errorf("%v", out[1].Shape)
 		}
 	})
+	t.Run("beside its value in one operation", func(t *testing.T) {
+		_, out := viewed(t, func(g *graph.Graph, x int) []int {
+			y := g.Add(graph.Add{}, "y", x, x)
+			places := g.Constant("places", tensor.Of(fp16.Int64, []float64{3, 4, 5, 0, 1, 2}, 6))
+			source := g.Add(flat, "v", g.Add(graph.Unsqueeze{Axes: graph.Ints{0}}, "u", g.Add(flat, "f", y)))
+			return []int{g.Add(graph.Scatter{}, "z", g.Add(flat, "w", y), places, source)}
+		})
+		if !slices.Equal(out[0].Data, []float64{2, 4, 6, -6, -4, -2}) {
+			t.Errorf("%v", out[0].Data)
+		}
+	})
 	t.Run("as an output it is nobody else's", func(t *testing.T) {
 		x, out := viewed(t, func(g *graph.Graph, x int) []int {
 			y := g.Add(graph.Add{}, "y", x, x)

@@ -1,5 +1,6 @@
 // Package index holds the operations that move numbers: each number of a result is a
-// number of the source, or a constant, and which one is said by places alone.
+// number of the source, or a constant, and which one is said by places alone. Scatter and
+// EmbeddingBag also take together what comes to one place.
 //
 //	Cat               the sources one after the other along an axis
 //	Permute           y[i_p(0), i_p(1), ...] = x[i_0, i_1, ...]: the axes in another order
@@ -12,14 +13,44 @@
 //	Triangle          x[i, j] on one side of a diagonal, 0 on the other
 //	DepthToSpace      blocks of channels as blocks of pixels
 //	SpaceToDepth      the other way round
+//	Take              x[..., index[i, j, ...], ...] along an axis
+//	Gather            x[..., index[i], ...]: an index for each number of the result
+//	GatherND          x[index[i, 0], index[i, 1], ...]
+//	Scatter           the old number and all that an index brings to its place
+//	ScatterND         the same, with places like those of GatherND
+//	EmbeddingBag      rows of a table that belong to one bag, taken together
+//	OneHot            1 where the index is, else 0
+//	ArgMax            the place of the greatest number
+//	Sort              the numbers in order, and where they were
 //
 // A number goes to the destination as it is. If the destination has another format than
 // the source it is rounded to it, once. NaN, infinities and zeros of either sign are
 // numbers like others.
 //
+// # What comes to one place
+//
+// A [Reduction] says what becomes of it: the last one in the order of the index, the sum,
+// the mean, the greatest or the least. Sum and mean are exact, rounded once, so no order
+// shows in them; in a Float64 destination they are plain float64, the old number first,
+// then the others in the order of the index. A sum that is exactly zero is +0, Inf-Inf and
+// NaN are NaN. A NaN is the greatest and the least, and -0 is less than +0. A place to
+// which nothing comes keeps its number.
+//
+// # Indices
+//
+// An index below zero counts from the end. One that is outside is an error, which says
+// where it stands, and the range: "index[0 3]: 7: want -4 to 3".
+//
+// # Order
+//
+// ArgMax and Sort take NaN for greater than every number, and zeros for equal. ArgMax of
+// equal numbers is the first one; the least one of a line with a NaN is the NaN too. Sort
+// is stable in both directions.
+//
 // # Misuse
 //
-// Shapes that do not fit together and axes that a tensor has not panic.
+// Shapes that do not fit together, axes that a tensor has not, and sums of a Float64
+// source in a destination of another format panic.
 package index
 
 import (

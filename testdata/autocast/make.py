@@ -571,6 +571,7 @@ def index_rules(dtype):
         "scatter_reduce, float32": lambda: x.scatter_reduce(1, i, y, "amax"),
         "index_add": lambda: table.index_add(0, k, rows),
         "index_add, float32": lambda: table.index_add(0, k, wide),
+        "index_reduce": lambda: table.index_reduce(0, k, rows, "amax"),
         "index_put": lambda: table.index_put((k,), rows),
         "index_put, float32": lambda: table.index_put((k,), wide),
         "index_put, accumulate, float32": lambda: table.index_put((k,), wide, accumulate=True),
