@@ -156,8 +156,8 @@ func TestInferRefuses(t *testing.T) {
 		}, []graph.Type{image}, `graph: output "lost": made by no node`},
 		{"an output too many", func(g *graph.Graph) { g.Nodes[1].Out = append(g.Nodes[1].Out, g.Nodes[2].Out...) }, []graph.Type{image}, "z: 2 outputs: want 1 of activation"},
 		{"an input too many", func(g *graph.Graph) { g.Add(relu, "two", 0, 0) }, []graph.Type{image}, "two: 2 inputs: want 1"},
-		{"inputs of two shapes", func(g *graph.Graph) { g.Add(graph.Add{}, "odd", 0, g.Add(graph.AvgPool{Size: 2}, "half", 0)) }, []graph.Type{image}, "odd: inputs of shapes [1 2 4 5] and [1 2 2 2]: want one shape"},
-		{"an image too large", func(g *graph.Graph) { g.Add(graph.Upsample{Factor: 1 << 20}, "huge", 0) }, []graph.Type{image}, "huge: output [1 2 4194304 5242880]: want at most 2^40 elements"},
+		{"inputs of two shapes", func(g *graph.Graph) { g.Add(graph.Add{}, "odd", 0, g.Add(graph.NewAvgPool(2), "half", 0)) }, []graph.Type{image}, "odd: inputs of shapes [1 2 4 5] and [1 2 2 2]: want one shape"},
+		{"an image too large", func(g *graph.Graph) { g.Add(graph.NewInterpolate("nearest", 1<<20), "huge", 0) }, []graph.Type{image}, "huge: output [1 2 4194304 5242880]: want at most 2^40 elements"},
 		{"groups that do not divide", func(g *graph.Graph) {
 			c := g.Constant("one", numbers(1, 2))
 			g.Add(graph.Norm{Kind: "group", Groups: 3}, "norm", 0, c, c)

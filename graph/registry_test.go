@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -10,7 +11,7 @@ import (
 
 func TestBind(t *testing.T) {
 	op, err := Bind("avg_pool2d", []byte(`{"kernel_size": 3}`))
-	if err != nil || op != (AvgPool{Size: 3}) {
+	if err != nil || !reflect.DeepEqual(op, NewAvgPool(3)) {
 		t.Errorf("%v, %v", op, err)
 	}
 	if op, err := Bind("add", nil); err != nil || op != (Add{}) {

@@ -7,6 +7,8 @@ import (
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/pool"
+	"github.com/refrun/refrun/resize"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -233,7 +235,8 @@ func (d device) beyond(f act.Func, x float64) (y float64, ok bool) {
 func resampleAnswers(l *resample, x, y *tensor.Tensor) answers {
 	if l.mode == "nearest" {
 		z := tensor.Like(y)
-		conv.Nearest(z, x, l.factor)
+		to := resize.Axis{Coordinates: resize.Asymmetric}
+		resize.Nearest(z, x, resize.Floor, to, to)
 		return exactly(z.Data)
 	}
 	exact, size := tensor.New(fp16.Float64, y.N(), y.C(), y.H(), y.W()), tensor.New(fp16.Float64, y.N(), y.C(), y.H(), y.W())
@@ -242,12 +245,13 @@ func resampleAnswers(l *resample, x, y *tensor.Tensor) answers {
 		abs.Data[i] = math.Abs(v)
 	}
 	if l.mode == "pool" {
-		conv.AvgPool(exact, x, l.factor)
-		conv.AvgPool(size, abs, l.factor)
+		rows, cols := pool.Blocks(x.H(), l.factor), pool.Blocks(x.W(), l.factor)
+		pool.Average(exact, x, pool.Count{}, rows, cols)
+		pool.Average(size, abs, pool.Count{}, rows, cols)
 		k := float64(l.factor*l.factor + 1)
 		return within(y, at(exact.Data), func(i int) float64 { return slack * k * u32 * size.Data[i] })
 	}
-	conv.Bilinear(exact, x, l.factor)
+	resize.Linear(exact, x, resize.Axis{}, resize.Axis{})
 	side := float64(max(x.H(), x.W()))
 	e := slack * u32 * (2*2*(3*side+1) + 6) * largest(x)
 	return within(y, at(exact.Data), func(int) float64 { return e })

@@ -209,7 +209,7 @@ func (m *resample) layers(visit func(layer)) { visit(m) }
 
 func (m *resample) build(b *builder, x int) int {
 	if m.mode == "pool" {
-		return b.Add(graph.AvgPool{Size: m.factor}, m.name, x)
+		return b.Add(graph.NewAvgPool(m.factor), m.name, x)
 	}
-	return b.Add(graph.Upsample{Bilinear: m.mode == "bilinear", Factor: m.factor}, m.name, x)
+	return b.Add(graph.NewInterpolate(m.mode, float64(m.factor)), m.name, x)
 }

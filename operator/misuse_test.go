@@ -91,9 +91,6 @@ func TestMisuse(t *testing.T) {
 		"act approximate": func(dst, src *tensor.Tensor) { act.Approximate(dst, src, act.GELU) },
 		"conv forward":    func(dst, src *tensor.Tensor) { conv.Forward(dst, src, k, conv.Square(1, 1, conv.Zeros)) },
 		"conv wide":       func(dst, src *tensor.Tensor) { conv.Wide(dst, src, k, conv.Square(1, 1, conv.Zeros)) },
-		"conv pool":       func(dst, src *tensor.Tensor) { conv.AvgPool(dst, src, 1) },
-		"conv bilinear":   func(dst, src *tensor.Tensor) { conv.Bilinear(dst, src, 1) },
-		"conv nearest":    func(dst, src *tensor.Tensor) { conv.Nearest(dst, src, 1) },
 		"conv transposed": func(dst, src *tensor.Tensor) {
 			conv.Transposed(dst, src, conv.NewTransposedKernel(w, nil), conv.Square(1, 1, conv.Zeros))
 		},

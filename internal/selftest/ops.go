@@ -8,6 +8,8 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
+	"github.com/refrun/refrun/pool"
+	"github.com/refrun/refrun/resize"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -111,17 +113,18 @@ var ops = []struct {
 	}},
 	{"avg-pool", func(src, dst fp16.Format) *tensor.Tensor {
 		y := tensor.New(dst, 2, 4, 4, 5)
-		conv.AvgPool(y, field(src, 4, 2, 4, 13, 16), 3)
+		pool.Average(y, field(src, 4, 2, 4, 13, 16), pool.Count{}, pool.Blocks(13, 3), pool.Blocks(16, 3))
 		return y
 	}},
 	{"bilinear", func(src, dst fp16.Format) *tensor.Tensor {
 		y := tensor.New(dst, 2, 4, 21, 27)
-		conv.Bilinear(y, field(src, 5, 2, 4, 7, 9), 3)
+		resize.Linear(y, field(src, 5, 2, 4, 7, 9), resize.Axis{}, resize.Axis{})
 		return y
 	}},
 	{"nearest", func(src, dst fp16.Format) *tensor.Tensor {
 		y := tensor.New(dst, 2, 4, 14, 18)
-		conv.Nearest(y, field(src, 6, 2, 4, 7, 9), 2)
+		to := resize.Axis{Coordinates: resize.Asymmetric}
+		resize.Nearest(y, field(src, 6, 2, 4, 7, 9), resize.Floor, to, to)
 		return y
 	}},
 	{"instance-norm", normed(func(y, x *tensor.Tensor, gamma, beta []float64) { norm.Instance(y, x, gamma, beta, 1e-5) })},

@@ -1,0 +1,75 @@
+package resize
+
+import (
+	"math/big"
+
+	"github.com/refrun/refrun/tensor"
+)
+
+// Rounding is the rule by which a position takes the number next to it. The names are
+// ONNX's. PyTorch's nearest is Floor of asymmetric coordinates, its nearest-exact
+// PreferCeil of half_pixel's.
+type Rounding uint8
+
+// The roundings. Those that prefer take the nearer number, and of two as near the lower or
+// the upper.
+const (
+	Floor Rounding = iota
+	Ceil
+	PreferFloor
+	PreferCeil
+)
+
+var roundings = []string{"floor", "ceil", "round_prefer_floor", "round_prefer_ceil"}
+
+// ParseRounding returns the rounding of that name, or an error that lists them.
+func ParseRounding(name string) (Rounding, error) {
+	i, err := parse(name, roundings)
+	return Rounding(i), err
+}
+
+// Nearest sets dst to the numbers of src that are next to the positions.
+func Nearest(dst, src *tensor.Tensor, r Rounding, axes ...Axis) {
+	if r > PreferCeil {
+		panic("resize: unknown rounding")
+	}
+	l := newLayout(dst, src, axes)
+	var at [most][]int
+	for a := range most {
+		at[a] = r.neighbours(l.axes[a], l.in[a], l.out[a])
+	}
+	l.each(dst, src, func(out, in []float64) {
+		k := 0
+		for _, z := range at[0] {
+			for _, y := range at[1] {
+				line := in[(z*l.in[1]+y)*l.in[2]:][:l.in[2]]
+				for _, x := range at[2] {
+					out[k] = dst.Format.Round(line[x])
+					k++
+				}
+			}
+		}
+	})
+}
+
+// neighbours returns the number next to every position of an axis.
+func (r Rounding) neighbours(a Axis, in, out int) []int {
+	positions, d := a.positions(in, out)
+	one, two := big.NewInt(1), new(big.Int).Lsh(d, 1)
+	at := make([]int, out)
+	for i, p := range positions {
+		of := d
+		switch r { // each is a floor
+		case Ceil: // (p + d - 1)/d
+			p.Add(p, d).Sub(p, one)
+		case PreferCeil: // p/d + 1/2
+			p.Lsh(p, 1).Add(p, d)
+			of = two
+		case PreferFloor: // the ceiling of p/d - 1/2, (2p - d + 2d - 1)/2d
+			p.Lsh(p, 1).Add(p, d).Sub(p, one)
+			of = two
+		}
+		at[i], _ = floor(p, of, 0, in-1)
+	}
+	return at
+}

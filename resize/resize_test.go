@@ -1,0 +1,407 @@
+package resize
+
+import (
+	"flag"
+	"fmt"
+	"math"
+	"math/big"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/tensor"
+)
+
+var elements = flag.Int("resize.elements", 30000, "numbers that the judge sees")
+
+var formats = []fp16.Format{fp16.Float32, fp16.TF32, fp16.Float16, fp16.BFloat16}
+
+var kinds = []struct {
+	name string
+	of   func(r *rand.Rand) float64
+}{
+	{"normal", func(r *rand.Rand) float64 { return r.NormFloat64() }},
+	{"wide", func(r *rand.Rand) float64 { return math.Ldexp(r.NormFloat64(), r.IntN(276)-149) }},
+	{"integers", func(r *rand.Rand) float64 { return float64(r.IntN(9) - 4) }},
+	{"ties", func(r *rand.Rand) float64 { return float64(1<<23 + r.IntN(1<<20)) }},
+	{"cancelling", func(r *rand.Rand) float64 {
+		return float64(2*r.IntN(2)-1)*0x1p40 + float64(r.IntN(3)-1)*0x1p17
+	}},
+	{"near ties", func(r *rand.Rand) float64 {
+		return []float64{1, -1, 0x1p-24, 0x1p-60, -0x1p-60, 0x1p-149, -0x1p-149}[r.IntN(7)]
+	}},
+	{"subnormal", func(r *rand.Rand) float64 { return math.Ldexp(float64(r.IntN(9)-4), -149) }},
+	{"signed zeros", func(r *rand.Rand) float64 { return math.Copysign(0, r.NormFloat64()) }},
+}
+
+func random(r *rand.Rand, kind int, f fp16.Format, shape []int) *tensor.Tensor {
+	x := tensor.New(f, shape...)
+	for i := range x.Data {
+		if x.Data[i] = f.Round(kinds[kind].of(r)); math.IsInf(x.Data[i], 0) {
+			x.Data[i] = 1
+		}
+	}
+	return x
+}
+
+func sameBits(a, b float64) bool { return math.Float64bits(a) == math.Float64bits(b) }
+
+func ratio(a, b int) *big.Rat { return big.NewRat(int64(a), int64(b)) }
+
+func add(a, b *big.Rat) *big.Rat { return new(big.Rat).Add(a, b) }
+func sub(a, b *big.Rat) *big.Rat { return new(big.Rat).Sub(a, b) }
+func mul(a, b *big.Rat) *big.Rat { return new(big.Rat).Mul(a, b) }
+func quo(a, b *big.Rat) *big.Rat { return new(big.Rat).Quo(a, b) }
+
+// position is that of number i, by ONNX's formulas.
+func position(a Axis, i, in, out int) *big.Rat {
+	s := ratio(out, in)
+	if a.Scale != 0 {
+		s = bigref.Rat(a.Scale)
+	}
+	halfPixel := sub(quo(add(ratio(i, 1), ratio(1, 2)), s), ratio(1, 2))
+	switch a.Coordinates {
+	case PyTorchHalfPixel:
+		if out == 1 {
+			return new(big.Rat)
+		}
+	case HalfPixelSymmetric:
+		adjustment := quo(ratio(out, 1), mul(s, ratio(in, 1)))
+		return add(mul(ratio(in, 2), sub(ratio(1, 1), adjustment)), halfPixel)
+	case AlignCorners:
+		if out == 1 {
+			return new(big.Rat)
+		}
+		return ratio(i*(in-1), out-1)
+	case Asymmetric:
+		return quo(ratio(i, 1), s)
+	}
+	return halfPixel
+}
+
+// floorOf returns the greatest integer that is at most x, by counting if x is near.
+func floorOf(x *big.Rat) int {
+	f, _ := x.Float64()
+	n := int(math.Floor(f)) + 1
+	for ratio(n, 1).Cmp(x) > 0 {
+		n--
+	}
+	return n
+}
+
+// kernel is a weight by the distance from the position.
+type kernel func(distance *big.Rat) *big.Rat
+
+func triangle(d *big.Rat) *big.Rat {
+	if d.Cmp(ratio(1, 1)) >= 0 {
+		return new(big.Rat)
+	}
+	return sub(ratio(1, 1), d)
+}
+
+func keys(coefficient float64) kernel {
+	a := bigref.Rat(coefficient)
+	n := func(v int) *big.Rat { return ratio(v, 1) }
+	return func(d *big.Rat) *big.Rat { // by Horner's scheme
+		switch {
+		case d.Cmp(n(1)) <= 0:
+			return add(mul(mul(sub(mul(add(a, n(2)), d), add(a, n(3))), d), d), n(1))
+		case d.Cmp(n(2)) < 0:
+			return mul(a, sub(mul(add(mul(sub(d, n(5)), d), n(8)), d), n(4)))
+		}
+		return new(big.Rat)
+	}
+}
+
+// weighted returns the exact weighted sum of a plane and that of magnitudes, at one
+// position of each axis.
+func weighted(plane []float64, in []int, at []*big.Rat, k kernel) (sum, size *big.Rat) {
+	if len(in) == 0 {
+		v := bigref.Rat(plane[0])
+		return v, new(big.Rat).Abs(v)
+	}
+	step := tensor.Size(in[1:])
+	sum, size = new(big.Rat), new(big.Rat)
+	base := floorOf(at[0])
+	for j := base - 2; j <= base+3; j++ {
+		w := k(new(big.Rat).Abs(sub(at[0], ratio(j, 1))))
+		if w.Sign() == 0 {
+			continue
+		}
+		row := min(max(j, 0), in[0]-1)
+		s, m := weighted(plane[row*step:(row+1)*step], in[1:], at[1:], k)
+		sum.Add(sum, mul(w, s))
+		size.Add(size, mul(new(big.Rat).Abs(w), m))
+	}
+	return sum, size
+}
+
+// next returns the number next to a position.
+func next(x *big.Rat, r Rounding) int {
+	n := floorOf(x)
+	above := sub(x, ratio(n, 1))
+	switch half := above.Cmp(ratio(1, 2)); {
+	case r == Floor || above.Sign() == 0:
+	case r == Ceil, half > 0, half == 0 && r == PreferCeil:
+		n++
+	}
+	return n
+}
+
+// trial is a random resizing.
+func trial(r *rand.Rand, most int) (axes []Axis, in, out []int) {
+	c := Coordinates(r.IntN(5))
+	scaled := r.IntN(2) == 0
+	for range 1 + r.IntN(3) {
+		n, m := 1+r.IntN(most), 1+r.IntN(2*most)
+		a := Axis{Coordinates: c}
+		if scaled {
+			a.Scale = []float64{2, 0.5, 3, 1.0 / 3, 0.7, 1.9999999, math.Exp(r.NormFloat64()), 1e-3, 1e3}[r.IntN(9)]
+			m = min(max(int(float64(n)*a.Scale), 1), 2*most)
+		} else if r.IntN(3) == 0 {
+			m = n * (1 + r.IntN(3))
+		}
+		axes, in, out = append(axes, a), append(in, n), append(out, m)
+	}
+	return axes, in, out
+}
+
+// TestWeighted: linear and cubic sums are the judge's to the last bit, for all
+// coordinates, by size and by scale, over 1 to 3 axes; in float64 within their bound.
+func TestWeighted(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	worst := 0.0
+	for n, seen := 0, 0; seen < *elements; n++ {
+		axes, in, out := trial(r, []int{5, 7, 4}[n%3])
+		if len(in) == 3 && n%4 > 0 {
+			axes, in, out = axes[1:], in[1:], out[1:]
+		}
+		grid := append(formats, fp16.Float32)[r.IntN(5)]
+		shape := func(s []int) []int { return append([]int{1, 2}, s...) }
+		x := random(r, n%len(kinds), grid, shape(in))
+		coefficient := []float64{-0.75, -0.5, 0, 16, -1 + 0x1p-30}[r.IntN(5)]
+		k, terms := kernel(triangle), 1<<len(in)
+		if n%3 == 2 {
+			k, terms = keys(coefficient), 1<<(2*len(in))
+		}
+		size, each := tensor.Size(in), tensor.Size(out)
+		var sums, sizes []*big.Rat
+		for i := range 2 * each {
+			at := make([]*big.Rat, len(in))
+			for a, rest := len(in)-1, i%each; a >= 0; a-- {
+				at[a] = position(axes[a], rest%out[a], in[a], out[a])
+				if n%3 != 2 && at[a].Sign() < 0 {
+					at[a] = new(big.Rat)
+				}
+				rest /= out[a]
+			}
+			s, m := weighted(x.Data[i/each*size:][:size], in, at, k)
+			sums, sizes = append(sums, s), append(sizes, m)
+		}
+		for _, f := range append(formats, fp16.Float64) {
+			y := tensor.New(f, shape(out)...)
+			if n%3 == 2 {
+				Cubic(y, x, coefficient, axes...)
+			} else {
+				Linear(y, x, axes...)
+			}
+			what := fmt.Sprintf("trial %d: %s %v %s to %v %v, %+v", n, kinds[n%len(kinds)].name, grid, x.Dims(), out, f, axes)
+			for i, v := range y.Data {
+				seen++
+				if f != fp16.Float64 {
+					if want := bigref.Round(sums[i], f); !sameBits(v, want) {
+						t.Fatalf("%s: number %d is %x: want %x", what, i, v, want)
+					}
+					continue
+				}
+				m, _ := sizes[i].Float64()
+				e, _ := sub(sums[i], bigref.Rat(v)).Float64()
+				if bound := 1.0001 * u * float64(terms+11) * m; math.Abs(e) > bound {
+					t.Fatalf("%s: number %d is off by %g, bound %g", what, i, e, bound)
+				} else if bound > 0x1p-1000 {
+					worst = max(worst, math.Abs(e)/bound)
+				}
+			}
+		}
+	}
+	t.Logf("largest error in float64: %.2f of the bound", worst)
+	if worst < 0.05 {
+		t.Error("the data do not test the bound")
+	}
+}
+
+// TestNearest: what is moved is the judge's, for all coordinates and roundings.
+func TestNearest(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for n, seen := 0, 0; seen < *elements; n++ {
+		axes, in, out := trial(r, 9)
+		x := random(r, n%len(kinds), fp16.Float32, append([]int{2}, in...))
+		rounding := Rounding(r.IntN(4))
+		f := formats[r.IntN(4)]
+		y := tensor.New(f, append([]int{2}, out...)...)
+		Nearest(y, x, rounding, axes...)
+		each := tensor.Size(out)
+		for i, v := range y.Data {
+			at, step := 0, 1
+			for a, rest := len(in)-1, i%each; a >= 0; a-- {
+				p := next(position(axes[a], rest%out[a], in[a], out[a]), rounding)
+				at += step * min(max(p, 0), in[a]-1)
+				step *= in[a]
+				rest /= out[a]
+			}
+			if want := f.Round(x.Data[i/each*step+at]); !sameBits(v, want) {
+				t.Fatalf("trial %d: %s to %v by %+v, rounding %d: number %d is %v: want %v", n, x.Dims(), out, axes, rounding, i, v, want)
+			}
+			seen++
+		}
+	}
+}
+
+// TestJudge: the judge that linear and cubic share is the older, bilinear one.
+func TestJudge(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, factor := range []int{1, 2, 3, 6} {
+		x := random(r, 0, fp16.Float32, []int{1, 2, 3, 5})
+		want := bigref.Bilinear(x, factor).Round(fp16.Float32)
+		y := tensor.Like(want)
+		Linear(y, x, Axis{Scale: float64(factor)}, Axis{})
+		for i, v := range y.Data {
+			if !sameBits(v, want.Data[i]) {
+				t.Errorf("factor %d: number %d is %v: want %v", factor, i, v, want.Data[i])
+			}
+		}
+	}
+}
+
+// TestSpecials: all neighbours take part, also with weight 0, and 0*Inf is NaN; zeros are
+// +0; nearest keeps what it moves.
+func TestSpecials(t *testing.T) {
+	inf, minus := math.Inf(1), math.Copysign(0, -1)
+	nan := fp16.NaN
+	for _, f := range append(formats, fp16.Float64) {
+		for _, k := range []struct {
+			x, want []float64
+			run     func(y, x *tensor.Tensor)
+		}{
+			{[]float64{1, inf, 1, 1}, []float64{nan, inf, inf, inf, inf, 1, 1, 1}, func(y, x *tensor.Tensor) { Linear(y, x, Axis{}) }},
+			{[]float64{inf, -inf}, []float64{nan, nan, nan, -inf}, func(y, x *tensor.Tensor) { Linear(y, x, Axis{}) }},
+			{[]float64{minus, minus}, []float64{0, 0, 0}, func(y, x *tensor.Tensor) { Linear(y, x, Axis{Coordinates: AlignCorners}) }},
+			{[]float64{math.Copysign(math.NaN(), -1), -inf, minus}, []float64{nan, -inf, minus}, func(y, x *tensor.Tensor) { Nearest(y, x, Floor, Axis{}) }},
+			{[]float64{1, 1, inf}, []float64{nan, nan, nan}, func(y, x *tensor.Tensor) { Cubic(y, x, -0.75, Axis{}) }},
+		} {
+			y := tensor.New(f, 1, len(k.want))
+			k.run(y, tensor.Of(fp16.Float32, k.x, 1, len(k.x)))
+			for i, v := range y.Data {
+				if !sameBits(v, k.want[i]) {
+					t.Errorf("%v to %v: %v: want %v", k.x, f, y.Data, k.want)
+					break
+				}
+			}
+		}
+	}
+}
+
+// TestUnderflow: what underflows keeps its sign.
+func TestUnderflow(t *testing.T) {
+	y := tensor.New(fp16.Float32, 1, 4)
+	Linear(y, tensor.Of(fp16.Float32, []float64{-0x1p-149, 0}, 1, 2), Axis{})
+	for i, want := range []float64{-0x1p-149, -0x1p-149, math.Copysign(0, -1), 0} { // weights 1, 3/4, 1/4, 0
+		if !sameBits(y.Data[i], want) {
+			t.Errorf("number %d: %v: want %v", i, y.Data[i], want)
+		}
+	}
+}
+
+// TestThreads: results do not depend on the number of threads.
+func TestThreads(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	x := random(rand.New(rand.NewPCG(7, 8)), 0, fp16.Float32, []int{5, 9, 11})
+	var first []float64
+	for _, threads := range []int{1, 2, 5} {
+		runtime.GOMAXPROCS(threads)
+		var all []float64
+		for _, run := range []func(y *tensor.Tensor){
+			func(y *tensor.Tensor) { Linear(y, x, Axis{}, Axis{}) },
+			func(y *tensor.Tensor) { Cubic(y, x, -0.75, Axis{}, Axis{}) },
+			func(y *tensor.Tensor) { Nearest(y, x, Floor, Axis{}, Axis{}) },
+		} {
+			y := tensor.New(fp16.Float16, 5, 13, 7)
+			run(y)
+			all = append(all, y.Data...)
+		}
+		if first == nil {
+			first = all
+		}
+		for i := range all {
+			if !sameBits(all[i], first[i]) {
+				t.Fatalf("%d threads: number %d is %v, with one %v", threads, i, all[i], first[i])
+			}
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	for c := HalfPixel; c <= Asymmetric; c++ {
+		if got, err := ParseCoordinates(c.String()); err != nil || got != c {
+			t.Errorf("%v: %v, %v", c, got, err)
+		}
+	}
+	if _, err := ParseCoordinates("tf_crop_and_resize"); err == nil || !strings.Contains(err.Error(), `"tf_crop_and_resize": want one of ["half_pixel"`) {
+		t.Error(err)
+	}
+	if r, err := ParseRounding("round_prefer_ceil"); r != PreferCeil || err != nil {
+		t.Error(r, err)
+	}
+	if _, err := ParseRounding("up"); err == nil {
+		t.Error("an unknown rounding")
+	}
+}
+
+func TestMisuse(t *testing.T) {
+	x, y := tensor.New(fp16.Float32, 2, 4, 4), tensor.New(fp16.Float32, 2, 8, 8)
+	a := Axis{}
+	for name, call := range map[string]func(){
+		"nil":         func() { Linear(nil, x, a, a) },
+		"no axes":     func() { Linear(y, x) },
+		"many axes":   func() { Linear(y, x, a, a, a, a) },
+		"planes":      func() { Linear(tensor.New(fp16.Float32, 3, 8, 8), x, a, a) },
+		"rank":        func() { Linear(tensor.New(fp16.Float32, 8, 8), x, a, a) },
+		"empty":       func() { Linear(y, tensor.New(fp16.Float32, 2, 0, 4), a, a) },
+		"float64":     func() { Linear(y, tensor.New(fp16.Float64, 2, 4, 4), a, a) },
+		"scale":       func() { Linear(y, x, a, Axis{Scale: math.NaN()}) },
+		"negative":    func() { Nearest(y, x, Floor, a, Axis{Scale: -1}) },
+		"tiny":        func() { Nearest(y, x, Floor, a, Axis{Scale: 0x1p-41}) },
+		"coordinates": func() { Nearest(y, x, Floor, a, Axis{Coordinates: 9}) },
+		"rounding":    func() { Nearest(y, x, 9, a, a) },
+		"coefficient": func() { Cubic(y, x, 0.1, a, a) },
+		"large":       func() { Cubic(y, x, 17, a, a) },
+	} {
+		func() {
+			defer func() {
+				if s, ok := recover().(string); !ok || !strings.HasPrefix(s, "resize: ") {
+					t.Errorf("%s: panics with %v", name, s)
+				}
+			}()
+			call()
+		}()
+	}
+}
+
+func BenchmarkResize(b *testing.B) {
+	x := random(rand.New(rand.NewPCG(9, 10)), 0, fp16.Float32, []int{1, 64, 112, 112})
+	y := tensor.New(fp16.Float32, 1, 64, 224, 224)
+	for name, run := range map[string]func(){
+		"nearest":  func() { Nearest(y, x, Floor, Axis{Coordinates: Asymmetric}, Axis{Coordinates: Asymmetric}) },
+		"bilinear": func() { Linear(y, x, Axis{}, Axis{}) },
+		"cubic":    func() { Cubic(y, x, -0.75, Axis{}, Axis{}) },
+	} {
+		b.Run(name, func(b *testing.B) {
+			for b.Loop() {
+				run()
+			}
+		})
+	}
+}
