@@ -269,7 +269,11 @@ func adaptive(c *Call, axes int) []pool.Windows {
 
 func init() {
 	for axes := 1; axes <= 3; axes++ {
-		rules, averages := since2(same, same), since2(same, same)
+		rules := since2(same, same)
+		if axes == 3 {
+			rules = since2(same, wide)
+		}
+		averages := rules
 		if axes == 2 {
 			averages = casts{same, same, same, same}
 		}

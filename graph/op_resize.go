@@ -182,7 +182,11 @@ func (o Interpolate) Infer(m Mode, in []Type) (Inference, error) {
 	if err != nil {
 		return Inference{}, err
 	}
-	f, err := m.Result(o.Name(), in[0].Format)
+	name := o.Name()
+	if k.kind == "area" {
+		name = AdaptivePool{axes: n}.Name() // which PyTorch calls
+	}
+	f, err := m.Result(name, in[0].Format)
 	return Inference{Out: []Type{resized(in[0], to, f)}}, err
 }
 

@@ -595,6 +595,21 @@ def spectral_rules(dtype):
     }
 
 
+def pool_rules(dtype):
+    """The same of pooling and resizing, recorded in 2.x only; 1.13 has some of it above."""
+    lines, planes, volumes = (torch.rand(*([2, 4] + [6] * n)).to(dtype) for n in (1, 2, 3))
+    ops = {}
+    for n, x in enumerate([lines, planes, volumes], 1):
+        for name, size in [("max_pool", 2), ("avg_pool", 2), ("adaptive_avg_pool", 3), ("adaptive_max_pool", 3)]:
+            f = getattr(F, name + str(n) + "d")
+            ops[name + str(n) + "d"] = lambda f=f, x=x, size=size: f(x, size)
+    for mode, x in [("linear", lines), ("trilinear", volumes), ("nearest-exact", planes), ("area", planes)]:
+        ops["interpolate " + mode] = lambda mode=mode, x=x: F.interpolate(x, scale_factor=2, mode=mode)
+    for n, x in [(1, lines), (3, volumes)]:
+        ops["interpolate nearest, %d axes" % n] = lambda x=x: F.interpolate(x, scale_factor=2)
+    return ops
+
+
 def outcome(f):
     """The type of what f returns, or the first line of its error."""
     try:
@@ -610,7 +625,7 @@ def make_rules(path):
         low = getattr(torch, dtype)
         torch.manual_seed(30)
         rows = mine[dtype] = {}
-        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules, spectral_rules]:
+        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules, spectral_rules, pool_rules]:
             for name in ops(low):
                 with torch.autocast("cpu", dtype=low):
                     rows[name] = {dtype: outcome(ops(low)[name]), "float32": outcome(ops(torch.float32)[name])}
