@@ -4,7 +4,6 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/internal/double"
-	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -66,9 +65,9 @@ func (w *worker) settle(dst *tensor.Tensor, i int, size float64) {
 	if w.exact == nil {
 		w.exact = newDirect(w.transform)
 	}
-	clear(w.exact.zero)
+	w.exact.load(w.x)
 	for _, open := range rest {
-		*to(open) = f.Round(w.exact.part(w.x, open/2, open%2))
+		*to(open) = f.Round(w.exact.part(open/2, open%2))
 	}
 }
 
@@ -79,7 +78,7 @@ func (t *transform) worth() int {
 	n := 0
 	for _, l := range t.lines {
 		for _, p := range l.primes {
-			n += 4 * p
+			n += 8 * p
 		}
 	}
 	return n
@@ -103,116 +102,5 @@ func (w *worker) double() []complexNum {
 			a, b = b, a
 		}
 	}, func(rows, from, to int) { resize(a, rows, from, to) })
-	return a
-}
-
-// direct finds single numbers of a transform by their definition, without error.
-type direct struct {
-	*transform
-	sum    *exact.Cosines
-	steps  []int // by how many parts of a turn one number further on an axis turns
-	phases [2][]int
-
-	// Structured numbers, constant ones for example, have transforms of which nearly
-	// everything is exactly 0, and one such 0 tells of others. The map of the field of
-	// the roots of unity that takes each root w to w^g, g without a divisor in common
-	// with the order of w, takes the sum of x[j] w^(jk) to the same sum for gk, if the
-	// x[j] are rational, and the imaginary unit to itself or to its negative. So the
-	// imaginary part at gk is 0 if that at k is, and likewise the real part; if the
-	// x[j] are complex this holds as long as the imaginary unit stays, for g = 1 modulo 4.
-	units []int
-	zero  map[int]bool // by the least of the places gk, for each part
-}
-
-func newDirect(t *transform) *direct {
-	d := &direct{transform: t, steps: make([]int, len(t.lines)), zero: map[int]bool{}}
-	turn := 1
-	for _, l := range t.lines {
-		turn = turn / gcd(turn, l.n) * l.n
-	}
-	d.sum = exact.NewCosines(turn)
-	for g := 1; g < d.sum.N(); g += 2 {
-		if gcd(g, turn) == 1 && (t.read == 1 || g%4 == 1) {
-			d.units = append(d.units, g)
-		}
-	}
-	return d
-}
-
-// part returns a part of number k of the transform of x, rounded to odd.
-func (d *direct) part(x plane, k, part int) float64 {
-	n := d.sum.N()
-	at := make([]int, len(d.lines))
-	for a := len(at) - 1; a >= 0; a-- {
-		at[a] = k % d.out.dims[a]
-		k /= d.out.dims[a]
-		d.steps[a] = at[a] * (n / d.lines[a].n)
-	}
-	key := 2*d.least(at) + part
-	if d.zero[key] {
-		return 0
-	}
-	// x e^(-i t) = (x.re cos t + x.im sin t) + i (x.im cos t - x.re sin t), with
-	// sin t = cos(t - n/4).
-	c, s, sign := x.re, x.im, 1.0
-	if (part == 1) != d.inverse {
-		c, s, sign = x.im, x.re, -1
-	}
-	d.sum.Reset()
-	for i, phase := range d.turns(n) {
-		if c[i] != 0 {
-			d.sum.Add(phase, c[i])
-		}
-		if s[i] != 0 {
-			if phase -= n / 4; phase < 0 {
-				phase += n
-			}
-			d.sum.Add(phase, sign*s[i])
-		}
-	}
-	y := d.sum.Odd(d.scale.count, d.scale.root)
-	if y == 0 {
-		d.zero[key] = true
-	}
-	return y
-}
-
-// turns returns by which part of a turn, in n-ths, each number is turned.
-func (d *direct) turns(n int) []int {
-	phases, next := append(d.phases[0][:0], 0), d.phases[1][:0]
-	for a, step := range d.steps {
-		next = next[:0]
-		for _, phase := range phases {
-			for range d.in.dims[a] {
-				next = append(next, phase)
-				if phase += step; phase >= n {
-					phase -= n
-				}
-			}
-		}
-		phases, next = next, phases
-	}
-	d.phases = [2][]int{phases, next}
-	return phases
-}
-
-// least returns the least of the places gk for all units g.
-func (d *direct) least(at []int) int {
-	least := math.MaxInt
-	for _, g := range d.units {
-		place := 0
-		for a, k := range at {
-			n := d.lines[a].n
-			place = place*n + g*k%n
-		}
-		least = min(least, place)
-	}
-	return least
-}
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
 	return a
 }

@@ -197,6 +197,29 @@ func TestAgainstJudge(t *testing.T) {
 	}
 }
 
+// TestPlanes: so is every number of larger planes.
+func TestPlanes(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	for _, m := range makers {
+		if m.name != "normal" && m.name != "smooth" && m.name != "sparse" {
+			continue // the judge takes its time for zeros
+		}
+		const h, w = 24, 64
+		x, y := tensor.New(fp16.Float32, h, w), tensor.New(fp16.Float32, h, w/2+1, 2)
+		j := &judged{kind: "rfft", norm: Ortho, shape: []int{h, w}}
+		for i := range x.Data {
+			x.Data[i] = fp16.Float32.Round(m.make(r, i, 2*w))
+			j.x = append(j.x, complex(x.Data[i], 0))
+		}
+		RFFT(y, x, []int{0, 1}, Ortho)
+		for i, v := range y.Data {
+			if want := j.round(i/2, i%2, fp16.Float32); !equal(v, want) {
+				t.Fatalf("%s: part %d of number %d is %v, want %v", m.name, i%2, i/2, v, want)
+			}
+		}
+	}
+}
+
 // TestThreads: the bits are the same for every number of threads, and in place.
 func TestThreads(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))

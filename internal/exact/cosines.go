@@ -17,9 +17,9 @@ import (
 // number, which is its value. Any other sum is found by raising the precision until its
 // rounding is certain, which ends because it is no float64.
 type Cosines struct {
-	n int
-	c []Sum // of m below n/4, to which all others fold
-
+	n     int
+	c     []*big.Int // in units of 2^exp, of m below n/4, to which all others fold
+	exp   int
 	roots map[int][]*big.Int // see root
 }
 
@@ -29,26 +29,61 @@ func NewCosines(turn int) *Cosines {
 	for n%8 != 0 { // the square root of 2 needs an eighth of a turn
 		n *= 2
 	}
-	return &Cosines{n, make([]Sum, n/4), map[int][]*big.Int{}}
+	s := &Cosines{n: n, c: make([]*big.Int, n/4), roots: map[int][]*big.Int{}}
+	for m := range s.c {
+		s.c[m] = new(big.Int)
+	}
+	return s
 }
 
 // N returns in how many parts the sum divides a turn, a multiple of 8.
 func (s *Cosines) N() int { return s.n }
 
-// Reset empties the sum.
-func (s *Cosines) Reset() { clear(s.c) }
+// Set makes it the sum of c[m] cos(2 pi m/N) for m below N.
+func (s *Cosines) Set(c []Sum) {
+	s.exp = low
+	for m := range s.c {
+		s.c[m].SetInt64(0)
+	}
+	for m := range c {
+		if v, _ := c[m].Int(); v.Sign() != 0 {
+			switch at, sign := s.fold(m); sign {
+			case 1:
+				s.c[at].Add(s.c[at], v)
+			case -1:
+				s.c[at].Sub(s.c[at], v)
+			}
+		}
+	}
+}
 
-// Add adds x cos(2 pi m/N) for 0 <= m < N and a finite x of the kind that [Sum] takes.
-func (s *Cosines) Add(m int, x float64) {
+// SetInt makes it the sum of c[m] 2^exp cos(2 pi m/N) for m below N. It changes c, whose
+// numbers' magnitudes must add up to less than 2^63.
+func (s *Cosines) SetInt(c []int64, exp int) {
+	s.exp = exp
+	for m := s.n / 4; m < s.n; m++ {
+		at, sign := s.fold(m)
+		c[at] += int64(sign) * c[m]
+	}
+	for m := range s.c {
+		s.c[m].SetInt64(c[m])
+	}
+}
+
+// fold returns an angle below a quarter whose cosine, times sign, is that of m; any and 0
+// where it is 0.
+func (s *Cosines) fold(m int) (at, sign int) {
+	sign = 1
 	if m > s.n/2 {
 		m = s.n - m
 	}
 	if m > s.n/4 {
-		m, x = s.n/2-m, -x
+		m, sign = s.n/2-m, -1
 	}
-	if m < s.n/4 {
-		s.c[m].Add(x)
+	if m == s.n/4 {
+		return 0, 0
 	}
+	return m, sign
 }
 
 // Odd returns the sum divided by count, or by its square root, rounded to odd; +0 for
@@ -57,9 +92,8 @@ func (s *Cosines) Add(m int, x float64) {
 // What is below float64's range may be returned as a zero or subnormal number of its
 // sign: every format rounds it to that zero.
 func (s *Cosines) Odd(count int, root bool) float64 {
-	c, size := make([]*big.Int, len(s.c)), new(big.Int)
+	c, size := s.c, new(big.Int)
 	for m := range c {
-		c[m], _ = s.c[m].Int()
 		size.Add(size, new(big.Int).Abs(c[m]))
 	}
 	if size.Sign() == 0 {
@@ -82,23 +116,23 @@ func (s *Cosines) Odd(count int, root bool) float64 {
 		}
 		least, most := new(big.Int).Sub(v, size), new(big.Int).Add(v, size)
 		if least.Sign() == most.Sign() {
-			if y := divided(least, low-int(w)); y == divided(most, low-int(w)) {
+			if y := divided(least, s.exp-int(w)); y == divided(most, s.exp-int(w)) {
 				return y
 			}
 		}
 		if w > 128 {
 			continue
 		}
-		if num, den, ok := s.rational(c, count, root); ok {
-			return Quotient(num, low, den)
+		if num, den, ok := s.rational(count, root); ok {
+			return Quotient(num, s.exp, den)
 		}
 	}
 }
 
-// rational returns the value that Odd rounds as num 2^low/den, if it is rational: if s
+// rational returns the value that Odd rounds as num 2^exp/den, if it is rational: if s
 // is a rational multiple of the square root of d, where count = k^2 d and d has no
 // squares in it; of 1, if there is no root. That root lies in the same field.
-func (s *Cosines) rational(c []*big.Int, count int, root bool) (num, den *big.Int, ok bool) {
+func (s *Cosines) rational(count int, root bool) (num, den *big.Int, ok bool) {
 	k, d := count, 1
 	if root {
 		k = 1
@@ -115,7 +149,7 @@ func (s *Cosines) rational(c []*big.Int, count int, root bool) (num, den *big.In
 	for i := range v {
 		v[i] = new(big.Int)
 	}
-	for m, x := range c {
+	for m, x := range s.c {
 		v[m].Add(v[m], x)
 		v[(s.n-m)%s.n].Add(v[(s.n-m)%s.n], x)
 	}

@@ -33,12 +33,30 @@ func TestCircle(t *testing.T) {
 	}
 }
 
+// cosines is a sum that grows term by term.
+type cosines struct {
+	*Cosines
+	c []Sum
+}
+
+func newCosines(turn int) *cosines {
+	s := NewCosines(turn)
+	return &cosines{s, make([]Sum, s.N())}
+}
+
+func (s *cosines) add(m int, x float64) { s.c[m].Add(x) }
+
+func (s *cosines) odd(count int, root bool) float64 {
+	s.Set(s.c)
+	return s.Odd(count, root)
+}
+
 // addInt adds v cos(2 pi m/N), word by word.
-func addInt(s *Cosines, m int, v *big.Int) {
+func (s *cosines) addInt(m int, v *big.Int) {
 	rest := new(big.Int).Set(v)
 	for rest.Sign() != 0 {
 		f, _ := new(big.Float).SetInt(rest).Float64()
-		s.Add(m, f)
+		s.add(m, f)
 		w, _ := new(big.Float).SetFloat64(f).Int(nil)
 		rest.Sub(rest, w)
 	}
@@ -50,7 +68,7 @@ func TestCosinesRational(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for trial := range 2000 {
 		turn := 1 + r.IntN(120)
-		s := NewCosines(turn)
+		s := newCosines(turn)
 		n := s.N()
 		var of []int
 		for _, p := range primes(n) {
@@ -59,22 +77,22 @@ func TestCosinesRational(t *testing.T) {
 		for range 1 + r.IntN(20) {
 			p, at, x := of[r.IntN(len(of))], r.IntN(n), float64(r.IntN(2001)-1000)/64
 			for k := range p {
-				s.Add((at+k*(n/p))%n, x)
+				s.add((at+k*(n/p))%n, x)
 			}
 		}
 		want := 0.0
 		if trial%3 > 0 {
 			want = float64(r.IntN(1<<20)-1<<19) / 1024
-			s.Add(0, want)
+			s.add(0, want)
 		}
-		if got := s.Odd(1, false); got != want || math.Signbit(got) != (want < 0) {
+		if got := s.odd(1, false); got != want || math.Signbit(got) != (want < 0) {
 			t.Fatalf("trial %d, %d parts: %v, want %v", trial, n, got, want)
 		}
-		if got := s.Odd(4, true); got != want/2 {
+		if got := s.odd(4, true); got != want/2 {
 			t.Fatalf("trial %d, %d parts: half is %v, want %v", trial, n, got, want/2)
 		}
-		s.Add(1, 0x1p-140) // irrational, unless n is 8 or less
-		if got := s.Odd(1, false); n > 8 && (got == want || math.Abs(got-want) > math.Abs(want)*0x1p-52+0x1p-139) {
+		s.add(1, 0x1p-140) // irrational, unless n is 8 or less
+		if got := s.odd(1, false); n > 8 && (got == want || math.Abs(got-want) > math.Abs(want)*0x1p-52+0x1p-139) {
 			t.Fatalf("trial %d, %d parts: %v beside %v", trial, n, got, want)
 		}
 	}
@@ -93,11 +111,11 @@ func TestCosinesRoots(t *testing.T) {
 		{5, map[int]float64{8: 1, 16: -1, 24: -1, 32: 1}, 5, 1}, {5, map[int]float64{8: 1, 16: -1, 24: -1, 32: 1}, 20, 0.5},
 		{24, map[int]float64{1: 2, 7: -2}, 6, 1}, {24, map[int]float64{1: 2}, 6, math.NaN()}, {24, map[int]float64{1: 2, 5: 2}, 6, 1},
 	} {
-		s := NewCosines(c.turn)
+		s := newCosines(c.turn)
 		for m, x := range c.terms {
-			s.Add(m, x)
+			s.add(m, x)
 		}
-		got := s.Odd(c.count, true)
+		got := s.odd(c.count, true)
 		if c.want != c.want { // irrational: the last bit is odd
 			if math.Float64bits(got)&1 == 0 {
 				t.Errorf("%v of %d parts over the root of %d is %v", c.terms, s.N(), c.count, got)
@@ -111,7 +129,7 @@ func TestCosinesRoots(t *testing.T) {
 			t.Errorf("panic %v", r)
 		}
 	}()
-	NewCosines(8).rational([]*big.Int{big.NewInt(1), new(big.Int)}, 5, true)
+	NewCosines(8).rational(5, true)
 }
 
 // TestCosinesNearZero: p - q sqrt(2) = 1/(p + q sqrt(2)) for solutions of p^2 - 2 q^2 = 1,
@@ -119,9 +137,9 @@ func TestCosinesRoots(t *testing.T) {
 func TestCosinesNearZero(t *testing.T) {
 	p, q := big.NewInt(3), big.NewInt(2)
 	for p.BitLen() < 300 {
-		s := NewCosines(8)
-		addInt(s, 0, p)
-		addInt(s, 1, new(big.Int).Lsh(new(big.Int).Neg(q), 1))
+		s := newCosines(8)
+		s.addInt(0, p)
+		s.addInt(1, new(big.Int).Lsh(new(big.Int).Neg(q), 1))
 		root := new(big.Float).SetPrec(2000).SetInt64(2)
 		root.Sqrt(root).Mul(root, new(big.Float).SetInt(q)).Add(root, new(big.Float).SetInt(p))
 		root.Quo(big.NewFloat(1), root)
@@ -129,10 +147,27 @@ func TestCosinesNearZero(t *testing.T) {
 		if math.Float64bits(want)&1 == 0 {
 			want = math.Nextafter(want, 1)
 		}
-		if got := s.Odd(1, false); got != want {
+		if got := s.odd(1, false); got != want {
 			t.Errorf("with %d bits: %v, want %v", p.BitLen(), got, want)
 		}
 		p, q = new(big.Int).Add(new(big.Int).Mul(p, big.NewInt(3)), new(big.Int).Mul(q, big.NewInt(4))),
 			new(big.Int).Add(new(big.Int).Mul(p, big.NewInt(2)), new(big.Int).Mul(q, big.NewInt(3)))
+	}
+}
+
+// TestCosinesSetInt: coefficients that are whole numbers make the same sum.
+func TestCosinesSetInt(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		s := newCosines(1 + r.IntN(60))
+		c := make([]int64, s.N())
+		for m := range c {
+			c[m] = r.Int64N(1<<40) - 1<<39
+			s.add(m, math.Ldexp(float64(c[m]), -70))
+		}
+		want := s.odd(3, false)
+		if s.SetInt(c, -70); s.Odd(3, false) != want {
+			t.Fatalf("%d parts: %v, want %v", s.N(), s.Odd(3, false), want)
+		}
 	}
 }
