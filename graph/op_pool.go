@@ -219,7 +219,9 @@ func (o MaxPool) Eval(c *Call) error {
 	if err != nil {
 		return err
 	}
-	pool.Max(c.Out[0], second(c), x, windows(x, g)...)
+	if len(c.Out[0].Data) > 0 { // or there may be more windows than fit into memory
+		pool.Max(c.Out[0], second(c), x, windows(x, g)...)
+	}
 	return nil
 }
 
@@ -242,15 +244,19 @@ func (o AvgPool) Eval(c *Call) error {
 	if o.Divisor != nil {
 		count.Divisor = *o.Divisor
 	}
-	pool.Average(c.Out[0], x, count, windows(x, g)...)
+	if len(c.Out[0].Data) > 0 {
+		pool.Average(c.Out[0], x, count, windows(x, g)...)
+	}
 	return nil
 }
 
 // Eval implements [Op].
 func (o AdaptivePool) Eval(c *Call) error {
-	if o.max {
+	switch {
+	case len(c.Out[0].Data) == 0:
+	case o.max:
 		pool.Max(c.Out[0], second(c), c.In(0), adaptive(c, o.axes)...)
-	} else {
+	default:
 		pool.Average(c.Out[0], c.In(0), pool.Count{}, adaptive(c, o.axes)...)
 	}
 	return nil

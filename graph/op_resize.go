@@ -194,7 +194,7 @@ func (o Interpolate) Infer(m Mode, in []Type) (Inference, error) {
 func (o Interpolate) Eval(c *Call) error {
 	x, y := c.In(0), c.Out[0]
 	_, axes, err := o.sizes(x.Shape[2:])
-	if err != nil {
+	if err != nil || len(y.Data) == 0 { // of no samples there may be more positions than fit into memory
 		return err
 	}
 	switch kinds[o.Mode].kind {

@@ -44,7 +44,7 @@ type mixer struct {
 	axes          [most]*weights
 	denominator   float64
 	f             fp16.Format
-	representable bool // all weights and denominators are, and products with float32 numbers
+	representable bool // products of all weights with float32 numbers are
 }
 
 func weigh(l *layout, dst, src *tensor.Tensor, axes int, of func(a Axis, in, out int) *weights) {
@@ -56,7 +56,7 @@ func weigh(l *layout, dst, src *tensor.Tensor, axes int, of func(a Axis, in, out
 		}
 		d, _ := new(big.Float).SetInt(m.axes[a].denominator).Float64()
 		m.denominator *= d
-		bits += max(m.axes[a].bits, m.axes[a].denominator.BitLen())
+		bits += m.axes[a].bits
 	}
 	m.representable = bits <= 29
 	l.each(dst, src, m.plane)
@@ -147,9 +147,9 @@ func (m *mixer) settle(in []float64, lines []line, z, y, x int) float64 {
 			fraction, e := math.Frexp(in[l.at+w.at[x+c]])
 			p.SetInt64(int64(math.Ldexp(fraction, 24))) // a float32 number: p 2^(e-24)
 			p.Lsh(p, uint(e-24+least))
-			p.Mul(p, d.exact[z+i/h.each])
-			p.Mul(p, h.exact[y+i%h.each])
-			p.Mul(p, w.exact[x+c])
+			p.Mul(p, d.numerator(z+i/h.each))
+			p.Mul(p, h.numerator(y+i%h.each))
+			p.Mul(p, w.numerator(x+c))
 			total.Add(total, p)
 		}
 	}

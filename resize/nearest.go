@@ -54,10 +54,11 @@ func Nearest(dst, src *tensor.Tensor, r Rounding, axes ...Axis) {
 
 // neighbours returns the number next to every position of an axis.
 func (r Rounding) neighbours(a Axis, in, out int) []int {
-	positions, d := a.positions(in, out)
-	one, two := big.NewInt(1), new(big.Int).Lsh(d, 1)
+	all := a.positions(in, out)
+	d, one, two := all.denominator, big.NewInt(1), new(big.Int).Lsh(all.denominator, 1)
 	at := make([]int, out)
-	for i, p := range positions {
+	for i := range at {
+		p := all.at(i)
 		of := d
 		switch r { // each is a floor
 		case Ceil: // (p + d - 1)/d

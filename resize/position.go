@@ -49,44 +49,40 @@ func parse(name string, names []string) (int, error) {
 	return 0, fmt.Errorf("%.60q: want one of %q", name, names)
 }
 
-// positions returns the position of every number of the result, as integers over one
+// positions are those of the numbers of a result: of number i, i step + start over the
 // denominator.
-func (a Axis) positions(in, out int) (numerators []*big.Int, denominator *big.Int) {
+type positions struct{ step, start, denominator *big.Int }
+
+func (a Axis) positions(in, out int) positions {
 	n := func(v int) *big.Int { return big.NewInt(int64(v)) }
-	one, two := n(1), n(2)
 	// The scale is p/q, in lowest terms.
 	s := new(big.Rat)
 	if a.Scale != 0 {
 		s.SetFloat64(a.Scale)
-	} else if out > 0 {
-		s.SetFrac64(int64(out), int64(in))
+	} else {
+		s.SetFrac64(int64(max(out, 1)), int64(in))
 	}
 	p, q := s.Num(), s.Denom()
-	denominator = one
-	step, start := new(big.Int), new(big.Int) // position i is (i step + start)/denominator
 	switch {
-	case out == 1 && (a.Coordinates == AlignCorners || a.Coordinates == PyTorchHalfPixel), out == 0:
+	case out <= 1 && (a.Coordinates == AlignCorners || a.Coordinates == PyTorchHalfPixel):
+		return positions{n(0), n(0), n(1)}
 	case a.Coordinates == AlignCorners:
-		step, denominator = n(in-1), n(out-1)
+		return positions{n(in - 1), n(0), n(out - 1)}
 	case a.Coordinates == Asymmetric:
-		step, denominator = q, p
-	default:
-		// ((2i+1) q - p)/2p
-		denominator = new(big.Int).Mul(two, p)
-		step.Mul(two, q)
-		start.Sub(q, p)
-		if a.Coordinates == HalfPixelSymmetric { // and (m p - n q)/2p
-			start.Add(start, new(big.Int).Mul(n(in), p))
-			start.Sub(start, new(big.Int).Mul(n(out), q))
-		}
+		return positions{q, n(0), p}
 	}
-	numerators = make([]*big.Int, out)
-	at := new(big.Int).Set(start)
-	for i := range numerators {
-		numerators[i] = new(big.Int).Set(at)
-		at.Add(at, step)
+	start := new(big.Int).Sub(q, p) // ((2i+1) q - p)/2p
+	if a.Coordinates == HalfPixelSymmetric {
+		start.Add(start, new(big.Int).Mul(n(in), p)) // and (m p - n q)/2p
+		start.Sub(start, new(big.Int).Mul(n(out), q))
 	}
-	return numerators, denominator
+	return positions{new(big.Int).Lsh(q, 1), start, new(big.Int).Lsh(p, 1)}
+}
+
+// at returns the numerator of position i.
+func (p *positions) at(i int) *big.Int {
+	n := big.NewInt(int64(i))
+	return n.Add(n.Mul(n, p.step), p.start)
 }
 
 // floor returns the floor of n/d, between least and most, and what is above it, times d.

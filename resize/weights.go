@@ -6,48 +6,63 @@ import (
 )
 
 // weights are, for every number of a result along one axis, its neighbours in the source
-// and what they weigh: integers over one denominator, as float64 and, where float64 does
-// not hold them, exactly.
+// and what they weigh: integers over one denominator.
 type weights struct {
-	each        int       // neighbours of one number
-	at          []int     // those of number i from each*i on
-	w           []float64 // numerators
-	exact       []*big.Int
+	each        int              // neighbours of one number
+	at          []int            // those of number i from each*i on
+	w           []float64        // numerators, rounded
+	large       map[int]*big.Int // those that float64 does not hold
 	denominator *big.Int
-	bits        int // of the largest numerator
+	bits        int // of the largest numerator, or of the denominator
 }
 
 // none are the weights of an axis that is not there.
 func none() *weights {
-	return newWeights(1, []int{0}, []*big.Int{big.NewInt(1)}, big.NewInt(1))
+	w := newWeights(1, big.NewInt(1))
+	w.add(0, big.NewInt(1))
+	return w
 }
 
-func newWeights(each int, at []int, exact []*big.Int, denominator *big.Int) *weights {
-	w := &weights{each: each, at: at, exact: exact, denominator: denominator}
-	for _, n := range exact {
-		f, _ := new(big.Float).SetInt(n).Float64()
-		w.w = append(w.w, f)
-		w.bits = max(w.bits, n.BitLen())
+func newWeights(each int, denominator *big.Int) *weights {
+	return &weights{each: each, large: map[int]*big.Int{}, denominator: denominator, bits: denominator.BitLen()}
+}
+
+// add adds a neighbour.
+func (w *weights) add(at int, numerator *big.Int) {
+	f, accuracy := new(big.Float).SetInt(numerator).Float64()
+	if accuracy != big.Exact {
+		w.large[len(w.w)] = numerator
 	}
-	return w
+	w.at, w.w = append(w.at, at), append(w.w, f)
+	w.bits = max(w.bits, numerator.BitLen())
+}
+
+// numerator returns that of neighbour i.
+func (w *weights) numerator(i int) *big.Int {
+	if n, ok := w.large[i]; ok {
+		return n
+	}
+	n, _ := big.NewFloat(w.w[i]).Int(nil)
+	return n
 }
 
 // linear returns the weights of the two neighbours: D-r and r over D, where r/D is above
 // the floor of the position. Before the first number and from the last on it does not
 // matter which weights they have: both are that number, or the other weighs 0.
 func linear(a Axis, in, out int) *weights {
-	positions, d := a.positions(in, out)
-	var at []int
-	var n []*big.Int
-	for _, p := range positions {
+	all := a.positions(in, out)
+	d := all.denominator
+	w := newWeights(2, d)
+	for i := range out {
+		p := all.at(i)
 		if p.Sign() < 0 {
 			p.SetInt64(0)
 		}
-		i, r := floor(p, d, 0, in-1)
-		at = append(at, i, min(i+1, in-1))
-		n = append(n, new(big.Int).Sub(d, r), r)
+		k, r := floor(p, d, 0, in-1)
+		w.add(k, new(big.Int).Sub(d, r))
+		w.add(min(k+1, in-1), r)
 	}
-	return newWeights(2, at, n, d)
+	return w
 }
 
 // cubic returns the weights of the four neighbours, by R. Keys, "Cubic convolution
@@ -58,8 +73,8 @@ func linear(a Axis, in, out int) *weights {
 //
 // With a = b/2^30 and x = r/D they are integers over 2^30 D^3.
 func cubic(a Axis, coefficient float64, in, out int) *weights {
-	positions, d := a.positions(in, out)
-	one := big.NewInt(1 << 30)
+	all := a.positions(in, out)
+	d, one := all.denominator, big.NewInt(1<<30)
 	b := big.NewInt(int64(math.Ldexp(coefficient, 30)))
 	mul := func(v ...*big.Int) *big.Int {
 		p := big.NewInt(1)
@@ -82,15 +97,13 @@ func cubic(a Axis, coefficient float64, in, out int) *weights {
 	far := func(r *big.Int) *big.Int {
 		return mul(b, sum(mul(r, r, r), times(-5, mul(r, r, d)), times(8, mul(r, d, d)), times(-4, mul(d, d, d))))
 	}
-	var at []int
-	var n []*big.Int
-	for _, p := range positions {
-		i, r := floor(p, d, -2, in+1) // beyond that all four are the number at the end
-		for k := -1; k <= 2; k++ {
-			at = append(at, min(max(i+k, 0), in-1))
-		}
+	w := newWeights(4, mul(one, d, d, d))
+	for i := range out {
+		k, r := floor(all.at(i), d, -2, in+1) // beyond that all four are the number at the end
 		rest := new(big.Int).Sub(d, r)
-		n = append(n, far(sum(r, d)), near(r), near(rest), far(sum(rest, d)))
+		for j, n := range []*big.Int{far(sum(r, d)), near(r), near(rest), far(sum(rest, d))} {
+			w.add(min(max(k-1+j, 0), in-1), n)
+		}
 	}
-	return newWeights(4, at, n, mul(one, d, d, d))
+	return w
 }
