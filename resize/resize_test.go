@@ -34,6 +34,9 @@ var kinds = []struct {
 		return []float64{1, -1, 0x1p-24, 0x1p-60, -0x1p-60, 0x1p-149, -0x1p-149}[r.IntN(7)]
 	}},
 	{"subnormal", func(r *rand.Rand) float64 { return math.Ldexp(float64(r.IntN(9)-4), -149) }},
+	// Means of equal numbers are that number, here the middle of two of a shorter format.
+	{"constant", func(*rand.Rand) float64 { return 1 + 0x1p-8 }},
+	{"constant, longer", func(*rand.Rand) float64 { return 1 + 0x1p-11 }},
 	{"signed zeros", func(r *rand.Rand) float64 { return math.Copysign(0, r.NormFloat64()) }},
 }
 
@@ -230,6 +233,34 @@ func TestWeighted(t *testing.T) {
 	t.Logf("largest error in float64: %.2f of the bound", worst)
 	if worst < 0.05 {
 		t.Error("the data do not test the bound")
+	}
+}
+
+// TestCancelling: weights 9, 3, 3 and 1 of numbers so large that they cancel, with small
+// ones between them of which float64 loses most.
+func TestCancelling(t *testing.T) {
+	r := rand.New(rand.NewPCG(11, 12))
+	axes := []Axis{{Scale: 2}, {Scale: 2}}
+	for trial := range 300 {
+		x := tensor.New(fp16.Float32, 1, 2, 2)
+		for i := range x.Data {
+			x.Data[i] = float64(float32(math.Ldexp(r.NormFloat64(), 20)))
+		}
+		x.Data[0], x.Data[2] = 0x1p60, -3*0x1p60 // of the number at 1/4, 1/4
+		y := tensor.New(formats[trial%4], 1, 4, 4)
+		Linear(y, x, axes...)
+		for i, v := range y.Data {
+			at := []*big.Rat{position(axes[0], i/4, 2, 4), position(axes[1], i%4, 2, 4)}
+			for _, p := range at {
+				if p.Sign() < 0 {
+					p.SetInt64(0)
+				}
+			}
+			sum, _ := weighted(x.Data, []int{2, 2}, at, triangle)
+			if want := bigref.Round(sum, y.Format); !sameBits(v, want) {
+				t.Fatalf("trial %d: %v to %v: number %d is %v: want %v", trial, x.Data, y.Format, i, v, want)
+			}
+		}
 	}
 }
 
