@@ -1,5 +1,5 @@
 """Writes pool.safetensors and pool_shapes.json: what PyTorch's CPU pooling and resizing
-return in float64, and the shapes of many more.
+return in float64 (of "pair" in float32), and the shapes of many more.
 
     pip install torch==2.9.1
     python pool.py
@@ -19,6 +19,7 @@ inputs = {
     "line": torch.randn(1, 1, 11, dtype=torch.float64),
     "plane": torch.randn(1, 1, 6, 7, dtype=torch.float64),
     "volume": torch.randn(1, 1, 3, 4, 3, dtype=torch.float64),
+    "pair": torch.tensor([[[1.0, 2.0]]], dtype=torch.float32),
     "equal": torch.randint(-2, 3, (1, 1, 6, 7)).double(),
     "special": torch.tensor([[nan, 1, -inf, -inf, 2, nan], [3, nan, -inf, -inf, inf, 5],
                              [-0.0, 0.0, 1, 1, 0.0, -0.0], [-1, -2, 1, 1, -0.0, 0.0]], dtype=torch.float64)[None, None],
@@ -62,6 +63,7 @@ for name, n in ("line", 1), ("plane", 2), ("volume", 3):
             case("interpolate", name, mode=linear[name], align_corners=corners, **attributes)
             if n == 2:
                 case("interpolate", name, mode="bicubic", align_corners=corners, **attributes)
+case("interpolate", "pair", size=82)
 case("interpolate", "special", mode="nearest", scale_factor=2.0)
 case("interpolate", "special", mode="bilinear", size=[3, 4])
 
@@ -72,7 +74,7 @@ for op, name, attributes in cases:
         out[f"{op} {json.dumps(attributes)} {name} {k}"] = t.double()
 header, data = {"__metadata__": {"torch": torch.__version__}}, b""
 for name, t in out.items():
-    raw = t.contiguous().numpy().tobytes()
+    raw = t.double().contiguous().numpy().tobytes()
     header[name] = {"dtype": "F64", "shape": list(t.shape), "data_offsets": [len(data), len(data) + len(raw)]}
     data += raw
 text = json.dumps(header).encode()
