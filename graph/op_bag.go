@@ -10,8 +10,8 @@ import (
 
 // EmbeddingBag takes together the rows of a table [N,D], its first input, that an index,
 // its second, names: embedding_bag. An index [B,L] has a bag in each row; of one [n], an
-// input of offsets [B] says where each bag begins, and with LastOffset also where the last
-// one ends. For the sum, and after all those, may come a factor for each number of the
+// input of offsets [B] says where each bag begins, and with LastOffset also the end of
+// the index. For the sum, and after all those, may come a factor for each number of the
 // index. A bag without rows is 0, and row Padding belongs to none. Mode is sum, mean or
 // max. See [index.EmbeddingBag].
 type EmbeddingBag struct {
@@ -77,6 +77,9 @@ func (o EmbeddingBag) Eval(c *Call) error {
 	table, i, next := c.In(0), c.In(1), 2
 	var first []int
 	if len(i.Shape) == 2 {
+		if len(c.Out[0].Data) == 0 { // of any number of bags
+			return nil
+		}
 		for b := range i.Shape[0] + 1 {
 			first = append(first, b*i.Shape[1])
 		}
@@ -109,8 +112,11 @@ func (o EmbeddingBag) begins(offsets []float64, n int) ([]int, error) {
 		least = int(v)
 		first = append(first, least)
 	}
-	if !o.LastOffset {
+	switch {
+	case !o.LastOffset:
 		first = append(first, n)
+	case least != n:
+		return nil, fmt.Errorf("offsets[%d]: %d: want %d, where the last bag ends", len(offsets)-1, least, n)
 	}
 	return first, nil
 }

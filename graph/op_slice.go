@@ -172,10 +172,12 @@ func (o Pad) shape(in []int) ([]int, error) {
 				return nil, fmt.Errorf("%s: %d: want less than the size, %d, to reflect", v.name, v.count, n)
 			}
 		}
-		if shape[a] = n + before + after; shape[a] < 0 || n+min(before, 0)+min(after, 0) < 0 {
+		left := n + min(before, 0) + min(after, 0)
+		more := max(before, after) > 0
+		switch shape[a] = n + before + after; {
+		case shape[a] < 0, p == index.Constant && left < 0:
 			return nil, fmt.Errorf("before and after: %d and %d: want to cut off at most the size, %d", before, after, n)
-		}
-		if p != index.Constant && max(before, after) > 0 && n+min(before, 0)+min(after, 0) == 0 {
+		case more && p == index.Circular && left < 1, more && p != index.Constant && n == 0:
 			return nil, fmt.Errorf("before and after: %d and %d: want numbers to repeat", before, after)
 		}
 	}

@@ -23,6 +23,9 @@ func Cat(dst *tensor.Tensor, axis int, src ...*tensor.Tensor) {
 	}
 	line, at := dst.Shape[axis]*inner, 0
 	for _, s := range src {
+		if len(s.Data) == 0 {
+			continue
+		}
 		n := s.Shape[axis] * inner
 		pieces(outer, n, func(lo, hi int) {
 			for o := lo; o < hi; o++ {

@@ -73,7 +73,7 @@ func Sort(values, places, src *tensor.Tensor, axis int, descending bool) {
 		m = t.Shape[axis]
 		want(m <= src.Shape[axis] && len(t.Data) == outer*m*inner, "a destination of another size")
 	}
-	if m < 0 {
+	if m < 0 || outer*m*inner == 0 {
 		return
 	}
 	along(src, axis, m, func(line []float64, first, step int) {

@@ -48,7 +48,7 @@ func IndexAdd(dst, old *tensor.Tensor, axis int, index, src *tensor.Tensor, how 
 	n, each := old.Shape[axis], len(index.Data)
 	want(len(src.Data) == outer*each*block, "a source of another size")
 	at, err := resolved(index, n)
-	if err != nil {
+	if err != nil || len(dst.Data) == 0 {
 		return err
 	}
 	to := make([]int, 0, outer*each)
@@ -84,6 +84,9 @@ func EmbeddingBag(dst, table, index *tensor.Tensor, first []int, weight []float6
 	of, err := resolved(index, table.Shape[0])
 	if err != nil {
 		return err
+	}
+	if len(dst.Data) == 0 {
+		return nil
 	}
 	c := scattering{dst: dst, src: table, block: block, how: how}
 	for b := range len(first) - 1 {
