@@ -13,9 +13,9 @@
 // the weighted sum for the stored numbers, rounded once to the destination's format. In a
 // Float64 destination it is plain float64, see [Linear].
 //
-// PyTorch computes the positions of nearest in float32 for float32 tensors. Where one is a whole number it may
-// take the neighbour before: number 41 of 82 that are made of 2 is the first of them in
-// PyTorch 2.9.1, not the second.
+// PyTorch computes the positions of nearest in float32 for float32 tensors. Where one is a
+// whole number it may take the neighbour before: number 41 of 82 that are made of 2 is the
+// first of them in PyTorch 2.9.1, not the second.
 //
 // # Special values
 //

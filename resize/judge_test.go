@@ -1,0 +1,111 @@
+package resize
+
+import (
+	"math"
+	"math/big"
+
+	"github.com/refrun/refrun/internal/bigref"
+	"github.com/refrun/refrun/tensor"
+)
+
+func ratio(a, b int) *big.Rat { return big.NewRat(int64(a), int64(b)) }
+
+func add(a, b *big.Rat) *big.Rat { return new(big.Rat).Add(a, b) }
+func sub(a, b *big.Rat) *big.Rat { return new(big.Rat).Sub(a, b) }
+func mul(a, b *big.Rat) *big.Rat { return new(big.Rat).Mul(a, b) }
+func quo(a, b *big.Rat) *big.Rat { return new(big.Rat).Quo(a, b) }
+
+// position is that of number i, by ONNX's formulas.
+func position(a Axis, i, in, out int) *big.Rat {
+	s := ratio(out, in)
+	if a.Scale != 0 {
+		s = bigref.Rat(a.Scale)
+	}
+	halfPixel := sub(quo(add(ratio(i, 1), ratio(1, 2)), s), ratio(1, 2))
+	switch a.Coordinates {
+	case PyTorchHalfPixel:
+		if out == 1 {
+			return new(big.Rat)
+		}
+	case HalfPixelSymmetric:
+		adjustment := quo(ratio(out, 1), mul(s, ratio(in, 1)))
+		return add(mul(ratio(in, 2), sub(ratio(1, 1), adjustment)), halfPixel)
+	case AlignCorners:
+		if out == 1 {
+			return new(big.Rat)
+		}
+		return ratio(i*(in-1), out-1)
+	case Asymmetric:
+		return quo(ratio(i, 1), s)
+	}
+	return halfPixel
+}
+
+// floorOf returns the greatest integer that is at most x, by counting if x is near.
+func floorOf(x *big.Rat) int {
+	f, _ := x.Float64()
+	n := int(math.Floor(f)) + 1
+	for ratio(n, 1).Cmp(x) > 0 {
+		n--
+	}
+	return n
+}
+
+// kernel is a weight by the distance from the position.
+type kernel func(distance *big.Rat) *big.Rat
+
+func triangle(d *big.Rat) *big.Rat {
+	if d.Cmp(ratio(1, 1)) >= 0 {
+		return new(big.Rat)
+	}
+	return sub(ratio(1, 1), d)
+}
+
+func keys(coefficient float64) kernel {
+	a := bigref.Rat(coefficient)
+	n := func(v int) *big.Rat { return ratio(v, 1) }
+	return func(d *big.Rat) *big.Rat { // by Horner's scheme
+		switch {
+		case d.Cmp(n(1)) <= 0:
+			return add(mul(mul(sub(mul(add(a, n(2)), d), add(a, n(3))), d), d), n(1))
+		case d.Cmp(n(2)) < 0:
+			return mul(a, sub(mul(add(mul(sub(d, n(5)), d), n(8)), d), n(4)))
+		}
+		return new(big.Rat)
+	}
+}
+
+// weighted returns the exact weighted sum of a plane and that of magnitudes, at one
+// position of each axis.
+func weighted(plane []float64, in []int, at []*big.Rat, k kernel) (sum, size *big.Rat) {
+	if len(in) == 0 {
+		v := bigref.Rat(plane[0])
+		return v, new(big.Rat).Abs(v)
+	}
+	step := tensor.Size(in[1:])
+	sum, size = new(big.Rat), new(big.Rat)
+	base := floorOf(at[0])
+	for j := base - 2; j <= base+3; j++ {
+		w := k(new(big.Rat).Abs(sub(at[0], ratio(j, 1))))
+		if w.Sign() == 0 {
+			continue
+		}
+		row := min(max(j, 0), in[0]-1)
+		s, m := weighted(plane[row*step:(row+1)*step], in[1:], at[1:], k)
+		sum.Add(sum, mul(w, s))
+		size.Add(size, mul(new(big.Rat).Abs(w), m))
+	}
+	return sum, size
+}
+
+// next returns the number next to a position.
+func next(x *big.Rat, r Rounding) int {
+	n := floorOf(x)
+	above := sub(x, ratio(n, 1))
+	switch half := above.Cmp(ratio(1, 2)); {
+	case r == Floor || above.Sign() == 0:
+	case r == Ceil, half > 0, half == 0 && r == PreferCeil:
+		n++
+	}
+	return n
+}
