@@ -11,13 +11,17 @@ import (
 )
 
 // BenchmarkPlanes transforms planes of float32 numbers: noise, what ReLU leaves of it, a
-// smooth function, and a constant, of whose transform all but one number is exactly 0.
+// smooth function, one that is even in both directions, and a constant, of whose transforms
+// half and all but one of the numbers are exactly 0.
 func BenchmarkPlanes(b *testing.B) {
 	for _, c := range []struct{ planes, side int }{{64, 64}, {4, 256}} {
 		for kind, of := range map[string]func(r *rand.Rand, x, y float64) float64{
-			"noise":    func(r *rand.Rand, x, y float64) float64 { return r.NormFloat64() },
-			"relu":     func(r *rand.Rand, x, y float64) float64 { return max(0, r.NormFloat64()) },
-			"smooth":   func(r *rand.Rand, x, y float64) float64 { return 1 / (1.5 + math.Sin(x)*math.Cos(y+x)) },
+			"noise": func(r *rand.Rand, x, y float64) float64 { return r.NormFloat64() },
+			"relu":  func(r *rand.Rand, x, y float64) float64 { return max(0, r.NormFloat64()) },
+			"smooth": func(r *rand.Rand, x, y float64) float64 {
+				return 1 / (1.5 + 0.7*math.Sin(x)*math.Cos(y+x) + 0.3*math.Sin(2*x+1)*math.Cos(3*y+2))
+			},
+			"even":     func(r *rand.Rand, x, y float64) float64 { return 1 / (1.5 + math.Cos(x)*math.Cos(y)) },
 			"constant": func(r *rand.Rand, x, y float64) float64 { return 1.25 },
 		} {
 			r := rand.New(rand.NewPCG(1, 2))

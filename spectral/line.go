@@ -53,10 +53,8 @@ type line struct {
 	unitsDD float64
 }
 
-const (
-	times   = 3.54 // a product's error
-	timesDD = 13
-)
+// times is a product's error.
+const times = 3.54
 
 // lines holds the line of each length.
 var lines sync.Map
@@ -94,7 +92,10 @@ func newLine(n int) *line {
 		}
 	}
 	for _, p := range l.primes {
-		l.unitsDD += float64(3*(p-1) + 2*timesDD)
+		l.unitsDD += float64(plusDD*(p-1) + timesDD)
+		if p > 2 {
+			l.unitsDD += timesDD
+		}
 	}
 	quarters := 4 // the circle has 4n marks, or as few as give quarters
 	for n*quarters/2%4 == 0 && quarters > 1 {
@@ -142,18 +143,17 @@ func (l *line) transform(x, y plane, s int) {
 // two is a stage of radix 2.
 func (l *line) two(x, y plane, m, s int) {
 	turn := l.n / (2 * m)
+	xr, xi, yr, yi := x.re, x.im, y.re, y.im
 	for p := range m {
-		a, b := x.part(s*p, s*(p+1)), x.part(s*(p+m), s*(p+m+1))
-		c, d := y.part(2*s*p, s*(2*p+1)), y.part(s*(2*p+1), s*(2*p+2))
 		wr, wi := l.cos[p*turn], l.sin[p*turn]
 		for q := range s {
-			ar, ai, br, bi := a.re[q], a.im[q], b.re[q], b.im[q]
-			c.re[q], c.im[q] = ar+br, ai+bi
-			er, ei := ar-br, ai-bi
+			i, to := q+s*p, q+2*s*p
+			ar, ai := xr[i]-xr[i+m*s], xi[i]-xi[i+m*s]
 			if m > 1 {
-				er, ei = float64(er*wr)-float64(ei*wi), float64(er*wi)+float64(ei*wr)
+				ar, ai = float64(ar*wr)-float64(ai*wi), float64(ar*wi)+float64(ai*wr)
 			}
-			d.re[q], d.im[q] = er, ei
+			yr[to], yi[to] = xr[i]+xr[i+m*s], xi[i]+xi[i+m*s]
+			yr[to+s], yi[to+s] = ar, ai
 		}
 	}
 }
@@ -161,20 +161,17 @@ func (l *line) two(x, y plane, m, s int) {
 // four is a stage of radix 4.
 func (l *line) four(x, y plane, m, s int) {
 	turn := l.n / (4 * m)
+	xr, xi, yr, yi := x.re, x.im, y.re, y.im
 	for p := range m {
-		x0, x1 := x.part(s*p, s*(p+1)), x.part(s*(p+m), s*(p+m+1))
-		x2, x3 := x.part(s*(p+2*m), s*(p+2*m+1)), x.part(s*(p+3*m), s*(p+3*m+1))
-		y0, y1 := y.part(4*s*p, s*(4*p+1)), y.part(s*(4*p+1), s*(4*p+2))
-		y2, y3 := y.part(s*(4*p+2), s*(4*p+3)), y.part(s*(4*p+3), s*(4*p+4))
 		w1r, w1i := l.cos[p*turn], l.sin[p*turn]
 		w2r, w2i := l.cos[2*p*turn], l.sin[2*p*turn]
 		w3r, w3i := l.cos[3*p*turn], l.sin[3*p*turn]
 		for q := range s {
-			ar, ai := x0.re[q]+x2.re[q], x0.im[q]+x2.im[q]
-			br, bi := x0.re[q]-x2.re[q], x0.im[q]-x2.im[q]
-			cr, ci := x1.re[q]+x3.re[q], x1.im[q]+x3.im[q]
-			dr, di := x1.re[q]-x3.re[q], x1.im[q]-x3.im[q]
-			y0.re[q], y0.im[q] = ar+cr, ai+ci
+			i, to := q+s*p, q+4*s*p
+			ar, ai := xr[i]+xr[i+2*m*s], xi[i]+xi[i+2*m*s]
+			br, bi := xr[i]-xr[i+2*m*s], xi[i]-xi[i+2*m*s]
+			cr, ci := xr[i+m*s]+xr[i+3*m*s], xi[i+m*s]+xi[i+3*m*s]
+			dr, di := xr[i+m*s]-xr[i+3*m*s], xi[i+m*s]-xi[i+3*m*s]
 			er, ei := br+di, bi-dr
 			fr, fi := ar-cr, ai-ci
 			gr, gi := br-di, bi+dr
@@ -183,9 +180,10 @@ func (l *line) four(x, y plane, m, s int) {
 				fr, fi = float64(fr*w2r)-float64(fi*w2i), float64(fr*w2i)+float64(fi*w2r)
 				gr, gi = float64(gr*w3r)-float64(gi*w3i), float64(gr*w3i)+float64(gi*w3r)
 			}
-			y1.re[q], y1.im[q] = er, ei
-			y2.re[q], y2.im[q] = fr, fi
-			y3.re[q], y3.im[q] = gr, gi
+			yr[to], yi[to] = ar+cr, ai+ci
+			yr[to+s], yi[to+s] = er, ei
+			yr[to+2*s], yi[to+2*s] = fr, fi
+			yr[to+3*s], yi[to+3*s] = gr, gi
 		}
 	}
 }

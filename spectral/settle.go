@@ -43,7 +43,7 @@ func (w *worker) settle(dst *tensor.Tensor, i int, size float64) {
 			if (open%2 == 1) != w.inverse {
 				v = y[open/2].im
 			}
-			v = v.Over(w.scale.wide)
+			v = double.Sum(v.Hi, v.Lo).Over(w.scale.wide)
 			err := bound + float64(math.Abs(v.Hi)*(24*0x1p-106)) // 15 of the quotient, 8 of the root
 			rounded, ok := f.Decide(v.Hi+0, math.Abs(v.Lo)+err)
 			if !ok {
