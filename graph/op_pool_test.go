@@ -20,6 +20,7 @@ func init() {
 	}
 	ruleRow("avg_pool1d", "avg_pool1d", false)
 	ruleRow("avg_pool3d", "avg_pool3d", false)
+	notInPyTorch["lp_pool"] = "ONNX's; that of avg_pool2d"
 }
 
 // TestInterpolateAutocast: the rule goes by the mode.
@@ -80,6 +81,10 @@ func TestPoolErrors(t *testing.T) {
 		{"adaptive_avg_pool2d", `{"output_size": [1, 2, 3]}`, plane, "output_size: 3 numbers"},
 		{"adaptive_max_pool2d", `{"output_size": 9223372036854775807}`, plane, "output_size: 9223372036854775807"},
 		{"adaptive_max_pool2d", `{"output_size": 1}`, []int{1, 2, 0, 4}, "input of shape [1 2 0 4]: want one that is not empty"},
+		{"lp_pool", `{"kernel_size": 2, "p": 3}`, plane, "p: 3: want 1 or 2"},
+		{"lp_pool", `{"kernel_size": 2}`, []int{5, 4}, "input of shape [5 4]: want [N,C,L]"},
+		{"lp_pool", `{"kernel_size": 2}`, []int{1, 1, 1, 1, 5, 4}, "input of shape"},
+		{"lp_pool", `{}`, plane, "kernel_size: missing"},
 		{"interpolate", `{}`, plane, "size, scale_factor: both or none"},
 		{"interpolate", `{"size": 3, "scale_factor": 2}`, plane, "size, scale_factor: both or none"},
 		{"interpolate", `{"size": -3}`, plane, "size: -3: want 1 to 2^40"},
@@ -110,7 +115,7 @@ func TestPoolErrors(t *testing.T) {
 			t.Errorf("%s %s of %v: %v: want %q", k.op, k.attributes, k.shape, err, k.says)
 		}
 	}
-	for _, name := range []string{"max_pool2d", "avg_pool2d", "adaptive_max_pool2d", "interpolate"} {
+	for _, name := range []string{"max_pool2d", "avg_pool2d", "adaptive_max_pool2d", "lp_pool", "interpolate"} {
 		op, _ := Bind(name, nil)
 		if _, err := op.Infer(Mode{Precision: fp16.Float32}, []Type{{plane, fp16.Int64}}); err == nil || !strings.Contains(err.Error(), "int64 numbers") {
 			t.Errorf("%s of int64: %v", name, err)
@@ -125,8 +130,8 @@ func TestPoolErrors(t *testing.T) {
 	}
 }
 
-// TestResizeONNX: ONNX's attributes, by positions worked out by hand.
-func TestResizeONNX(t *testing.T) {
+// TestPoolONNX: ONNX's attributes, by positions worked out by hand.
+func TestPoolONNX(t *testing.T) {
 	for _, k := range []struct {
 		attributes string
 		x          []float64
@@ -149,8 +154,12 @@ func TestResizeONNX(t *testing.T) {
 			t.Errorf("%s of %v: %v: want %v", k.attributes, k.x, y.Data, k.want)
 		}
 	}
+	y := evaluate(t, "lp_pool", `{"kernel_size": 2, "stride": 1, "padding": [0, 1]}`, tensor.Of(fp16.Float32, []float64{3, -4, 5}, 1, 1, 3))[0]
+	if want := []float64{5, float64(float32(math.Sqrt(41))), 5}; !slices.Equal(y.Data, want) {
+		t.Errorf("%v: want %v", y.Data, want)
+	}
 	// Padding of both ends, as ONNX's pads.
-	y := evaluate(t, "max_pool1d", `{"kernel_size": 2, "stride": 1, "padding": [0, 1]}`, tensor.Of(fp16.Float32, []float64{1, 3, 2}, 1, 1, 3))[0]
+	y = evaluate(t, "max_pool1d", `{"kernel_size": 2, "stride": 1, "padding": [0, 1]}`, tensor.Of(fp16.Float32, []float64{1, 3, 2}, 1, 1, 3))[0]
 	if !slices.Equal(y.Data, []float64{3, 3, 2}) {
 		t.Errorf("%v", y.Data)
 	}

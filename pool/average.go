@@ -97,14 +97,7 @@ func (l *layout) average(f fp16.Format, divisor float64, plane []float64, d, h, 
 // settle returns the average of a window of finite numbers rounded to odd. Mostly the
 // sum loses nothing in float64: averages of a few numbers are often the middle of two.
 func (l *layout) settle(divisor float64, plane []float64, d, h, w Window) float64 {
-	var terms []float64
-	for z := range d.Count {
-		for y := range h.Count {
-			for x := range w.Count {
-				terms = append(terms, plane[l.at(d, h, w, z, y)+x*w.Step])
-			}
-		}
-	}
+	terms := l.window(plane, d, h, w)
 	total, lost := 0.0, 0.0
 	for _, x := range terms {
 		var e float64

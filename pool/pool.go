@@ -3,6 +3,7 @@
 //
 //	max      the greatest number of the window
 //	average  (x_1 + ... + x_n)/d, with d of the caller's choice
+//	norm     |x_1| + ... + |x_n|, or sqrt(x_1^2 + ... + x_n^2)
 //
 // The result is the exact value for the stored numbers, rounded once to the
 // destination's format. In a Float64 destination an average is plain float64: the
@@ -91,4 +92,16 @@ func (l *layout) each(src *tensor.Tensor, body func(plane []float64, at int)) {
 // at returns where in a plane line (z,y) of a window begins.
 func (l *layout) at(d, h, w Window, z, y int) int {
 	return (d.First+z*d.Step)*l.step[0] + (h.First+y*h.Step)*l.step[1] + w.First
+}
+
+// window returns the numbers of a window in row-major order.
+func (l *layout) window(plane []float64, d, h, w Window) (numbers []float64) {
+	for z := range d.Count {
+		for y := range h.Count {
+			for x := range w.Count {
+				numbers = append(numbers, plane[l.at(d, h, w, z, y)+x*w.Step])
+			}
+		}
+	}
+	return numbers
 }
