@@ -13,8 +13,8 @@ import (
 // the window that lie in the source.
 type Count struct {
 	// Padding counts the padding too, PyTorch's count_include_pad, but not what lies
-	// beyond it, where a last window of Geometry.Ceil may reach. (Old releases of ONNX
-	// Runtime count that as well.)
+	// beyond it, where a last window of Geometry.Ceil may reach. (For models of opset
+	// 18 and older ONNX Runtime counted that as well, until July 2026.)
 	Padding bool
 	// Divisor, if it is not 0, divides the sums of all windows: PyTorch's
 	// divisor_override.
