@@ -59,8 +59,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// piece is about how many numbers one piece of work moves.
-const piece = 1 << 14
+// piece is about how many numbers one piece of work moves; tests make it small.
+var piece = 1 << 14
 
 // pieces calls body with the parts of [0,n), each of about so many things as hold piece
 // numbers if one holds size.

@@ -12,6 +12,9 @@ import (
 
 var formats = []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16, fp16.Float64}
 
+// Small tensors are several pieces of work too.
+func init() { piece = 16 }
+
 // someShape returns a shape of rank least to 5, now and then with no elements.
 func someShape(r *rand.Rand, least int) []int {
 	shape := make([]int, least+r.IntN(6-least))
