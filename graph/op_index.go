@@ -159,7 +159,11 @@ func places(x []int, in []Type) ([]int, error) {
 		}
 	}
 	shape, err := spread(in)
-	return slices.Concat(shape, x[len(in):]), err
+	if err == nil {
+		shape = slices.Concat(shape, x[len(in):])
+		err = bounded(shape)
+	}
+	return shape, err
 }
 
 // Infer implements [Op].
@@ -257,6 +261,9 @@ func (Embedding) Eval(c *Call) error { return index.Take(c.Out[0], c.In(0), 0, c
 
 // Eval implements [Op].
 func (Index) Eval(c *Call) error {
+	if len(c.Out[0].Data) == 0 { // of indices that may spread to any number
+		return nil
+	}
 	return index.GatherND(c.Out[0], c.In(0), tuples(c.inputs(1, c.Inputs())), 0)
 }
 

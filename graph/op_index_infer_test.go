@@ -113,6 +113,22 @@ func TestIndexErrors(t *testing.T) {
 	}
 }
 
+// TestIndexMemory: indices that spread to more than anybody has are refused, or not needed.
+func TestIndexMemory(t *testing.T) {
+	long := func(shape ...int) *tensor.Tensor { return tensor.New(fp16.Int64, shape...) }
+	down, across, one := long(1<<17, 1), long(1<<17), counted(fp16.Float32)
+	if _, err := applied(Index{}, tensor.New(fp16.Float32, 1, 1, 0), down, across); err != nil {
+		t.Error(err)
+	}
+	if _, err := applied(IndexPut{}, tensor.New(fp16.Float32, 1, 1, 0), down, across, one); err != nil {
+		t.Error(err)
+	}
+	want := "output [131072 131072 128]: want at most 2^40 elements"
+	if _, err := applied(IndexPut{}, tensor.New(fp16.Float32, 1, 1, 128), down, across, one); err == nil || err.Error() != want {
+		t.Errorf("%v: want %s", err, want)
+	}
+}
+
 // TestSlice: along every axis the numbers that a loop from the start to before the end
 // meets, both brought into the axis as ONNX says.
 func TestSlice(t *testing.T) {
@@ -156,6 +172,14 @@ func TestSlice(t *testing.T) {
 	all, err := applied(Slice{Axes: Ints{0}, Step: Ints{-2}}, x)
 	if err != nil || !slices.Equal(all[0].Data, []float64{4, 2, 0}) {
 		t.Errorf("without ends: %v, %v", all, err)
+	}
+}
+
+// TestRollTwice: shifts of one axis add up, of any size.
+func TestRollTwice(t *testing.T) {
+	out, err := applied(Roll{Ints{math.MaxInt, math.MaxInt}, Ints{0, 0}}, counted(fp16.Float32, 5)) // 2^63 - 1 is 2 modulo 5
+	if err != nil || !slices.Equal(out[0].Data, []float64{1, 2, 3, 4, 0}) {
+		t.Errorf("%v, %v", out, err)
 	}
 }
 

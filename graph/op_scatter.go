@@ -245,6 +245,9 @@ func (o IndexReduce) Eval(c *Call) error {
 
 // Eval implements [Op].
 func (o IndexPut) Eval(c *Call) error {
+	if len(c.Out[0].Data) == 0 {
+		return nil
+	}
 	x, n := c.In(0), c.Inputs()-1
 	i, values, how := tuples(c.inputs(1, n)), c.In(n), index.Last
 	all := tensor.New(values.Format, slices.Concat(i.Shape[:len(i.Shape)-1], x.Shape[n-1:])...)
