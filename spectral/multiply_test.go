@@ -67,6 +67,21 @@ func TestMultiply(t *testing.T) {
 	}
 }
 
+// TestMultiplyTies: (1 + 2^-12)^2 is the middle of two float32 numbers, and what is added
+// to it decides, however little.
+func TestMultiplyTies(t *testing.T) {
+	const c, least = 1 + 0x1p-12, 0x1p-70
+	for _, k := range [][3]float64{{0, 1 + 0x1p-11, 1 + 0x1p-11}, {least, 1 + 0x1p-11, 1 + 0x1p-11 + 0x1p-23}, {-least, 1 + 0x1p-11 + 0x1p-23, 1 + 0x1p-11}} {
+		y := tensor.New(fp16.Float32, 2, 2)
+		// (c + k i)(c + least i) has the real part c^2 - k least, (c + k i)(least + c i) the
+		// imaginary part c^2 + k least.
+		Multiply(y, tensor.Of(fp16.Float32, []float64{c, k[0], c, k[0]}, 2, 2), tensor.Of(fp16.Float32, []float64{c, least, least, c}, 2, 2))
+		if y.Data[0] != k[1] || y.Data[3] != k[2] {
+			t.Errorf("%v: %v and %v, want %v and %v", k[0], y.Data[0], y.Data[3], k[1], k[2])
+		}
+	}
+}
+
 // TestMultiplySpecials: what is not finite follows IEEE 754, float64 its operations.
 func TestMultiplySpecials(t *testing.T) {
 	inf, nan := math.Inf(1), fp16.NaN

@@ -70,10 +70,7 @@ func TestCosinesRational(t *testing.T) {
 		turn := 1 + r.IntN(120)
 		s := newCosines(turn)
 		n := s.N()
-		var of []int
-		for _, p := range primes(n) {
-			of = append(of, p)
-		}
+		of := primes(n)
 		for range 1 + r.IntN(20) {
 			p, at, x := of[r.IntN(len(of))], r.IntN(n), float64(r.IntN(2001)-1000)/64
 			for k := range p {
