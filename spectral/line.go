@@ -41,6 +41,8 @@ const u = 0x1p-53
 //
 // and X[k] is off by at most the sum of these times sum |x[j]|, but for terms of higher
 // order. It is the same in several dimensions: the units of all axes add.
+//
+// Time grows with n times the sum of the radices, so with the square of a large prime.
 type line struct {
 	n        int
 	radices  []int
@@ -56,7 +58,8 @@ type line struct {
 // times is a product's error.
 const times = 3.54
 
-// lines holds the line of each length.
+// lines holds the line of each length that was asked for, 48 bytes for each of its
+// numbers.
 var lines sync.Map
 
 func newLine(n int) *line {
