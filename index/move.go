@@ -2,7 +2,7 @@ package index
 
 import "github.com/refrun/refrun/tensor"
 
-// A map says where each number of a result lies in a source, axis by axis of the result:
+// maps say where each number of a result lies in a source, axis by axis of the result:
 // number (i_0, i_1, ...) is at m[0][i_0] + m[1][i_1] + ..., or outside if one of them is.
 // Every operation here that has no index of its own for each number is such a map.
 type maps [][]int
