@@ -17,6 +17,7 @@
 //	Gather            x[..., index[i], ...]: an index for each number of the result
 //	GatherND          x[index[i, 0], index[i, 1], ...]
 //	Scatter           the old number and all that an index brings to its place
+//	IndexAdd          the same, with an index for each part along an axis
 //	ScatterND         the same, with places like those of GatherND
 //	EmbeddingBag      rows of a table that belong to one bag, taken together
 //	OneHot            1 where the index is, else 0

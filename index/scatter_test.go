@@ -235,8 +235,8 @@ func TestScatterND(t *testing.T) {
 
 // TestEmbeddingBag: with factors, whose products are exact, and with a row left out.
 func TestEmbeddingBag(t *testing.T) {
-	hard(4, 2, func(what string, r *rand.Rand, shape []int, f, out fp16.Format, make func(*rand.Rand) float64, how Reduction, _ bool) int {
-		how = []Reduction{Sum, Mean, Max}[r.IntN(3)]
+	hard(4, 2, func(what string, r *rand.Rand, shape []int, f, out fp16.Format, make func(*rand.Rand) float64, _ Reduction, _ bool) int {
+		how := []Reduction{Sum, Mean, Max}[r.IntN(3)]
 		rows, width, n := 1+r.IntN(4), r.IntN(5), r.IntN(20)
 		table, i := tensor.New(f, rows, width), indices(r, rows, n)
 		fill(r, table, make)
