@@ -71,14 +71,19 @@ func (c *Call) Inputs() int { return len(c.in) }
 // kept from one evaluation to the next, under a key of the operation's choice, if
 // those inputs are constants of the graph.
 func (c *Call) Keep(key any, inputs []int, make func() any) any {
-	g := c.program.graph
-	n := &g.Nodes[c.node]
 	for _, i := range inputs {
-		if i < len(c.in) && g.Values[n.In[i]].Const == nil {
+		if i < len(c.in) && !c.constant(i) {
 			return make()
 		}
 	}
-	return g.Kept.get(keptKey{g.Values[n.In[inputs[0]]].Const, key}, make)
+	g := c.program.graph
+	return g.Kept.get(keptKey{g.Values[g.Nodes[c.node].In[inputs[0]]].Const, key}, make)
+}
+
+// constant reports whether input i is a constant of the graph.
+func (c *Call) constant(i int) bool {
+	g := c.program.graph
+	return g.Values[g.Nodes[c.node].In[i]].Const != nil
 }
 
 // Kept is what operations have made of constants. Graphs of the same constants may

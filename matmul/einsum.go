@@ -20,11 +20,17 @@ import (
 // labels that are still needed. In float64 the sum runs over the labels in the order in
 // which they first occur, the last one fastest.
 func Einsum(dst *tensor.Tensor, spec string, operands ...*tensor.Tensor) error {
+	return EinsumChain(dst, spec, func(t *tensor.Tensor) *tensor.Tensor { return t }, operands...)
+}
+
+// EinsumChain is Einsum with a function that makes each result but the last the operand
+// of the next product, such as one that rounds it to TF32.
+func EinsumChain(dst *tensor.Tensor, spec string, operand func(*tensor.Tensor) *tensor.Tensor, operands ...*tensor.Tensor) error {
 	shapes := make([][]int, len(operands))
 	for i, t := range operands {
 		shapes[i] = t.Shape
 		if t.Format == fp16.Float64 && dst.Format != fp16.Float64 {
-			return fmt.Errorf("einsum: %q: operand %d is float64: want a float64 destination", spec, i+1)
+			return fmt.Errorf("einsum: %.60q: operand %d is float64: want a float64 destination", spec, i+1)
 		}
 	}
 	e, err := parse(spec, shapes)
@@ -32,7 +38,7 @@ func Einsum(dst *tensor.Tensor, spec string, operands ...*tensor.Tensor) error {
 		return err
 	}
 	if shape := e.shape(e.out); !slices.Equal(shape, dst.Shape) {
-		return fmt.Errorf("einsum: %q: destination of shape %v: want %v", spec, dst.Shape, shape)
+		return fmt.Errorf("einsum: %.60q: destination of shape %v: want %v", spec, dst.Shape, shape)
 	}
 	left, labels := operands[0], e.in[0]
 	if len(operands) == 1 {
@@ -46,7 +52,9 @@ func Einsum(dst *tensor.Tensor, spec string, operands ...*tensor.Tensor) error {
 			to = tensor.New(dst.Format, e.shape(out)...)
 		}
 		e.pair(to, out, left, labels, operands[i], e.in[i])
-		left, labels = to, out
+		if labels = out; to != dst {
+			left = operand(to)
+		}
 	}
 	return nil
 }
@@ -58,6 +66,38 @@ func EinsumShape(spec string, shapes ...[]int) ([]int, error) {
 		return nil, err
 	}
 	return e.shape(e.out), nil
+}
+
+// EinsumCost returns the numbers of the largest tensor that Einsum makes, copies of operands
+// in another order among them, with dimensions of 0 counted as 1; and how many products it
+// adds. Both are 0 for what Einsum refuses.
+func EinsumCost(spec string, shapes ...[]int) (numbers, products float64) {
+	e, err := parse(spec, shapes)
+	if err != nil {
+		return 0, 0
+	}
+	size := func(least int, labels ...[]rune) float64 {
+		n := 1.0
+		for _, l := range slices.Concat(labels...) {
+			n *= float64(max(least, e.size[l]))
+		}
+		return n
+	}
+	labels := e.in[0]
+	for i := range max(1, len(e.in)-1) {
+		out, right := e.out, []rune(nil)
+		if len(e.in) > 1 {
+			right = e.in[i+1]
+		}
+		if i+2 < len(e.in) {
+			out = e.needed(labels, i+1)
+		}
+		batch, rows, cols, inner := divide(out, labels, right)
+		numbers = max(numbers, size(1, batch, rows, inner), size(1, batch, cols, inner), size(1, out))
+		products += size(0, batch, rows, cols, inner)
+		labels = out
+	}
+	return numbers, products
 }
 
 // einsum is a specification with sizes. Labels are letters, or numbers from dots on for
@@ -73,7 +113,7 @@ const dots = 1 << 16
 // parse reads a specification for operands of given shapes.
 func parse(spec string, shapes [][]int) (*einsum, error) {
 	wrong := func(format string, args ...any) (*einsum, error) {
-		return nil, fmt.Errorf("einsum: %q: "+format, append([]any{spec}, args...)...)
+		return nil, fmt.Errorf("einsum: %.60q: "+format, append([]any{spec}, args...)...)
 	}
 	left, right, explicit := strings.Cut(strings.ReplaceAll(spec, " ", ""), "->")
 	terms := strings.Split(left, ",")
@@ -85,7 +125,7 @@ func parse(spec string, shapes [][]int) (*einsum, error) {
 	for i, term := range terms {
 		labels, hidden, ok := expand(term, len(shapes[i]))
 		if !ok {
-			return wrong("operand %d, %q of shape %v: want letters, one for each dimension, and at most one \"...\"", i+1, term, shapes[i])
+			return wrong("operand %d, %.60q of shape %v: want letters, one for each dimension, and at most one \"...\"", i+1, term, shapes[i])
 		}
 		most = max(most, hidden)
 		for d, l := range labels {
@@ -106,7 +146,7 @@ func parse(spec string, shapes [][]int) (*einsum, error) {
 		}
 		var ok bool
 		if e.out, _, ok = expand(right, len(strings.Replace(right, "...", "", 1))+hidden); !ok {
-			return wrong("result %q: want letters and at most one \"...\"", right)
+			return wrong("result %.60q: want letters and at most one \"...\"", right)
 		}
 	} else {
 		for l, n := range count {
@@ -123,7 +163,7 @@ func parse(spec string, shapes [][]int) (*einsum, error) {
 	}
 	for i, l := range e.out {
 		if _, ok := e.size[l]; !ok || slices.Contains(e.out[:i], l) {
-			return wrong("result %q: want each label once, of those of the operands", right)
+			return wrong("result %.60q: want each label once, of those of the operands", right)
 		}
 	}
 	return e, nil
@@ -172,11 +212,10 @@ func (e *einsum) needed(labels []rune, i int) (out []rune) {
 	return out
 }
 
-// pair evaluates two operands as products of matrices: labels of both and of the result
-// number the matrices, those of one and of the result its rows or columns, and what is
-// left is summed over; an operand that lacks such a label repeats itself.
-func (e *einsum) pair(dst *tensor.Tensor, out []rune, a *tensor.Tensor, la []rune, b *tensor.Tensor, lb []rune) {
-	var batch, rows, cols, inner []rune
+// divide says what the labels of two operands are for a product of matrices: those of both
+// and of the result number the matrices, those of one and of the result its rows or columns,
+// and what is left is summed over.
+func divide(out, la, lb []rune) (batch, rows, cols, inner []rune) {
 	for _, l := range append(slices.Clone(out), append(slices.Clone(la), lb...)...) {
 		inA, inB := slices.Contains(la, l), slices.Contains(lb, l)
 		switch {
@@ -191,6 +230,13 @@ func (e *einsum) pair(dst *tensor.Tensor, out []rune, a *tensor.Tensor, la []run
 			cols = append(cols, l)
 		}
 	}
+	return batch, rows, cols, inner
+}
+
+// pair evaluates two operands as products of matrices. An operand that lacks a label that
+// is summed over repeats itself.
+func (e *einsum) pair(dst *tensor.Tensor, out []rune, a *tensor.Tensor, la []rune, b *tensor.Tensor, lb []rune) {
+	batch, rows, cols, inner := divide(out, la, lb)
 	size := func(labels []rune) int { return tensor.Size(e.shape(labels)) }
 	n, m, k, o := size(batch), size(rows), size(inner), size(cols)
 	x := tensor.Of(a.Format, e.lay(a, la, slices.Concat(batch, rows, inner)), n, m, k)

@@ -610,6 +610,26 @@ def pool_rules(dtype):
     return ops
 
 
+def product_rules(dtype):
+    """The same of products beyond those above, of convolutions of one and of three axes,
+    and of attention."""
+    x, m, v = torch.rand(2, 4, 8).to(dtype), torch.rand(8, 8), torch.rand(8)
+    line, volume = torch.rand(2, 4, 6).to(dtype), torch.rand(2, 4, 6, 6, 6).to(dtype)
+    w1, w3 = torch.rand(4, 4, 3), torch.rand(4, 4, 3, 3, 3)
+    return {
+        "mm": lambda: torch.mm(x[0], m),
+        "bmm": lambda: torch.bmm(x, torch.rand(2, 8, 8)),
+        "addmm": lambda: torch.addmm(v, x[0], m),
+        "baddbmm": lambda: torch.baddbmm(v, x, torch.rand(2, 8, 8)),
+        "conv1d": lambda: F.conv1d(line, w1),
+        "conv3d": lambda: F.conv3d(volume, w3),
+        "conv_transpose1d": lambda: F.conv_transpose1d(line, w1),
+        "conv_transpose3d": lambda: F.conv_transpose3d(volume, w3),
+        "scaled_dot_product_attention": lambda: F.scaled_dot_product_attention(x, x, x),
+        "scaled_dot_product_attention, float32 mask": lambda: F.scaled_dot_product_attention(x, x, x, attn_mask=torch.rand(4, 4)),
+    }
+
+
 def outcome(f):
     """The type of what f returns, or the first line of its error."""
     try:
@@ -625,7 +645,7 @@ def make_rules(path):
         low = getattr(torch, dtype)
         torch.manual_seed(30)
         rows = mine[dtype] = {}
-        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules, spectral_rules, pool_rules]:
+        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules, spectral_rules, pool_rules, product_rules]:
             for name in ops(low):
                 with torch.autocast("cpu", dtype=low):
                     rows[name] = {dtype: outcome(ops(low)[name]), "float32": outcome(ops(torch.float32)[name])}

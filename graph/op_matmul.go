@@ -1,0 +1,354 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/matmul"
+	"github.com/refrun/refrun/tensor"
+)
+
+// MatMul is matmul, and mm and bmm, of inputs of two and of three dimensions only. See
+// [matmul.Shape].
+type MatMul struct{ rank int }
+
+// Linear is linear: of an input [...,K], a weight [N,K] and, as a third input, a bias [N]
+// or none. The bias is part of the sum, which is rounded once in every mode: ATen's linear
+// is addmm (Linear.cpp), of which cuBLAS adds the bias to its float32 sum. (Of inputs that
+// do not lie in one piece it is a product and an addition.)
+type Linear struct{}
+
+// AddMM is addmm and baddbmm: beta times an input, spread to the result, and alpha times
+// the product of two more. With a beta of 0 the input is not looked at, as in ATen.
+type AddMM struct {
+	rank  int
+	Beta  float64 `json:"beta"`
+	Alpha float64 `json:"alpha"`
+}
+
+// Gemm is ONNX's: alpha A B + beta C, of matrices A and B, transposed or not, and a C or
+// none, spread to the result. With a beta of 0 C is not looked at.
+type Gemm struct {
+	Alpha  float64 `json:"alpha"`
+	Beta   float64 `json:"beta"`
+	TransA bool    `json:"transA"`
+	TransB bool    `json:"transB"`
+}
+
+// Einsum is einsum, of any number of inputs. More than two are a chain of products, each
+// rounded. See [matmul.Einsum].
+type Einsum struct {
+	Equation string `json:"equation"`
+}
+
+// Name implements [Op].
+func (o MatMul) Name() string {
+	return map[int]string{0: "matmul", 2: "mm", 3: "bmm"}[o.rank]
+}
+
+// Name implements [Op].
+func (Linear) Name() string { return "linear" }
+
+// Name implements [Op].
+func (o AddMM) Name() string {
+	return map[int]string{2: "addmm", 3: "baddbmm"}[o.rank]
+}
+
+// Name implements [Op].
+func (Gemm) Name() string { return "gemm" }
+
+// Name implements [Op].
+func (Einsum) Name() string { return "einsum" }
+
+// multiplied returns the types of an operation of products with a result of that shape.
+// In TF32 an input that is added, -1 for none, is not rounded.
+func multiplied(m Mode, op string, in []Type, added int, shape []int) (Inference, error) {
+	formats := make([]fp16.Format, len(in))
+	for i, t := range in {
+		formats[i] = t.Format
+	}
+	if _, err := m.Result(op, formats...); err != nil {
+		return Inference{}, err
+	}
+	operands, out := m.Product(op, widest(formats))
+	of := make([]fp16.Format, len(in))
+	for i, f := range formats {
+		of[i] = operands
+		if i == added && operands == fp16.TF32 {
+			of[i] = f
+		}
+	}
+	return Inference{Operands: of, Out: []Type{{shape, out}}}, nil
+}
+
+// dimensions returns an error unless the inputs have that many dimensions.
+func dimensions(in []Type, rank int) error {
+	for k, t := range in {
+		if len(t.Shape) != rank {
+			return fmt.Errorf("input %d: shape %v: want %d dimensions", k, t.Shape, rank)
+		}
+	}
+	return nil
+}
+
+// productShape returns the shape of a product, to which an input that is added must be
+// spread.
+func productShape(a, b Type, p matmul.Params, added ...Type) ([]int, error) {
+	shape, err := matmul.Shape(a.Shape, b.Shape, p)
+	if err == nil && len(added) > 0 {
+		p.C = &tensor.Tensor{Shape: added[0].Shape}
+		_, err = matmul.Shape(a.Shape, b.Shape, p)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "matmul: "))
+	}
+	return shape, nil
+}
+
+// Infer implements [Op].
+func (o MatMul) Infer(m Mode, in []Type) (Inference, error) {
+	err := arity(in, 2, 2)
+	if err == nil {
+		err = real(in)
+	}
+	if err == nil && o.rank != 0 {
+		err = dimensions(in, o.rank)
+	}
+	if err == nil && o.rank == 3 && in[0].Shape[0] != in[1].Shape[0] {
+		err = fmt.Errorf("shapes: %v and %v: want as many matrices", in[0].Shape, in[1].Shape)
+	}
+	if err != nil {
+		return Inference{}, err
+	}
+	shape, err := productShape(in[0], in[1], matmul.Params{})
+	if err != nil {
+		return Inference{}, err
+	}
+	return multiplied(m, o.Name(), in, -1, shape)
+}
+
+// Infer implements [Op].
+func (o Linear) Infer(m Mode, in []Type) (Inference, error) {
+	if err := arity(in, 2, 3); err != nil {
+		return Inference{}, err
+	}
+	if err := real(in); err != nil {
+		return Inference{}, err
+	}
+	x, w := in[0].Shape, in[1].Shape
+	switch {
+	case len(w) != 2:
+		return Inference{}, fmt.Errorf("weight of shape %v: want [N,K]", w)
+	case len(x) == 0 || x[len(x)-1] != w[1]:
+		return Inference{}, fmt.Errorf("input of shape %v: want %d numbers along the last dimension", x, w[1])
+	case len(in) == 3 && (len(in[2].Shape) != 1 || in[2].Shape[0] != w[0]):
+		return Inference{}, fmt.Errorf("bias of shape %v: want [%d]", in[2].Shape, w[0])
+	}
+	return multiplied(m, o.Name(), in, 2, append(x[:len(x)-1:len(x)-1], w[0]))
+}
+
+// Infer implements [Op].
+func (o AddMM) Infer(m Mode, in []Type) (Inference, error) {
+	err := arity(in, 3, 3)
+	if err == nil {
+		err = real(in)
+	}
+	if err == nil {
+		err = dimensions(in[1:], o.rank)
+	}
+	if err == nil && o.rank == 3 && in[1].Shape[0] != in[2].Shape[0] {
+		err = fmt.Errorf("shapes: %v and %v: want as many matrices", in[1].Shape, in[2].Shape)
+	}
+	if err != nil {
+		return Inference{}, err
+	}
+	shape, err := productShape(in[1], in[2], matmul.Params{}, in[0])
+	if err != nil {
+		return Inference{}, err
+	}
+	return multiplied(m, o.Name(), in, 0, shape)
+}
+
+// Infer implements [Op].
+func (o Gemm) Infer(m Mode, in []Type) (Inference, error) {
+	err := arity(in, 2, 3)
+	if err == nil {
+		err = real(in)
+	}
+	if err == nil {
+		err = dimensions(in[:2], 2)
+	}
+	if err != nil {
+		return Inference{}, err
+	}
+	shape, err := productShape(in[0], in[1], matmul.Params{TransA: o.TransA, TransB: o.TransB}, in[2:]...)
+	if err != nil {
+		return Inference{}, err
+	}
+	return multiplied(m, o.Name(), in, 2, shape)
+}
+
+// Infer implements [Op].
+func (o Einsum) Infer(m Mode, in []Type) (Inference, error) {
+	if err := arity(in, 1, len(in)); err != nil {
+		return Inference{}, err
+	}
+	if err := real(in); err != nil {
+		return Inference{}, err
+	}
+	shapes := make([][]int, len(in))
+	for i, t := range in {
+		shapes[i] = t.Shape
+	}
+	shape, err := matmul.EinsumShape(o.Equation, shapes...)
+	if err != nil {
+		return Inference{}, fmt.Errorf("equation: %s", strings.TrimPrefix(err.Error(), "einsum: "))
+	}
+	if numbers, _ := matmul.EinsumCost(o.Equation, shapes...); numbers > mostElements {
+		return Inference{}, fmt.Errorf("equation: %.60q: makes %.3g numbers on the way: want at most 2^40", o.Equation, numbers)
+	}
+	return multiplied(m, o.Name(), in, -1, shape)
+}
+
+// Eval implements [Op].
+func (o MatMul) Eval(c *Call) error {
+	multiply(c, 0, 1, -1, matmul.Params{})
+	return nil
+}
+
+// Eval implements [Op].
+func (o Linear) Eval(c *Call) error {
+	bias := 2
+	if c.Inputs() == 2 {
+		bias = -1
+	}
+	multiply(c, 0, 1, bias, matmul.Params{TransB: true})
+	return nil
+}
+
+// Eval implements [Op].
+func (o AddMM) Eval(c *Call) error {
+	multiply(c, 1, 2, addend(0, o.Beta), matmul.Params{Alpha: &o.Alpha, Beta: &o.Beta})
+	return nil
+}
+
+// Eval implements [Op].
+func (o Gemm) Eval(c *Call) error {
+	added := -1
+	if c.Inputs() == 3 {
+		added = addend(2, o.Beta)
+	}
+	multiply(c, 0, 1, added, matmul.Params{TransA: o.TransA, TransB: o.TransB, Alpha: &o.Alpha, Beta: &o.Beta})
+	return nil
+}
+
+// addend returns the input that is added with a factor, -1 for none.
+func addend(input int, beta float64) int {
+	if beta == 0 {
+		return -1
+	}
+	return input
+}
+
+// Eval implements [Op].
+func (o Einsum) Eval(c *Call) error {
+	operands := make([]*tensor.Tensor, c.Inputs())
+	for i := range operands {
+		operands[i] = c.In(i)
+	}
+	of := c.program.Operand(c.node, 0)
+	return matmul.EinsumChain(c.Out[0], o.Equation, func(t *tensor.Tensor) *tensor.Tensor { return c.Mode.cast(t, of) }, operands...)
+}
+
+// multiply sets the output to the product of inputs a and b, and one that is added, or -1.
+// A constant matrix b is packed once, with a constant vector that is added.
+func multiply(c *Call, a, b, added int, p matmul.Params) {
+	if k := packed(c, b, added, p); k != nil {
+		k.Forward(c.Out[0], c.In(a))
+		return
+	}
+	if added >= 0 {
+		p.C = c.In(added)
+	}
+	matmul.Forward(c.Out[0], c.In(a), c.In(b), p)
+}
+
+// packedKey is what, beside the matrix, decides a packed operand.
+type packedKey struct {
+	operands fp16.Format
+	tf32     fp16.Rounding
+	trans    bool
+	bias     *tensor.Tensor
+}
+
+// packed returns a constant right operand as it is kept, nil where it is none.
+func packed(c *Call, b, added int, p matmul.Params) *matmul.Kernel {
+	one := func(v *float64) bool { return v == nil || *v == 1 }
+	if !c.constant(b) || len(c.in[b].Shape) != 2 || p.TransA || !one(p.Alpha) {
+		return nil
+	}
+	key, inputs := packedKey{operands: c.program.Operand(c.node, b), tf32: c.Mode.TF32, trans: p.TransB}, []int{b}
+	if added >= 0 {
+		columns := c.in[b].Shape[1]
+		if p.TransB {
+			columns = c.in[b].Shape[0]
+		}
+		if s := c.in[added].Shape; !c.constant(added) || !one(p.Beta) || len(s) != 1 || s[0] != columns {
+			return nil
+		}
+		key.bias = c.program.graph.Values[c.program.graph.Nodes[c.node].In[added]].Const
+		inputs = append(inputs, added)
+	}
+	return c.Keep(key, inputs, func() any {
+		var bias []float64
+		if added >= 0 {
+			bias = c.In(added).Data
+		}
+		return matmul.NewKernel(c.In(b), p.TransB, bias)
+	}).(*matmul.Kernel)
+}
+
+func init() {
+	all := casts{half, half, half, half}
+	register(MatMul{}, all)
+	register(MatMul{rank: 2}, since2(half, half))
+	register(MatMul{rank: 3}, since2(half, half))
+	register(Linear{}, all)
+	register(AddMM{rank: 2, Beta: 1, Alpha: 1}, since2(half, half))
+	register(AddMM{rank: 3, Beta: 1, Alpha: 1}, since2(half, half))
+	register(Gemm{Beta: 1, Alpha: 1}, since2(half, half))
+	register(Einsum{}, all)
+}
+
+// products of a product: each number of the result is a sum of as many as the right
+// operand has rows.
+func (MatMul) products(in, out []Type) int64 {
+	s := in[0].Shape
+	return out[0].elements() * int64(s[len(s)-1])
+}
+
+// products of a linear layer.
+func (Linear) products(in, out []Type) int64 { return out[0].elements() * int64(in[1].Shape[1]) }
+
+// products of addmm and baddbmm.
+func (o AddMM) products(in, out []Type) int64 { return MatMul{}.products(in[1:], out) }
+
+// products of a Gemm.
+func (o Gemm) products(in, out []Type) int64 {
+	inner := in[0].Shape[1]
+	if o.TransA {
+		inner = in[0].Shape[0]
+	}
+	return out[0].elements() * int64(inner)
+}
+
+// products of an einsum, of all products of the chain.
+func (o Einsum) products(in, _ []Type) int64 {
+	shapes := make([][]int, len(in))
+	for i, t := range in {
+		shapes[i] = t.Shape
+	}
+	_, products := matmul.EinsumCost(o.Equation, shapes...)
+	return int64(min(products, 1<<62))
+}
