@@ -28,6 +28,20 @@ example: refrun compare gpu.safetensors cpu.safetensors --max-ulp 2`,
 // mostSteps is of how many steps figures are kept: of each, about a thousand bytes.
 const mostSteps = 1 << 15
 
+// comparison is the JSON of compare.
+type comparison struct {
+	A      string   `json:"a"`
+	B      string   `json:"b"`
+	Shape  []int    `json:"shape"`
+	OK     bool     `json:"ok"`
+	Failed []string `json:"failed,omitempty"`
+	oracle.Diff
+	PerStep       []oracle.Diff `json:"per_step,omitempty"`
+	GrowthPerStep oracle.Number `json:"growth_per_step,omitempty"`
+	Chaotic       bool          `json:"chaotic"`
+	Notes         []string      `json:"notes,omitempty"`
+}
+
 func compare(c *command) error {
 	limits := map[string]*float64{
 		"max-abs":  c.flags.Float64("max-abs", 0, "fail if the largest difference exceeds this `number`"),
@@ -80,18 +94,7 @@ func compare(c *command) error {
 	if err != nil {
 		return err
 	}
-	out := struct {
-		A      string   `json:"a"`
-		B      string   `json:"b"`
-		Shape  []int    `json:"shape"`
-		OK     bool     `json:"ok"`
-		Failed []string `json:"failed,omitempty"`
-		oracle.Diff
-		PerStep       []oracle.Diff `json:"per_step,omitempty"`
-		GrowthPerStep oracle.Number `json:"growth_per_step,omitempty"`
-		Chaotic       bool          `json:"chaotic"`
-		Notes         []string      `json:"notes,omitempty"`
-	}{A: a.name, B: b.name, Shape: a.shape, Diff: all, PerStep: perStep, Notes: notes}
+	out := comparison{A: a.name, B: b.name, Shape: a.shape, Diff: all, PerStep: perStep, Notes: notes}
 	if len(perStep) > 0 {
 		growth, saturated := oracle.Growth(perStep)
 		out.GrowthPerStep = oracle.Number(growth)
@@ -111,6 +114,14 @@ func compare(c *command) error {
 			return err
 		}
 	}
+	c.printComparison(&out)
+	if !out.OK {
+		return errFailed
+	}
+	return nil
+}
+
+func (c *command) printComparison(out *comparison) {
 	d := out.Diff
 	c.printf("%s against %s, %v\n", clean(out.A), clean(out.B), out.Shape)
 	at := ""
@@ -141,8 +152,4 @@ func compare(c *command) error {
 	for _, f := range out.Failed {
 		c.printf("FAILED: %s\n", f)
 	}
-	if !out.OK {
-		return errFailed
-	}
-	return nil
 }

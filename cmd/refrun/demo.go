@@ -39,11 +39,11 @@ const (
 	demoRMS     = 1e-6
 )
 
-// demoFar is how many steps the pair of rollouts is followed; demoReport is
+// demoFar is how many steps the pair of rollouts is followed; demoSource is
 // where the figures beside it were published.
 const (
 	demoFar    = 60
-	demoReport = "Spinlock, docs/optimization/OPTIMIZATION_SUMMARY.md"
+	demoSource = "Spinlock, docs/optimization/OPTIMIZATION_SUMMARY.md"
 )
 
 // demoRow is one step of the demo's table, RMS over the trajectory's std.
@@ -57,6 +57,16 @@ type demoRow struct {
 type demoFarRow struct {
 	Step    int           `json:"step"`
 	MeanAbs oracle.Number `json:"mean_abs"`
+}
+
+// demoReport is the JSON of demo.
+type demoReport struct {
+	OK     bool         `json:"ok"`
+	Steps  int          `json:"steps"`
+	Table  []demoRow    `json:"table"`
+	Far    []demoFarRow `json:"far"`
+	Checks []demoCheck  `json:"checks"`
+	*runReport
 }
 
 func demo(c *command) error {
@@ -100,14 +110,7 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 	}
 	apart := oracle.PerStep(moved.Data, far.Data, 1, demoFar+1, far.CHW(), far.Format)
 	std := oracle.Std(traj.Data)
-	out := struct {
-		OK     bool         `json:"ok"`
-		Steps  int          `json:"steps"`
-		Table  []demoRow    `json:"table"`
-		Far    []demoFarRow `json:"far"`
-		Checks []demoCheck  `json:"checks"`
-		*runReport
-	}{Steps: r.Steps, runReport: r}
+	out := &demoReport{Steps: r.Steps, runReport: r}
 	for t := 1; t < traj.T; t++ {
 		path := oracle.NewAccumulator(traj.Format, std)
 		for m := range traj.M {
@@ -138,10 +141,20 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 			return err
 		}
 	}
+	c.printDemo(cs, traj, out)
+	c.printf("%.2g s on %s\n", time.Since(start).Seconds(), plural(runtime.GOMAXPROCS(0), "thread"))
+	if !out.OK {
+		return errFailed
+	}
+	return nil
+}
+
+// printDemo prints the demo's story about a case of that trajectory.
+func (c *command) printDemo(cs *rollout.Case, traj *rollout.States, out *demoReport) {
 	c.printf("A stochastic CNN operator (%d layers, instance norm, GELU, Gaussian noise), recorded by\n%s: %d realizations of %d steps on a %dx%d grid.\n",
 		cs.Operator.NumLayers, cs.ProducedBy, traj.M, traj.T-1, traj.H, traj.W)
 	c.printf("refrun computes every operation exactly and rounds it once, draws PyTorch's random\nnumbers bit for bit, and steps each recorded state once.\n\n")
-	c.printf("RMS differences, as a fraction of the trajectory's standard deviation (%s):\n\n", num(oracle.Number(std)))
+	c.printf("RMS differences, as a fraction of the trajectory's standard deviation (%s):\n\n", num(oracle.Number(oracle.Std(traj.Data))))
 	c.printf("         one step from each    whole rollout\n")
 	c.printf("  step   recorded state        from the recorded start\n")
 	for _, row := range out.Table {
@@ -155,8 +168,8 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 	for _, row := range out.Far {
 		c.printf("%9s", num(row.MeanAbs))
 	}
-	c.printf("\n\nA published report on such an operator (%s)\ngives a mean difference of 0.244 between FP16 and FP32 after 499 steps, and 0.250 for BF16,\nwhich rounds eight times more coarsely. A millionth at the start does that without any half\nprecision: the end of a rollout says nothing about arithmetic. A single step does.\n\n", demoReport)
-	if t := r.Truth; t != nil {
+	c.printf("\n\nA published report on such an operator (%s)\ngives a mean difference of 0.244 between FP16 and FP32 after 499 steps, and 0.250 for BF16,\nwhich rounds eight times more coarsely. A millionth at the start does that without any half\nprecision: the end of a rollout says nothing about arithmetic. A single step does.\n\n", demoSource)
+	if t := out.Truth; t != nil {
 		c.printf("Distance to float64 steps from the same states: refrun %s, PyTorch %s (RMS, of the std).\n", num(t.Ours), num(t.Recorded))
 	}
 	for _, k := range out.Checks {
@@ -177,11 +190,6 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 		}
 		c.printf("\n")
 	}
-	c.printf("%.2g s on %s\n", time.Since(start).Seconds(), plural(runtime.GOMAXPROCS(0), "thread"))
-	if !out.OK {
-		return errFailed
-	}
-	return nil
 }
 
 // demoCheck is one condition of the demo: a figure and its limit, or what the

@@ -61,12 +61,16 @@ func (c *command) exhaustive() (rows []exhaustiveRow, ok bool, err error) {
 			}
 			ok = ok && row.OK
 			rows = append(rows, row)
-			c.printf("%-9s  %-24s  %10d inputs: %d by rule, %d by inequality, %d double-double, %d fixed point; %d wrong; %.0f s\n",
-				row.Function, row.Inputs, row.Count, row.Special, row.Simple, row.Double, row.Fixed, row.Wrong, row.Seconds)
-			for _, m := range row.First {
-				c.printf("  %s\n", m)
-			}
+			c.printExhaustive(row)
 		}
 	}
 	return rows, ok, nil
+}
+
+func (c *command) printExhaustive(row exhaustiveRow) {
+	c.printf("%-9s  %-24s  %10d inputs: %d by rule, %d by inequality, %d double-double, %d fixed point; %d wrong; %.0f s\n",
+		row.Function, row.Inputs, row.Count, row.Special, row.Simple, row.Double, row.Fixed, row.Wrong, row.Seconds)
+	for _, m := range row.First {
+		c.printf("  %s\n", m)
+	}
 }

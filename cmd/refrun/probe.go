@@ -58,9 +58,13 @@ func runProbe(c *command) error {
 			Files []string `json:"files"`
 		}{files})
 	}
+	c.printProbes(files)
+	return nil
+}
+
+func (c *command) printProbes(files []string) {
 	for _, f := range files {
 		c.printf("%s\n", clean(f))
 	}
 	c.printf("\nLet the device step each folder's case once, from initial_condition and with the draws of\nnoise.safetensors, store trajectory.safetensors [M,2,C,H,W] there, and run refrun check --case FOLDER.\n")
-	return nil
 }

@@ -65,17 +65,7 @@ func selfTest(c *command) error {
 		}
 		out.OK = out.OK && report.OK
 		out.ISA[isa] = selftestISA{report, asm.Kernels()}
-		for _, f := range report.Failed {
-			c.printf("  differs: %s\n", f)
-		}
-		c.printf("%-8s %d known answers, %d computations with %s threads: ", isa, report.Cases, report.Runs, strings.Trim(strings.ReplaceAll(fmt.Sprint(out.Threads), " ", ", "), "[]"))
-		if report.OK {
-			c.printf("all equal\n")
-		} else {
-			c.printf("%s differ\n", plural(len(report.Failed), "result"))
-		}
-		c.printf("         digest %s\n", report.Digest)
-		c.printf("         ran %s\n", strings.Join(out.ISA[isa].Kernels, "; "))
+		c.printSelftest(isa, out.ISA[isa], out.Threads)
 	}
 	if err := asm.Use(isas[0]); err != nil {
 		return err
@@ -97,6 +87,21 @@ func selfTest(c *command) error {
 		return errFailed
 	}
 	return nil
+}
+
+// printSelftest prints what one instruction set gave.
+func (c *command) printSelftest(isa string, r selftestISA, threads []int) {
+	for _, f := range r.Failed {
+		c.printf("  differs: %s\n", f)
+	}
+	c.printf("%-8s %d known answers, %d computations with %s threads: ", isa, r.Cases, r.Runs, strings.Trim(strings.ReplaceAll(fmt.Sprint(threads), " ", ", "), "[]"))
+	if r.OK {
+		c.printf("all equal\n")
+	} else {
+		c.printf("%s differ\n", plural(len(r.Failed), "result"))
+	}
+	c.printf("         digest %s\n", r.Digest)
+	c.printf("         ran %s\n", strings.Join(r.Kernels, "; "))
 }
 
 // threadCounts returns 1, 2, a number that divides nothing, and n itself.

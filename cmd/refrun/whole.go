@@ -175,8 +175,14 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 	if c.json {
 		return c.printJSON(out)
 	}
+	c.printWhole(&out, store)
+	return nil
+}
+
+// printWhole prints the report of a rollout whose states are stored as store.
+func (c *command) printWhole(out *wholeReport, store fp16.Format) {
 	if out.Complete {
-		c.printf("%s is already complete, and every byte of it verified\n", clean(w.out))
+		c.printf("%s is already complete, and every byte of it verified\n", clean(out.Output))
 	} else {
 		c.printf("%v states [M,T,C,H,W], mode %s, contract %s\n", out.Shape, out.Mode, out.Contract)
 	}
@@ -184,8 +190,8 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		c.printf("note: %s\n", n)
 	}
 	if !out.Complete {
-		if w.out != "" {
-			c.printf("written to %s as %s\n", clean(w.out), store)
+		if out.Output != "" {
+			c.printf("written to %s as %s\n", clean(out.Output), store)
 		}
 		c.printf("%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n", out.SampleStepsPerS, out.GFLOPS, plural(out.Threads, "thread"), out.ISA)
 		c.printf("memory: %v; the process at most %s\n", out.Memory, size(out.PeakBytes))
@@ -196,7 +202,6 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 	if out.Digest != "" {
 		c.printf("digest %s\n", out.Digest)
 	}
-	return nil
 }
 
 // What a run may ask for before it computes anything: realizations, of each of
