@@ -43,10 +43,15 @@ func (a arithmetic) mode(cs *rollout.Case) (m operator.Mode, requested string, e
 	return m, requested, nil
 }
 
-// overflowNotes says where float16 numbers left their range.
-func overflowNotes(o *rollout.Overflow) []string {
+// overflowNotes says where float16 numbers left their range. Of a resumed run only the
+// last steps were seen.
+func overflowNotes(o *rollout.Overflow, resumed bool) []string {
 	if o == nil {
 		return nil
 	}
-	return []string{fmt.Sprintf("float16 overflow: first at step %d in %s, %s", o.Step, o.Layer, plural(o.Elements, "element"))}
+	since := ""
+	if resumed {
+		since = " since the run was resumed"
+	}
+	return []string{fmt.Sprintf("float16 overflow%s: first at step %d in %s, %s", since, o.Step, o.Layer, plural(o.Elements, "element"))}
 }

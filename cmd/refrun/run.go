@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/refrun/refrun/operator"
@@ -124,11 +125,18 @@ func (c *command) oneStep(cs *rollout.Case, want arithmetic, noise string, batch
 	if recorded, _, err := (arithmetic{}).mode(cs); err == nil && recorded != mode {
 		r.Notes = append(r.Notes, fmt.Sprintf("the case was recorded in %v, and is compared with %v steps", recorded, mode))
 	}
-	r.Notes = append(r.Notes, overflowNotes(one.Overflow)...)
-	if one.Noise == "none" && cs.Operator.NoiseType != "" {
-		r.Notes = append(r.Notes, "the operator's noise was left out")
-	}
+	r.Notes = append(r.Notes, overflowNotes(one.Overflow, false)...)
+	r.Notes = append(r.Notes, noiseNotes(cs, one.Noise)...)
 	return r, nil
+}
+
+// noiseNotes says that an operator which draws random numbers was given none.
+func noiseNotes(cs *rollout.Case, stream string) []string {
+	draws := cs.Operator.NoiseType != "" || slices.ContainsFunc(cs.Operator.Nodes, func(n operator.NodeConfig) bool { return n.NoiseType != "" })
+	if !draws || stream != "none" {
+		return nil
+	}
+	return []string{"the operator's noise was left out"}
 }
 
 // ignoredNotes names the parameters that reach no part of the operator.
@@ -174,7 +182,7 @@ func (c *command) printOneStep(cs *rollout.Case, r *runReport) {
 			}
 		}
 		c.printf("\n%s compared; ", plural(len(r.Layers), "recorded layer"))
-		if worst.MaxOverStd == 0 {
+		if !slices.ContainsFunc(r.Layers, func(l oracle.Layer) bool { return l.MaxAbs != 0 || l.MaxOverStd != 0 }) {
 			c.printf("they are equal\n")
 		} else {
 			c.printf("the largest difference, %s of its std, is in %s\n", num(worst.MaxOverStd), worst.Name)

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,19 +10,61 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
-// TestSentences: each sentence that plan, run --one-step and compare conclude with is there
-// when it is true, and is not when it is false. (Those of study are in TestStudyStory, of
-// check in package oracle, of verify in TestVerifyAll and TestVerifyVerb.)
+// pair is a sentence that states a conclusion, with what is printed where it is true and
+// where it is false, the two as near to each other as can be.
+type pair struct{ says, is, isNot string }
+
+// pairs are all, by what prints them. (The report of check is package oracle's. Those of whole rollouts change the folder.)
+func pairs(t *testing.T) []pair {
+	return slices.Concat(planPairs(), onePairs(t), wholePairs(t))
+}
+
+// TestSentences: each sentence that the command concludes with is there when it is true,
+// and is not when it is false.
 func TestSentences(t *testing.T) {
-	plan := func(r planReport) string {
-		var out bytes.Buffer
-		(&command{stdout: &out}).printPlan(&r)
-		return out.String()
+	all := pairs(t)
+	for _, k := range all {
+		if !strings.Contains(k.is, k.says) {
+			t.Errorf("does not say %q where it is true:\n%s", k.says, k.is)
+		}
+		if strings.Contains(k.isNot, k.says) {
+			t.Errorf("says %q where it is false:\n%s", k.says, k.isNot)
+		}
 	}
+}
+
+// printed returns what f prints.
+func printed(f func(c *command)) string {
+	var out bytes.Buffer
+	f(&command{stdout: &out})
+	return out.String()
+}
+
+// lines returns what the command prints for people; that it refuses to work is no answer.
+func lines(t *testing.T, args ...string) string {
+	t.Helper()
+	r := refrun(t, args...)
+	if r.stderr != "" {
+		t.Errorf("%q: exit code %d, %s", args, r.code, r.stderr)
+	}
+	return r.stdout
+}
+
+func planPairs() []pair {
+	plan := func(r planReport) string { return printed(func(c *command) { c.printPlan(&r) }) }
+	return []pair{
+		{"compiled in", plan(planReport{Compiled: true}), plan(planReport{Why: "float64 mode"})},
+		{"not compiled: float64 mode", plan(planReport{Why: "float64 mode"}), plan(planReport{Compiled: true})},
+		{"; not compiled 2 s", plan(planReport{Compiled: true, General: 2}), plan(planReport{General: 2})},
+		{"compiling pays from step 7 on", plan(planReport{Compiled: true, PaysFrom: 7}), plan(planReport{Compiled: true, PaysFrom: -1})},
+		{"compiling pays", plan(planReport{Compiled: true, PaysFrom: 7}), plan(planReport{PaysFrom: 7})},
+		{"3 operators of", plan(planReport{Dataset: &planDataset{Operators: 3}}), plan(planReport{})},
+	}
+}
+
+func onePairs(t *testing.T) []pair {
 	one := func(r oracle.OneStep) string {
-		var out bytes.Buffer
-		(&command{stdout: &out}).printOneStep(&rollout.Case{}, &runReport{OneStep: &r})
-		return out.String()
+		return printed(func(c *command) { c.printOneStep(&rollout.Case{}, &runReport{OneStep: &r}) })
 	}
 	layers := func(v ...oracle.Number) (r oracle.OneStep) {
 		for i, x := range v {
@@ -29,26 +72,39 @@ func TestSentences(t *testing.T) {
 		}
 		return r
 	}
+	tiny := layers(0)
+	tiny.Layers[0].MaxAbs = 1e-300 // and its std is 1e300
 	nan := oracle.Number(0)
 	nan /= nan
-	for _, k := range []struct{ says, is, isNot string }{
-		{"compiled in", plan(planReport{Compiled: true}), plan(planReport{Why: "float64 mode"})},
-		{"not compiled: float64 mode", plan(planReport{Why: "float64 mode"}), plan(planReport{Compiled: true})},
-		{"compiling pays from step 7 on", plan(planReport{Compiled: true, PaysFrom: 7}), plan(planReport{Compiled: true, PaysFrom: -1})},
-		{"compiling pays", plan(planReport{Compiled: true, PaysFrom: 7}), plan(planReport{PaysFrom: 7})},
-		{"3 operators of", plan(planReport{Dataset: &planDataset{Operators: 3}}), plan(planReport{})},
+
+	f := newFolder(t)
+	dir := f.write()
+	f.set("operator.use_batch_norm", true)
+	ignoring := f.write()
+	f = newFolder(t)
+	delete(f.json, "produced_by")
+	nobody := f.write()
+	step := func(dir string, flags ...string) string {
+		return lines(t, append([]string{"run", "--one-step", "--case", dir}, flags...)...)
+	}
+	usual := step(dir)
+	return []pair{
 		{"the largest difference, 2 of its std, is in b", one(layers(1, 2, 0)), one(layers(2, 1, 0))},
 		{"the largest difference, NaN of its std, is in b", one(layers(1, nan, 3)), one(layers(1, 2, 3))},
+		{"the largest difference, 1 of its std, is in a", one(layers(1)), one(layers(0))},
 		{"3 recorded layers compared; they are equal", one(layers(0, 0, 0)), one(layers(0, 0, nan))},
+		{"they are equal", one(layers(0)), one(tiny)},
 		{"recorded layer", one(layers(1)), one(oracle.OneStep{})},
 		{"NaN or infinite on one side only: 2 elements", one(oracle.OneStep{All: oracle.Diff{NonFiniteDiffer: 2}}), one(oracle.OneStep{All: oracle.Diff{NonFiniteEqual: 2}})},
 		{"RMS distance to float64 steps", one(oracle.OneStep{Truth: &oracle.Truth{}}), one(oracle.OneStep{})},
-	} {
-		if !strings.Contains(k.is, k.says) {
-			t.Errorf("does not say %q where it is true:\n%s", k.says, k.is)
-		}
-		if strings.Contains(k.isNot, k.says) {
-			t.Errorf("says %q where it is false:\n%s", k.says, k.isNot)
-		}
+		{"refrun 1, recording 2: ratio 0.5", one(oracle.OneStep{Truth: &oracle.Truth{Ours: 1, Recorded: 2, Ratio: 0.5}}), one(oracle.OneStep{})},
+		{"the case was recorded in float32, and is compared with tf32 steps", step(dir, "--precision", "tf32"), usual},
+		{"the case was recorded in", step(dir, "--precision", "float64"), step(dir, "--precision", "float32")},
+		{"the operator's noise was left out", step(dir, "--noise", "none"), step(dir, "--noise", "tape")},
+		{"operator.use_batch_norm is ignored, as Spinlock's builder ignores it", step(ignoring), usual},
+		{"recorded by ", usual, step(nobody)},
+		{"float16 overflow: first at step 2 in c1, 3 elements", strings.Join(overflowNotes(&rollout.Overflow{Step: 2, Layer: "c1", Elements: 3}, false), ""), strings.Join(overflowNotes(nil, false), "")},
+		{"float16 overflow: first at", strings.Join(overflowNotes(&rollout.Overflow{Step: 2}, false), ""), strings.Join(overflowNotes(&rollout.Overflow{Step: 2}, true), "")},
+		{" since the run was resumed: first at step 2", strings.Join(overflowNotes(&rollout.Overflow{Step: 2}, true), ""), strings.Join(overflowNotes(&rollout.Overflow{Step: 2}, false), "")},
 	}
 }

@@ -325,7 +325,7 @@ func studyNotes(r *studyReport) []string {
 			if r.WeightSeeds != nil {
 				of = fmt.Sprintf("weight seed %d: ", r.WeightSeeds[i])
 			}
-			for _, n := range overflowNotes(t.Overflow) {
+			for _, n := range overflowNotes(t.Overflow, false) {
 				notes = append(notes, of+n)
 			}
 		}

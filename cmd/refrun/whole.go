@@ -161,8 +161,9 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: secs,
 		StepsPerS: steps / secs, SampleStepsPerS: steps * float64(ro.Realizations) / secs,
 		GFLOPS:    2 * float64(op.MACs(shape.H, shape.W)) * steps * float64(ro.Realizations) / secs / 1e9,
-		PeakBytes: peakBytes(), Notes: append(ignoredNotes(cs), overflowNotes(result.Overflow)...), Overflow: result.Overflow,
+		PeakBytes: peakBytes(), Notes: append(ignoredNotes(cs), overflowNotes(result.Overflow, result.Resumed)...), Overflow: result.Overflow,
 	}
+	out.Notes = append(out.Notes, noiseNotes(cs, stream.Name)...)
 	if result.Note != "" {
 		out.Notes = append(out.Notes, clean(result.Note))
 	}
@@ -175,12 +176,12 @@ func (c *command) whole(cs *rollout.Case, w *wholeFlags, want arithmetic, noise 
 	if c.json {
 		return c.printJSON(out)
 	}
-	c.printWhole(&out, store)
+	c.printWhole(&out, result.StoredFormat)
 	return nil
 }
 
-// printWhole prints the report of a rollout whose states are stored as store.
-func (c *command) printWhole(out *wholeReport, store fp16.Format) {
+// printWhole prints the report of a rollout whose file holds states in that format.
+func (c *command) printWhole(out *wholeReport, stored fp16.Format) {
 	if out.Complete {
 		c.printf("%s is already complete, and every byte of it verified\n", clean(out.Output))
 	} else {
@@ -191,10 +192,18 @@ func (c *command) printWhole(out *wholeReport, store fp16.Format) {
 	}
 	if !out.Complete {
 		if out.Output != "" {
-			c.printf("written to %s as %s\n", clean(out.Output), store)
+			c.printf("written to %s as %s\n", clean(out.Output), stored)
 		}
-		c.printf("%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n", out.SampleStepsPerS, out.GFLOPS, plural(out.Threads, "thread"), out.ISA)
-		c.printf("memory: %v; the process at most %s\n", out.Memory, size(out.PeakBytes))
+		if out.Resumed { // the time is that of the last steps, the rates would be of all
+			c.printf("continued from a checkpoint on %s (%s)\n", plural(out.Threads, "thread"), out.ISA)
+		} else {
+			c.printf("%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n", out.SampleStepsPerS, out.GFLOPS, plural(out.Threads, "thread"), out.ISA)
+		}
+		c.printf("memory: %v", out.Memory)
+		if out.PeakBytes > 0 { // else the system does not say
+			c.printf("; the process at most %s", size(out.PeakBytes))
+		}
+		c.printf("\n")
 	}
 	if out.StoredDigest != "" {
 		c.printf("digest of the %s states in the file %s\n", out.StoredFormat, out.StoredDigest)
