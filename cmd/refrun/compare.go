@@ -95,17 +95,13 @@ func compare(c *command) error {
 		return err
 	}
 	out := comparison{A: a.name, B: b.name, Shape: a.shape, Diff: all, PerStep: perStep, Notes: notes}
-	if len(perStep) > 0 {
-		growth, saturated := oracle.Growth(perStep)
-		out.GrowthPerStep = oracle.Number(growth)
-		out.Chaotic = saturated && growth > 1.05
-	}
+	out.judge()
 	for _, t := range []struct {
 		flag string
 		got  oracle.Number
 	}{{"max-abs", out.MaxAbs}, {"mean-abs", out.MeanAbs}, {"max-ulp", out.MaxUlp}} {
 		if limit := limits[t.flag]; limit != nil && !(float64(t.got) <= *limit) {
-			out.Failed = append(out.Failed, fmt.Sprintf("%s %s exceeds %g", t.flag, num(t.got), *limit))
+			out.Failed = append(out.Failed, fmt.Sprintf("%s %s exceeds %g", t.flag, beyond(t.got, *limit), *limit))
 		}
 	}
 	out.OK = len(out.Failed) == 0
@@ -119,6 +115,33 @@ func compare(c *command) error {
 		return errFailed
 	}
 	return nil
+}
+
+// judge says how the difference of trajectories grows, and whether that is chaos.
+func (out *comparison) judge() {
+	if len(out.PerStep) == 0 {
+		return
+	}
+	growth, saturated := oracle.Growth(out.PerStep)
+	out.GrowthPerStep = oracle.Number(growth)
+	out.Chaotic = saturated && growth > 1.05 && !jumps(out.PerStep, growth)
+}
+
+// jumps reports whether a difference came to the size of the states in a step that is far
+// larger than its growth, or that is no number: a fault does that, not chaos.
+func jumps(perStep []oracle.Diff, growth float64) bool {
+	const large, far = 0.25, 100 // large is that of oracle.Growth; the growth of single steps varies
+	last := 0.0
+	for _, d := range perStep {
+		r := float64(d.RMSOverStd)
+		if !(r < large) {
+			return !(r <= far*growth*last)
+		}
+		if r > 0 {
+			last = r
+		}
+	}
+	return false
 }
 
 func (c *command) printComparison(out *comparison) {

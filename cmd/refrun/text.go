@@ -24,6 +24,15 @@ func num(x oracle.Number) string {
 	return fmt.Sprintf("%.2e", v)
 }
 
+// beyond formats a figure that exceeds a limit, with as many digits as that takes to see.
+func beyond(x oracle.Number, limit float64) string {
+	s := num(x)
+	if v, err := strconv.ParseFloat(s, 64); err == nil && v <= limit && float64(x) > limit {
+		return strconv.FormatFloat(float64(x), 'g', -1, 64)
+	}
+	return s
+}
+
 // plural returns "1 step" or "3 steps".
 func plural(n int, what string) string {
 	if n == 1 {
