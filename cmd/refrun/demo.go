@@ -3,8 +3,11 @@ package main
 import (
 	"context"
 	"embed"
+	"fmt"
 	"io/fs"
 	"runtime"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/refrun/refrun/oracle"
@@ -39,11 +42,11 @@ const (
 	demoRMS     = 1e-6
 )
 
-// demoFar is how many steps the pair of rollouts is followed; demoSource is
-// where the figures beside it were published.
+// demoFar is how many steps the pair of rollouts is followed, and demoMoved how far apart
+// they start.
 const (
-	demoFar    = 60
-	demoSource = "Spinlock, docs/optimization/OPTIMIZATION_SUMMARY.md"
+	demoFar   = 60
+	demoMoved = 1e-6
 )
 
 // demoRow is one step of the demo's table, RMS over the trajectory's std.
@@ -104,7 +107,7 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 	if err != nil {
 		return err
 	}
-	moved, err := demoRollout(cs, cs.Framework(), traj, 1, demoFar, 1e-6)
+	moved, err := demoRollout(cs, cs.Framework(), traj, 1, demoFar, demoMoved)
 	if err != nil {
 		return err
 	}
@@ -151,16 +154,20 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 
 // printDemo prints the demo's story about a case of that trajectory.
 func (c *command) printDemo(cs *rollout.Case, traj *rollout.States, out *demoReport) {
-	c.printf("A stochastic CNN operator (%d layers, instance norm, GELU, Gaussian noise), recorded by\n%s: %d realizations of %d steps on a %dx%d grid.\n",
-		cs.Operator.NumLayers, cs.ProducedBy, traj.M, traj.T-1, traj.H, traj.W)
-	c.printf("refrun computes every operation exactly and rounds it once, draws PyTorch's random\nnumbers bit for bit, and steps each recorded state once.\n\n")
+	c.printf("%s, recorded by\n%s: %d realizations of %d steps on a %dx%d grid.\n",
+		demoIntroduction(cs), cs.ProducedBy, traj.M, traj.T-1, traj.H, traj.W)
+	draws := "takes the recorded random numbers"
+	if strings.HasPrefix(out.Noise, "torch-") {
+		draws = "draws PyTorch's random numbers bit for bit"
+	}
+	c.print(fold("refrun computes every operation exactly and rounds it once, "+draws+", and steps each recorded state once.", 86) + "\n\n")
 	c.printf("RMS differences, as a fraction of the trajectory's standard deviation (%s):\n\n", num(oracle.Number(oracle.Std(traj.Data))))
 	c.printf("         one step from each    whole rollout\n")
 	c.printf("  step   recorded state        from the recorded start\n")
 	for _, row := range out.Table {
 		c.printf("  %4d   %-20s  %s\n", row.Step, num(row.OneStep), num(row.Path))
 	}
-	c.printf("\nThe first column is the arithmetic of single steps: it stays where float32 is. The second is\nthe same arithmetic, and grows, because this operator enlarges any difference. Farther on, a\nfloat32 rollout against the same one with its start moved by 1e-6, mean difference:\n\n  step ")
+	c.print("\n" + fold(out.columns()+" Farther on, a float32 rollout against the same one with its start moved by 1e-6, mean difference:", 95) + "\n\n  step ")
 	for _, row := range out.Far {
 		c.printf("%9d", row.Step)
 	}
@@ -168,7 +175,7 @@ func (c *command) printDemo(cs *rollout.Case, traj *rollout.States, out *demoRep
 	for _, row := range out.Far {
 		c.printf("%9s", num(row.MeanAbs))
 	}
-	c.printf("\n\nA published report on such an operator (%s)\ngives a mean difference of 0.244 between FP16 and FP32 after 499 steps, and 0.250 for BF16,\nwhich rounds eight times more coarsely. A millionth at the start does that without any half\nprecision: the end of a rollout says nothing about arithmetic. A single step does.\n\n", demoSource)
+	c.print("\n\n" + fold(out.published(), 95) + "\n\n")
 	if t := out.Truth; t != nil {
 		c.printf("Distance to float64 steps from the same states: refrun %s, PyTorch %s (RMS, of the std).\n", num(t.Ours), num(t.Recorded))
 	}
@@ -178,7 +185,7 @@ func (c *command) printDemo(cs *rollout.Case, traj *rollout.States, out *demoRep
 			verdict = "FAILED"
 		}
 		if k.demoFigure != nil {
-			c.printf("%-6s %s %s of the std, limit %s\n", verdict, k.What, num(k.Got), num(oracle.Number(k.Limit)))
+			c.printf("%-6s %s %s of the std, limit %s\n", verdict, k.What, beyond(k.Got, k.Limit), num(oracle.Number(k.Limit)))
 			continue
 		}
 		c.printf("%-6s %s: %s", verdict, k.What, k.Verdict)
@@ -190,6 +197,39 @@ func (c *command) printDemo(cs *rollout.Case, traj *rollout.States, out *demoRep
 		}
 		c.printf("\n")
 	}
+}
+
+// demoIntroduction says what the case's operator is.
+func demoIntroduction(cs *rollout.Case) string {
+	o := cs.Operator
+	kind, noise := "A CNN operator", ""
+	if t := o.NoiseType; t != "" {
+		kind, noise = "A stochastic CNN operator", ", "+strings.ToUpper(t[:1])+t[1:]+" noise"
+	}
+	return fmt.Sprintf("%s (%d layers, %s norm, %s%s)", kind, o.NumLayers, o.Normalization, strings.ToUpper(o.Activation), noise)
+}
+
+// columns says what the table's columns show.
+func (r *demoReport) columns() string {
+	s := "The first column is the arithmetic of single steps: it stays where float32 is."
+	if slices.ContainsFunc(r.Table, func(w demoRow) bool { return !(w.OneStep <= demoRMS) }) {
+		s = "The first column is the arithmetic of single steps: it does not stay where float32 is."
+	}
+	first, last, far := r.Table[0].Path, r.Table[len(r.Table)-1].Path, r.Far[len(r.Far)-1].MeanAbs
+	if last > 2*first && far > 2*demoMoved {
+		return s + " The second is the same arithmetic, and grows, because this operator enlarges any difference."
+	}
+	return s + " The second is the same arithmetic, step after step."
+}
+
+// published sets what was published beside the rollout whose start was moved.
+func (r *demoReport) published() string {
+	half, bf := document.Rows[0].MeanAbs, document.Rows[1].MeanAbs
+	s := fmt.Sprintf("A published report on such an operator (%s) gives a mean difference of %.3f between FP16 and FP32 after 499 steps, and %.3f for BF16, which rounds eight times more coarsely.", document.Source, half, bf)
+	if r.Far[len(r.Far)-1].MeanAbs > oracle.Number(half) {
+		s += " A millionth at the start does that without any half precision: the end of a rollout says nothing about arithmetic. A single step does."
+	}
+	return s
 }
 
 // demoCheck is one condition of the demo: a figure and its limit, or what the
