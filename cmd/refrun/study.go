@@ -59,6 +59,8 @@ type studyReport struct {
 	NoiseFloor    *oracle.Distance `json:"noise_floor"`      // of one step, mean over steps and operators
 	Document      studyDocument    `json:"document"`
 	Operators     []*oracle.Study  `json:"operators"` // step by step
+
+	weights string // the file of the weights, "" for the case's or those of seeds
 }
 
 // studyRow is a twin, over all operators: means, and of max_abs the greatest.
@@ -145,6 +147,7 @@ func studyRun(c *command) error {
 		return err
 	}
 	r := summarise(studies)
+	r.weights = w.weights
 	r.Case, r.Contract, r.Grid, r.WeightSeeds = cmp.Or(*dir, w.config), operator.Contract, [2]int{shape.H, shape.W}, weightSeeds
 	r.ISA, r.Threads, r.Seconds, r.PeakBytes = c.isa, runtime.GOMAXPROCS(0), time.Since(began).Seconds(), peakBytes()
 	r.Notes = append(ignoredNotes(cs), studyNotes(r)...)

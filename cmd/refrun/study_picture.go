@@ -67,6 +67,7 @@ func (r *studyReport) draw(path string) error {
 	legend.ThumbnailWidth = 26
 	marks := plotter.XYs{}
 	low, high := math.Inf(1), math.Inf(-1)
+	paths, singles := false, false // whether any is drawn
 	for i, row := range r.Rows {
 		colour := twinColour[row.Twin]
 		along := r.medians(i, func(t oracle.StudyTwin) []oracle.Distance { return t.Path })
@@ -76,6 +77,7 @@ func (r *studyReport) draw(path string) error {
 				low, high = min(low, xy.Y), max(high, xy.Y)
 			}
 		}
+		paths, singles = paths || len(along) > 0, singles || len(single) > 0
 		if len(single) > 0 {
 			line, err := plotter.NewLine(single)
 			if err != nil {
@@ -108,8 +110,12 @@ func (r *studyReport) draw(path string) error {
 	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(r.Steps), math.Floor(low), math.Floor(high)+1
 	for _, style := range []struct {
 		what   string
+		drawn  bool
 		dashes []vg.Length
-	}{{"solid: the path", nil}, {"dashed: one step from\nthe same state", []vg.Length{5, 3}}} {
+	}{{"solid: the path", paths, nil}, {"dashed: one step from\nthe same state", singles, []vg.Length{5, 3}}} {
+		if !style.drawn {
+			continue
+		}
 		legend.Add(style.what, &plotter.Line{LineStyle: draw.LineStyle{Color: color.Gray{90}, Width: 1.6, Dashes: style.dashes}})
 	}
 	if len(marks) > 0 {

@@ -36,6 +36,16 @@ var document = studyDocument{
 	},
 }
 
+// lost reports whether the published distances of two precisions are about the same,
+// where the errors of one step are as 1 to 8.
+func (d studyDocument) lost() bool {
+	at := map[string]float64{}
+	for _, row := range d.Rows {
+		at[row.Twin] = row.MeanAbs
+	}
+	return at["bfloat16"] < 2*at["float16"]
+}
+
 // studyWhat says in words how a twin differs from the reference.
 func studyWhat(twin, noise string) string {
 	switch {
@@ -52,6 +62,9 @@ func studyWhat(twin, noise string) string {
 func (c *command) printStudy(cs *rollout.Case, r *studyReport) {
 	c.printf("%s: %s, policy %s\n", clean(r.Case), operatorText(cs.Operator), cs.Rollout.Policy)
 	which := "the case's own operator"
+	if r.weights != "" {
+		which = "the operator with the weights of " + clean(r.weights)
+	}
 	if r.WeightSeeds != nil {
 		which = fmt.Sprintf("%s (weight seeds %s)", plural(len(r.WeightSeeds), "operator"), strings.Trim(fmt.Sprint(r.WeightSeeds), "[]"))
 	}
@@ -115,7 +128,9 @@ func (c *command) printDocument(r *studyReport) {
 		row := r.row(twin)
 		c.printf("%-20s %9s %9s %9.3g   here\n", row.What, num3(row.End.MaxAbs), num3(row.End.MeanAbs), float64(row.End.MeanRel))
 	}
-	c.printf("\nWhat the published rows measure: how far apart two rollouts are that have lost each other, not the error\nof a precision, or BF16, which rounds eight times more coarsely, would be eight times as far away.\n")
+	if d.lost() {
+		c.printf("\nWhat the published rows measure: how far apart two rollouts are that have lost each other, not the error\nof a precision, or BF16, which rounds eight times more coarsely, would be eight times as far away.\n")
+	}
 }
 
 // story is what the table means, a paragraph a point.

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/rollout"
+)
+
+// aStudy is a report of two operators: float16 and bfloat16 lose the reference, the
+// moved start does not.
+func aStudy() *studyReport {
+	five, nine := 5, 9
+	d := func(v oracle.Number) oracle.Distance { return oracle.Distance{MeanAbs: v, RMSOverStd: v} }
+	one := func(v oracle.Number) *oracle.Distance { x := d(v); return &x }
+	both := []bool{true, true}
+	r := &studyReport{Steps: 8, Realizations: 1, NoiseFloor: one(4), Document: document, WeightSeeds: []uint64{0, 1}, GrowthPerStep: &[]oracle.Number{1.4}[0],
+		Rows: []studyRow{
+			{Twin: oracle.Moved, What: "start moved by 1e-6", Horizons: []*int{nil, nil}, Measured: both},
+			{Twin: oracle.Other, What: "another noise seed", OneStep: one(4), Horizons: []*int{nil, nil}, Measured: both},
+			{Twin: "float16", What: "float16", OneStep: one(0.5), End: d(3), Horizons: []*int{&five, &five}, Measured: both},
+			{Twin: "bfloat16", What: "bfloat16", OneStep: one(4), End: d(6), Horizons: []*int{&five, &nine}, Measured: both},
+		},
+	}
+	for _, growth := range []oracle.Number{1.3, 1.5} {
+		o := &oracle.Study{Std: []oracle.Number{1}, Growth: &oracle.GrowthFit{PerStep: growth, From: 3, To: 30}}
+		for range r.Rows {
+			path := make([]oracle.Distance, r.Steps)
+			for i := range path {
+				path[i] = d(0.1)
+			}
+			o.Twins = append(o.Twins, oracle.StudyTwin{Path: path, OneStep: path})
+		}
+		r.Operators = append(r.Operators, o)
+	}
+	return r
+}
+
+// oneOperator leaves one of them.
+func oneOperator(r *studyReport) {
+	r.Operators, r.WeightSeeds = r.Operators[:1], nil
+	for i := range r.Rows {
+		r.Rows[i].Horizons, r.Rows[i].Measured = r.Rows[i].Horizons[:1], r.Rows[i].Measured[:1]
+	}
+}
+
+// neverLost takes the horizons away.
+func neverLost(r *studyReport) {
+	for i := range r.Rows {
+		clear(r.Rows[i].Horizons)
+	}
+}
+
+func studyPairs(t *testing.T) []pair {
+	dir := newFolder(t).write()
+	study := func(flags ...string) string {
+		return lines(t, append([]string{"study", "--case", dir, "--steps", "8", "--realizations", "1"}, flags...)...)
+	}
+	// tell prints the report with some facts changed, on lines without end.
+	tell := func(changes ...func(*studyReport)) string {
+		r := aStudy()
+		for _, change := range changes {
+			change(r)
+		}
+		text := printed(func(c *command) { c.printStudy(&rollout.Case{}, r) })
+		return text + strings.Join(r.story(), "\n")
+	}
+	is := tell()
+	unmeasured := func(r *studyReport) { r.Rows[0].Measured = []bool{true, false} }
+	apart := func(r *studyReport) {
+		r.Document.Rows = []documentRow{{Twin: "float16", MeanAbs: 0.1}, {Twin: "bfloat16", MeanAbs: 0.8}}
+	}
+	noGrowth := func(r *studyReport) { r.GrowthPerStep, r.Operators[0].Growth, r.Operators[1].Growth = nil, nil, nil }
+	someGrowth := func(r *studyReport) { r.Operators[1].Growth = nil }
+	someLost := func(r *studyReport) { r.Rows[2].Horizons[1] = nil }
+	given := func(r *studyReport) { r.weights = "w.safetensors" }
+	of := func(seeds []uint64, overflow *rollout.Overflow) string {
+		r := aStudy()
+		r.WeightSeeds, r.Operators[0].Twins[2].Overflow = seeds, overflow
+		return strings.Join(studyNotes(r), "\n")
+	}
+	what := func(twin, noise string) string { return studyWhat(twin, noise) }
+	over := &rollout.Overflow{Step: 1, Layer: "a", Elements: 1}
+	return []pair{
+		{"the case's own operator", tell(oneOperator), is},
+		{"the case's own operator", tell(oneOperator), tell(oneOperator, given)},
+		{"the case's own operator", study(), study("--weights", filepath.Join(dir, "weights.safetensors"))},
+		{"the operator with the weights of w.safetensors", tell(oneOperator, given), tell(oneOperator)},
+		{"2 operators (weight seeds 0 1)", is, tell(oneOperator)},
+		{", mean over the 2 operators", is, tell(oneOperator)},
+		{"picture written to a.png", tell(func(r *studyReport) { r.PictureFile = "a.png" }), is},
+		{"What the published rows measure: how far apart two rollouts are that have lost each other", is, tell(apart)},
+		{"Arithmetic: in one step from the same state, bfloat16 is 8.00 times as far from float32 as float16. At the end of the rollout it is 2.00 times as far.", is, tell(func(r *studyReport) { r.Rows[3].OneStep.MeanAbs = 2 })},
+		{"At the end of the rollout it is 2.00 times as far", is, tell(func(r *studyReport) { r.Rows[3].End.MeanAbs = 3 })},
+		{"(no number of)", tell(func(r *studyReport) { r.Rows[2].End.MeanAbs = 0 }), is},
+		{"Noise: another seed moves a state by 4.00 in one step, 8.00 times float16's error and 1.00 times bfloat16's.", is, tell(func(r *studyReport) { r.NoiseFloor = nil })},
+		{"a small difference grows 1.40-fold per step", is, tell(noGrowth)},
+		{": a fit to the start moved by 1e-6, between 10 times the rounding error of a step and a tenth of the std, steps 3 to 30.", is, tell(noGrowth)},
+		{" (median of 1.30 to 1.50)", is, tell(someGrowth)},
+		{" with 1 of 2 operators: a fit", tell(someGrowth), is},
+		{"Growth: none was found within 8 steps. The start moved by 1e-6 grows less than tenfold, or not exponentially.", tell(noGrowth), tell(someGrowth)},
+		{"paths lose the reference: float16 at step 5 to 5, bfloat16 at step 5 to 9. From there on, half as far away as unrelated paths stay, a path says nothing about its arithmetic: compare single steps, and beyond the horizon only statistics.", is, tell(neverLost)},
+		{"float16 with 1 of 2 operators (step 5, 1 not within these steps)", tell(someLost), is},
+		{"float16 from step 5", tell(oneOperator), is},
+		{"none within 8 steps. No path has come half as far from the reference as unrelated paths stay or may stay, so the paths still tell the arithmetics apart.", tell(neverLost), is},
+		{"so the paths still tell the arithmetics apart", tell(neverLost), tell(neverLost, unmeasured)},
+		{"not measured for start moved by 1e-6: after 8 steps another noise seed has not settled at a distance, so how far unrelated paths stay is not known, and these are too far away to rule it out. Take more steps.", tell(unmeasured), is},
+		{"Not lost within 8 steps: start moved by 1e-6.", is, tell(func(r *studyReport) { nine := 9; r.Rows[0].Horizons = []*int{&nine, &nine} })},
+		{"Not lost", is, tell(unmeasured)},
+		{"step 5 to 9\n", is, tell(neverLost)},
+		{"   not within these steps\n", is, tell(func(r *studyReport) { five := 5; r.Rows[0].Horizons[0], r.Rows[1].Horizons[0] = &five, &five })},
+		{"not within these steps", tell(neverLost), horizons([]*int{nil}, []bool{false})},
+		{"not measured", horizons([]*int{nil}, []bool{false}), is},
+		{"start moved by 1e-6", what(oracle.Moved, "counter"), what(oracle.Other, "counter")},
+		{"start moved by 0.01", what(oracle.Other, "none"), what(oracle.Other, "counter")},
+		{"another noise seed", what(oracle.Other, "counter"), what(oracle.Other, "none")},
+		{"weight seed 3: float16 overflow: first at step 1", of([]uint64{3, 4}, over), of(nil, over)},
+		{"float16 overflow", of(nil, over), of(nil, nil)},
+	}
+}
+
+// picturePairs are the captions.
+func picturePairs(t *testing.T) []pair {
+	draw := func(changes ...func(*studyReport)) string {
+		r := aStudy()
+		for _, change := range changes {
+			change(r)
+		}
+		path := filepath.Join(t.TempDir(), "a.svg")
+		if err := r.draw(path); err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return captions(string(b))
+	}
+	is := draw()
+	all := func(change func(*oracle.StudyTwin)) func(*studyReport) {
+		return func(r *studyReport) {
+			for _, o := range r.Operators {
+				for i := range o.Twins {
+					change(&o.Twins[i])
+				}
+			}
+		}
+	}
+	equal := all(func(w *oracle.StudyTwin) { w.OneStep = make([]oracle.Distance, len(w.OneStep)) })
+	nothing := all(func(w *oracle.StudyTwin) { w.Path = make([]oracle.Distance, len(w.Path)) })
+	return []pair{
+		{"solid: the path", is, draw(nothing)},
+		{"dashed: one step from\nthe same state", is, draw(equal)},
+		{"horizon: half the distance\nof unrelated paths", is, draw(neverLost)},
+		{"Distance from the float32 rollout: 2 operators", is, draw(oneOperator)},
+	}
+}
+
+// captions returns the texts of an SVG, a line each.
+func captions(svg string) string {
+	var all []string
+	for _, part := range strings.Split(svg, "</text>") {
+		all = append(all, part[strings.LastIndexByte(part, '>')+1:])
+	}
+	return strings.Join(all, "\n")
+}
