@@ -47,7 +47,7 @@ func peak(threads int, budget time.Duration) (gflops float64, how string) {
 func multiply() (run func(), flop float64, how string) {
 	w := asm.WinogradKernels()
 	if w == nil {
-		return multiplyGo, 2 * 8 * goRounds, "plain Go, one number at a time"
+		return multiplyGo, 2 * 8 * goRounds, rateOf(asm.ISA(), false)
 	}
 	// 64 channels: the kernel reads 64 numbers of each of its tiles and 64 of
 	// each of its outputs, one point of 36.
@@ -66,7 +66,15 @@ func multiply() (run func(), flop float64, how string) {
 		for range 16 {
 			w.Multiply(&v[0], &u[0], &m[0], blocks, blocks, 1, &u[0], later)
 		}
-	}, 16 * 2 * float64(w.Tiles*w.Outputs*blocks*8), "float64 fused multiply-adds of the 3x3 kernel, " + asm.ISA() + ", data in the first cache"
+	}, 16 * 2 * float64(w.Tiles*w.Outputs*blocks*8), rateOf(asm.ISA(), true)
+}
+
+// rateOf says what computes, with kernels of an instruction set or without.
+func rateOf(isa string, kernels bool) string {
+	if !kernels {
+		return "plain Go, one number at a time"
+	}
+	return "float64 fused multiply-adds of the 3x3 kernel, " + isa + ", data in the first cache"
 }
 
 const goRounds = 1024

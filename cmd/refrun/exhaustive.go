@@ -68,7 +68,7 @@ func (c *command) exhaustive() (rows []exhaustiveRow, ok bool, err error) {
 }
 
 func (c *command) printExhaustive(row exhaustiveRow) {
-	c.printf("%-9s  %-24s  %10d inputs: %d by rule, %d by inequality, %d double-double, %d fixed point; %d wrong; %.0f s\n",
+	c.printf("%-9s  %-24s  %10d inputs: %d by rule, %d by inequality, %d double-double, %d fixed point; %d wrong or undecided; %.0f s\n",
 		row.Function, row.Inputs, row.Count, row.Special, row.Simple, row.Double, row.Fixed, row.Wrong, row.Seconds)
 	for _, m := range row.First {
 		c.printf("  %s\n", m)

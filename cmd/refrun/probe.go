@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
+	"slices"
 
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
@@ -66,5 +68,10 @@ func (c *command) printProbes(files []string) {
 	for _, f := range files {
 		c.printf("%s\n", clean(f))
 	}
-	c.printf("\nLet the device step each folder's case once, from initial_condition and with the draws of\nnoise.safetensors, store trajectory.safetensors [M,2,C,H,W] there, and run refrun check --case FOLDER.\n")
+	draws := ""
+	if slices.ContainsFunc(files, func(f string) bool { return filepath.Base(f) == "noise.safetensors" }) {
+		draws = " and with the draws of noise.safetensors"
+	}
+	c.print("\n" + fold("Let the device step each folder's case once, from initial_condition"+draws+
+		", store trajectory.safetensors [M,2,C,H,W] there, and run refrun check --case FOLDER.", 102) + "\n")
 }

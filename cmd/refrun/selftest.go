@@ -92,13 +92,13 @@ func selfTest(c *command) error {
 // printSelftest prints what one instruction set gave.
 func (c *command) printSelftest(isa string, r selftestISA, threads []int) {
 	for _, f := range r.Failed {
-		c.printf("  differs: %s\n", f)
+		c.printf("  FAILED: %s\n", f)
 	}
 	c.printf("%-8s %d known answers, %d computations with %s threads: ", isa, r.Cases, r.Runs, strings.Trim(strings.ReplaceAll(fmt.Sprint(threads), " ", ", "), "[]"))
 	if r.OK {
 		c.printf("all equal\n")
 	} else {
-		c.printf("%s differ\n", plural(len(r.Failed), "result"))
+		c.printf("%s failed\n", plural(len(r.Failed), "result"))
 	}
 	c.printf("         digest %s\n", r.Digest)
 	c.printf("         ran %s\n", strings.Join(r.Kernels, "; "))

@@ -1,0 +1,65 @@
+package main
+
+import (
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/refrun/refrun/internal/selftest"
+	"github.com/refrun/refrun/rollout"
+)
+
+// filePairs are those of verify and probe, and what ends a run.
+func filePairs() []pair {
+	verdict := func(v rollout.Verdict) string {
+		v.File = "f"
+		return printed(func(c *command) { c.printVerdict(&v) })
+	}
+	probes := func(files ...string) string { return printed(func(c *command) { c.printProbes(files) }) }
+	good := rollout.Verdict{OK: true, Sealed: true, Kind: "trajectory", States: 3, Digest: "d", Format: "float32"}
+	bare, torn, unread, tape := good, good, good, good
+	bare.OK, bare.Sealed = false, false
+	torn.OK, torn.Differ = false, []string{"state 2"}
+	unread.Error = "no such file"
+	tape.Kind, tape.Digest = "tape", ""
+	return []pair{
+		{"f: ok, 3 states, digest d (float32)", verdict(good), verdict(torn)},
+		{"f: ok", verdict(good), verdict(bare)},
+		{"f: ok", verdict(good), verdict(unread)},
+		{"f: ok, 3 steps of a tape", verdict(tape), verdict(good)},
+		{"f: DIFFERS: state 2", verdict(torn), verdict(good)},
+		{"f: no digest inside: nothing could be verified", verdict(bare), verdict(torn)},
+		{"f: NOT VERIFIED: no such file", verdict(unread), verdict(good)},
+		{"with the draws of\nnoise.safetensors", probes("p/integers/case.json", "p/integers/noise.safetensors"), probes("p/integers/case.json")},
+		{"; --resume continues it", resumable{errors.New("terminated")}.Error(), errTerminated.Error()}, // which it is, TestKill says
+	}
+}
+
+// machinePairs are those of what says how this machine computes.
+func machinePairs() []pair {
+	self := func(failed ...string) string {
+		r := selftestISA{&selftest.Report{OK: failed == nil, Failed: failed, Cases: 2}, nil}
+		return printed(func(c *command) { c.printSelftest("avx2", r, []int{1}) })
+	}
+	row := func(wrong uint64) string {
+		return printed(func(c *command) { c.printExhaustive(exhaustiveRow{Wrong: wrong}) })
+	}
+	progressed := func(done int) string {
+		var b strings.Builder
+		(&progress{w: &b, what: "work", began: time.Now().Add(-time.Hour)}).step(done, 2)
+		return b.String()
+	}
+	clean, modified := versionReport{VCS: &vcsReport{Revision: "abc"}}, versionReport{VCS: &vcsReport{Revision: "abc", Modified: true}}
+	const missing = "gelu: known, and not computed by this build"
+	return []pair{
+		{"all equal", self(), self(missing)},
+		{"1 result failed", self(missing), self()},
+		{"  FAILED: " + missing, self(missing), self()},
+		{"2 results failed", self("a", "b"), self("a")},
+		{"1 wrong or undecided", row(1), row(0)},
+		{"plain Go, one number at a time", rateOf("purego", false), rateOf("avx2", true)},
+		{"float64 fused multiply-adds of the 3x3 kernel, avx2, data in the first cache", rateOf("avx2", true), rateOf("purego", false)},
+		{", about 1h0m0s left", progressed(1), progressed(0)},
+		{", modified", modified.String(), clean.String()},
+	}
+}
