@@ -20,8 +20,9 @@ func pairs(t *testing.T) []pair {
 }
 
 // TestSentences: each sentence that the command concludes with is there when it is true,
-// and is not when it is false.
+// and is not when it is false; and no sentence is without such a pair.
 func TestSentences(t *testing.T) {
+	source := texts(t)
 	all := pairs(t)
 	for _, k := range all {
 		if !strings.Contains(k.is, k.says) {
@@ -31,6 +32,7 @@ func TestSentences(t *testing.T) {
 			t.Errorf("says %q where it is false:\n%s", k.says, k.isNot)
 		}
 	}
+	everySentence(t, source, all)
 }
 
 // printed returns what f prints.
