@@ -72,18 +72,17 @@ func (c *Call) Inputs() int { return len(c.in) }
 // those inputs are constants of the graph.
 func (c *Call) Keep(key any, inputs []int, make func() any) any {
 	for _, i := range inputs {
-		if i < len(c.in) && !c.constant(i) {
+		if i < len(c.in) && c.constantOf(i) == nil {
 			return make()
 		}
 	}
-	g := c.program.graph
-	return g.Kept.get(keptKey{g.Values[g.Nodes[c.node].In[inputs[0]]].Const, key}, make)
+	return c.program.graph.Kept.get(keptKey{c.constantOf(inputs[0]), key}, make)
 }
 
-// constant reports whether input i is a constant of the graph.
-func (c *Call) constant(i int) bool {
+// constantOf returns input i as the constant of the graph that it is, or nil.
+func (c *Call) constantOf(i int) *tensor.Tensor {
 	g := c.program.graph
-	return g.Values[g.Nodes[c.node].In[i]].Const != nil
+	return g.Values[g.Nodes[c.node].In[i]].Const
 }
 
 // Kept is what operations have made of constants. Graphs of the same constants may

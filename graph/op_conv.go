@@ -118,7 +118,7 @@ func (c ConvTranspose) Infer(m Mode, in []Type) (Inference, error) {
 
 // Eval implements [Op].
 func (c Conv) Eval(call *Call) error {
-	k := kernelOf(call, max(c.Groups, 1), conv.NewGroupedKernel)
+	k := kernelOf(call, max(c.Groups, 1), false)
 	conv.Forward(call.Out[0], call.In(0), k.Kernel, c.Params)
 	k.addBias(call.Out[0])
 	return nil
@@ -126,7 +126,7 @@ func (c Conv) Eval(call *Call) error {
 
 // Eval implements [Op].
 func (c ConvTranspose) Eval(call *Call) error {
-	k := kernelOf(call, max(c.Groups, 1), conv.NewGroupedTransposedKernel)
+	k := kernelOf(call, max(c.Groups, 1), true)
 	conv.Transposed(call.Out[0], call.In(0), k.Kernel, c.Params)
 	k.addBias(call.Out[0])
 	return nil
@@ -143,30 +143,40 @@ func (k *Kernel) Bytes() int64 { return k.Kernel.Bytes() + 8*int64(len(k.Bias)) 
 
 // kernelOf returns the kernel of a call, kept from one evaluation to the next where
 // the weights are constants.
-func kernelOf(c *Call, groups int, prepare func(*tensor.Tensor, []float64, int) *conv.Kernel) *Kernel {
-	var bias *tensor.Tensor
-	if c.Inputs() == 3 {
-		bias = c.in[2]
-	}
+func kernelOf(c *Call, groups int, transposed bool) *Kernel {
 	of := c.program.Operand(c.node, 1)
-	return c.Keep(keyOf(c.Mode, of), []int{1, 2}, func() any { return newKernel(c.Mode, of, c.in[1], bias, groups, prepare) }).(*Kernel)
+	var bias, constant *tensor.Tensor
+	if c.Inputs() == 3 {
+		bias, constant = c.in[2], c.constantOf(2)
+	}
+	key := keyOf(c.Mode, of, constant)
+	key.groups, key.transposed = groups, transposed
+	prepare := conv.NewGroupedKernel
+	if transposed {
+		prepare = conv.NewGroupedTransposedKernel
+	}
+	return c.Keep(key, []int{1, 2}, func() any { return newKernel(c.Mode, of, c.in[1], bias, groups, prepare) }).(*Kernel)
 }
 
-// kernelKey is how a mode rounds what a convolution multiplies.
+// kernelKey is what, beside the weight, decides a kernel.
 type kernelKey struct {
-	operands fp16.Format
-	tf32     fp16.Rounding
-	apart    bool // the bias is not part of the kernel
+	bias       *tensor.Tensor
+	groups     int
+	transposed bool
+	operands   fp16.Format
+	tf32       fp16.Rounding
+	apart      bool // the bias is not part of the kernel
 }
 
-func keyOf(m Mode, operands fp16.Format) kernelKey {
-	return kernelKey{operands, m.TF32, m.BiasApart()}
+// keyOf returns the key of a convolution in one group.
+func keyOf(m Mode, operands fp16.Format, bias *tensor.Tensor) kernelKey {
+	return kernelKey{bias: bias, groups: 1, operands: operands, tf32: m.TF32, apart: m.BiasApart()}
 }
 
 // Kernel returns the kernel of a convolution with constant weights, operands rounded
 // to a format; bias may be nil.
 func (k *Kept) Kernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor) *Kernel {
-	return k.get(keptKey{weight, keyOf(m, operands)}, func() any { return newKernel(m, operands, weight, bias, 1, conv.NewGroupedKernel) }).(*Kernel)
+	return k.get(keptKey{weight, keyOf(m, operands, bias)}, func() any { return newKernel(m, operands, weight, bias, 1, conv.NewGroupedKernel) }).(*Kernel)
 }
 
 func newKernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor, groups int, prepare func(*tensor.Tensor, []float64, int) *conv.Kernel) *Kernel {

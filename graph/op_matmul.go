@@ -285,7 +285,7 @@ type packedKey struct {
 // packed returns a constant right operand as it is kept, nil where it is none.
 func packed(c *Call, b, added int, p matmul.Params) *matmul.Kernel {
 	one := func(v *float64) bool { return v == nil || *v == 1 }
-	if !c.constant(b) || len(c.in[b].Shape) != 2 || p.TransA || !one(p.Alpha) {
+	if c.constantOf(b) == nil || len(c.in[b].Shape) != 2 || p.TransA || !one(p.Alpha) {
 		return nil
 	}
 	key, inputs := packedKey{operands: c.program.Operand(c.node, b), tf32: c.Mode.TF32, trans: p.TransB}, []int{b}
@@ -294,10 +294,10 @@ func packed(c *Call, b, added int, p matmul.Params) *matmul.Kernel {
 		if p.TransB {
 			columns = c.in[b].Shape[0]
 		}
-		if s := c.in[added].Shape; !c.constant(added) || !one(p.Beta) || len(s) != 1 || s[0] != columns {
+		if s := c.in[added].Shape; c.constantOf(added) == nil || !one(p.Beta) || len(s) != 1 || s[0] != columns {
 			return nil
 		}
-		key.bias = c.program.graph.Values[c.program.graph.Nodes[c.node].In[added]].Const
+		key.bias = c.constantOf(added)
 		inputs = append(inputs, added)
 	}
 	return c.Keep(key, inputs, func() any {
