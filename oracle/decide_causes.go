@@ -118,7 +118,7 @@ var causes = []cause{
 	{[]string{"truncated", "rounded up"}, "Look at the conversion: it must round to nearest even."},
 	{[]string{"rounded twice"}, "Look at the conversion: a number passes through a type in between."},
 	{[]string{"share one buffer"}, "States are stored by reference: clone each one."},
-	{[]string{"stored one step late", "step not made", "never written", "old state", "state before the last", "stands still"}, "Look at which buffer is read and written when: a swap that is missing, a graph that replays old inputs, a copy that is not awaited."},
+	{[]string{"stored one step late", "step not made", "old state", "state before the last", "stands still"}, "Look at which buffer is read and written when: a swap that is missing, a graph that replays old inputs, a copy that is not awaited."},
 	{[]string{"alpha", "dt wrong", "dt in", "share wrong", "policy"}, "Look at the constants and the order of the blend."},
 	{[]string{"state in", "state read in", "state read as", "state quantized", "state kept in"}, "The state is narrowed between steps, or when it was written: keep and dump it in the claimed type."},
 	{[]string{"stored in", "computed in"}, "Something is kept in a narrower type than claimed: look for a cast that is not in the claim."},

@@ -51,10 +51,12 @@ func TestWhy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	reasons := []string{"correct devices differ", "the variance of a norm's input is", "of the numbers lie at the clamp's ends", "the policy takes"}
 	for _, k := range []struct {
 		scale, shift float64
+		seen         seen
 		want         string
-	}{{1, 0, "correct devices differ"}, {1e-4, 0, "the variance of a norm's input is"}} {
+	}{{1, 0, seen{share: .5, live: 1}, reasons[0]}, {1e-4, 0, seen{share: .5, live: 1}, reasons[1]}, {1, 0, seen{share: .5, live: .4}, reasons[2]}, {1, 0, seen{share: .001, live: 1}, reasons[3]}} {
 		x := step.X.Clone()
 		for i, v := range x.Data {
 			x.Data[i] = v*k.scale + k.shift
@@ -65,8 +67,11 @@ func TestWhy(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if why, err := g.why(m, seen{share: .5, live: 1}); err != nil || !strings.Contains(why, k.want) {
-			t.Errorf("scale %g: %q, %v: want %q", k.scale, why, err, k.want)
+		why, err := g.why(m, k.seen)
+		for _, reason := range reasons {
+			if err != nil || strings.Contains(why, reason) != (reason == k.want) {
+				t.Errorf("scale %g, %+v: %q, %v: want %q alone", k.scale, k.seen, why, err, k.want)
+			}
 		}
 	}
 }

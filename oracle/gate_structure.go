@@ -124,7 +124,7 @@ func (e *exam) poison() error {
 					return err
 				}
 				if firstPoison(b.sample(y.Data, m)) >= 0 {
-					e.r.Notes = append(e.r.Notes, what+", as the claimed arithmetic gives: it overflows; steps from there on show nothing")
+					e.r.Notes = append(e.r.Notes, what+", as the claimed arithmetic gives: it overflows; such numbers show nothing")
 					return nil
 				}
 			} else {

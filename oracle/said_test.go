@@ -1,0 +1,162 @@
+package oracle
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// saying is a sentence of a gate, or a part of one, as the source has it; in brackets a
+// diagnosis. It is printed in these scenes, of which it is true, and in no other one.
+type saying struct {
+	says   string
+	scenes []string
+}
+
+// printedAs makes a format a pattern of what is printed with it.
+func printedAs(format string) *regexp.Regexp {
+	s := regexp.MustCompile(`%[-+.0-9]*[a-z]`).ReplaceAllString(regexp.QuoteMeta(strings.ReplaceAll(format, "%.", "%")), ".*?")
+	return regexp.MustCompile(strings.ReplaceAll(s, "%%", "%"))
+}
+
+// TestSaid: what gates find is said of the devices that have it and of no other, the
+// right ones least of all.
+func TestSaid(t *testing.T) {
+	printed := map[string]string{}
+	for _, s := range slices.Concat(structureScenes(), rolloutScenes(), unknownScenes(), otherScenes()) {
+		r := s.report(t)
+		lines := r.Notes
+		for _, f := range r.Findings {
+			if f.Gate != "test" {
+				lines = append(lines, f.Text, "["+f.Diagnosis+"]")
+			}
+		}
+		if _, twice := printed[s.name]; twice {
+			t.Errorf("two scenes are called %s", s.name)
+		}
+		printed[s.name] = strings.Join(lines, "\n")
+	}
+	for _, k := range said {
+		p := printedAs(k.says)
+		for name, text := range printed {
+			if got, want := p.MatchString(text), slices.Contains(k.scenes, name); got != want {
+				t.Errorf("%q in %s: printed %v, want %v:\n%s", k.says, name, got, want, text)
+			}
+		}
+		if len(k.scenes) == 0 {
+			t.Errorf("%q is printed nowhere", k.says)
+		}
+	}
+}
+
+// TestEverySentence: each sentence that the gates' source has is in the table of sayings,
+// or among those that another test holds.
+func TestEverySentence(t *testing.T) {
+	var files []string
+	for _, pattern := range []string{"gate_*.go", "free.go", "check.go", "filter_report.go", "filter_leak.go"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, found...)
+	}
+	covered := map[string]bool{}
+	for _, k := range said {
+		s, diagnosis := strings.CutPrefix(k.says, "[")
+		if diagnosis {
+			s = strings.TrimSuffix(s, "]")
+		}
+		covered[s] = true
+	}
+	tests := ""
+	found, err := filepath.Glob("*_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range found {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tests += string(b)
+	}
+	for names, list := range heldElsewhere {
+		for name := range strings.FieldsSeq(names) {
+			if !strings.Contains(tests, "func "+name+"(t *testing.T)") {
+				t.Errorf("there is no %s", name)
+			}
+		}
+		for _, s := range list {
+			if covered[s] {
+				t.Errorf("%q is in the table, too", s)
+			}
+			covered[s] = true
+		}
+	}
+	for _, s := range unheld {
+		if covered[s] {
+			t.Errorf("%q is held, and listed as if it were not", s)
+		}
+		covered[s] = true
+	}
+	seen := map[string]bool{}
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		for _, s := range sentencesOf(t, file) {
+			if seen[s] = true; !covered[s] {
+				t.Errorf("%s: %q: want a case in which it is printed and one in which it is not", file, s)
+			}
+		}
+	}
+	for s := range covered {
+		if !seen[s] {
+			t.Errorf("%q is in no gate's source", s)
+		}
+	}
+}
+
+// sentencesOf returns the texts of a file that have a space in them: but for errors and
+// for what the budget left out, which conclude nothing about the device.
+func sentencesOf(t *testing.T, file string) []string {
+	t.Helper()
+	source, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tree, err := parser.ParseFile(token.NewFileSet(), file, source, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	ast.Inspect(tree, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.ImportSpec, *ast.StructType:
+			return false
+		case *ast.CallExpr:
+			switch f := n.Fun.(type) {
+			case *ast.SelectorExpr:
+				return !slices.Contains([]string{"Errorf", "New", "late"}, f.Sel.Name)
+			case *ast.Ident:
+				return f.Name != "panic"
+			}
+		case *ast.BasicLit:
+			if n.Kind != token.STRING {
+				return true
+			}
+			if s, err := strconv.Unquote(n.Value); err == nil && strings.Contains(strings.TrimSpace(s), " ") {
+				all = append(all, s)
+			}
+		}
+		return true
+	})
+	return all
+}

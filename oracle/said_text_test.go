@@ -1,0 +1,54 @@
+package oracle
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEveryTextSentence: each sentence with which a report is explained and drawn is in a
+// pair of TestSentences, TestTableSentences, TestHTMLSentences or TestJUnitSentences, by
+// some words that stand together in it, or explains a figure and concludes nothing.
+func TestEveryTextSentence(t *testing.T) {
+	pairs := ""
+	for _, file := range []string{"sentences_test.go", "sentences_render_test.go", "sentences_advice_test.go"} {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pairs += string(b)
+	}
+	seen := map[string]bool{}
+	for _, file := range []string{"decide_reason.go", "decide_causes.go", "render_text.go", "render_html.go", "render_tables.go", "render_junit.go"} {
+		for _, s := range sentencesOf(t, file) {
+			held := slices.ContainsFunc(regexp.MustCompile(`%[-+.0-9]*[a-z]|[.:;,]\s`).Split(s, -1), func(part string) bool {
+				words := strings.Fields(part)
+				for i := 0; len(words) > 1 && i+min(len(words), 4) <= len(words); i++ {
+					if strings.Contains(pairs, strings.Join(words[i:i+min(len(words), 4)], " ")) {
+						return true
+					}
+				}
+				return false
+			})
+			if seen[s] = true; !held && !slices.Contains(explaining, s) {
+				t.Errorf("%s: %q is in no pair", file, s)
+			}
+		}
+	}
+	for _, s := range explaining {
+		if !seen[s] {
+			t.Errorf("%q is in no source", s)
+		}
+	}
+}
+
+// explaining are labels, figures and joints of sentences.
+var explaining = []string{
+	"         (%d more)\n", " by another contract.", " would (refrun probe)", "%.1f %%", "%d %ss", "%d (%s)", "%d of %d steps show it.",
+	"%d realizations of %d states, %d×%d×%d", "%d to %d", "%s and %d more", "%s, step %d", "%s; states %v", "(%d more)\n", ", and ",
+	", in ", ", layer ", ", realization %d", "; expected %s and %s; RMS over expected %s", "Checked: %s of %s", "RMS of E/s", "VERDICT  %s%s\n",
+	"bias z", "claim    %s\n", "flips (limit)", "largest %s, mean %s", "noise in bfloat16", "one step  largest error %s, mean %s", "peak |E|/s",
+	"step %d, r%d [%d,%d,%d]", "step %d: ", "worst element", "worst slice",
+}
