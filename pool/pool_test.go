@@ -223,7 +223,7 @@ func TestSpecials(t *testing.T) {
 		{[]float64{inf, -inf, 1, 1}, inf, 0, fp16.NaN},
 		{[]float64{-inf, -inf, -inf, -inf}, -inf, 0, -inf},
 		{[]float64{minus, minus, minus, minus}, minus, 0, 0},
-		{[]float64{-1, minus, 0, 1 - 1}, minus, 1, -0.25},
+		{[]float64{-1, minus, 0, 0}, minus, 1, -0.25},
 		{[]float64{-1, 0, minus, -2}, 0, 1, -0.75},
 		{[]float64{-0x1p-149, 0, 0, 0}, 0, 1, minus},
 		{[]float64{math.MaxFloat32, math.MaxFloat32, math.MaxFloat32, math.MaxFloat32}, math.MaxFloat32, 0, math.MaxFloat32},
