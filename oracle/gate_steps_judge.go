@@ -107,9 +107,9 @@ func (s *cuts) place(k sliceKind, at, lo int) string {
 	x, y, p := at%s.w, at/s.w%s.h, at/(s.w*s.h)
 	switch k {
 	case inWindow:
-		return fmt.Sprintf("tile of 8x8 at (%d,%d) of realization %d", y, x, lo+p/s.c)
+		return fmt.Sprintf("tile of %dx%d at (%d,%d) of realization %d", min(8, s.h), min(8, s.w), y, x, lo+p/s.c)
 	case inSpot:
-		return fmt.Sprintf("3x3 pixels at (%d,%d) of channel %d of realization %d", y, x, p%s.c, lo+p/s.c)
+		return fmt.Sprintf("%dx%d pixels at (%d,%d) of channel %d of realization %d", min(3, s.h), min(3, s.w), y, x, p%s.c, lo+p/s.c)
 	}
 	return fmt.Sprintf("element (%d,%d) of channel %d of realization %d", y, x, p%s.c, lo+p/s.c)
 }

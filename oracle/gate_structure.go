@@ -197,7 +197,11 @@ func (e *exam) flat() error {
 	case n < enough:
 		blind(fmt.Sprintf("%d numbers of steps: statistics want %d or more", n, enough))
 	case 10*zeros > 3*n && e.c.Rollout.Clamp == nil || live < fewestNumbers || 20*live < n: // what few numbers can show the steps say
-		blind(fmt.Sprintf("%.0f %% of the states' numbers are zeros and %.0f %% lie at the clamp's ends: such numbers show nothing, and %d are left", 100*float64(zeros)/float64(n), 100*float64(clamped)/float64(n), live))
+		ends := ""
+		if e.c.Rollout.Clamp != nil {
+			ends = fmt.Sprintf(" and %.0f %% lie at the clamp's ends", 100*float64(clamped)/float64(n))
+		}
+		blind(fmt.Sprintf("%.0f %% of the states' numbers are zeros%s: such numbers show nothing, and %d are left", 100*float64(zeros)/float64(n), ends, live))
 	case 2*live < n:
 		e.r.Notes = append(e.r.Notes, fmt.Sprintf("%.0f %% of the states' numbers lie at the clamp's ends or are zero, and show nothing", 100*float64(n-live)/float64(n)))
 	}

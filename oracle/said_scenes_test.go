@@ -122,6 +122,18 @@ func structureScenes() []scene {
 			r.c.Alpha = 0
 		}),
 		made("one step", func(r *rig) { r.c.Timesteps = 2 }),
+		states("zeros, and no clamp", func(s *rollout.States) {
+			each(s, func(m int) {
+				for t := range s.T {
+					x := s.At(m, t)
+					for i := range x {
+						if i%5 < 2 {
+							x[i] = 0
+						}
+					}
+				}
+			})
+		}),
 		made("clamped to bits", func(r *rig) { r.c.Clamp = &[2]float64{-0.01, 0.01} }),
 		made("clamped in part", func(r *rig) { r.c.Clamp = &[2]float64{-0.15, 0.15} }),
 		made("clamped, a bit", func(r *rig) { r.c.Clamp = &[2]float64{-1, 1} }),

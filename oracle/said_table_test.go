@@ -180,7 +180,8 @@ var said = []saying{
 	{", as the claimed arithmetic gives: it overflows; such numbers show nothing", []string{"overflow"}},
 	{"every state is one constant: nothing of the operator shows in it", []string{"constant"}},
 	{"%d numbers of steps: statistics want %d or more", []string{"one step", "unknown: short", "unknown: small masks"}},
-	{"%.0f %% of the states' numbers are zeros and %.0f %% lie at the clamp's ends: such numbers show nothing, and %d are left", []string{"clamped to bits", "unknown: clamped"}},
+	{"%.0f %% of the states' numbers are zeros%s: such numbers show nothing, and %d are left", []string{"clamped to bits", "unknown: clamped", "zeros, and no clamp"}},
+	{" and %.0f %% lie at the clamp's ends", []string{"clamped to bits", "unknown: clamped"}},
 	{"%.0f %% of the states' numbers lie at the clamp's ends or are zero, and show nothing", []string{"clamped in part"}},
 	{"; the trajectory is stored as %v, so it may be that only the file is", []string{"float16 file"}},
 	{"[state kept in %v]", []string{"float16", "float16 file", "start in bfloat16"}},
@@ -223,12 +224,13 @@ var heldElsewhere = map[string][]string{
 	"TestStepsPower TestWhy": {"the variance of a norm's input is %.3g eps", "correct devices differ by so much here", "%.0f %% of the numbers lie at the clamp's ends"},
 	"TestUnknownNoise":       {"slope on the specified noise", "rate of dropout", "masks in common", "correlation of realizations", "correlation of steps", "right within its noise, whose stream is unknown", "correlation with ", "size by row, column and border", "largest tile of 8x8 pixels", "scale of the noise", "scale by step", "scale by realization", "channels mixed as by the last layer", "mean of the outputs", "mean of the draws", "excess kurtosis of the draws", "correlation with the pixel at (%d,%d)"},
 	// names of places and of what goes with them, within sentences of the table
-	"TestSaid": {"%s %d", "sample %d, channel %d", "the state before", "row %d", "column %d", "the border", "state %d", "element (%d,%d) of channel %d of realization %d", "%v operands in %s", "realization %d", "channel %d", "channel %d of realization %d", "h mod %d =", "w mod %d =", "tile (%d,%d) of 8x8", "the operator's output", "the operator's output one pixel to the left", "the operator's output one pixel above", "the square of the operator's output", "the operator's output in the lower half", "output channel %d", "channel %d of the state before", "the border of channel %d", "another realization's output", "another realization's state", "the state before the last", "the interior", "the next realization's", "the mirrored realization's", "the realization before's, the first its own,", "tile of 8x8 at (%d,%d) of realization %d", "3x3 pixels at (%d,%d) of channel %d of realization %d", "step %d, channel %d: error over expected", "%s mod %d = %d"},
+	"TestSaid": {"%s %d", "sample %d, channel %d", "the state before", "row %d", "column %d", "the border", "state %d", "element (%d,%d) of channel %d of realization %d", "%v operands in %s", "realization %d", "channel %d", "channel %d of realization %d", "h mod %d =", "w mod %d =", "tile (%d,%d) of 8x8", "the operator's output", "the operator's output one pixel to the left", "the operator's output one pixel above", "the square of the operator's output", "the operator's output in the lower half", "output channel %d", "channel %d of the state before", "the border of channel %d", "another realization's output", "another realization's state", "the state before the last", "the interior", "the next realization's", "the mirrored realization's", "the realization before's, the first its own,", "tile of %dx%d at (%d,%d) of realization %d", "%dx%d pixels at (%d,%d) of channel %d of realization %d", "step %d, channel %d: error over expected", "%s mod %d = %d"},
 }
 
-// unheld are sentences that are not held against a device of which they are false. One
-// that gets its case must leave the list.
-var unheld = []string{
+// sceneless are sentences that are true of no scene: TestSaid holds that none of them prints
+// one. That they are printed where they are true is not held. One that gets its scene must
+// leave the list.
+var sceneless = []string{
 	"step %d: layer %s is not checked: its input is not known",
 	"dropout is off",
 	"no channel is dropped",
