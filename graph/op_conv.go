@@ -12,7 +12,8 @@ import (
 // input, a bias [OC] or none. See [conv.Forward].
 type Conv struct {
 	conv.Params
-	Groups int // 0 means 1
+	Groups int  // 0 means 1
+	Same   bool // padding as much as keeps the size at a stride of 1, an odd pixel at the end
 }
 
 // ConvTranspose is conv_transpose2d: of an input [N,IC,H,W], a weight
@@ -66,6 +67,47 @@ func images(in []Type, ic, divided, groups int, oc func(w []int) int) error {
 	return nil
 }
 
+// geometry returns the geometry for kernels of that size.
+func (c Conv) geometry(kh, kw int) (conv.Params, error) {
+	p := c.Params
+	if err := bearable(p, kh, kw); err != nil || !c.Same {
+		return p, err
+	}
+	for axis, k := range [2]int{kh, kw} {
+		if p.Stride[axis] > 1 {
+			return p, fmt.Errorf("padding: same: want a stride of 1, not %d", p.Stride[axis])
+		}
+		all := max(p.Dilation[axis], 1) * (k - 1)
+		p.Pad[axis], p.Pad[axis+2] = all/2, all-all/2
+	}
+	return p, nil
+}
+
+// bearable returns an error for a geometry that no convolution has, or in which sizes up to
+// those given leave the range of numbers.
+func bearable(p conv.Params, h, w int) error {
+	for axis, n := range [2]int{h, w} {
+		for i, v := range [2]int{p.Stride[axis], p.Dilation[axis]} {
+			name := [2]string{"stride", "dilation"}[i]
+			if v < 0 || v > mostStep {
+				return fmt.Errorf("%s: %d: want 1 to 2^30", name, v)
+			}
+			if v > 1 && n > mostElements/v {
+				return fmt.Errorf("%s: %d: want less beside a size of %d", name, v, n)
+			}
+		}
+		for _, v := range [2]int{p.Pad[axis], p.Pad[axis+2]} {
+			if v < 0 || v > mostStep {
+				return fmt.Errorf("padding: %d: want 0 to 2^30", v)
+			}
+		}
+	}
+	return nil
+}
+
+// mostStep bounds strides, dilations and paddings, so that sizes are numbers.
+const mostStep = 1 << 30
+
 // Infer implements [Op].
 func (c Conv) Infer(m Mode, in []Type) (Inference, error) {
 	groups := max(c.Groups, 1)
@@ -74,6 +116,11 @@ func (c Conv) Infer(m Mode, in []Type) (Inference, error) {
 	}
 	x, w := in[0].Shape, in[1].Shape
 	h, wd := x[2], x[3]
+	g, err := c.geometry(w[2], w[3])
+	if err != nil {
+		return Inference{}, err
+	}
+	c.Params = g
 	least := func(before, after int) int { // the smallest side the padding can be taken from
 		switch c.Padding {
 		case conv.Circular:
@@ -105,10 +152,13 @@ func (c ConvTranspose) Infer(m Mode, in []Type) (Inference, error) {
 	}
 	for d, extra := range c.OutputPadding {
 		if stride := max(c.Stride[d], 1); extra < 0 || extra >= stride {
-			return Inference{}, fmt.Errorf("output padding %v: want less than the stride %v", c.OutputPadding, c.Stride)
+			return Inference{}, fmt.Errorf("output_padding: %v: want less than the stride %v", c.OutputPadding, c.Stride)
 		}
 	}
 	x, w := in[0].Shape, in[1].Shape
+	if err := bearable(c.Params, max(x[2], w[2]), max(x[3], w[3])); err != nil {
+		return Inference{}, err
+	}
 	oh, ow := c.TransposedSize(x[2], x[3], w[2], w[3], c.OutputPadding)
 	if oh < 1 || ow < 1 {
 		return Inference{}, fmt.Errorf("image is %dx%d: want one of which padding by %v leaves something", x[2], x[3], c.Pad)
@@ -118,15 +168,19 @@ func (c ConvTranspose) Infer(m Mode, in []Type) (Inference, error) {
 
 // Eval implements [Op].
 func (c Conv) Eval(call *Call) error {
-	k := kernelOf(call, max(c.Groups, 1), false)
-	conv.Forward(call.Out[0], call.In(0), k.Kernel, c.Params)
+	k := kernelOf(call, max(c.Groups, 1), false, "", asItIs)
+	g, err := c.geometry(call.in[1].H(), call.in[1].W())
+	if err != nil {
+		return err
+	}
+	conv.Forward(call.Out[0], call.In(0), k.Kernel, g)
 	k.addBias(call.Out[0])
 	return nil
 }
 
 // Eval implements [Op].
 func (c ConvTranspose) Eval(call *Call) error {
-	k := kernelOf(call, max(c.Groups, 1), true)
+	k := kernelOf(call, max(c.Groups, 1), true, "", asItIs)
 	conv.Transposed(call.Out[0], call.In(0), k.Kernel, c.Params)
 	k.addBias(call.Out[0])
 	return nil
@@ -142,27 +196,31 @@ type Kernel struct {
 func (k *Kernel) Bytes() int64 { return k.Kernel.Bytes() + 8*int64(len(k.Bias)) }
 
 // kernelOf returns the kernel of a call, kept from one evaluation to the next where
-// the weights are constants.
-func kernelOf(c *Call, groups int, transposed bool) *Kernel {
+// the weights are constants. A part of a weight has a name, and a function that takes it.
+func kernelOf(c *Call, groups int, transposed bool, part string, take func(*tensor.Tensor) *tensor.Tensor) *Kernel {
 	of := c.program.Operand(c.node, 1)
 	var bias, constant *tensor.Tensor
 	if c.Inputs() == 3 {
 		bias, constant = c.in[2], c.constantOf(2)
 	}
 	key := keyOf(c.Mode, of, constant)
-	key.groups, key.transposed = groups, transposed
+	key.groups, key.transposed, key.part = groups, transposed, part
 	prepare := conv.NewGroupedKernel
 	if transposed {
 		prepare = conv.NewGroupedTransposedKernel
 	}
-	return c.Keep(key, []int{1, 2}, func() any { return newKernel(c.Mode, of, c.in[1], bias, groups, prepare) }).(*Kernel)
+	return c.Keep(key, []int{1, 2}, func() any { return newKernel(c.Mode, of, take(c.in[1]), bias, groups, prepare) }).(*Kernel)
 }
+
+// asItIs takes all of a weight.
+func asItIs(weight *tensor.Tensor) *tensor.Tensor { return weight }
 
 // kernelKey is what, beside the weight, decides a kernel.
 type kernelKey struct {
 	bias       *tensor.Tensor
 	groups     int
 	transposed bool
+	part       string
 	operands   fp16.Format
 	tf32       fp16.Rounding
 	apart      bool // the bias is not part of the kernel
@@ -211,13 +269,29 @@ func (k *Kernel) addBias(y *tensor.Tensor) {
 }
 
 func init() {
-	register(Conv{}, casts{half, half, half, half})
-	register(ConvTranspose{}, casts{half, half, wide, half})
+	for _, n := range []int{1, 3} {
+		for _, transposed := range []bool{false, true} {
+			bind(Convolution{axes{stride: make([]int, n)}, transposed}.Name(), since2(half, half), func(attributes []byte) (Op, error) {
+				a, err := readConvolution(attributes, n, transposed)
+				return Convolution{a, transposed}, err
+			})
+		}
+	}
+	bind("conv2d", casts{half, half, half, half}, bindConv)
+	bind("conv_transpose2d", casts{half, half, wide, half}, bindConvTranspose)
 }
 
 // products of a convolution: each output takes one for each weight of its channel.
 func (Conv) products(in, out []Type) int64 {
 	return out[0].elements() * in[1].elements() / int64(in[1].Shape[0])
+}
+
+// products of a convolution of lines or volumes.
+func (c Convolution) products(in, out []Type) int64 {
+	if c.transposed {
+		return ConvTranspose{}.products(in, out)
+	}
+	return Conv{}.products(in, out)
 }
 
 // products of a transposed convolution: each input takes part in one for each weight of

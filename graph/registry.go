@@ -25,13 +25,18 @@ var registry = map[string]entry{}
 func register[T Op](defaults T, c casts) {
 	bind(defaults.Name(), c, func(attributes []byte) (Op, error) {
 		op := defaults
-		d := json.NewDecoder(bytes.NewReader(attributes))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&op); err != nil {
+		if err := read(attributes, &op); err != nil {
 			return nil, err
 		}
 		return op, nil
 	})
+}
+
+// read sets what attributes name, and nothing else may be in them.
+func read(attributes []byte, to any) error {
+	d := json.NewDecoder(bytes.NewReader(attributes))
+	d.DisallowUnknownFields()
+	return d.Decode(to)
 }
 
 // bind makes an operation known by a name, with a function that binds its attributes,

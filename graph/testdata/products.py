@@ -59,5 +59,44 @@ for equation, *operands in [
         ("i1->i", [2, 3]), ("ij,jk->ik", [2, 3]), ("...->...", [2, 3]), ("ij,jk->ik", [0, 3], [3, 2]), ("ij,jk->ik", [2, 0], [0, 2]),
         ("BIj,Bjk->BIk", [1, 2, 3], [1, 3, 2]), ("abc,cd,bde->ae", [2, 2, 3], [3, 2], [2, 2, 2]), ("iji->j", [2, 3, 2])]:
     row("einsum", lambda *t, equation: torch.einsum(equation, *t), operands, equation=equation)
+
+
+def convolved(x, w, b, n, transposed, padding_mode="zeros", padding=0, **attributes):
+    """What a module with those weights returns."""
+    groups = attributes.get("groups", 1)
+    ic, oc = (w.shape[0], w.shape[1] * groups) if transposed else (w.shape[1] * groups, w.shape[0])
+    kind = getattr(torch.nn, f"Conv{'Transpose' if transposed else ''}{n}d")
+    module = kind(ic, oc, tuple(w.shape[2:]), bias=b is not None, dtype=torch.float64, padding=padding, padding_mode=padding_mode, **attributes)
+    with torch.no_grad():
+        module.weight.copy_(w)
+        if b is not None:
+            module.bias.copy_(b)
+        return module(x)
+
+
+sides = [[7], [4, 5], [3, 3, 4]]
+for n in 1, 2, 3:
+    side = sides[n - 1]
+    three, two = [3] * n, [2, 3, 1][:n]
+    for k, attributes in [
+            (three, {}), (three, {"stride": 2, "padding": 1}), (two, {"stride": [2, 1, 3][:n], "padding": [1, 0, 2][:n]}),
+            (two, {"dilation": 2, "padding": [1, 2, 0][:n]}), (three, {"padding": "same"}), (two, {"padding": "same", "dilation": [1, 2, 3][:n]}),
+            (two, {"padding": "valid", "stride": 3}), (three, {"padding": 2, "padding_mode": "circular"}),
+            (three, {"padding": [1, 2, 1][:n], "padding_mode": "reflect", "stride": 2}), (two, {"padding": 3, "padding_mode": "replicate"}),
+            (three, {"padding": "same", "padding_mode": "circular"}), (two, {"padding": 4, "stride": 2}), (three, {"groups": 2, "padding": 1}),
+            ([9] * n, {}), (three, {"padding": 9, "padding_mode": "circular"}), (three, {"padding": "same", "stride": 2})]:
+        groups = attributes.get("groups", 1)
+        for bias in [], [[2]]:
+            if bias and attributes.get("padding_mode"):
+                continue
+            row(f"conv{n}d", lambda x, w, b=None, **a: convolved(x, w, b, n, False, **a), [[1, 2] + side, [2, 2 // groups] + k] + bias, **attributes)
+    for k, attributes in [
+            (three, {}), (three, {"stride": 2, "padding": 1}), (two, {"stride": [2, 1, 3][:n], "padding": [1, 0, 2][:n]}),
+            (two, {"dilation": 2, "padding": [1, 2, 0][:n]}), (two, {"stride": 3, "output_padding": [2, 1, 0][:n]}),
+            (three, {"groups": 2, "stride": 2, "padding": 1, "output_padding": 1}), (two, {"stride": 2, "output_padding": 2}),
+            ([1] * n, {"padding": 4}), (two, {"stride": 3, "padding": [0, 1, 2][:n]})]:
+        row(f"conv_transpose{n}d", lambda x, w, b=None, **a: convolved(x, w, b, n, True, **a), [[1, 2] + side, [2, 2] + k] + [[2 * attributes.get("groups", 1)]], **attributes)
+    for x in [3] * (n + 1), [1, 3] + side:
+        row(f"conv{n}d", lambda x, w, b=None, **a: convolved(x, w, b, n, False, **a), [x, [4, 2] + three])
 json.dump(rows, open("products.json", "w"), separators=(",", ":"))
 print(len(rows), sum(r[3] is None for r in rows))
