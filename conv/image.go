@@ -61,6 +61,14 @@ func NewImage(f fp16.Format, n, c, h, w, frame int, memory []float32) *Image {
 	return m
 }
 
+// part returns channels from first on, whole blocks of them, as an image that shares
+// m's memory.
+func (m *Image) part(first, channels int) Image {
+	p := *m
+	p.C, p.data = channels, m.data[first/block*m.plane:]
+	return p
+}
+
 // Blocks returns the blocks of 8 channels of a sample.
 func (m *Image) Blocks() int { return (m.C + block - 1) / block }
 

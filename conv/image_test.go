@@ -231,3 +231,51 @@ func TestPlanLanes(t *testing.T) {
 		}
 	}
 }
+
+// TestPlanStrides: convolutions of images with strides, and in groups of whole blocks of
+// channels, are the judge's.
+func TestPlanStrides(t *testing.T) {
+	r := rand.New(rand.NewPCG(39, 40))
+	var space Space
+	ran := map[string]int{}
+	for trial := range 120 {
+		xs, ws := makers[trial%len(makers)], makers[r.IntN(len(makers))]
+		taps := []int{1, 3, 3, 5, 7}[trial%5]
+		p := Square(1+r.IntN(3), taps/2, Padding(r.IntN(4)))
+		n, ic, oc, groups := 1+r.IntN(2), 1+r.IntN(18), 1+r.IntN(18), 1
+		if taps > 3 {
+			ic, oc = 1+ic/3, 1+oc/3
+		}
+		if trial%4 == 0 && taps < 5 {
+			groups = 2 + r.IntN(2)
+			ic, oc = groups*8*(1+r.IntN(2)), groups*8*(1+r.IntN(2))
+		}
+		h, w := taps+r.IntN(9), taps+r.IntN(25)
+		src, weight := xs.make(r, fp16.Float32, n, ic, h, w), ws.make(r, fp16.Float32, oc, ic/groups, taps, taps)
+		var bias []float64
+		if r.IntN(2) == 0 {
+			bias = ws.make(r, fp16.Float32, 1, 1, 1, oc).Data
+		}
+		exact := bigref.Convolution(src, weight, bias, judged(p, groups))
+		k := NewGroupedKernel(weight, bias, groups)
+		for _, f := range formats {
+			plan := k.Plan(f, h, w, p)
+			ran[plan.Name()]++
+			x := newTestImage(src.Format, n, ic, h, w, plan.Frame()+r.IntN(2))
+			y := newTestImage(f, n, oc, exact.H, exact.W, r.IntN(3))
+			x.From(src)
+			if min(h, w) <= x.Frame {
+				continue
+			}
+			if x.Frame > 0 {
+				x.FillFrame(p.Padding)
+			}
+			plan.Run(y, x, &space)
+			got := tensor.New(f, n, oc, exact.H, exact.W)
+			y.To(got)
+			sameBits(t, got, exact.Round(f), fmt.Sprintf("trial %d: %s * %s, %s, weight %s, %d groups, %+v, %v", trial,
+				xs.name, ws.name, src.Dims(), weight.Dims(), groups, p, f))
+		}
+	}
+	t.Log(ran)
+}

@@ -9,8 +9,10 @@ import (
 	"github.com/refrun/refrun/internal/par"
 )
 
-// direct is a convolution of stride 1 pixel by pixel: of kernels of one pixel on
-// the image itself, of others on planes of float64 numbers.
+// direct is a convolution pixel by pixel: of kernels of one pixel and stride 1 on the
+// image itself, of others on planes of float64 numbers. With a stride, a line of a plane
+// holds the columns that the first taps of pixels read, then those of the second ones,
+// and so on, so that what pixels side by side read of a tap lies side by side.
 type direct struct {
 	*asm.Pixels
 	k        *Kernel
@@ -19,13 +21,16 @@ type direct struct {
 	src, dst *Image
 	space    *Space
 
+	stride        int
+	onImage       bool
 	groups        int // of pixels, in a line
-	height, width int // pixels of a sample that windows read
+	height, width int // pixels of a sample that windows read, or pass over
 	panels        int
 	norms         []float64 // ||t x|| of each window, [N][H][W]
 	rows          []float64 // sums on the way to norms
-	planes        []float64 // [N][C][height][planeWidth]
-	planeWidth    int
+	planes        []float64 // [N][C][height][stride][phaseWidth]
+	phaseWidth    int
+	planeWidth    int   // of all phases
 	taps          []int // bytes from the first
 	tasks         struct {
 		norms, rows, window, expand func(i int)
@@ -80,12 +85,13 @@ func (k *Kernel) pixel(outputs int) *pixelWeights {
 	return w
 }
 
-func newDirect(k *Kernel, w *asm.Pixels, round func(m, norms, table *float64, dst *float32, pixels int, flags *uint8), dst, src *Image, space *Space) *direct {
+func newDirect(k *Kernel, w *asm.Pixels, round func(m, norms, table *float64, dst *float32, pixels int, flags *uint8), dst, src *Image, stride int, space *Space) *direct {
 	g := &space.direct
 	tasks, taps := g.tasks, g.taps[:0]
 	*g = direct{Pixels: w, k: k, weights: k.pixel(w.Outputs), round: round, src: src, dst: dst, space: space, tasks: tasks, taps: taps,
+		stride: stride, onImage: k.kh == 1 && stride == 1,
 		groups: (dst.W + w.Tiles - 1) / w.Tiles, panels: (k.oc + w.Outputs - 1) / w.Outputs,
-		height: dst.H + k.kh - 1, width: dst.W + k.kw - 1}
+		height: (dst.H-1)*stride + k.kh, width: (dst.W-1)*stride + k.kw}
 	space.anchored.begin(w, k, src)
 	if tasks.line == nil { // once: functions of methods are allocated
 		g.tasks.norms, g.tasks.rows, g.tasks.window = g.measure, g.sumRow, g.sumColumn
@@ -97,17 +103,18 @@ func newDirect(k *Kernel, w *asm.Pixels, round func(m, norms, table *float64, ds
 func (g *direct) run() {
 	n, d, k := g.src.N, g.dst, g.k.kh
 	g.norms = grown(&g.space.norms, n*g.height*g.width)
-	if k > 1 { // else each line takes its own
+	if !g.onImage { // else each line takes its own
 		par.For(n*g.height, g.tasks.norms)
 		g.rows = grown(&g.space.rows, n*g.height*d.W)
 		par.For(n*g.height, g.tasks.rows)
 		par.For(n*d.H, g.tasks.window)
-		g.planeWidth = max(g.width, g.groups*g.Tiles+k-1) // the last group reads whole
+		g.phaseWidth = max((g.width+g.stride-1)/g.stride, g.groups*g.Tiles+(k-1)/g.stride) // the last group reads whole
+		g.planeWidth = g.stride * g.phaseWidth
 		g.planes = grown(&g.space.planes, n*g.k.ic*g.height*g.planeWidth)
 		for c := range g.k.ic {
 			for i := range k {
 				for j := range k {
-					g.taps = append(g.taps, 8*((c*g.height+i)*g.planeWidth+j))
+					g.taps = append(g.taps, 8*((c*g.height+i)*g.planeWidth+j%g.stride*g.phaseWidth+j/g.stride))
 				}
 			}
 		}
@@ -132,6 +139,12 @@ func (g *direct) sumRow(i int) {
 	}
 	clear(out)
 	for j := range g.k.kw {
+		if g.stride > 1 {
+			for x := range out {
+				out[x] += in[j+x*g.stride]
+			}
+			continue
+		}
 		for x, v := range in[j:][:w] {
 			out[x] += v
 		}
@@ -144,7 +157,7 @@ func (g *direct) sumColumn(i int) {
 	out := g.norms[i*w:][:w]
 	clear(out)
 	for j := range g.k.kh {
-		for x, v := range g.rows[(i/h*g.height+i%h+j)*w:][:w] {
+		for x, v := range g.rows[(i/h*g.height+i%h*g.stride+j)*w:][:w] {
 			out[x] += v
 		}
 	}
@@ -160,10 +173,15 @@ func (g *direct) expand(i int) {
 	for ch := range c {
 		line := m.data[m.at(n, ch/block, y-pad, -pad):]
 		out := g.planes[((n*c+ch)*g.height+y)*g.planeWidth:][:g.planeWidth]
-		for x := range out[:g.width] {
-			out[x] = float64(line[x*block+ch%block])
+		for phase := range g.stride {
+			out := out[phase*g.phaseWidth:][:g.phaseWidth]
+			some := max(0, (g.width-phase+g.stride-1)/g.stride)
+			line := line[min(phase*block+ch%block, len(line)):]
+			for x := range out[:some] {
+				out[x] = float64(line[x*g.stride*block])
+			}
+			clear(out[some:])
 		}
-		clear(out[g.width:])
 	}
 }
 
@@ -176,7 +194,7 @@ func (g *direct) runLine(worker, i int) {
 // line makes a line of outputs of a sample.
 func (g *direct) line(s *worker, n, y int) {
 	d, blocks := g.dst, g.src.Blocks()
-	if g.k.kh == 1 {
+	if g.onImage {
 		g.measure(n*d.H + y)
 	}
 	norms := g.norms[(n*d.H+y)*d.W:][:d.W]
@@ -186,7 +204,7 @@ func (g *direct) line(s *worker, n, y int) {
 	}
 	s.m = aligned(&s.memory[1], g.groups*g.Tiles*g.Outputs)
 	s.flags = grown(&s.flags, g.Outputs/block*d.W)
-	if g.k.kh == 1 {
+	if g.onImage {
 		size := blocks * g.Tiles * block
 		s.v = aligned(&s.memory[0], g.groups*size)
 		for i := range g.groups {
@@ -197,10 +215,10 @@ func (g *direct) line(s *worker, n, y int) {
 	size := g.weights.terms * g.Outputs
 	for o := range g.panels {
 		u := &g.weights.panels[o*size]
-		if g.k.kh == 1 {
+		if g.onImage {
 			g.Multiply(&s.v[0], u, &s.m[0], blocks, blocks, g.groups, &g.weights.panels[(o+1)%g.panels*size], &d.data[d.at(n, o*g.Outputs/block, y, 0)])
 		} else {
-			g.Taps(&g.planes[(n*g.k.ic*g.height+y)*g.planeWidth], &g.taps[0], len(g.taps), u, &s.m[0], g.groups)
+			g.Taps(&g.planes[(n*g.k.ic*g.height+y*g.stride)*g.planeWidth], &g.taps[0], len(g.taps), u, &s.m[0], g.groups)
 		}
 		g.finish(s, norms, finite, n, y, o)
 	}
@@ -235,7 +253,7 @@ func (g *direct) finish(s *worker, norms []float64, finite bool, n, y, o int) {
 	if open == 0 {
 		return
 	}
-	all := many(open, d.W*(end-first))
+	all := g.stride == 1 && many(open, d.W*(end-first))
 	for x := 0; x < d.W; x += 4 {
 		w := min(4, d.W-x)
 		if window := slices.Max(norms[x : x+w]); all && window <= math.MaxFloat64 {
@@ -258,5 +276,6 @@ func (g *direct) finish(s *worker, norms []float64, finite bool, n, y, o int) {
 func (g *direct) resolve(s *worker, at, _ place) float64 {
 	k := g.k.kh
 	w := g.weights.direct[at.o*g.src.Blocks()*k*k*block:][:g.src.Blocks()*k*k*block]
+	at.y, at.x = at.y*g.stride, at.x*g.stride // in the source
 	return s.settle(g.dst.Format, g.src, w, k, g.k.bias[at.o], at)
 }

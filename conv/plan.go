@@ -21,12 +21,15 @@ type Plan struct {
 	p       Params
 	f       fp16.Format // of the result
 	c, h, w int         // of the result
+	sh, sw  int         // of the source
 	engine
 }
 
-// engine is how a convolution of stride 1 with a result of the size of its source
-// is computed on images: by Winograd's method, or tap by tap, or neither.
+// engine is how a convolution that pads by half of its window is computed on images: by
+// Winograd's method (stride 1), or tap by tap, or neither. One in groups of whole blocks
+// of channels is computed group by group.
 type engine struct {
+	stride int
 	ran    string
 	format int // among the kernels
 	form   *asm.Form
@@ -35,13 +38,22 @@ type engine struct {
 }
 
 // engine chooses for results of a format.
-func (k *Kernel) engine(f fp16.Format) (e engine, ok bool) {
+func (k *Kernel) engine(f fp16.Format, stride int) (e engine, ok bool) {
+	if k.groups != nil {
+		for _, g := range k.groups {
+			if e, ok = g.engine(f, stride); !ok || g.ic%block != 0 || g.oc%block != 0 {
+				return engine{}, false
+			}
+		}
+		return e, true
+	}
+	e.stride = stride
 	format, known := kernelFormats[f]
 	if !known || f == fp16.Float64 || !k.finite || !k.finiteBias || !k.float32 || k.kh != k.kw || k.kh%2 == 0 {
 		return e, false
 	}
 	e.format = format
-	if form := asm.WinogradForm(k.kh); form != nil && k.ic >= winogradLeast[0] && k.oc >= winogradLeast[1] &&
+	if form := asm.WinogradForm(k.kh); form != nil && stride == 1 && k.ic >= winogradLeast[0] && k.oc >= winogradLeast[1] &&
 		float64(k.ic)*float64(k.oc)*float64(form.Side*form.Side*8) <= mostPanels {
 		if w := form.Kernels(); w != nil {
 			size := string(rune('0' + k.kh))
@@ -58,14 +70,22 @@ func (k *Kernel) engine(f fp16.Format) (e engine, ok bool) {
 
 func (e *engine) none() bool { return e.wino == nil && e.pixels == nil }
 
-// run convolves src, whose frame holds the padding, into dst of the same size.
+// run convolves src, whose frame holds the padding, into dst.
 func (e *engine) run(k *Kernel, dst, src *Image, s *Space) {
+	for i, g := range k.groups {
+		s.parts[0], s.parts[1] = dst.part(i*g.oc, g.oc), src.part(i*g.ic, g.ic)
+		e.run(g, &s.parts[0], &s.parts[1], s)
+	}
+	if k.groups != nil {
+		s.parts = [2]Image{}
+		return
+	}
 	asm.Ran(e.ran)
 	if e.wino != nil {
 		newWino(k, e.form, e.wino, e.format, dst, src, s).run()
 		return
 	}
-	newDirect(k, e.pixels, e.pixels.Output[e.format], dst, src, s).run()
+	newDirect(k, e.pixels, e.pixels.Output[e.format], dst, src, e.stride, s).run()
 }
 
 // Plan prepares a convolution, with results of format f, of images of [N,C,H,W]
@@ -82,14 +102,16 @@ func (k *Kernel) Plan(f fp16.Format, h, w int, p Params) *Plan {
 	case f == fp16.Float64 || !k.float32:
 		panic("conv: a plan beyond float32")
 	}
-	plan := &Plan{k: k, p: p, f: f, c: k.oc, h: oh, w: ow}
-	if side := k.kh / 2; p == Square(1, side, p.Padding) || p == Square(0, side, p.Padding) {
-		plan.engine, _ = k.engine(f)
+	plan := &Plan{k: k, p: p, f: f, c: k.oc, h: oh, w: ow, sh: h, sw: w}
+	if p == Square(p.Stride[0], k.kh/2, p.Padding) {
+		plan.engine, _ = k.engine(f, max(p.Stride[0], 1))
 	}
-	if plan.wino != nil {
-		k.winograd(plan.form, plan.wino)
-	} else if plan.pixels != nil {
-		k.pixel(plan.pixels.Outputs)
+	for _, g := range k.parts() {
+		if plan.wino != nil {
+			g.winograd(plan.form, plan.wino)
+		} else if plan.pixels != nil {
+			g.pixel(plan.pixels.Outputs)
+		}
 	}
 	return plan
 }
@@ -124,9 +146,17 @@ func (p *Plan) Run(dst, src *Image, s *Space) {
 		src.To(x)
 		Forward(y, x, p.k, p.p)
 		dst.From(y)
-	case src.H != p.h || src.W != p.w || src.Frame < p.Frame():
+	case src.H != p.sh || src.W != p.sw || src.Frame < p.Frame():
 		panic("conv: images of another shape or frame than the plan's")
 	default:
 		p.run(p.k, dst, src, s)
 	}
+}
+
+// parts returns the kernels of the groups, or the kernel itself.
+func (k *Kernel) parts() []*Kernel {
+	if k.groups != nil {
+		return k.groups
+	}
+	return []*Kernel{k}
 }

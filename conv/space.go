@@ -21,6 +21,7 @@ type Space struct {
 
 	workers []*worker // their memory
 
+	parts    [2]Image // of a convolution in groups: its result and its source
 	wino     wino
 	direct   direct
 	anchored anchored
