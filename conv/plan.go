@@ -125,6 +125,10 @@ func (p *Plan) Name() string {
 	return p.ran
 }
 
+// OnImages reports whether the plan has a kernel that works on images; if not, it goes by
+// way of tensors.
+func (p *Plan) OnImages() bool { return !p.none() }
+
 // Frame returns how wide the source's frame must be, at least. The frame must hold
 // the plan's padding; see Image.FillFrame.
 func (p *Plan) Frame() int {

@@ -67,8 +67,9 @@ func images(in []Type, ic, divided, groups int, oc func(w []int) int) error {
 	return nil
 }
 
-// geometry returns the geometry for kernels of that size.
-func (c Conv) geometry(kh, kw int) (conv.Params, error) {
+// Geometry returns the geometry for kernels of that size, or an error that names what is
+// wrong with it.
+func (c Conv) Geometry(kh, kw int) (conv.Params, error) {
 	p := c.Params
 	if err := bearable(p, kh, kw); err != nil || !c.Same {
 		return p, err
@@ -116,7 +117,7 @@ func (c Conv) Infer(m Mode, in []Type) (Inference, error) {
 	}
 	x, w := in[0].Shape, in[1].Shape
 	h, wd := x[2], x[3]
-	g, err := c.geometry(w[2], w[3])
+	g, err := c.Geometry(w[2], w[3])
 	if err != nil {
 		return Inference{}, err
 	}
@@ -169,7 +170,7 @@ func (c ConvTranspose) Infer(m Mode, in []Type) (Inference, error) {
 // Eval implements [Op].
 func (c Conv) Eval(call *Call) error {
 	k := kernelOf(call, max(c.Groups, 1), false, "", asItIs)
-	g, err := c.geometry(call.in[1].H(), call.in[1].W())
+	g, err := c.Geometry(call.in[1].H(), call.in[1].W())
 	if err != nil {
 		return err
 	}
@@ -203,8 +204,8 @@ func kernelOf(c *Call, groups int, transposed bool, part string, take func(*tens
 	if c.Inputs() == 3 {
 		bias, constant = c.in[2], c.constantOf(2)
 	}
-	key := keyOf(c.Mode, of, constant)
-	key.groups, key.transposed, key.part = groups, transposed, part
+	key := keyOf(c.Mode, of, constant, groups)
+	key.transposed, key.part = transposed, part
 	prepare := conv.NewGroupedKernel
 	if transposed {
 		prepare = conv.NewGroupedTransposedKernel
@@ -226,15 +227,15 @@ type kernelKey struct {
 	apart      bool // the bias is not part of the kernel
 }
 
-// keyOf returns the key of a convolution in one group.
-func keyOf(m Mode, operands fp16.Format, bias *tensor.Tensor) kernelKey {
-	return kernelKey{bias: bias, groups: 1, operands: operands, tf32: m.TF32, apart: m.BiasApart()}
+// keyOf returns the key of a convolution in groups.
+func keyOf(m Mode, operands fp16.Format, bias *tensor.Tensor, groups int) kernelKey {
+	return kernelKey{bias: bias, groups: groups, operands: operands, tf32: m.TF32, apart: m.BiasApart()}
 }
 
-// Kernel returns the kernel of a convolution with constant weights, operands rounded
-// to a format; bias may be nil.
-func (k *Kept) Kernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor) *Kernel {
-	return k.get(keptKey{weight, keyOf(m, operands, bias)}, func() any { return newKernel(m, operands, weight, bias, 1, conv.NewGroupedKernel) }).(*Kernel)
+// Kernel returns the kernel of a convolution in groups with constant weights, operands
+// rounded to a format; bias may be nil.
+func (k *Kept) Kernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor, groups int) *Kernel {
+	return k.get(keptKey{weight, keyOf(m, operands, bias, groups)}, func() any { return newKernel(m, operands, weight, bias, groups, conv.NewGroupedKernel) }).(*Kernel)
 }
 
 func newKernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor, groups int, prepare func(*tensor.Tensor, []float64, int) *conv.Kernel) *Kernel {

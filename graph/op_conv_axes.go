@@ -182,7 +182,7 @@ func (c Convolution) convolve(y, x *tensor.Tensor, k *Kernel, kh, kw int) error 
 	case ConvTranspose:
 		conv.Transposed(y, x, k.Kernel, op.Params)
 	case Conv:
-		g, err := op.geometry(kh, kw)
+		g, err := op.Geometry(kh, kw)
 		if err != nil {
 			return err
 		}

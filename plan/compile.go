@@ -14,7 +14,6 @@ import (
 	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
-	"github.com/refrun/refrun/tensor"
 )
 
 // virtual is an image of a plan, in memory that it shares with others which are
@@ -128,7 +127,7 @@ func (c *compiler) node(i int) error {
 	to := c.p.program.Type(out)
 	switch op := n.Op.(type) {
 	case graph.Conv:
-		if c.reads(n, 1) && c.fits(op, n) {
+		if c.reads(n, 1) && c.fits(i, op) {
 			return c.conv(i, op, d)
 		}
 	case graph.Norm:
@@ -271,53 +270,6 @@ func (c *compiler) consumers(v int) (all []int) {
 	return all
 }
 
-// fits reports whether a convolution has a pass.
-func (c *compiler) fits(op graph.Conv, n *graph.Node) bool {
-	s := c.g.Values[n.In[1]].Const.Shape
-	return op.Groups <= 1 && s[2] == s[3] && s[2]%2 == 1 && op.Params == conv.Square(op.Stride[0], s[2]/2, op.Padding) && op.Stride[0] <= 1
-}
-
-// conv compiles a convolution, the rounding of its operands before and a bias that
-// is added apart after it.
-func (c *compiler) conv(i int, op graph.Conv, d *describer) error {
-	n, p := &c.g.Nodes[i], c.p
-	x := c.imaged(n.In[0])
-	weight := c.g.Values[n.In[1]].Const
-	var bias *tensor.Tensor
-	if len(n.In) == 3 {
-		bias = c.g.Values[n.In[2]].Const
-	}
-	operands, to := p.program.Operand(i, 1), p.program.Type(n.Out[0])
-	k := c.g.Kept.Kernel(p.mode, operands, weight, bias)
-	plan := k.Plan(to.Format, x.h, x.w, op.Params)
-	src := c.cast(x, operands)
-	if src == x.virtual && x.input == nil && x.pass == nil && !x.packed {
-		// A convolution's own result has neither a frame nor clean lanes.
-		src = c.newPass(x).dst
-	}
-	src.frames(plan.Frame(), op.Padding)
-	s := weight.Shape
-	dst := c.image(to.Format, x.n, s[0], x.h, x.w)
-	pass := &convPass{plan: plan, src: src, dst: dst, padding: op.Padding}
-	p.passes = append(p.passes, pass)
-	v := &value{virtual: dst, id: n.Out[0], of: to}
-	d.Op = fmt.Sprintf("conv %dx%d, %d to %d", s[2], s[3], s[1], s[0])
-	d.Kernel = "plain Go"
-	if named, ok := any(plan).(interface{ Name() string }); ok {
-		d.Kernel = named.Name()
-	}
-	d.FLOPs = 2 * int64(x.n) * int64(x.h) * int64(x.w) * int64(s[0]) * int64(s[1]) * int64(s[2]) * int64(s[3])
-	d.pass = pass
-	c.described = append(c.described, d)
-	if k.Bias != nil {
-		r := c.newPass(v)
-		r.stages = append(r.stages, shiftStage{rows.New(to.Format), shifts(k.Bias)})
-		v = &value{virtual: r.dst, pass: r, id: n.Out[0], of: to}
-	}
-	c.values[n.Out[0]] = v
-	return nil
-}
-
 // cast returns a value as operands of a format: itself, or rounded where it is made
 // if only such convolutions read it, or a copy.
 func (c *compiler) cast(x *value, f fp16.Format) *virtual {
@@ -357,7 +309,7 @@ func (c *compiler) cast(x *value, f fp16.Format) *virtual {
 func (c *compiler) convolves(i int) bool {
 	n := &c.g.Nodes[i]
 	op, ok := n.Op.(graph.Conv)
-	return ok && c.reads(n, 1) && c.fits(op, n)
+	return ok && c.reads(n, 1) && c.fits(i, op)
 }
 
 // place finds memory for the images: the lowest that is free as long as the image

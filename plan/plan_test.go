@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -87,6 +88,78 @@ func TestRun(t *testing.T) {
 			}
 		}
 		t.Log(mode, kernels)
+	}
+}
+
+// TestConvolutions: convolutions of any stride, groups, window, padding and size have the
+// bits of Run, and those that the kernels can run are run by them.
+func TestConvolutions(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	kernels := map[string]int{}
+	for trial := range 150 {
+		g := graph.New(new(graph.Kept))
+		side := []int{1, 3, 3, 5, 7, 2}[trial%6]
+		op := graph.Conv{Params: conv.Square(1+r.IntN(4), side/2, conv.Padding(r.IntN(4))), Groups: 1}
+		op.Same = trial%7 == 6
+		ic, oc := 1+r.IntN(20), 1+r.IntN(20)
+		if trial%3 == 0 {
+			op.Groups = 2 + r.IntN(2)
+			each := []int{8, 16, 3, 1}[r.IntN(4)]
+			ic, oc = op.Groups*each, op.Groups*each
+		}
+		if op.Same {
+			op.Params = conv.Square(1, 0, op.Padding)
+		}
+		h, w := side+1+r.IntN(12), side+1+r.IntN(20)
+		x := g.Input("x")
+		in := []int{x, g.Constant("w", random(r, fp16.Float32, oc, ic/op.Groups, side, side))}
+		if r.IntN(2) == 0 {
+			in = append(in, g.Constant("b", random(r, fp16.Float32, oc)))
+		}
+		before := g.Add(graph.Act{Func: act.SiLU}, "before", x)
+		in[0] = before
+		y := g.Add(op, "conv", in...)
+		z := g.Add(graph.Act{Func: act.ReLU}, "after", y)
+		g.Outputs = []int{z, y}
+		m := [][2]string{{"float32", ""}, {"tf32", ""}, {"float16", "cuda"}, {"bfloat16", "cpu"}, {"float16", "cuda:1.13"}}[trial%5]
+		mode, err := graph.ParseMode(m[0], m[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := graph.Type{Shape: []int{1 + r.IntN(2), ic, h, w}, Format: fp16.Float32}
+		p, err := plan.New(g, mode, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		program, err := g.Infer(mode, of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out := []*tensor.Tensor{tensor.New(p.Type(0).Format, p.Type(0).Shape...), tensor.New(p.Type(1).Format, p.Type(1).Shape...)}
+		for range 2 {
+			image := random(r, fp16.Float32, of.Shape...)
+			want, err := program.Run(&graph.Run{}, image)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Run(nil, noise.Time{}, out, []*tensor.Tensor{image}); err != nil {
+				t.Fatal(err)
+			}
+			for k := range want {
+				if !slices.Equal(out[k].Data, want[k].Data) {
+					t.Errorf("trial %d: %+v of %v by %v, %v: output %d differs", trial, op, of.Shape, g.Values[in[1]].Const.Shape, mode, k)
+				}
+			}
+		}
+		for _, n := range p.Nodes() {
+			if n.Name == "conv" {
+				kernels[n.Kernel]++
+			}
+		}
+	}
+	t.Log(kernels)
+	if asm.RowKernels() != nil && kernels["definition"] > 75 {
+		t.Errorf("%d of 150 convolutions have no kernel", kernels["definition"])
 	}
 }
 

@@ -3,7 +3,6 @@ package plan
 import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/asm"
-	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/internal/rows"
@@ -203,20 +202,6 @@ func (p *Plan) look(row []float32) {
 	if p.Watch && !rows.Finite(row) {
 		p.nonfinite.Store(true)
 	}
-}
-
-// convPass is a convolution.
-type convPass struct {
-	plan     *conv.Plan
-	src, dst *virtual
-	padding  conv.Padding
-}
-
-func (c *convPass) run(p *Plan) {
-	if c.src.mixed && c.plan.Frame() > 0 {
-		c.src.img.FillFrame(c.padding)
-	}
-	c.plan.Run(c.dst.img, c.src.img, &p.space)
 }
 
 // inPass makes an image of an input.
