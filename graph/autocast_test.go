@@ -25,10 +25,9 @@ var ruleRows = []struct {
 }{
 	{"conv2d", "conv2d", false},
 	{"conv_transpose2d", "conv_transpose2d", false},
-	{"instance_norm", "instance norm", false},
-	{"batch_norm", "batch norm", false},
-	{"group_norm", "group norm", false},
-	{"layer_norm", "layer norm", false},
+	{"instance_norm", "instance_norm", false},
+	{"batch_norm", "batch_norm", false},
+	{"group_norm", "group_norm", false},
 	{"gelu", "activation", false},
 	{"gelu_tanh", "activation", false},
 	{"silu", "activation", false},

@@ -160,8 +160,8 @@ func TestInferRefuses(t *testing.T) {
 		{"an image too large", func(g *graph.Graph) { g.Add(graph.NewInterpolate("nearest", 1<<20), "huge", 0) }, []graph.Type{image}, "huge: output [1 2 4194304 5242880]: want at most 2^40 elements"},
 		{"groups that do not divide", func(g *graph.Graph) {
 			c := g.Constant("one", numbers(1, 2))
-			g.Add(graph.Norm{Kind: "group", Groups: 3}, "norm", 0, c, c)
-		}, []graph.Type{image}, "norm: 3 groups: want a divisor of the 2 channels"},
+			g.Add(graph.GroupNorm{Groups: 3}, "norm", 0, c, c)
+		}, []graph.Type{image}, "norm: num_groups: 3: want a divisor of the 2 channels"},
 	} {
 		g, _, _, _, _ := residual()
 		c.edit(g)
@@ -171,12 +171,12 @@ func TestInferRefuses(t *testing.T) {
 	}
 	g, _, _, _, _ := residual()
 	c := g.Constant("one", numbers(1, 2))
-	g.Add(graph.Norm{Kind: "group", Groups: 1}, "norm", g.Nodes[0].Out[0], c, c)
+	g.Add(graph.GroupNorm{Groups: 1}, "norm", g.Nodes[0].Out[0], c, c)
 	m, err := graph.ParseMode("bfloat16", "cpu:1.13")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := g.Infer(m, image); err == nil || !strings.HasPrefix(err.Error(), "norm: group norm of bfloat16 numbers") {
+	if _, err := g.Infer(m, image); err == nil || !strings.HasPrefix(err.Error(), "norm: group_norm of bfloat16 numbers") {
 		t.Errorf("a norm that autocast refuses: error %v", err)
 	}
 }

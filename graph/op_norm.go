@@ -6,23 +6,32 @@ import (
 	"github.com/refrun/refrun/norm"
 )
 
-// Norm is instance, group or layer norm: of an input [N,C,H,W], a weight [C] and a
-// bias [C]. See [norm.Group].
-type Norm struct {
-	Kind   string  // instance, group or layer
-	Groups int     // sets of channels with common statistics: C of an instance norm, 1 of a layer norm
-	Eps    float64 // as a double
+// GroupNorm is group_norm: of an input [N,C,H,W], a weight [C] and a bias [C]. See
+// [norm.Group].
+type GroupNorm struct {
+	Groups int     `json:"num_groups"` // sets of channels with common statistics
+	Eps    float64 `json:"eps"`        // as a double
 }
 
-// BatchNorm is batch norm in evaluation: of an input [N,C,H,W], a weight, a bias, a
+// InstanceNorm is instance_norm, a group norm in which each channel is a group.
+type InstanceNorm struct {
+	Eps float64 `json:"eps"`
+}
+
+// BatchNorm is batch_norm in evaluation: of an input [N,C,H,W], a weight, a bias, a
 // running mean and a running variance [C]. See [norm.Batch].
-type BatchNorm struct{ Eps float64 }
+type BatchNorm struct {
+	Eps float64 `json:"eps"`
+}
 
 // Name implements [Op].
-func (n Norm) Name() string { return n.Kind + " norm" }
+func (GroupNorm) Name() string { return "group_norm" }
 
 // Name implements [Op].
-func (BatchNorm) Name() string { return "batch norm" }
+func (InstanceNorm) Name() string { return "instance_norm" }
+
+// Name implements [Op].
+func (BatchNorm) Name() string { return "batch_norm" }
 
 // channelwise returns the types of an operation on images with parameters for each
 // channel.
@@ -44,41 +53,48 @@ func channelwise(m Mode, op string, params int, in []Type) (Inference, error) {
 }
 
 // Infer implements [Op].
-func (n Norm) Infer(m Mode, in []Type) (Inference, error) {
-	inf, err := channelwise(m, n.Name(), 2, in)
-	if err == nil && (n.Groups < 1 || in[0].Shape[1]%n.Groups != 0) {
-		err = fmt.Errorf("%d groups: want a divisor of the %d channels", n.Groups, in[0].Shape[1])
+func (o GroupNorm) Infer(m Mode, in []Type) (Inference, error) {
+	inf, err := channelwise(m, o.Name(), 2, in)
+	if err == nil && (o.Groups < 1 || in[0].Shape[1]%o.Groups != 0) {
+		err = fmt.Errorf("num_groups: %d: want a divisor of the %d channels", o.Groups, in[0].Shape[1])
 	}
 	return inf, err
 }
 
 // Infer implements [Op].
-func (n BatchNorm) Infer(m Mode, in []Type) (Inference, error) {
-	return channelwise(m, n.Name(), 4, in)
+func (o InstanceNorm) Infer(m Mode, in []Type) (Inference, error) {
+	return channelwise(m, o.Name(), 2, in)
+}
+
+// Infer implements [Op].
+func (o BatchNorm) Infer(m Mode, in []Type) (Inference, error) {
+	return channelwise(m, o.Name(), 4, in)
 }
 
 // Eval implements [Op].
-func (n Norm) Eval(c *Call) error {
-	norm.Group(c.Out[0], c.In(0), n.Groups, c.In(1).Data, c.In(2).Data, n.Eps)
+func (o GroupNorm) Eval(c *Call) error {
+	norm.Group(c.Out[0], c.In(0), o.Groups, c.In(1).Data, c.In(2).Data, o.Eps)
 	return nil
 }
 
 // Eval implements [Op].
-func (n BatchNorm) Eval(c *Call) error {
-	norm.Batch(c.Out[0], c.In(0), c.In(3).Data, c.In(4).Data, c.In(1).Data, c.In(2).Data, n.Eps)
+func (o InstanceNorm) Eval(c *Call) error {
+	norm.Instance(c.Out[0], c.In(0), c.In(1).Data, c.In(2).Data, o.Eps)
 	return nil
 }
 
-func (Norm) inPlace()      {}
-func (BatchNorm) inPlace() {}
+// Eval implements [Op].
+func (o BatchNorm) Eval(c *Call) error {
+	norm.Batch(c.Out[0], c.In(0), c.In(3).Data, c.In(4).Data, c.In(1).Data, c.In(2).Data, o.Eps)
+	return nil
+}
+
+func (GroupNorm) inPlace()    {}
+func (InstanceNorm) inPlace() {}
+func (BatchNorm) inPlace()    {}
 
 func init() {
-	for kind, c := range map[string]casts{
-		"instance": {same, same, same, same},
-		"group":    {wide, wide, fail, same},
-		"layer":    {wide, wide, fail, same}, // a group norm of one group
-	} {
-		register(Norm{Kind: kind, Eps: 1e-5}, c)
-	}
+	register(GroupNorm{Eps: 1e-5}, casts{wide, wide, fail, same})
+	register(InstanceNorm{Eps: 1e-5}, casts{same, same, same, same})
 	register(BatchNorm{Eps: 1e-5}, casts{same, same, same, same})
 }

@@ -38,7 +38,7 @@ type Node struct {
 
 	Weight, Bias   *Param      // of OpConv [OC,IC,K,K] and [OC], of OpNorm [C] each; Bias may be nil
 	Geometry       conv.Params // of OpConv
-	Norm           string      // of OpNorm: instance, batch, group or layer
+	Norm           string      // of OpNorm: instance, batch, group or layer, which is a group norm of one group
 	Groups         int         // of OpNorm: sets of channels with common statistics, 0 for batch
 	Eps            float64     // of OpNorm, as a double
 	Mean, Variance *Param      // of a batch norm
@@ -94,9 +94,16 @@ func (n *Node) set(op graph.Op, param func(k int) *Param) {
 		if w := param(1); len(n.In) == 1 && w != nil && o.Groups <= 1 && o.Params == conv.Square(1, w.Shape[2]/2, o.Padding) && w.Shape[2] == w.Shape[3] && w.Shape[2]%2 == 1 {
 			n.Op, n.Geometry, n.Weight, n.Bias = OpConv, o.Params, w, param(2)
 		}
-	case graph.Norm:
+	case graph.InstanceNorm:
 		if len(n.In) == 1 && param(1) != nil && param(2) != nil {
-			n.Op, n.Norm, n.Groups, n.Eps, n.Weight, n.Bias = OpNorm, o.Kind, o.Groups, o.Eps, param(1), param(2)
+			n.Op, n.Norm, n.Groups, n.Eps, n.Weight, n.Bias = OpNorm, "instance", param(1).Shape[0], o.Eps, param(1), param(2)
+		}
+	case graph.GroupNorm:
+		if len(n.In) == 1 && param(1) != nil && param(2) != nil {
+			n.Op, n.Norm, n.Groups, n.Eps, n.Weight, n.Bias = OpNorm, "group", o.Groups, o.Eps, param(1), param(2)
+			if n.Groups == 1 {
+				n.Norm = "layer"
+			}
 		}
 	case graph.BatchNorm:
 		if len(n.In) == 1 && param(1) != nil && param(2) != nil && param(3) != nil && param(4) != nil {
@@ -130,7 +137,11 @@ func (n *Node) Formats(m Mode, in ...fp16.Format) (operands, out fp16.Format, er
 	case OpConv:
 		operands, out = m.Product("conv2d", in[0])
 	case OpNorm:
-		out, err = m.Result(n.Norm+" norm", in[0])
+		name := n.Norm + "_norm"
+		if n.Norm == "layer" {
+			name = graph.GroupNorm{}.Name()
+		}
+		out, err = m.Result(name, in[0])
 	case OpAct:
 		out, err = m.Result("activation", in[0])
 	case OpAdd:

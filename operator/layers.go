@@ -159,11 +159,10 @@ func (n *normalization) build(b *builder, x int) int {
 	if n.kind == "batch" {
 		return b.Add(graph.BatchNorm{Eps: n.eps}, n.name, b.param(b.param(in, n.mean), n.variance)...)
 	}
-	groups := n.groups
 	if n.kind == "instance" {
-		groups = n.weight.Shape[0]
+		return b.Add(graph.InstanceNorm{Eps: n.eps}, n.name, in...)
 	}
-	return b.Add(graph.Norm{Kind: n.kind, Groups: groups, Eps: n.eps}, n.name, in...)
+	return b.Add(graph.GroupNorm{Groups: n.groups, Eps: n.eps}, n.name, in...)
 }
 
 // activation is an elementwise function.

@@ -130,14 +130,18 @@ func (c *compiler) node(i int) error {
 		if c.reads(n, 1) && c.fits(i, op) {
 			return c.conv(i, op, d)
 		}
-	case graph.Norm:
+	case graph.InstanceNorm:
 		if c.reads(n, 1) && len(n.In) == 3 {
-			x := c.imaged(n.In[0])
-			r := c.newPass(x)
-			d.Op, d.Kernel = op.Kind+" norm", kernelName("rows")
-			r.share(op.Groups != x.c)
-			r.norm = norm.NewRows(to.Format, x.n, x.c, x.h, x.w, op.Groups, c.constant(n.In[1]), c.constant(n.In[2]), op.Eps, r.parts, &c.p.exact)
-			c.normed(out, r, to, d)
+			d.Op = "instance norm"
+			c.grouped(n, c.values[n.In[0]].of.Shape[1], op.Eps, d)
+			return nil
+		}
+	case graph.GroupNorm:
+		if c.reads(n, 1) && len(n.In) == 3 {
+			if d.Op = "group norm"; op.Groups == 1 {
+				d.Op = "layer norm"
+			}
+			c.grouped(n, op.Groups, op.Eps, d)
 			return nil
 		}
 	case graph.BatchNorm:
@@ -210,6 +214,16 @@ func (c *compiler) latest() pass {
 		return nil
 	}
 	return c.p.passes[len(c.p.passes)-1]
+}
+
+// grouped compiles a norm of groups of channels.
+func (c *compiler) grouped(n *graph.Node, groups int, eps float64, d *describer) {
+	x, to := c.imaged(n.In[0]), c.p.program.Type(n.Out[0])
+	r := c.newPass(x)
+	d.Kernel = kernelName("rows")
+	r.share(groups != x.c)
+	r.norm = norm.NewRows(to.Format, x.n, x.c, x.h, x.w, groups, c.constant(n.In[1]), c.constant(n.In[2]), eps, r.parts, &c.p.exact)
+	c.normed(n.Out[0], r, to, d)
 }
 
 // normed notes that a norm makes a value.

@@ -34,7 +34,7 @@ func network(r *rand.Rand) *graph.Graph {
 		return g.Add(graph.Conv{Params: conv.Square(stride, side/2, conv.Zeros)}, "conv", of, constant("w", oc, ic, side, side), constant("b", oc))
 	}
 	a := weighted(x, 12, 3, 3, 1)
-	n := g.Add(graph.Norm{Kind: "instance", Groups: 12, Eps: 1e-5}, "norm", a, constant("w", 12), constant("b", 12))
+	n := g.Add(graph.InstanceNorm{Eps: 1e-5}, "norm", a, constant("w", 12), constant("b", 12))
 	b := g.Add(graph.Act{Func: act.ReLU}, "relu", n)
 	down := weighted(b, 8, 12, 3, 2)
 	last := g.Add(graph.Act{Func: act.GELU}, "gelu", weighted(down, 8, 8, 3, 1))
