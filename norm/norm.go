@@ -1,4 +1,4 @@
-// Package norm holds the normalisations: instance, group, layer and batch.
+// Package norm holds the normalisations: instance, group, layer, RMS and batch.
 //
 // Each is one real function of its stored inputs,
 //
@@ -10,6 +10,8 @@
 //	Instance  the H*W numbers of one sample and channel
 //	Group     the (C/groups)*H*W numbers of one sample and group of channels;
 //	          one group is layer normalisation over C, H and W
+//	Layer     a row of neighbouring numbers; gamma and beta have one for each place
+//	RMS       as Layer, but mu is 0, so that var is the mean square; no beta
 //	Batch     none: running statistics are given (evaluation mode)
 //
 // mu is the exact mean and var the exact biased variance, sum((x-mu)^2)/M over
@@ -20,7 +22,9 @@
 // # Special values
 //
 //	input                                   result
-//	Instance, Group: Inf or NaN in a group  NaN in the whole group
+//	Instance, Group, Layer: Inf or NaN      NaN in the whole group
+//	RMS: NaN in a row                       NaN in the whole row
+//	RMS: Inf in a row, no NaN               0, and NaN in place of the Inf
 //	var + eps <= 0 (eps = 0)                NaN
 //	NaN in x, mean, variance, gamma, beta   NaN
 //	Batch: x = +-Inf                        gamma*(+-Inf) + beta; gamma = 0: NaN
@@ -41,7 +45,9 @@
 //	mu  = (sum of x)/M
 //	var = (sum of (x-mu)*(x-mu))/M
 //	inv = 1/sqrt(var+eps)
-//	y   = ((x-mu)*inv)*gamma + beta.
+//	y   = ((x-mu)*inv)*gamma + beta,
+//
+// with var = (sum of x*x)/M and mu = 0 for RMS.
 //
 // The table above holds there too, except that every zero is +0 and that what
 // overflows on the way is not finite.

@@ -28,6 +28,16 @@ func (m *Moments) Above(x float64) double.Num {
 	return d.Double()
 }
 
+// Deviation returns the square root of V, variance plus eps, but for 2^-102 of itself. ok is
+// false where [Moments.Spread] knows nothing, or V is not positive or far from 1.
+func (m *Moments) Deviation(eps float64) (sigma double.Num, ok bool) {
+	a, ok := m.Spread(eps)
+	if !ok || !(a.Hi >= 0x1p-400 && a.Hi <= 0x1p400) {
+		return double.Num{}, false
+	}
+	return a.Root().By(float64(m.n)), true
+}
+
 // Spread returns n Q - S^2 + n^2 eps for n numbers of the sum S and the sum of squares
 // Q, that is n^2 times their variance plus eps, but for 2^-104 of itself: NaN if a
 // number was not finite. ok is false if there are too many numbers, or for an eps

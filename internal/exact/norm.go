@@ -45,6 +45,10 @@ func (m *Moments) Merge(o *Moments) {
 	m.squares.merge(&o.squares)
 }
 
+// AboutZero returns the moments as if the mean were 0: their variance is the mean square.
+// (They are those of the numbers and their negatives, taken together.)
+func (m *Moments) AboutZero() Moments { return Moments{n: m.n, squares: m.squares} }
+
 // merge adds t to s.
 func (s *Sum) merge(t *Sum) {
 	s.carry()

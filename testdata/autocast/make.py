@@ -630,6 +630,15 @@ def product_rules(dtype):
     }
 
 
+def norm_rules(dtype):
+    """The same of norms that 1.13 has not."""
+    x = torch.rand(2, 4, 8).to(dtype)
+    return {
+        "rms_norm": lambda: F.rms_norm(x, (8,), torch.ones(8)),
+        "rms_norm, no affine": lambda: F.rms_norm(x, (8,)),
+    }
+
+
 def outcome(f):
     """The type of what f returns, or the first line of its error."""
     try:
@@ -645,7 +654,7 @@ def make_rules(path):
         low = getattr(torch, dtype)
         torch.manual_seed(30)
         rows = mine[dtype] = {}
-        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules, spectral_rules, pool_rules, product_rules]:
+        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules, spectral_rules, pool_rules, product_rules, norm_rules]:
             for name in ops(low):
                 with torch.autocast("cpu", dtype=low):
                     rows[name] = {dtype: outcome(ops(low)[name]), "float32": outcome(ops(torch.float32)[name])}

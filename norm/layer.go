@@ -1,0 +1,180 @@
+package norm
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Layer writes the layer normalisation of src to dst: src, of any shape, is seen as rows of
+// n neighbouring numbers, the product of its last sizes, and the statistics are those of
+// each row. gamma and beta hold n numbers, one for each place in a row, or are nil; eps must
+// be finite and not negative. dst may be src. The formula is that of PyTorch's layer_norm.
+//
+// It panics if the shapes differ, if rows of n do not divide src, if gamma or beta has
+// another length, on such an eps, and if src is in Float64 and dst is not.
+func Layer(dst, src *tensor.Tensor, n int, gamma, beta []float64, eps float64) {
+	normRows(dst, src, n, gamma, beta, eps, false)
+}
+
+// RMS writes x/sqrt(mean(x^2) + eps) times gamma to dst, for the numbers x of each row of n
+// neighbouring ones of src, as [Layer] has them. The formula is that of PyTorch's rms_norm.
+// An infinity in a row without NaN makes its finite numbers 0 and itself NaN.
+//
+// It panics as [Layer] does.
+func RMS(dst, src *tensor.Tensor, n int, gamma []float64, eps float64) {
+	normRows(dst, src, n, gamma, nil, eps, true)
+}
+
+func normRows(dst, src *tensor.Tensor, n int, gamma, beta []float64, eps float64, rms bool) {
+	if !dst.SameShape(src) {
+		panic("norm: source and destination differ in shape")
+	}
+	if n < 1 || len(src.Data)%n != 0 {
+		panic("norm: the source is not rows of that length")
+	}
+	if gamma != nil && len(gamma) != n || beta != nil && len(beta) != n {
+		panic("norm: gamma and beta need one number for each place in a row")
+	}
+	if !(eps >= 0 && eps <= math.MaxFloat64) {
+		panic("norm: eps must be finite and not negative")
+	}
+	if dst.Format != fp16.Float64 && src.Format == fp16.Float64 {
+		panic("norm: a float64 source needs a float64 destination")
+	}
+	by := kernelOf(dst.Format, src.Format)
+	if gamma != nil || beta != nil {
+		by = nil
+	}
+	if by != nil {
+		asm.Ran("norm " + asm.ISA())
+	}
+	par.For(len(src.Data)/n, func(i int) {
+		out, in := dst.Data[i*n:][:n], src.Data[i*n:][:n]
+		if dst.Format == fp16.Float64 {
+			row64(out, in, gamma, beta, eps, rms)
+			return
+		}
+		w := spaces.Get().(*space)
+		defer spaces.Put(w)
+		r := newRow(w, in, eps, rms)
+		if by != nil {
+			l := newLine(r.standard(), 1, 0)
+			l.apply(by, out, in, dst.Format)
+			return
+		}
+		r.apply(out, in, gamma, beta, dst.Format)
+	})
+}
+
+// row64 is a row in float64 mode.
+func row64(dst, src, gamma, beta []float64, eps float64, rms bool) {
+	var mean, variance float64
+	if rms {
+		for _, x := range src {
+			variance += float64(x * x)
+		}
+		variance /= float64(len(src))
+	} else {
+		mean, variance = moments64(src)
+	}
+	inv := inverse64(variance + eps)
+	for i, x := range src {
+		d := float64((x - mean) * inv)
+		dst[i] = fp16.Float64.Round(float64(d*at(gamma, i, 1)) + (at(beta, i, 0) + 0))
+	}
+}
+
+// row is a row of numbers under normalisation: y = gamma (x-mu)/sigma + beta with the
+// parameters of each place.
+type row struct {
+	hi, lo, inv float64 // mu, and 1/sigma
+	least       float64 // below this |x-mu| is not known well enough
+	about0      bool    // mu is 0, and so is every beta
+	moments     exact.Moments
+	eps         float64
+	std         *exact.Standard // nil until needed
+}
+
+// newRow takes the statistics of a row. w is memory.
+func newRow(w *space, in []float64, eps float64, rms bool) *row {
+	r := &row{eps: eps, about0: rms}
+	w.addMoments(&r.moments, in)
+	if rms {
+		r.moments = r.moments.AboutZero()
+		if infinite(in) {
+			r.std = exact.Running(0, math.Inf(1), eps)
+		}
+	}
+	if sigma, ok := r.moments.Deviation(eps); ok {
+		mu := r.moments.Mean()
+		r.hi, r.lo, r.inv, r.least = mu.Hi, mu.Lo, 1/sigma.Hi, 0x1p-40*math.Abs(mu.Hi)
+		return r
+	}
+	r.inv = math.NaN() // every number is settled
+	return r
+}
+
+// infinite reports whether there is an infinity and no NaN.
+func infinite(xs []float64) bool {
+	some := false
+	for _, x := range xs {
+		if x != x {
+			return false
+		}
+		some = some || math.IsInf(x, 0)
+	}
+	return some
+}
+
+// standard returns the exact statistics.
+func (r *row) standard() *exact.Standard {
+	if r.std == nil {
+		r.std = r.moments.Standard(r.eps)
+	}
+	return r.std
+}
+
+// apply writes the row, each number rounded once to f.
+//
+// The bound is that of line.eval. The mean is hi+lo but for 2^-103 of itself, which is less
+// than 2^-62 of a D that is not below 2^-40 of it; then hi is no farther from mu than x, and
+// d = D (1+4u) as there. sigma is off by u, 1/sigma by 2u, the slope by 3u and t by 8u, for
+// which 9u are taken. Sizes keep what is bounded away from what underflows or overflows.
+func (r *row) apply(dst, src, gamma, beta []float64, f fp16.Format) {
+	for i, x := range src {
+		g, b := at(gamma, i, 1), at(beta, i, 0)
+		slope, d := float64(g*r.inv), (x-r.hi)-r.lo
+		t := float64(d * slope)
+		y := t + b
+		bound := float64(0x1.2p-50*math.Abs(t)) + float64(0x1p-53*math.Abs(y)) + 0x1p-1000
+		if a := math.Abs(d); (a > r.least || r.about0 && x == 0) && math.Abs(slope) < 0x1p500 && math.Abs(slope) > 0x1p-500 {
+			if x == 0 && r.about0 {
+				dst[i] = 0
+				continue
+			}
+			if v, ok := f.Decide(y, bound); ok {
+				dst[i] = v
+				continue
+			}
+		}
+		dst[i] = f.Round(r.settle(x, g, b))
+	}
+}
+
+// settle returns the number of x rounded to odd: by double-double arithmetic, which decides
+// nearly all, or else exactly.
+func (r *row) settle(x, gamma, beta float64) float64 {
+	if r.std == nil {
+		if spread, ok := r.moments.Spread(r.eps); ok {
+			if y, ok := settleLine(r.moments.Above(x), spread, gamma, beta); ok {
+				return y
+			}
+		}
+	}
+	return r.standard().Settle(x, gamma, beta)
+}
