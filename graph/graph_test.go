@@ -31,7 +31,7 @@ func residual() (g *graph.Graph, x, y, z, sum int) {
 	w := g.Constant("w", numbers(1, 2, 2, 3, 3))
 	y = g.Add(graph.Conv{Params: conv.Square(1, 1, conv.Zeros)}, "y", x, w)
 	z = g.Add(graph.Act{Func: act.ReLU}, "z", y)
-	sum = g.Add(graph.Add{}, "sum", z, x)
+	sum = g.Add(graph.Addition, "sum", z, x)
 	g.Outputs = []int{sum}
 	return
 }
@@ -154,9 +154,9 @@ func TestInferRefuses(t *testing.T) {
 			g.Values = append(g.Values, graph.Value{Name: "lost"})
 			g.Outputs = []int{len(g.Values) - 1}
 		}, []graph.Type{image}, `graph: output "lost": made by no node`},
-		{"an output too many", func(g *graph.Graph) { g.Nodes[1].Out = append(g.Nodes[1].Out, g.Nodes[2].Out...) }, []graph.Type{image}, "z: 2 outputs: want 1 of activation"},
+		{"an output too many", func(g *graph.Graph) { g.Nodes[1].Out = append(g.Nodes[1].Out, g.Nodes[2].Out...) }, []graph.Type{image}, "z: 2 outputs: want 1 of relu"},
 		{"an input too many", func(g *graph.Graph) { g.Add(relu, "two", 0, 0) }, []graph.Type{image}, "two: 2 inputs: want 1"},
-		{"inputs of two shapes", func(g *graph.Graph) { g.Add(graph.Add{}, "odd", 0, g.Add(graph.NewAvgPool(2), "half", 0)) }, []graph.Type{image}, "odd: inputs of shapes [1 2 4 5] and [1 2 2 2]: want one shape"},
+		{"inputs of two shapes", func(g *graph.Graph) { g.Add(graph.Addition, "odd", 0, g.Add(graph.NewAvgPool(2), "half", 0)) }, []graph.Type{image}, "odd: shapes [[1 2 4 5] [1 2 2 2]]: want dimensions that are equal, or 1, from the last one on"},
 		{"an image too large", func(g *graph.Graph) { g.Add(graph.NewInterpolate("nearest", 1<<20), "huge", 0) }, []graph.Type{image}, "huge: output [1 2 4194304 5242880]: want at most 2^40 elements"},
 		{"groups that do not divide", func(g *graph.Graph) {
 			c := g.Constant("one", numbers(1, 2))

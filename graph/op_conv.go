@@ -256,7 +256,7 @@ func newKernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor, groups
 }
 
 // addBias adds the bias that the kernel left out, rounding once more. (The float64 sum
-// is exact or rounding it again is innocuous: see addTo.)
+// is exact or rounding it again is innocuous: see package pointwise.)
 func (k *Kernel) addBias(y *tensor.Tensor) {
 	if k.Bias == nil {
 		return

@@ -2,52 +2,38 @@ package graph
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/tensor"
 )
 
 // Act is an activation of an input of any shape. See [act.Forward].
 type Act struct{ act.Func }
 
-// Add is the sum of two inputs of one shape.
-type Add struct{}
-
 // Noise is Spinlock's stochastic block on an input [N,C,H,W]. See [noise.Block.Apply].
 type Noise struct{ noise.Block }
 
 // Name implements [Op].
-func (Act) Name() string { return "activation" }
-
-// Name implements [Op].
-func (Add) Name() string { return "add" }
+func (a Act) Name() string {
+	switch a.Func {
+	case act.Identity:
+		return "identity"
+	case act.GELUTanh:
+		return "gelu" // with approximate: tanh
+	}
+	return a.Func.String()
+}
 
 // Name implements [Op].
 func (Noise) Name() string { return "noise" }
 
 // Infer implements [Op].
-func (Act) Infer(m Mode, in []Type) (Inference, error) {
+func (a Act) Infer(m Mode, in []Type) (Inference, error) {
 	if len(in) != 1 {
 		return Inference{}, fmt.Errorf("%d inputs: want 1", len(in))
 	}
-	f, err := m.Result("activation", in[0].Format)
+	f, err := m.Result(a.Name(), in[0].Format)
 	return Inference{Out: []Type{{in[0].Shape, f}}}, err
-}
-
-// Infer implements [Op].
-func (Add) Infer(m Mode, in []Type) (Inference, error) {
-	if len(in) != 2 {
-		return Inference{}, fmt.Errorf("%d inputs: want 2", len(in))
-	}
-	if !slices.Equal(in[0].Shape, in[1].Shape) {
-		return Inference{}, fmt.Errorf("inputs of shapes %v and %v: want one shape", in[0].Shape, in[1].Shape)
-	}
-	f, err := m.Result("add", in[0].Format, in[1].Format)
-	return Inference{Operands: []fp16.Format{f, f}, Out: []Type{{in[0].Shape, f}}}, err
 }
 
 // Infer implements [Op].
@@ -68,28 +54,6 @@ func (a Act) Eval(c *Call) error {
 	return nil
 }
 
-// Eval implements [Op].
-func (Add) Eval(c *Call) error {
-	addTo(c.Out[0], c.In(0), c.In(1))
-	return nil
-}
-
-// addTo sets dst to a + b, rounded once to dst's format. The float64 sum of two
-// numbers of at most 24 bits is exact or so close that rounding it again
-// gives the rounded exact sum: 53 >= 2*24+2 bits (S. Figueroa, "When is
-// double rounding innocuous?", SIGNUM Newsletter 30, 1995).
-func addTo(dst, a, b *tensor.Tensor) {
-	const piece = 1 << 13
-	par.For((len(dst.Data)+piece-1)/piece, func(i int) {
-		lo, hi := i*piece, min((i+1)*piece, len(dst.Data))
-		out, y := dst.Data[lo:hi], b.Data[lo:hi]
-		for j, v := range a.Data[lo:hi] {
-			out[j] = v + y[j]
-		}
-		dst.Format.RoundSlice(out, out)
-	})
-}
-
 // Eval implements [Op]. Without draws the graph must not have the node.
 func (n Noise) Eval(c *Call) error {
 	if c.Draws == nil {
@@ -101,12 +65,28 @@ func (n Noise) Eval(c *Call) error {
 }
 
 func (Act) inPlace()   {}
-func (Add) inPlace()   {}
 func (Noise) inPlace() {}
 
 func init() {
-	register(Act{}, casts{same, same, same, same})
-	register(Add{}, casts{most, most, most, most})
+	asInput := casts{same, same, same, same}
+	for _, f := range []act.Func{act.Identity, act.ReLU, act.SiLU, act.Tanh} {
+		bind(Act{f}.Name(), asInput, func(attributes []byte) (Op, error) { return Act{f}, read(attributes, &struct{}{}) })
+	}
+	bind("gelu", asInput, func(attributes []byte) (Op, error) {
+		var a struct {
+			Approximate string `json:"approximate"`
+		}
+		if err := read(attributes, &a); err != nil {
+			return nil, err
+		}
+		switch a.Approximate {
+		case "", "none":
+			return Act{act.GELU}, nil
+		case "tanh":
+			return Act{act.GELUTanh}, nil
+		}
+		return nil, fmt.Errorf("approximate: %.60q: want none or tanh", a.Approximate)
+	})
 	// randn_like, mul, dropout2d; a correlated field promotes
 	register(Noise{}, casts{same, same, same, same})
 }

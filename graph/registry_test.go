@@ -14,7 +14,7 @@ func TestBind(t *testing.T) {
 	if err != nil || !reflect.DeepEqual(op, NewAvgPool(3)) {
 		t.Errorf("%v, %v", op, err)
 	}
-	if op, err := Bind("add", nil); err != nil || op != (Add{}) {
+	if op, err := Bind("add", nil); err != nil || op != Op(Addition) {
 		t.Errorf("%v, %v", op, err)
 	}
 	for _, k := range []struct{ name, attributes, says string }{

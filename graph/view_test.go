@@ -48,9 +48,9 @@ func TestViews(t *testing.T) {
 	})
 	t.Run("of a value that is read later", func(t *testing.T) {
 		_, out := viewed(t, func(g *graph.Graph, x int) []int {
-			y := g.Add(graph.Add{}, "y", x, x)
+			y := g.Add(graph.Addition, "y", x, x)
 			z := g.Add(relu, "z", g.Add(flat, "v", y))
-			return []int{g.Add(graph.Add{}, "sum", y, x), z}
+			return []int{g.Add(graph.Addition, "sum", y, x), z}
 		})
 		if !slices.Equal(out[0].Data, []float64{-9, -6, -3, 3, 6, 9}) {
 			t.Errorf("%v", out[0].Data)
@@ -58,10 +58,10 @@ func TestViews(t *testing.T) {
 	})
 	t.Run("read after its value was", func(t *testing.T) {
 		_, out := viewed(t, func(g *graph.Graph, x int) []int {
-			y := g.Add(graph.Add{}, "y", x, x)
+			y := g.Add(graph.Addition, "y", x, x)
 			v := g.Add(flat, "v", y)
 			z := g.Add(relu, "z", y)
-			return []int{z, g.Add(graph.Add{}, "sum", v, v)}
+			return []int{z, g.Add(graph.Addition, "sum", v, v)}
 		})
 		if !slices.Equal(out[1].Data, []float64{-12, -8, -4, 4, 8, 12}) {
 			t.Errorf("%v", out[1].Data)
@@ -69,7 +69,7 @@ func TestViews(t *testing.T) {
 	})
 	t.Run("of a view", func(t *testing.T) {
 		_, out := viewed(t, func(g *graph.Graph, x int) []int {
-			y := g.Add(graph.Add{}, "y", x, x)
+			y := g.Add(graph.Addition, "y", x, x)
 			w := g.Add(graph.Unsqueeze{Axes: graph.Ints{0}}, "w", g.Add(flat, "v", y))
 			z := g.Add(relu, "z", y)
 			return []int{z, g.Add(relu, "last", w)}
@@ -80,7 +80,7 @@ func TestViews(t *testing.T) {
 	})
 	t.Run("beside its value in one operation", func(t *testing.T) {
 		_, out := viewed(t, func(g *graph.Graph, x int) []int {
-			y := g.Add(graph.Add{}, "y", x, x)
+			y := g.Add(graph.Addition, "y", x, x)
 			places := g.Constant("places", tensor.Of(fp16.Int64, []float64{3, 4, 5, 0, 1, 2}, 6))
 			source := g.Add(flat, "v", g.Add(graph.Unsqueeze{Axes: graph.Ints{0}}, "u", g.Add(flat, "f", y)))
 			return []int{g.Add(graph.Scatter{}, "z", g.Add(flat, "w", y), places, source)}
@@ -91,7 +91,7 @@ func TestViews(t *testing.T) {
 	})
 	t.Run("as an output it is nobody else's", func(t *testing.T) {
 		x, out := viewed(t, func(g *graph.Graph, x int) []int {
-			y := g.Add(graph.Add{}, "y", x, x)
+			y := g.Add(graph.Addition, "y", x, x)
 			return []int{g.Add(flat, "v", x), g.Add(flat, "w", y), y}
 		})
 		out[0].Data[0], out[1].Data[0] = 77, 78
@@ -102,7 +102,7 @@ func TestViews(t *testing.T) {
 	t.Run("shares", func(t *testing.T) {
 		g := graph.New(new(graph.Kept))
 		x := g.Input("x")
-		y := g.Add(graph.Add{}, "y", x, x)
+		y := g.Add(graph.Addition, "y", x, x)
 		v := g.Add(flat, "v", y)
 		g.Outputs = []int{g.Add(relu, "z", v)}
 		in := tensor.New(fp16.Float32, 2, 3)
@@ -115,7 +115,7 @@ func TestViews(t *testing.T) {
 	t.Run("known", func(t *testing.T) {
 		g := graph.New(new(graph.Kept))
 		x := g.Input("x")
-		y := g.Add(graph.Add{}, "y", x, x)
+		y := g.Add(graph.Addition, "y", x, x)
 		g.Outputs = []int{g.Add(relu, "z", g.Add(flat, "v", y))}
 		in, known := numbers(1, 2, 3), numbers(2, 2, 3)
 		before := slices.Clone(known.Data)

@@ -117,7 +117,7 @@ func (w *walk) module(m Module, x *tensor.Tensor) *tensor.Tensor {
 			short = w.module(m.projection, x)
 		}
 		theirs := w.recorded(m.name)
-		y := joined(w.t, w.device.mode, graph.Add{}, path, short)
+		y := joined(w.t, w.device.mode, graph.Addition, path, short)
 		w.sums.add(w.t, "sum", w.rollout+" "+m.name, compare(w.t, w.rollout+" "+m.name, y, theirs, exactly(y.Data)))
 		return theirs
 	}

@@ -76,7 +76,7 @@ func (d device) checkOp(t *testing.T, c opCase, f *safetensors.File, sums counts
 	theirs := readAsStored(t, f, "out")
 	if c.Op == "add" {
 		a, b := readAsStored(t, f, "a"), readAsStored(t, f, "b")
-		y := joined(t, d.mode, graph.Add{}, a, b)
+		y := joined(t, d.mode, graph.Addition, a, b)
 		sums.add(t, "sum", name, compare(t, name, y, theirs, exactly(y.Data)))
 		return
 	}

@@ -137,7 +137,7 @@ func (r *ResidualBlock) build(g *builder, x int) int {
 	if r.projection != nil {
 		x = r.projection.build(g, x)
 	}
-	return g.Add(graph.Add{}, r.name, y, x)
+	return g.Add(graph.Addition, r.name, y, x)
 }
 
 // StochasticBlock adds noise: Spinlock's blocks.StochasticBlock. Its parameter
@@ -294,7 +294,7 @@ func (u *UpsampleBlock) build(g *builder, x int) int {
 	switch {
 	case u.skip == 0:
 	case u.sum:
-		y = g.Add(graph.Add{}, join(u.name, "fusion"), y, g.skip)
+		y = g.Add(graph.Addition, join(u.name, "fusion"), y, g.skip)
 	default:
 		y = g.Add(graph.Cat{Axis: 1}, join(u.name, "fusion"), y, g.skip)
 	}

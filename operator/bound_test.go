@@ -30,7 +30,7 @@ func errorOf(m Module, x, skip *tensor.Tensor, u float64) float64 {
 			s := skip.Clone()
 			s.Format = fp16.Float64
 			if b.sum {
-				y = joined(nil, e.pass.Mode, graph.Add{}, y, s)
+				y = joined(nil, e.pass.Mode, graph.Addition, y, s)
 				err += u * largest(y)
 			} else {
 				y = joined(nil, e.pass.Mode, graph.Cat{Axis: 1}, y, s)

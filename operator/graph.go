@@ -113,8 +113,8 @@ func (n *Node) set(op graph.Op, param func(k int) *Param) {
 		if len(n.In) == 1 {
 			n.Op, n.Act = OpAct, o.Func
 		}
-	case graph.Add:
-		if len(n.In) == 2 {
+	case graph.Binary:
+		if o == graph.Addition && len(n.In) == 2 {
 			n.Op = OpAdd
 		}
 	case graph.Noise:
@@ -143,7 +143,7 @@ func (n *Node) Formats(m Mode, in ...fp16.Format) (operands, out fp16.Format, er
 		}
 		out, err = m.Result(name, in[0])
 	case OpAct:
-		out, err = m.Result("activation", in[0])
+		out, err = m.Result("relu", in[0])
 	case OpAdd:
 		out, err = m.Result("add", in...)
 		operands = out

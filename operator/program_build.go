@@ -303,7 +303,7 @@ func (p *program) build(b *builder, x int) int {
 		case s.other != nil:
 			of[i] = b.AddNode(s.other.op, s.name, s.other.outputs, in...)
 		case s.module == nil:
-			of[i] = []int{b.Add(graph.Add{}, s.name, in...)}
+			of[i] = []int{b.Add(graph.Addition, s.name, in...)}
 		default:
 			of[i] = []int{s.module.build(b, in[0])}
 		}

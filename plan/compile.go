@@ -165,8 +165,8 @@ func (c *compiler) node(i int) error {
 			c.append(out, c.imaged(n.In[0]), actStage{act.NewRows(op.Func, to.Format)}, to, d)
 			return nil
 		}
-	case graph.Add:
-		if c.reads(n, 2) {
+	case graph.Binary:
+		if op == graph.Addition && c.reads(n, 2) && slices.Equal(c.values[n.In[0]].of.Shape, c.values[n.In[1]].of.Shape) {
 			d.Op, d.Kernel = "add", kernelName("rows")
 			a, b := c.imaged(n.In[0]), c.imaged(n.In[1])
 			if !c.open(a) && c.open(b) {

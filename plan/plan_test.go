@@ -38,8 +38,8 @@ func network(r *rand.Rand) *graph.Graph {
 	b := g.Add(graph.Act{Func: act.ReLU}, "relu", n)
 	down := weighted(b, 8, 12, 3, 2)
 	last := g.Add(graph.Act{Func: act.GELU}, "gelu", weighted(down, 8, 8, 3, 1))
-	twice := g.Add(graph.Add{}, "twice", last, last)
-	sum := g.Add(graph.Add{}, "sum", twice, y)
+	twice := g.Add(graph.Addition, "twice", last, last)
+	sum := g.Add(graph.Addition, "sum", twice, y)
 	g.Outputs = []int{sum, down, y}
 	return g
 }
@@ -173,7 +173,7 @@ func TestNew(t *testing.T) {
 		says string
 	}{
 		{graph.Mode{Precision: fp16.Float64}, []graph.Type{image, image}, "float64 mode"},
-		{graph.Mode{Precision: fp16.Float32}, []graph.Type{image, image}, "sum: inputs of shapes"},
+		{graph.Mode{Precision: fp16.Float32}, []graph.Type{image, image}, "sum: shapes"},
 		{graph.Mode{Precision: fp16.Float16}, []graph.Type{image, image}, "want an autocast"},
 		{graph.Mode{Precision: fp16.Float32}, []graph.Type{image}, "input"},
 	} {

@@ -3,6 +3,7 @@ package pointwise
 import (
 	"math"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/double"
 )
 
@@ -66,4 +67,43 @@ func fmax(a, b float64) (y, bound float64) {
 		return a, 0
 	}
 	return max(a, b), 0
+}
+
+// plainly reports whether an operation is IEEE 754's in float64, rounded again, to the bit:
+// a product or a quotient always (see div), a sum in float64 mode and where 53 bits are two
+// more than twice those of the result and of the operands (S. Figueroa, "When is double
+// rounding innocuous?", SIGNUM Newsletter 30, 1995).
+func plainly(f fp16.Format, op Op, operands ...fp16.Format) bool {
+	if op > Div || f == fp16.Int64 {
+		return false
+	}
+	for _, of := range operands {
+		if op <= Sub && of != f && f != fp16.Float32 && f != fp16.Float64 || of == fp16.Int64 {
+			return false
+		}
+	}
+	return true
+}
+
+// arithmetic sets d to an operation of a and b in float64.
+func arithmetic(d, a, b []float64, op Op) {
+	a, b = a[:len(d)], b[:len(d)]
+	switch op {
+	case Add:
+		for i, v := range a {
+			d[i] = v + b[i]
+		}
+	case Sub:
+		for i, v := range a {
+			d[i] = v - b[i]
+		}
+	case Mul:
+		for i, v := range a {
+			d[i] = v * b[i]
+		}
+	case Div:
+		for i, v := range a {
+			d[i] = v / b[i]
+		}
+	}
 }

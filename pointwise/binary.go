@@ -111,10 +111,30 @@ func Binary(dst, a, b *tensor.Tensor, op Op) {
 	}
 	mustNotNarrow(dst, a, b)
 	o := &operations[op]
+	ieee := plainly(dst.Format, op, a.Format, b.Format)
 	each(dst, []*tensor.Tensor{a, b}, func(d []float64, in []run) {
 		x, y := in[0], in[1]
+		if ieee && x.step+y.step == 2 {
+			arithmetic(d, x.data, y.data, op)
+			dst.Format.RoundSlice(d, d)
+			return
+		}
 		for i := range d {
 			d[i] = o.at(x.data[x.step*i], y.data[y.step*i], dst.Format)
+		}
+	})
+}
+
+// AddScaled sets dst to a + alpha b, element by element, rounded once to dst.Format, where
+// alpha is a finite float32 number, or any for a Float64 dst: there the product is rounded
+// first. All else is as in Binary.
+func AddScaled(dst, a, b *tensor.Tensor, alpha float64) {
+	mustNotNarrow(dst, a, b)
+	o := &operations[Add]
+	each(dst, []*tensor.Tensor{a, b}, func(d []float64, in []run) {
+		x, y := in[0], in[1]
+		for i := range d { // the product of two numbers of 24 bits is exact
+			d[i] = o.at(x.data[x.step*i], float64(alpha*y.data[y.step*i]), dst.Format)
 		}
 	})
 }

@@ -100,6 +100,14 @@ func Names() []string {
 	return names
 }
 
+// Name returns the name that Parse reads.
+func (f Func) Name() string {
+	if f.fn == nil {
+		return "none"
+	}
+	return f.fn.name
+}
+
 // String returns the name and all parameters, such as "elu(alpha=1, scale=1)".
 func (f Func) String() string {
 	if f.fn == nil {

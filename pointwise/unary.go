@@ -57,10 +57,11 @@ func Unary(dst, src *tensor.Tensor, f Func) {
 	})
 }
 
-// mustNotNarrow refuses a Float64 source with any other destination.
+// mustNotNarrow refuses a Float64 source with a destination of another floating-point
+// format. (Whole numbers are for truths.)
 func mustNotNarrow(dst *tensor.Tensor, src ...*tensor.Tensor) {
 	for _, s := range src {
-		if s.Format == fp16.Float64 && dst.Format != fp16.Float64 {
+		if s.Format == fp16.Float64 && dst.Format != fp16.Float64 && dst.Format != fp16.Int64 {
 			panic("pointwise: float64 input needs a float64 output")
 		}
 	}

@@ -639,6 +639,22 @@ def norm_rules(dtype):
     }
 
 
+def pointwise_rules(dtype):
+    """The same of functions of each number beyond those above."""
+    x, y, c = torch.rand(2, 4, 8, 8).to(dtype), torch.rand(2, 4, 8, 8), torch.rand(2, 4, 8, 8) > 0.5
+    ops = {name: lambda name=name: getattr(torch, name)(x) for name in (
+        "exp2 expm1 log2 log1p sqrt square sin cos tan atan erf abs neg floor ceil trunc round logical_not selu celu").split()}
+    ops |= {name: lambda name=name: getattr(F, name)(x) for name in (
+        "elu leaky_relu hardtanh relu6 hardsigmoid hardswish softsign mish").split()}
+    ops |= {"clamp": lambda: x.clamp(0.1, 0.9), "prelu": lambda: F.prelu(x, torch.rand(4)), "where, both": lambda: torch.where(c, x, x),
+            "where, float32": lambda: torch.where(c, x, y), "pow, both": lambda: torch.pow(x, x), "pow, float32": lambda: torch.pow(x, y),
+            "sub, scaled": lambda: torch.sub(x, x, alpha=0.3)}
+    for name in "sub mul div atan2 minimum maximum fmin fmax eq ne lt le gt ge logical_and logical_or logical_xor".split():
+        ops[name + ", both"] = lambda name=name: getattr(torch, name)(x, x)
+        ops[name + ", float32"] = lambda name=name: getattr(torch, name)(x, y)
+    return {name: op for name, op in ops.items() if name not in rule_ops(dtype)}
+
+
 def outcome(f):
     """The type of what f returns, or the first line of its error."""
     try:
@@ -654,7 +670,7 @@ def make_rules(path):
         low = getattr(torch, dtype)
         torch.manual_seed(30)
         rows = mine[dtype] = {}
-        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules, spectral_rules, pool_rules, product_rules, norm_rules]:
+        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules, spectral_rules, pool_rules, product_rules, norm_rules, pointwise_rules]:
             for name in ops(low):
                 with torch.autocast("cpu", dtype=low):
                     rows[name] = {dtype: outcome(ops(low)[name]), "float32": outcome(ops(torch.float32)[name])}
