@@ -417,20 +417,27 @@ func someSet(flags []uint8) bool {
 func (g *wino) leave(s *worker, t, first, end int, flags []uint8, finite, left bool) bool {
 	d := g.dst
 	n, y, x := g.place(t)
+	h, w := min(4, d.H-y), min(4, d.W-x)
+	var inside [2]uint64 // bytes of pixels of the image; beyond it sums of zeros are often open
+	for i := range h {
+		inside[i/2] |= (1<<(8*w) - 1) << (i % 2 * 32)
+	}
 	open := 0
 	for i := 0; i < len(flags); i += 8 {
+		f := binary.LittleEndian.Uint64(flags[i:])
 		if !finite {
-			binary.LittleEndian.PutUint64(flags[i:], math.MaxUint64)
+			f = math.MaxUint64
 		}
-		open += bits.OnesCount64(binary.LittleEndian.Uint64(flags[i:]))
+		f &= inside[i/8%2]
+		binary.LittleEndian.PutUint64(flags[i:], f)
+		open += bits.OnesCount64(f)
 	}
-	h, w := min(4, d.H-y), min(4, d.W-x)
 	if lanes := d.C % block; !finite && lanes > 0 && end == d.C { // 0 times infinity
 		for i := range h {
 			clearLanes(d.data[d.at(n, end/block, y+i, x):][:w*block], lanes)
 		}
 	}
-	if finite && g.exact != nil && many(open, 16*(end-first)) {
+	if finite && g.exact != nil && many(open, h*w*(end-first)) {
 		if left && x > 0 && w == 4 && g.repeats(n, y, x) {
 			for c := first; c < end; c += block {
 				for i := range h {
@@ -448,7 +455,7 @@ func (g *wino) leave(s *worker, t, first, end int, flags []uint8, finite, left b
 	for at := 0; at < len(flags); at += 8 {
 		for f := binary.LittleEndian.Uint64(flags[at:]); f != 0; f &= f - 1 {
 			pixel, bit := at%16+bits.TrailingZeros64(f)/8, bits.TrailingZeros64(f)%8
-			if i, j, c := pixel/4, pixel%4, first+at/16*block+bit; i < h && j < w && c < d.C {
+			if i, j, c := pixel/4, pixel%4, first+at/16*block+bit; c < d.C {
 				s.note(d, n, c, y+i, x+j)
 			}
 		}

@@ -1,0 +1,133 @@
+package plan_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/plan"
+	"github.com/refrun/refrun/tensor"
+)
+
+// resnet builds a ResNet-18 (He and others, 2015) of that many channels in its first stage,
+// with weights of the sizes that keep numbers of size 1, batch norms in evaluation, and 1000
+// classes.
+func resnet(r *rand.Rand, width int) *graph.Graph {
+	g := graph.New(new(graph.Kept))
+	constant := func(scale, shift float64, shape ...int) int {
+		t := random(r, fp16.Float32, shape...)
+		for i, v := range t.Data {
+			t.Data[i] = fp16.Float32.Round(shift + float64(scale*v))
+		}
+		return g.Constant("w", t)
+	}
+	convolve := func(name string, x, ic, oc, side, stride int) int {
+		x = g.Add(graph.Conv{Params: conv.Square(stride, side/2, conv.Zeros)}, name, x, constant(math.Sqrt(2/float64(ic*side*side)), 0, oc, ic, side, side))
+		variance := constant(0, 1, oc)
+		return g.Add(graph.BatchNorm{Eps: 1e-5}, name+".bn", x, constant(0.1, 1, oc), constant(0.1, 0, oc), constant(0.1, 0, oc), variance)
+	}
+	relu := func(name string, x int) int { return g.Add(graph.Act{Func: act.ReLU}, name, x) }
+	x := relu("relu", convolve("stem", g.Input("x"), 3, width, 7, 2))
+	x = g.Add(bound("max_pool2d", `{"kernel_size": 3, "stride": 2, "padding": 1}`), "pool", x)
+	ic := width
+	for stage := range 4 {
+		oc := width << stage
+		for block := range 2 {
+			name, stride, skip := fmt.Sprintf("layer%d.%d", stage+1, block), 1, x
+			if ic != oc {
+				stride = 2
+				skip = convolve(name+".down", x, ic, oc, 1, 2)
+			}
+			y := relu(name+".relu", convolve(name+".conv1", x, ic, oc, 3, stride))
+			y = convolve(name+".conv2", y, oc, oc, 3, 1)
+			x = relu(name+".out", g.Add(graph.Addition, name+".add", y, skip))
+			ic = oc
+		}
+	}
+	x = g.Add(bound("adaptive_avg_pool2d", `{"output_size": 1}`), "mean", x)
+	x = g.Add(bound("flatten", `{"start_dim": 1}`), "flatten", x)
+	x = g.Add(bound("linear", ``), "fc", x, constant(1/math.Sqrt(float64(ic)), 0, 1000, ic), constant(0.1, 0, 1000))
+	g.Outputs = []int{x}
+	return g
+}
+
+func bound(name, attributes string) graph.Op {
+	op, err := graph.Bind(name, []byte(attributes))
+	if err != nil {
+		panic(err)
+	}
+	return op
+}
+
+// TestNetworks: whole networks have the bits of Run.
+func TestNetworks(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 32))
+	for name, g := range map[string]*graph.Graph{"resnet": resnet(r, 8)} {
+		for _, m := range [][2]string{{"float32", ""}, {"bfloat16", "cpu"}} {
+			mode, err := graph.ParseMode(m[0], m[1])
+			if err != nil {
+				t.Fatal(err)
+			}
+			of := graph.Type{Shape: []int{1, 3, 64, 64}, Format: fp16.Float32}
+			p, err := plan.New(g, mode, of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			program, err := g.Infer(mode, of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			out := []*tensor.Tensor{tensor.New(p.Type(0).Format, p.Type(0).Shape...)}
+			x := random(r, fp16.Float32, of.Shape...)
+			want, err := program.Run(&graph.Run{}, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := p.Run(nil, noise.Time{}, out, []*tensor.Tensor{x}); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(out[0].Data, want[0].Data) {
+				t.Errorf("%s, %v: plan and Run differ", name, mode)
+			}
+		}
+	}
+}
+
+// BenchmarkResNet18 is one image of 224x224, with other numbers each time.
+func BenchmarkResNet18(b *testing.B) {
+	r := rand.New(rand.NewPCG(33, 34))
+	benchmarkNetwork(b, resnet(r, 64), 1, 3, 224, 224)
+}
+
+func benchmarkNetwork(b *testing.B, g *graph.Graph, shape ...int) {
+	r := rand.New(rand.NewPCG(35, 36))
+	of := graph.Type{Shape: shape, Format: fp16.Float32}
+	p, err := plan.New(g, graph.Mode{Precision: fp16.Float32}, of)
+	if err != nil {
+		b.Fatal(err)
+	}
+	out := []*tensor.Tensor{tensor.New(p.Type(0).Format, p.Type(0).Shape...)}
+	var in [3][]*tensor.Tensor
+	for i := range in {
+		in[i] = []*tensor.Tensor{random(r, fp16.Float32, shape...)}
+	}
+	b.ReportAllocs()
+	for i := 0; b.Loop(); i++ {
+		if err := p.Run(nil, noise.Time{}, out, in[i%3]); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.StopTimer()
+	if testing.Verbose() {
+		for _, s := range p.Profile(out, in[0]) {
+			b.Log(s)
+		}
+	}
+}
