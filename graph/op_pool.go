@@ -148,6 +148,21 @@ func (o AvgPool) geometry(size []int) ([]pool.Geometry, error) {
 	return sliding(size, o.Kernel, o.Stride, o.Padding, o.Dilation, o.Ceil)
 }
 
+// Windows returns the windows along the last axes of an input of that shape, which must be
+// one that [MaxPool.Infer] takes.
+func (o MaxPool) Windows(shape []int) ([]pool.Windows, error) {
+	size := shape[len(shape)-o.axes:]
+	g, err := o.geometry(size)
+	if err != nil {
+		return nil, err
+	}
+	w := make([]pool.Windows, len(g))
+	for i := range g {
+		w[i] = pool.Sliding(size[i], g[i])
+	}
+	return w, nil
+}
+
 // Infer implements [Op].
 func (o MaxPool) Infer(m Mode, in []Type) (Inference, error) {
 	size, err := spatial(in, o.axes)

@@ -153,6 +153,10 @@ func (c *compiler) node(i int) error {
 			c.normed(out, r, to, d)
 			return nil
 		}
+	case graph.MaxPool:
+		if done, err := c.max(i, op, d); done || err != nil {
+			return err
+		}
 	case graph.Act:
 		if op.Func == act.Identity {
 			c.values[out] = c.values[n.In[0]]
@@ -347,6 +351,8 @@ func (c *compiler) place() {
 			use(i, x.src)
 		case *convPass:
 			use(i, x.src, x.dst)
+		case *maxPass:
+			use(i, x.src, x.dst)
 		case *packPass:
 			use(i, x.dst)
 		case *unpackPass:
@@ -418,6 +424,8 @@ func (c *compiler) bind() {
 			x.bind()
 		case *rowPass:
 			x.bind()
+		case *maxPass:
+			x.bind()
 		}
 	}
 	for k, x := range c.p.passes {
@@ -433,6 +441,8 @@ func (c *compiler) bind() {
 		}
 		switch x := x.(type) {
 		case *convPass:
+			of[0].Bytes = 4 * int64(x.src.size+x.dst.size)
+		case *maxPass:
 			of[0].Bytes = 4 * int64(x.src.size+x.dst.size)
 		case *rowPass:
 			of[0].Bytes += 4 * int64(x.src.size)
