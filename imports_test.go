@@ -39,7 +39,7 @@ var inward = map[string][]string{
 	"internal/bigref":      {"fp16", "tensor", "internal/par"},
 	"internal/disk":        {},
 	"internal/fault":       {"internal/disk"},
-	"internal/safetensors": {"fp16", "internal/disk", "internal/fault"},
+	"safetensors":          {"fp16", "internal/disk", "internal/fault"},
 	"internal/npy":         {"fp16", "internal/disk", "internal/fault"},
 	"internal/hdf5":        {"fp16", "internal/disk", "internal/fault"},
 	"conv":                 {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
@@ -54,7 +54,7 @@ var inward = map[string][]string{
 	"graph":                {"act", "conv", "fp16", "index", "matmul", "noise", "norm", "pointwise", "pool", "resize", "spectral", "tensor", "internal/par"},
 	"plan":                 {"act", "asm", "conv", "fp16", "graph", "noise", "norm", "pool", "tensor", "internal/par", "internal/rows"},
 	"pointwise":            {"fp16", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
-	"noise":                {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/safetensors"},
+	"noise":                {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "safetensors"},
 }
 
 const module = "github.com/refrun/refrun/"

@@ -18,7 +18,7 @@ import (
 	"github.com/refrun/refrun/internal/bigref"
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/par"
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // Tape is a recording of the draws of a rollout, made by any framework, that

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // FuzzTape: arrays of any name, shape and content are refused in one line, or their

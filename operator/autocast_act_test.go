@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
 

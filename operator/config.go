@@ -41,10 +41,19 @@ var ignored = []string{"use_batch_norm", "noise_location", "noise_schedule", "sc
 // mostSize bounds channels and pixels, beyond any operator that fits in memory.
 const mostSize = 1 << 16
 
-// ReadConfig takes an operator's parameters from a JSON object. Unknown keys,
-// missing ones (num_layers, base_channels) and values out of range are errors
-// that name file, field, value and expectation.
-func ReadConfig(o *strict.Object) (Config, error) {
+// ReadConfig takes an operator's parameters from the text of a JSON object, such as
+//
+//	{"num_layers": 3, "base_channels": 32, "noise_type": "gaussian", "noise_scale": 0.05}
+//
+// with the keys of docs/FORMATS.md. What is left out has the default that [Config] says.
+// Unknown keys, missing ones (num_layers, base_channels) and values out of range are
+// errors of one line that names file, field, value and expectation: file is what they
+// call the text, and place where in it the object stands, "" for the whole.
+func ReadConfig(file, place string, data []byte) (Config, error) {
+	o, err := strict.Parse(file, place, data)
+	if err != nil {
+		return Config{}, err
+	}
 	if o.Has("nodes") {
 		return readNodes(o)
 	}

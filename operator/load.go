@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/safetensors"
 )
 
 func params(modules ...Module) []*Param {

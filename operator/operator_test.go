@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -13,9 +14,8 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/safetensors"
-	"github.com/refrun/refrun/internal/strict"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -33,11 +33,7 @@ func readCase(t *testing.T, dir string) (Config, uint64) {
 	if err := json.Unmarshal(data, &c); err != nil {
 		t.Fatal(err)
 	}
-	o, err := strict.Parse("case.json", "operator", c.Operator)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := ReadConfig(o)
+	cfg, err := ReadConfig("case.json", "operator", c.Operator)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -276,14 +272,10 @@ func TestConfigRefuses(t *testing.T) {
 		{`{"num_layers":2,"base_channels":33,"normalization":"group"}`, "operator.normalization: group norm of 33 channels: want"},
 		{`[1]`, "operator: want a JSON object"},
 	} {
-		var err error
-		o, err := strict.Parse("f.json", "operator", []byte(c.json))
+		cfg, err := ReadConfig("f.json", "operator", []byte(c.json))
 		if err == nil {
-			var cfg Config
-			if cfg, err = ReadConfig(o); err == nil {
-				if _, err = build(cfg); err != nil {
-					err = o.Errorf("", "%w", err)
-				}
+			if _, err = build(cfg); err != nil {
+				err = fmt.Errorf("f.json: operator: %w", err)
 			}
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "f.json: ") || strings.Contains(err.Error(), "\n") {

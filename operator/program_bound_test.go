@@ -8,9 +8,8 @@ import (
 
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/safetensors"
-	"github.com/refrun/refrun/internal/strict"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -27,11 +26,7 @@ const hourglass = `{"input_channels":2,"grid_size":8,"nodes":[
 
 func readOperator(t *testing.T, text string) (Config, error) {
 	t.Helper()
-	o, err := strict.Parse("f", "operator", []byte(text))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return ReadConfig(o)
+	return ReadConfig("f", "operator", []byte(text))
 }
 
 // fileOf makes a weights file of tensors of small numbers.

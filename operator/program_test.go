@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/strict"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )
@@ -149,14 +148,10 @@ func TestProgramNorm(t *testing.T) {
 
 func TestReadNodes(t *testing.T) {
 	const conv = `{"op":"conv","name":"a","out_channels":4,"kernel_size":3}`
-	o, err := strict.Parse("f", "operator", []byte(`{"input_channels":2,"grid_size":8,"nodes":[`+conv+`,
+	c, err := ReadConfig("f", "operator", []byte(`{"input_channels":2,"grid_size":8,"nodes":[`+conv+`,
 		{"op":"norm","name":"b","normalization":"instance"},{"op":"act","name":"c","activation":"silu"},
 		{"op":"add","name":"d","in":["c","a"]},{"op":"noise","name":"e","noise_type":"laplace","noise_scale":0.5},
 		{"op":"conv","name":"f","out_channels":2,"kernel_size":1,"bias":false,"padding_mode":"circular"}]}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := ReadConfig(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -181,11 +176,8 @@ func TestReadNodes(t *testing.T) {
 		{`{"op":"noise","name":"a","noise_type":"gaussian","noise_scale":1},{"op":"noise","name":"b","noise_type":"gaussian","noise_scale":1}`,
 			`f: operator.nodes[1].op: noise for the second time: want one noise at most`},
 	} {
-		o, err := strict.Parse("f", "operator", []byte(fmt.Sprintf(`{"input_channels":2,"nodes":[%s]}`, bad.nodes)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := ReadConfig(o); err == nil || !strings.HasPrefix(err.Error(), bad.want) {
+		text := fmt.Sprintf(`{"input_channels":2,"nodes":[%s]}`, bad.nodes)
+		if _, err := ReadConfig("f", "operator", []byte(text)); err == nil || !strings.HasPrefix(err.Error(), bad.want) {
 			t.Errorf("%s:\n got %v\nwant %s", bad.nodes, err, bad.want)
 		}
 	}

@@ -7,8 +7,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -8,10 +8,10 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
 

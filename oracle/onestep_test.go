@@ -13,9 +13,9 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/safetensors"
 )
 
 var update = flag.Bool("update", false, "record the digests of this build in testdata/digests.json")

@@ -4,8 +4,8 @@ import (
 	"bytes"
 
 	"github.com/refrun/refrun/internal/emulate"
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // integers probes the indices: with integer inputs and weights, these times a

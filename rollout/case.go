@@ -13,10 +13,10 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/internal/strict"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // Case is a recorded rollout: what was run, with which weights, and what came
@@ -220,7 +220,7 @@ func (c *Case) readJSON(data []byte) error {
 	}
 	o.Need("operator", "rollout")
 	o.Int("version", 1, 1, 1)
-	op, ro, torch := o.Child("operator"), o.Child("rollout"), o.Child("torch")
+	op, ro, torch := o.Raw("operator"), o.Raw("rollout"), o.Child("torch")
 	if seed, ok := o.Seed("weights_seed"); ok {
 		c.WeightsSeed = &seed
 	}
@@ -236,10 +236,10 @@ func (c *Case) readJSON(data []byte) error {
 	if err := o.Close(); err != nil {
 		return err
 	}
-	if c.Operator, err = operator.ReadConfig(op); err != nil {
+	if c.Operator, err = operator.ReadConfig(file, "operator", op); err != nil {
 		return err
 	}
-	if c.Rollout, err = ReadConfig(ro); err != nil {
+	if c.Rollout, err = ReadConfig(file, "rollout", ro); err != nil {
 		return err
 	}
 	if c.Operator.InputChannels != c.Operator.OutputChannels {

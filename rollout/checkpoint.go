@@ -10,7 +10,7 @@ import (
 
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -53,10 +53,19 @@ type Config struct {
 // than one has: what asks for more would take years.
 const MostTimesteps = 1 << 24
 
-// ReadConfig takes a rollout's parameters from a JSON object. Unknown keys,
-// missing ones (num_timesteps, num_realizations) and values out of range are
-// errors that name file, field, value and expectation.
-func ReadConfig(o *strict.Object) (Config, error) {
+// ReadConfig takes a rollout's parameters from the text of a JSON object, such as
+//
+//	{"num_timesteps": 100, "num_realizations": 4, "policy_type": "residual", "dt": 0.1}
+//
+// with the keys of docs/FORMATS.md. Unknown keys, missing ones (num_timesteps,
+// num_realizations) and values out of range are errors of one line that names file,
+// field, value and expectation: file is what they call the text, and place where in it
+// the object stands, "" for the whole.
+func ReadConfig(file, place string, data []byte) (Config, error) {
+	o, err := strict.Parse(file, place, data)
+	if err != nil {
+		return Config{}, err
+	}
 	const most = 1<<31 - 1           // an int everywhere
 	const mostRealizations = 1 << 20 // each has its hash in memory
 	o.Need("num_timesteps", "num_realizations")

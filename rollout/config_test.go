@@ -26,11 +26,7 @@ func TestReadConfig(t *testing.T) {
 		{`{"num_timesteps": 3, "num_realizations": 2, "policy_type": "autoregressive", "normalization": "none", "autocast": null, "clamp_range": null, "alpha": null}`,
 			Config{Policy: Autoregressive, Alpha: 0.5, Dt: 0.01, Timesteps: 3, Realizations: 2, Precision: "float32"}},
 	} {
-		o, err := strict.Parse("f", "rollout", []byte(k.json))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := ReadConfig(o); err != nil || !reflect.DeepEqual(got, k.want) {
+		if got, err := ReadConfig("f", "rollout", []byte(k.json)); err != nil || !reflect.DeepEqual(got, k.want) {
 			t.Errorf("%s\n is %+v (%v)\nwant %+v", k.json, got, err, k.want)
 		}
 	}
@@ -71,11 +67,7 @@ func TestTooManyWeights(t *testing.T) {
 		{4, 680, 3, "2.71e+08"},
 	} {
 		text := fmt.Sprintf(`{"num_layers": %d, "base_channels": %d, "kernel_size": %d}`, k.layers, k.b, k.k)
-		o, err := strict.Parse("f", "operator", []byte(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = operator.ReadConfig(o)
+		_, err := operator.ReadConfig("f", "operator", []byte(text))
 		want := fmt.Sprintf("f: operator.base_channels: %d: want fewer: the operator would have %s weights, and 2.68e+08 are the most", k.b, k.want)
 		if (err == nil) != (k.want == "") || err != nil && err.Error() != want {
 			t.Errorf("%s: error %v, want %s", text, err, want)
@@ -135,11 +127,7 @@ func FuzzReadConfig(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		o, err := strict.Parse("f.json", "rollout", data)
-		if err != nil {
-			return
-		}
-		if c, err := ReadConfig(o); err != nil {
+		if c, err := ReadConfig("f.json", "rollout", data); err != nil {
 			line(t, err)
 		} else {
 			if !(c.Alpha >= 0 && c.Alpha < 1) || !(c.Dt > 0 && strict.Finite(c.Dt)) || c.Timesteps < 1 || c.Realizations < 1 || c.EngineBatch < 0 || c.Clamp != nil && !(c.Clamp[0] <= c.Clamp[1]) {
@@ -161,10 +149,7 @@ func FuzzReadConfig(f *testing.F) {
 				}
 			}
 		}
-		if o, err = strict.Parse("f.json", "operator", data); err != nil {
-			t.Fatal(err)
-		}
-		c, err := operator.ReadConfig(o)
+		c, err := operator.ReadConfig("f.json", "operator", data)
 		if err != nil {
 			line(t, err)
 			return

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // job returns a small rollout, three engine batches of two, two and one

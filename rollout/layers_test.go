@@ -6,7 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // TestEachLayers: layers.safetensors comes first, then the files of later steps

@@ -7,7 +7,7 @@ import (
 	"fmt"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // Output is a sink that keeps the trajectory in a file. While the rollout runs

@@ -9,9 +9,9 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // Recorder writes every primitive draw of a rollout to a tape, F32, that

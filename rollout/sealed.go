@@ -16,7 +16,7 @@ import (
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/hdf5"
 	"github.com/refrun/refrun/internal/npy"
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // sealed is a finished file, as far as it speaks of its own bytes.

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // Verdict is what [Verify] found of one file.

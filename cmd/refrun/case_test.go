@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // oneStep runs the case in this folder.

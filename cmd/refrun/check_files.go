@@ -11,8 +11,8 @@ import (
 
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // override puts the files that flags name into a case, in place of its own.

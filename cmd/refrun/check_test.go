@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // TestCheckRefuses: whatever cannot be checked is one line that says why not,

@@ -16,7 +16,7 @@ import (
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/hdf5"
 	"github.com/refrun/refrun/internal/npy"
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // array is a tensor of a file, whose elements are read as they are asked for.

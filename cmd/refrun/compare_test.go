@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // save writes a safetensors file into a new folder and returns its path.

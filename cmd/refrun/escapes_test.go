@@ -7,7 +7,7 @@ import (
 	"testing"
 	"unicode"
 
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // hostile is text that clears a screen, forges a verdict on a line of its own, turns

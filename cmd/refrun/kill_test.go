@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/safetensors"
 )
 
 var kills = flag.Int("kills", 2, "how many processes TestKills kills; more than 10 of longer runs")

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // result is what a call of the command leaves.

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/internal/safetensors"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // digestOf runs a case and returns the digest of its steps.

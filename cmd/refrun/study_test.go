@@ -17,8 +17,8 @@ import (
 
 	"gonum.org/v1/plot"
 
-	"github.com/refrun/refrun/internal/safetensors"
 	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // studyConfig is an operator small enough to be studied in a test.

@@ -174,7 +174,7 @@ func (p *headerReader) array(t *Tensor, field string, most int, element func(n i
 }
 
 func (p *headerReader) wrong(field, value, want string) error {
-	return &Error{Path: p.path, Field: field, Value: value, Want: want}
+	return &failure{Path: p.path, Field: field, Value: value, Want: want}
 }
 
 // show describes a token that was not expected.

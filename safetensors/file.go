@@ -43,8 +43,8 @@ type File struct {
 	byName  map[string]*Tensor
 }
 
-// Open reads the regular file at path. Errors about its content are of type
-// [*Error].
+// Open reads the regular file at path. Errors about its content are one line that names
+// the file, the field, the value found and what was expected.
 func Open(path string) (*File, error) {
 	f, size, err := fault.OpenRegular(path)
 	if err != nil {
@@ -81,7 +81,7 @@ func Parse(path string, data []byte) (*File, error) {
 // must stay open and as it is.
 func ParseAt(path string, file io.ReaderAt, size int64) (*File, error) {
 	if size > math.MaxInt {
-		return nil, &Error{Path: path, Field: "file", Value: strconv.FormatInt(size, 10) + " bytes", Want: "fewer than an int counts"}
+		return nil, &failure{Path: path, Field: "file", Value: strconv.FormatInt(size, 10) + " bytes", Want: "fewer than an int counts"}
 	}
 	f, begin, err := layout(path, file, int(size))
 	if err != nil {
@@ -100,7 +100,7 @@ func ParseAt(path string, file io.ReaderAt, size int64) (*File, error) {
 // elements, in the order of their data, and where that begins.
 func layout(path string, file io.ReaderAt, size int) (f *File, begin int, err error) {
 	wrong := func(field, value, want string) (*File, int, error) {
-		return nil, 0, &Error{Path: path, Field: field, Value: value, Want: want}
+		return nil, 0, &failure{Path: path, Field: field, Value: value, Want: want}
 	}
 	if size < 8 {
 		return wrong("file", fault.Count(size, "byte"), "at least the 8 bytes of a header length")
@@ -186,5 +186,5 @@ func (f *File) Tensor(name string) (*Tensor, error) {
 	case more > 0:
 		want += fmt.Sprintf(" and %d more", more)
 	}
-	return nil, &Error{Path: f.Path, Field: "tensor", Value: fault.Text(name), Want: want}
+	return nil, &failure{Path: f.Path, Field: "tensor", Value: fault.Text(name), Want: want}
 }

@@ -23,7 +23,7 @@ import (
 // Names must be unique, in UTF-8, and not "__metadata__".
 func Header(tensors []*Tensor, metadata map[string]string) ([]byte, error) {
 	if n := max(len(tensors)+1, len(metadata)); n > maxNames { // and the metadata's own name
-		return nil, &Error{Field: "names", Value: strconv.Itoa(n), Want: "at most " + strconv.Itoa(maxNames)}
+		return nil, &failure{Field: "names", Value: strconv.Itoa(n), Want: "at most " + strconv.Itoa(maxNames)}
 	}
 	var b bytes.Buffer
 	b.Write(make([]byte, 8))
@@ -31,7 +31,7 @@ func Header(tensors []*Tensor, metadata map[string]string) ([]byte, error) {
 	if len(metadata) > 0 {
 		for k, v := range metadata {
 			if !utf8.ValidString(k) || !utf8.ValidString(v) {
-				return nil, &Error{Field: metadataKey + " " + fault.Text(k), Value: fault.Text(v), Want: "UTF-8"}
+				return nil, &failure{Field: metadataKey + " " + fault.Text(k), Value: fault.Text(v), Want: "UTF-8"}
 			}
 		}
 		fmt.Fprintf(&b, "%q:%s,", metadataKey, toJSON(metadata))
@@ -61,7 +61,7 @@ func Header(tensors []*Tensor, metadata map[string]string) ([]byte, error) {
 		b.WriteByte(' ')
 	}
 	if n := b.Len() - 8; n > maxHeader {
-		return nil, &Error{Field: "header length", Value: strconv.Itoa(n), Want: "at most " + strconv.Itoa(maxHeader)}
+		return nil, &failure{Field: "header length", Value: strconv.Itoa(n), Want: "at most " + strconv.Itoa(maxHeader)}
 	}
 	binary.LittleEndian.PutUint64(b.Bytes(), uint64(b.Len()-8))
 	return b.Bytes(), nil
@@ -94,7 +94,7 @@ func Write(w io.Writer, tensors []*Tensor, metadata map[string]string) error {
 // WriteFile is [Write] to path, whole or not at all, and durably.
 func WriteFile(path string, tensors []*Tensor, metadata map[string]string) error {
 	err := disk.Replace(path, 0o666, func(w io.Writer) error { return Write(w, tensors, metadata) })
-	if e, ok := err.(*Error); ok {
+	if e, ok := err.(*failure); ok {
 		e.Path = path
 	}
 	return err

@@ -129,7 +129,7 @@ func TestHostile(t *testing.T) {
 			if err == nil {
 				t.Fatalf("accepted: %v", f.Names())
 			}
-			var e *Error
+			var e *failure
 			if !errors.As(err, &e) {
 				t.Fatalf("%T: %v", err, err)
 			}
@@ -520,7 +520,7 @@ func TestWriteFile(t *testing.T) {
 // it is read as the same.
 func TestTestdata(t *testing.T) {
 	count := 0
-	err := filepath.WalkDir("../../testdata", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../testdata", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || filepath.Ext(path) != ".safetensors" {
 			return err
 		}

@@ -1,0 +1,216 @@
+package refrun_test
+
+import (
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// public returns the folders of the packages that others may import.
+func public(t *testing.T) []string {
+	var dirs []string
+	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		name := d.Name()
+		switch {
+		case err != nil:
+			return err
+		case !d.IsDir() || path == ".":
+			return nil
+		case name == "internal" || name == "cmd" || name == "examples" || name == "testdata" || strings.HasPrefix(name, "_") || strings.HasPrefix(name, "."):
+			return filepath.SkipDir
+		}
+		if p, err := build.ImportDir(path, 0); err == nil && p.Name != "main" {
+			dirs = append(dirs, filepath.ToSlash(path))
+		}
+		return nil
+	})
+	if err != nil || len(dirs) < 15 {
+		t.Fatalf("%q, %v: the walk is broken", dirs, err)
+	}
+	return dirs
+}
+
+// source imports the project's packages from their source, and of all others none:
+// what is made of their types is invalid, and no type of ours.
+type source struct {
+	files *token.FileSet
+	known map[string]*types.Package
+}
+
+func (s *source) Import(path string) (*types.Package, error) {
+	if p := s.known[path]; p != nil {
+		return p, nil
+	}
+	dir, ours := strings.CutPrefix(path, module)
+	if !ours {
+		p := types.NewPackage(path, filepath.Base(path))
+		p.MarkComplete()
+		s.known[path] = p
+		return p, nil
+	}
+	b, err := build.ImportDir(dir, 0)
+	if err != nil {
+		return nil, err
+	}
+	var parsed []*ast.File
+	for _, name := range b.GoFiles {
+		f, err := parser.ParseFile(s.files, filepath.Join(dir, name), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		parsed = append(parsed, f)
+	}
+	p, _ := s.check(path, parsed...)
+	s.known[path] = p
+	return p, nil
+}
+
+func (s *source) check(path string, files ...*ast.File) (*types.Package, error) {
+	c := types.Config{Importer: s, IgnoreFuncBodies: true, FakeImportC: true, Error: func(error) {}}
+	return c.Check(path, s.files, files, nil)
+}
+
+// leaks returns what a package exports that cannot be said outside the module: a
+// function, method, field or value of a type of an internal package.
+func leaks(p *types.Package) []string {
+	var found []string
+	for _, name := range p.Scope().Names() {
+		o := p.Scope().Lookup(name)
+		if !o.Exported() {
+			continue
+		}
+		t := o.Type()
+		if inner := internalType(t, map[types.Type]bool{}); inner != "" {
+			found = append(found, name+": "+inner)
+			continue
+		}
+		if _, is := o.(*types.TypeName); !is {
+			continue
+		}
+		if inner := internalType(t.Underlying(), map[types.Type]bool{}); inner != "" {
+			found = append(found, name+": "+inner)
+		}
+		for _, of := range []types.Type{t, types.NewPointer(t)} {
+			methods := types.NewMethodSet(of)
+			for i := range methods.Len() {
+				m := methods.At(i).Obj()
+				if inner := internalType(m.Type(), map[types.Type]bool{}); m.Exported() && inner != "" {
+					found = append(found, name+"."+m.Name()+": "+inner)
+				}
+			}
+		}
+	}
+	slices.Sort(found)
+	return slices.Compact(found)
+}
+
+// internalType returns the first internal type that a type is made of, as far as others
+// can see, or "".
+func internalType(t types.Type, seen map[types.Type]bool) string {
+	t = types.Unalias(t)
+	if seen[t] {
+		return ""
+	}
+	seen[t] = true
+	first := func(of ...types.Type) string {
+		for _, o := range of {
+			if s := internalType(o, seen); s != "" {
+				return s
+			}
+		}
+		return ""
+	}
+	switch t := t.(type) {
+	case *types.Named:
+		if p := t.Obj().Pkg(); p != nil && strings.Contains(p.Path()+"/", "/internal/") {
+			return t.String()
+		}
+		for a := range t.TypeArgs().Types() {
+			if s := first(a); s != "" {
+				return s
+			}
+		}
+	case *types.Signature:
+		return first(t.Params(), t.Results())
+	case *types.Tuple:
+		for v := range t.Variables() {
+			if s := first(v.Type()); s != "" {
+				return s
+			}
+		}
+	case *types.Struct:
+		for f := range t.Fields() {
+			if s := first(f.Type()); f.Exported() && s != "" {
+				return s
+			}
+		}
+	case *types.Interface:
+		for m := range t.Methods() {
+			if s := first(m.Type()); m.Exported() && s != "" {
+				return s
+			}
+		}
+	case *types.Map:
+		return first(t.Key(), t.Elem())
+	case interface{ Elem() types.Type }: // pointers, slices, arrays, channels
+		return first(t.Elem())
+	}
+	return ""
+}
+
+// TestInternalTypes holds that everything exported can be used from outside the module.
+func TestInternalTypes(t *testing.T) {
+	s := &source{token.NewFileSet(), map[string]*types.Package{}}
+	names := 0
+	for _, dir := range public(t) {
+		p, err := s.Import(module + dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names += p.Scope().Len()
+		for _, l := range leaks(p) {
+			t.Errorf("%s.%s: want a type that others can name", dir, l)
+		}
+	}
+	if names < 200 {
+		t.Fatalf("%d names: the packages were not read", names)
+	}
+}
+
+// TestLeaks shows that the rule above can say no.
+func TestLeaks(t *testing.T) {
+	s := &source{token.NewFileSet(), map[string]*types.Package{}}
+	for src, want := range map[string]string{
+		"func F(*disk.File)":                            "F",
+		"func F() (n int, err []disk.File)":             "F",
+		"func F(func(map[string]disk.File))":            "F",
+		"type T struct{ F [2]disk.File }":               "T",
+		"type T struct{ f disk.File }":                  "",
+		"type T struct{}; func (*T) M() chan disk.File": "T.M",
+		"type T struct{}; func (*T) m() chan disk.File": "",
+		"type t struct{}; func (*t) M(disk.File)":       "",
+		"type T = disk.File":                            "T",
+		"type T interface{ M(disk.File) }":              "T.M",
+		"type G[X any] struct{}; var V G[disk.File]":    "V",
+		"var V disk.File":                               "V",
+		"var v disk.File":                               "",
+		"type T struct{ *T }":                           "",
+	} {
+		f, err := parser.ParseFile(s.files, "p.go", "package p; import \"github.com/refrun/refrun/internal/disk\"; "+src, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := s.check(module+"p", f)
+		got := strings.Join(leaks(p), "; ")
+		if got, _, _ := strings.Cut(got, ":"); got != want {
+			t.Errorf("%s: %q, want %q", src, got, want)
+		}
+	}
+}
