@@ -51,7 +51,7 @@ var inward = map[string][]string{
 	"index":                {"fp16", "tensor", "internal/exact", "internal/par"},
 	"pool":                 {"fp16", "tensor", "internal/exact", "internal/par"},
 	"resize":               {"fp16", "tensor", "internal/exact", "internal/par"},
-	"graph":                {"act", "conv", "fp16", "index", "matmul", "noise", "norm", "pointwise", "pool", "resize", "spectral", "tensor", "internal/par"},
+	"graph":                {"act", "conv", "fp16", "index", "matmul", "noise", "norm", "pointwise", "pool", "reduce", "resize", "spectral", "tensor", "internal/par"},
 	"plan":                 {"act", "asm", "conv", "fp16", "graph", "noise", "norm", "pool", "tensor", "internal/par", "internal/rows"},
 	"pointwise":            {"fp16", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
 	"noise":                {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "safetensors"},

@@ -1,10 +1,16 @@
 // Package reduce holds the operations that take the numbers along axes of a tensor
-// together: sums, means, cumulative sums and softmax.
+// together: sums, products, variances, norms, the greatest and the least, softmax.
 //
-//	sum      x_1 + ... + x_n
-//	mean     (x_1 + ... + x_n)/n
-//	cumsum   x_1 + ... + x_i for each i
-//	softmax  e^x_i / (e^x_1 + ... + e^x_n) for each i
+//	sum          x_1 + ... + x_n
+//	mean         mu = (x_1 + ... + x_n)/n
+//	cumsum       x_1 + ... + x_i for each i
+//	prod         x_1 * ... * x_n
+//	var          ((x_1-mu)^2 + ... + (x_n-mu)^2)/(n-c), with a correction c
+//	std          the root of var
+//	norm         of order 1: |x_1| + ... + |x_n|; of order 2: the root of x_1^2 + ... + x_n^2
+//	logsumexp    ln(e^x_1 + ... + e^x_n)
+//	softmax      e^x_i / (e^x_1 + ... + e^x_n) for each i
+//	log_softmax  x_i - ln(e^x_1 + ... + e^x_n) for each i
 //
 // The result is the exact value for the stored numbers, rounded once to the
 // destination's format, so no order of summing shows in it. In a Float64 destination
@@ -18,7 +24,9 @@
 // infinity. A sum that is exactly zero is +0. The sum of no numbers is +0 and their
 // mean NaN. Softmax of a line with a NaN or +Inf is NaN everywhere, and so is that of
 // a line of -Inf only; elsewhere -Inf has the share +0. (PyTorch and ONNX Runtime
-// return the same.)
+// return the same.) Its logarithm is NaN where it is, and -Inf of -Inf. The logarithm of a
+// sum is +Inf with +Inf, NaN with NaN, and -Inf of nothing but -Inf, and of no numbers. A
+// variance with a number that is not finite is NaN, and a divisor n-c is never less than 0.
 //
 // # Misuse
 //

@@ -144,6 +144,35 @@ func (m *Moments) Standard(eps float64) *Standard {
 	return s
 }
 
+// Variance returns the exact sum of (x-mu)^2 over the count less a correction, rounded to
+// odd, or its root. The numbers must be finite, and more of them than the correction.
+func (m *Moments) Variance(correction int, root bool) float64 {
+	// (n Q - S^2)/(n (n - correction))
+	n := big.NewInt(int64(m.n))
+	v, exp := m.squares.Int()
+	v.Mul(v, n)
+	s, half := m.sum.Int()
+	s.Mul(s, s)
+	if d := exp - 2*half; d > 0 {
+		v.Lsh(v, uint(d))
+		exp = 2 * half
+	} else {
+		s.Lsh(s, uint(-d))
+	}
+	v.Sub(v, s)
+	n.Mul(n, big.NewInt(int64(m.n-correction)))
+	if root {
+		return SqrtQuotient(v, exp, n)
+	}
+	return Quotient(v, exp, n)
+}
+
+// RootSquares returns the root of the exact sum of squares of finite numbers, rounded to odd.
+func (m *Moments) RootSquares() float64 {
+	q, exp := m.squares.Int()
+	return SqrtQuotient(q, exp, big.NewInt(1))
+}
+
 // Running returns the standard of a given mean and variance.
 func Running(mean, variance, eps float64) *Standard {
 	s := &Standard{MuHi: mean, V: variance + eps}

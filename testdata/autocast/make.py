@@ -639,6 +639,24 @@ def norm_rules(dtype):
     }
 
 
+def reduce_rules(dtype):
+    """The same of reductions beyond those above."""
+    x = torch.rand(2, 4, 8, 8).to(dtype)
+    return {
+        "log_softmax": lambda: torch.log_softmax(x, 1),
+        "logsumexp": lambda: torch.logsumexp(x, 1),
+        "amax": lambda: x.amax(1),
+        "amin": lambda: x.amin(1),
+        "max": lambda: x.max(1)[0],
+        "min": lambda: x.min(1)[0],
+        "var": lambda: x.var(1),
+        "std": lambda: x.std(1),
+        "any": lambda: x.any(1),
+        "all": lambda: x.all(1),
+        "linalg_vector_norm": lambda: torch.linalg.vector_norm(x, 2, 1),
+    }
+
+
 def pointwise_rules(dtype):
     """The same of functions of each number beyond those above."""
     x, y, c = torch.rand(2, 4, 8, 8).to(dtype), torch.rand(2, 4, 8, 8), torch.rand(2, 4, 8, 8) > 0.5
@@ -670,7 +688,7 @@ def make_rules(path):
         low = getattr(torch, dtype)
         torch.manual_seed(30)
         rows = mine[dtype] = {}
-        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules, spectral_rules, pool_rules, product_rules, norm_rules, pointwise_rules]:
+        for ops in [rule_ops] if RELEASE == "1.13" else [rule_ops, index_rules, spectral_rules, pool_rules, product_rules, norm_rules, pointwise_rules, reduce_rules]:
             for name in ops(low):
                 with torch.autocast("cpu", dtype=low):
                     rows[name] = {dtype: outcome(ops(low)[name]), "float32": outcome(ops(torch.float32)[name])}
