@@ -10,9 +10,11 @@ import (
 )
 
 // direct is a convolution pixel by pixel: of kernels of one pixel and stride 1 on the
-// image itself, of others on planes of float64 numbers. With a stride, a line of a plane
-// holds the columns that the first taps of pixels read, then those of the second ones,
-// and so on, so that what pixels side by side read of a tap lies side by side.
+// image itself, of others on planes of float64 numbers. With a stride S there are S x S
+// planes of a channel, or as many as the window has pixels: plane (i, j) holds the lines and
+// columns i and j after multiples of S, so that what pixels side by side read of a tap lies
+// side by side, and from line to line at one distance. So a kernel may go on from one line
+// of pixels to the next, over what lies between them, of which nothing is taken.
 type direct struct {
 	*asm.Pixels
 	k        *Kernel
@@ -24,17 +26,20 @@ type direct struct {
 	stride        int
 	onImage       bool
 	groups        int // of pixels, in a line
+	chunks        int // of the lines of a sample
+	shares        int // of the panels
 	height, width int // pixels of a sample that windows read, or pass over
 	panels        int
 	norms         []float64 // ||t x|| of each window, [N][H][W]
 	rows          []float64 // sums on the way to norms
-	planes        []float64 // [N][C][height][stride][phaseWidth]
+	planes        []float64 // [N][C][phases][phases][phaseHeight][phaseWidth]
+	phases        int
+	phaseHeight   int
 	phaseWidth    int
-	planeWidth    int   // of all phases
 	taps          []int // bytes from the first
 	tasks         struct {
 		norms, rows, window, expand func(i int)
-		line                        func(worker, i int)
+		unit                        func(worker, i int)
 		resolve                     func(s *worker, at, next place) float64
 	}
 }
@@ -93,9 +98,9 @@ func newDirect(k *Kernel, w *asm.Pixels, round func(m, norms, table *float64, ds
 		groups: (dst.W + w.Tiles - 1) / w.Tiles, panels: (k.oc + w.Outputs - 1) / w.Outputs,
 		height: (dst.H-1)*stride + k.kh, width: (dst.W-1)*stride + k.kw}
 	space.anchored.begin(w, k, src)
-	if tasks.line == nil { // once: functions of methods are allocated
+	if tasks.unit == nil { // once: functions of methods are allocated
 		g.tasks.norms, g.tasks.rows, g.tasks.window = g.measure, g.sumRow, g.sumColumn
-		g.tasks.expand, g.tasks.line, g.tasks.resolve = g.expand, g.runLine, g.resolve
+		g.tasks.expand, g.tasks.unit, g.tasks.resolve = g.expand, g.runUnit, g.resolve
 	}
 	return g
 }
@@ -108,19 +113,20 @@ func (g *direct) run() {
 		g.rows = grown(&g.space.rows, n*g.height*d.W)
 		par.For(n*g.height, g.tasks.rows)
 		par.For(n*d.H, g.tasks.window)
-		g.phaseWidth = max((g.width+g.stride-1)/g.stride, g.groups*g.Tiles+(k-1)/g.stride) // the last group reads whole
-		g.planeWidth = g.stride * g.phaseWidth
-		g.planes = grown(&g.space.planes, n*g.k.ic*g.height*g.planeWidth)
+		g.phases = min(g.stride, k)
+		g.phaseHeight, g.phaseWidth = (g.height+g.stride-1)/g.stride, (g.width+g.stride-1)/g.stride
+		g.planes = grown(&g.space.planes, n*g.k.ic*g.channel()+g.Tiles) // the last group reads whole
 		for c := range g.k.ic {
 			for i := range k {
 				for j := range k {
-					g.taps = append(g.taps, 8*((c*g.height+i)*g.planeWidth+j%g.stride*g.phaseWidth+j/g.stride))
+					g.taps = append(g.taps, 8*(c*g.channel()+g.at(i, j%g.stride)+j/g.stride))
 				}
 			}
 		}
 		par.For(n*g.height, g.tasks.expand)
 	}
-	g.space.each(n*d.H, g.tasks.line)
+	g.share()
+	g.space.each(n*g.chunks*g.shares, g.tasks.unit)
 	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
 	g.space.anchored.end()
 }
@@ -170,11 +176,13 @@ func (g *direct) sumColumn(i int) {
 func (g *direct) expand(i int) {
 	m, c, pad := g.src, g.k.ic, g.k.kh/2
 	n, y := i/g.height, i%g.height
+	if y%g.stride >= g.phases {
+		return // no window reads it
+	}
 	for ch := range c {
 		line := m.data[m.at(n, ch/block, y-pad, -pad):]
-		out := g.planes[((n*c+ch)*g.height+y)*g.planeWidth:][:g.planeWidth]
-		for phase := range g.stride {
-			out := out[phase*g.phaseWidth:][:g.phaseWidth]
+		for phase := range g.phases {
+			out := g.planes[(n*c+ch)*g.channel()+g.at(y, phase):][:g.phaseWidth]
 			some := max(0, (g.width-phase+g.stride-1)/g.stride)
 			line := line[min(phase*block+ch%block, len(line)):]
 			for x := range out[:some] {
@@ -185,53 +193,104 @@ func (g *direct) expand(i int) {
 	}
 }
 
-func (g *direct) runLine(worker, i int) {
-	s := g.space.workers[worker]
-	g.line(s, i/g.dst.H, i%g.dst.H)
+// channel returns how many numbers the planes of a channel have, and at where in them line y
+// of those with the columns from phase on begins.
+func (g *direct) channel() int { return g.phases * g.phases * g.phaseHeight * g.phaseWidth }
+func (g *direct) at(y, phase int) int {
+	return ((y%g.stride*g.phases+phase)*g.phaseHeight + y/g.stride) * g.phaseWidth
+}
+
+// share cuts the work to units: some lines of a sample with some groups of outputs. In a
+// unit each group's weights pass by once for all lines, and what the lines read, of which
+// there are as many as half a second cache holds, stays at hand. Lines on the image itself
+// make their own V, so that a unit is one of them with all outputs.
+//
+// The lines of a unit are one line to the kernel if so it makes fewer groups of pixels.
+func (g *direct) share() {
+	d := g.dst
+	g.chunks, g.shares = d.H, 1
+	if g.onImage || d.H == 0 {
+		return
+	}
+	line := 8 * (g.k.ic*g.phases*g.phases + g.Outputs) * g.phaseWidth // with its products
+	fit := max(1, asm.SecondCache()/2/line)
+	g.chunks = (d.H + fit - 1) / fit
+	units := 4 * par.Workers()
+	if 8*len(g.weights.panels) <= asm.SecondCache()/2 { // at hand in any case
+		g.chunks = max(g.chunks, min(d.H, units/g.src.N))
+	} else if g.src.N*g.chunks < units {
+		g.shares = min(g.panels, (units+g.src.N*g.chunks-1)/(g.src.N*g.chunks))
+	}
+}
+
+func (g *direct) runUnit(worker, i int) {
+	s, d := g.space.workers[worker], g.dst
+	share, chunk, n := i%g.shares, i/g.shares%g.chunks, i/g.shares/g.chunks
+	lo, hi := chunk*d.H/g.chunks, (chunk+1)*d.H/g.chunks
+	if g.onImage {
+		g.widen(s, n, lo)
+	}
+	step, all := hi-lo, ((hi-lo-1)*g.phaseWidth+d.W+g.Tiles-1)/g.Tiles
+	if all >= (hi-lo)*g.groups {
+		step, all = 1, g.groups
+	}
+	finite := g.finite(n, lo, hi)
+	s.m = aligned(&s.memory[1], all*g.Tiles*g.Outputs)
+	s.flags = grown(&s.flags, g.Outputs/block*d.W)
+	for o := share * g.panels / g.shares; o < (share+1)*g.panels/g.shares; o++ {
+		for y := lo; y < hi; y += step {
+			g.multiply(s, n, y, o, all)
+			for i := range step {
+				g.finish(s, i*g.phaseWidth*g.Outputs, finite || g.finite(n, y+i, y+i+1), n, y+i, o)
+			}
+		}
+	}
 	s.finish(g.tasks.resolve)
 }
 
-// line makes a line of outputs of a sample.
-func (g *direct) line(s *worker, n, y int) {
-	d, blocks := g.dst, g.src.Blocks()
-	if g.onImage {
-		g.measure(n*d.H + y)
-	}
-	norms := g.norms[(n*d.H+y)*d.W:][:d.W]
-	finite := true
-	for _, v := range norms {
-		finite = finite && v <= math.MaxFloat64
-	}
-	s.m = aligned(&s.memory[1], g.groups*g.Tiles*g.Outputs)
-	s.flags = grown(&s.flags, g.Outputs/block*d.W)
-	if g.onImage {
-		size := blocks * g.Tiles * block
-		s.v = aligned(&s.memory[0], g.groups*size)
-		for i := range g.groups {
-			x := i * g.Tiles
-			g.Widen(&g.src.data[g.src.at(n, 0, y, x)], g.src.plane*4, &s.v[i*size], blocks, min(g.Tiles, d.W-x))
-		}
-	}
-	size := g.weights.terms * g.Outputs
-	for o := range g.panels {
-		u := &g.weights.panels[o*size]
-		if g.onImage {
-			g.Multiply(&s.v[0], u, &s.m[0], blocks, blocks, g.groups, &g.weights.panels[(o+1)%g.panels*size], &d.data[d.at(n, o*g.Outputs/block, y, 0)])
-		} else {
-			g.Taps(&g.planes[(n*g.k.ic*g.height+y*g.stride)*g.planeWidth], &g.taps[0], len(g.taps), u, &s.m[0], g.groups)
-		}
-		g.finish(s, norms, finite, n, y, o)
+// widen makes V of a line of the image.
+func (g *direct) widen(s *worker, n, y int) {
+	g.measure(n*g.dst.H + y)
+	size := g.src.Blocks() * g.Tiles * block
+	s.v = aligned(&s.memory[0], g.groups*size)
+	for i := range g.groups {
+		x := i * g.Tiles
+		g.Widen(&g.src.data[g.src.at(n, 0, y, x)], g.src.plane*4, &s.v[i*size], g.src.Blocks(), min(g.Tiles, g.dst.W-x))
 	}
 }
 
-// finish makes the outputs of a line and a group of channels.
-func (g *direct) finish(s *worker, norms []float64, finite bool, n, y, o int) {
+// multiply makes M of a group of outputs, of so many groups of pixels from line y on.
+func (g *direct) multiply(s *worker, n, y, o, groups int) {
+	d, size := g.dst, g.weights.terms*g.Outputs
+	u := &g.weights.panels[o*size]
+	if !g.onImage {
+		g.Taps(&g.planes[n*g.k.ic*g.channel()+y*g.phaseWidth], &g.taps[0], len(g.taps), u, &s.m[0], groups)
+		return
+	}
+	blocks := g.src.Blocks()
+	g.Multiply(&s.v[0], u, &s.m[0], blocks, blocks, groups, &g.weights.panels[(o+1)%g.panels*size], &d.data[d.at(n, o*g.Outputs/block, y, 0)])
+}
+
+// finite reports whether all norms of lines [lo,hi) are.
+func (g *direct) finite(n, lo, hi int) bool {
+	w := g.dst.W
+	for _, v := range g.norms[(n*g.dst.H+lo)*w : (n*g.dst.H+hi)*w] {
+		if !(v <= math.MaxFloat64) {
+			return false
+		}
+	}
+	return true
+}
+
+// finish makes the outputs of a line and a group of channels, of which M begins at m.
+func (g *direct) finish(s *worker, m int, finite bool, n, y, o int) {
 	d := g.dst
+	norms := g.norms[(n*d.H+y)*d.W:][:d.W]
 	first, end := o*g.Outputs, min((o+1)*g.Outputs, d.C)
 	open := 0
 	for c := first; c < end; c += block {
 		flags := s.flags[(c-first)/block*d.W:][:d.W]
-		g.round(&s.m[c-first], &norms[0], &g.weights.tables[c/block*3*block], &d.data[d.at(n, c/block, y, 0)], d.W, &flags[0])
+		g.round(&s.m[m+c-first], &norms[0], &g.weights.tables[c/block*3*block], &d.data[d.at(n, c/block, y, 0)], d.W, &flags[0])
 		for x, f := range flags {
 			switch {
 			case !finite && !(norms[x] <= math.MaxFloat64):
