@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 
@@ -10,10 +11,11 @@ import (
 )
 
 // Config holds the parameters of Spinlock's CNN operator under Spinlock's
-// names (its builder.build_simple_cnn).
+// names (its builder.build_simple_cnn). A zero or empty field means its default;
+// the Config of an [Operator] has them filled in.
 type Config struct {
 	NumLayers      int     // blocks after the first, 0 or more
-	BaseChannels   int     // channels of the first block
+	BaseChannels   int     // channels of the first block, 1 or more
 	InputChannels  int     // default 3
 	OutputChannels int     // default 3
 	KernelSize     int     // odd, default 3
@@ -26,7 +28,8 @@ type Config struct {
 
 	// Nodes, if not nil, are the operations of an operator of another shape
 	// than Spinlock's, which the fields above do not describe; only
-	// InputChannels, OutputChannels and GridSize then have a meaning.
+	// InputChannels and GridSize then have a meaning, and OutputChannels is that
+	// of the last node.
 	Nodes []NodeConfig
 
 	// Ignored lists parameters that were given and that, as in Spinlock,
@@ -89,13 +92,6 @@ func ReadConfig(file, place string, data []byte) (Config, error) {
 	if field, err := c.check(); err != nil {
 		return c, o.Errorf(field, "%w", err)
 	}
-	// An empty name, which in a Config is the default, is none that was left out.
-	if _, err := act.Parse(c.Activation); err != nil {
-		return c, o.Errorf("activation", "%w", err)
-	}
-	if _, err := normGroups(c.Normalization, 1); err != nil {
-		return c, o.Errorf("normalization", "%w", err)
-	}
 	if noisy {
 		if _, field, err := noiseBlock(c.NoiseType, c.NoiseScale); err != nil {
 			return c, o.Errorf(field, "%w", err)
@@ -119,6 +115,17 @@ func noiseBlock(kind string, scale float64) (b noise.Block, field string, err er
 	return noise.Block{Type: t, Scale: scale}, "", nil
 }
 
+// withDefaults fills in what was left out.
+func (c Config) withDefaults() Config {
+	c.InputChannels = cmp.Or(c.InputChannels, 3)
+	if c.Nodes != nil { // which say the rest themselves
+		return c
+	}
+	c.OutputChannels, c.KernelSize = cmp.Or(c.OutputChannels, 3), cmp.Or(c.KernelSize, 3)
+	c.Activation, c.Normalization = cmp.Or(c.Activation, "gelu"), cmp.Or(c.Normalization, "instance")
+	return c
+}
+
 // check returns the first parameter that makes no operator, and why.
 func (c Config) check() (field string, err error) {
 	for _, n := range []struct {
@@ -138,12 +145,11 @@ func (c Config) check() (field string, err error) {
 	case c.weights() > mostWeights:
 		return "base_channels", fmt.Errorf("%d: want fewer: the operator would have %.3g weights, and %.3g are the most", c.BaseChannels, c.weights(), float64(mostWeights))
 	}
-	o := ConvOptions{Activation: c.Activation, Normalization: c.Normalization}.withDefaults()
-	if _, err := act.Parse(o.Activation); err != nil {
+	if _, err := act.Parse(c.Activation); err != nil {
 		return "activation", err
 	}
 	for i := range c.NumLayers + 1 {
-		if _, err := normGroups(o.Normalization, c.BaseChannels*widening(i)); err != nil {
+		if _, err := normGroups(c.Normalization, c.BaseChannels*widening(i)); err != nil {
 			return "normalization", err
 		}
 	}

@@ -41,6 +41,7 @@ type Operator struct {
 // two convolutions if there are more than three, else ConvBlocks), the noise,
 // and a 1x1 output layer.
 func build(c Config) (*Operator, error) {
+	c = c.withDefaults()
 	if c.Nodes != nil {
 		op, err := buildNodes(c)
 		if err != nil {

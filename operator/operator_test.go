@@ -461,7 +461,7 @@ func TestUndefined(t *testing.T) {
 		t.Errorf("float64 numbers in float32: error %v", err)
 	}
 	for _, edit := range []func(c *Config){
-		func(c *Config) { c.NumLayers = -4 }, func(c *Config) { c.BaseChannels = -4 }, func(c *Config) { c.InputChannels = 0 },
+		func(c *Config) { c.NumLayers = -4 }, func(c *Config) { c.BaseChannels = -4 }, func(c *Config) { c.InputChannels = -1 },
 		func(c *Config) { c.OutputChannels = -1 }, func(c *Config) { c.KernelSize = -3 },
 	} {
 		c := small()

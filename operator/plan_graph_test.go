@@ -31,7 +31,7 @@ func randomGraph(r *rand.Rand) Config {
 		values = append(values, value{n.Name, channels})
 	}
 	conv := func(from value, out int) {
-		add(NodeConfig{Op: "conv", OutChannels: out, KernelSize: []int{1, 3, 3, 5, 7}[r.IntN(5)], Bias: r.IntN(2) == 0, PaddingMode: one("zeros", "zeros", "circular", "reflect", "replicate")}, out, from)
+		add(NodeConfig{Op: "conv", OutChannels: out, KernelSize: []int{1, 3, 3, 5, 7}[r.IntN(5)], NoBias: r.IntN(2) != 0, PaddingMode: one("zeros", "zeros", "circular", "reflect", "replicate")}, out, from)
 	}
 	noises := 0
 	for range 2 + r.IntN(7) {
@@ -43,7 +43,7 @@ func randomGraph(r *rand.Rand) Config {
 		case 0, 1, 2:
 			conv(v, []int{3, 8, 12, 16, 20}[r.IntN(5)])
 		case 3:
-			n := NodeConfig{Op: "norm", Normalization: one("instance", "batch", "layer"), Eps: 1e-5, Affine: r.IntN(2) == 0}
+			n := NodeConfig{Op: "norm", Normalization: one("instance", "batch", "layer"), NoAffine: r.IntN(2) != 0}
 			add(n, v.channels, v)
 		case 4:
 			add(NodeConfig{Op: "act", Activation: one("gelu", "relu", "tanh", "none")}, v.channels, v)
@@ -152,7 +152,7 @@ func attempt(op *Operator, mode Mode, d noise.Draws, x *tensor.Tensor) (y *tenso
 // here zeros about a mean of 0 in the middle row, between greater numbers and lesser ones.
 func TestPlanNormAndSkip(t *testing.T) {
 	op, err := Init(Config{InputChannels: 32, OutputChannels: 32, Nodes: []NodeConfig{
-		{Op: "norm", Name: "n", Normalization: "instance", Eps: 1e-5},
+		{Op: "norm", Name: "n", Normalization: "instance", NoAffine: true},
 		{Op: "add", Name: "s", In: []string{"n", "input"}},
 	}}, 1)
 	if err != nil {

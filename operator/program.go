@@ -8,7 +8,7 @@ import (
 
 // NodeConfig is one operation of an operator that is given as a list of them: a
 // layer of Spinlock's operator, which keeps the size of images, or any operation that
-// package graph has registered.
+// package graph has registered. A zero or empty field means its default.
 type NodeConfig struct {
 	Op   string   // conv, norm, act, add or noise, or a name of graph.Names
 	Name string   // PyTorch's name of the module, and of its parameters; each once
@@ -18,14 +18,14 @@ type NodeConfig struct {
 	Params     []ParamConfig // registered operation: its parameters
 
 	OutChannels int    // conv
-	KernelSize  int    // conv: odd; the image is padded by half of it
+	KernelSize  int    // conv: odd, to be said; the image is padded by half of it
 	PaddingMode string // conv: zeros (the default), circular, reflect or replicate
-	Bias        bool   // conv: default true, as PyTorch's
+	NoBias      bool   // conv: without the bias that PyTorch's has
 
-	Normalization string  // norm: instance, batch, group or layer (a group norm of one group)
-	Groups        int     // norm: of a group norm
-	Eps           float64 // norm: default 1e-5
-	Affine        bool    // norm: with weight and bias; default true
+	Normalization string   // norm: instance, batch, group or layer (a group norm of one group)
+	Groups        int      // norm: of a group norm, to be said there
+	Eps           *float64 // norm: 0 or more; nil means 1e-5
+	NoAffine      bool     // norm: without weight and bias
 
 	Activation string // act: act.Parse's names
 
@@ -57,13 +57,13 @@ func readNodes(o *strict.Object) (Config, error) {
 			node.OutChannels = int(n.Int("out_channels", 1, 1, mostSize))
 			node.KernelSize = int(n.Int("kernel_size", 3, 1, 255))
 			node.PaddingMode = n.String("padding_mode", "zeros")
-			node.Bias = n.Bool("bias", true)
+			node.NoBias = !n.Bool("bias", true)
 		case "norm":
 			n.Need("normalization")
 			node.Normalization = n.String("normalization", "")
 			node.Groups = int(n.Int("groups", 0, 1, mostSize))
-			node.Eps = n.Float("eps", epsilon)
-			node.Affine = n.Bool("affine", true)
+			eps := n.Float("eps", epsilon)
+			node.Eps, node.NoAffine = &eps, !n.Bool("affine", true)
 		case "act":
 			n.Need("activation")
 			node.Activation = n.String("activation", "")

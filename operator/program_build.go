@@ -204,7 +204,7 @@ func (b *programmer) layer(s *programStep) ([]graph.Type, error) {
 		if err := b.count("out_channels", width, float64(in)*float64(width)*float64(n.KernelSize*n.KernelSize)); err != nil {
 			return nil, err
 		}
-		s.module = newConv(n.Name, in, width, n.KernelSize, n.Bias, 1, padding)
+		s.module = newConv(n.Name, in, width, n.KernelSize, !n.NoBias, 1, padding)
 	case "norm":
 		m, field, err := n.norm(in)
 		if err != nil {
@@ -249,8 +249,12 @@ func (n *NodeConfig) norm(c int) (m *normalization, field string, err error) {
 	default:
 		return nil, "normalization", fmt.Errorf("%.60q: want instance, batch, group or layer", n.Normalization)
 	}
-	if !(n.Eps >= 0) || !strict.Finite(n.Eps) {
-		return nil, "eps", fmt.Errorf("%v: want a finite number, 0 or more", n.Eps)
+	eps := epsilon
+	if n.Eps != nil {
+		eps = *n.Eps
+	}
+	if !(eps >= 0) || !strict.Finite(eps) {
+		return nil, "eps", fmt.Errorf("%v: want a finite number, 0 or more", eps)
 	}
 	kind := n.Normalization
 	if kind == "group" {
@@ -267,7 +271,7 @@ func (n *NodeConfig) norm(c int) (m *normalization, field string, err error) {
 	if n.Normalization == "group" {
 		m.kind, m.groups = "group", n.Groups
 	}
-	m.eps, m.fixed = n.Eps, !n.Affine
+	m.eps, m.fixed = eps, n.NoAffine
 	if m.fixed {
 		m.weight.fill(1)
 	}

@@ -28,9 +28,9 @@ func asNodes(t *testing.T, op *Operator) Config {
 		}
 		switch n.Op {
 		case OpConv:
-			to.Op, to.OutChannels, to.KernelSize, to.Bias = "conv", n.Weight.Shape[0], n.Weight.Shape[2], n.Bias != nil
+			to.Op, to.OutChannels, to.KernelSize, to.NoBias = "conv", n.Weight.Shape[0], n.Weight.Shape[2], n.Bias == nil
 		case OpNorm:
-			to.Op, to.Normalization, to.Eps, to.Affine = "norm", n.Norm, n.Eps, true
+			to.Op, to.Normalization, to.Eps = "norm", n.Norm, &n.Eps
 			if n.Norm == "group" {
 				to.Groups = n.Groups
 			}
@@ -122,8 +122,9 @@ func applyOnce(t *testing.T, op *Operator, m Mode, x *tensor.Tensor) *tensor.Ten
 
 // TestProgramNorm: eps, groups and a norm without parameters arrive.
 func TestProgramNorm(t *testing.T) {
+	eps := 0.5
 	op, err := buildNodes(Config{InputChannels: 6, Nodes: []NodeConfig{
-		{Op: "norm", Name: "a", Normalization: "group", Groups: 3, Eps: 0.5}}})
+		{Op: "norm", Name: "a", Normalization: "group", Groups: 3, Eps: &eps, NoAffine: true}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -155,7 +156,7 @@ func TestReadNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if c.OutputChannels != 2 || c.GridSize != 8 || !c.Nodes[0].Bias || c.Nodes[5].Bias || !c.Nodes[1].Affine || c.Nodes[1].Eps != 1e-5 {
+	if c.OutputChannels != 2 || c.GridSize != 8 || c.Nodes[0].NoBias || !c.Nodes[5].NoBias || c.Nodes[1].NoAffine || *c.Nodes[1].Eps != 1e-5 {
 		t.Errorf("read %+v", c)
 	}
 	for _, bad := range []struct{ nodes, want string }{
@@ -190,8 +191,8 @@ func TestBuildNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if op.Config.OutputChannels != 1 || len(op.Params()) != 1 {
-		t.Errorf("%d outputs, %d parameters: want 1, 1", op.Config.OutputChannels, len(op.Params()))
+	if op.Config.OutputChannels != 1 || len(op.Params()) != 2 {
+		t.Errorf("%d outputs, %d parameters: want 1, 2", op.Config.OutputChannels, len(op.Params()))
 	}
 	c.Nodes[0].KernelSize = 2
 	if _, err := Init(c, 1); err == nil || !strings.HasPrefix(err.Error(), "operator.nodes[0].kernel_size: 2: want an odd number") {

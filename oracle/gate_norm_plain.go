@@ -25,13 +25,12 @@ func plainNorms(c operator.Config, nodes []operator.Node, m operator.Mode) []boo
 	if m.Autocast != operator.CPU2 {
 		return of
 	}
-	affine := map[string]bool{}
+	plain := map[string]bool{}
 	for i := range c.Nodes {
-		affine[c.Nodes[i].Name] = c.Nodes[i].Affine
+		plain[c.Nodes[i].Name] = c.Nodes[i].NoAffine
 	}
 	for i := range nodes {
-		with, known := affine[nodes[i].Name]
-		of[i] = nodes[i].Op == operator.OpNorm && nodes[i].Norm == "instance" && known && !with
+		of[i] = nodes[i].Op == operator.OpNorm && nodes[i].Norm == "instance" && plain[nodes[i].Name]
 	}
 	return of
 }

@@ -18,10 +18,10 @@ func plainBench(t *testing.T, affine bool) *stepBench {
 	t.Helper()
 	b := newStepBench(t, "bfloat16", "cpu", "instance", convex(.4))
 	b.build(operator.Config{InputChannels: 3, Nodes: []operator.NodeConfig{
-		{Op: "conv", Name: "0", OutChannels: 8, KernelSize: 3, Bias: true, PaddingMode: "zeros"},
-		{Op: "norm", Name: "1", Normalization: "instance", Eps: 1e-5, Affine: affine},
+		{Op: "conv", Name: "0", OutChannels: 8, KernelSize: 3, PaddingMode: "zeros"},
+		{Op: "norm", Name: "1", Normalization: "instance", NoAffine: !affine},
 		{Op: "act", Name: "2", Activation: "gelu"},
-		{Op: "conv", Name: "3", OutChannels: 3, KernelSize: 1, Bias: true, PaddingMode: "zeros"},
+		{Op: "conv", Name: "3", OutChannels: 3, KernelSize: 1, PaddingMode: "zeros"},
 	}}, "none")
 	return b
 }

@@ -18,9 +18,9 @@ import (
 func TestTinyOperators(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
 	conv := func(name string, out, k int) operator.NodeConfig {
-		return operator.NodeConfig{Op: "conv", Name: name, OutChannels: out, KernelSize: k, Bias: out > 1}
+		return operator.NodeConfig{Op: "conv", Name: name, OutChannels: out, KernelSize: k, NoBias: out <= 1}
 	}
-	norm := operator.NodeConfig{Op: "norm", Name: "n", Normalization: "layer", Eps: 1e-5, Affine: true}
+	norm := operator.NodeConfig{Op: "norm", Name: "n", Normalization: "layer"}
 	gelu := operator.NodeConfig{Op: "act", Name: "a", Activation: "gelu"}
 	for i, s := range []struct {
 		channels, h, w, steps, m int

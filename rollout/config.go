@@ -29,15 +29,18 @@ const (
 	ZScore          Normalization = "zscore" // (x-mean)/(std+1e-8), std unbiased
 )
 
-// Config holds the parameters of a rollout under Spinlock's names.
+// Config holds the parameters of a rollout under Spinlock's names. A Config made in Go
+// says what it means: Alpha 0 is 0, and Dt must be given for a residual policy. Where
+// [ReadConfig] finds no alpha, dt or precision it fills in 0.5, 0.01 and "float32", as
+// Spinlock does.
 type Config struct {
-	Policy       Policy  // policy_type, default convex
-	Alpha        float64 // convex: weight of the old state, 0 <= alpha < 1, default 0.5
-	Dt           float64 // residual: step, > 0, default 0.01
+	Policy       Policy  // policy_type; "" means convex
+	Alpha        float64 // convex: weight of the old state, 0 <= alpha < 1
+	Dt           float64 // residual: step, > 0
 	Timesteps    int     // num_timesteps T >= 1: states with the initial one, so T-1 steps
 	Realizations int     // num_realizations M >= 1
-	BaseSeed     uint64  // base_seed, default 0
-	Precision    string  // operator.ParseMode's names, default "float32"
+	BaseSeed     uint64  // base_seed
+	Precision    string  // operator.ParseMode's names; that of a [Stepper] is its Mode
 	Autocast     string  // operator.ParseAutocast's names, or "" for none: whose rules a half precision follows
 	// EngineBatch is the number of realizations that the recording engine
 	// stepped at once: it decides the seeds of framework streams, and

@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"compress/zlib"
 	"crypto/sha256"
 	"encoding/json"
@@ -216,18 +217,18 @@ func (o *hdf5Output) attributes(s Trajectory, c Config, metadata map[string]stri
 		}
 		clamp = string(b)
 	}
-	policy := string(c.Policy)
-	switch c.Policy {
+	policy := cmp.Or(c.Policy, Convex)
+	switch policy {
 	case Residual:
-		policy += fmt.Sprintf("(dt=%v)", c.Dt)
+		policy += Policy(fmt.Sprintf("(dt=%v)", c.Dt))
 	case Convex:
-		policy += fmt.Sprintf("(alpha=%v)", c.Alpha)
+		policy += Policy(fmt.Sprintf("(alpha=%v)", c.Alpha))
 	}
 	attrs := []struct {
 		name  string
 		value any
 	}{
-		{"policy", policy}, {"num_timesteps", s.T}, {"num_operators", 1}, {"num_realizations", s.M},
+		{"policy", string(policy)}, {"num_timesteps", s.T}, {"num_operators", 1}, {"num_realizations", s.M},
 		{"normalization", normalization}, {"clamp_range", clamp},
 	}
 	for _, name := range slices.Sorted(maps.Keys(metadata)) {

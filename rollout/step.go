@@ -177,7 +177,7 @@ func (w *work) piece(i int) {
 			y[i] += v
 		}
 		state.RoundSlice(y, y)
-	case Convex:
+	case Convex, "":
 		var p [piece]float64
 		multiply(p[:len(x)], x, w.a, state)
 		multiply(y, o, w.b, of)
