@@ -26,22 +26,24 @@ type exponentials struct {
 // x - m is formed in two words without error, and its exponential is off by 1.1 u. t, the sum
 // of all but one of the greatest, all positive, is off by n + 2 u of itself. ln(1+t) is off by
 // no more of itself for that, and by 1.1 u: n + 4 u in all. What underflows is below 2^-1000.
-func newExponentials(line []float64) (e exponentials) {
+//
+// w is memory for the line.
+func newExponentials(line []float64, w *space) (e exponentials) {
 	e.line = line
 	if e.m, e.undefined = greatest(line); e.undefined {
 		return e
 	}
+	elem.ExpBelow(w.y, line, e.m)
 	t, finite, skipped := 0.0, 0, false
-	for _, x := range line {
-		if x == math.Inf(-1) {
-			continue
+	for j, x := range line {
+		if x != math.Inf(-1) {
+			finite++
 		}
-		finite++
 		if x == e.m && !skipped {
 			skipped = true
 			continue
 		}
-		t += elem.ExpSum(twoSum(x, -e.m))
+		t += w.y[j]
 	}
 	e.alone = finite == 1
 	e.log = elem.Log1p(t)
@@ -61,7 +63,8 @@ func (e *exponentials) exact() *exact.Softmax {
 // function of the line, rounded once. dst may be src.
 //
 // It is (x_i - m) - ln(1+t), both parts of one sign: see exponentials. The difference is
-// rounded by u, and so is x_i - m. In float64 the error is n + 6 u of the result.
+// rounded by u, and so is x_i - m; the ends of the interval by less than 2 u. In float64 the
+// error is n + 6 u of the result.
 func LogSoftmax(dst, src *tensor.Tensor, axes ...int) {
 	checkFormats(dst, src)
 	if !dst.SameShape(src) {
@@ -70,10 +73,25 @@ func LogSoftmax(dst, src *tensor.Tensor, axes ...int) {
 	v := newView(src.Shape, axes)
 	f := dst.Format
 	v.each(src.Data, func(i int, line []float64) {
-		e := newExponentials(append([]float64(nil), line...))
-		for j, x := range e.line {
-			dst.Data[v.first[i]+v.along[j]] = e.less(x, f)
+		w := newSpace(len(line))
+		defer spaces.Put(w)
+		copy(w.x, line)
+		e := newExponentials(w.x, w)
+		if f == fp16.Float64 || e.undefined {
+			for j, x := range w.x {
+				w.lo[j] = e.less(x, f)
+			}
+			v.put(dst.Data, i, w.lo)
+			return
 		}
+		for j, x := range w.x {
+			d := x - e.m
+			y := d - e.log
+			bound := e.bound + float64(1.001*u*float64(3*math.Abs(y)-d)) // of -Inf it is NaN
+			w.lo[j], w.hi[j] = y-bound, y+bound
+		}
+		w.decide(f, func(j int) float64 { return e.less(w.x[j], f) })
+		v.put(dst.Data, i, w.lo)
 	})
 }
 
@@ -116,7 +134,9 @@ func LogSumExp(dst, src *tensor.Tensor, axes ...int) {
 		return
 	}
 	v.each(src.Data, func(i int, line []float64) {
-		e := newExponentials(line)
+		w := newSpace(len(line))
+		defer spaces.Put(w)
+		e := newExponentials(line, w)
 		y := e.m + e.log
 		switch {
 		case e.undefined:

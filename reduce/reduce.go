@@ -37,7 +37,7 @@ package reduce
 
 import (
 	"math"
-	"slices"
+	"sync"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/par"
@@ -49,7 +49,10 @@ const u = 0x1p-53
 
 // view is a tensor as lines of numbers that an operation takes together: number j of
 // line i is at first[i]+along[j].
-type view struct{ first, along []int }
+type view struct {
+	first, along []int
+	straight     bool // the numbers of a line are neighbours
+}
 
 // newView returns the lines along axes of a shape, in row-major order of the others.
 func newView(shape, axes []int) view {
@@ -63,7 +66,7 @@ func newView(shape, axes []int) view {
 		}
 		taken[a] = true
 	}
-	v := view{[]int{0}, []int{0}}
+	v := view{first: []int{0}, along: []int{0}}
 	step := 1
 	for a := len(shape) - 1; a >= 0; a-- { // the last axis runs fastest
 		to := &v.first
@@ -79,26 +82,21 @@ func newView(shape, axes []int) view {
 		*to = more
 		step *= shape[a]
 	}
+	n := len(v.along) // in rising order
+	v.straight = n == 0 || v.along[n-1] == n-1
 	return v
-}
-
-// straight reports whether the numbers of a line are neighbours.
-func (v *view) straight() bool {
-	n := len(v.along)
-	return n == 0 || v.along[n-1] == n-1 && slices.IsSorted(v.along)
 }
 
 // each calls body with every line of src: its number, and its numbers, which body must
 // not change.
 func (v *view) each(src []float64, body func(i int, line []float64)) {
 	n := len(v.along)
-	straight := v.straight()
 	lines := max(1, (1<<13)/max(n, 1)) // a piece of work
 	par.For((len(v.first)+lines-1)/lines, func(p int) {
 		var buf []float64
 		for i := p * lines; i < min((p+1)*lines, len(v.first)); i++ {
 			at := v.first[i]
-			if straight {
+			if v.straight {
 				body(i, src[at:at+n:at+n])
 				continue
 			}
@@ -115,6 +113,46 @@ func (v *view) each(src []float64, body func(i int, line []float64)) {
 func checkFormats(dst, src *tensor.Tensor) {
 	if src.Format == fp16.Float64 && dst.Format != fp16.Float64 {
 		panic("reduce: a float64 source needs a float64 destination")
+	}
+}
+
+// space is the memory of a line under work.
+type space struct{ x, y, lo, hi []float64 }
+
+var spaces = sync.Pool{New: func() any { return new(space) }}
+
+// newSpace returns memory for lines of n numbers; spaces.Put gives it back.
+func newSpace(n int) *space {
+	w := spaces.Get().(*space)
+	if cap(w.x) < n {
+		all := make([]float64, 4*n)
+		w.x, w.y, w.lo, w.hi = all[:n:n], all[n:2*n:2*n], all[2*n:3*n:3*n], all[3*n:]
+	}
+	w.x, w.y, w.lo, w.hi = w.x[:n], w.y[:n], w.lo[:n], w.hi[:n]
+	return w
+}
+
+// decide rounds the ends of the intervals lo to hi to a format, and calls settle for each
+// place where they are not one number, for what is to stand there: in lo.
+func (w *space) decide(f fp16.Format, settle func(j int) float64) {
+	f.RoundSlice(w.lo, w.lo)
+	f.RoundSlice(w.hi, w.hi)
+	for j, v := range w.lo {
+		if math.Float64bits(v) != math.Float64bits(w.hi[j]) || v != v {
+			w.lo[j] = settle(j)
+		}
+	}
+}
+
+// put writes a line's numbers to their places.
+func (v *view) put(dst []float64, i int, line []float64) {
+	at := v.first[i]
+	if v.straight {
+		copy(dst[at:], line)
+		return
+	}
+	for j, y := range line {
+		dst[at+v.along[j]] = y
 	}
 }
 

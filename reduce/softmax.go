@@ -24,42 +24,44 @@ func Softmax(dst, src *tensor.Tensor, axes ...int) {
 	}
 	v := newView(src.Shape, axes)
 	f, n := dst.Format, len(v.along)
-	err := 1.0001 * u * float64(n+3)
+	wide := 1.0001*u*float64(n+3) + 2.001*u // with the roundings of the interval's ends
 	v.each(src.Data, func(i int, line []float64) {
+		w := newSpace(n)
+		defer spaces.Put(w)
+		copy(w.x, line)
 		most, undefined := greatest(line)
-		var row *exact.Softmax // made when it is needed
-		xs := append([]float64(nil), line...)
-		e := make([]float64, n)
+		if undefined {
+			for j := range w.y {
+				w.y[j] = fp16.NaN
+			}
+			v.put(dst.Data, i, w.y)
+			return
+		}
+		elem.ExpBelow(w.y, w.x, most)
 		sum := 0.0
-		for j, x := range xs {
-			if undefined {
-				break
-			}
-			if x != math.Inf(-1) {
-				e[j] = elem.ExpSum(twoSum(x, -most))
-			}
-			sum += e[j]
+		for _, e := range w.y {
+			sum += e
 		}
-		for j, x := range xs {
-			to := &dst.Data[v.first[i]+v.along[j]]
-			switch y := e[j] / sum; {
-			case undefined:
-				*to = fp16.NaN
-			case f == fp16.Float64:
-				*to = y
-			case y < 0x1p-1000:
-				*to = 0
-			default:
-				rounded, ok := f.Decide(y, float64(err*y))
-				if !ok {
-					if row == nil {
-						row = exact.NewSoftmax(xs)
-					}
-					rounded = f.Round(row.Settle(x))
-				}
-				*to = rounded
+		if f == fp16.Float64 {
+			for j, e := range w.y {
+				w.y[j] = e / sum
 			}
+			v.put(dst.Data, i, w.y)
+			return
 		}
+		for j, e := range w.y {
+			y := e / sum
+			d := float64(wide * y)
+			w.lo[j], w.hi[j] = y-d, y+d
+		}
+		var row *exact.Softmax // made when it is needed
+		w.decide(f, func(j int) float64 {
+			if row == nil {
+				row = exact.NewSoftmax(w.x)
+			}
+			return f.Round(row.Settle(w.x[j]))
+		})
+		v.put(dst.Data, i, w.lo)
 	})
 }
 
@@ -68,10 +70,12 @@ func Softmax(dst, src *tensor.Tensor, axes ...int) {
 func greatest(line []float64) (most float64, undefined bool) {
 	most = math.Inf(-1)
 	for _, x := range line {
-		if x != x {
-			return 0, true
+		if !(x <= most) {
+			if x != x {
+				return 0, true
+			}
+			most = x
 		}
-		most = max(most, x)
 	}
 	return most, math.IsInf(most, 0)
 }

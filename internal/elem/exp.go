@@ -29,6 +29,31 @@ func ExpSum(hi, lo float64) float64 {
 	return scale(t+small, e)
 }
 
+// ExpBelow sets dst to e^(x-top) for numbers x of src, none of which is greater than top or
+// NaN: what ExpSum makes of the exact differences. top is finite. The slices are of one
+// length, and may be the same.
+func ExpBelow(dst, src []float64, top float64) {
+	dst = dst[:len(src)]
+	for i, x := range src {
+		d := x - top
+		if d < -700 { // far below, or -Inf
+			dst[i] = 0
+			if !(d < -746) {
+				dst[i] = ExpSum(d, below(x, top, d))
+			}
+			continue
+		}
+		e, t, small := expParts(d, below(x, top, d))
+		dst[i] = float64((t + small) * math.Float64frombits(uint64(1023+e)<<52))
+	}
+}
+
+// below returns what x - top is beyond its rounding d, exactly (Knuth's sum of two).
+func below(x, top, d float64) float64 {
+	z := d - x
+	return (x - (d - z)) - (top + z)
+}
+
 // expParts returns e^(x+lo) as 2^e (t + small), t = 2^(j/128) rounded, for
 // |x| < 2^10.
 //
