@@ -2,6 +2,7 @@ package norm
 
 import (
 	"math"
+	"sync"
 
 	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
@@ -59,9 +60,9 @@ func normRows(dst, src *tensor.Tensor, n int, gamma, beta []float64, eps float64
 			row64(out, in, gamma, beta, eps, rms)
 			return
 		}
-		w := spaces.Get().(*space)
-		defer spaces.Put(w)
-		r := newRow(w, in, eps, rms)
+		r := rowsAtWork.Get().(*row)
+		defer rowsAtWork.Put(r)
+		r.set(in, eps, rms)
 		if by != nil {
 			l := newLine(r.standard(), 1, 0)
 			l.apply(by, out, in, dst.Format)
@@ -98,12 +99,15 @@ type row struct {
 	moments     exact.Moments
 	eps         float64
 	std         *exact.Standard // nil until needed
+	space       space
 }
 
-// newRow takes the statistics of a row. w is memory.
-func newRow(w *space, in []float64, eps float64, rms bool) *row {
-	r := &row{eps: eps, about0: rms}
-	w.addMoments(&r.moments, in)
+var rowsAtWork = sync.Pool{New: func() any { return new(row) }}
+
+// set takes the statistics of a row.
+func (r *row) set(in []float64, eps float64, rms bool) {
+	r.eps, r.about0, r.std, r.moments = eps, rms, nil, exact.Moments{}
+	r.space.addMoments(&r.moments, in)
 	if rms {
 		r.moments = r.moments.AboutZero()
 		if infinite(in) {
@@ -113,10 +117,9 @@ func newRow(w *space, in []float64, eps float64, rms bool) *row {
 	if sigma, ok := r.moments.Deviation(eps); ok {
 		mu := r.moments.Mean()
 		r.hi, r.lo, r.inv, r.least = mu.Hi, mu.Lo, 1/sigma.Hi, 0x1p-40*math.Abs(mu.Hi)
-		return r
+		return
 	}
 	r.inv = math.NaN() // every number is settled
-	return r
 }
 
 // infinite reports whether there is an infinity and no NaN.
@@ -146,29 +149,47 @@ func (r *row) standard() *exact.Standard {
 // d = D (1+4u) as there. sigma is off by u, 1/sigma by 2u, the slope by 3u and t by 8u, for
 // which 9u are taken. Sizes keep what is bounded away from what underflows or overflows.
 func (r *row) apply(dst, src, gamma, beta []float64, f fp16.Format) {
-	for i, x := range src {
-		g, b := at(gamma, i, 1), at(beta, i, 0)
-		slope, d := float64(g*r.inv), (x-r.hi)-r.lo
-		t := float64(d * slope)
-		y := t + b
-		bound := float64(0x1.2p-50*math.Abs(t)) + float64(0x1p-53*math.Abs(y)) + 0x1p-1000
-		if a := math.Abs(d); (a > r.least || r.about0 && x == 0) && math.Abs(slope) < 0x1p500 && math.Abs(slope) > 0x1p-500 {
-			if x == 0 && r.about0 {
-				dst[i] = 0
-				continue
-			}
-			if v, ok := f.Decide(y, bound); ok {
-				dst[i] = v
-				continue
+	var lo, hi [128]float64
+	for len(src) > 0 {
+		k := min(len(src), len(lo))
+		for i, x := range src[:k] {
+			g, b := at(gamma, i, 1), at(beta, i, 0)
+			slope, d := float64(g*r.inv), (x-r.hi)-r.lo
+			t := float64(d * slope)
+			y := t + b
+			bound := float64(0x1.21p-50*math.Abs(t)) + float64(0x1.9p-52*math.Abs(y)) + 0x1p-999 // with the roundings of both ends
+			lo[i], hi[i] = y-bound, y+bound
+			if a, s := math.Abs(d), math.Abs(slope); !(a > r.least && s < 0x1p500 && s > 0x1p-500) {
+				lo[i] = math.NaN()
 			}
 		}
-		dst[i] = f.Round(r.settle(x, g, b))
+		f.RoundSlice(lo[:k], lo[:k])
+		f.RoundSlice(hi[:k], hi[:k])
+		for i, v := range lo[:k] {
+			if math.Float64bits(v) != math.Float64bits(hi[i]) || v != v {
+				v = f.Round(r.settle(src[i], at(gamma, i, 1), at(beta, i, 0)))
+			}
+			dst[i] = v
+		}
+		dst, src = dst[k:], src[k:]
+		gamma, beta = rest(gamma, k), rest(beta, k)
 	}
+}
+
+// rest returns what is behind the first k numbers, nil of nil.
+func rest(of []float64, k int) []float64 {
+	if of == nil {
+		return nil
+	}
+	return of[k:]
 }
 
 // settle returns the number of x rounded to odd: by double-double arithmetic, which decides
 // nearly all, or else exactly.
 func (r *row) settle(x, gamma, beta float64) float64 {
+	if x == 0 && r.about0 && math.Abs(float64(gamma*r.inv)) < 0x1p500 {
+		return 0
+	}
 	if r.std == nil {
 		if spread, ok := r.moments.Spread(r.eps); ok {
 			if y, ok := settleLine(r.moments.Above(x), spread, gamma, beta); ok {

@@ -75,6 +75,43 @@ func TestLayerIsGroup(t *testing.T) {
 	}
 }
 
+// TestHardRows: numbers next to the mean of their row, and results next to the middle of two
+// numbers of a narrow format.
+func TestHardRows(t *testing.T) {
+	for _, f := range formats {
+		for _, tiny := range []float64{0, 0x1p-20, -0x1p-60, 0x1p-100} {
+			for _, in := range [][]float64{
+				{0x1p100, 0x1p101, tiny}, // the mean is 2^100 + tiny/3
+				{1, -1, 1, -1},
+				{tiny, -tiny, 0x1p60, -0x1p60},
+			} {
+				src := tensor.Of(fp16.Float32, in, 1, 1, 1, len(in))
+				for bits := 8; bits <= 12; bits++ {
+					gamma, beta := make([]float64, len(in)), make([]float64, len(in))
+					for i := range in {
+						gamma[i], beta[i] = 1+math.Ldexp(1, -bits), tiny*float64(1-2*(i/2))
+					}
+					dst := tensor.New(f, src.Shape...)
+					norm.Layer(dst, src, len(in), gamma, nil, 0)
+					judge := bigref.GroupNorm(in, 0)
+					for i := range in {
+						checkElement(t, dst, src, judge, i, gamma[i], 0)
+					}
+					norm.Layer(dst, src, len(in), gamma, beta, 0)
+					for i := range in {
+						checkElement(t, dst, src, judge, i, gamma[i], beta[i])
+					}
+					norm.RMS(dst, src, len(in), gamma, 0)
+					judge = bigref.GroupNorm(mirrored(in), 0)
+					for i := range in {
+						checkElement(t, dst, src, judge, i, gamma[i], 0)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestRowRules: what is not finite, and zeros.
 func TestRowRules(t *testing.T) {
 	for _, f := range all {
