@@ -7,6 +7,7 @@ import (
 	"go/token"
 	"go/types"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -211,6 +212,28 @@ func TestLeaks(t *testing.T) {
 		got := strings.Join(leaks(p), "; ")
 		if got, _, _ := strings.Cut(got, ":"); got != want {
 			t.Errorf("%s: %q, want %q", src, got, want)
+		}
+	}
+}
+
+// TestExamples holds that every public package shows how it is used: an Example with
+// its output, which go test compares.
+func TestExamples(t *testing.T) {
+	for _, dir := range public(t) {
+		tests, err := filepath.Glob(dir + "/*_test.go")
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := false
+		for _, path := range tests {
+			src, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown = shown || strings.Contains(string(src), "\nfunc Example") && strings.Contains(string(src), "// Output:")
+		}
+		if !shown {
+			t.Errorf("%s: no Example with an Output", dir)
 		}
 	}
 }

@@ -1,15 +1,34 @@
 // Package refrun is the root of a CPU reference for rollouts of stochastic
 // neural operators: convolution, norm, activation and noise, stepped hundreds
 // of times. It exports nothing; the command is cmd/refrun, and the library is
-// its folders:
+// its folders. To step an operator:
 //
-//   - [github.com/refrun/refrun/conv], [github.com/refrun/refrun/norm],
-//     [github.com/refrun/refrun/act], [github.com/refrun/refrun/pointwise] define
-//     the operations,
+//   - [github.com/refrun/refrun/safetensors] opens files of weights,
+//   - [github.com/refrun/refrun/operator] makes an operator of them,
 //   - [github.com/refrun/refrun/noise] draws and applies the randomness,
-//   - [github.com/refrun/refrun/operator] composes them,
 //   - [github.com/refrun/refrun/rollout] steps states, and
-//   - [github.com/refrun/refrun/oracle] compares recorded rollouts with it.
+//   - [github.com/refrun/refrun/oracle] judges what a device made of them.
+//
+// To compute any other network:
+//
+//   - [github.com/refrun/refrun/graph] says what it computes, and evaluates it,
+//   - [github.com/refrun/refrun/plan] compiles it, to the same bits, and
+//   - [github.com/refrun/refrun/asm] says which instruction set runs.
+//
+// The operations can be had alone, on the tensors of
+// [github.com/refrun/refrun/tensor] in the formats of
+// [github.com/refrun/refrun/fp16]:
+//
+//   - [github.com/refrun/refrun/conv], [github.com/refrun/refrun/matmul] and
+//     [github.com/refrun/refrun/spectral] hold products,
+//   - [github.com/refrun/refrun/norm], [github.com/refrun/refrun/reduce] and
+//     [github.com/refrun/refrun/pool] take numbers together,
+//   - [github.com/refrun/refrun/act] and [github.com/refrun/refrun/pointwise] act
+//     on each number, and
+//   - [github.com/refrun/refrun/index] and [github.com/refrun/refrun/resize] move
+//     them.
+//
+// The folder examples has programs of a page to begin with.
 //
 // Every operation is one real function of its inputs, rounded once
 // (docs/NUMERICS.md), so results have the same bits on every machine.
