@@ -4,7 +4,6 @@ import (
 	"math"
 	"sync"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/internal/par"
@@ -47,13 +46,6 @@ func normRows(dst, src *tensor.Tensor, n int, gamma, beta []float64, eps float64
 	if dst.Format != fp16.Float64 && src.Format == fp16.Float64 {
 		panic("norm: a float64 source needs a float64 destination")
 	}
-	by := kernelOf(dst.Format, src.Format)
-	if gamma != nil || beta != nil {
-		by = nil
-	}
-	if by != nil {
-		asm.Ran("norm " + asm.ISA())
-	}
 	par.For(len(src.Data)/n, func(i int) {
 		out, in := dst.Data[i*n:][:n], src.Data[i*n:][:n]
 		if dst.Format == fp16.Float64 {
@@ -63,11 +55,6 @@ func normRows(dst, src *tensor.Tensor, n int, gamma, beta []float64, eps float64
 		r := rowsAtWork.Get().(*row)
 		defer rowsAtWork.Put(r)
 		r.set(in, eps, rms)
-		if by != nil {
-			l := newLine(r.standard(), 1, 0)
-			l.apply(by, out, in, dst.Format)
-			return
-		}
 		r.apply(out, in, gamma, beta, dst.Format)
 	})
 }
@@ -110,9 +97,6 @@ func (r *row) set(in []float64, eps float64, rms bool) {
 	r.space.addMoments(&r.moments, in)
 	if rms {
 		r.moments = r.moments.AboutZero()
-		if infinite(in) {
-			r.std = exact.Running(0, math.Inf(1), eps)
-		}
 	}
 	if sigma, ok := r.moments.Deviation(eps); ok {
 		mu := r.moments.Mean()
@@ -120,6 +104,9 @@ func (r *row) set(in []float64, eps float64, rms bool) {
 		return
 	}
 	r.inv = math.NaN() // every number is settled
+	if rms && infinite(in) {
+		r.std = exact.Running(0, math.Inf(1), eps)
+	}
 }
 
 // infinite reports whether there is an infinity and no NaN.

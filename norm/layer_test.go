@@ -86,7 +86,7 @@ func TestHardRows(t *testing.T) {
 				{tiny, -tiny, 0x1p60, -0x1p60},
 			} {
 				src := tensor.Of(fp16.Float32, in, 1, 1, 1, len(in))
-				for bits := 8; bits <= 12; bits++ {
+				for _, bits := range []int{8, 11} { // the middle above 1, in bfloat16 and float16
 					gamma, beta := make([]float64, len(in)), make([]float64, len(in))
 					for i := range in {
 						gamma[i], beta[i] = 1+math.Ldexp(1, -bits), tiny*float64(1-2*(i/2))

@@ -87,7 +87,7 @@ func LogSoftmax(dst, src *tensor.Tensor, axes ...int) {
 		for j, x := range w.x {
 			d := x - e.m
 			y := d - e.log
-			bound := e.bound + float64(1.001*u*float64(3*math.Abs(y)-d)) // of -Inf it is NaN
+			bound := e.bound + float64(1.001*u*(float64(3*math.Abs(y))-d)) // of -Inf it is NaN
 			w.lo[j], w.hi[j] = y-bound, y+bound
 		}
 		w.decide(f, func(j int) float64 { return e.less(w.x[j], f) })

@@ -93,18 +93,18 @@ func (v *view) each(src []float64, body func(i int, line []float64)) {
 	n := len(v.along)
 	lines := max(1, (1<<13)/max(n, 1)) // a piece of work
 	par.For((len(v.first)+lines-1)/lines, func(p int) {
-		var buf []float64
+		w := newSpace(n)
+		defer spaces.Put(w)
 		for i := p * lines; i < min((p+1)*lines, len(v.first)); i++ {
 			at := v.first[i]
 			if v.straight {
 				body(i, src[at:at+n:at+n])
 				continue
 			}
-			buf = buf[:0]
-			for _, j := range v.along {
-				buf = append(buf, src[at+j])
+			for k, j := range v.along {
+				w.x[k] = src[at+j]
 			}
-			body(i, buf)
+			body(i, w.x)
 		}
 	})
 }

@@ -24,7 +24,7 @@ func Softmax(dst, src *tensor.Tensor, axes ...int) {
 	}
 	v := newView(src.Shape, axes)
 	f, n := dst.Format, len(v.along)
-	wide := 1.0001*u*float64(n+3) + 2.001*u // with the roundings of the interval's ends
+	wide := float64(1.0001*u*float64(n+3)) + 2.001*u // with the roundings of the interval's ends
 	v.each(src.Data, func(i int, line []float64) {
 		w := newSpace(n)
 		defer spaces.Put(w)
