@@ -60,6 +60,12 @@ type CumSum struct {
 	Reverse   bool `json:"reverse"`
 }
 
+// MeanVariance is ONNX's mean_variance_normalization, (x-mean)/(deviation + 1e-9). See
+// [reduce.Standardize].
+type MeanVariance struct {
+	Axes Ints `json:"axes"` // none for all
+}
+
 // UnmarshalJSON reads a number or a string.
 func (o *Order) UnmarshalJSON(b []byte) error {
 	switch string(b) {
@@ -111,6 +117,9 @@ var overAxes = map[string]func(dst, src *tensor.Tensor, axes ...int){
 	"logsumexp": reduce.LogSumExp, "any": reduce.Any, "all": reduce.All,
 }
 
+// Name implements [Op].
+func (MeanVariance) Name() string { return "mean_variance_normalization" }
+
 // wholeReductions are the overAxes that whole numbers have too.
 var wholeReductions = []string{"sum", "prod", "amax", "amin", "max", "min", "any", "all", "cumsum"}
 
@@ -132,7 +141,7 @@ func reduced(m Mode, o Op, in []Type, axes Ints, keep, some bool) (Inference, er
 		return Inference{}, err
 	}
 	x := in[0].Shape
-	all, err := axesOf(axes, len(x))
+	all, err := axesOf("dim", axes, len(x))
 	if err != nil {
 		return Inference{}, err
 	}
@@ -155,15 +164,15 @@ func reduced(m Mode, o Op, in []Type, axes Ints, keep, some bool) (Inference, er
 
 // axesOf returns axes of a tensor of that rank, or an error; all for none. A number has an axis
 // too.
-func axesOf(axes Ints, rank int) ([]int, error) {
+func axesOf(name string, axes Ints, rank int) ([]int, error) {
 	var all []int
 	for _, given := range axes {
-		a, err := axis("dim", given, max(rank, 1))
+		a, err := axis(name, given, max(rank, 1))
 		if err != nil {
 			return nil, err
 		}
 		if slices.Contains(all, a) {
-			return nil, fmt.Errorf("dim: %v: want each axis once", axes)
+			return nil, fmt.Errorf("%s: %v: want each axis once", name, axes)
 		}
 		all = append(all, a)
 	}
@@ -237,10 +246,19 @@ func (o Softmax) Infer(m Mode, in []Type) (Inference, error) { return alongAxis(
 // Infer implements [Op].
 func (o CumSum) Infer(m Mode, in []Type) (Inference, error) { return alongAxis(m, o, in, o.Axis) }
 
+// Infer implements [Op].
+func (o MeanVariance) Infer(m Mode, in []Type) (Inference, error) {
+	if err := one(o, in); err != nil {
+		return Inference{}, err
+	}
+	_, err := axesOf("axes", o.Axes, len(in[0].Shape))
+	return moved(m, o, in, in[0].Shape, err)
+}
+
 // linesOf returns the input with the axes of it that are meant.
 func linesOf(c *Call, given Ints) (x *tensor.Tensor, axes []int) {
 	x = lineal(c.In(0))
-	axes, _ = axesOf(given, len(x.Shape))
+	axes, _ = axesOf("dim", given, len(x.Shape))
 	return x, axes
 }
 
@@ -307,8 +325,16 @@ func (o CumSum) Eval(c *Call) error {
 	return wholes(c.Out[0])
 }
 
-func (Softmax) inPlace() {}
-func (CumSum) inPlace()  {}
+// Eval implements [Op]. The number that ONNX adds is a float32 one.
+func (o MeanVariance) Eval(c *Call) error {
+	x, axes := linesOf(c, o.Axes)
+	reduce.Standardize(lineal(c.Out[0]), x, c.Mode.Scalar(1e-9, fp16.Float32), axes...)
+	return nil
+}
+
+func (Softmax) inPlace()      {}
+func (CumSum) inPlace()       {}
+func (MeanVariance) inPlace() {}
 
 func init() {
 	for name, c := range map[string]casts{
@@ -325,4 +351,5 @@ func init() {
 	register(Softmax{Axis: -1}, since2(wide, same))
 	register(Softmax{Log: true, Axis: -1}, since2(wide, same))
 	register(CumSum{}, since2(wide, same))
+	register(MeanVariance{Axes: Ints{0, 2, 3}}, since2(same, same))
 }

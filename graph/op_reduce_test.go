@@ -17,6 +17,7 @@ func init() {
 	for _, row := range []string{"sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "logsumexp", "var", "std", "linalg_vector_norm", "softmax", "log_softmax", "cumsum"} {
 		ruleRow(row, row, false)
 	}
+	notInPyTorch["mean_variance_normalization"] = "ONNX's"
 }
 
 // anyNumber is one of a JSON file, in which NaN and infinities are strings.
@@ -140,6 +141,8 @@ func TestReductionsRefuse(t *testing.T) {
 		{"linalg_vector_norm", `{"ord": "inf"}`, "input of shape [2 0]: want numbers", []Type{none}},
 		{"softmax", `{"dim": 3}`, "dim: 3: want", []Type{x}},
 		{"log_softmax", `{}`, "input 0: int64", []Type{whole}},
+		{"mean_variance_normalization", `{}`, "axes: 3: want an axis of rank 3", []Type{x}},
+		{"mean_variance_normalization", `{"axes": [0, 0]}`, "axes: [0 0]: want each axis once", []Type{x}},
 		{"cumsum", `{"dim": -4}`, "dim: -4: want", []Type{x}},
 	} {
 		op, err := Bind(k.op, []byte(k.attributes))
@@ -176,4 +179,34 @@ func TestWiderReductions(t *testing.T) {
 	if y, err := ofEach(t, m, "sum", "", tensor.Of(fp16.Int64, []float64{2, 3}, 2)); err != nil || y.Format != fp16.Int64 || y.Data[0] != 5 {
 		t.Errorf("sum of whole numbers: %v, %v", y, err)
 	}
+}
+
+// TestMeanVariance: the example of ONNX's own tests, which numpy computed in float32: each
+// channel over all samples and places.
+func TestMeanVariance(t *testing.T) {
+	x := []float64{
+		0.8439683, 0.5665144, 0.05836735, 0.02916367, 0.12964272, 0.5060197, 0.79538304, 0.9411346, 0.9546573,
+		0.17730942, 0.46192095, 0.26480448, 0.6746842, 0.01665257, 0.62473077, 0.9240844, 0.9722341, 0.11965699,
+		0.41356155, 0.9129373, 0.59330076, 0.81929934, 0.7862604, 0.11799799, 0.69248444, 0.54119414, 0.07513223,
+	}
+	want := []float64{
+		1.3546423, 0.33053496, -1.5450814, -1.2106764, -0.8925952, 0.29888135, 0.38083088, 0.81808794, 0.85865635,
+		-1.1060555, -0.05552877, -0.78310335, 0.83281356, -1.250282, 0.67467856, 0.7669372, 0.9113869, -1.6463585,
+		-0.23402764, 1.6092131, 0.42940593, 1.2906139, 1.1860244, -0.92945826, 0.0721334, -0.38174, -1.7799333,
+	}
+	y, err := ofEach(t, Mode{Precision: fp16.Float32}, "mean_variance_normalization", "", tensor.Of(fp16.Float32, rounded(x), 3, 3, 3, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, w := range want {
+		if math.Abs(y.Data[i]-w) > 2e-6 {
+			t.Errorf("element %d: %v, want %v", i, y.Data[i], w)
+		}
+	}
+}
+
+// rounded returns numbers as float32 has them.
+func rounded(of []float64) []float64 {
+	fp16.Float32.RoundSlice(of, of)
+	return of
 }

@@ -108,6 +108,7 @@ func (v *Ints) UnmarshalJSON(b []byte) error {
 		return nil
 	}
 	if len(b) > 0 && b[0] == '[' {
+		*v = nil // not the memory of a default
 		return json.Unmarshal(b, (*[]int)(v))
 	}
 	*v = make(Ints, 1)

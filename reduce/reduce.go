@@ -7,6 +7,7 @@
 //	prod         x_1 * ... * x_n
 //	var          ((x_1-mu)^2 + ... + (x_n-mu)^2)/(n-c), with a correction c
 //	std          the root of var
+//	standardize  (x_i-mu)/(std+eps), c = 0, for each i
 //	norm         of order 1: |x_1| + ... + |x_n|; of order 2: the root of x_1^2 + ... + x_n^2
 //	logsumexp    ln(e^x_1 + ... + e^x_n)
 //	softmax      e^x_i / (e^x_1 + ... + e^x_n) for each i
