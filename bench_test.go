@@ -6,9 +6,9 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/operator"

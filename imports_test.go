@@ -25,11 +25,12 @@ var allowed = []string{
 // the project's packages it may import.
 var inward = map[string][]string{
 	"fp16":                 {},
-	"asm":                  {},
+	"asm":                  {"internal/asm"},
+	"internal/asm":         {},
 	"tensor":               {"fp16"},
 	"internal/par":         {},
 	"internal/par/partest": {},
-	"internal/rows":        {"asm", "fp16"},
+	"internal/rows":        {"internal/asm", "fp16"},
 	"internal/elem":        {"fp16", "internal/double"},
 	"internal/strict":      {},
 	"internal/double":      {},
@@ -42,19 +43,19 @@ var inward = map[string][]string{
 	"safetensors":          {"fp16", "internal/disk", "internal/fault"},
 	"internal/npy":         {"fp16", "internal/disk", "internal/fault"},
 	"internal/hdf5":        {"fp16", "internal/disk", "internal/fault"},
-	"conv":                 {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
-	"matmul":               {"asm", "fp16", "tensor", "internal/exact", "internal/par"},
-	"norm":                 {"asm", "fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
-	"act":                  {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
+	"conv":                 {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par"},
+	"matmul":               {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par"},
+	"norm":                 {"internal/asm", "fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
+	"act":                  {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"reduce":               {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
 	"spectral":             {"fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
 	"index":                {"fp16", "tensor", "internal/exact", "internal/par"},
 	"pool":                 {"fp16", "tensor", "internal/exact", "internal/par"},
 	"resize":               {"fp16", "tensor", "internal/exact", "internal/par"},
 	"graph":                {"act", "conv", "fp16", "index", "matmul", "noise", "norm", "pointwise", "pool", "reduce", "resize", "spectral", "tensor", "internal/par"},
-	"plan":                 {"act", "asm", "conv", "fp16", "graph", "noise", "norm", "pool", "tensor", "internal/par", "internal/rows"},
+	"plan":                 {"act", "internal/asm", "conv", "fp16", "graph", "noise", "norm", "pool", "tensor", "internal/par", "internal/rows"},
 	"pointwise":            {"fp16", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
-	"noise":                {"asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "safetensors"},
+	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "safetensors"},
 }
 
 const module = "github.com/refrun/refrun/"
@@ -219,7 +220,7 @@ func forbidden(dir, imp string, test bool) string {
 		return "want only " + strings.Join(may, ", ")
 	case ours:
 		return ""
-	case imp == "C" || imp == "unsafe" && dir != "asm":
+	case imp == "C" || imp == "unsafe" && dir != "internal/asm":
 		return "pure, safe Go"
 	case !strings.Contains(strings.SplitN(imp, "/", 2)[0], "."):
 		return "" // standard library

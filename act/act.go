@@ -29,8 +29,8 @@ import (
 	"math"
 	"strings"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"

@@ -5,7 +5,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 )
 
 // pass counts the runs of TestMain. Tests of what does not depend on the

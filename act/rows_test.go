@@ -6,8 +6,8 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -3,8 +3,8 @@ package act
 import (
 	"math/bits"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 )
 
 // grids are the formats that the kernels round to.

@@ -3,8 +3,8 @@ package conv
 import (
 	"sync"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
 )

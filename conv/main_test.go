@@ -6,7 +6,7 @@ import (
 	"os"
 	"testing"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 )
 
 // TestMain runs all tests once for every instruction set of this CPU, with its

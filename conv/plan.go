@@ -1,8 +1,8 @@
 package conv
 
 import (
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/tensor"
 )
 

@@ -4,8 +4,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/internal/par"
 )

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 	"sync"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
 )

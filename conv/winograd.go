@@ -5,7 +5,7 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/par"
 )
 

@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
 )

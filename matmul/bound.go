@@ -3,7 +3,7 @@ package matmul
 import (
 	"math"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 )
 
 // The bound of a float64 sum of products.

@@ -9,8 +9,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/bigref"
 	"github.com/refrun/refrun/tensor"
 )

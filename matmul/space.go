@@ -1,8 +1,8 @@
 package matmul
 
 import (
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/par"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/par"
 )
 

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 )
 
 // walled returns n numbers between walls, and a check of the walls.

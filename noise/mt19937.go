@@ -1,6 +1,6 @@
 package noise
 
-import "github.com/refrun/refrun/asm"
+import "github.com/refrun/refrun/internal/asm"
 
 // mt19937 is the Mersenne Twister of 32 bits (M. Matsumoto, T. Nishimura,
 // "Mersenne Twister", ACM TOMACS 8, 1998) as PyTorch's CPU generator holds it.

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/rows"
 )
 

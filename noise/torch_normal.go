@@ -3,7 +3,7 @@ package noise
 import (
 	"math"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/par"
 )

@@ -6,8 +6,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/tensor"
 )

@@ -3,7 +3,7 @@ package norm
 import (
 	"math"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/exact"
 )
 

@@ -7,7 +7,7 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/exact"
 )
 

@@ -56,8 +56,8 @@ package norm
 import (
 	"math"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"

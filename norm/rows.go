@@ -4,8 +4,8 @@ import (
 	"math"
 	"math/bits"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/double"
 	"github.com/refrun/refrun/internal/exact"
 )

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"sync"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 )
 
 // plans are compiled plans that are not in use, the latest last.

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/tensor"
 )

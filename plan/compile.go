@@ -7,10 +7,10 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"

@@ -2,8 +2,8 @@ package plan
 
 import (
 	"github.com/refrun/refrun/act"
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/internal/rows"
 	"github.com/refrun/refrun/noise"

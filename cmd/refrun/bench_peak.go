@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 )
 
 // peak measures the rate of float64 multiplications and additions, in GFLOP/s,

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 )
 
 // TestUsage: without a verb, with an unknown one, with one that is planned.

@@ -4,7 +4,7 @@ import (
 	"runtime"
 	"strings"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/operator"
 )
 

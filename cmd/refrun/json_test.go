@@ -1,7 +1,7 @@
 package main
 
 import (
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 	"regexp"
 	"slices"
 	"testing"

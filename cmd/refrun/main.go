@@ -15,7 +15,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/fault"
 )
 

@@ -7,7 +7,7 @@ import (
 	"runtime"
 	"time"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	graphplan "github.com/refrun/refrun/plan"

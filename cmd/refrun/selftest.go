@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/refrun/refrun/asm"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/selftest"
 	"github.com/refrun/refrun/operator"
 )

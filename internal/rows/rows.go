@@ -5,8 +5,8 @@ package rows
 import (
 	"math"
 
-	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 )
 
 // Rounder does operations in one format, which is not Float64. All rows of a call

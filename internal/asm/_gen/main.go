@@ -1,4 +1,4 @@
-// Command _gen writes the assembly of package asm: go generate ./asm.
+// Command _gen writes the assembly of package asm: go generate ./internal/asm.
 package main
 
 import (

@@ -1,4 +1,4 @@
-module github.com/refrun/refrun/asm/_gen
+module github.com/refrun/refrun/internal/asm/_gen
 
 go 1.26.0
 

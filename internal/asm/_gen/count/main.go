@@ -1,7 +1,7 @@
 // Command count prints how many instructions the NEON kernels execute for each
 // number they make: it runs BenchmarkWorks of package asm, built for arm64, once
 // per kernel under qemu-aarch64, which writes down every instruction within the
-// kernels. The counts are exact and the same on every machine. In asm/_gen:
+// kernels. The counts are exact and the same on every machine. In internal/asm/_gen:
 //
 //	go run ./count
 package main
