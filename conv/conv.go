@@ -1,28 +1,3 @@
-// Package conv holds the linear operations of an operator: convolution and
-// transposed convolution, average pooling and resampling.
-//
-// Every operation here is a weighted sum of stored numbers, and its output is
-// the exact value of that sum, rounded once to the format of the destination.
-// The package computes the sum in float64, guards it with a proven bound and
-// settles with exact arithmetic the few elements that the bound leaves open;
-// so the output does not depend on order, blocking or the number of threads.
-// With a Float64 destination there is no guard: the sum is plain float64 in a
-// fixed order, products rounded (never fused into the addition).
-//
-// # Numbers that are not finite
-//
-// Infinities and NaNs follow IEEE 754: NaN, Inf*0 and Inf-Inf give [fp16.NaN],
-// any other sum with infinities is the infinity. They reach the outputs whose
-// window holds them and no other. Taps in zero padding are skipped, so an
-// infinite weight contributes nothing there. A sum that is exactly zero is +0,
-// whatever the signs of its terms; one that underflows keeps its sign.
-//
-// # Misuse
-//
-// Shapes that do not fit together panic. So does a Float64 source (or a kernel
-// that is not made of float32 numbers) with a destination of any other format:
-// only the products of float32 numbers are exact in float64. A destination
-// must not share memory with its source.
 package conv
 
 import (

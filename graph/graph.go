@@ -1,11 +1,3 @@
-// Package graph says what a network computes: values, and nodes that make them
-// from other values by registered operations, each one real function of its
-// inputs, rounded once (docs/NUMERICS.md).
-//
-// A [Graph] has no formats and no sizes. [Graph.Infer] gives it both, for a
-// [Mode] and for inputs of given types; the [Program] that comes out is
-// evaluated by [Program.Run], the only evaluator there is. What is faster than
-// Run has its bits.
 package graph
 
 import (

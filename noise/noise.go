@@ -1,6 +1,3 @@
-// Package noise makes the random numbers of a stochastic operator and applies
-// them: streams that reproduce other systems' generators, distributions,
-// schedules and spatially correlated fields.
 package noise
 
 import "fmt"

@@ -1,9 +1,3 @@
-// Package operator builds Spinlock's stochastic CNN operator from its
-// parameters and weights, and applies it.
-//
-// The operator is a tree of PyTorch-named modules; each layer is one of the
-// operations that packages conv, norm, act and noise define, so a Forward is
-// their composition, each rounding once to the format of the Mode.
 package operator
 
 import (

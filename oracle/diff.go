@@ -1,4 +1,3 @@
-// Package oracle judges numbers from elsewhere against arithmetic.
 package oracle
 
 import (

@@ -1,9 +1,3 @@
-// Package plan compiles graphs: operations joined to passes over images of float32
-// numbers, which lie in one piece of memory, with kernels chosen and weights laid out
-// for them. A plan has the bits of [graph.Program.Run], without allocating anything
-// where all operations have passes, but that its lists of what guards leave open grow
-// with data that is harder than any before. An operation for which there is no pass is
-// evaluated by its definition, between the others.
 package plan
 
 import (

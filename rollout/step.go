@@ -1,5 +1,3 @@
-// Package rollout steps states through an operator: recorded cases, update
-// policies, post-processing, and the comparison of single steps.
 package rollout
 
 import (

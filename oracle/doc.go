@@ -1,0 +1,25 @@
+// Package oracle judges numbers from elsewhere against arithmetic: whether a trajectory
+// that a GPU kernel wrote is what its claimed precision gives, and if not, which step,
+// realization and layer is wrong, and what is typical of such a fault.
+//
+//	report, err := oracle.Check(ctx, op, states, oracle.Claim{Mode: mode, Rollout: config})
+//	fmt.Println(report.Verdict)
+//
+// In a test, [RequirePass] is the same in one line. Each step is judged from the state
+// before it, as the device wrote it, so that chaos does not matter: limits follow from
+// error bounds of the claimed arithmetic, not from what passed elsewhere. The verdict of
+// a [Report] is a pass, a failure with its kind, or that a gate had too little to tell
+// (docs/ORACLE.md).
+//
+//   - [Check] and [CheckCase] judge a trajectory, in memory or recorded as a case.
+//   - [CheckOneStep] gives the plain differences of single steps, without a verdict.
+//   - [RunStudy] says what each precision means for an operator: its error of one step,
+//     how it grows, and when a trajectory has lost another.
+//   - [WriteProbes] writes inputs that show how a device computes.
+//   - [Compare] and [CompareStreams] are the figures of two arrays: largest difference,
+//     in units of the last place too, and the RMS in units of the reference's standard
+//     deviation.
+//
+// A claim that cannot belong to a trajectory, or a file that cannot be read, is an error
+// of one line; whatever is wrong with the numbers is in the report.
+package oracle
