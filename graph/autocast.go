@@ -77,7 +77,7 @@ func since2(cuda, cpu rule) casts { return casts{unrecorded, cuda, unrecorded, c
 // Result returns the format of the output of an operation for inputs of those
 // formats, or an error if PyTorch refuses them. Without autocast it is the widest of
 // the inputs, as PyTorch promotes types. Whole numbers give way to any other format, and
-// alone stay what they are.
+// alone stay what they are, as float64 numbers do: autocast leaves them alone.
 func (m Mode) Result(op string, in ...fp16.Format) (fp16.Format, error) {
 	e, ok := registry[op]
 	if !ok {
@@ -89,7 +89,7 @@ func (m Mode) Result(op string, in ...fp16.Format) (fp16.Format, error) {
 // result is Result by other rules, for operations whose attributes choose them.
 func (m Mode) result(op string, c casts, in ...fp16.Format) (fp16.Format, error) {
 	widest := widest(in)
-	if m.Autocast == NoAutocast || widest == fp16.Int64 {
+	if m.Autocast == NoAutocast || widest == fp16.Int64 || widest == fp16.Float64 {
 		return widest, nil
 	}
 	switch c[m.Autocast-CUDA113] {

@@ -48,6 +48,10 @@ func hostile(r *rand.Rand, op Op) Op {
 			f.SetBool(r.IntN(2) == 0)
 		case float64:
 			f.SetFloat([]float64{math.NaN(), math.Inf(1), 1e300, 2, 0}[r.IntN(5)])
+		case *float64:
+			f.Set(reflect.ValueOf(&[]float64{math.NaN(), -1, 1e300, 2, 0}[r.IntN(5)]))
+		case Order:
+			f.SetFloat([]float64{math.NaN(), math.Inf(-1), 1, 2, 0}[r.IntN(5)])
 		case string:
 			f.SetString([]string{"sum", "mean", "amax", "amin", "none", "max", "constant", "reflect", "replicate", "circular", "DCR", "CRD", "", "\x1b[2J"}[r.IntN(14)])
 		case *int:

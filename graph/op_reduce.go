@@ -79,6 +79,17 @@ func (o *Order) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// MarshalJSON writes what UnmarshalJSON reads.
+func (o Order) MarshalJSON() ([]byte, error) {
+	switch {
+	case math.IsInf(float64(o), 1):
+		return []byte(`"inf"`), nil
+	case math.IsInf(float64(o), -1):
+		return []byte(`"-inf"`), nil
+	}
+	return json.Marshal(float64(o))
+}
+
 // Name implements [Op].
 func (o Reduction) Name() string { return o.Of }
 

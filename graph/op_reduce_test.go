@@ -17,6 +17,8 @@ func init() {
 	for _, row := range []string{"sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "logsumexp", "var", "std", "linalg_vector_norm", "softmax", "log_softmax", "cumsum"} {
 		ruleRow(row, row, false)
 	}
+	moving = append(moving, "sum", "mean", "prod", "amax", "amin", "max", "min", "any", "all", "logsumexp", "var", "std", "softmax", "log_softmax", "cumsum",
+		"linalg_vector_norm", "mean_variance_normalization", "layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm")
 	notInPyTorch["mean_variance_normalization"] = "ONNX's"
 }
 
@@ -178,6 +180,27 @@ func TestWiderReductions(t *testing.T) {
 	}
 	if y, err := ofEach(t, m, "sum", "", tensor.Of(fp16.Int64, []float64{2, 3}, 2)); err != nil || y.Format != fp16.Int64 || y.Data[0] != 5 {
 		t.Errorf("sum of whole numbers: %v, %v", y, err)
+	}
+	for _, op := range []string{"sum", "softmax", "logsumexp", "layer_norm", "exp"} {
+		if y, err := ofEach(t, m, op, "", tensor.Of(fp16.Float64, []float64{2, 3}, 2)); err != nil || y.Format != fp16.Float64 {
+			t.Errorf("%s of float64 numbers: %v, %v", op, y, err)
+		}
+	}
+}
+
+// TestOrder: an infinite order is a string in JSON, both ways.
+func TestOrder(t *testing.T) {
+	for _, ord := range []string{`"inf"`, `"-inf"`, `1`} {
+		op, err := Bind("linalg_vector_norm", []byte(`{"ord":`+ord+`}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := json.Marshal(op); err != nil || !strings.Contains(string(b), `"ord":`+ord) {
+			t.Errorf("%s: %s, %v", ord, b, err)
+		}
+	}
+	if _, err := Bind("linalg_vector_norm", []byte(`{"ord":"fro"}`)); err == nil {
+		t.Error("any string is an order")
 	}
 }
 

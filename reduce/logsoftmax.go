@@ -70,6 +70,9 @@ func LogSoftmax(dst, src *tensor.Tensor, axes ...int) {
 	if !dst.SameShape(src) {
 		panic("reduce: source and destination differ in shape")
 	}
+	if len(src.Data) == 0 {
+		return
+	}
 	v := newView(src.Shape, axes)
 	f := dst.Format
 	v.each(src.Data, func(i int, line []float64) {

@@ -68,11 +68,22 @@ func newView(shape, axes []int) view {
 		taken[a] = true
 	}
 	v := view{first: []int{0}, along: []int{0}}
+	for a, d := range shape { // no table of what is none times something large
+		switch {
+		case d == 0 && !taken[a]:
+			return view{straight: true}
+		case d == 0:
+			v.along = nil
+		}
+	}
 	step := 1
 	for a := len(shape) - 1; a >= 0; a-- { // the last axis runs fastest
 		to := &v.first
 		if taken[a] {
 			to = &v.along
+		}
+		if len(*to) == 0 {
+			continue
 		}
 		more := make([]int, 0, len(*to)*shape[a])
 		for i := range shape[a] {
@@ -98,6 +109,9 @@ func (v *view) each(src []float64, body func(i int, line []float64)) {
 		defer spaces.Put(w)
 		for i := p * lines; i < min((p+1)*lines, len(v.first)); i++ {
 			at := v.first[i]
+			if n == 0 {
+				at = 0
+			}
 			if v.straight {
 				body(i, src[at:at+n:at+n])
 				continue
@@ -147,6 +161,9 @@ func (w *space) decide(f fp16.Format, settle func(j int) float64) {
 
 // put writes a line's numbers to their places.
 func (v *view) put(dst []float64, i int, line []float64) {
+	if len(line) == 0 {
+		return
+	}
 	at := v.first[i]
 	if v.straight {
 		copy(dst[at:], line)

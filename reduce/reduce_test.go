@@ -303,3 +303,24 @@ func TestMisuse(t *testing.T) {
 		t.Error("an axis may be given twice")
 	}()
 }
+
+// TestNothing: of no numbers, however large the other axes are.
+func TestNothing(t *testing.T) {
+	x := tensor.New(fp16.Float32, 0, 1<<39)
+	for _, f := range []func(dst, src *tensor.Tensor, axes ...int){
+		Softmax, LogSoftmax, func(dst, src *tensor.Tensor, axes ...int) { Standardize(dst, src, 1, axes...) },
+		func(dst, src *tensor.Tensor, axes ...int) { CumSum(dst, src, axes[0], false, false) },
+	} {
+		f(x, x, 0)
+		f(x, x, 1)
+	}
+	y := tensor.New(fp16.Float32, 1)
+	Sum(tensor.New(fp16.Float32, 0), x, 1)
+	if Sum(y, x, 0, 1); y.Data[0] != 0 {
+		t.Errorf("sum of no numbers: %v", y.Data[0])
+	}
+	z := tensor.New(fp16.Float32, 3, 4)
+	if Var(z, tensor.New(fp16.Float32, 3, 0, 4), 1, 1); z.Data[11] == z.Data[11] {
+		t.Errorf("variance of no numbers: %v", z.Data[11])
+	}
+}

@@ -22,6 +22,9 @@ func Softmax(dst, src *tensor.Tensor, axes ...int) {
 	if !dst.SameShape(src) {
 		panic("reduce: source and destination differ in shape")
 	}
+	if len(src.Data) == 0 {
+		return
+	}
 	v := newView(src.Shape, axes)
 	f, n := dst.Format, len(v.along)
 	wide := float64(1.0001*u*float64(n+3)) + 2.001*u // with the roundings of the interval's ends

@@ -25,6 +25,9 @@ func Standardize(dst, src *tensor.Tensor, eps float64, axes ...int) {
 	if !(eps > 0 && eps <= math.MaxFloat64) {
 		panic("reduce: eps must be finite and positive")
 	}
+	if len(src.Data) == 0 {
+		return
+	}
 	v := newView(src.Shape, axes)
 	f := dst.Format
 	v.each(src.Data, func(i int, line []float64) {

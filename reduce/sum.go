@@ -77,6 +77,9 @@ func CumSum(dst, src *tensor.Tensor, axis int, exclusive, reverse bool) {
 	if !dst.SameShape(src) {
 		panic("reduce: source and destination differ in shape")
 	}
+	if len(src.Data) == 0 {
+		return
+	}
 	v := newView(src.Shape, []int{axis})
 	f, n := dst.Format, len(v.along)
 	v.each(src.Data, func(i int, line []float64) {
