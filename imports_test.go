@@ -37,6 +37,7 @@ var inward = map[string][]string{
 	"internal/exact":       {"internal/double"},
 	"internal/dd":          {},
 	"internal/exhaust":     {"act", "fp16", "tensor", "internal/dd"},
+	"internal/randgraph":   {"fp16", "graph", "pointwise", "tensor"},
 	"internal/bigref":      {"fp16", "tensor", "internal/par"},
 	"internal/disk":        {},
 	"internal/fault":       {"internal/disk"},

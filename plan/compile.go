@@ -158,7 +158,7 @@ func (c *compiler) node(i int) error {
 			return err
 		}
 	case graph.Act:
-		if op.Func == act.Identity {
+		if op.Func == act.Identity && c.values[n.In[0]] != nil {
 			c.values[out] = c.values[n.In[0]]
 			d.Op, d.Kernel, d.pass = op.Func.String(), "none", c.latest()
 			c.described = append(c.described, d)

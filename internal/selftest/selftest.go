@@ -1,7 +1,8 @@
-// Package selftest computes known answers: digests of every operation in every
-// number format, and of rollouts in every mode. They depend on nothing but the
+// Package selftest computes known answers: digests of every operation of Spinlock's networks
+// in every number format, of rollouts in every mode, and of random graphs of every
+// registered operation in every mode. They depend on nothing but the
 // numerical contract, so a build whose digests differ on some machine breaks it
-// there. Inputs come from the counter stream; no files are read.
+// there. Inputs come from the counter stream, or are the graphs' own; no files are read.
 package selftest
 
 import (
@@ -47,6 +48,9 @@ type Report struct {
 	Cases  int      `json:"cases"`
 	Runs   int      `json:"runs"` // cases times threads and groupings
 	Failed []string `json:"failed,omitempty"`
+
+	Operations       int    `json:"operations"`        // that graphs were evaluated of, in all modes
+	OperationsDigest string `json:"operations_digest"` // over their names and digests
 }
 
 // Run computes every case with each number of threads, and rollouts also in
@@ -86,6 +90,7 @@ func Run(threads []int) (*Report, error) {
 			r.Failed = append(r.Failed, name+": known, and not computed by this build")
 		}
 	}
+	r.runGraphs(threads)
 	slices.Sort(r.Failed)
 	r.Cases, r.Digest, r.OK = len(seen), hex.EncodeToString(all.Sum(nil)), len(r.Failed) == 0
 	return r, nil

@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/internal/randgraph"
 )
 
 var update = flag.Bool("update", false, "record the digests of this build in known.json")
@@ -21,10 +23,12 @@ func TestKnown(t *testing.T) {
 			}
 			known[c.Name] = d
 		}
-		b, _ := json.MarshalIndent(known, "", " ")
-		if err := os.WriteFile("known.json", append(b, '\n'), 0o644); err != nil {
-			t.Fatal(err)
+		record(t, "known.json", known)
+		known = map[string]string{}
+		for _, name := range randgraph.Names() {
+			known[name] = graphs(name, []int{1, 2, 7})
 		}
+		record(t, "graphs.json", known)
 		return
 	}
 	r, err := Run([]int{1, 2, 7})
@@ -34,9 +38,23 @@ func TestKnown(t *testing.T) {
 	for _, f := range r.Failed {
 		t.Error(f)
 	}
-	t.Logf("%d cases, %d runs", r.Cases, r.Runs)
+	t.Logf("%d cases, %d runs, %d operations", r.Cases, r.Runs, r.Operations)
+	if r.Operations < 150 || r.Operations != len(KnownGraphs()) {
+		t.Errorf("graphs of %d operations: want all %d known", r.Operations, len(KnownGraphs()))
+	}
 	if r.Cases != len(Known()) || r.Cases < 200 || r.Runs <= 3*r.Cases {
 		t.Errorf("%d cases, %d runs: want all %d known, each with three numbers of threads", r.Cases, r.Runs, len(Known()))
+	}
+}
+
+func record(t *testing.T, file string, known map[string]string) {
+	t.Helper()
+	b, err := json.MarshalIndent(known, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
+		t.Fatal(err)
 	}
 }
 
