@@ -25,6 +25,7 @@ var makers = map[string]func(b *builder) made{
 	"matmul": product, "mm": product, "bmm": product, "linear": product, "addmm": product, "baddbmm": product, "gemm": product, "einsum": einsum,
 
 	"batch_norm": channelNorm, "group_norm": channelNorm, "instance_norm": channelNorm, "layer_norm": rowNorm, "rms_norm": rowNorm,
+	"mean_variance_normalization": overAxes("axes"), "scaled_dot_product_attention": attention,
 	"softmax": along("dim"), "log_softmax": along("dim"), "cumsum": along("dim"), "sort": ordered, "topk": ordered,
 	"argmax": oneAxis, "argmin": oneAxis, "max": oneAxis, "min": oneAxis,
 	"all": reduction, "any": reduction, "amax": reduction, "amin": reduction, "mean": reduction, "prod": reduction, "sum": reduction, "logsumexp": reduction,
@@ -303,6 +304,24 @@ func product(b *builder) made {
 		return made{attributes{"alpha": 0.5, "beta": 2}, []int{b.like(batch, n, m), b.like(batch, n, k), b.like(batch, k, m)}}
 	}
 	return made{attributes{"transA": true, "transB": true}, []int{b.like(k, n), b.like(m, k), b.like(m)}}
+}
+
+func attention(b *builder) made {
+	batch, n, m, k, v := b.shape(1+b.IntN(2)), 1+b.IntN(6), 1+b.IntN(6), 1+b.IntN(9), 1+b.IntN(5)
+	of := func(last ...int) []int { return append(append([]int{}, batch...), last...) }
+	a, in := attributes{}, []int{b.like(of(n, k)...), b.like(of(m, k)...), b.like(of(m, v)...)}
+	switch b.IntN(4) {
+	case 0:
+		a["is_causal"] = true
+	case 1:
+		in = append(in, b.like(n, m))
+	case 2:
+		in = append(in, b.whole(0, 2, n, m))
+	}
+	if b.flip() {
+		a["scale"] = 0.5
+	}
+	return made{a, in}
 }
 
 func einsum(b *builder) made {
