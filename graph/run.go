@@ -22,6 +22,8 @@ type Run struct {
 	// Seen, if not nil, is called with every value that a node has made. The tensor
 	// must not be changed, and not read after the call returns unless it is copied.
 	Seen func(value int, t *tensor.Tensor)
+
+	call Call // Eval's memory
 }
 
 // Run evaluates the program for those inputs, whose types must be the inferred
@@ -83,10 +85,12 @@ func (p *Program) Run(r *Run, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 }
 
 // Eval evaluates node i alone: it sets out, of the inferred types, for inputs as they
-// are stored, of which those that are constants of the graph may be nil.
+// are stored, of which those that are constants of the graph may be nil. A run serves one
+// call at a time, and one after the other takes no memory.
 func (p *Program) Eval(r *Run, i int, out, in []*tensor.Tensor) error {
-	n := &p.graph.Nodes[i]
-	c := &Call{Mode: p.mode, Out: out, Draws: r.Draws, Time: r.Time, program: p, node: i, in: slices.Clone(in)}
+	n, c := &p.graph.Nodes[i], &r.call
+	*c = Call{Mode: p.mode, Out: out, Draws: r.Draws, Time: r.Time, program: p, node: i, in: append(c.in[:0], in...)}
+	defer func() { clear(c.in); *c = Call{in: c.in[:0]} }()
 	for k, v := range n.In {
 		if c.in[k] == nil {
 			c.in[k] = p.constant(p.graph.Values[v].Const)
