@@ -18,6 +18,20 @@ func (a *axis) reach(o, k int) int { return (o-1)*a.stride + (k-1)*a.dilation + 
 // plain reports whether outputs and taps are next to each other.
 func (a *axis) plain() bool { return a.stride == 1 && a.dilation == 1 }
 
+// same reports whether the coordinates are those of n pixels of the source, each at its
+// own. (A transposed convolution may have as many, and read most of them nowhere.)
+func (a *axis) same(n int) bool {
+	if len(a.at) != n {
+		return false
+	}
+	for i, v := range a.at {
+		if v != i {
+			return false
+		}
+	}
+	return true
+}
+
 // paddedAxis is the axis of n pixels with padding on either side, in direction d:
 // rows 0, columns 1.
 func paddedAxis(n int, p *Params, d int) axis {

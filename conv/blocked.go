@@ -75,7 +75,7 @@ func (k *Kernel) direct(outputs int) *directWeights {
 // one pixel, its own, and there are enough of them; otherwise nil.
 func (j *job) flat(pixels int) *job {
 	s, d := j.src, j.dst
-	if j.k.kh*j.k.kw != 1 || j.rows.stride != 1 || j.cols.stride != 1 || len(j.rows.at) != s.H() || len(j.cols.at) != s.W() || d.H() != s.H() || d.W() != s.W() || s.H()*s.W() < pixels {
+	if j.k.kh*j.k.kw != 1 || j.rows.stride != 1 || j.cols.stride != 1 || !j.rows.same(s.H()) || !j.cols.same(s.W()) || d.H() != s.H() || d.W() != s.W() || s.H()*s.W() < pixels {
 		return nil
 	}
 	f := *j

@@ -375,6 +375,31 @@ func TestTransposedExact(t *testing.T) {
 	}
 }
 
+// TestTransposedPixels: a transposed convolution of single pixels may make an image of the
+// source's size and yet read nothing in most places.
+func TestTransposedPixels(t *testing.T) {
+	r := rand.New(rand.NewPCG(15, 16))
+	p := Params{Stride: [2]int{2, 1}, Pad: [4]int{1, 0, 1, 0}}
+	for _, channels := range [][2]int{{1, 1}, {8, 8}, {3, 16}} {
+		src, weight := makers[0].make(r, fp16.Float32, 1, channels[0], 3, 40), makers[0].make(r, fp16.Float32, channels[0], channels[1], 1, 1)
+		exact := bigref.Transposed(src, weight, nil, judged(p, 1), [2]int{})
+		k := NewTransposedKernel(weight, nil)
+		for _, f := range append(formats, fp16.Float64) {
+			dst := tensor.New(f, 1, channels[1], 3, 40)
+			Transposed(dst, src, k, p)
+			if f != fp16.Float64 {
+				sameBits(t, dst, exact.Round(f), fmt.Sprint(channels, " to ", f))
+				continue
+			}
+			for i, v := range dst.Data {
+				if i/40%3 != 1 && v != 0 {
+					t.Fatalf("%v in float64: line %d is %v, want 0", channels, i/40%3, v)
+				}
+			}
+		}
+	}
+}
+
 // judged is a geometry as the judge takes it.
 func judged(p Params, groups int) bigref.Geometry {
 	least1 := func(v [2]int) [2]int { return [2]int{max(v[0], 1), max(v[1], 1)} }
