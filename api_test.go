@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -234,6 +235,31 @@ func TestExamples(t *testing.T) {
 		}
 		if !shown {
 			t.Errorf("%s: no Example with an Output", dir)
+		}
+	}
+}
+
+// TestManuals holds that the doc of every public package shows its use.
+func TestManuals(t *testing.T) {
+	for _, dir := range public(t) {
+		files := token.NewFileSet()
+		b, err := build.ImportDir(dir, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		use := regexp.MustCompile(`(?m)^\t.*\b` + b.Name + `\.[A-Z]`)
+		docs, shown := 0, false
+		for _, name := range b.GoFiles {
+			f, err := parser.ParseFile(files, filepath.Join(dir, name), nil, parser.ParseComments|parser.PackageClauseOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if f.Doc != nil && strings.HasPrefix(f.Doc.Text(), "Package "+b.Name+" ") {
+				docs, shown = docs+1, use.MatchString(f.Doc.Text())
+			}
+		}
+		if docs != 1 || !shown {
+			t.Errorf("%s: %d docs of the package: want one, with a few lines of code", dir, docs)
 		}
 	}
 }

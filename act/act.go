@@ -22,6 +22,12 @@
 //	silu       NaN   -0   +Inf   -0   +0   -0 for x < 0
 //	tanh       NaN   -1    +1    -0   +0   sign kept
 //	none       NaN  -Inf  +Inf   -0   +0   sign kept
+//
+// In use:
+//
+//	x := tensor.FromFloat32(numbers, n)
+//	y := tensor.New(fp16.Float16, n)
+//	act.Forward(y, x, act.GELU)
 package act
 
 import (

@@ -13,6 +13,11 @@
 // variable REFRUN_ISA names. What has been compiled for a set (a [operator.Plan], a
 // [plan.Plan]) keeps to it.
 //
+// In use:
+//
+//	fmt.Println(asm.ISAs(), asm.ISA())
+//	err := asm.Use("purego")
+//
 // [operator.Plan]: https://pkg.go.dev/github.com/refrun/refrun/operator#Plan
 // [plan.Plan]: https://pkg.go.dev/github.com/refrun/refrun/plan#Plan
 package asm

@@ -18,6 +18,10 @@
 //
 // The method: float64 with a proven bound (bound.go), and what that leaves open once more
 // with a sharper one, or by integers and as many bits as it takes (settle.go).
+//
+// In use:
+//
+//	attention.Forward(y, q, k, v, attention.Params{})
 package attention
 
 import (

@@ -17,6 +17,12 @@
 // this package for every float32 but the NaNs: it keeps a NaN's sign and the top of
 // its payload and makes it quiet; here every NaN is 0x7e00. It has no conversion
 // from float64.
+//
+// In use:
+//
+//	y := fp16.Float16.Round(1.0 / 3)       // 0.333251953125
+//	bits := fp16.Float16.Bits(y)           // 0x3555
+//	fp16.Pack(fp16.BFloat16, memory, data) // a slice of uint16 of one of numbers
 package fp16
 
 import (

@@ -52,6 +52,11 @@
 //
 // Shapes that do not fit together, axes that a tensor has not, and sums of a Float64
 // source in a destination of another format panic.
+//
+// In use:
+//
+//	index.Permute(y, x, 0, 2, 3, 1)        // [N,C,H,W] to [N,H,W,C]
+//	err := index.Take(rows, table, 0, ids) // ids hold whole numbers: fp16.Int64
 package index
 
 import (

@@ -19,6 +19,12 @@
 // The method is that of package conv: compute in float64, where products of float32
 // numbers are exact, round y-E and y+E with a proven bound E (bound.go), and settle
 // what that leaves open (settle.go).
+//
+// In use:
+//
+//	k := matmul.NewKernel(weight, true, bias) // of a linear layer, [N,K], prepared once
+//	k.Forward(y, x)                           // [...,K] to [...,N]
+//	matmul.Forward(c, a, b, matmul.Params{})
 package matmul
 
 import (

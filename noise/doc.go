@@ -12,6 +12,10 @@
 //	[TorchCPU]   PyTorch's generator on a CPU, bit for bit
 //	[TorchCUDA]  PyTorch's generator on an NVIDIA GPU, bit for bit
 //
+//	draws, err := noise.Counter{Seed: 42}.At(step, 0, n)
+//	block := noise.Block{Type: noise.Laplace, Scale: 0.05}
+//	err = block.Apply(y, x, noise.Time{Step: &step}, draws)
+//
 // All draws are float32 numbers, whatever the format of the tensor. Lengths are
 // fractions of the image's height, steps are counted from 0, and periods are in steps.
 //

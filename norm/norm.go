@@ -51,6 +51,11 @@
 //
 // The table above holds there too, except that every zero is +0 and that what
 // overflows on the way is not finite.
+//
+// In use:
+//
+//	norm.Group(y, x, 8, gamma, beta, 1e-5) // x [N,C,H,W] in 8 groups of channels
+//	norm.Layer(y, x, 768, gamma, beta, 1e-5)
 package norm
 
 import (

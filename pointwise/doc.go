@@ -102,4 +102,10 @@
 // As in package act: an evaluation in float64 (package elem) with a bound that stands
 // beside it, the guard [fp16.Format.Decide], and for what that leaves open the exact
 // value (package exact). Results do not depend on the machine or the number of threads.
+//
+// In use:
+//
+//	f, err := pointwise.Parse("leaky_relu", map[string]float64{"negative_slope": 0.1})
+//	pointwise.Unary(y, x, f)
+//	pointwise.Binary(y, x, bias, pointwise.Add)
 package pointwise

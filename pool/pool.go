@@ -27,6 +27,12 @@
 //
 // Shapes that do not fit together panic. So does a Float64 source with a destination of
 // another format: exactness is proven for float32 numbers.
+//
+// In use:
+//
+//	g := pool.Geometry{Kernel: 3, Stride: 2, Dilation: 1, Before: 1, After: 1}
+//	pool.Max(y, nil, x, pool.Sliding(h, g), pool.Sliding(w, g)) // of x [...,h,w]
+//	pool.Average(y, x, pool.Count{}, pool.Adaptive(h, 1), pool.Adaptive(w, 1))
 package pool
 
 import (

@@ -34,6 +34,11 @@
 // Shapes that do not fit together and axes that the tensor has not panic. So does a
 // Float64 source with a destination of another format: exactness is proven for
 // float32 numbers.
+//
+// In use:
+//
+//	reduce.Sum(y, x, 1, -1) // along axis 1 and the last
+//	reduce.Softmax(y, x, -1)
 package reduce
 
 import (

@@ -28,6 +28,10 @@
 // Shapes that do not fit together, an axis without numbers and a scale that is not
 // positive and finite panic. So does a Float64 source with a destination of another
 // format: exactness is proven for float32 numbers.
+//
+// In use:
+//
+//	resize.Linear(y, x, resize.Axis{}, resize.Axis{}) // the last two axes, to the sizes of y
 package resize
 
 import (

@@ -10,6 +10,13 @@
 // Files may come from anywhere, so reading trusts nothing: what a file claims
 // is compared with what it holds before it is used, and memory stays within a
 // small multiple of the file's size.
+//
+// In use:
+//
+//	f, err := safetensors.Open("weights.safetensors")
+//	t, err := f.Tensor("conv.weight")
+//	data, err := t.Float64s()
+//	weight := tensor.Of(fp16.Float32, data, t.Shape...)
 package safetensors
 
 import (

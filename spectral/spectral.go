@@ -31,6 +31,11 @@
 // Shapes that do not fit together, axes that the tensor has not, and axes of no numbers
 // panic. So does a Float64 source with a destination of another format: exactness is
 // proven for float32 numbers.
+//
+// In use:
+//
+//	s := tensor.New(fp16.Float32, n, w/2+1, 2)
+//	spectral.RFFT(s, x, []int{1}, spectral.Backward) // x [n,w]
 package spectral
 
 import (

@@ -1,5 +1,14 @@
 // Package tensor holds dense tensors: shape, data and the number format the
 // data is on. It does nothing numerical.
+//
+//	x := tensor.FromFloat32(pixels, 1, 3, 32, 32) // [N,C,H,W]
+//	y := tensor.New(fp16.Float16, 1, 8, 32, 32)   // zeros, for an operation to set
+//	device := tensor.FromBits(fp16.Float16, dump, 1, 8, 32, 32)
+//	fmt.Println(y.Dims(), y.Plane(0, 3)[:4], y.Float32s()[:4])
+//
+// The operations of the other packages read and write tensors: they round to the
+// format of the destination, which the caller makes. A shape that does not fit its
+// data panics, as a mistake of the program.
 package tensor
 
 import (
