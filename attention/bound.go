@@ -82,7 +82,7 @@ func (s *space) bound(b *rowBound, i int, z []float64, greatest float64) {
 			continue
 		}
 		d := float64(q*s.kNorms[j]) + float64(1.001*u*math.Abs(v)) + 0x1p-1000
-		if v-greatest+2*d < -1001 {
+		if v-greatest+float64(2*d) < -1001 {
 			z[j] = 0
 			continue
 		}
@@ -90,7 +90,7 @@ func (s *space) bound(b *rowBound, i int, z []float64, greatest float64) {
 			b.is = open
 		}
 		w := weight(v, greatest)
-		h := float64(1.001*(d+1.1*u)) * w
+		h := float64(1.001 * (d + 1.1*u) * w)
 		z[j] = w
 		b.sum += w
 		hw += h
@@ -98,6 +98,6 @@ func (s *space) bound(b *rowBound, i int, z []float64, greatest float64) {
 		w2 += float64(w * w)
 	}
 	n := float64(s.S)
-	b.norms = 1.01*(math.Sqrt(hw2)+(n+1)*u*math.Sqrt(w2))/b.sum + n*0x1p-900
-	b.sizes = 1.01 * (hw/b.sum + (n+2)*u)
+	b.norms = 1.01*(math.Sqrt(hw2)+float64((n+1)*u*math.Sqrt(w2)))/b.sum + float64(n*0x1p-900)
+	b.sizes = 1.01 * (hw/b.sum + float64((n+2)*u))
 }

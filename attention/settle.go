@@ -77,7 +77,7 @@ func (t *settler) sharpen() {
 		}
 		p := double.Sum(hi, lo).Scaled(s.scale)
 		z := p.Add(t.added[j])
-		size = max(size, math.Abs(s.scale)*sizes*(1+float64(s.E)*float64(s.E))+math.Abs(z.Hi))
+		size = max(size, float64(math.Abs(s.scale)*sizes*(1+float64(float64(s.E)*float64(s.E))))+math.Abs(z.Hi))
 		most = max(most, z.Hi)
 		t.z[j] = z
 	}
@@ -117,7 +117,7 @@ func (t *settler) settle(c int) float64 {
 			size += math.Abs(p.Hi)
 		}
 		y := sum.Over(t.total).Hi
-		bound := u*(1.2*(size/t.total.Hi)+2.3*math.Abs(y)) + float64(len(v))*0x1p-870
+		bound := float64(u*(float64(1.2*(size/t.total.Hi))+float64(2.3*math.Abs(y)))) + float64(float64(len(v))*0x1p-870)
 		if size == 0 {
 			y, bound = 0, 0
 			for _, x := range v {
