@@ -101,7 +101,7 @@ func (c *command) printSelftest(isa string, r selftestISA, threads []int) {
 		c.printf("%s failed\n", plural(len(r.Failed), "result"))
 	}
 	c.printf("         digest %s\n", r.Digest)
-	c.printf("         graphs of %d operations in all modes: digest %s\n", r.Operations, r.OperationsDigest)
+	c.printf("         graphs of %d operations: digest %s\n", r.Operations, r.OperationsDigest)
 	c.printf("         ran %s\n", strings.Join(r.Kernels, "; "))
 }
 

@@ -4,6 +4,7 @@ package main
 // and they conclude nothing.
 var labels = []string{
 	": rollout.precision",
+	"         graphs of %d operations: digest %s\n",
 	"--batch or --grid",
 	"multiply-adds  %.4g GFLOP/s on one thread, %.4g on all: %s\n",
 	"\n  convolution, float32 exact  first call     later    GFLOP/s  of the rate above\n",
