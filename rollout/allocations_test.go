@@ -1,58 +1,14 @@
 package rollout
 
 import (
-	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
-
-// TestPostAllocates: normalising allocates nothing, not even for quotients that are
-// ties.
-func TestPostAllocates(t *testing.T) {
-	r := rand.New(rand.NewPCG(1, 2))
-	for data, fill := range map[string]func() float64{
-		"normal":   r.NormFloat64,
-		"integers": func() float64 { return float64(r.IntN(17) - 8) },
-		"constant": func() float64 { return 0.3 },
-		"offset":   func() float64 { return 1e4 + 1e-3*r.NormFloat64() },
-		"wide":     func() float64 { return math.Ldexp(r.NormFloat64(), r.IntN(60)-30) },
-		"ties":     func() float64 { return float64(r.IntN(1<<25+1))/(1<<24) - 1 }, // over 2: half of 2^-24
-	} {
-		x := make([]float64, 4096)
-		for i := range x {
-			x[i] = fp16.Float32.Round(fill())
-		}
-		if data == "ties" {
-			x[0], x[1] = -1, 1
-		}
-		y := make([]float64, len(x))
-		for _, n := range []Normalization{MinMax, ZScore} {
-			if a := testing.AllocsPerRun(3, func() {
-				copy(y, x)
-				Config{Normalization: n}.post(y, fp16.Float32)
-			}); a != 0 {
-				t.Errorf("%v of %s: %v allocations", n, data, a)
-			}
-		}
-		var m exact.Moments
-		m.Add(x)
-		z := m.ZScore(tiny)
-		if a := testing.AllocsPerRun(1, func() {
-			for _, v := range x {
-				z.Settle(v)
-			}
-		}); a != 0 {
-			t.Errorf("settled scores of %s: %v allocations", data, a)
-		}
-	}
-}
 
 // TestStepAllocates: a step into memory that there is allocates nothing, whatever
 // the policy.
