@@ -231,6 +231,8 @@ func rulesOf(name string) casts {
 	switch {
 	case name == "add":
 		return casts{most, most, most, most}
+	case name == "mul", name == "clip": // what a rollout does to states, in every release
+		return casts{same, same, same, same}
 	case asWide[name]:
 		return since2(wide, same)
 	case asMost[name]:
@@ -246,7 +248,7 @@ var aliases = map[string]string{"clamp": "clip"}
 
 func init() {
 	bindUnary := func(name, function string) {
-		bind(name, rulesOf(function), func(attributes []byte) (Op, error) {
+		bind(name, rulesOf(name), func(attributes []byte) (Op, error) {
 			var params map[string]float64
 			if err := json.Unmarshal(attributes, &params); err != nil {
 				return nil, err

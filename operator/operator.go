@@ -193,12 +193,23 @@ func (op *Operator) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 	return p.run(op.graph(p.Draws == nil).Graph, x)
 }
 
+// Graph returns the operator as a graph of its own, with one input and one output, that
+// may be added to; its constants are the operator's. Without noise, as where there are no
+// draws, the stochastic block passes its input on.
+func (op *Operator) Graph(noise bool) *graph.Graph { return op.build(!noise).Graph }
+
+// build makes the operator's graph.
+func (op *Operator) build(quiet bool) *builder {
+	b := newBuilder(&op.kept, quiet)
+	b.Outputs = []int{b.Pass("output", b.sequence(b.Input("input"), op.modules...))}
+	return b
+}
+
 // graph returns the operator's graph, with its noise or without it.
 func (op *Operator) graph(quiet bool) *builder {
 	op.once.Do(func() {
 		for _, quiet := range []bool{false, true} {
-			b := newBuilder(&op.kept, quiet)
-			b.Outputs = []int{b.Pass("output", b.sequence(b.Input("input"), op.modules...))}
+			b := op.build(quiet)
 			if quiet {
 				op.quietGraph = b
 			} else {

@@ -26,6 +26,7 @@ var makers = map[string]func(b *builder) made{
 
 	"batch_norm": channelNorm, "group_norm": channelNorm, "instance_norm": channelNorm, "layer_norm": rowNorm, "rms_norm": rowNorm,
 	"mean_variance_normalization": overAxes("axes"), "scaled_dot_product_attention": attention,
+	"minmax": state, "zscore": state,
 	"softmax": along("dim"), "log_softmax": along("dim"), "cumsum": along("dim"), "sort": ordered, "topk": ordered,
 	"argmax": oneAxis, "argmin": oneAxis, "max": oneAxis, "min": oneAxis,
 	"all": reduction, "any": reduction, "amax": reduction, "amin": reduction, "mean": reduction, "prod": reduction, "sum": reduction, "logsumexp": reduction,
@@ -369,6 +370,11 @@ func along(name string) func(b *builder) made {
 		v, s := b.ranked(1, 2, 3, 4)
 		return made{attributes{name: b.axis(len(s))}, []int{v}}
 	}
+}
+
+func state(b *builder) made {
+	v, s := b.any()
+	return made{attributes{"start_dim": b.IntN(len(s) + 1)}, []int{v}}
 }
 
 func overAxes(name string) func(b *builder) made {
