@@ -19,7 +19,11 @@ var allowed = []string{
 	"github.com/x448/float16",
 	"gonum.org/v1/gonum/",
 	"golang.org/x/sys/",
+	protowire,
 }
+
+// protowire reads the bytes of ONNX files, and is for that alone.
+const protowire = "google.golang.org/protobuf/encoding/protowire"
 
 // inward lists, for each package that must stay at the bottom of the house,
 // the project's packages it may import.
@@ -55,6 +59,7 @@ var inward = map[string][]string{
 	"pool":                 {"fp16", "tensor", "internal/exact", "internal/par"},
 	"resize":               {"fp16", "tensor", "internal/exact", "internal/par"},
 	"graph":                {"act", "attention", "conv", "fp16", "index", "matmul", "noise", "norm", "pointwise", "pool", "reduce", "resize", "spectral", "tensor", "internal/par"},
+	"onnx":                 {"act", "fp16", "graph", "pointwise", "tensor", "internal/disk", "internal/fault"},
 	"plan":                 {"act", "internal/asm", "conv", "fp16", "graph", "noise", "norm", "pool", "tensor", "internal/par", "internal/rows"},
 	"pointwise":            {"fp16", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
 	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "safetensors"},
@@ -232,6 +237,9 @@ func forbidden(dir, imp string, test bool) string {
 			if strings.HasPrefix(imp, "gonum.org/") && !test && dir != "oracle" {
 				return "gonum may not take part where digests are formed"
 			}
+			if imp == protowire && dir != "onnx" {
+				return "only onnx reads protocol buffers"
+			}
 			return ""
 		}
 	}
@@ -268,6 +276,9 @@ func TestForbidden(t *testing.T) {
 		{"conv", "github.com/klauspost/cpuid/v2evil", false, false},
 		{"rollout", module + "cmd/refrun", false, false},
 		{"noise", "C", false, false},
+		{"onnx", protowire, false, true},
+		{"onnx", "google.golang.org/protobuf/proto", false, false},
+		{"graph", protowire, true, false},
 	} {
 		if got := forbidden(c.dir, c.imp, c.test) == ""; got != c.ok {
 			t.Errorf("%s importing %s (test %v): allowed %v, want %v", c.dir, c.imp, c.test, got, c.ok)

@@ -1,0 +1,136 @@
+package onnx
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/pointwise"
+)
+
+func opGelu(c *call) []int {
+	switch a := c.text("approximate", "none"); a {
+	case "none":
+		return activation(act.GELU)(c)
+	case "tanh":
+		return activation(act.GELUTanh)(c)
+	default:
+		c.fail("approximate %.40q: want none or tanh", a)
+		return nil
+	}
+}
+
+// opSoftplus is without the threshold that PyTorch has.
+func opSoftplus(c *call) []int {
+	f, err := pointwise.Parse("softplus", map[string]float64{"threshold": math.Inf(1)})
+	if err != nil {
+		c.fail("%w", err)
+	}
+	return one(c.add(graph.Unary{Func: f}, c.arg(0)))
+}
+
+// opSwish is x sigmoid(alpha x).
+func opSwish(c *call) []int {
+	alpha := c.float("alpha", 1)
+	if alpha == 1 {
+		return activation(act.SiLU)(c)
+	}
+	x := c.arg(0)
+	scaled := c.add(graph.Binary{Of: pointwise.Mul, Other: &alpha}, x)
+	return one(c.add(graph.Binary{Of: pointwise.Mul}, x, c.bind("sigmoid", nil, scaled)))
+}
+
+// opClip has its ends as inputs, since opset 11.
+func opClip(c *call) []int {
+	x := c.arg(0)
+	lo, hi := c.attribute("min"), c.attribute("max")
+	if lo != nil || hi != nil {
+		ends := map[string]float64{}
+		if lo != nil {
+			ends["min"] = lo.float
+		}
+		if hi != nil {
+			ends["max"] = hi.float
+		}
+		f, err := pointwise.Parse("clip", ends)
+		if err != nil {
+			c.fail("%w", err)
+		}
+		return one(c.add(graph.Unary{Func: f}, x))
+	}
+	y := x
+	if c.has(1) {
+		y = c.add(graph.Binary{Of: pointwise.Maximum}, y, c.arg(1))
+	}
+	if c.has(2) {
+		y = c.add(graph.Binary{Of: pointwise.Minimum}, y, c.arg(2))
+	}
+	return one(y)
+}
+
+// opPRelu spreads its slope one way only.
+func opPRelu(c *call) []int {
+	return one(c.add(graph.Binary{Of: pointwise.PReLU}, c.arg(0), c.arg(1)))
+}
+
+// opSum is one sum of all inputs, rounded once.
+func opSum(c *call) []int {
+	switch len(c.in) {
+	case 1:
+		return opIdentity(c)
+	case 2:
+		return pairwise(pointwise.Add)(c)
+	}
+	var shapes [][]int
+	for i := range c.in {
+		shapes = append(shapes, c.shape(c.arg(i)))
+	}
+	all, err := pointwise.Broadcast(shapes...)
+	if err != nil {
+		c.fail("%w", err)
+		return nil
+	}
+	var in []int
+	for i := range c.in {
+		in = append(in, c.spread(c.arg(i), all))
+	}
+	return one(c.add(graph.Reduction{Of: "sum", Axes: graph.Ints{0}}, c.add(graph.Stack{}, in...)))
+}
+
+// spread repeats a value to a shape, as numpy does.
+func (c *call) spread(v int, shape []int) int {
+	if v < 0 || equal(c.shape(v), shape) {
+		return v
+	}
+	return c.add(graph.Expand{Size: graph.Ints(shape)}, v)
+}
+
+func opWhere(c *call) []int {
+	v := c.add(graph.Where{}, c.arg(0), c.arg(1), c.arg(2))
+	return one(c.as(v, c.dtype(c.arg(1))))
+}
+
+// opDiv is cut off towards zero for whole numbers.
+func opDiv(c *call) []int {
+	a, b := c.arg(0), c.arg(1)
+	d := c.dtype(a)
+	if !d.whole() {
+		return pairwise(pointwise.Div)(c)
+	}
+	q := c.add(graph.Binary{Of: pointwise.Div}, c.cast(a, Float64), c.cast(b, Float64))
+	return one(c.cast(c.bind("trunc", nil, q), d))
+}
+
+// opPow has the type of its base.
+func opPow(c *call) []int {
+	a, b := c.arg(0), c.arg(1)
+	d := c.dtype(a)
+	if d.whole() {
+		a, b = c.cast(a, Float64), c.cast(b, Float64)
+	}
+	v := c.add(graph.Binary{Of: pointwise.Pow}, a, b)
+	if d.whole() {
+		v = c.bind("trunc", nil, v)
+	}
+	return one(c.cast(v, d))
+}

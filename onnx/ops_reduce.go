@@ -1,0 +1,105 @@
+package onnx
+
+import "github.com/refrun/refrun/graph"
+
+// axes returns the axes of a reduction: an attribute, or an input. No axes are all, or, if
+// the attribute says so, none: then it is false.
+func (c *call) axes() (graph.Ints, bool) {
+	axes, _ := c.numbers(1, "axes")
+	if c.flag("noop_with_empty_axes") && len(axes) == 0 {
+		return nil, false
+	}
+	return graph.Ints(axes), true
+}
+
+// reduction maps what makes one number of many.
+func reduction(of string) mapping {
+	return func(c *call) []int {
+		axes, some := c.axes()
+		keep := c.int("keepdims", 1) != 0
+		if !some {
+			return one(c.arg(0))
+		}
+		return one(c.add(graph.Reduction{Of: of, Axes: axes, Keep: keep}, c.arg(0)))
+	}
+}
+
+// norms maps norms of an order.
+func norms(order graph.Order) mapping {
+	return func(c *call) []int {
+		axes, some := c.axes()
+		keep := c.int("keepdims", 1) != 0
+		if !some {
+			return one(c.bind("abs", nil, c.arg(0)))
+		}
+		return one(c.add(graph.VectorNorm{Order: order, Axes: axes, Keep: keep}, c.arg(0)))
+	}
+}
+
+func opReduceSumSquare(c *call) []int {
+	axes, some := c.axes()
+	keep := c.int("keepdims", 1) != 0
+	x := c.bind("square", nil, c.arg(0))
+	if !some {
+		return one(x)
+	}
+	return one(c.add(graph.Reduction{Of: "sum", Axes: axes, Keep: keep}, x))
+}
+
+func argMax(least bool) mapping {
+	return func(c *call) []int {
+		axis := c.int("axis", 0)
+		o := graph.ArgMax{Least: least, Axis: &axis, Keep: c.int("keepdims", 1) != 0}
+		if c.flag("select_last_index") {
+			c.fail("select_last_index: not supported")
+		}
+		return one(c.as(c.add(o, c.arg(0)), Int64))
+	}
+}
+
+func opTopK(c *call) []int {
+	k := c.known(1, "k")
+	if c.err == nil && len(k) != 1 {
+		c.fail("k: %d numbers: want one", len(k))
+	}
+	o := graph.TopK{Axis: c.int("axis", -1), Largest: c.int("largest", 1) != 0, Sorted: c.int("sorted", 1) != 0}
+	if c.err != nil {
+		return nil
+	}
+	o.K = k[0]
+	out := c.addAll(o, 2, c.arg(0))
+	if out != nil {
+		c.as(out[1], Int64)
+	}
+	return out
+}
+
+func opCumSum(c *call) []int {
+	axis := c.known(1, "axis")
+	if c.err == nil && len(axis) != 1 {
+		c.fail("axis: %d numbers: want one", len(axis))
+	}
+	o := graph.CumSum{Exclusive: c.flag("exclusive"), Reverse: c.flag("reverse")}
+	if c.err != nil {
+		return nil
+	}
+	o.Axis = axis[0]
+	return one(c.add(o, c.arg(0)))
+}
+
+// softmax is along one axis since opset 13; before it was over all from the axis on.
+func softmax(log bool) mapping {
+	return func(c *call) []int {
+		x := c.arg(0)
+		if c.opset >= 13 {
+			return one(c.add(graph.Softmax{Log: log, Axis: c.int("axis", -1)}, x))
+		}
+		at := c.axis("axis", 1, c.rank(x))
+		if c.err != nil {
+			return nil
+		}
+		s := c.shape(x)
+		y := c.add(graph.Softmax{Log: log, Axis: 1}, c.reshape(x, []int{elements(s[:at]), elements(s[at:])}, true))
+		return one(c.reshape(y, s, true))
+	}
+}
