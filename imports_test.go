@@ -62,6 +62,7 @@ var inward = map[string][]string{
 	"onnx":                 {"act", "fp16", "graph", "pointwise", "tensor", "internal/disk", "internal/fault"},
 	"plan":                 {"act", "internal/asm", "conv", "fp16", "graph", "noise", "norm", "pool", "tensor", "internal/par", "internal/rows"},
 	"pointwise":            {"fp16", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
+	"dataset/sample":       {"noise"},
 	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "safetensors"},
 }
 
