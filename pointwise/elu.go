@@ -5,6 +5,14 @@ import (
 	"github.com/refrun/refrun/internal/exact"
 )
 
+func init() {
+	register(
+		function{"elu", []param{{"alpha", 1, number}, {"scale", 1, number}}, eluLimits, elu, settleELU},
+		function{"celu", []param{{"alpha", 1, positive}}, celuLimits, celu, settleCELU},
+		function{"selu", nil, to(-seluScaleAlpha, inf), selu, plain(exact.SELU)},
+	)
+}
+
 // elu evaluates scale x for x > 0 and alpha scale (e^x - 1) below.
 //
 // Products of two float32 numbers are exact. expm1 is good to 8 U and the product with

@@ -5,7 +5,16 @@ import (
 
 	"github.com/refrun/refrun/internal/double"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact"
 )
+
+func init() {
+	register(
+		function{"exp", nil, to(0, inf), exp, plain(exact.Exp)},
+		function{"exp2", nil, to(0, inf), exp2, plain(exact.Exp2)},
+		function{"expm1", nil, to(-1, inf), expm1, plain(exact.Expm1)},
+	)
+}
 
 // within returns y with the bound of a relative error in units of U = 2^-53. Where y
 // is subnormal or 0 the second term holds instead; every format but Float64 rounds

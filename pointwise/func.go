@@ -2,7 +2,9 @@ package pointwise
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,10 +52,8 @@ func (f *Func) in(format fp16.Format) *args {
 // that are not given have the values that the package's doc lists. Any other name,
 // parameter or value is an error.
 func Parse(name string, params map[string]float64) (Func, error) {
-	for i := range functions {
-		if functions[i].name == name {
-			return functions[i].with(params)
-		}
+	if fn := functions[name]; fn != nil {
+		return fn.with(params)
 	}
 	return Func{}, fmt.Errorf("unknown function %q: want one of %s", name, strings.Join(Names(), ", "))
 }
@@ -91,14 +91,8 @@ func (fn *function) with(params map[string]float64) (Func, error) {
 	return Func{}, fmt.Errorf("%s: unknown parameter %q: want %s", fn.name, first, want)
 }
 
-// Names returns the names of all functions, in the order of the package's doc.
-func Names() []string {
-	var names []string
-	for i := range functions {
-		names = append(names, functions[i].name)
-	}
-	return names
-}
+// Names returns the names of all functions, sorted.
+func Names() []string { return slices.Sorted(maps.Keys(functions)) }
 
 // Name returns the name that Parse reads.
 func (f Func) Name() string {

@@ -4,7 +4,16 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/exact"
 )
+
+func init() {
+	register(
+		function{"log", nil, to(nan, inf), log, plain(exact.Log)},
+		function{"log2", nil, to(nan, inf), log2, plain(exact.Log2)},
+		function{"log1p", nil, to(nan, inf), log1p, plain(exact.Log1p)},
+	)
+}
 
 // log evaluates the natural logarithm, good to elem.LogErr. It has a pole at 0.
 func log(x float64, _ *args) (y, bound float64) {

@@ -8,6 +8,19 @@ import (
 	"github.com/refrun/refrun/internal/exact"
 )
 
+func init() {
+	register(
+		function{"leaky_relu", []param{{"negative_slope", 0.01, number}}, nil, leakyReLU, nil},
+		function{"hardtanh", []param{{"min_val", -1, extended}, {"max_val", 1, extended}}, nil, clip, nil},
+		function{"clip", []param{{"min", -inf, extended}, {"max", inf, extended}}, nil, clip, nil},
+		function{"relu6", nil, nil, relu6, nil},
+		function{"hardsigmoid", nil, nil, hardsigmoid, settleHardsigmoid},
+		function{"hard_sigmoid", []param{{"alpha", 0.2, number}, {"beta", 0.5, number}}, nil, hardSigmoid, settleHardSigmoid},
+		function{"hardswish", nil, nil, hardswish, settleHardswish},
+		function{"softsign", nil, to(-1, 1), softsign, settleSoftsign},
+	)
+}
+
 // leakyReLU is x for x > 0 and slope x below, an exact product of float32 numbers.
 func leakyReLU(x float64, p *args) (y, bound float64) {
 	if x > 0 {

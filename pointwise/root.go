@@ -1,6 +1,19 @@
 package pointwise
 
-import "math"
+import (
+	"math"
+
+	"github.com/refrun/refrun/internal/exact"
+)
+
+func init() {
+	register(
+		function{"sqrt", nil, nil, sqrt, nil},
+		function{"rsqrt", nil, to(nan, 0), rsqrt, plain(exact.Rsqrt)},
+		function{"reciprocal", nil, nil, reciprocal, nil},
+		function{"square", nil, nil, square, nil},
+	)
+}
 
 // sqrt is IEEE 754's square root, rounded to float64 and then to the format, as if
 // once.

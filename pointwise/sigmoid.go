@@ -7,6 +7,14 @@ import (
 	"github.com/refrun/refrun/internal/exact"
 )
 
+func init() {
+	register(
+		function{"sigmoid", nil, to(0, 1), sigmoid, plain(exact.Sigmoid)},
+		function{"softplus", []param{{"beta", 1, positive}, {"threshold", 20, extended}}, to(0, inf), softplus, settleSoftplus},
+		function{"mish", nil, to(negZero, inf), mish, plain(exact.Mish)},
+	)
+}
+
 // sigmoid evaluates 1/(1 + e^-x), for x < 0 as e^x/(1 + e^x).
 //
 // With e = e^-|x|, good to 1.1 U, the sum and the quotient: for x > 0 e counts

@@ -2,6 +2,19 @@ package pointwise
 
 import "math"
 
+func init() {
+	register(
+		function{"abs", nil, nil, abs, nil},
+		function{"neg", nil, nil, neg, nil},
+		function{"sign", nil, nil, sign, nil},
+		function{"floor", nil, nil, floor, nil},
+		function{"ceil", nil, nil, ceil, nil},
+		function{"trunc", nil, nil, trunc, nil},
+		function{"round", nil, nil, round, nil},
+		function{"logical_not", nil, nil, logicalNot, nil},
+	)
+}
+
 // The functions of this file are exact, for every number.
 
 func abs(x float64, _ *args) (y, bound float64) { return math.Abs(x), 0 }

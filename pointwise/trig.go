@@ -7,6 +7,16 @@ import (
 	"github.com/refrun/refrun/internal/exact"
 )
 
+func init() {
+	register(
+		function{"sin", nil, to(nan, nan), sin, plain(exact.Sin)},
+		function{"cos", nil, to(nan, nan), cos, plain(exact.Cos)},
+		function{"tan", nil, to(nan, nan), tan, plain(exact.Tan)},
+		function{"atan", nil, to(-math.Pi/2, math.Pi/2), atan, plain(settleAtan)},
+		function{"erf", nil, to(-1, 1), erf, plain(exact.Erf)},
+	)
+}
+
 // sin, cos and tan are those of package elem, for angles of any size.
 func sin(x float64, _ *args) (y, bound float64) {
 	if x == 0 {

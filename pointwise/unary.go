@@ -21,6 +21,19 @@ type function struct {
 	settle func(x float64, p *args) float64
 }
 
+// functions holds every function by its name.
+var functions = map[string]*function{}
+
+// register makes functions known. It is for functions init, each beside its evaluations.
+func register(all ...function) {
+	for i := range all {
+		if functions[all[i].name] != nil {
+			panic("pointwise: " + all[i].name + " is registered twice")
+		}
+		functions[all[i].name] = &all[i]
+	}
+}
+
 // to returns limits that no parameter changes.
 func to(neg, pos float64) func(*args) (float64, float64) {
 	return func(*args) (float64, float64) { return neg, pos }
