@@ -120,6 +120,7 @@ var samples = []sample{
 	{"clip", named{"min": -3}, nil, between(-3, inf)},
 	{"clip", named{"min": 2, "max": 1}, nil, func(float64) float64 { return 1 }},
 	{"relu6", nil, nil, between(0, 6)},
+	{"hardshrink", nil, nil, func(x float64) float64 { return x * min(max(0, math.Ceil(max(x, -x)-0.5)), 1) }},
 	{"hardsigmoid", nil, of(func(x float64) float64 { return min(max(x+3, 0), 6) / 6 }), nil},
 	{"hard_sigmoid", nil, fastHardSigmoid, nil},
 	{"hard_sigmoid", named{"alpha": 1. / 6, "beta": 0.7}, fastHardSigmoid, nil},
@@ -136,7 +137,7 @@ var samples = []sample{
 // zeroOf returns the zero that an exact function has at x: of x's sign, unless it is here.
 func zeroOf(name string, x float64) float64 {
 	switch name {
-	case "abs", "sign", "logical_not":
+	case "abs", "hardshrink", "sign", "logical_not":
 		return 0
 	case "neg":
 		return -math.Copysign(0, x)
@@ -194,6 +195,8 @@ var specials = []struct {
 	{"clip", nil, [5]float64{nan, -inf, inf, negZero, 0}, nil},
 	{"clip", named{"min": 1, "max": -1}, [5]float64{nan, -1, -1, -1, -1}, [][2]float64{{0.5, -1}}},
 	{"relu6", nil, [5]float64{nan, 0, 6, negZero, 0}, [][2]float64{{-0x1p-149, 0}, {7, 6}}},
+	{"hardshrink", nil, [5]float64{nan, -inf, inf, 0, 0}, [][2]float64{{0.5, 0}, {-0.5, 0}, {-0.625, -0.625}, {0.75, 0.75}}},
+	{"hardshrink", named{"lambd": -1}, [5]float64{nan, -inf, inf, negZero, 0}, nil},
 	{"hardsigmoid", nil, [5]float64{nan, 0, 1, 0.5, 0.5}, [][2]float64{{-3, 0}, {3, 1}, {-1.5, 0.25}}},
 	{"hard_sigmoid", nil, [5]float64{nan, 0, 1, 0.5, 0.5}, [][2]float64{{1e38, 1}, {-1e38, 0}}},
 	{"hard_sigmoid", named{"alpha": 0}, [5]float64{nan, nan, nan, 0.5, 0.5}, nil},

@@ -65,6 +65,7 @@ case("where", torch.where, torch.rand(3, 1) > 0.5, half(7), half(2, 1, 1))
 for op in "abs neg sign square".split():
     case(op, getattr(torch, op), torch.randint(-4, 5, (2, 3)))
 case("sigmoid", torch.sigmoid, torch.randint(-4, 5, (2, 3)))
+case("hardshrink", F.hardshrink, x)
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "pointwise.json"), "w") as f:
     json.dump(cases, f)
