@@ -63,6 +63,7 @@ var inward = map[string][]string{
 	"plan":                 {"act", "internal/asm", "conv", "fp16", "graph", "noise", "norm", "pool", "tensor", "internal/par", "internal/rows"},
 	"pointwise":            {"fp16", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
 	"dataset/sample":       {"noise"},
+	"dataset/initial":      {"fp16", "noise", "spectral", "tensor", "internal/elem", "internal/strict"},
 	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "safetensors"},
 }
 

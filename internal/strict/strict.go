@@ -20,6 +20,7 @@ import (
 type Object struct {
 	file, path string
 	raw        map[string]json.RawMessage
+	keys       []string // in the order of the file
 	asked      map[string]bool
 	err        error
 }
@@ -47,6 +48,7 @@ func Parse(file, path string, data []byte) (*Object, error) {
 			return nil, o.Errorf(key, "given twice: want it once")
 		}
 		o.raw[key] = v
+		o.keys = append(o.keys, key)
 	}
 	if _, err := d.Token(); err != nil {
 		return nil, o.Errorf("", "broken JSON%s", because(err))
@@ -280,3 +282,12 @@ func (o *Object) Close() error {
 
 // Finite reports whether v is neither NaN nor infinite.
 func Finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
+
+// List returns the elements of the list at key as they stand in the file, nil if key is
+// missing or null.
+func (o *Object) List(key string) []json.RawMessage {
+	return list[json.RawMessage](o, key, "a list without nulls")
+}
+
+// Keys returns the object's keys in the order of the file.
+func (o *Object) Keys() []string { return o.keys }
