@@ -58,6 +58,47 @@ func resnet(r *rand.Rand, width int) *graph.Graph {
 	return g
 }
 
+// vit builds a vision transformer (ViT: Dosovitskiy and others, 2021) for images of side x
+// side with patches of patch x patch: that many layers, heads and numbers of a token.
+func vit(r *rand.Rand, side, patch, layers, heads, width int) *graph.Graph {
+	g := graph.New(new(graph.Kept))
+	constant := func(scale, shift float64, shape ...int) int {
+		t := random(r, fp16.Float32, shape...)
+		for i, v := range t.Data {
+			t.Data[i] = fp16.Float32.Round(shift + float64(scale*v))
+		}
+		return g.Constant("w", t)
+	}
+	n := 0
+	op := func(name, attributes string, in ...int) int {
+		n++
+		return g.Add(bound(name, attributes), fmt.Sprintf("%s %d", name, n), in...)
+	}
+	normal := func(x int) int {
+		return op("layer_norm", `{"eps": 1e-6}`, x, constant(0.1, 1, width), constant(0.1, 0, width))
+	}
+	linear := func(x, from, to int) int {
+		return op("linear", "", x, constant(1/math.Sqrt(float64(from)), 0, to, from), constant(0.1, 0, to))
+	}
+	tokens := side/patch*(side/patch) + 1
+	x := op("conv2d", fmt.Sprintf(`{"stride": %d}`, patch), g.Input("x"), constant(0.05, 0, width, 3, patch, patch), constant(0.1, 0, width))
+	x = op("permute", `{"dims": [0, 2, 1]}`, op("flatten", `{"start_dim": 2}`, x))
+	x = op("add", "", op("cat", `{"dim": 1}`, constant(0.02, 0, 1, 1, width), x), constant(0.02, 0, 1, tokens, width))
+	for range layers {
+		y := op("reshape", fmt.Sprintf(`{"shape": [1, %d, 3, %d, %d]}`, tokens, heads, width/heads), linear(normal(x), width, 3*width))
+		y = op("permute", `{"dims": [2, 0, 3, 1, 4]}`, y)
+		var parts []int
+		for k := range 3 {
+			parts = append(parts, op("select", fmt.Sprintf(`{"dim": 0, "index": %d}`, k), y))
+		}
+		y = op("permute", `{"dims": [0, 2, 1, 3]}`, op("scaled_dot_product_attention", "", parts...))
+		x = op("add", "", x, linear(op("reshape", fmt.Sprintf(`{"shape": [1, %d, %d]}`, tokens, width), y), width, width))
+		x = op("add", "", x, linear(op("gelu", "", linear(normal(x), width, 4*width)), 4*width, width))
+	}
+	g.Outputs = []int{linear(op("select", `{"dim": 1, "index": 0}`, normal(x)), width, 1000)}
+	return g
+}
+
 func bound(name, attributes string) graph.Op {
 	op, err := graph.Bind(name, []byte(attributes))
 	if err != nil {
@@ -69,7 +110,7 @@ func bound(name, attributes string) graph.Op {
 // TestNetworks: whole networks have the bits of Run.
 func TestNetworks(t *testing.T) {
 	r := rand.New(rand.NewPCG(31, 32))
-	for name, g := range map[string]*graph.Graph{"resnet": resnet(r, 8)} {
+	for name, g := range map[string]*graph.Graph{"resnet": resnet(r, 8), "vit": vit(r, 64, 16, 2, 2, 64)} {
 		for _, m := range [][2]string{{"float32", ""}, {"bfloat16", "cpu"}} {
 			mode, err := graph.ParseMode(m[0], m[1])
 			if err != nil {
@@ -104,6 +145,12 @@ func TestNetworks(t *testing.T) {
 func BenchmarkResNet18(b *testing.B) {
 	r := rand.New(rand.NewPCG(33, 34))
 	benchmarkNetwork(b, resnet(r, 64), 1, 3, 224, 224)
+}
+
+// BenchmarkViT is ViT-B/16, of one image of 224x224.
+func BenchmarkViT(b *testing.B) {
+	r := rand.New(rand.NewPCG(37, 38))
+	benchmarkNetwork(b, vit(r, 224, 16, 12, 12, 768), 1, 3, 224, 224)
 }
 
 func benchmarkNetwork(b *testing.B, g *graph.Graph, shape ...int) {
