@@ -27,6 +27,21 @@ var makers = map[string]func(b *builder) made{
 	"batch_norm": channelNorm, "group_norm": channelNorm, "instance_norm": channelNorm, "layer_norm": rowNorm, "rms_norm": rowNorm,
 	"mean_variance_normalization": overAxes("axes"), "scaled_dot_product_attention": attention,
 	"minmax": state, "zscore": state,
+	"cast": func(b *builder) made {
+		v, _ := b.any()
+		return made{attributes{"dtype": []string{"float64", "float32", "float16", "bfloat16", "int64", "int32", "int8", "bool"}[b.IntN(8)]}, []int{v}}
+	},
+	"quantize_linear": func(b *builder) made {
+		v, s := b.ranked(1, 2, 3, 4)
+		a, in := quantized(b, s)
+		a["dtype"] = []string{"int8", "uint8", "int4", "int16"}[b.IntN(4)]
+		return made{a, append([]int{v}, in...)}
+	},
+	"dequantize_linear": func(b *builder) made {
+		s := b.shape(1 + b.IntN(4))
+		a, in := quantized(b, s)
+		return made{a, append([]int{b.whole(-128, 128, s...)}, in...)}
+	},
 	"softmax": along("dim"), "log_softmax": along("dim"), "cumsum": along("dim"), "sort": ordered, "topk": ordered,
 	"argmax": oneAxis, "argmin": oneAxis, "max": oneAxis, "min": oneAxis,
 	"all": reduction, "any": reduction, "amax": reduction, "amin": reduction, "mean": reduction, "prod": reduction, "sum": reduction, "logsumexp": reduction,
@@ -370,6 +385,28 @@ func along(name string) func(b *builder) made {
 		v, s := b.ranked(1, 2, 3, 4)
 		return made{attributes{name: b.axis(len(s))}, []int{v}}
 	}
+}
+
+// quantized returns a scale and a zero point for an input of shape s, and what they belong to.
+func quantized(b *builder, s []int) (attributes, []int) {
+	a, of, axis := attributes{}, []int{}, b.axis(len(s))
+	switch at := (axis + len(s)) % len(s); b.IntN(3) {
+	case 0:
+		of = append(of, s[at])
+	case 1:
+		size := 1 + b.IntN(3)
+		of = append(of, s...)
+		of[at] = (s[at] + size - 1) / size
+		a["block_size"] = size
+	}
+	if len(of) > 0 {
+		a["axis"] = axis
+	}
+	in := []int{b.constant(of...)}
+	if b.flip() {
+		in = append(in, b.whole(0, 100, of...))
+	}
+	return a, in
 }
 
 func state(b *builder) made {

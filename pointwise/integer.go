@@ -1,0 +1,181 @@
+package pointwise
+
+import (
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/double"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Integer is a type of whole numbers of some bits, or the truth values 0 and 1. Tensors
+// of any of them have the format fp16.Int64.
+type Integer uint8
+
+// The types. Int64 and Uint64 reach as far as a tensor holds whole numbers, to 2^53.
+const (
+	Bool Integer = iota
+	Int2
+	Uint2
+	Int4
+	Uint4
+	Int8
+	Uint8
+	Int16
+	Uint16
+	Int32
+	Uint32
+	Int64
+	Uint64
+)
+
+var integers = [...]string{"bool", "int2", "uint2", "int4", "uint4", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"}
+
+// ParseInteger returns the type of that name, such as "int8". Any other name is an error
+// that lists them.
+func ParseInteger(name string) (Integer, error) {
+	for i, n := range integers {
+		if n == name {
+			return Integer(i), nil
+		}
+	}
+	return 0, fmt.Errorf("%.60q: want one of %s", name, strings.Join(integers[:], ", "))
+}
+
+// String returns the name that ParseInteger reads.
+func (t Integer) String() string {
+	if int(t) < len(integers) {
+		return integers[t]
+	}
+	return fmt.Sprintf("Integer(%d)", uint8(t))
+}
+
+// Range returns the least and the greatest number of the type.
+func (t Integer) Range() (least, greatest float64) {
+	switch {
+	case t == Bool:
+		return 0, 1
+	case t >= Int64:
+		least, greatest = -1<<53, 1<<53
+	default:
+		greatest = math.Ldexp(1, t.bits()-1) - 1
+		least = -greatest - 1
+		if t.unsigned() {
+			greatest = 2*greatest + 1
+		}
+	}
+	if t.unsigned() {
+		least = 0
+	}
+	return least, greatest
+}
+
+func (t Integer) bits() int      { return 2 << ((int(t) - 1) / 2) }
+func (t Integer) unsigned() bool { return t%2 == 0 }
+
+// ToIntegers sets dst, of whole numbers, to src as numbers of that type. Truth values are
+// 1 for all that is not 0, NaN too. Of whole numbers the low bits count, as in PyTorch, so
+// that 300 is 44 in uint8. Others are cut towards 0, and one that is no number of the type
+// then is an error, for devices differ there. dst may be src.
+func ToIntegers(dst, src *tensor.Tensor, to Integer) error {
+	sameSize(dst, src)
+	least, greatest := to.Range()
+	for i, v := range src.Data {
+		switch {
+		case to == Bool:
+			v = truth(v != 0)
+		case src.Format != fp16.Int64:
+			if v = math.Trunc(v) + 0; !(least <= v && v <= greatest) {
+				return fmt.Errorf("element %d: %v: want a number of %v", i, src.Data[i], to)
+			}
+		case to < Int64:
+			span := greatest - least + 1
+			v -= float64(span * math.Floor((v-least)/span)) // powers of two: exact
+		}
+		dst.Data[i] = v
+	}
+	return nil
+}
+
+// Quantize sets dst, of whole numbers, to those next to x/scale, of two the even one, plus
+// zero, and at least and at most what the type holds: ONNX's QuantizeLinear, of the exact
+// quotient. scale is spread over x as numpy does, and so is zero, of whole numbers, unless
+// it is nil for 0. A NaN, and 0/0, is an error.
+func Quantize(dst, x, scale, zero *tensor.Tensor, to Integer) error {
+	least, greatest := to.Range()
+	in := []*tensor.Tensor{x, scale}
+	if zero != nil {
+		in = append(in, zero)
+	}
+	each(dst, in, func(d []float64, in []run) {
+		x, s := in[0], in[1]
+		for i := range d {
+			v := nearest(x.data[x.step*i], s.data[s.step*i])
+			if zero != nil {
+				v += in[2].data[in[2].step*i]
+			}
+			if v == v {
+				v = min(max(v, least), greatest) + 0
+			}
+			d[i] = v
+		}
+	})
+	for i, v := range dst.Data {
+		if v != v {
+			return fmt.Errorf("element %d: NaN: want a number to quantize", i)
+		}
+	}
+	return nil
+}
+
+// nearest returns the whole number next to a/b, of two the even one. a/b as float64 has it
+// is on the right side of what lies halfway between two, or there where a/b is beside it:
+// then the sign of a - h b tells.
+func nearest(a, b float64) float64 {
+	q := a / b
+	n := math.RoundToEven(q)
+	if h := math.Floor(q) + 0.5; q == h && math.Abs(h) < 1<<51 {
+		switch rest := math.FMA(-h, b, a); {
+		case rest > 0 == (b > 0) && rest != 0:
+			return h + 0.5
+		case rest != 0:
+			return h - 0.5
+		}
+	}
+	return n
+}
+
+// Dequantize sets dst to (x - zero) scale, rounded once to dst.Format: ONNX's
+// DequantizeLinear. x and zero are of whole numbers, zero nil for 0; scale and zero are
+// spread over x as numpy does. A Float64 scale needs a Float64 dst, whose product is
+// rounded as IEEE 754 does.
+func Dequantize(dst, x, scale, zero *tensor.Tensor) {
+	mustNotNarrow(dst, scale)
+	in := []*tensor.Tensor{x, scale}
+	if zero != nil {
+		in = append(in, zero)
+	}
+	each(dst, in, func(d []float64, in []run) {
+		x, s := in[0], in[1]
+		for i := range d {
+			v := x.data[x.step*i]
+			if zero != nil {
+				v -= in[2].data[in[2].step*i]
+			}
+			by := s.data[s.step*i]
+			y := float64(v * by)
+			if p := double.Product(v, by); dst.Format != fp16.Float64 && y-y == 0 && p.Lo != 0 {
+				y = odd(p)
+			}
+			d[i] = dst.Format.Round(y)
+		}
+	})
+}
+
+func sameSize(dst, src *tensor.Tensor) {
+	if len(dst.Data) != len(src.Data) || dst.Format != fp16.Int64 {
+		panic("pointwise: want a destination of as many whole numbers as the source has")
+	}
+}
