@@ -257,8 +257,5 @@ func (h *heads) chain(cap float64, mode int) (y, scores int) {
 		c.fail("qk_matmul_output_mode: %d: want 0 to 3", mode)
 		return poison, poison
 	}
-	if c.opset < 24 && (mode == 1 || mode == 2) { // the mask came before the cap
-		c.fail("qk_matmul_output_mode: %d: not supported of opset %d", mode, c.opset)
-	}
 	return c.add(graph.MatMul{}, s, h.v), steps[mode]
 }

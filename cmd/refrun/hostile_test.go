@@ -30,7 +30,7 @@ const (
 // corpus makes all of them, with their files in the present folder.
 func corpus(t *testing.T) []hostile {
 	t.Helper()
-	return slices.Concat(hostileFlags(t), hostilePaths(t), hostileConfigs(t), hostileFields(t), hostileCases(t), hostileTensors(t))
+	return slices.Concat(hostileFlags(t), hostilePaths(t), hostileConfigs(t), hostileFields(t), hostileCases(t), hostileTensors(t), hostileModels(t))
 }
 
 // TestHostile: each ends within two seconds and 256 MB, with exit code 2, nothing on

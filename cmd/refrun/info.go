@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"runtime"
 	"strings"
 
@@ -10,17 +11,28 @@ import (
 
 var infoVerb = verb{
 	name:    "info",
-	summary: "what this machine and this version are",
+	summary: "what this machine and this version are, or an ONNX file",
 	help: `Prints the CPU, the features kernels may use, the kernels chosen, and the
 versions of the command and of the numerical contract.
 
+With --onnx, says of a network what its inputs, outputs, operations, parameters
+and FLOPs are, and lists every node that is not supported.
+
+example: refrun info --onnx resnet.onnx
 example: refrun info --json`,
 	run: info,
 }
 
 func info(c *command) error {
+	m := c.modelFlags()
 	if err := c.parse(0); err != nil {
 		return err
+	}
+	switch {
+	case m.path != "":
+		return c.modelInfo(m)
+	case len(m.inputs) > 0:
+		return errors.New("--input: want --onnx as well")
 	}
 	out := struct {
 		Version  string   `json:"version"`

@@ -15,7 +15,7 @@ import (
 var runVerb = verb{
 	name:    "run",
 	args:    "",
-	summary: "roll out an operator, or step a case's recorded states once",
+	summary: "roll out an operator, or evaluate an ONNX file once",
 	help: `Rolls out a case, or a configuration with --config, from its initial condition
 and writes the trajectory with -o. A run that dies leaves a partial file and a
 checkpoint; --resume continues it to the same bytes.
@@ -25,10 +25,14 @@ compares the result with the recorded next state: an error of one step is an
 error of arithmetic, where a difference at the end of a rollout may only be
 chaos.
 
+With --onnx, evaluates a network once for the inputs of --input, in the types of
+its file unless --precision says otherwise, and writes its outputs with -o.
+
 What a run means (precision, noise, engine batch) comes from case.json; flags
 override it, and the output says what was used.
 
 example: refrun run --case my_case --one-step --noise torch-cpu:1.13
+example: refrun run --onnx resnet.onnx --input x=x.npy -o y.npz
 example: refrun run --config op.yaml --x0 white:7 --steps 499 -o out.safetensors`,
 	run: run,
 }
@@ -57,9 +61,15 @@ func run(c *command) error {
 	autocast := c.flags.String("autocast", "", "`rules` of a half precision: cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")
 	noise := c.flags.String("noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS] or none (default the case's tape, else its PyTorch's stream, else counter)")
 	batch := c.flags.Int("batch", 0, "`realizations` per application of the operator (default the engine batch); never changes a bit")
-	w := c.wholeFlags()
+	w, m := c.wholeFlags(), c.modelFlags()
 	if err := c.parse(0); err != nil {
 		return err
+	}
+	if m.path != "" {
+		return c.model(m, arithmetic{*precision, *autocast}, w.out, w.force)
+	}
+	if len(m.inputs) > 0 {
+		return errors.New("--input: want --onnx as well")
 	}
 	var cs *rollout.Case
 	var err error

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/onnx"
+	"github.com/refrun/refrun/safetensors"
+	"github.com/refrun/refrun/tensor"
+)
+
+// modelFlags are the flags of verbs that take an ONNX file.
+type modelFlags struct {
+	path   string
+	inputs list
+}
+
+// list is a flag that may be given more than once.
+type list []string
+
+func (l *list) String() string     { return strings.Join(*l, " ") }
+func (l *list) Set(s string) error { *l = append(*l, s); return nil }
+
+func (c *command) modelFlags() *modelFlags {
+	m := new(modelFlags)
+	c.flags.StringVar(&m.path, "onnx", "", "ONNX `file`: evaluate this network once")
+	c.flags.Var(&m.inputs, "input", "`NAME=FILE` of an input of the network, .npy, .npz or .safetensors (the latter two with :TENSOR if they hold several), or a FILE of all inputs by their names; may be repeated")
+	return m
+}
+
+// alone returns an error if flags are given that say nothing of a network.
+func (m *modelFlags) alone(flags *flag.FlagSet, names ...string) (err error) {
+	names = append(names, "onnx", "input", "json", "quiet", "isa", "threads")
+	flags.Visit(func(f *flag.Flag) {
+		if !slices.Contains(names, f.Name) {
+			err = fmt.Errorf("--%s: says nothing of an ONNX file: want it without --onnx", f.Name)
+		}
+	})
+	return err
+}
+
+// model is an ONNX file with the inputs that were given.
+type model struct {
+	*onnx.Model
+	path  string
+	given map[string]*tensor.Tensor
+}
+
+// read opens the file and reads the inputs.
+func (m *modelFlags) read() (*model, error) {
+	of, err := onnx.Open(m.path)
+	if err != nil {
+		if c := fault.Cause(err); c != err {
+			err = fmt.Errorf("%s: %w: want an ONNX file", m.path, c)
+		}
+		return nil, err
+	}
+	r := &model{of, m.path, map[string]*tensor.Tensor{}}
+	for _, arg := range m.inputs {
+		if err := r.input(arg); err != nil {
+			of.Close()
+			return nil, err
+		}
+	}
+	return r, nil
+}
+
+// input reads one --input.
+func (m *model) input(arg string) error {
+	name, file, one := strings.Cut(arg, "=")
+	if !one {
+		found := 0
+		for _, in := range m.Inputs {
+			x, err := readInput(arg, in.Name, in.Type)
+			if errors.Is(err, errNoTensor) {
+				continue
+			}
+			if err != nil {
+				return err
+			}
+			m.given[in.Name], found = x, found+1
+		}
+		if found == 0 {
+			return fmt.Errorf("--input: %s: none of the network's inputs: want NAME=FILE, or a file with %s", arg, m.wanted())
+		}
+		return nil
+	}
+	i := slices.IndexFunc(m.Inputs, func(in onnx.Input) bool { return in.Name == name })
+	if i < 0 {
+		return fmt.Errorf("--input: %q: not an input of the network: want %s", name, m.wanted())
+	}
+	x, err := readInput(file, "", m.Inputs[i].Type)
+	m.given[name] = x
+	return err
+}
+
+// wanted lists the inputs.
+func (m *model) wanted() string {
+	var all []string
+	for _, in := range m.Inputs {
+		all = append(all, inputText(in))
+	}
+	return strings.Join(all, ", ")
+}
+
+// inputText is an input's name, type and sizes.
+func inputText(in onnx.Input) string {
+	if !in.Rank {
+		return fmt.Sprintf("%s %v", in.Name, in.Type)
+	}
+	var sizes []string
+	for _, d := range in.Shape {
+		switch {
+		case d.Size >= 0:
+			sizes = append(sizes, fmt.Sprint(d.Size))
+		case d.Name != "":
+			sizes = append(sizes, d.Name)
+		default:
+			sizes = append(sizes, "?")
+		}
+	}
+	return fmt.Sprintf("%s %v [%s]", in.Name, in.Type, strings.Join(sizes, ","))
+}
+
+var errNoTensor = errors.New("no tensor of that name")
+
+// readInput reads a tensor of that type from FILE or FILE:TENSOR; with a name it is that
+// tensor of a file of several.
+func readInput(arg, name string, d onnx.DType) (*tensor.Tensor, error) {
+	file := arg
+	if i := strings.LastIndexByte(arg, ':'); name == "" && i > 0 && (strings.HasSuffix(arg[:i], ".npz") || strings.HasSuffix(arg[:i], ".safetensors")) {
+		file, name = arg[:i], arg[i+1:]
+	}
+	read := readNpz
+	switch {
+	case strings.HasSuffix(file, ".npz"):
+	case strings.HasSuffix(file, ".safetensors"):
+		read = readSafetensors
+	case strings.HasSuffix(file, ".npy") && name == "":
+		read = readNpy
+	default:
+		return nil, fmt.Errorf("--input: %s: want a .npy, .npz or .safetensors file", arg)
+	}
+	data, shape, err := read(file, name)
+	if err != nil {
+		if c := fault.Cause(err); c != err {
+			err = fmt.Errorf("%s: %w: want a file of tensors", file, c)
+		}
+		return nil, err
+	}
+	f, ok := d.Format()
+	if !ok {
+		return nil, fmt.Errorf("%s: the network wants %v numbers, which are not supported", arg, d)
+	}
+	for i, v := range data {
+		if !f.Holds(v) {
+			return nil, fmt.Errorf("%s: number %d is %v: want %v numbers", arg, i, v, d)
+		}
+	}
+	return tensor.Of(f, data, shape...), nil
+}
+
+func readNpy(file, _ string) ([]float64, []int, error) {
+	a, err := npy.Open(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer a.Close()
+	data, err := a.Float64s()
+	return data, a.Shape, err
+}
+
+func readNpz(file, name string) ([]float64, []int, error) {
+	z, err := npy.OpenArchive(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer z.Close()
+	name, err = pick(file, name, z.Names())
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := z.Array(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	data, err := a.Float64s()
+	return data, a.Shape, err
+}
+
+func readSafetensors(file, name string) ([]float64, []int, error) {
+	f, closer, err := openTensors(file)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closer.Close()
+	name, err = pick(file, name, f.Names())
+	if err != nil {
+		return nil, nil, err
+	}
+	t, err := f.Tensor(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if _, ok := t.DType.Format(); ok {
+		data, err := t.Float64s()
+		return data, t.Shape, err
+	}
+	whole, err := t.Int64s()
+	data := make([]float64, len(whole))
+	for i, v := range whole {
+		if data[i] = float64(v); v > 1<<53 || v < -1<<53 {
+			return nil, nil, fmt.Errorf("%s: %s: number %d is %d: want whole numbers within 2^53", file, name, i, v)
+		}
+	}
+	return data, t.Shape, err
+}
+
+// pick returns the tensor of a name, or the only one there is.
+func pick(file, name string, names []string) (string, error) {
+	if name != "" && !slices.Contains(names, name) {
+		return "", fmt.Errorf("%s: %.60q: %w", file, name, errNoTensor)
+	}
+	return choose(file, name, names)
+}
+
+// built is a network for its inputs.
+type built struct {
+	graph *graph.Graph
+	fixed []string
+	mode  graph.Mode
+	types []graph.Type
+	in    []*tensor.Tensor // nil where only the shape is known
+}
+
+// build makes the graph of the network for the given inputs and infers its types.
+func (m *model) build(mode graph.Mode) (*built, *graph.Program, error) {
+	given := map[string]onnx.Given{}
+	for name, x := range m.given {
+		given[name] = onnx.Given{Value: x}
+	}
+	g, fixed, err := m.Graph(given)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", m.path, err)
+	}
+	b := &built{graph: g, fixed: fixed, mode: mode}
+	for _, in := range m.Inputs {
+		f, _ := in.Type.Format()
+		x := m.given[in.Name]
+		if mode.Precision == fp16.Float64 && f != fp16.Int64 {
+			f = fp16.Float64
+			if x != nil {
+				x = tensor.Of(f, x.Data, x.Shape...)
+			}
+		}
+		t := graph.Type{Format: f}
+		if x != nil {
+			t.Shape = x.Shape
+		}
+		for _, d := range in.Shape {
+			if x == nil {
+				t.Shape = append(t.Shape, d.Size)
+			}
+		}
+		b.types, b.in = append(b.types, t), append(b.in, x)
+	}
+	p, err := g.Infer(mode, b.types...)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %w", m.path, err)
+	}
+	return b, p, nil
+}
+
+// storedTensor returns a tensor as one of a safetensors file.
+func storedTensor(name string, t *tensor.Tensor) (*safetensors.Tensor, error) {
+	if t.Format != fp16.Int64 {
+		return safetensors.OfFloat64s(name, safetensors.DTypeOf(t.Format), t.Shape, t.Data)
+	}
+	return safetensors.New(name, "I64", t.Shape, wholeBytes(t))
+}

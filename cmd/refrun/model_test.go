@@ -1,0 +1,175 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/npy"
+)
+
+// networks is the folder of the networks that package onnx is tested with, wherever a test
+// goes.
+var networks, errNetworks = filepath.Abs(filepath.Join("..", "..", "onnx", "testdata", "models"))
+
+// network returns the path of a network, and that of its inputs.
+func network(t *testing.T, name string) (model, inputs string) {
+	t.Helper()
+	if errNetworks != nil {
+		t.Fatal(errNetworks)
+	}
+	return filepath.Join(networks, name+".onnx"), filepath.Join(networks, name+".npz")
+}
+
+// outputsOf returns the numbers of an array of an archive.
+func outputsOf(t *testing.T, path, name string) []float64 {
+	t.Helper()
+	z, err := npy.OpenArchive(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	a, err := z.Array(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := a.Float64s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+// TestModel: a network is evaluated once, with the same digest whatever the kernels and the
+// threads, and its outputs are written by their names in each kind of file.
+func TestModel(t *testing.T) {
+	m, in := network(t, "resnet")
+	dir := t.TempDir()
+	args := []string{"run", "--onnx", m, "--json"}
+	digest := ""
+	for _, isa := range asm.ISAs() {
+		for _, more := range [][]string{{"--input", in}, {"--input", "x=" + in + ":x", "--threads", "3"}} {
+			r := refrun(t, slices.Concat(args, more, []string{"--isa", isa})...)
+			has(t, "run", r.decode(t), object{"model": word, "mode": word, "contract": word, "digest": word, "nodes": number, "products": number, "seconds": number,
+				"gflops": number, "isa": word, "threads": number, "peak_bytes": number, "outputs": []any{object{"name": word, "shape": []any{number}, "format": word, "digest": word}}})
+			if d := r.decode(t)["digest"].(string); digest == "" {
+				digest = d
+			} else if d != digest {
+				t.Errorf("%s %v: digest %s, want %s", isa, more, d, digest)
+			}
+		}
+	}
+	if f64 := refrun(t, append(args, "--input", in, "--precision", "float64")...).decode(t); f64["digest"] == digest || f64["mode"] != "float64" {
+		t.Errorf("float64: %v", f64)
+	}
+	want := outputsOf(t, in, "float64")
+	for _, file := range []string{"y.npz", "y.npy", "y.safetensors"} {
+		path := filepath.Join(dir, file)
+		if r := refrun(t, append(args, "--input", in, "-o", path)...); r.code != 0 {
+			t.Fatal(r.stderr)
+		}
+		refrun(t, append(args, "--input", in, "-o", path)...).refused(t, "run", "-o: "+path+": exists: want another file, or --force to overwrite it")
+		if r := refrun(t, append(args, "--input", in, "-o", path, "--force")...); r.code != 0 {
+			t.Error(r.stderr)
+		}
+	}
+	for i, v := range outputsOf(t, filepath.Join(dir, "y.npz"), "linear") {
+		if d := v - want[i]; d > 1e-6 || d < -1e-6 {
+			t.Errorf("number %d: %v, want %v", i, v, want[i])
+		}
+	}
+	if r := refrun(t, "compare", filepath.Join(dir, "y.npy"), filepath.Join(dir, "y.safetensors"), "--json"); r.decode(t)["max_abs"] != 0. {
+		t.Errorf("the files differ: %s", r.stdout)
+	}
+	if r := refrun(t, "run", "--onnx", m, "--input", in); r.code != 0 || !strings.Contains(r.stdout, "23 operations") || !strings.Contains(r.stdout, digest) {
+		t.Errorf("%s%s", r.stdout, r.stderr)
+	}
+}
+
+// TestModelInfo: what a network is, and what of it is not supported.
+func TestModelInfo(t *testing.T) {
+	m, _ := network(t, "resnet")
+	r := refrun(t, "info", "--onnx", m, "--json").decode(t)
+	has(t, "info", r, object{"model": word, "producer": word, "opset": number, "inputs": []any{word}, "outputs": []any{word}, "supported": truth,
+		"operations": object{"conv2d": number}, "nodes": number, "parameters": number, "flops": number})
+	if r["parameters"] != 29794. || r["nodes"] != 23. || r["inputs"].([]any)[0] != "x float32 [1,3,64,64]" {
+		t.Errorf("%v", r)
+	}
+	b, err := os.ReadFile(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	strange := filepath.Join(t.TempDir(), "m.onnx")
+	if err := os.WriteFile(strange, bytes.ReplaceAll(bytes.ReplaceAll(b, []byte("Relu"), []byte("Rely")), []byte("MaxPool"), []byte("MinPool")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	bad := refrun(t, "info", "--onnx", strange)
+	if bad.code != 2 || strings.Count(bad.stdout, "unsupported  ") != 8 || !strings.Contains(bad.stdout, `unsupported  Rely "node_relu": not supported`) || strings.Count(bad.stderr, "\n") != 1 {
+		t.Errorf("exit code %d\n%s%s", bad.code, bad.stdout, bad.stderr)
+	}
+	_, in := network(t, "resnet")
+	refrun(t, "run", "--onnx", strange, "--input", in).refused(t, "run", strange+`: Rely "node_relu": not supported; ...`)
+}
+
+// TestModelFlags: what a network is given wrongly.
+func TestModelFlags(t *testing.T) {
+	m, in := network(t, "resnet")
+	_, other := network(t, "vit")
+	for _, k := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "--input: x: missing: want x float32 [1,3,64,64]"},
+		{[]string{"--input", "z=" + in}, `--input: "z": not an input of the network: want x float32 [1,3,64,64]`},
+		{[]string{"--input", "x=" + in}, in + ": 3 tensors: want ..."},
+		{[]string{"--input", "x=" + in + ":nothing"}, in + `: "nothing": no tensor of that name`},
+		{[]string{"--input", "x=" + in + ":float64"}, in + ":float64: number 0 is ..."},
+		{[]string{"--input", "x=" + other + ":x"}, m + `: input "x": shape [1 3 40 40]: want 64 at axis 2`},
+		{[]string{"--input", "x=nowhere.npy"}, "nowhere.npy: no such file or directory: want a file of tensors"},
+		{[]string{"--input", "x=" + m}, "--input: " + m + ": want a .npy, .npz or .safetensors file"},
+		{[]string{"--input", in, "--steps", "3"}, "--steps: says nothing of an ONNX file: want it without --onnx"},
+		{[]string{"--input", in, "--precision", "half"}, "--precision: unknown number format ..."},
+		{[]string{"--input", in, "-o", "y.txt"}, `-o: y.txt: file type ".txt": want .npz, .npy or .safetensors`},
+	} {
+		refrun(t, append([]string{"run", "--onnx", m}, k.args...)...).refused(t, "run", k.want)
+	}
+	refrun(t, "run", "--input", in).refused(t, "run", "--input: want --onnx as well")
+	refrun(t, "info", "--input", in).refused(t, "info", "--input: want --onnx as well")
+	refrun(t, "run", "--onnx", "nowhere.onnx").refused(t, "run", "nowhere.onnx: no such file or directory: want an ONNX file")
+	refrun(t, "run", "--onnx", in).refused(t, "run", in+": ...")
+}
+
+// hostileModels are files that are no networks, or ask for more than they are worth.
+func hostileModels(t *testing.T) (all []hostile) {
+	t.Helper()
+	m, in := network(t, "painn")
+	b, err := os.ReadFile(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	times := bytes.Repeat
+	files := [][]byte{nil, {0}, {0x3a}, {0x3a, 0x80, 0x80, 0x80, 0x80, 0x08}, {0x3a, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, {0x3b}, []byte("not a model"),
+		times([]byte{0x3a, 0}, 1<<20), times([]byte{0x3a, 2, 0x0a, 0}, 1<<19), times([]byte{0x42, 0}, 1<<20), append([]byte{0x42, 2, 0x10, 20}, times([]byte{0x3a, 4, 0x0a, 2, 0x22, 0}, 1<<17)...)}
+	for n := 1; n < len(b); n += len(b) / 40 {
+		files = append(files, b[:n])
+		changed := slices.Clone(b)
+		changed[n] ^= 0xff
+		changed = append(changed, 0x3a)
+		files = append(files, changed)
+	}
+	for k, data := range files {
+		path := filepath.Join("hostile", "model"+string(rune('a'+k/26))+string(rune('a'+k%26))+".onnx")
+		if err := os.MkdirAll("hostile", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, hostile{"models", []string{"run", "--onnx", path, "--input", in}}, hostile{"models", []string{"info", "--onnx", path, "--json", "--steps", "1"}})
+	}
+	return all
+}

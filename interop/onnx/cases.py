@@ -1,0 +1,96 @@
+# Writes the test cases of the onnx package that use only the operations of package onnx's
+# table as one archive, which `go test ./onnx -onnx.cases FILE` runs.
+#
+#   python cases.py OUT.zip [--sample]
+#
+# For each case the archive has NAME/model.onnx and NAME/data.onnx, a model whose constants
+# are the inputs and the expected outputs, and index.json says their names and the suite's
+# tolerances. A sample has small cases, at most four for each operation.
+import json
+import sys
+import warnings
+import zipfile
+
+warnings.filterwarnings("ignore")
+
+import onnx
+from onnx import numpy_helper
+from onnx.backend.test.case.node import collect_testcases
+
+OPERATIONS = set(
+    """Conv ConvTranspose Gemm MatMul Add Sub Mul Div Pow Sqrt Reciprocal Erf Exp Log Sigmoid Tanh
+    Relu Gelu Swish Softmax LayerNormalization InstanceNormalization GroupNormalization
+    BatchNormalization RMSNormalization Attention GlobalAveragePool AveragePool MaxPool ReduceMean
+    ReduceSum Reshape Transpose Flatten Unsqueeze Squeeze Expand Concat Split Slice Gather GatherND
+    GatherElements ScatterND ScatterElements Pad Resize Cast QuantizeLinear DequantizeLinear
+    DynamicQuantizeLinear DFT Sin Cos Less Where Einsum Identity Constant ConstantOfShape Shape Clip
+    Neg Abs Sum Tile Max Min Equal Greater And Not""".split()
+)
+
+
+def constant(value, name):
+    """The value as a constant of that name, or None for a list or an optional value."""
+    if isinstance(value, onnx.TensorProto):
+        t = onnx.TensorProto()
+        t.CopyFrom(value)
+        t.name = name
+        return t
+    if value is None or isinstance(value, list):
+        return None
+    try:
+        return numpy_helper.from_array(value if hasattr(value, "shape") else __import__("numpy").array(value), name)
+    except Exception:
+        return None
+
+
+def cases():
+    for case in sorted(collect_testcases(None), key=lambda c: c.name):
+        if case.model is None or any(n.op_type not in OPERATIONS for n in case.model.graph.node):
+            continue
+        for k, (given, wanted) in enumerate(case.data_sets):
+            inputs = [constant(v, f"input_{i}") for i, v in enumerate(given)]
+            outputs = [constant(v, f"output_{i}") for i, v in enumerate(wanted)]
+            row = {
+                "name": case.name if k == 0 else f"{case.name}:{k}",
+                "rtol": case.rtol,
+                "atol": case.atol,
+                "operations": sorted({n.op_type for n in case.model.graph.node}),
+                "inputs": [None if t is None else t.name for t in inputs],
+                "outputs": [None if t is None else t.name for t in outputs],
+            }
+            data = onnx.helper.make_graph(
+                [], "data", [], [], [t for t in inputs + outputs if t is not None]
+            )
+            data.output.extend(
+                onnx.helper.make_tensor_value_info(t.name, t.data_type, list(t.dims)) for t in data.initializer
+            )
+            model = onnx.helper.make_model(data, opset_imports=[onnx.helper.make_opsetid("", 21)])
+            yield row, case.model.SerializeToString(), model.SerializeToString()
+
+
+def main():
+    path, sample = sys.argv[1], "--sample" in sys.argv[2:]
+    rows, seen = [], {}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as z:
+
+        def write(name, data):
+            info = zipfile.ZipInfo(name)  # without the time: equal cases are equal archives
+            info.compress_type = zipfile.ZIP_DEFLATED
+            z.writestr(info, data)
+
+        for row, model, data in cases():
+            if sample:
+                new = [op for op in row["operations"] if seen.get(op, 0) < 4]
+                if not new or len(row["operations"]) > 6 or len(model) + len(data) > 3000 or None in row["inputs"] + row["outputs"]:
+                    continue
+                for op in row["operations"]:
+                    seen[op] = seen.get(op, 0) + 1
+            rows.append(row)
+            write(row["name"] + "/model.onnx", model)
+            write(row["name"] + "/data.onnx", data)
+        about = {"onnx": onnx.__version__, "cases": rows}
+        write("index.json", json.dumps(about, indent=1).encode())
+    print(f"{path}: {len(rows)} cases of onnx {onnx.__version__}")
+
+
+main()
