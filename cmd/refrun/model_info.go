@@ -84,7 +84,7 @@ func (m *model) open() bool {
 }
 
 func (c *command) printModel(o modelInfo) {
-	c.printf("%s: opset %d, made by %s\n", o.Model, o.Opset, cmp.Or(o.Producer, "nobody who says so"))
+	c.printf("%s: opset %d, made by %s\n", o.Model, o.Opset, cmp.Or(o.Producer, "an unknown program"))
 	c.printf("inputs       %s\n", strings.Join(o.Inputs, ", "))
 	c.printf("outputs      %s\n", strings.Join(o.Outputs, ", "))
 	switch {

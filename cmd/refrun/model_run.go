@@ -101,16 +101,20 @@ func (c *command) model(m *modelFlags, want arithmetic, out string, force bool) 
 	if c.json {
 		return c.printJSON(r)
 	}
-	c.printf("%s: %s, %s of %s\n", m.path, plural(r.Nodes, "operation"), num(oracle.Number(r.Products)), "multiplications")
+	c.printEvaluation(r)
+	return nil
+}
+
+func (c *command) printEvaluation(r modelReport) {
+	c.printf("%s: %s, %s multiplications\n", r.Model, plural(r.Nodes, "operation"), num(oracle.Number(r.Products)))
 	c.printf("mode %s, contract %s\n", r.Mode, r.Contract)
 	for _, name := range r.Fixed {
-		c.printf("note: sizes depend on the numbers of input %s\n", name)
+		c.printf("sizes depend on the numbers of input %s\n", name)
 	}
 	for _, o := range r.Outputs {
 		c.printf("  %s %s %s\n", o.Name, o.Format, strings.ReplaceAll(fmt.Sprint(o.Shape), " ", ","))
 	}
 	c.printf("%.3g s on %s (%s)\ndigest %s\n", r.Seconds, plural(r.Threads, "thread"), r.ISA, r.Digest)
-	return nil
 }
 
 // run evaluates the network: by a plan where the mode has one, which has the same bits.

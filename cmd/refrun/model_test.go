@@ -143,6 +143,20 @@ func TestModelFlags(t *testing.T) {
 	refrun(t, "run", "--onnx", in).refused(t, "run", in+": ...")
 }
 
+// modelPairs are what is concluded of networks.
+func modelPairs() []pair {
+	ran := func(r modelReport) string { return printed(func(c *command) { c.printEvaluation(r) }) }
+	said := func(o modelInfo) string { return printed(func(c *command) { c.printModel(o) }) }
+	return []pair{
+		{"sizes depend on the numbers of input x", ran(modelReport{Fixed: []string{"x"}}), ran(modelReport{})},
+		{"an unknown program", said(modelInfo{}), said(modelInfo{Producer: "pytorch"})},
+		{"open         size 0 of x; with --input the rest is said", said(modelInfo{Open: "size 0 of x"}), said(modelInfo{Supported: true})},
+		{"unsupported  Loop", said(modelInfo{Unsupported: []string{"Loop"}}), said(modelInfo{Supported: true})},
+		{"parameters   5\nFLOPs        8 in one evaluation", said(modelInfo{Supported: true, Parameters: 5, FLOPs: 8}), said(modelInfo{Parameters: 5, FLOPs: 8})},
+		{"operations   2:", said(modelInfo{Supported: true, Nodes: 2}), said(modelInfo{Nodes: 2})},
+	}
+}
+
 // hostileModels are files that are no networks, or ask for more than they are worth.
 func hostileModels(t *testing.T) (all []hostile) {
 	t.Helper()
