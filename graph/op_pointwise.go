@@ -14,7 +14,7 @@ import (
 // Unary is a function of each number of an input. See [pointwise.Unary]. Its attributes
 // are the function's parameters. Of whole numbers, abs, neg, sign, square, clip and the
 // roundings are whole; of other functions they become float32 numbers first, as PyTorch's
-// default type is.
+// default type is. Truths, such as isnan's, are whole numbers, 1 and 0.
 type Unary struct{ pointwise.Func }
 
 // Binary is an operation on two inputs, whose shapes are spread as numpy does. See
@@ -40,7 +40,12 @@ type Where struct{}
 func (o Unary) Name() string { return o.Func.Name() }
 
 // Name implements [Op].
-func (o Binary) Name() string { return o.Of.String() }
+func (o Binary) Name() string {
+	if o.Of == pointwise.TruncDivide {
+		return "div" // with rounding_mode: trunc
+	}
+	return o.Of.String()
+}
 
 // Name implements [Op].
 func (Where) Name() string { return "where" }
@@ -48,18 +53,21 @@ func (Where) Name() string { return "where" }
 // wholeFunctions are the functions that keep whole numbers whole.
 var wholeFunctions = map[string]bool{"abs": true, "neg": true, "sign": true, "square": true, "clip": true, "floor": true, "ceil": true, "trunc": true, "round": true}
 
+// truths are the functions whose results are 1 and 0.
+var truths = map[string]bool{"logical_not": true, "isnan": true, "isinf": true}
+
 // Infer implements [Op].
 func (o Unary) Infer(m Mode, in []Type) (Inference, error) {
 	if err := arity(in, 1, 1); err != nil {
 		return Inference{}, err
 	}
 	of := in[0].Format
-	if of == fp16.Int64 && !wholeFunctions[o.Name()] && o.Name() != "logical_not" {
+	if of == fp16.Int64 && !wholeFunctions[o.Name()] && !truths[o.Name()] {
 		of = m.floating()
 	}
 	f, err := m.Result(o.Name(), of)
 	inf := Inference{Operands: []fp16.Format{of}, Out: []Type{{in[0].Shape, f}}}
-	if o.Name() == "logical_not" {
+	if truths[o.Name()] {
 		inf.Out[0].Format = fp16.Int64
 	}
 	return inf, err
@@ -246,6 +254,21 @@ func rulesOf(name string) casts {
 // aliases are ATen's names of functions that have ONNX's in package pointwise.
 var aliases = map[string]string{"clamp": "clip"}
 
+// quotient returns the quotient that a rounding mode asks for, nil for none.
+func quotient(of pointwise.Op, mode *string) (pointwise.Op, error) {
+	switch {
+	case mode == nil:
+		return of, nil
+	case of != pointwise.Div:
+		return of, fmt.Errorf("rounding_mode: %.60q: want it of div only", *mode)
+	case *mode == "floor":
+		return pointwise.FloorDivide, nil
+	case *mode == "trunc":
+		return pointwise.TruncDivide, nil
+	}
+	return of, fmt.Errorf("rounding_mode: %.60q: want floor or trunc, or null for neither", *mode)
+}
+
 func init() {
 	bindUnary := func(name, function string) {
 		bind(name, rulesOf(name), func(attributes []byte) (Op, error) {
@@ -265,13 +288,20 @@ func init() {
 	}
 	for _, name := range pointwise.OpNames() {
 		of, _ := pointwise.ParseOp(name)
+		if of == pointwise.TruncDivide {
+			continue
+		}
 		bind(name, rulesOf(name), func(attributes []byte) (Op, error) {
 			var a struct {
 				Self  *float64 `json:"self"`
 				Other *float64 `json:"other"`
 				Alpha *float64 `json:"alpha"`
+				Mode  *string  `json:"rounding_mode"`
 			}
-			err := read(attributes, &a)
+			if err := read(attributes, &a); err != nil {
+				return nil, err
+			}
+			of, err := quotient(of, a.Mode)
 			return Binary{of, a.Self, a.Other, a.Alpha}, err
 		})
 	}

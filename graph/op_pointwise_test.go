@@ -25,9 +25,15 @@ func init() {
 			ruleRow("prelu", "prelu", false)
 			continue
 		}
+		if name == "trunc_divide" { // div with rounding_mode
+			continue
+		}
 		ruleRow(name+", both", name, false)
 		ruleRow(name+", float32", name, true)
 	}
+	ruleRow("div, trunc", "div", false)
+	ruleRow("div, floor", "div", false)
+	ruleRow("glu", "glu", false)
 	ruleRow("where, both", "where", false)
 	ruleRow("where, float32", "where", true)
 	ruleRow("sub, scaled", "sub", false)
@@ -123,8 +129,8 @@ func TestPointwiseOfTorch(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range slices.Concat(pointwise.Names(), pointwise.OpNames(), []string{"where", "clamp"}) {
-		if !names[name] && notInPyTorch[name] == "" {
+	for _, name := range slices.Concat(pointwise.Names(), pointwise.OpNames(), []string{"where", "clamp", "glu"}) {
+		if !names[name] && notInPyTorch[name] == "" && name != "trunc_divide" {
 			t.Errorf("%s is not held to PyTorch", name)
 		}
 	}
@@ -176,7 +182,9 @@ func TestWholeNumbers(t *testing.T) {
 		name, attributes string
 		format           fp16.Format
 		want             float64
-	}{{"add", `{"other": 2}`, fp16.Int64, -1}, {"add", `{"other": 0.5}`, fp16.Float32, -2.5}, {"neg", "", fp16.Int64, 3}, {"div", `{"other": 2}`, fp16.Float32, -1.5}, {"exp2", "", fp16.Float32, 0.125}, {"lt", `{"other": 0}`, fp16.Int64, 1}, {"clamp", `{"min": -2}`, fp16.Int64, -2}} {
+	}{{"add", `{"other": 2}`, fp16.Int64, -1}, {"add", `{"other": 0.5}`, fp16.Float32, -2.5}, {"neg", "", fp16.Int64, 3}, {"div", `{"other": 2}`, fp16.Float32, -1.5}, {"exp2", "", fp16.Float32, 0.125}, {"lt", `{"other": 0}`, fp16.Int64, 1}, {"clamp", `{"min": -2}`, fp16.Int64, -2},
+		{"div", `{"other": 2, "rounding_mode": "floor"}`, fp16.Int64, -2}, {"div", `{"other": 2, "rounding_mode": "trunc"}`, fp16.Int64, -1}, {"remainder", `{"other": 2}`, fp16.Int64, 1},
+		{"fmod", `{"other": 2}`, fp16.Int64, -1}, {"floor_divide", `{"other": 2}`, fp16.Int64, -2}, {"isnan", "", fp16.Int64, 0}} {
 		y, err := ofEach(t, m, k.name, k.attributes, x)
 		if err != nil {
 			t.Fatal(err)
@@ -201,6 +209,10 @@ func TestPointwiseRefuses(t *testing.T) {
 		{"mul", `{"alpha": 2}`, "y: alpha: 2: want it of add and sub only", []*tensor.Tensor{a, a}},
 		{"where", "", "y: 2 inputs: want 3", []*tensor.Tensor{a, a}},
 		{"exp", "", "y: 2 inputs: want 1", []*tensor.Tensor{a, a}},
+		{"glu", "", "y: dim: -1: want an axis of even size, not 3", []*tensor.Tensor{a}},
+		{"glu", `{"dim": 2}`, "y: dim: 2: want an axis of rank 2", []*tensor.Tensor{a}},
+		{"glu", `{"dim": 0}`, "y: input 0: int64 numbers: want floating-point ones", []*tensor.Tensor{tensor.New(fp16.Int64, 2)}},
+		{"fmod", "", "y: element 0: NaN: want whole numbers within 2^53", []*tensor.Tensor{tensor.New(fp16.Int64, 2), tensor.New(fp16.Int64, 2)}},
 	} {
 		if _, err := ofEach(t, Mode{Precision: fp16.Float32}, k.name, k.attributes, k.in...); err == nil || !strings.HasPrefix(err.Error(), k.says) {
 			t.Errorf("%s %s: %v, want %q", k.name, k.attributes, err, k.says)
@@ -212,6 +224,8 @@ func TestPointwiseRefuses(t *testing.T) {
 		{"softplus", `{"beta": 0}`, "softplus: softplus: beta: 0: want a positive number"},
 		{"gelu", `{"approximate": "erf"}`, `gelu: approximate: "erf": want none or tanh`},
 		{"relu", `{"x": 1}`, `relu: json: unknown field "x"`},
+		{"div", `{"rounding_mode": "up"}`, `div: rounding_mode: "up": want floor or trunc`},
+		{"mul", `{"rounding_mode": "floor"}`, `mul: rounding_mode: "floor": want it of div only`},
 		{"add", `{"scale": 1}`, `add: json: unknown field "scale"`},
 	} {
 		if _, err := Bind(k[0], []byte(k[1])); err == nil || !strings.HasPrefix(err.Error(), k[2]) {

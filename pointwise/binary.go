@@ -26,6 +26,10 @@ const (
 	FMin
 	FMax
 	PReLU
+	FMod
+	Remainder
+	FloorDivide
+	TruncDivide
 	Equal
 	NotEqual
 	Less
@@ -57,6 +61,10 @@ var operations = [...]operation{
 	FMin:         {"fmin", fmin, nil},
 	FMax:         {"fmax", fmax, nil},
 	PReLU:        {"prelu", prelu, nil},
+	FMod:         {"fmod", fmod, nil},
+	Remainder:    {"remainder", remainder, settleRemainder},
+	FloorDivide:  {"floor_divide", floorDivide, nil},
+	TruncDivide:  {"trunc_divide", truncDivide, nil},
 	Equal:        {"eq", compare(func(a, b float64) bool { return a == b }), nil},
 	NotEqual:     {"ne", compare(func(a, b float64) bool { return a != b }), nil},
 	Less:         {"lt", compare(func(a, b float64) bool { return a < b }), nil},

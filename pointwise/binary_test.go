@@ -36,6 +36,18 @@ var exactOf = map[Op]func(a, b float64) (r *big.Rat, zero float64, ok bool){
 		}
 		return new(big.Rat).Mul(bigref.Rat(a), bigref.Rat(b)), signed(a, b), true
 	},
+	FMod: func(a, b float64) (*big.Rat, float64, bool) {
+		return left(a, b, towardsZero), math.Copysign(0, a), b != 0
+	},
+	Remainder: func(a, b float64) (*big.Rat, float64, bool) {
+		return left(a, b, down), math.Copysign(0, a), b != 0
+	},
+	FloorDivide: func(a, b float64) (*big.Rat, float64, bool) {
+		return quotient(a, b, down), signed(a, b), b != 0
+	},
+	TruncDivide: func(a, b float64) (*big.Rat, float64, bool) {
+		return quotient(a, b, towardsZero), signed(a, b), b != 0
+	},
 	Minimum: func(a, b float64) (*big.Rat, float64, bool) {
 		if bigref.Rat(a).Cmp(bigref.Rat(b)) > 0 || a == b && math.Signbit(b) {
 			a = b
@@ -48,6 +60,24 @@ var exactOf = map[Op]func(a, b float64) (r *big.Rat, zero float64, ok bool){
 		}
 		return bigref.Rat(a), a, true
 	},
+}
+
+// towardsZero and down make a fraction a whole number.
+func towardsZero(q *big.Rat) *big.Int { return new(big.Int).Quo(q.Num(), q.Denom()) }
+
+func down(q *big.Rat) *big.Int { return new(big.Int).Div(q.Num(), q.Denom()) } // Euclid's, as denominators are positive
+
+// quotient is a/b made a whole number, 0 for b = 0, and left what it leaves of a.
+func quotient(a, b float64, whole func(q *big.Rat) *big.Int) *big.Rat {
+	if b == 0 {
+		return new(big.Rat)
+	}
+	return new(big.Rat).SetInt(whole(new(big.Rat).Quo(bigref.Rat(a), bigref.Rat(b))))
+}
+
+func left(a, b float64, whole func(q *big.Rat) *big.Int) *big.Rat {
+	n := quotient(a, b, whole)
+	return n.Sub(bigref.Rat(a), n.Mul(n, bigref.Rat(b)))
 }
 
 // zeroSum is -0 only for a sum of two of them.
@@ -83,6 +113,9 @@ func pairs(r *rand.Rand, n int, f fp16.Format) (a, b []float64) {
 		case 3: // a tie of a format with 8 or 11 bits, and a little
 			x = f.Round(math.Ldexp(1+2*float64(r.IntN(1<<8)), r.IntN(60)-40))
 			y = f.Round(x * math.Ldexp(r.NormFloat64(), -20-r.IntN(100)))
+			if r.IntN(2) == 0 { // so that the remainder is
+				x, y = y, x
+			}
 		case 4:
 			x = math.Ldexp(float64(r.IntN(1<<12)-1<<11), r.IntN(24)-30)
 			y = math.Ldexp(float64(r.IntN(1<<12)-1<<11), r.IntN(24)-30)
@@ -90,6 +123,9 @@ func pairs(r *rand.Rand, n int, f fp16.Format) (a, b []float64) {
 		case 5: // quotients and products near ties
 			y = f.Round(float64(1 + r.IntN(1<<12)))
 			x = f.Round(y * math.Ldexp(1+2*float64(r.IntN(1<<11)), -r.IntN(30)))
+		case 7: // small remainders of either sign, and whole multiples
+			y = scaled(20)
+			x = f.Round(float64(y*float64(r.IntN(1<<12)-1<<11)) * (1 + 0x1p-22*float64(r.IntN(3)-1)))
 		case 6:
 			x, y = f.Round(math.Ldexp(r.NormFloat64(), -120-r.IntN(28))), scaled(10)
 		}
@@ -114,7 +150,7 @@ func pairwise(a, b []float64, op Op, src, dst fp16.Format) []float64 {
 }
 
 func TestArithmetic(t *testing.T) {
-	for op := Add; op <= PReLU; op++ {
+	for op := Add; op < Equal; op++ {
 		fraction := exactOf[op]
 		if fraction == nil {
 			continue
@@ -299,6 +335,10 @@ func TestBinarySpecials(t *testing.T) {
 		{FMin, 1, nan, 1}, {FMin, nan, 1, 1}, {FMin, nan, nan, nan}, {FMin, 0, negZero, negZero}, {FMin, 2, 1, 1},
 		{FMax, 1, nan, 1}, {FMax, nan, -inf, -inf}, {FMax, nan, nan, nan}, {FMax, negZero, 0, 0}, {FMax, 2, 1, 2},
 		{PReLU, -inf, 0, nan}, {PReLU, inf, nan, inf}, {PReLU, negZero, 2, negZero}, {PReLU, nan, 1, nan}, {PReLU, -2, -3, 6},
+		{FMod, 5, -3, 2}, {FMod, -5, 3, -2}, {FMod, -6, 3, negZero}, {FMod, 1, 0, nan}, {FMod, inf, 1, nan}, {FMod, -1, inf, -1}, {FMod, negZero, 2, negZero}, {FMod, nan, 1, nan}, {FMod, 1, nan, nan},
+		{Remainder, 5, -3, -1}, {Remainder, -5, 3, 1}, {Remainder, -6, 3, negZero}, {Remainder, 1, 0, nan}, {Remainder, inf, 1, nan}, {Remainder, -1, inf, inf}, {Remainder, 1, inf, 1}, {Remainder, 1, -inf, -inf}, {Remainder, 0, -2, 0}, {Remainder, nan, 1, nan},
+		{FloorDivide, 5, -3, -2}, {FloorDivide, -5, -3, 1}, {FloorDivide, 1, 0, inf}, {FloorDivide, -1, 0, -inf}, {FloorDivide, 0, 0, nan}, {FloorDivide, inf, 2, nan}, {FloorDivide, -1, inf, -1}, {FloorDivide, 1, inf, 0}, {FloorDivide, negZero, 2, negZero}, {FloorDivide, 1, nan, nan},
+		{TruncDivide, 5, -3, -1}, {TruncDivide, -1, 3, negZero}, {TruncDivide, 1, 0, inf}, {TruncDivide, 0, 0, nan}, {TruncDivide, inf, -2, -inf}, {TruncDivide, inf, inf, nan}, {TruncDivide, -1, inf, negZero}, {TruncDivide, nan, 1, nan},
 		{Equal, nan, nan, 0}, {Equal, 0, negZero, 1}, {Equal, inf, inf, 1}, {Equal, 1, 2, 0},
 		{NotEqual, nan, nan, 1}, {NotEqual, 0, negZero, 0}, {NotEqual, 1, 2, 1},
 		{Less, nan, 1, 0}, {Less, 1, 2, 1}, {Less, 2, 2, 0}, {Less, -inf, inf, 1},
@@ -324,6 +364,23 @@ func TestFloat64Binary(t *testing.T) {
 		a, b := math.Ldexp(r.NormFloat64(), r.IntN(200)-100), math.Ldexp(r.NormFloat64(), r.IntN(200)-100)
 		for op, want := range map[Op]float64{Add: a + b, Sub: a - b, Mul: a * b, Div: a / b} {
 			if got := pairwise([]float64{a}, []float64{b}, op, fp16.Float64, fp16.Float64)[0]; got != want {
+				t.Fatalf("%v(%x, %x) = %x, want %x", op, a, b, got, want)
+			}
+		}
+	}
+	// of ordinary numbers the quotients are exact, and what is left is rounded once
+	for range 2000 {
+		a, b := math.Ldexp(r.NormFloat64(), r.IntN(60)-30), math.Ldexp(r.NormFloat64(), r.IntN(20)-10)
+		if r.IntN(2) == 0 {
+			a = float64(b * float64(r.IntN(1<<20)))
+		}
+		for op := FMod; op <= TruncDivide; op++ {
+			exact, zero, _ := exactOf[op](a, b)
+			want := zero
+			if exact.Sign() != 0 {
+				want, _ = exact.Float64()
+			}
+			if got := pairwise([]float64{a}, []float64{b}, op, fp16.Float64, fp16.Float64)[0]; math.Float64bits(got) != math.Float64bits(want) {
 				t.Fatalf("%v(%x, %x) = %x, want %x", op, a, b, got, want)
 			}
 		}

@@ -34,6 +34,7 @@
 //	trunc         the whole number next to x towards 0           NaN  -Inf  +Inf   -0   +0   exact
 //	round         the nearest whole number, of two the even one  NaN  -Inf  +Inf   -0   +0   exact
 //	logical_not   1 for x = 0, 0 for all else                      0     0     0    1    1   exact
+//	isnan, isinf  1 for a NaN, for an infinity; 0 for all else   as it says
 //	sigmoid       1/(1 + e^-x)                                   NaN    +0     1  1/2  1/2   3.2 U
 //	softplus      x for t > threshold, else ln(1 + e^t)/beta,    NaN    +0  +Inf  ln 2/beta  (5.3 + max(0, -t)) U
 //	              t = beta x
@@ -69,6 +70,7 @@
 //	hardtanh      min_val = -1, max_val = 1 (infinities too)
 //	clip          min = -Inf, max = +Inf
 //	hardshrink    lambd = 0.5
+//	isinf         detect_negative = 1, detect_positive = 1 (0 for not that one)
 //	hard_sigmoid  alpha = 0.2, beta = 0.5 (ONNX's HardSigmoid)
 //
 // They are the numbers given, rounded to float32 for all destinations but Float64: so
@@ -93,6 +95,11 @@
 //	minimum maximum   of two numbers; NaN if one is NaN; -0 is less than +0
 //	fmin fmax         the same, but a number if one is a number
 //	prelu             a for a > 0, else a b (IEEE 754's product)
+//	fmod              a - b n, n = a/b towards 0; a zero has a's sign
+//	remainder         a - b n, n = a/b rounded down: of b's sign; a zero has a's. Beside an
+//	                  infinite b of the other sign it is b
+//	floor_divide      a/b rounded down; NaN for an infinite a
+//	trunc_divide      a/b towards 0
 //	eq ne lt le gt ge 1 or 0; all but ne are 0 if one is NaN
 //	logical_and, logical_or, logical_xor   1 or 0, of numbers that count as true if not
 //	                  0; a NaN does

@@ -12,6 +12,8 @@ func init() {
 		function{"trunc", nil, nil, trunc, nil},
 		function{"round", nil, nil, round, nil},
 		function{"logical_not", nil, nil, logicalNot, nil},
+		function{"isnan", nil, nil, isNaN, nil},
+		function{"isinf", []param{{"detect_negative", 1, number}, {"detect_positive", 1, number}}, nil, isInf, nil},
 	)
 }
 
@@ -45,6 +47,13 @@ func round(x float64, _ *args) (y, bound float64) { return math.RoundToEven(x), 
 
 // logicalNot returns 1 for the zeros, 0 for everything else.
 func logicalNot(x float64, _ *args) (y, bound float64) { return truth(x == 0), 0 }
+
+func isNaN(x float64, _ *args) (y, bound float64) { return truth(x != x), 0 }
+
+// isInf returns 1 for an infinity whose sign is asked for.
+func isInf(x float64, p *args) (y, bound float64) {
+	return truth(x == -inf && p[0] != 0 || x == inf && p[1] != 0), 0
+}
 
 func truth(b bool) float64 {
 	if b {

@@ -102,6 +102,8 @@ var samples = []sample{
 		return math.Abs(rest) > 0.5 || math.Abs(rest) == 0.5 && n%2 != 0
 	})},
 	{"logical_not", nil, nil, func(x float64) float64 { return 1 - min(max(x, -x)*0x1p150, 1) }},
+	{"isnan", nil, nil, func(float64) float64 { return 0 }},
+	{"isinf", nil, nil, func(float64) float64 { return 0 }},
 	{"sigmoid", nil, of(func(x float64) float64 { return 1 / (1 + math.Exp(-x)) }), nil},
 	{"softplus", nil, fastSoftplus, nil},
 	{"softplus", named{"beta": 0.3, "threshold": inf}, fastSoftplus, nil},
@@ -137,7 +139,7 @@ var samples = []sample{
 // zeroOf returns the zero that an exact function has at x: of x's sign, unless it is here.
 func zeroOf(name string, x float64) float64 {
 	switch name {
-	case "abs", "hardshrink", "sign", "logical_not":
+	case "abs", "hardshrink", "sign", "logical_not", "isnan", "isinf":
 		return 0
 	case "neg":
 		return -math.Copysign(0, x)
@@ -180,6 +182,10 @@ var specials = []struct {
 	{"trunc", nil, [5]float64{nan, -inf, inf, negZero, 0}, [][2]float64{{0.9, 0}, {-0.9, negZero}}},
 	{"round", nil, [5]float64{nan, -inf, inf, negZero, 0}, [][2]float64{{0.5, 0}, {-0.5, negZero}, {1.5, 2}, {-2.5, -2}}},
 	{"logical_not", nil, [5]float64{0, 0, 0, 1, 1}, [][2]float64{{0x1p-149, 0}}},
+	{"isnan", nil, [5]float64{1, 0, 0, 0, 0}, nil},
+	{"isinf", nil, [5]float64{0, 1, 1, 0, 0}, [][2]float64{{math.MaxFloat32, 0}}},
+	{"isinf", named{"detect_positive": 0}, [5]float64{0, 1, 0, 0, 0}, nil},
+	{"isinf", named{"detect_negative": 0}, [5]float64{0, 0, 1, 0, 0}, nil},
 	{"sigmoid", nil, [5]float64{nan, 0, 1, 0.5, 0.5}, [][2]float64{{1e38, 1}, {-1e38, 0}}},
 	{"softplus", nil, [5]float64{nan, 0, inf, math.Ln2, math.Ln2}, [][2]float64{{1e30, 1e30}, {-1e38, 0}}},
 	{"softplus", named{"beta": 2, "threshold": inf}, [5]float64{nan, 0, inf, math.Ln2 / 2, math.Ln2 / 2}, [][2]float64{{1e30, 1e30}, {-1e38, 0}}},

@@ -66,6 +66,18 @@ for op in "abs neg sign square".split():
     case(op, getattr(torch, op), torch.randint(-4, 5, (2, 3)))
 case("sigmoid", torch.sigmoid, torch.randint(-4, 5, (2, 3)))
 case("hardshrink", F.hardshrink, x)
+for name in "isnan isinf".split():
+    case(name, getattr(torch, name), x)
+    case(name, getattr(torch, name), torch.tensor([0, 3]))
+for name in "fmod remainder floor_divide".split():
+    case(name, getattr(torch, name), half(3, 7), half(7))
+    case(name, getattr(torch, name), torch.randint(-9, 10, (2, 9)), torch.tensor([-4, -3, -2, -1, 1, 2, 3, 4, 5]))
+    case(name, lambda x, name=name: getattr(torch, name)(x, 0.75), half(3, 7), other=0.75)
+for mode in "floor trunc".split():
+    case("div", lambda x, y: torch.div(x, y, rounding_mode=mode), half(3, 7), half(7), rounding_mode=mode)
+    case("div", lambda x, y: torch.div(x, y, rounding_mode=mode), torch.randint(-9, 10, (2, 6)), torch.tensor([-3, -2, -1, 1, 2, 3]), rounding_mode=mode)
+case("glu", F.glu, half(3, 8))
+case("glu", lambda x: F.glu(x, 1), half(2, 6, 3), dim=1)
 
 with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "pointwise.json"), "w") as f:
     json.dump(cases, f)

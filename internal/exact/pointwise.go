@@ -215,5 +215,17 @@ func Erf(x float64) float64 {
 	return ziv(func(w uint) *big.Float { return bigErf(bigFloat(w, x), w) })
 }
 
+// Gate returns a/(1 + e^-b) for a != 0 and b != 0. a has an even last bit. It is
+// transcendental, as e^-b is. For b > 2000 it is less than 2^-2800 of a below a.
+func Gate(a, b float64) float64 {
+	switch {
+	case b > 2000:
+		return math.Copysign(Beside(math.Abs(a), -1), a)
+	case b < -2000:
+		return math.Copysign(least, a)
+	}
+	return ziv(func(w uint) *big.Float { return logistic(a, bigFloat(w, b), w) })
+}
+
 // Ratio returns r rounded to odd; it must be 0 or in float64's normal range.
 func Ratio(r *big.Rat) float64 { return Quotient(r.Num(), 0, r.Denom()) }

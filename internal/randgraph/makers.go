@@ -42,6 +42,12 @@ var makers = map[string]func(b *builder) made{
 		a, in := quantized(b, s)
 		return made{a, append([]int{b.whole(-128, 128, s...)}, in...)}
 	},
+	"glu": func(b *builder) made {
+		s := b.shape(1 + b.IntN(4))
+		a := b.IntN(len(s))
+		s[a] *= 2
+		return made{attributes{"dim": a}, []int{b.like(s...)}}
+	},
 	"softmax": along("dim"), "log_softmax": along("dim"), "cumsum": along("dim"), "sort": ordered, "topk": ordered,
 	"argmax": oneAxis, "argmin": oneAxis, "max": oneAxis, "min": oneAxis,
 	"all": reduction, "any": reduction, "amax": reduction, "amin": reduction, "mean": reduction, "prod": reduction, "sum": reduction, "logsumexp": reduction,

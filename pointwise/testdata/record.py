@@ -21,6 +21,9 @@ unary = {name: getattr(torch, name) for name in
          "exp exp2 expm1 log log2 log1p sqrt rsqrt reciprocal square sin cos tan atan erf abs neg sign floor ceil trunc round sigmoid".split()}
 unary |= {name: getattr(F, name) for name in "softplus elu celu selu leaky_relu hardtanh relu6 hardsigmoid hardswish softsign mish".split()}
 unary |= {
+    "isnan": lambda v: torch.isnan(v).to(v.dtype),
+    "isinf": lambda v: torch.isinf(v).to(v.dtype),
+    "hardshrink lambd=0.7": lambda v: F.hardshrink(v, 0.7),
     "logical_not": lambda v: torch.logical_not(v).to(v.dtype),
     "softplus beta=2 threshold=5": lambda v: F.softplus(v, 2, 5),
     "elu alpha=0.7 scale=1.3": lambda v: torch.ops.aten.elu(v, 0.7, 1.3),
@@ -31,6 +34,8 @@ unary |= {
 }
 binary = {name: getattr(torch, name) for name in
           "add sub mul div pow atan2 minimum maximum fmin fmax eq ne lt le gt ge logical_and logical_or logical_xor".split()}
+binary |= {"fmod": torch.fmod, "remainder": torch.remainder, "floor_divide": torch.floor_divide,
+           "trunc_divide": lambda a, b: torch.div(a, b, rounding_mode="trunc")}
 
 out = {"x": x, "y": y}
 for dtype, kind in (torch.float32, "float32"), (torch.float16, "float16"), (torch.bfloat16, "bfloat16"):

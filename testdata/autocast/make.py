@@ -661,13 +661,14 @@ def pointwise_rules(dtype):
     """The same of functions of each number beyond those above."""
     x, y, c = torch.rand(2, 4, 8, 8).to(dtype), torch.rand(2, 4, 8, 8), torch.rand(2, 4, 8, 8) > 0.5
     ops = {name: lambda name=name: getattr(torch, name)(x) for name in (
-        "exp2 expm1 log2 log1p sqrt square sin cos tan atan erf abs neg floor ceil trunc round logical_not selu celu").split()}
+        "exp2 expm1 log2 log1p sqrt square sin cos tan atan erf abs neg floor ceil trunc round logical_not selu celu isnan isinf").split()}
     ops |= {name: lambda name=name: getattr(F, name)(x) for name in (
-        "elu leaky_relu hardtanh hardshrink relu6 hardsigmoid hardswish softsign mish").split()}
+        "elu leaky_relu hardtanh hardshrink relu6 hardsigmoid hardswish softsign mish glu").split()}
     ops |= {"clamp": lambda: x.clamp(0.1, 0.9), "prelu": lambda: F.prelu(x, torch.rand(4)), "where, both": lambda: torch.where(c, x, x),
             "where, float32": lambda: torch.where(c, x, y), "pow, both": lambda: torch.pow(x, x), "pow, float32": lambda: torch.pow(x, y),
+            "div, trunc": lambda: torch.div(x, x, rounding_mode="trunc"), "div, floor": lambda: torch.div(x, x, rounding_mode="floor"),
             "sub, scaled": lambda: torch.sub(x, x, alpha=0.3)}
-    for name in "sub mul div atan2 minimum maximum fmin fmax eq ne lt le gt ge logical_and logical_or logical_xor".split():
+    for name in "sub mul div fmod remainder floor_divide atan2 minimum maximum fmin fmax eq ne lt le gt ge logical_and logical_or logical_xor".split():
         ops[name + ", both"] = lambda name=name: getattr(torch, name)(x, x)
         ops[name + ", float32"] = lambda name=name: getattr(torch, name)(x, y)
     return {name: op for name, op in ops.items() if name not in rule_ops(dtype)}
