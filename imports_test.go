@@ -189,7 +189,7 @@ func ignored(path string) (bool, error) {
 // port: exact ones, and the square root.
 var portable = map[string]bool{"Abs": true, "Ceil": true, "Copysign": true, "FMA": true, "Float32bits": true, "Float32frombits": true,
 	"Float64bits": true, "Float64frombits": true, "Floor": true, "Frexp": true, "Ilogb": true, "Inf": true, "IsInf": true, "IsNaN": true,
-	"Ldexp": true, "NaN": true, "Nextafter": true, "RoundToEven": true, "Signbit": true, "Sqrt": true, "Trunc": true}
+	"Ldexp": true, "Mod": true, "NaN": true, "Nextafter": true, "RoundToEven": true, "Signbit": true, "Sqrt": true, "Trunc": true}
 
 // forbiddenMath returns the first call in a production file of a function of
 // package math that is not portable, or "".
