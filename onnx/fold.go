@@ -100,7 +100,7 @@ func cheap(op graph.Op) bool {
 	case graph.Unary, graph.Binary, graph.Act, graph.Where, graph.Reduction, graph.ArgMax, graph.CumSum, graph.TopK,
 		graph.Gather, graph.GatherND, graph.IndexSelect, graph.Scatter, graph.ScatterAdd, graph.ScatterND, graph.ScatterReduce,
 		graph.Cat, graph.Stack, graph.Split, graph.Slice, graph.Pad, graph.Expand, graph.Repeat, graph.RepeatInterleave,
-		graph.Triangle, graph.VectorNorm:
+		graph.Triangle, graph.VectorNorm, graph.Cast, graph.QuantizeLinear, graph.DequantizeLinear, narrow:
 		return true
 	default:
 		return moves[op.Name()]

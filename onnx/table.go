@@ -28,7 +28,7 @@ func init() {
 		"Equal": truth(pairwise(pointwise.Equal)), "Less": truth(pairwise(pointwise.Less)), "Greater": truth(pairwise(pointwise.Greater)),
 		"LessOrEqual": truth(pairwise(pointwise.LessEqual)), "GreaterOrEqual": truth(pairwise(pointwise.GreaterEqual)),
 		"And": truth(pairwise(pointwise.And)), "Or": truth(pairwise(pointwise.Or)), "Xor": truth(pairwise(pointwise.Xor)),
-		"Max": each(pointwise.Maximum), "Min": each(pointwise.Minimum), "Sum": opSum, "Where": opWhere, "Cast": opCast,
+		"Max": each(pointwise.Maximum), "Min": each(pointwise.Minimum), "Sum": opSum, "Where": opWhere, "Cast": opCast, "QuantizeLinear": opQuantize, "DequantizeLinear": opDequantize, "DynamicQuantizeLinear": opDynamicQuantize,
 		// what moves numbers
 		"Identity": opIdentity, "Dropout": opDropout, "Reshape": opReshape, "Flatten": opFlatten, "Transpose": opTranspose, "Squeeze": opSqueeze, "Unsqueeze": opUnsqueeze,
 		"Expand": opExpand, "Tile": opTile, "Concat": opConcat, "Split": opSplit, "Slice": opSlice, "Pad": opPad,

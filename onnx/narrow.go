@@ -1,0 +1,115 @@
+package onnx
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+)
+
+// narrow rounds numbers to a type of 8 bits or fewer, to nearest, of two the even one. Its
+// results are held in float32, and in the mode float64 in float64. What is too great becomes
+// the greatest number, if it saturates; otherwise an infinity or, where the type has none,
+// NaN. The types with one zero have no -0; float4e2m1 always saturates and has no NaN, of which -0
+// is made, as ml_dtypes does. Powers of 2 alone (float8e8m0) are rounded up, down or to
+// nearest, as rounding says, and what is not positive is NaN.
+type narrow struct {
+	to       DType
+	saturate bool
+	rounding string // of float8e8m0
+}
+
+// Name implements [graph.Op].
+func (narrow) Name() string { return "cast_narrow" }
+
+// Infer implements [graph.Op].
+func (o narrow) Infer(m graph.Mode, in []graph.Type) (graph.Inference, error) {
+	if len(in) != 1 {
+		return graph.Inference{}, fmt.Errorf("%d inputs: want 1", len(in))
+	}
+	return graph.Inference{Out: []graph.Type{{Shape: in[0].Shape, Format: m.Wide()}}}, nil
+}
+
+// Eval implements [graph.Op].
+func (o narrow) Eval(c *graph.Call) error {
+	m, y := minis[o.to], c.Out[0]
+	for i, v := range c.In(0).Data {
+		if o.to == Float8E8M0 {
+			y.Data[i] = o.power(v)
+		} else {
+			y.Data[i] = o.round(m, v)
+		}
+	}
+	return nil
+}
+
+// round returns the number of a format next to v.
+func (o narrow) round(m mini, v float64) float64 {
+	largest := m.largest()
+	if v != v {
+		if o.to == Float4E2M1 {
+			return math.Copysign(0, -1)
+		}
+		return fp16.NaN
+	}
+	over := math.Inf(1)
+	switch {
+	case o.saturate || o.to == Float4E2M1:
+		over = largest
+	case !m.infinite:
+		over = fp16.NaN
+	}
+	a := math.Abs(v)
+	y := over
+	if a <= 2*largest {
+		_, e := math.Frexp(a)
+		unit := math.Ldexp(1, max(e-1, 1-m.bias)-m.mantissa) // between numbers there
+		if y = math.RoundToEven(a/unit) * unit; y > largest {
+			y = over
+		}
+	}
+	if y != y || y == 0 && m.one {
+		return y
+	}
+	return math.Copysign(y, v)
+}
+
+// largest returns the greatest finite number.
+func (m mini) largest() float64 {
+	all := uint(1)<<(m.exponent+m.mantissa) - 1
+	for bits := all; ; bits-- {
+		if v := m.number(bits); v-v == 0 {
+			return v
+		}
+	}
+}
+
+// power returns the power of 2 next to v.
+func (o narrow) power(v float64) float64 {
+	const least, largest = 0x1p-127, 0x1p127
+	switch {
+	case v != v || v < 0 || v == 0 && !o.saturate:
+		return fp16.NaN
+	case v == 0:
+		return least
+	case v > largest && !o.saturate && !(v < 1.5*0x1p127 && o.rounding != "up"):
+		return fp16.NaN
+	case v > largest:
+		return largest
+	case v < least:
+		return least
+	}
+	f, e := math.Frexp(v) // f from 1/2 on
+	up := false
+	switch o.rounding {
+	case "up":
+		up = f > 0.5
+	case "nearest":
+		up = f >= 0.75
+	}
+	if up {
+		e++
+	}
+	return min(math.Ldexp(1, e-1), largest)
+}

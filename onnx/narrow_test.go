@@ -1,0 +1,99 @@
+package onnx
+
+import (
+	"math"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
+)
+
+// nearestOf returns the number of a type next to v, found by looking at all of them: of two as
+// near the one with an even last bit. It knows nothing of infinities and NaN.
+func nearestOf(d DType, v float64) float64 {
+	m := minis[d]
+	best, at, even := math.Inf(1), 0.0, false
+	for bits := range uint(1) << (1 + m.exponent + m.mantissa) {
+		x := m.number(bits)
+		if x-x != 0 {
+			continue
+		}
+		if far := math.Abs(x - v); far < best || far == best && !even && bits&1 == 0 {
+			best, at, even = far, x, bits&1 == 0
+		}
+	}
+	return at
+}
+
+// TestNarrow: all float16 numbers in all types of 8 bits and fewer, against a search.
+func TestNarrow(t *testing.T) {
+	all := make([]uint16, 1<<16)
+	for i := range all {
+		all[i] = uint16(i)
+	}
+	x := tensor.FromBits(fp16.Float16, all, len(all))
+	for d, m := range minis {
+		if d == Float8E8M0 {
+			continue
+		}
+		near := make([]float64, len(all))
+		for i, v := range x.Data {
+			near[i] = nearestOf(d, v)
+		}
+		for _, saturate := range []bool{true, false} {
+			g := graph.New(new(graph.Kept))
+			g.Outputs = []int{g.Add(narrow{to: d, saturate: saturate}, "y", g.Input("x"))}
+			p, err := g.Infer(graph.Mode{Precision: fp16.Float32}, graph.Type{Shape: x.Shape, Format: x.Format})
+			if err != nil {
+				t.Fatal(err)
+			}
+			y, err := p.Run(new(graph.Run), x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			largest := m.largest()
+			// Beyond the middle of the greatest number and what would follow, in a format
+			// without an end, it is too great.
+			top := largest + math.Ldexp(1, int(math.Floor(math.Log2(largest)))-m.mantissa-1)
+			for i, v := range x.Data {
+				got, want := y[0].Data[i], 0.0
+				over := math.Abs(v) > top || math.Abs(v) == top && d != Float8E4M3 // whose last bit is even there
+				switch {
+				case v != v && d == Float4E2M1:
+				case v != v:
+					want = math.NaN()
+				case !over:
+					want = near[i]
+				case saturate || d == Float4E2M1:
+					want = math.Copysign(largest, v)
+				case d == Float8E5M2:
+					want = math.Inf(int(math.Copysign(1, v)))
+				default:
+					want = math.NaN()
+				}
+				if got != want && (got == got || want == want) {
+					t.Fatalf("%v saturated %v: %v becomes %v, want %v", d, saturate, v, got, want)
+				}
+			}
+		}
+	}
+}
+
+// TestPowers: powers of 2 alone.
+func TestPowers(t *testing.T) {
+	for _, c := range []struct {
+		v        float64
+		saturate bool
+		rounding string
+		want     float64
+	}{
+		{1, true, "up", 1}, {1.01, true, "up", 2}, {1.99, true, "down", 1}, {1.49, true, "nearest", 1}, {1.5, true, "nearest", 2},
+		{0, true, "up", 0x1p-127}, {0, false, "up", math.NaN()}, {-1, true, "up", math.NaN()}, {math.Inf(1), true, "up", 0x1p127},
+		{math.Inf(1), false, "up", math.NaN()}, {0x1p-140, true, "down", 0x1p-127},
+	} {
+		if got := (narrow{Float8E8M0, c.saturate, c.rounding}).power(c.v); got != c.want && (got == got || c.want == c.want) {
+			t.Errorf("%v %v %s: %v, want %v", c.v, c.saturate, c.rounding, got, c.want)
+		}
+	}
+}

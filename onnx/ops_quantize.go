@@ -1,0 +1,128 @@
+package onnx
+
+import (
+	"slices"
+
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/pointwise"
+)
+
+// quantization is what quantizing and its inverse have in common.
+type quantization struct {
+	x, scale, zero int // zero may be absent
+	graph.Quantization
+}
+
+func (c *call) quantization() quantization {
+	q := quantization{x: c.arg(0), scale: c.arg(1), zero: absent}
+	if c.has(2) {
+		q.zero = c.in[2]
+		if s := c.shape(q.scale); !equal(c.shape(q.zero), s) && elements(c.shape(q.zero)) == 1 && elements(s) == 1 {
+			q.zero = c.reshape(q.zero, s, true)
+		}
+	}
+	q.Axis, q.BlockSize = c.int("axis", 1), c.int("block_size", 0)
+	if n := c.rank(q.x); q.Axis >= n && q.BlockSize == 0 && elements(c.shape(q.scale)) == 1 {
+		q.Axis = max(n-1, 0) // of one scale the axis does not matter
+	}
+	return q
+}
+
+// spread returns a scale in the shape of the input, as numpy spreads it.
+func (c *call) spreadScale(q quantization, v int) int {
+	s, x := c.shape(v), c.shape(q.x)
+	if c.err != nil || elements(s) == 1 && q.BlockSize == 0 {
+		return v
+	}
+	a := q.Axis
+	if a < 0 {
+		a += len(x)
+	}
+	if a < 0 || a >= len(x) {
+		c.fail("axis: %d: want an axis of rank %d", q.Axis, len(x))
+		return poison
+	}
+	if q.BlockSize == 0 {
+		shape := slices.Repeat([]int{1}, len(x))
+		shape[a] = elements(s)
+		return c.reshape(v, shape, true)
+	}
+	v = c.add(graph.RepeatInterleave{Repeats: q.BlockSize, Axis: &a}, v)
+	if s := c.shape(v); c.err == nil && len(s) > a && s[a] > x[a] {
+		v = c.add(graph.Slice{Axes: graph.Ints{a}, Start: graph.Ints{0}, End: graph.Ints{x[a]}}, v)
+	}
+	return v
+}
+
+// opQuantize is one function where its results are whole numbers; else a quotient that is
+// rounded, and again.
+func opQuantize(c *call) []int {
+	q := c.quantization()
+	to := DType(c.int("output_dtype", 0))
+	saturate := c.int("saturate", 1) != 0
+	c.int("precision", 0) // every function is exact
+	switch {
+	case q.zero >= 0:
+		to = c.dtype(q.zero)
+	case to == 0:
+		to = Uint8
+	}
+	if c.err != nil {
+		return nil
+	}
+	if _, small := minis[to]; small {
+		v := c.add(graph.Binary{Of: pointwise.Div}, q.x, c.spreadScale(q, q.scale))
+		if q.zero >= 0 && to == Float4E2M1 {
+			v = c.add(graph.Addition, v, c.spreadScale(q, q.zero))
+		}
+		return one(c.narrowed(v, narrow{to: to, saturate: saturate}))
+	}
+	x := q.x
+	if c.dtype(x).whole() { // int32 numbers
+		x = c.cast(x, Float64)
+	}
+	in := []int{x, q.scale}
+	if q.zero >= 0 {
+		in = append(in, q.zero)
+	}
+	return one(c.as(c.add(graph.QuantizeLinear{Quantization: q.Quantization, Dtype: to.String()}, in...), to))
+}
+
+func opDequantize(c *call) []int {
+	q := c.quantization()
+	to := DType(c.int("output_dtype", 0))
+	if to == 0 {
+		to = c.dtype(q.scale)
+	}
+	if c.err != nil {
+		return nil
+	}
+	if !c.dtype(q.x).whole() {
+		x := q.x
+		if q.zero >= 0 && c.dtype(q.x) == Float4E2M1 {
+			x = c.add(graph.Binary{Of: pointwise.Sub}, x, c.spreadScale(q, q.zero))
+		}
+		return one(c.cast(c.add(graph.Binary{Of: pointwise.Mul}, x, c.spreadScale(q, q.scale)), to))
+	}
+	in := []int{q.x, c.cast(q.scale, to)}
+	if q.zero >= 0 {
+		in = append(in, q.zero)
+	}
+	return one(c.as(c.add(graph.DequantizeLinear{Quantization: q.Quantization}, in...), to))
+}
+
+// opDynamicQuantize finds its scale and zero point, of uint8, from the extremes of its input.
+func opDynamicQuantize(c *call) []int {
+	x := c.arg(0)
+	zero, unit, steps := 0.0, 1.0, 255.0
+	most := c.add(graph.Binary{Of: pointwise.Maximum, Other: &zero}, c.add(graph.Reduction{Of: "amax"}, x))
+	least := c.add(graph.Binary{Of: pointwise.Minimum, Other: &zero}, c.add(graph.Reduction{Of: "amin"}, x))
+	span := c.add(graph.Binary{Of: pointwise.Sub}, most, least)
+	span = c.add(graph.Where{}, c.add(graph.Binary{Of: pointwise.Equal, Other: &zero}, span), c.number(x, unit), span)
+	scale := c.add(graph.Binary{Of: pointwise.Div, Other: &steps}, span)
+	point := c.bind("neg", nil, c.add(graph.Binary{Of: pointwise.Div}, least, scale))
+	point = c.bind("round", nil, c.bind("clip", map[string]any{"min": 0, "max": 255}, point))
+	point = c.cast(point, Uint8)
+	y := c.add(graph.QuantizeLinear{Quantization: graph.Quantization{Axis: 0}, Dtype: "uint8"}, x, scale, point)
+	return []int{c.as(y, Uint8), scale, point}
+}
