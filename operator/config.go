@@ -190,3 +190,14 @@ func (c Config) weights() float64 {
 	}
 	return sum + in*float64(c.OutputChannels)
 }
+
+// MACs returns what [Operator.MACs] does for images h x w, and the weights of all
+// convolutions, without building the operator: a float64, since a file may say anything.
+// Of a Config with Nodes both are 0: only its graph says what they are.
+func (c Config) MACs(h, w int) (macs, weights float64) {
+	if c.Nodes != nil {
+		return 0, 0
+	}
+	n := c.withDefaults().weights()
+	return n * float64(h) * float64(w), n
+}

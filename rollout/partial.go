@@ -133,8 +133,11 @@ func (p *partialFile) current() (bool, error) {
 	return err == nil && os.SameFile(is, named), nil
 }
 
+// ErrBusy is the error of a job whose output another process, or another job, writes.
+var ErrBusy = errors.New("another process writes it")
+
 func busy(path string) error {
-	return fmt.Errorf("%s: another process writes it: want it to end, or another name", partial(path))
+	return fmt.Errorf("%s: %w: want it to end, or another name", partial(path), ErrBusy)
 }
 
 func (p *partialFile) failed(err error) error {

@@ -1,0 +1,329 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// plan plans a specification in a folder of its own.
+func plan(t *testing.T, text string, shards int) *Plan {
+	t.Helper()
+	s, err := Parse("f", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := NewPlan(s, "f", filepath.Join(t.TempDir(), "set"), shards, 10, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Write(); err != nil {
+		t.Fatal(err)
+	}
+	if p, err = OpenPlan(p.Dir); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// sums returns the SHA-256 of the merged data and of the manifest.
+func sums(t *testing.T, p *Plan) string {
+	t.Helper()
+	data, err := p.Merge(filepath.Join(t.TempDir(), "all.safetensors"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	manifest, err := p.WriteManifest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data + " " + manifest
+}
+
+// shard makes one shard of a plan.
+func shard(t *testing.T, p *Plan, s Shard, workers int) {
+	t.Helper()
+	if _, err := p.Make(context.Background(), Run{Units: s.Units(p.Costs()), Workers: workers, Version: "test"}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestShards makes one dataset in 1, 7 and 40 shards in any order, and by a run that is
+// stopped again and again: the data and the manifest are the same bytes.
+func TestShards(t *testing.T) {
+	one := plan(t, own, 16)
+	shard(t, one, Shard{0, 1}, 2)
+	want := sums(t, one)
+	for _, n := range []int{7, 40} {
+		p := plan(t, own, n)
+		for _, k := range rand.Perm(n) {
+			shard(t, p, Shard{k, n}, 1+k%3)
+		}
+		if got := sums(t, p); got != want {
+			t.Errorf("%d shards: %s, want %s", n, got, want)
+		}
+	}
+	p := plan(t, own, 1)
+	stops := 0
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(1+rand.IntN(30))*time.Millisecond)
+		_, err := p.Make(ctx, Run{Units: Shard{0, 1}.Units(p.Costs()), Workers: 2, Version: "test"})
+		cancel()
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, context.DeadlineExceeded) && !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+		if stops++; stops > 1000 {
+			t.Fatal("it does not come to an end")
+		}
+	}
+	if got := sums(t, p); got != want {
+		t.Errorf("stopped %d times: %s, want %s", stops, got, want)
+	}
+	// Once more: there is nothing to do.
+	m, err := p.Make(context.Background(), Run{Units: []int{3, 4}, Workers: 1})
+	if err != nil || m.Were != 2 || m.Made != 0 {
+		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// TestVerify changes a bit of unit files, records, the manifest and the plan: each time the
+// unit is named, or what is wrong with the plan.
+func TestVerify(t *testing.T) {
+	p := plan(t, strings.Replace(own, `"operators":40`, `"operators":12`, 1), 4)
+	shard(t, p, Shard{0, 1}, 2)
+	if _, err := p.WriteManifest(); err != nil {
+		t.Fatal(err)
+	}
+	verify := func(c Check) *Checked {
+		t.Helper()
+		out, err := p.Verify(context.Background(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return out
+	}
+	if out := verify(Check{Read: true, Recompute: 4}); len(out.Faults) > 0 || out.Recomputed != 4 || out.Read != 12 || out.Manifest == "" {
+		t.Fatalf("%+v", out)
+	}
+	names := func(path string, i int, c Check) {
+		t.Helper()
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 8 {
+			bad := slices.Clone(b)
+			at := rand.IntN(len(bad))
+			bad[at] ^= 1 << rand.IntN(8)
+			if err := os.WriteFile(path, bad, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			out, err := p.Verify(context.Background(), c)
+			if err == nil && !slices.ContainsFunc(out.Faults, func(f Fault) bool { return i < 0 || f.Unit == i }) {
+				t.Errorf("%s: byte %d: %+v", path, at, out.Faults)
+			}
+		}
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, i := range []int{0, 5, 11} {
+		names(filepath.Join(p.Dir, p.Path(i)), i, Check{Read: true})
+		names(filepath.Join(p.Dir, base(i)+".json"), i, Check{Read: true, Recompute: 12})
+	}
+	names(filepath.Join(p.Dir, manifestName), -1, Check{})
+	for _, name := range []string{headName, linesName} {
+		path := filepath.Join(p.Dir, name)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 32 {
+			bad := slices.Clone(b)
+			at := rand.IntN(len(bad))
+			bad[at] ^= 1 << rand.IntN(8)
+			if err := os.WriteFile(path, bad, 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := OpenPlan(p.Dir); err == nil || !strings.HasPrefix(err.Error(), path+": ") {
+				t.Errorf("%s: byte %d: %v", name, at, err)
+			}
+		}
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// A unit that is gone is missing, and is made anew to the same bytes.
+	before := sums(t, p)
+	os.Remove(filepath.Join(p.Dir, p.Path(7)))
+	if m := p.Missing(); !slices.Equal(m, []int{7}) {
+		t.Errorf("missing %v", m)
+	}
+	if out := verify(Check{}); len(out.Faults) != 1 || out.Faults[0].Unit != 7 || !strings.HasSuffix(out.Faults[0].What, "missing") {
+		t.Errorf("%+v", out.Faults)
+	}
+	if _, err := p.Merge(filepath.Join(t.TempDir(), "x.safetensors"), nil); err == nil || !strings.Contains(err.Error(), "1 of 12 units missing, the first is 7") {
+		t.Errorf("%v", err)
+	}
+	shard(t, p, Shard{0, 1}, 1)
+	if got := sums(t, p); got != before {
+		t.Errorf("%s, want %s", got, before)
+	}
+}
+
+// TestPlanWrite holds that a plan stays what it is.
+func TestPlanWrite(t *testing.T) {
+	p := plan(t, own, 4)
+	if err := p.Write(); err != nil {
+		t.Errorf("the same plan: %v", err)
+	}
+	s, err := Parse("f", []byte(strings.Replace(own, `"seed":3`, `"seed":5`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := NewPlan(s, "f", p.Dir, 4, 10, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := q.Write(); err == nil || !strings.Contains(err.Error(), "another plan: want a folder without one") {
+		t.Errorf("%v", err)
+	}
+	path := filepath.Join(p.Dir, headName)
+	b, _ := os.ReadFile(path)
+	for from, want := range map[string]string{
+		`"plan": 1`:   "plan: 2: want 1",
+		`"units": 40`: "not the bytes that were written",
+	} {
+		to := strings.Replace(strings.Replace(from, "1", "2", 1), "40", "41", 1)
+		if err := os.WriteFile(path, []byte(strings.Replace(string(b), from, to, 1)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := OpenPlan(p.Dir); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", to, err, want)
+		}
+	}
+	if _, err := OpenPlan(t.TempDir()); err == nil || !strings.HasSuffix(err.Error(), "want a folder that refrun dataset plan made") {
+		t.Errorf("%v", err)
+	}
+}
+
+// makespan returns when the last of workers is done that take shards in order as they
+// become free, over the time that all of them would take if work could be split at will.
+func makespan(shards []float64, speed []float64) float64 {
+	busy := make([]float64, len(speed))
+	all, rate := 0.0, 0.0
+	for _, s := range speed {
+		rate += s
+	}
+	for _, s := range shards {
+		w := 0
+		for k := range busy {
+			if busy[k] < busy[w] {
+				w = k
+			}
+		}
+		busy[w] += s / speed[w]
+		all += s
+	}
+	return slices.Max(busy) / (all / rate)
+}
+
+// TestBalance cuts the costs of Spinlock's space for 64 workers into 16 shards for each:
+// workers that take the next shard end at most 1.05 times later than work that could
+// be split at will would, and 1.1 times if the predictions are 30 % wrong and
+// four workers have half the speed.
+func TestBalance(t *testing.T) {
+	const workers, each = 64, 16
+	s, err := Parse("f", []byte(strings.Replace(temporal, `"total_samples":16384`, `"total_samples":10000`, 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	p, err := NewPlan(s, "f", "none", workers*each, 10, "test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("planned %d units in %v", len(p.Lines), time.Since(began))
+	costs := p.Costs()
+	r := rand.New(rand.NewPCG(1, 2))
+	wrong := make([]float64, len(costs))
+	for i, c := range costs {
+		wrong[i] = c * (1 + 0.3*(2*r.Float64()-1))
+	}
+	equal, uneven := make([]float64, workers), make([]float64, workers)
+	for i := range equal {
+		equal[i], uneven[i] = 1, 1
+		if i < 4 {
+			uneven[i] = .5
+		}
+	}
+	_, of := assign(costs, workers*each)
+	shards := func(real []float64) []float64 {
+		sums := make([]float64, workers*each)
+		for i, c := range real {
+			sums[of[i]] += c
+		}
+		return sums
+	}
+	if got := makespan(shards(costs), equal); got > 1.05 {
+		t.Errorf("equal workers: %.3f of ideal, want at most 1.05", got)
+	}
+	if got := makespan(shards(wrong), uneven); got > 1.1 {
+		t.Errorf("uneven workers: %.3f of ideal, want at most 1.1", got)
+	}
+}
+
+// TestShardIndex holds which shard each system's variables mean.
+func TestShardIndex(t *testing.T) {
+	for _, c := range []struct {
+		text, env string
+		offset    int
+		want      string
+	}{
+		{"", "", 0, "{0 1}"},
+		{"3/8", "SLURM_ARRAY_TASK_ID=5", 0, "{3 8}"},
+		{"auto", "SLURM_ARRAY_TASK_ID=5 SLURM_ARRAY_TASK_COUNT=2", 0, "{5 100}"},
+		{"auto", "SLURM_ARRAY_TASK_ID=5", 90, "{95 100}"},
+		{"auto", "JOB_COMPLETION_INDEX=0", 0, "{0 100}"},
+		{"auto", "PBS_ARRAY_INDEX=7", 0, "{7 100}"},
+		{"auto", "PBS_ARRAYID=7", 0, "{7 100}"},
+		{"auto", "LSB_JOBINDEX=1", 0, "{0 100}"},
+		{"auto", "LSB_JOBINDEX=0 JOB_COMPLETION_INDEX=4", 0, "{4 100}"},
+		{"auto", "AWS_BATCH_JOB_ARRAY_INDEX=99", 0, "{99 100}"},
+		{"auto", "PARALLEL_SEQ=100", 0, "{99 100}"},
+		{"", "PARALLEL_SEQ=100", 0, "--shard: missing, and $PARALLEL_SEQ is set: want auto, or i/n"},
+		{"auto", "", 0, "--shard: auto: no scheduler's index in the environment"},
+		{"auto", "LSB_JOBINDEX=0", 0, "--shard: auto: no scheduler's index in the environment"},
+		{"auto", "PARALLEL_SEQ=1 SLURM_ARRAY_TASK_ID=1", 0, "--shard: auto: $SLURM_ARRAY_TASK_ID and $PARALLEL_SEQ are set"},
+		{"auto", "PARALLEL_SEQ=101", 0, "$PARALLEL_SEQ: shard 100: want 0 to 99, for the plan has 100 shards"},
+		{"auto", "PARALLEL_SEQ=0", 0, `$PARALLEL_SEQ: "0": want an index from 1`},
+		{"auto", "SLURM_ARRAY_TASK_ID=x", 0, `$SLURM_ARRAY_TASK_ID: "x": want an index from 0`},
+		{"8/8", "", 0, `--shard: "8/8": want auto, or i/n`},
+		{"-1/8", "", 0, `--shard: "-1/8": want auto, or i/n`},
+		{"1", "", 0, `--shard: "1": want auto, or i/n`},
+	} {
+		env := map[string]string{}
+		for _, v := range strings.Fields(c.env) {
+			name, value, _ := strings.Cut(v, "=")
+			env[name] = value
+		}
+		s, err := ParseShard(c.text, 100, c.offset, func(name string) string { return env[name] })
+		got := fmt.Sprint(s)
+		if err != nil {
+			got = err.Error()
+		}
+		if !strings.HasPrefix(got, c.want) {
+			t.Errorf("%q, %s: %s, want %s", c.text, c.env, got, c.want)
+		}
+	}
+}

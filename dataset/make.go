@@ -1,0 +1,194 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+)
+
+// Run says how units are made.
+type Run struct {
+	Units      []int         // in this order
+	Workers    int           // small units that are made side by side, 1 or more
+	Checkpoint time.Duration // between checkpoints of a unit; 0 after every step
+	Force      bool          // make anew what has been made
+	Version    string        // of the program, for records
+	// Progress, if not nil, is called after every unit, by one goroutine at a time.
+	Progress func(done, total int)
+}
+
+// side is the work of a step, in GFLOP, from which on a unit takes all processors alone:
+// smaller ones gain more side by side.
+const side = 1.
+
+// Made is what a run did.
+type Made struct {
+	Made, Were int   // units that it made, and that had been made before
+	Busy       []int // that another process is making
+}
+
+// Make makes units, one file for each. What an earlier process left of a unit it
+// continues to the same bytes. When ctx ends, units at hand stop after their step, with a
+// checkpoint.
+func (p *Plan) Make(ctx context.Context, r Run) (*Made, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var mu sync.Mutex
+	m := new(Made)
+	one := func(i int) {
+		was, err := p.unit(ctx, r, i)
+		mu.Lock()
+		defer mu.Unlock()
+		switch {
+		case errors.Is(err, rollout.ErrBusy):
+			m.Busy = append(m.Busy, i)
+		case err != nil:
+			cancel(err)
+			return
+		case was:
+			m.Were++
+		default:
+			m.Made++
+		}
+		if r.Progress != nil {
+			r.Progress(m.Made+m.Were+len(m.Busy), len(r.Units))
+		}
+	}
+	var small []int
+	for _, i := range r.Units {
+		if p.perStep(i) < side {
+			small = append(small, i)
+			continue
+		}
+		if ctx.Err() == nil {
+			one(i)
+		}
+	}
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range max(r.Workers, 1) {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				k := int(next.Add(1)) - 1
+				if k >= len(small) {
+					return
+				}
+				one(small[k])
+			}
+		})
+	}
+	all.Wait()
+	if ctx.Err() != nil {
+		return m, context.Cause(ctx)
+	}
+	return m, nil
+}
+
+// perStep returns the GFLOP of a step of the unit's realizations.
+func (p *Plan) perStep(i int) float64 {
+	u, err := p.units.At(i)
+	if err != nil {
+		return 0 // its turn will say so
+	}
+	return p.Lines[i].GFLOP / float64(max(u.Rollout.Timesteps-1, 1))
+}
+
+// unit makes a unit; was says that there was nothing to do.
+func (p *Plan) unit(ctx context.Context, r Run, i int) (was bool, err error) {
+	if !r.Force && p.Done(i) {
+		return true, nil
+	}
+	u, err := p.Unit(i)
+	if err != nil {
+		return false, err
+	}
+	path := filepath.Join(p.Dir, filepath.FromSlash(p.Path(i)))
+	if err := disk.MkdirAll(filepath.Dir(path), 0o777); err != nil {
+		return false, fmt.Errorf("%s: %w: want a folder to write to", filepath.Dir(path), fault.Cause(err))
+	}
+	e, err := u.engine()
+	if err != nil {
+		return false, err
+	}
+	began := time.Now()
+	job := &rollout.Job{Engine: e, Path: path, Store: u.Store, Identity: [][2]string{{"unit", u.Identity}}, Resume: !r.Force, Force: r.Force, Every: r.Checkpoint,
+		Metadata: map[string]string{"dataset": p.Identity, "unit": fmt.Sprint(i), "contract": operator.Contract}}
+	result, err := job.Run(ctx)
+	if err != nil {
+		return false, err
+	}
+	rec := Record{Unit: i, File: p.Path(i), Identity: u.Identity, Digest: result.Stored, Format: result.StoredFormat.String(), Version: r.Version, Seconds: time.Since(began).Seconds()}
+	if rec.SHA256, rec.Bytes, err = hash(path); err != nil {
+		return false, err
+	}
+	record := filepath.Join(p.Dir, base(i)+".json")
+	if err := disk.WriteFile(record, rec.sealed(), 0o666); err != nil {
+		return false, fmt.Errorf("%s: %w", record, fault.Cause(err))
+	}
+	return false, nil
+}
+
+// engine returns the unit's rollout.
+func (u *Unit) engine() (*rollout.Engine, error) {
+	op, err := operator.Init(u.Operator, u.WeightsSeed)
+	if err != nil {
+		return nil, fmt.Errorf("operator %d: %w", u.Index, err)
+	}
+	s := u.Shape()
+	x0 := make([]float64, s.Len())
+	if err := u.Initial.Fill(u.InitialSeed, s.C, s.H, x0); err != nil {
+		return nil, fmt.Errorf("operator %d: initial.%w", u.Index, err)
+	}
+	cs := &rollout.Case{Operator: u.Operator, Rollout: u.Rollout}
+	stream, err := cs.OpenStream("counter", op, u.Mode)
+	if err != nil {
+		return nil, fmt.Errorf("operator %d: %w", u.Index, err)
+	}
+	return &rollout.Engine{Stepper: rollout.Stepper{Operator: op, Config: u.Rollout, Mode: u.Mode}, Stream: stream, Shape: s,
+		Start: func(int) []float64 { return x0 }, AllowNonfinite: true}, nil
+}
+
+// Recompute makes a unit once more, in memory, and returns the digest of its states in a
+// format.
+func (p *Plan) Recompute(ctx context.Context, i int, f fp16.Format) (string, error) {
+	u, err := p.Unit(i)
+	if err != nil {
+		return "", err
+	}
+	e, err := u.engine()
+	if err != nil {
+		return "", err
+	}
+	s, r := u.Shape(), u.Rollout
+	d := &stored{Digest: rollout.NewDigest(f, r.Realizations, r.Timesteps, s.C, s.H, s.W), to: u.Store}
+	e.Sinks = []rollout.Sink{d}
+	if err := e.Run(ctx, nil); err != nil {
+		return "", err
+	}
+	return d.Hex(), nil
+}
+
+// stored is a digest of states as they are stored.
+type stored struct {
+	*rollout.Digest
+	to  fp16.Format
+	buf []float64
+}
+
+// State implements [rollout.Sink].
+func (d *stored) State(_, m int, x, _ []float64) error {
+	d.buf = append(d.buf[:0], x...)
+	d.to.RoundSlice(d.buf, d.buf)
+	d.Add(m, d.buf)
+	return nil
+}

@@ -1,0 +1,155 @@
+package dataset
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+)
+
+// Fault is what is wrong with a unit.
+type Fault struct {
+	Unit int    `json:"unit"`
+	What string `json:"what"`
+}
+
+// Check says how units are verified.
+type Check struct {
+	Read      bool // hash every file, and not only look at its size
+	Recompute int  // units to make once more, taken at random from the plan's identity
+	Progress  func(done, total int)
+}
+
+// Checked is what was verified.
+type Checked struct {
+	Units, Read, Recomputed int
+	Faults                  []Fault
+	Manifest                string // SHA-256 of manifest.jsonl, "" if there is none
+}
+
+// Verify compares what was made with the plan: the records, the files, the manifest if
+// there is one. What is wrong is in Faults; an error is what kept it from looking.
+func (p *Plan) Verify(ctx context.Context, c Check) (*Checked, error) {
+	out := &Checked{Units: len(p.Lines)}
+	again := p.pick(c.Recompute)
+	lines, err := p.manifest(out)
+	if err != nil {
+		return nil, err
+	}
+	total, done := len(p.Lines)+len(again), 0
+	step := func() error {
+		if done++; c.Progress != nil {
+			c.Progress(done, total)
+		}
+		return ctx.Err()
+	}
+	for i := range p.Lines {
+		what := p.fault(i, c.Read)
+		if what == "" && lines != nil {
+			if r, _ := p.Record(i); r != nil && lines[i] != string(r.line()) {
+				what = manifestName + ": its line is not that of its record"
+			}
+		}
+		if what != "" {
+			out.Faults = append(out.Faults, Fault{i, what})
+		}
+		if c.Read {
+			out.Read++
+		}
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	for _, i := range again {
+		r, err := p.Record(i)
+		if err == nil && r != nil {
+			f, ferr := fp16.ParseFormat(r.Format)
+			if ferr != nil {
+				out.Faults = append(out.Faults, Fault{i, "its record has no format of numbers"})
+				continue
+			}
+			digest, err := p.Recompute(ctx, i, f)
+			if err != nil {
+				return nil, err
+			}
+			if digest != r.Digest {
+				out.Faults = append(out.Faults, Fault{i, fmt.Sprintf("made once more its digest is %s: want %.64s, as it was", digest, r.Digest)})
+			}
+			out.Recomputed++
+		}
+		if err := step(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// fault returns what is wrong with a unit's record and file, "" if nothing is.
+func (p *Plan) fault(i int, read bool) string {
+	if u, err := p.Unit(i); err != nil || u == nil {
+		return strings.TrimPrefix(err.Error(), p.Dir)
+	}
+	r, err := p.Record(i)
+	switch {
+	case err != nil:
+		return err.Error()
+	case r == nil:
+		return "not made"
+	}
+	size := p.size(i)
+	if size < 0 {
+		return r.File + ": missing"
+	}
+	if size != r.Bytes {
+		return fmt.Sprintf("%s: %d bytes: want %d, as its record says", r.File, size, r.Bytes)
+	}
+	if read {
+		sum, _, err := hash(filepath.Join(p.Dir, filepath.FromSlash(r.File)))
+		if err != nil {
+			return err.Error()
+		}
+		if sum != r.SHA256 {
+			return fmt.Sprintf("%s: SHA-256 %s: want %.64s, as its record says", r.File, sum, r.SHA256)
+		}
+	}
+	return ""
+}
+
+// manifest returns the manifest's lines, nil if there is none.
+func (p *Plan) manifest(out *Checked) ([]string, error) {
+	path := filepath.Join(p.Dir, manifestName)
+	text, err := readFile(path, int64(len(p.Lines)+1)*1024)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	out.Manifest, _, err = hash(path)
+	lines := strings.SplitAfter(string(text), "\n")
+	if n := len(lines) - 1; err == nil && n != len(p.Lines) {
+		return nil, fmt.Errorf("%s: %d lines: want %d, one for each unit", path, n, len(p.Lines))
+	}
+	return lines, err
+}
+
+// pick returns n units that the dataset's identity chooses, each once.
+func (p *Plan) pick(n int) []int {
+	var all []int
+	seen := map[int]bool{}
+	of := noise.Counter{Seed: p.units.Seed, Operator: apart - 1}
+	for k := uint32(0); len(all) < min(n, len(p.Lines)); k++ {
+		w := of.Words(k, 0, 0)
+		i := int((uint64(w[0]) * uint64(len(p.Lines))) >> 32)
+		if !seen[i] {
+			seen[i] = true
+			all = append(all, i)
+		}
+	}
+	return all
+}
