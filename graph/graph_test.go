@@ -1,6 +1,7 @@
 package graph_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -120,6 +121,52 @@ func TestKnown(t *testing.T) {
 	}
 	if !slices.Equal(other.Data, kept) {
 		t.Error("the known tensor was changed")
+	}
+}
+
+// TestMake: a device makes some nodes itself, in formats of its own, or hands an input on,
+// and every value is let go once, when nothing reads it any more.
+func TestMake(t *testing.T) {
+	g, _, y, z, sum := residual()
+	x := numbers(3, 1, 2, 4, 5)
+	p := infer(t, g, float32s, x)
+	plain := run(t, p, &graph.Run{}, x)
+	var gone []int
+	r := &graph.Run{
+		Make: func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+			switch g.Nodes[i].Out[0] {
+			case y:
+				return x, nil
+			case z:
+				if in[0] != x {
+					t.Error("the node behind does not read what was made")
+				}
+				out := tensor.New(fp16.Float16, in[0].Shape...)
+				for k, v := range in[0].Data {
+					out.Data[k] = fp16.Float16.Round(v / 3)
+				}
+				return out, nil
+			}
+			return nil, nil
+		},
+		Gone: func(v int, _ *tensor.Tensor) { gone = append(gone, v) },
+	}
+	before := slices.Clone(x.Data)
+	for i, v := range run(t, p, r, x).Data {
+		if want := fp16.Float32.Round(fp16.Float16.Round(before[i]/3) + before[i]); v != want {
+			t.Fatalf("element %d is %v, want %v", i, v, want)
+		}
+	}
+	if !slices.Equal(gone, []int{y, z}) || !slices.Equal(x.Data, before) {
+		t.Errorf("values %v were let go, want %v and %v; %v is the output", gone, y, z, sum)
+	}
+	r = &graph.Run{Make: func(int, []*tensor.Tensor) (*tensor.Tensor, error) { return nil, nil }}
+	if got := run(t, p, r, x); !slices.Equal(got.Data, plain.Data) {
+		t.Error("nodes that are left to their operations differ")
+	}
+	r = &graph.Run{Make: func(int, []*tensor.Tensor) (*tensor.Tensor, error) { return nil, errors.New("broken") }}
+	if _, err := p.Run(r, x); err == nil || err.Error() != g.Name(&g.Nodes[0])+": broken" {
+		t.Error(err)
 	}
 }
 

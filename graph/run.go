@@ -22,6 +22,14 @@ type Run struct {
 	// Seen, if not nil, is called with every value that a node has made. The tensor
 	// must not be changed, and not read after the call returns unless it is copied.
 	Seen func(value int, t *tensor.Tensor)
+	// Make, if not nil, may make the output of a node of one output, for inputs as they
+	// are stored, in place of the operation: as a device does, or with a fault. It may be
+	// of another format than the inferred one, and may be an input. nil leaves it to the
+	// operation.
+	Make func(node int, in []*tensor.Tensor) (*tensor.Tensor, error)
+	// Gone, if not nil, is called with every value that a node has made when no other node
+	// will read it.
+	Gone func(value int, t *tensor.Tensor)
 
 	call Call // Eval's memory
 }
@@ -51,28 +59,37 @@ func (p *Program) Run(r *Run, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 			continue
 		}
 		var over *tensor.Tensor // its first input, where nobody else has its memory
-		if v := n.In; len(v) > 0 && made[memory[v[0]]] && until[memory[v[0]]] == i && r.Seen == nil &&
+		if v := n.In; len(v) > 0 && made[memory[v[0]]] && until[memory[v[0]]] == i && r.Seen == nil && r.Make == nil &&
 			!slices.ContainsFunc(v[1:], func(w int) bool { return memory[w] == memory[v[0]] }) {
 			over = of[v[0]]
 		}
 		for _, v := range n.Out {
 			made[v] = of[v] == nil
 		}
-		if v := n.Out[0]; memory[v] != v {
+		mine, err := r.make(n, i, of)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", g.Name(n), err)
+		}
+		if v := n.Out[0]; mine != nil {
+			of[v] = mine
+		} else if memory[v] != v {
 			of[v] = &tensor.Tensor{Shape: slices.Clone(p.types[v].Shape), Format: p.types[v].Format, Data: of[n.In[0]].Data}
 		} else if err := p.eval(r, i, of, over); err != nil {
 			return nil, fmt.Errorf("%s: %w", g.Name(n), err)
-		}
-		for _, v := range n.In {
-			if last[v] <= i {
-				of[v] = nil
-			}
 		}
 		for _, v := range n.Out {
 			if r.Seen != nil {
 				r.Seen(v, of[v])
 			}
-			if last[v] <= i {
+		}
+		for _, values := range [][]int{n.In, n.Out} {
+			for _, v := range values {
+				if last[v] > i {
+					continue
+				}
+				if r.Gone != nil && made[v] && of[v] != nil {
+					r.Gone(v, of[v])
+				}
 				of[v] = nil
 			}
 		}
@@ -82,6 +99,18 @@ func (p *Program) Run(r *Run, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 		out = append(out, of[v])
 	}
 	return out, nil
+}
+
+// make is Make of node i, or nil.
+func (r *Run) make(n *Node, i int, of []*tensor.Tensor) (*tensor.Tensor, error) {
+	if r.Make == nil || len(n.Out) != 1 {
+		return nil, nil
+	}
+	in := make([]*tensor.Tensor, len(n.In))
+	for k, v := range n.In {
+		in[k] = of[v]
+	}
+	return r.Make(i, in)
 }
 
 // Eval evaluates node i alone: it sets out, of the inferred types, for inputs as they

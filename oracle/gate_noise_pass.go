@@ -1,6 +1,8 @@
 package oracle
 
 import (
+	"maps"
+
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -67,33 +69,14 @@ func (p *pass) again(draws noise.Draws) (*tensor.Tensor, error) {
 	if p.noise < 0 {
 		return p.out, nil
 	}
-	return p.after(p.noise, nil, draws)
+	return p.machine.Rest(p.d, p.x, p.kept, draws)
 }
 
 // from returns the operator's output for an output of the noise.
 func (p *pass) from(noisy *tensor.Tensor) (*tensor.Tensor, error) {
-	return p.after(p.noise+1, noisy, nil)
-}
-
-// after evaluates the nodes from i on; noisy is the noise's output, if that is
-// not among them.
-func (p *pass) after(i int, noisy *tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
-	of := map[int]*tensor.Tensor{p.noise: noisy}
-	last := noisy
-	for ; i < len(p.machine.Nodes); i++ {
-		in := make([]*tensor.Tensor, len(p.machine.Nodes[i].In))
-		for k, j := range p.machine.Nodes[i].In {
-			if in[k] = of[j]; in[k] == nil {
-				in[k] = p.input(j)
-			}
-		}
-		y, err := p.machine.Node(p.d, i, in, draws)
-		if err != nil {
-			return nil, err
-		}
-		of[i], last = y, y
-	}
-	return last, nil
+	known := maps.Clone(p.kept)
+	known[p.noise] = noisy
+	return p.machine.Rest(p.d, p.x, known, nil)
 }
 
 // next returns the states that follow from an output of the operator.

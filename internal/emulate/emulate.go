@@ -18,6 +18,7 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
@@ -85,7 +86,8 @@ func (d *Device) ModeOf(i int) operator.Mode {
 type Machine struct {
 	Nodes  []operator.Node
 	Config rollout.Config
-	last   []int // the last node that reads each node's output
+	graph  *graph.Graph // of the nodes, in their order
+	at     []int        // the node that makes each value of the graph
 
 	mu      sync.Mutex
 	kernels []*kernels  // those used last at the end
@@ -125,14 +127,10 @@ func Known(op *operator.Operator) error {
 
 // New returns a machine for an operator that is [Known] stepped by that configuration.
 func New(op *operator.Operator, c rollout.Config) *Machine {
-	m := &Machine{Nodes: op.Nodes(), Config: c}
-	m.last = make([]int, len(m.Nodes))
-	for i, n := range m.Nodes {
-		for _, j := range n.In {
-			if j != operator.Input {
-				m.last[j] = i
-			}
-		}
+	m := &Machine{Nodes: op.Nodes(), Config: c, graph: op.Graph(true)}
+	m.at = make([]int, len(m.graph.Values))
+	for i := range m.graph.Nodes {
+		m.at[m.graph.Nodes[i].Out[0]] = i
 	}
 	return m
 }
@@ -185,41 +183,54 @@ func (m *Machine) Advance(d *Device, x, out *tensor.Tensor) *tensor.Tensor {
 
 // Operator returns the operator's output for x.
 func (m *Machine) Operator(d *Device, x *tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
-	of := make([]*tensor.Tensor, len(m.Nodes))
-	own := make([]bool, len(m.Nodes)) // nobody else holds it
+	return m.Rest(d, x, nil, draws)
+}
+
+// Rest is Operator where the outputs of some nodes are known, by their numbers: what does
+// not follow from them is not evaluated. They are neither changed nor recycled.
+func (m *Machine) Rest(d *Device, x *tensor.Tensor, known map[int]*tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
 	x = wide(x)
-	for i := range m.Nodes {
-		in := make([]*tensor.Tensor, len(m.Nodes[i].In))
-		for k, j := range m.Nodes[i].In {
-			in[k] = x
-			if j != operator.Input {
-				in[k] = of[j]
-			}
-		}
-		y, made, err := m.node(d, i, in, draws)
-		if err != nil {
-			return nil, err
-		}
-		of[i], own[i] = y, made
-		for k, j := range m.Nodes[i].In {
-			if !made && j != operator.Input && len(y.Data) > 0 && &y.Data[0] == &in[k].Data[0] {
-				own[j] = false // a Replace has handed it on
-			}
-		}
-		if d.Seen != nil {
-			d.Seen(i, y)
-			own[i] = made && d.Keeps != nil && !d.Keeps(i)
-		}
-		for _, j := range m.Nodes[i].In {
-			if j != operator.Input && m.last[j] == i && of[j] != nil {
-				if own[j] {
-					m.Recycle(of[j])
+	p, err := m.graph.Infer(operator.Mode{Precision: fp16.Float64}, graph.Type{Shape: x.Shape, Format: fp16.Float64})
+	if err != nil {
+		return nil, err
+	}
+	own := make([]bool, len(m.Nodes)) // nobody else holds its output
+	run := graph.Run{
+		Make: func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+			in = in[:len(m.Nodes[i].In)] // parameters come behind
+			y, made, err := m.node(d, i, in, draws)
+			for k, j := range m.Nodes[i].In {
+				if err == nil && !made && j != operator.Input && len(y.Data) > 0 && &y.Data[0] == &in[k].Data[0] {
+					own[j] = false // a Replace has handed it on
 				}
-				of[j] = nil
 			}
+			own[i] = made
+			return y, err
+		},
+		Gone: func(v int, y *tensor.Tensor) {
+			if own[m.at[v]] {
+				m.Recycle(y)
+			}
+		},
+	}
+	if d.Seen != nil {
+		run.Seen = func(v int, y *tensor.Tensor) {
+			i := m.at[v]
+			d.Seen(i, y)
+			own[i] = own[i] && d.Keeps != nil && !d.Keeps(i)
 		}
 	}
-	return of[len(of)-1], nil
+	if known != nil {
+		run.Known = make([]*tensor.Tensor, len(m.graph.Values))
+		for i, y := range known {
+			run.Known[m.graph.Nodes[i].Out[0]] = y
+		}
+	}
+	out, err := p.Run(&run, x)
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
 }
 
 // Node returns the output of one node for given inputs, rounded as d says.
@@ -235,7 +246,10 @@ func (m *Machine) Make(d *Device, i int, in []*tensor.Tensor, draws noise.Draws)
 	for k := range in {
 		w[k] = wide(in[k])
 	}
-	return m.node(d, i, w, draws)
+	if y, made, err = m.node(d, i, w, draws); err != nil {
+		return nil, false, fmt.Errorf("%s: %w", m.Nodes[i].Name, err)
+	}
+	return y, made, nil
 }
 
 func (m *Machine) node(d *Device, i int, in []*tensor.Tensor, draws noise.Draws) (y *tensor.Tensor, made bool, err error) {
@@ -247,7 +261,7 @@ func (m *Machine) node(d *Device, i int, in []*tensor.Tensor, draws noise.Draws)
 		made = true
 	}
 	if err != nil {
-		return nil, false, fmt.Errorf("%s: %w", m.Nodes[i].Name, err)
+		return nil, false, err
 	}
 	if d.Perturb != nil {
 		d.Perturb(i, y, in)
