@@ -111,7 +111,7 @@ func (r *resize) sizes(x int) (simple bool) {
 			v.out, v.scale = sizes[i], float64(sizes[i])/float64(v.in)
 			if policy != "stretch" {
 				v.scale = ratio
-				v.out = int(math.Floor(float64(v.in)*ratio + 0.5))
+				v.out = int(math.Floor(float64(float64(v.in)*ratio) + 0.5))
 			}
 		}
 		if crop {

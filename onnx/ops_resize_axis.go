@@ -42,29 +42,30 @@ func (r *resize) byAxis(x int) int {
 // position returns where number i of an axis lies in the source, by ONNX's formulas.
 func (r *resize) position(a resizedAxis, i int) float64 {
 	in, x := float64(a.in), float64(i)
-	out := a.scale * in
+	out := float64(a.scale * in)
+	middle := float64((x+0.5)/a.scale) - 0.5
 	switch r.coordinates {
 	case "align_corners":
 		if out == 1 {
 			return 0
 		}
-		return x * (in - 1) / (out - 1)
+		return float64(x*(in-1)) / (out - 1)
 	case "asymmetric":
 		return x / a.scale
 	case "tf_crop_and_resize":
-		begin := float64(a.first * (in - 1))
+		begin, span := float64(a.first*(in-1)), float64((a.last-a.first)*(in-1))
 		if out == 1 {
-			return begin + float64((a.last-a.first)*(in-1)/2)
+			return begin + float64(span/2)
 		}
-		return begin + float64(x*(a.last-a.first)*(in-1)/(out-1))
+		return begin + float64(float64(x*span)/(out-1))
 	case "pytorch_half_pixel":
 		if out == 1 {
 			return -0.5
 		}
 	case "half_pixel_symmetric":
-		return float64(in/2*(1-float64(a.out)/out)) + (x+0.5)/a.scale - 0.5
+		return float64(in/2*(1-float64(float64(a.out)/out))) + middle
 	}
-	return (x+0.5)/a.scale - 0.5
+	return middle
 }
 
 // take is nearest.
@@ -148,12 +149,17 @@ func (r *resize) kernel(d float64) float64 {
 	if r.mode == "linear" {
 		return max(1-d, 0)
 	}
+	polynomial := func(c3, c2, c1, c0 float64) float64 {
+		y := float64(c3*d) + c2
+		y = float64(y*d) + c1
+		return float64(y*d) + c0
+	}
 	c := r.coefficient
 	switch {
 	case d <= 1:
-		return float64(float64(float64((c+2)*d)-(c+3))*d*d) + 1
+		return polynomial(c+2, -(c + 3), 0, 1)
 	case d < 2:
-		return float64(float64(float64(float64(c*d)-5*c)*d+8*c)*d) - 4*c
+		return polynomial(c, float64(-5*c), float64(8*c), float64(-4*c))
 	}
 	return 0
 }

@@ -311,3 +311,20 @@ func TestFixed(t *testing.T) {
 		t.Errorf("%v %v", fixed, err)
 	}
 }
+
+// TestSeeds: every seed of the fuzzing is a graph, so that it reaches what it is for.
+func TestSeeds(t *testing.T) {
+	for name, b := range small() {
+		m, err := read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := map[string]onnx.Given{}
+		if name == "open" {
+			given["x"] = onnx.Given{Shape: []int{2, 3}}
+		}
+		if _, _, err := m.Graph(given); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
