@@ -32,9 +32,33 @@ func (a *axis) same(n int) bool {
 	return true
 }
 
-// paddedAxis is the axis of n pixels with padding on either side, in direction d:
-// rows 0, columns 1.
-func paddedAxis(n int, p *Params, d int) axis {
+// slid returns the axis of out outputs of a kernel of size k, where at has the source's
+// coordinates. Where steps leave out more than kernels share, each output has coordinates of
+// its own: an axis takes no more memory than what is read, however large the steps are.
+func slid(out, k, stride, dilation int, at func(v int) int) axis {
+	if out == 1 {
+		stride = min(stride, k) // it takes none
+	}
+	a := axis{stride: stride, dilation: dilation}
+	if n := a.reach(out, k); n <= out*k {
+		a.at = make([]int, n)
+		for v := range a.at {
+			a.at[v] = at(v)
+		}
+		return a
+	}
+	a = axis{at: make([]int, out*k), stride: k, dilation: 1}
+	for o := range out {
+		for i := range k {
+			a.at[o*k+i] = at(o*stride + i*dilation)
+		}
+	}
+	return a
+}
+
+// paddedAxis is the axis of n pixels with padding on either side, in direction d, rows 0 or
+// columns 1, for out outputs of a kernel of size k.
+func paddedAxis(n, k, out int, p *Params, d int) axis {
 	before, after := p.Pad[d], p.Pad[d+2]
 	most := max(before, after)
 	switch {
@@ -45,42 +69,37 @@ func paddedAxis(n int, p *Params, d int) axis {
 	case p.Padding > Replicate:
 		panic("conv: unknown padding")
 	}
-	a := axis{at: make([]int, n+before+after)}
-	a.stride, a.dilation = p.steps(d)
-	for v := range a.at {
+	stride, dilation := p.steps(d)
+	return slid(out, k, stride, dilation, func(v int) int {
 		i := v - before
-		if i < 0 || i >= n {
-			switch p.Padding {
-			case Zeros:
-				i = -1
-			case Circular:
-				i = (i + n) % n
-			case Reflect:
-				i = max(-i, min(i, 2*(n-1)-i))
-			case Replicate:
-				i = min(max(i, 0), n-1)
-			}
+		if 0 <= i && i < n {
+			return i
 		}
-		a.at[v] = i
-	}
-	return a
+		switch p.Padding {
+		case Circular:
+			return (i + n) % n
+		case Reflect:
+			return max(-i, min(i, 2*(n-1)-i))
+		case Replicate:
+			return min(max(i, 0), n-1)
+		}
+		return -1
+	})
 }
 
 // straightAxis is the axis of n pixels, each of them an output.
-func straightAxis(n int) axis { return paddedAxis(n, &Params{}, 0) }
+func straightAxis(n int) axis { return paddedAxis(n, 1, n, &Params{}, 0) }
 
 // dilatedAxis is the axis of a transposed convolution of n pixels with kernels of size
 // k to out outputs: source pixel i is at coordinate i*stride + dilation (k-1) - padding
 // before it, and nothing is in between.
 func dilatedAxis(n, k, out int, p *Params, d int) axis {
 	stride, dilation := p.steps(d)
-	a := axis{at: make([]int, out+dilation*(k-1)), stride: 1, dilation: dilation}
 	first := dilation*(k-1) - p.Pad[d]
-	for v := range a.at {
-		a.at[v] = -1
+	return slid(out, k, 1, dilation, func(v int) int {
 		if i := v - first; i >= 0 && i%stride == 0 && i/stride < n {
-			a.at[v] = i / stride
+			return i / stride
 		}
-	}
-	return a
+		return -1
+	})
 }

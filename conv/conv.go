@@ -116,7 +116,7 @@ func Forward(dst, src *tensor.Tensor, k *Kernel, p Params) {
 	case dst.H() != oh || dst.W() != ow:
 		panic("conv: destination size does not fit source, kernel, stride and padding")
 	}
-	apply(dst, src, k, paddedAxis(src.H(), &p, 0), paddedAxis(src.W(), &p, 1))
+	apply(dst, src, k, paddedAxis(src.H(), k.kh, oh, &p, 0), paddedAxis(src.W(), k.kw, ow, &p, 1))
 }
 
 // Transposed computes PyTorch's conv_transpose2d, the adjoint of a zero-padded

@@ -31,5 +31,5 @@ func TestMain(m *testing.M) {
 // squareAxis is the axis of n pixels with pad more on either side.
 func squareAxis(n, pad int, padding Padding) axis {
 	p := Square(1, pad, padding)
-	return paddedAxis(n, &p, 0)
+	return paddedAxis(n, 1, n+2*pad, &p, 0)
 }

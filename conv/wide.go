@@ -35,7 +35,7 @@ func Wide(dst, src *tensor.Tensor, k *Kernel, p Params) {
 	g := wides.Get().(*wide)
 	defer wides.Put(g)
 	g.Winograd, g.k, g.weights, g.dst, g.src = w, k, k.wideWeights(form, w.Outputs), dst, src
-	g.cols, g.rows = paddedAxis(src.W(), &p, 1).at, paddedAxis(src.H(), &p, 0).at
+	g.cols, g.rows = paddedAxis(src.W(), 3, dst.W(), &p, 1).at, paddedAxis(src.H(), 3, dst.H(), &p, 0).at
 	g.run()
 	g.k, g.weights, g.dst, g.src = nil, nil, nil, nil
 }

@@ -125,12 +125,12 @@ func widest(in []fp16.Format) fp16.Format {
 
 // Product returns the format to which an operation of products, such as a
 // convolution, rounds its operands (the input, the weights, and in half types the
-// bias) and that of its output.
+// bias) and that of its output. Float64 numbers stay what they are, in every mode.
 func (m Mode) Product(op string, in fp16.Format) (operands, out fp16.Format) {
-	switch m.Precision {
-	case fp16.Float64:
+	switch {
+	case m.Precision == fp16.Float64, in == fp16.Float64:
 		return fp16.Float64, fp16.Float64
-	case fp16.TF32:
+	case m.Precision == fp16.TF32:
 		return fp16.TF32, fp16.Float32
 	}
 	out, _ = m.Result(op, in)

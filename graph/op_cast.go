@@ -92,7 +92,7 @@ func (q Quantization) check(in []Type) error {
 		return fmt.Errorf("input 2: %v numbers: want a zero point of whole ones", in[2].Format)
 	case len(in) == 3 && (len(in[2].Shape) != len(s) || elementsOf(in[2].Shape) != elementsOf(s)):
 		return fmt.Errorf("input 2 of shape %v: want the scale's, %v", in[2].Shape, s)
-	case len(s) == 0 || len(s) == 1 && s[0] == 1 && q.BlockSize == 0:
+	case q.BlockSize == 0 && (len(s) == 0 || len(s) == 1 && s[0] == 1):
 		return nil
 	}
 	a, err := axis("axis", q.Axis, len(x))

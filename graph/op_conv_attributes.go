@@ -129,10 +129,16 @@ func readConvolution(attributes []byte, n int, transposed bool) (a axes, err err
 
 func bindConv(attributes []byte) (Op, error) {
 	a, err := readConvolution(attributes, 2, false)
-	return Conv{Params: a.plane(), Groups: a.groups, Same: a.same}, err
+	if err != nil {
+		return nil, err
+	}
+	return Conv{Params: a.plane(), Groups: a.groups, Same: a.same}, nil
 }
 
 func bindConvTranspose(attributes []byte) (Op, error) {
 	a, err := readConvolution(attributes, 2, true)
-	return ConvTranspose{Params: a.plane(), Groups: a.groups, OutputPadding: a.extras()}, err
+	if err != nil {
+		return nil, err
+	}
+	return ConvTranspose{Params: a.plane(), Groups: a.groups, OutputPadding: a.extras()}, nil
 }

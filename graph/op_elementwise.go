@@ -41,6 +41,9 @@ func (n Noise) Infer(m Mode, in []Type) (Inference, error) {
 	if len(in) != 1 || len(in[0].Shape) != 4 {
 		return Inference{}, fmt.Errorf("%d inputs: want one image [N,C,H,W]", len(in))
 	}
+	if err := real(in); err != nil {
+		return Inference{}, err
+	}
 	f, err := m.Result("noise", in[0].Format)
 	if err != nil {
 		return Inference{}, err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 )
@@ -65,10 +66,23 @@ func Bind(name string, attributes []byte) (Op, error) {
 	}
 	op, err := e.bind(attributes)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("%s: %w", name, short{err})
 	}
 	return op, nil
 }
+
+// short is an error whose line is not too long, whatever names it repeats.
+type short struct{ error }
+
+func (e short) Error() string {
+	s := e.error.Error()
+	if len(s) > 300 {
+		return strings.ToValidUTF8(s[:300], "") + "..."
+	}
+	return s
+}
+
+func (e short) Unwrap() error { return e.error }
 
 // near returns the registered name that is most like another: with the most pairs of
 // neighbouring letters in common, for its length.

@@ -55,7 +55,7 @@ func Parse(name string, params map[string]float64) (Func, error) {
 	if fn := functions[name]; fn != nil {
 		return fn.with(params)
 	}
-	return Func{}, fmt.Errorf("unknown function %q: want one of %s", name, strings.Join(Names(), ", "))
+	return Func{}, fmt.Errorf("unknown function %.60q: want one of %s", name, strings.Join(Names(), ", "))
 }
 
 func (fn *function) with(params map[string]float64) (Func, error) {
@@ -88,7 +88,7 @@ func (fn *function) with(params map[string]float64) (Func, error) {
 			first = name
 		}
 	}
-	return Func{}, fmt.Errorf("%s: unknown parameter %q: want %s", fn.name, first, want)
+	return Func{}, fmt.Errorf("%s: unknown parameter %.60q: want %s", fn.name, first, want)
 }
 
 // Names returns the names of all functions, sorted.
