@@ -14,18 +14,23 @@ type Cost struct {
 	Memory int64   `json:"memory"` // that it is about to take at once
 }
 
-// Units of work that are no products: what a step takes for each number of the widest
-// layers, and the making of a weight, in floating-point operations that take as long.
+// Work that is no products: what a step takes for each number of the widest layers,
+// a weight to be made, a byte of the file, a unit, in floating-point operations that
+// take as long.
+// Bytes are hashed when they are written, before the file gets its name and for its
+// record; a unit's files are made durable.
 const (
 	perElement = 200
 	perWeight  = 400
+	perByte    = 150
+	perUnit    = 1e9
 )
 
 // Cost returns what the unit takes. An operator of Nodes is built for it.
 func (u *Unit) Cost() (Cost, error) {
 	s, r := u.Shape(), u.Rollout
 	macs, weights := u.Operator.MACs(s.H, s.W)
-	widest := float64(u.Operator.BaseChannels << min(max(u.Operator.NumLayers-1, 0), 2))
+	widest := widest(u.Operator)
 	layers := float64(u.Operator.NumLayers + 2)
 	if u.Operator.Nodes != nil {
 		op, err := operator.Init(u.Operator, u.WeightsSeed)
@@ -42,12 +47,34 @@ func (u *Unit) Cost() (Cost, error) {
 		}
 	}
 	pixels, steps := float64(s.H)*float64(s.W), float64(r.Timesteps-1)*float64(r.Realizations)
-	step := 2*macs + float64(perElement*float64(widest*layers*pixels))
 	states := float64(r.Timesteps) * float64(r.Realizations)
 	batch := float64(r.EngineBatches()[0][1])
+	bytes := states * (float64(s.Len()*u.Store.Bytes()) + 8*5 + 32)
+	work := float64(step(macs, widest, layers, pixels)*steps) + float64(perWeight*weights) + float64(perByte*bytes) + perUnit
 	return Cost{
-		GFLOP:  (float64(step*steps) + float64(perWeight*weights)) / 1e9,
-		Bytes:  int64(states * (float64(s.Len()*u.Store.Bytes()) + 8*5 + 32)),
+		GFLOP:  work / 1e9,
+		Bytes:  int64(bytes),
 		Memory: int64(float64(24*weights)) + int64(float64(batch*pixels)*float64(4*3*widest+float64(16*float64(s.C)))) + 32<<20,
 	}, nil
+}
+
+// step returns the work of one step of one realization.
+func step(macs, widest, layers, pixels float64) float64 {
+	return float64(2*macs) + float64(perElement*float64(widest*layers*pixels))
+}
+
+// StepCost returns the work of one step of one realization in GFLOP as [Unit.Cost]
+// counts it, so that a step that was timed gives the rate of a machine. It is 0 for an
+// operator of Nodes.
+func StepCost(c operator.Config, grid int) float64 {
+	if c.Nodes != nil {
+		return 0
+	}
+	macs, _ := c.MACs(grid, grid)
+	return step(macs, widest(c), float64(c.NumLayers+2), float64(grid)*float64(grid)) / 1e9
+}
+
+// widest returns the channels of the widest layer.
+func widest(c operator.Config) float64 {
+	return float64(c.BaseChannels << min(max(c.NumLayers-1, 0), 2))
 }

@@ -213,6 +213,9 @@ func sealedAs(h Head, text []byte) bool {
 // readFile reads a regular file of at most so many bytes.
 func readFile(path string, most int64) ([]byte, error) {
 	f, size, err := fault.OpenRegular(path)
+	if cause := fault.Cause(err); cause != err {
+		return nil, fmt.Errorf("%s: %w", path, cause)
+	}
 	if err != nil {
 		return nil, err
 	}

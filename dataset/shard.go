@@ -122,3 +122,21 @@ func ParseShard(text string, n, offset int, getenv func(string) string) (Shard, 
 
 // mostShards bounds the shards of a plan.
 const mostShards = 1 << 20
+
+// Makespan returns the predicted seconds in which n machines that take the next shard of
+// the plan as they become free make all of it, and those of its largest shard.
+func (p *Plan) Makespan(n int) (all, largest float64) {
+	shards := make([]float64, p.Shards)
+	_, of := assign(p.Costs(), p.Shards)
+	for i, l := range p.Lines {
+		shards[of[i]] += l.Seconds
+	}
+	free := make(loads, max(n, 1))
+	for _, s := range shards {
+		largest = max(largest, s)
+		free[0].sum += s
+		all = max(all, free[0].sum)
+		heap.Fix(&free, 0)
+	}
+	return all, largest
+}

@@ -55,7 +55,11 @@ func (s *Spec) Units(file string) (*Units, error) {
 func (u *Units) At(i int) (*Unit, error) {
 	x := make([]float64, u.Sample.Dims)
 	u.sampler.At(i, x)
-	return u.at(u.file, x, i)
+	one, err := u.at(u.file, x, i)
+	if err != nil {
+		return nil, fmt.Errorf("%w, as operator %d has it", err, i)
+	}
+	return one, nil
 }
 
 // apart is the first operator of the counter streams that axes take which are no
@@ -104,7 +108,7 @@ func (s *Spec) at(file string, x []float64, index int) (*Unit, error) {
 	}
 	u.OperatorText, u.RolloutText, u.InitialText = text["operator"], text["rollout"], text["initial"]
 	if err := u.read(file); err != nil {
-		return nil, fmt.Errorf("%w (operator %d)", err, index)
+		return nil, err
 	}
 	// PyTorch's generator takes 32 bits of a seed: these are never the same for two
 	// operators, which random ones of 10,000 would be once in 86 datasets.
@@ -159,3 +163,6 @@ func (u *Unit) identity() string {
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(text))
 }
+
+// Point sets x to the point of unit i in the unit cube.
+func (u *Units) Point(i int, x []float64) { u.sampler.At(i, x) }

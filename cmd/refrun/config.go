@@ -19,6 +19,15 @@ import (
 // readConfig reads what to run from a YAML or JSON file with the fields of a
 // case.json. Errors name the line of the field they are about.
 func readConfig(path string) (*rollout.Case, error) {
+	data, err := readText(path)
+	if err != nil {
+		return nil, err
+	}
+	return parseConfig(path, data)
+}
+
+// readText reads a YAML or JSON file.
+func readText(path string) ([]byte, error) {
 	f, size, err := fault.OpenRegular(path)
 	if err == nil {
 		defer f.Close()
@@ -27,7 +36,7 @@ func readConfig(path string) (*rollout.Case, error) {
 		}
 		data := make([]byte, size)
 		if _, err = io.ReadFull(f, data); err == nil || size == 0 {
-			return parseConfig(path, data)
+			return data, nil
 		}
 	}
 	if cause := fault.Cause(err); cause != err || errors.Is(err, io.ErrUnexpectedEOF) {
@@ -46,47 +55,66 @@ var yaml12 = regexp.MustCompile(`\A(\x{feff}?(?:\s*(?:[%#].*)?\n)*?%YAML[ \t]+1)
 
 // parseConfig reads the text of a configuration; path is what messages call it.
 func parseConfig(path string, data []byte) (*rollout.Case, error) {
+	text, lines, err := parseYAML(path, data, "operator and rollout")
+	if err != nil {
+		return nil, err
+	}
+	cs, err := rollout.ParseCase(path, text)
+	if err != nil {
+		return nil, lines.place(path, err)
+	}
+	return cs, nil
+}
+
+// linesOf are the lines on which the fields of a file stand.
+type linesOf map[string]int
+
+// place adds the line to an error about a field: "FILE: FIELD: ..." becomes
+// "FILE:LINE: FIELD: ...".
+func (l linesOf) place(path string, err error) error {
+	rest := strings.TrimPrefix(err.Error(), path+": ")
+	field, _, _ := strings.Cut(rest, ":")
+	for name := field; name != ""; name = name[:max(0, strings.LastIndexByte(name, '.'))] {
+		for _, at := range []string{name, "space." + name} { // of a dataset a value may come from its space
+			if line, ok := l[at]; ok {
+				return fmt.Errorf("%s:%d: %s", path, line, rest)
+			}
+		}
+	}
+	return err
+}
+
+// parseYAML rewrites a text, of one object with what is wanted, as JSON.
+func parseYAML(path string, data []byte, wanted string) (json.RawMessage, linesOf, error) {
 	// The parser compares each with all before it.
 	if n := bytes.Count(data, []byte("%TAG")); n > 100 {
-		return nil, fmt.Errorf("%s: %%TAG: %d of them: want no directives but %%YAML", path, n)
+		return nil, nil, fmt.Errorf("%s: %%TAG: %d of them: want no directives but %%YAML", path, n)
 	}
 	var root, second yaml.Node
 	d := yaml.NewDecoder(bytes.NewReader(yaml12.ReplaceAll(data, []byte("${1}.1"))))
 	err := d.Decode(&root)
 	if err == nil && d.Decode(&second) != io.EOF {
-		return nil, fmt.Errorf("%s: text after the first document: want one document", path)
+		return nil, nil, fmt.Errorf("%s: text after the first document: want one document", path)
 	}
 	if err != nil && err != io.EOF {
 		what := strings.TrimPrefix(strings.Join(strings.Fields(err.Error()), " "), "yaml: ")
 		if what == "found incompatible YAML document" {
-			return nil, fmt.Errorf("%s: %%YAML: another version: want 1.1 or 1.2", path)
+			return nil, nil, fmt.Errorf("%s: %%YAML: another version: want 1.1 or 1.2", path)
 		}
-		return nil, fmt.Errorf("%s: %s: want YAML or JSON", path, what)
+		return nil, nil, fmt.Errorf("%s: %s: want YAML or JSON", path, what)
 	}
 	switch {
 	case len(root.Content) == 0, root.Content[0].ShortTag() == "!!null":
-		return nil, fmt.Errorf("%s: empty: want operator and rollout", path)
+		return nil, nil, fmt.Errorf("%s: empty: want %s", path, wanted)
 	case root.Content[0].Kind != yaml.MappingNode:
-		return nil, fmt.Errorf("%s:%d: not an object: want one with operator and rollout", path, root.Content[0].Line)
+		return nil, nil, fmt.Errorf("%s:%d: not an object: want one with %s", path, root.Content[0].Line, wanted)
 	}
-	lines := map[string]int{}
-	text, err := toJSON(root.Content[0], "", lines, 0)
+	at := linesOf{}
+	text, err := toJSON(root.Content[0], "", at, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%s:%w", path, err)
+		return nil, nil, fmt.Errorf("%s:%w", path, err)
 	}
-	cs, err := rollout.ParseCase(path, text)
-	if err == nil {
-		return cs, nil
-	}
-	// "FILE: FIELD: ..." becomes "FILE:LINE: FIELD: ...".
-	rest := strings.TrimPrefix(err.Error(), path+": ")
-	field, _, _ := strings.Cut(rest, ":")
-	for name := field; name != ""; name = name[:max(0, strings.LastIndexByte(name, '.'))] {
-		if line, ok := lines[name]; ok {
-			return nil, fmt.Errorf("%s:%d: %s", path, line, rest)
-		}
-	}
-	return nil, err
+	return text, at, nil
 }
 
 // toJSON rewrites a YAML document as JSON, noting the line of every field.

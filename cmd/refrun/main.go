@@ -44,7 +44,7 @@ type verb struct {
 var verbs []verb
 
 func init() {
-	verbs = []verb{demoVerb, runVerb, verifyVerb, checkVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, infoVerb, versionVerb}
+	verbs = []verb{demoVerb, runVerb, verifyVerb, checkVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, datasetVerb, infoVerb, versionVerb}
 }
 
 // command is one invocation of a verb.
@@ -129,7 +129,7 @@ func call(v verb, args []string, stdout, stderr io.Writer) int {
 	switch {
 	case errors.Is(err, errInterrupted):
 		return exitInterrupted
-	case errors.As(err, new(resumable)):
+	case errors.As(err, new(resumable)), errors.As(err, new(unfinished)):
 		return exitResumable
 	case errors.Is(err, errTerminated): // with nothing to resume
 		return exitInterrupted
@@ -302,7 +302,7 @@ func usage(w io.Writer) {
 	for _, v := range verbs {
 		fmt.Fprintf(w, "  refrun %-22s %s\n", strings.TrimSpace(v.name+" "+v.args), v.summary)
 	}
-	fmt.Fprint(w, "\nrefrun VERB --help shows its flags and an example.\nExit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power,\n75 stopped from outside (run --resume continues), 130 interrupted.\n")
+	fmt.Fprint(w, "\nrefrun VERB --help shows its flags and an example.\nExit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power,\n75 stopped from outside (run --resume continues, and so does dataset run), 130 interrupted.\n")
 }
 
 func (c *command) printHelp(w io.Writer) {

@@ -1,0 +1,59 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+var datasetVerb = verb{
+	name:    "dataset",
+	args:    "plan|run|status|missing|verify|merge|info ...",
+	summary: "many sampled operators, rolled out in shards, verified and merged",
+	help: `Makes a dataset of sampled operators in a folder, on one machine or on many:
+
+  dataset plan SPEC.yaml -o DIR   sample the operators and say what they take
+  dataset run DIR                 make them, or one shard of them; again: what is left
+  dataset status DIR              how far it is
+  dataset missing DIR             the units that are not made
+  dataset verify DIR              whether all is as it was written
+  dataset merge DIR -o FILE       all units in one safetensors file, and the manifest
+  dataset info DIR                what the plan says, or one unit of it
+
+Each has its own --help; docs/DATASETS.md says more.
+
+example: refrun dataset plan spec.yaml -o set && refrun dataset run set && refrun dataset verify set --read`,
+	run: datasets,
+}
+
+// datasetVerbs are the verbs of dataset.
+var datasetVerbs []verb
+
+func init() {
+	datasetVerbs = []verb{datasetPlanVerb, datasetRunVerb, datasetStatusVerb, datasetMissingVerb, datasetVerifyVerb, datasetMergeVerb, datasetInfoVerb}
+}
+
+func datasets(c *command) error {
+	if len(c.pos) > 0 {
+		for _, v := range datasetVerbs {
+			if _, name, _ := strings.Cut(v.name, " "); name == c.pos[0] {
+				c.verb, c.pos = v, c.pos[1:]
+				return v.run(c)
+			}
+		}
+		if !strings.HasPrefix(c.pos[0], "-") && !slices.Contains(c.pos, "--help") && !slices.Contains(c.pos, "-h") && !slices.Contains(c.pos, "-help") {
+			return fmt.Errorf("%q: want plan, run, status, missing, verify, merge or info", c.pos[0])
+		}
+	}
+	if err := c.parse(some); err != nil {
+		return err
+	}
+	return errors.New("nothing to do: want plan, run, status, missing, verify, merge or info")
+}
+
+// unfinished is what stopped the making of a dataset, with which the same command goes on.
+type unfinished struct{ error }
+
+func (u unfinished) Error() string { return u.error.Error() + "; the same command goes on" }
+func (u unfinished) Unwrap() error { return u.error }

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"encoding/json"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+var datasetKills = flag.Int("dataset-kills", 1, "how many SIGKILLs, and half as many SIGTERMs, TestDatasetKills sends; more than 10 to a dataset of 200 operators")
+
+// datasetSpec is a space of small operators, in YAML.
+const datasetSpec = `name: small
+operators: COUNT
+seed: 5
+operator: {grid_size: 12, noise_type: gaussian}
+rollout: {num_timesteps: STEPS, num_realizations: 2}
+space:
+  operator.num_layers: {integer: [0, 2]}
+  operator.base_channels: {choice: [4, 6]}
+  operator.noise_scale: {log: [0.01, 0.3]}
+  rollout.policy_type: {choice: [convex, residual]}
+  initial: {choice: [{type: white}, {type: localized, num_blobs: 2}]}
+`
+
+// datasetFile writes a specification into the working folder, a new one.
+func datasetFile(t *testing.T, count, steps int) {
+	t.Helper()
+	t.Chdir(t.TempDir())
+	text := strings.NewReplacer("COUNT", fmt.Sprint(count), "STEPS", fmt.Sprint(steps+1)).Replace(datasetSpec)
+	if err := os.WriteFile("spec.yaml", []byte(text), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range []string{"SLURM_ARRAY_TASK_ID", "JOB_COMPLETION_INDEX", "PARALLEL_SEQ"} {
+		t.Setenv(s, "")
+	}
+}
+
+// ok runs the command, which must succeed, and returns its JSON.
+func ok(t *testing.T, args ...string) map[string]any {
+	t.Helper()
+	r := refrun(t, append(args, "--json")...)
+	if r.code != 0 {
+		t.Fatalf("%v: exit code %d: %s", args, r.code, r.stderr)
+	}
+	var v map[string]any
+	if err := json.Unmarshal([]byte(r.stdout), &v); err != nil {
+		t.Fatalf("%v: %v: %s", args, err, r.stdout)
+	}
+	return v
+}
+
+// merged returns the SHA-256 of a dataset's data and of its manifest.
+func merged(t *testing.T, dir string) string {
+	t.Helper()
+	v := ok(t, "dataset", "merge", dir, "-o", dir+".safetensors", "--force")
+	return fmt.Sprint(v["sha256"], " ", v["manifest_sha256"])
+}
+
+// TestDataset goes the way of a user: plan, shards by a scheduler's index, status, missing,
+// verify, a damaged unit, merge, info.
+func TestDataset(t *testing.T) {
+	datasetFile(t, 6, 3)
+	if v := ok(t, "dataset", "plan", "spec.yaml", "--dry-run", "--rate", "10"); len(v["sampled"].([]any)) != 6 {
+		t.Errorf("%v", v["sampled"])
+	}
+	if _, err := os.Stat("set"); err == nil {
+		t.Error("--dry-run made a folder")
+	}
+	v := ok(t, "dataset", "plan", "spec.yaml", "-o", "set", "--shards", "3")
+	identity := v["identity"]
+	ok(t, "dataset", "plan", "spec.yaml", "-o", "again", "--shards", "1", "--rate", "10")
+	ok(t, "dataset", "run", "again")
+	want := merged(t, "again")
+
+	if r := refrun(t, "dataset", "missing", "set"); r.code != 1 || r.stdout != "0\n1\n2\n3\n4\n5\n" {
+		t.Errorf("exit code %d, %q", r.code, r.stdout)
+	}
+	refrun(t, "dataset", "merge", "set", "-o", "x.safetensors").refused(t, "dataset", "set: 6 of 6 units missing, the first is 0: want all of them")
+	for i := range 3 {
+		t.Setenv("SLURM_ARRAY_TASK_ID", fmt.Sprint(i))
+		if i == 0 {
+			refrun(t, "dataset", "run", "set").refused(t, "dataset", "--shard: missing, and $SLURM_ARRAY_TASK_ID is set: want auto, or i/n")
+			refrun(t, "dataset", "run", "set", "--shard", "auto", "--shard-offset", "3").refused(t, "dataset", "$SLURM_ARRAY_TASK_ID: shard 3: want 0 to 2, ...")
+			t.Setenv("PARALLEL_SEQ", "1")
+			refrun(t, "dataset", "run", "set", "--shard", "auto").refused(t, "dataset", "--shard: auto: $SLURM_ARRAY_TASK_ID and $PARALLEL_SEQ are set: want ...")
+			t.Setenv("PARALLEL_SEQ", "")
+		}
+		ok(t, "dataset", "run", "set", "--shard", "auto")
+	}
+	if v := ok(t, "dataset", "status", "set"); v["made"] != 6. || v["share_of_work"] != 1. {
+		t.Errorf("%v", v)
+	}
+	if got := merged(t, "set"); got != want {
+		t.Errorf("three shards: %s, want %s", got, want)
+	}
+	if v := ok(t, "dataset", "verify", "set", "--read", "--recompute", "3"); v["ok"] != true || v["recomputed"] != 3. {
+		t.Errorf("%v", v)
+	}
+	if v := ok(t, "dataset", "info", "set"); v["identity"] != identity {
+		t.Errorf("identity %v, want %v", v["identity"], identity)
+	}
+	unit := filepath.Join("set", "units", "00000", "00000004.safetensors")
+	b, err := os.ReadFile(unit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 16
+	if err := os.WriteFile(unit, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	ok(t, "dataset", "verify", "set")
+	if r := refrun(t, "dataset", "verify", "set", "--read"); r.code != 1 || !strings.HasPrefix(r.stdout, "unit 4: units/00000/00000004.safetensors: SHA-256 ") {
+		t.Errorf("exit code %d, %q", r.code, r.stdout)
+	}
+	t.Setenv("SLURM_ARRAY_TASK_ID", "")
+	ok(t, "dataset", "run", "set", "--units", "4", "--force")
+	if got := merged(t, "set"); got != want {
+		t.Errorf("made anew: %s, want %s", got, want)
+	}
+	if v := ok(t, "dataset", "info", "set", "--unit", "4"); v["record"] == nil || v["unit"] != 4. {
+		t.Errorf("%v", v)
+	}
+}
+
+// TestDatasetRefused holds the messages of what is wrong.
+func TestDatasetRefused(t *testing.T) {
+	datasetFile(t, 6, 3)
+	ok(t, "dataset", "plan", "spec.yaml", "-o", "set", "--rate", "10")
+	for _, c := range []struct {
+		from, to, want string
+	}{
+		{"operators: 6", "operators: 1000000000", "bad.yaml:2: operators: 1000000000: want an integer from 1 to 10000000"},
+		{"{integer: [0, 2]}", "{integer: [2, 0]}", "bad.yaml:7: space.operator.num_layers.integer: [2 0]: want two numbers, the lower one first"},
+		{"num_layers:", "num_layer:", "bad.yaml:7: operator.num_layer: unknown key: want one of ..."},
+		{"grid_size: 12", "grid_size: 65536", "bad.yaml:4: operator.grid_size: 65536: want states of at most 2^31 ..."},
+		{datasetSpec[strings.Index(datasetSpec, "space:"):], "space: {}", "bad.yaml:6: space: nothing in it: want a field that varies"},
+		{"type: white", "type: perlin", `bad.yaml:11: initial.type: "perlin": want one of ...`},
+	} {
+		text, err := os.ReadFile("spec.yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("bad.yaml", []byte(strings.Replace(string(text), c.from, c.to, 1)), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		refrun(t, "dataset", "plan", "bad.yaml", "-o", "none", "--rate", "1").refused(t, "dataset", c.want)
+	}
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{}, "0 arguments given: want ..."},
+		{[]string{"make"}, `"make": want plan, run, status, missing, verify, merge or info`},
+		{[]string{"plan", "spec.yaml"}, "-o: missing: want a folder to write the plan to, or --dry-run"},
+		{[]string{"plan", "none.yaml", "-o", "x"}, "none.yaml: ..."},
+		{[]string{"plan", "spec.yaml", "-o", "x", "--shards", "-1"}, "--shards: -1: want 1 to 1048576"},
+		{[]string{"plan", "spec.yaml", "-o", "x", "--workers", "0"}, "--workers: 0: want 1 to 65536"},
+		{[]string{"run", "none"}, "none/plan.json: ..."},
+		{[]string{"run", "spec.yaml"}, "spec.yaml/plan.json: ..."},
+		{[]string{"run", "set", "--shard", "1/1"}, `--shard: "1/1": want auto, or i/n with i from 0 to n-1, such as 0/8`},
+		{[]string{"run", "set", "--shard", "auto"}, "--shard: auto: no scheduler's index in the environment: ..."},
+		{[]string{"run", "set", "--units", "6"}, `--units: "6": want numbers from 0 to 5, with commas between`},
+		{[]string{"run", "set", "--force"}, "--force: want --units as well"},
+		{[]string{"info", "set", "--unit", "6"}, "--unit: 6: want 0 to 5"},
+		{[]string{"merge", "set"}, "-o: missing: want a .safetensors file to write"},
+		{[]string{"merge", "set", "-o", "x.npy"}, `x.npy: file type ".npy": want .safetensors`},
+		{[]string{"verify", "set", "--recompute", "-1"}, "--recompute: -1: want 0 or more"},
+	} {
+		refrun(t, append([]string{"dataset"}, c.args...)...).refused(t, "dataset", c.want)
+	}
+	for _, v := range datasetVerbs {
+		r := refrun(t, append(strings.Fields(v.name), "--help")...)
+		if r.code != 0 || !strings.Contains(r.stdout, "usage: refrun "+v.name) || !strings.Contains(r.stdout, "\nexample: refrun ") {
+			t.Errorf("%s: exit code %d, %q", v.name, r.code, r.stdout)
+		}
+	}
+}
+
+// TestDatasetKills makes a dataset by processes that are killed at random, several at once
+// over the same units: the same data and manifest as by one that is left alone. A
+// terminated process leaves within five seconds with exit code 75.
+func TestDatasetKills(t *testing.T) {
+	count, steps := 8, 300
+	if *datasetKills > 10 {
+		count, steps = 200, 400
+	}
+	datasetFile(t, count, steps)
+	for _, dir := range []string{"alone", "set"} {
+		ok(t, "dataset", "plan", "spec.yaml", "-o", dir, "--shards", "7", "--rate", "10")
+	}
+	began := time.Now()
+	ok(t, "dataset", "run", "alone")
+	whole := time.Since(began)
+	want := merged(t, "alone")
+	terms := 0
+	for i := range *datasetKills + (*datasetKills+1)/2 {
+		signal := syscall.SIGKILL
+		if i%3 == 1 || *datasetKills == 1 && i == 1 {
+			signal = syscall.SIGTERM
+		}
+		p := asCommand(t, "dataset", "run", "set", "--checkpoint", "0s", "--quiet")
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(20*time.Millisecond + time.Duration(rand.Int64N(int64(whole)/int64(*datasetKills+1)+1)))
+		p.Process.Signal(signal)
+		sent := time.Now()
+		p.Wait()
+		if code := p.ProcessState.ExitCode(); signal == syscall.SIGTERM && code != 0 {
+			terms++
+			if took := time.Since(sent); code != 75 || took > 5*time.Second {
+				t.Errorf("terminated: exit code %d after %v", code, took)
+			}
+		}
+	}
+	ok(t, "dataset", "run", "set")
+	if got := merged(t, "set"); got != want {
+		t.Errorf("killed: %s, want %s", got, want)
+	}
+	t.Logf("%d units in %v; %d processes left on SIGTERM", count, whole, terms)
+}
+
+// datasetPairs are those of dataset.
+func datasetPairs(t *testing.T) []pair {
+	datasetFile(t, 3, 2)
+	all := func(args ...string) string { return lines(t, append([]string{"dataset"}, args...)...) }
+	dry := all("plan", "spec.yaml", "--dry-run", "--rate", "10")
+	for _, dir := range []string{"set", "none"} {
+		all("plan", "spec.yaml", "-o", dir, "--rate", "10")
+	}
+	two := all("plan", "spec.yaml", "-o", "two", "--workers", "2", "--rate", "10")
+	first := all("run", "set")
+	good, whole := all("verify", "set"), all("status", "set")
+	if err := os.Remove(filepath.Join("set", "units", "00000", "00000001.safetensors")); err != nil {
+		t.Fatal(err)
+	}
+	bad := all("verify", "set")
+	return []pair{
+		{"3 units made in", first, all("run", "set", "--units", "0")},
+		{"planned in two; refrun dataset run two makes it", two, dry},
+		{", with 2 like it", two, dry},
+		{"set: ok, 3 units, 0 of them read, 0 made once more", good, bad},
+		{"unit 1: units/00000/00000001.safetensors: missing", bad, good},
+		{"about 2 s of one worker left", regexp.MustCompile(`about .* of one`).ReplaceAllString(all("status", "none"), "about 2 s of one"), whole},
+		{"  made in", all("info", "set", "--unit", "1"), all("info", "none", "--unit", "1")},
+		{"; the same command goes on", unfinished{errTerminated}.Error(), errTerminated.Error()},
+	}
+}

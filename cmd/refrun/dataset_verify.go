@@ -1,0 +1,172 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/refrun/refrun/dataset"
+	"github.com/refrun/refrun/internal/disk"
+)
+
+var datasetVerifyVerb = verb{
+	name: "dataset verify", args: "DIR",
+	help: `Compares the units with their records, the manifest and the plan: whether each
+is there and as long as it was. With --read every byte is hashed. With --recompute K so
+many units are made once more, in memory, and must have the same digest.
+
+Exit code 1 names what is wrong; refrun dataset run DIR --units LIST --force makes it anew.
+
+example: refrun dataset verify set --read --recompute 10`,
+	run: datasetVerify,
+}
+
+func datasetVerify(c *command) error {
+	read := c.flags.Bool("read", false, "hash every byte, and not only look at sizes")
+	again := c.flags.Int("recompute", 0, "`units` to make once more and compare")
+	p, err := c.openPlan()
+	if err != nil {
+		return err
+	}
+	if *again < 0 {
+		return fmt.Errorf("--recompute: %d: want 0 or more", *again)
+	}
+	bar := c.progress("units")
+	ctx, stop := interruptible()
+	out, err := p.Verify(ctx, dataset.Check{Read: *read, Recompute: *again, Progress: bar.step})
+	bar.done()
+	if cause := stop(); err != nil && cause != nil {
+		err = cause
+	}
+	if err != nil {
+		return err
+	}
+	if c.json {
+		if err := c.printJSON(struct {
+			OK         bool            `json:"ok"`
+			Units      int             `json:"units"`
+			Read       int             `json:"read"`
+			Recomputed int             `json:"recomputed"`
+			Manifest   string          `json:"manifest_sha256,omitempty"`
+			Faults     []dataset.Fault `json:"faults"`
+		}{len(out.Faults) == 0, out.Units, out.Read, out.Recomputed, out.Manifest, append([]dataset.Fault{}, out.Faults...)}); err != nil {
+			return err
+		}
+	}
+	for _, f := range out.Faults {
+		c.printf("unit %d: %s\n", f.Unit, clean(f.What))
+	}
+	if len(out.Faults) > 0 {
+		return errFailed
+	}
+	c.printf("%s: ok, %s, %d of them read, %d made once more\n", clean(p.Dir), plural(out.Units, "unit"), out.Read, out.Recomputed)
+	return nil
+}
+
+var datasetMergeVerb = verb{
+	name: "dataset merge", args: "DIR",
+	help: `Writes all units into one safetensors file, trajectories [N,M,T,C,H,W] with their
+diagnostics and the sampled points, in memory that does not grow with it, and
+manifest.jsonl, a line for each unit. All units must be there and of one size.
+
+example: refrun dataset merge set -o all.safetensors`,
+	run: datasetMerge,
+}
+
+func datasetMerge(c *command) error {
+	out := c.flags.String("o", "", "safetensors `file` to write")
+	force := c.flags.Bool("force", false, "overwrite it")
+	p, err := c.openPlan()
+	if err != nil {
+		return err
+	}
+	if *out == "" {
+		return errors.New("-o: missing: want a .safetensors file to write")
+	}
+	if _, err := disk.Lstat(*out); err == nil && !*force {
+		return fmt.Errorf("%s: is there already: want --force to overwrite it", *out)
+	}
+	bar := c.progress("pieces")
+	sum, err := p.Merge(*out, bar.step)
+	bar.done()
+	if err != nil {
+		if fromOutside(err) {
+			err = unfinished{err}
+		}
+		return err
+	}
+	manifest, err := p.WriteManifest()
+	if err != nil {
+		return err
+	}
+	if c.json {
+		return c.printJSON(struct {
+			File     string `json:"file"`
+			SHA256   string `json:"sha256"`
+			Manifest string `json:"manifest_sha256"`
+			Identity string `json:"identity"`
+		}{*out, sum, manifest, p.Identity})
+	}
+	c.printf("%s: SHA-256 %s\n%s: SHA-256 %s\nidentity %s\n", clean(*out), sum, clean(filepath.Join(p.Dir, "manifest.jsonl")), manifest, p.Identity)
+	return nil
+}
+
+var datasetInfoVerb = verb{
+	name: "dataset info", args: "DIR",
+	help: `Says what a plan is, or with --unit what one unit of it is: its parameters, its
+seeds, its identity, and its record if it has been made.
+
+example: refrun dataset info set --unit 17 --json`,
+	run: datasetInfo,
+}
+
+func datasetInfo(c *command) error {
+	unit := c.flags.Int("unit", -1, "`index` of a unit, from 0 (default the plan itself)")
+	p, err := c.openPlan()
+	if err != nil {
+		return err
+	}
+	if *unit >= p.Units || *unit < -1 {
+		return fmt.Errorf("--unit: %d: want 0 to %d", *unit, p.Units-1)
+	}
+	if *unit < 0 {
+		if c.json {
+			return c.printJSON(p.Head)
+		}
+		c.printf("%s: %s in %s, made by %s, contract %s\nidentity %s\n", p.Name, plural(p.Units, "unit"), plural(p.Shards, "shard"), p.MadeBy, p.Contract, p.Identity)
+		for _, n := range p.Notes {
+			c.printf("note: %s\n", n)
+		}
+		c.printf("%s\n", string(p.Spec))
+		return nil
+	}
+	u, err := p.Unit(*unit)
+	if err != nil {
+		return err
+	}
+	r, err := p.Record(*unit)
+	if err != nil {
+		return err
+	}
+	report := struct {
+		dataset.Line
+		Point       []float64       `json:"point"`
+		Operator    any             `json:"operator"`
+		Rollout     any             `json:"rollout"`
+		Initial     any             `json:"initial"`
+		WeightsSeed uint64          `json:"weights_seed"`
+		BaseSeed    uint64          `json:"base_seed"`
+		InitialSeed uint64          `json:"initial_seed"`
+		Record      *dataset.Record `json:"record,omitempty"`
+	}{p.Lines[*unit], u.Point, u.OperatorText, u.RolloutText, u.InitialText, u.WeightsSeed, u.Rollout.BaseSeed, u.InitialSeed, r}
+	if c.json {
+		return c.printJSON(report)
+	}
+	c.printf("unit %d, identity %s\n  operator %s\n  rollout  %s\n  initial  %s\n  weights_seed %d, base_seed %d, initial_seed %d\n", *unit, u.Identity,
+		string(u.OperatorText), string(u.RolloutText), string(u.InitialText), u.WeightsSeed, u.Rollout.BaseSeed, u.InitialSeed)
+	c.printf("  predicted %s, %s, memory %s\n", long(report.Seconds), size(report.Bytes), size(report.Memory))
+	if r != nil {
+		c.printf("  made in %s: %s, digest %s (%s)\n", long(r.Seconds), r.File, r.Digest, r.Format)
+	}
+	return nil
+}
