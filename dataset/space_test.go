@@ -195,7 +195,7 @@ func TestSpinlock(t *testing.T) {
 // TestRefused holds the messages of what is wrong.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ text, from, to, want string }{
-		{own, `"operators":40`, `"operators":1000000000`, "f: operators: 1000000000: want an integer from 1 to 10000000"},
+		{own, `"operators":40`, `"operators":1000000000`, "f: operators: 1000000000: want an integer from 1 to 1000000"},
 		{own, `"operators":40`, `"operator_count":40`, "f: operator_count: unknown key"},
 		{own, `"space":{`, `"space":{},"none":{`, "f: none: unknown key"},
 		{own, `{"log":[0.001,1]}`, `{"log":[0,1]}`, `f: space.operator.noise_scale.log: [0 1]: want numbers greater than 0`},

@@ -33,7 +33,7 @@ type Spec struct {
 }
 
 // MostOperators is the greatest number of operators of a dataset.
-const MostOperators = 10_000_000
+const MostOperators = 1_000_000
 
 // Parse reads a specification from JSON text: the project's own form, or Spinlock's, which
 // is known by its parameter_space. file is what messages call it. What is wrong is an

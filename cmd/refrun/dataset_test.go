@@ -130,6 +130,14 @@ func TestDataset(t *testing.T) {
 	}
 }
 
+// TestDatasetExample plans the specification in examples.
+func TestDatasetExample(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "set")
+	if v := ok(t, "dataset", "plan", "../../examples/dataset/spec.yaml", "-o", dir, "--rate", "10"); v["units"] != 20. || v["shards"] != 16. {
+		t.Errorf("%v", v)
+	}
+}
+
 // TestDatasetRefused holds the messages of what is wrong.
 func TestDatasetRefused(t *testing.T) {
 	datasetFile(t, 6, 3)
@@ -137,7 +145,7 @@ func TestDatasetRefused(t *testing.T) {
 	for _, c := range []struct {
 		from, to, want string
 	}{
-		{"operators: 6", "operators: 1000000000", "bad.yaml:2: operators: 1000000000: want an integer from 1 to 10000000"},
+		{"operators: 6", "operators: 1000000000", "bad.yaml:2: operators: 1000000000: want an integer from 1 to 1000000"},
 		{"{integer: [0, 2]}", "{integer: [2, 0]}", "bad.yaml:7: space.operator.num_layers.integer: [2 0]: want two numbers, the lower one first"},
 		{"num_layers:", "num_layer:", "bad.yaml:7: operator.num_layer: unknown key: want one of ..."},
 		{"grid_size: 12", "grid_size: 65536", "bad.yaml:4: operator.grid_size: 65536: want states of at most 2^31 ..."},

@@ -58,6 +58,15 @@ func hostileFlags(t *testing.T) (all []hostile) {
 		add(v.name, "--nonsense", long)
 		add(v.name, strings.Repeat("x/", 2000))
 	}
+	for _, v := range datasetVerbs {
+		words := strings.Fields(v.name)
+		for _, o := range append(odd, numbers...) {
+			for _, f := range []string{"-o", "--shard", "--shard-offset", "--shards", "--workers", "--rate", "--units", "--unit", "--recompute", "--threads", "--checkpoint"} {
+				add(append(slices.Clone(words), "none", f, o)...)
+			}
+			add(append(slices.Clone(words), o)...)
+		}
+	}
 	for verb, flags := range map[string][]string{
 		"run":     {"steps", "realizations", "batch", "seed", "checkpoint"},
 		"study":   {"steps", "realizations", "operator-seeds", "seed", "seeds"},
