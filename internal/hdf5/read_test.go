@@ -223,7 +223,7 @@ func walk(f *File, path string, depth int, each func(path string, v any, err err
 	links, err := f.links(h)
 	each(path, nil, err)
 	if depth > 0 {
-		for _, l := range links[:min(len(links), 50)] {
+		for _, l := range links[:min(len(links), 8)] {
 			walk(f, path+"/"+l.name, depth-1, each)
 		}
 	}
