@@ -35,7 +35,7 @@ func Weighted(z []*big.Float, v []float64) float64 {
 	}
 	near := 1
 	for ; near < len(groups); near++ {
-		if d := new(big.Float).Sub(groups[0].z, groups[near].z); d.Cmp(big.NewFloat(weightedFar)) > 0 {
+		if beyond(groups[0].z, groups[near].z, weightedFar) {
 			break
 		}
 	}
@@ -44,7 +44,7 @@ func Weighted(z []*big.Float, v []float64) float64 {
 	switch {
 	case other < 0:
 		return Ratio(mean)
-	case other >= near: // what differs is too far below to show
+	case beyond(groups[0].z, groups[other].z, weightedAside): // what differs is too far below to show
 		return aside(mean, differing(groups, other, mean))
 	}
 	return ziv(func(w uint) *big.Float {
@@ -54,9 +54,20 @@ func Weighted(z []*big.Float, v []float64) float64 {
 	})
 }
 
-// weightedFar is how far below the greatest z others are looked at: beyond it they are less,
-// against it, than any precision that ziv goes to.
-const weightedFar = 1 << 16
+// weightedAside is how far below the greatest z others decide only on which side of a mean t of
+// float32 numbers the value lies: by less than n 2^129 e^-1024 < n 2^-1348, where a float64
+// number near t that is not t is at least 2^-203/n^2 away. Nearer ones show before ziv's last
+// precision. weightedFar is how far below others are looked at then: beyond it they are less
+// than what that precision has.
+const (
+	weightedAside = 1 << 10
+	weightedFar   = 1 << 14
+)
+
+// beyond reports whether b is less than a by more than that.
+func beyond(a, b *big.Float, far float64) bool {
+	return new(big.Float).Sub(a, b).Cmp(big.NewFloat(far)) > 0
+}
 
 // group are the v of one z.
 type group struct {
@@ -103,7 +114,7 @@ func differing(groups []group, first int, t *big.Rat) int {
 		rest[i].sum = newBig(8192).SetRat(d)
 	}
 	near := 1
-	for near < len(rest) && new(big.Float).Sub(rest[0].z, rest[near].z).Cmp(big.NewFloat(weightedFar)) <= 0 {
+	for near < len(rest) && !beyond(rest[0].z, rest[near].z, weightedFar) {
 		near++
 	}
 	return combine(rest[:near], 64, func(g *group) *big.Float { return g.sum }).Sign()

@@ -8,7 +8,19 @@ import (
 
 // TestWeighted: means that are rational, and what is far below them on either side.
 func TestWeighted(t *testing.T) {
-	const far, step = -1e6, 0x1p-23
+	for _, far := range []float64{-800, -1000, -1030, -16000, -16400, -30000, -60000, -70000, -1e6} {
+		weightedFrom(t, far)
+	}
+	// 1/(1+e^-1), rounded to odd: the sign of what is left of the nearest float64.
+	z := []*big.Float{big.NewFloat(1), big.NewFloat(0)}
+	y := Weighted(z, []float64{1, 0})
+	if want := 1 / (1 + math.Exp(-1)); math.Abs(y-want) > 0x1p-52 || math.Float64bits(y)&1 == 0 {
+		t.Errorf("%v, want about %v and odd", y, want)
+	}
+}
+
+func weightedFrom(t *testing.T, far float64) {
+	const step = 0x1p-23
 	up, down := math.Nextafter(1+step/2, 2), math.Nextafter(1+step/2, 1)
 	for _, c := range []struct {
 		z, v []float64
@@ -32,11 +44,5 @@ func TestWeighted(t *testing.T) {
 		if got := Weighted(z, c.v); math.Float64bits(got) != math.Float64bits(c.want) {
 			t.Errorf("%v of %v: %v, want %v", c.z, c.v, got, c.want)
 		}
-	}
-	// 1/(1+e^-1), rounded to odd: the sign of what is left of the nearest float64.
-	z := []*big.Float{big.NewFloat(1), big.NewFloat(0)}
-	y := Weighted(z, []float64{1, 0})
-	if want := 1 / (1 + math.Exp(-1)); math.Abs(y-want) > 0x1p-52 || math.Float64bits(y)&1 == 0 {
-		t.Errorf("%v, want about %v and odd", y, want)
 	}
 }
