@@ -64,6 +64,9 @@ func Bind(name string, attributes []byte) (Op, error) {
 	if len(attributes) == 0 {
 		attributes = []byte("{}")
 	}
+	if !json.Valid(attributes) {
+		return nil, fmt.Errorf("%s: attributes: %.60q: want a JSON object", name, attributes)
+	}
 	op, err := e.bind(attributes)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", name, short{err})
