@@ -328,3 +328,31 @@ func TestSeeds(t *testing.T) {
 		}
 	}
 }
+
+// TestGroups: the weights of GroupNormalization are those of groups before opset 21, and of
+// channels since.
+func TestGroups(t *testing.T) {
+	of := func(opset uint64, weights, biases []float32) []float64 {
+		n := len(weights)
+		return evaluate(t, modelOf(opset, graphIs(all(nodeOf("GroupNormalization", names("x", "w", "b"), names("y"), intOf("num_groups", 2))),
+			all(floatsOf("w", []int{n}, weights...), floatsOf("b", []int{n}, biases...)), all(valueOf("x", onnx.Float32, 1, 4, 2)), all(valueOf("y", onnx.Float32)))),
+			tensor.FromFloat32([]float32{1, 2, 4, 8, -1, 3, 5, 9}, 1, 4, 2)).Data
+	}
+	groups, channels := of(18, []float32{2, 3}, []float32{-1, 1}), of(21, []float32{2, 2, 3, 3}, []float32{-1, -1, 1, 1})
+	if !slices.Equal(groups, channels) || groups[0] == groups[4] {
+		t.Errorf("%v, want %v", groups, channels)
+	}
+}
+
+// TestPlaces: the places of maxima count through all samples and channels.
+func TestPlaces(t *testing.T) {
+	x := tensor.FromFloat32([]float32{1, 5, 2, 3, 9, 4, 8, 7, 6, 0, 11, 10}, 2, 2, 3)
+	y := func(out string) []float64 {
+		return evaluate(t, modelOf(18, graphIs(all(nodeOf("MaxPool", names("x"), names("m", "at"), intsOf("kernel_shape", 2))), nil, all(valueOf("x", onnx.Float32, 2, 2, 3)), all(valueOf(out, onnx.Float32)))), x).Data
+	}
+	for i, at := range y("at") {
+		if x.Data[int(at)] != y("m")[i] {
+			t.Errorf("maximum %d, %v, is not at %v", i, y("m")[i], at)
+		}
+	}
+}
