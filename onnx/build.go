@@ -28,7 +28,7 @@ type Given struct {
 // or only moves numbers. Functions and the branches of conditions that are known are part of
 // the graph. Everything that is not supported is listed by one error.
 func (m *Model) Graph(given map[string]Given) (g *graph.Graph, fixed []string, err error) {
-	b := &builder{m: m, g: graph.New(new(graph.Kept)), feeds: map[int]*feed{}, memory: 64<<20 + 16*m.size}
+	b := &builder{m: m, g: graph.New(new(graph.Kept)), feeds: map[int]*feed{}, outputs: map[int]bool{}, memory: leastMemory + 16*m.size}
 	s := &scope{names: map[string]int{}, opsets: m.main.opsets}
 	sizes := map[string]size{}
 	for _, in := range m.Inputs {
@@ -84,16 +84,20 @@ func (m *Model) inputNames() string {
 
 // builder makes a graph of a model.
 type builder struct {
-	m      *Model
-	g      *graph.Graph
-	types  []graph.Type  // of the values
-	dtypes []DType       // of the values
-	makers []int         // the nodes that make them, -1 for none
-	feeds  map[int]*feed // values of inputs that are known
-	faults []string
-	memory int64 // that may still be taken, in bytes
-	depth  int   // of functions and branches
+	m       *Model
+	g       *graph.Graph
+	types   []graph.Type  // of the values
+	dtypes  []DType       // of the values
+	makers  []int         // the nodes that make them, -1 for none
+	feeds   map[int]*feed // values of inputs that are known
+	faults  []string
+	memory  int64 // that may still be taken, in bytes
+	outputs map[int]bool
+	depth   int // of functions and branches
 }
+
+// leastMemory is what a graph may take beside its weights, however short the file is.
+const leastMemory = 16 << 20
 
 // spend takes some of the memory that a graph may have, and reports whether there was
 // enough: functions that call others, and small constants spread to large ones, can make
@@ -249,12 +253,23 @@ func (b *builder) initializer(t *tensorProto) (int, error) {
 	if l.err != nil {
 		return poison, l.err
 	}
+	if t.outside { // it is not part of the file's size
+		b.memory += 8 * int64(len(l.Data))
+	}
 	return b.constant(t.name, l.Tensor, t.dtype), nil
 }
 
-// output returns the value of an output of that name: a node's own, as an input or a
-// constant cannot be one under another name.
+// output returns a value of a node's own for an output of that name: constants, inputs and
+// what is an output already are handed on by a node.
 func (b *builder) output(v int, name string) int {
+	if b.makers[v] < 0 || b.outputs[v] {
+		t, d := b.types[v], b.dtypes[v]
+		v = b.g.Add(graph.Reshape{Shape: graph.Ints(slices.Clone(t.Shape)), AllowZero: true}, name, v)
+		b.typed(v, t, d)
+		b.makers[v] = len(b.g.Nodes) - 1
+		return v
+	}
+	b.outputs[v] = true
 	if x := &b.g.Values[v]; x.Name != name {
 		x.Also = append(x.Also, name)
 	}
