@@ -11,6 +11,11 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/hdf5"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // plan plans a specification in a folder of its own.
@@ -178,6 +183,89 @@ func TestVerify(t *testing.T) {
 	shard(t, p, Shard{0, 1}, 1)
 	if got := sums(t, p); got != before {
 		t.Errorf("%s, want %s", got, before)
+	}
+}
+
+// TestMerge merges units of safetensors and of HDF5 into files of both types, whose states
+// are those of the units.
+func TestMerge(t *testing.T) {
+	text := strings.Replace(own, `"operators":40`, `"operators":5`, 1)
+	a := plan(t, text, 4)
+	b := plan(t, strings.Replace(text, `"space":`, `"store":{"file":".h5"},"space":`, 1), 4)
+	shard(t, a, Shard{0, 1}, 2)
+	shard(t, b, Shard{0, 1}, 2)
+	states := map[string]string{}
+	for i, p := range []*Plan{a, b} {
+		for _, ext := range []string{".safetensors", ".h5"} {
+			path := filepath.Join(t.TempDir(), "all"+ext)
+			sum, err := p.Merge(path, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := p.Merge(filepath.Join(t.TempDir(), "all"+ext), nil)
+			if err != nil || again != sum {
+				t.Fatalf("%v, %s and %s", err, sum, again)
+			}
+			key := fmt.Sprint(i, ext)
+			if ext == ".h5" {
+				f, err := hdf5.Open(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer f.Close()
+				d, err := f.Dataset("/trajectories")
+				if err != nil {
+					t.Fatal(err)
+				}
+				v, err := d.At()
+				if err != nil {
+					t.Fatal(err)
+				}
+				states[key] = fmt.Sprint(v)
+				if d, err = f.Dataset("/inputs/fields"); err != nil {
+					t.Fatal(err)
+				}
+				first, err := d.At(3)
+				if err != nil {
+					t.Fatal(err)
+				}
+				m, steps, n := d.Shape[0], 4, len(first)
+				if m != 5 || !slices.Equal(first, v[3*2*steps*n:3*2*steps*n+n]) {
+					t.Errorf("%s: the inputs are not the first states", key)
+				}
+				continue
+			}
+			f, err := safetensors.Open(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x, err := f.Tensor("trajectories")
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := x.Float64s()
+			if err != nil {
+				t.Fatal(err)
+			}
+			states[key] = fmt.Sprint(v)
+			// The digest of a unit's record is that of its part.
+			d := rollout.NewDigest(fp16.Float32, 2, 4, 3, 8, 8)
+			for k := range 8 {
+				d.Add(k/4, v[(2*8+k)*192:(2*8+k+1)*192])
+			}
+			if r, err := p.Record(2); err != nil || r.Digest != d.Hex() {
+				t.Errorf("%s: %v, digest of unit 2 %s", key, err, d.Hex())
+			}
+		}
+	}
+	for key, v := range states {
+		if v != states["0.safetensors"] {
+			t.Errorf("%s: the states are others", key)
+		}
+	}
+	mixed := plan(t, strings.Replace(own, `"space":{`, `"space":{"operator.grid_size":{"choice":[8,16]},`, 1), 4)
+	if _, err := mixed.same(); err == nil || !strings.Contains(err.Error(), "want [2 4 3 ") {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -3,6 +3,7 @@ package dataset
 import (
 	"bufio"
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -10,25 +11,34 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/internal/hdf5"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )
 
-// Merge writes all units into one safetensors file:
+// merger writes all units of one size into one file.
+type merger struct {
+	*Plan
+	shape    []int // [M,T,C,H,W]
+	progress func(done, total int)
+	done     int
+}
+
+// Merge writes all units into one file and returns the SHA-256 of it. By the file's
+// extension it is safetensors,
 //
-//	parameters        [N,P]          F64, the points of the unit cube
-//	metrics.NAME      [N,M,T]        F64
-//	trajectories      [N,M,T,C,H,W]  as the units store them
+//	parameters    [N,P]          F64, the points of the unit cube
+//	metrics.NAME  [N,M,T]        F64
+//	trajectories  [N,M,T,C,H,W]  as the units store them
 //
-// It copies a piece at a time, so that memory does not grow with the dataset, and returns
-// the SHA-256 of the file. All units must have been made, as safetensors files, and be of
-// one size.
+// or HDF5 in Spinlock's layout: /parameters/params, /inputs/fields, /metrics/NAME in float32 and
+// /trajectories, a chunk for each realization, compressed. Of both a piece is held at a
+// time, a state or a realization, so that memory does not grow with the dataset. All
+// units must have been made, and be of one size.
 func (p *Plan) Merge(path string, progress func(done, total int)) (string, error) {
-	if filepath.Ext(path) != ".safetensors" {
-		return "", fmt.Errorf("%s: file type %q: want .safetensors", path, filepath.Ext(path))
-	}
-	if p.units.File != ".safetensors" {
-		return "", fmt.Errorf("%s: files of the units: %s: want .safetensors, to merge them", p.Dir, p.units.File)
+	write := map[string]func(*merger, string) error{".safetensors": (*merger).safetensors, ".h5": (*merger).hdf5}[filepath.Ext(path)]
+	if write == nil {
+		return "", fmt.Errorf("%s: file type %q: want .safetensors or .h5", path, filepath.Ext(path))
 	}
 	if missing := p.Missing(); len(missing) > 0 {
 		return "", fmt.Errorf("%s: %d of %d units missing, the first is %d: want all of them", p.Dir, len(missing), len(p.Lines), missing[0])
@@ -37,52 +47,11 @@ func (p *Plan) Merge(path string, progress func(done, total int)) (string, error
 	if err != nil {
 		return "", err
 	}
-	n, store := len(p.Lines), p.units.Store
-	all := []*safetensors.Tensor{{Name: "parameters", DType: safetensors.F64, Shape: []int{n, p.units.Sample.Dims}}}
-	names := []string{}
-	for _, name := range rollout.DiagnosticNames {
-		names = append(names, "metrics."+name)
-		all = append(all, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: []int{n, shape[0], shape[1]}})
-	}
-	names = append(names, "trajectory")
-	all = append(all, &safetensors.Tensor{Name: "trajectories", DType: safetensors.DTypeOf(store), Shape: append([]int{n}, shape...)})
-	head, err := safetensors.Header(all, map[string]string{"dataset": p.Identity, "name": p.Name, "contract": p.Contract})
-	if err != nil {
+	if err := write(&merger{p, shape, progress, 0}, path); err != nil {
 		return "", err
 	}
-	h := sha256.New()
-	var broken error // of a unit; others are of the file that is written
-	err = disk.Replace(path, 0o666, func(w io.Writer) error {
-		b := bufio.NewWriterSize(io.MultiWriter(w, h), 1<<20)
-		b.Write(head)
-		for i := range n {
-			u, err := p.Unit(i)
-			if err != nil {
-				broken = err
-				return err
-			}
-			b.Write(fp16.Float64.Append(nil, u.Point))
-		}
-		for k, name := range names {
-			for i := range n {
-				if err := p.copy(b, i, name); err != nil {
-					broken = err
-					return err
-				}
-				if progress != nil {
-					progress(k*n+i+1, len(names)*n)
-				}
-			}
-		}
-		return b.Flush()
-	})
-	switch {
-	case broken != nil:
-		return "", broken
-	case err != nil:
-		return "", fmt.Errorf("%s: %w", path, fault.Cause(err))
-	}
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
+	sum, _, err := hash(path)
+	return sum, err
 }
 
 // same returns the one shape [M,T,C,H,W] of all units.
@@ -105,25 +74,168 @@ func (p *Plan) same() ([]int, error) {
 	return first, nil
 }
 
-// copy writes the bytes of a tensor of a unit's file.
-func (p *Plan) copy(w io.Writer, i int, name string) error {
-	path := filepath.Join(p.Dir, filepath.FromSlash(p.Path(i)))
-	f, size, err := fault.OpenRegular(path)
-	if err != nil {
-		return err
+// each hands the array of a name of every unit on, a piece of so many numbers at a time.
+func (m *merger) each(name string, piece int, f func(unit, k int, v []float64) error) error {
+	n := m.shape[0] * m.shape[1]
+	if name == trajectory {
+		n *= m.state()
 	}
-	defer f.Close()
-	file, err := safetensors.ParseAt(path, f, size)
-	if err != nil {
-		return err
-	}
-	t, err := file.Tensor(name)
-	if err != nil {
-		return err
-	}
-	at, n := t.Place()
-	if _, err := io.Copy(w, io.NewSectionReader(f, at, n)); err != nil {
-		return fmt.Errorf("%s: %w", path, fault.Cause(err))
+	v := make([]float64, piece)
+	for i := range m.Lines {
+		s, err := m.open(i)
+		if err != nil {
+			return err
+		}
+		for k := 0; err == nil && k*piece < n; k++ {
+			if err = s.read(name, k*piece, v); err == nil {
+				err = f(i, k, v)
+			}
+		}
+		s.file.Close()
+		if err != nil {
+			return err
+		}
+		if m.done++; m.progress != nil {
+			m.progress(m.done, (len(rollout.DiagnosticNames)+1)*len(m.Lines))
+		}
 	}
 	return nil
+}
+
+// state returns the numbers of a state.
+func (m *merger) state() int { return m.shape[2] * m.shape[3] * m.shape[4] }
+
+func (m *merger) safetensors(path string) error {
+	n, store := len(m.Lines), m.units.Store
+	all := []*safetensors.Tensor{{Name: "parameters", DType: safetensors.F64, Shape: []int{n, m.units.Sample.Dims}}}
+	for _, name := range rollout.DiagnosticNames {
+		all = append(all, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: append([]int{n}, m.shape[:2]...)})
+	}
+	all = append(all, &safetensors.Tensor{Name: "trajectories", DType: safetensors.DTypeOf(store), Shape: append([]int{n}, m.shape...)})
+	head, err := safetensors.Header(all, map[string]string{"dataset": m.Identity, "name": m.Name, "contract": m.Contract})
+	if err != nil {
+		return err
+	}
+	err = disk.Replace(path, 0o666, func(w io.Writer) error {
+		b := bufio.NewWriterSize(w, 1<<20)
+		b.Write(head) // an error stays with b
+		for i := range n {
+			u, err := m.Unit(i)
+			if err != nil {
+				return err
+			}
+			b.Write(fp16.Float64.Append(nil, u.Point))
+		}
+		var buf []byte
+		put := func(f fp16.Format) func(int, int, []float64) error {
+			return func(_, _ int, v []float64) error {
+				buf = f.Append(buf[:0], v)
+				_, err := b.Write(buf)
+				return err
+			}
+		}
+		for _, name := range rollout.DiagnosticNames {
+			if err := m.each(name, m.shape[1], put(fp16.Float64)); err != nil {
+				return err
+			}
+		}
+		if err := m.each(trajectory, m.state(), put(store)); err != nil {
+			return err
+		}
+		return b.Flush()
+	})
+	return named(path, err)
+}
+
+// named makes an error name a file: its own or, of an error that is about one, that.
+func named(path string, err error) error {
+	if cause := fault.Cause(err); cause != err {
+		return fmt.Errorf("%s: %w", path, cause)
+	}
+	return err
+}
+
+func (m *merger) hdf5(path string) error {
+	partial := path + ".partial"
+	f, err := disk.Create(partial)
+	if err != nil {
+		return named(partial, err)
+	}
+	defer f.Close()
+	n, store := len(m.Lines), m.units.Store
+	one := append([]int{1, 1}, m.shape[1:]...) // a chunk
+	specs := []hdf5.Spec{
+		{Path: "/trajectories", Type: hdf5.TypeOf(store), Shape: append([]int{n}, m.shape...), Chunk: one, Gzip: 4},
+		{Path: "/inputs/fields", Type: hdf5.Float32, Shape: append([]int{n}, m.shape[2:]...), Chunk: append([]int{1}, m.shape[2:]...), Gzip: 4},
+		{Path: "/parameters/params", Type: hdf5.Float32, Shape: []int{n, m.units.Sample.Dims}},
+	}
+	for _, name := range rollout.DiagnosticNames {
+		specs = append(specs, hdf5.Spec{Path: "/metrics/" + name, Type: hdf5.Float32, Shape: append([]int{n}, m.shape[:2]...)})
+	}
+	w, err := hdf5.Create(f, specs)
+	if err == nil {
+		err = m.fill(w)
+	}
+	if err == nil {
+		err = w.Finish()
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		if err = disk.Rename(partial, path); err == nil {
+			return named(path, disk.SyncDir(filepath.Dir(path)))
+		}
+	}
+	if err != nil {
+		disk.Remove(partial)
+	}
+	return named(path, err)
+}
+
+// fill writes the datasets and their attributes.
+func (m *merger) fill(w *hdf5.Writer) error {
+	spec, err := json.Marshal(m.Spec)
+	if err != nil {
+		return err
+	}
+	for _, a := range []struct {
+		name  string
+		value any
+	}{
+		{"version", "1.0"}, {"name", m.Name}, {"dataset", m.Identity}, {"contract", m.Contract}, {"config_sha256", fmt.Sprintf("%x", sha256.Sum256(spec))},
+		{"num_parameter_sets", int64(len(m.Lines))}, {"num_operators", int64(len(m.Lines))}, {"num_realizations", int64(m.shape[0])},
+		{"num_timesteps", int64(m.shape[1])}, {"grid_size", int64(m.shape[3])},
+	} {
+		if err := w.Attr("/metadata", a.name, a.value); err != nil {
+			return err
+		}
+	}
+	for i := range m.Lines {
+		u, err := m.Unit(i)
+		if err != nil {
+			return err
+		}
+		fp16.Float32.RoundSlice(u.Point, u.Point)
+		if err := w.Write("/parameters/params", []int{i, 0}, u.Point); err != nil {
+			return err
+		}
+	}
+	for _, name := range rollout.DiagnosticNames {
+		err := m.each(name, m.shape[1], func(i, k int, v []float64) error {
+			fp16.Float32.RoundSlice(v, v)
+			return w.Write("/metrics/"+name, []int{i, k, 0}, v)
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return m.each(trajectory, m.shape[1]*m.state(), func(i, k int, v []float64) error {
+		if err := w.Write("/trajectories", []int{i, k, 0, 0, 0, 0}, v); err != nil || k > 0 {
+			return err
+		}
+		first := v[:m.state()] // all realizations begin with it
+		fp16.Float32.RoundSlice(first, first)
+		return w.Write("/inputs/fields", []int{i, 0, 0, 0}, first)
+	})
 }

@@ -18,7 +18,7 @@ var datasetVerb = verb{
   dataset status DIR              how far it is
   dataset missing DIR             the units that are not made
   dataset verify DIR              whether all is as it was written
-  dataset merge DIR -o FILE       all units in one safetensors file, and the manifest
+  dataset merge DIR -o FILE       all units in one file, and the manifest
   dataset info DIR                what the plan says, or one unit of it
 
 Each has its own --help; docs/DATASETS.md says more.

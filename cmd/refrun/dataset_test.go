@@ -178,8 +178,8 @@ func TestDatasetRefused(t *testing.T) {
 		{[]string{"run", "set", "--units", "6"}, `--units: "6": want numbers from 0 to 5, with commas between`},
 		{[]string{"run", "set", "--force"}, "--force: want --units as well"},
 		{[]string{"info", "set", "--unit", "6"}, "--unit: 6: want 0 to 5"},
-		{[]string{"merge", "set"}, "-o: missing: want a .safetensors file to write"},
-		{[]string{"merge", "set", "-o", "x.npy"}, `x.npy: file type ".npy": want .safetensors`},
+		{[]string{"merge", "set"}, "-o: missing: want a .safetensors or .h5 file to write"},
+		{[]string{"merge", "set", "-o", "x.npy"}, `x.npy: file type ".npy": want .safetensors or .h5`},
 		{[]string{"verify", "set", "--recompute", "-1"}, "--recompute: -1: want 0 or more"},
 	} {
 		refrun(t, append([]string{"dataset"}, c.args...)...).refused(t, "dataset", c.want)

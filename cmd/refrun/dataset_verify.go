@@ -65,23 +65,23 @@ func datasetVerify(c *command) error {
 
 var datasetMergeVerb = verb{
 	name: "dataset merge", args: "DIR",
-	help: `Writes all units into one safetensors file, trajectories [N,M,T,C,H,W] with their
-diagnostics and the sampled points, in memory that does not grow with it, and
-manifest.jsonl, a line for each unit. All units must be there and of one size.
+	help: `Writes all units into one file, safetensors or HDF5 in Spinlock's layout: trajectories
+[N,M,T,C,H,W], their diagnostics and the sampled points, in memory that does not grow
+with it; and manifest.jsonl, a line for each unit. All units must be there and of one size.
 
 example: refrun dataset merge set -o all.safetensors`,
 	run: datasetMerge,
 }
 
 func datasetMerge(c *command) error {
-	out := c.flags.String("o", "", "safetensors `file` to write")
+	out := c.flags.String("o", "", "`file` to write, .safetensors or .h5")
 	force := c.flags.Bool("force", false, "overwrite it")
 	p, err := c.openPlan()
 	if err != nil {
 		return err
 	}
 	if *out == "" {
-		return errors.New("-o: missing: want a .safetensors file to write")
+		return errors.New("-o: missing: want a .safetensors or .h5 file to write")
 	}
 	if _, err := disk.Lstat(*out); err == nil && !*force {
 		return fmt.Errorf("%s: is there already: want --force to overwrite it", *out)
