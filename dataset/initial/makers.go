@@ -97,4 +97,12 @@ var makers = map[string]maker{
 	"coherent_state":           {numbers: []number{upTo("alpha", 1), positive("sigma", 10), upTo("omega", .2), count("num_modes", 1)}, fill: coherent},
 	"relativistic_wave_packet": {numbers: []number{{"velocity", .5, 0, .999, false}, positive("sigma", 10), upTo("min_momentum", .1), upTo("max_momentum", .5)}, fill: relativistic},
 	"mutual_information":       {numbers: []number{upTo("length_scale", .3), {"noise_level", .5, 0, 1, false}}, fill: shared},
+	"mixed":                    {numbers: []number{upTo("length_scale", .1), upTo("variance", 1), count("num_structures", 5)}, fill: mixed},
+	"shannon_entropy":          {numbers: []number{{"min_entropy", .1, -20, 20, false}, {"max_entropy", 1, -20, 20, false}, count("patch_size", 8)}, texts: []text{{"pattern", []string{"gradient", "patches"}}}, fill: entropy},
+	"cell_population":          {numbers: []number{count("num_cells", 50), positive("radius", 3), {"clustering", .5, 0, 1, false}, positive("kernel_width", 5)}, fill: cells},
+	"chromatin_domain":         {numbers: []number{count("num_domains", 5), positive("min_size", 10), positive("max_size", 30), positive("sharpness", 3)}, texts: []text{{"pattern", []string{"TAD", "AB"}}}, fill: chromatin},
+	"gene_expression":          {numbers: []number{{"correlation", .3, 0, 1, false}, {"min_expression", 0, -1e9, 1e9, false}, {"max_expression", 1, -1e9, 1e9, false}}, fill: genes},
+	"regulatory_network":       {numbers: []number{count("num_nodes", 5), {"probability", .3, 0, 1, false}, {"decay", .2, 0, 1, false}}, texts: []text{{"topology", []string{"scale_free", "random"}}}, fill: network},
+	"dla_cluster":              {numbers: []number{{"num_particles", 500, 1, 10000, true}, {"stickiness", 1, .01, 1, false}}, fill: cluster},
+	"error_correcting_code":    {numbers: []number{{"rate", .5, .01, 1, false}, count("block_size", 8), {"error_rate", .1, 0, 1, false}}, texts: []text{{"code", []string{"repetition", "parity"}}}, fill: code},
 }
