@@ -22,8 +22,8 @@
 // # Types
 //
 // Numbers of float32, float64, float16 and bfloat16 are held as such. All whole numbers, and
-// truths, are [fp16.Int64] in a graph, within 2^53 in magnitude: beyond that there is an error,
-// and sums of int8 numbers do not wrap around. Numbers of 8 bits and fewer that are not whole
+// truths, are [fp16.Int64] in a graph, within 2^53 in magnitude: beyond that there is an error.
+// Of sums and products in types shorter than 64 bits the low bits count. Numbers of 8 bits and fewer that are not whole
 // are held in float32. Complex numbers and strings are not supported.
 //
 // # Where ONNX leaves a choice

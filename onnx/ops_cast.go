@@ -17,6 +17,16 @@ func opCast(c *call) []int {
 	return one(c.cast(x, to))
 }
 
+// opCastLike casts to the type of its second input.
+func opCastLike(c *call) []int {
+	x, to := c.arg(0), c.dtype(c.arg(1))
+	saturate, rounding := c.int("saturate", 1) != 0, c.text("round_mode", "up")
+	if _, small := minis[to]; small {
+		return one(c.narrowed(x, narrow{to, saturate, rounding}))
+	}
+	return one(c.cast(x, to))
+}
+
 // cast returns a value as numbers of another type.
 func (c *call) cast(v int, to DType) int {
 	if _, small := minis[to]; small {

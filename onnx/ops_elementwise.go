@@ -121,6 +121,25 @@ func opDiv(c *call) []int {
 	return one(c.cast(c.bind("trunc", nil, q), d))
 }
 
+// opMod has the sign of its divisor, or as fmod of its dividend.
+func opMod(c *call) []int {
+	if c.flag("fmod") {
+		return one(c.bind("fmod", nil, c.arg(0), c.arg(1)))
+	}
+	return one(c.bind("remainder", nil, c.arg(0), c.arg(1)))
+}
+
+// opMean is a sum that is divided.
+func opMean(c *call) []int {
+	n := float64(len(c.in))
+	return one(c.add(graph.Binary{Of: pointwise.Div, Other: &n}, opSum(c)...))
+}
+
+func opThresholdedRelu(c *call) []int {
+	x, alpha := c.arg(0), c.float("alpha", 1)
+	return one(c.add(graph.Where{}, c.add(graph.Binary{Of: pointwise.Greater, Other: &alpha}, x), x, c.number(x, 0)))
+}
+
 // opPow has the type of its base.
 func opPow(c *call) []int {
 	a, b := c.arg(0), c.arg(1)

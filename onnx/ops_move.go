@@ -250,7 +250,10 @@ func opSpaceToDepth(c *call) []int {
 		c.fail("input of shape %v: want [N,C,H,W] of multiples of %d", s, n)
 		return nil
 	}
-	v := c.reshape(x, []int{s[0], s[1], s[2] / n, n, s[3] / n, n}, true)
-	v = c.add(graph.Permute{Axes: graph.Ints{0, 3, 5, 1, 2, 4}}, v)
+	order := graph.Ints{0, 3, 5, 1, 2, 4}
+	if c.text("mode", "DCR") == "CRD" {
+		order = graph.Ints{0, 1, 3, 5, 2, 4}
+	}
+	v := c.add(graph.Permute{Axes: order}, c.reshape(x, []int{s[0], s[1], s[2] / n, n, s[3] / n, n}, true))
 	return one(c.reshape(v, []int{s[0], s[1] * n * n, s[2] / n, s[3] / n}, true))
 }

@@ -1,6 +1,9 @@
 package onnx
 
-import "github.com/refrun/refrun/graph"
+import (
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/pointwise"
+)
 
 // axes returns the axes of a reduction: an attribute, or an input. No axes are all, or, if
 // the attribute says so, none: then it is false.
@@ -36,6 +39,9 @@ func norms(order graph.Order) mapping {
 	}
 }
 
+// opReduceLogSum is the logarithm of a sum that is rounded.
+func opReduceLogSum(c *call) []int { return one(c.bind("log", nil, reduction("sum")(c)...)) }
+
 func opReduceSumSquare(c *call) []int {
 	axes, some := c.axes()
 	keep := c.int("keepdims", 1) != 0
@@ -50,10 +56,16 @@ func argMax(least bool) mapping {
 	return func(c *call) []int {
 		axis := c.int("axis", 0)
 		o := graph.ArgMax{Least: least, Axis: &axis, Keep: c.int("keepdims", 1) != 0}
-		if c.flag("select_last_index") {
-			c.fail("select_last_index: not supported")
+		x := c.arg(0)
+		if !c.flag("select_last_index") {
+			return one(c.as(c.add(o, x), Int64))
 		}
-		return one(c.as(c.add(o, c.arg(0)), Int64))
+		first := c.as(c.add(o, c.add(graph.Flip{Axes: graph.Ints{axis}}, x)), Int64) // counted from the end
+		if c.err != nil {
+			return nil
+		}
+		last := float64(c.shape(x)[(axis+c.rank(x))%c.rank(x)] - 1)
+		return one(c.as(c.add(graph.Binary{Of: pointwise.Sub, Self: &last}, first), Int64))
 	}
 }
 

@@ -22,22 +22,23 @@ func init() {
 		"Elu": unary("elu", "alpha", "alpha", 1.0), "Celu": unary("celu", "alpha", "alpha", 1.0), "LeakyRelu": unary("leaky_relu", "alpha", "negative_slope", 0.01),
 		"Selu":        unary("elu", "alpha", "alpha", float32Number(1.67326319217681884765625), "gamma", "scale", float32Number(1.05070102214813232421875)),
 		"HardSigmoid": unary("hard_sigmoid", "alpha", "alpha", 0.2, "beta", "beta", 0.5),
-		"Tanh":        activation(act.Tanh), "Relu": activation(act.ReLU), "Gelu": opGelu, "Swish": opSwish, "Clip": opClip, "Not": truth(unary("logical_not")),
+		"Tanh":        activation(act.Tanh), "Relu": activation(act.ReLU), "Gelu": opGelu, "Swish": opSwish, "Clip": opClip, "Not": truth(unary("logical_not")), "IsNaN": truth(unary("isnan")),
+		"ThresholdedRelu": opThresholdedRelu,
 		// two, and more
-		"Add": pairwise(pointwise.Add), "Sub": pairwise(pointwise.Sub), "Mul": pairwise(pointwise.Mul), "Div": opDiv, "Pow": opPow, "PRelu": opPRelu,
+		"Add": wrapping(pairwise(pointwise.Add)), "Sub": wrapping(pairwise(pointwise.Sub)), "Mul": wrapping(pairwise(pointwise.Mul)), "Div": opDiv, "Mod": opMod, "Pow": opPow, "PRelu": opPRelu,
 		"Equal": truth(pairwise(pointwise.Equal)), "Less": truth(pairwise(pointwise.Less)), "Greater": truth(pairwise(pointwise.Greater)),
 		"LessOrEqual": truth(pairwise(pointwise.LessEqual)), "GreaterOrEqual": truth(pairwise(pointwise.GreaterEqual)),
 		"And": truth(pairwise(pointwise.And)), "Or": truth(pairwise(pointwise.Or)), "Xor": truth(pairwise(pointwise.Xor)),
-		"Max": each(pointwise.Maximum), "Min": each(pointwise.Minimum), "Sum": opSum, "Where": opWhere, "Cast": opCast, "QuantizeLinear": opQuantize, "DequantizeLinear": opDequantize, "DynamicQuantizeLinear": opDynamicQuantize,
+		"Max": each(pointwise.Maximum), "Min": each(pointwise.Minimum), "Sum": wrapping(opSum), "Mean": opMean, "Where": opWhere, "Cast": opCast, "CastLike": opCastLike, "QuantizeLinear": opQuantize, "DequantizeLinear": opDequantize, "DynamicQuantizeLinear": opDynamicQuantize,
 		// what moves numbers
 		"Identity": opIdentity, "Dropout": opDropout, "Reshape": opReshape, "Flatten": opFlatten, "Transpose": opTranspose, "Squeeze": opSqueeze, "Unsqueeze": opUnsqueeze,
 		"Expand": opExpand, "Tile": opTile, "Concat": opConcat, "Split": opSplit, "Slice": opSlice, "Pad": opPad,
 		"DepthToSpace": opDepthToSpace, "SpaceToDepth": opSpaceToDepth, "Trilu": opTrilu,
-		"Gather": opGather, "GatherElements": opGatherElements, "GatherND": opGatherND, "ScatterElements": opScatterElements, "Scatter": opScatterElements, "ScatterND": opScatterND,
+		"Gather": opGather, "GatherElements": opGatherElements, "GatherND": opGatherND, "ScatterElements": opScatterElements, "Scatter": opScatterElements, "ScatterND": opScatterND, "OneHot": opOneHot,
 		// what is known
 		"Constant": opConstant, "ConstantOfShape": opConstantOfShape, "Shape": opShape, "Size": opSize, "Range": opRange, "EyeLike": opEyeLike, "NonZero": opNonZero, "If": opIf,
 		// sums, orders, norms
-		"ReduceSum": reduction("sum"), "ReduceMean": reduction("mean"), "ReduceProd": reduction("prod"), "ReduceMax": reduction("amax"), "ReduceMin": reduction("amin"), "ReduceLogSumExp": reduction("logsumexp"),
+		"ReduceSum": reduction("sum"), "ReduceMean": reduction("mean"), "ReduceProd": reduction("prod"), "ReduceMax": reduction("amax"), "ReduceMin": reduction("amin"), "ReduceLogSumExp": reduction("logsumexp"), "ReduceLogSum": opReduceLogSum,
 		"ReduceL1": norms(1), "ReduceL2": norms(2), "ReduceSumSquare": opReduceSumSquare,
 		"ArgMax": argMax(false), "ArgMin": argMax(true), "TopK": opTopK, "CumSum": opCumSum,
 		"Softmax": softmax(false), "LogSoftmax": softmax(true),
@@ -90,6 +91,20 @@ func truth(f mapping) mapping {
 		out := f(c)
 		for _, v := range out {
 			c.as(v, Bool)
+		}
+		return out
+	}
+}
+
+// wrapping maps what leaves the range of whole numbers: of types shorter than 64 bits the low
+// bits count.
+func wrapping(f mapping) mapping {
+	return func(c *call) []int {
+		out := f(c)
+		for k, v := range out {
+			if d := c.dtype(v); c.err == nil && d.whole() && dtypes[d].bits < 64 {
+				out[k] = c.as(c.add(graph.Cast{Dtype: d.String()}, v), d)
+			}
 		}
 		return out
 	}
