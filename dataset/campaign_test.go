@@ -64,7 +64,16 @@ func shard(t *testing.T, p *Plan, s Shard, workers int) {
 // stopped again and again: the data and the manifest are the same bytes.
 func TestShards(t *testing.T) {
 	one := plan(t, own, 16)
-	shard(t, one, Shard{0, 1}, 2)
+	last := 0.
+	_, err := one.Make(context.Background(), Run{Units: Shard{0, 1}.Units(one.Costs()), Workers: 2, Version: "test", Progress: func(_, _ int, share float64) {
+		if share < last-1e-12 {
+			t.Errorf("%v of the work after %v", share, last)
+		}
+		last = share
+	}})
+	if err != nil || last < 0.999 {
+		t.Errorf("%v: %v of the work is done in the end", err, last)
+	}
 	want := sums(t, one)
 	for _, n := range []int{7, 40} {
 		p := plan(t, own, n)

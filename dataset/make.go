@@ -23,8 +23,9 @@ type Run struct {
 	Checkpoint time.Duration // between checkpoints of a unit; 0 after every step
 	Force      bool          // make anew what has been made
 	Version    string        // of the program, for records
-	// Progress, if not nil, is called after every unit, by one goroutine at a time.
-	Progress func(done, total int)
+	// Progress, if not nil, is called after every step with the units that are done and the
+	// share of the work that there was, by one goroutine at a time.
+	Progress func(done, total int, share float64)
 }
 
 // side is the work of a step, in GFLOP, from which on a unit takes all processors alone:
@@ -44,9 +45,17 @@ func (p *Plan) Make(ctx context.Context, r Run) (*Made, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var mu sync.Mutex
-	m := new(Made)
+	m, work := new(Made), p.newWork(r.Units)
+	tell := func(i int, share float64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if work.set(i, share); r.Progress != nil {
+			r.Progress(m.Made+m.Were+len(m.Busy), len(r.Units), work.share())
+		}
+	}
 	one := func(i int) {
-		was, err := p.unit(ctx, r, i)
+		was, err := p.unit(ctx, r, i, func(done, total int) { tell(i, float64(done)/float64(total)) })
+		defer tell(i, 1)
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
@@ -57,11 +66,9 @@ func (p *Plan) Make(ctx context.Context, r Run) (*Made, error) {
 			return
 		case was:
 			m.Were++
+			work.drop(i)
 		default:
 			m.Made++
-		}
-		if r.Progress != nil {
-			r.Progress(m.Made+m.Were+len(m.Busy), len(r.Units))
 		}
 	}
 	var small []int
@@ -94,6 +101,41 @@ func (p *Plan) Make(ctx context.Context, r Run) (*Made, error) {
 	return m, nil
 }
 
+// work counts what has been done of units, by their cost.
+type work struct {
+	cost, done map[int]float64 // of each unit that is at hand
+	all, sum   float64
+}
+
+func (p *Plan) newWork(units []int) *work {
+	w := &work{cost: map[int]float64{}, done: map[int]float64{}}
+	for _, i := range units {
+		w.cost[i] = p.Lines[i].GFLOP
+		w.all += p.Lines[i].GFLOP
+	}
+	return w
+}
+
+// set says that a share of a unit is done.
+func (w *work) set(i int, share float64) {
+	w.sum += w.cost[i] * (share - w.done[i])
+	w.done[i] = share
+}
+
+// drop leaves a unit out that had been made before.
+func (w *work) drop(i int) {
+	w.set(i, 0)
+	w.all -= w.cost[i]
+	w.cost[i] = 0
+}
+
+func (w *work) share() float64 {
+	if w.sum >= w.all {
+		return 1
+	}
+	return w.sum / w.all
+}
+
 // perStep returns the GFLOP of a step of the unit's realizations.
 func (p *Plan) perStep(i int) float64 {
 	u, err := p.units.At(i)
@@ -104,7 +146,7 @@ func (p *Plan) perStep(i int) float64 {
 }
 
 // unit makes a unit; was says that there was nothing to do.
-func (p *Plan) unit(ctx context.Context, r Run, i int) (was bool, err error) {
+func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total int)) (was bool, err error) {
 	if !r.Force && p.Done(i) {
 		return true, nil
 	}
@@ -120,6 +162,7 @@ func (p *Plan) unit(ctx context.Context, r Run, i int) (was bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	e.Progress = progress
 	began := time.Now()
 	job := &rollout.Job{Engine: e, Path: path, Store: u.Store, Identity: [][2]string{{"unit", u.Identity}}, Resume: !r.Force, Force: r.Force, Every: r.Checkpoint,
 		Metadata: map[string]string{"dataset": p.Identity, "unit": fmt.Sprint(i), "contract": operator.Contract}}

@@ -70,7 +70,7 @@ func datasetRun(c *command) error {
 	bar := c.progress("units")
 	ctx, stop := interruptible()
 	began := time.Now()
-	made, err := p.Make(ctx, dataset.Run{Units: units, Workers: runtime.GOMAXPROCS(0), Checkpoint: *every, Force: *force, Version: "refrun " + version, Progress: bar.step})
+	made, err := p.Make(ctx, dataset.Run{Units: units, Workers: runtime.GOMAXPROCS(0), Checkpoint: *every, Force: *force, Version: "refrun " + version, Progress: bar.units})
 	bar.done()
 	if cause := stop(); err != nil && cause != nil {
 		err = cause

@@ -30,20 +30,40 @@ func (c *command) progress(what string) *progress {
 }
 
 func (p *progress) step(done, total int) {
-	if p == nil {
+	if !p.due() {
 		return
+	}
+	p.show(fmt.Sprintf("%s: %d of %d", p.what, done, total), float64(done)/float64(total))
+}
+
+// units is step for units of a dataset, of which some are larger than others.
+func (p *progress) units(done, total int, share float64) {
+	if !p.due() {
+		return
+	}
+	p.show(fmt.Sprintf("%s: %d of %d, %.3g %% of the work", p.what, done, total, 100*share), share)
+}
+
+// due reports whether it is time for a line.
+func (p *progress) due() bool {
+	if p == nil {
+		return false
 	}
 	every := 30 * time.Second
 	if p.terminal {
 		every = 200 * time.Millisecond
 	}
 	if time.Since(p.last) < every {
-		return
+		return false
 	}
 	p.last = time.Now()
-	line := fmt.Sprintf("%s: %d of %d", p.what, done, total)
-	if done > 0 { // else nobody knows
-		left := time.Duration(float64(time.Since(p.began)) * float64(total-done) / float64(done))
+	return true
+}
+
+// show shows a line, and how long the rest takes.
+func (p *progress) show(line string, share float64) {
+	if share > 0 { // else nobody knows
+		left := time.Duration(float64(time.Since(p.began)) * (1 - share) / share)
 		line += fmt.Sprintf(", about %v left", left.Round(time.Second))
 	}
 	if p.terminal {

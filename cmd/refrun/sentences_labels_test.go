@@ -130,4 +130,5 @@ var labels = []string{
 	"%s: %s in %s, made by %s, contract %s\nidentity %s\n",
 	"unit %d, identity %s\n  operator %s\n  rollout  %s\n  initial  %s\n  weights_seed %d, base_seed %d, initial_seed %d\n",
 	"  predicted %s, %s, memory %s\n",
+	"%s: %d of %d, %.3g %% of the work",
 }
