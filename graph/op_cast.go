@@ -65,6 +65,10 @@ type QuantizeLinear struct {
 // The results have the scale's format. See [pointwise.Dequantize].
 type DequantizeLinear struct{ Quantization }
 
+// DynamicQuantizeLinear is ONNX's: of an input, whose numbers in uint8, scale and zero point are
+// the outputs. See [pointwise.QuantizeDynamic].
+type DynamicQuantizeLinear struct{}
+
 // Quantization says what a scale and a zero point belong to: to all of the input, if they
 // are one number; to the places along an axis, if they are a list; to blocks of an axis,
 // if they have as many axes as the input.
@@ -78,6 +82,9 @@ func (QuantizeLinear) Name() string { return "quantize_linear" }
 
 // Name implements [Op].
 func (DequantizeLinear) Name() string { return "dequantize_linear" }
+
+// Name implements [Op].
+func (DynamicQuantizeLinear) Name() string { return "dynamic_quantize_linear" }
 
 // check returns an error unless scale and zero point fit the input.
 func (q Quantization) check(in []Type) error {
@@ -140,6 +147,23 @@ func (o DequantizeLinear) Infer(m Mode, in []Type) (Inference, error) {
 	return Inference{Out: []Type{{in[0].Shape, in[1].Format}}}, nil
 }
 
+// Infer implements [Op].
+func (DynamicQuantizeLinear) Infer(m Mode, in []Type) (Inference, error) {
+	err := arity(in, 1, 1)
+	if err == nil {
+		err = real(in)
+	}
+	if err != nil {
+		return Inference{}, err
+	}
+	return Inference{Out: []Type{{in[0].Shape, fp16.Int64}, {nil, in[0].Format}, {nil, fp16.Int64}}}, nil
+}
+
+// Eval implements [Op].
+func (DynamicQuantizeLinear) Eval(c *Call) error {
+	return pointwise.QuantizeDynamic(c.Out[0], c.Out[1], c.Out[2], c.In(0))
+}
+
 // Eval implements [Op].
 func (o QuantizeLinear) Eval(c *Call) error {
 	to, err := pointwise.ParseInteger(o.Dtype)
@@ -195,5 +219,6 @@ func (q Quantization) over(x []int, t *tensor.Tensor) *tensor.Tensor {
 func init() {
 	register(Cast{Dtype: "float32"}, since2(same, same))
 	register(QuantizeLinear{Quantization{Axis: 1}, "uint8"}, since2(same, same))
+	register(DynamicQuantizeLinear{}, since2(same, same))
 	register(DequantizeLinear{Quantization{Axis: 1}}, since2(same, same))
 }

@@ -10,7 +10,7 @@ import (
 )
 
 func init() {
-	for _, name := range []string{"cast", "quantize_linear", "dequantize_linear"} {
+	for _, name := range []string{"cast", "quantize_linear", "dequantize_linear", "dynamic_quantize_linear"} {
 		notInPyTorch[name] = "what it returns is said by its attributes and its scale"
 	}
 }
@@ -101,6 +101,8 @@ func TestQuantization(t *testing.T) {
 		{"quantize_linear", `{"axis": 0}`, "scale of shape [4]: want one number, or 2", []Type{of32, {[]int{4}, fp16.Float32}}},
 		{"quantize_linear", `{"block_size": -1}`, "block_size: -1:", []Type{of32, {[]int{2, 4}, fp16.Float32}}},
 		{"quantize_linear", `{"block_size": 4611686018427387904}`, "block_size: 4611686018427387904:", []Type{of32, {[]int{2, 2}, fp16.Float32}}},
+		{"dynamic_quantize_linear", "", "input 0: int64 numbers: want floating-point ones", []Type{of64}},
+		{"dynamic_quantize_linear", "", "2 inputs: want 1", []Type{of32, of32}},
 		{"dequantize_linear", "", "input 0: float32 numbers", []Type{of32, {nil, fp16.Float32}}},
 		{"dequantize_linear", "", "input 2 of shape [2]: want the scale's, [4]", []Type{of64, {[]int{4}, fp16.Float32}, {[]int{2}, fp16.Int64}}},
 	} {

@@ -3,10 +3,12 @@ package pointwise
 import (
 	"fmt"
 	"math"
+	"math/big"
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/double"
+	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -178,4 +180,32 @@ func sameSize(dst, src *tensor.Tensor) {
 	if len(dst.Data) != len(src.Data) || dst.Format != fp16.Int64 {
 		panic("pointwise: want a destination of as many whole numbers as the source has")
 	}
+}
+
+// QuantizeDynamic is Quantize of finite numbers with what fits them: uint8's 255 steps from the
+// least of them, or 0, to the greatest, or 0. It sets scale, of one number, to that over 255,
+// rounded once to its format, or to 1 where it would be 0; zero, of one whole number, to the one
+// next to what 0 is at by this scale, of two the even one; and dst by both: ONNX's
+// DynamicQuantizeLinear, of exact quotients. Numbers that are not finite are errors.
+func QuantizeDynamic(dst, scale, zero, x *tensor.Tensor) error {
+	sameSize(dst, x)
+	least, greatest := 0.0, 0.0
+	for i, v := range x.Data {
+		if v-v != 0 {
+			return fmt.Errorf("element %d: %v: want a finite number to quantize", i, v)
+		}
+		least, greatest = min(least, v), max(greatest, v)
+	}
+	step := (greatest - least) / 255
+	if f := scale.Format; f != fp16.Float64 {
+		span := new(big.Rat).SetFloat64(greatest)
+		span.Sub(span, new(big.Rat).SetFloat64(least))
+		step = f.Round(exact.Ratio(span.Quo(span, big.NewRat(255, 1))))
+	}
+	if step == 0 {
+		step = 1
+	}
+	scale.Data[0] = step
+	zero.Data[0] = min(max(nearest(-least, step), 0), 255) + 0
+	return Quantize(dst, x, scale, zero, Uint8)
 }

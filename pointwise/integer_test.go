@@ -187,3 +187,71 @@ func TestDequantize(t *testing.T) {
 	}
 	t.Logf("%d elements, %d wrong", n, wrong)
 }
+
+// TestQuantizeDynamic: scale, zero point and numbers are what fractions say, of ranges of every
+// size and side.
+func TestQuantizeDynamic(t *testing.T) {
+	r := rand.New(rand.NewPCG(44, 1))
+	whole := func(q *big.Rat) float64 { // the nearest, of two the even one
+		up := new(big.Rat).Add(q, big.NewRat(1, 2))
+		n := new(big.Int).Div(up.Num(), up.Denom())
+		if up.IsInt() && n.Bit(0) == 1 {
+			n.Sub(n, big.NewInt(1))
+		}
+		f, _ := new(big.Float).SetInt(n).Float64()
+		return f
+	}
+	n := 0
+	for round := 0; n < *elements; round++ {
+		f := []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16}[round%3]
+		x := tensor.New(f, 64)
+		size, shift := math.Ldexp(1+r.Float64(), r.IntN(20)-10), 3*r.Float64()-1.5
+		for i := range x.Data {
+			x.Data[i] = f.Round(size * (r.Float64() - 0.5 + shift))
+			if round%4 == 0 { // 255 even steps, of which halves are ties
+				x.Data[i] = f.Round(math.Ldexp(float64(r.IntN(511)-100), round%9-4))
+			}
+		}
+		if round%4 == 0 {
+			x.Data[5], x.Data[6] = f.Round(math.Ldexp(-100, round%9-4)), f.Round(math.Ldexp(410, round%9-4))
+		}
+		least, greatest := big.NewRat(0, 1), big.NewRat(0, 1)
+		for _, v := range x.Data {
+			if q := bigref.Rat(v); q.Cmp(least) < 0 {
+				least = q
+			} else if q.Cmp(greatest) > 0 {
+				greatest = q
+			}
+		}
+		y, scale, zero := tensor.New(fp16.Int64, 64), tensor.New(f), tensor.New(fp16.Int64)
+		if err := QuantizeDynamic(y, scale, zero, x); err != nil {
+			t.Fatal(err)
+		}
+		step := bigref.Round(new(big.Rat).Quo(new(big.Rat).Sub(greatest, least), big.NewRat(255, 1)), f)
+		at := whole(new(big.Rat).Quo(new(big.Rat).Neg(least), bigref.Rat(step)))
+		if at = min(max(at, 0), 255); scale.Data[0] != step || zero.Data[0] != at {
+			t.Fatalf("%v to %v in %v: scale %x, zero point %v: want %x, %v", least, greatest, f, scale.Data[0], zero.Data[0], step, at)
+		}
+		for i, v := range x.Data {
+			n++
+			if want := min(max(whole(new(big.Rat).Quo(bigref.Rat(v), bigref.Rat(step)))+at, 0), 255); y.Data[i] != want {
+				t.Fatalf("%x by %x and %v: %v, want %v", v, step, at, y.Data[i], want)
+			}
+		}
+	}
+	y, scale, zero := tensor.New(fp16.Int64, 1), tensor.New(fp16.Float32), tensor.New(fp16.Int64)
+	for _, c := range []struct{ x, scale, y float64 }{{0, 1, 0}, {0x1p-149, 1, 0}, {255, 1, 255}, {-510, 2, 0}} {
+		if err := QuantizeDynamic(y, scale, zero, tensor.Of(fp16.Float32, []float64{c.x}, 1)); err != nil || scale.Data[0] != c.scale || y.Data[0] != c.y {
+			t.Errorf("%v: scale %v, %v, %v", c.x, scale.Data[0], y.Data[0], err)
+		}
+	}
+	empty := tensor.New(fp16.Int64, 0)
+	if err := QuantizeDynamic(empty, scale, zero, tensor.New(fp16.Float32, 0)); err != nil || scale.Data[0] != 1 || zero.Data[0] != 0 {
+		t.Errorf("of nothing: %v, %v, %v", scale.Data[0], zero.Data[0], err)
+	}
+	for _, v := range []float64{nan, inf} {
+		if err := QuantizeDynamic(y, scale, zero, tensor.Of(fp16.Float32, []float64{v}, 1)); err == nil || !strings.HasSuffix(err.Error(), "want a finite number to quantize") {
+			t.Errorf("%v: %v", v, err)
+		}
+	}
+}

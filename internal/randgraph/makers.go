@@ -37,6 +37,10 @@ var makers = map[string]func(b *builder) made{
 		a["dtype"] = []string{"int8", "uint8", "int4", "int16"}[b.IntN(4)]
 		return made{a, append([]int{v}, in...)}
 	},
+	"dynamic_quantize_linear": func(b *builder) made {
+		v, _ := b.ranked(1, 2, 3, 4)
+		return made{nil, []int{v}}
+	},
 	"dequantize_linear": func(b *builder) made {
 		s := b.shape(1 + b.IntN(4))
 		a, in := quantized(b, s)
