@@ -113,16 +113,10 @@ func opDequantize(c *call) []int {
 
 // opDynamicQuantize finds its scale and zero point, of uint8, from the extremes of its input.
 func opDynamicQuantize(c *call) []int {
-	x := c.arg(0)
-	zero, unit, steps := 0.0, 1.0, 255.0
-	most := c.add(graph.Binary{Of: pointwise.Maximum, Other: &zero}, c.add(graph.Reduction{Of: "amax"}, x))
-	least := c.add(graph.Binary{Of: pointwise.Minimum, Other: &zero}, c.add(graph.Reduction{Of: "amin"}, x))
-	span := c.add(graph.Binary{Of: pointwise.Sub}, most, least)
-	span = c.add(graph.Where{}, c.add(graph.Binary{Of: pointwise.Equal, Other: &zero}, span), c.number(x, unit), span)
-	scale := c.add(graph.Binary{Of: pointwise.Div, Other: &steps}, span)
-	point := c.bind("neg", nil, c.add(graph.Binary{Of: pointwise.Div}, least, scale))
-	point = c.bind("round", nil, c.bind("clip", map[string]any{"min": 0, "max": 255}, point))
-	point = c.cast(point, Uint8)
-	y := c.add(graph.QuantizeLinear{Quantization: graph.Quantization{Axis: 0}, Dtype: "uint8"}, x, scale, point)
-	return []int{c.as(y, Uint8), scale, point}
+	out := c.addAll(graph.DynamicQuantizeLinear{}, 3, c.arg(0))
+	if len(out) == 3 {
+		c.as(out[0], Uint8)
+		c.as(out[2], Uint8)
+	}
+	return out
 }
