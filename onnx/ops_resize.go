@@ -110,8 +110,12 @@ func (r *resize) sizes(x int) (simple bool) {
 			}
 			v.out, v.scale = sizes[i], float64(sizes[i])/float64(v.in)
 			if policy != "stretch" {
-				v.scale = ratio
-				v.out = int(math.Floor(float64(float64(v.in)*ratio) + 0.5))
+				size := math.Floor(float64(float64(v.in)*ratio) + 0.5)
+				if !(size >= 1 && size <= 1<<40) {
+					c.fail("sizes: %g by a scale of %g: want 1 to 2^40", size, ratio)
+					return false
+				}
+				v.scale, v.out = ratio, int(size)
 			}
 		}
 		if crop {

@@ -22,6 +22,9 @@ func (r *resize) byAxis(x int) int {
 		return x
 	}
 	for _, a := range r.axes {
+		if !r.room(a.out) {
+			return poison
+		}
 		outside := make([]int, a.out)
 		for i := range outside {
 			if p := r.position(a, i); p < 0 || p > float64(a.in-1) {
@@ -32,9 +35,7 @@ func (r *resize) byAxis(x int) int {
 		for range r.rank(x) - 1 - a.axis {
 			shape = append(shape, 1)
 		}
-		if r.room(a.out) {
-			x = r.add(graph.Where{}, r.wholes(shape, outside...), r.number(x, r.extrapolation), x)
-		}
+		x = r.add(graph.Where{}, r.wholes(shape, outside...), r.number(x, r.extrapolation), x)
 	}
 	return x
 }
