@@ -129,6 +129,11 @@ func opMod(c *call) []int {
 	return one(c.bind("remainder", nil, c.arg(0), c.arg(1)))
 }
 
+func opIsInf(c *call) []int {
+	of := map[string]any{"detect_negative": c.int("detect_negative", 1), "detect_positive": c.int("detect_positive", 1)}
+	return one(c.bind("isinf", of, c.arg(0)))
+}
+
 // opMean is a sum that is divided.
 func opMean(c *call) []int {
 	n := float64(len(c.in))

@@ -22,7 +22,7 @@ func init() {
 		"Elu": unary("elu", "alpha", "alpha", 1.0), "Celu": unary("celu", "alpha", "alpha", 1.0), "LeakyRelu": unary("leaky_relu", "alpha", "negative_slope", 0.01),
 		"Selu":        unary("elu", "alpha", "alpha", float32Number(1.67326319217681884765625), "gamma", "scale", float32Number(1.05070102214813232421875)),
 		"HardSigmoid": unary("hard_sigmoid", "alpha", "alpha", 0.2, "beta", "beta", 0.5),
-		"Tanh":        activation(act.Tanh), "Relu": activation(act.ReLU), "Gelu": opGelu, "Swish": opSwish, "Clip": opClip, "Not": truth(unary("logical_not")), "IsNaN": truth(unary("isnan")),
+		"Tanh":        activation(act.Tanh), "Relu": activation(act.ReLU), "Gelu": opGelu, "Swish": opSwish, "Clip": opClip, "Not": truth(unary("logical_not")), "IsNaN": truth(unary("isnan")), "IsInf": truth(opIsInf),
 		"ThresholdedRelu": opThresholdedRelu,
 		// two, and more
 		"Add": wrapping(pairwise(pointwise.Add)), "Sub": wrapping(pairwise(pointwise.Sub)), "Mul": wrapping(pairwise(pointwise.Mul)), "Div": opDiv, "Mod": opMod, "Pow": opPow, "PRelu": opPRelu,
