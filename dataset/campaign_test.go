@@ -372,6 +372,24 @@ func TestBalance(t *testing.T) {
 		}
 		return sums
 	}
+	// No shard is larger than it must be: an equal part, or the largest unit alone.
+	all := 0.0
+	for _, c := range costs {
+		all += c
+	}
+	if got, most := slices.Max(shards(costs)), max(slices.Max(costs), 1.02*all/workers/each); got > most {
+		t.Errorf("the largest shard takes %.4g GFLOP, want at most %.4g", got, most)
+	}
+	balanced := slices.Clone(of)
+	for _, other := range []struct {
+		name string
+		of   func(i int) int
+	}{{"stride", func(i int) int { return i % (workers * each) }}, {"contiguous", func(i int) int { return i * workers * each / len(costs) }}, {"balanced", func(i int) int { return balanced[i] }}} {
+		for i := range of {
+			of[i] = other.of(i)
+		}
+		t.Logf("%s: equal workers %.3f of ideal, uneven ones and wrong predictions %.3f", other.name, makespan(shards(costs), equal), makespan(shards(wrong), uneven))
+	}
 	if got := makespan(shards(costs), equal); got > 1.05 {
 		t.Errorf("equal workers: %.3f of ideal, want at most 1.05", got)
 	}

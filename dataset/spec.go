@@ -74,7 +74,7 @@ func Parse(file string, text []byte) (*Spec, error) {
 	if s.Sample.Dims > sample.MostDims {
 		return nil, o.Errorf("space", "%d fields: want at most %d", s.Sample.Dims, sample.MostDims)
 	}
-	if _, err := sample.New(s.Sample); err != nil {
+	if err := s.Sample.Check(); err != nil {
 		return nil, o.Errorf("sampling", "%w", err)
 	}
 	// One unit shows whether the fields are known and fit together.

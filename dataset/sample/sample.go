@@ -56,15 +56,24 @@ type Sampler interface {
 	At(i int, x []float64)
 }
 
-// New returns a sampler. What cannot be had is an error.
-func New(c Config) (Sampler, error) {
+// Check reports why no sampler can be had, without making one.
+func (c Config) Check() error {
 	switch {
 	case c.Dims < 1 || c.Dims > MostDims:
-		return nil, fmt.Errorf("%d dimensions: want 1 to %d", c.Dims, MostDims)
+		return fmt.Errorf("%d dimensions: want 1 to %d", c.Dims, MostDims)
 	case c.Points < 1 || c.Points > MostPoints:
-		return nil, fmt.Errorf("%d points: want 1 to %d", c.Points, MostPoints)
+		return fmt.Errorf("%d points: want 1 to %d", c.Points, MostPoints)
 	case c.Bits != 0 && (c.Bits < 30 || c.Bits > 64):
-		return nil, fmt.Errorf("%d bits: want 30 to 64", c.Bits)
+		return fmt.Errorf("%d bits: want 30 to 64", c.Bits)
+	}
+	_, err := ParseMethod(string(c.Method))
+	return err
+}
+
+// New returns a sampler. What cannot be had is an error.
+func New(c Config) (Sampler, error) {
+	if err := c.Check(); err != nil {
+		return nil, err
 	}
 	of := checked{c.Points, c.Dims}
 	switch c.Method {
@@ -74,11 +83,8 @@ func New(c Config) (Sampler, error) {
 		return newHalton(of, c), nil
 	case Latin:
 		return newLatin(of, c), nil
-	case Random:
-		return &random{of, stream(c.Seed)}, nil
 	}
-	_, err := ParseMethod(string(c.Method))
-	return nil, err
+	return &random{of, stream(c.Seed)}, nil
 }
 
 // checked is the size of a sampler.

@@ -6,7 +6,7 @@
 #SBATCH --cpus-per-task=4
 #SBATCH --mem=4G
 #SBATCH --time=12:00:00
-#SBATCH --signal=TERM@60
+#SBATCH --signal=B:TERM@60
 #SBATCH --requeue
 #SBATCH --output=%x-%A_%a.log
 exec refrun dataset run "$1" --shard auto --threads "${SLURM_CPUS_PER_TASK:-4}"
