@@ -1,14 +1,12 @@
 package onnx
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -95,19 +93,6 @@ type builder struct {
 	outputs map[int]bool
 	depth   int // of functions and branches
 }
-
-// leastMemory is what a graph may take beside its weights, however short the file is.
-const leastMemory = 16 << 20
-
-// spend takes some of the memory that a graph may have, and reports whether there was
-// enough: functions that call others, and small constants spread to large ones, can make
-// much of a small file.
-func (b *builder) spend(bytes int) bool {
-	b.memory -= int64(bytes)
-	return b.memory >= 0
-}
-
-var errMemory = errors.New("takes more memory than a file of this size may")
 
 // feed is the known value of an input.
 type feed struct {
@@ -356,33 +341,4 @@ func (b *builder) node(n *nodeProto, s *scope) {
 	if c.err != nil {
 		b.faults = append(b.faults, fmt.Sprintf("%s: %v", c.where(), c.err))
 	}
-}
-
-// Unsupported is the error of [Model.Graph] that lists every node which no graph can hold, in
-// the order of the file: the operation, the node's name or its outputs, and what is not
-// supported of it. What only follows from one of them is not listed.
-type Unsupported []string
-
-// mostFaults is how many faults a message lists.
-const mostFaults = 10
-
-// Error returns the first of the list in one line.
-func (u Unsupported) Error() string {
-	list, more := []string(u), ""
-	if len(list) > mostFaults {
-		more = fmt.Sprintf("; and %d more", len(list)-mostFaults)
-		list = list[:mostFaults]
-	}
-	return strings.Join(list, "; ") + more
-}
-
-// fault returns all faults as one error.
-func (b *builder) fault() error {
-	if len(b.faults) == 0 {
-		return nil
-	}
-	for i, f := range b.faults {
-		b.faults[i] = fault.Printable(f)
-	}
-	return Unsupported(b.faults)
 }

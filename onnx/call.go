@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/tensor"
 )
@@ -204,6 +205,9 @@ func (c *call) addAll(op graph.Op, outputs int, in ...int) []int {
 	return out
 }
 
+// usual are the types that numbers of a format have, where nothing says otherwise.
+var usual = map[fp16.Format]DType{fp16.Float64: Float64, fp16.Float32: Float32, fp16.Float16: Float16, fp16.BFloat16: BFloat16, fp16.Int64: Int64}
+
 // likely returns the type of numbers that comes of inputs: that of the first input which
 // is held in the same format.
 func (c *call) likely(t graph.Type, in []int) DType {
@@ -212,15 +216,7 @@ func (c *call) likely(t graph.Type, in []int) DType {
 			return c.dtypes[v]
 		}
 	}
-	for d := range DType(Int2) {
-		if of, ok := dtypes[d]; ok && of.format == t.Format && d != Uint8 && d != Int8 {
-			if d == Uint16 {
-				return Int64
-			}
-			return d
-		}
-	}
-	return 0
+	return usual[t.Format]
 }
 
 // as says that the numbers of a value are of that type.
