@@ -204,11 +204,17 @@ func writeNpz(w io.Writer, names []string, of []*tensor.Tensor) error {
 		if t.Format != fp16.Int64 {
 			descr = npy.TypeOf(t.Format)
 		}
-		if err := z.Copy(names[k], descr, t.Shape, bytes.NewReader(rawBytes(t))); err != nil {
+		if err := z.Copy(entryName(names[k]), descr, t.Shape, bytes.NewReader(rawBytes(t))); err != nil {
 			return err
 		}
 	}
 	return z.Close()
+}
+
+// entryName returns the name of an output as one of an archive: exporters write names such as
+// /fc/Gemm_output_0 and Identity:0.
+func entryName(name string) string {
+	return strings.TrimLeft(strings.NewReplacer(":", "_", "\\", "_").Replace(name), "/")
 }
 
 func writeTensors(w io.Writer, names []string, of []*tensor.Tensor) error {

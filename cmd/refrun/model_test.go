@@ -90,6 +90,15 @@ func TestModel(t *testing.T) {
 	}
 }
 
+// TestEntryName: names of outputs as those of an archive.
+func TestEntryName(t *testing.T) {
+	for name, want := range map[string]string{"y": "y", "/fc/Gemm_output_0": "fc/Gemm_output_0", "Identity:0": "Identity_0"} {
+		if got := entryName(name); got != want {
+			t.Errorf("%s: %s, want %s", name, got, want)
+		}
+	}
+}
+
 // TestModelInfo: what a network is, and what of it is not supported.
 func TestModelInfo(t *testing.T) {
 	m, _ := network(t, "resnet")
