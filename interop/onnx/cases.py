@@ -13,6 +13,7 @@ import zipfile
 
 warnings.filterwarnings("ignore")
 
+import numpy
 import onnx
 from onnx import numpy_helper
 from onnx.backend.test.case.node import collect_testcases
@@ -44,10 +45,7 @@ def constant(value, name):
         return t
     if value is None or isinstance(value, list):
         return None
-    try:
-        return numpy_helper.from_array(value if hasattr(value, "shape") else __import__("numpy").array(value), name)
-    except Exception:
-        return None
+    return numpy_helper.from_array(numpy.asarray(value), name)
 
 
 def cases():
