@@ -54,7 +54,7 @@ func (u *Unit) Cost() (Cost, error) {
 	return Cost{
 		GFLOP:  work / 1e9,
 		Bytes:  int64(bytes),
-		Memory: int64(float64(24*weights)) + int64(float64(batch*pixels)*float64(4*3*widest+float64(16*float64(s.C)))) + 32<<20,
+		Memory: int64(float64(24*weights)) + int64(float64(batch*pixels)*(float64(12*widest)+float64(16*float64(s.C)))) + 32<<20,
 	}, nil
 }
 

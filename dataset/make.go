@@ -118,7 +118,7 @@ func (p *Plan) newWork(units []int) *work {
 
 // set says that a share of a unit is done.
 func (w *work) set(i int, share float64) {
-	w.sum += w.cost[i] * (share - w.done[i])
+	w.sum += float64(w.cost[i] * (share - w.done[i]))
 	w.done[i] = share
 }
 

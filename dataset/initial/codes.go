@@ -59,7 +59,7 @@ func genes(f *field, a args) error {
 		f.each(c, c+1, func(x, y float64) float64 {
 			switch kind {
 			case 0: // a gradient
-				return own * turned(x-f.size/2, y-f.size/2, angle) / f.size * 2
+				return 2 * float64(own*turned(x/f.size-.5, y/f.size-.5, angle))
 			case 1: // spots
 				return own * elem.Cos(k*x) * elem.Cos(k*y)
 			case 2: // stripes

@@ -172,7 +172,7 @@ func sq(x float64) float64 { return float64(x * x) }
 func dist(x, y, cx, cy float64) float64 { return math.Sqrt(sq(x-cx) + sq(y-cy)) }
 
 // gauss returns e^(-r^2/(2 s^2)).
-func gauss(r2, s float64) float64 { return elem.Exp(-r2 / (2 * s * s)) }
+func gauss(r2, s float64) float64 { return elem.Exp(-r2 / (2 * sq(s))) }
 
 // turned returns x cos a + y sin a.
 func turned(x, y, a float64) float64 {

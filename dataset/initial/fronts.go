@@ -88,7 +88,7 @@ func shock(f *field, a args) error {
 	f.all(func(x, y float64) float64 {
 		d := turned(x/f.size-.5, y/f.size-.5, angle) - (at - .5)
 		t := elem.Tanh(d * f.size / a.n["width"])
-		return (1-t)/2 + float64(a.n["ratio"]*(1+t)/2)
+		return float64((1-t)/2) + float64(a.n["ratio"]*(1+t)/2)
 	})
 	return f.grf(.05, sq(a.n["fluctuation"]))
 }

@@ -174,10 +174,21 @@ func TestAll(t *testing.T) {
 		if (same || !varies) != (name == "zeros") {
 			t.Errorf("%s: same for another seed %v, varies %v", name, same, varies)
 		}
-		d := sha256.Sum256(fp16.Float32.Append(nil, a))
-		fmt.Fprintf(h, "%s %x\n", name, d)
+		for seed := range uint64(12) {
+			d := sha256.Sum256(fp16.Float32.Append(nil, fill(t, text, seed, 3, 24)))
+			fmt.Fprintf(h, "%s %d %x\n", name, seed, d)
+		}
 	}
-	const want = "5654e982d39400b2468aa8325ec0c63d60cd6abfd3c72e1c01941066ea1fb4ee"
+	for _, p := range []struct{ name, param, values string }{{"structured", "structure", "circle stripe blob"}, {"composite", "pattern", "grid radial"},
+		{"turing_pattern", "pattern", "stripes labyrinth"}, {"morphogen_gradient", "profile", "power_law sigmoidal"}, {"reaction_front", "front", "circular irregular"},
+		{"bz_reaction", "pattern", "target turbulent"}, {"shannon_entropy", "pattern", "patches"}, {"chromatin_domain", "pattern", "AB"},
+		{"regulatory_network", "topology", "random"}, {"error_correcting_code", "code", "parity"}} {
+		for _, v := range strings.Fields(p.values) {
+			d := sha256.Sum256(fp16.Float32.Append(nil, fill(t, fmt.Sprintf(`{"type":%q,%q:%q}`, p.name, p.param, v), 1, 3, 24)))
+			fmt.Fprintf(h, "%s %s %x\n", p.name, v, d)
+		}
+	}
+	const want = "5aaf93adcca40a53ed8fa564bb579de12a627aca8aa01d413daa86ec23952c3d"
 	if got := fmt.Sprintf("%x", h.Sum(nil)); got != want {
 		t.Errorf("digest of all types %s, want %s", got, want)
 	}

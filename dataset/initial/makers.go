@@ -78,7 +78,7 @@ var makers = map[string]maker{
 	// The correlations of Ornstein and Zernike, p = (k^2 + xi^-2)^(-1+eta/2), xi in pixels.
 	"critical_fluctuation": {numbers: []number{positive("correlation_length", 15), {"eta", 0.04, 0, 2, false}, upTo("variance", 1)}, fill: func(f *field, a args) error {
 		return f.spectrum(a.n["variance"], func(k2 float64) float64 {
-			return elem.Pow(k2/sq(f.size)+1/sq(a.n["correlation_length"]), a.n["eta"]/2-1)
+			return elem.Pow(k2/sq(f.size)+1/sq(a.n["correlation_length"]), float64(a.n["eta"]/2)-1)
 		})
 	}},
 	"structured":               {numbers: []number{count("num_structures", 5)}, texts: []text{{"structure", []string{"any", "circle", "stripe", "blob"}}}, fill: structured},

@@ -60,12 +60,12 @@ func composite(f *field, a args) error {
 	k := tau / f.size
 	switch a.s["pattern"] {
 	case "waves":
-		f.all(func(x, y float64) float64 { return elem.Sin(turned(x, y, angle) * (4*u + 2) * k) })
+		f.all(func(x, y float64) float64 { return elem.Sin(turned(x, y, angle) * (float64(4*u) + 2) * k) })
 	case "grid":
 		f.all(func(x, y float64) float64 { return elem.Sin(x*(float64(3*u)+3)*k) * elem.Sin(y*(float64(3*u)+3)*k) })
 	case "radial":
 		m := f.size / 2
-		f.all(func(x, y float64) float64 { return elem.Sin(dist(x, y, m, m) * (4*u + 2) * k) })
+		f.all(func(x, y float64) float64 { return elem.Sin(dist(x, y, m, m) * (float64(4*u) + 2) * k) })
 	}
 	return f.grf(a.n["grf_length_scale"], sq(a.n["noise_level"]))
 }
@@ -195,7 +195,7 @@ func shared(f *field, a args) error {
 		if err != nil {
 			return err
 		}
-		f.x[i] = float64(latent.x[i%len(latent.x)]*math.Sqrt(1-s*s)) + float64(s*v)
+		f.x[i] = float64(latent.x[i%len(latent.x)]*math.Sqrt(1-sq(s))) + float64(s*v)
 	}
 	return nil
 }

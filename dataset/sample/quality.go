@@ -36,7 +36,7 @@ func Discrepancy(x []float64, dims int) float64 {
 		}
 		pairs += 2 * row
 	}
-	return pow - 2/float64(n)*single + pairs/float64(n)/float64(n)
+	return pow - float64(2/float64(n)*single) + pairs/float64(n)/float64(n)
 }
 
 // Correlation returns the largest absolute value of Pearson's correlation of two axes of

@@ -122,7 +122,7 @@ func word(of noise.Counter, series, k uint32) uint64 {
 }
 
 // uniform returns the number of [0,1) that the first 53 of 64 bits are.
-func uniform(w uint64) float64 { return float64(w>>11) * 0x1p-53 }
+func uniform(w uint64) float64 { return float64(float64(w>>11) * 0x1p-53) }
 
 // permutation returns a random order of n numbers by the shuffle of Fisher and Yates. The
 // index is the upper half of a product of 128 bits, of which some are likelier than
