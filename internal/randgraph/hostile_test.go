@@ -279,7 +279,7 @@ func (h *hostile) survive(t *testing.T, others float64) (evaluated bool) {
 	}
 	before = allocated()
 	_, err = p.Run(run, in...)
-	if took := float64(allocated() - before); took > others+(64<<20)+2e6*total { // what settles an element is let go again
+	if took := float64(allocated() - before); took > others+(64<<20)+1e7*total { // to settle an element takes megabytes, which are let go again
 		t.Errorf("%s: %.0f bytes for %.0f numbers", says(), took, total)
 	}
 	return !refused(err)
