@@ -101,6 +101,9 @@ func (p *Plan) compile() error {
 		}
 	}
 	for k, v := range g.Outputs {
+		if t := g.Values[v].Const; t != nil {
+			c.values[v] = &value{id: v, of: p.program.Type(v), tensor: &slot{t}}
+		}
 		p.passes = append(p.passes, c.output(c.values[v], k))
 	}
 	c.place()

@@ -66,3 +66,22 @@ func TestMoving(t *testing.T) {
 		}
 	}
 }
+
+// TestConstantOutput: an output may be a constant, or the input.
+func TestConstantOutput(t *testing.T) {
+	g := graph.New(new(graph.Kept))
+	x := g.Input("x")
+	g.Outputs = []int{g.Constant("c", tensor.Of(fp16.Float32, []float64{1, 2, 3}, 3)), x}
+	of := graph.Type{Shape: []int{2}, Format: fp16.Float32}
+	p, err := plan.New(g, graph.Mode{Precision: fp16.Float32}, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := []*tensor.Tensor{tensor.New(fp16.Float32, 3), tensor.New(fp16.Float32, 2)}
+	if err := p.Run(nil, noise.Time{}, out, []*tensor.Tensor{tensor.Of(fp16.Float32, []float64{5, 6}, 2)}); err != nil {
+		t.Fatal(err)
+	}
+	if !slices.Equal(out[0].Data, []float64{1, 2, 3}) || !slices.Equal(out[1].Data, []float64{5, 6}) {
+		t.Errorf("%v", out)
+	}
+}
