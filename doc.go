@@ -6,8 +6,10 @@
 //   - [github.com/refrun/refrun/safetensors] opens files of weights,
 //   - [github.com/refrun/refrun/operator] makes an operator of them,
 //   - [github.com/refrun/refrun/noise] draws and applies the randomness,
-//   - [github.com/refrun/refrun/rollout] steps states, and
-//   - [github.com/refrun/refrun/oracle] judges what a device made of them.
+//   - [github.com/refrun/refrun/rollout] steps states,
+//   - [github.com/refrun/refrun/oracle] judges what a device made of them,
+//   - [github.com/refrun/refrun/study] says what each precision means for one, and
+//   - [github.com/refrun/refrun/diff] has the differences of two arrays in figures.
 //
 // To compute any other network:
 //

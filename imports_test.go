@@ -65,6 +65,8 @@ var inward = map[string][]string{
 	"dataset":              {"dataset/initial", "dataset/sample", "fp16", "noise", "operator", "rollout", "safetensors", "internal/disk", "internal/elem", "internal/fault", "internal/hdf5", "internal/strict"},
 	"dataset/sample":       {"noise"},
 	"dataset/initial":      {"fp16", "noise", "spectral", "tensor", "internal/elem", "internal/strict"},
+	"diff":                 {"fp16"},
+	"study":                {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
 	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "safetensors"},
 }
 

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
@@ -133,7 +134,7 @@ func plainSteps(t *testing.T, c *rollout.Case, m operator.Mode) (ours, recorded 
 	}
 	device := newPlain(op, m)
 	s := &rollout.Stepper{Operator: op, Config: c.Rollout, Mode: m}
-	a, b := NewAccumulator(traj.Format, Std(traj.Data)), NewAccumulator(traj.Format, Std(traj.Data))
+	a, b := diff.NewAccumulator(traj.Format, diff.Std(traj.Data)), diff.NewAccumulator(traj.Format, diff.Std(traj.Data))
 	for k, batch := range c.Rollout.EngineBatches() {
 		lo, hi := batch[0], batch[1]
 		for step := 1; step < traj.T; step++ {

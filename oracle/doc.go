@@ -13,12 +13,7 @@
 //
 //   - [Check] and [CheckCase] judge a trajectory, in memory or recorded as a case.
 //   - [CheckOneStep] gives the plain differences of single steps, without a verdict.
-//   - [RunStudy] says what each precision means for an operator: its error of one step,
-//     how it grows, and when a trajectory has lost another.
 //   - [WriteProbes] writes inputs that show how a device computes.
-//   - [Compare] and [CompareStreams] are the figures of two arrays: largest difference,
-//     in units of the last place too, and the RMS in units of the reference's standard
-//     deviation.
 //
 // A claim that cannot belong to a trajectory, or a file that cannot be read, is an error
 // of one line; whatever is wrong with the numbers is in the report.

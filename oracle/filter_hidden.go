@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 )
 
@@ -77,10 +78,10 @@ func (f *filter) certify() error {
 		if least := f.e.pool.least(h); least > 1 {
 			name := cmp.Or(h.many, h.name)
 			if i := slices.IndexFunc(blind, func(b Blind) bool { return b.Name == name }); i >= 0 {
-				blind[i].Least = max(blind[i].Least, Number(least))
+				blind[i].Least = max(blind[i].Least, diff.Number(least))
 				continue
 			}
-			blind = append(blind, Blind{Name: name, Least: Number(least), Probe: h.probe, Needs: h.needs})
+			blind = append(blind, Blind{Name: name, Least: diff.Number(least), Probe: h.probe, Needs: h.needs})
 		}
 	}
 	f.e.r.Blind = append(f.e.pool.blind, blind...)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
@@ -76,7 +77,7 @@ func (e *exam) nodeFilters(n nodeStep) []FilterRow {
 		}
 		t.fits = f.named(t) && t.match.gain > 0.5 && f.conforms(t)
 		rows = append(rows, FilterRow{Name: f.name(t), Verdict: h.verdict, Layer: e.machine.Nodes[n.node].Name,
-			Amplitude: Number(t.match.c), T: Number(t.match.t), Gain: Number(t.match.gain), Found: t.fits})
+			Amplitude: diff.Number(t.match.c), T: diff.Number(t.match.t), Gain: diff.Number(t.match.gain), Found: t.fits})
 		if t.fits && t.match.after < 0.1*limit {
 			break
 		}

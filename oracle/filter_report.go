@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/refrun/refrun/diff"
 )
 
 // report adds the rows of what was tried, and the finding.
@@ -39,7 +41,7 @@ func (f *filter) report() {
 		} else {
 			seen[key] = true
 		}
-		row := FilterRow{Name: f.name(&t), Verdict: t.h.verdict, Layer: f.layer(&t), Amplitude: Number(t.match.c), T: Number(t.match.t), Gain: Number(t.match.gain), Found: t.fits}
+		row := FilterRow{Name: f.name(&t), Verdict: t.h.verdict, Layer: f.layer(&t), Amplitude: diff.Number(t.match.c), T: diff.Number(t.match.t), Gain: diff.Number(t.match.gain), Found: t.fits}
 		rows = append(rows, row)
 	}
 	if len(f.tried) > 0 && f.tried[0].fits {
@@ -72,7 +74,7 @@ func (f *filter) find(rows []FilterRow) {
 		text += fmt.Sprintf("; t is that of the steps looked at since %d", step)
 	}
 	f.e.find(Finding{Verdict: best.h.verdict, Gate: "filter", Step: step, Realization: -1, Layer: rows[0].Layer,
-		Diagnosis: strings.Join(names, either), Excess: Number(math.Abs(m.t) / leastT), Text: text})
+		Diagnosis: strings.Join(names, either), Excess: diff.Number(math.Abs(m.t) / leastT), Text: text})
 }
 
 // name returns the name of a hypothesis with its amplitude.

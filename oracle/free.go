@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/noise"
@@ -68,7 +69,7 @@ func (e *exam) free() error {
 			counted++
 			growth = elem.Exp(logs / float64(counted))
 		}
-		std := Std(f.y.Data)
+		std := diff.Std(f.y.Data)
 		distance = math.Sqrt(float64(g*distance*g*distance) + float64(oneStep*oneStep))
 		e.horizon(t, distance, std)
 		got := rmsDiff(f.device(t), f.y.Data)
@@ -77,9 +78,9 @@ func (e *exam) free() error {
 			e.r.Notes = append(e.r.Notes, fmt.Sprintf("free-running, state %d is %.2g from our own rollout, where single steps and growth make one expect %.2g; no single step is wrong", t, got, distance))
 		}
 	}
-	g := Number(growth)
+	g := diff.Number(growth)
 	e.r.GrowthPerStep = &g
-	std := Std(f.y.Data)
+	std := diff.Std(f.y.Data)
 	for t := n + 1; t < s.T && growth > 1; t++ {
 		distance = math.Sqrt(float64(growth*distance*growth*distance) + float64(oneStep*oneStep))
 		e.horizon(t, distance, std)
@@ -131,7 +132,7 @@ func (e *exam) newFree() (*twins, error) {
 	if !allFinite(f.y) {
 		return nil, nil
 	}
-	f.delta = freeDelta * max(Std(f.y.Data), 1e-3*rmsOf(f.y.Data))
+	f.delta = freeDelta * max(diff.Std(f.y.Data), 1e-3*rmsOf(f.y.Data))
 	if f.delta == 0 {
 		f.delta = freeDelta // a start of zeros
 	}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
@@ -78,14 +79,14 @@ func TestFreeRunning(t *testing.T) {
 		}
 		own, moved := freeRun(t, c, traj, 0), freeRun(t, c, traj, 1e-6)
 		chw := traj.CHW()
-		twin := PerStep(moved, own, traj.M, traj.T, chw, fp16.Float32)
+		twin := diff.PerStep(moved, own, traj.M, traj.T, chw, fp16.Float32)
 		growth := 1.0
 		for s := 1; s < traj.T; s++ {
 			growth = max(growth, math.Pow(float64(twin[s].MaxAbs/twin[0].MaxAbs), 1/float64(s)))
 		}
-		path := PerStep(own, traj.Data, traj.M, traj.T, chw, fp16.Float32)
+		path := diff.PerStep(own, traj.Data, traj.M, traj.T, chw, fp16.Float32)
 		worst := 0.0
-		for s := 1; s < traj.T && path[s].RMSOverStd < saturation; s++ {
+		for s := 1; s < traj.T && path[s].RMSOverStd < diff.Saturation; s++ {
 			limit := 10 * float64(one.All.MaxAbs) * math.Pow(growth, float64(s))
 			worst = max(worst, float64(path[s].MaxAbs)/limit)
 			if !(float64(path[s].MaxAbs) <= limit) {

@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
@@ -50,7 +51,7 @@ func (e *exam) layerInput(l *layerFile) bool {
 			break
 		}
 	}
-	e.find(Finding{Verdict: FailRollout, Gate: "bound", Step: l.step, Realization: l.realization, Excess: Number(math.Inf(1)), Text: text})
+	e.find(Finding{Verdict: FailRollout, Gate: "bound", Step: l.step, Realization: l.realization, Excess: diff.Number(math.Inf(1)), Text: text})
 	return false
 }
 
@@ -115,7 +116,7 @@ func (e *exam) layerPolicy(g *layerGate, l *layerFile) {
 		return
 	}
 	where := best.where()
-	e.find(Finding{Verdict: FailRollout, Gate: best.gate, Step: l.step, Realization: best.first(l.realization), Slice: where, Excess: Number(best.excess),
+	e.find(Finding{Verdict: FailRollout, Gate: best.gate, Step: l.step, Realization: best.first(l.realization), Slice: where, Excess: diff.Number(best.excess),
 		Text: fmt.Sprintf("the policy: %d of %d numbers of the state at step %d are not what it makes of the recorded output", max(best.violations, best.row.Flips), len(next.Data), l.step)})
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 	"math/bits"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 )
@@ -15,7 +16,7 @@ func (e *exam) layerFault(l *layerFile, g *layerGate, i int, in []layerValue, s 
 	x := s.got
 	realization := s.first(l.realization)
 	where := s.where()
-	f := Finding{Gate: s.gate, Step: l.step, Realization: realization, Layer: n.Name, Slice: where, Excess: Number(s.excess)}
+	f := Finding{Gate: s.gate, Step: l.step, Realization: realization, Layer: n.Name, Slice: where, Excess: diff.Number(s.excess)}
 	f.Verdict = s.verdict(n, where)
 	at := ""
 	if where != "" {

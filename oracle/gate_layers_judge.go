@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/tensor"
 )
@@ -111,9 +112,9 @@ func judge(a *answer, got *tensor.Tensor, store fp16.Format) *layerScore {
 			biased++
 		}
 	}
-	s.row = LayerRow{Elements: n, Violations: s.violations, MaxE: Number(maxE)}
+	s.row = LayerRow{Elements: n, Violations: s.violations, MaxE: diff.Number(maxE)}
 	if biased > 0 {
-		s.row.BiasZ = Number(math.Sqrt(12*biased) * bias / biased)
+		s.row.BiasZ = diff.Number(math.Sqrt(12*biased) * bias / biased)
 	}
 	if s.violations > 0 {
 		s.gate, s.excess = "bound", max(maxE, 1.001)
@@ -132,8 +133,8 @@ func judge(a *answer, got *tensor.Tensor, store fp16.Format) *layerScore {
 // sum holds the sums of the layer's elements and of its slices against their limits.
 func (s *layerScore) sum(f *figures) {
 	whole := f.whole()
-	s.row.Flips, s.row.FlipLimit = int(whole.flips), Number(whole.flipLimit(6, 3))
-	s.row.Variance = Number(whole.z2 / float64(whole.n))
+	s.row.Flips, s.row.FlipLimit = int(whole.flips), diff.Number(whole.flipLimit(6, 3))
+	s.row.Variance = diff.Number(whole.z2 / float64(whole.n))
 	s.statistics(whole, 6, 3)
 	worst := 0.0
 	for _, v := range slicesOf(s.got, f) {
@@ -228,8 +229,8 @@ func (s *layerScore) elements(layer string, step, realization int) []Element {
 		out = append(out, Element{
 			Step: step, Realization: realization + k/(x.C()*x.H()*x.W()), Layer: layer,
 			C: k / (x.H() * x.W()) % x.C(), H: k / x.W() % x.H(), W: k % x.W(),
-			Exact: Number(a.mid[k]), Rounded: formatBits(s.store, a.mid[k]), Low: formatBits(s.store, a.lo[k]), High: formatBits(s.store, a.hi[k]),
-			Got: formatBits(s.store, x.Data[k]), GotValue: Number(x.Data[k]), Error: Number(over(k)),
+			Exact: diff.Number(a.mid[k]), Rounded: formatBits(s.store, a.mid[k]), Low: formatBits(s.store, a.lo[k]), High: formatBits(s.store, a.hi[k]),
+			Got: formatBits(s.store, x.Data[k]), GotValue: diff.Number(x.Data[k]), Error: diff.Number(over(k)),
 		})
 	}
 	return out

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/noise"
 )
 
@@ -30,7 +31,7 @@ func (n *noiseTests) blind(u *unseen) {
 	steps, of := e.states.T-1, e.states.M
 	for _, name := range []string{"another noise stream, noise of another step or realization", "draws in half precision", "draws of few levels",
 		fmt.Sprintf("errors of the operator, of any kind, below %s of the noise, %s at one step", three(n.buried(u, 1)), three(n.buried(u, steps)))} {
-		e.r.Blind = append(e.r.Blind, Blind{Name: name, Least: Number(math.Inf(1)), Needs: "the noise recorded"})
+		e.r.Blind = append(e.r.Blind, Blind{Name: name, Least: diff.Number(math.Inf(1)), Needs: "the noise recorded"})
 	}
 	for _, h := range n.faults() {
 		share := 1.0 // of the steps' numbers
@@ -50,12 +51,12 @@ func (n *noiseTests) blind(u *unseen) {
 		if h.once && seen(1) >= 1 || !h.once && last == steps || h.one && of < 2 {
 			continue
 		}
-		b := Blind{Name: h.name, Least: Number(1 / seen(1)), Needs: "the noise recorded"}
+		b := Blind{Name: h.name, Least: diff.Number(1 / seen(1)), Needs: "the noise recorded"}
 		more := math.Ceil(1 / (seen(1) * seen(1)) * float64(steps))
 		switch {
 		case !h.once && last > 0:
 			b.Name += fmt.Sprintf(", if it begins at step %d or later", last+1)
-			b.Least = Number(1 / seen(steps))
+			b.Least = diff.Number(1 / seen(steps))
 			b.Needs = fmt.Sprintf("%d steps with it, or the noise recorded", steps+1-last)
 		case !(more < 1e6):
 		case h.once:

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
@@ -57,7 +58,7 @@ func (e *exam) slopes() error {
 	if e.o.Mode.Output().Ulp(1) > 1e-4 {
 		near = 0.1 // a half type swallows a part of noise that is smaller than its steps
 	}
-	e.r.Noise.Tests = append(e.r.Noise.Tests, NoiseTest{Name: "slope on the specified noise", Value: Number(1 + c), Want: 1, Z: Number(z), OK: math.Abs(c) < near || math.Abs(z) < 8})
+	e.r.Noise.Tests = append(e.r.Noise.Tests, NoiseTest{Name: "slope on the specified noise", Value: diff.Number(1 + c), Want: 1, Z: diff.Number(z), OK: math.Abs(c) < near || math.Abs(z) < 8})
 	return nil
 }
 

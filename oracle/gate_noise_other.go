@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/noise"
 )
 
@@ -68,7 +69,7 @@ func (e *exam) otherNoise(w *wrong) (bool, error) {
 			return false, nil
 		}
 	}
-	e.find(Finding{Verdict: FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, Diagnosis: name, Excess: Number(w.rms / w.floor),
+	e.find(Finding{Verdict: FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, Diagnosis: name, Excess: diff.Number(w.rms / w.floor),
 		Text: fmt.Sprintf("step %d is what the operator makes of the state before but for its noise: %s, and what it has is %.3g times as large as specified", w.Step, text, math.Sqrt(size))})
 	return true, nil
 }

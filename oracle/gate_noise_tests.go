@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/noise"
 )
@@ -71,11 +72,11 @@ func (n *noiseTests) add(u *unseen, st *unseenStep) {
 		n.count++
 	}
 	row := n.row(st.Step)
-	row.MaxAbs = max(row.MaxAbs, Number(maxAbs(st.resid)))
-	row.Peak = max(row.Peak, Number(peak))
-	share := Number(float64(st.X.N()) / float64(n.e.states.M))
-	row.MeanAbs += share * Number(meanAbs(st.resid))
-	row.R64 += share * Number(ratio(square, pixels*float64(f.k)))
+	row.MaxAbs = max(row.MaxAbs, diff.Number(maxAbs(st.resid)))
+	row.Peak = max(row.Peak, diff.Number(peak))
+	share := diff.Number(float64(st.X.N()) / float64(n.e.states.M))
+	row.MeanAbs += share * diff.Number(meanAbs(st.resid))
+	row.R64 += share * diff.Number(ratio(square, pixels*float64(f.k)))
 }
 
 // row returns the report's row of a step.
@@ -179,13 +180,13 @@ type suspicion struct {
 func (n *noiseTests) judge(u *unseen) {
 	r, k := n.e.r, len(n.m.rows)
 	level := n.total.level(k)
-	r.OneStep = StepError{MaxAbs: Number(n.absMax), MeanAbs: Number(ratio(n.absSum, n.count)), RMSOverExpected: Number(math.Sqrt(level))}
+	r.OneStep = StepError{MaxAbs: diff.Number(n.absMax), MeanAbs: diff.Number(ratio(n.absSum, n.count)), RMSOverExpected: diff.Number(math.Sqrt(level))}
 	if !(n.total.pixels > 0) {
 		n.e.find(Finding{Verdict: NoPower, Gate: "noise", Step: -1, Realization: -1, Excess: 1, Text: "at every pixel a clamp may have touched the states, or the noise is not larger than roundings: it shows nothing"})
 		return
 	}
 	std := ratio(ratio(n.absSum, n.count)*1.2533, math.Sqrt(max(level, 1e-300)))
-	r.Expected = StepError{MeanAbs: Number(std / 1.2533), MaxAbs: Number(std * math.Sqrt(2*elem.Log(max(n.count, 2)))), RMSOverExpected: 1}
+	r.Expected = StepError{MeanAbs: diff.Number(std / 1.2533), MaxAbs: diff.Number(std * math.Sqrt(2*elem.Log(max(n.count, 2)))), RMSOverExpected: 1}
 	logic := n.strange(u)
 	same, strong := n.pairs.judge(n, u)
 	near := n.neighbours(u)
@@ -222,11 +223,11 @@ func (n *noiseTests) judge(u *unseen) {
 	switch {
 	case len(logic) > 0:
 		w := worstSuspicion(logic)
-		n.e.find(Finding{Verdict: FailLogic, Gate: "noise", Step: w.step, Realization: w.m, Excess: Number(math.Abs(w.z) / zLimit(1)),
+		n.e.find(Finding{Verdict: FailLogic, Gate: "noise", Step: w.step, Realization: w.m, Excess: diff.Number(math.Abs(w.z) / zLimit(1)),
 			Text: "what a step has more than the operator makes of the state before is not noise: " + w.text})
 	case len(odd) > 0:
 		o := odd[0]
-		n.e.find(Finding{Verdict: FailRNG, Gate: "noise", Step: o.step, Realization: o.m, Diagnosis: o.name, Excess: Number(math.Abs(o.z) / zLimit(1)), Text: o.text})
+		n.e.find(Finding{Verdict: FailRNG, Gate: "noise", Step: o.step, Realization: o.m, Diagnosis: o.name, Excess: diff.Number(math.Abs(o.z) / zLimit(1)), Text: o.text})
 	default:
 		r.Contract = "right within its noise, whose stream is unknown"
 	}
@@ -246,7 +247,7 @@ func worstSuspicion(all []suspicion) suspicion {
 // test adds a row to the report and says whether it is right.
 func (n *noiseTests) test(name string, value, want, z, limit float64) bool {
 	ok := math.Abs(z) <= limit
-	n.e.r.Noise.Tests = append(n.e.r.Noise.Tests, NoiseTest{Name: name, Value: Number(value), Want: Number(want), Z: Number(z), OK: ok})
+	n.e.r.Noise.Tests = append(n.e.r.Noise.Tests, NoiseTest{Name: name, Value: diff.Number(value), Want: diff.Number(want), Z: diff.Number(z), OK: ok})
 	return ok
 }
 

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/refrun/refrun/diff"
 )
 
 // probes reads the answers to directed inputs (WriteProbes). What the other
@@ -52,7 +54,7 @@ func (e *exam) poisoned(all []probe) {
 	for m := range all {
 		clean := firstPoison(s.At(m, 0)) < 0
 		next := s.At(m, s.T-1)
-		f := Finding{Verdict: FailLogic, Gate: "probe", Step: s.T - 1, Realization: m, Excess: Number(math.Inf(1))}
+		f := Finding{Verdict: FailLogic, Gate: "probe", Step: s.T - 1, Realization: m, Excess: diff.Number(math.Inf(1))}
 		switch at := firstPoison(next); {
 		case clean && at >= 0:
 			f.Slice = place(at, s.H, s.W)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/rollout"
@@ -74,7 +75,7 @@ func (e *exam) suspects() error {
 		}
 	}
 	e.find(Finding{Verdict: best.verdict, Gate: best.gate, Step: t, Realization: w.realization, Diagnosis: best.name,
-		Excess: Number(w.rms / max(w.floor, best.rms)), Text: fmt.Sprintf("step %d is right to %.2g RMS if %s; as claimed it is %.2g off (the claim's own roundings: %.2g)", t, best.rms, best.what, w.rms, w.floor)})
+		Excess: diff.Number(w.rms / max(w.floor, best.rms)), Text: fmt.Sprintf("step %d is right to %.2g RMS if %s; as claimed it is %.2g off (the claim's own roundings: %.2g)", t, best.rms, best.what, w.rms, w.floor)})
 	return nil
 }
 
@@ -225,9 +226,9 @@ func (e *exam) stranger(w *wrong) error {
 			return err
 		}
 		// Got and want share what the policy keeps of X: beyond that they are outputs.
-		own := Std(v.want)
+		own := diff.Std(v.want)
 		if e.c.Rollout.Normalization == "" {
-			own = e.outputShare() * Std(v.exact.out.Data)
+			own = e.outputShare() * diff.Std(v.exact.out.Data)
 		}
 		least = min(least, ratio(v.rms, own))
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
@@ -259,7 +260,7 @@ func TestFree(t *testing.T) {
 	first, d := 0, 0.0
 	for u := 1; u < e.states.T; u++ {
 		d = math.Hypot(0.9*d, 0.012533)
-		if first == 0 && d > 0.1*Std(e.states.At(0, u)) {
+		if first == 0 && d > 0.1*diff.Std(e.states.At(0, u)) {
 			first = u
 		}
 	}
@@ -274,7 +275,7 @@ func TestFree(t *testing.T) {
 		t.Fatal(err)
 	}
 	own, moved := freeRun(t, c, recorded, 0), freeRun(t, c, recorded, 1e-6)
-	pair := PerStep(moved, own, recorded.M, recorded.T, recorded.CHW(), fp16.Float32)
+	pair := diff.PerStep(moved, own, recorded.M, recorded.T, recorded.CHW(), fp16.Float32)
 	last := recorded.T - 1
 	measured := math.Pow(float64(pair[last].RMSOverStd*pair[last].Std/(pair[2].RMSOverStd*pair[2].Std)), 1/float64(last-2))
 	op, err := c.NewOperator()

@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
@@ -161,7 +162,7 @@ func (g *stepGate) stretch(m *measured, o *tensor.Tensor) float64 {
 	}
 	c.Normalization, c.Clamp = rollout.NoNormalization, nil
 	before := c.Advance(m.X, o, fp16.Float64, operator.Mode{Precision: fp16.Float64})
-	return ratio(Std(m.truth), Std(before.Data))
+	return ratio(diff.Std(m.truth), diff.Std(before.Data))
 }
 
 // why says what hides the operator: the policy, or norms of inputs that are

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 )
 
@@ -68,7 +69,7 @@ func (g *stepGate) rows(all []*stepFigures, bad *verdictOn) {
 			f := all[i]
 			n, abs, zz = n+f.count, abs+f.sumAbs, zz+f.sumZ
 			squares += f.cuts.of[inAll].squares[0]
-			row.MaxAbs, row.Peak = max(row.MaxAbs, Number(f.maxAbs)), max(row.Peak, Number(f.peak))
+			row.MaxAbs, row.Peak = max(row.MaxAbs, diff.Number(f.maxAbs)), max(row.Peak, diff.Number(f.peak))
 			row.Violation = row.Violation || f.wrong > 0 || g.h0.judge(f) != nil
 		}
 		count, sum, z = count+n, sum+abs, z+zz
@@ -76,13 +77,13 @@ func (g *stepGate) rows(all []*stepFigures, bad *verdictOn) {
 			most = max(most, float64(row.MaxAbs))
 		}
 		if n == 0 { // nothing finite to compare is no error of 0
-			row.MaxAbs, row.Peak = Number(math.NaN()), Number(math.NaN())
+			row.MaxAbs, row.Peak = diff.Number(math.NaN()), diff.Number(math.NaN())
 		}
-		row.MeanAbs, row.R64, row.Re = Number(abs/n), Number(zz/n), Number(math.Sqrt(squares/n))
+		row.MeanAbs, row.R64, row.Re = diff.Number(abs/n), diff.Number(zz/n), diff.Number(math.Sqrt(squares/n))
 		g.e.r.Steps = append(g.e.r.Steps, row)
 	}
 	count = max(count, 1)
-	g.e.r.OneStep = StepError{Number(most), Number(sum / count), Number(math.Sqrt(z / count))}
+	g.e.r.OneStep = StepError{diff.Number(most), diff.Number(sum / count), diff.Number(math.Sqrt(z / count))}
 }
 
 // expected fills in what the claim makes one expect, as normal errors have it.
@@ -95,7 +96,7 @@ func (g *stepGate) expected(m *measured) {
 	}
 	n := float64(len(m.s)) * float64(g.e.states.T-1)
 	// The largest of n normal numbers is about sqrt(2 ln n) deviations.
-	g.e.r.Expected = StepError{Number(most * math.Sqrt(2*lnAbove(n))), Number(sum / float64(len(m.s)) * math.Sqrt(2/math.Pi)), 1}
+	g.e.r.Expected = StepError{diff.Number(most * math.Sqrt(2*lnAbove(n))), diff.Number(sum / float64(len(m.s)) * math.Sqrt(2/math.Pi)), 1}
 }
 
 // lnAbove returns the logarithm of n >= 1 from above, to the next power of two.
@@ -116,10 +117,10 @@ func (g *stepGate) maps(m *measured) {
 		}
 		g.e.r.Maps = append(g.e.r.Maps, Map{Title: fmt.Sprintf("step %d, channel %d: error over expected", m.Step, c), H: m.X.H(), W: m.X.W(), Values: v})
 	}
-	scale := newUlpScale(g.format())
+	scale := diff.NewUlpScale(g.format())
 	for i, v := range m.Got {
 		if finite(v) && finite(m.ref[i]) {
-			g.e.r.Ulps.add(scale.steps(v, m.ref[i]))
+			g.e.r.Ulps.Add(scale.Steps(v, m.ref[i]))
 		}
 	}
 }
@@ -149,15 +150,15 @@ func (g *stepGate) worst(m *measured) {
 	for _, i := range order[:min(10, len(order))] {
 		x, y, c, n := i%m.X.W(), i/m.X.W()%m.X.H(), i/(m.X.W()*m.X.H())%m.X.C(), i/(m.X.W()*m.X.H()*m.X.C())
 		g.e.r.Worst = append(g.e.r.Worst, Element{Step: m.Step, Realization: m.Lo + n, C: c, H: y, W: x,
-			Exact: Number(m.truth[i]), Rounded: hexOf(f, m.ref[i]), Got: hexOf(f, m.Got[i]), GotValue: Number(m.Got[i]),
-			Error: Number((m.Got[i] - m.truth[i]) / m.s[i])})
+			Exact: diff.Number(m.truth[i]), Rounded: hexOf(f, m.ref[i]), Got: hexOf(f, m.Got[i]), GotValue: diff.Number(m.Got[i]),
+			Error: diff.Number((m.Got[i] - m.truth[i]) / m.s[i])})
 	}
 }
 
 // findings adds what is wrong at the first faulty step.
 func (g *stepGate) findings(m *measured, bad *verdictOn, all []*stepFigures) error {
 	f := bad.figures
-	find := Finding{Gate: bad.gate, Step: f.step, Realization: g.realization(f), Slice: bad.home, Excess: Number(bad.excess)}
+	find := Finding{Gate: bad.gate, Step: f.step, Realization: g.realization(f), Slice: bad.home, Excess: diff.Number(bad.excess)}
 	verdict, err := g.classify(m, bad)
 	if err != nil {
 		return err

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
@@ -407,7 +408,7 @@ func TestStepsRecorded(t *testing.T) {
 			t.Errorf("%s: contract %q, findings %v: want %q and none", c.dir, e.r.Contract, e.r.Findings, want)
 		}
 		for _, s := range e.r.Steps {
-			if !(s.Re <= Number(c.re)) {
+			if !(s.Re <= diff.Number(c.re)) {
 				t.Errorf("%s, step %d: %.4f from the emulation: want %v at most", c.dir, s.Step, s.Re, c.re)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
@@ -112,7 +113,7 @@ func (e *exam) poison() error {
 			if at < 0 {
 				continue
 			}
-			f := Finding{Verdict: FailLogic, Gate: "structure", Step: t, Realization: m, Slice: place(at, s.H, s.W), Excess: Number(math.Inf(1))}
+			f := Finding{Verdict: FailLogic, Gate: "structure", Step: t, Realization: m, Slice: place(at, s.H, s.W), Excess: diff.Number(math.Inf(1))}
 			what := fmt.Sprintf("state %d of realization %d holds %v at %s", t, m, s.At(m, t)[at], f.Slice)
 			if allPoison(s.At(m, t)) {
 				what = fmt.Sprintf("state %d of realization %d is NaN throughout", t, m)

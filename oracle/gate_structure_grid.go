@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 )
 
@@ -82,7 +83,7 @@ func (e *exam) coarse(x []float64, m, t int, f fp16.Format) (found bool, err err
 			stored = fmt.Sprintf("; the trajectory is stored as %v, so it may be that only the file is", g)
 		}
 		e.find(Finding{Verdict: FailPrecision, Gate: "structure", Step: t, Realization: m, Diagnosis: fmt.Sprintf("state kept in %v", g),
-			Excess: Number(float64(off)), Text: fmt.Sprintf("state %d of realization %d has only %v numbers, where the claim has %v states%s", t, m, g, f, stored)})
+			Excess: diff.Number(float64(off)), Text: fmt.Sprintf("state %d of realization %d has only %v numbers, where the claim has %v states%s", t, m, g, f, stored)})
 		return true, nil
 	}
 	return false, nil
@@ -117,7 +118,7 @@ func (e *exam) levels(x []float64, m, t int, f fp16.Format, asked *int) (found b
 		*asked++
 		return false, nil
 	}
-	e.find(Finding{Verdict: FailPrecision, Gate: "structure", Step: t, Realization: m, Diagnosis: "state quantized", Excess: Number(float64(n) / float64(got)),
+	e.find(Finding{Verdict: FailPrecision, Gate: "structure", Step: t, Realization: m, Diagnosis: "state quantized", Excess: diff.Number(float64(n) / float64(got)),
 		Text: fmt.Sprintf("state %d of realization %d has only %d different numbers among %d", t, m, got, n)})
 	return true, nil
 }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
 )
@@ -131,7 +132,7 @@ func (e *exam) repeat(hash []uint64, m, t int, at [2]int) (Finding, error) {
 		}
 		return true
 	}
-	f := Finding{Verdict: FailRollout, Gate: "structure", Step: t, Realization: m, Excess: Number(math.Inf(1))}
+	f := Finding{Verdict: FailRollout, Gate: "structure", Step: t, Realization: m, Excess: diff.Number(math.Inf(1))}
 	switch {
 	case at[1] == t-1 && at[0] == m && s.T-t >= 2 && all(func(m int) bool {
 		for u := t; u < s.T; u++ {

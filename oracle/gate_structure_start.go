@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
@@ -18,11 +19,11 @@ func (e *exam) start() error {
 	const blind = "states stored one step late or early from the start on"
 	s := e.states
 	if e.c.Trajectory == nil {
-		e.r.Blind = append(e.r.Blind, Blind{Name: blind, Least: Number(math.Inf(1))})
+		e.r.Blind = append(e.r.Blind, Blind{Name: blind, Least: diff.Number(math.Inf(1))})
 		return nil
 	}
 	if _, err := e.c.Trajectory.Tensor("initial_condition"); err != nil {
-		e.r.Blind = append(e.r.Blind, Blind{Name: blind, Least: Number(math.Inf(1))})
+		e.r.Blind = append(e.r.Blind, Blind{Name: blind, Least: diff.Number(math.Inf(1))})
 		return nil
 	}
 	given, shape, err := e.c.ReadStart()
@@ -71,7 +72,7 @@ func (e *exam) startOf(m int, given *tensor.Tensor, want []float64) error {
 			most = max(most, math.Abs(want[i]))
 		}
 		if limit = 0x1p-17 * most; limit > 0 { // zeros stay what they are
-			limit *= 1 + math.Abs(mean)/Std(given.Data)
+			limit *= 1 + math.Abs(mean)/diff.Std(given.Data)
 		}
 	}
 	worst, at := 0.0, -1
@@ -87,7 +88,7 @@ func (e *exam) startOf(m int, given *tensor.Tensor, want []float64) error {
 	if at < 0 {
 		return nil
 	}
-	f := Finding{Verdict: FailRollout, Gate: "structure", Step: 0, Realization: m, Slice: place(at, e.states.H, e.states.W), Excess: Number(ratio(worst, limit))}
+	f := Finding{Verdict: FailRollout, Gate: "structure", Step: 0, Realization: m, Slice: place(at, e.states.H, e.states.W), Excess: diff.Number(ratio(worst, limit))}
 	why := "it is something else"
 	for _, coarse := range []fp16.Format{fp16.Float16, fp16.BFloat16, fp16.TF32} {
 		c := append([]float64(nil), want...)

@@ -3,6 +3,7 @@ package oracle
 import (
 	"testing"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
@@ -54,7 +55,7 @@ func float32WithHalfNoise(t *testing.T, c *rollout.Case) float64 {
 		t.Fatal(err)
 	}
 	s := &rollout.Stepper{Operator: op, Config: c.Rollout, Mode: operator.Mode{Precision: fp16.Float32}}
-	a := NewAccumulator(traj.Format, Std(traj.Data))
+	a := diff.NewAccumulator(traj.Format, diff.Std(traj.Data))
 	for k, b := range c.Rollout.EngineBatches() {
 		for step := 1; step < traj.T; step++ {
 			x := tensor.New(fp16.Float32, b[1]-b[0], traj.C, traj.H, traj.W)

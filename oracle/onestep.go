@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
@@ -33,8 +34,8 @@ type OneStep struct {
 	// PerStep step by step (the first entry is the step to t = 1). Std is that
 	// of the whole recorded trajectory in both, and At counts through the
 	// recorded [M,T,C,H,W].
-	All     Diff   `json:"one_step"`
-	PerStep []Diff `json:"per_step"`
+	All     diff.Diff   `json:"one_step"`
+	PerStep []diff.Diff `json:"per_step"`
 	// Truth is nil if the case has no float64 truth of its steps.
 	Truth  *Truth  `json:"truth,omitempty"`
 	Layers []Layer `json:"layers,omitempty"`
@@ -51,15 +52,15 @@ type OneStep struct {
 // Truth compares both sides with float64 steps from the same states and the
 // same noise.
 type Truth struct {
-	Ours     Number `json:"ours_rms_over_std"`
-	Recorded Number `json:"recorded_rms_over_std"`
-	Ratio    Number `json:"ratio"` // Ours/Recorded: 1 if both are equally accurate, below if refrun is closer
+	Ours     diff.Number `json:"ours_rms_over_std"`
+	Recorded diff.Number `json:"recorded_rms_over_std"`
+	Ratio    diff.Number `json:"ratio"` // Ours/Recorded: 1 if both are equally accurate, below if refrun is closer
 }
 
 // Layer compares one module's output.
 type Layer struct {
 	Name string `json:"name"`
-	Diff
+	diff.Diff
 }
 
 // CheckOneStep steps every recorded state of a case once. Whatever the case
@@ -98,13 +99,13 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 		}
 	}}
 
-	std := Std(traj.Data)
-	all := NewAccumulator(traj.Format, std)
-	perStep := make([]*Accumulator, traj.T-1)
+	std := diff.Std(traj.Data)
+	all := diff.NewAccumulator(traj.Format, std)
+	perStep := make([]*diff.Accumulator, traj.T-1)
 	for i := range perStep {
-		perStep[i] = NewAccumulator(traj.Format, std)
+		perStep[i] = diff.NewAccumulator(traj.Format, std)
 	}
-	ours, recorded := NewAccumulator(fp16.Float64, std), NewAccumulator(fp16.Float64, std)
+	ours, recorded := diff.NewAccumulator(fp16.Float64, std), diff.NewAccumulator(fp16.Float64, std)
 	digest := rollout.NewDigest(o.Mode.Wide(), traj.M, traj.T-1, traj.C, traj.H, traj.W)
 
 	batches := c.Rollout.EngineBatches()
@@ -131,8 +132,8 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 			for m := lo; m < hi; m++ {
 				got, want := next.Samples(m-lo, m-lo+1).Data, traj.At(m, t)
 				at := (m*traj.T + t) * traj.CHW()
-				all.addAt(at, got, want)
-				perStep[t-1].addAt(at, got, want)
+				all.AddAt(at, got, want)
+				perStep[t-1].AddAt(at, got, want)
 				digest.Add(m, got)
 				if truth != nil {
 					ours.Add(got, truth.At(m, t-1))
@@ -150,7 +151,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 	}
 	if truth != nil {
 		u, v := ours.Diff().RMSOverStd, recorded.Diff().RMSOverStd
-		r.Truth = &Truth{u, v, Number(ratio(float64(u), float64(v)))}
+		r.Truth = &Truth{u, v, diff.Number(ratio(float64(u), float64(v)))}
 	}
 	if c.Layers != nil {
 		if r.Layers, err = checkLayers(c, op, o); err != nil {
@@ -219,7 +220,7 @@ func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]La
 			bad = err
 			return
 		}
-		layers = append(layers, Layer{name, Compare(y.Data, want.Data, y.Format)})
+		layers = append(layers, Layer{name, diff.Compare(y.Data, want.Data, y.Format)})
 	}}
 	if _, err := op.Forward(pass, x); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)

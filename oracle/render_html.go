@@ -108,14 +108,14 @@ func (r *Report) facts() [][2]string {
 	add("Place", r.Slice)
 	add("Diagnosis", r.Diagnosis)
 	if e := r.OneStep; e != (StepError{}) {
-		s := fmt.Sprintf("largest %s, mean %s", e.MaxAbs.three(), e.MeanAbs.three())
+		s := fmt.Sprintf("largest %s, mean %s", three(float64(e.MaxAbs)), three(float64(e.MeanAbs)))
 		if finite(float64(e.RMSOverExpected)) {
-			s += fmt.Sprintf("; RMS %s of what is expected", e.RMSOverExpected.three())
+			s += fmt.Sprintf("; RMS %s of what is expected", three(float64(e.RMSOverExpected)))
 		}
 		add("Error of one step", s)
 	}
 	if e := r.Expected; e != (StepError{}) {
-		add("Expected", fmt.Sprintf("largest %s, mean %s", e.MaxAbs.three(), e.MeanAbs.three()))
+		add("Expected", fmt.Sprintf("largest %s, mean %s", three(float64(e.MaxAbs)), three(float64(e.MeanAbs))))
 	}
 	return all
 }
@@ -164,7 +164,7 @@ func (r *Report) bars() string {
 	var labels []string
 	for k := range r.Ulps[:last+1] {
 		switch label := r.Ulps.Label(k); {
-		case k < 3 || k == lastBucket:
+		case k < 3 || k == len(r.Ulps)-1:
 			labels = append(labels, label)
 		default: // the range by its end
 			_, end, _ := strings.Cut(label, "-")

@@ -123,7 +123,7 @@ func junitSteps(rows []StepRow) junitCase {
 	}
 	var text []string
 	for _, s := range bad {
-		text = append(text, fmt.Sprintf("step %d: largest error %s, R64 %s, Re %s, peak %s", s.Step, s.MaxAbs.three(), s.R64.three(), s.Re.three(), s.Peak.three()))
+		text = append(text, fmt.Sprintf("step %d: largest error %s, R64 %s, Re %s, peak %s", s.Step, three(float64(s.MaxAbs)), three(float64(s.R64)), three(float64(s.Re)), three(float64(s.Peak))))
 	}
 	c.Failure = &junitFault{fmt.Sprintf("%d of %d steps are wrong, first step %d", len(bad), len(rows), bad[0].Step), strings.Join(text, "\n")}
 	return c

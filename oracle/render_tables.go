@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/refrun/refrun/diff"
 )
 
 // table is a part of the evidence, for text and HTML alike.
@@ -71,7 +73,7 @@ func (r *Report) stepTable() table {
 		if s.Violation {
 			mark = "wrong"
 		}
-		t.add(s.Violation, fmt.Sprint(s.Step), s.MaxAbs.three(), s.MeanAbs.three(), s.R64.three(), s.Re.three(), s.Peak.three(), mark)
+		t.add(s.Violation, fmt.Sprint(s.Step), three(float64(s.MaxAbs)), three(float64(s.MeanAbs)), three(float64(s.R64)), three(float64(s.Re)), three(float64(s.Peak)), mark)
 	}
 	t.left = left
 	return t
@@ -92,8 +94,8 @@ func (r *Report) layerTable() table {
 		if several {
 			name = fmt.Sprintf("%s, step %d", name, l.Step)
 		}
-		t.add(bad(i), name, l.Op, fmt.Sprint(l.Elements), fmt.Sprint(l.Violations), fmt.Sprintf("%d (%s)", l.Flips, l.FlipLimit.three()),
-			l.BiasZ.three(), l.Variance.three(), l.MaxE.three(), l.WorstSlice)
+		t.add(bad(i), name, l.Op, fmt.Sprint(l.Elements), fmt.Sprint(l.Violations), fmt.Sprintf("%d (%s)", l.Flips, three(float64(l.FlipLimit))),
+			three(float64(l.BiasZ)), three(float64(l.Variance)), three(float64(l.MaxE)), l.WorstSlice)
 	}
 	t.left = left
 	return t
@@ -122,18 +124,18 @@ func (r *Report) filterTable() table {
 		if f.Found {
 			mark = "found"
 		}
-		t.add(f.Found, f.Name, strings.TrimPrefix(string(f.Verdict), "FAIL-"), f.Layer, f.Amplitude.three(), f.T.three(), percent(f.Gain), mark)
+		t.add(f.Found, f.Name, strings.TrimPrefix(string(f.Verdict), "FAIL-"), f.Layer, three(float64(f.Amplitude)), three(float64(f.T)), percent(f.Gain), mark)
 	}
 	t.left = len(rows) - len(t.rows)
 	return t
 }
 
 // percent writes a share, to a tenth of a percent.
-func percent(n Number) string {
+func percent(n diff.Number) string {
 	if v := float64(n); finite(v) {
 		return fmt.Sprintf("%.1f %%", 100*v)
 	}
-	return n.three()
+	return three(float64(n))
 }
 
 func (r *Report) noiseTable() table {
@@ -144,7 +146,7 @@ func (r *Report) noiseTable() table {
 		if !x.OK {
 			mark = "wrong"
 		}
-		t.add(!x.OK, x.Name, x.Value.three(), x.Want.three(), x.Z.three(), mark)
+		t.add(!x.OK, x.Name, three(float64(x.Value)), three(float64(x.Want)), three(float64(x.Z)), mark)
 	}
 	return t
 }
@@ -165,9 +167,7 @@ func (r *Report) worstTable() table {
 		if x.Got != "" {
 			got += " (" + x.Got + ")"
 		}
-		t.add(true, at, fmt.Sprintf("%.9g", float64(x.Exact)), x.Rounded, span, got, x.Error.three())
+		t.add(true, at, fmt.Sprintf("%.9g", float64(x.Exact)), x.Rounded, span, got, three(float64(x.Error)))
 	}
 	return t
 }
-
-func (n Number) three() string { return three(float64(n)) }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/diff"
 )
 
 // sampleReport is a report of a made-up check, with something of everything.
@@ -21,7 +23,7 @@ func sampleReport() *Report {
 			{1, "conv_blocks.0.block.1", "norm", 384, 17, 99, 12, 8, 40, 12.4, "channel 2"},
 		},
 		Filters: []FilterRow{{"unbiased variance", FailPrecision, "", 0.01, 2, 0.001, false}, {"stale tile", FailLogic, "", 1, 423, 0.98, true}},
-		Blind:   []Blind{{Name: "eps outside sqrt", Least: 1.6, Probe: "variance-ladder"}, {Name: "NaN swallowed", Least: Number(math.Inf(1)), Probe: ""}},
+		Blind:   []Blind{{Name: "eps outside sqrt", Least: 1.6, Probe: "variance-ladder"}, {Name: "NaN swallowed", Least: diff.Number(math.Inf(1)), Probe: ""}},
 		Worst:   []Element{{7, 1, "", 2, 3, 4, 0.5, "0x3800", "0x3800", "0x3801", "0x4000", 2, 200}},
 		Skipped: []string{"emulation of steps 50 to 99"}, Notes: []string{"a note <b>"},
 		Findings: []Finding{
@@ -39,7 +41,7 @@ func sampleReport() *Report {
 		}
 		r.Steps = append(r.Steps, s)
 	}
-	growth, horizon := Number(1.07), 38
+	growth, horizon := diff.Number(1.07), 38
 	r.GrowthPerStep, r.Horizon = &growth, &horizon
 	r.Findings = r.Findings[:2] // without the layer, whose step would be the first
 	r.decide(layerOrder{noise: -1})

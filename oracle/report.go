@@ -1,5 +1,7 @@
 package oracle
 
+import "github.com/refrun/refrun/diff"
+
 // Verdict is the outcome of a check.
 type Verdict string
 
@@ -48,8 +50,8 @@ type Report struct {
 	OneStep  StepError `json:"one_step"`
 	Expected StepError `json:"expected"`
 
-	Horizon       *int    `json:"horizon"`         // first step at which a free-running comparison says nothing; nil if there is none or it was not measured
-	GrowthPerStep *Number `json:"growth_per_step"` // of a small difference; nil if not measured
+	Horizon       *int         `json:"horizon"`         // first step at which a free-running comparison says nothing; nil if there is none or it was not measured
+	GrowthPerStep *diff.Number `json:"growth_per_step"` // of a small difference; nil if not measured
 
 	Noise   NoiseReport `json:"noise"`
 	Steps   []StepRow   `json:"steps"`
@@ -62,57 +64,57 @@ type Report struct {
 	Skipped  []string  `json:"skipped,omitempty"` // what the budget, or the work that a search may do, left out
 	Notes    []string  `json:"notes,omitempty"`   // what is worth knowing and no fault
 
-	Maps  []Map     `json:"-"` // pictures for the HTML report
-	Ulps  Histogram `json:"ulps"`
-	Files []string  `json:"-"`
+	Maps  []Map          `json:"-"` // pictures for the HTML report
+	Ulps  diff.Histogram `json:"ulps"`
+	Files []string       `json:"-"`
 
 	stranger string // why this may be another operator's trajectory, "" if it need not be
 }
 
 // StepError are errors of single steps.
 type StepError struct {
-	MaxAbs  Number `json:"max_abs"`
-	MeanAbs Number `json:"mean_abs"`
+	MaxAbs  diff.Number `json:"max_abs"`
+	MeanAbs diff.Number `json:"mean_abs"`
 	// RMSOverExpected is the root mean square of error over expected standard
 	// deviation, element by element; 1 is what the claim makes one expect.
-	RMSOverExpected Number `json:"rms_over_expected"`
+	RMSOverExpected diff.Number `json:"rms_over_expected"`
 }
 
 // StepRow is one step, over all realizations.
 type StepRow struct {
-	Step      int    `json:"step"`
-	MaxAbs    Number `json:"max_abs"`  // of X - truth
-	MeanAbs   Number `json:"mean_abs"` // of X - truth
-	R64       Number `json:"r64"`      // mean of ((X - truth)/s)^2
-	Re        Number `json:"re"`       // rms of (X - emulation)/s
-	Peak      Number `json:"peak"`     // largest |X - truth|/s
-	Violation bool   `json:"violation"`
+	Step      int         `json:"step"`
+	MaxAbs    diff.Number `json:"max_abs"`  // of X - truth
+	MeanAbs   diff.Number `json:"mean_abs"` // of X - truth
+	R64       diff.Number `json:"r64"`      // mean of ((X - truth)/s)^2
+	Re        diff.Number `json:"re"`       // rms of (X - emulation)/s
+	Peak      diff.Number `json:"peak"`     // largest |X - truth|/s
+	Violation bool        `json:"violation"`
 }
 
 // LayerRow is one layer of one step, with inputs as the device had them.
 type LayerRow struct {
-	Step       int    `json:"step"`
-	Name       string `json:"name"`
-	Op         string `json:"op"` // conv, norm, act, add, noise
-	Elements   int    `json:"elements"`
-	Violations int    `json:"violations"` // elements outside of their admissible interval
-	Flips      int    `json:"flips"`      // elements that are not the rounded exact value
-	FlipLimit  Number `json:"flip_limit"`
-	BiasZ      Number `json:"bias_z"`
-	Variance   Number `json:"variance"` // mean of the squared error over the expected one
-	MaxE       Number `json:"max_e"`    // largest error over the rigorous bound: at most 1
-	WorstSlice string `json:"worst_slice"`
+	Step       int         `json:"step"`
+	Name       string      `json:"name"`
+	Op         string      `json:"op"` // conv, norm, act, add, noise
+	Elements   int         `json:"elements"`
+	Violations int         `json:"violations"` // elements outside of their admissible interval
+	Flips      int         `json:"flips"`      // elements that are not the rounded exact value
+	FlipLimit  diff.Number `json:"flip_limit"`
+	BiasZ      diff.Number `json:"bias_z"`
+	Variance   diff.Number `json:"variance"` // mean of the squared error over the expected one
+	MaxE       diff.Number `json:"max_e"`    // largest error over the rigorous bound: at most 1
+	WorstSlice string      `json:"worst_slice"`
 }
 
 // FilterRow is a hypothesis held against the residual.
 type FilterRow struct {
-	Name      string  `json:"name"`
-	Verdict   Verdict `json:"verdict"`   // what kind of fault it is
-	Layer     string  `json:"layer"`     // where it acts, "" if everywhere
-	Amplitude Number  `json:"amplitude"` // 1 is the fault as it is known
-	T         Number  `json:"t"`
-	Gain      Number  `json:"gain"` // share of the residual that it explains
-	Found     bool    `json:"found"`
+	Name      string      `json:"name"`
+	Verdict   Verdict     `json:"verdict"`   // what kind of fault it is
+	Layer     string      `json:"layer"`     // where it acts, "" if everywhere
+	Amplitude diff.Number `json:"amplitude"` // 1 is the fault as it is known
+	T         diff.Number `json:"t"`
+	Gain      diff.Number `json:"gain"` // share of the residual that it explains
+	Found     bool        `json:"found"`
 }
 
 // Blind is a fault that this run could not have shown.
@@ -120,8 +122,8 @@ type Blind struct {
 	Name string `json:"name"`
 	// Least is the smallest amplitude that would have been seen (1 is the
 	// fault as it is known); infinite if none would.
-	Least Number `json:"c_min"`
-	Probe string `json:"probe"` // the probe that shows it, "" if none does
+	Least diff.Number `json:"c_min"`
+	Probe string      `json:"probe"` // the probe that shows it, "" if none does
 	// Needs is the evidence that would show it, "" if that is not known.
 	Needs string `json:"needs,omitempty"`
 }
@@ -134,28 +136,28 @@ type NoiseReport struct {
 
 // NoiseTest is one statistic of the noise, or of its slope on the specified one.
 type NoiseTest struct {
-	Name  string `json:"name"`
-	Value Number `json:"value"`
-	Want  Number `json:"want"`
-	Z     Number `json:"z"`
-	OK    bool   `json:"ok"`
+	Name  string      `json:"name"`
+	Value diff.Number `json:"value"`
+	Want  diff.Number `json:"want"`
+	Z     diff.Number `json:"z"`
+	OK    bool        `json:"ok"`
 }
 
 // Element is one number of the evidence with what it should have been.
 type Element struct {
-	Step        int    `json:"step"`
-	Realization int    `json:"realization"`
-	Layer       string `json:"layer"` // "" for the state
-	C           int    `json:"c"`
-	H           int    `json:"h"`
-	W           int    `json:"w"`
-	Exact       Number `json:"exact"`   // in float64
-	Rounded     string `json:"rounded"` // to the format, as hexadecimal bits
-	Low         string `json:"low"`     // admissible from
-	High        string `json:"high"`    // to, or "" where no interval is known
-	Got         string `json:"got"`
-	GotValue    Number `json:"got_value"`
-	Error       Number `json:"error_over_expected"`
+	Step        int         `json:"step"`
+	Realization int         `json:"realization"`
+	Layer       string      `json:"layer"` // "" for the state
+	C           int         `json:"c"`
+	H           int         `json:"h"`
+	W           int         `json:"w"`
+	Exact       diff.Number `json:"exact"`   // in float64
+	Rounded     string      `json:"rounded"` // to the format, as hexadecimal bits
+	Low         string      `json:"low"`     // admissible from
+	High        string      `json:"high"`    // to, or "" where no interval is known
+	Got         string      `json:"got"`
+	GotValue    diff.Number `json:"got_value"`
+	Error       diff.Number `json:"error_over_expected"`
 }
 
 // Finding is one thing that a gate found wrong.
@@ -168,8 +170,8 @@ type Finding struct {
 	Slice       string  `json:"slice"`
 	Diagnosis   string  `json:"diagnosis,omitempty"`
 	// Excess is the figure over its limit, above 1.
-	Excess Number `json:"excess"`
-	Text   string `json:"text"` // one sentence with the figures
+	Excess diff.Number `json:"excess"`
+	Text   string      `json:"text"` // one sentence with the figures
 }
 
 // Map is a picture: numbers over an image, such as the error of a channel.

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/diff"
 )
 
 // The reports of a pair are this one and a neighbour of it, made by an edit.
@@ -111,7 +113,7 @@ func TestTableSentences(t *testing.T) {
 		{"<Known faults>", passing(filter(false)), passing()},
 		{"The residual held against the signature of each known fault", passing(filter(false)), passing()},
 		{"|found\nbad:eps missing", faulty(filter(true)), faulty(filter(false))},
-		{"50.0 %", passing(filter(false)), passing(filter(false), func(r *Report) { r.Filters[0].Gain = Number(math.NaN()) })},
+		{"50.0 %", passing(filter(false)), passing(filter(false), func(r *Report) { r.Filters[0].Gain = diff.Number(math.NaN()) })},
 		{"<Noise: tape>", passing(noise(true)), passing()},
 		{"What the recorded states say about the noise", passing(noise(true)), passing()},
 		{"|wrong\nbad:slope", passing(noise(false)), passing(noise(true))},
@@ -127,7 +129,7 @@ func TestTableSentences(t *testing.T) {
 
 // TestHTMLSentences: headings, labels, colours and notes of the page.
 func TestHTMLSentences(t *testing.T) {
-	growth, horizon := Number(1.5), 2
+	growth, horizon := diff.Number(1.5), 2
 	page := func(r *Report) string {
 		var b bytes.Buffer
 		if err := r.WriteHTML(&b); err != nil {
@@ -155,7 +157,7 @@ func TestHTMLSentences(t *testing.T) {
 		{fact("Layer"), faulty(func(r *Report) { r.FirstLayer = "a" }), faulty()},
 		{fact("Place"), faulty(func(r *Report) { r.Slice = "row 1" }), faulty()},
 		{fact("Diagnosis"), faulty(func(r *Report) { r.Diagnosis = "eps missing" }), faulty()},
-		{"; RMS 0.9 of what is expected", says(func(r *Report) { r.OneStep = StepError{0.5, 0.1, 0.9} }), says(func(r *Report) { r.OneStep = StepError{0.5, 0.1, Number(math.NaN())} })},
+		{"; RMS 0.9 of what is expected", says(func(r *Report) { r.OneStep = StepError{0.5, 0.1, 0.9} }), says(func(r *Report) { r.OneStep = StepError{0.5, 0.1, diff.Number(math.NaN())} })},
 		{fact("Error of one step"), says(func(r *Report) { r.OneStep = StepError{0.5, 0.1, 0.9} }), passing()},
 		{fact("Expected"), says(func(r *Report) { r.Expected = StepError{0.5, 0.1, 1} }), passing()},
 		{"<h2>Findings</h2>", faulty(), passing()},
@@ -249,7 +251,7 @@ func TestJUnitSentences(t *testing.T) {
 	}
 	blind := func(r *Report) {
 		for i := range r.Steps {
-			r.Steps[i].R64 = Number(math.NaN())
+			r.Steps[i].R64 = diff.Number(math.NaN())
 		}
 	}
 	for _, p := range []pair{

@@ -4,12 +4,14 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/diff"
 )
 
 // TestSentences: each sentence of a check's text that concludes something is there when
 // it is true, and is not when it is false.
 func TestSentences(t *testing.T) {
-	growth, horizon := Number(1.5), 7
+	growth, horizon := diff.Number(1.5), 7
 	steps := func(wrong ...bool) (all []StepRow) {
 		for i, w := range wrong {
 			all = append(all, StepRow{Step: i + 1, R64: 1.21, MaxAbs: 0.5, Violation: w})
@@ -48,8 +50,8 @@ func TestSentences(t *testing.T) {
 		{"a coarser one could have them", fail(FailPrecision, "conformity"), fail(FailPrecision, "conformity", known)},
 		{"The noise is not the one that was specified", fail(FailRNG, "noise"), fail(FailRollout, "rollout")},
 		{"not those of a rollout of this operator", fail(FailRollout, "rollout"), fail(FailRNG, "noise")},
-		{"The error of that step is 1.1 times what the claim makes one expect", fail(FailLogic, "accuracy"), fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps[0].R64 = Number(math.NaN()) }))},
-		{"The error of that step is", fail(FailLogic, "accuracy"), fail(FailLogic, "structure", set(func(r *Report) { r.Findings[0].Excess = Number(math.Inf(1)) }))},
+		{"The error of that step is 1.1 times what the claim makes one expect", fail(FailLogic, "accuracy"), fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps[0].R64 = diff.Number(math.NaN()) }))},
+		{"The error of that step is", fail(FailLogic, "accuracy"), fail(FailLogic, "structure", set(func(r *Report) { r.Findings[0].Excess = diff.Number(math.Inf(1)) }))},
 		{"The error of that step is", fail(FailLogic, "accuracy"), fail(FailLogic, "accuracy", set(func(r *Report) { r.FirstStep = 9 }))},
 		{"All 3 steps that were looked at show it", fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps = steps(true, true, true) })), fail(FailLogic, "accuracy")},
 		{"that were looked at show it", fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps = steps(true, true) })), fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps = steps(true) }))},
@@ -58,7 +60,7 @@ func TestSentences(t *testing.T) {
 		{"The other 2 steps are right", fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps = steps(true, false, false) })),
 			fail(FailLogic, "accuracy", set(func(r *Report) {
 				r.Steps = steps(true, false, false)
-				r.Steps[2].R64 = Number(math.NaN()) // nothing of it could be compared
+				r.Steps[2].R64 = diff.Number(math.NaN()) // nothing of it could be compared
 			}))},
 		{"a fault that comes and goes", fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps = steps(true, false, false) })),
 			fail(FailLogic, "accuracy", known, set(func(r *Report) { r.Steps = steps(true, false, false) }))},
@@ -76,15 +78,15 @@ func TestSentences(t *testing.T) {
 		{"which contract it keeps was not identified", pass(PassAccurate, set(func(r *Report) { r.Contract = "" })), pass(PassAccurate, set(func(r *Report) { r.Contract, r.Pattern = "", "stores conv" }))},
 		{"Checked: 3 steps of 2 realizations", pass(PassConforming), fail(FailLogic, "accuracy")},
 		{"and 1 recorded layer", pass(PassConforming, layered), pass(PassConforming)},
-		{"the RMS error of a step is 0.9 times", pass(PassConforming), pass(PassConforming, set(func(r *Report) { r.OneStep.RMSOverExpected = Number(math.NaN()) }))},
+		{"the RMS error of a step is 0.9 times", pass(PassConforming), pass(PassConforming, set(func(r *Report) { r.OneStep.RMSOverExpected = diff.Number(math.NaN()) }))},
 		{"The draws are unknown", pass(PassConforming, set(func(r *Report) { r.Noise.Stream = unknownNoise })), pass(PassConforming)},
 		{"This run could not have shown dropout", pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout"}} })), pass(PassConforming)},
 		{"the probe impulse would", pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Probe: "impulse"}} })),
 			pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout"}} }))},
-		{"not visible at any size", pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: Number(math.Inf(1))}} })),
+		{"not visible at any size", pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}} })),
 			pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: 3}} }))},
 		{"visible from 3 times its usual size on", pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: 3}} })),
-			pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: Number(math.Inf(1))}} }))},
+			pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}} }))},
 		{"Left out: filters", pass(PassConforming, set(func(r *Report) { r.Skipped = []string{"filters"} })), pass(PassConforming)},
 		{"No fault was found, and none could have been: this is no pass", nothing(), pass(PassConforming)},
 		{"No step of the trajectory could be looked at", nothing(), nothing(set(func(r *Report) { r.Findings = []Finding{{Verdict: NoPower, Text: "constant states"}} }))},
@@ -101,7 +103,7 @@ func TestSentences(t *testing.T) {
 				r.Findings = append(r.Findings, r.Findings[0])
 			}
 		})), fail(FailLogic, "accuracy")},
-		{"4 times its limit", fail(FailLogic, "accuracy", set(func(r *Report) { r.Findings[0].Excess = 4 })), fail(FailLogic, "accuracy", set(func(r *Report) { r.Findings[0].Excess = Number(math.Inf(1)) }))},
+		{"4 times its limit", fail(FailLogic, "accuracy", set(func(r *Report) { r.Findings[0].Excess = 4 })), fail(FailLogic, "accuracy", set(func(r *Report) { r.Findings[0].Excess = diff.Number(math.Inf(1)) }))},
 	} {
 		text := func(r *Report) string {
 			r.Reason = r.explain()

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
 )
@@ -120,7 +121,7 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 		}
 	}
 	c.print(out.Text)
-	c.printf("%s s on %s (%s)\n", num(oracle.Number(out.Seconds)), plural(out.Threads, "thread"), out.ISA)
+	c.printf("%s s on %s (%s)\n", num(diff.Number(out.Seconds)), plural(out.Threads, "thread"), out.ISA)
 	if unwritten != nil {
 		return unwritten
 	}

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/diff"
 )
 
 var compareVerb = verb{
@@ -35,11 +35,11 @@ type comparison struct {
 	Shape  []int    `json:"shape"`
 	OK     bool     `json:"ok"`
 	Failed []string `json:"failed,omitempty"`
-	oracle.Diff
-	PerStep       []oracle.Diff `json:"per_step,omitempty"`
-	GrowthPerStep oracle.Number `json:"growth_per_step,omitempty"`
-	Chaotic       bool          `json:"chaotic"`
-	Notes         []string      `json:"notes,omitempty"`
+	diff.Diff
+	PerStep       []diff.Diff `json:"per_step,omitempty"`
+	GrowthPerStep diff.Number `json:"growth_per_step,omitempty"`
+	Chaotic       bool        `json:"chaotic"`
+	Notes         []string    `json:"notes,omitempty"`
 }
 
 func compare(c *command) error {
@@ -83,14 +83,14 @@ func compare(c *command) error {
 	if n == 0 {
 		return fmt.Errorf("%s: shape %v: want at least one element to compare", a.name, a.shape)
 	}
-	var steps oracle.Trajectory
+	var steps diff.Trajectory
 	var notes []string
 	if s := a.shape; len(s) == 5 && s[1] <= mostSteps {
-		steps = oracle.Trajectory{M: s[0], T: s[1], CHW: s[2] * s[3] * s[4]}
+		steps = diff.Trajectory{M: s[0], T: s[1], CHW: s[2] * s[3] * s[4]}
 	} else if len(s) == 5 {
 		notes = append(notes, fmt.Sprintf("%d states are more than %d: they are compared as a whole, not step by step", s[1], mostSteps))
 	}
-	all, perStep, err := oracle.CompareStreams(a, b, n, steps, format)
+	all, perStep, err := diff.CompareStreams(a, b, n, steps, format)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func compare(c *command) error {
 	out.judge()
 	for _, t := range []struct {
 		flag string
-		got  oracle.Number
+		got  diff.Number
 	}{{"max-abs", out.MaxAbs}, {"mean-abs", out.MeanAbs}, {"max-ulp", out.MaxUlp}} {
 		if limit := limits[t.flag]; limit != nil && !(float64(t.got) <= *limit) {
 			out.Failed = append(out.Failed, fmt.Sprintf("%s %s exceeds %g", t.flag, beyond(t.got, *limit), *limit))
@@ -122,15 +122,15 @@ func (out *comparison) judge() {
 	if len(out.PerStep) == 0 {
 		return
 	}
-	growth, saturated := oracle.Growth(out.PerStep)
-	out.GrowthPerStep = oracle.Number(growth)
+	growth, saturated := diff.Growth(out.PerStep)
+	out.GrowthPerStep = diff.Number(growth)
 	out.Chaotic = saturated && growth > 1.05 && !jumps(out.PerStep, growth)
 }
 
 // jumps reports whether a difference came to the size of the states in a step that is far
 // larger than its growth, or that is no number: a fault does that, not chaos.
-func jumps(perStep []oracle.Diff, growth float64) bool {
-	const large, far = 0.25, 100 // large is that of oracle.Growth; the growth of single steps varies
+func jumps(perStep []diff.Diff, growth float64) bool {
+	const large, far = 0.25, 100 // large is that of diff.Saturation; the growth of single steps varies
 	last := 0.0
 	for _, d := range perStep {
 		r := float64(d.RMSOverStd)

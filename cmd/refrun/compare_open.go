@@ -29,7 +29,7 @@ type array struct {
 	size   int64 // of the file
 }
 
-// Read makes an [oracle.Stream] of it.
+// Read makes a [diff.Stream] of it.
 func (a *array) Read(v []float64, at int) error { return a.read(v, at) }
 
 // len returns the number of elements, which those who read the file have found an int.

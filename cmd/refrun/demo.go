@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
 )
@@ -51,15 +52,15 @@ const (
 
 // demoRow is one step of the demo's table, RMS over the trajectory's std.
 type demoRow struct {
-	Step    int           `json:"step"`
-	OneStep oracle.Number `json:"one_step"` // refrun's step from the recorded state, to the recorded next state
-	Path    oracle.Number `json:"path"`     // refrun's own rollout from the recorded start, to the recorded state
+	Step    int         `json:"step"`
+	OneStep diff.Number `json:"one_step"` // refrun's step from the recorded state, to the recorded next state
+	Path    diff.Number `json:"path"`     // refrun's own rollout from the recorded start, to the recorded state
 }
 
 // demoFarRow is how far a rollout and its twin are apart, one realization.
 type demoFarRow struct {
-	Step    int           `json:"step"`
-	MeanAbs oracle.Number `json:"mean_abs"`
+	Step    int         `json:"step"`
+	MeanAbs diff.Number `json:"mean_abs"`
 }
 
 // demoReport is the JSON of demo.
@@ -111,11 +112,11 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 	if err != nil {
 		return err
 	}
-	apart := oracle.PerStep(moved.Data, far.Data, 1, demoFar+1, far.CHW(), far.Format)
-	std := oracle.Std(traj.Data)
+	apart := diff.PerStep(moved.Data, far.Data, 1, demoFar+1, far.CHW(), far.Format)
+	std := diff.Std(traj.Data)
 	out := &demoReport{Steps: r.Steps, runReport: r}
 	for t := 1; t < traj.T; t++ {
-		path := oracle.NewAccumulator(traj.Format, std)
+		path := diff.NewAccumulator(traj.Format, std)
 		for m := range traj.M {
 			path.Add(own.At(m, t), traj.At(m, t))
 		}
@@ -161,7 +162,7 @@ func (c *command) printDemo(cs *rollout.Case, traj *rollout.States, out *demoRep
 		draws = "draws PyTorch's random numbers bit for bit"
 	}
 	c.print(fold("refrun computes every operation exactly and rounds it once, "+draws+", and steps each recorded state once.", 86) + "\n\n")
-	c.printf("RMS differences, as a fraction of the trajectory's standard deviation (%s):\n\n", num(oracle.Number(oracle.Std(traj.Data))))
+	c.printf("RMS differences, as a fraction of the trajectory's standard deviation (%s):\n\n", num(diff.Number(diff.Std(traj.Data))))
 	c.printf("         one step from each    whole rollout\n")
 	c.printf("  step   recorded state        from the recorded start\n")
 	for _, row := range out.Table {
@@ -185,7 +186,7 @@ func (c *command) printDemo(cs *rollout.Case, traj *rollout.States, out *demoRep
 			verdict = "FAILED"
 		}
 		if k.demoFigure != nil {
-			c.printf("%-6s %s %s of the std, limit %s\n", verdict, k.What, beyond(k.Got, k.Limit), num(oracle.Number(k.Limit)))
+			c.printf("%-6s %s %s of the std, limit %s\n", verdict, k.What, beyond(k.Got, k.Limit), num(diff.Number(k.Limit)))
 			continue
 		}
 		c.printf("%-6s %s: %s", verdict, k.What, k.Verdict)
@@ -226,7 +227,7 @@ func (r *demoReport) columns() string {
 func (r *demoReport) published() string {
 	half, bf := document.Rows[0].MeanAbs, document.Rows[1].MeanAbs
 	s := fmt.Sprintf("A published report on such an operator (%s) gives a mean difference of %.3f between FP16 and FP32 after 499 steps, and %.3f for BF16, which rounds eight times more coarsely.", document.Source, half, bf)
-	if r.Far[len(r.Far)-1].MeanAbs > oracle.Number(half) {
+	if r.Far[len(r.Far)-1].MeanAbs > diff.Number(half) {
 		s += " A millionth at the start does that without any half precision: the end of a rollout says nothing about arithmetic. A single step does."
 	}
 	return s
@@ -244,8 +245,8 @@ type demoCheck struct {
 }
 
 type demoFigure struct {
-	Got   oracle.Number `json:"got"`
-	Limit float64       `json:"limit"`
+	Got   diff.Number `json:"got"`
+	Limit float64     `json:"limit"`
 }
 
 // demoRollout runs the first realizations of a case freely from its recorded

@@ -8,10 +8,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/onnx"
-	"github.com/refrun/refrun/oracle"
 )
 
 // modelInfo is the JSON of info --onnx.
@@ -97,7 +97,7 @@ func (c *command) printModel(o modelInfo) {
 		}
 		return
 	}
-	c.printf("parameters   %d\nFLOPs        %s in one evaluation\n", o.Parameters, num(oracle.Number(o.FLOPs)))
+	c.printf("parameters   %d\nFLOPs        %s in one evaluation\n", o.Parameters, num(diff.Number(o.FLOPs)))
 	names := slices.SortedFunc(maps.Keys(o.Operations), func(a, b string) int {
 		return cmp.Or(o.Operations[b]-o.Operations[a], strings.Compare(a, b))
 	})

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/npy"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/oracle"
 	graphplan "github.com/refrun/refrun/plan"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
@@ -106,7 +106,7 @@ func (c *command) model(m *modelFlags, want arithmetic, out string, force bool) 
 }
 
 func (c *command) printEvaluation(r modelReport) {
-	c.printf("%s: %s, %s multiplications\n", r.Model, plural(r.Nodes, "operation"), num(oracle.Number(r.Products)))
+	c.printf("%s: %s, %s multiplications\n", r.Model, plural(r.Nodes, "operation"), num(diff.Number(r.Products)))
 	c.printf("mode %s, contract %s\n", r.Mode, r.Contract)
 	for _, name := range r.Fixed {
 		c.printf("sizes depend on the numbers of input %s\n", name)

@@ -4,17 +4,17 @@ import (
 	"math"
 	"testing"
 
-	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/diff"
 )
 
 // comparePairs are those of compare.
 func comparePairs(t *testing.T) []pair {
-	inf := oracle.Number(math.Inf(1))
+	inf := diff.Number(math.Inf(1))
 	// steps is a comparison of states that lie so far apart, of their std.
-	steps := func(apart ...oracle.Number) string {
-		out := &comparison{Diff: oracle.Diff{At: -1}}
+	steps := func(apart ...diff.Number) string {
+		out := &comparison{Diff: diff.Diff{At: -1}}
 		for _, r := range apart {
-			out.PerStep = append(out.PerStep, oracle.Diff{RMSOverStd: r})
+			out.PerStep = append(out.PerStep, diff.Diff{RMSOverStd: r})
 		}
 		out.judge()
 		return printed(func(c *command) { c.printComparison(out) })

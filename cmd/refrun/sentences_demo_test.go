@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
 )
@@ -34,7 +35,7 @@ func demoPairs(t *testing.T) []pair {
 	operator := func(change func(cs *rollout.Case)) string {
 		return tell(func(cs *rollout.Case, _ *demoReport) { change(cs) })
 	}
-	nan := oracle.Number(0)
+	nan := diff.Number(0)
 	nan /= nan
 	wrong := report(func(r *demoReport) { r.Table[2].OneStep = 2e-6 })
 	still := report(func(r *demoReport) { r.Table[2].Path = 5e-7 })

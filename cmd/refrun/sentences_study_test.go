@@ -6,33 +6,34 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/study"
 )
 
 // aStudy is a report of two operators: float16 and bfloat16 lose the reference, the
 // moved start does not.
 func aStudy() *studyReport {
 	five, nine := 5, 9
-	d := func(v oracle.Number) oracle.Distance { return oracle.Distance{MeanAbs: v, RMSOverStd: v} }
-	one := func(v oracle.Number) *oracle.Distance { x := d(v); return &x }
+	d := func(v diff.Number) study.Distance { return study.Distance{MeanAbs: v, RMSOverStd: v} }
+	one := func(v diff.Number) *study.Distance { x := d(v); return &x }
 	both := []bool{true, true}
-	r := &studyReport{Steps: 8, Realizations: 1, NoiseFloor: one(4), Document: document, WeightSeeds: []uint64{0, 1}, GrowthPerStep: &[]oracle.Number{1.4}[0],
+	r := &studyReport{Steps: 8, Realizations: 1, NoiseFloor: one(4), Document: document, WeightSeeds: []uint64{0, 1}, GrowthPerStep: &[]diff.Number{1.4}[0],
 		Rows: []studyRow{
-			{Twin: oracle.Moved, What: "start moved by 1e-6", Horizons: []*int{nil, nil}, Measured: both},
-			{Twin: oracle.Other, What: "another noise seed", OneStep: one(4), Horizons: []*int{nil, nil}, Measured: both},
+			{Twin: study.Moved, What: "start moved by 1e-6", Horizons: []*int{nil, nil}, Measured: both},
+			{Twin: study.Other, What: "another noise seed", OneStep: one(4), Horizons: []*int{nil, nil}, Measured: both},
 			{Twin: "float16", What: "float16", OneStep: one(0.5), End: d(3), Horizons: []*int{&five, &five}, Measured: both},
 			{Twin: "bfloat16", What: "bfloat16", OneStep: one(4), End: d(6), Horizons: []*int{&five, &nine}, Measured: both},
 		},
 	}
-	for _, growth := range []oracle.Number{1.3, 1.5} {
-		o := &oracle.Study{Std: []oracle.Number{1}, Growth: &oracle.GrowthFit{PerStep: growth, From: 3, To: 30}}
+	for _, growth := range []diff.Number{1.3, 1.5} {
+		o := &study.Study{Std: []diff.Number{1}, Growth: &study.GrowthFit{PerStep: growth, From: 3, To: 30}}
 		for range r.Rows {
-			path := make([]oracle.Distance, r.Steps)
+			path := make([]study.Distance, r.Steps)
 			for i := range path {
 				path[i] = d(0.1)
 			}
-			o.Twins = append(o.Twins, oracle.StudyTwin{Path: path, OneStep: path})
+			o.Twins = append(o.Twins, study.Twin{Path: path, OneStep: path})
 		}
 		r.Operators = append(r.Operators, o)
 	}
@@ -56,7 +57,7 @@ func neverLost(r *studyReport) {
 
 func studyPairs(t *testing.T) []pair {
 	dir := newFolder(t).write()
-	study := func(flags ...string) string {
+	studied := func(flags ...string) string {
 		return lines(t, append([]string{"study", "--case", dir, "--steps", "8", "--realizations", "1"}, flags...)...)
 	}
 	// tell prints the report with some facts changed, on lines without end.
@@ -87,7 +88,7 @@ func studyPairs(t *testing.T) []pair {
 	return []pair{
 		{"the case's own operator", tell(oneOperator), is},
 		{"the case's own operator", tell(oneOperator), tell(oneOperator, given)},
-		{"the case's own operator", study(), study("--weights", filepath.Join(dir, "weights.safetensors"))},
+		{"the case's own operator", studied(), studied("--weights", filepath.Join(dir, "weights.safetensors"))},
 		{"the operator with the weights of w.safetensors", tell(oneOperator, given), tell(oneOperator)},
 		{"2 operators (weight seeds 0 1)", is, tell(oneOperator)},
 		{", mean over the 2 operators", is, tell(oneOperator)},
@@ -114,9 +115,9 @@ func studyPairs(t *testing.T) []pair {
 		{"   not within these steps\n", is, tell(func(r *studyReport) { five := 5; r.Rows[0].Horizons[0], r.Rows[1].Horizons[0] = &five, &five })},
 		{"not within these steps", tell(neverLost), horizons([]*int{nil}, []bool{false})},
 		{"not measured", horizons([]*int{nil}, []bool{false}), is},
-		{"start moved by 1e-6", what(oracle.Moved, "counter"), what(oracle.Other, "counter")},
-		{"start moved by 0.01", what(oracle.Other, "none"), what(oracle.Other, "counter")},
-		{"another noise seed", what(oracle.Other, "counter"), what(oracle.Other, "none")},
+		{"start moved by 1e-6", what(study.Moved, "counter"), what(study.Other, "counter")},
+		{"start moved by 0.01", what(study.Other, "none"), what(study.Other, "counter")},
+		{"another noise seed", what(study.Other, "counter"), what(study.Other, "none")},
 		{"weight seed 3: float16 overflow: first at step 1", of([]uint64{3, 4}, over), of(nil, over)},
 		{"float16 overflow", of(nil, over), of(nil, nil)},
 	}
@@ -140,7 +141,7 @@ func picturePairs(t *testing.T) []pair {
 		return captions(string(b))
 	}
 	is := draw()
-	all := func(change func(*oracle.StudyTwin)) func(*studyReport) {
+	all := func(change func(*study.Twin)) func(*studyReport) {
 		return func(r *studyReport) {
 			for _, o := range r.Operators {
 				for i := range o.Twins {
@@ -149,8 +150,8 @@ func picturePairs(t *testing.T) []pair {
 			}
 		}
 	}
-	equal := all(func(w *oracle.StudyTwin) { w.OneStep = make([]oracle.Distance, len(w.OneStep)) })
-	nothing := all(func(w *oracle.StudyTwin) { w.Path = make([]oracle.Distance, len(w.Path)) })
+	equal := all(func(w *study.Twin) { w.OneStep = make([]study.Distance, len(w.OneStep)) })
+	nothing := all(func(w *study.Twin) { w.Path = make([]study.Distance, len(w.Path)) })
 	return []pair{
 		{"solid: the path", is, draw(nothing)},
 		{"dashed: one step from\nthe same state", is, draw(equal)},

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
 )
@@ -68,15 +69,15 @@ func onePairs(t *testing.T) []pair {
 	one := func(r oracle.OneStep) string {
 		return printed(func(c *command) { c.printOneStep(&rollout.Case{}, &runReport{OneStep: &r}) })
 	}
-	layers := func(v ...oracle.Number) (r oracle.OneStep) {
+	layers := func(v ...diff.Number) (r oracle.OneStep) {
 		for i, x := range v {
-			r.Layers = append(r.Layers, oracle.Layer{Name: string(rune('a' + i)), Diff: oracle.Diff{MaxOverStd: x}})
+			r.Layers = append(r.Layers, oracle.Layer{Name: string(rune('a' + i)), Diff: diff.Diff{MaxOverStd: x}})
 		}
 		return r
 	}
 	tiny := layers(0)
 	tiny.Layers[0].MaxAbs = 1e-300 // and its std is 1e300
-	nan := oracle.Number(0)
+	nan := diff.Number(0)
 	nan /= nan
 
 	f := newFolder(t)
@@ -97,7 +98,7 @@ func onePairs(t *testing.T) []pair {
 		{"3 recorded layers compared; they are equal", one(layers(0, 0, 0)), one(layers(0, 0, nan))},
 		{"they are equal", one(layers(0)), one(tiny)},
 		{"recorded layer", one(layers(1)), one(oracle.OneStep{})},
-		{"NaN or infinite on one side only: 2 elements", one(oracle.OneStep{All: oracle.Diff{NonFiniteDiffer: 2}}), one(oracle.OneStep{All: oracle.Diff{NonFiniteEqual: 2}})},
+		{"NaN or infinite on one side only: 2 elements", one(oracle.OneStep{All: diff.Diff{NonFiniteDiffer: 2}}), one(oracle.OneStep{All: diff.Diff{NonFiniteEqual: 2}})},
 		{"RMS distance to float64 steps", one(oracle.OneStep{Truth: &oracle.Truth{}}), one(oracle.OneStep{})},
 		{"refrun 1, recording 2: ratio 0.5", one(oracle.OneStep{Truth: &oracle.Truth{Ours: 1, Recorded: 2, Ratio: 0.5}}), one(oracle.OneStep{})},
 		{"the case was recorded in float32, and is compared with tf32 steps", step(dir, "--precision", "tf32"), usual},

@@ -11,9 +11,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/operator"
-	"github.com/refrun/refrun/oracle"
 	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/study"
 )
 
 var studyVerb = verb{
@@ -38,40 +39,40 @@ const (
 
 // studyReport is the JSON of study.
 type studyReport struct {
-	Case          string           `json:"case"`
-	Contract      string           `json:"contract"`
-	Mode          string           `json:"mode"` // of the reference
-	Noise         string           `json:"noise"`
-	Steps         int              `json:"steps"`
-	Realizations  int              `json:"realizations"`
-	Grid          [2]int           `json:"grid"`
-	WeightSeeds   []uint64         `json:"weight_seeds"` // of the operators; null if the weights are the case's
-	ISA           string           `json:"isa"`
-	Threads       int              `json:"threads"`
-	Seconds       float64          `json:"seconds"`
-	PeakBytes     int64            `json:"peak_bytes"`
-	Notes         []string         `json:"notes,omitempty"`
-	PictureFile   string           `json:"picture,omitempty"`
-	Rows          []studyRow       `json:"rows"`
-	GrowthPerStep *oracle.Number   `json:"growth_per_step"`  // median of the operators' that grow; null if none does
-	Horizon       map[string]*int  `json:"horizon"`          // by twin, the earliest among the operators; null if none within the steps, or not measured
-	Measured      map[string]bool  `json:"horizon_measured"` // by twin, with all operators: else more steps are needed to tell
-	NoiseFloor    *oracle.Distance `json:"noise_floor"`      // of one step, mean over steps and operators
-	Document      studyDocument    `json:"document"`
-	Operators     []*oracle.Study  `json:"operators"` // step by step
+	Case          string          `json:"case"`
+	Contract      string          `json:"contract"`
+	Mode          string          `json:"mode"` // of the reference
+	Noise         string          `json:"noise"`
+	Steps         int             `json:"steps"`
+	Realizations  int             `json:"realizations"`
+	Grid          [2]int          `json:"grid"`
+	WeightSeeds   []uint64        `json:"weight_seeds"` // of the operators; null if the weights are the case's
+	ISA           string          `json:"isa"`
+	Threads       int             `json:"threads"`
+	Seconds       float64         `json:"seconds"`
+	PeakBytes     int64           `json:"peak_bytes"`
+	Notes         []string        `json:"notes,omitempty"`
+	PictureFile   string          `json:"picture,omitempty"`
+	Rows          []studyRow      `json:"rows"`
+	GrowthPerStep *diff.Number    `json:"growth_per_step"`  // median of the operators' that grow; null if none does
+	Horizon       map[string]*int `json:"horizon"`          // by twin, the earliest among the operators; null if none within the steps, or not measured
+	Measured      map[string]bool `json:"horizon_measured"` // by twin, with all operators: else more steps are needed to tell
+	NoiseFloor    *study.Distance `json:"noise_floor"`      // of one step, mean over steps and operators
+	Document      studyDocument   `json:"document"`
+	Operators     []*study.Study  `json:"operators"` // step by step
 
 	weights string // the file of the weights, "" for the case's or those of seeds
 }
 
 // studyRow is a twin, over all operators: means, and of max_abs the greatest.
 type studyRow struct {
-	Twin     string           `json:"twin"`
-	What     string           `json:"what"`
-	Mode     string           `json:"mode"`
-	OneStep  *oracle.Distance `json:"one_step"` // mean over the steps
-	End      oracle.Distance  `json:"end"`      // the path's, at the last step
-	Horizons []*int           `json:"horizons"` // of each operator
-	Measured []bool           `json:"horizons_measured"`
+	Twin     string          `json:"twin"`
+	What     string          `json:"what"`
+	Mode     string          `json:"mode"`
+	OneStep  *study.Distance `json:"one_step"` // mean over the steps
+	End      study.Distance  `json:"end"`      // the path's, at the last step
+	Horizons []*int          `json:"horizons"` // of each operator
+	Measured []bool          `json:"horizons_measured"`
 }
 
 func studyRun(c *command) error {
@@ -96,8 +97,8 @@ func studyRun(c *command) error {
 	switch {
 	case (*dir == "") == (w.config == ""):
 		return errors.New("--case: want the folder of a case, or --config FILE, one of them")
-	case w.steps < oracle.LeastSteps:
-		return fmt.Errorf("--steps: %d: want %d or more", w.steps, oracle.LeastSteps)
+	case w.steps < study.LeastSteps:
+		return fmt.Errorf("--steps: %d: want %d or more", w.steps, study.LeastSteps)
 	case *noise == "tape":
 		return errors.New("--noise: tape: has no other seed: want counter, torch-cpu, torch-cuda:SMS or none")
 	case *dir != "":
@@ -125,7 +126,7 @@ func studyRun(c *command) error {
 	if err != nil {
 		return err
 	}
-	o := oracle.StudyOptions{Noise: *noise, Shape: shape, Start: start}
+	o := study.Options{Noise: *noise, Shape: shape, Start: start}
 	for _, precision := range []string{"tf32", "float16", "bfloat16"} {
 		rules := *autocast
 		if precision == "tf32" {
@@ -166,17 +167,17 @@ func studyRun(c *command) error {
 }
 
 // studies runs one study an operator.
-func (c *command) studies(ctx context.Context, cs *rollout.Case, weightSeeds []uint64, o oracle.StudyOptions) ([]*oracle.Study, error) {
+func (c *command) studies(ctx context.Context, cs *rollout.Case, weightSeeds []uint64, o study.Options) ([]*study.Study, error) {
 	n := max(1, len(weightSeeds))
 	p := c.progress("study")
 	defer p.done()
-	var all []*oracle.Study
+	var all []*study.Study
 	for i := range n {
 		if weightSeeds != nil {
 			cs.WeightsSeed = &weightSeeds[i]
 		}
 		o.Progress = func(done, total int) { p.step(i*total+done, n*total) }
-		s, err := oracle.RunStudy(ctx, cs, o)
+		s, err := study.Run(ctx, cs, o)
 		if err != nil {
 			return nil, err
 		}
@@ -255,7 +256,7 @@ func pictureFile(path string) error {
 }
 
 // summarise forms the rows over the operators.
-func summarise(studies []*oracle.Study) *studyReport {
+func summarise(studies []*study.Study) *studyReport {
 	s := studies[0]
 	r := &studyReport{
 		Mode: s.Mode, Noise: s.Noise, Steps: s.Steps, Realizations: s.Realizations,
@@ -263,19 +264,19 @@ func summarise(studies []*oracle.Study) *studyReport {
 	}
 	for i, twin := range s.Twins {
 		row := studyRow{Twin: twin.Name, Mode: twin.Mode, What: studyWhat(twin.Name, s.Noise)}
-		var one, end []oracle.Distance
+		var one, end []study.Distance
 		for _, o := range studies {
 			t := o.Twins[i]
 			one = append(one, t.OneStep...)
 			end = append(end, t.Path[len(t.Path)-1])
 			row.Horizons, row.Measured = append(row.Horizons, t.Horizon), append(row.Measured, t.Measured)
 		}
-		row.End = oracle.Mean(end)
+		row.End = study.Mean(end)
 		if one != nil {
-			m := oracle.Mean(one)
+			m := study.Mean(one)
 			row.OneStep = &m
 		}
-		if twin.Name == oracle.Other {
+		if twin.Name == study.Other {
 			r.NoiseFloor = row.OneStep
 		}
 		r.Horizon[twin.Name], r.Measured[twin.Name] = earliest(row.Horizons), !slices.Contains(row.Measured, false)
@@ -288,7 +289,7 @@ func summarise(studies []*oracle.Study) *studyReport {
 		}
 	}
 	if growth != nil {
-		g := oracle.Number(median(growth))
+		g := diff.Number(median(growth))
 		r.GrowthPerStep = &g
 	}
 	return r

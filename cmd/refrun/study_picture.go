@@ -18,7 +18,7 @@ import (
 
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/study"
 )
 
 // The size of the picture, its legend and its resolution.
@@ -32,12 +32,12 @@ const (
 // The colours of the twins (Okabe and Ito's, which colour-blind people tell
 // apart).
 var twinColour = map[string]color.RGBA{
-	oracle.Moved: {0, 0, 0, 255},
-	oracle.Other: {150, 150, 150, 255},
-	"float64":    {0, 158, 115, 255},
-	"tf32":       {204, 121, 167, 255},
-	"float16":    {0, 114, 178, 255},
-	"bfloat16":   {213, 94, 0, 255},
+	study.Moved: {0, 0, 0, 255},
+	study.Other: {150, 150, 150, 255},
+	"float64":   {0, 158, 115, 255},
+	"tf32":      {204, 121, 167, 255},
+	"float16":   {0, 114, 178, 255},
+	"bfloat16":  {213, 94, 0, 255},
 }
 
 // draw writes the picture: the logarithm of the distance over the steps, of
@@ -70,8 +70,8 @@ func (r *studyReport) draw(path string) error {
 	paths, singles := false, false // whether any is drawn
 	for i, row := range r.Rows {
 		colour := twinColour[row.Twin]
-		along := r.medians(i, func(t oracle.StudyTwin) []oracle.Distance { return t.Path })
-		single := r.medians(i, func(t oracle.StudyTwin) []oracle.Distance { return t.OneStep })
+		along := r.medians(i, func(t study.Twin) []study.Distance { return t.Path })
+		single := r.medians(i, func(t study.Twin) []study.Distance { return t.OneStep })
 		for _, points := range []plotter.XYs{along, single} {
 			for _, xy := range points {
 				low, high = min(low, xy.Y), max(high, xy.Y)
@@ -132,7 +132,7 @@ func (r *studyReport) draw(path string) error {
 
 // medians returns a curve of a twin, row i: the logarithm of the median over the
 // operators at every step, without zeros and infinities, which have none.
-func (r *studyReport) medians(i int, of func(oracle.StudyTwin) []oracle.Distance) plotter.XYs {
+func (r *studyReport) medians(i int, of func(study.Twin) []study.Distance) plotter.XYs {
 	var curve plotter.XYs
 	for t := range of(r.Operators[0].Twins[i]) {
 		var at []float64

@@ -17,8 +17,9 @@ import (
 
 	"gonum.org/v1/plot"
 
-	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/safetensors"
+	"github.com/refrun/refrun/study"
 )
 
 // studyConfig is an operator small enough to be studied in a test.
@@ -37,8 +38,8 @@ func studyFile(t *testing.T, old, new string) string {
 	return path
 }
 
-// study runs one that is short.
-func study(t *testing.T, flags ...string) result {
+// shortStudy runs one that is short.
+func shortStudy(t *testing.T, flags ...string) result {
 	t.Helper()
 	return refrun(t, append([]string{"study", "--steps", "8", "--x0", "white:1"}, flags...)...)
 }
@@ -47,7 +48,7 @@ func study(t *testing.T, flags ...string) result {
 // to what its flags say.
 func TestStudyJSON(t *testing.T) {
 	file := studyFile(t, "", "")
-	r := study(t, "--json", "--config", file)
+	r := shortStudy(t, "--json", "--config", file)
 	if r.code != 0 || r.stderr != "" {
 		t.Fatalf("exit code %d, stderr %q", r.code, r.stderr)
 	}
@@ -74,7 +75,7 @@ func TestStudyJSON(t *testing.T) {
 		if _, ok := out["horizon"].(map[string]any)[twins[len(twins)-1]]; !ok {
 			t.Errorf("%v has no horizon", w["twin"])
 		}
-		if (w["one_step"] == nil) != (w["twin"] == oracle.Moved) {
+		if (w["one_step"] == nil) != (w["twin"] == study.Moved) {
 			t.Errorf("%v: one step %v", w["twin"], w["one_step"])
 		}
 	}
@@ -85,7 +86,7 @@ func TestStudyJSON(t *testing.T) {
 		t.Errorf("float16 is %v", mode)
 	}
 
-	out = study(t, "--json", "--config", file, "--operator-seeds", "2", "--realizations", "4", "--noise", "none", "--autocast", "cpu", "--seed", "9").decode(t)
+	out = shortStudy(t, "--json", "--config", file, "--operator-seeds", "2", "--realizations", "4", "--noise", "none", "--autocast", "cpu", "--seed", "9").decode(t)
 	if seeds := out["weight_seeds"].([]any); len(seeds) != 2 || seeds[0] != 1. || seeds[1] != 2. || len(out["operators"].([]any)) != 2 {
 		t.Errorf("weight seeds %v", seeds)
 	}
@@ -94,8 +95,8 @@ func TestStudyJSON(t *testing.T) {
 	}
 
 	// A seed of the list is the operator of that seed, wherever it stands.
-	list := study(t, "--json", "--config", file, "--seeds", "7, 1").decode(t)
-	one := study(t, "--json", "--config", file).decode(t)
+	list := shortStudy(t, "--json", "--config", file, "--seeds", "7, 1").decode(t)
+	one := shortStudy(t, "--json", "--config", file).decode(t)
 	a, b := list["operators"].([]any)[1].(map[string]any)["twins"].([]any)[4], one["operators"].([]any)[0].(map[string]any)["twins"].([]any)[4]
 	if x, y := a.(map[string]any)["path"].([]any)[7].(map[string]any), b.(map[string]any)["path"].([]any)[7].(map[string]any); x["mean_abs"] != y["mean_abs"] {
 		t.Errorf("seed 1 from a list ends at %v, alone at %v", x, y)
@@ -118,7 +119,7 @@ func TestStudyJSON(t *testing.T) {
 // what they measure.
 func TestStudyText(t *testing.T) {
 	file := studyFile(t, "", "")
-	r := study(t, "--config", file, "--quiet")
+	r := shortStudy(t, "--config", file, "--quiet")
 	want := `(?s)study.yaml: 2 blocks .* policy convex\nthe case's own operator, 2 realizations, 8 steps on a 6x6 grid\n` +
 		`reference float32/state-float32/noise-counter, contract .*std is \S+ to \S+\n.*` +
 		`\nstart moved by 1e-6  none +\S+ +\S+ +\S+   not within these steps\nanother noise seed   \S+ .*\nbfloat16 .*` +
@@ -133,7 +134,7 @@ func TestStudyText(t *testing.T) {
 			t.Errorf("%d columns: %s", len(line), line)
 		}
 	}
-	if r := study(t, "--config", file, "--noise", "none"); strings.Contains(r.stdout, "Noise: ") || !strings.Contains(r.stdout, "\nstart moved by 0.01  none ") {
+	if r := shortStudy(t, "--config", file, "--noise", "none"); strings.Contains(r.stdout, "Noise: ") || !strings.Contains(r.stdout, "\nstart moved by 0.01  none ") {
 		t.Errorf("without noise:\n%s", r.stdout)
 	}
 }
@@ -141,16 +142,16 @@ func TestStudyText(t *testing.T) {
 // TestStudyStory: the words follow the figures.
 func TestStudyStory(t *testing.T) {
 	five, nine := 5, 9
-	d := func(v oracle.Number) oracle.Distance { return oracle.Distance{MeanAbs: v} }
-	one := func(v oracle.Number) *oracle.Distance { x := d(v); return &x }
-	g := oracle.Number(1.4)
+	d := func(v diff.Number) study.Distance { return study.Distance{MeanAbs: v} }
+	one := func(v diff.Number) *study.Distance { x := d(v); return &x }
+	g := diff.Number(1.4)
 	r := &studyReport{Steps: 60, NoiseFloor: one(4), GrowthPerStep: &g,
 		Rows: []studyRow{
-			{Twin: oracle.Moved, What: "start moved by 1e-6", End: d(3), Horizons: []*int{&five, &nine}, Measured: []bool{true, true}},
-			{Twin: oracle.Other, What: "another noise seed"},
+			{Twin: study.Moved, What: "start moved by 1e-6", End: d(3), Horizons: []*int{&five, &nine}, Measured: []bool{true, true}},
+			{Twin: study.Other, What: "another noise seed"},
 			{Twin: "float16", OneStep: one(0.5), End: d(3)}, {Twin: "bfloat16", OneStep: one(4), End: d(6)},
 		},
-		Operators: []*oracle.Study{{Growth: &oracle.GrowthFit{PerStep: 1.3, From: 4, To: 20}}, {Growth: &oracle.GrowthFit{PerStep: 1.5, From: 3, To: 30}}},
+		Operators: []*study.Study{{Growth: &study.GrowthFit{PerStep: 1.3, From: 4, To: 20}}, {Growth: &study.GrowthFit{PerStep: 1.5, From: 3, To: 30}}},
 	}
 	says := func(want ...string) {
 		t.Helper()
@@ -195,7 +196,7 @@ func TestStudyStory(t *testing.T) {
 func TestStudyPicture(t *testing.T) {
 	file, dir := studyFile(t, "", ""), t.TempDir()
 	name := filepath.Join(dir, "a.png")
-	if r := study(t, "--json", "--config", file, "--png", name); r.code != 0 || r.decode(t)["picture"] != name {
+	if r := shortStudy(t, "--json", "--config", file, "--png", name); r.code != 0 || r.decode(t)["picture"] != name {
 		t.Fatalf("exit code %d, %s", r.code, r.stderr)
 	}
 	b, err := os.ReadFile(name)
@@ -223,7 +224,7 @@ func TestStudyPicture(t *testing.T) {
 	}
 
 	name = filepath.Join(dir, "b.SVG")
-	if r := study(t, "--config", file, "--png", name); r.code != 0 || !strings.Contains(r.stdout, "\npicture written to "+name+"\n") {
+	if r := shortStudy(t, "--config", file, "--png", name); r.code != 0 || !strings.Contains(r.stdout, "\npicture written to "+name+"\n") {
 		t.Fatalf("exit code %d, %s%s", r.code, r.stdout, r.stderr)
 	}
 	if b, err = os.ReadFile(name); err != nil {
@@ -239,7 +240,7 @@ func TestStudyPicture(t *testing.T) {
 	for twin, c := range twinColour {
 		style := fmt.Sprintf("fill:none;stroke:#%02X%02X%02X;stroke-width:", c.R, c.G, c.B)
 		path, single := bytes.Count(b, []byte(style+`2"`)), bytes.Count(b, []byte(style+"1.3;stroke-dasharray"))
-		if want := map[bool]int{false: 1}[twin == oracle.Moved]; path != 2 || single != want { // the curve and its legend
+		if want := map[bool]int{false: 1}[twin == study.Moved]; path != 2 || single != want { // the curve and its legend
 			t.Errorf("%s: %d solid lines, %d dashed: want 2 and %d", twin, path, single, want)
 		}
 	}
@@ -359,8 +360,8 @@ func TestStudySaysTheSame(t *testing.T) {
 		}
 	}
 	horizon := func(twin string, steps int) (int, bool) {
-		level, known := oracle.Saturated(paths[oracle.Other][:steps])
-		return oracle.Lost(paths[twin][:steps], level, known)
+		level, known := study.Saturated(paths[study.Other][:steps])
+		return study.Lost(paths[twin][:steps], level, known)
 	}
 	for _, steps := range []int{45, 50, 60, 70} {
 		for twin, want := range map[string]int{"bfloat16": 13, "float16": 18, "tf32": 21} {
@@ -368,14 +369,14 @@ func TestStudySaysTheSame(t *testing.T) {
 				t.Errorf("%d steps: the horizon of %s is %v (measured %v), want %v", steps, twin, h, measured, want)
 			}
 		}
-		if h, _ := horizon(oracle.Moved, steps); h < 42 || h > 43 { // half of a mean over other steps
+		if h, _ := horizon(study.Moved, steps); h < 42 || h > 43 { // half of a mean over other steps
 			t.Errorf("%d steps: the start moved by 1e-6 is lost at %d, want 42 or 43", steps, h)
 		}
 	}
 	if _, measured := horizon("bfloat16", 20); measured {
 		t.Error("20 steps: the level of the horizon is known")
 	}
-	if h, measured := horizon(oracle.Moved, 20); h != 0 || !measured {
+	if h, measured := horizon(study.Moved, 20); h != 0 || !measured {
 		t.Errorf("20 steps: the start moved by 1e-6 is lost at %d, %v: want none", h, measured)
 	}
 	for twin, want := range map[string]int{"bfloat16": 13, "float16": 18, "tf32": 21} {

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/study"
 )
 
 // studyDocument is what was published about two precisions.
@@ -49,11 +50,11 @@ func (d studyDocument) lost() bool {
 // studyWhat says in words how a twin differs from the reference.
 func studyWhat(twin, noise string) string {
 	switch {
-	case twin == oracle.Moved:
+	case twin == study.Moved:
 		return "start moved by 1e-6"
-	case twin == oracle.Other && noise == "none":
+	case twin == study.Other && noise == "none":
 		return "start moved by 0.01"
-	case twin == oracle.Other:
+	case twin == study.Other:
 		return "another noise seed"
 	}
 	return twin
@@ -106,11 +107,11 @@ func (c *command) printStudyTable(r *studyReport) {
 		}
 		c.printf("%-20s %-10s", row.What, one)
 		for _, t := range steps {
-			var at []oracle.Distance
+			var at []study.Distance
 			for _, o := range r.Operators {
 				at = append(at, o.Twins[i].Path[t-1])
 			}
-			c.printf(" %9s", num3(oracle.Mean(at).MeanAbs))
+			c.printf(" %9s", num3(study.Mean(at).MeanAbs))
 		}
 		c.printf("   %s\n", horizons(row.Horizons, row.Measured))
 	}
@@ -124,7 +125,7 @@ func (c *command) printDocument(r *studyReport) {
 	for _, w := range d.Rows {
 		c.printf("%-20s %9.2e %9.2e %9.3g   published\n", w.Name, w.MaxAbs, w.MeanAbs, w.MeanRel)
 	}
-	for _, twin := range []string{"float16", "bfloat16", oracle.Moved} {
+	for _, twin := range []string{"float16", "bfloat16", study.Moved} {
 		row := r.row(twin)
 		c.printf("%-20s %9s %9s %9.3g   here\n", row.What, num3(row.End.MaxAbs), num3(row.End.MeanAbs), float64(row.End.MeanRel))
 	}
@@ -152,7 +153,7 @@ func (r *studyReport) horizonStory() string {
 	operators := len(r.Operators)
 	var lost, never, unknown []string
 	for _, row := range r.Rows {
-		if row.Twin == oracle.Other {
+		if row.Twin == study.Other {
 			continue
 		}
 		n, open := 0, 0
@@ -184,7 +185,7 @@ func (r *studyReport) horizonStory() string {
 		return fmt.Sprintf("none within %d steps. No path has come half as far from the reference as unrelated paths stay or may stay, so the paths still tell the arithmetics apart.", r.Steps)
 	}
 	if unknown != nil {
-		s = append(s, fmt.Sprintf("not measured for %s: after %d steps %s has not settled at a distance, so how far unrelated paths stay is not known, and these are too far away to rule it out. Take more steps.", strings.Join(unknown, ", "), r.Steps, r.row(oracle.Other).What))
+		s = append(s, fmt.Sprintf("not measured for %s: after %d steps %s has not settled at a distance, so how far unrelated paths stay is not known, and these are too far away to rule it out. Take more steps.", strings.Join(unknown, ", "), r.Steps, r.row(study.Other).What))
 	}
 	if never != nil {
 		s = append(s, fmt.Sprintf("Not lost within %d steps: %s.", r.Steps, strings.Join(never, ", ")))
@@ -215,7 +216,7 @@ func (r *studyReport) growthStory() string {
 }
 
 // stds returns the least and the greatest std of the reference's states.
-func (r *studyReport) stds() (low, high oracle.Number) {
+func (r *studyReport) stds() (low, high diff.Number) {
 	low, high = r.Operators[0].Std[0], r.Operators[0].Std[0]
 	for _, o := range r.Operators {
 		low, high = min(low, slices.Min(o.Std)), max(high, slices.Max(o.Std))
@@ -272,7 +273,7 @@ func horizons(h []*int, measured []bool) string {
 }
 
 // num3 formats a figure with three significant digits, trailing zeros included.
-func num3(x oracle.Number) string {
+func num3(x diff.Number) string {
 	v := float64(x)
 	switch {
 	case v == 0:
@@ -290,7 +291,7 @@ func num3(x oracle.Number) string {
 }
 
 // over formats a ratio, "no number of" where there is none.
-func over(a, b oracle.Number) string {
+func over(a, b diff.Number) string {
 	if !(b > 0) || !(a/b < 1e300) {
 		return "(no number of)"
 	}

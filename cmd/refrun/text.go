@@ -8,12 +8,12 @@ import (
 	"unicode/utf16"
 	"unicode/utf8"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/internal/fault"
-	"github.com/refrun/refrun/oracle"
 )
 
 // num formats a figure with three significant digits.
-func num(x oracle.Number) string {
+func num(x diff.Number) string {
 	v := float64(x)
 	if v == 0 {
 		return "0"
@@ -25,7 +25,7 @@ func num(x oracle.Number) string {
 }
 
 // beyond formats a figure that exceeds a limit, with as many digits as that takes to see.
-func beyond(x oracle.Number, limit float64) string {
+func beyond(x diff.Number, limit float64) string {
 	s := num(x)
 	if v, err := strconv.ParseFloat(s, 64); err == nil && v <= limit && float64(x) > limit {
 		return strconv.FormatFloat(float64(x), 'g', -1, 64)

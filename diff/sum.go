@@ -1,4 +1,4 @@
-package oracle
+package diff
 
 import "math"
 
@@ -13,13 +13,13 @@ func (s *total) add(x float64) {
 	if x < 0x1p900 {
 		s.low += x
 	} else {
-		s.high += x * 0x1p-64
+		s.high += float64(x * 0x1p-64)
 	}
 }
 
 // mean returns the mean of n numbers.
 func (s *total) mean(n float64) float64 {
-	return s.low/n + s.high/n*0x1p64
+	return s.low/n + float64(s.high/n*0x1p64)
 }
 
 // squares is a sum of squares whose root mean square is right even where squares
@@ -50,9 +50,9 @@ func (s *squares) add(x float64) {
 func (s *squares) rms(n float64) float64 {
 	switch {
 	case s.great > 0:
-		return math.Sqrt((s.great+s.ordinary*0x1p-540*0x1p-540)/n) * 0x1p540
+		return math.Sqrt((s.great+float64(s.ordinary*0x1p-540*0x1p-540))/n) * 0x1p540
 	case s.small > 0 && s.ordinary < 0x1p-800:
-		return math.Sqrt((s.small+s.ordinary*0x1p600*0x1p600)/n) * 0x1p-600
+		return math.Sqrt((s.small+float64(s.ordinary*0x1p600*0x1p600))/n) * 0x1p-600
 	}
 	return math.Sqrt(s.ordinary / n)
 }

@@ -1,4 +1,4 @@
-package oracle
+package diff
 
 import (
 	"encoding/json"
@@ -270,7 +270,7 @@ func TestSteps(t *testing.T) {
 			return math.Ldexp(float64(1<<10|b&(1<<10-1)), int(b>>10)-25)
 		}},
 	} {
-		u := newUlpScale(c.f)
+		u := NewUlpScale(c.f)
 		check := func(a, b uint64, negA, negB bool) {
 			x, y := c.value(a), c.value(b)
 			want := max(a, b) - min(a, b)
@@ -283,7 +283,7 @@ func TestSteps(t *testing.T) {
 			if negA != negB {
 				want = a + b
 			}
-			if got := u.steps(x, y); got != float64(want) || u.steps(y, x) != got {
+			if got := u.Steps(x, y); got != float64(want) || u.Steps(y, x) != got {
 				t.Fatalf("%s: %v to %v: %v steps, want %d", c.f, x, y, got, want)
 			}
 		}
@@ -297,14 +297,14 @@ func TestSteps(t *testing.T) {
 		}
 		// over the end of the subnormals, and every binade's
 		for p := u.normal; p <= math.MaxFloat64/4 && c.f.Holds(2*p) && !math.IsInf(c.f.Round(2*p), 0); p *= 2 {
-			if got := u.steps(p, p-c.f.Ulp(p/2)); p > u.normal && got != 1 {
+			if got := u.Steps(p, p-c.f.Ulp(p/2)); p > u.normal && got != 1 {
 				t.Fatalf("%s: %v steps below %v", c.f, got, p)
 			}
-			if got := u.steps(p, p+c.f.Ulp(p)); got != 1 {
+			if got := u.Steps(p, p+c.f.Ulp(p)); got != 1 {
 				t.Fatalf("%s: %v steps above %v", c.f, got, p)
 			}
 		}
-		if got := u.steps(c.value(c.most), -c.value(c.most)); got != float64(2*c.most) {
+		if got := u.Steps(c.value(c.most), -c.value(c.most)); got != float64(2*c.most) {
 			t.Errorf("%s: %v steps over everything", c.f, got)
 		}
 	}
@@ -328,14 +328,14 @@ func TestHistogram(t *testing.T) {
 		for most := []int{0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536}; k < len(most) && n > most[k]; k++ {
 		}
 		before := h[k]
-		h.add(float64(n))
+		h.Add(float64(n))
 		if h[k] != before+1 {
 			t.Fatalf("%d is not in %s", n, labels[k])
 		}
 	}
 	for _, x := range []float64{1 << 60, 0x1p64, inf} {
 		before := h[18]
-		h.add(x)
+		h.Add(x)
 		if h[18] != before+1 {
 			t.Errorf("%v is not in the last bucket", x)
 		}
@@ -410,8 +410,8 @@ func TestPerStep(t *testing.T) {
 
 func TestMisuse(t *testing.T) {
 	for want, f := range map[string]func(){
-		"oracle: got and want differ in length":              func() { Compare([]float64{1}, nil, fp16.Float32) },
-		"oracle: trajectory length does not match its shape": func() { PerStep(make([]float64, 6), make([]float64, 6), 1, 2, 2, fp16.Float32) },
+		"diff: got and want differ in length":              func() { Compare([]float64{1}, nil, fp16.Float32) },
+		"diff: trajectory length does not match its shape": func() { PerStep(make([]float64, 6), make([]float64, 6), 1, 2, 2, fp16.Float32) },
 	} {
 		func() {
 			defer func() {

@@ -1,4 +1,4 @@
-package oracle
+package study
 
 import (
 	"context"
@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
@@ -15,7 +16,7 @@ import (
 
 // small returns a case of a small operator, with whole batches of two of the
 // three realizations, and what to study of it.
-func small(t *testing.T, edit func(*rollout.Case)) (*rollout.Case, StudyOptions) {
+func small(t *testing.T, edit func(*rollout.Case)) (*rollout.Case, Options) {
 	t.Helper()
 	c, err := rollout.ParseCase("small.json", []byte(`{"weights_seed": 3,
 		"operator": {"num_layers": 2, "base_channels": 4, "normalization": "instance", "activation": "gelu", "noise_type": "gaussian", "noise_scale": 0.01},
@@ -26,7 +27,7 @@ func small(t *testing.T, edit func(*rollout.Case)) (*rollout.Case, StudyOptions)
 	if edit != nil {
 		edit(c)
 	}
-	o := StudyOptions{Shape: rollout.Shape{C: 3, H: 6, W: 7}}
+	o := Options{Shape: rollout.Shape{C: 3, H: 6, W: 7}}
 	starts := make([][]float64, 4)
 	for m := range starts {
 		starts[m] = make([]float64, o.Shape.Len())
@@ -54,7 +55,7 @@ func (k kept) State(t, m int, x, _ []float64) error {
 }
 
 // alone runs one rollout by itself.
-func alone(t *testing.T, c *rollout.Case, o StudyOptions, noise string, mode operator.Mode, seed uint64, delta float64) kept {
+func alone(t *testing.T, c *rollout.Case, o Options, noise string, mode operator.Mode, seed uint64, delta float64) kept {
 	t.Helper()
 	one := *c
 	one.Rollout.BaseSeed += seed
@@ -106,7 +107,7 @@ func TestStudyLockstep(t *testing.T) {
 		t.Run(k.name, func(t *testing.T) {
 			c, o := small(t, k.edit)
 			o.Noise = k.noise
-			r, err := RunStudy(context.Background(), c, o)
+			r, err := Run(context.Background(), c, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -160,18 +161,18 @@ func apart(x, ref [][]float64) Distance {
 			abs, most, rel, n = abs+d, max(most, d), rel+d/(math.Abs(w)+1e-8), n+1
 			sq += float64(d * d)
 		}
-		s := Std(ref[m])
+		s := diff.Std(ref[m])
 		variance += float64(s * s)
 	}
 	std := math.Sqrt(variance / float64(len(ref)))
-	return Distance{Number(abs / n), Number(most), Number(math.Sqrt(sq/n) / std), Number(rel / n)}
+	return Distance{diff.Number(abs / n), diff.Number(most), diff.Number(math.Sqrt(sq/n) / std), diff.Number(rel / n)}
 }
 
 // TestStudyOneStep: single steps are taken from the reference's state, with the
 // reference's noise of that step.
 func TestStudyOneStep(t *testing.T) {
 	c, o := small(t, func(c *rollout.Case) { c.Rollout.EngineBatch = 0 })
-	r, err := RunStudy(context.Background(), c, o)
+	r, err := Run(context.Background(), c, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +210,7 @@ func TestStudyChaos(t *testing.T) {
 		c.Rollout.Policy, c.Rollout.Timesteps, c.Rollout.Realizations = rollout.Autoregressive, 41, 1
 	}
 	c, o := small(t, chaos)
-	r, err := RunStudy(context.Background(), c, o)
+	r, err := Run(context.Background(), c, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +237,7 @@ func TestStudyChaos(t *testing.T) {
 
 	c, o = small(t, chaos)
 	c.Rollout.Policy = rollout.Residual
-	if r, err = RunStudy(context.Background(), c, o); err != nil {
+	if r, err = Run(context.Background(), c, o); err != nil {
 		t.Fatal(err)
 	}
 	if m, b := r.Twin(Moved), r.Twin("bfloat16"); r.Growth != nil || m.Horizon != nil || !m.Measured || b.Horizon != nil || !b.Measured {
@@ -247,22 +248,22 @@ func TestStudyChaos(t *testing.T) {
 // TestStudyFaults: what a study refuses, and what it survives.
 func TestStudyFaults(t *testing.T) {
 	for _, k := range []struct {
-		edit func(*rollout.Case, *StudyOptions)
+		edit func(*rollout.Case, *Options)
 		want string
 	}{
-		{func(c *rollout.Case, _ *StudyOptions) { c.Rollout.Timesteps = 8 }, "small.json: 7 steps: want 8 or more for a study"},
-		{func(_ *rollout.Case, o *StudyOptions) { o.Noise = "tape" }, "noise: a tape has no other seed: want counter, torch-cpu, torch-cuda:SMS or none for a study"},
-		{func(_ *rollout.Case, o *StudyOptions) { o.Noise = "pink" }, `noise: "pink": want `},
-		{func(_ *rollout.Case, o *StudyOptions) {
+		{func(c *rollout.Case, _ *Options) { c.Rollout.Timesteps = 8 }, "small.json: 7 steps: want 8 or more for a study"},
+		{func(_ *rollout.Case, o *Options) { o.Noise = "tape" }, "noise: a tape has no other seed: want counter, torch-cpu, torch-cuda:SMS or none for a study"},
+		{func(_ *rollout.Case, o *Options) { o.Noise = "pink" }, `noise: "pink": want `},
+		{func(_ *rollout.Case, o *Options) {
 			o.Start = func(int) []float64 { return append(make([]float64, 125), math.NaN()) }
 		}, "initial condition: NaN or infinite: want finite numbers"},
-		{func(c *rollout.Case, _ *StudyOptions) {
+		{func(c *rollout.Case, _ *Options) {
 			c.Operator.NoiseScale = 3e38
 		}, "step 1: the float32 rollout is NaN or infinite: want an operator whose states stay finite"},
 	} {
 		c, o := small(t, nil)
 		k.edit(c, &o)
-		if _, err := RunStudy(context.Background(), c, o); err == nil || !strings.HasPrefix(err.Error(), k.want) || strings.Contains(err.Error(), "\n") {
+		if _, err := Run(context.Background(), c, o); err == nil || !strings.HasPrefix(err.Error(), k.want) || strings.Contains(err.Error(), "\n") {
 			t.Errorf("error %v, want %q", err, k.want)
 		}
 	}
@@ -270,7 +271,7 @@ func TestStudyFaults(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	c, o := small(t, nil)
-	if _, err := RunStudy(ctx, c, o); err != context.Canceled {
+	if _, err := Run(ctx, c, o); err != context.Canceled {
 		t.Errorf("a cancelled study: %v", err)
 	}
 
@@ -278,7 +279,7 @@ func TestStudyFaults(t *testing.T) {
 	// place is named.
 	c, o = small(t, func(c *rollout.Case) { c.Operator.Normalization = "none" })
 	o.Start = func(int) []float64 { return append(make([]float64, 125), 1e6) }
-	r, err := RunStudy(context.Background(), c, o)
+	r, err := Run(context.Background(), c, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -303,12 +304,12 @@ func TestStudyProgress(t *testing.T) {
 			t.Errorf("call %d: %d of %d", calls, done, total)
 		}
 	}
-	if _, err := RunStudy(context.Background(), c, o); err != nil || calls != 18 {
+	if _, err := Run(context.Background(), c, o); err != nil || calls != 18 {
 		t.Errorf("%d calls, %v", calls, err)
 	}
 }
 
-func engineAt(t *testing.T, c *rollout.Case, o StudyOptions, mode operator.Mode) *rollout.Engine {
+func engineAt(t *testing.T, c *rollout.Case, o Options, mode operator.Mode) *rollout.Engine {
 	t.Helper()
 	op, err := c.NewOperator()
 	if err != nil {

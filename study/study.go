@@ -1,4 +1,4 @@
-package oracle
+package study
 
 import (
 	"context"
@@ -7,14 +7,15 @@ import (
 	"math"
 	"strings"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
 
-// StudyOptions says what a study follows.
-type StudyOptions struct {
+// Options says what a study follows.
+type Options struct {
 	Operator *operator.Operator // nil for the case's own
 	Noise    string             // rollout.Case.OpenStream's names; "" is "counter"
 	Shape    rollout.Shape      // of a state
@@ -29,12 +30,12 @@ type StudyOptions struct {
 
 // The twins that are no other arithmetic.
 const (
-	Moved = "moved" // float32, every number of the start moved by StudyDelta
+	Moved = "moved" // float32, every number of the start moved by Delta
 	Other = "other" // float32, another noise seed; without noise, the start moved by farDelta
 )
 
-// StudyDelta is how far the start of the twin Moved lies from the reference's.
-const StudyDelta = 1e-6
+// Delta is how far the start of the twin Moved lies from the reference's.
+const Delta = 1e-6
 
 // farDelta takes the place of another noise where an operator has none.
 const farDelta = 1e-2
@@ -59,22 +60,22 @@ type Study struct {
 	Steps        int    `json:"steps"`
 	Realizations int    `json:"realizations"`
 
-	Twins []StudyTwin `json:"twins"`
+	Twins []Twin `json:"twins"`
 	// Std has one number a step: the standard deviation of the reference's
 	// state over its elements, root mean square over the realizations.
-	Std []Number `json:"std"`
+	Std []diff.Number `json:"std"`
 	// Growth is that of the twin Moved, nil if it does not grow ([FitGrowth]).
 	Growth *GrowthFit `json:"growth"`
 	// Saturated is the RMS distance over the std at which paths with other noise stay,
 	// nil if that is not known: they are still moving apart ([Saturated]).
-	Saturated *Number `json:"saturated_rms_over_std"`
+	Saturated *diff.Number `json:"saturated_rms_over_std"`
 	// NoiseFloor is the twin Other's one-step distance, mean over the steps:
 	// what the operator's noise does to a state in one step. Nil without noise.
 	NoiseFloor *Distance `json:"noise_floor"`
 }
 
-// StudyTwin is one twin of a study.
-type StudyTwin struct {
+// Twin is one twin of a study.
+type Twin struct {
 	Name string `json:"name"` // Moved, Other, or a precision
 	Mode string `json:"mode"`
 	// Path and OneStep have one distance a step, from step 1 on. OneStep is nil
@@ -89,12 +90,12 @@ type StudyTwin struct {
 	Overflow *rollout.Overflow `json:"overflow,omitempty"` // the path's first
 }
 
-// RunStudy takes c.Rollout's steps and realizations with all twins in lockstep,
+// Run takes c.Rollout's steps and realizations with all twins in lockstep,
 // so that it keeps one state of each and nothing of the past. The reference is
 // float32 whatever the case says. Fewer than LeastSteps steps, a noise that has
 // no other seed and a reference that does not stay finite are errors.
-func RunStudy(ctx context.Context, c *rollout.Case, o StudyOptions) (*Study, error) {
-	s, err := newStudy(c, &o)
+func Run(ctx context.Context, c *rollout.Case, o Options) (*Study, error) {
+	s, err := prepare(c, &o)
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +113,7 @@ func RunStudy(ctx context.Context, c *rollout.Case, o StudyOptions) (*Study, err
 				return nil, fmt.Errorf("step %d: %w", t, err)
 			}
 			for m := range s.ref.x.N() {
-				v := Std(s.ref.x.Samples(m, m+1).Data)
+				v := diff.Std(s.ref.x.Samples(m, m+1).Data)
 				std[t-1] += float64(v * v)
 			}
 			if o.Progress != nil {
@@ -123,8 +124,8 @@ func RunStudy(ctx context.Context, c *rollout.Case, o StudyOptions) (*Study, err
 	return s.result(c, std), nil
 }
 
-// study is a study under way.
-type study struct {
+// running is a study under way.
+type running struct {
 	ref   *path
 	twins []*path
 	noise bool
@@ -141,7 +142,7 @@ type path struct {
 	overflow      *rollout.Overflow
 }
 
-func newStudy(c *rollout.Case, o *StudyOptions) (*study, error) {
+func prepare(c *rollout.Case, o *Options) (*running, error) {
 	switch {
 	case c.Rollout.Timesteps-1 < LeastSteps:
 		return nil, fmt.Errorf("%s: %d steps: want %d or more for a study", c.File, c.Rollout.Timesteps-1, LeastSteps)
@@ -190,8 +191,8 @@ func newStudy(c *rollout.Case, o *StudyOptions) (*study, error) {
 			along: make([]distance, c.Rollout.Timesteps-1), single: make([]distance, c.Rollout.Timesteps-1),
 		}
 	}
-	s := &study{ref: follow("float32", float32s, stream, 0, false), noise: stream.Name != "none"}
-	s.twins = append(s.twins, follow(Moved, float32s, stream, StudyDelta, false))
+	s := &running{ref: follow("float32", float32s, stream, 0, false), noise: stream.Name != "none"}
+	s.twins = append(s.twins, follow(Moved, float32s, stream, Delta, false))
 	if s.noise {
 		s.twins = append(s.twins, follow(Other, float32s, other, 0, true))
 	} else {
@@ -206,7 +207,7 @@ func newStudy(c *rollout.Case, o *StudyOptions) (*study, error) {
 }
 
 // begin puts everybody on the start of realizations [lo,hi).
-func (s *study) begin(lo, hi int) error {
+func (s *running) begin(lo, hi int) error {
 	for _, p := range append([]*path{s.ref}, s.twins...) {
 		var err error
 		if p.x, err = p.start(lo, hi); err != nil {
@@ -238,7 +239,7 @@ func (to into) State(_, m int, x, _ []float64) error {
 }
 
 // step takes engine batch k, realizations [lo,hi), to time t.
-func (s *study) step(k, lo, hi, t int) error {
+func (s *running) step(k, lo, hi, t int) error {
 	before := s.ref.x
 	next, err := s.ref.from(before, k, lo, hi, t, nil)
 	if err != nil {
@@ -285,17 +286,17 @@ func (p *path) overflowed(t int) func(string, int) {
 }
 
 // result is the study of what was measured; std holds sums of variances.
-func (s *study) result(c *rollout.Case, std []float64) *Study {
+func (s *running) result(c *rollout.Case, std []float64) *Study {
 	r := &Study{
 		Mode: c.Rollout.ModeName(s.ref.engine.Operator, s.ref.engine.Mode, s.ref.engine.Stream), Noise: s.ref.engine.Stream.Name,
 		Steps: len(std), Realizations: c.Rollout.Realizations,
 	}
 	for t := range std {
 		std[t] = math.Sqrt(std[t] / float64(r.Realizations))
-		r.Std = append(r.Std, Number(std[t]))
+		r.Std = append(r.Std, diff.Number(std[t]))
 	}
 	for _, p := range s.twins {
-		w := StudyTwin{Name: p.name, Mode: c.Rollout.ModeName(p.engine.Operator, p.engine.Mode, p.engine.Stream), Overflow: p.overflow}
+		w := Twin{Name: p.name, Mode: c.Rollout.ModeName(p.engine.Operator, p.engine.Mode, p.engine.Stream), Overflow: p.overflow}
 		for t := range std {
 			w.Path = append(w.Path, p.along[t].over(std[t]))
 			if p.oneStep {
@@ -314,7 +315,7 @@ func (s *study) result(c *rollout.Case, std []float64) *Study {
 	}
 	level, known := Saturated(relative(other.Path))
 	if known {
-		n := Number(level)
+		n := diff.Number(level)
 		r.Saturated = &n
 	}
 	for i := range r.Twins {
@@ -328,20 +329,11 @@ func (s *study) result(c *rollout.Case, std []float64) *Study {
 }
 
 // Twin returns the twin of that name, nil if there is none.
-func (r *Study) Twin(name string) *StudyTwin {
+func (r *Study) Twin(name string) *Twin {
 	for i := range r.Twins {
 		if r.Twins[i].Name == name {
 			return &r.Twins[i]
 		}
 	}
 	return nil
-}
-
-func allFinite(x *tensor.Tensor) bool {
-	for _, v := range x.Data {
-		if !finite(v) {
-			return false
-		}
-	}
-	return true
 }

@@ -1,16 +1,17 @@
-package oracle
+package study
 
 import (
 	"math"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/internal/elem"
 )
 
 // GrowthFit says how a small difference between two rollouts grows.
 type GrowthFit struct {
-	PerStep Number `json:"per_step"` // the factor of one step
-	From    int    `json:"from"`     // the first step of the fit
-	To      int    `json:"to"`       // the last
+	PerStep diff.Number `json:"per_step"` // the factor of one step
+	From    int         `json:"from"`     // the first step of the fit
+	To      int         `json:"to"`       // the last
 }
 
 // What a fit of growth takes.
@@ -34,7 +35,7 @@ const (
 // power of the time shows and an exponential does not.
 func FitGrowth(distance, rounding []float64) (g GrowthFit, ok bool) {
 	if len(distance) != len(rounding) {
-		panic("oracle: distances and rounding errors differ in length")
+		panic("study: distances and rounding errors differ in length")
 	}
 	from, to := 0, 0 // the longest run so far, to one past its last step
 	run := 0
@@ -67,7 +68,7 @@ func FitGrowth(distance, rounding []float64) (g GrowthFit, ok bool) {
 	if !(lambda > 0) || total < elem.Log(leastGrowth) || half < total/4 {
 		return g, false
 	}
-	return GrowthFit{Number(elem.Exp(lambda)), from + 1, to}, true
+	return GrowthFit{diff.Number(elem.Exp(lambda)), from + 1, to}, true
 }
 
 // Saturated returns the RMS distance over the std at which two rollouts stay that draw
@@ -93,12 +94,12 @@ func Saturated(other []float64) (level float64, ok bool) {
 // the std has not lost the other either, and of any other nothing is known (false).
 func Lost(distance []float64, level float64, known bool) (step int, measured bool) {
 	if known {
-		if level < saturation {
+		if level < diff.Saturation {
 			return 0, true
 		}
 		return Horizon(distance, level), true
 	}
-	return 0, Horizon(distance, saturation) == 0
+	return 0, Horizon(distance, diff.Saturation) == 0
 }
 
 // ending returns the mean of the last n distances.

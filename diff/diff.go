@@ -1,4 +1,4 @@
-package oracle
+package diff
 
 import (
 	"math"
@@ -64,7 +64,7 @@ func Compare(got, want []float64, f fp16.Format) Diff {
 // [M,C,H,W]. It panics if a length is not m*t*chw.
 func PerStep(got, want []float64, m, t, chw int, f fp16.Format) []Diff {
 	if len(got) != m*t*chw || len(want) != m*t*chw {
-		panic("oracle: trajectory length does not match its shape")
+		panic("diff: trajectory length does not match its shape")
 	}
 	steps := make([]Diff, t)
 	for s := range steps {
@@ -86,11 +86,11 @@ func PerStep(got, want []float64, m, t, chw int, f fp16.Format) []Diff {
 // states of a rollout.
 type Accumulator struct {
 	d       Diff
-	ulps    ulpScale
+	ulps    UlpScale
 	abs     total   // of |d|
 	rel     float64 // sum of relative errors
 	sq, ref squares // of d, of want
-	place   int     // At, as addAt counts
+	place   int     // At, as AddAt counts
 	placed  bool
 }
 
@@ -100,14 +100,14 @@ type Accumulator struct {
 func NewAccumulator(f fp16.Format, std float64) *Accumulator {
 	return &Accumulator{
 		d:    Diff{At: -1, Std: Number(std), RelFloor: Number(std / 1000), Format: f.String()},
-		ulps: newUlpScale(f),
+		ulps: NewUlpScale(f),
 	}
 }
 
 // Add compares the next piece. It panics if the lengths differ.
 func (a *Accumulator) Add(got, want []float64) {
 	if len(got) != len(want) {
-		panic("oracle: got and want differ in length")
+		panic("diff: got and want differ in length")
 	}
 	d := &a.d
 	for i, w := range want {
@@ -124,7 +124,7 @@ func (a *Accumulator) Add(got, want []float64) {
 		case g != w:
 			abs = math.Abs(g - w)
 			rel = ratio(abs, max(math.Abs(w), float64(d.RelFloor)))
-			steps = a.ulps.steps(g, w)
+			steps = a.ulps.Steps(g, w)
 		}
 		if abs > float64(d.MaxAbs) {
 			d.MaxAbs, d.At = Number(abs), d.Count+i
@@ -137,14 +137,14 @@ func (a *Accumulator) Add(got, want []float64) {
 		}
 		d.MaxRel = max(d.MaxRel, Number(rel))
 		d.MaxUlp = max(d.MaxUlp, Number(steps))
-		d.Ulps.add(steps)
+		d.Ulps.Add(steps)
 	}
 	d.Count += len(want)
 }
 
-// addAt is Add for a piece that begins at index at of a larger array: if it
+// AddAt is Add for a piece that begins at index at of a larger array: if it
 // holds the greatest difference so far, At becomes the place there.
-func (a *Accumulator) addAt(at int, got, want []float64) {
+func (a *Accumulator) AddAt(at int, got, want []float64) {
 	place, before := a.place, a.d.Count
 	a.Add(got, want)
 	if a.d.At >= before {
@@ -170,14 +170,4 @@ func (a *Accumulator) Diff() Diff {
 	d.RMSOverStd = Number(ratio(rms, float64(d.Std)))
 	d.RMSRel = Number(ratio(rms, a.ref.rms(n)))
 	return d
-}
-
-func finite(x float64) bool { return x-x == 0 }
-
-// ratio is a/b for a, b >= 0, and 0 for 0/0.
-func ratio(a, b float64) float64 {
-	if a == 0 {
-		return 0
-	}
-	return a / b
 }

@@ -1,17 +1,21 @@
-package oracle
+package study
 
-import "math"
+import (
+	"math"
+
+	"github.com/refrun/refrun/diff"
+)
 
 // Distance is how far states lie from the reference's, element by element over
 // all realizations. A NaN or an infinity on either side is a distance of
 // infinity.
 type Distance struct {
-	MeanAbs    Number `json:"mean_abs"`
-	MaxAbs     Number `json:"max_abs"`
-	RMSOverStd Number `json:"rms_over_std"` // root mean square over the std of the reference's state
+	MeanAbs    diff.Number `json:"mean_abs"`
+	MaxAbs     diff.Number `json:"max_abs"`
+	RMSOverStd diff.Number `json:"rms_over_std"` // root mean square over the std of the reference's state
 	// MeanRel is the mean of |d|/(|reference| + 1e-8), as Spinlock's benchmark
 	// of precisions has it: numbers beside zero decide it.
-	MeanRel Number `json:"mean_rel"`
+	MeanRel diff.Number `json:"mean_rel"`
 }
 
 // distance gathers a Distance.
@@ -33,8 +37,8 @@ func (a *distance) add(got, want []float64) {
 
 func (a distance) over(std float64) Distance {
 	return Distance{
-		MeanAbs: Number(a.abs / a.n), MaxAbs: Number(a.max), MeanRel: Number(a.rel / a.n),
-		RMSOverStd: Number(ratio(math.Sqrt(a.sq/a.n), std)),
+		MeanAbs: diff.Number(a.abs / a.n), MaxAbs: diff.Number(a.max), MeanRel: diff.Number(a.rel / a.n),
+		RMSOverStd: diff.Number(ratio(math.Sqrt(a.sq/a.n), std)),
 	}
 }
 
@@ -43,9 +47,9 @@ func (a distance) over(std float64) Distance {
 func Mean(d []Distance) Distance {
 	var m Distance
 	for _, x := range d {
-		m.MeanAbs += x.MeanAbs / Number(len(d))
-		m.RMSOverStd += x.RMSOverStd / Number(len(d))
-		m.MeanRel += x.MeanRel / Number(len(d))
+		m.MeanAbs += x.MeanAbs / diff.Number(len(d))
+		m.RMSOverStd += x.RMSOverStd / diff.Number(len(d))
+		m.MeanRel += x.MeanRel / diff.Number(len(d))
 		m.MaxAbs = max(m.MaxAbs, x.MaxAbs)
 	}
 	return m

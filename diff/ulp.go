@@ -1,4 +1,4 @@
-package oracle
+package diff
 
 import (
 	"bytes"
@@ -9,35 +9,36 @@ import (
 	"github.com/refrun/refrun/fp16"
 )
 
-// ulpScale numbers the values of a format in their order, so that the
+// UlpScale numbers the values of a format in their order, so that the
 // distance of two of them is a difference of integers.
-type ulpScale struct {
+type UlpScale struct {
 	f      fp16.Format
 	least  float64 // least subnormal
 	normal float64 // least normal number
 	drop   uint    // bits of a float64's mantissa that the format lacks
 }
 
-func newUlpScale(f fp16.Format) ulpScale {
+// NewUlpScale returns the scale of a format.
+func NewUlpScale(f fp16.Format) UlpScale {
 	eps := f.Ulp(1)
-	return ulpScale{f, f.Ulp(0), f.Ulp(0) / eps, uint(52 + math.Ilogb(eps))}
+	return UlpScale{f, f.Ulp(0), f.Ulp(0) / eps, uint(52 + math.Ilogb(eps))}
 }
 
 // ordinal returns the number of steps from 0 to x, a number >= 0 of the
 // format: multiples of the least subnormal, then the bits of x, which go up by
 // one (above the dropped ones) from each number to the next, over the binades
 // too.
-func (u ulpScale) ordinal(x float64) uint64 {
+func (u UlpScale) ordinal(x float64) uint64 {
 	if x < u.normal {
 		return uint64(x / u.least)
 	}
 	return (math.Float64bits(x)-math.Float64bits(u.normal))>>u.drop + uint64(u.normal/u.least)
 }
 
-// steps returns how many steps on the format's grid lead from g to w, both
+// Steps returns how many steps on the format's grid lead from g to w, both
 // finite, after rounding to it. If that makes one of them an infinity, and not
 // the other the same, it is +Inf. Above 2^53 the count is rounded.
-func (u ulpScale) steps(g, w float64) float64 {
+func (u UlpScale) Steps(g, w float64) float64 {
 	g, w = u.f.Round(g), u.f.Round(w)
 	switch {
 	case g == w:
@@ -59,8 +60,8 @@ const lastBucket = 18
 // the counts that are not zero, such as {"0":1000,"1":20,"3-4":1,"65537+":2}.
 type Histogram [lastBucket + 1]int
 
-// add counts a distance, which is an integer or infinite.
-func (h *Histogram) add(steps float64) {
+// Add counts a distance, which is an integer or infinite.
+func (h *Histogram) Add(steps float64) {
 	k := lastBucket
 	switch {
 	case steps == 0:

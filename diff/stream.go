@@ -1,4 +1,4 @@
-package oracle
+package diff
 
 import "github.com/refrun/refrun/fp16"
 
@@ -18,7 +18,7 @@ type Trajectory struct{ M, T, CHW int }
 // than memory is read that often, and once more to be compared.
 func CompareStreams(got, want Stream, n int, t Trajectory, f fp16.Format) (all Diff, perStep []Diff, err error) {
 	if t.T > 0 && t.M*t.T*t.CHW != n {
-		panic("oracle: trajectory length does not match its shape")
+		panic("diff: trajectory length does not match its shape")
 	}
 	const block = 1 << 16
 	g, w := make([]float64, min(n, block)), make([]float64, min(n, block))

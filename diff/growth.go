@@ -1,12 +1,12 @@
-package oracle
+package diff
 
 import "math"
 
-// saturation is the RMSOverStd from which two trajectories count as having
+// Saturation is the RMSOverStd from which two trajectories count as having
 // lost each other. Independent draws of the same thing differ by sqrt(2)
 // standard deviations, less where they share a mean; a difference that grows
 // geometrically passes quickly from a quarter to that.
-const saturation = 0.25
+const Saturation = 0.25
 
 // Growth says how a difference grows along a trajectory, from [PerStep]:
 // factor is its geometric growth per step, and saturated says whether it ever
@@ -23,7 +23,7 @@ func Growth(perStep []Diff) (factor float64, saturated bool) {
 	first, last := -1, -1
 	for i, d := range perStep {
 		r := float64(d.RMSOverStd)
-		if !(r < saturation) {
+		if !(r < Saturation) {
 			saturated = true
 			break
 		}
