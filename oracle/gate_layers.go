@@ -45,7 +45,7 @@ type layerGate struct {
 
 // layerFile examines one application.
 func (e *exam) layerFile(l *layerFile) error {
-	g := &layerGate{m: e.machine, mode: e.o.Mode, u: unit(e.o.Mode), plain: plainNorms(e.op.Config, e.machine.Nodes, e.o.Mode)}
+	g := &layerGate{m: e.machine, mode: e.o.Mode, u: accumulator(e.o.Mode), plain: plainNorms(e.op.Config, e.machine.Nodes, e.o.Mode)}
 	var err error
 	if g.of, err = e.machine.Formats(g.mode, l.input.Format); err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)

@@ -47,14 +47,6 @@ const roundingSD = 0.425
 // one, at 20.
 const usualSlack = 8
 
-// unit returns half an ulp of 1 in which a mode's devices compute.
-func unit(m operator.Mode) float64 {
-	if m.Precision == fp16.Float64 {
-		return 0x1p-53
-	}
-	return 0x1p-24
-}
-
 // tiny is what flushing subnormal float32 numbers to zero may change.
 const tiny = 0x1p-126
 
