@@ -23,11 +23,11 @@ func TestViewForgets(t *testing.T) {
 	e := &exam{op: op, machine: m}
 	v := &view{e: e, m: m, d: &emulate.Device{State: fp16.Float64}, x: tensor.New(fp16.Float64, 2, 2, 6, 7), drawn: func(int) *emulate.Draws { return nil }}
 	for i := range v.x.Data {
-		v.x.Data[i] = float64(scramble(uint64(i))%1000)/500 - 1
+		v.x.Data[i] = float64(mix64(uint64(i))%1000)/500 - 1
 	}
 	noise := make([]float64, 2*8*6*7)
 	for i := range noise {
-		noise[i] = float64(scramble(uint64(i)<<20)%1000)/500 - 1
+		noise[i] = float64(mix64(uint64(i)<<20)%1000)/500 - 1
 	}
 	kinds, channels := op.Draws()
 	v.draws = &emulate.Draws{Kinds: kinds, Data: [][]float64{noise[:2*channels*6*7]}}

@@ -83,7 +83,7 @@ func TestRecordedLayers(t *testing.T) {
 func scattered(part float64) func(y *tensor.Tensor) {
 	return func(y *tensor.Tensor) {
 		for k, v := range y.Data {
-			if scramble(uint64(k))%2 == 0 {
+			if mix64(uint64(k))%2 == 0 {
 				v = -v
 			}
 			y.Data[k] += v * part

@@ -26,7 +26,7 @@ func peakOf(t *testing.T, steps int) int64 {
 	s := &rollout.States{M: 1, T: steps + 1, C: 3, H: 32, W: 32, Format: fp16.Float32, Data: make([]float64, (steps+1)*3*32*32)}
 	x := tensor.Of(fp16.Float32, s.At(0, 0), 1, 3, 32, 32)
 	for k := range x.Data {
-		x.Data[k] = fp16.Float32.Round(float64(scramble(uint64(k))%1000)/250 - 2)
+		x.Data[k] = fp16.Float32.Round(float64(mix64(uint64(k))%1000)/250 - 2)
 	}
 	mode := operator.Mode{Precision: fp16.Float32}
 	step := rollout.Stepper{Operator: op, Config: ro, Mode: mode}

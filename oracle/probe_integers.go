@@ -63,7 +63,7 @@ func (p *prober) accumulates() bool {
 func (p *prober) integerField(k int) []float64 {
 	x := make([]float64, p.elements())
 	for i := range x {
-		x[i] = float64(int(scramble(uint64(k)<<40|uint64(i))%7) - 3)
+		x[i] = float64(int(mix64(uint64(k)<<40|uint64(i))%7) - 3)
 	}
 	return x
 }
@@ -93,7 +93,7 @@ func (p *prober) integerCase(every int) *probeCase {
 			}
 		}
 		small := func(i int) float64 {
-			r := scramble(uint64(at+1)<<40 | uint64(i))
+			r := mix64(uint64(at+1)<<40 | uint64(i))
 			if int(r>>32)%every != 0 {
 				return 0
 			}
@@ -151,12 +151,4 @@ func (p *prober) with(weights map[string][]float64) (*prober, error) {
 	}
 	q.m = emulate.New(q.op, p.c.Rollout)
 	return &q, nil
-}
-
-// scramble mixes the bits of x (the finaliser of SplitMix64).
-func scramble(x uint64) uint64 {
-	x += 0x9e3779b97f4a7c15
-	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9
-	x = (x ^ x>>27) * 0x94d049bb133111eb
-	return x ^ x>>31
 }

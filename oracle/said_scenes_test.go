@@ -432,7 +432,7 @@ func rolloutScenes() []scene {
 	dropped("not rescaled", func(_, _ int, kept bool) float64 { return times1(kept, 1) })
 	dropped("rescaled by p", func(_, _ int, kept bool) float64 { return times1(kept, 4) })
 	dropped("odd factors", func(c, _ int, kept bool) float64 { return times1(kept, 0.4+float64(c)/5) })
-	dropped("elements dropped", func(_, k int, _ bool) float64 { return times1(scramble(uint64(k))%4 > 0, 4./3) })
+	dropped("elements dropped", func(_, k int, _ bool) float64 { return times1(mix64(uint64(k))%4 > 0, 4./3) })
 
 	residual := func(name string, f mischief) {
 		with(name, "gaussian", 0.1, func(r *rig) { r.c.Policy, r.c.Dt = rollout.Residual, 0.1 }, f)
