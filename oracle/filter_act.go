@@ -105,7 +105,7 @@ func activationFaults() []*hypothesis {
 	}
 	for _, f := range []act.Func{act.Tanh, act.ReLU, act.GELU, act.SiLU} {
 		h := exactly(f.String()+" where there is no activation", f)
-		h.at = isPlain
+		h.at = isIdentity
 		l = append(l, h)
 	}
 	for _, step := range []float64{1. / 16, 1. / 32, 1. / 64, 1. / 128} {

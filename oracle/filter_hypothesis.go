@@ -100,9 +100,9 @@ func isAct(n *operator.Node) bool   { return n.Op == operator.OpAct && n.Act != 
 func isAdd(n *operator.Node) bool   { return n.Op == operator.OpAdd }
 func isNoise(n *operator.Node) bool { return n.Op == operator.OpNoise }
 
-// isPlain says that nothing is done at a place for an activation, such as
+// isIdentity says that nothing is done at a place for an activation, such as
 // behind the operator's last layer.
-func isPlain(n *operator.Node) bool { return n.Op == operator.OpAct && n.Act == act.Identity }
+func isIdentity(n *operator.Node) bool { return n.Op == operator.OpAct && n.Act == act.Identity }
 
 // isWindow says that a convolution reads more than one pixel.
 func isWindow(n *operator.Node) bool { return isConv(n) && n.Weight.Shape[2] > 1 }

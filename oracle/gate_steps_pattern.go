@@ -132,11 +132,11 @@ func pointsOf(nodes []operator.Node, c rollout.Config, m operator.Mode) (p point
 // which hands on what is.
 func pointOf(nodes []operator.Node, i int) points {
 	last := len(nodes) - 1
-	for identity(&nodes[last]) && nodes[last].In[0] != operator.Input {
+	for isIdentity(&nodes[last]) && nodes[last].In[0] != operator.Input {
 		last = nodes[last].In[0]
 	}
 	switch n := &nodes[i]; {
-	case identity(n):
+	case isIdentity(n):
 		return 0
 	case i == last:
 		return atOut
@@ -151,8 +151,6 @@ func pointOf(nodes []operator.Node, i int) points {
 	}
 	return atNoise
 }
-
-func identity(n *operator.Node) bool { return n.Op == operator.OpAct && n.Act == act.Identity }
 
 // formatsOf returns the format in which the contract stores each node's output
 // for an input of that format.
