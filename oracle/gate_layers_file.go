@@ -121,7 +121,7 @@ func openLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 	return l, nil
 }
 
-// batchOf returns the engine batch that holds a realization.
+// batchOf returns the engine batch that holds a realization, zeros if none does.
 func batchOf(ro rollout.Config, realization int) (k, lo, hi int) {
 	for k, b := range ro.EngineBatches() {
 		if realization < b[1] {

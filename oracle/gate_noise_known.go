@@ -23,7 +23,7 @@ func (e *exam) slopes() error {
 	var rn, nn, rr float64
 	count := 0
 	for t := 1; t < s.T && !e.late("slope of the noise"); t += every {
-		k, lo, hi := e.batchOf((t / every) % s.M)
+		k, lo, hi := batchOf(e.c.Rollout, (t / every) % s.M)
 		b, err := e.step(k, lo, hi, t)
 		if err != nil {
 			return err

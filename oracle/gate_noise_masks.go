@@ -290,8 +290,8 @@ func (e *exam) maskTests() {
 		for t := a.dt; t < s.T-1; t++ {
 			var one, of float64
 			for m := max(0, -a.dm); m < min(s.M, s.M-a.dm); m++ {
-				_, lo, _ := e.batchOf(m)
-				if _, next, _ := e.batchOf(m + a.dm); a.dm != 0 && next != lo && lo+t == next+t-a.dt {
+				_, lo, _ := batchOf(e.c.Rollout, m)
+				if _, next, _ := batchOf(e.c.Rollout, m + a.dm); a.dm != 0 && next != lo && lo+t == next+t-a.dt {
 					continue // seeds that engine batches share by design
 				}
 				x, seen := at(m, t)

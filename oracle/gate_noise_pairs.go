@@ -29,7 +29,7 @@ func newPairs(e *exam, k int) *pairs {
 	p.pixels = (hw + p.every - 1) / p.every
 	p.kept = make([][]float32, s.M*(s.T-1))
 	for m := range s.M {
-		_, lo, _ := e.batchOf(m)
+		_, lo, _ := batchOf(e.c.Rollout, m)
 		p.batch = append(p.batch, lo)
 	}
 	return p

@@ -317,7 +317,7 @@ func (u *unseen) calibrate() error {
 		steps = append(steps, t)
 	}
 	for i, t := range append(steps, s.T-1) {
-		k, lo, hi := e.batchOf(i % s.M)
+		k, lo, hi := batchOf(e.c.Rollout, i % s.M)
 		p, err := u.probe(k, lo, hi, t)
 		if err != nil {
 			return err
@@ -417,7 +417,7 @@ func (u *unseen) truncated() error {
 // ends probes the first step and the last.
 func (u *unseen) ends(do func(p *roundingProbe) error) error {
 	for _, t := range []int{1, u.e.states.T - 1} {
-		k, lo, hi := u.e.batchOf(0)
+		k, lo, hi := batchOf(u.e.c.Rollout, 0)
 		p, err := u.probe(k, lo, hi, t)
 		if err != nil {
 			return err

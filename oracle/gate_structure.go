@@ -37,16 +37,6 @@ func (e *exam) claimAt(t int) (*emulate.Device, error) {
 	return &emulate.Device{Mode: mode, Store: store, State: e.c.Rollout.StateFormat(store[len(store)-1])}, nil
 }
 
-// batchOf returns the engine batch that realization m belongs to.
-func (e *exam) batchOf(m int) (k, lo, hi int) {
-	for k, b := range e.c.Rollout.EngineBatches() {
-		if m < b[1] {
-			return k, b[0], b[1]
-		}
-	}
-	panic("oracle: no such realization")
-}
-
 // emulated returns the states after b as the claim computes them. Where the
 // noise is unknown it takes some noise of the right distribution: what it
 // returns then has the right size and kind.
@@ -67,7 +57,7 @@ func (e *exam) emulated(b *batchStep) (*tensor.Tensor, error) {
 // predict returns the step into state t of m's engine batch, and what the
 // claim makes of it.
 func (e *exam) predict(m, t int) (*batchStep, *tensor.Tensor, error) {
-	k, lo, hi := e.batchOf(m)
+	k, lo, hi := batchOf(e.c.Rollout, m)
 	b, err := e.step(k, lo, hi, t)
 	if err != nil {
 		return nil, nil, err

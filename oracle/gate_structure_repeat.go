@@ -85,7 +85,7 @@ func (e *exam) silent(m, t int) (bool, error) {
 	if at < 0 || e.machine.Nodes[at].Noise.Type != noise.Multiplicative {
 		return false, nil
 	}
-	k, lo, hi := e.batchOf(m)
+	k, lo, hi := batchOf(e.c.Rollout, m)
 	b, err := e.step(k, lo, hi, t)
 	if err != nil {
 		return false, err
@@ -102,7 +102,7 @@ func (e *exam) silent(m, t int) (bool, error) {
 // masks of a few channels may be by chance.
 func (e *exam) sameDraws(m, n, t int) (bool, error) {
 	of := func(m int) ([][]float64, error) {
-		k, lo, hi := e.batchOf(m)
+		k, lo, hi := batchOf(e.c.Rollout, m)
 		b, err := e.step(k, lo, hi, t)
 		if err != nil || b.Draws == nil {
 			return nil, err
@@ -186,7 +186,7 @@ func (e *exam) storedLate(m, t int) (bool, error) {
 	if e.stream == nil || e.stream.Name == "none" || t+1 >= e.states.T {
 		return false, nil
 	}
-	k, lo, hi := e.batchOf(m)
+	k, lo, hi := batchOf(e.c.Rollout, m)
 	b, err := e.step(k, lo, hi, t+1)
 	if err != nil {
 		return false, err

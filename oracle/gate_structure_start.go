@@ -119,7 +119,7 @@ func (e *exam) startOf(m int, given *tensor.Tensor, want []float64) error {
 // to it than a tenth of the way that the step goes, which noise of unknown
 // draws may take.
 func (e *exam) startIsStep(m int, start []float64) (bool, error) {
-	k, lo, hi := e.batchOf(m)
+	k, lo, hi := batchOf(e.c.Rollout, m)
 	b, err := e.step(k, lo, hi, 1)
 	if err != nil {
 		return false, err
