@@ -52,7 +52,7 @@ func (r *Report) decide(order layerOrder) {
 	if len(faults) > 0 {
 		faults = r.fail(faults, order)
 	} else {
-		r.Verdict = r.pass(blind)
+		r.Verdict = r.faultless(blind)
 	}
 	r.Findings = append(faults, blind...)
 	r.Reason = r.explain()
@@ -73,8 +73,8 @@ func (v Verdict) failed() bool { return strings.HasPrefix(string(v), "FAIL") }
 // passed reports whether a verdict is a pass.
 func (v Verdict) passed() bool { return strings.HasPrefix(string(v), "PASS") }
 
-// pass returns the verdict where no fault was found.
-func (r *Report) pass(blind []Finding) Verdict {
+// faultless returns the verdict where no fault was found.
+func (r *Report) faultless(blind []Finding) Verdict {
 	switch {
 	case len(blind) > 0 || len(r.Steps) == 0: // layers are one step, and no rollout
 		return NoPower

@@ -121,7 +121,7 @@ func TestBackdate(t *testing.T) {
 	e := r.exam(s, true)
 	g := &stepGate{e: e, claim: contract(e.machine.Nodes, r.c, r.mode), u: accumulator(r.mode)}
 	g.use, e.pool = g.claim, newPool(nil)
-	if _, _, err := g.pass(); err != nil {
+	if _, _, err := g.measureAll(); err != nil {
 		t.Fatal(err)
 	}
 	e.r.Findings = []Finding{{Verdict: FailPrecision, Gate: "filter", Step: 7}}

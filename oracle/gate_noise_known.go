@@ -23,12 +23,12 @@ func (e *exam) slopes() error {
 	var rn, nn, rr float64
 	count := 0
 	for t := 1; t < s.T && !e.late("slope of the noise"); t += every {
-		k, lo, hi := batchOf(e.c.Rollout, (t / every) % s.M)
+		k, lo, hi := batchOf(e.c.Rollout, (t/every)%s.M)
 		b, err := e.step(k, lo, hi, t)
 		if err != nil {
 			return err
 		}
-		p, err := e.pass(&emulate.Device{Mode: e.o.Mode}, b.X, b.Draws.Rewind())
+		p, err := e.apply(&emulate.Device{Mode: e.o.Mode}, b.X, b.Draws.Rewind())
 		if err != nil {
 			return err
 		}

@@ -45,14 +45,14 @@ func (e *exam) readMasks() error {
 			if err != nil {
 				return err
 			}
-			pass, err := e.pass(&emulate.Device{Mode: e.o.Mode}, st.X, nil)
+			once, err := e.apply(&emulate.Device{Mode: e.o.Mode}, st.X, nil)
 			if err != nil {
 				return err
 			}
-			rest := m.without(e, pass, pass.out, pass.hidden())
+			rest := m.without(e, once, once.out, once.hidden())
 			for r := b[0]; r < b[1]; r++ {
 				mask, seen := make([]float64, channels), make([]bool, channels)
-				for c, f := range m.factors(e.c.Rollout, pass.hidden(), rest, st, r) {
+				for c, f := range m.factors(e.c.Rollout, once.hidden(), rest, st, r) {
 					if 2*f.value*(1-p) > 1 {
 						mask[c] = 1
 					}
@@ -164,8 +164,8 @@ func (m *noiseModel) factors(c rollout.Config, part *tensor.Tensor, rest []float
 }
 
 // without returns the state before post-processing without what the hidden
-// channels of a pass give it.
-func (m *noiseModel) without(e *exam, p *pass, out *tensor.Tensor, hidden *tensor.Tensor) []float64 {
+// channels of an application give it.
+func (m *noiseModel) without(e *exam, p *application, out *tensor.Tensor, hidden *tensor.Tensor) []float64 {
 	rest := e.raw(p.d, p.x, out).Data
 	hw, outs := hidden.H()*hidden.W(), len(m.w)
 	for i := range rest {
@@ -291,7 +291,7 @@ func (e *exam) maskTests() {
 			var one, of float64
 			for m := max(0, -a.dm); m < min(s.M, s.M-a.dm); m++ {
 				_, lo, _ := batchOf(e.c.Rollout, m)
-				if _, next, _ := batchOf(e.c.Rollout, m + a.dm); a.dm != 0 && next != lo && lo+t == next+t-a.dt {
+				if _, next, _ := batchOf(e.c.Rollout, m+a.dm); a.dm != 0 && next != lo && lo+t == next+t-a.dt {
 					continue // seeds that engine batches share by design
 				}
 				x, seen := at(m, t)

@@ -104,7 +104,7 @@ func (u *unseen) step(k, lo, hi, t int) (*unseenStep, error) {
 			return nil, err
 		}
 	}
-	p, err := e.pass(d, b.X, nil)
+	p, err := e.apply(d, b.X, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -317,7 +317,7 @@ func (u *unseen) calibrate() error {
 		steps = append(steps, t)
 	}
 	for i, t := range append(steps, s.T-1) {
-		k, lo, hi := batchOf(e.c.Rollout, i % s.M)
+		k, lo, hi := batchOf(e.c.Rollout, i%s.M)
 		p, err := u.probe(k, lo, hi, t)
 		if err != nil {
 			return err
@@ -403,7 +403,7 @@ func (u *unseen) calibrate() error {
 func (u *unseen) truncated() error {
 	d := &emulate.Device{Mode: mustParse("tf32:truncate")}
 	return u.ends(func(p *roundingProbe) error {
-		cut, err := u.e.pass(d, p.st.X, nil)
+		cut, err := u.e.apply(d, p.st.X, nil)
 		if err != nil {
 			return err
 		}
@@ -492,7 +492,7 @@ func (u *unseen) probe(k, lo, hi, t int) (*roundingProbe, error) {
 	}
 	r := &roundingProbe{st: &unseenStep{batchStep: b}}
 	for i, d := range []*emulate.Device{{Mode: e.o.Mode}, claim} {
-		p, err := e.pass(d, b.X, nil)
+		p, err := e.apply(d, b.X, nil)
 		if err != nil {
 			return nil, err
 		}

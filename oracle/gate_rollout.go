@@ -95,8 +95,8 @@ type suspect struct {
 // wrong is a step that is not what the claim makes of the state before.
 type wrong struct {
 	*batchStep
-	claimed     *pass
-	exact       *pass
+	claimed     *application
+	exact       *application
 	want        []float64 // the step as claimed
 	rms         float64   // of Got - want
 	floor       float64   // RMS that right steps may have
@@ -136,10 +136,10 @@ func (e *exam) wrongStep(k, lo, hi, t int) (*wrong, error) {
 	if err != nil {
 		return nil, err
 	}
-	if w.claimed, err = e.pass(d, b.X, b.Draws.Rewind()); err != nil {
+	if w.claimed, err = e.apply(d, b.X, b.Draws.Rewind()); err != nil {
 		return nil, err
 	}
-	if w.exact, err = e.pass(&emulate.Device{Mode: e.o.Mode}, b.X, b.Draws.Rewind()); err != nil {
+	if w.exact, err = e.apply(&emulate.Device{Mode: e.o.Mode}, b.X, b.Draws.Rewind()); err != nil {
 		return nil, err
 	}
 	want := w.claimed.next(w.claimed.out)

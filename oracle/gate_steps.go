@@ -35,7 +35,7 @@ func (e *exam) steps() error {
 			return err
 		}
 	}
-	all, bad, err := g.pass()
+	all, bad, err := g.measureAll()
 	if err != nil {
 		return err
 	}
@@ -50,7 +50,7 @@ func (e *exam) steps() error {
 		if !found || g.use == use {
 			break
 		}
-		if all, bad, err = g.pass(); err != nil {
+		if all, bad, err = g.measureAll(); err != nil {
 			return err
 		}
 		if bad != nil && bad.figures.step < was.figures.step {
@@ -75,7 +75,7 @@ func (e *exam) steps() error {
 		}
 		if found {
 			h0, before := g.h0, all
-			if all, bad, err = g.pass(); err != nil {
+			if all, bad, err = g.measureAll(); err != nil {
 				return err
 			}
 			if bad != nil { // the claim explains more
@@ -116,8 +116,8 @@ type verdictOn struct {
 	figures *stepFigures
 }
 
-// pass measures all steps and returns the first fault, nil if there is none.
-func (g *stepGate) pass() ([]*stepFigures, *verdictOn, error) {
+// measureAll measures all steps and returns the first fault, nil if there is none.
+func (g *stepGate) measureAll() ([]*stepFigures, *verdictOn, error) {
 	g.h0 = g.newSpreads(g.use)
 	for i, t := range g.fullSteps() {
 		if i > 0 && g.e.late(fmt.Sprintf("the ensemble of step %d", t)) {

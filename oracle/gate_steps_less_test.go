@@ -38,7 +38,7 @@ func TestStepsFewer(t *testing.T) {
 	b.device = func(int) *emulate.Device { return b.correct(p, 3) }
 	b.run()
 	g := b.gate
-	all, bad, err := g.pass()
+	all, bad, err := g.measureAll()
 	if err != nil || bad != nil || !distant(all) {
 		t.Fatalf("err %v, fault %v, distant %v: want a device that is right by the claim, and distant", err, bad, distant(all))
 	}

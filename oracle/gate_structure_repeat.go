@@ -90,7 +90,7 @@ func (e *exam) silent(m, t int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	p, err := e.pass(&emulate.Device{Mode: e.o.Mode}, b.X, nil)
+	p, err := e.apply(&emulate.Device{Mode: e.o.Mode}, b.X, nil)
 	if err != nil {
 		return false, err
 	}

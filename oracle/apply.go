@@ -9,16 +9,16 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// pass is one application of the operator to the states of an engine batch,
+// application is one of the operator to the states of an engine batch,
 // kept so far that what the noise touches can be evaluated again with other
 // draws: in Spinlock's operator that is its last, cheap layer.
-type pass struct {
+type application struct {
 	machine *emulate.Machine
 	d       *emulate.Device
 	x       *tensor.Tensor
 	noise   int                    // the node of the noise, -1 if there is none
 	kept    map[int]*tensor.Tensor // outputs of earlier nodes that it and later ones read
-	out     *tensor.Tensor         // the operator's, with the draws of the pass
+	out     *tensor.Tensor         // the operator's, with these draws
 }
 
 // noiseNode returns the node of the noise, -1 if there is none.
@@ -31,9 +31,9 @@ func (e *exam) noiseNode() int {
 	return -1
 }
 
-// pass applies the operator to x as device d does. d must not use Seen.
-func (e *exam) pass(d *emulate.Device, x *tensor.Tensor, draws noise.Draws) (*pass, error) {
-	p := &pass{machine: e.machine, d: d, x: x, noise: e.noiseNode(), kept: map[int]*tensor.Tensor{}}
+// apply applies the operator to x as device d does. d must not use Seen.
+func (e *exam) apply(d *emulate.Device, x *tensor.Tensor, draws noise.Draws) (*application, error) {
+	p := &application{machine: e.machine, d: d, x: x, noise: e.noiseNode(), kept: map[int]*tensor.Tensor{}}
 	needed := map[int]bool{}
 	if p.noise >= 0 {
 		for _, n := range e.machine.Nodes[p.noise:] {
@@ -55,9 +55,9 @@ func (e *exam) pass(d *emulate.Device, x *tensor.Tensor, draws noise.Draws) (*pa
 }
 
 // hidden returns what the noise is added to.
-func (p *pass) hidden() *tensor.Tensor { return p.input(p.machine.Nodes[p.noise].In[0]) }
+func (p *application) hidden() *tensor.Tensor { return p.input(p.machine.Nodes[p.noise].In[0]) }
 
-func (p *pass) input(i int) *tensor.Tensor {
+func (p *application) input(i int) *tensor.Tensor {
 	if i == operator.Input {
 		return p.x
 	}
@@ -65,7 +65,7 @@ func (p *pass) input(i int) *tensor.Tensor {
 }
 
 // again returns the operator's output with other draws, nil for none.
-func (p *pass) again(draws noise.Draws) (*tensor.Tensor, error) {
+func (p *application) again(draws noise.Draws) (*tensor.Tensor, error) {
 	if p.noise < 0 {
 		return p.out, nil
 	}
@@ -73,17 +73,19 @@ func (p *pass) again(draws noise.Draws) (*tensor.Tensor, error) {
 }
 
 // from returns the operator's output for an output of the noise.
-func (p *pass) from(noisy *tensor.Tensor) (*tensor.Tensor, error) {
+func (p *application) from(noisy *tensor.Tensor) (*tensor.Tensor, error) {
 	known := maps.Clone(p.kept)
 	known[p.noise] = noisy
 	return p.machine.Rest(p.d, p.x, known, nil)
 }
 
 // next returns the states that follow from an output of the operator.
-func (p *pass) next(out *tensor.Tensor) *tensor.Tensor { return p.machine.Advance(p.d, p.x, out) }
+func (p *application) next(out *tensor.Tensor) *tensor.Tensor {
+	return p.machine.Advance(p.d, p.x, out)
+}
 
 // step returns the states with other draws.
-func (p *pass) step(draws noise.Draws) (*tensor.Tensor, error) {
+func (p *application) step(draws noise.Draws) (*tensor.Tensor, error) {
 	out, err := p.again(draws)
 	if err != nil {
 		return nil, err
