@@ -9,11 +9,12 @@ import (
 // The bound of a float64 sum of products.
 //
 // Let u = 2^-53, y = p_1 + ... + p_n, the p_k products of float32 numbers, which are
-// exact in float64, P the sum of the |p_k| and g_k = ku/(1-ku). The sum is taken in
-// blocks of chain products, one after another from zero, and the blocks are added in
-// order, from zero as well. A product takes part in at most chain roundings of its
-// block (the first addition, to zero, is exact) and in as many as there are blocks
-// thereafter, so that with r = min(n, chain) + blocks, or r = n for one block,
+// exact in float64, P the sum of the |p_k| and g_k = ku/(1-ku). The sum of at most
+// longest products is taken one after another from zero, or so in blocks of chain; that
+// of more is in blocks, which are added in order, from zero as well. A product takes part
+// in at most chain roundings of its block (the first addition, to zero, is exact) and in
+// as many as there are blocks thereafter, so that with r = n for n <= longest, and
+// r = chain + blocks beyond,
 //
 //	|y^ - y| <= g_r P
 //
@@ -40,12 +41,16 @@ import (
 // fl(fl(alpha s^) + fl(beta c)) add u (|alpha s^| + |beta c| + |y^|), and 2^-1060 covers
 // those that underflow.
 
-// chain is how many products are added one after another.
-const chain = 128
+// Up to longest products are added one after another, in registers all the while; of more
+// the bound would leave too many elements open, and so chain are, and then the next.
+const (
+	longest = 1088
+	chain   = 128
+)
 
 // roundings returns r of a sum of n products.
 func roundings(n int) int {
-	if n <= chain {
+	if n <= longest {
 		return n
 	}
 	return chain + (n+chain-1)/chain

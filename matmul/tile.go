@@ -23,7 +23,7 @@ func (s *Space) tiles(number, i int) {
 	room(&w.flags, tile)
 	room(&w.table, 3*s.rows)
 	room(&w.window, s.cols)
-	if !j.byGo && j.terms <= chain {
+	if !j.byGo && j.terms <= longest {
 		for b := loB; b < hiB; b++ {
 			for a := loA; a < hiA; a++ {
 				u.guarded(a, b, nil)
