@@ -66,6 +66,8 @@ var inward = map[string][]string{
 	"dataset/sample":       {"noise"},
 	"dataset/initial":      {"fp16", "noise", "spectral", "tensor", "internal/elem", "internal/strict"},
 	"diff":                 {"fp16"},
+	"oracle/report":        {"diff"},
+	"oracle/render":        {"diff", "oracle/report", "internal/svg"},
 	"study":                {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
 	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "safetensors"},
 }

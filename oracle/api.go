@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/render"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -32,7 +34,7 @@ type Claim struct {
 // each of its steps is what the claim makes of the state before it. A claim
 // that cannot belong to the trajectory is an error of one line; whatever is
 // wrong with the numbers is in the report.
-func Check(ctx context.Context, op *operator.Operator, trajectory *rollout.States, claim Claim) (*Report, error) {
+func Check(ctx context.Context, op *operator.Operator, trajectory *rollout.States, claim Claim) (*report.Report, error) {
 	s, ro := trajectory, claim.Rollout
 	ro.Policy = cmp.Or(ro.Policy, rollout.Convex)
 	ro.Timesteps, ro.Realizations = cmp.Or(ro.Timesteps, s.T), cmp.Or(ro.Realizations, s.M)
@@ -49,7 +51,7 @@ func Check(ctx context.Context, op *operator.Operator, trajectory *rollout.State
 	e := &exam{c: c, op: op, states: s, stream: claim.Stream, o: CheckOptions{Mode: claim.Mode, Noise: claim.Noise, Budget: claim.Budget}}
 	if e.stream == nil {
 		if claim.Noise == "" && op.HasNoise() {
-			return nil, fmt.Errorf("claim: noise: missing: the operator draws random numbers: want a stream, or %q", unknownNoise)
+			return nil, fmt.Errorf("claim: noise: missing: the operator draws random numbers: want a stream, or %q", report.UnknownNoise)
 		}
 		var err error
 		if e.stream, err = claimedNoise(c, op, e.o); err != nil {
@@ -67,10 +69,10 @@ type TB interface {
 
 // Require fails a test, with the report as text, unless the report's verdict
 // is a pass.
-func Require(t TB, r *Report) {
+func Require(t TB, r *report.Report) {
 	t.Helper()
 	if r.Verdict.Code() != 0 {
-		t.Fatalf("%s", r.Text())
+		t.Fatalf("%s", render.Text(r))
 	}
 }
 
@@ -83,16 +85,4 @@ func RequirePass(t TB, ctx context.Context, op *operator.Operator, trajectory *r
 		return
 	}
 	Require(t, r)
-}
-
-// Code returns the exit code of the command for a verdict: 0 for a pass, 1 for
-// a failure, 3 where the check had no power.
-func (v Verdict) Code() int {
-	switch {
-	case v.passed():
-		return 0
-	case v == NoPower:
-		return 3
-	}
-	return 1
 }

@@ -44,7 +44,7 @@ func TestCheckIsCheckCase(t *testing.T) {
 		t.Errorf("Check says %s of %s, %+v; CheckCase %s of %s, %+v", got.Verdict, got.Claim, got.OneStep, want.Verdict, want.Claim, want.OneStep)
 	}
 	var tb recorder
-	if RequirePass(&tb, context.Background(), op, states, claim); tb.failed != "" || !got.Verdict.passed() {
+	if RequirePass(&tb, context.Background(), op, states, claim); tb.failed != "" || !got.Verdict.Passed() {
 		t.Errorf("a right trajectory: %s, test failed with %q", got.Verdict, tb.failed)
 	}
 

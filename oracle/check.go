@@ -12,13 +12,14 @@ import (
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
 
 // CheckCase checks the trajectory of a case, and its layers if it has them,
 // against the claim. Evidence that cannot be read, or that does not belong to
 // the case, is an error of one line; everything else is in the report.
-func CheckCase(ctx context.Context, c *rollout.Case, o CheckOptions) (*Report, error) {
+func CheckCase(ctx context.Context, c *rollout.Case, o CheckOptions) (*report.Report, error) {
 	op, err := c.NewOperator()
 	if err != nil {
 		return nil, err
@@ -34,21 +35,18 @@ func CheckCase(ctx context.Context, c *rollout.Case, o CheckOptions) (*Report, e
 	return examine(ctx, &exam{c: c, op: op, o: o, states: states, stream: stream}, c.Trajectory.Path)
 }
 
-// unknownNoise is the name of a stream that cannot be reproduced.
-const unknownNoise = "unknown"
-
 // claimedNoise returns the stream of the claim, nil if it is unknown. A stream
 // that nobody named is not guessed: a check against another one would find
 // everything wrong.
 func claimedNoise(c *rollout.Case, op *operator.Operator, o CheckOptions) (*rollout.Stream, error) {
 	name := o.Noise
 	if name == "" && c.NoiseUnknown {
-		name = unknownNoise
+		name = report.UnknownNoise
 	}
 	switch {
-	case name == unknownNoise && op.HasNoise():
+	case name == report.UnknownNoise && op.HasNoise():
 		return nil, nil
-	case name == unknownNoise:
+	case name == report.UnknownNoise:
 		name = "none"
 	case name == "" && op.HasNoise() && c.Noise == nil && c.Framework() == "":
 		missing, want := filepath.Join(c.Dir, "noise.safetensors"), "the draws of the device there or with --tape FILE"
@@ -68,7 +66,7 @@ func claimedNoise(c *rollout.Case, op *operator.Operator, o CheckOptions) (*roll
 
 // examine runs the gates, in order, over the evidence of e, and decides. name
 // is what messages call the trajectory.
-func examine(ctx context.Context, e *exam, name string) (*Report, error) {
+func examine(ctx context.Context, e *exam, name string) (*report.Report, error) {
 	if err := emulate.Known(e.op); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -141,20 +139,20 @@ func printable(v reflect.Value) {
 }
 
 // open returns a report with what is known before any gate.
-func (e *exam) open() *Report {
+func (e *exam) open() *report.Report {
 	stream := e.stream
 	if stream == nil {
-		stream = &rollout.Stream{Name: unknownNoise}
+		stream = &rollout.Stream{Name: report.UnknownNoise}
 	}
 	s := e.states
 	var notes []string
 	if why := e.c.Incomplete; why != "" {
 		notes = append(notes, "the case is incomplete: "+why)
 	}
-	return &Report{
+	return &report.Report{
 		Notes:     notes,
 		FirstStep: -1, FirstRealization: -1,
 		Subject: subject(e.machine.Nodes, e.c.Rollout), Shape: [5]int{s.M, s.T, s.C, s.H, s.W},
-		Claim: e.c.Rollout.ModeName(e.op, e.o.Mode, stream), Noise: NoiseReport{Stream: stream.Name},
+		Claim: e.c.Rollout.ModeName(e.op, e.o.Mode, stream), Noise: report.NoiseReport{Stream: stream.Name},
 	}
 }

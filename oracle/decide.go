@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // decide sets the verdict from what the gates found.
@@ -20,8 +21,11 @@ func (e *exam) decide() {
 			o.noise = i
 		}
 	}
-	e.r.decide(o)
+	ruling{e.r}.decide(o)
 }
+
+// ruling is a report on the way to its verdict.
+type ruling struct{ *report.Report }
 
 // layerOrder has the place of each layer in the order of execution, and that of
 // the noise, -1 for none.
@@ -39,13 +43,13 @@ func (o layerOrder) of(layer string) int {
 }
 
 // decide sets verdict, place and reason.
-func (r *Report) decide(order layerOrder) {
-	var faults, blind []Finding
+func (r ruling) decide(order layerOrder) {
+	var faults, blind []report.Finding
 	for _, f := range r.Findings {
 		switch {
-		case f.Verdict == NoPower:
+		case f.Verdict == report.NoPower:
 			blind = append(blind, f)
-		case f.Verdict.failed():
+		case f.Verdict.Failed():
 			faults = append(faults, f)
 		}
 	}
@@ -57,31 +61,25 @@ func (r *Report) decide(order layerOrder) {
 	r.Findings = append(faults, blind...)
 	r.Reason = r.explain()
 	if r.Blind == nil {
-		r.Blind = []Blind{}
+		r.Blind = []report.Blind{}
 	}
 	if r.Findings == nil {
-		r.Findings = []Finding{}
+		r.Findings = []report.Finding{}
 	}
 	if r.Steps == nil {
-		r.Steps = []StepRow{}
+		r.Steps = []report.StepRow{}
 	}
 }
 
-// failed reports whether a verdict is a failure.
-func (v Verdict) failed() bool { return strings.HasPrefix(string(v), "FAIL") }
-
-// passed reports whether a verdict is a pass.
-func (v Verdict) passed() bool { return strings.HasPrefix(string(v), "PASS") }
-
 // faultless returns the verdict where no fault was found.
-func (r *Report) faultless(blind []Finding) Verdict {
+func (r ruling) faultless(blind []report.Finding) report.Verdict {
 	switch {
 	case len(blind) > 0 || len(r.Steps) == 0: // layers are one step, and no rollout
-		return NoPower
+		return report.NoPower
 	case r.Contract == r.Claim:
-		return PassConforming
+		return report.PassConforming
 	}
-	return PassAccurate
+	return report.PassAccurate
 }
 
 // fail sets verdict and place, and returns the findings in the order in which
@@ -91,28 +89,28 @@ func (r *Report) faultless(blind []Finding) Verdict {
 // Among the findings at that step the one that explains most speaks (see rank).
 // A finding without a step is about the whole run, and the layers of one step
 // show what the layers do at all steps, so both belong to the first.
-func (r *Report) fail(faults []Finding, order layerOrder) []Finding {
+func (r ruling) fail(faults []report.Finding, order layerOrder) []report.Finding {
 	first := -1
 	for _, f := range faults {
 		if f.Step >= 0 && (first < 0 || f.Step < first) {
 			first = f.Step
 		}
 	}
-	when := func(f Finding) int {
-		if f.Step < 0 || ofLayers(f) {
+	when := func(f report.Finding) int {
+		if f.Step < 0 || f.OfLayers() {
 			return first
 		}
 		return f.Step
 	}
-	elsewhere := slices.ContainsFunc(faults, func(f Finding) bool { return ofLayers(f) && order.of(f.Layer) != order.noise })
-	seen := slices.ContainsFunc(faults, func(f Finding) bool { return ofLayers(f) && (f.Step < 0 || f.Step == first) })
-	rank := func(f Finding) int {
-		if elsewhere && vagueNoise(f) || seen && f.Verdict == FailRollout && (f.Gate == "rollout" || strings.HasPrefix(f.Diagnosis, frozen)) {
+	elsewhere := slices.ContainsFunc(faults, func(f report.Finding) bool { return f.OfLayers() && order.of(f.Layer) != order.noise })
+	seen := slices.ContainsFunc(faults, func(f report.Finding) bool { return f.OfLayers() && (f.Step < 0 || f.Step == first) })
+	rank := func(f report.Finding) int {
+		if elsewhere && vagueNoise(f) || seen && f.Verdict == report.FailRollout && (f.Gate == "rollout" || strings.HasPrefix(f.Diagnosis, frozen)) {
 			return lastRank // a layer that is wrong by itself refutes it
 		}
 		return rank(f)
 	}
-	slices.SortStableFunc(faults, func(a, b Finding) int {
+	slices.SortStableFunc(faults, func(a, b report.Finding) int {
 		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(rank(a), rank(b)), cmp.Compare(order.of(a.Layer), order.of(b.Layer)),
 			cmp.Compare(a.Step, b.Step), cmp.Compare(b.Excess, a.Excess))
 	})
@@ -122,7 +120,7 @@ func (r *Report) fail(faults []Finding, order layerOrder) []Finding {
 	// What the winner leaves open, the next finding about that step may know.
 	// Layers that were seen know better which layer it is than a residual.
 	for _, f := range faults {
-		if ofLayers(f) {
+		if f.OfLayers() {
 			r.FirstLayer = f.Layer
 			break
 		}
@@ -142,41 +140,37 @@ func (r *Report) fail(faults []Finding, order layerOrder) []Finding {
 	return faults
 }
 
-// ofLayers reports whether a finding is about a layer that was seen, held
-// against its own inputs.
-func ofLayers(f Finding) bool { return f.Layer != "" && (f.Gate == "bound" || f.Gate == "statistics") }
-
 // vagueNoise reports whether a finding only says that the noise is not as
 // specified, and not what noise would explain the states.
-func vagueNoise(f Finding) bool {
+func vagueNoise(f report.Finding) bool {
 	return f.Gate == "noise" && slices.Contains([]string{"", "noise differs from the specified draws", "another noise stream", dropoutOfElements}, f.Diagnosis)
 }
 
 // fitted reports whether a finding only says that some weights of state and
 // output fit: so they do where a fault of the operator scales its output.
-func fitted(f Finding) bool {
+func fitted(f report.Finding) bool {
 	return f.Gate == "rollout" && slices.Contains([]string{"weights of the policy wrong", "state scaled", "dt wrong"}, f.Diagnosis)
 }
 
 // rank orders findings at one step, from what explains everything else to what
 // only says that something is wrong.
-func rank(f Finding) int {
+func rank(f report.Finding) int {
 	switch {
 	case f.Gate == "structure":
 		return 0 // no step is right among states that are not those of a rollout
-	case f.Verdict == FailRollout && f.Diagnosis != "" && !fitted(f):
+	case f.Verdict == report.FailRollout && f.Diagnosis != "" && !fitted(f):
 		return 1
-	case f.Verdict == FailRNG && f.Diagnosis != "" && !vagueNoise(f):
+	case f.Verdict == report.FailRNG && f.Diagnosis != "" && !vagueNoise(f):
 		return 2 // other draws look like many faults of the operator
 	case f.Diagnosis != "" && !vagueNoise(f):
 		return 3
-	case f.Verdict == FailRollout:
+	case f.Verdict == report.FailRollout:
 		return 4
 	case vagueNoise(f):
 		return 5
-	case ofLayers(f):
+	case f.OfLayers():
 		return 6
-	case f.Verdict == FailLogic:
+	case f.Verdict == report.FailLogic:
 		return 7
 	}
 	return lastRank

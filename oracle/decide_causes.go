@@ -4,12 +4,14 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // typically says what a finding without a name is usually made of, by what is
 // known about its place and kind; text holds the slice and the figures, and no names
 // of layers.
-func typically(v Verdict, gate, text string) string {
+func typically(v report.Verdict, gate, text string) string {
 	has := func(words ...string) bool {
 		return slices.ContainsFunc(words, func(w string) bool { return says(text, w) })
 	}
@@ -26,23 +28,23 @@ func typically(v Verdict, gate, text string) string {
 		return "a tile that is not synchronised, or of the last, partial tile of an image"
 	case has("row", "column"):
 		return "a stride, or of a tail loop that misses the last elements"
-	case v == FailRNG:
+	case v == report.FailRNG:
 		return "another seed or offset, another order of the draws, or a scale"
-	case v != FailPrecision && has("channel"):
+	case v != report.FailPrecision && has("channel"):
 		return "packed weights that are wrong above some width, or of a stride between channels"
-	case v == FailPrecision && has("channel"):
+	case v == report.FailPrecision && has("channel"):
 		return "statistics of a norm that are wrong for channels with a small or an unbalanced spread"
 	case has("realization", "sample"):
 		return "a stride between the samples of a batch"
-	case v == FailPrecision && has("bias", "one side", "truncated"):
+	case v == report.FailPrecision && has("bias", "one side", "truncated"):
 		return "results that are cut off instead of rounded"
-	case v == FailPrecision && gate == "conformity":
+	case v == report.FailPrecision && gate == "conformity":
 		return "partial sums that are kept in a narrower type than claimed (split-K, workspace type), or of an operation in another precision"
-	case v == FailPrecision:
+	case v == report.FailPrecision:
 		return "sums or operands in a narrower type than claimed: check the accumulator, the reduction type of split-K, and whether TF32 is allowed"
-	case v == FailLogic:
+	case v == report.FailLogic:
 		return "wrong weights, a wrong layout or a missing operation"
-	case v == FailRollout:
+	case v == report.FailRollout:
 		return "states that are stored in the wrong place or too late"
 	}
 	return ""

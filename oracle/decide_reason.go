@@ -5,16 +5,18 @@ import (
 	"math"
 	"slices"
 	"strings"
+
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // explain returns the reason: one paragraph, sentence by sentence chosen by
 // what was found. The first finding is the one that the verdict speaks for.
-func (r *Report) explain() string {
+func (r ruling) explain() string {
 	var s []string
 	switch {
-	case r.Verdict.failed():
+	case r.Verdict.Failed():
 		s = r.whyFailed()
-	case r.Verdict == NoPower:
+	case r.Verdict == report.NoPower:
 		s = r.whyNothing()
 	default:
 		s = r.whyPassed()
@@ -24,15 +26,15 @@ func (r *Report) explain() string {
 
 // whyFailed: what is wrong, where, how large, what that usually is, and what to
 // do next.
-func (r *Report) whyFailed() []string {
+func (r ruling) whyFailed() []string {
 	f := r.Findings[0]
-	what := map[Verdict]string{
-		FailLogic:     "The device computes another function than this operator",
-		FailPrecision: "The device computes this operator, but with errors that the claimed arithmetic does not have",
-		FailRNG:       "The noise is not the one that was specified",
-		FailRollout:   "The states are not those of a rollout of this operator",
+	what := map[report.Verdict]string{
+		report.FailLogic:     "The device computes another function than this operator",
+		report.FailPrecision: "The device computes this operator, but with errors that the claimed arithmetic does not have",
+		report.FailRNG:       "The noise is not the one that was specified",
+		report.FailRollout:   "The states are not those of a rollout of this operator",
 	}[r.Verdict]
-	if f.Diagnosis == "" && f.Verdict == FailPrecision && (f.Gate == "conformity" || f.Gate == "accuracy") {
+	if f.Diagnosis == "" && f.Verdict == report.FailPrecision && (f.Gate == "conformity" || f.Gate == "accuracy") {
 		what = "The device has errors that the claimed arithmetic does not have; a coarser one could have them"
 	}
 	if r.FirstStep >= 0 {
@@ -47,16 +49,7 @@ func (r *Report) whyFailed() []string {
 	if r.Slice != "" {
 		what += ", " + r.Slice
 	}
-	return []string{what + ".", sentence(f.said()), r.size(), r.extent(), r.usually(f), r.next()}
-}
-
-// said is the text of a finding without the place, which is said beside it.
-func (f Finding) said() string {
-	text := strings.TrimPrefix(f.Text, f.Layer+": ")
-	if f.Slice != "" {
-		text = strings.Replace(text, " in "+f.Slice, "", 1)
-	}
-	return strings.TrimPrefix(text, fmt.Sprintf("step %d: ", f.Step))
+	return []string{what + ".", sentence(f.Said()), r.size(), r.extent(), r.usually(f), r.next()}
 }
 
 // sentence makes a text begin and end like one; names keep their letters.
@@ -73,8 +66,8 @@ func sentence(text string) string {
 
 // size says how large the error of the first faulty step is, in units of what
 // the claim makes one expect.
-func (r *Report) size() string {
-	i := slices.IndexFunc(r.Steps, func(s StepRow) bool { return s.Step == r.FirstStep })
+func (r ruling) size() string {
+	i := slices.IndexFunc(r.Steps, func(s report.StepRow) bool { return s.Step == r.FirstStep })
 	if i < 0 {
 		return ""
 	}
@@ -86,11 +79,11 @@ func (r *Report) size() string {
 		return "" // numbers that are none: the error of the others says nothing about them
 	}
 	return fmt.Sprintf("The error of that step is %s times what the claim makes one expect (RMS; its largest is %s).",
-		three(math.Sqrt(float64(row.R64))), three(float64(row.MaxAbs)))
+		report.Three(math.Sqrt(float64(row.R64))), report.Three(float64(row.MaxAbs)))
 }
 
 // extent says how many steps are faulty.
-func (r *Report) extent() string {
+func (r ruling) extent() string {
 	bad, n := 0, 0 // of the steps that could be looked at: with nothing finite none is right
 	for _, s := range r.Steps {
 		if s.Violation {
@@ -114,14 +107,14 @@ func (r *Report) extent() string {
 }
 
 // usually names the cause, or what such findings typically come from.
-func (r *Report) usually(f Finding) string {
+func (r ruling) usually(f report.Finding) string {
 	if r.Diagnosis != "" {
 		return strings.TrimSpace(fmt.Sprintf("The cause is known: %s. %s", r.Diagnosis, advice(r.Diagnosis)))
 	}
-	typical := typically(r.Verdict, f.Gate, strings.ToLower(r.Slice+" "+f.said()))
+	typical := typically(r.Verdict, f.Gate, strings.ToLower(r.Slice+" "+f.Said()))
 	switch {
-	case r.stranger != "":
-		return "No fault of the library explains it: " + r.stranger + "."
+	case r.Stranger != "":
+		return "No fault of the library explains it: " + r.Stranger + "."
 	case typical == "":
 		return "No fault of the library explains it."
 	}
@@ -129,8 +122,8 @@ func (r *Report) usually(f Finding) string {
 }
 
 // next says what to do.
-func (r *Report) next() string {
-	if r.Verdict == FailRollout || r.Verdict == FailRNG {
+func (r ruling) next() string {
+	if r.Verdict == report.FailRollout || r.Verdict == report.FailRNG {
 		return ""
 	}
 	if len(r.Layers) == 0 && r.FirstLayer == "" {
@@ -140,12 +133,12 @@ func (r *Report) next() string {
 }
 
 // whyPassed: what was checked, on how much, and what could not be seen.
-func (r *Report) whyPassed() []string {
+func (r ruling) whyPassed() []string {
 	what := fmt.Sprintf("Every step that was checked is what %s gives.", r.Claim)
 	switch {
-	case r.Noise.Stream == unknownNoise:
+	case r.Noise.Stream == report.UnknownNoise:
 		what = "Every step that was checked is what this operator gives with noise of the specified kind, as exactly as that noise lets it be seen."
-	case r.Verdict == PassAccurate:
+	case r.Verdict == report.PassAccurate:
 		what = "Every step that was checked is as accurate as " + r.Claim + " or better, but"
 		switch {
 		case r.Contract != "":
@@ -164,19 +157,19 @@ func (r *Report) whyPassed() []string {
 		checked += ", and " + count(n, "recorded layer")
 	}
 	if v := float64(r.OneStep.RMSOverExpected); v > 0 && finite(v) {
-		checked += fmt.Sprintf("; the RMS error of a step is %s times what the claim makes one expect, the largest %s", three(v), three(float64(r.OneStep.MaxAbs)))
+		checked += fmt.Sprintf("; the RMS error of a step is %s times what the claim makes one expect, the largest %s", report.Three(v), report.Three(float64(r.OneStep.MaxAbs)))
 	}
 	return []string{what, checked + ".", r.noiseNote(), r.blindNote(), r.skippedNote()}
 }
 
-func (r *Report) noiseNote() string {
-	if r.Noise.Stream == unknownNoise {
+func (r ruling) noiseNote() string {
+	if r.Noise.Stream == report.UnknownNoise {
 		return "The draws are unknown, so that only statistics could be checked, and no error much below the noise could be seen."
 	}
 	return ""
 }
 
-func (r *Report) blindNote() string {
+func (r ruling) blindNote() string {
 	if len(r.Blind) == 0 {
 		return ""
 	}
@@ -194,7 +187,7 @@ func (r *Report) blindNote() string {
 	return s + "."
 }
 
-func (r *Report) skippedNote() string {
+func (r ruling) skippedNote() string {
 	if len(r.Skipped) == 0 {
 		return ""
 	}
@@ -202,7 +195,7 @@ func (r *Report) skippedNote() string {
 }
 
 // whyNothing: why the evidence has no power.
-func (r *Report) whyNothing() []string {
+func (r ruling) whyNothing() []string {
 	s := []string{"No fault was found, and none could have been: this is no pass."}
 	for _, f := range r.Findings {
 		s = append(s, sentence(f.Text))
@@ -227,15 +220,4 @@ func count(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
-}
-
-// three formats a number with three significant digits.
-func three(v float64) string {
-	switch a := math.Abs(v); {
-	case v == 0:
-		return "0"
-	case a >= 0.01 && a < 1000:
-		return fmt.Sprintf("%.3g", v)
-	}
-	return fmt.Sprintf("%.2e", v)
 }

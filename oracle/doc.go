@@ -8,11 +8,13 @@
 // In a test, [RequirePass] is the same in one line. Each step is judged from the state
 // before it, as the device wrote it, so that chaos does not matter: limits follow from
 // error bounds of the claimed arithmetic, not from what passed elsewhere. The verdict of
-// a [Report] is a pass, a failure with its kind, or that a gate had too little to tell
+// a [report.Report] is a pass, a failure with its kind, or that a gate had too little to tell
 // (docs/ORACLE.md).
 //
 //   - [Check] and [CheckCase] judge a trajectory, in memory or recorded as a case.
 //   - [CheckOneStep] gives the plain differences of single steps, without a verdict.
+//   - Packages [github.com/refrun/refrun/oracle/report] and
+//     [github.com/refrun/refrun/oracle/render] are what a check found, and how it is written.
 //   - [WriteProbes] writes inputs that show how a device computes.
 //
 // A claim that cannot belong to a trajectory, or a file that cannot be read, is an error

@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -40,7 +41,7 @@ type exam struct {
 	stream  *rollout.Stream // nil if the noise is unknown
 	masks   *masks          // of an unknown dropout, if they were read off the states
 	until   time.Time       // the end of the budget, zero if there is none
-	r       *Report
+	r       *report.Report
 	pool    *pool           // what filters found at the steps so far
 	planned []operator.Mode // whose plans the operator may have
 }
@@ -87,7 +88,7 @@ func (e *exam) step(batch, lo, hi, t int) (*batchStep, error) {
 }
 
 // find adds a finding.
-func (e *exam) find(f Finding) { e.r.Findings = append(e.r.Findings, f) }
+func (e *exam) find(f report.Finding) { e.r.Findings = append(e.r.Findings, f) }
 
 // late reports whether the budget is spent, and notes what is left out.
 func (e *exam) late(what string) bool {

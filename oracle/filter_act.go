@@ -7,12 +7,13 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
 // activation is another function than the claimed one.
 func activation(name string, f func(x float64) float64) *hypothesis {
-	return &hypothesis{name: name, verdict: FailLogic, at: isAct, node: func(v *view, r *run, i int) *tensor.Tensor {
+	return &hypothesis{name: name, verdict: report.FailLogic, at: isAct, node: func(v *view, r *run, i int) *tensor.Tensor {
 		y := tensor.Like(r.in(i, 0))
 		for k, x := range r.in(i, 0).Data {
 			y.Data[k] = f(x)
@@ -23,7 +24,7 @@ func activation(name string, f func(x float64) float64) *hypothesis {
 
 // exactly is an activation function of package act for the claimed one.
 func exactly(name string, f act.Func) *hypothesis {
-	return &hypothesis{name: name, verdict: FailLogic, at: isAct, node: func(v *view, r *run, i int) *tensor.Tensor {
+	return &hypothesis{name: name, verdict: report.FailLogic, at: isAct, node: func(v *view, r *run, i int) *tensor.Tensor {
 		claimed := v.m.Nodes[i].Act
 		if claimed == f || claimed == act.GELUTanh && f == act.GELU && name != "erf GELU" {
 			return nil
@@ -78,7 +79,7 @@ func activationFaults() []*hypothesis {
 		of(act.GELU, precise(activation("GELU with coefficients in bfloat16", polynomial(fp16.BFloat16)))),
 		of(act.SiLU, approximate("SiLU of 1.0001 x", func(x float64) float64 { return 1.0001 * x * logistic(1.0001*x) })),
 		of(act.Tanh, approximate("tanh of 1.0001 x", func(x float64) float64 { return elem.Tanh(1.0001 * x) })),
-		{name: "activation cut off above 2", verdict: FailLogic, at: isAct, node: cutOff(2)},
+		{name: "activation cut off above 2", verdict: report.FailLogic, at: isAct, node: cutOff(2)},
 		exactly("activation missing", act.Identity),
 		exactly("relu for the activation", act.ReLU),
 		exactly("gelu for the activation", act.GELU),
@@ -94,7 +95,7 @@ func activationFaults() []*hypothesis {
 		activation("sigmoid for the activation", logistic),
 		activation("relu6 for the activation", func(x float64) float64 { return max(0, min(6, x)) }),
 		activation("absolute value for the activation", math.Abs),
-		{name: "activation applied twice", verdict: FailLogic, at: isAct, node: func(v *view, r *run, i int) *tensor.Tensor {
+		{name: "activation applied twice", verdict: report.FailLogic, at: isAct, node: func(v *view, r *run, i int) *tensor.Tensor {
 			x := r.in(i, 0)
 			y := tensor.Like(x)
 			act.Forward(y, x, v.m.Nodes[i].Act)
@@ -116,7 +117,7 @@ func activationFaults() []*hypothesis {
 
 // tabled is the claimed function at the nearest of points that are so far apart.
 func tabled(step float64) *hypothesis {
-	return &hypothesis{name: fmt.Sprintf("activation from a table in steps of 1/%g", 1/step), verdict: FailPrecision, at: isAct,
+	return &hypothesis{name: fmt.Sprintf("activation from a table in steps of 1/%g", 1/step), verdict: report.FailPrecision, at: isAct,
 		node: func(v *view, r *run, i int) *tensor.Tensor {
 			x := rounded(r.in(i, 0), func(u float64) float64 { return math.RoundToEven(u/step) * step })
 			if v.m.Nodes[i].Act == act.ReLU {
@@ -172,7 +173,7 @@ func inHalves() []*hypothesis {
 			e := h(elem.Erf(h(x * h(math.Sqrt(0.5)))))
 			return h(h(x*0.5) * h(1+e))
 		}
-		l = append(l, &hypothesis{name: fmt.Sprintf("activation computed in %v", f), verdict: FailPrecision, at: isAct, rounding: true,
+		l = append(l, &hypothesis{name: fmt.Sprintf("activation computed in %v", f), verdict: report.FailPrecision, at: isAct, rounding: true,
 			node: func(v *view, r *run, i int) *tensor.Tensor {
 				x := r.in(i, 0)
 				switch v.m.Nodes[i].Act {

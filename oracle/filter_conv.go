@@ -5,6 +5,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -93,7 +94,7 @@ func gather(x *tensor.Tensor, rows, cols []int) *tensor.Tensor {
 // change is a fault of convolutions: it changes what is convolved, or reports
 // that it is none for these shapes.
 func change(name string, at func(*operator.Node) bool, f func(c *convolution, n *operator.Node) bool) *hypothesis {
-	return &hypothesis{name: name, verdict: FailLogic, at: at, node: func(v *view, r *run, i int) *tensor.Tensor {
+	return &hypothesis{name: name, verdict: report.FailLogic, at: at, node: func(v *view, r *run, i int) *tensor.Tensor {
 		n := v.m.Nodes[i]
 		c := convolution{node: &n, v: v, x: r.in(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
 		if !f(&c, &n) {

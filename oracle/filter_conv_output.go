@@ -3,6 +3,7 @@ package oracle
 import (
 	"fmt"
 
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -10,7 +11,7 @@ import (
 func outputFaults() []*hypothesis {
 	var l []*hypothesis
 	out := func(name string, f func(y *tensor.Tensor) bool) {
-		l = append(l, &hypothesis{name: name, verdict: FailLogic, at: isConv, node: func(v *view, r *run, i int) *tensor.Tensor {
+		l = append(l, &hypothesis{name: name, verdict: report.FailLogic, at: isConv, node: func(v *view, r *run, i int) *tensor.Tensor {
 			n := &v.m.Nodes[i]
 			y := v.convolve(i, convolution{x: r.in(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry})
 			if !f(y) {

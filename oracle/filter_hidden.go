@@ -8,12 +8,13 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // certify looks for the faults that may hide below the rounding errors, and
 // says which of them could not have been seen.
 func (f *filter) certify() error {
-	var blind []Blind
+	var blind []report.Blind
 	all := library()
 	for k, h := range all {
 		if !h.small || h.many != "" && (f.near == nil || f.forward() > largeForward) {
@@ -77,11 +78,11 @@ func (f *filter) certify() error {
 		}
 		if least := f.e.pool.least(h); least > 1 {
 			name := cmp.Or(h.many, h.name)
-			if i := slices.IndexFunc(blind, func(b Blind) bool { return b.Name == name }); i >= 0 {
+			if i := slices.IndexFunc(blind, func(b report.Blind) bool { return b.Name == name }); i >= 0 {
 				blind[i].Least = max(blind[i].Least, diff.Number(least))
 				continue
 			}
-			blind = append(blind, Blind{Name: name, Least: diff.Number(least), Probe: h.probe, Needs: h.needs})
+			blind = append(blind, report.Blind{Name: name, Least: diff.Number(least), Probe: h.probe, Needs: h.needs})
 		}
 	}
 	f.e.r.Blind = append(f.e.pool.blind, blind...)

@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -29,7 +30,7 @@ func TestBelowRoundings(t *testing.T) {
 		name, precision string
 		scale           float64
 		do              mischief
-		verdict         Verdict
+		verdict         report.Verdict
 		diagnosis       string
 	}{
 		{"nothing", "bfloat16", 0.01, nil, "", ""},
@@ -38,14 +39,14 @@ func TestBelowRoundings(t *testing.T) {
 				return 0
 			}
 			return 1
-		}), FailRNG, "channel 3 without noise"},
+		}), report.FailRNG, "channel 3 without noise"},
 		{"tails", "bfloat16", 0.02, redraw(func(v []float64, _ int) []float64 {
 			y := append([]float64(nil), v...)
 			for i, x := range y {
 				y[i] = max(-2, min(2, x))
 			}
 			return y
-		}), FailRNG, "noise cut off at 2 standard deviations"},
+		}), report.FailRNG, "noise cut off at 2 standard deviations"},
 		{"factors, beside other sums", "bfloat16", 0.02, func(r *rig, t int, d *emulate.Device, draws *emulate.Draws, before []*tensor.Tensor) {
 			channels(func(c int) float64 { return 0.5 + float64(c)/7 })(r, t, d, draws, before)
 			d.Perturb = func(_ int, y *tensor.Tensor, _ []*tensor.Tensor) {
@@ -53,7 +54,7 @@ func TestBelowRoundings(t *testing.T) {
 					y.Data[k] *= 1 + 0x1p-12*math.Sin(float64(k*k))
 				}
 			}
-		}, FailRNG, "noise scale differs by channel"},
+		}, report.FailRNG, "noise scale differs by channel"},
 		{"differences in half", "float16", 0.01, func(r *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
 			m := emulate.New(r.op, r.c)
 			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
@@ -74,12 +75,12 @@ func TestBelowRoundings(t *testing.T) {
 				}
 				return y, nil
 			}
-		}, FailPrecision, "variance of differences in float16"},
+		}, report.FailPrecision, "variance of differences in float16"},
 		{"a leak", "bfloat16", 0.01, policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := tensor.Of(right.Format, scaled(right.Data, 0.9995), right.N(), right.C(), right.H(), right.W())
 			y.Format.RoundSlice(y.Data, y.Data)
 			return y
-		}), FailRollout, "state times 0.9995"},
+		}), report.FailRollout, "state times 0.9995"},
 	} {
 		r := newRig(t, c.precision, "gaussian", c.scale)
 		r.c.Realizations, r.c.Timesteps = 2, 5
@@ -94,7 +95,7 @@ func TestBelowRoundings(t *testing.T) {
 			t.Fatal(err)
 		}
 		switch {
-		case c.verdict == "" && !report.Verdict.passed():
+		case c.verdict == "" && !report.Verdict.Passed():
 			t.Errorf("%s: %s: want a pass", c.name, report.Reason)
 		case c.verdict != "" && (report.Verdict != c.verdict || report.Diagnosis != c.diagnosis || report.FirstStep != 3):
 			t.Errorf("%s: %s at step %d, %q: want %s at step 3, %q", c.name, report.Verdict, report.FirstStep, report.Diagnosis, c.verdict, c.diagnosis)
@@ -124,7 +125,7 @@ func TestBackdate(t *testing.T) {
 	if _, _, err := g.measureAll(); err != nil {
 		t.Fatal(err)
 	}
-	e.r.Findings = []Finding{{Verdict: FailPrecision, Gate: "filter", Step: 7}}
+	e.r.Findings = []report.Finding{{Verdict: report.FailPrecision, Gate: "filter", Step: 7}}
 	if err := g.backdate(0, &tried{h: h, scope: everywhere, near: true, match: match{c: 1}}); err != nil {
 		t.Fatal(err)
 	}
@@ -179,7 +180,7 @@ func TestMimicked(t *testing.T) {
 	if mimicked(append(slices.Clone(q[7:]), q[:7]...)) {
 		t.Error("what no device does is seen in one")
 	}
-	b.r.Findings = []Finding{{Verdict: FailLogic, Step: f.s.Step}}
+	b.r.Findings = []report.Finding{{Verdict: report.FailLogic, Step: f.s.Step}}
 	if mimicked(q) {
 		t.Error("a step that is known to be wrong is acquitted")
 	}

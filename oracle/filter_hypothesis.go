@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -14,7 +15,7 @@ import (
 // operation that is claimed. One of node, device, advance and input says it.
 type hypothesis struct {
 	name    string
-	verdict Verdict
+	verdict report.Verdict
 
 	// at says on which nodes the fault can act; nil for faults of the rollout.
 	at func(n *operator.Node) bool

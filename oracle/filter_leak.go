@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // leak looks for a state that is multiplied by a number near 1, where states are
@@ -48,7 +49,7 @@ func (f *filter) leak() {
 		return
 	}
 	f.e.pool.searched = true
-	f.e.find(Finding{Verdict: FailRollout, Gate: "filter", Step: f.s.Step, Realization: -1, Diagnosis: fmt.Sprintf("state times %.6g", 1+c),
+	f.e.find(report.Finding{Verdict: report.FailRollout, Gate: "filter", Step: f.s.Step, Realization: -1, Diagnosis: fmt.Sprintf("state times %.6g", 1+c),
 		Excess: diff.Number(math.Abs(c) / (64 * state.Ulp(1))),
 		Text:   fmt.Sprintf("%d of %d numbers of step %d are %.6g times what the claim gives, to the last bits, and %d as it gives them", with, n, f.s.Step, 1+c, without)})
 }

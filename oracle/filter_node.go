@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -29,7 +30,7 @@ type nodeStep struct {
 // nodeFilters holds the hypotheses about one layer against its own residual,
 // which is far sharper than that of a step: nothing of it comes from other
 // layers. The rows are sorted, those that were found first.
-func (e *exam) nodeFilters(n nodeStep) []FilterRow {
+func (e *exam) nodeFilters(n nodeStep) []report.FilterRow {
 	of := make([]fp16.Format, len(e.machine.Nodes))
 	for i := range of {
 		of[i] = fp16.Float64
@@ -66,7 +67,7 @@ func (e *exam) nodeFilters(n nodeStep) []FilterRow {
 	}
 	f.change = relativeChange(n.got, base)
 	f.strong = rootMean(f.residual(v, base)) > 3*limit
-	var rows []FilterRow
+	var rows []report.FilterRow
 	for _, h := range library() {
 		if !h.on() || h.whole || !h.at(&e.machine.Nodes[n.node]) || h.slow && f.change > 0.1 {
 			continue
@@ -76,13 +77,13 @@ func (e *exam) nodeFilters(n nodeStep) []FilterRow {
 			continue
 		}
 		t.fits = f.named(t) && t.match.gain > 0.5 && f.conforms(t)
-		rows = append(rows, FilterRow{Name: f.name(t), Verdict: h.verdict, Layer: e.machine.Nodes[n.node].Name,
+		rows = append(rows, report.FilterRow{Name: f.name(t), Verdict: h.verdict, Layer: e.machine.Nodes[n.node].Name,
 			Amplitude: diff.Number(t.match.c), T: diff.Number(t.match.t), Gain: diff.Number(t.match.gain), Found: t.fits})
 		if t.fits && t.match.after < 0.1*limit {
 			break
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b FilterRow) int {
+	slices.SortStableFunc(rows, func(a, b report.FilterRow) int {
 		if a.Found != b.Found {
 			return map[bool]int{true: -1, false: 1}[a.Found]
 		}

@@ -8,12 +8,13 @@ import (
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
 // noiseFault is a noise node with another block, or other draws.
 func noiseFault(name string, f func(v *view, b *noise.Block, d *emulate.Draws) bool) *hypothesis {
-	return &hypothesis{name: name, verdict: FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
+	return &hypothesis{name: name, verdict: report.FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
 		if v.draws == nil {
 			return nil
 		}

@@ -6,6 +6,7 @@ import (
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -22,7 +23,7 @@ func siteFaults() []*hypothesis {
 	}
 	normal := func(t noise.Type) bool { return t == noise.Gaussian || t == noise.Multiplicative }
 	dropout := func(name string, f func(keep, p float64) float64) *hypothesis {
-		return &hypothesis{name: name, verdict: FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
+		return &hypothesis{name: name, verdict: report.FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
 			b := &v.m.Nodes[i].Noise
 			if v.draws == nil || b.Type != noise.Dropout || len(v.draws.Data) != 1 {
 				return nil
@@ -40,7 +41,7 @@ func siteFaults() []*hypothesis {
 		}}
 	}
 	l := []*hypothesis{
-		{name: "activation after the noise", verdict: FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
+		{name: "activation after the noise", verdict: report.FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
 			y, err := v.m.Plain(v.d, i, []*tensor.Tensor{r.in(i, 0)}, v.draws.Rewind())
 			for j := range v.m.Nodes {
 				if n := &v.m.Nodes[j]; isAct(n) && err == nil {
@@ -62,7 +63,7 @@ func siteFaults() []*hypothesis {
 			}
 			return true
 		}),
-		{name: "one realization without noise", verdict: FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
+		{name: "one realization without noise", verdict: report.FailRNG, at: isNoise, node: func(v *view, r *run, i int) *tensor.Tensor {
 			if v.draws == nil || r.in(i, 0).N() < 2 {
 				return nil
 			}
@@ -94,7 +95,7 @@ func siteFaults() []*hypothesis {
 			}
 			return -1
 		}
-		return &hypothesis{name: name, verdict: FailRNG, at: func(n *operator.Node) bool { return is(n) || isNoise(n) }, whole: true, node: func(v *view, r *run, i int) *tensor.Tensor {
+		return &hypothesis{name: name, verdict: report.FailRNG, at: func(n *operator.Node) bool { return is(n) || isNoise(n) }, whole: true, node: func(v *view, r *run, i int) *tensor.Tensor {
 			k := site(v)
 			if k < 0 || v.draws == nil {
 				return nil

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -85,7 +86,7 @@ func claimed(n *operator.Node) statistics {
 }
 
 func normFault(name string, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool) *hypothesis {
-	return &hypothesis{name: name, verdict: FailLogic, at: isNorm, node: func(v *view, r *run, i int) *tensor.Tensor {
+	return &hypothesis{name: name, verdict: report.FailLogic, at: isNorm, node: func(v *view, r *run, i int) *tensor.Tensor {
 		n, x := &v.m.Nodes[i], r.in(i, 0)
 		s := claimed(n)
 		if !f(&s, x, n) {
@@ -95,9 +96,9 @@ func normFault(name string, f func(s *statistics, x *tensor.Tensor, n *operator.
 	}}
 }
 
-func logical(h *hypothesis) *hypothesis { h.verdict = FailLogic; return h }
+func logical(h *hypothesis) *hypothesis { h.verdict = report.FailLogic; return h }
 
-func precise(h *hypothesis) *hypothesis { h.verdict = FailPrecision; return h }
+func precise(h *hypothesis) *hypothesis { h.verdict = report.FailPrecision; return h }
 
 // subtle makes a fault a small one, which a kind of probe shows.
 func subtle(h *hypothesis, probe string) *hypothesis {

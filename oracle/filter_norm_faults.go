@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -110,10 +111,10 @@ func normFaults() []*hypothesis {
 		}),
 		normFault("gamma applied twice", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.squared = true; return true }),
 		normFault("beta applied twice", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 2; return true }),
-		&hypothesis{name: "norm missing", verdict: FailLogic, at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor { return r.in(i, 0).Clone() }},
+		&hypothesis{name: "norm missing", verdict: report.FailLogic, at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor { return r.in(i, 0).Clone() }},
 	)
 	moved := func(name string, from func(c, n int) int) {
-		l = append(l, &hypothesis{name: name, verdict: FailLogic, at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor {
+		l = append(l, &hypothesis{name: name, verdict: report.FailLogic, at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor {
 			n := r.v.m.Nodes[i]
 			n.Weight, n.Bias = reordered(n.Weight, from), reordered(n.Bias, from)
 			return normalize(r.in(i, 0), &n, claimed(&n))
@@ -168,7 +169,7 @@ func normFaults() []*hypothesis {
 			return !s.given
 		})), precise(inverse(fmt.Sprintf("eps lost in a sum in %v", f), func(v, eps float64) float64 {
 			return 1 / math.Sqrt(f.Round(f.Round(v)+f.Round(eps)))
-		})), &hypothesis{name: fmt.Sprintf("gamma and beta in %v", f), verdict: FailPrecision, at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor {
+		})), &hypothesis{name: fmt.Sprintf("gamma and beta in %v", f), verdict: report.FailPrecision, at: isNorm, node: func(_ *view, r *run, i int) *tensor.Tensor {
 			n := r.v.m.Nodes[i]
 			n.Weight, n.Bias = inFormat(n.Weight, f), inFormat(n.Bias, f)
 			return normalize(r.in(i, 0), &n, claimed(&n))
@@ -180,7 +181,7 @@ func normFaults() []*hypothesis {
 // otherStatistics are norms with statistics of the wrong numbers.
 func otherStatistics() []*hypothesis {
 	one := func(name string, f func(v *view, n *operator.Node, x *tensor.Tensor) *tensor.Tensor) *hypothesis {
-		return &hypothesis{name: name, verdict: FailLogic, at: isNorm, node: func(v *view, r *run, i int) *tensor.Tensor {
+		return &hypothesis{name: name, verdict: report.FailLogic, at: isNorm, node: func(v *view, r *run, i int) *tensor.Tensor {
 			return f(v, &v.m.Nodes[i], r.in(i, 0))
 		}}
 	}

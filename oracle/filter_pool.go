@@ -3,17 +3,19 @@ package oracle
 import (
 	"math"
 	"slices"
+
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // pool collects over the steps of a check what they say about the faults that
 // are looked for in each.
 type pool struct {
 	of       map[poolKey]*pooled
-	steps    int     // that were looked at
-	searched bool    // a wrong step
-	named    *tried  // what was found there; nil for nothing
-	work     int64   // multiplications with weights so far
-	blind    []Blind // what other gates could not see
+	steps    int            // that were looked at
+	searched bool           // a wrong step
+	named    *tried         // what was found there; nil for nothing
+	work     int64          // multiplications with weights so far
+	blind    []report.Blind // what other gates could not see
 }
 
 type poolKey struct {
@@ -22,7 +24,7 @@ type poolKey struct {
 }
 
 // newPool has blind spots of other gates.
-func newPool(blind []Blind) *pool { return &pool{of: map[poolKey]*pooled{}, blind: blind} }
+func newPool(blind []report.Blind) *pool { return &pool{of: map[poolKey]*pooled{}, blind: blind} }
 
 // pooled is what the steps say about one fault in one view.
 type pooled struct {

@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -43,7 +44,7 @@ func TestPool(t *testing.T) {
 // added to what other gates are blind to.
 func TestPoolLeast(t *testing.T) {
 	h := &hypothesis{prior: 3}
-	p := newPool([]Blind{{Name: "another"}})
+	p := newPool([]report.Blind{{Name: "another"}})
 	if least := p.least(h); least != 0 {
 		t.Errorf("a fault that is none here: visible from %v on", least)
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -48,7 +49,7 @@ func below(y float64, f fp16.Format) float64 {
 func operandFaults() []*hypothesis {
 	var l []*hypothesis
 	one := func(name string, p int, only string, f func(x float64) float64, twice bool) *hypothesis {
-		h := &hypothesis{name: name, verdict: FailPrecision, at: isConv, rounding: true}
+		h := &hypothesis{name: name, verdict: report.FailPrecision, at: isConv, rounding: true}
 		h.node = func(v *view, r *run, i int) *tensor.Tensor {
 			n := &v.m.Nodes[i]
 			has, _, _ := n.Formats(v.d.ModeOf(i), fp16.Float32)
@@ -106,7 +107,7 @@ func operandFaults() []*hypothesis {
 		}
 	}
 	quantized := func(name string, per func(s []int) int) {
-		h := &hypothesis{name: name, verdict: FailPrecision, at: isConv, node: func(v *view, r *run, i int) *tensor.Tensor {
+		h := &hypothesis{name: name, verdict: report.FailPrecision, at: isConv, node: func(v *view, r *run, i int) *tensor.Tensor {
 			n := &v.m.Nodes[i]
 			w := append([]float64(nil), n.Weight.Data...)
 			for k, size := 0, per(n.Weight.Shape); k < len(w); k += size {
@@ -146,7 +147,7 @@ func modeFaults() []*hypothesis {
 			}
 			return &emulate.Device{Mode: mode, Store: of, State: v.m.Config.StateFormat(v.e.op.Output(mode)), Perturb: d.Perturb}
 		}
-		l = append(l, &hypothesis{name: mode.String() + " in place of the claimed mode", verdict: FailPrecision, rounding: true, whole: true,
+		l = append(l, &hypothesis{name: mode.String() + " in place of the claimed mode", verdict: report.FailPrecision, rounding: true, whole: true,
 			at: func(*operator.Node) bool { return true }, device: other,
 			advance: func(v *view, out *tensor.Tensor) *tensor.Tensor {
 				d := other(v, *v.d)

@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -21,13 +22,13 @@ func storeFaults() []*hypothesis {
 	}
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		for _, k := range kinds {
-			l = append(l, &hypothesis{name: fmt.Sprintf("results of %s stored in %v", k.name, f), verdict: FailPrecision, at: k.at, rounding: true,
+			l = append(l, &hypothesis{name: fmt.Sprintf("results of %s stored in %v", k.name, f), verdict: report.FailPrecision, at: k.at, rounding: true,
 				device: narrower(f)})
 		}
-		l = append(l, &hypothesis{name: fmt.Sprintf("all results stored in %v", f), verdict: FailPrecision, at: func(*operator.Node) bool { return true }, rounding: true,
+		l = append(l, &hypothesis{name: fmt.Sprintf("all results stored in %v", f), verdict: report.FailPrecision, at: func(*operator.Node) bool { return true }, rounding: true,
 			device: narrower(f)})
 	}
-	l = append(l, subtle(&hypothesis{name: "residual sum of float16 numbers, in float16", verdict: FailPrecision, at: isAdd, rounding: true,
+	l = append(l, subtle(&hypothesis{name: "residual sum of float16 numbers, in float16", verdict: report.FailPrecision, at: isAdd, rounding: true,
 		node: func(v *view, r *run, i int) *tensor.Tensor {
 			if significant(v.d.Mode.Precision) <= 11 && v.d.Mode.Precision != fp16.TF32 {
 				return nil
@@ -42,7 +43,7 @@ func storeFaults() []*hypothesis {
 		}}, ""))
 	stores := func(n *operator.Node) bool { return isConv(n) || isNorm(n) || isAct(n) }
 	rounds := func(name string, at func(*operator.Node) bool, f func(x float64, f fp16.Format) float64) {
-		l = append(l, &hypothesis{name: name, verdict: FailPrecision, at: at, rounding: true,
+		l = append(l, &hypothesis{name: name, verdict: report.FailPrecision, at: at, rounding: true,
 			device: func(v *view, d emulate.Device) *emulate.Device {
 				if d.Store == nil {
 					return nil

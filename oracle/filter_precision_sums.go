@@ -6,6 +6,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -13,7 +14,7 @@ import (
 // and leave some out.
 func productFaults() []*hypothesis {
 	split := func(name string, high func(float64) float64, weights bool) *hypothesis {
-		return &hypothesis{name: name, verdict: FailPrecision, at: isConv, rounding: true, node: func(v *view, r *run, i int) *tensor.Tensor {
+		return &hypothesis{name: name, verdict: report.FailPrecision, at: isConv, rounding: true, node: func(v *view, r *run, i int) *tensor.Tensor {
 			if p := v.d.Mode.Precision; p != fp16.Float32 {
 				return nil
 			}
@@ -50,7 +51,7 @@ func productFaults() []*hypothesis {
 func accumulatorFaults() []*hypothesis {
 	var l []*hypothesis
 	add := func(name string, block int, f func(x float64) float64, half bool, split bool) {
-		l = append(l, &hypothesis{name: name, verdict: FailPrecision, at: isConv, rounding: true, slow: true,
+		l = append(l, &hypothesis{name: name, verdict: report.FailPrecision, at: isConv, rounding: true, slow: true,
 			node: func(v *view, r *run, i int) *tensor.Tensor {
 				if p := v.d.Mode.Precision; half && p != fp16.Float16 && p != fp16.BFloat16 {
 					return nil

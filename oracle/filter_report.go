@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // report adds the rows of what was tried, and the finding.
@@ -33,7 +34,7 @@ func (f *filter) report() {
 		t := f.tried[best]
 		f.tried = slices.Insert(slices.Delete(f.tried, best, best+1), 0, t)
 	}
-	var rows []FilterRow
+	var rows []report.FilterRow
 	seen := map[string]bool{}
 	for _, t := range f.tried {
 		if key := f.name(&t) + f.layer(&t); seen[key] {
@@ -41,7 +42,7 @@ func (f *filter) report() {
 		} else {
 			seen[key] = true
 		}
-		row := FilterRow{Name: f.name(&t), Verdict: t.h.verdict, Layer: f.layer(&t), Amplitude: diff.Number(t.match.c), T: diff.Number(t.match.t), Gain: diff.Number(t.match.gain), Found: t.fits}
+		row := report.FilterRow{Name: f.name(&t), Verdict: t.h.verdict, Layer: f.layer(&t), Amplitude: diff.Number(t.match.c), T: diff.Number(t.match.t), Gain: diff.Number(t.match.gain), Found: t.fits}
 		rows = append(rows, row)
 	}
 	if len(f.tried) > 0 && f.tried[0].fits {
@@ -52,7 +53,7 @@ func (f *filter) report() {
 	}
 }
 
-func (f *filter) find(rows []FilterRow) {
+func (f *filter) find(rows []report.FilterRow) {
 	best := &f.tried[0]
 	names := []string{rows[0].Name}
 	for i := range f.tried[1:] {
@@ -73,7 +74,7 @@ func (f *filter) find(rows []FilterRow) {
 	if step < f.s.Step {
 		text += fmt.Sprintf("; t is that of the steps looked at since %d", step)
 	}
-	f.e.find(Finding{Verdict: best.h.verdict, Gate: "filter", Step: step, Realization: -1, Layer: rows[0].Layer,
+	f.e.find(report.Finding{Verdict: best.h.verdict, Gate: "filter", Step: step, Realization: -1, Layer: rows[0].Layer,
 		Diagnosis: strings.Join(names, either), Excess: diff.Number(math.Abs(m.t) / leastT), Text: text})
 }
 

@@ -3,6 +3,7 @@ package oracle
 import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -10,7 +11,7 @@ import (
 // the block's, the second the shortcut's.
 func residualFaults() []*hypothesis {
 	sum := func(name string, f func(a, b float64) float64) *hypothesis {
-		return &hypothesis{name: name, verdict: FailLogic, at: isAdd, node: func(_ *view, r *run, i int) *tensor.Tensor {
+		return &hypothesis{name: name, verdict: report.FailLogic, at: isAdd, node: func(_ *view, r *run, i int) *tensor.Tensor {
 			a, b := r.in(i, 0), r.in(i, 1)
 			y := tensor.Like(a)
 			for k, v := range a.Data {
@@ -22,7 +23,7 @@ func residualFaults() []*hypothesis {
 	// activated applies the block's activation, node j, to the sum of the shortcut
 	// with its input or its output.
 	activated := func(name string, of func(r *run, j int) *tensor.Tensor) *hypothesis {
-		return &hypothesis{name: name, verdict: FailLogic, at: isAdd, node: func(v *view, r *run, i int) *tensor.Tensor {
+		return &hypothesis{name: name, verdict: report.FailLogic, at: isAdd, node: func(v *view, r *run, i int) *tensor.Tensor {
 			j := v.m.Nodes[i].In[0]
 			if j == operator.Input || !isAct(&v.m.Nodes[j]) || of(r, j) == nil {
 				return nil
@@ -45,7 +46,7 @@ func residualFaults() []*hypothesis {
 		sum("residual sum halved", func(a, b float64) float64 { return (a + b) / 2 }),
 		activated("residual added before the activation", func(r *run, j int) *tensor.Tensor { return r.in(j, 0) }),
 		activated("activation after the residual sum too", func(r *run, j int) *tensor.Tensor { return r.out(j) }),
-		{name: "projection missing", verdict: FailLogic, at: isAdd, node: func(v *view, r *run, i int) *tensor.Tensor {
+		{name: "projection missing", verdict: report.FailLogic, at: isAdd, node: func(v *view, r *run, i int) *tensor.Tensor {
 			j := v.m.Nodes[i].In[1]
 			if j == operator.Input || !isConv(&v.m.Nodes[j]) || r.in(j, 0) == nil {
 				return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -50,7 +51,7 @@ func (v *view) weights() (a, b float64) {
 func rolloutFaults() []*hypothesis {
 	var l []*hypothesis
 	policy := func(name string, f func(v *view, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor) *hypothesis {
-		h := &hypothesis{name: name, verdict: FailRollout, advance: func(v *view, out *tensor.Tensor) *tensor.Tensor {
+		h := &hypothesis{name: name, verdict: report.FailRollout, advance: func(v *view, out *tensor.Tensor) *tensor.Tensor {
 			a, b := v.weights()
 			return f(v, v.m.Config, a, b, out)
 		}}
@@ -141,7 +142,7 @@ func rolloutFaults() []*hypothesis {
 			f.RoundSlice(y.Data, y.Data)
 			return y
 		}))
-		l = append(l, precise(&hypothesis{name: fmt.Sprintf("state read in %v", f), verdict: FailRollout, input: func(v *view) *tensor.Tensor {
+		l = append(l, precise(&hypothesis{name: fmt.Sprintf("state read in %v", f), verdict: report.FailRollout, input: func(v *view) *tensor.Tensor {
 			y := v.x.Clone()
 			f.RoundSlice(y.Data, y.Data)
 			return y
@@ -181,7 +182,7 @@ func rolloutFaults() []*hypothesis {
 		}
 		return v.blend(c, a, b, v.before, out)
 	})
-	l = append(l, &hypothesis{name: "operator reads the state before the last", verdict: FailRollout, input: func(v *view) *tensor.Tensor { return v.before }})
+	l = append(l, &hypothesis{name: "operator reads the state before the last", verdict: report.FailRollout, input: func(v *view) *tensor.Tensor { return v.before }})
 	return append(l, postFaults()...)
 }
 
@@ -199,7 +200,7 @@ func postFaults() []*hypothesis {
 	var l []*hypothesis
 	// with takes other post-processing than the claimed one.
 	with := func(name string, f func(c *rollout.Config) bool) {
-		l = append(l, &hypothesis{name: name, verdict: FailRollout, advance: func(v *view, out *tensor.Tensor) *tensor.Tensor {
+		l = append(l, &hypothesis{name: name, verdict: report.FailRollout, advance: func(v *view, out *tensor.Tensor) *tensor.Tensor {
 			m := *v
 			c := v.m.Config
 			if !f(&c) {
@@ -239,7 +240,7 @@ func postFaults() []*hypothesis {
 		with(fmt.Sprintf("clamp to [%g,%g]", to[0], to[1]), func(c *rollout.Config) bool { c.Clamp = &to; return true })
 	}
 	after := func(name string, f func(x *tensor.Tensor)) {
-		l = append(l, &hypothesis{name: name, verdict: FailRollout, advance: func(v *view, out *tensor.Tensor) *tensor.Tensor {
+		l = append(l, &hypothesis{name: name, verdict: report.FailRollout, advance: func(v *view, out *tensor.Tensor) *tensor.Tensor {
 			y := v.m.Advance(v.d, v.x, out)
 			f(y)
 			return y
@@ -280,6 +281,6 @@ func postFaults() []*hypothesis {
 			x.Data[i] = math.RoundToEven(v/s) * s
 		}
 	})
-	l[len(l)-1].verdict, l[len(l)-1].batch = FailPrecision, true
+	l[len(l)-1].verdict, l[len(l)-1].batch = report.FailPrecision, true
 	return l
 }

@@ -3,6 +3,8 @@ package oracle
 import (
 	"slices"
 	"testing"
+
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // TestUnitsOfTF32: units of TF32 may cut the weights off, so that it is no fault where
@@ -37,7 +39,7 @@ func TestUnitsOfTF32(t *testing.T) {
 		if wrong {
 			want = h.name
 		}
-		listed := slices.ContainsFunc(b.r.Blind, func(l Blind) bool { return l.Name == h.name })
+		listed := slices.ContainsFunc(b.r.Blind, func(l report.Blind) bool { return l.Name == h.name })
 		if found != want || listed {
 			t.Errorf("step known to be wrong: %v: found %q, listed as blind: %v: want %q and no", wrong, found, listed, want)
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -263,7 +264,7 @@ func (f *filter) wrong() bool { return f.known() || f.before() > 1 }
 
 // known reports whether another gate found the step to be wrong.
 func (f *filter) known() bool {
-	return slices.ContainsFunc(f.e.r.Findings, func(g Finding) bool { return g.Step == f.s.Step && g.Verdict.failed() })
+	return slices.ContainsFunc(f.e.r.Findings, func(g report.Finding) bool { return g.Step == f.s.Step && g.Verdict.Failed() })
 }
 
 // before returns the residual over its limit.

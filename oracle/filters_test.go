@@ -12,6 +12,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -117,7 +118,7 @@ func newBench(t *testing.T, precision string, alpha float64) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &exam{ctx: t.Context(), c: cs, op: op, states: s, stream: stream, o: CheckOptions{Mode: mode}, machine: emulate.New(op, cs.Rollout), r: &Report{}}
+	e := &exam{ctx: t.Context(), c: cs, op: op, states: s, stream: stream, o: CheckOptions{Mode: mode}, machine: emulate.New(op, cs.Rollout), r: &report.Report{}}
 	b := &bench{exam: e}
 	step, err := e.step(0, 0, m, 2)
 	if err != nil {
@@ -156,7 +157,7 @@ func (b *bench) run(t *testing.T, d emulate.Device, draws *emulate.Draws, seed u
 // full is the step with all that filters wants to know, for a device's states.
 func (b *bench) full(t *testing.T, got []float64) *fullStep {
 	t.Helper()
-	b.r, b.pool = &Report{}, nil
+	b.r, b.pool = &report.Report{}, nil
 	near := &b.device
 	exact := emulate.Device{Mode: near.Mode, WideInput: near.Mode.Precision != fp16.TF32, State: fp16.Float64}
 	truth, err := b.machine.Step(&exact, b.x, b.draws.Rewind())
@@ -217,7 +218,7 @@ func (b *bench) nodeOf(op operator.Op, k int) int {
 // A fault of the tests, written without the library.
 type testFault struct {
 	want    string // part of the diagnosis
-	verdict Verdict
+	verdict report.Verdict
 	layer   func(b *bench) int // of which the finding is, nil for none
 	make    func(b *bench, d *emulate.Device, draws *emulate.Draws)
 }
@@ -244,13 +245,13 @@ func flipped(b *bench, i int, x *tensor.Tensor) *tensor.Tensor {
 }
 
 var filterFaults = []testFault{
-	{"tanh GELU", FailPrecision, nil, replaced(operator.OpAct, -1, func(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
+	{"tanh GELU", report.FailPrecision, nil, replaced(operator.OpAct, -1, func(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
 		y := tensor.Like(x)
 		act.Forward(y, x, act.GELUTanh)
 		return y
 	})},
-	{"kernel flipped", FailLogic, func(b *bench) int { return b.nodeOf(operator.OpConv, 1) }, replaced(operator.OpConv, 1, flipped)},
-	{"circular padding", FailLogic, nil, func(b *bench, d *emulate.Device, _ *emulate.Draws) {
+	{"kernel flipped", report.FailLogic, func(b *bench) int { return b.nodeOf(operator.OpConv, 1) }, replaced(operator.OpConv, 1, flipped)},
+	{"circular padding", report.FailLogic, nil, func(b *bench, d *emulate.Device, _ *emulate.Draws) {
 		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 			n := &b.machine.Nodes[i]
 			if n.Op != operator.OpConv || n.Geometry.Pad[0] == 0 {
@@ -262,7 +263,7 @@ var filterFaults = []testFault{
 			return emulate.Conv(x, emulate.NewKernel(b.device.Mode, n, n.Weight.Data), g), nil
 		}
 	}},
-	{"unbiased variance", FailPrecision, nil, replaced(operator.OpNorm, -1, func(b *bench, i int, x *tensor.Tensor) *tensor.Tensor {
+	{"unbiased variance", report.FailPrecision, nil, replaced(operator.OpNorm, -1, func(b *bench, i int, x *tensor.Tensor) *tensor.Tensor {
 		y, eps := x.Clone(), b.machine.Nodes[i].Eps
 		for k := range y.N() * y.C() { // gamma is 1 and beta 0
 			p := y.Plane(k/y.C(), k%y.C())
@@ -280,18 +281,18 @@ var filterFaults = []testFault{
 		}
 		return y
 	})},
-	{"noise scale times sqrt 2", FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
+	{"noise scale times sqrt 2", report.FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
 		for i := range draws.Data[0] {
 			draws.Data[0][i] *= math.Sqrt2
 		}
 	}},
-	{"noise of the sample before", FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
+	{"noise of the sample before", report.FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
 		d := draws.Data[0]
 		slices.Reverse(d)
 		slices.Reverse(d[:len(d)/2])
 		slices.Reverse(d[len(d)/2:])
 	}},
-	{"alpha and 1-alpha swapped", FailRollout, nil, func(b *bench, d *emulate.Device, _ *emulate.Draws) {
+	{"alpha and 1-alpha swapped", report.FailRollout, nil, func(b *bench, d *emulate.Device, _ *emulate.Draws) {
 		d.Update = func(x, out *tensor.Tensor) *tensor.Tensor {
 			y := tensor.Like(x)
 			for i, v := range x.Data {
@@ -312,16 +313,16 @@ func TestFilters(t *testing.T) {
 			faults = faults[:2]
 		}
 		if precision == "float32" {
-			faults = append(slices.Clone(faults), testFault{"operands in tf32", FailPrecision, nil, func(_ *bench, d *emulate.Device, _ *emulate.Draws) {
+			faults = append(slices.Clone(faults), testFault{"operands in tf32", report.FailPrecision, nil, func(_ *bench, d *emulate.Device, _ *emulate.Draws) {
 				d.Mode = operator.Mode{Precision: fp16.TF32}
-			}}, testFault{"activation from a table in steps of 1/32", FailPrecision, nil, replaced(operator.OpAct, -1, func(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
+			}}, testFault{"activation from a table in steps of 1/32", report.FailPrecision, nil, replaced(operator.OpAct, -1, func(_ *bench, _ int, x *tensor.Tensor) *tensor.Tensor {
 				y, z := x.Clone(), tensor.Like(x)
 				for i, v := range y.Data {
 					y.Data[i] = math.RoundToEven(32*v) / 32
 				}
 				act.Forward(z, y, act.GELU)
 				return z
-			})}, testFault{"noise in float16", FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
+			})}, testFault{"noise in float16", report.FailRNG, func(b *bench) int { return b.nodeOf(operator.OpNoise, 0) }, func(_ *bench, _ *emulate.Device, draws *emulate.Draws) {
 				fp16.Float16.RoundSlice(draws.Data[0], draws.Data[0])
 			}})
 		}
@@ -428,8 +429,8 @@ func TestFiltersOfCorrectDevices(t *testing.T) {
 					t.Errorf("%s, alpha %v: blind from amplitude %v on", precision, alpha, l.Least)
 				}
 			}
-			blind := slices.ContainsFunc(b.r.Blind, func(l Blind) bool { return l.Name == "eps outside the square root" })
-			lost := slices.ContainsFunc(b.r.Blind, func(l Blind) bool {
+			blind := slices.ContainsFunc(b.r.Blind, func(l report.Blind) bool { return l.Name == "eps outside the square root" })
+			lost := slices.ContainsFunc(b.r.Blind, func(l report.Blind) bool {
 				return l.Name == "convolution inputs truncated to 20 bits" && l.Needs == "the layers recorded"
 			})
 			if lost != (precision == "float32") { // operands of TF32 have fewer

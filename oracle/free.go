@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -89,13 +90,13 @@ func (e *exam) free() error {
 }
 
 // firstFailure reports whether any gate has found a fault.
-func (e *exam) firstFailure() (Finding, bool) {
+func (e *exam) firstFailure() (report.Finding, bool) {
 	for _, f := range e.r.Findings {
-		if f.Verdict != NoPower {
+		if f.Verdict != report.NoPower {
 			return f, true
 		}
 	}
-	return Finding{}, false
+	return report.Finding{}, false
 }
 
 func (e *exam) horizon(t int, distance, std float64) {

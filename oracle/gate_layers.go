@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
@@ -240,7 +241,7 @@ func (e *exam) handedOn(l *layerFile, n *operator.Node, got *tensor.Tensor) {
 		}
 		for k, v := range x.Data {
 			if a, b := coarse.Round(v), coarse.Round(got.Data[k]); a != b && (a == a || b == b) {
-				e.find(Finding{Verdict: FailLogic, Gate: "bound", Step: l.step, Realization: l.realization + k/(x.C()*x.H()*x.W()), Layer: name, Excess: diff.Number(math.Inf(1)),
+				e.find(report.Finding{Verdict: report.FailLogic, Gate: "bound", Step: l.step, Realization: l.realization + k/(x.C()*x.H()*x.W()), Layer: name, Excess: diff.Number(math.Inf(1)),
 					Text: fmt.Sprintf("%s hands %s on and changes it: element %d is %v, want %v", name, n.Name, k, v, got.Data[k])})
 				break
 			}

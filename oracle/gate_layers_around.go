@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -51,7 +52,7 @@ func (e *exam) layerInput(l *layerFile) bool {
 			break
 		}
 	}
-	e.find(Finding{Verdict: FailRollout, Gate: "bound", Step: l.step, Realization: l.realization, Excess: diff.Number(math.Inf(1)), Text: text})
+	e.find(report.Finding{Verdict: report.FailRollout, Gate: "bound", Step: l.step, Realization: l.realization, Excess: diff.Number(math.Inf(1)), Text: text})
 	return false
 }
 
@@ -116,7 +117,7 @@ func (e *exam) layerPolicy(g *layerGate, l *layerFile) {
 		return
 	}
 	where := best.where()
-	e.find(Finding{Verdict: FailRollout, Gate: best.gate, Step: l.step, Realization: best.first(l.realization), Slice: where, Excess: diff.Number(best.excess),
+	e.find(report.Finding{Verdict: report.FailRollout, Gate: best.gate, Step: l.step, Realization: best.first(l.realization), Slice: where, Excess: diff.Number(best.excess),
 		Text: fmt.Sprintf("the policy: %d of %d numbers of the state at step %d are not what it makes of the recorded output", max(best.violations, best.row.Flips), len(next.Data), l.step)})
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // layerFault reports a layer that is wrong by itself.
@@ -16,7 +17,7 @@ func (e *exam) layerFault(l *layerFile, g *layerGate, i int, in []layerValue, s 
 	x := s.got
 	realization := s.first(l.realization)
 	where := s.where()
-	f := Finding{Gate: s.gate, Step: l.step, Realization: realization, Layer: n.Name, Slice: where, Excess: diff.Number(s.excess)}
+	f := report.Finding{Gate: s.gate, Step: l.step, Realization: realization, Layer: n.Name, Slice: where, Excess: diff.Number(s.excess)}
 	f.Verdict = s.verdict(n, where)
 	at := ""
 	if where != "" {
@@ -93,18 +94,18 @@ func (s *layerScore) box() string {
 
 // verdict says what kind of fault a wrong layer speaks for: errors that are
 // small beside the layer and spread over all of it are ones of precision.
-func (s *layerScore) verdict(n *operator.Node, where string) Verdict {
+func (s *layerScore) verdict(n *operator.Node, where string) report.Verdict {
 	size := s.relative
 	if n.Op == operator.OpAct {
 		size = s.local // a function of one number has errors of its size
 	}
 	switch {
 	case n.Op == operator.OpNoise:
-		return FailRNG
+		return report.FailRNG
 	case s.gate == "bound" && (where != "" || size > s.coarse(n)):
-		return FailLogic
+		return report.FailLogic
 	}
-	return FailPrecision
+	return report.FailPrecision
 }
 
 // coarse is how large errors of a wrong precision may be beside their layer:
@@ -124,7 +125,7 @@ func (s *layerScore) coarse(n *operator.Node) float64 {
 
 // diagnose looks for the fault with a name that makes of the layer's recorded
 // inputs what the device has.
-func (e *exam) diagnose(g *layerGate, i int, in []layerValue, s *layerScore, f *Finding) {
+func (e *exam) diagnose(g *layerGate, i int, in []layerValue, s *layerScore, f *report.Finding) {
 	step := nodeStep{node: i, got: s.got, store: s.store, draws: g.draws, size: make([]float64, len(s.got.Data)), limit: s.answer.wide}
 	for _, v := range in {
 		if v.bound != nil {

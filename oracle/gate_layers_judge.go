@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -16,7 +17,7 @@ type layerScore struct {
 	got    *tensor.Tensor
 
 	violations int
-	row        LayerRow
+	row        report.LayerRow
 	bad        []bool    // the elements outside of their interval
 	z2         []float64 // squared error over its expected variance
 	slice      slice     // the worst one
@@ -112,7 +113,7 @@ func judge(a *answer, got *tensor.Tensor, store fp16.Format) *layerScore {
 			biased++
 		}
 	}
-	s.row = LayerRow{Elements: n, Violations: s.violations, MaxE: diff.Number(maxE)}
+	s.row = report.LayerRow{Elements: n, Violations: s.violations, MaxE: diff.Number(maxE)}
 	if biased > 0 {
 		s.row.BiasZ = diff.Number(math.Sqrt(12*biased) * bias / biased)
 	}
@@ -187,7 +188,7 @@ func signOf(v float64) float64 {
 }
 
 // elements returns the worst ten elements of the layer.
-func (s *layerScore) elements(layer string, step, realization int) []Element {
+func (s *layerScore) elements(layer string, step, realization int) []report.Element {
 	a := s.answer
 	over := func(k int) float64 {
 		y, mid := s.got.Data[k], a.mid[k]
@@ -223,10 +224,10 @@ func (s *layerScore) elements(layer string, step, realization int) []Element {
 		}
 		return 0
 	})
-	var out []Element
+	var out []report.Element
 	x := s.got
 	for _, k := range at[:min(10, len(at))] {
-		out = append(out, Element{
+		out = append(out, report.Element{
 			Step: step, Realization: realization + k/(x.C()*x.H()*x.W()), Layer: layer,
 			C: k / (x.H() * x.W()) % x.C(), H: k / x.W() % x.H(), W: k % x.W(),
 			Exact: diff.Number(a.mid[k]), Rounded: formatBits(s.store, a.mid[k]), Low: formatBits(s.store, a.lo[k]), High: formatBits(s.store, a.hi[k]),

@@ -13,6 +13,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
@@ -30,7 +31,7 @@ func newExam(t *testing.T, c *rollout.Case, mode operator.Mode, noise string) *e
 		t.Fatal(err)
 	}
 	e := &exam{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, c.Rollout), states: states,
-		o: CheckOptions{Mode: mode, Noise: noise}, r: &Report{FirstStep: -1}}
+		o: CheckOptions{Mode: mode, Noise: noise}, r: &report.Report{FirstStep: -1}}
 	if noise != "unknown" {
 		if e.stream, err = c.OpenStream(noise, op, mode); err != nil {
 			t.Fatal(err)
@@ -129,7 +130,7 @@ func record(t *testing.T, e *exam, d emulate.Device, step, from int) *recording 
 }
 
 // examine runs the gate on what is left of the recording without some modules.
-func (r *recording) examine(t *testing.T, step string, without ...string) *Report {
+func (r *recording) examine(t *testing.T, step string, without ...string) *report.Report {
 	t.Helper()
 	var all []*safetensors.Tensor
 	for _, name := range r.names {
@@ -157,7 +158,7 @@ func (r *recording) examine(t *testing.T, step string, without ...string) *Repor
 		t.Fatal(err)
 	}
 	e := *r.e
-	e.r = &Report{FirstStep: -1}
+	e.r = &report.Report{FirstStep: -1}
 	l, err := openLayers(f, e.machine, e.op.Config.InputChannels, e.c.Rollout)
 	if err != nil {
 		t.Fatal(err)
@@ -339,7 +340,7 @@ func TestWrongLayers(t *testing.T) {
 		modes     []string
 		fault     func(e *exam, d *emulate.Device)
 		layer     string
-		verdict   Verdict
+		verdict   report.Verdict
 		slice     string // a part of it
 		diagnosis string // a part of it
 		gate      string
@@ -352,7 +353,7 @@ func TestWrongLayers(t *testing.T) {
 				}
 				return e.machine.Plain(&emulate.Device{Mode: tf32}, i, in, nil)
 			}
-		}, layer, FailPrecision, "", "tf32", ""},
+		}, layer, report.FailPrecision, "", "tf32", ""},
 		{"numbers cut off when stored", []string{"float16", "bfloat16"}, func(e *exam, d *emulate.Device) {
 			k := at(e, layer)
 			d.Round = func(i int, y []float64, f fp16.Format) {
@@ -366,21 +367,21 @@ func TestWrongLayers(t *testing.T) {
 					y[j] = r
 				}
 			}
-		}, layer, FailPrecision, "", "truncated", ""},
+		}, layer, report.FailPrecision, "", "truncated", ""},
 		{"a row of another row", layerModes, perturb(layer, func(y *tensor.Tensor) {
 			for k := range y.N() * y.C() {
 				copy(y.Plane(k/y.C(), k%y.C())[5*y.W():6*y.W()], y.Plane(k/y.C(), k%y.C())[4*y.W():5*y.W()])
 			}
-		}), layer, FailLogic, "row 5", "", ""},
-		{"one wrong element", layerModes, perturb(norm, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0.25 }), norm, FailLogic, "", "", ""},
+		}), layer, report.FailLogic, "row 5", "", ""},
+		{"one wrong element", layerModes, perturb(norm, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0.25 }), norm, report.FailLogic, "", "", ""},
 		{"a tile of 4x4 of another channel", layerModes, perturb(norm, func(y *tensor.Tensor) {
 			for r := range 4 {
 				copy(y.Plane(1, 3)[r*y.W():r*y.W()+4], y.Plane(1, 4)[r*y.W():r*y.W()+4])
 			}
-		}), norm, FailLogic, "sample 1, channel 3, a tile of 4x4 at (0,0)", "", ""},
-		{"one sum a little off", []string{"float32", "tf32"}, perturb(layer, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0x1p-8 }), layer, FailPrecision, "", "", "bound"},
-		{"sums with errors 25 times those of float32", []string{"float32", "tf32"}, perturb(layer, scattered(0x1p-18)), layer, FailPrecision, "", "", "statistics"},
-		{"sums whose errors turn roundings", []string{"float16"}, perturb(layer, scattered(0x1p-15)), layer, FailPrecision, "", "", "statistics"},
+		}), norm, report.FailLogic, "sample 1, channel 3, a tile of 4x4 at (0,0)", "", ""},
+		{"one sum a little off", []string{"float32", "tf32"}, perturb(layer, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0x1p-8 }), layer, report.FailPrecision, "", "", "bound"},
+		{"sums with errors 25 times those of float32", []string{"float32", "tf32"}, perturb(layer, scattered(0x1p-18)), layer, report.FailPrecision, "", "", "statistics"},
+		{"sums whose errors turn roundings", []string{"float16"}, perturb(layer, scattered(0x1p-15)), layer, report.FailPrecision, "", "", "statistics"},
 		{"another activation", layerModes, func(e *exam, d *emulate.Device) {
 			k := at(e, activation)
 			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
@@ -391,7 +392,7 @@ func TestWrongLayers(t *testing.T) {
 				act.Forward(y, in[0], act.SiLU)
 				return y, nil
 			}
-		}, activation, FailLogic, "", "silu", ""},
+		}, activation, report.FailLogic, "", "silu", ""},
 		{"noise a thousandth too large", []string{"float32", "tf32"}, func(e *exam, d *emulate.Device) {
 			d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
 				if e.machine.Nodes[i].Op == operator.OpNoise {
@@ -400,7 +401,7 @@ func TestWrongLayers(t *testing.T) {
 					}
 				}
 			}
-		}, "stochastic_block", FailRNG, "", "", ""},
+		}, "stochastic_block", report.FailRNG, "", "", ""},
 	} {
 		for _, precision := range c.modes {
 			e, d := layerExam(t, "convex_layer_tanh_mult", precision)
@@ -431,7 +432,7 @@ func TestWrongLayers(t *testing.T) {
 func TestWrongInput(t *testing.T) {
 	e, d := layerExam(t, "convex_layer_tanh_mult", "float32")
 	r := record(t, e, d, 3, 0).examine(t, "2")
-	if len(r.Findings) == 0 || r.Findings[0].Verdict != FailRollout || !strings.Contains(r.Findings[0].Text, "the one at 2") {
+	if len(r.Findings) == 0 || r.Findings[0].Verdict != report.FailRollout || !strings.Contains(r.Findings[0].Text, "the one at 2") {
 		t.Errorf("findings %+v: want the first of the rollout, and that it names state 2", r.Findings)
 	}
 }

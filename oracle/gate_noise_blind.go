@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // drawFault is what a fault of the draws makes of a run's statistics.
@@ -30,8 +31,8 @@ func (n *noiseTests) blind(u *unseen) {
 	e := n.e
 	steps, of := e.states.T-1, e.states.M
 	for _, name := range []string{"another noise stream, noise of another step or realization", "draws in half precision", "draws of few levels",
-		fmt.Sprintf("errors of the operator, of any kind, below %s of the noise, %s at one step", three(n.buried(u, 1)), three(n.buried(u, steps)))} {
-		e.r.Blind = append(e.r.Blind, Blind{Name: name, Least: diff.Number(math.Inf(1)), Needs: "the noise recorded"})
+		fmt.Sprintf("errors of the operator, of any kind, below %s of the noise, %s at one step", report.Three(n.buried(u, 1)), report.Three(n.buried(u, steps)))} {
+		e.r.Blind = append(e.r.Blind, report.Blind{Name: name, Least: diff.Number(math.Inf(1)), Needs: "the noise recorded"})
 	}
 	for _, h := range n.faults() {
 		share := 1.0 // of the steps' numbers
@@ -51,7 +52,7 @@ func (n *noiseTests) blind(u *unseen) {
 		if h.once && seen(1) >= 1 || !h.once && last == steps || h.one && of < 2 {
 			continue
 		}
-		b := Blind{Name: h.name, Least: diff.Number(1 / seen(1)), Needs: "the noise recorded"}
+		b := report.Blind{Name: h.name, Least: diff.Number(1 / seen(1)), Needs: "the noise recorded"}
 		more := math.Ceil(1 / (seen(1) * seen(1)) * float64(steps))
 		switch {
 		case !h.once && last > 0:

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -47,7 +48,7 @@ func (e *exam) factorSuspects(w *wrong) []suspect {
 		return nil // one factor for all is a scale
 	}
 	name, what := e.factorName(m, f)
-	return []suspect{{name: name, what: what, verdict: FailRNG, gate: "noise", step: func() ([]float64, error) {
+	return []suspect{{name: name, what: what, verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
 		held := w.claimed.hidden()
 		noisy := tensor.Like(held)
 		for r := range noisy.N() {

@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -58,7 +59,7 @@ func (e *exam) slopes() error {
 	if e.o.Mode.Output().Ulp(1) > 1e-4 {
 		near = 0.1 // a half type swallows a part of noise that is smaller than its steps
 	}
-	e.r.Noise.Tests = append(e.r.Noise.Tests, NoiseTest{Name: "slope on the specified noise", Value: diff.Number(1 + c), Want: 1, Z: diff.Number(z), OK: math.Abs(c) < near || math.Abs(z) < 8})
+	e.r.Noise.Tests = append(e.r.Noise.Tests, report.NoiseTest{Name: "slope on the specified noise", Value: diff.Number(1 + c), Want: 1, Z: diff.Number(z), OK: math.Abs(c) < near || math.Abs(z) < 8})
 	return nil
 }
 
@@ -69,7 +70,7 @@ func (e *exam) noiseSuspects(w *wrong) []suspect {
 	}
 	var all []suspect
 	add := func(name, what string, draws func() (noise.Draws, error)) {
-		all = append(all, suspect{name: name, what: what, verdict: FailRNG, gate: "noise", step: func() ([]float64, error) {
+		all = append(all, suspect{name: name, what: what, verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
 			d, err := draws()
 			if err != nil {
 				return nil, err
@@ -242,7 +243,7 @@ func (e *exam) scaleSuspects(w *wrong) []suspect {
 		} else if near(math.Sqrt2) {
 			name = "noise scale larger by the root of 2"
 		}
-		all = append(all, suspect{name: name, what: fmt.Sprintf("its noise is %.6g times the specified one", c), verdict: FailRNG, gate: "noise", step: func() ([]float64, error) {
+		all = append(all, suspect{name: name, what: fmt.Sprintf("its noise is %.6g times the specified one", c), verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
 			noisy, err := e.machine.Plain(w.claimed.d, w.claimed.noise, []*tensor.Tensor{w.claimed.hidden()}, w.Draws.Rewind())
 			if err != nil {
 				return nil, err
@@ -258,7 +259,7 @@ func (e *exam) scaleSuspects(w *wrong) []suspect {
 	swap := map[noise.Type]noise.Type{noise.Gaussian: noise.Multiplicative, noise.Multiplicative: noise.Gaussian}
 	if other, ok := swap[n.Type]; ok {
 		n.Type = other
-		all = append(all, suspect{name: "noise enters in another way", what: fmt.Sprintf("its noise is %v", other), verdict: FailRNG, gate: "noise", step: func() ([]float64, error) {
+		all = append(all, suspect{name: "noise enters in another way", what: fmt.Sprintf("its noise is %v", other), verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
 			noisy := tensor.Like(w.claimed.hidden())
 			if err := n.Apply(noisy, w.claimed.hidden(), noise.Time{}, w.Draws.Rewind()); err != nil {
 				return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -265,11 +266,11 @@ func (e *exam) maskTests() {
 	limit := zLimit(float64(1 + len(kinds)*s.T))
 	test := func(name string, value, want, z float64) bool {
 		ok := math.Abs(z) <= limit
-		e.r.Noise.Tests = append(e.r.Noise.Tests, NoiseTest{Name: name, Value: diff.Number(value), Want: diff.Number(want), Z: diff.Number(z), OK: ok})
+		e.r.Noise.Tests = append(e.r.Noise.Tests, report.NoiseTest{Name: name, Value: diff.Number(value), Want: diff.Number(want), Z: diff.Number(z), OK: ok})
 		return ok
 	}
 	found := func(step int, diagnosis, text string, z float64) {
-		e.find(Finding{Verdict: FailRNG, Gate: "noise", Step: step, Realization: -1, Diagnosis: diagnosis, Excess: diff.Number(math.Abs(z) / limit), Text: text})
+		e.find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: step, Realization: -1, Diagnosis: diagnosis, Excess: diff.Number(math.Abs(z) / limit), Text: text})
 	}
 	rate := dropped / n
 	z := binomialZ(dropped, n, k.p)
@@ -328,7 +329,7 @@ func (e *exam) maskTests() {
 		}
 	}
 	if hidden > 1 {
-		e.r.Blind = append(e.r.Blind, Blind{Name: "masks that some realizations or steps have in common", Least: diff.Number(hidden)})
+		e.r.Blind = append(e.r.Blind, report.Blind{Name: "masks that some realizations or steps have in common", Least: diff.Number(hidden)})
 	}
 	if !test("masks in common", share, chance, mostZ) {
 		found(first, most.name(1), fmt.Sprintf("%s: %.3g of the channels have the same mask, where %.3g should (%.1f standard deviations)", most, share, chance, mostZ), mostZ)

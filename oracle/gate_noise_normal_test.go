@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -69,7 +70,7 @@ func TestUnknownNoiseFewChannels(t *testing.T) {
 						d.Data[0][i] = math.Sqrt2 * math.Abs(v) // and its sign
 					}
 				}), false)
-				want(t, name+", normal", do(t, e, e.noise), FailRNG, "noise of another distribution", -1)
+				want(t, name+", normal", do(t, e, e.noise), report.FailRNG, "noise of another distribution", -1)
 			}
 		}
 	}
@@ -169,7 +170,7 @@ func TestUnknownNoiseTruncated(t *testing.T) {
 			draws.Data[0][i] += .5
 		}
 	}), false)
-	want(t, "a mean", do(t, e, e.noise), FailRNG, "noise has a mean", -1)
+	want(t, "a mean", do(t, e, e.noise), report.FailRNG, "noise has a mean", -1)
 }
 
 // TestUnknownNoiseSwallowed: in a rollout that grows without bound the states' format

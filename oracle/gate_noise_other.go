@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // dropoutOfElements is the name of a dropout whose masks cannot be known.
@@ -69,7 +70,7 @@ func (e *exam) otherNoise(w *wrong) (bool, error) {
 			return false, nil
 		}
 	}
-	e.find(Finding{Verdict: FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, Diagnosis: name, Excess: diff.Number(w.rms / w.floor),
+	e.find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, Diagnosis: name, Excess: diff.Number(w.rms / w.floor),
 		Text: fmt.Sprintf("step %d is what the operator makes of the state before but for its noise: %s, and what it has is %.3g times as large as specified", w.Step, text, math.Sqrt(size))})
 	return true, nil
 }

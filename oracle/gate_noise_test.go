@@ -12,6 +12,7 @@ import (
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -89,7 +90,7 @@ func TestNoiseTimesZero(t *testing.T) {
 				v[i] = v[i%(len(v)/3)] // one for all, so that gaussian states are alike, too
 			}
 		})
-		verdict, diagnosis, step := FailRNG, "the same noise for all realizations", 1
+		verdict, diagnosis, step := report.FailRNG, "the same noise for all realizations", 1
 		if kind == "multiplicative" {
 			verdict, diagnosis, step = "", "", 0
 		}
@@ -261,7 +262,7 @@ func TestWrongUnknownNoise(t *testing.T) {
 		if c.step == 0 && f != nil {
 			c.step = f.Step
 		}
-		want(t, c.name, f, FailRNG, c.diagnosis, c.step)
+		want(t, c.name, f, report.FailRNG, c.diagnosis, c.step)
 	}
 }
 
@@ -331,7 +332,7 @@ func TestWrongBehindUnknownNoise(t *testing.T) {
 			r := newRig(t, precision, "gaussian", 0.05)
 			e := r.exam(r.run(f), false)
 			got := do(t, e, e.structure, e.noise)
-			if got == nil || got.Verdict != FailLogic {
+			if got == nil || got.Verdict != report.FailLogic {
 				t.Errorf("%s, %s: %+v: want FAIL-LOGIC", name, precision, got)
 			} else if strings.Contains(name, "one step") && got.Step != 4 {
 				t.Errorf("%s, %s: step %d: want 4", name, precision, got.Step)
@@ -437,7 +438,7 @@ func TestBlindToDraws(t *testing.T) {
 					r.c.Timesteps, r.c.Realizations = steps+1, 1
 					e := r.exam(r.run(from(start, f)), false)
 					found := do(t, e, e.noise) != nil
-					listed := slices.ContainsFunc(e.r.Blind, func(b Blind) bool {
+					listed := slices.ContainsFunc(e.r.Blind, func(b report.Blind) bool {
 						whole, late, _ := strings.Cut(b.Name, ", if it begins at step ")
 						since := 0
 						fmt.Sscan(late, &since)

@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // noiseTests gathers what the fields of all steps say.
@@ -80,14 +81,14 @@ func (n *noiseTests) add(u *unseen, st *unseenStep) {
 }
 
 // row returns the report's row of a step.
-func (n *noiseTests) row(t int) *StepRow {
+func (n *noiseTests) row(t int) *report.StepRow {
 	r := n.e.r
 	for i := range r.Steps {
 		if r.Steps[i].Step == t {
 			return &r.Steps[i]
 		}
 	}
-	r.Steps = append(r.Steps, StepRow{Step: t})
+	r.Steps = append(r.Steps, report.StepRow{Step: t})
 	return &r.Steps[len(r.Steps)-1]
 }
 
@@ -180,13 +181,13 @@ type suspicion struct {
 func (n *noiseTests) judge(u *unseen) {
 	r, k := n.e.r, len(n.m.rows)
 	level := n.total.level(k)
-	r.OneStep = StepError{MaxAbs: diff.Number(n.absMax), MeanAbs: diff.Number(ratio(n.absSum, n.count)), RMSOverExpected: diff.Number(math.Sqrt(level))}
+	r.OneStep = report.StepError{MaxAbs: diff.Number(n.absMax), MeanAbs: diff.Number(ratio(n.absSum, n.count)), RMSOverExpected: diff.Number(math.Sqrt(level))}
 	if !(n.total.pixels > 0) {
-		n.e.find(Finding{Verdict: NoPower, Gate: "noise", Step: -1, Realization: -1, Excess: 1, Text: "at every pixel a clamp may have touched the states, or the noise is not larger than roundings: it shows nothing"})
+		n.e.find(report.Finding{Verdict: report.NoPower, Gate: "noise", Step: -1, Realization: -1, Excess: 1, Text: "at every pixel a clamp may have touched the states, or the noise is not larger than roundings: it shows nothing"})
 		return
 	}
 	std := ratio(ratio(n.absSum, n.count)*1.2533, math.Sqrt(max(level, 1e-300)))
-	r.Expected = StepError{MeanAbs: diff.Number(std / 1.2533), MaxAbs: diff.Number(std * math.Sqrt(2*elem.Log(max(n.count, 2)))), RMSOverExpected: 1}
+	r.Expected = report.StepError{MeanAbs: diff.Number(std / 1.2533), MaxAbs: diff.Number(std * math.Sqrt(2*elem.Log(max(n.count, 2)))), RMSOverExpected: 1}
 	logic := n.strange(u)
 	same, strong := n.pairs.judge(n, u)
 	near := n.neighbours(u)
@@ -223,11 +224,11 @@ func (n *noiseTests) judge(u *unseen) {
 	switch {
 	case len(logic) > 0:
 		w := worstSuspicion(logic)
-		n.e.find(Finding{Verdict: FailLogic, Gate: "noise", Step: w.step, Realization: w.m, Excess: diff.Number(math.Abs(w.z) / zLimit(1)),
+		n.e.find(report.Finding{Verdict: report.FailLogic, Gate: "noise", Step: w.step, Realization: w.m, Excess: diff.Number(math.Abs(w.z) / zLimit(1)),
 			Text: "what a step has more than the operator makes of the state before is not noise: " + w.text})
 	case len(odd) > 0:
 		o := odd[0]
-		n.e.find(Finding{Verdict: FailRNG, Gate: "noise", Step: o.step, Realization: o.m, Diagnosis: o.name, Excess: diff.Number(math.Abs(o.z) / zLimit(1)), Text: o.text})
+		n.e.find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: o.step, Realization: o.m, Diagnosis: o.name, Excess: diff.Number(math.Abs(o.z) / zLimit(1)), Text: o.text})
 	default:
 		r.Contract = "right within its noise, whose stream is unknown"
 	}
@@ -247,7 +248,7 @@ func worstSuspicion(all []suspicion) suspicion {
 // test adds a row to the report and says whether it is right.
 func (n *noiseTests) test(name string, value, want, z, limit float64) bool {
 	ok := math.Abs(z) <= limit
-	n.e.r.Noise.Tests = append(n.e.r.Noise.Tests, NoiseTest{Name: name, Value: diff.Number(value), Want: diff.Number(want), Z: diff.Number(z), OK: ok})
+	n.e.r.Noise.Tests = append(n.e.r.Noise.Tests, report.NoiseTest{Name: name, Value: diff.Number(value), Want: diff.Number(want), Z: diff.Number(z), OK: ok})
 	return ok
 }
 

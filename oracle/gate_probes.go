@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // probes reads the answers to directed inputs (WriteProbes). What the other
@@ -54,7 +55,7 @@ func (e *exam) poisoned(all []probe) {
 	for m := range all {
 		clean := firstPoison(s.At(m, 0)) < 0
 		next := s.At(m, s.T-1)
-		f := Finding{Verdict: FailLogic, Gate: "probe", Step: s.T - 1, Realization: m, Excess: diff.Number(math.Inf(1))}
+		f := report.Finding{Verdict: report.FailLogic, Gate: "probe", Step: s.T - 1, Realization: m, Excess: diff.Number(math.Inf(1))}
 		switch at := firstPoison(next); {
 		case clean && at >= 0:
 			f.Slice = place(at, s.H, s.W)
@@ -67,7 +68,7 @@ func (e *exam) poisoned(all []probe) {
 			e.find(f)
 		}
 	}
-	e.r.Steps = append(e.r.Steps, StepRow{Step: s.T - 1})
+	e.r.Steps = append(e.r.Steps, report.StepRow{Step: s.T - 1})
 	if len(e.r.Findings) == 0 {
 		e.r.Contract = e.r.Claim
 	}

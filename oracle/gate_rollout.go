@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -29,7 +30,7 @@ func (e *exam) rollout() error {
 // claim's, and whether its cause has a name already; 0 if there is none.
 func (e *exam) firstFault() (step int, named bool) {
 	for _, f := range e.r.Findings {
-		if f.Verdict == NoPower || f.Gate == "noise" || f.Step < 1 || step != 0 && f.Step >= step && !(f.Step == step && f.Gate == "structure") {
+		if f.Verdict == report.NoPower || f.Gate == "noise" || f.Step < 1 || step != 0 && f.Step >= step && !(f.Step == step && f.Gate == "structure") {
 			continue
 		}
 		step, named = f.Step, f.Gate == "structure" && f.Diagnosis != ""
@@ -71,10 +72,10 @@ func (e *exam) suspects() error {
 		if rolled, err := e.outlived(w); err != nil {
 			return err
 		} else if rolled {
-			best.verdict = FailRollout
+			best.verdict = report.FailRollout
 		}
 	}
-	e.find(Finding{Verdict: best.verdict, Gate: best.gate, Step: t, Realization: w.realization, Diagnosis: best.name,
+	e.find(report.Finding{Verdict: best.verdict, Gate: best.gate, Step: t, Realization: w.realization, Diagnosis: best.name,
 		Excess: diff.Number(w.rms / max(w.floor, best.rms)), Text: fmt.Sprintf("step %d is right to %.2g RMS if %s; as claimed it is %.2g off (the claim's own roundings: %.2g)", t, best.rms, best.what, w.rms, w.floor)})
 	return nil
 }
@@ -86,7 +87,7 @@ const notMade = "step not made"
 type suspect struct {
 	name    string // of the fault
 	what    string // for a sentence that begins with "the step is right if"
-	verdict Verdict
+	verdict report.Verdict
 	gate    string
 	step    func() ([]float64, error) // the states it makes; nil if it says nothing here
 	rms     float64
@@ -191,7 +192,7 @@ func (e *exam) bestSuspect(w *wrong) (*suspect, error) {
 // half where nothing else goes with the draws, and coarse roundings differ anyway.
 // Factors of whole channels, as of dropout, go with other things too.
 func (s *suspect) enough(rms float64) float64 {
-	if s.verdict == FailRNG && !strings.Contains(s.name, "dropout") {
+	if s.verdict == report.FailRNG && !strings.Contains(s.name, "dropout") {
 		return 0.7 * rms
 	}
 	return rms / 4
@@ -235,8 +236,8 @@ func (e *exam) stranger(w *wrong) error {
 	if least < 0.7 {
 		return nil
 	}
-	e.r.stranger = fmt.Sprintf("no step comes near to what the operator makes of the state before: its distance is %.2g times the operator's own share of the state or more; these may be other weights or another operator", least)
-	e.r.Notes = append(e.r.Notes, e.r.stranger)
+	e.r.Stranger = fmt.Sprintf("no step comes near to what the operator makes of the state before: its distance is %.2g times the operator's own share of the state or more; these may be other weights or another operator", least)
+	e.r.Notes = append(e.r.Notes, e.r.Stranger)
 	return nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -15,7 +16,7 @@ func (e *exam) blendSuspects(w *wrong) []suspect {
 	var all []suspect
 	c, d := e.c.Rollout, w.claimed.d
 	add := func(name, what string, step func() ([]float64, error)) {
-		all = append(all, suspect{name: name, what: what, verdict: FailRollout, gate: "rollout", step: step})
+		all = append(all, suspect{name: name, what: what, verdict: report.FailRollout, gate: "rollout", step: step})
 	}
 	with := func(c rollout.Config) func() ([]float64, error) {
 		return func() ([]float64, error) {

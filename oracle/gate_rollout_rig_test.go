@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -131,7 +132,7 @@ func (r *rig) exam(s *rollout.States, known bool) *exam {
 }
 
 // do runs gates and returns the first finding that is a fault; nil if none is.
-func do(t *testing.T, e *exam, gates ...func() error) *Finding {
+func do(t *testing.T, e *exam, gates ...func() error) *report.Finding {
 	t.Helper()
 	for _, g := range gates {
 		if err := g(); err != nil {
@@ -139,7 +140,7 @@ func do(t *testing.T, e *exam, gates ...func() error) *Finding {
 		}
 	}
 	for i := range e.r.Findings {
-		if f := &e.r.Findings[i]; f.Verdict != NoPower && (f.Gate != "test") {
+		if f := &e.r.Findings[i]; f.Verdict != report.NoPower && (f.Gate != "test") {
 			return f
 		}
 	}
@@ -147,7 +148,7 @@ func do(t *testing.T, e *exam, gates ...func() error) *Finding {
 }
 
 // want compares a finding with what it should be; verdict "" wants none.
-func want(t *testing.T, name string, f *Finding, verdict Verdict, diagnosis string, step int) {
+func want(t *testing.T, name string, f *report.Finding, verdict report.Verdict, diagnosis string, step int) {
 	t.Helper()
 	switch {
 	case verdict == "" && f != nil:

@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -14,7 +15,7 @@ func (e *exam) stateSuspects(w *wrong) []suspect {
 	var all []suspect
 	t, s := w.Step, e.states
 	add := func(name, what string, step func() ([]float64, error)) {
-		all = append(all, suspect{name: name, what: what, verdict: FailRollout, gate: "rollout", step: step})
+		all = append(all, suspect{name: name, what: what, verdict: report.FailRollout, gate: "rollout", step: step})
 	}
 	recorded := func(u int) func() *tensor.Tensor {
 		return func() *tensor.Tensor {
@@ -71,7 +72,7 @@ func (e *exam) stateSuspects(w *wrong) []suspect {
 	for _, p := range mixings(w.Hi - w.Lo) {
 		x := func() *tensor.Tensor { return mixed(w.X, p.of) }
 		add("state of another realization", "the operator reads "+p.name+" state", read(x))
-		all[len(all)-1].verdict = FailLogic // which it was given beside its own: it reads the wrong sample of a batch
+		all[len(all)-1].verdict = report.FailLogic // which it was given beside its own: it reads the wrong sample of a batch
 		add("state of another realization", "the policy blends with "+p.name+" state", blend(x))
 		add("realizations in each other's place", "it holds "+p.name+" state", func() ([]float64, error) {
 			return mixed(tensor.Of(fp16.Float64, w.want, w.X.N(), w.X.C(), w.X.H(), w.X.W()), p.of).Data, nil

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -16,10 +17,10 @@ import (
 // alone. A part that is as it was before, is (see outlived).
 func (e *exam) storeSuspects(w *wrong) []suspect {
 	s := e.states
-	all := []suspect{{name: "channels in another order", what: "its channels are stored in another order", verdict: FailRollout, gate: "rollout",
+	all := []suspect{{name: "channels in another order", what: "its channels are stored in another order", verdict: report.FailRollout, gate: "rollout",
 		step: func() ([]float64, error) { return w.reordered(), nil }}}
 	part := func(name, what string, source func(m int) []float64) {
-		all = append(all, suspect{name: name, what: what, verdict: FailLogic, gate: "rollout",
+		all = append(all, suspect{name: name, what: what, verdict: report.FailLogic, gate: "rollout",
 			step: func() ([]float64, error) { return w.patched(source), nil }})
 	}
 	for back := 1; back <= min(w.Step, 3); back++ {
@@ -36,7 +37,7 @@ func (e *exam) storeSuspects(w *wrong) []suspect {
 	zeros := make([]float64, s.CHW())
 	part("part of the state is not written", "some of its numbers, which are zero, are left out", func(int) []float64 { return zeros })
 	if i, ok := w.flipped(); ok {
-		all = append(all, suspect{name: "a bit has flipped", what: "one bit of element " + place(i%s.CHW(), s.H, s.W) + " has flipped", verdict: FailLogic, gate: "rollout",
+		all = append(all, suspect{name: "a bit has flipped", what: "one bit of element " + place(i%s.CHW(), s.H, s.W) + " has flipped", verdict: report.FailLogic, gate: "rollout",
 			step: func() ([]float64, error) {
 				y := append([]float64(nil), w.want...)
 				y[i] = w.Got[i]

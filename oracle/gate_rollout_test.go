@@ -8,13 +8,14 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
 
 // suspected runs gate 6 as if another gate had found a step wrong.
-func suspected(t *testing.T, e *exam, step int) *Finding {
-	e.find(Finding{Verdict: FailLogic, Gate: "test", Step: step})
+func suspected(t *testing.T, e *exam, step int) *report.Finding {
+	e.find(report.Finding{Verdict: report.FailLogic, Gate: "test", Step: step})
 	return do(t, e, e.suspects)
 }
 
@@ -47,25 +48,25 @@ func TestSuspects(t *testing.T) {
 	for i, c := range []struct {
 		name      string
 		do        mischief
-		verdict   Verdict
+		verdict   report.Verdict
 		diagnosis string
 	}{
-		{"old state read", reads(func(_ *rig, _ *tensor.Tensor, b []*tensor.Tensor) *tensor.Tensor { return b[1] }), FailRollout, "operator reads an old state"},
-		{"another's state read", reads(func(_ *rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor { return swapped(x) }), FailLogic, "state of another realization"},
+		{"old state read", reads(func(_ *rig, _ *tensor.Tensor, b []*tensor.Tensor) *tensor.Tensor { return b[1] }), report.FailRollout, "operator reads an old state"},
+		{"another's state read", reads(func(_ *rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor { return swapped(x) }), report.FailLogic, "state of another realization"},
 		{"blend with another's", policyFault(func(r *rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
 			return emulate.New(r.op, r.c).Advance(d, swapped(x), out)
-		}), FailRollout, "state of another realization"},
-		{"places changed", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor { return swapped(right) }), FailRollout, "realizations in each other's place"},
-		{"alpha swapped", config(func(c *rollout.Config) { c.Alpha = 1 - c.Alpha }), FailRollout, "alpha and 1 - alpha swapped"},
-		{"alpha wrong", config(func(c *rollout.Config) { c.Alpha = 0.35 }), FailRollout, "alpha wrong"},
-		{"twice", config(func(c *rollout.Config) { c.Alpha *= c.Alpha }), FailRollout, "policy applied twice"},
-		{"residual", config(func(c *rollout.Config) { c.Policy, c.Dt = rollout.Residual, 0.7 }), FailRollout, "another policy"},
+		}), report.FailRollout, "state of another realization"},
+		{"places changed", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor { return swapped(right) }), report.FailRollout, "realizations in each other's place"},
+		{"alpha swapped", config(func(c *rollout.Config) { c.Alpha = 1 - c.Alpha }), report.FailRollout, "alpha and 1 - alpha swapped"},
+		{"alpha wrong", config(func(c *rollout.Config) { c.Alpha = 0.35 }), report.FailRollout, "alpha wrong"},
+		{"twice", config(func(c *rollout.Config) { c.Alpha *= c.Alpha }), report.FailRollout, "policy applied twice"},
+		{"residual", config(func(c *rollout.Config) { c.Policy, c.Dt = rollout.Residual, 0.7 }), report.FailRollout, "another policy"},
 		{"leak", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := tensor.Of(right.Format, scaled(right.Data, 0.9), right.N(), right.C(), right.H(), right.W())
 			y.Format.RoundSlice(y.Data, y.Data)
 			return y
-		}), FailRollout, "state scaled"},
-		{"clamped", config(func(c *rollout.Config) { c.Clamp = &[2]float64{-0.5, 0.5} }), FailRollout, "clamp that was not asked for"},
+		}), report.FailRollout, "state scaled"},
+		{"clamped", config(func(c *rollout.Config) { c.Clamp = &[2]float64{-0.5, 0.5} }), report.FailRollout, "clamp that was not asked for"},
 		{"channels reversed", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := right.Clone()
 			for n := range y.N() {
@@ -73,43 +74,43 @@ func TestSuspects(t *testing.T) {
 				copy(y.Plane(n, 2), right.Plane(n, 0))
 			}
 			return y
-		}), FailRollout, "channels in another order"},
+		}), report.FailRollout, "channels in another order"},
 		{"stale tile", policyFault(func(_ *rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := right.Clone()
 			for h := range 8 {
 				copy(y.Plane(1, 2)[h*y.W():h*y.W()+8], x.Plane(1, 2)[h*y.W():])
 			}
 			return y
-		}), FailRollout, "part of the state is stale"},
+		}), report.FailRollout, "part of the state is stale"},
 		{"a bit", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := right.Clone()
 			y.Data[99] = fp16.Float32.FromBits(fp16.Float32.Bits(y.Data[99]) ^ 1<<22)
 			return y
-		}), FailLogic, "a bit has flipped"},
+		}), report.FailLogic, "a bit has flipped"},
 		{"loaded as bfloat16", reads(func(_ *rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor {
 			y := x.Clone()
 			fp16.BFloat16.RoundSlice(y.Data, y.Data)
 			return y
-		}), FailRollout, "state read as bfloat16"},
-		{"no noise", draws(func(_ *rig, _ int, d *emulate.Draws) { clear(d.Data[0]) }), FailRNG, "no noise"},
-		{"last step's noise", draws(func(r *rig, t int, d *emulate.Draws) { *d = *r.draws(t - 1) }), FailRNG, "noise of another step"},
-		{"first step's noise", draws(func(r *rig, t int, d *emulate.Draws) { *d = *r.draws(1) }), FailRNG, "the same noise at every step"},
-		{"sign", times(-1), FailRNG, "noise of the wrong sign"},
-		{"root of 2", times(math.Sqrt2), FailRNG, "noise scale larger by the root of 2"},
+		}), report.FailRollout, "state read as bfloat16"},
+		{"no noise", draws(func(_ *rig, _ int, d *emulate.Draws) { clear(d.Data[0]) }), report.FailRNG, "no noise"},
+		{"last step's noise", draws(func(r *rig, t int, d *emulate.Draws) { *d = *r.draws(t - 1) }), report.FailRNG, "noise of another step"},
+		{"first step's noise", draws(func(r *rig, t int, d *emulate.Draws) { *d = *r.draws(1) }), report.FailRNG, "the same noise at every step"},
+		{"sign", times(-1), report.FailRNG, "noise of the wrong sign"},
+		{"root of 2", times(math.Sqrt2), report.FailRNG, "noise scale larger by the root of 2"},
 		{"shifted", redraw(func(v []float64, _ int) []float64 {
 			y := make([]float64, len(v))
 			roll(y, v, 3)
 			return y
-		}), FailRNG, "noise shifted in the stream"},
+		}), report.FailRNG, "noise shifted in the stream"},
 		{"one channel without noise", redraw(func(v []float64, per int) []float64 {
 			y := append([]float64(nil), v...)
 			for m := 0; m < len(y); m += per {
 				clear(y[m+256 : m+512])
 			}
 			return y
-		}), FailRNG, "noise missing in some channels"},
-		{"another stream", draws(func(r *rig, t int, d *emulate.Draws) { *d = *r.draws(t + 1000) }), FailRNG, "another noise stream"},
-		{"uniform", redraw(uniform), FailRNG, "noise differs from the specified draws"},
+		}), report.FailRNG, "noise missing in some channels"},
+		{"another stream", draws(func(r *rig, t int, d *emulate.Draws) { *d = *r.draws(t + 1000) }), report.FailRNG, "another noise stream"},
+		{"uniform", redraw(uniform), report.FailRNG, "noise differs from the specified draws"},
 	} {
 		precision := []string{"float32", "float16"}[i%2]
 		r := newRig(t, precision, "gaussian", 0.1)
@@ -141,14 +142,14 @@ func TestStaleOrNotWritten(t *testing.T) {
 		name    string
 		policy  rollout.Policy
 		do      mischief
-		verdict Verdict
+		verdict report.Verdict
 	}{
-		{"a blend keeps neither", rollout.Convex, from(6, kept), FailRollout},
-		{"a sum, at one step", rollout.Residual, at(6, kept), FailRollout},
-		{"a sum, with an output of zeros", rollout.Residual, from(6, unwritten), FailLogic},
-		{"the output itself, at one step", rollout.Autoregressive, at(6, kept), FailRollout},
-		{"the output itself, since then", rollout.Autoregressive, from(6, kept), FailLogic},
-		{"a sum, at the last step", rollout.Residual, at(8, kept), FailLogic},
+		{"a blend keeps neither", rollout.Convex, from(6, kept), report.FailRollout},
+		{"a sum, at one step", rollout.Residual, at(6, kept), report.FailRollout},
+		{"a sum, with an output of zeros", rollout.Residual, from(6, unwritten), report.FailLogic},
+		{"the output itself, at one step", rollout.Autoregressive, at(6, kept), report.FailRollout},
+		{"the output itself, since then", rollout.Autoregressive, from(6, kept), report.FailLogic},
+		{"a sum, at the last step", rollout.Residual, at(8, kept), report.FailLogic},
 	} {
 		r := newRig(t, "float32", "", 0)
 		r.c.Policy, r.c.Dt = c.policy, 0.1
@@ -317,8 +318,8 @@ func TestEnough(t *testing.T) {
 		s    suspect
 		want float64
 	}{
-		{suspect{name: "alpha wrong", verdict: FailRollout}, 0.25}, {suspect{name: "noise of another step", verdict: FailRNG}, 0.7},
-		{suspect{name: "other dropout masks", verdict: FailRNG}, 0.25},
+		{suspect{name: "alpha wrong", verdict: report.FailRollout}, 0.25}, {suspect{name: "noise of another step", verdict: report.FailRNG}, 0.7},
+		{suspect{name: "other dropout masks", verdict: report.FailRNG}, 0.25},
 	} {
 		if got := c.s.enough(1); got != c.want {
 			t.Errorf("%s may leave %v: want %v", c.s.name, got, c.want)

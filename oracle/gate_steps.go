@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -333,7 +334,7 @@ func (g *stepGate) certify(bad *verdictOn) error {
 // as long as the step before has it too: less of it, so that it was not wrong
 // beyond doubt.
 func (g *stepGate) backdate(batch int, t *tried) error {
-	i := slices.IndexFunc(g.e.r.Findings, func(f Finding) bool { return f.Gate == "filter" })
+	i := slices.IndexFunc(g.e.r.Findings, func(f report.Finding) bool { return f.Gate == "filter" })
 	if i < 0 {
 		return nil
 	}

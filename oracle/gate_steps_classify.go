@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // classify tells a fault of logic from one of precision, where nothing is known
@@ -11,9 +12,9 @@ import (
 // no larger than the coarsest arithmetic there is would have: those of bfloat16,
 // times beyondRounding for what it does more often or in worse places. Errors
 // that are larger, or that lie in a place, are of another function.
-func (g *stepGate) classify(m *measured, bad *verdictOn) (Verdict, error) {
+func (g *stepGate) classify(m *measured, bad *verdictOn) (report.Verdict, error) {
 	if bad.gate == "structure" || g.local(bad.figures) {
-		return FailLogic, nil
+		return report.FailLogic, nil
 	}
 	mode, err := operator.ParseMode("bfloat16", "cuda")
 	if err != nil {
@@ -31,9 +32,9 @@ func (g *stepGate) classify(m *measured, bad *verdictOn) (Verdict, error) {
 		}
 	}
 	if math.Sqrt(theirs) > beyondRounding*math.Sqrt(ours) {
-		return FailLogic, nil
+		return report.FailLogic, nil
 	}
-	return FailPrecision, nil
+	return report.FailPrecision, nil
 }
 
 // beyondRounding is how many times the errors of bfloat16 are more than those of

@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -60,7 +61,7 @@ func (g *stepGate) power(all []*stepFigures, last *measured) error {
 		elements += f.count
 	}
 	blind := func(format string, a ...any) error {
-		g.e.find(Finding{Verdict: NoPower, Gate: "statistics", Step: -1, Realization: -1, Text: fmt.Sprintf(format, a...)})
+		g.e.find(report.Finding{Verdict: report.NoPower, Gate: "statistics", Step: -1, Realization: -1, Text: fmt.Sprintf(format, a...)})
 		return nil
 	}
 	exact, n := 0, 0

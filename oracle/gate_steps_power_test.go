@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -31,10 +32,10 @@ func TestStepsPower(t *testing.T) {
 		r := b.check()
 		blind := false
 		for _, f := range r.Findings {
-			if f.Verdict.failed() {
+			if f.Verdict.Failed() {
 				t.Errorf("%s, %+v: %s: want no fault", k.precision, k.ro, f.Text)
 			}
-			blind = blind || f.Verdict == NoPower && strings.Contains(f.Text, "the policy takes")
+			blind = blind || f.Verdict == report.NoPower && strings.Contains(f.Text, "the policy takes")
 		}
 		if blind != k.blind {
 			t.Errorf("%s, %+v: blind %v, %v: want %v", k.precision, k.ro, blind, r.Findings, k.blind)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // report writes down all steps, and the fault if there is one.
@@ -62,7 +63,7 @@ func (g *stepGate) rows(all []*stepFigures, bad *verdictOn) {
 	var count, sum, z, most float64
 	for i := 0; i < len(all); {
 		t := all[i].step
-		var row StepRow
+		var row report.StepRow
 		var n, abs, zz, squares float64
 		row.Step = t
 		for ; i < len(all) && all[i].step == t; i++ {
@@ -83,7 +84,7 @@ func (g *stepGate) rows(all []*stepFigures, bad *verdictOn) {
 		g.e.r.Steps = append(g.e.r.Steps, row)
 	}
 	count = max(count, 1)
-	g.e.r.OneStep = StepError{diff.Number(most), diff.Number(sum / count), diff.Number(math.Sqrt(z / count))}
+	g.e.r.OneStep = report.StepError{MaxAbs: diff.Number(most), MeanAbs: diff.Number(sum / count), RMSOverExpected: diff.Number(math.Sqrt(z / count))}
 }
 
 // expected fills in what the claim makes one expect, as normal errors have it.
@@ -96,7 +97,7 @@ func (g *stepGate) expected(m *measured) {
 	}
 	n := float64(len(m.s)) * float64(g.e.states.T-1)
 	// The largest of n normal numbers is about sqrt(2 ln n) deviations.
-	g.e.r.Expected = StepError{diff.Number(most * math.Sqrt(2*lnAbove(n))), diff.Number(sum / float64(len(m.s)) * math.Sqrt(2/math.Pi)), 1}
+	g.e.r.Expected = report.StepError{MaxAbs: diff.Number(most * math.Sqrt(2*lnAbove(n))), MeanAbs: diff.Number(sum / float64(len(m.s)) * math.Sqrt(2/math.Pi)), RMSOverExpected: 1}
 }
 
 // lnAbove returns the logarithm of n >= 1 from above, to the next power of two.
@@ -115,7 +116,7 @@ func (g *stepGate) maps(m *measured) {
 				}
 			}
 		}
-		g.e.r.Maps = append(g.e.r.Maps, Map{Title: fmt.Sprintf("step %d, channel %d: error over expected", m.Step, c), H: m.X.H(), W: m.X.W(), Values: v})
+		g.e.r.Maps = append(g.e.r.Maps, report.Map{Title: fmt.Sprintf("step %d, channel %d: error over expected", m.Step, c), H: m.X.H(), W: m.X.W(), Values: v})
 	}
 	scale := diff.NewUlpScale(g.format())
 	for i, v := range m.Got {
@@ -149,7 +150,7 @@ func (g *stepGate) worst(m *measured) {
 	f := g.format()
 	for _, i := range order[:min(10, len(order))] {
 		x, y, c, n := i%m.X.W(), i/m.X.W()%m.X.H(), i/(m.X.W()*m.X.H())%m.X.C(), i/(m.X.W()*m.X.H()*m.X.C())
-		g.e.r.Worst = append(g.e.r.Worst, Element{Step: m.Step, Realization: m.Lo + n, C: c, H: y, W: x,
+		g.e.r.Worst = append(g.e.r.Worst, report.Element{Step: m.Step, Realization: m.Lo + n, C: c, H: y, W: x,
 			Exact: diff.Number(m.truth[i]), Rounded: hexOf(f, m.ref[i]), Got: hexOf(f, m.Got[i]), GotValue: diff.Number(m.Got[i]),
 			Error: diff.Number((m.Got[i] - m.truth[i]) / m.s[i])})
 	}
@@ -158,7 +159,7 @@ func (g *stepGate) worst(m *measured) {
 // findings adds what is wrong at the first faulty step.
 func (g *stepGate) findings(m *measured, bad *verdictOn, all []*stepFigures) error {
 	f := bad.figures
-	find := Finding{Gate: bad.gate, Step: f.step, Realization: g.realization(f), Slice: bad.home, Excess: diff.Number(bad.excess)}
+	find := report.Finding{Gate: bad.gate, Step: f.step, Realization: g.realization(f), Slice: bad.home, Excess: diff.Number(bad.excess)}
 	verdict, err := g.classify(m, bad)
 	if err != nil {
 		return err

@@ -12,6 +12,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -67,11 +68,11 @@ func (b *stepBench) correct(p pattern, lambda float64) *emulate.Device {
 }
 
 // check lets the device run and returns the report of the step gates alone.
-func (b *stepBench) check() *Report {
+func (b *stepBench) check() *report.Report {
 	b.t.Helper()
 	b.run()
 	e := b.gate.e
-	e.r = &Report{FirstStep: -1, Claim: e.c.Rollout.ModeName(e.op, e.o.Mode, e.stream)}
+	e.r = &report.Report{FirstStep: -1, Claim: e.c.Rollout.ModeName(e.op, e.o.Mode, e.stream)}
 	if err := e.steps(); err != nil {
 		b.t.Fatal(err)
 	}
@@ -187,7 +188,7 @@ func TestStepsHalfPost(t *testing.T) {
 				}
 			}
 		}
-		failed := slices.ContainsFunc(b.check().Findings, func(f Finding) bool { return f.Verdict.failed() })
+		failed := slices.ContainsFunc(b.check().Findings, func(f report.Finding) bool { return f.Verdict.Failed() })
 		if failed != (c.how == "coarse") {
 			t.Errorf("%s, %s, %s: failed: %v; %v", c.precision, c.normalization, c.how, failed, b.gate.e.r.Findings)
 		}
@@ -316,12 +317,12 @@ func TestStepsFaults(t *testing.T) {
 		name, precision, autocast string
 		device                    func(b *stepBench) func(t int) *emulate.Device
 		after                     func(t int, y *tensor.Tensor)
-		verdict                   Verdict
+		verdict                   report.Verdict
 		slice                     string
 	}{
-		{"split sums", "float16", "cuda", narrow(fp16.Float16), nil, FailPrecision, ""},
-		{"split sums", "bfloat16", "cpu", narrow(fp16.BFloat16), nil, FailPrecision, ""},
-		{"half sums", "float32", "", narrow(fp16.Float16), nil, FailPrecision, ""},
+		{"split sums", "float16", "cuda", narrow(fp16.Float16), nil, report.FailPrecision, ""},
+		{"split sums", "bfloat16", "cpu", narrow(fp16.BFloat16), nil, report.FailPrecision, ""},
+		{"half sums", "float32", "", narrow(fp16.Float16), nil, report.FailPrecision, ""},
 		{"tf32", "float32", "", func(b *stepBench) func(t int) *emulate.Device {
 			return func(t int) *emulate.Device {
 				p := b.gate.claim
@@ -330,19 +331,19 @@ func TestStepsFaults(t *testing.T) {
 				}
 				return b.correct(p, 1)
 			}
-		}, nil, FailPrecision, ""},
-		{"stale tile", "float16", "cuda", nil, tile(.8), FailLogic, "tile of 8x8 at (8,4) of realization 1"},
-		{"stale tile", "float32", "", nil, tile(1.01), FailLogic, "realization 1"},
-		{"one element", "bfloat16", "cuda", nil, one(func(v float64) float64 { return v + 1 }), FailLogic, "element (3,5) of channel 0 of realization 1"},
-		{"one realization", "float16", "cuda", nil, alternating(1, .02), FailLogic, "realization 1"},
-		{"errors of a coarse rounding", "float16", "cuda", nil, alternating(0, .002), FailPrecision, ""},
-		{"errors beyond any rounding", "float16", "cuda", nil, alternating(0, .2), FailLogic, ""},
-		{"NaN", "tf32", "", nil, one(func(float64) float64 { return math.NaN() }), FailLogic, "element (3,5) of channel 0 of realization 1"},
+		}, nil, report.FailPrecision, ""},
+		{"stale tile", "float16", "cuda", nil, tile(.8), report.FailLogic, "tile of 8x8 at (8,4) of realization 1"},
+		{"stale tile", "float32", "", nil, tile(1.01), report.FailLogic, "realization 1"},
+		{"one element", "bfloat16", "cuda", nil, one(func(v float64) float64 { return v + 1 }), report.FailLogic, "element (3,5) of channel 0 of realization 1"},
+		{"one realization", "float16", "cuda", nil, alternating(1, .02), report.FailLogic, "realization 1"},
+		{"errors of a coarse rounding", "float16", "cuda", nil, alternating(0, .002), report.FailPrecision, ""},
+		{"errors beyond any rounding", "float16", "cuda", nil, alternating(0, .2), report.FailLogic, ""},
+		{"NaN", "tf32", "", nil, one(func(float64) float64 { return math.NaN() }), report.FailLogic, "element (3,5) of channel 0 of realization 1"},
 		{"state in half", "float32", "", nil, func(t int, y *tensor.Tensor) {
 			if t >= at {
 				fp16.Float16.RoundSlice(y.Data, y.Data)
 			}
-		}, FailPrecision, ""},
+		}, report.FailPrecision, ""},
 	} {
 		b := newStepBench(t, c.precision, c.autocast, "instance", convex(.4))
 		if c.device != nil {
@@ -397,7 +398,7 @@ func TestStepsRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &exam{ctx: context.Background(), c: k, op: op, machine: emulate.New(op, k.Rollout), o: CheckOptions{Mode: mode}, states: states, r: &Report{}}
+		e := &exam{ctx: context.Background(), c: k, op: op, machine: emulate.New(op, k.Rollout), o: CheckOptions{Mode: mode}, states: states, r: &report.Report{}}
 		if e.stream, err = k.OpenStream("", op, mode); err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -103,7 +104,7 @@ func (e *exam) poison() error {
 			if at < 0 {
 				continue
 			}
-			f := Finding{Verdict: FailLogic, Gate: "structure", Step: t, Realization: m, Slice: place(at, s.H, s.W), Excess: diff.Number(math.Inf(1))}
+			f := report.Finding{Verdict: report.FailLogic, Gate: "structure", Step: t, Realization: m, Slice: place(at, s.H, s.W), Excess: diff.Number(math.Inf(1))}
 			what := fmt.Sprintf("state %d of realization %d holds %v at %s", t, m, s.At(m, t)[at], f.Slice)
 			if allPoison(s.At(m, t)) {
 				what = fmt.Sprintf("state %d of realization %d is NaN throughout", t, m)
@@ -178,7 +179,7 @@ func (e *exam) flat() error {
 		}
 	}
 	blind := func(text string) {
-		e.find(Finding{Verdict: NoPower, Gate: "structure", Step: -1, Realization: -1, Excess: 1, Text: text})
+		e.find(report.Finding{Verdict: report.NoPower, Gate: "structure", Step: -1, Realization: -1, Excess: 1, Text: text})
 	}
 	live := n - zeros - clamped
 	const enough = 1 << 12 // for statistics

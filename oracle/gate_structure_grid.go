@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // grid looks for states whose numbers all lie on a coarser grid than the
@@ -82,7 +83,7 @@ func (e *exam) coarse(x []float64, m, t int, f fp16.Format) (found bool, err err
 		if e.states.Format == g {
 			stored = fmt.Sprintf("; the trajectory is stored as %v, so it may be that only the file is", g)
 		}
-		e.find(Finding{Verdict: FailPrecision, Gate: "structure", Step: t, Realization: m, Diagnosis: fmt.Sprintf("state kept in %v", g),
+		e.find(report.Finding{Verdict: report.FailPrecision, Gate: "structure", Step: t, Realization: m, Diagnosis: fmt.Sprintf("state kept in %v", g),
 			Excess: diff.Number(float64(off)), Text: fmt.Sprintf("state %d of realization %d has only %v numbers, where the claim has %v states%s", t, m, g, f, stored)})
 		return true, nil
 	}
@@ -118,7 +119,7 @@ func (e *exam) levels(x []float64, m, t int, f fp16.Format, asked *int) (found b
 		*asked++
 		return false, nil
 	}
-	e.find(Finding{Verdict: FailPrecision, Gate: "structure", Step: t, Realization: m, Diagnosis: "state quantized", Excess: diff.Number(float64(n) / float64(got)),
+	e.find(report.Finding{Verdict: report.FailPrecision, Gate: "structure", Step: t, Realization: m, Diagnosis: "state quantized", Excess: diff.Number(float64(n) / float64(got)),
 		Text: fmt.Sprintf("state %d of realization %d has only %d different numbers among %d", t, m, got, n)})
 	return true, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // repeats looks for states that are stored twice: buffers that were not copied,
@@ -121,7 +122,7 @@ func (e *exam) sameDraws(m, n, t int) (bool, error) {
 }
 
 // repeat says what the repetition of state `at` by state t of m means.
-func (e *exam) repeat(hash []uint64, m, t int, at [2]int) (Finding, error) {
+func (e *exam) repeat(hash []uint64, m, t int, at [2]int) (report.Finding, error) {
 	s := e.states
 	same := func(m, t, n, u int) bool { return hash[m*s.T+t] == hash[n*s.T+u] }
 	all := func(p func(m int) bool) bool {
@@ -132,7 +133,7 @@ func (e *exam) repeat(hash []uint64, m, t int, at [2]int) (Finding, error) {
 		}
 		return true
 	}
-	f := Finding{Verdict: FailRollout, Gate: "structure", Step: t, Realization: m, Excess: diff.Number(math.Inf(1))}
+	f := report.Finding{Verdict: report.FailRollout, Gate: "structure", Step: t, Realization: m, Excess: diff.Number(math.Inf(1))}
 	switch {
 	case at[1] == t-1 && at[0] == m && s.T-t >= 2 && all(func(m int) bool {
 		for u := t; u < s.T; u++ {
@@ -167,10 +168,10 @@ func (e *exam) repeat(hash []uint64, m, t int, at [2]int) (Finding, error) {
 	case at[1] == t-1 && at[0] == m:
 		f.Diagnosis, f.Text = frozen, fmt.Sprintf("state %d of realization %d is its state %d again, while others go on", t, m, t-1)
 	case at[1] == t && all(func(m int) bool { return same(m, t, 0, t) }) && all(func(m int) bool { return same(m, t-1, 0, t-1) }):
-		f.Verdict, f.Gate = FailRNG, "noise"
+		f.Verdict, f.Gate = report.FailRNG, "noise"
 		f.Diagnosis, f.Text = "the same noise for all realizations", fmt.Sprintf("all realizations have the same state %d, which different noise would have kept apart", t)
 	case at[1] == t && same(m, t-1, at[0], t-1):
-		f.Verdict, f.Gate = FailRNG, "noise"
+		f.Verdict, f.Gate = report.FailRNG, "noise"
 		f.Diagnosis, f.Text = "realizations share their noise", fmt.Sprintf("realizations %d and %d have the same state %d, which different noise would have kept apart", at[0], m, t)
 	case at[1] == t:
 		f.Diagnosis, f.Text = "realizations share a state", fmt.Sprintf("realizations %d and %d have the same state %d, from different states before", at[0], m, t)

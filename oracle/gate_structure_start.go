@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -19,11 +20,11 @@ func (e *exam) start() error {
 	const blind = "states stored one step late or early from the start on"
 	s := e.states
 	if e.c.Trajectory == nil {
-		e.r.Blind = append(e.r.Blind, Blind{Name: blind, Least: diff.Number(math.Inf(1))})
+		e.r.Blind = append(e.r.Blind, report.Blind{Name: blind, Least: diff.Number(math.Inf(1))})
 		return nil
 	}
 	if _, err := e.c.Trajectory.Tensor("initial_condition"); err != nil {
-		e.r.Blind = append(e.r.Blind, Blind{Name: blind, Least: diff.Number(math.Inf(1))})
+		e.r.Blind = append(e.r.Blind, report.Blind{Name: blind, Least: diff.Number(math.Inf(1))})
 		return nil
 	}
 	given, shape, err := e.c.ReadStart()
@@ -88,13 +89,13 @@ func (e *exam) startOf(m int, given *tensor.Tensor, want []float64) error {
 	if at < 0 {
 		return nil
 	}
-	f := Finding{Verdict: FailRollout, Gate: "structure", Step: 0, Realization: m, Slice: place(at, e.states.H, e.states.W), Excess: diff.Number(ratio(worst, limit))}
+	f := report.Finding{Verdict: report.FailRollout, Gate: "structure", Step: 0, Realization: m, Slice: place(at, e.states.H, e.states.W), Excess: diff.Number(ratio(worst, limit))}
 	why := "it is something else"
 	for _, coarse := range []fp16.Format{fp16.Float16, fp16.BFloat16, fp16.TF32} {
 		c := append([]float64(nil), want...)
 		coarse.RoundSlice(c, want)
 		if f.Diagnosis == "" && rmsDiff(got, c) == 0 {
-			f.Verdict, f.Diagnosis = FailPrecision, fmt.Sprintf("state kept in %v", coarse)
+			f.Verdict, f.Diagnosis = report.FailPrecision, fmt.Sprintf("state kept in %v", coarse)
 			why = fmt.Sprintf("it is the initial condition rounded to %v", coarse)
 		}
 	}

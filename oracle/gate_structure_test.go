@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -21,40 +22,40 @@ func TestStructure(t *testing.T) {
 	for _, c := range []struct {
 		name      string
 		breaks    func(s *rollout.States)
-		verdict   Verdict
+		verdict   report.Verdict
 		diagnosis string
 		step      int
 	}{
 		{"right", func(*rollout.States) {}, "", "", 0},
-		{"one NaN", func(s *rollout.States) { s.At(1, 4)[17] = math.NaN() }, FailLogic, "", 4},
-		{"one infinity", func(s *rollout.States) { s.At(1, 4)[17] = math.Inf(1) }, FailLogic, "", 4},
+		{"one NaN", func(s *rollout.States) { s.At(1, 4)[17] = math.NaN() }, report.FailLogic, "", 4},
+		{"one infinity", func(s *rollout.States) { s.At(1, 4)[17] = math.Inf(1) }, report.FailLogic, "", 4},
 		{"one buffer", func(s *rollout.States) {
 			for m := range s.M {
 				for u := 3; u < s.T; u++ {
 					copy(s.At(m, u), s.At(m, s.T-1))
 				}
 			}
-		}, FailRollout, "stored states share one buffer", 3},
-		{"one realization stands still", func(s *rollout.States) { copy(s.At(2, 5), s.At(2, 4)) }, FailRollout, "realization stands still", 5},
+		}, report.FailRollout, "stored states share one buffer", 3},
+		{"one realization stands still", func(s *rollout.States) { copy(s.At(2, 5), s.At(2, 4)) }, report.FailRollout, "realization stands still", 5},
 		{"stored late", func(s *rollout.States) {
 			for m := range s.M {
 				for u := s.T - 1; u >= 3; u-- {
 					copy(s.At(m, u), s.At(m, u-1))
 				}
 			}
-		}, FailRollout, "states stored one step late", 3},
-		{"copied realization", func(s *rollout.States) { copy(s.At(2, 6), s.At(0, 6)) }, FailRollout, "realizations share a state", 6},
-		{"old state", func(s *rollout.States) { copy(s.At(1, 7), s.At(1, 2)) }, FailRollout, "state stored twice", 7},
+		}, report.FailRollout, "states stored one step late", 3},
+		{"copied realization", func(s *rollout.States) { copy(s.At(2, 6), s.At(0, 6)) }, report.FailRollout, "realizations share a state", 6},
+		{"old state", func(s *rollout.States) { copy(s.At(1, 7), s.At(1, 2)) }, report.FailRollout, "state stored twice", 7},
 		{"float16", func(s *rollout.States) {
 			for u := 4; u < s.T; u++ {
 				fp16.Float16.RoundSlice(s.At(1, u), s.At(1, u))
 			}
-		}, FailPrecision, "state kept in float16", 4},
+		}, report.FailPrecision, "state kept in float16", 4},
 		{"8 bits", func(s *rollout.States) {
 			for i, v := range s.At(0, 2) {
 				s.At(0, 2)[i] = fp16.Float32.Round(math.Round(v*32) / 31)
 			}
-		}, FailPrecision, "state quantized", 2},
+		}, report.FailPrecision, "state quantized", 2},
 	} {
 		s := *right
 		s.Data = append([]float64(nil), right.Data...)
@@ -80,7 +81,7 @@ func TestRightRepeats(t *testing.T) {
 	noisy := newRig(t, "float32", "gaussian", 0.05)
 	for _, known := range []bool{true, false} {
 		e = noisy.exam(s, known)
-		want(t, "one start, and noise", do(t, e, e.structure), FailRNG, "the same noise for all realizations", 1)
+		want(t, "one start, and noise", do(t, e, e.structure), report.FailRNG, "the same noise for all realizations", 1)
 	}
 
 	// Masks that drop nothing are the same, and so is what a device of any
@@ -110,7 +111,7 @@ func TestRightRepeats(t *testing.T) {
 	s = r.run(nil)
 	e = r.exam(s, true)
 	want(t, "fixed point", do(t, e, e.structure), "", "", 0)
-	if len(e.r.Findings) != 1 || e.r.Findings[0].Verdict != NoPower || !strings.Contains(e.r.Findings[0].Text, "constant") {
+	if len(e.r.Findings) != 1 || e.r.Findings[0].Verdict != report.NoPower || !strings.Contains(e.r.Findings[0].Text, "constant") {
 		t.Errorf("states of zeros: findings %+v: want one that says that constants show nothing", e.r.Findings)
 	}
 }
@@ -176,7 +177,7 @@ func TestStart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		check := func(name string, breaks func(s *rollout.States), verdict Verdict, diagnosis string) {
+		check := func(name string, breaks func(s *rollout.States), verdict report.Verdict, diagnosis string) {
 			op, err := c.NewOperator()
 			if err != nil {
 				t.Fatal(err)
@@ -200,15 +201,15 @@ func TestStart(t *testing.T) {
 			want(t, dir+", "+name, do(t, e, e.start), verdict, diagnosis, 0)
 		}
 		check("as recorded", func(*rollout.States) {}, "", "")
-		check("another start", func(s *rollout.States) { s.At(0, 0)[5] += 0.01 }, FailRollout, "")
+		check("another start", func(s *rollout.States) { s.At(0, 0)[5] += 0.01 }, report.FailRollout, "")
 		check("shifted", func(s *rollout.States) {
 			for m := range s.M {
 				for u := range s.T - 1 {
 					copy(s.At(m, u), s.At(m, u+1))
 				}
 			}
-		}, FailRollout, "states stored one step early")
-		check("in bfloat16", func(s *rollout.States) { fp16.BFloat16.RoundSlice(s.At(0, 0), s.At(0, 0)) }, FailPrecision, "state kept in bfloat16")
+		}, report.FailRollout, "states stored one step early")
+		check("in bfloat16", func(s *rollout.States) { fp16.BFloat16.RoundSlice(s.At(0, 0), s.At(0, 0)) }, report.FailPrecision, "state kept in bfloat16")
 	}
 }
 
@@ -216,7 +217,7 @@ func TestStart(t *testing.T) {
 func TestStartZeros(t *testing.T) {
 	c := &rollout.Case{Rollout: rollout.Config{Normalization: rollout.MinMax}}
 	x := tensor.New(fp16.Float64, 1, 1, 4, 4)
-	e := &exam{c: c, r: &Report{}, states: &rollout.States{M: 1, T: 2, C: 1, H: 4, W: 4, Data: make([]float64, 32)}}
+	e := &exam{c: c, r: &report.Report{}, states: &rollout.States{M: 1, T: 2, C: 1, H: 4, W: 4, Data: make([]float64, 32)}}
 	want(t, "zeros", do(t, e, func() error { return e.startOf(0, x, make([]float64, 16)) }), "", "", 0)
 }
 
@@ -232,8 +233,8 @@ func TestStartCoarse(t *testing.T) {
 	exact[3] = 0.5 + 0x1p-12 - 0x1p-30 // just below the tie of 0.5 and 0.5+2^-11
 	for _, v := range []struct {
 		stored  float64
-		verdict Verdict
-	}{{0.5, ""}, {0.5 + 0x1p-11, ""}, {0.5 + 0x1p-10, FailRollout}, {0.5 - 0x1p-12, FailRollout}} {
+		verdict report.Verdict
+	}{{0.5, ""}, {0.5 + 0x1p-11, ""}, {0.5 + 0x1p-10, report.FailRollout}, {0.5 - 0x1p-12, report.FailRollout}} {
 		s.At(0, 0)[3] = v.stored
 		e := r.exam(s, true)
 		given := tensor.Of(fp16.Float32, exact, 1, s.C, s.H, s.W)

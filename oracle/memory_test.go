@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -59,7 +60,7 @@ func peakOf(t *testing.T, steps int) int64 {
 		t.Fatal(err)
 	}
 	r, err := examine(context.Background(), e, "test")
-	if err != nil || r.Verdict != PassConforming {
+	if err != nil || r.Verdict != report.PassConforming {
 		t.Fatal(err, r.Verdict)
 	}
 	return peak

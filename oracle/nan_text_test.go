@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -27,7 +28,7 @@ func TestNaNSaysNoError(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	check := func(edit func(s *rollout.States)) *Report {
+	check := func(edit func(s *rollout.States)) *report.Report {
 		t.Helper()
 		s, err := c.ReadTrajectory()
 		if err != nil {
@@ -42,7 +43,7 @@ func TestNaNSaysNoError(t *testing.T) {
 	}
 	const says = "times what the claim makes one expect"
 	r := check(func(s *rollout.States) { s.At(0, 4)[17] = math.NaN() })
-	if r.Verdict != FailLogic || r.FirstStep != 4 || strings.Contains(r.Reason, says) || !strings.Contains(r.Reason, "holds NaN") {
+	if r.Verdict != report.FailLogic || r.FirstStep != 4 || strings.Contains(r.Reason, says) || !strings.Contains(r.Reason, "holds NaN") {
 		t.Errorf("one NaN: %s at %d: %s", r.Verdict, r.FirstStep, r.Reason)
 	}
 	if row := r.Steps[4]; row.Step != 5 || !math.IsNaN(float64(row.MaxAbs)) || !math.IsNaN(float64(row.R64)) {
@@ -53,7 +54,7 @@ func TestNaNSaysNoError(t *testing.T) {
 			s.At(0, 4)[i] = fp16.Float32.Round(s.At(0, 4)[i] * 1.01)
 		}
 	})
-	if !r.Verdict.failed() || !strings.Contains(r.Reason, says) {
+	if !r.Verdict.Failed() || !strings.Contains(r.Reason, says) {
 		t.Errorf("a state too large: %s: %s: want the size of the error", r.Verdict, r.Reason)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
@@ -57,7 +58,7 @@ func answerProbes(t *testing.T, folder, precision string, change func(e *exam, d
 	}
 	m := c.Rollout.Realizations
 	in := tensor.Of(fp16.Float32, x, m, shape.C, shape.H, shape.W)
-	e := &exam{c: c, op: op, machine: emulate.New(op, c.Rollout), o: CheckOptions{Mode: mode}, r: &Report{FirstStep: -1}}
+	e := &exam{c: c, op: op, machine: emulate.New(op, c.Rollout), o: CheckOptions{Mode: mode}, r: &report.Report{FirstStep: -1}}
 	if e.stream, err = c.OpenStream("", op, mode); err != nil {
 		t.Fatal(err)
 	}
@@ -343,7 +344,7 @@ func TestProbesOfWrongDevices(t *testing.T) {
 		}), "nonfinite"},
 	} {
 		e := answerProbes(t, filepath.Join(dir, c.folder), c.precision, c.change)
-		found := slices.ContainsFunc(e.r.Findings, func(f Finding) bool {
+		found := slices.ContainsFunc(e.r.Findings, func(f report.Finding) bool {
 			return f.Gate == "probe" && strings.Contains(f.Text, "the probe "+c.probe) || f.Gate == "probe" && strings.Contains(f.Text, c.probe)
 		})
 		if !found {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -71,7 +72,7 @@ func TestFailedReads(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		check := func(fail int64) (*Report, int64, error) {
+		check := func(fail int64) (*report.Report, int64, error) {
 			f := &failing{os.DirFS(c.dir), new(atomic.Int64), fail}
 			cs, err := rollout.OpenCaseFS(f, c.dir)
 			if err != nil {
@@ -81,7 +82,7 @@ func TestFailedReads(t *testing.T) {
 			return r, f.reads.Load(), err
 		}
 		r, n, err := check(1 << 40)
-		if err != nil || r.Verdict != PassConforming {
+		if err != nil || r.Verdict != report.PassConforming {
 			t.Fatalf("%s: %+v, %v", c.dir, r, err)
 		}
 		step := max(1, n/12)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -40,9 +41,9 @@ func subject(nodes []operator.Node, ro rollout.Config) string {
 	policy := string(ro.Policy)
 	switch ro.Policy {
 	case rollout.Convex:
-		policy += " " + three(ro.Alpha)
+		policy += " " + report.Three(ro.Alpha)
 	case rollout.Residual:
-		policy += " " + three(ro.Dt)
+		policy += " " + report.Three(ro.Dt)
 	}
 	if parts = append(parts, policy); ro.Normalization != rollout.NoNormalization {
 		parts = append(parts, string(ro.Normalization))

@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -15,7 +16,7 @@ import (
 func unknownScenes() []scene {
 	var scenes []scene
 	with := func(name, kind string, scale float64, edit func(r *rig), f mischief) {
-		scenes = append(scenes, scene{name, func(t *testing.T) *Report {
+		scenes = append(scenes, scene{name, func(t *testing.T) *report.Report {
 			r := newRig(t, "float32", kind, scale)
 			r.c.Timesteps = 11
 			if edit != nil {
@@ -85,7 +86,7 @@ func unknownScenes() []scene {
 	one("unknown: Laplace", change(func(i int, v []float64, _ int) float64 {
 		return math.Copysign(-math.Log(math.Erfc(math.Abs(v[i])/math.Sqrt2))/math.Sqrt2, v[i])
 	}))
-	scenes = append(scenes, scene{"unknown: few channels, normal", func(t *testing.T) *Report {
+	scenes = append(scenes, scene{"unknown: few channels, normal", func(t *testing.T) *report.Report {
 		r := fewChannels(t, "float32", "laplace", 0.05, 2, "gelu")
 		r.c.Timesteps = 21
 		e := r.exam(r.run(normalForLaplace), false)
@@ -152,7 +153,7 @@ func otherScenes() []scene {
 	var scenes []scene
 	const conv0, act0 = "conv_blocks.1.block.0", "conv_blocks.1.block.2"
 	layers := func(name, precision, at string, f func(y *tensor.Tensor), edit func(r *recording), step string, without ...string) {
-		scenes = append(scenes, scene{name, func(t *testing.T) *Report {
+		scenes = append(scenes, scene{name, func(t *testing.T) *report.Report {
 			e, d := layerExam(t, "convex_layer_tanh_mult", precision)
 			d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
 				if e.machine.Nodes[i].Name == at {
@@ -185,7 +186,7 @@ func otherScenes() []scene {
 		last.Data[5] = -last.Data[5]
 		r.names, r.of["output"] = append(r.names, "output"), last
 	}, "2")
-	scenes = append(scenes, scene{"layers: TF32", func(t *testing.T) *Report {
+	scenes = append(scenes, scene{"layers: TF32", func(t *testing.T) *report.Report {
 		e, d := layerExam(t, "convex_layer_tanh_mult", "float32")
 		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 			if e.machine.Nodes[i].Name != conv0 {
@@ -196,7 +197,7 @@ func otherScenes() []scene {
 		return record(t, e, d, 2, 0).examine(t, "2")
 	}})
 	steps := func(name, precision string, alpha float64, after func(t int, y *tensor.Tensor)) {
-		scenes = append(scenes, scene{name, func(t *testing.T) *Report {
+		scenes = append(scenes, scene{name, func(t *testing.T) *report.Report {
 			autocast := ""
 			if precision == "float16" {
 				autocast = "cuda"
@@ -227,7 +228,7 @@ func otherScenes() []scene {
 		}
 	})
 	poisoned := func(name string, start, next func(x []float64)) {
-		scenes = append(scenes, scene{name, func(t *testing.T) *Report {
+		scenes = append(scenes, scene{name, func(t *testing.T) *report.Report {
 			r := newRig(t, "float32", "", 0)
 			r.c.Timesteps = 2
 			s := r.run(nil)
@@ -248,14 +249,14 @@ func otherScenes() []scene {
 	poisoned("poison: swallowed", bad, clean)
 	poisoned("poison: from another", clean, bad)
 	free := func(name string, wrong bool, edit func(s *rollout.States)) {
-		scenes = append(scenes, scene{name, func(t *testing.T) *Report {
+		scenes = append(scenes, scene{name, func(t *testing.T) *report.Report {
 			r := newRig(t, "float32", "gaussian", 0.01)
 			s := r.run(nil)
 			edit(s)
 			e := r.exam(s, true)
 			e.r.OneStep.MeanAbs = 1e-6
 			if wrong {
-				e.find(Finding{Verdict: FailLogic, Gate: "test", Step: 1})
+				e.find(report.Finding{Verdict: report.FailLogic, Gate: "test", Step: 1})
 			}
 			do(t, e, e.free)
 			return e.r
@@ -272,7 +273,7 @@ func otherScenes() []scene {
 	free("free: far", false, far)
 	free("free: far, and a step is wrong", true, far)
 	scenes = append(scenes,
-		scene{"another operator", func(t *testing.T) *Report {
+		scene{"another operator", func(t *testing.T) *report.Report {
 			r := newRig(t, "float32", "gaussian", 0.1)
 			s := r.run(nil)
 			other := newRig(t, "float32", "gaussian", 0.1)
@@ -287,7 +288,7 @@ func otherScenes() []scene {
 			suspected(t, e, 1)
 			return e.r
 		}},
-		scene{"incomplete", func(t *testing.T) *Report {
+		scene{"incomplete", func(t *testing.T) *report.Report {
 			r := newRig(t, "float32", "", 0)
 			e := r.exam(r.run(nil), true)
 			e.c.Incomplete = "half of it is missing"

@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -14,13 +15,13 @@ import (
 // scene is a device, right or wrong in one way, and what gates say of it.
 type scene struct {
 	name   string
-	report func(t *testing.T) *Report
+	report func(t *testing.T) *report.Report
 }
 
 // structureScenes break the recorded states of a right device.
 func structureScenes() []scene {
 	states := func(name string, edit func(s *rollout.States)) scene {
-		return scene{name, func(t *testing.T) *Report {
+		return scene{name, func(t *testing.T) *report.Report {
 			r := newRig(t, "float32", "gaussian", 0.05)
 			s := r.run(nil)
 			edit(s)
@@ -35,7 +36,7 @@ func structureScenes() []scene {
 		}
 	}
 	made := func(name string, edit func(r *rig)) scene {
-		return scene{name, func(t *testing.T) *Report {
+		return scene{name, func(t *testing.T) *report.Report {
 			r := newRig(t, "float32", "", 0)
 			edit(r)
 			e := r.exam(r.run(nil), true)
@@ -45,7 +46,7 @@ func structureScenes() []scene {
 	}
 	// start is held against another one than that of the case.
 	start := func(name string, edit func(s *rollout.States, x []float64)) scene {
-		return scene{name, func(t *testing.T) *Report {
+		return scene{name, func(t *testing.T) *report.Report {
 			r := newRig(t, "float32", "gaussian", 0.05)
 			r.c.Normalization = rollout.ZScore
 			s := r.run(nil)
@@ -106,7 +107,7 @@ func structureScenes() []scene {
 				s.At(0, 2)[i] = fp16.Float32.Round(math.Round(v*32) / 31)
 			}
 		}),
-		{"overflow", func(t *testing.T) *Report {
+		{"overflow", func(t *testing.T) *report.Report {
 			r := newRig(t, "float16", "", 0)
 			for i := range r.op.Params()[0].Data {
 				r.op.Params()[0].Data[i] *= 1e5
@@ -142,7 +143,7 @@ func structureScenes() []scene {
 		start("start in bfloat16", func(s *rollout.States, _ []float64) { fp16.BFloat16.RoundSlice(s.At(0, 0), s.At(0, 0)) }),
 		start("start as given", func(s *rollout.States, x []float64) { copy(s.At(0, 0), x) }),
 		start("stored early", func(s *rollout.States, _ []float64) { copy(s.At(0, 0), s.At(0, 1)) }),
-		{"recorded start", func(t *testing.T) *Report {
+		{"recorded start", func(t *testing.T) *report.Report {
 			e := newExam(t, openCase(t, "seed_small"), operator.Mode{Precision: fp16.Float32}, "")
 			do(t, e, e.structure)
 			return e.r
@@ -154,7 +155,7 @@ func structureScenes() []scene {
 func rolloutScenes() []scene {
 	scenes := []scene{}
 	with := func(name, kind string, scale float64, edit func(r *rig), f mischief) {
-		scenes = append(scenes, scene{name, func(t *testing.T) *Report {
+		scenes = append(scenes, scene{name, func(t *testing.T) *report.Report {
 			r := newRig(t, "float32", kind, scale)
 			r.size = 12
 			if edit != nil {
@@ -451,7 +452,7 @@ func rolloutScenes() []scene {
 	with("another normalization", "gaussian", 0.1, func(r *rig) { r.c.Normalization = rollout.ZScore }, config(func(c *rollout.Config) { c.Normalization = rollout.MinMax }))
 	with("normalized, scaled", "gaussian", 0.1, func(r *rig) { r.c.Normalization = rollout.ZScore }, after(func(_, y *tensor.Tensor) { copy(y.Data, scaled(y.Data, 0.9)) }))
 	swap := func(name string, edit func(s *rollout.States)) {
-		scenes = append(scenes, scene{name, func(t *testing.T) *Report {
+		scenes = append(scenes, scene{name, func(t *testing.T) *report.Report {
 			r := newRig(t, "float32", "gaussian", 0.1)
 			s := r.run(nil)
 			edit(s)

@@ -6,108 +6,114 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/oracle/render"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // TestSentences: each sentence of a check's text that concludes something is there when
 // it is true, and is not when it is false.
 func TestSentences(t *testing.T) {
 	growth, horizon := diff.Number(1.5), 7
-	steps := func(wrong ...bool) (all []StepRow) {
+	steps := func(wrong ...bool) (all []report.StepRow) {
 		for i, w := range wrong {
-			all = append(all, StepRow{Step: i + 1, R64: 1.21, MaxAbs: 0.5, Violation: w})
+			all = append(all, report.StepRow{Step: i + 1, R64: 1.21, MaxAbs: 0.5, Violation: w})
 		}
 		return all
 	}
-	fail := func(v Verdict, gate string, edit ...func(*Report)) *Report {
-		r := &Report{Verdict: v, FirstStep: 1, FirstRealization: -1, Shape: [5]int{1, 4, 1, 4, 4}, Steps: steps(true, false, true),
-			Findings: []Finding{{Verdict: v, Gate: gate, Step: 1, Realization: -1, Text: "something is off"}}}
+	fail := func(v report.Verdict, gate string, edit ...func(*report.Report)) *report.Report {
+		r := &report.Report{Verdict: v, FirstStep: 1, FirstRealization: -1, Shape: [5]int{1, 4, 1, 4, 4}, Steps: steps(true, false, true),
+			Findings: []report.Finding{{Verdict: v, Gate: gate, Step: 1, Realization: -1, Text: "something is off"}}}
 		for _, f := range edit {
 			f(r)
 		}
 		return r
 	}
-	pass := func(v Verdict, edit ...func(*Report)) *Report {
-		r := &Report{Verdict: v, FirstStep: -1, FirstRealization: -1, Claim: "float32/x", Contract: "float32/x", Shape: [5]int{2, 4, 1, 4, 4}, Steps: steps(false, false, false),
-			OneStep: StepError{MaxAbs: 0.5, MeanAbs: 0.1, RMSOverExpected: 0.9}, Expected: StepError{MaxAbs: 0.6, MeanAbs: 0.1}}
+	pass := func(v report.Verdict, edit ...func(*report.Report)) *report.Report {
+		r := &report.Report{Verdict: v, FirstStep: -1, FirstRealization: -1, Claim: "float32/x", Contract: "float32/x", Shape: [5]int{2, 4, 1, 4, 4}, Steps: steps(false, false, false),
+			OneStep: report.StepError{MaxAbs: 0.5, MeanAbs: 0.1, RMSOverExpected: 0.9}, Expected: report.StepError{MaxAbs: 0.6, MeanAbs: 0.1}}
 		for _, f := range edit {
 			f(r)
 		}
 		return r
 	}
-	known := func(r *Report) { r.Diagnosis, r.Findings[0].Diagnosis = "eps left out", "eps left out" }
-	layered := func(r *Report) { r.Layers = []LayerRow{{Name: "a"}} }
-	set := func(f func(*Report)) func(*Report) { return f }
-	nothing := func(edit ...func(*Report)) *Report {
-		r := pass(NoPower, edit...)
+	known := func(r *report.Report) { r.Diagnosis, r.Findings[0].Diagnosis = "eps left out", "eps left out" }
+	layered := func(r *report.Report) { r.Layers = []report.LayerRow{{Name: "a"}} }
+	set := func(f func(*report.Report)) func(*report.Report) { return f }
+	nothing := func(edit ...func(*report.Report)) *report.Report {
+		r := pass(report.NoPower, edit...)
 		return r
 	}
 	for _, k := range []struct {
 		says      string
-		is, isNot *Report
+		is, isNot *report.Report
 	}{
-		{"computes another function than this operator", fail(FailLogic, "accuracy"), fail(FailPrecision, "accuracy")},
-		{"computes this operator, but with errors that the claimed arithmetic does not have", fail(FailPrecision, "accuracy", known), fail(FailLogic, "accuracy", known)},
-		{"a coarser one could have them", fail(FailPrecision, "conformity"), fail(FailPrecision, "conformity", known)},
-		{"The noise is not the one that was specified", fail(FailRNG, "noise"), fail(FailRollout, "rollout")},
-		{"not those of a rollout of this operator", fail(FailRollout, "rollout"), fail(FailRNG, "noise")},
-		{"The error of that step is 1.1 times what the claim makes one expect", fail(FailLogic, "accuracy"), fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps[0].R64 = diff.Number(math.NaN()) }))},
-		{"The error of that step is", fail(FailLogic, "accuracy"), fail(FailLogic, "structure", set(func(r *Report) { r.Findings[0].Excess = diff.Number(math.Inf(1)) }))},
-		{"The error of that step is", fail(FailLogic, "accuracy"), fail(FailLogic, "accuracy", set(func(r *Report) { r.FirstStep = 9 }))},
-		{"All 3 steps that were looked at show it", fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps = steps(true, true, true) })), fail(FailLogic, "accuracy")},
-		{"that were looked at show it", fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps = steps(true, true) })), fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps = steps(true) }))},
-		{"2 of 3 steps show it", fail(FailLogic, "accuracy"), fail(FailLogic, "structure")},
-		{"The other 2 steps are right", fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps = steps(true, false, false) })), fail(FailLogic, "accuracy")},
-		{"The other 2 steps are right", fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps = steps(true, false, false) })),
-			fail(FailLogic, "accuracy", set(func(r *Report) {
+		{"computes another function than this operator", fail(report.FailLogic, "accuracy"), fail(report.FailPrecision, "accuracy")},
+		{"computes this operator, but with errors that the claimed arithmetic does not have", fail(report.FailPrecision, "accuracy", known), fail(report.FailLogic, "accuracy", known)},
+		{"a coarser one could have them", fail(report.FailPrecision, "conformity"), fail(report.FailPrecision, "conformity", known)},
+		{"The noise is not the one that was specified", fail(report.FailRNG, "noise"), fail(report.FailRollout, "rollout")},
+		{"not those of a rollout of this operator", fail(report.FailRollout, "rollout"), fail(report.FailRNG, "noise")},
+		{"The error of that step is 1.1 times what the claim makes one expect", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps[0].R64 = diff.Number(math.NaN()) }))},
+		{"The error of that step is", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "structure", set(func(r *report.Report) { r.Findings[0].Excess = diff.Number(math.Inf(1)) }))},
+		{"The error of that step is", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.FirstStep = 9 }))},
+		{"All 3 steps that were looked at show it", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, true, true) })), fail(report.FailLogic, "accuracy")},
+		{"that were looked at show it", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, true) })), fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true) }))},
+		{"2 of 3 steps show it", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "structure")},
+		{"The other 2 steps are right", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, false, false) })), fail(report.FailLogic, "accuracy")},
+		{"The other 2 steps are right", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, false, false) })),
+			fail(report.FailLogic, "accuracy", set(func(r *report.Report) {
 				r.Steps = steps(true, false, false)
 				r.Steps[2].R64 = diff.Number(math.NaN()) // nothing of it could be compared
 			}))},
-		{"a fault that comes and goes", fail(FailLogic, "accuracy", set(func(r *Report) { r.Steps = steps(true, false, false) })),
-			fail(FailLogic, "accuracy", known, set(func(r *Report) { r.Steps = steps(true, false, false) }))},
-		{"The cause is known: eps left out", fail(FailLogic, "accuracy", known), fail(FailLogic, "accuracy")},
-		{"No fault of the library explains it", fail(FailLogic, "accuracy"), fail(FailLogic, "accuracy", known)},
-		{"Next: record the layers of one step", fail(FailLogic, "accuracy"), fail(FailLogic, "accuracy", layered)},
-		{"Next: record the layers of one step", fail(FailLogic, "accuracy"), fail(FailLogic, "accuracy", set(func(r *Report) { r.FirstLayer = "a" }))},
-		{"Next: record the layers of one step", fail(FailLogic, "accuracy"), fail(FailRNG, "noise")},
+		{"a fault that comes and goes", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Steps = steps(true, false, false) })),
+			fail(report.FailLogic, "accuracy", known, set(func(r *report.Report) { r.Steps = steps(true, false, false) }))},
+		{"The cause is known: eps left out", fail(report.FailLogic, "accuracy", known), fail(report.FailLogic, "accuracy")},
+		{"No fault of the library explains it", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "accuracy", known)},
+		{"Next: record the layers of one step", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "accuracy", layered)},
+		{"Next: record the layers of one step", fail(report.FailLogic, "accuracy"), fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.FirstLayer = "a" }))},
+		{"Next: record the layers of one step", fail(report.FailLogic, "accuracy"), fail(report.FailRNG, "noise")},
 
-		{"Every step that was checked is what float32/x gives", pass(PassConforming), pass(PassAccurate, set(func(r *Report) { r.Contract = "float64/x" }))},
-		{"Every step that was checked is what float32/x gives", pass(PassConforming), pass(PassConforming, set(func(r *Report) { r.Noise.Stream = unknownNoise }))},
-		{"with noise of the specified kind, as exactly as that noise lets it be seen", pass(PassConforming, set(func(r *Report) { r.Noise.Stream = unknownNoise })), pass(PassConforming)},
-		{"is as accurate as float32/x or better", pass(PassAccurate, set(func(r *Report) { r.Contract = "float64/x" })), pass(PassConforming)},
-		{"by another contract: float64/x", pass(PassAccurate, set(func(r *Report) { r.Contract = "float64/x" })), pass(PassAccurate, set(func(r *Report) { r.Contract = "" }))},
-		{"which contract it keeps was not identified", pass(PassAccurate, set(func(r *Report) { r.Contract = "" })), pass(PassAccurate, set(func(r *Report) { r.Contract, r.Pattern = "", "stores conv" }))},
-		{"Checked: 3 steps of 2 realizations", pass(PassConforming), fail(FailLogic, "accuracy")},
-		{"and 1 recorded layer", pass(PassConforming, layered), pass(PassConforming)},
-		{"the RMS error of a step is 0.9 times", pass(PassConforming), pass(PassConforming, set(func(r *Report) { r.OneStep.RMSOverExpected = diff.Number(math.NaN()) }))},
-		{"The draws are unknown", pass(PassConforming, set(func(r *Report) { r.Noise.Stream = unknownNoise })), pass(PassConforming)},
-		{"This run could not have shown dropout", pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout"}} })), pass(PassConforming)},
-		{"the probe impulse would", pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Probe: "impulse"}} })),
-			pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout"}} }))},
-		{"not visible at any size", pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}} })),
-			pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: 3}} }))},
-		{"visible from 3 times its usual size on", pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: 3}} })),
-			pass(PassConforming, set(func(r *Report) { r.Blind = []Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}} }))},
-		{"Left out: filters", pass(PassConforming, set(func(r *Report) { r.Skipped = []string{"filters"} })), pass(PassConforming)},
-		{"No fault was found, and none could have been: this is no pass", nothing(), pass(PassConforming)},
-		{"No step of the trajectory could be looked at", nothing(), nothing(set(func(r *Report) { r.Findings = []Finding{{Verdict: NoPower, Text: "constant states"}} }))},
-		{"Constant states.", nothing(set(func(r *Report) { r.Findings = []Finding{{Verdict: NoPower, Text: "constant states"}} })), nothing()},
-		{"first at step 1", fail(FailLogic, "accuracy"), pass(PassConforming)},
-		{"realization 2", fail(FailLogic, "accuracy", set(func(r *Report) { r.FirstRealization = 2 })), fail(FailLogic, "accuracy")},
-		{"a small difference becomes 1.5 times as large in a step", pass(PassConforming, set(func(r *Report) { r.GrowthPerStep = &growth })), pass(PassConforming)},
-		{"from step 7 on a comparison of free rollouts says nothing", pass(PassConforming, set(func(r *Report) { r.Horizon = &horizon })), pass(PassConforming, set(func(r *Report) { r.GrowthPerStep = &growth }))},
-		{"one step  largest error", pass(PassConforming), pass(PassConforming, set(func(r *Report) { r.OneStep = StepError{} }))},
-		{"; expected 0.6 and 0.1", pass(PassConforming), pass(PassConforming, set(func(r *Report) { r.Expected = StepError{} }))},
-		{"pattern  stores conv", pass(PassConforming, set(func(r *Report) { r.Pattern = "stores conv" })), pass(PassConforming)},
-		{"(1 more)", fail(FailLogic, "accuracy", set(func(r *Report) {
-			for range mostFindings {
+		{"Every step that was checked is what float32/x gives", pass(report.PassConforming), pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "float64/x" }))},
+		{"Every step that was checked is what float32/x gives", pass(report.PassConforming), pass(report.PassConforming, set(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise }))},
+		{"with noise of the specified kind, as exactly as that noise lets it be seen", pass(report.PassConforming, set(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise })), pass(report.PassConforming)},
+		{"is as accurate as float32/x or better", pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "float64/x" })), pass(report.PassConforming)},
+		{"by another contract: float64/x", pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "float64/x" })), pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "" }))},
+		{"which contract it keeps was not identified", pass(report.PassAccurate, set(func(r *report.Report) { r.Contract = "" })), pass(report.PassAccurate, set(func(r *report.Report) { r.Contract, r.Pattern = "", "stores conv" }))},
+		{"Checked: 3 steps of 2 realizations", pass(report.PassConforming), fail(report.FailLogic, "accuracy")},
+		{"and 1 recorded layer", pass(report.PassConforming, layered), pass(report.PassConforming)},
+		{"the RMS error of a step is 0.9 times", pass(report.PassConforming), pass(report.PassConforming, set(func(r *report.Report) { r.OneStep.RMSOverExpected = diff.Number(math.NaN()) }))},
+		{"The draws are unknown", pass(report.PassConforming, set(func(r *report.Report) { r.Noise.Stream = report.UnknownNoise })), pass(report.PassConforming)},
+		{"This run could not have shown dropout", pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} })), pass(report.PassConforming)},
+		{"the probe impulse would", pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Probe: "impulse"}} })),
+			pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout"}} }))},
+		{"not visible at any size", pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}} })),
+			pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: 3}} }))},
+		{"visible from 3 times its usual size on", pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: 3}} })),
+			pass(report.PassConforming, set(func(r *report.Report) { r.Blind = []report.Blind{{Name: "dropout", Least: diff.Number(math.Inf(1))}} }))},
+		{"Left out: filters", pass(report.PassConforming, set(func(r *report.Report) { r.Skipped = []string{"filters"} })), pass(report.PassConforming)},
+		{"No fault was found, and none could have been: this is no pass", nothing(), pass(report.PassConforming)},
+		{"No step of the trajectory could be looked at", nothing(), nothing(set(func(r *report.Report) {
+			r.Findings = []report.Finding{{Verdict: report.NoPower, Text: "constant states"}}
+		}))},
+		{"Constant states.", nothing(set(func(r *report.Report) {
+			r.Findings = []report.Finding{{Verdict: report.NoPower, Text: "constant states"}}
+		})), nothing()},
+		{"first at step 1", fail(report.FailLogic, "accuracy"), pass(report.PassConforming)},
+		{"realization 2", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.FirstRealization = 2 })), fail(report.FailLogic, "accuracy")},
+		{"a small difference becomes 1.5 times as large in a step", pass(report.PassConforming, set(func(r *report.Report) { r.GrowthPerStep = &growth })), pass(report.PassConforming)},
+		{"from step 7 on a comparison of free rollouts says nothing", pass(report.PassConforming, set(func(r *report.Report) { r.Horizon = &horizon })), pass(report.PassConforming, set(func(r *report.Report) { r.GrowthPerStep = &growth }))},
+		{"one step  largest error", pass(report.PassConforming), pass(report.PassConforming, set(func(r *report.Report) { r.OneStep = report.StepError{} }))},
+		{"; expected 0.6 and 0.1", pass(report.PassConforming), pass(report.PassConforming, set(func(r *report.Report) { r.Expected = report.StepError{} }))},
+		{"pattern  stores conv", pass(report.PassConforming, set(func(r *report.Report) { r.Pattern = "stores conv" })), pass(report.PassConforming)},
+		{"(1 more)", fail(report.FailLogic, "accuracy", set(func(r *report.Report) {
+			for range 5 { // which the text shows
 				r.Findings = append(r.Findings, r.Findings[0])
 			}
-		})), fail(FailLogic, "accuracy")},
-		{"4 times its limit", fail(FailLogic, "accuracy", set(func(r *Report) { r.Findings[0].Excess = 4 })), fail(FailLogic, "accuracy", set(func(r *Report) { r.Findings[0].Excess = diff.Number(math.Inf(1)) }))},
+		})), fail(report.FailLogic, "accuracy")},
+		{"4 times its limit", fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Findings[0].Excess = 4 })), fail(report.FailLogic, "accuracy", set(func(r *report.Report) { r.Findings[0].Excess = diff.Number(math.Inf(1)) }))},
 	} {
-		text := func(r *Report) string {
-			r.Reason = r.explain()
-			return strings.Join(strings.Fields(r.Text()), " ")
+		text := func(r *report.Report) string {
+			r.Reason = ruling{r}.explain()
+			return strings.Join(strings.Fields(render.Text(r)), " ")
 		}
 		says := strings.Join(strings.Fields(k.says), " ")
 		if got := text(k.is); !strings.Contains(got, says) {

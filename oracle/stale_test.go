@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -71,15 +72,15 @@ func TestStaleTile(t *testing.T) {
 					}
 				}
 			}
-			report, err := examine(e.ctx, e, "stale")
+			found, err := examine(e.ctx, e, "stale")
 			if err != nil {
 				t.Fatal(err)
 			}
-			if report.GrowthPerStep == nil || *report.GrowthPerStep < 1.05 {
-				t.Errorf("growth %v: want a chaotic rollout", report.GrowthPerStep)
+			if found.GrowthPerStep == nil || *found.GrowthPerStep < 1.05 {
+				t.Errorf("growth %v: want a chaotic rollout", found.GrowthPerStep)
 			}
-			if report.Verdict != FailRollout || report.FirstStep != once || !strings.Contains(report.Slice, "tile of 8x8 at (8,8)") || report.Diagnosis != stale {
-				t.Errorf("%s at step %d, %q, %q: want a stale part of the state at step %d in the tile at (8,8)", report.Verdict, report.FirstStep, report.Slice, report.Diagnosis, once)
+			if found.Verdict != report.FailRollout || found.FirstStep != once || !strings.Contains(found.Slice, "tile of 8x8 at (8,8)") || found.Diagnosis != stale {
+				t.Errorf("%s at step %d, %q, %q: want a stale part of the state at step %d in the tile at (8,8)", found.Verdict, found.FirstStep, found.Slice, found.Diagnosis, once)
 			}
 		})
 	}

@@ -48,7 +48,7 @@ func TestZoo(t *testing.T) {
 				t.Fatal(err)
 			}
 			if want.Expect == "pass" {
-				if !r.Verdict.passed() {
+				if !r.Verdict.Passed() {
 					t.Errorf("a correct device: %s: %s", r.Verdict, r.Reason)
 				}
 				return

@@ -11,6 +11,8 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/oracle/render"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -74,7 +76,7 @@ func check(c *command) error {
 
 // checkCase checks a case as the flags say, and returns the precision that was
 // asked for and the one that was used.
-func (c *command) checkCase(cs *rollout.Case, w *checkFlags) (r *oracle.Report, requested, used string, err error) {
+func (c *command) checkCase(cs *rollout.Case, w *checkFlags) (r *report.Report, requested, used string, err error) {
 	mode, requested, err := arithmetic{w.claim, w.autocast}.mode(cs)
 	if err != nil {
 		return nil, "", "", errors.New(strings.Replace(err.Error(), "--precision", "--claim", 1))
@@ -100,7 +102,7 @@ type checkReport struct {
 	Seconds            float64 `json:"seconds"`
 	PeakBytes          int64   `json:"peak_bytes"`
 	Text               string  `json:"text"` // what is printed without --json
-	*oracle.Report
+	*report.Report
 }
 
 func (c *command) check(cs *rollout.Case, w *checkFlags) error {
@@ -113,8 +115,8 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: max(time.Since(began), time.Nanosecond).Seconds(), PeakBytes: peakBytes(), Report: r}
 	r.Notes = append(ignoredNotes(cs), r.Notes...)
 	// A report that cannot be written does not take the verdict along.
-	unwritten := cmp.Or(write("--report", w.report, r.WriteHTML), write("--junit", w.junit, r.WriteJUnit))
-	out.Text = r.Text()
+	unwritten := cmp.Or(write("--report", w.report, r, render.WriteHTML), write("--junit", w.junit, r, render.WriteJUnit))
+	out.Text = render.Text(r)
 	if c.json {
 		if err := c.printJSON(out); err != nil {
 			return err

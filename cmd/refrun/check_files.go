@@ -11,6 +11,7 @@ import (
 
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )
@@ -78,13 +79,13 @@ func (w *checkFlags) spares(flag, path string) error {
 	return nil
 }
 
-// write writes a file, if it has a name.
-func write(flag, path string, to func(io.Writer) error) error {
+// write writes a report to a file, if that has a name.
+func write(flag, path string, r *report.Report, to func(io.Writer, *report.Report) error) error {
 	if path == "" {
 		return nil
 	}
 	var b bytes.Buffer
-	if err := to(&b); err != nil {
+	if err := to(&b, r); err != nil {
 		return err
 	}
 	if err := disk.WriteFile(path, b.Bytes(), 0o666); err != nil {

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/diff"
-	"github.com/refrun/refrun/oracle"
+	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
 
@@ -238,7 +238,7 @@ func (r *demoReport) published() string {
 type demoCheck struct {
 	What string `json:"what"`
 	*demoFigure
-	Verdict   oracle.Verdict `json:"verdict,omitempty"`
+	Verdict   report.Verdict `json:"verdict,omitempty"`
 	FirstStep *int           `json:"first_step,omitempty"`
 	Diagnosis string         `json:"diagnosis,omitempty"`
 	OK        bool           `json:"ok"`

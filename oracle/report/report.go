@@ -1,6 +1,11 @@
-package oracle
+package report
 
-import "github.com/refrun/refrun/diff"
+import (
+	"fmt"
+	"strings"
+
+	"github.com/refrun/refrun/diff"
+)
 
 // Verdict is the outcome of a check.
 type Verdict string
@@ -16,6 +21,24 @@ const (
 	FailRollout    Verdict = "FAIL-ROLLOUT"    // right steps in a wrong rollout: states shifted, aliased, stale, wrongly mixed
 	NoPower        Verdict = "NO-POWER"        // no fault could have been seen
 )
+
+// Code returns the exit code of the command for a verdict: 0 for a pass, 1 for
+// a failure, 3 where the check had no power.
+func (v Verdict) Code() int {
+	switch {
+	case v.Passed():
+		return 0
+	case v == NoPower:
+		return 3
+	}
+	return 1
+}
+
+// Failed reports whether a verdict is a failure.
+func (v Verdict) Failed() bool { return strings.HasPrefix(string(v), "FAIL") }
+
+// Passed reports whether a verdict is a pass.
+func (v Verdict) Passed() bool { return strings.HasPrefix(string(v), "PASS") }
 
 // Report is what a check found. It depends on the evidence alone, not on threads
 // or chance; a processor that fuses multiplications and additions may show
@@ -68,7 +91,7 @@ type Report struct {
 	Ulps  diff.Histogram `json:"ulps"`
 	Files []string       `json:"-"`
 
-	stranger string // why this may be another operator's trajectory, "" if it need not be
+	Stranger string `json:"-"` // why this may be another operator's trajectory, "" if it need not be
 }
 
 // StepError are errors of single steps.
@@ -179,4 +202,19 @@ type Map struct {
 	Title  string
 	H, W   int
 	Values []float64 // [H,W]
+}
+
+// OfLayers reports whether a finding is about a layer that was seen, held
+// against its own inputs.
+func (f Finding) OfLayers() bool {
+	return f.Layer != "" && (f.Gate == "bound" || f.Gate == "statistics")
+}
+
+// Said is the text of a finding without the place, which is said beside it.
+func (f Finding) Said() string {
+	text := strings.TrimPrefix(f.Text, f.Layer+": ")
+	if f.Slice != "" {
+		text = strings.Replace(text, " in "+f.Slice, "", 1)
+	}
+	return strings.TrimPrefix(text, fmt.Sprintf("step %d: ", f.Step))
 }

@@ -1,4 +1,4 @@
-package oracle
+package render
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // table is a part of the evidence, for text and HTML alike.
@@ -22,7 +23,7 @@ const mostRows = 12
 
 // tables returns what there is to show, the first faulty step and what is wrong
 // always among it.
-func (r *Report) tables() []table {
+func (r drawing) tables() []table {
 	var all []table
 	for _, t := range []table{r.stepTable(), r.layerTable(), r.filterTable(), r.noiseTable(), r.worstTable()} {
 		if len(t.rows) > 0 {
@@ -60,10 +61,10 @@ func some(n int, must func(i int) bool) (keep []int, left int) {
 	return chosen, n - len(chosen)
 }
 
-func (r *Report) stepTable() table {
+func (r drawing) stepTable() table {
 	t := table{title: "Steps", head: []string{"step", "max|E|", "mean|E|", "R64", "Re", "peak", ""},
 		note: "E is the device's next state minus exact arithmetic from the device's own state. R64 is the mean of (E/s)², s what the claim makes one expect of an element; Re the RMS distance from an emulation of the claim over s; peak the largest |E|/s."}
-	if r.Noise.Stream == unknownNoise && !slices.ContainsFunc(r.Steps, func(s StepRow) bool { return s.Re > 0 }) { // which only known draws have
+	if r.Noise.Stream == report.UnknownNoise && !slices.ContainsFunc(r.Steps, func(s report.StepRow) bool { return s.Re > 0 }) { // which only known draws have
 		t.note = "E is the device's next state minus the exact step without noise from the device's own state. R64 is the mean of (E/s)², s what the specified noise makes one expect of an element; peak the largest |E|/s."
 	}
 	bad := func(i int) bool { return r.Steps[i].Violation }
@@ -73,20 +74,20 @@ func (r *Report) stepTable() table {
 		if s.Violation {
 			mark = "wrong"
 		}
-		t.add(s.Violation, fmt.Sprint(s.Step), three(float64(s.MaxAbs)), three(float64(s.MeanAbs)), three(float64(s.R64)), three(float64(s.Re)), three(float64(s.Peak)), mark)
+		t.add(s.Violation, fmt.Sprint(s.Step), report.Three(float64(s.MaxAbs)), report.Three(float64(s.MeanAbs)), report.Three(float64(s.R64)), report.Three(float64(s.Re)), report.Three(float64(s.Peak)), mark)
 	}
 	t.left = left
 	return t
 }
 
-func (r *Report) layerTable() table {
+func (r drawing) layerTable() table {
 	t := table{title: "Layers", head: []string{"layer", "op", "elems", "violations", "flips (limit)", "bias z", "var", "max|E|", "worst slice"},
 		note: "Each layer with the inputs that the device gave it. A violation lies outside of every result that correct kernels may have; max|E| is the largest error over that bound; flips are elements that are not the rounded exact value; var is the variance of the error over the expected one."}
 	bad := func(i int) bool {
 		l := r.Layers[i]
-		return l.Violations > 0 || slices.ContainsFunc(r.Findings, func(f Finding) bool { return ofLayers(f) && f.Layer == l.Name && f.Step == l.Step })
+		return l.Violations > 0 || slices.ContainsFunc(r.Findings, func(f report.Finding) bool { return f.OfLayers() && f.Layer == l.Name && f.Step == l.Step })
 	}
-	several := slices.ContainsFunc(r.Layers, func(l LayerRow) bool { return l.Step != r.Layers[0].Step })
+	several := slices.ContainsFunc(r.Layers, func(l report.LayerRow) bool { return l.Step != r.Layers[0].Step })
 	keep, left := some(len(r.Layers), bad)
 	for _, i := range keep {
 		l := r.Layers[i]
@@ -94,18 +95,18 @@ func (r *Report) layerTable() table {
 		if several {
 			name = fmt.Sprintf("%s, step %d", name, l.Step)
 		}
-		t.add(bad(i), name, l.Op, fmt.Sprint(l.Elements), fmt.Sprint(l.Violations), fmt.Sprintf("%d (%s)", l.Flips, three(float64(l.FlipLimit))),
-			three(float64(l.BiasZ)), three(float64(l.Variance)), three(float64(l.MaxE)), l.WorstSlice)
+		t.add(bad(i), name, l.Op, fmt.Sprint(l.Elements), fmt.Sprint(l.Violations), fmt.Sprintf("%d (%s)", l.Flips, report.Three(float64(l.FlipLimit))),
+			report.Three(float64(l.BiasZ)), report.Three(float64(l.Variance)), report.Three(float64(l.MaxE)), l.WorstSlice)
 	}
 	t.left = left
 	return t
 }
 
-func (r *Report) filterTable() table {
+func (r drawing) filterTable() table {
 	t := table{title: "Known faults", head: []string{"fault", "kind", "layer", "amplitude", "t", "explains", ""},
 		note: "The residual held against the signature of each known fault, what was found first, then the largest share. Amplitude 1 is the fault as it is known, t its significance."}
 	rows := slices.Clone(r.Filters)
-	slices.SortStableFunc(rows, func(a, b FilterRow) int {
+	slices.SortStableFunc(rows, func(a, b report.FilterRow) int {
 		switch {
 		case a.Found != b.Found:
 			if a.Found {
@@ -124,7 +125,7 @@ func (r *Report) filterTable() table {
 		if f.Found {
 			mark = "found"
 		}
-		t.add(f.Found, f.Name, strings.TrimPrefix(string(f.Verdict), "FAIL-"), f.Layer, three(float64(f.Amplitude)), three(float64(f.T)), percent(f.Gain), mark)
+		t.add(f.Found, f.Name, strings.TrimPrefix(string(f.Verdict), "FAIL-"), f.Layer, report.Three(float64(f.Amplitude)), report.Three(float64(f.T)), percent(f.Gain), mark)
 	}
 	t.left = len(rows) - len(t.rows)
 	return t
@@ -135,10 +136,10 @@ func percent(n diff.Number) string {
 	if v := float64(n); finite(v) {
 		return fmt.Sprintf("%.1f %%", 100*v)
 	}
-	return three(float64(n))
+	return report.Three(float64(n))
 }
 
-func (r *Report) noiseTable() table {
+func (r drawing) noiseTable() table {
 	t := table{title: "Noise: " + r.Noise.Stream, head: []string{"noise", "value", "want", "z", ""},
 		note: "What the recorded states say about the noise: statistics of it, and its slopes on the specified draws."}
 	for _, x := range r.Noise.Tests {
@@ -146,12 +147,12 @@ func (r *Report) noiseTable() table {
 		if !x.OK {
 			mark = "wrong"
 		}
-		t.add(!x.OK, x.Name, three(float64(x.Value)), three(float64(x.Want)), three(float64(x.Z)), mark)
+		t.add(!x.OK, x.Name, report.Three(float64(x.Value)), report.Three(float64(x.Want)), report.Three(float64(x.Z)), mark)
 	}
 	return t
 }
 
-func (r *Report) worstTable() table {
+func (r drawing) worstTable() table {
 	t := table{title: "Worst elements", head: []string{"worst element", "exact", "rounded", "admissible", "got", "error/expected"},
 		note: "Places are step, realization and [channel,row,column]; numbers in hexadecimal are the bits of the format."}
 	for _, x := range r.Worst {
@@ -167,7 +168,7 @@ func (r *Report) worstTable() table {
 		if x.Got != "" {
 			got += " (" + x.Got + ")"
 		}
-		t.add(true, at, fmt.Sprintf("%.9g", float64(x.Exact)), x.Rounded, span, got, three(float64(x.Error)))
+		t.add(true, at, fmt.Sprintf("%.9g", float64(x.Exact)), x.Rounded, span, got, report.Three(float64(x.Error)))
 	}
 	return t
 }

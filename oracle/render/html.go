@@ -1,4 +1,4 @@
-package oracle
+package render
 
 import (
 	_ "embed"
@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/internal/svg"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 //go:embed report.html
@@ -25,20 +26,21 @@ const mostHTMLFindings = 4 * mostFindings
 
 // WriteHTML writes the report as one page that needs nothing else: no script,
 // no font, no file beside it.
-func (r *Report) WriteHTML(w io.Writer) error {
-	p := htmlPage{Report: r, Class: "fail", Where: r.where(), Fate: r.fate()}
+func WriteHTML(w io.Writer, of *report.Report) error {
+	r := drawing{of}
+	p := htmlPage{Report: of, Class: "fail", Where: r.where(), Fate: r.fate()}
 	switch {
-	case r.Verdict.passed():
+	case r.Verdict.Passed():
 		p.Class = "pass"
-	case r.Verdict == NoPower:
+	case r.Verdict == report.NoPower:
 		p.Class = "blind"
 	}
 	p.MoreFindings = max(0, len(r.Findings)-mostHTMLFindings)
 	for _, f := range r.Findings[:len(r.Findings)-p.MoreFindings] {
-		p.Lines = append(p.Lines, f.line())
+		p.Lines = append(p.Lines, lineOf(f))
 	}
 	for _, b := range r.Blind {
-		p.BlindLines = append(p.BlindLines, b.line())
+		p.BlindLines = append(p.BlindLines, blindLine(b))
 	}
 	for _, t := range r.tables() {
 		h := htmlTable{Title: t.title, Note: t.note, Head: t.head, Left: t.left}
@@ -55,7 +57,7 @@ func (r *Report) WriteHTML(w io.Writer) error {
 }
 
 type htmlPage struct {
-	*Report
+	*report.Report
 	Class, Where, Fate string
 	Lines, BlindLines  []string
 	MoreFindings       int
@@ -84,7 +86,7 @@ type htmlMap struct {
 }
 
 // facts are the figures at the top of the page.
-func (r *Report) facts() [][2]string {
+func (r drawing) facts() [][2]string {
 	var all [][2]string
 	add := func(name, value string) {
 		if value != "" {
@@ -107,21 +109,21 @@ func (r *Report) facts() [][2]string {
 	add("Layer", r.FirstLayer)
 	add("Place", r.Slice)
 	add("Diagnosis", r.Diagnosis)
-	if e := r.OneStep; e != (StepError{}) {
-		s := fmt.Sprintf("largest %s, mean %s", three(float64(e.MaxAbs)), three(float64(e.MeanAbs)))
+	if e := r.OneStep; e != (report.StepError{}) {
+		s := fmt.Sprintf("largest %s, mean %s", report.Three(float64(e.MaxAbs)), report.Three(float64(e.MeanAbs)))
 		if finite(float64(e.RMSOverExpected)) {
-			s += fmt.Sprintf("; RMS %s of what is expected", three(float64(e.RMSOverExpected)))
+			s += fmt.Sprintf("; RMS %s of what is expected", report.Three(float64(e.RMSOverExpected)))
 		}
 		add("Error of one step", s)
 	}
-	if e := r.Expected; e != (StepError{}) {
-		add("Expected", fmt.Sprintf("largest %s, mean %s", three(float64(e.MaxAbs)), three(float64(e.MeanAbs))))
+	if e := r.Expected; e != (report.StepError{}) {
+		add("Expected", fmt.Sprintf("largest %s, mean %s", report.Three(float64(e.MaxAbs)), report.Three(float64(e.MeanAbs))))
 	}
 	return all
 }
 
 // chart draws what single steps are off by, over the steps.
-func (r *Report) chart() string {
+func (r drawing) chart() string {
 	if len(r.Steps) == 0 {
 		return ""
 	}
@@ -151,7 +153,7 @@ func (r *Report) chart() string {
 }
 
 // bars draws the histogram of distances in ulps, up to its last bucket.
-func (r *Report) bars() string {
+func (r drawing) bars() string {
 	last := -1
 	for k, n := range r.Ulps {
 		if n > 0 {
@@ -176,7 +178,7 @@ func (r *Report) bars() string {
 
 // maps draws the error maps, on one scale: that of the largest finite number,
 // but no more than 12, beyond which all is equally wrong.
-func (r *Report) maps() (all []htmlMap, legend template.HTML) {
+func (r drawing) maps() (all []htmlMap, legend template.HTML) {
 	limit := 0.0
 	shown := r.Maps[:min(len(r.Maps), mostMaps)]
 	for _, m := range shown {

@@ -1,4 +1,4 @@
-package oracle
+package render
 
 import (
 	"encoding/xml"
@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // The elements of JUnit's XML, as common CI systems read it.
@@ -45,25 +47,26 @@ const groupOfSteps = 50
 // WriteJUnit writes the report as one JUnit test suite: a case for the verdict,
 // for each gate, each layer, and each group of steps. What has no power or was
 // left out is skipped.
-func (r *Report) WriteJUnit(w io.Writer) error {
-	s := junitSuite{Name: "refrun check", Out: r.Text()}
+func WriteJUnit(w io.Writer, of *report.Report) error {
+	r := drawing{of}
+	s := junitSuite{Name: "refrun check", Out: r.text()}
 	verdict := junitCase{Class: "verdict", Name: r.Claim}
 	switch {
-	case r.Verdict.failed():
+	case r.Verdict.Failed():
 		verdict.Failure = &junitFault{string(r.Verdict) + r.where(), r.Reason}
-	case r.Verdict == NoPower:
+	case r.Verdict == report.NoPower:
 		verdict.Skipped = &junitFault{string(r.Verdict), r.Reason}
 	}
 	s.Cases = append(s.Cases, verdict)
 	for _, gate := range gateNames {
-		c := r.junit("gate", gate, func(f Finding) bool { return f.Gate == gate })
-		if r.Verdict == NoPower {
-			c.Skipped = &junitFault{Message: string(NoPower)}
+		c := r.junit("gate", gate, func(f report.Finding) bool { return f.Gate == gate })
+		if r.Verdict == report.NoPower {
+			c.Skipped = &junitFault{Message: string(report.NoPower)}
 		}
 		s.Cases = append(s.Cases, c)
 	}
 	for _, l := range r.Layers {
-		c := r.junit("layer", fmt.Sprintf("%s, step %d", l.Name, l.Step), func(f Finding) bool { return ofLayers(f) && f.Layer == l.Name && f.Step == l.Step })
+		c := r.junit("layer", fmt.Sprintf("%s, step %d", l.Name, l.Step), func(f report.Finding) bool { return f.OfLayers() && f.Layer == l.Name && f.Step == l.Step })
 		if c.Failure == nil && l.Violations > 0 {
 			text := fmt.Sprintf("%d of %d elements outside of what correct kernels may have", l.Violations, l.Elements)
 			c.Failure = &junitFault{text, text}
@@ -98,12 +101,12 @@ func (r *Report) WriteJUnit(w io.Writer) error {
 }
 
 // junit is a case that fails with the findings that belong to it.
-func (r *Report) junit(class, name string, belongs func(Finding) bool) junitCase {
+func (r drawing) junit(class, name string, belongs func(report.Finding) bool) junitCase {
 	c := junitCase{Class: class, Name: name}
 	var lines []string
 	for _, f := range r.Findings {
-		if f.Verdict.failed() && belongs(f) {
-			lines = append(lines, f.line())
+		if f.Verdict.Failed() && belongs(f) {
+			lines = append(lines, lineOf(f))
 		}
 	}
 	if len(lines) > 0 {
@@ -112,18 +115,18 @@ func (r *Report) junit(class, name string, belongs func(Finding) bool) junitCase
 	return c
 }
 
-func junitSteps(rows []StepRow) junitCase {
+func junitSteps(rows []report.StepRow) junitCase {
 	c := junitCase{Class: "steps", Name: fmt.Sprintf("%d to %d", rows[0].Step, rows[len(rows)-1].Step)}
-	bad := slices.DeleteFunc(slices.Clone(rows), func(s StepRow) bool { return !s.Violation })
+	bad := slices.DeleteFunc(slices.Clone(rows), func(s report.StepRow) bool { return !s.Violation })
 	if len(bad) == 0 {
-		if !slices.ContainsFunc(rows, func(s StepRow) bool { return finite(float64(s.R64)) }) {
+		if !slices.ContainsFunc(rows, func(s report.StepRow) bool { return finite(float64(s.R64)) }) {
 			c.Skipped = &junitFault{Message: "nothing of these steps could be compared"}
 		}
 		return c
 	}
 	var text []string
 	for _, s := range bad {
-		text = append(text, fmt.Sprintf("step %d: largest error %s, R64 %s, Re %s, peak %s", s.Step, three(float64(s.MaxAbs)), three(float64(s.R64)), three(float64(s.Re)), three(float64(s.Peak))))
+		text = append(text, fmt.Sprintf("step %d: largest error %s, R64 %s, Re %s, peak %s", s.Step, report.Three(float64(s.MaxAbs)), report.Three(float64(s.R64)), report.Three(float64(s.Re)), report.Three(float64(s.Peak))))
 	}
 	c.Failure = &junitFault{fmt.Sprintf("%d of %d steps are wrong, first step %d", len(bad), len(rows), bad[0].Step), strings.Join(text, "\n")}
 	return c

@@ -1,25 +1,32 @@
-package oracle
+package render
 
 import (
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // mostFindings is the number of findings that the text shows.
 const mostFindings = 5
 
+// drawing is a report on its way to a reader.
+type drawing struct{ *report.Report }
+
 // Text returns the report for a person: the verdict, what it means, the tables
 // of the evidence, and what could not be seen.
-func (r *Report) Text() string {
+func Text(r *report.Report) string { return drawing{r}.text() }
+
+func (r drawing) text() string {
 	var b strings.Builder
 	b.WriteString(wrap("refrun check  ", fmt.Sprintf("%s; states %v", r.Subject, r.Shape)))
 	fmt.Fprintf(&b, "claim    %s\n", r.Claim)
 	fmt.Fprintf(&b, "VERDICT  %s%s\n", r.Verdict, r.where())
 	b.WriteString(wrap("READ     ", r.Reason))
 	for _, f := range r.Findings[:min(len(r.Findings), mostFindings)] {
-		b.WriteString(wrap("found    ", f.line()))
+		b.WriteString(wrap("found    ", lineOf(f)))
 	}
 	if n := len(r.Findings) - mostFindings; n > 0 {
 		fmt.Fprintf(&b, "         (%d more)\n", n)
@@ -28,10 +35,10 @@ func (r *Report) Text() string {
 	for _, table := range r.tables() {
 		table.text(&b)
 	}
-	if e := r.OneStep; e != (StepError{}) {
-		fmt.Fprintf(&b, "one step  largest error %s, mean %s", three(float64(e.MaxAbs)), three(float64(e.MeanAbs)))
-		if x := r.Expected; x != (StepError{}) {
-			fmt.Fprintf(&b, "; expected %s and %s; RMS over expected %s", three(float64(x.MaxAbs)), three(float64(x.MeanAbs)), three(float64(e.RMSOverExpected)))
+	if e := r.OneStep; e != (report.StepError{}) {
+		fmt.Fprintf(&b, "one step  largest error %s, mean %s", report.Three(float64(e.MaxAbs)), report.Three(float64(e.MeanAbs)))
+		if x := r.Expected; x != (report.StepError{}) {
+			fmt.Fprintf(&b, "; expected %s and %s; RMS over expected %s", report.Three(float64(x.MaxAbs)), report.Three(float64(x.MeanAbs)), report.Three(float64(e.RMSOverExpected)))
 		}
 		b.WriteByte('\n')
 	}
@@ -42,7 +49,7 @@ func (r *Report) Text() string {
 		b.WriteString(wrap("rollout  ", s))
 	}
 	for _, x := range r.Blind {
-		b.WriteString(wrap("BLIND    ", x.line()))
+		b.WriteString(wrap("BLIND    ", blindLine(x)))
 	}
 	for _, s := range r.Skipped {
 		b.WriteString(wrap("SKIPPED  ", s))
@@ -54,13 +61,13 @@ func (r *Report) Text() string {
 }
 
 // WriteText writes the report as Text has it.
-func (r *Report) WriteText(w io.Writer) error {
-	_, err := io.WriteString(w, r.Text())
+func WriteText(w io.Writer, r *report.Report) error {
+	_, err := io.WriteString(w, Text(r))
 	return err
 }
 
 // where says the place of the first fault in a few words, "" if there is none.
-func (r *Report) where() string {
+func (r drawing) where() string {
 	s := ""
 	if r.FirstStep >= 0 {
 		s += fmt.Sprintf("  first at step %d", r.FirstStep)
@@ -84,10 +91,10 @@ func (r *Report) where() string {
 }
 
 // fate says what comparisons of free rollouts are worth.
-func (r *Report) fate() string {
+func (r drawing) fate() string {
 	s := ""
 	if r.GrowthPerStep != nil {
-		s = fmt.Sprintf("a small difference becomes %s times as large in a step", three(float64(*r.GrowthPerStep)))
+		s = fmt.Sprintf("a small difference becomes %s times as large in a step", report.Three(float64(*r.GrowthPerStep)))
 	}
 	if r.Horizon != nil {
 		if s != "" {
@@ -98,8 +105,8 @@ func (r *Report) fate() string {
 	return s
 }
 
-// line is a finding in one line.
-func (f Finding) line() string {
+// lineOf is a finding in one line.
+func lineOf(f report.Finding) string {
 	s := string(f.Verdict)
 	if f.Step >= 0 {
 		s += fmt.Sprintf(" at step %d", f.Step)
@@ -115,20 +122,20 @@ func (f Finding) line() string {
 	}
 	s += " (" + f.Gate
 	if f.Excess > 1 && finite(float64(f.Excess)) {
-		s += fmt.Sprintf(", %s times its limit", three(float64(f.Excess)))
+		s += fmt.Sprintf(", %s times its limit", report.Three(float64(f.Excess)))
 	}
-	s += "): " + f.said()
+	s += "): " + f.Said()
 	if f.Diagnosis != "" {
 		s += " [" + f.Diagnosis + "]"
 	}
 	return s
 }
 
-// line is a blind spot in one line.
-func (x Blind) line() string {
+// blindLine is a blind spot in one line.
+func blindLine(x report.Blind) string {
 	s := x.Name
 	if c := float64(x.Least); finite(c) && c > 0 {
-		s += fmt.Sprintf(": visible from %s times its usual size on", three(c))
+		s += fmt.Sprintf(": visible from %s times its usual size on", report.Three(c))
 	} else {
 		s += ": not visible at any size"
 	}
