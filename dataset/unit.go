@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/dataset/initial"
 	"github.com/refrun/refrun/dataset/sample"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/strict"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/rollout"
@@ -83,7 +84,7 @@ func (s *Spec) at(file string, x []float64, index int) (*Unit, error) {
 	for k, a := range s.Axes {
 		part, rest, ok := partOf(a.Field)
 		if !ok {
-			return nil, fmt.Errorf("%s: space.%.60s: want a field of operator, rollout or initial", file, a.Field)
+			return nil, fmt.Errorf("%s: space.%s: want a field of operator, rollout or initial", file, strict.Word(a.Field))
 		}
 		var v float64
 		if a.Apart {
@@ -95,7 +96,7 @@ func (s *Spec) at(file string, x []float64, index int) (*Unit, error) {
 		}
 		t, err := set(text[part], rest, a.value(v))
 		if err != nil {
-			return nil, fmt.Errorf("%s: space.%.60s: %w", file, a.Field, err)
+			return nil, fmt.Errorf("%s: space.%s: %w", file, strict.Word(a.Field), err)
 		}
 		text[part] = t
 	}

@@ -76,10 +76,11 @@ func (o *Object) Errorf(key, format string, args ...any) error {
 }
 
 // at returns the place of a key in the file.
-func (o *Object) at(key string) string { return strings.Trim(o.path+"."+word(key), ".") }
+func (o *Object) at(key string) string { return strings.Trim(o.path+"."+Word(key), ".") }
 
-// word returns a key as a word of a message: quoted if it would not do as one.
-func word(key string) string {
+// Word returns a key as a word of a message: cut to 60 letters, and quoted if it would not
+// do as one.
+func Word(key string) string {
 	if q := strconv.Quote(clip(key, 60)); q != `"`+key+`"` {
 		return q
 	}
@@ -273,7 +274,7 @@ func (o *Object) Close() error {
 		return o.err
 	}
 	for k := range o.asked {
-		known = append(known, word(k))
+		known = append(known, Word(k))
 	}
 	sort.Strings(unknown)
 	sort.Strings(known)
