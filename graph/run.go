@@ -77,21 +77,23 @@ func (p *Program) Run(r *Run, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 		} else if err := p.eval(r, i, of, over); err != nil {
 			return nil, fmt.Errorf("%s: %w", g.Name(n), err)
 		}
+		leave := func(v int) {
+			if last[v] > i {
+				return
+			}
+			if r.Gone != nil && made[v] && of[v] != nil {
+				r.Gone(v, of[v])
+			}
+			of[v] = nil
+		}
+		for _, v := range n.In {
+			leave(v)
+		}
 		for _, v := range n.Out {
 			if r.Seen != nil {
 				r.Seen(v, of[v])
 			}
-		}
-		for _, values := range [][]int{n.In, n.Out} {
-			for _, v := range values {
-				if last[v] > i {
-					continue
-				}
-				if r.Gone != nil && made[v] && of[v] != nil {
-					r.Gone(v, of[v])
-				}
-				of[v] = nil
-			}
+			leave(v)
 		}
 	}
 	var out []*tensor.Tensor
