@@ -44,6 +44,7 @@ var inward = map[string][]string{
 	"internal/randgraph":   {"fp16", "graph", "pointwise", "tensor"},
 	"internal/bigref":      {"fp16", "tensor", "internal/par"},
 	"internal/disk":        {},
+	"internal/scratch":     {"internal/disk"},
 	"internal/fault":       {"internal/disk"},
 	"safetensors":          {"fp16", "internal/disk", "internal/fault"},
 	"internal/npy":         {"fp16", "internal/disk", "internal/fault"},

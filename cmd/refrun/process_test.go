@@ -3,6 +3,8 @@ package main
 import (
 	"os"
 	"testing"
+
+	"github.com/refrun/refrun/internal/scratch"
 )
 
 // TestMain makes this binary the command itself for tests that start it as a process of
@@ -11,6 +13,7 @@ import (
 func TestMain(m *testing.M) {
 	peak := os.Getenv("REFRUN_TEST_PEAK")
 	if peak == "" && os.Getenv("REFRUN_TEST_COMMAND") == "" {
+		scratch.InMemory()
 		os.Exit(m.Run())
 	}
 	code := realMain(os.Args[1:], os.Stdout, os.Stderr)

@@ -1,0 +1,13 @@
+package rollout
+
+import (
+	"os"
+	"testing"
+
+	"github.com/refrun/refrun/internal/scratch"
+)
+
+func TestMain(m *testing.M) {
+	scratch.InMemory()
+	os.Exit(m.Run())
+}
