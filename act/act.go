@@ -96,7 +96,7 @@ func Parse(name string) (Func, error) {
 		}
 		names = append(names, functions[f].name)
 	}
-	return 0, fmt.Errorf("unknown activation %q: want one of %s, swish", name, strings.Join(names, ", "))
+	return 0, fmt.Errorf("unknown activation %.60q: want one of %s, swish", name, strings.Join(names, ", "))
 }
 
 // String returns the name that Parse reads.

@@ -36,7 +36,7 @@ func ParsePadding(name string) (Padding, error) {
 	if i := slices.Index(paddings, name); i >= 0 {
 		return Padding(i), nil
 	}
-	return 0, fmt.Errorf("unknown padding mode %q: want one of %s", name, strings.Join(paddings, ", "))
+	return 0, fmt.Errorf("unknown padding mode %.60q: want one of %s", name, strings.Join(paddings, ", "))
 }
 
 // Params are the geometry of a convolution, of rows and of columns: PyTorch's stride

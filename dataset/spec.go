@@ -128,11 +128,11 @@ func readOwn(o *strict.Object) (*Spec, error) {
 		name := p.String("format", "float32")
 		f, err := fp16.ParseFormat(name)
 		if err != nil || f == fp16.TF32 {
-			p.Fail("format", "%q: want float64, float32, float16 or bfloat16", name)
+			p.Fail("format", "%.60q: want float64, float32, float16 or bfloat16", name)
 		}
 		s.Store = f
 		if s.File = p.String("file", s.File); s.File != ".safetensors" && s.File != ".h5" {
-			p.Fail("file", "%q: want .safetensors or .h5", s.File)
+			p.Fail("file", "%.60q: want .safetensors or .h5", s.File)
 		}
 		if err := p.Close(); err != nil {
 			return nil, err

@@ -22,10 +22,10 @@ func (f Format) ParseBits(s string) (float64, error) {
 	digits, ok := strings.CutPrefix(s, "0x")
 	bits, err := strconv.ParseUint(digits, 16, 64)
 	if !ok || err != nil || len(digits) != 2*f.Bytes() {
-		return 0, fmt.Errorf("bits %q of a %v: want 0x and %d hexadecimal digits", s, f, 2*f.Bytes())
+		return 0, fmt.Errorf("bits %.60q of a %v: want 0x and %d hexadecimal digits", s, f, 2*f.Bytes())
 	}
 	if f == TF32 && bits&(1<<tail-1) != 0 {
-		return 0, fmt.Errorf("bits %q of a %v: want the last %d bits 0", s, f, tail)
+		return 0, fmt.Errorf("bits %.60q of a %v: want the last %d bits 0", s, f, tail)
 	}
 	return f.FromBits(bits), nil
 }

@@ -47,7 +47,7 @@ func ParseAutocast(name string) (Autocast, error) {
 	case "cpu:1.13":
 		return CPU113, nil
 	}
-	return 0, fmt.Errorf("unknown autocast %q: want cuda or cpu, or one of them with a release, :1.13 or :2.x", name)
+	return 0, fmt.Errorf("unknown autocast %.60q: want cuda or cpu, or one of them with a release, :1.13 or :2.x", name)
 }
 
 // rule is what autocast makes of an operation's inputs.

@@ -86,7 +86,7 @@ func bounded(shape []int) error {
 	n := 1
 	for _, d := range shape {
 		if d < 0 || d > 0 && n > mostElements/d {
-			return fmt.Errorf("output %v: want at most 2^40 elements", shape)
+			return fmt.Errorf("output %s: want at most 2^40 elements", shown(shape))
 		}
 		n *= d
 	}

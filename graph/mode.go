@@ -36,7 +36,7 @@ func ParseMode(precision, autocast string) (Mode, error) {
 	m := Mode{Precision: f}
 	if given {
 		if f != fp16.TF32 {
-			return Mode{}, fmt.Errorf("precision %q: want a rounding after tf32 only", precision)
+			return Mode{}, fmt.Errorf("precision %.60q: want a rounding after tf32 only", precision)
 		}
 		if m.TF32, err = fp16.ParseRounding(rounding); err != nil {
 			return Mode{}, err

@@ -76,11 +76,11 @@ func sized(name string, sizes []int, elements int64) ([]int, error) {
 		case d == -1 && open < 0:
 			open = a
 		case d == -1:
-			return nil, fmt.Errorf("%s: %v: want -1 only once", name, sizes)
+			return nil, fmt.Errorf("%s: %s: want -1 only once", name, shown(sizes))
 		case d < 0:
 			return nil, fmt.Errorf("%s: %d: want 0 or more, or -1", name, d)
 		case d > 0 && n > mostElements/int64(d):
-			return nil, fmt.Errorf("%s: %v: want at most 2^40 elements", name, sizes)
+			return nil, fmt.Errorf("%s: %s: want at most 2^40 elements", name, shown(sizes))
 		default:
 			n *= int64(d)
 		}
@@ -90,7 +90,7 @@ func sized(name string, sizes []int, elements int64) ([]int, error) {
 		return sizes, nil
 	}
 	if open >= 0 || n != elements {
-		return nil, fmt.Errorf("%s: %v: want sizes of %d elements", name, sizes, elements)
+		return nil, fmt.Errorf("%s: %s: want sizes of %d elements", name, shown(sizes), elements)
 	}
 	return sizes, nil
 }

@@ -182,3 +182,13 @@ func real(in []Type) error {
 	}
 	return nil
 }
+
+// shown writes the sizes of a file for an error: the first eight.
+func shown(sizes []int) string {
+	const most = 8
+	if len(sizes) <= most {
+		return fmt.Sprint(sizes)
+	}
+	first := fmt.Sprint(sizes[:most])
+	return fmt.Sprintf("%s ... and %d more]", first[:len(first)-1], len(sizes)-most)
+}

@@ -89,7 +89,7 @@ func ParseOp(name string) (Op, error) {
 			return Op(op), nil
 		}
 	}
-	return 0, fmt.Errorf("unknown operation %q: want one of %s", name, strings.Join(OpNames(), ", "))
+	return 0, fmt.Errorf("unknown operation %.60q: want one of %s", name, strings.Join(OpNames(), ", "))
 }
 
 // OpNames returns the names of all operations, in the order of the package's doc.

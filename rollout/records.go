@@ -22,7 +22,7 @@ func (s sum) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(s[
 func (s *sum) UnmarshalText(text []byte) error {
 	b, err := hex.DecodeString(string(text))
 	if err != nil || len(b) != len(s) {
-		return fmt.Errorf("%q: want a SHA-256 in hexadecimal", text)
+		return fmt.Errorf("%.100q: want a SHA-256 in hexadecimal", text)
 	}
 	copy(s[:], b)
 	return nil

@@ -145,15 +145,15 @@ func differ(earlier string, was, is [][2]string) string {
 		v, ok := old[p[0]]
 		switch {
 		case !ok:
-			return fmt.Sprintf("%s: the %s run had none, this one has %q", p[0], earlier, p[1])
+			return fmt.Sprintf("%s: the %s run had none, this one has %.100q", p[0], earlier, p[1])
 		case v != p[1]:
-			return fmt.Sprintf("%s: the %s run had %q, this one has %q", p[0], earlier, v, p[1])
+			return fmt.Sprintf("%s: the %s run had %.100q, this one has %.100q", p[0], earlier, v, p[1])
 		}
 		delete(old, p[0])
 	}
 	for _, p := range was {
 		if v, ok := old[p[0]]; ok {
-			return fmt.Sprintf("%s: the %s run had %q, this one has none", p[0], earlier, v)
+			return fmt.Sprintf("%s: the %s run had %.100q, this one has none", p[0], earlier, v)
 		}
 	}
 	return ""

@@ -24,7 +24,7 @@ func ParseMethod(name string) (Method, error) {
 	case Sobol, Halton, Latin, Random:
 		return m, nil
 	}
-	return "", fmt.Errorf("%q: want sobol, halton, latin or random", name)
+	return "", fmt.Errorf("%.60q: want sobol, halton, latin or random", name)
 }
 
 // What can be asked for.
