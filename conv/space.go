@@ -34,6 +34,8 @@ type worker struct {
 	norms         []float64 // of pixels
 	greatest      []float64 // of them, of each tile
 	first         int       // of the tiles
+	firstPanel    int       // of a convolution's panels, those that it makes
+	endPanel      int
 	flags         []uint8
 	terms         []float64
 	open          []uint64 // outputs of dst that guards left open: see note

@@ -84,3 +84,38 @@ func TestWorkersHaveMemory(t *testing.T) {
 		})
 	}
 }
+
+// TestPartsOfPanels: where there are fewer units of tiles than processors, or one more,
+// several divide the outputs of a unit, and return the bits of one alone.
+func TestPartsOfPanels(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	r := rand.New(rand.NewPCG(37, 38))
+	for _, of := range []struct{ ic, oc, h, w int }{
+		{200, 70, 5, 6},   // weights from afar, one unit
+		{160, 100, 17, 5}, // and few
+		{24, 40, 9, 9},    // at hand
+		{16, 50, 24, 25},  // units of unequal size
+	} {
+		src, weight := makers[0].make(r, fp16.Float32, 1, of.ic, of.h, of.w), makers[0].make(r, fp16.Float32, of.oc, of.ic, 3, 3)
+		k, p := NewKernel(weight, weight.Data[:of.oc]), Square(1, 1, Zeros)
+		var want *tensor.Tensor
+		for _, workers := range []int{1, 2, 3, 5, 16} {
+			runtime.GOMAXPROCS(workers)
+			got := tensor.New(fp16.Float32, 1, of.oc, of.h, of.w)
+			Forward(got, src, k, p)
+			if want == nil {
+				want = got
+			}
+			for i, v := range want.Data {
+				if math.Float64bits(got.Data[i]) != math.Float64bits(v) {
+					t.Fatalf("%v, %d workers: element %d is %x, want %x", of, workers, i, got.Data[i], v)
+				}
+			}
+		}
+	}
+	for _, c := range [][4]int{{1, 1, 32, 1}, {2, 1, 32, 2}, {2, 4, 32, 1}, {2, 5, 32, 2}, {2, 5, 1, 1}, {8, 3, 32, 8}, {64, 65, 8, 2}} {
+		if parts := partsFor(c[0], c[1], c[2]); parts != c[3] {
+			t.Errorf("%d workers, %d units, %d panels: %d parts, want %d", c[0], c[1], c[2], parts, c[3])
+		}
+	}
+}

@@ -27,8 +27,9 @@ type wino struct {
 	th, tw    int       // tiles of a sample
 	blocks    int       // of input channels
 	panels    int       // groups of outputs
-	units     int       // of work
-	groups    int       // of tiles, in a unit of work at most
+	units     int       // of tiles
+	parts     int       // of the panels: units times parts are the pieces of work
+	groups    int       // of tiles, in a unit at most
 	rows      bool      // V is of one row of points
 	pointwise bool      // all outputs at one point after the other
 	points    int       // of V and M
@@ -107,16 +108,31 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *I
 	groups := g.allGroups()
 	fit := max(1, (most+g.points*group/8)/(g.points*group))
 	g.units = (groups + fit - 1) / fit
-	if workers := par.Workers(); g.units < 8*workers {
+	workers := par.Workers()
+	if few := g.units < workers && g.rows; g.units < 8*workers && !few { // few share a reading of far weights
 		g.units = min(groups, (g.units+workers-1)/workers*workers)
 	}
 	g.groups = (groups + g.units - 1) / g.units
+	g.parts = partsFor(workers, g.units, g.panels)
 	g.calls = max(1, g.points*g.panels/g.blocks)
 	// Points at an odd number of cache lines.
 	g.vPoint = odd(g.groups * g.blocks * g.Tiles * block)
 	g.mPoint = odd(g.groups * g.Tiles * g.Outputs)
 	g.yColumn = odd(g.panels * g.groups * g.Tiles * g.Outputs)
 	return g
+}
+
+// partsFor returns in how many parts to divide the panels of so many units. Each part
+// transforms the unit's input again, which takes about as long as one panel.
+func partsFor(workers, units, panels int) int {
+	best, least := 1, 0
+	for parts := 1; parts <= min(panels, workers); parts++ {
+		rounds := (units*parts + workers - 1) / workers
+		if cost := rounds * ((panels+parts-1)/parts + 1); parts == 1 || cost < least {
+			best, least = parts, cost
+		}
+	}
+	return best
 }
 
 // odd returns the least odd multiple of a cache line's 8 numbers that holds n.
@@ -128,7 +144,7 @@ func (g *wino) allGroups() int { return (g.tiles() + g.Tiles - 1) / g.Tiles }
 
 // run convolves.
 func (g *wino) run() {
-	g.space.each(g.units, g.tasks.unit)
+	g.space.each(g.units*g.parts, g.tasks.unit)
 	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
 	g.space.anchored.end()
 }
@@ -174,8 +190,9 @@ func greater(a, b float64) float64 {
 
 func (g *wino) runUnit(worker, i int) {
 	s := g.space.workers[worker]
-	groups := g.allGroups()
-	lo, hi := i*groups/g.units, (i+1)*groups/g.units
+	groups, unit, part := g.allGroups(), i/g.parts, i%g.parts
+	lo, hi := unit*groups/g.units, (unit+1)*groups/g.units
+	s.firstPanel, s.endPanel = part*g.panels/g.parts, (part+1)*g.panels/g.parts
 	g.prepare(s)
 	g.unit(s, lo*g.Tiles, min(hi*g.Tiles, g.tiles()))
 	s.finish(g.tasks.resolve)
@@ -245,9 +262,9 @@ func (g *wino) unit(s *worker, lo, hi int) {
 // transforms the products.
 func (g *wino) multiply(s *worker, lo, hi, r, ahead int) {
 	n := (hi - lo + g.Tiles - 1) / g.Tiles
-	p, o := 0, 0
-	for call := range g.points * g.panels {
-		nextP, nextO, row := g.after(p, o, r)
+	p, o := 0, s.firstPanel
+	for call := range g.points * (s.endPanel - s.firstPanel) {
+		nextP, nextO, row := g.after(s, p, o, r)
 		m := p * g.mPoint
 		if g.pointwise {
 			m += o * g.points * g.mPoint
@@ -267,26 +284,26 @@ func (g *wino) multiply(s *worker, lo, hi, r, ahead int) {
 
 // after returns which multiplication comes after that at point p of row r, group o of
 // outputs.
-func (g *wino) after(p, o, r int) (nextP, nextO, row int) {
+func (g *wino) after(s *worker, p, o, r int) (nextP, nextO, row int) {
 	if g.pointwise {
-		if o+1 < g.panels {
+		if o+1 < s.endPanel {
 			return p, o + 1, r
 		}
 		if p+1 < g.points {
-			return p + 1, 0, r
+			return p + 1, s.firstPanel, r
 		}
 	} else {
 		if p+1 < g.points {
 			return p + 1, o, r
 		}
-		if o+1 < g.panels {
+		if o+1 < s.endPanel {
 			return 0, o + 1, r
 		}
 	}
 	if (r+1)*g.points < g.weights.points {
-		return 0, 0, r + 1
+		return 0, s.firstPanel, r + 1
 	}
-	return 0, 0, 0 // of the next unit
+	return 0, s.firstPanel, 0 // of the next unit
 }
 
 // products returns of how many groups of outputs M is.
