@@ -97,12 +97,17 @@ func TestPartsOfPanels(t *testing.T) {
 		{16, 50, 24, 25},  // units of unequal size
 	} {
 		src, weight := makers[0].make(r, fp16.Float32, 1, of.ic, of.h, of.w), makers[0].make(r, fp16.Float32, of.oc, of.ic, 3, 3)
-		k, p := NewKernel(weight, weight.Data[:of.oc]), Square(1, 1, Zeros)
+		k := NewKernel(weight, weight.Data[:of.oc])
+		plan := k.Plan(fp16.Float32, of.h, of.w, Square(1, 1, Zeros))
+		x := newTestImage(src.Format, 1, of.ic, of.h, of.w, plan.Frame())
+		x.From(src)
+		x.FillFrame(Zeros)
 		var want *tensor.Tensor
 		for _, workers := range []int{1, 2, 3, 5, 16} {
 			runtime.GOMAXPROCS(workers)
-			got := tensor.New(fp16.Float32, 1, of.oc, of.h, of.w)
-			Forward(got, src, k, p)
+			y, got := newTestImage(fp16.Float32, 1, of.oc, of.h, of.w, 0), tensor.New(fp16.Float32, 1, of.oc, of.h, of.w)
+			plan.Run(y, x, new(Space))
+			y.To(got)
 			if want == nil {
 				want = got
 			}
