@@ -1,6 +1,10 @@
 package index
 
-import "github.com/refrun/refrun/tensor"
+import (
+	"slices"
+
+	"github.com/refrun/refrun/tensor"
+)
 
 // maps say where each number of a result lies in a source, axis by axis of the result:
 // number (i_0, i_1, ...) is at m[0][i_0] + m[1][i_1] + ..., or outside if one of them is.
@@ -55,15 +59,25 @@ func (m maps) at(i int) (place int, inside bool) {
 
 // move sets dst to what a map takes from src, and to fill where that is outside. dst must
 // not be empty.
-func (m maps) move(dst, src *tensor.Tensor, fill float64) {
+func (m maps) move(dst, src *tensor.Tensor, fill float64) { m.runs(dst, src, fill, 1) }
+
+// runs is move for places of so many numbers, one after the other.
+func (m maps) runs(dst, src *tensor.Tensor, fill float64, run int) {
 	fill = dst.Format.Round(fill)
 	// The last axes, as far as they are in src as they are in dst, are moved as runs.
-	run, first := 1, 0
+	first := 0
 	for len(m) > 0 && straight(m[len(m)-1], run) {
 		of := m[len(m)-1]
 		first += of[0]
 		run *= len(of)
 		m = m[:len(m)-1]
+	}
+	parts := 1 // of a long run, for several processors
+	for ; run%2 == 0 && run > 1<<14; run /= 2 {
+		parts *= 2
+	}
+	if parts > 1 {
+		m = append(slices.Clip(m), line(parts, func(i int) int { return i * run }))
 	}
 	inner, outer := []int{0}, maps(nil)
 	if len(m) > 0 {

@@ -55,8 +55,7 @@ func Take(dst, src *tensor.Tensor, axis int, index *tensor.Tensor) error {
 	maps{
 		line(outer, func(i int) int { return i * n * inner }),
 		of,
-		line(inner, func(i int) int { return i }),
-	}.move(dst, src, 0)
+	}.runs(dst, src, 0, inner)
 	return nil
 }
 

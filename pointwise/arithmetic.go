@@ -85,25 +85,87 @@ func plainly(f fp16.Format, op Op, operands ...fp16.Format) bool {
 	return true
 }
 
-// arithmetic sets d to an operation of a and b in float64.
-func arithmetic(d, a, b []float64, op Op) {
-	a, b = a[:len(d)], b[:len(d)]
-	switch op {
-	case Add:
-		for i, v := range a {
-			d[i] = v + b[i]
-		}
-	case Sub:
-		for i, v := range a {
-			d[i] = v - b[i]
-		}
-	case Mul:
-		for i, v := range a {
-			d[i] = v * b[i]
-		}
-	case Div:
-		for i, v := range a {
-			d[i] = v / b[i]
+// arithmetic sets d to an operation of two runs, rounded to f.
+func arithmetic(d []float64, a, b run, op Op, f fp16.Format) {
+	if f == fp16.Float32 && a.step+b.step > 0 {
+		float32s(d, a, b, op)
+		return
+	}
+	for i := range d {
+		x, y := a.data[a.step*i], b.data[b.step*i]
+		switch op {
+		case Add:
+			d[i] = x + y
+		case Sub:
+			d[i] = x - y
+		case Mul:
+			d[i] = x * y
+		case Div:
+			d[i] = x / y
 		}
 	}
+	f.RoundSlice(d, d)
+}
+
+// float32s is arithmetic for Float32, of which one run has a step.
+func float32s(d []float64, a, b run, op Op) {
+	switch {
+	case b.step == 0 && op == Sub:
+		float32s(d, a, run{[]float64{-b.data[0]}, 0}, Add)
+	case b.step == 0 && op == Div:
+		by := b.data[0]
+		for i, x := range a.data[:len(d)] {
+			d[i] = single(x / by)
+		}
+	case b.step == 0: // a sum and a product are the same the other way round
+		float32s(d, b, a, op)
+	case a.step == 0:
+		x := a.data[0]
+		switch y := b.data[:len(d)]; op {
+		case Add:
+			for i := range d {
+				d[i] = single(x + y[i])
+			}
+		case Sub:
+			for i := range d {
+				d[i] = single(x - y[i])
+			}
+		case Mul:
+			for i := range d {
+				d[i] = single(x * y[i])
+			}
+		case Div:
+			for i := range d {
+				d[i] = single(x / y[i])
+			}
+		}
+	default:
+		x, y := a.data[:len(d)], b.data[:len(d)]
+		switch op {
+		case Add:
+			for i := range d {
+				d[i] = single(x[i] + y[i])
+			}
+		case Sub:
+			for i := range d {
+				d[i] = single(x[i] - y[i])
+			}
+		case Mul:
+			for i := range d {
+				d[i] = single(x[i] * y[i])
+			}
+		case Div:
+			for i := range d {
+				d[i] = single(x[i] / y[i])
+			}
+		}
+	}
+}
+
+// single rounds to float32, with the one NaN that there is.
+func single(y float64) float64 {
+	if y != y {
+		return fp16.NaN
+	}
+	return float64(float32(y))
 }

@@ -122,9 +122,8 @@ func Binary(dst, a, b *tensor.Tensor, op Op) {
 	ieee := plainly(dst.Format, op, a.Format, b.Format)
 	each(dst, []*tensor.Tensor{a, b}, func(d []float64, in []run) {
 		x, y := in[0], in[1]
-		if ieee && x.step+y.step == 2 {
-			arithmetic(d, x.data, y.data, op)
-			dst.Format.RoundSlice(d, d)
+		if ieee {
+			arithmetic(d, x, y, op, dst.Format)
 			return
 		}
 		for i := range d {

@@ -3,6 +3,7 @@ package exact
 import (
 	"math"
 	"math/big"
+	"sync"
 
 	"github.com/refrun/refrun/internal/double"
 )
@@ -318,11 +319,21 @@ func bigPi(w uint) *big.Float {
 }
 
 // bigLn2 returns ln 2 = 18 artanh(1/26) - 2 artanh(1/4801) + 8 artanh(1/8749).
+//
+// It is kept for each precision, as an exponential takes two thirds of its time for it;
+// nobody may write into it.
 func bigLn2(w uint) *big.Float {
+	if a, ok := ln2s.Load(w); ok {
+		return a.(*big.Float)
+	}
 	a := newBig(w).Mul(bigInt(w, 18), arctan(26, w, 1))
 	a.Sub(a, newBig(w).Mul(bigInt(w, 2), arctan(4801, w, 1)))
-	return a.Add(a, newBig(w).Mul(bigInt(w, 8), arctan(8749, w, 1)))
+	a.Add(a, newBig(w).Mul(bigInt(w, 8), arctan(8749, w, 1)))
+	ln2s.Store(w, a)
+	return a
 }
+
+var ln2s sync.Map // *big.Float by precision
 
 // arctan returns the sum of sign^n / ((2n+1) m^(2n+1)): the arctangent of 1/m
 // for sign -1, the hyperbolic one for sign +1.
