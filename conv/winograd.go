@@ -98,6 +98,10 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *I
 	most := bytesV[few(w)]
 	g.rows = w.InputRow != nil && 8*len(g.weights.panels) > farU && 2*g.points*group > largeV[few(w)]
 	if g.rows {
+		if f := w.Few; f != nil && filled(g.tiles(), f.Tiles) < filled(g.tiles(), g.Tiles) {
+			g.Winograd = f
+			group = 8 * g.Tiles * g.blocks * block
+		}
 		g.points, most = form.Side, rowsV
 		g.pointwise = smallCache
 		if g.pointwise && 8*len(g.weights.panels) > farthestU {
@@ -121,6 +125,9 @@ func newWino(k *Kernel, form *asm.Form, w *asm.Winograd, format int, dst, src *I
 	g.yColumn = odd(g.panels * g.groups * g.Tiles * g.Outputs)
 	return g
 }
+
+// filled returns how many tiles groups of a size have that hold so many.
+func filled(tiles, size int) int { return (tiles + size - 1) / size * size }
 
 // partsFor returns in how many parts to divide the panels of so many units. Each part
 // transforms the unit's input again, which takes about as long as one panel.

@@ -30,7 +30,7 @@ var backends = func() []backend {
 	return all
 }()
 
-var winogradAVX512 = Winograd{
+var winogradAVX512 = withFew(Winograd{
 	Tiles: 13, Outputs: 16,
 	Input: winogradInputAVX512, InputRow: winogradInputRowAVX512, Multiply: winogradMultiplyAVX512, Weigh: winogradWeighAVX512, Dot: winogradDotAVX512, Pack: packLineAVX2, Unpack: unpackLineAVX2,
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
@@ -39,6 +39,14 @@ var winogradAVX512 = Winograd{
 	OutputColumns: [Formats]func(*float64, int, int, float64, *float64, *float32, int, *uint8){
 		winogradOutputColumnsFloat32AVX512, winogradOutputColumnsFloat16AVX512, winogradOutputColumnsBFloat16AVX512},
 	WideInput: winogradWideInputAVX512, WideOutput: winogradWideOutputAVX512,
+})
+
+// withFew adds the same kernels for fewer tiles.
+func withFew(w Winograd) Winograd {
+	few := w
+	few.Tiles, few.Multiply, few.Input, few.Weigh, few.WideInput = 8, winogradMultiply8AVX512, nil, nil, nil
+	w.Few = &few
+	return w
 }
 
 var winogradAVX2 = Winograd{

@@ -20,6 +20,10 @@ type Winograd struct {
 	Tiles   int // of a group
 	Outputs int // of a group, a multiple of 8
 
+	// Few is the same with groups of fewer tiles, without Input and Weigh; nil where there
+	// is none.
+	Few *Winograd
+
 	// Input transforms the nxn window of one tile. src is its first pixel in
 	// channel block 0, line and image the strides from a line of pixels and
 	// from a channel block to the next; dst is the tile's place in its group of

@@ -9,6 +9,11 @@ package asm
 //go:noescape
 func winogradMultiplyAVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, later *float32)
 
+// winogradMultiply8AVX512 multiplies at one point: see asm/winograd.go.
+//
+//go:noescape
+func winogradMultiply8AVX512(v *float64, u *float64, m *float64, blocks int, chain int, groups int, next *float64, later *float32)
+
 // winogradWeighAVX512 sums the squares of a transformed window: see asm/winograd.go.
 //
 //go:noescape

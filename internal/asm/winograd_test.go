@@ -181,43 +181,50 @@ func TestWinogradInput(t *testing.T) {
 
 func TestWinogradMultiply(t *testing.T) {
 	each(t, func(t *testing.T, f *Form, w *Winograd) {
-		r := rand.New(rand.NewPCG(3, 4))
-		for _, blocks := range []int{1, 2, 5} {
-			for trial, groups := range []int{1, 3, 3} {
-				chain := []int{blocks, 1, 2}[trial]
-				v := newGuarded[float64](groups*blocks*w.Tiles*8, 7)
-				u := newGuarded[float64](blocks*8*w.Outputs, 7)
-				m := newGuarded[float64](groups*w.Tiles*w.Outputs, 7)
-				for i := range v.data() {
-					v.data()[i] = r.NormFloat64()
-				}
-				for i := range u.data() {
-					u.data()[i] = r.NormFloat64()
-				}
-				w.Multiply(v.at(0), u.at(0), m.at(0), blocks, chain, groups, u.at(0), new(float32))
-				v.check(t, "v")
-				u.check(t, "u")
-				m.check(t, "m")
-				for g := range groups {
-					for tile := range w.Tiles {
-						for o := range w.Outputs {
-							want, sum := 0.0, 0.0
-							for c := range blocks * 8 {
-								if c%(8*chain) == 0 {
-									want, sum = want+sum, 0
-								}
-								sum = math.FMA(v.data()[((g*blocks+c/8)*w.Tiles+tile)*8+c%8], u.data()[c*w.Outputs+o], sum)
+		testMultiply(t, w)
+		if w.Few != nil {
+			testMultiply(t, w.Few)
+		}
+	})
+}
+
+func testMultiply(t *testing.T, w *Winograd) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, blocks := range []int{1, 2, 5} {
+		for trial, groups := range []int{1, 3, 3} {
+			chain := []int{blocks, 1, 2}[trial]
+			v := newGuarded[float64](groups*blocks*w.Tiles*8, 7)
+			u := newGuarded[float64](blocks*8*w.Outputs, 7)
+			m := newGuarded[float64](groups*w.Tiles*w.Outputs, 7)
+			for i := range v.data() {
+				v.data()[i] = r.NormFloat64()
+			}
+			for i := range u.data() {
+				u.data()[i] = r.NormFloat64()
+			}
+			w.Multiply(v.at(0), u.at(0), m.at(0), blocks, chain, groups, u.at(0), new(float32))
+			v.check(t, "v")
+			u.check(t, "u")
+			m.check(t, "m")
+			for g := range groups {
+				for tile := range w.Tiles {
+					for o := range w.Outputs {
+						want, sum := 0.0, 0.0
+						for c := range blocks * 8 {
+							if c%(8*chain) == 0 {
+								want, sum = want+sum, 0
 							}
-							want += sum
-							if got := m.data()[(g*w.Tiles+tile)*w.Outputs+o]; got != want {
-								t.Fatalf("%d blocks, group %d, tile %d, output %d: %v, want %v", blocks, g, tile, o, got, want)
-							}
+							sum = math.FMA(v.data()[((g*blocks+c/8)*w.Tiles+tile)*8+c%8], u.data()[c*w.Outputs+o], sum)
+						}
+						want += sum
+						if got := m.data()[(g*w.Tiles+tile)*w.Outputs+o]; got != want {
+							t.Fatalf("%d blocks, group %d, tile %d, output %d: %v, want %v", blocks, g, tile, o, got, want)
 						}
 					}
 				}
 			}
 		}
-	})
+	}
 }
 
 func TestWinogradWeigh(t *testing.T) {

@@ -90,7 +90,10 @@ func winograd() {
 			f.constants(t)
 		}
 		t.roundings()
-		multiply(i)
+		multiply(i, i.tiles)
+		if i.tiles > fewTiles {
+			multiply(i, fewTiles)
+		}
 		weigh(i)
 		taps(i)
 		inWords(i)
@@ -284,6 +287,10 @@ func mustParam(name string) Mem {
 	return b.Addr
 }
 
+// fewTiles are the rows of a second block of registers, for images that would leave most
+// rows of the first one empty.
+const fewTiles = 8
+
 // multiply is the multiplication of one point: m = v u, the channels added in
 // order by fused multiply-adds from zero, in sums of chain blocks that are added in
 // order.
@@ -298,8 +305,12 @@ func mustParam(name string) Mem {
 // for them when they are needed stalls the first group, and a program has them
 // pass through the caches faster than memory can give them; so the next ones are
 // asked for evenly through the work on these, and two lines of later a block.
-func multiply(i isa) {
+func multiply(i isa, tiles int) {
 	name := "winogradMultiply" + i.name
+	if tiles < i.tiles {
+		name = fmt.Sprint("winogradMultiply", tiles, i.name)
+		i.tiles = tiles
+	}
 	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, chain, groups int, next *float64, later *float32)")
 	Pragma("noescape")
 	Doc(name + " multiplies at one point: see asm/winograd.go.")
