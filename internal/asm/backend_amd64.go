@@ -159,7 +159,7 @@ var noiseAVX2 = Noise{
 var rowsAVX512 = Rows{
 	Sums: rowSumsAVX512, nearGELU: 4,
 	Line: [Formats]func(*float32, *float32, int, *[5][8]float64, *uint8) uint64{rowLineFloat32AVX512, rowLineFloat16AVX512, rowLineBFloat16AVX512},
-	ReLU: rowReLUAVX2, Gather: rowGatherAVX2, Finite: rowFiniteAVX2, Cut: rowCutAVX2,
+	ReLU: rowReLUAVX2, Gather: rowGatherAVX2, Finite: rowFiniteAVX2, Greatest: rowGreatestAVX2, Cut: rowCutAVX2,
 	Act: [2]RowActs{
 		{rowGELUFloat32AVX512, rowGELUTanhFloat32AVX512, rowSiLUFloat32AVX512, rowTanhFloat32AVX512},
 		{rowGELUGridAVX512, rowGELUTanhGridAVX512, rowSiLUGridAVX512, rowTanhGridAVX512},
@@ -173,7 +173,7 @@ var rowsAVX512 = Rows{
 var rowsAVX2 = Rows{
 	Sums: rowSumsAVX2, nearGELU: 2,
 	Line: [Formats]func(*float32, *float32, int, *[5][8]float64, *uint8) uint64{rowLineFloat32AVX2, rowLineFloat16AVX2, rowLineBFloat16AVX2},
-	ReLU: rowReLUAVX2, Gather: rowGatherAVX2, Finite: rowFiniteAVX2, Cut: rowCutAVX2,
+	ReLU: rowReLUAVX2, Gather: rowGatherAVX2, Finite: rowFiniteAVX2, Greatest: rowGreatestAVX2, Cut: rowCutAVX2,
 	Act: [2]RowActs{
 		{rowGELUFloat32AVX2, rowGELUTanhFloat32AVX2, rowSiLUFloat32AVX2, rowTanhFloat32AVX2},
 		{rowGELUGridAVX2, rowGELUTanhGridAVX2, rowSiLUGridAVX2, rowTanhGridAVX2},

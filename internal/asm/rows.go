@@ -41,6 +41,11 @@ type Rows struct {
 	// Finite reports whether no number of a row is NaN or infinite.
 	Finite func(x *float32, pixels int) bool
 
+	// Greatest takes, for each of some pixels, the numbers of src that are greater than
+	// those of dst, or NaN, into dst: of equal numbers, and of zeros, what is there stays.
+	// The pixels of src lie step apart.
+	Greatest func(dst, src *float32, pixels, step int)
+
 	// Cut rounds to TF32 by a carry: to the bits of a number it adds add, and the last
 	// bit that stays if odd is 1, and drops what is below that. 0xfff and 1 are to
 	// nearest even, 0x1000 and 0 ties away from zero, 0 and 0 towards zero. The one NaN

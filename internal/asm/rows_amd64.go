@@ -167,6 +167,11 @@ func rowGatherAVX2(dst *float32, lines *[8]*float64, pixels int)
 //go:noescape
 func rowFiniteAVX2(x *float32, pixels int) bool
 
+// rowGreatestAVX2 keeps the greatest numbers: see asm/rows.go.
+//
+//go:noescape
+func rowGreatestAVX2(dst *float32, src *float32, pixels int, step int)
+
 // rowCutAVX2 rounds to TF32: see asm/rows.go.
 //
 //go:noescape

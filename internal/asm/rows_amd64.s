@@ -6076,6 +6076,28 @@ finite:
 	MOVB      DL, ret+16(FP)
 	RET
 
+// func rowGreatestAVX2(dst *float32, src *float32, pixels int, step int)
+// Requires: AVX
+TEXT ·rowGreatestAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ pixels+16(FP), DX
+	MOVQ step+24(FP), BX
+	SHLQ $0x05, BX
+
+nextGreatest:
+	VMOVUPS   (CX), Y0
+	VMAXPS    (AX), Y0, Y1
+	VCMPPS    $0x03, Y0, Y0, Y2
+	VBLENDVPS Y2, Y0, Y1, Y1
+	VMOVUPS   Y1, (AX)
+	ADDQ      BX, CX
+	ADDQ      $0x20, AX
+	DECQ      DX
+	JNZ       nextGreatest
+	VZEROUPPER
+	RET
+
 // func rowCutAVX2(dst *float32, x *float32, pixels int, add uint32, odd uint32)
 // Requires: AVX, AVX2
 TEXT ·rowCutAVX2(SB), NOSPLIT, $0-32

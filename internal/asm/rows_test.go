@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -319,6 +320,38 @@ func TestRowLayout(t *testing.T) {
 			}
 			if got := k.Finite(x.at(0), len(x.data())/8); got != want {
 				t.Fatalf("%x: finite is %v", x.data(), got)
+			}
+		}
+	})
+}
+
+func TestRowGreatest(t *testing.T) {
+	eachRows(t, func(t *testing.T, k *Rows) {
+		r := rand.New(rand.NewPCG(7, 7))
+		specials := []float32{0, float32(math.Copysign(0, -1)), float32(math.NaN()), float32(math.Inf(1)), float32(math.Inf(-1)), 1, -1, 0x1p-149}
+		for range 200 {
+			pixels, step := 1+r.IntN(9), 1+r.IntN(3)
+			dst, src := newGuarded[float32](8*pixels, 7), newGuarded[float32](8*((pixels-1)*step+1), 7)
+			for _, of := range [][]float32{dst.data(), src.data()} {
+				for i := range of {
+					if of[i] = float32(r.NormFloat64()); r.IntN(2) == 0 {
+						of[i] = specials[r.IntN(len(specials))]
+					}
+				}
+			}
+			want := slices.Clone(dst.data())
+			for i := range want {
+				if v := src.data()[i/8*8*step+i%8]; v > want[i] || v != v {
+					want[i] = v
+				}
+			}
+			k.Greatest(dst.at(0), src.at(0), pixels, step)
+			dst.check(t, "dst")
+			src.check(t, "src")
+			for i, v := range dst.data() {
+				if math.Float32bits(v) != math.Float32bits(want[i]) {
+					t.Fatalf("%d pixels %d apart, number %d: %v, want %v", pixels, step, i, v, want[i])
+				}
 			}
 		}
 	})

@@ -153,6 +153,25 @@ func Finite(x []float32) bool {
 	return true
 }
 
+// Greatest takes, for each of some pixels, the numbers of src that are greater than those of
+// dst, or NaN, into dst: of equal numbers, and of zeros, what is there stays. The pixels of
+// src lie step apart.
+func Greatest(dst, src []float32, pixels, step int) {
+	dst, src = dst[:8*pixels], src[:8*((pixels-1)*step+1)]
+	if k := asm.RowKernels(); k != nil {
+		k.Greatest(&dst[0], &src[0], pixels, step)
+		return
+	}
+	for x := range pixels {
+		best, of := dst[8*x:][:8], src[8*x*step:][:8]
+		for i, v := range of {
+			if v > best[i] || v != v {
+				best[i] = v
+			}
+		}
+	}
+}
+
 // Gather lays up to 8 lines of float32 numbers, one of each channel, out as pixels;
 // channels that are missing are 0. lines is scratch.
 func Gather(dst []float32, channels [][]float64, lines *[8]*float64) {

@@ -32,6 +32,7 @@ func rowKernels() {
 	rowReLU()
 	rowGather()
 	rowFinite()
+	rowGreatest()
 	rowCut()
 	for _, o := range rowOperations[:len(rowOperations)-1] { // float32 numbers need not be rounded
 		o.single()
@@ -362,5 +363,30 @@ func rowReLU() {
 	JNZ(LabelRef("nextReLU"))
 	VZEROUPPER()
 	Store(some, ReturnIndex(0))
+	RET()
+}
+
+// rowGreatest keeps in dst what is greater, or a NaN: VMAXPS returns its second operand, that
+// of dst, if the numbers are equal or one is a NaN.
+func rowGreatest() {
+	TEXT("rowGreatestAVX2", NOSPLIT, "func(dst, src *float32, pixels, step int)")
+	Pragma("noescape")
+	Doc("rowGreatestAVX2 keeps the greatest numbers: see asm/rows.go.")
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	n := Load(Param("pixels"), GP64()).(reg.GPVirtual)
+	step := Load(Param("step"), GP64()).(reg.GPVirtual)
+	SHLQ(Imm(5), step) // bytes
+	Label("nextGreatest")
+	VMOVUPS(Mem{Base: src}, reg.Y0)
+	VMAXPS(Mem{Base: dst}, reg.Y0, reg.Y1)
+	VCMPPS(Imm(3), reg.Y0, reg.Y0, reg.Y2) // unordered: a NaN
+	VBLENDVPS(reg.Y2, reg.Y0, reg.Y1, reg.Y1)
+	VMOVUPS(reg.Y1, Mem{Base: dst})
+	ADDQ(step, src)
+	ADDQ(Imm(32), dst)
+	DECQ(n)
+	JNZ(LabelRef("nextGreatest"))
+	VZEROUPPER()
 	RET()
 }
