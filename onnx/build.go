@@ -333,6 +333,9 @@ func (b *builder) node(n *nodeProto, s *scope) {
 		if c.err == nil && k >= len(values) && !c.poisoned {
 			c.fail("output %d, %.60q: not supported", k, name)
 		}
+		if c.err == nil && v == poison && !c.poisoned {
+			c.fail("output %d, %.60q: an input that is not given", k, name)
+		}
 		if _, twice := s.names[name]; twice {
 			c.fail("output %.60q: made twice", name)
 		}
