@@ -1,0 +1,126 @@
+package tensorcore
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/tensor"
+)
+
+// MatMul sets dst [M,N] to c + a b for a [M,K] and b [K,N]; c [M,N] may be nil for zeros. The
+// numbers of K are cut into that many parts, as equal as blocks allow, the longer ones first:
+// each part is added in ascending order, the first one to c, and then the parts are added one
+// after the other in float32, to nearest even (split-K). Of other orders of K callers change
+// the order of a's columns and b's rows. dst has the unit's output format.
+func (u *Unit) MatMul(dst, a, b, c *tensor.Tensor, parts int) {
+	tensor.Require("tensorcore", 2, dst, a, b)
+	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
+	if b.Shape[0] != k || dst.Shape[0] != m || dst.Shape[1] != n || c != nil && !c.SameShape(dst) {
+		panic("tensorcore: shapes of a matrix product that do not fit")
+	}
+	if dst.Format != u.Output || parts < 1 {
+		panic("tensorcore: another output format than the unit's, or no parts")
+	}
+	columns := make([]operand, len(b.Data)) // [N,K]
+	par.For(n, func(j int) {
+		for i := range k {
+			columns[j*k+i] = u.operand(b.Data[i*n+j])
+		}
+	})
+	cuts := u.cuts(k, parts)
+	par.For(m, func(i int) {
+		line := make([]operand, k)
+		for j, v := range a.Data[i*k : (i+1)*k] {
+			line[j] = u.operand(v)
+		}
+		sums, part := make([]float64, n), make([]float64, together)
+		if c != nil {
+			copy(sums, c.Data[i*n:])
+		}
+		for j := 0; j < n; j += together {
+			of := sums[j:min(j+together, n)]
+			for p := range parts {
+				row, from := line[cuts[p]:cuts[p+1]], columns[j*k+cuts[p]:]
+				if p == 0 {
+					u.chains(row, from, k, of)
+					continue
+				}
+				more := part[:len(of)]
+				clear(more)
+				u.chains(row, from, k, more)
+				for l, v := range more {
+					of[l] = u.Output.Round(nearest(of[l] + v))
+				}
+			}
+		}
+		copy(dst.Data[i*n:], sums)
+	})
+}
+
+// together is how many columns a row is multiplied by at once.
+const together = 4
+
+// cuts returns where the parts of k numbers begin, and k.
+func (u *Unit) cuts(k, parts int) []int {
+	blocks := (k + u.Terms - 1) / u.Terms
+	cuts := []int{0}
+	for p := range parts {
+		of := blocks / parts
+		if p < blocks%parts {
+			of++
+		}
+		cuts = append(cuts, min(k, cuts[p]+of*u.Terms))
+	}
+	return cuts
+}
+
+// Fit is how well a model explains results.
+type Fit struct {
+	Model    Model
+	Unit     *Unit
+	NotEqual int // of the results
+}
+
+// Identify holds rows of operands and what a device returned for c + sum a b to all models that
+// have such a unit, those that explain the most results first. Models with one rule stand
+// together: no results tell them apart. a and b are [rows, terms].
+func Identify(in Input, out fp16.Format, a, b *tensor.Tensor, c, d []float64) []Fit {
+	tensor.Require("tensorcore", 2, a, b)
+	if !a.SameShape(b) || len(c) != a.Shape[0] || len(d) != a.Shape[0] {
+		panic("tensorcore: rows of different lengths")
+	}
+	var fits []Fit
+	terms := a.Shape[1]
+	for i := range devices {
+		m := Model{&devices[i]}
+		u, err := m.Unit(in, out)
+		if err != nil {
+			continue
+		}
+		f := Fit{Model: m, Unit: u}
+		for r := range d {
+			y := u.Dot(a.Data[r*terms:(r+1)*terms], b.Data[r*terms:(r+1)*terms], c[r])
+			if y != d[r] && (y == y || d[r] == d[r]) {
+				f.NotEqual++
+			}
+		}
+		fits = append(fits, f)
+	}
+	return sorted(fits)
+}
+
+// sorted orders fits by their misses, and the models of one rule together.
+func sorted(fits []Fit) []Fit {
+	first := map[Rule]int{}
+	for i, f := range fits {
+		if _, ok := first[f.Unit.Rule]; !ok {
+			first[f.Unit.Rule] = i
+		}
+	}
+	slices.SortStableFunc(fits, func(a, b Fit) int {
+		return cmp.Or(cmp.Compare(a.NotEqual, b.NotEqual), cmp.Compare(first[a.Unit.Rule], first[b.Unit.Rule]))
+	})
+	return fits
+}

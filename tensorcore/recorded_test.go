@@ -1,0 +1,157 @@
+package tensorcore
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/safetensors"
+	"github.com/refrun/refrun/tensor"
+)
+
+var recordings = flag.String("tensorcore.recordings", "testdata", "a folder of what devices returned")
+
+// recording is what a device returned for rows of operands.
+type recording struct {
+	name, device string
+	in           Input
+	out          fp16.Format
+	a, b         *tensor.Tensor
+	c, d         []float64
+}
+
+// recorded reads all recordings.
+func recorded(t testing.TB) (all []recording) {
+	raw, err := os.ReadFile(filepath.Join(*recordings, "index.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var index map[string]struct {
+		Device, Inputs string
+		Outputs        []string
+	}
+	if err := json.Unmarshal(raw, &index); err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for name := range index {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		of := index[name]
+		f, err := safetensors.Open(filepath.Join(*recordings, name+".safetensors"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		read := func(name string) *tensor.Tensor {
+			x, err := f.Tensor(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			v, err := x.Float64s()
+			if err != nil {
+				t.Fatal(err)
+			}
+			return tensor.Of(fp16.Float64, v, x.Shape...)
+		}
+		in, err := ParseInput(of.Inputs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, out := range of.Outputs {
+			format := fp16.Float32
+			if out == "d_fp16" {
+				format = fp16.Float16
+			}
+			r := recording{name + " " + out, strings.ToLower(of.Device), in, format, read("a"), read("b"), read("c").Data, read(out).Data}
+			if in >= E4M3 && strings.HasPrefix(of.Device, "H") {
+				clear(r.c) // they were recorded with 0
+			}
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// unit returns the unit of the device that a recording is of, nil where the package has none.
+func (r *recording) unit(t testing.TB) *Unit {
+	m, err := Lookup(r.device)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u, err := m.Unit(r.in, r.out)
+	if err != nil {
+		return nil
+	}
+	return u
+}
+
+// TestRecorded: units return every bit that their devices returned.
+func TestRecorded(t *testing.T) {
+	unknown := 0
+	for _, r := range recorded(t) {
+		u := r.unit(t)
+		if u == nil {
+			unknown++
+			continue
+		}
+		wrong, terms := 0, r.a.Shape[1]
+		for i, d := range r.d {
+			if u.Dot(r.a.Data[i*terms:(i+1)*terms], r.b.Data[i*terms:(i+1)*terms], r.c[i]) != d {
+				wrong++
+			}
+		}
+		t.Logf("%-18s %-8v %4d of %d not equal", r.name, u.Source, wrong, len(r.d))
+		if wrong > 0 {
+			t.Errorf("%s: %d of %d not equal", r.name, wrong, len(r.d))
+		}
+	}
+	if unknown != 6 { // float16 results of FP8 on H100, H200 and B200
+		t.Errorf("%d recordings of no unit", unknown)
+	}
+}
+
+// TestIdentify: the device that made a recording is among those of the first rule, all of
+// which explain every bit.
+func TestIdentify(t *testing.T) {
+	for _, r := range recorded(t) {
+		u := r.unit(t)
+		if u == nil {
+			continue
+		}
+		fits := Identify(r.in, r.out, r.a, r.b, r.c, r.d)
+		var right, wrong []string
+		for _, f := range fits {
+			if f.NotEqual == 0 {
+				right = append(right, f.Model.Name())
+			} else {
+				wrong = append(wrong, f.Model.Name())
+			}
+		}
+		if !slices.Contains(right, r.device) || fits[0].NotEqual > 0 {
+			t.Errorf("%s: %v fit", r.name, right)
+		}
+		for _, f := range fits { // what is no other rule's work; float16 results tell less
+			if r.out == fp16.Float32 && f.NotEqual == 0 && f.Unit.Rule != u.Rule && !alike(f.Unit.Rule, u.Rule, r.a.Shape[1]) {
+				t.Errorf("%s: %s of another rule fits as well", r.name, f.Model.Name())
+			}
+		}
+		t.Logf("%-18s %v; not %v", r.name, right, wrong)
+	}
+}
+
+// alike reports whether two rules are one for a single block of so many terms: Terms beyond
+// that and exponents below all that were recorded decide nothing.
+func alike(a, b Rule, terms int) bool {
+	if a.Terms < terms || b.Terms < terms {
+		return false
+	}
+	a.Terms, a.Lowest, a.Half = b.Terms, b.Lowest, b.Half
+	return a == b
+}
