@@ -69,6 +69,7 @@ var inward = map[string][]string{
 	"dataset/initial":      {"fp16", "noise", "spectral", "tensor", "internal/elem", "internal/strict"},
 	"diff":                 {"fp16"},
 	"oracle/report":        {"diff"},
+	"oracle/kernel":        {"fp16", "tensor", "tensorcore"},
 	"oracle/render":        {"diff", "oracle/report", "internal/svg"},
 	"study":                {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
 	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "safetensors"},

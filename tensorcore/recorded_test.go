@@ -3,6 +3,7 @@ package tensorcore
 import (
 	"encoding/json"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -154,4 +155,30 @@ func alike(a, b Rule, terms int) bool {
 	}
 	a.Terms, a.Lowest, a.Half = b.Terms, b.Lowest, b.Half
 	return a == b
+}
+
+// TestHas: of FP8 all numbers of the 256 codes are there, and none between them.
+func TestHas(t *testing.T) {
+	for in, f := range map[Input]struct{ exponent, fraction, codes int }{E4M3: {4, 3, 127}, E5M2: {5, 2, 124}} {
+		bias := 1<<(f.exponent-1) - 1
+		last := -1.0
+		for code := range f.codes { // below NaN, and below infinity
+			e, m := code>>f.fraction, float64(code&(1<<f.fraction-1))
+			x := math.Ldexp(m, 1-bias-f.fraction)
+			if e > 0 {
+				x = math.Ldexp(m+float64(int(1)<<f.fraction), e-bias-f.fraction)
+			}
+			if !in.Has(x) || !in.Has(-x) || in.Has((x+last)/2) && code > 0 {
+				t.Errorf("%v: code %#x, %v", in, code, x)
+			}
+			last = x
+		}
+		if in.Has(last * 1.25) {
+			t.Errorf("%v: %v", in, last*1.25)
+		}
+	}
+	inf := math.Inf(1)
+	if E4M3.Has(inf) || !E5M2.Has(-inf) || !FP16.Has(inf) || FP16.Has(65520) || !BF16.Has(65536) || BF16.Has(1.001) || TF32.Has(1e-50) || !TF32.Has(0x1.fffffep0) || !E4M3.Has(fp16.NaN) {
+		t.Error("numbers of the wrong formats")
+	}
 }

@@ -2,6 +2,7 @@ package tensorcore
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -40,6 +41,34 @@ func ParseInput(name string) (Input, error) {
 		return Input(i), nil
 	}
 	return 0, fmt.Errorf("operands %.40q: want one of %s", name, strings.Join(inputNames[:], ", "))
+}
+
+// Has reports whether a number is one of the format, or NaN; of TF32 every float32 number is,
+// as units cut it. An infinity is none of E4M3.
+func (in Input) Has(v float64) bool {
+	switch {
+	case v != v:
+		return true
+	case in == FP16:
+		return fp16.Float16.Round(v) == v
+	case in == BF16:
+		return fp16.BFloat16.Round(v) == v
+	case in == TF32:
+		return fp16.Float32.Round(v) == v
+	}
+	a := math.Abs(v)
+	if a == 0 {
+		return true
+	}
+	fraction, most := 3, 448.0
+	if in == E5M2 {
+		if fraction, most = 2, 57344; math.IsInf(v, 0) {
+			return true
+		}
+	}
+	_, e := math.Frexp(a)
+	place := math.Ldexp(1, max(e-1, in.lowest())-fraction)
+	return a <= most && math.Trunc(a/place)*place == a
 }
 
 // lowest returns the exponent of the smallest normal number.

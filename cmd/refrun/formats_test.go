@@ -28,6 +28,7 @@ func TestFormats(t *testing.T) {
 		"plan":                 {"plan", "--seconds", "0.001", "--grid", "8", "--operators", "2"},
 		"bench":                {"bench", "--seconds", "0.001", "--grid", "8"},
 		"info":                 {"info"},
+		"kernel":               {"kernel", recordedDot, "--op", "dot", "--precision", "fp16", "--output", "d_fp32"},
 	} {
 		out := refrun(t, append(args, "--json")...).decode(t)
 		described := sections[section]

@@ -3,6 +3,7 @@ package main
 // labels are headings, names, figures and requests: what they show is measured or given,
 // and they conclude nothing.
 var labels = []string{
+	"tensor-core:",
 	": rollout.precision",
 	"         graphs of %d operations: digest %s\n",
 	"--batch or --grid",

@@ -1,0 +1,117 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/kernel"
+	"github.com/refrun/refrun/safetensors"
+)
+
+// recordedDot is what an A100 returned, wherever a test goes.
+var recordedDot, _ = filepath.Abs(filepath.Join("..", "..", "tensorcore", "testdata", "A100_fp16.safetensors"))
+
+// TestKernel: what an A100 returned passes as an A100's, fails as an H100's, and is said to be
+// an A100's or that of a device which adds alike.
+func TestKernel(t *testing.T) {
+	args := []string{"kernel", recordedDot, "--op", "dot", "--precision", "fp16", "--output"}
+	for _, c := range []struct {
+		more string
+		code int
+		want string
+	}{
+		{"d_fp32 --accumulate tensor-core:a100", exitOK, "PASS  dot of fp16 to float32: 100 elements\n  every bit is what NVIDIA A100 gives, in float32 sums (its rule: recorded)\n  all elements fit t4, a100, a2, ada, l40s\n"},
+		{"d_fp32 --accumulate tensor-core:h100", exitFailed, " are not what NVIDIA H100 gives, in float32 sums (its rule: recorded)\n  farthest off: ["},
+		{"d_fp16 --store float16 --accumulate tensor-core:a100", exitOK, "every bit is what NVIDIA A100 gives, in float16 sums"},
+		{"d_fp32", exitOK, "all elements fit t4, a100, a2, ada, l40s\n"},
+		{"c", exitFailed, "no device that is known gives these bits\n"},
+	} {
+		r := refrun(t, append(args, strings.Fields(c.more)...)...)
+		if r.code != c.code || !strings.Contains(r.stdout, c.want) || r.stderr != "" {
+			t.Errorf("%s: exit code %d, %s%s", c.more, r.code, r.stderr, r.stdout)
+		}
+	}
+	out := refrun(t, append(args, "d_fp32", "--json")...).decode(t)
+	has(t, "kernel", out, object{"verdict": word, "op": word, "operands": word, "store": word, "device": word, "source": word, "split_k": number, "sums": word,
+		"elements": number, "not_equal": number, "fits": []any{object{"device": word, "split_k": number, "sums": word, "elements": number, "not_equal": number}}})
+}
+
+// TestKernelZeros: a product of zeros is right of zeros, and shows nothing.
+func TestKernelZeros(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "z.safetensors")
+	var all []*safetensors.Tensor
+	for name, shape := range map[string][]int{"input": {3, 5}, "other": {5, 2}, "output": {3, 2}} {
+		x, err := safetensors.OfFloat64s(name, safetensors.DTypeOf(fp16.Float32), shape, make([]float64, shape[0]*shape[1]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, x)
+	}
+	if err := safetensors.WriteFile(path, all, nil); err != nil {
+		t.Fatal(err)
+	}
+	r := refrun(t, "kernel", path, "--op", "matmul", "--precision", "bf16", "--accumulate", "tensor-core:b200")
+	if r.code != exitNoPower || !strings.HasPrefix(r.stdout, "NO-POWER") {
+		t.Errorf("exit code %d, %s%s", r.code, r.stderr, r.stdout)
+	}
+}
+
+func TestKernelUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"":                                    "--op: want matmul or dot",
+		"--op dot":                            `--precision: operands "": want one of fp16, bf16, tf32, E4M3, E5M2`,
+		"--op dot --precision int8":           `--precision: operands "int8": want one of fp16`,
+		"--op dot --precision fp16 --store f": `--store: "f": want float32, float16 or bfloat16`,
+		"--op dot --precision fp16 --accumulate a100":                    `--accumulate: "a100": want tensor-core:NAME`,
+		"--op dot --precision fp16 --accumulate tensor-core:a1":          `accumulate: tensor core "a1": want one of v100`,
+		"--op dot --precision fp16 --schedule split_k=0":                 `--schedule: "split_k=0": want split_k=N, N from 1 on`,
+		"--op dot --precision fp16 --output y":                           `no tensor "y": want a, b and the output (--output NAME), of [`,
+		"--op sum --precision fp16 --output d_fp32":                      `op "sum": want dot or matmul`,
+		"--op matmul --precision fp16 --output d_fp32":                   "b: shape [100 8]: want 8 rows, as a has columns",
+		"--op dot --precision E4M3 --output d_fp32":                      "want numbers of E4M3",
+		"--op dot --precision fp16 --output d_fp32 --schedule split_k=2": "split_k: 2: want 1, or for a matmul up to its K",
+	} {
+		if strings.Contains(args, "precision fp16 --") && !strings.Contains(args, "--output") {
+			args += " --output d_fp32"
+		}
+		r := refrun(t, append([]string{"kernel", recordedDot}, strings.Fields(args)...)...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, want) || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%s: exit code %d, %s, want %s", args, r.code, r.stderr, want)
+		}
+	}
+	if r := refrun(t, "kernel", "no such file", "--op", "dot", "--precision", "fp16"); r.code != exitUsage || !strings.Contains(r.stderr, "no such file: ") {
+		t.Errorf("%d %s", r.code, r.stderr)
+	}
+}
+
+func kernelPairs() []pair {
+	said := func(r kernel.Report, fits ...kernel.Fit) string {
+		r.Device, r.Source, r.Sums, r.Elements, r.Fits = "a100", "recorded", "float32", 4, fits
+		if r.Verdict == kernel.Fail {
+			r.NotEqual, r.Worst = 2, &kernel.Worst{Index: []int{1}, Text: "1 where the device gives 2"}
+		}
+		return printed(func(c *command) { c.printKernel(&r) })
+	}
+	fit := func(device string, elements, wrong int) kernel.Fit {
+		return kernel.Fit{Device: device, SplitK: 1, Sums: "float32", Elements: elements, NotEqual: wrong}
+	}
+	bare := fit("h100", 4, 0)
+	bare.WithoutC = true
+	right, wrong := said(kernel.Report{Verdict: kernel.Pass}, fit("a100", 4, 0), fit("v100", 4, 1)), said(kernel.Report{Verdict: kernel.Fail}, fit("h100", 4, 1))
+	empty := said(kernel.Report{Verdict: kernel.NoPower}, fit("a100", 4, 0))
+	return []pair{
+		{"every bit is what NVIDIA A100 gives, in float32 sums (its rule: recorded)", right, wrong},
+		{"2 are not what NVIDIA A100 gives, in float32 sums (its rule: recorded)", wrong, right},
+		{"farthest off: [1] is 1 where the device gives 2", wrong, right},
+		{"what is right is one number everywhere: a kernel that computes nothing has it too", empty, right},
+		{", K in 2 parts", said(kernel.Report{Verdict: kernel.Pass, SplitK: 2}, fit("a100", 4, 0)), right},
+		{"no device that is known gives these bits", wrong, right},
+		{"all elements fit a100\n", right, wrong},
+		{"fit every device that is known: they tell none apart", empty, right},
+		{"the first 2 elements fit a100\n", said(kernel.Report{Verdict: kernel.Pass}, fit("a100", 2, 0), fit("v100", 2, 1)), right},
+		{"all elements fit a100 split_k=2\n", said(kernel.Report{Verdict: kernel.Pass}, kernel.Fit{Device: "a100", SplitK: 2, Elements: 4}, fit("v100", 4, 1)), right},
+		{"h100 with nothing added to", said(kernel.Report{Verdict: kernel.Fail}, bare, fit("a100", 4, 1)), said(kernel.Report{Verdict: kernel.Fail}, fit("a100", 4, 1), fit("v100", 4, 1))},
+	}
+}
