@@ -119,7 +119,7 @@ func (o Split) parts(n int) ([]int, error) {
 		left -= s
 	}
 	if left != 0 || len(o.Sizes) == 0 {
-		return nil, fmt.Errorf("split_size: %v: want sizes that add up to %d", []int(o.Sizes), n)
+		return nil, fmt.Errorf("split_size: %s: want sizes that add up to %d", shown(o.Sizes), n)
 	}
 	return o.Sizes, nil
 }

@@ -42,11 +42,11 @@ func placewise(m Mode, op string, most int, shape Ints, in []Type) (Inference, e
 		return Inference{}, fmt.Errorf("input of shape []: want one axis or more")
 	}
 	if len(shape) > len(x) {
-		return Inference{}, fmt.Errorf("normalized_shape: %v: want the last sizes of the input of shape %v", shape, x)
+		return Inference{}, fmt.Errorf("normalized_shape: %s: want the last sizes of the input of shape %v", shown(shape), x)
 	}
 	last := x[len(x)-max(len(shape), 1):]
 	if len(shape) > 0 && !slices.Equal(last, shape) {
-		return Inference{}, fmt.Errorf("normalized_shape: %v: want the last sizes of the input, %v", shape, last)
+		return Inference{}, fmt.Errorf("normalized_shape: %s: want the last sizes of the input, %v", shown(shape), last)
 	}
 	if elementsOf(last) == 0 {
 		return Inference{}, fmt.Errorf("input of shape %v: want numbers along the last axes", x)

@@ -183,7 +183,7 @@ func axesOf(name string, axes Ints, rank int) ([]int, error) {
 			return nil, err
 		}
 		if slices.Contains(all, a) {
-			return nil, fmt.Errorf("%s: %v: want each axis once", name, axes)
+			return nil, fmt.Errorf("%s: %s: want each axis once", name, shown(axes))
 		}
 		all = append(all, a)
 	}

@@ -199,7 +199,7 @@ func bounded(shape []int) error {
 	n := 1
 	for _, d := range shape {
 		if d < 0 || d > 0 && n > 1<<40/d || len(shape) > mostRank {
-			return fmt.Errorf("shape %v: want at most %d sizes from 0 on, and at most 2^40 numbers", shape, mostRank)
+			return fmt.Errorf("shape %.200s: want at most %d sizes from 0 on, and at most 2^40 numbers", fmt.Sprint(shape), mostRank)
 		}
 		n *= d
 	}

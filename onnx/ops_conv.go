@@ -73,7 +73,7 @@ func (c *call) kernelOf(w int) []int {
 		return nil
 	}
 	if k := c.ints("kernel_shape"); k != nil && !equal(k, s[2:]) {
-		c.fail("kernel_shape: %v: want that of the weight, %v", k, s[2:])
+		c.fail("kernel_shape: %.200s: want that of the weight, %v", fmt.Sprint(k), s[2:])
 	}
 	return s[2:]
 }
