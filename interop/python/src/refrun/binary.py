@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import List, Optional
@@ -25,6 +26,32 @@ def _source() -> Optional[Path]:
     return None
 
 
+def _inside() -> Path:
+    """Where wheels have the binary."""
+    return Path(__file__).parent / "bin" / ("refrun.exe" if os.name == "nt" else "refrun")
+
+
+def _is_launcher(path: str) -> bool:
+    """Whether a program is `main` below, as pip installs it: of a package without a binary it
+    would ask this package for one."""
+    try:
+        with open(path, "rb") as f:
+            return b"refrun.binary" in f.read(1 << 16)
+    except OSError:
+        return False
+
+
+def main() -> None:
+    """The command `refrun` that pip puts on PATH: the binary, with the same arguments."""
+    try:
+        path = str(_inside()) if _inside().exists() else binary()
+    except BinaryError as e:
+        sys.exit(f"refrun: {e}")
+    if os.name == "nt":  # exec would return to the shell at once
+        sys.exit(subprocess.run([path, *sys.argv[1:]]).returncode)
+    os.execv(path, [path, *sys.argv[1:]])
+
+
 @lru_cache(maxsize=None)
 def binary() -> str:
     """The path of the binary: $REFRUN_BIN, the one in this package, the one on
@@ -34,10 +61,10 @@ def binary() -> str:
     """
     tried: List[str] = []
     named = os.environ.get("REFRUN_BIN")
-    inside = Path(__file__).parent / "bin" / "refrun"
+    inside = _inside()
     on_path = shutil.which("refrun")
     for where, path in (("REFRUN_BIN", named), ("the package", str(inside) if inside.exists() else None), ("PATH", on_path)):
-        if not path:
+        if not path or where == "PATH" and _is_launcher(path):
             continue
         try:
             _handshake(path)
@@ -55,7 +82,7 @@ def binary() -> str:
             raise BinaryError(f"go build ./cmd/refrun in {source}: {done.stderr.strip()[:400]}")
         _handshake(str(out))
         return str(out)
-    hint = "set REFRUN_BIN to a refrun binary, or put one on PATH (go build ./cmd/refrun)"
+    hint = "install a wheel, which has one, set REFRUN_BIN to one, or put one on PATH (go build ./cmd/refrun)"
     raise BinaryError("; ".join(tried + [f"no refrun binary: {hint}"]))
 
 

@@ -1,0 +1,99 @@
+"""The binary is found where it is, and what cannot be used is said in one line."""
+
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+from unittest import mock
+
+from refrun.binary import BinaryError
+
+module = sys.modules["refrun.binary"]  # refrun.binary is the function
+
+LAUNCHER = """#!/usr/bin/python3
+import sys
+from refrun.binary import main
+sys.exit(main())
+"""
+
+
+def script(folder, name, text):
+    path = Path(folder) / name
+    path.write_text(text)
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return str(path)
+
+
+def answering(contract, version="0.1.0", check=0):
+    return f"""#!/bin/sh
+[ "$1" = info ] && echo '{{"contract": "{contract}", "version": "{version}"}}' && exit 0
+exit {check}
+"""
+
+
+class Binary(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.dir = folder.name
+        # Neither the binary of an installed wheel nor a source tree is there.
+        for patch in (mock.patch.object(module, "_inside", lambda: Path(self.dir) / "none"), mock.patch.object(module, "_source", lambda: None),
+                      mock.patch.dict(os.environ, {"PATH": self.dir})):
+            patch.start()
+            self.addCleanup(patch.stop)
+        for name in ("REFRUN_BIN", "REFRUN_SOURCE"):
+            os.environ.pop(name, None)
+        module.binary.cache_clear()
+        self.addCleanup(module.binary.cache_clear)
+
+    def fails(self, *words):
+        with self.assertRaises(BinaryError) as e:
+            module.binary()
+        for w in words:
+            self.assertIn(w, str(e.exception))
+        self.assertNotIn("\n", str(e.exception))
+
+    def test_missing(self):
+        self.fails("no refrun binary: install a wheel")
+
+    def test_on_path(self):
+        good = script(self.dir, "refrun", answering(module.CONTRACT))
+        self.assertEqual(module.binary(), good)
+
+    def test_launcher_on_path(self):
+        """pip's launcher of this package is no binary: it would ask for itself."""
+        script(self.dir, "refrun", LAUNCHER)
+        self.fails("no refrun binary: install a wheel")
+
+    def test_other_contract(self):
+        script(self.dir, "refrun", answering("0"))
+        self.fails("contract '0': want '" + module.CONTRACT + "'")
+
+    def test_too_old(self):
+        script(self.dir, "refrun", answering(module.CONTRACT, "0.0.1", 2))
+        self.fails("version 0.0.1 has no `check`: want a newer binary")
+
+    def test_named(self):
+        """What $REFRUN_BIN names is used or refused, whatever else there is."""
+        script(self.dir, "refrun", answering(module.CONTRACT))
+        with mock.patch.dict(os.environ, {"REFRUN_BIN": script(self.dir, "other", "#!/bin/sh\necho nothing\n")}):
+            self.fails("other: does not answer `info --json`")
+
+    def test_main(self):
+        """The launcher passes arguments, output and exit code on, and says in one line that there is no binary."""
+        script(self.dir, "refrun", "#!/bin/sh\necho \"got $*\"\n[ \"$1\" = info ] && echo\nexit 3\n")
+        run = "import sys; from pathlib import Path; import refrun; binary = sys.modules['refrun.binary']; binary._inside = lambda: Path({!r}); binary._source = lambda: None; sys.argv = ['refrun', 'check', 'a b']; binary.main()"
+        env = {**os.environ, "PYTHONPATH": str(Path(module.__file__).parents[1])}
+        done = subprocess.run([sys.executable, "-c", run.format(self.dir + "/refrun")], capture_output=True, text=True, env=env)
+        self.assertEqual((done.returncode, done.stdout), (3, "got check a b\n"))
+        env["PATH"] = "/nowhere"
+        done = subprocess.run([sys.executable, "-c", run.format(self.dir + "/none")], capture_output=True, text=True, env=env)
+        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1))
+        self.assertTrue(done.stderr.startswith("refrun: no refrun binary: "), done.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main()
