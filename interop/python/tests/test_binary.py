@@ -15,7 +15,7 @@ module = sys.modules["refrun.binary"]  # refrun.binary is the function
 
 LAUNCHER = """#!/usr/bin/python3
 import sys
-from refrun.binary import main
+from refrun_launcher import main
 sys.exit(main())
 """
 
@@ -84,13 +84,16 @@ class Binary(unittest.TestCase):
 
     def test_main(self):
         """The launcher passes arguments, output and exit code on, and says in one line that there is no binary."""
-        script(self.dir, "refrun", "#!/bin/sh\necho \"got $*\"\n[ \"$1\" = info ] && echo\nexit 3\n")
-        run = "import sys; from pathlib import Path; import refrun; binary = sys.modules['refrun.binary']; binary._inside = lambda: Path({!r}); binary._source = lambda: None; sys.argv = ['refrun', 'check', 'a b']; binary.main()"
+        run = "import sys; import refrun_launcher; refrun_launcher.__file__ = {!r}; sys.argv = ['refrun', 'check', 'a b']; refrun_launcher.main()"
         env = {**os.environ, "PYTHONPATH": str(Path(module.__file__).parents[1])}
-        done = subprocess.run([sys.executable, "-c", run.format(self.dir + "/refrun")], capture_output=True, text=True, env=env)
+        inside = Path(self.dir) / "refrun.d"  # as a wheel lies
+        (inside / "refrun" / "bin").mkdir(parents=True)
+        script(inside / "refrun" / "bin", "refrun", "#!/bin/sh\necho \"got $*\"\nexit 3\n")
+        done = subprocess.run([sys.executable, "-c", run.format(str(inside / "refrun_launcher.py"))], capture_output=True, text=True, env=env)
         self.assertEqual((done.returncode, done.stdout), (3, "got check a b\n"))
+        none = "import sys; from unittest import mock; import refrun; module = sys.modules['refrun.binary']; module._inside = lambda: mock.Mock(exists=lambda: False); module._source = lambda: None; "
         env["PATH"] = "/nowhere"
-        done = subprocess.run([sys.executable, "-c", run.format(self.dir + "/none")], capture_output=True, text=True, env=env)
+        done = subprocess.run([sys.executable, "-c", none + run.format(self.dir + "/none.py")], capture_output=True, text=True, env=env)
         self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1))
         self.assertTrue(done.stderr.startswith("refrun: no refrun binary: "), done.stderr)
 

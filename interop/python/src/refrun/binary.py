@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 from functools import lru_cache
 from pathlib import Path
 from typing import List, Optional
@@ -32,24 +31,13 @@ def _inside() -> Path:
 
 
 def _is_launcher(path: str) -> bool:
-    """Whether a program is `main` below, as pip installs it: of a package without a binary it
+    """Whether a program is refrun_launcher, as pip installs it: of a package without a binary it
     would ask this package for one."""
     try:
         with open(path, "rb") as f:
-            return b"refrun.binary" in f.read(1 << 16)
+            return b"refrun_launcher" in f.read(1 << 16)
     except OSError:
         return False
-
-
-def main() -> None:
-    """The command `refrun` that pip puts on PATH: the binary, with the same arguments."""
-    try:
-        path = str(_inside()) if _inside().exists() else binary()
-    except BinaryError as e:
-        sys.exit(f"refrun: {e}")
-    if os.name == "nt":  # exec would return to the shell at once
-        sys.exit(subprocess.run([path, *sys.argv[1:]]).returncode)
-    os.execv(path, [path, *sys.argv[1:]])
 
 
 @lru_cache(maxsize=None)
