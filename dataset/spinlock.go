@@ -255,9 +255,9 @@ func (s *spinlock) condition(o *strict.Object, name, kind string, text json.RawM
 			return nil, err
 		}
 		text = b
-		s.Notes = append(s.Notes, fmt.Sprintf("simulation.input_generation.%s: read; Spinlock drops it", name))
+		s.Notes = append(s.Notes, fmt.Sprintf("simulation.input_generation.%s: read; Spinlock drops it", strict.Word(name)))
 	}
-	_, err := initial.Parse(s.file, "simulation.input_generation."+name, text)
+	_, err := initial.Parse(s.file, "simulation.input_generation."+strict.Word(name), text)
 	return text, err
 }
 
