@@ -36,7 +36,7 @@ var inward = map[string][]string{
 	"internal/par/partest": {},
 	"internal/rows":        {"internal/asm", "fp16"},
 	"internal/elem":        {"fp16", "internal/double"},
-	"internal/strict":      {},
+	"internal/strict":      {"internal/fault"},
 	"internal/double":      {},
 	"internal/exact":       {"internal/double"},
 	"internal/dd":          {},

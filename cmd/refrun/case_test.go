@@ -115,7 +115,7 @@ func TestCaseJSON(t *testing.T) {
 		set("torch.mkl", "no", `"no": want true or false`),
 		set("torch.sm_count", -1, `-1: want an integer from 0 to 1048576`),
 
-		set("operator.dropout", 0.1, `unknown key: want one of activation, ...`),
+		set("operator.dropout", 0.1, `unknown key: did you mean dropout_rate? want one of activation, ...`),
 		set("operator.num_layers", nil, `missing: want a value`),
 		set("operator.base_channels", nil, `missing: want a value`),
 		set("operator.num_layers", -1, `-1: want an integer from 0 to 1024`),
@@ -143,7 +143,7 @@ func TestCaseJSON(t *testing.T) {
 		literal("operator.noise_scale", "1e400", `1e400: want a finite number`),
 		set("operator.noise_scale", 1e39, `1e+39: want a finite float32`),
 
-		set("rollout.alhpa", 0.5, `unknown key: want one of alpha, autocast, ...`),
+		set("rollout.alhpa", 0.5, `unknown key: did you mean alpha? want one of alpha, autocast, ...`),
 		set("rollout.num_timesteps", nil, `missing: want a value`),
 		set("rollout.num_realizations", nil, `missing: want a value`),
 		set("rollout.num_timesteps", 0, `0: want an integer from 1 to 16777216`),

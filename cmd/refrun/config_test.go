@@ -20,7 +20,7 @@ func TestConfig(t *testing.T) {
 		t.Fatalf("read as %+v, %v", cs, err)
 	}
 	for _, c := range []struct{ old, new, want string }{
-		{"grid_size", "gridsize", "run.yaml:2: operator.gridsize: unknown key: want one of "},
+		{"grid_size", "gridsize", "run.yaml:2: operator.gridsize: unknown key: did you mean grid_size? want one of "},
 		{"num_timesteps: 3", "num_timesteps: three", `run.yaml:4: rollout.num_timesteps: "three": want an integer`},
 		{"num_timesteps: 3", "num_timesteps: 3\n  num_timesteps: 4", "run.yaml:5: rollout.num_timesteps: given twice, first on line 4"},
 		{"[-3, 3]", "[3, -3]", "run.yaml:6: rollout.clamp_range: "},

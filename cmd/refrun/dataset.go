@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 var datasetVerb = verb{
@@ -43,7 +45,8 @@ func datasets(c *command) error {
 			}
 		}
 		if !strings.HasPrefix(c.pos[0], "-") && !slices.Contains(c.pos, "--help") && !slices.Contains(c.pos, "-h") && !slices.Contains(c.pos, "-help") {
-			return fmt.Errorf("%q: want plan, run, status, missing, verify, merge or info", c.pos[0])
+			return fmt.Errorf("%.60q:%s want plan, run, status, missing, verify, merge or info", c.pos[0],
+				fault.Meant(strings.ToLower(c.pos[0]), []string{"plan", "run", "status", "missing", "verify", "merge", "info"}))
 		}
 	}
 	if err := c.parse(some); err != nil {

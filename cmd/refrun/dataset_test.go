@@ -147,7 +147,7 @@ func TestDatasetRefused(t *testing.T) {
 	}{
 		{"operators: 6", "operators: 1000000000", "bad.yaml:2: operators: 1000000000: want an integer from 1 to 1000000"},
 		{"{integer: [0, 2]}", "{integer: [2, 0]}", "bad.yaml:7: space.operator.num_layers.integer: [2 0]: want two numbers, the lower one first"},
-		{"num_layers:", "num_layer:", "bad.yaml:7: operator.num_layer: unknown key: want one of ..."},
+		{"num_layers:", "num_layer:", "bad.yaml:7: operator.num_layer: unknown key: did you mean num_layers? want one of ..."},
 		{"grid_size: 12", "grid_size: 65536", "bad.yaml:4: operator.grid_size: 65536: want states of at most 2^31 ..."},
 		{datasetSpec[strings.Index(datasetSpec, "space:"):], "space: {}", "bad.yaml:6: space: nothing in it: want a field that varies"},
 		{"type: white", "type: perlin", `bad.yaml:11: initial.type: "perlin": want one of ...`},

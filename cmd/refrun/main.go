@@ -83,6 +83,9 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 	name, out := args[0], &output{w: stdout}
 	switch name {
 	case "help", "-h", "-help", "--help":
+		if len(args) > 1 { // of a verb
+			return realMain(append(slices.Clone(args[1:]), "--help"), stdout, stderr)
+		}
 		usage(out)
 		return arrived(out, stderr)
 	case "--version":
@@ -93,8 +96,15 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 			return call(v, args[1:], stdout, stderr)
 		}
 	}
-	complain(stderr, "refrun", fmt.Errorf("unknown verb %q; refrun help lists them", name))
+	complain(stderr, "refrun", fmt.Errorf("unknown verb %.60q:%s refrun help lists them", name, fault.Meant(strings.ToLower(name), verbNames())))
 	return exitUsage
+}
+
+func verbNames() (names []string) {
+	for _, v := range verbs {
+		names = append(names, v.name)
+	}
+	return names
 }
 
 // arrived returns the exit code of an answer without a verb.
@@ -211,7 +221,7 @@ func (c *command) parse(want int) error {
 	for {
 		if err := c.flags.Parse(args); err != nil {
 			if !errors.Is(err, flag.ErrHelp) {
-				err = fmt.Errorf("%w; refrun %s --help lists the flags", err, c.name)
+				err = fmt.Errorf("%w%s; refrun %s --help lists the flags", err, c.meant(err), c.name)
 			}
 			return err
 		}
@@ -245,6 +255,21 @@ func (c *command) parse(want int) error {
 	}
 	c.isa = asm.ISA()
 	return nil
+}
+
+// meant says which flag was probably meant where there is none of that name.
+func (c *command) meant(err error) string {
+	name, unknown := strings.CutPrefix(err.Error(), "flag provided but not defined: -")
+	if !unknown {
+		return ""
+	}
+	var known []string
+	c.flags.VisitAll(func(f *flag.Flag) { known = append(known, f.Name) })
+	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
+	if k := fault.Nearest(name, known); k != "" {
+		return fmt.Sprintf(": did you mean %s%s?", strings.Repeat("-", min(2, len(k))), k)
+	}
+	return ""
 }
 
 // notEmpty refuses a flag that is given with nothing, as by a variable of a script

@@ -4,6 +4,8 @@ package main
 // and they conclude nothing.
 var labels = []string{
 	"tensor-core:",
+	"flag provided but not defined: -",
+	": did you mean %s%s?", // TestMistyped
 	": rollout.precision",
 	"         graphs of %d operations: digest %s\n",
 	"--batch or --grid",

@@ -46,7 +46,7 @@ func TestConfigRefuses(t *testing.T) {
 		{config + "---\noperator: {}", "run.yaml: text after the first document: want one document"},
 		{config + "---\n", "run.yaml: text after the first document: want one document"},
 		{config + "operator: {}", "run.yaml:4: operator: given twice, first on line 1: want it once"},
-		{strings.Replace(config, "base_seed", "\n  base_sede", 1), "run.yaml:3: rollout.base_sede: unknown key: want one of ..."},
+		{strings.Replace(config, "base_seed", "\n  base_sede", 1), "run.yaml:3: rollout.base_sede: unknown key: did you mean base_seed? want one of ..."},
 		{strings.Replace(config, "noise_scale: 0.5", "noise_scale: yes", 1), "run.yaml:1: operator.noise_scale: \"yes\": want a finite number"},
 		{strings.Replace(config, "num_timesteps: 3", "num_timesteps: 3.5", 1), "run.yaml:2: rollout.num_timesteps: 3.5: want an integer from 1 to 16777216"},
 		{strings.Replace(config, "num_layers: 0", "activation: geglu, num_layers: 0", 1), `run.yaml:1: operator.activation: unknown activation "geglu": want ...`},

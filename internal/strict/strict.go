@@ -13,6 +13,8 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+
+	"github.com/refrun/refrun/internal/fault"
 )
 
 // Object is a JSON object being taken apart. Getters note the first error;
@@ -278,7 +280,7 @@ func (o *Object) Close() error {
 	}
 	sort.Strings(unknown)
 	sort.Strings(known)
-	return o.Errorf(unknown[0], "unknown key: want one of %s", clip(strings.Join(known, ", "), 150))
+	return o.Errorf(unknown[0], "unknown key:%s want one of %s", fault.Meant(Word(unknown[0]), known), clip(strings.Join(known, ", "), 150))
 }
 
 // Finite reports whether v is neither NaN nor infinite.

@@ -1,0 +1,42 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestMistyped: what was probably meant is said, in one line, and nothing where nothing is near.
+func TestMistyped(t *testing.T) {
+	for args, meant := range map[string]string{
+		"rnu": "run", "chekc": "check", "chck": "check", "comapre": "compare", "comp": "compare", "verfy": "verify", "selftets": "selftest", "self-test": "selftest",
+		"becnh": "bench", "versoin": "version", "datset": "dataset", "kernal": "kernel", "proeb": "probe", "stduy": "study", "inof": "info", "CHECK": "check",
+		"run --onestep": "--one-step", "run --one_step": "--one-step", "run --precison x": "--precision", "run --thread 2": "--threads", "check --clam x": "--claim",
+		"compare --maxulp 2": "--max-ulp", "compare --max_abs 2": "--max-abs", "run --resum": "--resume", "run --jsno": "--json", "check --Case x": "--case", "run --autocats x": "--autocast",
+		"kernel --accumlate x": "--accumulate", "dataset pln": "plan", "dataset mising": "missing", "dataset verfy": "verify", "run --qiuet": "--quiet",
+	} {
+		r := refrun(t, strings.Fields(args)...)
+		if r.code != exitUsage || !strings.Contains(r.stderr, "did you mean "+meant+"?") || strings.Count(r.stderr, "\n") != 1 {
+			t.Errorf("%s: exit code %d, %s", args, r.code, r.stderr)
+		}
+	}
+	for _, args := range []string{"nonsense", "x", "run --nonsense", "run --x", "dataset nonsense"} {
+		if r := refrun(t, strings.Fields(args)...); r.code != exitUsage || strings.Contains(r.stderr, "did you mean") {
+			t.Errorf("%s: exit code %d, %s", args, r.code, r.stderr)
+		}
+	}
+}
+
+// TestHelpOf: help VERB is VERB --help.
+func TestHelpOf(t *testing.T) {
+	for _, v := range []string{"run", "check", "dataset"} {
+		if a, b := refrun(t, "help", v), refrun(t, v, "--help"); a != b || a.code != 0 {
+			t.Errorf("%s: exit code %d, %s%s", v, a.code, a.stderr, a.stdout)
+		}
+	}
+	if a, b := refrun(t, "help", "dataset", "plan"), refrun(t, "dataset", "plan", "--help"); a != b || a.code != 0 {
+		t.Errorf("dataset plan: exit code %d, %s%s", a.code, a.stderr, a.stdout)
+	}
+	if r := refrun(t, "help", "rnu"); r.code != exitUsage || !strings.Contains(r.stderr, "did you mean run?") {
+		t.Errorf("exit code %d, %s", r.code, r.stderr)
+	}
+}
