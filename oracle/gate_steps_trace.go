@@ -165,25 +165,24 @@ func (t *tracer) node(w *trail, p pattern, i int) (*tensor.Tensor, error) {
 // next returns the states of a pattern behind a path whose nodes behind i are
 // exact; len(nodes) for the policy.
 func (t *tracer) next(w *trail, p pattern, i int) ([]float64, error) {
-	nodes := t.g.e.machine.Nodes
-	of := slices.Clone(w.of)
-	exact := &emulate.Device{Mode: p.mode, WideInput: true}
-	for k := i; k < len(nodes); k++ {
-		var err error
-		if k == i {
-			of[k], err = t.node(w, p, k)
-		} else {
-			of[k], err = t.g.e.machine.Node(exact, k, t.inputs(k, of), t.m.Draws.Rewind())
-		}
+	machine := t.g.e.machine
+	o := w.of[len(machine.Nodes)-1]
+	if i < len(machine.Nodes) {
+		y, err := t.node(w, p, i)
 		if err != nil {
 			return nil, err
 		}
-		t.forget(of, k)
-	}
-	if i < len(nodes) {
+		known := map[int]*tensor.Tensor{i: y}
+		for k, of := range w.of[:i] {
+			if of != nil {
+				known[k] = of
+			}
+		}
+		if o, err = machine.Rest(&emulate.Device{Mode: p.mode, WideInput: true}, t.m.X, known, t.m.Draws.Rewind()); err != nil {
+			return nil, err
+		}
 		p = pattern{mode: p.mode}
 	}
-	o := of[len(nodes)-1]
 	next := t.g.advance(t.m.X, o, p, nil)
 	if t.g.twofold(p) {
 		return t.g.closest(t.m.Got, next, t.m.X, o, p), nil
