@@ -44,7 +44,7 @@ type verb struct {
 var verbs []verb
 
 func init() {
-	verbs = []verb{demoVerb, runVerb, verifyVerb, checkVerb, kernelVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, datasetVerb, infoVerb, versionVerb}
+	verbs = []verb{demoVerb, runVerb, verifyVerb, checkVerb, kernelVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, datasetVerb, infoVerb, completionVerb, versionVerb}
 }
 
 // command is one invocation of a verb.

@@ -93,7 +93,7 @@ func texts(t *testing.T) (all []string) {
 		t.Fatalf("no source: %v", err)
 	}
 	for _, name := range names {
-		if strings.HasSuffix(name, "_test.go") {
+		if strings.HasSuffix(name, "_test.go") || name == "completion.go" { // which writes programs
 			continue
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), name, nil, 0)
