@@ -42,7 +42,8 @@ type checkFlags struct {
 func check(c *command) error {
 	w := new(checkFlags)
 	f := c.flags
-	f.StringVar(&w.dir, "case", "", "`folder` of the recorded case")
+	f.StringVar(&w.dir, "case", "", "`folder` of the recorded case; it may stand without --case")
+	c.folder = &w.dir
 	f.StringVar(&w.config, "config", "", "`file` in YAML or JSON with the fields of a case.json, instead of --case")
 	f.StringVar(&w.operator, "operator", "", "`file`: another name of --config")
 	f.StringVar(&w.weights, "weights", "", "safetensors `file` of the weights, instead of the case's")

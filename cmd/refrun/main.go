@@ -16,6 +16,7 @@ import (
 	"syscall"
 
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 )
 
@@ -57,7 +58,8 @@ type command struct {
 	json     bool
 	quiet    bool
 	isa      string
-	everyISA bool // no --isa and no REFRUN_ISA narrows the choice
+	folder   *string // what --case sets, which may stand alone: refrun check DIR
+	everyISA bool    // no --isa and no REFRUN_ISA narrows the choice
 }
 
 // errFailed makes the exit code 1: the verb did its work and the answer is no.
@@ -232,6 +234,11 @@ func (c *command) parse(want int) error {
 		args = args[1:]
 	}
 	c.pos = append(c.pos, rest...)
+	if dir := c.folder; dir != nil && *dir == "" && len(c.pos) == 1 {
+		if info, err := disk.Stat(c.pos[0]); err == nil && info.IsDir() {
+			*dir, c.pos = c.pos[0], nil
+		}
+	}
 	switch {
 	case want == some && len(c.pos) > 0 && !slices.Contains(c.pos, ""):
 	case want != some && len(c.pos) > want:

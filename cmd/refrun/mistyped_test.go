@@ -40,3 +40,18 @@ func TestHelpOf(t *testing.T) {
 		t.Errorf("exit code %d, %s", r.code, r.stderr)
 	}
 }
+
+// TestFolder: a folder alone is that of --case; with --case it is one too many.
+func TestFolder(t *testing.T) {
+	dir := newFolder(t).write()
+	a, b := refrun(t, "run", "--one-step", dir, "--json"), refrun(t, "run", "--one-step", "--case", dir, "--json")
+	if a.code != 0 || a.decode(t)["digest"] != b.decode(t)["digest"] {
+		t.Errorf("exit code %d, %s", a.code, a.stderr)
+	}
+	if r := refrun(t, "check", dir); r.code == exitUsage || r.stderr != "" {
+		t.Errorf("check: exit code %d, %s", r.code, r.stderr)
+	}
+	refrun(t, "run", "--one-step", "--case", dir, dir).refused(t, "run", `"`+dir+`": unexpected argument: want flags only`)
+	refrun(t, "run", "--one-step", dir+"/case.json").refused(t, "run", `"`+dir+`/case.json": unexpected argument: want flags only`)
+	refrun(t, "run", "--one-step", dir, dir).refused(t, "run", `"`+dir+`": unexpected argument: want flags only`)
+}

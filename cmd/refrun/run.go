@@ -55,7 +55,8 @@ type runReport struct {
 }
 
 func run(c *command) error {
-	dir := c.flags.String("case", "", "`folder` of the recorded case")
+	dir := c.flags.String("case", "", "`folder` of the recorded case; it may stand without --case")
+	c.folder = dir
 	oneStep := c.flags.Bool("one-step", false, "step each recorded state once instead of rolling out")
 	precision := c.flags.String("precision", "", "`arithmetic`: float64, float32, tf32[:away|:truncate], float16 or bfloat16 (default what the case says)")
 	autocast := c.flags.String("autocast", "", "`rules` of a half precision: cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")

@@ -77,7 +77,8 @@ type studyRow struct {
 
 func studyRun(c *command) error {
 	f, w := c.flags, new(wholeFlags)
-	dir := f.String("case", "", "`folder` of the case; a trajectory is needed for its initial condition only")
+	dir := f.String("case", "", "`folder` of the case; a trajectory is needed for its initial condition only; it may stand without --case")
+	c.folder = dir
 	f.StringVar(&w.config, "config", "", "`file` in YAML or JSON with the fields of a case.json, instead of --case")
 	f.StringVar(&w.weights, "weights", "", "safetensors `file` of the weights (default the case's, or drawn from weights_seed)")
 	f.StringVar(&w.x0, "x0", "", "initial condition: a `file` with [C,H,W] or [M,C,H,W], zeros, or white:SEED (default the case's)")
