@@ -10,14 +10,16 @@
 
 `record` writes a case folder: the operator's layers and weights, its states in
 the device's own type, its noise. `check` has the refrun binary judge it.
+`assert_kernel` holds a matrix product to the bits of a device's tensor cores.
 `export` writes the operator alone; `Case` takes arrays from any framework.
 """
 
 from .binary import BinaryError, binary
 from .case import Case, CaseError
 from .check import Report, assert_pass, check
+from .kernel import assert_kernel, check_kernel
 
-__all__ = ["BinaryError", "Case", "CaseError", "Report", "UnsupportedLayer", "assert_pass", "binary", "check", "describe", "export", "record"]
+__all__ = ["BinaryError", "Case", "CaseError", "Report", "UnsupportedLayer", "assert_kernel", "assert_pass", "binary", "check", "check_kernel", "describe", "export", "record"]
 __version__ = "0.1.0"
 
 
