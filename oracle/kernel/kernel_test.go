@@ -175,3 +175,20 @@ func TestErrors(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestSmall: shapes with nothing in them, and with one, are no trouble.
+func TestSmall(t *testing.T) {
+	for m := range 3 {
+		for k := range 3 {
+			for n := range 3 {
+				q := kernel.Question{Op: "matmul", A: tensor.New(fp16.Float16, m, k), B: tensor.New(fp16.Float16, k, n), Output: tensor.New(fp16.Float32, m, n), Store: fp16.Float32}
+				for i := range q.A.Data {
+					q.A.Data[i] = 1
+				}
+				if r := check(t, q); r.Verdict != kernel.NoPower || r.Elements != m*n {
+					t.Errorf("%d, %d, %d: %s of %d", m, k, n, r.Verdict, r.Elements)
+				}
+			}
+		}
+	}
+}
