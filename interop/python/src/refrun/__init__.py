@@ -17,9 +17,10 @@ the device's own type, its noise. `check` has the refrun binary judge it.
 from .binary import BinaryError, binary
 from .case import Case, CaseError
 from .check import Report, assert_pass, check
+from .dataset import Dataset, DatasetError, make_dataset
 from .kernel import assert_kernel, check_kernel
 
-__all__ = ["BinaryError", "Case", "CaseError", "Report", "UnsupportedLayer", "assert_kernel", "assert_pass", "binary", "check", "check_kernel", "describe", "export", "record"]
+__all__ = ["BinaryError", "Case", "CaseError", "Dataset", "DatasetError", "Report", "UnsupportedLayer", "assert_kernel", "assert_pass", "binary", "check", "check_kernel", "describe", "export", "make_dataset", "record"]
 __version__ = "0.1.0"
 
 

@@ -1,0 +1,104 @@
+"""Datasets from Python: made, read, and refused in one line."""
+
+import json
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+import numpy as np
+from safetensors.numpy import load_file
+
+import refrun
+
+SPEC = {
+    "name": "small", "operators": 3, "seed": 3,
+    "operator": {"num_layers": 1, "base_channels": 2, "grid_size": 8, "input_channels": 2, "output_channels": 2},
+    "rollout": {"num_timesteps": 4, "num_realizations": 2},
+    "space": {"operator.noise_scale": {"log": [0.001, 0.1]}},
+}
+
+
+class Dataset(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.root = Path(tempfile.mkdtemp())
+        cls.addClassCleanup(shutil.rmtree, cls.root)
+        cls.set = refrun.make_dataset(SPEC, cls.root / "set")
+
+    def test_units(self):
+        self.assertEqual((len(self.set), self.set.made, self.set.name), (3, [0, 1, 2], "small"))
+        for i, unit in enumerate(self.set):
+            self.assertEqual(unit["unit"], i)
+            file = load_file(self.set.path(i))
+            np.testing.assert_array_equal(unit["states"], file["trajectory"])
+            np.testing.assert_array_equal(unit["metrics"]["energy"], file["metrics.energy"])
+            self.assertEqual((unit["states"].shape, unit["states"].dtype), ((2, 4, 2, 8, 8), np.float32))
+            p = self.set.parameters(i)
+            self.assertEqual(p["identity"], unit["identity"])
+            self.assertTrue(0.001 <= p["operator"]["noise_scale"] <= 0.1)
+        self.assertEqual(self.set[-1]["unit"], 2)
+        self.set.verify()
+        self.assertIn("3 operators", repr(self.set))
+
+    def test_again(self):
+        """Making what is made changes nothing."""
+        self.assertEqual(refrun.make_dataset(SPEC, self.root / "set").identity, self.set.identity)
+
+    def test_half(self):
+        """bfloat16 is read as the float32 numbers that it is."""
+        half = refrun.make_dataset({**SPEC, "store": {"format": "bfloat16"}}, self.root / "half")
+        full, short = self.set[1]["states"], half[1]["states"]
+        self.assertEqual(short.dtype, np.float32)
+        np.testing.assert_array_equal(short.view(np.uint32) & 0xFFFF, 0)
+        np.testing.assert_allclose(short, full, rtol=2**-8)
+
+    def test_torch(self):
+        try:
+            import torch
+        except ModuleNotFoundError:
+            return  # .ci/run says so where it is missing
+        half = refrun.make_dataset({**SPEC, "store": {"format": "bfloat16"}}, self.root / "half", torch=True)
+        self.assertEqual(half[0]["states"].dtype, torch.bfloat16)
+        loader = torch.utils.data.DataLoader(refrun.Dataset(self.root / "set", torch=True), batch_size=3)
+        (batch,) = list(loader)
+        self.assertEqual(tuple(batch["states"].shape), (3, 2, 4, 2, 8, 8))
+        np.testing.assert_array_equal(batch["states"][1].numpy(), self.set[1]["states"])
+
+    def fails(self, words, f):
+        with self.assertRaises((refrun.DatasetError, IndexError)) as e:
+            f()
+        self.assertIn(words, str(e.exception))
+        self.assertNotIn("\n", str(e.exception))
+
+    def test_refused(self):
+        self.fails("no plan.json: want the folder of refrun dataset plan", lambda: refrun.Dataset(self.root / "none"))
+        self.fails("unit 3: want 0 to 2", lambda: self.set[3])
+        self.fails("operator.noise_scael: unknown key: did you mean noise_scale?", lambda: refrun.make_dataset({**SPEC, "space": {"operator.noise_scael": {"real": [0, 1]}}}, self.root / "bad"))
+        broken = self.root / "broken"
+        shutil.copytree(self.root / "set", broken)
+        set = refrun.Dataset(broken)
+        set.path(1).unlink()
+        self.fails("unit 1: not made yet", lambda: set[1])
+        set.path(2).write_bytes(b"x")
+        self.fails("want a safetensors file", lambda: set[2])
+        plan = json.loads((broken / "plan.json").read_text())
+        plan["spec"]["store"] = {"file": ".h5"}
+        (broken / "plan.json").write_text(json.dumps(plan))
+        self.fails("units in .h5 files: want .safetensors ones", lambda: refrun.Dataset(broken))
+        (broken / "plan.json").write_text("[]")
+        self.fails("plan.json: TypeError: want what refrun dataset plan writes", lambda: refrun.Dataset(broken))
+
+    def test_flipped_bit(self):
+        broken = self.root / "flipped"
+        shutil.copytree(self.root / "set", broken)
+        set = refrun.Dataset(broken)
+        data = bytearray(set.path(1).read_bytes())
+        data[-9] ^= 1
+        set.path(1).write_bytes(data)
+        with self.assertRaises(refrun.DatasetError):
+            set.verify()
+
+
+if __name__ == "__main__":
+    unittest.main()
