@@ -87,7 +87,7 @@ class Dataset(unittest.TestCase):
         (broken / "plan.json").write_text(json.dumps(plan))
         self.fails("units in .h5 files: want .safetensors ones", lambda: refrun.Dataset(broken))
         (broken / "plan.json").write_text("[]")
-        self.fails("plan.json: TypeError: want what refrun dataset plan writes", lambda: refrun.Dataset(broken))
+        self.fails("Error: want what refrun dataset plan writes", lambda: refrun.Dataset(broken))
 
     def test_flipped_bit(self):
         broken = self.root / "flipped"
