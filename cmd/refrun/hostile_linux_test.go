@@ -66,7 +66,7 @@ func TestHostileMemory(t *testing.T) {
 	} {
 		h := hostile{"memory", args}
 		r, seconds, peak := process(t, args...)
-		if wrong := judge(r.code, r.stdout, r.stderr); wrong != "" {
+		if wrong := judgeHostile(r.code, r.stdout, r.stderr); wrong != "" {
 			t.Errorf("%v: %s", h, wrong)
 		}
 		if seconds > mostSeconds || peak > mostBytes+h.size() {

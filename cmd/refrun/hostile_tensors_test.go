@@ -153,7 +153,7 @@ func TestCutFiles(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := refrun(t, "compare", name, name)
-			if wrong := judge(r.code, r.stdout, r.stderr); wrong != "" {
+			if wrong := judgeHostile(r.code, r.stdout, r.stderr); wrong != "" {
 				t.Errorf("%d bytes of %d of %s: %s", n, len(data), name, wrong)
 			}
 		}

@@ -105,7 +105,7 @@ func (h hostile) refused(t *testing.T) (seconds float64, allocated int64) {
 	seconds = processorSeconds() - began
 	runtime.ReadMemStats(&after)
 	allocated = int64(after.TotalAlloc - before.TotalAlloc)
-	if wrong := judge(code, stdout.String(), stderr.String()); wrong != "" {
+	if wrong := judgeHostile(code, stdout.String(), stderr.String()); wrong != "" {
 		t.Errorf("%s: %v: %s", h.class, h, wrong)
 	}
 	if seconds > mostSeconds {
@@ -117,8 +117,8 @@ func (h hostile) refused(t *testing.T) (seconds float64, allocated int64) {
 	return seconds, allocated
 }
 
-// judge says what is wrong with how a call ended that had to be refused, or nothing.
-func judge(code int, stdout, stderr string) string {
+// judgeHostile says what is wrong with how a call ended that had to be refused, or nothing.
+func judgeHostile(code int, stdout, stderr string) string {
 	line, whole := strings.CutSuffix(stderr, "\n")
 	bad := func(r rune) bool { return !unicode.IsPrint(r) || r == utf8.RuneError }
 	switch {
@@ -160,7 +160,7 @@ func put(t *testing.T, name string, data []byte) string {
 // TestJudge: what is no refusal is none.
 func TestJudge(t *testing.T) {
 	const ok = "refrun run: x: want y\n"
-	if wrong := judge(2, "", ok); wrong != "" {
+	if wrong := judgeHostile(2, "", ok); wrong != "" {
 		t.Error(wrong)
 	}
 	for _, k := range []struct {
@@ -171,7 +171,7 @@ func TestJudge(t *testing.T) {
 		{2, "", "refrun run: \x1b[2J\n"}, {2, "", "refrun run: \u202e\n"}, {2, "", "refrun run: \xff\n"}, {2, "", "panic: x\n"},
 		{2, "", "refrun: internal error: x\n"}, {2, "", "refrun run: " + strings.Repeat("x", 300) + "\n"},
 	} {
-		if judge(k.code, k.stdout, k.stderr) == "" {
+		if judgeHostile(k.code, k.stdout, k.stderr) == "" {
 			t.Errorf("%v passes for a refusal", k)
 		}
 	}

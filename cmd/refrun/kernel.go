@@ -18,45 +18,69 @@ import (
 var kernelVerb = verb{
 	name:    "kernel",
 	args:    "FILE",
-	summary: "whether a kernel's output has the very bits of a device's tensor cores",
-	help: `Reads the inputs and the output of one kernel from a safetensors file and computes
-what a device's tensor cores give, bit for bit: the output is right if every
-element is that. The file has input and other, or a and b, what is added to as c if
-there is such, and output.
+	summary: "is one kernel's output what a right kernel may return? if not, what is wrong",
+	help: `Reads the inputs and the output of one kernel from a safetensors file: the inputs
+under ATen's names of the operation's arguments (input, weight, bias, other, query,
+key, value), and output. The formats are those of the file.
 
-  --op matmul  [M,K] by [K,N], K ascending, in one part or --schedule split_k=N
-  --op dot     rows of a and b [rows, terms], one sum each
+The output is right if each element is within what float32 arithmetic in any order
+gives, and if errors are no larger than those of simulated right kernels anywhere.
+If it is wrong, known faults are built in and compared. Steps that a kernel may
+round to the inputs' format are searched for, or claimed by --round. What these
+inputs would not show is listed: docs/KERNELS.md.
 
-Without --accumulate it says which devices and splits of K would give these bits.
-How well the rule of each device is known is said too: docs/TENSORCORES.md.
+  --op NAME     any operation of ATen that is judged, or swiglu, geglu,
+                rotary_embedding, cross_entropy
+  --attr K=V    an attribute, such as dim=-1 or normalized_shape=[256]
 
-Exit code 0: every bit is right. 1: some are not. 3: what is right is one number
-everywhere, which a kernel that computes nothing has as well.
+With --accumulate tensor-core:NAME a matmul [M,K] by [K,N], K ascending, in one part
+or --schedule split_k=N, is held to the device's very bits, and so is --op dot, rows
+of a and b [rows, terms], one sum each: docs/TENSORCORES.md.
 
+Exit code 0: right. 1: wrong. 3: these inputs would not tell a right kernel from one
+that writes zeros.
+
+example: refrun kernel run.safetensors --op softmax --attr dim=-1
 example: refrun kernel run.safetensors --op matmul --precision fp16 --accumulate tensor-core:h100`,
 	run: runKernel,
 }
 
 func runKernel(c *command) error {
-	op := c.flags.String("op", "", "`name` of the operation: matmul or dot")
-	precision := c.flags.String("precision", "", "`format` of the operands: fp16, bf16, tf32, E4M3 or E5M2")
+	op := c.flags.String("op", "", "`name` of the operation")
+	precision := c.flags.String("precision", "", "`format` of the operands: float32, tf32, fp16, bf16, E4M3 or E5M2 (default: the file's)")
 	device := c.flags.String("accumulate", "", "`tensor-core:NAME`, the device: "+strings.Join(tensorcore.Names(), ", "))
-	schedule := c.flags.String("schedule", "", "`split_k=N`: K is added in N parts, and those in order")
-	store := c.flags.String("store", "float32", "`format` of the output: float32, float16 or bfloat16")
+	var attributes, round list
+	c.flags.Var(&attributes, "attr", "`NAME=VALUE`: an attribute of the operation; may be repeated")
+	c.flags.Var(&round, "round", "`STEP,...` that the kernel rounds to the inputs' format")
+	variance := c.flags.String("variance", "", "`how` a norm computes it: two_pass or one_pass")
+	schedule := c.flags.String("schedule", "", "`NAME=N`: block_keys of an attention; split_k, in how many parts K is added")
+	store := c.flags.String("store", "", "`format` of the output: float32, float16 or bfloat16 (default: the file's; of tensor cores float32)")
 	output := c.flags.String("output", "output", "`name` of the tensor that is the output")
 	if err := c.parse(1); err != nil {
 		return err
 	}
 	q := kernel.Question{Op: *op}
 	if *op == "" {
-		return errors.New("--op: want matmul or dot")
+		return errors.New("--op: want an operation, such as softmax")
 	}
 	var err error
+	if _, fp8 := tensorcore.ParseInput(*precision); *op != "dot" && *device == "" && (fp8 != nil || !strings.HasPrefix(*precision, "E")) {
+		a := judged{op: *op, precision: *precision, store: *store, output: *output, attributes: attributes, round: round, variance: *variance}
+		if *schedule != "" {
+			a.schedule = list{*schedule}
+		}
+		return c.judgeKernel(c.pos[0], a)
+	}
+	for flag, given := range map[string]bool{"attr": attributes != nil, "round": round != nil, "variance": *variance != ""} {
+		if given {
+			return fmt.Errorf("--%s: says nothing of tensor cores: want it without --accumulate and dot", flag)
+		}
+	}
 	if q.Operands, err = tensorcore.ParseInput(*precision); err != nil {
 		return fmt.Errorf("--precision: %w", err)
 	}
 	switch *store {
-	case "float32":
+	case "", "float32":
 		q.Store = fp16.Float32
 	case "float16", "fp16":
 		q.Store = fp16.Float16

@@ -1,11 +1,13 @@
 package main
 
 import (
+	"math"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/kernel"
 	"github.com/refrun/refrun/safetensors"
 )
@@ -60,7 +62,7 @@ func TestKernelZeros(t *testing.T) {
 
 func TestKernelUsage(t *testing.T) {
 	for args, want := range map[string]string{
-		"":                                    "--op: want matmul or dot",
+		"":                                    "--op: want an operation, such as softmax",
 		"--op dot":                            `--precision: operands "": want one of fp16, bf16, tf32, E4M3, E5M2`,
 		"--op dot --precision int8":           `--precision: operands "int8": want one of fp16`,
 		"--op dot --precision fp16 --store f": `--store: "f": want float32, float16 or bfloat16`,
@@ -68,8 +70,14 @@ func TestKernelUsage(t *testing.T) {
 		"--op dot --precision fp16 --accumulate tensor-core:a1":          `accumulate: tensor core "a1": want one of v100`,
 		"--op dot --precision fp16 --schedule split_k=0":                 `--schedule: "split_k=0": want split_k=N, N from 1 on`,
 		"--op dot --precision fp16 --output y":                           `no tensor "y": want a, b and the output (--output NAME), of [`,
-		"--op sum --precision fp16 --output d_fp32":                      `op "sum": want dot or matmul`,
-		"--op matmul --precision fp16 --output d_fp32":                   "b: shape [100 8]: want 8 rows, as a has columns",
+		"--op sum --precision fp16 --accumulate tensor-core:a100":        `op "sum": want dot or matmul`,
+		"--op matmul --precision fp16 --accumulate tensor-core:a100":     "b: shape [100 8]: want 8 rows, as a has columns",
+		"--op matmul --precision fp16 --output d_fp32":                   "matmul: no tensor input: want input other, of [",
+		"--op softmx --precision fp16 --output d_fp32":                   `unknown operation "softmx"`,
+		"--op dot --precision fp16 --attr dim=1":                         "--attr: says nothing of tensor cores",
+		"--op dot --precision fp16 --round x":                            "--round: says nothing of tensor cores",
+		"--op matmul --attr dim":                                         `--attr: "dim": want NAME=VALUE, such as dim=-1`,
+		"--op matmul --output y":                                         `no tensor "y": want the output (--output NAME), of [`,
 		"--op dot --precision E4M3 --output d_fp32":                      "want numbers of E4M3",
 		"--op dot --precision fp16 --output d_fp32 --schedule split_k=2": "split_k: 2: want 1, or for a matmul up to its K",
 	} {
@@ -83,6 +91,92 @@ func TestKernelUsage(t *testing.T) {
 	}
 	if r := refrun(t, "kernel", "no such file", "--op", "dot", "--precision", "fp16"); r.code != exitUsage || !strings.Contains(r.stderr, "no such file: ") {
 		t.Errorf("%d %s", r.code, r.stderr)
+	}
+}
+
+// kernelFile writes a file of a kernel's tensors.
+func kernelFile(t *testing.T, tensors map[string][]float64, shapes map[string][]int) string {
+	path := filepath.Join(t.TempDir(), "k.safetensors")
+	var all []*safetensors.Tensor
+	for name, v := range tensors {
+		x, err := safetensors.OfFloat64s(name, safetensors.DTypeOf(fp16.Float32), shapes[name], v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, x)
+	}
+	if err := safetensors.WriteFile(path, all, nil); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestKernelJudged: a softmax passes, one that sums too little fails with what is wrong, and what is
+// claimed is said.
+func TestKernelJudged(t *testing.T) {
+	shapes := map[string][]int{"input": {1, 4}, "output": {1, 4}}
+	x := []float64{0, 1, 2, 3}
+	for _, c := range []struct {
+		output []float64
+		more   string
+		code   int
+		want   string
+	}{
+		{[]float64{0.032058604061603546, 0.08714432269334793, 0.23688282072544098, 0.6439142227172852}, "", exitOK, "PASS  softmax to float32: 4 elements\n  every element is what a right kernel may return\n  contract found: float32 steps, one rounding at the end\n"},
+		{[]float64{0.09003057330846786, 0.24472847580909729, 0.6652409434318542, 1.8082820177078247}, "", exitFailed, "FAIL  softmax to float32: 4 elements\n  4 of 4 elements are what no right kernel returns\n  fault: the last term of the sums is left out\n"},
+		{make([]float64, 4), "", exitFailed, "fault: the output is zeros\n"},
+		{[]float64{0.0320587158203125, 0.08714432269334793, 0.23688282072544098, 0.6439142227172852}, "--variance one_pass", exitFailed, "contract claimed: float32 steps, one rounding at the end; one-pass variance\n"},
+	} {
+		path := kernelFile(t, map[string][]float64{"input": x, "output": c.output}, shapes)
+		args := append([]string{"kernel", path, "--op", "softmax", "--attr", "dim=-1"}, strings.Fields(c.more)...)
+		r := refrun(t, args...)
+		if r.code != c.code || !strings.Contains(r.stdout, c.want) || r.stderr != "" {
+			t.Errorf("%v: exit code %d, %s%s", c.output, r.code, r.stderr, r.stdout)
+		}
+		for line := range strings.Lines(r.stdout) {
+			if len(line) > 81 {
+				t.Errorf("%d columns: %s", len(line)-1, line)
+			}
+		}
+		if strings.Count(r.stdout, "\n") > 24 {
+			t.Errorf("more than 24 lines: %s", r.stdout)
+		}
+		out := refrun(t, append(args, "--json")...).decode(t)
+		has(t, "kernel", out, object{"verdict": word, "op": word, "store": word, "elements": number, "contract": object{}, "claimed": true, "violations": number,
+			"flips": number, "flips_of_right_kernels": number, "errors": number, "assert_close_mismatches": number, "text": word})
+	}
+}
+
+// judgedPairs are the sentences about a kernel that is judged.
+func judgedPairs() []pair {
+	say := func(change func(r *kernelReport)) string {
+		r := &kernelReport{Op: "softmax", Report: &judge.Report{Verdict: judge.Pass, Store: "float32", Elements: 4, Flips: 2, Expected: 3, Errors: 1,
+			Worst: &judge.Worst{Index: []int{1}, Got: "1", Exact: "2", Low: "1.5", High: "2.5"}}}
+		change(r)
+		return judgedText(r)
+	}
+	right := say(func(*kernelReport) {})
+	wrong := say(func(r *kernelReport) {
+		r.Verdict, r.Reason, r.Fault, r.Advice, r.Region = judge.Fail, "reason", "f", "a", "axis 0 at 1"
+	})
+	empty := say(func(r *kernelReport) { r.Verdict, r.Flips = judge.NoPower, 0 })
+	claimed := say(func(r *kernelReport) { r.Claimed = true })
+	blind := say(func(r *kernelReport) { r.Blind = []string{"eps_ignored"} })
+	off := say(func(r *kernelReport) { r.Close, r.Errors = 2, math.MaxFloat64 })
+	return []pair{
+		{"every element is what a right kernel may return", right, wrong},
+		{"fault: f\n", wrong, right},
+		{"to do: a\n", wrong, right},
+		{"most of it: axis 0 at 1\n", wrong, right},
+		{"contract found: ", right, claimed},
+		{"contract claimed: ", claimed, right},
+		{"worst element [1]: 1, exact 2, right kernels 1.5 to 2.5", right, empty},
+		{"2 are not the nearest number; simulated right kernels have up to 3\n", right, empty},
+		{"every element is the nearest number to the exact value", empty, right},
+		{"mean square error 1 times that of simulated right kernels", right, off},
+		{"this data would not show: eps_ignored", blind, right},
+		{"torch.testing.assert_close finds nothing", right, off},
+		{"torch.testing.assert_close finds 2 elements off", off, right},
 	}
 }
 

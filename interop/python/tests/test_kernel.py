@@ -49,17 +49,63 @@ class Kernel(unittest.TestCase):
 
     def test_refused(self):
         for words, args, options in (
-            ("want dot or matmul", ("softmax", (self.n, self.m), self.exact), {}),
-            ("output: shape [8 7]: want [8 8]", ("matmul", (self.n, self.m), self.exact[:, :7]), {}),
-            ("precision: operands of F32 and F16: want one of", ("matmul", (self.n.astype(np.float32), self.m), self.exact), {}),
-            ("inputs: input: want input and other", ("matmul", (self.n,), self.exact), {}),
+            ("want dot or matmul", ("softmax", (self.n, self.m), self.exact), {"accumulate": "tensor-core:a100"}),
+            ("output: shape [8 7]: want [8 8]", ("matmul", (self.n, self.m), self.exact[:, :7]), {"accumulate": "tensor-core:a100"}),
+            ("output of shape [8 7]: want [8 8]", ("matmul", (self.n, self.m), self.exact[:, :7]), {}),
+            ("precision: operands of F32 and F16: want one of", ("matmul", (self.n.astype(np.float32), self.m), self.exact), {"accumulate": "tensor-core:a100"}),
+            ("inputs: input: want input and other", ("matmul", (self.n,), self.exact), {"accumulate": "tensor-core:a100"}),
+            ("matmul: no tensor other", ("matmul", (self.n,), self.exact), {}),
+            ("unknown operation", ("softmux", (self.n,), self.n), {}),
+            ("inputs: 5 tensors: want query, key", ("scaled_dot_product_attention", [self.n] * 5, self.n), {}),
             ("want one of v100, t4", ("matmul", (self.n, self.m), self.exact), {"accumulate": "tensor-core:h101"}),
-            ("want split_k=N", ("matmul", (self.n, self.m), self.exact), {"schedule": {"block": 4}}),
+            ("want block_keys, block_queries or split_k", ("matmul", (self.n, self.m), self.exact), {"schedule": {"block": 4}}),
         ):
             with self.assertRaises(ValueError) as e:
                 refrun.check_kernel(*args, **options)
             self.assertIn(words, str(e.exception))
             self.assertNotIn("\n", str(e.exception))
+
+    def softmax(self, x):
+        e = np.exp(x - x.max(-1, keepdims=True))
+        return e / e.sum(-1, keepdims=True)
+
+    def test_judged(self):
+        x = self.a.astype(np.float32)
+        r = refrun.assert_kernel("softmax", [x], self.softmax(x), dim=-1)
+        self.assertEqual((r.verdict, r.violations, r.claimed), ("PASS", 0, False))
+        with self.assertRaises(AssertionError) as e:
+            y = self.softmax(x)
+            y[7, 5] *= 1.001
+            refrun.assert_kernel("softmax", [x], y, dim=-1)
+        text = str(e.exception)
+        self.assertIn("worst element [7 5]", text)
+        self.assertLessEqual(len(text.splitlines()), 24)
+        self.assertLessEqual(max(map(len, text.splitlines())), 80)
+
+    def test_named(self):
+        x, w, b = self.a.astype(np.float32), np.linspace(0.5, 2, 96, dtype=np.float32), np.linspace(-1, 1, 96, dtype=np.float32)
+        d = x - x.mean(-1, keepdims=True)
+        y = d / np.sqrt(d.var(-1, ddof=1, keepdims=True) + 1e-5) * w + b
+        r = refrun.check_kernel("layer_norm", {"input": x, "weight": w, "bias": b}, y, normalized_shape=[96], eps=1e-5)
+        self.assertEqual((r.verdict, r.fault), ("FAIL", "the variance is divided by n-1"))
+
+    def test_found(self):
+        """A step that is rounded to the inputs' format is found, and may be claimed."""
+        gate, up = self.a.reshape(-1), np.roll(self.a, 1).reshape(-1)
+        g = gate.astype(np.float32)
+        silu = (g / (1 + np.exp(-g))).astype(np.float16)
+        out = (silu.astype(np.float32) * up.astype(np.float32)).astype(np.float16)
+        self.assertEqual(refrun.assert_kernel("swiglu", [gate, up], out).contract, {"round": ["silu"]})
+        self.assertTrue(refrun.assert_kernel("swiglu", [gate, up], out, round=["silu"]).claimed)
+
+    def test_whole_numbers(self):
+        """Targets of a loss are whole numbers."""
+        x, target = self.a.astype(np.float32), np.arange(32) % 96
+        target[3] = -100
+        m = x.max(-1, keepdims=True)
+        y = np.log(np.exp(x - m).sum(-1)) + m[:, 0] - x[np.arange(32), np.maximum(target, 0)]
+        y[3] = 0
+        refrun.assert_kernel("cross_entropy", [x, target], y.astype(np.float32), ignore_index=-100)
 
     def test_split(self):
         r = refrun.check_kernel("matmul", (self.n, self.m), self.exact, accumulate="tensor-core:h100", schedule={"split_k": 2})

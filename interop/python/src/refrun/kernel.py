@@ -1,4 +1,4 @@
-"""Holds the output of one kernel to the bits of a device's tensor cores."""
+"""Holds the output of one kernel to what a right kernel may return."""
 
 from __future__ import annotations
 
@@ -8,45 +8,98 @@ import tempfile
 from pathlib import Path
 from typing import Any, List, Mapping, Optional, Sequence, Union
 
+import numpy as np
+
 from .binary import binary
-from .case import CaseError, raw, write_safetensors
+from .case import CaseError, Raw, raw, write_safetensors
 from .check import Report
 
 _OPERANDS = {"F16": "fp16", "BF16": "bf16"}
 _STORES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+# The names of inputs that are given in order.
+_ARGUMENTS = {
+    "scaled_dot_product_attention": ("query", "key", "value", "attn_mask"),
+    "cross_entropy": ("input", "target"),
+    "swiglu": ("gate", "up"),
+    "geglu": ("gate", "up"),
+    "rotary_embedding": ("input", "cos", "sin"),
+    "dot": ("input", "other", "c"),
+    "matmul": ("input", "other", "c"),
+    "bmm": ("input", "mat2"),
+    "mm": ("input", "mat2"),
+    "embedding": ("weight", "input"),
+    "gather": ("input", "index"),
+    "where": ("condition", "input", "other"),
+    "batch_norm": ("input", "weight", "bias", "running_mean", "running_var"),
+}
+_WEIGHTED = ("layer_norm", "group_norm", "instance_norm", "rms_norm", "linear", "conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d")
 
 
-def check_kernel(op: str, inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, *, accumulate: Optional[str] = None,
-                 precision: Optional[str] = None, store: Optional[str] = None, schedule: Optional[Mapping[str, int]] = None) -> Report:
-    """Says whether every bit of a matrix product is what a device's tensor cores give.
+def _names(op: str, count: int) -> Sequence[str]:
+    names = _ARGUMENTS.get(op, ("input", "weight", "bias") if op in _WEIGHTED else ("input", "other"))
+    if count > len(names):
+        raise CaseError(f"inputs: {count} tensors: want {', '.join(names)} at most, or a dict by ATen's names")
+    return names[:count]
 
-    op is "matmul", of input [M,K] and other [K,N], or "dot", of rows of both [rows, terms].
-    inputs are those two, and what is added to if there is such, in that order or as input,
-    other and c; torch tensors on any device, JAX or numpy arrays. accumulate names the device,
-    as "tensor-core:h100"; without it the report's `fits` says which devices and splits of K
-    would give these bits. precision is the operands' format, fp16, bf16, tf32, E4M3 or E5M2, by
-    default that of their dtype; store that of the output; schedule {"split_k": n} says that K
-    is added in n parts. Bad input raises ValueError with one line.
 
-    The verdict is PASS, FAIL, or NO-POWER where what is right is one number everywhere.
+def _tensor(value: Any, name: str) -> Raw:
+    """raw, of whole numbers and truth values too."""
+    kind = str(getattr(value, "dtype", ""))
+    if "int" in kind or "bool" in kind:
+        if hasattr(value, "detach"):
+            value = value.detach().cpu().numpy()
+        a = np.ascontiguousarray(np.asarray(value).astype(np.int64))
+        return Raw("I64", a.shape, a.tobytes())
+    return raw(value, name)
+
+
+def check_kernel(op: str, inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, *, precision: Optional[str] = None,
+                 accumulate: Optional[str] = None, round: Sequence[str] = (), schedule: Optional[Mapping[str, int]] = None,
+                 store: Optional[str] = None, variance: Optional[str] = None, **attributes: Any) -> Report:
+    """Says whether the output of one kernel is what a right kernel may return.
+
+    op is ATen's name of the operation ("softmax", "layer_norm", "matmul", "conv2d",
+    "scaled_dot_product_attention", ...), or "swiglu", "geglu", "rotary_embedding" or "cross_entropy".
+    inputs are its tensors by ATen's names of the arguments, or in their order; torch tensors on any
+    device, JAX or numpy arrays. Attributes are keywords: dim=-1, normalized_shape=[256], eps=1e-5.
+
+    The formats are those of the tensors. precision says another for the inputs ("tf32" rounds the
+    operands of products), store for the output. Sums are in float32. round names steps that the
+    kernel rounds to the inputs' format, such as "silu" or "normalized"; what is not named is searched
+    for, and the report's `contract` says what was found. schedule says {"block_keys": 32} of an online
+    attention, variance "one_pass" of a norm.
+
+    accumulate="tensor-core:h100" holds a matmul [M,K] by [K,N] (with c, what is added to) or "dot" to
+    that device's very bits, with schedule={"split_k": n} to those of n parts of K. Operands of E4M3 and
+    E5M2 need a precision of that name.
+
+    The verdict is PASS, FAIL, or NO-POWER where these inputs would not tell a right kernel from one that
+    writes nothing. Bad input raises ValueError with one line.
     """
-    named = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(("input", "other", "c"), inputs))
-    tensors = {k: raw(v, k) for k, v in named.items()}
-    tensors["output"] = raw(output, "output")
-    if "input" not in tensors or "other" not in tensors:
-        raise CaseError(f"inputs: {', '.join(sorted(named)) or 'none'}: want input and other, and c if there is such")
-    if precision is None:
-        kinds = {tensors["input"].dtype, tensors["other"].dtype}
-        precision = _OPERANDS.get(kinds.pop()) if len(kinds) == 1 else None
+    named = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(_names(op, len(inputs)), inputs))
+    tensors = {k: _tensor(v, k) for k, v in named.items() if v is not None}
+    tensors["output"] = _tensor(output, "output")
+    bits = accumulate is not None or op == "dot" or (precision or "").startswith("E")
+    args: List[str] = ["--op", op]
+    if bits:
+        if "input" not in tensors or "other" not in tensors:
+            raise CaseError(f"inputs: {', '.join(sorted(named)) or 'none'}: want input and other, and c if there is such")
         if precision is None:
-            raise CaseError(f"precision: operands of {tensors['input'].dtype} and {tensors['other'].dtype}: want one of fp16, bf16, tf32, E4M3, E5M2")
-    if store is None:
-        store = _STORES.get(tensors["output"].dtype, tensors["output"].dtype)
-    args: List[str] = ["--op", op, "--precision", precision, "--store", store]
-    if accumulate is not None:
-        args += ["--accumulate", accumulate]
+            kinds = {tensors["input"].dtype, tensors["other"].dtype}
+            precision = _OPERANDS.get(kinds.pop()) if len(kinds) == 1 else None
+            if precision is None:
+                raise CaseError(f"precision: operands of {tensors['input'].dtype} and {tensors['other'].dtype}: want one of fp16, bf16, tf32, E4M3, E5M2")
+        if store is None:
+            store = _STORES.get(tensors["output"].dtype, tensors["output"].dtype)
+    for flag, value in (("precision", precision), ("store", store), ("accumulate", accumulate), ("variance", variance)):
+        if value is not None:
+            args += ["--" + flag, value]
     if schedule:
         args += ["--schedule", ",".join(f"{k}={v}" for k, v in schedule.items())]
+    if round:
+        args += ["--round", ",".join(round)]
+    for name, value in attributes.items():
+        args += ["--attr", f"{name}={value if isinstance(value, str) else json.dumps(value)}"]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.safetensors"
         write_safetensors(path, tensors)
@@ -55,8 +108,9 @@ def check_kernel(op: str, inputs: Union[Mapping[str, Any], Sequence[Any]], outpu
         if done.returncode not in (0, 1, 3):
             line = done.stderr.strip().replace(str(path) + ": ", "") or f"refrun kernel ended with {done.returncode}"
             raise ValueError(line)
-        text = subprocess.run(command, capture_output=True, text=True).stdout.rstrip()
-    return Report(json.loads(done.stdout), text)
+        data = json.loads(done.stdout)
+        text = data.get("text") or subprocess.run(command, capture_output=True, text=True).stdout
+    return Report(data, text.rstrip())
 
 
 def assert_kernel(op: str, inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, **options: Any) -> Report:

@@ -1,0 +1,309 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/oracle/kernel"
+	"github.com/refrun/refrun/safetensors"
+	"github.com/refrun/refrun/tensor"
+	"github.com/refrun/refrun/tensorcore"
+)
+
+// judged are the flags of a kernel that is held to what right ones may return.
+type judged struct {
+	op, precision, store, output string
+	attributes, round, schedule  list
+	variance                     string
+}
+
+// kernelReport is what a judged kernel's --json prints.
+type kernelReport struct {
+	Op string `json:"op"`
+	*judge.Report
+	// Fits are the devices whose tensor cores were tried, of a matmul of half operands.
+	Fits []kernel.Fit `json:"fits,omitempty"`
+	// Text is what is printed for people.
+	Text string `json:"text"`
+}
+
+// judgeKernel reads one kernel's tensors and judges its output.
+func (c *command) judgeKernel(path string, a judged) error {
+	attributes, err := attributesOf(a.attributes)
+	if err != nil {
+		return err
+	}
+	tensors, names, err := readTensors(path)
+	if err != nil {
+		return err
+	}
+	out, ok := tensors[a.output]
+	if !ok {
+		return fmt.Errorf("%s: no tensor %.60q: want the output (--output NAME), of %.200q", path, a.output, names)
+	}
+	names = slices.DeleteFunc(names, func(n string) bool { return n == a.output })
+	g, order, err := judge.Kernel(a.op, attributes, names)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	q := judge.Question{Graph: g, Output: out}
+	for _, n := range order {
+		q.Inputs = append(q.Inputs, tensors[n])
+	}
+	if q.Claimed, err = a.claim(); err != nil {
+		return err
+	}
+	if err := a.formats(&q); err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	r, err := judge.Check(q)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	all := &kernelReport{Op: a.op, Report: r, Fits: devices(a.op, q)}
+	all.Text = judgedText(all)
+	if c.json {
+		if err := c.printJSON(all); err != nil {
+			return err
+		}
+	}
+	c.print(all.Text)
+	switch r.Verdict {
+	case judge.Fail:
+		return errFailed
+	case judge.NoPower:
+		return errNoPower
+	}
+	return nil
+}
+
+// attributesOf makes a JSON object of NAME=VALUE, where a value is JSON or a bare word.
+func attributesOf(given list) ([]byte, error) {
+	all := map[string]json.RawMessage{}
+	for _, a := range given {
+		name, value, ok := strings.Cut(a, "=")
+		if !ok || name == "" {
+			return nil, fmt.Errorf("--attr: %.60q: want NAME=VALUE, such as dim=-1", a)
+		}
+		if !json.Valid([]byte(value)) {
+			quoted, err := json.Marshal(value)
+			if err != nil {
+				return nil, err
+			}
+			value = string(quoted)
+		}
+		all[name] = json.RawMessage(value)
+	}
+	return json.Marshal(all)
+}
+
+// claim is what the flags say of how the kernel computes; nil if nothing.
+func (a *judged) claim() (*judge.Contract, error) {
+	var c judge.Contract
+	for _, r := range a.round {
+		for name := range strings.SplitSeq(r, ",") {
+			c.Round = append(c.Round, name)
+		}
+	}
+	switch a.variance {
+	case "", "two_pass":
+	case "one_pass":
+		c.OnePass = true
+	default:
+		return nil, fmt.Errorf("--variance: %.60q: want two_pass or one_pass", a.variance)
+	}
+	for _, s := range a.schedule {
+		for part := range strings.SplitSeq(s, ",") {
+			name, value, _ := strings.Cut(part, "=")
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 1 || n > 1<<30 {
+				return nil, fmt.Errorf("--schedule: %.60q: want NAME=N, such as block_keys=32", part)
+			}
+			switch name {
+			case "block_keys":
+				c.Online, c.BlockKeys = true, n
+			case "block_queries", "split_k": // changes no step
+			default:
+				return nil, fmt.Errorf("--schedule: %.60q: want block_keys, block_queries or split_k", name)
+			}
+		}
+	}
+	if slices.Contains(c.Round, "probabilities_unnormalized") {
+		c.Online = true
+	}
+	if a.precision == "tf32" {
+		c.Operands = "tf32"
+	}
+	if slices.Equal(c.Round, nil) && c.Form == (judge.Form{}) {
+		return nil, nil
+	}
+	return &c, nil
+}
+
+// formats takes the tensors as what --precision and --store say, which the file may hold as wider numbers.
+func (a *judged) formats(q *judge.Question) error {
+	as := func(flag, name string, t *tensor.Tensor) (*tensor.Tensor, error) {
+		f, err := fp16.ParseFormat(fullFormat(name))
+		if err != nil || f == fp16.Float64 {
+			return nil, fmt.Errorf("%s: %.60q: want float32, float16, bfloat16 or tf32", flag, name)
+		}
+		if f == fp16.TF32 {
+			f = fp16.Float32
+		}
+		for i, v := range t.Data {
+			if !f.Holds(v) {
+				return nil, fmt.Errorf("%s: number %d is %v: want %v numbers", flag, i, v, f)
+			}
+		}
+		return &tensor.Tensor{Format: f, Shape: t.Shape, Data: t.Data}, nil
+	}
+	var err error
+	if a.precision != "" {
+		for k, t := range q.Inputs {
+			if t.Format != fp16.Int64 {
+				if q.Inputs[k], err = as("--precision", a.precision, t); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if a.store != "" {
+		if q.Output, err = as("--store", a.store, q.Output); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fullFormat is a format's name in full.
+func fullFormat(name string) string {
+	switch name {
+	case "fp16":
+		return "float16"
+	case "bf16":
+		return "bfloat16"
+	case "fp32":
+		return "float32"
+	}
+	return name
+}
+
+// formatsOf are the formats of what a safetensors file holds.
+var formatsOf = map[safetensors.DType]fp16.Format{"F32": fp16.Float32, "F16": fp16.Float16, "BF16": fp16.BFloat16, "F64": fp16.Float64, "I64": fp16.Int64, "I32": fp16.Int64, "BOOL": fp16.Int64}
+
+// readTensors reads all tensors of a safetensors file.
+func readTensors(path string) (map[string]*tensor.Tensor, []string, error) {
+	f, err := safetensors.Open(path)
+	if err != nil {
+		if c := fault.Cause(err); c != err {
+			err = fmt.Errorf("%s: %w: want a safetensors file", path, c)
+		}
+		return nil, nil, err
+	}
+	all := map[string]*tensor.Tensor{}
+	for _, name := range f.Names() {
+		t, err := f.Tensor(name)
+		if err != nil {
+			return nil, nil, err
+		}
+		format, ok := formatsOf[t.DType]
+		if !ok {
+			return nil, nil, fmt.Errorf("%s: %q: dtype %s: want F32, F16, BF16, F64 or I64", path, name, t.DType)
+		}
+		var v []float64
+		if format == fp16.Int64 {
+			whole, err := t.Int64s()
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, w := range whole {
+				if w > 1<<53 || w < -1<<53 {
+					return nil, nil, fmt.Errorf("%s: %q: %d: want whole numbers up to 2^53", path, name, w)
+				}
+				v = append(v, float64(w))
+			}
+		} else if v, err = t.Float64s(); err != nil {
+			return nil, nil, err
+		}
+		all[name] = tensor.Of(format, v, t.Shape...)
+	}
+	return all, f.Names(), nil
+}
+
+// devices says which tensor cores would give a matmul's very bits; nil where that is not asked.
+func devices(op string, q judge.Question) []kernel.Fit {
+	if op != "matmul" && op != "mm" || len(q.Inputs) != 2 || len(q.Output.Shape) != 2 {
+		return nil
+	}
+	var operands tensorcore.Input
+	switch q.Inputs[0].Format {
+	case fp16.Float16:
+		operands = tensorcore.FP16
+	case fp16.BFloat16:
+		operands = tensorcore.BF16
+	default:
+		return nil
+	}
+	wide := func(t *tensor.Tensor) *tensor.Tensor {
+		return &tensor.Tensor{Format: fp16.Float64, Shape: t.Shape, Data: t.Data}
+	}
+	r, err := kernel.Check(kernel.Question{Op: "matmul", A: wide(q.Inputs[0]), B: wide(q.Inputs[1]), Output: wide(q.Output), Operands: operands, Store: q.Output.Format})
+	if err != nil {
+		return nil
+	}
+	return r.Fits
+}
+
+// judgedText is a report for people.
+func judgedText(r *kernelReport) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s  %s to %s: %s\n", r.Verdict, r.Op, r.Store, plural(r.Elements, "element"))
+	switch r.Verdict {
+	case judge.Pass:
+		b.WriteString(indented("every element is what a right kernel may return"))
+	default:
+		b.WriteString(indented(r.Reason))
+		if r.Fault != "" {
+			b.WriteString(indented("fault: " + r.Fault))
+			b.WriteString(indented("to do: " + r.Advice))
+		}
+		if r.Region != "" {
+			b.WriteString(indented("most of it: " + r.Region))
+		}
+	}
+	claimed := "contract found"
+	if r.Claimed {
+		claimed = "contract claimed"
+	}
+	b.WriteString(indented(claimed + ": " + r.Contract.String()))
+	if w := r.Worst; w != nil && r.Flips > 0 {
+		b.WriteString(indented(fmt.Sprintf("worst element %v: %s, exact %s, right kernels %s to %s", w.Index, w.Got, w.Exact, w.Low, w.High)))
+	}
+	if r.Flips > 0 {
+		b.WriteString(indented(fmt.Sprintf("%d are not the nearest number; simulated right kernels have up to %d", r.Flips, r.Expected)))
+	} else {
+		b.WriteString(indented("every element is the nearest number to the exact value"))
+	}
+	if r.Errors < math.MaxFloat64 {
+		b.WriteString(indented(fmt.Sprintf("mean square error %.3g times that of simulated right kernels", r.Errors)))
+	}
+	if len(r.Blind) > 0 {
+		b.WriteString(indented("this data would not show: " + strings.Join(r.Blind, ", ")))
+	}
+	if r.Fits != nil && r.Verdict == judge.Pass {
+		b.WriteString(indented(fitting(&kernel.Report{Elements: r.Elements, Fits: r.Fits})))
+	}
+	if r.Close > 0 {
+		b.WriteString(indented(fmt.Sprintf("torch.testing.assert_close finds %s off", plural(r.Close, "element"))))
+	} else {
+		b.WriteString(indented("torch.testing.assert_close finds nothing"))
+	}
+	return b.String()
+}

@@ -1,0 +1,492 @@
+package judge
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/tensor"
+)
+
+// u is half the distance of float32 numbers from 1 on.
+const u = 0x1p-24
+
+// ball is a step's result: the numbers that exact arithmetic gives, and how far from each those of
+// a right kernel may lie. Nil is nowhere.
+type ball struct {
+	v, r *tensor.Tensor
+	// sigma is what errors of a kernel's arithmetic in this step alone are like: the deviation
+	// of a random one. Nil is none.
+	sigma *tensor.Tensor
+	// cut is the deviation, and drift the mean, toward 0, of the error of a unit that truncates a sum
+	// after every four products. Nil where there is no such unit.
+	cut, drift *tensor.Tensor
+	// exact is set if a kernel's arithmetic makes no error in this step: it moves numbers.
+	exact bool
+}
+
+// errNotJudged is the cause of errors about steps of which it is not known what right kernels
+// may return.
+var errNotJudged = errors.New("it is not known what right kernels may return")
+
+// moves are operations whose results are some of the numbers of their inputs.
+var moves = map[string]bool{
+	"identity": true, "reshape": true, "flatten": true, "unflatten": true, "squeeze": true, "unsqueeze": true, "permute": true, "transpose": true,
+	"expand": true, "repeat": true, "repeat_interleave": true, "flip": true, "roll": true, "slice": true, "select": true, "split": true, "chunk": true,
+	"unbind": true, "cat": true, "stack": true, "gather": true, "index_select": true, "embedding": true, "index": true, "gather_nd": true, "pad": true,
+	"where": true, "pixel_shuffle": true, "pixel_unshuffle": true, "depth_to_space": true, "space_to_depth": true, "scatter": true, "scatter_nd": true,
+	"triu": true, "tril": true,
+}
+
+// sums are operations that add numbers of their first input, with weights that are not below 0
+// and that the input's numbers have no part in.
+var sums = map[string]bool{
+	"sum": true, "mean": true, "avg_pool1d": true, "avg_pool2d": true, "avg_pool3d": true, "adaptive_avg_pool1d": true, "adaptive_avg_pool2d": true,
+	"adaptive_avg_pool3d": true, "cumsum": true, "interpolate": true, "index_add": true, "scatter_add": true,
+}
+
+// products are operations that are linear in their first and in their second input, and add a third.
+var products = map[string]bool{
+	"matmul": true, "mm": true, "bmm": true, "linear": true, "addmm": true, "gemm": true, "einsum": true, "conv1d": true, "conv2d": true, "conv3d": true,
+	"conv_transpose1d": true, "conv_transpose2d": true, "conv_transpose3d": true,
+}
+
+// greatest are operations whose results move by no more than their inputs do.
+var greatest = map[string]bool{
+	"amax": true, "amin": true, "max_pool1d": true, "max_pool2d": true, "max_pool3d": true, "adaptive_max_pool1d": true, "adaptive_max_pool2d": true, "running_maximum": true,
+}
+
+// step evaluates a step for exact inputs and for all that right kernels may have in their place.
+func step(op graph.Op, in []ball, cores bool) ([]ball, error) {
+	given := make([]*tensor.Tensor, len(in))
+	for k, b := range in {
+		given[k] = b.v
+	}
+	out, err := apply(op, given...)
+	if err != nil {
+		return nil, err
+	}
+	name := op.Name()
+	switch {
+	case name == "amax" || greatest[name]:
+		return spread(op, in, out, true)
+	case moves[name]:
+		return spread(op, in, out, false)
+	case products[name]:
+		return product(op, in, out[0], cores)
+	case sums[name]:
+		return sum(op, in, out[0])
+	}
+	switch op := op.(type) {
+	case graph.Binary:
+		return binary(op, in, out[0])
+	case graph.Unary, graph.Act:
+		return function(op, in[0], out[0])
+	}
+	for _, b := range in {
+		if b.r != nil {
+			return nil, fmt.Errorf("%s: %w", name, errNotJudged)
+		}
+	}
+	if slices.ContainsFunc(out, func(t *tensor.Tensor) bool { return t.Format != fp16.Int64 }) {
+		return nil, fmt.Errorf("%s: %w", name, errNotJudged)
+	}
+	all := make([]ball, len(out))
+	for k, t := range out {
+		all[k] = ball{v: t, exact: true}
+	}
+	return all, nil
+}
+
+// zero is a radius of nowhere, for inputs of exact numbers.
+func (b ball) radius() *tensor.Tensor {
+	if b.r != nil || b.v.Format == fp16.Int64 {
+		return b.r
+	}
+	return tensor.New(fp16.Float64, b.v.Shape...)
+}
+
+// spread moves the radii as the numbers, or takes the greatest of those of which one number is
+// chosen.
+func spread(op graph.Op, in []ball, out []*tensor.Tensor, most bool) ([]ball, error) {
+	all := make([]ball, len(out))
+	for k, t := range out {
+		all[k] = ball{v: t, exact: true}
+	}
+	if !slices.ContainsFunc(in, func(b ball) bool { return b.r != nil }) {
+		return all, nil
+	}
+	if pad, is := op.(graph.Pad); is {
+		pad.Value = 0
+		op = pad
+	}
+	if r, is := op.(graph.Reduction); is && most {
+		r.Of = "amax" // of amin too
+		op = r
+	}
+	radii := make([]*tensor.Tensor, len(in))
+	for k, b := range in {
+		if radii[k] = b.radius(); radii[k] == nil {
+			radii[k] = b.v
+		}
+	}
+	moved, err := apply(op, radii...)
+	if err != nil {
+		return nil, err
+	}
+	for k := range all {
+		if out[k].Format != fp16.Int64 {
+			all[k].r = moved[k]
+		}
+	}
+	return all, nil
+}
+
+// magnitudes are |v| + r.
+func magnitudes(b ball) *tensor.Tensor {
+	t := tensor.New(fp16.Float64, b.v.Shape...)
+	for i, v := range b.v.Data {
+		t.Data[i] = math.Abs(v)
+	}
+	if b.r != nil {
+		for i, r := range b.r.Data {
+			t.Data[i] += r
+		}
+	}
+	return t
+}
+
+// squares are v^2.
+func squares(t *tensor.Tensor) *tensor.Tensor {
+	s := tensor.New(fp16.Float64, t.Shape...)
+	for i, v := range t.Data {
+		s.Data[i] = float64(v * v)
+	}
+	return s
+}
+
+// Sums of n terms in float32, in any order, are within n u of the sum of their absolute values
+// (N. Higham, Accuracy and Stability, 2nd edition, 4.2), to first order; two terms more are for
+// the rounding of products, of the result, and for orders that truncate.
+//
+// A random order's error: partial sums S_k are k/n of the sum and a random bridge, whose square is
+// (k/n)(1-k/n) Q with Q the sum of squares; a rounding of S_k has variance 0.18 u^2 S_k^2 for
+// numbers whose place between two powers of 2 is random. Adding one term after the other has n
+// roundings: 0.18 u^2 (n S^2/3 + n Q/6), and products that are rounded 0.18 u^2 Q.
+func sumSigma(n, s, q float64) float64 {
+	return u * math.Sqrt(0.18*(n*s*s/3+n*q/6+q))
+}
+
+// The units of GPUs that multiply half numbers, or TF32 ones, add blocks of products to a sum and
+// truncate it to float32. The least block is four (V100), and its error up to 2.5u a term
+// (docs/TENSORCORES.md). It cuts each of the products and their sum, half a place of the partial sum S_k
+// on average, toward 0, and a place is 0.72 times 2u S_k: a block has 5 times 0.72 u S_k. Of n/4 blocks
+// that has the mean 3.6 u (n/4) S/2, and with the bridge above a deviation of 3.6 u (n/4) sqrt(Q/12).
+const (
+	perTerm  = 2.5
+	perBlock = 3.6
+)
+
+func cutSigma(n, q float64) float64 { return perBlock * u * (n / 4) * math.Sqrt(q/12) }
+func cutDrift(n, s float64) float64 { return perBlock * u * (n / 4) * math.Abs(s) / 2 }
+
+// product bounds sums of products, which units for half operands may compute.
+func product(op graph.Op, in []ball, v *tensor.Tensor, cores bool) ([]ball, error) {
+	absolute, square := make([]*tensor.Tensor, len(in)), make([]*tensor.Tensor, len(in))
+	inexact := false
+	for k, b := range in {
+		absolute[k], square[k] = magnitudes(b), squares(b.v)
+		inexact = inexact || b.r != nil
+	}
+	n, err := terms(op, in, v)
+	if err != nil {
+		return nil, err
+	}
+	t, err := one(op, absolute...)
+	if err != nil {
+		return nil, err
+	}
+	q, err := one(op, square...)
+	if err != nil {
+		return nil, err
+	}
+	r, sigma := tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
+	each := 1.0
+	var cut, drift *tensor.Tensor
+	if cores {
+		each, cut, drift = perTerm, tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
+	}
+	grid := 0.0
+	if !inexact {
+		grid = 1
+		for _, b := range in {
+			grid *= gridOf(b.v)
+		}
+	}
+	for i, all := range t.Data {
+		if grid > 0 && all < grid*0x1p24 { // every partial sum is a float32 number
+			continue
+		}
+		r.Data[i] = float64((each*n+2)*u*all) + 0x1p-126
+		sigma.Data[i] = sumSigma(n, v.Data[i], q.Data[i])
+		if cores {
+			cut.Data[i], drift.Data[i] = cutSigma(n, q.Data[i]), cutDrift(n, v.Data[i])
+		}
+	}
+	if inexact {
+		bare := make([]*tensor.Tensor, len(in))
+		for k, b := range in {
+			bare[k] = magnitudes(ball{v: b.v})
+		}
+		without, err := one(op, bare...)
+		if err != nil {
+			return nil, err
+		}
+		for i := range r.Data {
+			r.Data[i] += max(0, t.Data[i]-without.Data[i])
+		}
+	}
+	return []ball{{v: v, r: r, sigma: sigma, cut: cut, drift: drift}}, nil
+}
+
+// gridOf returns the greatest power of 2 of which all numbers are multiples; 0 if one is not
+// finite, and 1 of zeros.
+func gridOf(t *tensor.Tensor) float64 {
+	g := math.Inf(1)
+	for _, v := range t.Data {
+		if v-v != 0 {
+			return 0
+		}
+		if v == 0 {
+			continue
+		}
+		_, e := math.Frexp(v)
+		low := math.Float64bits(v)<<11 | 1<<63 // the fraction, as 64 bits
+		zeros := 0
+		for low&1 == 0 {
+			low >>= 1
+			zeros++
+		}
+		g = min(g, math.Ldexp(1, e-64+zeros))
+	}
+	if math.IsInf(g, 1) {
+		return 1
+	}
+	return g
+}
+
+// terms returns of how many products a result is the sum.
+func terms(op graph.Op, in []ball, v *tensor.Tensor) (float64, error) {
+	ones := make([]*tensor.Tensor, len(in))
+	for k, b := range in {
+		ones[k] = tensor.New(fp16.Float64, b.v.Shape...)
+		for i := range ones[k].Data {
+			ones[k].Data[i] = 1
+		}
+	}
+	switch op := op.(type) {
+	case graph.MatMul:
+		return float64(in[0].v.Shape[len(in[0].v.Shape)-1]), nil
+	case graph.Linear:
+		return float64(in[1].v.Shape[1] + 1), nil
+	case graph.Conv:
+		w := in[1].v.Shape
+		return float64(w[1]*w[2]*w[3] + 1), nil
+	default:
+		n, err := one(op, ones...)
+		if err != nil {
+			return 0, err
+		}
+		most := 0.0
+		for _, x := range n.Data {
+			most = max(most, x)
+		}
+		return most, nil
+	}
+}
+
+// sum bounds sums with weights.
+func sum(op graph.Op, in []ball, v *tensor.Tensor) ([]ball, error) {
+	absolute, square := make([]*tensor.Tensor, len(in)), make([]*tensor.Tensor, len(in))
+	inexact := false
+	for k, b := range in {
+		absolute[k], square[k] = b.v, b.v
+		if b.v.Format != fp16.Int64 {
+			absolute[k], square[k] = magnitudes(b), squares(b.v)
+			inexact = inexact || b.r != nil
+		}
+	}
+	t, err := one(op, absolute...)
+	if err != nil {
+		return nil, err
+	}
+	q, err := one(op, square...)
+	if err != nil {
+		return nil, err
+	}
+	n := max(1, float64(len(in[0].v.Data))/float64(max(1, len(v.Data))))
+	weight := 1.0
+	switch op.Name() {
+	case "sum":
+	case "cumsum", "scatter_add", "index_add":
+		n = float64(len(in[len(in)-1].v.Data))
+	case "interpolate":
+		n = 16
+	default: // means
+		weight = 1 / n
+	}
+	r, sigma := tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
+	grid := 0.0
+	if !inexact && weight == 1 && op.Name() != "interpolate" {
+		grid = gridOf(in[0].v)
+	}
+	for i, all := range t.Data {
+		if n == 1 && !inexact || grid > 0 && all < grid*0x1p24 {
+			continue
+		}
+		r.Data[i] = float64((n+2)*u*all) + 0x1p-126
+		// a mean's squares are divided by n once, and should be twice
+		sigma.Data[i] = sumSigma(n, v.Data[i], q.Data[i]*weight)
+	}
+	if inexact {
+		radii := make([]*tensor.Tensor, len(in))
+		for k, b := range in {
+			if radii[k] = b.radius(); radii[k] == nil {
+				radii[k] = b.v
+			}
+		}
+		moved, err := one(op, radii...)
+		if err != nil {
+			return nil, err
+		}
+		for i := range r.Data {
+			r.Data[i] += moved.Data[i]
+		}
+	}
+	return []ball{{v: v, r: r, sigma: sigma}}, nil
+}
+
+// spreadTo returns a tensor as a larger shape sees it.
+func spreadTo(t *tensor.Tensor, shape []int) (*tensor.Tensor, error) {
+	if slices.Equal(t.Shape, shape) {
+		return t, nil
+	}
+	return one(graph.Expand{Size: shape}, t)
+}
+
+// binary bounds arithmetic on two numbers.
+func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
+	var of [2]ball
+	k := 0
+	for i, given := range []*float64{op.Self, op.Other} {
+		if given != nil {
+			of[i] = ball{v: tensor.Of(fp16.Float64, []float64{*given}, 1)}
+			continue
+		}
+		of[i] = in[k]
+		k++
+	}
+	var a, b, ra, rb []float64
+	for i, to := range []struct{ v, r *[]float64 }{{&a, &ra}, {&b, &rb}} {
+		full, err := spreadTo(of[i].v, v.Shape)
+		if err != nil {
+			return nil, err
+		}
+		*to.v = full.Data
+		if of[i].r != nil {
+			if full, err = spreadTo(of[i].r, v.Shape); err != nil {
+				return nil, err
+			}
+			*to.r = full.Data
+		}
+	}
+	if op.Alpha != nil {
+		for i := range rb {
+			rb[i] *= math.Abs(*op.Alpha)
+		}
+	}
+	r := tensor.New(fp16.Float64, v.Shape...)
+	any := false
+	for i, y := range v.Data {
+		x, z, rx, rz := a[i], b[i], 0.0, 0.0
+		if ra != nil {
+			rx = ra[i]
+		}
+		if rb != nil {
+			rz = rb[i]
+		}
+		var e float64
+		switch op.Of {
+		case pointwise.Add, pointwise.Sub:
+			e = rx + rz
+		case pointwise.Mul:
+			e = times(x, rz) + times(z, rx) + times(rx, rz)
+		case pointwise.Div:
+			if rx == 0 && rz == 0 {
+				break
+			}
+			if rz >= math.Abs(z) {
+				e = math.Inf(1)
+				break
+			}
+			e = (rx + math.Abs(y)*rz) / (math.Abs(z) - rz)
+		case pointwise.Pow:
+			if rx == 0 && rz == 0 {
+				e = 8 * u * math.Abs(y) // exp(z log x)
+				break
+			}
+			lo, hi := elem.Pow(max(x-rx, 0), z), elem.Pow(x+rx, z)
+			e = max(math.Abs(hi-y), math.Abs(lo-y)) + 8*u*math.Abs(y)
+			if rz > 0 {
+				e = math.Inf(1)
+			}
+		case pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
+			e = max(rx, rz)
+		default:
+			if op.Of >= pointwise.Equal { // truths
+				if math.Abs(x-z) <= rx+rz && rx+rz > 0 {
+					e = 1
+				}
+				r.Data[i] = e
+				any = any || e > 0
+				continue
+			}
+			if rx+rz > 0 {
+				return nil, fmt.Errorf("%s: %w", op.Name(), errNotJudged)
+			}
+		}
+		if y-y == 0 && (e > 0 || float64(float32(y)) != y) {
+			e += roundingOf(math.Abs(y) + e)
+		}
+		if y-y != 0 {
+			e = 0
+		}
+		r.Data[i] = e
+		any = any || e > 0
+	}
+	if !any {
+		r = nil
+	}
+	if op.Of >= pointwise.Equal {
+		r = nil // which side of an edge a number is on is not followed
+	}
+	return []ball{{v: v, r: r}}, nil
+}
+
+// times is a product of which 0 times infinity is 0.
+func times(a, b float64) float64 {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	return math.Abs(a * b)
+}
+
+// roundingOf bounds one rounding to float32 of a number up to that; subnormal ones may be flushed.
+func roundingOf(most float64) float64 {
+	return float64(u*most) + min(most, 0x1p-126)
+}

@@ -1,0 +1,257 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
+)
+
+// reference is a graph of steps with what exact arithmetic gives in each, and what right kernels may.
+type reference struct {
+	b     *builder
+	balls []ball // by value; of those that are needed later
+}
+
+// rounded are the values of steps that are rounded.
+type rounded map[int]rounding
+
+// rounding is the format of one step's results; if some, not of all elements.
+type rounding struct {
+	fp16.Format
+	some bool
+}
+
+func (r rounded) has(value int) bool { _, ok := r[value]; return ok }
+
+// rounds returns what the steps of a contract round: its operands, and those steps.
+func (b *builder) rounds(values []int, f fp16.Format) rounded {
+	r := maps.Clone(b.round)
+	for _, v := range values {
+		r[v] = rounding{f, slices.ContainsFunc(b.points, func(p point) bool { return p.value == v && p.some })}
+	}
+	return r
+}
+
+// evaluate walks through the steps with balls.
+func evaluate(b *builder, inputs []*tensor.Tensor, round rounded) (*reference, error) {
+	ref := &reference{b, make([]ball, len(b.Values))}
+	if err := walk(b, inputs, func(v int, t *tensor.Tensor) { ref.balls[v] = ball{v: t} }, func(n *graph.Node) error {
+		in := make([]ball, len(n.In))
+		for k, v := range n.In {
+			in[k] = ref.balls[v]
+		}
+		out, err := step(n.Op, in, b.cores)
+		if err != nil {
+			return err
+		}
+		for k, v := range n.Out {
+			if f, is := round[v]; is {
+				out[k] = out[k].round(f)
+			}
+			ref.balls[v] = out[k]
+		}
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return ref, nil
+}
+
+// walk goes through inputs, constants and nodes.
+func walk(b *builder, inputs []*tensor.Tensor, given func(v int, t *tensor.Tensor), node func(n *graph.Node) error) error {
+	for k, v := range b.Inputs {
+		given(v, inputs[k])
+	}
+	for v := range b.Values {
+		if c := b.Values[v].Const; c != nil {
+			given(v, c)
+		}
+	}
+	for i := range b.Nodes {
+		if err := node(&b.Nodes[i]); err != nil {
+			return fmt.Errorf("%s: %w", b.Name(&b.Nodes[i]), err)
+		}
+	}
+	return nil
+}
+
+// round is a ball whose numbers are rounded to a format: each side of it has a number there.
+func (b ball) round(f rounding) ball {
+	if f.some {
+		r := tensor.New(fp16.Float64, b.v.Shape...)
+		for i, v := range b.v.Data {
+			e := 0.0
+			if b.r != nil {
+				e = b.r.Data[i]
+			}
+			if r.Data[i] = max(e, max(math.Abs(f.Round(v+e)-v), math.Abs(f.Round(v-e)-v))); v-v != 0 {
+				r.Data[i] = 0
+			}
+		}
+		return ball{v: b.v, r: r, sigma: b.sigma, cut: b.cut, drift: b.drift}
+	}
+	out := ball{v: tensor.New(fp16.Float64, b.v.Shape...), sigma: b.sigma, cut: b.cut, drift: b.drift}
+	f.RoundSlice(out.v.Data, b.v.Data)
+	if b.r == nil {
+		return out
+	}
+	out.r = tensor.New(fp16.Float64, b.v.Shape...)
+	for i, v := range b.v.Data {
+		if r := b.r.Data[i]; r > 0 {
+			y := out.v.Data[i]
+			if out.r.Data[i] = max(f.Round(v+r)-y, y-f.Round(v-r)); out.r.Data[i] != out.r.Data[i] {
+				out.r.Data[i] = math.Inf(1)
+			}
+		}
+	}
+	return out
+}
+
+// exactly evaluates steps in float64, rounding only what is to be rounded, and returns the outputs.
+func exactly(b *builder, inputs []*tensor.Tensor, round rounded) ([]*tensor.Tensor, error) {
+	of := make([]*tensor.Tensor, len(b.Values))
+	last := b.lastRead()
+	if err := walk(b, inputs, func(v int, t *tensor.Tensor) { of[v] = t }, func(n *graph.Node) error {
+		in := make([]*tensor.Tensor, len(n.In))
+		for k, v := range n.In {
+			in[k] = of[v]
+		}
+		out, err := apply(n.Op, in...)
+		if err != nil {
+			return err
+		}
+		for k, v := range n.Out {
+			if f, is := round[v]; is {
+				out[k] = roundTo(f, out[k], nil)
+			}
+			of[v] = out[k]
+		}
+		b.drop(of, last, n)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return b.outputs(of), nil
+}
+
+// lastRead returns the last node that reads each value.
+func (b *builder) lastRead() map[int]*graph.Node {
+	last := map[int]*graph.Node{}
+	for i := range b.Nodes {
+		for _, v := range b.Nodes[i].In {
+			last[v] = &b.Nodes[i]
+		}
+	}
+	for _, v := range b.Graph.Outputs {
+		delete(last, v)
+	}
+	return last
+}
+
+// drop lets go of what nobody reads any more.
+func (b *builder) drop(of []*tensor.Tensor, last map[int]*graph.Node, n *graph.Node) {
+	for _, v := range n.In {
+		if last[v] == n {
+			of[v] = nil
+		}
+	}
+}
+
+func (b *builder) outputs(of []*tensor.Tensor) (out []*tensor.Tensor) {
+	for _, v := range b.Graph.Outputs {
+		out = append(out, of[v])
+	}
+	return out
+}
+
+// kernel simulates a right kernel: each step in float32, with random errors as large as those of
+// sums in the worst usual order and of a library's functions; if it cuts, products are those of units
+// that truncate.
+func (ref *reference) kernel(inputs []*tensor.Tensor, round rounded, seed uint64, cuts bool) ([]*tensor.Tensor, error) {
+	b := ref.b
+	of := make([]*tensor.Tensor, len(b.Values))
+	r := rand.New(rand.NewPCG(seed, 0x5eed))
+	last := b.lastRead()
+	if err := walk(b, inputs, func(v int, t *tensor.Tensor) { of[v] = t }, func(n *graph.Node) error {
+		in := make([]*tensor.Tensor, len(n.In))
+		same := true
+		for k, v := range n.In {
+			in[k] = of[v]
+			same = same && of[v] == ref.balls[v].v
+		}
+		var out []*tensor.Tensor
+		if same && !slices.ContainsFunc(n.Out, round.has) { // it was computed already
+			for _, v := range n.Out {
+				out = append(out, ref.balls[v].v)
+			}
+		} else {
+			var err error
+			if out, err = apply(n.Op, in...); err != nil {
+				return err
+			}
+		}
+		for k, v := range n.Out {
+			of[v] = noisy(out[k], ref.balls[v], r, cuts)
+			if f, is := round[v]; is {
+				of[v] = roundTo(f, of[v], r)
+			}
+		}
+		b.drop(of, last, n)
+		return nil
+	}); err != nil {
+		return nil, err
+	}
+	return b.outputs(of), nil
+}
+
+// noisy adds a step's errors to its result and rounds it to float32.
+func noisy(t *tensor.Tensor, like ball, r *rand.Rand, cuts bool) *tensor.Tensor {
+	if t.Format == fp16.Int64 || like.exact {
+		return t
+	}
+	out := tensor.New(fp16.Float64, t.Shape...)
+	if like.sigma == nil {
+		fp16.Float32.RoundSlice(out.Data, t.Data)
+		return out
+	}
+	if cuts && like.cut != nil {
+		for i, v := range t.Data {
+			out.Data[i] = v - math.Copysign(like.drift.Data[i], v) + float64(like.cut.Data[i]*r.NormFloat64())
+		}
+		fp16.Float32.RoundSlice(out.Data, out.Data)
+		return out
+	}
+	for i, v := range t.Data {
+		if s := like.sigma.Data[i]; s > 0 {
+			v += s * r.NormFloat64()
+		}
+		out.Data[i] = v
+	}
+	fp16.Float32.RoundSlice(out.Data, out.Data)
+	return out
+}
+
+// roundTo returns a tensor's numbers rounded to a format: if only some are, those that r chooses, or
+// none.
+func roundTo(f rounding, t *tensor.Tensor, r *rand.Rand) *tensor.Tensor {
+	if f.some && r == nil {
+		return t
+	}
+	out := tensor.New(fp16.Float64, t.Shape...)
+	if f.some {
+		for i, v := range t.Data {
+			if out.Data[i] = v; r.IntN(2) == 0 {
+				out.Data[i] = f.Round(v)
+			}
+		}
+		return out
+	}
+	f.RoundSlice(out.Data, t.Data)
+	return out
+}

@@ -1,0 +1,188 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/tensor"
+)
+
+// limits is what is known of a function of one number as kernels compute it in float32.
+type limits struct {
+	// steep is the most by which the function moves where its input moves by 1, for functions that
+	// fall and rise; 0 for those that only do one, whose ends of an interval say it.
+	steep float64
+	// off bounds the error of a kernel for an exact input x, where y is the result. The rounding
+	// of the result is among it. Nil is none.
+	off func(x, y float64) float64
+}
+
+// relative is an error of so many u of the result.
+func relative(times float64) func(x, y float64) float64 {
+	return func(x, y float64) float64 { return float64(times*u) * math.Abs(y) }
+}
+
+// exponential is the relative error of e^x. A library is within 2 ulp, 5u. Kernels compute it as
+// 2^t with t the rounded product of x and the float32 number next to log2 e, which is 1.336e-8 low
+// in proportion: a half ulp of t is up to u|x|, and the rest 0.224 u|x|.
+func exponential(x float64) float64 { return (5 + 1.224*math.Abs(x)) * u }
+
+// logistic is the relative error of 1/(1 + e^-x), with a division of 2.5 ulp.
+func logistic(x, y float64) float64 { return exponential(x)*(1-y) + 7*u }
+
+// tiny is where e^-x is no float32 number any more: 1/(1 + e^-x) is 0 there.
+const tiny = -87.3
+
+func logisticOff(x, y float64) float64 {
+	if x < tiny {
+		return math.Abs(y)
+	}
+	return logistic(x, y) * math.Abs(y)
+}
+
+// kernels are the functions. The errors of libraries are those that vendors state (CUDA C++
+// Programming Guide, mathematical functions; HIP's math API), the greater of them, for the default
+// accuracy: not for fast math.
+var kernels = map[string]limits{
+	"abs": {steep: 1}, "neg": {}, "relu": {}, "clip": {}, "hardtanh": {}, "relu6": {}, "sign": {}, "none": {},
+	"square":      {steep: -1, off: relative(1)},
+	"exp":         {off: func(x, y float64) float64 { return exponential(x) * y }},
+	"exp2":        {off: relative(5)},
+	"expm1":       {off: func(x, y float64) float64 { return exponential(min(x, 0)) * math.Abs(y) }},
+	"log":         {off: relative(6)},
+	"log2":        {off: relative(6)},
+	"log1p":       {off: relative(6)},
+	"sqrt":        {off: relative(3)},
+	"rsqrt":       {off: relative(5)},
+	"reciprocal":  {off: relative(3)},
+	"sin":         {steep: 1, off: relative(5)},
+	"cos":         {steep: 1, off: relative(5)},
+	"tan":         {off: relative(10)},
+	"atan":        {off: relative(6)},
+	"erf":         {off: func(x, y float64) float64 { return max(9*u*math.Abs(y), 7*u) }}, // 7.1.26 of Abramowitz and Stegun: 1.5e-7, and its own roundings
+	"sigmoid":     {off: logisticOff},
+	"softplus":    {off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 8*u) * math.Abs(y) }},
+	"elu":         {off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 3*u) * math.Abs(y) }},
+	"celu":        {off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 3*u) * math.Abs(y) }},
+	"selu":        {off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 3*u) * math.Abs(y) }},
+	"leaky_relu":  {off: relative(1)},
+	"hardsigmoid": {off: func(x, y float64) float64 { return within(y, 2*u*(math.Abs(x)+3)/6) }},
+	"hardswish":   {steep: 1.5, off: func(x, y float64) float64 { return 4 * u * math.Abs(x) }},
+	"softsign":    {off: relative(4)},
+	"mish":        {steep: 1.1, off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 16*u) * math.Abs(y) }},
+	// through the logistic function too, as 2/(1 + e^-2x) - 1
+	"tanh": {off: func(x, y float64) float64 { return 6 * u * max(math.Abs(y), .5) }},
+	"silu": {steep: 1.1, off: func(x, y float64) float64 {
+		if x < tiny {
+			return math.Abs(y)
+		}
+		return (logistic(x, y/x) + u) * math.Abs(y)
+	}},
+	// x/2 (1 + erf z), z = x/sqrt 2: below 0 the sum cancels. PyTorch 2.9's own erf, in vectors on a
+	// CPU, is up to 11.8u off in GELU.
+	"gelu": {steep: 1.13, off: func(x, y float64) float64 {
+		z := math.Abs(x) / math.Sqrt2
+		return .5*math.Abs(x)*u*(13+1.5*z*2/math.Sqrt(math.Pi)*elem.Exp(-z*z)) + 2*u*math.Abs(y)
+	}},
+	"gelu_tanh": {steep: 1.13, off: func(x, y float64) float64 {
+		w := math.Sqrt(2/math.Pi) * math.Abs(x+0.044715*x*x*x)
+		t := elem.Tanh(w)
+		return .5*math.Abs(x)*u*(6+5*w*(1-t*t)) + 2*u*math.Abs(y)
+	}},
+}
+
+// within is an error of a result from 0 to 1, which has none where it is cut off.
+func within(y, off float64) float64 {
+	if y == 0 || y == 1 {
+		return 0
+	}
+	return off
+}
+
+// nameOf is a function's name in kernels.
+func nameOf(op graph.Op) string {
+	if a, is := op.(graph.Act); is && a.Func == act.GELUTanh {
+		return "gelu_tanh"
+	} else if is && a.Func == act.Identity {
+		return "none"
+	}
+	return op.Name()
+}
+
+// typical is what part of a bound the deviation of a kernel's error is: errors that are anywhere in
+// it have 0.58.
+const typical = 0.4
+
+// function bounds a function of one number.
+func function(op graph.Op, in ball, v *tensor.Tensor) ([]ball, error) {
+	name := nameOf(op)
+	k, ok := kernels[name]
+	if !ok {
+		if in.r == nil && v.Format == fp16.Int64 {
+			return []ball{{v: v, exact: true}}, nil
+		}
+		return nil, fmt.Errorf("%s: %w", name, errNotJudged)
+	}
+	if v.Format == fp16.Int64 {
+		return []ball{{v: v, exact: true}}, nil
+	}
+	out := ball{v: v, exact: k.off == nil}
+	if k.off != nil {
+		out.r, out.sigma = tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
+	} else if in.r != nil {
+		out.r = tensor.New(fp16.Float64, v.Shape...)
+	}
+	var lo, hi *tensor.Tensor
+	if in.r != nil && k.steep == 0 {
+		var err error
+		if lo, err = one(op, moved(in, -1)); err != nil {
+			return nil, err
+		}
+		if hi, err = one(op, moved(in, +1)); err != nil {
+			return nil, err
+		}
+	}
+	for i, y := range v.Data {
+		x := in.v.Data[i]
+		if k.off != nil && y-y == 0 && x-x == 0 && !(float64(float32(y)) == y && easy[name]) {
+			e := k.off(x, y) + min(math.Abs(y), 0x1p-126)
+			if x == 0 {
+				e = 0
+			}
+			out.r.Data[i], out.sigma.Data[i] = e, typical*e
+		}
+		if in.r == nil {
+			continue
+		}
+		var e float64
+		switch r := in.r.Data[i]; {
+		case r == 0:
+		case k.steep < 0: // square
+			e = float64(2*math.Abs(x)*r) + float64(r*r)
+		case k.steep > 0:
+			e = k.steep * r
+		default:
+			if e = max(math.Abs(hi.Data[i]-y), math.Abs(lo.Data[i]-y)); e != e {
+				e = math.Inf(1)
+			}
+		}
+		out.r.Data[i] += e * (1 + 0x1p-20)
+	}
+	return []ball{out}, nil
+}
+
+// easy are functions whose result has no error where it is a float32 number.
+var easy = map[string]bool{"square": true, "sqrt": true, "leaky_relu": true}
+
+// moved returns one end of each interval.
+func moved(b ball, way float64) *tensor.Tensor {
+	t := tensor.New(fp16.Float64, b.v.Shape...)
+	for i, v := range b.v.Data {
+		t.Data[i] = v + way*b.r.Data[i]
+	}
+	return t
+}

@@ -1,0 +1,400 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Question is one evaluation of a graph and what a kernel made of it.
+type Question struct {
+	Graph *graph.Graph // with one output
+	// Inputs are those of the graph, as the kernel had them: of a format whose numbers they are, or
+	// whole.
+	Inputs []*tensor.Tensor
+	// Output is what the kernel returned, in the format in which it stores.
+	Output *tensor.Tensor
+	// Claimed is how the kernel says it computes; nil to find out.
+	Claimed *Contract
+	// Narrow is the format to which steps may be rounded. Float64, the zero value, is that of
+	// the narrowest input.
+	Narrow fp16.Format
+}
+
+// Contract is how a kernel computes.
+type Contract struct {
+	Form
+	// Round are the steps whose results are rounded to the inputs' format, by name.
+	Round []string `json:"round,omitempty"`
+}
+
+// String says it in words.
+func (c Contract) String() string {
+	s := "float32 steps, one rounding at the end"
+	if len(c.Round) > 0 {
+		s = "float32 steps, rounded: "
+		for i, r := range c.Round {
+			if i > 0 {
+				s += ", "
+			}
+			s += r
+		}
+	}
+	switch {
+	case c.OnePass:
+		s += "; one-pass variance"
+	case c.Affine:
+		s += "; a norm as x*scale + shift"
+	}
+	if c.Operands != "" {
+		s += "; operands of products in " + c.Operands
+	}
+	if c.Online {
+		s += "; sums divided by after the product"
+		if c.BlockKeys > 0 {
+			s += fmt.Sprintf(", %d keys at a time", c.BlockKeys)
+		}
+	}
+	return s
+}
+
+// Verdicts.
+const (
+	Pass    = "PASS"
+	Fail    = "FAIL"
+	NoPower = "NO-POWER" // this data would not tell a right kernel from one that returns zeros, or a constant
+)
+
+// Report is the answer.
+type Report struct {
+	Verdict  string   `json:"verdict"`
+	Store    string   `json:"store"`
+	Elements int      `json:"elements"`
+	Contract Contract `json:"contract"` // under which the output is right, or fits best
+	Claimed  bool     `json:"claimed"`  // whether it is the claimed one
+	// Reason is why it does not pass, in one line.
+	Reason string `json:"reason,omitempty"`
+	// Violations are elements that no right kernel returns.
+	Violations int    `json:"violations"`
+	Worst      *Worst `json:"worst,omitempty"`
+	// Flips are elements that are not the exact value's nearest number; Expected is how many
+	// simulated right kernels have at most.
+	Flips    int `json:"flips"`
+	Expected int `json:"flips_of_right_kernels"`
+	// Errors is the mean square of the errors over that of simulated right kernels: near 1 or below.
+	Errors float64 `json:"errors"`
+	// Region is where errors are too large, if it is in one place.
+	Region string `json:"region,omitempty"`
+	// Fault is the name of the fault that explains the errors, and Advice what to do.
+	Fault  string `json:"fault,omitempty"`
+	Advice string `json:"advice,omitempty"`
+	// Blind are faults that these inputs would not show.
+	Blind []string `json:"blind,omitempty"`
+	// Close is what torch.testing.assert_close with its defaults finds: how many elements are off.
+	Close int `json:"assert_close_mismatches"`
+}
+
+// Worst is the element farthest outside its interval, or farthest off.
+type Worst struct {
+	Index []int  `json:"index"`
+	Got   string `json:"got"`
+	Exact string `json:"exact"`
+	Low   string `json:"low"`
+	High  string `json:"high"`
+}
+
+// trial is an output under one contract.
+type trial struct {
+	Contract
+	b          *builder
+	round      rounded
+	ref        *reference
+	y, r       []float64   // of the output
+	stored     []float64   // y, rounded
+	right      [][]float64 // outputs of simulated right kernels
+	e          []float64   // expected squares of errors
+	violations int
+	excess     float64 // how far the worst statistic is above its limit; above 1 it fails
+	region     string
+	errors     float64
+	fault      *found
+	blind      []string
+	zero       float64 // how plainly zeros would be seen, over the limit
+}
+
+// passes reports whether the output is right under the contract.
+func (t *trial) passes() bool { return t.violations == 0 && t.excess <= 1 && t.fault == nil }
+
+// Check answers. A graph that does not fit the inputs, one with an operation of which it is not
+// known what right kernels return, and a claimed step that there is not are errors.
+func Check(q Question) (*Report, error) {
+	if len(q.Graph.Outputs) != 1 {
+		return nil, fmt.Errorf("%d outputs: want one", len(q.Graph.Outputs))
+	}
+	types, err := q.types()
+	if err != nil {
+		return nil, err
+	}
+	if q.Narrow == fp16.Float64 {
+		q.Narrow = q.narrowest()
+	}
+	want := types[q.Graph.Outputs[0]]
+	if !slices.Equal(want.Shape, q.Output.Shape) {
+		return nil, fmt.Errorf("output of shape %v: want %v", q.Output.Shape, want.Shape)
+	}
+	contracts := []Contract{}
+	if q.Claimed != nil {
+		contracts = append(contracts, *q.Claimed)
+	} else {
+		contracts = q.candidates(types)
+	}
+	var best *trial
+	for _, c := range contracts {
+		t, err := q.try(types, c)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || t.better(best) {
+			best = t
+		}
+		if t.passes() {
+			break
+		}
+	}
+	return q.report(best), nil
+}
+
+// better reports whether an output fits this contract better than another.
+func (t *trial) better(than *trial) bool {
+	switch {
+	case t.passes() != than.passes():
+		return t.passes()
+	case t.violations != than.violations:
+		return t.violations < than.violations
+	case (t.fault == nil) != (than.fault == nil) && t.excess <= 1 == (than.excess <= 1):
+		return than.fault == nil // one with a name
+	}
+	return t.excess < than.excess
+}
+
+// types infers the types of all values in float64.
+func (q *Question) types() ([]graph.Type, error) {
+	if len(q.Inputs) != len(q.Graph.Inputs) {
+		return nil, fmt.Errorf("%d inputs: want %d", len(q.Inputs), len(q.Graph.Inputs))
+	}
+	types := make([]graph.Type, len(q.Graph.Values))
+	wide := func(t *tensor.Tensor) graph.Type {
+		if t.Format == fp16.Int64 {
+			return graph.Type{Shape: t.Shape, Format: t.Format}
+		}
+		return graph.Type{Shape: t.Shape, Format: fp16.Float64}
+	}
+	for k, v := range q.Graph.Inputs {
+		types[v] = wide(q.Inputs[k])
+	}
+	for v := range q.Graph.Values {
+		if c := q.Graph.Values[v].Const; c != nil {
+			types[v] = wide(c)
+		}
+	}
+	for i := range q.Graph.Nodes {
+		n := &q.Graph.Nodes[i]
+		var in []graph.Type
+		for _, v := range n.In {
+			in = append(in, types[v])
+		}
+		out, err := n.Op.Infer(graph.Mode{Precision: fp16.Float64}, in)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", n.Op.Name(), err)
+		}
+		for k, v := range n.Out {
+			types[v] = out.Out[k]
+		}
+	}
+	return types, nil
+}
+
+// narrowest returns the narrowest format of an input; of float32 ones that.
+func (q *Question) narrowest() fp16.Format {
+	f := fp16.Float32
+	for _, t := range q.Inputs {
+		if t.Format == fp16.Float16 || t.Format == fp16.BFloat16 {
+			f = t.Format
+		}
+	}
+	return f
+}
+
+// candidates are the contracts that right kernels have, those of the fewest roundings first.
+func (q *Question) candidates(types []graph.Type) []Contract {
+	forms := []Form{{}}
+	for i := range q.Graph.Nodes {
+		switch q.Graph.Nodes[i].Op.(type) {
+		case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
+			if !slices.Contains(forms, Form{Affine: true}) {
+				forms = append(forms, Form{Affine: true})
+			}
+		case graph.Attention:
+			for _, block := range []int{0, 16, 32, 64, 128} {
+				if f := (Form{Online: true, BlockKeys: block}); !slices.Contains(forms, f) {
+					forms = append(forms, f)
+				}
+			}
+		}
+	}
+	var all []Contract
+	for _, f := range forms {
+		all = append(all, Contract{Form: f})
+	}
+	if q.Narrow == fp16.Float32 {
+		return all
+	}
+	for _, f := range forms {
+		var names []string
+		for _, p := range expand(q.Graph, types, f, "", "").points {
+			if p.legal && !slices.Contains(names, p.name) {
+				names = append(names, p.name)
+			}
+		}
+		for _, n := range names {
+			all = append(all, Contract{f, []string{n}})
+		}
+		if len(names) < 2 {
+			continue
+		}
+		if all = append(all, Contract{f, names}); len(names) > 6 {
+			continue
+		}
+		for i, a := range names {
+			for _, b := range names[i+1:] {
+				if len(names) > 2 {
+					all = append(all, Contract{f, []string{a, b}})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// points returns the values of those names.
+func (b *builder) values(names []string) ([]int, error) {
+	var of []int
+	for _, n := range names {
+		found := false
+		for _, p := range b.points {
+			if p.name == n {
+				of, found = append(of, p.value), true
+			}
+		}
+		if !found {
+			var known []string
+			for _, p := range b.points {
+				known = append(known, p.name)
+			}
+			return nil, fmt.Errorf("round: %.60q: want a step of %v", n, known)
+		}
+	}
+	return of, nil
+}
+
+// try judges the output under a contract.
+func (q *Question) try(types []graph.Type, c Contract) (*trial, error) {
+	t := &trial{Contract: c, b: expand(q.Graph, types, c.Form, "", "")}
+	values, err := t.b.values(c.Round)
+	if err != nil {
+		return nil, err
+	}
+	t.b.cores = q.Narrow != fp16.Float32 || c.Operands != ""
+	t.round = t.b.rounds(values, q.Narrow)
+	if t.ref, err = evaluate(t.b, q.Inputs, t.round); err != nil {
+		return nil, err
+	}
+	out := t.ref.balls[t.b.Graph.Outputs[0]]
+	t.y = out.v.Data
+	if t.r = make([]float64, len(t.y)); out.r != nil {
+		t.r = out.r.Data
+	}
+	f := q.Output.Format
+	t.stored = make([]float64, len(t.y))
+	f.RoundSlice(t.stored, t.y)
+	for i, got := range q.Output.Data {
+		if lo, hi := t.interval(f, i); !(got >= lo && got <= hi) && !(got != got && t.y[i] != t.y[i]) {
+			t.violations++
+		}
+	}
+	for m := range simulations(len(t.y)) {
+		k, err := t.ref.kernel(q.Inputs, t.round, uint64(m), t.b.cores && m%2 == 1)
+		if err != nil {
+			return nil, err
+		}
+		f.RoundSlice(k[0].Data, k[0].Data)
+		t.right = append(t.right, k[0].Data)
+	}
+	t.expect(f)
+	q.statistics(t)
+	return t, q.faults(types, t)
+}
+
+// simulations is how many right kernels are simulated.
+func simulations(elements int) int {
+	switch {
+	case elements <= 1<<16:
+		return 8
+	case elements <= 1<<19:
+		return 4
+	}
+	return 2
+}
+
+// interval is where right kernels may be.
+func (t *trial) interval(f fp16.Format, i int) (lo, hi float64) {
+	y, r := t.y[i], t.r[i]
+	if math.IsInf(r, 1) {
+		return math.Inf(-1), math.Inf(1)
+	}
+	return f.Round(y - r), f.Round(y + r)
+}
+
+// expect sets the expected squares of errors: half from the simulations, element by element, those of the
+// kind of kernel that has the larger ones, and half from the bound, scaled to them, which is smoother.
+func (t *trial) expect(f fp16.Format) {
+	t.e = make([]float64, len(t.y))
+	kinds := 1
+	if t.b.cores {
+		kinds = 2
+	}
+	var all, model float64
+	for i := range t.y {
+		for kind := range kinds {
+			mean := 0.0
+			for m := kind; m < len(t.right); m += kinds {
+				if d := t.right[m][i] - t.stored[i]; d-d == 0 {
+					mean += d * d / float64(len(t.right)/kinds)
+				}
+			}
+			t.e[i] = max(t.e[i], mean)
+		}
+		if s := t.model(f, i); s-s == 0 {
+			all += t.e[i]
+			model += s
+		}
+	}
+	if model == 0 {
+		return
+	}
+	for i := range t.e {
+		if s := t.model(f, i); s-s == 0 {
+			t.e[i] = t.e[i]/2 + s*all/model/2
+		}
+	}
+}
+
+// model is what an element's squared error is in proportion to: of errors far below the distance of
+// stored numbers their chance to change one, and of others the error's square.
+func (t *trial) model(f fp16.Format, i int) float64 {
+	return t.r[i] * (t.r[i] + f.Ulp(t.stored[i]))
+}

@@ -1,0 +1,184 @@
+package judge
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/safetensors"
+	"github.com/refrun/refrun/tensor"
+)
+
+// recorded is one kernel of testdata.
+type recorded struct {
+	File, Op string
+	Attrs    json.RawMessage
+	Points   []string `json:"rounding_points"`
+	Schedule struct {
+		BlockKeys int `json:"block_keys"`
+	}
+	question Question
+}
+
+func readRecorded(t *testing.T) map[string]*recorded {
+	b, err := os.ReadFile(filepath.Join("testdata", "index.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var index map[string]*recorded
+	if err := json.Unmarshal(b, &index); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range index {
+		f, err := safetensors.Open(filepath.Join("testdata", c.File))
+		if err != nil {
+			t.Fatal(err)
+		}
+		names := slices.DeleteFunc(slices.Clone(f.Names()), func(n string) bool { return n == "output" })
+		g, order, err := Kernel(c.Op, c.Attrs, names)
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		c.question = Question{Graph: g, Output: readTensor(t, f, "output")}
+		for _, n := range order {
+			c.question.Inputs = append(c.question.Inputs, readTensor(t, f, n))
+		}
+	}
+	return index
+}
+
+func readTensor(t *testing.T, f *safetensors.File, name string) *tensor.Tensor {
+	x, err := f.Tensor(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v []float64
+	if x.DType == "I64" {
+		whole, err := x.Int64s()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, w := range whole {
+			v = append(v, float64(w))
+		}
+		return tensor.Of(fp16.Int64, v, x.Shape...)
+	}
+	if v, err = x.Float64s(); err != nil {
+		t.Fatal(err)
+	}
+	format := map[safetensors.DType]fp16.Format{"F32": fp16.Float32, "F16": fp16.Float16, "BF16": fp16.BFloat16}[x.DType]
+	return tensor.Of(format, v, x.Shape...)
+}
+
+// TestRecorded: what right kernels returned passes, with the contract claimed and with it found, and the
+// steps that were found to be rounded are those that are.
+func TestRecorded(t *testing.T) {
+	for name, c := range readRecorded(t) {
+		r, err := Check(c.question)
+		if err != nil {
+			t.Error(name, err)
+			continue
+		}
+		if r.Verdict != Pass || !slices.Equal(r.Contract.Round, c.Points) {
+			t.Errorf("%s: %s %s %s, contract %v: want PASS, rounded %v", name, r.Verdict, r.Reason, r.Fault, r.Contract, c.Points)
+		}
+		claimed := c.question
+		claimed.Claimed = &Contract{Round: c.Points}
+		if slices.Contains(c.Points, "probabilities_unnormalized") {
+			claimed.Claimed.Form = Form{Online: true, BlockKeys: c.Schedule.BlockKeys}
+		}
+		if r, err = Check(claimed); err != nil || r.Verdict != Pass {
+			t.Errorf("%s as claimed: %v %v", name, r, err)
+		}
+	}
+}
+
+// TestDegenerate: zeros, a constant and the input itself never pass, of any recorded kernel.
+func TestDegenerate(t *testing.T) {
+	for name, c := range readRecorded(t) {
+		for what, of := range map[string]func(i int) float64{
+			"zeros": func(int) float64 { return 0 },
+			"ones":  func(int) float64 { return 1 },
+			"input": func(i int) float64 { return c.question.Inputs[0].Data[i%len(c.question.Inputs[0].Data)] },
+		} {
+			q := c.question
+			q.Output = tensor.New(q.Output.Format, q.Output.Shape...)
+			for i := range q.Output.Data {
+				q.Output.Data[i] = q.Output.Format.Round(of(i))
+			}
+			q.Claimed = &Contract{Round: c.Points}
+			if slices.Contains(c.Points, "probabilities_unnormalized") {
+				q.Claimed.Online = true
+			}
+			if r, err := Check(q); err != nil || r.Verdict == Pass {
+				t.Errorf("%s: %s: %v %v", name, what, r.Verdict, err)
+			}
+		}
+	}
+}
+
+// TestLone: one number of an output that is off by more than arithmetic allows fails, wherever it is.
+func TestLone(t *testing.T) {
+	c := readRecorded(t)["matmul_float32"]
+	for _, at := range []int{0, 777, len(c.question.Output.Data) - 1} {
+		q := c.question
+		q.Output = q.Output.Clone()
+		q.Output.Data[at] = fp16.Float32.Round(q.Output.Data[at] * (1 + 1e-3))
+		r, err := Check(q)
+		if err != nil || r.Verdict != Fail || r.Violations != 1 || !slices.Equal(r.Worst.Index, place(at, q.Output.Shape)) {
+			t.Errorf("element %d: %+v %v", at, r, err)
+		}
+	}
+}
+
+// TestNoPower: of zeros, zeros are right, and say nothing.
+func TestNoPower(t *testing.T) {
+	g, _, err := Kernel("matmul", nil, []string{"input", "other"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{tensor.New(fp16.Float32, 4, 3), tensor.New(fp16.Float32, 3, 2)}, Output: tensor.New(fp16.Float32, 4, 2)})
+	if err != nil || r.Verdict != NoPower {
+		t.Errorf("%+v %v", r, err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	x := tensor.New(fp16.Float32, 4, 3)
+	for op, c := range map[string]struct{ attributes, names, want string }{
+		"softmx":        {``, "input", "unknown operation"},
+		"softmax":       {`{"dim":5}`, "input", "dim: 5: want an axis"},
+		"layer_norm":    {`{}`, "input other", "tensors"},
+		"matmul":        {``, "input", "no tensor other"},
+		"topk":          {`{"k":1,"dim":1}`, "input", "outputs: want one"},
+		"cross_entropy": {`{"reduction":"mean"}`, "input target", "want none"},
+	} {
+		var names []string
+		for _, n := range []string{"input", "other", "target"} {
+			if slices.Contains(splitWords(c.names), n) {
+				names = append(names, n)
+			}
+		}
+		g, _, err := Kernel(op, []byte(c.attributes), names)
+		if err == nil {
+			if op == "topk" {
+				g.Outputs = append(g.Outputs, g.Outputs[0])
+			}
+			_, err = Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: x})
+		}
+		if err == nil || !contains(err.Error(), c.want) {
+			t.Errorf("%s: %v: want %q", op, err, c.want)
+		}
+	}
+	g := graph.New(nil)
+	in := g.Input("input")
+	op, _ := graph.Bind("prod", []byte(`{"dim":1}`))
+	g.Outputs = []int{g.Add(op, "output", in)}
+	if _, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: tensor.New(fp16.Float32, 4)}); err == nil || !contains(err.Error(), "not known what right kernels") {
+		t.Error(err)
+	}
+}
