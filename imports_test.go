@@ -61,6 +61,7 @@ var inward = map[string][]string{
 	"pool":                 {"fp16", "tensor", "internal/exact", "internal/par"},
 	"resize":               {"fp16", "tensor", "internal/exact", "internal/par"},
 	"graph":                {"act", "attention", "conv", "fp16", "index", "matmul", "noise", "norm", "pointwise", "pool", "reduce", "resize", "spectral", "tensor", "internal/par"},
+	"grad":                 {"act", "fp16", "graph", "pointwise", "tensor"},
 	"onnx":                 {"act", "fp16", "graph", "pointwise", "tensor", "internal/disk", "internal/fault"},
 	"plan":                 {"act", "internal/asm", "conv", "fp16", "graph", "noise", "norm", "pool", "tensor", "internal/par", "internal/rows"},
 	"pointwise":            {"fp16", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},

@@ -63,8 +63,9 @@ func (o Pad) Infer(m Mode, in []Type) (Inference, error) {
 	return inf, err
 }
 
-// bounds returns the first number, the step and how many there are along each axis.
-func (o Slice) bounds(in []int) (start, step, size []int, err error) {
+// Bounds returns the first number, the step and how many there are along each axis of an
+// input of that shape, or an error that names the attribute.
+func (o Slice) Bounds(in []int) (start, step, size []int, err error) {
 	axes := []int(o.Axes)
 	if len(axes) == 0 {
 		for a := range min(max(len(o.Start), len(o.End), len(o.Step)), len(in)+1) {
@@ -127,7 +128,7 @@ func (o Slice) bounds(in []int) (start, step, size []int, err error) {
 }
 
 func (o Slice) shape(in []int) ([]int, error) {
-	_, _, size, err := o.bounds(in)
+	_, _, size, err := o.Bounds(in)
 	return size, err
 }
 
@@ -186,7 +187,7 @@ func (o Pad) shape(in []int) ([]int, error) {
 
 // Eval implements [Op].
 func (o Slice) Eval(c *Call) error {
-	start, step, _, err := o.bounds(c.In(0).Shape)
+	start, step, _, err := o.Bounds(c.In(0).Shape)
 	index.Slice(c.Out[0], c.In(0), start, step)
 	return err
 }

@@ -102,6 +102,17 @@ func (f Func) Name() string {
 	return f.fn.name
 }
 
+// Params returns the values of all parameters by name, those that were not given too.
+func (f Func) Params() map[string]float64 {
+	of := map[string]float64{}
+	if f.fn != nil {
+		for i, p := range f.fn.params {
+			of[p.name] = f.given[i]
+		}
+	}
+	return of
+}
+
 // String returns the name and all parameters, such as "elu(alpha=1, scale=1)".
 func (f Func) String() string {
 	if f.fn == nil {

@@ -1,0 +1,145 @@
+package grad
+
+import (
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/pointwise"
+)
+
+// norms are the rules of normalisations.
+func norms() map[string]rule {
+	return map[string]rule{
+		"layer_norm": func(s *step) {
+			o := s.op.(graph.LayerNorm)
+			s.normalised(s.x, s.d, s.last(o.Shape), o.Eps, s.shape(s.x))
+		},
+		"rms_norm":   rms,
+		"group_norm": func(s *step) { o := s.op.(graph.GroupNorm); s.grouped(o.Groups, o.Eps) },
+		"instance_norm": func(s *step) {
+			s.grouped(s.shape(s.x)[1], s.op.(graph.InstanceNorm).Eps)
+		},
+		"batch_norm": batch,
+	}
+}
+
+// last returns the last axes of the input, as many as a shape has, at least one.
+func (s *step) last(shape graph.Ints) []int {
+	var axes []int
+	rank := len(s.shape(s.x))
+	for a := rank - max(len(shape), 1); a < rank; a++ {
+		axes = append(axes, a)
+	}
+	return axes
+}
+
+// channels sees a parameter [C] as one of [1,C,1,...], for an input [N,C,...].
+func (s *step) channels(p int) int {
+	shape := slices.Repeat([]int{1}, len(s.shape(s.x)))
+	shape[1] = s.shape(s.x)[1]
+	return s.reshape(p, shape)
+}
+
+// grouped is the rule of norms of groups of channels.
+func (s *step) grouped(groups int, eps float64) {
+	x := s.shape(s.x)
+	if elements(x) == 0 {
+		s.give(0, s.zeros(s.x))
+		return
+	}
+	s.normalised(s.x, s.d, []int{2}, eps, []int{x[0], groups, elements(x[1:]) / groups})
+}
+
+// normalised is the rule of n = (x - mean)/sqrt(var + eps) over axes of x in a shape, times a weight
+// and plus a bias: with d' = d weight, (d' - mean d' - n mean(d' n)) / sqrt(var + eps), d n and d.
+func (s *step) normalised(x, d int, axes []int, eps float64, in []int) {
+	own := s.shape(x)
+	x = s.reshape(x, in)
+	one := s.f("rsqrt", s.with(pointwise.Add, s.apply(graph.Var{Axes: axes, Correction: new(int), Keep: true}, x), eps))
+	n := s.mul(s.sub(x, s.mean(x, axes)), one)
+	if s.wants(1) {
+		s.give(1, s.byParameter(s.mul(d, s.reshape(n, own))))
+	}
+	if s.wants(2) {
+		s.give(2, s.byParameter(d))
+	}
+	if !s.wants(0) {
+		return
+	}
+	if len(s.in) > 1 {
+		d = s.mul(d, s.parameter(s.in[1]))
+	}
+	d = s.reshape(d, in)
+	inner := s.sub(s.sub(d, s.mean(d, axes)), s.mul(n, s.mean(s.mul(d, n), axes)))
+	s.give(0, s.reshape(s.mul(inner, one), own))
+}
+
+// parameter sees a weight so that it spreads over the input: one for each channel, or for each
+// place of the last axes.
+func (s *step) parameter(p int) int {
+	if _, last := s.op.(graph.LayerNorm); last {
+		return p
+	}
+	return s.channels(p)
+}
+
+// byParameter brings a gradient of the input's shape to one of parameters for each channel.
+func (s *step) byParameter(d int) int {
+	if _, last := s.op.(graph.LayerNorm); last {
+		return d
+	}
+	axes := []int{0}
+	for a := 2; a < len(s.shape(d)); a++ {
+		axes = append(axes, a)
+	}
+	return s.apply(graph.Reduction{Of: "sum", Axes: axes}, d)
+}
+
+// rms, x r weight with r = 1/sqrt(mean x^2 + eps): with d' = d weight, r (d' - x r^2 mean(d' x)), and d x r.
+func rms(s *step) {
+	o := s.op.(graph.RMSNorm)
+	axes, eps := s.last(o.Shape), 0x1p-23
+	if s.types[s.x].Format == fp16.Float64 {
+		eps = 0x1p-52
+	}
+	if o.Eps != nil {
+		eps = *o.Eps
+	}
+	r := s.f("rsqrt", s.with(pointwise.Add, s.mean(s.f("square", s.x), axes), eps))
+	if s.wants(1) {
+		s.give(1, s.mul(s.d, s.mul(s.x, r)))
+	}
+	if !s.wants(0) {
+		return
+	}
+	d := s.d
+	if len(s.in) > 1 {
+		d = s.mul(d, s.in[1])
+	}
+	s.give(0, s.mul(r, s.sub(d, s.mul(s.mul(s.x, s.f("square", r)), s.mean(s.mul(d, s.x), axes)))))
+}
+
+// batch is the rule of batch_norm with running statistics: d weight/sqrt(var + eps), d n and d.
+func batch(s *step) {
+	o := s.op.(graph.BatchNorm)
+	n := len(s.in)
+	if o.Training || s.wants(n-1) || s.wants(n-2) {
+		s.refuse("no rule for training, nor by running statistics")
+		return
+	}
+	one := s.channels(s.f("rsqrt", s.with(pointwise.Add, s.in[n-1], o.Eps)))
+	if n == 3 { // an input and its statistics
+		s.give(0, s.mul(s.d, one))
+		return
+	}
+	if s.wants(0) {
+		s.give(0, s.mul(s.d, s.mul(one, s.channels(s.in[1]))))
+	}
+	if s.wants(1) {
+		s.give(1, s.byParameter(s.mul(s.d, s.mul(s.sub(s.x, s.channels(s.in[n-2])), one))))
+	}
+	if s.wants(2) {
+		s.give(2, s.byParameter(s.d))
+	}
+}
