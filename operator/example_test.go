@@ -5,6 +5,7 @@ import (
 	"log"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
@@ -54,4 +55,24 @@ func ExampleInit() {
 	// conv_blocks.0.block.0.weight [16 3 3 3]
 	// conv_blocks.0.block.1.weight [16]
 	// conv_blocks.0.block.1.bias [16]
+}
+
+// The exact operator as a function: a plan is made once for a shape of input, and applied any
+// number of times.
+func ExampleOperator_Plan() {
+	op, err := operator.Init(operator.Config{NumLayers: 2, BaseChannels: 16}, 1)
+	if err != nil {
+		log.Fatal(err)
+	}
+	mode, err := operator.ParseMode("float16", "cuda")
+	if err != nil {
+		log.Fatal(err)
+	}
+	exact := op.Plan(mode, 1, 32, 32)
+	x := tensor.New(fp16.Float32, 1, 3, 32, 32) // [N,C,H,W]
+	if err := exact.Forward(exact.Result(), x, nil, noise.Time{}); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(exact.Result().Dims(), exact.Result().Format)
+	// Output: [1,3,32,32] float16
 }

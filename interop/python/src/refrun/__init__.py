@@ -19,6 +19,7 @@ from .case import Case, CaseError
 from .check import Report, assert_pass, check
 from .dataset import Dataset, DatasetError, make_dataset
 from .kernel import assert_kernel, check_kernel
+from .reference import Reference, Rollout, assert_same, reference, run
 
 __all__ = ["BinaryError", "Case", "CaseError", "Dataset", "DatasetError", "Report", "UnsupportedLayer", "assert_kernel", "assert_pass", "binary", "check", "check_kernel", "describe", "export", "make_dataset", "record"]
 __version__ = "0.1.0"

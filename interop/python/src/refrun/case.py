@@ -7,7 +7,7 @@ import json
 import os
 import struct
 from pathlib import Path
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import Any, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -130,6 +130,13 @@ class Case:
         self.rollout["num_realizations"], self.rollout["num_timesteps"] = m, t
         self._write("trajectory.safetensors", tensors)
 
+    def trajectory(self, states: Sequence[Raw]) -> None:
+        """The states in order, each [M,C,H,W] of one type."""
+        m, t, size = states[0].shape[0], len(states), len(states[0].data) // states[0].shape[0]
+        whole = stack(states, (t, *states[0].shape), "state")
+        data = b"".join(whole.data[(k * m + i) * size:][:size] for i in range(m) for k in range(t))
+        self.states(Raw(states[0].dtype, (m, t, *states[0].shape[1:]), data))
+
     def noise(self, batches: Sequence[Any]) -> None:
         """The standard draws before scaling, [T-1,B,C,H,W] for each batch of realizations."""
         self._write("noise.safetensors", {f"batch{k}": raw(b, f"noise of batch {k}") for k, b in enumerate(batches)})
@@ -157,12 +164,39 @@ class Case:
         return self.path
 
 
-def _as_float32(name: str, r: Raw) -> Raw:
+def alike(states: Sequence[Raw]) -> List[Raw]:
+    """States of several types in one that holds them all: the last one's, or float32 or wider."""
+    if all(s.dtype == states[0].dtype for s in states):
+        return list(states)
+    numbers = [_float64(s) for s in states]
+    last = states[-1].dtype
+    kept = [_store(a, last) for a in numbers]
+    if not all(np.array_equal(_float64(k), a, equal_nan=True) for k, a in zip(kept, numbers)):
+        wide = "F64" if any(s.dtype == "F64" for s in states) else "F32"
+        kept = [_store(a, wide) for a in numbers]
+    return kept
+
+
+def _float64(r: Raw) -> np.ndarray:
     if r.dtype == "BF16":
         a = (np.frombuffer(r.data, np.uint16).astype(np.uint32) << 16).view(np.float32)
     else:
-        wide = np.frombuffer(r.data, {"F16": np.float16, "F64": np.float64}[r.dtype])
-        a = wide.astype(np.float32)
-        if (a.astype(wide.dtype) != wide).any():
-            raise CaseError(f"{name}: float64 numbers that float32 does not hold: want float32 weights")
+        a = np.frombuffer(r.data, {"F16": "<f2", "F32": "<f4", "F64": "<f8"}[r.dtype])
+    return a.astype(np.float64).reshape(r.shape)
+
+
+def _store(a: np.ndarray, dtype: str) -> Raw:
+    """The numbers in a type that holds them; of others, bfloat16 has those nearer to zero."""
+    with np.errstate(over="ignore"):
+        if dtype == "BF16":
+            stored = (a.astype("<f4").view("<u4") >> 16).astype("<u2")
+        else:
+            stored = a.astype({"F16": "<f2", "F32": "<f4", "F64": "<f8"}[dtype])
+    return Raw(dtype, a.shape, stored.tobytes())
+
+
+def _as_float32(name: str, r: Raw) -> Raw:
+    a = _float64(r).astype("<f4")
+    if r.dtype == "F64" and not np.array_equal(a.astype("<f8"), _float64(r), equal_nan=True):
+        raise CaseError(f"{name}: float64 numbers that float32 does not hold: want float32 weights")
     return Raw("F32", r.shape, a.tobytes())

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .case import Case, CaseError, Raw, raw, stack
+from .case import Case, CaseError, Raw, alike, raw, stack
 from .graph import describe
 
 
@@ -160,14 +160,9 @@ class Recorder:
             if error is None:
                 raise CaseError(f"{len(states)} states: want the module called twice or more, or finish(x) after one step")
             return
-        if any(s.dtype != states[0].dtype for s in states):  # the initial state may be wider than those that follow
-            states = _alike(states)
-        dtype = states[0].dtype
+        states = alike(states)  # the initial state may be wider than those that follow
         m, t = states[0].shape[0], len(states)
-        size = len(states[0].data) // m
-        whole = stack(states, (t, *states[0].shape), "state")
-        data = b"".join(whole.data[(k * m + i) * size:][:size] for i in range(m) for k in range(t))
-        self.case.states(Raw(dtype, (m, t, *states[0].shape[1:]), data))
+        self.case.trajectory(states)
         self.case.rollout["engine_batch"] = m
         tape = self.tape[: t - 1]
         if self.description.noise and tape and all(d is not None for d in tape):
@@ -195,17 +190,6 @@ def _same_draws() -> bool:
 
 def _first(r: Raw) -> Raw:
     return Raw(r.dtype, (1, *r.shape[1:]), r.data[: len(r.data) // r.shape[0]])
-
-
-_KINDS = {"F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F64": torch.float64}
-
-
-def _alike(states: List[Raw]) -> List[Raw]:
-    """States of several types in one that holds them all: the last one's, or a wider one."""
-    tensors = [torch.frombuffer(bytearray(s.data), dtype=_KINDS[s.dtype]).reshape(s.shape) for s in states]
-    last, wide = tensors[-1].dtype, max((t.dtype for t in tensors), key=lambda d: d.itemsize)
-    held = all(torch.equal(t.to(last).to(wide), t.to(wide)) for t in tensors)
-    return [raw(t.to(last if held else max(wide, torch.float32, key=lambda d: d.itemsize))) for t in tensors]
 
 
 # torch.empty(64).bernoulli_(0.5) after seed 0, the first draw as the lowest bit: of

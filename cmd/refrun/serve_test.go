@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"io"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/safetensors"
+)
+
+// message returns one message as a client writes it.
+func message(t *testing.T, said map[string]string, tensors ...*safetensors.Tensor) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := send(&b, tensors, said); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func servedTensor(t *testing.T, name string, shape []int, at func(i int) float64) *safetensors.Tensor {
+	t.Helper()
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	v := make([]float64, n)
+	for i := range v {
+		v[i] = at(i)
+	}
+	x, err := safetensors.OfFloat64s(name, safetensors.F32, shape, v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// served runs serve on messages and returns its answers.
+func served(t *testing.T, requests ...[]byte) (answers []*safetensors.File, r result) {
+	t.Helper()
+	defer func(before io.Reader) { stdin = before }(stdin)
+	stdin = bytes.NewReader(bytes.Join(requests, nil))
+	r = refrun(t, "serve")
+	in := &messages{r: strings.NewReader(r.stdout)}
+	for {
+		f, err := in.next()
+		if err != nil {
+			if err != io.EOF {
+				t.Fatal(err)
+			}
+			return answers, r
+		}
+		f, err = safetensors.Parse("answer", bytes.Clone(bytesOf(t, f)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		answers = append(answers, f)
+	}
+}
+
+// bytesOf writes a file again: the memory of a message is that of the next one.
+func bytesOf(t *testing.T, f *safetensors.File) []byte {
+	t.Helper()
+	var tensors []*safetensors.Tensor
+	for _, name := range f.Names() {
+		x, err := f.Tensor(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		tensors = append(tensors, x)
+	}
+	var b bytes.Buffer
+	if err := safetensors.Write(&b, tensors, f.Metadata); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// A convolution with one weight of 2 and a bias of 1, and noise of scale 0.5 before it.
+const servedCase = `{"operator": {"input_channels": 1, "nodes": [
+	{"op": "noise", "name": "n", "noise_type": "gaussian", "noise_scale": 0.5},
+	{"op": "conv", "name": "c", "out_channels": 1, "kernel_size": 1}]},
+	"rollout": {"num_timesteps": 2, "num_realizations": 1, "policy_type": "autoregressive"}}`
+
+func openServed(t *testing.T, said map[string]string) []byte {
+	said["do"], said["case"] = "open", servedCase
+	one := func(v float64) func(int) float64 { return func(int) float64 { return v } }
+	return message(t, said, servedTensor(t, "n.noise_scale", []int{1}, one(0.5)), servedTensor(t, "c.weight", []int{1, 1, 1, 1}, one(2)), servedTensor(t, "c.bias", []int{1}, one(1)))
+}
+
+// TestServe: an operator is opened and applied, with draws that are given and without.
+func TestServe(t *testing.T) {
+	x := servedTensor(t, "input", []int{2, 1, 2, 3}, func(i int) float64 { return float64(i) })
+	z := servedTensor(t, "draw0", []int{2, 1, 2, 3}, func(i int) float64 { return float64(i % 2) })
+	answers, r := served(t, openServed(t, map[string]string{"noise": "none"}), message(t, map[string]string{"do": "apply"}, x), message(t, map[string]string{"do": "apply"}, x, z))
+	if r.code != 0 || r.stderr != "" || len(answers) != 3 {
+		t.Fatalf("exit code %d, %q, %d answers", r.code, r.stderr, len(answers))
+	}
+	if m := answers[0].Metadata; m["mode"] != "float32/state-float32/noise-none" || m["draws"] != "1" || m["contract"] != "1" {
+		t.Errorf("opened: %v", m)
+	}
+	for k, noise := range []float64{0, 1} { // 2 (x + 0.5 z) + 1
+		y, err := answers[1+k].Tensor("output")
+		if err != nil {
+			t.Fatal(answers[1+k].Metadata)
+		}
+		v, err := y.Float64s()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range v {
+			if want := 2*float64(i) + 1 + noise*float64(i%2); v[i] != want {
+				t.Errorf("answer %d, element %d: %v, want %v", k, i, v[i], want)
+			}
+		}
+	}
+}
+
+// TestServeRun: a rollout through serve has the digest of the same one by refrun run.
+func TestServeRun(t *testing.T) {
+	const dir = "../../testdata/rollouts/no_norm_no_noise"
+	if _, err := os.Stat(dir); err != nil {
+		t.Fatal(err)
+	}
+	want := refrun(t, "run", "--case", dir, "--json", "--noise", "none").decode(t)
+	answers, r := served(t, message(t, map[string]string{"do": "open", "folder": dir, "noise": "none"}), message(t, map[string]string{"do": "run"}))
+	if r.code != 0 || len(answers) != 2 || answers[1].Metadata["digest"] != want["digest"] || want["digest"] == "" {
+		t.Fatalf("exit code %d, %v: want digest %v", r.code, answers[1].Metadata, want["digest"])
+	}
+	y, err := answers[1].Tensor("trajectory")
+	if err != nil || len(y.Shape) != 5 {
+		t.Errorf("%v: %v", err, answers[1].Names())
+	}
+}
+
+// TestServeRefuses: what is wrong with a request is its answer, and the next one is served; what
+// is no message ends it.
+func TestServeRefuses(t *testing.T) {
+	apply, x := map[string]string{"do": "apply"}, servedTensor(t, "input", []int{1, 1, 2, 2}, func(i int) float64 { return 1 })
+	of := func(shape ...int) *safetensors.Tensor {
+		return servedTensor(t, "input", shape, func(int) float64 { return 1 })
+	}
+	wide, err := safetensors.OfFloat64s("input", safetensors.F64, []int{1, 1, 1, 1}, []float64{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	draw := servedTensor(t, "draw0", []int{1, 2, 2, 2}, func(int) float64 { return 1 })
+	answers, r := served(t,
+		message(t, apply, x), message(t, map[string]string{"do": "dance"}), message(t, map[string]string{"do": "open", "case": "{"}),
+		message(t, map[string]string{"do": "open", "folder": "/nowhere"}), openServed(t, map[string]string{"precision": "float12"}),
+		openServed(t, map[string]string{}), message(t, apply), message(t, apply, of(1, 2, 2)), message(t, apply, of(1, 4, 4, 1)), message(t, apply, wide),
+		message(t, apply, x, draw), message(t, map[string]string{"do": "run"}), message(t, map[string]string{"do": "run", "rollout": `{"num_timesteps": 0}`}),
+		message(t, apply, x))
+	if r.code != 0 || len(answers) != 14 {
+		t.Fatalf("exit code %d, %q, %d answers", r.code, r.stderr, len(answers))
+	}
+	for i, want := range []string{"do: apply: no operator: want open first", `do: "dance": want open, apply or run`, "case: ", "/nowhere", "precision: unknown number format \"float12\"", "",
+		"input", "input: shape [1 2 2]: want [N,C,H,W]", "want [N,1,H,W]; these look like [N,H,W,C]", "input: F64 numbers: want float32",
+		"draw0: shape [1 2 2 2]: want [1 1 2 2]", "start: missing", "rollout: num_", ""} {
+		if said := answers[i].Metadata["error"]; !strings.Contains(said, want) || (want == "") != (said == "") {
+			t.Errorf("request %d: %q, want %q", i, said, want)
+		}
+	}
+	long := binary.LittleEndian.AppendUint64(nil, 1<<60)
+	for _, bad := range [][]byte{{1, 2}, long, binary.LittleEndian.AppendUint64(nil, 100), append(binary.LittleEndian.AppendUint64(nil, 3), "abc"...)} {
+		if _, r := served(t, bad); r.code != 2 || strings.Count(r.stderr, "\n") != 1 || !strings.HasPrefix(r.stderr, "refrun serve: stdin: ") {
+			t.Errorf("%v: exit code %d, %q", bad, r.code, r.stderr)
+		}
+	}
+}

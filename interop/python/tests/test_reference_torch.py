@@ -1,0 +1,74 @@
+"""The exact operator as a torch module, beside the module itself."""
+
+import copy
+import unittest
+import warnings
+
+import torch
+from torch import nn
+
+import refrun
+from small import operator
+
+
+class Torch(unittest.TestCase):
+    def setUp(self):
+        self.module, self.x = operator(), torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+
+    def eager(self, dtype=None):
+        torch.manual_seed(5)
+        with torch.no_grad(), torch.autocast("cpu", dtype or torch.bfloat16, enabled=dtype is not None):
+            return self.module(self.x)
+
+    def test_like_eager(self):
+        """It has the module's type, and draws its noise: the generator stands where the module leaves it."""
+        for dtype, tolerance in ((None, 2e-6), (torch.float16, 2e-3), (torch.bfloat16, 2e-2)):
+            y = self.eager(dtype)
+            after = torch.rand(1)
+            ref = refrun.reference(self.module, precision=str(dtype or torch.float32)[6:], autocast="cpu" if dtype else None)
+            torch.manual_seed(5)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                r = ref(self.x)
+            self.assertEqual(torch.rand(1), after)
+            self.assertEqual((r.dtype, r.shape, r.device, r.requires_grad), (y.dtype, y.shape, y.device, False))
+            self.assertLess((r.double() - y.double()).abs().max(), tolerance)
+            r.zero_()  # writable
+            ref.close()
+
+    def test_module(self):
+        """It is a module: in a Sequential, copied, in evaluation mode; channels last are read as they are meant."""
+        ref = refrun.reference(self.module, noise="none")
+        y = ref(self.x)
+        self.assertIsInstance(ref, nn.Module)
+        self.assertTrue(torch.equal(nn.Sequential(ref, nn.Identity()).eval()(self.x), y))
+        self.assertTrue(torch.equal(copy.deepcopy(ref)(self.x), y))
+        self.assertTrue(torch.equal(ref(self.x.contiguous(memory_format=torch.channels_last)), y))
+        self.assertIn("noise-none", repr(ref))
+        with torch.no_grad():
+            self.module.out.weight.zero_()
+        self.assertTrue(torch.equal(ref(self.x), y))  # the weights are those of then
+        ref.close()
+
+    def test_same(self):
+        torch.manual_seed(5)
+        draws = torch.randn(2, 8, 32, 32)
+        y = self.eager()
+        refrun.assert_same(self.module, self.x, y, draws=draws)
+        with self.assertRaisesRegex(AssertionError, "VERDICT  FAIL"):
+            refrun.assert_same(self.module, self.x, y * 1.001, draws=draws)
+
+    def test_run(self):
+        r = refrun.run(self.module, self.x, steps=3, seed=7)
+        self.assertEqual((r.states.shape, r.noise), ((2, 4, 3, 32, 32), "counter"))
+        self.assertTrue(torch.equal(r.states[:, 0], self.x))
+        with refrun.reference(self.module, noise="none").reference as plain:  # its steps, one by one
+            x = self.x
+            states = plain.run(self.x, steps=3).states
+            for t in range(3):
+                x = 0.5 * x + 0.5 * plain(x)
+                self.assertLess((x - states[:, t + 1]).abs().max(), 2e-6)
+
+
+if __name__ == "__main__":
+    unittest.main()
