@@ -31,7 +31,7 @@ func (u *Unit) Cost() (Cost, error) {
 	s, r := u.Shape(), u.Rollout
 	macs, weights := u.Operator.MACs(s.H, s.W)
 	widest := widest(u.Operator)
-	layers := float64(u.Operator.NumLayers + 2)
+	layers := layers(u.Operator)
 	if u.Operator.Nodes != nil {
 		op, err := operator.Init(u.Operator, u.WeightsSeed)
 		if err != nil {
@@ -71,10 +71,21 @@ func StepCost(c operator.Config, grid int) float64 {
 		return 0
 	}
 	macs, _ := c.MACs(grid, grid)
-	return step(macs, widest(c), float64(c.NumLayers+2), float64(grid)*float64(grid)) / 1e9
+	return step(macs, widest(c), layers(c), float64(grid)*float64(grid)) / 1e9
 }
 
-// widest returns the channels of the widest layer.
+// layers returns how many layers go over the whole image.
+func layers(c operator.Config) float64 {
+	if u := c.UAFNO; u != nil { // a level's share shrinks with its images
+		return float64(8 * (u.BlocksPerLevel + 2))
+	}
+	return float64(c.NumLayers + 2)
+}
+
+// widest returns the channels of the widest layer, as many as that has on whole images.
 func widest(c operator.Config) float64 {
+	if c.UAFNO != nil {
+		return float64(2 * c.BaseChannels)
+	}
 	return float64(c.BaseChannels << min(max(c.NumLayers-1, 0), 2))
 }

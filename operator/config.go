@@ -10,8 +10,8 @@ import (
 	"github.com/refrun/refrun/noise"
 )
 
-// Config holds the parameters of Spinlock's CNN operator under Spinlock's
-// names (its builder.build_simple_cnn). A zero or empty field means its default;
+// Config holds the parameters of one of Spinlock's operators under Spinlock's names: of
+// its CNN (builder.build_simple_cnn), or of another one if UAFNO or Nodes say so. A zero or empty field means its default;
 // the Config of an [Operator] has them filled in.
 type Config struct {
 	NumLayers      int     // blocks after the first, 0 or more
@@ -25,6 +25,10 @@ type Config struct {
 	DropoutRate    float64 // in [0,1]; inactive in evaluation, which is all this project does
 	NoiseType      string  // noise.ParseType's names, "" for no noise
 	NoiseScale     float64 // rounded to float32 where it is used
+
+	// UAFNO, if not nil, makes the operator Spinlock's U-AFNO (its
+	// builder.build_u_afno), which NumLayers, KernelSize and DropoutRate do not describe.
+	UAFNO *UAFNO
 
 	// Nodes, if not nil, are the operations of an operator of another shape
 	// than Spinlock's, which the fields above do not describe; only
@@ -59,6 +63,13 @@ func ReadConfig(file, place string, data []byte) (Config, error) {
 	}
 	if o.Has("nodes") {
 		return readNodes(o)
+	}
+	switch kind := o.String("operator_type", "cnn"); kind {
+	case "cnn":
+	case "u_afno":
+		return readUAFNO(o)
+	default:
+		return Config{}, o.Errorf("operator_type", "%.60q: want cnn or u_afno", kind)
 	}
 	o.Need("num_layers", "base_channels")
 	c := Config{
@@ -115,11 +126,20 @@ func noiseBlock(kind string, scale float64) (b noise.Block, field string, err er
 	return noise.Block{Type: t, Scale: scale}, "", nil
 }
 
+// CNN reports whether the operator is Spinlock's CNN, which NumLayers and the like describe.
+func (c Config) CNN() bool { return c.Nodes == nil && c.UAFNO == nil }
+
 // withDefaults fills in what was left out.
 func (c Config) withDefaults() Config {
 	c.InputChannels = cmp.Or(c.InputChannels, 3)
 	if c.Nodes != nil { // which say the rest themselves
 		return c
+	}
+	if c.UAFNO != nil {
+		u := *c.UAFNO
+		u.EncoderLevels, u.Modes, u.AFNOBlocks = cmp.Or(u.EncoderLevels, 3), cmp.Or(u.Modes, 32), cmp.Or(u.AFNOBlocks, 4)
+		u.BlocksPerLevel, u.NoiseSchedule = cmp.Or(u.BlocksPerLevel, 2), cmp.Or(u.NoiseSchedule, "constant")
+		c.UAFNO, c.BaseChannels = &u, cmp.Or(c.BaseChannels, 32)
 	}
 	c.OutputChannels, c.KernelSize = cmp.Or(c.OutputChannels, 3), cmp.Or(c.KernelSize, 3)
 	c.Activation, c.Normalization = cmp.Or(c.Activation, "gelu"), cmp.Or(c.Normalization, "instance")
@@ -128,6 +148,9 @@ func (c Config) withDefaults() Config {
 
 // check returns the first parameter that makes no operator, and why.
 func (c Config) check() (field string, err error) {
+	if c.UAFNO != nil {
+		return c.checkUAFNO()
+	}
 	for _, n := range []struct {
 		field     string
 		is, least int
@@ -175,6 +198,10 @@ const mostWeights = 1 << 28
 // weights returns the number of elements of all convolutions, as build makes
 // them; a float64, since a file may say anything.
 func (c Config) weights() float64 {
+	if c.UAFNO != nil {
+		_, n := c.costUAFNO(1, 1)
+		return n
+	}
 	k := float64(c.KernelSize) * float64(c.KernelSize)
 	in, sum := float64(c.InputChannels), 0.0
 	for i := range c.NumLayers + 1 {
@@ -198,6 +225,10 @@ func (c Config) MACs(h, w int) (macs, weights float64) {
 	if c.Nodes != nil {
 		return 0, 0
 	}
-	n := c.withDefaults().weights()
+	c = c.withDefaults()
+	if c.UAFNO != nil {
+		return c.costUAFNO(h, w)
+	}
+	n := c.weights()
 	return n * float64(h) * float64(w), n
 }

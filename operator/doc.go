@@ -1,6 +1,7 @@
-// Package operator builds Spinlock's stochastic CNN operator from its parameters and
-// weights, and applies it: an image-to-image network O of states [N,C,H,W], N
-// realizations of C channels of H x W pixels, with noise on its last hidden layer.
+// Package operator builds Spinlock's stochastic operators from their parameters and
+// weights, and applies them: an image-to-image network O of states [N,C,H,W], N
+// realizations of C channels of H x W pixels. The CNN has noise on its last hidden layer,
+// the U-AFNO on its output.
 //
 //	config, err := operator.ReadConfig("config.json", "", data)
 //	file, err := safetensors.Open("weights.safetensors")
@@ -8,8 +9,8 @@
 //	mode, err := operator.ParseMode("float16", "cuda")
 //	y, err := op.Forward(&operator.Pass{Mode: mode, Draws: draws}, x)
 //
-// A [Config] says the shape of the network: Spinlock's parameters, or, as Nodes, any
-// graph of operations. What it leaves out has a default, so that NumLayers and
+// A [Config] says the shape of the network: the parameters of Spinlock's CNN or of its
+// U-AFNO, or, as Nodes, any graph of operations. What it leaves out has a default, so that NumLayers and
 // BaseChannels are enough. The weights come from a file ([Load]) or are those that
 // PyTorch draws from a seed ([Init]). Package rollout steps states with an operator;
 // package graph evaluates it and package plan compiles it.

@@ -53,7 +53,7 @@ const Input = -1
 // Nodes returns the operations of the operator in the order of [Operator.Forward];
 // the output of the last one is the operator's. Nothing may be changed through it.
 func (op *Operator) Nodes() []Node {
-	b := op.graph(false)
+	b := op.graph(false, op.side(), op.side())
 	at := make([]int, len(b.Values)) // the node that makes a value
 	for i := range at {
 		at[i] = Input
@@ -154,18 +154,30 @@ func (n *Node) Formats(m Mode, in ...fp16.Format) (operands, out fp16.Format, er
 	return operands, out, err
 }
 
-// formats infers the operator's graph for a small image in a mode's widest format.
+// formats infers the operator's graph for an image of its own in a mode's widest format.
 func (op *Operator) formats(m Mode) (*builder, *graph.Program, error) {
-	side := 1 + op.reach()
-	if op.Config.GridSize > 0 && op.Config.Nodes != nil {
-		side = op.Config.GridSize // on which the shapes of registered operations may depend
-	}
+	side := op.side()
 	return op.inferred(m, graph.Type{Shape: []int{1, op.Config.InputChannels, side, side}, Format: m.Wide()})
+}
+
+// side returns the side of an image for which all can be inferred but sizes: GridSize where
+// shapes may depend on it and it is said, or else a small one.
+func (op *Operator) side() int {
+	switch {
+	case op.Config.GridSize > 0 && !op.Config.CNN():
+		return op.Config.GridSize
+	case op.Config.UAFNO != nil: // whose images at the bottleneck have 2x2 pixels then
+		return 2 << op.Config.UAFNO.EncoderLevels
+	}
+	return 1 + op.reach()
 }
 
 // inferred infers the operator's graph, with its noise, for an input of that type.
 func (op *Operator) inferred(m Mode, input graph.Type) (*builder, *graph.Program, error) {
-	b := op.graph(false)
+	b := op.graph(false, input.Shape[2], input.Shape[3])
+	if b.err != nil {
+		return b, nil, b.err
+	}
 	p, err := b.Infer(m, input)
 	return b, p, err
 }
@@ -186,7 +198,7 @@ func (op *Operator) reach() int {
 // the last one make float32 numbers of it, as the sum with a float32 input is. An operator
 // that PyTorch refuses in the mode has the wide format.
 func (op *Operator) Output(m Mode) fp16.Format {
-	if op.Config.Nodes == nil { // which end with a convolution
+	if op.Config.CNN() { // which ends with a convolution
 		return m.Output()
 	}
 	b, p, err := op.formats(m)

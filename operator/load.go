@@ -87,9 +87,10 @@ func (p *Param) load(f *safetensors.File, name string) error {
 		return fmt.Errorf("%s: %s: missing: want a tensor of shape %v", f.Path, name, want)
 	}
 	// Numbers without dimensions are written as [] or [1].
-	if !slices.Equal(t.Shape, want) && !(len(p.Data) == 1 && len(want) == 1 && len(t.Shape) == 0) {
+	if !slices.Equal(t.Shape, want) && !(len(want) == 1 && want[0] == 1 && len(t.Shape) == 0) {
 		return fmt.Errorf("%s: %s: shape %v: want %v", f.Path, name, t.Shape, want)
 	}
+	p.allocate()
 	if p.Counter {
 		if t.DType != safetensors.I64 {
 			return fmt.Errorf("%s: %s: dtype %s: want I64", f.Path, name, t.DType)

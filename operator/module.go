@@ -51,6 +51,7 @@ type builder struct {
 	*graph.Graph
 	quiet  bool           // stochastic blocks pass their input on
 	skip   int            // the value of a skip connection, none if negative
+	h, w   int            // of the images at hand, for modules that depend on it
 	params map[int]*Param // by value
 	err    error
 }
@@ -170,11 +171,18 @@ func (p *Param) tensor() *tensor.Tensor {
 }
 
 func newParam(name string, shape ...int) *Param {
-	n := 1
-	for _, d := range shape {
-		n *= d
+	p := newLargeParam(name, shape...)
+	p.allocate()
+	return p
+}
+
+// newLargeParam is newParam without memory, which it gets when it has values.
+func newLargeParam(name string, shape ...int) *Param { return &Param{Name: name, Shape: shape} }
+
+func (p *Param) allocate() {
+	if p.Data == nil {
+		p.Data = make([]float64, tensor.Size(p.Shape))
 	}
-	return &Param{Name: name, Shape: shape, Data: make([]float64, n)}
 }
 
 func (p *Param) fill(v float64) {

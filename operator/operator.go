@@ -14,8 +14,7 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// Operator is O of a rollout: an image-to-image CNN with noise on its last
-// hidden layer. It is safe for concurrent use.
+// Operator is O of a rollout: an image-to-image network with noise on one of its layers. It is safe for concurrent use.
 type Operator struct {
 	Config  Config
 	modules []Module
@@ -24,11 +23,20 @@ type Operator struct {
 
 	plans plans
 
-	kept       graph.Kept // what operations have made of the weights
-	once       sync.Once
-	noisyGraph *builder // with the noise
-	quietGraph *builder // without it
+	kept   graph.Kept // what operations have made of the weights
+	mu     sync.Mutex
+	graphs []sizedGraph // those built last at the end
 }
+
+// sizedGraph is the operator's graph for images of a size, with its noise or without it.
+type sizedGraph struct {
+	quiet   bool
+	h, w    int
+	builder *builder
+}
+
+// mostGraphs bounds the graphs that an operator keeps.
+const mostGraphs = 8
 
 // build returns the tree of build_simple_cnn with zero parameters: a ConvBlock
 // to b channels, num_layers blocks of b*2^min(i,2) channels (ResidualBlocks of
@@ -47,6 +55,9 @@ func build(c Config) (*Operator, error) {
 		return nil, fmt.Errorf("operator.%s: %w", field, err)
 	}
 	op := &Operator{Config: c}
+	if c.UAFNO != nil {
+		return op, op.buildUAFNO()
+	}
 	o := ConvOptions{KernelSize: c.KernelSize, Normalization: c.Normalization, Activation: c.Activation, Dropout: c.DropoutRate}
 	channels := c.InputChannels
 	for i := range c.NumLayers + 1 {
@@ -112,7 +123,7 @@ func Init(c Config, seed uint64) (*Operator, error) {
 // sequentialNames returns the prefix that each module has in an nn.Sequential,
 // or nil if the file does not use them.
 func (op *Operator) sequentialNames(f *safetensors.File) map[string]string {
-	if _, err := f.Tensor("0.block.0.weight"); err != nil || op.Config.Nodes != nil {
+	if _, err := f.Tensor("0.block.0.weight"); err != nil || !op.Config.CNN() {
 		return nil
 	}
 	to := map[string]string{}
@@ -141,7 +152,13 @@ func (op *Operator) Draws() (kinds []noise.Kind, channels int) {
 	return op.noise.block.Primitives(), op.noisy
 }
 
-// Params returns the parameters in state_dict order. They must not be changed.
+// Coupled reports whether the realizations of a batch depend on each other, as they do by
+// a noise field that is normalised over all of them: then a batch is applied whole.
+func (op *Operator) Coupled() bool {
+	return op.noise != nil && op.noise.block.Correlation > 0 && op.noise.block.Scope == noise.WholeBatch
+}
+
+// Params returns the parameters in the order of construction. They must not be changed.
 func (op *Operator) Params() []*Param { return params(op.modules...) }
 
 // Bytes returns the memory of the parameters and of what the modes and kernels
@@ -157,7 +174,7 @@ func (op *Operator) Bytes() int64 {
 // MACs returns the multiplications of products, such as convolutions, that one
 // application to one sample of h x w pixels takes.
 func (op *Operator) MACs(h, w int) int64 {
-	if slices.ContainsFunc(op.Config.Nodes, func(n NodeConfig) bool { return !slices.Contains(spinlock, n.Op) }) { // images may change their size
+	if op.Config.UAFNO != nil || slices.ContainsFunc(op.Config.Nodes, func(n NodeConfig) bool { return !slices.Contains(spinlock, n.Op) }) { // images may change their size
 		_, p, err := op.inferred(reference, graph.Type{Shape: []int{1, op.Config.InputChannels, h, w}, Format: fp16.Float32})
 		if err != nil { // so does an application
 			return 0
@@ -190,37 +207,59 @@ func (op *Operator) Forward(p *Pass, x *tensor.Tensor) (*tensor.Tensor, error) {
 	if x.C() != op.Config.InputChannels {
 		return nil, fmt.Errorf("operator: input has %d channels: want %d", x.C(), op.Config.InputChannels)
 	}
-	return p.run(op.graph(p.Draws == nil).Graph, x)
+	b := op.graph(p.Draws == nil, x.H(), x.W())
+	if b.err != nil {
+		return nil, b.err
+	}
+	return p.run(b.Graph, x)
 }
 
 // Graph returns the operator as a graph of its own, with one input and one output, that
 // may be added to; its constants are the operator's. Without noise, as where there are no
 // draws, the stochastic block passes its input on.
-func (op *Operator) Graph(noise bool) *graph.Graph { return op.build(!noise).Graph }
+//
+// The graph of an operator with a spectrum is one for images of the Config's GridSize: see
+// GraphOf.
+func (op *Operator) Graph(noise bool) *graph.Graph {
+	side := op.side()
+	return op.GraphOf(noise, side, side)
+}
 
-// build makes the operator's graph.
-func (op *Operator) build(quiet bool) *builder {
+// GraphOf is Graph for images of h x w pixels. Only operators with a spectrum have another
+// one for another size.
+func (op *Operator) GraphOf(noise bool, h, w int) *graph.Graph {
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	return op.build(!noise, h, w).Graph
+}
+
+// build makes the operator's graph. op.mu is held.
+func (op *Operator) build(quiet bool, h, w int) *builder {
 	b := newBuilder(&op.kept, quiet)
+	b.h, b.w = h, w
 	b.Outputs = []int{b.Pass("output", b.sequence(b.Input("input"), op.modules...))}
 	return b
 }
 
-// graph returns the operator's graph, with its noise or without it.
-func (op *Operator) graph(quiet bool) *builder {
-	op.once.Do(func() {
-		for _, quiet := range []bool{false, true} {
-			b := op.build(quiet)
-			if quiet {
-				op.quietGraph = b
-			} else {
-				op.noisyGraph = b
-			}
-		}
-	})
-	if quiet {
-		return op.quietGraph
+// graph returns the operator's graph for images of h x w pixels, with its noise or
+// without it.
+func (op *Operator) graph(quiet bool, h, w int) *builder {
+	if op.Config.UAFNO == nil { // one for all sizes
+		h, w = 0, 0
 	}
-	return op.noisyGraph
+	op.mu.Lock()
+	defer op.mu.Unlock()
+	for _, g := range op.graphs {
+		if g.quiet == quiet && g.h == h && g.w == w {
+			return g.builder
+		}
+	}
+	if len(op.graphs) == mostGraphs {
+		op.graphs = slices.Delete(op.graphs, 0, 1)
+	}
+	b := op.build(quiet, h, w)
+	op.graphs = append(op.graphs, sizedGraph{quiet, h, w, b})
+	return b
 }
 
 // finite reports the first value that is NaN or infinite.

@@ -66,7 +66,12 @@ func (op *Operator) plan(mode Mode, input fp16.Format, n, h, w, workers int) *Pl
 	tensor.Size([]int{n, max(op.Config.InputChannels, op.Config.OutputChannels, op.Config.BaseChannels, 8), h, w}) // panics if that is too much
 	p := &Plan{op: op, mode: mode, input: input, output: op.Output(mode), n: n, h: h, w: w, isa: asm.ISA(), workers: workers}
 	p.used = p
-	g := op.graph(false).Graph
+	b := op.graph(false, h, w)
+	if b.err != nil {
+		p.general = b.err.Error()
+		return p
+	}
+	g := b.Graph
 	p.direct = slices.ContainsFunc(g.Nodes, func(n graph.Node) bool {
 		_, convolution := n.Op.(graph.Conv)
 		return !convolution && slices.Contains(n.In, g.Inputs[0])

@@ -209,3 +209,41 @@ func TestMisuse(t *testing.T) {
 		t.Errorf("after misuse: %v", err)
 	}
 }
+
+// TestWiderThanInput: an input that is rounded where it is read keeps to its rows, also
+// where other images of the plan are wider. (Rows were rounded in pieces as long as the
+// widest, so that those of other workers were overwritten.)
+func TestWiderThanInput(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	g := graph.New(new(graph.Kept))
+	x := g.Input("x")
+	c := g.Add(graph.Conv{Params: conv.Square(1, 1, conv.Zeros)}, "conv", x, g.Constant("w", random(r, fp16.Float32, 8, 3, 3, 3)))
+	up := g.Add(graph.NewInterpolate("nearest", 8), "up", c)
+	g.Outputs = []int{g.Add(graph.Act{Func: act.ReLU}, "relu", up)}
+	mode := graph.Mode{Precision: fp16.TF32}
+	in := random(r, fp16.Float32, 4, 3, 6, 5)
+	types := graph.Type{Shape: in.Shape, Format: fp16.Float32}
+	program, err := g.Infer(mode, types)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := program.Run(new(graph.Run), in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, workers := range []int{1, 2, 4} {
+		p, err := plan.NewFor(workers, g, mode, types)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			got := tensor.New(fp16.Float32, want[0].Shape...)
+			if err := p.Run(nil, noise.Time{}, []*tensor.Tensor{got}, []*tensor.Tensor{in}); err != nil {
+				t.Fatal(err)
+			}
+			if !slices.Equal(got.Data, want[0].Data) {
+				t.Fatalf("%d workers: other bits than Run", workers)
+			}
+		}
+	}
+}

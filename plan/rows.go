@@ -230,8 +230,9 @@ func (in *inPass) bind() {
 		row := dst.Row(n, b, y)
 		rows.Gather(row, w.channels[:], &w.lines)
 		if in.round != nil {
-			copy(w.row[0], row)
-			in.round.apply(row, w.row[0], n, b, y, w)
+			whole := w.row[0][:len(row)] // which may be shorter than the plan's widest
+			copy(whole, row)
+			in.round.apply(row, whole, n, b, y, w)
 		}
 	}
 	in.frame = func(_, i int) { dst.FillFrameOf(i/blocks, i%blocks, in.dst.padding) }

@@ -242,6 +242,9 @@ func (c *Case) readJSON(data []byte) error {
 	if c.Rollout, err = ReadConfig(file, "rollout", ro); err != nil {
 		return err
 	}
+	if u := c.Operator.UAFNO; u != nil && c.Rollout.EngineBatch > 0 { // as Spinlock's engine does
+		u.NoiseScope = noise.WholeBatch
+	}
 	if c.Operator.InputChannels != c.Operator.OutputChannels {
 		return fmt.Errorf("%s: operator.output_channels: %d: want %d, as many as input_channels, to step a state", file, c.Operator.OutputChannels, c.Operator.InputChannels)
 	}

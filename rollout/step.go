@@ -17,7 +17,8 @@ type Stepper struct {
 	Config   Config
 	Mode     operator.Mode
 	// Batch is how many realizations the operator is applied to at once; 0
-	// means the whole engine batch. It changes memory and speed, never a bit.
+	// means the whole engine batch, which is what a coupled operator always gets. It
+	// changes memory and speed, never a bit.
 	Batch int
 	// Overflow, if not nil, is called when a float16 step from finite states
 	// meets numbers beyond the format's range, with the first module that gave
@@ -40,7 +41,7 @@ func (s *Stepper) step(next, x *tensor.Tensor, d noise.Draws) error {
 		return fmt.Errorf("operator: output is [%d,%d,%d,%d]: want %s, as its input", x.N(), c.OutputChannels, x.H(), x.W(), x.Dims())
 	}
 	size := s.Batch
-	if size <= 0 {
+	if size <= 0 || s.Operator.Coupled() {
 		size = x.N()
 	}
 	w := workPool.Get().(*work)

@@ -205,6 +205,10 @@ func (c *command) printOneStep(cs *rollout.Case, r *runReport) {
 
 // operatorText describes an operator in a few words.
 func operatorText(o operator.Config) string {
+	if u := o.UAFNO; u != nil {
+		return fmt.Sprintf("U-AFNO of %s, %s of %s, %d channels at most, %s norm, %s", plural(u.EncoderLevels, "level"), plural(u.AFNOBlocks, "AFNO block"),
+			plural(u.Modes, "mode"), o.BaseChannels<<min(u.EncoderLevels, 3), o.Normalization, o.Activation)
+	}
 	if o.Nodes == nil {
 		return fmt.Sprintf("%s of %dx%d convolutions, %d channels at most, %s norm, %s", plural(o.NumLayers+1, "block"),
 			o.KernelSize, o.KernelSize, o.BaseChannels<<min(max(o.NumLayers-1, 0), 2), o.Normalization, o.Activation)
