@@ -8,7 +8,7 @@ import (
 	"github.com/refrun/refrun/internal/fault"
 )
 
-// Attr returns an attribute of the group or dataset at a path: a string, an
+// Attr returns an attribute of the group or dataset at a path: a string, a bool, an
 // int64 or a float64, or a slice of one of these if it is an array, whose axes
 // are not told. A missing attribute is an error that lists what there is.
 func (f *File) Attr(path, name string) (any, error) {
@@ -85,6 +85,12 @@ func (f *File) values(what string, e element, b []byte, scalar bool) (any, error
 	case classFloat:
 		v := make([]float64, n)
 		e.floats(v, b)
+		return one(v, scalar), nil
+	case classBool:
+		v := make([]bool, n)
+		for i := range v {
+			v[i] = b[i] != 0
+		}
 		return one(v, scalar), nil
 	case classSigned, classUnsigned:
 		v := make([]int64, n)

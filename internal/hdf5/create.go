@@ -47,9 +47,12 @@ type Writer struct {
 	order    []*output
 	groups   map[string]bool
 	attrs    map[string][]attribute
-	texts    int    // strings in attrs
-	layout   uint32 // identifies specs
-	end      int64  // of what is written
+	taken    map[string]bool // paths of views and words
+	views    []view          // in the order of their declaration
+	words    []words         // likewise
+	texts    int             // strings in attrs
+	layout   uint32          // identifies specs
+	end      int64           // of what is written
 	done     bool
 
 	z           *zlib.Writer
@@ -142,7 +145,7 @@ func Resume(f Storage, specs []Spec, s State) (*Writer, error) {
 func newWriter(f Storage, specs []Spec) (*Writer, error) {
 	w := &Writer{
 		f: f, end: superblockSize,
-		datasets: map[string]*output{}, groups: map[string]bool{"": true}, attrs: map[string][]attribute{},
+		datasets: map[string]*output{}, groups: map[string]bool{"": true}, attrs: map[string][]attribute{}, taken: map[string]bool{},
 	}
 	declared, err := json.Marshal(specs)
 	if err != nil {
@@ -193,7 +196,7 @@ func (s Spec) wrong(field, value, want string) error {
 func (s Spec) check() error {
 	size := s.Type.Size()
 	if size == 0 {
-		return s.wrong("type", s.Type.String(), "float16, float32, float64, int32, int64 or uint8")
+		return s.wrong("type", s.Type.String(), "float16, float32, float64, int32, int64, uint8 or bool")
 	}
 	if len(s.Shape) > maxRank {
 		return s.wrong("shape", fault.Dims(s.Shape), fmt.Sprintf("at most %d axes", maxRank))
@@ -251,7 +254,7 @@ func (w *Writer) enter(path string, dataset bool) error {
 	for i := 2; i <= len(parts); i++ {
 		p := strings.Join(parts[:i], "/")
 		switch {
-		case w.datasets[p] != nil:
+		case w.datasets[p] != nil || w.taken[p]:
 			return wrong("no dataset " + fault.Text(p) + " on the way")
 		case i == len(parts) && dataset && w.groups[p]:
 			return wrong("no group of that name")

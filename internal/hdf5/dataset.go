@@ -58,7 +58,7 @@ func (f *File) Dataset(path string) (*Dataset, error) {
 	}
 	var ok bool
 	if d.Type, ok = d.element.exported(); !ok {
-		return nil, f.wrong(h.name+" datatype", "other than numbers", "float16, float32, float64, int32, int64 or uint8")
+		return nil, f.wrong(h.name+" datatype", "other than numbers", "float16, float32, float64, int32, int64, uint8 or bool")
 	}
 	if h.get(msgFilters) != nil {
 		if c, err = f.message(h, msgFilters, "filters"); err != nil {
@@ -82,6 +82,9 @@ func (d *Dataset) wrong(field, value, want string) error {
 func (d *Dataset) layout(name string, c *cursor) error {
 	f := d.f
 	version, class := c.byte(), c.byte()
+	if class == 3 {
+		return f.wrong(name+" layout", "a view of other datasets", "the dataset that holds the elements")
+	}
 	if version < 3 || version > 5 || class < 1 || class > 2 {
 		return f.wrong(name+" layout", fmt.Sprintf("version %d, class %d", version, class), "version 3 to 5, class 1 (contiguous) or 2 (chunked)")
 	}

@@ -18,6 +18,7 @@ const (
 	classUnsigned
 	classString   // of fixed size
 	classSequence // a string of variable length
+	classBool     // the enumeration of [Bool]
 )
 
 // element is a datatype as a file describes it.
@@ -43,7 +44,7 @@ func (f *File) message(h *header, kind uint16, what string) (*cursor, error) {
 func (f *File) element(name string, c *cursor) (element, error) {
 	b := c.b
 	wrong := func(what string) (element, error) {
-		return element{}, f.wrong(name+" datatype", what, "IEEE numbers of 2, 4 or 8 bytes, integers or strings")
+		return element{}, f.wrong(name+" datatype", what, "IEEE numbers of 2, 4 or 8 bytes, integers, h5py's bool or strings")
 	}
 	kind := c.byte()
 	bits := c.uint(3)
@@ -79,6 +80,11 @@ func (f *File) element(name string, c *cursor) (element, error) {
 		}
 	case 3:
 		e.class = classString
+	case 8:
+		if len(b) < len(boolType) || string(b[:len(boolType)]) != string(boolType) {
+			return wrong("an enumeration")
+		}
+		e.class = classBool
 	case 9:
 		if bits&15 != 1 || size != 16 {
 			return wrong("a sequence")
@@ -101,6 +107,8 @@ func (e element) exported() (Type, bool) {
 		return Int64, true
 	case e.class == classUnsigned && e.size == 1:
 		return Uint8, true
+	case e.class == classBool:
+		return Bool, true
 	}
 	return 0, false
 }

@@ -265,10 +265,20 @@ var stringType = []byte{
 	0x10, 0, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0,
 }
 
+// boolType is the datatype message of truth values as h5py has them: an enumeration of
+// FALSE = 0 and TRUE = 1 over signed bytes.
+var boolType = append([]byte{
+	0x18, 2, 0, 0, 1, 0, 0, 0,
+	0x10, 8, 0, 0, 1, 0, 0, 0, 0, 0, 8, 0,
+}, "FALSE\x00\x00\x00TRUE\x00\x00\x00\x00\x00\x01"...)
+
 // message is the type's datatype message.
 func (t Type) message() []byte {
 	size := byte(t.Size())
 	bits := 8 * size
+	if t == Bool {
+		return boolType
+	}
 	if t == Uint8 {
 		return []byte{0x10, 0, 0, 0, size, 0, 0, 0, 0, 0, bits, 0}
 	}

@@ -2,6 +2,7 @@ package hdf5
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -19,8 +20,8 @@ type attribute struct {
 }
 
 // Attr attaches a value to the group or dataset at path; a group that is
-// missing comes into being. value is a string, an int, an int64, a float64 or a
-// slice of one of these. Strings must be UTF-8 without NUL and are stored with
+// missing comes into being. value is a string, a bool, an int, an int64, a float64 or
+// a slice of one of these. Strings must be UTF-8 without NUL and are stored with
 // variable length, which h5py reads as str.
 func (w *Writer) Attr(path, name string, value any) error {
 	where := fault.Text(path) + " attribute " + fault.Text(name)
@@ -56,6 +57,11 @@ func (w *Writer) Attr(path, name string, value any) error {
 	case []int64:
 		a.ints(v...)
 		shape = []int{len(v)}
+	case bool:
+		a.bools(v)
+	case []bool:
+		a.bools(v...)
+		shape = []int{len(v)}
 	case float64:
 		a.data = Float64.append(nil, []float64{v})
 	case []float64:
@@ -74,16 +80,18 @@ func (w *Writer) Attr(path, name string, value any) error {
 		a.kind, a.data = stringType, make([]byte, 16*len(a.strings))
 	case int, int64, []int, []int64:
 		a.kind = Int64.message()
+	case bool, []bool:
+		a.kind = boolType
 	case float64, []float64:
 		a.kind = Float64.message()
 	default:
-		return wrong(fmt.Sprintf("%T", value), "a string, int, int64, float64 or a slice of these")
+		return wrong(fmt.Sprintf("%T", value), "a string, bool, int, int64, float64 or a slice of these")
 	}
 	a.space = dataspace(shape)
 	if n := len(a.message()); n > 65528 {
 		return wrong(fault.Count(n, "byte"), "at most 65528 (a longer text fits as one string)")
 	}
-	if path != "" && w.datasets[path] == nil {
+	if path != "" && w.datasets[path] == nil && !w.taken[path] {
 		if err := w.enter(path, false); err != nil {
 			return err
 		}
@@ -91,6 +99,16 @@ func (w *Writer) Attr(path, name string, value any) error {
 	w.texts += len(a.strings)
 	w.attrs[path] = append(w.attrs[path], a)
 	return nil
+}
+
+func (a *attribute) bools(v ...bool) {
+	for _, x := range v {
+		b := byte(0)
+		if x {
+			b = 1
+		}
+		a.data = append(a.data, b)
+	}
 }
 
 func (a *attribute) ints(v ...int64) {
@@ -163,6 +181,15 @@ func (w *Writer) metadata(t *tail) (root uint64, scratch []byte) {
 	for _, d := range w.order {
 		enter(d.Path, t.dataset(d, w.attrs[d.Path]))
 	}
+	for _, v := range w.words {
+		enter(v.path, t.words(v, w.attrs[v.path]))
+	}
+	if len(w.views) > 0 {
+		heap := t.heap(mappings(w.views))
+		for i, v := range w.views {
+			enter(v.path, t.view(v, heap, i+1, w.attrs[v.path]))
+		}
+	}
 	var paths []string
 	for p := range w.groups {
 		paths = append(paths, p)
@@ -185,15 +212,8 @@ func (w *Writer) metadata(t *tail) (root uint64, scratch []byte) {
 // strings writes all strings of the attributes into one global heap and
 // completes the attributes' data with their places in it.
 func (w *Writer) strings(t *tail) {
-	var paths []string
-	for p := range w.attrs {
-		paths = append(paths, p)
-	}
-	slices.Sort(paths)
-	b := make([]byte, 16)
-	copy(b, "GCOL\x01")
-	n := 0
-	for _, p := range paths {
+	var all []string
+	for _, p := range slices.Sorted(maps.Keys(w.attrs)) {
 		for _, a := range w.attrs[p] {
 			for i, s := range a.strings {
 				ref := a.data[16*i:]
@@ -201,19 +221,28 @@ func (w *Writer) strings(t *tail) {
 				if s == "" {
 					continue
 				}
-				n++
+				all = append(all, s)
 				le.PutUint32(ref, uint32(len(s)))
 				le.PutUint64(ref[4:], uint64(t.end))
-				le.PutUint32(ref[12:], uint32(n))
-				b = le.AppendUint16(b, uint16(n))
-				b = append(b, 0, 0, 0, 0, 0, 0) // reference count, reserved
-				b = le.AppendUint64(b, uint64(len(s)))
-				b = pad(append(b, s...))
+				le.PutUint32(ref[12:], uint32(len(all)))
 			}
 		}
 	}
-	if n == 0 {
-		return
+	if len(all) > 0 {
+		t.heap(all)
+	}
+}
+
+// heap writes a global heap of objects, which have the numbers 1, 2, ..., and returns its
+// address.
+func (t *tail) heap(objects []string) uint64 {
+	b := make([]byte, 16)
+	copy(b, "GCOL\x01")
+	for i, s := range objects {
+		b = le.AppendUint16(b, uint16(i+1))
+		b = append(b, 0, 0, 0, 0, 0, 0) // reference count, reserved
+		b = le.AppendUint64(b, uint64(len(s)))
+		b = pad(append(b, s...))
 	}
 	if free := 4096 - len(b); free > 0 { // the least size of a heap
 		b = append(b, make([]byte, free)...)
@@ -222,5 +251,5 @@ func (w *Writer) strings(t *tail) {
 		}
 	}
 	le.PutUint64(b[8:], uint64(len(b)))
-	t.add(b)
+	return t.add(b)
 }

@@ -29,8 +29,8 @@ import (
 // Type is the type of a dataset's elements.
 type Type uint8
 
-// The types: IEEE 754 numbers, two's-complement integers, and bytes. They are written
-// little-endian and read in either byte order.
+// The types: IEEE 754 numbers, two's-complement integers, bytes, and truth values, 0 or 1,
+// which h5py has as bool. They are written little-endian and read in either byte order.
 const (
 	Float16 Type = iota + 1
 	Float32
@@ -38,6 +38,7 @@ const (
 	Int32
 	Int64
 	Uint8
+	Bool
 )
 
 // String returns the type's name in numpy.
@@ -55,6 +56,8 @@ func (t Type) String() string {
 		return "int64"
 	case Uint8:
 		return "uint8"
+	case Bool:
+		return "bool"
 	}
 	return fmt.Sprintf("Type(%d)", uint8(t))
 }
@@ -68,7 +71,7 @@ func (t Type) Size() int {
 		return 4
 	case Float64, Int64:
 		return 8
-	case Uint8:
+	case Uint8, Bool:
 		return 1
 	}
 	return 0
@@ -108,6 +111,8 @@ func (t Type) holds(v float64) bool {
 		return v == math.Trunc(v) && -0x1p63 <= v && v < 0x1p63
 	case Uint8:
 		return v == math.Trunc(v) && 0 <= v && v < 0x1p8
+	case Bool:
+		return v == 0 || v == 1
 	}
 	return t.format().Holds(v)
 }

@@ -27,13 +27,8 @@ func (w *Writer) Write(path string, at []int, values []float64) error {
 	if w.done {
 		return d.wrong("elements", fault.Dims(at), "nothing after Finish")
 	}
-	if len(at) != len(d.Shape) {
-		return d.wrong("index", fault.Dims(at), "one within "+fault.Dims(d.Shape))
-	}
-	for i, x := range at {
-		if x < 0 || x >= d.Shape[i] {
-			return d.wrong("index", fault.Dims(at), "one within "+fault.Dims(d.Shape))
-		}
+	if err := d.within(at); err != nil {
+		return err
 	}
 	for i, v := range values {
 		if !d.Type.holds(v) {
@@ -45,6 +40,33 @@ func (w *Writer) Write(path string, at []int, values []float64) error {
 		return w.run(d, at, len(values))
 	}
 	return w.chunk(d, at, len(values))
+}
+
+// within compares an index with the shape.
+func (d *output) within(at []int) error {
+	wrong := len(at) != len(d.Shape)
+	for i := 0; i < len(at) && !wrong; i++ {
+		wrong = at[i] < 0 || at[i] >= d.Shape[i]
+	}
+	if wrong {
+		return d.wrong("index", fault.Dims(at), "one within "+fault.Dims(d.Shape))
+	}
+	return nil
+}
+
+// vacant returns the number of the chunk that begins at an index, which is not written yet.
+func (d *output) vacant(at []int) (int, error) {
+	where := make([]int, len(at))
+	for i, x := range at {
+		if where[i] = x / d.Chunk[i]; x%d.Chunk[i] != 0 {
+			return 0, d.wrong("index", fault.Dims(at), "a multiple of "+fault.Dims(d.Chunk))
+		}
+	}
+	k := number(where, d.grid().counts())
+	if d.chunks[k].size != 0 {
+		return 0, d.wrong("chunk "+fault.Dims(at), "written again", "each written once")
+	}
+	return k, nil
 }
 
 // run stores w.raw, n elements, at its place.
@@ -65,22 +87,16 @@ func (w *Writer) run(d *output, at []int, n int) error {
 
 // chunk stores w.raw, n elements, as a chunk.
 func (w *Writer) chunk(d *output, at []int, n int) error {
-	g, size := d.grid(), d.Type.Size()
-	where := make([]int, len(at))
-	for i, x := range at {
-		if where[i] = x / d.Chunk[i]; x%d.Chunk[i] != 0 {
-			return d.wrong("index", fault.Dims(at), "a multiple of "+fault.Dims(d.Chunk))
-		}
+	size := d.Type.Size()
+	k, err := d.vacant(at)
+	if err != nil {
+		return err
 	}
-	k := number(where, g.counts())
-	extent := g.inside(at)
+	extent := d.grid().inside(at)
 	have, _ := product(1, extent)
 	whole, _ := product(1, d.Chunk)
-	switch {
-	case n != have:
+	if n != have {
 		return d.wrong("chunk "+fault.Dims(at), fault.Count(n, "value"), fmt.Sprintf("the %d of %s", have, fault.Dims(extent)))
-	case d.chunks[k].size != 0:
-		return d.wrong("chunk "+fault.Dims(at), "written again", "each written once")
 	}
 	raw := w.raw
 	if have != whole { // fill it up with zeros
@@ -103,6 +119,11 @@ func (w *Writer) chunk(d *output, at []int, n int) error {
 	} else if err := w.deflate(raw, d.Gzip); err != nil {
 		return err
 	}
+	return w.put(d, k)
+}
+
+// put appends chunk k, whose bytes stand in w.packed behind room for the record.
+func (w *Writer) put(d *output, k int) error {
 	b := w.packed.Bytes()
 	stored := uint32(len(b) - recordSize)
 	le.PutUint32(b, d.ordinal)
@@ -187,7 +208,7 @@ func (t Type) append(b []byte, values []float64) []byte {
 		for _, v := range values {
 			b = le.AppendUint64(b, uint64(int64(v)))
 		}
-	case Uint8:
+	case Uint8, Bool:
 		for _, v := range values {
 			b = append(b, uint8(v))
 		}

@@ -552,7 +552,7 @@ func TestCreateRefuses(t *testing.T) {
 		specs []Spec
 		want  string
 	}{
-		{with(func(s *Spec) { s.Type = 0 }), `"/a" type: Type(0): want float16, float32, float64, int32, int64 or uint8`},
+		{with(func(s *Spec) { s.Type = 0 }), `"/a" type: Type(0): want float16, float32, float64, int32, int64, uint8 or bool`},
 		{with(func(s *Spec) { s.Shape = []int{-1} }), `"/a" shape: [-1]: want dimensions of 0 or more and fewer bytes than an int counts`},
 		{with(func(s *Spec) { s.Shape = []int{1 << 31, 1 << 31, 0} }), `"/a" shape: [2147483648,2147483648,0]: want dimensions of 0 or more and fewer bytes than an int counts`},
 		{with(func(s *Spec) { s.Shape = make([]int, 33) }), `"/a" shape: [0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,...]: want at most 32 axes`},
@@ -639,8 +639,8 @@ func TestWriteRefuses(t *testing.T) {
 	}{
 		{"/g", "", 1, `"/g" attribute "": name: want 1 to 4096 characters of printable ASCII`},
 		{"/g", "ä", 1, `"/g" attribute "ä": name: want 1 to 4096 characters of printable ASCII`},
-		{"/g", "a", true, `"/g" attribute "a": bool: want a string, int, int64, float64 or a slice of these`},
-		{"/g", "a", nil, `"/g" attribute "a": <nil>: want a string, int, int64, float64 or a slice of these`},
+		{"/g", "a", float32(1), `"/g" attribute "a": float32: want a string, bool, int, int64, float64 or a slice of these`},
+		{"/g", "a", nil, `"/g" attribute "a": <nil>: want a string, bool, int, int64, float64 or a slice of these`},
 		{"/g", "a", "x\x00", `"/g" attribute "a": "x\x00": want UTF-8 of at most 2 GiB, without NUL`},
 		{"/g", "a", []string{"\xff"}, `"/g" attribute "a": "\xff": want UTF-8 of at most 2 GiB, without NUL`},
 		{"/g", "a", make([]float64, 9000), `"/g" attribute "a": 72056 bytes: want at most 65528 (a longer text fits as one string)`},
