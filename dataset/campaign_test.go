@@ -41,7 +41,7 @@ func plan(t *testing.T, text string, shards int) *Plan {
 // sums returns the SHA-256 of the merged data and of the manifest.
 func sums(t *testing.T, p *Plan) string {
 	t.Helper()
-	data, err := p.Merge(filepath.Join(t.TempDir(), "all.safetensors"), nil)
+	data, err := p.Merge(filepath.Join(t.TempDir(), "all.safetensors"), 4, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,11 +65,11 @@ func shard(t *testing.T, p *Plan, s Shard, workers int) {
 func TestShards(t *testing.T) {
 	one := plan(t, own, 16)
 	last := 0.
-	_, err := one.Make(context.Background(), Run{Units: Shard{0, 1}.Units(one.Costs()), Workers: 2, Version: "test", Progress: func(_, _ int, share float64) {
-		if share < last-1e-12 {
-			t.Errorf("%v of the work after %v", share, last)
+	_, err := one.Make(context.Background(), Run{Units: Shard{0, 1}.Units(one.Costs()), Workers: 2, Version: "test", Progress: func(at Progress) {
+		if at.Share < last-1e-12 || len(at.At) > 2 {
+			t.Errorf("%+v after %v of the work", at, last)
 		}
-		last = share
+		last = at.Share
 	}})
 	if err != nil || last < 0.999 {
 		t.Errorf("%v: %v of the work is done in the end", err, last)
@@ -186,7 +186,7 @@ func TestVerify(t *testing.T) {
 	if out := verify(Check{}); len(out.Faults) != 1 || out.Faults[0].Unit != 7 || !strings.HasSuffix(out.Faults[0].What, "missing") {
 		t.Errorf("%+v", out.Faults)
 	}
-	if _, err := p.Merge(filepath.Join(t.TempDir(), "x.safetensors"), nil); err == nil || !strings.Contains(err.Error(), "1 of 12 units missing, the first is 7") {
+	if _, err := p.Merge(filepath.Join(t.TempDir(), "x.safetensors"), 4, nil); err == nil || !strings.Contains(err.Error(), "1 of 12 units missing, the first is 7") {
 		t.Errorf("%v", err)
 	}
 	shard(t, p, Shard{0, 1}, 1)
@@ -207,11 +207,11 @@ func TestMerge(t *testing.T) {
 	for i, p := range []*Plan{a, b} {
 		for _, ext := range []string{".safetensors", ".h5"} {
 			path := filepath.Join(t.TempDir(), "all"+ext)
-			sum, err := p.Merge(path, nil)
+			sum, err := p.Merge(path, 4, nil)
 			if err != nil {
 				t.Fatal(err)
 			}
-			again, err := p.Merge(filepath.Join(t.TempDir(), "all"+ext), nil)
+			again, err := p.Merge(filepath.Join(t.TempDir(), "all"+ext), 4, nil)
 			if err != nil || again != sum {
 				t.Fatalf("%v, %s and %s", err, sum, again)
 			}

@@ -10,7 +10,7 @@ import (
 // exact products, so that all machines cut a dataset alike.
 type Cost struct {
 	GFLOP  float64 `json:"gflop"`  // of all steps of all realizations
-	Bytes  int64   `json:"bytes"`  // of the file; of a compressed one at most
+	Bytes  int64   `json:"bytes"`  // of the file that stays; of a compressed one at most
 	Memory int64   `json:"memory"` // that it is about to take at once
 }
 
@@ -50,10 +50,14 @@ func (u *Unit) Cost() (Cost, error) {
 	states := float64(r.Timesteps) * float64(r.Realizations)
 	batch := float64(r.EngineBatches()[0][1])
 	bytes := states * (float64(s.Len()*u.Store.Bytes()) + 8*5 + 32)
+	kept := bytes
+	if !u.States {
+		kept = float64(states*8*5) + float64(4*s.Len())
+	}
 	work := float64(step(macs, widest, layers, pixels)*steps) + float64(perWeight*weights) + float64(perByte*bytes) + perUnit
 	return Cost{
 		GFLOP:  work / 1e9,
-		Bytes:  int64(bytes),
+		Bytes:  int64(kept),
 		Memory: int64(float64(24*weights)) + int64(float64(batch*pixels)*(float64(12*widest)+float64(16*float64(s.C)))) + 32<<20,
 	}, nil
 }

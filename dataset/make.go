@@ -1,10 +1,12 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -23,9 +25,22 @@ type Run struct {
 	Checkpoint time.Duration // between checkpoints of a unit; 0 after every step
 	Force      bool          // make anew what has been made
 	Version    string        // of the program, for records
-	// Progress, if not nil, is called after every step with the units that are done and the
-	// share of the work that there was, by one goroutine at a time.
-	Progress func(done, total int, share float64)
+	// Progress, if not nil, is called after every step, by one goroutine at a time.
+	Progress func(Progress)
+}
+
+// Progress says how far a run is.
+type Progress struct {
+	Done, Total int
+	Share       float64 // of the work that there was
+	GFLOP       float64 // that was done, as costs count it
+	At          []At    // the units at hand, by their indices
+}
+
+// At is how far a unit is.
+type At struct {
+	Unit  int
+	Share float64
 }
 
 // side is the work of a step, in GFLOP, from which on a unit takes all processors alone:
@@ -50,12 +65,12 @@ func (p *Plan) Make(ctx context.Context, r Run) (*Made, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if work.set(i, share); r.Progress != nil {
-			r.Progress(m.Made+m.Were+len(m.Busy), len(r.Units), work.share())
+			r.Progress(Progress{m.Made + m.Were + len(m.Busy), len(r.Units), work.share(), work.sum, work.atHand()})
 		}
 	}
 	one := func(i int) {
 		was, err := p.unit(ctx, r, i, func(done, total int) { tell(i, float64(done)/float64(total)) })
-		defer tell(i, 1)
+		defer tell(i, 1) // when it is counted
 		mu.Lock()
 		defer mu.Unlock()
 		switch {
@@ -119,7 +134,10 @@ func (p *Plan) newWork(units []int) *work {
 // set says that a share of a unit is done.
 func (w *work) set(i int, share float64) {
 	w.sum += float64(w.cost[i] * (share - w.done[i]))
-	w.done[i] = share
+	if w.done[i] = share; share >= 1 {
+		delete(w.done, i)
+		delete(w.cost, i)
+	}
 }
 
 // drop leaves a unit out that had been made before.
@@ -127,6 +145,18 @@ func (w *work) drop(i int) {
 	w.set(i, 0)
 	w.all -= w.cost[i]
 	w.cost[i] = 0
+}
+
+// atHand lists the units that have begun and are not done.
+func (w *work) atHand() []At {
+	var all []At
+	for i, share := range w.done {
+		if share > 0 && share < 1 {
+			all = append(all, At{i, share})
+		}
+	}
+	slices.SortFunc(all, func(a, b At) int { return cmp.Compare(a.Unit, b.Unit) })
+	return all
 }
 
 func (w *work) share() float64 {
@@ -148,13 +178,16 @@ func (p *Plan) perStep(i int) float64 {
 // unit makes a unit; was says that there was nothing to do.
 func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total int)) (was bool, err error) {
 	if !r.Force && p.Done(i) {
+		if !p.units.States {
+			disk.Remove(p.statesOf(i)) // what a process left that ended in between
+		}
 		return true, nil
 	}
 	u, err := p.Unit(i)
 	if err != nil {
 		return false, err
 	}
-	path := filepath.Join(p.Dir, filepath.FromSlash(p.Path(i)))
+	path := p.place(i)
 	if err := disk.MkdirAll(filepath.Dir(path), 0o777); err != nil {
 		return false, fmt.Errorf("%s: %w: want a folder to write to", filepath.Dir(path), fault.Cause(err))
 	}
@@ -164,9 +197,15 @@ func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total
 	}
 	e.Progress = progress
 	began := time.Now()
-	job := &rollout.Job{Engine: e, Path: path, Store: u.Store, Identity: [][2]string{{"unit", u.Identity}}, Resume: !r.Force, Force: r.Force, Every: r.Checkpoint,
+	job := &rollout.Job{Engine: e, Path: path, Store: u.Store, Gzip: p.units.Gzip, Identity: [][2]string{{"unit", u.Identity}}, Resume: !r.Force, Force: r.Force, Every: r.Checkpoint,
 		Metadata: map[string]string{"dataset": p.Identity, "unit": fmt.Sprint(i), "contract": operator.Contract}}
+	if !p.units.States {
+		job.Path = p.statesOf(i)
+	}
 	result, err := job.Run(ctx)
+	if err == nil && !p.units.States {
+		err = p.distil(u, job)
+	}
 	if err != nil {
 		return false, err
 	}
@@ -178,7 +217,10 @@ func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total
 	if err := disk.WriteFile(record, rec.sealed(), 0o666); err != nil {
 		return false, fmt.Errorf("%s: %w", record, fault.Cause(err))
 	}
-	return false, nil
+	if !p.units.States {
+		err = disk.Remove(job.Path)
+	}
+	return false, named(job.Path, err)
 }
 
 // engine returns the unit's rollout.
@@ -187,18 +229,28 @@ func (u *Unit) engine() (*rollout.Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("operator %d: %w", u.Index, err)
 	}
-	s := u.Shape()
-	x0 := make([]float64, s.Len())
-	if err := u.Initial.Fill(u.InitialSeed, s.C, s.H, x0); err != nil {
-		return nil, fmt.Errorf("operator %d: initial.%w", u.Index, err)
+	x0, err := u.Start()
+	if err != nil {
+		return nil, err
 	}
 	cs := &rollout.Case{Operator: u.Operator, Rollout: u.Rollout}
 	stream, err := cs.OpenStream("counter", op, u.Mode)
 	if err != nil {
 		return nil, fmt.Errorf("operator %d: %w", u.Index, err)
 	}
-	return &rollout.Engine{Stepper: rollout.Stepper{Operator: op, Config: u.Rollout, Mode: u.Mode}, Stream: stream, Shape: s,
+	return &rollout.Engine{Stepper: rollout.Stepper{Operator: op, Config: u.Rollout, Mode: u.Mode}, Stream: stream, Shape: u.Shape(),
 		Start: func(int) []float64 { return x0 }, AllowNonfinite: true}, nil
+}
+
+// Start returns the unit's initial condition [C,H,W], the first state of all realizations
+// where the rollout does not normalize or clamp it.
+func (u *Unit) Start() ([]float64, error) {
+	s := u.Shape()
+	x := make([]float64, s.Len())
+	if err := u.Initial.Fill(u.InitialSeed, s.C, s.H, x); err != nil {
+		return nil, fmt.Errorf("operator %d: initial.%w", u.Index, err)
+	}
+	return x, nil
 }
 
 // Recompute makes a unit once more, in memory, and returns the digest of its states in a

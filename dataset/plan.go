@@ -252,6 +252,9 @@ func (p *Plan) Costs() []float64 {
 	return c
 }
 
+// place is where the unit's file is.
+func (p *Plan) place(i int) string { return filepath.Join(p.Dir, filepath.FromSlash(p.Path(i))) }
+
 // Path returns the unit's file, without the folder of the plan.
 func (p *Plan) Path(i int) string { return base(i) + p.units.File }
 

@@ -35,7 +35,7 @@ func readSpinlock(file string, text []byte) (*Spec, error) {
 	}
 	s := &spinlock{file: file}
 	s.Operator, s.Rollout, s.Initial = json.RawMessage(`{}`), json.RawMessage(`{}`), json.RawMessage(`{"type":"gaussian_random_field"}`)
-	s.Store, s.File, s.Name = fp16.Float32, ".safetensors", "dataset"
+	s.Store, s.File, s.Gzip, s.States, s.Name = fp16.Float32, ".safetensors", 4, true, "dataset"
 	o.Need("sampling", "simulation")
 	if m := o.Child("metadata"); m != nil {
 		s.Name = m.String("name", s.Name)

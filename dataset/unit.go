@@ -20,6 +20,10 @@ import (
 type Unit struct {
 	Index int
 	Point []float64 // of the unit cube
+	// Values are the parameters that the coordinates of Point stand for, in order: a number, 0
+	// or 1 for a truth, and for a choice of something else which one it is, from 0.
+	Values []float64
+	texts  []json.RawMessage // the same, as JSON
 	// What the point makes of the specification, JSON objects as in a case.json.
 	OperatorText, RolloutText, InitialText json.RawMessage
 
@@ -30,6 +34,7 @@ type Unit struct {
 	WeightsSeed uint64
 	InitialSeed uint64
 	Store       fp16.Format
+	States      bool // whether the file holds them
 	// Identity is the SHA-256 of all that decides the unit's numbers.
 	Identity string
 }
@@ -78,7 +83,7 @@ func (s *Spec) seed(index int, purpose uint32) uint64 {
 
 // at returns the unit of a point.
 func (s *Spec) at(file string, x []float64, index int) (*Unit, error) {
-	u := &Unit{Index: index, Point: x, Store: s.Store}
+	u := &Unit{Index: index, Point: x, Store: s.Store, States: s.States}
 	text := map[string]json.RawMessage{"operator": s.Operator, "rollout": s.Rollout, "initial": s.Initial}
 	dim := 0
 	for k, a := range s.Axes {
@@ -94,7 +99,11 @@ func (s *Spec) at(file string, x []float64, index int) (*Unit, error) {
 			v = x[dim]
 			dim++
 		}
-		t, err := set(text[part], rest, a.value(v))
+		value := a.value(v)
+		if !a.Apart {
+			u.Values, u.texts = append(u.Values, a.number(value)), append(u.texts, value)
+		}
+		t, err := set(text[part], rest, value)
 		if err != nil {
 			return nil, fmt.Errorf("%s: space.%s: %w", file, strict.Word(a.Field), err)
 		}

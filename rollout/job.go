@@ -1,6 +1,7 @@
 package rollout
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,6 +30,7 @@ type Job struct {
 	Metadata map[string]string // written into formats that can hold it, with the identity
 	Resume   bool              // continue what an earlier process left
 	Force    bool              // overwrite it; otherwise it is an error. Not with Resume
+	Gzip     int               // level of compression of HDF5 files, 1 to 9; 0 for 4, Spinlock's
 	Every    time.Duration     // between checkpoints; 0 after every step
 	Record   string            // write the draws to this tape as well; needs Path. "" for none
 
@@ -293,7 +295,7 @@ func (j *Job) create(s Trajectory, metadata map[string]string, state []byte) (Ou
 	case ".npz":
 		return createNpz(at, s, c, f, metadata, state)
 	case ".h5", ".hdf5":
-		return createHDF5(at, s, c, f, metadata, state)
+		return createHDF5(at, s, c, f, cmp.Or(j.Gzip, gzipLevel), metadata, state)
 	}
 	return nil, j.badType()
 }

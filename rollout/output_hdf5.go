@@ -49,12 +49,12 @@ const (
 	hdf5Seal   = "/integrity/seal"
 )
 
-// gzipLevel is the level Spinlock compresses with.
+// gzipLevel is the level Spinlock compresses with, the default.
 const gzipLevel = 4
 
-func createHDF5(at partialFile, s Trajectory, c Config, f fp16.Format, metadata map[string]string, state []byte) (trajectory, error) {
+func createHDF5(at partialFile, s Trajectory, c Config, f fp16.Format, gzip int, metadata map[string]string, state []byte) (trajectory, error) {
 	one := append([]int{1}, s.dims()...)
-	specs := []hdf5.Spec{{Path: "/trajectories", Type: hdf5.TypeOf(f), Shape: one, Chunk: []int{1, 1, 1, s.C, s.H, s.W}, Gzip: gzipLevel}}
+	specs := []hdf5.Spec{{Path: "/trajectories", Type: hdf5.TypeOf(f), Shape: one, Chunk: []int{1, 1, 1, s.C, s.H, s.W}, Gzip: gzip}}
 	o := &hdf5Output{partialFile: at, format: f, shape: s, ord: orderOf(c), config: c, metadata: metadata}
 	for _, name := range DiagnosticNames {
 		o.names = append(o.names, "/metrics/"+name)

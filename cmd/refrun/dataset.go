@@ -11,7 +11,7 @@ import (
 
 var datasetVerb = verb{
 	name:    "dataset",
-	args:    "plan|run|status|missing|verify|merge|info ...",
+	args:    "plan|run|status|missing|verify|merge|export|info|sample|gallery ...",
 	summary: "many sampled operators, rolled out in shards, verified and merged",
 	help: `Makes a dataset of sampled operators in a folder, on one machine or on many:
 
@@ -21,7 +21,10 @@ var datasetVerb = verb{
   dataset missing DIR             the units that are not made
   dataset verify DIR              whether all is as it was written
   dataset merge DIR -o FILE       all units in one file, and the manifest
+  dataset export DIR -o FOLDER    The Well's layout, Zarr, or a file for each operator
   dataset info DIR                what the plan says, or one unit of it
+  dataset sample DIR -o FILE.svg  a picture of some of the rollouts
+  dataset gallery -o FILE.svg     a picture of all initial conditions
 
 Each has its own --help; docs/DATASETS.md says more.
 
@@ -33,7 +36,7 @@ example: refrun dataset plan spec.yaml -o set && refrun dataset run set && refru
 var datasetVerbs []verb
 
 func init() {
-	datasetVerbs = []verb{datasetPlanVerb, datasetRunVerb, datasetStatusVerb, datasetMissingVerb, datasetVerifyVerb, datasetMergeVerb, datasetInfoVerb}
+	datasetVerbs = []verb{datasetPlanVerb, datasetRunVerb, datasetStatusVerb, datasetMissingVerb, datasetVerifyVerb, datasetMergeVerb, datasetExportVerb, datasetInfoVerb, datasetSampleVerb, datasetGalleryVerb}
 }
 
 func datasets(c *command) error {
@@ -45,14 +48,25 @@ func datasets(c *command) error {
 			}
 		}
 		if !strings.HasPrefix(c.pos[0], "-") && !slices.Contains(c.pos, "--help") && !slices.Contains(c.pos, "-h") && !slices.Contains(c.pos, "-help") {
-			return fmt.Errorf("%.60q:%s want plan, run, status, missing, verify, merge or info", c.pos[0],
-				fault.Meant(strings.ToLower(c.pos[0]), []string{"plan", "run", "status", "missing", "verify", "merge", "info"}))
+			names, list := datasetNames()
+			return fmt.Errorf("%.60q:%s want %s", c.pos[0], fault.Meant(strings.ToLower(c.pos[0]), names), list)
 		}
 	}
 	if err := c.parse(some); err != nil {
 		return err
 	}
-	return errors.New("nothing to do: want plan, run, status, missing, verify, merge or info")
+	_, list := datasetNames()
+	return errors.New("nothing to do: want " + list)
+}
+
+// datasetNames are the names of the verbs, and a list of them.
+func datasetNames() (names []string, list string) {
+	for _, v := range datasetVerbs {
+		_, name, _ := strings.Cut(v.name, " ")
+		names = append(names, name)
+	}
+	last := len(names) - 1
+	return names, strings.Join(names[:last], ", ") + " or " + names[last]
 }
 
 // unfinished is what stopped the making of a dataset, with which the same command goes on.

@@ -125,6 +125,17 @@ func TestDataset(t *testing.T) {
 	if got := merged(t, "set"); got != want {
 		t.Errorf("made anew: %s, want %s", got, want)
 	}
+	for _, format := range []string{"well", "zarr", "safetensors"} {
+		if v := ok(t, "dataset", "export", "set", "-o", "as-"+format, "--format", format); v["units"] != 6. || v["identity"] != identity {
+			t.Errorf("%v", v)
+		}
+	}
+	for _, args := range [][]string{{"sample", "set", "-o", "set.png"}, {"sample", "set", "-o", "set.svg", "--units", "3", "--times", "2"}, {"gallery", "-o", "all.png", "--side", "8", "--seeds", "1"}} {
+		ok(t, append([]string{"dataset"}, args...)...)
+	}
+	if text, err := os.ReadFile("set.svg"); err != nil || !strings.Contains(string(text), "unit 3") || !strings.Contains(string(text), "t = 3") || strings.Count(string(text), "<image") != 2 {
+		t.Errorf("%v: no picture of unit 3 at the first and the last time", err)
+	}
 	if v := ok(t, "dataset", "info", "set", "--unit", "4"); v["record"] == nil || v["unit"] != 4. {
 		t.Errorf("%v", v)
 	}
@@ -166,7 +177,7 @@ func TestDatasetRefused(t *testing.T) {
 		want string
 	}{
 		{[]string{}, "0 arguments given: want ..."},
-		{[]string{"make"}, `"make": want plan, run, status, missing, verify, merge or info`},
+		{[]string{"make"}, `"make": want plan, run, status, missing, verify, merge, export, info, sample or gallery`},
 		{[]string{"plan", "spec.yaml"}, "-o: missing: want a folder to write the plan to, or --dry-run"},
 		{[]string{"plan", "none.yaml", "-o", "x"}, "none.yaml: ..."},
 		{[]string{"plan", "spec.yaml", "-o", "x", "--shards", "-1"}, "--shards: -1: want 1 to 1048576"},
@@ -180,6 +191,21 @@ func TestDatasetRefused(t *testing.T) {
 		{[]string{"info", "set", "--unit", "6"}, "--unit: 6: want 0 to 5"},
 		{[]string{"merge", "set"}, "-o: missing: want a .safetensors or .h5 file to write"},
 		{[]string{"merge", "set", "-o", "x.npy"}, `x.npy: file type ".npy": want .safetensors or .h5`},
+		{[]string{"merge", "set", "-o", "x.h5", "--gzip", "10"}, "--gzip: 10: want a level from 1 to 9, or 0 for none"},
+		{[]string{"export", "set", "--format", "zarr"}, "-o: missing: want a folder to write to"},
+		{[]string{"export", "set", "-o", "x"}, "--format: missing: want well, zarr, safetensors"},
+		{[]string{"export", "set", "-o", "x", "--format", "npy"}, `--format: "npy": want well, zarr or safetensors`},
+		{[]string{"export", "set", "-o", "x", "--format", "zarr", "--split", "8"}, `--split: "8": want three numbers of 0 or more, such as 8,1,1`},
+		{[]string{"export", "set", "-o", "set", "--format", "zarr"}, "set: is there already: want a new folder, or --force to write into it"},
+		{[]string{"export", "set", "-o", "x", "--format", "zarr"}, "set: 6 of 6 units missing, the first is 0: want all of them"},
+		{[]string{"sample", "set"}, "-o: missing: want a .svg or .png file to write"},
+		{[]string{"sample", "set", "-o", "x.gif"}, "x.gif: want a name that ends with .svg or .png"},
+		{[]string{"sample", "set", "-o", "x.svg"}, "set: no unit is made yet: want some"},
+		{[]string{"sample", "set", "-o", "x.svg", "--rows", "0"}, "--rows: 0: want 1 to 64"},
+		{[]string{"sample", "set", "-o", "x.svg", "--times", "65"}, "--times: 65: want 1 to 64"},
+		{[]string{"gallery"}, "-o: missing: want a .svg or .png file to write"},
+		{[]string{"gallery", "-o", "x.svg", "--side", "4"}, "--side: 4: want 8 to 1024"},
+		{[]string{"gallery", "-o", "x.svg", "--type", "perlin"}, `--type: type: "perlin": want one of ...`},
 		{[]string{"verify", "set", "--recompute", "-1"}, "--recompute: -1: want 0 or more"},
 	} {
 		refrun(t, append([]string{"dataset"}, c.args...)...).refused(t, "dataset", c.want)

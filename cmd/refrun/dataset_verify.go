@@ -65,9 +65,10 @@ func datasetVerify(c *command) error {
 
 var datasetMergeVerb = verb{
 	name: "dataset merge", args: "DIR",
-	help: `Writes all units into one file, safetensors or HDF5 in Spinlock's layout: trajectories
-[N,M,T,C,H,W], their diagnostics and the sampled points, in memory that does not grow
-with it; and manifest.jsonl, a line for each unit. All units must be there and of one size.
+	help: `Writes all units into one file: trajectories [N,M,T,C,H,W], their diagnostics and
+the sampled points, a state of which is in memory at a time; and manifest.jsonl, a line for
+each unit. All units must be there and of one size. The file is safetensors, or HDF5 in
+Spinlock's layout and in The Well's at once, which are two views of the same numbers.
 
 example: refrun dataset merge set -o all.safetensors`,
 	run: datasetMerge,
@@ -76,6 +77,7 @@ example: refrun dataset merge set -o all.safetensors`,
 func datasetMerge(c *command) error {
 	out := c.flags.String("o", "", "`file` to write, .safetensors or .h5")
 	force := c.flags.Bool("force", false, "overwrite it")
+	gzip := c.flags.Int("gzip", 4, "`level` of compression of .h5, 1 to 9; 0 for none")
 	p, err := c.openPlan()
 	if err != nil {
 		return err
@@ -87,7 +89,7 @@ func datasetMerge(c *command) error {
 		return fmt.Errorf("%s: is there already: want --force to overwrite it", *out)
 	}
 	bar := c.progress("pieces")
-	sum, err := p.Merge(*out, bar.step)
+	sum, err := p.Merge(*out, *gzip, bar.step)
 	bar.done()
 	if err != nil {
 		if fromOutside(err) {

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 	"time"
+
+	"github.com/refrun/refrun/dataset"
 )
 
 // progress tells a person how long work will take: one line that is
@@ -37,11 +39,20 @@ func (p *progress) step(done, total int) {
 }
 
 // units is step for units of a dataset, of which some are larger than others.
-func (p *progress) units(done, total int, share float64) {
+// It says which are at hand, one for each worker, and the rate of the work.
+func (p *progress) units(at dataset.Progress) {
 	if !p.due() {
 		return
 	}
-	p.show(fmt.Sprintf("%s: %d of %d, %.3g %% of the work", p.what, done, total, 100*share), share)
+	line := fmt.Sprintf("%s: %d of %d, %.3g %% of the work, %.3g GFLOP/s", p.what, at.Done, at.Total, 100*at.Share, at.GFLOP/time.Since(p.began).Seconds())
+	const most = 4
+	for _, u := range at.At[:min(len(at.At), most)] {
+		line += fmt.Sprintf(", unit %d %.0f %%", u.Unit, 100*u.Share)
+	}
+	if len(at.At) > most {
+		line += fmt.Sprintf(" and %d more", len(at.At)-most)
+	}
+	p.show(line, at.Share)
 }
 
 // due reports whether it is time for a line.

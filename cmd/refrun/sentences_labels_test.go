@@ -133,5 +133,11 @@ var labels = []string{
 	"%s: %s in %s, made by %s, contract %s\nidentity %s\n",
 	"unit %d, identity %s\n  operator %s\n  rollout  %s\n  initial  %s\n  weights_seed %d, base_seed %d, initial_seed %d\n",
 	"  predicted %s, %s, memory %s\n",
-	"%s: %d of %d, %.3g %% of the work",
+	"%s: %d of %d, %.3g %% of the work, %.3g GFLOP/s",
+	", unit %d %.0f %%",
+	"%s: %s, layout %s\n",
+	"%s: realization %d, channel %d",
+	"Initial conditions, channel 0",
+	"`seed` of the first",
+	"{\"type\":%q}",
 }

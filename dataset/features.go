@@ -1,0 +1,109 @@
+package dataset
+
+import (
+	"bufio"
+	"io"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/disk"
+	"github.com/refrun/refrun/internal/hdf5"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/safetensors"
+)
+
+// statesOf is the file in which the states of a unit stand while it is made, of a dataset
+// that does not keep them. It is as long as if they were kept, and goes when the unit is
+// done.
+func (p *Plan) statesOf(i int) string {
+	return filepath.Join(p.Dir, filepath.FromSlash(base(i))) + ".states.safetensors"
+}
+
+// distil writes the unit's file from one of its states: the initial condition [C,H,W] and
+// the diagnostics [M,T].
+func (p *Plan) distil(u *Unit, job *rollout.Job) error {
+	s, err := openSource(job.Path)
+	if err != nil {
+		return err
+	}
+	defer s.file.Close()
+	x0, err := u.Start()
+	if err != nil {
+		return err
+	}
+	size := []int{u.Rollout.Realizations, u.Rollout.Timesteps}
+	all := make([][]float64, len(rollout.DiagnosticNames))
+	for k, name := range rollout.DiagnosticNames {
+		all[k] = make([]float64, size[0]*size[1])
+		if err := s.read(name, 0, all[k]); err != nil {
+			return err
+		}
+	}
+	about := u.about(p)
+	maps.Copy(about, job.Metadata)
+	shape := []int{u.Shape().C, u.Shape().H, u.Shape().W}
+	path := p.place(u.Index)
+	if filepath.Ext(path) == ".h5" {
+		return named(path, featuresHDF5(path, size, shape, all, x0, about))
+	}
+	return named(path, featuresTensors(path, size, shape, all, x0, about))
+}
+
+func featuresTensors(path string, size, shape []int, all [][]float64, x0 []float64, about map[string]string) error {
+	tensors := []*safetensors.Tensor{{Name: "initial", DType: safetensors.F32, Shape: shape}}
+	for _, name := range rollout.DiagnosticNames {
+		tensors = append(tensors, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: size})
+	}
+	head, err := safetensors.Header(tensors, about)
+	if err != nil {
+		return err
+	}
+	return disk.Replace(path, 0o666, func(w io.Writer) error {
+		b := bufio.NewWriter(w)
+		b.Write(head) // an error stays with b
+		b.Write(fp16.Float32.Append(nil, x0))
+		for _, v := range all {
+			b.Write(fp16.Float64.Append(nil, v))
+		}
+		return b.Flush()
+	})
+}
+
+func featuresHDF5(path string, size, shape []int, all [][]float64, x0 []float64, about map[string]string) error {
+	specs := []hdf5.Spec{{Path: "/inputs/fields", Type: hdf5.Float32, Shape: append([]int{1}, shape...)}}
+	for _, name := range rollout.DiagnosticNames {
+		specs = append(specs, hdf5.Spec{Path: "/metrics/" + name, Type: hdf5.Float64, Shape: append([]int{1}, size...)})
+	}
+	partial := path + ".partial"
+	f, err := disk.Create(partial)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	w, err := hdf5.Create(f, specs)
+	if err != nil {
+		return err
+	}
+	if err := w.Write("/inputs/fields", []int{0, 0, 0, 0}, x0); err != nil {
+		return err
+	}
+	for k, name := range rollout.DiagnosticNames {
+		if err := w.Write("/metrics/"+name, []int{0, 0, 0}, all[k]); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(about)) {
+		if err := w.Attr("/metadata", name, about[name]); err != nil {
+			return err
+		}
+	}
+	if err := w.Finish(); err != nil {
+		return err
+	}
+	if err := disk.Rename(partial, path); err != nil {
+		return err
+	}
+	return disk.SyncDir(filepath.Dir(path))
+}
