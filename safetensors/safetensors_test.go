@@ -386,8 +386,12 @@ func TestInt64s(t *testing.T) {
 	if _, err := u.Int64s(); err == nil || err.Error() != `"x" value 0: 18446744073709551488: want at most 2^63-1` {
 		t.Error(err)
 	}
-	f, _ := New("x", BOOL, []int{0}, nil) // refused even without elements
-	if _, err := f.Int64s(); err == nil || err.Error() != `"x" dtype: BOOL: want an integer type, I8 to I64 or U8 to U64` {
+	b, _ := New("x", BOOL, []int{3}, []byte{0, 1, 7})
+	if got, err := b.Int64s(); err != nil || !slices.Equal(got, []int64{0, 1, 1}) {
+		t.Error(got, err)
+	}
+	f, _ := New("x", F32, []int{0}, nil) // refused even without elements
+	if _, err := f.Int64s(); err == nil || err.Error() != `"x" dtype: F32: want an integer type, I8 to I64 or U8 to U64, or BOOL` {
 		t.Error(err)
 	}
 }

@@ -144,13 +144,13 @@ func number(x float64) float64 {
 	return x
 }
 
-// Int64s returns the elements of an integer tensor (I8 to I64, U8 to U64).
-// Any other type is an error, and so is a U64 element above 2^63-1.
+// Int64s returns the elements of an integer tensor (I8 to I64, U8 to U64), or truths
+// (BOOL) as 1 and 0, any byte but 0 being true. Any other type is an error, and so is a U64 element above 2^63-1.
 func (t *Tensor) Int64s() ([]int64, error) {
 	switch t.DType {
-	case I8, U8, I16, U16, I32, U32, I64, U64:
+	case BOOL, I8, U8, I16, U16, I32, U32, I64, U64:
 	default:
-		return nil, t.wrong("dtype", string(t.DType), "an integer type, I8 to I64 or U8 to U64")
+		return nil, t.wrong("dtype", string(t.DType), "an integer type, I8 to I64 or U8 to U64, or BOOL")
 	}
 	v := make([]int64, t.Len())
 	raw, err := t.elements(0, len(v))
@@ -160,6 +160,8 @@ func (t *Tensor) Int64s() ([]int64, error) {
 	le := binary.LittleEndian
 	for i := range v {
 		switch t.DType {
+		case BOOL:
+			v[i] = int64(min(raw[i], 1))
 		case I8:
 			v[i] = int64(int8(raw[i]))
 		case U8:

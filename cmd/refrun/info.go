@@ -29,10 +29,10 @@ func info(c *command) error {
 		return err
 	}
 	switch {
-	case m.path != "":
+	case m.given():
 		return c.modelInfo(m)
 	case len(m.inputs) > 0:
-		return errors.New("--input: want --onnx as well")
+		return errors.New("--input: want --onnx or --graph as well")
 	}
 	out := struct {
 		Version  string   `json:"version"`

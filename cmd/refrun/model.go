@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -11,16 +12,24 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/onnx"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
 
-// modelFlags are the flags of verbs that take an ONNX file.
+// modelFlags are the flags of verbs that take a network: an ONNX file, or one of package
+// network.
 type modelFlags struct {
-	path   string
-	inputs list
+	onnx, graph string
+	inputs      list
 }
+
+// given reports whether a network is.
+func (m *modelFlags) given() bool { return m.onnx != "" || m.graph != "" }
+
+// path returns the file.
+func (m *modelFlags) path() string { return cmp.Or(m.onnx, m.graph) }
 
 // list is a flag that may be given more than once.
 type list []string
@@ -30,46 +39,98 @@ func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
 func (c *command) modelFlags() *modelFlags {
 	m := new(modelFlags)
-	c.flags.StringVar(&m.path, "onnx", "", "ONNX `file`: evaluate this network once")
+	c.flags.StringVar(&m.onnx, "onnx", "", "ONNX `file`: evaluate this network once")
+	c.flags.StringVar(&m.graph, "graph", "", "`file` of a network as docs/FORMATS.md describes it, NAME.json with its weights beside it: evaluate it once")
 	c.flags.Var(&m.inputs, "input", "`NAME=FILE` of an input of the network, .npy, .npz or .safetensors (the latter two with :TENSOR if they hold several), or a FILE of all inputs by their names; may be repeated")
 	return m
 }
 
 // alone returns an error if flags are given that say nothing of a network.
 func (m *modelFlags) alone(flags *flag.FlagSet, names ...string) (err error) {
-	names = append(names, "onnx", "input", "json", "quiet", "isa", "threads")
+	names = append(names, "onnx", "graph", "input", "json", "quiet", "isa", "threads")
 	flags.Visit(func(f *flag.Flag) {
 		if !slices.Contains(names, f.Name) {
-			err = fmt.Errorf("--%s: says nothing of an ONNX file: want it without --onnx", f.Name)
+			err = fmt.Errorf("--%s: says nothing of a network: want it without --onnx and --graph", f.Name)
 		}
 	})
 	return err
 }
 
-// model is an ONNX file with the inputs that were given.
+// model is a network of a file, with the inputs that were given.
 type model struct {
-	*onnx.Model
-	path  string
-	given map[string]*tensor.Tensor
+	path     string
+	producer string
+	opset    int // of ONNX; 0 of another file
+	inputs   []onnx.Input
+	outputs  []string
+	given    map[string]*tensor.Tensor
+	graph    func(map[string]onnx.Given) (*graph.Graph, []string, error)
+	close    func() error
 }
 
 // read opens the file and reads the inputs.
 func (m *modelFlags) read() (*model, error) {
-	of, err := onnx.Open(m.path)
+	open, kind := openONNX, "an ONNX file"
+	if m.graph != "" {
+		open, kind = openNetwork, "a network of docs/FORMATS.md"
+	}
+	if m.onnx != "" && m.graph != "" {
+		return nil, errors.New("--graph: want it, or --onnx, one of them")
+	}
+	r, err := open(m.path())
 	if err != nil {
 		if c := fault.Cause(err); c != err {
-			err = fmt.Errorf("%s: %w: want an ONNX file", m.path, c)
+			err = fmt.Errorf("%s: %w: want %s", m.path(), c, kind)
 		}
 		return nil, err
 	}
-	r := &model{of, m.path, map[string]*tensor.Tensor{}}
 	for _, arg := range m.inputs {
 		if err := r.input(arg); err != nil {
-			of.Close()
+			r.close()
 			return nil, err
 		}
 	}
 	return r, nil
+}
+
+func openONNX(path string) (*model, error) {
+	of, err := onnx.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	return &model{path, of.Producer, of.Opset, of.Inputs, of.Outputs, map[string]*tensor.Tensor{}, of.Graph, of.Close}, nil
+}
+
+func openNetwork(path string) (*model, error) {
+	of, err := network.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r := &model{path: path, producer: of.ProducedBy, outputs: of.Outputs, given: map[string]*tensor.Tensor{}, close: func() error { return nil }}
+	for _, in := range of.Inputs {
+		x := onnx.Input{Name: in.Name, Rank: true, Type: typeNamed(in.Dtype)}
+		for _, d := range in.Type.Shape {
+			x.Shape = append(x.Shape, onnx.Dim{Size: d})
+		}
+		r.inputs = append(r.inputs, x)
+	}
+	r.graph = func(given map[string]onnx.Given) (*graph.Graph, []string, error) {
+		for _, in := range of.Inputs {
+			if x := given[in.Name].Value; x != nil && !slices.Equal(x.Shape, in.Type.Shape) {
+				return nil, nil, fmt.Errorf("input %.60q: shape %v: want %v, for which the file is", in.Name, x.Shape, in.Type.Shape)
+			}
+		}
+		return of.Graph, nil, nil
+	}
+	return r, nil
+}
+
+// typeNamed returns the type of numbers of that name, which is one.
+func typeNamed(name string) (d onnx.DType) {
+	for d.String() != name {
+		d++
+	}
+	return d
 }
 
 // input reads one --input.
@@ -77,7 +138,7 @@ func (m *model) input(arg string) error {
 	name, file, one := strings.Cut(arg, "=")
 	if !one {
 		found := 0
-		for _, in := range m.Inputs {
+		for _, in := range m.inputs {
 			x, err := readInput(arg, in.Name, in.Type)
 			if errors.Is(err, errNoTensor) {
 				continue
@@ -92,11 +153,11 @@ func (m *model) input(arg string) error {
 		}
 		return nil
 	}
-	i := slices.IndexFunc(m.Inputs, func(in onnx.Input) bool { return in.Name == name })
+	i := slices.IndexFunc(m.inputs, func(in onnx.Input) bool { return in.Name == name })
 	if i < 0 {
 		return fmt.Errorf("--input: %q: not an input of the network: want %s", name, m.wanted())
 	}
-	x, err := readInput(file, "", m.Inputs[i].Type)
+	x, err := readInput(file, "", m.inputs[i].Type)
 	m.given[name] = x
 	return err
 }
@@ -104,7 +165,7 @@ func (m *model) input(arg string) error {
 // wanted lists the inputs.
 func (m *model) wanted() string {
 	var all []string
-	for _, in := range m.Inputs {
+	for _, in := range m.inputs {
 		all = append(all, inputText(in))
 	}
 	return strings.Join(all, ", ")
@@ -209,18 +270,11 @@ func readSafetensors(file, name string) ([]float64, []int, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	if _, ok := t.DType.Format(); ok {
-		data, err := t.Float64s()
-		return data, t.Shape, err
+	x, err := network.TensorOf(t)
+	if err != nil {
+		return nil, nil, fmt.Errorf("%s: %s: %w", file, name, err)
 	}
-	whole, err := t.Int64s()
-	data := make([]float64, len(whole))
-	for i, v := range whole {
-		if data[i] = float64(v); v > 1<<53 || v < -1<<53 {
-			return nil, nil, fmt.Errorf("%s: %s: number %d is %d: want whole numbers within 2^53", file, name, i, v)
-		}
-	}
-	return data, t.Shape, err
+	return x.Data, x.Shape, nil
 }
 
 // pick returns the tensor of a name, or the only one there is.
@@ -246,12 +300,12 @@ func (m *model) build(mode graph.Mode) (*built, *graph.Program, error) {
 	for name, x := range m.given {
 		given[name] = onnx.Given{Value: x}
 	}
-	g, fixed, err := m.Graph(given)
+	g, fixed, err := m.graph(given)
 	if err != nil {
 		return nil, nil, fmt.Errorf("%s: %w", m.path, err)
 	}
 	b := &built{graph: g, fixed: fixed, mode: mode}
-	for _, in := range m.Inputs {
+	for _, in := range m.inputs {
 		f, _ := in.Type.Format()
 		x := m.given[in.Name]
 		if mode.Precision == fp16.Float64 && f != fp16.Int64 {

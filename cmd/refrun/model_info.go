@@ -18,7 +18,7 @@ import (
 type modelInfo struct {
 	Model       string         `json:"model"`
 	Producer    string         `json:"producer"`
-	Opset       int            `json:"opset"`
+	Opset       int            `json:"opset,omitempty"` // of ONNX
 	Inputs      []string       `json:"inputs"`
 	Outputs     []string       `json:"outputs"`
 	Supported   bool           `json:"supported"`
@@ -39,9 +39,9 @@ func (c *command) modelInfo(m *modelFlags) error {
 	if err != nil {
 		return err
 	}
-	defer n.Close()
-	out := modelInfo{Model: m.path, Producer: n.Producer, Opset: n.Opset, Outputs: n.Outputs}
-	for _, in := range n.Inputs {
+	defer n.close()
+	out := modelInfo{Model: m.path(), Producer: n.producer, Opset: n.opset, Outputs: n.outputs}
+	for _, in := range n.inputs {
 		out.Inputs = append(out.Inputs, inputText(in))
 	}
 	b, p, err := n.build(graph.Mode{Precision: fp16.Float32})
@@ -49,8 +49,8 @@ func (c *command) modelInfo(m *modelFlags) error {
 	switch {
 	case errors.As(err, &unsupported):
 		out.Unsupported = unsupported
-	case err != nil && n.open() && len(n.given) < len(n.Inputs):
-		out.Open = strings.TrimPrefix(err.Error(), m.path+": ")
+	case err != nil && n.open() && len(n.given) < len(n.inputs):
+		out.Open = strings.TrimPrefix(err.Error(), m.path()+": ")
 	case err != nil:
 		return err
 	default:
@@ -71,20 +71,24 @@ func (c *command) modelInfo(m *modelFlags) error {
 	}
 	c.printModel(out)
 	if unsupported != nil {
-		return fmt.Errorf("%s: %s: not supported: want an export without, or what the list says", m.path, plural(len(unsupported), "node"))
+		return fmt.Errorf("%s: %s: not supported: want an export without, or what the list says", m.path(), plural(len(unsupported), "node"))
 	}
 	return nil
 }
 
 // open reports whether an input has sizes that the file leaves open.
 func (m *model) open() bool {
-	return slices.ContainsFunc(m.Inputs, func(in onnx.Input) bool {
+	return slices.ContainsFunc(m.inputs, func(in onnx.Input) bool {
 		return !in.Rank || slices.ContainsFunc(in.Shape, func(d onnx.Dim) bool { return d.Size < 0 })
 	})
 }
 
 func (c *command) printModel(o modelInfo) {
-	c.printf("%s: opset %d, made by %s\n", o.Model, o.Opset, cmp.Or(o.Producer, "an unknown program"))
+	c.printf("%s: ", o.Model)
+	if o.Opset > 0 {
+		c.printf("opset %d, ", o.Opset)
+	}
+	c.printf("made by %s\n", cmp.Or(o.Producer, "an unknown program"))
 	c.printf("inputs       %s\n", strings.Join(o.Inputs, ", "))
 	c.printf("outputs      %s\n", strings.Join(o.Outputs, ", "))
 	switch {

@@ -67,8 +67,8 @@ func (c *command) model(m *modelFlags, want arithmetic, out string, force bool) 
 	if err != nil {
 		return err
 	}
-	defer n.Close()
-	for _, in := range n.Inputs {
+	defer n.close()
+	for _, in := range n.inputs {
 		if n.given[in.Name] == nil {
 			return fmt.Errorf("--input: %s: missing: want %s", in.Name, inputText(in))
 		}
@@ -80,21 +80,21 @@ func (c *command) model(m *modelFlags, want arithmetic, out string, force bool) 
 	start := time.Now()
 	y, err := b.run(p)
 	if err != nil {
-		return fmt.Errorf("%s: %w", m.path, err)
+		return fmt.Errorf("%s: %w", m.path(), err)
 	}
 	seconds := max(time.Since(start), time.Nanosecond).Seconds()
-	r := modelReport{Model: m.path, Mode: mode.String(), Contract: graph.Contract, Fixed: b.fixed, Output: out, Nodes: len(b.graph.Nodes),
+	r := modelReport{Model: m.path(), Mode: mode.String(), Contract: graph.Contract, Fixed: b.fixed, Output: out, Nodes: len(b.graph.Nodes),
 		Products: p.Products(), Seconds: seconds, GFLOPS: 2 * float64(p.Products()) / seconds / 1e9, ISA: c.isa, Threads: runtime.GOMAXPROCS(0), PeakBytes: peakBytes()}
 	all := sha256.New()
 	for k, t := range y {
 		raw := rawBytes(t)
 		all.Write(raw)
 		sum := sha256.Sum256(raw)
-		r.Outputs = append(r.Outputs, modelOutput{n.Outputs[k], append([]int{}, t.Shape...), t.Format.String(), hex.EncodeToString(sum[:])})
+		r.Outputs = append(r.Outputs, modelOutput{n.outputs[k], append([]int{}, t.Shape...), t.Format.String(), hex.EncodeToString(sum[:])})
 	}
 	r.Digest = hex.EncodeToString(all.Sum(nil))
 	if out != "" {
-		if err := writeOutputs(out, n.Outputs, y); err != nil {
+		if err := writeOutputs(out, n.outputs, y); err != nil {
 			return err
 		}
 	}

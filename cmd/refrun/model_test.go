@@ -10,14 +10,15 @@ import (
 
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/safetensors"
 )
 
 // networks is the folder of the networks that package onnx is tested with, wherever a test
 // goes.
 var networks, errNetworks = filepath.Abs(filepath.Join("..", "..", "onnx", "testdata", "models"))
 
-// network returns the path of a network, and that of its inputs.
-func network(t *testing.T, name string) (model, inputs string) {
+// fixture returns the path of a network, and that of its inputs.
+func fixture(t *testing.T, name string) (model, inputs string) {
 	t.Helper()
 	if errNetworks != nil {
 		t.Fatal(errNetworks)
@@ -47,7 +48,7 @@ func outputsOf(t *testing.T, path, name string) []float64 {
 // TestModel: a network is evaluated once, with the same digest whatever the kernels and the
 // threads, and its outputs are written by their names in each kind of file.
 func TestModel(t *testing.T) {
-	m, in := network(t, "resnet")
+	m, in := fixture(t, "resnet")
 	dir := t.TempDir()
 	args := []string{"run", "--onnx", m, "--json"}
 	digest := ""
@@ -101,7 +102,7 @@ func TestEntryName(t *testing.T) {
 
 // TestModelInfo: what a network is, and what of it is not supported.
 func TestModelInfo(t *testing.T) {
-	m, _ := network(t, "resnet")
+	m, _ := fixture(t, "resnet")
 	r := refrun(t, "info", "--onnx", m, "--json").decode(t)
 	has(t, "info", r, object{"model": word, "producer": word, "opset": number, "inputs": []any{word}, "outputs": []any{word}, "supported": truth,
 		"operations": object{"conv2d": number}, "nodes": number, "parameters": number, "flops": number})
@@ -120,14 +121,14 @@ func TestModelInfo(t *testing.T) {
 	if bad.code != 2 || strings.Count(bad.stdout, "unsupported  ") != 8 || !strings.Contains(bad.stdout, `unsupported  Rely "node_relu": not supported`) || strings.Count(bad.stderr, "\n") != 1 {
 		t.Errorf("exit code %d\n%s%s", bad.code, bad.stdout, bad.stderr)
 	}
-	_, in := network(t, "resnet")
+	_, in := fixture(t, "resnet")
 	refrun(t, "run", "--onnx", strange, "--input", in).refused(t, "run", strange+`: Rely "node_relu": not supported; ...`)
 }
 
 // TestModelFlags: what a network is given wrongly.
 func TestModelFlags(t *testing.T) {
-	m, in := network(t, "resnet")
-	_, other := network(t, "vit")
+	m, in := fixture(t, "resnet")
+	_, other := fixture(t, "vit")
 	for _, k := range []struct {
 		args []string
 		want string
@@ -140,16 +141,48 @@ func TestModelFlags(t *testing.T) {
 		{[]string{"--input", "x=" + other + ":x"}, m + `: input "x": shape [1 3 40 40]: want 64 at axis 2`},
 		{[]string{"--input", "x=nowhere.npy"}, "nowhere.npy: no such file or directory: want a file of tensors"},
 		{[]string{"--input", "x=" + m}, "--input: " + m + ": want a .npy, .npz or .safetensors file"},
-		{[]string{"--input", in, "--steps", "3"}, "--steps: says nothing of an ONNX file: want it without --onnx"},
+		{[]string{"--input", in, "--steps", "3"}, "--steps: says nothing of a network: want it without --onnx and --graph"},
 		{[]string{"--input", in, "--precision", "half"}, "--precision: unknown number format ..."},
 		{[]string{"--input", in, "-o", "y.txt"}, `-o: y.txt: file type ".txt": want .npz, .npy or .safetensors`},
 	} {
 		refrun(t, append([]string{"run", "--onnx", m}, k.args...)...).refused(t, "run", k.want)
 	}
-	refrun(t, "run", "--input", in).refused(t, "run", "--input: want --onnx as well")
-	refrun(t, "info", "--input", in).refused(t, "info", "--input: want --onnx as well")
+	refrun(t, "run", "--input", in).refused(t, "run", "--input: want --onnx or --graph as well")
+	refrun(t, "info", "--input", in).refused(t, "info", "--input: want --onnx or --graph as well")
 	refrun(t, "run", "--onnx", "nowhere.onnx").refused(t, "run", "nowhere.onnx: no such file or directory: want an ONNX file")
 	refrun(t, "run", "--onnx", in).refused(t, "run", in+": ...")
+}
+
+// TestGraph: a network of docs/FORMATS.md is evaluated, and described, as one of ONNX is.
+func TestGraph(t *testing.T) {
+	dir := t.TempDir()
+	path, x, w := filepath.Join(dir, "net.json"), filepath.Join(dir, "x.safetensors"), filepath.Join(dir, "net.safetensors")
+	text := `{"inputs": [{"name": "x", "shape": [1, 2]}], "nodes": [{"op": "linear", "name": "fc", "in": ["x", "w"]}], "outputs": ["fc"]}`
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for file, shape := range map[string][]int{x: {1, 2}, w: {1, 2}} {
+		of, err := safetensors.OfFloat64s(map[string]string{x: "x", w: "w"}[file], "F32", shape, []float64{3, 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := safetensors.WriteFile(file, []*safetensors.Tensor{of}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := filepath.Join(dir, "y.npz")
+	if r := refrun(t, "run", "--graph", path, "--input", x, "-o", out); r.code != 0 || !strings.Contains(r.stdout, "1 operation, 2 multiplications") {
+		t.Fatalf("%d: %s%s", r.code, r.stdout, r.stderr)
+	}
+	if y := outputsOf(t, out, "fc"); !slices.Equal(y, []float64{25}) {
+		t.Errorf("3*3 + 4*4 is %v", y)
+	}
+	if r := refrun(t, "info", "--graph", path); r.code != 0 || strings.Contains(r.stdout, "opset") || !strings.Contains(r.stdout, "parameters   2\n") {
+		t.Errorf("info: %d: %s%s", r.code, r.stdout, r.stderr)
+	}
+	refrun(t, "run", "--graph", path, "--onnx", path).refused(t, "run", "--graph: want it, or --onnx, one of them")
+	refrun(t, "run", "--graph", "nowhere.json").refused(t, "run", "nowhere.json: no such file or directory: want a network of docs/FORMATS.md")
+	refrun(t, "run", "--graph", x).refused(t, "run", x+": want a JSON object...")
 }
 
 // modelPairs are what is concluded of networks.
@@ -169,7 +202,7 @@ func modelPairs() []pair {
 // hostileModels are files that are no networks, or ask for more than they are worth.
 func hostileModels(t *testing.T) (all []hostile) {
 	t.Helper()
-	m, in := network(t, "painn")
+	m, in := fixture(t, "painn")
 	b, err := os.ReadFile(m)
 	if err != nil {
 		t.Fatal(err)

@@ -66,11 +66,11 @@ func run(c *command) error {
 	if err := c.parse(0); err != nil {
 		return err
 	}
-	if m.path != "" {
+	if m.given() {
 		return c.model(m, arithmetic{*precision, *autocast}, w.out, w.force)
 	}
 	if len(m.inputs) > 0 {
-		return errors.New("--input: want --onnx as well")
+		return errors.New("--input: want --onnx or --graph as well")
 	}
 	var cs *rollout.Case
 	var err error

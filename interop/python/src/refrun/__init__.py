@@ -11,7 +11,7 @@
 `record` writes a case folder: the operator's layers and weights, its states in
 the device's own type, its noise. `check` has the refrun binary judge it.
 `assert_kernel` holds a matrix product to the bits of a device's tensor cores.
-`export` writes the operator alone; `Case` takes arrays from any framework.
+`describe` says of any module what it computes; `export` writes the operator alone; `Case` takes arrays from any framework.
 """
 
 from .binary import BinaryError, binary
@@ -21,17 +21,21 @@ from .dataset import Dataset, DatasetError, make_dataset
 from .kernel import assert_kernel, check_kernel
 from .reference import Reference, Rollout, assert_same, reference, run
 
-__all__ = ["BinaryError", "Case", "CaseError", "Dataset", "DatasetError", "Report", "UnsupportedLayer", "assert_kernel", "assert_pass", "binary", "check", "check_kernel", "describe", "export", "make_dataset", "record"]
+__all__ = ["BinaryError", "Case", "CaseError", "Dataset", "DatasetError", "Network", "Report", "Unsupported", "UnsupportedLayer", "assert_kernel", "assert_pass", "binary", "check", "check_kernel", "describe", "export", "make_dataset", "record"]
 __version__ = "0.1.0"
 
 
+_TORCH = {"export": "graph", "UnsupportedLayer": "graph", "describe": "network", "Network": "network", "Unsupported": "network", "record": "recorder"}
+
+
 def __getattr__(name):  # what needs torch is imported when it is used
-    if name in ("export", "describe", "record", "UnsupportedLayer"):
+    if name in _TORCH:
+        from importlib import import_module
+
         try:
-            from . import graph, recorder
+            return getattr(import_module(f"{__name__}.{_TORCH[name]}"), name)
         except ModuleNotFoundError as e:
             if e.name != "torch":
                 raise
             raise ImportError(f"refrun.{name} needs torch, which is not installed: pip install torch") from None
-        return recorder.record if name == "record" else getattr(graph, name)
     raise AttributeError(f"module 'refrun' has no attribute {name!r}")

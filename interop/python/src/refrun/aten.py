@@ -1,0 +1,535 @@
+"""ATen's operations as refrun's: one rule for each overload that torch.export leaves in a graph.
+
+A rule is called with the converter c, and with the arguments of the call by their names in ATen's
+schema. In place of tensors it gets what the converter knows them as; it hands them back to
+c.emit(op, inputs, attributes), which adds a node and returns its output.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Callable, Dict, List, Optional
+
+import torch
+
+Rule = Callable[[Any, Dict[str, Any]], Any]
+RULES: Dict[str, Rule] = {}
+
+
+class NoRule(Exception):
+    """A call that refrun has no operation for. The text says what would do instead."""
+
+
+def rule(*overloads: str) -> Callable[[Rule], Rule]:
+    def add(f: Rule) -> Rule:
+        for o in overloads:
+            RULES[f"aten.{o}"] = f
+        return f
+
+    return add
+
+
+def inputs(a: Dict[str, Any], names: str) -> List[Any]:
+    """The tensors of those names; the last ones may be None."""
+    of = [a.get(n) for n in names.split()]
+    while of and of[-1] is None:
+        of.pop()
+    for n, v in zip(names.split(), of):
+        if v is None:
+            raise NoRule(f"without {n} but with what follows it: want both")
+    return of
+
+
+def same(op: str, tensors: str, attributes: str = "", *overloads: str) -> None:
+    """An operation whose arguments refrun has by the same names. `ours=theirs` where it has not."""
+    pairs = [(x.split("=")[0], x.split("=")[-1]) for x in attributes.split()]
+
+    def f(c: Any, a: Dict[str, Any]) -> Any:
+        return c.emit(op, inputs(a, tensors), {ours: a[theirs] for ours, theirs in pairs if a.get(theirs) is not None})
+
+    rule(*(overloads or (f"{op}.default",)))(f)
+
+
+# Products.
+for n in (1, 2, 3):
+    conv = "stride padding dilation groups"
+    same(f"conv{n}d", "input weight bias", conv, f"conv{n}d.default", f"conv{n}d.padding")
+    same(f"conv_transpose{n}d", "input weight bias", conv + " output_padding", f"conv_transpose{n}d.default" if n == 1 else f"conv_transpose{n}d.input")
+same("linear", "input weight bias")
+same("matmul", "self other")
+same("mm", "self mat2")
+same("bmm", "self mat2")
+same("matmul", "self vec", "", "mv.default")
+same("matmul", "self tensor", "", "dot.default")
+same("addmm", "self mat1 mat2", "beta alpha")
+same("baddbmm", "self batch1 batch2", "beta alpha")
+
+
+@rule("einsum.default")
+def einsum(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("einsum", list(a["tensors"]), {"equation": a["equation"]})
+
+
+@rule("scaled_dot_product_attention.default")
+def attention(c: Any, a: Dict[str, Any]) -> Any:
+    if a["dropout_p"]:
+        raise NoRule("dropout_p is not 0: want evaluation mode")
+    return c.emit("scaled_dot_product_attention", inputs(a, "query key value attn_mask"), {k: a[k] for k in ("is_causal", "scale", "enable_gqa") if a[k]})
+
+
+# Norms.
+same("group_norm", "input weight bias", "num_groups eps")
+same("layer_norm", "input weight bias", "normalized_shape eps")
+same("rms_norm", "input weight", "normalized_shape eps")
+
+
+@rule("batch_norm.default", "_native_batch_norm_legit_no_training.default")
+def batch_norm(c: Any, a: Dict[str, Any]) -> Any:
+    if a.get("training"):
+        return c.emit("batch_norm", inputs(a, "input weight bias"), {"eps": a["eps"], "training": True})
+    parameters = [p for p in (a["weight"], a["bias"]) if p is not None]
+    if len(parameters) == 1:
+        raise NoRule("a weight without a bias, or a bias without a weight: want both or neither")
+    y = c.emit("batch_norm", [a["input"], *parameters, a["running_mean"], a["running_var"]], {"eps": a["eps"]})
+    return y if "training" in a else (y, None, None)
+
+
+@rule("instance_norm.default")
+def instance_norm(c: Any, a: Dict[str, Any]) -> Any:
+    if not a["use_input_stats"]:
+        raise NoRule("with running statistics: want track_running_stats=False")
+    return c.emit("instance_norm", inputs(a, "input weight bias"), {"eps": a["eps"]})
+
+
+# Functions of one number.
+for name in "abs atan ceil cos erf exp exp2 expm1 floor log log1p log2 mish neg reciprocal relu6 round rsqrt sigmoid sign sin sqrt square tan trunc hardsigmoid hardswish silu tanh relu selu isnan isinf logical_not".split():
+    same(name, "self")
+same("sign", "self", "", "sgn.default")
+same("trunc", "self", "", "fix.default")
+same("gelu", "self", "approximate")
+same("leaky_relu", "self", "negative_slope")
+same("celu", "self", "alpha")
+same("softplus", "self", "beta threshold")
+same("hardtanh", "self", "min_val max_val")
+same("hardshrink", "self", "lambd")
+same("prelu", "self weight")
+same("glu", "self", "dim")
+
+
+@rule("prelu.default")
+def prelu(c: Any, a: Dict[str, Any]) -> Any:
+    x, w = a["self"], a["weight"]
+    rank, n = len(c.shape(x)), c.shape(w)
+    if n and n[0] != 1 and rank > 2:
+        w = c.emit("reshape", [w], {"shape": list(n) + [1] * (rank - 2)})
+    return c.emit("prelu", [x, w], {})
+
+
+@rule("elu.default")
+def elu(c: Any, a: Dict[str, Any]) -> Any:
+    if a["input_scale"] != 1:
+        raise NoRule("input_scale is not 1: want alpha and scale only")
+    return c.emit("elu", [a["self"]], {"alpha": a["alpha"], "scale": a["scale"]})
+
+
+@rule("log_sigmoid.default")
+def log_sigmoid(c: Any, a: Dict[str, Any]) -> Any:
+    """ln(1/(1+e^-x)) is -softplus(-x): the two signs round nothing."""
+    x = c.emit("neg", [a["self"]], {}, part="minus")
+    return c.emit("neg", [c.emit("softplus", [x], {"threshold": 1e30}, part="softplus")], {})
+
+
+@rule("softmax.int", "_softmax.default")
+def softmax(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("softmax", [c.cast(a["self"], a.get("dtype"))], {"dim": a["dim"]})
+
+
+@rule("log_softmax.int", "_log_softmax.default")
+def log_softmax(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("log_softmax", [c.cast(a["self"], a.get("dtype"))], {"dim": a["dim"]})
+
+
+@rule("clamp.default", "clamp.Tensor", "clamp_min.default", "clamp_max.default", "clamp_min.Tensor", "clamp_max.Tensor", "clip.default")
+def clamp(c: Any, a: Dict[str, Any]) -> Any:
+    x, low, high = a["self"], a.get("min"), a.get("max")
+    if any(c.tensor(v) for v in (low, high)):
+        if low is not None:
+            x = c.emit("maximum", [x, low], {}, part="min" if high is not None else None)
+        return c.emit("minimum", [x, high], {}) if high is not None else x
+    return c.emit("clamp", [x], {k: v for k, v in (("min", low), ("max", high)) if v is not None and math.isfinite(v)})
+
+
+# Operations on two numbers. One of them may be a number of the program.
+def binary(op: str, first: str = "self", second: str = "other", *overloads: str) -> None:
+    def f(c: Any, a: Dict[str, Any]) -> Any:
+        attributes: Dict[str, Any] = {}
+        tensors = []
+        for place, v in (("self", a[first]), ("other", a[second])):
+            if c.tensor(v):
+                tensors.append(v)
+            else:
+                attributes[place] = c.number(v)
+        if a.get("alpha", 1) != 1:
+            attributes["alpha"] = a["alpha"]
+        if a.get("rounding_mode"):
+            attributes["rounding_mode"] = a["rounding_mode"]
+        return c.emit(op, tensors, attributes)
+
+    rule(*overloads)(f)
+
+
+for name in "add sub mul div maximum minimum fmax fmin fmod remainder floor_divide atan2 eq ne lt le gt ge logical_and logical_or logical_xor pow".split():
+    tensors = ("Tensor_Tensor",) if name == "pow" else ("default",) if name in ("maximum", "minimum", "fmax", "fmin", "floor_divide", "atan2", "logical_and", "logical_or", "logical_xor") else ("Tensor", "Scalar")
+    binary(name, "self", "exponent" if name == "pow" else "other", *(f"{name}.{t}" for t in tensors))
+binary("div", "self", "other", "div.Tensor_mode", "div.Scalar_mode", "true_divide.Tensor", "divide.Tensor")
+binary("floor_divide", "self", "other", "floor_divide.Scalar")
+binary("maximum", "self", "other", "max.other")
+binary("minimum", "self", "other", "min.other")
+binary("mul", "self", "other", "multiply.Tensor", "multiply.Scalar")
+binary("sub", "other", "self", "rsub.Scalar", "rsub.Tensor")
+binary("pow", "self", "exponent", "pow.Tensor_Scalar", "pow.Scalar")
+binary("logical_and", "self", "other", "bitwise_and.Tensor", "__and__.Tensor")
+binary("logical_or", "self", "other", "bitwise_or.Tensor", "__or__.Tensor")
+same("logical_not", "self", "", "bitwise_not.default")
+
+
+@rule("addcmul.default", "addcdiv.default")
+def addcmul(c: Any, a: Dict[str, Any]) -> Any:
+    op = "mul" if "addcmul" in c.target else "div"
+    t = c.emit(op, [a["tensor1"], a["tensor2"]], {}, part=op)
+    return c.emit("add", [a["self"], t], {"alpha": a["value"]} if a["value"] != 1 else {})
+
+
+@rule("lerp.Scalar", "lerp.Tensor")
+def lerp(c: Any, a: Dict[str, Any]) -> Any:
+    d = c.emit("sub", [a["end"], a["self"]], {}, part="difference")
+    w = a["weight"]
+    p = c.emit("mul", [d, w] if c.tensor(w) else [d], {} if c.tensor(w) else {"other": w}, part="product")
+    return c.emit("add", [a["self"], p], {})
+
+
+@rule("where.self", "where.ScalarSelf", "where.ScalarOther", "where.Scalar")
+def where(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("where", [a["condition"], c.as_tensor(a["self"]), c.as_tensor(a["other"])], {})
+
+
+@rule("masked_fill.Scalar", "masked_fill.Tensor")
+def masked_fill(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("where", [a["mask"], c.as_tensor(a["value"], c.dtype(a["self"])), a["self"]], {})
+
+
+# Pools, and what changes sizes.
+for n in (1, 2, 3):
+    same(f"max_pool{n}d", "self", "kernel_size stride padding dilation ceil_mode")
+    same(f"avg_pool{n}d", "self", "kernel_size stride padding ceil_mode count_include_pad divisor_override")
+    same(f"adaptive_avg_pool{n}d", "self", "output_size")
+
+    def max_pool(c: Any, a: Dict[str, Any], op: str = f"max_pool{n}d") -> Any:
+        keys = "kernel_size stride padding dilation ceil_mode".split()
+        return c.emit(op, [a["self"]], {**{k: a[k] for k in keys if k in a}, "return_indices": True}, outputs=2)
+
+    def adaptive_max_pool(c: Any, a: Dict[str, Any], op: str = f"adaptive_max_pool{n}d") -> Any:
+        return c.emit(op, [a["self"]], {"output_size": a["output_size"], "return_indices": True}, outputs=2)
+
+    rule(f"max_pool{n}d_with_indices.default")(max_pool)
+    rule(f"adaptive_max_pool{n}d.default")(adaptive_max_pool)
+
+
+def upsample(overload: str, mode: str) -> None:
+    def f(c: Any, a: Dict[str, Any]) -> Any:
+        attributes: Dict[str, Any] = {"mode": mode}
+        if a.get("align_corners"):
+            attributes["align_corners"] = True
+        scales = a.get("scale_factors")
+        if scales is None:
+            scales = [a[k] for k in ("scales", "scales_d", "scales_h", "scales_w") if a.get(k) is not None] or None
+        if scales is not None:
+            attributes["scale_factor"] = list(scales)
+        else:
+            attributes["size"] = list(a["output_size"])
+        return c.emit("interpolate", [a["input"] if "input" in a else a["self"]], attributes)
+
+    rule(f"{overload}.vec", f"{overload}.default")(f)
+
+
+for n, linear in ((1, "linear"), (2, "bilinear"), (3, "trilinear")):
+    upsample(f"upsample_nearest{n}d", "nearest")
+    upsample(f"_upsample_nearest_exact{n}d", "nearest-exact")
+    upsample(f"upsample_{linear}{n}d", linear)
+upsample("upsample_bicubic2d", "bicubic")
+same("pixel_shuffle", "self", "upscale_factor")
+same("pixel_unshuffle", "self", "downscale_factor")
+
+
+# Sums and statistics.
+def over(op: str, *overloads: str) -> None:
+    def f(c: Any, a: Dict[str, Any]) -> Any:
+        x = c.cast(a["self"], a.get("dtype"))
+        dim = a.get("dim")
+        attributes = {} if dim is None or dim == [] else {"dim": dim}
+        if a.get("keepdim"):
+            attributes["keepdim"] = True
+        if op in ("var", "std"):
+            correction = a.get("correction", 1 if a.get("unbiased", True) else 0)
+            attributes["correction"] = 1 if correction is None else int(correction)
+        return c.emit(op, [x], attributes)
+
+    rule(*overloads)(f)
+
+
+over("sum", "sum.default", "sum.dim_IntList")
+over("mean", "mean.default", "mean.dim")
+over("prod", "prod.default", "prod.dim_int")
+over("amax", "amax.default", "max.default")
+over("amin", "amin.default", "min.default")
+over("logsumexp", "logsumexp.default")
+over("any", "any.default", "any.dim", "any.dims")
+over("all", "all.default", "all.dim", "all.dims")
+over("var", "var.correction", "var.default", "var.dim")
+over("std", "std.correction", "std.default", "std.dim")
+
+
+@rule("max.dim", "min.dim")
+def extreme(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("max" if ".max." in c.target else "min", [a["self"]], {"dim": a["dim"], "keepdim": a["keepdim"]}, outputs=2)
+
+
+@rule("argmax.default", "argmin.default")
+def argmax(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("argmax" if "argmax" in c.target else "argmin", [a["self"]], {"keepdim": a["keepdim"], **({} if a["dim"] is None else {"dim": a["dim"]})})
+
+
+@rule("linalg_vector_norm.default", "norm.ScalarOpt_dim", "norm.Scalar", "norm.ScalarOpt_dim_dtype")
+def vector_norm(c: Any, a: Dict[str, Any]) -> Any:
+    order = a.get("ord", a.get("p"))
+    order = 2 if order is None else order
+    attributes = {"ord": {math.inf: "inf", -math.inf: "-inf"}.get(order, order)}
+    if a.get("dim"):
+        attributes["dim"] = a["dim"]
+    if a.get("keepdim"):
+        attributes["keepdim"] = True
+    return c.emit("linalg_vector_norm", [c.cast(a["self"], a.get("dtype"))], attributes)
+
+
+same("cumsum", "self", "dim")
+
+
+@rule("topk.default")
+def topk(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("topk", [a["self"]], {k: a[k] for k in ("k", "dim", "largest", "sorted")}, outputs=2)
+
+
+@rule("sort.default", "sort.stable")
+def sort(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("sort", [a["self"]], {k: a[k] for k in ("dim", "descending")}, outputs=2)
+
+
+# Shapes.
+for name in ("view.default", "reshape.default", "_unsafe_view.default", "view_as.default", "reshape_as.default", "unflatten.int", "flatten.using_ints", "squeeze.default", "squeeze.dim", "squeeze.dims", "unsqueeze.default"):
+
+    @rule(name)
+    def reshape(c: Any, a: Dict[str, Any]) -> Any:
+        return c.emit("reshape", [a["self"]], {"shape": c.result_shape(), "allowzero": True})
+
+
+same("transpose", "self", "dim0 dim1", "transpose.int", "swapaxes.default")
+same("permute", "self", "dims")
+
+
+@rule("t.default", "numpy_T.default", "adjoint.default", "mT.default", "matrix_H.default")
+def transposed(c: Any, a: Dict[str, Any]) -> Any:
+    rank = len(c.shape(a["self"]))
+    return a["self"] if rank < 2 else c.emit("transpose", [a["self"]], {"dim0": rank - 2, "dim1": rank - 1})
+
+
+@rule("movedim.int", "movedim.intlist")
+def movedim(c: Any, a: Dict[str, Any]) -> Any:
+    order = torch.movedim(torch.empty([1] * 0 + list(range(2, 2 + len(c.shape(a["self"])))), device="meta"), a["source"], a["destination"]).shape
+    return c.emit("permute", [a["self"]], {"dims": [d - 2 for d in order]})
+
+
+@rule("expand.default", "expand_as.default", "broadcast_to.default")
+def expand(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("expand", [a["self"]], {"size": c.result_shape()})
+
+
+same("repeat", "self", "repeats")
+same("repeat", "self", "repeats=dims", "tile.default")
+same("repeat_interleave", "self", "repeats dim", "repeat_interleave.self_int")
+same("flip", "self", "dims")
+same("roll", "self", "shifts dims")
+same("tril", "self", "diagonal")
+same("triu", "self", "diagonal")
+same("select", "self", "dim index", "select.int")
+
+
+@rule("slice.Tensor")
+def slice_(c: Any, a: Dict[str, Any]) -> Any:
+    attributes = {"dim": [a["dim"]], "step": [a["step"]], "start": [a["start"] or 0]}
+    if a["end"] is not None:
+        attributes["end"] = [min(a["end"], 1 << 40)]
+    return c.emit("slice", [a["self"]], attributes)
+
+
+@rule("narrow.default")
+def narrow(c: Any, a: Dict[str, Any]) -> Any:
+    start = a["start"] + (c.shape(a["self"])[a["dim"]] if a["start"] < 0 else 0)
+    return c.emit("slice", [a["self"]], {"dim": [a["dim"]], "start": [start], "end": [start + a["length"]]})
+
+
+def put(c: Any, x: Any, src: Any, dim: int, start: int, end: int) -> Any:
+    """x with src from start to before end along an axis: what is before, src, and what is after."""
+    n = c.shape(x)[dim]
+    parts = [src]
+    if start > 0:
+        parts.insert(0, c.emit("slice", [x], {"dim": [dim], "start": [0], "end": [start]}, part="before"))
+    if end < n:
+        parts.append(c.emit("slice", [x], {"dim": [dim], "start": [end], "end": [n]}, part="after"))
+    return c.emit("cat", parts, {"dim": dim}) if len(parts) > 1 else src
+
+
+@rule("slice_scatter.default")
+def slice_scatter(c: Any, a: Dict[str, Any]) -> Any:
+    if a["step"] != 1:
+        raise NoRule("with a step: want x[a:b] = y")
+    n = c.shape(a["self"])[a["dim"]]
+    start, end, _ = slice(a["start"], a["end"]).indices(n)
+    return put(c, a["self"], a["src"], a["dim"], start, max(end, start))
+
+
+@rule("select_scatter.default")
+def select_scatter(c: Any, a: Dict[str, Any]) -> Any:
+    at = a["index"] % c.shape(a["self"])[a["dim"]]
+    shape = [1 if i == a["dim"] % len(c.shape(a["self"])) else d for i, d in enumerate(c.shape(a["self"]))]
+    return put(c, a["self"], c.emit("reshape", [a["src"]], {"shape": shape, "allowzero": True}, part="row"), a["dim"], at, at + 1)
+
+
+@rule("copy.default", "fill.Tensor", "fill.Scalar")
+def copy(c: Any, a: Dict[str, Any]) -> Any:
+    src = c.as_tensor(a["src"] if "src" in a else a["value"], c.dtype(a["self"]))
+    src = c.cast(src, c.dtype(a["self"]))
+    return src if c.shape(src) == c.shape(a["self"]) else c.emit("expand", [src], {"size": c.result_shape()})
+
+
+@rule("cat.default", "concat.default", "concatenate.default", "stack.default")
+def cat(c: Any, a: Dict[str, Any]) -> Any:
+    op = "stack" if "stack" in c.target else "cat"
+    of = [t for t in a["tensors"] if c.shape(t) != [0]] or list(a["tensors"])[:1]  # ATen passes over empty lines
+    return c.emit(op, of, {"dim": a["dim"]})
+
+
+@rule("split.Tensor", "split_with_sizes.default", "split.sizes", "chunk.default", "unbind.int", "tensor_split.sections")
+def split(c: Any, a: Dict[str, Any]) -> Any:
+    n = len(c.result())
+    if "unbind" in c.target:
+        y = c.emit("unbind", [a["self"]], {"dim": a["dim"]}, outputs=n)
+        return y if n > 1 else (y,)
+    sizes = [t.shape[a["dim"]] for t in c.result()]
+    y = c.emit("split", [a["self"]], {"split_size": sizes, "dim": a["dim"]}, outputs=n)
+    return y if n > 1 else (y,)
+
+
+@rule("pad.default", "constant_pad_nd.default", "reflection_pad1d.default", "reflection_pad2d.default", "reflection_pad3d.default", "replication_pad1d.default", "replication_pad2d.default", "replication_pad3d.default")
+def pad(c: Any, a: Dict[str, Any]) -> Any:
+    by = a["pad"] if "pad" in a else a["padding"]
+    mode = a.get("mode") or ("reflect" if "reflection" in c.target else "replicate" if "replication" in c.target else "constant")
+    return c.emit("pad", [a["self"]], {"before": list(by[0::2])[::-1], "after": list(by[1::2])[::-1], "mode": mode, "value": float(a.get("value") or 0)})
+
+
+# What takes and puts numbers where an index says.
+@rule("index.Tensor")
+def index(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("index", *c.placed(a["self"], a["indices"]))
+
+
+@rule("index_put.default")
+def index_put(c: Any, a: Dict[str, Any]) -> Any:
+    (x, *of), _ = c.placed(a["self"], a["indices"])
+    return c.emit("index_put", [x, *of, a["values"]], {"accumulate": a["accumulate"]})
+
+
+same("index_select", "self index", "dim")
+same("gather", "self index", "dim")
+same("scatter", "self index src", "dim", "scatter.src")
+same("scatter_add", "self index src", "dim")
+same("scatter_reduce", "self index src", "dim reduce include_self", "scatter_reduce.two")
+same("index_reduce", "self index source", "dim reduce include_self")
+
+
+@rule("index_add.default")
+def index_add(c: Any, a: Dict[str, Any]) -> Any:
+    src = a["source"] if a["alpha"] == 1 else c.emit("mul", [a["source"]], {"other": a["alpha"]}, part="alpha")
+    return c.emit("index_add", [a["self"], a["index"], src], {"dim": a["dim"]})
+
+
+@rule("scatter.value")
+def scatter_value(c: Any, a: Dict[str, Any]) -> Any:
+    src = torch.full(c.shape(a["index"]), a["value"], dtype=c.dtype(a["self"]))
+    return c.emit("scatter", [a["self"], a["index"], src], {"dim": a["dim"]})
+
+
+@rule("embedding.default")
+def embedding(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("embedding", [a["weight"], a["indices"]], {})
+
+
+@rule("one_hot.default")
+def one_hot(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("one_hot", [a["self"]], {"num_classes": c.result_shape()[-1]})
+
+
+# What changes nothing, or the type only.
+@rule("clone.default", "contiguous.default", "detach.default", "detach_.default", "alias.default", "lift_fresh_copy.default", "lift_fresh.default", "view.dtype", "positive.default")
+def hand_on(c: Any, a: Dict[str, Any]) -> Any:
+    if a.get("dtype") is not None and a["dtype"] != c.dtype(a["self"]):
+        raise NoRule("the bits of numbers as another type: want .to(dtype)")
+    return a["self"]
+
+
+@rule("_assert_tensor_metadata.default", "_assert_scalar.default", "_assert_async.default", "_assert_async.msg")
+def claim(c: Any, a: Dict[str, Any]) -> Any:
+    return None
+
+
+@rule("dropout.default", "feature_dropout.default", "alpha_dropout.default", "feature_alpha_dropout.default", "native_dropout.default")
+def dropout(c: Any, a: Dict[str, Any]) -> Any:
+    if a["train"] and a["p"]:
+        raise NoRule("that is active: want module.eval()")
+    return a["input"]
+
+
+@rule("to.dtype", "to.dtype_layout", "to.device", "_to_copy.default", "type_as.default", "to.other")
+def to(c: Any, a: Dict[str, Any]) -> Any:
+    return c.cast(a["self"], c.result().dtype)
+
+
+# Complex numbers are pairs of numbers, in a last axis of 2.
+@rule("view_as_real.default")
+def view_as_real(c: Any, a: Dict[str, Any]) -> Any:
+    return a["self"]
+
+
+@rule("view_as_complex.default")
+def view_as_complex(c: Any, a: Dict[str, Any]) -> Any:
+    return a["self"]
+
+
+def way_out(target: str) -> Optional[str]:
+    """What would do in place of an operation without a rule, where it is known."""
+    name = target.split(".")[1] if "." in target else target
+    known = {
+        "rand": "random numbers: want them as an input, or refrun.record for noise",
+        "bernoulli": "random numbers: want them as an input",
+        "normal": "random numbers: want them as an input",
+        "dropout": "active dropout: want module.eval()",
+        "lstm": "a recurrent network: want its cells written out, or the layer outside of the module",
+        "gru": "a recurrent network: want its cells written out, or the layer outside of the module",
+        "nonzero": "a size that depends on numbers: want a mask and where",
+        "masked_select": "a size that depends on numbers: want a mask and where",
+        "unique": "a size that depends on numbers: want what it returns as an input",
+        "fft": "complex numbers that the graph has no pairs for: want torch.view_as_real around real arithmetic",
+    }
+    for part, text in known.items():
+        if part in name:
+            return text
+    return None

@@ -1,0 +1,509 @@
+"""Any torch module as a network of refrun's operations, through torch.export."""
+
+from __future__ import annotations
+
+import json
+import operator as op
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+
+import torch
+from safetensors.torch import save_file
+from torch import fx, nn
+from torch.utils import _pytree as pytree
+
+from . import aten, graph
+from .case import CaseError
+from .graph import UnsupportedLayer
+
+_DTYPES = {torch.float32: "float32", torch.float64: "float64", torch.float16: "float16", torch.bfloat16: "bfloat16",
+           torch.int64: "int64", torch.int32: "int32", torch.int16: "int16", torch.int8: "int8", torch.uint8: "uint8", torch.bool: "bool"}
+_COMPLEX = (torch.complex64, torch.complex128, torch.complex32)
+
+Value = Union[str, torch.Tensor, Tuple[Any, ...], None]  # a name of the graph, a constant, or several
+
+
+class Unsupported(UnsupportedLayer):
+    """Everything in a module that refrun has no operation for: `layers` lists it, one line each."""
+
+    def __init__(self, layers: Sequence[str]):
+        self.layers = list(layers)
+        super().__init__(self.layers[0] if len(self.layers) == 1 else f"{len(self.layers)} operations are not supported:\n  " + "\n  ".join(self.layers))
+
+
+class Network:
+    """A network as refrun reads it: docs/FORMATS.md, section 11.
+
+    nodes have PyTorch's names of modules; inputs and outputs name values of the graph; weights
+    are the tensors that nodes name beside them. modules says for each module's call whose value
+    its output is: the name of the module, for the second and further calls with @1, @2, ...
+    """
+
+    def __init__(self, inputs: List[Dict[str, Any]], nodes: List[Dict[str, Any]], outputs: List[str], weights: Dict[str, torch.Tensor]):
+        self.inputs, self.nodes, self.outputs, self.weights = inputs, nodes, outputs, weights
+
+    @property
+    def modules(self) -> Dict[str, str]:
+        return {name: n["name"] for n in self.nodes for name in [n["name"], *n.get("also", [])]}
+
+    def feed(self, inputs: Sequence[Any], kwargs: Optional[Mapping[str, Any]] = None) -> Dict[str, torch.Tensor]:
+        """The tensors of a call by the names of the inputs."""
+        of = [t for t in pytree.tree_leaves((tuple(inputs), dict(kwargs or {}))) if isinstance(t, torch.Tensor)]
+        if len(of) != len(self.inputs):
+            raise CaseError(f"{len(of)} tensors: want {len(self.inputs)}, as the network was described with")
+        return {i["name"]: t for i, t in zip(self.inputs, of)}
+
+    def save(self, path: Union[str, Path]) -> Path:
+        """Writes NAME.json and, beside it, NAME.safetensors, and returns the first."""
+        path = Path(path).with_suffix(".json")
+        doc = {"version": 1, "produced_by": f"PyTorch {torch.__version__}", "inputs": self.inputs, "nodes": self.nodes, "outputs": self.outputs}
+        save_file({k: t.detach().cpu().contiguous().clone() for k, t in self.weights.items()}, str(path.with_suffix(".safetensors")))
+        path.write_text(json.dumps(doc, indent=1, allow_nan=False) + "\n")
+        return path
+
+
+def describe(module: nn.Module, inputs: Optional[Sequence[Any]] = None, kwargs: Optional[Mapping[str, Any]] = None, *,
+             noise: Optional[Mapping[str, Tuple[str, float]]] = None, input_channels: Optional[int] = None) -> Any:
+    """Describes a module in evaluation mode, as it is called with these inputs, as a Network.
+
+    torch.export follows the call, so that control flow, reused modules, constants and functions
+    are no matter; sizes are those of the inputs. What refrun has no operation for raises
+    Unsupported, which lists all of it at once, each with its module and a way out.
+
+    Without inputs it describes the operator of a rollout, of one image and with one noise, for any
+    size, as a Description: see graph.describe for noise and input_channels.
+    """
+    if inputs is None:
+        return graph.describe(module, noise=noise, input_channels=input_channels)
+    if noise or input_channels:
+        raise CaseError("noise, input_channels: of the operator of a rollout: want them without inputs")
+    if isinstance(inputs, torch.Tensor):
+        inputs = (inputs,)
+    for name, m in module.named_modules():
+        if m.training and (isinstance(m, nn.modules.batchnorm._BatchNorm) or "Dropout" in type(m).__name__):
+            raise UnsupportedLayer(f"{name or 'module'}: {type(m).__name__} in training mode: want module.eval()")
+    try:
+        with torch.no_grad():
+            exported = torch.export.export(module, tuple(inputs), dict(kwargs or {}), strict=False).run_decompositions({})
+    except Exception as e:
+        raise UnsupportedLayer(f"{type(module).__name__}: torch.export cannot follow it ({type(e).__name__}: {str(e).strip().splitlines()[0][:160]}): "
+                               "want sizes and branches that do not depend on the numbers of a tensor") from e
+    return _Converter(module, exported).convert(inputs, kwargs or {})
+
+
+class _Converter:
+    """Makes a Network of an exported program: see aten for the rules of operations."""
+
+    def __init__(self, module: nn.Module, exported: Any):
+        self.module, self.exported = module, exported
+        self.inputs: List[Dict[str, Any]] = []
+        self.nodes: List[Dict[str, Any]] = []
+        self.weights: Dict[str, torch.Tensor] = {}
+        self.of: Dict[fx.Node, Value] = {}
+        self.types: Dict[str, Tuple[List[int], torch.dtype]] = {}
+        self.faults: List[str] = []
+        self.taken: Dict[str, int] = {}
+        self.at: Optional[fx.Node] = None  # the node whose rule is called
+
+    # What rules call.
+
+    @property
+    def target(self) -> str:
+        return str(self.at.target)
+
+    def tensor(self, v: Any) -> bool:
+        """Whether v stands for a tensor."""
+        return isinstance(v, (str, torch.Tensor))
+
+    def shape(self, v: Value) -> List[int]:
+        return list(v.shape) if isinstance(v, torch.Tensor) else self.types[v][0]
+
+    def dtype(self, v: Value) -> torch.dtype:
+        return v.dtype if isinstance(v, torch.Tensor) else self.types[v][1]
+
+    def number(self, v: Any) -> Union[int, float]:
+        if not isinstance(v, (bool, int, float)):
+            raise aten.NoRule(f"{str(v)[:40]}: want a tensor or a number")
+        return v if isinstance(v, int) and not isinstance(v, bool) else float(v)
+
+    def as_tensor(self, v: Any, dtype: Optional[torch.dtype] = None) -> Value:
+        """A number as a constant."""
+        if self.tensor(v):
+            return v
+        like = self.result()
+        return torch.tensor(v, dtype=dtype or (like.dtype if isinstance(like, torch.Tensor) else None))
+
+    def cast(self, v: Value, dtype: Optional[torch.dtype]) -> Value:
+        if dtype is None or dtype == self.dtype(v):
+            return v
+        if dtype not in _DTYPES:
+            raise aten.NoRule(f"{dtype} numbers: want {', '.join(_DTYPES.values())}")
+        if isinstance(v, torch.Tensor) and not v.dtype.is_floating_point:
+            return v.to(dtype)
+        return self.emit("cast", [v], {"dtype": _DTYPES[dtype]}, part="cast" if "to" not in self.target else None, types=[(self.shape(v), dtype)])
+
+    def result(self) -> Any:
+        """What torch.export says of the result: a tensor without numbers, or several."""
+        return self.at.meta.get("val")
+
+    def result_shape(self) -> List[int]:
+        return [int(d) for d in self.result().shape]
+
+    def placed(self, x: Value, indices: Sequence[Any]) -> Tuple[List[Value], Dict[str, Any]]:
+        """The inputs of index and index_put, where indices stand for the first axes."""
+        of = list(indices)
+        while of and of[-1] is None:
+            of.pop()
+        if any(i is None for i in of):
+            if "put" in self.target or sum(i is not None for i in of) != 1:
+                raise aten.NoRule("a slice before an index: want x.transpose, or index_select")
+            axis = next(k for k, i in enumerate(of) if i is not None)
+            return self._along(x, of[axis], axis)
+        if any(self.dtype(i) in (torch.bool, torch.uint8) for i in of):
+            raise aten.NoRule("a mask as an index, whose result's size depends on numbers: want torch.where")
+        return [x, *of], {}
+
+    def _along(self, x: Value, index: Value, axis: int) -> Any:
+        raise _Instead(self.emit("index_select", [x, index], {"dim": axis}))
+
+    def emit(self, name: str, inputs: Sequence[Value], attributes: Mapping[str, Any], outputs: int = 1, part: Optional[str] = None,
+             types: Optional[List[Tuple[List[int], torch.dtype]]] = None) -> Value:
+        """Adds a node and returns its output, or outputs. A part is a step on the way to the result
+        of the call, and has a name after it; its shape and type follow from torch's own operation."""
+        if types is None:
+            val = self.result()
+            vals = [val] if isinstance(val, torch.Tensor) else [v for v in val[:outputs]]
+            types = [([int(d) for d in v.shape], v.dtype) for v in vals]
+            if part is not None:
+                types = [self._part(name, inputs, attributes)]
+        key = self._name(part)
+        node: Dict[str, Any] = {"op": name, "name": key, "in": [self._place(v) for v in inputs]}
+        attributes = {k: _plain(v) for k, v in attributes.items()}
+        if attributes:
+            node["attributes"] = attributes
+        if outputs > 1:
+            node["outputs"] = outputs
+        self.nodes.append(node)
+        names = [key] + [f"{key}:{k}" for k in range(1, outputs)]
+        for n, t in zip(names, types):
+            self.types[n] = t
+        return names[0] if outputs == 1 else tuple(names)
+
+    # The rest.
+
+    def _part(self, name: str, inputs: Sequence[Value], attributes: Mapping[str, Any]) -> Tuple[List[int], torch.dtype]:
+        """Shape and type of a step, for the operations that rules make steps of."""
+        x = inputs[0]
+        shape, dtype = self.shape(x), self.dtype(x)
+        if name == "slice":
+            d = attributes["dim"][0]
+            shape = [attributes["end"][0] - attributes["start"][0] if i == d % len(shape) else n for i, n in enumerate(shape)]
+        elif name in ("reshape", "expand"):
+            shape = list(attributes.get("shape", attributes.get("size")))
+        elif len(inputs) > 1:
+            shape = list(torch.broadcast_shapes(*[tuple(self.shape(v)) for v in inputs]))
+        return shape, dtype
+
+    def _place(self, v: Value) -> str:
+        """The name of a value in the graph; a constant becomes one of the weights."""
+        if isinstance(v, str):
+            return v
+        if not isinstance(v, torch.Tensor):
+            raise aten.NoRule("an input that is no tensor")
+        if v.dtype not in _DTYPES:
+            raise aten.NoRule(f"{v.dtype} numbers: want {', '.join(_DTYPES.values())}")
+        for name, w in self.weights.items():
+            if w is v:
+                return name
+        name = self._unique(f"{self.at.name}.constant")
+        self.weights[name] = v
+        self.types[name] = (list(v.shape), v.dtype)
+        return name
+
+    def _unique(self, name: str) -> str:
+        n = self.taken.get(name, -1) + 1
+        self.taken[name] = n
+        return name if n == 0 else self._unique(f"{name}.{n}")
+
+    def _owner(self, n: fx.Node) -> str:
+        """The module in which a node is, with @k for its call number k > 0; "" for the outermost one."""
+        stack = list((n.meta.get("nn_module_stack") or {}).items())
+        if not stack:
+            return ""
+        key, of = stack[-1]
+        path = of[0] if isinstance(of, tuple) else str(of)
+        return path + key[key.rindex("@"):] if "@" in key and path else path
+
+    def _name(self, part: Optional[str]) -> str:
+        owner = self._owner(self.at)
+        name = f"{owner}.{self.at.name}" if owner else self.at.name
+        return self._unique(f"{name}.{part}" if part else name)
+
+    def convert(self, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> Network:
+        specs = {s.arg.name: s for s in self.exported.graph_signature.input_specs}
+        for n in self.exported.graph.nodes:
+            self.at = n
+            if n.op == "placeholder":
+                self._placeholder(n, specs[n.name])
+            elif n.op == "call_function":
+                self._call(n)
+            elif n.op == "output":
+                outputs = self._outputs(n)
+            else:
+                self.faults.append(f"{n.name}: {n.op}: want a module that torch.export makes one graph of")
+        if self.faults:
+            raise Unsupported(self.faults)
+        net = Network(self.inputs, self.nodes, outputs, self.weights)
+        _Names(self, net).give(inputs, kwargs)
+        self._prune(net)
+        return net
+
+    def _placeholder(self, n: fx.Node, spec: Any) -> None:
+        kind = spec.kind.name
+        if kind == "USER_INPUT":
+            val = n.meta.get("val")
+            if not isinstance(val, torch.Tensor):
+                self.of[n] = val
+                return
+            if val.dtype not in _DTYPES:
+                self.faults.append(f"input {n.name}: {val.dtype} numbers: want {', '.join(_DTYPES.values())}")
+            name = self._unique(n.name)
+            self.inputs.append({"name": name, "dtype": _DTYPES.get(val.dtype, "?"), "shape": [int(d) for d in val.shape]})
+            self.of[n], self.types[name] = name, ([int(d) for d in val.shape], val.dtype)
+            return
+        t = self.exported.constants.get(spec.target) if kind == "CONSTANT_TENSOR" or spec.target not in self.exported.state_dict else None
+        t = self.exported.state_dict[spec.target] if t is None else t
+        t = t.detach()
+        if kind == "CONSTANT_TENSOR" or not t.dtype.is_floating_point:
+            self.of[n] = t
+            return
+        name = self._unique(spec.target)
+        self.weights[name] = t
+        self.of[n], self.types[name] = name, (list(t.shape), t.dtype)
+
+    def _call(self, n: fx.Node) -> None:
+        if n.target is op.getitem:
+            of = self.of.get(n.args[0])
+            self.of[n] = of[n.args[1]] if isinstance(of, tuple) and n.args[1] < len(of) else None
+            return
+        if any(a in self.of and self.of[a] is None for a in n.all_input_nodes):
+            self.of[n] = None  # follows from something that is listed
+            return
+        try:
+            folded = self._fold(n)
+            self.of[n] = self._rule(n) if folded is None else folded
+        except _Instead as i:
+            self.of[n] = i.value
+        except aten.NoRule as e:
+            self.of[n] = None
+            self.faults.append(f"{self._owner(n) or n.name}: {_short(self.target)}: {e}")
+
+    def _rule(self, n: fx.Node) -> Value:
+        f = aten.RULES.get(self.target)
+        if f is None:
+            raise aten.NoRule(aten.way_out(self.target) or "not among refrun's operations: want it written with those of `go doc github.com/refrun/refrun/graph`")
+        for v in [n.meta.get("val"), *(a.meta.get("val") for a in n.all_input_nodes)]:
+            if isinstance(v, torch.Tensor) and v.dtype in _COMPLEX:
+                raise aten.NoRule("complex numbers: want torch.view_as_real around real arithmetic")
+        return f(self, self._arguments(n))
+
+    def _arguments(self, n: fx.Node) -> Dict[str, Any]:
+        def value(v: Any) -> Any:
+            if isinstance(v, fx.Node):
+                return self.of.get(v)
+            if isinstance(v, (list, tuple)):
+                return [value(x) for x in v]
+            return v
+
+        a: Dict[str, Any] = {}
+        for k, arg in enumerate(n.target._schema.arguments):
+            given = n.args[k] if k < len(n.args) and not arg.kwarg_only else n.kwargs.get(arg.name, arg.default_value)
+            a[arg.name] = value(given)
+        return a
+
+    def _fold(self, n: fx.Node) -> Optional[torch.Tensor]:
+        """The result of a call that computes nothing which rounds from constants: what has no
+        tensor for an input but its shape, and whole numbers and moves of constants."""
+        val = n.meta.get("val")
+        if not isinstance(val, torch.Tensor):
+            return None
+        of = [self.of.get(a) for a in n.all_input_nodes]
+        name = self.target.split(".")[1]
+        makes = {"arange", "zeros", "ones", "full", "eye", "linspace", "scalar_tensor", "empty", "zeros_like", "ones_like", "full_like", "empty_like", "new_zeros", "new_ones", "new_full", "new_empty"}
+        if name in makes:
+            if name.endswith("_like") or name.startswith("new_"):
+                fill = {"zeros": 0, "empty": 0, "ones": 1}.get(name.replace("_like", "").replace("new_", ""))
+                fill = n.args[-1] if fill is None else fill
+                return torch.full([int(d) for d in val.shape], fill, dtype=val.dtype)
+            return n.target(*n.args, **{k: v for k, v in n.kwargs.items() if k not in ("device", "pin_memory", "layout")})
+        moves = {"view", "reshape", "expand", "permute", "transpose", "t", "unsqueeze", "squeeze", "select", "slice", "clone", "detach", "alias", "lift_fresh_copy", "cat", "stack", "repeat", "flip", "roll", "contiguous", "flatten", "unbind"}
+        if of and all(isinstance(v, torch.Tensor) for v in of) and (name in moves or not val.dtype.is_floating_point and val.dtype not in _COMPLEX):
+            args, kwargs = fx.node.map_arg((n.args, n.kwargs), lambda a: self.of[a])
+            return n.target(*args, **{k: v for k, v in kwargs.items() if k != "device"})
+        return None
+
+    def _outputs(self, n: fx.Node) -> List[str]:
+        names: List[str] = []
+        specs = self.exported.graph_signature.output_specs
+        for spec, arg in zip(specs, n.args[0]):
+            if spec.kind.name != "USER_OUTPUT" or not isinstance(arg, fx.Node):
+                continue
+            v = self.of.get(arg)
+            if v is None and not self.faults:
+                self.faults.append(f"output {len(names)}: no tensor: want a module that returns tensors")
+            elif v is not None:
+                names.append(self._output(v))
+        if not names and not self.faults:
+            self.faults.append("output: none: want a module that returns a tensor")
+        return names
+
+    def _output(self, v: Value) -> str:
+        """A node's own value: an input or a constant that is returned is handed on."""
+        made = {f"{x['name']}:{k}" if k else x["name"] for x in self.nodes for k in range(x.get("outputs", 1))}
+        if isinstance(v, str) and v in made:
+            return v
+        name, shape = self._unique("output"), self.shape(v)
+        self.nodes.append({"op": "reshape", "name": name, "in": [self._place(v)], "attributes": {"shape": shape, "allowzero": True}})
+        self.types[name] = (shape, self.dtype(v))
+        return name
+
+    def _prune(self, net: Network) -> None:
+        """Drops nodes and weights that no output needs."""
+        need = {o.split(":")[0] if o not in self.types or ":" in o else o for o in net.outputs}
+        kept: List[Dict[str, Any]] = []
+        for node in reversed(net.nodes):
+            if node["name"] in need or any(f"{node['name']}:{k}" in need for k in range(1, node.get("outputs", 1))):
+                kept.append(node)
+                need.update(i for i in node["in"])
+                need.update(i.split(":")[0] for i in node["in"])
+        net.nodes[:] = kept[::-1]
+        for name in [w for w in net.weights if w not in need]:
+            del net.weights[name]
+
+
+class _Instead(Exception):
+    """A rule's result that is made by another operation than the rule began with."""
+
+    def __init__(self, value: Value):
+        self.value = value
+
+
+class _Names:
+    """Gives nodes the names of modules: of a module's call, the node whose value the call returned.
+
+    That is not always its last node. So the module is run once, and the exported program beside
+    it, and numbers are compared: of all nodes in the call the one that is nearest to what it
+    returned, and of equal ones the last.
+    """
+
+    def __init__(self, converter: _Converter, net: Network):
+        self.c, self.net = converter, net
+        self.returned: Dict[str, torch.Tensor] = {}
+        self.calls: Dict[str, int] = {}
+        self.nearest: Dict[str, Tuple[float, str]] = {}  # of a call: how far, and which value
+
+    def give(self, inputs: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        hooks = [m.register_forward_hook(self._hook(name)) for name, m in self.c.module.named_modules(remove_duplicate=False) if name]
+        try:
+            with torch.no_grad():
+                self.c.module(*inputs, **kwargs)
+        finally:
+            for h in hooks:
+                h.remove()
+        with torch.no_grad():
+            self._run(pytree.tree_leaves((tuple(inputs), dict(kwargs))))
+        self._rename()
+
+    def _hook(self, name: str) -> Any:
+        def hook(_m: nn.Module, _args: Any, out: Any) -> None:
+            k = self.calls.get(name, 0)
+            self.calls[name] = k + 1
+            while isinstance(out, (tuple, list)) and out:
+                out = out[0]
+            if isinstance(out, torch.Tensor):
+                self.returned[f"{name}@{k}" if k else name] = out.detach().clone()
+
+        return hook
+
+    def _run(self, given: List[Any]) -> None:
+        """Runs the exported program node by node."""
+        c, left = self.c, iter(given)
+        specs = {s.arg.name: s for s in c.exported.graph_signature.input_specs}
+        env: Dict[fx.Node, Any] = {}
+        for n in c.exported.graph.nodes:
+            if n.op == "placeholder":
+                target = specs[n.name].target
+                if specs[n.name].kind.name == "USER_INPUT":
+                    env[n] = next(left)
+                else:
+                    env[n] = c.exported.state_dict[target] if target in c.exported.state_dict else c.exported.constants[target]
+            elif n.op == "call_function":
+                args, kwargs = fx.node.map_arg((n.args, n.kwargs), lambda a: env[a])
+                env[n] = n.target(*args, **kwargs)
+                self._compare(n, env[n])
+            for a in n.all_input_nodes:
+                if list(a.users)[-1] is n:
+                    env.pop(a, None)
+
+    def _compare(self, n: fx.Node, t: Any) -> None:
+        value = self.c.of.get(n)
+        if not isinstance(t, torch.Tensor) or not isinstance(value, str):
+            return
+        for key, of in (n.meta.get("nn_module_stack") or {}).items():
+            path = of[0] if isinstance(of, tuple) else str(of)
+            call = path + key[key.rindex("@"):] if "@" in key and path else path
+            want = self.returned.get(call)
+            if want is None or want.shape != t.shape or want.dtype != t.dtype:
+                continue
+            far = _distance(t, want)
+            if far <= self.nearest.get(call, (1e-3, ""))[0]:
+                self.nearest[call] = (far, value)
+
+    def _rename(self) -> None:
+        of: Dict[str, List[str]] = {}
+        for call, (_, value) in self.nearest.items():
+            of.setdefault(value, []).append(call)
+        names = {i["name"] for i in self.net.inputs} | set(self.net.weights)
+        new: Dict[str, str] = {}
+        for node in self.net.nodes:  # the innermost module first
+            calls = sorted((x for x in of.get(node["name"], []) if x not in names), key=lambda x: (-x.count("."), -len(x)))
+            if calls:
+                new[node["name"]] = calls[0]
+                names.update(calls)
+                if calls[1:]:
+                    node["also"] = calls[1:]
+        for node in self.net.nodes:
+            old = node["name"]
+            if old not in new:
+                name, k = old, 0
+                while name in names:
+                    name, k = f"{old}_{k + 1}", k + 1
+                new[old] = name
+                names.add(name)
+            for k in range(1, node.get("outputs", 1)):
+                new[f"{old}:{k}"] = f"{new[old]}:{k}"
+        for node in self.net.nodes:
+            node["name"] = new[node["name"]]
+            node["in"] = [new.get(i, i) for i in node["in"]]
+        self.net.outputs[:] = [new.get(o, o) for o in self.net.outputs]
+
+
+def _distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    """The distance of two tensors, of the second one's size."""
+    if torch.equal(a, b):
+        return 0.0
+    a, b = a.double().nan_to_num(), b.double().nan_to_num()
+    return float((a - b).norm() / b.norm().clamp_min(1e-300))
+
+
+def _plain(v: Any) -> Any:
+    """An attribute as JSON has it."""
+    if isinstance(v, (list, tuple, torch.Size)):
+        return [_plain(x) for x in v]
+    if isinstance(v, torch.SymInt):
+        return int(v)
+    return v
+
+
+def _short(target: str) -> str:
+    return target[len("aten."):] if target.startswith("aten.") else target

@@ -1,0 +1,126 @@
+"""Any module as a network: what it is described as, and that refrun computes what torch does."""
+
+import subprocess
+import tempfile
+import unittest
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from safetensors.torch import load_file, save_file
+from torch import nn
+
+import refrun
+
+
+class Block(nn.Module):
+    """Reused modules, a strided, a grouped and a dilated convolution, pools, and a skip."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, stride=2, padding=1)
+        self.group = nn.Conv2d(8, 8, 3, padding=1, groups=4, padding_mode="reflect")
+        self.wide = nn.Conv2d(8, 8, 3, padding=2, dilation=2)
+        self.relu, self.drop = nn.ReLU(inplace=True), nn.Dropout(0.5)
+        self.norm = nn.BatchNorm2d(8)
+        self.up = nn.ConvTranspose2d(8, 4, 2, stride=2)
+
+    def forward(self, x):
+        y = self.relu(self.norm(self.conv(x)))
+        y = self.drop(self.relu(self.group(y) + F.leaky_relu(self.wide(y), 0.2)))
+        p = F.avg_pool2d(F.max_pool2d(y, 3, 2, 1), 2, count_include_pad=False)
+        return self.up(y), F.adaptive_avg_pool2d(p, 1).flatten(1), F.interpolate(p, scale_factor=2, mode="bilinear", align_corners=True)
+
+
+class Tokens(nn.Module):
+    """Attention, embeddings, constants, slices that are assigned, two inputs, and kwargs."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.scale = nn.Embedding(10, 16), nn.Parameter(torch.tensor(0.5))
+        self.layer = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, activation="gelu")
+        self.attend = nn.MultiheadAttention(16, 2, batch_first=True)
+        self.register_buffer("position", torch.randn(1, 5, 16))
+
+    def forward(self, ids, mask=None):
+        x = self.table(ids) * self.scale + self.position
+        y, _ = self.attend(x, x, x, need_weights=False)
+        y = y.clone()
+        y[:, 1:3] = 0.25
+        y[:, 0] += x[:, -1]
+        z = F.scaled_dot_product_attention(y, x, x, is_causal=True)
+        if mask is not None:
+            z = z.masked_fill(mask.unsqueeze(-1), -1.0)
+        a, b = self.layer(z).chunk(2, -1)
+        return torch.cat([F.silu(a) * b, torch.einsum("bij,bkj->bik", a, b)], -1), (torch.arange(5) * 2).float() + z.mean()
+
+
+class Describe(unittest.TestCase):
+    def compute(self, module, inputs, kwargs=None, precision="float32"):
+        net = refrun.describe(module, inputs, kwargs)
+        with tempfile.TemporaryDirectory() as d:
+            net.save(Path(d) / "net.json")
+            save_file({k: v.contiguous() for k, v in net.feed(inputs, kwargs).items()}, f"{d}/in.safetensors")
+            subprocess.run([refrun.binary(), "run", "--graph", f"{d}/net.json", "--input", f"{d}/in.safetensors", "-o", f"{d}/out.safetensors",
+                            "--precision", precision], check=True, capture_output=True)
+            out = load_file(f"{d}/out.safetensors")
+        return net, [out[o] for o in net.outputs]
+
+    def nearer(self, module, inputs, kwargs=None):
+        """refrun's float32 result is at most as far from torch's float64 as torch's float32."""
+        kwargs = kwargs or {}
+        net, ours = self.compute(module, inputs, kwargs)
+        with torch.no_grad():
+            theirs = module(*inputs, **kwargs)
+            truth = module.double()(*[x.double() if x.is_floating_point() else x for x in inputs], **kwargs)
+            module.float()
+        for a, b, t in zip(ours, theirs, truth):
+            self.assertEqual((a.shape, a.dtype), (b.shape, b.dtype))
+            ours, torchs = (a.double() - t).pow(2).mean().sqrt(), (b.double() - t).pow(2).mean().sqrt()
+            self.assertLessEqual(float(ours), max(float(torchs), 1e-7 * float(t.abs().max())))
+        return net
+
+    def test_images(self):
+        torch.manual_seed(0)
+        net = self.nearer(Block().eval(), (torch.randn(2, 3, 16, 16),))
+        self.assertEqual([(n["name"], n["op"], n.get("also")) for n in net.nodes if n["op"] in ("relu", "conv2d", "batch_norm")],
+                         [("conv", "conv2d", None), ("norm", "batch_norm", None), ("relu", "relu", None), ("group", "conv2d", None), ("wide", "conv2d", None), ("relu@1", "relu", ["drop"])])
+        self.assertIn("up", net.modules)
+
+    def test_tokens(self):
+        torch.manual_seed(1)
+        net = self.nearer(Tokens().eval(), (torch.randint(10, (2, 5)),), {"mask": torch.tensor([[False, True, False, False, True]] * 2)})
+        self.assertEqual([i["dtype"] for i in net.inputs], ["int64", "bool"])
+        self.assertIn("layer.norm2", net.modules)
+        self.assertEqual(net.modules["layer"], "layer.norm2")
+
+    def test_all_at_once(self):
+        class M(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.gru, self.fine = nn.GRU(4, 4), nn.Linear(4, 4)
+
+            def forward(self, x):
+                y, _ = self.gru(self.fine(x))
+                return torch.special.bessel_j0(y) + torch.rand_like(x) + torch.special.bessel_j0(x)
+
+        with self.assertRaises(refrun.Unsupported) as e:
+            refrun.describe(M().eval(), (torch.randn(2, 3, 4),))
+        self.assertEqual(len(e.exception.layers), 3, e.exception.layers)
+        for line, part in zip(e.exception.layers, ("gru: gru.input: a recurrent network: want", "rand_like: rand_like.default: random numbers: want", "special_bessel_j0")):
+            self.assertIn(part, line)
+
+    def test_refused(self):
+        with self.assertRaisesRegex(refrun.UnsupportedLayer, "training mode: want module.eval"):
+            refrun.describe(nn.Sequential(nn.Dropout()), (torch.randn(2, 2),))
+        with self.assertRaisesRegex(refrun.UnsupportedLayer, "want sizes and branches that do not depend"):
+            class M(nn.Module):
+                def forward(self, x):
+                    return x if x.sum() > 0 else -x
+            refrun.describe(M(), (torch.randn(2, 2),))
+        with self.assertRaisesRegex(refrun.CaseError, "want 1, as the network"):
+            refrun.describe(nn.Linear(2, 2), (torch.randn(2, 2),)).feed((torch.ones(2), torch.ones(2)))
+
+
+if __name__ == "__main__":
+    unittest.main()
