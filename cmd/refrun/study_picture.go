@@ -8,25 +8,16 @@ import (
 	"path/filepath"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/plotter"
-	plottext "gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
-
 	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/study"
 )
 
-// The size of the picture, its legend and its resolution.
+// The size of the picture and, inside it, the corners of the plot.
 const (
-	pictureWidth  = 9.5 * vg.Inch
-	pictureHeight = 5.2 * vg.Inch
-	legendWidth   = 2.4 * vg.Inch
-	pictureDPI    = 110
+	pictureWidth, pictureHeight = 684, 374.4
+	plotLeft, plotRight         = 56, 505
+	plotTop, plotBottom         = 34, 334
 )
 
 // The colours of the twins (Okabe and Ito's, which colour-blind people tell
@@ -40,107 +31,152 @@ var twinColour = map[string]color.RGBA{
 	"bfloat16":  {213, 94, 0, 255},
 }
 
+// A path is a solid line and single steps are dashed.
+const (
+	pathWidth, singleWidth = 2, 1.3
+	singleDash             = 5
+	horizonRadius          = 4.5
+)
+
+// curves are a twin's medians over the operators: the logarithm of the distance at each step.
+type curves struct {
+	what         string
+	colour       color.RGBA
+	path, single []spot
+	horizon      *spot // on the path, nil if there is none
+}
+
 // draw writes the picture: the logarithm of the distance over the steps, of
 // every twin its path (solid) and its single steps (dashed), medians over the
 // operators, with the horizons marked. The name's ending, .png or .svg, decides
 // what it is.
 func (r *studyReport) draw(path string) error {
-	p := plot.New()
-	p.Title.Text = fmt.Sprintf("Distance from the float32 rollout: %s, %s, noise %s", plural(len(r.Operators), "operator"), plural(r.Realizations, "realization"), r.Noise)
-	p.X.Label.Text = "step"
-	p.Y.Label.Text = "RMS distance / standard deviation of the state"
-	// The axis is linear and the curves are logarithms: the library places the
-	// label of a logarithmic axis far off.
-	p.X.Tick.Marker, p.Y.Tick.Marker = plot.TickerFunc(stepTicks), plot.TickerFunc(decadeTicks)
-	grid := plotter.NewGrid()
-	grid.Vertical.Color, grid.Horizontal.Color = color.Gray{222}, color.Gray{222}
-	p.Add(grid)
-
-	legend := plot.NewLegend()
-	for style, size := range map[*plottext.Style]vg.Length{
-		&p.Title.TextStyle: 13, &legend.TextStyle: 11, &p.X.Label.TextStyle: 12, &p.Y.Label.TextStyle: 12, &p.X.Tick.Label: 11, &p.Y.Tick.Label: 11,
-	} {
-		style.Font.Variant, style.Font.Size = "Sans", size
-	}
-	p.Title.Padding, p.X.Padding, p.Y.Padding = 8, 0, 0
-	legend.Top, legend.Left, legend.YPosition, legend.Padding = true, true, draw.PosCenter, 3
-	legend.ThumbnailWidth = 26
-	marks := plotter.XYs{}
+	var all []curves
 	low, high := math.Inf(1), math.Inf(-1)
-	paths, singles := false, false // whether any is drawn
 	for i, row := range r.Rows {
-		colour := twinColour[row.Twin]
-		along := r.medians(i, func(t study.Twin) []study.Distance { return t.Path })
-		single := r.medians(i, func(t study.Twin) []study.Distance { return t.OneStep })
-		for _, points := range []plotter.XYs{along, single} {
-			for _, xy := range points {
-				low, high = min(low, xy.Y), max(high, xy.Y)
+		c := curves{what: row.What, colour: twinColour[row.Twin]}
+		c.path = r.medians(i, func(t study.Twin) []study.Distance { return t.Path })
+		c.single = r.medians(i, func(t study.Twin) []study.Distance { return t.OneStep })
+		h := float64(r.middleHorizon(i))
+		for k, at := range c.path {
+			if h > 0 && at.x == h {
+				c.horizon = &c.path[k]
 			}
 		}
-		paths, singles = paths || len(along) > 0, singles || len(single) > 0
-		if len(single) > 0 {
-			line, err := plotter.NewLine(single)
-			if err != nil {
-				return err
-			}
-			line.Color, line.Width, line.Dashes = colour, 1.3, []vg.Length{5, 3}
-			p.Add(line)
+		for _, at := range append(c.path[:len(c.path):len(c.path)], c.single...) {
+			low, high = min(low, at.y), max(high, at.y)
 		}
-		if len(along) == 0 {
-			continue
-		}
-		line, err := plotter.NewLine(along)
-		if err != nil {
-			return err
-		}
-		line.Color, line.Width = colour, 2
-		p.Add(line)
-		legend.Add(row.What, line)
-		if h := r.middleHorizon(i); h > 0 {
-			for _, xy := range along {
-				if xy.X == float64(h) {
-					marks = append(marks, xy)
-				}
-			}
-		}
+		all = append(all, c)
 	}
 	if !(low <= high) { // nothing differs anywhere
 		low, high = -8, 0
 	}
-	p.X.Min, p.X.Max, p.Y.Min, p.Y.Max = 0, float64(r.Steps), math.Floor(low), math.Floor(high)+1
-	for _, style := range []struct {
-		what   string
-		drawn  bool
-		dashes []vg.Length
-	}{{"solid: the path", paths, nil}, {"dashed: one step from\nthe same state", singles, []vg.Length{5, 3}}} {
-		if !style.drawn {
-			continue
+	p := &picture{w: pictureWidth, h: pictureHeight}
+	title := fmt.Sprintf("Distance from the float32 rollout: %s, %s, noise %s", plural(len(r.Operators), "operator"), plural(r.Realizations, "realization"), r.Noise)
+	p.label(spot{(plotLeft + plotRight) / 2, 17}, 13, atMiddle, title)
+	a := axes{xHigh: float64(r.Steps), yLow: math.Floor(low), yHigh: math.Floor(high) + 1}
+	a.draw(p)
+	for _, c := range all {
+		if len(c.single) > 0 {
+			p.line(c.colour, singleWidth, singleDash, a.places(c.single)...)
 		}
-		legend.Add(style.what, &plotter.Line{LineStyle: draw.LineStyle{Color: color.Gray{90}, Width: 1.6, Dashes: style.dashes}})
 	}
-	if len(marks) > 0 {
-		s, err := plotter.NewScatter(marks)
-		if err != nil {
-			return err
+	for _, c := range all {
+		if len(c.path) > 0 {
+			p.line(c.colour, pathWidth, 0, a.places(c.path)...)
 		}
-		s.GlyphStyle = draw.GlyphStyle{Color: color.Black, Radius: 4.5, Shape: draw.RingGlyph{}}
-		p.Add(s)
-		legend.Add("horizon: half the distance\nof unrelated paths", s)
 	}
-	return savePicture(path, p, &legend)
+	for _, c := range all {
+		if c.horizon != nil {
+			p.ring(a.places([]spot{*c.horizon})[0], horizonRadius)
+		}
+	}
+	legend(p, all)
+	return p.save(path)
+}
+
+// legend names the lines beside the plot.
+func legend(p *picture, all []curves) {
+	y := float64(plotTop + 14)
+	entry := func(colour color.RGBA, width, dash float64, text ...string) {
+		if width > 0 {
+			p.line(colour, width, dash, spot{plotRight + 16, y}, spot{plotRight + 42, y})
+		} else {
+			p.ring(spot{plotRight + 29, y}, horizonRadius)
+		}
+		for k, line := range text {
+			p.label(spot{plotRight + 46, y + 4 + 12*float64(k)}, 11, atStart, line)
+		}
+		y += 13 + 12*float64(len(text))
+	}
+	paths, singles, horizons := false, false, false
+	for _, c := range all {
+		if len(c.path) > 0 {
+			entry(c.colour, pathWidth, 0, c.what)
+		}
+		paths, singles, horizons = paths || len(c.path) > 0, singles || len(c.single) > 0, horizons || c.horizon != nil
+	}
+	if paths {
+		entry(grey(90), 1.6, 0, "solid: the path")
+	}
+	if singles {
+		entry(grey(90), 1.6, singleDash, "dashed: one step from", "the same state")
+	}
+	if horizons {
+		entry(black, 0, 0, "horizon: half the distance", "of unrelated paths")
+	}
+}
+
+// axes are those of steps from 0 on and of logarithms of distances.
+type axes struct{ xHigh, yLow, yHigh float64 }
+
+// places returns where points of the plot stand in the picture.
+func (a axes) places(points []spot) (at []spot) {
+	for _, q := range points {
+		at = append(at, spot{plotLeft + (plotRight-plotLeft)*q.x/a.xHigh, plotBottom - (plotBottom-plotTop)*(q.y-a.yLow)/(a.yHigh-a.yLow)})
+	}
+	return at
+}
+
+func (a axes) draw(p *picture) {
+	for _, t := range stepTicks(0, a.xHigh) {
+		x := a.places([]spot{{t.at, a.yLow}})[0].x
+		p.line(grey(222), 0.5, 0, spot{x, plotTop}, spot{x, plotBottom})
+		p.line(black, 0.5, 0, spot{x, plotBottom}, spot{x, plotBottom + 6})
+		p.label(spot{x, plotBottom + 17}, 11, atMiddle, t.label)
+	}
+	for _, t := range decadeTicks(a.yLow, a.yHigh) {
+		y, long := a.places([]spot{{0, t.at}})[0].y, 3.0
+		if t.label != "" {
+			long = 6
+			p.line(grey(222), 0.5, 0, spot{plotLeft, y}, spot{plotRight, y})
+			p.label(spot{plotLeft - 9, y + 4}, 11, atEnd, t.label)
+		}
+		p.line(black, 0.5, 0, spot{plotLeft - long, y}, spot{plotLeft, y})
+	}
+	p.line(black, 0.5, 0, spot{plotLeft, plotTop}, spot{plotLeft, plotBottom}, spot{plotRight, plotBottom})
+	p.label(spot{(plotLeft + plotRight) / 2, plotBottom + 32}, 12, atMiddle, "step")
+	p.label(spot{14, (plotTop + plotBottom) / 2}, 12, atMiddle, "RMS distance / standard deviation of the state")
+	p.shapes[len(p.shapes)-1].turned = true
+}
+
+// tick is a mark on an axis, with its label if it has one.
+type tick struct {
+	at    float64
+	label string
 }
 
 // medians returns a curve of a twin, row i: the logarithm of the median over the
 // operators at every step, without zeros and infinities, which have none.
-func (r *studyReport) medians(i int, of func(study.Twin) []study.Distance) plotter.XYs {
-	var curve plotter.XYs
+func (r *studyReport) medians(i int, of func(study.Twin) []study.Distance) []spot {
+	var curve []spot
 	for t := range of(r.Operators[0].Twins[i]) {
 		var at []float64
 		for _, o := range r.Operators {
 			at = append(at, float64(of(o.Twins[i])[t].RMSOverStd))
 		}
 		if y := median(at); y > 0 && !math.IsInf(y, 1) {
-			curve = append(curve, plotter.XY{X: float64(t + 1), Y: math.Log10(y)})
+			curve = append(curve, spot{float64(t + 1), math.Log10(y)})
 		}
 	}
 	return curve
@@ -164,52 +200,38 @@ func (r *studyReport) middleHorizon(i int) int {
 }
 
 // stepTicks puts about seven labels at round steps.
-func stepTicks(low, high float64) []plot.Tick {
+func stepTicks(low, high float64) []tick {
 	every := 1.0
 	for i := 0; (high-low)/every > 8; i++ { // 1, 2, 5, 10, 20, ...
 		every *= []float64{2, 2.5, 2}[i%3]
 	}
-	var ticks []plot.Tick
+	var ticks []tick
 	for v := low; v <= high; v += every {
-		ticks = append(ticks, plot.Tick{Value: v, Label: fmt.Sprint(v)})
+		ticks = append(ticks, tick{v, fmt.Sprint(v)})
 	}
 	return ticks
 }
 
 // decadeTicks labels every whole logarithm with its number, and puts small
 // ticks between.
-func decadeTicks(low, high float64) []plot.Tick {
-	var ticks []plot.Tick
+func decadeTicks(low, high float64) []tick {
+	var ticks []tick
 	for e := low; e <= high; e++ {
-		ticks = append(ticks, plot.Tick{Value: e, Label: map[bool]string{true: "1", false: fmt.Sprintf("1e%+d", int(e))}[e == 0]})
+		ticks = append(ticks, tick{e, map[bool]string{true: "1", false: fmt.Sprintf("1e%+d", int(e))}[e == 0]})
 		for k := 2.; k < 10 && e < high; k++ {
-			ticks = append(ticks, plot.Tick{Value: e + math.Log10(k)})
+			ticks = append(ticks, tick{e + math.Log10(k), ""})
 		}
 	}
 	return ticks
 }
 
-// savePicture draws the plot with its legend beside it, and writes it.
-func savePicture(path string, p *plot.Plot, legend *plot.Legend) error {
-	var canvas interface {
-		vg.CanvasSizer
-		io.WriterTo
-	}
+// save writes the picture to a file.
+func (p *picture) save(path string) error {
+	write := p.png
 	if strings.EqualFold(filepath.Ext(path), ".svg") {
-		canvas = vgsvg.New(pictureWidth, pictureHeight)
-	} else {
-		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(pictureWidth, pictureHeight), vgimg.UseDPI(pictureDPI))}
+		write = p.svg
 	}
-	all := draw.New(canvas)
-	all.SetColor(color.White)
-	all.Fill(all.Rectangle.Path())
-	p.Draw(draw.Crop(all, 6, -legendWidth, 6, -6))
-	legend.Draw(draw.Crop(all, pictureWidth-legendWidth+10, 0, 0, -36))
-	err := disk.Replace(path, 0o666, func(w io.Writer) error {
-		_, err := canvas.WriteTo(w)
-		return err
-	})
-	if err != nil {
+	if err := disk.Replace(path, 0o666, func(w io.Writer) error { return write(w) }); err != nil {
 		return fmt.Errorf("--png: %s: %w", path, fault.Cause(err))
 	}
 	return nil

@@ -3,7 +3,7 @@ package render
 import (
 	_ "embed"
 	"fmt"
-	"html/template"
+	"html"
 	"io"
 	"math"
 	"slices"
@@ -13,10 +13,8 @@ import (
 	"github.com/refrun/refrun/oracle/report"
 )
 
-//go:embed report.html
-var page string
-
-var pageTemplate = template.Must(template.New("report").Parse(page))
+//go:embed report.css
+var css string
 
 // mostMaps is the number of error maps that a page shows.
 const mostMaps = 16
@@ -27,62 +25,135 @@ const mostHTMLFindings = 4 * mostFindings
 // WriteHTML writes the report as one page that needs nothing else: no script,
 // no font, no file beside it.
 func WriteHTML(w io.Writer, of *report.Report) error {
-	r := drawing{of}
-	p := htmlPage{Report: of, Class: "fail", Where: r.where(), Fate: r.fate()}
-	switch {
-	case r.Verdict.Passed():
-		p.Class = "pass"
-	case r.Verdict == report.NoPower:
-		p.Class = "blind"
+	p, r := new(page), drawing{of}
+	p.head(r)
+	p.findings(r)
+	if chart := r.chart(); chart != "" {
+		p.h2("Every step")
+		p.note("Each step is taken from the device's own state, so that errors do not add up and chaos has no part in it. s is the standard deviation that one expects of an element's E.")
+		p.add(chart, "\n")
 	}
-	p.MoreFindings = max(0, len(r.Findings)-mostHTMLFindings)
-	for _, f := range r.Findings[:len(r.Findings)-p.MoreFindings] {
-		p.Lines = append(p.Lines, lineOf(f))
+	if fate := r.fate(); fate != "" {
+		p.note("Free rollouts: " + fate + ".")
 	}
-	for _, b := range r.Blind {
-		p.BlindLines = append(p.BlindLines, blindLine(b))
+	p.maps(r)
+	if bars := r.bars(); bars != "" {
+		p.h2("Distance in units of the last place")
+		p.add(bars, "\n")
 	}
 	for _, t := range r.tables() {
-		h := htmlTable{Title: t.title, Note: t.note, Head: t.head, Left: t.left}
-		for i, row := range t.rows {
-			h.Rows = append(h.Rows, htmlRow{row, t.bad[i]})
-		}
-		p.Tables = append(p.Tables, h)
+		p.table(t)
 	}
-	p.Facts = r.facts()
-	p.Chart = template.HTML(r.chart()) // the svg package escapes texts
-	p.Bars = template.HTML(r.bars())
-	p.Maps, p.MapLegend = r.maps()
-	return pageTemplate.Execute(w, p)
+	var blind []string
+	for _, b := range r.Blind {
+		blind = append(blind, blindLine(b))
+	}
+	p.section("What this run could not have shown", blind)
+	p.section("Left out", r.Skipped)
+	p.section("Notes", r.Notes)
+	p.add("<footer>refrun check.")
+	if len(r.Skipped) == 0 {
+		p.add(" The same evidence gives the same verdict on every machine.")
+	}
+	p.add("</footer>\n</html>\n")
+	_, err := io.WriteString(w, p.b.String())
+	return err
 }
 
-type htmlPage struct {
-	*report.Report
-	Class, Where, Fate string
-	Lines, BlindLines  []string
-	MoreFindings       int
-	Facts              [][2]string
-	Tables             []htmlTable
-	Chart, Bars        template.HTML
-	Maps               []htmlMap
-	MapLegend          template.HTML
+// page is a page in the making. What add is given is markup; all other texts may come from
+// anywhere and are escaped. (The standard library's templates would do this too, but they find
+// methods by name, so that a linker keeps every method there is: 1.7 MB of the command.)
+type page struct{ b strings.Builder }
+
+func (p *page) add(markup ...string) {
+	for _, m := range markup {
+		p.b.WriteString(m)
+	}
 }
 
-type htmlTable struct {
-	Title, Note string
-	Head        []string
-	Rows        []htmlRow
-	Left        int
+// in adds a text within a tag.
+func (p *page) in(tag, text string) {
+	name, _, _ := strings.Cut(tag, " ")
+	p.add("<", tag, ">", html.EscapeString(text), "</", name, ">")
 }
 
-type htmlRow struct {
-	Cells []string
-	Bad   bool
+func (p *page) h2(text string)   { p.in("h2", text); p.add("\n") }
+func (p *page) note(text string) { p.in(`p class="note"`, text); p.add("\n") }
+
+// section is a heading and a list, or nothing if the list is empty.
+func (p *page) section(title string, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
+	p.h2(title)
+	p.add("<ul>")
+	for _, l := range lines {
+		p.in("li", l)
+		p.add("\n")
+	}
+	p.add("</ul>\n")
 }
 
-type htmlMap struct {
-	Title   string
-	Picture template.HTML
+func (p *page) head(r drawing) {
+	p.add("<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n")
+	p.in("title", string(r.Verdict)+" - refrun check")
+	p.add("\n<style>\n", css, "</style>\n")
+	class := "fail"
+	switch {
+	case r.Verdict.Passed():
+		class = "pass"
+	case r.Verdict == report.NoPower:
+		class = "blind"
+	}
+	p.in(`h1 class="`+class+`"`, string(r.Verdict))
+	p.add("\n")
+	p.in(`p class="where"`, r.where())
+	p.add("\n")
+	p.in(`p class="reason"`, r.Reason)
+	p.add("\n<div class=\"wide\"><table class=\"facts\">\n")
+	for _, f := range r.facts() {
+		p.add("<tr>")
+		p.in("th", f[0])
+		p.in("td", f[1])
+		p.add("</tr>\n")
+	}
+	p.add("</table></div>\n")
+}
+
+func (p *page) findings(r drawing) {
+	more := max(0, len(r.Findings)-mostHTMLFindings)
+	var lines []string
+	for _, f := range r.Findings[:len(r.Findings)-more] {
+		lines = append(lines, lineOf(f))
+	}
+	p.section("Findings", lines)
+	p.left(more)
+}
+
+// left says how many rows are not shown, if there are any.
+func (p *page) left(n int) {
+	if n > 0 {
+		p.note(fmt.Sprintf("%d more; --json has all.", n))
+	}
+}
+
+func (p *page) table(t table) {
+	p.h2(t.title)
+	p.note(t.note)
+	p.add(`<div class="wide"><table><tr>`)
+	for _, h := range t.head {
+		p.in("th", h)
+	}
+	p.add("</tr>\n")
+	for i, row := range t.rows {
+		p.add(map[bool]string{true: `<tr class="bad">`, false: "<tr>"}[t.bad[i]])
+		for _, cell := range row {
+			p.in("td", cell)
+		}
+		p.add("</tr>\n")
+	}
+	p.add("</table></div>\n")
+	p.left(t.left)
 }
 
 // facts are the figures at the top of the page.
@@ -178,7 +249,7 @@ func (r drawing) bars() string {
 
 // maps draws the error maps, on one scale: that of the largest finite number,
 // but no more than 12, beyond which all is equally wrong.
-func (r drawing) maps() (all []htmlMap, legend template.HTML) {
+func (p *page) maps(r drawing) {
 	limit := 0.0
 	shown := r.Maps[:min(len(r.Maps), mostMaps)]
 	for _, m := range shown {
@@ -189,11 +260,16 @@ func (r drawing) maps() (all []htmlMap, legend template.HTML) {
 		}
 	}
 	if limit == 0 {
-		return nil, ""
+		return
 	}
 	limit = min(limit, 12)
+	p.h2("Where in the image")
+	p.note("Error over what is expected, blue below zero, red above.")
+	p.add(`<div class="maps">`)
 	for _, m := range shown {
-		all = append(all, htmlMap{m.Title, template.HTML(svg.Heat(190, m.H, m.W, m.Values, limit))})
+		p.add("<figure>", svg.Heat(190, m.H, m.W, m.Values, limit)) // the svg package escapes texts
+		p.in("figcaption", m.Title)
+		p.add("</figure>\n")
 	}
-	return all, template.HTML(svg.Legend(240, limit))
+	p.add("</div>\n", svg.Legend(240, limit), "\n")
 }

@@ -13,6 +13,12 @@ import (
 )
 
 // sampleReport is a report of a made-up check, with something of everything.
+// junitSuites is the whole of a JUnit file.
+type junitSuites struct {
+	XMLName xml.Name   `xml:"testsuites"`
+	Suite   junitSuite `xml:"testsuite"`
+}
+
 func sampleReport() *report.Report {
 	r := &report.Report{
 		FirstStep: -1, FirstRealization: -1, Subject: "2 convolutions 3x3, gelu", Shape: [5]int{2, 101, 3, 8, 8},

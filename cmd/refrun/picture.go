@@ -1,0 +1,89 @@
+package main
+
+import (
+	"fmt"
+	"image/color"
+	"io"
+	"strings"
+)
+
+// picture is a drawing: lines, rings and text, from back to front. It is written as SVG or, by
+// the same shapes, as PNG. Lengths are points, 1/72 inch, from the upper left corner.
+type picture struct {
+	w, h   float64
+	shapes []shape
+}
+
+// shape is a stroke along points, closed if it is a ring, or a text at its only point.
+type shape struct {
+	points []spot
+	colour color.RGBA
+	width  float64 // of the stroke; of a text its size
+	dash   float64 // length of a dash, gaps being 3/5 of it; 0 for a solid line
+	radius float64 // of a ring around the first point
+	text   string
+	anchor anchor
+	turned bool // the text reads upwards
+}
+
+type spot struct{ x, y float64 }
+
+// anchor says which end of a text stands at its point.
+type anchor string
+
+const (
+	atStart  anchor = "start"
+	atMiddle anchor = "middle"
+	atEnd    anchor = "end"
+)
+
+var black = color.RGBA{0, 0, 0, 255}
+
+func grey(y uint8) color.RGBA { return color.RGBA{y, y, y, 255} }
+
+func (p *picture) line(colour color.RGBA, width, dash float64, points ...spot) {
+	p.shapes = append(p.shapes, shape{points: points, colour: colour, width: width, dash: dash})
+}
+
+func (p *picture) ring(at spot, radius float64) {
+	p.shapes = append(p.shapes, shape{points: []spot{at}, colour: black, width: 1, radius: radius})
+}
+
+func (p *picture) label(at spot, size float64, a anchor, text string) {
+	p.shapes = append(p.shapes, shape{points: []spot{at}, colour: black, width: size, text: text, anchor: a})
+}
+
+// svg writes the picture as SVG.
+func (p *picture) svg(w io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%gpt" height="%gpt" viewBox="0 0 %[1]g %[2]g" font-family="Go, Helvetica, Arial, sans-serif">`+"\n", p.w, p.h)
+	fmt.Fprintf(&b, `<rect width="%g" height="%g" fill="#ffffff"/>`+"\n", p.w, p.h)
+	for _, s := range p.shapes {
+		at, c := s.points[0], fmt.Sprintf("#%02x%02x%02x", s.colour.R, s.colour.G, s.colour.B)
+		switch {
+		case s.text != "":
+			turn := ""
+			if s.turned {
+				turn = fmt.Sprintf(` transform="rotate(-90 %.4g %.4g)"`, at.x, at.y)
+			}
+			fmt.Fprintf(&b, `<text x="%.4g" y="%.4g" font-size="%g" text-anchor="%s" fill="%s"%s>%s</text>`+"\n", at.x, at.y, s.width, s.anchor, c, turn, escapeXML.Replace(s.text))
+		case s.radius > 0:
+			fmt.Fprintf(&b, `<circle cx="%.4g" cy="%.4g" r="%g" fill="none" stroke="%s" stroke-width="%g"/>`+"\n", at.x, at.y, s.radius, c, s.width)
+		default:
+			dash := ""
+			if s.dash > 0 {
+				dash = fmt.Sprintf(` stroke-dasharray="%g,%g"`, s.dash, 0.6*s.dash)
+			}
+			b.WriteString(`<polyline points="`)
+			for i, q := range s.points {
+				fmt.Fprintf(&b, "%s%.5g,%.5g", map[bool]string{true: " "}[i > 0], q.x, q.y)
+			}
+			fmt.Fprintf(&b, `" fill="none" stroke="%s" stroke-width="%g" stroke-linejoin="round"%s/>`+"\n", c, s.width, dash)
+		}
+	}
+	b.WriteString("</svg>\n")
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+var escapeXML = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
