@@ -4,17 +4,8 @@ import (
 	"fmt"
 	"image"
 	"image/color"
-	"io"
 	"math"
-	"path/filepath"
-	"strings"
 
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/vgimg"
-	"gonum.org/v1/plot/vg/vgsvg"
-
-	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 )
 
@@ -38,14 +29,14 @@ type picture struct {
 	title string
 }
 
-// Measures of a sheet.
+// Measures of a sheet, in points.
 const (
-	cell        = 72 * vg.Length(1)
-	cellGap     = 4 * vg.Length(1)
-	labelWidth  = 118 * vg.Length(1)
-	limitWidth  = 46 * vg.Length(1)
-	titleHeight = 13 * vg.Length(1)
-	sheetMargin = 10 * vg.Length(1)
+	cell        = 72.0
+	cellGap     = 4.0
+	labelWidth  = 118.0
+	limitWidth  = 46.0
+	titleHeight = 13.0
+	sheetMargin = 10.0
 )
 
 // draw writes the sheet as what the file's name ends with.
@@ -56,8 +47,8 @@ func (s *sheet) draw(path string) error {
 	for _, r := range s.rows {
 		most = max(most, len(r.pictures))
 	}
-	column := labelWidth + vg.Length(most)*(cell+cellGap) + limitWidth
-	heights := make([]vg.Length, down) // of each line of rows
+	column := labelWidth + float64(most)*(cell+cellGap) + limitWidth
+	heights := make([]float64, down) // of each line of rows
 	height := 3*sheetMargin + titleHeight
 	for i, r := range s.rows {
 		h := cell + cellGap
@@ -69,66 +60,42 @@ func (s *sheet) draw(path string) error {
 	for _, h := range heights {
 		height += h
 	}
-	width := 2*sheetMargin + column*vg.Length(across)
-	var canvas interface {
-		vg.CanvasSizer
-		io.WriterTo
-	}
-	if strings.EqualFold(filepath.Ext(path), ".svg") {
-		canvas = vgsvg.New(width, height)
-	} else {
-		canvas = vgimg.PngCanvas{Canvas: vgimg.NewWith(vgimg.UseWH(width, height), vgimg.UseDPI(144), vgimg.UseBackgroundColor(color.White))}
-	}
-	s.paint(canvas, width, height, column, down, heights)
-	err := disk.Replace(path, 0o666, func(w io.Writer) error { _, err := canvas.WriteTo(w); return err })
-	if err != nil {
+	f := &figure{w: 2*sheetMargin + column*float64(across), h: height, dpi: 144}
+	s.paint(f, column, down, heights)
+	if err := f.save(path); err != nil {
 		return fmt.Errorf("%s: %w", path, fault.Cause(err))
 	}
 	return nil
 }
 
-// face returns the letters of a size.
-func face(size vg.Length) font.Face {
-	return font.DefaultCache.Lookup(font.Font{Typeface: "Liberation", Variant: "Sans"}, size)
-}
-
-func (s *sheet) paint(c vg.Canvas, width, height, column vg.Length, down int, heights []vg.Length) {
-	write := func(size, x, y vg.Length, grey uint8, text string) {
-		c.SetColor(color.Gray{grey})
-		c.FillString(face(size), vg.Point{X: x, Y: y}, text)
+func (s *sheet) paint(f *figure, column float64, down int, heights []float64) {
+	write := func(size, x, y float64, shade uint8, text string) {
+		f.label(spot{x, y}, size, atStart, text).colour = grey(shade)
 	}
-	var all vg.Path
-	all.Move(vg.Point{})
-	all.Line(vg.Point{X: width})
-	all.Line(vg.Point{X: width, Y: height})
-	all.Line(vg.Point{Y: height})
-	all.Close()
-	c.SetColor(color.White)
-	c.Fill(all)
-	write(12, sheetMargin, height-sheetMargin-10, 0, s.title)
-	y := height - 2*sheetMargin - titleHeight
+	const first = 2*sheetMargin + titleHeight
+	write(12, sheetMargin, sheetMargin+10, 0, s.title)
+	y := 0.0
 	for i, r := range s.rows {
 		if i%down == 0 {
-			y = height - 2*sheetMargin - titleHeight
+			y = first
 		}
-		left, top := sheetMargin+column*vg.Length(i/down), y
+		left, top := sheetMargin+column*float64(i/down), y
 		if !r.untitled {
-			top -= titleHeight
+			top += titleHeight
 		}
 		for k, line := range r.label {
-			write(8.5, left, top-9-vg.Length(k)*11, map[bool]uint8{true: 0, false: 90}[k == 0], line)
+			write(8.5, left, top+9+float64(k)*11, map[bool]uint8{true: 0, false: 90}[k == 0], line)
 		}
 		limit := r.limit()
 		for k, p := range r.pictures {
-			x := left + labelWidth + vg.Length(k)*(cell+cellGap)
+			x := left + labelWidth + float64(k)*(cell+cellGap)
 			if !r.untitled {
-				write(8.5, x, top+3, 60, p.title)
+				write(8.5, x, top-3, 60, p.title)
 			}
-			box := vg.Rectangle{Min: vg.Point{X: x, Y: top - cell}, Max: vg.Point{X: x + cell, Y: top}}
-			c.DrawImage(box, p.image(limit))
+			f.picture(spot{x, top}, spot{x + cell, top + cell}, p.image(limit))
 		}
-		write(8.5, left+labelWidth+vg.Length(len(r.pictures))*(cell+cellGap), top-cell/2-3, 60, fmt.Sprintf("±%.3g", limit))
-		y -= heights[i%down]
+		write(8.5, left+labelWidth+float64(len(r.pictures))*(cell+cellGap), top+cell/2+3, 60, fmt.Sprintf("±%.3g", limit))
+		y += heights[i%down]
 	}
 }
 

@@ -1,20 +1,28 @@
 package main
 
 import (
+	"bytes"
+	"encoding/base64"
 	"fmt"
+	"image"
 	"image/color"
+	"image/png"
 	"io"
+	"path/filepath"
 	"strings"
+
+	"github.com/refrun/refrun/internal/disk"
 )
 
-// picture is a drawing: lines, rings and text, from back to front. It is written as SVG or, by
+// figure is a drawing: lines, rings, text and images, from back to front. It is written as SVG or, by
 // the same shapes, as PNG. Lengths are points, 1/72 inch, from the upper left corner.
-type picture struct {
+type figure struct {
 	w, h   float64
+	dpi    float64 // of a PNG
 	shapes []shape
 }
 
-// shape is a stroke along points, closed if it is a ring, or a text at its only point.
+// shape is a stroke along points, a ring around one, a text at one, or an image between two.
 type shape struct {
 	points []spot
 	colour color.RGBA
@@ -24,6 +32,7 @@ type shape struct {
 	text   string
 	anchor anchor
 	turned bool // the text reads upwards
+	image  image.Image
 }
 
 type spot struct{ x, y float64 }
@@ -41,26 +50,48 @@ var black = color.RGBA{0, 0, 0, 255}
 
 func grey(y uint8) color.RGBA { return color.RGBA{y, y, y, 255} }
 
-func (p *picture) line(colour color.RGBA, width, dash float64, points ...spot) {
+func (p *figure) line(colour color.RGBA, width, dash float64, points ...spot) {
 	p.shapes = append(p.shapes, shape{points: points, colour: colour, width: width, dash: dash})
 }
 
-func (p *picture) ring(at spot, radius float64) {
+func (p *figure) ring(at spot, radius float64) {
 	p.shapes = append(p.shapes, shape{points: []spot{at}, colour: black, width: 1, radius: radius})
 }
 
-func (p *picture) label(at spot, size float64, a anchor, text string) {
+func (p *figure) label(at spot, size float64, a anchor, text string) *shape {
 	p.shapes = append(p.shapes, shape{points: []spot{at}, colour: black, width: size, text: text, anchor: a})
+	return &p.shapes[len(p.shapes)-1]
 }
 
-// svg writes the picture as SVG.
-func (p *picture) svg(w io.Writer) error {
+func (p *figure) picture(from, to spot, m image.Image) {
+	p.shapes = append(p.shapes, shape{points: []spot{from, to}, image: m})
+}
+
+// save writes the figure to a file: as SVG if its name ends so, else as PNG.
+func (p *figure) save(path string) error {
+	write := p.png
+	if strings.EqualFold(filepath.Ext(path), ".svg") {
+		write = p.svg
+	}
+	return disk.Replace(path, 0o666, func(w io.Writer) error { return write(w) })
+}
+
+// svg writes the figure as SVG.
+func (p *figure) svg(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" width="%gpt" height="%gpt" viewBox="0 0 %[1]g %[2]g" font-family="Go, Helvetica, Arial, sans-serif">`+"\n", p.w, p.h)
 	fmt.Fprintf(&b, `<rect width="%g" height="%g" fill="#ffffff"/>`+"\n", p.w, p.h)
 	for _, s := range p.shapes {
 		at, c := s.points[0], fmt.Sprintf("#%02x%02x%02x", s.colour.R, s.colour.G, s.colour.B)
 		switch {
+		case s.image != nil:
+			var data bytes.Buffer
+			if err := png.Encode(&data, s.image); err != nil {
+				return err
+			}
+			to := s.points[1]
+			fmt.Fprintf(&b, `<image x="%.5g" y="%.5g" width="%.5g" height="%.5g" preserveAspectRatio="none" image-rendering="pixelated" href="data:image/png;base64,%s"/>`+"\n",
+				at.x, at.y, to.x-at.x, to.y-at.y, base64.StdEncoding.EncodeToString(data.Bytes()))
 		case s.text != "":
 			turn := ""
 			if s.turned {

@@ -10,12 +10,9 @@ import (
 	"math"
 )
 
-// pictureDPI is the resolution of a PNG.
-const pictureDPI = 110
-
-// png writes the picture as PNG.
-func (p *picture) png(w io.Writer) error {
-	const scale = pictureDPI / 72.0
+// png writes the figure as PNG.
+func (p *figure) png(w io.Writer) error {
+	scale := p.dpi / 72
 	letters, err := png.Decode(bytes.NewReader(glyphs))
 	if err != nil {
 		return err
@@ -31,8 +28,10 @@ func (p *picture) png(w io.Writer) error {
 			at = append(at, spot{q.x * scale, q.y * scale})
 		}
 		switch {
+		case s.image != nil:
+			c.place(at[0], at[1], s.image)
 		case s.text != "":
-			c.write(at[0], &s)
+			c.write(at[0], s.width*scale, &s)
 		case s.radius > 0:
 			c.stroke(circle(at[0], s.radius*scale), s.width*scale, s.colour)
 		default:
@@ -97,6 +96,17 @@ func (c canvas) blend(x, y int, colour color.RGBA, cover float64) {
 	}
 }
 
+// place fills the rectangle between two corners with an image.
+func (c canvas) place(from, to spot, m image.Image) {
+	r := image.Rect(int(math.Round(from.x)), int(math.Round(from.y)), int(math.Round(to.x)), int(math.Round(to.y)))
+	for y := r.Min.Y; y < r.Max.Y; y++ {
+		for x := r.Min.X; x < r.Max.X; x++ {
+			u, v := (x-r.Min.X)*m.Bounds().Dx()/r.Dx(), (y-r.Min.Y)*m.Bounds().Dy()/r.Dy()
+			c.m.Set(x, y, m.At(m.Bounds().Min.X+u, m.Bounds().Min.Y+v))
+		}
+	}
+}
+
 // circle returns a closed circle.
 func circle(at spot, radius float64) (points []spot) {
 	const n = 32
@@ -137,8 +147,8 @@ func dashes(points []spot, dash float64) (pieces [][]spot) {
 	return pieces
 }
 
-// glyphs is the letters from ' ' to '~' in white on black, a row for each size, drawn by
-// scripts/_glyphs. The first pixel of a letter's cell says how wide it is.
+// glyphs is the letters from ' ' to '~', then ± and ×, in white on black, a row for each size,
+// drawn by scripts/_glyphs. The first pixel of a letter's cell says how wide it is.
 //
 //go:embed glyphs.png
 var glyphs []byte
@@ -146,12 +156,13 @@ var glyphs []byte
 const (
 	glyphWide, glyphHigh = 24, 28 // a cell
 	glyphGap, glyphBase  = 2, 21  // where in the cell a letter stands
-	glyphSize            = 11     // points, of the first row; 12 and 13 follow
+
+	glyphRows, glyphSize, glyphStep = 3, 11 * 110 / 72.0, 110 / 72.0 // the first row's letters, in pixels, and how many more the next one's have
 )
 
-// write draws a text.
-func (c canvas) write(at spot, s *shape) {
-	row := glyphHigh * (int(s.width) - glyphSize)
+// write draws a text, in the letters whose size in pixels is nearest.
+func (c canvas) write(at spot, size float64, s *shape) {
+	row := glyphHigh * int(min(glyphRows-1, max(0, math.Round((size-glyphSize)/glyphStep))))
 	long := 0
 	for _, letter := range s.text {
 		long += c.wide(letter, row)
@@ -176,10 +187,16 @@ func (c canvas) write(at spot, s *shape) {
 
 // grey returns a pixel of a letter, that of '?' for what there is none of.
 func (c canvas) grey(letter rune, x, y int) float64 {
-	if letter < ' ' || letter > '~' {
-		letter = '?'
+	at := letter - ' '
+	switch {
+	case letter == '±':
+		at = '~' - ' ' + 1
+	case letter == '×':
+		at = '~' - ' ' + 2
+	case letter < ' ' || letter > '~':
+		at = '?' - ' '
 	}
-	v, _, _, _ := c.letters.At(glyphWide*int(letter-' ')+x, y).RGBA()
+	v, _, _, _ := c.letters.At(glyphWide*int(at)+x, y).RGBA()
 	return float64(v) / 0xffff
 }
 

@@ -3,12 +3,8 @@ package main
 import (
 	"fmt"
 	"image/color"
-	"io"
 	"math"
-	"path/filepath"
-	"strings"
 
-	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/study"
 )
@@ -71,7 +67,7 @@ func (r *studyReport) draw(path string) error {
 	if !(low <= high) { // nothing differs anywhere
 		low, high = -8, 0
 	}
-	p := &picture{w: pictureWidth, h: pictureHeight}
+	p := &figure{w: pictureWidth, h: pictureHeight, dpi: 110}
 	title := fmt.Sprintf("Distance from the float32 rollout: %s, %s, noise %s", plural(len(r.Operators), "operator"), plural(r.Realizations, "realization"), r.Noise)
 	p.label(spot{(plotLeft + plotRight) / 2, 17}, 13, atMiddle, title)
 	a := axes{xHigh: float64(r.Steps), yLow: math.Floor(low), yHigh: math.Floor(high) + 1}
@@ -92,11 +88,14 @@ func (r *studyReport) draw(path string) error {
 		}
 	}
 	legend(p, all)
-	return p.save(path)
+	if err := p.save(path); err != nil {
+		return fmt.Errorf("--png: %s: %w", path, fault.Cause(err))
+	}
+	return nil
 }
 
 // legend names the lines beside the plot.
-func legend(p *picture, all []curves) {
+func legend(p *figure, all []curves) {
 	y := float64(plotTop + 14)
 	entry := func(colour color.RGBA, width, dash float64, text ...string) {
 		if width > 0 {
@@ -138,7 +137,7 @@ func (a axes) places(points []spot) (at []spot) {
 	return at
 }
 
-func (a axes) draw(p *picture) {
+func (a axes) draw(p *figure) {
 	for _, t := range stepTicks(0, a.xHigh) {
 		x := a.places([]spot{{t.at, a.yLow}})[0].x
 		p.line(grey(222), 0.5, 0, spot{x, plotTop}, spot{x, plotBottom})
@@ -156,8 +155,7 @@ func (a axes) draw(p *picture) {
 	}
 	p.line(black, 0.5, 0, spot{plotLeft, plotTop}, spot{plotLeft, plotBottom}, spot{plotRight, plotBottom})
 	p.label(spot{(plotLeft + plotRight) / 2, plotBottom + 32}, 12, atMiddle, "step")
-	p.label(spot{14, (plotTop + plotBottom) / 2}, 12, atMiddle, "RMS distance / standard deviation of the state")
-	p.shapes[len(p.shapes)-1].turned = true
+	p.label(spot{14, (plotTop + plotBottom) / 2}, 12, atMiddle, "RMS distance / standard deviation of the state").turned = true
 }
 
 // tick is a mark on an axis, with its label if it has one.
@@ -223,16 +221,4 @@ func decadeTicks(low, high float64) []tick {
 		}
 	}
 	return ticks
-}
-
-// save writes the picture to a file.
-func (p *picture) save(path string) error {
-	write := p.png
-	if strings.EqualFold(filepath.Ext(path), ".svg") {
-		write = p.svg
-	}
-	if err := disk.Replace(path, 0o666, func(w io.Writer) error { return write(w) }); err != nil {
-		return fmt.Errorf("--png: %s: %w", path, fault.Cause(err))
-	}
-	return nil
 }

@@ -1,4 +1,4 @@
-// Command glyphs draws the letters of the command's PNG pictures: ASCII from space on, in the Go
+// Command glyphs draws the letters of the command's PNG pictures: ASCII from space on and ± ×, in the Go
 // font (BSD licence, https://go.dev/blog/go-fonts), one row for each size. The widths stand in
 // the first column of a letter's cell, as the grey of its first pixel.
 //
@@ -22,25 +22,29 @@ import (
 var sizes = []float64{11, 12, 13}
 
 const (
-	dpi, first, last      = 110, ' ', '~'
+	dpi                   = 110
 	wide, high, base, gap = 24, 28, 21, 2
 )
 
 func main() {
+	letters := []rune("±×")
+	for c := '~'; c >= ' '; c-- {
+		letters = append([]rune{c}, letters...)
+	}
 	log.SetFlags(0)
 	f, err := opentype.Parse(goregular.TTF)
 	if err != nil {
 		log.Fatal(err)
 	}
-	m := image.NewGray(image.Rect(0, 0, wide*(last-first+1), high*len(sizes)))
+	m := image.NewGray(image.Rect(0, 0, wide*len(letters), high*len(sizes)))
 	for row, size := range sizes {
 		face, err := opentype.NewFace(f, &opentype.FaceOptions{Size: size, DPI: dpi, Hinting: font.HintingFull})
 		if err != nil {
 			log.Fatal(err)
 		}
 		d := &font.Drawer{Dst: m, Src: image.White, Face: face}
-		for c := rune(first); c <= last; c++ {
-			x := wide * int(c-first)
+		for i, c := range letters {
+			x := wide * i
 			d.Dot = fixed.P(x+gap, high*row+base)
 			d.DrawString(string(c))
 			m.SetGray(x, high*row, color.Gray{uint8(d.MeasureString(string(c)).Round())})
