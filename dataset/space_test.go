@@ -192,6 +192,39 @@ func TestSpinlock(t *testing.T) {
 	}
 }
 
+// TestSpinlockInitial: parameters of initial conditions have their meaning under Spinlock's
+// names, and those that have none are noted.
+func TestSpinlockInitial(t *testing.T) {
+	for _, c := range []struct{ block, want, note string }{
+		{`"quantum_wave_packet":{"momentum_range":[0.2,0.3],"sigma":8}`, `{"max_momentum":0.3,"min_momentum":0.2,"sigma":8,"type":"quantum_wave_packet"}`, ""},
+		{`"thermal_gradient":{"gradient_direction":"random","temperature_range":[0.5,2]}`, `{"direction":"any","max_temperature":2,"min_temperature":0.5,"type":"thermal_gradient"}`, ""},
+		{`"shock_front":{"shock_angle":null,"shock_width":3,"amplitude_range":[1,2]}`, `{"type":"shock_front","width":3}`, "shock_front.amplitude_range: not read"},
+		{`"localized":{"num_blobs":[1,5]}`, `{"type":"localized"}`, "localized.num_blobs: not read"},
+		{`"multiscale_grf":{"scales":[0.1,0.2]}`, `{"scales":[0.1,0.2],"type":"multiscale_grf"}`, ""},
+	} {
+		kind := c.block[1 : 1+strings.Index(c.block[1:], `"`)]
+		text := temporal[:strings.Index(temporal, `"method":"sampled"`)] + `"method":"` + kind + `",` + c.block + `},"num_realizations":5,"num_timesteps":500},"dataset":{}}`
+		s, err := Parse("f", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		notes := strings.Join(s.Notes, "\n")
+		if string(s.Initial) != c.want || !strings.Contains(notes, c.note) || c.note == "" && strings.Contains(notes, kind+".") {
+			t.Errorf("%s: %s, want %s; %s", c.block, s.Initial, c.want, notes)
+		}
+	}
+	text := strings.Replace(temporal, `"precision"`, `"operator_type":"u_afno","precision"`, 1)
+	text = strings.Replace(text, `"evolution":`, `"u_afno":{"modes":{"type":"integer","bounds":[4,8]},"encoder_levels":{"type":"integer","bounds":[2,3]}},"evolution":`, 1)
+	u := parse(t, text)
+	one, err := u.At(5)
+	if err != nil || one.Operator.UAFNO == nil || one.Operator.UAFNO.EncoderLevels < 2 || u.Sample.Dims != 14 {
+		t.Errorf("%v, %+v", err, one)
+	}
+	if at := len(u.Axes) - 1; u.Axes[at-1].Field != "operator.encoder_levels" || u.Axes[at-3].Field != "rollout.policy_type" {
+		t.Errorf("Spinlock's own parameters of a U-AFNO come last: %v", u.Axes[at-3].Field)
+	}
+}
+
 // TestRefused holds the messages of what is wrong.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ text, from, to, want string }{
@@ -212,7 +245,7 @@ func TestRefused(t *testing.T) {
 		{own, `"num_realizations":2`, `"num_realizations":2,"base_seed":1`, "f: rollout.base_seed: 1: want none"},
 		{temporal, `"num_layers":{"type":"integer"`, `"num_layers":{"type":"array"`, `f: parameter_space.architecture.num_layers.type: "array": want integer`},
 		{temporal, `"structured":0.5`, `"perlin":0.5`, `f: simulation.input_generation.perlin.type: "perlin": want one of`},
-		{temporal, `"precision"`, `"operator_type":"u_afno","precision"`, `f: simulation.operator_type: "u_afno": want cnn`},
+		{temporal, `"precision"`, `"operator_type":"fno","precision"`, `f: simulation.operator_type: "fno": want cnn or u_afno`},
 	} {
 		text := strings.Replace(c.text, c.from, c.to, 1)
 		if text == c.text {

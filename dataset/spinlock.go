@@ -2,11 +2,9 @@ package dataset
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"slices"
 
-	"github.com/refrun/refrun/dataset/initial"
 	"github.com/refrun/refrun/dataset/sample"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/strict"
@@ -70,7 +68,7 @@ func (s *spinlock) rest(o *strict.Object, place string, known ...string) {
 
 // space reads parameter_space, whose order is that of the points' coordinates.
 func (s *spinlock) space(o *strict.Object) error {
-	sections := []string{"architecture", "stochastic", "operator", "evolution"}
+	sections := []string{"architecture", "stochastic", "operator", "evolution", "u_afno"}
 	for _, section := range sections {
 		c := o.Child(section)
 		if c == nil {
@@ -156,8 +154,12 @@ func (s *spinlock) sampling(o *strict.Object) error {
 func (s *spinlock) simulation(o *strict.Object) error {
 	steps, realizations := o.Int("num_timesteps", 1, 1, 10000), o.Int("num_realizations", 10, 1, 100)
 	precision := o.String("precision", "float32")
-	if kind := o.String("operator_type", "cnn"); kind != "cnn" {
-		o.Fail("operator_type", "%.60q: want cnn, or its graph as operator.nodes of a specification of our own form", kind)
+	kind := o.String("operator_type", "cnn")
+	if kind != "cnn" && kind != "u_afno" {
+		o.Fail("operator_type", "%.60q: want cnn or u_afno", kind)
+	}
+	if kind == "u_afno" {
+		s.Operator = json.RawMessage(`{"operator_type":"u_afno"}`)
 	}
 	b, err := json.Marshal(map[string]any{"num_timesteps": steps, "num_realizations": realizations, "precision": precision})
 	if err != nil {
@@ -228,37 +230,6 @@ func orElse(a, b error) error {
 		return a
 	}
 	return b
-}
-
-// condition returns the initial condition of a name: the text, and what the block of that
-// name says beside it.
-func (s *spinlock) condition(o *strict.Object, name, kind string, text json.RawMessage) (json.RawMessage, error) {
-	if block := o.Child(name); block != nil {
-		block.Open()
-		if err := block.Close(); err != nil {
-			return nil, err
-		}
-		fields := map[string]json.RawMessage{}
-		if err := json.Unmarshal(o.Raw(name), &fields); err != nil {
-			return nil, o.Errorf(name, "%w", err)
-		}
-		if kinds := fields["structure_types"]; kinds != nil { // one of them, or all
-			var list []string
-			if json.Unmarshal(kinds, &list) == nil && len(list) == 1 {
-				fields["structure"], _ = json.Marshal(list[0])
-			}
-			delete(fields, "structure_types")
-		}
-		fields["type"], _ = json.Marshal(kind)
-		b, err := json.Marshal(fields)
-		if err != nil {
-			return nil, err
-		}
-		text = b
-		s.Notes = append(s.Notes, fmt.Sprintf("simulation.input_generation.%s: read; Spinlock drops it", strict.Word(name)))
-	}
-	_, err := initial.Parse(s.file, "simulation.input_generation."+strict.Word(name), text)
-	return text, err
 }
 
 // storage reads nothing but whether the states are to be kept: files are one for each
