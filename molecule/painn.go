@@ -1,0 +1,73 @@
+package molecule
+
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/pointwise"
+)
+
+// painn returns the shapes of its weights.
+func (s Sizes) painn() map[string][]int {
+	h := s.Hidden
+	of := map[string][]int{"embedding.weight": {s.Elements, h}}
+	for l := range s.Layers {
+		linear(of, fmt.Sprintf("filters.%d", l), 3*h, s.Radial)
+		linear(of, fmt.Sprintf("message.%d.0", l), h, h)
+		linear(of, fmt.Sprintf("message.%d.2", l), 3*h, h)
+		of[fmt.Sprintf("mix.%d.weight", l)] = []int{2 * h, h}
+		linear(of, fmt.Sprintf("update.%d.0", l), h, 2*h)
+		linear(of, fmt.Sprintf("update.%d.2", l), 3*h, h)
+	}
+	linear(of, "readout.0", h, h)
+	linear(of, "readout.2", 1, h)
+	return of
+}
+
+// painn is the network of Schütt, Unke and Gastegger (2021, arXiv:2102.03150) in the textbook's
+// form, and returns the energies of atoms [N,1].
+func (b *builder) painn() int {
+	radial, fc := b.bessel(), b.cutoff()
+	q := b.Add(graph.Embedding{PaddingIdx: -1}, "embedding", b.weight("embedding.weight"), b.z)
+	vectors := -1 // zeros
+	for l := range b.m.Sizes.Layers {
+		q, vectors = b.painnMessage(l, q, vectors, radial, fc)
+		q, vectors = b.painnUpdate(l, q, vectors, l == b.m.Sizes.Layers-1)
+	}
+	return b.mlp("readout", q)
+}
+
+// painnMessage adds what neighbours send: (a, b, c) = message(q)[j] filters(radial) fc, with which
+// q_i += a and v_i += u b + v_j c.
+func (b *builder) painnMessage(l, q, vectors, radial, fc int) (int, int) {
+	at := func(part string) string { return fmt.Sprintf("message.%d.%s", l, part) }
+	filter := b.binary(pointwise.Mul, at("filter"), b.linear(name(l, "filters.%d"), radial), fc)
+	sent := b.binary(pointwise.Mul, at("sent"), b.take(at("of"), b.mlp(name(l, "message.%d"), q), b.j), filter)
+	abc := b.split(at("split"), 3, sent)
+	q = b.gathered(at("q"), q, abc[0], b.atoms, b.m.Sizes.Hidden)
+	along := b.binary(pointwise.Mul, at("along"), b.axis(at("u"), 2, b.u), b.axis(at("b"), 1, abc[1]))
+	if vectors >= 0 {
+		turned := b.binary(pointwise.Mul, at("turned"), b.take(at("v_j"), vectors, b.j), b.axis(at("c"), 1, abc[2]))
+		along = b.binary(pointwise.Add, at("vector"), along, turned)
+	}
+	return q, b.gathered(at("v"), vectors, along, b.atoms, 3, b.m.Sizes.Hidden)
+}
+
+// painnUpdate mixes the features of each atom: (V, U) = mix(v), n = sqrt(sum V^2 + 1e-8),
+// (a, b, c) = update([q, n]), v += U a and q += b + c sum(U V). The last layer's v is read by nobody.
+func (b *builder) painnUpdate(l, q, vectors int, last bool) (int, int) {
+	at := func(part string) string { return fmt.Sprintf("update.%d.%s", l, part) }
+	vu := b.split(at("mixed"), 2, b.linear(name(l, "mix.%d"), vectors))
+	over := graph.Reduction{Of: "sum", Axes: graph.Ints{1}}
+	length := b.Add(over, at("square"), b.function("square", at("squares"), vu[0]))
+	norm := b.function("sqrt", at("norm"), b.plus(at("eps"), length, 1e-8))
+	abc := b.split(at("split"), 3, b.mlp(name(l, "update.%d"), b.Add(graph.Cat{Axis: 1}, at("cat"), q, norm)))
+	dot := b.Add(over, at("dot"), b.binary(pointwise.Mul, at("products"), vu[1], vu[0]))
+	q = b.binary(pointwise.Add, at("q_b"), q, abc[1])
+	q = b.binary(pointwise.Add, at("q"), q, b.binary(pointwise.Mul, at("c_dot"), abc[2], dot))
+	if !last {
+		turned := b.binary(pointwise.Mul, at("U_a"), vu[1], b.axis(at("a"), 1, abc[0]))
+		vectors = b.binary(pointwise.Add, at("v"), vectors, turned)
+	}
+	return q, vectors
+}
