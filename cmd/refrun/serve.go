@@ -44,7 +44,7 @@ func serve(c *command) error {
 	signal.Ignore(os.Interrupt)
 	defer signal.Reset(os.Interrupt)
 	defer followParent()()
-	in, s := &messages{r: stdin}, new(session)
+	in, all := &messages{r: stdin}, sessions{}
 	for {
 		request, err := in.next()
 		if err == io.EOF {
@@ -53,7 +53,7 @@ func serve(c *command) error {
 		if err != nil {
 			return err
 		}
-		tensors, said, err := s.answer(request)
+		tensors, said, err := all.answer(request)
 		if err != nil {
 			tensors, said = nil, map[string]string{"error": clean(strings.TrimPrefix(err.Error(), "--"))}
 		}
@@ -136,8 +136,41 @@ func send(w io.Writer, tensors []*safetensors.Tensor, said map[string]string) er
 	return nil
 }
 
-// session is one operator that was opened, in one mode.
+// mostSessions is how many operators may be open at once.
+const mostSessions = 64
+
+// sessions are the operators that were opened, by the "id" that the client gave them.
+type sessions map[string]*session
+
+func (all sessions) answer(m *safetensors.File) ([]*safetensors.Tensor, map[string]string, error) {
+	s := all[m.Metadata["id"]]
+	switch do := m.Metadata["do"]; {
+	case do == "open":
+		if s = new(session); len(all) >= mostSessions {
+			return nil, nil, fmt.Errorf("id: %d operators are open: want at most %d", len(all), mostSessions)
+		}
+		said, err := s.open(m)
+		if err == nil {
+			all[m.Metadata["id"]] = s
+		}
+		return nil, said, err
+	case do != "apply" && do != "run":
+		return nil, nil, fmt.Errorf("do: %.60q: want open, apply or run", do)
+	case s == nil:
+		return nil, nil, fmt.Errorf("do: %s: no operator: want open first", do)
+	case do == "apply":
+		y, took, err := s.apply(m)
+		return y, map[string]string{"seconds": fmt.Sprint(took.Seconds())}, err
+	case s.net != nil:
+		return nil, nil, errors.New("do: run: a network has no steps: want an operator")
+	default:
+		return s.run(m)
+	}
+}
+
+// session is an operator that was opened, in one mode, or a network.
 type session struct {
+	net    *servedNetwork
 	cs     *rollout.Case
 	op     *operator.Operator
 	mode   operator.Mode
@@ -146,26 +179,12 @@ type session struct {
 	step   int // applications so far, which a stream's draws are of
 }
 
-func (s *session) answer(m *safetensors.File) ([]*safetensors.Tensor, map[string]string, error) {
-	switch do := m.Metadata["do"]; {
-	case do == "open":
-		said, err := s.open(m)
-		return nil, said, err
-	case do != "apply" && do != "run":
-		return nil, nil, fmt.Errorf("do: %.60q: want open, apply or run", do)
-	case s.op == nil:
-		return nil, nil, fmt.Errorf("do: %s: no operator: want open first", do)
-	case do == "apply":
-		y, took, err := s.apply(m)
-		return []*safetensors.Tensor{y}, map[string]string{"seconds": fmt.Sprint(took.Seconds())}, err
-	default:
-		return s.run(m)
-	}
-}
-
 // open reads the case in a folder, or the one of the message: the text of a case.json and the
-// weights as tensors.
+// weights as tensors; or a network.
 func (s *session) open(m *safetensors.File) (said map[string]string, err error) {
+	if m.Metadata["graph"] != "" {
+		return s.openNetwork(m)
+	}
 	cs := new(rollout.Case)
 	if dir := m.Metadata["folder"]; dir != "" {
 		cs, err = rollout.OpenCase(dir)
@@ -187,7 +206,7 @@ func (s *session) open(m *safetensors.File) (said map[string]string, err error) 
 	if err != nil {
 		return nil, err
 	}
-	*s = session{cs, op, mode, m.Metadata["noise"], stream, 0}
+	*s = session{cs: cs, op: op, mode: mode, noise: m.Metadata["noise"], stream: stream}
 	_, channels := op.Draws()
 	return map[string]string{"mode": cs.Rollout.ModeName(op, mode, stream), "noise": stream.Name, "contract": operator.Contract, "version": version,
 		"draws": fmt.Sprint(channels), "draw_format": op.NoiseFormat(mode).String()}, nil
@@ -212,7 +231,10 @@ func owned(m *safetensors.File) (*safetensors.File, error) {
 
 // apply applies the operator to "input" [N,C,H,W], with the draws "draw0", "draw1", ... if they
 // are given, or else with those of the stream. It also returns how long the operator took.
-func (s *session) apply(m *safetensors.File) (*safetensors.Tensor, time.Duration, error) {
+func (s *session) apply(m *safetensors.File) ([]*safetensors.Tensor, time.Duration, error) {
+	if s.net != nil {
+		return s.net.apply(m)
+	}
 	x, err := s.input(m)
 	if err != nil {
 		return nil, 0, err
@@ -235,7 +257,7 @@ func (s *session) apply(m *safetensors.File) (*safetensors.Tensor, time.Duration
 	}
 	took := time.Since(began)
 	t, err := safetensors.OfFloat64s("output", safetensors.DTypeOf(y.Format), y.Shape, y.Data)
-	return t, took, err
+	return []*safetensors.Tensor{t}, took, err
 }
 
 // input returns the operator's input of a message.

@@ -136,6 +136,42 @@ func TestServeRun(t *testing.T) {
 	}
 }
 
+// TestServeNetwork: a network is opened beside an operator, and evaluated in float32 and float64.
+func TestServeNetwork(t *testing.T) {
+	const net = `{"inputs": [{"name": "x", "shape": [2, 2]}], "nodes": [{"op": "mul", "name": "y", "in": ["x", "w"]}, {"op": "argmax", "name": "k", "in": ["y"], "attributes": {"dim": 1}}], "outputs": ["y", "k"]}`
+	of := func(name string) *safetensors.Tensor {
+		return servedTensor(t, name, []int{2, 2}, func(i int) float64 { return float64(i) + 0.25 })
+	}
+	apply := map[string]string{"do": "apply", "id": "net"}
+	for _, precision := range []string{"", "float64"} {
+		answers, r := served(t, openServed(t, map[string]string{}), message(t, map[string]string{"do": "open", "id": "net", "graph": net, "precision": precision}, of("w")),
+			message(t, apply, of("x")), message(t, apply), message(t, map[string]string{"do": "run", "id": "net"}), message(t, apply, servedTensor(t, "x", []int{1}, func(int) float64 { return 1 })))
+		if r.code != 0 || len(answers) != 6 {
+			t.Fatalf("exit code %d, %q, %d answers", r.code, r.stderr, len(answers))
+		}
+		y, err := answers[2].Tensor("output0")
+		if err != nil {
+			t.Fatal(answers[2].Metadata)
+		}
+		v, err := y.Float64s()
+		if err != nil || v[3] != 3.25*3.25 || y.DType != map[string]safetensors.DType{"": safetensors.F32, "float64": safetensors.F64}[precision] {
+			t.Errorf("%s: %v %v", precision, v, err)
+		}
+		k, err := answers[2].Tensor("output1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w, err := k.Int64s(); err != nil || w[0] != 1 || w[1] != 1 {
+			t.Errorf("%v %v", w, err)
+		}
+		for i, want := range []string{`"x"`, "a network has no steps", "x: shape [1]: want [2 2]"} {
+			if said := answers[3+i].Metadata["error"]; !strings.Contains(said, want) {
+				t.Errorf("%q, want %q", said, want)
+			}
+		}
+	}
+}
+
 // TestServeRefuses: what is wrong with a request is its answer, and the next one is served; what
 // is no message ends it.
 func TestServeRefuses(t *testing.T) {

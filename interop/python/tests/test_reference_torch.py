@@ -70,5 +70,51 @@ class Torch(unittest.TestCase):
                 self.assertLess((x - states[:, t + 1]).abs().max(), 2e-6)
 
 
+class Branches(nn.Module):
+    """No operator of a rollout: other sizes, two inputs, whole numbers, several outputs."""
+
+    def __init__(self):
+        super().__init__()
+        self.down, self.table, self.out = nn.Conv2d(3, 8, 3, stride=2), nn.Embedding(5, 8), nn.Linear(8, 4)
+
+    def forward(self, x, which, scale=1.0):
+        y = torch.relu(self.down(x)).mean((2, 3)) + self.table(which)
+        return {"y": self.out(y) * scale, "best": (y.argmax(-1), None)}, y > 0.2
+
+
+class AnyModule(unittest.TestCase):
+    def test_network(self):
+        torch.manual_seed(0)
+        m = Branches().eval()
+        exact = refrun.reference(m)
+        for n in (2, 3, 2):
+            x, which = torch.randn(n, 3, 9, 9), torch.arange(n)
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                (a, mask), (b, want) = exact(x, which, scale=2.0), m(x, which, scale=2.0)
+            self.assertLess((a["y"] - b["y"]).abs().max(), 1e-6)
+            self.assertTrue(torch.equal(a["best"][0], b["best"][0]) and a["best"][1] is None and torch.equal(mask, want))
+            self.assertEqual((a["best"][0].dtype, mask.dtype, a["y"].requires_grad), (torch.int64, torch.bool, False))
+        self.assertEqual(len(exact._opened), 2)
+        self.assertGreater(exact.seconds, 0)
+        self.assertTrue(torch.equal(copy.deepcopy(exact)(x, which, scale=2.0)[0]["y"], a["y"]))
+        double = refrun.reference(m, precision="float64")
+        y = double(x, which, scale=2.0)[0]["y"]
+        self.assertEqual(y.dtype, torch.float64)
+        self.assertTrue(torch.equal(y.float(), a["y"]) or (y - a["y"]).abs().max() < 1e-6)
+        with self.assertRaisesRegex(refrun.CaseError, "run: "):
+            exact.run(x)
+        exact.close()
+
+    def test_unsupported(self):
+        """What refrun has no operation for is said at the first call, by name."""
+        class M(nn.Module):
+            def forward(self, x):
+                return torch.special.bessel_j0(x)
+
+        with self.assertRaisesRegex(refrun.UnsupportedLayer, "special_bessel_j0"):
+            refrun.reference(M())(torch.randn(2, 3))
+
+
 if __name__ == "__main__":
     unittest.main()

@@ -82,9 +82,9 @@ class Reference:
         comes from where `reference` was told.
         """
         server = self._open()
-        tensors = {"input": view(x, "input")}
-        if draws is None and self._torch_draws:
+        if self._torch_draws and draws is None:
             draws = self._drawn(x)
+        tensors = {"input": view(x, "input")}
         if draws is not None:
             for i, d in enumerate(draws if isinstance(draws, (list, tuple)) else [draws]):
                 tensors[f"draw{i}"] = view(d, "draws")
@@ -213,8 +213,8 @@ def reference(what: Any, *, weights: Optional[Mapping[str, Any]] = None, precisi
               noise: Any = None, seed: int = 0, input_channels: Optional[int] = None, threads: Optional[int] = None, isa: Optional[str] = None) -> Any:
     """The exact operator as a function: `y = refrun.reference(module)(x)`.
 
-    what: a torch module in evaluation mode (see `describe`); a case's folder; or the `operator`
-        object of a case.json, with weights={name: array}.
+    what: a torch module in evaluation mode; a case's folder; or the `operator` object of a
+        case.json, with weights={name: array}.
     precision: float32 (the default, or what the case says), float64, tf32, float16, bfloat16.
     autocast: "cuda" or "cpu": whose rules a half precision follows (default cuda).
     noise: "torch": PyTorch's generator draws as the module does, so that after the same
@@ -223,11 +223,20 @@ def reference(what: Any, *, weights: Optional[Mapping[str, Any]] = None, precisi
         streams, see docs/NOISE.md. A dict names modules that add noise, as in `describe`.
     threads, isa: as the command's flags; they never change a bit.
 
-    For a module the result is a torch.nn.Module, whose forward takes tensors or arrays. The
-    weights are those of now: a later change of the module is not seen.
+    For a module the result is a torch.nn.Module. The weights are those of now: a later change of
+    the module is not seen. An operator of a rollout (see `describe`) has `run` and takes images of
+    any size, tensors or arrays. Any other module is called as it is, with tensors, and returns
+    what it returns; sizes that were not seen before take as long as torch.export does.
     """
     sites = noise if isinstance(noise, Mapping) else None
-    operator = _Operator(what, weights, sites, input_channels)
+    try:
+        operator = _Operator(what, weights, sites, input_channels)
+    except CaseError as e:
+        if not _is_torch_module(what) or noise is not None or input_channels is not None:
+            raise
+        from .reference_torch import NetworkModule
+
+        return NetworkModule(what, precision, autocast, {"threads": threads, "isa": isa}, str(e))
     stream: Optional[str] = None if sites is not None else noise
     if stream is None and operator.module is not None and _gaussian(operator.case["operator"]):
         stream = _TORCH

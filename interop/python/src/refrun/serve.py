@@ -14,7 +14,7 @@ import numpy as np
 from .binary import binary
 from .case import CaseError, Raw
 
-_BYTES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8"}
+_BYTES = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "BF16": "<u2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "i1", "U8": "u1", "BOOL": "?"}
 _CODES = {np.dtype(v): k for k, v in _BYTES.items() if k != "BF16"}
 
 
