@@ -33,6 +33,7 @@ var inward = map[string][]string{
 	"internal/asm":         {},
 	"tensor":               {"fp16"},
 	"internal/par":         {},
+	"internal/single":      {},
 	"internal/par/partest": {},
 	"internal/rows":        {"internal/asm", "fp16"},
 	"internal/elem":        {"fp16", "internal/double"},
@@ -50,7 +51,7 @@ var inward = map[string][]string{
 	"internal/npy":         {"fp16", "internal/disk", "internal/fault"},
 	"internal/zarr":        {"fp16", "internal/disk"},
 	"internal/hdf5":        {"fp16", "internal/disk", "internal/fault"},
-	"conv":                 {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par"},
+	"conv":                 {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/single"},
 	"matmul":               {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par"},
 	"tensorcore":           {"fp16", "tensor", "internal/exact", "internal/par"},
 	"attention":            {"fp16", "matmul", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
@@ -77,7 +78,7 @@ var inward = map[string][]string{
 	"oracle/judge":         {"act", "fp16", "graph", "pointwise", "tensor", "internal/elem"},
 	"oracle/render":        {"diff", "oracle/report", "internal/svg"},
 	"study":                {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
-	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "safetensors"},
+	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/single", "safetensors"},
 }
 
 const module = "github.com/refrun/refrun/"

@@ -116,6 +116,10 @@ func Forward(dst, src *tensor.Tensor, k *Kernel, p Params) {
 	case dst.H() != oh || dst.W() != ow:
 		panic("conv: destination size does not fit source, kernel, stride and padding")
 	}
+	if k.fastFor(dst.Format, p) && dst.H() > 0 && dst.W() > 0 {
+		k.forwardFast(dst, src, p)
+		return
+	}
 	apply(dst, src, k, paddedAxis(src.H(), k.kh, oh, &p, 0), paddedAxis(src.W(), k.kw, ow, &p, 1))
 }
 

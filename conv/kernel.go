@@ -34,6 +34,10 @@ type Kernel struct {
 	byPixel     map[int]*pixelWeights    // the same
 	inBlocks    map[int]*directWeights   // by the outputs of a block
 	wides       map[int]*wideWeights     // by the outputs of a panel
+	singles     map[int]*fastWeights     // the same
+	tapped      map[int]*fastTapsWeights // the same
+
+	fast bool // for fast arithmetic
 }
 
 // NewKernel prepares the weight [OC,IC,KH,KW] of a convolution (the tensor's
@@ -202,6 +206,12 @@ func (k *Kernel) Bytes() int64 {
 	}
 	for _, w := range k.wides {
 		n += 8 * (len(w.panels) + len(w.bias))
+	}
+	for _, w := range k.singles {
+		parts += 4 * int64(len(w.panels)+len(w.bias))
+	}
+	for _, w := range k.tapped {
+		parts += 4 * int64(len(w.packed)+len(w.bias))
 	}
 	for _, w := range k.inBlocks {
 		n += 8 * (len(w.packed) + len(w.tables))

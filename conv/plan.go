@@ -35,6 +35,8 @@ type engine struct {
 	form   *asm.Form
 	wino   *asm.Winograd
 	pixels *asm.Pixels
+	fast   bool      // in fast arithmetic
+	quick  *fastForm // of that, nil for tap by tap
 }
 
 // engine chooses for results of a format.
@@ -68,7 +70,7 @@ func (k *Kernel) engine(f fp16.Format, stride int) (e engine, ok bool) {
 	return e, false
 }
 
-func (e *engine) none() bool { return e.wino == nil && e.pixels == nil }
+func (e *engine) none() bool { return !e.fast && e.wino == nil && e.pixels == nil }
 
 // run convolves src, whose frame holds the padding, into dst.
 func (e *engine) run(k *Kernel, dst, src *Image, s *Space) {
@@ -81,6 +83,14 @@ func (e *engine) run(k *Kernel, dst, src *Image, s *Space) {
 		return
 	}
 	asm.Ran(e.ran)
+	switch {
+	case e.quick != nil:
+		newFastConv(k, e.quick, dst, src, s).run()
+		return
+	case e.fast:
+		newFastTaps(k, dst, src, e.stride, s).run()
+		return
+	}
 	if e.wino != nil {
 		newWino(k, e.form, e.wino, e.format, dst, src, s).run()
 		return
@@ -103,11 +113,17 @@ func (k *Kernel) Plan(f fp16.Format, h, w int, p Params) *Plan {
 		panic("conv: a plan beyond float32")
 	}
 	plan := &Plan{k: k, p: p, f: f, c: k.oc, h: oh, w: ow, sh: h, sw: w}
-	if p == Square(p.Stride[0], k.kh/2, p.Padding) {
+	if k.fastFor(f, p) {
+		plan.engine = k.fastEngine(max(p.Stride[0], 1))
+	} else if p == Square(p.Stride[0], k.kh/2, p.Padding) {
 		plan.engine, _ = k.engine(f, max(p.Stride[0], 1))
 	}
 	for _, g := range k.parts() {
-		if plan.wino != nil {
+		if plan.quick != nil {
+			g.inSingles(plan.quick, fastOutputs(plan.quick))
+		} else if plan.fast {
+			g.byTap(fastTapsOutputs(asm.FastTapKernels()))
+		} else if plan.wino != nil {
 			g.winograd(plan.form, plan.wino)
 		} else if plan.pixels != nil {
 			g.pixel(plan.pixels.Outputs)
@@ -153,6 +169,9 @@ func (p *Plan) Run(dst, src *Image, s *Space) {
 	case src.H != p.sh || src.W != p.sw || src.Frame < p.Frame():
 		panic("conv: images of another shape or frame than the plan's")
 	default:
+		if p.quick != nil {
+			src = ownFrame(src, p.Frame(), p.p.Padding)
+		}
 		p.run(p.k, dst, src, s)
 	}
 }

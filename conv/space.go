@@ -23,6 +23,8 @@ type Space struct {
 
 	parts    [2]Image // of a convolution in groups: its result and its source
 	wino     wino
+	fast     fastConv
+	fastTaps fastTaps
 	direct   direct
 	anchored anchored
 }
@@ -38,8 +40,12 @@ type worker struct {
 	endPanel      int
 	flags         []uint8
 	terms         []float64
-	open          []uint64 // outputs of dst that guards left open: see note
-	dst           *Image
+	singles       struct { // of fast arithmetic
+		v, m, t []float32 // in memory
+		memory  [3][]float32
+	}
+	open []uint64 // outputs of dst that guards left open: see note
+	dst  *Image
 
 	// What kernels are given pointers to.
 	sums   [block]float64
@@ -55,6 +61,9 @@ func (p *Space) Bytes() int64 {
 	for _, s := range p.workers {
 		for _, m := range s.memory {
 			n += 8 * cap(m)
+		}
+		for _, m := range s.singles.memory {
+			n += 4 * cap(m)
 		}
 		n += cap(s.flags) + 8*(cap(s.norms)+cap(s.greatest)+cap(s.terms)+cap(s.open))
 	}

@@ -12,6 +12,7 @@ import (
 //
 //	float64   everything float64 in a fixed order: the truth of bounds and twins
 //	float32   every operation rounds once to float32
+//	float32:fast  as float32, but with the convolutions of [FastContract]
 //	tf32      as float32, but convolutions round their operands to TF32
 //	float16   as PyTorch's autocast to float16: operation by operation a
 //	bfloat16  narrow or a wide result, as the table of [Autocast] says
@@ -19,11 +20,13 @@ type Mode struct {
 	Precision fp16.Format
 	Autocast  Autocast      // of Float16 and BFloat16; NoAutocast for others
 	TF32      fp16.Rounding // of TF32 operands; the zero value, nearest even, for others
+	Fast      bool          // of Float32: by FastContract
 }
 
 // ParseMode returns the mode of a precision (float64, float32, tf32, float16 or
 // bfloat16; "tf32:away" and "tf32:truncate" name the other roundings that
-// devices have for TF32 operands) and an autocast (see [ParseAutocast]; "" is
+// devices have for TF32 operands, "float32:fast" and "float32:fast-1" the arithmetic of
+// [FastContract]) and an autocast (see [ParseAutocast]; "" is
 // CUDA's, or none where the precision has none). Unknown names, an autocast
 // for a precision without one and float16 on a CPU of PyTorch 1.13, which has
 // none, are errors.
@@ -34,7 +37,13 @@ func ParseMode(precision, autocast string) (Mode, error) {
 		return Mode{}, err
 	}
 	m := Mode{Precision: f}
-	if given {
+	switch {
+	case !given:
+	case f == fp16.Float32:
+		if m.Fast = rounding == "fast" || rounding == FastContract; !m.Fast {
+			return Mode{}, fmt.Errorf("precision %.60q: want nothing after float32, or fast", precision)
+		}
+	default:
 		if f != fp16.TF32 {
 			return Mode{}, fmt.Errorf("precision %.60q: want a rounding after tf32 only", precision)
 		}
@@ -58,6 +67,8 @@ func (m Mode) Check() error {
 		return fmt.Errorf("precision %v: want a number format", m.Precision)
 	case m.TF32 != fp16.NearestEven && m.Precision != fp16.TF32:
 		return fmt.Errorf("precision %v: has no TF32 operands to round: want tf32", m.Precision)
+	case m.Fast && m.Precision != fp16.Float32:
+		return fmt.Errorf("precision %v: has no fast arithmetic: want float32", m.Precision)
 	case m.half() && m.Autocast == NoAutocast:
 		return fmt.Errorf("precision %v: want an autocast, cuda or cpu", m.Precision)
 	case !m.half() && m.Autocast != NoAutocast:
@@ -68,12 +79,15 @@ func (m Mode) Check() error {
 	return nil
 }
 
-// String returns the canonical name of the mode, such as "float32",
+// String returns the canonical name of the mode, such as "float32", "float32:fast-1",
 // "tf32:away" or "float16/autocast-cuda".
 func (m Mode) String() string {
 	s := m.Precision.String()
 	if m.TF32 != fp16.NearestEven {
 		s += ":" + m.TF32.String()
+	}
+	if m.Fast {
+		s += ":" + FastContract
 	}
 	if m.Autocast != NoAutocast {
 		s += "/autocast-" + m.Autocast.String()
@@ -102,3 +116,8 @@ func (m Mode) Output() fp16.Format {
 // Contract is the version of the numerical contract (docs/NUMERICS.md) that
 // results obey. Results of one contract have the same bits everywhere.
 const Contract = "1"
+
+// FastContract is the version of fast arithmetic (docs/NUMERICS.md): float32 operations
+// in a written order, for convolutions. Its results have the same bits everywhere too;
+// they are not rounded once.
+const FastContract = "fast-1"

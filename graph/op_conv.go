@@ -204,13 +204,15 @@ func kernelOf(c *Call, groups int, transposed bool, part string, take func(*tens
 	if c.Inputs() == 3 {
 		bias, constant = c.in[2], c.constantOf(2)
 	}
-	key := keyOf(c.Mode, of, constant, groups)
+	mode := c.Mode
+	mode.Fast = mode.Fast && part == "" // of images only
+	key := keyOf(mode, of, constant, groups)
 	key.transposed, key.part = transposed, part
 	prepare := conv.NewGroupedKernel
 	if transposed {
 		prepare = conv.NewGroupedTransposedKernel
 	}
-	return c.Keep(key, []int{1, 2}, func() any { return newKernel(c.Mode, of, take(c.in[1]), bias, groups, prepare) }).(*Kernel)
+	return c.Keep(key, []int{1, 2}, func() any { return newKernel(mode, of, take(c.in[1]), bias, groups, prepare) }).(*Kernel)
 }
 
 // asItIs takes all of a weight.
@@ -225,11 +227,12 @@ type kernelKey struct {
 	operands   fp16.Format
 	tf32       fp16.Rounding
 	apart      bool // the bias is not part of the kernel
+	fast       bool
 }
 
 // keyOf returns the key of a convolution in groups.
 func keyOf(m Mode, operands fp16.Format, bias *tensor.Tensor, groups int) kernelKey {
-	return kernelKey{bias: bias, groups: groups, operands: operands, tf32: m.TF32, apart: m.BiasApart()}
+	return kernelKey{bias: bias, groups: groups, operands: operands, tf32: m.TF32, apart: m.BiasApart(), fast: m.Fast}
 }
 
 // Kernel returns the kernel of a convolution in groups with constant weights, operands
@@ -251,7 +254,9 @@ func newKernel(m Mode, operands fp16.Format, weight, bias *tensor.Tensor, groups
 			k.Bias, b = b, nil
 		}
 	}
-	k.Kernel = prepare(&w, b, groups)
+	if k.Kernel = prepare(&w, b, groups); m.Fast {
+		k.Kernel = k.Kernel.Fast()
+	}
 	return k
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/internal/single"
 )
 
 // TorchCPU is the random stream of PyTorch's CPU generator, bit for bit as an
@@ -159,7 +160,7 @@ func (t *TorchCPU) Uniform(dst []float64, from, to float64) {
 		panic(msgTorchRange)
 	}
 	for i := range dst {
-		dst[i] = float64(fma32(t.mt.u24(), width, a))
+		dst[i] = float64(single.FMA(t.mt.u24(), width, a))
 	}
 }
 

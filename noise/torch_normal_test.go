@@ -3,6 +3,8 @@ package noise
 import (
 	"math"
 	"testing"
+
+	"github.com/refrun/refrun/internal/single"
 )
 
 // The kernel once more, one number at a time and without rearrangement, to hold
@@ -21,28 +23,28 @@ func cephesLogPlain(u float32) float32 {
 	y := float32(7.0376836292e-2)
 	for _, p := range []float32{-1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1,
 		-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1} {
-		y = fma32Settle(y, x, p)
+		y = single.Settle(y, x, p)
 	}
 	y = float32(y * x)
-	y = fma32Settle(y, z, float32(e*-2.12194440e-4))
-	y = fma32Settle(-z, 0.5, y)
-	return fma32Settle(e, 0.693359375, x+y)
+	y = single.Settle(y, z, float32(e*-2.12194440e-4))
+	y = single.Settle(-z, 0.5, y)
+	return single.Settle(e, 0.693359375, x+y)
 }
 
 func cephesSincosPlain(theta float32) (sin, cos float32) {
 	j := int(math.Trunc(float64(float32(theta*1.27323954473516)))) + 1
 	j -= j % 2
 	y := float32(j)
-	x := fma32Settle(y, -0.78515625, theta)
-	x = fma32Settle(y, -2.4187564849853515625e-4, x)
-	x = fma32Settle(y, -3.77489497744594108e-8, x)
+	x := single.Settle(y, -0.78515625, theta)
+	x = single.Settle(y, -2.4187564849853515625e-4, x)
+	x = single.Settle(y, -3.77489497744594108e-8, x)
 	z := float32(x * x)
-	c := fma32Settle(2.443315711809948e-5, z, -1.388731625493765e-3)
-	c = fma32Settle(c, z, 4.166664568298827e-2)
-	c = fma32Settle(float32(c*z), z, -float32(z*0.5)) + 1
-	s := fma32Settle(-1.9515295891e-4, z, 8.3321608736e-3)
-	s = fma32Settle(s, z, -1.6666654611e-1)
-	s = fma32Settle(float32(s*z), x, x)
+	c := single.Settle(2.443315711809948e-5, z, -1.388731625493765e-3)
+	c = single.Settle(c, z, 4.166664568298827e-2)
+	c = single.Settle(float32(c*z), z, -float32(z*0.5)) + 1
+	s := single.Settle(-1.9515295891e-4, z, 8.3321608736e-3)
+	s = single.Settle(s, z, -1.6666654611e-1)
+	s = single.Settle(float32(s*z), x, x)
 	switch j % 8 {
 	case 0:
 		return s, c
@@ -60,8 +62,8 @@ func torchNormalPlain(s *TorchCPU, d []float64) {
 		for j := range 8 {
 			r := float32(math.Sqrt(float64(-2 * cephesLogPlain(1-float32(d[j])))))
 			sin, cos := cephesSincosPlain(float32(float32(2*math.Pi) * float32(d[j+8])))
-			d[j] = float64(fma32Settle(float32(r*cos), 1, 0))
-			d[j+8] = float64(fma32Settle(float32(r*sin), 1, 0))
+			d[j] = float64(single.Settle(float32(r*cos), 1, 0))
+			d[j+8] = float64(single.Settle(float32(r*sin), 1, 0))
 		}
 	}
 	uniforms := func(d []float64) {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/internal/bigref"
 )
 
 func torchStream(t testing.TB, version string, seed uint64) *TorchCPU {
@@ -183,7 +185,7 @@ func TestTorchUniform(t *testing.T) {
 	from, to := float32(-0.1), float32(0.1)
 	unfused := 0
 	for i, u := range unit {
-		want := fma32Judge(float32(u), to-from, from)
+		want := bigref.FMA32(float32(u), to-from, from)
 		if float32(got[i]) != want {
 			t.Fatalf("element %d is %v, want %v", i, got[i], want)
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/single"
 )
 
 // TorchCUDA is the random stream of PyTorch's CUDA generator for float32
@@ -231,7 +232,7 @@ func cudaRand(x uint32) float32 {
 // the -0 that comes of u = 1.
 func cudaNormal(x, y uint32, std float32) (float32, float32) {
 	const step = float32(2.3283064e-10) * float32(6.2831855) // 2 pi 2^-32
-	v := float64(fma32(float32(y), step, step/2))
+	v := float64(single.FMA(float32(y), step, step/2))
 	s := float32(math.Sqrt(float64(-2 * float32(elem.Log(float64(cudaUniform(x)))))))
 	sin, cos := float32(elem.Sin(v)), float32(elem.Cos(v))
 	return float32(float32(sin*s)*std) + 0, float32(float32(cos*s)*std) + 0

@@ -9,8 +9,29 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
-// arithmetic is what --precision and --autocast say; "" is what the case says.
-type arithmetic struct{ precision, autocast string }
+// arithmetic is what --precision, --autocast and --arith say; "" is what the case says.
+type arithmetic struct{ precision, autocast, arith string }
+
+// arithFlag declares --arith.
+func (c *command) arithFlag(to *string) {
+	c.flags.StringVar(to, "arith", "", "`contract` of float32: exact, each operation rounded once, or fast, float32 operations in a written order (default what --precision says, exact)")
+}
+
+// named returns a precision with the contract that --arith asks for.
+func (a arithmetic) named(precision string) (string, error) {
+	name, _, _ := strings.Cut(precision, ":")
+	switch {
+	case a.arith != "" && a.arith != "exact" && a.arith != "fast":
+		return "", fmt.Errorf("--arith: %.60q: want exact or fast", a.arith)
+	case a.arith == "fast" && name != "float32":
+		return "", fmt.Errorf("--arith: fast: %.60s has no such arithmetic: want float32", precision)
+	case a.arith == "fast":
+		return "float32:fast", nil
+	case a.arith == "exact" && name == "float32":
+		return name, nil
+	}
+	return precision, nil
+}
 
 // mode returns the mode for a case, and the precision that was asked for.
 // Where an autocast leaves the release open, it is that of the PyTorch which
@@ -19,6 +40,9 @@ func (a arithmetic) mode(cs *rollout.Case) (m operator.Mode, requested string, e
 	requested, field := cs.Rollout.Precision, cs.File+": rollout.precision"
 	if a.precision != "" {
 		requested, field = a.precision, "--precision"
+	}
+	if requested, err = a.named(requested); err != nil {
+		return m, requested, err
 	}
 	rules := a.autocast
 	switch half := strings.HasSuffix(requested, "float16"); { // or bfloat16

@@ -65,6 +65,7 @@ type benchReport struct {
 type benchFlags struct {
 	config, weights     string
 	precision, autocast string
+	arith               string
 	grid, batch         int
 	lines               bool
 	seconds             float64
@@ -76,6 +77,7 @@ func bench(c *command) error {
 	c.flags.StringVar(&f.weights, "weights", "", "safetensors `file` of its weights (default by weights_seed)")
 	c.flags.StringVar(&f.precision, "precision", "", "`arithmetic`: float64, float32, tf32, float16 or bfloat16 (default all)")
 	c.flags.StringVar(&f.autocast, "autocast", "", "`rules` of a half precision, as of run")
+	c.arithFlag(&f.arith)
 	c.flags.IntVar(&f.grid, "grid", 0, "`side` of the operator's images (default the configuration's, else 64)")
 	c.flags.IntVar(&f.batch, "batch", 1, "`samples` of an application of the operator")
 	c.flags.Float64Var(&f.seconds, "seconds", 0.3, "`time` for each measurement, in seconds")
@@ -101,7 +103,7 @@ func bench(c *command) error {
 		return err
 	}
 	for _, precision := range f.precisions() {
-		if _, _, err := (arithmetic{precision, f.autocast}).mode(cs); err != nil {
+		if _, _, err := (arithmetic{precision, f.autocast, f.arith}).mode(cs); err != nil {
 			return err
 		}
 	}
@@ -163,7 +165,10 @@ func (f *benchFlags) precisions() []string {
 	if f.precision != "" {
 		return []string{f.precision}
 	}
-	return []string{"float32", "tf32", "float16", "bfloat16", "float64"}
+	if f.arith != "" {
+		return []string{"float32"}
+	}
+	return []string{"float32", "float32:fast", "tf32", "float16", "bfloat16", "float64"}
 }
 
 // shape is that of a sample.
@@ -178,7 +183,7 @@ func (f *benchFlags) what(cs *rollout.Case) string {
 // stepper returns a function that takes one step of the operator, each from
 // another state than the last. The noise is left out.
 func (f *benchFlags) stepper(cs *rollout.Case, precision string) (step func() error, mode operator.Mode, flop float64, err error) {
-	if mode, _, err = (arithmetic{precision, f.autocast}).mode(cs); err != nil {
+	if mode, _, err = (arithmetic{precision, f.autocast, f.arith}).mode(cs); err != nil {
 		return nil, mode, 0, err
 	}
 	op, err := cs.NewOperator()

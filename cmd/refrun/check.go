@@ -78,7 +78,7 @@ func check(c *command) error {
 // checkCase checks a case as the flags say, and returns the precision that was
 // asked for and the one that was used.
 func (c *command) checkCase(cs *rollout.Case, w *checkFlags) (r *report.Report, requested, used string, err error) {
-	mode, requested, err := arithmetic{w.claim, w.autocast}.mode(cs)
+	mode, requested, err := arithmetic{w.claim, w.autocast, ""}.mode(cs)
 	if err != nil {
 		return nil, "", "", errors.New(strings.Replace(err.Error(), "--precision", "--claim", 1))
 	}

@@ -53,10 +53,14 @@ type modelOutput struct {
 
 // model evaluates a network once.
 func (c *command) model(m *modelFlags, want arithmetic, out string, force bool) error {
-	if err := m.alone(c.flags, "precision", "autocast", "o", "force"); err != nil {
+	if err := m.alone(c.flags, "precision", "autocast", "arith", "o", "force"); err != nil {
 		return err
 	}
-	mode, err := graph.ParseMode(cmp.Or(want.precision, "float32"), want.autocast)
+	precision, err := want.named(cmp.Or(want.precision, "float32"))
+	if err != nil {
+		return err
+	}
+	mode, err := graph.ParseMode(precision, want.autocast)
 	if err != nil {
 		return fmt.Errorf("--precision: %w", err)
 	}

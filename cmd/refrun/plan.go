@@ -75,6 +75,7 @@ func plan(c *command) error {
 	c.flags.StringVar(&f.weights, "weights", "", "safetensors `file` of its weights (default by weights_seed)")
 	c.flags.StringVar(&f.precision, "precision", "float32", "`arithmetic`: float64, float32, tf32, float16 or bfloat16")
 	c.flags.StringVar(&f.autocast, "autocast", "", "`rules` of a half precision, as of run")
+	c.arithFlag(&f.arith)
 	c.flags.IntVar(&f.grid, "grid", 0, "`side` of the operator's images (default the configuration's, else 64)")
 	c.flags.IntVar(&f.batch, "batch", 1, "`realizations` of an application of the operator")
 	c.flags.IntVar(&d.Operators, "operators", 0, "`number` of operators of a dataset (default no dataset)")
@@ -126,7 +127,7 @@ func plan(c *command) error {
 
 // measurePlan compiles the operator, steps it, and says how.
 func measurePlan(cs *rollout.Case, f *benchFlags) (*planReport, error) {
-	mode, _, err := (arithmetic{f.precision, f.autocast}).mode(cs)
+	mode, _, err := (arithmetic{f.precision, f.autocast, f.arith}).mode(cs)
 	if err != nil {
 		return nil, err
 	}

@@ -60,14 +60,17 @@ func run(c *command) error {
 	oneStep := c.flags.Bool("one-step", false, "step each recorded state once instead of rolling out")
 	precision := c.flags.String("precision", "", "`arithmetic`: float64, float32, tf32[:away|:truncate], float16 or bfloat16 (default what the case says)")
 	autocast := c.flags.String("autocast", "", "`rules` of a half precision: cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")
+	var arith string
+	c.arithFlag(&arith)
 	noise := c.flags.String("noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS] or none (default the case's tape, else its PyTorch's stream, else counter)")
 	batch := c.flags.Int("batch", 0, "`realizations` per application of the operator (default the engine batch); never changes a bit")
 	w, m := c.wholeFlags(), c.modelFlags()
 	if err := c.parse(0); err != nil {
 		return err
 	}
+	want := arithmetic{*precision, *autocast, arith}
 	if m.given() {
-		return c.model(m, arithmetic{*precision, *autocast}, w.out, w.force)
+		return c.model(m, want, w.out, w.force)
 	}
 	if len(m.inputs) > 0 {
 		return errors.New("--input: want --onnx or --graph as well")
@@ -93,12 +96,12 @@ func run(c *command) error {
 		return err
 	}
 	if !*oneStep {
-		return c.whole(cs, w, arithmetic{*precision, *autocast}, *noise, *batch)
+		return c.whole(cs, w, want, *noise, *batch)
 	}
 	if *w != (wholeFlags{checkpoint: w.checkpoint}) {
 		return errors.New("--one-step: compares a case as it was recorded: want no --weights, --x0, -o, --seed, --steps, --realizations, --allow-nonfinite")
 	}
-	r, err := c.oneStep(cs, arithmetic{*precision, *autocast}, *noise, *batch)
+	r, err := c.oneStep(cs, want, *noise, *batch)
 	if err != nil {
 		return err
 	}

@@ -48,6 +48,8 @@ var labels = []string{
 	"TF32 sold as float32",
 	"check of ",
 	"all float16",
+	"float32:fast",
+	"float32:fast-1",
 	"all bfloat16",
 	"a million random float32",
 	"all float32",

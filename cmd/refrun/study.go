@@ -128,12 +128,12 @@ func studyRun(c *command) error {
 		return err
 	}
 	o := study.Options{Noise: *noise, Shape: shape, Start: start}
-	for _, precision := range []string{"tf32", "float16", "bfloat16"} {
+	for _, precision := range []string{"float32:fast", "tf32", "float16", "bfloat16"} {
 		rules := *autocast
-		if precision == "tf32" {
+		if !strings.HasSuffix(precision, "float16") {
 			rules = ""
 		}
-		m, _, err := arithmetic{precision, rules}.mode(cs)
+		m, _, err := arithmetic{precision, rules, ""}.mode(cs)
 		if err != nil {
 			return err
 		}

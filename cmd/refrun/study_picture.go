@@ -19,12 +19,13 @@ const (
 // The colours of the twins (Okabe and Ito's, which colour-blind people tell
 // apart).
 var twinColour = map[string]color.RGBA{
-	study.Moved: {0, 0, 0, 255},
-	study.Other: {150, 150, 150, 255},
-	"float64":   {0, 158, 115, 255},
-	"tf32":      {204, 121, 167, 255},
-	"float16":   {0, 114, 178, 255},
-	"bfloat16":  {213, 94, 0, 255},
+	study.Moved:      {0, 0, 0, 255},
+	study.Other:      {150, 150, 150, 255},
+	"float64":        {0, 158, 115, 255},
+	"float32:fast-1": {86, 180, 233, 255},
+	"tf32":           {204, 121, 167, 255},
+	"float16":        {0, 114, 178, 255},
+	"bfloat16":       {213, 94, 0, 255},
 }
 
 // A path is a solid line and single steps are dashed.

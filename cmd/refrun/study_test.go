@@ -77,10 +77,10 @@ func TestStudyJSON(t *testing.T) {
 			t.Errorf("%v: one step %v", w["twin"], w["one_step"])
 		}
 	}
-	if want := []string{"moved", "other", "float64", "tf32", "float16", "bfloat16"}; !slices.Equal(twins, want) {
+	if want := []string{"moved", "other", "float64", "float32:fast-1", "tf32", "float16", "bfloat16"}; !slices.Equal(twins, want) {
 		t.Errorf("twins %q, want %q", twins, want)
 	}
-	if mode := out["rows"].([]any)[4].(map[string]any)["mode"]; mode != "float16/autocast-cuda/state-float32/noise-counter" {
+	if mode := out["rows"].([]any)[5].(map[string]any)["mode"]; mode != "float16/autocast-cuda/state-float32/noise-counter" {
 		t.Errorf("float16 is %v", mode)
 	}
 
@@ -88,7 +88,7 @@ func TestStudyJSON(t *testing.T) {
 	if seeds := out["weight_seeds"].([]any); len(seeds) != 2 || seeds[0] != 1. || seeds[1] != 2. || len(out["operators"].([]any)) != 2 {
 		t.Errorf("weight seeds %v", seeds)
 	}
-	if mode := out["rows"].([]any)[5].(map[string]any)["mode"]; out["realizations"] != 4. || out["noise_floor"] != nil || mode != "bfloat16/autocast-cpu/state-float32/noise-none" {
+	if mode := out["rows"].([]any)[6].(map[string]any)["mode"]; out["realizations"] != 4. || out["noise_floor"] != nil || mode != "bfloat16/autocast-cpu/state-float32/noise-none" {
 		t.Errorf("%v realizations, noise floor %v, bfloat16 %v", out["realizations"], out["noise_floor"], mode)
 	}
 

@@ -26,6 +26,8 @@ type backend struct {
 	act                  *Act
 	winograd             *Winograd // 3x3
 	winograd5, winograd7 *Winograd
+	fast, fast5          *Fast // 3x3 and 5x5
+	fastTaps             *FastTaps
 	noise                *Noise
 	direct               *Direct
 	pixels               *Pixels

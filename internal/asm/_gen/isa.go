@@ -12,14 +12,68 @@ import (
 // isa is one vector instruction set of amd64.
 type isa struct {
 	name  string
-	lanes int // float64 numbers of a register
+	lanes int // numbers of a register
 	tiles int // rows of the register block of the multiplication; its columns are 2*lanes
 	wide  []reg.VecPhysical
 	half  []reg.VecPhysical // the same registers at half the width
+
+	single bool // its numbers are float32, twice as many
 }
 
-var avx512 = isa{"AVX512", 8, 13, zmm(), ymm()}
-var avx2 = isa{"AVX2", 4, 6, ymm()[:16], xmm()[:16]}
+var avx512 = isa{"AVX512", 8, 13, zmm(), ymm(), false}
+var avx2 = isa{"AVX2", 4, 6, ymm()[:16], xmm()[:16], false}
+
+// singles is the instruction set with float32 numbers.
+func (i isa) singles() isa {
+	i.lanes, i.single = 2*i.lanes, true
+	return i
+}
+
+// size returns the bytes of a number.
+func (i isa) size() int {
+	if i.single {
+		return 4
+	}
+	return 8
+}
+
+// number is the type of a number.
+func (i isa) number() string {
+	if i.single {
+		return "float32"
+	}
+	return "float64"
+}
+
+// pattern returns the bits of a constant, which must be one of the numbers.
+func (i isa) pattern(c float64) uint64 {
+	if !i.single {
+		return math.Float64bits(c)
+	}
+	if float64(float32(c)) != c {
+		panic(fmt.Sprintf("%v is no float32 number", c))
+	}
+	return uint64(math.Float32bits(float32(c)))
+}
+
+// either returns the form of an instruction for the numbers.
+func either[F any](i isa, double, single F) F {
+	if i.single {
+		return single
+	}
+	return double
+}
+
+// Instructions on vectors of numbers.
+func (i isa) load(from, to Op)  { either(i, VMOVUPD, VMOVUPS)(from, to) }
+func (i isa) copy(from, to Op)  { either(i, VMOVAPD, VMOVAPS)(from, to) }
+func (i isa) add(x, y, r Op)    { either(i, VADDPD, VADDPS)(x, y, r) }
+func (i isa) sub(x, y, r Op)    { either(i, VSUBPD, VSUBPS)(x, y, r) } // y - x
+func (i isa) mul(x, y, r Op)    { either(i, VMULPD, VMULPS)(x, y, r) }
+func (i isa) fma(x, y, r Op)    { either(i, VFMADD231PD, VFMADD231PS)(x, y, r) }   // r += x y
+func (i isa) fnma(x, y, r Op)   { either(i, VFNMADD231PD, VFNMADD231PS)(x, y, r) } // r -= x y
+func (i isa) clear(r Op)        { either(i, VXORPD, VXORPS)(r, r, r) }
+func (i isa) spread(from, r Op) { either(i, VBROADCASTSD, VBROADCASTSS)(from, r) }
 
 func zmm() []reg.VecPhysical {
 	return []reg.VecPhysical{reg.Z0, reg.Z1, reg.Z2, reg.Z3, reg.Z4, reg.Z5, reg.Z6, reg.Z7, reg.Z8, reg.Z9, reg.Z10,
@@ -40,7 +94,7 @@ func xmm() []reg.VecPhysical {
 }
 
 // vector returns the bytes of a register.
-func (i isa) vector() int { return 8 * i.lanes }
+func (i isa) vector() int { return i.size() * i.lanes }
 
 // halves is how many registers hold the eight channels of a block.
 func (i isa) halves() int { return 8 / i.lanes }
@@ -64,7 +118,7 @@ func newTable(i isa, symbol string) *table {
 
 func (t *table) floats(all ...float64) {
 	for _, c := range all {
-		t.words(math.Float64bits(c))
+		t.words(t.isa.pattern(c))
 	}
 }
 
@@ -75,8 +129,12 @@ func (t *table) words(all ...uint64) {
 		}
 		t.at[w] = t.next
 		for range t.isa.lanes {
-			DATA(t.next, U64(w))
-			t.next += 8
+			if t.isa.single {
+				DATA(t.next, U32(uint32(w)))
+			} else {
+				DATA(t.next, U64(w))
+			}
+			t.next += t.isa.size()
 		}
 	}
 }
@@ -96,7 +154,7 @@ var held = map[uint64]reg.VecPhysical{}
 // before last, for the kernel under way: release ends it.
 func (i isa) hold(first, last int, all ...float64) {
 	for _, c := range all {
-		w := math.Float64bits(c)
+		w := i.pattern(c)
 		if _, ok := held[w]; ok || first >= last {
 			continue
 		}
@@ -110,10 +168,10 @@ func release() { clear(held) }
 
 // float returns a constant, in memory or in a register.
 func (i isa) float(c float64) Op {
-	if r, ok := held[math.Float64bits(c)]; ok {
+	if r, ok := held[i.pattern(c)]; ok {
 		return r
 	}
-	return i.bits(math.Float64bits(c))
+	return i.bits(i.pattern(c))
 }
 
 // bits returns the memory operand of a bit pattern.

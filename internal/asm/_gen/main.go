@@ -12,6 +12,7 @@ import (
 var kernels = map[string]func(){
 	"act":      act,
 	"direct":   direct,
+	"fast":     fast,
 	"noise":    noise,
 	"norm":     norm,
 	"rows":     rowKernels,

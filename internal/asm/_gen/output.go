@@ -180,13 +180,13 @@ func (i isa) outputColumns(o form, loop string, ahead bool, from, scratch, to, l
 	in := newRows(n, from, step)
 	Label(loop + "columns")
 	for y := range n {
-		VMOVUPD(in.at(y, 0), i.wide[1+y])
+		i.load(in.at(y, 0), i.wide[1+y])
 		if ahead {
 			PREFETCHT0(in.at(y, 2*v))
 		}
 	}
 	for y, r := range i.outputLine(o) {
-		VMOVUPD(r, Mem{Base: to, Disp: n * y * v})
+		i.load(r, Mem{Base: to, Disp: n * y * v})
 	}
 	for _, p := range in.base {
 		ADDQ(point, p)
@@ -210,23 +210,23 @@ func (i isa) outputLine(f form) [4]reg.VecPhysical {
 	s, t := make([]reg.VecPhysical, last+1), make([]reg.VecPhysical, last+1)
 	for l := range f.points {
 		plus, minus := d[1+2*l], d[2+2*l]
-		VADDPD(minus, plus, free)
-		VSUBPD(minus, plus, minus)
+		i.add(minus, plus, free)
+		i.sub(minus, plus, minus)
 		s[l], t[l], free = free, minus, plus
 	}
 	zero, infinity := d[0], d[f.side()-1]
 	for l := range f.points {
-		VADDPD(s[l], zero, zero)
+		i.add(s[l], zero, zero)
 	}
 	r1, r2 := free, s[last]
-	VMULPD(i.float(f.points[last]), t[last], r1)
-	VMULPD(i.float(f.points[last]*f.points[last]), s[last], r2)
+	i.mul(i.float(f.points[last]), t[last], r1)
+	i.mul(i.float(f.points[last]*f.points[last]), s[last], r2)
 	for l := last; l >= 0; l-- {
 		p := f.points[l]
-		VFMADD231PD(i.float(p*p*p), t[l], infinity)
+		i.fma(i.float(p*p*p), t[l], infinity)
 		if l < last {
-			VFMADD231PD(i.float(p), t[l], r1)
-			VFMADD231PD(i.float(p*p), s[l], r2)
+			i.fma(i.float(p), t[l], r1)
+			i.fma(i.float(p*p), s[l], r2)
 		}
 	}
 	return [4]reg.VecPhysical{zero, r1, r2, infinity}

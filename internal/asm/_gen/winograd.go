@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -233,7 +234,7 @@ func input(i isa, f form, wide bool) {
 }
 
 // plane is the bytes of one point of a block of channels and a group of tiles.
-func (i isa) plane() int { return 64 * i.tiles }
+func (i isa) plane() int { return 8 * i.size() * i.tiles }
 
 // product is the bytes of one point of a group of tiles and of outputs.
 func (i isa) product() int { return i.tiles * 2 * i.vector() }
@@ -253,12 +254,12 @@ func (i isa) inputLine(f form, free []reg.VecPhysical, store func(r int, v reg.V
 		v := free[next%len(free)]
 		next++
 		j := len(c) - 1
-		VMOVAPD(d[from+2*j], v)
+		i.copy(d[from+2*j], v)
 		for j--; j >= 0; j-- {
 			if c[j] < 0 {
-				VFNMADD231PD(i.float(-c[j]), d[from+2*j], v)
+				i.fnma(i.float(-c[j]), d[from+2*j], v)
 			} else {
-				VFMADD231PD(i.float(c[j]), d[from+2*j], v)
+				i.fma(i.float(c[j]), d[from+2*j], v)
 			}
 		}
 		return v
@@ -270,9 +271,9 @@ func (i isa) inputLine(f form, free []reg.VecPhysical, store func(r int, v reg.V
 		odd, even := sum(c, 1), sum(c, 2)
 		minus := free[next%len(free)]
 		next++
-		VMOVAPD(even, minus)
-		VFMADD231PD(i.float(p), odd, even)
-		VFNMADD231PD(i.float(p), odd, minus)
+		i.copy(even, minus)
+		i.fma(i.float(p), odd, even)
+		i.fnma(i.float(p), odd, minus)
 		store(1+2*l, even)
 		store(2+2*l, minus)
 	}
@@ -306,14 +307,15 @@ const fewTiles = 8
 // pass through the caches faster than memory can give them; so the next ones are
 // asked for evenly through the work on these, and two lines of later a block.
 func multiply(i isa, tiles int) {
-	name := "winogradMultiply" + i.name
+	kernel := either(i, "winogradMultiply", "fastMultiply")
+	name := kernel + i.name
 	if tiles < i.tiles {
-		name = fmt.Sprint("winogradMultiply", tiles, i.name)
+		name = fmt.Sprint(kernel, tiles, i.name)
 		i.tiles = tiles
 	}
-	TEXT(name, NOSPLIT, "func(v, u, m *float64, blocks, chain, groups int, next *float64, later *float32)")
+	TEXT(name, NOSPLIT, strings.ReplaceAll("func(v, u, m *float64, blocks, chain, groups int, next *float64, later *float32)", "float64", i.number()))
 	Pragma("noescape")
-	Doc(name + " multiplies at one point: see asm/winograd.go.")
+	Doc(name + " multiplies at one point: see asm/" + either(i, "winograd.go.", "fast.go."))
 	v := Load(Param("v"), GP64()).(reg.GPVirtual)
 	m := Load(Param("m"), GP64()).(reg.GPVirtual)
 	groups := Load(Param("groups"), GP64()).(reg.GPVirtual)
@@ -335,7 +337,7 @@ func multiply(i isa, tiles int) {
 	CMOVQLT(left, steps)
 	SUBQ(steps, left)
 	for _, s := range sum {
-		VXORPD(s, s, s)
+		i.clear(s)
 	}
 	// One loop for each number of lines of next in a block.
 	least := 4
@@ -347,16 +349,16 @@ func multiply(i isa, tiles int) {
 		}
 		Label(block)
 		for c := range 8 {
-			VMOVUPD(Mem{Base: u, Disp: 2 * c * n}, w[0])
-			VMOVUPD(Mem{Base: u, Disp: (2*c + 1) * n}, w[1])
+			i.load(Mem{Base: u, Disp: 2 * c * n}, w[0])
+			i.load(Mem{Base: u, Disp: (2*c + 1) * n}, w[1])
 			for line := (lines*c + 7) / 8; line < (lines*(c+1)+7)/8; line++ {
 				PREFETCHT1(Mem{Base: next, Disp: 64 * line})
 			}
 			for t := range i.tiles {
 				xt := x[t%len(x)]
-				VBROADCASTSD(Mem{Base: v, Disp: 64*t + 8*c}, xt)
-				VFMADD231PD(xt, w[0], sum[2*t])
-				VFMADD231PD(xt, w[1], sum[2*t+1])
+				i.spread(Mem{Base: v, Disp: i.size() * (8*t + c)}, xt)
+				i.fma(xt, w[0], sum[2*t])
+				i.fma(xt, w[1], sum[2*t+1])
 			}
 		}
 		ADDQ(U32(uint32(i.plane())), v)
@@ -376,11 +378,11 @@ func multiply(i isa, tiles int) {
 	TESTQ(sums, sums)
 	JZ(LabelRef("store" + name))
 	for s, r := range sum {
-		VADDPD(Mem{Base: m, Disp: s * n}, r, r)
+		i.add(Mem{Base: m, Disp: s * n}, r, r)
 	}
 	Label("store" + name)
 	for s, r := range sum {
-		VMOVUPD(r, Mem{Base: m, Disp: s * n})
+		i.load(r, Mem{Base: m, Disp: s * n})
 	}
 	INCQ(sums)
 	TESTQ(left, left)

@@ -1,32 +1,16 @@
-package noise
+package single
 
 import (
 	"math"
-	"math/big"
 	"math/rand/v2"
 	"testing"
 
-	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/bigref"
 )
 
-// fma32Judge is a*b + c by rational arithmetic, for finite numbers. The sign of
-// an exact zero is IEEE 754's: that of both terms if they agree, else +.
-func fma32Judge(a, b, c float32) float32 {
-	p := new(big.Rat).Mul(bigref.Rat(float64(a)), bigref.Rat(float64(b)))
-	x := p.Add(p, bigref.Rat(float64(c)))
-	if x.Sign() == 0 {
-		if math.Signbit(float64(a)) != math.Signbit(float64(b)) && math.Signbit(float64(c)) {
-			return float32(math.Copysign(0, -1))
-		}
-		return 0
-	}
-	return float32(bigref.Round(x, fp16.Float32))
-}
-
-// fma32Cases returns triples whose exact results crowd around the midpoints of
+// cases returns triples whose exact results crowd around the midpoints of
 // the float32 grid, in every binade, and random ones.
-func fma32Cases() [][3]float32 {
+func cases() [][3]float32 {
 	rng := rand.New(rand.NewPCG(1, 2))
 	var cases [][3]float32
 	add := func(a, b, c float32) { cases = append(cases, [3]float32{a, b, c}) }
@@ -94,17 +78,17 @@ func fma32Cases() [][3]float32 {
 	return finite
 }
 
-func TestFma32(t *testing.T) {
+func TestFMA(t *testing.T) {
 	twice, subnormal, zero := 0, 0, 0
-	for _, x := range fma32Cases() {
+	for _, x := range cases() {
 		a, b, c := x[0], x[1], x[2]
-		want := fma32Judge(a, b, c)
+		want := bigref.FMA32(a, b, c)
 		bits := math.Float32bits(want)
-		if got := fma32(a, b, c); math.Float32bits(got) != bits {
-			t.Fatalf("fma32(%x, %x, %x) = %#08x, want %#08x", a, b, c, math.Float32bits(got), bits)
+		if got := FMA(a, b, c); math.Float32bits(got) != bits {
+			t.Fatalf("FMA(%x, %x, %x) = %#08x, want %#08x", a, b, c, math.Float32bits(got), bits)
 		}
-		if got := fma32Settle(a, b, c); math.Float32bits(got) != bits {
-			t.Fatalf("fma32Settle(%x, %x, %x) = %#08x, want %#08x", a, b, c, math.Float32bits(got), bits)
+		if got := Settle(a, b, c); math.Float32bits(got) != bits {
+			t.Fatalf("Settle(%x, %x, %x) = %#08x, want %#08x", a, b, c, math.Float32bits(got), bits)
 		}
 		if float32(math.FMA(float64(a), float64(b), float64(c))) != want {
 			twice++
@@ -123,7 +107,7 @@ func TestFma32(t *testing.T) {
 }
 
 // Infinities and NaNs go the way of IEEE 754.
-func TestFma32Special(t *testing.T) {
+func TestSpecial(t *testing.T) {
 	inf, nan := float32(math.Inf(1)), float32(math.NaN())
 	for _, x := range [][4]float32{
 		{inf, 1, 1, inf}, {inf, -2, 1, -inf}, {1, 1, inf, inf}, {1, 1, -inf, -inf},
@@ -131,34 +115,9 @@ func TestFma32Special(t *testing.T) {
 		{0x1p100, 0x1p100, 0, inf}, {0x1p100, 0x1p100, -inf, -inf},
 		{math.MaxFloat32, math.MaxFloat32, -math.MaxFloat32, inf},
 	} {
-		for _, got := range []float32{fma32(x[0], x[1], x[2]), fma32Settle(x[0], x[1], x[2])} {
+		for _, got := range []float32{FMA(x[0], x[1], x[2]), Settle(x[0], x[1], x[2])} {
 			if got != x[3] && (got == got || x[3] == x[3]) {
-				t.Errorf("fma32(%g, %g, %g) = %g, want %g", x[0], x[1], x[2], got, x[3])
-			}
-		}
-	}
-}
-
-// All lanes equal fma32, also in place.
-func TestFma32Lanes(t *testing.T) {
-	cases := fma32Cases()
-	for ; len(cases) >= len(lanes32{}); cases = cases[len(lanes32{}):] {
-		var a, b, c, want, y lanes32
-		for i := range want {
-			a[i], b[i], c[i] = cases[i][0], cases[i][1], cases[i][2]
-			want[i] = fma32(a[i], b[i], c[i])
-		}
-		y.fma(&a, &b, &c)
-		inA, inB, inC := a, b, c
-		inA.fma(&inA, &b, &c)
-		inB.fma(&a, &inB, &c)
-		inC.fma(&a, &b, &inC)
-		for _, got := range []*lanes32{&y, &inA, &inB, &inC} {
-			for i := range want {
-				if math.Float32bits(got[i]) != math.Float32bits(want[i]) {
-					t.Fatalf("lane %d: %x*%x + %x = %#08x, want %#08x", i, a[i], b[i], c[i],
-						math.Float32bits(got[i]), math.Float32bits(want[i]))
-				}
+				t.Errorf("FMA(%g, %g, %g) = %g, want %g", x[0], x[1], x[2], got, x[3])
 			}
 		}
 	}

@@ -1,8 +1,9 @@
-package noise
+// Package single is float32 arithmetic where Go has none: the fused multiply-add.
+package single
 
 import "math"
 
-// fma32 returns a*b + c rounded once to float32: the fused multiply-add of
+// FMA returns a*b + c rounded once to float32: the fused multiply-add of
 // float32 hardware, which Go lacks. Go's own float32(math.FMA(...)) rounds
 // twice and is wrong now and then.
 //
@@ -18,25 +19,25 @@ import "math"
 // result across a midpoint; it can only carry it onto one. If s is no midpoint,
 // the exact result and s therefore lie between the same two midpoints and round
 // to the same float32. (A zero s is exact and has the right sign.)
-func fma32(a, b, c float32) float32 {
+func FMA(a, b, c float32) float32 {
 	s := float64(float64(a)*float64(b)) + float64(c)
-	if fma32Doubt(s) {
-		return fma32Settle(a, b, c)
+	if Doubt(s) {
+		return Settle(a, b, c)
 	}
 	return float32(s)
 }
 
-// fma32Doubt reports whether s may be a midpoint. For |s| >= 2^-126 these have
+// Doubt reports whether a product and sum in float64, s, may be a midpoint. For |s| >= 2^-126 these have
 // one significant bit more than a float32, that is, the 29 bits of s that a
 // float32 lacks are 1 followed by zeros: one in 2^29 random sums. Below 2^-126
 // they sit elsewhere and every s is in doubt. An infinity is no midpoint, and
 // a NaN stays one either way.
-func fma32Doubt(s float64) bool {
+func Doubt(s float64) bool {
 	b := math.Float64bits(s)
 	return b&(1<<29-1) == 1<<28 || b<<1 < (1023-126)<<53
 }
 
-// fma32Settle is fma32 for every result. The sum is rounded to odd first: if it
+// Settle is FMA for every result. The sum is rounded to odd first: if it
 // is inexact and its last bit is 0, it moves to its neighbour on the side of
 // the exact value. A midpoint has at most 25 significant bits, so its last bit
 // is 0, and the moved sum is none; by the argument above, which holds for this
@@ -44,7 +45,7 @@ func fma32Doubt(s float64) bool {
 // of the sum is exact (Knuth's two-sum; nothing here nears float64's limits).
 //
 //go:noinline
-func fma32Settle(a, b, c float32) float32 {
+func Settle(a, b, c float32) float32 {
 	p, d := float64(float64(a)*float64(b)), float64(c)
 	s := p + d
 	t := s - p
@@ -59,31 +60,4 @@ func fma32Settle(a, b, c float32) float32 {
 		s = math.Float64frombits(bits)
 	}
 	return float32(s)
-}
-
-// lanes32 are the numbers one vector register of the kernel holds.
-type lanes32 [8]float32
-
-// fma sets y = a*b + c, each lane as fma32 does. y may be any of a, b and c.
-func (y *lanes32) fma(a, b, c *lanes32) {
-	for i := range y {
-		// fma32, which is too long to be inlined.
-		s := float64(float64(a[i])*float64(b[i])) + float64(c[i])
-		if fma32Doubt(s) {
-			y[i] = fma32Settle(a[i], b[i], c[i])
-		} else {
-			y[i] = float32(s)
-		}
-	}
-}
-
-// splat32 returns registers that hold one constant each.
-func splat32(constants ...float32) []lanes32 {
-	r := make([]lanes32, len(constants))
-	for k, c := range constants {
-		for i := range r[k] {
-			r[k][i] = c
-		}
-	}
-	return r
 }

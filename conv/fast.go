@@ -1,0 +1,367 @@
+package conv
+
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/tensor"
+)
+
+// The float32 arithmetic of the contract "fast, version 1" (docs/NUMERICS.md, section
+// 13): convolutions with odd square windows, padded by half of them, by Winograd's method
+// or tap by tap. Every operation is written down in fast_plain.go, and that is the
+// definition; the kernels of package asm do the same operations in the same order, many
+// at a time. A number depends on nothing but its tile's window and the weights: not on
+// the batch, nor on which tiles share a call.
+
+// fastForm is how windows of one size are computed by Winograd's method: as the sum of
+// convolutions with smaller ones, one for each pair of parts, by one form.
+type fastForm struct {
+	form  *asm.Form
+	parts []fastPart // along an axis
+	chain int        // blocks of channels of a sum
+}
+
+// fastPart is the taps [first,end) of a window; its own window begins at pixel at.
+type fastPart struct{ at, first, end int }
+
+// fastForms are the forms by the size of the window. The ten points that 7x7 would need
+// lose too many of float32's digits: it is four windows of at most 4x4 taps.
+var fastForms = map[int]*fastForm{
+	3: {asm.WinogradForm(3), []fastPart{{0, 0, 3}}, 4},
+	5: {asm.WinogradForm(5), []fastPart{{0, 0, 5}}, 2},
+	7: {asm.WinogradForm(5), []fastPart{{0, 0, 4}, {2, 4, 7}}, 2},
+}
+
+// fastChain is the number of taps of a sum, tap by tap.
+const fastChain = 16
+
+// The fewest channels that go to and come from a convolution by Winograd's method, and
+// the most transformed weights.
+const (
+	fastLeastIn, fastLeastOut = 5, 8
+	mostFast                  = 1 << 28
+)
+
+// Fast returns the kernel for fast arithmetic, in which results of float32 numbers have
+// it if they are padded by half of the window; all others are exact. It is the kernel
+// itself if none can be: where weights are not finite, windows not square or not odd, or
+// groups not of whole blocks of 8 channels. The two share their weights.
+func (k *Kernel) Fast() *Kernel {
+	if k.transposed || k.kh != k.kw || k.kh%2 == 0 || !k.float32 {
+		return k
+	}
+	fast := &Kernel{oc: k.oc, ic: k.ic, kh: k.kh, kw: k.kw, packed: k.packed, bias: k.bias, finite: k.finite, finiteBias: k.finiteBias,
+		float32: true, scale: k.scale, norm: k.norm, fast: true}
+	for _, g := range k.groups {
+		g = g.Fast()
+		if !g.fast || g.ic%block != 0 || g.oc%block != 0 {
+			return k
+		}
+		fast.groups = append(fast.groups, g)
+	}
+	if k.groups == nil && !(k.finite && k.finiteBias) {
+		return k
+	}
+	return fast
+}
+
+// fastFor reports whether results of a format have fast arithmetic.
+func (k *Kernel) fastFor(f fp16.Format, p Params) bool {
+	for axis := range p.Stride {
+		p.Stride[axis], p.Dilation[axis] = p.steps(axis)
+	}
+	q := Square(p.Stride[0], k.kh/2, p.Padding)
+	q.Dilation = [2]int{1, 1}
+	return k.fast && f == fp16.Float32 && p == q
+}
+
+// fastForm returns the form for a stride, nil to go tap by tap.
+func (k *Kernel) fastForm(stride int) *fastForm {
+	g := k.parts()[0]
+	f := fastForms[g.kh]
+	if f == nil || stride > 1 || g.ic < fastLeastIn || g.oc < fastLeastOut || f.blocks(g.ic)*block*f.form.Side*f.form.Side > mostFast/g.oc {
+		return nil
+	}
+	return f
+}
+
+// fastEngine chooses for fast arithmetic.
+func (k *Kernel) fastEngine(stride int) engine {
+	e := engine{stride: stride, fast: true, ran: "fast direct convolution"}
+	kernels := asm.FastTapKernels() != nil
+	if e.quick = k.fastForm(stride); e.quick != nil {
+		e.ran = fmt.Sprintf("fast winograd 4x4,%dx%d", k.kh, k.kw)
+		kernels = e.quick.form.Fast() != nil
+	}
+	if kernels {
+		e.ran += " " + asm.ISA()
+	} else {
+		e.ran += ", plain Go"
+	}
+	return e
+}
+
+// forwardFast is Forward in fast arithmetic, by way of images.
+func (k *Kernel) forwardFast(dst, src *tensor.Tensor, p Params) {
+	if src.N() != dst.N() || src.C() != k.ic || dst.C() != k.oc {
+		panic("conv: source, kernel and destination differ in samples or channels")
+	}
+	checkFormats(dst, src)
+	if dst.N() == 0 {
+		return
+	}
+	memory := imagePool.Get().(*images)
+	defer imagePool.Put(memory)
+	n, h, w, frame := src.N(), src.H(), src.W(), k.kh/2
+	from := NewImage(src.Format, n, k.ic, h, w, frame, aligned(&memory.src, ImageSize(n, k.ic, h, w, frame)))
+	to := NewImage(dst.Format, n, k.oc, dst.H(), dst.W(), 0, aligned(&memory.dst, ImageSize(n, k.oc, dst.H(), dst.W(), 0)))
+	from.From(src)
+	from.FillFrame(p.Padding)
+	e := k.fastEngine(max(p.Stride[0], 1))
+	e.run(k, to, from, &memory.space)
+	to.To(dst)
+}
+
+// ownFrame returns an image whose frame is as wide as a window's half: the image itself,
+// or a copy where a tile at the end of a line would read more of a wider frame's padding.
+func ownFrame(m *Image, frame int, p Padding) *Image {
+	if m.Frame == frame || p == Zeros || m.H%4 == 0 && m.W%4 == 0 {
+		return m
+	}
+	own := NewImage(m.Format, m.N, m.C, m.H, m.W, frame, asm.Aligned[float32](ImageSize(m.N, m.C, m.H, m.W, frame)))
+	for i := range m.N * m.Blocks() * m.H {
+		n, b, y := i/m.H/m.Blocks(), i/m.H%m.Blocks(), i%m.H
+		copy(own.Row(n, b, y), m.Row(n, b, y))
+	}
+	own.FillFrame(p)
+	return own
+}
+
+// blocks returns the blocks of channels of the transformed windows of a tile, those of
+// one pair of parts after those of the other.
+func (f *fastForm) blocks(ic int) int {
+	return len(f.parts) * len(f.parts) * ((ic + block - 1) / block)
+}
+
+// fastWeights are a kernel's transformed weights, laid out for kernels of a number of
+// outputs.
+type fastWeights struct {
+	groups int       // of outputs
+	size   int       // of one panel
+	panels []float32 // U [n*n][groups][blocks*8][Outputs]
+	bias   []float32 // [groups][Outputs]
+}
+
+func (w *fastWeights) panel(group, p int) []float32 {
+	return w.panels[(p*w.groups+group)*w.size:][:w.size]
+}
+
+// inSingles returns the transformed weights for kernels of that many outputs, made at
+// their first use: each U is G g G^T as transform.weight has it, in float64, rounded to
+// float32.
+func (k *Kernel) inSingles(f *fastForm, outputs int) *fastWeights {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if w := k.singles[outputs]; w != nil {
+		return w
+	}
+	taps, points, blocks := f.form.Taps, f.form.Side*f.form.Side, f.blocks(k.ic)
+	w := &fastWeights{groups: (k.oc + outputs - 1) / outputs, size: blocks * block * outputs}
+	w.panels, w.bias = asm.Paged[float32](w.groups*points*w.size), make([]float32, w.groups*outputs)
+	t, parts := newTransform(f.form), len(f.parts)
+	par.For(k.oc, func(o int) {
+		w.bias[o] = float32(k.bias[o])
+		g := make([]float64, taps*taps)
+		for q := range parts * parts {
+			rows, cols := f.parts[q/parts], f.parts[q%parts]
+			for c := range k.ic {
+				clear(g)
+				for i := rows.first; i < rows.end; i++ {
+					for j := cols.first; j < cols.end; j++ {
+						g[(i-rows.at)*taps+j-cols.at] = k.packed[k.at(o, (c*k.kh+i)*k.kw+j)]
+					}
+				}
+				row := q*blocks/(parts*parts)*block + c
+				for p := range points {
+					u, _ := t.weight(g, p)
+					w.panel(o/outputs, p)[row*outputs+o%outputs] = float32(u)
+				}
+			}
+		}
+	})
+	if k.singles == nil {
+		k.singles = map[int]*fastWeights{}
+	}
+	k.singles[outputs] = w
+	return w
+}
+
+// fastConv is one convolution of images. V, M and the order of work are as in wino; where
+// the weights come from afar, all outputs are multiplied at one point after the other.
+type fastConv struct {
+	*asm.Fast // nil for plain Go
+	k         *Kernel
+	form      *fastForm
+	weights   *fastWeights
+	src, dst  *Image
+	space     *Space
+
+	th, tw         int // tiles of a sample
+	blocks         int // of V
+	points         int
+	units, groups  int  // of tiles: pieces of work, and groups of one at most
+	pointwise      bool // M is of all outputs
+	vPoint, mPoint int  // numbers from a point to the next
+	unit           func(worker, i int)
+}
+
+// fastOutputs returns the outputs of a group.
+func fastOutputs(f *fastForm) int {
+	if kernels := f.form.Fast(); kernels != nil {
+		return kernels.Outputs
+	}
+	return block
+}
+
+// Bytes of V of a unit, and of the transformed weights that come from afar, about.
+var (
+	fastV    = min(1<<19, asm.SecondCache()/4*3)
+	fastAllV = 3 << 19
+	fastFar  = 3 << 19
+)
+
+func newFastConv(k *Kernel, form *fastForm, dst, src *Image, space *Space) *fastConv {
+	g := &space.fast
+	unit := g.unit
+	*g = fastConv{Fast: form.form.Fast(), k: k, form: form, src: src, dst: dst, space: space, unit: unit,
+		th: (dst.H + 3) / 4, tw: (dst.W + 3) / 4, blocks: form.blocks(k.ic), points: form.form.Side * form.form.Side}
+	if unit == nil { // once: functions of methods are allocated
+		g.unit = g.runUnit
+	}
+	g.weights = k.inSingles(form, fastOutputs(form))
+	if g.Fast == nil {
+		g.units = g.src.N * g.th
+		return g
+	}
+	groups, most := g.allGroups(), fastV
+	if g.pointwise = 4*len(g.weights.panels) > fastFar; g.pointwise {
+		most = fastAllV
+	}
+	group := 4 * g.points * g.blocks * g.Tiles * block // bytes of V
+	fit := max(1, (most+group/8)/group)
+	g.units = (groups + fit - 1) / fit
+	workers := par.Workers()
+	if g.units < 8*workers {
+		g.units = min(groups, (g.units+workers-1)/workers*workers)
+	}
+	g.groups = (groups + g.units - 1) / g.units
+	g.vPoint = oddLines(g.groups * g.blocks * g.Tiles * block)
+	g.mPoint = oddLines(g.products() * g.groups * g.Tiles * g.Outputs)
+	return g
+}
+
+// products returns of how many groups of outputs M is.
+func (g *fastConv) products() int {
+	if g.pointwise {
+		return g.weights.groups
+	}
+	return 1
+}
+
+// oddLines returns the least odd multiple of a cache line's 16 numbers that holds n.
+func oddLines(n int) int { return ((n+15)/16 | 1) * 16 }
+
+func (g *fastConv) tiles() int     { return g.src.N * g.th * g.tw }
+func (g *fastConv) allGroups() int { return (g.tiles() + g.Tiles - 1) / g.Tiles }
+
+func (g *fastConv) run() {
+	g.space.each(g.units, g.unit)
+	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
+}
+
+// place returns the sample and the first pixel of tile t.
+func (g *fastConv) place(t int) (n, y, x int) {
+	per := g.th * g.tw
+	return t / per, t % per / g.tw * 4, t % g.tw * 4
+}
+
+func (g *fastConv) runUnit(worker, i int) {
+	s := g.space.workers[worker]
+	if g.Fast == nil {
+		for t := i * g.tw; t < (i+1)*g.tw; t++ {
+			g.plainTile(g.place(t))
+		}
+		return
+	}
+	groups, side := g.allGroups(), g.form.form.Side
+	lo, hi := i*groups/g.units*g.Tiles, min((i+1)*groups/g.units*g.Tiles, g.tiles())
+	s.singles.v = aligned(&s.singles.memory[0], g.points*g.vPoint)
+	s.singles.m = aligned(&s.singles.memory[1], g.points*g.mPoint)
+	s.singles.t = aligned(&s.singles.memory[2], side*side*block)
+	for t := lo; t < hi; t++ {
+		g.input(s, lo, t)
+	}
+	n := (hi - lo + g.Tiles - 1) / g.Tiles
+	if g.pointwise {
+		for p := range g.points {
+			for o := range g.weights.groups {
+				g.multiply(s, n, p, o, o*g.groups*g.Tiles*g.Outputs)
+			}
+		}
+	}
+	for o := range g.weights.groups {
+		at := o * g.groups * g.Tiles * g.Outputs
+		if !g.pointwise {
+			at = 0
+			for p := range g.points {
+				g.multiply(s, n, p, o, 0)
+			}
+		}
+		for t := lo; t < hi; t++ {
+			g.output(s, t, o, at+(t-lo)*g.Outputs)
+		}
+	}
+}
+
+// input transforms the windows of a tile, one for each pair of parts.
+func (g *fastConv) input(s *worker, lo, t int) {
+	n, y, x := g.place(t)
+	parts, blocks, frame := g.form.parts, g.src.Blocks(), g.k.kh/2
+	at := ((t-lo)/g.Tiles*g.blocks*g.Tiles + (t-lo)%g.Tiles) * block
+	plane := g.Tiles * block
+	for _, rows := range parts {
+		for _, cols := range parts {
+			src := g.src.at(n, 0, y-frame+rows.at, x-frame+cols.at)
+			g.Input(&g.src.data[src], g.src.line*4, g.src.plane*4, &s.singles.v[at], g.vPoint*4, plane*4, blocks, &s.singles.t[0])
+			at += blocks * plane
+		}
+	}
+}
+
+// multiply multiplies at a point with the weights of a group of outputs, to a place of M.
+func (g *fastConv) multiply(s *worker, groups, p, o, at int) {
+	next := o
+	if g.pointwise {
+		next = (o + 1) % g.weights.groups
+	}
+	after := g.weights.panel(next, (p+1)%g.points)
+	if g.pointwise && next > 0 {
+		after = g.weights.panel(next, p)
+	}
+	g.Multiply(&s.singles.v[p*g.vPoint], &g.weights.panel(o, p)[0], &s.singles.m[p*g.mPoint+at], g.blocks, g.form.chain, groups, &after[0], &after[0])
+}
+
+// output makes the outputs of group o, at a place of M, of a tile.
+func (g *fastConv) output(s *worker, t, o, at int) {
+	d := g.dst
+	n, y, x := g.place(t)
+	first := o * g.Outputs
+	to := d.at(n, first/block, y, x)
+	for c := first; c < min(first+g.Outputs, d.C); c += block {
+		g.Output(&s.singles.m[at], g.mPoint*4, &g.weights.bias[c], &d.data[to], d.line*4, &s.singles.t[0])
+		at, to = at+block, to+d.plane
+	}
+}

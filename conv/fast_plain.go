@@ -1,0 +1,162 @@
+package conv
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/single"
+)
+
+// plainTile makes the outputs of the tile at (y, x): the definition of fast arithmetic.
+//
+//	V = B^T d B for each channel's window d, of each pair of parts
+//	M = the sum over the channels of U V at each point, by chains
+//	Y = A^T M A + bias
+func (g *fastConv) plainTile(n, y, x int) {
+	form, parts, channels := g.form.form, g.form.parts, g.src.Blocks()*block
+	v := make([][]float32, g.points) // by point, then by channel
+	for q := range len(parts) * len(parts) {
+		rows, cols := parts[q/len(parts)], parts[q%len(parts)]
+		for c := range channels {
+			d := make([]float32, 0, g.points)
+			for i := range form.Side {
+				for j := range form.Side {
+					at := g.src.at(n, c/block, y-g.k.kh/2+rows.at+i, x-g.k.kw/2+cols.at+j)
+					d = append(d, g.src.data[at+c%block])
+				}
+			}
+			for p, z := range sandwich(d, form.Side, form.Side, func(d, r []float32) { fastInputLine(form, d, r) }) {
+				v[p] = append(v[p], z)
+			}
+		}
+	}
+	m, u := make([]float32, g.points), make([]float32, len(v[0]))
+	for o := range g.dst.C {
+		for p := range m {
+			panel := g.weights.panel(o/block, p)
+			for c := range u {
+				u[c] = panel[c*block+o%block]
+			}
+			m[p] = chains32(u, v[p], g.form.chain*block)
+		}
+		for ij, z := range sandwich(m, form.Side, 4, func(d, r []float32) { fastOutputLine(form, d, r) }) {
+			z += g.weights.bias[o]
+			if z != z {
+				z = canonicalNaN
+			}
+			g.dst.data[g.dst.at(n, o/block, y+ij/4, x+ij%4)+o%block] = z
+		}
+	}
+}
+
+// plainLine makes the outputs [o,o+8) of a line: the definition tap by tap. The products
+// are added by blocks of channels, rows and columns of the window, and channels of the
+// block, in sums of fastChain taps of a block.
+func (g *fastTaps) plainLine(n, y, o int) {
+	k := g.k.kh / 2
+	packed, bias := g.packed(o)
+	u, v := make([]float32, len(packed)/block), make([]float32, 0, len(packed)/block)
+	for x := range g.dst.W {
+		v = v[:0]
+		for _, tap := range g.taps {
+			v = append(v, g.src.data[g.src.at(n, 0, y*g.stride-k, x*g.stride-k)+tap/4:][:block]...)
+		}
+		out := g.dst.data[g.dst.at(n, o/block, y, x):][:block]
+		for c := range out {
+			for i := range u {
+				u[i] = packed[i*block+c]
+			}
+			if out[c] = chains32(u, v, fastChain*block) + bias[c]; out[c] != out[c] {
+				out[c] = canonicalNaN
+			}
+		}
+	}
+}
+
+var canonicalNaN = math.Float32frombits(0x7fc00000)
+
+// chains32 is the sum of products of so many numbers in order, from zero, by fused
+// multiply-adds; then of the next ones, and those sums are added in order.
+func chains32(u, v []float32, chain int) (total float32) {
+	for from := 0; from < len(u); from += chain {
+		var sum float32
+		for c := from; c < min(from+chain, len(u)); c++ {
+			sum = single.FMA(v[c], u[c], sum)
+		}
+		if from == 0 {
+			total = sum
+		} else {
+			total += sum
+		}
+	}
+	return total
+}
+
+// sandwich applies a transform from n numbers to k to the columns of x, and then to the
+// rows of what is left.
+func sandwich(x []float32, n, k int, line func(d, r []float32)) []float32 {
+	half, z := make([]float32, k*n), make([]float32, k*k)
+	column, out := make([]float32, n), make([]float32, k)
+	for c := range n {
+		for r := range n {
+			column[r] = x[r*n+c]
+		}
+		line(column, out)
+		for r, v := range out {
+			half[r*n+c] = v
+		}
+	}
+	for r := range k {
+		line(half[r*n:][:n], z[r*k:][:k])
+	}
+	return z
+}
+
+// fastInputLine is r = B^T d. With e and f_l the coefficients of the products of x - p^2
+// over all points p > 0 and all but p_l, and sums from the leading coefficient, 1, down,
+//
+//	r_0 = sum of e_j d_2j        r_infinity = sum of e_j d_(2j+1)
+//	r_+-l = sum of f_lj d_(2j+2) +- p_l sum of f_lj d_(2j+1).
+func fastInputLine(f *asm.Form, d, r []float32) {
+	sum := func(row []float64, from int) float32 { // the coefficients are every other one of a row of B
+		last := len(row) - 1
+		for row[last] == 0 {
+			last--
+		}
+		s := d[from+last]
+		for j := last - 2; j >= 0; j -= 2 {
+			s = single.FMA(float32(row[j]), d[from+j], s)
+		}
+		return s
+	}
+	end := f.Side - 1
+	r[0], r[end] = sum(f.B[0], 0), sum(f.B[0], 1)
+	for l := 1; l < end; l += 2 {
+		p, row := float32(f.Points[l]), f.B[l][2:] // f_l at its even places
+		odd, even := sum(row, 1), sum(row, 2)
+		r[l], r[l+1] = single.FMA(p, odd, even), single.FMA(-p, odd, even)
+	}
+}
+
+// fastOutputLine is r = A^T d. With s_l = d_+l + d_-l and t_l = d_+l - d_-l,
+//
+//	r_0 = d_0 + sum of s_l         r_1 = sum of p_l t_l
+//	r_2 = sum of p_l^2 s_l         r_3 = d_infinity + sum of p_l^3 t_l,
+//
+// r_0 from the first to the last, the others from the last to the first.
+func fastOutputLine(f *asm.Form, d, r []float32) {
+	end := f.Side - 1
+	r[0], r[3] = d[0], d[end]
+	for l := 1; l < end; l += 2 {
+		r[0] += d[l] + d[l+1]
+	}
+	for l := end - 2; l > 0; l -= 2 {
+		p, s, t := float32(f.Points[l]), d[l]+d[l+1], d[l]-d[l+1]
+		r[3] = single.FMA(p*p*p, t, r[3])
+		if l == end-2 {
+			r[1], r[2] = p*t, p*p*s
+			continue
+		}
+		r[1], r[2] = single.FMA(p, t, r[1]), single.FMA(p*p, s, r[2])
+	}
+}

@@ -1,0 +1,237 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// The forms that float32 arithmetic has kernels for.
+var fastForms = forms[:2]
+
+// fast writes all kernels of asm.Fast: those of asm.Winograd with float32 numbers and
+// without a guard. A block of channels is one register of AVX2, and the transforms are
+// bound by memory, so that AVX-512 has the multiplication only.
+func fast() {
+	for _, i := range []isa{avx2.singles(), avx512.singles()} {
+		t := newTable(i, "fast"+i.name+"Constants")
+		for _, f := range fastForms {
+			f.constants(t)
+		}
+		t.words(canonicalNaN)
+		multiply(i, i.tiles)
+	}
+	i := avx2.singles()
+	for _, f := range fastForms {
+		fastInput(i, f)
+		fastOutput(i, f)
+	}
+	fastTaps(i)
+}
+
+const canonicalNaN = 0x7fc00000
+
+// fastInput is the input transform of one tile, B^T d B, with n the form's side:
+//
+//	src     first pixel of the nxn window of channel block 0, 8 channels a pixel
+//	line    bytes from a line of pixels to the next
+//	image   bytes from a channel block to the next
+//	dst     the tile's place in [n*n][blocks][tiles][8]
+//	point   bytes from a point to the next
+//	plane   bytes from a block to the next in dst
+//	blocks  channel blocks, 1 or more
+//	scratch n*n vectors
+func fastInput(i isa, f form) {
+	name := "fast" + f.name + "Input" + i.name
+	TEXT(name, NOSPLIT, "func(src *float32, line, image int, dst *float32, point, plane, blocks int, scratch *float32)")
+	Pragma("noescape")
+	Doc(name + " transforms the window of one tile: see asm/fast.go.")
+	load := func(p string) reg.GPVirtual { return Load(Param(p), GP64()).(reg.GPVirtual) }
+	src, line, dst, point, plane, scratch := load("src"), load("line"), load("dst"), load("point"), load("plane"), load("scratch")
+	v, n := i.vector(), f.side()
+	from, to, left := GP64(), GP64(), GP64()
+	Label(name)
+	// Columns, to scratch.
+	MOVQ(src, from)
+	MOVQ(scratch, to)
+	in := newRows(n, from, line)
+	MOVQ(U32(uint32(n)), left)
+	Label(name + "columns")
+	for y := range n {
+		i.load(in.at(y, 0), i.wide[y])
+	}
+	i.inputLine(f, i.wide[n:16], func(y int, r reg.VecPhysical) { i.load(r, Mem{Base: to, Disp: n * y * v}) })
+	for _, p := range in.base {
+		ADDQ(Imm(uint64(v)), p)
+	}
+	ADDQ(Imm(uint64(v)), to)
+	DECQ(left)
+	JNZ(LabelRef(name + "columns"))
+	// Rows, from scratch.
+	MOVQ(scratch, from)
+	MOVQ(dst, to)
+	MOVQ(U32(uint32(n)), left)
+	Label(name + "rows")
+	for x := range n {
+		i.load(Mem{Base: from, Disp: x * v}, i.wide[x])
+	}
+	i.inputLine(f, i.wide[n:16], func(_ int, r reg.VecPhysical) { // one after another
+		i.load(r, Mem{Base: to})
+		PREFETCHT0(Mem{Base: to, Index: plane, Scale: 1}) // the next block's
+		ADDQ(point, to)
+	})
+	ADDQ(U32(uint32(n*v)), from)
+	DECQ(left)
+	JNZ(LabelRef(name + "rows"))
+	ADDQ(mustParam("image"), src)
+	ADDQ(plane, dst)
+	DECQ(mustParam("blocks"))
+	JNZ(LabelRef(name))
+	VZEROUPPER()
+	RET()
+}
+
+// fastOutput is the output transform of one tile for 8 output channels, A^T m A, and
+// the bias. Every NaN becomes the one NaN.
+//
+//	m       the tile's and outputs' place in [n*n][tiles][outputs]
+//	point   bytes from a point to the next
+//	bias    [8]
+//	dst     first pixel of the 4x4 outputs, 8 channels a pixel
+//	line    bytes from a line of pixels to the next
+//	scratch 4*n vectors
+func fastOutput(i isa, f form) {
+	name := "fast" + f.name + "Output" + i.name
+	TEXT(name, NOSPLIT, "func(m *float32, point int, bias, dst *float32, line int, scratch *float32)")
+	Pragma("noescape")
+	Doc(name + " transforms one tile's outputs: see asm/fast.go.")
+	load := func(p string) reg.GPVirtual { return Load(Param(p), GP64()).(reg.GPVirtual) }
+	m, point, bias, dst, line, scratch := load("m"), load("point"), load("bias"), load("dst"), load("line"), load("scratch")
+	v, n := i.vector(), f.side()
+	// Registers 0 to 10 are outputLine's.
+	mask, nan, shift := i.wide[13], i.wide[14], i.wide[15]
+	from, to, left, step := GP64(), GP64(), GP64(), GP64()
+	IMUL3Q(U32(uint32(n)), point, step)
+	MOVQ(m, from)
+	i.outputColumns(f, name, true, from, scratch, to, left, point, step)
+	i.load(Mem{Base: bias}, shift)
+	i.load(i.bits(canonicalNaN), nan)
+	MOVQ(scratch, from)
+	MOVQ(U32(4), left)
+	Label(name + "rows")
+	for x := range n {
+		i.load(Mem{Base: from, Disp: x * v}, i.wide[1+x])
+	}
+	for x, r := range i.outputLine(f) {
+		i.add(shift, r, r)
+		VCMPPS(Imm(3), r, r, mask) // unordered: NaN
+		VBLENDVPS(mask, nan, r, r)
+		i.load(r, Mem{Base: dst, Disp: 32 * x})
+	}
+	ADDQ(U32(uint32(n*v)), from)
+	ADDQ(line, dst)
+	DECQ(left)
+	JNZ(LabelRef(name + "rows"))
+	VZEROUPPER()
+	RET()
+}
+
+// fastTaps is a convolution tap by tap of groups of pixels side by side and 2*lanes
+// outputs: the channels of a tap in order, one tap after another, by fused multiply-adds
+// from zero, in sums of chain taps that are added in order; then the bias. Every NaN
+// becomes the one NaN.
+//
+//	src     where the first pixel reads its first tap, 8 channels a pixel
+//	pixel   bytes in src from a pixel of dst to the next
+//	taps    for each tap the bytes from there
+//	n       of them, 1 or more
+//	u       [n][8][2*lanes]
+//	m       scratch, [tiles][2*lanes]
+//	bias    [2*lanes]
+//	dst     first pixel of the outputs, 8 channels a pixel
+//	plane   bytes from 8 outputs to the next 8, 0 to have the first 8 only
+//	groups  of tiles pixels
+func fastTaps(i isa) {
+	name := "fastTaps" + i.name
+	TEXT(name, NOSPLIT, "func(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)")
+	Pragma("noescape")
+	Doc(name + " convolves tap by tap: see asm/fast.go.")
+	load := func(p string) reg.GPVirtual { return Load(Param(p), GP64()).(reg.GPVirtual) }
+	src, pixel, m, dst := load("src"), load("pixel"), load("m"), load("dst")
+	u, taps, left, steps, sums, at, far := GP64(), GP64(), GP64(), GP64(), GP64(), GP64(), GP64()
+	sum := i.wide[:2*i.tiles]
+	w := i.wide[2*i.tiles : 2*i.tiles+2]
+	x := i.wide[2*i.tiles+2:]
+	n := i.vector()
+	Label(name)
+	MOVQ(mustParam("u"), u)
+	MOVQ(mustParam("taps"), taps)
+	MOVQ(mustParam("n"), left)
+	XORQ(sums, sums)
+	Label(name + "sum")
+	MOVQ(mustParam("chain"), steps)
+	CMPQ(left, steps)
+	CMOVQLT(left, steps)
+	SUBQ(steps, left)
+	for _, s := range sum {
+		i.clear(s)
+	}
+	Label(name + "tap")
+	MOVQ(Mem{Base: taps}, at)
+	ADDQ(src, at)
+	LEAQ(Mem{Base: pixel, Index: pixel, Scale: 2}, far)
+	ADDQ(at, far)
+	from := rows{[]reg.GPVirtual{at, far}, pixel}
+	for c := range 8 {
+		i.load(Mem{Base: u, Disp: 2 * c * n}, w[0])
+		i.load(Mem{Base: u, Disp: (2*c + 1) * n}, w[1])
+		for t := range i.tiles {
+			xt := x[t%len(x)]
+			i.spread(from.at(t, i.size()*c), xt)
+			i.fma(xt, w[0], sum[2*t])
+			i.fma(xt, w[1], sum[2*t+1])
+		}
+	}
+	ADDQ(Imm(8), taps)
+	ADDQ(U32(uint32(16*n)), u)
+	DECQ(steps)
+	JNZ(LabelRef(name + "tap"))
+	TESTQ(sums, sums)
+	JZ(LabelRef(name + "next"))
+	for s, r := range sum {
+		i.add(Mem{Base: m, Disp: s * n}, r, r)
+	}
+	Label(name + "next")
+	INCQ(sums)
+	TESTQ(left, left)
+	JZ(LabelRef(name + "store"))
+	for s, r := range sum {
+		i.load(r, Mem{Base: m, Disp: s * n})
+	}
+	JMP(LabelRef(name + "sum"))
+	Label(name + "store")
+	nan, mask := w[0], w[1]
+	i.load(i.bits(canonicalNaN), nan)
+	MOVQ(mustParam("bias"), at)
+	MOVQ(mustParam("plane"), far)
+	ADDQ(dst, far)
+	to := []reg.GPVirtual{dst, far}
+	for _, h := range []int{1, 0} { // the second 8 first: they may share the place of the first
+		i.load(Mem{Base: at, Disp: h * n}, x[0])
+		for t := range i.tiles {
+			r := sum[2*t+h]
+			i.add(x[0], r, r)
+			VCMPPS(Imm(3), r, r, mask) // unordered: NaN
+			VBLENDVPS(mask, nan, r, r)
+			i.load(r, Mem{Base: to[h], Disp: 32 * t})
+		}
+	}
+	ADDQ(U32(uint32(32*i.tiles)), dst)
+	for range i.tiles {
+		ADDQ(pixel, src)
+	}
+	DECQ(mustParam("groups"))
+	JNZ(LabelRef(name))
+	VZEROUPPER()
+	RET()
+}

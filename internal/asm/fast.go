@@ -1,0 +1,54 @@
+package asm
+
+// Fast is a set of kernels that convolve with KxK kernels in float32, by the same few
+// multiplications as [Winograd] and in its order. Nothing is guarded: the float32
+// operations, one by one, are the definition (docs/NUMERICS.md, "fast"), and package
+// conv has them in plain Go.
+//
+// Layouts are Winograd's: V [n*n][group][block][Tiles][8], U [n*n][block*8][Outputs],
+// M [n*n][group][Tiles][Outputs], images [block][y][x][8]. Strides are in bytes.
+type Fast struct {
+	Tiles   int // of a group
+	Outputs int // of a group, a multiple of 8
+
+	// Input transforms the nxn window of one tile: see Winograd.Input. plane is the
+	// stride from a block to the next in V.
+	Input func(src *float32, line, image int, dst *float32, point, plane, blocks int, scratch *float32)
+
+	// Multiply computes M at one point: see Winograd.Multiply.
+	Multiply func(v, u, m *float32, blocks, chain, groups int, next *float32, later *float32)
+
+	// Output transforms the products of one tile and 8 outputs, adds the bias, and
+	// makes every NaN 0x7fc00000: see Winograd.Output. scratch holds 4*n*8 numbers.
+	Output func(m *float32, point int, bias, dst *float32, line int, scratch *float32)
+}
+
+// FastTaps is a convolution tap by tap in float32, of groups of Tiles pixels side by side
+// and Outputs channels, two blocks. The channels of a tap are added in order, one tap
+// after another, by fused multiply-adds from zero, in sums of chain taps that are added
+// in order; then the bias, and every NaN becomes 0x7fc00000. Strides are in bytes.
+type FastTaps struct {
+	Tiles, Outputs int
+
+	// Convolve makes the outputs dst. src is where the first pixel reads its first tap,
+	// pixel the stride in src from a pixel of dst to the next; taps holds for each of
+	// the n taps the bytes from there; u is [n][8][Outputs], m scratch [Tiles][Outputs],
+	// bias [Outputs]. plane is the stride from the first block of dst to the second, 0
+	// where there is one only.
+	Convolve func(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)
+}
+
+// FastTapKernels returns the kernels of the backend that runs, nil if it has none.
+func FastTapKernels() *FastTaps { return current().fastTaps }
+
+// Fast returns the form's float32 kernels of the backend that runs, nil if it has none.
+func (f *Form) Fast() *Fast {
+	b := current()
+	switch f.Taps {
+	case 3:
+		return b.fast
+	case 5:
+		return b.fast5
+	}
+	return nil
+}
