@@ -39,14 +39,11 @@ func ParseMode(precision, autocast string) (Mode, error) {
 	m := Mode{Precision: f}
 	switch {
 	case !given:
-	case f == fp16.Float32:
-		if m.Fast = rounding == "fast" || rounding == FastContract; !m.Fast {
-			return Mode{}, fmt.Errorf("precision %.60q: want nothing after float32, or fast", precision)
-		}
+	case f == fp16.Float32 && (rounding == "fast" || rounding == FastContract):
+		m.Fast = true
+	case f != fp16.TF32:
+		return Mode{}, fmt.Errorf("precision %.60q: want a rounding after tf32 only, and fast after float32 only", precision)
 	default:
-		if f != fp16.TF32 {
-			return Mode{}, fmt.Errorf("precision %.60q: want a rounding after tf32 only", precision)
-		}
 		if m.TF32, err = fp16.ParseRounding(rounding); err != nil {
 			return Mode{}, err
 		}

@@ -268,6 +268,8 @@ func TestParseMode(t *testing.T) {
 		{"tf32", "", "tf32"},
 		{"tf32:even", "", "tf32"},
 		{"tf32:away", "", "tf32:away"},
+		{"float32:fast", "", "float32:fast-1"},
+		{"float32:fast-1", "", "float32:fast-1"},
 		{"float16", "", "float16/autocast-cuda"},
 		{"float16", "cuda:2.x", "float16/autocast-cuda"},
 		{"bfloat16", "cpu:1.13", "bfloat16/autocast-cpu:1.13"},
@@ -281,6 +283,8 @@ func TestParseMode(t *testing.T) {
 		{"half", "", `unknown number format "half": want`},
 		{"tf32:up", "", `unknown rounding "up": want`},
 		{"float32:away", "", `precision "float32:away": want a rounding after tf32 only`},
+		{"float32:fast-2", "", "want a rounding after tf32 only, and fast after float32 only"},
+		{"tf32:fast", "", `unknown rounding "fast"`},
 		{"tf32", "cuda", "precision tf32 has none: want float16 or bfloat16"},
 		{"float32", "cpu", "precision float32 has none: want float16 or bfloat16"},
 		{"float16", "cpu:1.13", "autocast cpu:1.13: has no float16: want bfloat16, or cpu:2.x"},
@@ -297,7 +301,7 @@ func TestParseMode(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, m := range []Mode{{Precision: fp16.Float16}, {Precision: fp16.Float32, Autocast: CUDA2}, {Precision: 17},
-		{Precision: fp16.Float32, TF32: fp16.NearestAway}, {Precision: fp16.Float16, Autocast: CPU113}} {
+		{Precision: fp16.Float32, TF32: fp16.NearestAway}, {Precision: fp16.Float16, Autocast: CPU113}, {Precision: fp16.TF32, Fast: true}} {
 		if _, err := op.Forward(&Pass{Mode: m}, input(1, 2, 5, 5)); err == nil || !strings.Contains(err.Error(), "want ") {
 			t.Errorf("%+v: error %v", m, err)
 		}

@@ -194,7 +194,7 @@ func (s *session) open(m *safetensors.File) (said map[string]string, err error) 
 	if err != nil {
 		return nil, err
 	}
-	mode, _, err := arithmetic{m.Metadata["precision"], m.Metadata["autocast"], m.Metadata["arith"]}.mode(cs)
+	mode, _, err := arithmetic{m.Metadata["precision"], m.Metadata["autocast"], ""}.mode(cs)
 	if err != nil {
 		return nil, err
 	}
