@@ -20,8 +20,9 @@ and FLOPs are, and lists every node that is not supported.
 
 example: refrun info --onnx resnet.onnx
 example: refrun info --json`,
-	run: info,
 }
+
+func init() { infoVerb.run = info } // it lists the verbs, itself among them
 
 func info(c *command) error {
 	m := c.modelFlags()
@@ -43,7 +44,8 @@ func info(c *command) error {
 		Threads  int      `json:"threads"`
 		Go       string   `json:"go"`
 		Platform string   `json:"platform"`
-	}{version, operator.Contract, c.isa, asm.CPU(), append([]string{}, asm.Features()...), runtime.GOMAXPROCS(0), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH}
+		Verbs    []string `json:"verbs"` // by which a program of another language sees what there is
+	}{version, operator.Contract, c.isa, asm.CPU(), append([]string{}, asm.Features()...), runtime.GOMAXPROCS(0), runtime.Version(), runtime.GOOS + "/" + runtime.GOARCH, verbNames()}
 	if c.json {
 		return c.printJSON(out)
 	}

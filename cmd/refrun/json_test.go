@@ -35,7 +35,7 @@ func TestJSON(t *testing.T) {
 			"a": word, "b": word, "ok": truth, "shape": []any{number}, "max_abs": number, "mean_abs": number, "mean_rel": number, "rms_rel": number,
 			"max_ulp": number, "per_step": []any{diff}, "chaotic": truth,
 		}},
-		{[]string{"info"}, object{"isa": word, "features": []any{}, "contract": word, "version": word, "cpu": word, "threads": number}},
+		{[]string{"info"}, object{"isa": word, "features": []any{}, "contract": word, "version": word, "cpu": word, "threads": number, "verbs": []any{}}},
 	} {
 		args := append(k.args, "--json")
 		r := refrun(t, args...)

@@ -10,6 +10,9 @@ def main() -> None:
     """Runs the binary of the wheel, or the one that the package finds, with the same arguments."""
     path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "refrun", "bin", "refrun.exe" if os.name == "nt" else "refrun")
     if not os.path.exists(path):
+        import warnings
+
+        warnings.simplefilter("ignore")  # the import warns of what is said below
         from refrun.binary import BinaryError, binary
 
         try:

@@ -1,5 +1,6 @@
 """The binary is found where it is, and what cannot be used is said in one line."""
 
+import json
 import os
 import stat
 import subprocess
@@ -27,10 +28,10 @@ def script(folder, name, text):
     return str(path)
 
 
-def answering(contract, version="0.1.0", check=0):
+def answering(contract, version="0.1.0", verbs=module._VERBS):
     return f"""#!/bin/sh
-[ "$1" = info ] && echo '{{"contract": "{contract}", "version": "{version}"}}' && exit 0
-exit {check}
+[ "$1" = info ] && echo '{json.dumps({"contract": contract, "version": version, "verbs": list(verbs)})}' && exit 0
+exit 2
 """
 
 
@@ -73,14 +74,25 @@ class Binary(unittest.TestCase):
         self.fails("contract '0': want '" + module.CONTRACT + "'")
 
     def test_too_old(self):
-        script(self.dir, "refrun", answering(module.CONTRACT, "0.0.1", 2))
-        self.fails("version 0.0.1 has no `check`: want a newer binary")
+        script(self.dir, "refrun", answering(module.CONTRACT, "0.0.1", ["check"]))
+        self.fails("version 0.0.1 has no `kernel`: want a newer binary")
 
     def test_named(self):
         """What $REFRUN_BIN names is used or refused, whatever else there is."""
         script(self.dir, "refrun", answering(module.CONTRACT))
         with mock.patch.dict(os.environ, {"REFRUN_BIN": script(self.dir, "other", "#!/bin/sh\necho nothing\n")}):
             self.fails("other: does not answer `info --json`")
+
+    def test_import(self):
+        """A binary that is missing or too old is said at the import, before anything is recorded."""
+        code = "import sys; sys.path.insert(0, {!r}); import refrun".format(str(Path(module.__file__).parents[1]))
+        old = script(self.dir, "old", answering(module.CONTRACT, "0.0.1", ["check"]))
+        good = script(self.dir, "good", answering(module.CONTRACT))
+        for path, said in ((old, "RuntimeWarning: refrun: " + old + ": version 0.0.1 has no `kernel`: want a newer binary"), ("/nowhere", "RuntimeWarning: refrun: /nowhere: does not answer"), (good, "")):
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ, "REFRUN_BIN": path})
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertIn(said, done.stderr)
+            self.assertEqual(said == "", done.stderr == "")
 
     def test_main(self):
         """The launcher passes arguments, output and exit code on, and says in one line that there is no binary."""
@@ -94,8 +106,8 @@ class Binary(unittest.TestCase):
         none = "import sys; from unittest import mock; import refrun; module = sys.modules['refrun.binary']; module._inside = lambda: mock.Mock(exists=lambda: False); module._source = lambda: None; "
         env["PATH"] = "/nowhere"
         done = subprocess.run([sys.executable, "-c", none + run.format(self.dir + "/none.py")], capture_output=True, text=True, env=env)
-        self.assertEqual((done.returncode, done.stdout, done.stderr.count("\n")), (1, "", 1))
-        self.assertTrue(done.stderr.startswith("refrun: no refrun binary: "), done.stderr)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertTrue(done.stderr.splitlines()[-1].startswith("refrun: no refrun binary: "), done.stderr)
 
 
 if __name__ == "__main__":

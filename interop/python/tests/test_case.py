@@ -57,6 +57,40 @@ def rollout(path, mutate=lambda w: w, steps=3):
     case.close()
 
 
+class Package(unittest.TestCase):
+    def test_dir(self):
+        self.assertEqual(set(dir(refrun)), {*refrun.__all__, "__version__"})
+        for name in set(refrun.__all__) - set(refrun._TORCH):
+            self.assertTrue(getattr(refrun, name).__doc__, name)
+        with self.assertRaisesRegex(AttributeError, "no attribute 'nothing'"):
+            refrun.nothing
+
+
+class Reports(unittest.TestCase):
+    def test_attributes(self):
+        """Every attribute that the class names is there, whatever the JSON has."""
+        r = refrun.Report({"verdict": "NO-POWER", "reason": "<why>", "layers": None}, "text")
+        for name in refrun.Report.__annotations__:
+            getattr(r, name)
+        self.assertEqual((r.first_step, r.layers, r.horizon, r.ok), (-1, [], None, False))
+        self.assertIn("&lt;why&gt;", r._repr_html_())
+
+    def test_plot(self):
+        try:
+            import matplotlib
+        except ImportError:
+            with self.assertRaisesRegex(ImportError, "pip install matplotlib"):
+                refrun.Report({"verdict": "PASS"}, "").plot()
+            return
+        matplotlib.use("agg")
+        with tempfile.TemporaryDirectory() as folder:
+            rollout(folder, lambda w: {**w, "a.bias": w["a.bias"] + 1})
+            r = refrun.check(folder)
+        ax = r.plot()
+        self.assertEqual((len(ax.lines[0].get_xdata()), ax.get_title()), (3, r.verdict))
+        self.assertEqual(list(ax.lines[2].get_xdata()), [s["step"] for s in r.steps if s["violation"]])
+
+
 class Check(unittest.TestCase):
     def setUp(self):
         d = tempfile.TemporaryDirectory()

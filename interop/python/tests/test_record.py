@@ -4,6 +4,7 @@ import copy
 import json
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,15 @@ class Record(unittest.TestCase):
         d = tempfile.TemporaryDirectory()
         self.addCleanup(d.cleanup)
         self.dir = Path(d.name)
+
+    def test_forgotten(self):
+        """Without finish() the last state is missing, which is said; with it nothing is."""
+        for finish in (False, True):
+            with warnings.catch_warnings(record=True) as said:
+                warnings.simplefilter("always")
+                with refrun.record(self.dir / "case", operator(), alpha=0.5) as rec:
+                    rollout(rec.module, torch.randn(1, 3, 8, 8), 3, rec=rec if finish else None)
+            self.assertEqual([str(w.message)[:42] for w in said], [] if finish else ["refrun.record: finish(x) was not called: t"])
 
     def test_states_noise_layers(self):
         op = operator()

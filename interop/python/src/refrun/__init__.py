@@ -8,27 +8,41 @@
         rec.finish(x)
     print(refrun.check("case"))
 
-`record` writes a case folder: the operator's layers and weights, its states in
+`reference` and `run` are the exact operator as a function, `assert_same` holds a device's
+output to it in pytest. `record` writes a case folder: the operator's layers and weights, its states in
 the device's own type, its noise. `check` has the refrun binary judge it.
 `assert_kernel` holds a matrix product to the bits of a device's tensor cores.
 `describe` says of any module what it computes; `export` writes the operator alone; `Case` takes arrays from any framework.
 """
 
-from .binary import BinaryError, binary
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
+from .binary import BinaryError, binary, warn_if_missing
 from .case import Case, CaseError
 from .check import Report, assert_pass, check
 from .dataset import Dataset, DatasetError, make_dataset
 from .kernel import assert_kernel, check_kernel
 from .reference import Reference, Rollout, assert_same, reference, run
 
-__all__ = ["BinaryError", "Case", "CaseError", "Dataset", "DatasetError", "Network", "Report", "Unsupported", "UnsupportedLayer", "assert_kernel", "assert_pass", "binary", "check", "check_kernel", "describe", "export", "make_dataset", "record"]
+if _TYPE_CHECKING:
+    from .graph import UnsupportedLayer, export
+    from .network import Network, Unsupported, describe
+    from .recorder import record
+
+# What needs torch is imported when it is used.
+_TORCH = {"export": "graph", "UnsupportedLayer": "graph", "describe": "network", "Network": "network", "Unsupported": "network", "record": "recorder"}
+
+__all__ = ["BinaryError", "Case", "CaseError", "Dataset", "DatasetError", "Network", "Reference", "Report", "Rollout", "Unsupported", "UnsupportedLayer",
+           "assert_kernel", "assert_pass", "assert_same", "binary", "check", "check_kernel", "describe", "export", "make_dataset", "record", "reference", "run"]
 __version__ = "0.1.0"
 
 
-_TORCH = {"export": "graph", "UnsupportedLayer": "graph", "describe": "network", "Network": "network", "Unsupported": "network", "record": "recorder"}
+def __dir__() -> "list[str]":
+    return [*__all__, "__version__"]
 
 
-def __getattr__(name):  # what needs torch is imported when it is used
+def __getattr__(name: str) -> _Any:
     if name in _TORCH:
         from importlib import import_module
 
@@ -39,3 +53,6 @@ def __getattr__(name):  # what needs torch is imported when it is used
                 raise
             raise ImportError(f"refrun.{name} needs torch, which is not installed: pip install torch") from None
     raise AttributeError(f"module 'refrun' has no attribute {name!r}")
+
+
+warn_if_missing()

@@ -6,11 +6,13 @@ import json
 import os
 import shutil
 import subprocess
+import warnings
 from functools import lru_cache
 from pathlib import Path
-from typing import List, Optional
+from typing import List, Optional, Tuple
 
 CONTRACT = "1"  # of refrun's numerical contract
+_VERBS = ("check", "kernel", "dataset", "serve")  # that this package calls
 
 
 class BinaryError(RuntimeError):
@@ -40,20 +42,28 @@ def _is_launcher(path: str) -> bool:
         return False
 
 
+def _candidates() -> List[Tuple[str, str]]:
+    """Where a binary may be, and the path: the first that answers is used."""
+    inside = _inside()
+    found = (("REFRUN_BIN", os.environ.get("REFRUN_BIN")), ("the package", str(inside) if inside.exists() else None), ("PATH", shutil.which("refrun")))
+    return [(where, path) for where, path in found if path and not (where == "PATH" and _is_launcher(path))]
+
+
+def _builds() -> Optional[Path]:
+    """The source tree that a binary can be built from, if there is one, and Go."""
+    source = Path(os.environ["REFRUN_SOURCE"]) if os.environ.get("REFRUN_SOURCE") else _source()
+    return source if source and shutil.which("go") else None
+
+
 @lru_cache(maxsize=None)
 def binary() -> str:
     """The path of the binary: $REFRUN_BIN, the one in this package, the one on
     PATH, or one built with `go` from the source tree or from $REFRUN_SOURCE.
 
-    A binary of another contract, or one that is too old to check, is refused.
+    A binary of another contract, or one that is too old for this package, is refused.
     """
     tried: List[str] = []
-    named = os.environ.get("REFRUN_BIN")
-    inside = _inside()
-    on_path = shutil.which("refrun")
-    for where, path in (("REFRUN_BIN", named), ("the package", str(inside) if inside.exists() else None), ("PATH", on_path)):
-        if not path or where == "PATH" and _is_launcher(path):
-            continue
+    for where, path in _candidates():
         try:
             _handshake(path)
             return path
@@ -61,8 +71,8 @@ def binary() -> str:
             if where == "REFRUN_BIN":
                 raise
             tried.append(str(e))
-    source = Path(os.environ["REFRUN_SOURCE"]) if os.environ.get("REFRUN_SOURCE") else _source()
-    if source and shutil.which("go"):
+    source = _builds()
+    if source:
         out = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "refrun" / "refrun"
         out.parent.mkdir(parents=True, exist_ok=True)
         done = subprocess.run(["go", "build", "-trimpath", "-o", str(out), "./cmd/refrun"], cwd=source, capture_output=True, text=True)
@@ -74,6 +84,17 @@ def binary() -> str:
     raise BinaryError("; ".join(tried + [f"no refrun binary: {hint}"]))
 
 
+def warn_if_missing() -> None:
+    """Warns where no binary can be used, before anything is recorded for it. Nothing is built yet."""
+    if _builds() and not os.environ.get("REFRUN_BIN"):
+        return
+    try:
+        binary()
+    except BinaryError as e:
+        warnings.warn(f"refrun: {e}", RuntimeWarning, stacklevel=3)
+        binary.cache_clear()
+
+
 def _handshake(path: str) -> None:
     try:
         done = subprocess.run([path, "info", "--json"], capture_output=True, text=True, timeout=60)
@@ -82,5 +103,6 @@ def _handshake(path: str) -> None:
         raise BinaryError(f"{path}: does not answer `info --json` ({type(e).__name__}): want a refrun binary") from e
     if info.get("contract") != CONTRACT:
         raise BinaryError(f"{path}: contract {info.get('contract')!r}: want {CONTRACT!r}, which this package is made for")
-    if subprocess.run([path, "check", "--help"], capture_output=True).returncode:
-        raise BinaryError(f"{path}: version {info.get('version')} has no `check`: want a newer binary")
+    missing = [v for v in _VERBS if v not in info.get("verbs", [])]
+    if missing:
+        raise BinaryError(f"{path}: version {info.get('version')} has no `{missing[0]}`: want a newer binary")

@@ -160,6 +160,8 @@ class Recorder:
             if error is None:
                 raise CaseError(f"{len(states)} states: want the module called twice or more, or finish(x) after one step")
             return
+        if error is None and self.last is None and self.inputs:
+            warnings.warn("refrun.record: finish(x) was not called: the state that the last step made is not recorded, nor checked", stacklevel=2)
         states = alike(states)  # the initial state may be wider than those that follow
         m, t = states[0].shape[0], len(states)
         self.case.trajectory(states)
