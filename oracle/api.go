@@ -48,17 +48,17 @@ func Check(ctx context.Context, op *operator.Operator, trajectory *rollout.State
 	case len(s.Data) != s.M*s.T*s.CHW() || len(s.Data) == 0:
 		return nil, fmt.Errorf("trajectory: %d numbers: want %d*%d*%d*%d*%d", len(s.Data), s.M, s.T, s.C, s.H, s.W)
 	}
-	e := &exam{c: c, op: op, states: s, stream: claim.Stream, o: CheckOptions{Mode: claim.Mode, Noise: claim.Noise, Budget: claim.Budget}}
+	e := &evidence{ctx: ctx, c: c, op: op, mode: claim.Mode, states: s, stream: claim.Stream}
 	if e.stream == nil {
 		if claim.Noise == "" && op.HasNoise() {
 			return nil, fmt.Errorf("claim: noise: missing: the operator draws random numbers: want a stream, or %q", report.UnknownNoise)
 		}
 		var err error
-		if e.stream, err = claimedNoise(c, op, e.o); err != nil {
+		if e.stream, err = claimedNoise(c, op, CheckOptions{Mode: claim.Mode, Noise: claim.Noise}); err != nil {
 			return nil, err
 		}
 	}
-	return examine(ctx, e, "claim")
+	return examine(e, claim.Budget, "claim")
 }
 
 // TB is the part of testing.TB that [Require] needs.

@@ -22,7 +22,7 @@ type application struct {
 }
 
 // noiseNode returns the node of the noise, -1 if there is none.
-func (e *exam) noiseNode() int {
+func (e *evidence) noiseNode() int {
 	for i := range e.machine.Nodes {
 		if e.machine.Nodes[i].Op == operator.OpNoise {
 			return i
@@ -32,7 +32,7 @@ func (e *exam) noiseNode() int {
 }
 
 // apply applies the operator to x as device d does. d must not use Seen.
-func (e *exam) apply(d *emulate.Device, x *tensor.Tensor, draws noise.Draws) (*application, error) {
+func (e *evidence) apply(d *emulate.Device, x *tensor.Tensor, draws noise.Draws) (*application, error) {
 	p := &application{machine: e.machine, d: d, x: x, noise: e.noiseNode(), kept: map[int]*tensor.Tensor{}}
 	needed := map[int]bool{}
 	if p.noise >= 0 {

@@ -43,7 +43,7 @@ func TestBudgetEnds(t *testing.T) {
 	b := newStepBench(t, "float32", "", "instance", convex(0.4))
 	e := b.gate.e
 	tried := 0
-	e.o.Progress = func(stage string, done, total int) {
+	e.watch = func(stage string, done, total int) {
 		if stage == "hypotheses" && e.until.IsZero() {
 			if tried++; done > total/2 {
 				e.until = time.Now().Add(-time.Second)

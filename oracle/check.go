@@ -16,6 +16,20 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
+// CheckOptions says what a device is claimed to have computed, and how much
+// work the check may be.
+type CheckOptions struct {
+	Mode operator.Mode
+	// Noise is one of rollout.Case.OpenStream's names, "" for what the case
+	// says, or "unknown" for a stream that cannot be reproduced.
+	Noise string
+	// Budget is the time after which gates that need not run on every step are
+	// left out (and listed); 0 for none.
+	Budget time.Duration
+	// Progress, if not nil, is called as the check goes.
+	Progress func(stage string, done, total int)
+}
+
 // CheckCase checks the trajectory of a case, and its layers if it has them,
 // against the claim. Evidence that cannot be read, or that does not belong to
 // the case, is an error of one line; everything else is in the report.
@@ -32,7 +46,8 @@ func CheckCase(ctx context.Context, c *rollout.Case, o CheckOptions) (*report.Re
 	if err != nil {
 		return nil, err
 	}
-	return examine(ctx, &exam{c: c, op: op, o: o, states: states, stream: stream}, c.Trajectory.Path)
+	e := &evidence{ctx: ctx, c: c, op: op, mode: o.Mode, watch: o.Progress, states: states, stream: stream}
+	return examine(e, o.Budget, c.Trajectory.Path)
 }
 
 // claimedNoise returns the stream of the claim, nil if it is unknown. A stream
@@ -64,9 +79,13 @@ func claimedNoise(c *rollout.Case, op *operator.Operator, o CheckOptions) (*roll
 	return s, err
 }
 
-// examine runs the gates, in order, over the evidence of e, and decides. name
-// is what messages call the trajectory.
-func examine(ctx context.Context, e *exam, name string) (*report.Report, error) {
+// A check is a gate, or what comes before one: it reads the evidence and what is
+// established so far, and returns what it finds.
+type check func(*evidence, *facts) ([]report.Finding, error)
+
+// examine runs the gates, in order, over the evidence, and decides. name is what
+// messages call the trajectory.
+func examine(e *evidence, budget time.Duration, name string) (*report.Report, error) {
 	if err := emulate.Known(e.op); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
@@ -74,12 +93,12 @@ func examine(ctx context.Context, e *exam, name string) (*report.Report, error) 
 	if s.T < 2 {
 		return nil, fmt.Errorf("%s: trajectory: %d state: want at least 2 to check a step", name, s.T)
 	}
-	wide := e.o.Mode.Wide()
+	wide := e.mode.Wide()
 	for m := range s.M {
 		for t := range s.T {
 			for i, v := range s.At(m, t) {
 				if finite(v) && !wide.Holds(v) {
-					return nil, fmt.Errorf("%s: trajectory: element %d is %v: want %s numbers, as %s claims", name, (m*s.T+t)*s.CHW()+i, v, wide, e.o.Mode)
+					return nil, fmt.Errorf("%s: trajectory: element %d is %v: want %s numbers, as %s claims", name, (m*s.T+t)*s.CHW()+i, v, wide, e.mode)
 				}
 			}
 		}
@@ -87,30 +106,31 @@ func examine(ctx context.Context, e *exam, name string) (*report.Report, error) 
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
-	e.ctx, e.machine = ctx, emulate.New(e.op, e.c.Rollout)
-	e.r = e.open()
-	if e.o.Budget > 0 {
-		e.until = time.Now().Add(e.o.Budget)
+	e.machine = emulate.New(e.op, e.c.Rollout)
+	f := &facts{r: open(e)}
+	if budget > 0 {
+		f.until = time.Now().Add(budget)
 	}
-	gates := []func() error{e.structure, e.steps, e.layers, e.noise, e.rollout, e.probes}
-	if e.isNonfinite() { // states are NaN on purpose
-		gates = []func() error{e.probes}
+	gates := []check{readMasks, checkStructure, checkSteps, checkLayers, checkNoise, checkRollout, checkProbes}
+	if isNonfinite(e) { // states are NaN on purpose
+		gates = []check{checkProbes}
 	}
 	for _, gate := range gates {
-		err := gate()
+		found, err := gate(e, f)
+		f.r.Findings = append(f.r.Findings, found...)
 		if failed := s.Err(); failed != nil { // what the gate saw was not there
 			err = failed
 		}
 		if err != nil {
 			return nil, err
 		}
-		if err := ctx.Err(); err != nil {
+		if err := e.ctx.Err(); err != nil {
 			return nil, err
 		}
 	}
-	e.decide()
-	printable(reflect.ValueOf(e.r))
-	return e.r, nil
+	decide(e, f.r)
+	printable(reflect.ValueOf(f.r))
+	return f.r, nil
 }
 
 // printable makes every text of a report fit for one line, whatever files called their
@@ -139,7 +159,7 @@ func printable(v reflect.Value) {
 }
 
 // open returns a report with what is known before any gate.
-func (e *exam) open() *report.Report {
+func open(e *evidence) *report.Report {
 	stream := e.stream
 	if stream == nil {
 		stream = &rollout.Stream{Name: report.UnknownNoise}
@@ -153,6 +173,6 @@ func (e *exam) open() *report.Report {
 		Notes:     notes,
 		FirstStep: -1, FirstRealization: -1,
 		Subject: subject(e.machine.Nodes, e.c.Rollout), Shape: [5]int{s.M, s.T, s.C, s.H, s.W},
-		Claim: e.c.Rollout.ModeName(e.op, e.o.Mode, stream), Noise: report.NoiseReport{Stream: stream.Name},
+		Claim: e.c.Rollout.ModeName(e.op, e.mode, stream), Noise: report.NoiseReport{Stream: stream.Name},
 	}
 }

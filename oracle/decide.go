@@ -10,7 +10,7 @@ import (
 )
 
 // decide sets the verdict from what the gates found.
-func (e *exam) decide() {
+func decide(e *evidence, r *report.Report) {
 	o := layerOrder{at: map[string]int{}, noise: -1}
 	for i := range e.machine.Nodes {
 		n := &e.machine.Nodes[i]
@@ -21,7 +21,7 @@ func (e *exam) decide() {
 			o.noise = i
 		}
 	}
-	ruling{e.r}.decide(o)
+	ruling{r}.decide(o)
 }
 
 // ruling is a report on the way to its verdict.

@@ -263,7 +263,7 @@ func (f *filter) sparse(t *tried) bool {
 }
 
 // has reports whether a step shows a fault that was found at a later one.
-func (e *exam) has(s *fullStep, was *tried) (bool, error) {
+func (e *matcher) has(s *fullStep, was *tried) (bool, error) {
 	f := &filter{e: e, s: s, node: -1, h0: map[*view][][]float64{}}
 	if ok, err := f.open(); !ok || err != nil {
 		return false, err

@@ -90,7 +90,7 @@ func TestBelowRoundings(t *testing.T) {
 		} else {
 			do = func(*rig, int, *emulate.Device, *emulate.Draws, []*tensor.Tensor) {}
 		}
-		report, err := examine(t.Context(), r.exam(r.run(do), true), "rig")
+		report, err := examine(r.exam(r.run(do), true).evidence, 0, "rig")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -119,17 +119,18 @@ func TestBackdate(t *testing.T) {
 			return y, nil
 		}
 	}))
-	e := r.exam(s, true)
-	g := &stepGate{e: e, claim: contract(e.machine.Nodes, r.c, r.mode), u: accumulator(r.mode)}
-	g.use, e.pool = g.claim, newPool(nil)
+	of := r.exam(s, true)
+	g := newStepGate(of.evidence, of.facts)
+	e := g.e
+	e.pool = newPool(nil)
 	if _, _, err := g.measureAll(); err != nil {
 		t.Fatal(err)
 	}
-	e.r.Findings = []report.Finding{{Verdict: report.FailPrecision, Gate: "filter", Step: 7}}
+	e.found = []report.Finding{{Verdict: report.FailPrecision, Gate: "filter", Step: 7}}
 	if err := g.backdate(0, &tried{h: h, scope: everywhere, near: true, match: match{c: 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if f := e.r.Findings[0]; f.Step != 4 {
+	if f := e.found[0]; f.Step != 4 {
 		t.Errorf("%s since step %d: want 4", h.name, f.Step)
 	}
 }
@@ -158,7 +159,7 @@ func TestShrunk(t *testing.T) {
 // unless the step is known to be wrong.
 func TestMimicked(t *testing.T) {
 	b := newBench(t, "bfloat16", 0.5)
-	f := &filter{e: b.exam, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1, h0: map[*view][][]float64{}}
+	f := &filter{e: b.matcher, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1, h0: map[*view][][]float64{}}
 	if ok, err := f.open(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -190,7 +191,7 @@ func TestMimicked(t *testing.T) {
 // held against many; so is none that is far from one, nor in a large operator.
 func TestScatter(t *testing.T) {
 	b := newBench(t, "bfloat16", 0.5)
-	f := &filter{e: b.exam, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1, h0: map[*view][][]float64{}}
+	f := &filter{e: b.matcher, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1, h0: map[*view][][]float64{}}
 	if ok, err := f.open(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -230,7 +231,7 @@ func TestScatter(t *testing.T) {
 // first; elsewhere its own order stands.
 func TestCost(t *testing.T) {
 	b := newBench(t, "float32", 0.5)
-	f := &filter{e: b.exam, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1}
+	f := &filter{e: b.matcher, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1}
 	all := library()
 	cost := func(name string) int64 {
 		return f.cost(all[slices.IndexFunc(all, func(h *hypothesis) bool { return h.name == name })], len(all))

@@ -30,7 +30,7 @@ type nodeStep struct {
 // nodeFilters holds the hypotheses about one layer against its own residual,
 // which is far sharper than that of a step: nothing of it comes from other
 // layers. The rows are sorted, those that were found first.
-func (e *exam) nodeFilters(n nodeStep) []report.FilterRow {
+func nodeFilters(e *gate, n nodeStep) []report.FilterRow {
 	of := make([]fp16.Format, len(e.machine.Nodes))
 	for i := range of {
 		of[i] = fp16.Float64
@@ -44,8 +44,8 @@ func (e *exam) nodeFilters(n nodeStep) []report.FilterRow {
 			limit = math.Sqrt(12. / 50)
 		}
 	}
-	v := &view{e: e, m: e.machine, x: n.in[0], draws: n.draws, of: make([]*tensor.Tensor, len(of)), contract: true,
-		d: &emulate.Device{Mode: e.o.Mode, Store: of, State: fp16.Float64}, drawn: func(int) *emulate.Draws { return nil }}
+	v := &view{e: e.evidence, m: e.machine, x: n.in[0], draws: n.draws, of: make([]*tensor.Tensor, len(of)), contract: true,
+		d: &emulate.Device{Mode: e.mode, Store: of, State: fp16.Float64}, drawn: func(int) *emulate.Draws { return nil }}
 	for k, j := range e.machine.Nodes[n.node].In {
 		if j == operator.Input {
 			v.x = n.in[k]
@@ -58,7 +58,7 @@ func (e *exam) nodeFilters(n nodeStep) []report.FilterRow {
 		return nil
 	}
 	v.of[n.node], v.next, v.noisy = base, base, [4]int{base.N(), base.C(), base.H(), base.W()}
-	f := &filter{e: e, s: &fullStep{Limit: limit}, got: n.got.Data, size: n.size, near: v, exact: v, node: n.node}
+	f := &filter{e: &matcher{gate: e}, s: &fullStep{Limit: limit}, got: n.got.Data, size: n.size, near: v, exact: v, node: n.node}
 	f.divide(base.N(), base.C(), base.H(), base.W())
 	for i, u := range f.got {
 		if !finite(u) || !finite(base.Data[i]) || !(f.size[i] > 0) {

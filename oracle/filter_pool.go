@@ -41,7 +41,7 @@ type stepMatch struct {
 // covered returns the steps at which faults that need not show are looked for,
 // of T-1: some of them, evenly, or, if the work is large, those that are looked
 // at anyway.
-func (e *exam) covered(full []int) []int {
+func (e *evidence) covered(full []int) []int {
 	steps := slices.Clone(full)
 	last, c := e.states.T-1, e.c.Rollout
 	batch := c.EngineBatches()[0]

@@ -70,7 +70,7 @@ func TestCovered(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct{ side, states, steps int }{{16, 4, 3}, {16, 101, mostCovered + 1}, {2048, 101, 3}} {
-		e := &exam{c: c, op: op, states: &rollout.States{M: 1, T: test.states, H: test.side, W: test.side}}
+		e := &evidence{c: c, op: op, states: &rollout.States{M: 1, T: test.states, H: test.side, W: test.side}}
 		last := test.states - 1
 		if steps := e.covered([]int{1, (1 + last) / 2, last}); len(steps) != test.steps || steps[0] != 1 || steps[len(steps)-1] != last {
 			t.Errorf("%d states of %d pixels: steps %v, want %d", test.states, test.side, steps, test.steps)

@@ -15,7 +15,7 @@ func TestUnitsOfTF32(t *testing.T) {
 	h := all[slices.IndexFunc(all, func(h *hypothesis) bool { return h.name == "weights truncated to float16" })]
 	for _, wrong := range []bool{false, true} {
 		s := b.full(t, b.run(t, b.device, b.draws, 1))
-		f := &filter{e: b.exam, s: s, node: -1, h0: map[*view][][]float64{}}
+		f := &filter{e: b.matcher, s: s, node: -1, h0: map[*view][][]float64{}}
 		b.pool = newPool(nil)
 		if ok, err := f.open(); !ok || err != nil {
 			t.Fatal(ok, err)
@@ -32,7 +32,7 @@ func TestUnitsOfTF32(t *testing.T) {
 			t.Fatal(err)
 		}
 		found := ""
-		for _, g := range b.r.Findings {
+		for _, g := range b.found {
 			found += g.Diagnosis
 		}
 		want := ""

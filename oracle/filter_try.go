@@ -29,8 +29,8 @@ func (f *filter) units(v *view, a, b []float64) []float64 {
 	for i := range r {
 		r[i] = a[i] - b[i]
 	}
-	if f.levels { // see stepGate.level
-		(&stepGate{e: f.e}).level(r, f.exact.next.Data[v.lo:v.lo+len(r)], f.size[v.lo:v.lo+len(r)], v.x.N())
+	if f.levels {
+		levelOut(f.e.c.Rollout, r, f.exact.next.Data[v.lo:v.lo+len(r)], f.size[v.lo:v.lo+len(r)], v.x.N())
 	}
 	for i := range r {
 		r[i] /= f.size[v.lo+i]

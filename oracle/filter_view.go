@@ -15,7 +15,8 @@ import (
 // view is a step without faults as a device computes it, with the outputs of its
 // nodes, so that a step with a fault is computed from the first changed node on.
 type view struct {
-	e        *exam
+	e        *evidence
+	work     *int64 // multiplications with weights so far; nil if nobody counts
 	m        *emulate.Machine
 	d        *emulate.Device
 	x        *tensor.Tensor                                                                          // the states before the step
@@ -211,8 +212,8 @@ func (v *view) step(h *hypothesis, s scope, local func(now, was *tensor.Tensor) 
 			return nil, err
 		}
 		r.has(i, y, made)
-		if isConv(n) && v.e.pool != nil {
-			v.e.pool.work += int64(len(n.Weight.Data)) * int64(y.N()*y.H()*y.W())
+		if isConv(n) && v.work != nil {
+			*v.work += int64(len(n.Weight.Data)) * int64(y.N()*y.H()*y.W())
 		}
 		// What is not kept is not made for this: a node that reads it will tell.
 		if (acts || v.of[i] != nil) && equal(y.Data, v.out(i).Data) {

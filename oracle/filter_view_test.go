@@ -20,7 +20,7 @@ func TestViewForgets(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := emulate.New(op, rollout.Config{Policy: rollout.Convex, Alpha: 0.5, Timesteps: 2, Realizations: 2})
-	e := &exam{op: op, machine: m}
+	e := &evidence{op: op, machine: m}
 	v := &view{e: e, m: m, d: &emulate.Device{State: fp16.Float64}, x: tensor.New(fp16.Float64, 2, 2, 6, 7), drawn: func(int) *emulate.Draws { return nil }}
 	for i := range v.x.Data {
 		v.x.Data[i] = float64(mix64(uint64(i))%1000)/500 - 1

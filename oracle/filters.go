@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/emulate"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
@@ -21,6 +22,26 @@ const (
 	filterRows   = 12   // in the report
 )
 
+// fullStep is a batchStep with all that the expensive gates want to know.
+type fullStep struct {
+	*batchStep
+	Device   *emulate.Device // the emulation of the claim, or of the pattern that fits best
+	Truth    []float64       // exact but for the operands' rounding
+	Emulated []float64
+	S        []float64 // expected standard deviation of Got - Truth, element by element
+	Limit    float64   // rms of (Got - Emulated)/S that correct devices reach at most
+	Alike    float64   // pixels of X that the first convolutions round alike, see lookAlikes
+	// Noise applies noise node i as Device does, with a block and draws that may
+	// be others than its own; nil if the machine does it.
+	Noise func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error)
+}
+
+// matcher holds the library of faults against steps that a gate looks at closely.
+type matcher struct {
+	*gate
+	pool *pool // what it found at the steps so far
+}
+
 // filters holds the hypotheses of the library against the residual of a step.
 //
 // A fault h has the signature d_h = step_h(X) - step(X), the difference that it
@@ -32,7 +53,7 @@ const (
 // The others, and each layer by itself, only where another gate found this step
 // to be wrong, or the residual says so: then that one is named which leaves a
 // residual that a correct device could have. If none does, the cause is unknown.
-func (e *exam) filters(s *fullStep) error {
+func (e *matcher) filters(s *fullStep) error {
 	if e.pool == nil {
 		e.pool = newPool(slices.Clip(e.r.Blind))
 	}
@@ -62,7 +83,7 @@ func (e *exam) filters(s *fullStep) error {
 
 // filter is the work of one call of filters.
 type filter struct {
-	e *exam
+	e *matcher
 	s *fullStep
 
 	got     []float64 // of the samples that are looked at
@@ -109,7 +130,10 @@ func (f *filter) open() (bool, error) {
 	}
 	f.divide(s.X.N(), s.X.C(), s.X.H(), s.X.W())
 	f.alike = s.Alike * min(1, cells/float64(s.X.H()*s.X.W()))
-	base := view{e: e, m: e.machine, at: s.Step, x: s.X, draws: s.Draws}
+	base := view{e: e.evidence, m: e.machine, at: s.Step, x: s.X, draws: s.Draws}
+	if e.pool != nil {
+		base.work = &e.pool.work
+	}
 	if s.Step > 1 {
 		base.before = tensor.Like(s.X)
 		for k := range s.X.N() {
@@ -264,7 +288,7 @@ func (f *filter) wrong() bool { return f.known() || f.before() > 1 }
 
 // known reports whether another gate found the step to be wrong.
 func (f *filter) known() bool {
-	return slices.ContainsFunc(f.e.r.Findings, func(g report.Finding) bool { return g.Step == f.s.Step && g.Verdict.Failed() })
+	return slices.ContainsFunc(f.e.findings(), func(g report.Finding) bool { return g.Step == f.s.Step && g.Verdict.Failed() })
 }
 
 // before returns the residual over its limit.

@@ -90,7 +90,7 @@ func TestTuned(t *testing.T) {
 // bench is an exam of one step of a small operator, and what a correct device
 // makes of it.
 type bench struct {
-	*exam
+	*matcher
 	x      *tensor.Tensor // states of two realizations
 	draws  *emulate.Draws
 	device emulate.Device
@@ -118,8 +118,8 @@ func newBench(t *testing.T, precision string, alpha float64) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &exam{ctx: t.Context(), c: cs, op: op, states: s, stream: stream, o: CheckOptions{Mode: mode}, machine: emulate.New(op, cs.Rollout), r: &report.Report{}}
-	b := &bench{exam: e}
+	e := &evidence{ctx: t.Context(), c: cs, op: op, states: s, stream: stream, mode: mode, machine: emulate.New(op, cs.Rollout)}
+	b := &bench{matcher: &matcher{gate: newGate(e, &facts{r: &report.Report{}})}}
 	step, err := e.step(0, 0, m, 2)
 	if err != nil {
 		t.Fatal(err)
@@ -157,7 +157,7 @@ func (b *bench) run(t *testing.T, d emulate.Device, draws *emulate.Draws, seed u
 // full is the step with all that filters wants to know, for a device's states.
 func (b *bench) full(t *testing.T, got []float64) *fullStep {
 	t.Helper()
-	b.r, b.pool = &report.Report{}, nil
+	b.r, b.found, b.pool = &report.Report{}, nil, nil
 	near := &b.device
 	exact := emulate.Device{Mode: near.Mode, WideInput: near.Mode.Precision != fp16.TF32, State: fp16.Float64}
 	truth, err := b.machine.Step(&exact, b.x, b.draws.Rewind())
@@ -170,7 +170,7 @@ func (b *bench) full(t *testing.T, got []float64) *fullStep {
 	}
 	s := &fullStep{batchStep: &batchStep{Lo: 0, Hi: 2, Step: 2, X: b.x, Got: got, Draws: b.draws}, Device: near, Truth: truth.Data, Emulated: emulated.Data}
 	s.S = make([]float64, len(got))
-	v := view{e: b.exam, m: b.machine, d: &exact, x: b.x, draws: b.draws}
+	v := view{e: b.evidence, m: b.machine, d: &exact, x: b.x, draws: b.draws}
 	if err := v.compute(); err != nil {
 		t.Fatal(err)
 	}
@@ -333,11 +333,11 @@ func TestFilters(t *testing.T) {
 			if err := b.filters(s); err != nil {
 				t.Fatal(err)
 			}
-			if len(b.r.Findings) != 1 {
-				t.Errorf("%s, %s: %d findings, want 1: %v", precision, f.want, len(b.r.Findings), b.r.Filters[:min(3, len(b.r.Filters))])
+			if len(b.found) != 1 {
+				t.Errorf("%s, %s: %d findings, want 1: %v", precision, f.want, len(b.found), b.r.Filters[:min(3, len(b.r.Filters))])
 				continue
 			}
-			g, layer := b.r.Findings[0], ""
+			g, layer := b.found[0], ""
 			if f.layer != nil {
 				layer = b.machine.Nodes[f.layer(b)].Name
 			}
@@ -353,8 +353,8 @@ func TestFilters(t *testing.T) {
 		if err := b.filters(b.full(t, b.run(t, d, b.draws, 9))); err != nil {
 			t.Fatal(err)
 		}
-		if len(b.r.Findings) != 0 || len(b.r.Filters) == 0 {
-			t.Errorf("%s: an unknown fault is called %v", precision, b.r.Findings)
+		if len(b.found) != 0 || len(b.r.Filters) == 0 {
+			t.Errorf("%s: an unknown fault is called %v", precision, b.found)
 		}
 		if precision != "float32" {
 			continue
@@ -372,8 +372,8 @@ func TestFilters(t *testing.T) {
 		if err := b.filters(b.full(t, got)); err != nil {
 			t.Fatal(err)
 		}
-		if row := b.r.Filters[0]; len(b.r.Findings) != 0 || row.Gain < 0.8 {
-			t.Errorf("a fault that leaves a seventh of the residual: %v, %+v", b.r.Findings, row)
+		if row := b.r.Filters[0]; len(b.found) != 0 || row.Gain < 0.8 {
+			t.Errorf("a fault that leaves a seventh of the residual: %v, %+v", b.found, row)
 		}
 		// The amplitude of a family, where the states are no linear function of it.
 		b.c.Rollout.Clamp = &[2]float64{-0.4, 0.4}
@@ -389,8 +389,8 @@ func TestFilters(t *testing.T) {
 		if err := b.filters(b.full(t, b.run(t, d, b.draws, 9))); err != nil {
 			t.Fatal(err)
 		}
-		if len(b.r.Findings) != 1 || !strings.HasPrefix(b.r.Findings[0].Diagnosis, "alpha 0.6 in place of 0.3") {
-			t.Errorf("alpha 0.6, clamped: found %v, %+v", b.r.Findings, b.r.Filters[0])
+		if len(b.found) != 1 || !strings.HasPrefix(b.found[0].Diagnosis, "alpha 0.6 in place of 0.3") {
+			t.Errorf("alpha 0.6, clamped: found %v, %+v", b.found, b.r.Filters[0])
 		}
 	}
 }
@@ -415,8 +415,8 @@ func TestFiltersOfCorrectDevices(t *testing.T) {
 				if err := b.filters(b.full(t, b.run(t, b.device, b.draws, seed))); err != nil {
 					t.Fatal(err)
 				}
-				if len(b.r.Findings) != 0 {
-					t.Errorf("%s, alpha %v: a correct device: %v", precision, alpha, b.r.Findings)
+				if len(b.found) != 0 {
+					t.Errorf("%s, alpha %v: a correct device: %v", precision, alpha, b.found)
 				}
 				for _, row := range b.r.Filters {
 					if row.Found {
@@ -463,7 +463,7 @@ func TestNodeFilters(t *testing.T) {
 				n.size[i] = n.store.Ulp(v)/math.Sqrt(12) + 0x1p-22
 			}
 			n.got = in[node]
-			for _, row := range b.nodeFilters(n) {
+			for _, row := range nodeFilters(b.gate, n) {
 				if row.Found {
 					t.Errorf("%s, %s: a correct layer has %+v", precision, b.machine.Nodes[node].Name, row)
 				}
@@ -482,7 +482,7 @@ func TestNodeFilters(t *testing.T) {
 				return plain(i, x)
 			}
 			b.run(t, d, b.draws, 4)
-			rows := b.nodeFilters(n)
+			rows := nodeFilters(b.gate, n)
 			if f.want == "" {
 				if rows[0].Found || rows[0].Gain < 0.5 {
 					t.Errorf("%s: an unknown fault of %s is called %+v", precision, b.machine.Nodes[node].Name, rows[0])

@@ -36,7 +36,7 @@ const (
 // is farther away, with all single steps right, is worth a note and no more: the
 // roundings of a step may feed the growing direction more or less than the
 // difference of the twins does.
-func (e *exam) free() error {
+func (e *rolloutGate) free() error {
 	if e.late("growth of small differences") || e.r.GrowthPerStep != nil {
 		return nil
 	}
@@ -90,8 +90,8 @@ func (e *exam) free() error {
 }
 
 // firstFailure reports whether any gate has found a fault.
-func (e *exam) firstFailure() (report.Finding, bool) {
-	for _, f := range e.r.Findings {
+func (e *rolloutGate) firstFailure() (report.Finding, bool) {
+	for _, f := range e.findings() {
 		if f.Verdict != report.NoPower {
 			return f, true
 		}
@@ -99,7 +99,7 @@ func (e *exam) firstFailure() (report.Finding, bool) {
 	return report.Finding{}, false
 }
 
-func (e *exam) horizon(t int, distance, std float64) {
+func (e *rolloutGate) horizon(t int, distance, std float64) {
 	if e.r.Horizon == nil && distance > freeHorizon*std {
 		e.r.Horizon = &t
 	}
@@ -108,7 +108,7 @@ func (e *exam) horizon(t int, distance, std float64) {
 // twins are two float32 rollouts on their way: the first realization's or,
 // where normalization joins realizations, the first engine batch's.
 type twins struct {
-	e       *exam
+	e       *evidence
 	stepper rollout.Stepper
 	hi      int // realizations that take part
 	batch   int // of the engine batch
@@ -117,10 +117,10 @@ type twins struct {
 }
 
 // newFree starts the twins; nil if the device's start is none.
-func (e *exam) newFree() (*twins, error) {
+func (e *rolloutGate) newFree() (*twins, error) {
 	s, c := e.states, e.c.Rollout
 	batch := c.EngineBatches()[0][1]
-	f := &twins{e: e, hi: 1, batch: batch}
+	f := &twins{e: e.evidence, hi: 1, batch: batch}
 	if c.Normalization != "" && c.EngineBatch > 0 {
 		f.hi = batch
 	}

@@ -14,12 +14,12 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// layers is gates 1 and 2: each recorded layer against what right devices make
+// checkLayers is gates 1 and 2: each recorded layer against what right devices make
 // of the inputs that this device itself had stored, so that no error of a layer
 // is another one's.
-func (e *exam) layers() error {
-	done := 0
-	return e.c.EachLayers(func(f *safetensors.File) error {
+func checkLayers(ev *evidence, f *facts) ([]report.Finding, error) {
+	e, done := &layersGate{newGate(ev, f)}, 0
+	err := e.c.EachLayers(func(f *safetensors.File) error {
 		if done > 0 && e.late("layers of "+f.Path) {
 			return nil
 		}
@@ -31,7 +31,11 @@ func (e *exam) layers() error {
 		e.progress("layers", done, 0)
 		return e.layerFile(l)
 	})
+	return e.found, err
 }
+
+// layersGate is these gates at work.
+type layersGate struct{ *gate }
 
 // layerGate is the examination of one layers file.
 type layerGate struct {
@@ -45,8 +49,8 @@ type layerGate struct {
 }
 
 // layerFile examines one application.
-func (e *exam) layerFile(l *layerFile) error {
-	g := &layerGate{m: e.machine, mode: e.o.Mode, u: accumulator(e.o.Mode), plain: plainNorms(e.op.Config, e.machine.Nodes, e.o.Mode)}
+func (e *layersGate) layerFile(l *layerFile) error {
+	g := &layerGate{m: e.machine, mode: e.mode, u: accumulator(e.mode), plain: plainNorms(e.op.Config, e.machine.Nodes, e.mode)}
 	var err error
 	if g.of, err = e.machine.Formats(g.mode, l.input.Format); err != nil {
 		return fmt.Errorf("%s: %w", l.path, err)
@@ -228,7 +232,7 @@ func (s *layerScore) better(t *layerScore) bool {
 }
 
 // handedOn holds modules that only hand an output on to the output.
-func (e *exam) handedOn(l *layerFile, n *operator.Node, got *tensor.Tensor) {
+func (e *layersGate) handedOn(l *layerFile, n *operator.Node, got *tensor.Tensor) {
 	names := append([]string(nil), n.Also...)
 	for _, name := range append(names, "output") {
 		x := l.also[name]

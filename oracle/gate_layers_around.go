@@ -23,7 +23,7 @@ import (
 // input may also be the initial condition before post-processing; another
 // state of the trajectory, or none, is a fault of the rollout, if the file says
 // of which step it is.
-func (e *exam) layerInput(l *layerFile) bool {
+func (e *layersGate) layerInput(l *layerFile) bool {
 	n, s := l.input.N(), e.states
 	if l.step >= s.T || l.realization+n > s.M || l.input.H() != s.H || l.input.W() != s.W || l.input.C() != s.C {
 		return false
@@ -57,7 +57,7 @@ func (e *exam) layerInput(l *layerFile) bool {
 }
 
 // isStart reports whether the input is the recorded initial condition.
-func (e *exam) isStart(l *layerFile) bool {
+func (e *layersGate) isStart(l *layerFile) bool {
 	if e.c.Trajectory == nil {
 		return false
 	}
@@ -83,7 +83,7 @@ func (e *exam) isStart(l *layerFile) bool {
 // layerPolicy holds the recorded next state against the policy applied to the
 // recorded output. States that are normalised over all of their numbers are
 // left to the gate of the steps.
-func (e *exam) layerPolicy(g *layerGate, l *layerFile) {
+func (e *layersGate) layerPolicy(g *layerGate, l *layerFile) {
 	s, ro := e.states, e.c.Rollout
 	if l.output == nil || !l.dated || l.alone || l.step >= s.T || ro.Normalization != rollout.NoNormalization {
 		return
@@ -124,8 +124,8 @@ func (e *exam) layerPolicy(g *layerGate, l *layerFile) {
 // policyAnswers: a X + c O, or X + dt O, where the products round in float32,
 // that with O to O's type first or not, and a device may form 1-alpha in
 // float32, an ulp off.
-func (e *exam) policyAnswers(g *layerGate, l *layerFile, f, store fp16.Format) iter.Seq[*answer] {
-	ro, mode, u := e.c.Rollout, e.o.Mode, g.u
+func (e *layersGate) policyAnswers(g *layerGate, l *layerFile, f, store fp16.Format) iter.Seq[*answer] {
+	ro, mode, u := e.c.Rollout, e.mode, g.u
 	x, out := l.input, l.output
 	a, c := mode.Scalar(ro.Alpha, store), mode.Scalar(1-ro.Alpha, f)
 	switch ro.Policy {

@@ -12,7 +12,7 @@ import (
 )
 
 // layerFault reports a layer that is wrong by itself.
-func (e *exam) layerFault(l *layerFile, g *layerGate, i int, in []layerValue, s *layerScore) {
+func (e *layersGate) layerFault(l *layerFile, g *layerGate, i int, in []layerValue, s *layerScore) {
 	n := &g.m.Nodes[i]
 	x := s.got
 	realization := s.first(l.realization)
@@ -125,7 +125,7 @@ func (s *layerScore) coarse(n *operator.Node) float64 {
 
 // diagnose looks for the fault with a name that makes of the layer's recorded
 // inputs what the device has.
-func (e *exam) diagnose(g *layerGate, i int, in []layerValue, s *layerScore, f *report.Finding) {
+func (e *layersGate) diagnose(g *layerGate, i int, in []layerValue, s *layerScore, f *report.Finding) {
 	step := nodeStep{node: i, got: s.got, store: s.store, draws: g.draws, size: make([]float64, len(s.got.Data)), limit: s.answer.wide}
 	for _, v := range in {
 		if v.bound != nil {
@@ -147,7 +147,7 @@ func (e *exam) diagnose(g *layerGate, i int, in []layerValue, s *layerScore, f *
 		// A flip is an ulp, and so 12 times the expected square.
 		step.limit = math.Sqrt(12 * float64(s.row.FlipLimit) / float64(len(s.got.Data)))
 	}
-	rows := e.nodeFilters(step)
+	rows := nodeFilters(e.gate, step)
 	if len(rows) == 0 || !rows[0].Found {
 		return
 	}

@@ -135,7 +135,7 @@ func batchOf(ro rollout.Config, realization int) (k, lo, hi int) {
 // likeliest first: those in the file; or of the stream, those of the engine
 // batch, and before them those of an application on its own if it was one. None
 // if the noise is unknown.
-func (e *exam) layerDraws(l *layerFile) ([]*emulate.Draws, error) {
+func (e *evidence) layerDraws(l *layerFile) ([]*emulate.Draws, error) {
 	n, r := l.input.N(), l.realization
 	scale := noiseScale(e.machine.Nodes)
 	if l.drawn != nil {

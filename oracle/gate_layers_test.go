@@ -20,7 +20,7 @@ import (
 )
 
 // newExam prepares the check of a case, with no gate run.
-func newExam(t *testing.T, c *rollout.Case, mode operator.Mode, noise string) *exam {
+func newExam(t *testing.T, c *rollout.Case, mode operator.Mode, noise string) *gate {
 	t.Helper()
 	op, err := c.NewOperator()
 	if err != nil {
@@ -30,8 +30,7 @@ func newExam(t *testing.T, c *rollout.Case, mode operator.Mode, noise string) *e
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &exam{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, c.Rollout), states: states,
-		o: CheckOptions{Mode: mode, Noise: noise}, r: &report.Report{FirstStep: -1}}
+	e := newGate(&evidence{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, c.Rollout), states: states, mode: mode}, &facts{r: &report.Report{FirstStep: -1}})
 	if noise != "unknown" {
 		if e.stream, err = c.OpenStream(noise, op, mode); err != nil {
 			t.Fatal(err)
@@ -49,9 +48,7 @@ func TestRecordedLayers(t *testing.T) {
 		}
 		for _, noise := range []string{"", "unknown"} {
 			e := newExam(t, c, mode, noise)
-			if err := e.layers(); err != nil {
-				t.Fatal(err)
-			}
+			do(t, e, checkLayers)
 			if len(e.r.Layers) < len(e.machine.Nodes)-4 { // residual sums are not recorded everywhere
 				t.Errorf("%d of %d layers were checked", len(e.r.Layers), len(e.machine.Nodes))
 			}
@@ -95,7 +92,7 @@ func scattered(part float64) func(y *tensor.Tensor) {
 // recording is one application of an operator by some device, as a layers file
 // has it.
 type recording struct {
-	e     *exam
+	e     *gate
 	from  int // realization
 	names []string
 	of    map[string]*tensor.Tensor
@@ -103,7 +100,7 @@ type recording struct {
 
 // record runs a device on a state of two realizations of the case, from is the
 // first of them.
-func record(t *testing.T, e *exam, d emulate.Device, step, from int) *recording {
+func record(t *testing.T, e *gate, d emulate.Device, step, from int) *recording {
 	t.Helper()
 	b, err := e.step(0, from, min(from+2, e.states.M), step)
 	if err != nil {
@@ -157,8 +154,7 @@ func (r *recording) examine(t *testing.T, step string, without ...string) *repor
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := *r.e
-	e.r = &report.Report{FirstStep: -1}
+	e := &layersGate{newGate(r.e.evidence, &facts{r: &report.Report{FirstStep: -1}})}
 	l, err := openLayers(f, e.machine, e.op.Config.InputChannels, e.c.Rollout)
 	if err != nil {
 		t.Fatal(err)
@@ -166,13 +162,14 @@ func (r *recording) examine(t *testing.T, step string, without ...string) *repor
 	if err := e.layerFile(l); err != nil {
 		t.Fatal(err)
 	}
+	e.r.Findings = e.found
 	return e.r
 }
 
 // layerModes are claims with the devices that keep them.
 var layerModes = []string{"float32", "tf32", "float16", "bfloat16"}
 
-func layerExam(t *testing.T, name, precision string) (*exam, emulate.Device) {
+func layerExam(t *testing.T, name, precision string) (*gate, emulate.Device) {
 	t.Helper()
 	mode, err := operator.ParseMode(precision, "")
 	if err != nil {
@@ -243,7 +240,7 @@ func sum32(m *emulate.Machine, mode operator.Mode, backwards, cut bool) func(i i
 
 // foldedNorms is a device that multiplies the weights of convolutions with the
 // factors of the batch norms behind them, in float32, and has no norms.
-func foldedNorms(e *exam, d emulate.Device) emulate.Device {
+func foldedNorms(e *gate, d emulate.Device) emulate.Device {
 	nodes := e.machine.Nodes
 	d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 		if nodes[i].Op == operator.OpNorm {
@@ -315,7 +312,7 @@ func TestRightLayers(t *testing.T) {
 func TestWrongLayers(t *testing.T) {
 	const norm, activation = "conv_blocks.1.block.1", "conv_blocks.1.block.2"
 	const layer = "conv_blocks.1.block.0"
-	at := func(e *exam, name string) int {
+	at := func(e *gate, name string) int {
 		for i := range e.machine.Nodes {
 			if e.machine.Nodes[i].Name == name {
 				return i
@@ -325,8 +322,8 @@ func TestWrongLayers(t *testing.T) {
 		return 0
 	}
 	// perturb changes the output of one node before it is rounded.
-	perturb := func(node string, f func(y *tensor.Tensor)) func(*exam, *emulate.Device) {
-		return func(e *exam, d *emulate.Device) {
+	perturb := func(node string, f func(y *tensor.Tensor)) func(*gate, *emulate.Device) {
+		return func(e *gate, d *emulate.Device) {
 			k := at(e, node)
 			d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
 				if i == k {
@@ -338,14 +335,14 @@ func TestWrongLayers(t *testing.T) {
 	for _, c := range []struct {
 		what      string
 		modes     []string
-		fault     func(e *exam, d *emulate.Device)
+		fault     func(e *gate, d *emulate.Device)
 		layer     string
 		verdict   report.Verdict
 		slice     string // a part of it
 		diagnosis string // a part of it
 		gate      string
 	}{
-		{"TF32 operands", []string{"float32"}, func(e *exam, d *emulate.Device) {
+		{"TF32 operands", []string{"float32"}, func(e *gate, d *emulate.Device) {
 			k, tf32 := at(e, layer), operator.Mode{Precision: fp16.TF32}
 			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 				if i != k {
@@ -354,7 +351,7 @@ func TestWrongLayers(t *testing.T) {
 				return e.machine.Plain(&emulate.Device{Mode: tf32}, i, in, nil)
 			}
 		}, layer, report.FailPrecision, "", "tf32", ""},
-		{"numbers cut off when stored", []string{"float16", "bfloat16"}, func(e *exam, d *emulate.Device) {
+		{"numbers cut off when stored", []string{"float16", "bfloat16"}, func(e *gate, d *emulate.Device) {
 			k := at(e, layer)
 			d.Round = func(i int, y []float64, f fp16.Format) {
 				for j, v := range y {
@@ -382,7 +379,7 @@ func TestWrongLayers(t *testing.T) {
 		{"one sum a little off", []string{"float32", "tf32"}, perturb(layer, func(y *tensor.Tensor) { y.Plane(1, 3)[7*y.W()+2] += 0x1p-8 }), layer, report.FailPrecision, "", "", "bound"},
 		{"sums with errors 25 times those of float32", []string{"float32", "tf32"}, perturb(layer, scattered(0x1p-18)), layer, report.FailPrecision, "", "", "statistics"},
 		{"sums whose errors turn roundings", []string{"float16"}, perturb(layer, scattered(0x1p-15)), layer, report.FailPrecision, "", "", "statistics"},
-		{"another activation", layerModes, func(e *exam, d *emulate.Device) {
+		{"another activation", layerModes, func(e *gate, d *emulate.Device) {
 			k := at(e, activation)
 			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 				if i != k {
@@ -393,7 +390,7 @@ func TestWrongLayers(t *testing.T) {
 				return y, nil
 			}
 		}, activation, report.FailLogic, "", "silu", ""},
-		{"noise a thousandth too large", []string{"float32", "tf32"}, func(e *exam, d *emulate.Device) {
+		{"noise a thousandth too large", []string{"float32", "tf32"}, func(e *gate, d *emulate.Device) {
 			d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
 				if e.machine.Nodes[i].Op == operator.OpNoise {
 					for k, v := range in[0].Data {

@@ -1,16 +1,23 @@
 package oracle
 
-// noise is gate 5: whether the device's noise is the specified one, or, where
+import "github.com/refrun/refrun/oracle/report"
+
+// checkNoise is gate 5: whether the device's noise is the specified one, or, where
 // that cannot be known, whether it is noise of the specified kind.
-func (e *exam) noise() error {
+func checkNoise(ev *evidence, f *facts) ([]report.Finding, error) {
+	e := &noiseGate{newGate(ev, f)}
+	var err error
 	switch {
 	case e.noiseNode() < 0 || e.stream != nil && e.stream.Name == "none":
-		return nil
 	case e.stream == nil:
-		return e.unseen()
+		err = e.unseen()
 	case e.masks != nil:
 		e.maskTests()
-		return nil
+	default:
+		err = e.slopes()
 	}
-	return e.slopes()
+	return e.found, err
 }
+
+// noiseGate is that gate at work.
+type noiseGate struct{ *gate }

@@ -62,7 +62,7 @@ func TestAddedNoise(t *testing.T) {
 				}
 				return nil, nil
 			}
-			r := record(t, e, d, 1, 0).examine(t, "1")
+			r := record(t, e.gate, d, 1, 0).examine(t, "1")
 			if right := len(r.Findings) == 0; right != (scale == 1) {
 				t.Errorf("%s, layers, scale times %v: findings %v", precision, scale, r.Findings)
 			}

@@ -13,8 +13,8 @@ import (
 // factorSuspects are steps in which each hidden channel has a factor of its own:
 // a dropout with other masks or another factor, or noise whose scale differs by
 // channel or realization. Which factors, the device's step itself says.
-func (e *exam) factorSuspects(w *wrong) []suspect {
-	m := e.noiseModel()
+func (e *rolloutGate) factorSuspects(w *wrong) []suspect {
+	m := newNoiseModel(e.evidence)
 	if m == nil || w.X.H()*w.X.W()*len(m.rows) < 4*len(m.w[0]) {
 		return nil
 	}
@@ -25,7 +25,7 @@ func (e *exam) factorSuspects(w *wrong) []suspect {
 	hidden := w.exact.hidden()
 	part, rest := hidden, []float64(nil)
 	if m.kind == noise.Dropout {
-		rest = m.without(e, w.exact, silent, hidden)
+		rest = m.without(e.evidence, w.exact, silent, hidden)
 	} else {
 		noisy, err := e.machine.Plain(w.exact.d, w.exact.noise, []*tensor.Tensor{hidden}, w.Draws.Rewind())
 		if err != nil {
@@ -69,7 +69,7 @@ func (e *exam) factorSuspects(w *wrong) []suspect {
 }
 
 // factorName names factors of channels.
-func (e *exam) factorName(m *noiseModel, f []float64) (name, what string) {
+func (e *rolloutGate) factorName(m *noiseModel, f []float64) (name, what string) {
 	near := func(of ...float64) bool {
 		for _, v := range f {
 			ok := false

@@ -17,7 +17,7 @@ import (
 // noise should have made of them: slope 1 is right, 0 another stream, the root
 // of 2 a wrong scale. It judges nothing: a step with a wrong noise is a wrong
 // step, and gate 6 says what the noise of such a step is.
-func (e *exam) slopes() error {
+func (e *noiseGate) slopes() error {
 	const most = 2
 	s := e.states
 	every := max(1, (s.T-1)/most)
@@ -29,7 +29,7 @@ func (e *exam) slopes() error {
 		if err != nil {
 			return err
 		}
-		p, err := e.apply(&emulate.Device{Mode: e.o.Mode}, b.X, b.Draws.Rewind())
+		p, err := e.apply(&emulate.Device{Mode: e.mode}, b.X, b.Draws.Rewind())
 		if err != nil {
 			return err
 		}
@@ -56,7 +56,7 @@ func (e *exam) slopes() error {
 	spread := math.Sqrt(max(rr-float64(c*rn), 0) / float64(count) / nn)
 	z := ratio(c, spread)
 	near := 0.01
-	if e.o.Mode.Output().Ulp(1) > 1e-4 {
+	if e.mode.Output().Ulp(1) > 1e-4 {
 		near = 0.1 // a half type swallows a part of noise that is smaller than its steps
 	}
 	e.r.Noise.Tests = append(e.r.Noise.Tests, report.NoiseTest{Name: "slope on the specified noise", Value: diff.Number(1 + c), Want: 1, Z: diff.Number(z), OK: math.Abs(c) < near || math.Abs(z) < 8})
@@ -64,7 +64,7 @@ func (e *exam) slopes() error {
 }
 
 // noiseSuspects are right steps with other draws than those of the step.
-func (e *exam) noiseSuspects(w *wrong) []suspect {
+func (e *rolloutGate) noiseSuspects(w *wrong) []suspect {
 	if w.claimed.noise < 0 || w.Draws == nil {
 		return nil
 	}
@@ -185,7 +185,7 @@ func changedDraws(d *emulate.Draws, hidden *tensor.Tensor, f func(shape []int, t
 }
 
 // changedAt is changed with the draws of step u.
-func (e *exam) changedAt(w *wrong, u int, f func(shape []int, to, from []float64)) (noise.Draws, error) {
+func (e *rolloutGate) changedAt(w *wrong, u int, f func(shape []int, to, from []float64)) (noise.Draws, error) {
 	from, err := e.stream.Draws(w.Batch, w.Lo, w.Hi, u)
 	if err != nil {
 		return nil, err
@@ -198,7 +198,7 @@ func (e *exam) changedAt(w *wrong, u int, f func(shape []int, to, from []float64
 }
 
 // oneByOne returns the draws of engine batches of one realization each.
-func (e *exam) oneByOne(w *wrong) (noise.Draws, error) {
+func (e *rolloutGate) oneByOne(w *wrong) (noise.Draws, error) {
 	y := &emulate.Draws{}
 	for m := w.Lo; m < w.Hi; m++ {
 		from, err := e.stream.Draws(m, m, m+1, w.Step)
@@ -221,7 +221,7 @@ func (e *exam) oneByOne(w *wrong) (noise.Draws, error) {
 
 // scaleSuspects are steps whose noise is the specified one, times a number that
 // is fitted, or enters in another way.
-func (e *exam) scaleSuspects(w *wrong) []suspect {
+func (e *rolloutGate) scaleSuspects(w *wrong) []suspect {
 	var all []suspect
 	without, err := w.claimed.step(nil)
 	if err != nil {

@@ -27,16 +27,17 @@ type masks struct {
 // one factor per channel for thousands of pixels is a problem of least squares.
 // With the masks known everything else can be checked as if they had been
 // recorded; whether they are masks of the specified kind is tested later.
-func (e *exam) readMasks() error {
-	m := e.noiseModel()
+func readMasks(ev *evidence, facts *facts) ([]report.Finding, error) {
+	e := newGate(ev, facts)
+	m := newNoiseModel(ev)
 	if e.stream != nil || m == nil || m.kind != noise.Dropout {
-		return nil
+		return nil, nil
 	}
 	s := e.states
 	channels := len(m.w[0])
 	if s.H*s.W*len(m.rows) < 4*channels {
 		e.r.Notes = append(e.r.Notes, "the dropout is unknown, and the states are too small to read its masks off them: nothing behind it was tested")
-		return nil
+		return nil, nil
 	}
 	p := e.machine.Nodes[m.node].Noise.Scale
 	k := &masks{of: make([][]float64, s.M*(s.T-1)), seen: make([][]bool, s.M*(s.T-1)), p: p}
@@ -44,13 +45,13 @@ func (e *exam) readMasks() error {
 		for batch, b := range e.c.Rollout.EngineBatches() {
 			st, err := e.step(batch, b[0], b[1], t)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			once, err := e.apply(&emulate.Device{Mode: e.o.Mode}, st.X, nil)
+			once, err := e.apply(&emulate.Device{Mode: e.mode}, st.X, nil)
 			if err != nil {
-				return err
+				return nil, err
 			}
-			rest := m.without(e, once, once.out, once.hidden())
+			rest := m.without(ev, once, once.out, once.hidden())
 			for r := b[0]; r < b[1]; r++ {
 				mask, seen := make([]float64, channels), make([]bool, channels)
 				for c, f := range m.factors(e.c.Rollout, once.hidden(), rest, st, r) {
@@ -61,7 +62,7 @@ func (e *exam) readMasks() error {
 					seen[c] = f.deviation*(1-p) < 0.1
 					if !seen[c] && f.alone*(1-p) < 0.1 && f.unexplained < 0.01 {
 						e.r.Notes = append(e.r.Notes, "the dropout is unknown, and hidden channels are too much alike to read its masks off the states: nothing behind it was tested")
-						return nil
+						return nil, nil
 					}
 				}
 				k.of[r*(s.T-1)+t-1], k.seen[r*(s.T-1)+t-1] = mask, seen
@@ -69,8 +70,8 @@ func (e *exam) readMasks() error {
 		}
 		e.progress("masks", t, s.T-1)
 	}
-	e.masks = k
-	e.stream = rollout.NewStream(recovered, func(_, lo, hi, t int) (noise.Draws, error) {
+	facts.masks = k
+	ev.stream = rollout.NewStream(recovered, func(_, lo, hi, t int) (noise.Draws, error) {
 		d := &emulate.Draws{Kinds: []noise.Kind{noise.Bernoulli}, Data: [][]float64{nil}}
 		for r := lo; r < hi; r++ {
 			d.Data[0] = append(d.Data[0], k.of[r*(s.T-1)+t-1]...)
@@ -78,7 +79,7 @@ func (e *exam) readMasks() error {
 		return d, nil
 	})
 	e.r.Noise.Stream = recovered
-	return nil
+	return nil, nil
 }
 
 // factor is what a hidden channel is multiplied by, as the device's step has it.
@@ -166,7 +167,7 @@ func (m *noiseModel) factors(c rollout.Config, part *tensor.Tensor, rest []float
 
 // without returns the state before post-processing without what the hidden
 // channels of an application give it.
-func (m *noiseModel) without(e *exam, p *application, out *tensor.Tensor, hidden *tensor.Tensor) []float64 {
+func (m *noiseModel) without(e *evidence, p *application, out *tensor.Tensor, hidden *tensor.Tensor) []float64 {
 	rest := e.raw(p.d, p.x, out).Data
 	hw, outs := hidden.H()*hidden.W(), len(m.w)
 	for i := range rest {
@@ -238,7 +239,7 @@ func solvePositive(a, b []float64) (x, inverse []float64) {
 // maskTests tests masks that were read off: how many channels are dropped, and
 // whether realizations and steps drop the same ones. Two independent masks agree
 // in a channel with probability p^2 + (1-p)^2.
-func (e *exam) maskTests() {
+func (e *noiseGate) maskTests() {
 	k, s := e.masks, e.states
 	at := func(m, t int) ([]float64, []bool) { return k.of[m*(s.T-1)+t], k.seen[m*(s.T-1)+t] }
 	dropped, n := 0.0, 0.0

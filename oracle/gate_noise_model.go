@@ -31,9 +31,9 @@ type noiseModel struct {
 	few   *scores // of heavy-tailed draws of which outputs are few sums
 }
 
-// noiseModel returns the model of the operator's noise; nil if it has none that
+// newNoiseModel returns the model of the operator's noise; nil if it has none that
 // is continuous, or something else follows it than a 1x1 convolution.
-func (e *exam) noiseModel() *noiseModel {
+func newNoiseModel(e *evidence) *noiseModel {
 	i := e.noiseNode()
 	nodes := e.machine.Nodes
 	end := len(nodes) - 1
@@ -58,11 +58,11 @@ func (e *exam) noiseModel() *noiseModel {
 		m.sigma = math.Sqrt(p / (1 - p))
 	}
 	s := last.Weight.Shape
-	f, _, err := last.Formats(e.o.Mode, fp16.Float32)
+	f, _, err := last.Formats(e.mode, fp16.Float32)
 	if err != nil {
 		return nil
 	}
-	w := emulate.Operand(e.o.Mode, tensor.Of(fp16.Float64, last.Weight.Data, s[0], s[1], 1, 1), f).Data
+	w := emulate.Operand(e.mode, tensor.Of(fp16.Float64, last.Weight.Data, s[0], s[1], 1, 1), f).Data
 	for o := range s[0] {
 		m.w = append(m.w, scaled(w[o*s[1]:(o+1)*s[1]], e.outputShare()))
 	}

@@ -61,7 +61,7 @@ func TestUnknownNoiseFewChannels(t *testing.T) {
 				r.c.BaseSeed = uint64(100 * seed)
 				name := fmt.Sprintf("%s, %s of %d channels, seed %d", precision, c.kind, c.channels, seed)
 				e := r.exam(r.run(nil), false)
-				want(t, name, do(t, e, e.structure, e.noise), "", "", 0)
+				want(t, name, do(t, e, readMasks, checkStructure, checkNoise), "", "", 0)
 				if c.kind != "laplace" || seed > 0 {
 					continue
 				}
@@ -70,7 +70,7 @@ func TestUnknownNoiseFewChannels(t *testing.T) {
 						d.Data[0][i] = math.Sqrt2 * math.Abs(v) // and its sign
 					}
 				}), false)
-				want(t, name+", normal", do(t, e, e.noise), report.FailRNG, "noise of another distribution", -1)
+				want(t, name+", normal", do(t, e, checkNoise), report.FailRNG, "noise of another distribution", -1)
 			}
 		}
 	}
@@ -88,7 +88,7 @@ func TestUnknownNoiseNormalized(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := r.exam(r.run(nil), false)
-	want(t, "states from 0 to 1", do(t, e, e.noise), "", "", 0)
+	want(t, "states from 0 to 1", do(t, e, checkNoise), "", "", 0)
 }
 
 // TestUnknownNoiseBelowRoundings: where noise is far below the roundings of a half
@@ -113,7 +113,7 @@ func TestUnknownNoiseBelowRoundings(t *testing.T) {
 				}
 			}
 		}), false)
-		want(t, fmt.Sprint("fewer roundings, noise ", scale), do(t, e, e.noise), "", "", 0)
+		want(t, fmt.Sprint("fewer roundings, noise ", scale), do(t, e, checkNoise), "", "", 0)
 	}
 }
 
@@ -146,7 +146,7 @@ func TestUnknownNoiseApart(t *testing.T) {
 			}
 			d.BiasTogether = true
 		}), false)
-		want(t, fmt.Sprint("fewer roundings, weights ", seed), do(t, e, e.noise), "", "", 0)
+		want(t, fmt.Sprint("fewer roundings, weights ", seed), do(t, e, checkNoise), "", "", 0)
 	}
 }
 
@@ -164,13 +164,13 @@ func TestUnknownNoiseTruncated(t *testing.T) {
 	e := r.exam(r.run(func(_ *rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {
 		d.Mode.TF32 = fp16.TowardZero
 	}), false)
-	want(t, "cut off", do(t, e, e.noise), "", "", 0)
+	want(t, "cut off", do(t, e, checkNoise), "", "", 0)
 	e = r.exam(r.run(func(r *rig, _ int, d *emulate.Device, draws *emulate.Draws, _ []*tensor.Tensor) {
 		for i := range draws.Data[0] {
 			draws.Data[0][i] += .5
 		}
 	}), false)
-	want(t, "a mean", do(t, e, e.noise), report.FailRNG, "noise has a mean", -1)
+	want(t, "a mean", do(t, e, checkNoise), report.FailRNG, "noise has a mean", -1)
 }
 
 // TestUnknownNoiseSwallowed: in a rollout that grows without bound the states' format
@@ -193,7 +193,7 @@ func TestUnknownNoiseSwallowed(t *testing.T) {
 		}
 		r.c.Policy, r.c.Alpha, r.c.Timesteps = rollout.Autoregressive, 0, 16
 		e := r.exam(r.run(nil), false)
-		want(t, fmt.Sprint("growing states, seed ", seed), do(t, e, e.noise), "", "", 0)
+		want(t, fmt.Sprint("growing states, seed ", seed), do(t, e, checkNoise), "", "", 0)
 	}
 }
 

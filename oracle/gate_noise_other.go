@@ -20,12 +20,12 @@ const dropoutOfElements = "dropout of elements, not of channels"
 // top of the noise: with right draws the noise still has slope 1 on the specified
 // one. Other draws of the same size have a smaller slope, c, and the residual
 // 2 - 2c of their variance.
-func (e *exam) otherNoise(w *wrong) (bool, error) {
-	m := e.noiseModel()
+func (e *rolloutGate) otherNoise(w *wrong) (bool, error) {
+	m := newNoiseModel(e.evidence)
 	if m == nil || w.Draws == nil {
 		return false, nil
 	}
-	u := &unseen{e: e, m: m, rounding: make([]float64, len(m.rows))}
+	u := &unseen{e: e.gate, m: m, rounding: make([]float64, len(m.rows))}
 	if err := u.calibrate(); err != nil {
 		return false, err
 	}

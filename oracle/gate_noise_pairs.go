@@ -21,7 +21,7 @@ type pairs struct {
 // pairMemory is how many numbers are kept in all.
 const pairMemory = 1 << 22
 
-func newPairs(e *exam, k int) *pairs {
+func newPairs(e *gate, k int) *pairs {
 	s := e.states
 	hw := s.H * s.W
 	want := min(max(pairMemory/(s.M*(s.T-1)*k), 64), 1024, hw)

@@ -24,7 +24,7 @@ func TestUnknownNoise(t *testing.T) {
 			r := newRig(t, precision, kind, scale)
 			e := r.exam(r.run(nil), false)
 			name := precision + ", " + kind
-			want(t, name, do(t, e, e.structure, e.noise), "", "", 0)
+			want(t, name, do(t, e, readMasks, checkStructure, checkNoise), "", "", 0)
 			if kind == "dropout" {
 				for m := range r.c.Realizations {
 					for u := 1; u < r.c.Timesteps; u++ {
@@ -70,7 +70,7 @@ func TestUnknownMasksOfAlikeChannels(t *testing.T) {
 			}
 		}
 		e := r.exam(r.run(nil), false)
-		want(t, precision, do(t, e, e.structure, e.noise), "", "", 0)
+		want(t, precision, do(t, e, readMasks, checkStructure, checkNoise), "", "", 0)
 		if e.masks != nil || len(e.r.Notes) == 0 {
 			t.Errorf("%s: masks %v, notes %q: want a note, and none", precision, e.masks, e.r.Notes)
 		}
@@ -95,7 +95,7 @@ func TestNoiseTimesZero(t *testing.T) {
 			verdict, diagnosis, step = "", "", 0
 		}
 		e := r.exam(s, false)
-		want(t, kind, do(t, e, e.structure), verdict, diagnosis, step)
+		want(t, kind, do(t, e, readMasks, checkStructure), verdict, diagnosis, step)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestUnknownNoiseNearRoundings(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := r.exam(r.run(nil), false)
-		want(t, "near roundings", do(t, e, e.noise), "", "", 0)
+		want(t, "near roundings", do(t, e, checkNoise), "", "", 0)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestUnknownNoiseOfFewChannels(t *testing.T) {
 			t.Fatal(err)
 		}
 		e := r.exam(r.run(nil), false)
-		want(t, precision, do(t, e, e.noise), "", "", 0)
+		want(t, precision, do(t, e, checkNoise), "", "", 0)
 		if v := e.r.Steps[0].R64; math.Abs(float64(v)-1) > 0.2 {
 			t.Errorf("%s: variance of z %v: want about 1", precision, v)
 		}
@@ -149,7 +149,7 @@ func TestSharedSeeds(t *testing.T) {
 		}
 	})
 	e := r.exam(s, false)
-	want(t, "shared seeds", do(t, e, e.structure, e.noise), "", "", 0)
+	want(t, "shared seeds", do(t, e, readMasks, checkStructure, checkNoise), "", "", 0)
 	if len(e.r.Notes) != 1 {
 		t.Errorf("notes %q: want one that says so", e.r.Notes)
 	}
@@ -180,11 +180,11 @@ func TestUnknownNoiseRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &exam{ctx: t.Context(), c: c, op: op, states: s, machine: emulate.New(op, c.Rollout), o: CheckOptions{Mode: mode}}
-		e.r = e.open()
-		want(t, dir, do(t, e, e.noise), "", "", 0)
-		if op.HasNoise() && len(e.r.Noise.Tests) < 8 {
-			t.Errorf("%s: %d tests: want all", dir, len(e.r.Noise.Tests))
+		e := &evidence{ctx: t.Context(), c: c, op: op, states: s, machine: emulate.New(op, c.Rollout), mode: mode}
+		g := newGate(e, &facts{r: open(e)})
+		want(t, dir, do(t, g, checkNoise), "", "", 0)
+		if op.HasNoise() && len(g.r.Noise.Tests) < 8 {
+			t.Errorf("%s: %d tests: want all", dir, len(g.r.Noise.Tests))
 		}
 	}
 }
@@ -258,7 +258,7 @@ func TestWrongUnknownNoise(t *testing.T) {
 		r := newRig(t, "float32", c.kind, c.scale)
 		r.c.Timesteps = 13
 		e := r.exam(r.run(c.do), false)
-		f := do(t, e, e.structure, e.noise)
+		f := do(t, e, readMasks, checkStructure, checkNoise)
 		if c.step == 0 && f != nil {
 			c.step = f.Step
 		}
@@ -331,7 +331,7 @@ func TestWrongBehindUnknownNoise(t *testing.T) {
 		for _, precision := range []string{"float32", "float16"} {
 			r := newRig(t, precision, "gaussian", 0.05)
 			e := r.exam(r.run(f), false)
-			got := do(t, e, e.structure, e.noise)
+			got := do(t, e, readMasks, checkStructure, checkNoise)
 			if got == nil || got.Verdict != report.FailLogic {
 				t.Errorf("%s, %s: %+v: want FAIL-LOGIC", name, precision, got)
 			} else if strings.Contains(name, "one step") && got.Step != 4 {
@@ -346,7 +346,7 @@ func TestWrongBehindUnknownNoise(t *testing.T) {
 func TestKurtosis(t *testing.T) {
 	r := newRig(t, "float32", "gaussian", 1)
 	e := r.exam(r.run(nil), true)
-	m := e.noiseModel()
+	m := newNoiseModel(e.evidence)
 	hidden := tensor.New(0, 1, len(m.w[0]), 128, 128)
 	normals := make([]float64, len(hidden.Data))
 	d, err := noise.Counter{Seed: 3}.At(1, 0, 1)
@@ -437,7 +437,7 @@ func TestBlindToDraws(t *testing.T) {
 					r := newRig(t, "float32", kind, 0.05)
 					r.c.Timesteps, r.c.Realizations = steps+1, 1
 					e := r.exam(r.run(from(start, f)), false)
-					found := do(t, e, e.noise) != nil
+					found := do(t, e, checkNoise) != nil
 					listed := slices.ContainsFunc(e.r.Blind, func(b report.Blind) bool {
 						whole, late, _ := strings.Cut(b.Name, ", if it begins at step ")
 						since := 0
@@ -460,7 +460,7 @@ func TestBuriedInNoise(t *testing.T) {
 	size := 0.0
 	for _, part := range []float64{0, 2. / 3, 1} {
 		e := r.exam(r.run(times(math.Sqrt(1+part*part*size*size))), false)
-		if found := do(t, e, e.noise) != nil; found != (part == 1) {
+		if found := do(t, e, checkNoise) != nil; found != (part == 1) {
 			t.Errorf("%.2g of %v: found %v", part, size, found)
 		}
 		for _, b := range e.r.Blind {

@@ -13,7 +13,7 @@ import (
 
 // noiseTests gathers what the fields of all steps say.
 type noiseTests struct {
-	e        *exam
+	e        *gate
 	m        *noiseModel
 	total    noiseSums
 	tails    []noiseSums   // over the steps from each one on
@@ -37,7 +37,7 @@ type tileMax struct {
 	tilesTested float64
 }
 
-func newNoiseTests(e *exam, m *noiseModel) *noiseTests {
+func newNoiseTests(e *gate, m *noiseModel) *noiseTests {
 	s := e.states
 	n := &noiseTests{e: e, m: m, samples: make([][]noiseSums, s.M), rows: make([]areaSums, s.H+s.W+2), pairs: newPairs(e, len(m.rows))}
 	for i := range n.samples {

@@ -16,8 +16,8 @@ import (
 // nothing else: it may know nothing of the state, of other pixels, steps and
 // realizations. What is smaller than the noise and does not add up over steps
 // cannot be seen this way, and the report says so.
-func (e *exam) unseen() error {
-	m := e.noiseModel()
+func (e *noiseGate) unseen() error {
+	m := newNoiseModel(e.evidence)
 	if m == nil {
 		e.r.Notes = append(e.r.Notes, "the noise is unknown and does not enter before a last 1x1 convolution: its statistics were not tested")
 		return nil
@@ -25,15 +25,15 @@ func (e *exam) unseen() error {
 	if m.kind == noise.Dropout {
 		return nil // whose masks could not be read off
 	}
-	m.live(e)
-	u := &unseen{e: e, m: m, rounding: make([]float64, len(m.rows))}
+	m.live(e.evidence)
+	u := &unseen{e: e.gate, m: m, rounding: make([]float64, len(m.rows))}
 	if err := u.calibrate(); err != nil {
 		return err
 	}
 	m.few = m.scores(u.rounding)
 	batches := e.c.Rollout.EngineBatches()
 	s := e.states
-	u.tests = newNoiseTests(e, m)
+	u.tests = newNoiseTests(e.gate, m)
 	for t := 1; t < s.T; t++ {
 		if err := e.ctx.Err(); err != nil {
 			return err
@@ -53,7 +53,7 @@ func (e *exam) unseen() error {
 
 // unseen is a check with unknown noise under way.
 type unseen struct {
-	e     *exam
+	e     *gate
 	m     *noiseModel
 	tests *noiseTests
 
@@ -79,7 +79,7 @@ type unseenStep struct {
 }
 
 // raw returns the states that follow before post-processing.
-func (e *exam) raw(d *emulate.Device, x, out *tensor.Tensor) *tensor.Tensor {
+func (e *evidence) raw(d *emulate.Device, x, out *tensor.Tensor) *tensor.Tensor {
 	c := e.c.Rollout
 	c.Normalization, c.Clamp = "", nil
 	mode := d.Mode
@@ -98,7 +98,7 @@ func (u *unseen) step(k, lo, hi, t int) (*unseenStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	d := &emulate.Device{Mode: e.o.Mode}
+	d := &emulate.Device{Mode: e.mode}
 	if u.claimed {
 		if d, err = e.claimAt(t); err != nil {
 			return nil, err
@@ -179,7 +179,7 @@ func (u *unseen) residual(st *unseenStep, hidden *tensor.Tensor) []bool {
 // or those that have most of the noise.
 func (u *unseen) swallowed(st *unseenStep, hidden *tensor.Tensor, n, at int) bool {
 	const reach = 12 // six standard deviations to either side
-	layer, hw := u.e.o.Mode.Output(), hidden.H()*hidden.W()
+	layer, hw := u.e.mode.Output(), hidden.H()*hidden.W()
 	state := u.e.c.Rollout.StateFormat(layer)
 	all := true
 	for _, o := range u.m.rows {
@@ -234,7 +234,7 @@ func (m *noiseModel) spread(hidden *tensor.Tensor, n, o, at int) float64 {
 
 // live restricts the model to the output that a clamp touches least, where more
 // is left of it than of all outputs together.
-func (m *noiseModel) live(e *exam) {
+func (m *noiseModel) live(e *evidence) {
 	c, s := e.c.Rollout.Clamp, e.states
 	if c == nil {
 		return
@@ -303,8 +303,8 @@ func (u *unseen) calibrate() error {
 	const most = 3
 	e, s := u.e, u.e.states
 	u.low, u.high = 1, 1
-	if e.o.Mode.Output().Ulp(1) < 1e-4 { // float32 numbers between the operations
-		if err := u.setFloor(); err != nil || e.o.Mode.Precision != fp16.TF32 {
+	if e.mode.Output().Ulp(1) < 1e-4 { // float32 numbers between the operations
+		if err := u.setFloor(); err != nil || e.mode.Precision != fp16.TF32 {
 			return err
 		}
 		return u.truncated()
@@ -464,7 +464,7 @@ func (u *unseen) setFloor() error {
 	e := u.e
 	return u.ends(func(p *roundingProbe) error {
 		r := 80 * rmsOf(difference(p.with[1], p.with[0]))
-		if e.o.Mode.Precision == fp16.TF32 {
+		if e.mode.Precision == fp16.TF32 {
 			r = max(r, 4*fp16.TF32.Ulp(1)/2*e.outputShare()*rmsOf(p.st.outputs.Data))
 		}
 		if e.c.Rollout.Normalization != "" { // and four times what the line that undoes it is off
@@ -491,7 +491,7 @@ func (u *unseen) probe(k, lo, hi, t int) (*roundingProbe, error) {
 		return nil, err
 	}
 	r := &roundingProbe{st: &unseenStep{batchStep: b}}
-	for i, d := range []*emulate.Device{{Mode: e.o.Mode}, claim} {
+	for i, d := range []*emulate.Device{{Mode: e.mode}, claim} {
 		p, err := e.apply(d, b.X, nil)
 		if err != nil {
 			return nil, err

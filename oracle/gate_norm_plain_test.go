@@ -35,11 +35,11 @@ func (b *stepBench) build(config operator.Config, stream string) {
 	}
 	e := b.gate.e
 	c := &rollout.Case{File: "test", Operator: op.Config, Rollout: e.c.Rollout}
-	b.gate.e = &exam{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, c.Rollout), o: e.o, states: e.states}
-	if b.gate.e.stream, err = c.OpenStream(stream, op, e.o.Mode); err != nil {
+	b.gate.e = &matcher{gate: newGate(&evidence{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, c.Rollout), mode: e.mode, states: e.states}, &facts{})}
+	if b.gate.e.stream, err = c.OpenStream(stream, op, e.mode); err != nil {
 		b.t.Fatal(err)
 	}
-	b.gate.claim = contract(b.gate.e.machine.Nodes, c.Rollout, e.o.Mode)
+	b.gate.claim = contract(b.gate.e.machine.Nodes, c.Rollout, e.mode)
 	b.gate.use = b.gate.claim
 }
 
@@ -91,7 +91,7 @@ func TestPlainNorm(t *testing.T) {
 			}
 			e, d := b.gate.e, *b.plainDevice(0) // the inputs of its norm are recorded: no sum is in doubt
 			d.Update, d.Perturb, d.Sum = nil, nil, nil
-			rows := record(t, e, d, 1, 0).examine(t, "1")
+			rows := record(t, e.gate, d, 1, 0).examine(t, "1")
 			if right := len(rows.Findings) == 0; right == affine || right && !strings.Contains(strings.Join(rows.Notes, "; "), "1: "+how) {
 				t.Errorf("layers, affine %v: notes %v, findings %v", affine, rows.Notes, rows.Findings)
 			}

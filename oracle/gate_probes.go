@@ -10,19 +10,20 @@ import (
 	"github.com/refrun/refrun/oracle/report"
 )
 
-// probes reads the answers to directed inputs (WriteProbes). What the other
+// checkProbes reads the answers to directed inputs (WriteProbes). What the other
 // gates found at the one step of such a case is said once more in terms of the
 // probe that it was found with; and probes with a known answer are held to it.
-func (e *exam) probes() error {
+func checkProbes(ev *evidence, f *facts) ([]report.Finding, error) {
+	e := &probeGate{newGate(ev, f)}
 	all, err := readProbes(e.c)
 	if err != nil || all == nil {
-		return err
+		return nil, err
 	}
 	if slices.ContainsFunc(all, func(p probe) bool { return p.Name == nonfinite }) {
 		e.poisoned(all)
 	}
 	seen := map[string]bool{}
-	for _, f := range slices.Clone(e.r.Findings) {
+	for _, f := range e.findings() {
 		if f.Gate == "probe" || f.Realization < 0 || f.Realization >= len(all) || !strings.HasPrefix(string(f.Verdict), "FAIL") {
 			continue
 		}
@@ -38,19 +39,22 @@ func (e *exam) probes() error {
 		f.Gate, f.Text = "probe", fmt.Sprintf("the probe %s%s (%s) shows it: %s", p.Name, rung, p.What, f.Text)
 		e.find(f)
 	}
-	return nil
+	return e.found, nil
 }
+
+// probeGate is that gate at work.
+type probeGate struct{ *gate }
 
 // isNonfinite reports whether the case holds the nonfinite probes, in which
 // states are NaN on purpose.
-func (e *exam) isNonfinite() bool {
+func isNonfinite(e *evidence) bool {
 	all, err := readProbes(e.c)
 	return err == nil && len(all) > 0 && all[0].Name == nonfinite
 }
 
 // poisoned: a sample with a NaN or an infinity becomes NaN throughout, and the
 // others stay as finite as they were.
-func (e *exam) poisoned(all []probe) {
+func (e *probeGate) poisoned(all []probe) {
 	s := e.states
 	for m := range all {
 		clean := firstPoison(s.At(m, 0)) < 0
@@ -69,7 +73,7 @@ func (e *exam) poisoned(all []probe) {
 		}
 	}
 	e.r.Steps = append(e.r.Steps, report.StepRow{Step: s.T - 1})
-	if len(e.r.Findings) == 0 {
+	if len(e.findings()) == 0 {
 		e.r.Contract = e.r.Claim
 	}
 }

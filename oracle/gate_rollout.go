@@ -14,22 +14,27 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// rollout is gate 6: where steps are wrong, whether they are right steps of
+// checkRollout is gate 6: where steps are wrong, whether they are right steps of
 // something else - another state before, other draws, another blend - and what
 // a free-running comparison is worth.
-func (e *exam) rollout() error {
+func checkRollout(ev *evidence, f *facts) ([]report.Finding, error) {
+	e := &rolloutGate{newGate(ev, f)}
 	if e.stream != nil {
 		if err := e.suspects(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return e.free()
+	err := e.free()
+	return e.found, err
 }
+
+// rolloutGate is that gate at work.
+type rolloutGate struct{ *gate }
 
 // firstFault returns the first step that some gate found to differ from the
 // claim's, and whether its cause has a name already; 0 if there is none.
-func (e *exam) firstFault() (step int, named bool) {
-	for _, f := range e.r.Findings {
+func (e *rolloutGate) firstFault() (step int, named bool) {
+	for _, f := range e.findings() {
 		if f.Verdict == report.NoPower || f.Gate == "noise" || f.Step < 1 || step != 0 && f.Step >= step && !(f.Step == step && f.Gate == "structure") {
 			continue
 		}
@@ -39,7 +44,7 @@ func (e *exam) firstFault() (step int, named bool) {
 }
 
 // suspects tries what a rollout may do wrong at the first faulty step.
-func (e *exam) suspects() error {
+func (e *rolloutGate) suspects() error {
 	t, named := e.firstFault()
 	if t == 0 || named || e.late("rollout hypotheses") {
 		return nil
@@ -106,7 +111,7 @@ type wrong struct {
 
 // worstBatch returns the engine batch whose step t is farthest from the claim's
 // in units of what the claim's roundings do.
-func (e *exam) worstBatch(t int) (*wrong, error) {
+func (e *rolloutGate) worstBatch(t int) (*wrong, error) {
 	var worst *wrong
 	for k, bounds := range e.c.Rollout.EngineBatches() {
 		w, err := e.wrongStep(k, bounds[0], bounds[1], t)
@@ -127,7 +132,7 @@ func (e *exam) worstBatch(t int) (*wrong, error) {
 	return worst, nil
 }
 
-func (e *exam) wrongStep(k, lo, hi, t int) (*wrong, error) {
+func (e *rolloutGate) wrongStep(k, lo, hi, t int) (*wrong, error) {
 	b, err := e.step(k, lo, hi, t)
 	if err != nil {
 		return nil, err
@@ -140,7 +145,7 @@ func (e *exam) wrongStep(k, lo, hi, t int) (*wrong, error) {
 	if w.claimed, err = e.apply(d, b.X, b.Draws.Rewind()); err != nil {
 		return nil, err
 	}
-	if w.exact, err = e.apply(&emulate.Device{Mode: e.o.Mode}, b.X, b.Draws.Rewind()); err != nil {
+	if w.exact, err = e.apply(&emulate.Device{Mode: e.mode}, b.X, b.Draws.Rewind()); err != nil {
 		return nil, err
 	}
 	want := w.claimed.next(w.claimed.out)
@@ -154,7 +159,7 @@ func (e *exam) wrongStep(k, lo, hi, t int) (*wrong, error) {
 // the exact step, or where the claim stores float32 numbers the error of the
 // sums, which it leaves open: storing every sum in float32 once stands for a
 // fortieth of what a long sum may lose.
-func (e *exam) roundings(w *wrong, want *tensor.Tensor) float64 {
+func (e *rolloutGate) roundings(w *wrong, want *tensor.Tensor) float64 {
 	d := rmsDiff(w.exact.next(w.exact.out).Data, want.Data)
 	if want.Format.Ulp(1) < 1e-5 && w.claimed.d.Store[len(w.claimed.d.Store)-1] == want.Format {
 		d *= 8
@@ -165,7 +170,7 @@ func (e *exam) roundings(w *wrong, want *tensor.Tensor) float64 {
 // bestSuspect returns the hypothesis that comes nearest to the device's states,
 // if it explains them: down to the roundings of right steps, and a quarter of
 // what they are off as claimed, or the most of it in the case of noise. Among equals the first in the list is taken.
-func (e *exam) bestSuspect(w *wrong) (*suspect, error) {
+func (e *rolloutGate) bestSuspect(w *wrong) (*suspect, error) {
 	all := slices.Concat(e.stateSuspects(w), e.blendSuspects(w), e.noiseSuspects(w), e.storeSuspects(w))
 	var best *suspect
 	for i := range all {
@@ -213,7 +218,7 @@ func (w *wrong) either(y []float64) []float64 {
 
 // stranger says that a trajectory is another operator's, where no step of it is
 // nearer to the claim's than two unrelated outputs are to each other.
-func (e *exam) stranger(w *wrong) error {
+func (e *rolloutGate) stranger(w *wrong) error {
 	if w.Step != 1 {
 		return nil
 	}
@@ -243,21 +248,21 @@ func (e *exam) stranger(w *wrong) error {
 
 // outputShare returns the weight with which the operator's output enters a
 // state.
-func (e *exam) outputShare() float64 {
+func (e *evidence) outputShare() float64 {
 	switch c := e.c.Rollout; c.Policy {
 	case rollout.Convex:
-		return e.o.Mode.Scalar(1-c.Alpha, fp16.Float32)
+		return e.mode.Scalar(1-c.Alpha, fp16.Float32)
 	case rollout.Residual:
-		return e.o.Mode.Scalar(c.Dt, fp16.Float32)
+		return e.mode.Scalar(c.Dt, fp16.Float32)
 	}
 	return 1
 }
 
 // stateShare returns the weight with which a state enters the next one.
-func (e *exam) stateShare() float64 {
+func (e *evidence) stateShare() float64 {
 	switch c := e.c.Rollout; c.Policy {
 	case rollout.Convex:
-		return e.o.Mode.Scalar(c.Alpha, fp16.Float32)
+		return e.mode.Scalar(c.Alpha, fp16.Float32)
 	case rollout.Residual:
 		return 1
 	}

@@ -12,7 +12,7 @@ import (
 
 // blendSuspects are right applications of the operator that a wrong policy or
 // a wrong post-processing makes a state of.
-func (e *exam) blendSuspects(w *wrong) []suspect {
+func (e *rolloutGate) blendSuspects(w *wrong) []suspect {
 	var all []suspect
 	c, d := e.c.Rollout, w.claimed.d
 	add := func(name, what string, step func() ([]float64, error)) {
@@ -113,7 +113,7 @@ func (w *wrong) worst() int {
 }
 
 // blended is a X + b O with the roundings of a policy, clamped.
-func (e *exam) blended(w *wrong, a, b float64) []float64 {
+func (e *rolloutGate) blended(w *wrong, a, b float64) []float64 {
 	d := w.claimed.d
 	y := scaled(w.claimed.out.Data, b)
 	d.Store[len(d.Store)-1].RoundSlice(y, y)
@@ -128,7 +128,7 @@ func (e *exam) blended(w *wrong, a, b float64) []float64 {
 }
 
 // blendName names what the policy makes of X and O, as far as it is known.
-func (e *exam) blendName(a, b float64) (name, what string) {
+func (e *rolloutGate) blendName(a, b float64) (name, what string) {
 	keep, share := e.stateShare(), e.outputShare()
 	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-4*(math.Abs(x)+math.Abs(y)) }
 	what = fmt.Sprintf("the policy is %.6g X + %.6g O", a, b)

@@ -121,23 +121,33 @@ func (r *rig) run(f mischief) *rollout.States {
 }
 
 // exam returns a check of states; the noise is known or not.
-func (r *rig) exam(s *rollout.States, known bool) *exam {
-	e := &exam{ctx: context.Background(), c: &rollout.Case{File: "rig", Operator: r.op.Config, Rollout: r.c}, op: r.op, states: s,
-		machine: emulate.New(r.op, r.c), o: CheckOptions{Mode: r.mode}}
+func (r *rig) exam(s *rollout.States, known bool) *gate {
+	e := &evidence{ctx: context.Background(), c: &rollout.Case{File: "rig", Operator: r.op.Config, Rollout: r.c}, op: r.op, states: s,
+		machine: emulate.New(r.op, r.c), mode: r.mode}
 	if known {
 		e.stream = r.stream()
 	}
-	e.r = e.open()
-	return e
+	return newGate(e, &facts{r: open(e)})
+}
+
+// looking makes a gate of a part of one.
+func looking(part func(g *gate) error) check {
+	return func(e *evidence, f *facts) ([]report.Finding, error) {
+		g := newGate(e, f)
+		err := part(g)
+		return g.found, err
+	}
 }
 
 // do runs gates and returns the first finding that is a fault; nil if none is.
-func do(t *testing.T, e *exam, gates ...func() error) *report.Finding {
+func do(t *testing.T, e *gate, gates ...check) *report.Finding {
 	t.Helper()
 	for _, g := range gates {
-		if err := g(); err != nil {
+		found, err := g(e.evidence, e.facts)
+		if err != nil {
 			t.Fatal(err)
 		}
+		e.r.Findings = append(e.r.Findings, found...)
 	}
 	for i := range e.r.Findings {
 		if f := &e.r.Findings[i]; f.Verdict != report.NoPower && (f.Gate != "test") {

@@ -11,7 +11,7 @@ import (
 )
 
 // stateSuspects are right steps from another state than the one before.
-func (e *exam) stateSuspects(w *wrong) []suspect {
+func (e *rolloutGate) stateSuspects(w *wrong) []suspect {
 	var all []suspect
 	t, s := w.Step, e.states
 	add := func(name, what string, step func() ([]float64, error)) {
@@ -98,7 +98,7 @@ func (e *exam) stateSuspects(w *wrong) []suspect {
 
 // stepFrom returns the claim's step with the draws of step u; the operator
 // reads x and the policy keep, which nil takes for x.
-func (e *exam) stepFrom(w *wrong, x, keep *tensor.Tensor, u int) ([]float64, error) {
+func (e *rolloutGate) stepFrom(w *wrong, x, keep *tensor.Tensor, u int) ([]float64, error) {
 	var draws noise.Draws = w.Draws.Rewind()
 	if u != w.Step {
 		d, err := e.stream.Draws(w.Batch, w.Lo, w.Hi, u)
@@ -123,7 +123,7 @@ func (e *exam) stepFrom(w *wrong, x, keep *tensor.Tensor, u int) ([]float64, err
 
 // inPlace is a step whose second half of rows sees the new first half, or the
 // other way round.
-func (e *exam) inPlace(w *wrong, down bool) func() ([]float64, error) {
+func (e *rolloutGate) inPlace(w *wrong, down bool) func() ([]float64, error) {
 	return func() ([]float64, error) {
 		h := w.X.H() / 2
 		if h == 0 {

@@ -15,7 +15,7 @@ import (
 // quite. A part that was not written to, or with what is another sample's, may
 // have been so in the operator's output already: that is no fault of the rollout
 // alone. A part that is as it was before, is (see outlived).
-func (e *exam) storeSuspects(w *wrong) []suspect {
+func (e *rolloutGate) storeSuspects(w *wrong) []suspect {
 	s := e.states
 	all := []suspect{{name: "channels in another order", what: "its channels are stored in another order", verdict: report.FailRollout, gate: "rollout",
 		step: func() ([]float64, error) { return w.reordered(), nil }}}
@@ -55,7 +55,7 @@ const stale = "part of the state is stale"
 // zero leaves a state as it was where the policy adds it, one that is stale where
 // the policy takes it as it is; but a kernel that does not write does so again,
 // while the race that such a fault of a rollout is leaves the next step right.
-func (e *exam) outlived(w *wrong) (bool, error) {
+func (e *rolloutGate) outlived(w *wrong) (bool, error) {
 	if e.c.Rollout.Policy == rollout.Convex {
 		return true, nil
 	}

@@ -14,9 +14,9 @@ import (
 )
 
 // suspected runs gate 6 as if another gate had found a step wrong.
-func suspected(t *testing.T, e *exam, step int) *report.Finding {
-	e.find(report.Finding{Verdict: report.FailLogic, Gate: "test", Step: step})
-	return do(t, e, e.suspects)
+func suspected(t *testing.T, e *gate, step int) *report.Finding {
+	e.r.Findings = append(e.r.Findings, report.Finding{Verdict: report.FailLogic, Gate: "test", Step: step})
+	return do(t, e, looking(func(g *gate) error { return (&rolloutGate{g}).suspects() }))
 }
 
 // TestSuspects breaks one rollout in one way at a time, at a late step, in turn in
@@ -249,7 +249,7 @@ func TestFree(t *testing.T) {
 	}
 	// Without output X_t is a X_{t-1}: differences shrink by a, and so do states.
 	e := r.exam(r.run(nil), true)
-	want(t, "contraction", do(t, e, e.free), "", "", 0)
+	want(t, "contraction", do(t, e, looking(func(g *gate) error { return (&rolloutGate{g}).free() })), "", "", 0)
 	if g := e.r.GrowthPerStep; g == nil || math.Abs(float64(*g)-0.3) > 1e-3 || e.r.Horizon != nil {
 		t.Errorf("contraction: growth %v, horizon %v: want 0.3, none", g, e.r.Horizon)
 	}
@@ -265,7 +265,7 @@ func TestFree(t *testing.T) {
 			first = u
 		}
 	}
-	do(t, e, e.free)
+	do(t, e, looking(func(g *gate) error { return (&rolloutGate{g}).free() }))
 	if h := e.r.Horizon; first < 3 || h == nil || *h != first {
 		t.Errorf("horizon %v: want %d, 3 or more", h, first)
 	}
@@ -283,12 +283,12 @@ func TestFree(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e = &exam{ctx: t.Context(), c: c, op: op, states: recorded, machine: emulate.New(op, c.Rollout), o: CheckOptions{Mode: operator.Mode{Precision: fp16.Float32}}}
-	if e.stream, err = c.OpenStream("", op, e.o.Mode); err != nil {
+	seen := &evidence{ctx: t.Context(), c: c, op: op, states: recorded, machine: emulate.New(op, c.Rollout), mode: operator.Mode{Precision: fp16.Float32}}
+	if seen.stream, err = c.OpenStream("", op, seen.mode); err != nil {
 		t.Fatal(err)
 	}
-	e.r = e.open()
-	do(t, e, e.free)
+	e = newGate(seen, &facts{r: open(seen)})
+	do(t, e, looking(func(g *gate) error { return (&rolloutGate{g}).free() }))
 	if g := float64(*e.r.GrowthPerStep); measured < 1.2 || math.Abs(g/measured-1) > 0.15 {
 		t.Errorf("seed_small: growth %.3f: want %.3f, as a pair of rollouts has it", g, measured)
 	}
@@ -296,7 +296,7 @@ func TestFree(t *testing.T) {
 	s := r.run(nil)
 	e = r.exam(s, true)
 	e.r.OneStep.MeanAbs = 1e-6
-	if do(t, e, e.free); e.r.GrowthPerStep == nil || len(e.r.Notes) != 0 {
+	if do(t, e, looking(func(g *gate) error { return (&rolloutGate{g}).free() })); e.r.GrowthPerStep == nil || len(e.r.Notes) != 0 {
 		t.Errorf("growth %v, notes %q: want a growth and no note", e.r.GrowthPerStep, e.r.Notes)
 	}
 	// The same device with one wrong step is far from our own rollout.
@@ -307,7 +307,7 @@ func TestFree(t *testing.T) {
 	}
 	e = r.exam(s, true)
 	e.r.OneStep.MeanAbs = 1e-6
-	if do(t, e, e.free); len(e.r.Notes) != 1 {
+	if do(t, e, looking(func(g *gate) error { return (&rolloutGate{g}).free() })); len(e.r.Notes) != 1 {
 		t.Errorf("notes %q: want one", e.r.Notes)
 	}
 }

@@ -14,19 +14,32 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// steps holds every step of the trajectory, each from the device's own state
+// checkSteps holds every step of the trajectory, each from the device's own state
 // before it, against float64 and against the claimed arithmetic.
 //
 // Cheap statistics of every step are held against limits that ensembles of
 // correct devices gave at a few steps. A device that rounds at fewer points
 // than the claim is looked for when the claim does not fit, and then held
 // against what it does.
-func (e *exam) steps() error {
-	if e.stream == nil && e.op.HasNoise() {
-		return nil // nothing is known of single steps without their noise
+func checkSteps(ev *evidence, f *facts) ([]report.Finding, error) {
+	if ev.stream == nil && ev.op.HasNoise() {
+		return nil, nil // nothing is known of single steps without their noise
 	}
-	g := &stepGate{e: e, claim: contract(e.machine.Nodes, e.c.Rollout, e.o.Mode), u: accumulator(e.o.Mode)}
-	g.use = g.claim
+	g := newStepGate(ev, f)
+	err := g.steps()
+	return g.e.found, err
+}
+
+// newStepGate begins the gate, with the claim as what the device is held against.
+func newStepGate(ev *evidence, f *facts) *stepGate {
+	e := &matcher{gate: newGate(ev, f)}
+	claim := contract(e.machine.Nodes, e.c.Rollout, e.mode)
+	return &stepGate{e: e, claim: claim, use: claim, u: accumulator(e.mode)}
+}
+
+// steps looks for the contract that the device keeps, and for the first step that
+// is wrong by it.
+func (g *stepGate) steps() error {
 	if !g.claim.discrete() {
 		b, err := g.step(1)
 		if err != nil {
@@ -334,11 +347,11 @@ func (g *stepGate) certify(bad *verdictOn) error {
 // as long as the step before has it too: less of it, so that it was not wrong
 // beyond doubt.
 func (g *stepGate) backdate(batch int, t *tried) error {
-	i := slices.IndexFunc(g.e.r.Findings, func(f report.Finding) bool { return f.Gate == "filter" })
+	i := slices.IndexFunc(g.e.found, func(f report.Finding) bool { return f.Gate == "filter" })
 	if i < 0 {
 		return nil
 	}
-	for f := &g.e.r.Findings[i]; f.Step > 1; f.Step-- {
+	for f := &g.e.found[i]; f.Step > 1; f.Step-- {
 		s, err := g.look(batch, f.Step-1)
 		if err != nil {
 			return err
@@ -389,10 +402,10 @@ func (g *stepGate) hypotheses(batch, t int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	before := len(g.e.r.Findings)
+	before := len(g.e.found)
 	g.e.forgetPlans() // hypotheses do without
 	err = g.e.filters(s)
-	return len(g.e.r.Findings) > before, err
+	return len(g.e.found) > before, err
 }
 
 // look returns a step with all that hypotheses are held against.

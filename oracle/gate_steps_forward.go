@@ -16,7 +16,7 @@ const (
 )
 
 // forward is the operator's Forward by a compiled plan: the same bits, sooner.
-func (e *exam) forward(mode operator.Mode, x *tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
+func (e *evidence) forward(mode operator.Mode, x *tensor.Tensor, draws noise.Draws) (*tensor.Tensor, error) {
 	if !slices.Contains(e.planned, mode) {
 		if len(e.planned) == mostPlanned {
 			e.forgetPlans()
@@ -34,7 +34,7 @@ func (e *exam) forward(mode operator.Mode, x *tensor.Tensor, draws noise.Draws) 
 
 // forgetPlans drops the plans of a large operator, which are made again when they
 // are asked for.
-func (e *exam) forgetPlans() {
+func (e *evidence) forgetPlans() {
 	e.planned = nil
 	if e.op.Bytes()+e.op.PlanBytes() > largePlans {
 		e.op.Forget()

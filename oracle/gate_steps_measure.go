@@ -15,7 +15,7 @@ import (
 // stepGate holds each single step of the device against float64 and against an
 // emulation of the claimed arithmetic.
 type stepGate struct {
-	e     *exam
+	e     *matcher
 	claim pattern
 	use   pattern        // what the device is held against: the claim, or the pattern that fits
 	u     float64        // half an ulp of 1 in the accumulator
@@ -201,7 +201,7 @@ func (g *stepGate) against(m *measured, v, w []float64) []float64 {
 			r[i] = math.NaN()
 		}
 	}
-	g.level(r, m.truth, m.s, m.X.N())
+	levelOut(g.e.c.Rollout, r, m.truth, m.s, m.X.N())
 	for i := range r {
 		r[i] /= m.s[i]
 	}
@@ -216,12 +216,11 @@ func (g *stepGate) slice(m *measured, r, got, ref []float64) *cuts {
 	return cut(m.X.N(), m.X.C(), m.X.H(), m.X.W(), r, g.against(m, got, m.truth), g.against(m, ref, m.truth))
 }
 
-// level takes from the errors v what a post-processing that maps each group of
+// levelOut takes from the errors v what a post-processing that maps each group of
 // realizations linearly may have made of one rounding: that of its least or its
 // greatest number, or of its spread. What is left is the error of each number
 // for itself. A line that is more than a few roundings stays.
-func (g *stepGate) level(v, truth, s []float64, realizations int) {
-	c := g.e.c.Rollout
+func levelOut(c rollout.Config, v, truth, s []float64, realizations int) {
 	if c.Normalization == rollout.NoNormalization {
 		return
 	}
@@ -325,7 +324,7 @@ func (g *stepGate) scale(b *batchStep, truth, emu, o *tensor.Tensor) []float64 {
 		errs[k] = v - truth.Data[k]
 		s[k] = 1
 	}
-	g.level(errs, truth.Data, s, truth.N())
+	levelOut(g.e.c.Rollout, errs, truth.Data, s, truth.N())
 	for p := range truth.N() * truth.C() {
 		var errors, lasts, count float64
 		at := p * hw

@@ -94,8 +94,8 @@ func TestFlat(t *testing.T) {
 			}
 		}
 		e := r.exam(s, true)
-		if err := e.flat(); err != nil || (len(e.r.Findings) > 0) != k.want {
-			t.Errorf("one number of %d varies: %v, %v: want a finding: %v", k.every, e.r.Findings, err, k.want)
+		if err := (&structureGate{e}).flat(); err != nil || (len(e.found) > 0) != k.want {
+			t.Errorf("one number of %d varies: %v, %v: want a finding: %v", k.every, e.found, err, k.want)
 		}
 	}
 }
@@ -134,7 +134,7 @@ func TestNoisyProduct(t *testing.T) {
 // TestLevel: what a normalization makes of the errors of the two numbers that it
 // scales by is taken from all, and no more than such errors can be.
 func TestLevel(t *testing.T) {
-	g := &stepGate{e: &exam{c: &rollout.Case{Rollout: rollout.Config{Normalization: rollout.MinMax}}}}
+	c := rollout.Config{Normalization: rollout.MinMax}
 	truth, s := make([]float64, 1000), make([]float64, 1000)
 	for k := range truth {
 		truth[k], s[k] = float64(k)/1000, 1e-6
@@ -147,7 +147,7 @@ func TestLevel(t *testing.T) {
 		for i, x := range truth {
 			v[i] = k.line * 1e-6 * (2*x - 1)
 		}
-		g.level(v, truth, s, 1)
+		levelOut(c, v, truth, s, 1)
 		if stays := math.Abs(v[0]) > 1e-7; stays != k.stays {
 			t.Errorf("a line of %g deviations: %v is left: want it to stay: %v", k.line, v[0], k.stays)
 		}
@@ -188,7 +188,7 @@ func TestScaleOfUlps(t *testing.T) {
 		want   bool
 	}{{1 + 0x1p-22, false}, {1 + 0x1p-10, true}} {
 		states := r.run(nil)
-		e := r.exam(states, true)
+		e := &rolloutGate{r.exam(states, true)}
 		w, err := e.worstBatch(1)
 		if err != nil {
 			t.Fatal(err)

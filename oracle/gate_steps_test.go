@@ -48,13 +48,12 @@ func newDeepStepBench(t *testing.T, precision, autocast, norm string, layers int
 	}
 	ro.Timesteps, ro.Realizations = stepBenchSteps+1, 2
 	c := &rollout.Case{File: "test", Operator: op.Config, Rollout: ro}
-	e := &exam{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, ro), o: CheckOptions{Mode: mode}}
+	e := &evidence{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, ro), mode: mode}
 	if e.stream, err = c.OpenStream("counter", op, mode); err != nil {
 		t.Fatal(err)
 	}
 	e.states = &rollout.States{M: 2, T: ro.Timesteps, C: 3, H: 20, W: 24, Format: fp16.Float32}
-	g := &stepGate{e: e, claim: contract(e.machine.Nodes, ro, mode), u: accumulator(mode)}
-	g.use = g.claim
+	g := newStepGate(e, &facts{})
 	b := &stepBench{t: t, gate: g}
 	b.device = func(int) *emulate.Device { return b.correct(g.claim, 1) }
 	return b
@@ -72,10 +71,12 @@ func (b *stepBench) check() *report.Report {
 	b.t.Helper()
 	b.run()
 	e := b.gate.e
-	e.r = &report.Report{FirstStep: -1, Claim: e.c.Rollout.ModeName(e.op, e.o.Mode, e.stream)}
-	if err := e.steps(); err != nil {
+	e.r = &report.Report{FirstStep: -1, Claim: e.c.Rollout.ModeName(e.op, e.mode, e.stream)}
+	g := newStepGate(e.evidence, e.facts)
+	if err := g.steps(); err != nil {
 		b.t.Fatal(err)
 	}
+	b.gate.e.pool, e.r.Findings = g.e.pool, g.e.found
 	return e.r
 }
 
@@ -398,13 +399,11 @@ func TestStepsRecorded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e := &exam{ctx: context.Background(), c: k, op: op, machine: emulate.New(op, k.Rollout), o: CheckOptions{Mode: mode}, states: states, r: &report.Report{}}
+		e := newGate(&evidence{ctx: context.Background(), c: k, op: op, machine: emulate.New(op, k.Rollout), mode: mode, states: states}, &facts{r: &report.Report{}})
 		if e.stream, err = k.OpenStream("", op, mode); err != nil {
 			t.Fatal(err)
 		}
-		if err := e.steps(); err != nil {
-			t.Fatal(err)
-		}
+		do(t, e, checkSteps)
 		if want := k.Rollout.ModeName(e.op, mode, e.stream) + c.but; len(e.r.Findings) > 0 || e.r.Contract != want {
 			t.Errorf("%s: contract %q, findings %v: want %q and none", c.dir, e.r.Contract, e.r.Findings, want)
 		}

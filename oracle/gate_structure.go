@@ -12,22 +12,26 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// structure is gate 0: whether the states are what a rollout stores at all,
+// checkStructure is gate 0: whether the states are what a rollout stores at all,
 // before anybody asks how exact they are. What looks wrong is held against a
 // step of the claim before it is called so: an operator may overflow, stand
 // still, or give few numbers by right.
-func (e *exam) structure() error {
-	for _, look := range []func() error{e.readMasks, e.poison, e.start, e.repeats, e.grid, e.flat} {
+func checkStructure(ev *evidence, f *facts) ([]report.Finding, error) {
+	e := &structureGate{newGate(ev, f)}
+	for _, look := range []func() error{e.poison, e.start, e.repeats, e.grid, e.flat} {
 		if err := look(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return e.found, nil
 }
 
+// structureGate is that gate at work.
+type structureGate struct{ *gate }
+
 // claimAt returns the device that computes step t as the claim says.
-func (e *exam) claimAt(t int) (*emulate.Device, error) {
-	mode := e.o.Mode
+func (e *evidence) claimAt(t int) (*emulate.Device, error) {
+	mode := e.mode
 	store, err := e.machine.Formats(mode, mode.Wide())
 	if err == nil && t > 1 { // the start is of the widest format, an autoregressive state of the output's
 		store, err = e.machine.Formats(mode, e.c.Rollout.StateFormat(store[len(store)-1]))
@@ -41,7 +45,7 @@ func (e *exam) claimAt(t int) (*emulate.Device, error) {
 // emulated returns the states after b as the claim computes them. Where the
 // noise is unknown it takes some noise of the right distribution: what it
 // returns then has the right size and kind.
-func (e *exam) emulated(b *batchStep) (*tensor.Tensor, error) {
+func (e *evidence) emulated(b *batchStep) (*tensor.Tensor, error) {
 	d, err := e.claimAt(b.Step)
 	if err != nil {
 		return nil, err
@@ -57,7 +61,7 @@ func (e *exam) emulated(b *batchStep) (*tensor.Tensor, error) {
 
 // predict returns the step into state t of m's engine batch, and what the
 // claim makes of it.
-func (e *exam) predict(m, t int) (*batchStep, *tensor.Tensor, error) {
+func (e *evidence) predict(m, t int) (*batchStep, *tensor.Tensor, error) {
 	k, lo, hi := batchOf(e.c.Rollout, m)
 	b, err := e.step(k, lo, hi, t)
 	if err != nil {
@@ -82,12 +86,12 @@ func (b *batchStep) sample(data []float64, m int) []float64 {
 // fits reports whether a state lies as near to the step of the claim as the
 // claim's own roundings allow, up to the errors of sums that it leaves open: 16
 // times the distance of the emulation from the exact step.
-func (e *exam) fits(m, t int) (bool, error) {
+func (e *evidence) fits(m, t int) (bool, error) {
 	b, y, err := e.predict(m, t)
 	if err != nil {
 		return false, err
 	}
-	truth, err := e.machine.Step(&emulate.Device{Mode: e.o.Mode}, b.X, b.Draws.Rewind())
+	truth, err := e.machine.Step(&emulate.Device{Mode: e.mode}, b.X, b.Draws.Rewind())
 	if err != nil {
 		return false, err
 	}
@@ -96,7 +100,7 @@ func (e *exam) fits(m, t int) (bool, error) {
 }
 
 // poison looks for numbers that are none.
-func (e *exam) poison() error {
+func (e *structureGate) poison() error {
 	s := e.states
 	for t := range s.T {
 		for m := range s.M {
@@ -154,7 +158,7 @@ func place(i, h, w int) string {
 
 // flat looks for evidence that cannot show a fault: constant fields, numbers
 // that a clamp or a zero has replaced, too few numbers.
-func (e *exam) flat() error {
+func (e *structureGate) flat() error {
 	if probes, err := readProbes(e.c); err != nil || probes != nil {
 		return err // they are what they are on purpose
 	}

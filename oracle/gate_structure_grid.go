@@ -13,7 +13,7 @@ import (
 // claim's states have: float32 states that went through a half type. One number
 // in 2^13 lies on float16's grid by chance; where a whole state does, the claim
 // is asked whether its state would, too.
-func (e *exam) grid() error {
+func (e *structureGate) grid() error {
 	s := e.states
 	asked := 0 // how often the claim gave few numbers itself
 	for t := 1; t < s.T; t++ {
@@ -61,7 +61,7 @@ func repeated(x []float64) bool {
 }
 
 // coarse looks at x, state t of realization m, which is claimed to have format f.
-func (e *exam) coarse(x []float64, m, t int, f fp16.Format) (found bool, err error) {
+func (e *structureGate) coarse(x []float64, m, t int, f fp16.Format) (found bool, err error) {
 	for _, g := range []fp16.Format{fp16.BFloat16, fp16.Float16, fp16.TF32} {
 		if g.Ulp(1) <= f.Ulp(1) || !holdsAll(g, x) {
 			continue
@@ -103,7 +103,7 @@ func holdsAll(f fp16.Format, x []float64) bool {
 // levels looks for a state of few distinct numbers, among some 500 of it that no
 // clamp has made equal: a quantized one. Half of them or less are different there,
 // and nine tenths or more in what the claim gives.
-func (e *exam) levels(x []float64, m, t int, f fp16.Format, asked *int) (found bool, err error) {
+func (e *structureGate) levels(x []float64, m, t int, f fp16.Format, asked *int) (found bool, err error) {
 	if f != fp16.Float32 && f != fp16.Float64 || *asked > 2 || firstPoison(x) >= 0 {
 		return false, nil
 	}
@@ -126,7 +126,7 @@ func (e *exam) levels(x []float64, m, t int, f fp16.Format, asked *int) (found b
 
 // distinct counts the different numbers among some 500 of x, those at the ends
 // of a clamp left out, and how many there are.
-func (e *exam) distinct(x []float64) (different, n int) {
+func (e *structureGate) distinct(x []float64) (different, n int) {
 	seen := map[uint64]bool{}
 	c := e.c.Rollout.Clamp
 	for i := 0; i < len(x); i += max(1, len(x)/512) {

@@ -18,7 +18,7 @@ import (
 // another one by right is what the claim makes of the state before it (a fixed
 // point, or realizations without noise that start alike); noise that is
 // continuous never does that.
-func (e *exam) repeats() error {
+func (e *structureGate) repeats() error {
 	s := e.states
 	hash := make([]uint64, s.M*s.T)
 	first := map[uint64][2]int{} // where a state was seen first, in the order of steps
@@ -67,7 +67,7 @@ func (e *exam) repeats() error {
 const frozen = "realization stands still"
 
 // mayRepeat reports whether state t of m, which equals that one, is one by right.
-func (e *exam) mayRepeat(m, t int, at [2]int) (bool, error) {
+func (e *structureGate) mayRepeat(m, t int, at [2]int) (bool, error) {
 	if e.stream == nil { // the noise is continuous: dropout's has been recovered
 		return e.silent(m, t)
 	}
@@ -81,7 +81,7 @@ func (e *exam) mayRepeat(m, t int, at [2]int) (bool, error) {
 }
 
 // silent reports whether noise that multiplies finds nothing but zeros in step t of m.
-func (e *exam) silent(m, t int) (bool, error) {
+func (e *structureGate) silent(m, t int) (bool, error) {
 	at := e.noiseNode()
 	if at < 0 || e.machine.Nodes[at].Noise.Type != noise.Multiplicative {
 		return false, nil
@@ -91,7 +91,7 @@ func (e *exam) silent(m, t int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	p, err := e.apply(&emulate.Device{Mode: e.o.Mode}, b.X, nil)
+	p, err := e.apply(&emulate.Device{Mode: e.mode}, b.X, nil)
 	if err != nil {
 		return false, err
 	}
@@ -101,14 +101,14 @@ func (e *exam) silent(m, t int) (bool, error) {
 
 // sameDraws reports whether two realizations have the same noise at a step, as
 // masks of a few channels may be by chance.
-func (e *exam) sameDraws(m, n, t int) (bool, error) {
+func (e *structureGate) sameDraws(m, n, t int) (bool, error) {
 	of := func(m int) ([][]float64, error) {
 		k, lo, hi := batchOf(e.c.Rollout, m)
 		b, err := e.step(k, lo, hi, t)
 		if err != nil || b.Draws == nil {
 			return nil, err
 		}
-		if _, err := e.machine.Operator(&emulate.Device{Mode: e.o.Mode}, b.X, b.Draws.Rewind()); err != nil {
+		if _, err := e.machine.Operator(&emulate.Device{Mode: e.mode}, b.X, b.Draws.Rewind()); err != nil {
 			return nil, err
 		}
 		return part(b.Draws, m-lo, m-lo+1, hi-lo).Data, nil
@@ -122,7 +122,7 @@ func (e *exam) sameDraws(m, n, t int) (bool, error) {
 }
 
 // repeat says what the repetition of state `at` by state t of m means.
-func (e *exam) repeat(hash []uint64, m, t int, at [2]int) (report.Finding, error) {
+func (e *structureGate) repeat(hash []uint64, m, t int, at [2]int) (report.Finding, error) {
 	s := e.states
 	same := func(m, t, n, u int) bool { return hash[m*s.T+t] == hash[n*s.T+u] }
 	all := func(p func(m int) bool) bool {
@@ -183,7 +183,7 @@ func (e *exam) repeat(hash []uint64, m, t int, at [2]int) (report.Finding, error
 
 // storedLate reports whether the step after t, at which state t-1 was stored again,
 // is one with the noise of step t.
-func (e *exam) storedLate(m, t int) (bool, error) {
+func (e *evidence) storedLate(m, t int) (bool, error) {
 	if e.stream == nil || e.stream.Name == "none" || t+1 >= e.states.T {
 		return false, nil
 	}

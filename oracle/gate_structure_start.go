@@ -16,7 +16,7 @@ import (
 // copy has the same bits. Normalizing is an operation that devices do in
 // several roundings and with float32 sums, so there a small distance is right:
 // 2^-17 of the largest number, times the condition number of the subtraction.
-func (e *exam) start() error {
+func (e *structureGate) start() error {
 	const blind = "states stored one step late or early from the start on"
 	s := e.states
 	if e.c.Trajectory == nil {
@@ -35,7 +35,7 @@ func (e *exam) start() error {
 		return fmt.Errorf("%s: initial_condition: images are %dx%d: want %dx%d as in the trajectory", e.c.Trajectory.Path, shape.H, shape.W, s.H, s.W)
 	}
 	for _, b := range e.c.Rollout.EngineBatches() {
-		x := tensor.New(e.o.Mode.Wide(), b[1]-b[0], s.C, s.H, s.W)
+		x := tensor.New(e.mode.Wide(), b[1]-b[0], s.C, s.H, s.W)
 		for m := b[0]; m < b[1]; m++ {
 			from := given
 			if len(given) > shape.Len() {
@@ -61,7 +61,7 @@ func startState(c rollout.Config, x *tensor.Tensor) *tensor.Tensor {
 }
 
 // startOf checks state 0 of realization m.
-func (e *exam) startOf(m int, given *tensor.Tensor, want []float64) error {
+func (e *structureGate) startOf(m int, given *tensor.Tensor, want []float64) error {
 	got := e.states.At(m, 0)
 	stored := append([]float64(nil), want...)
 	e.states.Format.RoundSlice(stored, want)
@@ -119,7 +119,7 @@ func (e *exam) startOf(m int, given *tensor.Tensor, want []float64) error {
 // startIsStep reports whether state 0 is the first step from the start: nearer
 // to it than a tenth of the way that the step goes, which noise of unknown
 // draws may take.
-func (e *exam) startIsStep(m int, start []float64) (bool, error) {
+func (e *structureGate) startIsStep(m int, start []float64) (bool, error) {
 	k, lo, hi := batchOf(e.c.Rollout, m)
 	b, err := e.step(k, lo, hi, 1)
 	if err != nil {

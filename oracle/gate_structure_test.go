@@ -61,7 +61,7 @@ func TestStructure(t *testing.T) {
 		s.Data = append([]float64(nil), right.Data...)
 		c.breaks(&s)
 		e := r.exam(&s, true)
-		want(t, c.name, do(t, e, e.structure), c.verdict, c.diagnosis, c.step)
+		want(t, c.name, do(t, e, readMasks, checkStructure), c.verdict, c.diagnosis, c.step)
 	}
 }
 
@@ -76,12 +76,12 @@ func TestRightRepeats(t *testing.T) {
 		}
 	}
 	e := r.exam(s, true)
-	want(t, "one start, no noise", do(t, e, e.structure), "", "", 0)
+	want(t, "one start, no noise", do(t, e, readMasks, checkStructure), "", "", 0)
 
 	noisy := newRig(t, "float32", "gaussian", 0.05)
 	for _, known := range []bool{true, false} {
 		e = noisy.exam(s, known)
-		want(t, "one start, and noise", do(t, e, e.structure), report.FailRNG, "the same noise for all realizations", 1)
+		want(t, "one start, and noise", do(t, e, readMasks, checkStructure), report.FailRNG, "the same noise for all realizations", 1)
 	}
 
 	// Masks that drop nothing are the same, and so is what a device of any
@@ -99,7 +99,7 @@ func TestRightRepeats(t *testing.T) {
 		}
 	}
 	e = r.exam(s, true)
-	want(t, "one start, one mask", do(t, e, e.repeats), "", "", 0)
+	want(t, "one start, one mask", do(t, e, looking(func(g *gate) error { return (&structureGate{g}).repeats() })), "", "", 0)
 
 	r = newRig(t, "float32", "", 0)
 	for _, p := range r.op.Params() {
@@ -110,7 +110,7 @@ func TestRightRepeats(t *testing.T) {
 	r.c.Alpha = 0
 	s = r.run(nil)
 	e = r.exam(s, true)
-	want(t, "fixed point", do(t, e, e.structure), "", "", 0)
+	want(t, "fixed point", do(t, e, readMasks, checkStructure), "", "", 0)
 	if len(e.r.Findings) != 1 || e.r.Findings[0].Verdict != report.NoPower || !strings.Contains(e.r.Findings[0].Text, "constant") {
 		t.Errorf("states of zeros: findings %+v: want one that says that constants show nothing", e.r.Findings)
 	}
@@ -128,7 +128,7 @@ func TestOverflow(t *testing.T) {
 		t.Fatal("the operator does not overflow")
 	}
 	e := r.exam(s, true)
-	want(t, "overflow", do(t, e, e.poison), "", "", 0)
+	want(t, "overflow", do(t, e, looking(func(g *gate) error { return (&structureGate{g}).poison() })), "", "", 0)
 	if len(e.r.Notes) != 1 {
 		t.Errorf("notes %q: want one", e.r.Notes)
 	}
@@ -152,7 +152,7 @@ func TestPower(t *testing.T) {
 			r.c.Clamp = &[2]float64{c.clamp[0], c.clamp[1]}
 		}
 		e := r.exam(r.run(nil), true)
-		want(t, name, do(t, e, e.structure), "", "", 0)
+		want(t, name, do(t, e, readMasks, checkStructure), "", "", 0)
 		if got := len(e.r.Findings) == 0; got != c.power {
 			t.Errorf("%s: findings %+v: want power %v", name, e.r.Findings, c.power)
 		}
@@ -193,12 +193,11 @@ func TestStart(t *testing.T) {
 				}
 			}
 			breaks(s)
-			e := &exam{ctx: t.Context(), c: c, op: op, states: s, machine: emulate.New(op, c.Rollout), o: CheckOptions{Mode: mode}}
+			e := &evidence{ctx: t.Context(), c: c, op: op, states: s, machine: emulate.New(op, c.Rollout), mode: mode}
 			if e.stream, err = c.OpenStream("", op, mode); err != nil {
 				t.Fatal(err)
 			}
-			e.r = e.open()
-			want(t, dir+", "+name, do(t, e, e.start), verdict, diagnosis, 0)
+			want(t, dir+", "+name, do(t, newGate(e, &facts{r: open(e)}), looking(func(g *gate) error { return (&structureGate{g}).start() })), verdict, diagnosis, 0)
 		}
 		check("as recorded", func(*rollout.States) {}, "", "")
 		check("another start", func(s *rollout.States) { s.At(0, 0)[5] += 0.01 }, report.FailRollout, "")
@@ -217,8 +216,8 @@ func TestStart(t *testing.T) {
 func TestStartZeros(t *testing.T) {
 	c := &rollout.Case{Rollout: rollout.Config{Normalization: rollout.MinMax}}
 	x := tensor.New(fp16.Float64, 1, 1, 4, 4)
-	e := &exam{c: c, r: &report.Report{}, states: &rollout.States{M: 1, T: 2, C: 1, H: 4, W: 4, Data: make([]float64, 32)}}
-	want(t, "zeros", do(t, e, func() error { return e.startOf(0, x, make([]float64, 16)) }), "", "", 0)
+	e := newGate(&evidence{c: c, states: &rollout.States{M: 1, T: 2, C: 1, H: 4, W: 4, Data: make([]float64, 32)}}, &facts{r: &report.Report{}})
+	want(t, "zeros", do(t, e, looking(func(g *gate) error { return (&structureGate{g}).startOf(0, x, make([]float64, 16)) })), "", "", 0)
 }
 
 // TestStartCoarse: a normalized start that a device computes in float32 and stores in
@@ -238,7 +237,7 @@ func TestStartCoarse(t *testing.T) {
 		s.At(0, 0)[3] = v.stored
 		e := r.exam(s, true)
 		given := tensor.Of(fp16.Float32, exact, 1, s.C, s.H, s.W)
-		f := do(t, e, func() error { return e.startOf(0, given, exact) })
+		f := do(t, e, looking(func(g *gate) error { return (&structureGate{g}).startOf(0, given, exact) }))
 		want(t, fmt.Sprint("stored as ", v.stored), f, v.verdict, "", 0)
 	}
 }

@@ -51,15 +51,15 @@ func peakOf(t *testing.T, steps int) int64 {
 	var peak int64
 	before := live()
 	c := &rollout.Case{File: "test", Operator: op.Config, Rollout: ro}
-	e := &exam{c: c, op: op, states: s, o: CheckOptions{Mode: mode, Progress: func(stage string, done, _ int) {
+	e := &evidence{ctx: context.Background(), c: c, op: op, states: s, mode: mode, watch: func(stage string, done, _ int) {
 		if stage == "steps" || done%16 == 0 {
 			peak = max(peak, live()-before)
 		}
-	}}}
+	}}
 	if e.stream, err = c.OpenStream("counter", op, mode); err != nil {
 		t.Fatal(err)
 	}
-	r, err := examine(context.Background(), e, "test")
+	r, err := examine(e, 0, "test")
 	if err != nil || r.Verdict != report.PassConforming {
 		t.Fatal(err, r.Verdict)
 	}
@@ -95,7 +95,7 @@ func TestViewMakesAgain(t *testing.T) {
 		}
 		view := func(most int) *view {
 			mostCheap = most
-			v := &view{e: g.e, m: g.e.machine, d: g.device(g.claim, 2, nil), x: s.X, draws: s.Draws, contract: true, drawn: func(int) *emulate.Draws { return nil }}
+			v := &view{e: g.e.evidence, m: g.e.machine, d: g.device(g.claim, 2, nil), x: s.X, draws: s.Draws, contract: true, drawn: func(int) *emulate.Draws { return nil }}
 			if err := v.compute(); err != nil {
 				t.Fatal(err)
 			}

@@ -35,7 +35,7 @@ func TestNaNSaysNoError(t *testing.T) {
 			t.Fatal(err)
 		}
 		edit(s)
-		r, err := examine(context.Background(), &exam{c: c, op: op, o: CheckOptions{Mode: mode}, states: s, stream: stream}, "x")
+		r, err := examine(&evidence{ctx: context.Background(), c: c, op: op, mode: mode, states: s, stream: stream}, 0, "x")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -154,7 +154,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 		r.Truth = &Truth{u, v, diff.Number(ratio(float64(u), float64(v)))}
 	}
 	if c.Layers != nil {
-		if r.Layers, err = checkLayers(c, op, o); err != nil {
+		if r.Layers, err = compareLayers(c, op, o); err != nil {
 			return nil, err
 		}
 	}
@@ -173,12 +173,12 @@ func stateFormat(c rollout.Config, op *operator.Operator, m operator.Mode, x []f
 	return f
 }
 
-// checkLayers applies the operator to the recorded input of layers.safetensors
+// compareLayers applies the operator to the recorded input of layers.safetensors
 // with the recorded draw, or if there is none the draws of the framework that
 // follow manual_seed(base_seed + 1), and compares every module recorded there. Each
 // layer is compared along the operator: its error includes those of the layers
 // before it. Recorded tensors that no module is named after are left out.
-func checkLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]Layer, error) {
+func compareLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]Layer, error) {
 	f := c.Layers
 	in, err := f.Tensor("input")
 	if err != nil {

@@ -38,7 +38,7 @@ func writeProbes(t *testing.T, name string) string {
 // answer lets a device answer the probes in a folder, in a precision, and
 // returns the exam of the answer. change makes the device another one; nil
 // leaves it.
-func answerProbes(t *testing.T, folder, precision string, change func(e *exam, d *emulate.Device)) *exam {
+func answerProbes(t *testing.T, folder, precision string, change func(e *gate, d *emulate.Device)) *gate {
 	t.Helper()
 	c, err := rollout.OpenCase(folder)
 	if err != nil {
@@ -58,7 +58,7 @@ func answerProbes(t *testing.T, folder, precision string, change func(e *exam, d
 	}
 	m := c.Rollout.Realizations
 	in := tensor.Of(fp16.Float32, x, m, shape.C, shape.H, shape.W)
-	e := &exam{c: c, op: op, machine: emulate.New(op, c.Rollout), o: CheckOptions{Mode: mode}, r: &report.Report{FirstStep: -1}}
+	e := newGate(&evidence{ctx: t.Context(), c: c, op: op, machine: emulate.New(op, c.Rollout), mode: mode}, &facts{r: &report.Report{FirstStep: -1}})
 	if e.stream, err = c.OpenStream("", op, mode); err != nil {
 		t.Fatal(err)
 	}
@@ -110,21 +110,16 @@ func answerProbes(t *testing.T, folder, precision string, change func(e *exam, d
 	if e.states, err = e.c.ReadTrajectory(); err != nil {
 		t.Fatal(err)
 	}
-	if !e.isNonfinite() {
-		err = e.layers()
+	if !isNonfinite(e.evidence) {
+		do(t, e, checkLayers)
 	}
-	if err == nil {
-		err = e.probes()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	do(t, e, checkProbes)
 	return e
 }
 
 // sequentialStatistics lets the norms of a device add up in float32, one number
 // after another: on images with a pattern these sums lose most.
-func sequentialStatistics(e *exam, d *emulate.Device) {
+func sequentialStatistics(e *gate, d *emulate.Device) {
 	d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 		n := &e.machine.Nodes[i]
 		if n.Op != operator.OpNorm || n.Norm == "batch" {
@@ -205,7 +200,7 @@ func TestProbesOfSmallFaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := &view{e: e, m: e.machine, x: b.X, draws: b.Draws, at: 1, d: &emulate.Device{Mode: e.o.Mode, State: fp16.Float64}}
+	v := &view{e: e.evidence, m: e.machine, x: b.X, draws: b.Draws, at: 1, d: &emulate.Device{Mode: e.mode, State: fp16.Float64}}
 	if err := v.compute(); err != nil {
 		t.Fatal(err)
 	}
@@ -250,8 +245,8 @@ func TestProbesOfSmallFaults(t *testing.T) {
 // TestProbesOfWrongDevices: faults that a rollout's own states hardly show.
 func TestProbesOfWrongDevices(t *testing.T) {
 	dir := writeProbes(t, "convex_layer_tanh_mult")
-	replace := func(op operator.Op, f func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor) func(*exam, *emulate.Device) {
-		return func(e *exam, d *emulate.Device) {
+	replace := func(op operator.Op, f func(e *gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor) func(*gate, *emulate.Device) {
+		return func(e *gate, d *emulate.Device) {
 			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 				if e.machine.Nodes[i].Op != op {
 					return nil, nil
@@ -262,10 +257,10 @@ func TestProbesOfWrongDevices(t *testing.T) {
 	}
 	for _, c := range []struct {
 		what, folder, precision string
-		change                  func(*exam, *emulate.Device)
+		change                  func(*gate, *emulate.Device)
 		probe                   string
 	}{
-		{"eps is missing", "ladders", "bfloat16", replace(operator.OpNorm, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+		{"eps is missing", "ladders", "bfloat16", replace(operator.OpNorm, func(e *gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
 			m := emulate.New(e.op, e.c.Rollout)
 			m.Nodes[i].Eps = 1e-30
 			y, err := m.Plain(d, i, in, nil)
@@ -274,7 +269,7 @@ func TestProbesOfWrongDevices(t *testing.T) {
 			}
 			return y
 		}), "variance-ladder 0."},
-		{"squares overflow", "ladders", "float16", replace(operator.OpNorm, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+		{"squares overflow", "ladders", "float16", replace(operator.OpNorm, func(e *gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
 			y, err := e.machine.Plain(d, i, in, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -288,7 +283,7 @@ func TestProbesOfWrongDevices(t *testing.T) {
 			}
 			return y
 		}), "amplitude-ladder"},
-		{"subnormal numbers are flushed", "ladders", "float16", func(e *exam, d *emulate.Device) {
+		{"subnormal numbers are flushed", "ladders", "float16", func(e *gate, d *emulate.Device) {
 			d.Round = func(i int, y []float64, f fp16.Format) {
 				f.RoundSlice(y, y)
 				for k, v := range y {
@@ -298,13 +293,13 @@ func TestProbesOfWrongDevices(t *testing.T) {
 				}
 			}
 		}, "ladder"},
-		{"taps are swapped", "integers", "bfloat16", replace(operator.OpConv, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+		{"taps are swapped", "integers", "bfloat16", replace(operator.OpConv, func(e *gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
 			n := e.machine.Nodes[i]
 			w := slices.Clone(n.Weight.Data)
 			w[0], w[len(w)-1] = w[len(w)-1], w[0]
 			return emulate.Conv(emulate.Operand(d.Mode, in[0], fp16.BFloat16), emulate.NewKernel(d.Mode, &n, w), n.Geometry)
 		}), "integer-fill"},
-		{"an accumulator in bfloat16", "integers", "bfloat16", replace(operator.OpConv, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+		{"an accumulator in bfloat16", "integers", "bfloat16", replace(operator.OpConv, func(e *gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
 			if i != 0 {
 				return nil
 			}
@@ -327,7 +322,7 @@ func TestProbesOfWrongDevices(t *testing.T) {
 			}
 			return y
 		}), "channel 7"},
-		{"a NaN is swallowed", "nonfinite", "float32", replace(operator.OpAct, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+		{"a NaN is swallowed", "nonfinite", "float32", replace(operator.OpAct, func(e *gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
 			y := tensor.Like(in[0])
 			act.Forward(y, in[0], e.machine.Nodes[i].Act)
 			for k, v := range y.Data {
@@ -337,7 +332,7 @@ func TestProbesOfWrongDevices(t *testing.T) {
 			}
 			return y
 		}), "nonfinite"},
-		{"a NaN reaches the next sample", "nonfinite", "float32", replace(operator.OpNoise, func(e *exam, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
+		{"a NaN reaches the next sample", "nonfinite", "float32", replace(operator.OpNoise, func(e *gate, d *emulate.Device, i int, in []*tensor.Tensor) *tensor.Tensor {
 			y := in[0].Clone()
 			y.Plane(3, 0)[0] = y.Plane(2, 0)[0]
 			return y

@@ -23,7 +23,7 @@ func unknownScenes() []scene {
 				edit(r)
 			}
 			e := r.exam(r.run(f), false)
-			do(t, e, e.structure, e.noise)
+			do(t, e, readMasks, checkStructure, checkNoise)
 			return e.r
 		}})
 	}
@@ -90,7 +90,7 @@ func unknownScenes() []scene {
 		r := fewChannels(t, "float32", "laplace", 0.05, 2, "gelu")
 		r.c.Timesteps = 21
 		e := r.exam(r.run(normalForLaplace), false)
-		do(t, e, e.noise)
+		do(t, e, checkNoise)
 		return e.r
 	}})
 	with("unknown: masks of alike channels", "dropout", 0.3, func(r *rig) {
@@ -235,7 +235,7 @@ func otherScenes() []scene {
 			start(s.At(1, 0))
 			next(s.At(1, 1))
 			e := r.exam(s, true)
-			e.poisoned(make([]probe, s.M))
+			do(t, e, looking(func(g *gate) error { (&probeGate{g}).poisoned(make([]probe, s.M)); return nil }))
 			return e.r
 		}})
 	}
@@ -256,9 +256,9 @@ func otherScenes() []scene {
 			e := r.exam(s, true)
 			e.r.OneStep.MeanAbs = 1e-6
 			if wrong {
-				e.find(report.Finding{Verdict: report.FailLogic, Gate: "test", Step: 1})
+				e.r.Findings = append(e.r.Findings, report.Finding{Verdict: report.FailLogic, Gate: "test", Step: 1})
 			}
-			do(t, e, e.free)
+			do(t, e, looking(func(g *gate) error { return (&rolloutGate{g}).free() }))
 			return e.r
 		}})
 	}
@@ -292,7 +292,7 @@ func otherScenes() []scene {
 			r := newRig(t, "float32", "", 0)
 			e := r.exam(r.run(nil), true)
 			e.c.Incomplete = "half of it is missing"
-			return e.open()
+			return open(e.evidence)
 		}})
 	return scenes
 }

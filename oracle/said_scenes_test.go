@@ -26,7 +26,7 @@ func structureScenes() []scene {
 			s := r.run(nil)
 			edit(s)
 			e := r.exam(s, true)
-			do(t, e, e.structure)
+			do(t, e, readMasks, checkStructure)
 			return e.r
 		}}
 	}
@@ -40,7 +40,7 @@ func structureScenes() []scene {
 			r := newRig(t, "float32", "", 0)
 			edit(r)
 			e := r.exam(r.run(nil), true)
-			do(t, e, e.structure)
+			do(t, e, readMasks, checkStructure)
 			return e.r
 		}}
 	}
@@ -54,7 +54,7 @@ func structureScenes() []scene {
 			want := append([]float64(nil), s.At(0, 0)...)
 			edit(s, given.Data)
 			e := r.exam(s, true)
-			do(t, e, func() error { return e.startOf(0, given, want) })
+			do(t, e, looking(func(g *gate) error { return (&structureGate{g}).startOf(0, given, want) }))
 			return e.r
 		}}
 	}
@@ -113,7 +113,7 @@ func structureScenes() []scene {
 				r.op.Params()[0].Data[i] *= 1e5
 			}
 			e := r.exam(r.run(nil), true)
-			do(t, e, e.structure)
+			do(t, e, readMasks, checkStructure)
 			return e.r
 		}},
 		made("constant", func(r *rig) {
@@ -145,7 +145,7 @@ func structureScenes() []scene {
 		start("stored early", func(s *rollout.States, _ []float64) { copy(s.At(0, 0), s.At(0, 1)) }),
 		{"recorded start", func(t *testing.T) *report.Report {
 			e := newExam(t, openCase(t, "seed_small"), operator.Mode{Precision: fp16.Float32}, "")
-			do(t, e, e.structure)
+			do(t, e, readMasks, checkStructure)
 			return e.r
 		}},
 	}

@@ -42,7 +42,7 @@ func TestStaleTile(t *testing.T) {
 			}
 			ro := rollout.Config{Policy: rollout.Convex, Alpha: 0.3, Timesteps: last + 1, Realizations: 1}
 			c := &rollout.Case{File: "stale", Operator: op.Config, Rollout: ro}
-			e := &exam{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, ro), o: CheckOptions{Mode: mode}}
+			e := &evidence{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, ro), mode: mode}
 			if e.stream, err = c.OpenStream("none", op, mode); err != nil {
 				t.Fatal(err)
 			}
@@ -53,7 +53,7 @@ func TestStaleTile(t *testing.T) {
 				s.Data[k] = fp16.Float32.Round(math.Sin(float64(k%s.W)/3+float64(k/s.W)/5) + .3*r.NormFloat64())
 			}
 			e.states = s
-			g := &stepGate{e: e, claim: contract(e.machine.Nodes, ro, mode), u: accumulator(mode)}
+			g := newStepGate(e, &facts{})
 			device := (&stepBench{t: t, gate: g}).correct(g.claim, 1)
 			for step := 1; step < s.T; step++ {
 				x := tensor.Of(fp16.Float64, s.At(0, step-1), 1, s.C, s.H, s.W)
@@ -72,7 +72,7 @@ func TestStaleTile(t *testing.T) {
 					}
 				}
 			}
-			found, err := examine(e.ctx, e, "stale")
+			found, err := examine(e, 0, "stale")
 			if err != nil {
 				t.Fatal(err)
 			}
