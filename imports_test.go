@@ -79,6 +79,23 @@ var inward = map[string][]string{
 	"oracle/render":        {"diff", "oracle/report", "internal/svg"},
 	"study":                {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
 	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/single", "safetensors"},
+
+	// the rooms of the oracle, from the ground up
+	"oracle/internal/measure":   {"internal/elem", "rollout", "tensor"},
+	"oracle/internal/emulate":   {"act", "conv", "fp16", "graph", "internal/elem", "internal/par", "noise", "norm", "operator", "oracle/internal/measure", "rollout", "tensor"},
+	"oracle/internal/evidence":  {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/measure", "rollout", "safetensors", "tensor"},
+	"oracle/internal/facts":     {"act", "operator", "oracle/internal/evidence", "oracle/internal/measure", "oracle/report", "rollout"},
+	"oracle/internal/trial":     {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/measure", "oracle/report", "tensor"},
+	"oracle/internal/fault":     {"act", "conv", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/measure", "oracle/internal/trial", "oracle/report", "rollout", "tensor"},
+	"oracle/internal/match":     {"diff", "fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/measure", "oracle/internal/trial", "oracle/report", "tensor"},
+	"oracle/internal/structure": {"diff", "fp16", "noise", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/measure", "oracle/report", "tensor"},
+	"oracle/internal/layers":    {"act", "conv", "diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor"},
+	"oracle/internal/steps":     {"act", "diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/match", "oracle/internal/measure", "oracle/report", "rollout", "tensor"},
+	"oracle/internal/noisestat": {"act", "diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "tensor"},
+	"oracle/internal/replay":    {"diff", "fp16", "internal/elem", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/measure", "oracle/internal/noisestat", "oracle/report", "rollout", "tensor"},
+	"oracle/internal/probe":     {"diff", "fp16", "internal/disk", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor"},
+	"oracle/internal/rig":       {"fp16", "noise", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/measure", "oracle/report", "rollout", "safetensors", "tensor"},
+	"oracle":                    {"diff", "fp16", "internal/fault", "operator", "oracle/internal/emulate", "oracle/internal/evidence", "oracle/internal/facts", "oracle/internal/fault", "oracle/internal/layers", "oracle/internal/match", "oracle/internal/measure", "oracle/internal/noisestat", "oracle/internal/probe", "oracle/internal/replay", "oracle/internal/steps", "oracle/internal/structure", "oracle/render", "oracle/report", "rollout", "tensor"},
 }
 
 const module = "github.com/refrun/refrun/"
@@ -137,7 +154,7 @@ var osFiles = map[string]bool{"Chdir": true, "Chmod": true, "Chtimes": true, "Co
 // aroundDisk returns the first use in a file of a function that reaches files around
 // internal/disk, or "".
 func aroundDisk(path string, f *ast.File) (name string) {
-	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/disk/") {
+	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/disk/") || strings.HasPrefix(filepath.ToSlash(path), "oracle/internal/rig/") {
 		return ""
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -208,7 +225,7 @@ var portable = map[string]bool{"Abs": true, "Ceil": true, "Copysign": true, "FMA
 // forbiddenMath returns the first call in a production file of a function of
 // package math that is not portable, or "".
 func forbiddenMath(path string, f *ast.File) (name string) {
-	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/bigref/") {
+	if strings.HasSuffix(path, "_test.go") || strings.HasPrefix(filepath.ToSlash(path), "internal/bigref/") || strings.HasPrefix(filepath.ToSlash(path), "oracle/internal/rig/") {
 		return ""
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -233,6 +250,8 @@ func forbidden(dir, imp string, test bool) string {
 		return "the judges are for tests only"
 	case ours && own == "internal/disk/faulty" && !test:
 		return "faults are for tests only"
+	case ours && own == "oracle/internal/rig" && !test:
+		return "rigs are for tests only"
 	case ours && own == "internal/par/partest" && !test:
 		return "changing threads are for tests only"
 	case ours && !test:

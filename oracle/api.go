@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/probe"
 	"github.com/refrun/refrun/oracle/render"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
@@ -48,13 +50,13 @@ func Check(ctx context.Context, op *operator.Operator, trajectory *rollout.State
 	case len(s.Data) != s.M*s.T*s.CHW() || len(s.Data) == 0:
 		return nil, fmt.Errorf("trajectory: %d numbers: want %d*%d*%d*%d*%d", len(s.Data), s.M, s.T, s.C, s.H, s.W)
 	}
-	e := &evidence{ctx: ctx, c: c, op: op, mode: claim.Mode, states: s, stream: claim.Stream}
-	if e.stream == nil {
+	e := &evidence.Evidence{Ctx: ctx, Case: c, Op: op, Mode: claim.Mode, States: s, Stream: claim.Stream}
+	if e.Stream == nil {
 		if claim.Noise == "" && op.HasNoise() {
 			return nil, fmt.Errorf("claim: noise: missing: the operator draws random numbers: want a stream, or %q", report.UnknownNoise)
 		}
 		var err error
-		if e.stream, err = claimedNoise(c, op, CheckOptions{Mode: claim.Mode, Noise: claim.Noise}); err != nil {
+		if e.Stream, err = claimedNoise(c, op, CheckOptions{Mode: claim.Mode, Noise: claim.Noise}); err != nil {
 			return nil, err
 		}
 	}
@@ -85,4 +87,23 @@ func RequirePass(t TB, ctx context.Context, op *operator.Operator, trajectory *r
 		return
 	}
 	Require(t, r)
+}
+
+// WriteProbes writes directed inputs for the operator of a case to folders
+// below dir, and returns the names of the files. Each folder is a case without a
+// trajectory, of two states under the autoregressive policy, so that the second
+// one is the operator's output: a device runs it, from initial_condition and
+// with the draws of noise.safetensors, and stores its trajectory (and, if it
+// can, its layers) there; a check of the folder judges the answer.
+//
+//	ladders    the operator as it is; inputs at sizes and of shapes that its
+//	           own states may not have
+//	integers   integer weights and inputs: every sum is exact in every
+//	           format, so that each wrong index is a wrong number
+//	nonfinite  a NaN and an infinity in one pixel; for operators whose norms
+//	           spread them over a known set
+//
+// Images have the size of the case's states, or of its grid_size.
+func WriteProbes(dir string, c *rollout.Case) (files []string, err error) {
+	return probe.Write(dir, c)
 }

@@ -9,19 +9,21 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/rollout"
 )
 
 // recorder is a TB that keeps what it is told.
 type recorder struct{ failed string }
 
-func (r *recorder) Helper()                           {}
+func (r *recorder) Helper() {}
+
 func (r *recorder) Fatalf(format string, args ...any) { r.failed = fmt.Sprintf(format, args...) }
 
 // TestCheckIsCheckCase: a trajectory in memory is checked as the case it is of,
 // and one wrong number fails at its step and place.
 func TestCheckIsCheckCase(t *testing.T) {
-	c := openCase(t, "no_norm_no_noise")
+	c := rig.OpenCase(t, "no_norm_no_noise")
 	mode := operator.Mode{Precision: fp16.Float32}
 	want, err := CheckCase(context.Background(), c, CheckOptions{Mode: mode})
 	if err != nil {

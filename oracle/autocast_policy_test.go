@@ -8,6 +8,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
@@ -29,7 +30,7 @@ func TestAutocastPolicies(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			folder := filepath.Join("../testdata/autocast", set, "ops")
+			folder := filepath.Join(rig.Testdata("autocast"), set, "ops")
 			data, err := os.ReadFile(filepath.Join(folder, "index.json"))
 			if err != nil {
 				t.Fatal(err)

@@ -1,44 +1,15 @@
 package oracle
 
 import (
-	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
-
-// autocastCases calls f for every case of testdata/autocast with its name,
-// SET/NAME, and the mode that PyTorch ran it in.
-func autocastCases(t *testing.T, f func(t *testing.T, name string, c *rollout.Case, m operator.Mode)) {
-	dirs, err := filepath.Glob("../testdata/autocast/*/rollouts/*")
-	if err != nil || len(dirs) == 0 {
-		t.Fatalf("no cases: %v", err)
-	}
-	for _, dir := range dirs {
-		set := filepath.Base(filepath.Dir(filepath.Dir(dir)))
-		name := set + "/" + filepath.Base(dir)
-		t.Run(name, func(t *testing.T) {
-			c, err := rollout.OpenCase(dir)
-			if err != nil {
-				t.Fatal(err)
-			}
-			autocast := "cpu"
-			if strings.HasPrefix(set, "1.13-") {
-				autocast = "cpu:1.13"
-			}
-			m, err := operator.ParseMode(c.Rollout.Precision, autocast)
-			if err != nil {
-				t.Fatal(err)
-			}
-			f(t, name, c, m)
-		})
-	}
-}
 
 // The cases whose recorded steps are farther from ours than 0.3 of the distance to
 // float32 steps, for what their kernels do inside an operation.
@@ -85,7 +56,7 @@ type stepDistances struct {
 // more than 0.3 of the distance to float32 steps; the cases that are farther
 // are explained one by one. CUDA's rules must be farther.
 func TestAutocastSteps(t *testing.T) {
-	autocastCases(t, func(t *testing.T, name string, c *rollout.Case, m operator.Mode) {
+	rig.AutocastCases(t, func(t *testing.T, name string, c *rollout.Case, m operator.Mode) {
 		distance := func(m operator.Mode) float64 {
 			r, err := CheckOneStep(c, OneStepOptions{Mode: m, Noise: "tape"})
 			if err != nil {

@@ -9,9 +9,18 @@ import (
 	"strings"
 	"time"
 
-	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/facts"
+	"github.com/refrun/refrun/oracle/internal/layers"
+	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/noisestat"
+	"github.com/refrun/refrun/oracle/internal/probe"
+	"github.com/refrun/refrun/oracle/internal/replay"
+	"github.com/refrun/refrun/oracle/internal/steps"
+	"github.com/refrun/refrun/oracle/internal/structure"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
@@ -46,7 +55,7 @@ func CheckCase(ctx context.Context, c *rollout.Case, o CheckOptions) (*report.Re
 	if err != nil {
 		return nil, err
 	}
-	e := &evidence{ctx: ctx, c: c, op: op, mode: o.Mode, watch: o.Progress, states: states, stream: stream}
+	e := &evidence.Evidence{Ctx: ctx, Case: c, Op: op, Mode: o.Mode, Watch: o.Progress, States: states, Stream: stream}
 	return examine(e, o.Budget, c.Trajectory.Path)
 }
 
@@ -79,26 +88,22 @@ func claimedNoise(c *rollout.Case, op *operator.Operator, o CheckOptions) (*roll
 	return s, err
 }
 
-// A check is a gate, or what comes before one: it reads the evidence and what is
-// established so far, and returns what it finds.
-type check func(*evidence, *facts) ([]report.Finding, error)
-
 // examine runs the gates, in order, over the evidence, and decides. name is what
 // messages call the trajectory.
-func examine(e *evidence, budget time.Duration, name string) (*report.Report, error) {
-	if err := emulate.Known(e.op); err != nil {
+func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.Report, error) {
+	if err := emulate.Known(e.Op); err != nil {
 		return nil, fmt.Errorf("%s: %w", name, err)
 	}
-	s := e.states
+	s := e.States
 	if s.T < 2 {
 		return nil, fmt.Errorf("%s: trajectory: %d state: want at least 2 to check a step", name, s.T)
 	}
-	wide := e.mode.Wide()
+	wide := e.Mode.Wide()
 	for m := range s.M {
 		for t := range s.T {
 			for i, v := range s.At(m, t) {
-				if finite(v) && !wide.Holds(v) {
-					return nil, fmt.Errorf("%s: trajectory: element %d is %v: want %s numbers, as %s claims", name, (m*s.T+t)*s.CHW()+i, v, wide, e.mode)
+				if measure.Finite(v) && !wide.Holds(v) {
+					return nil, fmt.Errorf("%s: trajectory: element %d is %v: want %s numbers, as %s claims", name, (m*s.T+t)*s.CHW()+i, v, wide, e.Mode)
 				}
 			}
 		}
@@ -106,31 +111,31 @@ func examine(e *evidence, budget time.Duration, name string) (*report.Report, er
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
-	e.machine = emulate.New(e.op, e.c.Rollout)
-	f := &facts{r: open(e)}
+	e.Machine = emulate.New(e.Op, e.Case.Rollout)
+	f := &facts.Facts{Report: facts.Open(e)}
 	if budget > 0 {
-		f.until = time.Now().Add(budget)
+		f.Until = time.Now().Add(budget)
 	}
-	gates := []check{readMasks, checkStructure, checkSteps, checkLayers, checkNoise, checkRollout, checkProbes}
-	if isNonfinite(e) { // states are NaN on purpose
-		gates = []check{checkProbes}
+	gates := []facts.Check{noisestat.ReadMasks, structure.Check, steps.Check, layers.Check, noisestat.Check, replay.Check, probe.Check}
+	if probe.IsNonfinite(e) { // states are NaN on purpose
+		gates = []facts.Check{probe.Check}
 	}
 	for _, gate := range gates {
 		found, err := gate(e, f)
-		f.r.Findings = append(f.r.Findings, found...)
+		f.Report.Findings = append(f.Report.Findings, found...)
 		if failed := s.Err(); failed != nil { // what the gate saw was not there
 			err = failed
 		}
 		if err != nil {
 			return nil, err
 		}
-		if err := e.ctx.Err(); err != nil {
+		if err := e.Ctx.Err(); err != nil {
 			return nil, err
 		}
 	}
-	decide(e, f.r)
-	printable(reflect.ValueOf(f.r))
-	return f.r, nil
+	decide(e, f.Report)
+	printable(reflect.ValueOf(f.Report))
+	return f.Report, nil
 }
 
 // printable makes every text of a report fit for one line, whatever files called their
@@ -155,24 +160,5 @@ func printable(v reflect.Value) {
 		}
 	case reflect.Map:
 		panic("oracle: a map in a report, whose texts would not be made printable")
-	}
-}
-
-// open returns a report with what is known before any gate.
-func open(e *evidence) *report.Report {
-	stream := e.stream
-	if stream == nil {
-		stream = &rollout.Stream{Name: report.UnknownNoise}
-	}
-	s := e.states
-	var notes []string
-	if why := e.c.Incomplete; why != "" {
-		notes = append(notes, "the case is incomplete: "+why)
-	}
-	return &report.Report{
-		Notes:     notes,
-		FirstStep: -1, FirstRealization: -1,
-		Subject: subject(e.machine.Nodes, e.c.Rollout), Shape: [5]int{s.M, s.T, s.C, s.H, s.W},
-		Claim: e.c.Rollout.ModeName(e.op, e.mode, stream), Noise: report.NoiseReport{Stream: stream.Name},
 	}
 }

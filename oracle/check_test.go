@@ -4,12 +4,13 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/rig"
 )
 
 // TestClaimedNoise: a case that says so is checked with unknown noise, unless the
 // claim names a stream.
 func TestClaimedNoise(t *testing.T) {
-	c := openCase(t, "seed_small")
+	c := rig.OpenCase(t, "seed_small")
 	op, err := c.NewOperator()
 	if err != nil {
 		t.Fatal(err)

@@ -6,14 +6,17 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/fault"
+	"github.com/refrun/refrun/oracle/internal/replay"
 	"github.com/refrun/refrun/oracle/report"
 )
 
 // decide sets the verdict from what the gates found.
-func decide(e *evidence, r *report.Report) {
+func decide(e *evidence.Evidence, r *report.Report) {
 	o := layerOrder{at: map[string]int{}, noise: -1}
-	for i := range e.machine.Nodes {
-		n := &e.machine.Nodes[i]
+	for i := range e.Machine.Nodes {
+		n := &e.Machine.Nodes[i]
 		for _, name := range append([]string{n.Name}, n.Also...) {
 			o.at[name] = i
 		}
@@ -105,7 +108,7 @@ func (r ruling) fail(faults []report.Finding, order layerOrder) []report.Finding
 	elsewhere := slices.ContainsFunc(faults, func(f report.Finding) bool { return f.OfLayers() && order.of(f.Layer) != order.noise })
 	seen := slices.ContainsFunc(faults, func(f report.Finding) bool { return f.OfLayers() && (f.Step < 0 || f.Step == first) })
 	rank := func(f report.Finding) int {
-		if elsewhere && vagueNoise(f) || seen && f.Verdict == report.FailRollout && (f.Gate == "rollout" || strings.HasPrefix(f.Diagnosis, frozen)) {
+		if elsewhere && vagueNoise(f) || seen && f.Verdict == report.FailRollout && (f.Gate == "rollout" || strings.HasPrefix(f.Diagnosis, fault.Frozen)) {
 			return lastRank // a layer that is wrong by itself refutes it
 		}
 		return rank(f)
@@ -143,7 +146,7 @@ func (r ruling) fail(faults []report.Finding, order layerOrder) []report.Finding
 // vagueNoise reports whether a finding only says that the noise is not as
 // specified, and not what noise would explain the states.
 func vagueNoise(f report.Finding) bool {
-	return f.Gate == "noise" && slices.Contains([]string{"", "noise differs from the specified draws", "another noise stream", dropoutOfElements}, f.Diagnosis)
+	return f.Gate == "noise" && slices.Contains([]string{"", "noise differs from the specified draws", "another noise stream", replay.DropoutOfElements}, f.Diagnosis)
 }
 
 // fitted reports whether a finding only says that some weights of state and

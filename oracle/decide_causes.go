@@ -5,6 +5,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/refrun/refrun/oracle/internal/match"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -74,7 +75,7 @@ func says(text, words string) bool {
 // name, or if it names two faults and that is not the same for both.
 func advice(diagnosis string) string {
 	same := ""
-	for i, name := range strings.Split(diagnosis, either) {
+	for i, name := range strings.Split(diagnosis, match.Either) {
 		text := ""
 		if c := slices.IndexFunc(causes, func(c cause) bool {
 			return slices.ContainsFunc(c.words, func(w string) bool { return says(name, w) })
@@ -88,9 +89,6 @@ func advice(diagnosis string) string {
 	}
 	return same
 }
-
-// either stands between two names of which one cannot be told from the other.
-const either = " or "
 
 // cause is advice for diagnoses that have one of the words.
 type cause struct {

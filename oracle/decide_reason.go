@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -72,10 +73,10 @@ func (r ruling) size() string {
 		return ""
 	}
 	row := r.Steps[i]
-	if !(row.R64 > 0) || !finite(float64(row.R64)) {
+	if !(row.R64 > 0) || !measure.Finite(float64(row.R64)) {
 		return ""
 	}
-	if f := r.Findings[0]; f.Gate == "structure" && !finite(float64(f.Excess)) {
+	if f := r.Findings[0]; f.Gate == "structure" && !measure.Finite(float64(f.Excess)) {
 		return "" // numbers that are none: the error of the others says nothing about them
 	}
 	return fmt.Sprintf("The error of that step is %s times what the claim makes one expect (RMS; its largest is %s).",
@@ -89,7 +90,7 @@ func (r ruling) extent() string {
 		if s.Violation {
 			bad++
 		}
-		if s.Violation || finite(float64(s.R64)) {
+		if s.Violation || measure.Finite(float64(s.R64)) {
 			n++
 		}
 	}
@@ -152,11 +153,11 @@ func (r ruling) whyPassed() []string {
 	if r.Pattern != "" {
 		what += fmt.Sprintf(" The device %s.", r.Pattern)
 	}
-	checked := fmt.Sprintf("Checked: %s of %s", count(len(r.Steps), "step"), count(r.Shape[0], "realization"))
+	checked := fmt.Sprintf("Checked: %s of %s", measure.Count(len(r.Steps), "step"), measure.Count(r.Shape[0], "realization"))
 	if n := len(r.Layers); n > 0 {
-		checked += ", and " + count(n, "recorded layer")
+		checked += ", and " + measure.Count(n, "recorded layer")
 	}
-	if v := float64(r.OneStep.RMSOverExpected); v > 0 && finite(v) {
+	if v := float64(r.OneStep.RMSOverExpected); v > 0 && measure.Finite(v) {
 		checked += fmt.Sprintf("; the RMS error of a step is %s times what the claim makes one expect, the largest %s", report.Three(v), report.Three(float64(r.OneStep.MaxAbs)))
 	}
 	return []string{what, checked + ".", r.noiseNote(), r.blindNote(), r.skippedNote()}
@@ -212,12 +213,4 @@ func list(names []string, most int) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-}
-
-// count returns "1 step" or "3 steps".
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }

@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"context"
 	"math"
 	"path/filepath"
 	"testing"
@@ -9,48 +8,8 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
-	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/oracle/internal/rig"
 )
-
-// freeRun rolls a case out from its recorded start, moved by delta, with the
-// framework's random numbers, and returns the trajectory [M,T,C,H,W].
-func freeRun(t *testing.T, c *rollout.Case, traj *rollout.States, delta float64) []float64 {
-	t.Helper()
-	op, err := c.NewOperator()
-	if err != nil {
-		t.Fatal(err)
-	}
-	stream, err := c.OpenStream("torch-cpu", op, operator.Mode{Precision: fp16.Float32})
-	if err != nil {
-		t.Fatal(err)
-	}
-	x0, _, err := c.ReadStart()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for i := range x0 {
-		x0[i] += delta * math.Sin(float64(i)) // not a constant, which a norm takes out
-	}
-	out := *traj
-	out.Data = make([]float64, len(traj.Data))
-	e := &rollout.Engine{
-		Stepper: rollout.Stepper{Operator: op, Config: c.Rollout, Mode: operator.Mode{Precision: fp16.Float32}},
-		Stream:  stream, Shape: rollout.Shape{C: traj.C, H: traj.H, W: traj.W},
-		Start: func(int) []float64 { return x0 }, Sinks: []rollout.Sink{keep{&out}},
-	}
-	if err := e.Run(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
-	return out.Data
-}
-
-// keep is a sink that keeps every state.
-type keep struct{ s *rollout.States }
-
-func (k keep) State(t, m int, x, _ []float64) error {
-	copy(k.s.At(m, t), x)
-	return nil
-}
 
 // TestFreeRunning rolls every float32 case out freely. The distance to the
 // recorded path is what the distance of single steps becomes under the growth
@@ -58,13 +17,13 @@ func (k keep) State(t, m int, x, _ []float64) error {
 // that starts 1e-6 apart: below ten times (one step)*(growth)^t until it
 // saturates.
 func TestFreeRunning(t *testing.T) {
-	dirs, err := filepath.Glob("../testdata/rollouts/*")
+	dirs, err := filepath.Glob(rig.Testdata("rollouts", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	seen := 0
 	for _, dir := range dirs {
-		c := openCase(t, filepath.Base(dir))
+		c := rig.OpenCase(t, filepath.Base(dir))
 		if c.Rollout.Precision != "float32" {
 			continue
 		}
@@ -77,7 +36,7 @@ func TestFreeRunning(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		own, moved := freeRun(t, c, traj, 0), freeRun(t, c, traj, 1e-6)
+		own, moved := rig.FreeRun(t, c, traj, 0), rig.FreeRun(t, c, traj, 1e-6)
 		chw := traj.CHW()
 		twin := diff.PerStep(moved, own, traj.M, traj.T, chw, fp16.Float32)
 		growth := 1.0

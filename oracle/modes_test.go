@@ -6,6 +6,7 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -17,7 +18,7 @@ import (
 // grows through ten layers. No more than 0.3 of that distance may be left, and
 // none of it by luck: other rules are farther.
 func TestBFloat16Case(t *testing.T) {
-	c := openCase(t, "seed_small_bf16")
+	c := rig.OpenCase(t, "seed_small_bf16")
 	distance := func(mode operator.Mode) float64 {
 		r, err := CheckOneStep(c, OneStepOptions{Mode: mode, Noise: "torch-cpu"})
 		if err != nil {

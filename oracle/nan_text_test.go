@@ -8,6 +8,8 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
@@ -15,7 +17,7 @@ import (
 // TestNaNSaysNoError: of a step that holds NaN no error is said, as if it were small; a
 // step with nothing finite has no error of 0.
 func TestNaNSaysNoError(t *testing.T) {
-	c, err := rollout.OpenCase("../testdata/rollouts/no_norm_no_noise")
+	c, err := rollout.OpenCase(rig.Testdata("rollouts", "no_norm_no_noise"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,7 +37,7 @@ func TestNaNSaysNoError(t *testing.T) {
 			t.Fatal(err)
 		}
 		edit(s)
-		r, err := examine(&evidence{ctx: context.Background(), c: c, op: op, mode: mode, states: s, stream: stream}, 0, "x")
+		r, err := examine(&evidence.Evidence{Ctx: context.Background(), Case: c, Op: op, Mode: mode, States: s, Stream: stream}, 0, "x")
 		if err != nil {
 			t.Fatal(err)
 		}

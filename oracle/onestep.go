@@ -3,16 +3,13 @@ package oracle
 import (
 	"cmp"
 	"fmt"
-	"slices"
-	"sort"
-	"strings"
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/rollout"
-	"github.com/refrun/refrun/safetensors"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -74,7 +71,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := onGrid(c.Trajectory.Path, "trajectory", traj.Data, o.Mode.Wide()); err != nil {
+	if err := evidence.OnGrid(c.Trajectory.Path, "trajectory", traj.Data, o.Mode.Wide()); err != nil {
 		return nil, err
 	}
 	if traj.T < 2 {
@@ -151,7 +148,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 	}
 	if truth != nil {
 		u, v := ours.Diff().RMSOverStd, recorded.Diff().RMSOverStd
-		r.Truth = &Truth{u, v, diff.Number(ratio(float64(u), float64(v)))}
+		r.Truth = &Truth{u, v, diff.Number(measure.Ratio(float64(u), float64(v)))}
 	}
 	if c.Layers != nil {
 		if r.Layers, err = compareLayers(c, op, o); err != nil {
@@ -184,11 +181,11 @@ func compareLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]
 	if err != nil {
 		return nil, err
 	}
-	x, err := nchw(f, in, o.Mode.Wide())
+	x, err := evidence.NCHW(f, in, o.Mode.Wide())
 	if err != nil {
 		return nil, err
 	}
-	draws, err := recordedDraws(f)
+	draws, err := evidence.RecordedDraws(f)
 	if err != nil {
 		return nil, err
 	}
@@ -212,7 +209,7 @@ func compareLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]
 		if err != nil || bad != nil {
 			return // not recorded
 		}
-		want, err := nchw(f, t, fp16.Float64)
+		want, err := evidence.NCHW(f, t, fp16.Float64)
 		if err == nil && !want.SameShape(y) {
 			err = fmt.Errorf("%s: %s: shape %s: want %s", f.Path, name, want.Dims(), y.Dims())
 		}
@@ -229,85 +226,4 @@ func compareLayers(c *rollout.Case, op *operator.Operator, o OneStepOptions) ([]
 		return nil, bad
 	}
 	return layers, nil
-}
-
-// onGrid reports numbers that are not of a format: the arithmetic of a mode is
-// defined on its own numbers only.
-func onGrid(path, name string, data []float64, f fp16.Format) error {
-	for i, v := range data {
-		if !f.Holds(v) {
-			return fmt.Errorf("%s: %s: element %d is %v: want %s numbers, or --precision float64", path, name, i, v, f)
-		}
-	}
-	return nil
-}
-
-// nchw returns a recorded tensor of four dimensions.
-func nchw(f *safetensors.File, t *safetensors.Tensor, to fp16.Format) (*tensor.Tensor, error) {
-	s := t.Shape
-	if len(s) != 4 || slices.Min(s) < 1 {
-		return nil, fmt.Errorf("%s: %s: shape %v: want [N,C,H,W], all of 1 or more", f.Path, t.Name, s)
-	}
-	data, err := t.Float64s()
-	if err != nil {
-		return nil, err
-	}
-	if err := onGrid(f.Path, t.Name, data, to); err != nil {
-		return nil, err
-	}
-	return tensor.Of(to, data, s[0], s[1], s[2], s[3]), nil
-}
-
-// recordedDraws replays the draws of a layers file, stochastic_block.draw or
-// stochastic_block.draw0.<kind>, draw1...; nil if it has none.
-func recordedDraws(f *safetensors.File) (noise.Draws, error) {
-	var r replay
-	names := f.Names()
-	sort.Strings(names)
-	for _, name := range names {
-		if strings.HasPrefix(name, "stochastic_block.draw") {
-			t, err := f.Tensor(name)
-			if err != nil {
-				return nil, err
-			}
-			data, err := t.Float64s()
-			if err != nil {
-				return nil, err
-			}
-			for i, v := range data {
-				data[i] = fp16.Float32.Round(v) // as draws are in every mode
-			}
-			_, kind, _ := strings.Cut(strings.TrimPrefix(name, "stochastic_block.draw"), ".")
-			r.draws = append(r.draws, recordedDraw{name, kind, data})
-		}
-	}
-	if r.draws == nil {
-		return nil, nil
-	}
-	return &r, nil
-}
-
-type recordedDraw struct {
-	name string
-	kind string // "" if the name does not say
-	data []float64
-}
-
-// replay hands out recorded draws in order.
-type replay struct {
-	draws []recordedDraw
-	next  int
-}
-
-func (r *replay) Draw(kind noise.Kind, _ float64, shape []int, dst []float64) error {
-	if r.next == len(r.draws) {
-		return fmt.Errorf("%d recorded draws: want another one, %s of shape %v", len(r.draws), kind, shape)
-	}
-	d := r.draws[r.next]
-	r.next++
-	if len(dst) != len(d.data) || d.kind != "" && d.kind != kind.String() {
-		return fmt.Errorf("%s: %d numbers: want %s of shape %v", d.name, len(d.data), kind, shape)
-	}
-	copy(dst, d.data)
-	return nil
 }

@@ -14,22 +14,14 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
 )
 
 var update = flag.Bool("update", false, "record the digests of this build in testdata/digests.json")
 
-const digestFile = "../testdata/digests.json"
-
-func openCase(t *testing.T, name string) *rollout.Case {
-	t.Helper()
-	c, err := rollout.OpenCase(filepath.Join("../testdata/rollouts", name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
-}
+var digestFile = rig.Testdata("digests.json")
 
 // TestRecordedCases steps every recorded state of every float32 case, with the
 // tape where there is one and with the framework's stream always.
@@ -40,7 +32,7 @@ func openCase(t *testing.T, name string) *rollout.Case {
 // each operation once, must be as close to truth as the recording, up to the
 // luck of common roundings.
 func TestRecordedCases(t *testing.T) {
-	dirs, err := filepath.Glob("../testdata/rollouts/*")
+	dirs, err := filepath.Glob(rig.Testdata("rollouts", "*"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +40,7 @@ func TestRecordedCases(t *testing.T) {
 	cases := 0
 	for _, dir := range dirs {
 		name := filepath.Base(dir)
-		c := openCase(t, name)
+		c := rig.OpenCase(t, name)
 		if c.Rollout.Precision != "float32" {
 			continue
 		}
@@ -136,7 +128,7 @@ func compareDigests(t *testing.T, got map[string]string) {
 // TestDigestStable repeats a case with other numbers of threads and groupings.
 func TestDigestStable(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	c := openCase(t, "autoregressive_batch_relu")
+	c := rig.OpenCase(t, "autoregressive_batch_relu")
 	for _, p := range []fp16.Format{fp16.Float32, fp16.Float64} {
 		want := ""
 		for _, threads := range []int{1, 2, 5} {
@@ -159,7 +151,7 @@ func TestDigestStable(t *testing.T) {
 
 // TestOneStepSees injects faults into a recording and finds each where it is.
 func TestOneStepSees(t *testing.T) {
-	c := openCase(t, "autoregressive_batch_relu")
+	c := rig.OpenCase(t, "autoregressive_batch_relu")
 	var err error
 	if c.Trajectory, err = safetensors.Open(c.Trajectory.Path); err != nil { // into memory
 		t.Fatal(err)
@@ -220,7 +212,7 @@ func TestOneStepRefuses(t *testing.T) {
 		{"unknown version", `torch-cpu:0.4`, func(*rollout.Case) {}, "torch-cpu:0.4"},
 		{"no version", `torch.version`, func(c *rollout.Case) { c.Torch.Version = "" }, "torch-cpu"},
 	} {
-		c := openCase(t, "autoregressive_batch_relu")
+		c := rig.OpenCase(t, "autoregressive_batch_relu")
 		k.edit(c)
 		_, err := CheckOneStep(c, OneStepOptions{Mode: float32Mode, Noise: k.noise})
 		if err == nil || !strings.Contains(err.Error(), k.want) || strings.Contains(err.Error(), "\n") {

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/rig"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
@@ -65,8 +66,8 @@ func (f *failingFile) Read(b []byte) (int, error) {
 // file, and no report: what could not be read is not the device's.
 func TestFailedReads(t *testing.T) {
 	for _, c := range []struct{ dir, precision string }{
-		{"../testdata/rollouts/no_norm_no_noise", "float32"},
-		{"../testdata/rollouts/autoregressive_batch_relu", "float32"},
+		{rig.Testdata("rollouts", "no_norm_no_noise"), "float32"},
+		{rig.Testdata("rollouts", "autoregressive_batch_relu"), "float32"},
 	} {
 		mode, err := operator.ParseMode(c.precision, "")
 		if err != nil {

@@ -5,8 +5,14 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/facts"
+	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/noisestat"
+	"github.com/refrun/refrun/oracle/internal/replay"
+	"github.com/refrun/refrun/oracle/internal/rig"
+	"github.com/refrun/refrun/oracle/internal/structure"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -22,12 +28,12 @@ type scene struct {
 func structureScenes() []scene {
 	states := func(name string, edit func(s *rollout.States)) scene {
 		return scene{name, func(t *testing.T) *report.Report {
-			r := newRig(t, "float32", "gaussian", 0.05)
-			s := r.run(nil)
+			r := rig.NewRig(t, "float32", "gaussian", 0.05)
+			s := r.Run(nil)
 			edit(s)
-			e := r.exam(s, true)
-			do(t, e, readMasks, checkStructure)
-			return e.r
+			e := r.Exam(s, true)
+			rig.Do(t, e, noisestat.ReadMasks, structure.Check)
+			return e.Report
 		}}
 	}
 	each := func(s *rollout.States, f func(m int)) {
@@ -35,27 +41,27 @@ func structureScenes() []scene {
 			f(m)
 		}
 	}
-	made := func(name string, edit func(r *rig)) scene {
+	made := func(name string, edit func(r *rig.Rig)) scene {
 		return scene{name, func(t *testing.T) *report.Report {
-			r := newRig(t, "float32", "", 0)
+			r := rig.NewRig(t, "float32", "", 0)
 			edit(r)
-			e := r.exam(r.run(nil), true)
-			do(t, e, readMasks, checkStructure)
-			return e.r
+			e := r.Exam(r.Run(nil), true)
+			rig.Do(t, e, noisestat.ReadMasks, structure.Check)
+			return e.Report
 		}}
 	}
 	// start is held against another one than that of the case.
 	start := func(name string, edit func(s *rollout.States, x []float64)) scene {
 		return scene{name, func(t *testing.T) *report.Report {
-			r := newRig(t, "float32", "gaussian", 0.05)
-			r.c.Normalization = rollout.ZScore
-			s := r.run(nil)
-			given := tensor.Of(fp16.Float32, scaled(s.At(0, 0), 2), 1, s.C, s.H, s.W)
+			r := rig.NewRig(t, "float32", "gaussian", 0.05)
+			r.Config.Normalization = rollout.ZScore
+			s := r.Run(nil)
+			given := tensor.Of(fp16.Float32, measure.Scaled(s.At(0, 0), 2), 1, s.C, s.H, s.W)
 			want := append([]float64(nil), s.At(0, 0)...)
 			edit(s, given.Data)
-			e := r.exam(s, true)
-			do(t, e, looking(func(g *gate) error { return (&structureGate{g}).startOf(0, given, want) }))
-			return e.r
+			e := r.Exam(s, true)
+			rig.Do(t, e, rig.Looking(func(g *facts.Gate) error { return (&structure.Gate{Gate: g}).StartOf(0, given, want) }))
+			return e.Report
 		}}
 	}
 	return []scene{
@@ -108,21 +114,21 @@ func structureScenes() []scene {
 			}
 		}),
 		{"overflow", func(t *testing.T) *report.Report {
-			r := newRig(t, "float16", "", 0)
-			for i := range r.op.Params()[0].Data {
-				r.op.Params()[0].Data[i] *= 1e5
+			r := rig.NewRig(t, "float16", "", 0)
+			for i := range r.Op.Params()[0].Data {
+				r.Op.Params()[0].Data[i] *= 1e5
 			}
-			e := r.exam(r.run(nil), true)
-			do(t, e, readMasks, checkStructure)
-			return e.r
+			e := r.Exam(r.Run(nil), true)
+			rig.Do(t, e, noisestat.ReadMasks, structure.Check)
+			return e.Report
 		}},
-		made("constant", func(r *rig) {
-			for _, p := range r.op.Params() {
+		made("constant", func(r *rig.Rig) {
+			for _, p := range r.Op.Params() {
 				clear(p.Data)
 			}
-			r.c.Alpha = 0
+			r.Config.Alpha = 0
 		}),
-		made("one step", func(r *rig) { r.c.Timesteps = 2 }),
+		made("one step", func(r *rig.Rig) { r.Config.Timesteps = 2 }),
 		states("zeros, and no clamp", func(s *rollout.States) {
 			each(s, func(m int) {
 				for t := range s.T {
@@ -135,18 +141,18 @@ func structureScenes() []scene {
 				}
 			})
 		}),
-		made("clamped to bits", func(r *rig) { r.c.Clamp = &[2]float64{-0.01, 0.01} }),
-		made("clamped in part", func(r *rig) { r.c.Clamp = &[2]float64{-0.15, 0.15} }),
-		made("clamped, a bit", func(r *rig) { r.c.Clamp = &[2]float64{-1, 1} }),
+		made("clamped to bits", func(r *rig.Rig) { r.Config.Clamp = &[2]float64{-0.01, 0.01} }),
+		made("clamped in part", func(r *rig.Rig) { r.Config.Clamp = &[2]float64{-0.15, 0.15} }),
+		made("clamped, a bit", func(r *rig.Rig) { r.Config.Clamp = &[2]float64{-1, 1} }),
 		start("right start", func(*rollout.States, []float64) {}),
 		start("another start", func(s *rollout.States, _ []float64) { s.At(0, 0)[5] += 0.01 }),
 		start("start in bfloat16", func(s *rollout.States, _ []float64) { fp16.BFloat16.RoundSlice(s.At(0, 0), s.At(0, 0)) }),
 		start("start as given", func(s *rollout.States, x []float64) { copy(s.At(0, 0), x) }),
 		start("stored early", func(s *rollout.States, _ []float64) { copy(s.At(0, 0), s.At(0, 1)) }),
 		{"recorded start", func(t *testing.T) *report.Report {
-			e := newExam(t, openCase(t, "seed_small"), operator.Mode{Precision: fp16.Float32}, "")
-			do(t, e, readMasks, checkStructure)
-			return e.r
+			e := rig.NewExam(t, rig.OpenCase(t, "seed_small"), operator.Mode{Precision: fp16.Float32}, "")
+			rig.Do(t, e, noisestat.ReadMasks, structure.Check)
+			return e.Report
 		}},
 	}
 }
@@ -154,26 +160,26 @@ func structureScenes() []scene {
 // rolloutScenes are wrong rollouts whose noise is known, at step 6 of 8.
 func rolloutScenes() []scene {
 	scenes := []scene{}
-	with := func(name, kind string, scale float64, edit func(r *rig), f mischief) {
+	with := func(name, kind string, scale float64, edit func(r *rig.Rig), f rig.Mischief) {
 		scenes = append(scenes, scene{name, func(t *testing.T) *report.Report {
-			r := newRig(t, "float32", kind, scale)
-			r.size = 12
+			r := rig.NewRig(t, "float32", kind, scale)
+			r.Size = 12
 			if edit != nil {
 				edit(r)
 			}
 			if f != nil {
-				f = from(6, f)
+				f = rig.From(6, f)
 			}
-			e := r.exam(r.run(f), true)
-			suspected(t, e, 6)
-			return e.r
+			e := r.Exam(r.Run(f), true)
+			rig.Do(t, e, rig.Faulty(6), replay.Check)
+			return e.Report
 		}})
 	}
-	one := func(name string, f mischief) { with(name, "gaussian", 0.1, nil, f) }
+	one := func(name string, f rig.Mischief) { with(name, "gaussian", 0.1, nil, f) }
 	// dropped multiplies channel c of sample n, of which the mask keeps some or not.
 	dropped := func(name string, factor func(c, k int, kept bool) float64) {
-		with(name, "dropout", 0.25, nil, func(r *rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
-			m := emulate.New(r.op, r.c)
+		with(name, "dropout", 0.25, nil, func(r *rig.Rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
+			m := emulate.New(r.Op, r.Config)
 			d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
 				if m.Nodes[i].Op == operator.OpNoise {
 					hw := y.H() * y.W()
@@ -190,40 +196,40 @@ func rolloutScenes() []scene {
 		}
 		return 0
 	}
-	reads := func(source func(r *rig, x *tensor.Tensor, before []*tensor.Tensor) *tensor.Tensor) mischief {
-		return func(r *rig, _ int, d *emulate.Device, draws *emulate.Draws, before []*tensor.Tensor) {
-			plain, m := *d, emulate.New(r.op, r.c)
+	reads := func(source func(r *rig.Rig, x *tensor.Tensor, before []*tensor.Tensor) *tensor.Tensor) rig.Mischief {
+		return func(r *rig.Rig, _ int, d *emulate.Device, draws *emulate.Draws, before []*tensor.Tensor) {
+			plain, m := *d, emulate.New(r.Op, r.Config)
 			d.Update = func(x, _ *tensor.Tensor) *tensor.Tensor {
 				out, err := m.Operator(&plain, source(r, x, before), draws.Rewind())
 				if err != nil {
-					r.t.Fatal(err)
+					r.T.Fatal(err)
 				}
 				return m.Advance(&plain, x, out)
 			}
 		}
 	}
-	starts := func(back int) mischief { // a whole step from another state
-		return func(r *rig, t int, d *emulate.Device, dr *emulate.Draws, before []*tensor.Tensor) {
-			plain, m := *d, emulate.New(r.op, r.c)
+	starts := func(back int) rig.Mischief { // a whole step from another state
+		return func(r *rig.Rig, t int, d *emulate.Device, dr *emulate.Draws, before []*tensor.Tensor) {
+			plain, m := *d, emulate.New(r.Op, r.Config)
 			d.Update = func(_, _ *tensor.Tensor) *tensor.Tensor {
 				x := before[min(back, len(before)-1)]
 				out, err := m.Operator(&plain, x, dr.Rewind())
 				if err != nil {
-					r.t.Fatal(err)
+					r.T.Fatal(err)
 				}
 				return m.Advance(&plain, x, out)
 			}
 		}
 	}
-	config := func(change func(c *rollout.Config)) mischief {
-		return policyFault(func(r *rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
-			c := r.c
+	config := func(change func(c *rollout.Config)) rig.Mischief {
+		return rig.PolicyFault(func(r *rig.Rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
+			c := r.Config
 			change(&c)
-			return emulate.New(r.op, c).Advance(d, x, out)
+			return emulate.New(r.Op, c).Advance(d, x, out)
 		})
 	}
-	after := func(f func(x, y *tensor.Tensor)) mischief { // what is stored is changed
-		return policyFault(func(_ *rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {
+	after := func(f func(x, y *tensor.Tensor)) rig.Mischief { // what is stored is changed
+		return rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, x, right, _ *tensor.Tensor) *tensor.Tensor {
 			y := right.Clone()
 			f(x, y)
 			y.Format.RoundSlice(y.Data, y.Data)
@@ -231,11 +237,11 @@ func rolloutScenes() []scene {
 		})
 	}
 	turn := []int{2, 0, 1}
-	draws := func(f func(r *rig, t int, d *emulate.Draws)) mischief {
-		return func(r *rig, t int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) { f(r, t, d) }
+	draws := func(f func(r *rig.Rig, t int, d *emulate.Draws)) rig.Mischief {
+		return func(r *rig.Rig, t int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) { f(r, t, d) }
 	}
-	samples := func(f func(m int) int) mischief {
-		return redraw(func(v []float64, per int) []float64 {
+	samples := func(f func(m int) int) rig.Mischief {
+		return rig.Redraw(func(v []float64, per int) []float64 {
 			y := make([]float64, len(v))
 			for m := range len(v) / per {
 				copy(y[m*per:(m+1)*per], v[f(m)*per:])
@@ -252,78 +258,80 @@ func rolloutScenes() []scene {
 			return y
 		}
 	}
-	shifted := func(per bool) mischief {
-		return redraw(func(v []float64, n int) []float64 {
+	shifted := func(per bool) rig.Mischief {
+		return rig.Redraw(func(v []float64, n int) []float64 {
 			y := make([]float64, len(v))
 			if !per {
 				n = len(v)
 			}
 			for m := 0; m < len(v); m += n {
-				roll(y[m:m+n], v[m:m+n], 3)
+				replay.Roll(y[m:m+n], v[m:m+n], 3)
 			}
 			return y
 		})
 	}
 	one("right rollout", nil)
 	one("not made", after(func(x, y *tensor.Tensor) { copy(y.Data, x.Data) }))
-	one("old state read", reads(func(_ *rig, _ *tensor.Tensor, b []*tensor.Tensor) *tensor.Tensor { return b[1] }))
+	one("old state read", reads(func(_ *rig.Rig, _ *tensor.Tensor, b []*tensor.Tensor) *tensor.Tensor { return b[1] }))
 	one("from an old state", starts(1))
-	one("from the start", at(6, starts(99)))
-	one("two steps in one", at(6, func(r *rig, t int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
-		plain, m, next := *d, emulate.New(r.op, r.c), r.draws(t+1)
+	one("from the start", rig.At(6, starts(99)))
+	one("two steps in one", rig.At(6, func(r *rig.Rig, t int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
+		plain, m, next := *d, emulate.New(r.Op, r.Config), r.Draws(t+1)
 		d.Update = func(x, out *tensor.Tensor) *tensor.Tensor {
 			y := m.Advance(&plain, x, out)
 			o, err := m.Operator(&plain, y, next.Rewind())
 			if err != nil {
-				r.t.Fatal(err)
+				r.T.Fatal(err)
 			}
 			return m.Advance(&plain, y, o)
 		}
 	}))
-	one("narrowed", func(r *rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
-		plain, m := *d, emulate.New(r.op, r.c)
+	one("narrowed", func(r *rig.Rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
+		plain, m := *d, emulate.New(r.Op, r.Config)
 		d.Update = func(x, _ *tensor.Tensor) *tensor.Tensor {
 			y := x.Clone()
 			fp16.BFloat16.RoundSlice(y.Data, y.Data)
 			o, err := m.Operator(&plain, y, dr.Rewind())
 			if err != nil {
-				r.t.Fatal(err)
+				r.T.Fatal(err)
 			}
 			return m.Advance(&plain, y, o)
 		}
 	})
-	one("another's state read", reads(func(_ *rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor { return mixed(x, turn) }))
-	one("blend with another's", policyFault(func(r *rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
-		return emulate.New(r.op, r.c).Advance(d, mixed(x, turn), out)
+	one("another's state read", reads(func(_ *rig.Rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor { return replay.Mixed(x, turn) }))
+	one("blend with another's", rig.PolicyFault(func(r *rig.Rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
+		return emulate.New(r.Op, r.Config).Advance(d, replay.Mixed(x, turn), out)
 	}))
-	one("places changed", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor { return mixed(right, turn) }))
-	one("read as bfloat16", reads(func(_ *rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor {
+	one("places changed", rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
+		return replay.Mixed(right, turn)
+	}))
+	one("read as bfloat16", reads(func(_ *rig.Rig, x *tensor.Tensor, _ []*tensor.Tensor) *tensor.Tensor {
 		y := x.Clone()
 		fp16.BFloat16.RoundSlice(y.Data, y.Data)
 		return y
 	}))
-	one("kept in bfloat16", policyFault(func(r *rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
+	one("kept in bfloat16", rig.PolicyFault(func(r *rig.Rig, d *emulate.Device, x, _, out *tensor.Tensor) *tensor.Tensor {
 		y := x.Clone()
 		fp16.BFloat16.RoundSlice(y.Data, y.Data)
-		return emulate.New(r.op, r.c).Advance(d, y, out)
+		return emulate.New(r.Op, r.Config).Advance(d, y, out)
 	}))
 	one("alpha swapped", config(func(c *rollout.Config) { c.Alpha = 1 - c.Alpha }))
 	one("alpha wrong", config(func(c *rollout.Config) { c.Alpha = 0.35 }))
 	one("policy twice", config(func(c *rollout.Config) { c.Alpha *= c.Alpha }))
 	one("X + (1-alpha) O", config(func(c *rollout.Config) { c.Policy, c.Dt = rollout.Residual, 0.7 }))
 	one("autoregressive", config(func(c *rollout.Config) { c.Policy = rollout.Autoregressive }))
-	one("other weights", policyFault(func(_ *rig, _ *emulate.Device, x, right, out *tensor.Tensor) *tensor.Tensor {
+	one("other weights", rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, x, right, out *tensor.Tensor) *tensor.Tensor {
 		y := right.Clone()
 		for i, v := range x.Data {
 			y.Data[i] = fp16.Float32.Round(0.5*v + float64(0.9*out.Data[i]))
 		}
 		return y
 	}))
-	one("state scaled", after(func(_, y *tensor.Tensor) { copy(y.Data, scaled(y.Data, 0.9)) }))
+	one("state scaled", after(func(_, y *tensor.Tensor) { copy(y.Data, measure.Scaled(y.Data, 0.9)) }))
 	one("mean removed", after(func(_, y *tensor.Tensor) {
 		for i := range y.N() * y.C() {
 			p := y.Plane(i/y.C(), i%y.C())
-			mean, _ := moments(p)
+			mean, _ := measure.Moments(p)
 			for k := range p {
 				p[k] -= mean
 			}
@@ -331,7 +339,7 @@ func rolloutScenes() []scene {
 	}))
 	one("clamped", config(func(c *rollout.Config) { c.Clamp = &[2]float64{-0.5, 0.5} }))
 	one("z-score", config(func(c *rollout.Config) { c.Normalization = rollout.ZScore }))
-	one("channels reversed", policyFault(func(_ *rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
+	one("channels reversed", rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
 		y := right.Clone()
 		for n := range y.N() {
 			copy(y.Plane(n, 0), right.Plane(n, 2))
@@ -339,7 +347,7 @@ func rolloutScenes() []scene {
 		}
 		return y
 	}))
-	part := func(f func(x, y *tensor.Tensor, n, i int) float64) mischief {
+	part := func(f func(x, y *tensor.Tensor, n, i int) float64) rig.Mischief {
 		return after(func(x, y *tensor.Tensor) {
 			old := y.Clone()
 			for i := range 40 {
@@ -351,9 +359,9 @@ func rolloutScenes() []scene {
 	one("another's part", part(func(_, y *tensor.Tensor, n, i int) float64 { return y.Plane(n-1, 2)[i] }))
 	one("zeros in part", part(func(_, _ *tensor.Tensor, _, _ int) float64 { return 0 }))
 	one("a bit", after(func(_, y *tensor.Tensor) { y.Data[99] = fp16.Float32.FromBits(fp16.Float32.Bits(y.Data[99]) ^ 1<<22) }))
-	halves := func(down bool) mischief {
-		return func(r *rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
-			plain, m := *d, emulate.New(r.op, r.c)
+	halves := func(down bool) rig.Mischief {
+		return func(r *rig.Rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
+			plain, m := *d, emulate.New(r.Op, r.Config)
 			d.Update = func(x, out *tensor.Tensor) *tensor.Tensor {
 				right, y := m.Advance(&plain, x, out), x.Clone()
 				half := y.H() / 2 * y.W()
@@ -366,7 +374,7 @@ func rolloutScenes() []scene {
 				}
 				o, err := m.Operator(&plain, y, dr.Rewind())
 				if err != nil {
-					r.t.Fatal(err)
+					r.T.Fatal(err)
 				}
 				z := m.Advance(&plain, x, o)
 				for i := range y.N() * y.C() {
@@ -379,17 +387,17 @@ func rolloutScenes() []scene {
 	one("written in place, down", halves(true))
 	one("written in place, up", halves(false))
 
-	one("no noise", draws(func(_ *rig, _ int, d *emulate.Draws) { clear(d.Data[0]) }))
-	one("last step's noise", draws(func(r *rig, t int, d *emulate.Draws) { *d = *r.draws(t - 1) }))
-	one("first step's noise", draws(func(r *rig, t int, d *emulate.Draws) { *d = *r.draws(1) }))
+	one("no noise", draws(func(_ *rig.Rig, _ int, d *emulate.Draws) { clear(d.Data[0]) }))
+	one("last step's noise", draws(func(r *rig.Rig, t int, d *emulate.Draws) { *d = *r.Draws(t - 1) }))
+	one("first step's noise", draws(func(r *rig.Rig, t int, d *emulate.Draws) { *d = *r.Draws(1) }))
 	one("turned noise", samples(func(m int) int { return turn[m] }))
 	one("one noise for all", samples(func(int) int { return 0 }))
-	one("turned noise of the last step", draws(func(r *rig, t int, d *emulate.Draws) {
-		*d = *r.draws(t - 1)
+	one("turned noise of the last step", draws(func(r *rig.Rig, t int, d *emulate.Draws) {
+		*d = *r.Draws(t - 1)
 		samples(func(m int) int { return turn[m] })(r, t, nil, d, nil)
 	}))
-	one("other sign", times(-1))
-	one("noise transposed", redraw(func(v []float64, _ int) []float64 {
+	one("other sign", rig.Times(-1))
+	one("noise transposed", rig.Redraw(func(v []float64, _ int) []float64 {
 		y := make([]float64, len(v))
 		for i := range v {
 			p, k := i/144*144, i%144
@@ -397,17 +405,17 @@ func rolloutScenes() []scene {
 		}
 		return y
 	}))
-	one("channels' one noise", redraw(func(v []float64, per int) []float64 {
+	one("channels' one noise", rig.Redraw(func(v []float64, per int) []float64 {
 		return elements(func(i int, _ float64) float64 { return v[i/per*per+i%144] })(v, per)
 	}))
 	one("noise shifted", shifted(false))
 	one("noise shifted in each", shifted(true))
-	one("draws in bfloat16", redraw(elements(func(_ int, x float64) float64 { return fp16.BFloat16.Round(x) })))
-	one("noise 1.3 times", times(1.3))
-	one("noise root 2 times", times(math.Sqrt2))
-	one("noise squared", times(0.1))
-	one("noise multiplied", func(r *rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
-		m := emulate.New(r.op, r.c)
+	one("draws in bfloat16", rig.Redraw(elements(func(_ int, x float64) float64 { return fp16.BFloat16.Round(x) })))
+	one("noise 1.3 times", rig.Times(1.3))
+	one("noise root 2 times", rig.Times(math.Sqrt2))
+	one("noise squared", rig.Times(0.1))
+	one("noise multiplied", func(r *rig.Rig, _ int, d *emulate.Device, dr *emulate.Draws, _ []*tensor.Tensor) {
+		m := emulate.New(r.Op, r.Config)
 		d.Perturb = func(i int, y *tensor.Tensor, in []*tensor.Tensor) {
 			if m.Nodes[i].Op == operator.OpNoise {
 				for k, v := range in[0].Data {
@@ -416,16 +424,16 @@ func rolloutScenes() []scene {
 			}
 		}
 	})
-	one("one channel silent", redraw(elements(func(i int, x float64) float64 {
+	one("one channel silent", rig.Redraw(elements(func(i int, x float64) float64 {
 		if i/144%8 == 1 {
 			return 0
 		}
 		return x
 	})))
-	one("channels apart", redraw(elements(func(i int, x float64) float64 { return x * (0.5 + float64(i/144%8)/7) })))
-	one("another stream", draws(func(r *rig, t int, d *emulate.Draws) { *d = *r.draws(t + 1000) }))
-	one("uniform draws", redraw(uniform))
-	with("batches alike", "gaussian", 0.1, func(r *rig) { r.c.EngineBatch, r.c.Realizations = 2, 4 }, samples(func(m int) int { return m % 2 }))
+	one("channels apart", rig.Redraw(elements(func(i int, x float64) float64 { return x * (0.5 + float64(i/144%8)/7) })))
+	one("another stream", draws(func(r *rig.Rig, t int, d *emulate.Draws) { *d = *r.Draws(t + 1000) }))
+	one("uniform draws", rig.Redraw(rig.Uniform))
+	with("batches alike", "gaussian", 0.1, func(r *rig.Rig) { r.Config.EngineBatch, r.Config.Realizations = 2, 4 }, samples(func(m int) int { return m % 2 }))
 
 	dropped("right dropout", func(_, _ int, kept bool) float64 { return times1(kept, 4./3) })
 	dropped("nothing dropped", func(int, int, bool) float64 { return 1 })
@@ -433,32 +441,32 @@ func rolloutScenes() []scene {
 	dropped("not rescaled", func(_, _ int, kept bool) float64 { return times1(kept, 1) })
 	dropped("rescaled by p", func(_, _ int, kept bool) float64 { return times1(kept, 4) })
 	dropped("odd factors", func(c, _ int, kept bool) float64 { return times1(kept, 0.4+float64(c)/5) })
-	dropped("elements dropped", func(_, k int, _ bool) float64 { return times1(mix64(uint64(k))%4 > 0, 4./3) })
+	dropped("elements dropped", func(_, k int, _ bool) float64 { return times1(measure.Mix64(uint64(k))%4 > 0, 4./3) })
 
-	residual := func(name string, f mischief) {
-		with(name, "gaussian", 0.1, func(r *rig) { r.c.Policy, r.c.Dt = rollout.Residual, 0.1 }, f)
+	residual := func(name string, f rig.Mischief) {
+		with(name, "gaussian", 0.1, func(r *rig.Rig) { r.Config.Policy, r.Config.Dt = rollout.Residual, 0.1 }, f)
 	}
 	residual("right residual", nil)
 	residual("subtracted", config(func(c *rollout.Config) { c.Dt = -c.Dt }))
 	residual("dt wrong", config(func(c *rollout.Config) { c.Dt = 0.15 }))
-	normal := func(name string, f mischief) {
-		with(name, "gaussian", 0.1, func(r *rig) { r.c.Normalization, r.c.Clamp = rollout.MinMax, &[2]float64{0.2, 0.8} }, f)
+	normal := func(name string, f rig.Mischief) {
+		with(name, "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization, r.Config.Clamp = rollout.MinMax, &[2]float64{0.2, 0.8} }, f)
 	}
 	normal("right min-max", nil)
 	normal("not normalized", config(func(c *rollout.Config) { c.Normalization = "" }))
 	normal("not clamped", config(func(c *rollout.Config) { c.Clamp = nil }))
-	with("each by itself", "gaussian", 0.1, func(r *rig) { r.c.Normalization, r.c.EngineBatch = rollout.ZScore, 3 }, config(func(c *rollout.Config) { c.EngineBatch = 0 }))
-	with("over the batch", "gaussian", 0.1, func(r *rig) { r.c.Normalization = rollout.ZScore }, config(func(c *rollout.Config) { c.EngineBatch = c.Realizations }))
-	with("another normalization", "gaussian", 0.1, func(r *rig) { r.c.Normalization = rollout.ZScore }, config(func(c *rollout.Config) { c.Normalization = rollout.MinMax }))
-	with("normalized, scaled", "gaussian", 0.1, func(r *rig) { r.c.Normalization = rollout.ZScore }, after(func(_, y *tensor.Tensor) { copy(y.Data, scaled(y.Data, 0.9)) }))
+	with("each by itself", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization, r.Config.EngineBatch = rollout.ZScore, 3 }, config(func(c *rollout.Config) { c.EngineBatch = 0 }))
+	with("over the batch", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization = rollout.ZScore }, config(func(c *rollout.Config) { c.EngineBatch = c.Realizations }))
+	with("another normalization", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization = rollout.ZScore }, config(func(c *rollout.Config) { c.Normalization = rollout.MinMax }))
+	with("normalized, scaled", "gaussian", 0.1, func(r *rig.Rig) { r.Config.Normalization = rollout.ZScore }, after(func(_, y *tensor.Tensor) { copy(y.Data, measure.Scaled(y.Data, 0.9)) }))
 	swap := func(name string, edit func(s *rollout.States)) {
 		scenes = append(scenes, scene{name, func(t *testing.T) *report.Report {
-			r := newRig(t, "float32", "gaussian", 0.1)
-			s := r.run(nil)
+			r := rig.NewRig(t, "float32", "gaussian", 0.1)
+			s := r.Run(nil)
 			edit(s)
-			e := r.exam(s, true)
-			suspected(t, e, 6)
-			return e.r
+			e := r.Exam(s, true)
+			rig.Do(t, e, rig.Faulty(6), replay.Check)
+			return e.Report
 		}})
 	}
 	swap("states changed places", func(s *rollout.States) {

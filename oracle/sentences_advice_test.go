@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/oracle/internal/fault"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -162,10 +163,10 @@ func TestAdvice(t *testing.T) {
 		}
 	}
 	given := map[string]bool{}
-	for _, h := range library() {
-		want, ok := known[alikeName(h.name)]
-		if got := advice(h.name); !ok || got != want {
-			t.Errorf("%s: %q; in the table %v, %q", h.name, got, ok, want)
+	for _, h := range fault.Library() {
+		want, ok := known[alikeName(h.Name)]
+		if got := advice(h.Name); !ok || got != want {
+			t.Errorf("%s: %q; in the table %v, %q", h.Name, got, ok, want)
 		}
 	}
 	for _, want := range known {

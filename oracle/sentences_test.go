@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/render"
 	"github.com/refrun/refrun/oracle/report"
 )
@@ -127,18 +128,18 @@ func TestSentences(t *testing.T) {
 
 // TestTileOfSmallImages: places are called by the size that they have.
 func TestTileOfSmallImages(t *testing.T) {
-	small, large := &cuts{c: 1, h: 5, w: 2}, &cuts{c: 1, h: 9, w: 9}
+	small, large := &measure.Cuts{C: 1, H: 5, W: 2}, &measure.Cuts{C: 1, H: 9, W: 9}
 	for _, k := range []struct {
-		s    *cuts
-		kind sliceKind
+		s    *measure.Cuts
+		kind measure.SliceKind
 		want string
 	}{
-		{small, inWindow, "tile of 5x2 at (0,0) of realization 3"},
-		{large, inWindow, "tile of 8x8 at (0,0) of realization 3"},
-		{small, inSpot, "3x2 pixels at (0,0) of channel 0 of realization 3"},
-		{large, inSpot, "3x3 pixels at (0,0) of channel 0 of realization 3"},
+		{small, measure.InWindow, "tile of 5x2 at (0,0) of realization 3"},
+		{large, measure.InWindow, "tile of 8x8 at (0,0) of realization 3"},
+		{small, measure.InSpot, "3x2 pixels at (0,0) of channel 0 of realization 3"},
+		{large, measure.InSpot, "3x3 pixels at (0,0) of channel 0 of realization 3"},
 	} {
-		if got := k.s.place(k.kind, 0, 3); got != k.want {
+		if got := k.s.Place(k.kind, 0, 3); got != k.want {
 			t.Errorf("%q, want %q", got, k.want)
 		}
 	}

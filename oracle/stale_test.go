@@ -8,8 +8,10 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/internal/emulate"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/replay"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -42,8 +44,8 @@ func TestStaleTile(t *testing.T) {
 			}
 			ro := rollout.Config{Policy: rollout.Convex, Alpha: 0.3, Timesteps: last + 1, Realizations: 1}
 			c := &rollout.Case{File: "stale", Operator: op.Config, Rollout: ro}
-			e := &evidence{ctx: context.Background(), c: c, op: op, machine: emulate.New(op, ro), mode: mode}
-			if e.stream, err = c.OpenStream("none", op, mode); err != nil {
+			e := &evidence.Evidence{Ctx: context.Background(), Case: c, Op: op, Machine: emulate.New(op, ro), Mode: mode}
+			if e.Stream, err = c.OpenStream("none", op, mode); err != nil {
 				t.Fatal(err)
 			}
 			s := &rollout.States{M: 1, T: ro.Timesteps, C: 3, H: 16, W: 24, Format: fp16.Float32}
@@ -52,12 +54,16 @@ func TestStaleTile(t *testing.T) {
 			for k := range s.At(0, 0) {
 				s.Data[k] = fp16.Float32.Round(math.Sin(float64(k%s.W)/3+float64(k/s.W)/5) + .3*r.NormFloat64())
 			}
-			e.states = s
-			g := newStepGate(e, &facts{})
-			device := (&stepBench{t: t, gate: g}).correct(g.claim, 1)
+			e.States = s
+			device, err := e.ClaimAt(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l := &emulate.Legal{Machine: e.Machine, U: emulate.Accumulator(mode), Lambda: 1, Member: 1 << 30}
+			device.Perturb, device.Sum = l.Disturb, l.Sum
 			for step := 1; step < s.T; step++ {
 				x := tensor.Of(fp16.Float64, s.At(0, step-1), 1, s.C, s.H, s.W)
-				y, err := e.machine.Step(device, x, nil)
+				y, err := e.Machine.Step(device, x, nil)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -79,7 +85,7 @@ func TestStaleTile(t *testing.T) {
 			if found.GrowthPerStep == nil || *found.GrowthPerStep < 1.05 {
 				t.Errorf("growth %v: want a chaotic rollout", found.GrowthPerStep)
 			}
-			if found.Verdict != report.FailRollout || found.FirstStep != once || !strings.Contains(found.Slice, "tile of 8x8 at (8,8)") || found.Diagnosis != stale {
+			if found.Verdict != report.FailRollout || found.FirstStep != once || !strings.Contains(found.Slice, "tile of 8x8 at (8,8)") || found.Diagnosis != replay.Stale {
 				t.Errorf("%s at step %d, %q, %q: want a stale part of the state at step %d in the tile at (8,8)", found.Verdict, found.FirstStep, found.Slice, found.Diagnosis, once)
 			}
 		})

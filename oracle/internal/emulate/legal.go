@@ -1,0 +1,208 @@
+package emulate
+
+import (
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Accumulator returns half an ulp of 1 in the type in which a mode adds up.
+func Accumulator(m operator.Mode) float64 {
+	if m.Precision == fp16.Float64 {
+		return 0x1p-53
+	}
+	return 0x1p-24
+}
+
+// Legal disturbs an emulation as a correct device's float32 arithmetic does:
+// sums in some order, functions that are an ulp off, products that round or
+// fuse. It is what stands between two correct devices; the roundings to a half
+// type, which both make, are none of its business.
+//
+// With u the half-ulp of the accumulator, an error that is rounded at random
+// has the standard deviation 0.43 u of its number (uniform within half an ulp,
+// mantissas log-uniform). Added up:
+//
+//	sum of n terms p_k with partial sums S_k    (0.43 u)^2 sum S_k^2
+//	   and, for a sum y that is reached in any order, S_k is a bridge from 0 to
+//	   y: sum E S_k^2 = n (y^2/3 + P/6), P = sum p_k^2
+//	mean m of N numbers of variance v           (0.43 u)^2 (N m^2/3 + v/2)
+//	variance v                                  (0.43 u v)^2 N/3 (1 + m^2/v)^2
+//
+// the last factor for E x^2 - m^2, as far as that is legal. An error of the
+// mean or the variance is one number for its whole group.
+//
+// Every error is a function of the number that it disturbs, of its place among
+// the channels, and of the member of the ensemble: equal windows have equal
+// errors, as they have on a device, and nothing depends on the order of work.
+type Legal struct {
+	Machine *Machine
+	U       float64 // half an ulp of 1 in the accumulator
+	Lambda  float64 // size of the sums' errors, 1 for one addition after another
+	Member  uint64
+	Half    bool            // the device stores half numbers
+	Apart   bool            // and rounds convolutions before their bias is added
+	Modes   []operator.Mode // of single convolutions; nil if they are all the same
+}
+
+const (
+	Rounding   = 0.43 // rms of a rounding error, in half-ulps of the number's binade
+	longestSum = 1024 // statistics are added up in blocks no longer than this
+	worstKappa = 10   // (m^2+v)/v up to which a one-pass variance is legal
+)
+
+// CoarseLambda is the lambda of the coarsest legal sums: Winograd's F(4x4) has 4.4.
+const CoarseLambda = 5
+
+// Disturb is an emulate.Device's Perturb. Sums of two half numbers, which are
+// exact in float32 but for a few, and often ties, stay as they are; so do those
+// with a bias, whose sums sum has disturbed.
+func (l *Legal) Disturb(i int, y *tensor.Tensor, in []*tensor.Tensor) {
+	switch n := &l.Machine.Nodes[i]; n.Op {
+	case operator.OpConv:
+		if !l.Apart || n.Bias == nil || l.Modes != nil && !l.Modes[i].BiasApart() {
+			l.sums(i, n, y, in[0])
+		}
+	case operator.OpNorm:
+		l.norm(i, n, y, in[0])
+	case operator.OpAct:
+		if n.Act == act.ReLU || n.Act == act.Identity {
+			return
+		}
+		l.each(i, y, func(k int, v float64) float64 {
+			size := math.Abs(v)
+			if n.Act != act.Tanh { // x (1 + f)/2: the error of f counts where 1 + f is small
+				size += math.Abs(in[0].Data[k]) / 2
+			}
+			return 2 * size
+		})
+	default: // one addition
+		if l.Half {
+			return
+		}
+		l.each(i, y, func(_ int, v float64) float64 { return Rounding * math.Abs(v) })
+	}
+}
+
+// Sum is an emulate.Device's Sum.
+func (l *Legal) Sum(i int, y *tensor.Tensor, in []*tensor.Tensor) {
+	l.sums(i, &l.Machine.Nodes[i], y, in[0])
+}
+
+// each adds to every number an error of standard deviation u sd(k, v).
+func (l *Legal) each(i int, y *tensor.Tensor, sd func(k int, v float64) float64) {
+	hw := y.H() * y.W()
+	par.For(y.N()*y.C(), func(p int) {
+		salt := l.Salt(i, p%y.C())
+		for k, v := range y.Plane(p/y.C(), p%y.C()) {
+			y.Data[p*hw+k] = v + float64(l.U*sd(p*hw+k, v))*Deviate(salt, v)
+		}
+	})
+}
+
+// sums disturbs a convolution.
+func (l *Legal) sums(i int, n *operator.Node, y, x *tensor.Tensor) {
+	s := n.Weight.Shape
+	oc, ic, taps := s[0], s[1], s[2]*s[3]
+	squares := make([]float64, x.N()*ic) // mean of x^2
+	par.For(len(squares), func(p int) { squares[p] = measure.MeanSquare(x.Plane(p/ic, p%ic)) })
+	scale := l.Lambda * Rounding * l.U * math.Sqrt(float64(ic*taps))
+	par.For(y.N()*oc, func(p int) {
+		var products float64 // P: the mean over the image of sum (w x)^2
+		for c := range ic {
+			var w2 float64
+			for _, w := range n.Weight.Data[(p%oc*ic+c)*taps : (p%oc*ic+c+1)*taps] {
+				w2 += float64(w * w)
+			}
+			products += float64(w2 * squares[p/oc*ic+c])
+		}
+		salt, plane := l.Salt(i, p%oc), y.Plane(p/oc, p%oc)
+		for k, v := range plane {
+			plane[k] = v + float64(scale*math.Sqrt(float64(v*v)/3+products/6))*Deviate(salt, v)
+		}
+	})
+}
+
+// norm disturbs a normalization: y = g (x-m)/sqrt(v+eps) + b moves by
+// -g dm/sqrt(v+eps) and by -(y-b) dv/(2(v+eps)), and rounds on the way, also
+// where a device forms x a + (b - m a).
+func (l *Legal) norm(i int, n *operator.Node, y, x *tensor.Tensor) {
+	size := 1 // channels with common statistics
+	if n.Norm != "batch" {
+		size = x.C() / n.Groups
+	}
+	par.For(x.N()*x.C()/size, func(g int) {
+		at, first := g*size*x.H()*x.W(), g*size%x.C()
+		group := x.Data[at : at+size*x.H()*x.W()]
+		var m, v, dm, dv float64
+		if n.Norm == "batch" {
+			m, v = n.Mean.Data[first], n.Variance.Data[first]
+		} else {
+			m, v = measure.Moments(group)
+			count := float64(min(len(group), longestSum))
+			kappa := min(1+float64(m*m)/(v+n.Eps), worstKappa)
+			count = max(count, float64(count*count)*coincident(group)) // equal terms round alike
+			dm = Rounding * l.U * math.Sqrt(count*float64(m*m)/3+v/2) * Deviate(l.Salt(i, -1), m)
+			dv = Rounding * l.U * v * kappa * math.Sqrt(count/3) * Deviate(l.Salt(i, -2), v)
+		}
+		inverse := 1 / math.Sqrt(v+n.Eps)
+		for c := first; c < first+size; c++ {
+			gain, shift, salt := 1.0, 0.0, l.Salt(i, c)
+			if n.Weight != nil {
+				gain, shift = n.Weight.Data[c], n.Bias.Data[c]
+			}
+			offset := math.Abs(gain * m * inverse)
+			common := Rounding * l.U * offset * Deviate(salt, m)
+			common -= float64(gain*dm) * inverse
+			plane := y.Plane(at/(x.C()*x.H()*x.W()), c)
+			for k, w := range plane {
+				from := w - shift
+				e := Rounding * l.U * (2*math.Abs(from) + math.Abs(w) + offset)
+				plane[k] = w + common - float64(from*dv)*(inverse*inverse)/2 + float64(e*Deviate(salt, w))
+			}
+		}
+	})
+}
+
+func (l *Legal) Salt(node, channel int) uint64 {
+	return measure.Mix64(l.Member<<40 ^ uint64(node)<<20 ^ uint64(channel&(1<<20-1)))
+}
+
+// Deviate returns a number that is distributed about as N(0,1), a function of
+// salt and the bits of v: the sum of four uniform 16-bit numbers, whose variance
+// is 2^32/3 and whose tails end at 3.5.
+func Deviate(salt uint64, v float64) float64 {
+	h := measure.Mix64(salt ^ math.Float64bits(v))
+	sum := h&0xffff + h>>16&0xffff + h>>32&0xffff + h>>48
+	return (float64(sum) - 2*65535) * (1 / 37837.2)
+}
+
+// coincident returns the probability that two of the numbers are the same, of some
+// hundreds of them.
+func coincident(x []float64) float64 {
+	const some = 512
+	v := x
+	if len(x) > some {
+		v = make([]float64, some)
+		for i := range v {
+			v[i] = x[measure.Mix64(uint64(i))%uint64(len(x))]
+		}
+	} else {
+		v = slices.Clone(v)
+	}
+	slices.Sort(v)
+	pairs, run := 0, 0
+	for i := range v {
+		if run++; i > 0 && v[i] != v[i-1] {
+			run = 1
+		}
+		pairs += run - 1
+	}
+	return float64(2*pairs) / float64(max(1, len(v)*(len(v)-1)))
+}

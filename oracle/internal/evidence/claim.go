@@ -1,0 +1,194 @@
+package evidence
+
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Part returns the draws of samples from to to-1 of n.
+func Part(d *emulate.Draws, from, to, n int) *emulate.Draws {
+	if d == nil || from == 0 && to == n {
+		return d
+	}
+	p := &emulate.Draws{Kinds: d.Kinds}
+	for _, data := range d.Data {
+		per := len(data) / n
+		p.Data = append(p.Data, data[from*per:to*per])
+	}
+	return p
+}
+
+func OnFormat(f fp16.Format, v []float64) bool {
+	for _, x := range v {
+		if !f.Holds(x) {
+			return false
+		}
+	}
+	return true
+}
+
+// Raw returns the states that follow before post-processing.
+func (e *Evidence) Raw(d *emulate.Device, x, out *tensor.Tensor) *tensor.Tensor {
+	c := e.Case.Rollout
+	c.Normalization, c.Clamp = "", nil
+	mode := d.Mode
+	if d.Store == nil {
+		mode.Precision, mode.Autocast, mode.TF32 = fp16.Float64, 0, 0
+		y := c.Advance(x, out, fp16.Float64, mode)
+		return y
+	}
+	return c.Advance(x, tensor.Of(d.Store[len(d.Store)-1], out.Data, out.N(), out.C(), out.H(), out.W()), d.State, mode)
+}
+
+// OutputShare returns the weight with which the operator's output enters a
+// state.
+func (e *Evidence) OutputShare() float64 {
+	switch c := e.Case.Rollout; c.Policy {
+	case rollout.Convex:
+		return e.Mode.Scalar(1-c.Alpha, fp16.Float32)
+	case rollout.Residual:
+		return e.Mode.Scalar(c.Dt, fp16.Float32)
+	}
+	return 1
+}
+
+// StateShare returns the weight with which a state enters the next one.
+func (e *Evidence) StateShare() float64 {
+	switch c := e.Case.Rollout; c.Policy {
+	case rollout.Convex:
+		return e.Mode.Scalar(c.Alpha, fp16.Float32)
+	case rollout.Residual:
+		return 1
+	}
+	return 0
+}
+
+// ClaimAt returns the device that computes step t as the claim says.
+func (e *Evidence) ClaimAt(t int) (*emulate.Device, error) {
+	mode := e.Mode
+	store, err := e.Machine.Formats(mode, mode.Wide())
+	if err == nil && t > 1 { // the start is of the widest format, an autoregressive state of the output's
+		store, err = e.Machine.Formats(mode, e.Case.Rollout.StateFormat(store[len(store)-1]))
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &emulate.Device{Mode: mode, Store: store, State: e.Case.Rollout.StateFormat(store[len(store)-1])}, nil
+}
+
+// Emulated returns the states after b as the claim computes them. Where the
+// noise is unknown it takes some noise of the right distribution: what it
+// returns then has the right size and kind.
+func (e *Evidence) Emulated(b *BatchStep) (*tensor.Tensor, error) {
+	d, err := e.ClaimAt(b.Step)
+	if err != nil {
+		return nil, err
+	}
+	draws := b.Draws.Rewind()
+	if e.Stream == nil {
+		if draws, err = SomeNoise(0, b.Lo, b.Hi, b.Step); err != nil {
+			return nil, err
+		}
+	}
+	return e.Machine.Step(d, b.X, draws)
+}
+
+// Predict returns the step into state t of m's engine batch, and what the
+// claim makes of it.
+func (e *Evidence) Predict(m, t int) (*BatchStep, *tensor.Tensor, error) {
+	k, lo, hi := BatchOf(e.Case.Rollout, m)
+	b, err := e.Step(k, lo, hi, t)
+	if err != nil {
+		return nil, nil, err
+	}
+	y, err := e.Emulated(b)
+	return b, y, err
+}
+
+// SomeNoise returns draws of a stream that no device has, for simulations.
+func SomeNoise(run, lo, hi, t int) (noise.Draws, error) {
+	return noise.Counter{Seed: 0x5eed0f0ac1e, Operator: uint32(run)}.At(t, lo, hi)
+}
+
+// Sample returns the states of realization m in a tensor or slice of its
+// engine batch.
+func (b *BatchStep) Sample(data []float64, m int) []float64 {
+	n := len(data) / (b.Hi - b.Lo)
+	return data[(m-b.Lo)*n : (m-b.Lo+1)*n]
+}
+
+// Fits reports whether a state lies as near to the step of the claim as the
+// claim's own roundings allow, up to the errors of sums that it leaves open: 16
+// times the distance of the emulation from the exact step.
+func (e *Evidence) Fits(m, t int) (bool, error) {
+	b, y, err := e.Predict(m, t)
+	if err != nil {
+		return false, err
+	}
+	truth, err := e.Machine.Step(&emulate.Device{Mode: e.Mode}, b.X, b.Draws.Rewind())
+	if err != nil {
+		return false, err
+	}
+	want, exact := b.Sample(y.Data, m), b.Sample(truth.Data, m)
+	return measure.RMSDiff(e.States.At(m, t), want) <= 16*measure.RMSDiff(exact, want)+0x1p-20*measure.RMS(exact), nil
+}
+
+func FirstPoison(x []float64) int {
+	for i, v := range x {
+		if !measure.Finite(v) {
+			return i
+		}
+	}
+	return -1
+}
+
+func AllPoison(x []float64) bool {
+	for _, v := range x {
+		if v == v {
+			return false
+		}
+	}
+	return true
+}
+
+// Place names an element of a state.
+func Place(i, h, w int) string {
+	return fmt.Sprintf("[%d,%d,%d]", i/(h*w), i/w%h, i%w)
+}
+
+// StoredLate reports whether the step after t, at which state t-1 was stored again,
+// is one with the noise of step t.
+func (e *Evidence) StoredLate(m, t int) (bool, error) {
+	if e.Stream == nil || e.Stream.Name == "none" || t+1 >= e.States.T {
+		return false, nil
+	}
+	k, lo, hi := BatchOf(e.Case.Rollout, m)
+	b, err := e.Step(k, lo, hi, t+1)
+	if err != nil {
+		return false, err
+	}
+	right, err := e.Emulated(b)
+	if err != nil {
+		return false, err
+	}
+	before, err := e.Step(k, lo, hi, t)
+	if err != nil {
+		return false, err
+	}
+	b.Draws = before.Draws
+	late, err := e.Emulated(b)
+	return err == nil && measure.RMSDiff(b.Got, late.Data) < measure.RMSDiff(b.Got, right.Data)/4, err
+}
+
+// StartState returns the states at t = 0 for initial conditions x.
+func StartState(c rollout.Config, x *tensor.Tensor) *tensor.Tensor {
+	c.Policy = rollout.Autoregressive // the states after are the output
+	return c.Advance(x, x, x.Format, operator.Mode{Precision: x.Format})
+}

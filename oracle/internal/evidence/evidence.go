@@ -1,0 +1,69 @@
+// Package evidence is what a check has: the recorded states, layers and draws, the
+// operator and the claim, and single steps of them, as recorded and as the claim makes
+// them. Nobody writes to it but those that open it.
+package evidence
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Evidence is what a check has of a device, and what is claimed of it. Gates read
+// it and change nothing in it.
+type Evidence struct {
+	Ctx     context.Context
+	Case    *rollout.Case
+	Op      *operator.Operator
+	Machine *emulate.Machine
+	Mode    operator.Mode // that is claimed
+	States  *rollout.States
+	Stream  *rollout.Stream // nil if the noise is unknown
+	// Watch, if not nil, is told how far the check is.
+	Watch   func(stage string, done, total int)
+	planned []operator.Mode // whose plans the operator may have: see forward
+}
+
+// LargeForward is how many multiplications a step has from which on work is spared.
+const LargeForward = 1e9
+
+// FewestNumbers is how many numbers must vary, in all steps, to show anything.
+const FewestNumbers = 1 << 10
+
+// BatchStep is one step of one engine batch, teacher-forced: the device's own
+// state before it, what the device made of it, and the noise.
+type BatchStep struct {
+	Batch, Lo, Hi, Step int
+	X                   *tensor.Tensor // [B,C,H,W], the states before, float64 numbers
+	Got                 []float64      // the states after, as the device has them
+	Draws               *emulate.Draws // nil if there is none, or it is unknown
+}
+
+// Step returns a step of an engine batch.
+func (e *Evidence) Step(batch, lo, hi, t int) (*BatchStep, error) {
+	s := e.States
+	b := &BatchStep{Batch: batch, Lo: lo, Hi: hi, Step: t, X: tensor.New(fp16.Float64, hi-lo, s.C, s.H, s.W)}
+	for m := lo; m < hi; m++ {
+		copy(b.X.Samples(m-lo, m-lo+1).Data, s.At(m, t-1))
+		b.Got = append(b.Got, s.At(m, t)...)
+	}
+	if e.Stream != nil {
+		d, err := e.Stream.Draws(batch, lo, hi, t)
+		if err != nil {
+			return nil, fmt.Errorf("step %d: %w", t, err)
+		}
+		b.Draws = emulate.Keep(d)
+	}
+	return b, nil
+}
+
+func (e *Evidence) Progress(stage string, done, total int) {
+	if e.Watch != nil {
+		e.Watch(stage, done, total)
+	}
+}

@@ -1,0 +1,78 @@
+// Package facts is what passes between gates: what was found so far, and what one gate
+// establishes for others, by name.
+package facts
+
+import (
+	"slices"
+	"time"
+
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/rollout"
+)
+
+// A check is a gate, or what comes before one: it reads the evidence and what is
+// established so far, and returns what it finds.
+type Check func(*evidence.Evidence, *Facts) ([]report.Finding, error)
+
+// Open returns a report with what is known before any gate.
+func Open(e *evidence.Evidence) *report.Report {
+	stream := e.Stream
+	if stream == nil {
+		stream = &rollout.Stream{Name: report.UnknownNoise}
+	}
+	s := e.States
+	var notes []string
+	if why := e.Case.Incomplete; why != "" {
+		notes = append(notes, "the case is incomplete: "+why)
+	}
+	return &report.Report{
+		Notes:     notes,
+		FirstStep: -1, FirstRealization: -1,
+		Subject: subject(e.Machine.Nodes, e.Case.Rollout), Shape: [5]int{s.M, s.T, s.C, s.H, s.W},
+		Claim: e.Case.Rollout.ModeName(e.Op, e.Mode, stream), Noise: report.NoiseReport{Stream: stream.Name},
+	}
+}
+
+// Facts are what the gates so far have established. A gate reads them, adds its own
+// rows, notes and blind spots to the report, and returns its findings.
+type Facts struct {
+	Report *report.Report
+	Until  time.Time // the end of the budget, zero if there is none
+	Masks  *Masks    // of an unknown dropout, if they were read off the states
+}
+
+// Gate is a gate at work: what it looks at, what is known already, and what it
+// finds.
+type Gate struct {
+	*evidence.Evidence
+	*Facts
+	Found []report.Finding
+}
+
+// Begin begins a gate.
+func Begin(e *evidence.Evidence, f *Facts) *Gate { return &Gate{Evidence: e, Facts: f} }
+
+// Find adds a finding.
+func (g *Gate) Find(f report.Finding) { g.Found = append(g.Found, f) }
+
+// Findings are those of the gates before, and this gate's.
+func (g *Gate) Findings() []report.Finding { return slices.Concat(g.Report.Findings, g.Found) }
+
+// Late reports whether the budget is spent, and notes what is left out.
+func (f *Facts) Late(what string) bool {
+	if f.Until.IsZero() || time.Now().Before(f.Until) {
+		return false
+	}
+	if !slices.Contains(f.Report.Skipped, what) {
+		f.Report.Skipped = append(f.Report.Skipped, what)
+	}
+	return true
+}
+
+// Masks are those of a dropout: [realization*(T-1)+step-1][channel], 1 for kept.
+type Masks struct {
+	Of   [][]float64
+	Seen [][]bool // the channel shows in the state
+	P    float64  // of a channel to be dropped
+}

@@ -1,0 +1,53 @@
+package facts
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/rollout"
+)
+
+// subject describes an operator and its rollout in a few words.
+func subject(nodes []operator.Node, ro rollout.Config) string {
+	var convs, kernels, norms, acts, noises []string
+	widest := 0
+	add := func(list *[]string, s string) {
+		if !slices.Contains(*list, s) {
+			*list = append(*list, s)
+		}
+	}
+	for i := range nodes {
+		switch n := &nodes[i]; n.Op {
+		case operator.OpConv:
+			convs = append(convs, n.Name)
+			add(&kernels, fmt.Sprintf("%dx%d", n.Weight.Shape[2], n.Weight.Shape[3]))
+			widest = max(widest, n.Weight.Shape[0])
+		case operator.OpNorm:
+			add(&norms, n.Norm+" norm")
+		case operator.OpAct:
+			if n.Act != act.Identity {
+				add(&acts, n.Act.String())
+			}
+		case operator.OpNoise:
+			add(&noises, fmt.Sprintf("%v noise %.3g", n.Noise.Type, n.Noise.Scale))
+		}
+	}
+	parts := []string{fmt.Sprintf("%s %s, at most %s", measure.Count(len(convs), "convolution"), strings.Join(kernels, "/"), measure.Count(widest, "channel"))}
+	parts = append(append(append(parts, norms...), acts...), noises...)
+	policy := string(ro.Policy)
+	switch ro.Policy {
+	case rollout.Convex:
+		policy += " " + report.Three(ro.Alpha)
+	case rollout.Residual:
+		policy += " " + report.Three(ro.Dt)
+	}
+	if parts = append(parts, policy); ro.Normalization != rollout.NoNormalization {
+		parts = append(parts, string(ro.Normalization))
+	}
+	return strings.Join(parts, ", ")
+}

@@ -1,0 +1,24 @@
+// Package fault is the library: the faults that have a name, where each applies and how
+// it is made.
+package fault
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/oracle/internal/trial"
+)
+
+// Library returns all hypotheses. Those that come first are named first where
+// two are one and the same.
+func Library() []*trial.Fault {
+	var l []*trial.Fault
+	for _, part := range [][]*trial.Fault{activationFaults(), normFaults(), noiseFaults(), rolloutFaults(), residualFaults(), convFaults(), precisionFaults()} {
+		l = append(l, part...)
+	}
+	for i, h := range l {
+		h.Prior = i
+		h.Batch = h.Batch || slices.ContainsFunc([]string{"sample", "realization", "batch"}, func(s string) bool { return strings.Contains(h.Name, s) })
+	}
+	return l
+}

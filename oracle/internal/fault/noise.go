@@ -1,0 +1,276 @@
+package fault
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/trial"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/tensor"
+)
+
+// noiseFault is a noise node with another block, or other draws.
+func noiseFault(name string, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool) *trial.Fault {
+	return &trial.Fault{Name: name, Verdict: report.FailRNG, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		if v.Draws == nil {
+			return nil
+		}
+		b, d := v.Machine.Nodes[i].Noise, v.Draws.Clone()
+		if !f(v, &b, d) {
+			return nil
+		}
+		return noisy(v, b, d, r.In(i, 0), i)
+	}}
+}
+
+// noise applies a block as the view's device does at node i.
+func noisy(v *trial.View, b noise.Block, d *emulate.Draws, x *tensor.Tensor, i int) *tensor.Tensor {
+	if v.Noised != nil {
+		y, err := v.Noised(i, &b, d, x)
+		if err != nil {
+			return nil
+		}
+		return y
+	}
+	y, f := tensor.Like(x), v.Stored(i)
+	x = tensor.Of(fp16.Float64, x.Data, x.N(), x.C(), x.H(), x.W())
+	if v.Contract && f != fp16.Float64 {
+		// Every operation of the block rounds, where the input is of the format.
+		y.Format = f
+		x.Format = f
+		for _, u := range x.Data {
+			if !f.Holds(u) {
+				y.Format, x.Format = fp16.Float64, fp16.Float64
+				break
+			}
+		}
+	}
+	if err := b.Apply(y, x, noise.Time{}, d.Rewind()); err != nil {
+		return nil
+	}
+	y.Format = fp16.Float64
+	return y
+}
+
+// redrawn is a fault that changes numbers of draws: f gets those of draw k of a
+// shape and returns what the device has in their place, or nil.
+func redrawn(name string, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64) *trial.Fault {
+	return noiseFault(name, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
+		for k, data := range d.Data {
+			if d.Data[k] = f(v, k, d.Kinds[k], data); d.Data[k] == nil {
+				return false
+			}
+		}
+		return len(d.Data) > 0
+	})
+}
+
+// none is the place of a number that is 0.
+const none = math.MaxInt
+
+// moved is a fault that takes each number of a draw from elsewhere in it.
+func moved(name string, from func(n, c, h, w int, s [4]int) int) *trial.Fault {
+	return redrawn(name, func(v *trial.View, k int, kind noise.Kind, data []float64) []float64 {
+		s := v.DrawShape(kind)
+		y := make([]float64, len(data))
+		for at := range y {
+			w, h := at%s[3], at/s[3]%s[2]
+			c, n := at/(s[3]*s[2])%s[1], at/(s[3]*s[2]*s[1])
+			i := from(n, c, h, w, s)
+			if i == none && kind != noise.Bernoulli {
+				continue
+			}
+			if i < 0 || i >= len(data) {
+				return nil
+			}
+			y[at] = data[i]
+		}
+		return y
+	})
+}
+
+func noiseFaults() []*trial.Fault {
+	at := func(n, c, h, w int, s [4]int) int { return ((n*s[1]+c)*s[2]+h)*s[3] + w }
+	scale := noiseFault("noise scale", func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
+		b.Scale = fp16.Float32.Round((1 + v.Scale()) * fp16.Float32.Round(b.Scale))
+		return b.Type != noise.Dropout
+	})
+	subtle(scale, evidence.ConstantChannel).Family = true
+	scale.Called = func(v *trial.View, c float64) string {
+		s := 0.0
+		for i := range v.Machine.Nodes {
+			if emulate.IsNoise(&v.Machine.Nodes[i]) {
+				s = v.Machine.Nodes[i].Noise.Scale
+			}
+		}
+		near := func(to float64) bool { return math.Abs(1+c-to) < 0.02*max(math.Abs(to), 0.1) }
+		switch {
+		case near(0):
+			return "noise missing"
+		case near(math.Sqrt2):
+			return "noise scale times sqrt 2"
+		case near(1 / math.Sqrt2):
+			return "noise scale divided by sqrt 2"
+		case near(2):
+			return "noise scale doubled (noise added twice)"
+		case near(s):
+			return "noise scale squared"
+		case near(-1):
+			return "noise of the other sign"
+		}
+		return fmt.Sprintf("noise scale times %.3g", 1+c)
+	}
+	l := []*trial.Fault{scale}
+	first := noiseFault("noise of the first step", func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
+		o := v.Drawn(1 - v.Step)
+		if v.Step < 3 || o == nil || len(o.Data) != len(d.Data) {
+			return false
+		}
+		*d = *o.Clone()
+		return true
+	})
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		l = append(l, subtle(redrawn(fmt.Sprintf("noise in %v", f), func(_ *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
+			y := make([]float64, len(data))
+			f.RoundSlice(y, data)
+			return y
+		}), evidence.ConstantChannel))
+	}
+	other := func(name string, t int) *trial.Fault {
+		return noiseFault(name, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
+			o := v.Drawn(t)
+			if o == nil || len(o.Data) != len(d.Data) {
+				return false
+			}
+			*d = *o.Clone()
+			return true
+		})
+	}
+	l = append(l,
+		other("noise of the step before", -1),
+		other("noise of the next step", 1),
+		other("noise of two steps before", -2),
+		other("noise of the step after the next", 2),
+		moved("noise of the sample before", func(n, c, h, w int, s [4]int) int {
+			if s[0] == 1 {
+				return -1
+			}
+			return at((n+s[0]-1)%s[0], c, h, w, s)
+		}),
+		moved("noise of the next sample", func(n, c, h, w int, s [4]int) int {
+			if s[0] == 1 {
+				return -1
+			}
+			return at((n+1)%s[0], c, h, w, s)
+		}),
+		moved("the same noise for all samples", func(n, c, h, w int, s [4]int) int { return at(0, c, h, w, s) }),
+		moved("the same noise for all channels", func(n, c, h, w int, s [4]int) int { return at(n, 0, h, w, s) }),
+		moved("noise of the channel before", func(n, c, h, w int, s [4]int) int { return at(n, (c+s[1]-1)%s[1], h, w, s) }),
+		moved("noise of the next channel", func(n, c, h, w int, s [4]int) int { return at(n, (c+1)%s[1], h, w, s) }),
+		moved("noise transposed", func(n, c, h, w int, s [4]int) int {
+			k := h*s[3] + w
+			return at(n, c, k%s[2], k/s[2], s)
+		}),
+		moved("noise of rows read as columns", func(n, c, h, w int, s [4]int) int { return (n*s[1]+c)*s[2]*s[3] + w*s[2] + h }),
+		moved("realizations have each other's noise", func(n, c, h, w int, s [4]int) int { return at(s[0]-1-n, c, h, w, s) }),
+		moved("noise in equal pairs", func(n, c, h, w int, s [4]int) int { return at(n, c, h, w, s) &^ 1 }),
+		moved("noise flipped left to right", func(n, c, h, w int, s [4]int) int { return at(n, c, h, s[3]-1-w, s) }),
+		moved("noise flipped top to bottom", func(n, c, h, w int, s [4]int) int { return at(n, c, s[2]-1-h, w, s) }),
+		moved("noise drawn channels-last", func(n, c, h, w int, s [4]int) int { return ((n*s[2]+h)*s[3]+w)*s[1] + c }),
+	)
+	l = append(l, among("noise of another distribution", evidence.ConstantChannel,
+		normals("uniform noise for normal", func(x float64) float64 { return math.Sqrt(3) * (elem.Erfc(-x/math.Sqrt2) - 1) }),
+		normals("Laplace noise for normal", func(x float64) float64 {
+			return math.Copysign(-elem.Log(max(elem.Erfc(math.Abs(x)/math.Sqrt2), 1e-300))/math.Sqrt2, x)
+		}),
+		normals("noise cut off at 2 standard deviations", func(x float64) float64 { return max(-2, min(2, x)) }),
+		normals("noise cut off at 3 standard deviations", func(x float64) float64 { return max(-3, min(3, x)) }),
+		coarseNoise(1), coarseNoise(0.5), coarseNoise(0.4), coarseNoise(0.25))...)
+	l = append(l, noiseMean(), coarseNoise(0.2), coarseNoise(0.125), coarseNoise(0.1), coarseNoise(1./16), coarseNoise(1./32),
+		first,
+		redrawn("noise not centred (absolute value)", func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+			if kind == noise.Bernoulli {
+				return nil
+			}
+			y := make([]float64, len(data))
+			for i, x := range data {
+				y[i] = math.Abs(x)
+			}
+			return y
+		}))
+	for k := range 64 {
+		l = append(l, among("one channel without noise", evidence.ConstantChannel, moved(fmt.Sprintf("channel %d without noise", k), func(n, c, h, w int, s [4]int) int {
+			switch {
+			case k >= s[1] || s[1] < 2:
+				return -1
+			case c == k:
+				return none
+			}
+			return at(n, c, h, w, s)
+		}))...)
+	}
+	for k := -8; k <= 8; k++ {
+		if k == 0 {
+			continue
+		}
+		l = append(l, redrawn(fmt.Sprintf("noise stream off by %d numbers", k), func(_ *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
+			return turned(data, k)
+		}))
+	}
+	return append(l, siteFaults()...)
+}
+
+// turned returns the numbers k places on, as if they were a ring; nil if those are the
+// numbers themselves. Masks of a few channels are shorter than k.
+func turned(data []float64, k int) []float64 {
+	n := len(data)
+	if n == 0 || k%n == 0 {
+		return nil
+	}
+	y := make([]float64, n)
+	for i := range y {
+		y[i] = data[((i+k)%n+n)%n]
+	}
+	return y
+}
+
+// normals is a fault that changes each normal draw.
+func normals(name string, f func(x float64) float64) *trial.Fault {
+	return redrawn(name, func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+		if kind != noise.Normal {
+			return data
+		}
+		y := make([]float64, len(data))
+		for i, x := range data {
+			y[i] = f(x)
+		}
+		return y
+	})
+}
+
+// coarseNoise is noise that takes only values so far apart.
+func coarseNoise(step float64) *trial.Fault {
+	return normals(fmt.Sprintf("noise in steps of %.4g", step), func(x float64) float64 { return math.RoundToEven(x/step) * step })
+}
+
+// noiseMean is noise whose mean is not 0.
+func noiseMean() *trial.Fault {
+	h := redrawn("mean of the noise", func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+		if kind != noise.Normal || len(v.Draws.Data) > 1 {
+			return nil
+		}
+		y := make([]float64, len(data))
+		for i, x := range data {
+			y[i] = x + float64(0.125*v.Scale())
+		}
+		return y
+	})
+	subtle(h, evidence.ConstantChannel).Least = 0.2 // roundings of nearly constant fields have a mean, too
+	h.Family, h.Called = true, func(_ *trial.View, c float64) string { return fmt.Sprintf("noise with a mean of %.3g", c/8) }
+	return h
+}

@@ -1,0 +1,136 @@
+package fault
+
+import (
+	"github.com/refrun/refrun/act"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/trial"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/tensor"
+)
+
+// siteFaults are noise at another place, of another kind, and dropout's own.
+func siteFaults() []*trial.Fault {
+	kind := func(name string, only func(t noise.Type) bool, to noise.Type) *trial.Fault {
+		return noiseFault(name, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
+			if b.Type == to || !only(b.Type) {
+				return false
+			}
+			b.Type = to
+			return true
+		})
+	}
+	normal := func(t noise.Type) bool { return t == noise.Gaussian || t == noise.Multiplicative }
+	dropout := func(name string, f func(keep, p float64) float64) *trial.Fault {
+		return &trial.Fault{Name: name, Verdict: report.FailRNG, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			b := &v.Machine.Nodes[i].Noise
+			if v.Draws == nil || b.Type != noise.Dropout || len(v.Draws.Data) != 1 {
+				return nil
+			}
+			x := r.In(i, 0)
+			y, p := x.Clone(), fp16.Float32.Round(b.Scale)
+			for k := range y.N() * y.C() {
+				factor := f(v.Draws.Data[0][k], p)
+				plane := y.Plane(k/y.C(), k%y.C())
+				for j := range plane {
+					plane[j] *= factor
+				}
+			}
+			return y
+		}}
+	}
+	l := []*trial.Fault{
+		{Name: "activation after the noise", Verdict: report.FailRNG, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			y, err := v.Machine.Plain(v.Device, i, []*tensor.Tensor{r.In(i, 0)}, v.Draws.Rewind())
+			for j := range v.Machine.Nodes {
+				if n := &v.Machine.Nodes[j]; emulate.IsAct(n) && err == nil {
+					z := tensor.Like(y)
+					act.Forward(z, y, n.Act)
+					return z
+				}
+			}
+			return nil
+		}},
+		kind("multiplicative noise in place of additive", normal, noise.Multiplicative),
+		kind("additive noise in place of multiplicative", normal, noise.Gaussian),
+		noiseFault("laplace noise without its sign", func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
+			if b.Type != noise.Laplace || len(d.Data) != 2 {
+				return false
+			}
+			for i := range d.Data[1] {
+				d.Data[1][i] = 1
+			}
+			return true
+		}),
+		{Name: "one realization without noise", Verdict: report.FailRNG, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			if v.Draws == nil || r.In(i, 0).N() < 2 {
+				return nil
+			}
+			y := noisy(v, v.Machine.Nodes[i].Noise, v.Draws, r.In(i, 0), i)
+			if y != nil {
+				copy(y.Samples(v.Worst, v.Worst+1).Data, r.In(i, 0).Samples(v.Worst, v.Worst+1).Data)
+			}
+			return y
+		}},
+		dropout("dropout missing", func(float64, float64) float64 { return 1 }),
+		dropout("dropout not rescaled", func(keep, _ float64) float64 { return keep }),
+		dropout("dropout rescaled twice", func(keep, p float64) float64 { return keep / ((1 - p) * (1 - p)) }),
+		dropout("dropout rescaled by p for 1-p", func(keep, p float64) float64 { return keep / p }),
+		dropout("dropout keeps what it should drop", func(keep, p float64) float64 { return (1 - keep) / (1 - p) }),
+		dropout("dropout keeps what it should drop, p and 1-p swapped", func(keep, p float64) float64 { return (1 - keep) / p }),
+		dropout("dropout as in evaluation, scaled by 1-p", func(_, p float64) float64 { return 1 - p }),
+	}
+	// The noise enters before a node that follows nothing else, and not where it should.
+	before := func(name string, is func(n *operator.Node) bool) *trial.Fault {
+		site := func(v *trial.View) int { // the last such node before the noise
+			last := -1
+			for i := range v.Machine.Nodes {
+				if emulate.IsNoise(&v.Machine.Nodes[i]) {
+					return last
+				}
+				if is(&v.Machine.Nodes[i]) {
+					last = i
+				}
+			}
+			return -1
+		}
+		return &trial.Fault{Name: name, Verdict: report.FailRNG, At: func(n *operator.Node) bool { return is(n) || emulate.IsNoise(n) }, Whole: true, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			k := site(v)
+			if k < 0 || v.Draws == nil {
+				return nil
+			}
+			if emulate.IsNoise(&v.Machine.Nodes[i]) {
+				return r.In(i, 0).Clone()
+			}
+			if i != k {
+				return nil
+			}
+			var b noise.Block
+			for j := range v.Machine.Nodes {
+				if emulate.IsNoise(&v.Machine.Nodes[j]) {
+					b = v.Machine.Nodes[j].Noise
+				}
+			}
+			x := r.In(i, 0)
+			if s := v.DrawShape(noise.Normal); b.Type == noise.Dropout || [4]int{x.N(), x.C(), x.H(), x.W()} != s {
+				return nil
+			}
+			y := noisy(v, b, v.Draws, x, i)
+			if y == nil {
+				return nil
+			}
+			y, err := v.Machine.Plain(v.Device, i, []*tensor.Tensor{y}, nil)
+			if err != nil {
+				return nil
+			}
+			return y
+		}}
+	}
+	return append(l,
+		before("noise before the norm", emulate.IsNorm),
+		before("noise before the activation", emulate.IsAct),
+		before("noise before the last convolution block", emulate.IsWindow),
+	)
+}

@@ -1,0 +1,177 @@
+package fault
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/trial"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/tensor"
+)
+
+// precisionFaults are faults of how numbers are rounded in convolutions and
+// where they are stored. They are none where the claim rounds as much.
+func precisionFaults() []*trial.Fault {
+	l := append(operandFaults(), modeFaults()...)
+	l = append(l, productFaults()...)
+	l = append(l, storeFaults()...)
+	return append(l, accumulatorFaults()...)
+}
+
+// significant is the number of significant bits of a format.
+func significant(f fp16.Format) int {
+	return map[fp16.Format]int{fp16.Float64: 53, fp16.Float32: 24, fp16.TF32: 11, fp16.Float16: 11, fp16.BFloat16: 8}[f]
+}
+
+// truncate rounds x toward zero to f.
+func truncate(x float64, f fp16.Format) float64 {
+	y := f.Round(x)
+	if math.Abs(y) <= math.Abs(x) {
+		return y
+	}
+	return math.Copysign(math.Abs(y)-below(math.Abs(y), f), y)
+}
+
+// below returns the distance from y > 0 to the next smaller number of f.
+func below(y float64, f fp16.Format) float64 {
+	if math.IsInf(y, 0) {
+		return 0
+	}
+	if frac, _ := math.Frexp(y); frac == 0.5 && y > f.SmallestNormal() {
+		return f.Ulp(y) / 2
+	}
+	return f.Ulp(y)
+}
+
+// operandFaults round the operands of convolutions to less than the claim.
+func operandFaults() []*trial.Fault {
+	var l []*trial.Fault
+	one := func(name string, p int, only string, f func(x float64) float64, twice bool) *trial.Fault {
+		h := &trial.Fault{Name: name, Verdict: report.FailPrecision, At: emulate.IsConv, Rounding: true}
+		h.Node = func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			n := &v.Machine.Nodes[i]
+			has, _, _ := n.Formats(v.Device.ModeOf(i), fp16.Float32)
+			if significant(has) < p || twice && has == fp16.Float32 {
+				return nil
+			}
+			first := func(x *tensor.Tensor) *tensor.Tensor { return x }
+			if twice {
+				first = func(x *tensor.Tensor) *tensor.Tensor { return emulate.Operand(v.Device.ModeOf(i), x, has) }
+			}
+			c := convolution{x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
+			if only != "weights" {
+				c.x = rounded(first(c.x), f)
+			}
+			if only != "input" {
+				c.weights = rounded(first(tensor.Of(fp16.Float64, c.weights, 1, 1, 1, len(c.weights))), f).Data
+			}
+			return convolve(v, i, c)
+		}
+		l = append(l, h)
+		return h
+	}
+	// The device may round what the claim has rounded already, or not.
+	operands := func(name string, p int, only string, f func(x float64) float64) *trial.Fault {
+		h := one(name, p, only, f, false)
+		one(name, p, only, f, true)
+		return h
+	}
+	tf32 := func(r fp16.Rounding) func(float64) float64 {
+		return func(x float64) float64 { return fp16.RoundTF32(fp16.Float32.Round(x), r) }
+	}
+	subtle(operands("operands in tf32", 12, "", tf32(fp16.NearestEven)), evidence.AmplitudeLadder)
+	operands("operands in tf32, ties away from zero", 12, "", tf32(fp16.NearestAway))
+	operands("operands truncated to tf32", 12, "", tf32(fp16.TowardZero))
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		p, small := significant(f)+1, evidence.AmplitudeLadder
+		if f == fp16.Float16 {
+			small = evidence.SubnormalLadder // numbers that are subnormal in f lose more
+		}
+		subtle(operands(fmt.Sprintf("operands in %v", f), p, "", f.Round), small)
+		subtle(operands(fmt.Sprintf("weights in %v", f), p, "weights", f.Round), evidence.AmplitudeLadder)
+		operands(fmt.Sprintf("convolution inputs in %v", f), p, "input", f.Round)
+		cut := func(x float64) float64 { return truncate(x, f) }
+		operands(fmt.Sprintf("operands truncated to %v", f), p-1, "", cut)
+		h := operands(fmt.Sprintf("weights truncated to %v", f), p-1, "weights", cut)
+		subtle(h, evidence.AmplitudeLadder)
+		h.TF32 = f == fp16.Float16 // of as many bits
+		operands(fmt.Sprintf("convolution inputs truncated to %v", f), p-1, "input", cut)
+	}
+	for p := 23; p > 11; p-- {
+		h := operands(fmt.Sprintf("convolution inputs truncated to %d bits", p), 24, "input", func(x float64) float64 { return cutBits(x, p) })
+		if h.Slow = true; p == 20 { // fewer show, more are like sums that truncate
+			subtle(h, "")
+			h.Needs = "the layers recorded"
+		}
+	}
+	quantized := func(name string, per func(s []int) int) {
+		h := &trial.Fault{Name: name, Verdict: report.FailPrecision, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			n := &v.Machine.Nodes[i]
+			w := append([]float64(nil), n.Weight.Data...)
+			for k, size := 0, per(n.Weight.Shape); k < len(w); k += size {
+				top := 0.0
+				for _, x := range w[k : k+size] {
+					top = max(top, math.Abs(x))
+				}
+				for j, x := range w[k : k+size] {
+					w[k+j] = math.RoundToEven(x/(top/127)) * (top / 127)
+				}
+			}
+			return convolve(v, i, convolution{x: r.In(i, 0), weights: w, bias: 1, geometry: n.Geometry})
+		}}
+		l = append(l, h)
+	}
+	quantized("weights of 8 bits per output channel", func(s []int) int { return s[1] * s[2] * s[3] })
+	quantized("weights of 8 bits", func(s []int) int { return s[0] * s[1] * s[2] * s[3] })
+	return l
+}
+
+// modeFaults are devices that run in another mode than the claimed one, with
+// all that its contract rounds.
+func modeFaults() []*trial.Fault {
+	var l []*trial.Fault
+	for _, mode := range []operator.Mode{
+		{Precision: fp16.Float16, Autocast: operator.CUDA2}, {Precision: fp16.Float16, Autocast: operator.CPU2},
+		{Precision: fp16.BFloat16, Autocast: operator.CUDA2}, {Precision: fp16.BFloat16, Autocast: operator.CPU2},
+	} {
+		other := func(v *trial.View, d emulate.Device) *emulate.Device {
+			had := d.Mode.Precision
+			if half := had == fp16.Float16 || had == fp16.BFloat16; had == mode.Precision || had == fp16.BFloat16 && half {
+				return nil
+			}
+			of, err := v.Machine.Formats(mode, fp16.Float32)
+			if err != nil {
+				return nil
+			}
+			return &emulate.Device{Mode: mode, Store: of, State: v.Machine.Config.StateFormat(v.Evidence.Op.Output(mode)), Perturb: d.Perturb}
+		}
+		l = append(l, &trial.Fault{Name: mode.String() + " in place of the claimed mode", Verdict: report.FailPrecision, Rounding: true, Whole: true,
+			At: func(*operator.Node) bool { return true }, Device: other,
+			Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
+				d := other(v, *v.Device)
+				if d == nil {
+					return nil
+				}
+				return v.Machine.Advance(d, v.X, out)
+			}})
+	}
+	return l
+}
+
+// cutBits truncates x to p significant bits.
+func cutBits(x float64, p int) float64 {
+	f, e := math.Frexp(x)
+	return math.Ldexp(math.Trunc(math.Ldexp(f, p)), e-p)
+}
+
+func rounded(x *tensor.Tensor, f func(float64) float64) *tensor.Tensor {
+	y := tensor.Like(x)
+	for i, v := range x.Data {
+		y.Data[i] = f(v)
+	}
+	return y
+}

@@ -1,0 +1,157 @@
+package fault
+
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/trial"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/tensor"
+)
+
+// productFaults form products of float32 numbers from those of their halves,
+// and leave some out.
+func productFaults() []*trial.Fault {
+	split := func(name string, high func(float64) float64, weights bool) *trial.Fault {
+		return &trial.Fault{Name: name, Verdict: report.FailPrecision, At: emulate.IsConv, Rounding: true, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			if p := v.Device.Mode.Precision; p != fp16.Float32 {
+				return nil
+			}
+			n, x := &v.Machine.Nodes[i], r.In(i, 0)
+			low := func(u float64) float64 { return high(u - high(u)) }
+			w := tensor.Of(fp16.Float64, n.Weight.Data, 1, 1, 1, len(n.Weight.Data))
+			part := func(x, w *tensor.Tensor, bias float64) *tensor.Tensor {
+				return convolve(v, i, convolution{x: x, weights: w.Data, bias: bias, geometry: n.Geometry})
+			}
+			y := part(rounded(x, high), rounded(w, high), 1)
+			parts := []*tensor.Tensor{part(rounded(x, low), rounded(w, high), 0)}
+			if weights {
+				parts = append(parts, part(rounded(x, high), rounded(w, low), 0))
+			}
+			for _, p := range parts {
+				for k, u := range p.Data {
+					y.Data[k] += u
+				}
+			}
+			return y
+		}}
+	}
+	tf32 := func(x float64) float64 { return fp16.TF32.Round(x) }
+	return []*trial.Fault{
+		split("three bfloat16 products for one of float32", fp16.BFloat16.Round, true),
+		split("two tf32 products for one of float32", tf32, false),
+		split("two bfloat16 products for one of float32", fp16.BFloat16.Round, false),
+	}
+}
+
+// accumulatorFaults are sums of convolutions that are kept in less than
+// float32. Where the order of the terms is not the one here they do not fit,
+// and nothing is said.
+func accumulatorFaults() []*trial.Fault {
+	var l []*trial.Fault
+	add := func(name string, block int, f func(x float64) float64, half bool, split bool) {
+		l = append(l, &trial.Fault{Name: name, Verdict: report.FailPrecision, At: emulate.IsConv, Rounding: true, Slow: true,
+			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+				if p := v.Device.Mode.Precision; half && p != fp16.Float16 && p != fp16.BFloat16 {
+					return nil
+				}
+				g := f
+				if g == nil {
+					g = v.Device.Mode.Precision.Round
+				}
+				n := &v.Machine.Nodes[i]
+				return accumulate(v, i, r.In(i, 0), n, block, split, g)
+			}})
+	}
+	for _, block := range []int{1, 4, 8, 16, 32} {
+		name := fmt.Sprintf("accumulator in the half type, rounded after each %d terms", block)
+		if block == 1 {
+			name = "accumulator in the half type"
+		}
+		add(name, block, nil, true, false)
+	}
+	for _, block := range []int{1, 4, 8, 16, 32} {
+		add(fmt.Sprintf("accumulator in bfloat16, rounded after each %d terms", block), block, fp16.BFloat16.Round, true, false)
+	}
+	for _, parts := range []int{2, 4, 8} {
+		add(fmt.Sprintf("%d partial sums in the half type", parts), parts, nil, true, true)
+	}
+	return l
+}
+
+// accumulate evaluates a convolution of stride 1 with an accumulator that f
+// rounds after each block of terms (channel by channel, row by row), or, if it
+// is split, by that many partial sums that f rounds.
+func accumulate(v *trial.View, i int, x *tensor.Tensor, n *operator.Node, block int, split bool, f func(float64) float64) *tensor.Tensor {
+	s, g := n.Weight.Shape, n.Geometry
+	k, terms := s[2], s[1]*s[2]*s[3]
+	if g.Stride[0] > 1 || split && block > terms {
+		return nil
+	}
+	mode := v.Device.ModeOf(i)
+	format, _, err := n.Formats(mode, fp16.Float32)
+	if err != nil {
+		return nil
+	}
+	x = emulate.Operand(mode, x, format)
+	w := emulate.Operand(mode, tensor.Of(fp16.Float64, n.Weight.Data, 1, 1, 1, len(n.Weight.Data)), format).Data
+	src := gather(x, axis(x.H(), g.Pad[0], g.Padding), axis(x.W(), g.Pad[0], g.Padding))
+	y := tensor.New(fp16.Float64, x.N(), s[0], src.H()-k+1, src.W()-k+1)
+	ends := make([]bool, terms) // after which terms the sum is rounded
+	if split {
+		for p := 1; p <= block; p++ {
+			ends[terms*p/block-1] = true
+		}
+	} else {
+		for t := range ends {
+			ends[t] = (t+1)%block == 0 || t == terms-1
+		}
+	}
+	half := format == fp16.Float16 || format == fp16.BFloat16
+	line, total := make([]float64, y.W()), make([]float64, y.W())
+	for at := range y.N() * y.C() * y.H() {
+		row, o, b := at%y.H(), at/y.H()%y.C(), at/(y.H()*y.C())
+		clear(line)
+		clear(total)
+		for t := range terms {
+			c, dy, dx := t/(k*k), t/k%k, t%k
+			from := src.Plane(b, c)[(row+dy)*src.W()+dx:]
+			u := w[o*terms+t]
+			for j := range line {
+				line[j] += float64(u * from[j])
+			}
+			if !ends[t] {
+				continue
+			}
+			for j, q := range line {
+				line[j] = f(fp16.Float32.Round(q))
+			}
+			if split {
+				for j, q := range line {
+					total[j] = fp16.Float32.Round(total[j] + q)
+				}
+				clear(line)
+			}
+		}
+		if split {
+			copy(line, total)
+		}
+		if n.Bias != nil {
+			bias := n.Bias.Data[o]
+			if half {
+				bias = format.Round(bias)
+			}
+			apart := !v.Device.BiasTogether && v.Device.Mode.BiasApart() && v.Stored(i) == format
+			for j, q := range line {
+				if apart {
+					q = format.Round(q)
+				}
+				line[j] = q + bias
+			}
+		}
+		copy(y.Plane(b, o)[row*y.W():], line)
+	}
+	return y
+}

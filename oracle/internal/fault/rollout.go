@@ -1,0 +1,288 @@
+package fault
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/trial"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// blend returns a x + b out, rounded as the view's device rounds a policy, and
+// post-processed as c says.
+func blended(v *trial.View, c rollout.Config, a, b float64, x, out *tensor.Tensor) *tensor.Tensor {
+	of, state := v.Formats()
+	y := tensor.New(state, x.N(), x.C(), x.H(), x.W())
+	of.RoundSlice(y.Data, out.Data)
+	for k := range y.Data {
+		y.Data[k] *= b
+	}
+	of.RoundSlice(y.Data, y.Data)
+	for k, o := range y.Data {
+		y.Data[k] = o + state.Round(a*x.Data[k])
+	}
+	state.RoundSlice(y.Data, y.Data)
+	return processed(v, c, y)
+}
+
+// post applies post-processing to states.
+func processed(v *trial.View, c rollout.Config, x *tensor.Tensor) *tensor.Tensor {
+	c.Policy = rollout.Autoregressive // of the state itself
+	y := c.Advance(x, x, x.Format, operator.Mode{Precision: fp16.Float64})
+	y.Format = fp16.Float64
+	return y
+}
+
+// weights returns what the policy multiplies state and output with.
+func weightsOf(v *trial.View) (a, b float64) {
+	c := v.Machine.Config
+	switch c.Policy {
+	case rollout.Convex:
+		return fp16.Float32.Round(c.Alpha), fp16.Float32.Round(1 - c.Alpha)
+	case rollout.Residual:
+		return 1, fp16.Float32.Round(c.Dt)
+	}
+	return 0, 1
+}
+
+func rolloutFaults() []*trial.Fault {
+	var l []*trial.Fault
+	policy := func(name string, f func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor) *trial.Fault {
+		h := &trial.Fault{Name: name, Verdict: report.FailRollout, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
+			a, b := weightsOf(v)
+			return f(v, v.Machine.Config, a, b, out)
+		}}
+		l = append(l, h)
+		return h
+	}
+	is := func(v *trial.View, p rollout.Policy) bool { return v.Machine.Config.Policy == p }
+	// Faults of any amplitude: the weights of the policy.
+	h := policy("alpha wrong", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		if !is(v, rollout.Convex) {
+			return nil
+		}
+		return blended(v, c, a+float64(0.125*v.Scale()), b-float64(0.125*v.Scale()), v.X, out)
+	})
+	h.Family, h.Called = true, func(v *trial.View, k float64) string {
+		a, _ := weightsOf(v)
+		switch to := a + k/8; {
+		case math.Abs(to-(1-a)) < 0.01 && a != 0.5:
+			return "alpha and 1-alpha swapped"
+		case math.Abs(to) < 0.002:
+			return "autoregressive policy in place of convex"
+		case math.Abs(to-1) < 0.002:
+			return "step not made"
+		default:
+			return fmt.Sprintf("alpha %.4g in place of %.4g", to, a)
+		}
+	}
+	h = policy("dt wrong", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		if !is(v, rollout.Residual) {
+			return nil
+		}
+		return blended(v, c, a, b*(1+v.Scale()), v.X, out)
+	})
+	h.Family, h.Called = true, func(v *trial.View, k float64) string {
+		_, b := weightsOf(v)
+		switch {
+		case math.Abs(k+1) < 0.002:
+			return "step not made"
+		case math.Abs(k+2) < 0.01:
+			return "residual subtracted"
+		}
+		return fmt.Sprintf("dt %.4g in place of %.4g", b*(1+k), b)
+	}
+	h = policy("operator's share wrong", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		if !is(v, rollout.Convex) {
+			return nil
+		}
+		return blended(v, c, a, b+float64(0.125*v.Scale()), v.X, out)
+	})
+	h.Family, h.Called = true, func(v *trial.View, k float64) string {
+		a, b := weightsOf(v)
+		if math.Abs(b+k/8-1) < 0.002 {
+			return "operator's output added whole"
+		}
+		return fmt.Sprintf("weights %.4g and %.4g, which do not add up to 1", a, b+k/8)
+	}
+	h = policy("state's share wrong", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		return blended(v, c, a+float64(0.125*v.Scale()), b, v.X, out)
+	})
+	h.Family, h.Called = true, func(v *trial.View, k float64) string {
+		a, b := weightsOf(v)
+		if v.Machine.Config.Policy == rollout.Convex && math.Abs(a+k/8-1) < 0.002 {
+			return "residual policy in place of convex"
+		}
+		return fmt.Sprintf("weights %.4g and %.4g of state and output", a+k/8, b)
+	}
+	h = policy("state leaks", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		y := v.Machine.Advance(v.Device, v.X, out)
+		for i := range y.Data {
+			y.Data[i] *= 1 + float64(0.125*v.Scale())
+		}
+		return y
+	})
+	h.Family, h.Called = true, func(_ *trial.View, k float64) string { return fmt.Sprintf("state times %.5g", 1+k/8) }
+
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		subtle(policy(fmt.Sprintf("alpha or dt in %v", f), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			return blended(v, c, f.Round(a), f.Round(b), v.X, out)
+		}), "")
+		policy(fmt.Sprintf("alpha in %v, and 1-alpha of it", f), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			if !is(v, rollout.Convex) {
+				return nil
+			}
+			return blended(v, c, f.Round(a), 1-f.Round(a), v.X, out)
+		})
+		precise(policy(fmt.Sprintf("state in %v", f), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+			y := v.Machine.Advance(v.Device, v.X, out)
+			f.RoundSlice(y.Data, y.Data)
+			return y
+		}))
+		l = append(l, precise(&trial.Fault{Name: fmt.Sprintf("state read in %v", f), Verdict: report.FailRollout, Input: func(v *trial.View) *tensor.Tensor {
+			y := v.X.Clone()
+			f.RoundSlice(y.Data, y.Data)
+			return y
+		}}))
+	}
+	policy("alpha in place of 1-alpha", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		if !is(v, rollout.Convex) {
+			return nil
+		}
+		return blended(v, c, a, a, v.X, out)
+	})
+	policy("policy applied twice", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		y := blended(v, rollout.Config{}, a, b, v.X, out)
+		return blended(v, c, a, b, y, out)
+	})
+	policy("convex policy in place of residual", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		if !is(v, rollout.Residual) {
+			return nil
+		}
+		return blended(v, c, 1-b, b, v.X, out)
+	})
+	policy("state of another realization", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		return blended(v, c, a, b, rotated(v.X, 1), out)
+	})
+	policy(Frozen, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		y := v.Next.Clone()
+		k := v.Worst
+		copy(y.Samples(k, k+1).Data, v.X.Samples(k, k+1).Data)
+		return y
+	})
+	policy("realizations change places", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		return rotated(v.Next, 1)
+	})
+	policy("state before the last in the policy", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		if v.Before == nil || a == 0 {
+			return nil
+		}
+		return blended(v, c, a, b, v.Before, out)
+	})
+	l = append(l, &trial.Fault{Name: "operator reads the state before the last", Verdict: report.FailRollout, Input: func(v *trial.View) *tensor.Tensor { return v.Before }})
+	return append(l, postFaults()...)
+}
+
+// rotated returns x with its samples moved by k.
+func rotated(x *tensor.Tensor, k int) *tensor.Tensor {
+	y := tensor.Like(x)
+	for n := range x.N() {
+		copy(y.Samples(n, n+1).Data, x.Samples((n+x.N()-k)%x.N(), (n+x.N()-k)%x.N()+1).Data)
+	}
+	return y
+}
+
+// postFaults are those of the post-processing.
+func postFaults() []*trial.Fault {
+	var l []*trial.Fault
+	// with takes other post-processing than the claimed one.
+	with := func(name string, f func(c *rollout.Config) bool) {
+		l = append(l, &trial.Fault{Name: name, Verdict: report.FailRollout, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
+			m := *v
+			c := v.Machine.Config
+			if !f(&c) {
+				return nil
+			}
+			a, b := weightsOf(v)
+			return blended(&m, c, a, b, v.X, out)
+		}})
+	}
+	with("normalization missing", func(c *rollout.Config) bool {
+		ok := c.Normalization != rollout.NoNormalization
+		c.Normalization = rollout.NoNormalization
+		return ok
+	})
+	with("min-max in place of z-score", func(c *rollout.Config) bool {
+		ok := c.Normalization == rollout.ZScore
+		c.Normalization = rollout.MinMax
+		return ok
+	})
+	with("z-score in place of min-max", func(c *rollout.Config) bool {
+		ok := c.Normalization == rollout.MinMax
+		c.Normalization = rollout.ZScore
+		return ok
+	})
+	with("normalization of each realization in place of the batch", func(c *rollout.Config) bool {
+		ok := c.Normalization != rollout.NoNormalization && c.EngineBatch > 0
+		c.EngineBatch = 0
+		return ok
+	})
+	with("normalization of the batch in place of each realization", func(c *rollout.Config) bool {
+		ok := c.Normalization != rollout.NoNormalization && c.EngineBatch == 0
+		c.EngineBatch = 1
+		return ok
+	})
+	with("clamp missing", func(c *rollout.Config) bool { ok := c.Clamp != nil; c.Clamp = nil; return ok })
+	for _, to := range [][2]float64{{-1, 1}, {0, 1}} {
+		with(fmt.Sprintf("clamp to [%g,%g]", to[0], to[1]), func(c *rollout.Config) bool { c.Clamp = &to; return true })
+	}
+	after := func(name string, f func(x *tensor.Tensor)) {
+		l = append(l, &trial.Fault{Name: name, Verdict: report.FailRollout, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
+			y := v.Machine.Advance(v.Device, v.X, out)
+			f(y)
+			return y
+		}})
+	}
+	after("mean of each channel removed from the state", func(x *tensor.Tensor) {
+		for k := range x.N() * x.C() {
+			p := x.Plane(k/x.C(), k%x.C())
+			m, _ := measure.Moments(p)
+			for i := range p {
+				p[i] -= m
+			}
+		}
+	})
+	after("mean removed from the state", func(x *tensor.Tensor) {
+		for k := range x.N() {
+			p := x.Samples(k, k+1).Data
+			m, _ := measure.Moments(p)
+			for i := range p {
+				p[i] -= m
+			}
+		}
+	})
+	after("state's channels in reverse order", func(x *tensor.Tensor) {
+		y := x.Clone()
+		for k := range x.N() * x.C() {
+			copy(x.Plane(k/x.C(), k%x.C()), y.Plane(k/x.C(), x.C()-1-k%x.C()))
+		}
+	})
+	after("state's H and W swapped", func(x *tensor.Tensor) { copy(x.Data, transposed(x).Data) })
+	after("state in steps of a 127th of its largest number", func(x *tensor.Tensor) {
+		top := 0.0
+		for _, v := range x.Data {
+			top = max(top, math.Abs(v))
+		}
+		s := top / 127
+		for i, v := range x.Data {
+			x.Data[i] = math.RoundToEven(v/s) * s
+		}
+	})
+	l[len(l)-1].Verdict, l[len(l)-1].Batch = report.FailPrecision, true
+	return l
+}

@@ -1,0 +1,153 @@
+package match
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/internal/fault"
+	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/trial"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestShrunk: an amplitude that roundings have made less of is one around the
+// emulation alone, of a fault that explains most.
+func TestShrunk(t *testing.T) {
+	near, exact := &trial.View{}, &trial.View{}
+	f := &filter{near: near, exact: exact}
+	for _, c := range []struct {
+		v    *trial.View
+		m    measure.Match
+		want bool
+	}{
+		{near, measure.Match{C: 0.8, Gain: 0.6, T: 15}, true}, {exact, measure.Match{C: 0.8, Gain: 0.6, T: 15}, false},
+		{near, measure.Match{C: 0.8, Gain: 0.4, T: 15}, false}, {near, measure.Match{C: 0.8, Gain: 0.6, T: 7}, false},
+		{near, measure.Match{C: 0.6, Gain: 0.6, T: 15}, false}, {near, measure.Match{C: 1.2, Gain: 0.6, T: 15}, false},
+	} {
+		if got := f.shrunk(&Tried{H: &trial.Fault{}, v: c.v, Match: c.m}); got != c.want {
+			t.Errorf("%+v: %v, want %v", c.m, got, c.want)
+		}
+	}
+}
+
+// TestMimicked: where some correct device has what a fault would do, it is no fault's
+// unless the step is known to be wrong.
+func TestMimicked(t *testing.T) {
+	b := newBench(t, "bfloat16", 0.5)
+	f := &filter{e: b.Matcher, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1, h0: map[*trial.View][][]float64{}}
+	if ok, err := f.open(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	device, err := f.near.Perturbed(&trial.Fault{}, trial.Everywhere, 40)
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := f.units(f.near, device.Data, f.near.Next.Data)
+	mimicked := func(q []float64) bool {
+		is, err := f.mimicked(&Tried{H: &trial.Fault{}, v: f.near, q: q, Match: measure.Match{QQ: measure.Dot(q, q)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	if !mimicked(q) {
+		t.Error("what a correct device does is not seen in it")
+	}
+	if mimicked(append(slices.Clone(q[7:]), q[:7]...)) {
+		t.Error("what no device does is seen in one")
+	}
+	b.Report.Findings = []report.Finding{{Verdict: report.FailLogic, Step: f.s.Step}}
+	if mimicked(q) {
+		t.Error("a step that is known to be wrong is acquitted")
+	}
+}
+
+// TestScatter: an amplitude that few correct devices have, and may be a fault's, is
+// held against many; so is none that is far from one, nor in a large operator.
+func TestScatter(t *testing.T) {
+	b := newBench(t, "bfloat16", 0.5)
+	f := &filter{e: b.Matcher, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1, h0: map[*trial.View][][]float64{}}
+	if ok, err := f.open(); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	q := f.units(f.near, f.near.Next.Data, f.exact.Next.Data)
+	for k := range manyDevices {
+		c := 0.1
+		if k >= fewDevices {
+			c = 0.5
+		}
+		f.h0[f.near] = append(f.h0[f.near], measure.Scaled(q, c))
+	}
+	many := math.Sqrt((6*0.01 + 58*0.25) / 64)
+	for _, c := range []struct{ c, sigma, want float64 }{
+		{1, 0.01, many}, // t is 10 by the few
+		{0.35, 0.01, 0.1}, {0.35, 0.2, 0.2},
+	} {
+		x := &Tried{H: &trial.Fault{}, v: f.near, q: q, k: 1, Match: measure.Match{N: len(q), C: c.c, Sigma: c.sigma, T: c.c / c.sigma, QQ: measure.Dot(q, q), Shown: 1}}
+		if err := f.scatter(x); err != nil {
+			t.Fatal(err)
+		}
+		if math.Abs(x.Match.Sigma-c.want) > 1e-9 {
+			t.Errorf("amplitude %v, sigma %v by itself: %v beside correct devices, want %v", c.c, c.sigma, x.Match.Sigma, c.want)
+		}
+	}
+	if n := f.devices(); n != manyDevices {
+		t.Errorf("%d devices of a small operator: want %d", n, manyDevices)
+	}
+	large := *f.s.BatchStep
+	large.X = &tensor.Tensor{Shape: []int{1 << 20, 3, 16, 18}}
+	f.s.BatchStep = &large
+	if n := f.devices(); n != fewDevices {
+		t.Errorf("%d devices of a large operator: want %d", n, fewDevices)
+	}
+}
+
+// TestCost: where the work does not reach the whole library, what acts late comes
+// first; elsewhere its own order stands.
+func TestCost(t *testing.T) {
+	b := newBench(t, "float32", 0.5)
+	f := &filter{e: b.Matcher, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1}
+	all := fault.Library()
+	cost := func(name string) int64 {
+		return f.cost(all[slices.IndexFunc(all, func(h *trial.Fault) bool { return h.Name == name })], len(all))
+	}
+	if c := cost("kernel flipped"); c != 0 {
+		t.Errorf("a kernel of a small operator costs %d: want 0", c)
+	}
+	large := *f.s.BatchStep
+	large.X = &tensor.Tensor{Shape: []int{1 << 20, 3, 16, 18}}
+	f.s.BatchStep = &large
+	first, last, none := cost("kernel flipped"), cost("bias of the next channel"), cost("noise scale")
+	if first != 100 || !(0 < last && last < 20) || none != last {
+		t.Errorf("of a large operator all kernels cost %d, its only bias %d, its noise %d: want 100, less than 20 and as much", first, last, none)
+	}
+}
+
+// TestAccidents: what lies in one place, or is refuted by the emulation, is no
+// diagnosis.
+func TestAccidents(t *testing.T) {
+	f := &filter{}
+	f.divide(2, 3, 16, 16)
+	v := &trial.View{X: tensor.New(fp16.Float64, 2, 3, 16, 16)}
+	flip, wide := make([]float64, len(f.cluster)), make([]float64, len(f.cluster))
+	for i := range wide {
+		wide[i] = 1
+		if y, x := i/16%16, i%16; y < 5 && x < 5 && i < 3*256 { // one rounding and two convolutions
+			flip[i] = 1
+		}
+	}
+	if !f.sparse(&Tried{v: v, q: flip}) || f.sparse(&Tried{v: v, q: wide}) {
+		t.Error("sparse: want one place to be, and the whole image not to be")
+	}
+	for _, k := range []struct {
+		m    measure.Match
+		want bool
+	}{{measure.Match{}, false}, {measure.Match{QQ: 1}, true}, {measure.Match{QQ: 1, C: 1, Sigma: .01}, false}, {measure.Match{QQ: 1, C: .1, Sigma: .23}, false}, {measure.Match{QQ: 1, C: .1, Sigma: .2}, true}} {
+		if got := k.m.Refutes(); got != k.want {
+			t.Errorf("%+v refutes: %v, want %v", k.m, got, k.want)
+		}
+	}
+}

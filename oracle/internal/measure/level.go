@@ -1,0 +1,77 @@
+package measure
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/rollout"
+)
+
+// LevelOut takes from the errors v what a post-processing that maps each group of
+// realizations linearly may have made of one rounding: that of its least or its
+// greatest number, or of its spread. What is left is the error of each number
+// for itself. A line that is more than a few roundings stays.
+func LevelOut(c rollout.Config, v, truth, s []float64, realizations int) {
+	if c.Normalization == rollout.NoNormalization {
+		return
+	}
+	group := len(v)
+	if c.EngineBatch == 0 {
+		group /= realizations
+	}
+	for lo := 0; lo < len(v); lo += group {
+		v, x, s := v[lo:lo+group], truth[lo:lo+group], s[lo:lo+group]
+		at, a, b := fit(v, x, s)
+		usual, most, within := math.Inf(1), 0.0, true
+		for _, d := range s {
+			if d > 0 {
+				usual, most = min(usual, d), max(most, d)
+			}
+		}
+		// The error of the greatest number, in deviations of the usual ones, and
+		// in its own at the most.
+		reach := min(64*usual, 12*most)
+		for k, w := range x {
+			if d := a + float64(b*(w-at)); v[k] == v[k] && math.Abs(d) > reach {
+				within = false
+				break
+			}
+		}
+		for k := range v {
+			if within {
+				v[k] -= a + float64(b*(x[k]-at))
+			}
+		}
+	}
+}
+
+// fit returns the line a + b (x - at) through v, by least squares of v/s, at
+// the mean of x; numbers that are not finite are left out.
+func fit(v, x, s []float64) (at, a, b float64) {
+	weight := func(k int) float64 {
+		if !Finite(v[k]) || !Finite(x[k]) || !(s[k] > 0) {
+			return 0
+		}
+		return 1 / float64(s[k]*s[k])
+	}
+	var n, sx, sv float64
+	for k := range v {
+		if w := weight(k); w > 0 {
+			n, sx, sv = n+w, sx+float64(w*x[k]), sv+float64(w*v[k])
+		}
+	}
+	if n == 0 {
+		return 0, 0, 0
+	}
+	at, a = sx/n, sv/n
+	var xx, xv float64
+	for k := range v {
+		if w := weight(k); w > 0 {
+			d := x[k] - at
+			xx, xv = xx+w*float64(d*d), xv+w*float64(d*v[k])
+		}
+	}
+	if xx > 0 {
+		b = xv / xx
+	}
+	return at, a, b
+}

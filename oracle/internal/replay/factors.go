@@ -1,0 +1,107 @@
+package replay
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/internal/noisestat"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/tensor"
+)
+
+// factorSuspects are steps in which each hidden channel has a factor of its own:
+// a dropout with other masks or another factor, or noise whose scale differs by
+// channel or realization. Which factors, the device's step itself says.
+func (e *Gate) factorSuspects(w *wrong) []suspect {
+	m := noisestat.NewModel(e.Evidence)
+	if m == nil || w.X.H()*w.X.W()*len(m.Rows) < 4*len(m.W[0]) {
+		return nil
+	}
+	silent, err := w.exact.Again(nil)
+	if err != nil {
+		return nil
+	}
+	hidden := w.exact.Hidden()
+	part, rest := hidden, []float64(nil)
+	if m.Kind == noise.Dropout {
+		rest = m.Without(e.Evidence, w.exact, silent, hidden)
+	} else {
+		noisy, err := e.Machine.Plain(w.exact.D, w.exact.Noise, []*tensor.Tensor{hidden}, w.Draws.Rewind())
+		if err != nil {
+			return nil
+		}
+		part = noisy
+		for i, h := range hidden.Data {
+			part.Data[i] -= h
+		}
+		rest = e.Raw(w.exact.D, w.X, silent).Data
+	}
+	of := make([][]float64, w.Hi-w.Lo)
+	for r := range of {
+		for _, f := range m.Factors(e.Case.Rollout, part, rest, w.BatchStep, w.Lo+r) {
+			of[r] = append(of[r], f.Value)
+		}
+	}
+	f := of[w.worst()-w.Lo]
+	if m.Kind != noise.Dropout && slices.Max(f)-slices.Min(f) < 0.02*math.Abs(slices.Max(f)) {
+		return nil // one factor for all is a scale
+	}
+	name, what := e.factorName(m, f)
+	return []suspect{{name: name, what: what, verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
+		held := w.claimed.Hidden()
+		noisy := tensor.Like(held)
+		for r := range noisy.N() {
+			for c := range noisy.C() {
+				h, p, y := held.Plane(r, c), part.Plane(r, c), noisy.Plane(r, c)
+				for i := range y {
+					if m.Kind == noise.Dropout {
+						y[i] = float64(of[r][c] * h[i])
+					} else {
+						y[i] = h[i] + float64(of[r][c]*p[i])
+					}
+				}
+			}
+		}
+		w.claimed.D.Store[w.claimed.Noise].RoundSlice(noisy.Data, noisy.Data)
+		return w.outOf(noisy)
+	}}}
+}
+
+// factorName names factors of channels.
+func (e *Gate) factorName(m *noisestat.Model, f []float64) (name, what string) {
+	near := func(of ...float64) bool {
+		for _, v := range f {
+			ok := false
+			for _, x := range of {
+				ok = ok || math.Abs(v-x) < 0.05
+			}
+			if !ok {
+				return false
+			}
+		}
+		return true
+	}
+	if m.Kind != noise.Dropout {
+		if near(0) {
+			return "no noise", "it has no noise"
+		}
+		if near(0, 1) {
+			return "noise missing in some channels", "some channels have no noise"
+		}
+		return "noise scale differs by channel", fmt.Sprintf("the noise of its channels has factors of its own (the first %.4g, the last %.4g)", f[0], f[len(f)-1])
+	}
+	p := e.Machine.Nodes[m.Node].Noise.Scale
+	switch {
+	case near(1):
+		return "dropout is off", "no channel is dropped"
+	case near(0, 1/(1-p)):
+		return "other dropout masks", "other channels are dropped"
+	case near(0, 1):
+		return "dropout not rescaled", "kept channels lack the factor 1/(1-p)"
+	case near(0, 1/p):
+		return "dropout with p and 1-p swapped", "kept channels have the factor 1/p"
+	}
+	return "dropout factors wrong", "its channels have other factors than 0 and 1/(1-p)"
+}

@@ -1,0 +1,59 @@
+package steps
+
+import (
+	"math"
+
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/report"
+)
+
+// classify tells a fault of logic from one of precision, where nothing is known
+// but its errors. What rounds too much, or approximates, has errors everywhere, and
+// no larger than the coarsest arithmetic there is would have: those of bfloat16,
+// times beyondRounding for what it does more often or in worse places. Errors
+// that are larger, or that lie in a place, are of another function.
+func (g *stepGate) classify(m *measured, bad *verdictOn) (report.Verdict, error) {
+	if bad.gate == "structure" || g.local(bad.figures) {
+		return report.FailLogic, nil
+	}
+	mode, err := operator.ParseMode("bfloat16", "cuda")
+	if err != nil {
+		return "", err
+	}
+	coarse, _, err := g.emulation(m.BatchStep, emulate.Contract(g.e.Machine.Nodes, g.e.Case.Rollout, mode))
+	if err != nil {
+		return "", err
+	}
+	var theirs, ours float64
+	for i, v := range m.truth {
+		d, c := m.Got[i]-v, coarse.Data[i]-v
+		if measure.Finite(d) && measure.Finite(c) {
+			theirs, ours = theirs+float64(d*d), ours+float64(c*c)
+		}
+	}
+	if math.Sqrt(theirs) > beyondRounding*math.Sqrt(ours) {
+		return report.FailLogic, nil
+	}
+	return report.FailPrecision, nil
+}
+
+// beyondRounding is how many times the errors of bfloat16 are more than those of
+// any arithmetic.
+const beyondRounding = 4
+
+// local reports whether most of the squared error lies in a few rows, columns,
+// planes, tiles or numbers, or all of it in one realization of several.
+func (g *stepGate) local(f *stepFigures) bool {
+	if f.cuts.Concentrated() > 0.5 {
+		return true
+	}
+	total := f.cuts.Of[measure.InAll].Squares[0]
+	for _, q := range f.cuts.Of[measure.InSample].Squares {
+		if f.cuts.N > 1 && q > 0.95*total && total > 0 {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,162 @@
+package steps
+
+import (
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/measure"
+)
+
+// The ensemble of correct devices.
+const (
+	members       = 3
+	manyMembers   = 48      // of the ensemble that a verdict rests on,
+	nearLimit     = 10      // where a step is up to so many times beyond the limits of few
+	fullElements  = 1 << 13 // numbers of a step that an ensemble needs
+	wideSlack     = 8       // and the limit for a device whose float32 errors are all that it has
+	squareOfSlack = wideSlack * wideSlack
+)
+
+// newSpreads returns room for what correct devices of a pattern show.
+func (g *stepGate) newSpreads(p emulate.Pattern) *spreads {
+	h := &spreads{factor: squareOfSlack, channels: g.e.States.C, pixels: g.e.States.H * g.e.States.W, alike: 1}
+	if p.Discrete() {
+		h.factor, h.reach = 1, g.reach()
+	}
+	return h
+}
+
+// reach returns how far a change in the output of the first layer spreads: the
+// sum of the radii of the convolutions behind it, along the longest way.
+func (g *stepGate) reach() int {
+	nodes := g.e.Machine.Nodes
+	of := make([]int, len(nodes))
+	for i := range nodes {
+		first := true
+		for _, j := range nodes[i].In {
+			if j != operator.Input {
+				of[i], first = max(of[i], of[j]), false
+			}
+		}
+		if nodes[i].Op == operator.OpConv && !first {
+			of[i] += nodes[i].Weight.Shape[2] / 2
+		}
+	}
+	return of[len(of)-1]
+}
+
+// ensemble returns the residuals of some correct devices of a pattern in one step,
+// in units of the step's scale.
+func (g *stepGate) ensemble(m *measured, p emulate.Pattern, devices int) ([]*measure.Cuts, error) {
+	lambda := 1.0
+	if p.Discrete() {
+		lambda = emulate.CoarseLambda
+	}
+	p.Twice = p.Half() // products of a device are float32 numbers; one that fuses them differs by few
+	ref, err := g.reference(m.BatchStep, p)
+	if err != nil {
+		return nil, err
+	}
+	var out []*measure.Cuts
+	for k := range devices {
+		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Member: uint64(m.Step)<<8 + uint64(k+1)}
+		y, err := g.e.Machine.Step(g.device(p, m.Step, l), m.X, m.Draws.Rewind())
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, g.slice(m, g.against(m, y.Data, ref), y.Data, ref))
+	}
+	return out, nil
+}
+
+// reference returns what devices of a pattern are held against.
+func (g *stepGate) reference(b *evidence.BatchStep, p emulate.Pattern) ([]float64, error) {
+	if p.Discrete() {
+		y, _, err := g.emulation(b, p)
+		if err != nil {
+			return nil, err
+		}
+		return y.Data, nil
+	}
+	y, err := g.truth(b, p.Mode)
+	if err != nil {
+		return nil, err
+	}
+	return y.Data, nil
+}
+
+// calibrate sets inner for a claim of float32 or float64.
+func (g *stepGate) calibrate(b *evidence.BatchStep) error {
+	if err := g.begin(b); err != nil {
+		return err
+	}
+	b = g.part(b, fullElements)
+	g.draws = b.Draws
+	truth, err := g.truth(b, g.claim.Mode)
+	if err != nil {
+		return err
+	}
+	emu, _, err := g.emulation(b, g.claim)
+	if err != nil {
+		return err
+	}
+	hw := b.X.H() * b.X.W()
+	ours, theirs := make([]float64, b.X.C()), make([]float64, b.X.C())
+	add := func(to, v []float64) {
+		for i, t := range truth.Data {
+			if d := v[i] - t; measure.Finite(d) {
+				to[i/hw%b.X.C()] += float64(d * d)
+			}
+		}
+	}
+	add(ours, emu.Data)
+	for k := range members {
+		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: 1, Member: 1<<20 + uint64(k)}
+		y, err := g.e.Machine.Step(g.device(g.claim, b.Step, l), b.X, b.Draws.Rewind())
+		if err != nil {
+			return err
+		}
+		add(theirs, y.Data)
+	}
+	g.inner = make([]float64, b.X.C())
+	for c := range g.inner {
+		if ours[c] > 0 {
+			g.inner[c] = theirs[c] / members / ours[c]
+		}
+	}
+	return nil
+}
+
+// full measures a step on a part of its realizations and adds an ensemble of some
+// devices to the limits.
+func (g *stepGate) full(b *evidence.BatchStep, h *spreads, devices int) (*measured, error) {
+	if err := g.begin(b); err != nil {
+		return nil, err
+	}
+	m, err := g.measure(g.part(b, fullElements))
+	if err != nil {
+		return nil, err
+	}
+	all, err := g.ensemble(m, g.use, devices)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range all {
+		h.add(c)
+	}
+	return m, nil
+}
+
+// doubtful reports whether a step that is beyond the limits of few correct devices
+// is within those of many. Where a state hardly varies in space, all its pixels
+// round alike: few devices do not show what one in ten does.
+func (g *stepGate) doubtful(b *evidence.BatchStep, f *stepFigures, x *stepFault) (bool, error) {
+	if x.excess > nearLimit || g.e.Op.MACs(b.X.H(), b.X.W())*int64(b.X.N()) > evidence.LargeForward {
+		return false, nil
+	}
+	h := g.newSpreads(g.use)
+	if _, err := g.full(b, h, manyMembers); err != nil {
+		return false, err
+	}
+	return h.judge(f) == nil, nil
+}

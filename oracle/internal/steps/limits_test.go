@@ -1,0 +1,52 @@
+package steps
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refrun/refrun/oracle/internal/measure"
+)
+
+// TestStepsDoubt: one number may differ by two errors, in units of a deviation that
+// the numbers of its plane say, however few they are.
+func TestStepsDoubt(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, pixels := range []int{6, 9, 16, 36, 400} {
+		h := &spreads{pixels: pixels, alike: 1}
+		most := 0.0
+		for range 20000 {
+			var squares float64
+			for range pixels {
+				v := r.NormFloat64()
+				squares += v * v
+			}
+			d := r.NormFloat64() - r.NormFloat64()
+			most = max(most, d*d/(squares/float64(pixels)))
+		}
+		if limit := h.few(measure.InPeak, 1); most > limit || pixels >= 64 && limit != 100 {
+			t.Errorf("%d pixels: a difference of %.3g: want %.3g at most", pixels, most, limit)
+		}
+	}
+}
+
+// TestStepsAlike: of pixels that are alike, all have the error of one.
+func TestStepsAlike(t *testing.T) {
+	const pixels = 400
+	r := rand.New(rand.NewPCG(3, 4))
+	h := &spreads{pixels: pixels, alike: 1}
+	for _, alike := range []int{25, 50, 100} {
+		most := 0.0
+		for range 20000 {
+			var squares, distances float64
+			for range pixels / alike {
+				v := r.NormFloat64()
+				d := v - r.NormFloat64()
+				squares, distances = squares+v*v, distances+d*d
+			}
+			most = max(most, distances/squares)
+		}
+		if limit, one := h.at(float64(alike)).few(measure.InAll, pixels), h.few(measure.InAll, pixels); most > limit || most < one {
+			t.Errorf("%d of %d pixels alike: a mean square of %.3g: want at most %.3g, and more than the %.3g of others", alike, pixels, most, limit, one)
+		}
+	}
+}

@@ -1,0 +1,338 @@
+package steps
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/match"
+	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+// stepGate holds each single step of the device against float64 and against an
+// emulation of the claimed arithmetic.
+type stepGate struct {
+	e     *match.Matcher
+	claim emulate.Pattern
+	use   emulate.Pattern // what the device is held against: the claim, or the pattern that fits
+	u     float64         // half an ulp of 1 in the accumulator
+	draws *emulate.Draws  // of the step at work, nil for none
+	// inner has, for each channel, the variance that correct devices have over
+	// that of the contract's: 1 where both round to a coarse format.
+	inner []float64
+	h0    *spreads
+	ties  *ties // of the norms of plain patterns, nil if they are not looked for
+
+	rounded map[tie]bool // the ties that settled rounded the other way last
+}
+
+// measured is one step of an engine batch with all its numbers.
+type measured struct {
+	*evidence.BatchStep
+	truth []float64 // float64 from the same state, weights and first operands rounded as claimed
+	ref   []float64 // what the device is held against: the emulation, or truth
+	s     []float64 // expected standard deviation of Got - truth
+	r     []float64 // (Got - ref)/s, NaN where one of them is not finite
+	alike float64   // see lookAlikes
+	cuts  *measure.Cuts
+	wrong []int // elements that are not finite where the emulation is, or the reverse
+}
+
+// begin takes the draws of a step, once, by an application of the noise alone.
+func (g *stepGate) begin(b *evidence.BatchStep) error {
+	g.draws = b.Draws
+	if b.Draws == nil || b.Draws.Data != nil {
+		return nil
+	}
+	rewound := b.Draws.Rewind()
+	for i := range g.e.Machine.Nodes {
+		if g.e.Machine.Nodes[i].Op != operator.OpNoise {
+			continue
+		}
+		x := g.e.Machine.Scratch(b.X.N(), g.channels(i), b.X.H(), b.X.W())
+		clear(x.Data)
+		y, err := g.e.Machine.Node(&emulate.Device{}, i, []*tensor.Tensor{x}, rewound)
+		if err != nil {
+			return fmt.Errorf("step %d: %w", b.Step, err)
+		}
+		g.e.Machine.Recycle(x)
+		g.e.Machine.Recycle(y)
+	}
+	return nil
+}
+
+// channels returns the channels of node i's output, or of the input.
+func (g *stepGate) channels(i int) int {
+	if i == operator.Input {
+		return g.e.States.C
+	}
+	n := &g.e.Machine.Nodes[i]
+	if n.Op == operator.OpConv {
+		return n.Weight.Shape[0]
+	}
+	return g.channels(n.In[0])
+}
+
+// drawsOf returns the draws of noise node i among all: those of the nodes before
+// it come first.
+func (g *stepGate) drawsOf(i int, all *emulate.Draws) *emulate.Draws {
+	skip := 0
+	for j := range i {
+		if n := &g.e.Machine.Nodes[j]; n.Op == operator.OpNoise {
+			skip += taken(&n.Noise)
+		}
+	}
+	return &emulate.Draws{Kinds: all.Kinds[skip:], Data: all.Data[skip:]}
+}
+
+// taken returns how many draws a block takes.
+func taken(b *noise.Block) int {
+	if p := fp16.Float32.Round(b.Scale); b.Type == noise.Dropout && (p == 0 || p == 1) {
+		return 0
+	}
+	return len(b.Primitives())
+}
+
+// truth returns the states that follow in float64, with no rounding but those
+// of weights, biases and the operator's input to operands.
+func (g *stepGate) truth(b *evidence.BatchStep, m operator.Mode) (*tensor.Tensor, error) {
+	o, err := g.exact(b, m)
+	if err != nil {
+		return nil, err
+	}
+	p := emulate.Pattern{Mode: m}
+	if g.normalizesHalf() {
+		p.Mode = operator.Mode{Precision: fp16.Float64}
+	}
+	return g.advance(b.X, o, p, nil), nil
+}
+
+// exact returns the operator's output to truth.
+func (g *stepGate) exact(b *evidence.BatchStep, m operator.Mode) (*tensor.Tensor, error) {
+	x := b.X
+	for i := range g.e.Machine.Nodes {
+		n := &g.e.Machine.Nodes[i]
+		if n.Op == operator.OpConv && n.In[0] == operator.Input {
+			f, _, err := n.Formats(m, fp16.Float32)
+			if err != nil {
+				return nil, err
+			}
+			x = emulate.Operand(m, b.X, f)
+		}
+	}
+	return g.e.Machine.Operator(&emulate.Device{Mode: m, WideInput: true}, x, b.Draws.Rewind())
+}
+
+// emulation returns the states that follow by a pattern, undisturbed, and the
+// operator's output. The contract of a mode is the exact engine's.
+func (g *stepGate) emulation(b *evidence.BatchStep, p emulate.Pattern) (next, o *tensor.Tensor, err error) {
+	if !p.Narrow && !p.Plain && !p.Added && p.Whole(g.e.Machine.Nodes, g.e.Case.Rollout) {
+		x := tensor.Of(g.input(p, b.Step), b.X.Data, b.X.N(), b.X.C(), b.X.H(), b.X.W())
+		o, err = g.e.Forward(p.Mode, x, b.Draws.Rewind())
+	}
+	if o == nil { // fewer roundings, or a contract that PyTorch refuses
+		o, err = g.e.Machine.Operator(g.device(p, b.Step, nil), b.X, b.Draws.Rewind())
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("step %d: %w", b.Step, err)
+	}
+	o.Format = fp16.Float64
+	return g.advance(b.X, o, p, nil), o, nil
+}
+
+// measure compares one step.
+func (g *stepGate) measure(b *evidence.BatchStep) (*measured, error) {
+	if err := g.begin(b); err != nil {
+		return nil, err
+	}
+	truth, err := g.truth(b, g.claim.Mode)
+	if err != nil {
+		return nil, err
+	}
+	emu, o, err := g.emulation(b, g.claim)
+	if err != nil {
+		return nil, err
+	}
+	m := &measured{BatchStep: b, truth: truth.Data, s: g.scale(b, truth, emu, o), alike: lookAlikes(b.X, g.claim.Mode.Precision, 1)}
+	switch {
+	case !g.use.Discrete():
+		if g.use != g.claim {
+			if truth, err = g.truth(b, g.use.Mode); err != nil {
+				return nil, err
+			}
+		}
+		m.ref = truth.Data
+	case g.use != g.claim:
+		if m.ref, err = g.nearest(m, g.use); err != nil {
+			return nil, err
+		}
+	default:
+		m.ref = emu.Data
+		if g.twofold(g.claim) {
+			m.ref = g.closest(b.Got, emu, b.X, o, g.claim)
+		}
+	}
+	g.residual(m)
+	return m, nil
+}
+
+// residual fills in r, wrong and the slices.
+func (g *stepGate) residual(m *measured) {
+	m.r = g.against(m, m.Got, m.ref)
+	m.wrong = nil
+	for i, v := range m.Got {
+		if measure.Finite(v) != measure.Finite(m.ref[i]) {
+			m.wrong = append(m.wrong, i)
+		}
+	}
+	m.cuts = g.slice(m, m.r, m.Got, m.ref)
+}
+
+// against returns the difference of two states in expected deviations, NaN
+// where one of them is not finite.
+func (g *stepGate) against(m *measured, v, w []float64) []float64 {
+	r := make([]float64, len(v))
+	for i := range r {
+		r[i] = v[i] - w[i]
+		if !measure.Finite(r[i]) || !measure.Finite(m.truth[i]) || !(m.s[i] > 0) {
+			r[i] = math.NaN()
+		}
+	}
+	measure.LevelOut(g.e.Case.Rollout, r, m.truth, m.s, m.X.N())
+	for i := range r {
+		r[i] /= m.s[i]
+	}
+	return r
+}
+
+// slice sums up the difference r of the states got from ref.
+func (g *stepGate) slice(m *measured, r, got, ref []float64) *measure.Cuts {
+	if !g.use.Discrete() {
+		return measure.Cut(m.X.N(), m.X.C(), m.X.H(), m.X.W(), r, nil, nil)
+	}
+	return measure.Cut(m.X.N(), m.X.C(), m.X.H(), m.X.W(), r, g.against(m, got, m.truth), g.against(m, ref, m.truth))
+}
+
+// nearer returns the one of a and b with more elements next to v.
+func nearer(v, a, b []float64) []float64 {
+	var p, q float64
+	for i := range v {
+		if d, e := math.Abs(v[i]-a[i]), math.Abs(v[i]-b[i]); measure.Finite(d) && measure.Finite(e) {
+			p, q = p+d, q+e
+		}
+	}
+	if q < p {
+		return b
+	}
+	return a
+}
+
+// scale returns the standard deviation that the claim makes one expect of an
+// element's error.
+//
+// The contract's own emulation has such errors: their mean square over a plane,
+// less what the last roundings contribute on average, is the variance of all
+// that comes before them. The last roundings are uniform over half an ulp of
+// numbers that are known:
+//
+//	s^2 = inner (mean (emu - truth)^2 - mean last) + last
+//
+// Numbers that the clamp holds at its ends have no errors, and say nothing of those
+// of the others.
+//
+// A float32 device adds up in float32, which the contract does not: there
+// inner is the ratio of a disturbed emulation's variance to the contract's.
+func (g *stepGate) scale(b *evidence.BatchStep, truth, emu, o *tensor.Tensor) []float64 {
+	c := g.e.Case.Rollout
+	s := make([]float64, len(truth.Data))
+	hw := truth.H() * truth.W()
+	errs := make([]float64, len(s))
+	for k, v := range emu.Data {
+		errs[k] = v - truth.Data[k]
+		s[k] = 1
+	}
+	measure.LevelOut(g.e.Case.Rollout, errs, truth.Data, s, truth.N())
+	for p := range truth.N() * truth.C() {
+		var errors, lasts, count float64
+		at := p * hw
+		for k := at; k < at+hw; k++ {
+			s[k] = g.last(c, truth.Data[k], o.Data[k])
+			if d := errs[k]; measure.Finite(d) && measure.Finite(s[k]) && !(d == 0 && clamped(c, truth.Data[k])) {
+				errors += float64(d * d)
+				lasts += s[k]
+				count++
+			}
+		}
+		count = max(count, 1)
+		size := 0.0 // of numbers, for float32's roundings of the state
+		for _, v := range truth.Data[at : at+hw] {
+			if measure.Finite(v) {
+				size += float64(v * v)
+			}
+		}
+		size /= count
+		inner := max(errors/count-lasts/count, 0)
+		if g.inner != nil {
+			inner *= g.inner[p%truth.C()]
+		}
+		least := 0.01*errors/count + float64(g.u*g.u)*size/4
+		for k := at; k < at+hw; k++ {
+			s[k] = math.Sqrt(max(inner+s[k], least))
+		}
+	}
+	return s
+}
+
+// clamped reports whether a state is an end of the clamp, where no error is left.
+func clamped(c rollout.Config, v float64) bool {
+	return c.Clamp != nil && (v <= c.Clamp[0] || v >= c.Clamp[1])
+}
+
+// last is the variance of the last roundings: of the operator's output and of
+// its share of the state, or of the state alone.
+func (g *stepGate) last(c rollout.Config, next, o float64) float64 {
+	f, m := g.claim.Mode.Precision, g.claim.Mode
+	ulp := func(v float64) float64 { q := f.Ulp(v); return q * q / 12 }
+	switch {
+	case !g.claim.Half() || g.e.Op.Output(m) != f: // of a sum with the float32 input
+		return 0
+	case g.normalizesHalf():
+		return ulp(next)
+	case c.Normalization != rollout.NoNormalization:
+		return 0
+	}
+	switch c.Policy {
+	case rollout.Autoregressive:
+		return ulp(o)
+	case rollout.Residual:
+		b := m.Scalar(c.Dt, f)
+		return b*b*ulp(o) + ulp(b*o)
+	}
+	b := m.Scalar(1-c.Alpha, f)
+	return b*b*ulp(o) + ulp(b*o)
+}
+
+// part returns the first realizations of a step, as many as make at least that
+// many elements, or all of them if the post-processing joins them.
+func (g *stepGate) part(b *evidence.BatchStep, elements int) *evidence.BatchStep {
+	n := min(b.X.N(), (elements+len(b.Got)/b.X.N()-1)/(len(b.Got)/b.X.N()))
+	if c := g.e.Case.Rollout; c.EngineBatch > 0 && c.Normalization != rollout.NoNormalization || n == b.X.N() {
+		return b
+	}
+	p := *b
+	p.X, p.Hi = b.X.Samples(0, n), b.Lo+n
+	p.Got = b.Got[:len(b.Got)/b.X.N()*n]
+	if b.Draws != nil {
+		p.Draws = &emulate.Draws{Kinds: b.Draws.Kinds}
+		for _, d := range b.Draws.Data {
+			p.Draws.Data = append(p.Draws.Data, d[:len(d)/b.X.N()*n])
+		}
+	}
+	return &p
+}

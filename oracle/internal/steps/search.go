@@ -1,0 +1,239 @@
+package steps
+
+import (
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+)
+
+// candidate is a pattern and how far the device is from it.
+type candidate struct {
+	emulate.Pattern
+	re     float64 // rms of (Got - emulation)/s
+	unlike float64 // see unlikeness
+}
+
+// neighbours returns the contracts that a device may keep in place of the
+// claimed one, and be as accurate: other lists of autocast, other roundings of
+// TF32 operands, and wider modes.
+func neighbours(claim operator.Mode) (l []operator.Mode) {
+	add := func(precision, autocast string) {
+		if m, err := operator.ParseMode(precision, autocast); err == nil && m != claim {
+			l = append(l, m)
+		}
+	}
+	switch claim.Precision {
+	case fp16.Float16, fp16.BFloat16:
+		for _, a := range []string{"cuda", "cpu", "cuda:1.13", "cpu:1.13"} {
+			add(claim.Precision.String(), a)
+		}
+		fallthrough
+	case fp16.TF32:
+		for _, p := range []string{"float32", "tf32", "tf32:away", "tf32:truncate"} {
+			add(p, "")
+		}
+	}
+	return l
+}
+
+// fused are points that compilers leave out together.
+var fused = []emulate.Points{
+	emulate.AtNorm,
+	emulate.AtAct,
+	emulate.AtConv | emulate.AtBias | emulate.AtNorm,
+	emulate.AtBias,
+	emulate.AtProduct,
+	emulate.AtDraw | emulate.AtProduct,
+	emulate.AtNorm | emulate.AtAct | emulate.AtSum,
+	emulate.AtAct | emulate.AtDraw | emulate.AtProduct | emulate.AtNoise,
+	emulate.AtShare,
+	emulate.AtOut | emulate.AtShare,
+	emulate.AllPoints &^ (emulate.AtConv | emulate.AtOut),
+	emulate.AllPoints,
+}
+
+// distance returns how far the device is from a pattern in one step.
+func (g *stepGate) distance(m *measured, p emulate.Pattern) (float64, error) {
+	c, err := g.compare(m, p)
+	return c.re, err
+}
+
+func (g *stepGate) compare(m *measured, p emulate.Pattern) (candidate, error) {
+	ref, err := g.nearest(m, p)
+	if err != nil {
+		return candidate{}, err
+	}
+	r := g.against(m, m.Got, ref)
+	return candidate{p, math.Sqrt(meanOf(r)), unlikeness(r)}, nil
+}
+
+// unlikeness is -ln of the likelihood of residuals, for each of them, if most
+// numbers are the same and the others lie anywhere: by Cauchy's distribution, of
+// the width same. A device is the same as its own pattern but where single sums
+// were rounded the other way. Where an operator makes much of these, they are most
+// of the mean square, and a pattern without the last roundings has a smaller one,
+// as it is nowhere the same and nowhere far.
+func unlikeness(r []float64) float64 {
+	var sum, n float64
+	for _, d := range r {
+		if d == d {
+			sum, n = sum+elem.Log1p(float64(d*d)/(same*same)), n+1
+		}
+	}
+	return sum / max(n, 1)
+}
+
+// same is how near to an emulation numbers are, in expected deviations, that have
+// the same roundings: a normalization of all of them leaves that much.
+const same = 1. / 32
+
+// meanOf returns the mean square of the numbers that are none of NaN.
+func meanOf(r []float64) float64 {
+	var sum, n float64
+	for _, d := range r {
+		if d == d {
+			sum, n = sum+float64(d*d), n+1
+		}
+	}
+	return sum / max(n, 1)
+}
+
+// nearest returns what a device of a pattern makes of the step; where it may
+// form its share of the state in two ways, the one that is nearer to Got.
+func (g *stepGate) nearest(m *measured, p emulate.Pattern) ([]float64, error) {
+	if !p.Discrete() {
+		return g.reference(m.BatchStep, p)
+	}
+	y, o, err := g.emulation(m.BatchStep, p)
+	if p.Plain {
+		y, o, err = g.settled(m, p)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if g.twofold(p) {
+		return g.closest(m.Got, y, m.X, o, p), nil
+	}
+	return y.Data, nil
+}
+
+// search looks for the pattern that explains a step best, among the claim's
+// neighbours and what is left of them without some points: the usual
+// combinations first, then point by point. From afar the mean square leads to the
+// device's pattern; from near, what is the same. near is the nearest in the mean
+// square.
+func (g *stepGate) search(m *measured) (best, near candidate, err error) {
+	nodes, c := g.e.Machine.Nodes, g.e.Case.Rollout
+	nothing := candidate{g.claim, math.Inf(1), math.Inf(1)}
+	near = nothing
+	alike := nothing
+	seen := map[emulate.Pattern]bool{}
+	try := func(p emulate.Pattern) (candidate, error) {
+		if seen[p] || len(seen) == mostPatterns {
+			return nothing, nil
+		}
+		seen[p] = true
+		c, err := g.compare(m, p)
+		if err != nil {
+			return nothing, err
+		}
+		if c.re < 0.99*near.re {
+			near = c
+		}
+		if c.unlike < 0.99*alike.unlike {
+			alike = c
+		}
+		return c, nil
+	}
+	if _, err := try(g.claim); err != nil {
+		return nothing, nothing, err
+	}
+	if g.claim.Mode.Autocast == operator.CPU113 {
+		p := g.claim
+		p.Narrow = true
+		if _, err := try(p); err != nil {
+			return nothing, nothing, err
+		}
+	}
+	for _, p := range g.allowed(g.claim) {
+		if _, err := try(p); err != nil {
+			return nothing, nothing, err
+		}
+	}
+	bases := []candidate{near}
+	wide := nothing // the best one without a half type
+	for _, n := range neighbours(g.claim.Mode) {
+		before, like := near, alike
+		p := emulate.Contract(nodes, c, n)
+		at, err := try(p)
+		if err != nil {
+			return nothing, nothing, err
+		}
+		if !p.Half() && g.claim.Half() { // nearer than eager half modes, but is it near?
+			near, alike = before, like
+			if at.unlike < wide.unlike {
+				wide = at
+			}
+			continue
+		}
+		if !slices.ContainsFunc(bases, func(b candidate) bool { return b.re == at.re }) { // another device on this operator
+			bases = append(bases, at)
+		}
+	}
+	if g.claim.Half() {
+		for _, b := range bases {
+			for _, f := range fused {
+				p := b.Pattern
+				p.Points &^= f
+				if _, err := try(p); err != nil {
+					return nothing, nothing, err
+				}
+			}
+		}
+		for _, best := range []*candidate{&near, &alike} {
+			if err := g.climb(best, try); err != nil {
+				return nothing, nothing, err
+			}
+		}
+	}
+	if alike.re > 1.25*near.re {
+		alike = near // far from all that is the same
+	}
+	if g.claim.Mode.Precision == fp16.TF32 {
+		best, err = g.mix(m, near)
+		return best, near, err
+	}
+	if wide.unlike < 0.99*alike.unlike {
+		return wide, near, nil
+	}
+	return alike, near, nil
+}
+
+// mostPatterns keeps a search from finding a pattern for anything.
+const mostPatterns = 120
+
+// climb tries the best pattern, which try knows, with one point more or less, as
+// long as that is better.
+func (g *stepGate) climb(best *candidate, try func(emulate.Pattern) (candidate, error)) error {
+	for range 4 {
+		from := *best
+		all := emulate.Contract(g.e.Machine.Nodes, g.e.Case.Rollout, best.Mode).Points
+		for at := emulate.Points(1); at < emulate.AllPoints; at <<= 1 {
+			p := best.Pattern
+			if p.Points ^= at; at&all == 0 {
+				continue
+			}
+			if _, err := try(p); err != nil {
+				return err
+			}
+		}
+		if from == *best {
+			break
+		}
+	}
+	return nil
+}

@@ -1,0 +1,77 @@
+package steps
+
+import (
+	"math"
+	"testing"
+
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/rollout"
+)
+
+// TestStepsSame: where an operator makes much of every float32 error, a device is
+// nearest in the mean to a pattern without its last roundings; it is the same as
+// its own more often.
+func TestStepsSame(t *testing.T) {
+	b := newDeepStepBench(t, "float16", "cuda", "none", 4, convex(.3))
+	p := b.gate.claim
+	p.Points &^= emulate.AtBias
+	b.device = func(int) *emulate.Device { return b.correct(p, 850) }
+	b.run()
+	m := b.measured(2)
+	got, _, err := b.gate.search(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := b.gate.compare(m, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	less := p
+	less.Points &^= emulate.AtOut | emulate.AtShare
+	other, err := b.gate.compare(m, less)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Points != p.Points || !(other.re < own.re) {
+		t.Errorf("found %v at %.4f, %.4f: want %v at %.4f, %.4f, and less than that of %v at %.4f, %.4f", got.Points, got.re, got.unlike, p.Points, own.re, own.unlike, less.Points, other.re, other.unlike)
+	}
+}
+
+// TestStepsScaleClamped: of a plane that a clamp holds for the most part, the
+// expected errors are those of the numbers that it does not hold.
+func TestStepsScaleClamped(t *testing.T) {
+	b := newStepBench(t, "float16", "cuda", "instance", rollout.Config{Policy: rollout.Convex, Alpha: .3, Clamp: &[2]float64{-.02, .02}})
+	if r := b.check(); len(r.Findings) > 0 {
+		t.Fatalf("findings %v: want none", r.Findings)
+	}
+	m := b.measured(2)
+	var squares, free float64
+	for i, v := range m.truth {
+		if math.Abs(v) < .02 {
+			d := (m.Got[i] - v) / m.s[i]
+			squares, free = squares+float64(d*d), free+1
+		}
+	}
+	if q := squares / free; !(free < 0.2*float64(len(m.truth))) || !(q > 0.5 && q < 1.6) {
+		t.Errorf("mean square error %.3g of what is expected, over %.0f free numbers of %d: want about 1, and less than a fifth", q, free, len(m.truth))
+	}
+}
+
+// TestStepsClearer: a pattern with which half of the numbers are the same is the
+// device's, if the others are as far as from the claim; one that leaves all a little
+// nearer is not.
+func TestStepsClearer(t *testing.T) {
+	of := func(f func(i int) float64) candidate {
+		r := make([]float64, 1000)
+		for i := range r {
+			r[i] = f(i)
+		}
+		return candidate{re: math.Sqrt(meanOf(r)), unlike: unlikeness(r)}
+	}
+	claimed := of(func(i int) float64 { return math.Sin(float64(i)) })
+	half := of(func(i int) float64 { return float64(i&1) * 1.4 * math.Sin(float64(i)) })
+	near := of(func(i int) float64 { return 0.8 * math.Cos(float64(i)) })
+	if !half.clearer(claimed) || near.clearer(claimed) {
+		t.Errorf("half the same: %v, all nearer: %v: want true and false", half.clearer(claimed), near.clearer(claimed))
+	}
+}
