@@ -39,6 +39,17 @@ type Report struct {
 	Fault string `json:"fault,omitempty"`
 }
 
+// Finite replaces numbers that JSON has not, NaN and infinities, by -1.
+func (r *Report) Finite() {
+	for k := range r.Of {
+		for _, v := range []*float64{&r.Of[k].RMS, &r.Of[k].Limit, &r.Of[k].Size, &r.Of[k].Worst} {
+			if math.IsNaN(*v) || math.IsInf(*v, 0) {
+				*v = -1
+			}
+		}
+	}
+}
+
 // simulated is how many right devices are simulated.
 const simulated = 16
 

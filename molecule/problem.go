@@ -22,6 +22,7 @@ type Problem struct {
 	Inputs   []*tensor.Tensor
 	Energies int // the output that has one number for each molecule
 	Forces   int // the output [N,3]
+	Own      int // how many nodes are the network's: the first ones, before those of forces
 }
 
 // Problem implements [Network], with own neighbours.
@@ -49,11 +50,12 @@ func (m *Model) problem(mode graph.Mode, b *Batch, fault string) (*Problem, erro
 		b.Pairs = b.Pairs.half()
 	}
 	g := m.build(mode, len(b.Numbers), len(b.Pairs.I), len(b.First), fault)
+	own := len(g.Nodes)
 	g, err := WithForces(g, mode, g.Outputs[0], g.Inputs[positionsInput], types(mode, len(b.Numbers), len(b.Pairs.I))...)
 	if err != nil {
 		return nil, err
 	}
-	return &Problem{Graph: g, Mode: mode, Inputs: b.inputs(mode), Energies: 0, Forces: 2}, nil
+	return &Problem{Graph: g, Mode: mode, Inputs: b.inputs(mode), Energies: 0, Forces: 2, Own: own}, nil
 }
 
 // Answer is energies of molecules, and x, y and z of the force on each atom.
@@ -82,7 +84,7 @@ func (p *Problem) infer() (*graph.Program, error) {
 	return p.Graph.Infer(p.Mode, types...)
 }
 
-// Overwritten returns the nodes that put several numbers to one place, of which the last one stays:
+// Overwritten returns the nodes of the network that put several numbers to one place, of which the last one stays:
 // energies then depend on the order of atoms. A scatter that was meant to add, exported without its
 // reduction, does so.
 func (p *Problem) Overwritten() ([]string, error) {
@@ -93,7 +95,7 @@ func (p *Problem) Overwritten() ([]string, error) {
 	var names []string
 	seen := func(node int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 		n := &p.Graph.Nodes[node]
-		if twice(n.Op, in) && !slices.Contains(names, p.Graph.Name(n)) {
+		if node < p.Own && twice(n.Op, in) && !slices.Contains(names, p.Graph.Name(n)) {
 			names = append(names, p.Graph.Name(n))
 		}
 		return nil, nil

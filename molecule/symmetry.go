@@ -14,7 +14,8 @@ var ErrOneAtATime = errors.New("the network takes one molecule at a time")
 // Symmetry is one test of a network: what it must not change, and by how much it does.
 type Symmetry struct {
 	Name string `json:"name"` // permutation, translation, rotation or batch
-	// Energy and Forces are the largest deviations, of the energy and of the largest force.
+	// Energy and Forces are the largest deviations, of the energy and of the largest force; -1 for one
+	// that is not finite.
 	Energy float64 `json:"energy"`
 	Forces float64 `json:"forces"`
 	Limit  float64 `json:"limit"` // of both; 0 is equal bits
@@ -88,6 +89,11 @@ func (s *Symmetry) compare(e, got float64, forces, gotForces []float64) {
 	}
 	s.Forces = relative(worst, largest)
 	s.Holds = s.Energy <= s.Limit && s.Forces <= s.Limit
+	for _, v := range []*float64{&s.Energy, &s.Forces} {
+		if *v-*v != 0 {
+			*v = -1
+		}
+	}
 }
 
 func relative(d, size float64) float64 {
@@ -160,4 +166,22 @@ func shuffled(n int) []int {
 		order[i], order[j] = order[j], order[i]
 	}
 	return order
+}
+
+// PermutedIfAdded returns by how much, relative to the energy, atoms in another order change it in a
+// network in which numbers that are put to one place are added up there. See [Problem.Added].
+func PermutedIfAdded(n Network, m *Molecule) (float64, error) {
+	var energies [2]float64
+	for k, x := range []*Molecule{m, m.mapped(same, shuffled(len(m.Numbers)))} {
+		p, err := n.Problem(graph.Mode{Precision: fp16.Float64}, x)
+		if err != nil {
+			return 0, err
+		}
+		a, err := p.Added().Run()
+		if err != nil {
+			return 0, err
+		}
+		energies[k] = a.Energies[0]
+	}
+	return relative(math.Abs(energies[1]-energies[0]), math.Abs(energies[0])), nil
 }

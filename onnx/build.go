@@ -27,6 +27,7 @@ type Given struct {
 // the graph. Everything that is not supported is listed by one error.
 func (m *Model) Graph(given map[string]Given) (g *graph.Graph, fixed []string, err error) {
 	b := &builder{m: m, g: graph.New(new(graph.Kept)), feeds: map[int]*feed{}, outputs: map[int]bool{}, memory: leastMemory + 16*m.size}
+	m.NoKernel = nil
 	s := &scope{names: map[string]int{}, opsets: m.main.opsets}
 	sizes := map[string]size{}
 	for _, in := range m.Inputs {

@@ -16,6 +16,9 @@ type Model struct {
 	Opset    int    // the version of ONNX's operations
 	Inputs   []Input
 	Outputs  []string
+	// NoKernel are nodes that the last graph has and ONNX Runtime 1.31 has no kernel for on the CPU,
+	// as far as is known here: it does not load the file.
+	NoKernel []string
 
 	file      io.ReaderAt
 	size      int64

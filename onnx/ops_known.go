@@ -1,7 +1,9 @@
 package onnx
 
 import (
+	"fmt"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -113,6 +115,12 @@ func opEyeLike(c *call) []int {
 	}
 	if !c.room(elements(s)) {
 		return nil
+	}
+	for _, of := range []DType{c.dtype(x), d} { // ONNX Runtime has it of these
+		if !slices.Contains([]DType{Float32, Float64, Int32, Int64, Uint64}, of) {
+			c.m.NoKernel = append(c.m.NoKernel, fmt.Sprintf("EyeLike %.80q of %v", c.node.name, of))
+			break
+		}
 	}
 	t := tensor.New(f, s...)
 	for i := range s[0] {

@@ -45,7 +45,7 @@ type verb struct {
 var verbs []verb
 
 func init() {
-	verbs = []verb{demoVerb, runVerb, verifyVerb, checkVerb, kernelVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, datasetVerb, infoVerb, serveVerb, completionVerb, versionVerb}
+	verbs = []verb{demoVerb, runVerb, verifyVerb, checkVerb, kernelVerb, moleculeVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, datasetVerb, infoVerb, serveVerb, completionVerb, versionVerb}
 }
 
 // command is one invocation of a verb.

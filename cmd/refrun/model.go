@@ -66,6 +66,7 @@ type model struct {
 	given    map[string]*tensor.Tensor
 	graph    func(map[string]onnx.Given) (*graph.Graph, []string, error)
 	close    func() error
+	onnx     *onnx.Model // nil of another file
 }
 
 // read opens the file and reads the inputs.
@@ -98,7 +99,7 @@ func openONNX(path string) (*model, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &model{path, of.Producer, of.Opset, of.Inputs, of.Outputs, map[string]*tensor.Tensor{}, of.Graph, of.Close}, nil
+	return &model{path, of.Producer, of.Opset, of.Inputs, of.Outputs, map[string]*tensor.Tensor{}, of.Graph, of.Close, of}, nil
 }
 
 func openNetwork(path string) (*model, error) {

@@ -4,6 +4,11 @@ package main
 // and they conclude nothing.
 var labels = []string{
 	"tensor-core:",
+	"%s, %s of %s\nmode %s, contract %s\n\n",
+	"  molecule            atoms           energy    largest force\n",
+	"0 bits",
+	"                     RMS error    right devices'      RMS size    largest error\n",
+	"  %-8s %-8s %11s   at most %7s   %11s      %11s, of molecule %d",
 	"flag provided but not defined: -",
 	": did you mean %s%s?", // TestMistyped
 	": rollout.precision",
