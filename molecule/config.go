@@ -71,3 +71,19 @@ func (s Sizes) agree(given Sizes) error {
 	}
 	return nil
 }
+
+// Weights returns the names and shapes of a state dict of these sizes. The readout of [PaiNNFilter] has
+// three layers, H to H/2 to H/4 to 1, and filters of [SchNet] have the hidden size.
+func (s Sizes) Weights(k Kind) map[string][]int {
+	var of map[string][]int
+	switch k {
+	case PaiNN:
+		of = s.painn()
+	case PaiNNFilter:
+		half, quarter := max(s.Hidden/2, 1), max(s.Hidden/4, 1)
+		of, _ = s.painnFilter(map[string][]int{"energy_head.0.weight": {half, s.Hidden}, "energy_head.2.weight": {quarter, half}, "energy_head.4.weight": {1, quarter}})
+	case SchNet:
+		of, _ = s.schnet(map[string][]int{"interactions.0.mlp.0.weight": {s.Hidden, s.Radial}})
+	}
+	return of
+}

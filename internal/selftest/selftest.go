@@ -38,8 +38,8 @@ type Case struct {
 	digest func(batch int) (string, error)
 }
 
-// Cases returns all known answers: of operations, then of rollouts.
-func Cases() []Case { return append(operations(), rollouts()...) }
+// Cases returns all known answers: of operations, of rollouts, and of molecules.
+func Cases() []Case { return slices.Concat(operations(), rollouts(), molecules()) }
 
 // Report is the outcome of a run.
 type Report struct {
