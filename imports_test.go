@@ -75,7 +75,7 @@ var inward = map[string][]string{
 	"diff":                 {"fp16"},
 	"oracle/report":        {"diff"},
 	"oracle/kernel":        {"fp16", "tensor", "tensorcore"},
-	"oracle/judge":         {"act", "fp16", "graph", "pointwise", "tensor", "internal/elem"},
+	"oracle/judge":         {"act", "fp16", "graph", "pointwise", "tensor", "internal/elem", "internal/par"},
 	"oracle/render":        {"diff", "oracle/report", "internal/svg"},
 	"study":                {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
 	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/single", "safetensors"},

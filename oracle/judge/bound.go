@@ -85,7 +85,7 @@ func step(op graph.Op, in []ball, cores bool) ([]ball, error) {
 	switch op := op.(type) {
 	case graph.Binary:
 		return binary(op, in, out[0])
-	case graph.Unary, graph.Act:
+	case graph.Unary, graph.Act, coarseExp:
 		return function(op, in[0], out[0])
 	}
 	for _, b := range in {

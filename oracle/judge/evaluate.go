@@ -12,12 +12,6 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// reference is a graph of steps with what exact arithmetic gives in each, and what right kernels may.
-type reference struct {
-	b     *builder
-	balls []ball // by value; of those that are needed later
-}
-
 // rounded are the values of steps that are rounded.
 type rounded map[int]rounding
 
@@ -26,8 +20,6 @@ type rounding struct {
 	fp16.Format
 	some bool
 }
-
-func (r rounded) has(value int) bool { _, ok := r[value]; return ok }
 
 // rounds returns what the steps of a contract round: its operands, and those steps.
 func (b *builder) rounds(values []int, f fp16.Format) rounded {
@@ -38,29 +30,97 @@ func (b *builder) rounds(values []int, f fp16.Format) rounded {
 	return r
 }
 
-// evaluate walks through the steps with balls.
-func evaluate(b *builder, inputs []*tensor.Tensor, round rounded) (*reference, error) {
-	ref := &reference{b, make([]ball, len(b.Values))}
-	if err := walk(b, inputs, func(v int, t *tensor.Tensor) { ref.balls[v] = ball{v: t} }, func(n *graph.Node) error {
+// evaluate walks through the steps once, with balls and, beside them, with as many simulated right
+// kernels. It returns the output's ball and those of the kernels, and lets go of all that is not read any
+// more. If cores is set, every second kernel has units that truncate.
+func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, seed uint64) (ball, []*tensor.Tensor, error) {
+	balls := make([]ball, len(b.Values))
+	sims := make([]simulation, kernels)
+	for m := range sims {
+		sims[m] = simulation{make([]*tensor.Tensor, len(b.Values)), rand.New(rand.NewPCG(uint64(m), 0x5eed+seed)), b.cores && m%2 == 1}
+	}
+	last := b.lastRead()
+	if err := walk(b, inputs, func(v int, t *tensor.Tensor) {
+		balls[v] = ball{v: t}
+		for _, s := range sims {
+			s.of[v] = t
+		}
+	}, func(n *graph.Node) error {
 		in := make([]ball, len(n.In))
 		for k, v := range n.In {
-			in[k] = ref.balls[v]
+			in[k] = balls[v]
 		}
 		out, err := step(n.Op, in, b.cores)
 		if err != nil {
 			return err
 		}
+		for _, s := range sims {
+			if err := s.step(n, balls, out, round); err != nil {
+				return err
+			}
+		}
 		for k, v := range n.Out {
 			if f, is := round[v]; is {
 				out[k] = out[k].round(f)
 			}
-			ref.balls[v] = out[k]
+			out[k].sigma, out[k].cut, out[k].drift = nil, nil, nil
+			balls[v] = out[k]
+		}
+		for _, v := range n.In {
+			if last[v] == n {
+				balls[v] = ball{}
+				for _, s := range sims {
+					s.of[v] = nil
+				}
+			}
 		}
 		return nil
 	}); err != nil {
-		return nil, err
+		return ball{}, nil, err
 	}
-	return ref, nil
+	v := b.Graph.Outputs[0]
+	var right []*tensor.Tensor
+	for _, s := range sims {
+		right = append(right, s.of[v])
+	}
+	return balls[v], right, nil
+}
+
+// simulation is a right kernel: each step in float32, with random errors as large as those of sums in the
+// worst usual order and of a library's functions; if it cuts, products are those of units that truncate.
+type simulation struct {
+	of   []*tensor.Tensor // by value
+	r    *rand.Rand
+	cuts bool
+}
+
+// step is one of the kernel's; out are the results without its errors, of inputs without any.
+func (s simulation) step(n *graph.Node, balls, out []ball, round rounded) error {
+	in := make([]*tensor.Tensor, len(n.In))
+	same := true
+	for k, v := range n.In {
+		in[k] = s.of[v]
+		same = same && s.of[v] == balls[v].v
+	}
+	if !same {
+		given, err := apply(n.Op, in...)
+		if err != nil {
+			return err
+		}
+		for k, v := range n.Out {
+			s.of[v] = given[k]
+		}
+	}
+	for k, v := range n.Out {
+		if same {
+			s.of[v] = out[k].v
+		}
+		s.of[v] = noisy(s.of[v], out[k], s.r, s.cuts)
+		if f, is := round[v]; is {
+			s.of[v] = roundTo(f, s.of[v], s.r)
+		}
+	}
+	return nil
 }
 
 // walk goes through inputs, constants and nodes.
@@ -94,9 +154,9 @@ func (b ball) round(f rounding) ball {
 				r.Data[i] = 0
 			}
 		}
-		return ball{v: b.v, r: r, sigma: b.sigma, cut: b.cut, drift: b.drift}
+		return ball{v: b.v, r: r}
 	}
-	out := ball{v: tensor.New(fp16.Float64, b.v.Shape...), sigma: b.sigma, cut: b.cut, drift: b.drift}
+	out := ball{v: tensor.New(fp16.Float64, b.v.Shape...)}
 	f.RoundSlice(out.v.Data, b.v.Data)
 	if b.r == nil {
 		return out
@@ -168,46 +228,6 @@ func (b *builder) outputs(of []*tensor.Tensor) (out []*tensor.Tensor) {
 		out = append(out, of[v])
 	}
 	return out
-}
-
-// kernel simulates a right kernel: each step in float32, with random errors as large as those of
-// sums in the worst usual order and of a library's functions; if it cuts, products are those of units
-// that truncate.
-func (ref *reference) kernel(inputs []*tensor.Tensor, round rounded, seed uint64, cuts bool) ([]*tensor.Tensor, error) {
-	b := ref.b
-	of := make([]*tensor.Tensor, len(b.Values))
-	r := rand.New(rand.NewPCG(seed, 0x5eed))
-	last := b.lastRead()
-	if err := walk(b, inputs, func(v int, t *tensor.Tensor) { of[v] = t }, func(n *graph.Node) error {
-		in := make([]*tensor.Tensor, len(n.In))
-		same := true
-		for k, v := range n.In {
-			in[k] = of[v]
-			same = same && of[v] == ref.balls[v].v
-		}
-		var out []*tensor.Tensor
-		if same && !slices.ContainsFunc(n.Out, round.has) { // it was computed already
-			for _, v := range n.Out {
-				out = append(out, ref.balls[v].v)
-			}
-		} else {
-			var err error
-			if out, err = apply(n.Op, in...); err != nil {
-				return err
-			}
-		}
-		for k, v := range n.Out {
-			of[v] = noisy(out[k], ref.balls[v], r, cuts)
-			if f, is := round[v]; is {
-				of[v] = roundTo(f, of[v], r)
-			}
-		}
-		b.drop(of, last, n)
-		return nil
-	}); err != nil {
-		return nil, err
-	}
-	return b.outputs(of), nil
 }
 
 // noisy adds a step's errors to its result and rounds it to float32.

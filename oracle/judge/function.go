@@ -59,6 +59,7 @@ var kernels = map[string]limits{
 	"sqrt":        {off: relative(3)},
 	"rsqrt":       {off: relative(5)},
 	"reciprocal":  {off: relative(3)},
+	"coarse_exp":  {off: func(x, y float64) float64 { return (128 + 1.224*math.Abs(x)) * u * y }}, // the next number that it has
 	"sin":         {steep: 1, off: relative(5)},
 	"cos":         {steep: 1, off: relative(5)},
 	"tan":         {off: relative(10)},
@@ -137,7 +138,7 @@ func function(op graph.Op, in ball, v *tensor.Tensor) ([]ball, error) {
 		out.r = tensor.New(fp16.Float64, v.Shape...)
 	}
 	var lo, hi *tensor.Tensor
-	if in.r != nil && k.steep == 0 {
+	if in.r != nil && k.steep == 0 && !grows[name] {
 		var err error
 		if lo, err = one(op, moved(in, -1)); err != nil {
 			return nil, err
@@ -154,6 +155,9 @@ func function(op graph.Op, in ball, v *tensor.Tensor) ([]ball, error) {
 				e = 0
 			}
 			out.r.Data[i], out.sigma.Data[i] = e, typical*e
+			if name == "coarse_exp" { // which is computed as here, but for its argument's rounding
+				out.sigma.Data[i] = exponential(x) * y
+			}
 		}
 		if in.r == nil {
 			continue
@@ -165,6 +169,10 @@ func function(op graph.Op, in ball, v *tensor.Tensor) ([]ball, error) {
 			e = float64(2*math.Abs(x)*r) + float64(r*r)
 		case k.steep > 0:
 			e = k.steep * r
+		case grows[name]: // e^r - 1 <= r + r^2 up to 1
+			if e = y * r * (1 + r); r > 1 {
+				e = y * elem.Exp(r)
+			}
 		default:
 			if e = max(math.Abs(hi.Data[i]-y), math.Abs(lo.Data[i]-y)); e != e {
 				e = math.Inf(1)
@@ -174,6 +182,9 @@ func function(op graph.Op, in ball, v *tensor.Tensor) ([]ball, error) {
 	}
 	return []ball{out}, nil
 }
+
+// grows are functions that grow as e^x.
+var grows = map[string]bool{"exp": true, "coarse_exp": true}
 
 // easy are functions whose result has no error where it is a float32 number.
 var easy = map[string]bool{"square": true, "sqrt": true, "leaky_relu": true}

@@ -121,6 +121,54 @@ func TestDegenerate(t *testing.T) {
 	}
 }
 
+// TestPieces: a question that is cut passes and fails as it does whole: figures add up, an element is named
+// by its place in the whole, and so is a fault that the first piece does not have.
+func TestPieces(t *testing.T) {
+	c := readRecorded(t)["matmul_float32"]
+	q := c.question
+	q.whole, q.Narrow = q.Output.Shape, fp16.Float32
+	types, err := q.types()
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows := q.Output.Shape[0]
+	judge := func(output *tensor.Tensor) *Report {
+		q := q
+		q.Output = output
+		all := q.cut(types, q.perRow(types)*(rows/3))
+		if len(all) < 3 || all[1].offset != rows/3*q.Output.Shape[1] {
+			t.Fatal(len(all), "pieces")
+		}
+		first, err := all[0].search()
+		if err != nil {
+			t.Fatal(err)
+		}
+		joined, err := first.with(all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q.report(joined)
+	}
+	whole, err := Check(q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := judge(q.Output); r.Verdict != Pass || r.Elements != whole.Elements || r.Flips != whole.Flips || r.Close != whole.Close {
+		t.Errorf("%+v: want as %+v", r, whole)
+	}
+	wrong := q.Output.Clone()
+	at := len(wrong.Data) - 3
+	wrong.Data[at] = fp16.Float32.Round(1 + wrong.Data[at]*1.01)
+	if r := judge(wrong); r.Verdict != Fail || r.Violations != 1 || !slices.Equal(r.Worst.Index, place(at, wrong.Shape)) {
+		t.Errorf("%+v", r)
+	}
+	zeros := q.Output.Clone()
+	clear(zeros.Data[len(zeros.Data)/2:])
+	if r := judge(zeros); r.Verdict != Fail || r.Fault != "the output is zeros" {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestLone: one number of an output that is off by more than arithmetic allows fails, wherever it is.
 func TestLone(t *testing.T) {
 	c := readRecorded(t)["matmul_float32"]

@@ -2,58 +2,155 @@ package judge
 
 import (
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
 )
 
 // region is a way to divide the output: a region for each element, and their names.
 type region struct {
+	way  string
 	of   func(i int) int
 	n    int
 	name func(k int) string
 }
 
+// farthest is how far errors are above what is expected, where they are the farthest of all regions of one
+// way: the output's, and those of simulated right kernels.
+type farthest struct {
+	of    float64
+	at    string
+	right float64
+}
+
+// ways are the farthest of each way to divide an output; those of pieces join.
+type ways map[string]farthest
+
+func (w ways) add(p ways) {
+	for way, f := range p {
+		all, is := w[way]
+		if !is {
+			w[way] = f
+			continue
+		}
+		if f.of > all.of {
+			all.of, all.at = f.of, f.at
+		}
+		all.right = max(all.right, f.right)
+		w[way] = all
+	}
+}
+
+// excess is the farthest of all over its limit, and where. A region fails if it is farther above what is
+// expected than 6 deviations, and than 3 and two and a half times the farthest of a right kernel: the
+// errors of a row have one cause, such as its sum's, so that regions vary more than numbers would. A single
+// element fails beyond 8 expected deviations, and one and a half times those of right kernels.
+func (w ways) excess() (excess float64, at string) {
+	for _, way := range slices.Sorted(maps.Keys(w)) {
+		f := w[way]
+		limit := max(6, 2.5*f.right+3)
+		if way == lone {
+			limit = max(64, 2.25*f.right)
+		}
+		if f.of/limit > excess {
+			excess, at = f.of/limit, f.at
+		}
+	}
+	return excess, at
+}
+
+const lone = "element"
+
 // mostRegions bounds the regions of one way.
 const mostRegions = 1 << 16
 
-// regions returns the ways in which an output of a shape is divided: into all that has one place along
-// an axis, into rows along the last axis, and into tiles of the last two.
-func regions(shape []int) []region {
-	n := 1
-	for _, s := range shape {
-		n *= s
+// regions returns the ways in which an output, or a piece of it, is divided: into all that has one place
+// along an axis, into rows along the last axis, into tiles of the last two, and into the border of an image
+// and the rest.
+func (q *Question) regions() []region {
+	shape, from, n := q.whole, q.offset, len(q.Output.Data)
+	all := []region{{"everywhere", func(int) int { return 0 }, 1, func(int) string { return "everywhere" }}}
+	if n == 0 {
+		return nil
 	}
-	all := []region{{func(int) int { return 0 }, 1, func(int) string { return "everywhere" }}}
-	inner := n
+	names := q.axes()
+	inner := tensor.Size(shape)
 	for a, s := range shape {
-		if s == 0 {
-			return nil
-		}
 		inner /= s
 		step := inner
-		if s > 1 && s < n && s <= mostRegions {
-			all = append(all, region{func(i int) int { return i / step % s }, s, func(k int) string { return fmt.Sprintf("axis %d at %d", a, k) }})
+		if s > 1 && step*s <= n || s > 1 && step < n && s <= mostRegions {
+			all = append(all, region{names[a], func(i int) int { return (from + i) / step % s }, s, func(k int) string { return fmt.Sprintf("%s %d", names[a], k) }})
 		}
 	}
 	if len(shape) == 0 {
 		return all
 	}
 	last := shape[len(shape)-1]
-	if rows := n / last; len(shape) > 2 && last > 1 && rows <= mostRegions {
-		all = append(all, region{func(i int) int { return i / last }, rows, func(k int) string { return fmt.Sprintf("row %v", place(k, shape[:len(shape)-1])) }})
+	if rows := n / last; len(shape) > 2 && last > 1 && rows <= mostRegions && from%last == 0 {
+		all = append(all, region{"row", func(i int) int { return i / last }, rows, func(k int) string { return fmt.Sprintf("row %v", place(from/last+k, shape[:len(shape)-1])) }})
 	}
 	if len(shape) == 1 {
 		for _, tile := range []int{16, 64, 256, 1024} {
 			if tile < last {
-				all = append(all, region{func(i int) int { return i / tile }, (last + tile - 1) / tile, func(k int) string {
+				all = append(all, region{fmt.Sprint("part ", tile), func(i int) int { return (from + i) / tile }, (last + tile - 1) / tile, func(k int) string {
 					return fmt.Sprintf("elements %d to %d", k*tile, min(last, (k+1)*tile)-1)
 				}})
 			}
 		}
 		return all
 	}
-	height := shape[len(shape)-2]
+	if len(shape) > 3 {
+		all = append(all, border(shape, from))
+	}
+	return append(all, tiles(shape, from)...)
+}
+
+// axes are the names of an output's axes.
+func (q *Question) axes() []string {
+	rank := len(q.whole)
+	names := make([]string, rank)
+	for a := range names {
+		names[a] = fmt.Sprintf("axis %d at", a)
+	}
+	if len(q.Graph.Nodes) != 1 {
+		return names
+	}
+	switch q.Graph.Nodes[0].Op.(type) {
+	case graph.Attention:
+		names = append(slices.Repeat([]string{"batch item"}, max(0, rank-3)), "head", "query", "column")[max(0, 3-rank):]
+	case graph.Conv, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
+		for a, name := range []string{"batch item", "channel", "row", "column"} {
+			if a < rank {
+				names[a] = name
+			}
+		}
+	case graph.MatMul, graph.Linear, graph.Softmax, graph.LayerNorm, graph.RMSNorm:
+		if names[rank-1] = "column"; rank > 1 {
+			names[rank-2] = "row"
+		}
+	}
+	return names
+}
+
+// border divides images into their edge and the rest.
+func border(shape []int, from int) region {
+	h, w := shape[len(shape)-2], shape[len(shape)-1]
+	return region{"border", func(i int) int {
+		x, y := (from+i)%w, (from+i)/w%h
+		if x == 0 || y == 0 || x == w-1 || y == h-1 {
+			return 1
+		}
+		return 0
+	}, 2, func(k int) string { return []string{"inside the border", "the border"}[k] }}
+}
+
+// tiles divides the last two axes into squares.
+func tiles(shape []int, from int) (all []region) {
+	last, height := shape[len(shape)-1], shape[len(shape)-2]
 	for _, tile := range []int{8, 16, 32, 64, 128} {
 		if tile >= last && tile >= height {
 			break
@@ -64,10 +161,14 @@ func regions(shape []int) []region {
 			continue
 		}
 		all = append(all, region{
-			func(i int) int { return i/last%height/tile*across + i%last/tile }, across * down,
+			fmt.Sprint("tile ", tile), func(i int) int { return (from+i)/last%height/tile*across + (from+i)%last/tile }, across * down,
 			func(k int) string {
 				r, c := k/across*tile, k%across*tile
-				return fmt.Sprintf("the tile of rows %d to %d, columns %d to %d", r, min(height, r+tile)-1, c, min(last, c+tile)-1)
+				what := "the tile"
+				if r+tile > height || c+tile > last {
+					what = "the last, partial tile"
+				}
+				return fmt.Sprintf("%s of rows %d to %d, columns %d to %d", what, r, min(height, r+tile)-1, c, min(last, c+tile)-1)
 			},
 		})
 	}
@@ -94,79 +195,87 @@ func (t *trial) quantum(f fp16.Format, i int) float64 {
 	return max(t.e[i], ulp*ulp)
 }
 
-// sigmas is how far the worst region of each way is above what is expected, in deviations.
-func (t *trial) sigmas(f fp16.Format, out []float64, by region) (worst float64, at int) {
-	x, l := make([]float64, by.n), make([]float64, by.n)
-	for i, v := range out {
-		d := v - t.stored[i]
-		if d-d != 0 {
-			continue
-		}
-		c := t.quantum(f, i)
-		k := by.of(i)
-		x[k] += d * d / c
-		l[k] += t.e[i] / c
+// statistics compares the size of the errors, region by region, with that of simulated right kernels.
+func (q *Question) statistics(t *trial) {
+	f := q.Output.Format
+	t.ways = ways{}
+	q.alone(t, f)
+	c, l := make([]float64, len(t.y)), make([]float64, len(t.y)) // one over what errors are counted in, and the share that is expected
+	for i := range c {
+		c[i] = 1 / t.quantum(f, i)
+		l[i] = t.e[i] * c[i]
 	}
+	squares := func(out []float64) []float64 {
+		x := make([]float64, len(out))
+		for i, v := range out {
+			if d := v - t.stored[i]; d-d == 0 {
+				x[i] = d * d * c[i]
+			}
+		}
+		return x
+	}
+	mine := squares(q.Output.Data)
+	var right [][]float64
+	for _, k := range t.right {
+		right = append(right, squares(k))
+	}
+	at := make([]int32, len(c))
+	for _, by := range q.regions() {
+		for i := range at {
+			at[i] = int32(by.of(i))
+		}
+		expected := gather(l, at, by.n)
+		s, k := above(gather(mine, at, by.n), expected)
+		w := farthest{of: s, at: by.name(k), right: math.Inf(-1)}
+		for _, r := range right {
+			s, _ := above(gather(r, at, by.n), expected)
+			w.right = max(w.right, s)
+		}
+		t.ways[by.way] = w
+	}
+	t.excess, t.region = t.ways.excess()
+}
+
+// gather adds up the numbers of each region.
+func gather(x []float64, at []int32, n int) []float64 {
+	sum := make([]float64, n)
+	for i, v := range x {
+		sum[at[i]] += v
+	}
+	return sum
+}
+
+// above is how far the worst region is above what is expected, in deviations.
+func above(x, expected []float64) (worst float64, at int) {
 	worst = math.Inf(-1)
 	for k := range x {
-		if s := (x[k] - 1.6*l[k]) / (math.Sqrt(3*l[k]) + 1); s > worst {
+		if s := (x[k] - 1.6*expected[k]) / (math.Sqrt(3*expected[k]) + 1); s > worst {
 			worst, at = s, k
 		}
 	}
 	return worst, at
 }
 
-// statistics compares the size of the errors, region by region, with that of simulated right kernels.
-// A region fails if it is farther above what is expected than 6 deviations, and than 3 and two and a
-// half times the farthest of a right kernel: the errors of a row have one cause, such as its sum's, so
-// that regions vary more than numbers would.
-func (q *Question) statistics(t *trial) {
-	f := q.Output.Format
-	for _, by := range regions(q.Output.Shape) {
-		limit := 6.0
-		for _, k := range t.right {
-			s, _ := t.sigmas(f, k, by)
-			limit = max(limit, 2.5*s+3)
-		}
-		s, at := t.sigmas(f, q.Output.Data, by)
-		if s/limit > t.excess {
-			t.excess = s / limit
-			t.region = by.name(at)
-		}
-	}
-	t.lone(q.Output.Data, f)
-	var all, expected float64
-	for i, v := range q.Output.Data {
-		if d := v - t.stored[i]; d-d == 0 {
-			c := t.quantum(f, i)
-			all += d * d / c
-			expected += t.e[i] / c
-		}
-	}
-	switch {
-	case expected > 0:
-		t.errors = all / expected
-	case all > 0:
-		t.errors = math.MaxFloat64
-	}
-}
-
-// lone finds a single element whose error is too large: beyond 8 expected deviations, and one and a half
-// times those of right kernels.
-func (t *trial) lone(out []float64, f fp16.Format) {
-	limit := 64.0
+// alone finds the single element whose error is the largest for what is expected.
+func (q *Question) alone(t *trial, f fp16.Format) {
+	var w farthest
 	for _, k := range t.right {
 		for i, v := range k {
-			if d := v - t.stored[i]; d-d == 0 {
-				limit = max(limit, 2.25*d*d/t.quantum(f, i))
+			if d := v - t.stored[i]; d != 0 && d-d == 0 {
+				w.right = max(w.right, d*d/t.quantum(f, i))
 			}
 		}
 	}
-	for i, v := range out {
-		if d := v - t.stored[i]; d-d == 0 {
-			if x := d * d / t.quantum(f, i) / limit; x > t.excess {
-				t.excess, t.region = x, fmt.Sprintf("element %d", i)
+	at := -1
+	for i, v := range q.Output.Data {
+		if d := v - t.stored[i]; d != 0 && d-d == 0 {
+			if x := d * d / t.quantum(f, i); x > w.of {
+				w.of, at = x, i
 			}
 		}
 	}
+	if at >= 0 {
+		w.at = fmt.Sprintf("element %v", place(q.offset+at, q.whole))
+	}
+	t.ways[lone] = w
 }

@@ -75,7 +75,7 @@ type Fit struct {
 	SplitK   int    `json:"split_k"`
 	Sums     string `json:"sums"`
 	WithoutC bool   `json:"without_c,omitempty"` // what is added to is left out
-	Elements int    `json:"elements"`            // that were looked at: of large products the first rows
+	Elements int    `json:"elements"`            // that were looked at: of large products the first rows and columns
 	NotEqual int    `json:"not_equal"`
 }
 
@@ -164,24 +164,32 @@ func one(v []float64) bool {
 }
 
 // mostProducts is how many products other devices' answers are made of.
-const mostProducts = 1 << 22
+const mostProducts = 1 << 18
 
-// sample returns the question for so few of the first rows that all devices can answer.
+// sample returns the question for so few of the first rows and columns that all devices can answer.
 func (q *Question) sample() *Question {
 	if q.Op != "matmul" {
 		return q
 	}
 	m, k, n := q.A.Shape[0], q.A.Shape[1], q.B.Shape[1]
-	rows := min(m, max(1, mostProducts/max(1, k*n)))
-	first := func(t *tensor.Tensor) *tensor.Tensor {
-		if t == nil {
-			return nil
-		}
-		return &tensor.Tensor{Format: t.Format, Shape: []int{rows, t.Shape[1]}, Data: t.Data[:rows*t.Shape[1]]}
-	}
+	each := max(1, int(math.Sqrt(mostProducts/float64(max(1, k)))))
+	columns := min(n, max(each, mostProducts/max(1, k*m)))
+	rows := min(m, max(1, mostProducts/max(1, k*columns)))
 	few := *q
-	few.A, few.C, few.Output = first(q.A), first(q.C), first(q.Output)
+	few.A, few.B, few.C, few.Output = corner(q.A, rows, k), corner(q.B, k, columns), corner(q.C, rows, columns), corner(q.Output, rows, columns)
 	return &few
+}
+
+// corner is the first rows and columns of a matrix.
+func corner(t *tensor.Tensor, rows, columns int) *tensor.Tensor {
+	if t == nil || t.Shape[0] == rows && t.Shape[1] == columns {
+		return t
+	}
+	c := tensor.New(t.Format, rows, columns)
+	for i := range rows {
+		copy(c.Data[i*columns:(i+1)*columns], t.Data[i*t.Shape[1]:])
+	}
+	return c
 }
 
 // way is how a device adds: in how many parts of K, and to what.

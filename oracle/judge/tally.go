@@ -1,0 +1,143 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+)
+
+// tally is what is counted of an output, and of the simulated right kernels beside it; those of pieces add
+// up.
+type tally struct {
+	elements   int
+	violations int
+	flips      int
+	close      int     // that assert_close finds off
+	all        float64 // squared errors over what one is counted in, see quantum
+	expected   float64 // the same of what is expected
+	right      []counts
+	worst      *Worst
+	score      float64 // of the worst
+	constant   bool    // what is right is one number
+	value      float64
+}
+
+// counts are a simulated kernel's flips and squared errors.
+type counts struct {
+	flips int
+	all   float64
+}
+
+// add adds a piece's.
+func (t *tally) add(p *tally) {
+	if t.elements == 0 {
+		*t = *p
+		return
+	}
+	t.constant = t.constant && p.constant && t.value == p.value
+	t.elements += p.elements
+	t.violations += p.violations
+	t.flips += p.flips
+	t.close += p.close
+	t.all += p.all
+	t.expected += p.expected
+	t.right = t.right[:min(len(t.right), len(p.right))]
+	for m := range t.right {
+		t.right[m].flips += p.right[m].flips
+		t.right[m].all += p.right[m].all
+	}
+	if p.score > t.score {
+		t.worst, t.score = p.worst, p.score
+	}
+}
+
+// sigmas is how far all errors together are above what is expected, over the limit.
+func (t *tally) sigmas() float64 {
+	of := func(all float64) float64 { return (all - 1.6*t.expected) / (math.Sqrt(3*t.expected) + 1) }
+	limit := 6.0
+	for _, k := range t.right {
+		limit = max(limit, 2.5*of(k.all)+3)
+	}
+	return of(t.all) / limit
+}
+
+// power is the mean square of errors, over that of right kernels, from which on they would be seen if
+// they were everywhere.
+func (t *tally) power() float64 {
+	limit := 6.0
+	for _, k := range t.right {
+		limit = max(limit, 2.5*(k.all-1.6*t.expected)/(math.Sqrt(3*t.expected)+1)+3)
+	}
+	return (1.6*t.expected + limit*(math.Sqrt(3*t.expected)+1)) / t.expected
+}
+
+// errors is the mean square of the errors over what is expected.
+func (t *tally) errors() float64 {
+	switch {
+	case t.expected > 0:
+		return t.all / t.expected
+	case t.all > 0:
+		return math.MaxFloat64
+	}
+	return 0
+}
+
+// count fills a trial's tally.
+func (q *Question) count(t *trial) {
+	f := q.Output.Format
+	c := closeness[f]
+	n := &t.tally
+	n.elements, n.constant = len(t.y), true
+	if len(t.y) > 0 {
+		n.value = t.stored[0]
+	}
+	n.right = make([]counts, len(t.right))
+	at := -1
+	for i, got := range q.Output.Data {
+		want := t.stored[i]
+		n.constant = n.constant && want == n.value
+		if math.Abs(got-want) > c[1]+c[0]*math.Abs(want) {
+			n.close++
+		}
+		u := t.quantum(f, i)
+		n.expected += t.e[i] / u
+		for m, k := range t.right {
+			if d := k[i] - want; d != 0 {
+				n.right[m].flips++
+				if d-d == 0 {
+					n.right[m].all += d * d / u
+				}
+			}
+		}
+		if got == want || got != got && want != want {
+			continue
+		}
+		n.flips++
+		d := got - want
+		score := math.Abs(d) / math.Sqrt(u)
+		if d-d == 0 {
+			n.all += d * d / u
+		}
+		if lo, hi := t.interval(f, i); !(got >= lo && got <= hi) && !(got != got && t.y[i] != t.y[i]) {
+			n.violations++
+			if score = 1e30 * (1 + score); score != score {
+				score = math.Inf(1)
+			}
+		}
+		if score > n.score {
+			at, n.score = i, score
+		}
+	}
+	if at >= 0 {
+		lo, hi := t.interval(f, at)
+		n.worst = &Worst{place(q.offset+at, q.whole), digits(q.Output.Data[at]), digits(t.y[at]), digits(lo), digits(hi)}
+	}
+}
+
+func digits(v float64) string { return fmt.Sprintf("%.9g", v) }
+
+// closeness are torch.testing.assert_close's defaults: relative and absolute.
+var closeness = map[fp16.Format][2]float64{
+	fp16.Float16: {1e-3, 1e-5}, fp16.BFloat16: {1.6e-2, 1e-5}, fp16.Float32: {1.3e-6, 1e-5}, fp16.Float64: {1e-7, 1e-7},
+}
