@@ -44,14 +44,33 @@ func InitBlock(seed uint64, m Module) error { return initialise(seed, m) }
 
 // LoadBlock gives a block the weights of a file, which must hold exactly its
 // parameters under its names. Operators are loaded by [Load].
-func LoadBlock(f *safetensors.File, m Module) error { return load(f, nil, m) }
+func LoadBlock(f *safetensors.File, m Module) error { return load(f, "", nil, m) }
+
+// Prefix returns what stands before the names of all tensors of a file of weights
+// because the module was wrapped: "_orig_mod." of torch.compile, "module." of
+// nn.DataParallel, or both. [Load] leaves it out. It is "" if there is none, or if
+// a node of the configuration has such a name itself.
+func Prefix(c Config, f *safetensors.File) string {
+	prefix, names := "", f.Names()
+	for more := len(names) > 0; more; {
+		more = false
+		for _, wrapper := range []string{"_orig_mod.", "module."} {
+			next := prefix + wrapper
+			if !slices.ContainsFunc(names, func(n string) bool { return !strings.HasPrefix(n, next) }) &&
+				!slices.ContainsFunc(c.Nodes, func(n NodeConfig) bool { return strings.HasPrefix(n.Name+".", next) }) {
+				prefix, more = next, true
+			}
+		}
+	}
+	return prefix
+}
 
 // load fills the parameters of modules from f, which must hold exactly them.
-// prefixes maps the first part of a name to what the file calls it.
-func load(f *safetensors.File, prefixes map[string]string, modules ...Module) error {
+// prefixes maps the first part of a name to what the file calls it, behind prefix.
+func load(f *safetensors.File, prefix string, prefixes map[string]string, modules ...Module) error {
 	known := map[string]bool{}
 	for _, p := range params(modules...) {
-		name := renamed(p.Name, prefixes)
+		name := prefix + renamed(p.Name, prefixes)
 		known[name] = true
 		if err := p.load(f, name); err != nil {
 			return err

@@ -92,14 +92,16 @@ func build(c Config) (*Operator, error) {
 // Load returns the operator of those parameters with the weights of a file. It
 // accepts the names of Spinlock's SimpleCNNOperator (conv_blocks.0...) and
 // those of the nn.Sequential that its older versions built (0..., 1...).
-// Missing, surplus, misshapen and non-finite
-// tensors are errors that name file, tensor, value and expectation.
+// What torch.compile and nn.DataParallel put before all names is left out: see
+// [Prefix]. Missing, surplus, misshapen and non-finite tensors are errors that
+// name file, tensor, value and expectation.
 func Load(c Config, f *safetensors.File) (*Operator, error) {
 	op, err := build(c)
 	if err != nil {
 		return nil, err
 	}
-	return op, load(f, op.sequentialNames(f), op.modules...)
+	prefix := Prefix(c, f)
+	return op, load(f, prefix, op.sequentialNames(f, prefix), op.modules...)
 }
 
 // Init returns the operator of those parameters with the weights PyTorch gives
@@ -122,8 +124,8 @@ func Init(c Config, seed uint64) (*Operator, error) {
 
 // sequentialNames returns the prefix that each module has in an nn.Sequential,
 // or nil if the file does not use them.
-func (op *Operator) sequentialNames(f *safetensors.File) map[string]string {
-	if _, err := f.Tensor("0.block.0.weight"); err != nil || !op.Config.CNN() {
+func (op *Operator) sequentialNames(f *safetensors.File, prefix string) map[string]string {
+	if _, err := f.Tensor(prefix + "0.block.0.weight"); err != nil || !op.Config.CNN() {
 		return nil
 	}
 	to := map[string]string{}

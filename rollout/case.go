@@ -370,7 +370,7 @@ func (c *Case) StartShape(name string, shape []int) (Shape, error) {
 		d = d[1:]
 	}
 	if len(d) != 3 || d[0] != channels || d[1] < 1 || d[2] < 1 {
-		return Shape{}, fmt.Errorf("%s: shape %v: want [%d,H,W] or [%d,%d,H,W]", name, shape, channels, m, channels)
+		return Shape{}, fmt.Errorf("%s: shape %v: want [%d,H,W] or [%d,%d,H,W]%s", name, shape, channels, m, channels, channelsLast(d, channels))
 	}
 	return Shape{d[0], d[1], d[2]}, nil
 }
@@ -394,10 +394,27 @@ func (c *Case) ReadTruth() (*States, error) {
 	return s, err
 }
 
+// channelsLast is a hint where a shape has its channels last, as other frameworks have them.
+func channelsLast(shape []int, channels int) string {
+	if n := len(shape); n >= 3 && shape[n-3] != channels && shape[n-1] == channels {
+		return "; the channels seem to stand last: want them before H and W"
+	}
+	return ""
+}
+
+// mixedUp is a hint which axes of a trajectory may have changed places.
+func (c *Case) mixedUp(s []int, steps int) string {
+	m := c.Rollout.Realizations
+	if len(s) == 5 && m != steps && s[0] == steps && s[1] == m {
+		return "; steps and realizations seem to have changed places"
+	}
+	return channelsLast(s, c.Operator.OutputChannels)
+}
+
 func (c *Case) states(f *safetensors.File, t *safetensors.Tensor, steps int) (*States, error) {
 	s, r := t.Shape, c.Rollout
 	if len(s) != 5 || s[0] != r.Realizations || s[1] != steps || s[2] != c.Operator.OutputChannels || s[3] < 1 || s[4] < 1 {
-		return nil, fmt.Errorf("%s: %s: shape %v: want [%d,%d,%d,H,W] as case.json says", f.Path, t.Name, s, r.Realizations, steps, c.Operator.OutputChannels)
+		return nil, fmt.Errorf("%s: %s: shape %v: want [%d,%d,%d,H,W] as case.json says%s", f.Path, t.Name, s, r.Realizations, steps, c.Operator.OutputChannels, c.mixedUp(s, steps))
 	}
 	if err := t.Read(0, nil); err != nil { // of a type that has no numbers
 		return nil, err

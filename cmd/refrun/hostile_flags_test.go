@@ -22,7 +22,7 @@ func hostileFlags(t *testing.T) (all []hostile) {
 	for _, o := range append(odd, "", "-", "--", "---", "RUN", "run ", "--version=1") {
 		add(o)
 	}
-	numbers := []string{"", "x", "1e3", "0x", "NaN", "99999999999999999999", long, "1\n2", "\x1b[2J"}
+	numbers := []string{"", "x", "1e9", "0x", "NaN", "99999999999999999999", long, "1\n2", "\x1b[2J"}
 	never := map[string]bool{"allow-nonfinite": true, "exhaustive": true, "force": true, "json": true, "lines": true, "one-step": true, "quiet": true, "resume": true}
 	for _, v := range verbs {
 		var help bytes.Buffer

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -45,7 +46,7 @@ type verb struct {
 var verbs []verb
 
 func init() {
-	verbs = []verb{demoVerb, runVerb, verifyVerb, checkVerb, kernelVerb, moleculeVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, datasetVerb, infoVerb, serveVerb, completionVerb, versionVerb}
+	verbs = []verb{demoVerb, runVerb, verifyVerb, checkVerb, kernelVerb, moleculeVerb, probeVerb, studyVerb, compareVerb, selftestVerb, benchVerb, planVerb, datasetVerb, infoVerb, serveVerb, manVerb, completionVerb, versionVerb}
 }
 
 // command is one invocation of a verb.
@@ -220,8 +221,13 @@ func (c *command) parse(want int) error {
 		args, rest = args[:i], args[i+1:]
 	}
 	c.pos = nil
+	var bad error
+	c.friendly(&bad)
 	for {
 		if err := c.flags.Parse(args); err != nil {
+			if bad != nil {
+				return bad
+			}
 			if !errors.Is(err, flag.ErrHelp) {
 				err = fmt.Errorf("%w%s; refrun %s --help lists the flags", err, c.meant(err), c.name)
 			}
@@ -234,10 +240,8 @@ func (c *command) parse(want int) error {
 		args = args[1:]
 	}
 	c.pos = append(c.pos, rest...)
-	if dir := c.folder; dir != nil && *dir == "" && len(c.pos) == 1 {
-		if info, err := disk.Stat(c.pos[0]); err == nil && info.IsDir() {
-			*dir, c.pos = c.pos[0], nil
-		}
+	if err := c.findFolder(); err != nil {
+		return err
 	}
 	switch {
 	case want == some && len(c.pos) > 0 && !slices.Contains(c.pos, ""):
@@ -261,6 +265,36 @@ func (c *command) parse(want int) error {
 		return err
 	}
 	c.isa = asm.ISA()
+	return nil
+}
+
+// findFolder takes an argument alone as the folder of --case, and refuses a file in its place.
+func (c *command) findFolder() error {
+	if c.folder == nil {
+		return nil
+	}
+	name, flagged := *c.folder, *c.folder != ""
+	if !flagged {
+		if len(c.pos) != 1 {
+			return nil
+		}
+		name = c.pos[0]
+	}
+	info, err := disk.Stat(name)
+	switch {
+	case err != nil: // what opens the case says so
+		return nil
+	case info.IsDir() && !flagged:
+		*c.folder, c.pos = name, nil
+	case !info.IsDir():
+		hint := ""
+		if filepath.Base(name) == "case.json" {
+			hint = fmt.Sprintf(", here %s", filepath.Dir(name))
+		} else if c.flags.Lookup("config") != nil {
+			hint = fmt.Sprintf("; a configuration is given with --config %s", name)
+		}
+		return fmt.Errorf("%s: a file: want the folder of a case%s", name, hint)
+	}
 	return nil
 }
 
@@ -332,19 +366,30 @@ func (c *command) print(text string) {
 func usage(w io.Writer) {
 	fmt.Fprintf(w, "refrun %s: a CPU reference for rollouts of stochastic neural operators\n\n", version)
 	for _, v := range verbs {
-		fmt.Fprintf(w, "  refrun %-22s %s\n", strings.TrimSpace(v.name+" "+v.args), v.summary)
+		args := v.args
+		if strings.Count(args, "|") > 3 {
+			args = "VERB ..."
+		}
+		fmt.Fprint(w, hanging("  refrun "+strings.TrimSpace(v.name+" "+args), v.summary, 26))
 	}
-	fmt.Fprint(w, "\nrefrun VERB --help shows its flags and an example.\nExit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power,\n75 stopped from outside (run --resume continues, and so does dataset run), 130 interrupted.\n")
+	fmt.Fprint(w, "\n", wrap("refrun VERB --help shows its flags and an example. "+exitCodes, 0))
 }
 
+const exitCodes = "Exit codes: 0 success, 1 checked and failed, 2 wrong usage or bad input, 3 a check without power, 75 stopped from outside (run --resume continues, and so does dataset run), 130 interrupted."
+
 func (c *command) printHelp(w io.Writer) {
-	fmt.Fprintf(w, "usage: refrun %s [flags]\n\n%s\n\nflags:\n", strings.TrimSpace(c.name+" "+c.args), strings.TrimSpace(c.help))
+	fmt.Fprintf(w, "%s\n%s\n\nflags:\n", wrap("usage: refrun "+strings.TrimSpace(c.name+" "+c.args)+" [flags]", 14), folded(c.help))
 	c.flags.VisitAll(func(f *flag.Flag) {
-		arg, text := flag.UnquoteUsage(f)
-		fmt.Fprintf(w, "  --%-18s %s", strings.TrimSpace(f.Name+" "+arg), text)
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
-			fmt.Fprintf(w, " (default %s)", f.DefValue)
-		}
-		fmt.Fprintln(w)
+		arg, text := flagText(f)
+		fmt.Fprint(w, hanging("  "+strings.TrimSpace(dashed(f)+" "+arg), text, 23))
 	})
+}
+
+// flagText returns the name of a flag's value, and what the flag says with its default.
+func flagText(f *flag.Flag) (arg, text string) {
+	arg, text = flag.UnquoteUsage(f)
+	if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0" {
+		text += " (default " + f.DefValue + ")"
+	}
+	return arg, text
 }

@@ -52,6 +52,9 @@ func TestFolder(t *testing.T) {
 		t.Errorf("check: exit code %d, %s", r.code, r.stderr)
 	}
 	refrun(t, "run", "--one-step", "--case", dir, dir).refused(t, "run", `"`+dir+`": unexpected argument: want flags only`)
-	refrun(t, "run", "--one-step", dir+"/case.json").refused(t, "run", `"`+dir+`/case.json": unexpected argument: want flags only`)
+	for _, args := range [][]string{{dir + "/case.json"}, {"--case", dir + "/case.json"}} {
+		refrun(t, append([]string{"check"}, args...)...).refused(t, "check", dir+"/case.json: a file: want the folder of a case, here "+dir)
+	}
+	refrun(t, "run", "--one-step", dir+"/weights.safetensors").refused(t, "run", dir+"/weights.safetensors: a file: want the folder of a case; a configuration is given with --config "+dir+"/weights.safetensors")
 	refrun(t, "run", "--one-step", dir, dir).refused(t, "run", `"`+dir+`": unexpected argument: want flags only`)
 }

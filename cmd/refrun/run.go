@@ -83,7 +83,7 @@ func run(c *command) error {
 	case *oneStep && *dir == "":
 		return errors.New("--one-step: want --case, the folder of a case with recorded states")
 	case *batch < 0:
-		return fmt.Errorf("--batch: %d: want 0 or more", *batch)
+		return fmt.Errorf("--batch: %d: want 1 or more", *batch)
 	case *dir != "":
 		cs, err = rollout.OpenCase(*dir)
 	default:
@@ -153,11 +153,17 @@ func noiseNotes(cs *rollout.Case, stream string) []string {
 	return []string{"the operator's noise was left out"}
 }
 
-// ignoredNotes names the parameters that reach no part of the operator.
+// ignoredNotes names the parameters that reach no part of the operator, and what was left out of
+// the names of its weights.
 func ignoredNotes(cs *rollout.Case) []string {
 	var notes []string
 	for _, key := range cs.Operator.Ignored {
 		notes = append(notes, "operator."+key+" is ignored, as Spinlock's builder ignores it")
+	}
+	if cs.Weights != nil {
+		if prefix := operator.Prefix(cs.Operator, cs.Weights); prefix != "" {
+			notes = append(notes, "weights: "+prefix+" before all names is left out: the module was wrapped")
+		}
 	}
 	return notes
 }

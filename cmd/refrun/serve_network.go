@@ -17,9 +17,9 @@ import (
 // servedNetwork is a network that was opened, in one mode.
 type servedNetwork struct {
 	net     *network.Network
-	types   []graph.Type   // of its inputs, in the mode
-	program *graph.Program // in float64
-	plan    *graphplan.Plan     // in other modes
+	types   []graph.Type    // of its inputs, in the mode
+	program *graph.Program  // in float64
+	plan    *graphplan.Plan // in other modes
 }
 
 // openNetwork reads the network of a message: the text "graph", and the weights as tensors.

@@ -119,7 +119,7 @@ func TestRunRefuses(t *testing.T) {
 		{"--x0 zeros --weights none.safetensors", "none.safetensors: no such file or directory: want a safetensors file"},
 		{"--x0 zeros --weights flat.safetensors", "flat.safetensors: conv_blocks.0.block.0.weight: missing: want a tensor of shape [2 1 3 3]"},
 		{"--x0 zeros --precision half", `--precision: unknown number format "half": want one of ...`},
-		{"--x0 zeros --checkpoint soon", `invalid value "soon" for flag -checkpoint: parse error; refrun run --help lists the flags`},
+		{"--x0 zeros --checkpoint soon", `--checkpoint: "soon": want a time, such as 30s, 5m or 1h30m`},
 		{"--x0 zeros --record t.safetensors", "--record: want -o as well"},
 		{"--x0 zeros --case .", "--case: want the folder of a recorded case, or --config FILE, one of them"},
 		{"--x0 zeros --force", "--force: want -o as well"},

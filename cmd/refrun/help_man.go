@@ -1,0 +1,56 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+)
+
+var manVerb = verb{
+	name:    "man",
+	summary: "the manual page, of the same text as --help",
+	help: `Prints a page for man(1), with all verbs and flags:
+
+  refrun man >~/.local/share/man/man1/refrun.1
+
+example: refrun man`,
+}
+
+// It lists the verbs, itself among them. (This file comes before main.go, whose init copies it.)
+func init() { manVerb.run = man }
+
+func man(c *command) error {
+	if err := c.parse(0); err != nil {
+		return err
+	}
+	if c.json {
+		return fmt.Errorf("--json: a manual page is no JSON: want it without")
+	}
+	writeMan(c.stdout)
+	return nil
+}
+
+func writeMan(w io.Writer) {
+	fmt.Fprintf(w, ".TH REFRUN 1 \"\" \"refrun %s\"\n.SH NAME\nrefrun \\- a CPU reference for rollouts of stochastic neural operators\n", version)
+	fmt.Fprintf(w, ".SH SYNOPSIS\n.B refrun\nVERB [flags]\n.SH DESCRIPTION\n%s\n.SH VERBS\n", roff(exitCodes))
+	eachVerb(func(v verb, flags []*flag.Flag) {
+		fmt.Fprintf(w, ".SS \"%s\"\n%s\n.PP\n.nf\n%s\n.fi\n", roff(strings.TrimSpace("refrun "+v.name+" "+v.args)), roff(v.summary), roff(folded(v.help)))
+		for _, f := range flags {
+			arg, text := flagText(f)
+			fmt.Fprintf(w, ".TP\n.B \"%s\"\n%s\n", roff(strings.TrimSpace(dashed(f)+" "+arg)), roff(text))
+		}
+	})
+}
+
+// roff makes a text fit for a manual page: no character and no beginning of a line is a command.
+func roff(text string) string {
+	text = strings.NewReplacer("\\", "\\e", "-", "\\-", "\"", "\\(dq").Replace(text)
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		if strings.HasPrefix(l, ".") || strings.HasPrefix(l, "'") {
+			lines[i] = "\\&" + l
+		}
+	}
+	return strings.Join(lines, "\n")
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// lineWidth is how wide a terminal is at least.
+const lineWidth = 80
+
+// wrap breaks a text at spaces into lines of at most lineWidth, all but the first indented. A
+// word that is longer has a line of its own.
+func wrap(text string, indent int) string {
+	var b strings.Builder
+	column := 0
+	for i, word := range strings.Fields(text) {
+		switch long := utf8.RuneCountInString(word); {
+		case i > 0 && column+1+long > lineWidth:
+			b.WriteString("\n" + strings.Repeat(" ", indent) + word)
+			column = indent + long
+		case i > 0:
+			b.WriteString(" " + word)
+			column += 1 + long
+		default:
+			b.WriteString(word)
+			column = long
+		}
+	}
+	return b.String() + "\n"
+}
+
+// hanging writes a term and, from a column on, what it means; on the next line if the term is
+// too long.
+func hanging(term, text string, column int) string {
+	pad := strings.Repeat(" ", column)
+	if n := utf8.RuneCountInString(term); n < column {
+		term += strings.Repeat(" ", column-n)
+	} else {
+		term += "\n" + pad
+	}
+	// The text is wrapped as if a word as wide as the column stood before it.
+	body := strings.TrimPrefix(wrap(strings.Repeat("x", column-1)+" "+text, column), strings.Repeat("x", column-1)+" ")
+	return term + body
+}
+
+// folded breaks a help text into lines of at most lineWidth: paragraphs at spaces, examples where a
+// flag begins, as a shell takes them. Indented lines are entries of a list.
+func folded(help string) string {
+	var out, paragraph []string
+	flush := func() {
+		if len(paragraph) > 0 {
+			out = append(out, strings.TrimSuffix(wrap(strings.Join(paragraph, " "), 0), "\n"))
+		}
+		paragraph = nil
+	}
+	for line := range strings.Lines(strings.TrimSpace(help) + "\n") {
+		line = strings.TrimRight(line, "\n")
+		switch {
+		case strings.HasPrefix(line, "example: "):
+			flush()
+			out = append(out, continued(line))
+		case line == "" || line[0] == ' ':
+			flush()
+			out = append(out, entry(line))
+		default:
+			paragraph = append(paragraph, line)
+		}
+	}
+	flush()
+	return strings.Join(out, "\n")
+}
+
+// continued breaks a command before flags and "&&".
+func continued(line string) string {
+	var b strings.Builder
+	column := 0
+	parts := strings.Split(strings.ReplaceAll(strings.ReplaceAll(line, " --", "\x00--"), " && ", "\x00&& "), "\x00")
+	for i, part := range parts {
+		if i > 0 && column+1+len(part)+2 > lineWidth {
+			b.WriteString(" \\\n    ")
+			column = 4
+		} else if i > 0 {
+			b.WriteByte(' ')
+			column++
+		}
+		b.WriteString(part)
+		column += len(part)
+	}
+	return b.String()
+}
+
+// entry breaks an indented line that is too long under the text behind its last gap of spaces.
+func entry(line string) string {
+	at := strings.LastIndex(line, "  ") + 2
+	if utf8.RuneCountInString(line) <= lineWidth || at >= lineWidth/2 {
+		return line
+	}
+	return strings.TrimSuffix(hanging(strings.TrimRight(line[:at], " "), line[at:], at), "\n")
+}
