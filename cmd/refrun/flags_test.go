@@ -47,7 +47,7 @@ func TestUsage(t *testing.T) {
 		have = append(have, v.name)
 	}
 	slices.Sort(have)
-	if want := []string{"bench", "check", "compare", "completion", "dataset", "demo", "info", "kernel", "man", "plan", "probe", "run", "selftest", "serve", "study", "verify", "version"}; !slices.Equal(have, want) {
+	if want := []string{"bench", "check", "compare", "completion", "dataset", "demo", "info", "kernel", "man", "molecule", "plan", "probe", "run", "selftest", "serve", "study", "verify", "version"}; !slices.Equal(have, want) {
 		t.Errorf("verbs %v, want %v", have, want)
 	}
 }

@@ -29,7 +29,7 @@ func (c *command) friendly(bad *error) {
 		v := friendly{Getter: g, name: dashed(f), bad: bad}
 		switch g.Get().(type) {
 		case int, uint64:
-			v.read, v.want = readWhole, "a whole number, such as 500 or 1e6"
+			v.read, v.want = readCount, "a whole number, such as 500 or 1e6"
 		case float64:
 			v.read, v.want = readNumber, "a number, such as 0.5 or 1e-6"
 		case time.Duration:
@@ -50,8 +50,8 @@ func (v friendly) Set(text string) error {
 	return *v.bad
 }
 
-// readWhole takes 1e6 and 2.5e3 for what they are.
-func readWhole(text string) (string, bool) {
+// readCount takes 1e6 and 2.5e3 for what they are.
+func readCount(text string) (string, bool) {
 	if x, err := strconv.ParseFloat(text, 64); err == nil && strings.ContainsAny(text, "eE.") && !strings.HasPrefix(text, "0x") {
 		return strconv.FormatFloat(x, 'f', -1, 64), x == math.Trunc(x) && math.Abs(x) < 1<<53
 	}

@@ -32,7 +32,7 @@ func TestWidth(t *testing.T) {
 // TestNumbers: numbers and times are taken as people write them.
 func TestNumbers(t *testing.T) {
 	for text, want := range map[string]string{"1e6": "1000000", "2.5e3": "2500", "500": "500", "1.0": "1", "1e-3": "", "x": "x", "0x10": "0x10"} {
-		got, ok := readWhole(text)
+		got, ok := readCount(text)
 		if ok && got != want || !ok && want != "" {
 			t.Errorf("%s: %q %v, want %q", text, got, ok, want)
 		}
