@@ -1,6 +1,7 @@
 package operator
 
 import (
+	"fmt"
 	"slices"
 
 	"github.com/refrun/refrun/act"
@@ -45,6 +46,11 @@ type Node struct {
 	Act            act.Func    // of OpAct
 	Noise          noise.Block // of OpNoise
 	Other          graph.Op    // of OpOther
+
+	// Params are the parameters of an OpOther by the places of its inputs: nil where a
+	// node's output is read.
+	Params []*Param
+	types  []graph.Type // of an OpOther's inputs, for one sample
 }
 
 // Input stands for the operator's input among the nodes that a [Node] reads.
@@ -53,7 +59,10 @@ const Input = -1
 // Nodes returns the operations of the operator in the order of [Operator.Forward];
 // the output of the last one is the operator's. Nothing may be changed through it.
 func (op *Operator) Nodes() []Node {
-	b := op.graph(false, op.side(), op.side())
+	b, p, err := op.formats(reference)
+	if err != nil { // which Forward has, too
+		p = nil
+	}
 	at := make([]int, len(b.Values)) // the node that makes a value
 	for i := range at {
 		at[i] = Input
@@ -78,6 +87,9 @@ func (op *Operator) Nodes() []Node {
 			}
 		}
 		n.set(of.Op, param)
+		if n.Op == OpOther {
+			n.inputs(b, p, of)
+		}
 		nodes[i] = n
 	}
 	if last := len(nodes) - 1; last >= 0 { // the last name, "output", is the operator's, and no module's
@@ -91,7 +103,7 @@ func (n *Node) set(op graph.Op, param func(k int) *Param) {
 	n.Op, n.Other = OpOther, op
 	switch o := op.(type) {
 	case graph.Conv:
-		if w := param(1); len(n.In) == 1 && w != nil && o.Groups <= 1 && o.Params == conv.Square(1, w.Shape[2]/2, o.Padding) && w.Shape[2] == w.Shape[3] && w.Shape[2]%2 == 1 {
+		if w := param(1); len(n.In) == 1 && w != nil && o.Groups <= 1 && o.Params == conv.Square(max(1, o.Stride[0]), w.Shape[2]/2, o.Padding) && w.Shape[2] == w.Shape[3] && w.Shape[2]%2 == 1 {
 			n.Op, n.Geometry, n.Weight, n.Bias = OpConv, o.Params, w, param(2)
 		}
 	case graph.InstanceNorm:
@@ -125,6 +137,42 @@ func (n *Node) set(op graph.Op, param func(k int) *Param) {
 	}
 }
 
+// inputs notes what an operation of a program reads; p is nil where its types are not known.
+func (n *Node) inputs(b *builder, p *graph.Program, of *graph.Node) {
+	for _, v := range of.In {
+		n.Params = append(n.Params, b.params[v])
+		if p != nil {
+			n.types = append(n.types, p.Type(v))
+		}
+	}
+}
+
+// Operands returns the formats to which a mode rounds the inputs of an OpOther, the
+// parameters among them, and that of its output, for node outputs of those formats, as
+// [Node.Formats] does.
+func (n *Node) Operands(m Mode, in ...fp16.Format) (operands []fp16.Format, out fp16.Format, err error) {
+	if n.types == nil {
+		return nil, 0, fmt.Errorf("types of op %s are not known", n.Other.Name())
+	}
+	types := slices.Clone(n.types)
+	for k, next := 0, 0; k < len(types); k++ {
+		switch {
+		case n.Params[k] == nil:
+			types[k].Format = in[min(next, len(in)-1)]
+			next++
+		case m.Precision == fp16.Float64 && types[k].Format != fp16.Int64:
+			types[k].Format = fp16.Float64
+		}
+		operands = append(operands, types[k].Format)
+	}
+	inferred, err := n.Other.Infer(m, types)
+	if err != nil {
+		return nil, 0, err
+	}
+	copy(operands, inferred.Operands)
+	return operands, inferred.Out[0].Format, nil
+}
+
 // Formats returns the format to which a mode rounds the operands of a node
 // whose inputs have those formats (that of the input for an operation that
 // casts nothing), and that of its output; or the error with which PyTorch
@@ -150,6 +198,11 @@ func (n *Node) Formats(m Mode, in ...fp16.Format) (operands, out fp16.Format, er
 	case OpNoise:
 		out, err = m.Result("noise", in[0])
 		out = n.Noise.Format(out)
+	case OpOther:
+		var all []fp16.Format
+		if all, out, err = n.Operands(m, in...); err == nil {
+			operands = all[0]
+		}
 	}
 	return operands, out, err
 }

@@ -111,7 +111,7 @@ func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.R
 	if err := s.Err(); err != nil {
 		return nil, err
 	}
-	e.Machine = emulate.New(e.Op, e.Case.Rollout)
+	e.Machine = emulate.New(e.Op, e.Case.Rollout).Images(s.H, s.W)
 	f := &facts.Facts{Report: facts.Open(e)}
 	if budget > 0 {
 		f.Until = time.Now().Add(budget)

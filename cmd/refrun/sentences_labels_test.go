@@ -95,6 +95,8 @@ var labels = []string{
 	"\n%s compared; ",
 	"\n%.3g sample-steps/s, %.3g GFLOP/s on %s (%s)\n",
 	"%s of %dx%d convolutions, %d channels at most, %s norm, %s",
+	"U-AFNO of %s, %s of %s, %d channels at most, %s norm, %s",
+	"AFNO block",
 	"%s, of which %s, %s at most",
 	"%-8s %d known answers, %d computations with %s threads: ",
 	"         ran %s\n",

@@ -86,6 +86,7 @@ func (d *Device) ModeOf(i int) operator.Mode {
 type Machine struct {
 	Nodes  []operator.Node
 	Config rollout.Config
+	op     *operator.Operator
 	graph  *graph.Graph // of the nodes, in their order
 	at     []int        // the node that makes each value of the graph
 
@@ -118,7 +119,7 @@ const (
 // right devices may return.
 func Known(op *operator.Operator) error {
 	for _, n := range op.Nodes() {
-		if n.Op == operator.OpOther {
+		if n.Op == operator.OpOther && KindOf(n.Other) == Unknown {
 			return fmt.Errorf("%s: op %s cannot be judged yet: what right devices may return for it is not known here; want a comparison of single steps (run --one-step) or of files (compare)", n.Name, n.Other.Name())
 		}
 	}
@@ -127,7 +128,7 @@ func Known(op *operator.Operator) error {
 
 // New returns a machine for an operator that is [Known] stepped by that configuration.
 func New(op *operator.Operator, c rollout.Config) *Machine {
-	m := &Machine{Nodes: op.Nodes(), Config: c, graph: op.Graph(true)}
+	m := &Machine{Nodes: op.Nodes(), Config: c, op: op, graph: op.Graph(true)}
 	m.at = make([]int, len(m.graph.Values))
 	for i := range m.graph.Nodes {
 		m.at[m.graph.Nodes[i].Out[0]] = i
@@ -365,7 +366,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		}
 		return y, n.Noise.Apply(y, x, noise.Time{}, draws)
 	}
-	panic("emulate: unknown operation")
+	return m.other(d, i, in)
 }
 
 // Scratch returns a tensor of Float64 of any contents, in recycled memory if there
@@ -489,7 +490,7 @@ func operand(mode operator.Mode, y, x *tensor.Tensor, f fp16.Format) {
 
 // wide returns x as a tensor of Float64 that shares its numbers.
 func wide(x *tensor.Tensor) *tensor.Tensor {
-	return tensor.Of(fp16.Float64, x.Data, x.N(), x.C(), x.H(), x.W())
+	return tensor.Of(fp16.Float64, x.Data, x.Shape...)
 }
 
 func holds(f fp16.Format, x []float64) bool {

@@ -82,6 +82,8 @@ func (l *Legal) Disturb(i int, y *tensor.Tensor, in []*tensor.Tensor) {
 			}
 			return 2 * size
 		})
+	case operator.OpOther:
+		l.other(i, n, y, in)
 	default: // one addition
 		if l.Half {
 			return

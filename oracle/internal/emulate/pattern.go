@@ -144,7 +144,9 @@ func PointOf(nodes []operator.Node, i int) Points {
 		return AtNorm
 	case n.Op == operator.OpAct:
 		return AtAct
-	case n.Op == operator.OpAdd:
+	case n.Op == operator.OpOther && KindOf(n.Other) == Products:
+		return AtConv
+	case n.Op == operator.OpAdd, n.Op == operator.OpOther:
 		return AtSum
 	}
 	return AtNoise

@@ -71,13 +71,12 @@ func OpenLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 	if l.Input.C() != channels {
 		return nil, fmt.Errorf("%s: input: shape %s: want %d channels", f.Path, l.Input.Dims(), channels)
 	}
-	width := map[int]int{operator.Input: channels}
+	shapes, err := m.Shapes(l.Input.Shape)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", f.Path, err)
+	}
 	for i := range m.Nodes {
 		n := &m.Nodes[i]
-		width[i] = width[n.In[0]]
-		if n.Op == operator.OpConv {
-			width[i] = n.Weight.Shape[0]
-		}
 		for k, name := range append([]string{n.Name}, n.Also...) {
 			x, err := read(name)
 			if err != nil {
@@ -86,9 +85,8 @@ func OpenLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 			if x == nil {
 				continue
 			}
-			in := l.Input
-			if x.N() != in.N() || x.C() != width[i] || x.H() != in.H() || x.W() != in.W() {
-				return nil, fmt.Errorf("%s: %s: shape %s: want [%d,%d,%d,%d]", f.Path, name, x.Dims(), in.N(), width[i], in.H(), in.W())
+			if !slices.Equal(x.Shape, shapes[i]) {
+				return nil, fmt.Errorf("%s: %s: shape %s: want %s", f.Path, name, x.Dims(), (&tensor.Tensor{Shape: shapes[i]}).Dims())
 			}
 			if l.Nodes[i] == nil {
 				l.Nodes[i] = x
@@ -101,9 +99,8 @@ func OpenLayers(f *safetensors.File, m *emulate.Machine, channels int, ro rollou
 		return nil, err
 	}
 	if last := len(m.Nodes) - 1; l.Output != nil {
-		in := l.Input
-		if x := l.Output; x.N() != in.N() || x.C() != width[last] || x.H() != in.H() || x.W() != in.W() {
-			return nil, fmt.Errorf("%s: output: shape %s: want [%d,%d,%d,%d]", f.Path, x.Dims(), in.N(), width[last], in.H(), in.W())
+		if x := l.Output; !slices.Equal(x.Shape, shapes[last]) {
+			return nil, fmt.Errorf("%s: output: shape %s: want %s", f.Path, x.Dims(), (&tensor.Tensor{Shape: shapes[last]}).Dims())
 		}
 		if l.Nodes[last] == nil {
 			l.Nodes[last] = l.Output
@@ -206,6 +203,9 @@ func (l *LayerFile) take(op *operator.Operator, scale float64, d noise.Draws, n,
 			shape[2], shape[3] = 1, 1
 		}
 		dst := make([]float64, shape[0]*shape[1]*shape[2]*shape[3])
+		if kind == noise.ComplexNormal { // pairs
+			dst = make([]float64, 2*len(dst))
+		}
 		if err := kept.Draw(kind, 1-scale, shape, dst); err != nil {
 			return nil, fmt.Errorf("%s: step %d: %w", l.Path, l.Step, err)
 		}

@@ -66,6 +66,8 @@ func (g *layerGate) answers(i int, in []layerValue, got *tensor.Tensor) iter.Seq
 		return g.addAnswers(in[0], in[1])
 	case operator.OpNoise:
 		return g.noiseAnswers(n, in[0], g.of[i])
+	case operator.OpOther:
+		return g.otherAnswers(i, in)
 	}
 	panic("oracle: unknown operation")
 }
@@ -92,7 +94,7 @@ func (g *layerGate) own(bound, sd, y []float64) {
 // unrecorded returns what is known of a node that left no record, from its
 // answers: rounded to f by the contract's answer, the first one; not rounded at
 // all, by the answer that rounds least; or any of those between.
-func unrecorded(answers iter.Seq[*answer], f fp16.Format, like *tensor.Tensor) []layerValue {
+func unrecorded(answers iter.Seq[*answer], f fp16.Format, shape []int) []layerValue {
 	var first, plain *answer
 	for a := range answers {
 		if first == nil {
@@ -111,7 +113,7 @@ func unrecorded(answers iter.Seq[*answer], f fp16.Format, like *tensor.Tensor) [
 	}
 	n := len(first.mid)
 	value := func(how string) layerValue {
-		return layerValue{tensor.New(fp16.Float64, like.N(), like.C(), like.H(), like.W()), how, make([]float64, n), make([]float64, n)}
+		return layerValue{tensor.New(fp16.Float64, shape...), how, make([]float64, n), make([]float64, n)}
 	}
 	stored, kept, either := value(first.how), value(join(plain.how, "not rounded")), value(join(first.how, "rounded or not"))
 	for i, y := range plain.mid {

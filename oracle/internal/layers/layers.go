@@ -48,6 +48,7 @@ type layerGate struct {
 	u      float64        // unit roundoff of the device's arithmetic
 	draws  *emulate.Draws // nil if unknown
 	faults int            // layers found wrong
+	shapes [][]int        // of each node's output
 	of     []fp16.Format  // in which the contract stores each node's output
 	plain  []bool         // norms without parameters whose statistics PyTorch keeps in the half type
 }
@@ -57,6 +58,9 @@ func (e *gate) layerFile(l *evidence.LayerFile) error {
 	g := &layerGate{m: e.Machine, mode: e.Mode, u: emulate.Accumulator(e.Mode), plain: emulate.PlainNorms(e.Op.Config, e.Machine.Nodes, e.Mode)}
 	var err error
 	if g.of, err = e.Machine.Formats(g.mode, l.Input.Format); err != nil {
+		return fmt.Errorf("%s: %w", l.Path, err)
+	}
+	if g.shapes, err = e.Machine.Shapes(l.Input.Shape); err != nil {
 		return fmt.Errorf("%s: %w", l.Path, err)
 	}
 	draws, err := e.LayerDraws(l)
@@ -117,7 +121,7 @@ func (e *gate) layerFile(l *evidence.LayerFile) error {
 				unlike = append(unlike, n.Name+": "+s.answer.how)
 			}
 		}
-		s.row.Step, s.row.Name, s.row.Op = l.Step, n.Name, opName(n.Op)
+		s.row.Step, s.row.Name, s.row.Op = l.Step, n.Name, opName(n)
 		e.Report.Layers = append(e.Report.Layers, s.row)
 		if !s.right() {
 			e.layerFault(l, g, i, ways[0], s)
@@ -133,12 +137,15 @@ func (e *gate) layerFile(l *evidence.LayerFile) error {
 	return nil
 }
 
-func opName(op operator.Op) string {
-	return [...]string{"conv", "norm", "act", "add", "noise"}[op]
+func opName(n *operator.Node) string {
+	if n.Op == operator.OpOther {
+		return n.Other.Name()
+	}
+	return [...]string{"conv", "norm", "act", "add", "noise"}[n.Op]
 }
 
 func recorded(t *tensor.Tensor) layerValue {
-	return layerValue{Tensor: tensor.Of(fp16.Float64, t.Data, t.N(), t.C(), t.H(), t.W())}
+	return layerValue{Tensor: tensor.Of(fp16.Float64, t.Data, t.Shape...)}
 }
 
 // inputs returns the ways in which a node's inputs are known, each a value per
@@ -174,7 +181,7 @@ func (g *layerGate) derive(i int, ways [][]layerValue) []layerValue {
 	var all []layerValue
 	for k := range 3 {
 		in := ways[min(k, len(ways)-1)]
-		values := unrecorded(g.answers(i, in, nil), g.of[i], g.like(i, in[0].Tensor))
+		values := unrecorded(g.answers(i, in, nil), g.of[i], g.shapes[i])
 		if values == nil {
 			return nil
 		}
@@ -182,15 +189,6 @@ func (g *layerGate) derive(i int, ways [][]layerValue) []layerValue {
 		all = append(all, v)
 	}
 	return all
-}
-
-// like returns a tensor of the shape of node i's output for an input x.
-func (g *layerGate) like(i int, x *tensor.Tensor) *tensor.Tensor {
-	c := x.C()
-	if n := &g.m.Nodes[i]; n.Op == operator.OpConv {
-		c = n.Weight.Shape[0]
-	}
-	return &tensor.Tensor{Shape: []int{x.N(), c, x.H(), x.W()}}
 }
 
 // store returns the format to which a recorded output was rounded: the

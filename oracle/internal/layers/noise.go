@@ -20,7 +20,7 @@ import (
 // cosine are not everywhere the same.
 func (g *layerGate) noiseAnswers(n *operator.Node, in layerValue, f fp16.Format) iter.Seq[*answer] {
 	return func(yield func(*answer) bool) {
-		if g.draws == nil {
+		if g.draws == nil || n.Noise.Correlation != 0 { // a field has errors of a transform, too: steps show it
 			return
 		}
 		half := f == fp16.Float16 || f == fp16.BFloat16

@@ -38,6 +38,9 @@ func (g *stepGate) reach() int {
 				of[i], first = max(of[i], of[j]), false
 			}
 		}
+		if nodes[i].Op == operator.OpOther { // as far as the image goes
+			of[i] = max(of[i], g.e.States.H, g.e.States.W)
+		}
 		if nodes[i].Op == operator.OpConv && !first {
 			of[i] += nodes[i].Weight.Shape[2] / 2
 		}

@@ -76,6 +76,13 @@ func (g *stepGate) channels(i int) int {
 	if n.Op == operator.OpConv {
 		return n.Weight.Shape[0]
 	}
+	if n.Op == operator.OpOther {
+		shapes, err := g.e.Machine.Shapes([]int{1, g.e.States.C, g.e.States.H, g.e.States.W})
+		if err != nil {
+			panic("oracle: " + err.Error()) // of an operator that was stepped
+		}
+		return shapes[i][1]
+	}
 	return g.channels(n.In[0])
 }
 
