@@ -11,10 +11,9 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// Operations that are none of the five of Spinlock's CNN are evaluated by their definition
-// in float64, and of how a device may err nothing more is known than their kind.
-
-// Kind says how a device computes an operation that is none of the five.
+// Kind says how a device computes an operation that is none of the five of Spinlock's CNN.
+// Such are evaluated by their definition in float64, and of how a device may err nothing
+// more is known than the kind.
 type Kind int
 
 const (
@@ -199,6 +198,8 @@ func (m *Machine) alone(i int, in []*tensor.Tensor, prepare func(k int, x *tenso
 	return g, given, types
 }
 
-// Square and magnitude are for Each and Spread.
-func Square(v float64) float64    { return v * v }
+// Square is for [Machine.Each] and [Machine.Spread].
+func Square(v float64) float64 { return v * v }
+
+// Magnitude is for [Machine.Each] and [Machine.Spread].
 func Magnitude(v float64) float64 { return math.Abs(v) }
