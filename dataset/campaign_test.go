@@ -136,15 +136,13 @@ func TestVerify(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 8 {
-			bad := slices.Clone(b)
-			at := rand.IntN(len(bad))
-			bad[at] ^= 1 << rand.IntN(8)
-			if err := os.WriteFile(path, bad, 0o666); err != nil {
+			at := rand.IntN(len(b))
+			if err := os.WriteFile(path, flipped(b, at), 0o666); err != nil {
 				t.Fatal(err)
 			}
 			out, err := p.Verify(context.Background(), c)
-			if err == nil && !slices.ContainsFunc(out.Faults, func(f Fault) bool { return i < 0 || f.Unit == i }) {
-				t.Errorf("%s: byte %d: %+v", path, at, out.Faults)
+			if err != nil || len(out.Faults) != 1 || out.Faults[0].Unit != i {
+				t.Errorf("%s: byte %d: %v, %+v", path, at, err, out)
 			}
 		}
 		if err := os.WriteFile(path, b, 0o666); err != nil {
@@ -155,27 +153,22 @@ func TestVerify(t *testing.T) {
 		names(filepath.Join(p.Dir, p.Path(i)), i, Check{Read: true})
 		names(filepath.Join(p.Dir, base(i)+".json"), i, Check{Read: true, Recompute: 12})
 	}
-	names(filepath.Join(p.Dir, manifestName), -1, Check{})
-	for _, name := range []string{headName, linesName} {
-		path := filepath.Join(p.Dir, name)
-		b, err := os.ReadFile(path)
-		if err != nil {
+	linesNamed(t, p)
+	path := filepath.Join(p.Dir, headName)
+	head, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 32 {
+		if err := os.WriteFile(path, flipped(head, rand.IntN(len(head))), 0o666); err != nil {
 			t.Fatal(err)
 		}
-		for range 32 {
-			bad := slices.Clone(b)
-			at := rand.IntN(len(bad))
-			bad[at] ^= 1 << rand.IntN(8)
-			if err := os.WriteFile(path, bad, 0o666); err != nil {
-				t.Fatal(err)
-			}
-			if _, err := OpenPlan(p.Dir); err == nil || !strings.HasPrefix(err.Error(), path+": ") {
-				t.Errorf("%s: byte %d: %v", name, at, err)
-			}
+		if _, err := OpenPlan(p.Dir); err == nil || !strings.HasPrefix(err.Error(), path+": ") {
+			t.Errorf("%s: %v", headName, err)
 		}
-		if err := os.WriteFile(path, b, 0o666); err != nil {
-			t.Fatal(err)
-		}
+	}
+	if err := os.WriteFile(path, head, 0o666); err != nil {
+		t.Fatal(err)
 	}
 	// A unit that is gone is missing, and is made anew to the same bytes.
 	before := sums(t, p)
@@ -192,6 +185,74 @@ func TestVerify(t *testing.T) {
 	shard(t, p, Shard{0, 1}, 1)
 	if got := sums(t, p); got != before {
 		t.Errorf("%s, want %s", got, before)
+	}
+}
+
+// flipped returns bytes with a bit of one changed.
+func flipped(b []byte, at int) []byte {
+	bad := slices.Clone(b)
+	bad[at] ^= 1 << rand.IntN(8)
+	return bad
+}
+
+// linesNamed changes a bit of the manifest and of the plan's lines, the end of a line among
+// them: the unit whose line it is is named, and the next one if two lines became one.
+func linesNamed(t *testing.T, p *Plan) {
+	t.Helper()
+	for _, name := range []string{manifestName, linesName} {
+		path := filepath.Join(p.Dir, name)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k := range 32 {
+			at := rand.IntN(len(b))
+			if k == 0 {
+				at = strings.IndexByte(string(b), '\n')
+			}
+			if err := os.WriteFile(path, flipped(b, at), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			var units []int
+			if name == manifestName {
+				out, err := p.Verify(context.Background(), Check{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, f := range out.Faults {
+					units = append(units, f.Unit)
+				}
+			} else if damaged := new(Damaged); true {
+				if _, err := OpenPlan(p.Dir); !errors.As(err, &damaged) {
+					t.Fatalf("%v", err)
+				}
+				units = damaged.Units
+			}
+			want := []int{strings.Count(string(b[:at]), "\n")}
+			if b[at] == '\n' && want[0]+1 < len(p.Lines) {
+				want = append(want, want[0]+1)
+			}
+			if !slices.Equal(units, want) {
+				t.Errorf("%s: byte %d: units %v, want %v", name, at, units, want)
+			}
+		}
+		if err := os.WriteFile(path, b, 0o666); err != nil {
+			t.Fatal(err)
+		}
+	}
+	path := filepath.Join(p.Dir, manifestName)
+	b, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, append(slices.Clone(b), "{}\n"...), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Verify(context.Background(), Check{}); err == nil || !strings.Contains(err.Error(), "lines that are no unit's") {
+		t.Errorf("%v", err)
+	}
+	if err := os.WriteFile(path, b, 0o666); err != nil {
+		t.Fatal(err)
 	}
 }
 

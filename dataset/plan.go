@@ -89,20 +89,26 @@ func NewPlan(s *Spec, file, dir string, shards int, rate float64, madeBy string)
 		Shards: min(shards, s.Operators), Rate: rate, Notes: s.Notes, Spec: s.Text}}
 	all, lines := sha256.New(), sha256.New()
 	for i := range s.Operators {
-		u, err := units.At(i)
+		l, err := p.line(i)
 		if err != nil {
 			return nil, err
 		}
-		c, err := u.Cost()
-		if err != nil {
-			return nil, err
-		}
-		p.Lines = append(p.Lines, Line{i, u.Identity, c, c.GFLOP / rate})
-		fmt.Fprintln(all, u.Identity)
-		lines.Write(lineText(p.Lines[i]))
+		p.Lines = append(p.Lines, l)
+		fmt.Fprintln(all, l.Identity)
+		lines.Write(lineText(l))
 	}
 	p.Identity, p.Head.Lines = fmt.Sprintf("%x", all.Sum(nil)), fmt.Sprintf("%x", lines.Sum(nil))
 	return p, nil
+}
+
+// line makes the line of a unit.
+func (p *Plan) line(i int) (Line, error) {
+	u, err := p.units.At(i)
+	if err != nil {
+		return Line{}, err
+	}
+	c, err := u.Cost()
+	return Line{i, u.Identity, c, c.GFLOP / p.Rate}, err
 }
 
 func lineText(v any) []byte {
@@ -188,7 +194,11 @@ func OpenPlan(dir string) (*Plan, error) {
 		return nil, err
 	}
 	if sum := fmt.Sprintf("%x", sha256.Sum256(text)); sum != p.Head.Lines {
-		return nil, fmt.Errorf("%s: SHA-256 %s: want %s, as plan.json says", path, sum, fault.Text(p.Head.Lines))
+		units, err := p.differing(text)
+		if err != nil {
+			return nil, err
+		}
+		return nil, &Damaged{path, fmt.Sprintf("SHA-256 %s: want %s, as plan.json says", sum, fault.Text(p.Head.Lines)), units}
 	}
 	all := sha256.New()
 	for line := range bytes.Lines(text) {
@@ -203,6 +213,46 @@ func OpenPlan(dir string) (*Plan, error) {
 		return nil, fmt.Errorf("%s: %d units of the identity %s: want %d of %s", path, len(p.Lines), sum, p.Units, fault.Text(p.Identity))
 	}
 	return p, nil
+}
+
+// Damaged is a plan whose lines are not those that were written.
+type Damaged struct {
+	Path, What string
+	Units      []int // whose lines differ from what the specification makes
+}
+
+// Error names the first of the units.
+func (d *Damaged) Error() string {
+	if len(d.Units) == 0 {
+		return fmt.Sprintf("%s: %s", d.Path, d.What)
+	}
+	return fmt.Sprintf("%s: unit %d: not the line that was written, as of %d units", d.Path, d.Units[0], len(d.Units))
+}
+
+// differing returns the units of which a text does not hold the line, which the
+// specification makes once more.
+func (p *Plan) differing(text []byte) ([]int, error) {
+	lines := linesOf(text)
+	var units []int
+	for i := range p.Units {
+		l, err := p.line(i)
+		if err != nil {
+			return nil, err
+		}
+		if !lines[string(lineText(l))] {
+			units = append(units, i)
+		}
+	}
+	return units, nil
+}
+
+// linesOf returns the lines of a text: one whose end was changed is none of them.
+func linesOf(text []byte) map[string]bool {
+	all := map[string]bool{}
+	for l := range bytes.Lines(text) {
+		all[string(l)] = true
+	}
+	return all
 }
 
 func sealedAs(h Head, text []byte) bool {

@@ -164,7 +164,7 @@ func (u *Unit) read(file string) (err error) {
 // identity returns the hash of what decides the unit's numbers.
 func (u *Unit) identity() string {
 	text, err := json.Marshal(map[string]any{
-		"contract": operator.Contract, "mode": u.Mode.String(), "noise": "counter", "initial_version": initial.Version,
+		"contract": operator.Contract, "mode": u.Mode.String(), "noise": "counter", "initial_version": u.Initial.Version(),
 		"operator": u.OperatorText, "rollout": u.RolloutText, "initial": u.InitialText,
 		"weights_seed": u.WeightsSeed, "base_seed": u.Rollout.BaseSeed, "initial_seed": u.InitialSeed, "store": u.Store.String(),
 	})

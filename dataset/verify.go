@@ -51,7 +51,7 @@ func (p *Plan) Verify(ctx context.Context, c Check) (*Checked, error) {
 	for i := range p.Lines {
 		what := p.fault(i, c.Read)
 		if what == "" && lines != nil {
-			if r, _ := p.Record(i); r != nil && lines[i] != string(r.line()) {
+			if r, _ := p.Record(i); r != nil && !lines[string(r.line())] {
 				what = manifestName + ": its line is not that of its record"
 			}
 		}
@@ -120,8 +120,9 @@ func (p *Plan) fault(i int, read bool) string {
 	return ""
 }
 
-// manifest returns the manifest's lines, nil if there is none.
-func (p *Plan) manifest(out *Checked) ([]string, error) {
+// manifest returns the manifest's lines, nil if there is none. One that has all of them and
+// more, or in another order, is an error.
+func (p *Plan) manifest(out *Checked) (map[string]bool, error) {
 	path := filepath.Join(p.Dir, manifestName)
 	text, err := readFile(path, int64(len(p.Lines)+1)*1024)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -130,12 +131,22 @@ func (p *Plan) manifest(out *Checked) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	out.Manifest, _, err = hash(path)
-	lines := strings.SplitAfter(string(text), "\n")
-	if n := len(lines) - 1; err == nil && n != len(p.Lines) {
-		return nil, fmt.Errorf("%s: %d lines: want %d, one for each unit", path, n, len(p.Lines))
+	if out.Manifest, _, err = hash(path); err != nil {
+		return nil, err
 	}
-	return lines, err
+	lines := linesOf(text)
+	var whole []byte
+	for i := range p.Lines {
+		r, err := p.Record(i)
+		if err != nil || r == nil || !lines[string(r.line())] {
+			return lines, nil // what is wrong has a unit
+		}
+		whole = append(whole, r.line()...)
+	}
+	if string(whole) != string(text) {
+		return nil, fmt.Errorf("%s: lines that are no unit's, or in another order: want one for each unit; merge makes it anew", path)
+	}
+	return lines, nil
 }
 
 // pick returns n units that the dataset's identity chooses, each once.

@@ -25,6 +25,13 @@ func datasetVerify(c *command) error {
 	read := c.flags.Bool("read", false, "hash every byte, and not only look at sizes")
 	again := c.flags.Int("recompute", 0, "`units` to make once more and compare")
 	p, err := c.openPlan()
+	if damaged := new(dataset.Damaged); errors.As(err, &damaged) && len(damaged.Units) > 0 {
+		out := &dataset.Checked{}
+		for _, i := range damaged.Units {
+			out.Faults = append(out.Faults, dataset.Fault{Unit: i, What: filepath.Base(damaged.Path) + ": its line is not the one that was written"})
+		}
+		return c.verified(out)
+	}
 	if err != nil {
 		return err
 	}
@@ -41,6 +48,15 @@ func datasetVerify(c *command) error {
 	if err != nil {
 		return err
 	}
+	if err := c.verified(out); err != nil || c.json {
+		return err
+	}
+	c.printf("%s: ok, %s, %d of them read, %d made once more\n", clean(p.Dir), plural(out.Units, "unit"), out.Read, out.Recomputed)
+	return nil
+}
+
+// verified tells what is wrong; if anything is, that is an error.
+func (c *command) verified(out *dataset.Checked) error {
 	if c.json {
 		if err := c.printJSON(struct {
 			OK         bool            `json:"ok"`
@@ -59,7 +75,6 @@ func datasetVerify(c *command) error {
 	if len(out.Faults) > 0 {
 		return errFailed
 	}
-	c.printf("%s: ok, %s, %d of them read, %d made once more\n", clean(p.Dir), plural(out.Units, "unit"), out.Read, out.Recomputed)
 	return nil
 }
 

@@ -10,9 +10,6 @@ import (
 	"github.com/refrun/refrun/internal/strict"
 )
 
-// Version counts the changes of what the types mean; it is 1.
-const Version = 1
-
 // Condition is one type of initial condition with its parameters.
 type Condition struct {
 	Type  string
@@ -33,6 +30,7 @@ type maker struct {
 	texts    []text
 	scales   []float64 // default of the parameter scales; nil for none
 	channels int       // that it needs, 0 for any
+	version  int       // of what the type means, 0 for 1
 	fill     func(*field, args) error
 }
 
@@ -98,6 +96,9 @@ func Parse(file, place string, data []byte) (*Condition, error) {
 	}
 	return c, o.Close()
 }
+
+// Version counts the changes of what the type means, from 1.
+func (c *Condition) Version() int { return max(c.maker.version, 1) }
 
 // Fits reports why the condition cannot be one of states [channels,side,side], in a
 // message that begins with the field type.

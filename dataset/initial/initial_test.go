@@ -188,7 +188,7 @@ func TestAll(t *testing.T) {
 			fmt.Fprintf(h, "%s %s %x\n", p.name, v, d)
 		}
 	}
-	const want = "5aaf93adcca40a53ed8fa564bb579de12a627aca8aa01d413daa86ec23952c3d"
+	const want = "7fa664550e26cc39446cb73c8aca0540aeca1062dcff41503829e24f78e9fb9b"
 	if got := fmt.Sprintf("%x", h.Sum(nil)); got != want {
 		t.Errorf("digest of all types %s, want %s", got, want)
 	}

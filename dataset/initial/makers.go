@@ -94,7 +94,7 @@ var makers = map[string]maker{
 	"shock_front":              {numbers: []number{orRandom("position"), orRandom("angle"), positive("width", 2), upTo("ratio", 2), upTo("fluctuation", .05)}, fill: shock},
 	"interference_pattern":     {numbers: []number{count("num_sources", 2), positive("wavelength", 16), positive("coherence_length", 100)}, fill: interference},
 	"bz_reaction":              {numbers: []number{positive("wavelength", 16), count("num_spirals", 1), {"phase", 0, -1e9, 1e9, false}}, texts: []text{{"pattern", []string{"spiral", "target", "turbulent"}}}, fill: spirals},
-	"coherent_state":           {numbers: []number{upTo("alpha", 1), positive("sigma", 10), upTo("omega", .2), count("num_modes", 1)}, fill: coherent},
+	"coherent_state":           {numbers: []number{upTo("alpha", 1), positive("sigma", 10), upTo("omega", .2), count("num_modes", 1)}, version: 2, fill: coherent},
 	"relativistic_wave_packet": {numbers: []number{{"velocity", .5, 0, .999, false}, positive("sigma", 10), upTo("min_momentum", .1), upTo("max_momentum", .5)}, fill: relativistic},
 	"mutual_information":       {numbers: []number{upTo("length_scale", .3), {"noise_level", .5, 0, 1, false}}, fill: shared},
 	"mixed":                    {numbers: []number{upTo("length_scale", .1), upTo("variance", 1), count("num_structures", 5)}, fill: mixed},

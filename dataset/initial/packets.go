@@ -37,12 +37,14 @@ func packets(f *field, a args) error {
 	return nil
 }
 
-// coherent are wave packets of the wave number omega on a random field of variance 1/2.
+// coherent are waves of the wave number omega, each in a Gaussian envelope, on a random field
+// of variance 1/2. The phase of a wave is zero at the corner, so that any meets the
+// middle of its envelope; in version 1 zero did.
 func coherent(f *field, a args) error {
 	for range int(a.n["num_modes"]) {
 		cx, cy, angle := f.place(), f.place(), f.between(0, tau)
 		f.all(func(x, y float64) float64 {
-			return a.n["alpha"] * gauss(sq(x-cx)+sq(y-cy), a.n["sigma"]) * elem.Cos(a.n["omega"]*turned(x-cx, y-cy, angle))
+			return a.n["alpha"] * gauss(sq(x-cx)+sq(y-cy), a.n["sigma"]) * elem.Cos(a.n["omega"]*turned(x, y, angle))
 		})
 	}
 	return f.grf(.1, .5)
