@@ -5,7 +5,7 @@ package asm
 // backends are the instruction sets that kernels exist for, best first. Every
 // CPU that Go's arm64 runs on has NEON.
 var backends = []backend{
-	{name: "neon", act: &actNEON, winograd: &winogradNEON, direct: &directNEON, norm: &normNEON},
+	{name: "neon", act: &actNEON, winograd: &winogradNEON, fast: &fastNEON, fast5: &fast5NEON, fastTaps: &fastTapsOf4, direct: &directNEON, norm: &normNEON},
 	{name: "purego"},
 }
 
@@ -15,6 +15,12 @@ var winogradNEON = Winograd{
 	Output: [Formats]func(*float64, int, float64, *float64, *float32, int, *uint8, *float64){
 		winogradOutputFloat32NEON, winogradOutputFloat16NEON, winogradOutputBFloat16NEON},
 }
+
+var (
+	fastNEON    = Fast{Tiles: 6, Outputs: 16, Input: fastInputNEON, Multiply: fastMultiplyNEON, Output: fastOutputNEON}
+	fast5NEON   = Fast{Tiles: 6, Outputs: 16, Input: fast5x5InputNEON, Multiply: fastMultiplyNEON, Output: fast5x5OutputNEON}
+	fastTapsOf4 = FastTaps{Tiles: 6, Outputs: 16, Convolve: fastTapsNEON}
+)
 
 var directNEON = Direct{
 	Outputs: 8, Pixels: 6, Add: directAddNEON, AddSquares: addSquaresNEON,

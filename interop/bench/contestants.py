@@ -110,6 +110,6 @@ def contestants(net, inputs, case, program, threads):
         "torch.compile float32": (lambda: pytorch(net, inputs, compiled=True), "float32"),
         "torch.compile bfloat16": (lambda: pytorch(net, inputs, half=True, compiled=True), "bfloat16"),
     }
-    for p in ("float32", "tf32", "float16", "bfloat16"):
-        d[f"refrun {p}"] = (lambda p=p: Refrun(program, case, p, inputs, threads), p)
+    for p in ("float32", "float32:fast", "tf32", "float16", "bfloat16"):
+        d[f"refrun {p}"] = (lambda p=p: Refrun(program, case, p, inputs, threads), p.split(":")[0])
     return d

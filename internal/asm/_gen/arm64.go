@@ -40,6 +40,15 @@ func arm64() {
 	}
 	n.write("../act_arm64")
 
+	n = &neon{constants: "fastNEONConstants", single: true}
+	for _, f := range fastForms {
+		n.fastInput(f)
+		n.fastOutput(f)
+	}
+	n.fastMultiply()
+	n.fastTaps()
+	n.write("../fast_arm64")
+
 	n = &neon{constants: "normNEONConstants"}
 	n.top()
 	n.sums()
@@ -60,6 +69,7 @@ func (r v) as(t string) string { return fmt.Sprintf("V%d.%s", int(r), t) }
 // Go's assembler, the result last.
 type neon struct {
 	text, stubs strings.Builder
+	single      bool        // numbers are float32, four of a register
 	constants   string      // their symbol
 	pairs       [][2]uint64 // the constants
 }
@@ -108,9 +118,13 @@ func decode(code uint32) string {
 	return arm64asm.GNUSyntax(i)
 }
 
-// three appends an instruction of two float64 vectors, d = op(l, r).
+// three appends an instruction of two vectors, d = op(l, r): its code for float64.
 func (n *neon) three(code uint32, name string, l, r, d v) {
-	n.word(code|uint32(r)<<16|uint32(l)<<5|uint32(d), fmt.Sprintf("%s v%d.2d, v%d.2d, v%d.2d", name, d, l, r))
+	as := "2d"
+	if n.single {
+		as, code = "4s", code&^(1<<22)
+	}
+	n.word(code|uint32(r)<<16|uint32(l)<<5|uint32(d), fmt.Sprintf("%s v%d.%s, v%d.%s, v%d.%s", name, d, as, l, as, r, as))
 }
 
 func (n *neon) fadd(l, r, d v)  { n.three(0x4e60d400, "fadd", l, r, d) }
@@ -125,14 +139,18 @@ func (n *neon) bic(l, r, d v) {
 	n.word(0x4e601c00|uint32(r)<<16|uint32(l)<<5|uint32(d), fmt.Sprintf("bic v%d.16b, v%d.16b, v%d.16b", d, l, r))
 }
 
-// lane is one of a pair of numbers.
+// lane is one number of a register.
 type lane struct {
 	v v
 	i int
 }
 
-// by appends an instruction of a float64 vector and one number.
+// by appends an instruction of a vector and one number: its code for float64.
 func (n *neon) by(code uint32, name string, l v, k lane, d v) {
+	if n.single {
+		n.word(code&^(1<<22)|uint32(k.i>>1)<<11|uint32(k.i&1)<<21|uint32(k.v)<<16|uint32(l)<<5|uint32(d), fmt.Sprintf("%s v%d.4s, v%d.4s, v%d.s[%d]", name, d, l, k.v, k.i))
+		return
+	}
 	n.word(code|uint32(k.i)<<11|uint32(k.v)<<16|uint32(l)<<5|uint32(d), fmt.Sprintf("%s v%d.2d, v%d.2d, v%d.d[%d]", name, d, l, k.v, k.i))
 }
 
