@@ -76,6 +76,7 @@ var inward = map[string][]string{
 	"oracle/report":        {"diff"},
 	"oracle/kernel":        {"fp16", "tensor", "tensorcore"},
 	"oracle/judge":         {"act", "fp16", "graph", "pointwise", "tensor", "internal/elem", "internal/par"},
+	"oracle/forward":       {"diff", "fp16", "graph", "oracle/judge", "oracle/report", "tensor"},
 	"oracle/render":        {"diff", "oracle/report", "internal/svg"},
 	"study":                {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},
 	"noise":                {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par", "internal/rows", "internal/single", "safetensors"},

@@ -24,10 +24,13 @@ device claims, and says whether the recorded next state is what correct kernels
 give. If it is not, says which step is the first wrong one, in which layer if
 layers.safetensors is there, what kind of fault it is, and its name if it is a
 known one. A case folder is described in docs/FORMATS.md, the verdicts in
-docs/ORACLE.md. Exit codes: 0 PASS, 1 FAIL, 2 bad input, 3 nothing could have
+docs/ORACLE.md. With --onnx or --graph, judges one evaluation of a network: its outputs, and with
+--layers what the device returned of each layer, held against the device's own inputs
+(docs/networks.md). Exit codes: 0 PASS, 1 FAIL, 2 bad input, 3 nothing could have
 been seen.
 
-example: refrun check --case my_case --claim float16 --autocast cuda --report report.html`,
+example: refrun check --case my_case --claim float16 --autocast cuda --report report.html
+example: refrun check --onnx m.onnx --input x=x.npy --output y.npz --layers layers.npz --claim bfloat16 --autocast cpu`,
 	run: check,
 }
 
@@ -56,6 +59,8 @@ func check(c *command) error {
 	f.DurationVar(&w.budget, "budget", 5*time.Minute, "`time` after which what need not run on every step is left out, and listed")
 	f.StringVar(&w.report, "report", "", "write the report as one HTML `file`")
 	f.StringVar(&w.junit, "junit", "", "write the report as a JUnit XML `file`")
+	m, outputs := c.modelFlags(), list{}
+	f.Var(&outputs, "output", "of --onnx and --graph: `NAME=FILE` of an output that the device returned, or a FILE of all outputs by their names; may be repeated")
 	if err := c.parse(0); err != nil {
 		return err
 	}
@@ -67,6 +72,12 @@ func check(c *command) error {
 	}
 	if w.report != "" && filepath.Clean(w.report) == filepath.Clean(w.junit) {
 		return fmt.Errorf("--junit: %s: that of --report: want two files", w.junit)
+	}
+	if m.given() {
+		return c.checkModel(m, outputs, w)
+	}
+	if len(m.inputs)+len(outputs) > 0 {
+		return errors.New("--input, --output: want --onnx or --graph as well")
 	}
 	cs, err := w.open()
 	if err != nil {
@@ -128,13 +139,7 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 	if unwritten != nil {
 		return unwritten
 	}
-	switch r.Verdict.Code() {
-	case exitOK:
-		return nil
-	case exitNoPower:
-		return errNoPower
-	}
-	return errFailed
+	return verdictError(r.Verdict)
 }
 
 // open opens the case, or makes one of loose files.

@@ -72,12 +72,7 @@ func (c *command) model(m *modelFlags, want arithmetic, out string, force bool) 
 		return err
 	}
 	defer n.close()
-	for _, in := range n.inputs {
-		if n.given[in.Name] == nil {
-			return fmt.Errorf("--input: %s: missing: want %s", in.Name, inputText(in))
-		}
-	}
-	b, p, err := n.build(mode)
+	b, p, err := n.complete(mode)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -190,6 +191,7 @@ func modelPairs() []pair {
 	ran := func(r modelReport) string { return printed(func(c *command) { c.printEvaluation(r) }) }
 	said := func(o modelInfo) string { return printed(func(c *command) { c.printModel(o) }) }
 	return []pair{
+		{"--layers: no values of the network: a", fmt.Sprint(layerNotes([]string{"a"})), fmt.Sprint(layerNotes(nil))},
 		{"sizes depend on the numbers of input x", ran(modelReport{Fixed: []string{"x"}}), ran(modelReport{})},
 		{"an unknown program", said(modelInfo{}), said(modelInfo{Producer: "pytorch"})},
 		{"open         size 0 of x; with --input the rest is said", said(modelInfo{Open: "size 0 of x"}), said(modelInfo{Supported: true})},

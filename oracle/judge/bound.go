@@ -63,6 +63,21 @@ var greatest = map[string]bool{
 
 // step evaluates a step for exact inputs and for all that right kernels may have in their place.
 func step(op graph.Op, in []ball, cores bool) ([]ball, error) {
+	out, err := bounds(op, in, cores)
+	for _, b := range out {
+		if b.r == nil {
+			continue
+		}
+		for i, r := range b.r.Data {
+			if r != r { // a weight of 0 times anywhere
+				b.r.Data[i] = math.Inf(1)
+			}
+		}
+	}
+	return out, err
+}
+
+func bounds(op graph.Op, in []ball, cores bool) ([]ball, error) {
 	given := make([]*tensor.Tensor, len(in))
 	for k, b := range in {
 		given[k] = b.v
@@ -72,6 +87,9 @@ func step(op graph.Op, in []ball, cores bool) ([]ball, error) {
 		return nil, err
 	}
 	name := op.Name()
+	if f := others[name]; f != nil {
+		return f(op, in, out)
+	}
 	switch {
 	case name == "amax" || greatest[name]:
 		return spread(op, in, out, true)

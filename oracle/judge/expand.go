@@ -85,7 +85,7 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault, at string) *bu
 		out := b.steps(n, in)
 		for k, v := range n.Out {
 			b.of[v] = out[k]
-			if len(g.Nodes) > 1 && !slices.Contains(g.Outputs, v) {
+			if len(g.Nodes) > 1 && !slices.Contains(g.Outputs, v) && types[v].Format != fp16.Int64 {
 				b.points = append(b.points, point{name: g.Values[v].Name, value: out[k], legal: true})
 			}
 		}
@@ -223,6 +223,9 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 			}
 			return one(b.step("output", plus, l, m))
 		}
+	}
+	if of, ok := b.otherSteps(n, in); ok {
+		return of
 	}
 	if op, ok := b.linear(n, in); ok {
 		return one(op)

@@ -169,7 +169,7 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 		narrow = []fp16.Format{fp16.Float16, fp16.BFloat16}
 	}
 	for _, p := range t.b.points {
-		if p.legal && q.Narrow != fp16.Float32 || slices.Contains(t.Round, p.name) {
+		if q.Shallow || p.legal && q.Narrow != fp16.Float32 || slices.Contains(t.Round, p.name) {
 			continue
 		}
 		for _, to := range narrow {

@@ -23,6 +23,8 @@ type Question struct {
 	// Narrow is the format to which steps may be rounded. Float64, the zero value, is that of
 	// the narrowest input.
 	Narrow fp16.Format
+	// Shallow leaves out the faults of single steps that are rounded, one for each step.
+	Shallow bool
 
 	whole  []int // of a piece: the shape of the whole output
 	offset int   // of a piece: where it begins in it

@@ -21,7 +21,11 @@ func Text(r *report.Report) string { return drawing{r}.text() }
 
 func (r drawing) text() string {
 	var b strings.Builder
-	b.WriteString(wrap("refrun check  ", fmt.Sprintf("%s; states %v", r.Subject, r.Shape)))
+	subject := r.Subject
+	if r.Shape != [5]int{} { // of a rollout
+		subject += fmt.Sprintf("; states %v", r.Shape)
+	}
+	b.WriteString(wrap("refrun check  ", subject))
 	fmt.Fprintf(&b, "claim    %s\n", r.Claim)
 	fmt.Fprintf(&b, "VERDICT  %s%s\n", r.Verdict, r.where())
 	b.WriteString(wrap("READ     ", r.Reason))

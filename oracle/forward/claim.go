@@ -1,0 +1,224 @@
+package forward
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Claim is the arithmetic that a device says it has.
+type Claim struct {
+	Mode graph.Mode
+	// Pure is a half precision without autocast: weights, inputs and all results are of it, as
+	// after module.half(). The mode is then float32, and Half the format.
+	Pure bool
+	Half fp16.Format
+}
+
+// ParseClaim returns the claim of a precision (float32, tf32, float16 or bfloat16) and an autocast:
+// cuda or cpu, none for a half precision without, and "" for cuda's.
+func ParseClaim(precision, autocast string) (Claim, error) {
+	if autocast == "none" {
+		f, err := fp16.ParseFormat(precision)
+		if err == nil && f != fp16.Float16 && f != fp16.BFloat16 {
+			err = fmt.Errorf("autocast none: precision %v has none: want float16 or bfloat16", f)
+		}
+		return Claim{graph.Mode{Precision: fp16.Float32}, true, f}, err
+	}
+	m, err := graph.ParseMode(precision, autocast)
+	if err == nil && m.Precision == fp16.Float64 {
+		err = fmt.Errorf("precision float64: want float32, tf32, float16 or bfloat16")
+	}
+	return Claim{Mode: m}, err
+}
+
+// String returns the claim's name, such as bfloat16/autocast-cpu or float16/no-autocast.
+func (c Claim) String() string {
+	if c.Pure {
+		return c.Half.String() + "/no-autocast"
+	}
+	return c.Mode.String()
+}
+
+// half returns the half format of a claim; ok is false if it has none.
+func (c Claim) half() (f fp16.Format, ok bool) {
+	f = c.Mode.Precision
+	if c.Pure {
+		f = c.Half
+	}
+	return f, f == fp16.Float16 || f == fp16.BFloat16
+}
+
+// contract says which of a claim's roundings a device has.
+type contract struct {
+	name     string // "" for all
+	operands bool   // those of the operands of products, by autocast
+	stores   func(op graph.Op) bool
+}
+
+// products are the operations whose results a compiler leaves to a library, which stores them.
+var products = []string{"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "linear", "matmul", "mm", "bmm",
+	"addmm", "baddbmm", "gemm", "einsum", "scaled_dot_product_attention"}
+
+// contracts are those that right devices of a claim have: the claim's own first.
+func (c Claim) contracts() []contract {
+	all := []contract{{"", true, func(graph.Op) bool { return true }}}
+	if _, half := c.half(); !half {
+		return all
+	}
+	return append(all,
+		contract{"results of products stored, and what follows them kept in float32", true, func(op graph.Op) bool { return slices.Contains(products, op.Name()) }},
+		contract{"operands of products rounded, and all results kept in float32", true, func(graph.Op) bool { return false }},
+		contract{"float32", false, func(graph.Op) bool { return false }})
+}
+
+// lowering writes a contract's roundings into a piece.
+type lowering struct {
+	claim Claim
+	contract
+	p    *graph.Program
+	from *graph.Graph
+	to   *graph.Graph
+	of   []int // by value of from
+	cast map[castKey]int
+}
+
+type castKey struct {
+	value int
+	f     fp16.Format
+}
+
+// lower returns a piece with the roundings of a contract as casts. types are those of its inputs. A last
+// rounding to the format in which the output is stored is left out, since storing rounds.
+func (c Claim) lower(g *graph.Graph, types []graph.Type, k contract, stored fp16.Format) (*graph.Graph, error) {
+	g = c.stored(g)
+	p, err := g.Infer(c.Mode, types...)
+	if err != nil {
+		return nil, err
+	}
+	l := &lowering{c, k, p, g, graph.New(new(graph.Kept)), make([]int, len(g.Values)), map[castKey]int{}}
+	for _, v := range g.Inputs {
+		l.of[v] = l.to.Input(g.Values[v].Name)
+	}
+	for v := range g.Values {
+		if t := g.Values[v].Const; t != nil {
+			l.of[v] = l.to.Constant(g.Values[v].Name, t)
+		}
+	}
+	for i := range g.Nodes {
+		l.node(i, stored)
+	}
+	for _, v := range g.Outputs {
+		l.to.Outputs = append(l.to.Outputs, l.of[v])
+	}
+	return l.to, nil
+}
+
+// stored returns a graph with constants as the claim stores them.
+func (c Claim) stored(g *graph.Graph) *graph.Graph {
+	if !c.Pure {
+		return g
+	}
+	n := *g
+	n.Values = slices.Clone(g.Values)
+	for v := range n.Values {
+		if t := n.Values[v].Const; t != nil && t.Format != fp16.Int64 && t.Format != c.Half {
+			n.Values[v].Const = rounded(t, c.Half)
+		}
+	}
+	n.Kept = new(graph.Kept)
+	return &n
+}
+
+func rounded(t *tensor.Tensor, f fp16.Format) *tensor.Tensor {
+	r := tensor.New(f, t.Shape...)
+	f.RoundSlice(r.Data, t.Data)
+	return r
+}
+
+// node adds a node with its roundings.
+func (l *lowering) node(i int, stored fp16.Format) {
+	n := &l.from.Nodes[i]
+	in := make([]int, len(n.In))
+	for k, v := range n.In {
+		in[k] = l.of[v]
+		if f := l.p.Operand(i, k); l.operands && narrow(f) && f != l.p.Type(v).Format {
+			in[k] = l.round(v, f)
+		}
+	}
+	name := l.from.Name(n)
+	bias := -1
+	if c, is := n.Op.(graph.Conv); is && len(in) == 3 && l.claim.Mode.BiasApart() && narrow(l.p.Operand(i, 0)) {
+		bias, in = in[2], in[:2]
+		in = []int{l.store(i, l.to.Add(c, name+".product", in...), n.Out[0], fp16.Float64), l.to.Add(graph.Reshape{Shape: graph.Ints{1, -1, 1, 1}}, name+".bias", bias)}
+		l.of[n.Out[0]] = l.store(i, l.to.Add(graph.Addition, name, in...), n.Out[0], stored)
+		return
+	}
+	out := l.to.AddNode(n.Op, name, len(n.Out), in...)
+	for k, v := range n.Out {
+		l.of[v] = l.store(i, out[k], v, stored)
+	}
+}
+
+// round returns a value rounded to a format of operands.
+func (l *lowering) round(v int, f fp16.Format) int {
+	key := castKey{v, f}
+	if made, ok := l.cast[key]; ok {
+		return made
+	}
+	name := l.from.Values[v].Name + "." + f.String()
+	if t := l.from.Values[v].Const; t != nil {
+		l.cast[key] = l.to.Constant(name, rounded(t, f))
+	} else {
+		l.cast[key] = l.to.Add(graph.Cast{Dtype: f.String()}, name, l.of[v])
+	}
+	return l.cast[key]
+}
+
+// store returns what node i has made, for value v, as the contract stores it.
+func (l *lowering) store(i, made, v int, stored fp16.Format) int {
+	f := l.p.Type(v).Format
+	last := f == stored && slices.Contains(l.from.Outputs, v) && !l.read(v)
+	if !narrow(f) || last || !l.stores(l.from.Nodes[i].Op) {
+		return made
+	}
+	return l.to.Add(graph.Cast{Dtype: f.String()}, l.from.Values[v].Name+".stored", made)
+}
+
+// read reports whether a node reads a value.
+func (l *lowering) read(v int) bool {
+	return slices.ContainsFunc(l.from.Nodes, func(n graph.Node) bool { return slices.Contains(n.In, v) })
+}
+
+func narrow(f fp16.Format) bool { return f == fp16.Float16 || f == fp16.BFloat16 }
+
+// forms are the ways in which right devices compute operations of several steps, for judge.
+func (c Claim) forms(g *graph.Graph) []judge.Form {
+	base := judge.Form{}
+	if c.Mode.Precision == fp16.TF32 {
+		base.Operands = "tf32"
+	}
+	all := []judge.Form{base}
+	add := func(f judge.Form) {
+		if !slices.Contains(all, f) {
+			all = append(all, f)
+		}
+	}
+	for i := range g.Nodes {
+		switch g.Nodes[i].Op.(type) {
+		case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
+			f := base
+			f.Affine = true
+			add(f)
+		case graph.Attention:
+			f := base
+			f.Online = true
+			add(f)
+		}
+	}
+	return all
+}

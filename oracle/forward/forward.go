@@ -1,0 +1,120 @@
+package forward
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/tensor"
+)
+
+// Question is one evaluation of a network on a device.
+type Question struct {
+	Name   string // of the network, for the report
+	Graph  *graph.Graph
+	Inputs []*tensor.Tensor // of the graph, as the device had them
+	Claim  Claim
+	// Outputs are the device's outputs, in the order of the graph's, in the format in which it stores
+	// them; nil for one that is not known.
+	Outputs []*tensor.Tensor
+	// Layers are the device's numbers of other values of the graph, by value.
+	Layers map[int]*tensor.Tensor
+	// Budget is the time after which no further piece is judged; those that are left out are listed. 0 is
+	// no limit.
+	Budget time.Duration
+	// Progress, if not nil, is called after each piece.
+	Progress func(done, all int)
+}
+
+// Check judges. Numbers of other shapes than the graph's, and a network that the claim's autocast refuses,
+// are errors. It returns early with the context's error when that is done.
+func Check(ctx context.Context, q Question) (*report.Report, error) {
+	if err := q.check(); err != nil {
+		return nil, err
+	}
+	pieces, err := q.pieces()
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	f := &findings{q: &q, r: &report.Report{FirstStep: -1, FirstRealization: -1, Claim: q.Claim.String(), Subject: q.subject(), Noise: report.NoiseReport{Stream: "none"}}}
+	for i := range pieces {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		p := &pieces[i]
+		if q.Budget > 0 && i > 0 && time.Since(began) > q.Budget {
+			f.r.Skipped = append(f.r.Skipped, fmt.Sprintf("%s and %d more: the budget was spent", p.name, len(pieces)-i-1))
+			break
+		}
+		f.add(p, q.judge(p))
+		if q.Progress != nil {
+			q.Progress(i+1, len(pieces))
+		}
+	}
+	return f.conclude(), nil
+}
+
+// check refuses numbers that are not the graph's.
+func (q *Question) check() error {
+	if len(q.Inputs) != len(q.Graph.Inputs) {
+		return fmt.Errorf("%d inputs: want %d", len(q.Inputs), len(q.Graph.Inputs))
+	}
+	types := make([]graph.Type, len(q.Inputs))
+	for i, x := range q.Inputs {
+		types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
+	}
+	p, err := q.Graph.Infer(graph.Mode{Precision: fp16.Float32}, types...)
+	if err != nil {
+		return err
+	}
+	known := 0
+	for v, name := range q.Graph.Values {
+		t := q.numbers(v)
+		if t == nil {
+			continue
+		}
+		if want := p.Type(v).Shape; !slices.Equal(want, t.Shape) {
+			return fmt.Errorf("%s: numbers of shape %v: want %v", name.Name, t.Shape, want)
+		}
+		if (p.Type(v).Format == fp16.Int64) != (t.Format == fp16.Int64) {
+			return fmt.Errorf("%s: %v numbers: want %v", name.Name, t.Format, p.Type(v).Format)
+		}
+		known++
+	}
+	if known == 0 {
+		return fmt.Errorf("no numbers of the device: want its outputs")
+	}
+	return nil
+}
+
+// subject describes the network by its operations, the most frequent first.
+func (q *Question) subject() string {
+	count := map[string]int{}
+	for i := range q.Graph.Nodes {
+		count[q.Graph.Nodes[i].Op.Name()]++
+	}
+	names := make([]string, 0, len(count))
+	for n := range count {
+		names = append(names, n)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if count[a] != count[b] {
+			return count[b] - count[a]
+		}
+		return strings.Compare(a, b)
+	})
+	var s []string
+	for _, n := range names[:min(len(names), 6)] {
+		s = append(s, fmt.Sprintf("%d %s", count[n], n))
+	}
+	if len(names) > 6 {
+		s = append(s, "...")
+	}
+	return fmt.Sprintf("%s: %d operations: %s; one evaluation", q.Name, len(q.Graph.Nodes), strings.Join(s, ", "))
+}

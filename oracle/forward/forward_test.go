@@ -1,0 +1,242 @@
+package forward_test
+
+import (
+	"context"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/npy"
+	"github.com/refrun/refrun/onnx"
+	"github.com/refrun/refrun/oracle/forward"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/tensor"
+)
+
+// fixture is a network of package onnx, with what PyTorch returned.
+type fixture struct {
+	graph  *graph.Graph
+	inputs []*tensor.Tensor
+	torch  *tensor.Tensor
+}
+
+func open(t *testing.T, name string) fixture {
+	t.Helper()
+	path := filepath.Join("..", "..", "onnx", "testdata", "models", name)
+	m, err := onnx.Open(path + ".onnx")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	z, err := npy.OpenArchive(path + ".npz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer z.Close()
+	read := func(name string, f fp16.Format) *tensor.Tensor {
+		a, err := z.Array(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, err := a.Float64s()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return tensor.Of(f, v, a.Shape...)
+	}
+	var f fixture
+	given := map[string]onnx.Given{}
+	for _, in := range m.Inputs {
+		of, _ := in.Type.Format()
+		x := read(in.Name, of)
+		given[in.Name] = onnx.Given{Value: x}
+		f.inputs = append(f.inputs, x)
+	}
+	if f.graph, _, err = m.Graph(given); err != nil {
+		t.Fatal(err)
+	}
+	f.torch = read("torch_float32", fp16.Float32)
+	return f
+}
+
+// run evaluates a network as a device in a mode does, with another operation or other inputs in one node,
+// and returns its output and all values.
+func (f fixture) run(t *testing.T, mode graph.Mode, broken func(i int, n *graph.Node, in []*tensor.Tensor) graph.Op) (*tensor.Tensor, map[int]*tensor.Tensor) {
+	t.Helper()
+	var types []graph.Type
+	for _, x := range f.inputs {
+		types = append(types, graph.Type{Shape: x.Shape, Format: x.Format})
+	}
+	p, err := f.graph.Infer(mode, types...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[int]*tensor.Tensor{}
+	r := &graph.Run{Seen: func(v int, y *tensor.Tensor) { all[v] = y.Clone() }}
+	if broken != nil {
+		r.Make = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+			in = slices.Clone(in)
+			op := broken(i, &f.graph.Nodes[i], in)
+			if op == nil {
+				return nil, nil
+			}
+			return alone(mode, op, in)
+		}
+	}
+	out, err := p.Run(r, f.inputs...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out[0], all
+}
+
+// alone evaluates one operation.
+func alone(mode graph.Mode, op graph.Op, in []*tensor.Tensor) (*tensor.Tensor, error) {
+	g := graph.New(nil)
+	var types []graph.Type
+	var values []int
+	for _, x := range in {
+		types, values = append(types, graph.Type{Shape: x.Shape, Format: x.Format}), append(values, g.Input("in"))
+	}
+	g.Outputs = []int{g.Add(op, "out", values...)}
+	p, err := g.Infer(mode, types...)
+	if err != nil {
+		return nil, err
+	}
+	out, err := p.Run(new(graph.Run), in...)
+	if err != nil {
+		return nil, err
+	}
+	return out[0], nil
+}
+
+func check(t *testing.T, f fixture, precision, autocast string, out *tensor.Tensor, layers map[int]*tensor.Tensor) *report.Report {
+	t.Helper()
+	claim, err := forward.ParseClaim(precision, autocast)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := forward.Check(context.Background(), forward.Question{Name: "net", Graph: f.graph, Inputs: f.inputs, Claim: claim, Outputs: []*tensor.Tensor{out}, Layers: layers})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestRight: what PyTorch returned of five networks passes.
+func TestRight(t *testing.T) {
+	for _, name := range []string{"resnet", "vit", "unet", "fno", "painn"} {
+		f := open(t, name)
+		if r := check(t, f, "float32", "", f.torch, nil); r.Verdict != report.PassConforming {
+			t.Errorf("%s: %s: %s", name, r.Verdict, r.Reason)
+		}
+	}
+}
+
+// TestHalf: a device that rounds as autocast says conforms, with its layers and without; one that keeps what
+// follows products in float32 is more accurate; and float32 is not what a half precision is named.
+func TestHalf(t *testing.T) {
+	f := open(t, "resnet")
+	mode, err := graph.ParseMode("bfloat16", "cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, layers := f.run(t, mode, nil)
+	if r := check(t, f, "bfloat16", "cpu", out, nil); r.Verdict != report.PassConforming {
+		t.Errorf("bfloat16: %s: %s", r.Verdict, r.Reason)
+	}
+	if r := check(t, f, "bfloat16", "cpu", out, layers); r.Verdict != report.PassConforming || len(r.Layers) < 20 {
+		t.Errorf("bfloat16 with %d layers: %s: %s", len(r.Layers), r.Verdict, r.Reason)
+	}
+	if r := check(t, f, "float32", "", out, nil); r.Verdict != report.FailPrecision {
+		t.Errorf("bfloat16 sold as float32: %s: %s", r.Verdict, r.Reason)
+	}
+	if r := check(t, f, "bfloat16", "cpu", f.torch, nil); r.Verdict != report.PassAccurate || !strings.Contains(r.Contract, "float32") {
+		t.Errorf("float32 for bfloat16: %s, %s: %s", r.Verdict, r.Contract, r.Reason)
+	}
+}
+
+// TestFaults: one node of a network is wrong. The output alone shows it, and with layers the node is named.
+func TestFaults(t *testing.T) {
+	for _, k := range []struct {
+		net, op string
+		at      int // of the nodes of that operation
+		fault   func(op graph.Op, in []*tensor.Tensor) graph.Op
+	}{
+		{"vit", "layer_norm", 3, func(op graph.Op, in []*tensor.Tensor) graph.Op {
+			n := op.(graph.LayerNorm)
+			n.Eps = 1e-2
+			return n
+		}},
+		{"vit", "softmax", 1, func(op graph.Op, in []*tensor.Tensor) graph.Op { return graph.Softmax{Axis: -2} }},
+		{"resnet", "max_pool2d", 0, func(op graph.Op, in []*tensor.Tensor) graph.Op {
+			in[0] = in[0].Clone()
+			in[0].Data[7] = 9 // a number that is not the input's
+			return op
+		}},
+		{"fno", "gelu", 1, func(op graph.Op, in []*tensor.Tensor) graph.Op {
+			o, _ := graph.Bind("gelu", []byte(`{"approximate": "tanh"}`))
+			return o
+		}},
+		{"painn", "scatter_nd", 2, func(op graph.Op, in []*tensor.Tensor) graph.Op { return graph.ScatterND{Reduce: "none"} }},
+		{"unet", "instance_norm", 4, func(op graph.Op, in []*tensor.Tensor) graph.Op {
+			n := op.(graph.InstanceNorm)
+			n.Eps = 1e-3
+			return n
+		}},
+	} {
+		f := open(t, k.net)
+		at, seen := -1, 0
+		for i := range f.graph.Nodes {
+			if f.graph.Nodes[i].Op.Name() == k.op {
+				if seen == k.at {
+					at = i
+				}
+				seen++
+			}
+		}
+		out, layers := f.run(t, graph.Mode{Precision: fp16.Float32}, func(i int, n *graph.Node, in []*tensor.Tensor) graph.Op {
+			if i != at {
+				return nil
+			}
+			return k.fault(n.Op, in)
+		})
+		if r := check(t, f, "float32", "", out, nil); !r.Verdict.Failed() || r.FirstLayer != "" {
+			t.Errorf("%s of %s: %s, layer %q: %s", k.op, k.net, r.Verdict, r.FirstLayer, r.Reason)
+		}
+		want := f.graph.Name(&f.graph.Nodes[at])
+		if r := check(t, f, "float32", "", out, layers); !r.Verdict.Failed() || r.FirstLayer != want {
+			t.Errorf("%s of %s with layers: %s, layer %q, want %q: %s", k.op, k.net, r.Verdict, r.FirstLayer, want, r.Reason)
+		}
+	}
+}
+
+// TestRefused: numbers that are not the network's are errors.
+func TestRefused(t *testing.T) {
+	f := open(t, "resnet")
+	claim, err := forward.ParseClaim("float32", "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := forward.Question{Graph: f.graph, Inputs: f.inputs, Claim: claim}
+	for want, change := range map[string]func(q *forward.Question){
+		"no numbers of the device":                  func(q *forward.Question) {},
+		"0 inputs: want 1":                          func(q *forward.Question) { q.Inputs = nil },
+		"linear: numbers of shape [3]: want [1 10]": func(q *forward.Question) { q.Outputs = []*tensor.Tensor{tensor.New(fp16.Float32, 3)} },
+		"linear: int64 numbers: want float32":       func(q *forward.Question) { q.Outputs = []*tensor.Tensor{tensor.New(fp16.Int64, 1, 10)} },
+	} {
+		ask := q
+		change(&ask)
+		if _, err := forward.Check(context.Background(), ask); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %q", err, want)
+		}
+	}
+	for _, k := range [][2]string{{"float64", ""}, {"float32", "none"}, {"float8", ""}, {"float16", "gpu"}} {
+		if _, err := forward.ParseClaim(k[0], k[1]); err == nil {
+			t.Errorf("a claim of %v", k)
+		}
+	}
+}

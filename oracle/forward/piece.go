@@ -1,0 +1,245 @@
+package forward
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/tensor"
+)
+
+// piece is a part of a network that ends with a value of which a device's numbers are known, and
+// begins with such values, or inputs.
+type piece struct {
+	value  int // of the network
+	name   string
+	graph  *graph.Graph
+	from   []int // the values of the network that are its inputs
+	got    *tensor.Tensor
+	inputs []*tensor.Tensor
+}
+
+// pieces cuts a network at the values of which numbers are known.
+func (q *Question) pieces() ([]piece, error) {
+	known := map[int]*tensor.Tensor{}
+	for v, t := range q.Layers {
+		known[v] = t
+	}
+	var ends []int
+	for k, v := range q.Graph.Outputs {
+		if t := q.output(k); t != nil {
+			known[v] = t
+		}
+	}
+	for i := range q.Graph.Nodes {
+		for _, v := range q.Graph.Nodes[i].Out {
+			if known[v] != nil {
+				ends = append(ends, v)
+			}
+		}
+	}
+	for k, v := range q.Graph.Inputs {
+		known[v] = q.Inputs[k]
+	}
+	if len(q.Layers) == 0 { // outputs may lie on the way to each other
+		for _, v := range ends {
+			delete(known, v)
+		}
+	}
+	var all []piece
+	for _, v := range ends {
+		p, err := q.piece(v, known)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, *p)
+	}
+	return all, nil
+}
+
+// output returns the device's output k, nil if it is not known.
+func (q *Question) output(k int) *tensor.Tensor {
+	if k >= len(q.Outputs) {
+		return nil
+	}
+	return q.Outputs[k]
+}
+
+// numbers returns a device's numbers of a value.
+func (q *Question) numbers(v int) *tensor.Tensor {
+	for k, o := range q.Graph.Outputs {
+		if t := q.output(k); o == v && t != nil {
+			return t
+		}
+	}
+	return q.Layers[v]
+}
+
+// piece returns the part of the network that makes a value of known ones.
+func (q *Question) piece(end int, known map[int]*tensor.Tensor) (*piece, error) {
+	g := q.Graph
+	needed := map[int]bool{end: true}
+	for i := len(g.Nodes) - 1; i >= 0; i-- {
+		n := &g.Nodes[i]
+		if slices.ContainsFunc(n.Out, func(v int) bool { return needed[v] && (known[v] == nil || v == end) }) {
+			for _, v := range n.In {
+				needed[v] = true
+			}
+		}
+	}
+	p := &piece{value: end, name: g.Values[end].Name, graph: graph.New(new(graph.Kept)), got: q.numbers(end)}
+	of := map[int]int{}
+	for i := range g.Values {
+		switch c := g.Values[i].Const; {
+		case !needed[i] || i == end:
+		case c != nil:
+			of[i] = p.graph.Constant(g.Values[i].Name, c)
+		case known[i] != nil:
+			of[i] = p.graph.Input(g.Values[i].Name)
+			p.from, p.inputs = append(p.from, i), append(p.inputs, known[i])
+		}
+	}
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		if !slices.ContainsFunc(n.Out, func(v int) bool { _, have := of[v]; return needed[v] && !have }) {
+			continue
+		}
+		var in []int
+		for _, v := range n.In {
+			w, ok := of[v]
+			if !ok {
+				return nil, fmt.Errorf("%s: made of %q, which nothing makes", p.name, g.Values[v].Name)
+			}
+			in = append(in, w)
+		}
+		out := p.graph.AddNode(n.Op, g.Name(n), len(n.Out), in...)
+		for k, v := range n.Out {
+			if _, have := of[v]; !have {
+				of[v] = out[k]
+			}
+		}
+	}
+	p.graph.Outputs = []int{of[end]}
+	return p, nil
+}
+
+// answer is what was found of a piece.
+type answer struct {
+	*judge.Report
+	contract contract
+	err      error // it is not known what right devices return
+}
+
+// mostSearched bounds the pieces in which single steps that are rounded are looked for, by nodes.
+const mostSearched = 8
+
+// judge holds a piece against the contracts of a claim: the claim's own, and others if it does not keep
+// that, or if it is not near it.
+func (q *Question) judge(p *piece) answer {
+	if p.got.Format == fp16.Int64 {
+		return p.equal()
+	}
+	var best answer
+	for i, k := range q.Claim.contracts() {
+		r, err := q.under(p, k)
+		if err != nil {
+			if i == 0 {
+				return answer{err: err}
+			}
+			continue
+		}
+		a := answer{Report: r, contract: k}
+		if best.Report == nil || better(a, best) {
+			best = a
+		}
+		if best.Verdict != judge.Fail && !(q.whole(p) && 2*best.Flips > best.Elements) {
+			break
+		}
+	}
+	return best
+}
+
+// equal holds whole numbers and truths to what they are: of the device's own numbers there is one answer.
+func (p *piece) equal() answer {
+	want, err := evaluate(p.graph, p.inputs, nil)
+	if err != nil {
+		return answer{err: err}
+	}
+	r := &judge.Report{Verdict: judge.Pass, Store: p.got.Format.String(), Elements: len(want)}
+	for i, v := range want {
+		if p.got.Data[i] != v {
+			r.Violations++
+		}
+	}
+	if r.Flips = r.Violations; r.Violations > 0 {
+		r.Verdict, r.Reason = judge.Fail, fmt.Sprintf("%d of %d whole numbers are others", r.Violations, r.Elements)
+	}
+	return answer{Report: r}
+}
+
+// better reports whether an answer under a later contract is better than one under an earlier one: the
+// earlier one fails, or the device has far more of the later one's numbers.
+func better(a, than answer) bool {
+	if (a.Verdict == judge.Fail) != (than.Verdict == judge.Fail) {
+		return a.Verdict != judge.Fail
+	}
+	return a.Verdict != judge.Fail && float64(a.Flips) < .7*float64(than.Flips)
+}
+
+// whole reports whether a piece is the network and not a layer of it.
+func (q *Question) whole(*piece) bool { return len(q.Layers) == 0 }
+
+// under judges a piece under a contract.
+func (q *Question) under(p *piece, k contract) (*judge.Report, error) {
+	types := make([]graph.Type, len(p.inputs))
+	inputs := slices.Clone(p.inputs)
+	for i, x := range inputs {
+		if f, half := q.Claim.half(); half && x.Format != fp16.Int64 && x.Format != f && (q.Claim.Pure || slices.Contains(q.Graph.Inputs, p.from[i]) == false && holds(f, x.Data)) {
+			x = rounded(x, f)
+			inputs[i] = x
+		}
+		types[i] = graph.Type{Shape: x.Shape, Format: x.Format}
+	}
+	got := p.got
+	if f, half := q.Claim.half(); half && got.Format == fp16.Float32 && holds(f, got.Data) {
+		got = rounded(got, f) // a file without such numbers
+	}
+	g, err := q.Claim.lower(p.graph, types, k, got.Format)
+	if err != nil {
+		return nil, err
+	}
+	ask := judge.Question{Graph: g, Inputs: inputs, Output: got, Narrow: fp16.Float32, Shallow: len(g.Nodes) > mostSearched}
+	if f, half := q.Claim.half(); half {
+		ask.Narrow = f
+	}
+	if _, half := q.Claim.half(); half && len(g.Nodes) <= 2 && k.name == "" {
+		return judge.Check(ask) // which looks for what else kernels round
+	}
+	var best *judge.Report
+	for _, form := range q.Claim.forms(g) {
+		ask.Claimed = &judge.Contract{Form: form}
+		r, err := judge.Check(ask)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || r.Verdict != judge.Fail {
+			best = r
+		}
+		if best.Verdict != judge.Fail {
+			break
+		}
+	}
+	return best, nil
+}
+
+// holds reports whether numbers are all of a format.
+func holds(f fp16.Format, v []float64) bool {
+	for _, x := range v {
+		if !f.Holds(x) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,290 @@
+package forward
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/oracle/judge"
+	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/tensor"
+)
+
+// findings become a report.
+type findings struct {
+	q          *Question
+	r          *report.Report
+	others     []string // contracts that are not the claim's
+	powerless  []string // pieces that show nothing
+	judged     int
+	blind      []string
+	unjudged   int
+	wholeFlips int
+}
+
+// add takes what was found of a piece.
+func (f *findings) add(p *piece, a answer) {
+	if a.err != nil {
+		f.unjudged++
+		f.r.Skipped = append(f.r.Skipped, fmt.Sprintf("%s: %v", p.name, cause(a.err)))
+		return
+	}
+	f.judged++
+	f.r.Layers = append(f.r.Layers, report.LayerRow{
+		Step: 1, Name: p.name, Op: p.ops(), Elements: a.Elements, Violations: a.Violations, Flips: a.Flips,
+		FlipLimit: diff.Number(a.Expected), Variance: diff.Number(a.Errors), WorstSlice: a.Region,
+	})
+	for _, b := range a.Blind {
+		if text := titleOf(b); text != "" && !slices.Contains(f.blind, text) {
+			f.blind = append(f.blind, text)
+		}
+	}
+	f.measure(p, a)
+	switch {
+	case a.Verdict == judge.Fail:
+		f.fail(p, a)
+	case a.Verdict == judge.NoPower && a.Elements > 1:
+		f.powerless = append(f.powerless, p.name)
+	}
+	if name := nameOf(a); name != "" && a.Verdict != judge.Fail && !slices.Contains(f.others, name) {
+		f.others = append(f.others, name)
+	}
+}
+
+// nameOf is the contract that a piece keeps, where it is another one than the claim's.
+func nameOf(a answer) string {
+	if a.contract.name != "" {
+		return a.contract.name
+	}
+	return ""
+}
+
+// cause is the last part of an error's text, which says what is not known.
+func cause(err error) error {
+	for e := err; e != nil; e = errors.Unwrap(e) {
+		err = e
+	}
+	return err
+}
+
+// ops names the operations of a piece.
+func (p *piece) ops() string {
+	var names []string
+	for i := range p.graph.Nodes {
+		if n := p.graph.Nodes[i].Op.Name(); !slices.Contains(names, n) {
+			names = append(names, n)
+		}
+	}
+	if len(names) > 3 {
+		return fmt.Sprintf("%d operations", len(p.graph.Nodes))
+	}
+	return strings.Join(names, ", ")
+}
+
+// titleOf is what a fault that was not visible is called; "" for a step that is rounded.
+func titleOf(id string) string {
+	for _, f := range judge.Faults {
+		if f.ID == id {
+			return f.Title
+		}
+	}
+	return ""
+}
+
+// measure adds the errors of the network's outputs.
+func (f *findings) measure(p *piece, a answer) {
+	if !slices.Contains(f.q.Graph.Outputs, p.value) {
+		return
+	}
+	exact, err := p.exact(f.q.Graph)
+	if err != nil {
+		return
+	}
+	e := report.StepRow{Step: 1, R64: diff.Number(a.Errors), Violation: a.Verdict == judge.Fail}
+	sum := 0.0
+	for i, got := range p.got.Data {
+		d := math.Abs(got - exact[i])
+		if d > float64(e.MaxAbs) || d != d {
+			e.MaxAbs = diff.Number(d)
+		}
+		sum += d / float64(len(exact))
+	}
+	e.MeanAbs = diff.Number(sum)
+	f.r.Steps = append(f.r.Steps, e)
+	o := &f.r.OneStep
+	o.MaxAbs, o.MeanAbs, o.RMSOverExpected = max(o.MaxAbs, e.MaxAbs), max(o.MeanAbs, e.MeanAbs), max(o.RMSOverExpected, diff.Number(math.Sqrt(a.Errors)))
+}
+
+// exact evaluates a piece in float64.
+func (p *piece) exact(*graph.Graph) ([]float64, error) { return evaluate(p.graph, p.inputs, nil) }
+
+// evaluate evaluates a graph in float64, and rounds the result of each node with round, if it is not nil.
+func evaluate(g *graph.Graph, inputs []*tensor.Tensor, round func(t *tensor.Tensor)) ([]float64, error) {
+	types, in := make([]graph.Type, len(inputs)), slices.Clone(inputs)
+	for i, x := range in {
+		if x.Format != fp16.Int64 {
+			in[i] = tensor.Of(fp16.Float64, x.Data, x.Shape...)
+		}
+		types[i] = graph.Type{Shape: x.Shape, Format: in[i].Format}
+	}
+	p, err := g.Infer(graph.Mode{Precision: fp16.Float64}, types...)
+	if err != nil {
+		return nil, err
+	}
+	r := new(graph.Run)
+	if round != nil {
+		r.Seen = func(_ int, t *tensor.Tensor) { round(t) }
+	}
+	out, err := p.Run(r, in...)
+	if err != nil {
+		return nil, err
+	}
+	return out[0].Data, nil
+}
+
+// fail adds a finding.
+func (f *findings) fail(p *piece, a answer) {
+	x := report.Finding{Verdict: f.kind(p, a), Gate: "statistics", Step: 1, Realization: -1, Layer: p.name, Slice: a.Region, Diagnosis: a.Fault, Excess: diff.Number(a.Errors)}
+	if a.Violations > 0 {
+		x.Gate = "bound"
+	}
+	if f.q.whole(p) {
+		x.Gate, x.Layer = "accuracy", ""
+	}
+	x.Text = a.Reason
+	if a.Advice != "" {
+		x.Text += "; " + a.Advice
+	}
+	f.r.Findings = append(f.r.Findings, x)
+	if w := a.Worst; w != nil {
+		f.r.Worst = append(f.r.Worst, element(p.name, w))
+	}
+}
+
+// element is a worst element as a report has it: of its place the first axis and the last three.
+func element(layer string, w *judge.Worst) report.Element {
+	e := report.Element{Step: 1, Layer: layer, Rounded: w.Exact, Low: w.Low, High: w.High}
+	number := func(s string) diff.Number {
+		v, err := strconv.ParseFloat(s, 64)
+		if err != nil {
+			v = math.NaN()
+		}
+		return diff.Number(v)
+	}
+	e.Exact, e.GotValue = number(w.Exact), number(w.Got)
+	at := w.Index
+	if len(at) > 3 {
+		e.Realization, at = at[0], at[len(at)-3:]
+	}
+	for i, to := range []*int{&e.W, &e.H, &e.C} {
+		if k := len(at) - 1 - i; k >= 0 {
+			*to = at[k]
+		}
+	}
+	return e
+}
+
+// precise are the faults of arithmetic, and not of the function that is computed.
+var precise = []string{"operands_", "sums_", "rounded_", "store_truncated", "other_gelu", "quick_gelu", "eps_", "variance_n_minus_1", "maximum_not_subtracted"}
+
+// kind says whether a failure is one of logic or of precision: by its name, or, without one, of logic if its
+// errors lie in a place or are more than four times those of bfloat16, the coarsest arithmetic there is.
+func (f *findings) kind(p *piece, a answer) report.Verdict {
+	if a.Fault != "" {
+		id := idOf(a.Fault)
+		if slices.ContainsFunc(precise, func(s string) bool { return strings.HasPrefix(id, s) }) {
+			return report.FailPrecision
+		}
+		return report.FailLogic
+	}
+	if a.Region != "" {
+		return report.FailLogic
+	}
+	exact, err := p.exact(f.q.Graph)
+	if err != nil {
+		return report.FailLogic
+	}
+	coarse, err := evaluate(p.graph, p.inputs, func(t *tensor.Tensor) {
+		if t.Format != fp16.Int64 {
+			fp16.BFloat16.RoundSlice(t.Data, t.Data)
+		}
+	})
+	if err != nil || !(square(p.got.Data, exact) <= 16*square(coarse, exact)) {
+		return report.FailLogic
+	}
+	return report.FailPrecision
+}
+
+// idOf is the name of a fault that judge says in words.
+func idOf(title string) string {
+	for _, f := range judge.Faults {
+		if f.Title == title {
+			return f.ID
+		}
+	}
+	switch {
+	case strings.Contains(title, " is rounded to "):
+		return "rounded_"
+	case strings.Contains(title, "cut off"):
+		return "store_truncated"
+	}
+	return ""
+}
+
+func square(a, b []float64) (s float64) {
+	for i, v := range a {
+		s += float64((v - b[i]) * (v - b[i]))
+	}
+	return s
+}
+
+// conclude says what all findings amount to.
+func (f *findings) conclude() *report.Report {
+	r := f.r
+	if len(f.blind) > 0 {
+		r.Notes = append(r.Notes, "these inputs would not show: "+strings.Join(f.blind, "; "))
+	}
+	what := "layers"
+	if f.q.whole(nil) {
+		what, r.Layers = "outputs", nil
+	}
+	switch {
+	case len(r.Findings) > 0:
+		x := r.Findings[0] // what is wrong behind it has right inputs of its own, and is no consequence
+		r.Verdict, r.FirstStep, r.FirstLayer, r.Slice, r.Diagnosis = x.Verdict, 1, x.Layer, x.Slice, x.Diagnosis
+		r.Reason = fmt.Sprintf("%s: %s.", place(x), x.Text)
+		if n := len(r.Findings) - 1; n > 0 {
+			r.Reason += fmt.Sprintf(" %d more of %d %s are wrong by themselves.", n, f.judged, what)
+		}
+	case f.judged == 0:
+		r.Verdict, r.Reason = report.NoPower, "Of no part of the network it is known what right devices return."
+	case len(f.powerless) == f.judged:
+		r.Verdict, r.Reason = report.NoPower, fmt.Sprintf("These inputs show nothing: what is right is one number everywhere, or next to zeros, in %s.", strings.Join(f.powerless, ", "))
+	case len(f.others) > 0:
+		r.Verdict, r.Contract = report.PassAccurate, f.q.Claim.String()+" with fewer roundings: "+strings.Join(f.others, "; ")
+		r.Reason = fmt.Sprintf("All %d %s that were judged are as accurate as %v or better: %s.", f.judged, what, f.q.Claim, strings.Join(f.others, "; "))
+	default:
+		r.Verdict, r.Contract = report.PassConforming, f.q.Claim.String()
+		r.Reason = fmt.Sprintf("All %d %s that were judged are what %v gives.", f.judged, what, f.q.Claim)
+	}
+	if r.Verdict.Passed() && len(f.powerless) > 0 {
+		r.Notes = append(r.Notes, fmt.Sprintf("these inputs show nothing of %s", strings.Join(f.powerless, ", ")))
+	}
+	return r
+}
+
+func place(x report.Finding) string {
+	switch {
+	case x.Layer == "":
+		return "The output is wrong"
+	case x.Slice != "":
+		return fmt.Sprintf("%s is the first wrong layer, at %s", x.Layer, x.Slice)
+	}
+	return x.Layer + " is the first wrong layer"
+}

@@ -1,0 +1,304 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/tensor"
+)
+
+// bounder bounds an operation whose results are out.
+type bounder func(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error)
+
+// others are the operations of whole networks whose bounds are of a kind of their own.
+var others = map[string]bounder{
+	"fft_fft": transform, "fft_ifft": transform, "fft_rfft": transform, "fft_irfft": transform, "complex_mul": complexProduct,
+	"scatter_nd": scatter, "index_put": scatter, "scatter_reduce": scatter, "cast": cast, "max": extreme, "min": extreme,
+}
+
+// otherSteps adds the steps of operations that consist of several, or nothing.
+func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
+	shape := b.types[n.In[0]].Shape
+	switch op := n.Op.(type) {
+	case graph.Cast: // a rounding that is written down
+		f, err := fp16.ParseFormat(op.Dtype)
+		if err != nil || b.types[n.In[0]].Format == fp16.Int64 {
+			return nil, false
+		}
+		v := b.step("output", same, in[0])
+		if f != fp16.Float64 && f != fp16.Float32 { // a kernel holds float32 numbers anyhow
+			b.round[v] = rounding{Format: f}
+		}
+		return []int{v}, true
+	case graph.VectorNorm:
+		if op.Order != 2 {
+			return nil, false
+		}
+		s := b.step("sum", graph.Reduction{Of: "sum", Axes: op.Axes, Keep: op.Keep}, b.step("square", unary("square"), in[0]))
+		return []int{b.step("output", unary("sqrt"), s)}, true
+	case graph.Var:
+		return []int{b.variance(op, shape, in[0])}, true
+	case graph.GLU:
+		half := b.AddNode(graph.Chunk{Chunks: 2, Axis: op.Axis}, b.prefix+"halves", 2, in[0])
+		return []int{b.step("output", mul, half[0], b.step("gate", unary("sigmoid"), half[1]))}, true
+	}
+	return nil, false
+}
+
+// variance is the sum of (x - mean)^2 over n - correction, or its root.
+func (b *builder) variance(op graph.Var, shape []int, x int) int {
+	axes, n := []int(op.Axes), 1
+	if len(axes) == 0 {
+		axes = lastAxes(shape, len(shape))
+	}
+	for _, a := range axes {
+		n *= shape[(a+len(shape))%len(shape)]
+	}
+	correction := 1
+	if op.Correction != nil {
+		correction = *op.Correction
+	}
+	centered := b.step("centered", sub, x, b.step("mean", over("mean", axes...), x))
+	s := b.step("sum", graph.Reduction{Of: "sum", Axes: axes, Keep: op.Keep}, b.step("square", unary("square"), centered))
+	s = b.step("variance", mul, s, b.number(1/float64(max(n-correction, 0))))
+	if op.Root {
+		s = b.step("output", unary("sqrt"), s)
+	}
+	return s
+}
+
+// cast bounds a cast of exact numbers, or to whole ones.
+func cast(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
+	if in[0].r != nil && slices.ContainsFunc(in[0].r.Data, func(r float64) bool { return r > 0 }) {
+		return nil, fmt.Errorf("%s of numbers that are not exact to whole ones: %w", op.Name(), errNotJudged)
+	}
+	return []ball{{v: out[0], exact: true}}, nil
+}
+
+// extreme bounds max and min along an axis, which move by no more than their inputs do. Where the
+// greatest number is, if others are as near, is not followed.
+func extreme(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
+	e := op.(graph.Extreme)
+	r := graph.Reduction{Of: "amax", Keep: e.Keep}
+	if e.Axis != nil {
+		r.Axes = graph.Ints{*e.Axis}
+	}
+	y := ball{v: out[0], exact: true}
+	if in[0].r != nil {
+		var err error
+		if y.r, err = one(r, in[0].r); err != nil {
+			return nil, err
+		}
+	}
+	all := []ball{y}
+	for _, places := range out[1:] {
+		all = append(all, ball{v: places, exact: true})
+	}
+	return all, nil
+}
+
+// scatter bounds what puts numbers into others, or adds them. Of a sum there are at most as many terms
+// as numbers are put anywhere.
+func scatter(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
+	adds := false
+	switch o := op.(type) {
+	case graph.ScatterND:
+		adds = o.Reduce == "sum"
+	case graph.IndexPut:
+		adds = o.Accumulate
+	case graph.ScatterReduce:
+		if adds = o.Reduce == "sum"; o.Reduce == "mean" {
+			return nil, fmt.Errorf("%s of means: %w", op.Name(), errNotJudged)
+		}
+	}
+	if !adds {
+		return spread(op, in, out, false)
+	}
+	return added(op, in, out[0])
+}
+
+// added bounds sums whose terms are the numbers of the first and the last input, where the inputs
+// between say.
+func added(op graph.Op, in []ball, v *tensor.Tensor) ([]ball, error) {
+	last := len(in) - 1
+	on := func(of func(b ball) *tensor.Tensor) (*tensor.Tensor, error) {
+		given := make([]*tensor.Tensor, len(in))
+		for k, b := range in {
+			if given[k] = b.v; k == 0 || k == last {
+				given[k] = of(b)
+			}
+		}
+		return one(op, given...)
+	}
+	size, err := on(magnitudes)
+	if err != nil {
+		return nil, err
+	}
+	square, err := on(func(b ball) *tensor.Tensor { return squares(b.v) })
+	if err != nil {
+		return nil, err
+	}
+	count, err := on(func(b ball) *tensor.Tensor {
+		ones := tensor.New(fp16.Float64, b.v.Shape...)
+		for i := range ones.Data {
+			ones.Data[i] = 1
+		}
+		return ones
+	})
+	if err != nil {
+		return nil, err
+	}
+	moved, err := on(func(b ball) *tensor.Tensor {
+		if b.r != nil {
+			return b.r
+		}
+		return tensor.New(fp16.Float64, b.v.Shape...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	r, sigma := tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
+	for i, all := range size.Data {
+		r.Data[i] = moved.Data[i]
+		if n := count.Data[i]; n > 1 {
+			r.Data[i] += float64(n*u*all) + 0x1p-126
+			sigma.Data[i] = sumSigma(n-1, v.Data[i], square.Data[i])
+		}
+	}
+	return []ball{{v: v, r: r, sigma: sigma}}, nil
+}
+
+// complexProduct bounds products of complex numbers: (ac - bd) + (ad + bc) i, where each product and each sum
+// is rounded, in whatever order, and a difference or sum of two products moves as its factors do.
+func complexProduct(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
+	v := out[0]
+	var of, radii [2][]float64
+	for k, b := range in {
+		full, err := spreadTo(b.v, v.Shape)
+		if err != nil {
+			return nil, err
+		}
+		of[k], radii[k] = full.Data, make([]float64, len(v.Data))
+		if b.r != nil {
+			if full, err = spreadTo(b.r, v.Shape); err != nil {
+				return nil, err
+			}
+			radii[k] = full.Data
+		}
+	}
+	r, sigma := tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
+	for i := 0; i < len(v.Data); i += 2 {
+		a, b := of[0][i:i+2], of[1][i:i+2]
+		ra, rb := radii[0][i:i+2], radii[1][i:i+2]
+		for k := range 2 {
+			size, moves := 0.0, 0.0
+			for j := range 2 {
+				m := j ^ k // the factor beside a[j]: b[j] in the real part, b[1-j] in the other
+				size += times(a[j], b[m])
+				moves += times(a[j], rb[m]) + times(b[m], ra[j]) + times(ra[j], rb[m])
+			}
+			r.Data[i+k] = moves + float64(3*u*(size+moves)) + 0x1p-126
+			sigma.Data[i+k] = float64(u / 2 * size)
+		}
+	}
+	return []ball{{v: v, r: r, sigma: sigma}}, nil
+}
+
+// transform bounds discrete Fourier transforms. A device's result has an error by the norm of all that is
+// transformed together, and not of the element: of n numbers x a fast transform in float32 is off by
+// log2(n) eta |x|, where eta is 4u sqrt(2) and twice u for the roots of unity (Higham, Accuracy and Stability,
+// 2nd edition, theorem 24.2: of the whole result, which is sqrt(n) |x|, and so of each number). A length
+// that is no power of 2 is three transforms of up to four times as many (Bluestein). A plain sum is off by
+// (n+2) u sum |x|, of which the roots may be u off, and sum |x| is at most sqrt(n) |x|.
+func transform(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
+	o := op.(graph.FFT)
+	x, v := in[0], out[0]
+	l := linesOf(o, x.v.Shape, v.Shape)
+	norm, moves := make([]float64, l.groups), make([]float64, l.groups)
+	double := 1.0 // half a spectrum stands for the other half
+	if o.Kind == "irfft" {
+		double = 2
+	}
+	for i, value := range x.v.Data {
+		g := l.in(i)
+		norm[g] += double * float64(value*value)
+		if x.r != nil {
+			norm[g] += double * float64(x.r.Data[i]*x.r.Data[i])
+			moves[g] += double * x.r.Data[i]
+		}
+	}
+	n := float64(l.n)
+	depth := 3*(elem.Log(n)/math.Ln2+3) + 1
+	fast := math.Sqrt(n) * depth * 7.7 * u
+	plain := (n + 3) * math.Sqrt(n) * u
+	r, sigma := tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
+	for i, y := range v.Data {
+		g := l.out(i)
+		size := math.Sqrt(norm[g])
+		r.Data[i] = l.scale*float64(max(fast, plain)*size) + l.scale*moves[g] + 2*u*math.Abs(y) + 0x1p-126
+		sigma.Data[i] = l.scale*float64(u*size*math.Sqrt(elem.Log(n)/math.Ln2+1)) + float64(u/2*math.Abs(y))
+	}
+	return []ball{{v: v, r: r, sigma: sigma}}, nil
+}
+
+// lines are what a transform takes together.
+type lines struct {
+	n, groups int
+	scale     float64
+	in, out   func(i int) int // the group of a number of the input, and of the output
+}
+
+func linesOf(o graph.FFT, in, out []int) lines {
+	complexIn, complexOut := o.Kind != "rfft", o.Kind != "irfft"
+	rank := len(in)
+	if complexIn {
+		rank--
+	}
+	axes := []int(o.Axes)
+	if len(axes) == 0 {
+		axes = []int{-1}
+	}
+	over := make([]bool, rank)
+	for _, a := range axes {
+		over[(a+rank)%rank] = true
+	}
+	l := lines{n: 1, groups: 1}
+	for a := range rank {
+		if over[a] {
+			l.n *= max(in[a], out[a])
+		} else {
+			l.groups *= in[a]
+		}
+	}
+	inverse := o.Kind == "ifft" || o.Kind == "irfft"
+	switch {
+	case o.Norm == "ortho":
+		l.scale = 1 / math.Sqrt(float64(l.n))
+	case inverse == (o.Norm == "forward"):
+		l.scale = 1
+	default:
+		l.scale = 1 / float64(l.n)
+	}
+	group := func(shape []int, pairs bool) func(int) int {
+		return func(i int) int {
+			if pairs {
+				i /= shape[len(shape)-1]
+			}
+			g, step := 0, 1
+			for a := rank - 1; a >= 0; a-- {
+				if at := i % shape[a]; !over[a] {
+					g += at * step
+					step *= shape[a]
+				}
+				i /= shape[a]
+			}
+			return g
+		}
+	}
+	l.in, l.out = group(in, complexIn), group(out, complexOut)
+	return l
+}
