@@ -1,22 +1,19 @@
 package fault
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
 // activation is another function than the claimed one.
-func activation(name string, f func(x float64) float64) *trial.Fault {
-	return &trial.Fault{Name: name, Verdict: report.FailLogic, At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+func activation(row trial.Row, f func(x float64) float64) *trial.Fault {
+	return &trial.Fault{Row: row, At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 		y := tensor.Like(r.In(i, 0))
 		for k, x := range r.In(i, 0).Data {
 			y.Data[k] = f(x)
@@ -26,10 +23,10 @@ func activation(name string, f func(x float64) float64) *trial.Fault {
 }
 
 // exactly is an activation function of package act for the claimed one.
-func exactly(name string, f act.Func) *trial.Fault {
-	return &trial.Fault{Name: name, Verdict: report.FailLogic, At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+func exactly(row trial.Row, f act.Func) *trial.Fault {
+	return &trial.Fault{Row: row, At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 		claimed := v.Machine.Nodes[i].Act
-		if claimed == f || claimed == act.GELUTanh && f == act.GELU && name != "erf GELU" {
+		if claimed == f || claimed == act.GELUTanh && f == act.GELU && row.ID != "act.erf-gelu" {
 			return nil
 		}
 		x := r.In(i, 0)
@@ -53,8 +50,8 @@ func activationFaults() []*trial.Fault {
 		}
 		return h
 	}
-	approximate := func(name string, f func(x float64) float64) *trial.Fault {
-		return subtle(precise(activation(name, f)), evidence.AmplitudeLadder)
+	approximate := func(row trial.Row, f func(x float64) float64) *trial.Fault {
+		return activation(row, f)
 	}
 	pade := func(x float64) float64 {
 		x = max(-3, min(3, x))
@@ -66,39 +63,39 @@ func activationFaults() []*trial.Fault {
 		a, b := f.Round(math.Sqrt(2/math.Pi)), f.Round(0.044715)
 		return func(x float64) float64 { return 0.5 * x * (1 + elem.Tanh(a*(x+float64(b*x*x*x)))) }
 	}
-	tanhGELU := subtle(precise(exactly("tanh GELU", act.GELUTanh)), evidence.AmplitudeLadder)
+	tanhGELU := exactly(Named("act.tanh-gelu"), act.GELUTanh)
 	l := []*trial.Fault{
 		of(act.GELU, tanhGELU),
-		of(act.GELU, precise(activation("sigmoid GELU", func(x float64) float64 { return x * logistic(1.702*x) }))),
-		of(act.GELUTanh, subtle(precise(exactly("erf GELU", act.GELU)), evidence.AmplitudeLadder)),
-		of(act.GELUTanh, precise(activation("sigmoid GELU", func(x float64) float64 { return x * logistic(1.702*x) }))),
-		of(act.GELUTanh, activation("tanh GELU with coefficients in float16", inHalf(fp16.Float16))),
-		of(act.GELUTanh, activation("tanh GELU with coefficients in bfloat16", inHalf(fp16.BFloat16))),
-		of(act.SiLU, precise(activation("hard swish", func(x float64) float64 { return x * max(0, min(1, (x+3)/6)) }))),
-		of(act.Tanh, approximate("tanh by x(27+x^2)/(27+9x^2)", pade)),
-		of(act.Tanh, activation("hard tanh", func(x float64) float64 { return max(-1, min(1, x)) })),
-		of(act.GELU, approximate("GELU with 1/sqrt 2 as 0.7071", func(x float64) float64 { return 0.5 * x * elem.Erfc(-0.7071*x) })),
-		of(act.GELU, precise(activation("GELU with coefficients in float16", polynomial(fp16.Float16)))),
-		of(act.GELU, precise(activation("GELU with coefficients in bfloat16", polynomial(fp16.BFloat16)))),
-		of(act.SiLU, approximate("SiLU of 1.0001 x", func(x float64) float64 { return 1.0001 * x * logistic(1.0001*x) })),
-		of(act.Tanh, approximate("tanh of 1.0001 x", func(x float64) float64 { return elem.Tanh(1.0001 * x) })),
-		{Name: "activation cut off above 2", Verdict: report.FailLogic, At: emulate.IsAct, Node: cutOff(2)},
-		exactly("activation missing", act.Identity),
-		exactly("relu for the activation", act.ReLU),
-		exactly("gelu for the activation", act.GELU),
-		exactly("silu for the activation", act.SiLU),
-		exactly("tanh for the activation", act.Tanh),
-		activation("leaky relu (0.01) for the activation", func(x float64) float64 { return max(x, 0.01*x) }),
-		activation("elu for the activation", func(x float64) float64 {
+		of(act.GELU, activation(Named("act.sigmoid-gelu"), func(x float64) float64 { return x * logistic(1.702*x) })),
+		of(act.GELUTanh, exactly(Named("act.erf-gelu"), act.GELU)),
+		of(act.GELUTanh, activation(Named("act.sigmoid-gelu"), func(x float64) float64 { return x * logistic(1.702*x) })),
+		of(act.GELUTanh, activation(Named("act.tanh-gelu-with-coefficients-in-float16"), inHalf(fp16.Float16))),
+		of(act.GELUTanh, activation(Named("act.tanh-gelu-with-coefficients-in-bfloat16"), inHalf(fp16.BFloat16))),
+		of(act.SiLU, activation(Named("act.hard-swish"), func(x float64) float64 { return x * max(0, min(1, (x+3)/6)) })),
+		of(act.Tanh, approximate(Named("act.tanh-by-x-27-x-2-27-9x-2"), pade)),
+		of(act.Tanh, activation(Named("act.hard-tanh"), func(x float64) float64 { return max(-1, min(1, x)) })),
+		of(act.GELU, approximate(Named("act.gelu-with-1-sqrt-2-as-0-7071"), func(x float64) float64 { return 0.5 * x * elem.Erfc(-0.7071*x) })),
+		of(act.GELU, activation(Named("act.gelu-with-coefficients-in-float16"), polynomial(fp16.Float16))),
+		of(act.GELU, activation(Named("act.gelu-with-coefficients-in-bfloat16"), polynomial(fp16.BFloat16))),
+		of(act.SiLU, approximate(Named("act.silu-of-1-0001-x"), func(x float64) float64 { return 1.0001 * x * logistic(1.0001*x) })),
+		of(act.Tanh, approximate(Named("act.tanh-of-1-0001-x"), func(x float64) float64 { return elem.Tanh(1.0001 * x) })),
+		{Row: Named("act.activation-cut-off-above-2"), At: emulate.IsAct, Node: cutOff(2)},
+		exactly(Named("act.activation-missing"), act.Identity),
+		exactly(Named("act.relu-for-the-activation"), act.ReLU),
+		exactly(Named("act.gelu-for-the-activation"), act.GELU),
+		exactly(Named("act.silu-for-the-activation"), act.SiLU),
+		exactly(Named("act.tanh-for-the-activation"), act.Tanh),
+		activation(Named("act.leaky-relu-0-01-for-the-activation"), func(x float64) float64 { return max(x, 0.01*x) }),
+		activation(Named("act.elu-for-the-activation"), func(x float64) float64 {
 			if x > 0 {
 				return x
 			}
 			return elem.Exp(x) - 1
 		}),
-		activation("sigmoid for the activation", logistic),
-		activation("relu6 for the activation", func(x float64) float64 { return max(0, min(6, x)) }),
-		activation("absolute value for the activation", math.Abs),
-		{Name: "activation applied twice", Verdict: report.FailLogic, At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		activation(Named("act.sigmoid-for-the-activation"), logistic),
+		activation(Named("act.relu6-for-the-activation"), func(x float64) float64 { return max(0, min(6, x)) }),
+		activation(Named("act.absolute-value-for-the-activation"), math.Abs),
+		{Row: Named("act.activation-applied-twice"), At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			x := r.In(i, 0)
 			y := tensor.Like(x)
 			act.Forward(y, x, v.Machine.Nodes[i].Act)
@@ -108,7 +105,7 @@ func activationFaults() []*trial.Fault {
 		}},
 	}
 	for _, f := range []act.Func{act.Tanh, act.ReLU, act.GELU, act.SiLU} {
-		h := exactly(f.String()+" where there is no activation", f)
+		h := exactly(Named("act.where-there-is-no-activation", f), f)
 		h.At = emulate.IsIdentity
 		l = append(l, h)
 	}
@@ -120,7 +117,7 @@ func activationFaults() []*trial.Fault {
 
 // tabled is the claimed function at the nearest of points that are so far apart.
 func tabled(step float64) *trial.Fault {
-	return &trial.Fault{Name: fmt.Sprintf("activation from a table in steps of 1/%g", 1/step), Verdict: report.FailPrecision, At: emulate.IsAct,
+	return &trial.Fault{Row: Named("act.activation-from-a-table-in-steps-of-1", 1/step), At: emulate.IsAct,
 		Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			x := rounded(r.In(i, 0), func(u float64) float64 { return math.RoundToEven(u/step) * step })
 			if v.Machine.Nodes[i].Act == act.ReLU {
@@ -176,19 +173,18 @@ func inHalves() []*trial.Fault {
 			e := h(elem.Erf(h(x * h(math.Sqrt(0.5)))))
 			return h(h(x*0.5) * h(1+e))
 		}
-		l = append(l, &trial.Fault{Name: fmt.Sprintf("activation computed in %v", f), Verdict: report.FailPrecision, At: emulate.IsAct, Rounding: true,
-			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-				x := r.In(i, 0)
-				switch v.Machine.Nodes[i].Act {
-				case act.SiLU:
-					return rounded(x, silu)
-				case act.Tanh:
-					return rounded(x, tanh)
-				case act.GELU:
-					return rounded(x, gelu)
-				}
-				return nil
-			}})
+		l = append(l, &trial.Fault{Row: Named("act.activation-computed-in", f), At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			x := r.In(i, 0)
+			switch v.Machine.Nodes[i].Act {
+			case act.SiLU:
+				return rounded(x, silu)
+			case act.Tanh:
+				return rounded(x, tanh)
+			case act.GELU:
+				return rounded(x, gelu)
+			}
+			return nil
+		}})
 	}
 	return l
 }

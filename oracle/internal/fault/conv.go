@@ -6,7 +6,6 @@ import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -94,8 +93,8 @@ func gather(x *tensor.Tensor, rows, cols []int) *tensor.Tensor {
 
 // change is a fault of convolutions: it changes what is convolved, or reports
 // that it is none for these shapes.
-func change(name string, at func(*operator.Node) bool, f func(c *convolution, n *operator.Node) bool) *trial.Fault {
-	return &trial.Fault{Name: name, Verdict: report.FailLogic, At: at, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+func change(row trial.Row, at func(*operator.Node) bool, f func(c *convolution, n *operator.Node) bool) *trial.Fault {
+	return &trial.Fault{Row: row, At: at, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 		n := v.Machine.Nodes[i]
 		c := convolution{node: &n, v: v, x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
 		if !f(&c, &n) {
@@ -110,13 +109,13 @@ func convFaults() []*trial.Fault {
 	l = append(l, paddingFaults()...)
 	at := func(o, c, i, j, cs, k int) int { return ((o*cs+c)*k+i)*k + j }
 	l = append(l,
-		weightsRead("kernel flipped", emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, k-1-i, k-1-j, cs, k) }),
-		weightsRead("kernel rows and columns swapped", emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, j, i, cs, k) }),
-		weightsRead("kernel flipped top to bottom", emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, k-1-i, j, cs, k) }),
-		weightsRead("kernel flipped left to right", emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, i, k-1-j, cs, k) }),
-		weightsRead("weights read as [IC,OC]", emulate.IsConv, func(o, c, i, j, os, cs, k int) int { return ((c*os+o)*k+i)*k + j }),
-		weightsRead("weights read as [OC,K,K,IC]", emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return ((o*k+i)*k+j)*cs + c }),
-		weightsRead("weights stored as [OC,K,K,IC] read as [OC,IC,K,K]", emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
+		weightsRead(Named("conv.kernel-flipped"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, k-1-i, k-1-j, cs, k) }),
+		weightsRead(Named("conv.kernel-rows-and-columns-swapped"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, j, i, cs, k) }),
+		weightsRead(Named("conv.kernel-flipped-top-to-bottom"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, k-1-i, j, cs, k) }),
+		weightsRead(Named("conv.kernel-flipped-left-to-right"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, i, k-1-j, cs, k) }),
+		weightsRead(Named("conv.weights-read-as-ic-oc"), emulate.IsConv, func(o, c, i, j, os, cs, k int) int { return ((c*os+o)*k+i)*k + j }),
+		weightsRead(Named("conv.weights-read-as-oc-k-k-ic"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return ((o*k+i)*k+j)*cs + c }),
+		weightsRead(Named("conv.weights-stored-as-oc-k-k-ic-read-as-oc-ic-k-k"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
 			p := (c*k+i)*k + j
 			return at(o, p%cs, p/cs/k, p/cs%k, cs, k)
 		}),
@@ -124,11 +123,11 @@ func convFaults() []*trial.Fault {
 	for _, name := range []string{"first two", "reversed", "shifted by one", "shifted back by one"} {
 		order := channelOrder(name)
 		l = append(l,
-			weightsRead("input channels "+name, emulate.IsConv, func(o, c, i, j, _, cs, k int) int { return at(o, order(c, cs), i, j, cs, k) }),
-			weightsRead("output channels "+name, emulate.IsConv, func(o, c, i, j, os, cs, k int) int { return at(order(o, os), c, i, j, cs, k) }))
+			weightsRead(Named("conv.input-channels", name), emulate.IsConv, func(o, c, i, j, _, cs, k int) int { return at(o, order(c, cs), i, j, cs, k) }),
+			weightsRead(Named("conv.output-channels", name), emulate.IsConv, func(o, c, i, j, os, cs, k int) int { return at(order(o, os), c, i, j, cs, k) }))
 	}
 	for _, d := range dropped {
-		l = append(l, weightsRead(d.name, emulate.IsConv, func(o, c, i, j, os, cs, k int) int {
+		l = append(l, weightsRead(Named(d.id), emulate.IsConv, func(o, c, i, j, os, cs, k int) int {
 			if d.lost(c, cs) {
 				return -1
 			}
@@ -144,17 +143,17 @@ func convFaults() []*trial.Fault {
 		}
 	}
 	l = append(l,
-		change("conv bias missing", emulate.IsBiased, func(c *convolution, n *operator.Node) bool { c.bias = 0; return true }),
-		change("conv bias doubled", emulate.IsBiased, func(c *convolution, n *operator.Node) bool { c.bias = 2; return true }),
-		change("H and W swapped", emulate.IsConv, func(c *convolution, n *operator.Node) bool {
+		change(Named("conv.conv-bias-missing"), emulate.IsBiased, func(c *convolution, n *operator.Node) bool { c.bias = 0; return true }),
+		change(Named("conv.conv-bias-doubled"), emulate.IsBiased, func(c *convolution, n *operator.Node) bool { c.bias = 2; return true }),
+		change(Named("conv.h-and-w-swapped"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
 			c.x = transposed(c.x)
 			return true
 		}),
-		change("channels-last input read as channels-first", emulate.IsConv, func(c *convolution, n *operator.Node) bool {
+		change(Named("conv.channels-last-input-read-as-channels-first"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
 			c.x = interleaved(c.x)
 			return c.x.C() > 1
 		}),
-		change("channels-first input read as channels-last", emulate.IsConv, func(c *convolution, n *operator.Node) bool {
+		change(Named("conv.channels-first-input-read-as-channels-last"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
 			y, hw := tensor.Like(c.x), c.x.H()*c.x.W()
 			for k := range y.N() {
 				from, to := c.x.Samples(k, k+1).Data, y.Samples(k, k+1).Data
@@ -165,7 +164,7 @@ func convFaults() []*trial.Fault {
 			c.x = y
 			return y.C() > 1
 		}),
-		change("kernel dilated by 2", emulate.IsWindow, func(c *convolution, n *operator.Node) bool {
+		change(Named("conv.kernel-dilated-by-2"), emulate.IsWindow, func(c *convolution, n *operator.Node) bool {
 			k := n.Weight.Shape[2]
 			if c.geometry.Stride[0] > 1 || c.geometry.Pad[0]*2 != k-1 {
 				return false
@@ -173,7 +172,7 @@ func convFaults() []*trial.Fault {
 			c.dilated = true
 			return 2*c.geometry.Pad[0] < min(c.x.H(), c.x.W())
 		}),
-		change("all samples read the first", emulate.IsConv, func(c *convolution, n *operator.Node) bool {
+		change(Named("conv.all-samples-read-the-first"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
 			y := tensor.Like(c.x)
 			for k := range y.N() {
 				copy(y.Samples(k, k+1).Data, c.x.Samples(0, 1).Data)
@@ -181,15 +180,15 @@ func convFaults() []*trial.Fault {
 			c.x = y
 			return y.N() > 1
 		}),
-		change("bias of the next channel", emulate.IsBiased, func(c *convolution, n *operator.Node) bool {
+		change(Named("conv.bias-of-the-next-channel"), emulate.IsBiased, func(c *convolution, n *operator.Node) bool {
 			n.Bias = reordered(n.Bias, func(c, n int) int { return (c + 1) % n })
 			return true
 		}),
-		change("bias of the channel before", emulate.IsBiased, func(c *convolution, n *operator.Node) bool {
+		change(Named("conv.bias-of-the-channel-before"), emulate.IsBiased, func(c *convolution, n *operator.Node) bool {
 			n.Bias = reordered(n.Bias, func(c, n int) int { return (c + n - 1) % n })
 			return true
 		}),
-		change("samples mixed up: each reads the one before", emulate.IsConv, func(c *convolution, n *operator.Node) bool {
+		change(Named("conv.samples-mixed-up-each-reads-the-one-before"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
 			if c.x.N() < 2 {
 				return false
 			}

@@ -1,19 +1,16 @@
 package fault
 
 import (
-	"fmt"
-
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
 // outputFaults are faults of where a convolution's output is written.
 func outputFaults() []*trial.Fault {
 	var l []*trial.Fault
-	out := func(name string, f func(y *tensor.Tensor) bool) {
-		l = append(l, &trial.Fault{Name: name, Verdict: report.FailLogic, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	out := func(row trial.Row, f func(y *tensor.Tensor) bool) {
+		l = append(l, &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			n := &v.Machine.Nodes[i]
 			y := convolve(v, i, convolution{x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry})
 			if !f(y) {
@@ -24,13 +21,13 @@ func outputFaults() []*trial.Fault {
 	}
 	row := func(p []float64, w, i int) []float64 { return p[i*w : (i+1)*w] }
 	for _, block := range []int{4, 8, 16, 32} {
-		out(fmt.Sprintf("rows of an incomplete block of %d not written", block), func(y *tensor.Tensor) bool {
+		out(Named("conv.rows-of-an-incomplete-block-of-not-written", block), func(y *tensor.Tensor) bool {
 			for k := range y.N() * y.C() {
 				clear(y.Plane(k/y.C(), k%y.C())[y.H()/block*block*y.W():])
 			}
 			return y.H() > block && y.H()%block != 0
 		})
-		out(fmt.Sprintf("columns of an incomplete block of %d not written", block), func(y *tensor.Tensor) bool {
+		out(Named("conv.columns-of-an-incomplete-block-of-not-written", block), func(y *tensor.Tensor) bool {
 			for k := range y.N() * y.C() {
 				for i := range y.H() {
 					clear(row(y.Plane(k/y.C(), k%y.C()), y.W(), i)[y.W()/block*block:])
@@ -38,7 +35,7 @@ func outputFaults() []*trial.Fault {
 			}
 			return y.W() > block && y.W()%block != 0
 		})
-		out(fmt.Sprintf("first row of each block of %d is the row before", block), func(y *tensor.Tensor) bool {
+		out(Named("conv.first-row-of-each-block-of-is-the-row-before", block), func(y *tensor.Tensor) bool {
 			for k := range y.N() * y.C() {
 				p := y.Plane(k/y.C(), k%y.C())
 				for i := block; i < y.H(); i += block {
@@ -50,7 +47,7 @@ func outputFaults() []*trial.Fault {
 	}
 	for _, name := range []string{"first two", "reversed", "shifted by one", "shifted back by one"} {
 		order := channelOrder(name)
-		out("results' channels "+name, func(y *tensor.Tensor) bool {
+		out(Named("conv.results-channels", name), func(y *tensor.Tensor) bool {
 			from := y.Clone()
 			for k := range y.N() * y.C() {
 				copy(y.Plane(k/y.C(), k%y.C()), from.Plane(k/y.C(), order(k%y.C(), y.C())))
@@ -58,19 +55,19 @@ func outputFaults() []*trial.Fault {
 			return true
 		})
 	}
-	out("last channel's result is that of the one before", func(y *tensor.Tensor) bool {
+	out(Named("conv.last-channel-result-is-that-of-the-one-before"), func(y *tensor.Tensor) bool {
 		for k := range y.N() {
 			copy(y.Plane(k, y.C()-1), y.Plane(k, max(y.C()-2, 0)))
 		}
 		return y.C() > 1
 	})
-	out("last sample not written", func(y *tensor.Tensor) bool {
+	out(Named("conv.last-sample-not-written"), func(y *tensor.Tensor) bool {
 		clear(y.Samples(y.N()-1, y.N()).Data)
 		return true
 	})
-	out("results' H and W swapped", func(y *tensor.Tensor) bool { copy(y.Data, transposed(y).Data); return true })
+	out(Named("conv.results-h-and-w-swapped"), func(y *tensor.Tensor) bool { copy(y.Data, transposed(y).Data); return true })
 	for _, d := range [][2]int{{0, 1}, {0, -1}, {1, 0}, {-1, 0}} {
-		out(fmt.Sprintf("results moved by (%d,%d), around the edge", d[0], d[1]), func(y *tensor.Tensor) bool {
+		out(Named("conv.results-moved-by-around-the-edge", d[0], d[1]), func(y *tensor.Tensor) bool {
 			from := y.Clone()
 			for k := range y.N() * y.C() {
 				p, q := y.Plane(k/y.C(), k%y.C()), from.Plane(k/y.C(), k%y.C())
@@ -81,13 +78,13 @@ func outputFaults() []*trial.Fault {
 			return true
 		})
 	}
-	out("last row not written", func(y *tensor.Tensor) bool {
+	out(Named("conv.last-row-not-written"), func(y *tensor.Tensor) bool {
 		for k := range y.N() * y.C() {
 			clear(row(y.Plane(k/y.C(), k%y.C()), y.W(), y.H()-1))
 		}
 		return true
 	})
-	out("last column not written", func(y *tensor.Tensor) bool {
+	out(Named("conv.last-column-not-written"), func(y *tensor.Tensor) bool {
 		for k := range y.Data {
 			if k%y.W() == y.W()-1 {
 				y.Data[k] = 0

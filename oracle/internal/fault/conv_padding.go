@@ -1,8 +1,6 @@
 package fault
 
 import (
-	"fmt"
-
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -38,7 +36,7 @@ func axis(n, pad int, p conv.Padding) []int {
 
 // shifted is a convolution whose taps read a pixel beside theirs.
 func shifted(dy, dx int) *trial.Fault {
-	return change(fmt.Sprintf("window shifted by (%d,%d)", dy, dx), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
+	return change(Named("conv.window-shifted-by", dy, dx), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
 		if c.geometry.Stride[0] > 1 {
 			return false
 		}
@@ -56,8 +54,8 @@ func displaced(n, d int, g conv.Params) []int {
 // paddingFaults are other pixels than the claimed ones outside the image.
 func paddingFaults() []*trial.Fault {
 	var l []*trial.Fault
-	padded := func(name string, f func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int)) {
-		l = append(l, change(name, emulate.IsWindow, func(c *convolution, n *operator.Node) bool {
+	padded := func(row trial.Row, f func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int)) {
+		l = append(l, change(row, emulate.IsWindow, func(c *convolution, n *operator.Node) bool {
 			if g := c.geometry; g.Pad[0] == 0 || g.Pad[0] >= c.x.H() || g.Pad[0] >= c.x.W() {
 				return false
 			}
@@ -66,13 +64,13 @@ func paddingFaults() []*trial.Fault {
 		}))
 	}
 	for p := conv.Zeros; p <= conv.Replicate; p++ {
-		padded(p.String()+" padding", func(_, _ []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
+		padded(Named("conv.padding", p), func(_, _ []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
 			return axis(x.H(), g.Pad[0], p), axis(x.W(), g.Pad[0], p)
 		})
-		padded(p.String()+" padding of rows only", func(_, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
+		padded(Named("conv.padding-of-rows-only", p), func(_, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
 			return axis(x.H(), g.Pad[0], p), cols
 		})
-		padded(p.String()+" padding of columns only", func(rows, _ []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
+		padded(Named("conv.padding-of-columns-only", p), func(rows, _ []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
 			return rows, axis(x.W(), g.Pad[0], p)
 		})
 	}
@@ -86,10 +84,10 @@ func paddingFaults() []*trial.Fault {
 				}
 				return a
 			}
-			padded(fmt.Sprintf("halo row beyond the %s reads row %d from there", side, back), func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
+			padded(Named("conv.halo-row-beyond-the-reads-row-from-there", side, back), func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
 				return halo(rows, x.H(), g.Pad[0]), cols
 			})
-			padded(fmt.Sprintf("halo column beyond the %s reads column %d from there", side, back), func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
+			padded(Named("conv.halo-column-beyond-the-reads-column-from-there", side, back), func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int) {
 				return rows, halo(cols, x.W(), g.Pad[0])
 			})
 		}

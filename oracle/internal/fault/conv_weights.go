@@ -1,8 +1,6 @@
 package fault
 
 import (
-	"fmt"
-
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/trial"
@@ -24,8 +22,8 @@ func dilate(n *operator.Node, weights []float64) []float64 {
 
 // weights is a fault that reads weight w[o,c,i,j] at another place of [O,C,K,K];
 // negative places are zeros.
-func weightsRead(name string, at func(*operator.Node) bool, from func(o, c, i, j, os, cs, k int) int) *trial.Fault {
-	return change(name, at, func(cv *convolution, n *operator.Node) bool {
+func weightsRead(row trial.Row, at func(*operator.Node) bool, from func(o, c, i, j, os, cs, k int) int) *trial.Fault {
+	return change(row, at, func(cv *convolution, n *operator.Node) bool {
 		s := n.Weight.Shape
 		w := make([]float64, len(cv.weights))
 		for at := range w {
@@ -59,23 +57,23 @@ func channelOrder(name string) func(c, n int) int {
 
 // dropped are the patterns of input channels that are not read.
 var dropped = []struct {
-	name string
+	id   string
 	lost func(c, n int) bool
 }{
-	{"last input channel not read", func(c, n int) bool { return n > 1 && c == n-1 }},
-	{"first input channel not read", func(c, n int) bool { return n > 1 && c == 0 }},
-	{"input channels from 8 on not read", func(c, n int) bool { return c >= 8 }},
-	{"input channels from 16 on not read", func(c, n int) bool { return c >= 16 }},
-	{"second half of the input channels not read", func(c, n int) bool { return n > 1 && c >= (n+1)/2 }},
-	{"input channels of an incomplete block of 4 not read", func(c, n int) bool { return c >= n/4*4 }},
-	{"input channels of an incomplete block of 8 not read", func(c, n int) bool { return n > 8 && c >= n/8*8 }},
+	{"conv.last-input-channel-not-read", func(c, n int) bool { return n > 1 && c == n-1 }},
+	{"conv.first-input-channel-not-read", func(c, n int) bool { return n > 1 && c == 0 }},
+	{"conv.input-channels-from-8-on-not-read", func(c, n int) bool { return c >= 8 }},
+	{"conv.input-channels-from-16-on-not-read", func(c, n int) bool { return c >= 16 }},
+	{"conv.second-half-of-the-input-channels-not-read", func(c, n int) bool { return n > 1 && c >= (n+1)/2 }},
+	{"conv.input-channels-of-an-incomplete-block-of-4-not-read", func(c, n int) bool { return c >= n/4*4 }},
+	{"conv.input-channels-of-an-incomplete-block-of-8-not-read", func(c, n int) bool { return n > 8 && c >= n/8*8 }},
 }
 
 // weightFaults are other weights than the claimed ones, or in other places.
 func weightFaults() []*trial.Fault {
 	at := func(o, c, i, j, cs, k int) int { return ((o*cs+c)*k+i)*k + j }
-	swapped := func(name string, a, b func(k int) (i, j int)) *trial.Fault {
-		return weightsRead(name, emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
+	swapped := func(row trial.Row, a, b func(k int) (i, j int)) *trial.Fault {
+		return weightsRead(row, emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
 			ai, aj := a(k)
 			bi, bj := b(k)
 			switch {
@@ -88,26 +86,26 @@ func weightFaults() []*trial.Fault {
 		})
 	}
 	l := []*trial.Fault{
-		swapped("first two taps swapped", func(int) (int, int) { return 0, 0 }, func(int) (int, int) { return 0, 1 }),
-		swapped("last two taps swapped", func(k int) (int, int) { return k - 1, k - 1 }, func(k int) (int, int) { return k - 1, k - 2 }),
-		swapped("first taps of the first two rows swapped", func(int) (int, int) { return 0, 0 }, func(int) (int, int) { return 1, 0 }),
-		swapped("first and last tap swapped", func(int) (int, int) { return 0, 0 }, func(k int) (int, int) { return k - 1, k - 1 }),
-		weightsRead("first two rows of the kernel swapped", emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
+		swapped(Named("conv.first-two-taps-swapped"), func(int) (int, int) { return 0, 0 }, func(int) (int, int) { return 0, 1 }),
+		swapped(Named("conv.last-two-taps-swapped"), func(k int) (int, int) { return k - 1, k - 1 }, func(k int) (int, int) { return k - 1, k - 2 }),
+		swapped(Named("conv.first-taps-of-the-first-two-rows-swapped"), func(int) (int, int) { return 0, 0 }, func(int) (int, int) { return 1, 0 }),
+		swapped(Named("conv.first-and-last-tap-swapped"), func(int) (int, int) { return 0, 0 }, func(k int) (int, int) { return k - 1, k - 1 }),
+		weightsRead(Named("conv.first-two-rows-of-the-kernel-swapped"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
 			if i < 2 {
 				i = 1 - i
 			}
 			return at(o, c, i, j, cs, k)
 		}),
-		weightsRead("first two columns of the kernel swapped", emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
+		weightsRead(Named("conv.first-two-columns-of-the-kernel-swapped"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
 			if j < 2 {
 				j = 1 - j
 			}
 			return at(o, c, i, j, cs, k)
 		}),
-		weightsRead("filters moved by half of them", emulate.IsConv, func(o, c, i, j, os, cs, k int) int { return at((o+os-max(1, os/2))%os, c, i, j, cs, k) }),
+		weightsRead(Named("conv.filters-moved-by-half-of-them"), emulate.IsConv, func(o, c, i, j, os, cs, k int) int { return at((o+os-max(1, os/2))%os, c, i, j, cs, k) }),
 	}
 	for _, from := range []int{4, 7, 8, 16} {
-		l = append(l, weightsRead(fmt.Sprintf("input channels from %d on shifted by one", from), emulate.IsConv, func(o, c, i, j, _, cs, k int) int {
+		l = append(l, weightsRead(Named("conv.input-channels-from-on-shifted-by-one", from), emulate.IsConv, func(o, c, i, j, _, cs, k int) int {
 			if n := cs - from; c >= from {
 				c = from + (c-from+n-1)%n
 			}
@@ -115,14 +113,14 @@ func weightFaults() []*trial.Fault {
 		}))
 	}
 	for _, block := range []int{4, 8, 16, 32} {
-		l = append(l, weightsRead(fmt.Sprintf("terms after the last whole block of %d left out", block), emulate.IsConv, func(o, c, i, j, _, cs, k int) int {
+		l = append(l, weightsRead(Named("conv.terms-after-the-last-whole-block-of-left-out", block), emulate.IsConv, func(o, c, i, j, _, cs, k int) int {
 			if (c*k+i)*k+j >= cs*k*k/block*block {
 				return -1
 			}
 			return at(o, c, i, j, cs, k)
 		}))
 	}
-	l = append(l, change("weights of the first other layer of that shape", emulate.IsConv, func(c *convolution, n *operator.Node) bool {
+	l = append(l, change(Named("conv.weights-of-the-first-other-layer-of-that-shape"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
 		for i := range c.v.Machine.Nodes {
 			if m := &c.v.Machine.Nodes[i]; emulate.IsConv(m) && m.Name != n.Name && len(m.Weight.Data) == len(c.weights) && m.Weight.Shape[0] == n.Weight.Shape[0] && m.Weight.Shape[2] == n.Weight.Shape[2] {
 				c.weights = m.Weight.Data
@@ -131,7 +129,7 @@ func weightFaults() []*trial.Fault {
 		}
 		return false
 	}))
-	l = append(l, change("weights of the last other layer of that shape", emulate.IsConv, func(c *convolution, n *operator.Node) bool {
+	l = append(l, change(Named("conv.weights-of-the-last-other-layer-of-that-shape"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
 		for i := len(c.v.Machine.Nodes) - 1; i >= 0; i-- {
 			if m := &c.v.Machine.Nodes[i]; emulate.IsConv(m) && m.Name != n.Name && len(m.Weight.Data) == len(c.weights) && m.Weight.Shape[0] == n.Weight.Shape[0] && m.Weight.Shape[2] == n.Weight.Shape[2] {
 				c.weights = m.Weight.Data

@@ -8,15 +8,13 @@ import (
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
 // noiseFault is a noise node with another block, or other draws.
-func noiseFault(name string, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool) *trial.Fault {
-	return &trial.Fault{Name: name, Verdict: report.FailRNG, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+func noiseFault(row trial.Row, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool) *trial.Fault {
+	return &trial.Fault{Row: row, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 		if v.Draws == nil {
 			return nil
 		}
@@ -59,8 +57,8 @@ func noisy(v *trial.View, b noise.Block, d *emulate.Draws, x *tensor.Tensor, i i
 
 // redrawn is a fault that changes numbers of draws: f gets those of draw k of a
 // shape and returns what the device has in their place, or nil.
-func redrawn(name string, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64) *trial.Fault {
-	return noiseFault(name, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
+func redrawn(row trial.Row, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64) *trial.Fault {
+	return noiseFault(row, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
 		for k, data := range d.Data {
 			if d.Data[k] = f(v, k, d.Kinds[k], data); d.Data[k] == nil {
 				return false
@@ -74,8 +72,8 @@ func redrawn(name string, f func(v *trial.View, k int, kind noise.Kind, data []f
 const none = math.MaxInt
 
 // moved is a fault that takes each number of a draw from elsewhere in it.
-func moved(name string, from func(n, c, h, w int, s [4]int) int) *trial.Fault {
-	return redrawn(name, func(v *trial.View, k int, kind noise.Kind, data []float64) []float64 {
+func moved(row trial.Row, from func(n, c, h, w int, s [4]int) int) *trial.Fault {
+	return redrawn(row, func(v *trial.View, k int, kind noise.Kind, data []float64) []float64 {
 		s := v.DrawShape(kind)
 		y := make([]float64, len(data))
 		for at := range y {
@@ -96,11 +94,10 @@ func moved(name string, from func(n, c, h, w int, s [4]int) int) *trial.Fault {
 
 func noiseFaults() []*trial.Fault {
 	at := func(n, c, h, w int, s [4]int) int { return ((n*s[1]+c)*s[2]+h)*s[3] + w }
-	scale := noiseFault("noise scale", func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
+	scale := noiseFault(Named("noise.noise-scale"), func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
 		b.Scale = fp16.Float32.Round((1 + v.Scale()) * fp16.Float32.Round(b.Scale))
 		return b.Type != noise.Dropout
 	})
-	subtle(scale, evidence.ConstantChannel).Family = true
 	scale.Called = func(v *trial.View, c float64) string {
 		s := 0.0
 		for i := range v.Machine.Nodes {
@@ -126,7 +123,7 @@ func noiseFaults() []*trial.Fault {
 		return fmt.Sprintf("noise scale times %.3g", 1+c)
 	}
 	l := []*trial.Fault{scale}
-	first := noiseFault("noise of the first step", func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
+	first := noiseFault(Named("noise.noise-of-the-first-step"), func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
 		o := v.Drawn(1 - v.Step)
 		if v.Step < 3 || o == nil || len(o.Data) != len(d.Data) {
 			return false
@@ -135,14 +132,14 @@ func noiseFaults() []*trial.Fault {
 		return true
 	})
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		l = append(l, subtle(redrawn(fmt.Sprintf("noise in %v", f), func(_ *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
+		l = append(l, redrawn(Named("noise.noise-in", f), func(_ *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
 			y := make([]float64, len(data))
 			f.RoundSlice(y, data)
 			return y
-		}), evidence.ConstantChannel))
+		}))
 	}
-	other := func(name string, t int) *trial.Fault {
-		return noiseFault(name, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
+	other := func(row trial.Row, t int) *trial.Fault {
+		return noiseFault(row, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
 			o := v.Drawn(t)
 			if o == nil || len(o.Data) != len(d.Data) {
 				return false
@@ -152,48 +149,47 @@ func noiseFaults() []*trial.Fault {
 		})
 	}
 	l = append(l,
-		other("noise of the step before", -1),
-		other("noise of the next step", 1),
-		other("noise of two steps before", -2),
-		other("noise of the step after the next", 2),
-		moved("noise of the sample before", func(n, c, h, w int, s [4]int) int {
+		other(Named("noise.noise-of-the-step-before"), -1),
+		other(Named("noise.noise-of-the-next-step"), 1),
+		other(Named("noise.noise-of-two-steps-before"), -2),
+		other(Named("noise.noise-of-the-step-after-the-next"), 2),
+		moved(Named("noise.noise-of-the-sample-before"), func(n, c, h, w int, s [4]int) int {
 			if s[0] == 1 {
 				return -1
 			}
 			return at((n+s[0]-1)%s[0], c, h, w, s)
 		}),
-		moved("noise of the next sample", func(n, c, h, w int, s [4]int) int {
+		moved(Named("noise.noise-of-the-next-sample"), func(n, c, h, w int, s [4]int) int {
 			if s[0] == 1 {
 				return -1
 			}
 			return at((n+1)%s[0], c, h, w, s)
 		}),
-		moved("the same noise for all samples", func(n, c, h, w int, s [4]int) int { return at(0, c, h, w, s) }),
-		moved("the same noise for all channels", func(n, c, h, w int, s [4]int) int { return at(n, 0, h, w, s) }),
-		moved("noise of the channel before", func(n, c, h, w int, s [4]int) int { return at(n, (c+s[1]-1)%s[1], h, w, s) }),
-		moved("noise of the next channel", func(n, c, h, w int, s [4]int) int { return at(n, (c+1)%s[1], h, w, s) }),
-		moved("noise transposed", func(n, c, h, w int, s [4]int) int {
+		moved(Named("noise.the-same-noise-for-all-samples"), func(n, c, h, w int, s [4]int) int { return at(0, c, h, w, s) }),
+		moved(Named("noise.the-same-noise-for-all-channels"), func(n, c, h, w int, s [4]int) int { return at(n, 0, h, w, s) }),
+		moved(Named("noise.noise-of-the-channel-before"), func(n, c, h, w int, s [4]int) int { return at(n, (c+s[1]-1)%s[1], h, w, s) }),
+		moved(Named("noise.noise-of-the-next-channel"), func(n, c, h, w int, s [4]int) int { return at(n, (c+1)%s[1], h, w, s) }),
+		moved(Named("noise.noise-transposed"), func(n, c, h, w int, s [4]int) int {
 			k := h*s[3] + w
 			return at(n, c, k%s[2], k/s[2], s)
 		}),
-		moved("noise of rows read as columns", func(n, c, h, w int, s [4]int) int { return (n*s[1]+c)*s[2]*s[3] + w*s[2] + h }),
-		moved("realizations have each other's noise", func(n, c, h, w int, s [4]int) int { return at(s[0]-1-n, c, h, w, s) }),
-		moved("noise in equal pairs", func(n, c, h, w int, s [4]int) int { return at(n, c, h, w, s) &^ 1 }),
-		moved("noise flipped left to right", func(n, c, h, w int, s [4]int) int { return at(n, c, h, s[3]-1-w, s) }),
-		moved("noise flipped top to bottom", func(n, c, h, w int, s [4]int) int { return at(n, c, s[2]-1-h, w, s) }),
-		moved("noise drawn channels-last", func(n, c, h, w int, s [4]int) int { return ((n*s[2]+h)*s[3]+w)*s[1] + c }),
+		moved(Named("noise.noise-of-rows-read-as-columns"), func(n, c, h, w int, s [4]int) int { return (n*s[1]+c)*s[2]*s[3] + w*s[2] + h }),
+		moved(Named("noise.realizations-have-each-other-noise"), func(n, c, h, w int, s [4]int) int { return at(s[0]-1-n, c, h, w, s) }),
+		moved(Named("noise.noise-in-equal-pairs"), func(n, c, h, w int, s [4]int) int { return at(n, c, h, w, s) &^ 1 }),
+		moved(Named("noise.noise-flipped-left-to-right"), func(n, c, h, w int, s [4]int) int { return at(n, c, h, s[3]-1-w, s) }),
+		moved(Named("noise.noise-flipped-top-to-bottom"), func(n, c, h, w int, s [4]int) int { return at(n, c, s[2]-1-h, w, s) }),
+		moved(Named("noise.noise-drawn-channels-last"), func(n, c, h, w int, s [4]int) int { return ((n*s[2]+h)*s[3]+w)*s[1] + c }),
 	)
-	l = append(l, among("noise of another distribution", evidence.ConstantChannel,
-		normals("uniform noise for normal", func(x float64) float64 { return math.Sqrt(3) * (elem.Erfc(-x/math.Sqrt2) - 1) }),
-		normals("Laplace noise for normal", func(x float64) float64 {
+	l = append(l, normals(Named("noise.uniform-noise-for-normal"), func(x float64) float64 { return math.Sqrt(3) * (elem.Erfc(-x/math.Sqrt2) - 1) }),
+		normals(Named("noise.laplace-noise-for-normal"), func(x float64) float64 {
 			return math.Copysign(-elem.Log(max(elem.Erfc(math.Abs(x)/math.Sqrt2), 1e-300))/math.Sqrt2, x)
 		}),
-		normals("noise cut off at 2 standard deviations", func(x float64) float64 { return max(-2, min(2, x)) }),
-		normals("noise cut off at 3 standard deviations", func(x float64) float64 { return max(-3, min(3, x)) }),
-		coarseNoise(1), coarseNoise(0.5), coarseNoise(0.4), coarseNoise(0.25))...)
+		normals(Named("noise.noise-cut-off-at-2-standard-deviations"), func(x float64) float64 { return max(-2, min(2, x)) }),
+		normals(Named("noise.noise-cut-off-at-3-standard-deviations"), func(x float64) float64 { return max(-3, min(3, x)) }),
+		coarseNoise(1), coarseNoise(0.5), coarseNoise(0.4), coarseNoise(0.25))
 	l = append(l, noiseMean(), coarseNoise(0.2), coarseNoise(0.125), coarseNoise(0.1), coarseNoise(1./16), coarseNoise(1./32),
 		first,
-		redrawn("noise not centred (absolute value)", func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+		redrawn(Named("noise.noise-not-centred-absolute-value"), func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
 			if kind == noise.Bernoulli {
 				return nil
 			}
@@ -204,7 +200,7 @@ func noiseFaults() []*trial.Fault {
 			return y
 		}))
 	for k := range 64 {
-		l = append(l, among("one channel without noise", evidence.ConstantChannel, moved(fmt.Sprintf("channel %d without noise", k), func(n, c, h, w int, s [4]int) int {
+		l = append(l, moved(Named("noise.channel-without-noise", k), func(n, c, h, w int, s [4]int) int {
 			switch {
 			case k >= s[1] || s[1] < 2:
 				return -1
@@ -212,13 +208,13 @@ func noiseFaults() []*trial.Fault {
 				return none
 			}
 			return at(n, c, h, w, s)
-		}))...)
+		}))
 	}
 	for k := -8; k <= 8; k++ {
 		if k == 0 {
 			continue
 		}
-		l = append(l, redrawn(fmt.Sprintf("noise stream off by %d numbers", k), func(_ *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
+		l = append(l, redrawn(Named("noise.noise-stream-off-by-numbers", k), func(_ *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
 			return turned(data, k)
 		}))
 	}
@@ -240,8 +236,8 @@ func turned(data []float64, k int) []float64 {
 }
 
 // normals is a fault that changes each normal draw.
-func normals(name string, f func(x float64) float64) *trial.Fault {
-	return redrawn(name, func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+func normals(row trial.Row, f func(x float64) float64) *trial.Fault {
+	return redrawn(row, func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
 		if kind != noise.Normal {
 			return data
 		}
@@ -255,12 +251,12 @@ func normals(name string, f func(x float64) float64) *trial.Fault {
 
 // coarseNoise is noise that takes only values so far apart.
 func coarseNoise(step float64) *trial.Fault {
-	return normals(fmt.Sprintf("noise in steps of %.4g", step), func(x float64) float64 { return math.RoundToEven(x/step) * step })
+	return normals(Named("noise.noise-in-steps-of", step), func(x float64) float64 { return math.RoundToEven(x/step) * step })
 }
 
 // noiseMean is noise whose mean is not 0.
 func noiseMean() *trial.Fault {
-	h := redrawn("mean of the noise", func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+	h := redrawn(Named("noise.mean-of-the-noise"), func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
 		if kind != noise.Normal || len(v.Draws.Data) > 1 {
 			return nil
 		}
@@ -270,7 +266,6 @@ func noiseMean() *trial.Fault {
 		}
 		return y
 	})
-	subtle(h, evidence.ConstantChannel).Least = 0.2 // roundings of nearly constant fields have a mean, too
-	h.Family, h.Called = true, func(_ *trial.View, c float64) string { return fmt.Sprintf("noise with a mean of %.3g", c/8) }
+	h.Called = func(_ *trial.View, c float64) string { return fmt.Sprintf("noise with a mean of %.3g", c/8) }
 	return h
 }

@@ -7,14 +7,13 @@ import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
 // siteFaults are noise at another place, of another kind, and dropout's own.
 func siteFaults() []*trial.Fault {
-	kind := func(name string, only func(t noise.Type) bool, to noise.Type) *trial.Fault {
-		return noiseFault(name, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
+	kind := func(row trial.Row, only func(t noise.Type) bool, to noise.Type) *trial.Fault {
+		return noiseFault(row, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
 			if b.Type == to || !only(b.Type) {
 				return false
 			}
@@ -23,8 +22,8 @@ func siteFaults() []*trial.Fault {
 		})
 	}
 	normal := func(t noise.Type) bool { return t == noise.Gaussian || t == noise.Multiplicative }
-	dropout := func(name string, f func(keep, p float64) float64) *trial.Fault {
-		return &trial.Fault{Name: name, Verdict: report.FailRNG, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	dropout := func(row trial.Row, f func(keep, p float64) float64) *trial.Fault {
+		return &trial.Fault{Row: row, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			b := &v.Machine.Nodes[i].Noise
 			if v.Draws == nil || b.Type != noise.Dropout || len(v.Draws.Data) != 1 {
 				return nil
@@ -42,7 +41,7 @@ func siteFaults() []*trial.Fault {
 		}}
 	}
 	l := []*trial.Fault{
-		{Name: "activation after the noise", Verdict: report.FailRNG, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		{Row: Named("noise.activation-after-the-noise"), At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			y, err := v.Machine.Plain(v.Device, i, []*tensor.Tensor{r.In(i, 0)}, v.Draws.Rewind())
 			for j := range v.Machine.Nodes {
 				if n := &v.Machine.Nodes[j]; emulate.IsAct(n) && err == nil {
@@ -53,9 +52,9 @@ func siteFaults() []*trial.Fault {
 			}
 			return nil
 		}},
-		kind("multiplicative noise in place of additive", normal, noise.Multiplicative),
-		kind("additive noise in place of multiplicative", normal, noise.Gaussian),
-		noiseFault("laplace noise without its sign", func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
+		kind(Named("noise.multiplicative-noise-in-place-of-additive"), normal, noise.Multiplicative),
+		kind(Named("noise.additive-noise-in-place-of-multiplicative"), normal, noise.Gaussian),
+		noiseFault(Named("noise.laplace-noise-without-its-sign"), func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
 			if b.Type != noise.Laplace || len(d.Data) != 2 {
 				return false
 			}
@@ -64,7 +63,7 @@ func siteFaults() []*trial.Fault {
 			}
 			return true
 		}),
-		{Name: "one realization without noise", Verdict: report.FailRNG, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		{Row: Named("noise.one-realization-without-noise"), At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			if v.Draws == nil || r.In(i, 0).N() < 2 {
 				return nil
 			}
@@ -74,16 +73,16 @@ func siteFaults() []*trial.Fault {
 			}
 			return y
 		}},
-		dropout("dropout missing", func(float64, float64) float64 { return 1 }),
-		dropout("dropout not rescaled", func(keep, _ float64) float64 { return keep }),
-		dropout("dropout rescaled twice", func(keep, p float64) float64 { return keep / ((1 - p) * (1 - p)) }),
-		dropout("dropout rescaled by p for 1-p", func(keep, p float64) float64 { return keep / p }),
-		dropout("dropout keeps what it should drop", func(keep, p float64) float64 { return (1 - keep) / (1 - p) }),
-		dropout("dropout keeps what it should drop, p and 1-p swapped", func(keep, p float64) float64 { return (1 - keep) / p }),
-		dropout("dropout as in evaluation, scaled by 1-p", func(_, p float64) float64 { return 1 - p }),
+		dropout(Named("noise.dropout-missing"), func(float64, float64) float64 { return 1 }),
+		dropout(Named("noise.dropout-not-rescaled"), func(keep, _ float64) float64 { return keep }),
+		dropout(Named("noise.dropout-rescaled-twice"), func(keep, p float64) float64 { return keep / ((1 - p) * (1 - p)) }),
+		dropout(Named("noise.dropout-rescaled-by-p-for-1-p"), func(keep, p float64) float64 { return keep / p }),
+		dropout(Named("noise.dropout-keeps-what-it-should-drop"), func(keep, p float64) float64 { return (1 - keep) / (1 - p) }),
+		dropout(Named("noise.dropout-keeps-what-it-should-drop-p-and-1-p-swapped"), func(keep, p float64) float64 { return (1 - keep) / p }),
+		dropout(Named("noise.dropout-as-in-evaluation-scaled-by-1-p"), func(_, p float64) float64 { return 1 - p }),
 	}
 	// The noise enters before a node that follows nothing else, and not where it should.
-	before := func(name string, is func(n *operator.Node) bool) *trial.Fault {
+	before := func(row trial.Row, is func(n *operator.Node) bool) *trial.Fault {
 		site := func(v *trial.View) int { // the last such node before the noise
 			last := -1
 			for i := range v.Machine.Nodes {
@@ -96,7 +95,7 @@ func siteFaults() []*trial.Fault {
 			}
 			return -1
 		}
-		return &trial.Fault{Name: name, Verdict: report.FailRNG, At: func(n *operator.Node) bool { return is(n) || emulate.IsNoise(n) }, Whole: true, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		return &trial.Fault{Row: row, At: func(n *operator.Node) bool { return is(n) || emulate.IsNoise(n) }, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			k := site(v)
 			if k < 0 || v.Draws == nil {
 				return nil
@@ -129,8 +128,8 @@ func siteFaults() []*trial.Fault {
 		}}
 	}
 	return append(l,
-		before("noise before the norm", emulate.IsNorm),
-		before("noise before the activation", emulate.IsAct),
-		before("noise before the last convolution block", emulate.IsWindow),
+		before(Named("noise.noise-before-the-norm"), emulate.IsNorm),
+		before(Named("noise.noise-before-the-activation"), emulate.IsAct),
+		before(Named("noise.noise-before-the-last-convolution-block"), emulate.IsWindow),
 	)
 }

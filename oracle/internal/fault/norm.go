@@ -7,7 +7,6 @@ import (
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -88,8 +87,8 @@ func claimed(n *operator.Node) statistics {
 	return statistics{groups: n.Groups, given: n.Norm == "batch", gamma: 1, beta: 1}
 }
 
-func normFault(name string, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool) *trial.Fault {
-	return &trial.Fault{Name: name, Verdict: report.FailLogic, At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+func normFault(row trial.Row, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool) *trial.Fault {
+	return &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 		n, x := &v.Machine.Nodes[i], r.In(i, 0)
 		s := claimed(n)
 		if !f(&s, x, n) {
@@ -97,24 +96,6 @@ func normFault(name string, f func(s *statistics, x *tensor.Tensor, n *operator.
 		}
 		return normalize(x, n, s)
 	}}
-}
-
-func logical(h *trial.Fault) *trial.Fault { h.Verdict = report.FailLogic; return h }
-
-func precise(h *trial.Fault) *trial.Fault { h.Verdict = report.FailPrecision; return h }
-
-// subtle makes a fault a small one, which a kind of probe shows.
-func subtle(h *trial.Fault, probe string) *trial.Fault {
-	h.Small, h.Probe = true, probe
-	return h
-}
-
-// among makes faults small ones of which there are many.
-func among(name, probe string, l ...*trial.Fault) []*trial.Fault {
-	for _, h := range l {
-		subtle(h, probe).Many = name
-	}
-	return l
 }
 
 // reordered returns the parameter with each channel's number from another one.

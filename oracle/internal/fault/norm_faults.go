@@ -1,16 +1,13 @@
 package fault
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -18,39 +15,36 @@ func normFaults() []*trial.Fault {
 	var l []*trial.Fault
 	// statistics of other numbers
 	l = append(l,
-		subtle(precise(normFault("unbiased variance", func(s *statistics, x *tensor.Tensor, n *operator.Node) bool {
+		normFault(Named("norm.unbiased-variance"), func(s *statistics, x *tensor.Tensor, n *operator.Node) bool {
 			s.moments = func(xs []float64, m, v float64) (float64, float64) {
 				return m, v * float64(len(xs)) / float64(len(xs)-1)
 			}
 			return !s.given && x.C()/s.groups*x.H()*x.W() > 1
-		})), evidence.VarianceLadder))
-	inverse := func(name string, f func(v, eps float64) float64) *trial.Fault {
-		return precise(normFault(name, func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		}))
+	inverse := func(row trial.Row, f func(v, eps float64) float64) *trial.Fault {
+		return normFault(row, func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.inverse = f
 			return true
-		}))
+		})
 	}
 	l = append(l,
-		subtle(inverse("eps outside the square root", func(v, eps float64) float64 { return 1 / (math.Sqrt(v) + eps) }), evidence.VarianceLadder),
-		subtle(inverse("eps missing", func(v, _ float64) float64 { return 1 / math.Sqrt(v) }), evidence.VarianceLadder),
+		inverse(Named("norm.eps-outside-the-square-root"), func(v, eps float64) float64 { return 1 / (math.Sqrt(v) + eps) }),
+		inverse(Named("norm.eps-missing"), func(v, _ float64) float64 { return 1 / math.Sqrt(v) }),
 	)
 	for _, to := range []float64{1e-4, 1e-3, 1e-6, 1e-5, 1e-2, 1e-8, 1e-12} {
-		l = append(l, inverse(fmt.Sprintf("eps %.0e", to), func(v, _ float64) float64 { return 1 / math.Sqrt(v+to) }))
-	}
-	for _, h := range l[len(l)-7 : len(l)-4] { // what other libraries have
-		subtle(h, evidence.VarianceLadder)
+		l = append(l, inverse(Named("norm.eps", to), func(v, _ float64) float64 { return 1 / math.Sqrt(v+to) }))
 	}
 	l = append(l,
-		logical(inverse("divided by the variance, not its root", func(v, eps float64) float64 { return 1 / (v + eps) })),
-		logical(inverse("not divided by the standard deviation", func(_, _ float64) float64 { return 1 })),
+		inverse(Named("norm.divided-by-the-variance-not-its-root"), func(v, eps float64) float64 { return 1 / (v + eps) }),
+		inverse(Named("norm.not-divided-by-the-standard-deviation"), func(_, _ float64) float64 { return 1 }),
 	)
-	l = append(l, normFault("mean not subtracted", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+	l = append(l, normFault(Named("norm.mean-not-subtracted"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 		s.moments = func(_ []float64, _, v float64) (float64, float64) { return 0, v }
 		return !s.given
 	}))
 	// other numbers
-	grouped := func(name string, groups func(c int) int) *trial.Fault {
-		return normFault(name, func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
+	grouped := func(row trial.Row, groups func(c int) int) *trial.Fault {
+		return normFault(row, func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
 			g := groups(x.C())
 			if g < 1 || x.C()%g != 0 || !s.given && s.groups == g {
 				return false
@@ -60,36 +54,36 @@ func normFaults() []*trial.Fault {
 		})
 	}
 	l = append(l,
-		grouped("instance statistics", func(c int) int { return c }),
-		grouped("layer statistics", func(int) int { return 1 }),
-		grouped("group statistics of 32 groups", func(c int) int { return min(32, c) }))
+		grouped(Named("norm.instance-statistics"), func(c int) int { return c }),
+		grouped(Named("norm.layer-statistics"), func(int) int { return 1 }),
+		grouped(Named("norm.group-statistics-of-32-groups"), func(c int) int { return min(32, c) }))
 	for _, g := range []int{2, 4, 8, 16} {
-		l = append(l, grouped(fmt.Sprintf("group statistics of %d groups", g), func(int) int { return g }))
-		l = append(l, grouped(fmt.Sprintf("group statistics of %d channels", g), func(c int) int { return c / g }))
+		l = append(l, grouped(Named("norm.group-statistics-of-groups", g), func(int) int { return g }))
+		l = append(l, grouped(Named("norm.group-statistics-of-channels", g), func(c int) int { return c / g }))
 	}
 	l = append(l,
-		normFault("batch statistics", func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
+		normFault(Named("norm.batch-statistics"), func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
 			s.overBatch, s.given, s.groups = true, false, x.C()
 			return true
 		}),
-		normFault("statistics over all samples together", func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
+		normFault(Named("norm.statistics-over-all-samples-together"), func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
 			s.overBatch = true
 			return !s.given && s.groups < x.C() && x.N() > 1
 		}),
-		normFault("running statistics of a fresh norm (mean 0, variance 1)", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		normFault(Named("norm.running-statistics-of-a-fresh-norm-mean-0-variance-1"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func([]float64, float64, float64) (float64, float64) { return 0, 1 }
 			return !s.given
 		}))
 	for k, block := range []int{128, 256, 512, 1024, 0, 128} {
 		full := k == 5
-		name := fmt.Sprintf("tails of blocks of %d enter the statistics", block)
+		row := Named("norm.tails-of-blocks", block)
 		if full {
-			name = "a block of 128 zeros enters the statistics"
+			row = Named("norm.block-of-zeros")
 		}
 		if block == 0 {
-			name = "tails up to a power of 2 enter the statistics"
+			row = Named("norm.tails-to-a-power-of-2")
 		}
-		l = append(l, normFault(name, func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
+		l = append(l, normFault(row, func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
 			n := x.C() / max(s.groups, 1) * x.H() * x.W()
 			b := block
 			if b == 0 {
@@ -107,45 +101,44 @@ func normFaults() []*trial.Fault {
 	l = append(l, otherStatistics()...)
 	// the affine map
 	l = append(l,
-		normFault("norm without gamma", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.gamma = 0; return true }),
-		normFault("norm without beta", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 0; return true }),
-		normFault("norm without gamma and beta", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		normFault(Named("norm.without-gamma"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.gamma = 0; return true }),
+		normFault(Named("norm.without-beta"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 0; return true }),
+		normFault(Named("norm.without-gamma-and-beta"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.gamma, s.beta = 0, 0
 			return true
 		}),
-		normFault("gamma applied twice", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.squared = true; return true }),
-		normFault("beta applied twice", func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 2; return true }),
-		&trial.Fault{Name: "norm missing", Verdict: report.FailLogic, At: emulate.IsNorm, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor { return r.In(i, 0).Clone() }},
+		normFault(Named("norm.gamma-applied-twice"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.squared = true; return true }),
+		normFault(Named("norm.beta-applied-twice"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 2; return true }),
+		&trial.Fault{Row: Named("norm.missing"), At: emulate.IsNorm, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor { return r.In(i, 0).Clone() }},
 	)
-	moved := func(name string, from func(c, n int) int) {
-		l = append(l, &trial.Fault{Name: name, Verdict: report.FailLogic, At: emulate.IsNorm, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	moved := func(row trial.Row, from func(c, n int) int) {
+		l = append(l, &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			n := r.View.Machine.Nodes[i]
 			n.Weight, n.Bias = reordered(n.Weight, from), reordered(n.Bias, from)
 			return normalize(r.In(i, 0), &n, claimed(&n))
 		}})
 	}
-	moved("gamma and beta of the next channel", func(c, n int) int { return (c + 1) % n })
-	moved("gamma and beta of the channel before", func(c, n int) int { return (c + n - 1) % n })
+	moved(Named("norm.gamma-and-beta-of-the-next-channel"), func(c, n int) int { return (c + 1) % n })
+	moved(Named("norm.gamma-and-beta-of-the-channel-before"), func(c, n int) int { return (c + n - 1) % n })
 	// precision
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		h := precise(normFault(fmt.Sprintf("statistics in %v", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		h := normFault(Named("norm.statistics-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func(_ []float64, m, v float64) (float64, float64) { return f.Round(m), f.Round(v) }
 			return !s.given
-		}))
-		l = append(l, subtle(h, evidence.AmplitudeLadder))
-		l = append(l, precise(inverse(fmt.Sprintf("1/sqrt(var+eps) in %v", f), func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(f.Round(v+eps))) })))
+		})
+		l = append(l, h)
+		l = append(l, inverse(Named("norm.1-sqrt-var-eps-in", f), func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(f.Round(v+eps))) }))
 	}
 	for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
-		h := precise(normFault(fmt.Sprintf("one-pass variance in %v", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		h := normFault(Named("norm.one-pass-variance-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func(xs []float64, _, _ float64) (float64, float64) { return onePass(xs, f) }
 			return !s.given
-		}))
-		h.Rounding = f == fp16.Float32 // correct where the mean is small
+		})
 		l = append(l, h)
 		if f == fp16.Float32 {
 			continue
 		}
-		l = append(l, precise(normFault(fmt.Sprintf("one-pass variance of squares in %v", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		l = append(l, normFault(Named("norm.one-pass-variance-of-squares-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func(xs []float64, m, _ float64) (float64, float64) {
 				m, squares := f.Round(m), 0.0
 				for _, x := range xs {
@@ -154,7 +147,7 @@ func normFaults() []*trial.Fault {
 				return m, max(0, f.Round(f.Round(squares/float64(len(xs)))-f.Round(m*m)))
 			}
 			return !s.given
-		})), subtle(precise(normFault(fmt.Sprintf("variance of differences in %v", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		}), normFault(Named("norm.variance-of-differences-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func(xs []float64, m, _ float64) (float64, float64) {
 				squares := 0.0
 				for _, x := range xs {
@@ -164,28 +157,28 @@ func normFaults() []*trial.Fault {
 				return m, squares / float64(len(xs))
 			}
 			return !s.given
-		})), evidence.ConstantChannel), precise(normFault(fmt.Sprintf("statistics added up in %v", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		}), normFault(Named("norm.statistics-added-up-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func(xs []float64, _, _ float64) (float64, float64) {
 				n := float64(len(xs))
 				m := tree(xs, f, func(v float64) float64 { return v }) / n
 				return m, tree(xs, f, func(v float64) float64 { return (v - m) * (v - m) }) / n
 			}
 			return !s.given
-		})), precise(inverse(fmt.Sprintf("eps lost in a sum in %v", f), func(v, eps float64) float64 {
+		}), inverse(Named("norm.eps-lost-in-a-sum-in", f), func(v, eps float64) float64 {
 			return 1 / math.Sqrt(f.Round(f.Round(v)+f.Round(eps)))
-		})), &trial.Fault{Name: fmt.Sprintf("gamma and beta in %v", f), Verdict: report.FailPrecision, At: emulate.IsNorm, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		}), &trial.Fault{Row: Named("norm.gamma-and-beta-in", f), At: emulate.IsNorm, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			n := r.View.Machine.Nodes[i]
 			n.Weight, n.Bias = inFormat(n.Weight, f), inFormat(n.Bias, f)
 			return normalize(r.In(i, 0), &n, claimed(&n))
-		}}, precise(centred(f)))
+		}}, centred(f))
 	}
 	return l
 }
 
 // otherStatistics are norms with statistics of the wrong numbers.
 func otherStatistics() []*trial.Fault {
-	one := func(name string, f func(v *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor) *trial.Fault {
-		return &trial.Fault{Name: name, Verdict: report.FailLogic, At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	one := func(row trial.Row, f func(v *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor) *trial.Fault {
+		return &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			return f(v, &v.Machine.Nodes[i], r.In(i, 0))
 		}}
 	}
@@ -207,8 +200,8 @@ func otherStatistics() []*trial.Fault {
 		first := k*x.C() + c/per*per
 		return x.Data[first*hw : (first+per)*hw]
 	}
-	rowsOf := func(name string, keep func(h int) bool) *trial.Fault {
-		return precise(one(name, func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+	rowsOf := func(row trial.Row, keep func(h int) bool) *trial.Fault {
+		return one(row, func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
 			if n.Norm == "batch" || x.H() < 2 {
 				return nil
 			}
@@ -222,22 +215,22 @@ func otherStatistics() []*trial.Fault {
 				}
 				return measure.Moments(some)
 			})
-		}))
+		})
 	}
 	return []*trial.Fault{
-		one("statistics of the sample before", func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+		one(Named("norm.statistics-of-the-sample-before"), func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
 			if n.Norm == "batch" || x.N() < 2 {
 				return nil
 			}
 			return by(x, n, func(k, c int) (float64, float64) { return measure.Moments(groups(x, n, (k+x.N()-1)%x.N(), c)) })
 		}),
-		one("statistics of the channel before", func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+		one(Named("norm.statistics-of-the-channel-before"), func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
 			if n.Norm == "batch" || x.C() < 2 {
 				return nil
 			}
 			return by(x, n, func(k, c int) (float64, float64) { return measure.Moments(groups(x, n, k, (c+x.C()-1)%x.C())) })
 		}),
-		one("statistics over the channels of each pixel", func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+		one(Named("norm.statistics-over-the-channels-of-each-pixel"), func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
 			y, hw := tensor.Like(x), x.H()*x.W()
 			for p := range x.N() * hw {
 				at := p/hw*x.C()*hw + p%hw
@@ -252,8 +245,8 @@ func otherStatistics() []*trial.Fault {
 			}
 			return y
 		}),
-		rowsOf("statistics of every second row", func(h int) bool { return h%2 == 0 }),
-		one("sums divided by a count rounded up to 128", func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
+		rowsOf(Named("norm.statistics-of-every-second-row"), func(h int) bool { return h%2 == 0 }),
+		one(Named("norm.sums-divided-by-a-count-rounded-up-to-128"), func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
 			if n.Norm == "batch" {
 				return nil
 			}

@@ -1,7 +1,6 @@
 package fault
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/refrun/refrun/fp16"
@@ -41,7 +40,7 @@ func inFormat(p *operator.Param, f fp16.Format) *operator.Param {
 // centred is a norm whose x - mean, 1/sqrt(var+eps) and their product are
 // rounded to f.
 func centred(f fp16.Format) *trial.Fault {
-	return &trial.Fault{Name: fmt.Sprintf("x-mean and its quotient in %v", f), At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	return &trial.Fault{Row: Named("norm.x-mean-and-its-quotient-in", f), At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 		n, x := &v.Machine.Nodes[i], r.In(i, 0)
 		if n.Norm == "batch" {
 			return nil

@@ -1,15 +1,12 @@
 package fault
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -50,8 +47,8 @@ func below(y float64, f fp16.Format) float64 {
 // operandFaults round the operands of convolutions to less than the claim.
 func operandFaults() []*trial.Fault {
 	var l []*trial.Fault
-	one := func(name string, p int, only string, f func(x float64) float64, twice bool) *trial.Fault {
-		h := &trial.Fault{Name: name, Verdict: report.FailPrecision, At: emulate.IsConv, Rounding: true}
+	one := func(row trial.Row, p int, only string, f func(x float64) float64, twice bool) *trial.Fault {
+		h := &trial.Fault{Row: row, At: emulate.IsConv}
 		h.Node = func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			n := &v.Machine.Nodes[i]
 			has, _, _ := n.Formats(v.Device.ModeOf(i), fp16.Float32)
@@ -75,41 +72,33 @@ func operandFaults() []*trial.Fault {
 		return h
 	}
 	// The device may round what the claim has rounded already, or not.
-	operands := func(name string, p int, only string, f func(x float64) float64) *trial.Fault {
-		h := one(name, p, only, f, false)
-		one(name, p, only, f, true)
+	operands := func(row trial.Row, p int, only string, f func(x float64) float64) *trial.Fault {
+		h := one(row, p, only, f, false)
+		row.Small, row.TF32, row.Slow, row.Probe, row.Needs = false, false, false, "", "" // the first speaks for both
+		one(row, p, only, f, true)
 		return h
 	}
 	tf32 := func(r fp16.Rounding) func(float64) float64 {
 		return func(x float64) float64 { return fp16.RoundTF32(fp16.Float32.Round(x), r) }
 	}
-	subtle(operands("operands in tf32", 12, "", tf32(fp16.NearestEven)), evidence.AmplitudeLadder)
-	operands("operands in tf32, ties away from zero", 12, "", tf32(fp16.NearestAway))
-	operands("operands truncated to tf32", 12, "", tf32(fp16.TowardZero))
+	operands(Named("precision.operands-in-tf32"), 12, "", tf32(fp16.NearestEven))
+	operands(Named("precision.operands-in-tf32-ties-away-from-zero"), 12, "", tf32(fp16.NearestAway))
+	operands(Named("precision.operands-truncated-to-tf32"), 12, "", tf32(fp16.TowardZero))
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		p, small := significant(f)+1, evidence.AmplitudeLadder
-		if f == fp16.Float16 {
-			small = evidence.SubnormalLadder // numbers that are subnormal in f lose more
-		}
-		subtle(operands(fmt.Sprintf("operands in %v", f), p, "", f.Round), small)
-		subtle(operands(fmt.Sprintf("weights in %v", f), p, "weights", f.Round), evidence.AmplitudeLadder)
-		operands(fmt.Sprintf("convolution inputs in %v", f), p, "input", f.Round)
+		p := significant(f) + 1
+		operands(Named("precision.operands-in", f), p, "", f.Round)
+		operands(Named("precision.weights-in", f), p, "weights", f.Round)
+		operands(Named("precision.convolution-inputs-in", f), p, "input", f.Round)
 		cut := func(x float64) float64 { return truncate(x, f) }
-		operands(fmt.Sprintf("operands truncated to %v", f), p-1, "", cut)
-		h := operands(fmt.Sprintf("weights truncated to %v", f), p-1, "weights", cut)
-		subtle(h, evidence.AmplitudeLadder)
-		h.TF32 = f == fp16.Float16 // of as many bits
-		operands(fmt.Sprintf("convolution inputs truncated to %v", f), p-1, "input", cut)
+		operands(Named("precision.operands-truncated-to", f), p-1, "", cut)
+		operands(Named("precision.weights-truncated-to", f), p-1, "weights", cut)
+		operands(Named("precision.convolution-inputs-truncated-to", f), p-1, "input", cut)
 	}
 	for p := 23; p > 11; p-- {
-		h := operands(fmt.Sprintf("convolution inputs truncated to %d bits", p), 24, "input", func(x float64) float64 { return cutBits(x, p) })
-		if h.Slow = true; p == 20 { // fewer show, more are like sums that truncate
-			subtle(h, "")
-			h.Needs = "the layers recorded"
-		}
+		operands(Named("precision.convolution-inputs-truncated-to-bits", p), 24, "input", func(x float64) float64 { return cutBits(x, p) })
 	}
-	quantized := func(name string, per func(s []int) int) {
-		h := &trial.Fault{Name: name, Verdict: report.FailPrecision, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	quantized := func(row trial.Row, per func(s []int) int) {
+		h := &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			n := &v.Machine.Nodes[i]
 			w := append([]float64(nil), n.Weight.Data...)
 			for k, size := 0, per(n.Weight.Shape); k < len(w); k += size {
@@ -125,8 +114,8 @@ func operandFaults() []*trial.Fault {
 		}}
 		l = append(l, h)
 	}
-	quantized("weights of 8 bits per output channel", func(s []int) int { return s[1] * s[2] * s[3] })
-	quantized("weights of 8 bits", func(s []int) int { return s[0] * s[1] * s[2] * s[3] })
+	quantized(Named("precision.weights-of-8-bits-per-output-channel"), func(s []int) int { return s[1] * s[2] * s[3] })
+	quantized(Named("precision.weights-of-8-bits"), func(s []int) int { return s[0] * s[1] * s[2] * s[3] })
 	return l
 }
 
@@ -149,8 +138,7 @@ func modeFaults() []*trial.Fault {
 			}
 			return &emulate.Device{Mode: mode, Store: of, State: v.Machine.Config.StateFormat(v.Evidence.Op.Output(mode)), Perturb: d.Perturb}
 		}
-		l = append(l, &trial.Fault{Name: mode.String() + " in place of the claimed mode", Verdict: report.FailPrecision, Rounding: true, Whole: true,
-			At: func(*operator.Node) bool { return true }, Device: other,
+		l = append(l, &trial.Fault{Row: Named("precision.in-place-of-the-claimed-mode", mode), At: func(*operator.Node) bool { return true }, Device: other,
 			Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
 				d := other(v, *v.Device)
 				if d == nil {

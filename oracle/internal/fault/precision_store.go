@@ -1,14 +1,12 @@
 package fault
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -23,45 +21,41 @@ func storeFaults() []*trial.Fault {
 	}
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		for _, k := range kinds {
-			l = append(l, &trial.Fault{Name: fmt.Sprintf("results of %s stored in %v", k.name, f), Verdict: report.FailPrecision, At: k.at, Rounding: true,
-				Device: narrower(f)})
+			l = append(l, &trial.Fault{Row: Named("precision.results-of-stored-in", k.name, f), At: k.at, Device: narrower(f)})
 		}
-		l = append(l, &trial.Fault{Name: fmt.Sprintf("all results stored in %v", f), Verdict: report.FailPrecision, At: func(*operator.Node) bool { return true }, Rounding: true,
-			Device: narrower(f)})
+		l = append(l, &trial.Fault{Row: Named("precision.all-results-stored-in", f), At: func(*operator.Node) bool { return true }, Device: narrower(f)})
 	}
-	l = append(l, subtle(&trial.Fault{Name: "residual sum of float16 numbers, in float16", Verdict: report.FailPrecision, At: emulate.IsAdd, Rounding: true,
-		Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			if significant(v.Device.Mode.Precision) <= 11 && v.Device.Mode.Precision != fp16.TF32 {
+	l = append(l, &trial.Fault{Row: Named("precision.residual-sum-of-float16-numbers-in-float16"), At: emulate.IsAdd, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		if significant(v.Device.Mode.Precision) <= 11 && v.Device.Mode.Precision != fp16.TF32 {
+			return nil
+		}
+		f := fp16.Float16
+		a, b := r.In(i, 0), r.In(i, 1)
+		y := tensor.Like(a)
+		for k, u := range a.Data {
+			y.Data[k] = f.Round(f.Round(u) + f.Round(b.Data[k]))
+		}
+		return y
+	}})
+	stores := func(n *operator.Node) bool { return emulate.IsConv(n) || emulate.IsNorm(n) || emulate.IsAct(n) }
+	rounds := func(row trial.Row, at func(*operator.Node) bool, f func(x float64, f fp16.Format) float64) {
+		l = append(l, &trial.Fault{Row: row, At: at, Device: func(v *trial.View, d emulate.Device) *emulate.Device {
+			if d.Store == nil {
 				return nil
 			}
-			f := fp16.Float16
-			a, b := r.In(i, 0), r.In(i, 1)
-			y := tensor.Like(a)
-			for k, u := range a.Data {
-				y.Data[k] = f.Round(f.Round(u) + f.Round(b.Data[k]))
+			plain := d
+			d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) { return v.Machine.Plain(&plain, i, in, nil) }
+			d.Round = func(_ int, y []float64, to fp16.Format) {
+				if to == fp16.Float32 {
+					to.RoundSlice(y, y)
+					return
+				}
+				for i, u := range y {
+					y[i] = f(u, to)
+				}
 			}
-			return y
-		}}, ""))
-	stores := func(n *operator.Node) bool { return emulate.IsConv(n) || emulate.IsNorm(n) || emulate.IsAct(n) }
-	rounds := func(name string, at func(*operator.Node) bool, f func(x float64, f fp16.Format) float64) {
-		l = append(l, &trial.Fault{Name: name, Verdict: report.FailPrecision, At: at, Rounding: true,
-			Device: func(v *trial.View, d emulate.Device) *emulate.Device {
-				if d.Store == nil {
-					return nil
-				}
-				plain := d
-				d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) { return v.Machine.Plain(&plain, i, in, nil) }
-				d.Round = func(_ int, y []float64, to fp16.Format) {
-					if to == fp16.Float32 {
-						to.RoundSlice(y, y)
-						return
-					}
-					for i, u := range y {
-						y[i] = f(u, to)
-					}
-				}
-				return &d
-			}})
+			return &d
+		}})
 	}
 	up := func(x float64, f fp16.Format) float64 {
 		if y := f.Round(x); y >= x {
@@ -83,13 +77,13 @@ func storeFaults() []*trial.Fault {
 		name string
 		at   func(n *operator.Node) bool
 	}{{"", stores}, {" of convolutions", emulate.IsConv}, {" of norms", emulate.IsNorm}, {" of activations", emulate.IsAct}} {
-		rounds("results"+k.name+" truncated when stored", k.at, truncate)
-		rounds("results"+k.name+" rounded up when stored", k.at, up)
+		rounds(Named("precision.results-truncated-when-stored", k.name), k.at, truncate)
+		rounds(Named("precision.results-rounded-up-when-stored", k.name), k.at, up)
 	}
 	for _, extra := range []int{1, 2, 3} {
-		rounds(fmt.Sprintf("results of convolutions rounded twice, by %d more bits first", extra), emulate.IsConv, twice(extra))
+		rounds(Named("precision.results-of-convolutions-rounded-twice-by-more-bits-first", extra), emulate.IsConv, twice(extra))
 	}
-	rounds("subnormal numbers flushed to zero", stores, func(x float64, f fp16.Format) float64 {
+	rounds(Named("precision.subnormal-numbers-flushed-to-zero"), stores, func(x float64, f fp16.Format) float64 {
 		if y := f.Round(x); math.Abs(y) >= f.SmallestNormal() {
 			return y
 		}

@@ -1,21 +1,18 @@
 package fault
 
 import (
-	"fmt"
-
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
 // productFaults form products of float32 numbers from those of their halves,
 // and leave some out.
 func productFaults() []*trial.Fault {
-	split := func(name string, high func(float64) float64, weights bool) *trial.Fault {
-		return &trial.Fault{Name: name, Verdict: report.FailPrecision, At: emulate.IsConv, Rounding: true, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	split := func(row trial.Row, high func(float64) float64, weights bool) *trial.Fault {
+		return &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			if p := v.Device.Mode.Precision; p != fp16.Float32 {
 				return nil
 			}
@@ -40,9 +37,9 @@ func productFaults() []*trial.Fault {
 	}
 	tf32 := func(x float64) float64 { return fp16.TF32.Round(x) }
 	return []*trial.Fault{
-		split("three bfloat16 products for one of float32", fp16.BFloat16.Round, true),
-		split("two tf32 products for one of float32", tf32, false),
-		split("two bfloat16 products for one of float32", fp16.BFloat16.Round, false),
+		split(Named("precision.three-bfloat16-products-for-one-of-float32"), fp16.BFloat16.Round, true),
+		split(Named("precision.two-tf32-products-for-one-of-float32"), tf32, false),
+		split(Named("precision.two-bfloat16-products-for-one-of-float32"), fp16.BFloat16.Round, false),
 	}
 }
 
@@ -51,32 +48,31 @@ func productFaults() []*trial.Fault {
 // and nothing is said.
 func accumulatorFaults() []*trial.Fault {
 	var l []*trial.Fault
-	add := func(name string, block int, f func(x float64) float64, half bool, split bool) {
-		l = append(l, &trial.Fault{Name: name, Verdict: report.FailPrecision, At: emulate.IsConv, Rounding: true, Slow: true,
-			Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-				if p := v.Device.Mode.Precision; half && p != fp16.Float16 && p != fp16.BFloat16 {
-					return nil
-				}
-				g := f
-				if g == nil {
-					g = v.Device.Mode.Precision.Round
-				}
-				n := &v.Machine.Nodes[i]
-				return accumulate(v, i, r.In(i, 0), n, block, split, g)
-			}})
+	add := func(row trial.Row, block int, f func(x float64) float64, half bool, split bool) {
+		l = append(l, &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+			if p := v.Device.Mode.Precision; half && p != fp16.Float16 && p != fp16.BFloat16 {
+				return nil
+			}
+			g := f
+			if g == nil {
+				g = v.Device.Mode.Precision.Round
+			}
+			n := &v.Machine.Nodes[i]
+			return accumulate(v, i, r.In(i, 0), n, block, split, g)
+		}})
 	}
 	for _, block := range []int{1, 4, 8, 16, 32} {
-		name := fmt.Sprintf("accumulator in the half type, rounded after each %d terms", block)
+		row := Named("precision.accumulator-in-the-half-type-by-blocks", block)
 		if block == 1 {
-			name = "accumulator in the half type"
+			row = Named("precision.accumulator-in-the-half-type")
 		}
-		add(name, block, nil, true, false)
+		add(row, block, nil, true, false)
 	}
 	for _, block := range []int{1, 4, 8, 16, 32} {
-		add(fmt.Sprintf("accumulator in bfloat16, rounded after each %d terms", block), block, fp16.BFloat16.Round, true, false)
+		add(Named("precision.accumulator-in-bfloat16-rounded-after-each-terms", block), block, fp16.BFloat16.Round, true, false)
 	}
 	for _, parts := range []int{2, 4, 8} {
-		add(fmt.Sprintf("%d partial sums in the half type", parts), parts, nil, true, true)
+		add(Named("precision.partial-sums-in-the-half-type", parts), parts, nil, true, true)
 	}
 	return l
 }

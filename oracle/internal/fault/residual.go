@@ -5,15 +5,14 @@ import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
 
 // residualFaults are those of the sums of residual blocks. The first input is
 // the block's, the second the shortcut's.
 func residualFaults() []*trial.Fault {
-	sum := func(name string, f func(a, b float64) float64) *trial.Fault {
-		return &trial.Fault{Name: name, Verdict: report.FailLogic, At: emulate.IsAdd, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	sum := func(row trial.Row, f func(a, b float64) float64) *trial.Fault {
+		return &trial.Fault{Row: row, At: emulate.IsAdd, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			a, b := r.In(i, 0), r.In(i, 1)
 			y := tensor.Like(a)
 			for k, v := range a.Data {
@@ -24,8 +23,8 @@ func residualFaults() []*trial.Fault {
 	}
 	// activated applies the block's activation, node j, to the sum of the shortcut
 	// with its input or its output.
-	activated := func(name string, of func(r *trial.Run, j int) *tensor.Tensor) *trial.Fault {
-		return &trial.Fault{Name: name, Verdict: report.FailLogic, At: emulate.IsAdd, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	activated := func(row trial.Row, of func(r *trial.Run, j int) *tensor.Tensor) *trial.Fault {
+		return &trial.Fault{Row: row, At: emulate.IsAdd, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			j := v.Machine.Nodes[i].In[0]
 			if j == operator.Input || !emulate.IsAct(&v.Machine.Nodes[j]) || of(r, j) == nil {
 				return nil
@@ -40,15 +39,15 @@ func residualFaults() []*trial.Fault {
 		}}
 	}
 	return []*trial.Fault{
-		sum("residual missing", func(a, _ float64) float64 { return a }),
-		sum("residual added twice", func(a, b float64) float64 { return a + 2*b }),
-		sum("residual block missing", func(_, b float64) float64 { return b }),
-		sum("residual subtracted", func(a, b float64) float64 { return a - b }),
-		sum("residual block added twice", func(a, b float64) float64 { return 2*a + b }),
-		sum("residual sum halved", func(a, b float64) float64 { return (a + b) / 2 }),
-		activated("residual added before the activation", func(r *trial.Run, j int) *tensor.Tensor { return r.In(j, 0) }),
-		activated("activation after the residual sum too", func(r *trial.Run, j int) *tensor.Tensor { return r.Out(j) }),
-		{Name: "projection missing", Verdict: report.FailLogic, At: emulate.IsAdd, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		sum(Named("residual.residual-missing"), func(a, _ float64) float64 { return a }),
+		sum(Named("residual.residual-added-twice"), func(a, b float64) float64 { return a + 2*b }),
+		sum(Named("residual.residual-block-missing"), func(_, b float64) float64 { return b }),
+		sum(Named("residual.residual-subtracted"), func(a, b float64) float64 { return a - b }),
+		sum(Named("residual.residual-block-added-twice"), func(a, b float64) float64 { return 2*a + b }),
+		sum(Named("residual.residual-sum-halved"), func(a, b float64) float64 { return (a + b) / 2 }),
+		activated(Named("residual.residual-added-before-the-activation"), func(r *trial.Run, j int) *tensor.Tensor { return r.In(j, 0) }),
+		activated(Named("residual.activation-after-the-residual-sum-too"), func(r *trial.Run, j int) *tensor.Tensor { return r.Out(j) }),
+		{Row: Named("residual.projection-missing"), At: emulate.IsAdd, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			j := v.Machine.Nodes[i].In[1]
 			if j == operator.Input || !emulate.IsConv(&v.Machine.Nodes[j]) || r.In(j, 0) == nil {
 				return nil

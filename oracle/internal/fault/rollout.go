@@ -8,7 +8,6 @@ import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/trial"
-	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
@@ -52,8 +51,8 @@ func weightsOf(v *trial.View) (a, b float64) {
 
 func rolloutFaults() []*trial.Fault {
 	var l []*trial.Fault
-	policy := func(name string, f func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor) *trial.Fault {
-		h := &trial.Fault{Name: name, Verdict: report.FailRollout, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
+	policy := func(row trial.Row, f func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor) *trial.Fault {
+		h := &trial.Fault{Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
 			a, b := weightsOf(v)
 			return f(v, v.Machine.Config, a, b, out)
 		}}
@@ -62,13 +61,13 @@ func rolloutFaults() []*trial.Fault {
 	}
 	is := func(v *trial.View, p rollout.Policy) bool { return v.Machine.Config.Policy == p }
 	// Faults of any amplitude: the weights of the policy.
-	h := policy("alpha wrong", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	h := policy(Named("rollout.alpha-wrong"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		if !is(v, rollout.Convex) {
 			return nil
 		}
 		return blended(v, c, a+float64(0.125*v.Scale()), b-float64(0.125*v.Scale()), v.X, out)
 	})
-	h.Family, h.Called = true, func(v *trial.View, k float64) string {
+	h.Called = func(v *trial.View, k float64) string {
 		a, _ := weightsOf(v)
 		switch to := a + k/8; {
 		case math.Abs(to-(1-a)) < 0.01 && a != 0.5:
@@ -81,13 +80,13 @@ func rolloutFaults() []*trial.Fault {
 			return fmt.Sprintf("alpha %.4g in place of %.4g", to, a)
 		}
 	}
-	h = policy("dt wrong", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	h = policy(Named("rollout.dt-wrong"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		if !is(v, rollout.Residual) {
 			return nil
 		}
 		return blended(v, c, a, b*(1+v.Scale()), v.X, out)
 	})
-	h.Family, h.Called = true, func(v *trial.View, k float64) string {
+	h.Called = func(v *trial.View, k float64) string {
 		_, b := weightsOf(v)
 		switch {
 		case math.Abs(k+1) < 0.002:
@@ -97,94 +96,94 @@ func rolloutFaults() []*trial.Fault {
 		}
 		return fmt.Sprintf("dt %.4g in place of %.4g", b*(1+k), b)
 	}
-	h = policy("operator's share wrong", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	h = policy(Named("rollout.operator-share-wrong"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		if !is(v, rollout.Convex) {
 			return nil
 		}
 		return blended(v, c, a, b+float64(0.125*v.Scale()), v.X, out)
 	})
-	h.Family, h.Called = true, func(v *trial.View, k float64) string {
+	h.Called = func(v *trial.View, k float64) string {
 		a, b := weightsOf(v)
 		if math.Abs(b+k/8-1) < 0.002 {
 			return "operator's output added whole"
 		}
 		return fmt.Sprintf("weights %.4g and %.4g, which do not add up to 1", a, b+k/8)
 	}
-	h = policy("state's share wrong", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	h = policy(Named("rollout.state-share-wrong"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		return blended(v, c, a+float64(0.125*v.Scale()), b, v.X, out)
 	})
-	h.Family, h.Called = true, func(v *trial.View, k float64) string {
+	h.Called = func(v *trial.View, k float64) string {
 		a, b := weightsOf(v)
 		if v.Machine.Config.Policy == rollout.Convex && math.Abs(a+k/8-1) < 0.002 {
 			return "residual policy in place of convex"
 		}
 		return fmt.Sprintf("weights %.4g and %.4g of state and output", a+k/8, b)
 	}
-	h = policy("state leaks", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	h = policy(Named("rollout.state-leaks"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		y := v.Machine.Advance(v.Device, v.X, out)
 		for i := range y.Data {
 			y.Data[i] *= 1 + float64(0.125*v.Scale())
 		}
 		return y
 	})
-	h.Family, h.Called = true, func(_ *trial.View, k float64) string { return fmt.Sprintf("state times %.5g", 1+k/8) }
+	h.Called = func(_ *trial.View, k float64) string { return fmt.Sprintf("state times %.5g", 1+k/8) }
 
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		subtle(policy(fmt.Sprintf("alpha or dt in %v", f), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		policy(Named("rollout.alpha-or-dt-in", f), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 			return blended(v, c, f.Round(a), f.Round(b), v.X, out)
-		}), "")
-		policy(fmt.Sprintf("alpha in %v, and 1-alpha of it", f), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		})
+		policy(Named("rollout.alpha-in-and-1-alpha-of-it", f), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 			if !is(v, rollout.Convex) {
 				return nil
 			}
 			return blended(v, c, f.Round(a), 1-f.Round(a), v.X, out)
 		})
-		precise(policy(fmt.Sprintf("state in %v", f), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		policy(Named("rollout.state-in", f), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 			y := v.Machine.Advance(v.Device, v.X, out)
 			f.RoundSlice(y.Data, y.Data)
 			return y
-		}))
-		l = append(l, precise(&trial.Fault{Name: fmt.Sprintf("state read in %v", f), Verdict: report.FailRollout, Input: func(v *trial.View) *tensor.Tensor {
+		})
+		l = append(l, &trial.Fault{Row: Named("rollout.state-read-in", f), Input: func(v *trial.View) *tensor.Tensor {
 			y := v.X.Clone()
 			f.RoundSlice(y.Data, y.Data)
 			return y
-		}}))
+		}})
 	}
-	policy("alpha in place of 1-alpha", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(Named("rollout.alpha-in-place-of-1-alpha"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		if !is(v, rollout.Convex) {
 			return nil
 		}
 		return blended(v, c, a, a, v.X, out)
 	})
-	policy("policy applied twice", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(Named("rollout.policy-applied-twice"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		y := blended(v, rollout.Config{}, a, b, v.X, out)
 		return blended(v, c, a, b, y, out)
 	})
-	policy("convex policy in place of residual", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(Named("rollout.convex-policy-in-place-of-residual"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		if !is(v, rollout.Residual) {
 			return nil
 		}
 		return blended(v, c, 1-b, b, v.X, out)
 	})
-	policy("state of another realization", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(Named("rollout.state-of-another-realization"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		return blended(v, c, a, b, rotated(v.X, 1), out)
 	})
-	policy(Frozen, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(Named("rollout.realization-stands-still"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		y := v.Next.Clone()
 		k := v.Worst
 		copy(y.Samples(k, k+1).Data, v.X.Samples(k, k+1).Data)
 		return y
 	})
-	policy("realizations change places", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(Named("rollout.realizations-change-places"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		return rotated(v.Next, 1)
 	})
-	policy("state before the last in the policy", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(Named("rollout.state-before-the-last-in-the-policy"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		if v.Before == nil || a == 0 {
 			return nil
 		}
 		return blended(v, c, a, b, v.Before, out)
 	})
-	l = append(l, &trial.Fault{Name: "operator reads the state before the last", Verdict: report.FailRollout, Input: func(v *trial.View) *tensor.Tensor { return v.Before }})
+	l = append(l, &trial.Fault{Row: Named("rollout.operator-reads-the-state-before-the-last"), Input: func(v *trial.View) *tensor.Tensor { return v.Before }})
 	return append(l, postFaults()...)
 }
 
@@ -201,8 +200,8 @@ func rotated(x *tensor.Tensor, k int) *tensor.Tensor {
 func postFaults() []*trial.Fault {
 	var l []*trial.Fault
 	// with takes other post-processing than the claimed one.
-	with := func(name string, f func(c *rollout.Config) bool) {
-		l = append(l, &trial.Fault{Name: name, Verdict: report.FailRollout, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
+	with := func(row trial.Row, f func(c *rollout.Config) bool) {
+		l = append(l, &trial.Fault{Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
 			m := *v
 			c := v.Machine.Config
 			if !f(&c) {
@@ -212,43 +211,43 @@ func postFaults() []*trial.Fault {
 			return blended(&m, c, a, b, v.X, out)
 		}})
 	}
-	with("normalization missing", func(c *rollout.Config) bool {
+	with(Named("rollout.normalization-missing"), func(c *rollout.Config) bool {
 		ok := c.Normalization != rollout.NoNormalization
 		c.Normalization = rollout.NoNormalization
 		return ok
 	})
-	with("min-max in place of z-score", func(c *rollout.Config) bool {
+	with(Named("rollout.min-max-in-place-of-z-score"), func(c *rollout.Config) bool {
 		ok := c.Normalization == rollout.ZScore
 		c.Normalization = rollout.MinMax
 		return ok
 	})
-	with("z-score in place of min-max", func(c *rollout.Config) bool {
+	with(Named("rollout.z-score-in-place-of-min-max"), func(c *rollout.Config) bool {
 		ok := c.Normalization == rollout.MinMax
 		c.Normalization = rollout.ZScore
 		return ok
 	})
-	with("normalization of each realization in place of the batch", func(c *rollout.Config) bool {
+	with(Named("rollout.normalization-of-each-realization-in-place-of-the-batch"), func(c *rollout.Config) bool {
 		ok := c.Normalization != rollout.NoNormalization && c.EngineBatch > 0
 		c.EngineBatch = 0
 		return ok
 	})
-	with("normalization of the batch in place of each realization", func(c *rollout.Config) bool {
+	with(Named("rollout.normalization-of-the-batch-in-place-of-each-realization"), func(c *rollout.Config) bool {
 		ok := c.Normalization != rollout.NoNormalization && c.EngineBatch == 0
 		c.EngineBatch = 1
 		return ok
 	})
-	with("clamp missing", func(c *rollout.Config) bool { ok := c.Clamp != nil; c.Clamp = nil; return ok })
+	with(Named("rollout.clamp-missing"), func(c *rollout.Config) bool { ok := c.Clamp != nil; c.Clamp = nil; return ok })
 	for _, to := range [][2]float64{{-1, 1}, {0, 1}} {
-		with(fmt.Sprintf("clamp to [%g,%g]", to[0], to[1]), func(c *rollout.Config) bool { c.Clamp = &to; return true })
+		with(Named("rollout.clamp-to", to[0], to[1]), func(c *rollout.Config) bool { c.Clamp = &to; return true })
 	}
-	after := func(name string, f func(x *tensor.Tensor)) {
-		l = append(l, &trial.Fault{Name: name, Verdict: report.FailRollout, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
+	after := func(row trial.Row, f func(x *tensor.Tensor)) {
+		l = append(l, &trial.Fault{Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
 			y := v.Machine.Advance(v.Device, v.X, out)
 			f(y)
 			return y
 		}})
 	}
-	after("mean of each channel removed from the state", func(x *tensor.Tensor) {
+	after(Named("rollout.mean-of-each-channel-removed-from-the-state"), func(x *tensor.Tensor) {
 		for k := range x.N() * x.C() {
 			p := x.Plane(k/x.C(), k%x.C())
 			m, _ := measure.Moments(p)
@@ -257,7 +256,7 @@ func postFaults() []*trial.Fault {
 			}
 		}
 	})
-	after("mean removed from the state", func(x *tensor.Tensor) {
+	after(Named("rollout.mean-removed-from-the-state"), func(x *tensor.Tensor) {
 		for k := range x.N() {
 			p := x.Samples(k, k+1).Data
 			m, _ := measure.Moments(p)
@@ -266,14 +265,14 @@ func postFaults() []*trial.Fault {
 			}
 		}
 	})
-	after("state's channels in reverse order", func(x *tensor.Tensor) {
+	after(Named("rollout.state-channels-in-reverse-order"), func(x *tensor.Tensor) {
 		y := x.Clone()
 		for k := range x.N() * x.C() {
 			copy(x.Plane(k/x.C(), k%x.C()), y.Plane(k/x.C(), x.C()-1-k%x.C()))
 		}
 	})
-	after("state's H and W swapped", func(x *tensor.Tensor) { copy(x.Data, transposed(x).Data) })
-	after("state in steps of a 127th of its largest number", func(x *tensor.Tensor) {
+	after(Named("rollout.state-h-and-w-swapped"), func(x *tensor.Tensor) { copy(x.Data, transposed(x).Data) })
+	after(Named("rollout.state-in-steps-of-a-127th-of-its-largest-number"), func(x *tensor.Tensor) {
 		top := 0.0
 		for _, v := range x.Data {
 			top = max(top, math.Abs(v))
@@ -283,6 +282,5 @@ func postFaults() []*trial.Fault {
 			x.Data[i] = math.RoundToEven(v/s) * s
 		}
 	})
-	l[len(l)-1].Verdict, l[len(l)-1].Batch = report.FailPrecision, true
 	return l
 }

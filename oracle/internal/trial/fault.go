@@ -7,32 +7,17 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// A Fault is one with a name: what a device would do instead of the
-// operation that is claimed. One of node, device, advance and input says it.
-type Fault struct {
+// A Row is what the library's table says of a fault.
+type Row struct {
+	ID      string // does not change when Name is put in other words
 	Name    string
 	Verdict report.Verdict
+	Advice  string // where to look, "" if the name says it
 
-	// At says on which nodes the fault can act; nil for faults of the rollout.
-	At func(n *operator.Node) bool
-	// Node computes such a node's output, before it is stored, for the inputs
-	// that the run r has for it; nil if the fault is none for these shapes.
-	Node func(v *View, r *Run, i int) *tensor.Tensor
-	// Device is how the device computes such a node, where the fault is one of
-	// rounding; nil if that is what the device does anyway.
-	Device func(v *View, d emulate.Device) *emulate.Device
-	// Advance computes the next states from the operator's output.
-	Advance func(v *View, out *tensor.Tensor) *tensor.Tensor
-	// Input is what the operator reads in place of the states; nil if there is
-	// no such thing.
-	Input func(v *View) *tensor.Tensor
-
-	// Family says that any amplitude is the fault; called returns the name of an
-	// amplitude.
+	// Family says that any amplitude is the fault, from Least on (0 for the usual
+	// least one).
 	Family bool
-	Least  float64 // the smallest amplitude of a family that is one, if not leastFamily
-	Called func(v *View, c float64) string
-
+	Least  float64
 	// Rounding says that the fault changes how numbers are rounded. It is seen
 	// around the emulation, and a device may round otherwise than claimed and
 	// be right: it is only a diagnosis of what other gates found.
@@ -48,17 +33,35 @@ type Fault struct {
 	Probe string
 	// Needs is what shows a small fault of a fine claim that no probe shows.
 	Needs string
-	// Many are the hypotheses of a small fault that are many: they are looked for
-	// in every check of a small operator, and are one to the certificate, of this
-	// name.
-	Many string
-	// Slow hypotheses come last.
-	Slow  bool
+	// Many is the name that the hypotheses of a small fault which are many have in
+	// the certificate: they are looked for in every check of a small operator.
+	Many  string
+	Slow  bool // comes last
+	Batch bool // treats samples differently
+	Whole bool // acts on several nodes together
+}
+
+// A Fault is what a device would do instead of the operation that is claimed: a row
+// of the table, and how to make it. One of Node, Device, Advance and Input says it.
+type Fault struct {
+	Row
 	Prior int // the place in the library
-	// Batch hypotheses treat samples differently.
-	Batch bool
-	// Whole hypotheses act on several nodes together.
-	Whole bool
+
+	// At says on which nodes the fault can act; nil for faults of the rollout.
+	At func(n *operator.Node) bool
+	// Node computes such a node's output, before it is stored, for the inputs
+	// that the run r has for it; nil if the fault is none for these shapes.
+	Node func(v *View, r *Run, i int) *tensor.Tensor
+	// Device is how the device computes such a node, where the fault is one of
+	// rounding; nil if that is what the device does anyway.
+	Device func(v *View, d emulate.Device) *emulate.Device
+	// Advance computes the next states from the operator's output.
+	Advance func(v *View, out *tensor.Tensor) *tensor.Tensor
+	// Input is what the operator reads in place of the states; nil if there is
+	// no such thing.
+	Input func(v *View) *tensor.Tensor
+	// Called returns the name of an amplitude of a family; nil for Name.
+	Called func(v *View, c float64) string
 }
 
 // On reports whether the fault is one of the operator's nodes.

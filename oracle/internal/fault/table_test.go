@@ -1,0 +1,48 @@
+package fault
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestTable: each row says what it must, under an ID that no other row has, and is a
+// fault of the library or one that a gate names.
+func TestTable(t *testing.T) {
+	made := map[string]bool{}
+	for _, h := range Library() {
+		if h.ID == "" || h.Name == "" || strings.Contains(h.Name, "%!") {
+			t.Errorf("a fault has the row %+v", h.Row)
+		}
+		made[h.ID] = true
+		made[strings.SplitN(h.ID, ":", 2)[0]] = true
+	}
+	for _, r := range table {
+		switch {
+		case !regexp.MustCompile(`^[a-z]+\.[a-z0-9-]+(:[-a-z0-9.+]+)?$`).MatchString(r.ID):
+			t.Errorf("%q: want a room, a dot and words joined by hyphens", r.ID)
+		case r.Name == "" || !r.Verdict.Failed():
+			t.Errorf("%s: name %q, verdict %q", r.ID, r.Name, r.Verdict)
+		case r.Probe != "" && !r.Small, r.Many != "" && !r.Small, r.Least != 0 && !r.Family:
+			t.Errorf("%s: columns that say nothing: %+v", r.ID, r)
+		case !made[r.ID]:
+			t.Errorf("%s: in the table, and nowhere made", r.ID)
+		}
+	}
+	for _, id := range []string{"norm.unknown", ""} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%q has a row", id)
+				}
+			}()
+			Named(id)
+		}()
+	}
+	if r := Named("norm.eps", 1e-4); r.ID != "norm.eps:0.0001" || r.Name != "eps 1e-04" || !r.Small {
+		t.Errorf("a row of one of several: %+v", r)
+	}
+	if r := Named("norm.eps", 1e-8); r.Name != "eps 1e-08" || r.Small {
+		t.Errorf("the row of several: %+v", r)
+	}
+}
