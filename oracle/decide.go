@@ -8,7 +8,6 @@ import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/fault"
-	"github.com/refrun/refrun/oracle/internal/replay"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -146,13 +145,13 @@ func (r ruling) fail(faults []report.Finding, order layerOrder) []report.Finding
 // vagueNoise reports whether a finding only says that the noise is not as
 // specified, and not what noise would explain the states.
 func vagueNoise(f report.Finding) bool {
-	return f.Gate == "noise" && slices.Contains([]string{"", "noise differs from the specified draws", "another noise stream", replay.DropoutOfElements}, f.Diagnosis)
+	return f.Gate == "noise" && (f.Diagnosis == "" || f.Weak)
 }
 
 // fitted reports whether a finding only says that some weights of state and
 // output fit: so they do where a fault of the operator scales its output.
 func fitted(f report.Finding) bool {
-	return f.Gate == "rollout" && slices.Contains([]string{"weights of the policy wrong", "state scaled", "dt wrong"}, f.Diagnosis)
+	return f.Gate == "rollout" && f.Weak
 }
 
 // rank orders findings at one step, from what explains everything else to what

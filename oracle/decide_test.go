@@ -59,7 +59,7 @@ func TestDecideFailures(t *testing.T) {
 			decided{report.FailRollout, 3, 0, "", "", "states shifted by one"}},
 		"weights that fit are less than a name": {[]report.Finding{general,
 			{Verdict: report.FailRNG, Gate: "filter", Step: 3, Realization: -1, Layer: "noisy", Diagnosis: "noise with a mean of 0.1", Excess: 20},
-			{Verdict: report.FailRollout, Gate: "rollout", Step: 3, Realization: 0, Diagnosis: "weights of the policy wrong", Excess: 99}},
+			{Verdict: report.FailRollout, Gate: "rollout", Step: 3, Realization: 0, Diagnosis: "weights of the policy wrong", Weak: true, Excess: 99}},
 			decided{report.FailRNG, 3, 0, "noisy", "", "noise with a mean of 0.1"}},
 		"a layer that is wrong by itself refutes a rollout": {[]report.Finding{
 			{Verdict: report.FailRollout, Gate: "rollout", Step: 3, Realization: 0, Diagnosis: "state of another realization", Excess: 99},
@@ -71,23 +71,23 @@ func TestDecideFailures(t *testing.T) {
 			decided{report.FailLogic, 3, 1, "b", "", ""}},
 		"a step that fits is less than a name": {[]report.Finding{
 			{Verdict: report.FailRNG, Gate: "filter", Step: 3, Realization: 0, Diagnosis: "noise with a mean of 0.1", Excess: 2},
-			{Verdict: report.FailRollout, Gate: "rollout", Step: 3, Realization: 0, Diagnosis: "dt wrong", Excess: 9}},
+			{Verdict: report.FailRollout, Gate: "rollout", Step: 3, Realization: 0, Diagnosis: "dt wrong", Weak: true, Excess: 9}},
 			decided{report.FailRNG, 3, 0, "", "", "noise with a mean of 0.1"}},
 		"the whole run counts as its first step": {[]report.Finding{general,
 			{Verdict: report.FailRNG, Gate: "noise", Step: -1, Realization: -1, Excess: 2}},
 			decided{report.FailRNG, 3, 1, "", "", ""}},
 		"noise without a name before its layer": {[]report.Finding{
 			{Verdict: report.FailLogic, Gate: "bound", Step: 3, Realization: 0, Layer: "noisy", Excess: 90},
-			{Verdict: report.FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "another noise stream", Excess: 2}},
+			{Verdict: report.FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "another noise stream", Weak: true, Excess: 2}},
 			decided{report.FailRNG, 3, 0, "noisy", "", "another noise stream"}},
 		"masks that cannot be known do not outrank a name": {[]report.Finding{
-			{Verdict: report.FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "dropout of elements, not of channels", Excess: 99},
+			{Verdict: report.FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "dropout of elements, not of channels", Weak: true, Excess: 99},
 			{Verdict: report.FailPrecision, Gate: "filter", Step: 3, Realization: 0, Diagnosis: "gelu-tanh", Excess: 9}}, decided{report.FailPrecision, 3, 0, "", "", "gelu-tanh"}},
 		"another layer refutes it": {[]report.Finding{
-			{Verdict: report.FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "another noise stream", Excess: 2},
+			{Verdict: report.FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "another noise stream", Weak: true, Excess: 2},
 			{Verdict: report.FailPrecision, Gate: "bound", Step: 3, Realization: 0, Layer: "b", Excess: 9}}, decided{report.FailPrecision, 3, 0, "b", "", ""}},
 		"a fault with a name before any noise": {[]report.Finding{
-			{Verdict: report.FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "noise differs from the specified draws", Excess: 99},
+			{Verdict: report.FailRNG, Gate: "noise", Step: 3, Realization: 0, Diagnosis: "noise differs from the specified draws", Weak: true, Excess: 99},
 			{Verdict: report.FailPrecision, Gate: "filter", Step: 3, Realization: 0, Diagnosis: "gelu-tanh", Excess: 9}}, decided{report.FailPrecision, 3, 0, "", "", "gelu-tanh"}},
 		"a rollout with a name before one without": {[]report.Finding{
 			{Verdict: report.FailRollout, Gate: "bound", Step: 3, Realization: 0, Excess: 99},

@@ -192,6 +192,9 @@ type Finding struct {
 	Layer       string  `json:"layer"`
 	Slice       string  `json:"slice"`
 	Diagnosis   string  `json:"diagnosis,omitempty"`
+	// Weak says that the diagnosis only tells what would fit, such as other noise or
+	// other weights of the policy, which the effect of many faults may look like.
+	Weak bool `json:"-"`
 	// Excess is the figure over its limit, above 1.
 	Excess diff.Number `json:"excess"`
 	Text   string      `json:"text"` // one sentence with the figures

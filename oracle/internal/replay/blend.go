@@ -68,11 +68,13 @@ func (e *Gate) blendSuspects(w *wrong) []suspect {
 	worst := w.worst()
 	if c.Normalization == "" {
 		if a, b, ok := fit2(c.Clamp, w.Sample(w.Got, worst), w.Sample(w.X.Data, worst), w.Sample(w.claimed.Out.Data, worst)); ok {
-			name, what := e.blendName(a, b)
+			name, what, weak := e.blendName(a, b)
 			add(name, what, func() ([]float64, error) { return e.blended(w, a, b), nil })
+			all[len(all)-1].weak = weak
 		}
 	} else if a, ok := fit1(w.Sample(w.Got, worst), w.Sample(w.want, worst)); ok {
 		add("state scaled", fmt.Sprintf("it is multiplied by %.6g", a), func() ([]float64, error) { return measure.Scaled(w.want, a), nil })
+		all[len(all)-1].weak = true
 	}
 	add("mean removed from the state", "the mean of each channel is taken out of it", func() ([]float64, error) {
 		y := tensor.Of(fp16.Float64, append([]float64(nil), w.want...), w.X.N(), w.X.C(), w.X.H(), w.X.W())
@@ -128,22 +130,23 @@ func (e *Gate) blended(w *wrong, a, b float64) []float64 {
 	return y
 }
 
-// blendName names what the policy makes of X and O, as far as it is known.
-func (e *Gate) blendName(a, b float64) (name, what string) {
+// blendName names what the policy makes of X and O, as far as it is known; weak says
+// that an effect of the operator may look like that, too.
+func (e *Gate) blendName(a, b float64) (name, what string, weak bool) {
 	keep, share := e.StateShare(), e.OutputShare()
 	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-4*(math.Abs(x)+math.Abs(y)) }
 	what = fmt.Sprintf("the policy is %.6g X + %.6g O", a, b)
 	switch {
 	case e.Case.Rollout.Policy == rollout.Residual && near(a, 1) && near(b, -share):
-		return "residual subtracted", what
+		return "residual subtracted", what, false
 	case e.Case.Rollout.Policy == rollout.Residual && near(a, 1):
-		return "dt wrong", fmt.Sprintf("dt is %.6g", b)
+		return "dt wrong", fmt.Sprintf("dt is %.6g", b), true
 	case e.Case.Rollout.Policy == rollout.Convex && near(a+b, 1):
-		return "alpha wrong", fmt.Sprintf("alpha is %.6g", a)
+		return "alpha wrong", fmt.Sprintf("alpha is %.6g", a), false
 	case near(a*share, b*keep) && keep != 0:
-		return "state scaled", fmt.Sprintf("it is multiplied by %.6g", a/keep)
+		return "state scaled", fmt.Sprintf("it is multiplied by %.6g", a/keep), true
 	}
-	return "weights of the policy wrong", what
+	return "weights of the policy wrong", what, true
 }
 
 // fit1 returns the a for which a x is nearest to y.

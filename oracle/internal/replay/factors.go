@@ -49,7 +49,7 @@ func (e *Gate) factorSuspects(w *wrong) []suspect {
 		return nil // one factor for all is a scale
 	}
 	name, what := e.factorName(m, f)
-	return []suspect{{name: name, what: what, verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
+	return []suspect{{name: name, what: what, verdict: report.FailRNG, gate: "noise", masks: m.Kind == noise.Dropout, step: func() ([]float64, error) {
 		held := w.claimed.Hidden()
 		noisy := tensor.Like(held)
 		for r := range noisy.N() {

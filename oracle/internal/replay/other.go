@@ -11,9 +11,6 @@ import (
 	"github.com/refrun/refrun/oracle/report"
 )
 
-// DropoutOfElements is the name of a dropout whose masks cannot be known.
-const DropoutOfElements = "dropout of elements, not of channels"
-
 // otherNoise reports whether what is wrong with a step is its noise, although no
 // draws that could be tried explain it: another stream, or another distribution.
 //
@@ -54,7 +51,7 @@ func (e *Gate) otherNoise(w *wrong) (bool, error) {
 		if of = st.F; math.Abs(size-1) > 0.2 || rest < 0.3 {
 			return false, nil
 		}
-		name, text = DropoutOfElements, "the dropped numbers are no whole channels"
+		name, text = "dropout of elements, not of channels", "the dropped numbers are no whole channels"
 	case rest < 0.02+4*(u.High-u.Low) || 1-slope < 0.15*rest:
 		return false, nil
 	case math.Abs(slope) < 0.1:
@@ -72,7 +69,7 @@ func (e *Gate) otherNoise(w *wrong) (bool, error) {
 			return false, nil
 		}
 	}
-	e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, Diagnosis: name, Excess: diff.Number(w.rms / w.floor),
+	e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, Diagnosis: name, Weak: true, Excess: diff.Number(w.rms / w.floor),
 		Text: fmt.Sprintf("step %d is what the operator makes of the state before but for its noise: %s, and what it has is %.3g times as large as specified", w.Step, text, math.Sqrt(size))})
 	return true, nil
 }

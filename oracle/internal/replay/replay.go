@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/oracle/internal/emulate"
@@ -84,7 +83,7 @@ func (e *Gate) suspects() error {
 			best.verdict = report.FailRollout
 		}
 	}
-	e.Find(report.Finding{Verdict: best.verdict, Gate: best.gate, Step: t, Realization: w.realization, Diagnosis: best.name,
+	e.Find(report.Finding{Verdict: best.verdict, Gate: best.gate, Step: t, Realization: w.realization, Diagnosis: best.name, Weak: best.weak,
 		Excess: diff.Number(w.rms / max(w.floor, best.rms)), Text: fmt.Sprintf("step %d is right to %.2g RMS if %s; as claimed it is %.2g off (the claim's own roundings: %.2g)", t, best.rms, best.what, w.rms, w.floor)})
 	return nil
 }
@@ -95,6 +94,8 @@ type suspect struct {
 	what    string // for a sentence that begins with "the step is right if"
 	verdict report.Verdict
 	gate    string
+	weak    bool                      // it only says which weights fit
+	masks   bool                      // it is of factors of whole channels
 	step    func() ([]float64, error) // the states it makes; nil if it says nothing here
 	rms     float64
 }
@@ -198,7 +199,7 @@ func (e *Gate) bestSuspect(w *wrong) (*suspect, error) {
 // half where nothing else goes with the draws, and coarse roundings differ anyway.
 // Factors of whole channels, as of dropout, go with other things too.
 func (s *suspect) enough(rms float64) float64 {
-	if s.verdict == report.FailRNG && !strings.Contains(s.name, "dropout") {
+	if s.verdict == report.FailRNG && !s.masks {
 		return 0.7 * rms
 	}
 	return rms / 4
