@@ -83,6 +83,9 @@ func layers(c operator.Config) float64 {
 	if u := c.UAFNO; u != nil { // a level's share shrinks with its images
 		return float64(8 * (u.BlocksPerLevel + 2))
 	}
+	if f := c.FNO; f != nil {
+		return float64(4 * (f.Layers + 1))
+	}
 	return float64(c.NumLayers + 2)
 }
 
@@ -90,6 +93,9 @@ func layers(c operator.Config) float64 {
 func widest(c operator.Config) float64 {
 	if c.UAFNO != nil {
 		return float64(2 * c.BaseChannels)
+	}
+	if f := c.FNO; f != nil {
+		return float64(f.HiddenChannels) * max(f.LiftingRatio, f.ProjectionRatio, 1)
 	}
 	return float64(c.BaseChannels << min(max(c.NumLayers-1, 0), 2))
 }

@@ -30,6 +30,10 @@ type Config struct {
 	// builder.build_u_afno), which NumLayers, KernelSize and DropoutRate do not describe.
 	UAFNO *UAFNO
 
+	// FNO, if not nil, makes the operator neuraloperator's FNO, which of the fields above
+	// InputChannels, OutputChannels, GridSize and Activation describe.
+	FNO *FNO
+
 	// Nodes, if not nil, are the operations of an operator of another shape
 	// than Spinlock's, which the fields above do not describe; only
 	// InputChannels and GridSize then have a meaning, and OutputChannels is that
@@ -68,8 +72,10 @@ func ReadConfig(file, place string, data []byte) (Config, error) {
 	case "cnn":
 	case "u_afno":
 		return readUAFNO(o)
+	case "fno":
+		return readFNO(o)
 	default:
-		return Config{}, o.Errorf("operator_type", "%.60q: want cnn or u_afno", kind)
+		return Config{}, o.Errorf("operator_type", "%.60q: want cnn, u_afno or fno", kind)
 	}
 	o.Need("num_layers", "base_channels")
 	c := Config{
@@ -127,7 +133,7 @@ func noiseBlock(kind string, scale float64) (b noise.Block, field string, err er
 }
 
 // CNN reports whether the operator is Spinlock's CNN, which NumLayers and the like describe.
-func (c Config) CNN() bool { return c.Nodes == nil && c.UAFNO == nil }
+func (c Config) CNN() bool { return c.Nodes == nil && c.UAFNO == nil && c.FNO == nil }
 
 // withDefaults fills in what was left out.
 func (c Config) withDefaults() Config {
@@ -141,6 +147,10 @@ func (c Config) withDefaults() Config {
 		u.BlocksPerLevel, u.NoiseSchedule = cmp.Or(u.BlocksPerLevel, 2), cmp.Or(u.NoiseSchedule, "constant")
 		c.UAFNO, c.BaseChannels = &u, cmp.Or(c.BaseChannels, 32)
 	}
+	if c.FNO != nil {
+		f := c.FNO.withDefaults()
+		c.FNO = &f
+	}
 	c.OutputChannels, c.KernelSize = cmp.Or(c.OutputChannels, 3), cmp.Or(c.KernelSize, 3)
 	c.Activation, c.Normalization = cmp.Or(c.Activation, "gelu"), cmp.Or(c.Normalization, "instance")
 	return c
@@ -150,6 +160,9 @@ func (c Config) withDefaults() Config {
 func (c Config) check() (field string, err error) {
 	if c.UAFNO != nil {
 		return c.checkUAFNO()
+	}
+	if c.FNO != nil {
+		return c.checkFNO()
 	}
 	for _, n := range []struct {
 		field     string
@@ -202,6 +215,10 @@ func (c Config) weights() float64 {
 		_, n := c.costUAFNO(1, 1)
 		return n
 	}
+	if c.FNO != nil {
+		_, n := c.costFNO(1, 1)
+		return n
+	}
 	k := float64(c.KernelSize) * float64(c.KernelSize)
 	in, sum := float64(c.InputChannels), 0.0
 	for i := range c.NumLayers + 1 {
@@ -228,6 +245,9 @@ func (c Config) MACs(h, w int) (macs, weights float64) {
 	c = c.withDefaults()
 	if c.UAFNO != nil {
 		return c.costUAFNO(h, w)
+	}
+	if c.FNO != nil {
+		return c.costFNO(h, w)
 	}
 	n := c.weights()
 	return n * float64(h) * float64(w), n

@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/safetensors"
+	"github.com/refrun/refrun/tensor"
 )
 
 func params(modules ...Module) []*Param {
@@ -104,6 +105,12 @@ func (p *Param) load(f *safetensors.File, name string) error {
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %s: missing: want a tensor of shape %v", f.Path, name, want)
+	}
+	if p.complex && t.DType == safetensors.C64 {
+		t = t.Pairs()
+	}
+	if n := len(t.Shape); p.flat && n < len(want) && slices.Equal(t.Shape, want[:n]) && len(p.Data) == tensor.Size(t.Shape) {
+		want = want[:n]
 	}
 	// Numbers without dimensions are written as [] or [1].
 	if !slices.Equal(t.Shape, want) && !(len(want) == 1 && want[0] == 1 && len(t.Shape) == 0) {

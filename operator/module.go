@@ -158,6 +158,8 @@ type Param struct {
 	// nonNegative marks variances.
 	nonNegative bool
 	whole       bool // int64 numbers
+	flat        bool // a file may leave out dimensions of 1 at the end
+	complex     bool // a file may have complex64 numbers in place of pairs
 
 	constant *tensor.Tensor
 }

@@ -58,6 +58,11 @@ func build(c Config) (*Operator, error) {
 	if c.UAFNO != nil {
 		return op, op.buildUAFNO()
 	}
+	if c.FNO != nil {
+		f, err := newFNO(c)
+		op.modules = []Module{f}
+		return op, err
+	}
 	o := ConvOptions{KernelSize: c.KernelSize, Normalization: c.Normalization, Activation: c.Activation, Dropout: c.DropoutRate}
 	channels := c.InputChannels
 	for i := range c.NumLayers + 1 {
@@ -110,6 +115,9 @@ func Init(c Config, seed uint64) (*Operator, error) {
 	op, err := build(c)
 	if err != nil {
 		return nil, err
+	}
+	if op.Config.FNO != nil {
+		return nil, errors.New("operator.operator_type: fno: seeds give no weights: want a weights file")
 	}
 	visitAll(func(l layer) {
 		if o, ok := l.(*bound); ok && len(o.own) > 0 && err == nil {
@@ -176,7 +184,7 @@ func (op *Operator) Bytes() int64 {
 // MACs returns the multiplications of products, such as convolutions, that one
 // application to one sample of h x w pixels takes.
 func (op *Operator) MACs(h, w int) int64 {
-	if op.Config.UAFNO != nil || slices.ContainsFunc(op.Config.Nodes, func(n NodeConfig) bool { return !slices.Contains(spinlock, n.Op) }) { // images may change their size
+	if op.Config.UAFNO != nil || op.Config.FNO != nil || slices.ContainsFunc(op.Config.Nodes, func(n NodeConfig) bool { return !slices.Contains(spinlock, n.Op) }) { // images may change their size
 		_, p, err := op.inferred(reference, graph.Type{Shape: []int{1, op.Config.InputChannels, h, w}, Format: fp16.Float32})
 		if err != nil { // so does an application
 			return 0
@@ -246,7 +254,7 @@ func (op *Operator) build(quiet bool, h, w int) *builder {
 // graph returns the operator's graph for images of h x w pixels, with its noise or
 // without it.
 func (op *Operator) graph(quiet bool, h, w int) *builder {
-	if op.Config.UAFNO == nil { // one for all sizes
+	if op.Config.UAFNO == nil && op.Config.FNO == nil { // one for all sizes
 		h, w = 0, 0
 	}
 	op.mu.Lock()

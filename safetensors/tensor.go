@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 
 	"github.com/refrun/refrun/fp16"
@@ -56,6 +57,14 @@ func OfFloat64s(name string, dtype DType, shape []int, values []float64) (*Tenso
 	}
 	raw := f.Append(make([]byte, 0, len(values)*dtype.Size()), values)
 	return New(name, dtype, shape, raw)
+}
+
+// Pairs returns a tensor of complex numbers, C64, as one of F32 pairs in a last axis of 2,
+// as torch.view_as_real does. It shares the elements.
+func (t *Tensor) Pairs() *Tensor {
+	p := *t
+	p.DType, p.Shape = F32, append(slices.Clone(t.Shape), 2)
+	return &p
 }
 
 // Len returns the number of elements.

@@ -218,6 +218,9 @@ func operatorText(o operator.Config) string {
 		return fmt.Sprintf("U-AFNO of %s, %s of %s, %d channels at most, %s norm, %s", plural(u.EncoderLevels, "level"), plural(u.AFNOBlocks, "AFNO block"),
 			plural(u.Modes, "mode"), o.BaseChannels<<min(u.EncoderLevels, 3), o.Normalization, o.Activation)
 	}
+	if f := o.FNO; f != nil {
+		return fmt.Sprintf("FNO of %s of %d x %d modes, %s, %s", plural(f.Layers, "layer"), f.Modes[0], f.Modes[1], plural(f.HiddenChannels, "channel"), o.Activation)
+	}
 	if o.Nodes == nil {
 		return fmt.Sprintf("%s of %dx%d convolutions, %d channels at most, %s norm, %s", plural(o.NumLayers+1, "block"),
 			o.KernelSize, o.KernelSize, o.BaseChannels<<min(max(o.NumLayers-1, 0), 2), o.Normalization, o.Activation)

@@ -97,6 +97,7 @@ var labels = []string{
 	"%s of %dx%d convolutions, %d channels at most, %s norm, %s",
 	"U-AFNO of %s, %s of %s, %d channels at most, %s norm, %s",
 	"AFNO block",
+	"FNO of %s of %d x %d modes, %s, %s",
 	"%s, of which %s, %s at most",
 	"%-8s %d known answers, %d computations with %s threads: ",
 	"         ran %s\n",

@@ -29,7 +29,7 @@ const (
 // judged by any of the others.
 func KindOf(op graph.Op) Kind {
 	switch op := op.(type) {
-	case graph.Cat, graph.Slice, graph.Select, graph.Stack, graph.Permute, graph.Cast:
+	case graph.Cat, graph.Slice, graph.Select, graph.Stack, graph.Permute, graph.Roll, graph.Cast:
 		return Moves
 	case graph.Pad:
 		if op.Mode == "constant" && op.Value == 0 {

@@ -3,6 +3,7 @@ package layers
 import (
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -43,7 +44,9 @@ func (g *layerGate) otherAnswer(i int, in []layerValue) *answer {
 		g.transformed(n.Other.(graph.FFT), x[0], bounds[0], variances[0], y, bound, sd)
 		return around("", y.Data, bound, sd)
 	case emulate.Pointwise:
-		g.pointwise(n.Other.(graph.Binary), x, bounds, variances, y, bound, sd)
+		if !g.pointwise(i, n.Other.(graph.Binary), x, bounds, variances, y, bound, sd, sure) {
+			return nil
+		}
 	case emulate.Products, emulate.Mixes, emulate.Moves:
 		if kind != emulate.Moves && !g.summed(i, x, y, bound, sd, kind) {
 			return nil
@@ -122,8 +125,21 @@ func (g *layerGate) linear(i int, bounds, variances []*tensor.Tensor, bound, sd 
 	return true
 }
 
-// pointwise adds the errors of a sum, a difference or a product.
-func (g *layerGate) pointwise(op graph.Binary, x, bounds, variances []*tensor.Tensor, y *tensor.Tensor, bound, sd []float64) {
+// pointwise adds the errors of a sum, a difference or a product. Of inputs that are spread
+// to others, or beside parameters, only those as recorded and products are known.
+func (g *layerGate) pointwise(i int, op graph.Binary, x, bounds, variances []*tensor.Tensor, y *tensor.Tensor, bound, sd []float64, sure bool) bool {
+	alike := !slices.ContainsFunc(x, func(x *tensor.Tensor) bool { return !slices.Equal(x.Shape, y.Shape) })
+	switch {
+	case sure:
+		g.own(bound, sd, y.Data)
+		return true
+	case op.Name() == "mul" && len(x) == 1:
+		ok := g.linear(i, bounds, variances, bound, sd)
+		g.own(bound, sd, y.Data)
+		return ok
+	case !alike:
+		return false
+	}
 	for k := range y.Data {
 		v := 0.0
 		for j := range x {
@@ -137,6 +153,7 @@ func (g *layerGate) pointwise(op graph.Binary, x, bounds, variances []*tensor.Te
 		sd[k] = math.Sqrt(v)
 	}
 	g.own(bound, sd, y.Data)
+	return true
 }
 
 // transformed adds the errors of a transform: each of its numbers has those of all.
