@@ -1,4 +1,4 @@
-// 02_check says whether what a device wrote is what its claimed arithmetic gives. The
+// 09_check says whether what a device wrote is what its claimed arithmetic gives. The
 // trajectory here is PyTorch's, on a CPU; then one of its numbers is changed.
 package main
 

@@ -1,4 +1,4 @@
-// 01_step loads the weights of an operator from a safetensors file and steps a state.
+// 08_step loads the weights of an operator from a safetensors file and steps a state.
 package main
 
 import (

@@ -1,4 +1,4 @@
-// 03_graph builds a network of its own from registered operations: a convolution with
+// 10_graph builds a network of its own from registered operations: a convolution with
 // weights from a file, a norm, SiLU, an average over the image and a linear layer.
 package main
 

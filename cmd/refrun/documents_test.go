@@ -1,0 +1,120 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// documents are all texts for readers.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "interop/*/README.md", "internal/asm/README.md", "examples/README.md"} {
+		names, err := filepath.Glob(filepath.Join("../..", pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			b, err := os.ReadFile(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[strings.TrimPrefix(filepath.ToSlash(name), "../../")] = string(b)
+		}
+	}
+	if len(texts) < 15 {
+		t.Fatalf("%d documents", len(texts))
+	}
+	return texts
+}
+
+var (
+	fences   = regexp.MustCompile("(?ms)^[ \t]*```([a-z]*)\n(.*?)^[ \t]*```")
+	replies  = regexp.MustCompile(`^refrun(  | [a-z]+(:|  ))`) // what the command says, not a command
+	commands = regexp.MustCompile(`^(refrun|go|git|pip|python3?|docker|scripts/|\.ci/|interop/|cd |diff |sha256sum|examples/|source|dist/)`)
+)
+
+// ranElsewhere has the beginnings of commands that this test does not run, and where they are run
+// or why they are not.
+var ranElsewhere = map[string]string{
+	// .ci/run runs these, or their parts.
+	"go run ./cmd/refrun demo": "leg: the README", "go test ./...": "leg: tests", ".ci/run": "itself", "pip install": "leg: Python", "examples/run": "leg: Python",
+	"cd interop/python": "leg: Python", "scripts/release": "leg: release", "scripts/wheels": "leg: Python", "go install ./cmd/refrun": "leg: staticcheck builds all",
+	"refrun demo": "leg: the README", "refrun selftest": "leg: selftest", "sha256sum": "leg: release",
+	// Campaigns: flags with more of what the tests do without.
+	"go test ./": "campaign", "go test -bench": "measures", "go test -run xxx": "measures", "go test -c": "measures", ".ci/fuzz": "campaign", "interop/zoo/": "campaign", "interop/bench/": "measures",
+	"python3 interop/bench/": "measures", "refrun bench": "measures", "cd internal/asm/_gen": "counts instructions", "interop/onnx/": "needs Python's onnx",
+	// Others.
+	"python interop/gpu/": "needs a GPU", "python interop/python/examples/": "needs torch", "docker": "needs a daemon", "git": "of a release",
+	"refrun run --onnx": "needs an ONNX file; onnx/ has tests of its own", "refrun info --onnx": "needs an ONNX file", "refrun kernel": "oracle/kernel and docs/KERNELS.md", "refrun dataset": "TestDataset runs them",
+	"refrun study --case testdata": "minutes", "refrun run --graph": "interop/python/tests/test_network.py", "go doc": "prints", "go run -C": "go test ./examples/...", "dist/": "of a release", "diff": "of a release",
+	"refrun run --config run.yaml": "a sketch of docs/README.md", "refrun molecule": "tests of its own", "go tool pprof": "measures", "python3 interop/zoo/": "campaign",
+}
+
+// TestDocuments: every command in a block of a document is run here, or elsewhere, or is known to
+// need what is not there.
+func TestDocuments(t *testing.T) {
+	work := newFolder(t).write()
+	ran := 0
+	for name, text := range documents(t) {
+		for _, block := range fences.FindAllStringSubmatch(text, -1) {
+			if block[1] != "" && block[1] != "sh" {
+				continue
+			}
+			for line := range strings.Lines(strings.ReplaceAll(block[2], "\\\n", " ")) {
+				line = strings.TrimPrefix(strings.TrimSpace(line), "$ ")
+				if i := strings.Index(line, " #"); i >= 0 {
+					line = strings.TrimSpace(line[:i])
+				}
+				if !commands.MatchString(line) || replies.MatchString(line) {
+					continue
+				}
+				if !known(line) {
+					ran++
+					runDocumented(t, name, line, work)
+				}
+			}
+		}
+	}
+	if ran < 6 {
+		t.Errorf("%d commands were run", ran)
+	}
+}
+
+func known(line string) bool {
+	for begin := range ranElsewhere {
+		if strings.HasPrefix(line, begin) {
+			return true
+		}
+	}
+	return false
+}
+
+// runDocumented runs a command with the files that documents speak of. Verdicts may be any.
+func runDocumented(t *testing.T, name, line, work string) {
+	t.Helper()
+	args, ok := strings.CutPrefix(strings.ReplaceAll(line, "go run ./cmd/refrun", "refrun"), "refrun ")
+	if !ok {
+		t.Errorf("%s: %q: neither a command of refrun nor known elsewhere", name, line)
+		return
+	}
+	op := filepath.Join(t.TempDir(), "op.yaml")
+	if err := os.WriteFile(op, []byte("weights_seed: 0\noperator: {num_layers: 0, base_channels: 4, grid_size: 16}\nrollout: {num_timesteps: 3, num_realizations: 1}\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	place := strings.NewReplacer("my_case", work, "--case case ", "--case "+work+" ", "report.html", filepath.Join(t.TempDir(), "r.html"), "results.xml", filepath.Join(t.TempDir(), "r.xml"), "op.yaml", op, "case.yaml", filepath.Join(work, "case.json"),
+		"w.safetensors", filepath.Join(work, "weights.safetensors"), "gpu.safetensors", filepath.Join(work, "trajectory.safetensors"), "--tape noise.safetensors", "--noise none", "out.h5", filepath.Join(t.TempDir(), "out.h5"))
+	var words []string
+	for _, w := range strings.Fields(place.Replace(args + " ")) {
+		if strings.ContainsAny(w, "<>|;&") {
+			break
+		}
+		words = append(words, w)
+	}
+	if r := refrun(t, words...); r.code == exitUsage {
+		t.Errorf("%s: %s: exit code %d, %s", name, line, r.code, r.stderr)
+	}
+}
