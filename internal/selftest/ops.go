@@ -1,6 +1,7 @@
 package selftest
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/refrun/refrun/act"
@@ -88,7 +89,19 @@ func operations() []Case {
 			return hashed(fp16.Float32, x.Data), nil
 		}})
 	}
+	for _, c := range []struct{ k, stride int }{{1, 1}, {3, 1}, {5, 1}, {7, 1}, {3, 2}, {7, 2}} {
+		all = append(all, Case{fmt.Sprintf("fast/conv%dx%d-stride%d", c.k, c.k, c.stride), func(int) (string, error) { return fast(c.k, c.stride), nil }})
+	}
 	return all
+}
+
+// fast returns the hash of a convolution in fast arithmetic.
+func fast(k, stride int) string {
+	p := conv.Square(stride, k/2, conv.Circular)
+	h, w := p.OutSize(13, 18, k, k)
+	x, weight, y := field(fp16.Float32, 13, 3, 20, 13, 18), field(fp16.Float32, 14, 28, 20, k, k), tensor.New(fp16.Float32, 3, 28, h, w)
+	conv.Forward(y, x, conv.NewKernel(weight, field(fp16.Float32, 15, 1, 1, 1, 28).Data).Fast(), p)
+	return hashed(fp16.Float32, y.Data)
 }
 
 // ops are the operations, each on inputs of its own.

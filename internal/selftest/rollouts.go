@@ -10,7 +10,7 @@ import (
 
 // modes are all modes of the contract: precision and autocast.
 var modes = [][2]string{
-	{"float64", ""}, {"float32", ""}, {"tf32", ""}, {"tf32:away", ""}, {"tf32:truncate", ""},
+	{"float64", ""}, {"float32", ""}, {"float32:fast", ""}, {"tf32", ""}, {"tf32:away", ""}, {"tf32:truncate", ""},
 	{"float16", "cuda:1.13"}, {"float16", "cuda"}, {"float16", "cpu"},
 	{"bfloat16", "cuda:1.13"}, {"bfloat16", "cuda"}, {"bfloat16", "cpu:1.13"}, {"bfloat16", "cpu"},
 }
