@@ -131,15 +131,18 @@ func (b *builder) constants(name string, of ...float64) int {
 }
 
 // cutoff is (cos(pi d/rc) + 1)/2 for d < rc, and 0 beyond: [P,1].
-func (b *builder) cutoff() int {
+func (b *builder) cutoff() int { return b.rounded("cutoff", b.cutoffWide()) }
+
+// cutoffWide is the cutoff in float64.
+func (b *builder) cutoffWide() int {
 	if b.fault == faultCutoff {
-		return b.Constant("cutoff.one", tensor.Of(b.wide, ones(b.pairs), b.pairs, 1))
+		return b.Constant("cutoff.one", tensor.Of(fp16.Float64, ones(b.pairs), b.pairs, 1))
 	}
 	rc := b.m.Config.Cutoff
 	angle := b.binary(pointwise.Mul, "cutoff.angle", b.d, b.constants("cutoff.wave", math.Pi/rc))
 	f := b.times("cutoff.half", 0.5, b.plus("cutoff.plus", b.function("cos", "cutoff.cos", angle), 1))
 	inside := b.binary(pointwise.Less, "cutoff.inside", b.d, b.constants("cutoff.end", rc))
-	return b.rounded("cutoff", b.Add(graph.Where{}, "cutoff.wide", inside, f, b.constants("cutoff.zero", 0)))
+	return b.Add(graph.Where{}, "cutoff.wide", inside, f, b.constants("cutoff.zero", 0))
 }
 
 func ones(n int) []float64 {
@@ -150,14 +153,16 @@ func ones(n int) []float64 {
 	return v
 }
 
-// bessel is sin(n pi d/rc)/d for n = 1, 2, ...: [P,R].
-func (b *builder) bessel() int {
+// cutBessel is fc times sin(n pi d/rc)/d for n = 1, 2, ..., and fc itself: [P,R+1].
+func (b *builder) cutBessel() int {
 	var waves []float64
 	for n := range b.m.Sizes.Radial {
 		waves = append(waves, float64(n+1)*math.Pi/b.m.Config.Cutoff)
 	}
+	fc := b.cutoffWide()
 	angle := b.binary(pointwise.Mul, "radial.angle", b.d, b.constants("radial.waves", waves...))
-	return b.rounded("radial", b.binary(pointwise.Div, "radial.wide", b.function("sin", "radial.sin", angle), b.d))
+	cut := b.binary(pointwise.Mul, "radial.cut", b.function("sin", "radial.sin", angle), b.binary(pointwise.Div, "cutoff.over", fc, b.d))
+	return b.rounded("radial", b.Add(graph.Cat{Axis: 1}, "radial.wide", cut, fc))
 }
 
 // gaussians is exp(-c (d - mu)^2), with c a number or one for each centre: [P,R].

@@ -74,6 +74,9 @@ func New(c Config, given Sizes, f *safetensors.File) (*Model, error) {
 	if err := m.Sizes.agree(given); err != nil {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
+	if c.Kind == PaiNN {
+		m.withBiases()
+	}
 	return m, nil
 }
 

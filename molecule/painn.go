@@ -5,6 +5,7 @@ import (
 
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/tensor"
 )
 
 // painn returns the shapes of its weights.
@@ -24,24 +25,42 @@ func (s Sizes) painn() map[string][]int {
 	return of
 }
 
+// withBias is the end of the name of a weight [out,in+1] that has the bias in its last column.
+const withBias = ".weight and bias"
+
+// withBiases adds these weights for all layers.
+func (m *Model) withBiases() {
+	for l := range m.Sizes.Layers {
+		w, bias := m.weights[name(l, "filters.%d.weight")], m.weights[name(l, "filters.%d.bias")]
+		out, in := w.Shape[0], w.Shape[1]
+		both := tensor.New(w.Format, out, in+1)
+		for o := range out {
+			copy(both.Data[o*(in+1):], w.Data[o*in:(o+1)*in])
+			both.Data[o*(in+1)+in] = bias.Data[o]
+		}
+		m.weights[name(l, "filters.%d")+withBias] = both
+	}
+}
+
 // painn is the network of Schütt, Unke and Gastegger (2021, arXiv:2102.03150) in the textbook's
 // form, and returns the energies of atoms [N,1].
 func (b *builder) painn() int {
-	radial, fc := b.bessel(), b.cutoff()
+	radial := b.cutBessel()
 	q := b.Add(graph.Embedding{PaddingIdx: -1}, "embedding", b.weight("embedding.weight"), b.z)
 	vectors := -1 // zeros
 	for l := range b.m.Sizes.Layers {
-		q, vectors = b.painnMessage(l, q, vectors, radial, fc)
+		q, vectors = b.painnMessage(l, q, vectors, radial)
 		q, vectors = b.painnUpdate(l, q, vectors, l == b.m.Sizes.Layers-1)
 	}
 	return b.mlp("readout", q)
 }
 
 // painnMessage adds what neighbours send: (a, b, c) = message(q)[j] filters(radial) fc, with which
-// q_i += a and v_i += u b + v_j c.
-func (b *builder) painnMessage(l, q, vectors, radial, fc int) (int, int) {
+// q_i += a and v_i += u b + v_j c. filters(radial) fc is one sum, of radial functions and a one, all
+// times fc, with the bias as the last column of the weight.
+func (b *builder) painnMessage(l, q, vectors, radial int) (int, int) {
 	at := func(part string) string { return fmt.Sprintf("message.%d.%s", l, part) }
-	filter := b.binary(pointwise.Mul, at("filter"), b.linear(name(l, "filters.%d"), radial), fc)
+	filter := b.Add(graph.Linear{}, name(l, "filters.%d"), radial, b.weight(name(l, "filters.%d")+withBias))
 	sent := b.binary(pointwise.Mul, at("sent"), b.take(at("of"), b.mlp(name(l, "message.%d"), q), b.j), filter)
 	abc := b.split(at("split"), 3, sent)
 	q = b.gathered(at("q"), q, abc[0], b.atoms, b.m.Sizes.Hidden)

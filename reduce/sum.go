@@ -1,10 +1,12 @@
 package reduce
 
 import (
+	"math"
 	"math/big"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/exact"
+	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -21,12 +23,15 @@ func Mean(dst, src *tensor.Tensor, axes ...int) { total(dst, src, axes, true) }
 
 func total(dst, src *tensor.Tensor, axes []int, mean bool) {
 	checkFormats(dst, src)
+	if t := (totals{f: dst.Format, mean: mean}); t.columns(dst, src, axes) {
+		return
+	}
 	v := newView(src.Shape, axes)
 	if len(dst.Data) != len(v.first) {
 		panic("reduce: destination size does not fit source and axes")
 	}
-	f, n := dst.Format, len(v.along)
-	if n == 0 {
+	t := totals{dst.Format, len(v.along), mean}
+	if t.n == 0 {
 		for i := range dst.Data {
 			if dst.Data[i] = 0; mean {
 				dst.Data[i] = fp16.NaN
@@ -35,26 +40,115 @@ func total(dst, src *tensor.Tensor, axes []int, mean bool) {
 		return
 	}
 	v.each(src.Data, func(i int, line []float64) {
-		sum, size := added(line)
-		y, bound := sum, 1.0001*u*float64(float64(n-1)*size)
-		if mean {
-			y /= float64(n)
-			bound = 1.0001 * (bound/float64(n) + float64(u*size)/float64(n)) // |y| is at most size/n
-		}
-		if f == fp16.Float64 || y-y != 0 {
-			dst.Data[i] = f.Round(y)
-			return
-		}
-		rounded, ok := f.Decide(y, bound)
+		y, ok := t.value(added(line))
 		if !ok {
-			rounded = f.Round(settle(line, mean))
+			y = t.f.Round(settle(line, mean))
 		}
-		dst.Data[i] = rounded
+		dst.Data[i] = y
 	})
 }
 
-// settle returns the exact sum of a line of finite numbers, or its mean, rounded to odd.
+// totals are sums, or means, of n numbers each.
+type totals struct {
+	f    fp16.Format
+	n    int
+	mean bool
+}
+
+// value returns the rounded total of numbers by their float64 sum and that of their magnitudes, false
+// if these cannot tell.
+func (t *totals) value(sum, size float64) (float64, bool) {
+	y, bound := sum, 1.0001*u*float64(float64(t.n-1)*size)
+	if t.mean {
+		y /= float64(t.n)
+		bound = 1.0001 * (bound/float64(t.n) + float64(u*size)/float64(t.n)) // |y| is at most size/n
+	}
+	if t.f == fp16.Float64 || y-y != 0 {
+		return t.f.Round(y), true
+	}
+	if t.f == fp16.Float32 && bound > 0 { // Decide, in line
+		w := float64(bound*(1+0x1p-50)) + float64(0x1p-52*math.Abs(y))
+		lo, hi := float32(y-w), float32(y+w)
+		if math.Float32bits(lo) == math.Float32bits(hi) && lo-lo == 0 {
+			return float64(lo), true
+		}
+	}
+	return t.f.Decide(y, bound)
+}
+
+// columns evaluates totals along axes that are neighbours and not the last ones, of [outer,n,inner]
+// along n: row by row, each number in the same order as along its line. It is false for other axes.
+func (t *totals) columns(dst, src *tensor.Tensor, axes []int) bool {
+	outer, n, inner := split(src.Shape, axes)
+	if t.n = n; n == 0 || inner < 2 || outer == 0 || len(dst.Data) != outer*inner {
+		return false
+	}
+	rows := max(1, (1<<13)/(n*inner)) // a piece of work
+	par.For((outer+rows-1)/rows, func(p int) {
+		w := newSpace(2*inner + n)
+		defer spaces.Put(w)
+		sum, size, line := w.x[:inner], w.x[inner:2*inner], w.x[2*inner:2*inner+n]
+		for o := p * rows; o < min((p+1)*rows, outer); o++ {
+			x := src.Data[o*n*inner : (o+1)*n*inner]
+			clear(w.x[:2*inner])
+			for at := 0; at < len(x); at += inner {
+				for j, v := range x[at : at+inner] {
+					sum[j] += v
+					size[j] += math.Abs(v)
+				}
+			}
+			for j, v := range sum {
+				y, ok := t.value(v, size[j])
+				if !ok {
+					for k := range line {
+						line[k] = x[k*inner+j]
+					}
+					y = t.f.Round(settle(line, t.mean))
+				}
+				dst.Data[o*inner+j] = y
+			}
+		}
+	})
+	return true
+}
+
+// split sees a shape as [outer,n,inner], n being the sizes along axes that are neighbours; n is 0 if they
+// are not.
+func split(shape, axes []int) (outer, n, inner int) {
+	taken := make([]bool, len(shape))
+	for _, a := range axes {
+		if a < 0 {
+			a += len(shape)
+		}
+		if a < 0 || a >= len(shape) || taken[a] {
+			return 0, 0, 0
+		}
+		taken[a] = true
+	}
+	outer, n, inner = 1, 1, 1
+	for a, state := 0, 0; a < len(shape); a++ {
+		switch {
+		case taken[a] && state == 2:
+			return 0, 0, 0
+		case taken[a]:
+			state = 1
+			n *= shape[a]
+		case state == 0:
+			outer *= shape[a]
+		default:
+			state = 2
+			inner *= shape[a]
+		}
+	}
+	return outer, n, inner
+}
+
+// settle returns the exact sum of a line of finite numbers, or its mean, rounded to odd. Of few numbers of
+// like size the float64 sum is exact as a rule, and often lies in the middle between two float32 numbers.
 func settle(line []float64, mean bool) float64 {
+	if y, ok := plain(line); ok && !mean {
+		return y
+	}
 	var s exact.Sum
 	for _, x := range line {
 		s.Add(x)
@@ -64,6 +158,18 @@ func settle(line []float64, mean bool) float64 {
 	}
 	m, exp := s.Int()
 	return exact.Quotient(m, exp, big.NewInt(int64(len(line))))
+}
+
+// plain returns the float64 sum of a line, and whether it is exact.
+func plain(line []float64) (sum float64, exactly bool) {
+	for _, x := range line {
+		s, e := twoSum(sum, x)
+		if e != 0 {
+			return 0, false
+		}
+		sum = s
+	}
+	return sum, true
 }
 
 // CumSum sets dst, of src's shape, to the sums of what stands before each number
