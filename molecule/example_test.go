@@ -32,7 +32,7 @@ func Example() {
 		return
 	}
 	fmt.Println(water[0].Formula(), r.Energies, r.Forces[:2])
-	// Output: H2O [0.5619129538536072] [-0.06395287811756134 -0.07514782249927521]
+	// Output: H2O [0.561913013458252] [-0.06395282596349716 -0.0751478523015976]
 }
 
 // Two atoms exactly at the cutoff are neighbours only in an inclusive list.
