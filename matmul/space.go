@@ -229,6 +229,16 @@ func (s *Space) divide(matrices int) {
 	}
 }
 
+// corner returns the first panels of a and b of unit i of a matrix. Units that follow one
+// another have the panels of the greater operand in common, which so comes from memory
+// once.
+func (s *Space) corner(i int) (a, b int) {
+	if s.job.n > s.job.m {
+		return i % s.unitsA * s.groupA, i / s.unitsA * s.groupB
+	}
+	return i / s.unitsB * s.groupA, i % s.unitsB * s.groupB
+}
+
 // lasts sets what lines end with.
 func (s *Space) lasts() {
 	j := &s.job

@@ -9,7 +9,7 @@ func (s *Space) tiles(number, i int) {
 	j, w := &s.job, s.workers[number]
 	matrix := i / (s.unitsA * s.unitsB)
 	i %= s.unitsA * s.unitsB
-	loA, loB := i/s.unitsB*s.groupA, i%s.unitsB*s.groupB
+	loA, loB := s.corner(i)
 	hiA, hiB := min(loA+s.groupA, s.a.panels), min(loB+s.groupB, s.b.panels)
 	u := unit{s, w, matrix, 0, 0}
 	if !j.a.single() {
