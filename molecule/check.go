@@ -176,7 +176,7 @@ func (p *Problem) device(random *rand.Rand) (*Answer, error) {
 		}
 		u := max(unit(t.Format), unit(last))
 		for i, v := range y.Data {
-			y.Data[i] = t.Format.Round(v + float64(v*2*u*(2*random.Float64()-1)))
+			y.Data[i] = t.Format.Round(v + float64(v*2*u*(float64(2*random.Float64())-1)))
 		}
 		return y, nil
 	}
@@ -229,8 +229,8 @@ func (c *check) quantity(q int, name string, want []*Answer) (Verdict, bool) {
 			if got != got && w != w { // both NaN: as defined
 				d = 0
 			}
-			squares += d * d
-			size += w * w
+			squares += float64(d * d)
+			size += float64(w * w)
 			n++
 		}
 	}
