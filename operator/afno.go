@@ -1,12 +1,10 @@
 package operator
 
 import (
-	"slices"
-
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
-	"github.com/refrun/refrun/index"
+	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
@@ -116,7 +114,7 @@ func (s *spectralMixing) build(b *builder, x int) int {
 	im := b.Add(graph.Select{Axis: -1, Index: 1}, at("imag"), x)
 	wr, wi := b.corner(s.real, high, wide), b.corner(s.imag, high, wide)
 	mixed := func(part string, x, w int) int {
-		return b.Add(graph.Einsum{Equation: "bihw,iohw->bohw"}, at(part), x, w)
+		return b.Add(graph.Einsum{Equation: "bihw,hwio->bohw"}, at(part), x, w)
 	}
 	outRe := b.Add(graph.Binary{Of: pointwise.Sub}, at("out_real"), mixed("real_real", re, wr), mixed("imag_imag", im, wi))
 	outIm := b.Add(graph.Addition, at("out_imag"), mixed("real_imag", re, wi), mixed("imag_real", im, wr))
@@ -131,16 +129,17 @@ func (s *spectralMixing) build(b *builder, x int) int {
 	return b.Add(graph.Permute{Axes: graph.Ints{0, 3, 1, 2}}, s.name, y)
 }
 
-// corner adds the first numbers along the last two axes of a parameter as a constant: those
-// of the frequencies that an image has.
+// corner adds the weights [in,out,modes,modes] of the first frequencies as a constant
+// [high,wide,in,out], the order in which they are multiplied.
 func (b *builder) corner(p *Param, high, wide int) int {
-	t := p.tensor()
-	if n := len(p.Shape); high < p.Shape[n-2] || wide < p.Shape[n-1] {
-		shape := append(slices.Clone(p.Shape[:n-2]), high, wide)
-		cut := tensor.New(t.Format, shape...)
-		index.Slice(cut, t, make([]int, n), slices.Repeat([]int{1}, n))
-		t = cut
-	}
+	n, modes := p.Shape[0]*p.Shape[1], p.Shape[2]
+	t := tensor.New(fp16.Float32, high, wide, p.Shape[0], p.Shape[1])
+	par.For(high*wide, func(k int) {
+		from := p.Data[k/wide*modes+k%wide:]
+		for i := range n {
+			t.Data[k*n+i] = from[i*modes*modes]
+		}
+	})
 	v := b.Constant(p.Name, t)
 	b.params[v] = p
 	return v

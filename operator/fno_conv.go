@@ -46,7 +46,7 @@ func (s *spectralConv) build(b *builder, x int) int {
 	x = b.Add(graph.Slice{Axes: graph.Ints{2, 3}, Start: graph.Ints{first, 0}, End: graph.Ints{first + rows, columns}}, at("modes"), x)
 	w := b.Constant(s.weight.Name, s.matrices(rows, columns))
 	b.params[w] = s.weight
-	x = b.Add(graph.Einsum{Equation: "bihwc,iohwcd->bohwd"}, at("contract"), x, w)
+	x = b.Add(graph.Einsum{Equation: "bihwc,hwicod->bohwd"}, at("contract"), x, w)
 	x = b.Add(graph.Pad{Before: graph.Ints{first, 0, 0}, After: graph.Ints{b.h - first - rows, half - columns, 0}, Mode: "constant"}, at("out_fft"), x)
 	x = b.Add(shift, at("unshift"), x)
 	x = b.Add(graph.FFT{Kind: "irfft", Axes: graph.Ints{2, 3}, Sizes: graph.Ints{b.h, b.w}, Norm: "forward"}, at("irfft2"), x)
@@ -54,23 +54,19 @@ func (s *spectralConv) build(b *builder, x int) int {
 }
 
 // matrices returns the complex weights of so many rows and columns as matrices of 2 x 2 real
-// numbers, by which real and imaginary parts become such: [in,out,rows,columns,2,2]. Fewer
-// rows are those around the middle one.
+// numbers, by which real and imaginary parts become such, in the order in which they are
+// multiplied: [rows,columns,in,2,out,2]. Fewer rows are those around the middle one.
 func (s *spectralConv) matrices(rows, columns int) *tensor.Tensor {
-	m := tensor.New(fp16.Float32, s.channels, s.channels, rows, columns, 2, 2)
+	n := s.channels
+	m := tensor.New(fp16.Float32, rows, columns, n, 2, n, 2)
 	skip := (s.modes[0] - rows) / 2
-	for k := range m.Data {
-		from, to := k/2%2, k%2
-		column, row, pair := k/4%columns, k/4/columns%rows, k/4/columns/rows
-		at := 2 * ((pair*s.modes[0]+skip+row)*s.modes[1] + column)
-		switch re, im := s.weight.Data[at], s.weight.Data[at+1]; {
-		case from == to:
-			m.Data[k] = re
-		case from == 0:
-			m.Data[k] = im
-		default:
-			m.Data[k] = -im
-		}
+	for k := range rows * columns * n * n {
+		out, in, column, row := k%n, k/n%n, k/n/n%columns, k/n/n/columns
+		at := 2 * (((in*n+out)*s.modes[0]+skip+row)*s.modes[1] + column)
+		re, im := s.weight.Data[at], s.weight.Data[at+1]
+		to := 4*(k-out) + 2*out
+		m.Data[to], m.Data[to+1] = re, im
+		m.Data[to+2*n], m.Data[to+2*n+1] = -im, re
 	}
 	return m
 }
