@@ -3,10 +3,14 @@ package refrun_test
 import (
 	"fmt"
 	"math"
+	"runtime"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/noise"
@@ -41,7 +45,7 @@ func eachISA(b *testing.B, name string, macs float64, run func(*testing.B)) {
 		if isa == "purego" && macs > long {
 			continue
 		}
-		b.Run(name+"/"+isa, func(b *testing.B) {
+		b.Run(name+"/isa="+isa, func(b *testing.B) {
 			if err := asm.Use(isa); err != nil {
 				b.Fatal(err)
 			}
@@ -51,11 +55,6 @@ func eachISA(b *testing.B, name string, macs float64, run func(*testing.B)) {
 	}
 }
 
-// gflops reports the rate of the definition's multiplications and additions.
-func gflops(b *testing.B, macs float64) {
-	b.ReportMetric(2*macs*float64(b.N)/b.Elapsed().Seconds()/1e9, "GFLOP/s")
-}
-
 // BenchmarkConv is one convolution of stride 1, by kernel, channels and image.
 func BenchmarkConv(b *testing.B) {
 	for _, s := range []struct{ n, k, in, out, side int }{
@@ -63,7 +62,7 @@ func BenchmarkConv(b *testing.B) {
 		{1, 1, 64, 128, 64}, {1, 5, 32, 32, 64}, {1, 7, 32, 32, 64},
 	} {
 		macs := float64(s.k*s.k*s.in*s.out) * float64(s.n*s.side*s.side)
-		eachISA(b, fmt.Sprintf("%dx%d/%dto%d/%dx%dx%d", s.k, s.k, s.in, s.out, s.n, s.side, s.side), macs, func(b *testing.B) {
+		eachISA(b, fmt.Sprintf("kernel=%d/in=%d/out=%d/grid=%d/batch=%d", s.k, s.in, s.out, s.side, s.n), macs, func(b *testing.B) {
 			x, k := inputs(s.n, s.in, s.side, s.side), conv.NewKernel(normal(9, s.out, s.in, s.k, s.k), nil)
 			y := tensor.New(fp16.Float32, s.n, s.out, s.side, s.side)
 			conv.Forward(y, x[0], k, conv.Square(1, s.k/2, conv.Zeros)) // prepares the weights
@@ -80,18 +79,24 @@ func BenchmarkConv(b *testing.B) {
 // elementwise is what a benchmark of cheap operations runs on.
 var elementwise = []struct{ n, c, side int }{{1, 16, 64}, {1, 64, 128}, {5, 64, 128}}
 
-// BenchmarkNorm is one instance norm.
+// BenchmarkNorm is one norm: instance, or group of 8 sets of channels.
 func BenchmarkNorm(b *testing.B) {
-	for _, s := range elementwise {
-		eachISA(b, fmt.Sprintf("%dx%dx%dx%d", s.n, s.c, s.side, s.side), 0, func(b *testing.B) {
-			x := inputs(s.n, s.c, s.side, s.side)
-			y, i := tensor.Like(x[0]), 0
-			for b.Loop() {
-				i++
-				norm.Instance(y, x[i%len(x)], nil, nil, 1e-5)
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(y.Data)), "ns/elem")
-		})
+	for _, kind := range []string{"instance", "group"} {
+		for _, s := range elementwise {
+			eachISA(b, fmt.Sprintf("norm=%s/channels=%d/grid=%d/batch=%d", kind, s.c, s.side, s.n), 0, func(b *testing.B) {
+				x := inputs(s.n, s.c, s.side, s.side)
+				y, i := tensor.Like(x[0]), 0
+				for b.Loop() {
+					i++
+					if kind == "group" {
+						norm.Group(y, x[i%len(x)], 8, nil, nil, 1e-5)
+					} else {
+						norm.Instance(y, x[i%len(x)], nil, nil, 1e-5)
+					}
+				}
+				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(len(y.Data)), "ns/elem")
+			})
+		}
 	}
 }
 
@@ -99,7 +104,7 @@ func BenchmarkNorm(b *testing.B) {
 func BenchmarkActivation(b *testing.B) {
 	for _, f := range []act.Func{act.GELU, act.SiLU, act.Tanh, act.ReLU} {
 		for _, s := range elementwise {
-			eachISA(b, fmt.Sprintf("%v/%dx%dx%dx%d", f, s.n, s.c, s.side, s.side), 0, func(b *testing.B) {
+			eachISA(b, fmt.Sprintf("act=%v/channels=%d/grid=%d/batch=%d", f, s.c, s.side, s.n), 0, func(b *testing.B) {
 				x := inputs(s.n, s.c, s.side, s.side)
 				y, i := tensor.Like(x[0]), 0
 				for b.Loop() {
@@ -117,7 +122,7 @@ func BenchmarkActivation(b *testing.B) {
 func BenchmarkBlock(b *testing.B) {
 	for _, s := range []struct{ n, c, side int }{{1, 16, 64}, {1, 64, 64}, {5, 64, 128}} {
 		macs := 9 * float64(s.n*s.c*s.c*s.side*s.side)
-		eachISA(b, fmt.Sprintf("%dx%dx%dx%d", s.n, s.c, s.side, s.side), macs, func(b *testing.B) {
+		eachISA(b, fmt.Sprintf("channels=%d/grid=%d/batch=%d", s.c, s.side, s.n), macs, func(b *testing.B) {
 			x := inputs(s.n, s.c, s.side, s.side)
 			k := conv.NewKernel(normal(9, s.c, s.c, 3, 3), nil)
 			y, z := tensor.Like(x[0]), tensor.Like(x[0])
@@ -136,12 +141,22 @@ func BenchmarkBlock(b *testing.B) {
 
 // BenchmarkOperator is one application of the whole operator by its plan, noise
 // included, by mode, width, image and batch. It allocates nothing, but in float64
-// mode, which has no plans.
+// mode, which has no plans. Beside time and rate it reports what the first call
+// took, and how far the outputs are from float64 mode's, RMS over their standard
+// deviation, on one image of 32x32.
 func BenchmarkOperator(b *testing.B) {
 	for _, mode := range [][2]string{{"float32", ""}, {"tf32", ""}, {"float16", "cuda"}, {"bfloat16", "cuda"}, {"bfloat16", "cpu"}, {"float64", ""}} {
 		m, err := operator.ParseMode(mode[0], mode[1])
 		if err != nil {
 			b.Fatal(err)
+		}
+		name := "precision=" + mode[0]
+		if mode[1] != "" {
+			name += "/autocast=" + mode[1]
+		}
+		sizes := [][2]int{{64, 1}, {64, 5}, {128, 1}, {128, 5}} // grid and batch
+		if mode[0] == "float32" {
+			sizes = append(sizes, [][2]int{{128, 2}, {128, 8}, {128, 16}, {256, 1}}...)
 		}
 		for _, base := range []int{8, 16, 32, 64} {
 			op, err := operator.Init(operator.Config{NumLayers: 4, BaseChannels: base, InputChannels: 3, OutputChannels: 3,
@@ -149,33 +164,105 @@ func BenchmarkOperator(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			for _, s := range []struct{ side, n int }{{64, 1}, {64, 5}, {128, 1}, {128, 5}} {
-				macs := float64(op.MACs(s.side, s.side)) * float64(s.n)
-				eachISA(b, fmt.Sprintf("%v/base%d/%dx%d/batch%d", m, base, s.side, s.side, s.n), macs, func(b *testing.B) {
-					g, err := noise.NewTorchCPU("2.x", false)
-					if err != nil {
-						b.Fatal(err)
-					}
-					x := inputs(s.n, 3, s.side, s.side)
-					p, i := op.Plan(m, s.n, s.side, s.side), 0
-					step := func() {
-						i++
-						if err := p.Forward(p.Result(), x[i%len(x)], g, noise.Time{}); err != nil {
-							b.Fatal(err)
-						}
-					}
-					step() // prepares the weights
-					step()
-					for b.Loop() {
-						step()
-					}
-					b.ReportMetric(float64(b.N*s.n)/b.Elapsed().Seconds(), "sample-steps/s")
-					b.ReportMetric(float64(p.Arena())/1e6, "MB-arena")
+			far := sync.OnceValue(func() float64 { return distance(b, op, m) })
+			for _, s := range sizes {
+				macs := float64(op.MACs(s[0], s[0])) * float64(s[1])
+				eachISA(b, fmt.Sprintf("%s/base=%d/grid=%d/batch=%d", name, base, s[0], s[1]), macs, func(b *testing.B) {
+					benchmarkPlan(b, op, m, s[0], s[1])
+					b.ReportMetric(1e9*far(), "1e-9std-to-f64")
 					gflops(b, macs)
 				})
 			}
 		}
 	}
+}
+
+func benchmarkPlan(b *testing.B, op *operator.Operator, m operator.Mode, side, n int) {
+	g, err := noise.NewTorchCPU("2.x", false)
+	if err != nil {
+		b.Fatal(err)
+	}
+	x := inputs(n, 3, side, side)
+	began := time.Now()
+	p, i := op.Plan(m, n, side, side), 0
+	step := func() {
+		i++
+		if err := p.Forward(p.Result(), x[i%len(x)], g, noise.Time{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	step() // compiles, and prepares the weights
+	first := time.Since(began)
+	step()
+	for b.Loop() {
+		step()
+	}
+	b.ReportMetric(float64(first.Nanoseconds())/1e6, "ms-first-call")
+	b.ReportMetric(float64(b.N*n)/b.Elapsed().Seconds(), "sample-steps/s")
+	b.ReportMetric(float64(p.Arena())/1e6, "MB-arena")
+}
+
+// distance returns how far an operator's output in a mode is from float64's, without its
+// noise: RMS over the standard deviation.
+func distance(b *testing.B, op *operator.Operator, m operator.Mode) float64 {
+	x := normal(1, 1, 3, 32, 32)
+	y, err := op.Forward(&operator.Pass{Mode: m}, x)
+	if err != nil {
+		b.Fatal(err)
+	}
+	exact, err := operator.ParseMode("float64", "")
+	if err != nil {
+		b.Fatal(err)
+	}
+	z, err := op.Forward(&operator.Pass{Mode: exact}, tensor.Of(fp16.Float64, x.Data, x.Shape...))
+	if err != nil {
+		b.Fatal(err)
+	}
+	return float64(diff.Compare(y.Data, z.Data, fp16.Float32).RMSOverStd)
+}
+
+// gflops reports the rate of the definition's multiplications and additions, and its share of
+// what the innermost kernel reaches with all data in the first cache.
+func gflops(b *testing.B, macs float64) {
+	rate := 2 * macs * float64(b.N) / b.Elapsed().Seconds() / 1e9
+	b.ReportMetric(rate, "GFLOP/s")
+	if p := peakOf(asm.ISA()); p > 0 {
+		b.ReportMetric(100*rate/p, "%peak")
+	}
+}
+
+var peaks sync.Map // GFLOP/s by instruction set
+
+// peakOf is the rate of float64 multiplications and additions of the 3x3 kernel's innermost
+// loop on all threads, the best of a few short windows; 0 where there is no such kernel. The
+// definition's rate may exceed it: Winograd's method multiplies less.
+func peakOf(isa string) float64 {
+	if p, ok := peaks.Load(isa); ok {
+		return p.(float64)
+	}
+	w, best := asm.WinogradKernels(), 0.0
+	for range 5 {
+		if w == nil {
+			break
+		}
+		const blocks, points, rounds = 8, 36, 2000
+		var all sync.WaitGroup
+		began := time.Now()
+		for range runtime.GOMAXPROCS(0) {
+			all.Go(func() {
+				v, u, later := make([]float64, blocks*points*w.Tiles*8), make([]float64, blocks*8*w.Outputs), new(float32)
+				out := make([]float64, points*w.Tiles*w.Outputs)
+				for range rounds {
+					w.Multiply(&v[0], &u[0], &out[0], blocks, blocks, 1, &u[0], later)
+				}
+			})
+		}
+		all.Wait()
+		flop := 2 * float64(w.Tiles*w.Outputs*blocks*8) * rounds * float64(runtime.GOMAXPROCS(0))
+		best = max(best, flop/time.Since(began).Seconds()/1e9)
+	}
+	peaks.Store(isa, best)
+	return best
 }
 
 // hardData is data for which rounding is harder to decide than for normal
