@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -64,6 +65,7 @@ type benchReport struct {
 // benchFlags are the flags of bench.
 type benchFlags struct {
 	config, weights     string
+	dir                 string // of a case
 	precision, autocast string
 	arith               string
 	grid, batch         int
@@ -144,6 +146,10 @@ func bench(c *command) error {
 // settles the grid.
 func (f *benchFlags) read() (cs *rollout.Case, err error) {
 	switch {
+	case f.dir != "" && (f.config != "" || f.weights != ""):
+		return nil, errors.New("--case: want it without --config and --weights, which a case has itself")
+	case f.dir != "":
+		cs, err = rollout.OpenCase(f.dir)
 	case f.config != "":
 		if cs, err = readConfig(f.config); err == nil {
 			err = (&wholeFlags{weights: f.weights}).override(cs)

@@ -23,7 +23,7 @@ multiplications and additions of it. Then measures it, beside the path that is
 not compiled, and after how many steps compiling has paid. With --operators, says
 how long a dataset of so many operators takes, each compiled anew, at that
 many steps and realizations. Noise is drawn from the counter stream; writing
-the results is not in it. The operator is that of --config, or one of 4
+the results is not in it. The operator is that of --config or of --case, or one of 4
 layers and 32 base channels.
 
 example: refrun plan --config op.yaml --grid 128 --precision float16 --operators 1000 --steps 256 --realizations 5 --json`,
@@ -72,6 +72,7 @@ func plan(c *command) error {
 	var f benchFlags
 	d := planDataset{}
 	c.flags.StringVar(&f.config, "config", "", "YAML or JSON `file` with the operator, as of run (default one of 4 layers, 32 base channels)")
+	c.flags.StringVar(&f.dir, "case", "", "case `folder` with the operator, in place of --config")
 	c.flags.StringVar(&f.weights, "weights", "", "safetensors `file` of its weights (default by weights_seed)")
 	c.flags.StringVar(&f.precision, "precision", "float32", "`arithmetic`: float64, float32, tf32, float16 or bfloat16")
 	c.flags.StringVar(&f.autocast, "autocast", "", "`rules` of a half precision, as of run")
