@@ -48,15 +48,22 @@ func Diagnose(x, prev []float64) Diagnostics {
 		panic("rollout: diagnostics of an empty state, or of states of two sizes")
 	}
 	n := float64(len(x))
-	var energy, magnitude float64
+	// Sums that do not wait for each other share a loop: each has its own order.
+	var energy, magnitude, sum, sumWas float64
 	lo, hi := x[0], x[0]
-	for _, v := range x {
+	was := prev
+	if prev == nil {
+		was = x // for its numbers, of which nothing is made
+	}
+	was = was[:len(x)]
+	for i, v := range x {
 		energy += float64(v * v)
 		magnitude += math.Abs(v)
+		sum += v - x[0]
+		sumWas += was[i] - was[0]
 		lo, hi = min(lo, v), max(hi, v) // NaN if any is
 	}
-	mean := meanOf(x)
-	xx := comoment(x, x, mean, mean)
+	xx, xy, yy := comoments(x, was, x[0]+sum/n, was[0]+sumWas/n)
 	d := Diagnostics{
 		Energy:        energy,
 		Entropy:       entropy(x, lo, hi),
@@ -64,8 +71,7 @@ func Diagnose(x, prev []float64) Diagnostics {
 		MeanMagnitude: magnitude / n,
 	}
 	if prev != nil {
-		was := meanOf(prev)
-		d.Autocorrelation = correlation(comoment(x, prev, mean, was), xx, comoment(prev, prev, was, was))
+		d.Autocorrelation = correlation(xy, xx, yy)
 	}
 	// Machines differ in the sign and payload of the NaN that arithmetic makes.
 	for _, v := range []*float64{&d.Energy, &d.Entropy, &d.Autocorrelation, &d.Variance, &d.MeanMagnitude} {
@@ -74,35 +80,29 @@ func Diagnose(x, prev []float64) Diagnostics {
 	return d
 }
 
-// meanOf returns the mean of x. Summing the distances from the first number
-// makes it exact if all are equal, and comoments of a constant field then
-// exactly zero.
-func meanOf(x []float64) float64 {
-	var sum float64
-	for _, v := range x {
-		sum += v - x[0]
-	}
-	return x[0] + sum/float64(len(x))
-}
-
-// comoment returns the sum of (x-mean x)(y-mean y), given numbers a, b close to
-// the means, by the identity
+// comoments returns the sums of (x-mean x)^2, (x-mean x)(y-mean y) and (y-mean y)^2, given
+// numbers a, b close to the means. For each pair,
 //
 //	sum (x-mean x)(y-mean y) = sum (x-a)(y-b) - sum (x-a) sum (y-b) / n,
 //
 // which holds for all a and b: their errors cost nothing. Every distance is
 // rounded once, relative to its own size, so no error grows with the mean
-// (Chan, Golub and LeVeque, The American Statistician 37, 1983).
-func comoment(x, y []float64, a, b float64) float64 {
-	var sx, sy, sxy float64
+// (Chan, Golub and LeVeque, The American Statistician 37, 1983). A mean that is summed as
+// distances from the first number is exact if all are equal, and then the comoments of a
+// constant field are exactly zero.
+func comoments(x, y []float64, a, b float64) (xx, xy, yy float64) {
+	var sx, sy float64
 	y = y[:len(x)]
 	for i, v := range x {
 		dx, dy := v-a, y[i]-b
 		sx += dx
 		sy += dy
-		sxy += float64(dx * dy)
+		xx += float64(dx * dx)
+		xy += float64(dx * dy)
+		yy += float64(dy * dy)
 	}
-	return sxy - float64(sx*sy)/float64(len(x))
+	n := float64(len(x))
+	return xx - float64(sx*sx)/n, xy - float64(sx*sy)/n, yy - float64(sy*sy)/n
 }
 
 // correlation returns xy / sqrt(xx yy), within [-1,1]. It is NaN if a field is

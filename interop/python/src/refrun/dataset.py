@@ -28,7 +28,9 @@ class Dataset:
         set[17]["states"]               # [realization, time, channel, y, x]
         set.parameters(17)              # operator, rollout, initial condition, seeds
 
-    A unit is a dict: `states`, `metrics` (name to [realization, time]), `unit`, `identity`.
+    A unit is a dict: `states`, `metrics` (name to [realization, time]), `unit`, `identity`; of a
+    dataset that keeps no states `initial` [channel, y, x] in their place. Units in .h5 files
+    want the package h5py.
     States are numpy arrays in the type that they are stored in, but bfloat16 as float32, which
     has the same numbers; with torch=True they are tensors, bfloat16 too. That is a map-style
     dataset for torch.utils.data.DataLoader: files are opened as units are asked for, in any
@@ -45,8 +47,6 @@ class Dataset:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as e:
             raise DatasetError(f"{self.folder}/plan.json: {type(e).__name__}: want what refrun dataset plan writes") from e
         self._suffix = (self.spec.get("store") or {}).get("file", ".safetensors")
-        if self._suffix != ".safetensors":
-            raise DatasetError(f"{self.folder}: units in {self._suffix} files: want .safetensors ones; refrun dataset merge -o FILE.h5 makes one file for h5py")
 
     def __len__(self) -> int:
         return self.units
@@ -68,6 +68,8 @@ class Dataset:
 
     def __getitem__(self, unit: int) -> Dict[str, Any]:
         i = self._index(unit)
+        if self._suffix == ".h5":
+            return self._hdf5(i)
         header, arrays = _read(self.path(i), i)
         out: Dict[str, Any] = {"unit": i, "metrics": {}}
         for name, a in arrays.items():
@@ -75,10 +77,41 @@ class Dataset:
                 out["states"] = _tensor(*a) if self.torch else _array(*a)
             elif name.startswith("metrics."):
                 out["metrics"][name[len("metrics."):]] = _tensor(*a) if self.torch else _array(*a)
+            elif name == "initial":
+                out["initial"] = _tensor(*a) if self.torch else _array(*a)
         try:
-            out["identity"] = json.loads(header["__metadata__"]["identity"])[0][1]
+            out["identity"] = _identity(header["__metadata__"]["identity"])
         except (KeyError, ValueError, IndexError, TypeError):
             raise DatasetError(f"{self.path(i)}: no identity: want a unit of refrun dataset run") from None
+        return out
+
+    def _hdf5(self, i: int) -> Dict[str, Any]:
+        """A unit of an HDF5 file, which h5py reads."""
+        try:
+            import h5py
+        except ImportError:
+            raise DatasetError(f"{self.folder}: units in .h5 files: want the package h5py to read them") from None
+        path = self.path(i)
+        if not path.exists():
+            raise DatasetError(f"unit {i}: not made yet: refrun dataset run makes it")
+
+        def view(dataset: Any) -> Any:
+            a = dataset[0]
+            if not self.torch:
+                return a
+            import torch
+
+            return torch.from_numpy(a)
+
+        try:
+            with h5py.File(path, "r") as f:
+                out: Dict[str, Any] = {"unit": i, "metrics": {k: view(v) for k, v in f["metrics"].items()}}
+                for name, at in (("states", "trajectories"), ("initial", "inputs/fields")):
+                    if at in f:
+                        out[name] = view(f[at])
+                out["identity"] = _identity(f["metadata"].attrs["identity"])
+        except (OSError, KeyError, ValueError, IndexError, TypeError) as e:
+            raise DatasetError(f"{path}: {type(e).__name__}: want an HDF5 file; refrun dataset verify says which units differ") from e
         return out
 
     def __iter__(self) -> Iterator[Dict[str, Any]]:
@@ -110,6 +143,11 @@ def make_dataset(spec: Union[str, Path, Dict[str, Any]], folder: Union[str, Path
         _run("dataset", "plan", os.fspath(path), "-o", os.fspath(folder), "--quiet")
     _run("dataset", "run", os.fspath(folder), "--quiet")
     return Dataset(folder, torch=torch)
+
+
+def _identity(text: str) -> str:
+    """The unit's identity: the text itself, or of a rollout's file the first of its pairs."""
+    return json.loads(text)[0][1] if text.startswith("[") else text
 
 
 def _run(*args: str) -> str:
