@@ -15,7 +15,7 @@ import (
 // times beyondRounding for what it does more often or in worse places. Errors
 // that are larger, or that lie in a place, are of another function.
 func (g *stepGate) classify(m *measured, bad *verdictOn) (report.Verdict, error) {
-	if bad.gate == "structure" || g.local(bad.figures) {
+	if bad.gate == "structure" || bad.lone || g.local(bad.figures) {
 		return report.FailLogic, nil
 	}
 	mode, err := operator.ParseMode("bfloat16", "cuda")

@@ -13,7 +13,8 @@ type stepFigures struct {
 	count           float64
 	alike           float64 // see lookAlikes
 	maxAbs, sumAbs  float64 // of Got - truth
-	sumZ, peak      float64 // of its square over s^2, and the largest of its size over s
+	sumZ, peak      float64 // of its square over s^2, and the largest of its size over s,
+	peakAt          int     // which is this number's
 	cuts            *measure.Cuts
 	wrong           int // numbers that are not finite where they should be, or the reverse
 	wrongAt         int
@@ -34,7 +35,10 @@ func (m *measured) figures() *stepFigures {
 		f.count++
 		f.sumAbs += d
 		f.sumZ += float64(z * z)
-		f.maxAbs, f.peak = max(f.maxAbs, d), max(f.peak, z)
+		f.maxAbs = max(f.maxAbs, d)
+		if z > f.peak {
+			f.peak, f.peakAt = z, i
+		}
 	}
 	return f
 }
@@ -49,7 +53,8 @@ type stepFault struct {
 	value  float64 // a root mean square or a mean
 	limit  float64
 	excess float64
-	at     int // element, where the slice is small; otherwise -1
+	at     int  // element, where the slice is small; otherwise -1
+	lone   bool // it is wrong by itself, see stepGate.lone
 }
 
 // judge returns the worst statistic of a step over its limit, nil if none is

@@ -178,13 +178,14 @@ func (g *stepGate) measureAll() ([]*stepFigures, *verdictOn, error) {
 // first returns the first fault. Where a step is beyond its limit, an ensemble
 // of its own says whether the limits are right there.
 func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
+	level := usual(all)
 	for _, f := range all {
 		if f.wrong > 0 {
 			at := f.cuts.Place(measure.InPeak, f.wrongAt, f.lo)
 			return &verdictOn{&stepFault{kind: measure.InPeak, gate: "structure", slice: at, home: at, value: float64(f.wrong), excess: math.Inf(1), at: f.wrongAt}, f}, nil
 		}
 		x := g.h0.judge(f)
-		if x == nil {
+		if x == nil && f.peak <= farthest*level {
 			continue
 		}
 		batch := g.e.Case.Rollout.EngineBatches()[f.batch]
@@ -192,20 +193,18 @@ func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if _, err := g.full(b, g.h0, members); err != nil {
-			return nil, err
+		if x != nil {
+			if x, err = g.still(b, f); err != nil {
+				return nil, err
+			}
 		}
-		if x = g.h0.judge(f); x == nil {
-			continue
-		}
-		doubtful, err := g.doubtful(b, f, x)
-		if err != nil {
-			return nil, err
-		}
-		if !doubtful {
+		if x != nil {
 			bad := &verdictOn{x, f}
 			bad.figures = g.h0.earlier(all, bad)
 			return bad, nil
+		}
+		if x, err = g.lone(b, f, level); x != nil || err != nil {
+			return &verdictOn{x, f}, err
 		}
 	}
 	if x, t := g.h0.judgeRun(all); x != nil {
@@ -216,6 +215,22 @@ func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 		}
 	}
 	return nil, nil
+}
+
+// still returns what is beyond its limit in a step if an ensemble of the step itself
+// widens the limits; nil if nothing is.
+func (g *stepGate) still(b *evidence.BatchStep, f *stepFigures) (*stepFault, error) {
+	if _, err := g.full(b, g.h0, members); err != nil {
+		return nil, err
+	}
+	x := g.h0.judge(f)
+	if x == nil {
+		return nil, nil
+	}
+	if doubtful, err := g.doubtful(b, f, x); doubtful || err != nil {
+		return nil, err
+	}
+	return x, nil
 }
 
 // fromClaim measures a step, or as many realizations of it as ensembles take, and
@@ -234,7 +249,7 @@ func (g *stepGate) fromClaim(b *evidence.BatchStep) (m *measured, claimed candid
 // other looks for a legal pattern that explains the first step that the claim
 // does not, and uses it from then on.
 func (g *stepGate) other(bad *verdictOn) (bool, error) {
-	if bad.gate == "structure" {
+	if bad.gate == "structure" || bad.lone { // which no other rounding explains
 		return false, nil
 	}
 	batch := g.e.Case.Rollout.EngineBatches()[bad.figures.batch]
