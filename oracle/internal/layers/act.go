@@ -15,9 +15,8 @@ import (
 //
 //	relu, none   exact
 //	tanh         4 ulp
-//	silu         x/(1+e^-x): e^-x off by 2 ulp, sum and quotient: 4 ulp; -0
-//	             where e^-x overflows, x < -88.7, or where its inverse is
-//	             subnormal, x < -87.3
+//	silu         x/(1+e^-x): see siluError; -0 where e^-x overflows, x < -88.7, or
+//	             where its inverse is subnormal, x < -87.3
 //	gelu         x/2 (1+erf): erf off by 1.5e-7 (formula 7.1.26 of Abramowitz
 //	             and Stegun, which vector libraries use) and 20 roundings of
 //	             numbers below 1.5, all times x/2; and 4 roundings
@@ -49,7 +48,8 @@ func (g *layerGate) actAnswers(n *operator.Node, in layerValue) iter.Seq[*answer
 			case act.GELUTanh:
 				bound[k], slope = float64(12*g.u*a)+float64(6*g.u*v), 1.13
 			case act.SiLU:
-				bound[k], slope = float64(8*g.u*v), 1.1
+				bound[k], slope = g.siluError(x.Data[k])*v, 1.1
+				sd[k] = bound[k] / 8 // the share that one ulp has of eight
 				if x.Data[k] < -87 {
 					bound[k], lost = bound[k]+v, v
 				}
@@ -60,7 +60,7 @@ func (g *layerGate) actAnswers(n *operator.Node, in layerValue) iter.Seq[*answer
 				a = 0
 			}
 			bound[k] += tiny
-			sd[k] = g.u*(a+v) + lost
+			sd[k] = max(sd[k], g.u*(a+v)) + lost
 		}
 		if in.bound != nil {
 			for k, b := range in.bound {
@@ -75,6 +75,27 @@ func (g *layerGate) actAnswers(n *operator.Node, in layerValue) iter.Seq[*answer
 			yield(a)
 		}
 	}
+}
+
+// siluError is how far x/(1+e^-x) may be from exact, relative. Many kernels form e^-x as
+// 2^t of the rounded t = -x log2 e (Triton, and CUDA's exp inside), which costs half an
+// ulp of t and the error of the constant, both times x; their 2^t is off by 2.5 ulp at
+// most, the sum by half of one, and a quotient that is not IEEE's by 2.5:
+//
+//	(ln 2 ulp(t)/2 + c |x| + 5u) e/(1+e) + u + 5u,   e = e^-x
+//
+// with c = ln 2 |fl(log2 e) - log2 e|, 1.336e-8 for float32. (CUDA C++ Programming Guide,
+// "Mathematical Functions"; PTX ISA, ex2.approx and div.full.)
+func (g *layerGate) siluError(x float64) float64 {
+	c := 1.336e-8
+	if g.u < 0x1p-24 {
+		c = g.u
+	}
+	t := math.Abs(x) * math.Log2E
+	_, e := math.Frexp(t)
+	ulp := 2 * g.u * math.Ldexp(1, e-1)
+	share := 1 / (1 + elem.Exp(x)) // e/(1+e)
+	return (math.Ln2*ulp/2+float64(c*math.Abs(x))+float64(5*g.u))*share + float64(6*g.u)
 }
 
 // narrowAct is an activation whose every operation rounds to the half type, as
