@@ -4,8 +4,7 @@ import numpy as np
 
 import functions
 import sums
-from faults import CONVS, fault
-from faults_precision import NORMED, STATS
+from catalogue import CONVS, NORMED, STATS, fault
 from formats import f32
 
 WIDE = {"base_channels": [8, 16]}

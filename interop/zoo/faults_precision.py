@@ -5,12 +5,10 @@ import numpy as np
 
 import functions
 import sums
-from faults import ALL, CONVS, HALF, fault
+from catalogue import ALL, CONVS, HALF, NORMED, STATS, fault
 from formats import f32, half, half_truncated, significand, tf32
 
 F16, F32 = ("float16",), ("float32",)
-STATS = {"normalization": ["instance", "group", "layer"]}
-NORMED = {"normalization": ["instance", "group", "layer", "batch"]}
 GELU = {"activation": ["gelu"]}
 CURVED = {"activation": ["gelu", "silu", "tanh"]}
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 import functions
-from faults import fault
+from catalogue import fault
 from formats import f32, half
 
 GAUSS = {"noise_type": ["gaussian", "multiplicative"]}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from faults import CONVS, fault
+from catalogue import CONVS, fault
 from formats import f32, half
 
 BLEND = {"policy_type": ["convex"], "alpha": [.3, .7, .9]}
@@ -286,3 +286,10 @@ def _(c):
 def _(c):
     v = c.good()
     return np.where((v < 0) & (v > -.01 * c.a), np.float32(0), v)
+
+
+@fault("X20", "rare", "post", "one element of the state is a twentieth off, at one step", when="once", accept=("logic", "rollout", "precision"))
+def _(c):
+    v = c.good().copy()
+    v[c.element(v)] *= np.float32(1 + 0.05 * c.a)
+    return v
