@@ -12,7 +12,7 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "interop/*/README.md", "internal/asm/README.md", "examples/README.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/README.md", "interop/*/README.md", "internal/asm/README.md", "examples/README.md"} {
 		names, err := filepath.Glob(filepath.Join("../..", pattern))
 		if err != nil {
 			t.Fatal(err)
@@ -50,7 +50,7 @@ var ranElsewhere = map[string]string{
 	// Others.
 	"python interop/gpu/": "needs a GPU", "python interop/python/examples/": "needs torch", "docker": "needs a daemon", "git": "of a release",
 	"refrun run --onnx": "needs an ONNX file; onnx/ has tests of its own", "refrun info --onnx": "needs an ONNX file", "refrun kernel": "oracle/kernel and docs/KERNELS.md", "refrun dataset": "TestDataset runs them",
-	"refrun study --case testdata": "minutes", "refrun run --graph": "interop/python/tests/test_network.py", "go doc": "prints", "go run -C": "go test ./examples/...", "dist/": "of a release", "diff": "of a release",
+	"refrun study --case testdata": "minutes", "refrun run --graph": "interop/python/tests/test_network.py", "go doc": "prints", "go install golang.org/x/perf": "of a reader", "scripts/bench": "measures", "go run -C": "go test ./examples/...", "dist/": "of a release", "diff": "of a release",
 	"refrun run --config run.yaml": "a sketch of docs/README.md", "refrun molecule": "tests of its own", "go tool pprof": "measures", "python3 interop/zoo/": "campaign",
 }
 
