@@ -37,7 +37,7 @@ func (g *fastConv) plainTile(n, y, x int) {
 			for c := range u {
 				u[c] = panel[c*block+o%block]
 			}
-			m[p] = chains32(u, v[p], g.form.chain*block)
+			m[p] = single.Dot(u, v[p], g.form.chain*block)
 		}
 		for ij, z := range sandwich(m, form.Side, 4, func(d, r []float32) { fastOutputLine(form, d, r) }) {
 			z += g.weights.bias[o]
@@ -66,7 +66,7 @@ func (g *fastTaps) plainLine(n, y, o int) {
 			for i := range u {
 				u[i] = packed[i*block+c]
 			}
-			if out[c] = chains32(u, v, fastChain*block) + bias[c]; out[c] != out[c] {
+			if out[c] = single.Dot(u, v, fastChain*block) + bias[c]; out[c] != out[c] {
 				out[c] = canonicalNaN
 			}
 		}
@@ -74,23 +74,6 @@ func (g *fastTaps) plainLine(n, y, o int) {
 }
 
 var canonicalNaN = math.Float32frombits(0x7fc00000)
-
-// chains32 is the sum of products of so many numbers in order, from zero, by fused
-// multiply-adds; then of the next ones, and those sums are added in order.
-func chains32(u, v []float32, chain int) (total float32) {
-	for from := 0; from < len(u); from += chain {
-		var sum float32
-		for c := from; c < min(from+chain, len(u)); c++ {
-			sum = single.FMA(v[c], u[c], sum)
-		}
-		if from == 0 {
-			total = sum
-		} else {
-			total += sum
-		}
-	}
-	return total
-}
 
 // sandwich applies a transform from n numbers to k to the columns of x, and then to the
 // rows of what is left.

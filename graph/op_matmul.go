@@ -279,6 +279,7 @@ type packedKey struct {
 	operands fp16.Format
 	tf32     fp16.Rounding
 	trans    bool
+	fast     bool
 	bias     *tensor.Tensor
 }
 
@@ -288,7 +289,7 @@ func packed(c *Call, b, added int, p matmul.Params) *matmul.Kernel {
 	if c.constantOf(b) == nil || len(c.in[b].Shape) != 2 || p.TransA || !one(p.Alpha) {
 		return nil
 	}
-	key, inputs := packedKey{operands: c.program.Operand(c.node, b), tf32: c.Mode.TF32, trans: p.TransB}, []int{b}
+	key, inputs := packedKey{operands: c.program.Operand(c.node, b), tf32: c.Mode.TF32, trans: p.TransB, fast: c.Mode.Fast}, []int{b}
 	if added >= 0 {
 		columns := c.in[b].Shape[1]
 		if p.TransB {
@@ -305,7 +306,11 @@ func packed(c *Call, b, added int, p matmul.Params) *matmul.Kernel {
 		if added >= 0 {
 			bias = c.In(added).Data
 		}
-		return matmul.NewKernel(c.In(b), p.TransB, bias)
+		k := matmul.NewKernel(c.In(b), p.TransB, bias)
+		if c.Mode.Fast {
+			k = k.Fast()
+		}
+		return k
 	}).(*matmul.Kernel)
 }
 

@@ -17,8 +17,11 @@ type Kernel struct {
 	bias  []float64
 	k, n  int
 
-	mu      sync.Mutex
-	byWidth map[int]*packed
+	mu        sync.Mutex
+	byWidth   map[int]*packed
+	inSingles map[int]*fastPacked // by the columns of a panel
+
+	fast bool // for fast arithmetic
 }
 
 // NewKernel prepares b [K,N], or [N,K] if it is to be transposed as the weight of a
@@ -45,6 +48,9 @@ func (k *Kernel) Bytes() int64 {
 	n := 0
 	for _, p := range k.byWidth {
 		n += cap(p.memory) + cap(p.norms) + len(p.grids)
+	}
+	for _, p := range k.inSingles {
+		n += (cap(p.u) + cap(p.bias)) / 2
 	}
 	return 8 * int64(n)
 }
@@ -94,6 +100,12 @@ func (s *Space) Apply(dst, a *tensor.Tensor, k *Kernel) {
 		panic("matmul: source, kernel and destination differ in shape")
 	case (a.Format == fp16.Float64 || k.b.Format == fp16.Float64) && dst.Format != fp16.Float64:
 		panic("matmul: float64 operands need a float64 destination")
+	}
+	if k.fast && dst.Format == fp16.Float32 {
+		if rows > 0 && k.n > 0 {
+			k.applyFast(dst.Data, a.Data, rows)
+		}
+		return
 	}
 	j := &s.job
 	j.begin(dst, Params{})

@@ -55,7 +55,7 @@ var planCases = []planCase{
 }
 
 var planModes = [][2]string{{"float32", ""}, {"tf32", ""}, {"tf32:away", ""}, {"tf32:truncate", ""}, {"float16", "cuda"}, {"float16", "cpu"},
-	{"bfloat16", "cuda"}, {"bfloat16", "cpu"}, {"bfloat16", "cuda:1.13"}, {"bfloat16", "cpu:1.13"}, {"float64", ""}}
+	{"bfloat16", "cuda"}, {"bfloat16", "cpu"}, {"bfloat16", "cuda:1.13"}, {"bfloat16", "cpu:1.13"}, {"float32:fast", ""}, {"float64", ""}}
 
 // streams are the draws of one application, made anew.
 func streams(t testing.TB, n int) map[string]func() noise.Draws {

@@ -1,4 +1,5 @@
-// Package single is float32 arithmetic where Go has none: the fused multiply-add.
+// Package single is float32 arithmetic where Go has none: the fused multiply-add, and sums
+// of it in a fixed order.
 package single
 
 import "math"

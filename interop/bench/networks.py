@@ -114,7 +114,7 @@ def measure(name, o, work):
     path = f"{work}/{name}.onnx"
     torch.onnx.export(net, (inputs[0],), path, input_names=["x"], output_names=["y"], opset_version=20, dynamo=False)
     save_file({f"x {k}": x for k, x in enumerate(inputs)}, f"{work}/{name}.safetensors")
-    child = subprocess.Popen([f"{work}/network", path, str(o.threads), f"{work}/{name}.safetensors"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    child = subprocess.Popen([f"{work}/network", path, str(o.threads), f"{work}/{name}.safetensors"] + ["fast"] * (o.arith == "fast"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ours(k, file=""):
         child.stdin.write(f"{k} {file}\n")
@@ -146,6 +146,7 @@ def measure(name, o, work):
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--arith", choices=["exact", "fast"], default="exact", help="of refrun")
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--models", default="resnet18,vit")
     o = p.parse_args()

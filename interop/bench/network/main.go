@@ -1,6 +1,7 @@
-// Command network evaluates an ONNX file, for networks.py: network MODEL THREADS INPUTS,
-// a safetensors file with inputs "name k". For each line "k" it evaluates the k-th and
-// prints the seconds; with "k FILE" it writes the first output, y, to a safetensors file.
+// Command network evaluates an ONNX file, for networks.py: network MODEL THREADS INPUTS
+// [fast], of inputs "name k" in a safetensors file, and with fast in that arithmetic. For
+// each line "k" it evaluates the k-th and prints the seconds; with "k FILE" it writes the
+// first output, y, to a safetensors file.
 package main
 
 import (
@@ -29,8 +30,8 @@ func main() {
 }
 
 func run() error {
-	if len(os.Args) != 4 {
-		return fmt.Errorf("want MODEL THREADS INPUTS")
+	if n := len(os.Args); n != 4 && (n != 5 || os.Args[4] != "fast") {
+		return fmt.Errorf("want MODEL THREADS INPUTS, and fast or nothing")
 	}
 	threads, err := strconv.Atoi(os.Args[2])
 	if err != nil {
@@ -71,7 +72,7 @@ func run() error {
 	for _, t := range x {
 		types = append(types, graph.Type{Shape: t.Shape, Format: t.Format})
 	}
-	p, err := plan.New(g, graph.Mode{Precision: fp16.Float32}, types...)
+	p, err := plan.New(g, graph.Mode{Precision: fp16.Float32, Fast: len(os.Args) == 5}, types...)
 	if err != nil {
 		return err
 	}
