@@ -12,6 +12,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/onnx"
+	"github.com/refrun/refrun/oracle/judge"
 )
 
 // modelInfo is the JSON of info --onnx.
@@ -25,6 +26,7 @@ type modelInfo struct {
 	Unsupported []string       `json:"unsupported,omitempty"` // every node that is not
 	Open        string         `json:"open,omitempty"`        // why no graph could be made yet
 	Operations  map[string]int `json:"operations,omitempty"`  // of the graph, how often each
+	NotJudged   []string       `json:"not_judged,omitempty"`  // operations of which check does not know what right devices return
 	Nodes       int            `json:"nodes,omitempty"`
 	Parameters  int64          `json:"parameters,omitempty"`
 	FLOPs       int64          `json:"flops,omitempty"` // two for each multiplication of a product, in one evaluation
@@ -56,7 +58,11 @@ func (c *command) modelInfo(m *modelFlags) error {
 	default:
 		out.Supported, out.Operations, out.Nodes, out.FLOPs = true, map[string]int{}, len(b.graph.Nodes), 2*p.Products()
 		for _, node := range b.graph.Nodes {
-			out.Operations[node.Op.Name()]++
+			name := node.Op.Name()
+			out.Operations[name]++
+			if !judge.Knows(node.Op) && !slices.Contains(out.NotJudged, name) {
+				out.NotJudged = append(out.NotJudged, name)
+			}
 		}
 		for _, v := range b.graph.Values {
 			if v.Const != nil && v.Const.Format != fp16.Int64 {
@@ -105,6 +111,9 @@ func (c *command) printModel(o modelInfo) {
 	names := slices.SortedFunc(maps.Keys(o.Operations), func(a, b string) int {
 		return cmp.Or(o.Operations[b]-o.Operations[a], strings.Compare(a, b))
 	})
+	if len(o.NotJudged) > 0 {
+		c.printf("not judged   %s: check skips what has them\n", strings.Join(o.NotJudged, ", "))
+	}
 	c.printf("operations   %d:", o.Nodes)
 	for _, name := range names {
 		c.printf(" %s %d", name, o.Operations[name])

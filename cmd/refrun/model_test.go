@@ -9,9 +9,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/npy"
 	"github.com/refrun/refrun/safetensors"
+	"github.com/refrun/refrun/tensor"
 )
 
 // networks is the folder of the networks that package onnx is tested with, wherever a test
@@ -186,6 +188,84 @@ func TestGraph(t *testing.T) {
 	refrun(t, "run", "--graph", x).refused(t, "run", x+": want a JSON object...")
 }
 
+// TestModelCheck: what PyTorch returned passes, the same with a fault fails, and a layer that is wrong is named.
+func TestModelCheck(t *testing.T) {
+	m, in := fixture(t, "resnet")
+	dir := t.TempDir()
+	dev, layers := filepath.Join(dir, "y.npz"), filepath.Join(dir, "layers.npz")
+	args := []string{"check", "--onnx", m, "--input", in, "--json"}
+	write := func(path string, arrays map[string]*tensor.Tensor) {
+		var names []string
+		var of []*tensor.Tensor
+		for name, x := range arrays {
+			names, of = append(names, name), append(of, x)
+		}
+		os.Remove(path)
+		if err := writeOutputs(path, names, of); err != nil {
+			t.Fatal(err)
+		}
+	}
+	y := tensor.Of(fp16.Float32, outputsOf(t, in, "torch_float32"), 1, 10)
+	write(dev, map[string]*tensor.Tensor{"anything": y})
+	report, junit := filepath.Join(dir, "r.html"), filepath.Join(dir, "r.xml")
+	r := refrun(t, append(args, "--output", dev, "--report", report, "--junit", junit)...)
+	has(t, "check", r.decode(t), object{"model": word, "verdict": word, "reason": word, "claim": word, "text": word, "isa": word, "threads": number, "seconds": number, "peak_bytes": number})
+	if v := r.decode(t)["verdict"]; r.code != 0 || v != "PASS-CONFORMING" {
+		t.Errorf("%d, %v: %v", r.code, v, r.decode(t)["reason"])
+	}
+	for _, path := range []string{report, junit} {
+		if b, err := os.ReadFile(path); err != nil || !strings.Contains(string(b), "PASS-CONFORMING") && path == report {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	y.Data[3] += 1e-3
+	write(dev, map[string]*tensor.Tensor{"linear": y})
+	if r := refrun(t, append(args, "--output", dev)...); r.code != 1 {
+		t.Errorf("an output that is off by a thousandth: %d", r.code)
+	}
+	write(layers, map[string]*tensor.Tensor{"linear": y, "stranger": y})
+	if r := refrun(t, append(args, "--layers", layers)...); r.code != 1 || r.decode(t)["first_layer"] != "linear" || !strings.Contains(r.stdout, "no values of the network: stranger") {
+		t.Errorf("with layers: %d, %v", r.code, r.decode(t)["first_layer"])
+	}
+	for _, k := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "--output: missing: want the file of the outputs that the device returned"},
+		{[]string{"--output", "z=" + dev}, `--output: "z": not an output of the network: want linear`},
+		{[]string{"--output", dev, "--claim", "float64"}, "--claim: precision float64: want float32, tf32, float16 or bfloat16"},
+		{[]string{"--output", dev, "--noise", "none"}, "--noise: says nothing of a network: want it without --onnx and --graph"},
+		{[]string{"--output", in}, in + ": 3 tensors: want ..."},
+		{[]string{"--output", "y.txt"}, "--output: y.txt: want a .npy, .npz or .safetensors file"},
+		{[]string{"--layers", in}, "--layers: " + in + ": 3 tensors, and none has the name of a value of the network: want such as ..."},
+	} {
+		refrun(t, append(args[:len(args)-1:len(args)-1], k.args...)...).refused(t, "check", k.want)
+	}
+	refrun(t, "check", "--output", dev).refused(t, "check", "--input, --output: want --onnx or --graph as well")
+}
+
+// TestModelVerbs: a network is planned and studied, and probes for it are what run takes.
+func TestModelVerbs(t *testing.T) {
+	m, in := fixture(t, "painn")
+	r := refrun(t, "plan", "--onnx", m, "--input", in, "--seconds", "0.01", "--json").decode(t)
+	has(t, "plan", r, object{"kernels": []any{object{"name": word, "op": word, "kernel": word}}, "flops": number, "arena_bytes": number, "weight_bytes": number})
+	r = refrun(t, "study", "--onnx", m, "--input", in, "--json").decode(t)
+	has(t, "study", r, object{"model": word, "rows": []any{object{"twin": word, "max_abs": number, "rms_over_std": number}}})
+	dir := filepath.Join(t.TempDir(), "probes")
+	files := refrun(t, "probe", "--onnx", m, "--input", in, "-o", dir, "--json").decode(t)["files"].([]any)
+	if len(files) != len(modelProbes) {
+		t.Fatalf("%d probes", len(files))
+	}
+	for _, f := range files {
+		if r := refrun(t, "run", "--onnx", m, "--input", f.(string)); r.code != 0 {
+			t.Errorf("%s: %s", f, r.stderr)
+		}
+	}
+	refrun(t, "probe", "--onnx", m, "--input", in, "-o", dir).refused(t, "probe", "-o: "+dir+": holds 7 files: want a folder that is new or empty")
+	refrun(t, "probe", "--onnx", m, "-o", dir+"2").refused(t, "probe", "--input: z: whole numbers: want them given")
+	refrun(t, "plan", "--onnx", m, "--precision", "float64").refused(t, "plan", "--precision: float64: is evaluated by definition: want another precision")
+}
+
 // modelPairs are what is concluded of networks.
 func modelPairs() []pair {
 	ran := func(r modelReport) string { return printed(func(c *command) { c.printEvaluation(r) }) }
@@ -197,6 +277,7 @@ func modelPairs() []pair {
 		{"open         size 0 of x; with --input the rest is said", said(modelInfo{Open: "size 0 of x"}), said(modelInfo{Supported: true})},
 		{"unsupported  Loop", said(modelInfo{Unsupported: []string{"Loop"}}), said(modelInfo{Supported: true})},
 		{"parameters   5\nFLOPs        8 in one evaluation", said(modelInfo{Supported: true, Parameters: 5, FLOPs: 8}), said(modelInfo{Parameters: 5, FLOPs: 8})},
+		{"not judged   prod: check skips what has them", said(modelInfo{Supported: true, NotJudged: []string{"prod"}}), said(modelInfo{Supported: true})},
 		{"operations   2:", said(modelInfo{Supported: true, Nodes: 2}), said(modelInfo{Nodes: 2})},
 	}
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -24,7 +25,8 @@ not compiled, and after how many steps compiling has paid. With --operators, say
 how long a dataset of so many operators takes, each compiled anew, at that
 many steps and realizations. Noise is drawn from the counter stream; writing
 the results is not in it. The operator is that of --config or of --case, or one of 4
-layers and 32 base channels.
+layers and 32 base channels. With --onnx or --graph, compiles a network, for the
+inputs that are given or for ones.
 
 example: refrun plan --config op.yaml --grid 128 --precision float16 --operators 1000 --steps 256 --realizations 5 --json`,
 	run: plan,
@@ -83,6 +85,7 @@ func plan(c *command) error {
 	c.flags.IntVar(&d.Steps, "steps", 256, "`steps` of each rollout of the dataset")
 	c.flags.IntVar(&d.Realizations, "realizations", 1, "`rollouts` of each operator of the dataset")
 	c.flags.Float64Var(&f.seconds, "seconds", 0.5, "`time` to measure for, in seconds")
+	m := c.modelFlags()
 	if err := c.parse(0); err != nil {
 		return err
 	}
@@ -101,6 +104,16 @@ func plan(c *command) error {
 	case !(f.seconds > 0 && f.seconds <= 3600):
 		return fmt.Errorf("--seconds: %v: want more than 0, at most 3600", f.seconds)
 	}
+	if m.given() {
+		r, err := c.modelPlan(m, &f)
+		if err != nil {
+			return err
+		}
+		return c.showPlan(r)
+	}
+	if len(m.inputs) > 0 {
+		return errors.New("--input: want --onnx or --graph as well")
+	}
 	cs, err := f.read()
 	if err != nil {
 		return err
@@ -112,13 +125,18 @@ func plan(c *command) error {
 	if err != nil {
 		return err
 	}
-	r.Contract, r.CPU, r.ISA, r.Threads = operator.Contract, asm.CPU(), c.isa, runtime.GOMAXPROCS(0)
 	if d.Operators > 0 {
 		applications := float64(d.Steps) * math.Ceil(float64(d.Realizations)/float64(f.batch))
 		d.PerOperator = r.Build + r.First + (applications-1)*r.Seconds
 		d.Seconds = float64(d.Operators) * d.PerOperator
 		r.Dataset = &d
 	}
+	return c.showPlan(r)
+}
+
+// showPlan adds the machine to a report, and prints it.
+func (c *command) showPlan(r *planReport) error {
+	r.Contract, r.CPU, r.ISA, r.Threads = operator.Contract, asm.CPU(), c.isa, runtime.GOMAXPROCS(0)
 	if c.json {
 		return c.printJSON(r)
 	}

@@ -22,7 +22,8 @@ number; channels of small spread, for eps; large means, for one-pass variances;
 ladders to overflow and to subnormal numbers. Each folder below the one of -o is a
 case without a trajectory. Let the device step it from its initial_condition, with
 the draws of its noise.safetensors, and store trajectory.safetensors there; refrun
-check --case FOLDER judges the answer.
+check --case FOLDER judges the answer. With --onnx or --graph the files are inputs
+of a network: refrun check --onnx FILE --input PROBE judges what the device returns.
 
 example: refrun probe --case my_case -o probes`,
 	run: runProbe,
@@ -32,8 +33,15 @@ func runProbe(c *command) error {
 	dir := c.flags.String("case", "", "`folder` of a case, or of its case.json and weights alone; it may stand without --case")
 	c.folder = dir
 	out := c.flags.String("o", "", "`folder` to write to, which must be new or empty")
+	m := c.modelFlags()
 	if err := c.parse(0); err != nil {
 		return err
+	}
+	if m.given() {
+		return c.probeModel(m, *out)
+	}
+	if len(m.inputs) > 0 {
+		return errors.New("--input: want --onnx or --graph as well")
 	}
 	if *dir == "" {
 		return errors.New("--case: want the folder of a case")

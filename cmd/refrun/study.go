@@ -25,7 +25,9 @@ noise, twins that differ in one thing each: float16, bfloat16, TF32, float64, a
 start moved by 1e-6, another noise seed. Of every twin it gives the path's
 distance to the float32 rollout, and the distance of one step from the float32
 rollout's own state; how fast a small difference grows; and the horizon, the
-step from which a path says nothing. docs/STUDY.md reads two of them.
+step from which a path says nothing. docs/STUDY.md reads two of them. With --onnx
+or --graph, says of one evaluation of a network how far its outputs in each precision
+lie from those in float64.
 
 example: refrun study --case my_case --operator-seeds 4 --png study.png`,
 	run: studyRun,
@@ -90,8 +92,15 @@ func studyRun(c *command) error {
 	autocast := f.String("autocast", "cuda", "`rules` of float16 and bfloat16: cuda or cpu, with the release :1.13 or :2.x if it is not the case's")
 	noise := f.String("noise", "counter", "`stream`, the same numbers for every precision: counter, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS] or none")
 	picture := f.String("png", "", "write a picture to this `file`: .png or .svg")
+	m := c.modelFlags()
 	if err := c.parse(0); err != nil {
 		return err
+	}
+	if m.given() {
+		return c.studyModel(m, *autocast)
+	}
+	if len(m.inputs) > 0 {
+		return errors.New("--input: want --onnx or --graph as well")
 	}
 	var cs *rollout.Case
 	var err error

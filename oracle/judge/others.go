@@ -302,3 +302,20 @@ func linesOf(o graph.FFT, in, out []int) lines {
 	l.in, l.out = group(in, complexIn), group(out, complexOut)
 	return l
 }
+
+// Knows reports whether it is known what right kernels return of an operation. Of some it is known for
+// exact inputs only, such as a remainder; these count as known.
+func Knows(op graph.Op) bool {
+	switch op := op.(type) {
+	case graph.Softmax, graph.LayerNorm, graph.RMSNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm, graph.Attention,
+		graph.Var, graph.GLU, graph.Binary, crossEntropy, rotary:
+		return true
+	case graph.VectorNorm:
+		return op.Order == 2
+	case graph.Unary, graph.Act:
+		_, ok := kernels[nameOf(op)]
+		return ok
+	}
+	name := op.Name()
+	return name == "logsumexp" || moves[name] || sums[name] || products[name] || greatest[name] || others[name] != nil
+}

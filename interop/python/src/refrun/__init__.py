@@ -12,6 +12,7 @@
 output to it in pytest. `record` writes a case folder: the operator's layers and weights, its states in
 the device's own type, its noise. `check` has the refrun binary judge it.
 `assert_kernel` holds a matrix product to the bits of a device's tensor cores.
+`check_model` judges one call of any module.
 `describe` says of any module what it computes; `export` writes the operator alone; `Case` takes arrays from any framework.
 """
 
@@ -27,14 +28,15 @@ from .reference import Reference, Rollout, assert_same, reference, run
 
 if _TYPE_CHECKING:
     from .graph import UnsupportedLayer, export
+    from .model import Layers, check_model
     from .network import Network, Unsupported, describe
     from .recorder import record
 
 # What needs torch is imported when it is used.
-_TORCH = {"export": "graph", "UnsupportedLayer": "graph", "describe": "network", "Network": "network", "Unsupported": "network", "record": "recorder"}
+_TORCH = {"export": "graph", "UnsupportedLayer": "graph", "describe": "network", "Network": "network", "Unsupported": "network", "Layers": "model", "check_model": "model", "record": "recorder"}
 
-__all__ = ["BinaryError", "Case", "CaseError", "Dataset", "DatasetError", "Network", "Reference", "Report", "Rollout", "Unsupported", "UnsupportedLayer",
-           "assert_kernel", "assert_pass", "assert_same", "binary", "check", "check_kernel", "describe", "export", "make_dataset", "record", "reference", "run"]
+__all__ = ["BinaryError", "Case", "CaseError", "Dataset", "DatasetError", "Layers", "Network", "Reference", "Report", "Rollout", "Unsupported", "UnsupportedLayer",
+           "assert_kernel", "assert_pass", "assert_same", "binary", "check", "check_kernel", "check_model", "describe", "export", "make_dataset", "record", "reference", "run"]
 __version__ = "0.1.0"
 
 

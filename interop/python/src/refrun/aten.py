@@ -503,15 +503,99 @@ def to(c: Any, a: Dict[str, Any]) -> Any:
     return c.cast(a["self"], c.result().dtype)
 
 
-# Complex numbers are pairs of numbers, in a last axis of 2.
-@rule("view_as_real.default")
-def view_as_real(c: Any, a: Dict[str, Any]) -> Any:
-    return a["self"]
+# Complex numbers are pairs of numbers, in a last axis of 2, that the axes of operations do not count.
+COMPLEX = set()
 
 
-@rule("view_as_complex.default")
-def view_as_complex(c: Any, a: Dict[str, Any]) -> Any:
-    return a["self"]
+def pairs(*overloads: str) -> Callable[[Rule], Rule]:
+    """A rule that knows of pairs."""
+    COMPLEX.update(f"aten.{o}" for o in overloads)
+    return rule(*overloads)
+
+
+@pairs("view_as_real.default", "view_as_complex.default")
+def as_pairs(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("reshape", [a["self"]], {"shape": c.shape(a["self"]), "allowzero": True})  # it counts as another value
+
+
+@pairs("complex.default")
+def complex_(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("stack", [a["real"], a["imag"]], {"dim": -1})
+
+
+@pairs("real.default", "imag.default")
+def part(c: Any, a: Dict[str, Any]) -> Any:
+    return c.emit("select", [a["self"]], {"dim": -1, "index": 0 if "real" in c.target else 1})
+
+
+def fourier(kind: str, *names: str) -> None:
+    def f(c: Any, a: Dict[str, Any]) -> Any:
+        x = a["self"]
+        rank = len(c.shape(x)) - (kind != "rfft" and c.is_complex(x))
+        if kind in ("fft", "ifft") and not c.is_complex(x):
+            x = c.emit("unsqueeze", [x], {"dim": -1}, part="real", types=[([*c.shape(x), 1], c.dtype(x))])
+        sizes = a.get("s", a.get("n"))
+        dim = a.get("dim")
+        if isinstance(sizes, int):
+            sizes = [sizes]
+        dim = [dim] if isinstance(dim, int) else list(range(rank - len(sizes), rank)) if dim is None and sizes else list(range(rank)) if dim is None else list(dim)
+        attributes: Dict[str, Any] = {"dim": [d % rank for d in dim], "norm": a.get("norm") or "backward"}
+        if sizes:
+            attributes["n"] = list(sizes)
+        return c.emit("fft_" + kind, [x], attributes)
+
+    pairs(*(f"{n}.default" for n in names))(f)
+
+
+fourier("rfft", "fft_rfft", "fft_rfft2", "fft_rfftn")
+fourier("irfft", "fft_irfft", "fft_irfft2", "fft_irfftn")
+fourier("fft", "fft_fft", "fft_fft2", "fft_fftn")
+fourier("ifft", "fft_ifft", "fft_ifft2", "fft_ifftn")
+
+
+def among_pairs(name: str, of: str) -> None:
+    """An operation along an axis, of numbers and of pairs."""
+    plain = RULES[f"aten.{name}"]
+
+    def f(c: Any, a: Dict[str, Any]) -> Any:
+        if c.is_complex(a[of] if of == "self" else a[of][0]):
+            rank = len(c.shape(a["self"] if of == "self" else a[of][0])) - 1
+            a = {**a, "dim": a["dim"] % rank}
+        return plain(c, a)
+
+    pairs(name)(f)
+
+
+for name in ("slice.Tensor", "select.int", "slice_scatter.default", "select_scatter.default"):
+    among_pairs(name, "self")
+among_pairs("cat.default", "tensors")
+
+
+def of_pairs(name: str, op: str) -> None:
+    """A sum or a product, of numbers or of pairs on both sides."""
+    plain = RULES[f"aten.{name}"]
+
+    def f(c: Any, a: Dict[str, Any]) -> Any:
+        x, y = a["self"], a["other"]
+        if not (c.is_complex(x) or c.is_complex(y)):
+            return plain(c, a)
+        if op == "complex_mul" and not (c.tensor(y) and c.is_complex(x) and c.is_complex(y)):
+            if c.tensor(y):
+                real, pair = (x, y) if c.is_complex(y) else (y, x)
+                shape = [*c.shape(real), 1]
+                real = c.emit("reshape", [real], {"shape": shape, "allowzero": True}, part="real")
+                return c.emit("mul", [pair, real], {})
+            return plain(c, a)
+        if not (c.tensor(y) and c.is_complex(x) and c.is_complex(y)):
+            raise NoRule("a complex and a real number: want both complex")
+        return c.emit(op, [x, y], {"alpha": a["alpha"]} if a.get("alpha", 1) != 1 else {})
+
+    pairs(name)(f)
+
+
+of_pairs("mul.Tensor", "complex_mul")
+of_pairs("add.Tensor", "add")
+of_pairs("sub.Tensor", "sub")
 
 
 def way_out(target: str) -> Optional[str]:
@@ -527,7 +611,6 @@ def way_out(target: str) -> Optional[str]:
         "nonzero": "a size that depends on numbers: want a mask and where",
         "masked_select": "a size that depends on numbers: want a mask and where",
         "unique": "a size that depends on numbers: want what it returns as an input",
-        "fft": "complex numbers that the graph has no pairs for: want torch.view_as_real around real arithmetic",
     }
     for part, text in known.items():
         if part in name:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import operator as op
 from pathlib import Path
-from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import torch
 from safetensors.torch import save_file
@@ -103,6 +103,7 @@ class _Converter:
         self.types: Dict[str, Tuple[List[int], torch.dtype]] = {}
         self.faults: List[str] = []
         self.taken: Dict[str, int] = {}
+        self.complexes: Set[str] = set()  # values that are pairs
         self.at: Optional[fx.Node] = None  # the node whose rule is called
 
     # What rules call.
@@ -120,6 +121,10 @@ class _Converter:
 
     def dtype(self, v: Value) -> torch.dtype:
         return v.dtype if isinstance(v, torch.Tensor) else self.types[v][1]
+
+    def is_complex(self, v: Any) -> bool:
+        """Whether a value is pairs that stand for complex numbers."""
+        return isinstance(v, str) and v in self.complexes or isinstance(v, torch.Tensor) and v.is_complex()
 
     def number(self, v: Any) -> Union[int, float]:
         if not isinstance(v, (bool, int, float)):
@@ -173,7 +178,7 @@ class _Converter:
         if types is None:
             val = self.result()
             vals = [val] if isinstance(val, torch.Tensor) else [v for v in val[:outputs]]
-            types = [([int(d) for d in v.shape], v.dtype) for v in vals]
+            types = [_pair_type([int(d) for d in v.shape], v.dtype) for v in vals]
             if part is not None:
                 types = [self._part(name, inputs, attributes)]
         key = self._name(part)
@@ -187,6 +192,8 @@ class _Converter:
         names = [key] + [f"{key}:{k}" for k in range(1, outputs)]
         for n, t in zip(names, types):
             self.types[n] = t
+            if part is None and isinstance(self.result(), torch.Tensor) and self.result().is_complex():
+                self.complexes.add(n)
         return names[0] if outputs == 1 else tuple(names)
 
     # The rest.
@@ -210,6 +217,8 @@ class _Converter:
             return v
         if not isinstance(v, torch.Tensor):
             raise aten.NoRule("an input that is no tensor")
+        if v.is_complex():
+            v = torch.view_as_real(v.resolve_conj()).contiguous()
         if v.dtype not in _DTYPES:
             raise aten.NoRule(f"{v.dtype} numbers: want {', '.join(_DTYPES.values())}")
         for name, w in self.weights.items():
@@ -274,10 +283,13 @@ class _Converter:
         t = self.exported.constants.get(spec.target) if kind == "CONSTANT_TENSOR" or spec.target not in self.exported.state_dict else None
         t = self.exported.state_dict[spec.target] if t is None else t
         t = t.detach()
-        if kind == "CONSTANT_TENSOR" or not t.dtype.is_floating_point:
+        if kind == "CONSTANT_TENSOR" or not (t.dtype.is_floating_point or t.is_complex()):
             self.of[n] = t
             return
         name = self._unique(spec.target)
+        if t.is_complex():
+            self.complexes.add(name)
+            t = torch.view_as_real(t).contiguous()
         self.weights[name] = t
         self.of[n], self.types[name] = name, (list(t.shape), t.dtype)
 
@@ -303,7 +315,7 @@ class _Converter:
         if f is None:
             raise aten.NoRule(aten.way_out(self.target) or "not among refrun's operations: want it written with those of `go doc github.com/refrun/refrun/graph`")
         for v in [n.meta.get("val"), *(a.meta.get("val") for a in n.all_input_nodes)]:
-            if isinstance(v, torch.Tensor) and v.dtype in _COMPLEX:
+            if isinstance(v, torch.Tensor) and v.dtype in _COMPLEX and self.target not in aten.COMPLEX:
                 raise aten.NoRule("complex numbers: want torch.view_as_real around real arithmetic")
         return f(self, self._arguments(n))
 
@@ -447,7 +459,7 @@ class _Names:
 
     def _compare(self, n: fx.Node, t: Any) -> None:
         value = self.c.of.get(n)
-        if not isinstance(t, torch.Tensor) or not isinstance(value, str):
+        if not isinstance(t, torch.Tensor) or not isinstance(value, str) or t.is_complex():
             return
         for key, of in (n.meta.get("nn_module_stack") or {}).items():
             path = of[0] if isinstance(of, tuple) else str(of)
@@ -494,6 +506,13 @@ def _distance(a: torch.Tensor, b: torch.Tensor) -> float:
         return 0.0
     a, b = a.double().nan_to_num(), b.double().nan_to_num()
     return float((a - b).norm() / b.norm().clamp_min(1e-300))
+
+
+def _pair_type(shape: List[int], dtype: torch.dtype) -> Tuple[List[int], torch.dtype]:
+    """Shape and type of a value, of which complex numbers are pairs."""
+    if dtype in _COMPLEX:
+        return [*shape, 2], {torch.complex64: torch.float32, torch.complex128: torch.float64, torch.complex32: torch.float16}[dtype]
+    return shape, dtype
 
 
 def _plain(v: Any) -> Any:

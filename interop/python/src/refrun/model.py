@@ -1,0 +1,106 @@
+"""Has the oracle judge one call of any module."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
+
+import torch
+from safetensors.torch import save_file
+from torch import nn
+from torch.utils import _pytree as pytree
+
+from .binary import binary
+from .case import CaseError
+from .check import Report
+from .network import Network, describe
+
+
+class Layers(Dict[str, torch.Tensor]):
+    """What each submodule of a module returns, while it is used as a context:
+
+        with refrun.Layers(module) as layers:
+            y = module(x)
+
+    Of a module that is called more than once the later calls are NAME@1, NAME@2, ... Copies are
+    taken, since an operation in place may change what a layer has returned.
+    """
+
+    def __init__(self, module: nn.Module):
+        super().__init__()
+        self._module, self._hooks = module, []
+        self._calls: Dict[str, int] = {}
+
+    def __enter__(self) -> "Layers":
+        self.clear()
+        self._calls.clear()
+        self._hooks = [m.register_forward_hook(self._hook(name)) for name, m in self._module.named_modules(remove_duplicate=False) if name]
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        for h in self._hooks:
+            h.remove()
+
+    def _hook(self, name: str) -> Any:
+        def hook(_m: nn.Module, _args: Any, out: Any) -> None:
+            k = self._calls.get(name, 0)
+            self._calls[name] = k + 1
+            while isinstance(out, (tuple, list)) and out:
+                out = out[0]
+            if isinstance(out, torch.Tensor):
+                self[f"{name}@{k}" if k else name] = out.detach().clone()
+
+        return hook
+
+
+def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], outputs: Any, *, kwargs: Optional[Mapping[str, Any]] = None,
+                layers: Optional[Mapping[str, Any]] = None, precision: str = "float32", autocast: Optional[str] = None,
+                budget: Optional[str] = None, report: Optional[str] = None, junit: Optional[str] = None) -> Report:
+    """Says whether outputs are what a device of that precision returns of a module for these inputs.
+
+    The module says what is right: in evaluation mode and float32, or as the device has it; a
+    Network of `describe` does as well. outputs come from anywhere: tensors or arrays in the type in
+    which the device stores them, in the order of the module's. layers, as `Layers` records them,
+    have each layer judged with the device's own inputs, so that the report names the wrong one.
+
+    precision is float32, tf32, float16 or bfloat16; autocast is cuda (the default), cpu, or none
+    for a module that is half itself. The other arguments are those of `check`. Bad input raises
+    ValueError with refrun's own line.
+    """
+    if isinstance(inputs, torch.Tensor):
+        inputs = (inputs,)
+    net = module if isinstance(module, Network) else describe(module, inputs, kwargs)
+    if net.outputs and isinstance(outputs, Mapping):
+        of = {k: outputs[k] for k in net.outputs}
+    else:
+        of = dict(zip(net.outputs, [t for t in pytree.tree_leaves(outputs)]))
+    if len(of) != len(net.outputs):
+        raise CaseError(f"outputs: {len(of)} tensors: want {len(net.outputs)}, as the module returns")
+    with tempfile.TemporaryDirectory() as folder:
+        path = net.save(Path(folder) / "network.json")
+        args: List[str] = [binary(), "check", "--graph", str(path), "--claim", precision]
+        files = {"input": net.feed(inputs, kwargs), "output": of}
+        if layers is not None:
+            files["layers"] = {net.modules.get(k, k): v for k, v in layers.items() if k in net.modules}
+            if not files["layers"]:
+                raise CaseError(f"layers: none of {len(layers)} has the name of a module of the network: want such as {next(iter(net.modules))!r}")
+        for flag, tensors in files.items():
+            file = f"{folder}/{flag}.safetensors"
+            save_file({k: _tensor(v) for k, v in tensors.items()}, file)
+            args += ["--" + flag, file]
+        for flag, value in (("autocast", autocast), ("budget", budget), ("report", report), ("junit", junit)):
+            if value is not None:
+                args += ["--" + flag, value]
+        done = subprocess.run(args + ["--json"], capture_output=True, text=True)
+    if done.returncode not in (0, 1, 3):
+        raise ValueError(done.stderr.strip() or f"refrun check ended with {done.returncode}")
+    data = json.loads(done.stdout)
+    return Report(data, data["text"])
+
+
+def _tensor(v: Any) -> torch.Tensor:
+    t = v if isinstance(v, torch.Tensor) else torch.as_tensor(v)
+    return t.detach().cpu().contiguous().clone()

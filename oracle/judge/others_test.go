@@ -1,0 +1,77 @@
+package judge
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestTransform: a plain sum in float32, with roots of unity that are rounded, is within the bound of a
+// Fourier transform, and a part of the line that is left out is not.
+func TestTransform(t *testing.T) {
+	const n = 48
+	op, err := graph.Bind("fft_fft", []byte(`{"dim": 0, "norm": "ortho"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	x := tensor.New(fp16.Float32, n, 2)
+	for i := range x.Data {
+		x.Data[i] = float64(float32(r.NormFloat64()))
+	}
+	plain := func(terms int) *tensor.Tensor {
+		y := tensor.New(fp16.Float32, n, 2)
+		for k := range n {
+			var re, im float32
+			for j := range terms {
+				s, c := math.Sincos(-2 * math.Pi * float64(j*k%n) / n)
+				a, b := float32(x.Data[2*j]), float32(x.Data[2*j+1])
+				re += float32(a*float32(c)) - float32(b*float32(s))
+				im += float32(a*float32(s)) + float32(b*float32(c))
+			}
+			scale := float32(1 / math.Sqrt(n))
+			y.Data[2*k], y.Data[2*k+1] = float64(re*scale), float64(im*scale)
+		}
+		return y
+	}
+	g := graph.New(nil)
+	g.Outputs = []int{g.Add(op, "y", g.Input("x"))}
+	for terms, want := range map[int]string{n: Pass, n - 1: Fail} {
+		a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: plain(terms)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.Verdict != want {
+			t.Errorf("%d of %d terms: %s: %s", terms, n, a.Verdict, a.Reason)
+		}
+	}
+}
+
+// TestKnows: whatever Knows knows has a bound, and what it does not know is refused.
+func TestKnows(t *testing.T) {
+	for name, attributes := range map[string]string{"softmax": "", "erf": "", "fft_rfft": "", "var": "", "glu": "", "max": `{"dim": 0}`, "prod": "", "hard_sigmoid": "", "linalg_vector_norm": `{"ord": 1}`} {
+		op, err := graph.Bind(name, []byte(attributes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		x := tensor.New(fp16.Float32, 4, 6)
+		for i := range x.Data {
+			x.Data[i] = float64(i%7) / 4
+		}
+		p, err := op.Infer(graph.Mode{Precision: fp16.Float32}, []graph.Type{{Shape: x.Shape, Format: x.Format}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := graph.New(nil)
+		out := g.AddNode(op, "y", len(p.Out), g.Input("x"))
+		g.Outputs = out[:1]
+		_, err = Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: tensor.New(fp16.Float32, p.Out[0].Shape...)})
+		if known := err == nil; known != Knows(op) {
+			t.Errorf("%s: judged %v (%v), known %v", name, known, err, Knows(op))
+		}
+	}
+}
