@@ -3,6 +3,7 @@ package forward
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -151,17 +152,28 @@ func (l *lowering) node(i int, stored fp16.Format) {
 		}
 	}
 	name := l.from.Name(n)
-	bias := -1
-	if c, is := n.Op.(graph.Conv); is && len(in) == 3 && l.claim.Mode.BiasApart() && narrow(l.p.Operand(i, 0)) {
-		bias, in = in[2], in[:2]
-		in = []int{l.store(i, l.to.Add(c, name+".product", in...), n.Out[0], fp16.Float64), l.to.Add(graph.Reshape{Shape: graph.Ints{1, -1, 1, 1}}, name+".bias", bias)}
-		l.of[n.Out[0]] = l.store(i, l.to.Add(graph.Addition, name, in...), n.Out[0], stored)
+	if l.biasApart(n) && narrow(l.p.Operand(i, 0)) && l.operands {
+		shape := graph.Ints(slices.Repeat([]int{1}, len(l.p.Type(n.In[0]).Shape)))
+		shape[1] = -1
+		bias := l.to.Add(graph.Reshape{Shape: shape}, name+".bias", in[2])
+		y := l.store(i, l.to.Add(n.Op, name+".product", in[:2]...), n.Out[0], fp16.Float64)
+		l.of[n.Out[0]] = l.store(i, l.to.Add(graph.Addition, name, y, bias), n.Out[0], stored)
 		return
 	}
 	out := l.to.AddNode(n.Op, name, len(n.Out), in...)
 	for k, v := range n.Out {
 		l.of[v] = l.store(i, out[k], v, stored)
 	}
+}
+
+// biasApart reports whether a convolution's bias is added by an operation of its own, which rounds once
+// more: under autocast on CUDA all are, and on the CPU, where PyTorch has them of oneDNN, transposed ones.
+func (l *lowering) biasApart(n *graph.Node) bool {
+	name := n.Op.Name()
+	if len(n.In) != 3 || !strings.HasPrefix(name, "conv") {
+		return false
+	}
+	return l.claim.Mode.BiasApart() || l.claim.Mode.Autocast != graph.NoAutocast && strings.HasPrefix(name, "conv_transpose")
 }
 
 // round returns a value rounded to a format of operands.
