@@ -35,7 +35,7 @@ func (j *Job) room(s Trajectory, from *Checkpoint) error {
 	for _, dir := range slices.Sorted(maps.Keys(need)) {
 		n := need[dir] * left
 		if free, ok := disk.Free(dir); ok && n > float64(free)+replaced[dir] {
-			return fmt.Errorf("%s: %.3g bytes to write, and %.3g free: want room for the whole run; fewer steps or realizations make it smaller", j.Path, n, float64(free))
+			return &NoRoomError{j.Path, n, float64(free)}
 		}
 		if n > 1<<62 {
 			return fmt.Errorf("%s: %.3g bytes to write: want fewer than 2^62", j.Path, n)
@@ -73,4 +73,15 @@ func (j *Job) tapeBytes(s Trajectory) float64 {
 		n += one
 	}
 	return 4 * n * float64(s.M) * float64(s.T-1)
+}
+
+// NoRoomError says that the disk has less room than a run will write.
+type NoRoomError struct {
+	Path       string
+	Need, Free float64 // bytes
+}
+
+// Error implements error.
+func (e *NoRoomError) Error() string {
+	return fmt.Sprintf("%s: %.3g bytes to write, and %.3g free: want room for the whole run; fewer steps or realizations make it smaller", e.Path, e.Need, e.Free)
 }

@@ -107,7 +107,10 @@ func datasetPlan(c *command) error {
 	if err != nil {
 		return at.place(path, err)
 	}
-	by := map[string]float64{"float32": *rate, "float16": *rate}
+	by := map[string]float64{}
+	for _, name := range plannedModes {
+		by[name] = *rate
+	}
 	if *rate == 0 {
 		if by, err = measureRates(); err != nil {
 			return err
@@ -188,7 +191,7 @@ func (c *command) printPlanned(r *planned, s *dataset.Spec) {
 		c.printf(", with %d like it %s", r.Nodes, long(r.OnNodes))
 	}
 	c.printf(" (%s, predicted at %.3g GFLOP/s)", plural(r.Threads, "thread"), r.Rate)
-	for _, name := range []string{"float32", "float16"} {
+	for _, name := range plannedModes {
 		c.printf("; %s %s", name, long(r.By[name]))
 	}
 	c.printf("\nfiles take %s, the largest %s\n", size(r.Bytes), size(r.Most))
@@ -202,6 +205,9 @@ func (c *command) printPlanned(r *planned, s *dataset.Spec) {
 	}
 }
 
+// plannedModes are the precisions of which a plan says the time: exact, half and fast.
+var plannedModes = []string{"float32", "float16", "float32:fast-1"}
+
 // measureRates returns the GFLOP a second, as costs count them, of a small operator in
 // each precision.
 func measureRates() (map[string]float64, error) {
@@ -213,7 +219,7 @@ func measureRates() (map[string]float64, error) {
 	}
 	gflop := dataset.StepCost(config, grid)
 	rates := map[string]float64{}
-	for _, name := range []string{"float32", "float16"} {
+	for _, name := range plannedModes {
 		mode, err := operator.ParseMode(name, "")
 		if err != nil {
 			return nil, err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/dataset"
+	"github.com/refrun/refrun/rollout"
 )
 
 // openPlan opens the plan in the folder that is the verb's argument.
@@ -76,7 +77,7 @@ func datasetRun(c *command) error {
 		err = cause
 	}
 	if err != nil {
-		if errors.Is(err, errTerminated) || errors.Is(err, errInterrupted) || fromOutside(err) {
+		if errors.Is(err, errTerminated) || errors.Is(err, errInterrupted) || fromOutside(err) || errors.As(err, new(*rollout.NoRoomError)) {
 			err = unfinished{err}
 		}
 		return err
