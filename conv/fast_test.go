@@ -16,7 +16,7 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-var fastOutputsWanted = flag.Int("conv.fast", 200000, "outputs of fast arithmetic to compare with plain Go")
+var fastOutputsWanted = flag.Int("conv.fast", 50000, "outputs of fast arithmetic to compare with plain Go")
 
 // fastJudge is one output of fast arithmetic once more, from a tensor: with the matrices
 // of the method as fractions, one product after another, none left out.
@@ -364,7 +364,7 @@ func TestFastBits(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for done := 0; done < *fastOutputsWanted; {
 		k, kind := []int{1, 3, 3, 3, 5, 7}[r.IntN(6)], r.IntN(hardKinds+1)
-		n, ic, oc, h, w := 1+r.IntN(3), 5+r.IntN(60), 8+r.IntN(60), k/2+1+r.IntN(20), k/2+1+r.IntN(30)
+		n, ic, oc, h, w := 1+r.IntN(2), 5+r.IntN(40), 8+r.IntN(40), k/2+1+r.IntN(9), k/2+1+r.IntN(16)
 		if r.IntN(8) == 0 {
 			ic, oc = 200+r.IntN(100), 200+r.IntN(100)
 		}
@@ -404,7 +404,11 @@ func TestFastBits(t *testing.T) {
 				t.Fatalf("output %d of a sample alone is %x", i, v)
 			}
 		}
-		done += len(want.Data)
+		for _, v := range want.Data {
+			if v-v == 0 { // of two NaNs nothing is learnt
+				done++
+			}
+		}
 	}
 }
 
