@@ -345,22 +345,24 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 	}
 	var mean int
 	of := b.part(x, shape, axes[len(axes)-1])
-	mean = b.may(b.stored, b.step("mean", over("mean", axes...), of))
+	mean = b.step("mean_exact", over("mean", axes...), of)
+	about := mean // what the variance is about: the mean before it is stored
+	mean = b.may(b.stored, b.step("mean", same, mean))
 	d := b.step("centered", sub, x, mean)
 	var v int
 	switch {
 	case b.form.OnePass:
-		v = b.step("variance", sub, b.step("mean_square", over("mean", axes...), b.step("square", unary("square"), of)), b.step("square_mean", unary("square"), mean))
+		v = b.step("variance", sub, b.step("mean_square", over("mean", axes...), b.step("square", unary("square"), of)), b.step("square_mean", unary("square"), about))
 		v = b.step("variance_0", unaryMax0(), v)
 	default:
 		c := d
-		if of != x {
-			c = b.step("part_centered", sub, of, mean)
+		if of != x || b.stored {
+			c = b.step("part_centered", sub, of, about)
 		}
 		squares := b.step("square", unary("square"), c)
 		if b.stored {
 			total := b.may(true, b.step("variance_sum", over("sum", axes...), squares))
-			v = b.step("variance", mul, total, b.number(1/float64(n)))
+			v = b.may(true, b.step("variance", mul, total, b.number(1/float64(n))))
 		} else {
 			v = b.step("variance", over("mean", axes...), squares)
 		}
@@ -368,7 +370,9 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 	if b.is("variance_n_minus_1") && n > 1 {
 		v = b.step("unbiased", mul, v, b.number(float64(n)/float64(n-1)))
 	}
-	b.may(false, v)
+	if !b.stored {
+		b.may(false, v)
+	}
 	rstd := b.root(v, eps)
 	if b.is("mean_not_subtracted") {
 		d = x
