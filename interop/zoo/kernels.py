@@ -1,14 +1,17 @@
 """Single kernels, right and wrong, judged by refrun and by the tolerances that people use.
 
-    python interop/zoo/kernels.py --right 1000 --wrong 1000 --seed 1
+    python interop/zoo/kernels.py --right 5000 --wrong 3000 --seed 21
 
-Right kernels are PyTorch's own on this CPU, in float32, float16 and bfloat16, of 27 operations. Wrong ones are
-written out in float32 with one fault, and rounded. A wrong one counts if its mean square error to float64 is at
-least twice that of the right one: else it is a kernel like others. The table says how many right ones each rule
-refuses, and how many wrong ones it lets pass.
+25 operations in float32, TF32, float16 and bfloat16. Right kernels are PyTorch's own on this CPU, and kernels
+written here in float32 in many ways: sums in lanes, tiles, pairs, backwards and in parts of K, online, one-pass
+Welford, exp2 forms. Wrong ones are the same with one of 15 faults that any operation can have, or one of those
+of its own. A wrong one counts if its mean square error to float64 is at least twice that of the right one:
+else it is a kernel like others. The table says how many right ones each rule refuses, and how many wrong ones
+it lets pass.
 
     assert_close   torch.testing.assert_close's defaults for the type
     KernelBench    torch.allclose with rtol and atol of 1e-2
+    Liger          the rule of that operation's test in Liger-Kernel (commit ead96b61), of the operations that it has
     PCC 0.999      Pearson's correlation of at least 0.999
 """
 
@@ -22,7 +25,195 @@ import refrun
 import torch
 import torch.nn.functional as F
 
-DTYPES = [torch.float32, torch.float16, torch.bfloat16]
+DTYPES = {"float32": torch.float32, "tf32": torch.float32, "float16": torch.float16, "bfloat16": torch.bfloat16}
+
+# atol and rtol of float32 and bfloat16 in test/transformers of Liger-Kernel; of others there are none.
+LIGER = {
+    "softmax": ((1e-5, 1e-5), (5e-2, 5e-2)), "layer_norm": ((1e-5, 1e-5), (2e-2, 2e-2)), "rms_norm": ((1e-4, 1e-6), (2e-1, 2e-2)), "swiglu": ((1.0, 1e-5), (1e4, 1e-2)),
+    "geglu": ((1.0, 2e-6), (1e-2, 1e-2)), "group_norm": ((1e-4, 1e-4), None), "rotary_embedding": ((1e-5, 1e-5), (1e-1, 1e-5)), "cross_entropy": ((1e-8, 1e-6), (1e-8, 5e-2)),
+}
+
+
+def total(x, dim, order):
+    """The sum along an axis, in float32, in one of several orders."""
+    if order == "torch" or x.dtype == torch.float64:
+        return x.sum(dim, keepdim=True)
+    x = x.movedim(dim, -1)
+    n = x.shape[-1]
+    if order == "backwards":
+        x, order = x.flip(-1), "ascending"
+    if order == "pairs":
+        while x.shape[-1] > 1:
+            if x.shape[-1] % 2:
+                x = F.pad(x, (0, 1))
+            x = x[..., 0::2] + x[..., 1::2]
+        return x.movedim(-1, dim)
+    lanes = {"ascending": 1, "lanes": 8, "warps": 32}.get(order)
+    if lanes:  # lane i adds i, i + lanes, ...
+        x = F.pad(x, (0, -n % lanes)).unflatten(-1, (-1, lanes))
+        s = x[..., 0, :]
+        for k in range(1, x.shape[-2]):
+            s = s + x[..., k, :]
+        return total(s, -1, "pairs").movedim(-1, dim)
+    tile = int(order)  # tiles one after the other
+    s = torch.zeros_like(x[..., :1])
+    for k in range(0, n, tile):
+        s = s + x[..., k : k + tile].sum(-1, keepdim=True)
+    return s.movedim(-1, dim)
+
+
+ORDERS = ["torch", "torch", "backwards", "pairs", "lanes", "warps", "16", "64"]
+
+
+class Kernel:
+    """How a kernel computes: the order of its sums, its exp, its fault ("" for none), and its operands' format."""
+
+    def __init__(self, order="torch", exp2=False, fault="", tf32=""):
+        self.order, self.exp2, self.fault, self.tf32 = order, exp2, fault, tf32
+
+    def has(self, fault):
+        return self.fault == fault
+
+    def exp(self, x):
+        return torch.exp2(x * math.log2(math.e)) if self.exp2 and x.dtype == torch.float32 else torch.exp(x)
+
+    def sum(self, x, dim):
+        n = x.shape[dim]
+        if self.has("tail not summed") and n > 16:
+            x = x.narrow(dim, 0, n - (1 + (n - 1) % 16))
+        if self.has("last term lost") and n > 1:
+            x = x.narrow(dim, 0, n - 1)
+        if self.has("last term twice"):
+            x = torch.cat([x, x.narrow(dim, n - 1, 1)], dim)
+        s = total(x, dim, self.order)
+        return half(s) if self.has("sum in bfloat16") else s
+
+    def product(self, a, b):
+        if self.tf32 and a.dtype == torch.float32:
+            a, b = (cut(t, self.tf32) for t in (a, b))
+        k = a.shape[-1]
+        if self.has("tail not summed") and k > 16:
+            k -= 1 + (k - 1) % 16
+        if self.has("last term lost"):
+            k -= 1
+        if self.has("last term twice"):
+            a, b, k = torch.cat([a, a[..., -1:]], -1), torch.cat([b, b[..., -1:, :]], -2), k + 1
+        a, b = a[..., :k], b[..., :k, :]
+        if self.has("TF32 operands") and a.dtype == torch.float32:
+            a, b = cut(a, "away"), cut(b, "away")
+        if self.has("sums in float16") or self.has("sum in bfloat16"):
+            to = torch.float16 if self.has("sums in float16") else torch.bfloat16
+            s = 0
+            for i in range(0, k, 4):
+                s = (s + a[..., i : i + 4] @ b[..., i : i + 4, :]).to(to).to(a.dtype)
+            return s
+        if self.has("half split in bfloat16"):
+            return half(a[..., : k // 2] @ b[..., : k // 2, :]) + a[..., k // 2 :] @ b[..., k // 2 :, :]
+        if a.dtype == torch.float64 or self.order == "torch":
+            return a @ b
+        step = {"backwards": -1, "pairs": (k + 1) // 2, "lanes": max(1, k // 3), "warps": 32, "16": 16, "64": 64}[self.order]
+        if step < 0:
+            return a.flip(-1) @ b.flip(-2)
+        s = torch.zeros(())
+        for i in range(0, k, step):
+            s = s + a[..., i : i + step] @ b[..., i : i + step, :]
+        return s
+
+
+def half(t):
+    return t.to(torch.bfloat16).to(t.dtype)
+
+
+def cut(t, how):
+    bits = t.contiguous().view(torch.int32)
+    return (((bits + 0x1000) if how == "away" else bits) & ~0x1FFF).view(torch.float32)
+
+
+def normal(k, x, dims, eps, biased=True, mean=True):
+    n = math.prod(x.shape[d] for d in dims)
+    flat = x.flatten(min(d % x.dim() for d in dims)) if len(dims) > 1 else x
+    m = k.sum(flat, -1) / n
+    if not mean:
+        m = torch.zeros_like(m)
+    v = k.sum((flat - m) ** 2, -1) / n
+    if k.has("n-1"):
+        v = v * n / (n - 1)
+    if k.has("mean in bfloat16"):
+        m = half(m)
+    r = 1 / (v + (0 if k.has("no eps") else eps)).sqrt()
+    if k.has("eps outside the root"):
+        r = 1 / (v.sqrt() + eps)
+    if k.has("deviation in bfloat16"):
+        r = half(r)
+    if k.has("mean not subtracted"):
+        m = 0 * m
+    return ((flat - m) * r).reshape(x.shape)
+
+
+def scaled(k, y, w, b=None):
+    if not k.has("no weight"):
+        y = y * w
+    return y if b is None or k.has("no bias") else y + b
+
+
+def softmax(k, x):
+    e = k.exp(x - x.max(-1, keepdim=True).values)
+    if k.has("exp in bfloat16"):
+        e = half(e)
+    return e / k.sum(e, -1)
+
+
+def attention(k, q, key, v, causal):
+    t, scale = q.shape[-2], q.shape[-1] ** -0.5
+    scale = {"no scale": 1, "scale twice": scale * scale}.get(k.fault, scale)
+    s = k.product(q, key.transpose(-1, -2)) * scale
+    if causal and not k.has("no mask"):
+        s = s.masked_fill(~torch.ones(t, t).tril({"mask one too far": 1, "mask one too short": -1}.get(k.fault, 0)).bool(), -math.inf)
+    if k.has("last keys lost"):
+        s[..., -(1 + (t - 1) % 16) :] = -math.inf
+    p = softmax(k, s)
+    if k.has("probabilities in bfloat16"):
+        p = half(p)
+    return k.product(torch.nan_to_num(p, 0.0), v)
+
+
+def activation(k, x, kind):
+    if k.has("ReLU"):
+        return F.relu(x)
+    if k.has("quick"):
+        return x * torch.sigmoid(1.702 * x)
+    if k.has("sigmoid"):
+        return torch.sigmoid(x)
+    if k.has("the other form"):
+        kind = "gelu" if kind == "gelu_tanh" else "gelu_tanh"
+    y = {"gelu": F.gelu, "gelu_tanh": lambda x: F.gelu(x, approximate="tanh"), "silu": lambda x: x / (1 + k.exp(-x))}[kind](x)
+    return y * (1 + 3e-4) if k.has("coarse") else y
+
+
+def channels(x, w):
+    return w.reshape(-1, *[1] * (x.dim() - 2))
+
+
+def rope(k, x, cos, sin):
+    a, b = x.chunk(2, -1)
+    if k.has("other sign"):
+        a, b = -a, -b
+    return x * cos + torch.cat([-b, a], -1) * sin
+
+
+def cross_entropy(k, x, target):
+    m = x.max(-1, keepdim=True).values
+    loss = (torch.log(k.sum(k.exp(x - m), -1)) + m - x.gather(1, target.clamp(0)[:, None]))[:, 0]
+    return loss if k.has("ignored targets counted") else loss.masked_fill(target == -100, 0)
+
+
+NORM = ["tail not summed", "last term lost", "n-1", "mean in bfloat16", "no eps", "eps outside the root", "deviation in bfloat16", "mean not subtracted", "no weight", "no bias"]
+PRODUCT = ["tail not summed", "last term lost", "last term twice", "sums in float16", "sum in bfloat16", "TF32 operands", "half split in bfloat16"]
+SUM = ["tail not summed", "last term lost", "last term twice", "sum in bfloat16"]
+
+# The faults that any operation can have.
+GENERAL = ["times 1.002", "last row not written", "last column not written", "stale rows", "a tile of zeros", "zeros", "one constant", "cut off", "one element 3 % off", "input in bfloat16",
+           "rolled by one", "one row's sign", "a tile in bfloat16", "off by its place", "the input"]
 
 
 class Draw:
@@ -34,218 +225,185 @@ class Draw:
         return (torch.randn(*shape, generator=self.g) * scale + shift).to(dtype)
 
 
-def right(d):
-    """One of PyTorch's kernels: the operation, its inputs, its output, its attributes."""
+def case(d, op, dt):
+    """An operation: refrun's name, its inputs, its attributes, the kernel as it is written here, PyTorch's own, and its own faults."""
     r = d.r
-    dt, scale, shift = r.choice(DTYPES), r.choice([0.1, 1.0, 1.0, 5.0]), r.choice([0, 0, 0, 3.0, -2.0])
-    rows, cols = r.randint(2, 40), r.randint(2, 400)
-    x = d.normal(rows, cols, dtype=dt, scale=scale, shift=shift)
-    y = d.normal(rows, cols, dtype=dt)
-    op = r.choice("softmax log_softmax layer_norm rms_norm group_norm instance_norm batch_norm conv2d avg_pool2d matmul bmm linear gelu gelu_tanh silu "
-                  "softplus mish sigmoid tanh exp erf sqrt rsqrt attention causal mean sum add mul div".split())
-    if op in ("softmax", "log_softmax"):
-        return op, [x], getattr(F, op)(x, -1), {"dim": -1}
+    scale, shift, eps = r.choice([0.1, 1.0, 1.0, 4.0]), r.choice([0, 0, 0, 3.0, -2.0]), r.choice([1e-5, 1e-3])
+    rows, cols = r.randint(16, 48), r.randint(18, 300)
+    x, y = d.normal(rows, cols, dtype=dt, scale=scale, shift=shift), d.normal(rows, cols, dtype=dt)
+    w, b = d.normal(cols, shift=1, dtype=dt), d.normal(cols, dtype=dt)
+    if op == "softmax":
+        return op, [x], {"dim": -1}, softmax, lambda x: F.softmax(x, -1), SUM + ["exp in bfloat16"]
+    if op == "log_softmax":
+        own = lambda k, x: (x - x.max(-1, keepdim=True).values) - torch.log(k.sum(k.exp(x - x.max(-1, keepdim=True).values), -1))
+        return op, [x], {"dim": -1}, own, lambda x: F.log_softmax(x, -1), SUM
+    if op == "cross_entropy":
+        t = torch.randint(0, cols, (rows,), generator=d.g)
+        t[3] = -100
+        return op, [x, t], {}, cross_entropy, lambda x, t: F.cross_entropy(x, t, reduction="none"), SUM + ["ignored targets counted"]
     if op == "layer_norm":
-        w, b = d.normal(cols, dtype=dt), d.normal(cols, dtype=dt)
-        return op, [x, w, b], F.layer_norm(x, [cols], w, b, 1e-5), {"normalized_shape": [cols], "eps": 1e-5}
+        own = lambda k, x, w, b: scaled(k, normal(k, x, [-1], eps), w, b)
+        return op, [x, w, b], {"normalized_shape": [cols], "eps": eps}, own, lambda x, w, b: F.layer_norm(x, [cols], w, b, eps), NORM
     if op == "rms_norm":
-        w = d.normal(cols, dtype=dt)
-        return op, [x, w], F.rms_norm(x, [cols], w, 1e-6), {"normalized_shape": [cols], "eps": 1e-6}
+        own = lambda k, x, w: scaled(k, normal(k, x, [-1], eps, mean=k.has("a mean subtracted")), w)
+        return op, [x, w], {"normalized_shape": [cols], "eps": eps}, own, lambda x, w: F.rms_norm(x, [cols], w, eps), SUM + ["no eps", "eps outside the root", "no weight", "a mean subtracted"]
     if op in ("group_norm", "instance_norm", "batch_norm", "conv2d", "avg_pool2d"):
         c = r.choice([4, 8, 12])
         x = d.normal(2, c, r.randint(3, 14), r.randint(3, 14), dtype=dt, scale=scale, shift=shift)
-        w, b = d.normal(c, dtype=dt), d.normal(c, dtype=dt)
-        if op == "group_norm":
-            return op, [x, w, b], F.group_norm(x, 4, w, b, 1e-5), {"num_groups": 4, "eps": 1e-5}
-        if op == "instance_norm":
-            return op, [x, w, b], F.instance_norm(x, weight=w, bias=b, eps=1e-5), {"eps": 1e-5}
+        w, b = d.normal(c, shift=1, dtype=dt), d.normal(c, dtype=dt)
+        if op in ("group_norm", "instance_norm"):
+            g = 4 if op == "group_norm" else c
+            own = lambda k, x, w, b: scaled(k, normal(k, x.reshape(2, g, -1), [-1], eps).reshape(x.shape), channels(x, w), channels(x, b))
+            if op == "group_norm":
+                return op, [x, w, b], {"num_groups": 4, "eps": eps}, own, lambda x, w, b: F.group_norm(x, 4, w, b, eps), NORM
+            return op, [x, w, b], {"eps": eps}, own, lambda x, w, b: F.instance_norm(x, weight=w, bias=b, eps=eps), NORM
         if op == "batch_norm":
             m, v = d.normal(c, dtype=dt), (d.normal(c).abs() + 0.1).to(dt)
-            return op, [x, w, b, m, v], F.batch_norm(x, m, v, w, b, False, 0, 1e-5), {"eps": 1e-5}
+            own = lambda k, x, w, b, m, v: scaled(k, (x - channels(x, 0 * m if k.has("mean not subtracted") else m)) / (channels(x, v) + (0 if k.has("no eps") else eps)).sqrt(), channels(x, w), channels(x, b))
+            return op, [x, w, b, m, v], {"eps": eps}, own, lambda x, w, b, m, v: F.batch_norm(x, m, v, w, b, False, 0, eps), ["no eps", "mean not subtracted", "no weight", "no bias"]
         if op == "avg_pool2d":
-            return op, [x], F.avg_pool2d(x, 2), {"kernel_size": 2}
-        k, oc, s = r.choice([1, 3]), r.choice([3, 8]), r.choice([1, 2])
-        w, b = d.normal(oc, c, k, k, dtype=dt, scale=0.3), d.normal(oc, dtype=dt)
-        return op, [x, w, b], F.conv2d(x, w, b, stride=s, padding=k // 2), {"stride": [s, s], "padding": [k // 2, k // 2]}
-    k = r.randint(2, 700)
-    if op in ("matmul", "linear"):
-        a = d.normal(rows, k, dtype=dt, scale=scale, shift=shift)
-        if op == "matmul":
-            b = d.normal(k, 24, dtype=dt)
-            return op, [a, b], a @ b, {}
-        w, b = d.normal(17, k, dtype=dt), d.normal(17, dtype=dt)
-        return op, [a, w, b], F.linear(a, w, b), {}
+            return op, [x], {"kernel_size": 2}, lambda k, x: F.avg_pool2d(x, 2) * (4 / 3 if k.has("counted as 3") else 1), lambda x: F.avg_pool2d(x, 2), ["counted as 3"]
+        n, oc, s = r.choice([1, 3]), r.choice([3, 8]), r.choice([1, 2])
+        w, b = d.normal(oc, c, n, n, dtype=dt, scale=0.3), d.normal(oc, dtype=dt)
+
+        def own(k, x, w, b):
+            columns = F.unfold(x, n, padding=n // 2, stride=s)
+            y = k.product((w.flip(2, 3) if k.has("kernel turned round") else w).flatten(1), columns)
+            y = y.unflatten(-1, ((x.shape[2] + 2 * (n // 2) - n) // s + 1, -1))
+            return y if k.has("no bias") else y + channels(y, b)
+
+        return op, [x, w, b], {"stride": [s, s], "padding": [n // 2, n // 2]}, own, lambda x, w, b: F.conv2d(x, w, b, stride=s, padding=n // 2), PRODUCT + ["no bias", "kernel turned round"]
+    n = r.randint(18, 500)
+    if op == "matmul":
+        a, b = d.normal(rows, n, dtype=dt, scale=scale, shift=shift), d.normal(n, 24, dtype=dt)
+        return op, [a, b], {}, lambda k, a, b: k.product(a, b), torch.matmul, PRODUCT
+    if op == "linear":
+        a, w, b = d.normal(rows, n, dtype=dt, scale=scale, shift=shift), d.normal(17, n, dtype=dt), d.normal(17, dtype=dt)
+        return op, [a, w, b], {}, lambda k, a, w, b: k.product(a, w.T) + (0 if k.has("no bias") else b), F.linear, PRODUCT + ["no bias"]
     if op == "bmm":
-        a, b = d.normal(3, rows, k, dtype=dt, scale=scale), d.normal(3, k, 9, dtype=dt)
-        return op, [a, b], torch.bmm(a, b), {}
+        a, b = d.normal(3, rows, n, dtype=dt, scale=scale), d.normal(3, n, 9, dtype=dt)
+        return op, [a, b], {}, lambda k, a, b: k.product(a, b), torch.bmm, PRODUCT
     if op in ("attention", "causal"):
-        t, e = r.randint(4, 70), r.choice([8, 16, 32, 64])
-        q, k, v = (d.normal(2, t, e, dtype=dt) for _ in range(3))
-        return "scaled_dot_product_attention", [q, k, v], F.scaled_dot_product_attention(q, k, v, is_causal=op == "causal"), {"is_causal": op == "causal"}
+        t, e, causal = r.randint(18, 70), r.choice([16, 32, 64]), op == "causal"
+        ins = [d.normal(2, t, e, dtype=dt) for _ in range(3)]
+        faults = ["no scale", "scale twice", "last keys lost", "probabilities in bfloat16"] + causal * ["no mask", "mask one too far", "mask one too short"]
+        return ("scaled_dot_product_attention", ins, {"is_causal": causal}, lambda k, *a: attention(k, *a, causal),
+                lambda *a: F.scaled_dot_product_attention(*a, is_causal=causal), faults)
+    if op in ("swiglu", "geglu"):
+        kind = {"swiglu": "silu", "geglu": "gelu"}[op]
+        return op, [x, y], {}, lambda k, g, u: activation(k, g, kind) * u, None, ["ReLU", "quick", "coarse"]
+    if op == "rotary_embedding":
+        x = d.normal(2, rows, 32, dtype=dt)
+        angle = torch.outer(torch.arange(rows), 10000 ** -(torch.arange(16) / 16))
+        cos, sin = (torch.cat([t, t], -1).to(dt) for t in (angle.cos(), angle.sin()))
+        return op, [x, cos, sin], {}, rope, None, ["other sign"]
     if op == "gelu_tanh":
-        return "gelu", [x], F.gelu(x, approximate="tanh"), {"approximate": "tanh"}
-    if op in ("gelu", "silu", "softplus", "mish"):
-        return op, [x], getattr(F, op)(x), {}
-    if op in ("mean", "sum"):
-        return op, [x], getattr(torch, op)(x, -1), {"dim": -1}
-    if op in ("sqrt", "rsqrt"):
+        return "gelu", [x], {"approximate": "tanh"}, lambda k, x: activation(k, x, op), lambda x: F.gelu(x, approximate="tanh"), ["ReLU", "quick", "the other form", "coarse"]
+    if op == "gelu":
+        return op, [x], {}, lambda k, x: activation(k, x, op), F.gelu, ["ReLU", "quick", "the other form", "coarse"]
+    if op == "silu":
+        return op, [x], {}, lambda k, x: activation(k, x, op), F.silu, ["ReLU", "quick", "sigmoid", "coarse"]
+    if op in ("sum", "mean"):
+        return op, [x], {"dim": -1}, lambda k, x: k.sum(x, -1)[:, 0] / (cols if op == "mean" else 1), lambda x: getattr(torch, op)(x, -1), SUM
+    if op in ("rsqrt", "sqrt"):
         x = x.abs() + 0.01
-        return op, [x], getattr(torch, op)(x), {}
     if op == "div":
-        y = y.abs() + 0.1
-    if op in ("add", "mul", "div"):
-        return op, [x, y], getattr(torch, op)(x, y), {}
-    return op, [x], getattr(torch, op)(x), {}
+        return op, [x, y.abs() + 0.1], {}, lambda k, a, b: a / b, torch.div, []
+    if op in ("add", "mul"):
+        return op, [x, y], {}, lambda k, a, b: getattr(torch, op)(a, b), getattr(torch, op), []
+    f = getattr(F, op) if op in ("softplus", "mish") else getattr(torch, op)
+    return op, [x], {}, lambda k, x: f(x), f, []
 
 
-def half(t):
-    return t.to(torch.bfloat16).to(t.dtype)
+OPS = ("softmax log_softmax cross_entropy layer_norm rms_norm group_norm instance_norm batch_norm conv2d avg_pool2d matmul linear bmm attention causal swiglu geglu rotary_embedding "
+       "gelu gelu_tanh silu sum mean softplus mish sigmoid tanh exp sqrt rsqrt erf add mul div").split()
+PRODUCTS = ("conv2d", "matmul", "linear", "bmm", "attention", "causal")
 
 
-def softmax(x, fault):
-    m = x.max(-1, keepdim=True).values
-    e = torch.exp(x - m)
-    if fault == "exp in bfloat16":
-        e = half(e)
-    s = e.sum(-1, keepdim=True)
-    if fault == "tail not summed":
-        s = e[:, : -(1 + (x.shape[1] - 1) % 16)].sum(-1, keepdim=True)
-    if fault == "sum in bfloat16":
-        s = half(s)
-    if fault == "other axis":
-        e = torch.exp(x - x.max(0, keepdim=True).values)
-        s = e.sum(0, keepdim=True)
-    y = e / s
-    if fault == "times 1.001":
-        y = y * 1.001
+def damaged(d, out, fault, good, dt, first):
+    """An output with one of the general faults; None if it cannot have it."""
+    y, n = out.clone(), max(1, out.shape[0] // 2)
+    if fault == "times 1.002":
+        return y * 1.002
     if fault == "last row not written":
-        y = y.clone()
         y[-1] = 0
+    elif fault == "last column not written":
+        y[..., -1] = 0
+    elif fault == "stale rows":
+        y[n : 2 * n] = y[:n]
+    elif fault == "a tile of zeros":
+        y.reshape(y.shape[0], -1)[-8:, -8:] = 0
+    elif fault == "zeros":
+        y.zero_()
+    elif fault == "one constant":
+        y.fill_(out.mean().item())
+    elif fault == "cut off":
+        if dt == torch.float32:
+            return None
+        bits = {torch.float16: 13, torch.bfloat16: 16}[dt]
+        return (y.float().contiguous().view(torch.int32) >> bits << bits).view(torch.float32)
+    elif fault == "one element 3 % off":
+        flat = y.reshape(-1)
+        flat[flat.abs().argmax()] *= 1.03
+    elif fault == "rolled by one":
+        y = y.roll(1, -1)
+    elif fault == "one row's sign":
+        y[1] *= -1
+    elif fault == "a tile in bfloat16":
+        flat = y.reshape(y.shape[0], -1)
+        flat[:8, :16] = half(flat[:8, :16])
+    elif fault == "off by its place":
+        y = y + 0.004 * y.abs().mean() * torch.linspace(-1, 1, y.shape[-1])
+    elif fault == "the input":
+        return first.float().clone() if first.shape == y.shape else None
+    else:
+        return None
     return y
 
 
-def layer_norm(x, w, b, eps, fault):
-    n = x.shape[-1]
-    part = x[:, : -(1 + (n - 1) % 16)] if fault == "tail not summed" else x
-    m = part.mean(-1, keepdim=True)
-    v = ((part - m) ** 2).mean(-1, keepdim=True)
-    if fault == "n-1":
-        v = v * n / (n - 1)
-    if fault == "mean in bfloat16":
-        m = half(m)
-    r = 1 / (v + (0 if fault == "no eps" else eps)).sqrt()
-    if fault == "eps outside the root":
-        r = 1 / (v.sqrt() + eps)
-    if fault == "deviation in bfloat16":
-        r = half(r)
-    if fault == "mean not subtracted":
-        m = 0 * m
-    y = (x - m) * r
-    if fault != "no weight":
-        y = y * w
-    return y if fault == "no bias" else y + b
-
-
-def matmul(a, b, fault):
-    k = a.shape[1]
-    a = a.clone()
-    if fault == "tail not summed":
-        a[:, -(1 + (k - 1) % 16):] = 0
-    if fault == "last term lost":
-        a[:, -1] = 0
-    if fault == "last term twice":
-        a[:, -1] *= 2
-    if fault in ("sums in float16", "sums in bfloat16"):
-        to = torch.float16 if "float16" == fault[8:] else torch.bfloat16
-        s = torch.zeros(a.shape[0], b.shape[1], dtype=a.dtype)
-        for i in range(k):
-            s = (s + a[:, i : i + 1] * b[i]).to(to).to(a.dtype)
-        return s
-    if fault == "TF32 operands" and a.dtype == torch.float32:
-        cut = lambda t: ((t.contiguous().view(torch.int32) + 0x1000) & ~0x1FFF).view(torch.float32)
-        a, b = cut(a), cut(b)
-    y = a @ b
-    if fault == "a tile of zeros":
-        y[-8:, -8:] = 0
-    if fault == "a stale tile":
-        y[:8, :8] = y[8:16, :8]
-    if fault == "one element 2 % off":
-        y[1, 1] *= 1.02
-    if fault == "split-K parts in bfloat16":
-        y = half(a[:, : k // 2] @ b[: k // 2]) + a[:, k // 2 :] @ b[k // 2 :]
-    return y
-
-
-def attention(q, k, v, scale, causal, fault):
-    t = q.shape[-2]
-    s = q @ k.transpose(-1, -2)
-    s = s * {"no scale": 1, "scale twice": scale * scale}.get(fault, scale)
-    if causal and fault != "no mask":
-        s = s.masked_fill(~torch.ones(t, t).tril({"mask one too far": 1, "mask one too short": -1}.get(fault, 0)).bool(), -math.inf)
-    if fault == "last keys lost":
-        s[..., -(1 + (t - 1) % 16):] = -math.inf
-    p = torch.softmax(s, -1)
-    if fault == "probabilities in bfloat16":
-        p = half(p)
-    return torch.nan_to_num(p, 0.0) @ v
-
-
-def activation(x, kind, fault):
-    if fault == "ReLU":
-        return F.relu(x)
-    if fault == "quick":
-        return x * torch.sigmoid(1.702 * x)
-    if fault == "sigmoid":
-        return torch.sigmoid(x)
-    if fault == "the tanh form":
-        return F.gelu(x, approximate="tanh")
-    y = F.gelu(x) if kind == "gelu" else F.silu(x)
-    return y * (1 + 3e-4) if fault == "coarse" else y
-
-
-FAULTS = {
-    "softmax": ["tail not summed", "exp in bfloat16", "sum in bfloat16", "other axis", "times 1.001", "last row not written"],
-    "layer_norm": ["tail not summed", "n-1", "mean in bfloat16", "no eps", "eps outside the root", "deviation in bfloat16", "mean not subtracted", "no weight", "no bias"],
-    "matmul": ["tail not summed", "last term lost", "last term twice", "sums in float16", "sums in bfloat16", "TF32 operands", "a tile of zeros", "a stale tile", "one element 2 % off",
-               "split-K parts in bfloat16"],
-    "attention": ["no scale", "scale twice", "no mask", "mask one too far", "mask one too short", "last keys lost", "probabilities in bfloat16"],
-    "gelu": ["ReLU", "quick", "the tanh form", "coarse"],
-    "silu": ["ReLU", "quick", "sigmoid", "coarse"],
-}
+def right(d):
+    """A right kernel: refrun's name of the operation, inputs, output, options, truth."""
+    name = d.r.choice(list(DTYPES))
+    op = d.r.choice(PRODUCTS if name == "tf32" else OPS)
+    dt = DTYPES[name]
+    op, ins, attrs, own, torchs, _ = case(d, op, dt)
+    truth = own(Kernel(), *[t.double() if t.is_floating_point() else t for t in ins])
+    options = dict(attrs)
+    if name == "tf32":
+        options["precision"] = "tf32"
+        out = own(Kernel(order=d.r.choice(ORDERS), tf32=d.r.choice(["away", "truncated"])), *ins)
+    elif torchs and d.r.random() < 0.5:
+        out = torchs(*ins)
+    else:
+        out = own(Kernel(d.r.choice(ORDERS), d.r.random() < 0.4), *[t.float() if t.is_floating_point() else t for t in ins])
+    return op, ins, out.to(dt), options, truth, name
 
 
 def wrong(d):
-    """One wrong kernel: what right() returns, its fault, and whether it is worse than the right one."""
-    r = d.r
-    dt, scale, shift = r.choice(DTYPES), r.choice([0.1, 1.0, 1.0, 3.0]), r.choice([0, 0, 3.0])
-    rows, cols = r.randint(16, 48), r.randint(18, 300)
-    kind = r.choice(list(FAULTS))
-    fault = r.choice(FAULTS[kind])
-    x = d.normal(rows, cols, scale=scale, shift=shift, dtype=dt)
-    if kind == "softmax":
-        op, ins, attrs, f = kind, [x], {"dim": -1}, lambda fault, x: softmax(x, fault)
-    elif kind == "layer_norm":
-        eps = r.choice([1e-5, 1e-3])
-        op, ins, attrs = kind, [x, d.normal(cols, shift=1, dtype=dt), d.normal(cols, dtype=dt)], {"normalized_shape": [cols], "eps": eps}
-        f = lambda fault, x, w, b: layer_norm(x, w, b, eps, fault)
-    elif kind == "matmul":
-        op, ins, attrs, f = kind, [x, d.normal(cols, r.randint(9, 40), dtype=dt)], {}, lambda fault, a, b: matmul(a, b, fault)
-    elif kind == "attention":
-        t, e = r.randint(18, 70), r.choice([16, 32])
-        causal = "mask" in fault or r.random() < 0.5
-        op, ins, attrs = "scaled_dot_product_attention", [d.normal(2, t, e, dtype=dt) for _ in range(3)], {"is_causal": causal}
-        f = lambda fault, q, k, v: attention(q, k, v, e**-0.5, causal, fault)
+    """A wrong one: the same, its fault, and whether it is worse than the right one."""
+    name = d.r.choice(["float32", "float16", "bfloat16"])
+    dt = DTYPES[name]
+    which = d.r.choice(OPS)
+    op, ins, attrs, own, _, faults = case(d, which, dt)
+    fault = d.r.choice(GENERAL + faults)
+    single = [t.float() if t.is_floating_point() else t for t in ins]
+    truth = own(Kernel(), *[t.double() if t.is_floating_point() else t for t in ins])
+    good = own(Kernel(), *single)
+    if fault == "input in bfloat16":
+        out = own(Kernel(), *[half(t) if i == 0 else t for i, t in enumerate(single)])
+    elif fault in GENERAL:
+        out = damaged(d, good, fault, good, dt, single[0])
+        if out is None:
+            return None
     else:
-        op, ins, attrs, f = kind, [x], {}, lambda fault, x: activation(x, kind, fault)
-    single = [t.float() for t in ins]
-    truth = f(None, *[t.double() for t in ins])
-    out, good = f(fault, *single).to(dt), f(None, *single).to(dt)
+        out = own(Kernel(fault=fault), *single)
+    out, good = out.to(dt), good.to(dt)
     error = lambda y: (y.double() - truth).pow(2).mean().item()
-    return op, ins, out, attrs, f"{kind}: {fault}", truth, error(out) > 2 * error(good) or not math.isfinite(error(out))
+    return op, ins, out, dict(attrs), truth, name, f"{which}: {fault}", error(out) > 2 * error(good) or not math.isfinite(error(out))
 
 
-def rules(out, truth):
-    """Whether each of the usual rules passes an output."""
+def rules(op, out, truth, dtype):
+    """Whether each of the usual rules passes an output; None where a rule says nothing."""
     y = truth.to(out.dtype)
     try:
         torch.testing.assert_close(out, y)
@@ -254,23 +412,18 @@ def rules(out, truth):
         close = False
     a, b = out.double().flatten(), truth.flatten()
     pcc = torch.corrcoef(torch.stack([a, b]))[0, 1].item() if a.numel() > 1 else 1.0
-    return {"assert_close": close, "KernelBench": torch.allclose(out.float(), y.float(), rtol=1e-2, atol=1e-2), "PCC 0.999": pcc >= 0.999 or pcc != pcc}
+    liger = LIGER.get(op, (None, None))[{"float32": 0, "bfloat16": 1}.get(dtype, 0)] if dtype in ("float32", "bfloat16") else None
+    return {"assert_close": close, "KernelBench": torch.allclose(out.float(), y.float(), rtol=1e-2, atol=1e-2),
+            "Liger": liger and torch.allclose(out.float(), y.float(), atol=liger[0], rtol=liger[1]), "PCC 0.999": pcc >= 0.999 or pcc != pcc}
 
 
-def truth_of(op, ins, attrs):
-    wide = [t.double() for t in ins]
-    special = {
-        "scaled_dot_product_attention": lambda: F.scaled_dot_product_attention(*wide, **attrs), "layer_norm": lambda: F.layer_norm(wide[0], attrs["normalized_shape"], wide[1], wide[2], attrs["eps"]),
-        "rms_norm": lambda: F.rms_norm(wide[0], attrs["normalized_shape"], wide[1], attrs["eps"]), "group_norm": lambda: F.group_norm(wide[0], 4, wide[1], wide[2], 1e-5),
-        "instance_norm": lambda: F.instance_norm(wide[0], weight=wide[1], bias=wide[2], eps=1e-5), "batch_norm": lambda: F.batch_norm(wide[0], wide[3], wide[4], wide[1], wide[2], False, 0, 1e-5),
-        "avg_pool2d": lambda: F.avg_pool2d(wide[0], 2), "conv2d": lambda: F.conv2d(*wide, **attrs), "linear": lambda: F.linear(*wide), "bmm": lambda: torch.bmm(*wide),
-        "matmul": lambda: wide[0] @ wide[1], "gelu": lambda: F.gelu(wide[0], **attrs), "softmax": lambda: F.softmax(wide[0], -1), "log_softmax": lambda: F.log_softmax(wide[0], -1),
-    }
-    if op in special:
-        return special[op]()
-    if op in ("silu", "softplus", "mish"):
-        return getattr(F, op)(wide[0])
-    return getattr(torch, op)(*wide, **attrs)
+class Count:
+    def __init__(self):
+        self.bad, self.of = collections.Counter(), collections.Counter()
+
+    def add(self, rule, bad):
+        self.bad[rule] += bool(bad)
+        self.of[rule] += 1
 
 
 def main():
@@ -282,28 +435,31 @@ def main():
     a = p.parse_args()
     torch.set_num_threads(1)
     d = Draw(a.seed)
-    alarms, missed, counted, names = collections.Counter(), collections.Counter(), 0, collections.Counter()
+    alarms, missed, names, kinds = Count(), Count(), collections.Counter(), set()
     for _ in range(a.right):
-        op, ins, out, attrs = right(d)
-        r = refrun.check_kernel(op, ins, out, **attrs)
-        for rule, passed in [("refrun", r.ok)] + list(rules(out, truth_of(op, ins, attrs)).items()):
-            alarms[rule] += not passed
+        op, ins, out, options, truth, dtype = right(d)
+        r = refrun.check_kernel(op, ins, out, **options)
+        kinds.add((op, dtype))
+        for rule, passed in [("refrun", r.ok)] + list(rules(op, out, truth, dtype).items()):
+            if passed is not None:
+                alarms.add(rule, not passed)
         if not r.ok:
-            print("refused:", op, out.dtype, [list(t.shape) for t in ins], attrs, r.data.get("reason"), r.data.get("fault"), file=sys.stderr)
-    for _ in range(a.wrong):
-        op, ins, out, attrs, fault, truth, worse = wrong(d)
-        if not worse:
+            print("refused:", op, dtype, [list(t.shape) for t in ins], options, r.data.get("reason"), r.data.get("fault"), file=sys.stderr, flush=True)
+    while missed.of["refrun"] < a.wrong:
+        made = wrong(d)
+        if made is None or not made[-1]:
             continue
-        counted += 1
-        r = refrun.check_kernel(op, ins, out, **attrs)
-        for rule, passed in [("refrun", r.ok)] + list(rules(out, truth).items()):
-            missed[rule] += passed
+        op, ins, out, options, truth, dtype, fault, _ = made
+        r = refrun.check_kernel(op, ins, out, **options)
+        for rule, passed in [("refrun", r.ok)] + list(rules(op, out, truth, dtype).items()):
+            if passed is not None:
+                missed.add(rule, passed)
         names[fault, r.data.get("fault") or "-"] += 1
         if r.ok:
-            print("let pass:", fault, out.dtype, [list(t.shape) for t in ins], attrs, file=sys.stderr)
-    print(f"{'':14} right refused   wrong let pass")
-    for rule in ("refrun", "assert_close", "KernelBench", "PCC 0.999"):
-        print(f"{rule:14} {alarms[rule]:5} of {a.right:<6} {missed[rule]:5} of {counted}")
+            print("let pass:", fault, dtype, [list(t.shape) for t in ins], options, r.data.get("contract"), file=sys.stderr, flush=True)
+    print(f"{len({op for op, _ in kinds})} operations, {len(kinds)} with their formats\n\n| rule | right, refused | wrong, let pass |\n|---|---|---|")
+    for rule in ("refrun", "assert_close", "KernelBench", "Liger", "PCC 0.999"):
+        print(f"| {rule} | {alarms.bad[rule]} of {alarms.of[rule]} | {missed.bad[rule]} of {missed.of[rule]} |")
     if a.names:
         for (fault, name), n in sorted(names.items()):
             print(f"{n:5}  {fault:45} {name}")

@@ -101,6 +101,16 @@ func bounds(op graph.Op, in []ball, cores bool) ([]ball, error) {
 		return sum(op, in, out[0])
 	}
 	switch op := op.(type) {
+	case toTF32:
+		b := ball{v: out[0], exact: true}
+		if in[0].r != nil {
+			b.r = tensor.New(fp16.Float64, b.v.Shape...)
+			for i, r := range in[0].r.Data {
+				v := in[0].v.Data[i]
+				b.r.Data[i] = max(fp16.RoundTF32(v+r, op.Rounding)-b.v.Data[i], b.v.Data[i]-fp16.RoundTF32(v-r, op.Rounding))
+			}
+		}
+		return []ball{b}, nil
 	case graph.Binary:
 		return binary(op, in, out[0])
 	case graph.Unary, graph.Act, coarseExp:

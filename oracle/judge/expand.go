@@ -28,8 +28,8 @@ type Form struct {
 	// CoarseExp is an attention's exp as 2^i (1 + f - cubic(f)), within 1.1e-4 of it in proportion, as
 	// PyTorch computes it for half numbers on a CPU.
 	CoarseExp bool `json:"coarse_exp,omitempty"`
-	// Operands is the format to which the operands of products are rounded first, tf32 or
-	// bfloat16; "" for none.
+	// Operands is the format to which the operands of products are rounded first, tf32
+	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16; "" for none.
 	Operands string `json:"operands,omitempty"`
 }
 
@@ -122,6 +122,10 @@ func (b *builder) operand(v int) int {
 	switch {
 	case b.form.Operands == "tf32", b.is("operands_tf32"):
 		f = fp16.TF32
+	case b.form.Operands == "tf32 ties away":
+		return b.step("operand", toTF32{fp16.NearestAway}, v)
+	case b.form.Operands == "tf32 truncated":
+		return b.step("operand", toTF32{fp16.TowardZero}, v)
 	case b.form.Operands == "bfloat16", b.is("operands_bfloat16"):
 		f = fp16.BFloat16
 	default:
@@ -569,8 +573,8 @@ func firstKeys(s, seen int) *tensor.Tensor {
 
 // crossEntropy is log(sum(exp(x - m))) + m - x[target] of each row.
 func (b *builder) crossEntropy(op crossEntropy, shape []int, in []int) int {
-	_, t, s := b.exponentials(in[0], 1, shape, false)
-	l := b.may(false, b.step("log", unary("log"), t))
+	_, t, s := b.exponentials(in[0], 1, shape, true)
+	l := b.may(true, b.step("log", unary("log"), t))
 	at := b.step("column", graph.Reshape{Shape: []int{shape[0], 1}}, b.step("target_or_0", graph.Unary{Func: clip(0, float64(shape[1]-1))}, in[1]))
 	loss := b.step("loss", sub, l, b.step("target_shifted", graph.Gather{Axis: 1}, s, at))
 	loss = b.step("losses", graph.Reshape{Shape: []int{shape[0]}}, loss)

@@ -101,6 +101,28 @@ func (coarseExp) Eval(c *graph.Call) error {
 	return nil
 }
 
+// toTF32 rounds numbers to TF32 in one of the ways of devices.
+type toTF32 struct{ fp16.Rounding }
+
+// Name implements [graph.Op].
+func (toTF32) Name() string { return "tf32" }
+
+// Infer implements [graph.Op].
+func (toTF32) Infer(m graph.Mode, in []graph.Type) (graph.Inference, error) {
+	if len(in) != 1 {
+		return graph.Inference{}, errors.New("want one input")
+	}
+	return graph.Inference{Out: []graph.Type{in[0]}}, nil
+}
+
+// Eval implements [graph.Op].
+func (o toTF32) Eval(c *graph.Call) error {
+	for i, v := range c.In(0).Data {
+		c.Out[0].Data[i] = fp16.RoundTF32(v, o.Rounding)
+	}
+	return nil
+}
+
 // exps sets dst to e^x.
 func exps(dst, src []float64) {
 	const block = 4096
