@@ -32,6 +32,7 @@ inputs would not show is listed: docs/KERNELS.md.
   --op NAME     any operation of ATen that is judged, or swiglu, geglu,
                 rotary_embedding, cross_entropy
   --attr K=V    an attribute, such as dim=-1 or normalized_shape=[256]
+  --graph FILE  a chain of operations in place of one: docs/FORMATS.md, section 11
 
 With --accumulate tensor-core:NAME a matmul [M,K] by [K,N], K ascending, in one part
 or --schedule split_k=N, is held to the device's very bits, and so is --op dot, rows
@@ -49,6 +50,8 @@ func runKernel(c *command) error {
 	op := c.flags.String("op", "", "`name` of the operation")
 	precision := c.flags.String("precision", "", "`format` of the operands: float32, tf32, fp16, bf16, E4M3 or E5M2 (default: the file's)")
 	device := c.flags.String("accumulate", "", "`tensor-core:NAME`, the device: "+strings.Join(tensorcore.Names(), ", "))
+	network := c.flags.String("graph", "", "`FILE.json`: a chain of operations, in place of --op (docs/FORMATS.md, section 11)")
+	report := c.flags.String("report", "", "`FILE.html` to write the report to")
 	var attributes, round list
 	c.flags.Var(&attributes, "attr", "`NAME=VALUE`: an attribute of the operation; may be repeated")
 	c.flags.Var(&round, "round", "`STEP,...` that the kernel rounds to the inputs' format")
@@ -60,18 +63,21 @@ func runKernel(c *command) error {
 		return err
 	}
 	q := kernel.Question{Op: *op}
-	if *op == "" {
-		return errors.New("--op: want an operation, such as softmax")
+	switch {
+	case *op == "" && *network == "":
+		return errors.New("--op: want an operation, such as softmax, or --graph")
+	case *network != "" && (*op != "" || attributes != nil || *device != ""):
+		return errors.New("--graph: want it without --op, --attr and --accumulate")
 	}
 	var err error
 	if _, fp8 := tensorcore.ParseInput(*precision); *op != "dot" && *device == "" && (fp8 != nil || !strings.HasPrefix(*precision, "E")) {
-		a := judged{op: *op, precision: *precision, store: *store, output: *output, attributes: attributes, round: round, variance: *variance}
+		a := judged{op: *op, network: *network, report: *report, precision: *precision, store: *store, output: *output, attributes: attributes, round: round, variance: *variance}
 		if *schedule != "" {
 			a.schedule = list{*schedule}
 		}
 		return c.judgeKernel(c.pos[0], a)
 	}
-	for flag, given := range map[string]bool{"attr": attributes != nil, "round": round != nil, "variance": *variance != ""} {
+	for flag, given := range map[string]bool{"attr": attributes != nil, "round": round != nil, "variance": *variance != "", "report": *report != ""} {
 		if given {
 			return fmt.Errorf("--%s: says nothing of tensor cores: want it without --accumulate and dot", flag)
 		}

@@ -1,15 +1,20 @@
 package main
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
+	"html"
 	"math"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/fault"
+	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/oracle/judge"
 	"github.com/refrun/refrun/oracle/kernel"
 	"github.com/refrun/refrun/safetensors"
@@ -19,9 +24,12 @@ import (
 
 // judged are the flags of a kernel that is held to what right ones may return.
 type judged struct {
-	op, precision, store, output string
-	attributes, round, schedule  list
-	variance                     string
+	op, network              string // one of them
+	precision, store, output string
+	report                   string // a page to write, or ""
+	attributes, round        list
+	schedule                 list
+	variance                 string
 }
 
 // kernelReport is what a judged kernel's --json prints.
@@ -49,7 +57,7 @@ func (c *command) judgeKernel(path string, a judged) error {
 		return fmt.Errorf("%s: no tensor %.60q: want the output (--output NAME), of %.200q", path, a.output, names)
 	}
 	names = slices.DeleteFunc(names, func(n string) bool { return n == a.output })
-	g, order, err := judge.Kernel(a.op, attributes, names)
+	g, order, err := a.graph(attributes, names)
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -67,6 +75,9 @@ func (c *command) judgeKernel(path string, a judged) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
+	if a.op == "" {
+		a.op = "graph"
+	}
 	all := &kernelReport{Op: a.op, Report: r, Fits: devices(a.op, q)}
 	all.Text = judgedText(all)
 	if c.json {
@@ -75,6 +86,11 @@ func (c *command) judgeKernel(path string, a judged) error {
 		}
 	}
 	c.print(all.Text)
+	if a.report != "" {
+		if err := os.WriteFile(a.report, kernelPage(all.Text), 0o644); err != nil {
+			return err
+		}
+	}
 	switch r.Verdict {
 	case judge.Fail:
 		return errFailed
@@ -82,6 +98,35 @@ func (c *command) judgeKernel(path string, a judged) error {
 		return errNoPower
 	}
 	return nil
+}
+
+// kernelPage is a report as a page of HTML.
+func kernelPage(text string) []byte {
+	verdict, _, _ := strings.Cut(text, " ")
+	page := strings.NewReplacer("TITLE", html.EscapeString(verdict), "TEXT", html.EscapeString(text))
+	return []byte(page.Replace(kernelHTML))
+}
+
+//go:embed kernel.html
+var kernelHTML string
+
+// graph is what the kernel computes, of tensors of these names, and the order in which it takes them.
+func (a *judged) graph(attributes []byte, names []string) (*graph.Graph, []string, error) {
+	if a.network == "" {
+		return judge.Kernel(a.op, attributes, names)
+	}
+	n, err := network.Open(a.network)
+	if err != nil {
+		return nil, nil, err
+	}
+	var order []string
+	for _, in := range n.Inputs {
+		if !slices.Contains(names, in.Name) {
+			return nil, nil, fmt.Errorf("no tensor %.60q: want the inputs of %s", in.Name, a.network)
+		}
+		order = append(order, in.Name)
+	}
+	return n.Graph, order, nil
 }
 
 // attributesOf makes a JSON object of NAME=VALUE, where a value is JSON or a bare word.

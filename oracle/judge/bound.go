@@ -26,6 +26,8 @@ type ball struct {
 	// cut is the deviation, and drift the mean, toward 0, of the error of a unit that truncates a sum
 	// after every four products. Nil where there is no such unit.
 	cut, drift *tensor.Tensor
+	// sum is set if the error is a sum's, and so of a variance that is random itself.
+	sum bool
 	// exact is set if a kernel's arithmetic makes no error in this step: it moves numbers.
 	exact bool
 }
@@ -279,7 +281,7 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, cores bool) ([]ball, erro
 			r.Data[i] += max(0, t.Data[i]-without.Data[i])
 		}
 	}
-	return []ball{{v: v, r: r, sigma: sigma, cut: cut, drift: drift}}, nil
+	return []ball{{v: v, r: r, sigma: sigma, cut: cut, drift: drift, sum: true}}, nil
 }
 
 // gridOf returns the greatest power of 2 of which all numbers are multiples; 0 if one is not
@@ -396,7 +398,7 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor) ([]ball, error) {
 			r.Data[i] += moved.Data[i]
 		}
 	}
-	return []ball{{v: v, r: r, sigma: sigma}}, nil
+	return []ball{{v: v, r: r, sigma: sigma, sum: true}}, nil
 }
 
 // spreadTo returns a tensor as a larger shape sees it.

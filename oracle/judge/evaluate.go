@@ -242,19 +242,31 @@ func noisy(t *tensor.Tensor, like ball, r *rand.Rand, cuts bool) *tensor.Tensor 
 	}
 	if cuts && like.cut != nil {
 		for i, v := range t.Data {
-			out.Data[i] = v - math.Copysign(like.drift.Data[i], v) + float64(like.cut.Data[i]*r.NormFloat64())
+			out.Data[i] = v - math.Copysign(like.drift.Data[i], v) + float64(like.cut.Data[i]*wandering(r))
 		}
 		fp16.Float32.RoundSlice(out.Data, out.Data)
 		return out
 	}
 	for i, v := range t.Data {
 		if s := like.sigma.Data[i]; s > 0 {
-			v += s * r.NormFloat64()
+			if like.sum {
+				v += float64(s * wandering(r))
+			} else {
+				v += float64(s * r.NormFloat64())
+			}
 		}
 		out.Data[i] = v
 	}
 	fp16.Float32.RoundSlice(out.Data, out.Data)
 	return out
+}
+
+// wandering is a random error of a sum in units of its deviation. The variance of such an error is that of
+// the partial sums, whose way is random too: the square of a bridge, integrated, has the mean 1/6 and the
+// variance 1/45, so that in proportion to its mean it varies by 0.9. This has 0.85.
+func wandering(r *rand.Rand) float64 {
+	z := r.NormFloat64()
+	return math.Sqrt(.4+.6*z*z) * r.NormFloat64()
 }
 
 // roundTo returns a tensor's numbers rounded to a format: if only some are, those that r chooses, or

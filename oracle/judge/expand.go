@@ -45,7 +45,8 @@ type builder struct {
 	fault  string       // the fault to build in, "" for none
 	at     string       // the node that has it, "" for every one that can
 	node   string
-	points []point // where rounding is an option
+	points []point  // where rounding is an option
+	inner  []string // the names of the results of operations that others read
 	round  rounded
 	broken bool // whether the fault could be built in
 }
@@ -87,6 +88,7 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault, at string) *bu
 			b.of[v] = out[k]
 			if len(g.Nodes) > 1 && !slices.Contains(g.Outputs, v) && types[v].Format != fp16.Int64 {
 				b.points = append(b.points, point{name: g.Values[v].Name, value: out[k], legal: true})
+				b.inner = append(b.inner, g.Values[v].Name)
 			}
 		}
 	}
@@ -114,6 +116,16 @@ func (b *builder) step(name string, op graph.Op, in ...int) int {
 func (b *builder) may(legal bool, value int) int {
 	b.points = append(b.points, point{name: b.Values[value].Name, value: value, legal: legal})
 	return value
+}
+
+// names are those of the steps that right kernels may round.
+func (b *builder) names() (names []string) {
+	for _, p := range b.points {
+		if p.legal && !slices.Contains(names, p.name) {
+			names = append(names, p.name)
+		}
+	}
+	return names
 }
 
 // operand rounds an operand of a product.
@@ -209,6 +221,16 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 		return one(b.crossEntropy(op, shape, in))
 	case rotary:
 		return one(b.rotary(op, shape, in))
+	case graph.Cast:
+		f, err := fp16.ParseFormat(op.Dtype)
+		if err != nil || b.types[n.In[0]].Format == fp16.Int64 {
+			break
+		}
+		v := b.step("output", same, in[0])
+		if f == fp16.Float16 || f == fp16.BFloat16 {
+			b.round[v] = rounding{Format: f}
+		}
+		return one(v)
 	case graph.Act:
 		return one(b.activation(op, in[0]))
 	case graph.Unary:

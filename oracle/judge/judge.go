@@ -249,7 +249,9 @@ func (q *Question) types() ([]graph.Type, error) {
 			return nil, fmt.Errorf("%s: %w", n.Op.Name(), err)
 		}
 		for k, v := range n.Out {
-			types[v] = out.Out[k]
+			if types[v] = out.Out[k]; types[v].Format != fp16.Int64 { // of a cast too
+				types[v].Format = fp16.Float64
+			}
 		}
 	}
 	return types, nil
@@ -303,11 +305,10 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 			all = append(all, Contract{f, []string{"probabilities_unnormalized"}})
 			continue
 		}
-		var names []string
-		for _, p := range expand(q.Graph, types, f, "", "").points {
-			if p.legal && !slices.Contains(names, p.name) {
-				names = append(names, p.name)
-			}
+		b := expand(q.Graph, types, f, "", "")
+		names := b.names()
+		if inner := b.inner; len(inner) > 1 && len(inner) < len(names) { // one operation after the other
+			all = append(all, Contract{f, inner})
 		}
 		for _, n := range names {
 			all = append(all, Contract{f, []string{n}})
@@ -390,6 +391,8 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 // simulations is how many right kernels are simulated.
 func simulations(elements int) int {
 	switch {
+	case elements <= 1<<12:
+		return 32
 	case elements <= 1<<16:
 		return 8
 	case elements <= 1<<19:

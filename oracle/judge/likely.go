@@ -2,7 +2,9 @@ package judge
 
 import (
 	"math"
+	"slices"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 )
 
@@ -25,27 +27,76 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 			return nil, err
 		}
 	}
-	off, least := make([]float64, len(all)), math.Inf(1)
-	for i, c := range all {
+	explain := func(c Contract) (float64, error) {
 		b := expand(few.Graph, types, c.Form, "", "")
 		values, err := b.values(c.Round)
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 		out, err := exactly(b, few.Inputs, b.rounds(values, q.Narrow))
 		if err != nil {
+			return 0, err
+		}
+		return few.places(out[0].Data), nil
+	}
+	off, best := make([]float64, len(all)), 0
+	for i, c := range all {
+		var err error
+		if off[i], err = explain(c); err != nil {
 			return nil, err
 		}
-		off[i] = few.places(out[0].Data)
-		least = min(least, off[i])
+		if off[i] < off[best] {
+			best = i
+		}
+	}
+	if more, err := q.climb(types, all[best], off[best], explain); err != nil {
+		return nil, err
+	} else if more != nil {
+		return []Contract{*more, all[best], {}}, nil
 	}
 	var likely []Contract
 	for i, c := range all {
-		if off[i] <= 1.5*least && len(likely) < mostTried {
+		if off[i] <= 1.5*off[best] && len(likely) < mostTried {
 			likely = append(likely, c)
 		}
 	}
 	return likely, nil
+}
+
+// climb adds and takes away the roundings of a chain, one at a time, as long as that explains an output
+// plainly better; nil if nothing does.
+func (q *Question) climb(types []graph.Type, c Contract, off float64, explain func(Contract) (float64, error)) (*Contract, error) {
+	if len(q.Graph.Nodes) < 2 || q.Narrow == fp16.Float32 {
+		return nil, nil
+	}
+	names := expand(q.Graph, types, c.Form, "", "").names()
+	climbed := false
+	for {
+		least, to := off, Contract{}
+		for _, name := range names {
+			with := Contract{c.Form, slices.Clone(c.Round)}
+			if i := slices.Index(with.Round, name); i >= 0 {
+				with.Round = slices.Delete(with.Round, i, i+1)
+			} else {
+				with.Round = append(with.Round, name)
+			}
+			o, err := explain(with)
+			if err != nil {
+				return nil, err
+			}
+			if o < least {
+				least, to = o, with
+			}
+		}
+		if least > .9*off {
+			break
+		}
+		off, c, climbed = least, to, true
+	}
+	if !climbed {
+		return nil, nil
+	}
+	return &c, nil
 }
 
 // places is the mean square of an output's errors, each in places of its format and at most 100 of them.

@@ -1,6 +1,8 @@
 """Matrix products held to the bits of devices, from arrays."""
 
+import tempfile
 import unittest
+from pathlib import Path
 
 import numpy as np
 
@@ -106,6 +108,35 @@ class Kernel(unittest.TestCase):
         y = np.log(np.exp(x - m).sum(-1)) + m[:, 0] - x[np.arange(32), np.maximum(target, 0)]
         y[3] = 0
         refrun.assert_kernel("cross_entropy", [x, target], y.astype(np.float32), ignore_index=-100)
+
+    def test_report(self):
+        with tempfile.TemporaryDirectory() as d:
+            path = Path(d) / "out.html"
+            refrun.assert_kernel("softmax", [self.a], self.softmax(self.a.astype(np.float32)).astype(np.float16), dim=-1, report=path)
+            self.assertIn("<h1>PASS</h1>", path.read_text())
+
+    def test_inputs(self):
+        """A two-pass layer norm is right on all hard inputs; a one-pass one is not where the mean is large."""
+        kinds = []
+        for kind, t in refrun.kernel_inputs("layer_norm", (16, 77), kinds=["normal", "large mean", "integers"]):
+            x, w, b = (t[k] for k in ("input", "weight", "bias"))
+            m = x.mean(-1, keepdims=True)
+            two, one = ((x - m) ** 2).mean(-1, keepdims=True), (x * x).mean(-1, keepdims=True) - m * m
+            y, z = ((x - m) / np.sqrt(v + np.float32(1e-5)) * w + b for v in (two, np.maximum(one, 0)))
+            refrun.assert_kernel("layer_norm", t, y, normalized_shape=[77], eps=1e-5)
+            kinds.append((kind, refrun.check_kernel("layer_norm", t, z, normalized_shape=[77], eps=1e-5).verdict))
+        self.assertEqual(dict(kinds)["large mean"], "FAIL")
+        for kind, t in refrun.kernel_inputs("matmul", (5, 33, 7), "bfloat16"):
+            self.assertEqual([v.shape for v in t.values()], [(5, 33), (33, 7)])
+            bits = t["input"].view(np.uint32)
+            self.assertFalse((bits & 0xFFFF).any(), kind)
+
+    def test_invariant(self):
+        x = self.a.astype(np.float32)
+        refrun.assert_invariant(lambda x: np.float32(2) * x, [x])
+        with self.assertRaises(AssertionError) as e:
+            refrun.assert_invariant(lambda x: x - np.float32(1e-3 * len(x)), [x])
+        self.assertIn("item 0 alone, item 0 differs from the whole batch of 32", str(e.exception))
 
     def test_split(self):
         r = refrun.check_kernel("matmul", (self.n, self.m), self.exact, accumulate="tensor-core:h100", schedule={"split_k": 2})

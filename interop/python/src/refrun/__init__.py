@@ -24,6 +24,7 @@ from .case import Case, CaseError
 from .check import Report, assert_pass, check
 from .dataset import Dataset, DatasetError, make_dataset
 from .kernel import assert_kernel, check_kernel
+from .hard_inputs import assert_invariant, kernel_inputs
 from .reference import Reference, Rollout, assert_same, reference, run
 
 if _TYPE_CHECKING:
@@ -36,7 +37,7 @@ if _TYPE_CHECKING:
 _TORCH = {"export": "graph", "UnsupportedLayer": "graph", "describe": "network", "Network": "network", "Unsupported": "network", "Layers": "model", "check_model": "model", "record": "recorder"}
 
 __all__ = ["BinaryError", "Case", "CaseError", "Dataset", "DatasetError", "Layers", "Network", "Reference", "Report", "Rollout", "Unsupported", "UnsupportedLayer",
-           "assert_kernel", "assert_pass", "assert_same", "binary", "check", "check_kernel", "check_model", "describe", "export", "make_dataset", "record", "reference", "run"]
+           "assert_invariant", "assert_kernel", "assert_pass", "assert_same", "binary", "check", "check_kernel", "check_model", "describe", "export", "kernel_inputs", "make_dataset", "record", "reference", "run"]
 __version__ = "0.1.0"
 
 

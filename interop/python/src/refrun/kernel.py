@@ -53,9 +53,31 @@ def _tensor(value: Any, name: str) -> Raw:
     return raw(value, name)
 
 
-def check_kernel(op: str, inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, *, precision: Optional[str] = None,
+def _traced(op: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
+    """A torch function or module as a Network, and the tensors of its inputs by their names in it."""
+    import torch
+
+    from .network import describe
+
+    if attributes:
+        raise CaseError(f"{', '.join(attributes)}: attributes of an operation that has a name: want them inside the function")
+    module = op
+    if not isinstance(op, torch.nn.Module):
+        class Chain(torch.nn.Module):
+            def forward(self, *a: Any) -> Any:
+                return op(*a)
+
+        module = Chain().eval()
+    if isinstance(inputs, Mapping):
+        raise CaseError("inputs: a dict: want them in their order, as the function takes them")
+    given = [v.detach().cpu() for v in inputs]
+    net = describe(module, tuple(given))
+    return net, net.feed(given)
+
+
+def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, *, precision: Optional[str] = None,
                  accumulate: Optional[str] = None, round: Sequence[str] = (), schedule: Optional[Mapping[str, int]] = None,
-                 store: Optional[str] = None, variance: Optional[str] = None, **attributes: Any) -> Report:
+                 store: Optional[str] = None, variance: Optional[str] = None, report: Union[str, Path, None] = None, **attributes: Any) -> Report:
     """Says whether the output of one kernel is what a right kernel may return.
 
     op is ATen's name of the operation ("softmax", "layer_norm", "matmul", "conv2d",
@@ -73,14 +95,23 @@ def check_kernel(op: str, inputs: Union[Mapping[str, Any], Sequence[Any]], outpu
     that device's very bits, with schedule={"split_k": n} to those of n parts of K. Operands of E4M3 and
     E5M2 need a precision of that name.
 
+    op may be a torch function or module too, which torch.export follows: a kernel that fuses a chain of
+    operations. Every result inside is then a step that the kernel may round: "fits if silu is rounded".
+
+    report names an HTML file to write.
+
     The verdict is PASS, FAIL, or NO-POWER where these inputs would not tell a right kernel from one that
     writes nothing. Bad input raises ValueError with one line.
     """
+    net = None
+    if not isinstance(op, str):
+        net, inputs = _traced(op, inputs, attributes)
+        attributes, op = {}, ""
     named = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(_names(op, len(inputs)), inputs))
     tensors = {k: _tensor(v, k) for k, v in named.items() if v is not None}
     tensors["output"] = _tensor(output, "output")
     bits = accumulate is not None or op == "dot" or (precision or "").startswith("E")
-    args: List[str] = ["--op", op]
+    args: List[str] = ["--op", op] if op else []
     if bits:
         if "input" not in tensors or "other" not in tensors:
             raise CaseError(f"inputs: {', '.join(sorted(named)) or 'none'}: want input and other, and c if there is such")
@@ -103,6 +134,10 @@ def check_kernel(op: str, inputs: Union[Mapping[str, Any], Sequence[Any]], outpu
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "kernel.safetensors"
         write_safetensors(path, tensors)
+        if net is not None:
+            args += ["--graph", str(net.save(Path(folder) / "chain.json"))]
+        if report is not None:
+            args += ["--report", str(report)]
         command = [binary(), "kernel", str(path)] + args
         done = subprocess.run(command + ["--json"], capture_output=True, text=True)
         if done.returncode not in (0, 1, 3):
@@ -113,7 +148,7 @@ def check_kernel(op: str, inputs: Union[Mapping[str, Any], Sequence[Any]], outpu
     return Report(data, text.rstrip())
 
 
-def assert_kernel(op: str, inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, **options: Any) -> Report:
+def assert_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[Any]], output: Any, **options: Any) -> Report:
     """check_kernel, and AssertionError with the report unless it passes; for pytest."""
     __tracebackhide__ = True
     r = check_kernel(op, inputs, output, **options)
