@@ -32,7 +32,7 @@ func Example() {
 		return
 	}
 	fmt.Println(water[0].Formula(), r.Energies, r.Forces[:2])
-	// Output: H2O [0.561913013458252] [-0.06395282596349716 -0.0751478523015976]
+	// Output: H2O [0.561913013458252] [-0.06395281106233597 -0.0751478523015976]
 }
 
 // Two atoms exactly at the cutoff are neighbours only in an inclusive list.

@@ -75,7 +75,7 @@ func New(c Config, given Sizes, f *safetensors.File) (*Model, error) {
 		return nil, fmt.Errorf("%s: %w", f.Path, err)
 	}
 	if c.Kind == PaiNN {
-		m.withBiases()
+		m.parts()
 	}
 	return m, nil
 }

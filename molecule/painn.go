@@ -3,6 +3,7 @@ package molecule
 import (
 	"fmt"
 
+	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
@@ -25,20 +26,26 @@ func (s Sizes) painn() map[string][]int {
 	return of
 }
 
-// withBias is the end of the name of a weight [out,in+1] that has the bias in its last column.
-const withBias = ".weight and bias"
+// part is the name of a third of a layer's weights: those of a, b or c.
+func part(name string, k int) string { return name + "/" + string(rune('a'+k)) }
 
-// withBiases adds these weights for all layers.
-func (m *Model) withBiases() {
+// parts cuts the weights of what makes a, b and c together into three, of filters [H,R+1] with the bias as
+// the last column.
+func (m *Model) parts() {
 	for l := range m.Sizes.Layers {
 		w, bias := m.weights[name(l, "filters.%d.weight")], m.weights[name(l, "filters.%d.bias")]
-		out, in := w.Shape[0], w.Shape[1]
-		both := tensor.New(w.Format, out, in+1)
-		for o := range out {
+		in := w.Shape[1]
+		both := tensor.New(w.Format, w.Shape[0], in+1)
+		for o := range w.Shape[0] {
 			copy(both.Data[o*(in+1):], w.Data[o*in:(o+1)*in])
 			both.Data[o*(in+1)+in] = bias.Data[o]
 		}
-		m.weights[name(l, "filters.%d")+withBias] = both
+		for k := range 3 {
+			rows := func(t *tensor.Tensor) *tensor.Tensor { return t.Samples(k*m.Sizes.Hidden, (k+1)*m.Sizes.Hidden) }
+			m.weights[part(name(l, "filters.%d"), k)+".weight"] = rows(both)
+			m.weights[part(name(l, "message.%d.2"), k)+".weight"] = rows(m.weights[name(l, "message.%d.2.weight")])
+			m.weights[part(name(l, "message.%d.2"), k)+".bias"] = rows(m.weights[name(l, "message.%d.2.bias")])
+		}
 	}
 }
 
@@ -57,16 +64,18 @@ func (b *builder) painn() int {
 
 // painnMessage adds what neighbours send: (a, b, c) = message(q)[j] filters(radial) fc, with which
 // q_i += a and v_i += u b + v_j c. filters(radial) fc is one sum, of radial functions and a one, all
-// times fc, with the bias as the last column of the weight.
+// times fc. Before there are vectors nobody reads c.
 func (b *builder) painnMessage(l, q, vectors, radial int) (int, int) {
 	at := func(part string) string { return fmt.Sprintf("message.%d.%s", l, part) }
-	filter := b.Add(graph.Linear{}, name(l, "filters.%d"), radial, b.weight(name(l, "filters.%d")+withBias))
-	sent := b.binary(pointwise.Mul, at("sent"), b.take(at("of"), b.mlp(name(l, "message.%d"), q), b.j), filter)
-	abc := b.split(at("split"), 3, sent)
-	q = b.gathered(at("q"), q, abc[0], b.atoms, b.m.Sizes.Hidden)
-	along := b.binary(pointwise.Mul, at("along"), b.axis(at("u"), 2, b.u), b.axis(at("b"), 1, abc[1]))
+	inner := b.Add(graph.Act{Func: act.SiLU}, at("1"), b.linear(at("0"), q))
+	sent := func(k int) int {
+		own := b.take(part(at("of"), k), b.linear(part(at("2"), k), inner), b.j)
+		return b.binary(pointwise.Mul, part(at("sent"), k), own, b.linear(part(name(l, "filters.%d"), k), radial))
+	}
+	q = b.gathered(at("q"), q, sent(0), b.atoms, b.m.Sizes.Hidden)
+	along := b.binary(pointwise.Mul, at("along"), b.axis(at("u"), 2, b.u), b.axis(at("b"), 1, sent(1)))
 	if vectors >= 0 {
-		turned := b.binary(pointwise.Mul, at("turned"), b.take(at("v_j"), vectors, b.j), b.axis(at("c"), 1, abc[2]))
+		turned := b.binary(pointwise.Mul, at("turned"), b.take(at("v_j"), vectors, b.j), b.axis(at("c"), 1, sent(2)))
 		along = b.binary(pointwise.Add, at("vector"), along, turned)
 	}
 	return q, b.gathered(at("v"), vectors, along, b.atoms, 3, b.m.Sizes.Hidden)

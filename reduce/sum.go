@@ -66,13 +66,6 @@ func (t *totals) value(sum, size float64) (float64, bool) {
 	if t.f == fp16.Float64 || y-y != 0 {
 		return t.f.Round(y), true
 	}
-	if t.f == fp16.Float32 && bound > 0 { // Decide, in line
-		w := float64(bound*(1+0x1p-50)) + float64(0x1p-52*math.Abs(y))
-		lo, hi := float32(y-w), float32(y+w)
-		if math.Float32bits(lo) == math.Float32bits(hi) && lo-lo == 0 {
-			return float64(lo), true
-		}
-	}
 	return t.f.Decide(y, bound)
 }
 
@@ -83,6 +76,8 @@ func (t *totals) columns(dst, src *tensor.Tensor, axes []int) bool {
 	if t.n = n; n == 0 || inner < 2 || outer == 0 || len(dst.Data) != outer*inner {
 		return false
 	}
+	// Decide for sums in float32, in line. A size beyond float64 is not a bound: lo and hi are NaN then.
+	quick, scale := t.f == fp16.Float32 && !t.mean, 1.0001*u*float64(n-1)
 	rows := max(1, (1<<13)/(n*inner)) // a piece of work
 	par.For((outer+rows-1)/rows, func(p int) {
 		w := newSpace(2*inner + n)
@@ -98,6 +93,14 @@ func (t *totals) columns(dst, src *tensor.Tensor, axes []int) bool {
 				}
 			}
 			for j, v := range sum {
+				if quick {
+					w := float64(float64(scale*size[j])*(1+0x1p-50)) + float64(0x1p-52*math.Abs(v))
+					lo, hi := float32(v-w), float32(v+w)
+					if math.Float32bits(lo) == math.Float32bits(hi) && lo-lo == 0 {
+						dst.Data[o*inner+j] = float64(lo)
+						continue
+					}
+				}
 				y, ok := t.value(v, size[j])
 				if !ok {
 					for k := range line {
