@@ -88,7 +88,7 @@ func (q *Question) climb(types []graph.Type, c Contract, off float64, explain fu
 				least, to = o, with
 			}
 		}
-		if least > .9*off {
+		if least >= off || least > .9*off { // off may be 0
 			break
 		}
 		off, c, climbed = least, to, true
