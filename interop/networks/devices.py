@@ -140,8 +140,7 @@ def eps(value):
 
 def weight(f):
     def change(m):
-        with torch.no_grad():
-            m.weight.copy_(f(m.weight).clone())
+        m.weight = nn.Parameter(f(m.weight.detach()).clone().contiguous())
 
     return change
 
@@ -191,14 +190,14 @@ FAULTS = {
         ("last tile dropped", *after("one", last)), ("bias missing", *changed("out", nobias)), ("output stored in bfloat16", *after("three", coarse)),
     ],
     "fno": [
-        ("weights' parts exchanged", *changed("spectral.0", lambda m: _exchange(m))), ("one mode more", *swap("spectral.1", lambda m: _modes(m))), ("ReLU for GELU", *swap("act", lambda m: nn.ReLU())),
+        ("weights' parts exchanged", *changed("spectral.0", lambda m: _exchange(m))), ("highest mode left out", *swap("spectral.1", lambda m: _modes(m))), ("ReLU for GELU", *swap("act", lambda m: nn.ReLU())),
         ("spectrum scaled by 1.001", *after("spectral.0", lambda y: y * 1.001)), ("rows and columns exchanged", *before("spectral.1", lambda x: x.transpose(2, 3))),
         ("bias missing", *changed("lift", nobias)), ("weights transposed", *changed("local.0", weight(lambda w: w.transpose(0, 1)))), ("last tile dropped", *after("project", last)),
         ("tanh GELU", *swap("act", lambda m: nn.GELU("tanh"))), ("output shifted by a pixel", *after("spectral.0", lambda y: y.roll(1, -1))), ("operands in bfloat16", *before("local.1", coarse)),
         ("output stored in bfloat16", *after("spectral.1", coarse)),
     ],
     "painn": [
-        ("scatter that overwrites", *swap("messages.0", Overwrites)), ("cutoff missing", *swap("radial", lambda m: _NoCutoff(m))), ("cutoff radius 5", *swap("radial", lambda m: _Cutoff(m, 5.0))),
+        ("scatter that overwrites", *swap("messages.0", Overwrites)), ("cutoff missing", "messages.0", swap("radial", lambda m: _NoCutoff(m))[1]), ("cutoff radius 5", *swap("radial", lambda m: _Cutoff(m, 5.0))),
         ("ReLU for SiLU", *swap("act", lambda m: nn.ReLU())), ("weights transposed", *changed("mix", weight(lambda w: w.t()))), ("bias missing", *changed("messages.1.two", nobias)),
         ("filter's bias missing", *changed("messages.0.filter", nobias)), ("embedding shifted by one", *before("table", lambda z: z + 1)), ("last tile dropped", *after("update", last)),
         ("operands in bfloat16", *before("messages.0.two", coarse)), ("output stored in bfloat16", *after("messages.1.filter", coarse)), ("output divided by the number of atoms", *after("out", lambda y: y / 12)),
