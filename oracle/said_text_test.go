@@ -47,8 +47,22 @@ func TestEveryTextSentence(t *testing.T) {
 // explaining are labels, figures and joints of sentences.
 var explaining = []string{
 	"         (%d more)\n", " by another contract.", " would (refrun probe)", "%.1f %%", "%d %ss", "%d (%s)", "%d of %d steps show it.",
-	"%d realizations of %d states, %d×%d×%d", "%d to %d", "%s and %d more", "%s, step %d", "%s; states %v", "(%d more)\n", ", and ",
+	"%d realizations of %d states, %d×%d×%d", "%d to %d", "%s and %d more", "%s, step %d", "; states %v", "(%d more)\n", ", and ",
 	", in ", ", layer ", ", realization %d", "; expected %s and %s; RMS over expected %s", "Checked: %s of %s", "RMS of E/s", "VERDICT  %s%s\n",
 	"bias z", "claim    %s\n", "flips (limit)", "largest %s, mean %s", "noise in bfloat16", "one step  largest error %s, mean %s", "peak |E|/s",
 	"step %d, r%d [%d,%d,%d]", "step %d: ", "worst element", "worst slice",
+	// frames of pages and files
+	"<footer>refrun check.",
+	"p class=\"note\"",
+	"<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n",
+	" - refrun check",
+	"p class=\"where\"",
+	"p class=\"reason\"",
+	"\n<div class=\"wide\"><table class=\"facts\">\n",
+	"<div class=\"wide\"><table><tr>",
+	"<div class=\"maps\">",
+	"<testsuites>\n <testsuite name=\"%s\" tests=\"%d\" failures=\"%d\" errors=\"%d\" skipped=\"%d\">\n",
+	"  <testcase classname=\"%s\" name=\"%s\">",
+	"  <system-out>%s</system-out>\n </testsuite>\n</testsuites>\n",
+	"\n   <%s message=\"%s\">%s</%[1]s>\n  ",
 }
