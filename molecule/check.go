@@ -176,7 +176,8 @@ func (p *Problem) device(random *rand.Rand) (*Answer, error) {
 		}
 		u := max(unit(t.Format), unit(last))
 		for i, v := range y.Data {
-			y.Data[i] = t.Format.Round(v + float64(v*2*u*(float64(2*random.Float64())-1)))
+			by := v * 4 * u * (random.Float64() - 0.5)
+			y.Data[i] = t.Format.Round(v + float64(by))
 		}
 		return y, nil
 	}
