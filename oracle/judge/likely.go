@@ -52,7 +52,7 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 	if more, err := q.climb(types, all[best], off[best], explain); err != nil {
 		return nil, err
 	} else if more != nil {
-		return []Contract{*more, all[best], {}}, nil
+		return []Contract{{}, *more, all[best]}, nil // the fewest first
 	}
 	var likely []Contract
 	for i, c := range all {
