@@ -58,8 +58,9 @@ var ranElsewhere = map[string]string{
 // need what is not there.
 func TestDocuments(t *testing.T) {
 	work := newFolder(t).write()
-	ran := 0
-	for name, text := range documents(t) {
+	ran, texts := 0, documents(t)
+	t.Chdir("../..") // where the documents' paths begin
+	for name, text := range texts {
 		for _, block := range fences.FindAllStringSubmatch(text, -1) {
 			if block[1] != "" && block[1] != "sh" {
 				continue
