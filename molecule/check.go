@@ -176,7 +176,7 @@ func (p *Problem) device(random *rand.Rand) (*Answer, error) {
 		}
 		u := max(unit(t.Format), unit(last))
 		for i, v := range y.Data {
-			by := v * 4 * u * (random.Float64() - 0.5)
+			by := v * 4 * u * (float64(random.Float64()) - 0.5)
 			y.Data[i] = t.Format.Round(v + float64(by))
 		}
 		return y, nil
