@@ -117,7 +117,7 @@ func twice(op graph.Op, in []*tensor.Tensor) bool {
 	added := op
 	switch o := op.(type) {
 	case graph.Scatter:
-		added = graph.ScatterAdd{Axis: o.Axis}
+		added = graph.ScatterAdd(o)
 	case graph.ScatterND:
 		if o.Reduce != "none" {
 			return false
@@ -157,7 +157,7 @@ func (p *Problem) Added() *Problem {
 		n := &q.Graph.Nodes[i]
 		switch o := n.Op.(type) {
 		case graph.Scatter:
-			n.Op = graph.ScatterAdd{Axis: o.Axis}
+			n.Op = graph.ScatterAdd(o)
 		case graph.ScatterND:
 			if o.Reduce == "none" {
 				n.Op = graph.ScatterND{Reduce: "sum"}

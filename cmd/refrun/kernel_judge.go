@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"html"
 	"math"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/fault"
 	"github.com/refrun/refrun/network"
 	"github.com/refrun/refrun/oracle/judge"
@@ -87,7 +87,7 @@ func (c *command) judgeKernel(path string, a judged) error {
 	}
 	c.print(all.Text)
 	if a.report != "" {
-		if err := os.WriteFile(a.report, kernelPage(all.Text), 0o644); err != nil {
+		if err := disk.WriteFile(a.report, kernelPage(all.Text), 0o644); err != nil {
 			return err
 		}
 	}

@@ -4,7 +4,7 @@
 
 25 operations in float32, TF32, float16 and bfloat16. Right kernels are PyTorch's own on this CPU, and kernels
 written here in float32 in many ways: sums in lanes, tiles, pairs, backwards and in parts of K, online, one-pass
-Welford, exp2 forms. Wrong ones are the same with one of 15 faults that any operation can have, or one of those
+variances, exp2 forms. Wrong ones are the same with one of 15 faults that any operation can have, or one of those
 of its own. A wrong one counts if its mean square error to float64 is at least twice that of the right one:
 else it is a kernel like others. The table says how many right ones each rule refuses, and how many wrong ones
 it lets pass. NO-POWER, of inputs that show nothing, is neither.

@@ -196,7 +196,7 @@ func (q *Question) under(p *piece, k contract) (*judge.Report, error) {
 	types := make([]graph.Type, len(p.inputs))
 	inputs := slices.Clone(p.inputs)
 	for i, x := range inputs {
-		if f, half := q.Claim.half(); half && x.Format != fp16.Int64 && x.Format != f && (q.Claim.Pure || slices.Contains(q.Graph.Inputs, p.from[i]) == false && holds(f, x.Data)) {
+		if f, half := q.Claim.half(); half && x.Format != fp16.Int64 && x.Format != f && (q.Claim.Pure || !slices.Contains(q.Graph.Inputs, p.from[i]) && holds(f, x.Data)) {
 			x = rounded(x, f)
 			inputs[i] = x
 		}

@@ -18,14 +18,13 @@ import (
 
 // findings become a report.
 type findings struct {
-	q          *Question
-	r          *report.Report
-	others     []string // contracts that are not the claim's
-	powerless  []string // pieces that show nothing
-	judged     int
-	blind      []string
-	unjudged   int
-	wholeFlips int
+	q         *Question
+	r         *report.Report
+	others    []string // contracts that are not the claim's
+	powerless []string // pieces that show nothing
+	judged    int
+	blind     []string
+	unjudged  int
 }
 
 // add takes what was found of a piece.

@@ -91,8 +91,7 @@ def kernel_inputs(op: str, shape: Sequence[int], dtype: str = "float32", *, kind
     kinds are some of: normal; large mean; cancellation; ties; tails; subnormal; small variance; integers and
     ramp, of which sums are exact in every order, so that each bit is known. Of a matrix product there is
     also "order": one sum of 1s with a large number and its opposite, at places that tell in which order, and
-    with how many bits, the kernel adds (FPRev, USENIX ATC 2025): its results are read by `refrun kernel`,
-    not by people. The numbers are float32 arrays that the format holds; with torch=True tensors of it.
+    with how many bits, the kernel adds (FPRev, USENIX ATC 2025). The numbers are float32 arrays that the format holds; with torch=True tensors of it.
     """
     r = np.random.default_rng(seed)
     shapes = _shapes(op, shape, attributes)
