@@ -172,7 +172,7 @@ func TestCaseJSON(t *testing.T) {
 		set("rollout.autocast", "mps", `unknown autocast "mps": want cuda or cpu, ...`),
 		set("rollout.precision", "float17", `unknown number format "float17": want one of float64, float32, tf32, float16, bfloat16`),
 		set("rollout.precision", "tf32:up", `unknown rounding "up": want ...`),
-		set("rollout.precision", "float16:away", `precision "float16:away": want a rounding after tf32 only`),
+		set("rollout.precision", "float16:away", `precision "float16:away": want a rounding after tf32 only, and fast after float32 only`),
 		literal("rollout.base_seed", "18446744073709551616", `18446744073709551616: want an integer of 64 bits`),
 		set("rollout.base_seed", 0.5, `0.5: want an integer of 64 bits`),
 	})
@@ -355,7 +355,7 @@ func TestNotAFile(t *testing.T) {
 	}
 	dir := newFolder(t).write()
 	oneStep(t, filepath.Join(dir, "none")).refused(t, "run", dir+"/none/case.json: no such file or directory: want a case folder with a case.json")
-	oneStep(t, filepath.Join(dir, "case.json")).refused(t, "run", dir+"/case.json/case.json: not a directory: want a case folder with a case.json")
+	oneStep(t, filepath.Join(dir, "case.json")).refused(t, "run", dir+"/case.json: a file: want the folder of a case, here "+dir)
 	oneStep(t, t.TempDir()).refused(t, "run", "...case.json: no such file or directory: want a case folder with a case.json")
 	oneStep(t, dir+"/a\xff\u200b").refused(t, "run", dir+`/a\ufffd\u200b/case.json: no such file or directory: want a case folder with a case.json`)
 	oneStep(t, "a\x00b").refused(t, "run", `a\x00b/case.json: invalid argument: want a case folder with a case.json`)

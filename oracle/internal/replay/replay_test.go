@@ -322,7 +322,7 @@ func TestEnough(t *testing.T) {
 		want float64
 	}{
 		{suspect{name: "alpha wrong", verdict: report.FailRollout}, 0.25}, {suspect{name: "noise of another step", verdict: report.FailRNG}, 0.7},
-		{suspect{name: "other dropout masks", verdict: report.FailRNG}, 0.25},
+		{suspect{name: "other dropout masks", verdict: report.FailRNG, masks: true}, 0.25},
 	} {
 		if got := c.s.enough(1); got != c.want {
 			t.Errorf("%s may leave %v: want %v", c.s.name, got, c.want)
