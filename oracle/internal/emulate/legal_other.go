@@ -47,7 +47,7 @@ func (l *Legal) other(i int, n *operator.Node, y *tensor.Tensor, in []*tensor.Te
 	}
 	salt := l.Salt(i, 0)
 	for k, v := range y.Data {
-		y.Data[k] = v + float64(l.U*sd(k, v))*Deviate(salt, v)
+		y.Data[k] = v + float64(float64(l.U*sd(k, v))*Deviate(salt, v))
 	}
 }
 
