@@ -103,7 +103,7 @@ class Binary(unittest.TestCase):
         script(inside / "refrun" / "bin", "refrun", "#!/bin/sh\necho \"got $*\"\nexit 3\n")
         done = subprocess.run([sys.executable, "-c", run.format(str(inside / "refrun_launcher.py"))], capture_output=True, text=True, env=env)
         self.assertEqual((done.returncode, done.stdout), (3, "got check a b\n"))
-        none = "import sys; from unittest import mock; import refrun; module = sys.modules['refrun.binary']; module._inside = lambda: mock.Mock(exists=lambda: False); module._source = lambda: None; "
+        none = "import sys; from unittest import mock; import refrun; module = sys.modules['refrun.binary']; module._inside = lambda: mock.Mock(exists=lambda: False); module._source = lambda: None; module.binary.cache_clear(); "
         env["PATH"] = "/nowhere"
         done = subprocess.run([sys.executable, "-c", none + run.format(self.dir + "/none.py")], capture_output=True, text=True, env=env)
         self.assertEqual((done.returncode, done.stdout), (1, ""))
