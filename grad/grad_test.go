@@ -17,11 +17,17 @@ import (
 // run evaluates the gradients of a graph's output by its inputs.
 func run(t *testing.T, g *graph.Graph, m graph.Mode, in ...*tensor.Tensor) []*tensor.Tensor {
 	t.Helper()
+	return runBy(t, g, m, g.Outputs[0], g.Inputs, in)
+}
+
+// runBy evaluates the gradients of a value by others.
+func runBy(t *testing.T, g *graph.Graph, m graph.Mode, of int, by []int, in []*tensor.Tensor) []*tensor.Tensor {
+	t.Helper()
 	var types []graph.Type
 	for _, x := range in {
 		types = append(types, graph.Type{Shape: x.Shape, Format: x.Format})
 	}
-	d, err := grad.Of(g, m, g.Outputs[0], g.Inputs, types...)
+	d, err := grad.Of(g, m, of, by, types...)
 	if err != nil {
 		t.Fatal(err)
 	}

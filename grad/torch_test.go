@@ -90,24 +90,12 @@ func (c *gradientCase) graph(t *testing.T) (g *graph.Graph, total int, in []*ten
 // gradients evaluates them.
 func (c *gradientCase) gradients(t *testing.T, m graph.Mode) []*tensor.Tensor {
 	t.Helper()
-	g, total, in, types := c.graph(t)
+	g, total, in, _ := c.graph(t)
 	var by []int
 	for _, k := range c.By {
 		by = append(by, g.Inputs[k])
 	}
-	d, err := grad.Of(g, m, total, by, types...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	p, err := d.Infer(m, types...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	y, err := p.Run(new(graph.Run), in...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return y
+	return runBy(t, g, m, total, by, in)
 }
 
 // TestGradients compares every rule with PyTorch's gradients in float64. Both are a few operations

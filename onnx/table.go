@@ -1,9 +1,6 @@
 package onnx
 
 import (
-	"maps"
-	"slices"
-
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/pointwise"
@@ -49,10 +46,6 @@ func init() {
 		"MaxPool": opMaxPool, "AveragePool": opAveragePool, "GlobalAveragePool": global("mean"), "GlobalMaxPool": global("amax"), "Resize": opResize,
 	}
 }
-
-// Operations returns the names of ONNX's operations that are mapped, sorted. Of some not all
-// attributes are.
-func Operations() []string { return slices.Sorted(maps.Keys(operations)) }
 
 func float32Number(v float64) float64 { return float64(float32(v)) }
 

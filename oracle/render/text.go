@@ -2,7 +2,6 @@ package render
 
 import (
 	"fmt"
-	"io"
 	"strings"
 	"text/tabwriter"
 
@@ -62,12 +61,6 @@ func (r drawing) text() string {
 		b.WriteString(wrap("note     ", n))
 	}
 	return b.String()
-}
-
-// WriteText writes the report as Text has it.
-func WriteText(w io.Writer, r *report.Report) error {
-	_, err := io.WriteString(w, Text(r))
-	return err
 }
 
 // where says the place of the first fault in a few words, "" if there is none.
