@@ -64,7 +64,7 @@ var inward = map[string][]string{
 	"resize":               {"fp16", "tensor", "internal/exact", "internal/par"},
 	"graph":                {"act", "attention", "conv", "fp16", "index", "matmul", "noise", "norm", "pointwise", "pool", "reduce", "resize", "spectral", "tensor", "internal/par"},
 	"grad":                 {"act", "fp16", "graph", "pointwise", "tensor"},
-	"molecule":             {"act", "fp16", "grad", "graph", "noise", "plan", "pointwise", "safetensors", "tensor", "internal/strict"},
+	"molecule":             {"act", "diff", "fp16", "grad", "graph", "noise", "plan", "pointwise", "safetensors", "tensor", "internal/strict"},
 	"onnx":                 {"act", "fp16", "graph", "pointwise", "tensor", "internal/disk", "internal/fault"},
 	"network":              {"fp16", "graph", "pointwise", "safetensors", "tensor", "internal/fault", "internal/strict"},
 	"plan":                 {"act", "internal/asm", "conv", "fp16", "graph", "noise", "norm", "pool", "tensor", "internal/par", "internal/rows"},

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/tensor"
@@ -20,14 +21,14 @@ const (
 
 // Verdict is what Check says of one quantity of a device, over all molecules.
 type Verdict struct {
-	Quantity string  `json:"quantity"` // energies or forces
-	Verdict  string  `json:"verdict"`
-	RMS      float64 `json:"rms"`          // of the device's errors, against float64
-	Limit    float64 `json:"rms_limit"`    // what right devices stay within
-	Size     float64 `json:"rms_size"`     // of the numbers themselves
-	Worst    float64 `json:"worst"`        // the largest error
-	At       [2]int  `json:"worst_at"`     // of which molecule, and which atom (of energies 0)
-	Beyond   int     `json:"beyond_limit"` // how many numbers are farther off than those of right devices
+	Quantity string      `json:"quantity"` // energies or forces
+	Verdict  string      `json:"verdict"`
+	RMS      diff.Number `json:"rms"`          // of the device's errors, against float64
+	Limit    diff.Number `json:"rms_limit"`    // what right devices stay within
+	Size     diff.Number `json:"rms_size"`     // of the numbers themselves
+	Worst    diff.Number `json:"worst"`        // the largest error
+	At       [2]int      `json:"worst_at"`     // of which molecule, and which atom (of energies 0)
+	Beyond   int         `json:"beyond_limit"` // how many numbers are farther off than those of right devices
 }
 
 // Report is the answer of Check.
@@ -37,17 +38,6 @@ type Report struct {
 	Of      []Verdict `json:"of"`
 	// Fault is what explains the device's numbers, if it is known: with it they are within the limits.
 	Fault string `json:"fault,omitempty"`
-}
-
-// Finite replaces numbers that JSON has not, NaN and infinities, by -1.
-func (r *Report) Finite() {
-	for k := range r.Of {
-		for _, v := range []*float64{&r.Of[k].RMS, &r.Of[k].Limit, &r.Of[k].Size, &r.Of[k].Worst} {
-			if math.IsNaN(*v) || math.IsInf(*v, 0) {
-				*v = -1
-			}
-		}
-	}
 }
 
 // simulated is how many right devices are simulated.
@@ -214,28 +204,28 @@ func (c *check) judge(want []*Answer) *Report {
 }
 
 func (c *check) quantity(q int, name string, want []*Answer) (Verdict, bool) {
-	v := Verdict{Quantity: name, Limit: 4 * c.noise[q]}
+	v := Verdict{Quantity: name, Limit: diff.Number(4 * c.noise[q])}
 	var squares, size float64
 	n := 0
 	for k, m := range c.all {
 		for i, got := range quantities(m)[q] {
 			w := want[k].quantities()[q][i]
 			d := math.Abs(got - w)
-			if !(d <= v.Worst) && v.Worst == v.Worst {
-				v.Worst, v.At = d, [2]int{k, i / 3}
-			}
-			if !(d <= max(8*c.deviation[k].quantities()[q][i], 4*c.noise[q])) && !(got != got && w != w) {
-				v.Beyond++
-			}
 			if got != got && w != w { // both NaN: as defined
-				d = 0
+				d, w = 0, 0
+			}
+			if worst := float64(v.Worst); !(d <= worst) && worst == worst {
+				v.Worst, v.At = diff.Number(d), [2]int{k, i / 3}
+			}
+			if !(d <= max(8*c.deviation[k].quantities()[q][i], 4*c.noise[q])) {
+				v.Beyond++
 			}
 			squares += float64(d * d)
 			size += float64(w * w)
 			n++
 		}
 	}
-	v.RMS, v.Size = math.Sqrt(squares/float64(max(n, 1))), math.Sqrt(size/float64(max(n, 1)))
+	v.RMS, v.Size = diff.Number(math.Sqrt(squares/float64(max(n, 1)))), diff.Number(math.Sqrt(size/float64(max(n, 1))))
 	switch v.Verdict = Pass; {
 	case !(v.RMS <= v.Limit) || v.Beyond > 0:
 		v.Verdict = Fail

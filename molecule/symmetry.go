@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 
+	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 )
@@ -14,13 +15,13 @@ var ErrOneAtATime = errors.New("the network takes one molecule at a time")
 // Symmetry is one test of a network: what it must not change, and by how much it does.
 type Symmetry struct {
 	Name string `json:"name"` // permutation, translation, rotation or batch
-	// Energy and Forces are the largest deviations, of the energy and of the largest force; -1 for one
-	// that is not finite.
-	Energy float64 `json:"energy"`
-	Forces float64 `json:"forces"`
-	Limit  float64 `json:"limit"` // of both; 0 is equal bits
-	Holds  bool    `json:"holds"`
-	Open   string  `json:"open,omitempty"` // why it was not tested
+	// Energy and Forces are the largest deviations, of the energy and of the largest force; NaN if one
+	// of those numbers is.
+	Energy diff.Number `json:"energy"`
+	Forces diff.Number `json:"forces"`
+	Limit  diff.Number `json:"limit"` // of both; 0 is equal bits
+	Holds  bool        `json:"holds"`
+	Open   string      `json:"open,omitempty"` // why it was not tested
 }
 
 // symmetric is how far energies and forces of a network that has a symmetry may deviate in float64,
@@ -82,25 +83,20 @@ func (s *Symmetry) compare(e, got float64, forces, gotForces []float64) {
 	var worst, largest float64
 	for i, f := range forces {
 		d := math.Abs(gotForces[i] - f)
-		if !(d <= worst) { // NaN too
+		if worst == worst && !(d <= worst) { // a NaN stays
 			worst = d
 		}
 		largest = max(largest, math.Abs(f))
 	}
 	s.Forces = relative(worst, largest)
 	s.Holds = s.Energy <= s.Limit && s.Forces <= s.Limit
-	for _, v := range []*float64{&s.Energy, &s.Forces} {
-		if *v-*v != 0 {
-			*v = -1
-		}
-	}
 }
 
-func relative(d, size float64) float64 {
+func relative(d, size float64) diff.Number {
 	if d == 0 {
 		return 0
 	}
-	return d / max(size, 1e-300)
+	return diff.Number(d / max(size, 1e-300))
 }
 
 // batched compares a molecule side by side with others with the molecule alone, bit for bit.
@@ -183,5 +179,5 @@ func PermutedIfAdded(n Network, m *Molecule) (float64, error) {
 		}
 		energies[k] = a.Energies[0]
 	}
-	return relative(math.Abs(energies[1]-energies[0]), math.Abs(energies[0])), nil
+	return float64(relative(math.Abs(energies[1]-energies[0]), math.Abs(energies[0]))), nil
 }

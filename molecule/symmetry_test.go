@@ -89,3 +89,24 @@ func answered(t *testing.T, m *Model, precision, fault string) func(*float64, []
 		copy(f, a.Forces)
 	}
 }
+
+// TestNaNStays: a NaN is a deviation, wherever it is among the forces, and no report loses it.
+func TestNaNStays(t *testing.T) {
+	for at := range 3 {
+		got := []float64{1, 2, 3}
+		got[at] = math.NaN()
+		s := Symmetry{Limit: symmetric}
+		if s.compare(1, 1, []float64{1, 2, 3}, got); s.Holds || s.Forces == s.Forces {
+			t.Errorf("NaN at %d: %+v", at, s)
+		}
+		m := &Molecule{Numbers: []int{1}, Forces: got}
+		c := &check{all: []*Molecule{m}, truth: []*Answer{{Energies: []float64{1}, Forces: []float64{1, 2, 3}}}, deviation: []*Answer{{Energies: []float64{1}, Forces: []float64{1, 1, 1}}}, noise: [2]float64{1, 1}}
+		if v := c.judge(c.truth).Of[0]; v.Verdict != Fail || v.Worst == v.Worst || v.Beyond != 1 {
+			t.Errorf("NaN at %d: %+v", at, v)
+		}
+		c.truth[0].Forces = got // undefined, and the device has it so
+		if v := c.judge(c.truth).Of[0]; v.Verdict == Fail || v.Worst != 0 || v.Beyond != 0 {
+			t.Errorf("NaN as defined at %d: %+v", at, v)
+		}
+	}
+}

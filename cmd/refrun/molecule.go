@@ -281,7 +281,6 @@ func (f *moleculeFlags) evaluate(r *moleculeReport, n molecule.Network, all []*m
 		if r.Check, err = molecule.Check(n, claim, all); err != nil {
 			return err
 		}
-		r.Check.Finite()
 	}
 	if f.out == "" {
 		return nil

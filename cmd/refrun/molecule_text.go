@@ -49,7 +49,7 @@ func symmetriesText(b *strings.Builder, r *moleculeReport) {
 			if !s.Holds {
 				verdict = "FAIL"
 			}
-			fmt.Fprintf(b, "  %-4s %-30s %8s %8s %8s\n", verdict, s.Name, deviation(s.Energy), deviation(s.Forces), limitText(s.Limit))
+			fmt.Fprintf(b, "  %-4s %-30s %8s %8s %8s\n", verdict, s.Name, num(s.Energy), num(s.Forces), limitText(s.Limit))
 		}
 	}
 	if len(r.Overwritten) > 0 {
@@ -63,25 +63,18 @@ func symmetriesText(b *strings.Builder, r *moleculeReport) {
 	}
 }
 
-func deviation(v float64) string {
-	if v < 0 {
-		return "NaN"
-	}
-	return num(diff.Number(v))
-}
-
-func limitText(v float64) string {
+func limitText(v diff.Number) string {
 	if v == 0 {
 		return "0 bits"
 	}
-	return num(diff.Number(v))
+	return num(v)
 }
 
 func checkText(b *strings.Builder, c *molecule.Report) {
 	fmt.Fprintf(b, "\nthe device, which claims %s, beside float64\n", c.Claim)
 	fmt.Fprintf(b, "                     RMS error    right devices'      RMS size    largest error\n")
 	for _, v := range c.Of {
-		fmt.Fprintf(b, "  %-8s %-8s %11s   at most %7s   %11s      %11s, of molecule %d", v.Quantity, v.Verdict, num(diff.Number(v.RMS)), num(diff.Number(v.Limit)), num(diff.Number(v.Size)), num(diff.Number(v.Worst)), v.At[0])
+		fmt.Fprintf(b, "  %-8s %-8s %11s   at most %7s   %11s      %11s, of molecule %d", v.Quantity, v.Verdict, num(v.RMS), num(v.Limit), num(v.Size), num(v.Worst), v.At[0])
 		if v.Quantity == "forces" {
 			fmt.Fprintf(b, ", atom %d", v.At[1])
 		}

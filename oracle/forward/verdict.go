@@ -51,17 +51,9 @@ func (f *findings) add(p *piece, a answer) {
 	case a.Verdict == judge.NoPower && a.Elements > 1:
 		f.powerless = append(f.powerless, p.name)
 	}
-	if name := nameOf(a); name != "" && a.Verdict != judge.Fail && !slices.Contains(f.others, name) {
+	if name := a.contract.name; name != "" && a.Verdict != judge.Fail && !slices.Contains(f.others, name) {
 		f.others = append(f.others, name)
 	}
-}
-
-// nameOf is the contract that a piece keeps, where it is another one than the claim's.
-func nameOf(a answer) string {
-	if a.contract.name != "" {
-		return a.contract.name
-	}
-	return ""
 }
 
 // cause is the last part of an error's text, which says what is not known.
@@ -101,7 +93,7 @@ func (f *findings) measure(p *piece, a answer) {
 	if !slices.Contains(f.q.Graph.Outputs, p.value) {
 		return
 	}
-	exact, err := p.exact(f.q.Graph)
+	exact, err := p.exact()
 	if err != nil {
 		return
 	}
@@ -121,7 +113,7 @@ func (f *findings) measure(p *piece, a answer) {
 }
 
 // exact evaluates a piece in float64.
-func (p *piece) exact(*graph.Graph) ([]float64, error) { return evaluate(p.graph, p.inputs, nil) }
+func (p *piece) exact() ([]float64, error) { return evaluate(p.graph, p.inputs, nil) }
 
 // evaluate evaluates a graph in float64, and rounds the result of each node with round, if it is not nil.
 func evaluate(g *graph.Graph, inputs []*tensor.Tensor, round func(t *tensor.Tensor)) ([]float64, error) {
@@ -205,7 +197,7 @@ func (f *findings) kind(p *piece, a answer) report.Verdict {
 	if a.Region != "" {
 		return report.FailLogic
 	}
-	exact, err := p.exact(f.q.Graph)
+	exact, err := p.exact()
 	if err != nil {
 		return report.FailLogic
 	}
