@@ -69,9 +69,10 @@ func exactly(a *packed, ia int, b *packed, ib int) bool {
 	return top*1.0002 <= math.Ldexp(1, 53+pa+pb)
 }
 
+// greatest returns the greatest number, NaN if one is.
 func greatest(v []float64) (g float64) {
 	for _, x := range v {
-		if !(x <= g) {
+		if g == g && !(x <= g) {
 			g = x
 		}
 	}

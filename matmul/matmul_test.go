@@ -403,6 +403,19 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
+// TestGreatest: a norm that is NaN is not forgotten, or the greatest before it would be.
+func TestGreatest(t *testing.T) {
+	nan := math.NaN()
+	for _, v := range [][]float64{{nan, 1, 100}, {100, nan, 1}, {1, 100, nan}} {
+		if g := greatest(v); g == g {
+			t.Errorf("%v: %v, want NaN", v, g)
+		}
+	}
+	if g := greatest([]float64{1, 100, 3}); g != 100 {
+		t.Errorf("%v, want 100", g)
+	}
+}
+
 // TestGolden: all instruction sets give these bits.
 func TestGolden(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
