@@ -412,6 +412,56 @@ func TestFastBits(t *testing.T) {
 	}
 }
 
+// TestFastTapsBound: no output tap by tap is farther from the exact sum than g_r P + u|b|, P
+// the sum of the products' magnitudes and r = 129 + n/128; some reach a hundredth of it.
+func TestFastTapsBound(t *testing.T) {
+	r := rand.New(rand.NewPCG(13, 14))
+	reached := 0.0
+	for kind := range hardKinds {
+		const oc, side = 8, 10
+		k, ic := []int{1, 3, 9}[kind%3], []int{8, 40, 130}[kind/3%3]
+		p := Square(2, k/2, Zeros)
+		x, w := tensor.Of(fp16.Float32, hard(r, kind, ic*side*side, ic, side*side), 1, ic, side, side), tensor.New(fp16.Float32, oc, ic, k, k)
+		bias := make([]float64, oc)
+		for i := range x.Data { // within the range in which nothing underflows
+			x.Data[i] = math.Copysign(max(math.Abs(x.Data[i]), 0x1p-40), x.Data[i])
+		}
+		for i := range w.Data {
+			w.Data[i] = fp16.Float32.Round(r.NormFloat64())
+		}
+		for i := range bias {
+			bias[i] = fp16.Float32.Round(r.NormFloat64())
+		}
+		magnitudes := func(t *tensor.Tensor) *tensor.Tensor {
+			a := tensor.Like(t)
+			for i, v := range t.Data {
+				a.Data[i] = math.Abs(v)
+			}
+			return a
+		}
+		exact, oh := NewKernel(w, bias), (side-1)/2+1
+		got := tensor.New(fp16.Float32, 1, oc, oh, oh)
+		want, size := tensor.New(fp16.Float64, 1, oc, oh, oh), tensor.New(fp16.Float64, 1, oc, oh, oh)
+		Forward(got, x, exact.Fast(), p)
+		Forward(want, x, exact, p)
+		Forward(size, magnitudes(x), NewKernel(magnitudes(w), nil), p)
+		const u = 0x1p-24
+		rounds := float64(129 + (ic+7)/8*8*k*k/128)
+		for i, v := range got.Data {
+			b := math.Abs(bias[i/(oh*oh)])
+			bound := 1.001 * u * (rounds*(size.Data[i]) + b + math.Abs(want.Data[i]))
+			off := math.Abs(v - want.Data[i])
+			if !(off <= bound) {
+				t.Fatalf("%dx%d, kind %d: output %d is off by %.3g, more than %.3g", k, k, kind, i, off, bound)
+			}
+			reached = max(reached, off/bound)
+		}
+	}
+	if t.Logf("%.3g of the bound", reached); reached < 0.005 {
+		t.Errorf("no output is farther off than %.3g of the bound", reached)
+	}
+}
+
 // No output is farther from the exact sum than the bound of Winograd's method, with
 // float32's unit, on any kind of data; the largest is some hundredths of a percent of it or
 // more, so that a bound of another size would be seen.
