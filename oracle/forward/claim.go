@@ -59,6 +59,7 @@ type contract struct {
 	name     string // "" for all
 	operands bool   // those of the operands of products, by autocast
 	stores   func(op graph.Op) bool
+	kernels  bool // what is made and read within one kernel is read before it is stored
 }
 
 // products are the operations whose results a compiler leaves to a library, which stores them.
@@ -67,14 +68,25 @@ var products = []string{"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_
 
 // contracts are those that right devices of a claim have: the claim's own first.
 func (c Claim) contracts() []contract {
-	all := []contract{{"", true, func(graph.Op) bool { return true }}}
+	every := func(graph.Op) bool { return true }
+	all := []contract{{"", true, every, false}}
 	if _, half := c.half(); !half {
 		return all
 	}
+	none := func(graph.Op) bool { return false }
 	return append(all,
-		contract{"results of products stored, and what follows them kept in float32", true, func(op graph.Op) bool { return slices.Contains(products, op.Name()) }},
-		contract{"operands of products rounded, and all results kept in float32", true, func(graph.Op) bool { return false }},
-		contract{"float32", false, func(graph.Op) bool { return false }})
+		contract{"what lies between two products is one kernel, which keeps float32", true, every, true},
+		contract{"results of products stored, and what follows them kept in float32", true, isProduct, false},
+		contract{"operands of products rounded, and all results kept in float32", true, none, false},
+		contract{"float32", false, none, false})
+}
+
+func isProduct(op graph.Op) bool { return slices.Contains(products, op.Name()) }
+
+// windowed reports whether an operation reads each number several times, at other places than its own, so
+// that what it reads lies in memory.
+func windowed(op graph.Op) bool {
+	return strings.Contains(op.Name(), "pool") || op.Name() == "interpolate"
 }
 
 // lowering writes a contract's roundings into a piece.
@@ -84,8 +96,12 @@ type lowering struct {
 	p    *graph.Program
 	from *graph.Graph
 	to   *graph.Graph
-	of   []int // by value of from
-	cast map[castKey]int
+	of   []int // by value of from, as it is stored
+	made []int // and as its kernel has it
+	// kernel numbers the kernels of a compiler that fuses what lies between products: how many products
+	// there are on the longest way to a value.
+	kernel []int
+	cast   map[castKey]int
 }
 
 type castKey struct {
@@ -101,7 +117,7 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k contract, stored fp16
 	if err != nil {
 		return nil, err
 	}
-	l := &lowering{c, k, p, g, graph.New(new(graph.Kept)), make([]int, len(g.Values)), map[castKey]int{}}
+	l := &lowering{c, k, p, g, graph.New(new(graph.Kept)), make([]int, len(g.Values)), make([]int, len(g.Values)), make([]int, len(g.Values)), map[castKey]int{}}
 	for _, v := range g.Inputs {
 		l.of[v] = l.to.Input(g.Values[v].Name)
 	}
@@ -119,7 +135,8 @@ func (c Claim) lower(g *graph.Graph, types []graph.Type, k contract, stored fp16
 	return l.to, nil
 }
 
-// stored returns a graph with constants as the claim stores them.
+// stored returns a graph with constants as the claim stores them, and casts to float32 as to its format: that
+// is what x.to(y.dtype) has left in a recording of float32.
 func (c Claim) stored(g *graph.Graph) *graph.Graph {
 	if !c.Pure {
 		return g
@@ -129,6 +146,12 @@ func (c Claim) stored(g *graph.Graph) *graph.Graph {
 	for v := range n.Values {
 		if t := n.Values[v].Const; t != nil && t.Format != fp16.Int64 && t.Format != c.Half {
 			n.Values[v].Const = rounded(t, c.Half)
+		}
+	}
+	n.Nodes = slices.Clone(g.Nodes)
+	for i := range n.Nodes {
+		if cast, is := n.Nodes[i].Op.(graph.Cast); is && cast.Dtype == fp16.Float32.String() {
+			n.Nodes[i].Op = graph.Cast{Dtype: c.Half.String()}
 		}
 	}
 	n.Kept = new(graph.Kept)
@@ -145,8 +168,12 @@ func rounded(t *tensor.Tensor, f fp16.Format) *tensor.Tensor {
 func (l *lowering) node(i int, stored fp16.Format) {
 	n := &l.from.Nodes[i]
 	in := make([]int, len(n.In))
+	at := l.next(n)
 	for k, v := range n.In {
 		in[k] = l.of[v]
+		if l.kernels && l.kernel[v] == at && l.made[v] > 0 && !windowed(n.Op) {
+			in[k] = l.made[v]
+		}
 		if f := l.p.Operand(i, k); l.operands && narrow(f) && f != l.p.Type(v).Format {
 			in[k] = l.round(v, f)
 		}
@@ -157,13 +184,27 @@ func (l *lowering) node(i int, stored fp16.Format) {
 		shape[1] = -1
 		bias := l.to.Add(graph.Reshape{Shape: shape}, name+".bias", in[2])
 		y := l.store(i, l.to.Add(n.Op, name+".product", in[:2]...), n.Out[0], fp16.Float64)
-		l.of[n.Out[0]] = l.store(i, l.to.Add(graph.Addition, name, y, bias), n.Out[0], stored)
+		l.of[n.Out[0]], l.kernel[n.Out[0]] = l.store(i, l.to.Add(graph.Addition, name, y, bias), n.Out[0], stored), at
 		return
 	}
 	out := l.to.AddNode(n.Op, name, len(n.Out), in...)
 	for k, v := range n.Out {
 		l.of[v] = l.store(i, out[k], v, stored)
+		if l.kernel[v] = at; !isProduct(n.Op) {
+			l.made[v] = out[k]
+		}
 	}
+}
+
+// next is the kernel that a node belongs to.
+func (l *lowering) next(n *graph.Node) (at int) {
+	for _, v := range n.In {
+		at = max(at, l.kernel[v])
+	}
+	if isProduct(n.Op) {
+		at++
+	}
+	return at
 }
 
 // biasApart reports whether a convolution's bias is added by an operation of its own, which rounds once

@@ -13,6 +13,7 @@ import (
 	"github.com/refrun/refrun/onnx"
 	"github.com/refrun/refrun/oracle/forward"
 	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -156,6 +157,67 @@ func TestHalf(t *testing.T) {
 	}
 	if r := check(t, f, "bfloat16", "cpu", f.torch, nil); r.Verdict != report.PassAccurate || !strings.Contains(r.Contract, "float32") {
 		t.Errorf("float32 for bfloat16: %s, %s: %s", r.Verdict, r.Contract, r.Reason)
+	}
+}
+
+// TestFused: a compiler that makes one kernel of what lies between two products stores what a product reads, a
+// window reads, or another kernel reads, and nothing else.
+func TestFused(t *testing.T) {
+	f := open(t, "unet")
+	kernel := make([]int, len(f.graph.Values))
+	out, _ := f.run(t, graph.Mode{Precision: fp16.Float32}, func(i int, n *graph.Node, in []*tensor.Tensor) graph.Op {
+		name := n.Op.Name()
+		product := strings.HasPrefix(name, "conv") || name == "linear"
+		at := 0
+		for _, v := range n.In {
+			at = max(at, kernel[v])
+		}
+		for k, v := range n.In {
+			if product || strings.Contains(name, "pool") || name == "interpolate" || kernel[v] != at && f.graph.Values[v].Const == nil {
+				in[k] = in[k].Clone()
+				fp16.BFloat16.RoundSlice(in[k].Data, in[k].Data)
+			}
+		}
+		if product {
+			at++
+		}
+		for _, v := range n.Out {
+			kernel[v] = at
+		}
+		if product {
+			return stored{n.Op}
+		}
+		return n.Op
+	})
+	fp16.BFloat16.RoundSlice(out.Data, out.Data)
+	if r := check(t, f, "bfloat16", "cpu", out, nil); r.Verdict != report.PassAccurate || !strings.Contains(r.Contract, "one kernel") {
+		t.Errorf("%s, %s: %s", r.Verdict, r.Contract, r.Reason)
+	}
+}
+
+// stored is an operation whose result is stored in bfloat16.
+type stored struct{ graph.Op }
+
+func (o stored) Eval(c *graph.Call) error {
+	err := o.Op.Eval(c)
+	fp16.BFloat16.RoundSlice(c.Out[0].Data, c.Out[0].Data)
+	return err
+}
+
+// TestPureCasts: what a recording of float32 casts to float32, as x.to(y.dtype) does, a half precision casts
+// to its own.
+func TestPureCasts(t *testing.T) {
+	var f fixture
+	f.graph = graph.New(nil)
+	x, y := f.graph.Input("x"), f.graph.Input("y")
+	less := f.graph.Add(graph.Binary{Of: pointwise.Less}, "less", x, y)
+	number := f.graph.Add(graph.Cast{Dtype: "float32"}, "number", less)
+	base := f.graph.Constant("base", tensor.New(fp16.Float32, 2))
+	f.graph.Outputs = []int{f.graph.Add(graph.IndexAdd{}, "sum", base, f.graph.Constant("at", tensor.Of(fp16.Int64, []float64{0, 1, 1, 1}, 4)), number)}
+	f.inputs = []*tensor.Tensor{tensor.Of(fp16.Float32, []float64{1, 2, 3, 4}, 4), tensor.Of(fp16.Float32, []float64{2, 3, 1, 5}, 4)}
+	r := check(t, f, "float16", "none", tensor.Of(fp16.Float16, []float64{1, 2}, 2), nil)
+	if r.Verdict != report.PassConforming {
+		t.Errorf("%s: %s %v", r.Verdict, r.Reason, r.Skipped)
 	}
 }
 
