@@ -98,12 +98,16 @@ func examine(e *evidence.Evidence, budget time.Duration, name string) (*report.R
 	if s.T < 2 {
 		return nil, fmt.Errorf("%s: trajectory: %d state: want at least 2 to check a step", name, s.T)
 	}
-	wide := e.Mode.Wide()
+	wide, claim := e.Mode.Wide(), e.Mode.String()
+	if e.Case.Rollout.State != "" {
+		wide = e.Case.Rollout.StartFormat(e.Mode)
+		claim += "/state-" + wide.String()
+	}
 	for m := range s.M {
 		for t := range s.T {
 			for i, v := range s.At(m, t) {
 				if measure.Finite(v) && !wide.Holds(v) {
-					return nil, fmt.Errorf("%s: trajectory: element %d is %v: want %s numbers, as %s claims", name, (m*s.T+t)*s.CHW()+i, v, wide, e.Mode)
+					return nil, fmt.Errorf("%s: trajectory: element %d is %v: want %s numbers, as %s claims", name, (m*s.T+t)*s.CHW()+i, v, wide, claim)
 				}
 			}
 		}

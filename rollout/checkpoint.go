@@ -80,7 +80,7 @@ func (j *Job) readCheckpoint(path string) (*Checkpoint, *saved, error) {
 
 // tensorAt returns the states of n realizations at a step.
 func (j *Job) tensorAt(step int, x []float64, n int) *tensor.Tensor {
-	format := j.Mode.Wide()
+	format := j.Config.StartFormat(j.Mode)
 	if step > 0 {
 		format = j.Config.StateFormat(j.Operator.Output(j.Mode))
 	}

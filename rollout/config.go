@@ -50,6 +50,10 @@ type Config struct {
 	EngineBatch   int
 	Normalization Normalization
 	Clamp         *[2]float64 // clamp_range, nil if there is none
+	// State is the number format that states are kept in, the start too: float32,
+	// float16 or bfloat16, as of a model and states that are half throughout; "" for what
+	// [Config.StateFormat] says follows from the outputs.
+	State string
 }
 
 // MostTimesteps is the greatest number of states of a rollout, thousands of times more
@@ -82,6 +86,7 @@ func ReadConfig(file, place string, data []byte) (Config, error) {
 		Autocast:      o.String("autocast", ""),
 		EngineBatch:   int(o.Int("engine_batch", 0, 1, most)),
 		Normalization: Normalization(o.String("normalization", "")),
+		State:         o.String("state", ""),
 	}
 	c.BaseSeed, _ = o.Seed("base_seed")
 	if c.Normalization == "none" {
@@ -120,6 +125,9 @@ func (c Config) check() (field string, err error) {
 	if _, err := operator.ParseMode(c.Precision, ""); err != nil {
 		return "precision", err
 	}
+	if err := CheckState(c.State); err != nil {
+		return "state", err
+	}
 	if !(c.Alpha >= 0 && c.Alpha < 1) {
 		return "alpha", fmt.Errorf("%v: want a number in [0,1)", c.Alpha)
 	}
@@ -127,6 +135,15 @@ func (c Config) check() (field string, err error) {
 		return "dt", fmt.Errorf("%v: want a float32 number greater than 0", c.Dt)
 	}
 	return "", nil
+}
+
+// CheckState refuses what is no [Config.State].
+func CheckState(name string) error {
+	switch name {
+	case "", "float32", "float16", "bfloat16":
+		return nil
+	}
+	return fmt.Errorf("%.60q: want float32, float16 or bfloat16", name)
 }
 
 // EngineBatches returns the bounds [lo,hi) of the engine batches in order.

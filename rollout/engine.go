@@ -121,7 +121,7 @@ func (e *Engine) Run(ctx context.Context, from *Checkpoint) error {
 
 // start returns the post-processed initial conditions of a batch.
 func (e *Engine) start(lo, hi int) (*tensor.Tensor, error) {
-	x := tensor.New(e.Mode.Wide(), hi-lo, e.Shape.C, e.Shape.H, e.Shape.W)
+	x := tensor.New(e.Config.StartFormat(e.Mode), hi-lo, e.Shape.C, e.Shape.H, e.Shape.W)
 	for m := lo; m < hi; m++ {
 		to := x.Samples(m-lo, m-lo+1).Data
 		for i, v := range e.Start(m) {

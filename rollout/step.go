@@ -105,14 +105,32 @@ func (s *Stepper) overflowed(p *operator.Plan, watch *overflowWatch, x *tensor.T
 }
 
 // StateFormat returns the format of the states that follow from outputs of the
-// operator of that format: autoregressive states are outputs; those of other
-// policies are sums with the state before, which is float32 in half precisions,
-// as the initial condition is.
+// operator of that format. Where State does not say it, autoregressive states are
+// outputs; those of other policies are sums with the state before, which is float32 in
+// half precisions, as the initial condition is. In float64 nothing is rounded.
 func (c Config) StateFormat(out fp16.Format) fp16.Format {
-	if c.Policy == Autoregressive || out == fp16.Float64 {
+	switch {
+	case out == fp16.Float64:
+		return out
+	case c.State != "":
+		f, err := fp16.ParseFormat(c.State)
+		if err != nil {
+			panic("rollout: unknown format of states")
+		}
+		return f
+	case c.Policy == Autoregressive:
 		return out
 	}
 	return fp16.Float32
+}
+
+// StartFormat returns the format of the initial states: the widest of the mode, unless
+// State says another.
+func (c Config) StartFormat(m operator.Mode) fp16.Format {
+	if c.State == "" {
+		return m.Wide()
+	}
+	return c.StateFormat(m.Wide())
 }
 
 // ModeName returns the canonical name of how a rollout is computed: precision,

@@ -44,8 +44,11 @@ func (a arithmetic) mode(cs *rollout.Case) (m operator.Mode, requested string, e
 	if requested, err = a.named(requested); err != nil {
 		return m, requested, err
 	}
-	rules := a.autocast
-	switch half := strings.HasSuffix(requested, "float16"); { // or bfloat16
+	precision, rules, err := a.parts(cs, requested)
+	if err != nil {
+		return m, requested, fmt.Errorf("%s: %w", field, err)
+	}
+	switch half := strings.HasSuffix(precision, "float16"); { // or bfloat16
 	case rules != "":
 		field = "--autocast"
 	case half:
@@ -61,10 +64,34 @@ func (a arithmetic) mode(cs *rollout.Case) (m operator.Mode, requested string, e
 			return m, requested, fmt.Errorf("%s: torch.version: %q: want a 1.13 or 2.x version, or --autocast %s:1.13 or %s:2.x", cs.File, v, rules, rules)
 		}
 	}
-	if m, err = operator.ParseMode(requested, rules); err != nil {
+	if m, err = operator.ParseMode(precision, rules); err != nil {
 		return m, requested, fmt.Errorf("%s: %w", field, err)
 	}
 	return m, requested, nil
+}
+
+// parts takes a mode's name apart, such as float16/autocast-cuda/state-float16, as reports
+// write it. The state is the case's from then on.
+func (a arithmetic) parts(cs *rollout.Case, name string) (precision, rules string, err error) {
+	precision, rest, more := strings.Cut(name, "/")
+	rules = a.autocast
+	for more {
+		var part string
+		part, rest, more = strings.Cut(rest, "/")
+		if autocast, ok := strings.CutPrefix(part, "autocast-"); ok && a.autocast == "" {
+			rules = autocast
+			continue
+		}
+		state, ok := strings.CutPrefix(part, "state-")
+		if !ok || precision == "float64" {
+			return "", "", fmt.Errorf("%.60q: want a precision, and behind a slash autocast-RULES or, but of float64, state-FORMAT, such as float16/state-float16", name)
+		}
+		if err := rollout.CheckState(state); err != nil {
+			return "", "", fmt.Errorf("%.60q: state %w", name, err)
+		}
+		cs.Rollout.State = state
+	}
+	return precision, rules, nil
 }
 
 // overflowNotes says where float16 numbers left their range. Of a resumed run only the

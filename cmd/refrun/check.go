@@ -53,7 +53,7 @@ func check(c *command) error {
 	f.StringVar(&w.trajectory, "trajectory", "", "safetensors `file` with the trajectory [M,T,C,H,W], instead of the case's")
 	f.StringVar(&w.layers, "layers", "", "safetensors `file` of one application, module by module, instead of the case's")
 	f.StringVar(&w.tape, "tape", "", "safetensors `file` of the draws, instead of the case's noise.safetensors")
-	f.StringVar(&w.claim, "claim", "", "`precision` that the device claims: float64, float32, tf32[:away|:truncate], float16 or bfloat16 (default what the case says)")
+	f.StringVar(&w.claim, "claim", "", "`precision` that the device claims: float64, float32, tf32[:away|:truncate], float16 or bfloat16; behind a slash where states are kept, float16/state-float16 (default what the case says)")
 	f.StringVar(&w.autocast, "autocast", "", "`rules` of a half precision: cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")
 	f.StringVar(&w.noise, "noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS], none, or unknown (default the case's tape, else its PyTorch's stream)")
 	f.DurationVar(&w.budget, "budget", 5*time.Minute, "`time` after which what need not run on every step is left out, and listed")

@@ -25,10 +25,11 @@ const (
 	AtNoise          // and the noisy tensor
 	AtOut            // the operator's output
 	AtShare          // the output's share of the next state, dt O or (1-alpha) O
-	AllPoints = AtShare<<1 - 1
+	AtKept           // the last state's share of it, alpha X, where states are kept in a half type
+	AllPoints = AtKept<<1 - 1
 )
 
-var pointNames = []string{"conv", "bias", "norm", "act", "sum", "draw", "product", "noise", "out", "share"}
+var pointNames = []string{"conv", "bias", "norm", "act", "sum", "draw", "product", "noise", "out", "share", "old share"}
 
 // String returns the points in words.
 func (p Points) String() string {
@@ -77,9 +78,9 @@ type Pattern struct {
 // MostTraced is how many nodes a pattern can tell apart.
 const MostTraced = 64
 
-func (p Pattern) Half() bool {
-	return p.Mode.Precision == fp16.Float16 || p.Mode.Precision == fp16.BFloat16
-}
+func (p Pattern) Half() bool { return isHalf(p.Mode.Precision) }
+
+func isHalf(f fp16.Format) bool { return f == fp16.Float16 || f == fp16.BFloat16 }
 
 func (p Pattern) IsOdd(i int) bool { return i < MostTraced && p.Odd>>i&1 != 0 }
 
@@ -105,7 +106,7 @@ func Contract(nodes []operator.Node, c rollout.Config, m operator.Mode) Pattern 
 // step, whose input is wide, or in those from states that may be half numbers.
 func PointsOf(nodes []operator.Node, c rollout.Config, m operator.Mode) (p Points) {
 	out := FormatsOf(nodes, m, m.Wide())[len(nodes)-1]
-	for _, input := range [2]fp16.Format{m.Wide(), c.StateFormat(out)} {
+	for _, input := range [2]fp16.Format{c.StartFormat(m), c.StateFormat(out)} {
 		of := FormatsOf(nodes, m, input)
 		for i := range nodes {
 			if of[i] != m.Precision {
@@ -122,6 +123,9 @@ func PointsOf(nodes []operator.Node, c rollout.Config, m operator.Mode) (p Point
 	}
 	if c.Policy != rollout.Autoregressive && out == m.Precision {
 		p |= AtShare
+	}
+	if (c.Policy == rollout.Convex || c.Policy == "") && isHalf(c.StateFormat(out)) {
+		p |= AtKept
 	}
 	return p
 }

@@ -2,6 +2,7 @@ package emulate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
@@ -43,23 +44,27 @@ const AddedHow = "as x + x n"
 //
 //	bfloat16   m = f(mean), q = f(sum (x-mean)^2), v = f(q/f(N)), r = f(1/sqrt(v+eps))
 //	float16    m = f(mean), r = f(1/sqrt(var+eps))
-//	           y = f(x r - m r)
+//	           y = f(x (r w) + (b - m (r w))), w and b the parameters, 1 and 0 if there are none
 //
 // (batch_norm_cpu_update_stats_template in ATen/native/Normalization.cpp, which
 // an instance norm calls with its planes as channels.)
 
-// PlainNorms reports for each node whether it is such a norm in a mode.
+// PlainNorms reports for each node whether it is such a norm in a mode. The parameters are of
+// the half type where all of the operator's are such numbers, as after module.half().
 func PlainNorms(c operator.Config, nodes []operator.Node, m operator.Mode) []bool {
 	of := make([]bool, len(nodes))
 	if m.Autocast != operator.CPU2 {
 		return of
 	}
+	half := !slices.ContainsFunc(nodes, func(n operator.Node) bool {
+		return slices.ContainsFunc([]*operator.Param{n.Weight, n.Bias}, func(p *operator.Param) bool { return p != nil && !holds(m.Precision, p.Data) })
+	})
 	plain := map[string]bool{}
 	for i := range c.Nodes {
 		plain[c.Nodes[i].Name] = c.Nodes[i].NoAffine
 	}
 	for i := range nodes {
-		of[i] = nodes[i].Op == operator.OpNorm && nodes[i].Norm == "instance" && plain[nodes[i].Name]
+		of[i] = nodes[i].Op == operator.OpNorm && nodes[i].Norm == "instance" && (half || plain[nodes[i].Name])
 	}
 	return of
 }
@@ -126,11 +131,13 @@ func toward(f fp16.Format, v float64, other bool) float64 {
 	return f.NextUp(r)
 }
 
-// Standardized writes x r - m r of a plane.
-func Standardized(y, x []float64, mean, inverse float64) {
-	shift := Single(mean * inverse)
+// Standardized writes x r w + (b - m r w) of plane p of norm n.
+func Standardized(y, x []float64, n *operator.Node, p int, mean, inverse float64) {
+	c := p % len(n.Weight.Data)
+	by := Single(inverse * n.Weight.Data[c])
+	shift := Single(n.Bias.Data[c] - Single(mean*by))
 	for k, v := range x {
-		y[k] = float64(v*inverse) - shift
+		y[k] = float64(v*by) + shift
 	}
 }
 
@@ -147,7 +154,7 @@ func (s *NarrowStatistics) Choices() (l [][2]bool) {
 }
 
 func PlainHow(f fp16.Format) string {
-	return "instance norm statistics in " + f.String() + ", as PyTorch keeps them without affine parameters"
+	return "instance norm statistics in " + f.String() + ", as PyTorch keeps them without float32 parameters"
 }
 
 // NarrowSiLU is x/(1 + e^-x), each operation rounded to f.

@@ -72,15 +72,15 @@ func (e *Evidence) StateShare() float64 {
 
 // ClaimAt returns the device that computes step t as the claim says.
 func (e *Evidence) ClaimAt(t int) (*emulate.Device, error) {
-	mode := e.Mode
-	store, err := e.Machine.Formats(mode, mode.Wide())
-	if err == nil && t > 1 { // the start is of the widest format, an autoregressive state of the output's
-		store, err = e.Machine.Formats(mode, e.Case.Rollout.StateFormat(store[len(store)-1]))
+	mode, c := e.Mode, e.Case.Rollout
+	store, err := e.Machine.Formats(mode, c.StartFormat(mode))
+	if err == nil && t > 1 {
+		store, err = e.Machine.Formats(mode, c.StateFormat(store[len(store)-1]))
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &emulate.Device{Mode: mode, Store: store, State: e.Case.Rollout.StateFormat(store[len(store)-1])}, nil
+	return &emulate.Device{Mode: mode, Store: store, State: c.StateFormat(store[len(store)-1])}, nil
 }
 
 // Emulated returns the states after b as the claim computes them. Where the

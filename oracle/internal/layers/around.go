@@ -140,11 +140,14 @@ func (e *gate) policyAnswers(g *layerGate, l *evidence.LayerFile, f, store fp16.
 		half := f == fp16.Float16 || f == fp16.BFloat16
 		// A file of a half type may hold a copy, rounded or cut, of what the policy read.
 		copied := l.Output.Format == fp16.Float16 || l.Output.Format == fp16.BFloat16
-		for _, way := range []struct{ share, copied, is bool }{{half, false, true}, {false, false, half}, {false, true, copied}, {true, true, half && copied}} {
+		keeps := ro.Policy == rollout.Convex && ro.State != "" && (store == fp16.Float16 || store == fp16.BFloat16)
+		for _, way := range []struct{ share, kept, copied, is bool }{
+			{half, keeps, false, true}, {false, false, false, half || keeps}, {half, false, false, keeps}, {false, keeps, true, copied}, {true, keeps, true, half && copied},
+		} {
 			if !way.is {
 				continue
 			}
-			share := way.share
+			share := way.share || way.kept
 			ans := &answer{how: "", wide: usualSlack}
 			ans.mid, ans.lo, ans.hi = make([]float64, len(x.Data)), make([]float64, len(x.Data)), make([]float64, len(x.Data))
 			ans.sd = make([]float64, len(x.Data))
@@ -159,10 +162,14 @@ func (e *gate) policyAnswers(g *layerGate, l *evidence.LayerFile, f, store fp16.
 				}
 				if ro.Policy != rollout.Autoregressive {
 					q = q.times(c).blur(4*u, u)
-					if share {
+					if way.share {
 						q = q.round(f)
 					}
-					q = q.plus(certain(x.Data[k]).times(a).blur(2*u, u)).blur(2*u, u)
+					old := certain(x.Data[k]).times(a).blur(2*u, u)
+					if way.kept {
+						old = old.round(store)
+					}
+					q = q.plus(old).blur(2*u, u)
 				}
 				if ro.Clamp != nil {
 					lo, hi := store.Round(ro.Clamp[0]), store.Round(ro.Clamp[1])

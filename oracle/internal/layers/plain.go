@@ -20,13 +20,13 @@ func (g *layerGate) plainAnswer(n *operator.Node, x, got *tensor.Tensor) *answer
 		from, to := x.Plane(p/x.C(), p%x.C()), y.Plane(p/x.C(), p%x.C())
 		s := emulate.Narrowly(f, from, n.Eps, 0)
 		mean, inverse := s.Round([2]bool{})
-		emulate.Standardized(to, from, mean, inverse)
+		emulate.Standardized(to, from, n, p, mean, inverse)
 		if got != nil {
 			least := unlike(f, got.Plane(p/x.C(), p%x.C()), to)
 			trial := make([]float64, hw)
 			for _, other := range s.Choices() {
 				m, r := s.Round(other)
-				emulate.Standardized(trial, from, m, r)
+				emulate.Standardized(trial, from, n, p, m, r)
 				if d := unlike(f, got.Plane(p/x.C(), p%x.C()), trial); d < least {
 					least, mean, inverse = d, m, r
 					copy(to, trial)
@@ -34,9 +34,10 @@ func (g *layerGate) plainAnswer(n *operator.Node, x, got *tensor.Tensor) *answer
 			}
 		}
 		for k, v := range from {
-			a, b, c := math.Abs(v*inverse), math.Abs(mean*inverse), math.Abs(to[k])
-			bound[p*hw+k] = float64(g.u*(a+2*b+c)) + tiny
-			sd[p*hw+k] = roundingSD * g.u * math.Sqrt(float64(a*a)+float64(b*b)+float64(c*c))
+			by := math.Abs(inverse * n.Weight.Data[p%x.C()])
+			a, b, c := math.Abs(v)*by, math.Abs(mean)*by, math.Abs(to[k])
+			bound[p*hw+k] = float64(g.u*(2*a+3*b+math.Abs(n.Bias.Data[p%x.C()])+c)) + tiny
+			sd[p*hw+k] = roundingSD * g.u * math.Sqrt(float64(2*a*a)+float64(2*b*b)+float64(c*c))
 		}
 	}
 	return around(emulate.PlainHow(f), y.Data, bound, sd)

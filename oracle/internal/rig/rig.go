@@ -100,7 +100,7 @@ func (r *Rig) Run(f Mischief) *rollout.States {
 	c := r.Config
 	s := &rollout.States{M: c.Realizations, T: c.Timesteps, C: 3, H: r.Size, W: r.Size, Format: r.Mode.Wide()}
 	s.Data = make([]float64, s.M*s.T*s.CHW())
-	x := tensor.New(r.Mode.Wide(), s.M, 3, r.Size, r.Size)
+	x := tensor.New(c.StartFormat(r.Mode), s.M, 3, r.Size, r.Size)
 	for m := range s.M {
 		if err := rollout.White(uint64(m), rollout.Shape{C: 3, H: r.Size, W: r.Size}, x.Samples(m, m+1).Data); err != nil {
 			r.T.Fatal(err)
@@ -131,7 +131,7 @@ func (r *Rig) Run(f Mischief) *rollout.States {
 			}
 			if r.After != nil {
 				r.After(t, x)
-				r.Mode.Wide().RoundSlice(x.Data, x.Data)
+				c.StartFormat(r.Mode).RoundSlice(x.Data, x.Data)
 			}
 			before = append([]*tensor.Tensor{x}, before...)
 		}

@@ -114,7 +114,7 @@ func (g *stepGate) truth(b *evidence.BatchStep, m operator.Mode) (*tensor.Tensor
 		return nil, err
 	}
 	p := emulate.Pattern{Mode: m}
-	if g.normalizesHalf() {
+	if g.normalizesHalf() || g.kept() != fp16.Float64 {
 		p.Mode = operator.Mode{Precision: fp16.Float64}
 	}
 	return g.advance(b.X, o, p, nil), nil
@@ -301,28 +301,36 @@ func clamped(c rollout.Config, v float64) bool {
 	return c.Clamp != nil && (v <= c.Clamp[0] || v >= c.Clamp[1])
 }
 
-// last is the variance of the last roundings: of the operator's output and of
-// its share of the state, or of the state alone.
-func (g *stepGate) last(c rollout.Config, next, o float64) float64 {
-	f, m := g.claim.Mode.Precision, g.claim.Mode
-	ulp := func(v float64) float64 { q := f.Ulp(v); return q * q / 12 }
-	switch {
-	case !g.claim.Half() || g.e.Op.Output(m) != f: // of a sum with the float32 input
-		return 0
-	case g.normalizesHalf():
-		return ulp(next)
-	case c.Normalization != rollout.NoNormalization:
+// last is the variance of the last roundings: of the operator's output, of its share of
+// the state, and of what is kept in a half type.
+func (g *stepGate) last(c rollout.Config, next, o float64) (sum float64) {
+	f, m, kept := g.claim.Mode.Precision, g.claim.Mode, g.kept()
+	ulp := func(f fp16.Format, v float64) float64 { q := f.Ulp(v); return q * q / 12 }
+	if g.normalizesHalf() {
+		return ulp(g.half(), next)
+	}
+	if c.Normalization != rollout.NoNormalization {
 		return 0
 	}
+	b := 1.0
 	switch c.Policy {
-	case rollout.Autoregressive:
-		return ulp(o)
 	case rollout.Residual:
-		b := m.Scalar(c.Dt, f)
-		return b*b*ulp(o) + ulp(b*o)
+		b = m.Scalar(c.Dt, f)
+	case rollout.Convex, "":
+		b = m.Scalar(1-c.Alpha, f)
 	}
-	b := m.Scalar(1-c.Alpha, f)
-	return b*b*ulp(o) + ulp(b*o)
+	if g.claim.Half() && g.e.Op.Output(m) == f { // and no sum with the float32 input
+		sum = float64(b*b) * ulp(f, o)
+		if c.Policy != rollout.Autoregressive {
+			sum += ulp(f, float64(b*o))
+		}
+	}
+	if kept != fp16.Float64 {
+		if sum += ulp(kept, next); c.Policy != rollout.Autoregressive && c.Policy != rollout.Residual {
+			sum += ulp(kept, next-float64(b*o))
+		}
+	}
+	return sum
 }
 
 // part returns the first realizations of a step, as many as make at least that

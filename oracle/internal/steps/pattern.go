@@ -66,7 +66,7 @@ func (g *stepGate) device(p emulate.Pattern, t int, l *emulate.Legal) *emulate.D
 // input returns the format of the states before step t.
 func (g *stepGate) input(p emulate.Pattern, t int) fp16.Format {
 	if t == 1 {
-		return p.Mode.Wide()
+		return g.e.Case.Rollout.StartFormat(p.Mode)
 	}
 	return g.e.Case.Rollout.StateFormat(g.output(p))
 }
@@ -158,10 +158,18 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 
 // advance returns the next states, from states x and outputs o of the operator.
 func (g *stepGate) advance(x, o *tensor.Tensor, p emulate.Pattern, l *emulate.Legal) *tensor.Tensor {
+	return g.post(x, g.sum(x, o, p, l), p, l)
+}
+
+// sum returns the sums of the policy: the next states before post-processing.
+func (g *stepGate) sum(x, o *tensor.Tensor, p emulate.Pattern, l *emulate.Legal) *tensor.Tensor {
 	c, m := g.e.Case.Rollout, p.Mode
 	y := tensor.Like(o)
 	y.Format = fp16.Float64
-	share, of := fp16.Float64, g.output(p)
+	share, kept, of := fp16.Float64, fp16.Float64, g.output(p)
+	if p.Points&emulate.AtKept != 0 {
+		kept = g.kept()
+	}
 	if p.Half() && p.Points&emulate.AtShare != 0 && of == m.Precision {
 		share = m.Precision
 	}
@@ -186,26 +194,43 @@ func (g *stepGate) advance(x, o *tensor.Tensor, p emulate.Pattern, l *emulate.Le
 			q += float64(l.U*emulate.Rounding*q) * emulate.Deviate(salt, q)
 		}
 		q = share.Round(q)
-		w := float64(a*x.Data[k]) + q
+		old := float64(a * x.Data[k])
+		if p.Twice && kept != fp16.Float64 {
+			old = fp16.Float32.Round(old)
+		}
+		w := kept.Round(old) + q
 		if l != nil {
 			w += float64(l.U*emulate.Rounding*(math.Abs(w)+math.Abs(a*x.Data[k]))) * emulate.Deviate(salt+1, w)
 		}
 		y.Data[k] = w
 	}
-	if p.Half() && of == m.Precision && c.Policy == rollout.Autoregressive {
+	switch {
+	case m.Precision == fp16.Float64: // the truth
+	case g.kept() != fp16.Float64:
+		g.kept().RoundSlice(y.Data, y.Data)
+	case p.Half() && of == m.Precision && c.Policy == rollout.Autoregressive:
 		p.Mode.Precision.RoundSlice(y.Data, y.Data) // the state's type
 	}
-	state := fp16.Float64 // the type of a normalized state, if it is a half one
-	if p.Half() && g.normalizesHalf() {
-		state = p.Mode.Precision
+	return y
+}
+
+// post returns the next states of sums y, from states x: the post-processing.
+func (g *stepGate) post(x, y *tensor.Tensor, p emulate.Pattern, l *emulate.Legal) *tensor.Tensor {
+	c, state := g.e.Case.Rollout, g.kept()
+	switch {
+	case p.Mode.Precision == fp16.Float64: // the truth
+		state = fp16.Float64
+	case p.Half():
+		state = g.half()
 	}
-	c.Policy = rollout.Autoregressive // the rest of the step: the post-processing
-	if p.Twice && state != fp16.Float64 {
+	c.Policy = rollout.Autoregressive // of y
+	if p.Twice && state != fp16.Float64 && g.normalizesHalf() {
 		normalizeTensors(c, y, state)
 		c.Normalization = rollout.NoNormalization // what is left is to clamp
 	}
 	y = c.Advance(x, y, fp16.Float64, operator.Mode{Precision: fp16.Float64})
 	if l != nil && g.e.Case.Rollout.Normalization != rollout.NoNormalization {
+		salt := l.Salt(-1, -4)
 		for k, v := range y.Data {
 			y.Data[k] = v + float64(2*emulate.Rounding*l.U*v)*emulate.Deviate(salt+2, v)
 		}

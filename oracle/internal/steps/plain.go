@@ -114,7 +114,7 @@ func (g *stepGate) plainNorm(i int, f fp16.Format, x *tensor.Tensor) *tensor.Ten
 			}
 		}
 		mean, inverse := s.Round(other)
-		emulate.Standardized(to, from, mean, inverse)
+		emulate.Standardized(to, from, &g.e.Machine.Nodes[i], p, mean, inverse)
 	}
 	return y
 }

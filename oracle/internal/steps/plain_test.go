@@ -85,7 +85,7 @@ func (b *stepBench) plainDevice(lean float64) *emulate.Device {
 // bfloat16 numbers, as they are on PyTorch's CPU, and are named; those of one
 // with parameters may not.
 func TestPlainNorm(t *testing.T) {
-	const how = "instance norm statistics in bfloat16, as PyTorch keeps them without affine parameters"
+	const how = "instance norm statistics in bfloat16, as PyTorch keeps them without float32 parameters"
 	for _, lean := range []float64{0, 0x1p-20} {
 		for _, affine := range []bool{false, true} {
 			b := plainBench(t, affine)

@@ -10,18 +10,34 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// normalizesHalf reports whether a half mode normalizes states of its half type:
-// under other policies they are float32.
+// half returns the half type of the claim's states, Float64 if they have none: that of
+// the operator's outputs where these are the states, or the one that they are kept in.
+func (g *stepGate) half() fp16.Format {
+	if c, m := g.e.Case.Rollout, g.claim.Mode; c.Policy == rollout.Autoregressive && c.State == "" && g.claim.Half() && g.e.Op.Output(m) == m.Precision {
+		return m.Precision
+	}
+	return g.kept()
+}
+
+// kept returns the half type that states are claimed to be kept in, whatever the
+// operator's outputs are; Float64 if none is claimed.
+func (g *stepGate) kept() fp16.Format {
+	if f := g.format(); g.e.Case.Rollout.State != "" && (f == fp16.Float16 || f == fp16.BFloat16) {
+		return f
+	}
+	return fp16.Float64
+}
+
+// normalizesHalf reports whether states of a half type are normalized.
 func (g *stepGate) normalizesHalf() bool {
-	c, m := g.e.Case.Rollout, g.claim.Mode
-	return g.claim.Half() && g.e.Op.Output(m) == m.Precision && c.Policy == rollout.Autoregressive && c.Normalization != rollout.NoNormalization
+	return g.half() != fp16.Float64 && g.e.Case.Rollout.Normalization != rollout.NoNormalization
 }
 
 // twofold reports whether devices that round where pattern p does still differ in how often:
 // products with a constant may be rounded to float32 first, and a normalization may be
 // one operation or a formula on tensors.
 func (g *stepGate) twofold(p emulate.Pattern) bool {
-	return p.Half() && (p.Points&emulate.AtShare != 0 || g.normalizesHalf())
+	return p.Half() && (p.Points&(emulate.AtShare|emulate.AtKept) != 0 || g.normalizesHalf())
 }
 
 // updateAs has a device normalize states of a half type in the way that is nearer to m.
@@ -128,9 +144,9 @@ func (g *stepGate) closest(got []float64, y, x, o *tensor.Tensor, p emulate.Patt
 		p.Twice = true
 		return nearer(got, y.Data, g.advance(x, o, p, nil).Data)
 	}
-	c, f := g.e.Case.Rollout, p.Mode.Precision
-	out := tensor.New(f, o.N(), o.C(), o.H(), o.W())
-	f.RoundSlice(out.Data, o.Data)
+	c, f := g.e.Case.Rollout, g.half()
+	sums := g.sum(x, o, p, nil)
+	out := tensor.Of(f, sums.Data, o.N(), o.C(), o.H(), o.W())
 	end := func(v float64) float64 {
 		if c.Clamp != nil {
 			v = min(max(v, c.Clamp[0]), c.Clamp[1])

@@ -52,6 +52,9 @@ var fused = []emulate.Points{
 	emulate.AtAct | emulate.AtDraw | emulate.AtProduct | emulate.AtNoise,
 	emulate.AtShare,
 	emulate.AtOut | emulate.AtShare,
+	emulate.AtKept,
+	emulate.AtShare | emulate.AtKept,
+	emulate.AtOut | emulate.AtShare | emulate.AtKept,
 	emulate.AllPoints &^ (emulate.AtConv | emulate.AtOut),
 	emulate.AllPoints,
 }

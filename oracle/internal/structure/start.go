@@ -35,7 +35,7 @@ func (e *Gate) start() error {
 		return fmt.Errorf("%s: initial_condition: images are %dx%d: want %dx%d as in the trajectory", e.Case.Trajectory.Path, shape.H, shape.W, s.H, s.W)
 	}
 	for _, b := range e.Case.Rollout.EngineBatches() {
-		x := tensor.New(e.Mode.Wide(), b[1]-b[0], s.C, s.H, s.W)
+		x := tensor.New(e.Case.Rollout.StartFormat(e.Mode), b[1]-b[0], s.C, s.H, s.W)
 		for m := b[0]; m < b[1]; m++ {
 			from := given
 			if len(given) > shape.Len() {

@@ -138,8 +138,12 @@ class Case:
         self.states(Raw(states[0].dtype, (m, t, *states[0].shape[1:]), data))
 
     def noise(self, batches: Sequence[Any]) -> None:
-        """The standard draws before scaling, [T-1,B,C,H,W] for each batch of realizations."""
-        self._write("noise.safetensors", {f"batch{k}": raw(b, f"noise of batch {k}") for k, b in enumerate(batches)})
+        """The standard draws before scaling, for each batch of realizations: [T-1,B,C,H,W], or such arrays by their kinds, in order, where noise draws several."""
+        tensors = {}
+        for k, b in enumerate(batches):
+            named = {f"batch{k}.draw{i}.{kind}": v for i, (kind, v) in enumerate(b.items())} if isinstance(b, Mapping) else {f"batch{k}": b}
+            tensors.update({name: raw(v, f"noise of {name}") for name, v in named.items()})
+        self._write("noise.safetensors", tensors)
 
     def layers(self, outputs: Mapping[str, Any], step: int, realization: int, batch: int = 1) -> None:
         """Every module's output by its name in the step to state `step`."""

@@ -40,7 +40,7 @@ class Description:
 
 
 def describe(module: nn.Module, *, noise: Optional[Mapping[str, Tuple[str, float]]] = None, input_channels: Optional[int] = None) -> Description:
-    """Describes a module in evaluation mode: convolutions, norms, activations, sums and one noise.
+    """Describes a module: convolutions, norms, activations, sums and one noise, which an active Dropout2d is.
 
     noise names submodules that add noise, with type (gaussian, laplace,
     multiplicative, dropout) and scale: {"stochastic_block": ("gaussian", 0.02)}.
@@ -48,8 +48,8 @@ def describe(module: nn.Module, *, noise: Optional[Mapping[str, Tuple[str, float
     definition of raises UnsupportedLayer, naming it.
     """
     for name, m in module.named_modules():
-        if m.training and isinstance(m, (nn.BatchNorm2d, nn.Dropout, nn.Dropout2d)):
-            raise UnsupportedLayer(f"{name or 'module'}: {type(m).__name__} in training mode: want module.eval()")
+        if m.training and isinstance(m, (nn.BatchNorm2d, nn.Dropout)):
+            raise UnsupportedLayer(f"{name or 'module'}: {type(m).__name__} in training mode: want module.eval(), or Dropout2d, which drops channels")
     return _Builder(module, dict(noise or {}), input_channels).build()
 
 
@@ -133,6 +133,8 @@ class _Builder:
         if name in self.noise:
             kind, scale = self.noise[name]
             self.add_noise(n, name, x, kind, scale)
+        elif type(m) is nn.Dropout2d and m.training and m.p > 0:
+            self.add_noise(n, name, x, "dropout", m.p)
         elif isinstance(m, _PASS):
             self.of[n] = x
         elif type(m) is nn.Conv2d:
@@ -237,6 +239,10 @@ class _Builder:
             self.add(n, self.unique(n), "act", [self.source(n, args[0])], activation="gelu_tanh" if tanh else "gelu")
         elif f in (F.dropout, F.dropout2d):
             training = n.kwargs.get("training", args[2] if len(args) > 2 else True)
+            p = n.kwargs.get("p", args[1] if len(args) > 1 else 0.5)
+            if training and f is F.dropout2d:
+                self.add_noise(n, self.unique(n), self.source(n, args[0]), "dropout", p)
+                return
             if training:
                 raise UnsupportedLayer(f"{n.name}: {name} that is active: want training=False, or noise={{...}} for a module around it")
             self.of[n] = self.source(n, args[0])

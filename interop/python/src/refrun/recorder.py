@@ -17,20 +17,24 @@ from .graph import describe
 
 _HALVES = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 _PRECISIONS = ("float32", "tf32", "float16", "bfloat16")
+_STATES = {"F32": "float32", "F16": "float16", "BF16": "bfloat16"}
+_KINDS = {"randn": "normal", "rand": "uniform"}  # what else is drawn is called as its function
+_DRAWN = {"laplace": ["exponential", "normal"], "dropout": ["bernoulli"]}  # of other noise, [normal]
 
 
 class _Draws(TorchDispatchMode):
-    """Keeps the random numbers that are drawn while it is active."""
+    """Keeps the random numbers that are drawn while it is active, with their kinds."""
 
     def __init__(self) -> None:
         super().__init__()
         self.on = False
-        self.kept: List[torch.Tensor] = []
+        self.kept: List[Tuple[str, torch.Tensor]] = []
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
-        if self.on and re.match(r"aten\.(randn|rand|normal|bernoulli|exponential|uniform)", str(func)):
-            self.kept.append(out.detach().clone())
+        drawn = self.on and re.match(r"aten\.(randn|rand|normal|bernoulli|exponential|uniform)", str(func))
+        if drawn:
+            self.kept.append((_KINDS.get(drawn[1], drawn[1]), out.detach().clone()))
         return out
 
 
@@ -38,21 +42,31 @@ class Recorder:
     """A rollout being recorded; made by `record`."""
 
     def __init__(self, path: Union[str, Path], module: nn.Module, *, policy: str = "convex", alpha: Optional[float] = None, dt: Optional[float] = None,
-                 precision: str = "float32", autocast: Optional[str] = None, seed: int = 0, layers: Union[bool, Iterable[int]] = False,
-                 noise: Optional[Mapping[str, Tuple[str, float]]] = None, input_channels: Optional[int] = None, steps: Optional[int] = None, like: Optional[nn.Module] = None):
+                 precision: Optional[str] = None, autocast: Optional[str] = None, seed: int = 0, layers: Union[bool, Iterable[int]] = False,
+                 noise: Optional[Mapping[str, Tuple[str, float]]] = None, input_channels: Optional[int] = None, steps: Optional[int] = None, like: Optional[nn.Module] = None,
+                 clamp: Optional[Tuple[float, float]] = None, normalization: Optional[str] = None, each: bool = False):
         for m, what in ((module, "module"), (like, "like")):
             if m is not None and not isinstance(m, nn.Module):
                 raise CaseError(f"{what}: {type(m).__name__}: want a torch.nn.Module")
         plain = like if like is not None else getattr(module, "_orig_mod", module)  # what torch.compile wraps
         self.compiled = hasattr(module, "_orig_mod")
         self.module = module
-        if precision not in _PRECISIONS:
+        if precision not in (None, *_PRECISIONS):
             raise CaseError(f"precision: {precision!r}: want {', '.join(_PRECISIONS[:-1])} or {_PRECISIONS[-1]}")
         self.description = describe(plain, noise=noise, input_channels=input_channels)
         ins, outs = self.description.channels
         if ins != outs:
             raise CaseError(f"module: {ins} channels to {outs}: want as many, so that the output can be the next state")
-        rollout: Dict[str, Any] = {"policy_type": policy, "precision": precision, "base_seed": seed}
+        rollout: Dict[str, Any] = {"policy_type": policy, "precision": precision or "float32", "base_seed": seed}
+        if clamp is not None:
+            rollout["clamp_range"] = [float(v) for v in clamp]
+        if normalization not in (None, "minmax", "zscore"):
+            raise CaseError(f"normalization: {normalization!r}: want minmax or zscore")
+        if normalization:
+            rollout["normalization"] = normalization
+        if each and not normalization:
+            raise CaseError("each: nothing is normalized: want normalization as well")
+        self.each = each
         if policy == "convex":
             rollout["alpha"] = 0.5 if alpha is None else alpha
         elif alpha is not None:
@@ -65,17 +79,16 @@ class Recorder:
             raise CaseError(f"policy: {policy!r}: want convex, residual or autoregressive")
         if isinstance(layers, int) and not isinstance(layers, bool):
             raise CaseError(f"layers: {layers}: want True or a list of steps, such as [{layers}]")
-        device = next((p.device.type for p in plain.parameters()), "cpu")
-        if precision in ("float16", "bfloat16"):
-            rollout["autocast"] = autocast or device
+        self.precision, self.autocast = precision, autocast
         self.case = Case(path, self.description.operator, **rollout)
         self.case.weights(self.description.weights)
         self.case.info = _provenance(plain, self.compiled)
         self.want = {1} if layers is True else set(layers or ())
         self.steps = steps
         self.inputs: List[Raw] = []
-        self.tape: List[Optional[Raw]] = []
+        self.tape: List[Optional[Dict[str, Raw]]] = []
         self.last: Optional[Raw] = None
+        self.given: Optional[Raw] = None  # by state()
         self._hooks: List[Any] = []
         self._seen: Dict[str, Any] = {}
         self._draws = _Draws()
@@ -114,10 +127,28 @@ class Recorder:
         if len(self.inputs) in self.want and torch.is_tensor(out):
             self._seen[name] = raw(out)
 
+    def state(self, x: torch.Tensor) -> None:
+        """Says what the state is, before the module is given something else made of it, such as x.half()."""
+        self.given = raw(x, "state")
+
+    def _arithmetic(self) -> None:
+        """Sees what the first call runs in, where the caller did not say it."""
+        kind, dtype = next(((p.device.type, p.dtype) for p in self.plain.parameters() if p.is_floating_point()), ("cpu", torch.float32))
+        cast = _autocast(kind)
+        seen = str(cast or dtype).partition(".")[2]
+        if self.precision is None and seen in _HALVES:
+            self.case.rollout["precision"] = seen
+        if self.case.rollout["precision"] in _HALVES:
+            # A module in a half type follows the types of its inputs, and so do autocast's rules of the CPU.
+            self.case.rollout["autocast"] = self.autocast or ("cpu" if cast is None and dtype in _HALVES.values() else kind)
+
     def _before(self, module: nn.Module, args: Tuple[Any, ...]) -> None:
-        x = raw(args[0], "state")
+        self.read, x = raw(args[0], "state"), self.given or raw(args[0], "state")
         if len(x.shape) != 4:
             raise CaseError(f"state: shape {list(x.shape)}: want [M,C,H,W]")
+        if not self.inputs:
+            self._arithmetic()
+        self.given = None
         self.inputs.append(x)
         self._draws.kept.clear()
         self._seen = {}
@@ -132,15 +163,17 @@ class Recorder:
             self._listen(False)
 
     def _after(self, module: nn.Module, args: Tuple[Any, ...], out: Any) -> None:
-        kept = [raw(d) for d in self._draws.kept]
-        self.tape.append(kept[0] if len(kept) == 1 else None)
+        noise = next((n["noise_type"] for n in self.description.operator["nodes"] if n["op"] == "noise"), "")
+        kinds = _DRAWN.get(noise, [kind for kind, _ in self._draws.kept[:1]])
+        fits = bool(kinds) and [kind for kind, _ in self._draws.kept] == kinds
+        self.tape.append({kind: raw(d) for kind, d in self._draws.kept} if fits else None)
         step = len(self.inputs)
         if step == 1 and torch.is_tensor(out) and out.dtype in _HALVES.values() and out.dtype != _HALVES.get(self.case.rollout["precision"]):
             warnings.warn(f"refrun.record: the module returns {out.dtype}, and {self.case.rollout['precision']} is claimed", stacklevel=4)
         if step in self.want and not self.compiled:
-            outputs = {"input": self.inputs[-1], **self._seen, "output": raw(out)}
-            if self.tape[-1] is not None:
-                outputs[f"{self.description.noise}.draw"] = self.tape[-1]
+            outputs = {"input": self.read, **self._seen, "output": raw(out)}
+            for i, (kind, d) in enumerate((self.tape[-1] or {}).items()):
+                outputs[f"{self.description.noise}.draw" + (f"{i}.{kind}" if len(self.tape[-1]) > 1 else "")] = d
             outputs = {k: v for k, v in outputs.items() if len(v.shape) == 4}
             if outputs["input"].shape[0] > 1:  # one realization is enough
                 outputs = {k: _first(v) for k, v in outputs.items()}
@@ -162,13 +195,21 @@ class Recorder:
             return
         if error is None and self.last is None and self.inputs:
             warnings.warn("refrun.record: finish(x) was not called: the state that the last step made is not recorded, nor checked", stacklevel=2)
+        narrow = _STATES.get(self.inputs[0].dtype)
+        if self.last is not None and narrow in _HALVES and self.last.dtype == "F32" and all(s.dtype == self.inputs[0].dtype for s in self.inputs):
+            warnings.warn(f"refrun.record: the module is given {narrow} and the last state is float32: if states are float32 and only what the module reads is not, call state(x) before the module", stacklevel=2)
+        if narrow in _HALVES and all(s.dtype == states[0].dtype for s in states):
+            self.case.rollout["state"] = narrow
         states = alike(states)  # the initial state may be wider than those that follow
         m, t = states[0].shape[0], len(states)
         self.case.trajectory(states)
-        self.case.rollout["engine_batch"] = m
+        if not self.each:
+            self.case.rollout["engine_batch"] = m
         tape = self.tape[: t - 1]
         if self.description.noise and tape and all(d is not None for d in tape):
-            self.case.noise([stack(tape, (len(tape), *tape[0].shape), "noise")])
+            draws = {kind: alike([d[kind] for d in tape]) for kind in tape[0]}  # the first may be wider
+            whole = {kind: stack(d, (len(d), *d[0].shape), "noise") for kind, d in draws.items()}
+            self.case.noise([whole if len(whole) > 1 else next(iter(whole.values()))])
         elif self.description.noise:
             self.case.info["noise"] = "unknown"  # check's default for this case
         if self.compiled and self.want:
@@ -181,6 +222,15 @@ class Recorder:
         elif self.steps is not None and t - 1 != self.steps:
             why = f"{t - 1} steps recorded: {self.steps} were announced"
         self.case.close(why)
+
+
+def _autocast(kind: str) -> Optional[torch.dtype]:
+    """The type of an autocast that is on for a kind of device, None if there is none."""
+    if hasattr(torch, "get_autocast_dtype"):
+        return torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    if kind == "cuda":
+        return torch.get_autocast_gpu_dtype() if torch.is_autocast_enabled() else None
+    return torch.get_autocast_cpu_dtype() if torch.is_autocast_cpu_enabled() else None
 
 
 def _same_draws() -> bool:
@@ -235,9 +285,12 @@ def record(path: Union[str, Path], module: nn.Module, **options: Any) -> Recorde
     tape; under torch.compile only with torch._inductor.config.fallback_random,
     where compiled code draws what the plain module would.
 
-    Options: policy (convex, residual or autoregressive), alpha or dt, precision
-    (what is claimed: float32, tf32, float16, bfloat16), autocast (cuda or cpu,
-    the device's by default), seed, layers (True for the first step's, or steps),
+    Options: policy (convex, residual or autoregressive), alpha or dt, clamp (two
+    numbers) and normalization (minmax or zscore; over the whole batch, or each
+    realization's own with each=True) of the next state, precision
+    (what is claimed: float32, tf32, float16, bfloat16; by default what the first
+    call runs in: autocast's type, or the module's), autocast (cuda or cpu,
+    the device's by default; cpu's for a module in a half type), seed, layers (True for the first step's, or steps),
     noise (as in describe), steps (how many are to come: fewer mark the case
     incomplete), like (a module of plain layers that says what is claimed, where
     the recorded one is made of other kernels or may be wrong: draws and layers
