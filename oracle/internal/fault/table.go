@@ -39,6 +39,7 @@ const (
 	tf32Allowed   = "Look at torch.backends.cudnn.allow_tf32 and torch.backends.cuda.matmul.allow_tf32: or claim tf32."
 	nearestEven   = "Look at the conversion: it must round to nearest even."
 	autocastOn    = "Look at whether autocast was on, and for which device: or claim what was run."
+	otherKernels  = "Look at what differs between these steps and the others: a warm-up, a fallback to another device, a kernel that was chosen anew."
 	fewProducts   = "Look at the emulation of float32 products by narrower ones: it leaves out too many terms."
 	inBetween     = "Look at the conversion: a number passes through a type in between."
 	accumulates   = "Look at the accumulator's type, the workspace of split-K, and torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction."
@@ -288,6 +289,7 @@ var table = []trial.Row{
 	{ID: "precision.weights-of-8-bits-per-output-channel", Name: "weights of 8 bits per output channel", Verdict: precise},
 	{ID: "precision.weights-of-8-bits", Name: "weights of 8 bits", Verdict: precise},
 	{ID: "precision.in-place-of-the-claimed-mode", Name: "%v in place of the claimed mode", Verdict: precise, Rounding: true, Whole: true, Advice: autocastOn},
+	{ID: "precision.steps-of-another-contract", Name: "%v in %s, in place of the other steps' contract", Verdict: precise, Advice: otherKernels},
 	{ID: "precision.three-bfloat16-products-for-one-of-float32", Name: "three bfloat16 products for one of float32", Verdict: precise, Rounding: true, Advice: fewProducts},
 	{ID: "precision.two-tf32-products-for-one-of-float32", Name: "two tf32 products for one of float32", Verdict: precise, Rounding: true, Advice: fewProducts},
 	{ID: "precision.two-bfloat16-products-for-one-of-float32", Name: "two bfloat16 products for one of float32", Verdict: precise, Rounding: true, Advice: fewProducts},

@@ -73,6 +73,12 @@ func (g *stepGate) steps() error {
 		if all, bad, err = g.measureAll(); err != nil {
 			return err
 		}
+		if bad != nil {
+			if m := mixture(held{use, h0, before}, held{g.use, g.h0, all}); m != nil {
+				g.use, g.h0 = m.most.use, m.most.h0
+				return g.reportMixed(m)
+			}
+		}
 		if bad != nil && bad.figures.step < was.figures.step {
 			// The pattern before explains more steps.
 			g.use, g.h0, all, bad = use, h0, before, was
