@@ -36,6 +36,9 @@ class Kernels:
     stores: frozenset = POINTS     # where half tensors are rounded to their type
     flush: bool = False            # float32 subnormals to zero
     fold: bool = False             # batch norm folded into the convolution
+    wide: frozenset = frozenset()  # "state", "inner": convolutions whose input is not rounded to an operand
+    constants: bool = False        # the noise's scale, and dt or 1-alpha beside a half output, are half numbers
+    apart: bool = False            # biases are added to the rounded sum, as CUDA's autocast does
 
 
 @dataclass
@@ -167,16 +170,16 @@ class Device:
         xl, wl = tf32(x - xh), tf32(w - wh)
         return sums.sequential(xh, wh, start=sums.sequential(xl, wh, start=sums.sequential(xh, wl)))
 
-    def _conv(self, x, w, b, total=None):
-        """x, w, b as stored; total may replace the sums."""
-        y = (total or self.total)(self.operand(x), self.operand(w))
+    def _conv(self, x, w, b, total=None, raw=False):
+        """x, w, b as stored; total may replace the sums; a raw x is multiplied as it is."""
+        y = (total or self.total)(x if raw else self.operand(x), self.operand(w))
         return y if b is None else self.add_bias(y, b)
 
     def add_bias(self, y, b):
         b = b[:, None, None]
         if self.half_mode:
             b = self.half(b)
-            if self.autocast == "cuda" and "bias" in self.k.stores:
+            if (self.autocast == "cuda" or self.k.apart) and "bias" in self.k.stores:
                 y = self.half(y)     # CUDA adds the bias by an operation of its own
         return y + b
 
@@ -187,7 +190,10 @@ class Device:
             p = name[:-1] + "1"
             a = wt[p + ".weight"] / np.sqrt(wt[p + ".running_var"] + np.float32(EPS))
             w, b = w * a[:, None, None, None], wt[p + ".bias"] - wt[p + ".running_mean"] * a
-        return self.node(kind, name, self.half_mode, "out" if kind == "out" else "conv", self._conv, t[0], w, b)
+        raw = ("state" if name.startswith("conv_blocks.0.") else "inner") in self.k.wide
+        compute = (lambda x, w, b, total=None: self._conv(x, w, b, total, True)) if raw else self._conv
+        point = {"out": "out", "point": "point" if "point" in self.k.stores else "conv"}.get(kind, "conv")
+        return self.node(kind, name, self.half_mode, point, compute, t[0], w, b)
 
     def groups(self, channels):
         kind = self.op.config["normalization"]
@@ -320,6 +326,8 @@ class Device:
             return x * np.where(draws[0].reshape(draws[0].shape[:2] + (1, 1)) > 0, self.half(k) if is_half else k, np.float32(0))
         n = d[0] if kind != "laplace" else d[0] * np.sign(d[1])
         s = np.float32(scale)
+        if self.k.constants and is_half:
+            s = self.half(s)
         if kind == "multiplicative":
             return x * keep(np.float32(1) + keep(n * s))
         if self.k.fuse and "product" not in self.k.stores or self.k.fuse and not is_half:
@@ -349,10 +357,14 @@ class Device:
             return o
         if r["policy_type"] == "residual":
             dt = np.float32(r["dt"])
+            if self.k.constants and is_half:
+                dt = self.half(dt)
             if self.k.fuse and not (is_half and "share" in self.k.stores):
                 return f32(np.float64(dt) * o + x)
             return x + share(dt * o)
         a, c = np.float32(r["alpha"]), np.float32(1 - r["alpha"])
+        if self.k.constants and is_half:
+            c = self.half(c)
         q = share(c * o)
         return f32(np.float64(a) * x + q) if self.k.fuse else a * x + q
 

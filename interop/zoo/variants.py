@@ -62,6 +62,15 @@ VARIANTS = {name: (Kernels(**k), modes, need) for name, k, modes, need in [
     ("fused-share", dict(stores=without("share")), HALF, {"policy_type": ["convex", "residual"]}),
     ("fused-pointwise", dict(stores=frozenset({"conv", "out"}), order="blocked"), HALF, {}),
     ("fused-all", dict(stores=frozenset(), order="blocked"), HALF, {}),
+    # Compilers that drop a cast of what they have in float32, fold batch norms, or give constants the type beside them.
+    ("unrounded-inputs", dict(stores=frozenset(), wide=frozenset({"state", "inner"}), order="fma"), HALF, {}),
+    ("unrounded-inner", dict(stores=frozenset({"out", "share"}), wide=frozenset({"inner"}), order="nhwc"), HALF, {}),
+    ("unrounded-acts", dict(stores=without("act"), wide=frozenset({"inner"})), HALF, {}),
+    ("constants-half", dict(constants=True), HALF, {"noise": True}),
+    ("like-xla", dict(stores=without("conv") | {"point"}, order="nhwc", apart=True, constants=True, statistics="float64"), HALF, {}),
+    ("like-openvino", dict(stores=without("conv", "bias", "norm", "draw", "product", "share"), order="nhwc", fold=True), HALF,
+     {"normalization": ["batch"], "noise": True}),
+    ("batch-folded-half", dict(stores=without("conv", "bias"), order="fma", fold=True), HALF, {"normalization": ["batch"]}),
 ]}
 
 

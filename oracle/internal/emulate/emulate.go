@@ -36,15 +36,16 @@ type Device struct {
 	// Operands has the modes that decide it for each node, of a device that runs some
 	// convolutions in another one; nil if Mode does for all.
 	Operands []operator.Mode
-	// WideInput leaves the input of a convolution as it is, so that only
+	// Wide has the convolutions whose input is left as it is, so that only
 	// weights and bias are rounded to operands.
-	WideInput bool
+	Wide Unrounded
 	// Store has the format to which each node's output is rounded; Float64
 	// keeps it as it is. Nil keeps all.
 	Store []fp16.Format
 	// BiasTogether adds a convolution's bias before the output is rounded,
-	// where the Mode's device rounds both the convolution and the sum.
-	BiasTogether bool
+	// where the Mode's device rounds both the convolution and the sum; BiasApart rounds
+	// both where the Mode's device does not.
+	BiasTogether, BiasApart bool
 	// State is the format of the next state; Float64 keeps it as it is. With
 	// another one every operation of the policy rounds, as rollout defines it.
 	State fp16.Format
@@ -80,6 +81,12 @@ func (d *Device) ModeOf(i int) operator.Mode {
 		return d.Operands[i]
 	}
 	return d.Mode
+}
+
+// Apart reports whether convolution i rounds its sum to the format f of its operands before
+// it adds a bias.
+func (d *Device) Apart(i int, f fp16.Format) bool {
+	return !d.BiasTogether && d.ModeOf(i).BiasApart() || d.BiasApart && (f == fp16.Float16 || f == fp16.BFloat16)
 }
 
 // Machine evaluates one operator. It is safe for concurrent use.
@@ -299,12 +306,12 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 			return nil, err
 		}
 		src := x
-		if !d.WideInput && rounds(f) {
+		if !d.Wide.Takes(n) && rounds(f) {
 			src = m.Scratch(x.N(), x.C(), x.H(), x.W())
 			operand(mode, src, x, f)
 			defer m.Recycle(src)
 		}
-		apart := n.Bias != nil && !d.BiasTogether && mode.BiasApart() && d.Store != nil
+		apart := n.Bias != nil && d.Apart(i, f) && d.Store != nil
 		k := m.kernel(mode, i, f, apart)
 		oc, kh, kw := k.Shape()
 		oh, ow := n.Geometry.OutSize(src.H(), src.W(), kh, kw)

@@ -66,7 +66,7 @@ const CoarseLambda = 5
 func (l *Legal) Disturb(i int, y *tensor.Tensor, in []*tensor.Tensor) {
 	switch n := &l.Machine.Nodes[i]; n.Op {
 	case operator.OpConv:
-		if !l.Apart || n.Bias == nil || l.Modes != nil && !l.Modes[i].BiasApart() {
+		if !l.Apart || n.Bias == nil || l.Modes != nil && !rounds(l.Modes[i].Precision) {
 			l.sums(i, n, y, in[0])
 		}
 	case operator.OpNorm:

@@ -8,6 +8,31 @@ import (
 	"github.com/refrun/refrun/operator"
 )
 
+// Unrounded has the convolutions that take their input as it is: a compiler that drops the cast
+// of a number which it has in float32 (XLA does, unless xla_allow_excess_precision is off)
+// multiplies it, unrounded, with weights that were rounded before.
+type Unrounded uint8
+
+// The convolutions of the operator's input, whose numbers are states, and the others.
+const (
+	WideState Unrounded = 1 << iota
+	WideInner
+	WideAll = WideState | WideInner
+)
+
+// Takes reports whether node n is one of them.
+func (w Unrounded) Takes(n *operator.Node) bool {
+	if n.In[0] == operator.Input {
+		return w&WideState != 0
+	}
+	return w&WideInner != 0
+}
+
+// String says so in words, "" for none.
+func (w Unrounded) String() string {
+	return [...]string{"", "takes the state unrounded", "takes inputs of convolutions unrounded but for the state", "takes inputs of convolutions unrounded"}[w]
+}
+
 // OperandModes are those whose operands a convolution may have that is claimed to be
 // in TF32, and the first two also in a half type: some keep the last layer, say, out of
 // autocast. Libraries choose a kernel for each shape: convolutions of few channels, or

@@ -128,14 +128,14 @@ func (m *Machine) other(d *Device, i int, in []*tensor.Tensor) (*tensor.Tensor, 
 	}
 	reads := slices.Index(n.Params, (*operator.Param)(nil)) // 0: parameters come behind
 	round := func(k int, x *tensor.Tensor) *tensor.Tensor {
-		if d.WideInput && k == reads || !rounds(formats[k]) {
+		if d.Wide.Takes(n) && k == reads || !rounds(formats[k]) {
 			return x
 		}
 		y := tensor.New(fp16.Float64, x.Shape...)
 		operand(mode, y, x, formats[k])
 		return y
 	}
-	if c, ok := n.Other.(graph.Conv); ok && len(n.Params) == 3 && !d.BiasTogether && mode.BiasApart() && d.Store != nil {
+	if c, ok := n.Other.(graph.Conv); ok && len(n.Params) == 3 && d.Apart(i, formats[1]) && d.Store != nil {
 		y, err := m.evaluate(i, in, round, 2)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Name(), err)

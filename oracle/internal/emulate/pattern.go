@@ -73,6 +73,15 @@ type Pattern struct {
 	// Added makes multiplicative noise of draws n and scale s as x + x (n s), which
 	// loses less than x (1 + n s).
 	Added bool
+	// Wide has the convolutions whose input is not rounded.
+	Wide Unrounded
+	// Constants rounds the scale of noise, and dt or 1-alpha beside an output of the half
+	// type, to that type, as frameworks do that give a constant the type of the tensor
+	// beside it (JAX).
+	Constants bool
+	// Folded multiplies the weights of convolutions by the factors of the batch norms that
+	// follow them before they are rounded, and adds the shifts as a bias.
+	Folded bool
 }
 
 // MostTraced is how many nodes a pattern can tell apart.
@@ -86,7 +95,7 @@ func (p Pattern) IsOdd(i int) bool { return i < MostTraced && p.Odd>>i&1 != 0 }
 
 // Whole reports whether the pattern rounds wherever its mode's contract does.
 func (p Pattern) Whole(nodes []operator.Node, c rollout.Config) bool {
-	return p.Odd == 0 && p.Operands == "" && p.Points == Contract(nodes, c, p.Mode).Points
+	return p.Odd == 0 && p.Wide == 0 && !p.Folded && p.Operands == "" && p.Points == Contract(nodes, c, p.Mode).Points
 }
 
 // Discrete reports whether the pattern rounds coarsely somewhere, so that
@@ -205,6 +214,9 @@ func (p Pattern) Stores(nodes []operator.Node) string {
 	if not != nil {
 		s += "; not " + strings.Join(not, ", ")
 	}
+	if p.Wide != 0 {
+		s += "; " + p.Wide.String()
+	}
 	return s
 }
 
@@ -226,6 +238,12 @@ func (p Pattern) Name(state fp16.Format, stream string, whole bool) string {
 	}
 	if p.Added {
 		s += " with noise " + AddedHow
+	}
+	if p.Folded {
+		s += " with batch norms in the weights"
+	}
+	if p.Constants {
+		s += " with constants in " + p.Mode.Precision.String()
 	}
 	return s
 }

@@ -33,10 +33,10 @@ func convolve(v *trial.View, i int, c convolution) *tensor.Tensor {
 		return nil
 	}
 	src, mode := c.x, v.Device.ModeOf(i)
-	if !v.Device.WideInput {
+	if !v.Device.Wide.Takes(&n) {
 		src = emulate.Operand(mode, src, f)
 	}
-	apart := n.Bias != nil && !v.Device.BiasTogether && mode.BiasApart() && v.Stored(i) == f
+	apart := n.Bias != nil && v.Device.Apart(i, f) && v.Stored(i) == f
 	bias := n.Bias
 	if apart || c.bias != 1 {
 		n.Bias = nil

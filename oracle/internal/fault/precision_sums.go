@@ -139,7 +139,7 @@ func accumulate(v *trial.View, i int, x *tensor.Tensor, n *operator.Node, block 
 			if half {
 				bias = format.Round(bias)
 			}
-			apart := !v.Device.BiasTogether && v.Device.Mode.BiasApart() && v.Stored(i) == format
+			apart := v.Device.Apart(i, format) && v.Stored(i) == format
 			for j, q := range line {
 				if apart {
 					q = format.Round(q)

@@ -29,12 +29,13 @@ const (
 // Step is an evidence.BatchStep with all that the expensive gates want to know.
 type Step struct {
 	*evidence.BatchStep
-	Device   *emulate.Device // the emulation of the claim, or of the pattern that fits best
-	Truth    []float64       // exact but for the operands' rounding
-	Emulated []float64
-	S        []float64 // expected standard deviation of Got - Truth, element by element
-	Limit    float64   // rms of (Got - Emulated)/S that correct devices reach at most
-	Alike    float64   // pixels of X that the first convolutions round alike, see steps.lookAlikes
+	Device    *emulate.Device // the emulation of the claim, or of the pattern that fits best
+	Truth     []float64       // exact but for the operands' rounding
+	Emulated  []float64
+	S         []float64 // expected standard deviation of Got - Truth, element by element
+	Limit     float64   // rms of (Got - Emulated)/S that correct devices reach at most
+	Constants bool      // Device's policy has its constants in the half type
+	Alike     float64   // pixels of X that the first convolutions round alike, see steps.lookAlikes
 	// Noise applies noise node i as Device does, with a block and draws that may
 	// be others than its own; nil if the machine does it.
 	Noise func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error)
@@ -146,9 +147,9 @@ func (f *filter) open() (bool, error) {
 	}
 	base.Drawn = f.otherDraws
 	exact := base
-	exact.Device = &emulate.Device{Mode: s.Device.Mode, WideInput: true, State: fp16.Float64}
+	exact.Device = &emulate.Device{Mode: s.Device.Mode, Wide: emulate.WideAll, State: fp16.Float64}
 	if s.Device.Mode.Precision == fp16.TF32 {
-		exact.Device.WideInput, exact.Device.Operands = false, s.Device.Operands
+		exact.Device.Wide, exact.Device.Operands = 0, s.Device.Operands
 	}
 	f.exact = &exact
 	if err := f.exact.Compute(); err != nil {
@@ -168,7 +169,7 @@ func (f *filter) open() (bool, error) {
 		contract.Update, contract.State = nil, e.Case.Rollout.StateFormat(e.Op.Output(contract.Mode))
 		next := near.Machine.Advance(&contract, near.X, near.Outputs[len(near.Outputs)-1])
 		if near.Device.Update != nil {
-			near.Fused = measure.RootMeanSquareDiff(f.got, next.Data) > 1.05*measure.RootMeanSquareDiff(f.got, near.Next.Data)
+			near.Fused = s.Constants || measure.RootMeanSquareDiff(f.got, next.Data) > 1.05*measure.RootMeanSquareDiff(f.got, near.Next.Data)
 		}
 		if !near.Fused {
 			near.Device, near.Next = &contract, next

@@ -93,7 +93,10 @@ func (b *bench) full(t *testing.T, got []float64) *Step {
 	t.Helper()
 	b.Report, b.Found, b.Pool = &report.Report{}, nil, nil
 	near := &b.device
-	exact := emulate.Device{Mode: near.Mode, WideInput: near.Mode.Precision != fp16.TF32, State: fp16.Float64}
+	exact := emulate.Device{Mode: near.Mode, State: fp16.Float64}
+	if near.Mode.Precision != fp16.TF32 {
+		exact.Wide = emulate.WideAll
+	}
 	truth, err := b.Machine.Step(&exact, b.x, b.draws.Rewind())
 	if err != nil {
 		t.Fatal(err)

@@ -333,3 +333,15 @@ func (s *Cuts) Home(lo int) string {
 	}
 	return ""
 }
+
+// Largest returns the greatest mean square of r over the slices of a kind.
+func (s *Cuts) Largest(k SliceKind) float64 {
+	if k >= InWindow {
+		return slices.Max(s.Most[k])
+	}
+	most := 0.0
+	for i := range s.Of[k].Count {
+		most = max(most, s.Of[k].Mean(i))
+	}
+	return most
+}

@@ -37,7 +37,7 @@ func (g *stepGate) less() (bool, error) {
 	bare.Points = 0
 	out := bare // and the operator's output
 	out.Points = g.claim.Points & emulate.AtOut
-	l := []emulate.Pattern{out, bare}
+	l := append([]emulate.Pattern{out, bare}, unrounded(g.claim, g.folds())...)
 	for _, precision := range []string{"float32", "tf32"} {
 		mode, err := operator.ParseMode(precision, "")
 		if err != nil {

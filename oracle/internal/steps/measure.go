@@ -27,7 +27,9 @@ type stepGate struct {
 	// that of the contract's: 1 where both round to a coarse format.
 	inner []float64
 	h0    *spreads
-	ties  *ties // of the norms of plain patterns, nil if they are not looked for
+	// unnamed says that the device is right by its errors, whatever contract it keeps.
+	unnamed bool
+	ties    *ties // of the norms of plain patterns, nil if they are not looked for
 
 	rounded map[tie]bool // the ties that settled rounded the other way last
 }
@@ -133,13 +135,13 @@ func (g *stepGate) exact(b *evidence.BatchStep, m operator.Mode) (*tensor.Tensor
 			x = emulate.Operand(m, b.X, f)
 		}
 	}
-	return g.e.Machine.Operator(&emulate.Device{Mode: m, WideInput: true}, x, b.Draws.Rewind())
+	return g.e.Machine.Operator(&emulate.Device{Mode: m, Wide: emulate.WideAll}, x, b.Draws.Rewind())
 }
 
 // emulation returns the states that follow by a pattern, undisturbed, and the
 // operator's output. The contract of a mode is the exact engine's.
 func (g *stepGate) emulation(b *evidence.BatchStep, p emulate.Pattern) (next, o *tensor.Tensor, err error) {
-	if !p.Narrow && !p.Plain && !p.Added && p.Whole(g.e.Machine.Nodes, g.e.Case.Rollout) {
+	if !p.Narrow && !p.Plain && !p.Added && !p.Constants && !p.Folded && p.Whole(g.e.Machine.Nodes, g.e.Case.Rollout) {
 		x := tensor.Of(g.input(p, b.Step), b.X.Data, b.X.N(), b.X.C(), b.X.H(), b.X.W())
 		o, err = g.e.Forward(p.Mode, x, b.Draws.Rewind())
 	}

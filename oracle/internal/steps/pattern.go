@@ -16,9 +16,9 @@ import (
 // Numbers that are stored in float32 are not rounded: their errors are legal's.
 func (g *stepGate) device(p emulate.Pattern, t int, l *emulate.Legal) *emulate.Device {
 	nodes := g.e.Machine.Nodes
-	d := &emulate.Device{Mode: p.Mode, BiasTogether: p.Points&emulate.AtBias == 0, Store: make([]fp16.Format, len(nodes)), Operands: p.Modes(len(nodes))}
+	d := &emulate.Device{Mode: p.Mode, BiasTogether: p.Points&emulate.AtBias == 0, BiasApart: p.Points&emulate.AtBias != 0, Wide: p.Wide, Store: make([]fp16.Format, len(nodes)), Operands: p.Modes(len(nodes))}
 	if l != nil {
-		l.Half, l.Apart, l.Modes = p.Half(), p.Half() && p.Points&emulate.AtBias != 0 && p.Mode.BiasApart(), d.Operands
+		l.Half, l.Apart, l.Modes = p.Half(), p.Half() && p.Points&emulate.AtBias != 0, d.Operands
 		d.Perturb, d.Sum = l.Disturb, l.Sum
 	}
 	of := p.Formats(nodes, g.input(p, t))
@@ -28,7 +28,7 @@ func (g *stepGate) device(p emulate.Pattern, t int, l *emulate.Legal) *emulate.D
 		}
 	}
 	// The machine rounds the contract's noise by itself.
-	if fewer := p.Half() && (p.Added || !p.Whole(nodes, g.e.Case.Rollout)); g.draws != nil && (l != nil || fewer) {
+	if fewer := p.Half() && (p.Added || p.Constants || !p.Whole(nodes, g.e.Case.Rollout)); g.draws != nil && (l != nil || fewer) {
 		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 			if nodes[i].Op != operator.OpNoise {
 				return nil, nil
@@ -54,6 +54,24 @@ func (g *stepGate) device(p emulate.Pattern, t int, l *emulate.Legal) *emulate.D
 				return g.plainNorm(i, of[i], in[0]), nil
 			}
 			if other == nil {
+				return nil, nil
+			}
+			return other(i, in)
+		}
+	}
+	if other := d.Replace; p.Folded {
+		norms, folded := emulate.Folds(nodes), map[int]bool{}
+		for _, i := range norms {
+			folded[i] = i > 0
+		}
+		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+			switch {
+			case norms[i] > 0:
+				n := emulate.Fold(&nodes[i], &nodes[norms[i]])
+				return d.Convolve(&n, in[0])
+			case folded[i]:
+				return in[0].Clone(), nil
+			case other == nil:
 				return nil, nil
 			}
 			return other(i, in)
@@ -106,7 +124,7 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 		return y, b.Apply(y, x, noise.Time{}, d)
 	}
 	s := b.Scale
-	if b.NarrowScale {
+	if b.NarrowScale || p.Constants {
 		s = f.Round(s)
 	}
 	y := x.Clone()
@@ -176,6 +194,9 @@ func (g *stepGate) sum(x, o *tensor.Tensor, p emulate.Pattern, l *emulate.Legal)
 	a, b := m.Scalar(c.Alpha, m.Wide()), m.Scalar(1-c.Alpha, of)
 	if c.Policy == rollout.Residual {
 		a, b = 1, m.Scalar(c.Dt, of)
+	}
+	if p.Constants {
+		b = of.Round(b)
 	}
 	salt := uint64(0)
 	if l != nil {

@@ -19,11 +19,11 @@ func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
 	g.rows(all, bad)
 	nodes := g.e.Machine.Nodes
 	name, whole := g.streamName(), g.use.Whole(nodes, g.e.Case.Rollout)
-	if bad == nil {
+	if bad == nil && !g.unnamed {
 		r.Contract = g.use.Name(g.e.Case.Rollout.StateFormat(g.output(g.use)), name, whole)
 	}
 	r.Pattern = g.use.Differ(nodes)
-	if g.use.Half() {
+	if g.use.Half() && !g.unnamed {
 		r.Pattern = strings.TrimSuffix(g.use.Stores(nodes)+"; "+r.Pattern, "; ")
 	}
 	t := g.e.States.T - 1
@@ -72,7 +72,7 @@ func (g *stepGate) rows(all []*stepFigures, bad *verdictOn) {
 			n, abs, zz = n+f.count, abs+f.sumAbs, zz+f.sumZ
 			squares += f.cuts.Of[measure.InAll].Squares[0]
 			row.MaxAbs, row.Peak = max(row.MaxAbs, diff.Number(f.maxAbs)), max(row.Peak, diff.Number(f.peak))
-			row.Violation = row.Violation || f.wrong > 0 || g.h0.judge(f) != nil
+			row.Violation = row.Violation || f.wrong > 0 || !g.unnamed && g.h0.judge(f) != nil
 		}
 		count, sum, z = count+n, sum+abs, z+zz
 		if n > 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/evidence"
 )
 
 // candidate is a pattern and how far the device is from it.
@@ -46,6 +47,8 @@ var fused = []emulate.Points{
 	emulate.AtAct,
 	emulate.AtConv | emulate.AtBias | emulate.AtNorm,
 	emulate.AtBias,
+	emulate.AtConv, // beside a bias that is added apart
+	emulate.AtConv | emulate.AtNorm,
 	emulate.AtProduct,
 	emulate.AtDraw | emulate.AtProduct,
 	emulate.AtNorm | emulate.AtAct | emulate.AtSum,
@@ -134,9 +137,12 @@ func (g *stepGate) search(m *measured) (best, near candidate, err error) {
 	nothing := candidate{g.claim, math.Inf(1), math.Inf(1)}
 	near = nothing
 	alike := nothing
-	seen := map[emulate.Pattern]bool{}
+	seen, most := map[emulate.Pattern]bool{}, mostPatterns
+	if g.e.Op.MACs(m.X.H(), m.X.W())*int64(m.X.N()) > evidence.LargeForward {
+		most = fewPatterns
+	}
 	try := func(p emulate.Pattern) (candidate, error) {
-		if seen[p] || len(seen) == mostPatterns {
+		if seen[p] || len(seen) == most {
 			return nothing, nil
 		}
 		seen[p] = true
@@ -188,17 +194,40 @@ func (g *stepGate) search(m *measured) (best, near candidate, err error) {
 		}
 	}
 	if g.claim.Half() {
-		for _, b := range bases {
+		for k, b := range bases {
 			for _, f := range fused {
 				p := b.Pattern
 				p.Points &^= f
-				if _, err := try(p); err != nil {
+				c, err := try(p)
+				if err != nil {
 					return nothing, nothing, err
 				}
+				if c.unlike < 0.99*bases[k].unlike {
+					bases[k] = c
+				}
+			}
+		}
+		for _, p := range unrounded(g.claim, g.folds()) {
+			if _, err := try(p); err != nil {
+				return nothing, nothing, err
 			}
 		}
 		for _, best := range []*candidate{&near, &alike} {
 			if err := g.climb(best, try); err != nil {
+				return nothing, nothing, err
+			}
+		}
+		for k := range bases {
+			if alike.re < stillFar { // it is found
+				break
+			}
+			if err := g.climb(&bases[k], func(p emulate.Pattern) (candidate, error) {
+				c, err := try(p)
+				if err == nil && c.unlike < 0.99*bases[k].unlike {
+					bases[k] = c
+				}
+				return c, err
+			}); err != nil {
 				return nothing, nothing, err
 			}
 		}
@@ -216,8 +245,71 @@ func (g *stepGate) search(m *measured) (best, near candidate, err error) {
 	return alike, near, nil
 }
 
-// mostPatterns keeps a search from finding a pattern for anything.
-const mostPatterns = 120
+// How many patterns a search tries at the most, lest it finds one for anything.
+const (
+	mostPatterns = 300
+	fewPatterns  = 120 // of an operator of which each takes long
+)
+
+// unrounded are the patterns of compilers that drop every cast between two operations: only
+// weights are half numbers, and perhaps the output; and those that fold batch norms, if
+// there are such, and store what follows them.
+func unrounded(claim emulate.Pattern, folds bool) (l []emulate.Pattern) {
+	for _, kept := range []emulate.Points{0, emulate.AtOut} {
+		for _, wide := range []emulate.Unrounded{emulate.WideAll, emulate.WideInner} {
+			p := claim
+			p.Points, p.Wide = claim.Points&kept, wide
+			l = append(l, p)
+			if folds {
+				p.Folded, p.Wide, p.Points = true, 0, claim.Points&^(emulate.AtConv|emulate.AtNorm)|kept
+				l = append(l, p)
+			}
+		}
+	}
+	return l
+}
+
+// folds reports whether there is a batch norm that weights can take in.
+func (g *stepGate) folds() bool {
+	return slices.ContainsFunc(emulate.Folds(g.e.Machine.Nodes), func(i int) bool { return i > 0 })
+}
+
+// beside returns the patterns that differ from p in which inputs of convolutions are
+// rounded, in whether constants are, in the rules of autocast, or in whether the
+// convolutions that a sum follows are stored.
+func (g *stepGate) beside(p emulate.Pattern) (l []emulate.Pattern) {
+	for _, w := range []emulate.Unrounded{emulate.WideState, emulate.WideInner} {
+		q := p
+		q.Wide ^= w
+		l = append(l, q)
+	}
+	other := p
+	other.Constants = !p.Constants
+	l = append(l, other)
+	for _, m := range neighbours(p.Mode) {
+		if m.Precision == p.Mode.Precision {
+			q := p
+			q.Mode = m
+			l = append(l, q)
+		}
+	}
+	nodes := g.e.Machine.Nodes
+	if g.folds() {
+		q := p
+		q.Folded = !p.Folded
+		q.Points &^= emulate.AtConv
+		l = append(l, q)
+	}
+	other = p
+	for i := range nodes[:min(len(nodes), emulate.MostTraced)] { // convolutions that nothing is fused with
+		for _, j := range nodes[i].In {
+			if nodes[i].Op == operator.OpAdd && j != operator.Input && nodes[j].Op == operator.OpConv && emulate.PointOf(nodes, j) == emulate.AtConv {
+				other.Odd ^= 1 << j
+			}
+		}
+	}
+	return append(l, other)
+}
 
 // climb tries the best pattern, which try knows, with one point more or less, as
 // long as that is better.
@@ -225,11 +317,19 @@ func (g *stepGate) climb(best *candidate, try func(emulate.Pattern) (candidate, 
 	for range 4 {
 		from := *best
 		all := emulate.Contract(g.e.Machine.Nodes, g.e.Case.Rollout, best.Mode).Points
+		if slices.ContainsFunc(g.e.Machine.Nodes, func(n operator.Node) bool { return n.Op == operator.OpConv && n.Bias != nil }) {
+			all |= emulate.AtBias
+		}
 		for at := emulate.Points(1); at < emulate.AllPoints; at <<= 1 {
 			p := best.Pattern
 			if p.Points ^= at; at&all == 0 {
 				continue
 			}
+			if _, err := try(p); err != nil {
+				return err
+			}
+		}
+		for _, p := range g.beside(best.Pattern) {
 			if _, err := try(p); err != nil {
 				return err
 			}

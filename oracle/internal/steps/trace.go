@@ -176,7 +176,7 @@ func (t *tracer) next(w *trail, p emulate.Pattern, i int) ([]float64, error) {
 				known[k] = of
 			}
 		}
-		if o, err = machine.Rest(&emulate.Device{Mode: p.Mode, WideInput: true}, t.m.X, known, t.m.Draws.Rewind()); err != nil {
+		if o, err = machine.Rest(&emulate.Device{Mode: p.Mode, Wide: emulate.WideAll}, t.m.X, known, t.m.Draws.Rewind()); err != nil {
 			return nil, err
 		}
 		p = emulate.Pattern{Mode: p.Mode}

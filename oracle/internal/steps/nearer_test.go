@@ -1,0 +1,112 @@
+package steps
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/tensor"
+)
+
+// TestCompilers: what compilers do to the casts, constants and batch norms of a half mode is
+// found, and is no fault.
+func TestCompilers(t *testing.T) {
+	for _, c := range []struct {
+		name, norm, want string
+		change           func(p *emulate.Pattern)
+	}{
+		{"every cast dropped", "instance", "takes inputs of convolutions unrounded", func(p *emulate.Pattern) { p.Points, p.Wide = 0, emulate.WideAll }},
+		{"like XLA", "instance", "constants in bfloat16", func(p *emulate.Pattern) {
+			p.Points, p.Constants = p.Points&^emulate.AtConv|emulate.AtBias, true
+		}},
+		{"like OpenVINO", "batch", "batch norms in the weights", func(p *emulate.Pattern) {
+			p.Points, p.Folded = emulate.AtAct|emulate.AtOut, true
+		}},
+	} {
+		b := newStepBench(t, "bfloat16", "cpu", c.norm, convex(.3))
+		p := b.gate.claim
+		c.change(&p)
+		b.device = func(int) *emulate.Device { return b.correct(p, 1) }
+		if r := b.check(); len(r.Findings) > 0 || !strings.Contains(r.Contract+r.Pattern, c.want) {
+			t.Errorf("%s: contract %q, pattern %q, findings %v", c.name, r.Contract, r.Pattern, r.Findings)
+		}
+	}
+}
+
+// TestFold: a convolution with a batch norm in its weights is the two of them.
+func TestFold(t *testing.T) {
+	b := newStepBench(t, "float32", "", "batch", convex(.3))
+	nodes, m := b.gate.e.Machine.Nodes, b.gate.e.Machine
+	x := tensor.New(fp16.Float64, 2, 3, 20, 24)
+	for k := range x.Data {
+		x.Data[k] = float64(k%17)/8 - 1
+	}
+	folds := 0
+	for i, j := range emulate.Folds(nodes) {
+		if j == 0 || nodes[i].In[0] != operator.Input {
+			continue
+		}
+		folds++
+		d := &emulate.Device{Mode: operator.Mode{Precision: fp16.Float64}}
+		n := emulate.Fold(&nodes[i], &nodes[j])
+		got, err := d.Convolve(&n, x)
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := m.Node(d, i, []*tensor.Tensor{x}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := m.Node(d, j, []*tensor.Tensor{y}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range want.Data {
+			if e := got.Data[k] - v; e > 1e-5 || e < -1e-5 {
+				t.Fatalf("%s: element %d is %v, want %v", nodes[i].Name, k, got.Data[k], v)
+			}
+		}
+	}
+	if folds != 1 {
+		t.Errorf("%d convolutions of the input are folded: want 1", folds)
+	}
+}
+
+// TestNearer: a device that rounds to another, finer type than the claimed one keeps no
+// contract that is known, and is right by its errors alone; one that is as fine but for a
+// tile is not.
+func TestNearer(t *testing.T) {
+	for _, wrong := range []bool{false, true} {
+		b := newStepBench(t, "bfloat16", "cpu", "instance", convex(.3))
+		b.device = func(int) *emulate.Device {
+			d := b.gate.device(b.gate.claim, 1, nil)
+			d.Mode, d.Replace, d.Update = operator.Mode{Precision: fp16.TF32}, nil, nil
+			d.Round = func(_ int, y []float64, _ fp16.Format) {
+				for k, v := range y { // to nine bits, where bfloat16 has eight
+					m, e := math.Frexp(v)
+					y[k] = math.Ldexp(math.RoundToEven(512*m), e-9)
+				}
+			}
+			d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
+				if wrong && i == len(b.gate.e.Machine.Nodes)-1 {
+					for n := range y.N() * y.C() {
+						for k := range 16 {
+							y.Plane(n/y.C(), n%y.C())[k/4*y.W()+k%4] *= 1.1
+						}
+					}
+				}
+			}
+			return d
+		}
+		r := b.check()
+		if wrong != (len(r.Findings) > 0) {
+			t.Errorf("wrong tile %v: contract %q, findings %v", wrong, r.Contract, r.Findings)
+		}
+		if !wrong && r.Contract != "" {
+			t.Errorf("contract %q: want none, this device keeps no known one", r.Contract)
+		}
+	}
+}
