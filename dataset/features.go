@@ -29,10 +29,7 @@ func (p *Plan) distil(u *Unit, job *rollout.Job) error {
 		return err
 	}
 	defer s.file.Close()
-	x0, err := u.Start()
-	if err != nil {
-		return err
-	}
+	x0 := job.Start(0)
 	size := []int{u.Rollout.Realizations, u.Rollout.Timesteps}
 	all := make([][]float64, len(rollout.DiagnosticNames))
 	for k, name := range rollout.DiagnosticNames {

@@ -49,7 +49,11 @@ func (m *merger) specs() []hdf5.Spec {
 	one := append([]int{1, 1, 1}, m.shape[2:]...) // a chunk, as units have it
 	var all []hdf5.Spec
 	if m.states {
-		all = append(all, hdf5.Spec{Path: "/trajectories", Type: hdf5.TypeOf(m.Plan.units.Store), Shape: append([]int{n}, m.shape...), Chunk: one, Gzip: m.gzip})
+		gzip := m.gzip
+		if m.Plan.units.File == ".h5" && gzip > 0 { // compressed already
+			gzip = m.Plan.units.Gzip
+		}
+		all = append(all, hdf5.Spec{Path: "/trajectories", Type: hdf5.TypeOf(m.Plan.units.Store), Shape: append([]int{n}, m.shape...), Chunk: one, Gzip: gzip, Shuffle: gzip == rollout.Huffman})
 	}
 	all = append(all,
 		hdf5.Spec{Path: "/inputs/fields", Type: hdf5.Float32, Shape: append([]int{n}, m.shape[2:]...), Chunk: one[2:], Gzip: m.gzip},

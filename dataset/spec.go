@@ -11,6 +11,7 @@ import (
 	"github.com/refrun/refrun/dataset/sample"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/rollout"
 )
 
 // Spec says what a dataset is: how many operators, of which space, and what is made of
@@ -26,7 +27,7 @@ type Spec struct {
 	Operator, Rollout, Initial json.RawMessage
 	Store                      fp16.Format // of the states in the files
 	File                       string      // extension of the files: .safetensors or .h5
-	Gzip                       int         // level of compression of .h5 files, 1 to 9
+	Gzip                       int         // level of compression of .h5 files, 1 to 9, or [rollout.Huffman]
 	States                     bool        // whether files hold the states, or only what is measured of them
 	Text                       []byte      // what it was read from
 	// Notes say which keys of Spinlock's configuration reach nothing, or are read otherwise
@@ -48,7 +49,7 @@ const MostOperators = 1_000_000
 //	 "rollout": {"num_timesteps": 51, "num_realizations": 2},
 //	 "initial": {"type": "gaussian_random_field"},
 //	 "space": {"operator.noise_scale": {"log": [1e-3, 1]}, "operator.kernel_size": {"choice": [3, 5]}},
-//	 "store": {"format": "float32", "file": ".safetensors", "gzip": 4, "states": true}}
+//	 "store": {"format": "float32", "file": ".h5", "gzip": 4, "states": true}}
 func Parse(file string, text []byte) (*Spec, error) {
 	o, err := strict.Parse(file, "", text)
 	if err != nil {
@@ -90,7 +91,7 @@ func readOwn(o *strict.Object) (*Spec, error) {
 	o.Need("operators", "operator", "rollout", "space")
 	s := &Spec{
 		Name: o.String("name", "dataset"), Operators: int(o.Int("operators", 1, 1, MostOperators)),
-		Operator: o.Raw("operator"), Rollout: o.Raw("rollout"), Initial: o.Raw("initial"), Store: fp16.Float32, File: ".safetensors", Gzip: 4, States: true,
+		Operator: o.Raw("operator"), Rollout: o.Raw("rollout"), Initial: o.Raw("initial"), Store: fp16.Float32, File: ".safetensors", Gzip: rollout.Huffman, States: true,
 	}
 	s.Seed, _ = o.Seed("seed")
 	if s.Initial == nil {
@@ -136,10 +137,11 @@ func readOwn(o *strict.Object) (*Spec, error) {
 		if s.File = p.String("file", s.File); s.File != ".safetensors" && s.File != ".h5" {
 			p.Fail("file", "%.60q: want .safetensors or .h5", s.File)
 		}
-		if p.Has("gzip") && s.File != ".h5" {
-			p.Fail("gzip", "given: want it beside file .h5 only")
+		if p.Has("gzip") {
+			if s.Gzip = int(p.Int("gzip", 4, 1, 9)); s.File != ".h5" {
+				p.Fail("gzip", "given: want it beside file .h5 only")
+			}
 		}
-		s.Gzip = int(p.Int("gzip", 4, 1, 9))
 		s.States = p.Bool("states", true)
 		if err := p.Close(); err != nil {
 			return nil, err

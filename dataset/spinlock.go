@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/dataset/sample"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/strict"
+	"github.com/refrun/refrun/rollout"
 )
 
 // spinlockFields are the fields that Spinlock calls by other names here: its sections
@@ -33,7 +34,7 @@ func readSpinlock(file string, text []byte) (*Spec, error) {
 	}
 	s := &spinlock{file: file}
 	s.Operator, s.Rollout, s.Initial = json.RawMessage(`{}`), json.RawMessage(`{}`), json.RawMessage(`{"type":"gaussian_random_field"}`)
-	s.Store, s.File, s.Gzip, s.States, s.Name = fp16.Float32, ".safetensors", 4, true, "dataset"
+	s.Store, s.File, s.Gzip, s.States, s.Name = fp16.Float32, ".safetensors", rollout.Huffman, true, "dataset"
 	o.Need("sampling", "simulation")
 	if m := o.Child("metadata"); m != nil {
 		s.Name = m.String("name", s.Name)

@@ -21,32 +21,54 @@ func (f Format) Bytes() int {
 // Append rounds each number to the format and appends its little-endian bytes
 // to b. NaNs are stored as the canonical quiet one.
 func (f Format) Append(b []byte, values []float64) []byte {
-	b = slices.Grow(b, f.Bytes()*len(values))
+	at, n := len(b), f.Bytes()
+	b = slices.Grow(b, n*len(values))[:at+n*len(values)]
+	to := b[at:]
 	switch f {
 	case Float64:
-		for _, v := range values {
+		for i, v := range values {
 			if v != v {
 				v = NaN
 			}
-			b = binary.LittleEndian.AppendUint64(b, math.Float64bits(v))
+			binary.LittleEndian.PutUint64(to[8*i:][:8], math.Float64bits(v))
 		}
 	case Float32:
-		for _, v := range values {
+		for i, v := range values {
 			if v != v {
 				v = NaN
 			}
-			b = binary.LittleEndian.AppendUint32(b, math.Float32bits(float32(v)))
+			binary.LittleEndian.PutUint32(to[4*i:4*i+4:len(to)], math.Float32bits(float32(v)))
 		}
 	case TF32:
-		for _, v := range values {
-			b = binary.LittleEndian.AppendUint32(b, uint32(f.Bits(v)))
+		for i, v := range values {
+			binary.LittleEndian.PutUint32(to[4*i:][:4], uint32(f.Bits(v)))
 		}
 	default:
-		for _, v := range values {
-			b = binary.LittleEndian.AppendUint16(b, uint16(f.Bits(v)))
+		var part [256]float64
+		for len(values) > 0 {
+			x := part[:min(len(values), len(part))]
+			f.RoundSlice(x, values[:len(x)])
+			for i, v := range x {
+				binary.LittleEndian.PutUint16(to[2*i:][:2], f.half(v))
+			}
+			values, to = values[len(x):], to[2*len(x):]
 		}
 	}
 	return b
+}
+
+// half returns the bits of a number that Float16 or BFloat16 holds. A bfloat16 is the upper
+// half of a float32. A float16's exponent has a bias of 15 where a float32's has 127, so that
+// times 2^-112, which is exact and takes subnormals to subnormals, the upper bits are its own.
+func (f Format) half(v float64) uint16 {
+	if v-v != 0 { // no finite number
+		return uint16(f.Bits(v))
+	}
+	if f == BFloat16 {
+		return uint16(math.Float32bits(float32(v)) >> 16)
+	}
+	bits := math.Float32bits(float32(v) * 0x1p-112)
+	return uint16(bits>>16&0x8000 | bits>>13&0x7fff)
 }
 
 // Decode is the inverse of Append: it fills dst with the numbers that

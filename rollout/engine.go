@@ -32,7 +32,11 @@ type Engine struct {
 	// Progress, if not nil, is called after every step of an engine batch.
 	Progress func(done, total int)
 
-	// Two states take turns: the one before the last is where the next one goes.
+	// due, if not nil, says whether Checkpoint is to be called now. Sinks are waited for
+	// before it is, so that one that is not due costs nothing.
+	due func() bool
+
+	// Three states take turns: sinks read the last two while the next one is made.
 	spare *tensor.Tensor
 	time  int                              // of the step at work
 	over  bool                             // it overflowed
@@ -41,7 +45,9 @@ type Engine struct {
 
 // Sink takes the states of a rollout as they come: for each engine batch in
 // order, for t = 0 to T-1, for each realization m of the batch. prev is the
-// state before x, nil at t = 0; both are to be copied to be kept. A sink that is resumed sees states again that
+// state before x, nil at t = 0; both are to be copied to be kept. The calls come one after
+// the other from a goroutine of the engine's, while the step after is computed; Run
+// returns after the last one. A sink that is resumed sees states again that
 // it has seen before the interruption, and must end as if it had not.
 type Sink interface {
 	State(t, m int, x, prev []float64) error
@@ -71,12 +77,18 @@ func (e *NonfiniteError) Error() string {
 // Run rolls out, from the start or from a checkpoint of the same run. When ctx
 // ends it returns ctx's error after the step at hand, with the checkpoint of
 // that step written.
-func (e *Engine) Run(ctx context.Context, from *Checkpoint) error {
+func (e *Engine) Run(ctx context.Context, from *Checkpoint) (err error) {
 	e.watch, e.spare = e.overflowed, nil
+	out := newEmitter(e.Sinks)
+	defer func() {
+		if failed := out.close(); failed != nil {
+			err = failed // of an earlier step
+		}
+	}()
 	batches := e.Config.EngineBatches()
 	done, total := 0, len(batches)*(e.Config.Timesteps-1)
 	for k, b := range batches {
-		var x *tensor.Tensor
+		var x, before *tensor.Tensor
 		t := 0
 		switch {
 		case from != nil && k < from.Batch:
@@ -86,11 +98,10 @@ func (e *Engine) Run(ctx context.Context, from *Checkpoint) error {
 			x, t = from.State.Clone(), from.Step
 			done += t
 		default:
-			var err error
 			if x, err = e.start(b[0], b[1]); err != nil {
 				return err
 			}
-			if err := e.emit(0, b[0], x, nil); err != nil {
+			if err := out.emit(0, b[0], x, nil); err != nil {
 				return err
 			}
 		}
@@ -99,11 +110,14 @@ func (e *Engine) Run(ctx context.Context, from *Checkpoint) error {
 			if err != nil {
 				return err
 			}
-			if err := e.emit(t, b[0], next, x); err != nil {
+			if err := out.emit(t, b[0], next, x); err != nil {
 				return err
 			}
-			e.spare, x = x, next
-			if e.Checkpoint != nil {
+			e.spare, before, x = before, x, next
+			if e.Checkpoint != nil && (e.due == nil || e.due()) {
+				if err := out.wait(); err != nil {
+					return err
+				}
 				if err := e.Checkpoint(&Checkpoint{k, t, x}); err != nil {
 					return err
 				}
@@ -195,21 +209,6 @@ func firstNonfinite(x *tensor.Tensor) (sample int, ok bool) {
 		}
 	}
 	return 0, false
-}
-
-func (e *Engine) emit(t, lo int, x, prev *tensor.Tensor) error {
-	for n := range x.N() {
-		var before []float64
-		if prev != nil {
-			before = prev.Samples(n, n+1).Data
-		}
-		for _, s := range e.Sinks {
-			if err := s.State(t, lo+n, x.Samples(n, n+1).Data, before); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
 }
 
 // Shape is the size of a state.

@@ -30,7 +30,7 @@ type Job struct {
 	Metadata map[string]string // written into formats that can hold it, with the identity
 	Resume   bool              // continue what an earlier process left
 	Force    bool              // overwrite it; otherwise it is an error. Not with Resume
-	Gzip     int               // level of compression of HDF5 files, 1 to 9; 0 for 4, Spinlock's
+	Gzip     int               // level of compression of HDF5 files, 1 to 9, or [Huffman]; 0 for 4, Spinlock's
 	Every    time.Duration     // between checkpoints; 0 after every step
 	Record   string            // write the draws to this tape as well; needs Path. "" for none
 
@@ -123,18 +123,16 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 		note = fmt.Sprintf("%s: missing, though its checkpoint is there, so the run began again", partial(j.Path))
 	}
 	outputs[len(outputs)-1].(trajectory).sealing(stored)
-	e.Sinks = append(slices.Clone(e.Sinks), digest)
-	if stored != digest {
-		e.Sinks = append(e.Sinks, &rounded{stored, j.Store, nil})
+	e.Sinks = slices.Clone(e.Sinks)
+	if stored != digest { // which the output forms
+		e.Sinks = append(e.Sinks, digest)
 	}
 	for _, o := range outputs {
 		e.Sinks = append(e.Sinks, o)
 	}
 	last := time.Now()
+	e.due = func() bool { return time.Since(last) >= j.Every || ctx.Err() != nil }
 	e.Checkpoint = func(p *Checkpoint) error {
-		if time.Since(last) < j.Every && ctx.Err() == nil {
-			return nil
-		}
 		err := j.save(ck, p, digests, outputs)
 		last = time.Now()
 		return err
@@ -149,21 +147,6 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 	}
 	return &Result{Digest: digest.Hex(), Stored: stored.Hex(), StoredFormat: format, Resumed: s != nil, Note: note,
 		Overflow: e.Overflowed, Memory: j.memory(digests, outputs)}, j.clear(ck)
-}
-
-// rounded is a digest of states as they are stored.
-type rounded struct {
-	*Digest
-	to  fp16.Format
-	buf []float64
-}
-
-// State implements [Sink].
-func (d *rounded) State(_, m int, x, _ []float64) error {
-	d.buf = append(d.buf[:0], x...)
-	d.to.RoundSlice(d.buf, d.buf)
-	d.Add(m, d.buf)
-	return nil
 }
 
 // outputs opens what the job writes, or what it continues from a checkpoint: the tape,

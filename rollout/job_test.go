@@ -45,11 +45,15 @@ func jobOf(t testing.TB, c *Case, shape Shape, path string) *Job {
 	if err := White(5, shape, x0); err != nil {
 		t.Fatal(err)
 	}
-	return &Job{
+	j := &Job{
 		Engine: &Engine{Stepper: Stepper{Operator: op, Config: c.Rollout, Mode: operator.Mode{Precision: fp16.Float32}},
 			Stream: stream, Shape: shape, Start: func(int) []float64 { return x0 }},
 		Path: path, Store: fp16.Float32, Identity: [][2]string{{"case", "a"}, {"base_seed", "3"}},
 	}
+	if filepath.Ext(path) == ".hdf5" {
+		j.Gzip = Huffman
+	}
+	return j
 }
 
 // recordingJob is a job that writes its draws to path.tape.
@@ -59,8 +63,8 @@ func recordingJob(t *testing.T, path string) *Job {
 	return j
 }
 
-// outputs are the extensions that resume is tested with.
-var outputs = []string{".safetensors", ".npy", ".npz", ".h5"}
+// outputs are the extensions that resume is tested with; a job of .hdf5 packs by [Huffman].
+var outputs = []string{".safetensors", ".npy", ".npz", ".h5", ".hdf5"}
 
 // TestResume stops a job after every number of steps, in two ways, and
 // continues it to the bytes of the uninterrupted one.

@@ -45,7 +45,8 @@ type trajectory interface {
 	Output
 	// state reads a state that was written, as it is stored.
 	state(m, t int, x []float64) error
-	// sealing takes what the finished file says of all of its states.
+	// sealing takes what the finished file says of all of its states, to which the output
+	// adds each of them.
 	sealing(digest *Digest)
 }
 
@@ -176,6 +177,7 @@ func (o *flat) sealing(d *Digest) { o.digest = d }
 func (o *flat) State(t, m int, x, prev []float64) error {
 	i := m*o.shape.T + t
 	o.buf = o.format.Append(o.buf[:0], x)
+	o.digest.addStored(m, o.buf)
 	n := len(o.buf)
 	if err := o.write(o.buf, o.at+int64(i)*int64(n)); err != nil {
 		return err
@@ -259,7 +261,7 @@ func (o *flat) Finish() error {
 // audit reads everything that a run wrote into a file of that size again, and compares
 // it with what it knows of it.
 func (p *partialFile) audit(r *records, o order, l ledger, head []byte, size int64) error {
-	if err := p.sync(size); err != nil {
+	if err := p.kept(size); err != nil {
 		return err
 	}
 	if err := r.auditTable(o, l); err != nil {

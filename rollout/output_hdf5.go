@@ -2,11 +2,9 @@ package rollout
 
 import (
 	"cmp"
-	"compress/zlib"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 
@@ -52,9 +50,13 @@ const (
 // gzipLevel is the level Spinlock compresses with, the default.
 const gzipLevel = 4
 
+// Huffman as [Job.Gzip] sorts the bytes of a state by significance and codes them by how often
+// they occur: of noisy states smaller files than by level 9, in a fifth of the time.
+const Huffman = hdf5.Huffman
+
 func createHDF5(at partialFile, s Trajectory, c Config, f fp16.Format, gzip int, metadata map[string]string, state []byte) (trajectory, error) {
 	one := append([]int{1}, s.dims()...)
-	specs := []hdf5.Spec{{Path: "/trajectories", Type: hdf5.TypeOf(f), Shape: one, Chunk: []int{1, 1, 1, s.C, s.H, s.W}, Gzip: gzip}}
+	specs := []hdf5.Spec{{Path: "/trajectories", Type: hdf5.TypeOf(f), Shape: one, Chunk: []int{1, 1, 1, s.C, s.H, s.W}, Gzip: gzip, Shuffle: gzip == Huffman}}
 	o := &hdf5Output{partialFile: at, format: f, shape: s, ord: orderOf(c), config: c, metadata: metadata}
 	for _, name := range DiagnosticNames {
 		o.names = append(o.names, "/metrics/"+name)
@@ -181,16 +183,15 @@ func (o *hdf5Output) state(m, t int, x []float64) error {
 	if !ok {
 		return fmt.Errorf("%s: realization %d, state %d: want one that was written", partial(o.path), m, t)
 	}
-	z, err := zlib.NewReader(io.NewSectionReader(o.f, e.at, e.n))
+	b := make([]byte, e.n)
+	_, err := o.f.ReadAt(b, e.at)
+	if err == nil {
+		b, err = o.specs[0].Unpack(b)
+	}
 	if err != nil {
 		return o.failed(err)
 	}
-	stored := storedHDF5(o.format)
-	b := make([]byte, len(x)*stored.Bytes())
-	if _, err := io.ReadFull(z, b); err != nil {
-		return o.failed(err)
-	}
-	stored.Decode(x, b)
+	storedHDF5(o.format).Decode(x, b)
 	return nil
 }
 
@@ -248,10 +249,9 @@ func (o *hdf5Output) attributes(s Trajectory, c Config, metadata map[string]stri
 // State implements [Sink]. A record is the chunk as it is stored, compressed, and the
 // diagnostics.
 func (o *hdf5Output) State(t, m int, x, prev []float64) error {
-	o.stored = o.stored[:0]
-	for _, v := range x {
-		o.stored = append(o.stored, o.format.Round(v))
-	}
+	o.stored = slices.Grow(o.stored[:0], len(x))[:len(x)]
+	o.format.RoundSlice(o.stored, x)
+	o.digest.Add(m, o.stored)
 	chunk, err := o.w.WriteChunk("/trajectories", []int{0, m, t, 0, 0, 0}, o.stored)
 	if err != nil {
 		return o.failed(err)

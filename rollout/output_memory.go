@@ -43,7 +43,7 @@ func (j *Job) memory(digests []*Digest, outputs []Output) Memory {
 	}
 	plane := int64(8 * j.Shape.H * j.Shape.W)
 	m := Memory{States: int64(all*j.Shape.C) * plane}
-	m.Arena = m.States + op.PlanBytes()
+	m.Arena = 2*m.States + op.PlanBytes()
 	if j.Mode.Precision == fp16.Float64 {
 		m.Arena += int64(part*activations(op)) * plane
 	}

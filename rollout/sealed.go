@@ -29,9 +29,9 @@ type sealed struct {
 
 	// Of a trajectory.
 	shape  Trajectory
-	format fp16.Format // of the numbers in the file
-	digest []byte      // that it says; nil for a tape
-	packed bool        // a state's bytes are compressed
+	format fp16.Format   // of the numbers in the file
+	digest []byte        // that it says; nil for a tape
+	packed *hdf5.Dataset // the states, whose bytes are compressed; nil where they are not
 
 	// Of a .npy file, of which another one speaks.
 	whole, said, saidSeal sum
@@ -286,7 +286,7 @@ func parseHDF5(path string, f io.ReaderAt, size int64) (*sealed, error) {
 	if !ok || len(d.Shape) != 6 || d.Shape[0] != 1 {
 		return nil, fmt.Errorf("%s: /trajectories: %v %v: want numbers [1,M,T,C,H,W]", path, d.Type, d.Shape)
 	}
-	s.format, s.packed = format, true
+	s.format, s.packed = format, d
 	var metrics []extent
 	for _, name := range DiagnosticNames {
 		e, err := place("/metrics/" + name)

@@ -1,12 +1,9 @@
 package rollout
 
 import (
-	"bufio"
 	"bytes"
-	"compress/zlib"
 	"crypto/sha256"
 	"encoding/hex"
-	"io"
 	"path/filepath"
 )
 
@@ -77,19 +74,21 @@ func (s *sealed) check(digest *Digest) (b broken, err error) {
 
 // form adds all states to a digest.
 func (s *sealed) form(d *Digest) error {
+	if s.packed != nil {
+		x := make([]float64, s.shape.Len())
+		for i := range s.shape.M * s.shape.T {
+			if err := s.packed.Read(x, i*len(x)); err != nil {
+				return err
+			}
+			d.Add(i/s.shape.T, x)
+		}
+		return nil
+	}
 	b := make([]byte, s.format.Bytes()*s.shape.Len())
 	for i := range s.shape.M * s.shape.T {
-		e := s.parts(i)[0]
-		var r io.Reader = io.NewSectionReader(s.file, e.at, e.n)
-		if s.packed {
-			z, err := zlib.NewReader(bufio.NewReader(r))
-			if err != nil {
-				return s.failed(e.at, err)
-			}
-			r = z
-		}
-		if _, err := io.ReadFull(r, b); err != nil {
-			return s.failed(e.at, err)
+		at := s.parts(i)[0].at
+		if _, err := s.file.ReadAt(b, at); err != nil {
+			return s.failed(at, err)
 		}
 		d.addStored(i/s.shape.T, b)
 	}

@@ -25,7 +25,7 @@ func finished(t testing.TB, j *Job) {
 // TestCompleteOfAnother: a complete output is taken as done only if it is this
 // run's, as far as its format can tell.
 func TestCompleteOfAnother(t *testing.T) {
-	const all = ".safetensors.npy.npz.h5"
+	const all = ".safetensors.npy.npz.h5.hdf5"
 	for _, c := range []struct {
 		what, in, want string
 		edit           func(j *Job)

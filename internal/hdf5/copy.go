@@ -32,7 +32,7 @@ func (d *Dataset) Storable(s Spec) bool {
 	if s.Shuffle {
 		want = append(want, filter{filterShuffle, s.Type.Size()})
 	}
-	if s.Gzip > 0 {
+	if s.Gzip != 0 {
 		want = append(want, filter{filterDeflate, 0})
 	}
 	same := func(a, b filter) bool { return a.id == b.id && (a.id == filterDeflate || a.value == b.value) }

@@ -2,6 +2,7 @@ package hdf5
 
 import (
 	"bytes"
+	"compress/flate"
 	"compress/zlib"
 	"encoding/json"
 	"fmt"
@@ -23,9 +24,15 @@ type Spec struct {
 	// stored. It is nil for elements that stand in one run, each at its place:
 	// right for small numbers that come one by one.
 	Chunk   []int
-	Gzip    int  // compression level of each chunk, 1 to 9; 0 for none
+	Gzip    int  // compression level of each chunk, 1 to 9, or [Huffman]; 0 for none
 	Shuffle bool // sort each chunk's bytes by significance before compression
 }
+
+// Huffman as a level gives each byte a code by how often it occurs and looks for no
+// repetitions; of shuffled chunks the bytes of each significance have codes of their own. What
+// has noise in its low bits has no repetitions there, and its exponents few values: it becomes
+// smaller than by level 9, several times as fast.
+const Huffman = flate.HuffmanOnly
 
 // Storage is what a [Writer] needs of a file.
 type Storage interface {
@@ -222,7 +229,7 @@ func (s Spec) check() error {
 	if n, _ := product(size, s.Chunk); uint64(n) > math.MaxUint32-1<<21 {
 		return s.wrong("chunk", fault.Count(n, "byte"), "at most 2^32-2^21")
 	}
-	if s.Gzip < 0 || s.Gzip > 9 {
+	if (s.Gzip < 0 || s.Gzip > 9) && s.Gzip != Huffman {
 		return s.wrong("gzip", strconv.Itoa(s.Gzip), "a level from 1 to 9, or 0 for none")
 	}
 	return nil

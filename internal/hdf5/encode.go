@@ -127,8 +127,8 @@ func (s Spec) filters() []byte {
 	if s.Shuffle {
 		add(filterShuffle, "shuffle", s.Type.Size())
 	}
-	if s.Gzip > 0 {
-		add(filterDeflate, "deflate", s.Gzip)
+	if s.Gzip != 0 {
+		add(filterDeflate, "deflate", max(s.Gzip, 1)) // which readers have no use for
 	}
 	if b[1] == 0 {
 		return nil

@@ -62,6 +62,14 @@ func (f *File) pipeline(name string, c *cursor) ([]filter, error) {
 // so on, which makes runs of what neighbours have in common.
 func shuffle(dst, src []byte, size int) {
 	n := len(src) / size
+	if size == 4 {
+		a, b, c, d := dst[:n], dst[n:][:n], dst[2*n:][:n], dst[3*n:][:n]
+		for i := range a {
+			v := le.Uint32(src[4*i:])
+			a[i], b[i], c[i], d[i] = byte(v), byte(v>>8), byte(v>>16), byte(v>>24)
+		}
+		return
+	}
 	for k := range size {
 		column := dst[k*n:][:n]
 		for i := range column {

@@ -73,6 +73,23 @@ func (w *Writer) WriteChunk(path string, at []int, values []float64) ([]byte, er
 	return w.packed.Bytes()[recordSize:], nil
 }
 
+// Unpack returns the bytes of the elements of a whole chunk from what is stored of it.
+func (s Spec) Unpack(stored []byte) (raw []byte, err error) {
+	raw = stored
+	if s.Gzip != 0 {
+		n, _ := product(s.Type.Size(), s.Chunk)
+		if raw, err = new(inflater).inflate(stored, n); err != nil {
+			return nil, err
+		}
+	}
+	if s.Shuffle {
+		sorted := raw
+		raw = make([]byte, len(sorted))
+		unshuffle(raw, sorted, s.Type.Size())
+	}
+	return raw, nil
+}
+
 // Truncated returns the state of a file of these datasets that ends after the first
 // n chunks of a survey and lacks so many elements of each dataset without chunks.
 func (s State) Truncated(f Storage, specs []Spec, chunks []Chunk, n int, missing []int) (State, error) {

@@ -116,8 +116,14 @@ func (w *Writer) chunk(d *output, at []int, n int) error {
 	w.packed.Write(record[:]) // room for it
 	if d.Gzip == 0 {
 		w.packed.Write(raw)
-	} else if err := w.deflate(raw, d.Gzip); err != nil {
-		return err
+	} else {
+		part := len(raw)
+		if d.Gzip == Huffman && d.Shuffle {
+			part = whole
+		}
+		if err := w.deflate(raw, part, d.Gzip); err != nil {
+			return err
+		}
 	}
 	return w.put(d, k)
 }
@@ -138,8 +144,8 @@ func (w *Writer) put(d *output, k int) error {
 	return nil
 }
 
-// deflate appends the compressed bytes to w.packed.
-func (w *Writer) deflate(raw []byte, level int) error {
+// deflate appends the compressed bytes to w.packed; parts of that size have codes of their own.
+func (w *Writer) deflate(raw []byte, part, level int) error {
 	if w.z == nil || w.level != level {
 		var err error
 		if w.z, err = zlib.NewWriterLevel(&w.packed, level); err != nil {
@@ -149,9 +155,11 @@ func (w *Writer) deflate(raw []byte, level int) error {
 	} else {
 		w.z.Reset(&w.packed)
 	}
-	if _, err := w.z.Write(raw); err != nil {
-		return err
+	for ; len(raw) > part; raw = raw[part:] {
+		w.z.Write(raw[:part]) // an error stays with it
+		w.z.Flush()
 	}
+	w.z.Write(raw)
 	return w.z.Close()
 }
 
