@@ -2,9 +2,10 @@
 
     python interop/zoo/kernels.py --right 5000 --wrong 3000 --seed 21
 
-25 operations in float32, TF32, float16 and bfloat16. Right kernels are PyTorch's own on this CPU, and kernels
-written here in float32 in many ways: sums in lanes, tiles, pairs, backwards and in parts of K, online, one-pass
-variances, exp2 forms. Wrong ones are the same with one of 15 faults that any operation can have, or one of those
+33 operations and 8 fused chains of them in float32, TF32, float16 and bfloat16. Right kernels are PyTorch's own
+on this CPU, and kernels written here in float32 in many ways: sums in lanes, tiles, pairs, backwards and in
+parts of K, variances in two passes and by Welford's updates, exp2 forms, and products as the matrix units of
+five GPUs add them. Wrong ones are the same with one of 15 faults that any operation can have, or one of those
 of its own. A wrong one counts if its mean square error to float64 is at least twice that of the right one:
 else it is a kernel like others. The table says how many right ones each rule refuses, and how many wrong ones
 it lets pass. NO-POWER, of inputs that show nothing, is neither.
@@ -65,11 +66,52 @@ def total(x, dim, order):
 ORDERS = ["torch", "torch", "backwards", "pairs", "lanes", "warps", "16", "64"]
 
 
-class Kernel:
-    """How a kernel computes: the order of its sums, its exp, its fault ("" for none), and its operands' format."""
+# Products of a block and fraction bits of the matrix units: V100's for float16, A100's and H100's for all.
+CORES = {"float16": ((4, 23), (8, 24), (16, 25)), "bfloat16": ((8, 24), (16, 25)), "tf32": ((4, 24), (8, 25))}
 
-    def __init__(self, order="torch", exp2=False, fault="", tf32=""):
-        self.order, self.exp2, self.fault, self.tf32 = order, exp2, fault, tf32
+
+def core(a, b, unit, c=0.0):
+    """a @ b + c, of half or TF32 numbers, as a matrix unit adds: blocks of products and the sum so far, truncated at the
+    greatest exponent, added exactly and rounded toward zero (F. Khattak and M. Mikaitis, arXiv 2512.07004)."""
+    terms, bits = unit
+    a, b = a.double(), b.double()
+    exponent = lambda t: torch.where(t == 0, -10000, torch.frexp(t).exponent - 1)
+    s = torch.zeros(*torch.broadcast_shapes(a.shape[:-2], b.shape[:-2]), a.shape[-2], b.shape[-1], dtype=torch.float64) + c
+    for k in range(0, a.shape[-1], terms):
+        x, y = a[..., k : k + terms].unsqueeze(-1), b[..., k : k + terms, :].unsqueeze(-3)
+        e = torch.maximum((exponent(x) + exponent(y)).amax(-2), exponent(s)).clamp(-900)
+        place = torch.ldexp(torch.ones_like(s), e - bits)
+        s = ((x * y / place.unsqueeze(-2)).trunc().sum(-2) + (s / place).trunc()) * place
+        near = s.float()
+        s = torch.where(near.abs() > s.abs(), torch.nextafter(near, torch.zeros_like(near)), near).double()
+    return s.float()
+
+
+def welford(x, lanes=8):
+    """Mean and variance of the last axis: each lane updates its own, number by number, and then they are merged."""
+    n = x.shape[-1]
+    mean, square, count = torch.zeros_like(x[..., :lanes]), torch.zeros_like(x[..., :lanes]), torch.zeros(min(lanes, n))
+    for k in range(0, n, lanes):
+        w = min(lanes, n - k)
+        d = x[..., k : k + w] - mean[..., :w]
+        count[:w] += 1
+        mean[..., :w] += d / count[:w]
+        square[..., :w] += d * (x[..., k : k + w] - mean[..., :w])
+    m, q, c = mean[..., :1], square[..., :1], count[0]
+    for lane in range(1, len(count)):
+        d, more = mean[..., lane : lane + 1] - m, count[lane]
+        m = m + d * (more / (c + more))
+        q = q + square[..., lane : lane + 1] + d * d * (c * more / (c + more))
+        c = c + more
+    return m, q / n
+
+
+class Kernel:
+    """How a kernel computes: the order of its sums, its exp, its fault ("" for none), its operands' format, the
+    matrix unit of its products, and whether variances are Welford's."""
+
+    def __init__(self, order="torch", exp2=False, fault="", tf32="", unit=None, welford=False):
+        self.order, self.exp2, self.fault, self.tf32, self.unit, self.welford = order, exp2, fault, tf32, unit, welford
 
     def has(self, fault):
         return self.fault == fault
@@ -91,6 +133,8 @@ class Kernel:
     def product(self, a, b):
         if self.tf32 and a.dtype == torch.float32:
             a, b = (cut(t, self.tf32) for t in (a, b))
+        if self.unit:
+            return core(a, b, self.unit)
         k = a.shape[-1]
         if self.has("tail not summed") and k > 16:
             k -= 1 + (k - 1) % 16
@@ -136,6 +180,8 @@ def normal(k, x, dims, eps, biased=True, mean=True):
     if not mean:
         m = torch.zeros_like(m)
     v = k.sum((flat - m) ** 2, -1) / n
+    if k.welford and mean:
+        m, v = welford(flat)
     if k.has("n-1"):
         v = v * n / (n - 1)
     if k.has("mean in bfloat16"):
@@ -227,6 +273,8 @@ class Draw:
 
 def case(d, op, dt):
     """An operation: refrun's name, its inputs, its attributes, the kernel as it is written here, PyTorch's own, and its own faults."""
+    if op in CHAINS:
+        return chain(d, op, dt)
     r = d.r
     scale, shift, eps = r.choice([0.1, 1.0, 1.0, 4.0]), r.choice([0, 0, 0, 3.0, -2.0]), r.choice([1e-5, 1e-3])
     rows, cols = r.randint(16, 48), r.randint(18, 300)
@@ -315,9 +363,35 @@ def case(d, op, dt):
     return op, [x], {}, lambda k, x: f(x), f, []
 
 
+# Chains that one kernel computes: the function, the shapes of its inputs, the kernel as it is written here, and whether it has products.
+def chain(d, which, dt):
+    rows, n, cols = d.r.randint(9, 40), d.r.randint(18, 300), d.r.randint(17, 90)
+    x, r, w, u = d.normal(rows, n, dtype=dt), d.normal(rows, n, dtype=dt), d.normal(cols, n, dtype=dt, scale=n**-0.5), d.normal(cols, n, dtype=dt, scale=n**-0.5)
+    b, g, s = d.normal(cols, dtype=dt), d.normal(n, shift=1, dtype=dt), d.normal(n, dtype=dt)
+    faults = PRODUCT + ["no bias"]
+    added = lambda k, y, b: y if k.has("no bias") else y + b
+    if which == "bias_gelu":
+        return lambda x, s: F.gelu(x + s), [x, s], {}, lambda k, x, s: activation(k, added(k, x, s), "gelu"), None, ["no bias", "quick", "coarse"]
+    if which == "add_layer_norm":
+        return (lambda x, r, g, s: F.layer_norm(x + r, [n], g, s)), [x, r, g, s], {}, lambda k, x, r, g, s: scaled(k, normal(k, x + r, [-1], 1e-5), g, s), None, NORM
+    if which == "scaled_softmax":
+        return lambda x: F.softmax(x * 0.125, -1), [8 * x], {}, lambda k, x: softmax(k, x * 0.125), None, SUM + ["exp in bfloat16"]
+    if which == "linear_gelu":
+        return lambda x, w, b: F.gelu(F.linear(x, w, b)), [x, w, b], {}, lambda k, x, w, b: activation(k, added(k, k.product(x, w.T), b), "gelu"), None, faults
+    if which == "linear_relu":
+        return lambda x, w, b: F.relu(F.linear(x, w, b)), [x, w, b], {}, lambda k, x, w, b: F.relu(added(k, k.product(x, w.T), b)), None, faults
+    if which == "matmul_sigmoid":
+        return lambda x, w: torch.sigmoid(x @ w.T), [x, w], {}, lambda k, x, w: torch.sigmoid(k.product(x, w.T)), None, PRODUCT
+    if which == "rms_norm_linear":
+        return (lambda x, g, w: F.linear(F.rms_norm(x, [n], g, 1e-5), w)), [x, g, w], {}, lambda k, x, g, w: k.product(scaled(k, normal(k, x, [-1], 1e-5, mean=False), g), w.T), None, ["no weight", "last term lost"]
+    own = lambda k, x, w, u: activation(k, k.product(x, w.T), "silu") * k.product(x, u.T)
+    return lambda x, w, u: F.silu(F.linear(x, w)) * F.linear(x, u), [x, w, u], {}, own, None, PRODUCT + ["quick", "ReLU"]
+
+
+CHAINS = "bias_gelu add_layer_norm scaled_softmax linear_gelu linear_relu matmul_sigmoid rms_norm_linear gated_mlp".split()
 OPS = ("softmax log_softmax cross_entropy layer_norm rms_norm group_norm instance_norm batch_norm conv2d avg_pool2d matmul linear bmm attention causal swiglu geglu rotary_embedding "
-       "gelu gelu_tanh silu sum mean softplus mish sigmoid tanh exp sqrt rsqrt erf add mul div").split()
-PRODUCTS = ("conv2d", "matmul", "linear", "bmm", "attention", "causal")
+       "gelu gelu_tanh silu sum mean softplus mish sigmoid tanh exp sqrt rsqrt erf add mul div").split() + CHAINS
+PRODUCTS = ("conv2d", "matmul", "linear", "bmm", "attention", "causal", "linear_gelu", "linear_relu", "matmul_sigmoid", "gated_mlp")
 
 
 def damaged(d, out, fault, good, dt, first):
@@ -362,44 +436,47 @@ def damaged(d, out, fault, good, dt, first):
 
 
 def right(d):
-    """A right kernel: refrun's name of the operation, inputs, output, options, truth."""
+    """A right kernel: its name, refrun's name of the operation, inputs, output, options, truth, format."""
     name = d.r.choice(list(DTYPES))
-    op = d.r.choice(PRODUCTS if name == "tf32" else OPS)
+    which = d.r.choice(PRODUCTS if name == "tf32" and d.r.random() < 0.7 else OPS)
     dt = DTYPES[name]
-    op, ins, attrs, own, torchs, _ = case(d, op, dt)
+    op, ins, attrs, own, torchs, _ = case(d, which, dt)
     truth = own(Kernel(), *[t.double() if t.is_floating_point() else t for t in ins])
     options = dict(attrs)
+    # Other things than operands, such as probabilities, are half numbers to a unit only if a kernel rounds them.
+    unit = d.r.choice(CORES[name]) if name in CORES and which in PRODUCTS and (name == "tf32" or which not in ("attention", "causal")) and d.r.random() < 0.3 else None
+    k = Kernel(d.r.choice(ORDERS), d.r.random() < 0.4, unit=unit, welford=d.r.random() < 0.3)
     if name == "tf32":
         options["precision"] = "tf32"
-        out = own(Kernel(order=d.r.choice(ORDERS), tf32=d.r.choice(["away", "truncated"])), *ins)
-    elif torchs and d.r.random() < 0.5:
-        out = torchs(*ins)
-    else:
-        out = own(Kernel(d.r.choice(ORDERS), d.r.random() < 0.4), *[t.float() if t.is_floating_point() else t for t in ins])
-    return op, ins, out.to(dt), options, truth, name
+        k.tf32 = d.r.choice(["away", "truncated"])
+    elif torchs and unit is None and d.r.random() < 0.5:
+        return which, op, ins, torchs(*ins).to(dt), options, truth, name
+    return which, op, ins, own(k, *[t.float() if t.is_floating_point() else t for t in ins]).to(dt), options, truth, name
 
 
 def wrong(d):
     """A wrong one: the same, its fault, and whether it is worse than the right one."""
-    name = d.r.choice(["float32", "float16", "bfloat16"])
+    name = d.r.choice(list(DTYPES))
     dt = DTYPES[name]
-    which = d.r.choice(OPS)
+    which = d.r.choice(PRODUCTS if name == "tf32" else OPS)
     op, ins, attrs, own, _, faults = case(d, which, dt)
     fault = d.r.choice(GENERAL + faults)
     single = [t.float() if t.is_floating_point() else t for t in ins]
     truth = own(Kernel(), *[t.double() if t.is_floating_point() else t for t in ins])
-    good = own(Kernel(), *single)
+    way = {"tf32": "away"} if name == "tf32" else {}
+    good = own(Kernel(**way), *single)
     if fault == "input in bfloat16":
-        out = own(Kernel(), *[half(t) if i == 0 else t for i, t in enumerate(single)])
+        out = own(Kernel(**way), *[half(t) if i == 0 else t for i, t in enumerate(single)])
     elif fault in GENERAL:
         out = damaged(d, good, fault, good, dt, single[0])
         if out is None:
             return None
     else:
-        out = own(Kernel(fault=fault), *single)
+        out = own(Kernel(fault=fault, **way), *single)
     out, good = out.to(dt), good.to(dt)
     error = lambda y: (y.double() - truth).pow(2).mean().item()
-    return op, ins, out, dict(attrs), truth, name, f"{which}: {fault}", error(out) > 2 * error(good) or not math.isfinite(error(out))
+    options = dict(attrs, **({"precision": "tf32"} if name == "tf32" else {}))
+    return which, op, ins, out, options, truth, name, fault, error(out) > 2 * error(good) or not math.isfinite(error(out))
 
 
 def rules(op, out, truth, dtype):
@@ -437,27 +514,27 @@ def main():
     d = Draw(a.seed)
     alarms, missed, names, kinds, powerless = Count(), Count(), collections.Counter(), set(), 0
     for _ in range(a.right):
-        op, ins, out, options, truth, dtype = right(d)
+        which, op, ins, out, options, truth, dtype = right(d)
         r = refrun.check_kernel(op, ins, out, **options)
-        kinds.add((op, dtype))
+        kinds.add((which, dtype))
         for rule, passed in [("refrun", r.verdict != "FAIL")] + list(rules(op, out, truth, dtype).items()):
             if passed is not None:
                 alarms.add(rule, not passed)
         powerless += r.verdict == "NO-POWER"
         if not r.ok:
-            print("refused:", op, dtype, [list(t.shape) for t in ins], options, r.data.get("reason"), r.data.get("fault"), file=sys.stderr, flush=True)
+            print("refused:", which, dtype, [list(t.shape) for t in ins], options, r.data.get("reason"), r.data.get("fault"), file=sys.stderr, flush=True)
     while missed.of["refrun"] < a.wrong:
         made = wrong(d)
         if made is None or not made[-1]:
             continue
-        op, ins, out, options, truth, dtype, fault, _ = made
+        which, op, ins, out, options, truth, dtype, fault, _ = made
         r = refrun.check_kernel(op, ins, out, **options)
         for rule, passed in [("refrun", r.ok)] + list(rules(op, out, truth, dtype).items()):
             if passed is not None:
                 missed.add(rule, passed)
-        names[fault, r.data.get("fault") or "-"] += 1
+        names[f"{which}: {fault}", r.data.get("fault") or "-"] += 1
         if r.ok:
-            print("let pass:", fault, dtype, [list(t.shape) for t in ins], options, r.data.get("contract"), file=sys.stderr, flush=True)
+            print("let pass:", which, fault, dtype, [list(t.shape) for t in ins], options, r.data.get("contract"), file=sys.stderr, flush=True)
     print(f"{len({op for op, _ in kinds})} operations, {len(kinds)} with their formats; {powerless} right ones are NO-POWER\n\n| rule | right, refused | wrong, let pass |\n|---|---|---|")
     for rule in ("refrun", "assert_close", "KernelBench", "Liger", "PCC 0.999"):
         print(f"| {rule} | {alarms.bad[rule]} of {alarms.of[rule]} | {missed.bad[rule]} of {missed.of[rule]} |")

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -60,7 +61,7 @@ var products = map[string]bool{
 
 // greatest are operations whose results move by no more than their inputs do.
 var greatest = map[string]bool{
-	"amax": true, "amin": true, "max_pool1d": true, "max_pool2d": true, "max_pool3d": true, "adaptive_max_pool1d": true, "adaptive_max_pool2d": true, "running_maximum": true,
+	"amax": true, "amin": true, "max_pool1d": true, "max_pool2d": true, "max_pool3d": true, "adaptive_max_pool1d": true, "adaptive_max_pool2d": true, "adaptive_max_pool3d": true, "running_maximum": true,
 }
 
 // step evaluates a step for exact inputs and for all that right kernels may have in their place.
@@ -103,19 +104,9 @@ func bounds(op graph.Op, in []ball, cores bool) ([]ball, error) {
 		return sum(op, in, out[0])
 	}
 	switch op := op.(type) {
-	case toTF32:
-		b := ball{v: out[0], exact: true}
-		if in[0].r != nil {
-			b.r = tensor.New(fp16.Float64, b.v.Shape...)
-			for i, r := range in[0].r.Data {
-				v := in[0].v.Data[i]
-				b.r.Data[i] = max(fp16.RoundTF32(v+r, op.Rounding)-b.v.Data[i], b.v.Data[i]-fp16.RoundTF32(v-r, op.Rounding))
-			}
-		}
-		return []ball{b}, nil
 	case graph.Binary:
 		return binary(op, in, out[0])
-	case graph.Unary, graph.Act, coarseExp:
+	case graph.Unary, graph.Act, coarseExp, symmetric:
 		return function(op, in[0], out[0])
 	}
 	for _, b := range in {
@@ -375,11 +366,18 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor) ([]ball, error) {
 	if !inexact && weight == 1 && op.Name() != "interpolate" {
 		grid = gridOf(in[0].v)
 	}
+	cubic := 0.0
+	if op, is := op.(graph.Interpolate); is && strings.HasSuffix(op.Mode, "cubic") {
+		for _, a := range absolute[0].Data {
+			cubic = max(cubic, a)
+		}
+	}
 	for i, all := range t.Data {
+		all += .9 * cubic // its weights' negative parts are up to .45 of all in absolute value
 		if n == 1 && !inexact || grid > 0 && all < grid*0x1p24 {
 			continue
 		}
-		r.Data[i] = float64((n+2)*u*all) + 0x1p-126
+		r.Data[i] = float64((n+2)*u*all) + float64(44*u*cubic) + 0x1p-126 // each of 16 weights is a product of two that are 4u off
 		// a mean's squares are divided by n once, and should be twice
 		sigma.Data[i] = sumSigma(n, v.Data[i], q.Data[i]*weight)
 	}
@@ -440,8 +438,8 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 			rb[i] *= math.Abs(*op.Alpha)
 		}
 	}
-	r := tensor.New(fp16.Float64, v.Shape...)
-	any := false
+	r, any := tensor.New(fp16.Float64, v.Shape...), false
+	var sigma *tensor.Tensor
 	for i, y := range v.Data {
 		x, z, rx, rz := a[i], b[i], 0.0, 0.0
 		if ra != nil {
@@ -456,7 +454,11 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 			e = rx + rz
 		case pointwise.Mul:
 			e = times(x, rz) + times(z, rx) + times(rx, rz)
-		case pointwise.Div:
+		case pointwise.Div: // GPUs' fast division is within 2 ulp, and a product with a reciprocal within 1.5
+			if y-y == 0 && float64(float32(y)) != y {
+				e = 4 * u * math.Abs(y)
+				sigma = deviation(sigma, v, i, typical*e)
+			}
 			if rx == 0 && rz == 0 {
 				break
 			}
@@ -464,10 +466,13 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 				e = math.Inf(1)
 				break
 			}
-			e = (rx + math.Abs(y)*rz) / (math.Abs(z) - rz)
-		case pointwise.Pow:
+			e += (rx + math.Abs(y)*rz) / (math.Abs(z) - rz)
+		case pointwise.Pow: // exp(z log x)
+			if y-y == 0 {
+				sigma = deviation(sigma, v, i, typical*8*u*math.Abs(y))
+			}
 			if rx == 0 && rz == 0 {
-				e = 8 * u * math.Abs(y) // exp(z log x)
+				e = 8 * u * math.Abs(y)
 				break
 			}
 			lo, hi := elem.Pow(max(x-rx, 0), z), elem.Pow(x+rx, z)
@@ -505,7 +510,16 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 	if op.Of >= pointwise.Equal {
 		r = nil // which side of an edge a number is on is not followed
 	}
-	return []ball{{v: v, r: r}}, nil
+	return []ball{{v: v, r: r, sigma: sigma}}, nil
+}
+
+// deviation notes that of one element, in a tensor that is made for the first.
+func deviation(sigma, v *tensor.Tensor, i int, of float64) *tensor.Tensor {
+	if sigma == nil {
+		sigma = tensor.New(fp16.Float64, v.Shape...)
+	}
+	sigma.Data[i] = of
+	return sigma
 }
 
 // times is a product of which 0 times infinity is 0.

@@ -19,25 +19,49 @@ type rounded map[int]rounding
 type rounding struct {
 	fp16.Format
 	some bool
+	tf32 fp16.Rounding // to TF32: in which of the ways of devices
+}
+
+// Round returns v, rounded.
+func (r rounding) Round(v float64) float64 {
+	if r.Format == fp16.TF32 {
+		return fp16.RoundTF32(v, r.tf32)
+	}
+	return r.Format.Round(v)
+}
+
+// RoundSlice rounds src into dst.
+func (r rounding) RoundSlice(dst, src []float64) {
+	if r.tf32 == fp16.NearestEven {
+		r.Format.RoundSlice(dst, src)
+		return
+	}
+	for i, v := range src {
+		dst[i] = r.Round(v)
+	}
 }
 
 // rounds returns what the steps of a contract round: its operands, and those steps.
 func (b *builder) rounds(values []int, f fp16.Format) rounded {
 	r := maps.Clone(b.round)
 	for _, v := range values {
-		r[v] = rounding{f, slices.ContainsFunc(b.points, func(p point) bool { return p.value == v && p.some })}
+		r[v] = rounding{Format: f, some: slices.ContainsFunc(b.points, func(p point) bool { return p.value == v && p.some })}
 	}
 	return r
 }
 
 // evaluate walks through the steps once, with balls and, beside them, with as many simulated right
 // kernels. It returns the output's ball and those of the kernels, and lets go of all that is not read any
-// more. If cores is set, every second kernel has units that truncate.
-func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, seed uint64) (ball, []*tensor.Tensor, error) {
+// more. If cores is set, every second kernel has units that truncate. If flips is set, one kernel more comes
+// last, whose only errors are roundings that go the other way wherever they may.
+func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, flips bool, seed uint64) (ball, []*tensor.Tensor, error) {
 	balls := make([]ball, len(b.Values))
 	sims := make([]simulation, kernels)
 	for m := range sims {
-		sims[m] = simulation{make([]*tensor.Tensor, len(b.Values)), rand.New(rand.NewPCG(uint64(m), 0x5eed+seed)), b.cores && m%2 == 1}
+		sims[m] = simulation{of: make([]*tensor.Tensor, len(b.Values)), r: rand.New(rand.NewPCG(uint64(m), 0x5eed+seed)), cuts: b.cores && m%2 == 1}
+	}
+	if flips {
+		sims = append(sims, simulation{of: make([]*tensor.Tensor, len(b.Values)), flips: true})
 	}
 	last := b.lastRead()
 	if err := walk(b, inputs, func(v int, t *tensor.Tensor) {
@@ -55,12 +79,13 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, s
 			return err
 		}
 		for _, s := range sims {
-			if err := s.step(n, balls, out, round); err != nil {
+			if err := s.step(n, balls, out); err != nil {
 				return err
 			}
 		}
 		for k, v := range n.Out {
 			if f, is := round[v]; is {
+				roundAll(f, sims, v, out[k])
 				out[k] = out[k].round(f)
 			}
 			out[k].sigma, out[k].cut, out[k].drift = nil, nil, nil
@@ -92,10 +117,13 @@ type simulation struct {
 	of   []*tensor.Tensor // by value
 	r    *rand.Rand
 	cuts bool
+	// flips is a kernel without errors of its own but that, wherever another's errors could move a number
+	// over the edge between two roundings, rounds to the other one.
+	flips bool
 }
 
 // step is one of the kernel's; out are the results without its errors, of inputs without any.
-func (s simulation) step(n *graph.Node, balls, out []ball, round rounded) error {
+func (s simulation) step(n *graph.Node, balls, out []ball) error {
 	in := make([]*tensor.Tensor, len(n.In))
 	same := true
 	for k, v := range n.In {
@@ -115,13 +143,62 @@ func (s simulation) step(n *graph.Node, balls, out []ball, round rounded) error 
 		if same {
 			s.of[v] = out[k].v
 		}
-		s.of[v] = noisy(s.of[v], out[k], s.r, s.cuts)
-		if f, is := round[v]; is {
-			s.of[v] = roundTo(f, s.of[v], s.r)
+		if !s.flips {
+			s.of[v] = noisy(s.of[v], out[k], s.r, s.cuts)
 		}
 	}
 	return nil
 }
+
+// roundAll rounds a step of all kernels.
+func roundAll(f rounding, sims []simulation, v int, b ball) {
+	last := sims[len(sims)-1]
+	if last.flips && b.r != nil {
+		last.of[v] = flipped(f, last.of[v], sims[:len(sims)-1], v, b)
+		sims = sims[:len(sims)-1]
+	}
+	for _, s := range sims {
+		s.of[v] = roundTo(f, s.of[v], s.r)
+	}
+}
+
+// flipped rounds numbers to the other side of an edge if they are within mostFlip deviations of it. A
+// deviation is that of the simulated kernels' errors, element by element, and that of the bound, scaled to
+// them, together: a few kernels alone say little of one element. One such flip is as large as the format is
+// coarse, and rare: simulated kernels seldom have the one that an output has.
+func flipped(f rounding, t *tensor.Tensor, sims []simulation, v int, b ball) *tensor.Tensor {
+	squares := make([]float64, len(t.Data))
+	var all, bound float64
+	for i, r := range b.r.Data {
+		for _, s := range sims {
+			if d := s.of[v].Data[i] - b.v.Data[i]; d-d == 0 {
+				squares[i] += d * d / float64(len(sims))
+			}
+		}
+		if r-r == 0 {
+			all += squares[i]
+			bound += r * r
+		}
+	}
+	out := tensor.New(fp16.Float64, t.Shape...)
+	f.RoundSlice(out.Data, t.Data)
+	for i, x := range t.Data {
+		r := b.r.Data[i]
+		if r-r != 0 || bound == 0 {
+			continue
+		}
+		s := mostFlip * math.Sqrt(squares[i]+r*r*all/bound)
+		if other := f.Round(x + s); other != out.Data[i] {
+			out.Data[i] = other
+		} else {
+			out.Data[i] = f.Round(x - s)
+		}
+	}
+	return out
+}
+
+// mostFlip is how many deviations a number is moved at most: of a million one goes farther.
+const mostFlip = 5
 
 // walk goes through inputs, constants and nodes.
 func walk(b *builder, inputs []*tensor.Tensor, given func(v int, t *tensor.Tensor), node func(n *graph.Node) error) error {

@@ -3,6 +3,7 @@ package judge
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
@@ -26,8 +27,18 @@ type Form struct {
 	// far is subtracted. 0 is all.
 	BlockKeys int `json:"block_keys,omitempty"`
 	// CoarseExp is an attention's exp as 2^i (1 + f - cubic(f)), within 1.1e-4 of it in proportion, as
-	// PyTorch computes it for half numbers on a CPU.
+	// PyTorch computes it for half numbers on a CPU. Lanes is how many numbers its vectors have, 8 or
+	// 16: what is left over at the end of a row has exp itself. 0 is none.
 	CoarseExp bool `json:"coarse_exp,omitempty"`
+	Lanes     int  `json:"lanes,omitempty"`
+	// Symmetric is a sigmoid as 1/2 + tanh(x/2)/2, or by a rational function about 1/2, as ONNX Runtime's:
+	// its error does not become smaller where it does.
+	Symmetric bool `json:"symmetric,omitempty"`
+	// BiasAfter is a product that is stored before its bias is added, as by PyTorch on GPUs.
+	BiasAfter bool `json:"bias_after,omitempty"`
+	// Taps is a transposed convolution that stores each tap's products and adds up what it stored, as
+	// PyTorch does on a CPU.
+	Taps bool `json:"taps,omitempty"`
 	// Operands is the format to which the operands of products are rounded first, tf32
 	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16; "" for none.
 	Operands string `json:"operands,omitempty"`
@@ -130,34 +141,89 @@ func (b *builder) names() (names []string) {
 
 // operand rounds an operand of a product.
 func (b *builder) operand(v int) int {
-	f := fp16.Float64
+	to, is := operands[b.form.Operands]
 	switch {
-	case b.form.Operands == "tf32", b.is("operands_tf32"):
-		f = fp16.TF32
-	case b.form.Operands == "tf32 ties away":
-		return b.step("operand", toTF32{fp16.NearestAway}, v)
-	case b.form.Operands == "tf32 truncated":
-		return b.step("operand", toTF32{fp16.TowardZero}, v)
-	case b.form.Operands == "bfloat16", b.is("operands_bfloat16"):
-		f = fp16.BFloat16
+	case is:
+	case b.is("operands_tf32"):
+		to = operands["tf32"]
+	case b.is("operands_bfloat16"):
+		to = operands["bfloat16"]
 	default:
 		return v
 	}
 	v = b.step("operand", same, v)
-	b.round[v] = rounding{Format: f}
+	b.round[v] = to
 	return v
 }
 
-// product adds a product of two operands.
+// operands are the ways in which operands of products are rounded, by the name that [Form] has for them.
+var operands = map[string]rounding{
+	"tf32": {Format: fp16.TF32}, "tf32 ties away": {Format: fp16.TF32, tf32: fp16.NearestAway}, "tf32 truncated": {Format: fp16.TF32, tf32: fp16.TowardZero},
+	"bfloat16": {Format: fp16.BFloat16},
+}
+
+// product adds a product of two operands, and what is added to it.
 func (b *builder) product(name string, op graph.Op, in ...int) int {
 	in = slices.Clone(in)
-	in[0], in[1] = b.operand(in[0]), b.operand(in[1])
+	first := 0
+	if op.Name() == "addmm" {
+		first = 1
+	}
+	in[first], in[first+1] = b.operand(in[first]), b.operand(in[first+1])
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		if canNarrow(op) && b.is("sums_"+f.String()) {
 			op = narrowSums{op, f}
 		}
 	}
 	return b.step(name, op, in...)
+}
+
+// biased adds a product with a bias of each channel.
+func (b *builder) biased(op graph.Op, n *graph.Node, in []int) int {
+	weight, out := b.types[n.In[1]].Shape, b.types[n.Out[0]].Shape
+	taps := b.form.Taps && isTransposed(op)
+	if len(in) > 2 && b.is("bias_missing") {
+		in = in[:2]
+	}
+	if len(in) < 3 && !taps || !taps && !b.form.BiasAfter {
+		return b.product("output", op, in...)
+	}
+	var y int
+	if taps {
+		y = b.taps(op, in, weight)
+	} else {
+		y = b.may(true, b.product("product", op, in[:2]...))
+	}
+	if len(in) < 3 {
+		return y
+	}
+	bias := in[2]
+	if _, is := op.(graph.Linear); !is {
+		bias = b.channels(bias, out)
+	}
+	return b.step("output", plus, y, bias)
+}
+
+func isTransposed(op graph.Op) bool { return strings.HasPrefix(op.Name(), "conv_transpose") }
+
+// taps adds up what each place of a kernel gives, in their order.
+func (b *builder) taps(op graph.Op, in []int, weight []int) int {
+	sum, n := -1, tensor.Size(weight[2:])
+	for k := range n {
+		mask := tensor.New(fp16.Float64, weight...)
+		for i := k; i < len(mask.Data); i += n {
+			mask.Data[i] = 1
+		}
+		y := b.product("tap", op, in[0], b.step("tap_weight", mul, in[1], b.Constant("", mask)))
+		b.together("taps", y)
+		if sum < 0 {
+			sum = y
+			continue
+		}
+		sum = b.step("tap_sum", plus, sum, y)
+		b.together("taps", sum)
+	}
+	return sum
 }
 
 func (b *builder) number(v float64) int {
@@ -239,11 +305,18 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 			b.points[len(b.points)-1].some = true
 			return one(b.step("output", unary("reciprocal"), s))
 		}
+		if op.Name() == "sigmoid" && b.form.Symmetric {
+			return one(b.step("output", symmetric{op}, in[0]))
+		}
+		if op.Name() == "softsign" { // PyTorch and JAX compute it in three operations
+			d := b.may(true, b.step("denominator", plus, b.step("size", unary("abs"), in[0]), b.number(1)))
+			return one(b.step("output", div, in[0], d))
+		}
 	case graph.Reduction:
 		if op.Of == "logsumexp" {
 			m := b.step("maximum", graph.Reduction{Of: "amax", Axes: op.Axes, Keep: true}, in[0])
-			e := b.step("exp", unary("exp"), b.step("shifted", sub, in[0], m))
-			l := b.step("log", unary("log"), b.step("sum", graph.Reduction{Of: "sum", Axes: op.Axes, Keep: op.Keep}, e))
+			e := b.may(true, b.step("exp", unary("exp"), b.may(true, b.step("shifted", sub, in[0], m)))) // PyTorch stores all of these
+			l := b.may(true, b.step("log", unary("log"), b.may(true, b.step("sum", graph.Reduction{Of: "sum", Axes: op.Axes, Keep: op.Keep}, e))))
 			if !op.Keep {
 				m = b.step("maximum_again", graph.Reduction{Of: "amax", Axes: op.Axes}, in[0])
 			}
@@ -285,6 +358,10 @@ func (b *builder) softmax(op graph.Softmax, shape []int, x int) int {
 	e, t, s := b.exponentials(x, axis, shape, op.Log)
 	if op.Log {
 		return b.step("output", sub, s, b.may(true, b.step("log", unary("log"), t)))
+	}
+	if axis != -1 && axis != len(shape)-1 { // PyTorch stores those of the last columns in the output before it divides, on a CPU
+		e = b.may(true, b.step("exp_stored", same, e))
+		b.points[len(b.points)-1].some = true
 	}
 	return b.step("output", div, e, t)
 }
@@ -330,11 +407,11 @@ func (b *builder) part(x int, shape []int, axis int) int {
 	return b.step("part", graph.Slice{Axes: graph.Ints{axis}, End: graph.Ints{shape[axis] - lost}}, x)
 }
 
-// exponentials returns exp(x - maximum), their sum along an axis, and x - maximum. PyTorch's
-// log_softmax on a CPU keeps the sum, and its logarithm, in the input's format.
+// exponentials returns exp(x - maximum), their sum along an axis, and x - maximum. JAX keeps the last in the
+// input's format, and PyTorch's log_softmax on a CPU the sum and its logarithm.
 func (b *builder) exponentials(x, axis int, shape []int, stored bool) (e, t, s int) {
 	m := b.step("maximum", over("amax", axis), x)
-	s = b.may(false, b.step("shifted", sub, x, m))
+	s = b.may(true, b.step("shifted", sub, x, m))
 	from := s
 	if b.is("maximum_not_subtracted") {
 		from = x
@@ -373,9 +450,10 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 	of := b.part(x, shape, axes[len(axes)-1])
 	mean = b.step("mean_exact", over("mean", axes...), of)
 	about := mean // what the variance is about: the mean before it is stored
-	mean = b.may(b.stored, b.step("mean", same, mean))
+	mean = b.may(false, b.step("mean", same, mean))
 	d := b.step("centered", sub, x, mean)
 	var v int
+	var kept []int
 	switch {
 	case b.form.OnePass:
 		v = b.step("variance", sub, b.step("mean_square", over("mean", axes...), b.step("square", unary("square"), of)), b.step("square_mean", unary("square"), about))
@@ -387,19 +465,25 @@ func (b *builder) norm(x int, shape, axes []int, eps float64, weight, bias int) 
 		}
 		squares := b.step("square", unary("square"), c)
 		if b.stored {
-			total := b.may(true, b.step("variance_sum", over("sum", axes...), squares))
-			v = b.may(true, b.step("variance", mul, total, b.number(1/float64(n))))
+			total, count := b.step("variance_sum", over("sum", axes...), squares), b.step("count", same, b.number(float64(n)))
+			v = b.step("variance", div, total, count)
+			kept = []int{total, count, v}
 		} else {
 			v = b.step("variance", over("mean", axes...), squares)
 		}
 	}
+	if b.is(onePassID) {
+		v = b.step("nudged", mul, v, b.number(1+nudge))
+	}
 	if b.is("variance_n_minus_1") && n > 1 {
 		v = b.step("unbiased", mul, v, b.number(float64(n)/float64(n-1)))
 	}
-	if !b.stored {
-		b.may(false, v)
-	}
+	b.may(false, v)
 	rstd := b.root(v, eps)
+	if b.stored { // of float16 PyTorch keeps the first two, and of bfloat16 all, even n
+		b.together("statistics", mean, rstd)
+		b.together("variances", kept...)
+	}
 	if b.is("mean_not_subtracted") {
 		d = x
 	}
@@ -416,7 +500,7 @@ func (b *builder) root(v int, eps float64) int {
 	default:
 		v = b.step("variance_eps", plus, v, b.number(eps))
 	}
-	return b.may(b.stored, b.step("rstd", unary("rsqrt"), v))
+	return b.may(false, b.step("rstd", unary("rsqrt"), v))
 }
 
 // scaled is d*rstd*weight + bias, where d is x - mean, or x*scale + shift; parameters below 0
@@ -525,7 +609,7 @@ func (b *builder) attention(op graph.Attention, n *graph.Node, in []int) int {
 		case b.types[n.In[3]].Format == fp16.Int64:
 			scores = b.step("masked", graph.Where{}, mask, scores, b.number(math.Inf(-1)))
 		default:
-			scores = b.step("masked", plus, scores, mask)
+			scores = b.may(true, b.step("masked", plus, scores, mask))
 		}
 	}
 	if op.Causal && !b.is("mask_missing") {
@@ -551,7 +635,7 @@ func (b *builder) attention(op graph.Attention, n *graph.Node, in []int) int {
 	}
 	exp := unary("exp")
 	if b.form.CoarseExp {
-		exp = coarseExp{}
+		exp = coarseExp{b.form.Lanes}
 	}
 	if b.form.BlockKeys == 0 || b.form.BlockKeys >= s {
 		e := b.step("exp", exp, b.step("shifted", sub, scores, m))
@@ -632,6 +716,8 @@ func (b *builder) activation(op graph.Act, x int) int {
 		op = graph.Act{Func: act.ReLU}
 	case op.Func == act.SiLU && b.is("sigmoid_for_silu"):
 		return b.step("output", unary("sigmoid"), x)
+	case op.Func == act.SiLU && b.form.Symmetric:
+		return b.step("output", symmetric{op}, x)
 	}
 	return b.step("output", op, x)
 }
@@ -650,7 +736,12 @@ func (b *builder) linear(n *graph.Node, in []int) (int, bool) {
 		}
 		axis = len(c) - 2
 	case graph.Linear, graph.Conv:
+	case graph.ConvTranspose, graph.Convolution:
+		return b.biased(n.Op, n, in), true
 	default:
+		if products[n.Op.Name()] && len(in) > 1 {
+			return b.product("output", n.Op, in...), true
+		}
 		return 0, false
 	}
 	in = slices.Clone(in)
@@ -663,19 +754,13 @@ func (b *builder) linear(n *graph.Node, in []int) (int, bool) {
 	if _, is := n.Op.(graph.MatMul); is && c[len(c)-1] == c[len(c)-2] && b.is("weight_transposed") {
 		in[1] = b.step("transposed", graph.Transpose{A: -2, B: -1}, in[1])
 	}
-	if conv, is := n.Op.(graph.Conv); is {
-		if len(in) > 2 && b.is("bias_missing") {
-			in = in[:2]
-		}
-		if c[2]*c[3] > 1 && b.is("weight_flipped") {
-			in[1] = b.step("flipped", graph.Flip{Axes: []int{2, 3}}, in[1])
-		}
-		return b.product("output", conv, in...), true
+	if _, is := n.Op.(graph.MatMul); is {
+		return b.product("output", n.Op, in...), true
 	}
-	if _, is := n.Op.(graph.Linear); is && len(in) > 2 && b.is("bias_missing") {
-		in = in[:2]
+	if _, is := n.Op.(graph.Conv); is && c[2]*c[3] > 1 && b.is("weight_flipped") {
+		in[1] = b.step("flipped", graph.Flip{Axes: []int{2, 3}}, in[1])
 	}
-	return b.product("output", n.Op, in...), true
+	return b.biased(n.Op, n, in), true
 }
 
 // keep sets an operand to zero from a place along an axis on.

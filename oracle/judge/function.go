@@ -34,6 +34,16 @@ func exponential(x float64) float64 { return (5 + 1.224*math.Abs(x)) * u }
 // logistic is the relative error of 1/(1 + e^-x), with a division of 2.5 ulp.
 func logistic(x, y float64) float64 { return exponential(x)*(1-y) + 7*u }
 
+// minusOne is the error of a multiple y of e^x - 1 below 0, where kernels subtract, and of one of x above.
+func minusOne(x, y float64) float64 {
+	off := 3.0 * u
+	if x < 0 {
+		e := elem.Exp(x)
+		off += exponential(x) * max(1, e/(1-e))
+	}
+	return off * math.Abs(y)
+}
+
 // tiny is where e^-x is no float32 number any more: 1/(1 + e^-x) is 0 there.
 const tiny = -87.3
 
@@ -67,9 +77,9 @@ var kernels = map[string]limits{
 	"erf":         {off: func(x, y float64) float64 { return max(9*u*math.Abs(y), 7*u) }}, // 7.1.26 of Abramowitz and Stegun: 1.5e-7, and its own roundings
 	"sigmoid":     {off: logisticOff},
 	"softplus":    {off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 8*u) * math.Abs(y) }},
-	"elu":         {off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 3*u) * math.Abs(y) }},
-	"celu":        {off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 3*u) * math.Abs(y) }},
-	"selu":        {off: func(x, y float64) float64 { return (exponential(min(x, 0)) + 3*u) * math.Abs(y) }},
+	"elu":         {off: minusOne},
+	"celu":        {off: minusOne},
+	"selu":        {off: minusOne},
 	"leaky_relu":  {off: relative(1)},
 	"hardsigmoid": {off: func(x, y float64) float64 { return within(y, 2*u*(math.Abs(x)+3)/6) }},
 	"hardswish":   {steep: 1.5, off: func(x, y float64) float64 { return 4 * u * math.Abs(x) }},
@@ -83,6 +93,10 @@ var kernels = map[string]limits{
 		}
 		return (logistic(x, y/x) + u) * math.Abs(y)
 	}},
+	// 1/2 + tanh(x/2)/2: half of what tanh is off by, and the sum's rounding; a rational function's own error
+	// is below u, and beyond 18 it may be held there, where 1/(1 + e^18) is 1.5e-8
+	"symmetric sigmoid": {off: func(x, y float64) float64 { return 4 * u }},
+	"symmetric silu":    {steep: 1.1, off: func(x, y float64) float64 { return 4*u*math.Abs(x) + u*math.Abs(y) }},
 	// x/2 (1 + erf z), z = x/sqrt 2: below 0 the sum cancels. PyTorch 2.9's own erf, in vectors on a
 	// CPU, is up to 11.8u off in GELU.
 	"gelu": {steep: 1.13, off: func(x, y float64) float64 {

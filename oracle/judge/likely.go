@@ -54,9 +54,13 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 	} else if more != nil {
 		return []Contract{{}, *more, all[best]}, nil // the fewest first
 	}
+	most := 1.5 * off[best]
+	if ranked := slices.Sorted(slices.Values(off)); len(ranked) > mostTried {
+		most = min(most, ranked[mostTried-1])
+	}
 	var likely []Contract
 	for i, c := range all {
-		if off[i] <= 1.5*off[best] && len(likely) < mostTried {
+		if off[i] <= most && len(likely) < mostTried {
 			likely = append(likely, c)
 		}
 	}

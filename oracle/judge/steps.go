@@ -67,7 +67,8 @@ func (o runningMaximum) Eval(c *graph.Call) error {
 // coarseExp is e^x as 2^i (1 + f - cubic(f)) with x log2(e) = i + f (A. C. I. Malossi and others, Fast
 // exponential computation on SIMD architectures, 2015), in float32, with the coefficients of PyTorch. Its
 // last steps make the number's bits, 2^23 (i + f - cubic(f)) + 127 2^23, rounded to float32: to 64 of them.
-type coarseExp struct{}
+// It takes so many lanes at a time, and the rest of the last axis has e^x.
+type coarseExp struct{ lanes int }
 
 // Name implements [graph.Op].
 func (coarseExp) Name() string { return "coarse_exp" }
@@ -81,12 +82,23 @@ func (coarseExp) Infer(m graph.Mode, in []graph.Type) (graph.Inference, error) {
 }
 
 // Eval implements [graph.Op].
-func (coarseExp) Eval(c *graph.Call) error {
+func (o coarseExp) Eval(c *graph.Call) error {
 	const c0, c1, c2, c3 float32 = 0.00010703434948458272, 0.30354260500649682, -0.22433836478672356, -0.079204240219773236
 	fma := func(a, b, c float32) float32 { return float32(math.FMA(float64(a), float64(b), float64(c))) }
+	n := 1
+	if s := c.In(0).Shape; len(s) > 0 {
+		n = s[len(s)-1]
+	}
+	whole := n
+	if o.lanes > 0 {
+		whole -= n % o.lanes
+	}
 	for i, x := range c.In(0).Data {
 		t := float32(x) * math.Log2E
 		switch {
+		case i%n >= whole:
+			c.Out[0].Data[i] = elem.Exp(x)
+			continue
 		case t != t:
 			c.Out[0].Data[i] = x
 			continue
@@ -101,27 +113,11 @@ func (coarseExp) Eval(c *graph.Call) error {
 	return nil
 }
 
-// toTF32 rounds numbers to TF32 in one of the ways of devices.
-type toTF32 struct{ fp16.Rounding }
+// symmetric is a function by a sigmoid of [Form.Symmetric].
+type symmetric struct{ graph.Op }
 
 // Name implements [graph.Op].
-func (toTF32) Name() string { return "tf32" }
-
-// Infer implements [graph.Op].
-func (toTF32) Infer(m graph.Mode, in []graph.Type) (graph.Inference, error) {
-	if len(in) != 1 {
-		return graph.Inference{}, errors.New("want one input")
-	}
-	return graph.Inference{Out: []graph.Type{in[0]}}, nil
-}
-
-// Eval implements [graph.Op].
-func (o toTF32) Eval(c *graph.Call) error {
-	for i, v := range c.In(0).Data {
-		c.Out[0].Data[i] = fp16.RoundTF32(v, o.Rounding)
-	}
-	return nil
-}
+func (o symmetric) Name() string { return "symmetric " + o.Op.Name() }
 
 // exps sets dst to e^x.
 func exps(dst, src []float64) {

@@ -28,7 +28,11 @@ _ARGUMENTS = {
     "bmm": ("input", "mat2"),
     "mm": ("input", "mat2"),
     "embedding": ("weight", "input"),
+    "addmm": ("input", "mat1", "mat2"),
     "gather": ("input", "index"),
+    "index_select": ("input", "index"),
+    "scatter_add": ("input", "index", "src"),
+    "index_add": ("input", "index", "source"),
     "where": ("condition", "input", "other"),
     "batch_norm": ("input", "weight", "bias", "running_mean", "running_var"),
 }
