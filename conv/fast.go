@@ -9,7 +9,7 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// The float32 arithmetic of the contract "fast, version 1" (docs/NUMERICS.md, section
+// The float32 arithmetic of the contract "fast, version 2" (docs/NUMERICS.md, section
 // 13): convolutions with odd square windows, padded by half of them, by Winograd's method
 // or tap by tap. Every operation is written down in fast_plain.go, and that is the
 // definition; the kernels of package asm do the same operations in the same order, many
@@ -28,11 +28,12 @@ type fastForm struct {
 type fastPart struct{ at, first, end int }
 
 // fastForms are the forms by the size of the window. The ten points that 7x7 would need
-// lose too many of float32's digits: it is four windows of at most 4x4 taps.
+// lose too many of float32's digits: it is four windows of at most 4x4 taps, a tile apart,
+// so that a transformed window serves four tiles.
 var fastForms = map[int]*fastForm{
-	3: {asm.WinogradForm(3), []fastPart{{0, 0, 3}}, 4},
-	5: {asm.WinogradForm(5), []fastPart{{0, 0, 5}}, 2},
-	7: {asm.WinogradForm(5), []fastPart{{0, 0, 4}, {2, 4, 7}}, 2},
+	3: {asm.FastForm(3), []fastPart{{0, 0, 3}}, 4},
+	5: {asm.FastForm(5), []fastPart{{0, 0, 5}}, 2},
+	7: {asm.FastForm(4), []fastPart{{0, 0, 4}, {4, 4, 7}}, 2},
 }
 
 // fastChain is the number of taps of a sum, tap by tap.
@@ -93,7 +94,7 @@ func (k *Kernel) fastEngine(stride int) engine {
 	e := engine{stride: stride, fast: true, ran: "fast direct convolution"}
 	kernels := asm.FastTapKernels() != nil
 	if e.quick = k.fastForm(stride); e.quick != nil {
-		e.ran = fmt.Sprintf("fast winograd 4x4,%dx%d", k.kh, k.kw)
+		e.ran = fmt.Sprintf("fast winograd %dx%d,%dx%d", e.quick.form.Tile, e.quick.form.Tile, k.kh, k.kw)
 		kernels = e.quick.form.Fast() != nil
 	}
 	if kernels {
@@ -237,7 +238,7 @@ func newFastConv(k *Kernel, form *fastForm, dst, src *Image, space *Space) *fast
 	g := &space.fast
 	unit := g.unit
 	*g = fastConv{Fast: form.form.Fast(), k: k, form: form, src: src, dst: dst, space: space, unit: unit,
-		th: (dst.H + 3) / 4, tw: (dst.W + 3) / 4, blocks: form.blocks(k.ic), points: form.form.Side * form.form.Side}
+		th: (dst.H + form.form.Tile - 1) / form.form.Tile, tw: (dst.W + form.form.Tile - 1) / form.form.Tile, blocks: form.blocks(k.ic), points: form.form.Side * form.form.Side}
 	if unit == nil { // once: functions of methods are allocated
 		g.unit = g.runUnit
 	}
@@ -284,8 +285,8 @@ func (g *fastConv) run() {
 
 // place returns the sample and the first pixel of tile t.
 func (g *fastConv) place(t int) (n, y, x int) {
-	per := g.th * g.tw
-	return t / per, t % per / g.tw * 4, t % g.tw * 4
+	per, m := g.th*g.tw, g.form.form.Tile
+	return t / per, t % per / g.tw * m, t % g.tw * m
 }
 
 func (g *fastConv) runUnit(worker, i int) {
@@ -300,10 +301,9 @@ func (g *fastConv) runUnit(worker, i int) {
 	lo, hi := i*groups/g.units*g.Tiles, min((i+1)*groups/g.units*g.Tiles, g.tiles())
 	s.singles.v = aligned(&s.singles.memory[0], g.points*g.vPoint)
 	s.singles.m = aligned(&s.singles.memory[1], g.points*g.mPoint)
-	s.singles.t = aligned(&s.singles.memory[2], side*side*block)
-	for t := lo; t < hi; t++ {
-		g.input(s, lo, t)
-	}
+	s.singles.t = aligned(&s.singles.memory[2], 2*side*side*block)
+	s.singles.t, s.singles.edge = s.singles.t[:side*side*block], s.singles.t[side*side*block:]
+	g.input(s, lo, hi)
 	n := (hi - lo + g.Tiles - 1) / g.Tiles
 	if g.pointwise {
 		for p := range g.points {
@@ -326,18 +326,70 @@ func (g *fastConv) runUnit(worker, i int) {
 	}
 }
 
-// input transforms the windows of a tile, one for each pair of parts.
-func (g *fastConv) input(s *worker, lo, t int) {
-	n, y, x := g.place(t)
-	parts, blocks, frame := g.form.parts, g.src.Blocks(), g.k.kh/2
-	at := ((t-lo)/g.Tiles*g.blocks*g.Tiles + (t-lo)%g.Tiles) * block
-	plane := g.Tiles * block
-	for _, rows := range parts {
-		for _, cols := range parts {
-			src := g.src.at(n, 0, y-frame+rows.at, x-frame+cols.at)
-			g.Input(&g.src.data[src], g.src.line*4, g.src.plane*4, &s.singles.v[at], g.vPoint*4, plane*4, blocks, &s.singles.t[0])
-			at += blocks * plane
+// input transforms the windows of the tiles [lo,hi). They are those of tiles, which may
+// lie right of the last tile and below: each is transformed once, and is a part of the
+// window of up to four tiles.
+func (g *fastConv) input(s *worker, lo, hi int) {
+	parts := len(g.form.parts)
+	per := g.th * g.tw
+	for n := lo / per; n <= (hi-1)/per; n++ {
+		first, last := max(lo-n*per, 0), min(hi-n*per, per)-1 // tiles of the sample
+		for ty := first / g.tw; ty < last/g.tw+parts; ty++ {
+			for tx := range g.tw + parts - 1 {
+				var places [4]int
+				found := 0
+				for q := range parts * parts {
+					y, x := ty-q/parts, tx-q%parts
+					if t := y*g.tw + x; y >= 0 && x >= 0 && x < g.tw && t >= first && t <= last {
+						places[found] = g.window(n*per+t-lo, q)
+						found++
+					}
+				}
+				if found > 0 {
+					g.transform(s, &places, found, n, ty, tx)
+				}
+			}
 		}
+	}
+}
+
+// window returns where V of a unit holds part q of the window of its tile t.
+func (g *fastConv) window(t, q int) int {
+	return (t/g.Tiles*g.blocks*g.Tiles+t%g.Tiles)*block + q*g.src.Blocks()*g.Tiles*block
+}
+
+// transform transforms one window of all channels to so many places of V. What no output
+// reads is zero: of a window right of the last tile or below it the last line.
+func (g *fastConv) transform(s *worker, places *[4]int, found, n, ty, tx int) {
+	for i := range s.singles.also {
+		s.singles.also[i] = 4 * (places[min(i+1, found-1)] - places[0])
+	}
+	m, frame, side, blocks := g.form.form.Tile, g.k.kh/2, g.form.form.Side, g.src.Blocks()
+	src, v := g.src.at(n, 0, ty*m-frame, tx*m-frame), s.singles.v[places[0]:]
+	plane := g.Tiles * block
+	if ty < g.th && tx < g.tw {
+		g.Input(&g.src.data[src], g.src.line*4, g.src.plane*4, &v[0], &s.singles.also, g.vPoint*4, plane*4, blocks, &s.singles.t[0])
+		return
+	}
+	for b := range blocks {
+		g.edge(s.singles.edge, src+b*g.src.plane, ty, tx)
+		g.Input(&s.singles.edge[0], side*block*4, 0, &v[b*plane], &s.singles.also, g.vPoint*4, 0, 1, &s.singles.t[0])
+	}
+}
+
+// edge copies a window of which the last line or column, or both, is nobody's.
+func (g *fastConv) edge(dst []float32, src, ty, tx int) {
+	side := g.form.form.Side
+	rows, cols := side, side
+	if ty == g.th {
+		rows = g.k.kh - 1
+	}
+	if tx == g.tw {
+		cols = g.k.kw - 1
+	}
+	clear(dst)
+	for y := range rows {
+		copy(dst[y*side*block:], g.src.data[src+y*g.src.line:][:cols*block])
 	}
 }
 

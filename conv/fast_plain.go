@@ -21,8 +21,7 @@ func (g *fastConv) plainTile(n, y, x int) {
 			d := make([]float32, 0, g.points)
 			for i := range form.Side {
 				for j := range form.Side {
-					at := g.src.at(n, c/block, y-g.k.kh/2+rows.at+i, x-g.k.kw/2+cols.at+j)
-					d = append(d, g.src.data[at+c%block])
+					d = append(d, g.read(n, c, y-g.k.kh/2+rows.at+i, x-g.k.kw/2+cols.at+j))
 				}
 			}
 			for p, z := range sandwich(d, form.Side, form.Side, func(d, r []float32) { fastInputLine(form, d, r) }) {
@@ -39,14 +38,23 @@ func (g *fastConv) plainTile(n, y, x int) {
 			}
 			m[p] = single.Dot(u, v[p], g.form.chain*block)
 		}
-		for ij, z := range sandwich(m, form.Side, 4, func(d, r []float32) { fastOutputLine(form, d, r) }) {
+		for ij, z := range sandwich(m, form.Side, form.Tile, func(d, r []float32) { fastOutputLine(form, d, r) }) {
 			z += g.weights.bias[o]
 			if z != z {
 				z = canonicalNaN
 			}
-			g.dst.data[g.dst.at(n, o/block, y+ij/4, x+ij%4)+o%block] = z
+			g.dst.data[g.dst.at(n, o/block, y+ij/form.Tile, x+ij%form.Tile)+o%block] = z
 		}
 	}
+}
+
+// read returns a pixel of a channel, zero where no output reads it: beyond the padding of
+// the last tile.
+func (g *fastConv) read(n, c, y, x int) float32 {
+	if m := g.form.form.Tile; y >= g.th*m+g.k.kh/2 || x >= g.tw*m+g.k.kw/2 {
+		return 0
+	}
+	return g.src.data[g.src.at(n, c/block, y, x)+c%block]
 }
 
 // plainLine makes the outputs [o,o+8) of a line: the definition tap by tap. The products
@@ -99,7 +107,9 @@ func sandwich(x []float32, n, k int, line func(d, r []float32)) []float32 {
 // over all points p > 0 and all but p_l, and sums from the leading coefficient, 1, down,
 //
 //	r_0 = sum of e_j d_2j        r_infinity = sum of e_j d_(2j+1)
-//	r_+-l = sum of f_lj d_(2j+2) +- p_l sum of f_lj d_(2j+1).
+//	r_+-l = sum of f_lj d_(2j+2) +- p_l sum of f_lj d_(2j+1);
+//
+// without the point 0 there is no r_0, and the others begin one number before.
 func fastInputLine(f *asm.Form, d, r []float32) {
 	sum := func(row []float64, from int) float32 { // the coefficients are every other one of a row of B
 		last := len(row) - 1
@@ -112,12 +122,15 @@ func fastInputLine(f *asm.Form, d, r []float32) {
 		}
 		return s
 	}
-	end := f.Side - 1
-	r[0], r[end] = sum(f.B[0], 0), sum(f.B[0], 1)
-	for l := 1; l < end; l += 2 {
-		p, row := float32(f.Points[l]), f.B[l][2:] // f_l at its even places
-		odd, even := sum(row, 1), sum(row, 2)
-		r[l], r[l+1] = single.FMA(p, odd, even), single.FMA(-p, odd, even)
+	end, first := f.Side-1, f.First
+	if first == 1 {
+		r[0] = sum(f.B[0], 0)
+	}
+	r[end] = sum(f.B[end][first:], first)
+	for l := first; l < end; l += 2 {
+		p, row := float32(f.Points[l]), f.B[l][first+1:] // f_l at its even places
+		low, high := sum(row, first), sum(row, first+1)
+		r[l], r[l+1] = single.FMA(p, low, high), single.FMA(-p, low, high)
 	}
 }
 
@@ -126,14 +139,18 @@ func fastInputLine(f *asm.Form, d, r []float32) {
 //	r_0 = d_0 + sum of s_l         r_1 = sum of p_l t_l
 //	r_2 = sum of p_l^2 s_l         r_3 = d_infinity + sum of p_l^3 t_l,
 //
-// r_0 from the first to the last, the others from the last to the first.
+// r_0 from the first to the last, the others from the last to the first. Without the point
+// 0 there is no d_0.
 func fastOutputLine(f *asm.Form, d, r []float32) {
 	end := f.Side - 1
 	r[0], r[3] = d[0], d[end]
-	for l := 1; l < end; l += 2 {
+	if f.First == 0 {
+		r[0] += d[1]
+	}
+	for l := 2 - f.First; l < end; l += 2 {
 		r[0] += d[l] + d[l+1]
 	}
-	for l := end - 2; l > 0; l -= 2 {
+	for l := end - 2; l >= f.First; l -= 2 {
 		p, s, t := float32(f.Points[l]), d[l]+d[l+1], d[l]-d[l+1]
 		r[3] = single.FMA(p*p*p, t, r[3])
 		if l == end-2 {

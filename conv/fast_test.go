@@ -22,13 +22,17 @@ var fastOutputsWanted = flag.Int("conv.fast", 50000, "outputs of fast arithmetic
 // of the method as fractions, one product after another, none left out.
 type fastJudge struct {
 	taps   int
-	points []*big.Rat // finite
+	points []*big.Rat // finite: 0 first, if their number is odd
+	first  int        // index of the first pair
 	g      [][]*big.Rat
 	polys  map[int][]float32
 }
 
 func newFastJudge(taps int, points ...float64) *fastJudge {
-	j := &fastJudge{taps: taps, points: []*big.Rat{new(big.Rat)}, polys: map[int][]float32{}}
+	j := &fastJudge{taps: taps, polys: map[int][]float32{}}
+	if 2*len(points)+1 < taps+3 { // with infinity
+		j.points, j.first = []*big.Rat{new(big.Rat)}, 1
+	}
 	for _, p := range points {
 		r := new(big.Rat).SetFloat64(p)
 		j.points = append(j.points, r, new(big.Rat).Neg(r))
@@ -78,7 +82,7 @@ func (j *fastJudge) poly(skip int) []float32 {
 		return c
 	}
 	c := []*big.Rat{big.NewRat(1, 1)}
-	for l := 1; l < len(j.points); l += 2 {
+	for l := j.first; l < len(j.points); l += 2 {
 		if l == skip {
 			continue
 		}
@@ -112,14 +116,17 @@ func (j *fastJudge) input(d []float32) []float32 {
 		return s
 	}
 	all := j.poly(-1)
-	r := []float32{horner(all, 0)}
-	for l := 1; l < len(j.points); l += 2 {
+	var r []float32
+	if j.first == 1 {
+		r = append(r, horner(all, 0))
+	}
+	for l := j.first; l < len(j.points); l += 2 {
 		p, _ := j.points[l].Float32()
 		c := j.poly(l)
-		odd, even := horner(c, 1), horner(c, 2)
-		r = append(r, single.FMA(p, odd, even), single.FMA(-p, odd, even))
+		low, high := horner(c, j.first), horner(c, j.first+1)
+		r = append(r, single.FMA(p, low, high), single.FMA(-p, low, high))
 	}
-	return append(r, horner(all, 1))
+	return append(r, horner(all, j.first))
 }
 
 func (j *fastJudge) output(d []float32, row int) float32 {
@@ -127,15 +134,18 @@ func (j *fastJudge) output(d []float32, row int) float32 {
 	var s float32
 	switch row {
 	case 0:
-		s = d[0]
-		for l := 1; l < n-1; l += 2 {
+		from := j.first
+		if s = d[0]; from == 0 { // no point 0: the first pair begins the sum
+			s, from = d[0]+d[1], 2
+		}
+		for l := from; l < n-1; l += 2 {
 			s += d[l] + d[l+1]
 		}
 		return s
 	case 3:
 		s = d[n-1]
 	}
-	for l := n - 3; l > 0; l -= 2 {
+	for l := n - 3; l >= j.first; l -= 2 {
 		p, _ := j.points[l].Float32()
 		v, power := d[l]-d[l+1], p
 		if row == 2 {
@@ -156,7 +166,7 @@ func (j *fastJudge) output(d []float32, row int) float32 {
 // and of the one after it.
 func split(k int) (at, taps []int) {
 	if k == 7 {
-		return []int{0, 2}, []int{0, 4, 7}
+		return []int{0, 4}, []int{0, 4, 7}
 	}
 	return []int{0}, []int{0, k}
 }
@@ -323,7 +333,7 @@ func TestFastTapsDefinition(t *testing.T) {
 
 // Every kernel, and plain Go, returns what the judge does.
 func TestFastDefinition(t *testing.T) {
-	judges := map[int]*fastJudge{3: newFastJudge(3, 5./8, 13./8), 5: newFastJudge(5, .5, 1, 2), 7: newFastJudge(5, .5, 1, 2)}
+	judges := map[int]*fastJudge{3: newFastJudge(3, 5./8, 13./8), 5: newFastJudge(5, .5, 1, 2), 7: newFastJudge(4, 1./4, 7./8, 7./4)}
 	chains := map[int]int{3: 32, 5: 16, 7: 16}
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, k := range []int{3, 5, 7} {

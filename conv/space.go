@@ -41,8 +41,9 @@ type worker struct {
 	flags         []uint8
 	terms         []float64
 	singles       struct { // of fast arithmetic
-		v, m, t []float32 // in memory
-		memory  [3][]float32
+		v, m, t, edge []float32 // in memory
+		memory        [3][]float32
+		also          [3]int
 	}
 	open []uint64 // outputs of dst that guards left open: see note
 	dst  *Image

@@ -25,7 +25,7 @@ type Mode struct {
 
 // ParseMode returns the mode of a precision (float64, float32, tf32, float16 or
 // bfloat16; "tf32:away" and "tf32:truncate" name the other roundings that
-// devices have for TF32 operands, "float32:fast" and "float32:fast-1" the arithmetic of
+// devices have for TF32 operands, "float32:fast" and "float32:fast-2" the arithmetic of
 // [FastContract]) and an autocast (see [ParseAutocast]; "" is
 // CUDA's, or none where the precision has none). Unknown names, an autocast
 // for a precision without one and float16 on a CPU of PyTorch 1.13, which has
@@ -41,6 +41,8 @@ func ParseMode(precision, autocast string) (Mode, error) {
 	case !given:
 	case f == fp16.Float32 && (rounding == "fast" || rounding == FastContract):
 		m.Fast = true
+	case f == fp16.Float32 && strings.HasPrefix(rounding, "fast-"):
+		return Mode{}, fmt.Errorf("precision %.60q: another version of fast arithmetic: this program has %s", precision, FastContract)
 	case f != fp16.TF32:
 		return Mode{}, fmt.Errorf("precision %.60q: want a rounding after tf32 only, and fast after float32 only", precision)
 	default:
@@ -76,7 +78,7 @@ func (m Mode) Check() error {
 	return nil
 }
 
-// String returns the canonical name of the mode, such as "float32", "float32:fast-1",
+// String returns the canonical name of the mode, such as "float32", "float32:fast-2",
 // "tf32:away" or "float16/autocast-cuda".
 func (m Mode) String() string {
 	s := m.Precision.String()
@@ -117,4 +119,4 @@ const Contract = "1"
 // FastContract is the version of fast arithmetic (docs/NUMERICS.md): float32 operations
 // in a written order, for convolutions. Its results have the same bits everywhere too;
 // they are not rounded once.
-const FastContract = "fast-1"
+const FastContract = "fast-2"

@@ -54,7 +54,7 @@ var labels = []string{
 	"check of ",
 	"all float16",
 	"float32:fast",
-	"float32:fast-1",
+	"float32:fast-2",
 	"all bfloat16",
 	"a million random float32",
 	"all float32",

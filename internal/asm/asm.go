@@ -26,7 +26,7 @@ type backend struct {
 	act                  *Act
 	winograd             *Winograd // 3x3
 	winograd5, winograd7 *Winograd
-	fast, fast5          *Fast // 3x3 and 5x5
+	fast, fast4, fast5   *Fast // 3x3, 4x4 and 5x5
 	fastTaps             *FastTaps
 	noise                *Noise
 	direct               *Direct

@@ -5,7 +5,7 @@ package asm
 // backends are the instruction sets that kernels exist for, best first. Every
 // CPU that Go's arm64 runs on has NEON.
 var backends = []backend{
-	{name: "neon", act: &actNEON, winograd: &winogradNEON, fast: &fastNEON, fast5: &fast5NEON, fastTaps: &fastTapsOf4, direct: &directNEON, norm: &normNEON},
+	{name: "neon", act: &actNEON, winograd: &winogradNEON, fast: &fastNEON, fast4: &fast4NEON, fast5: &fast5NEON, fastTaps: &fastTapsOf4, direct: &directNEON, norm: &normNEON},
 	{name: "purego"},
 }
 
@@ -18,6 +18,7 @@ var winogradNEON = Winograd{
 
 var (
 	fastNEON    = Fast{Tiles: 6, Outputs: 16, Input: fastInputNEON, Multiply: fastMultiplyNEON, Output: fastOutputNEON}
+	fast4NEON   = Fast{Tiles: 6, Outputs: 16, Input: fast4x4InputNEON, Multiply: fastMultiplyNEON, Output: fast4x4OutputNEON}
 	fast5NEON   = Fast{Tiles: 6, Outputs: 16, Input: fast5x5InputNEON, Multiply: fastMultiplyNEON, Output: fast5x5OutputNEON}
 	fastTapsOf4 = FastTaps{Tiles: 6, Outputs: 16, Convolve: fastTapsNEON}
 )

@@ -12,14 +12,15 @@ type Fast struct {
 	Outputs int // of a group, a multiple of 8
 
 	// Input transforms the nxn window of one tile: see Winograd.Input. plane is the
-	// stride from a block to the next in V.
-	Input func(src *float32, line, image int, dst *float32, point, plane, blocks int, scratch *float32)
+	// stride from a block to the next in V. For 4x4 taps the result goes to three more
+	// places too, also bytes from dst; others do not read that.
+	Input func(src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32)
 
 	// Multiply computes M at one point: see Winograd.Multiply.
 	Multiply func(v, u, m *float32, blocks, chain, groups int, next *float32, later *float32)
 
 	// Output transforms the products of one tile and 8 outputs, adds the bias, and
-	// makes every NaN 0x7fc00000: see Winograd.Output. scratch holds 4*n*8 numbers.
+	// makes every NaN 0x7fc00000: see Winograd.Output. scratch holds m*n*8 numbers for mxm outputs.
 	Output func(m *float32, point int, bias, dst *float32, line int, scratch *float32)
 }
 
@@ -47,6 +48,8 @@ func (f *Form) Fast() *Fast {
 	switch f.Taps {
 	case 3:
 		return b.fast
+	case 4:
+		return b.fast4
 	case 5:
 		return b.fast5
 	}

@@ -17,7 +17,7 @@ func fastMultiplyAVX512(v *float32, u *float32, m *float32, blocks int, chain in
 // fastInputAVX2 transforms the window of one tile: see asm/fast.go.
 //
 //go:noescape
-func fastInputAVX2(src *float32, line int, image int, dst *float32, point int, plane int, blocks int, scratch *float32)
+func fastInputAVX2(src *float32, line int, image int, dst *float32, also *[3]int, point int, plane int, blocks int, scratch *float32)
 
 // fastOutputAVX2 transforms one tile's outputs: see asm/fast.go.
 //
@@ -27,12 +27,22 @@ func fastOutputAVX2(m *float32, point int, bias *float32, dst *float32, line int
 // fast5x5InputAVX2 transforms the window of one tile: see asm/fast.go.
 //
 //go:noescape
-func fast5x5InputAVX2(src *float32, line int, image int, dst *float32, point int, plane int, blocks int, scratch *float32)
+func fast5x5InputAVX2(src *float32, line int, image int, dst *float32, also *[3]int, point int, plane int, blocks int, scratch *float32)
 
 // fast5x5OutputAVX2 transforms one tile's outputs: see asm/fast.go.
 //
 //go:noescape
 func fast5x5OutputAVX2(m *float32, point int, bias *float32, dst *float32, line int, scratch *float32)
+
+// fast4x4InputAVX2 transforms the window of one tile: see asm/fast.go.
+//
+//go:noescape
+func fast4x4InputAVX2(src *float32, line int, image int, dst *float32, also *[3]int, point int, plane int, blocks int, scratch *float32)
+
+// fast4x4OutputAVX2 transforms one tile's outputs: see asm/fast.go.
+//
+//go:noescape
+func fast4x4OutputAVX2(m *float32, point int, bias *float32, dst *float32, line int, scratch *float32)
 
 // fastTapsAVX2 convolves tap by tap: see asm/fast.go.
 //

@@ -156,15 +156,151 @@ DATA fastAVX2Constants<>+592(SB)/4, $0x3fa00000
 DATA fastAVX2Constants<>+596(SB)/4, $0x3fa00000
 DATA fastAVX2Constants<>+600(SB)/4, $0x3fa00000
 DATA fastAVX2Constants<>+604(SB)/4, $0x3fa00000
-DATA fastAVX2Constants<>+608(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+612(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+616(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+620(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+624(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+628(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+632(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+636(SB)/4, $0x7fc00000
-GLOBL fastAVX2Constants<>(SB), RODATA|NOPTR, $640
+DATA fastAVX2Constants<>+608(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+612(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+616(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+620(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+624(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+628(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+632(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+636(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+640(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+644(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+648(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+652(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+656(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+660(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+664(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+668(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+672(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+676(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+680(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+684(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+688(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+692(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+696(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+700(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+704(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+708(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+712(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+716(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+720(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+724(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+728(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+732(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+736(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+740(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+744(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+748(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+752(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+756(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+760(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+764(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+768(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+772(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+776(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+780(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+784(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+788(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+792(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+796(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+800(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+804(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+808(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+812(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+816(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+820(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+824(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+828(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+832(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+836(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+840(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+844(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+848(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+852(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+856(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+860(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+864(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+868(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+872(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+876(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+880(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+884(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+888(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+892(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+896(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+900(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+904(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+908(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+912(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+916(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+920(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+924(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+928(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+932(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+936(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+940(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+944(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+948(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+952(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+956(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+960(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+964(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+968(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+972(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+976(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+980(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+984(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+988(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+992(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+996(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+1000(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+1004(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+1008(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+1012(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+1016(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+1020(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+1024(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+1028(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+1032(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+1036(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+1040(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+1044(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+1048(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+1052(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+1056(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+1060(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+1064(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+1068(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+1072(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+1076(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+1080(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+1084(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+1088(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+1092(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+1096(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+1100(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+1104(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+1108(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+1112(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+1116(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+1120(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+1124(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+1128(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+1132(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+1136(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+1140(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+1144(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+1148(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+1152(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+1156(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+1160(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+1164(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+1168(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+1172(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+1176(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+1180(SB)/4, $0x7fc00000
+GLOBL fastAVX2Constants<>(SB), RODATA|NOPTR, $1184
 
 // func fastMultiplyAVX2(v *float32, u *float32, m *float32, blocks int, chain int, groups int, next *float32, later *float32)
 // Requires: AVX, CMOV, FMA3, MMX+
@@ -896,23 +1032,295 @@ DATA fastAVX512Constants<>+1200(SB)/4, $0x3fa00000
 DATA fastAVX512Constants<>+1204(SB)/4, $0x3fa00000
 DATA fastAVX512Constants<>+1208(SB)/4, $0x3fa00000
 DATA fastAVX512Constants<>+1212(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1216(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1220(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1224(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1228(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1232(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1236(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1240(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1244(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1248(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1252(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1256(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1260(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1264(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1268(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1272(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+1276(SB)/4, $0x7fc00000
-GLOBL fastAVX512Constants<>(SB), RODATA|NOPTR, $1280
+DATA fastAVX512Constants<>+1216(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1220(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1224(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1228(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1232(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1236(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1240(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1244(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1248(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1252(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1256(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1260(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1264(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1268(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1272(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1276(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+1280(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1284(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1288(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1292(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1296(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1300(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1304(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1308(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1312(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1316(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1320(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1324(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1328(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1332(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1336(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1340(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+1344(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1348(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1352(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1356(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1360(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1364(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1368(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1372(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1376(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1380(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1384(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1388(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1392(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1396(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1400(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1404(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+1408(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1412(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1416(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1420(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1424(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1428(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1432(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1436(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1440(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1444(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1448(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1452(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1456(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1460(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1464(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1468(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+1472(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1476(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1480(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1484(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1488(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1492(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1496(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1500(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1504(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1508(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1512(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1516(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1520(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1524(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1528(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1532(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+1536(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1540(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1544(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1548(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1552(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1556(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1560(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1564(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1568(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1572(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1576(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1580(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1584(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1588(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1592(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1596(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1600(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1604(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1608(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1612(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1616(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1620(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1624(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1628(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1632(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1636(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1640(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1644(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1648(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1652(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1656(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1660(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1664(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1668(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1672(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1676(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1680(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1684(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1688(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1692(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1696(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1700(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1704(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1708(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1712(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1716(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1720(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1724(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1728(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1732(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1736(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1740(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1744(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1748(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1752(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1756(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1760(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1764(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1768(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1772(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1776(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1780(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1784(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1788(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1792(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1796(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1800(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1804(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1808(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1812(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1816(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1820(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1824(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1828(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1832(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1836(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1840(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1844(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1848(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1852(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1856(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1860(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1864(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1868(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1872(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1876(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1880(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1884(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1888(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1892(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1896(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1900(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1904(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1908(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1912(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1916(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1920(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1924(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1928(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1932(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1936(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1940(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1944(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1948(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1952(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1956(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1960(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1964(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1968(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1972(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1976(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1980(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1984(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1988(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1992(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1996(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2000(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2004(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2008(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2012(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2016(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2020(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2024(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2028(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2032(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2036(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2040(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2044(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+2048(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2052(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2056(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2060(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2064(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2068(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2072(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2076(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2080(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2084(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2088(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2092(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2096(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2100(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2104(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2108(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+2112(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2116(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2120(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2124(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2128(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2132(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2136(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2140(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2144(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2148(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2152(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2156(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2160(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2164(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2168(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2172(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+2176(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2180(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2184(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2188(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2192(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2196(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2200(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2204(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2208(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2212(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2216(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2220(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2224(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2228(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2232(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2236(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+2240(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2244(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2248(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2252(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2256(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2260(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2264(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2268(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2272(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2276(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2280(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2284(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2288(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2292(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2296(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2300(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+2304(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2308(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2312(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2316(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2320(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2324(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2328(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2332(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2336(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2340(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2344(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2348(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2352(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2356(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2360(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+2364(SB)/4, $0x7fc00000
+GLOBL fastAVX512Constants<>(SB), RODATA|NOPTR, $2368
 
 // func fastMultiplyAVX512(v *float32, u *float32, m *float32, blocks int, chain int, groups int, next *float32, later *float32)
 // Requires: AVX, AVX512DQ, AVX512F, CMOV, MMX+
@@ -2077,15 +2485,15 @@ storefastMultiplyAVX512:
 	VZEROUPPER
 	RET
 
-// func fastInputAVX2(src *float32, line int, image int, dst *float32, point int, plane int, blocks int, scratch *float32)
+// func fastInputAVX2(src *float32, line int, image int, dst *float32, also *[3]int, point int, plane int, blocks int, scratch *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·fastInputAVX2(SB), NOSPLIT, $0-64
+TEXT ·fastInputAVX2(SB), NOSPLIT, $0-72
 	MOVQ src+0(FP), AX
 	MOVQ line+8(FP), CX
 	MOVQ dst+24(FP), DX
-	MOVQ point+32(FP), BX
-	MOVQ plane+40(FP), SI
-	MOVQ scratch+56(FP), DI
+	MOVQ point+40(FP), BX
+	MOVQ plane+48(FP), SI
+	MOVQ scratch+64(FP), DI
 
 fastInputAVX2:
 	MOVQ AX, R8
@@ -2186,7 +2594,7 @@ fastInputAVX2rows:
 	JNZ          fastInputAVX2rows
 	ADDQ         image+16(FP), AX
 	ADDQ         SI, DX
-	DECQ         blocks+48(FP)
+	DECQ         blocks+56(FP)
 	JNZ          fastInputAVX2
 	VZEROUPPER
 	RET
@@ -2241,7 +2649,7 @@ fastOutputAVX2columns:
 	DECQ        R10
 	JNZ         fastOutputAVX2columns
 	VMOVUPS     (DX), Y15
-	VMOVUPS     fastAVX2Constants<>+608(SB), Y14
+	VMOVUPS     fastAVX2Constants<>+1152(SB), Y14
 	MOVQ        DI, AX
 	MOVQ        $0x00000004, R10
 
@@ -2287,15 +2695,15 @@ fastOutputAVX2rows:
 	VZEROUPPER
 	RET
 
-// func fast5x5InputAVX2(src *float32, line int, image int, dst *float32, point int, plane int, blocks int, scratch *float32)
+// func fast5x5InputAVX2(src *float32, line int, image int, dst *float32, also *[3]int, point int, plane int, blocks int, scratch *float32)
 // Requires: AVX, FMA3, MMX+
-TEXT ·fast5x5InputAVX2(SB), NOSPLIT, $0-64
+TEXT ·fast5x5InputAVX2(SB), NOSPLIT, $0-72
 	MOVQ src+0(FP), AX
 	MOVQ line+8(FP), CX
 	MOVQ dst+24(FP), DX
-	MOVQ point+32(FP), BX
-	MOVQ plane+40(FP), SI
-	MOVQ scratch+56(FP), DI
+	MOVQ point+40(FP), BX
+	MOVQ plane+48(FP), SI
+	MOVQ scratch+64(FP), DI
 
 fast5x5InputAVX2:
 	MOVQ AX, R8
@@ -2441,7 +2849,7 @@ fast5x5InputAVX2rows:
 	JNZ          fast5x5InputAVX2rows
 	ADDQ         image+16(FP), AX
 	ADDQ         SI, DX
-	DECQ         blocks+48(FP)
+	DECQ         blocks+56(FP)
 	JNZ          fast5x5InputAVX2
 	VZEROUPPER
 	RET
@@ -2509,7 +2917,7 @@ fast5x5OutputAVX2columns:
 	DECQ        R10
 	JNZ         fast5x5OutputAVX2columns
 	VMOVUPS     (DX), Y15
-	VMOVUPS     fastAVX2Constants<>+608(SB), Y14
+	VMOVUPS     fastAVX2Constants<>+1152(SB), Y14
 	MOVQ        DI, AX
 	MOVQ        $0x00000004, R10
 
@@ -2560,6 +2968,290 @@ fast5x5OutputAVX2rows:
 	ADDQ        SI, BX
 	DECQ        R10
 	JNZ         fast5x5OutputAVX2rows
+	VZEROUPPER
+	RET
+
+// func fast4x4InputAVX2(src *float32, line int, image int, dst *float32, also *[3]int, point int, plane int, blocks int, scratch *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·fast4x4InputAVX2(SB), NOSPLIT, $0-72
+	MOVQ src+0(FP), AX
+	MOVQ line+8(FP), CX
+	MOVQ dst+24(FP), DX
+	MOVQ point+40(FP), BX
+	MOVQ plane+48(FP), SI
+	MOVQ scratch+64(FP), DI
+
+fast4x4InputAVX2:
+	MOVQ AX, R8
+	MOVQ DI, R9
+	LEAQ (CX)(CX*2), R11
+	ADDQ R8, R11
+	LEAQ (CX)(CX*2), R12
+	ADDQ R11, R12
+	MOVQ $0x00000007, R10
+
+fast4x4InputAVX2columns:
+	VMOVUPS      (R8), Y0
+	VMOVUPS      (R8)(CX*1), Y1
+	VMOVUPS      (R8)(CX*2), Y2
+	VMOVUPS      (R11), Y3
+	VMOVUPS      (R11)(CX*1), Y4
+	VMOVUPS      (R11)(CX*2), Y5
+	VMOVUPS      (R12), Y6
+	VMOVAPS      Y4, Y7
+	VFNMADD231PS fastAVX2Constants<>+800(SB), Y2, Y7
+	VFMADD231PS  fastAVX2Constants<>+768(SB), Y0, Y7
+	VMOVAPS      Y5, Y8
+	VFNMADD231PS fastAVX2Constants<>+800(SB), Y3, Y8
+	VFMADD231PS  fastAVX2Constants<>+768(SB), Y1, Y8
+	VMOVAPS      Y8, Y9
+	VFMADD231PS  fastAVX2Constants<>+320(SB), Y7, Y8
+	VFNMADD231PS fastAVX2Constants<>+320(SB), Y7, Y9
+	VMOVUPS      Y8, (R9)
+	VMOVUPS      Y9, 224(R9)
+	VMOVAPS      Y4, Y10
+	VFNMADD231PS fastAVX2Constants<>+960(SB), Y2, Y10
+	VFMADD231PS  fastAVX2Constants<>+928(SB), Y0, Y10
+	VMOVAPS      Y5, Y11
+	VFNMADD231PS fastAVX2Constants<>+960(SB), Y3, Y11
+	VFMADD231PS  fastAVX2Constants<>+928(SB), Y1, Y11
+	VMOVAPS      Y11, Y12
+	VFMADD231PS  fastAVX2Constants<>+832(SB), Y10, Y11
+	VFNMADD231PS fastAVX2Constants<>+832(SB), Y10, Y12
+	VMOVUPS      Y11, 448(R9)
+	VMOVUPS      Y12, 672(R9)
+	VMOVAPS      Y4, Y13
+	VFNMADD231PS fastAVX2Constants<>+1120(SB), Y2, Y13
+	VFMADD231PS  fastAVX2Constants<>+1088(SB), Y0, Y13
+	VMOVAPS      Y5, Y14
+	VFNMADD231PS fastAVX2Constants<>+1120(SB), Y3, Y14
+	VFMADD231PS  fastAVX2Constants<>+1088(SB), Y1, Y14
+	VMOVAPS      Y14, Y15
+	VFMADD231PS  fastAVX2Constants<>+992(SB), Y13, Y14
+	VFNMADD231PS fastAVX2Constants<>+992(SB), Y13, Y15
+	VMOVUPS      Y14, 896(R9)
+	VMOVUPS      Y15, 1120(R9)
+	VMOVAPS      Y6, Y7
+	VFNMADD231PS fastAVX2Constants<>+736(SB), Y4, Y7
+	VFMADD231PS  fastAVX2Constants<>+704(SB), Y2, Y7
+	VFNMADD231PS fastAVX2Constants<>+672(SB), Y0, Y7
+	VMOVUPS      Y7, 1344(R9)
+	ADDQ         $0x20, R8
+	ADDQ         $0x20, R11
+	ADDQ         $0x20, R12
+	ADDQ         $0x20, R9
+	DECQ         R10
+	JNZ          fast4x4InputAVX2columns
+	MOVQ         DI, R8
+	MOVQ         DX, R9
+	MOVQ         $0x00000007, R10
+	MOVQ         also+32(FP), R11
+	MOVQ         (R11), R12
+	MOVQ         8(R11), R13
+	MOVQ         16(R11), R11
+
+fast4x4InputAVX2rows:
+	VMOVUPS      (R8), Y0
+	VMOVUPS      32(R8), Y1
+	VMOVUPS      64(R8), Y2
+	VMOVUPS      96(R8), Y3
+	VMOVUPS      128(R8), Y4
+	VMOVUPS      160(R8), Y5
+	VMOVUPS      192(R8), Y6
+	VMOVAPS      Y4, Y7
+	VFNMADD231PS fastAVX2Constants<>+800(SB), Y2, Y7
+	VFMADD231PS  fastAVX2Constants<>+768(SB), Y0, Y7
+	VMOVAPS      Y5, Y8
+	VFNMADD231PS fastAVX2Constants<>+800(SB), Y3, Y8
+	VFMADD231PS  fastAVX2Constants<>+768(SB), Y1, Y8
+	VMOVAPS      Y8, Y9
+	VFMADD231PS  fastAVX2Constants<>+320(SB), Y7, Y8
+	VFNMADD231PS fastAVX2Constants<>+320(SB), Y7, Y9
+	VMOVUPS      Y8, (R9)
+	VMOVUPS      Y8, (R9)(R12*1)
+	VMOVUPS      Y8, (R9)(R13*1)
+	VMOVUPS      Y8, (R9)(R11*1)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	VMOVUPS      Y9, (R9)
+	VMOVUPS      Y9, (R9)(R12*1)
+	VMOVUPS      Y9, (R9)(R13*1)
+	VMOVUPS      Y9, (R9)(R11*1)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	VMOVAPS      Y4, Y10
+	VFNMADD231PS fastAVX2Constants<>+960(SB), Y2, Y10
+	VFMADD231PS  fastAVX2Constants<>+928(SB), Y0, Y10
+	VMOVAPS      Y5, Y11
+	VFNMADD231PS fastAVX2Constants<>+960(SB), Y3, Y11
+	VFMADD231PS  fastAVX2Constants<>+928(SB), Y1, Y11
+	VMOVAPS      Y11, Y12
+	VFMADD231PS  fastAVX2Constants<>+832(SB), Y10, Y11
+	VFNMADD231PS fastAVX2Constants<>+832(SB), Y10, Y12
+	VMOVUPS      Y11, (R9)
+	VMOVUPS      Y11, (R9)(R12*1)
+	VMOVUPS      Y11, (R9)(R13*1)
+	VMOVUPS      Y11, (R9)(R11*1)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	VMOVUPS      Y12, (R9)
+	VMOVUPS      Y12, (R9)(R12*1)
+	VMOVUPS      Y12, (R9)(R13*1)
+	VMOVUPS      Y12, (R9)(R11*1)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	VMOVAPS      Y4, Y13
+	VFNMADD231PS fastAVX2Constants<>+1120(SB), Y2, Y13
+	VFMADD231PS  fastAVX2Constants<>+1088(SB), Y0, Y13
+	VMOVAPS      Y5, Y14
+	VFNMADD231PS fastAVX2Constants<>+1120(SB), Y3, Y14
+	VFMADD231PS  fastAVX2Constants<>+1088(SB), Y1, Y14
+	VMOVAPS      Y14, Y15
+	VFMADD231PS  fastAVX2Constants<>+992(SB), Y13, Y14
+	VFNMADD231PS fastAVX2Constants<>+992(SB), Y13, Y15
+	VMOVUPS      Y14, (R9)
+	VMOVUPS      Y14, (R9)(R12*1)
+	VMOVUPS      Y14, (R9)(R13*1)
+	VMOVUPS      Y14, (R9)(R11*1)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	VMOVUPS      Y15, (R9)
+	VMOVUPS      Y15, (R9)(R12*1)
+	VMOVUPS      Y15, (R9)(R13*1)
+	VMOVUPS      Y15, (R9)(R11*1)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	VMOVAPS      Y6, Y7
+	VFNMADD231PS fastAVX2Constants<>+736(SB), Y4, Y7
+	VFMADD231PS  fastAVX2Constants<>+704(SB), Y2, Y7
+	VFNMADD231PS fastAVX2Constants<>+672(SB), Y0, Y7
+	VMOVUPS      Y7, (R9)
+	VMOVUPS      Y7, (R9)(R12*1)
+	VMOVUPS      Y7, (R9)(R13*1)
+	VMOVUPS      Y7, (R9)(R11*1)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	ADDQ         $0x000000e0, R8
+	DECQ         R10
+	JNZ          fast4x4InputAVX2rows
+	ADDQ         image+16(FP), AX
+	ADDQ         SI, DX
+	DECQ         blocks+56(FP)
+	JNZ          fast4x4InputAVX2
+	VZEROUPPER
+	RET
+
+// func fast4x4OutputAVX2(m *float32, point int, bias *float32, dst *float32, line int, scratch *float32)
+// Requires: AVX, FMA3, MMX+
+TEXT ·fast4x4OutputAVX2(SB), NOSPLIT, $0-48
+	MOVQ   m+0(FP), AX
+	MOVQ   point+8(FP), CX
+	MOVQ   bias+16(FP), DX
+	MOVQ   dst+24(FP), BX
+	MOVQ   line+32(FP), SI
+	MOVQ   scratch+40(FP), DI
+	IMUL3Q $0x00000007, CX, R8
+	MOVQ   DI, R9
+	MOVQ   $0x00000007, R10
+	LEAQ   (R8)(R8*2), R11
+	ADDQ   AX, R11
+	LEAQ   (R8)(R8*2), R12
+	ADDQ   R11, R12
+
+fast4x4OutputAVX2columns:
+	VMOVUPS     (AX), Y1
+	PREFETCHT0  64(AX)
+	VMOVUPS     (AX)(R8*1), Y2
+	PREFETCHT0  64(AX)(R8*1)
+	VMOVUPS     (AX)(R8*2), Y3
+	PREFETCHT0  64(AX)(R8*2)
+	VMOVUPS     (R11), Y4
+	PREFETCHT0  64(R11)
+	VMOVUPS     (R11)(R8*1), Y5
+	PREFETCHT0  64(R11)(R8*1)
+	VMOVUPS     (R11)(R8*2), Y6
+	PREFETCHT0  64(R11)(R8*2)
+	VMOVUPS     (R12), Y7
+	PREFETCHT0  64(R12)
+	VADDPS      Y2, Y1, Y0
+	VSUBPS      Y2, Y1, Y2
+	VADDPS      Y4, Y3, Y1
+	VSUBPS      Y4, Y3, Y4
+	VADDPS      Y6, Y5, Y3
+	VSUBPS      Y6, Y5, Y6
+	VMOVAPS     Y0, Y8
+	VADDPS      Y1, Y8, Y8
+	VADDPS      Y3, Y8, Y8
+	VMULPS      fastAVX2Constants<>+992(SB), Y6, Y5
+	VMULPS      fastAVX2Constants<>+1024(SB), Y3, Y3
+	VFMADD231PS fastAVX2Constants<>+1056(SB), Y6, Y7
+	VFMADD231PS fastAVX2Constants<>+896(SB), Y4, Y7
+	VFMADD231PS fastAVX2Constants<>+832(SB), Y4, Y5
+	VFMADD231PS fastAVX2Constants<>+864(SB), Y1, Y3
+	VFMADD231PS fastAVX2Constants<>+640(SB), Y2, Y7
+	VFMADD231PS fastAVX2Constants<>+320(SB), Y2, Y5
+	VFMADD231PS fastAVX2Constants<>+608(SB), Y0, Y3
+	VMOVUPS     Y8, (R9)
+	VMOVUPS     Y5, 224(R9)
+	VMOVUPS     Y3, 448(R9)
+	VMOVUPS     Y7, 672(R9)
+	ADDQ        CX, AX
+	ADDQ        CX, R11
+	ADDQ        CX, R12
+	ADDQ        $0x20, R9
+	DECQ        R10
+	JNZ         fast4x4OutputAVX2columns
+	VMOVUPS     (DX), Y15
+	VMOVUPS     fastAVX2Constants<>+1152(SB), Y14
+	MOVQ        DI, AX
+	MOVQ        $0x00000004, R10
+
+fast4x4OutputAVX2rows:
+	VMOVUPS     (AX), Y1
+	VMOVUPS     32(AX), Y2
+	VMOVUPS     64(AX), Y3
+	VMOVUPS     96(AX), Y4
+	VMOVUPS     128(AX), Y5
+	VMOVUPS     160(AX), Y6
+	VMOVUPS     192(AX), Y7
+	VADDPS      Y2, Y1, Y0
+	VSUBPS      Y2, Y1, Y2
+	VADDPS      Y4, Y3, Y1
+	VSUBPS      Y4, Y3, Y4
+	VADDPS      Y6, Y5, Y3
+	VSUBPS      Y6, Y5, Y6
+	VMOVAPS     Y0, Y8
+	VADDPS      Y1, Y8, Y8
+	VADDPS      Y3, Y8, Y8
+	VMULPS      fastAVX2Constants<>+992(SB), Y6, Y5
+	VMULPS      fastAVX2Constants<>+1024(SB), Y3, Y3
+	VFMADD231PS fastAVX2Constants<>+1056(SB), Y6, Y7
+	VFMADD231PS fastAVX2Constants<>+896(SB), Y4, Y7
+	VFMADD231PS fastAVX2Constants<>+832(SB), Y4, Y5
+	VFMADD231PS fastAVX2Constants<>+864(SB), Y1, Y3
+	VFMADD231PS fastAVX2Constants<>+640(SB), Y2, Y7
+	VFMADD231PS fastAVX2Constants<>+320(SB), Y2, Y5
+	VFMADD231PS fastAVX2Constants<>+608(SB), Y0, Y3
+	VADDPS      Y15, Y8, Y8
+	VCMPPS      $0x03, Y8, Y8, Y13
+	VBLENDVPS   Y13, Y14, Y8, Y8
+	VMOVUPS     Y8, (BX)
+	VADDPS      Y15, Y5, Y5
+	VCMPPS      $0x03, Y5, Y5, Y13
+	VBLENDVPS   Y13, Y14, Y5, Y5
+	VMOVUPS     Y5, 32(BX)
+	VADDPS      Y15, Y3, Y3
+	VCMPPS      $0x03, Y3, Y3, Y13
+	VBLENDVPS   Y13, Y14, Y3, Y3
+	VMOVUPS     Y3, 64(BX)
+	VADDPS      Y15, Y7, Y7
+	VCMPPS      $0x03, Y7, Y7, Y13
+	VBLENDVPS   Y13, Y14, Y7, Y7
+	VMOVUPS     Y7, 96(BX)
+	ADDQ        $0x000000e0, AX
+	ADDQ        SI, BX
+	DECQ        R10
+	JNZ         fast4x4OutputAVX2rows
 	VZEROUPPER
 	RET
 
@@ -2798,7 +3490,7 @@ fastTapsAVX2next:
 	JMP     fastTapsAVX2sum
 
 fastTapsAVX2store:
-	VMOVUPS   fastAVX2Constants<>+608(SB), Y12
+	VMOVUPS   fastAVX2Constants<>+1152(SB), Y12
 	MOVQ      bias+56(FP), R11
 	MOVQ      plane+72(FP), R12
 	ADDQ      BX, R12

@@ -7,7 +7,7 @@ package asm
 // fastInputNEON transforms the window of one tile: see asm/fast.go.
 //
 //go:noescape
-func fastInputNEON(src *float32, line, image int, dst *float32, point, plane, blocks int, scratch *float32)
+func fastInputNEON(src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32)
 
 // fastOutputNEON transforms one tile's outputs: see asm/fast.go.
 //
@@ -17,12 +17,22 @@ func fastOutputNEON(m *float32, point int, bias, dst *float32, line int, scratch
 // fast5x5InputNEON transforms the window of one tile: see asm/fast.go.
 //
 //go:noescape
-func fast5x5InputNEON(src *float32, line, image int, dst *float32, point, plane, blocks int, scratch *float32)
+func fast5x5InputNEON(src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32)
 
 // fast5x5OutputNEON transforms one tile's outputs: see asm/fast.go.
 //
 //go:noescape
 func fast5x5OutputNEON(m *float32, point int, bias, dst *float32, line int, scratch *float32)
+
+// fast4x4InputNEON transforms the window of one tile: see asm/fast.go.
+//
+//go:noescape
+func fast4x4InputNEON(src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32)
+
+// fast4x4OutputNEON transforms one tile's outputs: see asm/fast.go.
+//
+//go:noescape
+func fast4x4OutputNEON(m *float32, point int, bias, dst *float32, line int, scratch *float32)
 
 // fastMultiplyNEON multiplies at one point: see asm/fast.go.
 //

@@ -2,19 +2,21 @@ package asm
 
 import "math"
 
-// Form is one of the minimal convolutions that there are kernels for, F(4x4,KxK):
-// 4x4 outputs of KxK taps. Its n = K+3 interpolation points in one dimension are
-// 0, p and -p for k positive p, and infinity.
+// Form is one of the minimal convolutions that there are kernels for, F(MxM,KxK):
+// MxM outputs of KxK taps. Its n = K+M-1 interpolation points in one dimension are
+// p and -p for k positive p, infinity, and, if n is even, 0 before them.
 //
 // Its methods are the transforms as plain Go: the same operations in the same
 // order as the kernels, which are held to them bit for bit, and what the bounds
 // of package conv are held to.
 type Form struct {
 	Taps   int       // K
+	Tile   int       // M
 	Side   int       // n
 	Points []float64 // those that are finite, in the order of the rows: 0, p_1, -p_1, ...
+	First  int       // the index of p_1: 1 after 0
 
-	// A^T [4][n]: row i holds the powers of degree i of the points. B^T [n][n]:
+	// A^T [M][n]: row i holds the powers of degree i of the points. B^T [n][n]:
 	// row p holds the coefficients of the product of x-q over the finite points q
 	// other than p. All are exact in float64.
 	A, B [][]float64
@@ -33,10 +35,28 @@ type Form struct {
 // little, keep the matrices small and so the bound; powers of two do well enough
 // for 5x5.
 var (
-	form3 = newForm(3, 5.0/8, 13.0/8)
-	form5 = newForm(5, 1.0/2, 1, 2)
-	form7 = newForm(7, 3.0/8, 3.0/4, 5.0/4, 3)
+	form3 = newForm(3, 4, 5.0/8, 13.0/8)
+	form5 = newForm(5, 4, 1.0/2, 1, 2)
+	form7 = newForm(7, 4, 3.0/8, 3.0/4, 5.0/4, 3)
 )
+
+// form4 is for float32 arithmetic only: of all seven points that are multiples of 1/8 up
+// to 4 these lose the fewest digits of random numbers, half of what form5's eight lose.
+var form4 = newForm(4, 4, 1.0/4, 7.0/8, 7.0/4)
+
+// FastForm returns the form of float32 arithmetic for kernels of taps x taps, nil if there
+// is none.
+func FastForm(taps int) *Form {
+	switch taps {
+	case 3:
+		return form3
+	case 4:
+		return form4
+	case 5:
+		return form5
+	}
+	return nil
+}
 
 // WinogradForm returns the form for kernels of taps x taps, nil if there is none.
 func WinogradForm(taps int) *Form {
@@ -65,14 +85,17 @@ func (b *backend) form(f *Form) *Winograd {
 	return b.winograd7
 }
 
-func newForm(taps int, points ...float64) *Form {
-	n := taps + 3
-	f := &Form{Taps: taps, Side: n, Points: []float64{0}, all: product(points, -1)}
+func newForm(taps, tile int, points ...float64) *Form {
+	n := taps + tile - 1
+	f := &Form{Taps: taps, Tile: tile, Side: n, First: 1 - n%2, all: product(points, -1)}
+	if f.First == 1 {
+		f.Points = []float64{0}
+	}
 	for l, p := range points {
 		f.Points = append(f.Points, p, -p)
 		f.others = append(f.others, product(points, l))
 	}
-	for degree := range 4 {
+	for degree := range tile {
 		row := make([]float64, n)
 		for r, p := range f.Points {
 			row[r] = 1
@@ -80,21 +103,21 @@ func newForm(taps int, points ...float64) *Form {
 				row[r] *= p
 			}
 		}
-		if degree == 3 {
+		if degree == tile-1 {
 			row[n-1] = 1
 		}
 		f.A = append(f.A, row)
 	}
 	for r := range n {
 		row := make([]float64, n)
-		switch l := (r - 1) / 2; {
-		case r == 0 || r == n-1:
+		switch l := (r - f.First) / 2; {
+		case r < f.First || r == n-1:
 			for j, c := range f.all {
-				row[2*j+min(r, 1)] = c
+				row[2*j+min(r, f.First)] = c
 			}
-		default: // x (x + p) times the others
+		default: // x + p times the others, and times x for the point 0
 			for j, c := range f.others[l] {
-				row[2*j+1], row[2*j+2] = c*f.Points[r], c
+				row[2*j+f.First], row[2*j+f.First+1] = c*f.Points[r], c
 			}
 		}
 		f.B = append(f.B, row)
@@ -115,9 +138,11 @@ func (f *Form) roundings() {
 		return size, off
 	}
 	_, ends := sum(f.all)
-	f.InRoundings = []float64{ends}
+	for range f.First {
+		f.InRoundings = append(f.InRoundings, ends)
+	}
 	for l, c := range f.others {
-		p := f.Points[1+2*l]
+		p := f.Points[f.First+2*l]
 		size, off := sum(c)
 		both := float64((1+p)*off) + float64((1+p)*size)
 		f.InRoundings = append(f.InRoundings, both, both)
@@ -125,16 +150,17 @@ func (f *Form) roundings() {
 	f.InRoundings = append(f.InRoundings, ends)
 
 	k := len(f.others)
-	for r := range 4 {
+	for r := range f.Tile {
 		row := make([]float64, n)
-		for l := range k {
-			row[1+2*l] = float64(2 + l) // the sum or difference, then from here to the first
-			if r == 0 {
-				row[1+2*l] = float64(1 + k - l) // or to the last
-			}
-			row[2+2*l] = row[1+2*l]
-		}
 		row[0], row[n-1] = float64(k), float64(k) // unless A is 0
+		for l := range k {
+			at := f.First + 2*l
+			row[at] = float64(2 + l) // the sum or difference, then from here to the first
+			if r == 0 {
+				row[at] = float64(1 + min(k-l, k+f.First-1)) // or to the last
+			}
+			row[at+1] = row[at]
+		}
 		f.OutRoundings = append(f.OutRoundings, row)
 	}
 }
@@ -166,35 +192,48 @@ func (f *Form) inputLine(d, r []float64) {
 		}
 		return s
 	}
-	r[0], r[f.Side-1] = sum(f.all, 0), sum(f.all, 1)
+	if f.First == 1 {
+		r[0] = sum(f.all, 0)
+	}
+	r[f.Side-1] = sum(f.all, f.First)
 	for l, c := range f.others {
-		p, odd, even := f.Points[1+2*l], sum(c, 1), sum(c, 2)
-		r[1+2*l], r[2+2*l] = math.FMA(p, odd, even), math.FMA(-p, odd, even)
+		at := f.First + 2*l
+		p, low, high := f.Points[at], sum(c, f.First), sum(c, f.First+1)
+		r[at], r[at+1] = math.FMA(p, low, high), math.FMA(-p, low, high)
 	}
 }
 
 // outputLine is r = A^T d, at most k+1 roundings deep.
 func (f *Form) outputLine(d, r []float64) {
-	infinity := f.Side - 1
-	zero := d[0]
-	for l := 1; l < infinity; l += 2 {
-		zero += d[l] + d[l+1]
+	infinity, first, top := f.Side-1, f.First, f.Tile-1
+	r[0], r[top] = d[0], d[infinity]
+	if first == 0 {
+		r[0] = d[0] + d[1]
 	}
-	l := infinity - 2
-	p, s, t := f.Points[l], d[l]+d[l+1], d[l]-d[l+1]
-	one, two, three := p*t, p*p*s, math.FMA(p*p*p, t, d[infinity])
-	for l -= 2; l > 0; l -= 2 {
-		p, s, t = f.Points[l], d[l]+d[l+1], d[l]-d[l+1]
-		one, two, three = math.FMA(p, t, one), math.FMA(p*p, s, two), math.FMA(p*p*p, t, three)
+	for l := 2 - first; l < infinity; l += 2 {
+		r[0] += d[l] + d[l+1]
 	}
-	r[0], r[1], r[2], r[3] = zero, one, two, three
+	for l := infinity - 2; l >= first; l -= 2 {
+		s, t := d[l]+d[l+1], d[l]-d[l+1]
+		for row := 1; row <= top; row++ {
+			c, v := f.A[row][l], s
+			if row%2 == 1 {
+				v = t
+			}
+			if l == infinity-2 && row < top {
+				r[row] = c * v
+			} else {
+				r[row] = math.FMA(c, v, r[row])
+			}
+		}
+	}
 }
 
 // Input returns B^T d B [n*n] for a window [n*n] of one channel.
 func (f *Form) Input(d []float64) []float64 { return twice(d, f.Side, f.Side, f.inputLine) }
 
-// Output returns A^T m A [4*4] for the products [n*n] of one output channel.
-func (f *Form) Output(m []float64) []float64 { return twice(m, f.Side, 4, f.outputLine) }
+// Output returns A^T m A [M*M] for the products [n*n] of one output channel.
+func (f *Form) Output(m []float64) []float64 { return twice(m, f.Side, f.Tile, f.outputLine) }
 
 // OutputByRows is Output with the rows first, as OutputRow and OutputColumns do.
 func (f *Form) OutputByRows(m []float64) []float64 {

@@ -43,31 +43,42 @@ func registers(first int) (all []v) {
 // fastInput is fastInput of fast.go, four channels at a time.
 func (n *neon) fastInput(f form) {
 	name := "fast" + f.name + "InputNEON"
-	n.function(name, "src *float32, line, image int, dst *float32, point, plane, blocks int, scratch *float32", "", "transforms the window of one tile: see asm/fast.go.")
+	n.function(name, "src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32", "", "transforms the window of one tile: see asm/fast.go.")
 	at, side := n.lanes(append(f.inputConstants(), 1)), f.side()
+	var also []string
+	if f.taps == 4 {
+		also = []string{"R15", "R16", "R17"}
+		for k, r := range also {
+			n.op("MOVD %d(R4), %s", 8*k, r)
+		}
+	}
 	n.label("block")
 	n.op("MOVD R0, R10")
 	n.op("MOVD R3, R11")
 	n.op("MOVD $2, R9")
 	n.label("half")
 	for x := range side {
-		n.op("MOVD R10, R8")
+		n.op("MOVD R10, R13")
 		for y := range side {
-			n.load("R8", 32*x, v(y))
-			n.op("ADD R1, R8")
+			n.load("R13", 32*x, v(y))
+			n.op("ADD R1, R13")
 		}
 		for y, r := range n.fastInputLine(f, at) {
-			n.store(r, "R7", (side*y+x)*16)
+			n.store(r, "R8", (side*y+x)*16)
 		}
 	}
 	n.op("MOVD R11, R12")
 	for y := range side {
 		for x := 0; x < side; x += 2 {
-			n.load2("R7", (side*y+x)*16, v(x), v(x+1))
+			n.load2("R8", (side*y+x)*16, v(x), v(x+1))
 		}
 		for _, r := range n.fastInputLine(f, at) {
 			n.store(r, "R12", 0)
-			n.op("ADD R4, R12")
+			for _, place := range also {
+				n.op("ADD R12, %s, R14", place)
+				n.store(r, "R14", 0)
+			}
+			n.op("ADD R5, R12")
 		}
 	}
 	n.op("ADD $16, R10")
@@ -75,8 +86,8 @@ func (n *neon) fastInput(f form) {
 	n.op("SUBS $1, R9")
 	n.op("BNE half")
 	n.op("ADD R2, R0")
-	n.op("ADD R5, R3")
-	n.op("SUBS $1, R6")
+	n.op("ADD R6, R3")
+	n.op("SUBS $1, R7")
 	n.op("BNE block")
 	n.op("RET")
 }
@@ -102,17 +113,20 @@ func (n *neon) fastInputLine(f form, at map[float64]lane) []v {
 		}
 		return r
 	}
-	all := f.others(-1)
-	out := []v{sum(all, 0)}
+	all, first := f.others(-1), f.first()
+	var out []v
+	if first == 1 {
+		out = append(out, sum(all, 0))
+	}
 	for l, p := range f.points {
 		c := f.others(l)
-		odd, even := sum(c, 1), sum(c, 2)
-		minus := take(even)
-		n.fmlaBy(odd, at[p], even)
-		n.fmlsBy(odd, at[p], minus)
-		out = append(out, even, minus)
+		low, plus := sum(c, first), sum(c, first+1)
+		minus := take(plus)
+		n.fmlaBy(low, at[p], plus)
+		n.fmlsBy(low, at[p], minus)
+		out = append(out, plus, minus)
 	}
-	return append(out, sum(all, 1))
+	return append(out, sum(all, first))
 }
 
 // fastOutput is fastOutput of fast.go, four outputs at a time.
@@ -140,7 +154,7 @@ func (n *neon) fastOutput(f form) {
 	}
 	n.load("R2", 0, shift)
 	n.op("MOVD R3, R12")
-	for y := range 4 {
+	for y := range f.tile {
 		for x := 0; x < side; x += 2 {
 			n.load2("R5", (side*y+x)*16, v(x), v(x+1))
 		}
@@ -170,32 +184,49 @@ func (r v) gnu() string { return "v" + r.String()[1:] + ".16b" }
 
 // fastOutputLine is isa.outputLine of the first registers, and returns where the results
 // are.
-func (n *neon) fastOutputLine(f form, at map[float64]lane) [4]v {
-	side, last := f.side(), len(f.points)-1
-	free := registers(side)
-	zero, infinity, r1, r2 := v(0), v(side-1), free[0], free[1]
-	free = free[2:]
-	s := free[:last+1]
-	for l := range f.points {
-		plus, minus := v(1+2*l), v(2+2*l)
-		n.fadd(plus, minus, s[l])
-		n.fsub(plus, minus, plus) // t
+func (n *neon) fastOutputLine(f form, at map[float64]lane) []v {
+	first, last := f.first(), len(f.points)-1
+	free := registers(f.side())
+	take := func() v {
+		r := free[0]
+		free = free[1:]
+		return r
 	}
+	zero, infinity := v(0), v(f.side()-1)
+	s, t := make([]v, last+1), make([]v, last+1)
 	for l := range f.points {
+		plus, minus := v(first+2*l), v(first+2*l+1)
+		s[l], t[l] = take(), plus
+		n.fadd(plus, minus, s[l])
+		n.fsub(plus, minus, plus)
+	}
+	if first == 0 {
+		zero = take()
+		n.move(s[0], zero)
+	}
+	for l := 1 - first; l <= last; l++ {
 		n.fadd(zero, s[l], zero)
 	}
-	for l := last; l >= 0; l-- {
-		p, t := f.points[l], v(1+2*l)
-		n.fmlaBy(t, at[p*p*p], infinity)
-		if l == last {
-			n.fmulBy(t, at[p], r1)
-			n.fmulBy(s[l], at[p*p], r2)
-			continue
-		}
-		n.fmlaBy(t, at[p], r1)
-		n.fmlaBy(s[l], at[p*p], r2)
+	rows := []v{zero}
+	for len(rows) < f.tile-1 {
+		rows = append(rows, take())
 	}
-	return [4]v{zero, r1, r2, infinity}
+	rows = append(rows, infinity)
+	term := func(l, row int) (lane, v) {
+		p := f.points[l]
+		return at[[]float64{1, p, p * p, p * p * p}[row]], [][]v{s, t}[row%2][l]
+	}
+	for l := last; l >= 0; l-- {
+		for row := 1; row < f.tile; row++ {
+			c, d := term(l, row)
+			if l == last && row < f.tile-1 {
+				n.fmulBy(d, c, rows[row])
+			} else {
+				n.fmlaBy(d, c, rows[row])
+			}
+		}
+	}
+	return rows
 }
 
 // fastBlock adds the products of 8 channels to the sums: tile t's channels lie at base(t),

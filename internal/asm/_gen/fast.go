@@ -7,7 +7,7 @@ import (
 )
 
 // The forms that float32 arithmetic has kernels for.
-var fastForms = forms[:2]
+var fastForms = []form{forms[0], forms[1], {"4x4", 4, 4, []float64{1.0 / 4, 7.0 / 8, 7.0 / 4}}}
 
 // fast writes all kernels of asm.Fast: those of asm.Winograd with float32 numbers and
 // without a guard. A block of channels is one register of AVX2, and the transforms are
@@ -37,13 +37,14 @@ const canonicalNaN = 0x7fc00000
 //	line    bytes from a line of pixels to the next
 //	image   bytes from a channel block to the next
 //	dst     the tile's place in [n*n][blocks][tiles][8]
+//	also    for 4x4 taps, the bytes from there to three more places
 //	point   bytes from a point to the next
 //	plane   bytes from a block to the next in dst
 //	blocks  channel blocks, 1 or more
 //	scratch n*n vectors
 func fastInput(i isa, f form) {
 	name := "fast" + f.name + "Input" + i.name
-	TEXT(name, NOSPLIT, "func(src *float32, line, image int, dst *float32, point, plane, blocks int, scratch *float32)")
+	TEXT(name, NOSPLIT, "func(src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32)")
 	Pragma("noescape")
 	Doc(name + " transforms the window of one tile: see asm/fast.go.")
 	load := func(p string) reg.GPVirtual { return Load(Param(p), GP64()).(reg.GPVirtual) }
@@ -71,12 +72,24 @@ func fastInput(i isa, f form) {
 	MOVQ(scratch, from)
 	MOVQ(dst, to)
 	MOVQ(U32(uint32(n)), left)
+	var also []reg.GPVirtual
+	if f.taps == 4 {
+		at := load("also")
+		for k := range 3 {
+			place := GP64()
+			MOVQ(Mem{Base: at, Disp: 8 * k}, place)
+			also = append(also, place)
+		}
+	}
 	Label(name + "rows")
 	for x := range n {
 		i.load(Mem{Base: from, Disp: x * v}, i.wide[x])
 	}
 	i.inputLine(f, i.wide[n:16], func(_ int, r reg.VecPhysical) { // one after another
 		i.load(r, Mem{Base: to})
+		for _, place := range also {
+			i.load(r, Mem{Base: to, Index: place, Scale: 1})
+		}
 		PREFETCHT0(Mem{Base: to, Index: plane, Scale: 1}) // the next block's
 		ADDQ(point, to)
 	})
@@ -97,9 +110,9 @@ func fastInput(i isa, f form) {
 //	m       the tile's and outputs' place in [n*n][tiles][outputs]
 //	point   bytes from a point to the next
 //	bias    [8]
-//	dst     first pixel of the 4x4 outputs, 8 channels a pixel
+//	dst     first pixel of the outputs, 8 channels a pixel
 //	line    bytes from a line of pixels to the next
-//	scratch 4*n vectors
+//	scratch m*n vectors for mxm outputs
 func fastOutput(i isa, f form) {
 	name := "fast" + f.name + "Output" + i.name
 	TEXT(name, NOSPLIT, "func(m *float32, point int, bias, dst *float32, line int, scratch *float32)")
@@ -117,7 +130,7 @@ func fastOutput(i isa, f form) {
 	i.load(Mem{Base: bias}, shift)
 	i.load(i.bits(canonicalNaN), nan)
 	MOVQ(scratch, from)
-	MOVQ(U32(4), left)
+	MOVQ(U32(uint32(f.tile)), left)
 	Label(name + "rows")
 	for x := range n {
 		i.load(Mem{Base: from, Disp: x * v}, i.wide[1+x])

@@ -203,31 +203,43 @@ func (i isa) outputColumns(o form, loop string, ahead bool, from, scratch, to, l
 //	r2 = sum of p_l^2 s_l          r3 = d_infinity + sum of p_l^3 t_l,
 //
 // from the last to the first, r0 from the first to the last: k+1 roundings deep
-// each.
-func (i isa) outputLine(f form) [4]reg.VecPhysical {
+// each. Of three rows r2 is the last one, with d_infinity; without the point 0 there is no
+// d_0.
+func (i isa) outputLine(f form) []reg.VecPhysical {
 	d, free := i.wide[1:], i.wide[0]
-	last := len(f.points) - 1
+	first, last := f.first(), len(f.points)-1
 	s, t := make([]reg.VecPhysical, last+1), make([]reg.VecPhysical, last+1)
 	for l := range f.points {
-		plus, minus := d[1+2*l], d[2+2*l]
+		plus, minus := d[first+2*l], d[first+2*l+1]
 		i.add(minus, plus, free)
 		i.sub(minus, plus, minus)
 		s[l], t[l], free = free, minus, plus
 	}
 	zero, infinity := d[0], d[f.side()-1]
-	for l := range f.points {
+	if first == 0 {
+		zero = d[f.side()]
+		i.copy(s[0], zero)
+	}
+	for l := 1 - first; l <= last; l++ {
 		i.add(s[l], zero, zero)
 	}
-	r1, r2 := free, s[last]
-	i.mul(i.float(f.points[last]), t[last], r1)
-	i.mul(i.float(f.points[last]*f.points[last]), s[last], r2)
-	for l := last; l >= 0; l-- {
+	rows := []reg.VecPhysical{zero, free, s[last], infinity}[:f.tile]
+	rows[f.tile-1] = infinity
+	term := func(l, row int) (Op, reg.VecPhysical) {
 		p := f.points[l]
-		i.fma(i.float(p*p*p), t[l], infinity)
-		if l < last {
-			i.fma(i.float(p), t[l], r1)
-			i.fma(i.float(p*p), s[l], r2)
+		return i.float([]float64{1, p, p * p, p * p * p}[row]), [][]reg.VecPhysical{s, t}[row%2][l]
+	}
+	for row := 1; row < f.tile-1; row++ {
+		c, d := term(last, row)
+		i.mul(c, d, rows[row])
+	}
+	for l := last; l >= 0; l-- {
+		c, d := term(l, f.tile-1)
+		i.fma(c, d, infinity)
+		for row := 1; row < f.tile-1 && l < last; row++ {
+			c, d := term(l, row)
+			i.fma(c, d, rows[row])
 		}
 	}
-	return [4]reg.VecPhysical{zero, r1, r2, infinity}
+	return rows
 }

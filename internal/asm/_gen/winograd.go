@@ -16,21 +16,25 @@ const (
 	b = 13.0 / 8
 )
 
-// form is one of the minimal convolutions F(4x4,KxK) of asm.WinogradForm.
+// form is one of the minimal convolutions F(MxM,KxK) of asm.Form.
 type form struct {
 	name   string    // in the names of its kernels
 	taps   int       // K
-	points []float64 // p_1 ... p_k: the points are 0, +-p_1 ... +-p_k and infinity
+	tile   int       // M
+	points []float64 // p_1 ... p_k: the points are +-p_1 ... +-p_k and infinity, and 0 if there are 2k+2
 }
 
 var forms = []form{
-	{"", 3, []float64{a, b}},
-	{"5x5", 5, []float64{1.0 / 2, 1, 2}},
-	{"7x7", 7, []float64{3.0 / 8, 3.0 / 4, 5.0 / 4, 3}},
+	{"", 3, 4, []float64{a, b}},
+	{"5x5", 5, 4, []float64{1.0 / 2, 1, 2}},
+	{"7x7", 7, 4, []float64{3.0 / 8, 3.0 / 4, 5.0 / 4, 3}},
 }
 
 // side is that of a window, and the number of points.
-func (f form) side() int { return f.taps + 3 }
+func (f form) side() int { return f.taps + f.tile - 1 }
+
+// first is the index of the first pair of points: 1 after 0.
+func (f form) first() int { return 1 - f.side()%2 }
 
 // others returns the coefficients of the product of x - q^2 over the q = p_l
 // with l not skip, from that of 1 upwards.
@@ -246,7 +250,8 @@ func (i isa) product() int { return i.tiles * 2 * i.vector() }
 //	r_0 = sum of e_j d_2j        r_infinity = sum of e_j d_(2j+1)
 //	r_+-l = sum of f_lj d_(2j+2) +- p_l sum of f_lj d_(2j+1),
 //
-// from the leading coefficient, 1, downwards: k roundings deep each.
+// from the leading coefficient, 1, downwards: k roundings deep each. Without the point 0
+// there is no r_0, and the others begin one number before.
 func (i isa) inputLine(f form, free []reg.VecPhysical, store func(r int, v reg.VecPhysical)) {
 	n := f.side()
 	d, next := i.wide[:n], 0
@@ -264,20 +269,22 @@ func (i isa) inputLine(f form, free []reg.VecPhysical, store func(r int, v reg.V
 		}
 		return v
 	}
-	all := f.others(-1)
-	store(0, sum(all, 0))
+	all, first := f.others(-1), f.first()
+	if first == 1 {
+		store(0, sum(all, 0))
+	}
 	for l, p := range f.points {
 		c := f.others(l)
-		odd, even := sum(c, 1), sum(c, 2)
+		low, plus := sum(c, first), sum(c, first+1)
 		minus := free[next%len(free)]
 		next++
-		i.copy(even, minus)
-		i.fma(i.float(p), odd, even)
-		i.fnma(i.float(p), odd, minus)
-		store(1+2*l, even)
-		store(2+2*l, minus)
+		i.copy(plus, minus)
+		i.fma(i.float(p), low, plus)
+		i.fnma(i.float(p), low, minus)
+		store(first+2*l, plus)
+		store(first+2*l+1, minus)
 	}
-	store(n-1, sum(all, 1))
+	store(n-1, sum(all, first))
 }
 
 func mustParam(name string) Mem {
