@@ -10,11 +10,11 @@ import (
 //
 // Let u = 2^-53, y = p_1 + ... + p_n, the p_k products of float32 numbers, which are
 // exact in float64, P the sum of the |p_k| and g_k = ku/(1-ku). The sum of at most
-// longest products is taken one after another from zero, or so in blocks of chain; that
-// of more is in blocks, which are added in order, from zero as well. A product takes part
-// in at most chain roundings of its block (the first addition, to zero, is exact) and in
-// as many as there are blocks thereafter, so that with r = n for n <= longest, and
-// r = chain + blocks beyond,
+// longest products is taken one after another from zero; that of more in blocks of one
+// length (the last may be shorter), chain at most, which are added in order, from zero as
+// well. A product takes part in at most as many roundings as its block has products (the
+// first addition, to zero, is exact) and in as many as there are blocks thereafter, so that
+// with r = n for n <= longest, and r = length + blocks beyond,
 //
 //	|y^ - y| <= g_r P
 //
@@ -41,19 +41,31 @@ import (
 // fl(fl(alpha s^) + fl(beta c)) add u (|alpha s^| + |beta c| + |y^|), and 2^-1060 covers
 // those that underflow.
 
-// Up to longest products are added one after another, in registers all the while; of more
-// the bound would leave too many elements open, and so chain are, and then the next.
+// Up to longest products are added one after another, in registers all the while. Of more,
+// chain are, for all panels at hand, and then the next: so much of a panel of b stays in
+// the first cache, and so much of the panels of a in the second. It also keeps the bound
+// small.
 const (
-	longest = 1088
-	chain   = 128
+	longest = 256
+	chain   = 192
 )
+
+// blockOf returns how many of n products are added one after another.
+func blockOf(n int) int {
+	if n <= longest {
+		return max(n, 1)
+	}
+	blocks := (n + chain - 1) / chain
+	return (n + blocks - 1) / blocks
+}
 
 // roundings returns r of a sum of n products.
 func roundings(n int) int {
 	if n <= longest {
 		return n
 	}
-	return chain + (n+chain-1)/chain
+	block := blockOf(n)
+	return block + (n+block-1)/block
 }
 
 // slope returns what E is for norms of 1.

@@ -47,7 +47,7 @@ func (k *Kernel) Bytes() int64 {
 	defer k.mu.Unlock()
 	n := 0
 	for _, p := range k.byWidth {
-		n += cap(p.memory) + cap(p.norms) + len(p.grids)
+		n += cap(p.memory) + cap(p.single)/2 + cap(p.norms) + len(p.grids)
 	}
 	for _, p := range k.inSingles {
 		n += (cap(p.u) + cap(p.bias)) / 2
@@ -72,8 +72,11 @@ func (k *Kernel) panels(width int) *packed {
 		from.last, from.lastLine, from.lastFold = k.bias, 1, 1
 		terms++
 	}
-	p.shape(1, k.n, terms, width, k.b.Format != fp16.Float64)
+	p.shape(1, k.n, terms, blockOf(terms), width, k.b.Format != fp16.Float64)
 	par.For(p.panels, func(i int) { p.fill(i, &from, new([stretch]float64)) })
+	if k.b.Format != fp16.Float64 {
+		p.narrow()
+	}
 	k.byWidth[width] = p
 	return p
 }

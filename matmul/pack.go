@@ -9,14 +9,19 @@ import (
 )
 
 // packed is one operand in the order in which the kernels read it: panels of some
-// lines side by side, where a line is a row of a or a column of b.
+// lines side by side, where a line is a row of a or a column of b. Its terms are in
+// blocks, and those of all panels of one block lie together: at the distance of whole
+// panels they would meet in the same few sets of a cache.
 type packed struct {
 	width  int       // lines of a panel
 	terms  int       // numbers of a line
+	block  int       // terms of a block; the last one may have less
 	lines  int       // of a matrix
 	panels int       // of a matrix
-	data   []float64 // [matrices][panels][terms][width], zeros beyond the last line
+	data   []float64 // [matrices][blocks][panels][terms of a block][width], zeros beyond the last line
+	single []float32 // the same in half the memory, in the place of data, of what is prepared
 	norms  []float64 // [matrices][panels][width], of lines; empty in float64
+	finite []bool    // [matrices][panels]: no norm is NaN or infinite; empty in float64
 	grids  []atomic.Int64
 	memory []float64 // of data, beginning with a page
 }
@@ -28,8 +33,8 @@ const (
 )
 
 // shape makes room for some matrices.
-func (p *packed) shape(matrices, lines, terms, width int, norms bool) {
-	p.width, p.terms, p.lines, p.panels = width, terms, lines, (lines+width-1)/width
+func (p *packed) shape(matrices, lines, terms, block, width int, norms bool) {
+	p.width, p.terms, p.block, p.lines, p.panels = width, terms, block, lines, (lines+width-1)/width
 	n := matrices * p.panels
 	if size := n * terms * width; cap(p.memory) < size {
 		p.memory = asm.Paged[float64](size)
@@ -43,13 +48,54 @@ func (p *packed) shape(matrices, lines, terms, width int, norms bool) {
 			p.norms = make([]float64, n*width)
 		}
 		p.norms = p.norms[:n*width]
+		room(&p.finite, n)
 	}
 }
 
-// panel returns the numbers of a panel, counted through all matrices.
-func (p *packed) panel(i int) []float64 {
-	size := p.terms * p.width
-	return p.data[i*size:][:size]
+// at returns where the terms of panel i, counted through all matrices, begin with term k,
+// the first of a block, and how many numbers the block has there.
+func (p *packed) at(i, k int) (at, n int) {
+	matrix, i := i/p.panels, i%p.panels
+	n = min(p.block, p.terms-k) * p.width
+	return (matrix*p.terms+k)*p.panels*p.width + i*n, n
+}
+
+// piece returns n terms of a panel from term k on, the first of a block, made in a memory
+// if they are single or in several blocks.
+func (p *packed) piece(i, k, n int, memory *[]float64) []float64 {
+	at, have := p.at(i, k)
+	if n *= p.width; p.single == nil && n <= have {
+		return p.data[at:][:n]
+	}
+	room(memory, n)
+	for to := *memory; len(to) > 0; to, k = to[have:], k+p.block {
+		if at, have = p.at(i, k); p.single == nil {
+			copy(to, p.data[at:][:have])
+		} else {
+			widen(to[:have], p.single[at:][:have])
+		}
+	}
+	return *memory
+}
+
+// widen converts numbers, as many as some terms of a panel have.
+func widen(to []float64, from []float32) {
+	if d := asm.DirectKernels(); d != nil && len(to) > 0 && len(to)%d.Pixels == 0 {
+		d.Widen(&to[0], &from[0], len(to))
+		return
+	}
+	for i, v := range from {
+		to[i] = float64(v)
+	}
+}
+
+// narrow makes what is packed single.
+func (p *packed) narrow() {
+	p.single = asm.Paged[float32](len(p.data))
+	for i, v := range p.data {
+		p.single[i] = float32(v)
+	}
+	p.data, p.memory = nil, nil
 }
 
 // lineNorms returns the norms of a panel's lines.
@@ -73,48 +119,60 @@ var one = []float64{1}
 
 // fill packs a panel of a matrix and takes its norms, with sums as scratch.
 func (p *packed) fill(i int, s *source, sums *[stretch]float64) {
-	out := p.panel(i)
-	first := i % p.panels * p.width
-	n := min(p.width, p.lines-first)
+	*sums = [stretch]float64{}
+	for k := 0; k < p.terms; k += p.block {
+		at, n := p.at(i, k)
+		out := p.data[at:][:n]
+		body := out[:min(p.block, s.terms-k)*p.width]
+		p.lay(body, i%p.panels*p.width, k, s)
+		if tail := out[len(body):]; len(tail) > 0 {
+			clear(tail)
+			first := i % p.panels * p.width
+			for l := range min(p.width, p.lines-first) {
+				tail[l] = s.last[(first+l)*s.lastLine] * s.lastFold
+			}
+		}
+		if len(p.norms) > 0 {
+			addSquares(out, sums)
+		}
+	}
 	p.grids[i].Store(unknown)
-	body := out[:s.terms*p.width]
+	if len(p.norms) > 0 {
+		p.finite[i] = takeNorms(p.lineNorms(i), sums)
+	}
+}
+
+// lay packs terms of the lines from first on, from term k on.
+func (p *packed) lay(body []float64, first, k int, s *source) {
+	n, terms := min(p.width, p.lines-first), len(body)/p.width
+	data := s.data
 	switch {
-	case s.terms == 0:
+	case terms == 0:
 	case n < p.width || s.step != 1 && s.line != 1:
 		clear(body)
 		for l := range n {
-			at := (first + l) * s.line
-			for k := range s.terms {
-				body[k*p.width+l] = s.data[at+k*s.step]
+			at := (first+l)*s.line + k*s.step
+			for i := range terms {
+				body[i*p.width+l] = data[at+i*s.step]
 			}
 		}
 	case s.line == 1:
-		for k := range s.terms {
-			copy(body[k*p.width:][:p.width], s.data[k*s.step+first:])
+		for i := range terms {
+			copy(body[i*p.width:][:p.width], data[(k+i)*s.step+first:])
 		}
 	default:
 		for l := 0; l < n; l += 2 {
 			if l+1 == n {
-				weave(body[l:], p.width, s.data[(first+l)*s.line:][:s.terms])
+				weave(body[l:], p.width, data[(first+l)*s.line+k:][:terms])
 				break
 			}
-			weave2(body[l:], p.width, s.data[(first+l)*s.line:][:s.terms], s.data[(first+l+1)*s.line:][:s.terms])
+			weave2(body[l:], p.width, data[(first+l)*s.line+k:][:terms], data[(first+l+1)*s.line+k:][:terms])
 		}
 	}
 	if s.fold != 1 {
-		for k := range body {
-			body[k] *= s.fold
+		for i := range body {
+			body[i] *= s.fold
 		}
-	}
-	if s.last != nil {
-		tail := out[s.terms*p.width:]
-		clear(tail)
-		for l := range n {
-			tail[l] = s.last[(first+l)*s.lastLine] * s.lastFold
-		}
-	}
-	if len(p.norms) > 0 {
-		takeNorms(p.lineNorms(i), out, sums)
 	}
 }
 
@@ -141,10 +199,9 @@ func weave2(out []float64, width int, a, b []float64) {
 // stretch is a multiple of all widths of panels.
 const stretch = 192
 
-// takeNorms sets norms to those of the lines of a panel.
-func takeNorms(norms, panel []float64, sums *[stretch]float64) {
-	*sums = [stretch]float64{}
-	width := len(norms)
+// addSquares adds the squares of some terms of a panel to sums, those of a line to each
+// width-th from its own on.
+func addSquares(panel []float64, sums *[stretch]float64) {
 	if d := asm.DirectKernels(); d != nil {
 		for ; len(panel) >= stretch; panel = panel[stretch:] {
 			d.AddSquares(&panel[0], 1, &sums[0], stretch)
@@ -157,13 +214,21 @@ func takeNorms(norms, panel []float64, sums *[stretch]float64) {
 		}
 		panel = panel[n:]
 	}
+}
+
+// takeNorms sets norms to those of the lines of a panel, of sums of squares, and reports
+// whether all are finite.
+func takeNorms(norms []float64, sums *[stretch]float64) bool {
+	finite := true
 	for l := range norms {
 		sum := 0.0
-		for i := l; i < stretch; i += width {
+		for i := l; i < stretch; i += len(norms) {
 			sum += sums[i]
 		}
 		norms[l] = math.Sqrt(sum)
+		finite = finite && sum-sum == 0
 	}
+	return finite
 }
 
 // grid returns the exponent of a power of two of which all numbers of a panel are
@@ -173,8 +238,22 @@ func (p *packed) grid(i int) int {
 		return int(g) - gridOffset
 	}
 	least := nothing
-	for _, v := range p.panel(i) {
-		b := math.Float64bits(v) << 1 >> 1
+	for k := 0; k < p.terms; k += p.block {
+		if at, n := p.at(i, k); p.single == nil {
+			least = min(least, gridOf(p.data[at:][:n]))
+		} else {
+			least = min(least, gridOf(p.single[at:][:n]))
+		}
+	}
+	p.grids[i].Store(int64(least + gridOffset))
+	return least
+}
+
+// gridOf is grid of some numbers.
+func gridOf[T float32 | float64](numbers []T) int {
+	least := nothing
+	for _, v := range numbers {
+		b := math.Float64bits(float64(v)) << 1 >> 1
 		e := int(b >> 52)
 		if b == 0 || e == 0x7ff {
 			continue
@@ -183,7 +262,6 @@ func (p *packed) grid(i int) int {
 			least = at
 		}
 	}
-	p.grids[i].Store(int64(least + gridOffset))
 	return least
 }
 

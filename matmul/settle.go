@@ -95,13 +95,23 @@ func moderate(v float64) bool {
 
 // gather returns the products of an element.
 func (s *Space) gather(w *worker, ia, i, ib, j int) []float64 {
-	a, b := s.a.panel(ia), s.b.panel(ib)
 	room(&w.terms, s.a.terms)
-	at, bt := i, j
-	for t := range w.terms {
-		w.terms[t] = a[at] * b[bt]
-		at += s.a.width
-		bt += s.b.width
+	for k := 0; k < s.a.terms; k += s.a.block {
+		at, _ := s.a.at(ia, k)
+		bt, _ := s.b.at(ib, k)
+		at, bt = at+i, bt+j
+		terms := w.terms[k:min(k+s.a.block, s.a.terms)]
+		if s.b.single != nil {
+			for t := range terms {
+				terms[t] = s.a.data[at] * float64(s.b.single[bt])
+				at, bt = at+s.a.width, bt+s.b.width
+			}
+			continue
+		}
+		for t := range terms {
+			terms[t] = s.a.data[at] * s.b.data[bt]
+			at, bt = at+s.a.width, bt+s.b.width
+		}
 	}
 	return w.terms
 }

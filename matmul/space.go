@@ -16,7 +16,7 @@ type Space struct {
 	workers []*worker
 
 	kernels *asm.Direct // nil for plain Go
-	finish  func(src *float64, taps *int, n int, w, table, window, out *float64, flags *uint8)
+	round   func(sums, slope, window, dst *float64, line int, flags *uint8) (any uint32)
 	rows    int // of a tile: lines of a panel of a
 	cols    int
 	slope   float64
@@ -27,8 +27,7 @@ type Space struct {
 	unitsA, unitsB   int // units of a matrix
 	packA            int // panels of a to pack
 	packing, tiling  func(worker, i int)
-	taps, identity   []int
-	eye              []float64 // the unit matrix
+	taps             []int
 	name, plain, isa string
 }
 
@@ -46,6 +45,7 @@ type worker struct {
 	flags  []uint8
 	table  []float64 // bias, slope, e, each for the rows of a tile
 	window []float64
+	right  []float64 // terms of a panel of b
 	terms  []float64
 	pairs  []float64
 
@@ -60,7 +60,7 @@ func (s *Space) Bytes() int64 {
 		n += cap(p.memory) + cap(p.norms) + len(p.grids)
 	}
 	for _, w := range s.workers {
-		n += cap(w.sums) + cap(w.out) + cap(w.table) + cap(w.window) + cap(w.terms) + cap(w.pairs)
+		n += cap(w.sums) + cap(w.out) + cap(w.table) + cap(w.window) + cap(w.right) + cap(w.terms) + cap(w.pairs)
 	}
 	return 8 * int64(n)
 }
@@ -74,7 +74,7 @@ const (
 // Sizes that change no result.
 const (
 	mostPacked = 1 << 22 // numbers of both operands that are packed at once, or one matrix of each
-	tilesA     = 16      // panels of a unit, at most
+	tilesA     = 64      // panels of a unit, at most
 	tilesB     = 4
 	serial     = 1 << 17 // products that are not worth sharing out
 )
@@ -95,8 +95,8 @@ func (s *Space) run() {
 	format := kernelFormats[j.format]
 	j.byGo = s.kernels == nil || format < 0 || format == asm.ToFloat64 || j.outer() || j.terms == 0
 	s.slope = slope(j.terms)
-	if s.kernels != nil && format >= 0 {
-		s.finish = s.kernels.Convolve[format]
+	if !j.byGo {
+		s.round = s.kernels.Round[format]
 	}
 	s.a, s.b = &s.own[0], &s.own[1]
 	norms := j.format != fp16.Float64
@@ -120,11 +120,15 @@ func (s *Space) run() {
 		}
 		return group
 	}
-	s.a.shape(count(&j.a), j.m, j.terms, s.rows, norms)
+	block := blockOf(j.terms)
+	if !norms {
+		block = max(1, j.terms)
+	}
+	s.a.shape(count(&j.a), j.m, j.terms, block, s.rows, norms)
 	if j.prepared != nil {
 		s.b = j.prepared.panels(s.cols)
 	} else {
-		s.b.shape(count(&j.b), j.n, j.terms, s.cols, norms)
+		s.b.shape(count(&j.b), j.n, j.terms, block, s.cols, norms)
 	}
 	s.divide(group)
 	s.sources[0] = source{line: j.a.row, step: j.a.col, terms: j.k, fold: j.fold}
@@ -179,7 +183,6 @@ func (s *Space) choose() {
 		full := float64((j.m+s.rows-1)/s.rows*s.rows) * float64((j.n+s.cols-1)/s.cols*s.cols)
 		if j.prepared != nil || float64(j.m)*float64(j.n)*waste >= full {
 			asm.Ran(s.name)
-			s.prepareUnit()
 			return
 		}
 		s.kernels = nil
@@ -188,21 +191,11 @@ func (s *Space) choose() {
 	s.rows, s.cols = plainRows, plainCols
 }
 
-// prepareUnit makes the unit matrix by which sums that wait in memory are finished, and
-// the places of terms side by side.
-func (s *Space) prepareUnit() {
-	if len(s.eye) == s.rows*s.rows && len(s.identity) == s.rows && s.identity[s.rows-1] == 8*(s.rows-1)*s.cols {
-		return
-	}
-	s.eye, s.identity, s.taps = make([]float64, s.rows*s.rows), make([]int, s.rows), nil
-	for i := range s.rows {
-		s.eye[i*s.rows+i] = 1
-		s.identity[i] = 8 * i * s.cols
-	}
-}
-
 // places returns the bytes from the first of n terms of a panel of b to each.
 func (s *Space) places(n int) []int {
+	if len(s.taps) > 1 && s.taps[1] != 8*s.cols { // of another instruction set
+		s.taps = s.taps[:0]
+	}
 	for len(s.taps) < n {
 		s.taps = append(s.taps, 8*s.cols*len(s.taps))
 	}
@@ -212,7 +205,7 @@ func (s *Space) places(n int) []int {
 // divide makes units, several for each worker.
 func (s *Space) divide(matrices int) {
 	s.groupA, s.groupB = tilesA, tilesB
-	if s.kernels != nil {
+	if s.kernels != nil && s.job.format == fp16.Float64 {
 		s.places(max(1, s.job.terms))
 	}
 	for {

@@ -2,6 +2,7 @@ package matmul
 
 import (
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 )
 
 // tiles computes unit i: some panels of a times some panels of b.
@@ -11,7 +12,7 @@ func (s *Space) tiles(number, i int) {
 	i %= s.unitsA * s.unitsB
 	loA, loB := s.corner(i)
 	hiA, hiB := min(loA+s.groupA, s.a.panels), min(loB+s.groupB, s.b.panels)
-	u := unit{s, w, matrix, 0, 0}
+	u := unit{Space: s, w: w, matrix: matrix}
 	if !j.a.single() {
 		u.panelsA = matrix * s.a.panels
 	}
@@ -23,40 +24,25 @@ func (s *Space) tiles(number, i int) {
 	room(&w.flags, tile)
 	room(&w.table, 3*s.rows)
 	room(&w.window, s.cols)
-	if !j.byGo && j.terms <= longest {
-		for b := loB; b < hiB; b++ {
-			for a := loA; a < hiA; a++ {
-				u.guarded(a, b, nil)
-			}
-		}
-		return
-	}
-	n := (hiA - loA) * (hiB - loB)
-	room(&w.sums, n*tile)
+	room(&w.sums, (hiA-loA)*(hiB-loB)*tile)
 	clear(w.sums)
-	for k := 0; k < j.terms; {
-		step := min(chain, j.terms-k)
-		if j.format == fp16.Float64 {
-			step = j.terms
-		}
-		at := 0
+	sums := func(a, b int) []float64 { return w.sums[((a-loA)*(hiB-loB)+b-loB)*tile:][:tile] }
+	for k := 0; k < j.terms; k += s.a.block {
+		n := min(s.a.block, j.terms-k)
 		for b := loB; b < hiB; b++ {
+			u.right = u.b.piece(u.panelsB+b, k, n, &w.right)
 			for a := loA; a < hiA; a++ {
-				u.add(a, b, k, step, w.sums[at:at+tile])
-				at += tile
+				u.add(a, k, n, sums(a, b))
 			}
 		}
-		k += step
 	}
-	at := 0
-	for b := loB; b < hiB; b++ {
-		for a := loA; a < hiA; a++ {
-			if sums := w.sums[at : at+tile]; j.byGo {
-				u.plainly(a, b, sums)
+	for a := loA; a < hiA; a++ {
+		for b := loB; b < hiB; b++ {
+			if j.byGo {
+				u.plainly(a, b, sums(a, b))
 			} else {
-				u.guarded(a, b, sums)
+				u.guarded(a, b, sums(a, b))
 			}
-			at += tile
 		}
 	}
 }
@@ -73,23 +59,24 @@ func room[T any](v *[]T, n int) {
 type unit struct {
 	*Space
 	w                *worker
-	matrix           int // from the first of those at hand
-	panelsA, panelsB int // the matrix's first panels
+	matrix           int       // from the first of those at hand
+	panelsA, panelsB int       // the matrix's first panels
+	right            []float64 // the terms of a panel of b at hand
 }
 
-// add adds the products of n terms, from k on, to the sums of the tile of panels a and
-// b; in float64 these are all, and the sums zero.
-func (u *unit) add(a, b, k, n int, sums []float64) {
-	left := u.a.panel(u.panelsA + a)[k*u.rows:]
-	right := u.b.panel(u.panelsB + b)[k*u.cols:]
+// add adds the products of n terms, from k on, of panel a and those at hand of b to the
+// sums of their tile; in float64 these are all, and the sums zero.
+func (u *unit) add(a, k, n int, sums []float64) {
+	at, _ := u.a.at(u.panelsA+a, k)
+	left := u.a.data[at:][:n*u.rows]
 	switch {
 	case u.kernels == nil:
-		addPlain(right[:n*plainCols], left[:n*plainRows], sums)
+		addPlain(u.right[:n*plainCols], left, sums)
 	case u.job.format == fp16.Float64:
 		clear(u.w.table)
-		u.finish(&right[0], &u.taps[0], n, &left[0], &u.w.table[0], &u.w.window[0], &sums[0], &u.w.flags[0])
+		u.kernels.Convolve[asm.ToFloat64](&u.right[0], &u.taps[0], n, &left[0], &u.w.table[0], &u.w.window[0], &sums[0], &u.w.flags[0])
 	default:
-		u.kernels.Add(&right[0], &left[0], n, &sums[0])
+		u.kernels.Add(&u.right[0], &left[0], n, &sums[0], &u.right[0])
 	}
 }
 
@@ -125,41 +112,43 @@ func (u *unit) place(a, b int) (i, j, rows, cols, to int) {
 // looked for: integers leave about 1 of 64 open, other numbers 1 of some thousands.
 const manyOpen = 3
 
-// guarded finishes a tile by a kernel: its sums, or the products themselves if nil.
+// guarded finishes a tile by a kernel.
 func (u *unit) guarded(a, b int, sums []float64) {
-	w, pa, pb := u.w, u.panelsA+a, u.panelsB+b
-	finite := true
-	window := u.b.lineNorms(pb)
-	for _, v := range window {
-		finite = finite && v-v == 0
-	}
-	known := u.a.known(pa) && u.b.known(pb) && exactly(u.a, pa, u.b, pb)
-	for l, v := range u.a.lineNorms(pa) {
-		finite = finite && v-v == 0
-		w.table[l], w.table[u.rows+l], w.table[2*u.rows+l] = 0, v*u.slope, 0
-		if known {
-			w.table[u.rows+l] = 0
-		}
-	}
-	u.round(pa, pb, sums, window)
+	j, w, pa, pb := &u.job, u.w, u.panelsA+a, u.panelsB+b
 	_, _, rows, cols, to := u.place(a, b)
-	open := u.open(rows)
-	if finite && open >= manyOpen && !known && exactly(u.a, pa, u.b, pb) {
-		clear(w.table)
-		u.round(pa, pb, sums, window)
-		open = u.open(rows)
+	finite := u.a.finite[pa] && u.b.finite[pb]
+	known := u.a.known(pa) && u.b.known(pb) && exactly(u.a, pa, u.b, pb)
+	dst, line := w.out, u.cols
+	whole := rows == u.rows && cols == u.cols && j.col == 1
+	if whole {
+		dst, line = j.to[to:], j.row
 	}
-	j := &u.job
-	for r := range rows {
-		if line := w.out[r*u.cols:][:cols]; j.col == 1 {
-			copy(j.to[to+r*j.row:][:cols], line)
-		} else {
+	slopes := w.table[:u.rows]
+	for l, v := range u.a.lineNorms(pa) {
+		slopes[l] = v * u.slope
+	}
+	if known {
+		clear(slopes)
+	}
+	window := &u.b.lineNorms(pb)[0]
+	any := u.round(&sums[0], &slopes[0], window, &dst[0], 8*line, &w.flags[0])
+	if any != 0 && finite && !known && u.open(rows) >= manyOpen && exactly(u.a, pa, u.b, pb) {
+		clear(slopes)
+		any = u.round(&sums[0], &slopes[0], window, &dst[0], 8*line, &w.flags[0])
+	}
+	if !whole {
+		for r := range rows {
+			line := w.out[r*u.cols:][:cols]
+			if j.col == 1 {
+				copy(j.to[to+r*j.row:][:cols], line)
+				continue
+			}
 			for c, v := range line {
 				j.to[to+r*j.row+c*j.col] = v
 			}
 		}
 	}
-	if finite && open == 0 {
+	if finite && any == 0 {
 		return
 	}
 	lanes := u.kernels.Lanes()
@@ -171,16 +160,6 @@ func (u *unit) guarded(a, b int, sums []float64) {
 			}
 		}
 	}
-}
-
-// round has a kernel round a tile.
-func (u *unit) round(pa, pb int, sums, window []float64) {
-	w := u.w
-	if sums != nil {
-		u.finish(&sums[0], &u.identity[0], u.rows, &u.eye[0], &w.table[0], &window[0], &w.out[0], &w.flags[0])
-		return
-	}
-	u.finish(&u.b.panel(pb)[0], &u.taps[0], u.job.terms, &u.a.panel(pa)[0], &w.table[0], &window[0], &w.out[0], &w.flags[0])
 }
 
 // open returns how many elements of the first rows are left open.

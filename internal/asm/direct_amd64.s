@@ -2218,37 +2218,42 @@ tapsdirectFloat64AVX512:
 	VZEROUPPER
 	RET
 
-// func directAddAVX512(src *float64, w *float64, n int, sums *float64)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·directAddAVX512(SB), NOSPLIT, $0-32
-	MOVQ   src+0(FP), AX
-	MOVQ   w+8(FP), CX
-	MOVQ   n+16(FP), DX
-	MOVQ   sums+24(FP), BX
-	VXORPD Z0, Z0, Z0
-	VXORPD Z1, Z1, Z1
-	VXORPD Z2, Z2, Z2
-	VXORPD Z3, Z3, Z3
-	VXORPD Z4, Z4, Z4
-	VXORPD Z5, Z5, Z5
-	VXORPD Z6, Z6, Z6
-	VXORPD Z7, Z7, Z7
-	VXORPD Z8, Z8, Z8
-	VXORPD Z9, Z9, Z9
-	VXORPD Z10, Z10, Z10
-	VXORPD Z11, Z11, Z11
-	VXORPD Z12, Z12, Z12
-	VXORPD Z13, Z13, Z13
-	VXORPD Z14, Z14, Z14
-	VXORPD Z15, Z15, Z15
-	VXORPD Z16, Z16, Z16
-	VXORPD Z17, Z17, Z17
-	VXORPD Z18, Z18, Z18
-	VXORPD Z19, Z19, Z19
-	VXORPD Z20, Z20, Z20
-	VXORPD Z21, Z21, Z21
-	VXORPD Z22, Z22, Z22
-	VXORPD Z23, Z23, Z23
+// func directAddAVX512(src *float64, w *float64, n int, sums *float64, next *float64)
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
+TEXT ·directAddAVX512(SB), NOSPLIT, $0-40
+	MOVQ       src+0(FP), AX
+	MOVQ       w+8(FP), CX
+	MOVQ       n+16(FP), DX
+	MOVQ       sums+24(FP), BX
+	MOVQ       next+32(FP), SI
+	PREFETCHT1 (SI)
+	PREFETCHT1 64(SI)
+	PREFETCHT1 128(SI)
+	PREFETCHT1 192(SI)
+	VXORPD     Z0, Z0, Z0
+	VXORPD     Z1, Z1, Z1
+	VXORPD     Z2, Z2, Z2
+	VXORPD     Z3, Z3, Z3
+	VXORPD     Z4, Z4, Z4
+	VXORPD     Z5, Z5, Z5
+	VXORPD     Z6, Z6, Z6
+	VXORPD     Z7, Z7, Z7
+	VXORPD     Z8, Z8, Z8
+	VXORPD     Z9, Z9, Z9
+	VXORPD     Z10, Z10, Z10
+	VXORPD     Z11, Z11, Z11
+	VXORPD     Z12, Z12, Z12
+	VXORPD     Z13, Z13, Z13
+	VXORPD     Z14, Z14, Z14
+	VXORPD     Z15, Z15, Z15
+	VXORPD     Z16, Z16, Z16
+	VXORPD     Z17, Z17, Z17
+	VXORPD     Z18, Z18, Z18
+	VXORPD     Z19, Z19, Z19
+	VXORPD     Z20, Z20, Z20
+	VXORPD     Z21, Z21, Z21
+	VXORPD     Z22, Z22, Z22
+	VXORPD     Z23, Z23, Z23
 
 directAddAVX512:
 	VMOVUPD      (AX), Z24
@@ -2339,6 +2344,1677 @@ directAddAVX512:
 	VADDPD       1472(BX), Z23, Z23
 	VMOVUPD      Z23, 1472(BX)
 	VZEROUPPER
+	RET
+
+// func directWidenAVX512(dst *float64, src *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·directWidenAVX512(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+directWidenAVX512:
+	VCVTPS2PD (CX), Z0
+	VMOVUPD   Z0, (AX)
+	VCVTPS2PD 32(CX), Z1
+	VMOVUPD   Z1, 64(AX)
+	VCVTPS2PD 64(CX), Z2
+	VMOVUPD   Z2, 128(AX)
+	ADDQ      $0x00000060, CX
+	ADDQ      $0x000000c0, AX
+	SUBQ      $0x00000018, DX
+	JNZ       directWidenAVX512
+	VZEROUPPER
+	RET
+
+// func directRoundFloat32AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-52
+	MOVQ         sums+0(FP), AX
+	MOVQ         slope+8(FP), CX
+	MOVQ         window+16(FP), DX
+	MOVQ         dst+24(FP), BX
+	MOVQ         line+32(FP), SI
+	MOVQ         flags+40(FP), DI
+	XORL         R9, R9
+	VBROADCASTSD (CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      (AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, (DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      64(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 1(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      128(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 2(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 8(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      192(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 3(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      256(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 4(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      320(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 5(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 16(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      384(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 6(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      448(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 7(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      512(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 8(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 24(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      576(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 9(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      640(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 10(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      704(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 11(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 32(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      768(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 12(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      832(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 13(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      896(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 14(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 40(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      960(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 15(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      1024(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 16(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      1088(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 17(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 48(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      1152(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 18(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      1216(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 19(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      1280(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 20(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 56(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      1344(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 21(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      1408(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 22(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      1472(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VCVTPD2PS    Z0, Y0
+	VCVTPD2PS    Z1, Y1
+	VPCMPD       $0x04, Y1, Y0, K1
+	KMOVB        K1, R8
+	VCVTPS2PD    Y0, Z0
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 23(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VZEROUPPER
+	MOVL         R9, any+48(FP)
+	RET
+
+// func directRoundFloat16AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-52
+	MOVQ         sums+0(FP), AX
+	MOVQ         slope+8(FP), CX
+	MOVQ         window+16(FP), DX
+	MOVQ         dst+24(FP), BX
+	MOVQ         line+32(FP), SI
+	MOVQ         flags+40(FP), DI
+	XORL         R9, R9
+	VBROADCASTSD (CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      (AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, (DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      64(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 1(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      128(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 2(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 8(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      192(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 3(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      256(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 4(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      320(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 5(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 16(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      384(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 6(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      448(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 7(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      512(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 8(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 24(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      576(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 9(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      640(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 10(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      704(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 11(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 32(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      768(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 12(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      832(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 13(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      896(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 14(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 40(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      960(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 15(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      1024(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 16(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      1088(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 17(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 48(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      1152(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 18(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      1216(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 19(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      1280(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 20(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 56(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      1344(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 21(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      1408(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 22(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      1472(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2a, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2a, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+64(SB), Z2
+	VPADDQ       directAVX512Constants<>+0(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+128(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+192(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 23(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VZEROUPPER
+	MOVL         R9, any+48(FP)
+	RET
+
+// func directRoundBFloat16AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-52
+	MOVQ         sums+0(FP), AX
+	MOVQ         slope+8(FP), CX
+	MOVQ         window+16(FP), DX
+	MOVQ         dst+24(FP), BX
+	MOVQ         line+32(FP), SI
+	MOVQ         flags+40(FP), DI
+	XORL         R9, R9
+	VBROADCASTSD (CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      (AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, (DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      64(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 1(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      128(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 2(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 8(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      192(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 3(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      256(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 4(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      320(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 5(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 16(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      384(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 6(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      448(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 7(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      512(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 8(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 24(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      576(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 9(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      640(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 10(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      704(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 11(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 32(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      768(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 12(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      832(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 13(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      896(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 14(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 40(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      960(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 15(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      1024(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 16(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      1088(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 17(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 48(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      1152(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 18(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      1216(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 19(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      1280(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 20(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 56(CX), Z4
+	VMULPD       (DX), Z4, Z1
+	VMOVUPD      1344(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, (BX)
+	MOVB         R8, 21(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Z4, Z1
+	VMOVUPD      1408(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 64(BX)
+	MOVB         R8, 22(DI)
+	ORL          R8, R9
+	VMULPD       128(DX), Z4, Z1
+	VMOVUPD      1472(AX), Z0
+	VADDPD       Z1, Z0, Z2
+	VSUBPD       Z1, Z0, Z0
+	VMOVAPD      Z2, Z1
+	VPSRLQ       $0x2d, Z0, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z0, Z0
+	VPANDNQ      Z0, Z2, Z0
+	VPSRLQ       $0x2d, Z1, Z3
+	VPANDQ       directAVX512Constants<>+512(SB), Z3, Z3
+	VMOVDQU64    directAVX512Constants<>+320(SB), Z2
+	VPADDQ       directAVX512Constants<>+256(SB), Z3, Z3
+	VPADDQ       Z3, Z1, Z1
+	VPANDNQ      Z1, Z2, Z1
+	VPCMPQ       $0x04, Z1, Z0, K1
+	VPANDQ       directAVX512Constants<>+576(SB), Z0, Z3
+	VPSUBQ       directAVX512Constants<>+384(SB), Z3, Z3
+	VPCMPUQ      $0x06, directAVX512Constants<>+448(SB), Z3, K2
+	KORB         K1, K2, K1
+	KMOVB        K1, R8
+	VMOVUPD      Z0, 128(BX)
+	MOVB         R8, 23(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VZEROUPPER
+	MOVL         R9, any+48(FP)
 	RET
 
 DATA directAVX2Constants<>+0(SB)/8, $0x000001ffffffffff
@@ -3615,25 +5291,30 @@ tapsdirectFloat64AVX2:
 	VZEROUPPER
 	RET
 
-// func directAddAVX2(src *float64, w *float64, n int, sums *float64)
-// Requires: AVX, FMA3
-TEXT ·directAddAVX2(SB), NOSPLIT, $0-32
-	MOVQ   src+0(FP), AX
-	MOVQ   w+8(FP), CX
-	MOVQ   n+16(FP), DX
-	MOVQ   sums+24(FP), BX
-	VXORPD Y0, Y0, Y0
-	VXORPD Y1, Y1, Y1
-	VXORPD Y2, Y2, Y2
-	VXORPD Y3, Y3, Y3
-	VXORPD Y4, Y4, Y4
-	VXORPD Y5, Y5, Y5
-	VXORPD Y6, Y6, Y6
-	VXORPD Y7, Y7, Y7
-	VXORPD Y8, Y8, Y8
-	VXORPD Y9, Y9, Y9
-	VXORPD Y10, Y10, Y10
-	VXORPD Y11, Y11, Y11
+// func directAddAVX2(src *float64, w *float64, n int, sums *float64, next *float64)
+// Requires: AVX, FMA3, MMX+
+TEXT ·directAddAVX2(SB), NOSPLIT, $0-40
+	MOVQ       src+0(FP), AX
+	MOVQ       w+8(FP), CX
+	MOVQ       n+16(FP), DX
+	MOVQ       sums+24(FP), BX
+	MOVQ       next+32(FP), SI
+	PREFETCHT1 (SI)
+	PREFETCHT1 64(SI)
+	PREFETCHT1 128(SI)
+	PREFETCHT1 192(SI)
+	VXORPD     Y0, Y0, Y0
+	VXORPD     Y1, Y1, Y1
+	VXORPD     Y2, Y2, Y2
+	VXORPD     Y3, Y3, Y3
+	VXORPD     Y4, Y4, Y4
+	VXORPD     Y5, Y5, Y5
+	VXORPD     Y6, Y6, Y6
+	VXORPD     Y7, Y7, Y7
+	VXORPD     Y8, Y8, Y8
+	VXORPD     Y9, Y9, Y9
+	VXORPD     Y10, Y10, Y10
+	VXORPD     Y11, Y11, Y11
 
 directAddAVX2:
 	VMOVUPD      (AX), Y12
@@ -3684,6 +5365,981 @@ directAddAVX2:
 	VADDPD       352(BX), Y11, Y11
 	VMOVUPD      Y11, 352(BX)
 	VZEROUPPER
+	RET
+
+// func directWidenAVX2(dst *float64, src *float32, n int)
+// Requires: AVX
+TEXT ·directWidenAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ n+16(FP), DX
+
+directWidenAVX2:
+	VCVTPS2PD (CX), Y0
+	VMOVUPD   Y0, (AX)
+	VCVTPS2PD 16(CX), Y1
+	VMOVUPD   Y1, 32(AX)
+	VCVTPS2PD 32(CX), Y2
+	VMOVUPD   Y2, 64(AX)
+	ADDQ      $0x00000030, CX
+	ADDQ      $0x00000060, AX
+	SUBQ      $0x0000000c, DX
+	JNZ       directWidenAVX2
+	VZEROUPPER
+	RET
+
+// func directRoundFloat32AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// Requires: AVX
+TEXT ·directRoundFloat32AVX2(SB), NOSPLIT, $0-52
+	MOVQ         sums+0(FP), AX
+	MOVQ         slope+8(FP), CX
+	MOVQ         window+16(FP), DX
+	MOVQ         dst+24(FP), BX
+	MOVQ         line+32(FP), SI
+	MOVQ         flags+40(FP), DI
+	XORL         R9, R9
+	VBROADCASTSD (CX), Y4
+	VMULPD       (DX), Y4, Y1
+	VMOVUPD      (AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, R8
+	XORL         $0x0f, R8
+	VCVTPS2PD    X0, Y0
+	VMOVUPD      Y0, (BX)
+	MOVB         R8, (DI)
+	ORL          R8, R9
+	VMULPD       32(DX), Y4, Y1
+	VMOVUPD      32(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, R8
+	XORL         $0x0f, R8
+	VCVTPS2PD    X0, Y0
+	VMOVUPD      Y0, 32(BX)
+	MOVB         R8, 1(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Y4, Y1
+	VMOVUPD      64(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, R8
+	XORL         $0x0f, R8
+	VCVTPS2PD    X0, Y0
+	VMOVUPD      Y0, 64(BX)
+	MOVB         R8, 2(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 8(CX), Y4
+	VMULPD       (DX), Y4, Y1
+	VMOVUPD      96(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, R8
+	XORL         $0x0f, R8
+	VCVTPS2PD    X0, Y0
+	VMOVUPD      Y0, (BX)
+	MOVB         R8, 3(DI)
+	ORL          R8, R9
+	VMULPD       32(DX), Y4, Y1
+	VMOVUPD      128(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, R8
+	XORL         $0x0f, R8
+	VCVTPS2PD    X0, Y0
+	VMOVUPD      Y0, 32(BX)
+	MOVB         R8, 4(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Y4, Y1
+	VMOVUPD      160(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, R8
+	XORL         $0x0f, R8
+	VCVTPS2PD    X0, Y0
+	VMOVUPD      Y0, 64(BX)
+	MOVB         R8, 5(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 16(CX), Y4
+	VMULPD       (DX), Y4, Y1
+	VMOVUPD      192(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, R8
+	XORL         $0x0f, R8
+	VCVTPS2PD    X0, Y0
+	VMOVUPD      Y0, (BX)
+	MOVB         R8, 6(DI)
+	ORL          R8, R9
+	VMULPD       32(DX), Y4, Y1
+	VMOVUPD      224(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, R8
+	XORL         $0x0f, R8
+	VCVTPS2PD    X0, Y0
+	VMOVUPD      Y0, 32(BX)
+	MOVB         R8, 7(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Y4, Y1
+	VMOVUPD      256(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, R8
+	XORL         $0x0f, R8
+	VCVTPS2PD    X0, Y0
+	VMOVUPD      Y0, 64(BX)
+	MOVB         R8, 8(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 24(CX), Y4
+	VMULPD       (DX), Y4, Y1
+	VMOVUPD      288(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, R8
+	XORL         $0x0f, R8
+	VCVTPS2PD    X0, Y0
+	VMOVUPD      Y0, (BX)
+	MOVB         R8, 9(DI)
+	ORL          R8, R9
+	VMULPD       32(DX), Y4, Y1
+	VMOVUPD      320(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, R8
+	XORL         $0x0f, R8
+	VCVTPS2PD    X0, Y0
+	VMOVUPD      Y0, 32(BX)
+	MOVB         R8, 10(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Y4, Y1
+	VMOVUPD      352(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VCVTPD2PSY   Y0, X0
+	VCVTPD2PSY   Y1, X1
+	VPCMPEQD     X1, X0, X1
+	VMOVMSKPS    X1, R8
+	XORL         $0x0f, R8
+	VCVTPS2PD    X0, Y0
+	VMOVUPD      Y0, 64(BX)
+	MOVB         R8, 11(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VZEROUPPER
+	MOVL         R9, any+48(FP)
+	RET
+
+// func directRoundFloat16AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// Requires: AVX, AVX2
+TEXT ·directRoundFloat16AVX2(SB), NOSPLIT, $0-52
+	MOVQ         sums+0(FP), AX
+	MOVQ         slope+8(FP), CX
+	MOVQ         window+16(FP), DX
+	MOVQ         dst+24(FP), BX
+	MOVQ         line+32(FP), SI
+	MOVQ         flags+40(FP), DI
+	XORL         R9, R9
+	VBROADCASTSD (CX), Y4
+	VMULPD       (DX), Y4, Y1
+	VMOVUPD      (AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+64(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+96(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, (BX)
+	MOVB         R8, (DI)
+	ORL          R8, R9
+	VMULPD       32(DX), Y4, Y1
+	VMOVUPD      32(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+64(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+96(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 32(BX)
+	MOVB         R8, 1(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Y4, Y1
+	VMOVUPD      64(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+64(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+96(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 64(BX)
+	MOVB         R8, 2(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 8(CX), Y4
+	VMULPD       (DX), Y4, Y1
+	VMOVUPD      96(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+64(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+96(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, (BX)
+	MOVB         R8, 3(DI)
+	ORL          R8, R9
+	VMULPD       32(DX), Y4, Y1
+	VMOVUPD      128(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+64(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+96(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 32(BX)
+	MOVB         R8, 4(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Y4, Y1
+	VMOVUPD      160(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+64(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+96(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 64(BX)
+	MOVB         R8, 5(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 16(CX), Y4
+	VMULPD       (DX), Y4, Y1
+	VMOVUPD      192(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+64(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+96(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, (BX)
+	MOVB         R8, 6(DI)
+	ORL          R8, R9
+	VMULPD       32(DX), Y4, Y1
+	VMOVUPD      224(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+64(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+96(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 32(BX)
+	MOVB         R8, 7(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Y4, Y1
+	VMOVUPD      256(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+64(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+96(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 64(BX)
+	MOVB         R8, 8(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 24(CX), Y4
+	VMULPD       (DX), Y4, Y1
+	VMOVUPD      288(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+64(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+96(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, (BX)
+	MOVB         R8, 9(DI)
+	ORL          R8, R9
+	VMULPD       32(DX), Y4, Y1
+	VMOVUPD      320(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+64(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+96(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 32(BX)
+	MOVB         R8, 10(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Y4, Y1
+	VMOVUPD      352(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2a, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2a, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+32(SB), Y2
+	VPADDQ       directAVX2Constants<>+0(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+64(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+96(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 64(BX)
+	MOVB         R8, 11(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VZEROUPPER
+	MOVL         R9, any+48(FP)
+	RET
+
+// func directRoundBFloat16AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// Requires: AVX, AVX2
+TEXT ·directRoundBFloat16AVX2(SB), NOSPLIT, $0-52
+	MOVQ         sums+0(FP), AX
+	MOVQ         slope+8(FP), CX
+	MOVQ         window+16(FP), DX
+	MOVQ         dst+24(FP), BX
+	MOVQ         line+32(FP), SI
+	MOVQ         flags+40(FP), DI
+	XORL         R9, R9
+	VBROADCASTSD (CX), Y4
+	VMULPD       (DX), Y4, Y1
+	VMOVUPD      (AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+192(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+224(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, (BX)
+	MOVB         R8, (DI)
+	ORL          R8, R9
+	VMULPD       32(DX), Y4, Y1
+	VMOVUPD      32(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+192(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+224(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 32(BX)
+	MOVB         R8, 1(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Y4, Y1
+	VMOVUPD      64(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+192(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+224(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 64(BX)
+	MOVB         R8, 2(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 8(CX), Y4
+	VMULPD       (DX), Y4, Y1
+	VMOVUPD      96(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+192(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+224(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, (BX)
+	MOVB         R8, 3(DI)
+	ORL          R8, R9
+	VMULPD       32(DX), Y4, Y1
+	VMOVUPD      128(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+192(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+224(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 32(BX)
+	MOVB         R8, 4(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Y4, Y1
+	VMOVUPD      160(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+192(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+224(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 64(BX)
+	MOVB         R8, 5(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 16(CX), Y4
+	VMULPD       (DX), Y4, Y1
+	VMOVUPD      192(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+192(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+224(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, (BX)
+	MOVB         R8, 6(DI)
+	ORL          R8, R9
+	VMULPD       32(DX), Y4, Y1
+	VMOVUPD      224(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+192(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+224(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 32(BX)
+	MOVB         R8, 7(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Y4, Y1
+	VMOVUPD      256(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+192(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+224(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 64(BX)
+	MOVB         R8, 8(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VBROADCASTSD 24(CX), Y4
+	VMULPD       (DX), Y4, Y1
+	VMOVUPD      288(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+192(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+224(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, (BX)
+	MOVB         R8, 9(DI)
+	ORL          R8, R9
+	VMULPD       32(DX), Y4, Y1
+	VMOVUPD      320(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+192(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+224(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 32(BX)
+	MOVB         R8, 10(DI)
+	ORL          R8, R9
+	VMULPD       64(DX), Y4, Y1
+	VMOVUPD      352(AX), Y0
+	VADDPD       Y1, Y0, Y2
+	VSUBPD       Y1, Y0, Y0
+	VMOVAPD      Y2, Y1
+	VPSRLQ       $0x2d, Y0, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y0, Y0
+	VPANDN       Y0, Y2, Y0
+	VPSRLQ       $0x2d, Y1, Y3
+	VPAND        directAVX2Constants<>+256(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+160(SB), Y2
+	VPADDQ       directAVX2Constants<>+128(SB), Y3, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPANDN       Y1, Y2, Y1
+	VPCMPEQQ     Y1, Y0, Y1
+	VPAND        directAVX2Constants<>+288(SB), Y0, Y3
+	VPSUBQ       directAVX2Constants<>+192(SB), Y3, Y3
+	VPXOR        directAVX2Constants<>+320(SB), Y3, Y3
+	VMOVDQU      directAVX2Constants<>+224(SB), Y2
+	VPXOR        directAVX2Constants<>+320(SB), Y2, Y2
+	VPCMPGTQ     Y2, Y3, Y3
+	VPANDN       Y1, Y3, Y3
+	VMOVMSKPD    Y3, R8
+	XORL         $0x0f, R8
+	VMOVUPD      Y0, 64(BX)
+	MOVB         R8, 11(DI)
+	ORL          R8, R9
+	ADDQ         SI, BX
+	VZEROUPPER
+	MOVL         R9, any+48(FP)
 	RET
 
 // func addSquaresAVX2(x *float64, scale float64, sums *float64, n int)

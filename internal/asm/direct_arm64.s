@@ -657,12 +657,13 @@ round:
 	BNE round
 	RET
 
-// func directAddNEON(src *float64, w *float64, n int, sums *float64)
-TEXT ·directAddNEON(SB), NOSPLIT, $0-32
+// func directAddNEON(src *float64, w *float64, n int, sums *float64, next *float64)
+TEXT ·directAddNEON(SB), NOSPLIT, $0-40
 	MOVD src+0(FP), R0
 	MOVD w+8(FP), R1
 	MOVD n+16(FP), R2
 	MOVD sums+24(FP), R3
+	MOVD next+32(FP), R4
 	VEOR V0.B16, V0.B16, V0.B16
 	VEOR V1.B16, V1.B16, V1.B16
 	VEOR V2.B16, V2.B16, V2.B16
@@ -687,6 +688,10 @@ TEXT ·directAddNEON(SB), NOSPLIT, $0-32
 	VEOR V21.B16, V21.B16, V21.B16
 	VEOR V22.B16, V22.B16, V22.B16
 	VEOR V23.B16, V23.B16, V23.B16
+	PRFM 0(R4), PLDL2KEEP
+	PRFM 64(R4), PLDL2KEEP
+	PRFM 128(R4), PLDL2KEEP
+	PRFM 192(R4), PLDL2KEEP
 
 products:
 	FLDPQ 0(R0), (F24, F25)
@@ -769,6 +774,288 @@ products:
 	WORD $0x4e76d718 // fadd v24.2d, v24.2d, v22.2d
 	WORD $0x4e77d739 // fadd v25.2d, v25.2d, v23.2d
 	FSTPQ (F24, F25), 352(R3)
+	RET
+
+// func directWidenNEON(dst *float64, src *float32, n int)
+TEXT ·directWidenNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD n+16(FP), R2
+
+numbers:
+	FMOVD.P 8(R1), F0
+	WORD $0x0e617800 // fcvtl v0.2d, v0.2s
+	FMOVD.P 8(R1), F1
+	WORD $0x0e617821 // fcvtl v1.2d, v1.2s
+	FMOVD.P 8(R1), F2
+	WORD $0x0e617842 // fcvtl v2.2d, v2.2s
+	FSTPQ (F0, F1), 0(R0)
+	FMOVQ F2, 32(R0)
+	ADD $48, R0
+	SUBS $6, R2
+	BNE numbers
+	RET
+
+// func directRoundFloat32NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+TEXT ·directRoundFloat32NEON(SB), NOSPLIT, $0-56
+	MOVD sums+0(FP), R0
+	MOVD slope+8(FP), R1
+	MOVD window+16(FP), R2
+	MOVD dst+24(FP), R3
+	MOVD line+32(FP), R4
+	MOVD flags+40(FP), R5
+	MOVD $directNEONConstants<>(SB), R19
+	FMOVQ 0(R19), F11
+	FLDPQ 0(R2), (F24, F25)
+	FMOVQ 32(R2), F26
+	MOVD $8, R8
+	MOVD ZR, R9
+
+round:
+	FLDPQ 0(R0), (F0, F1)
+	FMOVQ 32(R0), F2
+	VLD1R.P 8(R1), [V9.D2]
+	WORD $0x6e78dd2a // fmul v10.2d, v9.2d, v24.2d
+	WORD $0x4eead406 // fsub v6.2d, v0.2d, v10.2d
+	WORD $0x4e6ad407 // fadd v7.2d, v0.2d, v10.2d
+	WORD $0x0e6168c6 // fcvtn v6.2s, v6.2d
+	WORD $0x0e6168e7 // fcvtn v7.2s, v7.2d
+	VCMEQ V7.S4, V6.S4, V20.S4
+	WORD $0x0e6178c0 // fcvtl v0.2d, v6.2s
+	WORD $0x6e79dd2a // fmul v10.2d, v9.2d, v25.2d
+	WORD $0x4eead426 // fsub v6.2d, v1.2d, v10.2d
+	WORD $0x4e6ad427 // fadd v7.2d, v1.2d, v10.2d
+	WORD $0x0e6168c6 // fcvtn v6.2s, v6.2d
+	WORD $0x0e6168e7 // fcvtn v7.2s, v7.2d
+	VCMEQ V7.S4, V6.S4, V21.S4
+	WORD $0x0e6178c1 // fcvtl v1.2d, v6.2s
+	WORD $0x6e7add2a // fmul v10.2d, v9.2d, v26.2d
+	WORD $0x4eead446 // fsub v6.2d, v2.2d, v10.2d
+	WORD $0x4e6ad447 // fadd v7.2d, v2.2d, v10.2d
+	WORD $0x0e6168c6 // fcvtn v6.2s, v6.2d
+	WORD $0x0e6168e7 // fcvtn v7.2s, v7.2d
+	VCMEQ V7.S4, V6.S4, V22.S4
+	WORD $0x0e6178c2 // fcvtl v2.2d, v6.2s
+	FSTPQ (F0, F1), 0(R3)
+	FMOVQ F2, 32(R3)
+	VUZP1 V21.D2, V20.D2, V20.D2
+	VUZP1 V22.D2, V22.D2, V22.D2
+	VUZP1 V22.H8, V20.H8, V20.H8
+	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
+	VADDP V20.H8, V20.H8, V20.H8
+	VUZP1 V20.B16, V20.B16, V20.B16
+	VMOV V20.D[0], R11
+	MOVH R11, (R5)
+	LSR $16, R11, R12
+	MOVB R12, 2(R5)
+	AND $0xffffff, R11
+	ORR R11, R9
+	ADD $48, R0
+	ADD R4, R3
+	ADD $3, R5
+	SUBS $1, R8
+	BNE round
+	MOVW R9, any+48(FP)
+	RET
+
+// func directRoundFloat16NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+TEXT ·directRoundFloat16NEON(SB), NOSPLIT, $0-56
+	MOVD sums+0(FP), R0
+	MOVD slope+8(FP), R1
+	MOVD window+16(FP), R2
+	MOVD dst+24(FP), R3
+	MOVD line+32(FP), R4
+	MOVD flags+40(FP), R5
+	MOVD $directNEONConstants<>(SB), R19
+	FMOVQ 16(R19), F16
+	MOVD $directNEONConstants<>(SB), R19
+	FMOVQ 32(R19), F17
+	MOVD $directNEONConstants<>(SB), R19
+	FMOVQ 48(R19), F18
+	MOVD $directNEONConstants<>(SB), R19
+	FMOVQ 64(R19), F19
+	MOVD $directNEONConstants<>(SB), R19
+	FMOVQ 0(R19), F11
+	FLDPQ 0(R2), (F24, F25)
+	FMOVQ 32(R2), F26
+	MOVD $8, R8
+	MOVD ZR, R9
+
+round:
+	FLDPQ 0(R0), (F0, F1)
+	FMOVQ 32(R0), F2
+	VLD1R.P 8(R1), [V9.D2]
+	WORD $0x6e78dd2a // fmul v10.2d, v9.2d, v24.2d
+	WORD $0x4eead406 // fsub v6.2d, v0.2d, v10.2d
+	WORD $0x4e6ad407 // fadd v7.2d, v0.2d, v10.2d
+	VSHL $21, V6.D2, V8.D2
+	VADD V16.D2, V6.D2, V6.D2
+	VUSRA $63, V8.D2, V6.D2
+	WORD $0x4e711cc6 // bic v6.16b, v6.16b, v17.16b
+	VSHL $21, V7.D2, V8.D2
+	VADD V16.D2, V7.D2, V7.D2
+	VUSRA $63, V8.D2, V7.D2
+	WORD $0x4e711ce7 // bic v7.16b, v7.16b, v17.16b
+	VCMEQ V7.D2, V6.D2, V20.D2
+	WORD $0x4ee0f8c8 // fabs v8.2d, v6.2d
+	VSUB V18.D2, V8.D2, V8.D2
+	WORD $0x6ee83e68 // cmhs v8.2d, v19.2d, v8.2d
+	VAND V8.B16, V20.B16, V20.B16
+	VMOV V6.B16, V0.B16
+	WORD $0x6e79dd2a // fmul v10.2d, v9.2d, v25.2d
+	WORD $0x4eead426 // fsub v6.2d, v1.2d, v10.2d
+	WORD $0x4e6ad427 // fadd v7.2d, v1.2d, v10.2d
+	VSHL $21, V6.D2, V8.D2
+	VADD V16.D2, V6.D2, V6.D2
+	VUSRA $63, V8.D2, V6.D2
+	WORD $0x4e711cc6 // bic v6.16b, v6.16b, v17.16b
+	VSHL $21, V7.D2, V8.D2
+	VADD V16.D2, V7.D2, V7.D2
+	VUSRA $63, V8.D2, V7.D2
+	WORD $0x4e711ce7 // bic v7.16b, v7.16b, v17.16b
+	VCMEQ V7.D2, V6.D2, V21.D2
+	WORD $0x4ee0f8c8 // fabs v8.2d, v6.2d
+	VSUB V18.D2, V8.D2, V8.D2
+	WORD $0x6ee83e68 // cmhs v8.2d, v19.2d, v8.2d
+	VAND V8.B16, V21.B16, V21.B16
+	VMOV V6.B16, V1.B16
+	WORD $0x6e7add2a // fmul v10.2d, v9.2d, v26.2d
+	WORD $0x4eead446 // fsub v6.2d, v2.2d, v10.2d
+	WORD $0x4e6ad447 // fadd v7.2d, v2.2d, v10.2d
+	VSHL $21, V6.D2, V8.D2
+	VADD V16.D2, V6.D2, V6.D2
+	VUSRA $63, V8.D2, V6.D2
+	WORD $0x4e711cc6 // bic v6.16b, v6.16b, v17.16b
+	VSHL $21, V7.D2, V8.D2
+	VADD V16.D2, V7.D2, V7.D2
+	VUSRA $63, V8.D2, V7.D2
+	WORD $0x4e711ce7 // bic v7.16b, v7.16b, v17.16b
+	VCMEQ V7.D2, V6.D2, V22.D2
+	WORD $0x4ee0f8c8 // fabs v8.2d, v6.2d
+	VSUB V18.D2, V8.D2, V8.D2
+	WORD $0x6ee83e68 // cmhs v8.2d, v19.2d, v8.2d
+	VAND V8.B16, V22.B16, V22.B16
+	VMOV V6.B16, V2.B16
+	FSTPQ (F0, F1), 0(R3)
+	FMOVQ F2, 32(R3)
+	VUZP1 V21.S4, V20.S4, V20.S4
+	VUZP1 V22.S4, V22.S4, V22.S4
+	VUZP1 V22.H8, V20.H8, V20.H8
+	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
+	VADDP V20.H8, V20.H8, V20.H8
+	VUZP1 V20.B16, V20.B16, V20.B16
+	VMOV V20.D[0], R11
+	MOVH R11, (R5)
+	LSR $16, R11, R12
+	MOVB R12, 2(R5)
+	AND $0xffffff, R11
+	ORR R11, R9
+	ADD $48, R0
+	ADD R4, R3
+	ADD $3, R5
+	SUBS $1, R8
+	BNE round
+	MOVW R9, any+48(FP)
+	RET
+
+// func directRoundBFloat16NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+TEXT ·directRoundBFloat16NEON(SB), NOSPLIT, $0-56
+	MOVD sums+0(FP), R0
+	MOVD slope+8(FP), R1
+	MOVD window+16(FP), R2
+	MOVD dst+24(FP), R3
+	MOVD line+32(FP), R4
+	MOVD flags+40(FP), R5
+	MOVD $directNEONConstants<>(SB), R19
+	FMOVQ 80(R19), F16
+	MOVD $directNEONConstants<>(SB), R19
+	FMOVQ 96(R19), F17
+	MOVD $directNEONConstants<>(SB), R19
+	FMOVQ 112(R19), F18
+	MOVD $directNEONConstants<>(SB), R19
+	FMOVQ 128(R19), F19
+	MOVD $directNEONConstants<>(SB), R19
+	FMOVQ 0(R19), F11
+	FLDPQ 0(R2), (F24, F25)
+	FMOVQ 32(R2), F26
+	MOVD $8, R8
+	MOVD ZR, R9
+
+round:
+	FLDPQ 0(R0), (F0, F1)
+	FMOVQ 32(R0), F2
+	VLD1R.P 8(R1), [V9.D2]
+	WORD $0x6e78dd2a // fmul v10.2d, v9.2d, v24.2d
+	WORD $0x4eead406 // fsub v6.2d, v0.2d, v10.2d
+	WORD $0x4e6ad407 // fadd v7.2d, v0.2d, v10.2d
+	VSHL $18, V6.D2, V8.D2
+	VADD V16.D2, V6.D2, V6.D2
+	VUSRA $63, V8.D2, V6.D2
+	WORD $0x4e711cc6 // bic v6.16b, v6.16b, v17.16b
+	VSHL $18, V7.D2, V8.D2
+	VADD V16.D2, V7.D2, V7.D2
+	VUSRA $63, V8.D2, V7.D2
+	WORD $0x4e711ce7 // bic v7.16b, v7.16b, v17.16b
+	VCMEQ V7.D2, V6.D2, V20.D2
+	WORD $0x4ee0f8c8 // fabs v8.2d, v6.2d
+	VSUB V18.D2, V8.D2, V8.D2
+	WORD $0x6ee83e68 // cmhs v8.2d, v19.2d, v8.2d
+	VAND V8.B16, V20.B16, V20.B16
+	VMOV V6.B16, V0.B16
+	WORD $0x6e79dd2a // fmul v10.2d, v9.2d, v25.2d
+	WORD $0x4eead426 // fsub v6.2d, v1.2d, v10.2d
+	WORD $0x4e6ad427 // fadd v7.2d, v1.2d, v10.2d
+	VSHL $18, V6.D2, V8.D2
+	VADD V16.D2, V6.D2, V6.D2
+	VUSRA $63, V8.D2, V6.D2
+	WORD $0x4e711cc6 // bic v6.16b, v6.16b, v17.16b
+	VSHL $18, V7.D2, V8.D2
+	VADD V16.D2, V7.D2, V7.D2
+	VUSRA $63, V8.D2, V7.D2
+	WORD $0x4e711ce7 // bic v7.16b, v7.16b, v17.16b
+	VCMEQ V7.D2, V6.D2, V21.D2
+	WORD $0x4ee0f8c8 // fabs v8.2d, v6.2d
+	VSUB V18.D2, V8.D2, V8.D2
+	WORD $0x6ee83e68 // cmhs v8.2d, v19.2d, v8.2d
+	VAND V8.B16, V21.B16, V21.B16
+	VMOV V6.B16, V1.B16
+	WORD $0x6e7add2a // fmul v10.2d, v9.2d, v26.2d
+	WORD $0x4eead446 // fsub v6.2d, v2.2d, v10.2d
+	WORD $0x4e6ad447 // fadd v7.2d, v2.2d, v10.2d
+	VSHL $18, V6.D2, V8.D2
+	VADD V16.D2, V6.D2, V6.D2
+	VUSRA $63, V8.D2, V6.D2
+	WORD $0x4e711cc6 // bic v6.16b, v6.16b, v17.16b
+	VSHL $18, V7.D2, V8.D2
+	VADD V16.D2, V7.D2, V7.D2
+	VUSRA $63, V8.D2, V7.D2
+	WORD $0x4e711ce7 // bic v7.16b, v7.16b, v17.16b
+	VCMEQ V7.D2, V6.D2, V22.D2
+	WORD $0x4ee0f8c8 // fabs v8.2d, v6.2d
+	VSUB V18.D2, V8.D2, V8.D2
+	WORD $0x6ee83e68 // cmhs v8.2d, v19.2d, v8.2d
+	VAND V8.B16, V22.B16, V22.B16
+	VMOV V6.B16, V2.B16
+	FSTPQ (F0, F1), 0(R3)
+	FMOVQ F2, 32(R3)
+	VUZP1 V21.S4, V20.S4, V20.S4
+	VUZP1 V22.S4, V22.S4, V22.S4
+	VUZP1 V22.H8, V20.H8, V20.H8
+	WORD $0x4e741d74 // bic v20.16b, v11.16b, v20.16b
+	VADDP V20.H8, V20.H8, V20.H8
+	VUZP1 V20.B16, V20.B16, V20.B16
+	VMOV V20.D[0], R11
+	MOVH R11, (R5)
+	LSR $16, R11, R12
+	MOVB R12, 2(R5)
+	AND $0xffffff, R11
+	ORR R11, R9
+	ADD $48, R0
+	ADD R4, R3
+	ADD $3, R5
+	SUBS $1, R8
+	BNE round
+	MOVW R9, any+48(FP)
 	RET
 
 // func addSquaresNEON(x *float64, scale float64, sums *float64, n int)

@@ -143,7 +143,7 @@ func TestDirectAdd(t *testing.T) {
 				}
 			}
 			before := append([]float64{}, sums.data()...)
-			k.Add(src.at(0), w.at(0), n, sums.at(0))
+			k.Add(src.at(0), w.at(0), n, sums.at(0), src.at(0))
 			src.check(t, "src")
 			w.check(t, "w")
 			sums.check(t, "sums")
@@ -157,6 +157,106 @@ func TestDirectAdd(t *testing.T) {
 					if got := sums.data()[o*k.Pixels+x]; got != want {
 						t.Fatalf("%s: %d products, output %d, pixel %d: %v, want %v", b.name, n, o, x, got, want)
 					}
+				}
+			}
+		}
+	}
+}
+
+// TestDirectRound: sums that are rounded where they belong against Convolve, which rounds
+// the same sums of one product each.
+func TestDirectRound(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, b := range backends {
+		k := b.direct
+		if k == nil {
+			continue
+		}
+		taps, eye := make([]int, k.Outputs), make([]float64, k.Outputs*k.Outputs)
+		for o := range k.Outputs {
+			taps[o], eye[o*k.Outputs+o] = 8*o*k.Pixels, 1
+		}
+		open := 0
+		for f, round := range k.Round {
+			for trial := range 60 {
+				sums, slope, window := newGuarded[float64](k.Outputs*k.Pixels, 7), newGuarded[float64](k.Outputs, 7), newGuarded[float64](k.Pixels, 7)
+				scale := []float64{1, 0x1p-30, 0x1p-130, 0}[trial%4]
+				for i := range sums.data() {
+					sums.data()[i] = scale*r.NormFloat64() + 0 // no sum of products from zero is -0
+				}
+				table := make([]float64, 3*k.Outputs)
+				for o := range k.Outputs {
+					slope.data()[o] = math.Ldexp(r.Float64(), -20-r.IntN(30))
+					table[k.Outputs+o] = slope.data()[o]
+				}
+				for i := range window.data() {
+					window.data()[i] = scale * r.Float64()
+				}
+				line := k.Pixels + trial%5
+				dst := newGuarded[float64]((k.Outputs-1)*line+k.Pixels, 7)
+				const untouched = 5.5 // between the lines
+				for i := range dst.data() {
+					dst.data()[i] = untouched
+				}
+				flags, want, wantFlags := newGuarded[uint8](3*k.Outputs, 7), make([]float64, k.Outputs*k.Pixels), make([]uint8, 3*k.Outputs)
+				any := round(sums.at(0), slope.at(0), window.at(0), dst.at(0), 8*line, flags.at(0))
+				k.Convolve[f](sums.at(0), &taps[0], k.Outputs, &eye[0], &table[0], window.at(0), &want[0], &wantFlags[0])
+				dst.check(t, "dst")
+				flags.check(t, "flags")
+				for o := range k.Outputs {
+					for x := range line {
+						if o*line+x >= len(dst.data()) {
+							break
+						}
+						expect := untouched
+						if x < k.Pixels {
+							expect = want[o*k.Pixels+x]
+						}
+						if got := dst.data()[o*line+x]; math.Float64bits(got) != math.Float64bits(expect) {
+							t.Fatalf("%s, format %d, trial %d, output %d, pixel %d: %v, want %v", b.name, f, trial, o, x, got, expect)
+						}
+					}
+				}
+				all := uint8(0)
+				for i, w := range wantFlags {
+					if flags.data()[i] != w {
+						t.Fatalf("%s, format %d, trial %d: flags %d are %b, want %b", b.name, f, trial, i, flags.data()[i], w)
+					}
+					all |= w
+				}
+				if (all != 0) != (any != 0) {
+					t.Fatalf("%s, format %d, trial %d: flags combined %b, want %b", b.name, f, trial, any, all)
+				}
+				open += int(any & 1)
+			}
+		}
+		if open == 0 {
+			t.Errorf("%s: nothing was open", b.name)
+		}
+	}
+}
+
+// TestDirectWiden: numbers converted, the least and the special ones among them.
+func TestDirectWiden(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, b := range backends {
+		k := b.direct
+		if k == nil {
+			continue
+		}
+		for groups := 1; groups < 12; groups++ {
+			n := groups * k.Pixels
+			src, dst := newGuarded[float32](n, 7), newGuarded[float64](n, 7)
+			for i := range src.data() {
+				src.data()[i] = math.Float32frombits(r.Uint32())
+			}
+			copy(src.data(), []float32{0, float32(math.Copysign(0, -1)), math.SmallestNonzeroFloat32, float32(math.Inf(-1))})
+			k.Widen(dst.at(0), src.at(0), n)
+			src.check(t, "src")
+			dst.check(t, "dst")
+			for i, v := range src.data() {
+				if got := dst.data()[i]; got != float64(v) && v == v || math.Signbit(got) != math.Signbit(float64(v)) || got != got && v == v {
+					t.Fatalf("%s: number %d of %d: %v, want %v", b.name, i, n, got, v)
 				}
 			}
 		}

@@ -31,6 +31,10 @@ func arm64() {
 		n.direct(f)
 	}
 	n.add()
+	n.directWiden()
+	for _, f := range []format{float32Out, float16Out, bfloat16Out} {
+		n.directRound(f)
+	}
 	n.addSquares()
 	n.write("../direct_arm64")
 

@@ -88,10 +88,13 @@ func (n *neon) direct(f format) {
 
 // add is directAdd: 24 registers of sums, 3 of pixels, 4 of weights.
 func (n *neon) add() {
-	n.function("directAddNEON", "src *float64, w *float64, n int, sums *float64", "", "adds sums of products: see asm/direct.go.")
+	n.function("directAddNEON", "src *float64, w *float64, n int, sums *float64, next *float64", "", "adds sums of products: see asm/direct.go.")
 	const outputs = 8
 	for i := range outputs * vectors {
 		n.zero(v(i))
+	}
+	for line := range addLines {
+		n.op("PRFM %d(R4), PLDL2KEEP", 64*line)
 	}
 	n.label("products")
 	n.load2("R0", 0, 24, 25)
@@ -113,5 +116,66 @@ func (n *neon) add() {
 		n.fadd(25, v(i+1), 25)
 		n.store2(24, 25, "R3", 16*i)
 	}
+	n.op("RET")
+}
+
+// directWiden makes float64 numbers of n float32 numbers, a multiple of 6.
+func (n *neon) directWiden() {
+	n.function("directWidenNEON", "dst *float64, src *float32, n int", "", "converts numbers: see asm/direct.go.")
+	n.label("numbers")
+	for x := range v(vectors) {
+		n.op("FMOVD.P 8(R1), %s", x.f())
+		n.widen(x, x)
+	}
+	n.store2(0, 1, "R0", 0)
+	n.store(2, "R0", 32)
+	n.op("ADD $48, R0")
+	n.op("SUBS $6, R2")
+	n.op("BNE numbers")
+	n.op("RET")
+}
+
+// directRound finishes the sums of 8 outputs: the arguments are those of amd64's.
+func (n *neon) directRound(f format) {
+	at := n.function("directRound"+f.name+"NEON", "sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8", " (any uint32)", "rounds sums: see asm/direct.go.")
+	const outputs = 8
+	const lo, hi, t, slope, e, window v = 6, 7, 8, 9, 10, 24
+	n.roundings(f)
+	n.constant(laneBits(0), laneBits(0), bitsOf)
+	n.load2("R2", 0, window, window+1)
+	n.load("R2", 32, window+2)
+	n.op("MOVD $%d, R8", outputs)
+	n.op("MOVD ZR, R9")
+	n.label("round")
+	n.load2("R0", 0, 0, 1)
+	n.load("R0", 32, 2)
+	n.op("VLD1R.P 8(R1), [%s]", slope.as("D2"))
+	for x := range v(vectors) {
+		y, same := x, 20+x
+		n.fmul(slope, window+x, e)
+		n.fsub(y, e, lo)
+		n.fadd(y, e, hi)
+		n.roundPair(f, lo, hi, t, same)
+		if f.name == "Float32" {
+			n.widen(lo, y)
+		} else {
+			n.move(lo, y)
+		}
+	}
+	n.store2(0, 1, "R3", 0)
+	n.store(2, "R3", 32)
+	n.open(f, [4]v{20, 21, 22, 22})
+	n.op("VMOV V20.D[0], R11")
+	n.op("MOVH R11, (R5)")
+	n.op("LSR $16, R11, R12")
+	n.op("MOVB R12, 2(R5)")
+	n.op("AND $0xffffff, R11")
+	n.op("ORR R11, R9")
+	n.op("ADD $48, R0")
+	n.op("ADD R4, R3")
+	n.op("ADD $3, R5")
+	n.op("SUBS $1, R8")
+	n.op("BNE round")
+	n.op("MOVW R9, any+%d(FP)", at)
 	n.op("RET")
 }

@@ -16,6 +16,10 @@ func direct() {
 			directOutputs(i, f)
 		}
 		directAdd(i)
+		directWiden(i)
+		for _, f := range []format{float32Out, float16Out, bfloat16Out} {
+			directRound(i, f)
+		}
 	}
 	addSquares()
 }
@@ -130,18 +134,22 @@ func directOutputs(i isa, f format) {
 	RET()
 }
 
+// addLines is how much memory directAdd asks for.
+const addLines = 4
+
 // directAdd adds outputs() sums of products for 3 vectors of pixels:
 //
 //	src   [n][pixels]
 //	w     [n][outputs]
 //	n     1 or more
 //	sums  [outputs][pixels]
+//	next  memory to be asked for, addLines cache lines
 //
 // The products are added in order from zero, by fused multiply-adds, and what they
 // come to is added to sums.
 func directAdd(i isa) {
 	name := "directAdd" + i.name
-	TEXT(name, NOSPLIT, "func(src, w *float64, n int, sums *float64)")
+	TEXT(name, NOSPLIT, "func(src, w *float64, n int, sums, next *float64)")
 	Pragma("noescape")
 	Doc(name + " adds sums of products: see asm/direct.go.")
 	src := Load(Param("src"), GP64()).(reg.GPVirtual)
@@ -149,6 +157,10 @@ func directAdd(i isa) {
 	n := Load(Param("n"), GP64()).(reg.GPVirtual)
 	sums := Load(Param("sums"), GP64()).(reg.GPVirtual)
 	rows, v := i.outputs(), i.vector()
+	next := Load(Param("next"), GP64()).(reg.GPVirtual)
+	for line := range addLines {
+		PREFETCHT1(Mem{Base: next, Disp: 64 * line})
+	}
 	all, free := i.wide[:rows*vectors], i.wide[rows*vectors:]
 	for _, r := range all {
 		VXORPD(r, r, r)
@@ -172,6 +184,77 @@ func directAdd(i isa) {
 		VADDPD(Mem{Base: sums, Disp: x * v}, r, r)
 		VMOVUPD(r, Mem{Base: sums, Disp: x * v})
 	}
+	VZEROUPPER()
+	RET()
+}
+
+// directRound finishes outputs() sums for 3 vectors of pixels:
+//
+//	sums    [outputs][pixels]
+//	slope   [outputs]
+//	window  [pixels]
+//	dst     the first output's pixels; line the bytes from there to the next's
+//	flags   [outputs][3], a bit for each pixel left open
+//	any     the bits of flags, combined
+//
+// The guard's bound is slope*window.
+func directRound(i isa, f format) {
+	name := "directRound" + f.name + i.name
+	TEXT(name, NOSPLIT, "func(sums, slope, window, dst *float64, line int, flags *uint8) (any uint32)")
+	Pragma("noescape")
+	Doc(name + " rounds sums: see asm/direct.go.")
+	sums := Load(Param("sums"), GP64()).(reg.GPVirtual)
+	slope := Load(Param("slope"), GP64()).(reg.GPVirtual)
+	window := Load(Param("window"), GP64()).(reg.GPVirtual)
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	line := Load(Param("line"), GP64()).(reg.GPVirtual)
+	flags := Load(Param("flags"), GP64()).(reg.GPVirtual)
+	bits, some := GP32(), GP32()
+	XORL(some, some)
+	const lo, hi, s, t, k = 0, 1, 2, 3, 4
+	v := i.vector()
+	for o := range i.outputs() {
+		VBROADCASTSD(Mem{Base: slope, Disp: 8 * o}, i.wide[k])
+		for x := range vectors {
+			VMULPD(Mem{Base: window, Disp: x * v}, i.wide[k], i.wide[hi])
+			VMOVUPD(Mem{Base: sums, Disp: (o*vectors + x) * v}, i.wide[lo])
+			VADDPD(i.wide[hi], i.wide[lo], i.wide[s])
+			VSUBPD(i.wide[hi], i.wide[lo], i.wide[lo])
+			VMOVAPD(i.wide[s], i.wide[hi])
+			i.roundPair(f, lo, hi, s, t, bits)
+			if f.name == "Float32" {
+				VCVTPS2PD(i.half[lo], i.wide[lo])
+			}
+			VMOVUPD(i.wide[lo], Mem{Base: dst, Disp: x * v})
+			MOVB(bits.As8(), Mem{Base: flags, Disp: o*vectors + x})
+			ORL(bits, some)
+		}
+		ADDQ(line, dst)
+	}
+	VZEROUPPER()
+	Store(some, ReturnIndex(0))
+	RET()
+}
+
+// directWiden makes float64 numbers of n float32 numbers, a multiple of 3 vectors.
+func directWiden(i isa) {
+	name := "directWiden" + i.name
+	TEXT(name, NOSPLIT, "func(dst *float64, src *float32, n int)")
+	Pragma("noescape")
+	Doc(name + " converts numbers: see asm/direct.go.")
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	n := Load(Param("n"), GP64()).(reg.GPVirtual)
+	v := i.vector()
+	Label(name)
+	for x := range vectors {
+		VCVTPS2PD(Mem{Base: src, Disp: x * v / 2}, i.wide[x])
+		VMOVUPD(i.wide[x], Mem{Base: dst, Disp: x * v})
+	}
+	ADDQ(U32(uint32(vectors*v/2)), src)
+	ADDQ(U32(uint32(vectors*v)), dst)
+	SUBQ(U32(uint32(vectors*i.lanes)), n)
+	JNZ(LabelRef(name))
 	VZEROUPPER()
 	RET()
 }
