@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/tensor"
@@ -18,6 +19,10 @@ import (
 // over that, with two more: n + 4 u of the result in all, the fractions rounded up. What
 // underflows there, below 2^-1000 of the greatest term, is too small for any format but
 // Float64 to show. A Float64 dst is the quotient by the sum in order.
+//
+// A kernel evaluates the exponentials with a relative error of b = asm.ExpBelowErr first:
+// then the sum is off by b, too, and the result by 2.001 b + (n + 4) u. What that leaves
+// open, some 2 of 10,000, has the finer numbers above.
 func Softmax(dst, src *tensor.Tensor, axes ...int) {
 	checkFormats(dst, src)
 	if !dst.SameShape(src) {
@@ -41,6 +46,11 @@ func Softmax(dst, src *tensor.Tensor, axes ...int) {
 			v.put(dst.Data, i, w.y)
 			return
 		}
+		if kernels := asm.ActKernels(); kernels != nil && f != fp16.Float64 && n >= 8 {
+			quickSoftmax(kernels, w, f, most, wide)
+			v.put(dst.Data, i, w.lo)
+			return
+		}
 		elem.ExpBelow(w.y, w.x, most)
 		if f == fp16.Float64 {
 			sum := 0.0
@@ -53,35 +63,77 @@ func Softmax(dst, src *tensor.Tensor, axes ...int) {
 			v.put(dst.Data, i, w.y)
 			return
 		}
-		by := 1 / quickly(w.y)
-		var row *exact.Softmax // made when it is needed
-		settle := func(j int) float64 {
-			if row == nil {
-				row = exact.NewSoftmax(w.x)
-			}
-			return f.Round(row.Settle(w.x[j]))
+		l := softmaxLine{w: w, f: f}
+		w.quotients(f, wide, l.settle)
+		v.put(dst.Data, i, w.lo)
+	})
+}
+
+// quickSoftmax sets w.lo to the softmax of w.x by a kernel's exponentials, and what they
+// leave open by finer ones, whose error is wide.
+func quickSoftmax(kernels *asm.Act, w *space, f fp16.Format, most, wide float64) {
+	n := len(w.x)
+	whole := n &^ 7
+	kernels.ExpBelow(&w.y[0], &w.x[0], whole, most)
+	elem.ExpBelow(w.y[whole:], w.x[whole:], most)
+	fine := false
+	var by float64
+	l := softmaxLine{w: w, f: f}
+	w.quotients(f, float64(2.001*asm.ExpBelowErr)+wide, func(j int) float64 {
+		if !fine {
+			elem.ExpBelow(w.y, w.x, most)
+			fine, by = true, 1/quickly(w.y)
 		}
-		if f == fp16.Float32 {
-			for j, e := range w.y {
-				y := float64(e * by)
-				d := float64(wide * y)
-				if lo, hi := float32(y-d), float32(y+d); lo == hi {
-					w.y[j] = float64(lo)
-				} else {
-					w.y[j] = settle(j)
-				}
-			}
-			v.put(dst.Data, i, w.y)
-			return
+		y := float64(w.y[j] * by)
+		if y, ok := f.Decide(y, float64(wide*y)); ok {
+			return y
 		}
+		return l.settle(j)
+	})
+}
+
+// softmaxLine settles elements of the softmax of w.x.
+type softmaxLine struct {
+	w     *space
+	f     fp16.Format
+	exact *exact.Softmax // made when it is needed
+}
+
+func (l *softmaxLine) settle(j int) float64 {
+	if l.exact == nil {
+		l.exact = exact.NewSoftmax(l.w.x)
+	}
+	return l.f.Round(l.exact.Settle(l.w.x[j]))
+}
+
+// quotients sets w.lo to w.y over its sum, which has the relative error wide, and to what
+// settle returns where that does not tell how it is rounded.
+func (w *space) quotients(f fp16.Format, wide float64, settle func(j int) float64) {
+	by := 1 / quickly(w.y)
+	if f == fp16.Float32 {
 		for j, e := range w.y {
 			y := float64(e * by)
 			d := float64(wide * y)
-			w.lo[j], w.hi[j] = y-d, y+d
+			lo := float32(y - d)
+			if w.lo[j] = float64(lo); lo != float32(y+d) {
+				w.hi[j] = math.Inf(1)
+				continue
+			}
+			w.hi[j] = 0
 		}
-		w.decide(f, settle)
-		v.put(dst.Data, i, w.lo)
-	})
+		for j, open := range w.hi {
+			if open != 0 {
+				w.lo[j] = settle(j)
+			}
+		}
+		return
+	}
+	for j, e := range w.y {
+		y := float64(e * by)
+		d := float64(wide * y)
+		w.lo[j], w.hi[j] = y-d, y+d
+	}
+	w.decide(f, settle)
 }
 
 // quickly adds positive numbers in four sums, none of which waits for another.

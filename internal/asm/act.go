@@ -8,6 +8,11 @@ import "math"
 // Package act defines the functions.
 type Act struct {
 	Identity, ReLU, GELU, GELUTanh, SiLU, Tanh ActKernel
+
+	// ExpBelow evaluates e^(x-top) as actExp does, with x-top rounded and no less than
+	// -700, for n numbers x, a multiple of 8, none of which is greater than top, or NaN.
+	// See ExpBelowErr.
+	ExpBelow func(dst, src *float64, n int, top float64)
 }
 
 // ActKernel applies a function to n numbers, n a multiple of 8 from 8 to 64, at
@@ -204,6 +209,11 @@ func actExp(v float64) float64 {
 	scale, r, q := actExpParts(v)
 	return float64(math.FMA(q, r, 1) * scale)
 }
+
+// ExpBelowErr bounds the relative error of what Act.ExpBelow makes of x >= top-700:
+// actExp's 2^-38.2 and, as x-top is rounded, 2^-53 |x-top| < 2^-43.5. Where x is less, the
+// result is less than 2^-1009, and so is e^(x-top).
+const ExpBelowErr = 0x1p-38
 
 // actExpParts returns 2^k, r and q of actExp.
 func actExpParts(v float64) (scale, r, q float64) {

@@ -344,6 +344,43 @@ eightactTanhAVX512:
 	MOVQ              AX, open+32(FP)
 	RET
 
+// func expBelowAVX512(dst *float64, src *float64, n int, top float64)
+// Requires: AVX, AVX512F
+TEXT ·expBelowAVX512(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), DX
+	LEAQ         ·actTable+0(SB), R9
+	VBROADCASTSD top+24(FP), Z15
+
+eightexpBelowAVX512:
+	VMOVUPD           (SI), Z0
+	VSUBPD            Z15, Z0, Z0
+	VBROADCASTSD      64(R9), Z1
+	VMAXPD            Z1, Z0, Z0
+	VBROADCASTSD      32(R9), Z1
+	VFMADD231PD.BCST  (R9), Z0, Z1
+	VSUBPD.BCST       32(R9), Z1, Z2
+	VFNMADD231PD.BCST 8(R9), Z2, Z0
+	VBROADCASTSD      184(R9), Z2
+	VFMADD213PD.BCST  176(R9), Z0, Z2
+	VFMADD213PD.BCST  168(R9), Z0, Z2
+	VFMADD213PD.BCST  160(R9), Z0, Z2
+	VFMADD213PD.BCST  152(R9), Z0, Z2
+	VFMADD213PD.BCST  144(R9), Z0, Z2
+	VFMADD213PD.BCST  136(R9), Z0, Z2
+	VFMADD213PD.BCST  128(R9), Z0, Z2
+	VFMADD213PD.BCST  40(R9), Z0, Z2
+	VPSLLQ            $0x34, Z1, Z1
+	VPADDQ            Z1, Z2, Z2
+	VMOVUPD           Z2, (DI)
+	ADDQ              $0x40, SI
+	ADDQ              $0x40, DI
+	SUBQ              $0x08, DX
+	JNZ               eightexpBelowAVX512
+	VZEROUPPER
+	RET
+
 // func actIdentityAVX2(dst *float64, src *float64, n int, grid *float64) (open uint64)
 // Requires: AVX, AVX2
 TEXT ·actIdentityAVX2(SB), NOSPLIT, $0-40
@@ -998,4 +1035,61 @@ eightactTanhAVX2:
 	SHRQ         CL, AX
 	VZEROUPPER
 	MOVQ         AX, open+32(FP)
+	RET
+
+// func expBelowAVX2(dst *float64, src *float64, n int, top float64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·expBelowAVX2(SB), NOSPLIT, $0-32
+	MOVQ         dst+0(FP), DI
+	MOVQ         src+8(FP), SI
+	MOVQ         n+16(FP), DX
+	LEAQ         ·actVectors+0(SB), R9
+	VBROADCASTSD top+24(FP), Y15
+
+eightexpBelowAVX2:
+	VMOVUPD      (SI), Y0
+	VMOVUPD      32(SI), Y8
+	VSUBPD       Y15, Y0, Y0
+	VMOVUPD      256(R9), Y1
+	VMAXPD       Y1, Y0, Y0
+	VMOVUPD      128(R9), Y1
+	VFMADD231PD  (R9), Y0, Y1
+	VSUBPD       128(R9), Y1, Y2
+	VFNMADD231PD 32(R9), Y2, Y0
+	VMOVUPD      736(R9), Y2
+	VSUBPD       Y15, Y8, Y8
+	VMOVUPD      256(R9), Y9
+	VMAXPD       Y9, Y8, Y8
+	VMOVUPD      128(R9), Y9
+	VFMADD231PD  (R9), Y8, Y9
+	VSUBPD       128(R9), Y9, Y10
+	VFNMADD231PD 32(R9), Y10, Y8
+	VMOVUPD      736(R9), Y10
+	VFMADD213PD  704(R9), Y0, Y2
+	VFMADD213PD  704(R9), Y8, Y10
+	VFMADD213PD  672(R9), Y0, Y2
+	VFMADD213PD  672(R9), Y8, Y10
+	VFMADD213PD  640(R9), Y0, Y2
+	VFMADD213PD  640(R9), Y8, Y10
+	VFMADD213PD  608(R9), Y0, Y2
+	VFMADD213PD  608(R9), Y8, Y10
+	VFMADD213PD  576(R9), Y0, Y2
+	VFMADD213PD  576(R9), Y8, Y10
+	VFMADD213PD  544(R9), Y0, Y2
+	VFMADD213PD  544(R9), Y8, Y10
+	VFMADD213PD  512(R9), Y0, Y2
+	VFMADD213PD  512(R9), Y8, Y10
+	VFMADD213PD  160(R9), Y0, Y2
+	VPSLLQ       $0x34, Y1, Y1
+	VPADDQ       Y1, Y2, Y2
+	VMOVUPD      Y2, (DI)
+	VFMADD213PD  160(R9), Y8, Y10
+	VPSLLQ       $0x34, Y9, Y9
+	VPADDQ       Y9, Y10, Y10
+	VMOVUPD      Y10, 32(DI)
+	ADDQ         $0x40, SI
+	ADDQ         $0x40, DI
+	SUBQ         $0x08, DX
+	JNZ          eightexpBelowAVX2
+	VZEROUPPER
 	RET

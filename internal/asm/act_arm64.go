@@ -33,3 +33,8 @@ func actSiLUNEON(dst, src *float64, n int, grid *float64) (open uint64)
 //
 //go:noescape
 func actTanhNEON(dst, src *float64, n int, grid *float64) (open uint64)
+
+// expBelowNEON is Act.ExpBelow: see asm/act.go.
+//
+//go:noescape
+func expBelowNEON(dst *float64, src *float64, n int, top float64)

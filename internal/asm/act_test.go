@@ -412,3 +412,34 @@ func BenchmarkAct(b *testing.B) {
 		}
 	}
 }
+
+// TestExpBelow: the kernels make the bits of actExp, for every length and place, and those
+// are as near as ExpBelowErr says.
+func TestExpBelow(t *testing.T) {
+	r := rand.New(rand.NewPCG(21, 22))
+	for _, b := range backends {
+		if b.act == nil {
+			continue
+		}
+		for n := 8; n <= 200; n += 8 {
+			src, dst := newGuarded[float64](n, 7), newGuarded[float64](n, 7)
+			top := float64(float32(100 * r.NormFloat64()))
+			for i := range src.data() {
+				src.data()[i] = top - math.Abs(float64(float32(math.Ldexp(r.NormFloat64(), i%12))))
+			}
+			src.data()[0], src.data()[1], src.data()[2] = top, math.Inf(-1), top-700
+			b.act.ExpBelow(dst.at(0), src.at(0), n, top)
+			src.check(t, "src")
+			dst.check(t, "dst")
+			for i, x := range src.data() {
+				got, want := dst.data()[i], actExp(max(x-top, -700))
+				if math.Float64bits(got) != math.Float64bits(want) {
+					t.Fatalf("%s: number %d of %d, e^(%v - %v): %v, want %v", b.name, i, n, x, top, got, want)
+				}
+				if d := x - top; d >= -600 && math.Abs(got/math.Exp(d)-1) > ExpBelowErr {
+					t.Fatalf("%s: e^%v is %v, off by %v", b.name, d, got, got/math.Exp(d)-1)
+				}
+			}
+		}
+	}
+}

@@ -37,5 +37,5 @@ var normNEON = Norm{
 
 var actNEON = Act{
 	Identity: actIdentityNEON, ReLU: actReLUNEON,
-	GELU: actGELUNEON, GELUTanh: actGELUTanhNEON, SiLU: actSiLUNEON, Tanh: actTanhNEON,
+	GELU: actGELUNEON, GELUTanh: actGELUTanhNEON, SiLU: actSiLUNEON, Tanh: actTanhNEON, ExpBelow: expBelowNEON,
 }

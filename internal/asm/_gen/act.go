@@ -55,6 +55,7 @@ func act() {
 		for _, f := range actFunctions {
 			i.act("act"+f.name+i.name, f.eval, f.exact)
 		}
+		i.expBelow()
 	}
 }
 
@@ -164,6 +165,38 @@ func (i isa) act(name string, eval func(...*actKernel), exact bool) {
 	SHRQ(reg.CL, open)
 	VZEROUPPER()
 	Store(open, ReturnIndex(0))
+	RET()
+}
+
+// expBelow writes e^(x-top) of n numbers, eight at a time: no guard.
+func (i isa) expBelow() {
+	name := "expBelow" + i.name
+	TEXT(name, NOSPLIT, "func(dst, src *float64, n int, top float64)")
+	Doc(name + " is Act.ExpBelow: see asm/act.go.")
+	dst := Load(Param("dst"), reg.RDI).(reg.GPPhysical)
+	src := Load(Param("src"), reg.RSI).(reg.GPPhysical)
+	n := Load(Param("n"), reg.RDX).(reg.GPPhysical)
+	top, table := i.wide[15], i.actTable()
+	VBROADCASTSD(mustParam("top"), top)
+	Label("eight" + name)
+	all := i.sideBySide(i.halves(), nil, table, func(h int, to reg.VecPhysical) { VMOVUPD(Mem{Base: src, Disp: h * i.vector()}, to) })
+	e := make([]*actExp, len(all))
+	for h, k := range all {
+		VSUBPD(top, k.x, k.x)
+		k.load(cShallow, k.y)
+		VMAXPD(k.y, k.x, k.x)
+		e[h] = k.reduceTo(k.y, k.register(), k.x, cPerLn2, cLn2, cExp, nil)
+	}
+	steps(all, e)
+	for h, k := range all {
+		k.exp(e[h])
+		VMOVUPD(e[h].q, Mem{Base: dst, Disp: h * i.vector()})
+	}
+	ADDQ(Imm(64), src)
+	ADDQ(Imm(64), dst)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("eight" + name))
+	VZEROUPPER()
 	RET()
 }
 

@@ -42,6 +42,7 @@ func arm64() {
 	for _, f := range neonFunctions {
 		n.act(f)
 	}
+	n.expBelow()
 	n.write("../act_arm64")
 
 	n = &neon{constants: "fastNEONConstants", single: true}

@@ -257,3 +257,27 @@ func (n *neon) tanh() {
 	n.fdiv(actT, actF, actY)
 	n.insert(actSign, actX, actY)
 }
+
+// expBelow is Act.ExpBelow: eight numbers at a time.
+func (n *neon) expBelow() {
+	n.function("expBelowNEON", "dst *float64, src *float64, n int, top float64", "", "is Act.ExpBelow: see asm/act.go.")
+	n.op("MOVD $·actTable(SB), R4")
+	n.op("VDUP V12.D[0], V12.D2")
+	n.exponential(cPerLn2, cExp)
+	n.table(cShallow, actSecond)
+	n.label("eight")
+	for h := range 4 {
+		n.load("R1", 16*h, actX)
+		n.fsub(actX, 12, actR)
+		n.fmax(actR, actSecond, actR)
+		n.reduce()
+		n.polynomial()
+		n.exp()
+		n.store(actQ, "R0", 16*h)
+	}
+	n.op("ADD $64, R0")
+	n.op("ADD $64, R1")
+	n.op("SUBS $8, R2")
+	n.op("BNE eight")
+	n.op("RET")
+}
