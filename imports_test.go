@@ -57,7 +57,7 @@ var inward = map[string][]string{
 	"attention":            {"fp16", "matmul", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
 	"norm":                 {"internal/asm", "fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
 	"act":                  {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
-	"reduce":               {"fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},
+	"reduce":               {"fp16", "tensor", "internal/asm", "internal/elem", "internal/exact", "internal/par"},
 	"spectral":             {"fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
 	"index":                {"fp16", "tensor", "internal/exact", "internal/par"},
 	"pool":                 {"fp16", "tensor", "internal/exact", "internal/par"},
