@@ -217,7 +217,7 @@ func (w *wire) attribute(a *attribute, s section) error {
 			a.graph = &graphProto{}
 			return w.graph(a.graph, v.of)
 		case 7:
-			return w.numbers(v, 4, func(bits uint64) { a.floats = append(a.floats, float32Of(bits)) })
+			return w.floats(&a.floats, v)
 		case 8:
 			return w.ints(&a.ints, v)
 		case 9:

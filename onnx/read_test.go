@@ -222,6 +222,29 @@ func TestMemory(t *testing.T) {
 	raw := append(message{}.num(1, 1<<29).num(2, 1), length(9, 1<<31)...)
 	constant := append(length(5, uint64(len(raw))+1<<31), raw...)
 	weights := append(append(message{}.in(8, message{}.num(2, 18)), length(7, uint64(len(constant))+1<<31)...), constant...)
+	within := func(inner []byte, of ...protowire.Number) huge { // what 2 GB are said to follow, within messages
+		for _, field := range of {
+			inner = append(length(field, uint64(len(inner))+1<<31), inner...)
+		}
+		return huge{inner}
+	}
+	sparse := map[string]huge{
+		"producer": within(length(2, 1<<31)), "node's name": within(length(3, 1<<31), 1, 7), "input": within(length(1, 1<<31), 1, 7),
+		"axes": within(length(1, 1<<31), 5, 7), "whole numbers": within(length(8, 1<<31), 5, 1, 7), "numbers": within(length(7, 1<<31), 5, 1, 7),
+		"place of weights": within(length(2, 1<<31), 13, 5, 7), "name of a size": within(length(2, 1<<31), 1, 2, 1, 2, 11, 7),
+	}
+	for name, r := range sparse {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := onnx.Read(r, int64(len(r.head))+1<<31, onnx.Options{})
+		runtime.ReadMemStats(&after)
+		if got, want := errorText(err), "more than 33554432 bytes of names and of lists of numbers: want fewer"; !strings.HasSuffix(got, want) {
+			t.Errorf("2 GB of %s: %q, want %q", name, got, want)
+		}
+		if taken := after.TotalAlloc - before.TotalAlloc; taken > 1<<20 {
+			t.Errorf("2 GB of %s: %d bytes taken", name, taken)
+		}
+	}
 	for name, c := range map[string]struct {
 		r    io.ReaderAt
 		size int64

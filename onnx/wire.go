@@ -30,6 +30,7 @@ type wire struct {
 	window []byte
 	begin  int64 // of the window
 	left   int   // messages that may still come
+	spent  int64 // bytes of names and of lists of numbers
 	depth  int
 }
 
@@ -37,7 +38,8 @@ type wire struct {
 // the file may be enough.
 const (
 	mostMessages = 1 << 20
-	mostDepth    = 32 // of messages within messages
+	mostDepth    = 32       // of messages within messages
+	mostText     = 32 << 20 // bytes of names and of lists of numbers, in memory
 	windowSize   = 16 << 10
 )
 
@@ -119,8 +121,20 @@ func (w *wire) fields(s section, f func(field) error) error {
 	return nil
 }
 
+// spend counts bytes of memory that what stands in a file takes: a sparse file of 2 GB may say that it has a
+// name as long, or a thousand million axes.
+func (w *wire) spend(at, bytes int64) error {
+	if w.spent += bytes; w.spent > mostText {
+		return fmt.Errorf("byte %d: more than %d bytes of names and of lists of numbers: want fewer", at, mostText)
+	}
+	return nil
+}
+
 // text returns bytes as a string.
 func (w *wire) text(s section) (string, error) {
+	if err := w.spend(s.at, s.size()); err != nil {
+		return "", err
+	}
 	if s.size() <= windowSize {
 		b, err := w.view(s.at, s.end, int(s.size()))
 		return string(b), err
@@ -180,9 +194,20 @@ func (w *wire) numbers(v field, width int, f func(bits uint64)) error {
 	return nil
 }
 
-// ints adds the numbers of a field to a list.
+// ints adds the numbers of a field to a list, of which each may be one byte.
 func (w *wire) ints(to *[]int, v field) error {
+	if err := w.spend(v.of.at, 8*max(1, v.of.size())); err != nil {
+		return err
+	}
 	return w.numbers(v, 0, func(bits uint64) { *to = append(*to, int(int64(bits))) })
+}
+
+// floats adds those of four bytes.
+func (w *wire) floats(to *[]float64, v field) error {
+	if err := w.spend(v.of.at, 2*max(4, v.of.size())); err != nil {
+		return err
+	}
+	return w.numbers(v, 4, func(bits uint64) { *to = append(*to, float32Of(bits)) })
 }
 
 func float32Of(bits uint64) float64 { return float64(math.Float32frombits(uint32(bits))) }

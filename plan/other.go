@@ -126,7 +126,9 @@ func (c *compiler) other(i int, d *describer) {
 		if c.g.Values[v].Const != nil {
 			continue
 		}
-		if x := c.values[v]; x.input != nil {
+		x := c.values[v]
+		d.Bytes += 8 * int64(tensor.Size(x.of.Shape))
+		if x.input != nil {
 			pass.input[k] = x.input
 		} else {
 			pass.in[k] = c.tensored(x).Tensor
@@ -136,6 +138,7 @@ func (c *compiler) other(i int, d *describer) {
 		x := &value{id: v, of: c.p.program.Type(v)}
 		x.tensor = c.slot(x.of)
 		c.values[v] = x
+		d.Bytes += 8 * int64(tensor.Size(x.of.Shape))
 		pass.out = append(pass.out, x.tensor.Tensor)
 	}
 	c.p.passes = append(c.p.passes, pass)

@@ -167,17 +167,34 @@ def _molecule(n=12):
     return torch.randint(1, 19, (n,)), p, torch.tensor(e).t().contiguous()
 
 
+def _image():
+    return (torch.randn(1, 3, 224, 224),)
+
+
+def _torchvision(name):
+    def make():
+        import torchvision
+
+        return getattr(torchvision.models, name)(weights=None)
+
+    return make
+
+
+# torchvision's own, as people run them.
+LARGE = {name: _torchvision(name) for name in ("resnet18", "vit_b_16")}
+
+
 def build(name, seed=0):
     """The module in evaluation mode, and its inputs. Norms have parameters and statistics of their own."""
     torch.manual_seed(seed)
-    module = {"resnet": Residual, "vit": Vision, "unet": UNet, "fno": FNO, "painn": PaiNN}[name]().eval()
+    module = {"resnet": Residual, "vit": Vision, "unet": UNet, "fno": FNO, "painn": PaiNN, **LARGE}[name]().eval()
     for m in module.modules():
         if getattr(m, "running_mean", None) is not None:
             m.running_mean.normal_(0, 0.3), m.running_var.uniform_(0.02, 0.5)
         if isinstance(m, (nn.BatchNorm2d, nn.GroupNorm, nn.InstanceNorm2d, nn.LayerNorm)):
             m.weight.data.uniform_(0.5, 1.5), m.bias.data.normal_(0, 0.3)
     inputs = {"resnet": lambda: (torch.randn(2, 3, 64, 64),), "vit": lambda: (torch.randn(2, 3, 40, 40),), "unet": lambda: (torch.randn(2, 3, 32, 32),),
-              "fno": lambda: (torch.randn(2, 2, 16, 16),), "painn": _molecule}[name]()
+              "fno": lambda: (torch.randn(2, 2, 16, 16),), "painn": _molecule, "resnet18": _image, "vit_b_16": _image}[name]()
     return module, inputs
 
 

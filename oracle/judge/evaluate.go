@@ -88,7 +88,10 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 				roundAll(f, sims, v, out[k])
 				out[k] = out[k].round(f)
 			}
-			out[k].sigma, out[k].cut, out[k].drift = nil, nil, nil
+			if v != b.Graph.Outputs[0] {
+				out[k].sigma = nil
+			}
+			out[k].cut, out[k].drift = nil, nil
 			balls[v] = out[k]
 		}
 		for _, v := range n.In {

@@ -134,6 +134,7 @@ type trial struct {
 	b      *builder
 	round  rounded
 	y, r   []float64   // of the output
+	sigma  []float64   // the deviation that the last step's own errors have; nil if it makes none
 	stored []float64   // y, rounded
 	right  [][]float64 // outputs of simulated right kernels
 	e      []float64   // expected squares of errors
@@ -426,6 +427,9 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	t.y = out.v.Data
 	if t.r = make([]float64, len(t.y)); out.r != nil {
 		t.r = out.r.Data
+	}
+	if out.sigma != nil {
+		t.sigma = out.sigma.Data
 	}
 	t.stored = make([]float64, len(t.y))
 	f.RoundSlice(t.stored, t.y)
