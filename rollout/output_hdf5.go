@@ -29,8 +29,8 @@ type hdf5Output struct {
 	ord      order
 	config   Config
 	metadata map[string]string
-	names    []string // of the diagnostics' datasets
-	stored   []float64
+	names    []string  // of the diagnostics' datasets
+	rounded  []float64 // a state in a format that is stored as another one
 	digest   *Digest
 }
 
@@ -249,10 +249,15 @@ func (o *hdf5Output) attributes(s Trajectory, c Config, metadata map[string]stri
 // State implements [Sink]. A record is the chunk as it is stored, compressed, and the
 // diagnostics.
 func (o *hdf5Output) State(t, m int, x, prev []float64) error {
-	o.stored = slices.Grow(o.stored[:0], len(x))[:len(x)]
-	o.format.RoundSlice(o.stored, x)
-	o.digest.Add(m, o.stored)
-	chunk, err := o.w.WriteChunk("/trajectories", []int{0, m, t, 0, 0, 0}, o.stored)
+	to, stored := x, storedHDF5(o.format)
+	if stored != o.format {
+		o.rounded = slices.Grow(o.rounded[:0], len(x))[:len(x)]
+		o.format.RoundSlice(o.rounded, x)
+		to = o.rounded
+	}
+	o.buf = stored.Append(o.buf[:0], to)
+	o.digest.addStored(m, o.buf)
+	chunk, err := o.w.WriteChunk("/trajectories", []int{0, m, t, 0, 0, 0}, o.buf)
 	if err != nil {
 		return o.failed(err)
 	}
@@ -353,7 +358,6 @@ const (
 )
 
 func (o *hdf5Output) held() int64 {
-	state := int64(cap(o.stored))
-	raw := state * int64(hdf5.TypeOf(o.format).Size())
-	return 8*state + 2*raw + hdf5Place*o.shape.states() + hdf5Compressor // raw: as bytes, and compressed at most
+	raw := int64(o.shape.Len() * hdf5.TypeOf(o.format).Size())
+	return 8*int64(cap(o.rounded)) + 4*raw + hdf5Place*o.shape.states() + hdf5Compressor // raw: here, there, sorted, and compressed at most
 }

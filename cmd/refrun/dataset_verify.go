@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -154,7 +156,11 @@ func datasetInfo(c *command) error {
 		for _, n := range p.Notes {
 			c.printf("note: %s\n", n)
 		}
-		c.printf("%s\n", string(p.Spec))
+		var spec bytes.Buffer
+		if err := json.Compact(&spec, p.Spec); err != nil {
+			return err
+		}
+		c.printf("%s\n", spec.String())
 		return nil
 	}
 	u, err := p.Unit(*unit)

@@ -47,11 +47,8 @@ func (d *Dataset) Storable(s Spec) bool {
 // CopyChunk is [Writer.Write] of a whole chunk of which the stored bytes are known, from
 // [Dataset.StoredChunk] of a dataset that is [Dataset.Storable] here. They are not looked into.
 func (w *Writer) CopyChunk(path string, at []int, stored []byte) error {
-	d := w.datasets[path]
-	if d == nil || d.Chunk == nil {
-		return &Error{Field: "path", Value: fault.Text(path), Want: "a dataset in chunks of this file"}
-	}
-	if err := d.within(at); err != nil {
+	d, err := w.chunked(path, at)
+	if err != nil {
 		return err
 	}
 	k, err := d.vacant(at)
@@ -62,4 +59,16 @@ func (w *Writer) CopyChunk(path string, at []int, stored []byte) error {
 	w.packed.Write(make([]byte, recordSize))
 	w.packed.Write(stored)
 	return w.put(d, k)
+}
+
+// chunked returns the dataset of a path, which is in chunks and has an element there.
+func (w *Writer) chunked(path string, at []int) (*output, error) {
+	d := w.datasets[path]
+	if d == nil || d.Chunk == nil {
+		return nil, &Error{Field: "path", Value: fault.Text(path), Want: "a dataset in chunks of this file"}
+	}
+	if w.done {
+		return nil, d.wrong("elements", fault.Dims(at), "nothing after Finish")
+	}
+	return d, d.within(at)
 }

@@ -64,10 +64,15 @@ func Survey(f Storage, specs []Spec, s State) ([]Chunk, error) {
 // begin.
 func Layout(specs []Spec) (*Writer, error) { return newWriter(nil, specs) }
 
-// WriteChunk is [Writer.Write] of a whole chunk, and returns its bytes as they are
-// stored, which the next call overwrites.
-func (w *Writer) WriteChunk(path string, at []int, values []float64) ([]byte, error) {
-	if err := w.Write(path, at, values); err != nil {
+// WriteChunk is [Writer.Write] of a whole chunk, of which it is given the elements' bytes, and
+// returns the bytes that are stored, which the next call overwrites.
+func (w *Writer) WriteChunk(path string, at []int, raw []byte) ([]byte, error) {
+	d, err := w.chunked(path, at)
+	if err != nil {
+		return nil, err
+	}
+	w.raw = append(w.raw[:0], raw...)
+	if err := w.chunk(d, at, len(raw)/d.Type.Size()); err != nil {
 		return nil, err
 	}
 	return w.packed.Bytes()[recordSize:], nil

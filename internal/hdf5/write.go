@@ -4,6 +4,7 @@ import (
 	"compress/zlib"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 
 	"github.com/refrun/refrun/internal/fault"
@@ -107,7 +108,7 @@ func (w *Writer) chunk(d *output, at []int, n int) error {
 		})
 	}
 	if d.Shuffle {
-		w.sorted = append(w.sorted[:0], raw...)
+		w.sorted = slices.Grow(w.sorted[:0], len(raw))[:len(raw)]
 		shuffle(w.sorted, raw, size)
 		raw = w.sorted
 	}
