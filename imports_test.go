@@ -75,7 +75,7 @@ var inward = map[string][]string{
 	"diff":                 {"fp16"},
 	"oracle/report":        {"diff"},
 	"oracle/kernel":        {"fp16", "tensor", "tensorcore"},
-	"oracle/judge":         {"act", "fp16", "graph", "pointwise", "tensor", "internal/elem", "internal/par"},
+	"oracle/judge":         {"act", "conv", "fp16", "graph", "oracle/kernel", "pointwise", "tensor", "internal/elem", "internal/par"},
 	"oracle/forward":       {"diff", "fp16", "graph", "oracle/judge", "oracle/report", "tensor"},
 	"oracle/render":        {"diff", "oracle/report", "internal/svg"},
 	"study":                {"diff", "fp16", "internal/elem", "operator", "rollout", "tensor"},

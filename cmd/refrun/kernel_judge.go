@@ -306,7 +306,25 @@ func devices(op string, q judge.Question) []kernel.Fit {
 	return r.Fits
 }
 
-// judgedText is a report for people.
+// ordered says which order of k fits a product's bits, and how sure that is.
+func ordered(o *kernel.Order) string {
+	s := fmt.Sprintf("no order of k that is known gives these bits: %s, %d of %d sums", o.Name, o.Equal, o.Of)
+	if o.Equal == o.Of {
+		s = fmt.Sprintf("order of the sums: %s gives all %d that were looked at", o.Name, o.Of)
+		if n := len(o.Alike); n > 0 {
+			s += fmt.Sprintf(", and so do %s", plural(n, "other order"))
+		}
+		if o.Next != "" {
+			s += fmt.Sprintf("; the next best, %s, gives %d", o.Next, o.NextEqual)
+		}
+	}
+	return s
+}
+
+// mostBlind bounds the faults that are listed, so that a report fits a screen.
+const mostBlind = 8
+
+// judgedText is a report for people: 24 lines of 80 columns at most.
 func judgedText(r *kernelReport) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s to %s: %s\n", r.Verdict, r.Op, r.Store, plural(r.Elements, "element"))
@@ -339,11 +357,16 @@ func judgedText(r *kernelReport) string {
 	if r.Errors < math.MaxFloat64 {
 		b.WriteString(indented(fmt.Sprintf("mean square error %.3g times that of simulated right kernels", r.Errors)))
 	}
-	if len(r.Blind) > 0 {
+	if n := len(r.Blind); n > mostBlind {
+		b.WriteString(indented(fmt.Sprintf("this data would not show: %s and %d more, which --json has", strings.Join(r.Blind[:mostBlind], ", "), n-mostBlind)))
+	} else if n > 0 {
 		b.WriteString(indented("this data would not show: " + strings.Join(r.Blind, ", ")))
 	}
 	if r.Fits != nil && r.Verdict == judge.Pass {
 		b.WriteString(indented(fitting(&kernel.Report{Elements: r.Elements, Fits: r.Fits})))
+	}
+	if r.Order != nil && r.Verdict == judge.Pass {
+		b.WriteString(indented(ordered(r.Order)))
 	}
 	if r.Close > 0 {
 		b.WriteString(indented(fmt.Sprintf("torch.testing.assert_close finds %s off", plural(r.Close, "element"))))

@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -147,6 +148,41 @@ func TestKernelJudged(t *testing.T) {
 	}
 }
 
+// TestKernelFits: the longest report of a failure is 24 lines of 80 columns.
+func TestKernelFits(t *testing.T) {
+	longest := func(words func(f judge.Fault) string) (most string) {
+		for _, f := range judge.Faults {
+			if w := words(f); len(w) > len(most) {
+				most = w
+			}
+		}
+		return most
+	}
+	r := &kernelReport{Op: "scaled_dot_product_attention", Report: &judge.Report{
+		Verdict: judge.Fail, Store: "bfloat16", Elements: 1 << 30, Violations: 1 << 30, Flips: 1 << 30, Expected: 1 << 30, Errors: 1.234e+300, Close: 1 << 30,
+		Reason: "1073741824 of 1073741824 elements are what no right kernel returns", Region: "the last, partial tile of rows 1048448 to 1048575, columns 1048448 to 1048575",
+		Fault: longest(func(f judge.Fault) string { return f.Title }), Advice: longest(func(f judge.Fault) string { return f.Advice }),
+		Worst: &judge.Worst{Index: []int{1023, 1023, 1023, 1048575}, Got: "-1.23456789e-38", Exact: "-1.23456789e-38", Low: "-1.23456789e-38", High: "-1.23456789e-38"},
+		Contract: judge.Contract{Form: judge.Form{Affine: true, BiasAfter: true, CoarseExp: true, Lanes: 16, Online: true, BlockKeys: 512, Operands: "tf32 ties away"},
+			Round: []string{"products", "scores", "masked", "probabilities_unnormalized", "normalized", "statistics", "variances"}},
+	}}
+	for _, f := range judge.Faults {
+		r.Blind = append(r.Blind, f.ID)
+	}
+	for _, r.Verdict = range []string{judge.Fail, judge.Pass} {
+		r.Order = &kernel.Order{Name: "k in tiles of 128 of (kh, kw, c), fused multiply-adds, the bias last", Equal: 256, Of: 256, Alike: make([]string, 20), Next: "k in 16 parts of (kh, kw, c), fused multiply-adds, the bias last"}
+		text := judgedText(r)
+		if n := strings.Count(text, "\n"); n > 24 {
+			t.Errorf("%d lines:\n%s", n, text)
+		}
+		for line := range strings.Lines(text) {
+			if len(line) > 81 {
+				t.Errorf("%d columns: %s", len(line)-1, line)
+			}
+		}
+	}
+}
+
 // judgedPairs are the sentences about a kernel that is judged.
 func judgedPairs() []pair {
 	say := func(change func(r *kernelReport)) string {
@@ -162,6 +198,11 @@ func judgedPairs() []pair {
 	empty := say(func(r *kernelReport) { r.Verdict, r.Flips = judge.NoPower, 0 })
 	claimed := say(func(r *kernelReport) { r.Claimed = true })
 	blind := say(func(r *kernelReport) { r.Blind = []string{"eps_ignored"} })
+	many := say(func(r *kernelReport) { r.Blind = slices.Repeat([]string{"eps_ignored"}, mostBlind+2) })
+	ordered := say(func(r *kernelReport) {
+		r.Order = &kernel.Order{Name: "k ascending", Equal: 9, Of: 9, Alike: []string{"another"}, Next: "k in 2 parts", NextEqual: 3}
+	})
+	unordered := say(func(r *kernelReport) { r.Order = &kernel.Order{Name: "k ascending", Equal: 4, Of: 9} })
 	off := say(func(r *kernelReport) { r.Close, r.Errors = 2, math.MaxFloat64 })
 	return []pair{
 		{"every element is what a right kernel may return", right, wrong},
@@ -175,6 +216,10 @@ func judgedPairs() []pair {
 		{"every element is the nearest number to the exact value", empty, right},
 		{"mean square error 1 times that of simulated right kernels", right, off},
 		{"this data would not show: eps_ignored", blind, right},
+		{"eps_ignored and 2 more, which --json", many, blind},
+		{"order of the sums: k ascending gives all 9 that were looked at, and so do", ordered, unordered},
+		{"the next best, k in 2 parts,", ordered, unordered},
+		{"no order of k that is known gives these bits: k ascending, 4 of 9 sums", unordered, ordered},
 		{"torch.testing.assert_close finds nothing", right, off},
 		{"torch.testing.assert_close finds 2 elements off", off, right},
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/oracle/kernel"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -115,6 +116,8 @@ type Report struct {
 	Advice string `json:"advice,omitempty"`
 	// Blind are faults that these inputs would not show.
 	Blind []string `json:"blind,omitempty"`
+	// Order is the order of k in which a product was summed, of those that were tried; nil of other kernels.
+	Order *kernel.Order `json:"order,omitempty"`
 	// Close is what torch.testing.assert_close with its defaults finds: how many elements are off.
 	Close int `json:"assert_close_mismatches"`
 }
@@ -179,7 +182,11 @@ func Check(q Question) (*Report, error) {
 	if t, err = t.with(rest); err != nil {
 		return nil, err
 	}
-	return q.report(t), nil
+	r := q.report(t)
+	if r.Verdict == Pass {
+		r.Order = q.order()
+	}
+	return r, nil
 }
 
 // search finds the contract under which a piece is right, or fits best.
