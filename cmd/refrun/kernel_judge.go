@@ -350,7 +350,7 @@ func judgedText(r *kernelReport) string {
 		b.WriteString(indented(fmt.Sprintf("worst element %v: %s, exact %s, right kernels %s to %s", w.Index, w.Got, w.Exact, w.Low, w.High)))
 	}
 	if r.Flips > 0 {
-		b.WriteString(indented(fmt.Sprintf("%d are not the nearest number; simulated right kernels have up to %d", r.Flips, r.Expected)))
+		b.WriteString(indented(fmt.Sprintf("%s off the nearest number; simulated right kernels have up to %d", plural(r.Flips, "element"), r.Expected)))
 	} else {
 		b.WriteString(indented("every element is the nearest number to the exact value"))
 	}

@@ -212,7 +212,7 @@ func judgedPairs() []pair {
 		{"contract found: ", right, claimed},
 		{"contract claimed: ", claimed, right},
 		{"worst element [1]: 1, exact 2, right kernels 1.5 to 2.5", right, empty},
-		{"2 are not the nearest number; simulated right kernels have up to 3\n", right, empty},
+		{"2 elements off the nearest number; simulated right kernels have up to 3\n", right, empty},
 		{"every element is the nearest number to the exact value", empty, right},
 		{"mean square error 1 times that of simulated right kernels", right, off},
 		{"this data would not show: eps_ignored", blind, right},

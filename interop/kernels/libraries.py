@@ -1,6 +1,6 @@
 """What PyTorch, JAX and ONNX Runtime return on this CPU, of every operation that refrun judges, in every precision they have.
 
-    python interop/kernels/libraries.py [--only softmax,conv2d] [--library torch]
+    python interop/kernels/libraries.py [--only softmax --only conv2d] [--library torch]
 
 Each output is judged without a word about how it was made, and must pass. The table has the contract that
 was found: which steps the library rounds, and in which form it computes. "-" is an operation that the library
@@ -335,7 +335,7 @@ def contract(c):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--only", help="names of cases, with commas")
+    p.add_argument("--only", action="append", help="the name of a case; may be repeated")
     p.add_argument("--library", choices=LIBRARIES)
     p.add_argument("--seed", type=int, default=5)
     p.add_argument("--record", help="a folder for the outputs that the tests of oracle/judge have")
@@ -346,7 +346,7 @@ def main():
     libraries = [a.library] if a.library else list(LIBRARIES)
     print("| operation | library | " + " | ".join(PRECISIONS) + " |\n|---|---|" + "---|" * len(PRECISIONS))
     for name, (op, inputs, attrs, *made) in CASES.items():
-        if a.only and name not in a.only.split(","):
+        if a.only and name not in a.only:
             continue
         for library in libraries:
             row = []
