@@ -59,22 +59,22 @@ func (g *fastConv) read(n, c, y, x int) float32 {
 
 // plainLine makes the outputs [o,o+8) of a line: the definition tap by tap. The products
 // are added by blocks of channels, rows and columns of the window, and channels of the
-// block, in sums of fastChain taps of a block.
+// block, in sums of fastChain taps of a block. A block has 8 channels, or 4 if those are all.
 func (g *fastTaps) plainLine(n, y, o int) {
-	k := g.k.kh / 2
+	k, width := g.k.kh/2, g.k.tapWidth()
 	packed, bias := g.packed(o)
 	u, v := make([]float32, len(packed)/block), make([]float32, 0, len(packed)/block)
 	for x := range g.dst.W {
 		v = v[:0]
 		for _, tap := range g.taps {
-			v = append(v, g.src.data[g.src.at(n, 0, y*g.stride-k, x*g.stride-k)+tap/4:][:block]...)
+			v = append(v, g.src.data[g.src.at(n, 0, y*g.stride-k, x*g.stride-k)+tap/4:][:width]...)
 		}
 		out := g.dst.data[g.dst.at(n, o/block, y, x):][:block]
 		for c := range out {
 			for i := range u {
 				u[i] = packed[i*block+c]
 			}
-			if out[c] = single.Dot(u, v, fastChain*block) + bias[c]; out[c] != out[c] {
+			if out[c] = single.Dot(u, v, fastChain*width) + bias[c]; out[c] != out[c] {
 				out[c] = canonicalNaN
 			}
 		}

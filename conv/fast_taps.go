@@ -8,8 +8,16 @@ import (
 // fastTapsWeights are a kernel's weights in the order in which taps are added: by blocks
 // of channels, rows and columns of the window, and channels of the block.
 type fastTapsWeights struct {
-	packed []float32 // [groups][blocks][K][K][8][Outputs]
+	packed []float32 // [groups][blocks][K][K][channels of a block][Outputs]
 	bias   []float32 // [groups][Outputs]
+}
+
+// tapWidth returns the channels of a block, tap by tap: 4 if that is all of them.
+func (k *Kernel) tapWidth() int {
+	if k.ic <= block/2 {
+		return block / 2
+	}
+	return block
 }
 
 // byTap returns the weights for kernels of that many outputs, made at their first use.
@@ -19,14 +27,14 @@ func (k *Kernel) byTap(outputs int) *fastTapsWeights {
 	if w := k.tapped[outputs]; w != nil {
 		return w
 	}
-	hw, groups := k.kh*k.kw, (k.oc+outputs-1)/outputs
-	rows := (k.ic + block - 1) / block * hw * block
+	hw, groups, width := k.kh*k.kw, (k.oc+outputs-1)/outputs, k.tapWidth()
+	rows := (k.ic + width - 1) / width * hw * width
 	w := &fastTapsWeights{asm.Aligned[float32](groups * rows * outputs), make([]float32, groups*outputs)}
 	for o := range k.oc {
 		w.bias[o] = float32(k.bias[o])
 		for c := range k.ic {
 			for i := range hw {
-				row := (c/block*hw+i)*block + c%block
+				row := (c/width*hw+i)*width + c%width
 				w.packed[(o/outputs*rows+row)*outputs+o%outputs] = float32(k.packed[k.at(o, c*hw+i)])
 			}
 		}
@@ -110,18 +118,22 @@ func (g *fastTaps) runUnit(worker, i int) {
 // line makes the outputs from o on of a line. Its last group of pixels begins so early
 // that it ends with the line.
 func (g *fastTaps) line(s *worker, n, y, o int) {
-	d, k := g.dst, g.k.kh/2
+	d, k, half := g.dst, g.k, g.k.kh/2
 	u, bias := g.packed(o)
 	plane := 0
 	if o+block < d.C {
 		plane = 4 * d.plane
 	}
+	convolve := g.Convolve
+	if k.tapWidth() < block {
+		convolve = g.Convolve4
+	}
 	pixels := func(x, groups int) {
-		src := g.src.at(n, 0, y*g.stride-k, x*g.stride-k)
-		g.Convolve(&g.src.data[src], 4*g.stride*block, &g.taps[0], len(g.taps), fastChain, &u[0], &s.singles.m[0], &bias[0], &d.data[d.at(n, o/block, y, x)], plane, groups)
+		src := g.src.at(n, 0, y*g.stride-half, x*g.stride-half)
+		convolve(&g.src.data[src], 4*g.stride*block, &g.taps[0], len(g.taps), fastChain, &u[0], &s.singles.m[0], &bias[0], &d.data[d.at(n, o/block, y, x)], plane, groups)
 	}
 	// Calls are short.
-	whole, most := d.W/g.Tiles, max(1, 1<<14/(len(g.taps)*block))
+	whole, most := d.W/g.Tiles, max(1, 1<<14/(len(g.taps)*k.tapWidth()))
 	for from := 0; from < whole; from += most {
 		pixels(from*g.Tiles, min(most, whole-from))
 	}
@@ -132,6 +144,6 @@ func (g *fastTaps) line(s *worker, n, y, o int) {
 
 // packed returns the weights of the group of outputs that begins with o, and their bias.
 func (g *fastTaps) packed(o int) (u, bias []float32) {
-	size := len(g.taps) * block * g.outputs
+	size := len(g.taps) * g.k.tapWidth() * g.outputs
 	return g.weights.packed[o/g.outputs*size:][:size], g.weights.bias[o:][:g.outputs]
 }

@@ -267,10 +267,14 @@ func tapped(x, w *tensor.Tensor, bias float64, stride, n, o, y, xx int, padding 
 	k := w.H()
 	var total, sum float32
 	terms := 0
-	for b := 0; b < x.C(); b += 8 {
+	width := 8
+	if x.C() <= 4 {
+		width = 4
+	}
+	for b := 0; b < x.C(); b += width {
 		for i := range k {
 			for j := range k {
-				for c := b; c < b+8; c++ {
+				for c := b; c < b+width; c++ {
 					var u, v float32
 					if c < x.C() {
 						u = float32(w.Plane(o, c)[i*k+j])

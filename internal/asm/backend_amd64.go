@@ -108,7 +108,7 @@ var (
 	fast4AVX2   = Fast{Tiles: 6, Outputs: 16, Input: fast4x4InputAVX2, Multiply: fastMultiplyAVX2, Output: fast4x4OutputAVX2}
 	fast5AVX2   = Fast{Tiles: 6, Outputs: 16, Input: fast5x5InputAVX2, Multiply: fastMultiplyAVX2, Output: fast5x5OutputAVX2}
 
-	fastTapsOf8 = FastTaps{Tiles: 6, Outputs: 16, Convolve: fastTapsAVX2}
+	fastTapsOf8 = FastTaps{Tiles: 6, Outputs: 16, Convolve: fastTapsOf8AVX2, Convolve4: fastTapsOf4AVX2}
 )
 
 var directAVX512 = Direct{

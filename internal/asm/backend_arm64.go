@@ -20,7 +20,7 @@ var (
 	fastNEON    = Fast{Tiles: 6, Outputs: 16, Input: fastInputNEON, Multiply: fastMultiplyNEON, Output: fastOutputNEON}
 	fast4NEON   = Fast{Tiles: 6, Outputs: 16, Input: fast4x4InputNEON, Multiply: fastMultiplyNEON, Output: fast4x4OutputNEON}
 	fast5NEON   = Fast{Tiles: 6, Outputs: 16, Input: fast5x5InputNEON, Multiply: fastMultiplyNEON, Output: fast5x5OutputNEON}
-	fastTapsOf4 = FastTaps{Tiles: 6, Outputs: 16, Convolve: fastTapsNEON}
+	fastTapsOf4 = FastTaps{Tiles: 6, Outputs: 16, Convolve: fastTapsOf8NEON, Convolve4: fastTapsOf4NEON}
 )
 
 var directNEON = Direct{

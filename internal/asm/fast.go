@@ -35,8 +35,9 @@ type FastTaps struct {
 	// pixel the stride in src from a pixel of dst to the next; taps holds for each of
 	// the n taps the bytes from there; u is [n][8][Outputs], m scratch [Tiles][Outputs],
 	// bias [Outputs]. plane is the stride from the first block of dst to the second, 0
-	// where there is one only.
-	Convolve func(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)
+	// where there is one only. Convolve4 has the first 4 channels of each tap only, and u
+	// [n][4][Outputs].
+	Convolve, Convolve4 func(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)
 }
 
 // FastTapKernels returns the kernels of the backend that runs, nil if it has none.

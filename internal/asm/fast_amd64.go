@@ -44,7 +44,12 @@ func fast4x4InputAVX2(src *float32, line int, image int, dst *float32, also *[3]
 //go:noescape
 func fast4x4OutputAVX2(m *float32, point int, bias *float32, dst *float32, line int, scratch *float32)
 
-// fastTapsAVX2 convolves tap by tap: see asm/fast.go.
+// fastTapsOf8AVX2 convolves tap by tap: see asm/fast.go.
 //
 //go:noescape
-func fastTapsAVX2(src *float32, pixel int, taps *int, n int, chain int, u *float32, m *float32, bias *float32, dst *float32, plane int, groups int)
+func fastTapsOf8AVX2(src *float32, pixel int, taps *int, n int, chain int, u *float32, m *float32, bias *float32, dst *float32, plane int, groups int)
+
+// fastTapsOf4AVX2 convolves tap by tap: see asm/fast.go.
+//
+//go:noescape
+func fastTapsOf4AVX2(src *float32, pixel int, taps *int, n int, chain int, u *float32, m *float32, bias *float32, dst *float32, plane int, groups int)

@@ -39,7 +39,12 @@ func fast4x4OutputNEON(m *float32, point int, bias, dst *float32, line int, scra
 //go:noescape
 func fastMultiplyNEON(v, u, m *float32, blocks, chain, groups int, next *float32, later *float32)
 
-// fastTapsNEON convolves tap by tap: see asm/fast.go.
+// fastTapsOf8NEON convolves tap by tap: see asm/fast.go.
 //
 //go:noescape
-func fastTapsNEON(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)
+func fastTapsOf8NEON(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)
+
+// fastTapsOf4NEON convolves tap by tap: see asm/fast.go.
+//
+//go:noescape
+func fastTapsOf4NEON(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)

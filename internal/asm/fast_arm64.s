@@ -4141,8 +4141,8 @@ store:
 	BNE group
 	RET
 
-// func fastTapsNEON(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)
-TEXT ·fastTapsNEON(SB), NOSPLIT, $0-88
+// func fastTapsOf8NEON(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)
+TEXT ·fastTapsOf8NEON(SB), NOSPLIT, $0-88
 	MOVD src+0(FP), R0
 	MOVD pixel+8(FP), R1
 	MOVD taps+16(FP), R2
@@ -4419,6 +4419,342 @@ tap:
 	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
 	WORD $0x4fbd1bf7 // fmla v23.4s, v31.4s, v29.s[3]
 	ADD $512, R20
+	SUBS $1, R23
+	BNE tap
+	CBZ R24, next
+	FLDPQ 0(R6), (F30, F31)
+	WORD $0x4e3ed400 // fadd v0.4s, v0.4s, v30.4s
+	WORD $0x4e3fd421 // fadd v1.4s, v1.4s, v31.4s
+	FLDPQ 32(R6), (F30, F31)
+	WORD $0x4e3ed442 // fadd v2.4s, v2.4s, v30.4s
+	WORD $0x4e3fd463 // fadd v3.4s, v3.4s, v31.4s
+	FLDPQ 64(R6), (F30, F31)
+	WORD $0x4e3ed484 // fadd v4.4s, v4.4s, v30.4s
+	WORD $0x4e3fd4a5 // fadd v5.4s, v5.4s, v31.4s
+	FLDPQ 96(R6), (F30, F31)
+	WORD $0x4e3ed4c6 // fadd v6.4s, v6.4s, v30.4s
+	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
+	FLDPQ 128(R6), (F30, F31)
+	WORD $0x4e3ed508 // fadd v8.4s, v8.4s, v30.4s
+	WORD $0x4e3fd529 // fadd v9.4s, v9.4s, v31.4s
+	FLDPQ 160(R6), (F30, F31)
+	WORD $0x4e3ed54a // fadd v10.4s, v10.4s, v30.4s
+	WORD $0x4e3fd56b // fadd v11.4s, v11.4s, v31.4s
+	FLDPQ 192(R6), (F30, F31)
+	WORD $0x4e3ed58c // fadd v12.4s, v12.4s, v30.4s
+	WORD $0x4e3fd5ad // fadd v13.4s, v13.4s, v31.4s
+	FLDPQ 224(R6), (F30, F31)
+	WORD $0x4e3ed5ce // fadd v14.4s, v14.4s, v30.4s
+	WORD $0x4e3fd5ef // fadd v15.4s, v15.4s, v31.4s
+	FLDPQ 256(R6), (F30, F31)
+	WORD $0x4e3ed610 // fadd v16.4s, v16.4s, v30.4s
+	WORD $0x4e3fd631 // fadd v17.4s, v17.4s, v31.4s
+	FLDPQ 288(R6), (F30, F31)
+	WORD $0x4e3ed652 // fadd v18.4s, v18.4s, v30.4s
+	WORD $0x4e3fd673 // fadd v19.4s, v19.4s, v31.4s
+	FLDPQ 320(R6), (F30, F31)
+	WORD $0x4e3ed694 // fadd v20.4s, v20.4s, v30.4s
+	WORD $0x4e3fd6b5 // fadd v21.4s, v21.4s, v31.4s
+	FLDPQ 352(R6), (F30, F31)
+	WORD $0x4e3ed6d6 // fadd v22.4s, v22.4s, v30.4s
+	WORD $0x4e3fd6f7 // fadd v23.4s, v23.4s, v31.4s
+
+next:
+	ADD $1, R24
+	CBZ R22, store
+	FSTPQ (F0, F1), 0(R6)
+	FSTPQ (F2, F3), 32(R6)
+	FSTPQ (F4, F5), 64(R6)
+	FSTPQ (F6, F7), 96(R6)
+	FSTPQ (F8, F9), 128(R6)
+	FSTPQ (F10, F11), 160(R6)
+	FSTPQ (F12, F13), 192(R6)
+	FSTPQ (F14, F15), 224(R6)
+	FSTPQ (F16, F17), 256(R6)
+	FSTPQ (F18, F19), 288(R6)
+	FSTPQ (F20, F21), 320(R6)
+	FSTPQ (F22, F23), 352(R6)
+	B sum
+
+store:
+	MOVD $fastNEONConstants<>(SB), R19
+	FMOVQ 64(R19), F28
+	ADD R9, R8, R17
+	FMOVQ 32(R7), F30
+	WORD $0x4e3ed45f // fadd v31.4s, v2.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 0(R17)
+	WORD $0x4e3ed4df // fadd v31.4s, v6.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 32(R17)
+	WORD $0x4e3ed55f // fadd v31.4s, v10.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 64(R17)
+	WORD $0x4e3ed5df // fadd v31.4s, v14.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 96(R17)
+	WORD $0x4e3ed65f // fadd v31.4s, v18.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 128(R17)
+	WORD $0x4e3ed6df // fadd v31.4s, v22.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 160(R17)
+	FMOVQ 48(R7), F30
+	WORD $0x4e3ed47f // fadd v31.4s, v3.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 16(R17)
+	WORD $0x4e3ed4ff // fadd v31.4s, v7.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 48(R17)
+	WORD $0x4e3ed57f // fadd v31.4s, v11.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 80(R17)
+	WORD $0x4e3ed5ff // fadd v31.4s, v15.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 112(R17)
+	WORD $0x4e3ed67f // fadd v31.4s, v19.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 144(R17)
+	WORD $0x4e3ed6ff // fadd v31.4s, v23.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 176(R17)
+	FMOVQ 0(R7), F30
+	WORD $0x4e3ed41f // fadd v31.4s, v0.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 0(R8)
+	WORD $0x4e3ed49f // fadd v31.4s, v4.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 32(R8)
+	WORD $0x4e3ed51f // fadd v31.4s, v8.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 64(R8)
+	WORD $0x4e3ed59f // fadd v31.4s, v12.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 96(R8)
+	WORD $0x4e3ed61f // fadd v31.4s, v16.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 128(R8)
+	WORD $0x4e3ed69f // fadd v31.4s, v20.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 160(R8)
+	FMOVQ 16(R7), F30
+	WORD $0x4e3ed43f // fadd v31.4s, v1.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 16(R8)
+	WORD $0x4e3ed4bf // fadd v31.4s, v5.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 48(R8)
+	WORD $0x4e3ed53f // fadd v31.4s, v9.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 80(R8)
+	WORD $0x4e3ed5bf // fadd v31.4s, v13.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 112(R8)
+	WORD $0x4e3ed63f // fadd v31.4s, v17.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 144(R8)
+	WORD $0x4e3ed6bf // fadd v31.4s, v21.4s, v30.4s
+	WORD $0x4e3fe7fd // fcmeq v29.4s, v31.4s, v31.4s
+	WORD $0x6e7c1ffd // bsl v29.16b, v31.16b, v28.16b
+	FMOVQ F29, 176(R8)
+	ADD $192, R8
+	MOVD $6, R17
+	MADD R17, R0, R1, R0
+	SUBS $1, R10
+	BNE group
+	RET
+
+// func fastTapsOf4NEON(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)
+TEXT ·fastTapsOf4NEON(SB), NOSPLIT, $0-88
+	MOVD src+0(FP), R0
+	MOVD pixel+8(FP), R1
+	MOVD taps+16(FP), R2
+	MOVD n+24(FP), R3
+	MOVD chain+32(FP), R4
+	MOVD u+40(FP), R5
+	MOVD m+48(FP), R6
+	MOVD bias+56(FP), R7
+	MOVD dst+64(FP), R8
+	MOVD plane+72(FP), R9
+	MOVD groups+80(FP), R10
+
+group:
+	MOVD R5, R20
+	MOVD R2, R21
+	MOVD R3, R22
+	MOVD ZR, R24
+
+sum:
+	CMP R4, R22
+	CSEL LT, R22, R4, R23
+	SUB R23, R22
+	VEOR V0.B16, V0.B16, V0.B16
+	VEOR V1.B16, V1.B16, V1.B16
+	VEOR V2.B16, V2.B16, V2.B16
+	VEOR V3.B16, V3.B16, V3.B16
+	VEOR V4.B16, V4.B16, V4.B16
+	VEOR V5.B16, V5.B16, V5.B16
+	VEOR V6.B16, V6.B16, V6.B16
+	VEOR V7.B16, V7.B16, V7.B16
+	VEOR V8.B16, V8.B16, V8.B16
+	VEOR V9.B16, V9.B16, V9.B16
+	VEOR V10.B16, V10.B16, V10.B16
+	VEOR V11.B16, V11.B16, V11.B16
+	VEOR V12.B16, V12.B16, V12.B16
+	VEOR V13.B16, V13.B16, V13.B16
+	VEOR V14.B16, V14.B16, V14.B16
+	VEOR V15.B16, V15.B16, V15.B16
+	VEOR V16.B16, V16.B16, V16.B16
+	VEOR V17.B16, V17.B16, V17.B16
+	VEOR V18.B16, V18.B16, V18.B16
+	VEOR V19.B16, V19.B16, V19.B16
+	VEOR V20.B16, V20.B16, V20.B16
+	VEOR V21.B16, V21.B16, V21.B16
+	VEOR V22.B16, V22.B16, V22.B16
+	VEOR V23.B16, V23.B16, V23.B16
+
+tap:
+	MOVD.P 8(R21), R11
+	ADD R0, R11
+	ADD R1, R11, R12
+	ADD R1, R12, R13
+	ADD R1, R13, R14
+	ADD R1, R14, R15
+	ADD R1, R15, R16
+	FMOVQ 0(R11), F24
+	FMOVQ 0(R12), F25
+	FMOVQ 0(R13), F26
+	FMOVQ 0(R14), F27
+	FMOVQ 0(R15), F28
+	FMOVQ 0(R16), F29
+	FLDPQ 0(R20), (F30, F31)
+	WORD $0x4f9813c0 // fmla v0.4s, v30.4s, v24.s[0]
+	WORD $0x4f9913c4 // fmla v4.4s, v30.4s, v25.s[0]
+	WORD $0x4f9a13c8 // fmla v8.4s, v30.4s, v26.s[0]
+	WORD $0x4f9b13cc // fmla v12.4s, v30.4s, v27.s[0]
+	WORD $0x4f9c13d0 // fmla v16.4s, v30.4s, v28.s[0]
+	WORD $0x4f9d13d4 // fmla v20.4s, v30.4s, v29.s[0]
+	WORD $0x4f9813e1 // fmla v1.4s, v31.4s, v24.s[0]
+	WORD $0x4f9913e5 // fmla v5.4s, v31.4s, v25.s[0]
+	WORD $0x4f9a13e9 // fmla v9.4s, v31.4s, v26.s[0]
+	WORD $0x4f9b13ed // fmla v13.4s, v31.4s, v27.s[0]
+	WORD $0x4f9c13f1 // fmla v17.4s, v31.4s, v28.s[0]
+	WORD $0x4f9d13f5 // fmla v21.4s, v31.4s, v29.s[0]
+	FLDPQ 32(R20), (F30, F31)
+	WORD $0x4f9813c2 // fmla v2.4s, v30.4s, v24.s[0]
+	WORD $0x4f9913c6 // fmla v6.4s, v30.4s, v25.s[0]
+	WORD $0x4f9a13ca // fmla v10.4s, v30.4s, v26.s[0]
+	WORD $0x4f9b13ce // fmla v14.4s, v30.4s, v27.s[0]
+	WORD $0x4f9c13d2 // fmla v18.4s, v30.4s, v28.s[0]
+	WORD $0x4f9d13d6 // fmla v22.4s, v30.4s, v29.s[0]
+	WORD $0x4f9813e3 // fmla v3.4s, v31.4s, v24.s[0]
+	WORD $0x4f9913e7 // fmla v7.4s, v31.4s, v25.s[0]
+	WORD $0x4f9a13eb // fmla v11.4s, v31.4s, v26.s[0]
+	WORD $0x4f9b13ef // fmla v15.4s, v31.4s, v27.s[0]
+	WORD $0x4f9c13f3 // fmla v19.4s, v31.4s, v28.s[0]
+	WORD $0x4f9d13f7 // fmla v23.4s, v31.4s, v29.s[0]
+	FLDPQ 64(R20), (F30, F31)
+	WORD $0x4fb813c0 // fmla v0.4s, v30.4s, v24.s[1]
+	WORD $0x4fb913c4 // fmla v4.4s, v30.4s, v25.s[1]
+	WORD $0x4fba13c8 // fmla v8.4s, v30.4s, v26.s[1]
+	WORD $0x4fbb13cc // fmla v12.4s, v30.4s, v27.s[1]
+	WORD $0x4fbc13d0 // fmla v16.4s, v30.4s, v28.s[1]
+	WORD $0x4fbd13d4 // fmla v20.4s, v30.4s, v29.s[1]
+	WORD $0x4fb813e1 // fmla v1.4s, v31.4s, v24.s[1]
+	WORD $0x4fb913e5 // fmla v5.4s, v31.4s, v25.s[1]
+	WORD $0x4fba13e9 // fmla v9.4s, v31.4s, v26.s[1]
+	WORD $0x4fbb13ed // fmla v13.4s, v31.4s, v27.s[1]
+	WORD $0x4fbc13f1 // fmla v17.4s, v31.4s, v28.s[1]
+	WORD $0x4fbd13f5 // fmla v21.4s, v31.4s, v29.s[1]
+	FLDPQ 96(R20), (F30, F31)
+	WORD $0x4fb813c2 // fmla v2.4s, v30.4s, v24.s[1]
+	WORD $0x4fb913c6 // fmla v6.4s, v30.4s, v25.s[1]
+	WORD $0x4fba13ca // fmla v10.4s, v30.4s, v26.s[1]
+	WORD $0x4fbb13ce // fmla v14.4s, v30.4s, v27.s[1]
+	WORD $0x4fbc13d2 // fmla v18.4s, v30.4s, v28.s[1]
+	WORD $0x4fbd13d6 // fmla v22.4s, v30.4s, v29.s[1]
+	WORD $0x4fb813e3 // fmla v3.4s, v31.4s, v24.s[1]
+	WORD $0x4fb913e7 // fmla v7.4s, v31.4s, v25.s[1]
+	WORD $0x4fba13eb // fmla v11.4s, v31.4s, v26.s[1]
+	WORD $0x4fbb13ef // fmla v15.4s, v31.4s, v27.s[1]
+	WORD $0x4fbc13f3 // fmla v19.4s, v31.4s, v28.s[1]
+	WORD $0x4fbd13f7 // fmla v23.4s, v31.4s, v29.s[1]
+	FLDPQ 128(R20), (F30, F31)
+	WORD $0x4f981bc0 // fmla v0.4s, v30.4s, v24.s[2]
+	WORD $0x4f991bc4 // fmla v4.4s, v30.4s, v25.s[2]
+	WORD $0x4f9a1bc8 // fmla v8.4s, v30.4s, v26.s[2]
+	WORD $0x4f9b1bcc // fmla v12.4s, v30.4s, v27.s[2]
+	WORD $0x4f9c1bd0 // fmla v16.4s, v30.4s, v28.s[2]
+	WORD $0x4f9d1bd4 // fmla v20.4s, v30.4s, v29.s[2]
+	WORD $0x4f981be1 // fmla v1.4s, v31.4s, v24.s[2]
+	WORD $0x4f991be5 // fmla v5.4s, v31.4s, v25.s[2]
+	WORD $0x4f9a1be9 // fmla v9.4s, v31.4s, v26.s[2]
+	WORD $0x4f9b1bed // fmla v13.4s, v31.4s, v27.s[2]
+	WORD $0x4f9c1bf1 // fmla v17.4s, v31.4s, v28.s[2]
+	WORD $0x4f9d1bf5 // fmla v21.4s, v31.4s, v29.s[2]
+	FLDPQ 160(R20), (F30, F31)
+	WORD $0x4f981bc2 // fmla v2.4s, v30.4s, v24.s[2]
+	WORD $0x4f991bc6 // fmla v6.4s, v30.4s, v25.s[2]
+	WORD $0x4f9a1bca // fmla v10.4s, v30.4s, v26.s[2]
+	WORD $0x4f9b1bce // fmla v14.4s, v30.4s, v27.s[2]
+	WORD $0x4f9c1bd2 // fmla v18.4s, v30.4s, v28.s[2]
+	WORD $0x4f9d1bd6 // fmla v22.4s, v30.4s, v29.s[2]
+	WORD $0x4f981be3 // fmla v3.4s, v31.4s, v24.s[2]
+	WORD $0x4f991be7 // fmla v7.4s, v31.4s, v25.s[2]
+	WORD $0x4f9a1beb // fmla v11.4s, v31.4s, v26.s[2]
+	WORD $0x4f9b1bef // fmla v15.4s, v31.4s, v27.s[2]
+	WORD $0x4f9c1bf3 // fmla v19.4s, v31.4s, v28.s[2]
+	WORD $0x4f9d1bf7 // fmla v23.4s, v31.4s, v29.s[2]
+	FLDPQ 192(R20), (F30, F31)
+	WORD $0x4fb81bc0 // fmla v0.4s, v30.4s, v24.s[3]
+	WORD $0x4fb91bc4 // fmla v4.4s, v30.4s, v25.s[3]
+	WORD $0x4fba1bc8 // fmla v8.4s, v30.4s, v26.s[3]
+	WORD $0x4fbb1bcc // fmla v12.4s, v30.4s, v27.s[3]
+	WORD $0x4fbc1bd0 // fmla v16.4s, v30.4s, v28.s[3]
+	WORD $0x4fbd1bd4 // fmla v20.4s, v30.4s, v29.s[3]
+	WORD $0x4fb81be1 // fmla v1.4s, v31.4s, v24.s[3]
+	WORD $0x4fb91be5 // fmla v5.4s, v31.4s, v25.s[3]
+	WORD $0x4fba1be9 // fmla v9.4s, v31.4s, v26.s[3]
+	WORD $0x4fbb1bed // fmla v13.4s, v31.4s, v27.s[3]
+	WORD $0x4fbc1bf1 // fmla v17.4s, v31.4s, v28.s[3]
+	WORD $0x4fbd1bf5 // fmla v21.4s, v31.4s, v29.s[3]
+	FLDPQ 224(R20), (F30, F31)
+	WORD $0x4fb81bc2 // fmla v2.4s, v30.4s, v24.s[3]
+	WORD $0x4fb91bc6 // fmla v6.4s, v30.4s, v25.s[3]
+	WORD $0x4fba1bca // fmla v10.4s, v30.4s, v26.s[3]
+	WORD $0x4fbb1bce // fmla v14.4s, v30.4s, v27.s[3]
+	WORD $0x4fbc1bd2 // fmla v18.4s, v30.4s, v28.s[3]
+	WORD $0x4fbd1bd6 // fmla v22.4s, v30.4s, v29.s[3]
+	WORD $0x4fb81be3 // fmla v3.4s, v31.4s, v24.s[3]
+	WORD $0x4fb91be7 // fmla v7.4s, v31.4s, v25.s[3]
+	WORD $0x4fba1beb // fmla v11.4s, v31.4s, v26.s[3]
+	WORD $0x4fbb1bef // fmla v15.4s, v31.4s, v27.s[3]
+	WORD $0x4fbc1bf3 // fmla v19.4s, v31.4s, v28.s[3]
+	WORD $0x4fbd1bf7 // fmla v23.4s, v31.4s, v29.s[3]
+	ADD $256, R20
 	SUBS $1, R23
 	BNE tap
 	CBZ R24, next

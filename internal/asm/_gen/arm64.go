@@ -51,7 +51,8 @@ func arm64() {
 		n.fastOutput(f)
 	}
 	n.fastMultiply()
-	n.fastTaps()
+	n.fastTaps(8)
+	n.fastTaps(4)
 	n.write("../fast_arm64")
 
 	n = &neon{constants: "normNEONConstants"}

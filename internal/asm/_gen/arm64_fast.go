@@ -1,5 +1,7 @@
 package main
 
+import "fmt"
+
 // The kernels of asm.Fast on four lanes: the operations of fast.go in the same order. The
 // register block of the multiplications is 6 tiles by 16 outputs: 24 sums, 6 registers
 // with four channels of a tile each, and 2 of weights.
@@ -229,10 +231,10 @@ func (n *neon) fastOutputLine(f form, at map[float64]lane) []v {
 	return rows
 }
 
-// fastBlock adds the products of 8 channels to the sums: tile t's channels lie at base(t),
+// fastBlock adds the products of 8 or 4 channels to the sums: tile t's channels lie at base(t),
 // and the weights at R20.
-func (n *neon) fastBlock(base func(t int) (string, int)) {
-	for c := 0; c < 8; c += 4 {
+func (n *neon) fastBlock(channels int, base func(t int) (string, int)) {
+	for c := 0; c < channels; c += 4 {
 		for t := range neonFastTiles {
 			r, at := base(t)
 			n.load(r, at+4*c, v(24+t))
@@ -248,7 +250,7 @@ func (n *neon) fastBlock(base func(t int) (string, int)) {
 			}
 		}
 	}
-	n.op("ADD $%d, R20", 8*4*neonFastOutputs)
+	n.op("ADD $%d, R20", channels*4*neonFastOutputs)
 }
 
 // addSums adds the sums of R6 to those in registers.
@@ -280,7 +282,7 @@ func (n *neon) fastMultiply() {
 	n.label("sum")
 	n.chain()
 	n.label("block")
-	n.fastBlock(func(t int) (string, int) { return "R0", 32 * t })
+	n.fastBlock(8, func(t int) (string, int) { return "R0", 32 * t })
 	n.op("ADD $%d, R0", 32*neonFastTiles)
 	n.op("SUBS $1, R23")
 	n.op("BNE block")
@@ -299,8 +301,8 @@ func (n *neon) fastMultiply() {
 }
 
 // fastTaps is fastTaps of fast.go.
-func (n *neon) fastTaps() {
-	n.function("fastTapsNEON", "src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int", "", "convolves tap by tap: see asm/fast.go.")
+func (n *neon) fastTaps(channels int) {
+	n.function(fmt.Sprintf("fastTapsOf%dNEON", channels), "src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int", "", "convolves tap by tap: see asm/fast.go.")
 	pixels := [neonFastTiles]string{"R11", "R12", "R13", "R14", "R15", "R16"}
 	n.label("group")
 	n.op("MOVD R5, R20")
@@ -315,7 +317,7 @@ func (n *neon) fastTaps() {
 	for t := 1; t < neonFastTiles; t++ {
 		n.op("ADD R1, %s, %s", pixels[t-1], pixels[t])
 	}
-	n.fastBlock(func(t int) (string, int) { return pixels[t], 0 })
+	n.fastBlock(channels, func(t int) (string, int) { return pixels[t], 0 })
 	n.op("SUBS $1, R23")
 	n.op("BNE tap")
 	n.op("CBZ R24, next")

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
@@ -26,7 +28,8 @@ func fast() {
 		fastInput(i, f)
 		fastOutput(i, f)
 	}
-	fastTaps(i)
+	fastTaps(i, 8)
+	fastTaps(i, 4)
 }
 
 const canonicalNaN = 0x7fc00000
@@ -150,7 +153,7 @@ func fastOutput(i isa, f form) {
 }
 
 // fastTaps is a convolution tap by tap of groups of pixels side by side and 2*lanes
-// outputs: the channels of a tap in order, one tap after another, by fused multiply-adds
+// outputs: the channels of a tap, 8 or the first 4, in order, one tap after another, by fused multiply-adds
 // from zero, in sums of chain taps that are added in order; then the bias. Every NaN
 // becomes the one NaN.
 //
@@ -158,14 +161,14 @@ func fastOutput(i isa, f form) {
 //	pixel   bytes in src from a pixel of dst to the next
 //	taps    for each tap the bytes from there
 //	n       of them, 1 or more
-//	u       [n][8][2*lanes]
+//	u       [n][channels][2*lanes]
 //	m       scratch, [tiles][2*lanes]
 //	bias    [2*lanes]
 //	dst     first pixel of the outputs, 8 channels a pixel
 //	plane   bytes from 8 outputs to the next 8, 0 to have the first 8 only
 //	groups  of tiles pixels
-func fastTaps(i isa) {
-	name := "fastTaps" + i.name
+func fastTaps(i isa, channels int) {
+	name := fmt.Sprintf("fastTapsOf%d%s", channels, i.name)
 	TEXT(name, NOSPLIT, "func(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)")
 	Pragma("noescape")
 	Doc(name + " convolves tap by tap: see asm/fast.go.")
@@ -195,7 +198,7 @@ func fastTaps(i isa) {
 	LEAQ(Mem{Base: pixel, Index: pixel, Scale: 2}, far)
 	ADDQ(at, far)
 	from := rows{[]reg.GPVirtual{at, far}, pixel}
-	for c := range 8 {
+	for c := range channels {
 		i.load(Mem{Base: u, Disp: 2 * c * n}, w[0])
 		i.load(Mem{Base: u, Disp: (2*c + 1) * n}, w[1])
 		for t := range i.tiles {
@@ -206,7 +209,7 @@ func fastTaps(i isa) {
 		}
 	}
 	ADDQ(Imm(8), taps)
-	ADDQ(U32(uint32(16*n)), u)
+	ADDQ(U32(uint32(2*channels*n)), u)
 	DECQ(steps)
 	JNZ(LabelRef(name + "tap"))
 	TESTQ(sums, sums)
