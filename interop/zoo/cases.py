@@ -16,7 +16,7 @@ from device import Device
 from formats import half
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-SOURCES = ("formats", "sums", "functions", "device", "family", "variants", "faults", "faults_precision", "faults_logic", "faults_random",
+SOURCES = ("formats", "sums", "functions", "cores", "device", "family", "variants", "faults", "faults_precision", "faults_logic", "faults_random",
            "faults_rollout", "cases", "identity")
 
 

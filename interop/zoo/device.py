@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+import cores
 import functions
 import sums
 from formats import f32, half, tf32
@@ -158,6 +159,9 @@ class Device:
             y = sums.split(cols, m, int(order[5:]))
         elif order == "three":
             y = self.three(cols, m)
+        elif order.startswith("unit:"):     # k with the channels innermost, as implicit GEMM has it
+            i = sums.channels_last(k * k, m)
+            y = cores.total(order[5:], self.mode, cols[i], m[:, i])
         else:
             y = {"sequential": sums.sequential, "fma": lambda a, b: sums.sequential(a, b, True), "reverse": sums.reverse,
                  "pairwise": sums.pairwise, "blocked": sums.blocked, "truncated": sums.truncated,

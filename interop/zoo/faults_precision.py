@@ -3,6 +3,7 @@ literature survey this zoo grew from; the others are additions."""
 
 import numpy as np
 
+import cores
 import functions
 import sums
 from catalogue import ALL, CONVS, HALF, NORMED, STATS, fault
@@ -394,3 +395,13 @@ def _(c):
 @fault("P47", "precision", CONVS, "a truncating accumulator of 16 bits", modes=HALF + ("tf32",))
 def _(c):
     return c.mix(by_columns(c, lambda x, w: sums.narrow(x, w, lambda v: significand(v, 16, "truncate"), 4)))
+
+
+@fault("P48", "precision", CONVS, "a tensor core's float16 accumulator", modes=F16)
+def _(c):
+    return c.mix(by_columns(c, lambda x, w: cores.halved("a100", c.dev.mode, x, w)))
+
+
+@fault("P49", "precision", CONVS, "a tensor core's sums of 14 bits, as for FP8", modes=HALF)
+def _(c):
+    return c.mix(by_columns(c, lambda x, w: cores.total("fp8", c.dev.mode, x, w)))

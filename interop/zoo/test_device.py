@@ -17,6 +17,7 @@ import numpy as np  # noqa: E402
 
 import baselines  # noqa: E402
 import cases  # noqa: E402
+import cores  # noqa: E402
 import family  # noqa: E402
 import faults  # noqa: E402
 import functions  # noqa: E402
@@ -297,6 +298,30 @@ class Zoo(unittest.TestCase):
         bad = baselines.judge(cases.make("I06", "float32", 60, steps=3, small=True))
         self.assertFalse(any(good.values()), good)
         self.assertTrue(all(v for k, v in bad.items() if k != "cosine 0.997"), bad)
+
+
+class Cores(unittest.TestCase):
+    """The models of matrix units are what such devices returned (tensorcore/testdata)."""
+
+    def test_recorded(self):
+        where, seen = os.path.join(DATA, "..", "tensorcore", "testdata"), 0
+        for device in ("V100", "A100", "H100"):
+            for kind, mode in (("fp16", "float16"), ("bf16", "bfloat16"), ("tf32", "tf32")):
+                path = os.path.join(where, f"{device}_{kind}.safetensors")
+                if not os.path.exists(path):
+                    continue
+                t, _ = tensors.load(path)
+                a, b, c = (np.asarray(t[k], np.float32) for k in ("a", "b", "c"))
+                if mode == "tf32":
+                    a, b = tf32(a, "truncate"), tf32(b, "truncate")
+                rule = cores.NVIDIA[device.lower(), mode]
+                for row in range(len(c)):
+                    if not np.isfinite(t["d_fp32"][row]):
+                        continue
+                    got = cores.nvidia(a[row][:, None], b[row][None], rule, -14 if mode == "float16" else -126, start=c[row].reshape(1, 1))
+                    self.assertEqual(got[0, 0], t["d_fp32"][row], (device, kind, row))
+                    seen += 1
+        self.assertGreater(seen, 500)
 
 
 if __name__ == "__main__":

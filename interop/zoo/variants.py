@@ -62,6 +62,13 @@ VARIANTS = {name: (Kernels(**k), modes, need) for name, k, modes, need in [
     ("fused-share", dict(stores=without("share")), HALF, {"policy_type": ["convex", "residual"]}),
     ("fused-pointwise", dict(stores=frozenset({"conv", "out"}), order="blocked"), HALF, {}),
     ("fused-all", dict(stores=frozenset(), order="blocked"), HALF, {}),
+    # Matrix units of GPUs (cores.py).
+    ("v100", dict(order="unit:v100", statistics="welford", activation="erff"), ("float16",), {}),
+    ("a100", dict(order="unit:a100", statistics="welford", activation="erff"), ("tf32",) + HALF, {}),
+    ("h100", dict(order="unit:h100", statistics="welford", activation="erff"), ("tf32",) + HALF, {}),
+    ("mi200", dict(order="unit:mi200"), HALF, {}),
+    ("mi300", dict(order="unit:mi300"), ("tf32",) + HALF, {}),
+    ("a100-fused", dict(order="unit:a100", stores=without("bias", "norm", "act")), HALF, {}),
     # Compilers that drop a cast of what they have in float32, fold batch norms, or give constants the type beside them.
     ("unrounded-inputs", dict(stores=frozenset(), wide=frozenset({"state", "inner"}), order="fma"), HALF, {}),
     ("unrounded-inner", dict(stores=frozenset({"out", "share"}), wide=frozenset({"inner"}), order="nhwc"), HALF, {}),

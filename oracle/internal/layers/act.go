@@ -11,17 +11,21 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// actAnswers: float32 evaluations of a function of one number.
+// actAnswers: float32 evaluations of a function of one number, z = x/sqrt(2),
+// w = sqrt(2/pi) |x + 0.044715 x^3|, t = tanh(w); errors of libraries are those that
+// vendors state (CUDA C++ Programming Guide, HIP math API), n ulp being (2n+1)u:
 //
 //	relu, none   exact
-//	tanh         4 ulp
+//	tanh         2 ulp; or 2/(1+e^-2x) - 1, of which the quotient is off as SiLU's is,
+//	             and the difference rounds
 //	silu         x/(1+e^-x): see siluError; -0 where e^-x overflows, x < -88.7, or
-//	             where its inverse is subnormal, x < -87.3
-//	gelu         x/2 (1+erf): erf off by 1.5e-7 (formula 7.1.26 of Abramowitz
-//	             and Stegun, which vector libraries use) and 20 roundings of
-//	             numbers below 1.5, all times x/2; and 4 roundings
-//	gelu_tanh    the same with tanh: 4 ulp, its argument off by 6 roundings of
-//	             at most 0.45
+//	             where its inverse is subnormal or nearly, x < -86.6 (ln 2^125). Or with
+//	             a logistic function that is a fraction of polynomials, as ONNX Runtime's
+//	             is, off by 4u of 1 wherever it is
+//	gelu         x/2 (1+erf z): erf is off by 13u (formula 7.1.26 of Abramowitz and
+//	             Stegun, which vector libraries use, has 2.5u and its roundings), and by
+//	             1.5u |z| erf'(z) for the rounding of z and of its constant
+//	gelu_tanh    x/2 (1+tanh w): 13u as 1 - 2/(1+e^2w), 5u w (1-t^2) for six roundings of w
 //
 // Where 1+erf cancels, the error is absolute and may be all of the result. An
 // input that is known to within b only adds L b, L the greatest slope.
@@ -33,48 +37,74 @@ func (g *layerGate) actAnswers(n *operator.Node, in layerValue) iter.Seq[*answer
 		x := in.Tensor
 		exact := tensor.Like(x)
 		act.Forward(exact, x, n.Act)
-		bound, sd := make([]float64, len(x.Data)), make([]float64, len(x.Data))
-		slope := 1.0
-		for k, v := range exact.Data {
-			a, v, lost := math.Abs(x.Data[k])/2, math.Abs(v), 0.0
-			switch n.Act {
-			case act.ReLU, act.Identity:
-				continue
-			case act.GELU:
-				bound[k], slope = float64(a*(1.5e-7+float64(30*g.u)))+float64(6*g.u*v), 1.129
-				if g.u < 0x1p-24 {
-					bound[k] = float64(40*g.u*a) + float64(6*g.u*v)
-				}
-			case act.GELUTanh:
-				bound[k], slope = float64(12*g.u*a)+float64(6*g.u*v), 1.13
-			case act.SiLU:
-				bound[k], slope = g.siluError(x.Data[k])*v, 1.1
-				sd[k] = bound[k] / 8 // the share that one ulp has of eight
-				if x.Data[k] < -87 {
-					bound[k], lost = bound[k]+v, v
-				}
-			case act.Tanh:
-				bound[k] = 8 * g.u * v
+		for _, e := range g.evaluations(n.Act) {
+			if !yield(g.evaluated(e, in, exact.Data)) {
+				return
 			}
-			if n.Act == act.SiLU || n.Act == act.Tanh {
-				a = 0
-			}
-			bound[k] += tiny
-			sd[k] = max(sd[k], g.u*(a+v)) + lost
-		}
-		if in.bound != nil {
-			for k, b := range in.bound {
-				bound[k] += float64(slope * b)
-				sd[k] = measure.RootSum(sd[k], slope*in.sd[k])
-			}
-		}
-		if !yield(around(in.how, exact.Data, bound, sd)) {
-			return
 		}
 		if a := g.narrowAct(n.Act, in); a != nil {
 			yield(a)
 		}
 	}
+}
+
+// evaluation is a way in which kernels compute a function: how far they may be from its
+// value y at x, and the standard deviation of that.
+type evaluation struct {
+	how   string
+	slope float64 // the greatest of the function
+	off   func(x, y float64) (bound, sd float64)
+}
+
+func (g *layerGate) evaluations(f act.Func) []evaluation {
+	u := g.u
+	usual := func(x, y float64) float64 { return u * (math.Abs(x)/2 + math.Abs(y)) }
+	switch f {
+	case act.GELU:
+		return []evaluation{{"", 1.129, func(x, y float64) (float64, float64) {
+			z := math.Abs(x) / math.Sqrt2
+			return u*math.Abs(x)/2*(13+float64(1.5*z*2/math.Sqrt(math.Pi)*elem.Exp(-z*z))) + float64(2*u*math.Abs(y)), usual(x, y)
+		}}}
+	case act.GELUTanh:
+		return []evaluation{{"", 1.13, func(x, y float64) (float64, float64) {
+			w := math.Sqrt(2/math.Pi) * math.Abs(x+float64(0.044715*x*x*x))
+			t := elem.Tanh(w)
+			return u*math.Abs(x)/2*(13+float64(5*w*(1-float64(t*t)))) + float64(2*u*math.Abs(y)), usual(x, y)
+		}}}
+	case act.SiLU:
+		return []evaluation{{"", 1.1, func(x, y float64) (float64, float64) {
+			bound, v := g.siluError(x)*math.Abs(y), math.Abs(y)
+			sd := max(bound/8, u*v) // the share that one ulp has of eight
+			if x < -86.6 {
+				return bound + v, sd + v
+			}
+			return bound, sd
+		}}, {"with a logistic function that is a fraction", 1.1, func(x, y float64) (float64, float64) {
+			return u * (4*math.Abs(x) + math.Abs(y)), u * (math.Abs(x) + math.Abs(y))
+		}}}
+	case act.Tanh:
+		return []evaluation{{"", 1, func(x, y float64) (float64, float64) { return 5 * u * math.Abs(y), u * math.Abs(y) }},
+			{"tanh as 2/(1 + e^-2x) - 1", 1, func(x, y float64) (float64, float64) {
+				bound := float64(g.siluError(2*x)*(1+y)) + float64(u*math.Abs(y))
+				return bound, bound / 4
+			}}}
+	}
+	return []evaluation{{"", 1, func(x, y float64) (float64, float64) { return 0, 0 }}}
+}
+
+// evaluated is the answer of devices that evaluate a function like that.
+func (g *layerGate) evaluated(e evaluation, in layerValue, exact []float64) *answer {
+	bound, sd := make([]float64, len(exact)), make([]float64, len(exact))
+	for k, y := range exact {
+		if bound[k], sd[k] = e.off(in.Data[k], y); bound[k] > 0 {
+			bound[k] += tiny
+		}
+	}
+	for k, b := range in.bound {
+		bound[k] += float64(e.slope * b)
+		sd[k] = measure.RootSum(sd[k], e.slope*in.sd[k])
+	}
+	return around(join(in.how, e.how), exact, bound, sd)
 }
 
 // siluError is how far x/(1+e^-x) may be from exact, relative. Many kernels form e^-x as

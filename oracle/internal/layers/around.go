@@ -213,7 +213,7 @@ func (g *layerGate) folded(i int, l *evidence.LayerFile, in layerValue) (*answer
 		return nil, 0
 	}
 	x := layerValue{Tensor: emulate.Operand(g.mode, in.Tensor, f)}
-	s := g.sums(n, x, operands{"", operator.Mode{Precision: fp16.Float32}, true})
+	s := g.sums(n, x, operands{"", operator.Mode{Precision: fp16.Float32}, true, false})
 	e := float64(3 * g.u)
 	if f != fp16.Float32 && f != fp16.Float64 {
 		e += f.Ulp(1)

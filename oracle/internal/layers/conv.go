@@ -3,6 +3,7 @@ package layers
 import (
 	"iter"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
@@ -40,27 +41,38 @@ type operands struct {
 	how  string
 	mode operator.Mode
 	wide bool // the input is not rounded
+	flat bool // subnormal operands are zero, as MI200's units have it
 }
 
 func (g *layerGate) operands(n *operator.Node, in layerValue) []operands {
 	m := g.mode
-	all := []operands{{"", m, false}}
-	single := operands{"float32 operands", operator.Mode{Precision: fp16.Float32}, false}
+	all := []operands{{"", m, false, false}}
+	single := operands{"float32 operands", operator.Mode{Precision: fp16.Float32}, false, false}
 	switch m.Precision {
 	case fp16.TF32:
 		for _, r := range []fp16.Rounding{fp16.NearestEven, fp16.NearestAway, fp16.TowardZero} {
 			if r != m.TF32 {
-				all = append(all, operands{"TF32 operands rounded by " + r.String(), operator.Mode{Precision: fp16.TF32, TF32: r}, false})
+				all = append(all, operands{"TF32 operands rounded by " + r.String(), operator.Mode{Precision: fp16.TF32, TF32: r}, false, false})
 			}
 		}
 		all = append(all, single)
 	case fp16.Float16, fp16.BFloat16:
 		if f, _, err := n.Formats(m, fp16.Float32); err == nil && !evidence.OnFormat(f, in.Data) {
-			all = append(all, operands{"input not rounded to operands", m, true})
+			all = append(all, operands{"input not rounded to operands", m, true, false})
+		}
+		if m.Precision == fp16.Float16 && (subnormal(in.Data) || subnormal(n.Weight.Data)) {
+			all = append(all, operands{"subnormal operands flushed", m, false, true})
 		}
 		all = append(all, single)
 	}
 	return all
+}
+
+// leastNormal is that of float16: what is below it MI200's units take for zero.
+const leastNormal = 0x1p-14
+
+func subnormal(v []float64) bool {
+	return slices.ContainsFunc(v, func(x float64) bool { return x != 0 && math.Abs(x) < leastNormal })
 }
 
 // sums is a convolution without its bias, and what its error depends on.
@@ -70,6 +82,7 @@ type sums struct {
 	far           []float64      // sd of the worst sum within reach of a Winograd tile, nil if there is none
 	bias          []float64      // as an operand, nil if there is none
 	operand       fp16.Format
+	unrounded     bool // the input is not rounded to operands
 	rounded       bool // the operands are of a half type
 	slack         float64
 	size, squares []float64 // of the products: the sums of magnitudes and of squares
@@ -96,11 +109,20 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 		x = emulate.Operand(o.mode, x, f)
 	}
 	w := emulate.Operand(o.mode, tensor.Of(fp16.Float64, n.Weight.Data, n.Weight.Shape[0], n.Weight.Shape[1], n.Weight.Shape[2], n.Weight.Shape[3]), f)
+	if o.flat {
+		flat := func(v float64) float64 {
+			if math.Abs(v) < leastNormal {
+				return 0
+			}
+			return v
+		}
+		x, w = mapped(x, flat), mapped(w, flat)
+	}
 	run := func(x *tensor.Tensor, of func(float64) float64, xs func(float64) float64) *tensor.Tensor {
 		return emulate.Conv(mapped(x, xs), conv.NewKernel(mapped(w, of), nil), n.Geometry)
 	}
 	square := func(v float64) float64 { return v * v }
-	s := &sums{y: run(x, nil, nil), operand: f, rounded: f == fp16.Float16 || f == fp16.BFloat16}
+	s := &sums{y: run(x, nil, nil), operand: f, unrounded: o.wide, rounded: f == fp16.Float16 || f == fp16.BFloat16}
 	s.size, s.squares = run(x, math.Abs, math.Abs).Data, run(x, square, square).Data
 	if in.bound != nil {
 		b, d := tensor.Like(x), tensor.Like(x)
@@ -120,6 +142,9 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 	}
 	terms := float64(w.C() * w.H() * w.W())
 	h, v := terms+2, 2*g.u
+	if f == fp16.Float16 { // V100's units: blocks of 4, and 2.5u a term
+		h, v = 4*math.Ceil(terms/4)+2, 2.5*g.u
+	}
 	if f == fp16.Float64 {
 		v = 4 * g.u // the evaluation here is float64 too
 	}

@@ -2,12 +2,14 @@ package layers
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/tensor"
+	"github.com/refrun/refrun/tensorcore"
 )
 
 // legalSums adds up some of the sums of a convolution, at places spread evenly
@@ -15,22 +17,25 @@ import (
 // deviations of the model an error may have as its root mean square: 1.8 times
 // the most that one of these orders has, and at least usualSlack. In a channel
 // whose sums are worse than the others' (much larger on their way than in the end,
-// so that truncation adds up) the deviations of the model become as much greater.
+// or all of one sign, so that truncation adds up) the deviations of the model become
+// as much greater.
 //
 // The orders: term after term with the kernel's taps innermost, or the
-// channels; and blocks of 8 terms, summed exactly with the accumulator and then
-// truncated, as tensor cores do.
+// channels; blocks of 8 terms, summed exactly with the accumulator and then
+// truncated; and of half or TF32 operands, what the matrix units of GPUs return, bit for
+// bit, with the taps innermost or the channels.
 func (g *layerGate) legalSums(x, w *tensor.Tensor, p conv.Params, s *sums) float64 {
-	if p.Padding != conv.Zeros || g.u != 0x1p-24 {
+	if g.u != 0x1p-24 {
 		return usualSlack
 	}
 	const samples = 512
-	n, hw, channels := w.C()*w.H()*w.W(), s.y.W()*s.y.H(), s.y.C()
-	places := s.y.N() * hw
-	stride := max(1, p.Stride[0])
+	hw, channels := s.y.W()*s.y.H(), s.y.C()
+	places, cores := s.y.N()*hw, units(s.operand)
+	if s.unrounded {
+		cores = nil
+	}
 	each := min(places, max(8, samples/channels))
-	products := make([]float64, 0, n)
-	e, count := make([][3]float64, channels), make([]float64, channels)
+	squares, count := make([][]float64, channels), make([]float64, channels) // of each order
 	for q := range each * channels {
 		o := q % channels
 		place := (q/channels*places/each + 7*o) % places // other rows and columns for other channels
@@ -38,54 +43,72 @@ func (g *layerGate) legalSums(x, w *tensor.Tensor, p conv.Params, s *sums) float
 		if !(s.sd[at] > 0) || math.IsInf(s.sd[at], 0) {
 			continue
 		}
-		oy, ox, sample := place%hw/s.y.W(), place%hw%s.y.W(), place/hw
-		products = products[:0]
-		for c := range w.C() {
-			plane, taps := x.Plane(sample, c), w.Plane(o, c)
-			for i := range w.H() {
-				for j := range w.W() {
-					py, px := oy*stride+i-p.Pad[0], ox*stride+j-p.Pad[1]
-					v := 0.0
-					if 0 <= py && py < x.H() && 0 <= px && px < x.W() {
-						v = plane[py*x.W()+px] * taps[i*w.W()+j]
-					}
-					products = append(products, v)
-				}
-			}
+		a, b := window(nil, nil, x, w, p, place/hw, o, place%hw/s.y.W(), place%s.y.W())
+		ends := ordered(a, b, w.C(), cores)
+		if squares[o] == nil {
+			squares[o] = make([]float64, len(ends))
 		}
-		taps := w.H() * w.W()
-		var inner, outer float64 // taps innermost, channels innermost
-		for k := range n {
-			inner = emulate.Single(inner + emulate.Single(products[k]))
-			outer = emulate.Single(outer + emulate.Single(products[k%w.C()*taps+k/w.C()]))
-		}
-		blocks := 0.0
-		for k := 0; k < n; k += 8 {
-			for _, v := range products[k:min(k+8, n)] {
-				blocks += v
-			}
-			blocks = truncated(blocks)
-		}
-		for k, v := range [3]float64{inner, outer, blocks} {
+		for k, v := range ends {
 			z := (v - s.y.Data[at]) / s.sd[at]
-			e[o][k] += float64(z * z)
+			squares[o][k] += float64(z * z)
 		}
 		count[o]++
 	}
-	var all [3]float64
-	n = 0
-	for o := range e {
-		for k, v := range e[o] {
+	return s.widen(squares, count)
+}
+
+// ordered returns what legal orders make of the sum of a[k] b[k], which are over channels and
+// taps, the taps innermost.
+func ordered(a, b []float64, channels int, cores []*tensorcore.Unit) (ends []float64) {
+	n, taps := len(a), len(a)/channels
+	last, first := make([]float64, n), make([]float64, n) // with the channels innermost
+	for k := range n {
+		at := k%channels*taps + k/channels
+		last[k], first[k] = a[at], b[at]
+	}
+	chain := func(a, b []float64) (sum float64) {
+		for k, v := range a {
+			sum = emulate.Single(sum + emulate.Single(v*b[k]))
+		}
+		return sum
+	}
+	blocks := 0.0
+	for k := 0; k < n; k += 8 {
+		for j := k; j < min(k+8, n); j++ {
+			blocks += float64(a[j] * b[j])
+		}
+		blocks = truncated(blocks)
+	}
+	ends = []float64{chain(a, b), chain(last, first), blocks}
+	for _, u := range cores {
+		ends = append(ends, u.Dot(a, b, 0), u.Dot(last, first, 0))
+	}
+	return ends
+}
+
+// widen returns the slack that orders of such squared errors need, and makes the deviations of
+// channels greater that need more.
+func (s *sums) widen(squares [][]float64, count []float64) float64 {
+	n, all := 0.0, []float64(nil)
+	for o, of := range squares {
+		if all == nil {
+			all = make([]float64, len(of))
+		}
+		for k, v := range of {
 			all[k] += v
 		}
-		n += int(count[o])
+		n += count[o]
 	}
 	if n == 0 {
 		return usualSlack
 	}
-	slack := max(usualSlack, 1.8*math.Sqrt(max(all[0], all[1], all[2])/float64(n)))
-	for o := range e {
-		worst := 1.8 * math.Sqrt(max(e[o][0], e[o][1], e[o][2])/max(count[o], 1))
+	hw, channels := s.y.W()*s.y.H(), s.y.C()
+	slack := max(usualSlack, 1.8*math.Sqrt(slices.Max(all)/n))
+	for o, of := range squares {
+		if of == nil {
+			continue
+		}
+		worst := 1.8 * math.Sqrt(slices.Max(of)/max(count[o], 1))
 		if !(worst > slack) {
 			continue
 		}

@@ -80,6 +80,9 @@ func TestSiLUFarBelow(t *testing.T) {
 			y.Data[i] = d.of(v, round(1+round(math.Exp(-v))))
 		}
 		for a := range g.actAnswers(node, layerValue{Tensor: x}) {
+			if a.how != "" { // a logistic function that is 0 where it is small
+				continue
+			}
 			if s := judge(a, y, fp16.Float32); s.right() != d.right {
 				t.Errorf("%s: judged right: %v (%s, %v over its limit)", d.name, s.right(), s.gate, s.excess)
 			}
