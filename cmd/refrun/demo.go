@@ -15,10 +15,11 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
-// The demo's case: five realizations of eleven steps that Spinlock's engine
-// recorded with PyTorch on a CPU, and the float64 truth of each step.
+// The demo's case: of a recording that Spinlock's engine made with PyTorch on a CPU, the
+// first two realizations of eleven steps. The folder's other files are for tests: every
+// program would carry them.
 //
-//go:embed demo/case.json demo/weights.safetensors demo/trajectory.safetensors demo/one_step_f64.safetensors
+//go:embed demo/case.json demo/weights.safetensors demo/trajectory.safetensors
 var demoFiles embed.FS
 
 var demoVerb = verb{
@@ -177,9 +178,6 @@ func (c *command) printDemo(cs *rollout.Case, traj *rollout.States, out *demoRep
 		c.printf("%9s", num(row.MeanAbs))
 	}
 	c.print("\n\n" + fold(out.published(), 95) + "\n\n")
-	if t := out.Truth; t != nil {
-		c.printf("Distance to float64 steps from the same states: refrun %s, PyTorch %s (RMS, of the std).\n", num(t.Ours), num(t.Recorded))
-	}
 	for _, k := range out.Checks {
 		verdict := "ok"
 		if !k.OK {

@@ -29,7 +29,7 @@ func TestDemo(t *testing.T) {
 			t.Errorf("%s: %v at step %v, want %s at %d", d.what, c["verdict"], c["first_step"], d.verdict, d.step)
 		}
 	}
-	if out["ok"] != true || out["steps"] != 55. || len(out["table"].([]any)) != 11 || len(out["checks"].([]any)) < 2 || out["mode"] != "float32/state-float32/noise-torch-cpu:1.13" {
+	if out["ok"] != true || out["steps"] != 22. || len(out["table"].([]any)) != 11 || len(out["checks"].([]any)) < 2 || out["mode"] != "float32/state-float32/noise-torch-cpu:1.13" {
 		t.Errorf("ok %v, %v steps, %d rows, mode %v", out["ok"], out["steps"], len(out["table"].([]any)), out["mode"])
 	}
 	again := oneStep(t, "demo", "--threads", "1", "--batch", "3").decode(t)
