@@ -154,7 +154,7 @@ func (c *command) printComparison(out *comparison) {
 	c.printf("  largest difference  %-9s %-9s of B's std, %s%s\n", num(d.MaxAbs), num(d.MaxOverStd), num(d.Std), at)
 	c.printf("  RMS difference      %-9s %-9s\n", num(d.RMS), num(d.RMSOverStd))
 	c.printf("  mean difference     %-9s\n", num(d.MeanAbs))
-	c.printf("  mean relative       %-9s counting |B| as at least %s; RMS %s of B's RMS\n", num(d.MeanRel), num(d.RelFloor), num(d.RMSRel))
+	c.printf("  mean relative       %-9s of |B|, at least %s; RMS %s of B's RMS\n", num(d.MeanRel), num(d.RelFloor), num(d.RMSRel))
 	c.printf("  largest in ulps     %-9s of %s\n", num(d.MaxUlp), d.Format)
 	if d.NonFiniteDiffer > 0 || d.NonFiniteEqual > 0 {
 		c.printf("  not finite          %d differ, %d equal and left out\n", d.NonFiniteDiffer, d.NonFiniteEqual)
@@ -169,7 +169,7 @@ func (c *command) printComparison(out *comparison) {
 			c.printf("  %5d  %-9s  %-9s  %s\n", i, num(p.MaxAbs), num(p.RMS), num(p.RMSOverStd))
 		}
 		if out.Chaotic {
-			c.printf("\nwarning: the difference grows %sx a step until it is as large as the states: the pair is chaotic, and its\nlast states say nothing about arithmetic. refrun run --one-step compares single steps.\n", num(out.GrowthPerStep))
+			c.printf("\nwarning: the difference grows %sx a step until it is as large as the states: the pair is chaotic, and its last states say nothing about arithmetic. refrun run --one-step compares single steps.\n", num(out.GrowthPerStep))
 		}
 	}
 	for _, f := range out.Failed {

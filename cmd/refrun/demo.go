@@ -162,14 +162,14 @@ func (c *command) printDemo(cs *rollout.Case, traj *rollout.States, out *demoRep
 	if strings.HasPrefix(out.Noise, "torch-") {
 		draws = "draws PyTorch's random numbers bit for bit"
 	}
-	c.print(fold("refrun computes every operation exactly and rounds it once, "+draws+", and steps each recorded state once.", 86) + "\n\n")
+	c.print(wrap("refrun computes every operation exactly and rounds it once, "+draws+", and steps each recorded state once.", 0) + "\n")
 	c.printf("RMS differences, as a fraction of the trajectory's standard deviation (%s):\n\n", num(diff.Number(diff.Std(traj.Data))))
 	c.printf("         one step from each    whole rollout\n")
 	c.printf("  step   recorded state        from the recorded start\n")
 	for _, row := range out.Table {
 		c.printf("  %4d   %-20s  %s\n", row.Step, num(row.OneStep), num(row.Path))
 	}
-	c.print("\n" + fold(out.columns()+" Farther on, a float32 rollout against the same one with its start moved by 1e-6, mean difference:", 95) + "\n\n  step ")
+	c.print("\n" + wrap(out.columns()+" Farther on, a float32 rollout against the same one with its start moved by 1e-6, mean difference:", 0) + "\n  step ")
 	for _, row := range out.Far {
 		c.printf("%9d", row.Step)
 	}
@@ -177,7 +177,7 @@ func (c *command) printDemo(cs *rollout.Case, traj *rollout.States, out *demoRep
 	for _, row := range out.Far {
 		c.printf("%9s", num(row.MeanAbs))
 	}
-	c.print("\n\n" + fold(out.published(), 95) + "\n\n")
+	c.print("\n\n" + wrap(out.published(), 0) + "\n")
 	for _, k := range out.Checks {
 		verdict := "ok"
 		if !k.OK {

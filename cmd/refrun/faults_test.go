@@ -93,7 +93,10 @@ var seconds = regexp.MustCompile(`(?m)^.* on \d+ threads? \(.*\)$|[0-9.e+-]+ (sa
 // note is a line that says from where a run went on.
 var note = regexp.MustCompile(`(?m)^note: .*: not the bytes that were written, so the run .*\n`)
 
-func said(r result) string { return seconds.ReplaceAllString(r.stdout, "") }
+// said is what a call printed, each line whole.
+func said(r result) string {
+	return seconds.ReplaceAllString(strings.ReplaceAll(r.stdout, "\n  ", " "), "")
+}
 
 // under runs the command on a system.
 func under(t *testing.T, s disk.System, args []string) result {

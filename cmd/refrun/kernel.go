@@ -227,5 +227,5 @@ func fitting(r *kernel.Report) string {
 
 // indented folds a line below a verdict.
 func indented(text string) string {
-	return "  " + strings.ReplaceAll(fold(text, 78), "\n", "\n  ") + "\n"
+	return hanging("", text, 2)
 }

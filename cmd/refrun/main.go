@@ -60,6 +60,7 @@ type command struct {
 	quiet    bool
 	isa      string
 	folder   *string // what --case sets, which may stand alone: refrun check DIR
+	begun    string  // the line of text that has no end yet
 	everyISA bool    // no --isa and no REFRUN_ISA narrows the choice
 }
 
@@ -123,6 +124,7 @@ func call(v verb, args []string, stdout, stderr io.Writer) int {
 	out := &output{w: stdout}
 	c := &command{verb: v, flags: flag.NewFlagSet(v.name, flag.ContinueOnError), stdout: out, stderr: stderr}
 	err := v.run(c.parseLater(args))
+	c.ended()
 	if errors.Is(err, flag.ErrHelp) {
 		c.printHelp(out)
 		err = nil
@@ -352,14 +354,14 @@ func (c *command) printf(format string, args ...any) {
 		}
 	}
 	if !c.json {
-		fmt.Fprintf(c.stdout, format, args...)
+		c.say(fmt.Sprintf(format, args...))
 	}
 }
 
 // print writes lines of text that is fit for a terminal already.
 func (c *command) print(text string) {
 	if !c.json {
-		fmt.Fprint(c.stdout, text)
+		c.say(text)
 	}
 }
 

@@ -30,8 +30,25 @@ func refrun(t *testing.T, args ...string) result {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0)) // --threads sets it
 	var stdout, stderr bytes.Buffer
 	code := realMain(args, &stdout, &stderr)
-	return result{code, stdout.String(), stderr.String()}
+	r := result{code, stdout.String(), stderr.String()}
+	if !slices.Contains([]string{"serve", "man", "completion"}, strings.Join(args[:min(1, len(args))], "")) && !slices.Contains(args, "--json") {
+		inColumns(t, r.stdout)
+	}
+	return r
 }
+
+// inColumns: no line for a person is wider than a terminal, but for a word that is itself.
+func inColumns(t *testing.T, text string) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > lineWidth && len(strings.Fields(line)) > 1 {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
+// unfolded is a text whose lines do not matter.
+func unfolded(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // refused checks that a call did nothing but say in one line why not: exit
 // code 2, empty stdout, and "refrun VERB: <want>" on stderr. want may hold

@@ -198,7 +198,7 @@ func (c *command) printPlan(r *planReport) {
 	if !r.Compiled {
 		c.printf("not compiled: %s\n", r.Why)
 	} else {
-		c.printf("\n  pass  %-34s %-24s %-26s %8s  %9s\n", "operation", "", "kernel", "GFLOP", "memory")
+		c.printf("\n  pass  %-48s %9s  %10s\n        kernel\n", "operation", "GFLOP", "memory")
 		for _, n := range r.Kernels {
 			flops, bytes := "", ""
 			if n.FLOPs > 0 {
@@ -207,7 +207,7 @@ func (c *command) printPlan(r *planReport) {
 			if n.Bytes > 0 {
 				bytes = size(n.Bytes)
 			}
-			c.printf("  %4d  %-34s %-24s %-26s %8s  %9s\n", n.Pass, n.Name, n.Op, n.Kernel, flops, bytes)
+			c.printf("  %4d  %-48s %9s  %10s\n        %s, %s\n", n.Pass, n.Name, flops, bytes, n.Op, n.Kernel)
 		}
 		c.printf("\n%s, %s read and written; images and draws take %s\n", fmt.Sprintf("%d passes", r.Passes), size(r.Bytes), size(r.Arena))
 	}

@@ -81,6 +81,6 @@ func (c *command) printProbes(files []string) {
 	if slices.ContainsFunc(files, func(f string) bool { return filepath.Base(f) == "noise.safetensors" }) {
 		draws = " and with the draws of noise.safetensors"
 	}
-	c.print("\n" + fold("Let the device step each folder's case once, from initial_condition"+draws+
-		", store trajectory.safetensors [M,2,C,H,W] there, and run refrun check --case FOLDER.", 102) + "\n")
+	c.print("\n" + wrap("Let the device step each folder's case once, from initial_condition"+draws+
+		", store trajectory.safetensors [M,2,C,H,W] there, and run refrun check --case FOLDER.", 0))
 }

@@ -79,7 +79,7 @@ func (c *command) printStudy(cs *rollout.Case, r *studyReport) {
 	c.printStudyTable(r)
 	c.printf("\n")
 	for _, p := range r.story() {
-		c.print(fold(p, 100) + "\n")
+		c.print(wrap(p, 0))
 	}
 	c.printDocument(r)
 	if r.PictureFile != "" {
@@ -99,7 +99,7 @@ func (c *command) printStudyTable(r *studyReport) {
 	for _, t := range steps {
 		c.printf(" %9d", t)
 	}
-	c.printf("   horizon\n")
+	c.printf("  horizon\n")
 	for i, row := range r.Rows {
 		one := "none"
 		if row.OneStep != nil {
@@ -113,14 +113,14 @@ func (c *command) printStudyTable(r *studyReport) {
 			}
 			c.printf(" %9s", num3(study.Mean(at).MeanAbs))
 		}
-		c.printf("   %s\n", horizons(row.Horizons, row.Measured))
+		c.printf("  %s\n", horizons(row.Horizons, row.Measured))
 	}
 }
 
 // printDocument prints the published rows beside the last step of this study.
 func (c *command) printDocument(r *studyReport) {
 	d := r.Document
-	c.printf("\n%s (%s) publishes these\nrows; beside them step %d of this study:\n\n", d.Source, d.Run, r.Steps)
+	c.print("\n" + wrap(fmt.Sprintf("%s (%s) publishes these rows; beside them step %d of this study:", d.Source, d.Run, r.Steps), 0) + "\n")
 	c.printf("%-20s %9s %9s %9s\n", "", "max abs", "mean abs", "mean rel")
 	for _, w := range d.Rows {
 		c.printf("%-20s %9.2e %9.2e %9.3g   published\n", w.Name, w.MaxAbs, w.MeanAbs, w.MeanRel)
@@ -130,7 +130,7 @@ func (c *command) printDocument(r *studyReport) {
 		c.printf("%-20s %9s %9s %9.3g   here\n", row.What, num3(row.End.MaxAbs), num3(row.End.MeanAbs), float64(row.End.MeanRel))
 	}
 	if d.lost() {
-		c.printf("\nWhat the published rows measure: how far apart two rollouts are that have lost each other, not the error\nof a precision, or BF16, which rounds eight times more coarsely, would be eight times as far away.\n")
+		c.print("\n" + wrap("What the published rows measure: how far apart two rollouts are that have lost each other, not the error of a precision, or BF16, which rounds eight times more coarsely, would be eight times as far away.", 0))
 	}
 }
 
@@ -232,7 +232,7 @@ func studyColumns(n int) []int {
 	}
 	steps = append(steps, n)
 	var at []int
-	for _, i := range sample(len(steps), 7) {
+	for _, i := range sample(len(steps), 4) {
 		at = append(at, steps[i])
 	}
 	return at
@@ -267,7 +267,7 @@ func horizons(h []*int, measured []bool) string {
 			s = append(s, fmt.Sprintf("%d %s", n, what))
 		}
 	}
-	count(never, "not within these steps")
+	count(never, "not yet")
 	count(unknown, "not measured")
 	return strings.Join(s, ", ")
 }
@@ -296,24 +296,4 @@ func over(a, b diff.Number) string {
 		return "(no number of)"
 	}
 	return num3(a / b)
-}
-
-// fold breaks text into lines of at most width characters, at spaces.
-func fold(s string, width int) string {
-	var b strings.Builder
-	at := 0
-	for i, word := range strings.Fields(s) {
-		switch {
-		case i == 0:
-		case at+1+len(word) > width:
-			b.WriteByte('\n')
-			at = 0
-		default:
-			b.WriteByte(' ')
-			at++
-		}
-		b.WriteString(word)
-		at += len(word)
-	}
-	return b.String()
 }

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/refrun/refrun/safetensors"
 )
@@ -21,11 +20,29 @@ func TestWidth(t *testing.T) {
 		pages = append(pages, append(strings.Fields(v.name), "--help"))
 	}
 	for _, args := range pages {
-		for line := range strings.Lines(refrun(t, args...).stdout) {
-			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > lineWidth {
-				t.Errorf("%v: %d columns: %s", args, n, line)
-			}
+		refrun(t, args...) // which looks at every text that any test prints
+	}
+}
+
+// TestNarrow: lines break at spaces, below the text of a list's entry; a word stays whole.
+func TestNarrow(t *testing.T) {
+	word := strings.Repeat("x", 90)
+	for line, want := range map[string]string{
+		"short":                   "short",
+		strings.Repeat("ab ", 30): strings.Repeat("ab ", 26) + "ab\n  ab ab ab ",
+		"note     " + strings.Repeat("abcd ", 17): "note     " + strings.Repeat("abcd ", 13) + "abcd\n         abcd abcd abcd ",
+		"  a: " + word + " z":                     "  a:\n    " + word + "\n    z",
+		word:                                      word,
+		word + " z":                               word + "\n  z",
+		"    " + word:                             "    " + word,
+		strings.Repeat("é", 80):                   strings.Repeat("é", 80),
+	} {
+		if got := narrow(line); got != want {
+			t.Errorf("%q:\n%q, want\n%q", line, got, want)
 		}
+	}
+	if got := printed(func(c *command) { c.say("a"); c.say("b\nc"); c.say("d") }); got != "ab\ncd" {
+		t.Errorf("%q", got)
 	}
 }
 

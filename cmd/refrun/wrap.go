@@ -1,12 +1,68 @@
 package main
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 // lineWidth is how wide a terminal is at least.
 const lineWidth = 80
+
+// say writes lines for a person, none wider than a terminal; what has no end yet waits for it.
+func (c *command) say(text string) {
+	lines := strings.SplitAfter(c.begun+text, "\n")
+	c.begun = lines[len(lines)-1]
+	for _, line := range lines[:len(lines)-1] {
+		fmt.Fprintln(c.stdout, narrow(strings.TrimSuffix(line, "\n")))
+	}
+}
+
+// ended writes what say left: the last line, if it has no end.
+func (c *command) ended() {
+	if c.begun != "" {
+		fmt.Fprint(c.stdout, narrow(c.begun))
+	}
+}
+
+// narrow breaks a line that is too wide at spaces. What follows stands below the text that the
+// last gap of two spaces precedes, as in a list, or is indented by two.
+func narrow(line string) string {
+	rest := []rune(line)
+	if len(rest) <= lineWidth {
+		return line
+	}
+	indent := len(rest) - len([]rune(strings.TrimLeft(line, " ")))
+	begin, hang := indent, indent+2
+	for i := hang; i < lineWidth/2; i++ {
+		if rest[i] != ' ' && rest[i-1] == ' ' && rest[i-2] == ' ' {
+			hang, begin = i, i
+		}
+	}
+	var b strings.Builder
+	for room := lineWidth; len(rest) > room; room = lineWidth - hang {
+		at := room
+		for at > begin && rest[at] != ' ' {
+			at--
+		}
+		if at == begin && begin > indent && len(rest) == len([]rune(line)) { // no list, but a gap
+			begin, hang = indent, indent+2
+			continue
+		}
+		if at == begin { // a word that is wider
+			at = begin + slices.Index(append(rest[begin:], ' '), ' ')
+		}
+		b.WriteString(strings.TrimRight(string(rest[:at]), " "))
+		rest = []rune(strings.TrimLeft(string(rest[at:]), " "))
+		if len(rest) == 0 {
+			return b.String()
+		}
+		b.WriteString("\n" + strings.Repeat(" ", hang))
+		begin = 0
+	}
+	return b.String() + string(rest)
+}
 
 // wrap breaks a text at spaces into lines of at most lineWidth, all but the first indented. A
 // word that is longer has a line of its own.

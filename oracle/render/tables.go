@@ -81,7 +81,7 @@ func (r drawing) stepTable() table {
 }
 
 func (r drawing) layerTable() table {
-	t := table{title: "Layers", head: []string{"layer", "op", "elems", "violations", "flips (limit)", "bias z", "var", "max|E|", "worst slice"},
+	t := table{title: "Layers", head: []string{"layer", "op", "elems", "violations", "flips (limit)", "bias z", "var", "max|E|", "slice"},
 		note: "Each layer with the inputs that the device gave it. A violation lies outside of every result that correct kernels may have; max|E| is the largest error over that bound; flips are elements that are not the rounded exact value; var is the variance of the error over the expected one."}
 	bad := func(i int) bool {
 		l := r.Layers[i]

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"text/tabwriter"
+	"unicode/utf8"
 
 	"github.com/refrun/refrun/oracle/report"
 )
@@ -25,8 +26,12 @@ func (r drawing) text() string {
 		subject += fmt.Sprintf("; states %v", r.Shape)
 	}
 	b.WriteString(wrap("refrun check  ", subject))
-	fmt.Fprintf(&b, "claim    %s\n", r.Claim)
-	fmt.Fprintf(&b, "VERDICT  %s%s\n", r.Verdict, r.where())
+	b.WriteString(wrap("claim    ", r.Claim))
+	if at := r.where(); at != "" {
+		b.WriteString(wrap("VERDICT  "+string(r.Verdict)+"  ", at))
+	} else {
+		fmt.Fprintf(&b, "VERDICT  %s\n", r.Verdict)
+	}
 	b.WriteString(wrap("READ     ", r.Reason))
 	for _, f := range r.Findings[:min(len(r.Findings), mostFindings)] {
 		b.WriteString(wrap("found    ", lineOf(f)))
@@ -39,11 +44,11 @@ func (r drawing) text() string {
 		table.text(&b)
 	}
 	if e := r.OneStep; e != (report.StepError{}) {
-		fmt.Fprintf(&b, "one step  largest error %s, mean %s", report.Three(float64(e.MaxAbs)), report.Three(float64(e.MeanAbs)))
+		s := fmt.Sprintf("largest error %s, mean %s", report.Three(float64(e.MaxAbs)), report.Three(float64(e.MeanAbs)))
 		if x := r.Expected; x != (report.StepError{}) {
-			fmt.Fprintf(&b, "; expected %s and %s; RMS over expected %s", report.Three(float64(x.MaxAbs)), report.Three(float64(x.MeanAbs)), report.Three(float64(e.RMSOverExpected)))
+			s += fmt.Sprintf("; expected %s and %s; RMS over expected %s", report.Three(float64(x.MaxAbs)), report.Three(float64(x.MeanAbs)), report.Three(float64(e.RMSOverExpected)))
 		}
-		b.WriteByte('\n')
+		b.WriteString(wrap("one step  ", s))
 	}
 	if r.Pattern != "" {
 		b.WriteString(wrap("pattern  ", r.Pattern))
@@ -145,34 +150,77 @@ func blindLine(x report.Blind) string {
 	return s
 }
 
-// text writes a table with aligned columns.
+// text writes a table with aligned columns. Of one that is too wide the first column, which
+// has the names, stands in lines of its own; of one that is too wide even so, each row is a list.
 func (t table) text(b *strings.Builder) {
-	var aligned strings.Builder
-	w := tabwriter.NewWriter(&aligned, 0, 1, 2, ' ', 0)
-	for _, row := range append([][]string{t.head}, t.rows...) {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
+	lines, ok := aligned(append([][]string{t.head}, t.rows...), "")
+	if !ok {
+		var rest [][]string
+		for _, row := range append([][]string{t.head}, t.rows...) {
+			rest = append(rest, row[1:])
+		}
+		lines, ok = aligned(rest, "  ")
+		for i, row := range rest {
+			if !ok {
+				lines[i] = t.list(row)
+			}
+		}
+		lines[0] = t.head[0] + "\n" + lines[0]
+		for i, row := range t.rows {
+			lines[1+i] = row[0] + "\n" + lines[1+i]
+		}
+		if !ok {
+			lines = lines[1:]
+		}
 	}
-	w.Flush()
-	for line := range strings.Lines(aligned.String()) {
-		b.WriteString(strings.TrimRight(line, " \n") + "\n")
-	}
+	b.WriteString(strings.Join(lines, ""))
 	if t.left > 0 {
 		fmt.Fprintf(b, "(%d more)\n", t.left)
 	}
 	b.WriteByte('\n')
 }
 
-// wrap breaks a text into lines of at most 100 characters, the first of which
+// aligned returns rows as lines with columns of the same width, and whether they fit.
+func aligned(rows [][]string, indent string) (lines []string, fit bool) {
+	var all strings.Builder
+	w := tabwriter.NewWriter(&all, 0, 1, 2, ' ', 0)
+	for _, row := range rows {
+		fmt.Fprintln(w, indent+strings.Join(row, "\t"))
+	}
+	w.Flush()
+	fit = true
+	for line := range strings.Lines(all.String()) {
+		line = strings.TrimRight(line, " \n")
+		fit = fit && utf8.RuneCountInString(line) <= width
+		lines = append(lines, line+"\n")
+	}
+	return lines, fit
+}
+
+// list is a row without its name: what each column is called, and what it says.
+func (t table) list(row []string) string {
+	var all []string
+	for i, cell := range row {
+		if cell != "" {
+			all = append(all, strings.TrimSpace(t.head[1+i]+" "+cell))
+		}
+	}
+	return wrap("  ", strings.Join(all, ", "))
+}
+
+// width is how wide a terminal is at least.
+const width = 80
+
+// wrap breaks a text into lines of at most width characters, the first of which
 // begins with head and the others with as many spaces.
 func wrap(head, text string) string {
-	const width = 100
 	var b strings.Builder
 	line := head
 	for i, word := range strings.Fields(text) {
 		switch {
 		case i == 0:
 			line += word
-		case len(line)+1+len(word) > width:
+		case utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > width:
 			b.WriteString(line + "\n")
 			line = strings.Repeat(" ", len(head)) + word
 		default:
