@@ -103,7 +103,7 @@ func studyPairs(t *testing.T) []pair {
 		{" (median of 1.30 to 1.50)", is, tell(someGrowth)},
 		{" with 1 of 2 operators: a fit", tell(someGrowth), is},
 		{"Growth: none was found within 8 steps. The start moved by 1e-6 grows less than tenfold, or not exponentially.", tell(noGrowth), tell(someGrowth)},
-		{"paths lose the reference: float16 at step 5 to 5, bfloat16 at step 5 to 9. From there on, half as far away as unrelated paths stay, a path says nothing about its arithmetic: compare single steps, and beyond the horizon only statistics.", is, tell(neverLost)},
+		{"paths lose the reference: float16 at step 5, bfloat16 at step 5 to 9. From there on, half as far away as unrelated paths stay, a path says nothing about its arithmetic: compare single steps, and beyond the horizon only statistics.", is, tell(neverLost)},
 		{"float16 with 1 of 2 operators (step 5, 1 not yet)", tell(someLost), is},
 		{"float16 from step 5", tell(oneOperator), is},
 		{"none within 8 steps. No path has come half as far from the reference as unrelated paths stay or may stay, so the paths still tell the arithmetics apart.", tell(neverLost), is},

@@ -97,7 +97,7 @@ func (c *command) printStudyTable(r *studyReport) {
 	c.printf(":\n\n%-20s %-10s  whole rollout, after step\n%-20s %-10s", "", "one step,", "", "same state")
 	steps := studyColumns(r.Steps)
 	for _, t := range steps {
-		c.printf(" %9d", t)
+		c.printf(" %8d", t)
 	}
 	c.printf("  horizon\n")
 	for i, row := range r.Rows {
@@ -111,9 +111,9 @@ func (c *command) printStudyTable(r *studyReport) {
 			for _, o := range r.Operators {
 				at = append(at, o.Twins[i].Path[t-1])
 			}
-			c.printf(" %9s", num3(study.Mean(at).MeanAbs))
+			c.printf(" %8s", num3(study.Mean(at).MeanAbs))
 		}
-		c.printf("  %s\n", horizons(row.Horizons, row.Measured))
+		c.printf("  %s\n", strings.TrimPrefix(horizons(row.Horizons, row.Measured), "step "))
 	}
 }
 
@@ -255,7 +255,7 @@ func horizons(h []*int, measured []bool) string {
 	var s []string
 	if at != nil {
 		s = append(s, fmt.Sprintf("step %d", slices.Min(at)))
-		if len(at) > 1 {
+		if slices.Max(at) > slices.Min(at) {
 			s[0] += fmt.Sprintf(" to %d", slices.Max(at))
 		}
 	}
