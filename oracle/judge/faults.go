@@ -91,6 +91,7 @@ var outputs = []struct {
 type found struct {
 	Fault
 	gain float64
+	left float64 // the share of the squared errors that it does not explain
 }
 
 // direction is what a fault does to each element; nil if it cannot be built in.
@@ -145,11 +146,12 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 		}
 		if amount*power > limit && math.Abs(amount-1) < max(.25, 4/power) {
 			gain := power * power * (2*amount - 1)
-			if left := q.squares(t, w, q.Output.Data) - gain; left > max(4*float64(len(w)), .2*(left+gain)) {
+			left := q.squares(t, w, q.Output.Data) - gain
+			if left > max(4*float64(len(w)), .2*(left+gain)) {
 				return // something else is wrong
 			}
 			if t.fault == nil || gain > t.fault.gain {
-				t.fault = &found{fault, gain}
+				t.fault = &found{fault, gain, left / (left + gain)}
 			}
 		}
 	}
@@ -166,11 +168,11 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 		case fault.ID != onePassID:
 			consider(fault, faulty)
 		default:
-			gain, power := q.onePass(t, w, faulty)
+			gain, left, power := q.onePass(t, w, faulty)
 			if power < 6 {
 				t.blind = append(t.blind, fault.ID)
 			} else if gain > 0 && (t.violations > 0 || t.excess > 1) && (t.fault == nil || gain > t.fault.gain) {
-				t.fault = &found{fault, gain}
+				t.fault = &found{fault, gain, left}
 			}
 		}
 	}

@@ -242,6 +242,8 @@ func (t *trial) better(than *trial) bool {
 		return t.passes()
 	case (t.fault == nil) != (than.fault == nil):
 		return than.fault == nil // one with a name
+	case t.fault != nil && math.Abs(t.fault.left-than.fault.left) > .01:
+		return t.fault.left < than.fault.left
 	case t.violations != than.violations:
 		return t.violations < than.violations
 	}

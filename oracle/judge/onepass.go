@@ -53,10 +53,10 @@ func (q *Question) groups() (of func(i int) int, n int) {
 // onePass looks for that fault in the errors; faulty is what a variance that is larger by nudge gives. It is
 // found where each group's errors are one multiple of its direction, the multiples have both signs, and are as
 // large as rounding a mean square and a square of a mean makes them, or up to a sum in the worst usual order.
-func (q *Question) onePass(t *trial, w, faulty []float64) (gain, power float64) {
+func (q *Question) onePass(t *trial, w, faulty []float64) (gain, left, power float64) {
 	of, n := q.groups()
 	if n < 4 {
-		return 0, 0
+		return 0, 0, 0
 	}
 	type group struct{ count, sum, square, fourth, ed, dd, ee float64 }
 	all := make([]group, n)
@@ -83,7 +83,7 @@ func (q *Question) onePass(t *trial, w, faulty []float64) (gain, power float64) 
 		// Results are a multiple 1/sqrt of the variance: if they are r times what they should be, it is 1/r^2 times.
 		r := 1 - g.ed/g.dd*nudge/2
 		if r <= 0 {
-			return 0, 0
+			return 0, 0, 0
 		}
 		amount := 1/(r*r) - 1
 		sums := sumSigma(g.count, g.square, g.fourth)/g.count + 2*math.Abs(m)*sumSigma(g.count, g.sum, g.square)/g.count
@@ -99,5 +99,5 @@ func (q *Question) onePass(t *trial, w, faulty []float64) (gain, power float64) 
 	if (mean*mean < .5*rms || usual > .01) && rms > least/4 && rms < 25*usual && squares-explained < .2*squares+4*float64(len(w)) {
 		gain = explained
 	}
-	return gain, math.Sqrt(power)
+	return gain, 1 - explained/squares, math.Sqrt(power)
 }
