@@ -16,7 +16,7 @@ type Space struct {
 	workers []*worker
 
 	kernels *asm.Direct // nil for plain Go
-	round   func(sums, slope, window, dst *float64, line int, flags *uint8) (any uint32)
+	round   func(sums, slope, window, dst *float64, line int, flags *uint8) (any uint64)
 	rows    int // of a tile: lines of a panel of a
 	cols    int
 	slope   float64
@@ -48,6 +48,8 @@ type worker struct {
 	right  []float64 // terms of a panel of b
 	terms  []float64
 	pairs  []float64
+
+	nothing float32 // where nothing is asked for
 
 	squares [stretch]float64
 }

@@ -31,6 +31,11 @@ func (s *Space) tiles(number, i int) {
 		n := min(s.a.block, j.terms-k)
 		for b := loB; b < hiB; b++ {
 			u.right = u.b.piece(u.panelsB+b, k, n, &w.right)
+			if u.next = nil; b+1 < hiB {
+				u.ahead(b+1, k)
+			} else if k+n < j.terms {
+				u.ahead(loB, k+n)
+			}
 			for a := loA; a < hiA; a++ {
 				u.add(a, k, n, sums(a, b))
 			}
@@ -62,6 +67,7 @@ type unit struct {
 	matrix           int       // from the first of those at hand
 	panelsA, panelsB int       // the matrix's first panels
 	right            []float64 // the terms of a panel of b at hand
+	next             []float32 // those after them, where they are single
 }
 
 // add adds the products of n terms, from k on, of panel a and those at hand of b to the
@@ -76,7 +82,19 @@ func (u *unit) add(a, k, n int, sums []float64) {
 		clear(u.w.table)
 		u.kernels.Convolve[asm.ToFloat64](&u.right[0], &u.taps[0], n, &left[0], &u.w.table[0], &u.w.window[0], &sums[0], &u.w.flags[0])
 	default:
-		u.kernels.Add(&u.right[0], &left[0], n, &sums[0], &u.right[0])
+		next := &u.w.nothing
+		if len(u.next) > asm.AddAhead {
+			next, u.next = &u.next[0], u.next[asm.AddAhead:]
+		}
+		u.kernels.Add(&u.right[0], &left[0], n, &sums[0], next)
+	}
+}
+
+// ahead notes that the terms of panel b from term k on are read next.
+func (u *unit) ahead(b, k int) {
+	if u.b.single != nil {
+		at, _ := u.b.at(u.panelsB+b, k)
+		u.next = u.b.single[at:]
 	}
 }
 

@@ -21,14 +21,14 @@ type Direct struct {
 	// Add adds to sums [Outputs][Pixels] those of n products, n 1 or more, of src
 	// [n][Pixels] and w [n][Outputs]: they are added in order from zero, by one
 	// fused multiply-add each, and what they come to is added to sums. It may ask for
-	// some cache lines at next, which is memory to be used soon, and reads nothing there.
-	Add func(src, w *float64, n int, sums, next *float64)
+	// AddAhead numbers at next, which is memory to be used soon, and reads nothing there.
+	Add func(src, w *float64, n int, sums *float64, next *float32)
 
 	// Round rounds sums [Outputs][Pixels] as Convolve does, with the bound slope
 	// [Outputs] times window [Pixels]: it stores y-E of an output at dst, and those of
 	// the next one line bytes from there. flags [Outputs][Pixels/lanes] are as there,
 	// and any their bits, combined.
-	Round [Formats]func(sums, slope, window, dst *float64, line int, flags *uint8) (any uint32)
+	Round [Formats]func(sums, slope, window, dst *float64, line int, flags *uint8) (any uint64)
 
 	// Widen converts n numbers, a multiple of Pixels.
 	Widen func(dst *float64, src *float32, n int)
@@ -37,6 +37,9 @@ type Direct struct {
 	// or more, by fused multiply-adds.
 	AddSquares func(x *float64, scale float64, sums *float64, n int)
 }
+
+// AddAhead is how many float32 numbers Direct.Add asks for.
+const AddAhead = 64
 
 // ToFloat64 is the index of Direct.Convolve beside the formats.
 const ToFloat64 = Formats

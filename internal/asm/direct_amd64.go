@@ -27,7 +27,7 @@ func directFloat64AVX512(src *float64, taps *int, n int, w *float64, table *floa
 // directAddAVX512 adds sums of products: see asm/direct.go.
 //
 //go:noescape
-func directAddAVX512(src *float64, w *float64, n int, sums *float64, next *float64)
+func directAddAVX512(src *float64, w *float64, n int, sums *float64, next *float32)
 
 // directWidenAVX512 converts numbers: see asm/direct.go.
 //
@@ -37,17 +37,17 @@ func directWidenAVX512(dst *float64, src *float32, n int)
 // directRoundFloat32AVX512 rounds sums: see asm/direct.go.
 //
 //go:noescape
-func directRoundFloat32AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+func directRoundFloat32AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 
 // directRoundFloat16AVX512 rounds sums: see asm/direct.go.
 //
 //go:noescape
-func directRoundFloat16AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+func directRoundFloat16AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 
 // directRoundBFloat16AVX512 rounds sums: see asm/direct.go.
 //
 //go:noescape
-func directRoundBFloat16AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+func directRoundBFloat16AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 
 // directFloat32AVX2 convolves directly: see asm/direct.go.
 //
@@ -72,7 +72,7 @@ func directFloat64AVX2(src *float64, taps *int, n int, w *float64, table *float6
 // directAddAVX2 adds sums of products: see asm/direct.go.
 //
 //go:noescape
-func directAddAVX2(src *float64, w *float64, n int, sums *float64, next *float64)
+func directAddAVX2(src *float64, w *float64, n int, sums *float64, next *float32)
 
 // directWidenAVX2 converts numbers: see asm/direct.go.
 //
@@ -82,17 +82,17 @@ func directWidenAVX2(dst *float64, src *float32, n int)
 // directRoundFloat32AVX2 rounds sums: see asm/direct.go.
 //
 //go:noescape
-func directRoundFloat32AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+func directRoundFloat32AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 
 // directRoundFloat16AVX2 rounds sums: see asm/direct.go.
 //
 //go:noescape
-func directRoundFloat16AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+func directRoundFloat16AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 
 // directRoundBFloat16AVX2 rounds sums: see asm/direct.go.
 //
 //go:noescape
-func directRoundBFloat16AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+func directRoundBFloat16AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 
 // addSquaresAVX2 adds squares: see asm/direct.go.
 //

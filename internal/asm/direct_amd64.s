@@ -2218,7 +2218,7 @@ tapsdirectFloat64AVX512:
 	VZEROUPPER
 	RET
 
-// func directAddAVX512(src *float64, w *float64, n int, sums *float64, next *float64)
+// func directAddAVX512(src *float64, w *float64, n int, sums *float64, next *float32)
 // Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·directAddAVX512(SB), NOSPLIT, $0-40
 	MOVQ       src+0(FP), AX
@@ -2367,16 +2367,16 @@ directWidenAVX512:
 	VZEROUPPER
 	RET
 
-// func directRoundFloat32AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// func directRoundFloat32AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 // Requires: AVX, AVX512DQ, AVX512F, AVX512VL
-TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-52
+TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-56
 	MOVQ         sums+0(FP), AX
 	MOVQ         slope+8(FP), CX
 	MOVQ         window+16(FP), DX
 	MOVQ         dst+24(FP), BX
 	MOVQ         line+32(FP), SI
 	MOVQ         flags+40(FP), DI
-	XORL         R9, R9
+	XORQ         R9, R9
 	VBROADCASTSD (CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      (AX), Z0
@@ -2706,19 +2706,19 @@ TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-52
 	ORL          R8, R9
 	ADDQ         SI, BX
 	VZEROUPPER
-	MOVL         R9, any+48(FP)
+	MOVQ         R9, any+48(FP)
 	RET
 
-// func directRoundFloat16AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// func directRoundFloat16AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-52
+TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVQ         sums+0(FP), AX
 	MOVQ         slope+8(FP), CX
 	MOVQ         window+16(FP), DX
 	MOVQ         dst+24(FP), BX
 	MOVQ         line+32(FP), SI
 	MOVQ         flags+40(FP), DI
-	XORL         R9, R9
+	XORQ         R9, R9
 	VBROADCASTSD (CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      (AX), Z0
@@ -3360,19 +3360,19 @@ TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-52
 	ORL          R8, R9
 	ADDQ         SI, BX
 	VZEROUPPER
-	MOVL         R9, any+48(FP)
+	MOVQ         R9, any+48(FP)
 	RET
 
-// func directRoundBFloat16AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// func directRoundBFloat16AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 // Requires: AVX, AVX512DQ, AVX512F
-TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-52
+TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVQ         sums+0(FP), AX
 	MOVQ         slope+8(FP), CX
 	MOVQ         window+16(FP), DX
 	MOVQ         dst+24(FP), BX
 	MOVQ         line+32(FP), SI
 	MOVQ         flags+40(FP), DI
-	XORL         R9, R9
+	XORQ         R9, R9
 	VBROADCASTSD (CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      (AX), Z0
@@ -4014,7 +4014,7 @@ TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-52
 	ORL          R8, R9
 	ADDQ         SI, BX
 	VZEROUPPER
-	MOVL         R9, any+48(FP)
+	MOVQ         R9, any+48(FP)
 	RET
 
 DATA directAVX2Constants<>+0(SB)/8, $0x000001ffffffffff
@@ -5291,7 +5291,7 @@ tapsdirectFloat64AVX2:
 	VZEROUPPER
 	RET
 
-// func directAddAVX2(src *float64, w *float64, n int, sums *float64, next *float64)
+// func directAddAVX2(src *float64, w *float64, n int, sums *float64, next *float32)
 // Requires: AVX, FMA3, MMX+
 TEXT ·directAddAVX2(SB), NOSPLIT, $0-40
 	MOVQ       src+0(FP), AX
@@ -5388,16 +5388,16 @@ directWidenAVX2:
 	VZEROUPPER
 	RET
 
-// func directRoundFloat32AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// func directRoundFloat32AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 // Requires: AVX
-TEXT ·directRoundFloat32AVX2(SB), NOSPLIT, $0-52
+TEXT ·directRoundFloat32AVX2(SB), NOSPLIT, $0-56
 	MOVQ         sums+0(FP), AX
 	MOVQ         slope+8(FP), CX
 	MOVQ         window+16(FP), DX
 	MOVQ         dst+24(FP), BX
 	MOVQ         line+32(FP), SI
 	MOVQ         flags+40(FP), DI
-	XORL         R9, R9
+	XORQ         R9, R9
 	VBROADCASTSD (CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      (AX), Y0
@@ -5575,19 +5575,19 @@ TEXT ·directRoundFloat32AVX2(SB), NOSPLIT, $0-52
 	ORL          R8, R9
 	ADDQ         SI, BX
 	VZEROUPPER
-	MOVL         R9, any+48(FP)
+	MOVQ         R9, any+48(FP)
 	RET
 
-// func directRoundFloat16AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// func directRoundFloat16AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 // Requires: AVX, AVX2
-TEXT ·directRoundFloat16AVX2(SB), NOSPLIT, $0-52
+TEXT ·directRoundFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVQ         sums+0(FP), AX
 	MOVQ         slope+8(FP), CX
 	MOVQ         window+16(FP), DX
 	MOVQ         dst+24(FP), BX
 	MOVQ         line+32(FP), SI
 	MOVQ         flags+40(FP), DI
-	XORL         R9, R9
+	XORQ         R9, R9
 	VBROADCASTSD (CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      (AX), Y0
@@ -5957,19 +5957,19 @@ TEXT ·directRoundFloat16AVX2(SB), NOSPLIT, $0-52
 	ORL          R8, R9
 	ADDQ         SI, BX
 	VZEROUPPER
-	MOVL         R9, any+48(FP)
+	MOVQ         R9, any+48(FP)
 	RET
 
-// func directRoundBFloat16AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// func directRoundBFloat16AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 // Requires: AVX, AVX2
-TEXT ·directRoundBFloat16AVX2(SB), NOSPLIT, $0-52
+TEXT ·directRoundBFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVQ         sums+0(FP), AX
 	MOVQ         slope+8(FP), CX
 	MOVQ         window+16(FP), DX
 	MOVQ         dst+24(FP), BX
 	MOVQ         line+32(FP), SI
 	MOVQ         flags+40(FP), DI
-	XORL         R9, R9
+	XORQ         R9, R9
 	VBROADCASTSD (CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      (AX), Y0
@@ -6339,7 +6339,7 @@ TEXT ·directRoundBFloat16AVX2(SB), NOSPLIT, $0-52
 	ORL          R8, R9
 	ADDQ         SI, BX
 	VZEROUPPER
-	MOVL         R9, any+48(FP)
+	MOVQ         R9, any+48(FP)
 	RET
 
 // func addSquaresAVX2(x *float64, scale float64, sums *float64, n int)

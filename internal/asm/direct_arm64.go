@@ -27,7 +27,7 @@ func directFloat64NEON(src *float64, taps *int, n int, w, table, window, out *fl
 // directAddNEON adds sums of products: see asm/direct.go.
 //
 //go:noescape
-func directAddNEON(src *float64, w *float64, n int, sums *float64, next *float64)
+func directAddNEON(src *float64, w *float64, n int, sums *float64, next *float32)
 
 // directWidenNEON converts numbers: see asm/direct.go.
 //
@@ -37,17 +37,17 @@ func directWidenNEON(dst *float64, src *float32, n int)
 // directRoundFloat32NEON rounds sums: see asm/direct.go.
 //
 //go:noescape
-func directRoundFloat32NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+func directRoundFloat32NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 
 // directRoundFloat16NEON rounds sums: see asm/direct.go.
 //
 //go:noescape
-func directRoundFloat16NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+func directRoundFloat16NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 
 // directRoundBFloat16NEON rounds sums: see asm/direct.go.
 //
 //go:noescape
-func directRoundBFloat16NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+func directRoundBFloat16NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 
 // addSquaresNEON adds squares: see asm/direct.go.
 //

@@ -657,7 +657,7 @@ round:
 	BNE round
 	RET
 
-// func directAddNEON(src *float64, w *float64, n int, sums *float64, next *float64)
+// func directAddNEON(src *float64, w *float64, n int, sums *float64, next *float32)
 TEXT ·directAddNEON(SB), NOSPLIT, $0-40
 	MOVD src+0(FP), R0
 	MOVD w+8(FP), R1
@@ -796,7 +796,7 @@ numbers:
 	BNE numbers
 	RET
 
-// func directRoundFloat32NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// func directRoundFloat32NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 TEXT ·directRoundFloat32NEON(SB), NOSPLIT, $0-56
 	MOVD sums+0(FP), R0
 	MOVD slope+8(FP), R1
@@ -855,10 +855,10 @@ round:
 	ADD $3, R5
 	SUBS $1, R8
 	BNE round
-	MOVW R9, any+48(FP)
+	MOVD R9, any+48(FP)
 	RET
 
-// func directRoundFloat16NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// func directRoundFloat16NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 TEXT ·directRoundFloat16NEON(SB), NOSPLIT, $0-56
 	MOVD sums+0(FP), R0
 	MOVD slope+8(FP), R1
@@ -955,10 +955,10 @@ round:
 	ADD $3, R5
 	SUBS $1, R8
 	BNE round
-	MOVW R9, any+48(FP)
+	MOVD R9, any+48(FP)
 	RET
 
-// func directRoundBFloat16NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint32)
+// func directRoundBFloat16NEON(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
 TEXT ·directRoundBFloat16NEON(SB), NOSPLIT, $0-56
 	MOVD sums+0(FP), R0
 	MOVD slope+8(FP), R1
@@ -1055,7 +1055,7 @@ round:
 	ADD $3, R5
 	SUBS $1, R8
 	BNE round
-	MOVW R9, any+48(FP)
+	MOVD R9, any+48(FP)
 	RET
 
 // func addSquaresNEON(x *float64, scale float64, sums *float64, n int)

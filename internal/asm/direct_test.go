@@ -143,7 +143,7 @@ func TestDirectAdd(t *testing.T) {
 				}
 			}
 			before := append([]float64{}, sums.data()...)
-			k.Add(src.at(0), w.at(0), n, sums.at(0), src.at(0))
+			k.Add(src.at(0), w.at(0), n, sums.at(0), new(float32))
 			src.check(t, "src")
 			w.check(t, "w")
 			sums.check(t, "sums")

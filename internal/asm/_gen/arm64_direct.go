@@ -88,7 +88,7 @@ func (n *neon) direct(f format) {
 
 // add is directAdd: 24 registers of sums, 3 of pixels, 4 of weights.
 func (n *neon) add() {
-	n.function("directAddNEON", "src *float64, w *float64, n int, sums *float64, next *float64", "", "adds sums of products: see asm/direct.go.")
+	n.function("directAddNEON", "src *float64, w *float64, n int, sums *float64, next *float32", "", "adds sums of products: see asm/direct.go.")
 	const outputs = 8
 	for i := range outputs * vectors {
 		n.zero(v(i))
@@ -137,7 +137,7 @@ func (n *neon) directWiden() {
 
 // directRound finishes the sums of 8 outputs: the arguments are those of amd64's.
 func (n *neon) directRound(f format) {
-	at := n.function("directRound"+f.name+"NEON", "sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8", " (any uint32)", "rounds sums: see asm/direct.go.")
+	at := n.function("directRound"+f.name+"NEON", "sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8", " (any uint64)", "rounds sums: see asm/direct.go.")
 	const outputs = 8
 	const lo, hi, t, slope, e, window v = 6, 7, 8, 9, 10, 24
 	n.roundings(f)
@@ -176,6 +176,6 @@ func (n *neon) directRound(f format) {
 	n.op("ADD $3, R5")
 	n.op("SUBS $1, R8")
 	n.op("BNE round")
-	n.op("MOVW R9, any+%d(FP)", at)
+	n.op("MOVD R9, any+%d(FP)", at)
 	n.op("RET")
 }

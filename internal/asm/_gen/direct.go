@@ -134,7 +134,7 @@ func directOutputs(i isa, f format) {
 	RET()
 }
 
-// addLines is how much memory directAdd asks for.
+// addLines is how much memory directAdd asks for: asm.AddAhead numbers.
 const addLines = 4
 
 // directAdd adds outputs() sums of products for 3 vectors of pixels:
@@ -149,7 +149,7 @@ const addLines = 4
 // come to is added to sums.
 func directAdd(i isa) {
 	name := "directAdd" + i.name
-	TEXT(name, NOSPLIT, "func(src, w *float64, n int, sums, next *float64)")
+	TEXT(name, NOSPLIT, "func(src, w *float64, n int, sums *float64, next *float32)")
 	Pragma("noescape")
 	Doc(name + " adds sums of products: see asm/direct.go.")
 	src := Load(Param("src"), GP64()).(reg.GPVirtual)
@@ -200,7 +200,7 @@ func directAdd(i isa) {
 // The guard's bound is slope*window.
 func directRound(i isa, f format) {
 	name := "directRound" + f.name + i.name
-	TEXT(name, NOSPLIT, "func(sums, slope, window, dst *float64, line int, flags *uint8) (any uint32)")
+	TEXT(name, NOSPLIT, "func(sums, slope, window, dst *float64, line int, flags *uint8) (any uint64)")
 	Pragma("noescape")
 	Doc(name + " rounds sums: see asm/direct.go.")
 	sums := Load(Param("sums"), GP64()).(reg.GPVirtual)
@@ -209,8 +209,8 @@ func directRound(i isa, f format) {
 	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
 	line := Load(Param("line"), GP64()).(reg.GPVirtual)
 	flags := Load(Param("flags"), GP64()).(reg.GPVirtual)
-	bits, some := GP32(), GP32()
-	XORL(some, some)
+	bits, some := GP32(), GP64()
+	XORQ(some, some)
 	const lo, hi, s, t, k = 0, 1, 2, 3, 4
 	v := i.vector()
 	for o := range i.outputs() {
@@ -227,7 +227,7 @@ func directRound(i isa, f format) {
 			}
 			VMOVUPD(i.wide[lo], Mem{Base: dst, Disp: x * v})
 			MOVB(bits.As8(), Mem{Base: flags, Disp: o*vectors + x})
-			ORL(bits, some)
+			ORL(bits, some.As32())
 		}
 		ADDQ(line, dst)
 	}
