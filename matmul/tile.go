@@ -198,6 +198,16 @@ func (u *unit) plainly(a, b int, sums []float64) {
 	if j.c.data != nil {
 		at = j.c.at(u.first+u.matrix, j.dims) + i0*j.c.row + j0*j.c.col
 	}
+	if j.format == fp16.Float64 && j.col == 1 && !j.outer() {
+		for r := range rows {
+			line := sums[r*u.cols:][:cols]
+			for c, v := range line {
+				line[c] = v + 0 // no zero is negative
+			}
+			fp16.Float64.RoundSlice(j.to[to+r*j.row:][:cols], line)
+		}
+		return
+	}
 	open, exact := 0, false
 	for r := range rows {
 		for c := range cols {

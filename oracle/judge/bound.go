@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 	"strings"
 
@@ -278,27 +279,27 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, cores bool) ([]ball, erro
 // gridOf returns the greatest power of 2 of which all numbers are multiples; 0 if one is not
 // finite, and 1 of zeros.
 func gridOf(t *tensor.Tensor) float64 {
-	g := math.Inf(1)
+	const none = 1 << 20
+	least := none // the place of the last digit of all
 	for _, v := range t.Data {
-		if v-v != 0 {
-			return 0
-		}
-		if v == 0 {
+		b := math.Float64bits(v) &^ (1 << 63)
+		e := int(b >> 52)
+		switch {
+		case b == 0:
 			continue
+		case e == 0x7ff:
+			return 0
+		case e == 0:
+			e = 1
+		default:
+			b |= 1 << 52
 		}
-		_, e := math.Frexp(v)
-		low := math.Float64bits(v)<<11 | 1<<63 // the fraction, as 64 bits
-		zeros := 0
-		for low&1 == 0 {
-			low >>= 1
-			zeros++
-		}
-		g = min(g, math.Ldexp(1, e-64+zeros))
+		least = min(least, e-1075+bits.TrailingZeros64(b))
 	}
-	if math.IsInf(g, 1) {
+	if least == none {
 		return 1
 	}
-	return g
+	return math.Ldexp(1, least)
 }
 
 // terms returns of how many products a result is the sum.
@@ -420,7 +421,12 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 		k++
 	}
 	var a, b, ra, rb []float64
+	every := [2]int{1, 1} // 0 for one number that all have
 	for i, to := range []struct{ v, r *[]float64 }{{&a, &ra}, {&b, &rb}} {
+		if len(of[i].v.Data) == 1 && of[i].r == nil {
+			*to.v, every[i] = of[i].v.Data, 0
+			continue
+		}
 		full, err := spreadTo(of[i].v, v.Shape)
 		if err != nil {
 			return nil, err
@@ -441,7 +447,7 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 	r, any := tensor.New(fp16.Float64, v.Shape...), false
 	var sigma *tensor.Tensor
 	for i, y := range v.Data {
-		x, z, rx, rz := a[i], b[i], 0.0, 0.0
+		x, z, rx, rz := a[i*every[0]], b[i*every[1]], 0.0, 0.0
 		if ra != nil {
 			rx = ra[i]
 		}

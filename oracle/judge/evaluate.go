@@ -6,9 +6,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -112,6 +114,81 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 		right = append(right, s.of[v])
 	}
 	return balls[v], right, nil
+}
+
+// simulate sets the output's numbers, how far right kernels are from them, and those of simulated right
+// kernels and, if asked for, of one more that rounds to the other side of near edges.
+func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips bool) error {
+	n, all := len(q.Output.Data), kernels
+	if flips {
+		all++
+	}
+	t.y, t.r, t.sigma, t.right = make([]float64, n), make([]float64, n), make([]float64, n), make([][]float64, all)
+	for m := range t.right {
+		t.right[m] = make([]float64, n)
+	}
+	return q.each(q.blocks(types), t.Contract, "", func(of *Question, b *builder, round rounded) error {
+		b.cores = t.b.cores
+		out, right, err := evaluate(b, of.Inputs, round, kernels, flips, uint64(of.offset))
+		if err != nil {
+			return err
+		}
+		from := of.offset - q.offset
+		copy(t.y[from:], out.v.Data)
+		if out.r != nil {
+			copy(t.r[from:], out.r.Data)
+		}
+		if out.sigma != nil {
+			copy(t.sigma[from:], out.sigma.Data)
+		}
+		for m, k := range right {
+			q.Output.Format.RoundSlice(t.right[m][from:from+len(k.Data)], k.Data)
+		}
+		return nil
+	})
+}
+
+// each expands the steps of each block and calls do for it.
+func (q *Question) each(blocks []Question, c Contract, fault string, do func(of *Question, b *builder, round rounded) error) error {
+	failed := make([]error, len(blocks))
+	par.For(len(blocks), func(i int) {
+		of := &blocks[i]
+		types, err := of.types()
+		if err == nil {
+			b := expand(of.Graph, types, c.Form, fault, "")
+			var values []int
+			if values, err = b.values(c.Round); err == nil {
+				err = do(of, b, b.rounds(values, q.Narrow))
+			}
+		}
+		failed[i] = err
+	})
+	for _, err := range failed {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// made evaluates steps in float64, as exactly does, block by block. A fault may mix the rows of a piece, but
+// none mixes the queries of an attention.
+func (q *Question) made(c Contract, fault string, more func(r rounded) rounded) ([]float64, error) {
+	blocks := q.queries(mostBlock)
+	if blocks == nil || strings.HasPrefix(fault, "sums_") { // of which there is a limit
+		blocks = []Question{*q}
+	}
+	y := make([]float64, len(q.Output.Data))
+	return y, q.each(blocks, c, fault, func(of *Question, b *builder, round rounded) error {
+		out, err := exactly(b, of.Inputs, more(round))
+		if err == nil && len(out[0].Data) != len(of.Output.Data) { // a fault of the shape
+			err = errNotJudged
+		}
+		if err == nil {
+			copy(y[of.offset-q.offset:], out[0].Data)
+		}
+		return err
+	})
 }
 
 // simulation is a right kernel: each step in float32, with random errors as large as those of sums in the

@@ -282,7 +282,9 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 		weight, bias := b.parameters(in, func(k int) int { return b.channels(in[k], shape) })
 		return one(b.norm(in[0], shape, axes, op.Eps, weight, bias))
 	case graph.Attention:
-		return one(b.attention(op, n, in))
+		return one(b.attention(op, 0, n, in))
+	case someQueries:
+		return one(b.attention(op.Attention, op.from, n, in))
 	case crossEntropy:
 		return one(b.crossEntropy(op, shape, in))
 	case rotary:
@@ -579,8 +581,8 @@ func (b *builder) running(in []int, shape []int, eps float64) int {
 	return b.scaled(in[0], b.step("centered", sub, in[0], mean), mean, rstd, weight, bias)
 }
 
-// attention is softmax(query key^T scale + mask) value, row by row.
-func (b *builder) attention(op graph.Attention, n *graph.Node, in []int) int {
+// attention is softmax(query key^T scale + mask) value, row by row, of queries from one on.
+func (b *builder) attention(op graph.Attention, from int, n *graph.Node, in []int) int {
 	q, k := b.types[n.In[0]].Shape, b.types[n.In[1]].Shape
 	scale := 1 / math.Sqrt(float64(q[len(q)-1]))
 	if op.Scale != nil {
@@ -613,12 +615,12 @@ func (b *builder) attention(op graph.Attention, n *graph.Node, in []int) int {
 		}
 	}
 	if op.Causal && !b.is("mask_missing") {
-		offset := 0
+		offset := from
 		if b.is("mask_off_by_one") {
-			offset = 1
+			offset++
 		}
 		if b.is("mask_strict") {
-			offset = -1
+			offset--
 		}
 		mask := b.Constant("", causal(l, s, offset))
 		scores = b.step("causal", graph.Where{}, mask, scores, b.number(math.Inf(-1)))

@@ -100,18 +100,14 @@ func (q *Question) direction(types []graph.Type, t *trial, id string) ([]float64
 	if !b.broken {
 		return nil, nil
 	}
-	values, err := b.values(t.Round)
-	if err != nil { // the fault took the step away
+	if _, err := b.values(t.Round); err != nil { // the fault took the step away
 		return nil, nil
 	}
-	out, err := exactly(b, q.Inputs, b.rounds(values, q.Narrow))
+	y, err := q.made(t.Contract, id, func(r rounded) rounded { return r })
 	if errors.Is(err, errNotJudged) { // too large to be tried
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return out[0].Data, nil
+	return y, err
 }
 
 // faults looks for each fault in the errors. An error is e = got - y, a fault's effect d, and weights are
@@ -185,11 +181,11 @@ func (q *Question) faults(types []graph.Type, t *trial) error {
 			continue
 		}
 		for _, to := range narrow {
-			out, err := exactly(t.b, q.Inputs, with(t.round, p.value, to))
+			out, err := q.made(t.Contract, "", func(r rounded) rounded { return with(r, p.value, to) })
 			if err != nil {
 				return err
 			}
-			consider(Fault{"rounded_" + p.name, "the step " + p.name + " is rounded to " + to.String(), "keep " + p.name + " in float32"}, out[0].Data)
+			consider(Fault{"rounded_" + p.name, "the step " + p.name + " is rounded to " + to.String(), "keep " + p.name + " in float32"}, out)
 		}
 	}
 	for _, o := range outputs {

@@ -137,7 +137,7 @@ type trial struct {
 	b      *builder
 	round  rounded
 	y, r   []float64   // of the output
-	sigma  []float64   // the deviation that the last step's own errors have; nil if it makes none
+	sigma  []float64   // the deviation that the last step's own errors have; nil is none
 	stored []float64   // y, rounded
 	right  [][]float64 // outputs of simulated right kernels
 	e      []float64   // expected squares of errors
@@ -421,31 +421,19 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	if err != nil {
 		return nil, err
 	}
-	t.b.cores = q.Narrow != fp16.Float32 || c.Operands != ""
 	t.round = t.b.rounds(values, q.Narrow)
+	t.b.cores = q.Narrow != fp16.Float32 || c.Operands != ""
 	kernels := 2
 	if faults {
 		kernels = simulations(len(q.Output.Data))
 	}
 	f := q.Output.Format
 	flips := f == fp16.Float32 && len(t.round) > 0 // which a coarser store hides
-	out, right, err := evaluate(t.b, q.Inputs, t.round, kernels, flips, uint64(q.offset))
-	if err != nil {
+	if err := q.simulate(types, t, kernels, flips); err != nil {
 		return nil, err
-	}
-	t.y = out.v.Data
-	if t.r = make([]float64, len(t.y)); out.r != nil {
-		t.r = out.r.Data
-	}
-	if out.sigma != nil {
-		t.sigma = out.sigma.Data
 	}
 	t.stored = make([]float64, len(t.y))
 	f.RoundSlice(t.stored, t.y)
-	for _, k := range right {
-		f.RoundSlice(k.Data, k.Data)
-		t.right = append(t.right, k.Data)
-	}
 	var flipped []float64
 	if flips {
 		flipped, t.right = t.right[kernels], t.right[:kernels]
@@ -454,9 +442,9 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	q.statistics(t)
 	q.count(t)
 	if faults {
-		err = q.faults(types, t)
+		return t, q.faults(types, t)
 	}
-	return t, err
+	return t, nil
 }
 
 // simulations is how many right kernels are simulated.

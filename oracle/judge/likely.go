@@ -20,24 +20,14 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 		return all, nil
 	}
 	few := q
-	if p := q.cut(types, mostRanked); p != nil {
+	if p := q.queries(mostScores); p != nil {
+		few = &p[len(p)-1] // which sees all keys
+	} else if p := q.cut(types, mostRanked); p != nil {
 		few = &p[0]
-		var err error
-		if types, err = few.types(); err != nil {
-			return nil, err
-		}
 	}
 	explain := func(c Contract) (float64, error) {
-		b := expand(few.Graph, types, c.Form, "", "")
-		values, err := b.values(c.Round)
-		if err != nil {
-			return 0, err
-		}
-		out, err := exactly(b, few.Inputs, b.rounds(values, q.Narrow))
-		if err != nil {
-			return 0, err
-		}
-		return few.places(out[0].Data), nil
+		y, err := few.made(c, "", func(r rounded) rounded { return r })
+		return few.places(y), err
 	}
 	off, best := make([]float64, len(all)), 0
 	for i, c := range all {

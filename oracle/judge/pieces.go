@@ -16,7 +16,12 @@ const (
 	mostProduct  = 1 << 18 // of steps that are products, which cost more
 	mostPiece    = 1 << 19
 	mostRanked   = 1 << 15
+	mostScores   = 1 << 18 // of an attention, whose scores are not what is compared
 )
+
+// mostBlock bounds the numbers of a step that is evaluated at once, so that they stay in a processor's
+// caches.
+const mostBlock = 1 << 17
 
 // pieces returns the first piece of a question, and the others that make it whole. Of a question that is
 // small, or whose rows depend on each other, the first is all of it.
@@ -84,6 +89,82 @@ func (q *Question) flat(types []graph.Type) (*Question, bool) {
 	}
 	w.Graph.Outputs = []int{w.Graph.Add(op, q.Graph.Name(&q.Graph.Nodes[0]), in...)}
 	return &w, true
+}
+
+// blocks divides a piece into those that are evaluated one after the other; itself where it is small.
+func (q *Question) blocks(types []graph.Type) []Question {
+	if all := q.queries(mostBlock); all != nil {
+		return all
+	}
+	if rows := q.rows(types); rows != nil {
+		if all := q.slices(rows, mostBlock/max(1, q.widest(types))); all != nil {
+			return all
+		}
+	}
+	return []Question{*q}
+}
+
+// someQueries is attention whose first query is not the first of all, which matters where keys are
+// masked by their place.
+type someQueries struct {
+	graph.Attention
+	from int
+}
+
+// queries divides an attention of one node into blocks of queries of one head whose scores are so many;
+// nil if it is one, or not such an attention.
+func (q *Question) queries(most int) (all []Question) {
+	w, ok := q.flat(nil)
+	if !ok {
+		if w = q; len(q.Graph.Nodes) != 1 || len(q.Output.Shape) != 3 || len(q.Inputs) < 3 || len(q.Inputs[1].Shape) != 3 || q.Inputs[1].Shape[0] != q.Output.Shape[0] || len(q.Inputs) > 3 && len(q.Inputs[3].Shape) != 2 {
+			return nil
+		}
+	}
+	op, is := w.Graph.Nodes[0].Op.(graph.Attention)
+	if !is {
+		return nil
+	}
+	heads, length, keys := w.Output.Shape[0], w.Output.Shape[1], w.Inputs[1].Shape[1]
+	each := max(1, most/max(1, keys))
+	if heads*length <= each || w.Output.Shape[2] == 0 {
+		return nil
+	}
+	for head := range heads {
+		of := *w
+		of.Inputs = slices.Clone(w.Inputs)
+		for k := range 3 {
+			of.Inputs[k] = part(w.Inputs[k], head, head+1)
+		}
+		of.Output = part(w.Output, head, head+1)
+		for from := 0; from < length; from += each {
+			to := min(length, from+each)
+			b := of
+			b.Inputs = slices.Clone(of.Inputs)
+			line := func(t *tensor.Tensor) *tensor.Tensor {
+				inner := t.Shape[2]
+				return &tensor.Tensor{Format: t.Format, Shape: []int{1, to - from, inner}, Data: t.Data[from*inner : to*inner]}
+			}
+			b.Inputs[0], b.Output = line(of.Inputs[0]), line(of.Output)
+			if len(b.Inputs) > 3 && b.Inputs[3].Shape[0] == length {
+				b.Inputs[3] = part(b.Inputs[3], from, to)
+			}
+			b.offset = w.offset + (head*length+from)*w.Output.Shape[2]
+			b.Graph = graph.New(nil)
+			var in []int
+			for _, v := range w.Graph.Inputs {
+				in = append(in, b.Graph.Input(w.Graph.Values[v].Name))
+			}
+			b.Graph.Outputs = []int{b.Graph.Add(someQueries{op, from}, w.Graph.Name(&w.Graph.Nodes[0]), in...)}
+			all = append(all, b)
+		}
+	}
+	return all
+}
+
+// part is some of a tensor's rows.
+func part(t *tensor.Tensor, from, to int) *tensor.Tensor {
+	inner := len(t.Data) / t.Shape[0]
+	return &tensor.Tensor{Format: t.Format, Shape: append([]int{to - from}, t.Shape[1:]...), Data: t.Data[from*inner : to*inner]}
 }
 
 // rows returns which inputs have a row for each row of the output, along the first axis, and nil if rows
@@ -206,9 +287,8 @@ func rowsOf(n *graph.Node, types []graph.Type) []bool {
 	return nil
 }
 
-// perRow is how many numbers the largest step has in a row of the output; a product's terms count in
-// part.
-func (q *Question) perRow(types []graph.Type) (most int) {
+// widest is how many numbers the largest value of the graph has in a row of the output.
+func (q *Question) widest(types []graph.Type) (most int) {
 	for i := range q.Graph.Nodes {
 		n := &q.Graph.Nodes[i]
 		for _, v := range n.In {
@@ -217,8 +297,19 @@ func (q *Question) perRow(types []graph.Type) (most int) {
 			}
 		}
 		s := types[n.Out[0]].Shape
+		most = max(most, tensor.Size(s)/max(1, s[0]))
+	}
+	return most
+}
+
+// perRow is how many numbers the largest step has in a row of the output; a product's terms count in
+// part.
+func (q *Question) perRow(types []graph.Type) int {
+	most := q.widest(types)
+	for i := range q.Graph.Nodes {
+		n := &q.Graph.Nodes[i]
+		s := types[n.Out[0]].Shape
 		row := tensor.Size(s) / max(1, s[0])
-		most = max(most, row)
 		switch n.Op.(type) {
 		case graph.Attention:
 			k := types[n.In[1]].Shape
@@ -244,20 +335,16 @@ func (q *Question) slices(rows []bool, each int) []Question {
 		return nil
 	}
 	var all []Question
-	cut := func(t *tensor.Tensor, from, to int) *tensor.Tensor {
-		inner := len(t.Data) / t.Shape[0]
-		return &tensor.Tensor{Format: t.Format, Shape: append([]int{to - from}, t.Shape[1:]...), Data: t.Data[from*inner : to*inner]}
-	}
 	for from := 0; from < n; from += each {
 		to := min(n, from+each)
 		p := *q
 		p.Inputs = slices.Clone(q.Inputs)
 		for k, is := range rows {
 			if is {
-				p.Inputs[k] = cut(q.Inputs[k], from, to)
+				p.Inputs[k] = part(q.Inputs[k], from, to)
 			}
 		}
-		p.Output = cut(q.Output, from, to)
+		p.Output = part(q.Output, from, to)
 		p.offset = q.offset + from*(len(q.Output.Data)/n)
 		all = append(all, p)
 	}
