@@ -66,39 +66,24 @@ func (u *Unit) floored(a, b []operand, c float64) float64 {
 	if !finite(a, b, c) {
 		return special(a, b, c)
 	}
-	top := none
-	for i := range a {
-		top = max(top, a[i].e+b[i].e)
-	}
+	top := greatest(a, b)
 	ce := exponent(c, -126)
 	if top < -512 { // no product
 		return nearest(c)
 	}
-	to := power(u.Fraction - top)
-	var sum int64
-	for i := range a {
-		sum += int64(float64(a[i].v*b[i].v) * to)
-	}
+	sum := cut(a, b, power(u.Fraction-top))
 	if ce < -512 {
 		return nearest(float64(sum) * power(top-u.Fraction))
 	}
-	most := max(top, ce)
-	s := floor(sum, top-u.Fraction, most-31)
-	k := int64(math.Floor(c*power(24-most))) << 7 // in units of 2^(most-31)
-	return nearest(float64(s+k) * power(most-31))
+	return joined(sum, top, ce, c)
 }
 
-// floor returns n 2^from as a whole multiple of 2^to, toward minus infinity. The distance is
-// at most that of the exponents of a float32 number and a product.
-func floor(n int64, from, to int) int64 {
-	switch d := to - from; {
-	case d <= 0:
-		return n << -d
-	case d > 62:
-		return n >> 62
-	default:
-		return n >> d
-	}
+// joined is MI300's sum of an accumulator and of products in units of 2^(top-24), both of which are not zero.
+func joined(sum int64, top, ce int, c float64) float64 {
+	most := max(top, ce)
+	s := sum << 7 >> min(most-top, 62)            // in units of 2^(most-31), toward minus infinity
+	k := int64(math.Floor(c*power(24-most))) << 7 // in the same
+	return float64(float32(float64(s+k) * power(most-31)))
 }
 
 // finite reports whether all terms are.

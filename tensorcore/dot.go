@@ -73,18 +73,6 @@ func (u *Unit) chain(a, b []operand, c float64) float64 {
 	return c
 }
 
-// chains is chain for a row and some columns of b, [column][len(a)]. Every block waits for the
-// one before it: a processor works on those of several columns at once.
-func (u *Unit) chains(a, b []operand, stride int, c []float64) {
-	for at := 0; at < len(a); at += u.Terms {
-		end := min(at+u.Terms, len(a))
-		row := a[at:end]
-		for j := range c {
-			c[j] = u.block(row, b[j*stride+at:j*stride+end], c[j])
-		}
-	}
-}
-
 // block adds one.
 func (u *Unit) block(a, b []operand, c float64) float64 {
 	switch u.Kind {
@@ -104,42 +92,52 @@ func (u *Unit) block(a, b []operand, c float64) float64 {
 
 // truncated is NVIDIA's rule.
 func (u *Unit) truncated(a, b []operand, c float64) float64 {
-	b = b[:len(a)]
 	half, low := 0, -126
 	if u.Output == fp16.Float16 {
 		half, low = 1, -14
 	}
-	ce := exponent(c, low)
-	top := max(u.Lowest[half], ce)
-	for i := range a {
-		top = max(top, a[i].e+b[i].e)
-	}
+	top := max(u.Lowest[half], exponent(c, low), greatest(a, b))
 	if top > over/2 {
 		return special(a, b, c)
 	}
 	// All terms are whole multiples of the last place of the sum's 64 bits: a product has 22
 	// bits, and moving its point is exact.
 	to := power(u.Fraction - top)
-	sum := int64(c * to)
-	for i := range a {
-		sum += int64(float64(a[i].v*b[i].v) * to)
-	}
-	y := float64(sum) * power(top-u.Fraction)
+	y := float64(int64(c*to)+cut(a, b, to)) * power(top-u.Fraction)
 	if u.Output == fp16.Float16 {
 		return fp16.Float16.Round(y)
 	}
 	if u.Keep > 0 {
-		y = kept(y, u.Keep)
+		y = kept(y, uint(u.Keep))
 	}
 	return towardZero(y)
+}
+
+// greatest returns the greatest exponent of the products.
+func greatest(a, b []operand) int {
+	top := none
+	b = b[:len(a)]
+	for i := range a {
+		top = max(top, a[i].e+b[i].e)
+	}
+	return top
+}
+
+// cut returns the sum of the products, each truncated to a whole number of parts of which to makes 1.
+func cut(a, b []operand, to float64) (sum int64) {
+	b = b[:len(a)]
+	for i := range a {
+		sum += int64(float64(a[i].v*b[i].v) * to)
+	}
+	return sum
 }
 
 // power returns 2^n for |n| < 1022.
 func power(n int) float64 { return math.Float64frombits(uint64(1023+n) << 52) }
 
 // kept drops what is below so many bits of the fraction.
-func kept(y float64, bits int) float64 {
-	return math.Float64frombits(math.Float64bits(y) &^ (1<<(52-bits) - 1))
+func kept(y float64, bits uint) float64 {
+	return math.Float64frombits(math.Float64bits(y) &^ (1<<((52-bits)&63) - 1))
 }
 
 // towardZero rounds to float32 toward zero, but to infinity from 2^128 on.

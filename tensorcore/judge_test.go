@@ -288,11 +288,44 @@ func TestReveal(t *testing.T) {
 func TestMatMul(t *testing.T) {
 	r := rand.New(rand.NewPCG(73, 74))
 	const m, k, n = 5, 70, 7
-	units(func(model Model, u *Unit) {
+	round := 0
+	all := func(model Model, u *Unit) {
 		a, b := tensor.Of(fp16.Float32, numbers(r, u.Input, m*k), m, k), tensor.Of(fp16.Float32, numbers(r, u.Input, k*n), k, n)
 		c, dst := tensor.New(u.Output, m, n), tensor.New(u.Output, m, n)
 		for i := range c.Data {
-			c.Data[i] = u.Output.Round(r.NormFloat64())
+			c.Data[i] = u.Output.Round([]float64{r.NormFloat64(), math.Ldexp(r.NormFloat64(), r.IntN(280)-150), 0, math.Copysign(0, -1), math.Inf(1)}[(round*r.IntN(5))%5])
+		}
+		if round == 3 { // whole numbers, many of which cancel
+			for i := range a.Data {
+				a.Data[i] = float64(r.IntN(5) - 2)
+			}
+			for i := range b.Data {
+				b.Data[i] = float64(r.IntN(5) - 2)
+			}
+		}
+		if least := math.Ldexp(1, u.Input.lowest()-2); round >= 5 { // products of the size of the smallest numbers, and accumulators too
+			for _, v := range [][]float64{a.Data, b.Data} {
+				for i := range v {
+					v[i] = math.Copysign(max(least, math.Ldexp(float64(4+r.IntN(4)), -62-r.IntN(16))), r.NormFloat64())
+					switch {
+					case round == 7 || r.IntN(9) == 0:
+						v[i] = math.Copysign(0, v[i])
+					case round == 6 && i%k == 0: // too small a product, and nothing after it
+						v[i] = math.Copysign(max(least, 0x1p-77), v[i])
+					case round == 6:
+						v[i] = 0
+					}
+				}
+			}
+			for i := range c.Data {
+				c.Data[i] = u.Output.Round(math.Ldexp(float64(r.IntN(9)-4), -128-r.IntN(22)))
+				if r.IntN(4) == 0 {
+					c.Data[i] = math.Copysign(0, -1)
+				}
+			}
+		}
+		if round == 4 {
+			a.Data[r.IntN(m*k)], b.Data[r.IntN(n*k)] = a.Data[0]*math.Inf(1), 0
 		}
 		for _, parts := range []int{1, 2, 3} {
 			u.MatMul(dst, a, b, c, parts)
@@ -308,13 +341,16 @@ func TestMatMul(t *testing.T) {
 					for p := 1; p < parts; p++ {
 						want = u.Output.Round(float64(float32(want + u.Dot(row[cuts[p]:cuts[p+1]], column[cuts[p]:cuts[p+1]], 0))))
 					}
-					if got := dst.Data[i*n+j]; got != want && (got == got || want == want) {
+					if got := dst.Data[i*n+j]; math.Float64bits(got) != math.Float64bits(want) && (got == got || want == want) {
 						t.Fatalf("%s %v to %v, %d parts, [%d,%d]: %v, want %v", model.Name(), u.Input, u.Output, parts, i, j, got, want)
 					}
 				}
 			}
 		}
-	})
+	}
+	for ; round < 8; round++ {
+		units(all)
+	}
 	if got := must("a100", FP16, fp16.Float32).cuts(70, 3); got[1] != 24 || got[2] != 48 || got[3] != 70 {
 		t.Error(got)
 	}

@@ -23,33 +23,22 @@ func (u *Unit) MatMul(dst, a, b, c *tensor.Tensor, parts int) {
 	if dst.Format != u.Output || parts < 1 {
 		panic("tensorcore: another output format than the unit's, or no parts")
 	}
-	columns := make([]operand, len(b.Data)) // [N,K]
-	par.For(n, func(j int) {
-		for i := range k {
-			columns[j*k+i] = u.operand(b.Data[i*n+j])
-		}
-	})
+	columns := make([]line, n)
+	par.For(n, func(j int) { columns[j] = u.line(b.Data[j:], k, n) })
 	cuts := u.cuts(k, parts)
 	par.For(m, func(i int) {
-		line := make([]operand, k)
-		for j, v := range a.Data[i*k : (i+1)*k] {
-			line[j] = u.operand(v)
-		}
+		row := u.line(a.Data[i*k:], k, 1)
 		sums, part := make([]float64, n), make([]float64, together)
 		if c != nil {
 			copy(sums, c.Data[i*n:])
 		}
 		for j := 0; j < n; j += together {
 			of := sums[j:min(j+together, n)]
-			for p := range parts {
-				row, from := line[cuts[p]:cuts[p+1]], columns[j*k+cuts[p]:]
-				if p == 0 {
-					u.chains(row, from, k, of)
-					continue
-				}
+			u.chains(row, columns[j:j+len(of)], cuts[0], cuts[1], of)
+			for p := 1; p < parts; p++ {
 				more := part[:len(of)]
 				clear(more)
-				u.chains(row, from, k, more)
+				u.chains(row, columns[j:j+len(of)], cuts[p], cuts[p+1], more)
 				for l, v := range more {
 					of[l] = u.Output.Round(nearest(of[l] + v))
 				}
