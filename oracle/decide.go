@@ -7,7 +7,7 @@ import (
 
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
-	"github.com/refrun/refrun/oracle/internal/fault"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -107,7 +107,7 @@ func (r ruling) fail(faults []report.Finding, order layerOrder) []report.Finding
 	elsewhere := slices.ContainsFunc(faults, func(f report.Finding) bool { return f.OfLayers() && order.of(f.Layer) != order.noise })
 	seen := slices.ContainsFunc(faults, func(f report.Finding) bool { return f.OfLayers() && (f.Step < 0 || f.Step == first) })
 	rank := func(f report.Finding) int {
-		if elsewhere && vagueNoise(f) || seen && f.Verdict == report.FailRollout && (f.Gate == "rollout" || strings.HasPrefix(f.Diagnosis, fault.Frozen)) {
+		if elsewhere && vagueNoise(f) || seen && f.Verdict == report.FailRollout && (f.Gate == "rollout" || strings.HasPrefix(f.ID, table.Frozen)) {
 			return lastRank // a layer that is wrong by itself refutes it
 		}
 		return rank(f)

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/refrun/refrun/oracle/internal/match"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -69,68 +68,4 @@ func says(text, words string) bool {
 		}
 		from = at + 1
 	}
-}
-
-// advice says what to look at for a diagnosis, as a sentence; "" if nothing beyond its
-// name, or if it names two faults and that is not the same for both.
-func advice(diagnosis string) string {
-	same := ""
-	for i, name := range strings.Split(diagnosis, match.Either) {
-		text := ""
-		if c := slices.IndexFunc(causes, func(c cause) bool {
-			return slices.ContainsFunc(c.words, func(w string) bool { return says(name, w) })
-		}); c >= 0 {
-			text = causes[c].text
-		}
-		if i > 0 && text != same {
-			return ""
-		}
-		same = text
-	}
-	return same
-}
-
-// cause is advice for diagnoses that have one of the words.
-type cause struct {
-	words []string
-	text  string
-}
-
-const (
-	approximated = "Look at how the activation is approximated, and in which type its constants are."
-	otherDraws   = "Look at seed, offset and the order in which numbers are drawn."
-)
-
-// causes has the advice, of which the first that fits counts.
-var causes = []cause{
-	{[]string{"in place of the claimed mode"}, "Look at whether autocast was on, and for which device: or claim what was run."},
-	{[]string{"products for one"}, "Look at the emulation of float32 products by narrower ones: it leaves out too many terms."},
-	{[]string{"tf32", "TF32"}, "Look at torch.backends.cudnn.allow_tf32 and torch.backends.cuda.matmul.allow_tf32: or claim tf32."},
-	{[]string{"accumulator", "partial sums"}, "Look at the accumulator's type, the workspace of split-K, and torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction."},
-	{[]string{"coefficients in"}, approximated},
-	{[]string{"tanh GELU"}, "The device takes the approximation of GELU by tanh: approximate=\"none\" is the exact one, or name gelu_tanh as the activation."},
-	{[]string{"GELU", "SiLU", "swish", "tanh by", "tanh of", "activation from a table"}, approximated},
-	{[]string{"unbiased variance"}, "The variance is divided by N-1: x.var() is unbiased unless told otherwise."},
-	{[]string{"eps"}, "Look at where eps is added, its value, and the type of that sum."},
-	{[]string{"one-pass variance"}, "The variance is formed as the mean of squares minus the square of the mean, which cancels: take two passes or Welford's method."},
-	{[]string{"statistics in", "statistics added up", "variance of differences", "1/sqrt", "gamma and beta in", "quotient in"}, "Norms are computed in a half type: their statistics belong into float32."},
-	{[]string{"tails of block", "tails up to", "enters the statistics", "rounded up to"}, "Look at the reduction's mask: lanes beyond the end are counted."},
-	{[]string{"truncated", "rounded up"}, "Look at the conversion: it must round to nearest even."},
-	{[]string{"rounded twice"}, "Look at the conversion: a number passes through a type in between."},
-	{[]string{"share one buffer"}, "States are stored by reference: clone each one."},
-	{[]string{"stored one step late", "step not made", "old state", "state before the last", "stands still"}, "Look at which buffer is read and written when: a swap that is missing, a graph that replays old inputs, a copy that is not awaited."},
-	{[]string{"alpha", "dt wrong", "dt in", "share wrong", "policy"}, "Look at the constants and the order of the blend."},
-	{[]string{"state in", "state read in", "state read as", "state quantized", "state kept in"}, "The state is narrowed between steps, or when it was written: keep and dump it in the claimed type."},
-	{[]string{"stored in", "computed in"}, "Something is kept in a narrower type than claimed: look for a cast that is not in the claim."},
-	{[]string{"padding", "halo", "window shifted"}, "Look at the padding mode and at the offsets of the halo."},
-	{[]string{"not written", "left out", "incomplete block"}, "Look at the tail of the kernel: sizes that are no multiple of its block."},
-	{[]string{"tile", "row before", "overwritten while"}, "Look at synchronisation: something is read before it is written."},
-	{[]string{"noise in float16", "noise in bfloat16"}, "The draws are rounded to a half type before they are added, where the claim does not."},
-	{[]string{"noise before", "after the noise", "noise in place", "another way", "no noise", "without noise", "noise missing", "wrong sign", "other sign", "dropout missing", "dropout is off"}, "Look at where the noise enters the operator, and how."},
-	{[]string{"other dropout masks"}, otherDraws},
-	{[]string{"noise scale", "noise not", "noise cut off", "noise in steps", "another distribution", "uniform noise", "Laplace noise", "without its sign", "a mean", "for normal", "dropout"},
-		"Look at the formula that turns uniform numbers into draws, and at its scale."},
-	{[]string{"channels-first", "channels-last", "read as", "swapped", "transposed", "reversed", "in another order"}, "Look at the memory layout: strides, NCHW or NHWC, the order of packed weights."},
-	{[]string{"same noise", "share their noise", "overlap", "seeded"}, "Look at how the generator is seeded, and at graphs that replay their constants."},
-	{[]string{"noise"}, otherDraws},
 }

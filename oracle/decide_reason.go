@@ -110,7 +110,7 @@ func (r ruling) extent() string {
 // usually names the cause, or what such findings typically come from.
 func (r ruling) usually(f report.Finding) string {
 	if r.Diagnosis != "" {
-		return strings.TrimSpace(fmt.Sprintf("The cause is known: %s. %s", r.Diagnosis, advice(r.Diagnosis)))
+		return strings.TrimSpace(fmt.Sprintf("The cause is known: %s. %s", r.Diagnosis, f.Advice))
 	}
 	typical := typically(r.Verdict, f.Gate, strings.ToLower(r.Slice+" "+f.Said()))
 	switch {

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/refrun/refrun/oracle/internal/fault"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/render"
 	"github.com/refrun/refrun/oracle/report"
 )
@@ -66,7 +66,7 @@ func TestDecideFailures(t *testing.T) {
 			{Verdict: report.FailLogic, Gate: "bound", Step: 3, Realization: 0, Layer: "b", Excess: 2}},
 			decided{report.FailLogic, 3, 0, "b", "", ""}},
 		"a realization that stands still as the policy has it of zeros": {[]report.Finding{
-			{Verdict: report.FailRollout, Gate: "structure", Step: 3, Realization: 1, Diagnosis: fault.Frozen, Excess: 99},
+			{Verdict: report.FailRollout, Gate: "structure", Step: 3, Realization: 1, ID: table.Frozen, Diagnosis: "realization stands still", Excess: 99},
 			{Verdict: report.FailLogic, Gate: "bound", Step: 3, Realization: 1, Layer: "b", Excess: 2}},
 			decided{report.FailLogic, 3, 1, "b", "", ""}},
 		"a step that fits is less than a name": {[]report.Finding{

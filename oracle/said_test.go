@@ -11,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/refrun/refrun/oracle/internal/fault"
+	"github.com/refrun/refrun/oracle/internal/table"
 )
 
 // saying is a sentence of a gate, or a part of one, as the source has it; in brackets a
@@ -68,7 +71,7 @@ func TestSaid(t *testing.T) {
 // or among those that another test holds.
 func TestEverySentence(t *testing.T) {
 	var files []string
-	for _, pattern := range []string{"check.go", "internal/facts/facts.go", "internal/measure/slices.go", "internal/emulate/[op]*.go", "internal/fault/names.go", "internal/match/leak.go", "internal/match/report.go",
+	for _, pattern := range []string{"check.go", "internal/facts/facts.go", "internal/measure/slices.go", "internal/emulate/[op]*.go", "internal/match/leak.go", "internal/match/report.go",
 		"internal/structure/*.go", "internal/layers/*.go", "internal/steps/*.go", "internal/noisestat/*.go", "internal/replay/*.go", "internal/probe/gate.go"} {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
@@ -128,6 +131,16 @@ func TestEverySentence(t *testing.T) {
 			if seen[s] = true; !covered[s] {
 				t.Errorf("%s: %q: want a case in which it is printed and one in which it is not", file, s)
 			}
+		}
+	}
+	made := map[string]bool{}
+	for _, h := range fault.Library() {
+		base, _, _ := strings.Cut(h.ID, ":")
+		made[h.ID], made[base] = true, true
+	}
+	for _, r := range table.Rows() {
+		if seen[r.Name] = true; r.Name != "" && !made[r.ID] && !covered[r.Name] {
+			t.Errorf("%s: %q: want a case in which a gate names it and one in which it does not", r.ID, r.Name)
 		}
 	}
 	for s := range covered {

@@ -85,7 +85,7 @@ func TestStaleTile(t *testing.T) {
 			if found.GrowthPerStep == nil || *found.GrowthPerStep < 1.05 {
 				t.Errorf("growth %v: want a chaotic rollout", found.GrowthPerStep)
 			}
-			if found.Verdict != report.FailRollout || found.FirstStep != once || !strings.Contains(found.Slice, "tile of 8x8 at (8,8)") || found.Diagnosis != replay.Stale {
+			if found.Verdict != report.FailRollout || found.FirstStep != once || !strings.Contains(found.Slice, "tile of 8x8 at (8,8)") || found.Findings[0].ID != replay.Stale {
 				t.Errorf("%s at step %d, %q, %q: want a stale part of the state at step %d in the tile at (8,8)", found.Verdict, found.FirstStep, found.Slice, found.Diagnosis, once)
 			}
 		})

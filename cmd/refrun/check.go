@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -38,7 +39,7 @@ example: refrun check --onnx m.onnx --input x=x.npy --output y.npz --layers laye
 type checkFlags struct {
 	dir, config, operator, weights, trajectory, layers, tape string
 	claim, autocast, noise                                   string
-	report, junit                                            string
+	report, junit, finding                                   string
 	budget                                                   time.Duration
 }
 
@@ -56,9 +57,10 @@ func check(c *command) error {
 	f.StringVar(&w.claim, "claim", "", "`precision` that the device claims: float64, float32, tf32[:away|:truncate], float16 or bfloat16; behind a slash where states are kept, float16/state-float16 (default what the case says)")
 	f.StringVar(&w.autocast, "autocast", "", "`rules` of a half precision: cuda or cpu, with the release :1.13 or :2.x if it is not the case's (default the case's, else cuda)")
 	f.StringVar(&w.noise, "noise", "", "`stream`: counter, tape, torch-cpu[:1.13|:2.x][:mkl], torch-cuda:SMS[:THREADS], none, or unknown (default the case's tape, else its PyTorch's stream)")
-	f.DurationVar(&w.budget, "budget", 5*time.Minute, "`time` after which what need not run on every step is left out, and listed")
+	f.DurationVar(&w.budget, "budget", usualBudget, "`time` after which what need not run on every step is left out, and listed")
 	f.StringVar(&w.report, "report", "", "write the report as one HTML `file`")
 	f.StringVar(&w.junit, "junit", "", "write the report as a JUnit XML `file`")
+	f.StringVar(&w.finding, "finding", "", "`ID` of a finding, as the JSON has it: report nothing else, and fail if there is none")
 	m, outputs := c.modelFlags(), list{}
 	f.Var(&outputs, "output", "of --onnx and --graph: `NAME=FILE` of an output that the device returned, or a FILE of all outputs by their names; may be repeated")
 	if err := c.parse(0); err != nil {
@@ -126,6 +128,15 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 	out := checkReport{Case: cs.Dir, PrecisionRequested: requested, PrecisionUsed: used,
 		ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: max(time.Since(began), time.Nanosecond).Seconds(), PeakBytes: peakBytes(), Report: r}
 	r.Notes = append(ignoredNotes(cs), r.Notes...)
+	for i := range r.Findings {
+		r.Findings[i].Command = w.again(r.Findings[i].ID)
+	}
+	if w.finding != "" {
+		r.Findings = slices.DeleteFunc(r.Findings, func(f report.Finding) bool { return f.ID != w.finding })
+		if len(r.Findings) == 0 {
+			return fmt.Errorf("--finding: %.200q: the check finds no such: want an id of its findings", w.finding)
+		}
+	}
 	// A report that cannot be written does not take the verdict along.
 	unwritten := cmp.Or(write("--report", w.report, r, render.WriteHTML), write("--junit", w.junit, r, render.WriteJUnit))
 	out.Text = render.Text(r)
@@ -134,6 +145,12 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 			return err
 		}
 	}
+	if w.finding != "" {
+		for _, f := range r.Findings {
+			c.printf("%s\n", render.Line(f))
+		}
+		return cmp.Or(unwritten, verdictError(r.Verdict))
+	}
 	c.print(out.Text)
 	c.printf("%s s on %s (%s)\n", num(diff.Number(out.Seconds)), plural(out.Threads, "thread"), out.ISA)
 	if unwritten != nil {
@@ -141,6 +158,34 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 	}
 	return verdictError(r.Verdict)
 }
+
+// again is a line for a shell that repeats the check and shows a finding.
+func (w *checkFlags) again(id string) string {
+	line := "refrun check"
+	for _, f := range [][2]string{
+		{"case", w.dir}, {"config", w.config + w.operator}, {"weights", w.weights}, {"trajectory", w.trajectory}, {"layers", w.layers}, {"tape", w.tape},
+		{"claim", w.claim}, {"autocast", w.autocast}, {"noise", w.noise}, {"finding", id},
+	} {
+		if f[1] != "" {
+			line += " --" + f[0] + " " + quoted(f[1])
+		}
+	}
+	if w.budget != usualBudget {
+		line += " --budget " + w.budget.String()
+	}
+	return line
+}
+
+// quoted is a word of a shell.
+func quoted(s string) string {
+	if strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._:,=+-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// usualBudget is that of a check whose caller names none.
+const usualBudget = 5 * time.Minute
 
 // open opens the case, or makes one of loose files.
 func (w *checkFlags) open() (*rollout.Case, error) {

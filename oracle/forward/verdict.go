@@ -148,6 +148,10 @@ func (f *findings) fail(p *piece, a answer) {
 	if f.q.whole(p) {
 		x.Gate, x.Layer = "accuracy", ""
 	}
+	x.ID = "unnamed." + x.Gate
+	if a.Fault != "" {
+		x.ID, x.Advice = "kernel."+strings.TrimSuffix(idOf(a.Fault), "_"), a.Advice
+	}
 	x.Text = a.Reason
 	if a.Advice != "" {
 		x.Text += "; " + a.Advice

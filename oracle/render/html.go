@@ -124,7 +124,7 @@ func (p *page) findings(r drawing) {
 	more := max(0, len(r.Findings)-mostHTMLFindings)
 	var lines []string
 	for _, f := range r.Findings[:len(r.Findings)-more] {
-		lines = append(lines, lineOf(f))
+		lines = append(lines, Line(f))
 	}
 	p.section("Findings", lines)
 	p.left(more)

@@ -121,7 +121,7 @@ func (r drawing) junit(class, name string, belongs func(report.Finding) bool) ju
 	var lines []string
 	for _, f := range r.Findings {
 		if f.Verdict.Failed() && belongs(f) {
-			lines = append(lines, lineOf(f))
+			lines = append(lines, Line(f))
 		}
 	}
 	if len(lines) > 0 {

@@ -34,7 +34,7 @@ func (r drawing) text() string {
 	}
 	b.WriteString(wrap("READ     ", r.Reason))
 	for _, f := range r.Findings[:min(len(r.Findings), mostFindings)] {
-		b.WriteString(wrap("found    ", lineOf(f)))
+		b.WriteString(wrap("found    ", Line(f)))
 	}
 	if n := len(r.Findings) - mostFindings; n > 0 {
 		fmt.Fprintf(&b, "         (%d more)\n", n)
@@ -107,8 +107,8 @@ func (r drawing) fate() string {
 	return s
 }
 
-// lineOf is a finding in one line.
-func lineOf(f report.Finding) string {
+// Line is a finding in one line.
+func Line(f report.Finding) string {
 	s := string(f.Verdict)
 	if f.Step >= 0 {
 		s += fmt.Sprintf(" at step %d", f.Step)

@@ -131,6 +131,7 @@ type LayerRow struct {
 
 // FilterRow is a hypothesis held against the residual.
 type FilterRow struct {
+	ID        string      `json:"id"` // of the row of the library's table
 	Name      string      `json:"name"`
 	Verdict   Verdict     `json:"verdict"`   // what kind of fault it is
 	Layer     string      `json:"layer"`     // where it acts, "" if everywhere
@@ -191,7 +192,14 @@ type Finding struct {
 	Realization int     `json:"realization"`
 	Layer       string  `json:"layer"`
 	Slice       string  `json:"slice"`
-	Diagnosis   string  `json:"diagnosis,omitempty"`
+	// ID names the fault's row in the library's table, whatever words Diagnosis and Text
+	// have: unnamed.GATE where no fault of it explains what was found.
+	ID        string `json:"id"`
+	Diagnosis string `json:"diagnosis,omitempty"`
+	Advice    string `json:"advice,omitempty"` // where to look, "" if the diagnosis says it
+	// Command is a line for a shell that repeats the check and shows this finding, "" if
+	// the evidence is no file.
+	Command string `json:"command,omitempty"`
 	// Weak says that the diagnosis only tells what would fit, such as other noise or
 	// other weights of the policy, which the effect of many faults may look like.
 	Weak bool `json:"-"`

@@ -3,10 +3,12 @@
 package facts
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
 	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
@@ -53,8 +55,15 @@ type Gate struct {
 // Begin begins a gate.
 func Begin(e *evidence.Evidence, f *Facts) *Gate { return &Gate{Evidence: e, Facts: f} }
 
-// Find adds a finding.
-func (g *Gate) Find(f report.Finding) { g.Found = append(g.Found, f) }
+// Find adds a finding, with what the library's table says of its ID.
+func (g *Gate) Find(f report.Finding) {
+	if f.ID == "" {
+		f.ID = "unnamed." + f.Gate
+	}
+	row := table.ByID(f.ID)
+	f.Diagnosis, f.Advice = cmp.Or(f.Diagnosis, row.Name), cmp.Or(f.Advice, row.Advice)
+	g.Found = append(g.Found, f)
+}
 
 // Findings are those of the gates before, and this gate's.
 func (g *Gate) Findings() []report.Finding { return slices.Concat(g.Report.Findings, g.Found) }

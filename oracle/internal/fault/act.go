@@ -7,12 +7,13 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/tensor"
 )
 
 // activation is another function than the claimed one.
-func activation(row trial.Row, f func(x float64) float64) *trial.Fault {
+func activation(row table.Row, f func(x float64) float64) *trial.Fault {
 	return &trial.Fault{Row: row, At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 		y := tensor.Like(r.In(i, 0))
 		for k, x := range r.In(i, 0).Data {
@@ -23,7 +24,7 @@ func activation(row trial.Row, f func(x float64) float64) *trial.Fault {
 }
 
 // exactly is an activation function of package act for the claimed one.
-func exactly(row trial.Row, f act.Func) *trial.Fault {
+func exactly(row table.Row, f act.Func) *trial.Fault {
 	return &trial.Fault{Row: row, At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 		claimed := v.Machine.Nodes[i].Act
 		if claimed == f || claimed == act.GELUTanh && f == act.GELU && row.ID != "act.erf-gelu" {
@@ -50,7 +51,7 @@ func activationFaults() []*trial.Fault {
 		}
 		return h
 	}
-	approximate := func(row trial.Row, f func(x float64) float64) *trial.Fault {
+	approximate := func(row table.Row, f func(x float64) float64) *trial.Fault {
 		return activation(row, f)
 	}
 	pade := func(x float64) float64 {

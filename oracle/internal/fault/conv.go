@@ -5,6 +5,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/tensor"
 )
@@ -93,7 +94,7 @@ func gather(x *tensor.Tensor, rows, cols []int) *tensor.Tensor {
 
 // change is a fault of convolutions: it changes what is convolved, or reports
 // that it is none for these shapes.
-func change(row trial.Row, at func(*operator.Node) bool, f func(c *convolution, n *operator.Node) bool) *trial.Fault {
+func change(row table.Row, at func(*operator.Node) bool, f func(c *convolution, n *operator.Node) bool) *trial.Fault {
 	return &trial.Fault{Row: row, At: at, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 		n := v.Machine.Nodes[i]
 		c := convolution{node: &n, v: v, x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/tensor"
 )
@@ -9,7 +10,7 @@ import (
 // outputFaults are faults of where a convolution's output is written.
 func outputFaults() []*trial.Fault {
 	var l []*trial.Fault
-	out := func(row trial.Row, f func(y *tensor.Tensor) bool) {
+	out := func(row table.Row, f func(y *tensor.Tensor) bool) {
 		l = append(l, &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			n := &v.Machine.Nodes[i]
 			y := convolve(v, i, convolution{x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry})

@@ -4,6 +4,7 @@ import (
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/tensor"
 )
@@ -54,7 +55,7 @@ func displaced(n, d int, g conv.Params) []int {
 // paddingFaults are other pixels than the claimed ones outside the image.
 func paddingFaults() []*trial.Fault {
 	var l []*trial.Fault
-	padded := func(row trial.Row, f func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int)) {
+	padded := func(row table.Row, f func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int)) {
 		l = append(l, change(row, emulate.IsWindow, func(c *convolution, n *operator.Node) bool {
 			if g := c.geometry; g.Pad[0] == 0 || g.Pad[0] >= c.x.H() || g.Pad[0] >= c.x.W() {
 				return false

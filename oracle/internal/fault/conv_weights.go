@@ -3,6 +3,7 @@ package fault
 import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 )
 
@@ -22,7 +23,7 @@ func dilate(n *operator.Node, weights []float64) []float64 {
 
 // weights is a fault that reads weight w[o,c,i,j] at another place of [O,C,K,K];
 // negative places are zeros.
-func weightsRead(row trial.Row, at func(*operator.Node) bool, from func(o, c, i, j, os, cs, k int) int) *trial.Fault {
+func weightsRead(row table.Row, at func(*operator.Node) bool, from func(o, c, i, j, os, cs, k int) int) *trial.Fault {
 	return change(row, at, func(cv *convolution, n *operator.Node) bool {
 		s := n.Weight.Shape
 		w := make([]float64, len(cv.weights))
@@ -72,7 +73,7 @@ var dropped = []struct {
 // weightFaults are other weights than the claimed ones, or in other places.
 func weightFaults() []*trial.Fault {
 	at := func(o, c, i, j, cs, k int) int { return ((o*cs+c)*k+i)*k + j }
-	swapped := func(row trial.Row, a, b func(k int) (i, j int)) *trial.Fault {
+	swapped := func(row table.Row, a, b func(k int) (i, j int)) *trial.Fault {
 		return weightsRead(row, emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
 			ai, aj := a(k)
 			bi, bj := b(k)

@@ -8,12 +8,13 @@ import (
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/tensor"
 )
 
 // noiseFault is a noise node with another block, or other draws.
-func noiseFault(row trial.Row, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool) *trial.Fault {
+func noiseFault(row table.Row, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool) *trial.Fault {
 	return &trial.Fault{Row: row, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 		if v.Draws == nil {
 			return nil
@@ -57,7 +58,7 @@ func noisy(v *trial.View, b noise.Block, d *emulate.Draws, x *tensor.Tensor, i i
 
 // redrawn is a fault that changes numbers of draws: f gets those of draw k of a
 // shape and returns what the device has in their place, or nil.
-func redrawn(row trial.Row, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64) *trial.Fault {
+func redrawn(row table.Row, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64) *trial.Fault {
 	return noiseFault(row, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
 		for k, data := range d.Data {
 			if d.Data[k] = f(v, k, d.Kinds[k], data); d.Data[k] == nil {
@@ -72,7 +73,7 @@ func redrawn(row trial.Row, f func(v *trial.View, k int, kind noise.Kind, data [
 const none = math.MaxInt
 
 // moved is a fault that takes each number of a draw from elsewhere in it.
-func moved(row trial.Row, from func(n, c, h, w int, s [4]int) int) *trial.Fault {
+func moved(row table.Row, from func(n, c, h, w int, s [4]int) int) *trial.Fault {
 	return redrawn(row, func(v *trial.View, k int, kind noise.Kind, data []float64) []float64 {
 		s := v.DrawShape(kind)
 		y := make([]float64, len(data))
@@ -138,7 +139,7 @@ func noiseFaults() []*trial.Fault {
 			return y
 		}))
 	}
-	other := func(row trial.Row, t int) *trial.Fault {
+	other := func(row table.Row, t int) *trial.Fault {
 		return noiseFault(row, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
 			o := v.Drawn(t)
 			if o == nil || len(o.Data) != len(d.Data) {
@@ -236,7 +237,7 @@ func turned(data []float64, k int) []float64 {
 }
 
 // normals is a fault that changes each normal draw.
-func normals(row trial.Row, f func(x float64) float64) *trial.Fault {
+func normals(row table.Row, f func(x float64) float64) *trial.Fault {
 	return redrawn(row, func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
 		if kind != noise.Normal {
 			return data

@@ -6,13 +6,14 @@ import (
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/tensor"
 )
 
 // siteFaults are noise at another place, of another kind, and dropout's own.
 func siteFaults() []*trial.Fault {
-	kind := func(row trial.Row, only func(t noise.Type) bool, to noise.Type) *trial.Fault {
+	kind := func(row table.Row, only func(t noise.Type) bool, to noise.Type) *trial.Fault {
 		return noiseFault(row, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
 			if b.Type == to || !only(b.Type) {
 				return false
@@ -22,7 +23,7 @@ func siteFaults() []*trial.Fault {
 		})
 	}
 	normal := func(t noise.Type) bool { return t == noise.Gaussian || t == noise.Multiplicative }
-	dropout := func(row trial.Row, f func(keep, p float64) float64) *trial.Fault {
+	dropout := func(row table.Row, f func(keep, p float64) float64) *trial.Fault {
 		return &trial.Fault{Row: row, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			b := &v.Machine.Nodes[i].Noise
 			if v.Draws == nil || b.Type != noise.Dropout || len(v.Draws.Data) != 1 {
@@ -82,7 +83,7 @@ func siteFaults() []*trial.Fault {
 		dropout(Named("noise.dropout-as-in-evaluation-scaled-by-1-p"), func(_, p float64) float64 { return 1 - p }),
 	}
 	// The noise enters before a node that follows nothing else, and not where it should.
-	before := func(row trial.Row, is func(n *operator.Node) bool) *trial.Fault {
+	before := func(row table.Row, is func(n *operator.Node) bool) *trial.Fault {
 		site := func(v *trial.View) int { // the last such node before the noise
 			last := -1
 			for i := range v.Machine.Nodes {

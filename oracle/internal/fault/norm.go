@@ -6,6 +6,7 @@ import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/tensor"
 )
@@ -87,7 +88,7 @@ func claimed(n *operator.Node) statistics {
 	return statistics{groups: n.Groups, given: n.Norm == "batch", gamma: 1, beta: 1}
 }
 
-func normFault(row trial.Row, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool) *trial.Fault {
+func normFault(row table.Row, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool) *trial.Fault {
 	return &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 		n, x := &v.Machine.Nodes[i], r.In(i, 0)
 		s := claimed(n)

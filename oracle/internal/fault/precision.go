@@ -6,6 +6,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/tensor"
 )
@@ -47,7 +48,7 @@ func below(y float64, f fp16.Format) float64 {
 // operandFaults round the operands of convolutions to less than the claim.
 func operandFaults() []*trial.Fault {
 	var l []*trial.Fault
-	one := func(row trial.Row, p int, only string, f func(x float64) float64, twice bool) *trial.Fault {
+	one := func(row table.Row, p int, only string, f func(x float64) float64, twice bool) *trial.Fault {
 		h := &trial.Fault{Row: row, At: emulate.IsConv}
 		h.Node = func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			n := &v.Machine.Nodes[i]
@@ -72,7 +73,7 @@ func operandFaults() []*trial.Fault {
 		return h
 	}
 	// The device may round what the claim has rounded already, or not.
-	operands := func(row trial.Row, p int, only string, f func(x float64) float64) *trial.Fault {
+	operands := func(row table.Row, p int, only string, f func(x float64) float64) *trial.Fault {
 		h := one(row, p, only, f, false)
 		row.Small, row.TF32, row.Slow, row.Probe, row.Needs = false, false, false, "", "" // the first speaks for both
 		one(row, p, only, f, true)
@@ -97,7 +98,7 @@ func operandFaults() []*trial.Fault {
 	for p := 23; p > 11; p-- {
 		operands(Named("precision.convolution-inputs-truncated-to-bits", p), 24, "input", func(x float64) float64 { return cutBits(x, p) })
 	}
-	quantized := func(row trial.Row, per func(s []int) int) {
+	quantized := func(row table.Row, per func(s []int) int) {
 		h := &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			n := &v.Machine.Nodes[i]
 			w := append([]float64(nil), n.Weight.Data...)

@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
@@ -51,7 +52,7 @@ func weightsOf(v *trial.View) (a, b float64) {
 
 func rolloutFaults() []*trial.Fault {
 	var l []*trial.Fault
-	policy := func(row trial.Row, f func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor) *trial.Fault {
+	policy := func(row table.Row, f func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor) *trial.Fault {
 		h := &trial.Fault{Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
 			a, b := weightsOf(v)
 			return f(v, v.Machine.Config, a, b, out)
@@ -200,7 +201,7 @@ func rotated(x *tensor.Tensor, k int) *tensor.Tensor {
 func postFaults() []*trial.Fault {
 	var l []*trial.Fault
 	// with takes other post-processing than the claimed one.
-	with := func(row trial.Row, f func(c *rollout.Config) bool) {
+	with := func(row table.Row, f func(c *rollout.Config) bool) {
 		l = append(l, &trial.Fault{Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
 			m := *v
 			c := v.Machine.Config
@@ -240,7 +241,7 @@ func postFaults() []*trial.Fault {
 	for _, to := range [][2]float64{{-1, 1}, {0, 1}} {
 		with(Named("rollout.clamp-to", to[0], to[1]), func(c *rollout.Config) bool { c.Clamp = &to; return true })
 	}
-	after := func(row trial.Row, f func(x *tensor.Tensor)) {
+	after := func(row table.Row, f func(x *tensor.Tensor)) {
 		l = append(l, &trial.Fault{Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
 			y := v.Machine.Advance(v.Device, v.X, out)
 			f(y)

@@ -157,7 +157,7 @@ func (e *gate) diagnose(g *layerGate, i int, in []layerValue, s *layerScore, f *
 	if len(e.Report.Filters) == 0 || !e.Report.Filters[0].Found {
 		e.Report.Filters = rows
 	}
-	f.Verdict, f.Diagnosis = rows[0].Verdict, rows[0].Name
+	f.Verdict, f.ID, f.Diagnosis = rows[0].Verdict, rows[0].ID, rows[0].Name
 	f.Text += fmt.Sprintf("; %s explains %.3g of the errors", rows[0].Name, float64(rows[0].Gain))
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/oracle/internal/evidence"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -50,7 +51,8 @@ func (f *filter) leak() {
 		return
 	}
 	f.e.Pool.searched = true
-	f.e.Find(report.Finding{Verdict: report.FailRollout, Gate: "filter", Step: f.s.Step, Realization: -1, Diagnosis: fmt.Sprintf("state times %.6g", 1+c),
+	row := table.Named("rollout.state-times", 1+c)
+	f.e.Find(report.Finding{Verdict: row.Verdict, Gate: "filter", Step: f.s.Step, Realization: -1, ID: row.ID, Diagnosis: row.Name,
 		Excess: diff.Number(math.Abs(c) / (64 * state.Ulp(1))),
 		Text:   fmt.Sprintf("%d of %d numbers of step %d are %.6g times what the claim gives, to the last bits, and %d as it gives them", with, n, f.s.Step, 1+c, without)})
 }

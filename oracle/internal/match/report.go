@@ -46,7 +46,7 @@ func (f *filter) report() {
 		} else {
 			seen[key] = true
 		}
-		row := report.FilterRow{Name: f.name(&t), Verdict: t.H.Verdict, Layer: f.layer(&t), Amplitude: diff.Number(t.Match.C), T: diff.Number(t.Match.T), Gain: diff.Number(t.Match.Gain), Found: t.fits}
+		row := report.FilterRow{ID: t.H.ID, Name: f.name(&t), Verdict: t.H.Verdict, Layer: f.layer(&t), Amplitude: diff.Number(t.Match.C), T: diff.Number(t.Match.T), Gain: diff.Number(t.Match.Gain), Found: t.fits}
 		rows = append(rows, row)
 	}
 	if len(f.tried) > 0 && f.tried[0].fits {
@@ -59,11 +59,14 @@ func (f *filter) report() {
 
 func (f *filter) find(rows []report.FilterRow) {
 	best := &f.tried[0]
-	names := []string{rows[0].Name}
+	names, advice := []string{rows[0].Name}, best.H.Advice
 	for i := range f.tried[1:] {
 		t := &f.tried[i+1]
 		if name := f.name(t); t.fits && t.v == best.v && len(names) < 2 && !slices.Contains(names, name) && math.Abs(measure.Cosine(t.q, best.q)) > sameAngle {
 			names = append(names, name)
+			if t.H.Advice != advice {
+				advice = ""
+			}
 		}
 	}
 	m := best.Match
@@ -79,7 +82,7 @@ func (f *filter) find(rows []report.FilterRow) {
 		text += fmt.Sprintf("; t is that of the steps looked at since %d", step)
 	}
 	f.e.Find(report.Finding{Verdict: best.H.Verdict, Gate: "filter", Step: step, Realization: -1, Layer: rows[0].Layer,
-		Diagnosis: strings.Join(names, Either), Excess: diff.Number(math.Abs(m.T) / measure.LeastT), Text: text})
+		ID: best.H.ID, Advice: advice, Diagnosis: strings.Join(names, Either), Excess: diff.Number(math.Abs(m.T) / measure.LeastT), Text: text})
 }
 
 // name returns the name of a hypothesis with its amplitude.

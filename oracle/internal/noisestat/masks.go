@@ -266,15 +266,15 @@ func (e *gate) maskTests() {
 		e.Report.Noise.Tests = append(e.Report.Noise.Tests, report.NoiseTest{Name: name, Value: diff.Number(value), Want: diff.Number(want), Z: diff.Number(z), OK: ok})
 		return ok
 	}
-	found := func(step int, diagnosis, text string, z float64) {
-		e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: step, Realization: -1, Diagnosis: diagnosis, Excess: diff.Number(math.Abs(z) / limit), Text: text})
+	found := func(step int, id, text string, z float64) {
+		e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: step, Realization: -1, ID: id, Excess: diff.Number(math.Abs(z) / limit), Text: text})
 	}
 	rate := dropped / n
 	z := binomialZ(dropped, n, k.P)
 	if !test("rate of dropout", rate, k.P, z) {
-		name := "dropout rate wrong"
+		name := "noise.dropout-rate-wrong"
 		if math.Abs(rate-(1-k.P)) < 0.1 && math.Abs(rate-k.P) > 0.1 {
-			name = "dropout with p and 1-p swapped"
+			name = "noise.dropout-with-p-and-1-p-swapped"
 		}
 		found(-1, name, fmt.Sprintf("%.3g of the channels are dropped, where %.3g should be (%.1f standard deviations)", rate, k.P, math.Abs(z)), z)
 		return

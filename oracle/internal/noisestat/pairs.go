@@ -161,13 +161,13 @@ func (a alike) String() string {
 func (a alike) name(share float64) string {
 	switch {
 	case a.dt == 0 && share > 0.9:
-		return "the same noise for all realizations"
+		return "noise.the-same-noise-for-all-realizations"
 	case a.dt == 0:
-		return "realizations share their noise"
+		return "noise.realizations-share-their-noise"
 	case a.dm == 0 && a.dt == 1 && share > 0.9:
-		return "the same noise at every step"
+		return "noise.the-same-noise-at-every-step"
 	case a.dm == 0:
-		return "steps share their noise"
+		return "noise.steps-share-their-noise"
 	}
-	return "seeds overlap"
+	return "noise.seeds-overlap"
 }

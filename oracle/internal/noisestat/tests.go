@@ -230,7 +230,7 @@ func (n *noiseTests) judge(u *Unseen) {
 			Text: "what a step has more than the operator makes of the state before is not noise: " + w.text})
 	case len(odd) > 0:
 		o := odd[0]
-		n.e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: o.step, Realization: o.m, Diagnosis: o.name, Excess: diff.Number(math.Abs(o.z) / measure.ZLimit(1)), Text: o.text})
+		n.e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: o.step, Realization: o.m, ID: o.name, Excess: diff.Number(math.Abs(o.z) / measure.ZLimit(1)), Text: o.text})
 	default:
 		r.Contract = "right within its noise, whose stream is unknown"
 	}
@@ -387,7 +387,7 @@ func (n *noiseTests) scales(u *Unseen) []suspicion {
 	case whole && wrong == 0 && off < 0:
 		return nil
 	case wrong > 0 && wrong < s.T-1 && s.T > 2 && wrong <= (s.T-1)/2:
-		return []suspicion{{"noise scale changes with the steps", fmt.Sprintf("the noise of %d of %d steps is not of the specified size, from step %d on (%.1f standard deviations)", wrong, s.T-1, first, worst), worst, first, 0}}
+		return []suspicion{{"noise.noise-scale-changes-with-the-steps", fmt.Sprintf("the noise of %d of %d steps is not of the specified size, from step %d on (%.1f standard deviations)", wrong, s.T-1, first, worst), worst, first, 0}}
 	case off >= 0 && offs == 1 && s.M > 1 && !n.othersOff(u, off, limit):
 		var sum Sums
 		for t := range s.T - 1 {
@@ -396,7 +396,7 @@ func (n *noiseTests) scales(u *Unseen) []suspicion {
 		if first == 0 {
 			first = -1
 		}
-		return []suspicion{{"noise scale of one realization", fmt.Sprintf("the noise of realization %d has %.3g times the specified size, that of the others is right", off, math.Sqrt(sum.size(k))), offZ, first, off}}
+		return []suspicion{{"noise.noise-scale-of-one-realization", fmt.Sprintf("the noise of realization %d has %.3g times the specified size, that of the others is right", off, math.Sqrt(sum.size(k))), offZ, first, off}}
 	}
 	c := math.Sqrt(level)
 	step := first
@@ -425,13 +425,13 @@ func (n *noiseTests) scaleName(c float64) string {
 	near := func(x float64) bool { return math.Abs(c-x) < 0.03*x }
 	switch {
 	case c < 0.02 && !near(s):
-		return "no noise"
+		return "noise.no-noise"
 	case near(s) && s < 0.9:
-		return "noise scale squared"
+		return "noise.noise-scale-squared"
 	case near(math.Sqrt2):
-		return "noise scale larger by the root of 2"
+		return "noise.noise-scale-larger-by-the-root-of-2"
 	}
-	return "noise scale wrong"
+	return "noise.noise-scale-wrong"
 }
 
 // statistic is a number of noise sums with its standard deviations from what it
@@ -510,7 +510,7 @@ func (n *noiseTests) shape(u *Unseen) []suspicion {
 	if start == 0 {
 		return nil
 	}
-	return []suspicion{{"noise differs between channels", fmt.Sprintf("the noise of the outputs is not that of independent hidden channels of equal scale (%.1f standard deviations)%s", math.Abs(w.z), about(start)), w.z, -1, -1}}
+	return []suspicion{{"noise.noise-differs-between-channels", fmt.Sprintf("the noise of the outputs is not that of independent hidden channels of equal scale (%.1f standard deviations)%s", math.Abs(w.z), about(start)), w.z, -1, -1}}
 }
 
 // mean tests the mean of the noise. A mean of the draws shows in the direction
@@ -545,7 +545,7 @@ func (n *noiseTests) mean(u *Unseen) (s *suspicion, isNoise bool) {
 		t := n.since(draws)
 		along := t.drift * t.drift / t.drifts / t.Level(k) / square(t) // share of the mean that lies in the draws' direction
 		if along > 0.9 || n.m.Kind == noise.Multiplicative {
-			return &suspicion{"noise has a mean", fmt.Sprintf("the draws have a mean of %.3g times their standard deviation (%.1f standard deviations)%s", d.value, d.z, about(draws)), d.z, -1, -1}, true
+			return &suspicion{"noise.noise-has-a-mean", fmt.Sprintf("the draws have a mean of %.3g times their standard deviation (%.1f standard deviations)%s", d.value, d.z, about(draws)), d.z, -1, -1}, true
 		}
 	}
 	return &suspicion{"", fmt.Sprintf("the outputs have a mean that noise has not (%.1f standard deviations)%s", w.z, about(outputs)), w.z, -1, -1}, false
@@ -575,12 +575,12 @@ func (n *noiseTests) distribution(u *Unseen) []suspicion {
 	if start == 0 {
 		return nil
 	}
-	name := "noise of another distribution"
+	name := "noise.noise-of-another-distribution"
 	switch {
 	case n.m.kappa == 0 && math.Abs(w.value+1.2) < 0.3:
-		name = "uniform noise"
+		name = "noise.uniform-noise"
 	case n.m.kappa == 0 && math.Abs(w.value-3) < 0.8:
-		name = "Laplace noise"
+		name = "noise.laplace-noise"
 	}
 	what := "the draws' excess kurtosis"
 	if n.m.seen() {
@@ -630,7 +630,7 @@ func (n *noiseTests) neighbours(u *Unseen) []suspicion {
 			return statistic{l.sum / level / l.count, l.sum / level / math.Sqrt(l.count), u.steady * math.Sqrt(l.count)}
 		})
 		if start > 0 {
-			return []suspicion{{"noise correlated in space", fmt.Sprintf("the noise of a pixel and of that at (%d,%d) from it have the correlation %.3f (%.1f standard deviations)%s", d[0], d[1], w.value, math.Abs(w.z), about(start)), w.z, -1, -1}}
+			return []suspicion{{"noise.noise-correlated-in-space", fmt.Sprintf("the noise of a pixel and of that at (%d,%d) from it have the correlation %.3f (%.1f standard deviations)%s", d[0], d[1], w.value, math.Abs(w.z), about(start)), w.z, -1, -1}}
 		}
 	}
 	return nil

@@ -28,41 +28,41 @@ func (e *Gate) blendSuspects(w *wrong) []suspect {
 	if c.Policy == rollout.Convex {
 		o := c
 		o.Alpha = 1 - c.Alpha
-		add("alpha and 1 - alpha swapped", "alpha and 1 - alpha are swapped", with(o))
+		add("rollout.alpha-and-1-alpha-swapped", "alpha and 1 - alpha are swapped", with(o))
 		o.Alpha = float64(c.Alpha * c.Alpha)
-		add("policy applied twice", "the policy is applied twice to one output", with(o))
+		add("rollout.policy-applied-twice", "the policy is applied twice to one output", with(o))
 		o = c
 		o.Policy, o.Dt = rollout.Residual, 1-c.Alpha
-		add("another policy", "the policy is X + (1 - alpha) O", with(o))
+		add("rollout.another-policy", "the policy is X + (1 - alpha) O", with(o))
 	}
 	for _, p := range []rollout.Policy{rollout.Autoregressive, rollout.Residual, rollout.Convex} {
 		if p != c.Policy {
 			o := c
 			o.Policy = p
-			add("another policy", fmt.Sprintf("the policy is %s", p), with(o))
+			add("rollout.another-policy", fmt.Sprintf("the policy is %s", p), with(o))
 		}
 	}
 	if c.Clamp != nil {
 		o := c
 		o.Clamp = nil
-		add("clamp missing", "it is not clamped", with(o))
+		add("rollout.clamp-missing", "it is not clamped", with(o))
 	}
 	if c.Normalization != "" {
 		o := c
 		o.Normalization = ""
-		add("normalization missing", "it is not normalized", with(o))
+		add("rollout.normalization-missing", "it is not normalized", with(o))
 		o = c
 		o.EngineBatch = 0
 		if c.EngineBatch == 0 {
 			o.EngineBatch = c.Realizations
 		}
-		add("normalization over other realizations", map[bool]string{true: "it is normalized over the whole batch", false: "each realization is normalized by itself"}[c.EngineBatch == 0], with(o))
+		add("rollout.normalization-over-other-realizations", map[bool]string{true: "it is normalized over the whole batch", false: "each realization is normalized by itself"}[c.EngineBatch == 0], with(o))
 	}
 	for _, n := range []rollout.Normalization{rollout.MinMax, rollout.ZScore} {
 		if n != c.Normalization {
 			o := c
 			o.Normalization = n
-			add("another normalization", fmt.Sprintf("it is normalized by %s", n), with(o))
+			add("rollout.another-normalization", fmt.Sprintf("it is normalized by %s", n), with(o))
 		}
 	}
 	worst := w.worst()
@@ -73,10 +73,10 @@ func (e *Gate) blendSuspects(w *wrong) []suspect {
 			all[len(all)-1].weak = weak
 		}
 	} else if a, ok := fit1(w.Sample(w.Got, worst), w.Sample(w.want, worst)); ok {
-		add("state scaled", fmt.Sprintf("it is multiplied by %.6g", a), func() ([]float64, error) { return measure.Scaled(w.want, a), nil })
+		add("rollout.state-scaled", fmt.Sprintf("it is multiplied by %.6g", a), func() ([]float64, error) { return measure.Scaled(w.want, a), nil })
 		all[len(all)-1].weak = true
 	}
-	add("mean removed from the state", "the mean of each channel is taken out of it", func() ([]float64, error) {
+	add("rollout.mean-removed-from-the-state", "the mean of each channel is taken out of it", func() ([]float64, error) {
 		y := tensor.Of(fp16.Float64, append([]float64(nil), w.want...), w.X.N(), w.X.C(), w.X.H(), w.X.W())
 		for i := range y.N() * y.C() {
 			plane := y.Plane(i/y.C(), i%y.C())
@@ -94,7 +94,7 @@ func (e *Gate) blendSuspects(w *wrong) []suspect {
 	for _, v := range w.Got {
 		lo, hi = min(lo, v), max(hi, v)
 	}
-	add("clamp that was not asked for", fmt.Sprintf("it is clamped to [%.4g,%.4g]", lo, hi), func() ([]float64, error) {
+	add("rollout.clamp-that-was-not-asked-for", fmt.Sprintf("it is clamped to [%.4g,%.4g]", lo, hi), func() ([]float64, error) {
 		y := append([]float64(nil), w.want...)
 		for i, v := range y {
 			y[i] = min(max(v, lo), hi)
@@ -138,15 +138,15 @@ func (e *Gate) blendName(a, b float64) (name, what string, weak bool) {
 	what = fmt.Sprintf("the policy is %.6g X + %.6g O", a, b)
 	switch {
 	case e.Case.Rollout.Policy == rollout.Residual && near(a, 1) && near(b, -share):
-		return "residual subtracted", what, false
+		return "rollout.residual-subtracted", what, false
 	case e.Case.Rollout.Policy == rollout.Residual && near(a, 1):
-		return "dt wrong", fmt.Sprintf("dt is %.6g", b), true
+		return "rollout.dt-wrong", fmt.Sprintf("dt is %.6g", b), true
 	case e.Case.Rollout.Policy == rollout.Convex && near(a+b, 1):
-		return "alpha wrong", fmt.Sprintf("alpha is %.6g", a), false
+		return "rollout.alpha-wrong", fmt.Sprintf("alpha is %.6g", a), false
 	case near(a*share, b*keep) && keep != 0:
-		return "state scaled", fmt.Sprintf("it is multiplied by %.6g", a/keep), true
+		return "rollout.state-scaled", fmt.Sprintf("it is multiplied by %.6g", a/keep), true
 	}
-	return "weights of the policy wrong", what, true
+	return "rollout.weights-of-the-policy-wrong", what, true
 }
 
 // fit1 returns the a for which a x is nearest to y.

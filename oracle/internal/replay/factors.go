@@ -85,23 +85,23 @@ func (e *Gate) factorName(m *noisestat.Model, f []float64) (name, what string) {
 	}
 	if m.Kind != noise.Dropout {
 		if near(0) {
-			return "no noise", "it has no noise"
+			return "noise.no-noise", "it has no noise"
 		}
 		if near(0, 1) {
-			return "noise missing in some channels", "some channels have no noise"
+			return "noise.noise-missing-in-some-channels", "some channels have no noise"
 		}
-		return "noise scale differs by channel", fmt.Sprintf("the noise of its channels has factors of its own (the first %.4g, the last %.4g)", f[0], f[len(f)-1])
+		return "noise.noise-scale-differs-by-channel", fmt.Sprintf("the noise of its channels has factors of its own (the first %.4g, the last %.4g)", f[0], f[len(f)-1])
 	}
 	p := e.Machine.Nodes[m.Node].Noise.Scale
 	switch {
 	case near(1):
-		return "dropout is off", "no channel is dropped"
+		return "noise.dropout-is-off", "no channel is dropped"
 	case near(0, 1/(1-p)):
-		return "other dropout masks", "other channels are dropped"
+		return "noise.other-dropout-masks", "other channels are dropped"
 	case near(0, 1):
 		return "dropout not rescaled", "kept channels lack the factor 1/(1-p)"
 	case near(0, 1/p):
-		return "dropout with p and 1-p swapped", "kept channels have the factor 1/p"
+		return "noise.dropout-with-p-and-1-p-swapped", "kept channels have the factor 1/p"
 	}
-	return "dropout factors wrong", "its channels have other factors than 0 and 1/(1-p)"
+	return "noise.dropout-factors-wrong", "its channels have other factors than 0 and 1/(1-p)"
 }

@@ -38,21 +38,21 @@ func (e *Gate) noiseSuspects(w *wrong) []suspect {
 		return func() (noise.Draws, error) { return w.changed(f), nil }
 	}
 	t := w.Step
-	add("no noise", "it has no noise", func() (noise.Draws, error) { return nil, nil })
+	add("noise.no-noise", "it has no noise", func() (noise.Draws, error) { return nil, nil })
 	for _, u := range []int{t - 1, t + 1, t - 2, t + 2, t - 3, t + 3, 1, t - 4, t + 4} {
 		if u < 1 || u >= e.States.T || u == t {
 			continue
 		}
-		name := "noise of another step"
+		name := "noise.noise-of-another-step"
 		if u == 1 {
-			name = "the same noise at every step"
+			name = "noise.the-same-noise-at-every-step"
 		}
 		add(name, fmt.Sprintf("it has the noise of step %d", u), of(w.Batch, w.Lo, w.Hi, u))
 	}
 	for _, p := range mixings(w.Hi - w.Lo) {
-		name := "noise of another realization"
+		name := "noise.noise-of-another-realization"
 		if p.of[w.Hi-w.Lo-1] == 0 {
-			name = "the same noise for all realizations"
+			name = "noise.the-same-noise-for-all-realizations"
 		}
 		mix := func(shape []int, to, from []float64) {
 			n := len(from) / len(p.of)
@@ -62,23 +62,23 @@ func (e *Gate) noiseSuspects(w *wrong) []suspect {
 		}
 		add(name, "each realization has "+p.name+" noise", change(mix))
 		if t > 1 {
-			add("noise of another realization and step", "each realization has "+p.name+" noise of the step before", func() (noise.Draws, error) {
+			add("noise.noise-of-another-realization-and-step", "each realization has "+p.name+" noise of the step before", func() (noise.Draws, error) {
 				return e.changedAt(w, t-1, mix)
 			})
 		}
 	}
 	if w.Lo > 0 {
-		add("every engine batch has the same noise", "it has the first engine batch's noise", of(0, 0, w.Hi-w.Lo, t))
+		add("noise.every-engine-batch-has-the-same-noise", "it has the first engine batch's noise", of(0, 0, w.Hi-w.Lo, t))
 	}
 	if w.Hi-w.Lo > 1 && e.Stream.Name != "tape" && e.Stream.Name != "counter" {
-		add("noise seeded by realization", "each realization is seeded by itself", func() (noise.Draws, error) { return e.oneByOne(w) })
+		add("noise.noise-seeded-by-realization", "each realization is seeded by itself", func() (noise.Draws, error) { return e.oneByOne(w) })
 	}
-	add("noise of the wrong sign", "its noise has the other sign", change(func(_ []int, to, from []float64) {
+	add("noise.noise-of-the-wrong-sign", "its noise has the other sign", change(func(_ []int, to, from []float64) {
 		for i, v := range from {
 			to[i] = -v
 		}
 	}))
-	add("noise transposed", "its noise has height and width swapped", change(func(shape []int, to, from []float64) {
+	add("noise.noise-transposed", "its noise has height and width swapped", change(func(shape []int, to, from []float64) {
 		h, w := shape[2], shape[3]
 		for p := 0; p+h*w <= len(from); p += h * w {
 			for i := range h * w {
@@ -86,7 +86,7 @@ func (e *Gate) noiseSuspects(w *wrong) []suspect {
 			}
 		}
 	}))
-	add("all channels share their noise", "all channels have the first one's noise", change(func(shape []int, to, from []float64) {
+	add("noise.all-channels-share-their-noise", "all channels have the first one's noise", change(func(shape []int, to, from []float64) {
 		hw := len(from) / (shape[0] * shape[1])
 		for i := range from {
 			to[i] = from[i/(hw*shape[1])*hw*shape[1]+i%hw]
@@ -94,9 +94,9 @@ func (e *Gate) noiseSuspects(w *wrong) []suspect {
 	}))
 	for k := 1; k <= 8; k++ {
 		for _, by := range []int{k, -k} {
-			add("noise shifted in the stream", fmt.Sprintf("its noise is shifted by %d numbers", by), change(func(_ []int, to, from []float64) { Roll(to, from, by) }))
+			add("noise.noise-shifted-in-the-stream", fmt.Sprintf("its noise is shifted by %d numbers", by), change(func(_ []int, to, from []float64) { Roll(to, from, by) }))
 			if w.Hi-w.Lo > 1 {
-				add("noise shifted in the stream", fmt.Sprintf("its noise is shifted by %d numbers in each realization", by), change(func(shape []int, to, from []float64) {
+				add("noise.noise-shifted-in-the-stream", fmt.Sprintf("its noise is shifted by %d numbers in each realization", by), change(func(shape []int, to, from []float64) {
 					n := len(from) / shape[0]
 					for m := 0; m < len(from); m += n {
 						Roll(to[m:m+n], from[m:m+n], by)
@@ -107,7 +107,7 @@ func (e *Gate) noiseSuspects(w *wrong) []suspect {
 	}
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		if f.Ulp(1) > w.claimed.D.Store[w.claimed.Noise].Ulp(1) {
-			add(fmt.Sprintf("noise in %v", f), fmt.Sprintf("its draws are rounded to %v", f), change(func(_ []int, to, from []float64) { f.RoundSlice(to, from) }))
+			add("noise.noise-in:"+f.String(), fmt.Sprintf("its draws are rounded to %v", f), change(func(_ []int, to, from []float64) { f.RoundSlice(to, from) }))
 		}
 	}
 	return slices.Concat(all, e.scaleSuspects(w), e.factorSuspects(w))
@@ -185,12 +185,12 @@ func (e *Gate) scaleSuspects(w *wrong) []suspect {
 	const ulps = 0x1p-21 // draws may be a few float32 ulps off, all to one side
 	if c, ok := fit1(w.Sample(got, m), w.Sample(part, m)); ok && math.Abs(c-1) > ulps {
 		n := &e.Machine.Nodes[w.claimed.Noise]
-		name, s := "noise scale wrong", n.Noise.Scale
+		name, s := "noise.noise-scale-wrong", n.Noise.Scale
 		near := func(x float64) bool { return math.Abs(c-x) < 0.005*math.Abs(x) }
 		if near(s) && s < 0.9 {
-			name = "noise scale squared"
+			name = "noise.noise-scale-squared"
 		} else if near(math.Sqrt2) {
-			name = "noise scale larger by the root of 2"
+			name = "noise.noise-scale-larger-by-the-root-of-2"
 		}
 		all = append(all, suspect{name: name, what: fmt.Sprintf("its noise is %.6g times the specified one", c), verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
 			noisy, err := e.Machine.Plain(w.claimed.D, w.claimed.Noise, []*tensor.Tensor{w.claimed.Hidden()}, w.Draws.Rewind())
@@ -208,7 +208,7 @@ func (e *Gate) scaleSuspects(w *wrong) []suspect {
 	swap := map[noise.Type]noise.Type{noise.Gaussian: noise.Multiplicative, noise.Multiplicative: noise.Gaussian}
 	if other, ok := swap[n.Type]; ok {
 		n.Type = other
-		all = append(all, suspect{name: "noise enters in another way", what: fmt.Sprintf("its noise is %v", other), verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
+		all = append(all, suspect{name: "noise.noise-enters-in-another-way", what: fmt.Sprintf("its noise is %v", other), verdict: report.FailRNG, gate: "noise", step: func() ([]float64, error) {
 			noisy := tensor.Like(w.claimed.Hidden())
 			if err := n.Apply(noisy, w.claimed.Hidden(), noise.Time{}, w.Draws.Rewind()); err != nil {
 				return nil, err

@@ -42,7 +42,7 @@ func (e *Gate) otherNoise(w *wrong) (bool, error) {
 
 	size, rest := level(st.F), level(excess)
 	slope := measure.Ratio(measure.Dot(st.F.Z, spec.Z), measure.Dot(spec.Z, spec.Z))
-	name, text := "noise differs from the specified draws", ""
+	name, text := "noise.noise-differs-from-the-specified-draws", ""
 	of := excess
 	switch {
 	case m.Kind == noise.Dropout:
@@ -51,11 +51,11 @@ func (e *Gate) otherNoise(w *wrong) (bool, error) {
 		if of = st.F; math.Abs(size-1) > 0.2 || rest < 0.3 {
 			return false, nil
 		}
-		name, text = "dropout of elements, not of channels", "the dropped numbers are no whole channels"
+		name, text = "noise.dropout-of-elements-not-of-channels", "the dropped numbers are no whole channels"
 	case rest < 0.02+4*(u.High-u.Low) || 1-slope < 0.15*rest:
 		return false, nil
 	case math.Abs(slope) < 0.1:
-		name, text = "another noise stream", "it has nothing of the specified noise"
+		name, text = "noise.another-noise-stream", "it has nothing of the specified noise"
 	default:
 		text = fmt.Sprintf("it has %.3g of the specified noise", slope)
 	}
@@ -69,7 +69,7 @@ func (e *Gate) otherNoise(w *wrong) (bool, error) {
 			return false, nil
 		}
 	}
-	e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, Diagnosis: name, Weak: true, Excess: diff.Number(w.rms / w.floor),
+	e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, ID: name, Weak: true, Excess: diff.Number(w.rms / w.floor),
 		Text: fmt.Sprintf("step %d is what the operator makes of the state before but for its noise: %s, and what it has is %.3g times as large as specified", w.Step, text, math.Sqrt(size))})
 	return true, nil
 }

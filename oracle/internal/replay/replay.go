@@ -11,8 +11,8 @@ import (
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
-	"github.com/refrun/refrun/oracle/internal/fault"
 	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
@@ -67,13 +67,13 @@ func (e *Gate) suspects() error {
 		}
 		return err
 	}
-	if best.name == fault.NotMade {
+	if best.name == table.NotMade {
 		late, err := e.StoredLate(w.realization, t)
 		if err != nil {
 			return err
 		}
 		if late {
-			best.name = "states stored one step late"
+			best.name = "rollout.states-stored-one-step-late"
 		}
 	}
 	if best.name == Stale {
@@ -83,14 +83,14 @@ func (e *Gate) suspects() error {
 			best.verdict = report.FailRollout
 		}
 	}
-	e.Find(report.Finding{Verdict: best.verdict, Gate: best.gate, Step: t, Realization: w.realization, Diagnosis: best.name, Weak: best.weak,
+	e.Find(report.Finding{Verdict: best.verdict, Gate: best.gate, Step: t, Realization: w.realization, ID: best.name, Weak: best.weak,
 		Excess: diff.Number(w.rms / max(w.floor, best.rms)), Text: fmt.Sprintf("step %d is right to %.2g RMS if %s; as claimed it is %.2g off (the claim's own roundings: %.2g)", t, best.rms, best.what, w.rms, w.floor)})
 	return nil
 }
 
 // suspect is one way in which a step may be a right step of something else.
 type suspect struct {
-	name    string // of the fault
+	name    string // the ID of the fault
 	what    string // for a sentence that begins with "the step is right if"
 	verdict report.Verdict
 	gate    string

@@ -6,7 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/noise"
-	"github.com/refrun/refrun/oracle/internal/fault"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
 )
@@ -37,15 +37,15 @@ func (e *Gate) stateSuspects(w *wrong) []suspect {
 		return func() ([]float64, error) { return w.claimed.Machine.Advance(w.claimed.D, x(), w.claimed.Out).Data, nil }
 	}
 
-	add(fault.NotMade, "it is not made at all", func() ([]float64, error) { return w.X.Data, nil })
+	add(table.NotMade, "it is not made at all", func() ([]float64, error) { return w.X.Data, nil })
 	for back := 2; back <= min(t, 4); back++ {
 		u := t - back
 		what := fmt.Sprintf("state %d", u)
-		add("operator reads an old state", "the operator reads "+what+", while the policy has the state before", read(recorded(u)))
-		add("step from an old state", "it starts from "+what, whole(recorded(u), t))
+		add("rollout.operator-reads-an-old-state", "the operator reads "+what+", while the policy has the state before", read(recorded(u)))
+		add("rollout.step-from-an-old-state", "it starts from "+what, whole(recorded(u), t))
 	}
 	if t > 4 {
-		add("step from the start", "it starts from the initial state", whole(recorded(0), t))
+		add("rollout.step-from-the-start", "it starts from the initial state", whole(recorded(0), t))
 	}
 	// A state that is one number all over says nothing: what is dead stays so.
 	alive := func(u int) bool {
@@ -58,24 +58,24 @@ func (e *Gate) stateSuspects(w *wrong) []suspect {
 		return true
 	}
 	if u := s.T - 1; u > t && alive(u) {
-		add("stored states share one buffer", fmt.Sprintf("it is state %d, as it is stored", u), func() ([]float64, error) { return recorded(u)().Data, nil })
+		add("rollout.stored-states-share-one-buffer", fmt.Sprintf("it is state %d, as it is stored", u), func() ([]float64, error) { return recorded(u)().Data, nil })
 	}
 	if t+1 < s.T {
-		add("two states in each other's place", fmt.Sprintf("states %d and %d have changed places", t, t+1), whole(recorded(t+1), t+1))
+		add("rollout.two-states-in-each-other-place", fmt.Sprintf("states %d and %d have changed places", t, t+1), whole(recorded(t+1), t+1))
 	}
 	for _, u := range []int{t, t + 1} {
 		if u < s.T {
-			add("two steps in one", "it is made twice", func() ([]float64, error) {
+			add("rollout.two-steps-in-one", "it is made twice", func() ([]float64, error) {
 				return e.stepFrom(w, tensor.Of(fp16.Float64, w.want, w.X.N(), w.X.C(), w.X.H(), w.X.W()), nil, u)
 			})
 		}
 	}
 	for _, p := range mixings(w.Hi - w.Lo) {
 		x := func() *tensor.Tensor { return Mixed(w.X, p.of) }
-		add("state of another realization", "the operator reads "+p.name+" state", read(x))
+		add("rollout.state-of-another-realization", "the operator reads "+p.name+" state", read(x))
 		all[len(all)-1].verdict = report.FailLogic // which it was given beside its own: it reads the wrong sample of a batch
-		add("state of another realization", "the policy blends with "+p.name+" state", blend(x))
-		add("realizations in each other's place", "it holds "+p.name+" state", func() ([]float64, error) {
+		add("rollout.state-of-another-realization", "the policy blends with "+p.name+" state", blend(x))
+		add("rollout.realizations-in-each-other-place", "it holds "+p.name+" state", func() ([]float64, error) {
 			return Mixed(tensor.Of(fp16.Float64, w.want, w.X.N(), w.X.C(), w.X.H(), w.X.W()), p.of).Data, nil
 		})
 	}
@@ -86,14 +86,14 @@ func (e *Gate) stateSuspects(w *wrong) []suspect {
 			return x
 		}
 		if f.Ulp(1) > w.claimed.D.State.Ulp(1) {
-			name := fmt.Sprintf("state read as %v", f)
+			name := "rollout.state-read-as:" + f.String()
 			add(name, fmt.Sprintf("the state before is rounded to %v when it is read", f), whole(x, t))
 			add(name, fmt.Sprintf("the operator reads the state before rounded to %v", f), read(x))
 			add(name, fmt.Sprintf("the policy has the state before rounded to %v", f), blend(x))
 		}
 	}
-	add("state overwritten while it is read", "its lower half reads the new upper half", e.inPlace(w, true))
-	add("state overwritten while it is read", "its upper half reads the new lower half", e.inPlace(w, false))
+	add("rollout.state-overwritten-while-it-is-read", "its lower half reads the new upper half", e.inPlace(w, true))
+	add("rollout.state-overwritten-while-it-is-read", "its upper half reads the new lower half", e.inPlace(w, false))
 	return all
 }
 

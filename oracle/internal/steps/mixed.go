@@ -6,8 +6,7 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/oracle/internal/fault"
-	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -59,8 +58,8 @@ func (g *stepGate) reportMixed(m *mixed) error {
 	if x := m.most.h0.judge(first); x != nil {
 		excess = x.excess
 	}
-	row := fault.Named("precision.steps-of-another-contract", m.fewer.use.Mode, measure.Count(len(m.steps), "step"))
-	g.e.Find(report.Finding{Verdict: row.Verdict, Gate: "conformity", Step: m.steps[0], Realization: g.realization(first), Diagnosis: row.Name, Excess: diff.Number(excess),
+	row := table.Named("precision.steps-of-another-contract", m.fewer.use.Mode)
+	g.e.Find(report.Finding{Verdict: row.Verdict, Gate: "conformity", Step: m.steps[0], Realization: g.realization(first), ID: row.ID, Diagnosis: row.Name, Excess: diff.Number(excess),
 		Text: fmt.Sprintf("only step %s has the contract %s; all others have %s", stepList(m.steps), of(m.fewer), of(m.most))})
 	return g.report(m.most.all, nil)
 }

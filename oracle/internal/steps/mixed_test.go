@@ -21,9 +21,9 @@ func TestMixed(t *testing.T) {
 		first int
 		want  string
 	}{
-		{"warm-up", func(t int) bool { return t == 1 }, 1, "float32 in 1 step, in place of the other steps' contract"},
-		{"fallback", func(t int) bool { return t == 3 || t == 4 }, 3, "float32 in 2 steps, in place of the other steps' contract"},
-		{"most", func(t int) bool { return t != 2 }, 2, "bfloat16/autocast-cpu in 1 step, in place of the other steps' contract"},
+		{"warm-up", func(t int) bool { return t == 1 }, 1, "float32 in place of the other steps' contract"},
+		{"fallback", func(t int) bool { return t == 3 || t == 4 }, 3, "float32 in place of the other steps' contract"},
+		{"most", func(t int) bool { return t != 2 }, 2, "bfloat16/autocast-cpu in place of the other steps' contract"},
 		{"none", func(int) bool { return false }, 0, ""},
 		{"all", func(int) bool { return true }, 0, ""},
 	} {

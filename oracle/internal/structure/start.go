@@ -88,21 +88,21 @@ func (e *Gate) StartOf(m int, given *tensor.Tensor, want []float64) error {
 	for _, coarse := range []fp16.Format{fp16.Float16, fp16.BFloat16, fp16.TF32} {
 		c := append([]float64(nil), want...)
 		coarse.RoundSlice(c, want)
-		if f.Diagnosis == "" && measure.RMSDiff(got, c) == 0 {
-			f.Verdict, f.Diagnosis = report.FailPrecision, fmt.Sprintf("state kept in %v", coarse)
+		if f.ID == "" && measure.RMSDiff(got, c) == 0 {
+			f.Verdict, f.ID = report.FailPrecision, "rollout.state-kept-in:"+coarse.String()
 			why = fmt.Sprintf("it is the initial condition rounded to %v", coarse)
 		}
 	}
-	if f.Diagnosis == "" && measure.RMSDiff(got, given.Data) == 0 {
-		f.Diagnosis, why = "start not post-processed", "it is the initial condition without its post-processing"
+	if f.ID == "" && measure.RMSDiff(got, given.Data) == 0 {
+		f.ID, why = "rollout.start-not-post-processed", "it is the initial condition without its post-processing"
 	}
-	if f.Diagnosis == "" {
+	if f.ID == "" {
 		late, err := e.startIsStep(m, want)
 		if err != nil {
 			return err
 		}
 		if late {
-			f.Diagnosis, why = "states stored one step early", "it is what the first step makes of the initial condition, so that state t holds what state t+1 should be"
+			f.ID, why = "rollout.states-stored-one-step-early", "it is what the first step makes of the initial condition, so that state t holds what state t+1 should be"
 		}
 	}
 	f.Text = fmt.Sprintf("state 0 of realization %d is not the initial condition (largest difference %.3g): %s", m, worst, why)

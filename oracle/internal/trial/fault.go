@@ -3,48 +3,14 @@ package trial
 import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/tensor"
 )
-
-// A Row is what the library's table says of a fault.
-type Row struct {
-	ID      string // does not change when Name is put in other words
-	Name    string
-	Verdict report.Verdict
-	Advice  string // where to look, "" if the name says it
-
-	// Family says that any amplitude is the fault, from Least on (0 for the usual
-	// least one).
-	Family bool
-	Least  float64
-	// Rounding says that the fault changes how numbers are rounded. It is seen
-	// around the emulation, and a device may round otherwise than claimed and
-	// be right: it is only a diagnosis of what other gates found.
-	Rounding bool
-	// Small faults may hide below the rounding errors: they are looked for in
-	// every check, and what a run could not have shown is certified.
-	Small bool
-	// TF32 says that units of TF32 do so: there it is only a diagnosis, too.
-	TF32 bool
-	// Probe is the kind of probe that shows a small fault best, "" if none does:
-	// probes are steps of the operator alone, without a policy, and some faults
-	// are nowhere larger than the errors of correct devices.
-	Probe string
-	// Needs is what shows a small fault of a fine claim that no probe shows.
-	Needs string
-	// Many is the name that the hypotheses of a small fault which are many have in
-	// the certificate: they are looked for in every check of a small operator.
-	Many  string
-	Slow  bool // comes last
-	Batch bool // treats samples differently
-	Whole bool // acts on several nodes together
-}
 
 // A Fault is what a device would do instead of the operation that is claimed: a row
 // of the table, and how to make it. One of Node, Device, Advance and Input says it.
 type Fault struct {
-	Row
+	table.Row
 	Prior int // the place in the library
 
 	// At says on which nodes the fault can act; nil for faults of the rollout.

@@ -1,8 +1,7 @@
-package fault
+package table
 
 import (
 	"github.com/refrun/refrun/oracle/internal/evidence"
-	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -40,18 +39,19 @@ const (
 	nearestEven   = "Look at the conversion: it must round to nearest even."
 	autocastOn    = "Look at whether autocast was on, and for which device: or claim what was run."
 	otherKernels  = "Look at what differs between these steps and the others: a warm-up, a fallback to another device, a kernel that was chosen anew."
+	byReference   = "States are stored by reference: clone each one."
 	fewProducts   = "Look at the emulation of float32 products by narrower ones: it leaves out too many terms."
 	inBetween     = "Look at the conversion: a number passes through a type in between."
 	accumulates   = "Look at the accumulator's type, the workspace of split-K, and torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction."
 )
 
-// table has a row for each fault of the library, and for those that only a gate sees. A
+// all has a row for each fault of the library, and for those that only a gate sees. A
 // name may leave open what the rest of an ID says, such as a format: the row of
 // "norm.statistics-in" is that of norm.statistics-in:float16, too. Where one of several
 // differs in more than its name, it has a row of its own.
 //
 // How a fault is made stands in the file that the first word of its ID names.
-var table = []trial.Row{
+var all = []Row{
 	// activations
 	{ID: "act.tanh-gelu", Name: "tanh GELU", Verdict: precise, Small: true, Probe: evidence.AmplitudeLadder, Advice: tanhGELU},
 	{ID: "act.sigmoid-gelu", Name: "sigmoid GELU", Verdict: precise, Advice: approximated},
@@ -205,6 +205,78 @@ var table = []trial.Row{
 	{ID: "rollout.state-channels-in-reverse-order", Name: "state's channels in reverse order", Verdict: rollouts},
 	{ID: "rollout.state-h-and-w-swapped", Name: "state's H and W swapped", Verdict: rollouts, Advice: layout},
 	{ID: "rollout.state-in-steps-of-a-127th-of-its-largest-number", Name: "state in steps of a 127th of its largest number", Verdict: precise, Batch: true, Advice: narrowedState},
+	// what gates see of the rollout without the library
+	{ID: "rollout.step-not-made", Name: "step not made", Verdict: rollouts, Advice: buffers},
+	{ID: "rollout.operator-reads-an-old-state", Name: "operator reads an old state", Verdict: rollouts, Advice: buffers},
+	{ID: "rollout.step-from-an-old-state", Name: "step from an old state", Verdict: rollouts, Advice: buffers},
+	{ID: "rollout.step-from-the-start", Name: "step from the start", Verdict: rollouts},
+	{ID: "rollout.stored-states-share-one-buffer", Name: "stored states share one buffer", Verdict: rollouts, Advice: byReference},
+	{ID: "rollout.two-states-in-each-other-place", Name: "two states in each other's place", Verdict: rollouts},
+	{ID: "rollout.two-steps-in-one", Name: "two steps in one", Verdict: rollouts},
+	{ID: "rollout.realizations-in-each-other-place", Name: "realizations in each other's place", Verdict: rollouts},
+	{ID: "rollout.state-read-as", Name: "state read as %v", Verdict: rollouts},
+	{ID: "rollout.state-overwritten-while-it-is-read", Name: "state overwritten while it is read", Verdict: rollouts, Advice: synchronised},
+	{ID: "rollout.states-stored-one-step-late", Name: "states stored one step late", Verdict: rollouts, Advice: buffers},
+	{ID: "rollout.states-stored-one-step-early", Name: "states stored one step early", Verdict: rollouts},
+	{ID: "rollout.alpha-and-1-alpha-swapped", Name: "alpha and 1 - alpha swapped", Verdict: rollouts, Advice: blending},
+	{ID: "rollout.another-policy", Name: "another policy", Verdict: rollouts, Advice: blending},
+	{ID: "rollout.normalization-over-other-realizations", Name: "normalization over other realizations", Verdict: rollouts},
+	{ID: "rollout.another-normalization", Name: "another normalization", Verdict: rollouts},
+	{ID: "rollout.state-scaled", Name: "state scaled", Verdict: rollouts},
+	{ID: "rollout.clamp-that-was-not-asked-for", Name: "clamp that was not asked for", Verdict: rollouts},
+	{ID: "rollout.residual-subtracted", Name: "residual subtracted", Verdict: rollouts},
+	{ID: "rollout.weights-of-the-policy-wrong", Name: "weights of the policy wrong", Verdict: rollouts, Advice: blending},
+	{ID: "rollout.channels-in-another-order", Name: "channels in another order", Verdict: rollouts, Advice: layout},
+	{ID: "rollout.start-not-post-processed", Name: "start not post-processed", Verdict: rollouts},
+	{ID: "rollout.state-stored-twice", Name: "state stored twice", Verdict: rollouts},
+	{ID: "rollout.realizations-share-a-state", Name: "realizations share a state", Verdict: rollouts},
+	{ID: "rollout.state-times", Name: "state times %.6g", Verdict: rollouts},
+	{ID: "rollout.part-of-the-state-is-stale", Name: "part of the state is stale", Verdict: logic},
+	{ID: "rollout.part-of-the-state-is-another-realization-s", Name: "part of the state is another realization's", Verdict: logic},
+	{ID: "rollout.part-of-the-state-is-not-written", Name: "part of the state is not written", Verdict: logic, Advice: tails},
+	{ID: "rollout.a-bit-has-flipped", Name: "a bit has flipped", Verdict: logic},
+	{ID: "rollout.state-kept-in", Name: "state kept in %v", Verdict: precise, Advice: narrowedState},
+	{ID: "rollout.state-quantized", Name: "state quantized", Verdict: precise, Advice: narrowedState},
+	// and of its noise
+	{ID: "noise.no-noise", Name: "no noise", Verdict: random, Advice: entersWhere},
+	{ID: "noise.noise-of-another-step", Name: "noise of another step", Verdict: random, Advice: otherDraws},
+	{ID: "noise.the-same-noise-at-every-step", Name: "the same noise at every step", Verdict: random, Advice: seeding},
+	{ID: "noise.noise-of-another-realization", Name: "noise of another realization", Verdict: random, Advice: otherDraws},
+	{ID: "noise.the-same-noise-for-all-realizations", Name: "the same noise for all realizations", Verdict: random, Advice: seeding},
+	{ID: "noise.noise-of-another-realization-and-step", Name: "noise of another realization and step", Verdict: random, Advice: otherDraws},
+	{ID: "noise.every-engine-batch-has-the-same-noise", Name: "every engine batch has the same noise", Verdict: random, Advice: seeding},
+	{ID: "noise.noise-seeded-by-realization", Name: "noise seeded by realization", Verdict: random, Advice: seeding},
+	{ID: "noise.noise-of-the-wrong-sign", Name: "noise of the wrong sign", Verdict: random, Advice: entersWhere},
+	{ID: "noise.all-channels-share-their-noise", Name: "all channels share their noise", Verdict: random, Advice: seeding},
+	{ID: "noise.noise-shifted-in-the-stream", Name: "noise shifted in the stream", Verdict: random, Advice: otherDraws},
+	{ID: "noise.noise-scale-wrong", Name: "noise scale wrong", Verdict: random, Advice: drawFormula},
+	{ID: "noise.noise-scale-squared", Name: "noise scale squared", Verdict: random, Advice: drawFormula},
+	{ID: "noise.noise-scale-larger-by-the-root-of-2", Name: "noise scale larger by the root of 2", Verdict: random, Advice: drawFormula},
+	{ID: "noise.noise-enters-in-another-way", Name: "noise enters in another way", Verdict: random, Advice: entersWhere},
+	{ID: "noise.noise-differs-from-the-specified-draws", Name: "noise differs from the specified draws", Verdict: random, Advice: otherDraws},
+	{ID: "noise.dropout-of-elements-not-of-channels", Name: "dropout of elements, not of channels", Verdict: random, Advice: drawFormula},
+	{ID: "noise.another-noise-stream", Name: "another noise stream", Verdict: random, Advice: otherDraws},
+	{ID: "noise.noise-missing-in-some-channels", Name: "noise missing in some channels", Verdict: random, Advice: entersWhere},
+	{ID: "noise.noise-scale-differs-by-channel", Name: "noise scale differs by channel", Verdict: random, Advice: drawFormula},
+	{ID: "noise.dropout-is-off", Name: "dropout is off", Verdict: random, Advice: entersWhere},
+	{ID: "noise.other-dropout-masks", Name: "other dropout masks", Verdict: random, Advice: otherDraws},
+	{ID: "noise.dropout-with-p-and-1-p-swapped", Name: "dropout with p and 1-p swapped", Verdict: random, Advice: drawFormula},
+	{ID: "noise.dropout-factors-wrong", Name: "dropout factors wrong", Verdict: random, Advice: drawFormula},
+	{ID: "noise.noise-scale-changes-with-the-steps", Name: "noise scale changes with the steps", Verdict: random, Advice: drawFormula},
+	{ID: "noise.noise-scale-of-one-realization", Name: "noise scale of one realization", Verdict: random, Advice: drawFormula},
+	{ID: "noise.noise-differs-between-channels", Name: "noise differs between channels", Verdict: random, Advice: otherDraws},
+	{ID: "noise.noise-has-a-mean", Name: "noise has a mean", Verdict: random, Advice: drawFormula},
+	{ID: "noise.noise-of-another-distribution", Name: "noise of another distribution", Verdict: random, Advice: drawFormula},
+	{ID: "noise.uniform-noise", Name: "uniform noise", Verdict: random, Advice: drawFormula},
+	{ID: "noise.laplace-noise", Name: "Laplace noise", Verdict: random, Advice: drawFormula},
+	{ID: "noise.noise-correlated-in-space", Name: "noise correlated in space", Verdict: random, Advice: otherDraws},
+	{ID: "noise.dropout-rate-wrong", Name: "dropout rate wrong", Verdict: random, Advice: drawFormula},
+	{ID: "noise.realizations-share-their-noise", Name: "realizations share their noise", Verdict: random, Advice: seeding},
+	{ID: "noise.steps-share-their-noise", Name: "steps share their noise", Verdict: random, Advice: seeding},
+	{ID: "noise.seeds-overlap", Name: "seeds overlap", Verdict: random, Advice: seeding},
+	// what no row explains, by the gate that saw it
+	{ID: "unnamed.structure"}, {ID: "unnamed.bound"}, {ID: "unnamed.statistics"}, {ID: "unnamed.conformity"}, {ID: "unnamed.accuracy"},
+	{ID: "unnamed.noise"}, {ID: "unnamed.rollout"}, {ID: "unnamed.probe"},
 	// residual blocks
 	{ID: "residual.residual-missing", Name: "residual missing", Verdict: logic},
 	{ID: "residual.residual-added-twice", Name: "residual added twice", Verdict: logic},
@@ -289,7 +361,7 @@ var table = []trial.Row{
 	{ID: "precision.weights-of-8-bits-per-output-channel", Name: "weights of 8 bits per output channel", Verdict: precise},
 	{ID: "precision.weights-of-8-bits", Name: "weights of 8 bits", Verdict: precise},
 	{ID: "precision.in-place-of-the-claimed-mode", Name: "%v in place of the claimed mode", Verdict: precise, Rounding: true, Whole: true, Advice: autocastOn},
-	{ID: "precision.steps-of-another-contract", Name: "%v in %s, in place of the other steps' contract", Verdict: precise, Advice: otherKernels},
+	{ID: "precision.steps-of-another-contract", Name: "%v in place of the other steps' contract", Verdict: precise, Advice: otherKernels},
 	{ID: "precision.three-bfloat16-products-for-one-of-float32", Name: "three bfloat16 products for one of float32", Verdict: precise, Rounding: true, Advice: fewProducts},
 	{ID: "precision.two-tf32-products-for-one-of-float32", Name: "two tf32 products for one of float32", Verdict: precise, Rounding: true, Advice: fewProducts},
 	{ID: "precision.two-bfloat16-products-for-one-of-float32", Name: "two bfloat16 products for one of float32", Verdict: precise, Rounding: true, Advice: fewProducts},

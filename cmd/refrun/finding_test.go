@@ -1,0 +1,49 @@
+package main
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestFindings: every finding has an ID and a line for a shell that shows it again, alone; an
+// ID that no finding has is refused.
+func TestFindings(t *testing.T) {
+	f := newFolder(t)
+	v, err := f.tensor("trajectory", "trajectory").Float64s()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range v[2400:2600] { // in states 2 and 0 of the realizations
+		v[2400+i] = -v[2400+i]
+	}
+	kind, format := f.tensor("trajectory", "trajectory").DType, []int{2, 3, 3, 20, 20}
+	f.put("trajectory", floats(t, "trajectory", kind, format, v...))
+	dir := f.write()
+	done := refrun(t, "check", "--case", dir, "--noise", "unknown", "--json")
+	var r struct {
+		Findings []struct{ ID, Command, Text string }
+	}
+	if err := json.Unmarshal([]byte(done.stdout), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Findings) == 0 {
+		t.Fatalf("no findings:\n%s", done.stdout)
+	}
+	for _, x := range r.Findings {
+		words := strings.Fields(x.Command)
+		if x.ID == "" || len(words) < 3 || words[0] != "refrun" {
+			t.Fatalf("finding %+v: want an id and a command", x)
+		}
+		if again := refrun(t, words[1:]...); again.code != done.code || !strings.Contains(again.stdout, x.Text) {
+			t.Errorf("%s: code %d:\n%s\nwant code %d and %q", x.Command, again.code, again.stdout, done.code, x.Text)
+		}
+	}
+	if none := refrun(t, "check", "--case", dir, "--noise", "unknown", "--finding", "no.such"); none.code != 2 || !strings.Contains(none.stderr, `--finding: "no.such": the check finds no such`) {
+		t.Errorf("an ID that no finding has: code %d, %s", none.code, none.stderr)
+	}
+	w := checkFlags{dir: "it's a case", noise: "torch-cuda:108", budget: usualBudget}
+	if got, want := w.again("norm.eps:0.0001"), `refrun check --case 'it'\''s a case' --noise torch-cuda:108 --finding norm.eps:0.0001`; got != want {
+		t.Errorf("command %s: want %s", got, want)
+	}
+}
