@@ -171,7 +171,7 @@ func TestReason(t *testing.T) {
 			[]string{"errors that the claimed arithmetic does not have; a coarser one could have them, first at step 1", "Re is 3. ", "All 10 steps that were looked at show it.", "No fault of the library explains it", "partial sums"}},
 		"a known one": {made([]int{1, 2}, report.Finding{Verdict: report.FailPrecision, Gate: "filter", Step: 1, Realization: 0, Layer: "b", Diagnosis: "some fault"}),
 			[]string{", in b. ", "2 of 10 steps show it.", "The cause is known: some fault"}},
-		"advice": {made(nil, report.Finding{Verdict: report.FailPrecision, Gate: "filter", Step: 1, Realization: 0, Diagnosis: "operands in tf32"}),
+		"advice": {made(nil, report.Finding{Verdict: report.FailPrecision, Gate: "filter", Step: 1, Realization: 0, Diagnosis: "operands in tf32", Advice: "Look at torch.backends.cudnn.allow_tf32."}),
 			[]string{"The cause is known: operands in tf32. Look at torch.backends.cudnn.allow_tf32"}},
 		"noise": {made(nil, report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: -1, Realization: -1, Text: "slope 0"}), []string{"The noise is not the one that was specified. Slope 0.", "seed"}},
 		"a pass": {func() *report.Report {

@@ -33,6 +33,9 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
+	for _, id := range regexp.MustCompile(`"((?:act|conv|noise|norm|precision|residual|rollout)\.[a-z0-9-]+):?"`).FindAllStringSubmatch(gates, -1) {
+		table.ByID(id[1]) // or panics
+	}
 	for _, r := range table.Rows() {
 		switch {
 		case !regexp.MustCompile(`^[a-z]+\.[a-z0-9-]+(:[-a-z0-9.+]+)?$`).MatchString(r.ID):

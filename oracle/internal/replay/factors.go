@@ -99,7 +99,7 @@ func (e *Gate) factorName(m *noisestat.Model, f []float64) (name, what string) {
 	case near(0, 1/(1-p)):
 		return "noise.other-dropout-masks", "other channels are dropped"
 	case near(0, 1):
-		return "dropout not rescaled", "kept channels lack the factor 1/(1-p)"
+		return "noise.dropout-not-rescaled", "kept channels lack the factor 1/(1-p)"
 	case near(0, 1/p):
 		return "noise.dropout-with-p-and-1-p-swapped", "kept channels have the factor 1/p"
 	}

@@ -29,7 +29,7 @@ func TestScaleOfUlps(t *testing.T) {
 		}
 		named := false
 		for _, s := range e.scaleSuspects(w) {
-			named = named || strings.HasPrefix(s.name, "noise scale")
+			named = named || strings.HasPrefix(s.name, "noise.noise-scale")
 		}
 		if named != k.want {
 			t.Errorf("noise times %v: a scale %v, want %v", k.factor, named, k.want)

@@ -195,7 +195,7 @@ func Want(t *testing.T, name string, f *report.Finding, verdict report.Verdict, 
 // Faulty is a gate that has found a step to be wrong.
 func Faulty(step int) facts.Check {
 	return Looking(func(g *facts.Gate) error {
-		g.Find(report.Finding{Verdict: report.FailLogic, Gate: "test", Step: step})
+		g.Find(report.Finding{Verdict: report.FailLogic, ID: "unnamed.accuracy", Gate: "test", Step: step})
 		return nil
 	})
 }
