@@ -48,6 +48,7 @@ class Tokens(nn.Module):
         y = y.clone()
         y[:, 1:3] = 0.25
         y[:, 0] += x[:, -1]
+        y[:, 4].zero_()
         z = F.scaled_dot_product_attention(y, x, x, is_causal=True)
         if mask is not None:
             z = z.masked_fill(mask.unsqueeze(-1), -1.0)

@@ -404,9 +404,9 @@ def select_scatter(c: Any, a: Dict[str, Any]) -> Any:
     return put(c, a["self"], c.emit("reshape", [a["src"]], {"shape": shape, "allowzero": True}, part="row"), a["dim"], at, at + 1)
 
 
-@rule("copy.default", "fill.Tensor", "fill.Scalar")
+@rule("copy.default", "fill.Tensor", "fill.Scalar", "zero.default")
 def copy(c: Any, a: Dict[str, Any]) -> Any:
-    src = c.as_tensor(a["src"] if "src" in a else a["value"], c.dtype(a["self"]))
+    src = c.as_tensor(a["src"] if "src" in a else a.get("value", 0), c.dtype(a["self"]))
     src = c.cast(src, c.dtype(a["self"]))
     return src if c.shape(src) == c.shape(a["self"]) else c.emit("expand", [src], {"size": c.result_shape()})
 
