@@ -8,7 +8,7 @@ parts of K, variances in two passes and by Welford's updates, exp2 forms, and pr
 five GPUs add them. Wrong ones are the same with one of 15 faults that any operation can have, or one of those
 of its own. A wrong one counts if its mean square error to float64 is at least twice that of the right one:
 else it is a kernel like others. The table says how many right ones each rule refuses, and how many wrong ones
-it lets pass. NO-POWER, of inputs that show nothing, is neither.
+it lets pass. NO-POWER, of inputs that show nothing, is neither. Ctrl-C ends it with the table so far.
 
     assert_close   torch.testing.assert_close's defaults for the type
     KernelBench    torch.allclose with rtol and atol of 1e-2
@@ -513,28 +513,31 @@ def main():
     torch.set_num_threads(1)
     d = Draw(a.seed)
     alarms, missed, names, kinds, powerless = Count(), Count(), collections.Counter(), set(), 0
-    for _ in range(a.right):
-        which, op, ins, out, options, truth, dtype = right(d)
-        r = refrun.check_kernel(op, ins, out, **options)
-        kinds.add((which, dtype))
-        for rule, passed in [("refrun", r.verdict != "FAIL")] + list(rules(op, out, truth, dtype).items()):
-            if passed is not None:
-                alarms.add(rule, not passed)
-        powerless += r.verdict == "NO-POWER"
-        if not r.ok:
-            print("refused:", which, dtype, [list(t.shape) for t in ins], options, r.data.get("reason"), r.data.get("fault"), file=sys.stderr, flush=True)
-    while missed.of["refrun"] < a.wrong:
-        made = wrong(d)
-        if made is None or not made[-1]:
-            continue
-        which, op, ins, out, options, truth, dtype, fault, _ = made
-        r = refrun.check_kernel(op, ins, out, **options)
-        for rule, passed in [("refrun", r.ok)] + list(rules(op, out, truth, dtype).items()):
-            if passed is not None:
-                missed.add(rule, passed)
-        names[f"{which}: {fault}", r.data.get("fault") or "-"] += 1
-        if r.ok:
-            print("let pass:", which, fault, dtype, [list(t.shape) for t in ins], options, r.data.get("contract"), file=sys.stderr, flush=True)
+    try:
+        for _ in range(a.right):
+            which, op, ins, out, options, truth, dtype = right(d)
+            r = refrun.check_kernel(op, ins, out, **options)
+            kinds.add((which, dtype))
+            for rule, passed in [("refrun", r.verdict != "FAIL")] + list(rules(op, out, truth, dtype).items()):
+                if passed is not None:
+                    alarms.add(rule, not passed)
+            powerless += r.verdict == "NO-POWER"
+            if not r.ok:
+                print("refused:", which, dtype, [list(t.shape) for t in ins], options, r.data.get("reason"), r.data.get("fault"), file=sys.stderr, flush=True)
+        while missed.of["refrun"] < a.wrong:
+            made = wrong(d)
+            if made is None or not made[-1]:
+                continue
+            which, op, ins, out, options, truth, dtype, fault, _ = made
+            r = refrun.check_kernel(op, ins, out, **options)
+            for rule, passed in [("refrun", r.ok)] + list(rules(op, out, truth, dtype).items()):
+                if passed is not None:
+                    missed.add(rule, passed)
+            names[f"{which}: {fault}", r.data.get("fault") or "-"] += 1
+            if r.ok:
+                print("let pass:", which, fault, dtype, [list(t.shape) for t in ins], options, r.data.get("contract"), file=sys.stderr, flush=True)
+    except KeyboardInterrupt:
+        print("stopped: what was counted so far", file=sys.stderr)
     print(f"{len({op for op, _ in kinds})} operations, {len(kinds)} with their formats; {powerless} right ones are NO-POWER\n\n| rule | right, refused | wrong, let pass |\n|---|---|---|")
     for rule in ("refrun", "assert_close", "KernelBench", "Liger", "PCC 0.999"):
         print(f"| {rule} | {alarms.bad[rule]} of {alarms.of[rule]} | {missed.bad[rule]} of {missed.of[rule]} |")
