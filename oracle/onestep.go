@@ -109,7 +109,7 @@ func CheckOneStep(c *rollout.Case, o OneStepOptions) (*OneStep, error) {
 	done, total := 0, len(batches)*(traj.T-1)
 	for k, b := range batches {
 		lo, hi := b[0], b[1]
-		x := tensor.New(o.Mode.Wide(), hi-lo, traj.C, traj.H, traj.W)
+		x := tensor.New(c.Rollout.StartFormat(o.Mode), hi-lo, traj.C, traj.H, traj.W)
 		for t := 1; t < traj.T; t++ {
 			for m := lo; m < hi; m++ {
 				copy(x.Samples(m-lo, m-lo+1).Data, traj.At(m, t-1))
