@@ -56,14 +56,23 @@ func Diagnose(x, prev []float64) Diagnostics {
 		was = x // for its numbers, of which nothing is made
 	}
 	was = was[:len(x)]
+	first, firstWas := x[0], was[0]
 	for i, v := range x {
 		energy += float64(v * v)
 		magnitude += math.Abs(v)
-		sum += v - x[0]
-		sumWas += was[i] - was[0]
-		lo, hi = min(lo, v), max(hi, v) // NaN if any is
+		sum += v - first
+		sumWas += was[i] - firstWas
+		if v < lo {
+			lo = v
+		}
+		if v > hi {
+			hi = v
+		}
 	}
-	xx, xy, yy := comoments(x, was, x[0]+sum/n, was[0]+sumWas/n)
+	if energy != energy { // as a number is NaN
+		lo = energy
+	}
+	xx, xy, yy := comoments(x, was, first+sum/n, firstWas+sumWas/n)
 	d := Diagnostics{
 		Energy:        energy,
 		Entropy:       entropy(x, lo, hi),
