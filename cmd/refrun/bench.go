@@ -20,7 +20,8 @@ import (
 var benchVerb = verb{
 	name:    "bench",
 	summary: "how fast this machine computes",
-	help: `Measures the multiply-add rate of this machine in its first cache, then
+	help: `Measures the multiply-add rate of this machine in its first cache, until the best
+two of 5 to 20 measurements agree to 2 %, or says that the machine is busy; then
 convolutions as a fraction of it, then an operator in every precision: the
 first application, which prepares weights, apart from later ones. Inputs change
 between applications. GFLOP/s count the multiplications and additions of the
@@ -59,6 +60,7 @@ type benchReport struct {
 	Peak     float64    `json:"peak_gflops"` // all threads together
 	PeakOne  float64    `json:"peak_gflops_one_thread"`
 	PeakHow  string     `json:"peak_how"`
+	Stable   bool       `json:"peak_stable"` // or other programs use the machine
 	Rows     []benchRow `json:"rows"`
 }
 
@@ -114,10 +116,11 @@ func bench(c *command) error {
 	}
 	r := benchReport{Contract: operator.Contract, CPU: asm.CPU(), ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Build: build()}
 	budget := time.Duration(f.seconds * float64(time.Second))
-	r.PeakOne, r.PeakHow = peak(1, budget)
-	r.Peak, _ = peak(r.Threads, budget)
-	c.printf("%s, %s, %s\n", r.CPU, r.ISA, plural(r.Threads, "thread"))
-	c.printf("multiply-adds  %.4g GFLOP/s on one thread, %.4g on all: %s\n", r.PeakOne, r.Peak, r.PeakHow)
+	var one, all bool
+	r.PeakOne, one, r.PeakHow = peak(1, budget)
+	r.Peak, all, _ = peak(r.Threads, budget)
+	r.Stable = one && all
+	c.printPeak(&r)
 	c.printf("\n  convolution, float32 exact  first call     later    GFLOP/s  of the rate above\n")
 	for _, s := range benchConvs {
 		row := s.measure(budget)
@@ -140,6 +143,15 @@ func bench(c *command) error {
 		return c.printJSON(r)
 	}
 	return nil
+}
+
+// printPeak says how fast the machine is, and whether it is all ours.
+func (c *command) printPeak(r *benchReport) {
+	c.printf("%s, %s, %s\n", r.CPU, r.ISA, plural(r.Threads, "thread"))
+	c.printf("multiply-adds  %.4g GFLOP/s on one thread, %.4g on all: %s\n", r.PeakOne, r.Peak, r.PeakHow)
+	if !r.Stable {
+		c.printf("note: the machine is busy: no two of %d measurements of this rate agree to %.0f %%, so every figure below may be too low\n", peakMost, 100*peakClose)
+	}
 }
 
 // read returns what --config says, or the operator that bench has of its own, and

@@ -9,38 +9,58 @@ import (
 	"github.com/refrun/refrun/internal/asm"
 )
 
+// peakWindows is how many short windows a rate is the best of, and peakMost how many are tried
+// until the best two agree. Other programs only lower a rate, so a machine whose best two windows
+// differ by more than peakClose is one that others use.
+const (
+	peakWindows = 5
+	peakMost    = 20
+	peakClose   = 0.02
+)
+
 // peak measures the rate of float64 multiplications and additions, in GFLOP/s,
 // that the innermost kernel reaches on that many threads with all it needs in
-// the first cache, and says how. It is the best of several short windows: the
-// rate is the machine's, and other programs only lower it.
-func peak(threads int, budget time.Duration) (gflops float64, how string) {
-	const windows = 5
-	for range windows {
-		var wg sync.WaitGroup
-		var stop atomic.Bool
-		rates := make([]float64, threads)
-		for t := range rates {
-			wg.Go(func() {
-				run, flop, _ := multiply()
-				run()
-				n, began := 0, time.Now()
-				for ; n == 0 || !stop.Load(); n++ {
-					run()
-				}
-				rates[t] = float64(n) * flop / max(time.Since(began), time.Nanosecond).Seconds() / 1e9
-			})
-		}
-		time.Sleep(budget / windows)
-		stop.Store(true)
-		wg.Wait()
-		sum := 0.0
-		for _, r := range rates {
-			sum += r
-		}
-		gflops = max(gflops, sum)
-	}
+// the first cache, says how, and whether two windows agree about it.
+func peak(threads int, budget time.Duration) (gflops float64, stable bool, how string) {
 	_, _, how = multiply()
-	return gflops, how
+	gflops, stable = best(func() float64 { return window(threads, budget/peakWindows) })
+	return gflops, stable, how
+}
+
+// best is the greatest of several measurements, and whether the next greatest is close to it.
+func best(measure func() float64) (first float64, stable bool) {
+	second := 0.0
+	for n := 0; n < peakWindows || n < peakMost && !stable; n++ {
+		rate := measure()
+		first, second = max(first, rate), max(second, min(first, rate))
+		stable = second >= (1-peakClose)*first
+	}
+	return first, stable
+}
+
+// window is the rate of all threads together in a time.
+func window(threads int, length time.Duration) (gflops float64) {
+	var wg sync.WaitGroup
+	var stop atomic.Bool
+	rates := make([]float64, threads)
+	for t := range rates {
+		wg.Go(func() {
+			run, flop, _ := multiply()
+			run()
+			n, began := 0, time.Now()
+			for ; n == 0 || !stop.Load(); n++ {
+				run()
+			}
+			rates[t] = float64(n) * flop / max(time.Since(began), time.Nanosecond).Seconds() / 1e9
+		})
+	}
+	time.Sleep(length)
+	stop.Store(true)
+	wg.Wait()
+	for _, r := range rates {
+		gflops += r
+	}
+	return gflops
 }
 
 // multiply returns a piece of work of some microseconds and its operations.

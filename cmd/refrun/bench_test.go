@@ -37,7 +37,7 @@ func TestBench(t *testing.T) {
 	}
 	v := r.decode(t)
 	has(t, "bench", v, map[string]any{"contract": "", "cpu": "", "isa": "", "build": "", "threads": 0.0, "peak_gflops": 0.0, "peak_gflops_one_thread": 0.0,
-		"peak_how": "", "rows": []any{}})
+		"peak_how": "", "peak_stable": true, "rows": []any{}})
 	peak := v["peak_gflops"].(float64)
 	if !(peak > 0) || !(v["peak_gflops_one_thread"].(float64) > 0) {
 		t.Errorf("peak %v, of one thread %v: want more than 0", peak, v["peak_gflops_one_thread"])
@@ -89,6 +89,27 @@ func TestBenchText(t *testing.T) {
 	}
 	if r.code != 0 || strings.Contains(r.stdout, "float16/autocast-cuda") {
 		t.Errorf("exit code %d, stdout\n%s", r.code, r.stdout)
+	}
+}
+
+// TestBest: it measures on until two of the best agree, and says if they never do.
+func TestBest(t *testing.T) {
+	for _, k := range []struct {
+		rates  []float64
+		first  float64
+		stable bool
+		calls  int
+	}{
+		{[]float64{10, 9.9, 3, 2, 1}, 10, true, 5},
+		{[]float64{5, 6, 7, 8, 9, 10, 9.9}, 10, true, 7},
+		{[]float64{1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, 512, false, 20},
+		{[]float64{10, 10, 20, 1, 1, 19.7}, 20, true, 6},
+	} {
+		calls := 0
+		first, stable := best(func() float64 { calls++; return k.rates[calls-1] })
+		if first != k.first || stable != k.stable || calls != k.calls {
+			t.Errorf("%v: %v %v after %d, want %v %v after %d", k.rates, first, stable, calls, k.first, k.stable, k.calls)
+		}
 	}
 }
 

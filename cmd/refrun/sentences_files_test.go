@@ -44,6 +44,9 @@ func machinePairs() []pair {
 	row := func(wrong uint64) string {
 		return printed(func(c *command) { c.printExhaustive(exhaustiveRow{Wrong: wrong}) })
 	}
+	rate := func(stable bool) string {
+		return printed(func(c *command) { c.printPeak(&benchReport{Stable: stable}) })
+	}
 	progressed := func(done int) string {
 		var b strings.Builder
 		(&progress{w: &b, what: "work", began: time.Now().Add(-time.Hour)}).step(done, 2)
@@ -52,6 +55,7 @@ func machinePairs() []pair {
 	clean, modified := versionReport{VCS: &vcsReport{Revision: "abc"}}, versionReport{VCS: &vcsReport{Revision: "abc", Modified: true}}
 	const missing = "gelu: known, and not computed by this build"
 	return []pair{
+		{"the machine is busy: no two of 20 measurements of this rate agree to 2 %, so every figure below may be too low", rate(false), rate(true)},
 		{"all equal", self(), self(missing)},
 		{"1 result failed", self(missing), self()},
 		{"  FAILED: " + missing, self(missing), self()},

@@ -7,7 +7,7 @@ import json
 import os
 import struct
 from pathlib import Path
-from typing import Any, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 
@@ -57,7 +57,7 @@ def stack(parts: Sequence[Raw], shape: Sequence[int], name: str) -> Raw:
 
 def write_safetensors(path: Path, tensors: Mapping[str, Raw], metadata: Optional[Mapping[str, Any]] = None) -> str:
     """Writes a safetensors file and returns its SHA-256."""
-    header: dict = {}
+    header: Dict[str, Any] = {}
     if metadata:
         header["__metadata__"] = {k: str(v) for k, v in metadata.items()}
     at = 0
@@ -95,8 +95,8 @@ class Case:
             for old in self.path.glob(pattern if pattern in ("case.json", "SHA256SUMS") else pattern + ".safetensors"):
                 old.unlink()
         self.operator, self.rollout = dict(operator), dict(rollout)
-        self.info: dict = {}
-        self.hashes: dict = {}
+        self.info: Dict[str, Any] = {}
+        self.hashes: Dict[str, str] = {}
 
     def _write(self, name: str, tensors: Mapping[str, Raw], metadata: Optional[Mapping[str, Any]] = None) -> None:
         self.hashes[name] = write_safetensors(self.path / name, tensors, metadata)
@@ -152,7 +152,7 @@ class Case:
 
     def close(self, incomplete: str = "") -> Path:
         """Writes SHA256SUMS, which refrun checks, and case.json, last, so that a folder with one is whole."""
-        doc: dict = {"version": 1, "operator": self.operator, "rollout": self.rollout, **self.info, "sha256": self.hashes}
+        doc: Dict[str, Any] = {"version": 1, "operator": self.operator, "rollout": self.rollout, **self.info, "sha256": self.hashes}
         if incomplete:
             doc["incomplete"] = incomplete
         text = (json.dumps(doc, indent=1) + "\n").encode()

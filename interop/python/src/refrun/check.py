@@ -116,7 +116,7 @@ def _number(v: Any) -> float:
 
 
 def check(case: Union[str, Path], *, claim: Optional[str] = None, autocast: Optional[str] = None, noise: Optional[str] = None,
-          budget: Optional[str] = None, report: Optional[str] = None, junit: Optional[str] = None) -> Report:
+          budget: Optional[str] = None, report: Union[str, Path, None] = None, junit: Union[str, Path, None] = None) -> Report:
     """Checks a case folder.
 
     claim, autocast and noise override what the case says ("unknown" for noise
@@ -129,7 +129,7 @@ def check(case: Union[str, Path], *, claim: Optional[str] = None, autocast: Opti
     args: List[str] = [binary(), "check", "--case", str(case)]
     for flag, value in (("claim", claim), ("autocast", autocast), ("noise", noise), ("budget", budget), ("report", report), ("junit", junit)):
         if value is not None:
-            args += ["--" + flag, value]
+            args += ["--" + flag, str(value)]
     done = subprocess.run(args + ["--json"], capture_output=True, text=True)
     if done.returncode not in (0, 1, 3):
         raise ValueError(done.stderr.strip() or f"refrun check ended with {done.returncode}")

@@ -31,7 +31,8 @@ class Layers(Dict[str, torch.Tensor]):
 
     def __init__(self, module: nn.Module):
         super().__init__()
-        self._module, self._hooks = module, []
+        self._module = module
+        self._hooks: List[Any] = []
         self._calls: Dict[str, int] = {}
 
     def __enter__(self) -> "Layers":

@@ -56,7 +56,7 @@ class Reference:
         for key, value in (("precision", precision), ("autocast", autocast), ("noise", "counter" if self._torch_draws else noise)):
             if value is not None:
                 self._said[key] = value
-        self._options = {"threads": threads, "isa": isa}
+        self._options: Dict[str, Any] = {"threads": threads, "isa": isa}
         self._server: Optional[Server] = None
         self._open()
 
@@ -240,7 +240,7 @@ def reference(what: Any, *, weights: Optional[Mapping[str, Any]] = None, precisi
     stream: Optional[str] = None if sites is not None else noise
     if stream is None and operator.module is not None and _gaussian(operator.case["operator"]):
         stream = _TORCH
-    options = {"precision": precision, "autocast": autocast, "noise": stream, "seed": seed, "threads": threads, "isa": isa}
+    options: Dict[str, Any] = {"precision": precision, "autocast": autocast, "noise": stream, "seed": seed, "threads": threads, "isa": isa}
     r = Reference(operator, **options)
     if operator.module is None:
         return r
