@@ -24,7 +24,7 @@ func (u *Unit) MatMul(dst, a, b, c *tensor.Tensor, parts int) {
 		panic("tensorcore: another output format than the unit's, or no parts")
 	}
 	columns := make([]line, n)
-	par.For(n, func(j int) { columns[j] = u.line(b.Data[j:], k, n) })
+	par.For(n, func(j int) { columns[j] = u.line(b.Data[min(j, len(b.Data)):], k, n) })
 	cuts := u.cuts(k, parts)
 	par.For(m, func(i int) {
 		row := u.line(a.Data[i*k:], k, 1)
