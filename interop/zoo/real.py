@@ -39,6 +39,8 @@ class Torch:
             self.w = {k: v.contiguous(memory_format=torch.channels_last) if v.dim() == 4 else v for k, v in self.w.items()}
         if compiled:
             torch._dynamo.reset()
+            # PyTorch 2.9's cache takes code compiled for one type of autocast on the CPU for the other's.
+            torch._functorch.config.enable_autograd_cache = False
         self.run = torch.compile(self.forward) if compiled else self.forward
         self.layers = not compiled
 

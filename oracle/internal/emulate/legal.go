@@ -45,6 +45,7 @@ type Legal struct {
 	Machine *Machine
 	U       float64 // half an ulp of 1 in the accumulator
 	Lambda  float64 // size of the sums' errors, 1 for one addition after another
+	Lean    float64 // what a term of a sum loses toward zero on average, in half-ulps of the sum: see MostLean
 	Member  uint64
 	Half    bool            // the device stores half numbers
 	Apart   bool            // and rounds convolutions before their bias is added
@@ -59,6 +60,25 @@ const (
 
 // CoarseLambda is the lambda of the coarsest legal sums: Winograd's F(4x4) has 4.4.
 const CoarseLambda = 5
+
+// MostLean is the Lean of the units that truncate most, for operands of a format. A unit cuts
+// N products and the accumulator toward zero at F bits below the largest of them, on average
+// half of the last bit each; its sum grows from 0 to y, and its leading power of two is .72 of
+// it on average. That is (N+1) 2^(23-F) .72/(2 N) of half an ulp of y a term, as far as terms
+// have the sum's sign; and cutting the result is .72/(2 N) more. V100 has N = 4 and F = 23,
+// and for TF32 the worst is N = 4 and F = 24. Products of bfloat16 have 16 bits, of which next to
+// none are cut: there the accumulator alone loses, with N = 8 and F = 24.
+func MostLean(f fp16.Format) float64 {
+	switch f {
+	case fp16.Float16:
+		return .54
+	case fp16.BFloat16:
+		return .1
+	case fp16.TF32:
+		return .32
+	}
+	return 0
+}
 
 // Disturb is an emulate.Device's Perturb. Sums of two half numbers, which are
 // exact in float32 but for a few, and often ties, stay as they are; so do those
@@ -125,8 +145,14 @@ func (l *Legal) sums(i int, n *operator.Node, y, x *tensor.Tensor) {
 			products += float64(w2 * squares[p/oc*ic+c])
 		}
 		salt, plane := l.Salt(i, p%oc), y.Plane(p/oc, p%oc)
+		terms := float64(ic * taps)
+		sizes := 2 / math.Pi * math.Sqrt(terms*products) // the sum of |w x|, of normal w and x
 		for k, v := range plane {
 			plane[k] = v + float64(scale*math.Sqrt(float64(v*v)/3+products/6))*Deviate(salt, v)
+			// What is lost of terms of both signs is within the model of an error of no sign.
+			if one := min(1, math.Abs(v)/sizes); l.Lean > 0 && one > 0.25 {
+				plane[k] -= float64(l.Lean*l.U*terms*v) * (one - 0.25) / 0.75
+			}
 		}
 	})
 }

@@ -62,7 +62,7 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, devices int) ([]*mea
 	}
 	var out []*measure.Cuts
 	for k := range devices {
-		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Member: uint64(m.Step)<<8 + uint64(k+1)}
+		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: g.leaning(p, k), Member: uint64(m.Step)<<8 + uint64(k+1)}
 		y, err := g.e.Machine.Step(g.device(p, m.Step, l), m.X, m.Draws.Rewind())
 		if err != nil {
 			return nil, err
@@ -70,6 +70,16 @@ func (g *stepGate) ensemble(m *measured, p emulate.Pattern, devices int) ([]*mea
 		out = append(out, g.slice(m, g.against(m, y.Data, ref), y.Data, ref))
 	}
 	return out, nil
+}
+
+// leaning is how much member k of an ensemble that a verdict rests on loses toward zero: a
+// third of them nothing, a third as much as any unit that multiplies such operands, and a
+// third half of that. What no device is suspected of need not be known.
+func (g *stepGate) leaning(p emulate.Pattern, k int) float64 {
+	if !g.lean {
+		return 0
+	}
+	return emulate.MostLean(p.Mode.Precision) * float64(k%3) / 2
 }
 
 // reference returns what devices of a pattern are held against.

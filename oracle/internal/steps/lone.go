@@ -72,7 +72,7 @@ func (g *stepGate) lone(b *evidence.BatchStep, f *stepFigures, level float64) (*
 	p.Twice = p.Half()
 	devices := max(members, min(mostAsked, int(leastWork/max(float64(g.e.Op.MACs(b.X.H(), b.X.W()))*float64(one.X.N()), 1))))
 	for d := range devices {
-		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Member: 1<<24 + uint64(m.Step)<<8 + uint64(d)}
+		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: emulate.MostLean(p.Mode.Precision) * float64(d%3) / 2, Member: 1<<24 + uint64(m.Step)<<8 + uint64(d)}
 		y, err := g.e.Machine.Step(g.device(p, m.Step, l), m.X, m.Draws.Rewind())
 		if err != nil {
 			return nil, err

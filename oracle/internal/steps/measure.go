@@ -27,6 +27,7 @@ type stepGate struct {
 	// that of the contract's: 1 where both round to a coarse format.
 	inner []float64
 	h0    *spreads
+	lean  bool // members of ensembles truncate as some matrix units do
 	// unnamed says that the device is right by its errors, whatever contract it keeps.
 	unnamed bool
 	ties    *ties // of the norms of plain patterns, nil if they are not looked for

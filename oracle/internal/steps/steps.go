@@ -279,6 +279,8 @@ func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 // still returns what is beyond its limit in a step if an ensemble of the step itself
 // widens the limits; nil if nothing is.
 func (g *stepGate) still(b *evidence.BatchStep, f *stepFigures) (*stepFault, error) {
+	g.lean = true
+	defer func() { g.lean = false }()
 	if _, err := g.full(b, g.h0, members); err != nil {
 		return nil, err
 	}
