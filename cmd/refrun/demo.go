@@ -16,8 +16,7 @@ import (
 )
 
 // The demo's case: of a recording that Spinlock's engine made with PyTorch on a CPU, the
-// first two realizations of eleven steps. The folder's other files are for tests: every
-// program would carry them.
+// first two realizations of eleven steps. The whole of it is testdata/rollouts/seed_small.
 //
 //go:embed demo/case.json demo/weights.safetensors demo/trajectory.safetensors
 var demoFiles embed.FS
