@@ -35,7 +35,7 @@ func TestFindings(t *testing.T) {
 		if x.ID == "" || len(words) < 3 || words[0] != "refrun" {
 			t.Fatalf("finding %+v: want an id and a command", x)
 		}
-		if again := refrun(t, words[1:]...); again.code != done.code || !strings.Contains(unbroken(again.stdout), unbroken(x.Text)) {
+		if again := refrun(t, words[1:]...); again.code != done.code || !strings.Contains(unfolded(again.stdout), unfolded(x.Text)) {
 			t.Errorf("%s: code %d:\n%s\nwant code %d and %q", x.Command, again.code, again.stdout, done.code, x.Text)
 		}
 	}
@@ -47,6 +47,3 @@ func TestFindings(t *testing.T) {
 		t.Errorf("command %s: want %s", got, want)
 	}
 }
-
-// unbroken is a text without its line breaks.
-func unbroken(s string) string { return strings.Join(strings.Fields(s), " ") }
