@@ -172,7 +172,7 @@ class Record(unittest.TestCase):
             with refrun.record(self.dir / "case", op, layers=[9]) as rec:
                 rollout(op, torch.randn(1, 3, 8, 8), 2, rec=rec)
         with self.assertWarnsRegex(UserWarning, "module returns torch.bfloat16, and float32 is claimed"):
-            with refrun.record(self.dir / "case", op) as rec, torch.autocast("cpu", torch.bfloat16):
+            with refrun.record(self.dir / "case", op, precision="float32") as rec, torch.autocast("cpu", torch.bfloat16):
                 rollout(op, torch.randn(1, 3, 8, 8), 2, rec=rec)
         with self.assertRaisesRegex(refrun.CaseError, "1 states: want the module called twice"):
             with refrun.record(self.dir / "case", op) as rec, torch.no_grad():
