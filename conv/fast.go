@@ -326,9 +326,10 @@ func (g *fastConv) runUnit(worker, i int) {
 	}
 }
 
-// input transforms the windows of the tiles [lo,hi). They are those of tiles, which may
-// lie right of the last tile and below: each is transformed once, and is a part of the
-// window of up to four tiles.
+// input transforms what the tiles [lo,hi) read. The parts of a window lie a tile apart, so
+// part q of a tile's window is part 0 of the tile to the right, below, or both. Each such
+// piece is transformed once and goes to all tiles that read it, four at most; the last
+// pieces lie one tile beyond the image.
 func (g *fastConv) input(s *worker, lo, hi int) {
 	parts := len(g.form.parts)
 	per := g.th * g.tw
@@ -353,13 +354,12 @@ func (g *fastConv) input(s *worker, lo, hi int) {
 	}
 }
 
-// window returns where V of a unit holds part q of the window of its tile t.
+// window returns the place in a unit's V of part q of the window of its tile t.
 func (g *fastConv) window(t, q int) int {
 	return (t/g.Tiles*g.blocks*g.Tiles+t%g.Tiles)*block + q*g.src.Blocks()*g.Tiles*block
 }
 
-// transform transforms one window of all channels to so many places of V. What no output
-// reads is zero: of a window right of the last tile or below it the last line.
+// transform transforms one piece, all channels of it, into so many places of V.
 func (g *fastConv) transform(s *worker, places *[4]int, found, n, ty, tx int) {
 	for i := range s.singles.also {
 		s.singles.also[i] = 4 * (places[min(i+1, found-1)] - places[0])
@@ -377,7 +377,8 @@ func (g *fastConv) transform(s *worker, places *[4]int, found, n, ty, tx int) {
 	}
 }
 
-// edge copies a window of which the last line or column, or both, is nobody's.
+// edge copies a piece that lies beyond the image's last tile. No output reads its last row
+// (below) or column (to the right): those become zeros, whatever the memory holds.
 func (g *fastConv) edge(dst []float32, src, ty, tx int) {
 	side := g.form.form.Side
 	rows, cols := side, side

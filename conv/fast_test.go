@@ -558,6 +558,31 @@ func TestFastFrame(t *testing.T) {
 	}
 }
 
+// TestFastNobodys: what no output of the image reads, on the next line of an image whose
+// last tile's transformed window ends beyond it, makes no output NaN.
+func TestFastNobodys(t *testing.T) {
+	const side = 16
+	r := rand.New(rand.NewPCG(3, 7))
+	w := gauss(r, fp16.Float32, 8, 8, 7, 7)
+	for _, at := range [][2]int{{8, side - 3}, {side - 3, 8}} { // the padding before it holds this pixel, too
+		x := gauss(r, fp16.Float32, 1, 8, side, side)
+		x.Data[at[0]*side+at[1]] = math.NaN()
+		y := tensor.New(fp16.Float32, 1, 8, side, side)
+		Forward(y, x, NewKernel(w, nil).Fast(), Square(1, 3, Circular))
+		for i := range side * side {
+			near := true // whether the window of 11x11 pixels of its tile holds the NaN
+			for axis, tile := range []int{i / side / 4 * 4, i % side / 4 * 4} {
+				near = near && (at[axis]-tile+3+side)%side < 11
+			}
+			for o := range 8 {
+				if v := y.Plane(0, o)[i]; near != (v != v) {
+					t.Fatalf("NaN at %v: output (%d, %d, %d) is %v", at, o, i/side, i%side, v)
+				}
+			}
+		}
+	}
+}
+
 // The distance from exact arithmetic, RMS over that of the outputs.
 func TestFastAccuracy(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))

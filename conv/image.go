@@ -117,8 +117,8 @@ func (m *Image) FillFrameOf(n, b int, p Padding) {
 			clear(l[:f*block])
 		} else {
 			for x := range f {
-				*pixel(l, x) = *pixel(l, f+source(x-f, m.W, p))
-				*pixel(l, f+m.W+x) = *pixel(l, f+source(m.W+x, m.W, p))
+				*pixel(l, x) = *pixel(l, f+p.Source(x-f, m.W))
+				*pixel(l, f+m.W+x) = *pixel(l, f+p.Source(m.W+x, m.W))
 			}
 		}
 		from := f + m.W
@@ -133,15 +133,16 @@ func (m *Image) FillFrameOf(n, b int, p Padding) {
 		case p == Zeros || i >= m.H+f:
 			clear(line(y))
 		default:
-			copy(line(y), line(f+source(i, m.H, p)))
+			copy(line(y), line(f+p.Source(i, m.H)))
 		}
 	}
 }
 
 func pixel(line []float32, x int) *[block]float32 { return (*[block]float32)(line[x*block:]) }
 
-// source returns the pixel that a padding other than zeros reads at i.
-func source(i, n int, p Padding) int {
+// Source returns which of a line's n pixels a padding other than zeros reads at i, which may
+// lie outside. It panics where the image is too small for such a padding, or it is Zeros.
+func (p Padding) Source(i, n int) int {
 	if i >= 0 && i < n {
 		return i
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/bigref"
 	"github.com/refrun/refrun/tensor"
 )
@@ -194,6 +195,32 @@ func TestSoftmax(t *testing.T) {
 		}
 		return 10 * n // the judge takes its time
 	})
+}
+
+// TestSoftmaxKernels: the kernels' coarse exponentials change no bit. Of so many shares some
+// twenty are rounded the wrong way if their error is left out of the bound.
+func TestSoftmaxKernels(t *testing.T) {
+	defer asm.Use("auto")
+	r := rand.New(rand.NewPCG(4, 4))
+	x := tensor.New(fp16.Float32, 2000, 200)
+	for i := range x.Data {
+		x.Data[i] = fp16.Float32.Round(3 * r.NormFloat64())
+	}
+	var want *tensor.Tensor
+	for _, isa := range asm.ISAs() {
+		if err := asm.Use(isa); err != nil {
+			t.Fatal(err)
+		}
+		y := tensor.New(fp16.Float32, x.Shape...)
+		if Softmax(y, x, 1); want == nil {
+			want = y
+		}
+		for i, v := range want.Data {
+			if y.Data[i] != v {
+				t.Fatalf("%s: share %d is %v, want %v", isa, i, y.Data[i], v)
+			}
+		}
+	}
 }
 
 // TestHardSoftmax: lines whose shares are simple numbers, or beside them.

@@ -50,19 +50,9 @@ func window(a, b []float64, x, w *tensor.Tensor, p conv.Params, sample, o, oy, o
 
 // inside returns the pixel of n that stands at i, which may be in the padding; false if a
 // zero does.
-func inside(i, n int, how conv.Padding) (int, bool) {
-	switch {
-	case 0 <= i && i < n:
-		return i, true
-	case how == conv.Circular:
-		return ((i % n) + n) % n, true
-	case how == conv.Replicate:
-		return min(max(i, 0), n-1), true
-	case how == conv.Reflect:
-		if i < 0 {
-			i = -i
-		}
-		return min(max(min(i, 2*(n-1)-i), 0), n-1), true
+func inside(i, n int, p conv.Padding) (int, bool) {
+	if p == conv.Zeros && (i < 0 || i >= n) {
+		return 0, false
 	}
-	return 0, false
+	return p.Source(i, n), true
 }

@@ -78,36 +78,49 @@ func TestFold(t *testing.T) {
 }
 
 // TestNearer: a device that rounds to another, finer type than the claimed one keeps no
-// contract that is known, and is right by its errors alone; one that is as fine but for a
-// tile is not.
+// contract that is known, and is right by its errors alone. One that is as fine but for a
+// tile, or for a row, is not, and neither is one that is hardly coarser everywhere.
 func TestNearer(t *testing.T) {
-	for _, wrong := range []bool{false, true} {
+	// to rounds to multiples of 1/steps of a number's power of two: bfloat16 has 256.
+	to := func(y []float64, steps float64) {
+		for k, v := range y {
+			m, e := math.Frexp(v)
+			y[k] = math.Ldexp(math.RoundToEven(steps*m)/steps, e)
+		}
+	}
+	for _, c := range []struct {
+		name  string
+		steps float64
+		wrong func(plane []float64, w int)
+	}{
+		{"finer", 512, nil},
+		{"finer but for a tile", 512, func(plane []float64, w int) {
+			for k := range 16 {
+				plane[k/4*w+k%4] *= 1.1
+			}
+		}},
+		{"finer but for a row", 512, func(plane []float64, w int) { to(plane[3*w:4*w], 16) }},
+		{"hardly coarser", 231, func([]float64, int) {}},
+	} {
 		b := newStepBench(t, "bfloat16", "cpu", "instance", convex(.3))
 		b.device = func(int) *emulate.Device {
 			d := b.gate.device(b.gate.claim, 1, nil)
 			d.Mode, d.Replace, d.Update = operator.Mode{Precision: fp16.TF32}, nil, nil
-			d.Round = func(_ int, y []float64, _ fp16.Format) {
-				for k, v := range y { // to nine bits, where bfloat16 has eight
-					m, e := math.Frexp(v)
-					y[k] = math.Ldexp(math.RoundToEven(512*m), e-9)
-				}
-			}
+			d.Round = func(_ int, y []float64, _ fp16.Format) { to(y, c.steps) }
 			d.Perturb = func(i int, y *tensor.Tensor, _ []*tensor.Tensor) {
-				if wrong && i == len(b.gate.e.Machine.Nodes)-1 {
+				if c.wrong != nil && i == len(b.gate.e.Machine.Nodes)-1 {
 					for n := range y.N() * y.C() {
-						for k := range 16 {
-							y.Plane(n/y.C(), n%y.C())[k/4*y.W()+k%4] *= 1.1
-						}
+						c.wrong(y.Plane(n/y.C(), n%y.C()), y.W())
 					}
 				}
 			}
 			return d
 		}
 		r := b.check()
-		if wrong != (len(r.Findings) > 0) {
-			t.Errorf("wrong tile %v: contract %q, findings %v", wrong, r.Contract, r.Findings)
+		if wrong := c.wrong != nil; wrong != (len(r.Findings) > 0) {
+			t.Errorf("%s: contract %q, findings %v", c.name, r.Contract, r.Findings)
 		}
-		if !wrong && r.Contract != "" {
+		if c.wrong == nil && r.Contract != "" {
 			t.Errorf("contract %q: want none, this device keeps no known one", r.Contract)
 		}
 	}
