@@ -33,7 +33,7 @@ func TestSettleAllocates(t *testing.T) {
 			}
 		}
 		r, w := NewRows(f, fp16.Float32), NewSpace(8)
-		if a := testing.AllocsPerRun(2, func() { r.Apply(dst[:], src[:], w) }); a != 0 {
+		if a := testing.AllocsPerRun(5, func() { r.Apply(dst[:], src[:], w) }); a != 0 {
 			t.Errorf("%v: %v allocations for 64 numbers", f, a)
 		}
 		for _, j := range judges {
@@ -65,7 +65,7 @@ func TestEveryAllocates(t *testing.T) {
 				}
 			}
 			halves := grid(fp16.Float16)
-			if a := testing.AllocsPerRun(1, func() {
+			all := func() {
 				switch format {
 				case fp16.Float32:
 					for b := uint64(0); b < 1<<32; b += *every {
@@ -86,7 +86,12 @@ func TestEveryAllocates(t *testing.T) {
 				for n%len(src) != 0 {
 					put(0)
 				}
-			}); a != 0 {
+			}
+			a := testing.AllocsPerRun(1, all)
+			if a == 1 { // a collection beside it may have taken that one
+				a = testing.AllocsPerRun(1, all)
+			}
+			if a != 0 {
 				t.Errorf("%v in %v: %v allocations", Func(f), format, a)
 			}
 		}
