@@ -16,6 +16,7 @@ import (
 // are found and named, by what they do to numbers that a right device has to the
 // last bit.
 func TestBelowRoundings(t *testing.T) {
+	t.Parallel()
 	channels := func(f func(c int) float64) rig.Mischief {
 		return rig.Redraw(func(v []float64, per int) []float64 {
 			y := append([]float64(nil), v...)

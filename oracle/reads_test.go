@@ -65,6 +65,7 @@ func (f *failingFile) Read(b []byte) (int, error) {
 // TestFailedReads: whatever read of a case fails, the answer is an error that names a
 // file, and no report: what could not be read is not the device's.
 func TestFailedReads(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ dir, precision string }{
 		{rig.Testdata("rollouts", "no_norm_no_noise"), "float32"},
 		{rig.Testdata("rollouts", "autoregressive_batch_relu"), "float32"},

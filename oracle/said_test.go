@@ -14,6 +14,7 @@ import (
 
 	"github.com/refrun/refrun/oracle/internal/fault"
 	"github.com/refrun/refrun/oracle/internal/table"
+	"github.com/refrun/refrun/oracle/report"
 )
 
 // saying is a sentence of a gate, or a part of one, as the source has it; in brackets a
@@ -32,9 +33,23 @@ func printedAs(format string) *regexp.Regexp {
 // TestSaid: what gates find is said of the devices that have it and of no other, the
 // right ones least of all.
 func TestSaid(t *testing.T) {
+	t.Parallel()
 	printed := map[string]string{}
-	for _, s := range slices.Concat(structureScenes(), rolloutScenes(), unknownScenes(), otherScenes()) {
-		r := s.report(t)
+	scenes := slices.Concat(structureScenes(), rolloutScenes(), unknownScenes(), otherScenes())
+	reports := make([]*report.Report, len(scenes))
+	t.Run("scenes", func(t *testing.T) {
+		for i, s := range scenes {
+			t.Run(s.name, func(t *testing.T) {
+				t.Parallel()
+				reports[i] = s.report(t)
+			})
+		}
+	})
+	for i, s := range scenes {
+		r := reports[i]
+		if r == nil {
+			t.Fatalf("%s: no report", s.name)
+		}
 		lines := r.Notes
 		for _, f := range r.Findings {
 			if f.Gate != "test" {

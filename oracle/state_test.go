@@ -21,6 +21,7 @@ func (k keeper) State(t, m int, x, _ []float64) error {
 // passes, by that contract; the same states under a claim of float32 states do not, nor does
 // a fault under the claim; and what is no such number is not claimed so.
 func TestHalfStates(t *testing.T) {
+	t.Parallel()
 	op, err := operator.Init(operator.Config{NumLayers: 1, BaseChannels: 6, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "gelu", Normalization: "instance"}, 1)
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 // TestUAFNOOneStep: single steps of U-AFNO rollouts that PyTorch recorded, with their tape
 // and with PyTorch's stream from the seeds, one of them with weights from its seed.
 func TestUAFNOOneStep(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"group_residual", "layers"} {
 		for _, stream := range []string{"tape", "torch-cpu:2.x"} {
 			c, err := rollout.OpenCase("../testdata/uafno/" + name)
@@ -49,6 +50,7 @@ func TestUAFNOOneStep(t *testing.T) {
 
 // TestUAFNOCheck: a recorded rollout passes as what it claims to be, layer by layer.
 func TestUAFNOCheck(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"layers"} {
 		c, err := rollout.OpenCase("../testdata/uafno/" + name)
 		if err != nil {
@@ -114,7 +116,7 @@ func TestUAFNOFaults(t *testing.T) {
 		name string
 		do   rig.Mischief
 	}{
-		{"", nil},
+		{"right", nil},
 		{"the cut of modes missing", uncut},
 		{"norm backward in place of ortho", spectralFault("spectral.irfft2", scaled(1/math.Sqrt(64)))},
 		{"skips joined in another order", spectralFault(".fusion", func(y *tensor.Tensor, in []*tensor.Tensor) {
@@ -125,20 +127,23 @@ func TestUAFNOFaults(t *testing.T) {
 		})},
 		{"the first sum of an AFNO block missing", spectralFault("bottleneck.0.residual", func(y *tensor.Tensor, in []*tensor.Tensor) { copy(y.Data, in[1].Data) })},
 	} {
-		r := rig.NewRig(t, "float32", "gaussian", 0.05)
-		var err error
-		r.Op, err = operator.Init(operator.Config{BaseChannels: 2, GridSize: 16, NoiseType: "gaussian", NoiseScale: 0.05,
-			UAFNO: &operator.UAFNO{EncoderLevels: 1, Modes: 3, AFNOBlocks: 1, BlocksPerLevel: 1}}, 5)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Config.Timesteps, r.Config.Realizations = 3, 2
-		found := rig.Do(t, r.Exam(r.Run(f.do), true), steps.Check)
-		switch {
-		case f.name == "" && found != nil:
-			t.Errorf("a right device: %s: %s", found.Verdict, found.Text)
-		case f.name != "" && (found == nil || !strings.HasPrefix(string(found.Verdict), "FAIL") || found.Step != 1):
-			t.Errorf("%s: %+v: want a fault at step 1", f.name, found)
-		}
+		t.Run(f.name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.NewRig(t, "float32", "gaussian", 0.05)
+			var err error
+			r.Op, err = operator.Init(operator.Config{BaseChannels: 2, GridSize: 16, NoiseType: "gaussian", NoiseScale: 0.05,
+				UAFNO: &operator.UAFNO{EncoderLevels: 1, Modes: 3, AFNOBlocks: 1, BlocksPerLevel: 1}}, 5)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Config.Timesteps, r.Config.Realizations = 2, 2
+			found := rig.Do(t, r.Exam(r.Run(f.do), true), steps.Check)
+			switch {
+			case f.do == nil && found != nil:
+				t.Errorf("a right device: %s: %s", found.Verdict, found.Text)
+			case f.do != nil && (found == nil || !strings.HasPrefix(string(found.Verdict), "FAIL") || found.Step != 1):
+				t.Errorf("%+v: want a fault at step 1", found)
+			}
+		})
 	}
 }

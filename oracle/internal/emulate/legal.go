@@ -2,7 +2,6 @@ package emulate
 
 import (
 	"math"
-	"slices"
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/fp16"
@@ -214,23 +213,28 @@ func Deviate(salt uint64, v float64) float64 {
 // coincident returns the probability that two of the numbers are the same, of some
 // hundreds of them.
 func coincident(x []float64) float64 {
-	const some = 512
-	v := x
-	if len(x) > some {
-		v = make([]float64, some)
-		for i := range v {
-			v[i] = x[measure.Mix64(uint64(i))%uint64(len(x))]
-		}
-	} else {
-		v = slices.Clone(v)
+	const some, room = 512, 1024 // numbers, and places of a table of them
+	n := min(len(x), some)
+	var of [room]struct {
+		v     float64
+		count int
 	}
-	slices.Sort(v)
-	pairs, run := 0, 0
-	for i := range v {
-		if run++; i > 0 && v[i] != v[i-1] {
-			run = 1
+	pairs := 0
+	for i := range n {
+		v := x[i]
+		if len(x) > some {
+			v = x[measure.Mix64(uint64(i))%uint64(len(x))]
 		}
-		pairs += run - 1
+		if v != v {
+			continue // equal to nothing
+		}
+		at := (math.Float64bits(v+0) * 0x9e3779b97f4a7c15) >> 54 // -0 is 0
+		for of[at].count > 0 && of[at].v != v {
+			at = (at + 1) % room
+		}
+		pairs += of[at].count
+		of[at].v = v
+		of[at].count++
 	}
-	return float64(2*pairs) / float64(max(1, len(v)*(len(v)-1)))
+	return float64(2*pairs) / float64(max(1, n*(n-1)))
 }

@@ -21,6 +21,7 @@ func AutocastCases(t *testing.T, f func(t *testing.T, name string, c *rollout.Ca
 		set := filepath.Base(filepath.Dir(filepath.Dir(dir)))
 		name := set + "/" + filepath.Base(dir)
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			c, err := rollout.OpenCase(dir)
 			if err != nil {
 				t.Fatal(err)

@@ -34,6 +34,7 @@ func multiplicativeBench(t *testing.T, precision string) *stepBench {
 // TestAddedNoise: multiplicative noise may be written as x + x (n s) in a half type, in
 // whole steps and layer by layer; with another scale it may not.
 func TestAddedNoise(t *testing.T) {
+	t.Parallel()
 	for _, precision := range []string{"float16", "bfloat16"} {
 		bench := multiplicativeBench(t, precision)
 		e, p := bench.gate.e, bench.gate.claim

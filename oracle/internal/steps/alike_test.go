@@ -12,6 +12,7 @@ import (
 
 // TestLookAlikes counts pixels with the same surroundings.
 func TestLookAlikes(t *testing.T) {
+	t.Parallel()
 	const n, c, h, w = 2, 3, 5, 7
 	fill := func(v func(c, y, x int) float64) *tensor.Tensor {
 		s := tensor.New(fp16.Float64, n, c, h, w)
@@ -43,6 +44,7 @@ func TestLookAlikes(t *testing.T) {
 // TestFirstReach: the first convolutions are those of the input and of what norms,
 // activations and sums make of it.
 func TestFirstReach(t *testing.T) {
+	t.Parallel()
 	conv := func(k int, in ...int) operator.Node {
 		return operator.Node{Op: operator.OpConv, In: in, Weight: &operator.Param{Shape: []int{2, 2, k, k}}}
 	}
@@ -66,6 +68,7 @@ func TestFirstReach(t *testing.T) {
 // TestLookReach: names are held against the pixels that the first convolutions round
 // alike.
 func TestLookReach(t *testing.T) {
+	t.Parallel()
 	var alike []float64
 	for _, size := range []int{1, 3} {
 		b := newStepBench(t, "bfloat16", "cpu", "instance", convex(.5))

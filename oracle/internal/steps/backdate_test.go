@@ -17,6 +17,7 @@ import (
 // TestBackdate: a fault that was named at one step is that of all steps before
 // that have it, up to one that has not.
 func TestBackdate(t *testing.T) {
+	t.Parallel()
 	r := rig.NewRig(t, "float16", "gaussian", 0.01)
 	h := fault.Library()[0]
 	s := r.Run(rig.From(4, func(r *rig.Rig, _ int, d *emulate.Device, _ *emulate.Draws, _ []*tensor.Tensor) {

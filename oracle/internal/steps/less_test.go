@@ -12,8 +12,9 @@ import (
 // TestStepsLess: a device that rounds nothing but the state is found to, also
 // where it is near enough to the claim's own ensemble.
 func TestStepsLess(t *testing.T) {
+	t.Parallel()
 	for _, format := range []string{"float16", "bfloat16"} {
-		b := newStepBench(t, format, "cpu", "instance", rollout.Config{Policy: rollout.Autoregressive})
+		b := newStepBench(t, format, "cpu", "instance", rollout.Config{Policy: rollout.Autoregressive, Timesteps: 6})
 		p := b.gate.claim
 		want := b.gate.claim.Name(b.gate.format(), "counter", true)
 		p.Points = 0
@@ -32,7 +33,8 @@ func TestStepsLess(t *testing.T) {
 // TestStepsFewer: a device that is near enough to the claim's own ensemble, but more
 // accurate than its roundings allow, is found to store less, whatever it stores.
 func TestStepsFewer(t *testing.T) {
-	b := newDeepStepBench(t, "float16", "cpu", "instance", 4, rollout.Config{Policy: rollout.Autoregressive})
+	t.Parallel()
+	b := newDeepStepBench(t, "float16", "cpu", "instance", 4, rollout.Config{Policy: rollout.Autoregressive, Timesteps: 6})
 	p := b.gate.claim
 	p.Points = emulate.AtConv | emulate.AtDraw | emulate.AtProduct
 	b.device = func(int) *emulate.Device { return b.correct(p, 3) }

@@ -10,6 +10,7 @@ import (
 // TestStepsDoubt: one number may differ by two errors, in units of a deviation that
 // the numbers of its plane say, however few they are.
 func TestStepsDoubt(t *testing.T) {
+	t.Parallel()
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, pixels := range []int{6, 9, 16, 36, 400} {
 		h := &spreads{pixels: pixels, alike: 1}
@@ -31,6 +32,7 @@ func TestStepsDoubt(t *testing.T) {
 
 // TestStepsAlike: of pixels that are alike, all have the error of one.
 func TestStepsAlike(t *testing.T) {
+	t.Parallel()
 	const pixels = 400
 	r := rand.New(rand.NewPCG(3, 4))
 	h := &spreads{pixels: pixels, alike: 1}

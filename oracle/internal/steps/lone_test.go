@@ -13,6 +13,7 @@ import (
 // than single errors may have, at any step, in its place; and no correct device, however
 // inexact its sums are, has one.
 func TestLone(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ precision, norm string }{{"float32", "group"}, {"float32", "layer"}, {"tf32", "group"}, {"bfloat16", "instance"}} {
 		b := newStepBench(t, c.precision, "", c.norm, convex(.4))
 		for _, at := range []int{0, stepBenchSteps} {

@@ -9,12 +9,14 @@ import (
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/rollout"
 )
 
 // TestMixed: a contract is a property of steps. Where some are float32 and the others as
 // claimed, the fewer are named, from the first of them on, whichever was claimed; all of one
 // kind are no mixture, and a step that is wrong by both is a fault of its own.
 func TestMixed(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		float func(t int) bool
@@ -27,7 +29,7 @@ func TestMixed(t *testing.T) {
 		{"none", func(int) bool { return false }, 0, ""},
 		{"all", func(int) bool { return true }, 0, ""},
 	} {
-		b := newStepBench(t, "bfloat16", "cpu", "instance", convex(.4))
+		b := newStepBench(t, "bfloat16", "cpu", "instance", rollout.Config{Policy: rollout.Convex, Alpha: .4, Timesteps: 6})
 		b.device = func(t int) *emulate.Device {
 			if c.float(t) {
 				return b.correct(emulate.Pattern{Mode: operator.Mode{Precision: fp16.Float32}}, 1)

@@ -14,6 +14,7 @@ import (
 // TestCompilers: what compilers do to the casts, constants and batch norms of a half mode is
 // found, and is no fault.
 func TestCompilers(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		name, norm, want string
 		change           func(p *emulate.Pattern)
@@ -40,6 +41,7 @@ func TestCompilers(t *testing.T) {
 
 // TestFold: a convolution with a batch norm in its weights is the two of them.
 func TestFold(t *testing.T) {
+	t.Parallel()
 	b := newStepBench(t, "float32", "", "batch", convex(.3))
 	nodes, m := b.gate.e.Machine.Nodes, b.gate.e.Machine
 	x := tensor.New(fp16.Float64, 2, 3, 20, 24)
@@ -81,6 +83,7 @@ func TestFold(t *testing.T) {
 // contract that is known, and is right by its errors alone. One that is as fine but for a
 // tile, or for a row, is not, and neither is one that is hardly coarser everywhere.
 func TestNearer(t *testing.T) {
+	t.Parallel()
 	// to rounds to multiples of 1/steps of a number's power of two: bfloat16 has 256.
 	to := func(y []float64, steps float64) {
 		for k, v := range y {

@@ -85,6 +85,7 @@ func (b *stepBench) plainDevice(lean float64) *emulate.Device {
 // bfloat16 numbers, as they are on PyTorch's CPU, and are named; those of one
 // with parameters may not.
 func TestPlainNorm(t *testing.T) {
+	t.Parallel()
 	const how = "instance norm statistics in bfloat16, as PyTorch keeps them without float32 parameters"
 	for _, lean := range []float64{0, 0x1p-20} {
 		for _, affine := range []bool{false, true} {
@@ -107,6 +108,7 @@ func TestPlainNorm(t *testing.T) {
 // TestOtherwise: a device whose norm has such statistics is found even where the claim fits;
 // one that is as claimed is none, and a norm with parameters is not asked.
 func TestOtherwise(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ affine, plain, want bool }{{false, true, true}, {false, false, false}, {true, true, false}} {
 		b := plainBench(t, c.affine)
 		b.device = func(int) *emulate.Device {
@@ -129,6 +131,7 @@ func TestOtherwise(t *testing.T) {
 // TestKeeping: a tie that a device rounds the other way is so in the emulation that
 // hypotheses are held against, too, as long as it is one.
 func TestKeeping(t *testing.T) {
+	t.Parallel()
 	g := plainBench(t, false).gate
 	x := tensor.New(fp16.Float64, 1, 1, 16, 16)
 	for k := range x.Data {
@@ -153,6 +156,7 @@ func TestKeeping(t *testing.T) {
 
 // TestNarrowStatistics: a statistic beside a tie has two roundings, another one.
 func TestNarrowStatistics(t *testing.T) {
+	t.Parallel()
 	plane := make([]float64, 256)
 	for k := range plane {
 		plane[k] = 1 + 0x1p-8 + float64(k%2)*2 - 1 // the mean is midway between two numbers of bfloat16

@@ -15,6 +15,7 @@ import (
 // TestStepsPower: a policy that takes so little of the output that the rounding of
 // the state hides it is neither a fault nor a pass.
 func TestStepsPower(t *testing.T) {
+	t.Parallel()
 	for _, k := range []struct {
 		precision string
 		ro        rollout.Config
@@ -44,6 +45,7 @@ func TestStepsPower(t *testing.T) {
 
 // TestWhy names a norm whose input is nearly constant.
 func TestWhy(t *testing.T) {
+	t.Parallel()
 	b := newStepBench(t, "float16", "", "instance", convex(.5))
 	b.check()
 	g := b.gate
@@ -81,6 +83,7 @@ func TestWhy(t *testing.T) {
 // numbers are PyTorch's, (x + draw*torch.tensor([0.01])).bfloat16() for bfloat16
 // x and draw. Rounded once they would be the neighbours of these.
 func TestNoisyProduct(t *testing.T) {
+	t.Parallel()
 	x := []float64{-0.169921875, 0.8828125, -0.1669921875, -0.15234375, -0.058349609375, -0.1318359375}
 	draw := []float64{0.341796875, -0.5859375, 0.244140625, 0.341796875, -0.78125, 0.244140625}
 	want := []float64{-0.166015625, 0.875, -0.1640625, -0.1484375, -0.06640625, -0.12890625}

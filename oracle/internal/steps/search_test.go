@@ -12,6 +12,7 @@ import (
 // nearest in the mean to a pattern without its last roundings; it is the same as
 // its own more often.
 func TestStepsSame(t *testing.T) {
+	t.Parallel()
 	b := newDeepStepBench(t, "float16", "cuda", "none", 4, convex(.3))
 	p := b.gate.claim
 	p.Points &^= emulate.AtBias
@@ -40,6 +41,7 @@ func TestStepsSame(t *testing.T) {
 // TestStepsScaleClamped: of a plane that a clamp holds for the most part, the
 // expected errors are those of the numbers that it does not hold.
 func TestStepsScaleClamped(t *testing.T) {
+	t.Parallel()
 	b := newStepBench(t, "float16", "cuda", "instance", rollout.Config{Policy: rollout.Convex, Alpha: .3, Clamp: &[2]float64{-.02, .02}})
 	if r := b.check(); len(r.Findings) > 0 {
 		t.Fatalf("findings %v: want none", r.Findings)
@@ -61,6 +63,7 @@ func TestStepsScaleClamped(t *testing.T) {
 // device's, if the others are as far as from the claim; one that leaves all a little
 // nearer is not.
 func TestStepsClearer(t *testing.T) {
+	t.Parallel()
 	of := func(f func(i int) float64) candidate {
 		r := make([]float64, 1000)
 		for i := range r {

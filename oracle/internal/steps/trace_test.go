@@ -29,6 +29,7 @@ func traceStep(t *testing.T, ro rollout.Config) (*stepGate, *measured) {
 // TestTraceUsual: a node whose rounding is too small beside the residual to be
 // told does as the others of its kind do.
 func TestTraceUsual(t *testing.T) {
+	t.Parallel()
 	g, m := traceStep(t, convex(.4))
 	r := rand.New(rand.NewPCG(5, 6))
 	for i, v := range m.truth {
@@ -48,6 +49,7 @@ func TestTraceUsual(t *testing.T) {
 // TestStepsDistanceLevel: one rounding of the range by which states are normalized
 // is not as many as there are numbers.
 func TestStepsDistanceLevel(t *testing.T) {
+	t.Parallel()
 	g, m := traceStep(t, rollout.Config{Policy: rollout.Convex, Alpha: .4, Normalization: rollout.MinMax})
 	plain, err := g.distance(m, g.claim)
 	if err != nil {
@@ -69,6 +71,7 @@ func TestStepsDistanceLevel(t *testing.T) {
 // step, as the products of few half numbers and a constant may, is held against the
 // emulation too where a fused policy follows no contract.
 func TestFusedPolicyRefutes(t *testing.T) {
+	t.Parallel()
 	b := newStepBench(t, "bfloat16", "cuda", "instance", rollout.Config{Policy: rollout.Residual, Dt: .01})
 	p := b.gate.claim
 	p.Points = emulate.AtAct | emulate.AtNoise | emulate.AtOut | emulate.AtShare
