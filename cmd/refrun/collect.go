@@ -13,12 +13,14 @@ import (
 // usually doubles. Small heaps are better off as usual.
 const (
 	largeHeap    = 256 << 20 // bytes
+	kernelHeap   = 16 << 20  // of one kernel's, which judging must not make four times as large
 	largePercent = 10
 )
 
 // collector sets how soon the collector runs, after each of its cycles.
 type collector struct {
 	mu             sync.Mutex
+	above          uint64 // bytes from which on a heap is large
 	usual, percent int
 	stopped        bool
 }
@@ -27,11 +29,11 @@ type collector struct {
 // to share its memory with others.
 type cycle [16]byte
 
-// collectSoon does so until stop is called.
-func collectSoon() (stop func()) {
+// collectSoon does so, of heaps above so many bytes, until stop is called.
+func collectSoon(above uint64) (stop func()) {
 	usual := debug.SetGCPercent(100)
 	debug.SetGCPercent(usual)
-	c := &collector{usual: usual, percent: usual}
+	c := &collector{above: above, usual: usual, percent: usual}
 	if usual > largePercent { // else it is off, or sooner yet
 		runtime.SetFinalizer(new(cycle), c.after)
 	}
@@ -47,7 +49,7 @@ func (c *collector) after(o *cycle) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	percent := c.usual
-	if live[0].Value.Uint64() > largeHeap {
+	if live[0].Value.Uint64() > c.above {
 		percent = largePercent
 	}
 	if percent != c.percent {

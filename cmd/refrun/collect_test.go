@@ -28,7 +28,7 @@ func TestCollectSoon(t *testing.T) {
 		}
 		t.Errorf("%s: %d %%, want %d", what, percent(), want)
 	}
-	stop := collectSoon()
+	stop := collectSoon(largeHeap)
 	x := make([]float64, largeHeap/8)
 	reaches(largePercent, "a large heap")
 	runtime.KeepAlive(x)

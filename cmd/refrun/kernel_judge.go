@@ -48,6 +48,7 @@ func (c *command) judgeKernel(path string, a judged) error {
 	if err != nil {
 		return err
 	}
+	defer collectSoon(kernelHeap)()
 	tensors, names, err := readTensors(path)
 	if err != nil {
 		return err

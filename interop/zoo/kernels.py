@@ -1,6 +1,8 @@
 """Single kernels, right and wrong, judged by refrun and by the tolerances that people use.
 
-    python interop/zoo/kernels.py --right 5000 --wrong 3000 --seed 21
+    python interop/zoo/kernels.py --right 5000 --wrong 3000 --seed 31 --results FILE
+
+The same call goes on where one was stopped: a kernel is drawn by its number and the seed, and FILE keeps its result.
 
 33 operations and 8 fused chains of them in float32, TF32, float16 and bfloat16. Right kernels are PyTorch's own
 on this CPU, and kernels written here in float32 in many ways: sums in lanes, tiles, pairs, backwards and in
@@ -18,7 +20,9 @@ it lets pass. NO-POWER, of inputs that show nothing, is neither. Ctrl-C ends it 
 
 import argparse
 import collections
+import json
 import math
+import os
 import random
 import sys
 
@@ -494,13 +498,20 @@ def rules(op, out, truth, dtype):
             "Liger": liger and torch.allclose(out.float(), y.float(), atol=liger[0], rtol=liger[1]), "PCC 0.999": pcc >= 0.999 or pcc != pcc}
 
 
-class Count:
-    def __init__(self):
-        self.bad, self.of = collections.Counter(), collections.Counter()
+RULES = ("refrun", "assert_close", "KernelBench", "Liger", "PCC 0.999")
 
-    def add(self, rule, bad):
-        self.bad[rule] += bool(bad)
-        self.of[rule] += 1
+
+def judged(seed, kind, number):
+    """One kernel of a seed, by its number, right or wrong: what it is, and whether each rule passes it."""
+    d = Draw(seed * 1_000_000 + (500_000 if kind == "wrong" else 0) + number)
+    made = None
+    while made is None or kind == "wrong" and not made[-1]:
+        made = right(d) if kind == "right" else wrong(d)
+    which, op, ins, out, options, truth, dtype = made[:7]
+    r = refrun.check_kernel(op, ins, out, **options)
+    passed = {"refrun": r.ok or kind == "right" and r.verdict == "NO-POWER", **rules(op, out, truth, dtype)}
+    return {"kind": kind, "number": number, "operation": which, "format": dtype, "fault": "".join(made[7:8]), "verdict": r.verdict, "passed": passed,
+            "inputs": [list(t.shape) for t in ins], "options": {k: str(v) for k, v in options.items()}, "contract": r.data.get("contract"), "reason": r.data.get("reason"), "named": r.data.get("fault")}
 
 
 def main():
@@ -509,39 +520,36 @@ def main():
     p.add_argument("--wrong", type=int, default=200)
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--names", action="store_true", help="print the name that refrun gives each fault")
+    p.add_argument("--results", help="a file to keep each kernel's result in, a line of JSON each; those that are in it are not judged again")
     a = p.parse_args()
     torch.set_num_threads(1)
-    d = Draw(a.seed)
-    alarms, missed, names, kinds, powerless = Count(), Count(), collections.Counter(), set(), 0
+    done = {}
+    if a.results and os.path.exists(a.results):
+        done = {(r["kind"], r["number"]): r for r in map(json.loads, open(a.results))}
+    file = open(a.results, "a") if a.results else None
+    all = []
     try:
-        for _ in range(a.right):
-            which, op, ins, out, options, truth, dtype = right(d)
-            r = refrun.check_kernel(op, ins, out, **options)
-            kinds.add((which, dtype))
-            for rule, passed in [("refrun", r.verdict != "FAIL")] + list(rules(op, out, truth, dtype).items()):
-                if passed is not None:
-                    alarms.add(rule, not passed)
-            powerless += r.verdict == "NO-POWER"
-            if not r.ok:
-                print("refused:", which, dtype, [list(t.shape) for t in ins], options, r.data.get("reason"), r.data.get("fault"), file=sys.stderr, flush=True)
-        while missed.of["refrun"] < a.wrong:
-            made = wrong(d)
-            if made is None or not made[-1]:
-                continue
-            which, op, ins, out, options, truth, dtype, fault, _ = made
-            r = refrun.check_kernel(op, ins, out, **options)
-            for rule, passed in [("refrun", r.ok)] + list(rules(op, out, truth, dtype).items()):
-                if passed is not None:
-                    missed.add(rule, passed)
-            names[f"{which}: {fault}", r.data.get("fault") or "-"] += 1
-            if r.ok:
-                print("let pass:", which, fault, dtype, [list(t.shape) for t in ins], options, r.data.get("contract"), file=sys.stderr, flush=True)
+        for kind, number in [("right", i) for i in range(a.right)] + [("wrong", i) for i in range(a.wrong)]:
+            r = done.get((kind, number))
+            if r is None:
+                r = judged(a.seed, kind, number)
+                if file:
+                    print(json.dumps(r), file=file, flush=True)
+            all.append(r)
+            if r["passed"]["refrun"] != (kind == "right"):
+                print("refused:" if kind == "right" else "let pass:", json.dumps(r), file=sys.stderr, flush=True)
     except KeyboardInterrupt:
         print("stopped: what was counted so far", file=sys.stderr)
+    kinds = {(r["operation"], r["format"]) for r in all}
+    powerless = sum(r["kind"] == "right" and r["verdict"] == "NO-POWER" for r in all)
     print(f"{len({op for op, _ in kinds})} operations, {len(kinds)} with their formats; {powerless} right ones are NO-POWER\n\n| rule | right, refused | wrong, let pass |\n|---|---|---|")
-    for rule in ("refrun", "assert_close", "KernelBench", "Liger", "PCC 0.999"):
-        print(f"| {rule} | {alarms.bad[rule]} of {alarms.of[rule]} | {missed.bad[rule]} of {missed.of[rule]} |")
+    for rule in RULES:
+        said = [(r["kind"], r["passed"][rule]) for r in all if r["passed"][rule] is not None]
+        count = collections.Counter(said)
+        total = collections.Counter(kind for kind, _ in said)
+        print(f"| {rule} | {count['right', False]} of {total['right']} | {count['wrong', True]} of {total['wrong']} |")
     if a.names:
+        names = collections.Counter((f"{r['operation']}: {r['fault']}", r["named"] or "-") for r in all if r["kind"] == "wrong")
         for (fault, name), n in sorted(names.items()):
             print(f"{n:5}  {fault:45} {name}")
 

@@ -86,11 +86,18 @@ func bounds(op graph.Op, in []ball, cores bool) ([]ball, error) {
 	for k, b := range in {
 		given[k] = b.v
 	}
+	name := op.Name()
+	if products[name] {
+		v, err := of(op, in, func(b ball) *tensor.Tensor { return b.v })
+		if err != nil {
+			return nil, err
+		}
+		return product(op, in, v, cores)
+	}
 	out, err := apply(op, given...)
 	if err != nil {
 		return nil, err
 	}
-	name := op.Name()
 	if f := others[name]; f != nil {
 		return f(op, in, out)
 	}
@@ -99,8 +106,6 @@ func bounds(op graph.Op, in []ball, cores bool) ([]ball, error) {
 		return spread(op, in, out, true)
 	case moves[name]:
 		return spread(op, in, out, false)
-	case products[name]:
-		return product(op, in, out[0], cores)
 	case sums[name]:
 		return sum(op, in, out[0])
 	}
@@ -219,21 +224,16 @@ func cutDrift(n, s float64) float64 { return perBlock * u * (n / 4) * math.Abs(s
 
 // product bounds sums of products, which units for half operands may compute.
 func product(op graph.Op, in []ball, v *tensor.Tensor, cores bool) ([]ball, error) {
-	absolute, square := make([]*tensor.Tensor, len(in)), make([]*tensor.Tensor, len(in))
-	inexact := false
-	for k, b := range in {
-		absolute[k], square[k] = magnitudes(b), squares(b.v)
-		inexact = inexact || b.r != nil
-	}
+	inexact := slices.ContainsFunc(in, func(b ball) bool { return b.r != nil })
 	n, err := terms(op, in, v)
 	if err != nil {
 		return nil, err
 	}
-	t, err := one(op, absolute...)
+	t, err := of(op, in, magnitudes)
 	if err != nil {
 		return nil, err
 	}
-	q, err := one(op, square...)
+	q, err := of(op, in, func(b ball) *tensor.Tensor { return squares(b.v) })
 	if err != nil {
 		return nil, err
 	}
@@ -261,11 +261,7 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, cores bool) ([]ball, erro
 		}
 	}
 	if inexact {
-		bare := make([]*tensor.Tensor, len(in))
-		for k, b := range in {
-			bare[k] = magnitudes(ball{v: b.v})
-		}
-		without, err := one(op, bare...)
+		without, err := of(op, in, func(b ball) *tensor.Tensor { return magnitudes(ball{v: b.v}) })
 		if err != nil {
 			return nil, err
 		}
@@ -274,6 +270,63 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, cores bool) ([]ball, erro
 		}
 	}
 	return []ball{{v: v, r: r, sigma: sigma, cut: cut, drift: drift, sum: true}}, nil
+}
+
+// mostPanel bounds the numbers of a matrix of which something is made at once.
+const mostPanel = 1 << 16
+
+// of evaluates a product of what is made of each input. A second matrix is the same for all pieces of a
+// question: it is divided into panels of columns, so that no piece makes another as large.
+func of(op graph.Op, in []ball, made func(ball) *tensor.Tensor) (*tensor.Tensor, error) {
+	every := func(in []ball) (*tensor.Tensor, error) {
+		all := make([]*tensor.Tensor, len(in))
+		for k, b := range in {
+			all[k] = made(b)
+		}
+		return one(op, all...)
+	}
+	axis := -1
+	switch op.(type) {
+	case graph.MatMul:
+		axis = 1
+	case graph.Linear:
+		axis = 0
+	}
+	if axis < 0 || len(in[1].v.Shape) != 2 || len(in[1].v.Data) <= mostPanel {
+		return every(in)
+	}
+	n := in[1].v.Shape[axis]
+	each := max(1, mostPanel/in[1].v.Shape[1-axis])
+	var out *tensor.Tensor
+	for from := 0; from < n; from += each {
+		some, to := slices.Clone(in), min(n, from+each)
+		for k := 1; k < len(in); k++ { // a bias too
+			var err error
+			if some[k], err = in[k].slice(axis, from, to); err != nil {
+				return nil, err
+			}
+		}
+		y, err := every(some)
+		if err != nil {
+			return nil, err
+		}
+		if last := len(y.Shape) - 1; out == nil {
+			out = tensor.New(fp16.Float64, append(slices.Clone(y.Shape[:last]), n)...)
+		}
+		for i := range len(y.Data) / (to - from) {
+			copy(out.Data[i*n+from:], y.Data[i*(to-from):(i+1)*(to-from)])
+		}
+	}
+	return out, nil
+}
+
+// slice is a part of a ball along an axis.
+func (b ball) slice(axis, from, to int) (part ball, err error) {
+	op := graph.Slice{Axes: graph.Ints{axis}, Start: graph.Ints{from}, End: graph.Ints{to}}
+	if part.v, err = one(op, b.v); err == nil && b.r != nil {
+		part.r, err = one(op, b.r)
+	}
+	return part, err
 }
 
 // gridOf returns the greatest power of 2 of which all numbers are multiples; 0 if one is not
@@ -304,13 +357,6 @@ func gridOf(t *tensor.Tensor) float64 {
 
 // terms returns of how many products a result is the sum.
 func terms(op graph.Op, in []ball, v *tensor.Tensor) (float64, error) {
-	ones := make([]*tensor.Tensor, len(in))
-	for k, b := range in {
-		ones[k] = tensor.New(fp16.Float64, b.v.Shape...)
-		for i := range ones[k].Data {
-			ones[k].Data[i] = 1
-		}
-	}
 	switch op := op.(type) {
 	case graph.MatMul:
 		return float64(in[0].v.Shape[len(in[0].v.Shape)-1]), nil
@@ -320,7 +366,13 @@ func terms(op graph.Op, in []ball, v *tensor.Tensor) (float64, error) {
 		w := in[1].v.Shape
 		return float64(w[1]*w[2]*w[3] + 1), nil
 	default:
-		n, err := one(op, ones...)
+		n, err := of(op, in, func(b ball) *tensor.Tensor {
+			ones := tensor.New(fp16.Float64, b.v.Shape...)
+			for i := range ones.Data {
+				ones.Data[i] = 1
+			}
+			return ones
+		})
 		if err != nil {
 			return 0, err
 		}

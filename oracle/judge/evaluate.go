@@ -174,7 +174,7 @@ func (q *Question) each(blocks []Question, c Contract, fault string, do func(of 
 // made evaluates steps in float64, as exactly does, block by block. A fault may mix the rows of a piece, but
 // none mixes the queries of an attention.
 func (q *Question) made(c Contract, fault string, more func(r rounded) rounded) ([]float64, error) {
-	blocks := q.queries(mostBlock)
+	blocks := q.queries(mostScored)
 	if blocks == nil || strings.HasPrefix(fault, "sums_") { // of which there is a limit
 		blocks = []Question{*q}
 	}

@@ -767,15 +767,9 @@ func (b *builder) linear(n *graph.Node, in []int) (int, bool) {
 
 // keep sets an operand to zero from a place along an axis on.
 func (b *builder) keep(value int, shape []int, axis, until int) int {
-	mask := tensor.New(fp16.Float64, shape...)
-	inner := 1
-	for _, s := range shape[axis+1:] {
-		inner *= s
-	}
-	for i := range mask.Data {
-		if i/inner%shape[axis] < until {
-			mask.Data[i] = 1
-		}
+	mask := tensor.New(fp16.Float64, append([]int{shape[axis]}, slices.Repeat([]int{1}, len(shape)-axis-1)...)...)
+	for i := range until {
+		mask.Data[i] = 1
 	}
 	return b.step("cut", mul, value, b.Constant("", mask))
 }

@@ -2,7 +2,6 @@ package judge
 
 import (
 	"slices"
-	"sync"
 
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/par"
@@ -19,9 +18,12 @@ const (
 	mostScores   = 1 << 18 // of an attention, whose scores are not what is compared
 )
 
-// mostBlock bounds the numbers of a step that is evaluated at once, so that they stay in a processor's
-// caches.
-const mostBlock = 1 << 17
+// mostBlock bounds the numbers of a step that is evaluated at once, and mostScored an attention's scores, so
+// that they stay in a processor's caches: several steps, each of several kernels, are there at a time.
+const (
+	mostBlock  = 1 << 17
+	mostScored = 1 << 16
+)
 
 // pieces returns the first piece of a question, and the others that make it whole. Of a question that is
 // small, or whose rows depend on each other, the first is all of it.
@@ -93,7 +95,7 @@ func (q *Question) flat(types []graph.Type) (*Question, bool) {
 
 // blocks divides a piece into those that are evaluated one after the other; itself where it is small.
 func (q *Question) blocks(types []graph.Type) []Question {
-	if all := q.queries(mostBlock); all != nil {
+	if all := q.queries(mostScored); all != nil {
 		return all
 	}
 	if rows := q.rows(types); rows != nil {
@@ -357,31 +359,28 @@ func (t *trial) with(all []Question) (*trial, error) {
 	if all == nil {
 		return t, nil
 	}
-	var mu sync.Mutex
-	var worst *Question
-	most, failed := -1.0, error(nil)
-	sum, joined := tally{}, ways{}
+	trials, failed := make([]*trial, len(all)), make([]error, len(all))
 	par.For(len(all), func(i int) {
-		q := &all[i]
-		types, err := q.types()
+		types, err := all[i].types()
 		var p *trial
 		if err == nil {
-			p, err = q.try(types, t.Contract, false)
+			p, err = all[i].try(types, t.Contract, false)
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		if err != nil {
-			failed = err
-			return
+		if failed[i] = err; err == nil { // what was counted is all that is kept
+			trials[i] = &trial{tally: p.tally, ways: p.ways, excess: p.excess}
+		}
+	})
+	var worst *Question
+	most, sum, joined := -1.0, tally{}, ways{}
+	for i, p := range trials {
+		if failed[i] != nil {
+			return nil, failed[i]
 		}
 		sum.add(&p.tally)
 		joined.add(p.ways)
 		if bad := float64(p.violations) + p.excess; bad > most {
-			worst, most = q, bad
+			worst, most = &all[i], bad
 		}
-	})
-	if failed != nil {
-		return nil, failed
 	}
 	excess, region := joined.excess()
 	if s := sum.sigmas(); s > excess {
