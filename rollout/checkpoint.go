@@ -20,7 +20,7 @@ type saved struct {
 	Identity [][2]string
 	Batch    int
 	Step     int
-	Digest   string                     // of the states, as far as they go
+	Digest   string                     `json:",omitempty"` // of the states in the mode's format, as far as they go
 	Stored   string                     `json:",omitempty"` // of the states as they are stored, if that is another one
 	Outputs  map[string]json.RawMessage // what each left, by what it is
 }
@@ -89,7 +89,7 @@ func (j *Job) tensorAt(step int, x []float64, n int) *tensor.Tensor {
 
 // save makes the output durable and then, in one rename, the checkpoint that
 // speaks of it.
-func (j *Job) save(path string, p *Checkpoint, digests []*Digest, outputs []Output) error {
+func (j *Job) save(path string, p *Checkpoint, d digests, outputs []Output) error {
 	s := saved{Version: checkpointVersion, Identity: j.Identity, Batch: p.Batch, Step: p.Step, Outputs: map[string]json.RawMessage{}}
 	for _, o := range outputs {
 		state, err := o.Sync()
@@ -98,8 +98,8 @@ func (j *Job) save(path string, p *Checkpoint, digests []*Digest, outputs []Outp
 		}
 		s.Outputs[kindOf(o)] = state
 	}
-	for i, to := range []*string{&s.Digest, &s.Stored}[:len(digests)] {
-		text, err := digests[i].MarshalText()
+	for of, to := range d.texts(&s) {
+		text, err := of.MarshalText()
 		if err != nil {
 			return err
 		}

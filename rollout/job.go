@@ -33,6 +33,9 @@ type Job struct {
 	Gzip     int               // level of compression of HDF5 files, 1 to 9, or [Huffman]; 0 for 4, Spinlock's
 	Every    time.Duration     // between checkpoints; 0 after every step
 	Record   string            // write the draws to this tape as well; needs Path. "" for none
+	// StoredOnly leaves the digest of the states in the mode's format out where the file
+	// stores another one: it takes as long as hashing the file does.
+	StoredOnly bool
 
 	held map[string]disk.File   // partial files that were there when the job began, by output
 	over map[string]fs.FileInfo // outputs that were there then
@@ -41,7 +44,7 @@ type Job struct {
 // Result is what a job leaves.
 type Result struct {
 	// Digest is that of the states in the format of the mode; of a complete output that
-	// stores another format it is not known, and "".
+	// stores another format, and of a job with StoredOnly, it is not known, and "".
 	Digest string
 	// Stored is the digest of the states as the file holds them, in StoredFormat.
 	Stored       string
@@ -101,12 +104,7 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 	}
-	digest := NewDigest(j.Mode.Wide(), shape.M, shape.T, shape.C, shape.H, shape.W)
-	digests := []*Digest{digest}
-	if j.Store != j.Mode.Wide() {
-		digests = append(digests, NewDigest(format, shape.M, shape.T, shape.C, shape.H, shape.W))
-	}
-	stored := digests[len(digests)-1]
+	d := j.digests(shape)
 	e := *j.Engine
 	outputs, err := j.outputs(&e, shape, s)
 	for _, o := range outputs {
@@ -115,17 +113,17 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	from, note, err := j.settle(from, s, outputs, digests)
+	from, note, err := j.settle(from, s, outputs, d)
 	if err != nil {
 		return nil, err
 	}
 	if orphan {
 		note = fmt.Sprintf("%s: missing, though its checkpoint is there, so the run began again", partial(j.Path))
 	}
-	outputs[len(outputs)-1].(trajectory).sealing(stored)
+	outputs[len(outputs)-1].(trajectory).sealing(d.stored)
 	e.Sinks = slices.Clone(e.Sinks)
-	if stored != digest { // which the output forms
-		e.Sinks = append(e.Sinks, digest)
+	if d.wide != nil && d.wide != d.stored { // which the output forms
+		e.Sinks = append(e.Sinks, d.wide)
 	}
 	for _, o := range outputs {
 		e.Sinks = append(e.Sinks, o)
@@ -133,7 +131,7 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 	last := time.Now()
 	e.due = func() bool { return time.Since(last) >= j.Every || ctx.Err() != nil }
 	e.Checkpoint = func(p *Checkpoint) error {
-		err := j.save(ck, p, digests, outputs)
+		err := j.save(ck, p, d, outputs)
 		last = time.Now()
 		return err
 	}
@@ -145,8 +143,47 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 	}
-	return &Result{Digest: digest.Hex(), Stored: stored.Hex(), StoredFormat: format, Resumed: s != nil, Note: note,
-		Overflow: e.Overflowed, Memory: j.memory(digests, outputs)}, j.clear(ck)
+	r := &Result{Stored: d.stored.Hex(), StoredFormat: format, Resumed: s != nil, Note: note,
+		Overflow: e.Overflowed, Memory: j.memory(d.all(), outputs)}
+	if d.wide != nil {
+		r.Digest = d.wide.Hex()
+	}
+	return r, j.clear(ck)
+}
+
+// digests are those of a job with an output.
+type digests struct {
+	wide   *Digest // of the states in the mode's format; nil for none
+	stored *Digest // as the file holds them; the same one where that is the same
+}
+
+func (j *Job) digests(s Trajectory) digests {
+	of := func(f fp16.Format) *Digest { return NewDigest(f, s.M, s.T, s.C, s.H, s.W) }
+	var d digests
+	if !j.StoredOnly || j.Store == j.Mode.Wide() {
+		d.wide = of(j.Mode.Wide())
+	}
+	if d.stored = d.wide; j.Store != j.Mode.Wide() {
+		d.stored = of(storedFormat(j.Path, j.Store))
+	}
+	return d
+}
+
+// all lists them, each once.
+func (d digests) all() []*Digest {
+	if d.wide == nil || d.wide == d.stored {
+		return []*Digest{d.stored}
+	}
+	return []*Digest{d.wide, d.stored}
+}
+
+// texts returns what a checkpoint says of each: of one that is both the first holds.
+func (d digests) texts(s *saved) map[*Digest]*string {
+	all := map[*Digest]*string{d.stored: &s.Stored}
+	if d.wide != nil {
+		all[d.wide] = &s.Digest
+	}
+	return all
 }
 
 // outputs opens what the job writes, or what it continues from a checkpoint: the tape,

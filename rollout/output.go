@@ -75,6 +75,7 @@ type flat struct {
 	table   int64    // offset of the hashes [M,T,32]
 	sealed  bool     // the digest of the states and the seal follow
 	digest  *Digest
+	prints  prints
 }
 
 // newFlat lays a file out: a head, the diagnostics unless it is bare, the
@@ -121,7 +122,7 @@ func (o *flat) order() order { return o.ord }
 // records says where the records are.
 func (o *flat) records() *records {
 	state := o.stateBytes()
-	return &records{path: partial(o.path), file: o.f, count: [2]int{o.shape.M, o.shape.T}, table: o.table,
+	return &records{path: partial(o.path), file: o.f, count: [2]int{o.shape.M, o.shape.T}, table: o.table, prints: o.prints,
 		parts: func(i int) []extent {
 			all := append(make([]extent, 0, 6), extent{o.at + int64(i)*state, state})
 			if !o.bare {
@@ -144,7 +145,7 @@ func (o *flat) verify() (good, all int, err error) {
 
 // relist writes the hashes of the first n records into the table once more.
 func (p *partialFile) relist(r *records, o order, n int) error {
-	return r.each(n, o.index, func(i int, is sum) error {
+	return r.each(n, o.index, r.sum, func(i int, is sum) error {
 		return p.write(is[:], r.table+int64(i)*sha256.Size)
 	})
 }
@@ -192,6 +193,7 @@ func (o *flat) State(t, m int, x, prev []float64) error {
 	}
 	s := sum(sha256.Sum256(o.buf))
 	o.add(s)
+	o.prints.add(i, int(o.shape.states()), o.buf)
 	return o.write(s[:], o.table+int64(i)*sha256.Size)
 }
 
@@ -230,7 +232,7 @@ func (r *records) audit(o order, want ledger) error {
 		return err
 	}
 	n := r.count[0] * r.count[1]
-	return r.each(n, func(i int) int { return i }, func(i int, is sum) error {
+	return r.each(n, func(i int) int { return i }, r.as, func(i int, is sum) error {
 		says, err := r.listed(i)
 		if err == nil && is != says {
 			err = &LostError{r.path, fmt.Sprintf("%s: not the bytes that were written", r.call(i)), true}

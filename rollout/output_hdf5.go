@@ -32,6 +32,7 @@ type hdf5Output struct {
 	names    []string  // of the diagnostics' datasets
 	rounded  []float64 // a state in a format that is stored as another one
 	digest   *Digest
+	prints   prints
 }
 
 // hdf5State is what a later process needs to continue the file.
@@ -261,19 +262,21 @@ func (o *hdf5Output) State(t, m int, x, prev []float64) error {
 	if err != nil {
 		return o.failed(err)
 	}
-	h := sha256.New()
-	h.Write(chunk)
+	o.buf = o.buf[:0]
 	for k, v := range Diagnose(x, prev).Values() {
 		v = fp16.Float32.Round(v)
 		if err := o.w.Write(o.names[k], []int{0, m, t}, []float64{v}); err != nil {
 			return o.failed(err)
 		}
-		o.buf = fp16.Float32.Append(o.buf[:0], []float64{v})
-		h.Write(o.buf)
+		o.buf = fp16.Float32.Append(o.buf, []float64{v})
 	}
+	h := sha256.New()
+	h.Write(chunk)
+	h.Write(o.buf)
 	var s sum
 	h.Sum(s[:0])
 	o.add(s)
+	o.prints.add(m*o.shape.T+t, int(o.shape.states()), chunk, o.buf)
 	return o.bytes(hdf5Table, []int{0, m, t, 0}, s[:])
 }
 
@@ -331,6 +334,7 @@ func (o *hdf5Output) Finish() error {
 	if err != nil {
 		return err
 	}
+	h.prints = o.prints
 	if err := h.audit(o.ord, o.ledger); err != nil {
 		return err
 	}

@@ -180,6 +180,7 @@ func (o npz) Finish() (err error) {
 	if err != nil {
 		return err
 	}
+	z.prints = o.prints
 	if err := z.audit(o.ord, o.ledger); err != nil {
 		return err
 	}

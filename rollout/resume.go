@@ -11,7 +11,7 @@ import (
 // and returns from where the run goes on: from the checkpoint, or, where a file is not
 // what was written, from the last position before that from which it can go on
 // exactly; nil means the beginning. note says so.
-func (j *Job) settle(from *Checkpoint, s *saved, outputs []Output, digests []*Digest) (at *Checkpoint, note string, err error) {
+func (j *Job) settle(from *Checkpoint, s *saved, outputs []Output, d digests) (at *Checkpoint, note string, err error) {
 	if from == nil {
 		return nil, "", nil
 	}
@@ -36,8 +36,8 @@ func (j *Job) settle(from *Checkpoint, s *saved, outputs []Output, digests []*Di
 		}
 	}
 	if note == "" {
-		for i, text := range []string{s.Digest, s.Stored}[:len(digests)] {
-			if err := digests[i].UnmarshalText([]byte(text)); err != nil {
+		for of, text := range d.texts(s) {
+			if err := of.UnmarshalText([]byte(*text)); err != nil {
 				return nil, "", fmt.Errorf("%s.resume: %w", j.Path, err)
 			}
 		}
@@ -60,7 +60,7 @@ func (j *Job) settle(from *Checkpoint, s *saved, outputs []Output, digests []*Di
 			note = fmt.Sprintf("%s, so the run went on from the beginning of engine batch %d", note[:strings.LastIndex(note, ",")], pos.Batch)
 		}
 	}
-	if err := j.reread(&pos, outputs, digests); err != nil {
+	if err := j.reread(&pos, outputs, d.all()); err != nil {
 		return nil, "", err
 	}
 	for _, o := range outputs {

@@ -18,7 +18,7 @@ type broken struct {
 // digest, it forms that of the states, too.
 func (s *sealed) check(digest *Digest) (b broken, err error) {
 	const most = 8
-	err = s.each(s.count[0]*s.count[1], func(i int) int { return i }, func(i int, is sum) error {
+	err = s.each(s.count[0]*s.count[1], func(i int) int { return i }, s.sum, func(i int, is sum) error {
 		says, err := s.listed(i)
 		if err == nil && is != says {
 			if len(b.records) < most {
