@@ -140,8 +140,10 @@ func TestFeatures(t *testing.T) {
 			if err != nil || b.Digest != a.Digest || store == `{"states":false}` && b.Bytes >= a.Bytes {
 				t.Fatalf("%v: %+v and %+v", err, a, b)
 			}
-			if _, err := os.Stat(p.statesOf(i)); err == nil {
-				t.Error("the states are kept")
+			for _, left := range []string{".measures.partial", ".measures.resume"} {
+				if _, err := os.Stat(filepath.Join(p.Dir, base(i)) + left); err == nil {
+					t.Errorf("unit %d: %s is left", i, left)
+				}
 			}
 			for _, name := range rollout.DiagnosticNames {
 				v := [2][8]float64{}

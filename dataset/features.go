@@ -14,30 +14,11 @@ import (
 	"github.com/refrun/refrun/safetensors"
 )
 
-// statesOf is the file in which the states of a unit stand while it is made, of a dataset
-// that does not keep them. It is as long as if they were kept, and goes when the unit is
-// done.
-func (p *Plan) statesOf(i int) string {
-	return filepath.Join(p.Dir, filepath.FromSlash(base(i))) + ".states.safetensors"
-}
-
-// distil writes the unit's file from one of its states: the initial condition [C,H,W] and
-// the diagnostics [M,T].
-func (p *Plan) distil(u *Unit, job *rollout.Job) error {
-	s, err := openSource(job.Path)
-	if err != nil {
-		return err
-	}
-	defer s.file.Close()
+// distil writes the unit's file from what was measured of its states, [M,T] each, and from the
+// initial condition [C,H,W].
+func (p *Plan) distil(u *Unit, job *rollout.Job, all *rollout.Measures) error {
 	x0 := job.Start(0)
 	size := []int{u.Rollout.Realizations, u.Rollout.Timesteps}
-	all := make([][]float64, len(rollout.DiagnosticNames))
-	for k, name := range rollout.DiagnosticNames {
-		all[k] = make([]float64, size[0]*size[1])
-		if err := s.read(name, 0, all[k]); err != nil {
-			return err
-		}
-	}
 	about := u.about(p)
 	maps.Copy(about, job.Metadata)
 	shape := []int{u.Shape().C, u.Shape().H, u.Shape().W}
@@ -48,7 +29,7 @@ func (p *Plan) distil(u *Unit, job *rollout.Job) error {
 	return named(path, featuresTensors(path, size, shape, all, x0, about))
 }
 
-func featuresTensors(path string, size, shape []int, all [][]float64, x0 []float64, about map[string]string) error {
+func featuresTensors(path string, size, shape []int, all *rollout.Measures, x0 []float64, about map[string]string) error {
 	tensors := []*safetensors.Tensor{{Name: "initial", DType: safetensors.F32, Shape: shape}}
 	for _, name := range rollout.DiagnosticNames {
 		tensors = append(tensors, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: size})
@@ -68,7 +49,7 @@ func featuresTensors(path string, size, shape []int, all [][]float64, x0 []float
 	})
 }
 
-func featuresHDF5(path string, size, shape []int, all [][]float64, x0 []float64, about map[string]string) error {
+func featuresHDF5(path string, size, shape []int, all *rollout.Measures, x0 []float64, about map[string]string) error {
 	specs := []hdf5.Spec{{Path: "/inputs/fields", Type: hdf5.Float32, Shape: append([]int{1}, shape...)}}
 	for _, name := range rollout.DiagnosticNames {
 		specs = append(specs, hdf5.Spec{Path: "/metrics/" + name, Type: hdf5.Float64, Shape: append([]int{1}, size...)})

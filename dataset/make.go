@@ -178,9 +178,6 @@ func (p *Plan) perStep(i int) float64 {
 // unit makes a unit; was says that there was nothing to do.
 func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total int)) (was bool, err error) {
 	if !r.Force && p.Done(i) {
-		if !p.units.States {
-			disk.Remove(p.statesOf(i)) // what a process left that ended in between
-		}
 		return true, nil
 	}
 	u, err := p.Unit(i)
@@ -197,15 +194,13 @@ func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total
 	}
 	e.Progress = progress
 	began := time.Now()
-	job := &rollout.Job{Engine: e, Path: path, Store: u.Store, Gzip: p.units.Gzip, Identity: [][2]string{{"unit", u.Identity}}, Resume: !r.Force, Force: r.Force, Every: r.Checkpoint,
+	job := &rollout.Job{Engine: e, Path: path, Store: u.Store, Gzip: p.units.Gzip, Identity: [][2]string{{"unit", u.Identity}}, Resume: !r.Force, Force: r.Force, Every: r.Checkpoint, StoredOnly: true,
 		Metadata: map[string]string{"dataset": p.Identity, "unit": fmt.Sprint(i), "contract": operator.Contract}}
 	if !p.units.States {
-		job.Path = p.statesOf(i)
+		job.Path = filepath.Join(p.Dir, filepath.FromSlash(base(i))) + ".measures"
+		job.Measured = func(m *rollout.Measures) error { return p.distil(u, job, m) }
 	}
 	result, err := job.Run(ctx)
-	if err == nil && !p.units.States {
-		err = p.distil(u, job)
-	}
 	if err != nil {
 		return false, err
 	}
@@ -217,10 +212,7 @@ func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total
 	if err := disk.WriteFile(record, rec.sealed(), 0o666); err != nil {
 		return false, fmt.Errorf("%s: %w", record, fault.Cause(err))
 	}
-	if !p.units.States {
-		err = disk.Remove(job.Path)
-	}
-	return false, named(job.Path, err)
+	return false, nil
 }
 
 // engine returns the unit's rollout.

@@ -37,6 +37,11 @@ type Job struct {
 	// stores another one: it takes as long as hashing the file does.
 	StoredOnly bool
 
+	// Measured, if not nil, is given the diagnostics of all states in the end, and the states
+	// are not kept. Path names the files that there are until then: PATH.partial, which is
+	// empty, and PATH.resume.
+	Measured func(*Measures) error
+
 	held map[string]disk.File   // partial files that were there when the job began, by output
 	over map[string]fs.FileInfo // outputs that were there then
 }
@@ -303,6 +308,9 @@ func remove(path string) error {
 // state.
 func (j *Job) create(s Trajectory, metadata map[string]string, state []byte) (Output, error) {
 	at, c, f := j.at(j.Path), j.Config, j.Store
+	if j.Measured != nil {
+		return newMeasured(at, s, c, j.Measured, state)
+	}
 	switch filepath.Ext(j.Path) {
 	case ".safetensors":
 		o, err := layOutSafetensors(at, s, c, f, metadata)

@@ -48,7 +48,7 @@ func absent(path, what string) error {
 
 // vacant reports files of other runs in the way of the job's, and holds its own.
 func (j *Job) vacant(ck string) error {
-	if !slices.Contains(extensions, filepath.Ext(j.Path)) {
+	if j.Measured == nil && !slices.Contains(extensions, filepath.Ext(j.Path)) {
 		return j.badType()
 	}
 	if j.Resume && j.Force {
