@@ -11,22 +11,29 @@ import (
 	"time"
 )
 
-// overhead is a specification of one operator of base 16 on 128x128, of which the number of
-// layers varies.
-const overhead = `{"operators":1,"seed":1,"store":STORE,
-"operator":{"num_layers":LAYERS,"base_channels":16,"grid_size":128,"noise_type":"gaussian","noise_scale":0.05},
-"rollout":{"num_timesteps":41,"num_realizations":2},"space":{"rollout.alpha":{"real":[0.4,0.6]}}}`
+// overhead is a specification of operators of base 16 on 128x128, as Spinlock's space has
+// them, but for their number, what is stored, and what varies.
+const overhead = `{"seed":1,"operator":{"base_channels":16,"grid_size":128,"noise_type":"gaussian","noise_scale":0.05},
+"rollout":{"num_timesteps":STEPS,"num_realizations":2},"operators":OPERATORS,"store":STORE,"space":SPACE}`
 
-// BenchmarkOverhead makes a unit, its file, hashes and record included, and times the engine
-// alone on the same rollout, one after the other: more is the share that the unit takes
-// beyond the engine, of the least time of each, and of the processors' time.
+// BenchmarkOverhead makes units, their files, hashes and records included, and times the engine
+// alone on the same rollouts, one after the other: more is the share that units take
+// beyond the engine, of the least time of each, and of the processors' time. space is twelve
+// operators of Spinlock's space at base 16, of 2 to 5 layers; the others are one operator each.
 func BenchmarkOverhead(b *testing.B) {
-	for _, c := range []struct{ name, layers, store string }{
-		{"layers2/safetensors", "2", `{}`}, {"layers2/float16", "2", `{"format":"float16"}`}, {"layers2/hdf5", "2", `{"file":".h5"}`},
-		{"layers2/features", "2", `{"states":false}`}, {"layers4/safetensors", "4", `{}`}, {"layers4/hdf5", "4", `{"file":".h5"}`},
+	const one = `{"operator.num_layers":{"choice":[LAYERS]}}`
+	const space = `{"operator.num_layers":{"integer":[2,5]},"operator.kernel_size":{"choice":[3,5,7]},"operator.dropout_rate":{"real":[0,0.3]},"rollout.policy_type":{"choice":["residual","convex"],"weights":[0.75,0.25]}}`
+	for _, c := range []struct{ name, store, operators, steps, space string }{
+		{"space/safetensors", `{}`, "12", "6", space}, {"space/hdf5", `{"file":".h5"}`, "12", "6", space},
+		{"layers2/safetensors", `{}`, "1", "41", strings.Replace(one, "LAYERS", "2", 1)},
+		{"layers2/float16", `{"format":"float16"}`, "1", "41", strings.Replace(one, "LAYERS", "2", 1)},
+		{"layers2/hdf5", `{"file":".h5"}`, "1", "41", strings.Replace(one, "LAYERS", "2", 1)},
+		{"layers2/features", `{"states":false}`, "1", "41", strings.Replace(one, "LAYERS", "2", 1)},
+		{"layers4/safetensors", `{}`, "1", "41", strings.Replace(one, "LAYERS", "4", 1)},
+		{"layers4/hdf5", `{"file":".h5"}`, "1", "41", strings.Replace(one, "LAYERS", "4", 1)},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			s, err := Parse("f", []byte(strings.NewReplacer("LAYERS", c.layers, "STORE", c.store).Replace(overhead)))
+			s, err := Parse("f", []byte(strings.NewReplacer("STORE", c.store, "OPERATORS", c.operators, "STEPS", c.steps, "SPACE", c.space).Replace(overhead)))
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -46,19 +53,26 @@ func BenchmarkOverhead(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				u, err := p.Unit(0)
-				if err != nil {
-					b.Fatal(err)
-				}
+				all := make([]int, len(p.Lines))
 				timed(0, func() error {
-					e, err := u.engine()
-					if err != nil {
-						return err
+					for i := range all {
+						all[i] = i
+						u, err := p.Unit(i)
+						if err != nil {
+							return err
+						}
+						e, err := u.engine()
+						if err == nil {
+							err = e.Run(context.Background(), nil)
+						}
+						if err != nil {
+							return err
+						}
 					}
-					return e.Run(context.Background(), nil)
+					return nil
 				})
 				timed(1, func() error {
-					_, err := p.Make(context.Background(), Run{Units: []int{0}, Workers: 1, Checkpoint: 5 * time.Second, Version: "test"})
+					_, err := p.Make(context.Background(), Run{Units: all, Workers: 1, Checkpoint: 5 * time.Second, Version: "test"})
 					return err
 				})
 			}

@@ -44,31 +44,29 @@ func (f Format) Append(b []byte, values []float64) []byte {
 			binary.LittleEndian.PutUint32(to[4*i:][:4], uint32(f.Bits(v)))
 		}
 	default:
+		// A bfloat16 is the upper half of a float32. A float16's exponent has a bias of 15
+		// where a float32's has 127: times 2^-112, which is exact and takes subnormals to
+		// subnormals, the bits below the sign are its own, 13 further up.
+		scale, shift := float32(1), 16
+		if f == Float16 {
+			scale, shift = 0x1p-112, 13
+		}
 		var part [256]float64
 		for len(values) > 0 {
 			x := part[:min(len(values), len(part))]
 			f.RoundSlice(x, values[:len(x)])
 			for i, v := range x {
-				binary.LittleEndian.PutUint16(to[2*i:][:2], f.half(v))
+				bits := math.Float32bits(float32(v) * scale)
+				h := uint16(bits>>16&0x8000 | bits>>shift&0x7fff)
+				if v-v != 0 { // no finite number
+					h = uint16(f.Bits(v))
+				}
+				binary.LittleEndian.PutUint16(to[2*i:2*i+2:len(to)], h)
 			}
 			values, to = values[len(x):], to[2*len(x):]
 		}
 	}
 	return b
-}
-
-// half returns the bits of a number that Float16 or BFloat16 holds. A bfloat16 is the upper
-// half of a float32. A float16's exponent has a bias of 15 where a float32's has 127, so that
-// times 2^-112, which is exact and takes subnormals to subnormals, the upper bits are its own.
-func (f Format) half(v float64) uint16 {
-	if v-v != 0 { // no finite number
-		return uint16(f.Bits(v))
-	}
-	if f == BFloat16 {
-		return uint16(math.Float32bits(float32(v)) >> 16)
-	}
-	bits := math.Float32bits(float32(v) * 0x1p-112)
-	return uint16(bits>>16&0x8000 | bits>>13&0x7fff)
 }
 
 // Decode is the inverse of Append: it fills dst with the numbers that
