@@ -11,6 +11,7 @@ import (
 // TestDemo runs the demo as a user does, and the same steps by hand in another
 // grouping of the work.
 func TestDemo(t *testing.T) {
+	t.Parallel()
 	r := refrun(t, "demo", "--json", "--threads", "2")
 	if r.code != 0 || r.stderr != "" {
 		t.Fatalf("exit code %d, stderr %q", r.code, r.stderr)

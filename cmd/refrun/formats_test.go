@@ -8,6 +8,7 @@ import (
 
 // TestFormats: docs/FORMATS.md has every key of every object that a verb prints.
 func TestFormats(t *testing.T) {
+	t.Parallel()
 	text, err := os.ReadFile("../../docs/FORMATS.md")
 	if err != nil {
 		t.Fatal(err)

@@ -18,7 +18,7 @@ var here, _ = os.Getwd()
 // zerosHDF5 is a dataset of zeros in compressed chunks, of which each is small.
 func zerosHDF5(t testing.TB, shape, chunk []int) []byte {
 	t.Helper()
-	return writtenHDF5(t, shape, chunk, func(int) float64 { return 0 })
+	return writtenHDF5(t, shape, chunk, nil)
 }
 
 // goodHDF5 is a trajectory [1,1,4,3,4,4] in four chunks.
@@ -27,7 +27,7 @@ func goodHDF5(t testing.TB) []byte {
 	return writtenHDF5(t, []int{1, 1, 4, 3, 4, 4}, []int{1, 1, 1, 3, 4, 4}, func(i int) float64 { return float64(i) })
 }
 
-// writtenHDF5 is a dataset /trajectories in whole chunks, all with the same elements.
+// writtenHDF5 is a dataset /trajectories in whole chunks, all with the same elements, zeros if element is nil.
 func writtenHDF5(t testing.TB, shape, chunk []int, element func(i int) float64) []byte {
 	t.Helper()
 	f, err := os.Create(filepath.Join(t.TempDir(), "written.h5"))
@@ -45,7 +45,9 @@ func writtenHDF5(t testing.TB, shape, chunk []int, element func(i int) float64) 
 	}
 	values, at := make([]float64, n), make([]int, len(shape))
 	for i := range values {
-		values[i] = element(i)
+		if element != nil {
+			values[i] = element(i)
+		}
 	}
 	for more := true; more; {
 		if err := w.Write("/trajectories", at, values); err != nil {

@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/refrun/refrun/internal/hdf5"
@@ -59,21 +60,28 @@ func TestHostileMemory(t *testing.T) {
 	put(t, "bomb.npz", zipped(t, zip.Deflate, npyOf("{'descr': '<f4', 'fortran_order': False, 'shape': (16777216,), }", 64<<20), "x.npy"))
 	names := strings.Split(strings.TrimSuffix(repeated(4<<20, func(i int) string { return fmt.Sprintf("%d.npy,", i) }), ","), ",")
 	put(t, "entries.npz", zipped(t, zip.Store, nil, names...))
+	two := make(chan bool, 2) // processes at a time
+	var all sync.WaitGroup
 	for _, args := range [][]string{
 		{"run", "--config", "wide.yaml"}, {"run", "--config", "maps.yaml"}, {"plan", "--config", "deep.yaml"}, {"bench", "--config", "notes.yaml"},
 		{"run", "--config", "good.yaml", "--weights", "names.safetensors"}, {"compare", "text.safetensors", "names.safetensors"},
 		{"compare", "axes.npy", "axes.npy"}, {"run", "--config", "good.yaml", "--x0", "bomb.npz"}, {"compare", "bomb.npz", "bomb.npz"}, {"compare", "entries.npz", "entries.npz"},
 	} {
-		h := hostile{"memory", args}
-		r, seconds, peak := process(t, args...)
-		if wrong := judgeHostile(r.code, r.stdout, r.stderr); wrong != "" {
-			t.Errorf("%v: %s", h, wrong)
-		}
-		if seconds > mostSeconds || peak > mostBytes+h.size() {
-			t.Errorf("%v takes %.1f s and %d bytes: want at most %d s and %d bytes", h, seconds, peak, mostSeconds, mostBytes+h.size())
-		}
-		t.Logf("%v: %.2f s, %d MB", h, seconds, peak/1e6)
+		two <- true
+		all.Go(func() {
+			defer func() { <-two }()
+			h := hostile{"memory", args}
+			r, seconds, peak := process(t, args...)
+			if wrong := judgeHostile(r.code, r.stdout, r.stderr); wrong != "" {
+				t.Errorf("%v: %s", h, wrong)
+			}
+			if seconds > mostSeconds || peak > mostBytes+h.size() {
+				t.Errorf("%v takes %.1f s and %d bytes: want at most %d s and %d bytes", h, seconds, peak, mostSeconds, mostBytes+h.size())
+			}
+			t.Logf("%v: %.2f s, %d MB", h, seconds, peak/1e6)
+		})
 	}
+	all.Wait()
 }
 
 // TestCompareMemory: two tensors are compared in the same memory, however large they
@@ -112,19 +120,23 @@ func TestCompareMemory(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
+	var all sync.WaitGroup
 	for _, k := range []struct {
 		a, b string
 		most int64
 	}{
 		{"sparse.safetensors", "sparse.npy", 64 << 20}, {"packed.npz", "packed.npz", 64 << 20}, {"packed.h5", "packed.npz", 200 << 20},
 	} {
-		r, seconds, peak := process(t, "compare", k.a, k.b, "--json")
-		if r.code != 0 || r.stderr != "" {
-			t.Errorf("%s and %s: exit code %d, %s", k.a, k.b, r.code, r.stderr)
-		}
-		if peak > k.most {
-			t.Errorf("%s and %s: %d bytes: want at most %d", k.a, k.b, peak, k.most)
-		}
-		t.Logf("%s and %s: %.2f s, %d MB", k.a, k.b, seconds, peak/1e6)
+		all.Go(func() {
+			r, seconds, peak := process(t, "compare", k.a, k.b, "--json")
+			if r.code != 0 || r.stderr != "" {
+				t.Errorf("%s and %s: exit code %d, %s", k.a, k.b, r.code, r.stderr)
+			}
+			if peak > k.most {
+				t.Errorf("%s and %s: %d bytes: want at most %d", k.a, k.b, peak, k.most)
+			}
+			t.Logf("%s and %s: %.2f s, %d MB", k.a, k.b, seconds, peak/1e6)
+		})
 	}
+	all.Wait()
 }

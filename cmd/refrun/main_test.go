@@ -24,10 +24,13 @@ type result struct {
 	stdout, stderr string
 }
 
-// refrun runs the command in this process.
+var allThreads = runtime.GOMAXPROCS(0)
+
+// refrun runs the command in this process. Tests that do nothing else of the whole process may be
+// parallel: they run when the others have ended.
 func refrun(t *testing.T, args ...string) result {
 	t.Helper()
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0)) // --threads sets it
+	defer runtime.GOMAXPROCS(allThreads) // --threads sets it
 	var stdout, stderr bytes.Buffer
 	code := realMain(args, &stdout, &stderr)
 	r := result{code, stdout.String(), stderr.String()}

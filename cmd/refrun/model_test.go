@@ -190,6 +190,7 @@ func TestGraph(t *testing.T) {
 
 // TestModelCheck: what PyTorch returned passes, the same with a fault fails, and a layer that is wrong is named.
 func TestModelCheck(t *testing.T) {
+	t.Parallel()
 	m, in := fixture(t, "resnet")
 	dir := t.TempDir()
 	dev, layers := filepath.Join(dir, "y.npz"), filepath.Join(dir, "layers.npz")

@@ -78,6 +78,7 @@ func moleculeFiles(t *testing.T) (xyz, config, weights, device string) {
 
 // TestMolecule: energies and forces of a network, whose symmetries hold, and a device that is right.
 func TestMolecule(t *testing.T) {
+	t.Parallel()
 	_, config, weights, device := moleculeFiles(t)
 	out := filepath.Join(t.TempDir(), "out.xyz")
 	args := []string{"molecule", device, "--model", config, "--weights", weights, "--claim", "float32"}

@@ -9,6 +9,7 @@ import (
 // TestProbe writes probes, lets refrun itself be the device that runs them, and
 // checks its answers.
 func TestProbe(t *testing.T) {
+	t.Parallel()
 	dir, out := newFolder(t).write(), filepath.Join(t.TempDir(), "probes")
 	r := refrun(t, "probe", "--case", dir, "-o", out, "--json")
 	if r.code != 0 || r.stderr != "" {

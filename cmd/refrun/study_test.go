@@ -344,6 +344,7 @@ func TestStudyFlags(t *testing.T) {
 // TestStudySaysTheSame: how many steps a study of the recorded case takes does not change
 // what it says of the first ones.
 func TestStudySaysTheSame(t *testing.T) {
+	t.Parallel()
 	r := refrun(t, "study", "--case", "../../testdata/rollouts/seed_small", "--steps", "70", "--json", "--quiet").decode(t)
 	paths := map[string][]float64{}
 	for _, twin := range r["operators"].([]any)[0].(map[string]any)["twins"].([]any) {

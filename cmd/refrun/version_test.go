@@ -50,6 +50,7 @@ func TestVersionReport(t *testing.T) {
 // TestVersionJSON: the modules and hashes of a real build are those that go version -m
 // reads from the program.
 func TestVersionJSON(t *testing.T) {
+	t.Parallel()
 	program := filepath.Join(t.TempDir(), "refrun")
 	if out, err := exec.Command("go", "build", "-tags", "example", "-o", program, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
