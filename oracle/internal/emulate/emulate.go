@@ -39,6 +39,8 @@ type Device struct {
 	// Wide has the convolutions whose input is left as it is, so that only
 	// weights and bias are rounded to operands.
 	Wide Unrounded
+	// Flat takes subnormal operands for zeros.
+	Flat bool
 	// Store has the format to which each node's output is rounded; Float64
 	// keeps it as it is. Nil keeps all.
 	Store []fp16.Format
@@ -112,6 +114,7 @@ type operands struct {
 	format fp16.Format
 	tf32   fp16.Rounding
 	noBias bool
+	flat   bool
 }
 
 // What a machine keeps between two steps: a step needs two kinds of operands at
@@ -311,8 +314,12 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 			operand(mode, src, x, f)
 			defer m.Recycle(src)
 		}
+		flat := d.Flat && f == fp16.Float16
+		if flat {
+			src = Flush(src)
+		}
 		apart := n.Bias != nil && d.Apart(i, f) && d.Store != nil
-		k := m.kernel(mode, i, f, apart)
+		k := m.kernel(mode, i, operands{f, mode.TF32, apart, flat})
 		oc, kh, kw := k.Shape()
 		oh, ow := n.Geometry.OutSize(src.H(), src.W(), kh, kw)
 		y := m.Scratch(src.N(), oc, oh, ow)
@@ -424,11 +431,10 @@ func result(src *tensor.Tensor, k *conv.Kernel, g conv.Params) *tensor.Tensor {
 	return tensor.New(fp16.Float64, src.N(), oc, oh, ow)
 }
 
-// kernel returns the operands that node i makes of its weights in format f.
-func (m *Machine) kernel(mode operator.Mode, i int, f fp16.Format, noBias bool) *conv.Kernel {
+// kernel returns the operands that node i makes of its weights.
+func (m *Machine) kernel(mode operator.Mode, i int, o operands) *conv.Kernel {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	o := operands{f, mode.TF32, noBias}
 	at := slices.IndexFunc(m.kernels, func(k *kernels) bool { return k.operands == o })
 	if at < 0 {
 		if len(m.kernels) == mostKernels {
@@ -442,10 +448,14 @@ func (m *Machine) kernel(mode operator.Mode, i int, f fp16.Format, noBias bool) 
 	k := all.of[i]
 	if k == nil {
 		n := m.Nodes[i]
-		if noBias {
+		if o.noBias {
 			n.Bias = nil
 		}
-		k = NewKernel(mode, &n, n.Weight.Data)
+		weights := n.Weight.Data
+		if o.flat {
+			weights = Flush(Operand(mode, tensor.Of(fp16.Float64, weights, 1, 1, 1, len(weights)), o.format)).Data
+		}
+		k = NewKernel(mode, &n, weights)
 		all.of[i] = k
 	}
 	return k

@@ -2,10 +2,14 @@ package emulate
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/tensor"
 )
 
 // Unrounded has the convolutions that take their input as it is: a compiler that drops the cast
@@ -39,6 +43,89 @@ func (w Unrounded) String() string {
 // those of 1x1, may run without tensor cores, and some kernels cut off where others
 // round.
 var OperandModes = []operator.Mode{MustParse("float32"), MustParse("tf32"), MustParse("tf32:away"), MustParse("tf32:truncate")}
+
+// Way is how a right device may take the operands of a convolution.
+type Way struct {
+	How  string // in what it differs from the claim, "" if in nothing
+	Mode operator.Mode
+	Wide bool // the input is not rounded
+	Flat bool // subnormal operands are zeros, as MI200's units have it
+}
+
+// Ways are those that are legal for a claimed mode, the claim's own first. The gate of layers
+// holds a convolution against each, that of steps has patterns of them: what one takes for
+// right, the other does.
+func Ways(m operator.Mode) []Way {
+	all := []Way{{Mode: m}}
+	half := isHalf(m.Precision)
+	if half {
+		all = append(all, Way{How: "input not rounded to operands", Mode: m, Wide: true})
+	}
+	if m.Precision == fp16.Float16 {
+		all = append(all, Way{How: flushed, Mode: m, Flat: true})
+	}
+	for _, o := range OperandModes {
+		switch {
+		case o == m || !half && m.Precision != fp16.TF32:
+		case o.Precision == fp16.Float32:
+			all = append(all, Way{How: "float32 operands", Mode: o})
+		case !half:
+			all = append(all, Way{How: "TF32 operands rounded by " + o.TF32.String(), Mode: o})
+		}
+	}
+	return all
+}
+
+// NoiseWay is how a right device of a half mode may round a stochastic block.
+type NoiseWay struct {
+	How       string // in what it differs from the contract, "" if in nothing
+	Off       Points // that are not rounded
+	Added     bool   // see [AddedHow]
+	Constants bool   // the scale is rounded
+}
+
+// NoiseWays are the legal ones of a block, the contract's first.
+func NoiseWays(n *operator.Node, half bool) (all []NoiseWay) {
+	if !half {
+		return []NoiseWay{{}}
+	}
+	for _, constants := range []bool{false, true} {
+		for _, added := range []bool{false, true} {
+			if added && n.Noise.Type != noise.Multiplicative || constants && n.Noise.Type == noise.Dropout {
+				continue
+			}
+			for _, off := range []Points{0, AtDraw, AtProduct, AtDraw | AtProduct} {
+				how := []string{map[Points]string{AtDraw: "draws not rounded", AtProduct: "products not rounded", AtDraw | AtProduct: "draws and products not rounded"}[off]}
+				if added {
+					how = append(how, AddedHow)
+				}
+				if constants {
+					how = append(how, "constants rounded")
+				}
+				all = append(all, NoiseWay{strings.Join(slices.DeleteFunc(how, func(s string) bool { return s == "" }), ", "), off, added, constants})
+			}
+		}
+	}
+	return all
+}
+
+const flushed = "subnormal operands flushed"
+
+// Flush returns x without the numbers that float16 has as subnormal ones only; x itself if it
+// has none.
+func Flush(x *tensor.Tensor) *tensor.Tensor {
+	subnormal := func(v float64) bool { return v != 0 && math.Abs(v) < 0x1p-14 }
+	if !slices.ContainsFunc(x.Data, subnormal) {
+		return x
+	}
+	y := x.Clone()
+	for k, v := range y.Data {
+		if subnormal(v) {
+			y.Data[k] = 0
+		}
+	}
+	return y
+}
 
 func MustParse(precision string) operator.Mode {
 	m, err := operator.ParseMode(precision, "")

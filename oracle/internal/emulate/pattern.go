@@ -82,6 +82,8 @@ type Pattern struct {
 	// Folded multiplies the weights of convolutions by the factors of the batch norms that
 	// follow them before they are rounded, and adds the shifts as a bias.
 	Folded bool
+	// Flat takes subnormal operands of convolutions for zeros: see [Flush].
+	Flat bool
 }
 
 // MostTraced is how many nodes a pattern can tell apart.
@@ -244,6 +246,9 @@ func (p Pattern) Name(state fp16.Format, stream string, whole bool) string {
 	}
 	if p.Constants {
 		s += " with constants in " + p.Mode.Precision.String()
+	}
+	if p.Flat {
+		s += " with " + flushed
 	}
 	return s
 }

@@ -8,8 +8,6 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/operator"
-	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
@@ -141,11 +139,17 @@ func (e *gate) policyAnswers(g *layerGate, l *evidence.LayerFile, f, store fp16.
 		// A file of a half type may hold a copy, rounded or cut, of what the policy read.
 		copied := l.Output.Format == fp16.Float16 || l.Output.Format == fp16.BFloat16
 		keeps := ro.Policy == rollout.Convex && ro.State != "" && (store == fp16.Float16 || store == fp16.BFloat16)
-		for _, way := range []struct{ share, kept, copied, is bool }{
-			{half, keeps, false, true}, {false, false, false, half || keeps}, {half, false, false, keeps}, {false, keeps, true, copied}, {true, keeps, true, half && copied},
+		c, constant := c, f.Round(c)
+		for _, way := range []struct{ share, kept, copied, constants, is bool }{
+			{half, keeps, false, false, true}, {false, false, false, false, half || keeps}, {half, false, false, false, keeps}, {false, keeps, true, false, copied}, {true, keeps, true, false, half && copied},
+			{half, keeps, false, true, half && constant != c}, {false, false, false, true, half && constant != c},
 		} {
 			if !way.is {
 				continue
+			}
+			c := c
+			if way.constants {
+				c = constant
 			}
 			share := way.share || way.kept
 			ans := &answer{how: "", wide: usualSlack}
@@ -196,41 +200,4 @@ func (s *layerScore) first(from int) int {
 		return from + k/(x.C()*x.H()*x.W())
 	}
 	return from
-}
-
-// folded is the answer of a device that multiplies the weights of a
-// convolution with the factors of the batch norm behind it, and leaves the norm
-// out: what it records as the convolution's output is the norm's. nil if node i
-// is no such convolution. The products are rounded to operands anew.
-func (g *layerGate) folded(i int, l *evidence.LayerFile, in layerValue) (*answer, int) {
-	n := &g.m.Nodes[i]
-	j := slices.IndexFunc(g.m.Nodes, func(n operator.Node) bool { return n.Op == operator.OpNorm && n.Norm == "batch" && n.In[0] == i })
-	if n.Op != operator.OpConv || j < 0 || l.Nodes[j] != nil || in.bound != nil {
-		return nil, 0
-	}
-	f, _, err := n.Formats(g.mode, fp16.Float32)
-	if err != nil {
-		return nil, 0
-	}
-	x := layerValue{Tensor: emulate.Operand(g.mode, in.Tensor, f)}
-	s := g.sums(n, x, operands{"", operator.Mode{Precision: fp16.Float32}, true, false})
-	e := float64(3 * g.u)
-	if f != fp16.Float32 && f != fp16.Float64 {
-		e += f.Ulp(1)
-	}
-	y := s.y.Data
-	bound, sd := slices.Clone(s.bound), slices.Clone(s.sd)
-	for k := range y {
-		b := 0.0
-		if s.bias != nil {
-			b = s.bias[k/(s.y.H()*s.y.W())%s.y.C()]
-		}
-		y[k] += b
-		bound[k] += float64(e * (s.size[k] + math.Abs(b)))
-		sd[k] = measure.RootSum(sd[k], roundingSD*e*math.Sqrt(s.squares[k]))
-	}
-	for a := range g.normAnswers(j, layerValue{s.y, "batch norm folded into the convolution", bound, sd}, nil) {
-		return a, j
-	}
-	return nil, 0
 }

@@ -23,11 +23,20 @@ import (
 // good or better. A bias is added to the rounded sum or before, one after the
 // other. Last comes Winograd's method, whose error is that of its whole tile.
 func (g *layerGate) convAnswers(i int, in layerValue) iter.Seq[*answer] {
-	n := &g.m.Nodes[i]
+	return g.convolved(&g.m.Nodes[i], in, nil)
+}
+
+// convolved is convAnswers of convolution n, which need not be a node of the operator. off is
+// how far a device's weights may be from its weights, nil if they are the same.
+func (g *layerGate) convolved(n *operator.Node, in layerValue, off *unsure) iter.Seq[*answer] {
 	return func(yield func(*answer) bool) {
 		for _, o := range g.operands(n, in) {
 			s := g.sums(n, in, o)
+			s.loosen(off)
 			for _, a := range s.answers(g, n, o) {
+				if off != nil {
+					a.how = join("batch norm folded into the convolution", a.how)
+				}
 				if !yield(a) {
 					return
 				}
@@ -36,53 +45,42 @@ func (g *layerGate) convAnswers(i int, in layerValue) iter.Seq[*answer] {
 	}
 }
 
-// operands is how a convolution rounds what it multiplies.
-type operands struct {
-	how  string
-	mode operator.Mode
-	wide bool // the input is not rounded
-	flat bool // subnormal operands are zero, as MI200's units have it
+// operands are the ways to take the operands that differ for these inputs.
+func (g *layerGate) operands(n *operator.Node, in layerValue) []emulate.Way {
+	f, _, err := n.Formats(g.mode, fp16.Float32)
+	return slices.DeleteFunc(emulate.Ways(g.mode), func(w emulate.Way) bool {
+		switch {
+		case w.Wide:
+			return err != nil || evidence.OnFormat(f, in.Data)
+		case w.Flat:
+			return emulate.Flush(in.Tensor) == in.Tensor && !flushes(n)
+		}
+		return false
+	})
 }
 
-func (g *layerGate) operands(n *operator.Node, in layerValue) []operands {
-	m := g.mode
-	all := []operands{{"", m, false, false}}
-	single := operands{"float32 operands", operator.Mode{Precision: fp16.Float32}, false, false}
-	switch m.Precision {
-	case fp16.TF32:
-		for _, r := range []fp16.Rounding{fp16.NearestEven, fp16.NearestAway, fp16.TowardZero} {
-			if r != m.TF32 {
-				all = append(all, operands{"TF32 operands rounded by " + r.String(), operator.Mode{Precision: fp16.TF32, TF32: r}, false, false})
-			}
-		}
-		all = append(all, single)
-	case fp16.Float16, fp16.BFloat16:
-		if f, _, err := n.Formats(m, fp16.Float32); err == nil && !evidence.OnFormat(f, in.Data) {
-			all = append(all, operands{"input not rounded to operands", m, true, false})
-		}
-		if m.Precision == fp16.Float16 && (subnormal(in.Data) || subnormal(n.Weight.Data)) {
-			all = append(all, operands{"subnormal operands flushed", m, false, true})
-		}
-		all = append(all, single)
-	}
-	return all
+// weights returns those of a convolution.
+func weights(n *operator.Node) *tensor.Tensor {
+	return tensor.Of(fp16.Float64, n.Weight.Data, n.Weight.Shape...)
 }
 
-// leastNormal is that of float16: what is below it MI200's units take for zero.
-const leastNormal = 0x1p-14
-
-func subnormal(v []float64) bool {
-	return slices.ContainsFunc(v, func(x float64) bool { return x != 0 && math.Abs(x) < leastNormal })
+// flushes reports whether a convolution has weights that are lost to a device without
+// subnormal operands.
+func flushes(n *operator.Node) bool {
+	w := weights(n)
+	return emulate.Flush(w) != w
 }
 
 // sums is a convolution without its bias, and what its error depends on.
 type sums struct {
+	x, weights    *tensor.Tensor // the operands
+	geometry      conv.Params
 	y             *tensor.Tensor // the exact sums
 	bound, sd     []float64      // of a device's sums
 	far           []float64      // sd of the worst sum within reach of a Winograd tile, nil if there is none
 	bias          []float64      // as an operand, nil if there is none
 	operand       fp16.Format
-	unrounded     bool // the input is not rounded to operands
+	unrounded     bool // the input is not rounded to emulate.Way
 	rounded       bool // the operands are of a half type
 	slack         float64
 	size, squares []float64 // of the products: the sums of magnitudes and of squares
@@ -99,36 +97,29 @@ type sums struct {
 //	(n+1) (Q/6 + y^2/3).
 //
 // What certain orders make of these very numbers is simulated (legalSums).
-func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
-	f, _, err := n.Formats(o.mode, fp16.Float32)
+func (g *layerGate) sums(n *operator.Node, in layerValue, o emulate.Way) *sums {
+	f, _, err := n.Formats(o.Mode, fp16.Float32)
 	if err != nil {
 		panic("oracle: " + err.Error()) // no rule refuses a convolution
 	}
 	x := in.Tensor
-	if !o.wide {
-		x = emulate.Operand(o.mode, x, f)
+	if !o.Wide {
+		x = emulate.Operand(o.Mode, x, f)
 	}
-	w := emulate.Operand(o.mode, tensor.Of(fp16.Float64, n.Weight.Data, n.Weight.Shape[0], n.Weight.Shape[1], n.Weight.Shape[2], n.Weight.Shape[3]), f)
-	if o.flat {
-		flat := func(v float64) float64 {
-			if math.Abs(v) < leastNormal {
-				return 0
-			}
-			return v
-		}
-		x, w = mapped(x, flat), mapped(w, flat)
+	w := emulate.Operand(o.Mode, weights(n), f)
+	if o.Flat {
+		x, w = emulate.Flush(x), emulate.Flush(w)
 	}
-	run := func(x *tensor.Tensor, of func(float64) float64, xs func(float64) float64) *tensor.Tensor {
-		return emulate.Conv(mapped(x, xs), conv.NewKernel(mapped(w, of), nil), n.Geometry)
-	}
+	s := &sums{operand: f, x: x, weights: w, geometry: n.Geometry, unrounded: o.Wide, rounded: f == fp16.Float16 || f == fp16.BFloat16}
 	square := func(v float64) float64 { return v * v }
-	s := &sums{y: run(x, nil, nil), operand: f, unrounded: o.wide, rounded: f == fp16.Float16 || f == fp16.BFloat16}
-	s.size, s.squares = run(x, math.Abs, math.Abs).Data, run(x, square, square).Data
+	magnitudes, squares := mapped(w, math.Abs), mapped(w, square)
+	s.y = s.run(x, w)
+	s.size, s.squares = s.run(mapped(x, math.Abs), magnitudes).Data, s.run(mapped(x, square), squares).Data
 	if in.bound != nil {
 		b, d := tensor.Like(x), tensor.Like(x)
 		for k := range b.Data {
 			b.Data[k], d.Data[k] = in.bound[k], in.sd[k]
-			if r := x.Data[k]; !o.wide && f != fp16.Float32 && f != fp16.Float64 && !math.IsInf(r, 0) && r == r {
+			if r := x.Data[k]; !o.Wide && f != fp16.Float32 && f != fp16.Float64 && !math.IsInf(r, 0) && r == r {
 				// A neighbour may round to another operand.
 				if lo, hi := f.Round(in.Data[k]-in.bound[k]), f.Round(in.Data[k]+in.bound[k]); lo != hi {
 					b.Data[k] = max(hi-r, r-lo)
@@ -138,7 +129,7 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 				}
 			}
 		}
-		s.inBound, s.inSD = run(b, math.Abs, nil).Data, run(d, square, square).Data
+		s.inBound, s.inSD = s.run(b, magnitudes).Data, s.run(mapped(d, square), squares).Data
 	}
 	terms := float64(w.C() * w.H() * w.W())
 	h, v := terms+2, 2*g.u
@@ -192,6 +183,11 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o operands) *sums {
 	return s
 }
 
+// run is the convolution of x with w.
+func (s *sums) run(x, w *tensor.Tensor) *tensor.Tensor {
+	return emulate.Conv(x, conv.NewKernel(w, nil), s.geometry)
+}
+
 // grainOf returns the greatest power of two that all numbers are multiples of;
 // 0 if it is too small to matter.
 func grainOf(v []float64) float64 {
@@ -224,10 +220,10 @@ func mapped(x *tensor.Tensor, f func(float64) float64) *tensor.Tensor {
 const winogradFactor, winogradTail = 4.5, 12
 
 // answers combines the sums with the bias.
-func (s *sums) answers(g *layerGate, n *operator.Node, o operands) []*answer {
+func (s *sums) answers(g *layerGate, n *operator.Node, o emulate.Way) []*answer {
 	var all []*answer
 	add := func(how string, bound, sd []float64, apart bool) {
-		how = join(o.how, how)
+		how = join(o.How, how)
 		y := make([]float64, len(s.y.Data))
 		hw := s.y.H() * s.y.W()
 		if !apart {

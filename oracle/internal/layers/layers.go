@@ -4,6 +4,7 @@ package layers
 
 import (
 	"fmt"
+	"iter"
 	"math"
 	"strings"
 
@@ -45,17 +46,19 @@ type gate struct{ *facts.Gate }
 type layerGate struct {
 	m      *emulate.Machine
 	mode   operator.Mode
-	u      float64        // unit roundoff of the device's arithmetic
-	draws  *emulate.Draws // nil if unknown
-	faults int            // layers found wrong
-	shapes [][]int        // of each node's output
-	of     []fp16.Format  // in which the contract stores each node's output
-	plain  []bool         // norms without parameters whose statistics PyTorch keeps in the half type
+	u      float64              // unit roundoff of the device's arithmetic
+	draws  *emulate.Draws       // nil if unknown
+	faults int                  // layers found wrong
+	shapes [][]int              // of each node's output
+	of     []fp16.Format        // in which the contract stores each node's output
+	folds  []int                // see emulate.Folds
+	also   map[int][]layerValue // what a norm's output is where it is folded, of those that are not recorded
+	plain  []bool               // norms without parameters whose statistics PyTorch keeps in the half type
 }
 
 // layerFile examines one application.
 func (e *gate) layerFile(l *evidence.LayerFile) error {
-	g := &layerGate{m: e.Machine, mode: e.Mode, u: emulate.Accumulator(e.Mode), plain: emulate.PlainNorms(e.Op.Config, e.Machine.Nodes, e.Mode)}
+	g := &layerGate{also: map[int][]layerValue{}, m: e.Machine, mode: e.Mode, u: emulate.Accumulator(e.Mode), plain: emulate.PlainNorms(e.Op.Config, e.Machine.Nodes, e.Mode)}
 	var err error
 	if g.of, err = e.Machine.Formats(g.mode, l.Input.Format); err != nil {
 		return fmt.Errorf("%s: %w", l.Path, err)
@@ -81,7 +84,12 @@ func (e *gate) layerFile(l *evidence.LayerFile) error {
 			continue // folded into the node before
 		}
 		if got == nil {
-			known[i] = g.derive(i, ways)
+			known[i] = append(g.derive(i, ways), g.also[i]...)
+			if len(ways) > 0 {
+				if a, j := g.folded(i, l, ways[0][0]); j > 0 {
+					g.also[j] = unrecorded(a, g.of[j], g.shapes[j])
+				}
+			}
 			continue
 		}
 		known[i] = []layerValue{recorded(got)}
@@ -103,8 +111,8 @@ func (e *gate) layerFile(l *evidence.LayerFile) error {
 			}
 		}
 		if s != nil && !s.right() {
-			if a, j := g.folded(i, l, ways[0][0]); a != nil {
-				if t := judge(a, got, g.store(j, got)); t.right() {
+			if a, j := g.folded(i, l, ways[0][0]); j > 0 {
+				if t := nearest(a, got, g.store(j, got)); t.right() {
 					s, known[i], known[j] = t, nil, known[i]
 				}
 			}
@@ -179,13 +187,13 @@ func (g *layerGate) derive(i int, ways [][]layerValue) []layerValue {
 		return nil
 	}
 	var all []layerValue
-	for k := range 3 {
+	for k := range max(3, len(ways)) { // stored, not stored, either
 		in := ways[min(k, len(ways)-1)]
 		values := unrecorded(g.answers(i, in, nil), g.of[i], g.shapes[i])
 		if values == nil {
 			return nil
 		}
-		v := values[min(k, len(values)-1)]
+		v := values[min(k%3, len(values)-1)]
 		all = append(all, v)
 	}
 	return all
@@ -207,14 +215,26 @@ func (g *layerGate) store(i int, got *tensor.Tensor) fp16.Format {
 func (g *layerGate) best(i int, ways [][]layerValue, got *tensor.Tensor, store fp16.Format) *layerScore {
 	var best *layerScore
 	for _, in := range ways {
-		for a := range g.answers(i, in, got) {
-			s := judge(a, got, store)
-			if s.better(best) {
-				best = s
-			}
-			if s.right() {
-				return s
-			}
+		s := nearest(g.answers(i, in, got), got, store)
+		if s != nil && s.better(best) {
+			best = s
+		}
+		if s != nil && s.right() {
+			break
+		}
+	}
+	return best
+}
+
+// nearest returns the score of the first answer that is right, or of the nearest one.
+func nearest(answers iter.Seq[*answer], got *tensor.Tensor, store fp16.Format) (best *layerScore) {
+	for a := range answers {
+		s := judge(a, got, store)
+		if s.better(best) {
+			best = s
+		}
+		if s.right() {
+			break
 		}
 	}
 	return best

@@ -24,18 +24,9 @@ func (g *layerGate) noiseAnswers(n *operator.Node, in layerValue, f fp16.Format)
 			return
 		}
 		half := f == fp16.Float16 || f == fp16.BFloat16
-		for _, r := range []struct {
-			how           string
-			draw, product bool
-		}{{"", half, half}, {"draws not rounded", false, true}, {"products not rounded", true, false}, {"draws and products not rounded", false, false}} {
-			if !half && r.how != "" {
-				return
-			}
-			b := &noiseBlock{g: g, f: f, draw: r.draw, product: r.product}
-			if !yield(b.answer(n, in, r.how)) {
-				return
-			}
-			if b.added = half && n.Noise.Type == noise.Multiplicative; b.added && !yield(b.answer(n, in, join(r.how, emulate.AddedHow))) {
+		for _, w := range emulate.NoiseWays(n, half) {
+			b := &noiseBlock{g: g, f: f, draw: half && w.Off&emulate.AtDraw == 0, product: half && w.Off&emulate.AtProduct == 0, NoiseWay: w}
+			if !yield(b.answer(n, in, w.How)) {
 				return
 			}
 		}
@@ -47,7 +38,7 @@ type noiseBlock struct {
 	g             *layerGate
 	f             fp16.Format
 	draw, product bool // these round to f
-	added         bool // see addedHow
+	emulate.NoiseWay
 }
 
 // A span is a number with the ends of where a device has it, and the chance
@@ -92,7 +83,7 @@ func (s span) round(f fp16.Format) span {
 func (b *noiseBlock) answer(n *operator.Node, in layerValue, how string) *answer {
 	u, x, draws := b.g.u, in.Tensor, b.g.draws
 	scale := evidence.NoiseScale(b.g.m.Nodes)
-	if b.g.mode.Autocast == operator.CPU113 && n.Noise.Type != noise.Dropout && b.product {
+	if b.Constants || b.g.mode.Autocast == operator.CPU113 && n.Noise.Type != noise.Dropout && b.product {
 		scale = b.f.Round(scale) // as PyTorch 1.13's CPU does
 	}
 	a := &answer{how: join(in.how, how), wide: usualSlack}
@@ -119,7 +110,7 @@ func (b *noiseBlock) answer(n *operator.Node, in layerValue, how string) *answer
 			y = y.times(keep(k/(x.H()*x.W()))).blur(2*u, u)
 		case noise.Multiplicative:
 			d := round(b.drawn(draws.Data[0][k]).times(scale))
-			if b.added {
+			if b.Added {
 				y = y.plus(round(y.by(d))).blur(2*u, roundingSD*u)
 			} else {
 				y = y.by(round(certain(1).plus(d))).blur(2*u, roundingSD*u)

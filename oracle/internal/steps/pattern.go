@@ -16,7 +16,7 @@ import (
 // Numbers that are stored in float32 are not rounded: their errors are legal's.
 func (g *stepGate) device(p emulate.Pattern, t int, l *emulate.Legal) *emulate.Device {
 	nodes := g.e.Machine.Nodes
-	d := &emulate.Device{Mode: p.Mode, BiasTogether: p.Points&emulate.AtBias == 0, BiasApart: p.Points&emulate.AtBias != 0, Wide: p.Wide, Store: make([]fp16.Format, len(nodes)), Operands: p.Modes(len(nodes))}
+	d := &emulate.Device{Mode: p.Mode, BiasTogether: p.Points&emulate.AtBias == 0, BiasApart: p.Points&emulate.AtBias != 0, Wide: p.Wide, Flat: p.Flat, Store: make([]fp16.Format, len(nodes)), Operands: p.Modes(len(nodes))}
 	if l != nil {
 		l.Half, l.Apart, l.Modes = p.Half(), p.Half() && p.Points&emulate.AtBias != 0, d.Operands
 		d.Perturb, d.Sum = l.Disturb, l.Sum

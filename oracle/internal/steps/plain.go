@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/refrun/refrun/fp16"
-	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
@@ -69,7 +68,9 @@ func (g *stepGate) allowed(p emulate.Pattern) (l []emulate.Pattern) {
 		plain.Plain = true
 		l = append(l, plain)
 	}
-	if p.Half() && slices.ContainsFunc(nodes, func(n operator.Node) bool { return emulate.IsNoise(&n) && n.Noise.Type == noise.Multiplicative }) {
+	if p.Half() && slices.ContainsFunc(nodes, func(n operator.Node) bool {
+		return emulate.IsNoise(&n) && slices.ContainsFunc(emulate.NoiseWays(&n, true), func(w emulate.NoiseWay) bool { return w.Added })
+	}) {
 		for _, q := range append([]emulate.Pattern{p}, l...) {
 			q.Added = true
 			l = append(l, q)

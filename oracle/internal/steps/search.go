@@ -275,13 +275,21 @@ func (g *stepGate) folds() bool {
 }
 
 // beside returns the patterns that differ from p in which inputs of convolutions are
-// rounded, in whether constants are, in the rules of autocast, or in whether the
+// rounded or flushed, in whether constants are rounded, in the rules of autocast, or in whether the
 // convolutions that a sum follows are stored.
 func (g *stepGate) beside(p emulate.Pattern) (l []emulate.Pattern) {
-	for _, w := range []emulate.Unrounded{emulate.WideState, emulate.WideInner} {
+	for _, w := range emulate.Ways(p.Mode) {
 		q := p
-		q.Wide ^= w
-		l = append(l, q)
+		switch {
+		case w.Wide:
+			q.Wide ^= emulate.WideState
+			l = append(l, q)
+			q.Wide ^= emulate.WideAll
+			l = append(l, q)
+		case w.Flat:
+			q.Flat = !p.Flat
+			l = append(l, q)
+		}
 	}
 	other := p
 	other.Constants = !p.Constants
