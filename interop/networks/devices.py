@@ -20,9 +20,12 @@ import networks
 import refrun
 
 
+OPTIMIZE = False  # torch.onnx's optimizer, which drops + 1e-8: not the network any more
+
+
 def onnx_file(module, inputs, path):
     names = ["z", "pos", "edges"] if len(inputs) == 3 else ["x"]
-    torch.onnx.export(copy.deepcopy(module), inputs, path, dynamo=True, verbose=False, external_data=False, input_names=names)
+    torch.onnx.export(copy.deepcopy(module), inputs, path, dynamo=True, optimize=OPTIMIZE, verbose=False, external_data=False, input_names=names)
     return {n: x.numpy() for n, x in zip(names, inputs)}
 
 
@@ -303,8 +306,10 @@ if __name__ == "__main__":
     p.add_argument("--networks", nargs="*", default=list(networks.NAMES))
     p.add_argument("--seed", type=int, default=0, help="of the weights and inputs")
     p.add_argument("--right", action="store_true")
+    p.add_argument("--optimize", action="store_true", help="let torch.onnx optimize the files of ONNX Runtime and OpenVINO")
     p.add_argument("--faults", action="store_true")
     o = p.parse_args()
+    globals()["OPTIMIZE"] = o.optimize
     began, bad = time.time(), 0
     if o.right or not o.faults:
         bad += right(o.networks, o.seed)

@@ -249,20 +249,25 @@ func (l *lowering) read(v int) bool {
 
 func narrow(f fp16.Format) bool { return f == fp16.Float16 || f == fp16.BFloat16 }
 
-// forms are the ways in which right devices compute operations of several steps, for judge.
-func (c Claim) forms(g *graph.Graph) []judge.Form {
+// ways are those in which right devices compute operations of several steps, for judge.
+func (c Claim) ways(g *graph.Graph) (all []judge.Contract) {
 	base := judge.Form{}
 	if c.Mode.Precision == fp16.TF32 {
 		base.Operands = "tf32"
 	}
-	all := []judge.Form{base}
+	forms := []judge.Form{base}
 	add := func(f judge.Form) {
-		if !slices.Contains(all, f) {
-			all = append(all, f)
+		if !slices.Contains(forms, f) {
+			forms = append(forms, f)
 		}
 	}
+	var kept, more []string // of norms that keep their statistics in memory
 	for i := range g.Nodes {
-		switch g.Nodes[i].Op.(type) {
+		n := &g.Nodes[i]
+		if norm, is := n.Op.(graph.BatchNorm); n.Op.Name() == "instance_norm" || is && norm.Training {
+			kept, more = append(kept, g.Name(n)+".statistics"), append(more, g.Name(n)+".variances")
+		}
+		switch n.Op.(type) {
 		case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
 			f := base
 			f.Affine = true
@@ -272,6 +277,12 @@ func (c Claim) forms(g *graph.Graph) []judge.Form {
 			f.Online = true
 			add(f)
 		}
+	}
+	for _, f := range forms {
+		all = append(all, judge.Contract{Form: f})
+	}
+	if _, half := c.half(); half && len(kept) > 0 { // PyTorch: mean and deviation in float16, all in bfloat16
+		all = append(all, judge.Contract{Form: base, Round: kept}, judge.Contract{Form: base, Round: append(more, kept...)})
 	}
 	return all
 }

@@ -2,6 +2,9 @@ package forward_test
 
 import (
 	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -202,6 +205,63 @@ func (o stored) Eval(c *graph.Call) error {
 	err := o.Op.Eval(c)
 	fp16.BFloat16.RoundSlice(c.Out[0].Data, c.Out[0].Data)
 	return err
+}
+
+// TestKeptStatistics: a norm that keeps its mean and deviation in half is right in the middle of a network,
+// and one that keeps another's is not.
+func TestKeptStatistics(t *testing.T) {
+	const c, n = 4, 64
+	half := fp16.Float16.Round
+	r := rand.New(rand.NewPCG(1, 2))
+	x := tensor.New(fp16.Float16, 1, c, 8, 8)
+	for i := range x.Data {
+		x.Data[i] = half(3 + float64(i/n) + .2*r.NormFloat64())
+	}
+	bind := func(name, attributes string) graph.Op {
+		op, err := graph.Bind(name, []byte(attributes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return op
+	}
+	g := graph.New(nil)
+	v := g.Input("x")
+	for _, op := range []graph.Op{bind("relu", ""), bind("instance_norm", `{"eps": 1e-05}`), bind("neg", ""), bind("relu", "")} {
+		v = g.Add(op, fmt.Sprint("v", v), v)
+	}
+	g.Outputs = []int{v}
+	claim, err := forward.ParseClaim("float16", "none")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for other, want := range map[int]bool{0: true, 1: false} {
+		out := tensor.New(fp16.Float16, x.Shape...)
+		for k := range c {
+			in := x.Data[n*k:][:n]
+			moments := func(k int) (mean, rstd float64) {
+				in, squares := x.Data[n*k:][:n], 0.0
+				for _, v := range in {
+					mean += v / n
+				}
+				for _, v := range in {
+					squares += float64((v - mean) * (v - mean))
+				}
+				return half(mean), half(1 / math.Sqrt(squares/n+1e-5))
+			}
+			mean, _ := moments(k)
+			_, rstd := moments((k + other) % c)
+			for i, v := range in {
+				out.Data[n*k+i] = max(0, -half(float64((v-mean)*rstd)))
+			}
+		}
+		rep, err := forward.Check(context.Background(), forward.Question{Graph: g, Inputs: []*tensor.Tensor{x}, Outputs: []*tensor.Tensor{out}, Claim: claim})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rep.Verdict.Passed() != want {
+			t.Errorf("deviations of channels %d further: %v: %s", other, rep.Verdict, rep.Reason)
+		}
+	}
 }
 
 // TestPureCasts: what a recording of float32 casts to float32, as x.to(y.dtype) does, a half precision casts

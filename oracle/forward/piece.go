@@ -218,8 +218,8 @@ func (q *Question) under(p *piece, k contract) (*judge.Report, error) {
 		return judge.Check(ask) // which looks for what else kernels round
 	}
 	var best *judge.Report
-	for _, form := range q.Claim.forms(g) {
-		ask.Claimed = &judge.Contract{Form: form}
+	for _, way := range q.Claim.ways(g) {
+		ask.Claimed = &way
 		r, err := judge.Check(ask)
 		if err != nil {
 			return nil, err

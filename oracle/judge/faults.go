@@ -25,6 +25,7 @@ var Faults = []Fault{
 	{"last_term_dropped", "the last term of the sums is left out", "check the end of the loop over the summed axis"},
 	{"wrong_dim", "the sum is along another axis", "check dim, and the strides of the input"},
 	{"eps_ignored", "eps is not added", "add eps to the variance before the root"},
+	{"small_term_missing", "a small number is not added", "add the small number: optimizers of graphs take 1e-8 for 0, and near 0 it is not"},
 	{"eps_outside_root", "eps is added to the root, not under it", "add eps to the variance before the root"},
 	{onePassID, "the variance is mean(x^2) - mean(x)^2", "subtract the mean before squaring, or use Welford's updates: far from 0 the difference cancels"},
 	{"variance_n_minus_1", "the variance is divided by n-1", "divide by n: a norm's variance is the biased one"},

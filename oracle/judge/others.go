@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -24,6 +25,10 @@ var others = map[string]bounder{
 func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 	shape := b.types[n.In[0]].Shape
 	switch op := n.Op.(type) {
+	case graph.Binary:
+		if x := b.besideSmall(op, in); x >= 0 && b.is("small_term_missing") {
+			return []int{b.step("output", same, in[x])}, true
+		}
 	case graph.Cast: // a rounding that is written down
 		f, err := fp16.ParseFormat(op.Dtype)
 		if err != nil || b.types[n.In[0]].Format == fp16.Int64 {
@@ -47,6 +52,26 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 		return []int{b.step("output", mul, half[0], b.step("gate", unary("sigmoid"), half[1]))}, true
 	}
 	return nil, false
+}
+
+// mostSmall is the greatest size of a number that is only added to keep another from 0.
+const mostSmall = 1e-3
+
+// besideSmall returns which input of a sum a small constant is added to, -1 of others.
+func (b *builder) besideSmall(op graph.Binary, in []int) int {
+	small := func(v float64) bool { return v != 0 && math.Abs(v) <= mostSmall }
+	if op.Of != pointwise.Add {
+		return -1
+	}
+	if op.Other != nil && small(*op.Other) || op.Self != nil && small(*op.Self) {
+		return 0
+	}
+	for k, v := range in {
+		if c := b.Values[v].Const; len(in) == 2 && c != nil && len(c.Data) == 1 && small(c.Data[0]) {
+			return 1 - k
+		}
+	}
+	return -1
 }
 
 // variance is the sum of (x - mean)^2 over n - correction, or its root.

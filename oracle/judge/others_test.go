@@ -7,6 +7,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -47,6 +48,44 @@ func TestTransform(t *testing.T) {
 		}
 		if a.Verdict != want {
 			t.Errorf("%d of %d terms: %s: %s", terms, n, a.Verdict, a.Reason)
+		}
+	}
+}
+
+// TestSmallTermMissing: a root of x + 1e-8 without that is named where x is as small, and unseen where it is not.
+func TestSmallTermMissing(t *testing.T) {
+	const eps = 1e-8
+	for name, small := range map[string]graph.Op{"a parameter": graph.Binary{Of: pointwise.Add, Other: new(float64)}, "a constant": graph.Addition} {
+		g := graph.New(nil)
+		in := []int{g.Input("x")}
+		if op := small.(graph.Binary); op.Other != nil {
+			*op.Other = eps
+		} else {
+			in = append(in, g.Constant("eps", tensor.Of(fp16.Float32, []float64{fp16.Float32.Round(eps)}, 1)))
+		}
+		root, err := graph.Bind("sqrt", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Outputs = []int{g.Add(root, "root", g.Add(small, "sum", in...))}
+		for size, faulty := range map[float64]string{eps: "a small number is not added", 1: ""} { // of 1, 1e-8 is less than a rounding
+			x := tensor.New(fp16.Float32, 64)
+			for i := range x.Data {
+				x.Data[i] = fp16.Float32.Round(size * float64(i+1) / 16)
+			}
+			for with, want := range map[float64]string{eps: "", 0: faulty} {
+				y := tensor.New(fp16.Float32, 64)
+				for i, v := range x.Data {
+					y.Data[i] = float64(float32(math.Sqrt(float64(float32(v + with)))))
+				}
+				r, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: y})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if r.Fault != want || (r.Verdict == Fail) != (want != "") {
+					t.Errorf("%s, x of %g, %g added: %s, fault %q, want %q", name, size, with, r.Verdict, r.Fault, want)
+				}
+			}
 		}
 	}
 }
