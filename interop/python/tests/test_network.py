@@ -56,6 +56,41 @@ class Tokens(nn.Module):
         return torch.cat([F.silu(a) * b, torch.einsum("bij,bkj->bik", a, b)], -1), (torch.arange(5) * 2).float() + z.mean()
 
 
+class Length(nn.Module):
+    """A root of squares plus a small number, which keeps it from 0."""
+
+    def __init__(self, eps):
+        super().__init__()
+        self.eps, self.mix = eps, nn.Linear(8, 4)
+
+    def forward(self, x):
+        return torch.sqrt(self.mix(x).square() + self.eps)
+
+
+class Sum(nn.Module):
+    def forward(self, a, b):
+        return a + b
+
+
+class Export(unittest.TestCase):
+    def test_small_number(self):
+        torch.manual_seed(0)
+        right, wrong, x = Length(1e-8), Length(0.0), torch.randn(64, 8) * 1e-4
+        wrong.load_state_dict(right.state_dict())
+        with torch.no_grad():
+            right.mix.bias.zero_(), wrong.mix.bias.zero_()
+        with tempfile.TemporaryDirectory() as d:
+            for module, ok in ((right, True), (wrong, False)):
+                torch.onnx.export(module, (x,), f"{d}/m.onnx", dynamo=False)
+                r = refrun.check_export(right, x, f"{d}/m.onnx")
+                self.assertEqual(r.ok, ok, str(r))
+                self.assertEqual("a small number is not added" in str(r), not ok, str(r))
+            with self.assertRaisesRegex(ValueError, "1 inputs: want 2"):
+                refrun.check_export(Sum(), (x, x), f"{d}/m.onnx")
+            with self.assertRaisesRegex(ValueError, "no such file"):
+                refrun.check_export(right, x, f"{d}/none.onnx")
+
+
 class Describe(unittest.TestCase):
     def compute(self, module, inputs, kwargs=None, precision="float32"):
         net = refrun.describe(module, inputs, kwargs)

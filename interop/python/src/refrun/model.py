@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import nn
 from torch.utils import _pytree as pytree
 
@@ -100,6 +100,36 @@ def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], output
         raise ValueError(done.stderr.strip() or f"refrun check ended with {done.returncode}")
     data = json.loads(done.stdout)
     return Report(data, data["text"])
+
+
+def check_export(module: Union[nn.Module, Network], inputs: Sequence[Any], file: Union[str, Path], *, kwargs: Optional[Mapping[str, Any]] = None,
+                 report: Optional[str] = None, junit: Optional[str] = None) -> Report:
+    """Says whether an ONNX file computes what the module does, for these inputs.
+
+    refrun evaluates the file, each operation rounded once to float32, and holds the result to the
+    module as `check_model` does. So no runtime takes part: what fails was lost on the way to the
+    file, such as a 1e-8 that an exporter took for 0. Inputs go to the file's in their order.
+    """
+    if isinstance(inputs, torch.Tensor):
+        inputs = (inputs,)
+    net = module if isinstance(module, Network) else describe(module, inputs, kwargs)
+    fed, info = list(net.feed(inputs, kwargs).values()), json.loads(_run("info", "--onnx", str(file), "--json"))
+    asked = info["inputs"]
+    if len(asked) != len(fed):
+        raise CaseError(f"{file}: {len(asked)} inputs: want {len(fed)}, as the module has")
+    with tempfile.TemporaryDirectory() as folder:
+        save_file({said.rsplit(" ", 2)[0]: _tensor(v) for said, v in zip(asked, fed)}, f"{folder}/in.safetensors")
+        _run("run", "--onnx", str(file), "--input", f"{folder}/in.safetensors", "--precision", "float32", "-o", f"{folder}/out.safetensors", "--quiet")
+        made = load_file(f"{folder}/out.safetensors")
+    return check_model(net, inputs, [made[k] for k in info["outputs"]], kwargs=kwargs, report=report, junit=junit)
+
+
+def _run(*args: str) -> str:
+    """What a command of refrun prints."""
+    done = subprocess.run([binary(), *args], capture_output=True, text=True)
+    if done.returncode != 0:
+        raise ValueError(done.stderr.strip() or f"refrun {args[0]} ended with {done.returncode}")
+    return done.stdout
 
 
 def _tensor(v: Any) -> torch.Tensor:
