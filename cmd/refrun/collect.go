@@ -13,8 +13,8 @@ import (
 // usually doubles. Small heaps are better off as usual.
 const (
 	largeHeap    = 256 << 20 // bytes
-	kernelHeap   = 16 << 20  // of one kernel's, which judging must not make four times as large
 	largePercent = 10
+	kernelHeap   = 16 << 20 // of one kernel's, which judging must not make four times as large
 )
 
 // collector sets how soon the collector runs, after each of its cycles.

@@ -34,6 +34,8 @@ inputs would not show is listed: docs/KERNELS.md.
   --attr K=V    an attribute, such as dim=-1 or normalized_shape=[256]
   --graph FILE  a chain of operations in place of one: docs/FORMATS.md, section 11
 
+A kernel that keeps its sums in half fails, unless it says so: --accumulate float16.
+
 With --accumulate tensor-core:NAME a matmul [M,K] by [K,N], K ascending, in one part
 or --schedule split_k=N, is held to the device's very bits, and so is --op dot, rows
 of a and b [rows, terms], one sum each: docs/TENSORCORES.md.
@@ -49,7 +51,7 @@ example: refrun kernel run.safetensors --op matmul --precision fp16 --accumulate
 func runKernel(c *command) error {
 	op := c.flags.String("op", "", "`name` of the operation")
 	precision := c.flags.String("precision", "", "`format` of the operands: float32, tf32, fp16, bf16, E4M3 or E5M2 (default: the file's)")
-	device := c.flags.String("accumulate", "", "`tensor-core:NAME`, the device: "+strings.Join(tensorcore.Names(), ", "))
+	device := c.flags.String("accumulate", "", "`FORMAT` of sums, float32 (default), float16 or bfloat16; or tensor-core:NAME, the device: "+strings.Join(tensorcore.Names(), ", "))
 	network := c.flags.String("graph", "", "`FILE.json`: a chain of operations, in place of --op (docs/FORMATS.md, section 11)")
 	report := c.flags.String("report", "", "`FILE.html` to write the report to")
 	var attributes, round list
@@ -62,6 +64,13 @@ func runKernel(c *command) error {
 	if err := c.parse(1); err != nil {
 		return err
 	}
+	sums := ""
+	switch *device {
+	case "float32":
+		*device = ""
+	case "float16", "bfloat16":
+		sums, *device = *device, ""
+	}
 	q := kernel.Question{Op: *op}
 	switch {
 	case *op == "" && *network == "":
@@ -71,11 +80,14 @@ func runKernel(c *command) error {
 	}
 	var err error
 	if _, fp8 := tensorcore.ParseInput(*precision); *op != "dot" && *device == "" && (fp8 != nil || !strings.HasPrefix(*precision, "E")) {
-		a := judged{op: *op, network: *network, report: *report, precision: *precision, store: *store, output: *output, attributes: attributes, round: round, variance: *variance}
+		a := judged{op: *op, network: *network, report: *report, precision: *precision, store: *store, output: *output, attributes: attributes, round: round, variance: *variance, accumulate: sums}
 		if *schedule != "" {
 			a.schedule = list{*schedule}
 		}
 		return c.judgeKernel(c.pos[0], a)
+	}
+	if sums != "" {
+		return fmt.Errorf("--accumulate: %s: want tensor-core:NAME of dot", sums)
 	}
 	for flag, given := range map[string]bool{"attr": attributes != nil, "round": round != nil, "variance": *variance != "", "report": *report != ""} {
 		if given {
@@ -98,7 +110,7 @@ func runKernel(c *command) error {
 	if *device != "" {
 		name, ok := strings.CutPrefix(*device, "tensor-core:")
 		if !ok {
-			return fmt.Errorf("--accumulate: %.40q: want tensor-core:NAME", *device)
+			return fmt.Errorf("--accumulate: %.40q: want float32, float16, bfloat16 or tensor-core:NAME", *device)
 		}
 		q.Device = name
 	}

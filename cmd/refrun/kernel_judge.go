@@ -29,7 +29,7 @@ type judged struct {
 	report                   string // a page to write, or ""
 	attributes, round        list
 	schedule                 list
-	variance                 string
+	variance, accumulate     string
 }
 
 // kernelReport is what a judged kernel's --json prints.
@@ -153,6 +153,7 @@ func attributesOf(given list) ([]byte, error) {
 // claim is what the flags say of how the kernel computes; nil if nothing.
 func (a *judged) claim() (*judge.Contract, error) {
 	var c judge.Contract
+	c.Accumulate = a.accumulate
 	for _, r := range a.round {
 		for name := range strings.SplitSeq(r, ",") {
 			c.Round = append(c.Round, name)

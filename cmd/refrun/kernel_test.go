@@ -67,7 +67,7 @@ func TestKernelUsage(t *testing.T) {
 		"--op dot":                            `--precision: operands "": want one of fp16, bf16, tf32, E4M3, E5M2`,
 		"--op dot --precision int8":           `--precision: operands "int8": want one of fp16`,
 		"--op dot --precision fp16 --store f": `--store: "f": want float32, float16 or bfloat16`,
-		"--op dot --precision fp16 --accumulate a100":                    `--accumulate: "a100": want tensor-core:NAME`,
+		"--op dot --precision fp16 --accumulate a100":                    `--accumulate: "a100": want float32, float16, bfloat16 or tensor-core:NAME`,
 		"--op dot --precision fp16 --accumulate tensor-core:a1":          `accumulate: tensor core "a1": want one of v100`,
 		"--op dot --precision fp16 --schedule split_k=0":                 `--schedule: "split_k=0": want split_k=N, N from 1 on`,
 		"--op dot --precision fp16 --output y":                           `no tensor "y": want a, b and the output (--output NAME), of [`,

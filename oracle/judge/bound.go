@@ -66,8 +66,8 @@ var greatest = map[string]bool{
 }
 
 // step evaluates a step for exact inputs and for all that right kernels may have in their place.
-func step(op graph.Op, in []ball, cores bool) ([]ball, error) {
-	out, err := bounds(op, in, cores)
+func step(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
+	out, err := bounds(op, in, acc)
 	for _, b := range out {
 		if b.r == nil {
 			continue
@@ -81,7 +81,7 @@ func step(op graph.Op, in []ball, cores bool) ([]ball, error) {
 	return out, err
 }
 
-func bounds(op graph.Op, in []ball, cores bool) ([]ball, error) {
+func bounds(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 	given := make([]*tensor.Tensor, len(in))
 	for k, b := range in {
 		given[k] = b.v
@@ -92,7 +92,7 @@ func bounds(op graph.Op, in []ball, cores bool) ([]ball, error) {
 		if err != nil {
 			return nil, err
 		}
-		return product(op, in, v, cores)
+		return product(op, in, v, acc)
 	}
 	out, err := apply(op, given...)
 	if err != nil {
@@ -107,7 +107,7 @@ func bounds(op graph.Op, in []ball, cores bool) ([]ball, error) {
 	case moves[name]:
 		return spread(op, in, out, false)
 	case sums[name]:
-		return sum(op, in, out[0])
+		return sum(op, in, out[0], acc)
 	}
 	switch op := op.(type) {
 	case graph.Binary:
@@ -209,6 +209,35 @@ func sumSigma(n, s, q float64) float64 {
 	return u * math.Sqrt(0.18*(n*s*s/3+n*q/6+q))
 }
 
+// accumulator is what a kernel keeps sums in: half the distance of its numbers from 1 on, and the format if
+// it is not float32. Cores is set if products may be those of units that truncate.
+type accumulator struct {
+	u      float64
+	narrow fp16.Format
+	cores  bool
+}
+
+// accumulator is that of a builder's kernels.
+func (b *builder) accumulator() accumulator {
+	if f, is := accumulators[b.form.Accumulate]; is {
+		return accumulator{u: f.Ulp(1) / 2, narrow: f}
+	}
+	return accumulator{u: u, narrow: fp16.Float32, cores: b.cores}
+}
+
+// accumulators are the formats of sums that are not float32, by the name that [Form] has for them.
+var accumulators = map[string]fp16.Format{"float16": fp16.Float16, "bfloat16": fp16.BFloat16}
+
+func (a accumulator) sigma(n, s, q float64) float64 { return a.u / u * sumSigma(n, s, q) }
+
+// least is what n roundings of numbers below the least normal one are off by, and a flush of one to zero.
+func (a accumulator) least(n float64) float64 {
+	if a.narrow == fp16.Float16 {
+		return n * a.narrow.Smallest()
+	}
+	return 0x1p-126
+}
+
 // The units of GPUs that multiply half numbers, or TF32 ones, add blocks of products to a sum and
 // truncate it to float32. The least block is four (V100), and its error up to 2.5u a term
 // (docs/TENSORCORES.md). It cuts each of the products and their sum, half a place of the partial sum S_k
@@ -223,7 +252,7 @@ func cutSigma(n, q float64) float64 { return perBlock * u * (n / 4) * math.Sqrt(
 func cutDrift(n, s float64) float64 { return perBlock * u * (n / 4) * math.Abs(s) / 2 }
 
 // product bounds sums of products, which units for half operands may compute.
-func product(op graph.Op, in []ball, v *tensor.Tensor, cores bool) ([]ball, error) {
+func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, error) {
 	inexact := slices.ContainsFunc(in, func(b ball) bool { return b.r != nil })
 	n, err := terms(op, in, v)
 	if err != nil {
@@ -240,7 +269,7 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, cores bool) ([]ball, erro
 	r, sigma := tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
 	each := 1.0
 	var cut, drift *tensor.Tensor
-	if cores {
+	if acc.cores {
 		each, cut, drift = perTerm, tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
 	}
 	grid := 0.0
@@ -251,12 +280,12 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, cores bool) ([]ball, erro
 		}
 	}
 	for i, all := range t.Data {
-		if grid > 0 && all < grid*0x1p24 { // every partial sum is a float32 number
+		if grid > 0 && all < grid/acc.u { // every partial sum is a number of the accumulator
 			continue
 		}
-		r.Data[i] = float64((each*n+2)*u*all) + 0x1p-126
-		sigma.Data[i] = sumSigma(n, v.Data[i], q.Data[i])
-		if cores {
+		r.Data[i] = float64((each*n+2)*acc.u*all) + acc.least(n)
+		sigma.Data[i] = acc.sigma(n, v.Data[i], q.Data[i])
+		if acc.cores {
 			cut.Data[i], drift.Data[i] = cutSigma(n, q.Data[i]), cutDrift(n, v.Data[i])
 		}
 	}
@@ -385,7 +414,7 @@ func terms(op graph.Op, in []ball, v *tensor.Tensor) (float64, error) {
 }
 
 // sum bounds sums with weights.
-func sum(op graph.Op, in []ball, v *tensor.Tensor) ([]ball, error) {
+func sum(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, error) {
 	absolute, square := make([]*tensor.Tensor, len(in)), make([]*tensor.Tensor, len(in))
 	inexact := false
 	for k, b := range in {
@@ -403,16 +432,9 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor) ([]ball, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := max(1, float64(len(in[0].v.Data))/float64(max(1, len(v.Data))))
-	weight := 1.0
-	switch op.Name() {
-	case "sum":
-	case "cumsum", "scatter_add", "index_add":
-		n = float64(len(in[len(in)-1].v.Data))
-	case "interpolate":
-		n = 16
-	default: // means
-		weight = 1 / n
+	n, weight, err := addends(op, in, v)
+	if err != nil {
+		return nil, err
 	}
 	r, sigma := tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
 	grid := 0.0
@@ -427,12 +449,13 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor) ([]ball, error) {
 	}
 	for i, all := range t.Data {
 		all += .9 * cubic // its weights' negative parts are up to .45 of all in absolute value
-		if n == 1 && !inexact || grid > 0 && all < grid*0x1p24 {
+		n := n[i%len(n)]
+		if n == 1 && !inexact || grid > 0 && all < grid/acc.u {
 			continue
 		}
-		r.Data[i] = float64((n+2)*u*all) + float64(44*u*cubic) + 0x1p-126 // each of 16 weights is a product of two that are 4u off
+		r.Data[i] = float64((n+2)*acc.u*all) + float64(44*u*cubic) + acc.least(n) // each of 16 weights is a product of two that are 4u off
 		// a mean's squares are divided by n once, and should be twice
-		sigma.Data[i] = sumSigma(n, v.Data[i], q.Data[i]*weight)
+		sigma.Data[i] = acc.sigma(n, v.Data[i], q.Data[i]*weight)
 	}
 	if inexact {
 		radii := make([]*tensor.Tensor, len(in))
@@ -450,6 +473,61 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor) ([]ball, error) {
 		}
 	}
 	return []ball{{v: v, r: r, sigma: sigma, sum: true}}, nil
+}
+
+// addends returns of how many numbers each result is a sum, or one number for all, and what each is multiplied
+// by, about.
+func addends(op graph.Op, in []ball, v *tensor.Tensor) (n []float64, weight float64, err error) {
+	most := max(1, float64(len(in[0].v.Data))/float64(max(1, len(v.Data))))
+	switch op := op.(type) {
+	case graph.AvgPool:
+		axes := map[string]int{"avg_pool1d": 1, "avg_pool2d": 2, "avg_pool3d": 3}[op.Name()]
+		most = 1
+		for a := range axes {
+			most *= float64(op.Kernel[a%len(op.Kernel)])
+		}
+	case graph.AdaptivePool:
+		most = windows(in[0].v.Shape, v.Shape)
+	case graph.Interpolate:
+		if op.Mode == "area" {
+			most = windows(in[0].v.Shape, v.Shape)
+			break
+		}
+		return []float64{16}, 1, nil
+	case graph.CumSum, graph.IndexAdd, graph.ScatterAdd:
+		ones := make([]*tensor.Tensor, len(in))
+		for k, b := range in {
+			if ones[k] = b.v; b.v.Format != fp16.Int64 {
+				ones[k] = tensor.New(fp16.Float64, b.v.Shape...)
+				for i := range ones[k].Data {
+					ones[k].Data[i] = 1
+				}
+			}
+		}
+		count, err := one(op, ones...)
+		if err != nil {
+			return nil, 0, err
+		}
+		return count.Data, 1, nil
+	}
+	if op.Name() == "sum" {
+		return []float64{most}, 1, nil
+	}
+	return []float64{most}, 1 / most, nil
+}
+
+// windows is how many numbers the largest window of an adaptive pool has: of s numbers and o windows they
+// begin at floor(i s/o) and end before ceil((i+1) s/o).
+func windows(in, out []int) float64 {
+	n := 1.0
+	for a := range min(len(in), len(out)) {
+		largest := 0
+		for i := range out[a] {
+			largest = max(largest, ((i+1)*in[a]+out[a]-1)/out[a]-i*in[a]/out[a])
+		}
+		n *= float64(max(1, largest))
+	}
+	return n
 }
 
 // spreadTo returns a tensor as a larger shape sees it.

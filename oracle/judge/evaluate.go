@@ -76,7 +76,7 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 		for k, v := range n.In {
 			in[k] = balls[v]
 		}
-		out, err := step(n.Op, in, b.cores)
+		out, err := step(n.Op, in, b.accumulator())
 		if err != nil {
 			return err
 		}
@@ -84,6 +84,7 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 			if err := s.step(n, balls, out); err != nil {
 				return err
 			}
+			b.drop(s.of, last, n) // before the next kernel's are made
 		}
 		for k, v := range n.Out {
 			if f, is := round[v]; is {
@@ -99,9 +100,6 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 		for _, v := range n.In {
 			if last[v] == n {
 				balls[v] = ball{}
-				for _, s := range sims {
-					s.of[v] = nil
-				}
 			}
 		}
 		return nil
@@ -224,7 +222,7 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 			s.of[v] = out[k].v
 		}
 		if !s.flips {
-			s.of[v] = noisy(s.of[v], out[k], s.r, s.cuts)
+			s.of[v] = noisy(s.of[v], out[k], s.r, s.cuts, !same)
 		}
 	}
 	return nil
@@ -387,12 +385,15 @@ func (b *builder) outputs(of []*tensor.Tensor) (out []*tensor.Tensor) {
 	return out
 }
 
-// noisy adds a step's errors to its result and rounds it to float32.
-func noisy(t *tensor.Tensor, like ball, r *rand.Rand, cuts bool) *tensor.Tensor {
+// noisy adds a step's errors to its result and rounds it to float32: in its place, if nobody else has it.
+func noisy(t *tensor.Tensor, like ball, r *rand.Rand, cuts, own bool) *tensor.Tensor {
 	if t.Format == fp16.Int64 || like.exact {
 		return t
 	}
-	out := tensor.New(fp16.Float64, t.Shape...)
+	out := t
+	if !own {
+		out = tensor.New(fp16.Float64, t.Shape...)
+	}
 	if like.sigma == nil {
 		fp16.Float32.RoundSlice(out.Data, t.Data)
 		return out

@@ -42,6 +42,9 @@ type Form struct {
 	// Operands is the format to which the operands of products are rounded first, tf32
 	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16; "" for none.
 	Operands string `json:"operands,omitempty"`
+	// Accumulate is the format in which sums are kept, float16 or bfloat16; "" is float32. It is never found,
+	// only claimed: of a kernel that says nothing it is a fault.
+	Accumulate string `json:"accumulate,omitempty"`
 }
 
 // builder makes the graph of steps of a graph of operations.
@@ -105,6 +108,13 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault, at string) *bu
 	}
 	for _, v := range g.Outputs {
 		b.Outputs = append(b.Outputs, b.of[v])
+	}
+	if f, is := accumulators[form.Accumulate]; is {
+		for i := range b.Nodes {
+			if name := b.Nodes[i].Op.Name(); sums[name] || products[name] {
+				b.round[b.Nodes[i].Out[0]] = rounding{Format: f}
+			}
+		}
 	}
 	return b
 }
@@ -171,7 +181,7 @@ func (b *builder) product(name string, op graph.Op, in ...int) int {
 	}
 	in[first], in[first+1] = b.operand(in[first]), b.operand(in[first+1])
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		if canNarrow(op) && b.is("sums_"+f.String()) {
+		if b.form.Accumulate == "" && canNarrow(op) && b.is("sums_"+f.String()) {
 			op = narrowSums{op, f}
 		}
 	}

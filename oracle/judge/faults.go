@@ -55,8 +55,8 @@ var Faults = []Fault{
 	{"weight_transposed", "the second operand is transposed", "check the strides of the second operand"},
 	{"operands_tf32", "the operands of products are rounded to TF32", "turn TF32 off, or claim it"},
 	{"operands_bfloat16", "the operands of products are rounded to bfloat16", "keep the operands in float32"},
-	{"sums_bfloat16", "sums are kept in bfloat16", "accumulate in float32"},
-	{"sums_float16", "sums are kept in float16", "accumulate in float32"},
+	{"sums_bfloat16", "sums are kept in bfloat16", "accumulate in float32, or say that it accumulates in bfloat16"},
+	{"sums_float16", "sums are kept in float16", "accumulate in float32, or say that it accumulates in float16"},
 	{"weight_flipped", "the kernel is turned round", "convolutions of networks are correlations: do not flip the kernel"},
 }
 

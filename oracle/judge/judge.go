@@ -59,6 +59,9 @@ func (c Contract) String() string {
 	if c.Operands != "" {
 		s += "; operands of products in " + c.Operands
 	}
+	if c.Accumulate != "" {
+		s += "; sums kept in " + c.Accumulate
+	}
 	for _, form := range []struct {
 		is    bool
 		words string
@@ -177,6 +180,9 @@ func Check(q Question) (*Report, error) {
 	first, rest := q.pieces(types)
 	t, err := first.search()
 	if err != nil {
+		return nil, err
+	}
+	if err := first.narrowed(t); err != nil {
 		return nil, err
 	}
 	if t, err = t.with(rest); err != nil {
@@ -422,7 +428,7 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 		return nil, err
 	}
 	t.round = t.b.rounds(values, q.Narrow)
-	t.b.cores = q.Narrow != fp16.Float32 || c.Operands != ""
+	t.b.cores = c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
 	kernels := 2
 	if faults {
 		kernels = simulations(len(q.Output.Data))

@@ -95,7 +95,8 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     for, and the report's `contract` says what was found. schedule says {"block_keys": 32} of an online
     attention, variance "one_pass" of a norm.
 
-    accumulate="tensor-core:h100" holds a matmul [M,K] by [K,N] (with c, what is added to) or "dot" to
+    accumulate="float16" or "bfloat16" says that sums are kept in that format, which is a fault of a kernel
+    that does not say so. accumulate="tensor-core:h100" holds a matmul [M,K] by [K,N] (with c, what is added to) or "dot" to
     that device's very bits, with schedule={"split_k": n} to those of n parts of K. Operands of E4M3 and
     E5M2 need a precision of that name.
 
@@ -114,7 +115,7 @@ def check_kernel(op: Union[str, Any], inputs: Union[Mapping[str, Any], Sequence[
     named = dict(inputs) if isinstance(inputs, Mapping) else dict(zip(_names(op, len(inputs)), inputs))
     tensors = {k: _tensor(v, k) for k, v in named.items() if v is not None}
     tensors["output"] = _tensor(output, "output")
-    bits = accumulate is not None or op == "dot" or (precision or "").startswith("E")
+    bits = (accumulate or "").startswith("tensor-core") or op == "dot" or (precision or "").startswith("E")
     args: List[str] = ["--op", op] if op else []
     if bits:
         if "input" not in tensors or "other" not in tensors:

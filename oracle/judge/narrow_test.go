@@ -1,0 +1,88 @@
+package judge
+
+import (
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
+)
+
+// question is one of an operation.
+func question(t *testing.T, op, attributes string, out *tensor.Tensor, in ...*tensor.Tensor) Question {
+	t.Helper()
+	g, _, err := Kernel(op, []byte(attributes), []string{"input", "other"}[:len(in)])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Question{Graph: g, Inputs: in, Output: out}
+}
+
+// TestAccumulate: sums that are kept in half fail, a product's by their name, and pass if that is claimed, a
+// running sum's too; and a claim of them excuses no other fault.
+func TestAccumulate(t *testing.T) {
+	const rows, n, columns = 24, 120, 20
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		r := rand.New(rand.NewPCG(1, uint64(f)))
+		x, w := drawn(r, f, rows, n), drawn(r, f, n, columns)
+		running, product := tensor.New(f, rows, n), tensor.New(f, rows, columns)
+		for i := range rows {
+			s := 0.0
+			for k := range n {
+				s = f.Round(s + x.Data[i*n+k])
+				running.Data[i*n+k] = s
+			}
+			for j := range columns {
+				s := 0.0
+				for k := range n {
+					s = f.Round(s + x.Data[i*n+k]*w.Data[k*columns+j])
+				}
+				product.Data[i*columns+j] = s
+			}
+		}
+		for _, q := range []Question{question(t, "cumsum", `{"dim": -1}`, running, x), question(t, "matmul", "", product, x, w)} {
+			op := q.Graph.Nodes[0].Op.Name()
+			a, err := Check(q)
+			if err != nil || a.Verdict != Fail || op == "matmul" && !strings.HasPrefix(a.Fault, "sums are kept in "+f.String()) {
+				t.Errorf("%s, %v: %+v, %v: want sums in %v named", op, f, a, err, f)
+			}
+			q.Claimed = &Contract{Form: Form{Accumulate: f.String()}}
+			if a, err = Check(q); err != nil || a.Verdict != Pass {
+				t.Errorf("%s, %v, claimed: %+v, %v", op, f, a, err)
+			}
+			for i := range q.Output.Data[:columns] {
+				q.Output.Data[i] = 0 // a row, or its beginning
+			}
+			if a, err = Check(q); err != nil || a.Verdict != Fail {
+				t.Errorf("%s, %v, a row of zeros: %+v, %v", op, f, a, err)
+			}
+		}
+	}
+}
+
+// TestWindows: a mean over windows that overlap is a sum of as many numbers as a window has.
+func TestWindows(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	x := drawn(r, fp16.Float32, 2, 3, 9, 11)
+	out := tensor.New(fp16.Float32, 2, 3, 7, 9)
+	for i := range out.Data {
+		col, row, image := i%9, i/9%7, i/63
+		var s float32
+		for k := range 9 {
+			s += float32(x.Data[image*99+(row+k/3)*11+col+k%3])
+		}
+		out.Data[i] = float64(s / 9)
+	}
+	if a, err := Check(question(t, "avg_pool2d", `{"kernel_size": 3, "stride": 1}`, out, x)); err != nil || a.Verdict != Pass {
+		t.Errorf("%+v, %v", a, err)
+	}
+	for _, c := range []struct {
+		in, out []int
+		want    float64
+	}{{[]int{2, 8, 8, 8}, []int{2, 3, 3, 3}, 64}, {[]int{9}, []int{3}, 3}, {[]int{5}, []int{7}, 2}} {
+		if got := windows(c.in, c.out); got != c.want {
+			t.Errorf("windows of %v to %v: %v, want %v", c.in, c.out, got, c.want)
+		}
+	}
+}
