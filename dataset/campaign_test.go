@@ -503,3 +503,32 @@ func TestShardIndex(t *testing.T) {
 		}
 	}
 }
+
+// TestManifestKept holds that a manifest that says what the records say is left alone, as one in
+// a folder that may only be read must be.
+func TestManifestKept(t *testing.T) {
+	p := plan(t, strings.Replace(own, `"operators":40`, `"operators":2`, 1), 1)
+	shard(t, p, Shard{0, 1}, 1)
+	path := filepath.Join(p.Dir, manifestName)
+	stat := func() os.FileInfo {
+		t.Helper()
+		if _, err := p.WriteManifest(); err != nil {
+			t.Fatal(err)
+		}
+		is, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return is
+	}
+	first := stat()
+	if !os.SameFile(first, stat()) {
+		t.Error("written anew, though nothing changed")
+	}
+	if err := os.WriteFile(path, []byte("{}\n"), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if is := stat(); is.Size() != first.Size() {
+		t.Errorf("%d bytes, want %d", is.Size(), first.Size())
+	}
+}

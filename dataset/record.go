@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -109,30 +110,27 @@ func (p *Plan) Missing() []int {
 	return all
 }
 
-// WriteManifest writes manifest.jsonl anew from the records and returns its SHA-256. A unit
-// that has not been made is an error.
+// WriteManifest writes manifest.jsonl from the records, unless it is what they say already, so
+// that a dataset that one may only read can be merged; and returns its SHA-256. A
+// unit that has not been made is an error.
 func (p *Plan) WriteManifest() (string, error) {
 	path := filepath.Join(p.Dir, manifestName)
-	h := sha256.New()
-	err := disk.Replace(path, 0o666, func(w io.Writer) error {
-		for i := range p.Lines {
-			r, err := p.Record(i)
-			if err != nil {
-				return err
-			}
-			if r == nil {
-				return fmt.Errorf("unit %d: not made: want all units", i)
-			}
-			text := r.line()
-			h.Write(text)
-			if _, err := w.Write(text); err != nil {
-				return err
-			}
+	var text []byte
+	for i := range p.Lines {
+		r, err := p.Record(i)
+		if err != nil {
+			return "", err
 		}
-		return nil
-	})
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", path, fault.Cause(err))
+		if r == nil {
+			return "", fmt.Errorf("%s: unit %d: not made: want all units", path, i)
+		}
+		text = append(text, r.line()...)
 	}
-	return fmt.Sprintf("%x", h.Sum(nil)), nil
+	sum := sha256.Sum256(text)
+	if was, err := readFile(path, int64(len(text))); err != nil || !bytes.Equal(was, text) {
+		if err := disk.WriteFile(path, text, 0o666); err != nil {
+			return "", fmt.Errorf("%s: %w", path, fault.Cause(err))
+		}
+	}
+	return fmt.Sprintf("%x", sum), nil
 }

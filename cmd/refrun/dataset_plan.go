@@ -10,6 +10,7 @@ import (
 	"github.com/refrun/refrun/dataset"
 	points "github.com/refrun/refrun/dataset/sample"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
@@ -36,6 +37,7 @@ type planned struct {
 	Threads  int                `json:"threads"`
 	Sampled  []sampled          `json:"sampled,omitempty"`
 	Folder   string             `json:"folder,omitempty"`
+	Free     *uint64            `json:"disk_free_bytes,omitempty"` // if that is less than the files take
 	Parallel float64            `json:"seconds_of_largest_shard"`
 }
 
@@ -141,6 +143,9 @@ func datasetPlan(c *command) error {
 			return err
 		}
 		r.Folder = *out
+		if free, ok := disk.Free(*out); ok && free < uint64(r.Bytes) {
+			r.Free = &free
+		}
 	}
 	if c.json {
 		return c.printJSON(r)
@@ -195,6 +200,9 @@ func (c *command) printPlanned(r *planned, s *dataset.Spec) {
 		c.printf("; %s %s", name, long(r.By[name]))
 	}
 	c.printf("\nfiles take %s, the largest %s\n", size(r.Bytes), size(r.Most))
+	if r.Free != nil {
+		c.printf("the disk has %s free, less than the files take\n", size(int64(*r.Free)))
+	}
 	c.printf("%s, the largest takes %s\nidentity %s\n", plural(r.Shards, "shard"), long(r.Parallel), r.Identity)
 	for _, u := range r.Sampled {
 		c.printf("\noperator %d, %s\n  operator %s\n  rollout  %s\n  initial  %s\n", u.Unit, long(u.Seconds),

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"github.com/refrun/refrun/internal/disk"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -262,6 +263,11 @@ func TestDatasetKills(t *testing.T) {
 	t.Logf("%d units in %v; %d processes left on SIGTERM", count, whole, terms)
 }
 
+// scarce is a file system that is nearly full.
+type scarce struct{ disk.System }
+
+func (scarce) Free(string) (uint64, bool) { return 1000, true }
+
 // datasetPairs are those of dataset.
 func datasetPairs(t *testing.T) []pair {
 	datasetFile(t, 3, 2)
@@ -271,6 +277,9 @@ func datasetPairs(t *testing.T) []pair {
 		all("plan", "spec.yaml", "-o", dir, "--rate", "10")
 	}
 	two := all("plan", "spec.yaml", "-o", "two", "--workers", "2", "--rate", "10")
+	restore := disk.Use(scarce{disk.Operating()})
+	full := all("plan", "spec.yaml", "-o", "two", "--workers", "2", "--rate", "10")
+	restore()
 	first := all("run", "set")
 	good, whole := all("verify", "set"), all("status", "set")
 	if err := os.Remove(filepath.Join("set", "units", "00000", "00000001.safetensors")); err != nil {
@@ -281,6 +290,7 @@ func datasetPairs(t *testing.T) []pair {
 		{"3 units made in", first, all("run", "set", "--units", "0")},
 		{"planned in two; refrun dataset run two makes it", two, dry},
 		{", with 2 like it", two, dry},
+		{"the disk has 1 kB free, less than the files take", full, two},
 		{"set: ok, 3 units, 0 of them read, 0 made once more", good, bad},
 		{"unit 1: units/00000/00000001.safetensors: missing", bad, good},
 		{"about 2 s of one worker left", regexp.MustCompile(`about .* of one`).ReplaceAllString(all("status", "none"), "about 2 s of one"), whole},
