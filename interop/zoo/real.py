@@ -29,18 +29,23 @@ STEPS = 6
 class Torch:
     """The operator in PyTorch, under autocast for a half mode."""
 
-    def __init__(self, op, mode, compiled=False, channels_last=False, mkldnn=True):
+    def __init__(self, op, mode, compiled=False, channels_last=False, mkldnn=True, halved=False):
         import torch
 
         self.t, self.op, self.mode = torch, op, mode
         self.w = {k: torch.from_numpy(np.array(v)) for k, v in op.weights.items()}
         self.last, self.mkldnn, self.taps = channels_last, mkldnn, None
+        if halved:                        # as model.half() or .bfloat16(): no autocast
+            self.dtype = {"bfloat16": torch.bfloat16, "float16": torch.float16}[mode]
+            self.w = {k: v.to(self.dtype) if v.is_floating_point() else v for k, v in self.w.items()}
+            op.weights.update({k: v.float().numpy() for k, v in self.w.items() if v.is_floating_point()})
+        self.halved = halved
         if channels_last:
             self.w = {k: v.contiguous(memory_format=torch.channels_last) if v.dim() == 4 else v for k, v in self.w.items()}
         if compiled:
             torch._dynamo.reset()
-            # PyTorch 2.9's cache takes code compiled for one type of autocast on the CPU for the other's.
-            torch._functorch.config.enable_autograd_cache = False
+            # PyTorch 2.9's caches take code compiled for one type of autocast on the CPU for the other's.
+            torch.compiler.config.force_disable_caches = True
         self.run = torch.compile(self.forward) if compiled else self.forward
         self.layers = not compiled
 
@@ -116,9 +121,9 @@ class Torch:
         with contextlib.ExitStack() as stack:
             stack.enter_context(t.no_grad())
             stack.enter_context(t.backends.mkldnn.flags(enabled=self.mkldnn))
-            stack.enter_context(t.autocast("cpu", dtype, enabled=dtype is not None))
+            stack.enter_context(t.autocast("cpu", dtype, enabled=dtype is not None and not self.halved))
             self.taps = taps
-            o = self.run(x, [t.from_numpy(np.ascontiguousarray(d)) for d in draws])
+            o = self.run(x.to(self.dtype) if self.halved else x, [t.from_numpy(np.ascontiguousarray(d)) for d in draws])
             self.taps = None
             if taps is not None:
                 taps["output"] = o
@@ -325,6 +330,8 @@ DEVICES = {
     "torch-bfloat16-channels-last": ("bfloat16", lambda op, m: Torch(op, m, channels_last=True)),
     "torch-bfloat16-no-mkldnn": ("bfloat16", lambda op, m: Torch(op, m, mkldnn=False)),
     "torch-float16": ("float16", lambda op, m: Torch(op, m)),
+    "torch-half-weights": ("float16", lambda op, m: Torch(op, m, halved=True)),
+    "torch-bfloat16-weights": ("bfloat16", lambda op, m: Torch(op, m, halved=True)),
     "torch-compiled": ("float32", lambda op, m: Torch(op, m, compiled=True)),
     "torch-compiled-bfloat16": ("bfloat16", lambda op, m: Torch(op, m, compiled=True)),
     "torch-compiled-float16": ("float16", lambda op, m: Torch(op, m, compiled=True)),
