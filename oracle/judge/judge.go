@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -176,6 +177,10 @@ func Check(q Question) (*Report, error) {
 	if !slices.Equal(want.Shape, q.Output.Shape) {
 		return nil, fmt.Errorf("output of shape %v: want %v", q.Output.Shape, want.Shape)
 	}
+	store := q.Output.Format
+	if store == fp16.Int64 { // of which every one is a float64 number
+		q.Output = &tensor.Tensor{Format: fp16.Float64, Shape: q.Output.Shape, Data: q.Output.Data}
+	}
 	q.whole = q.Output.Shape
 	first, rest := q.pieces(types)
 	t, err := first.search()
@@ -189,6 +194,7 @@ func Check(q Question) (*Report, error) {
 		return nil, err
 	}
 	r := q.report(t)
+	r.Store = store.String()
 	if r.Verdict == Pass {
 		r.Order = q.order()
 	}
@@ -361,7 +367,11 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 	}
 	for _, f := range forms {
 		if f.BlockKeys > 0 || f.CoarseExp { // which change little but where they are rounded
-			all = append(all, Contract{f, []string{"probabilities_unnormalized"}})
+			for _, name := range expand(q.Graph, types, f, "", "").names() {
+				if strings.HasSuffix(name, "probabilities_unnormalized") { // of a chain, with its operation's name
+					all = append(all, Contract{f, []string{name}})
+				}
+			}
 			continue
 		}
 		b := expand(q.Graph, types, f, "", "")

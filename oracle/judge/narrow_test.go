@@ -1,11 +1,14 @@
 package judge
 
 import (
+	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -84,5 +87,45 @@ func TestWindows(t *testing.T) {
 		if got := windows(c.in, c.out); got != c.want {
 			t.Errorf("windows of %v to %v: %v, want %v", c.in, c.out, got, c.want)
 		}
+	}
+}
+
+// TestOrdered: the greatest numbers and their places are exact, and others fail.
+func TestOrdered(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	x := drawn(r, fp16.BFloat16, 12, 30)
+	places, most := tensor.New(fp16.Int64, 12), tensor.New(fp16.BFloat16, 12, 1)
+	for i := range 12 {
+		row := x.Data[i*30 : (i+1)*30]
+		most.Data[i] = slices.Max(row)
+		places.Data[i] = float64(slices.Index(row, most.Data[i]))
+	}
+	for _, c := range []struct {
+		op, attributes string
+		out            *tensor.Tensor
+	}{{"argmax", `{"dim": -1}`, places}, {"amax", `{"dim": -1, "keepdim": true}`, most}} {
+		q := question(t, c.op, c.attributes, c.out, x)
+		if a, err := Check(q); err != nil || a.Verdict != Pass || a.Store != c.out.Format.String() {
+			t.Errorf("%s: %+v, %v", c.op, a, err)
+		}
+		c.out.Data[5]++
+		if a, err := Check(q); err != nil || a.Verdict != Fail {
+			t.Errorf("%s, one off: %+v, %v", c.op, a, err)
+		}
+		c.out.Data[5]--
+	}
+	g := graph.New(nil)
+	out := g.AddNode(graph.TopK{K: 1, Axis: -1, Largest: true, Sorted: true}, "topk", 2, g.AddNode(unary("exp"), "exp", 1, g.Input("input"))...)
+	g.Outputs = out[:1]
+	for i, v := range most.Data {
+		most.Data[i] = fp16.BFloat16.Round(math.Exp(v))
+	}
+	q := Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: most}
+	if a, err := Check(q); err != nil || a.Verdict != Pass {
+		t.Errorf("topk of exp: %+v, %v", a, err)
+	}
+	most.Data[3] *= .5
+	if a, err := Check(q); err != nil || a.Verdict != Fail {
+		t.Errorf("topk of exp, one half as large: %+v, %v", a, err)
 	}
 }

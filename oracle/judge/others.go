@@ -18,7 +18,7 @@ type bounder func(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error)
 // others are the operations of whole networks whose bounds are of a kind of their own.
 var others = map[string]bounder{
 	"fft_fft": transform, "fft_ifft": transform, "fft_rfft": transform, "fft_irfft": transform, "complex_mul": complexProduct,
-	"scatter_nd": scatter, "index_put": scatter, "scatter_reduce": scatter, "cast": cast, "max": extreme, "min": extreme,
+	"scatter_nd": scatter, "index_put": scatter, "scatter_reduce": scatter, "cast": cast, "max": extreme, "min": extreme, "topk": ordered,
 }
 
 // otherSteps adds the steps of operations that consist of several, or nothing.
@@ -116,6 +116,25 @@ func extreme(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
 	if in[0].r != nil {
 		var err error
 		if y.r, err = one(r, in[0].r); err != nil {
+			return nil, err
+		}
+	}
+	all := []ball{y}
+	for _, places := range out[1:] {
+		all = append(all, ball{v: places, exact: true})
+	}
+	return all, nil
+}
+
+// ordered bounds the greatest numbers along an axis, each of which moves by no more than any of them does.
+func ordered(op graph.Op, in []ball, out []*tensor.Tensor) ([]ball, error) {
+	y := ball{v: out[0], exact: true}
+	if in[0].r != nil {
+		r, err := one(graph.Reduction{Of: "amax", Axes: graph.Ints{op.(graph.TopK).Axis}, Keep: true}, in[0].r)
+		if err == nil {
+			y.r, err = spreadTo(r, out[0].Shape)
+		}
+		if err != nil {
 			return nil, err
 		}
 	}
