@@ -154,7 +154,7 @@ func histogram(x []float64, lo, hi float64) (counts [bins]int, ok bool) {
 	each := bins / span
 	for i, v := range x {
 		d := v - lo
-		q := d * each
+		q := float64(d * each)
 		k := int(q)
 		if f := q - float64(k); !(f > near && f < 1-near) {
 			k = int(d * bins / span)
