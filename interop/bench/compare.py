@@ -22,13 +22,15 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # no thread spins into the 
 
 # base channels, kernel size, grid, batch
 SHAPES = [(64, 3, 128, 1), (64, 3, 128, 5), (32, 3, 64, 5), (16, 3, 64, 5), (32, 5, 64, 5), (32, 7, 64, 5)]
+# with --more: batches, a large grid, and the other norm
+MORE = [(32, 3, 128, 1), (32, 3, 128, 2), (32, 3, 128, 8), (32, 3, 128, 16), (32, 3, 256, 1), (32, 3, 128, 1, "group")]
 
 UNIT = {"float32": 2**-24, "tf32": 2**-11, "float16": 2**-11, "bfloat16": 2**-8 / 2}  # half an ulp of 1
 PACKAGES = ["onnxruntime", "openvino", "jax", "torch"]
 
 
-def shape_name(base, k, grid, batch):
-    return f"{base}, {k}x{k}, {batch} x {grid}x{grid}"
+def shape_name(base, k, grid, batch, norm="instance"):
+    return f"{base}, {k}x{k}, {batch} x {grid}x{grid}" + (f", {norm} norm" if norm != "instance" else "")
 
 
 def allowed(precision, net):
@@ -60,7 +62,7 @@ def distance(contestant, want):
     return max(float(((contestant.output(k) - y) ** 2).mean() ** 0.5 / y.std()) for k, y in enumerate(want))
 
 
-def measure(args, base, k, grid, batch):
+def measure(args, base, k, grid, batch, norm="instance"):
     import numpy as np
     import torch
     from safetensors.numpy import save_file
@@ -69,14 +71,14 @@ def measure(args, base, k, grid, batch):
     from operators import Operator
 
     torch.manual_seed(base + k)
-    net = Operator(base, k).eval()
+    net = Operator(base, k, norm).eval()
     shape = (batch, 3, grid, grid)
     inputs = [np.random.default_rng(s).standard_normal(shape, dtype=np.float32) for s in range(3)]
     want, rows, running = truths(net, inputs), {}, {}
     with tempfile.TemporaryDirectory() as case:
         save_file({n: p.numpy() for n, p in net.state_dict().items()}, f"{case}/w.safetensors")
         with open(f"{case}/op.json", "w") as f:
-            json.dump({"operator": {"num_layers": 4, "base_channels": base, "kernel_size": k, "grid_size": grid},
+            json.dump({"operator": {"num_layers": 4, "base_channels": base, "kernel_size": k, "grid_size": grid, "normalization": norm},
                        "rollout": {"policy_type": "autoregressive", "num_timesteps": 2, "num_realizations": batch}, "torch": {"version": "2.9.1"}}, f)
         try:
             for name, (make, precision) in contestants(net, inputs, case, args.refrun, args.threads).items():
@@ -109,7 +111,7 @@ def measure(args, base, k, grid, batch):
     for name, t in times.items():
         middle = statistics.median(t)
         rows[name] |= {"seconds": middle, "least": min(t), "rounds": len(t), "gflops": flop / middle / 1e9}
-    return {"name": shape_name(base, k, grid, batch), "base": base, "kernel": k, "grid": grid, "batch": batch, "flop": flop, "rows": rows}
+    return {"name": shape_name(base, k, grid, batch, norm), "norm": norm, "base": base, "kernel": k, "grid": grid, "batch": batch, "flop": flop, "rows": rows}
 
 
 def text(r):
@@ -176,14 +178,16 @@ def main():
     a.add_argument("--seconds", type=float, default=40, help="after three rounds, begin no other that long after the first (default 40)")
     a.add_argument("--threads", type=int, default=2, help="of each (default 2)")
     a.add_argument("--only", default="", help="shapes to measure, a regular expression for names such as '32, 3x3, 5 x 64x64'")
+    a.add_argument("--more", action="store_true", help="other shapes: batches 1, 2, 8 and 16, a grid of 256, group norm")
     a.add_argument("--systems", default="", help="contestants, a regular expression for names such as 'torch.compile bfloat16'")
     a.add_argument("--markdown", metavar="FILE", nargs="?", const="-", help="print tables for a document at the end, or write them to FILE")
     a.add_argument("--json", metavar="FILE", help="write the figures there")
     args = a.parse_args()
     warnings.filterwarnings("ignore")
-    shapes = [s for s in SHAPES if re.search(args.only, shape_name(*s))]
+    known = MORE if args.more else SHAPES
+    shapes = [s for s in known if re.search(args.only, shape_name(*s))]
     if not shapes:
-        raise SystemExit("--only: matches no shape: want one of " + "; ".join(shape_name(*s) for s in SHAPES))
+        raise SystemExit("--only: matches no shape: want one of " + "; ".join(shape_name(*s) for s in known))
     os.environ["NPROC"] = str(args.threads)  # XLA's threads
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
     import torch

@@ -5,19 +5,19 @@ from onnx import TensorProto, helper, numpy_helper
 
 
 class ConvBlock(torch.nn.Module):
-    def __init__(self, i, o, k):
+    def __init__(self, i, o, k, norm):
         super().__init__()
-        self.block = torch.nn.Sequential(
-            torch.nn.Conv2d(i, o, k, padding=k // 2, bias=False), torch.nn.InstanceNorm2d(o, affine=True), torch.nn.GELU())
+        n = torch.nn.GroupNorm(min(32, o), o) if norm == "group" else torch.nn.InstanceNorm2d(o, affine=True)
+        self.block = torch.nn.Sequential(torch.nn.Conv2d(i, o, k, padding=k // 2, bias=False), n, torch.nn.GELU())
 
     def forward(self, x):
         return self.block(x)
 
 
 class ResidualBlock(torch.nn.Module):
-    def __init__(self, i, o, k):
+    def __init__(self, i, o, k, norm):
         super().__init__()
-        self.blocks = torch.nn.Sequential(ConvBlock(i, o, k), ConvBlock(o, o, k))
+        self.blocks = torch.nn.Sequential(ConvBlock(i, o, k, norm), ConvBlock(o, o, k, norm))
         self.projection = torch.nn.Conv2d(i, o, 1, bias=False) if i != o else torch.nn.Identity()
 
     def forward(self, x):
@@ -34,13 +34,13 @@ class Output(torch.nn.Module):
 
 
 class Operator(torch.nn.Module):
-    """Spinlock's CNN operator of 4 layers, instance norm and GELU, with refrun's names of parameters."""
+    """Spinlock's CNN operator of 4 layers, a norm and GELU, with refrun's names of parameters."""
 
-    def __init__(self, base, k):
+    def __init__(self, base, k, norm="instance"):
         super().__init__()
         widths = [base, base, 2 * base, 4 * base, 4 * base]
         self.conv_blocks = torch.nn.Sequential(
-            ConvBlock(3, base, k), *[ResidualBlock(i, o, k) for i, o in zip(widths, widths[1:])])
+            ConvBlock(3, base, k, norm), *[ResidualBlock(i, o, k, norm) for i, o in zip(widths, widths[1:])])
         self.output_layer = Output(4 * base, 3)
 
     def forward(self, x):
@@ -70,7 +70,11 @@ def onnx_model(net, shape):
 
     def block(m, x):
         c, n, _ = m.block
-        x = node("InstanceNormalization", [conv(c, x), given(n.weight), given(n.bias)], epsilon=n.eps)
+        x = [conv(c, x), given(n.weight), given(n.bias)]
+        if isinstance(n, torch.nn.GroupNorm):
+            x = node("GroupNormalization", x, epsilon=n.eps, num_groups=n.num_groups)
+        else:
+            x = node("InstanceNormalization", x, epsilon=n.eps)
         return node("Gelu", [x])
 
     def residual(m, x):
@@ -85,7 +89,7 @@ def onnx_model(net, shape):
     x = conv(net.output_layer.conv, x)
     graph = helper.make_graph(nodes, "operator", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
                               [helper.make_tensor_value_info(x, TensorProto.FLOAT, shape)], weights)
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10).SerializeToString()
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10).SerializeToString()
 
 
 def jax_function(net):
@@ -107,13 +111,16 @@ def jax_function(net):
 
     def block(m):
         c, n, _ = m.block
+        groups = n.num_groups if isinstance(n, torch.nn.GroupNorm) else n.num_features
         c, gamma, beta, eps = conv(c), given(n.weight)[None, :, None, None], given(n.bias)[None, :, None, None], n.eps
 
         def f(x):
             x = c(x)
-            mean = x.mean((2, 3), keepdims=True)
-            var = ((x - mean) ** 2).mean((2, 3), keepdims=True)
-            return jax.nn.gelu((x - mean) / jnp.sqrt(var + eps) * gamma + beta, approximate=False)
+            y = x.reshape(x.shape[0], groups, -1)  # an instance norm has a group for each channel
+            mean = y.mean(2, keepdims=True)
+            var = ((y - mean) ** 2).mean(2, keepdims=True)
+            y = ((y - mean) / jnp.sqrt(var + eps)).reshape(x.shape)
+            return jax.nn.gelu(y * gamma + beta, approximate=False)
 
         return f
 
