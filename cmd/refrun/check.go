@@ -95,7 +95,7 @@ func (c *command) checkCase(cs *rollout.Case, w *checkFlags) (r *report.Report, 
 	if err != nil {
 		return nil, "", "", errors.New(strings.Replace(err.Error(), "--precision", "--claim", 1))
 	}
-	defer collectSoon(largeHeap)()
+	defer collectSoon()()
 	ctx, stop := interruptible()
 	p := c.progress("check")
 	r, err = oracle.CheckCase(ctx, cs, oracle.CheckOptions{Mode: mode, Noise: w.noise, Budget: w.budget, Progress: p.stage})

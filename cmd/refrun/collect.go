@@ -14,13 +14,11 @@ import (
 const (
 	largeHeap    = 256 << 20 // bytes
 	largePercent = 10
-	kernelHeap   = 16 << 20 // of one kernel's, which judging must not make four times as large
 )
 
 // collector sets how soon the collector runs, after each of its cycles.
 type collector struct {
 	mu             sync.Mutex
-	above          uint64 // bytes from which on a heap is large
 	usual, percent int
 	stopped        bool
 }
@@ -29,11 +27,11 @@ type collector struct {
 // to share its memory with others.
 type cycle [16]byte
 
-// collectSoon does so, of heaps above so many bytes, until stop is called.
-func collectSoon(above uint64) (stop func()) {
+// collectSoon does so until stop is called.
+func collectSoon() (stop func()) {
 	usual := debug.SetGCPercent(100)
 	debug.SetGCPercent(usual)
-	c := &collector{above: above, usual: usual, percent: usual}
+	c := &collector{usual: usual, percent: usual}
 	if usual > largePercent { // else it is off, or sooner yet
 		runtime.SetFinalizer(new(cycle), c.after)
 	}
@@ -49,7 +47,7 @@ func (c *collector) after(o *cycle) {
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(live)
 	percent := c.usual
-	if live[0].Value.Uint64() > c.above {
+	if live[0].Value.Uint64() > largeHeap {
 		percent = largePercent
 	}
 	if percent != c.percent {
@@ -64,4 +62,12 @@ func (c *collector) stop() {
 	defer c.mu.Unlock()
 	c.stopped = true
 	debug.SetGCPercent(c.usual)
+}
+
+// collectWithin has the collector run before all memory is more than so many bytes, of which there are
+// 64 MB at least, until stop is called. A lower limit that is set already (GOMEMLIMIT) stays.
+func collectWithin(bytes int64) (stop func()) {
+	was := debug.SetMemoryLimit(-1)
+	debug.SetMemoryLimit(min(was, max(bytes, 64<<20)))
+	return func() { debug.SetMemoryLimit(was) }
 }

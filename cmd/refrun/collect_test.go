@@ -28,7 +28,7 @@ func TestCollectSoon(t *testing.T) {
 		}
 		t.Errorf("%s: %d %%, want %d", what, percent(), want)
 	}
-	stop := collectSoon(largeHeap)
+	stop := collectSoon()
 	x := make([]float64, largeHeap/8)
 	reaches(largePercent, "a large heap")
 	runtime.KeepAlive(x)
@@ -46,6 +46,20 @@ func TestCollectSoon(t *testing.T) {
 		runtime.KeepAlive(x)
 		if p := percent(); p != usual {
 			t.Errorf("afterwards: %d %%, want %d", p, usual)
+		}
+	}
+}
+
+// TestCollectWithin: the limit is 64 MB at least, and never more than there is one already.
+func TestCollectWithin(t *testing.T) {
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(1 << 40))
+	for _, c := range [][2]int64{{1, 64 << 20}, {1 << 30, 1 << 30}, {1 << 41, 1 << 40}} {
+		stop := collectWithin(c[0])
+		if got := debug.SetMemoryLimit(-1); got != c[1] {
+			t.Errorf("within %d: %d, want %d", c[0], got, c[1])
+		}
+		if stop(); debug.SetMemoryLimit(-1) != 1<<40 {
+			t.Errorf("within %d, afterwards: %d", c[0], debug.SetMemoryLimit(-1))
 		}
 	}
 }

@@ -48,11 +48,15 @@ func (c *command) judgeKernel(path string, a judged) error {
 	if err != nil {
 		return err
 	}
-	defer collectSoon(kernelHeap)()
 	tensors, names, err := readTensors(path)
 	if err != nil {
 		return err
 	}
+	numbers := int64(0)
+	for _, t := range tensors {
+		numbers += int64(len(t.Data))
+	}
+	defer collectWithin(4*8*numbers - 20<<20)() // with the program itself less than four times the tensors
 	out, ok := tensors[a.output]
 	if !ok {
 		return fmt.Errorf("%s: no tensor %.60q: want the output (--output NAME), of %.200q", path, a.output, names)
@@ -301,11 +305,11 @@ func devices(op string, q judge.Question) []kernel.Fit {
 	wide := func(t *tensor.Tensor) *tensor.Tensor {
 		return &tensor.Tensor{Format: fp16.Float64, Shape: t.Shape, Data: t.Data}
 	}
-	r, err := kernel.Check(kernel.Question{Op: "matmul", A: wide(q.Inputs[0]), B: wide(q.Inputs[1]), Output: wide(q.Output), Operands: operands, Store: q.Output.Format})
+	fits, err := kernel.Fits(kernel.Question{Op: "matmul", A: wide(q.Inputs[0]), B: wide(q.Inputs[1]), Output: wide(q.Output), Operands: operands, Store: q.Output.Format})
 	if err != nil {
 		return nil
 	}
-	return r.Fits
+	return fits
 }
 
 // ordered says which order of k fits a product's bits, and how sure that is.

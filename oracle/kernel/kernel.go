@@ -101,13 +101,47 @@ func Check(q Question) (*Report, error) {
 			return nil, fmt.Errorf("accumulate: %w", err)
 		}
 	}
+	fits := q.fits()
+	for _, f := range fits {
+		r.Fits = append(r.Fits, f.Fit)
+	}
+	best := slices.IndexFunc(fits, func(f candidate) bool {
+		return !f.WithoutC && (q.Device == "" || f.Device == q.Device && f.SplitK == max(q.SplitK, 1))
+	})
+	f := fits[best]
+	want := q.answer(f.unit, way{parts: f.SplitK})
+	r.Device, r.SplitK, r.Sums, r.Source, r.NotEqual = f.Device, f.SplitK, f.Sums, f.unit.Source.String(), misses(want, q.Output.Data)
+	switch {
+	case r.NotEqual > 0:
+		r.Verdict, r.Worst = Fail, q.worst(want)
+	case one(want):
+		r.Verdict = NoPower
+	default:
+		r.Verdict = Pass
+	}
+	return r, nil
+}
+
+// Fits says how many of some of the results each device's unit misses, the best first, as [Check] does.
+func Fits(q Question) ([]Fit, error) {
+	if err := q.shapes(); err != nil {
+		return nil, err
+	}
+	var all []Fit
+	for _, f := range q.fits() {
+		all = append(all, f.Fit)
+	}
+	return all, nil
+}
+
+// fits tries every unit on a sample.
+func (q *Question) fits() (fits []candidate) {
 	type rule struct {
 		tensorcore.Rule
 		sums fp16.Format
 	}
 	explained := map[rule][]int{} // how many results each misses, by split
 	few := q.sample()
-	var fits []candidate
 	for _, name := range tensorcore.Names() {
 		m, _ := tensorcore.Lookup(name)
 		for _, sums := range []fp16.Format{fp16.Float32, fp16.Float16} {
@@ -127,24 +161,7 @@ func Check(q Question) (*Report, error) {
 		}
 	}
 	sorted(fits)
-	for _, f := range fits {
-		r.Fits = append(r.Fits, f.Fit)
-	}
-	best := slices.IndexFunc(fits, func(f candidate) bool {
-		return !f.WithoutC && (q.Device == "" || f.Device == q.Device && f.SplitK == max(q.SplitK, 1))
-	})
-	f := fits[best]
-	want := q.answer(f.unit, way{parts: f.SplitK})
-	r.Device, r.SplitK, r.Sums, r.Source, r.NotEqual = f.Device, f.SplitK, f.Sums, f.unit.Source.String(), misses(want, q.Output.Data)
-	switch {
-	case r.NotEqual > 0:
-		r.Verdict, r.Worst = Fail, q.worst(want)
-	case one(want):
-		r.Verdict = NoPower
-	default:
-		r.Verdict = Pass
-	}
-	return r, nil
+	return fits
 }
 
 // candidate is a fit with its unit.
