@@ -16,9 +16,10 @@ import (
 )
 
 // The demo's case: of a recording that Spinlock's engine made with PyTorch on a CPU, the
-// first two realizations of eleven steps. The whole of it is testdata/rollouts/seed_small.
+// first two realizations of eleven steps. The whole of it is testdata/rollouts/seed_small, weights
+// included: here they are made from their seed.
 //
-//go:embed demo/case.json demo/weights.safetensors demo/trajectory.safetensors
+//go:embed demo/case.json demo/trajectory.safetensors
 var demoFiles embed.FS
 
 var demoVerb = verb{
