@@ -44,7 +44,7 @@ class Torch:
             self.w = {k: v.contiguous(memory_format=torch.channels_last) if v.dim() == 4 else v for k, v in self.w.items()}
         if compiled:
             torch._dynamo.reset()
-            # PyTorch 2.9's caches take code compiled for one type of autocast on the CPU for the other's.
+            # With PyTorch 2.9's caches, code for float16 after code for bfloat16 was wrong three times of 66.
             torch.compiler.config.force_disable_caches = True
         self.run = torch.compile(self.forward) if compiled else self.forward
         self.layers = not compiled
