@@ -49,4 +49,4 @@ for broken in (False, True):
         case.states(np.stack(states, 1))  # [M,T,C,H,W]
         case.close()
         report = refrun.check(folder)
-    print("broken:" if broken else "right: ", report.verdict, "" if report.ok else f"at step {report.first_step}, {report.diagnosis}")
+    print("broken:" if broken else "right: ", report.verdict + ("" if report.ok else f" at step {report.first_step}, {report.diagnosis}"))
