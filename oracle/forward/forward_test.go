@@ -198,6 +198,49 @@ func TestFused(t *testing.T) {
 	}
 }
 
+// TestWindowed: what a pool reads lies in memory, though a compiler makes one kernel of what is before it.
+func TestWindowed(t *testing.T) {
+	const n = 64
+	half := fp16.BFloat16.Round
+	r := rand.New(rand.NewPCG(1, 2))
+	x, w := tensor.New(fp16.Float32, 1, 1, n, n), tensor.Of(fp16.Float32, []float64{1.25}, 1, 1, 1, 1)
+	for i := range x.Data {
+		x.Data[i] = half(r.NormFloat64())
+	}
+	bind := func(name, attributes string) graph.Op {
+		op, err := graph.Bind(name, []byte(attributes))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return op
+	}
+	g := graph.New(nil)
+	v := g.Add(bind("conv2d", ""), "product", g.Input("x"), g.Constant("weight", w))
+	for _, op := range []graph.Op{bind("mul", `{"other": 0.3}`), bind("sigmoid", ""), bind("avg_pool2d", `{"kernel_size": [2, 2]}`)} {
+		v = g.Add(op, fmt.Sprint("v", v), v)
+	}
+	g.Outputs = []int{v}
+	claim, err := forward.ParseClaim("bfloat16", "cpu")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := tensor.New(fp16.BFloat16, 1, 1, n/2, n/2)
+	for i := range out.Data {
+		for _, at := range []int{0, 1, n, n + 1} {
+			y := float64(0.3 * half(1.25*x.Data[i/(n/2)*2*n+i%(n/2)*2+at]))
+			out.Data[i] += half(1/(1+math.Exp(-y))) / 4
+		}
+		out.Data[i] = half(out.Data[i])
+	}
+	rep, err := forward.Check(context.Background(), forward.Question{Graph: g, Inputs: []*tensor.Tensor{x}, Outputs: []*tensor.Tensor{out}, Claim: claim})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if rep.Verdict != report.PassAccurate || !strings.Contains(rep.Contract, "one kernel") {
+		t.Errorf("%s, %s: %s", rep.Verdict, rep.Contract, rep.Reason)
+	}
+}
+
 // stored is an operation whose result is stored in bfloat16.
 type stored struct{ graph.Op }
 
