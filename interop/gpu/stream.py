@@ -29,7 +29,7 @@ def tape(binary, path, sms, threads, kind, m, c, side):
     out = path / "tape.safetensors"
     subprocess.run([binary, "run", "--case", str(path), "--noise", f"torch-cuda:{sms}:{threads}", "--record", str(out), "-o", str(path / "states.npy"),
                     "--force", "--quiet"], check=True, stdout=subprocess.DEVNULL)
-    (drawn,) = load_file(out).values()
+    drawn = load_file(out)["batch0"]  # beside it are hashes
     for p in path.iterdir():
         p.unlink()
     path.rmdir()
