@@ -156,8 +156,8 @@ func (c *command) demonstrate(cs *rollout.Case) error {
 
 // printDemo prints the demo's story about a case of that trajectory.
 func (c *command) printDemo(cs *rollout.Case, traj *rollout.States, out *demoReport) {
-	c.printf("%s, recorded by\n%s: %d realizations of %d steps on a %dx%d grid.\n",
-		demoIntroduction(cs), cs.ProducedBy, traj.M, traj.T-1, traj.H, traj.W)
+	c.print(wrap(fmt.Sprintf("%s, recorded by %s: %d realizations of %d steps on a %dx%d grid.",
+		demoIntroduction(cs), cs.ProducedBy, traj.M, traj.T-1, traj.H, traj.W), 0) + "\n")
 	draws := "takes the recorded random numbers"
 	if strings.HasPrefix(out.Noise, "torch-") {
 		draws = "draws PyTorch's random numbers bit for bit"

@@ -72,3 +72,29 @@ func TestOrder(t *testing.T) {
 	}
 	ask("linear", ``, "k ascending", []string{"input", "weight"}, []*tensor.Tensor{v, u}, l)
 }
+
+// TestRunningSlack: of running sums of normal numbers, whose errors are in proportion to the sums so far, more lines
+// than one in a thousand have runningSlack times the mean square error, and fewer than one in two hundred.
+func TestRunningSlack(t *testing.T) {
+	const lines, n = 20000, 200
+	r := rand.New(rand.NewPCG(1, 2))
+	squares, all := make([]float64, lines), 0.0
+	for i := range squares {
+		s, e := 0.0, 0.0
+		for range n {
+			s += r.NormFloat64()
+			e += float64(s * r.NormFloat64())
+			squares[i] += float64(e * e)
+		}
+		all += squares[i] / lines
+	}
+	beyond := 0
+	for _, x := range squares {
+		if x > runningSlack*all {
+			beyond++
+		}
+	}
+	if beyond < lines/1000 || beyond > lines/200 {
+		t.Errorf("%d of %d lines", beyond, lines)
+	}
+}
