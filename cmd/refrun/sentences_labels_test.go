@@ -38,7 +38,7 @@ var labels = []string{
 	"largest one-step difference",
 	"RMS one-step difference",
 	"%.2g s on %s\n",
-	"%s, recorded by\n%s: %d realizations of %d steps on a %dx%d grid.\n",
+	"%s, recorded by %s: %d realizations of %d steps on a %dx%d grid.",
 	"refrun computes every operation exactly and rounds it once, ",
 	", and steps each recorded state once.",
 	"RMS differences, as a fraction of the trajectory's standard deviation (%s):\n\n",
