@@ -53,7 +53,7 @@ var inward = map[string][]string{
 	"internal/hdf5":        {"fp16", "internal/disk", "internal/fault"},
 	"conv":                 {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/single"},
 	"matmul":               {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/single"},
-	"tensorcore":           {"fp16", "tensor", "internal/exact", "internal/par"},
+	"tensorcore":           {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par"},
 	"attention":            {"fp16", "matmul", "tensor", "internal/double", "internal/elem", "internal/exact", "internal/par"},
 	"norm":                 {"internal/asm", "fp16", "tensor", "internal/double", "internal/exact", "internal/par"},
 	"act":                  {"internal/asm", "fp16", "tensor", "internal/elem", "internal/exact", "internal/par"},

@@ -46,19 +46,22 @@ func (u *Unit) chains(row line, columns []line, from, to int, c []float64) {
 		a, s := row.numbers[at:end], row.spans[i]
 		for j := 0; j < len(c); j++ {
 			b, t := columns[j].numbers[at:end], columns[j].spans[i]
-			switch {
-			case s.hi+t.hi > over/4 || len(a)%u.Terms != 0:
+			if j+1 == len(c) || s.hi+t.hi > over/4 || len(a)%u.Terms != 0 {
 				c[j] = u.chain(a, b, c[j])
-			case truncates && j+1 < len(c) && s.hi+columns[j+1].spans[i].hi < over/4:
-				u.truncateTwo(a, b, columns[j+1].numbers[at:end], (*[2]float64)(c[j:]))
-				j++
-			case u.Kind == Exact:
-				c[j] = u.exactlyWithin(a, b, s, t, c[j])
-			case u.Kind == Pairs:
-				c[j] = u.pairsWithin(a, b, s, t, c[j])
-			default:
-				c[j] = u.chain(a, b, c[j])
+				continue
 			}
+			two, right, next := (*[2]float64)(c[j:]), columns[j+1].numbers[at:end], columns[j+1].spans[i]
+			switch {
+			case truncates && s.hi+next.hi < over/4:
+				u.truncateTwo(a, b, right, two)
+			case u.Kind == Exact && exactly64(s, t, two[0]) && exactly64(s, next, two[1]):
+				exactlyTwo(a, b, right, u.Terms, two)
+			case u.Kind == Pairs && normalPairs(s, t) && normalPairs(s, next):
+				pairsTwo(a, b, right, two)
+			default:
+				two[0], two[1] = u.chain(a, b, two[0]), u.chain(a, right, two[1])
+			}
+			j++
 		}
 		at = end
 	}
@@ -136,52 +139,53 @@ func (u *Unit) truncateTwo(row, left, right []operand, c *[2]float64) {
 // normal32 reports whether a number of float32's digits is a normal one.
 func normal32(y float64) bool { return math.Float64bits(y)>>52&0x7ff-897 < 254 }
 
-// exactlyWithin is exactly of some blocks of operands whose exponents are within spans: mostly they say that
-// a float64 holds the sums. All terms, and so all sums, are whole multiples of the last digit of any, and
-// no sum of 9 terms is 16 times the greatest. A zero product changes no sum but -0, which is none of theirs.
-func (u *Unit) exactlyWithin(a, b []operand, s, t span, c float64) float64 {
+// exactly64 reports whether a float64 holds exactly's sums of blocks of operands whose exponents are within spans,
+// as it mostly does. All terms, and so all sums, are whole multiples of the last digit of any, and no sum of 9 terms
+// is 16 times the greatest. A zero product changes no sum but -0, which is none of theirs.
+func exactly64(s, t span, c float64) bool {
 	top, low := s.hi+t.hi, s.lo+t.lo-20
 	bits := math.Float64bits(c)
 	if e := int(bits>>52&0x7ff) - 1023; e != -1023 {
 		e = max(e, -126)
 		top, low = max(top, e), min(low, e-23)
 	}
-	if top-low > 46 || top > 120 || low < -149 || bits == 1<<63 {
-		return u.chain(a, b, c)
-	}
-	b = b[:len(a)]
-	if u.Terms == 4 {
-		for len(a) >= 4 && len(b) >= 4 {
-			x, y := (*[4]operand)(a), (*[4]operand)(b)
-			c += float64(x[0].v * y[0].v)
-			c += float64(x[1].v * y[1].v)
-			c += float64(x[2].v * y[2].v)
-			c = float64(float32(c + float64(x[3].v*y[3].v)))
-			a, b = a[4:], b[4:]
-		}
-	}
-	for len(a) >= 2 && len(b) >= 2 {
-		x, y := (*[2]operand)(a), (*[2]operand)(b)
-		c = float64(float32(c + (float64(x[0].v*y[0].v) + float64(x[1].v*y[1].v))))
-		a, b = a[2:], b[2:]
-	}
-	return c
+	return top-low <= 46 && top <= 120 && low >= -149 && bits != 1<<63
 }
 
-// pairsWithin is pairs of some blocks of operands whose exponents are within spans: mostly they say that neither
-// a product nor a sum of products is subnormal, as all are whole multiples of a normal number.
-func (u *Unit) pairsWithin(a, b []operand, s, t span, c float64) float64 {
-	if s.lo+t.lo < -106 || s.hi+t.hi > 110 || u.Terms != 4 {
-		return u.chain(a, b, c)
+// exactlyTwo is exactly of a row's blocks and those of two columns, where a float64 holds all sums.
+func exactlyTwo(a, left, right []operand, terms int, c *[2]float64) {
+	l, r := c[0], c[1]
+	left, right = left[:len(a)], right[:len(a)]
+	if terms == 4 {
+		for len(a) >= 4 && len(left) >= 4 && len(right) >= 4 {
+			x, y, z := (*[4]operand)(a), (*[4]operand)(left), (*[4]operand)(right)
+			l = float64(float32(l + (float64(x[0].v*y[0].v) + float64(x[1].v*y[1].v)) + (float64(x[2].v*y[2].v) + float64(x[3].v*y[3].v))))
+			r = float64(float32(r + (float64(x[0].v*z[0].v) + float64(x[1].v*z[1].v)) + (float64(x[2].v*z[2].v) + float64(x[3].v*z[3].v))))
+			a, left, right = a[4:], left[4:], right[4:]
+		}
 	}
-	sum := flushed(float32(c))
-	for len(a) >= 4 && len(b) >= 4 {
-		x, y := (*[4]operand)(a), (*[4]operand)(b)
-		sum = flushed(sum + ((float32(x[0].v*y[0].v) + float32(x[1].v*y[1].v)) + (float32(x[2].v*y[2].v) + float32(x[3].v*y[3].v))))
-		a, b = a[4:], b[4:]
+	for len(a) >= 2 && len(left) >= 2 && len(right) >= 2 {
+		x, y, z := (*[2]operand)(a), (*[2]operand)(left), (*[2]operand)(right)
+		l = float64(float32(l + (float64(x[0].v*y[0].v) + float64(x[1].v*y[1].v))))
+		r = float64(float32(r + (float64(x[0].v*z[0].v) + float64(x[1].v*z[1].v))))
+		a, left, right = a[2:], left[2:], right[2:]
 	}
-	if sum != sum {
-		return fp16.NaN
+	c[0], c[1] = l, r
+}
+
+// normalPairs reports of blocks of operands whose exponents are within spans that neither a product nor a sum of
+// products is subnormal, as all are whole multiples of a normal number.
+func normalPairs(s, t span) bool { return s.lo+t.lo >= -106 && s.hi+t.hi <= 110 }
+
+// pairsTwo is pairs of a row's blocks and those of two columns, where [normalPairs] says so of both.
+func pairsTwo(a, left, right []operand, c *[2]float64) {
+	l, r := flushed(float32(c[0])), flushed(float32(c[1]))
+	left, right = left[:len(a)], right[:len(a)]
+	for len(a) >= 4 && len(left) >= 4 && len(right) >= 4 {
+		x, y, z := (*[4]operand)(a), (*[4]operand)(left), (*[4]operand)(right)
+		l = flushed(l + ((float32(x[0].v*y[0].v) + float32(x[1].v*y[1].v)) + (float32(x[2].v*y[2].v) + float32(x[3].v*y[3].v))))
+		r = flushed(r + ((float32(x[0].v*z[0].v) + float32(x[1].v*z[1].v)) + (float32(x[2].v*z[2].v) + float32(x[3].v*z[3].v))))
+		a, left, right = a[4:], left[4:], right[4:]
 	}
-	return float64(sum)
+	c[0], c[1] = nearest(float64(l)), nearest(float64(r))
 }

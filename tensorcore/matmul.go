@@ -25,20 +25,35 @@ func (u *Unit) MatMul(dst, a, b, c *tensor.Tensor, parts int) {
 	}
 	columns := make([]line, n)
 	par.For(n, func(j int) { columns[j] = u.line(b.Data[min(j, len(b.Data)):], k, n) })
-	cuts := u.cuts(k, parts)
+	cuts, fast := u.cuts(k, parts), u.vector()
+	tiles := make([][]float64, n/together)
+	if fast != nil {
+		par.For(len(tiles), func(j int) { tiles[j] = packed(columns[j*together:][:together]) })
+	}
 	par.For(m, func(i int) {
 		row := u.line(a.Data[i*k:], k, 1)
 		sums, part := make([]float64, n), make([]float64, together)
 		if c != nil {
 			copy(sums, c.Data[i*n:])
 		}
+		var numbers []float64
+		if fast != nil {
+			numbers = packed([]line{row})
+		}
 		for j := 0; j < n; j += together {
 			of := sums[j:min(j+together, n)]
-			u.chains(row, columns[j:j+len(of)], cuts[0], cuts[1], of)
+			chains := func(from, to int, c []float64) {
+				if len(of) == together && numbers != nil && tiles[j/together] != nil {
+					fast.chains(u, numbers, tiles[j/together], row, columns[j:], from, to, c)
+					return
+				}
+				u.chains(row, columns[j:j+len(of)], from, to, c)
+			}
+			chains(cuts[0], cuts[1], of)
 			for p := 1; p < parts; p++ {
 				more := part[:len(of)]
 				clear(more)
-				u.chains(row, columns[j:j+len(of)], cuts[p], cuts[p+1], more)
+				chains(cuts[p], cuts[p+1], more)
 				for l, v := range more {
 					of[l] = u.Output.Round(nearest(of[l] + v))
 				}

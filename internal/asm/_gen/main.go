@@ -16,6 +16,7 @@ var kernels = map[string]func(){
 	"noise":    noise,
 	"norm":     norm,
 	"rows":     rowKernels,
+	"units":    units,
 	"winograd": winograd,
 }
 
