@@ -55,17 +55,19 @@ func one(v int) []int { return []int{v} }
 // unary maps a function of one number. Of its parameters follow ONNX's name, the graph's and
 // the default.
 func unary(name string, parameters ...any) mapping {
-	return func(c *call) []int {
-		given := map[string]float64{}
-		for i := 0; i < len(parameters); i += 3 {
-			given[parameters[i+1].(string)] = c.float(parameters[i].(string), float32Number(parameters[i+2].(float64)))
-		}
-		f, err := pointwise.Parse(name, given)
-		if err != nil {
-			c.fail("%w", err)
-		}
-		return one(c.add(graph.Unary{Func: f}, c.arg(0)))
+	return func(c *call) []int { return c.unary(name, parameters) }
+}
+
+func (c *call) unary(name string, parameters []any) []int {
+	given := map[string]float64{}
+	for i := 0; i < len(parameters); i += 3 {
+		given[parameters[i+1].(string)] = c.float(parameters[i].(string), float32Number(parameters[i+2].(float64)))
 	}
+	f, err := pointwise.Parse(name, given)
+	if err != nil {
+		c.fail("%w", err)
+	}
+	return one(c.add(graph.Unary{Func: f}, c.arg(0)))
 }
 
 // activation maps one of package act.

@@ -32,49 +32,53 @@ func two(b *builder, name string) made {
 }
 
 func convolution(axes int, transposed bool) func(b *builder) made {
-	return func(b *builder) made {
-		groups := []int{1, 1, 1, 2, 3}[b.IntN(5)]
-		ic, oc := groups*(1+b.IntN(4)), groups*(1+b.IntN(4))
-		if b.IntN(4) == 0 {
-			ic, oc = 8*groups, 8*groups
-		}
-		kernel, size := b.some(axes, 1, 4), b.some(axes, 2, 9)
-		if side := []int{1, 3, 5}[b.IntN(3)]; b.flip() {
-			for i := range kernel {
-				kernel[i] = side
-			}
-		}
-		a := attributes{"groups": groups, "stride": b.some(axes, 1, 3), "dilation": b.some(axes, 1, 3), "padding": b.some(axes, 0, 3)}
-		if b.flip() {
-			delete(a, "dilation")
-			a["padding"] = kernel[0] / 2
-		}
-		if !transposed {
-			a["padding_mode"] = []string{"zeros", "zeros", "circular", "reflect", "replicate"}[b.IntN(5)]
-		}
-		weight := append([]int{oc, ic / groups}, kernel...)
-		if transposed {
-			weight = append([]int{ic, oc / groups}, kernel...)
-		}
-		w, shape, again := b.weight(axes + 2)
-		if again && !transposed && shape[0]%groups == 0 { // the weight of another node, perhaps in other groups
-			oc, ic = shape[0], groups*shape[1]
-		} else {
-			w = b.parameter(weight...)
-		}
-		in := []int{b.like(append([]int{1 + b.IntN(2), ic}, size...)...), w}
-		if b.flip() {
-			in = append(in, b.parameter(oc))
-		}
-		return made{a, in}
+	return func(b *builder) made { return b.convolution(axes, transposed) }
+}
+
+func (b *builder) convolution(axes int, transposed bool) made {
+	groups := []int{1, 1, 1, 2, 3}[b.IntN(5)]
+	ic, oc := groups*(1+b.IntN(4)), groups*(1+b.IntN(4))
+	if b.IntN(4) == 0 {
+		ic, oc = 8*groups, 8*groups
 	}
+	kernel, size := b.some(axes, 1, 4), b.some(axes, 2, 9)
+	if side := []int{1, 3, 5}[b.IntN(3)]; b.flip() {
+		for i := range kernel {
+			kernel[i] = side
+		}
+	}
+	a := attributes{"groups": groups, "stride": b.some(axes, 1, 3), "dilation": b.some(axes, 1, 3), "padding": b.some(axes, 0, 3)}
+	if b.flip() {
+		delete(a, "dilation")
+		a["padding"] = kernel[0] / 2
+	}
+	if !transposed {
+		a["padding_mode"] = []string{"zeros", "zeros", "circular", "reflect", "replicate"}[b.IntN(5)]
+	}
+	weight := append([]int{oc, ic / groups}, kernel...)
+	if transposed {
+		weight = append([]int{ic, oc / groups}, kernel...)
+	}
+	w, shape, again := b.weight(axes + 2)
+	if again && !transposed && shape[0]%groups == 0 { // the weight of another node, perhaps in other groups
+		oc, ic = shape[0], groups*shape[1]
+	} else {
+		w = b.parameter(weight...)
+	}
+	in := []int{b.like(append([]int{1 + b.IntN(2), ic}, size...)...), w}
+	if b.flip() {
+		in = append(in, b.parameter(oc))
+	}
+	return made{a, in}
 }
 
 func pooling(axes int) func(b *builder) made {
-	return func(b *builder) made {
-		v, _ := b.ranked(axes + 2)
-		return made{attributes{"kernel_size": b.some(axes, 1, 4), "stride": b.some(axes, 1, 4), "padding": b.some(axes, 0, 2), "ceil_mode": b.flip()}, []int{v}}
-	}
+	return func(b *builder) made { return b.pooling(axes) }
+}
+
+func (b *builder) pooling(axes int) made {
+	v, _ := b.ranked(axes + 2)
+	return made{attributes{"kernel_size": b.some(axes, 1, 4), "stride": b.some(axes, 1, 4), "padding": b.some(axes, 0, 2), "ceil_mode": b.flip()}, []int{v}}
 }
 
 func adaptive(axes int) func(b *builder) made {

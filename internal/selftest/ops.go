@@ -168,15 +168,17 @@ func narrow(src fp16.Format) fp16.Format {
 }
 
 func convolution(k, stride, pad int, padding conv.Padding) func(src, dst fp16.Format) *tensor.Tensor {
-	return func(src, dst fp16.Format) *tensor.Tensor {
-		const h, w = 11, 18
-		x, weight := field(src, 10, 2, 8, h, w), field(narrow(src), 11, 7, 8, k, k)
-		p := conv.Square(stride, pad, padding)
-		oh, ow := p.OutSize(h, w, k, k)
-		y := tensor.New(dst, 2, 7, oh, ow)
-		conv.Forward(y, x, conv.NewKernel(weight, field(narrow(src), 12, 1, 1, 1, 7).Data), p)
-		return y
-	}
+	p := conv.Square(stride, pad, padding)
+	return func(src, dst fp16.Format) *tensor.Tensor { return convolved(src, dst, k, p) }
+}
+
+func convolved(src, dst fp16.Format, k int, p conv.Params) *tensor.Tensor {
+	const h, w = 11, 18
+	x, weight := field(src, 10, 2, 8, h, w), field(narrow(src), 11, 7, 8, k, k)
+	oh, ow := p.OutSize(h, w, k, k)
+	y := tensor.New(dst, 2, 7, oh, ow)
+	conv.Forward(y, x, conv.NewKernel(weight, field(narrow(src), 12, 1, 1, 1, 7).Data), p)
+	return y
 }
 
 // channels is a convolution of enough channels for fast kernels, and of
@@ -209,20 +211,22 @@ func activation(f act.Func) func(src, dst fp16.Format) *tensor.Tensor {
 }
 
 func stochastic(b noise.Block) func(src, dst fp16.Format) *tensor.Tensor {
-	return func(src, dst fp16.Format) *tensor.Tensor {
-		if b.Format(src) != src {
-			dst = b.Format(src)
-		}
-		x := field(src, 40, 2, 4, 9, 10)
-		y := tensor.New(dst, 2, 4, 9, 10)
-		d, err := noise.Counter{Seed: seed}.At(41, 0, 2)
-		if err == nil {
-			step, most := 3, 10
-			err = b.Apply(y, x, noise.Time{Step: &step, Max: &most}, d)
-		}
-		if err != nil {
-			panic("selftest: " + err.Error())
-		}
-		return y
+	return func(src, dst fp16.Format) *tensor.Tensor { return noisy(b, src, dst) }
+}
+
+func noisy(b noise.Block, src, dst fp16.Format) *tensor.Tensor {
+	if b.Format(src) != src {
+		dst = b.Format(src)
 	}
+	x := field(src, 40, 2, 4, 9, 10)
+	y := tensor.New(dst, 2, 4, 9, 10)
+	d, err := noise.Counter{Seed: seed}.At(41, 0, 2)
+	if err == nil {
+		step, most := 3, 10
+		err = b.Apply(y, x, noise.Time{Step: &step, Max: &most}, d)
+	}
+	if err != nil {
+		panic("selftest: " + err.Error())
+	}
+	return y
 }

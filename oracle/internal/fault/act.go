@@ -13,18 +13,15 @@ import (
 )
 
 // activation is another function than the claimed one.
-func activation(row table.Row, f func(x float64) float64) *trial.Fault {
+func activation(row *table.Row, f func(x float64) float64) *trial.Fault {
 	return &trial.Fault{Row: row, At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-		y := tensor.Like(r.In(i, 0))
-		for k, x := range r.In(i, 0).Data {
-			y.Data[k] = f(x)
-		}
-		return y
+		x := r.In(i, 0)
+		return tensor.Of(x.Format, mapped(x.Data, f), x.Shape...)
 	}}
 }
 
 // exactly is an activation function of package act for the claimed one.
-func exactly(row table.Row, f act.Func) *trial.Fault {
+func exactly(row *table.Row, f act.Func) *trial.Fault {
 	return &trial.Fault{Row: row, At: emulate.IsAct, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 		claimed := v.Machine.Nodes[i].Act
 		if claimed == f || claimed == act.GELUTanh && f == act.GELU && row.ID != "act.erf-gelu" {
@@ -51,7 +48,7 @@ func activationFaults() []*trial.Fault {
 		}
 		return h
 	}
-	approximate := func(row table.Row, f func(x float64) float64) *trial.Fault {
+	approximate := func(row *table.Row, f func(x float64) float64) *trial.Fault {
 		return activation(row, f)
 	}
 	pade := func(x float64) float64 {

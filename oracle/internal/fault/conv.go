@@ -94,15 +94,17 @@ func gather(x *tensor.Tensor, rows, cols []int) *tensor.Tensor {
 
 // change is a fault of convolutions: it changes what is convolved, or reports
 // that it is none for these shapes.
-func change(row table.Row, at func(*operator.Node) bool, f func(c *convolution, n *operator.Node) bool) *trial.Fault {
-	return &trial.Fault{Row: row, At: at, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-		n := v.Machine.Nodes[i]
-		c := convolution{node: &n, v: v, x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
-		if !f(&c, &n) {
-			return nil
-		}
-		return convolve(v, i, c)
-	}}
+func change(row *table.Row, at func(*operator.Node) bool, f func(c *convolution, n *operator.Node) bool) *trial.Fault {
+	return &trial.Fault{Row: row, At: at, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return changed(v, r, i, f) }}
+}
+
+func changed(v *trial.View, r *trial.Run, i int, f func(c *convolution, n *operator.Node) bool) *tensor.Tensor {
+	n := v.Machine.Nodes[i]
+	c := convolution{node: &n, v: v, x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
+	if !f(&c, &n) {
+		return nil
+	}
+	return convolve(v, i, c)
 }
 
 func convFaults() []*trial.Fault {

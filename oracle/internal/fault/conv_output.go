@@ -7,18 +7,21 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
+// written is a convolution's output, changed by f, or nil where f cannot.
+func written(v *trial.View, r *trial.Run, i int, f func(y *tensor.Tensor) bool) *tensor.Tensor {
+	n := &v.Machine.Nodes[i]
+	y := convolve(v, i, convolution{x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry})
+	if !f(y) {
+		return nil
+	}
+	return y
+}
+
 // outputFaults are faults of where a convolution's output is written.
 func outputFaults() []*trial.Fault {
 	var l []*trial.Fault
-	out := func(row table.Row, f func(y *tensor.Tensor) bool) {
-		l = append(l, &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			n := &v.Machine.Nodes[i]
-			y := convolve(v, i, convolution{x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry})
-			if !f(y) {
-				return nil
-			}
-			return y
-		}})
+	out := func(row *table.Row, f func(y *tensor.Tensor) bool) {
+		l = append(l, &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return written(v, r, i, f) }})
 	}
 	row := func(p []float64, w, i int) []float64 { return p[i*w : (i+1)*w] }
 	for _, block := range []int{4, 8, 16, 32} {

@@ -52,16 +52,22 @@ func displaced(n, d int, g conv.Params) []int {
 	return a[1+d : len(a)-1+d]
 }
 
+// padded takes other rows and columns for those outside the image, where there are such.
+func (c *convolution) padded(f func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int)) bool {
+	g := c.geometry
+	if g.Pad[0] == 0 || g.Pad[0] >= c.x.H() || g.Pad[0] >= c.x.W() {
+		return false
+	}
+	c.rows, c.cols = f(axis(c.x.H(), g.Pad[0], g.Padding), axis(c.x.W(), g.Pad[0], g.Padding), c.x, g)
+	return true
+}
+
 // paddingFaults are other pixels than the claimed ones outside the image.
 func paddingFaults() []*trial.Fault {
 	var l []*trial.Fault
-	padded := func(row table.Row, f func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int)) {
+	padded := func(row *table.Row, f func(rows, cols []int, x *tensor.Tensor, g conv.Params) ([]int, []int)) {
 		l = append(l, change(row, emulate.IsWindow, func(c *convolution, n *operator.Node) bool {
-			if g := c.geometry; g.Pad[0] == 0 || g.Pad[0] >= c.x.H() || g.Pad[0] >= c.x.W() {
-				return false
-			}
-			c.rows, c.cols = f(axis(c.x.H(), c.geometry.Pad[0], c.geometry.Padding), axis(c.x.W(), c.geometry.Pad[0], c.geometry.Padding), c.x, c.geometry)
-			return true
+			return c.padded(f)
 		}))
 	}
 	for p := conv.Zeros; p <= conv.Replicate; p++ {

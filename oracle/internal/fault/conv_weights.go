@@ -23,20 +23,23 @@ func dilate(n *operator.Node, weights []float64) []float64 {
 
 // weights is a fault that reads weight w[o,c,i,j] at another place of [O,C,K,K];
 // negative places are zeros.
-func weightsRead(row table.Row, at func(*operator.Node) bool, from func(o, c, i, j, os, cs, k int) int) *trial.Fault {
-	return change(row, at, func(cv *convolution, n *operator.Node) bool {
-		s := n.Weight.Shape
-		w := make([]float64, len(cv.weights))
-		for at := range w {
-			j, i := at%s[3], at/s[3]%s[2]
-			c, o := at/(s[3]*s[2])%s[1], at/(s[3]*s[2]*s[1])
-			if k := from(o, c, i, j, s[0], s[1], s[2]); k >= 0 {
-				w[at] = cv.weights[k]
-			}
-		}
-		cv.weights = w
+func weightsRead(row *table.Row, at func(*operator.Node) bool, from func(o, c, i, j, os, cs, k int) int) *trial.Fault {
+	return change(row, at, func(c *convolution, n *operator.Node) bool {
+		c.weights = reread(c.weights, n.Weight.Shape, from)
 		return true
 	})
+}
+
+func reread(weights []float64, s []int, from func(o, c, i, j, os, cs, k int) int) []float64 {
+	w := make([]float64, len(weights))
+	for at := range w {
+		j, i := at%s[3], at/s[3]%s[2]
+		c, o := at/(s[3]*s[2])%s[1], at/(s[3]*s[2]*s[1])
+		if k := from(o, c, i, j, s[0], s[1], s[2]); k >= 0 {
+			w[at] = weights[k]
+		}
+	}
+	return w
 }
 
 // channelOrder returns which of n channels is read in place of channel c.
@@ -73,7 +76,7 @@ var dropped = []struct {
 // weightFaults are other weights than the claimed ones, or in other places.
 func weightFaults() []*trial.Fault {
 	at := func(o, c, i, j, cs, k int) int { return ((o*cs+c)*k+i)*k + j }
-	swapped := func(row table.Row, a, b func(k int) (i, j int)) *trial.Fault {
+	swapped := func(row *table.Row, a, b func(k int) (i, j int)) *trial.Fault {
 		return weightsRead(row, emulate.IsWindow, func(o, c, i, j, _, cs, k int) int {
 			ai, aj := a(k)
 			bi, bj := b(k)

@@ -21,4 +21,4 @@ func Library() []*trial.Fault {
 }
 
 // Named returns a row of the table: see [table.Named].
-func Named(id string, args ...any) table.Row { return table.Named(id, args...) }
+func Named(id string, args ...any) *table.Row { return table.Named(id, args...) }

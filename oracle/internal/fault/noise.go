@@ -14,17 +14,19 @@ import (
 )
 
 // noiseFault is a noise node with another block, or other draws.
-func noiseFault(row table.Row, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool) *trial.Fault {
-	return &trial.Fault{Row: row, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-		if v.Draws == nil {
-			return nil
-		}
-		b, d := v.Machine.Nodes[i].Noise, v.Draws.Clone()
-		if !f(v, &b, d) {
-			return nil
-		}
-		return noisy(v, b, d, r.In(i, 0), i)
-	}}
+func noiseFault(row *table.Row, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool) *trial.Fault {
+	return &trial.Fault{Row: row, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return noised(v, r, i, f) }}
+}
+
+func noised(v *trial.View, r *trial.Run, i int, f func(v *trial.View, b *noise.Block, d *emulate.Draws) bool) *tensor.Tensor {
+	if v.Draws == nil {
+		return nil
+	}
+	b, d := v.Machine.Nodes[i].Noise, v.Draws.Clone()
+	if !f(v, &b, d) {
+		return nil
+	}
+	return noisy(v, b, d, r.In(i, 0), i)
 }
 
 // noise applies a block as the view's device does at node i.
@@ -58,39 +60,44 @@ func noisy(v *trial.View, b noise.Block, d *emulate.Draws, x *tensor.Tensor, i i
 
 // redrawn is a fault that changes numbers of draws: f gets those of draw k of a
 // shape and returns what the device has in their place, or nil.
-func redrawn(row table.Row, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64) *trial.Fault {
-	return noiseFault(row, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
-		for k, data := range d.Data {
-			if d.Data[k] = f(v, k, d.Kinds[k], data); d.Data[k] == nil {
-				return false
-			}
+func redrawn(row *table.Row, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64) *trial.Fault {
+	return noiseFault(row, func(v *trial.View, _ *noise.Block, d *emulate.Draws) bool { return redraw(v, d, f) })
+}
+
+func redraw(v *trial.View, d *emulate.Draws, f func(v *trial.View, k int, kind noise.Kind, data []float64) []float64) bool {
+	for k, data := range d.Data {
+		if d.Data[k] = f(v, k, d.Kinds[k], data); d.Data[k] == nil {
+			return false
 		}
-		return len(d.Data) > 0
-	})
+	}
+	return len(d.Data) > 0
 }
 
 // none is the place of a number that is 0.
 const none = math.MaxInt
 
 // moved is a fault that takes each number of a draw from elsewhere in it.
-func moved(row table.Row, from func(n, c, h, w int, s [4]int) int) *trial.Fault {
-	return redrawn(row, func(v *trial.View, k int, kind noise.Kind, data []float64) []float64 {
-		s := v.DrawShape(kind)
-		y := make([]float64, len(data))
-		for at := range y {
-			w, h := at%s[3], at/s[3]%s[2]
-			c, n := at/(s[3]*s[2])%s[1], at/(s[3]*s[2]*s[1])
-			i := from(n, c, h, w, s)
-			if i == none && kind != noise.Bernoulli {
-				continue
-			}
-			if i < 0 || i >= len(data) {
-				return nil
-			}
-			y[at] = data[i]
-		}
-		return y
+func moved(row *table.Row, from func(n, c, h, w int, s [4]int) int) *trial.Fault {
+	return redrawn(row, func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+		return gathered(data, v.DrawShape(kind), kind, from)
 	})
+}
+
+func gathered(data []float64, s [4]int, kind noise.Kind, from func(n, c, h, w int, s [4]int) int) []float64 {
+	y := make([]float64, len(data))
+	for at := range y {
+		w, h := at%s[3], at/s[3]%s[2]
+		c, n := at/(s[3]*s[2])%s[1], at/(s[3]*s[2]*s[1])
+		i := from(n, c, h, w, s)
+		if i == none && kind != noise.Bernoulli {
+			continue
+		}
+		if i < 0 || i >= len(data) {
+			return nil
+		}
+		y[at] = data[i]
+	}
+	return y
 }
 
 func noiseFaults() []*trial.Fault {
@@ -139,7 +146,7 @@ func noiseFaults() []*trial.Fault {
 			return y
 		}))
 	}
-	other := func(row table.Row, t int) *trial.Fault {
+	other := func(row *table.Row, t int) *trial.Fault {
 		return noiseFault(row, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
 			o := v.Drawn(t)
 			if o == nil || len(o.Data) != len(d.Data) {
@@ -237,17 +244,21 @@ func turned(data []float64, k int) []float64 {
 }
 
 // normals is a fault that changes each normal draw.
-func normals(row table.Row, f func(x float64) float64) *trial.Fault {
+func normals(row *table.Row, f func(x float64) float64) *trial.Fault {
 	return redrawn(row, func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
 		if kind != noise.Normal {
 			return data
 		}
-		y := make([]float64, len(data))
-		for i, x := range data {
-			y[i] = f(x)
-		}
-		return y
+		return mapped(data, f)
 	})
+}
+
+func mapped(data []float64, f func(x float64) float64) []float64 {
+	y := make([]float64, len(data))
+	for i, x := range data {
+		y[i] = f(x)
+	}
+	return y
 }
 
 // coarseNoise is noise that takes only values so far apart.

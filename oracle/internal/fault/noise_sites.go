@@ -11,9 +11,26 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
+// keptOtherwise is dropout whose planes take another factor, of what is kept (0 or 1) and its probability.
+func keptOtherwise(v *trial.View, r *trial.Run, i int, f func(keep, p float64) float64) *tensor.Tensor {
+	b := &v.Machine.Nodes[i].Noise
+	if v.Draws == nil || b.Type != noise.Dropout || len(v.Draws.Data) != 1 {
+		return nil
+	}
+	y, p := r.In(i, 0).Clone(), fp16.Float32.Round(b.Scale)
+	for k := range y.N() * y.C() {
+		factor := f(v.Draws.Data[0][k], p)
+		plane := y.Plane(k/y.C(), k%y.C())
+		for j := range plane {
+			plane[j] *= factor
+		}
+	}
+	return y
+}
+
 // siteFaults are noise at another place, of another kind, and dropout's own.
 func siteFaults() []*trial.Fault {
-	kind := func(row table.Row, only func(t noise.Type) bool, to noise.Type) *trial.Fault {
+	kind := func(row *table.Row, only func(t noise.Type) bool, to noise.Type) *trial.Fault {
 		return noiseFault(row, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
 			if b.Type == to || !only(b.Type) {
 				return false
@@ -23,23 +40,8 @@ func siteFaults() []*trial.Fault {
 		})
 	}
 	normal := func(t noise.Type) bool { return t == noise.Gaussian || t == noise.Multiplicative }
-	dropout := func(row table.Row, f func(keep, p float64) float64) *trial.Fault {
-		return &trial.Fault{Row: row, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			b := &v.Machine.Nodes[i].Noise
-			if v.Draws == nil || b.Type != noise.Dropout || len(v.Draws.Data) != 1 {
-				return nil
-			}
-			x := r.In(i, 0)
-			y, p := x.Clone(), fp16.Float32.Round(b.Scale)
-			for k := range y.N() * y.C() {
-				factor := f(v.Draws.Data[0][k], p)
-				plane := y.Plane(k/y.C(), k%y.C())
-				for j := range plane {
-					plane[j] *= factor
-				}
-			}
-			return y
-		}}
+	dropout := func(row *table.Row, f func(keep, p float64) float64) *trial.Fault {
+		return &trial.Fault{Row: row, At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor { return keptOtherwise(v, r, i, f) }}
 	}
 	l := []*trial.Fault{
 		{Row: Named("noise.activation-after-the-noise"), At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
@@ -83,7 +85,7 @@ func siteFaults() []*trial.Fault {
 		dropout(Named("noise.dropout-as-in-evaluation-scaled-by-1-p"), func(_, p float64) float64 { return 1 - p }),
 	}
 	// The noise enters before a node that follows nothing else, and not where it should.
-	before := func(row table.Row, is func(n *operator.Node) bool) *trial.Fault {
+	before := func(row *table.Row, is func(n *operator.Node) bool) *trial.Fault {
 		site := func(v *trial.View) int { // the last such node before the noise
 			last := -1
 			for i := range v.Machine.Nodes {

@@ -88,15 +88,18 @@ func claimed(n *operator.Node) statistics {
 	return statistics{groups: n.Groups, given: n.Norm == "batch", gamma: 1, beta: 1}
 }
 
-func normFault(row table.Row, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool) *trial.Fault {
+func normFault(row *table.Row, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool) *trial.Fault {
 	return &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-		n, x := &v.Machine.Nodes[i], r.In(i, 0)
-		s := claimed(n)
-		if !f(&s, x, n) {
-			return nil
-		}
-		return normalize(x, n, s)
+		return otherwise(&v.Machine.Nodes[i], r.In(i, 0), f)
 	}}
+}
+
+func otherwise(n *operator.Node, x *tensor.Tensor, f func(s *statistics, x *tensor.Tensor, n *operator.Node) bool) *tensor.Tensor {
+	s := claimed(n)
+	if !f(&s, x, n) {
+		return nil
+	}
+	return normalize(x, n, s)
 }
 
 // reordered returns the parameter with each channel's number from another one.

@@ -22,7 +22,7 @@ func normFaults() []*trial.Fault {
 			}
 			return !s.given && x.C()/s.groups*x.H()*x.W() > 1
 		}))
-	inverse := func(row table.Row, f func(v, eps float64) float64) *trial.Fault {
+	inverse := func(row *table.Row, f func(v, eps float64) float64) *trial.Fault {
 		return normFault(row, func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.inverse = f
 			return true
@@ -44,7 +44,7 @@ func normFaults() []*trial.Fault {
 		return !s.given
 	}))
 	// other numbers
-	grouped := func(row table.Row, groups func(c int) int) *trial.Fault {
+	grouped := func(row *table.Row, groups func(c int) int) *trial.Fault {
 		return normFault(row, func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
 			g := groups(x.C())
 			if g < 1 || x.C()%g != 0 || !s.given && s.groups == g {
@@ -112,7 +112,7 @@ func normFaults() []*trial.Fault {
 		normFault(Named("norm.beta-applied-twice"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 2; return true }),
 		&trial.Fault{Row: Named("norm.missing"), At: emulate.IsNorm, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor { return r.In(i, 0).Clone() }},
 	)
-	moved := func(row table.Row, from func(c, n int) int) {
+	moved := func(row *table.Row, from func(c, n int) int) {
 		l = append(l, &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			n := r.View.Machine.Nodes[i]
 			n.Weight, n.Bias = reordered(n.Weight, from), reordered(n.Bias, from)
@@ -178,7 +178,7 @@ func normFaults() []*trial.Fault {
 
 // otherStatistics are norms with statistics of the wrong numbers.
 func otherStatistics() []*trial.Fault {
-	one := func(row table.Row, f func(v *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor) *trial.Fault {
+	one := func(row *table.Row, f func(v *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor) *trial.Fault {
 		return &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			return f(v, &v.Machine.Nodes[i], r.In(i, 0))
 		}}
@@ -201,7 +201,7 @@ func otherStatistics() []*trial.Fault {
 		first := k*x.C() + c/per*per
 		return x.Data[first*hw : (first+per)*hw]
 	}
-	rowsOf := func(row table.Row, keep func(h int) bool) *trial.Fault {
+	rowsOf := func(row *table.Row, keep func(h int) bool) *trial.Fault {
 		return one(row, func(_ *trial.View, n *operator.Node, x *tensor.Tensor) *tensor.Tensor {
 			if n.Norm == "batch" || x.H() < 2 {
 				return nil

@@ -45,60 +45,70 @@ func below(y float64, f fp16.Format) float64 {
 	return f.Ulp(y)
 }
 
+// operands are those of a convolution, which are rounded by f.
+type operands struct {
+	p     int    // significant bits that f needs to change anything
+	only  string // "weights" or "input", "" for both
+	f     func(x float64) float64
+	twice bool // rounded as claimed, and then by f
+}
+
+func (o operands) convolve(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+	n := &v.Machine.Nodes[i]
+	has, _, _ := n.Formats(v.Device.ModeOf(i), fp16.Float32)
+	if significant(has) < o.p || o.twice && has == fp16.Float32 {
+		return nil
+	}
+	first := func(x *tensor.Tensor) *tensor.Tensor { return x }
+	if o.twice {
+		first = func(x *tensor.Tensor) *tensor.Tensor { return emulate.Operand(v.Device.ModeOf(i), x, has) }
+	}
+	c := convolution{x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
+	if o.only != "weights" {
+		c.x = rounded(first(c.x), o.f)
+	}
+	if o.only != "input" {
+		c.weights = rounded(first(tensor.Of(fp16.Float64, c.weights, 1, 1, 1, len(c.weights))), o.f).Data
+	}
+	return convolve(v, i, c)
+}
+
 // operandFaults round the operands of convolutions to less than the claim.
 func operandFaults() []*trial.Fault {
 	var l []*trial.Fault
-	one := func(row table.Row, p int, only string, f func(x float64) float64, twice bool) *trial.Fault {
-		h := &trial.Fault{Row: row, At: emulate.IsConv}
-		h.Node = func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			n := &v.Machine.Nodes[i]
-			has, _, _ := n.Formats(v.Device.ModeOf(i), fp16.Float32)
-			if significant(has) < p || twice && has == fp16.Float32 {
-				return nil
-			}
-			first := func(x *tensor.Tensor) *tensor.Tensor { return x }
-			if twice {
-				first = func(x *tensor.Tensor) *tensor.Tensor { return emulate.Operand(v.Device.ModeOf(i), x, has) }
-			}
-			c := convolution{x: r.In(i, 0), weights: n.Weight.Data, bias: 1, geometry: n.Geometry}
-			if only != "weights" {
-				c.x = rounded(first(c.x), f)
-			}
-			if only != "input" {
-				c.weights = rounded(first(tensor.Of(fp16.Float64, c.weights, 1, 1, 1, len(c.weights))), f).Data
-			}
-			return convolve(v, i, c)
-		}
+	one := func(row *table.Row, o operands) *trial.Fault {
+		h := &trial.Fault{Row: row, At: emulate.IsConv, Node: o.convolve}
 		l = append(l, h)
 		return h
 	}
 	// The device may round what the claim has rounded already, or not.
-	operands := func(row table.Row, p int, only string, f func(x float64) float64) *trial.Fault {
-		h := one(row, p, only, f, false)
-		row.Small, row.TF32, row.Slow, row.Probe, row.Needs = false, false, false, "", "" // the first speaks for both
-		one(row, p, only, f, true)
+	both := func(row *table.Row, p int, only string, f func(x float64) float64) *trial.Fault {
+		h := one(row, operands{p, only, f, false})
+		second := *row
+		second.Small, second.TF32, second.Slow, second.Probe, second.Needs = false, false, false, "", "" // the first speaks for both
+		one(&second, operands{p, only, f, true})
 		return h
 	}
 	tf32 := func(r fp16.Rounding) func(float64) float64 {
 		return func(x float64) float64 { return fp16.RoundTF32(fp16.Float32.Round(x), r) }
 	}
-	operands(Named("precision.operands-in-tf32"), 12, "", tf32(fp16.NearestEven))
-	operands(Named("precision.operands-in-tf32-ties-away-from-zero"), 12, "", tf32(fp16.NearestAway))
-	operands(Named("precision.operands-truncated-to-tf32"), 12, "", tf32(fp16.TowardZero))
+	both(Named("precision.operands-in-tf32"), 12, "", tf32(fp16.NearestEven))
+	both(Named("precision.operands-in-tf32-ties-away-from-zero"), 12, "", tf32(fp16.NearestAway))
+	both(Named("precision.operands-truncated-to-tf32"), 12, "", tf32(fp16.TowardZero))
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
 		p := significant(f) + 1
-		operands(Named("precision.operands-in", f), p, "", f.Round)
-		operands(Named("precision.weights-in", f), p, "weights", f.Round)
-		operands(Named("precision.convolution-inputs-in", f), p, "input", f.Round)
+		both(Named("precision.operands-in", f), p, "", f.Round)
+		both(Named("precision.weights-in", f), p, "weights", f.Round)
+		both(Named("precision.convolution-inputs-in", f), p, "input", f.Round)
 		cut := func(x float64) float64 { return truncate(x, f) }
-		operands(Named("precision.operands-truncated-to", f), p-1, "", cut)
-		operands(Named("precision.weights-truncated-to", f), p-1, "weights", cut)
-		operands(Named("precision.convolution-inputs-truncated-to", f), p-1, "input", cut)
+		both(Named("precision.operands-truncated-to", f), p-1, "", cut)
+		both(Named("precision.weights-truncated-to", f), p-1, "weights", cut)
+		both(Named("precision.convolution-inputs-truncated-to", f), p-1, "input", cut)
 	}
 	for p := 23; p > 11; p-- {
-		operands(Named("precision.convolution-inputs-truncated-to-bits", p), 24, "input", func(x float64) float64 { return cutBits(x, p) })
+		both(Named("precision.convolution-inputs-truncated-to-bits", p), 24, "input", func(x float64) float64 { return cutBits(x, p) })
 	}
-	quantized := func(row table.Row, per func(s []int) int) {
+	quantized := func(row *table.Row, per func(s []int) int) {
 		h := &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			n := &v.Machine.Nodes[i]
 			w := append([]float64(nil), n.Weight.Data...)

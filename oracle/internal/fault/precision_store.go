@@ -39,7 +39,7 @@ func storeFaults() []*trial.Fault {
 		return y
 	}})
 	stores := func(n *operator.Node) bool { return emulate.IsConv(n) || emulate.IsNorm(n) || emulate.IsAct(n) }
-	rounds := func(row table.Row, at func(*operator.Node) bool, f func(x float64, f fp16.Format) float64) {
+	rounds := func(row *table.Row, at func(*operator.Node) bool, f func(x float64, f fp16.Format) float64) {
 		l = append(l, &trial.Fault{Row: row, At: at, Device: func(v *trial.View, d emulate.Device) *emulate.Device {
 			if d.Store == nil {
 				return nil

@@ -12,7 +12,7 @@ import (
 // productFaults form products of float32 numbers from those of their halves,
 // and leave some out.
 func productFaults() []*trial.Fault {
-	split := func(row table.Row, high func(float64) float64, weights bool) *trial.Fault {
+	split := func(row *table.Row, high func(float64) float64, weights bool) *trial.Fault {
 		return &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			if p := v.Device.Mode.Precision; p != fp16.Float32 {
 				return nil
@@ -49,7 +49,7 @@ func productFaults() []*trial.Fault {
 // and nothing is said.
 func accumulatorFaults() []*trial.Fault {
 	var l []*trial.Fault
-	add := func(row table.Row, block int, f func(x float64) float64, half bool, split bool) {
+	add := func(row *table.Row, block int, f func(x float64) float64, half bool, split bool) {
 		l = append(l, &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			if p := v.Device.Mode.Precision; half && p != fp16.Float16 && p != fp16.BFloat16 {
 				return nil

@@ -12,7 +12,7 @@ import (
 // residualFaults are those of the sums of residual blocks. The first input is
 // the block's, the second the shortcut's.
 func residualFaults() []*trial.Fault {
-	sum := func(row table.Row, f func(a, b float64) float64) *trial.Fault {
+	sum := func(row *table.Row, f func(a, b float64) float64) *trial.Fault {
 		return &trial.Fault{Row: row, At: emulate.IsAdd, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			a, b := r.In(i, 0), r.In(i, 1)
 			y := tensor.Like(a)
@@ -24,7 +24,7 @@ func residualFaults() []*trial.Fault {
 	}
 	// activated applies the block's activation, node j, to the sum of the shortcut
 	// with its input or its output.
-	activated := func(row table.Row, of func(r *trial.Run, j int) *tensor.Tensor) *trial.Fault {
+	activated := func(row *table.Row, of func(r *trial.Run, j int) *tensor.Tensor) *trial.Fault {
 		return &trial.Fault{Row: row, At: emulate.IsAdd, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
 			j := v.Machine.Nodes[i].In[0]
 			if j == operator.Input || !emulate.IsAct(&v.Machine.Nodes[j]) || of(r, j) == nil {

@@ -52,7 +52,7 @@ func weightsOf(v *trial.View) (a, b float64) {
 
 func rolloutFaults() []*trial.Fault {
 	var l []*trial.Fault
-	policy := func(row table.Row, f func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor) *trial.Fault {
+	policy := func(row *table.Row, f func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor) *trial.Fault {
 		h := &trial.Fault{Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
 			a, b := weightsOf(v)
 			return f(v, v.Machine.Config, a, b, out)
@@ -197,20 +197,22 @@ func rotated(x *tensor.Tensor, k int) *tensor.Tensor {
 	return y
 }
 
+// advanced is the next state by a policy that f has changed, or nil where f cannot.
+func advanced(v *trial.View, out *tensor.Tensor, f func(c *rollout.Config) bool) *tensor.Tensor {
+	m, c := *v, v.Machine.Config
+	if !f(&c) {
+		return nil
+	}
+	a, b := weightsOf(v)
+	return blended(&m, c, a, b, v.X, out)
+}
+
 // postFaults are those of the post-processing.
 func postFaults() []*trial.Fault {
 	var l []*trial.Fault
 	// with takes other post-processing than the claimed one.
-	with := func(row table.Row, f func(c *rollout.Config) bool) {
-		l = append(l, &trial.Fault{Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
-			m := *v
-			c := v.Machine.Config
-			if !f(&c) {
-				return nil
-			}
-			a, b := weightsOf(v)
-			return blended(&m, c, a, b, v.X, out)
-		}})
+	with := func(row *table.Row, f func(c *rollout.Config) bool) {
+		l = append(l, &trial.Fault{Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor { return advanced(v, out, f) }})
 	}
 	with(Named("rollout.normalization-missing"), func(c *rollout.Config) bool {
 		ok := c.Normalization != rollout.NoNormalization
@@ -241,7 +243,7 @@ func postFaults() []*trial.Fault {
 	for _, to := range [][2]float64{{-1, 1}, {0, 1}} {
 		with(Named("rollout.clamp-to", to[0], to[1]), func(c *rollout.Config) bool { c.Clamp = &to; return true })
 	}
-	after := func(row table.Row, f func(x *tensor.Tensor)) {
+	after := func(row *table.Row, f func(x *tensor.Tensor)) {
 		l = append(l, &trial.Fault{Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
 			y := v.Machine.Advance(v.Device, v.X, out)
 			f(y)

@@ -11,6 +11,7 @@ import (
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/fault"
 	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/oracle/report"
 )
@@ -233,7 +234,7 @@ func (f *filter) spread(t *Tried, n int) error {
 // correct returns what n correct devices leave of a view's step.
 func (f *filter) correct(v *trial.View, n int) ([][]float64, error) {
 	for k := len(f.h0[v]); k < n; k++ {
-		next, err := v.Perturbed(&trial.Fault{}, trial.Everywhere, uint64(k+1))
+		next, err := v.Perturbed(&trial.Fault{Row: &table.Row{}}, trial.Everywhere, uint64(k+1))
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/oracle/internal/fault"
 	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/tensor"
@@ -27,7 +28,7 @@ func TestShrunk(t *testing.T) {
 		{near, measure.Match{C: 0.8, Gain: 0.4, T: 15}, false}, {near, measure.Match{C: 0.8, Gain: 0.6, T: 7}, false},
 		{near, measure.Match{C: 0.6, Gain: 0.6, T: 15}, false}, {near, measure.Match{C: 1.2, Gain: 0.6, T: 15}, false},
 	} {
-		if got := f.shrunk(&Tried{H: &trial.Fault{}, v: c.v, Match: c.m}); got != c.want {
+		if got := f.shrunk(&Tried{H: &trial.Fault{Row: &table.Row{}}, v: c.v, Match: c.m}); got != c.want {
 			t.Errorf("%+v: %v, want %v", c.m, got, c.want)
 		}
 	}
@@ -41,13 +42,13 @@ func TestMimicked(t *testing.T) {
 	if ok, err := f.open(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	device, err := f.near.Perturbed(&trial.Fault{}, trial.Everywhere, 40)
+	device, err := f.near.Perturbed(&trial.Fault{Row: &table.Row{}}, trial.Everywhere, 40)
 	if err != nil {
 		t.Fatal(err)
 	}
 	q := f.units(f.near, device.Data, f.near.Next.Data)
 	mimicked := func(q []float64) bool {
-		is, err := f.mimicked(&Tried{H: &trial.Fault{}, v: f.near, q: q, Match: measure.Match{QQ: measure.Dot(q, q)}})
+		is, err := f.mimicked(&Tried{H: &trial.Fault{Row: &table.Row{}}, v: f.near, q: q, Match: measure.Match{QQ: measure.Dot(q, q)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,7 +87,7 @@ func TestScatter(t *testing.T) {
 		{1, 0.01, many}, // t is 10 by the few
 		{0.35, 0.01, 0.1}, {0.35, 0.2, 0.2},
 	} {
-		x := &Tried{H: &trial.Fault{}, v: f.near, q: q, k: 1, Match: measure.Match{N: len(q), C: c.c, Sigma: c.sigma, T: c.c / c.sigma, QQ: measure.Dot(q, q), Shown: 1}}
+		x := &Tried{H: &trial.Fault{Row: &table.Row{}}, v: f.near, q: q, k: 1, Match: measure.Match{N: len(q), C: c.c, Sigma: c.sigma, T: c.c / c.sigma, QQ: measure.Dot(q, q), Shown: 1}}
 		if err := f.scatter(x); err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
 	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
@@ -112,7 +113,7 @@ func (b *bench) full(t *testing.T, got []float64) *Step {
 		t.Fatal(err)
 	}
 	for k := range 8 {
-		p, err := v.Perturbed(&trial.Fault{}, trial.Everywhere, uint64(k))
+		p, err := v.Perturbed(&trial.Fault{Row: &table.Row{}}, trial.Everywhere, uint64(k))
 		if err != nil {
 			t.Fatal(err)
 		}

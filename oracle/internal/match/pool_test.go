@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/rig"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
@@ -47,7 +48,7 @@ func TestPool(t *testing.T) {
 // TestPoolLeast: what a run could not have shown is that of all its steps, and is
 // added to what other gates are blind to.
 func TestPoolLeast(t *testing.T) {
-	h := &trial.Fault{Prior: 3}
+	h := &trial.Fault{Row: &table.Row{}, Prior: 3}
 	p := NewPool([]report.Blind{{Name: "another"}})
 	if least := p.least(h); least != 0 {
 		t.Errorf("a fault that is none here: visible from %v on", least)

@@ -18,6 +18,7 @@ import (
 	"github.com/refrun/refrun/oracle/internal/layers"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/rig"
+	"github.com/refrun/refrun/oracle/internal/table"
 	"github.com/refrun/refrun/oracle/internal/trial"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
@@ -220,7 +221,7 @@ func TestProbesOfSmallFaults(t *testing.T) {
 		}
 		return of
 	}
-	other, err := v.Perturbed(&trial.Fault{}, trial.Everywhere, 1)
+	other, err := v.Perturbed(&trial.Fault{Row: &table.Row{}}, trial.Everywhere, 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,19 +11,23 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
+// advanced is the next state by another policy.
+func (w *wrong) advanced(c rollout.Config) []float64 {
+	d := w.claimed.D
+	out := tensor.Of(d.Store[len(d.Store)-1], w.claimed.Out.Data, w.X.N(), w.X.C(), w.X.H(), w.X.W())
+	return c.Advance(w.X, out, d.State, d.Mode).Data
+}
+
 // blendSuspects are right applications of the operator that a wrong policy or
 // a wrong post-processing makes a state of.
 func (e *Gate) blendSuspects(w *wrong) []suspect {
 	var all []suspect
-	c, d := e.Case.Rollout, w.claimed.D
+	c := e.Case.Rollout
 	add := func(name, what string, step func() ([]float64, error)) {
 		all = append(all, suspect{name: name, what: what, verdict: report.FailRollout, gate: "rollout", step: step})
 	}
 	with := func(c rollout.Config) func() ([]float64, error) {
-		return func() ([]float64, error) {
-			out := tensor.Of(d.Store[len(d.Store)-1], w.claimed.Out.Data, w.X.N(), w.X.C(), w.X.H(), w.X.W())
-			return c.Advance(w.X, out, d.State, d.Mode).Data, nil
-		}
+		return func() ([]float64, error) { return w.advanced(c), nil }
 	}
 	if c.Policy == rollout.Convex {
 		o := c

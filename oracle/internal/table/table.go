@@ -59,7 +59,7 @@ var rows = func() map[string]Row {
 }()
 
 // Named returns a row of the table; args are what its name leaves open, and end its ID.
-func Named(id string, args ...any) Row {
+func Named(id string, args ...any) *Row {
 	whole := id
 	for i, a := range args {
 		whole += fmt.Sprintf("%c%v", ":,"[min(i, 1)], a)
@@ -74,14 +74,14 @@ func Named(id string, args ...any) Row {
 		}
 	}
 	r.ID = whole
-	return r
+	return &r
 }
 
 // ByID returns the row of an ID with what ends it, as [Named] made it. Its name may leave
 // open words alone, no numbers.
-func ByID(id string) Row {
+func ByID(id string) *Row {
 	if r, ok := rows[id]; ok {
-		return r
+		return &r
 	}
 	base, rest, _ := strings.Cut(id, ":")
 	return Named(base, rest)

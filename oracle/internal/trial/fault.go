@@ -10,7 +10,7 @@ import (
 // A Fault is what a device would do instead of the operation that is claimed: a row
 // of the table, and how to make it. One of Node, Device, Advance and Input says it.
 type Fault struct {
-	table.Row
+	*table.Row
 	Prior int // the place in the library
 
 	// At says on which nodes the fault can act; nil for faults of the rollout.
