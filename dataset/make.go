@@ -55,7 +55,8 @@ type Made struct {
 
 // Make makes units, one file for each. What an earlier process left of a unit it
 // continues to the same bytes. When ctx ends, units at hand stop after their step, with a
-// checkpoint.
+// checkpoint. The end of a large unit's file is written while the next unit is computed: the
+// memory of both is held then.
 func (p *Plan) Make(ctx context.Context, r Run) (*Made, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -68,8 +69,12 @@ func (p *Plan) Make(ctx context.Context, r Run) (*Made, error) {
 			r.Progress(Progress{m.Made + m.Were + len(m.Busy), len(r.Units), work.share(), work.sum, work.atHand()})
 		}
 	}
-	one := func(i int) {
-		was, err := p.unit(ctx, r, i, func(done, total int) { tell(i, float64(done)/float64(total)) })
+	one := func(i int, computed func()) {
+		was, err := p.unit(ctx, r, i, func(done, total int) {
+			if tell(i, float64(done)/float64(total)); done == total {
+				computed()
+			}
+		})
 		defer tell(i, 1) // when it is counted
 		mu.Lock()
 		defer mu.Unlock()
@@ -87,17 +92,28 @@ func (p *Plan) Make(ctx context.Context, r Run) (*Made, error) {
 		}
 	}
 	var small []int
+	var all sync.WaitGroup
+	hand := make(chan struct{}, 2) // one large unit is computed, and the end of another written
 	for _, i := range r.Units {
 		if p.perStep(i) < side {
 			small = append(small, i)
 			continue
 		}
-		if ctx.Err() == nil {
-			one(i)
+		if ctx.Err() != nil {
+			break
 		}
+		hand <- struct{}{}
+		computed := make(chan struct{})
+		all.Go(func() {
+			end := sync.OnceFunc(func() { close(computed) })
+			one(i, end)
+			end()
+			<-hand
+		})
+		<-computed
 	}
+	all.Wait()
 	var next atomic.Int64
-	var all sync.WaitGroup
 	for range max(r.Workers, 1) {
 		all.Go(func() {
 			for ctx.Err() == nil {
@@ -105,7 +121,7 @@ func (p *Plan) Make(ctx context.Context, r Run) (*Made, error) {
 				if k >= len(small) {
 					return
 				}
-				one(small[k])
+				one(small[k], func() {})
 			}
 		})
 	}

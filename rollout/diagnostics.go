@@ -44,24 +44,45 @@ func (d Diagnostics) Values() [len(DiagnosticNames)]float64 {
 // about n u, however large the mean is beside the spread; that of the
 // autocorrelation is about 4 n u in absolute terms.
 func Diagnose(x, prev []float64) Diagnostics {
+	var was moments
+	if prev != nil {
+		was = momentsOf(prev)
+	}
+	d, _ := diagnose(x, prev, was)
+	return d
+}
+
+// moments of a state: a number near its mean, and the sums of distances from it and of their
+// squares.
+type moments struct{ near, sum, square float64 }
+
+func momentsOf(x []float64) moments {
+	var sum float64
+	for _, v := range x {
+		sum += v - x[0]
+	}
+	m := moments{near: x[0] + sum/float64(len(x))}
+	for _, v := range x {
+		d := v - m.near
+		m.sum += d
+		m.square += float64(d * d)
+	}
+	return m
+}
+
+// diagnose is Diagnose, given the moments of prev. It returns those of x, for the next step.
+func diagnose(x, prev []float64, was moments) (Diagnostics, moments) {
 	if len(x) == 0 || prev != nil && len(prev) != len(x) {
 		panic("rollout: diagnostics of an empty state, or of states of two sizes")
 	}
 	n := float64(len(x))
 	// Sums that do not wait for each other share a loop: each has its own order.
-	var energy, magnitude, sum, sumWas float64
-	lo, hi := x[0], x[0]
-	was := prev
-	if prev == nil {
-		was = x // for its numbers, of which nothing is made
-	}
-	was = was[:len(x)]
-	first, firstWas := x[0], was[0]
-	for i, v := range x {
+	var energy, magnitude, sum float64
+	first, lo, hi := x[0], x[0], x[0]
+	for _, v := range x {
 		energy += float64(v * v)
 		magnitude += math.Abs(v)
 		sum += v - first
-		sumWas += was[i] - firstWas
 		if v < lo {
 			lo = v
 		}
@@ -72,46 +93,36 @@ func Diagnose(x, prev []float64) Diagnostics {
 	if energy != energy { // as a number is NaN
 		lo = energy
 	}
-	xx, xy, yy := comoments(x, was, first+sum/n, firstWas+sumWas/n)
+	y := prev
+	if prev == nil {
+		y = x // for its numbers, of which nothing is made
+	}
+	is := moments{near: first + sum/n}
+	// For all a and b, however near the means,
+	//
+	//	sum (x-mean x)(y-mean y) = sum (x-a)(y-b) - sum (x-a) sum (y-b) / n.
+	//
+	// Every distance is rounded once, relative to its own size, so no error grows with the
+	// mean (Chan, Golub and LeVeque, The American Statistician 37, 1983). A mean that is summed
+	// as distances from the first number is exact if all are equal, and then the comoments of a
+	// constant field are exactly zero.
+	h := histogramOf(lo, hi)
+	xy := h.count(x, y, &is, was.near)
+	xx, yy := is.square-float64(is.sum*is.sum)/n, was.square-float64(was.sum*was.sum)/n
 	d := Diagnostics{
 		Energy:        energy,
-		Entropy:       entropy(x, lo, hi),
+		Entropy:       h.entropy(len(x)),
 		Variance:      xx / (n - 1), // 0/0 for a single number
 		MeanMagnitude: magnitude / n,
 	}
 	if prev != nil {
-		d.Autocorrelation = correlation(xy, xx, yy)
+		d.Autocorrelation = correlation(xy-float64(is.sum*was.sum)/n, xx, yy)
 	}
 	// Machines differ in the sign and payload of the NaN that arithmetic makes.
 	for _, v := range []*float64{&d.Energy, &d.Entropy, &d.Autocorrelation, &d.Variance, &d.MeanMagnitude} {
 		*v = fp16.Float64.Round(*v)
 	}
-	return d
-}
-
-// comoments returns the sums of (x-mean x)^2, (x-mean x)(y-mean y) and (y-mean y)^2, given
-// numbers a, b close to the means. For each pair,
-//
-//	sum (x-mean x)(y-mean y) = sum (x-a)(y-b) - sum (x-a) sum (y-b) / n,
-//
-// which holds for all a and b: their errors cost nothing. Every distance is
-// rounded once, relative to its own size, so no error grows with the mean
-// (Chan, Golub and LeVeque, The American Statistician 37, 1983). A mean that is summed as
-// distances from the first number is exact if all are equal, and then the comoments of a
-// constant field are exactly zero.
-func comoments(x, y []float64, a, b float64) (xx, xy, yy float64) {
-	var sx, sy float64
-	y = y[:len(x)]
-	for i, v := range x {
-		dx, dy := v-a, y[i]-b
-		sx += dx
-		sy += dy
-		xx += float64(dx * dx)
-		xy += float64(dx * dy)
-		yy += float64(dy * dy)
-	}
-	n := float64(len(x))
-	return xx - float64(sx*sx)/n, xy - float64(sx*sy)/n, yy - float64(sy*sy)/n
+	return d, is
 }
 
 // correlation returns xy / sqrt(xx yy), within [-1,1]. It is NaN if a field is
@@ -127,61 +138,79 @@ func correlation(xy, xx, yy float64) float64 {
 // bins is the number of bins of the histogram behind the entropy.
 const bins = 50
 
-// histogram counts the numbers of x, all within [lo,hi], in bins of equal
+// histogram counts numbers, all within [lo,hi], in bins of equal
 // width. Bin k holds lo + k w <= x < lo + (k+1) w with w = (hi-lo)/50, and the
 // last one holds hi too. If lo = hi, the range is [lo-1,hi+1], whose middle is
-// in bin 25. ok is false if lo, hi or 50 (hi-lo) is not finite.
+// in bin 25. There is none if lo, hi or 50 (hi-lo) is not finite.
 //
 // The bin is that of (x-lo) 50/(hi-lo), truncated: the rule of torch.histc,
 // which evaluates it in the type of the state, this in float64. In float32 its
 // four roundings amount to 4 * 2^-24 = 2^-22 of the result, two ulp of a power
 // of two, so PyTorch may count a number one bin off, but only one whose
 // distance from lo is within 2^-22 of an edge's. In float64 that is 2^-51.
-func histogram(x []float64, lo, hi float64) (counts [bins]int, ok bool) {
-	span := hi - lo
-	if !(bins*span <= math.MaxFloat64) { // NaN for equal infinities too
-		return counts, false
+type histogram struct {
+	lo, span float64
+	ok       bool
+	// Neighbours are often in one bin: four counters of it do not wait for each other.
+	apart [4][64]int32
+}
+
+func histogramOf(lo, hi float64) *histogram {
+	h := &histogram{lo: lo, span: hi - lo}
+	h.ok = bins*h.span <= math.MaxFloat64 // no NaN, as of equal infinities
+	if h.span == 0 {
+		h.lo, h.span = lo-1, 2
 	}
-	if span == 0 {
-		counts[bins/2] = len(x)
-		return counts, true
-	}
-	// Neighbours are often in one bin: four counters of it do not wait for each other. A
-	// product in place of the quotient is within 2^-44 of it, 50 (5 u and a bit), which
+	return h
+}
+
+// count counts the numbers of x, adds their distances from is.near to the moments, and returns
+// the sum of their products with those of y from b: one pass over both.
+func (h *histogram) count(x, y []float64, is *moments, b float64) (xy float64) {
+	// A product in place of the quotient is within 2^-44 of it, 50 (5 u and a bit), which
 	// decides the bin unless that near to an edge, or not finite.
 	const near = 0x1p-40
-	var apart [4][64]int32
-	each := bins / span
+	lo, span, each, a := h.lo, h.span, bins/h.span, is.near
+	var sum, square float64
+	y = y[:len(x)]
 	for i, v := range x {
+		dx := v - a
+		sum += dx
+		square += float64(dx * dx)
+		xy += float64(dx * (y[i] - b))
 		d := v - lo
 		q := float64(d * each)
 		k := int(q)
-		if f := q - float64(k); !(f > near && f < 1-near) {
+		if f := q - float64(k); !(math.Abs(f-0.5) < 0.5-near) {
 			k = int(d * bins / span)
 		}
-		apart[i%4][uint(k)%64]++
+		h.apart[i%4][uint(k)%64]++
 	}
-	for _, c := range apart {
-		for k, n := range c {
-			counts[min(k, bins-1)] += int(n)
-		}
-	}
-	return counts, true
+	is.sum, is.square = sum, square
+	return xy
 }
 
-// entropy returns Shannon's entropy, in nats, of the histogram of x over its
-// range [lo,hi]; NaN if there is no histogram.
-func entropy(x []float64, lo, hi float64) float64 {
-	counts, ok := histogram(x, lo, hi)
-	if !ok {
-		return fp16.NaN
-	}
-	var h float64
-	for _, c := range counts {
-		if c > 0 {
-			p := float64(c) / float64(len(x))
-			h -= float64(p * elem.Log(p))
+// counts returns how many numbers each bin has.
+func (h *histogram) counts() (all [bins]int) {
+	for _, c := range h.apart {
+		for k, n := range c {
+			all[min(k, bins-1)] += int(n)
 		}
 	}
-	return h
+	return all
+}
+
+// entropy returns Shannon's entropy, in nats, of a histogram of n numbers; NaN if there is none.
+func (h *histogram) entropy(n int) float64 {
+	if !h.ok {
+		return fp16.NaN
+	}
+	var sum float64
+	for _, c := range h.counts() {
+		if c > 0 {
+			p := float64(c) / float64(n)
+			sum -= float64(p * elem.Log(p))
+		}
+	}
+	return sum
 }

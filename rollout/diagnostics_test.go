@@ -41,7 +41,7 @@ func bounds(x []float64) (lo, hi float64) {
 // and the edges that the others are near.
 func atEdges(x []float64) (counts [bins]int, edges []int) {
 	lo, hi := bounds(x)
-	counts, _ = histogram(x, lo, hi)
+	counts, _ = counted(x, lo, hi)
 	for _, v := range x {
 		if k := nearEdge(v, lo, hi); k > 0 {
 			edges = append(edges, k)
@@ -159,7 +159,7 @@ func TestHistogramFloat32(t *testing.T) {
 					v = math.Nextafter32(v, float32(math.Inf(r.IntN(2)*2-1)))
 				}
 				v = max(lo, min(hi, v))
-				counts, ok := histogram([]float64{float64(v)}, float64(lo), float64(hi))
+				counts, ok := counted([]float64{float64(v)}, float64(lo), float64(hi))
 				bin := 0
 				for bin < bins-1 && counts[bin] == 0 {
 					bin++
@@ -207,7 +207,7 @@ func TestHistogramIntegers(t *testing.T) {
 			x = append(x, float64(v-7))
 			want[min(v*bins/span, bins-1)]++
 		}
-		if got, ok := histogram(x, -7, float64(span-7)); !ok || got != want {
+		if got, ok := counted(x, -7, float64(span-7)); !ok || got != want {
 			t.Errorf("0 to %d: counts %v, want %v", span, got, want)
 		}
 	}
@@ -355,7 +355,7 @@ func TestDiagnoseSpecials(t *testing.T) {
 		}
 	}
 	// PyTorch puts a constant in the middle of [v-1,v+1].
-	if counts, ok := histogram([]float64{7, 7, 7}, 7, 7); !ok || counts[25] != 3 {
+	if counts, ok := counted([]float64{7, 7, 7}, 7, 7); !ok || counts[25] != 3 {
 		t.Errorf("histogram of a constant is %v", counts)
 	}
 	// However it rounds, a correlation is one.
@@ -417,12 +417,22 @@ func TestDiagnoseBits(t *testing.T) {
 	}
 }
 
+// counted returns the histogram of x over [lo,hi].
+func counted(x []float64, lo, hi float64) (counts [bins]int, ok bool) {
+	h := histogramOf(lo, hi)
+	h.count(x, x, new(moments), 0)
+	return h.counts(), h.ok
+}
+
+// BenchmarkDiagnose measures the diagnostics of a step after a step.
 func BenchmarkDiagnose(b *testing.B) {
 	r := rand.New(rand.NewPCG(3, 4))
 	x, prev := numbers(r, 3*64*64, 1), numbers(r, 3*64*64, 1)
+	was := momentsOf(prev)
 	b.SetBytes(int64(8 * len(x)))
 	b.ReportAllocs()
 	for b.Loop() {
-		Diagnose(x, prev)
+		_, is := diagnose(x, prev, was)
+		x, prev, was = prev, x, is
 	}
 }
