@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/elem"
 )
 
@@ -76,10 +77,10 @@ func diagnose(x, prev []float64, was moments) (Diagnostics, moments) {
 		panic("rollout: diagnostics of an empty state, or of states of two sizes")
 	}
 	n := float64(len(x))
-	// Sums that do not wait for each other share a loop: each has its own order.
-	var energy, magnitude, sum float64
 	first, lo, hi := x[0], x[0], x[0]
-	for _, v := range x {
+	energy, magnitude, sum, done := sumsByKernel(x, &lo, &hi)
+	// Sums that do not wait for each other share a loop: each has its own order.
+	for _, v := range x[done:] {
 		energy += float64(v * v)
 		magnitude += math.Abs(v)
 		sum += v - first
@@ -125,6 +126,58 @@ func diagnose(x, prev []float64, was moments) (Diagnostics, moments) {
 	return d, is
 }
 
+// diagnoser takes the diagnostics of states as they come. It keeps the moments of the last one of
+// each realization, which need not be formed twice.
+type diagnoser map[int]diagnosed
+
+type diagnosed struct {
+	t int
+	moments
+}
+
+// values returns the diagnostics of state t of realization m in the order of [DiagnosticNames].
+func (d *diagnoser) values(t, m int, x, prev []float64) [len(DiagnosticNames)]float64 {
+	if *d == nil {
+		*d = diagnoser{}
+	}
+	was, ok := (*d)[m]
+	if prev != nil && !(ok && was.t == t-1) {
+		was.moments = momentsOf(prev) // of a run that goes on here
+	}
+	all, is := diagnose(x, prev, was.moments)
+	(*d)[m] = diagnosed{t, is}
+	return all.Values()
+}
+
+// together is how many numbers a kernel takes at once, within 100 microseconds.
+const together = 1 << 14
+
+// sumsByKernel sums what diagnose sums, of the first so many numbers of x: none without kernels.
+func sumsByKernel(x []float64, lo, hi *float64) (energy, magnitude, sum float64, done int) {
+	k := asm.MeasureKernels()
+	if k == nil {
+		return 0, 0, 0, 0
+	}
+	var s [4][4]float64
+	for lane := range 4 {
+		s[1][lane], s[2][lane], s[3][lane] = x[0], x[0], x[0]
+	}
+	for len(x)-done >= 4 {
+		n := min(len(x)-done, together) &^ 3
+		k.Sums(&x[done], n, &s)
+		done += n
+	}
+	for lane := range 4 {
+		if s[1][lane] < *lo {
+			*lo = s[1][lane]
+		}
+		if s[2][lane] > *hi {
+			*hi = s[2][lane]
+		}
+	}
+	return s[0][0], s[0][1], s[0][2], done
+}
+
 // correlation returns xy / sqrt(xx yy), within [-1,1]. It is NaN if a field is
 // constant, or if xx or yy is not finite.
 func correlation(xy, xx, yy float64) float64 {
@@ -166,25 +219,27 @@ func histogramOf(lo, hi float64) *histogram {
 
 // count counts the numbers of x, adds their distances from is.near to the moments, and returns
 // the sum of their products with those of y from b: one pass over both.
-func (h *histogram) count(x, y []float64, is *moments, b float64) (xy float64) {
-	// A product in place of the quotient is within 2^-44 of it, 50 (5 u and a bit), which
-	// decides the bin unless that near to an edge, or not finite.
-	const near = 0x1p-40
-	lo, span, each, a := h.lo, h.span, bins/h.span, is.near
-	var sum, square float64
+func (h *histogram) count(x, y []float64, is *moments, b float64) float64 {
+	lo, span, a := h.lo, h.span, is.near
 	y = y[:len(x)]
-	for i, v := range x {
+	var s [4]float64
+	done := 0
+	if k := asm.MeasureKernels(); k != nil {
+		by := [5]float64{a, b, lo, bins, span}
+		for len(x)-done >= 4 {
+			n := min(len(x)-done, together) &^ 3
+			k.Count(&x[done], &y[done], n, &by, &s, &h.apart)
+			done += n
+		}
+	}
+	sum, square, xy := s[0], s[1], s[2]
+	y = y[done:]
+	for i, v := range x[done:] {
 		dx := v - a
 		sum += dx
 		square += float64(dx * dx)
 		xy += float64(dx * (y[i] - b))
-		d := v - lo
-		q := float64(d * each)
-		k := int(q)
-		if f := q - float64(k); !(math.Abs(f-0.5) < 0.5-near) {
-			k = int(d * bins / span)
-		}
-		h.apart[i%4][uint(k)%64]++
+		h.apart[i%4][uint(int(float64((v-lo)*bins)/span))%64]++
 	}
 	is.sum, is.square = sum, square
 	return xy

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/bigref"
 )
 
@@ -414,6 +415,57 @@ func TestDiagnoseBits(t *testing.T) {
 	sum := sha256.Sum256(all)
 	if got := hex.EncodeToString(sum[:]); got != want {
 		t.Errorf("digest of the diagnostics is %s, want %s", got, want)
+	}
+}
+
+// TestDiagnoser: the diagnostics of states as they come are those of each pair of them, bit for
+// bit, on every instruction set, whatever they hold, and after an interruption.
+func TestDiagnoser(t *testing.T) {
+	was := asm.ISA()
+	t.Cleanup(func() { asm.Use(was) })
+	r := rand.New(rand.NewPCG(8, 1))
+	for _, n := range []int{1, 2, 3, 4, 5, 12, 1023, 3 * together / 2} {
+		states := make([][]float64, 30)
+		for i := range states {
+			states[i] = numbers(r, n, 1)
+			switch at := r.IntN(n); i % 10 {
+			case 3:
+				states[i][at] = math.NaN()
+			case 5:
+				states[i][at] = math.Inf(1)
+			case 7:
+				states[i][at] = math.MaxFloat64
+			case 8:
+				states[i] = make([]float64, n)
+			case 9:
+				states[i][at] = math.Copysign(0, -1)
+			}
+		}
+		var want [][len(DiagnosticNames)]float64
+		for _, isa := range append([]string{"purego"}, asm.ISAs()...) {
+			if err := asm.Use(isa); err != nil {
+				t.Fatal(err)
+			}
+			var d diagnoser
+			for i, x := range states {
+				if i == 20 {
+					d = nil
+				}
+				var prev []float64
+				if i > 0 {
+					prev = states[i-1]
+				}
+				got := d.values(i, 3, x, prev)
+				if isa == "purego" && len(want) == i {
+					want = append(want, Diagnose(x, prev).Values())
+				}
+				for k, v := range got {
+					if math.Float64bits(v) != math.Float64bits(want[i][k]) {
+						t.Errorf("%s, n = %d, state %d: %s is %v, want %v", isa, n, i, DiagnosticNames[k], v, want[i][k])
+					}
+				}
+			}
+		}
 	}
 }
 

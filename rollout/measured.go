@@ -21,6 +21,7 @@ type measured struct {
 	shape   Trajectory
 	ord     order
 	digest  *Digest
+	seen    diagnoser
 	done    func(*Measures) error
 }
 
@@ -52,7 +53,7 @@ func newMeasured(at partialFile, s Trajectory, c Config, done func(*Measures) er
 
 // State implements [Sink].
 func (o *measured) State(t, m int, x, prev []float64) error {
-	for k, v := range Diagnose(x, prev).Values() {
+	for k, v := range o.seen.values(t, m, x, prev) {
 		o.values[k][m*o.shape.T+t] = v
 	}
 	o.digest.Add(m, x)

@@ -76,6 +76,7 @@ type flat struct {
 	sealed  bool     // the digest of the states and the seal follow
 	digest  *Digest
 	prints  prints
+	seen    diagnoser
 }
 
 // newFlat lays a file out: a head, the diagnostics unless it is bare, the
@@ -184,7 +185,7 @@ func (o *flat) State(t, m int, x, prev []float64) error {
 		return err
 	}
 	if !o.bare {
-		for k, v := range Diagnose(x, prev).Values() {
+		for k, v := range o.seen.values(t, m, x, prev) {
 			o.buf = fp16.Float64.Append(o.buf, []float64{v})
 			if err := o.write(o.buf[len(o.buf)-8:], o.metrics[k]+8*int64(i)); err != nil {
 				return err

@@ -33,6 +33,7 @@ type hdf5Output struct {
 	rounded  []float64 // a state in a format that is stored as another one
 	digest   *Digest
 	prints   prints
+	seen     diagnoser
 }
 
 // hdf5State is what a later process needs to continue the file.
@@ -263,7 +264,7 @@ func (o *hdf5Output) State(t, m int, x, prev []float64) error {
 		return o.failed(err)
 	}
 	o.buf = o.buf[:0]
-	for k, v := range Diagnose(x, prev).Values() {
+	for k, v := range o.seen.values(t, m, x, prev) {
 		v = fp16.Float32.Round(v)
 		if err := o.w.Write(o.names[k], []int{0, m, t}, []float64{v}); err != nil {
 			return o.failed(err)

@@ -13,6 +13,7 @@ var kernels = map[string]func(){
 	"act":      act,
 	"direct":   direct,
 	"fast":     fast,
+	"measure":  measure,
 	"noise":    noise,
 	"norm":     norm,
 	"rows":     rowKernels,
