@@ -15,6 +15,7 @@ type Rows struct {
 	row    asm.RowAct    // nil if there is none
 	grid   *float64      // of row
 	some   asm.ActKernel // for float64 numbers, nil if there is none
+	fast   bool          // GELU, in fast arithmetic
 }
 
 // NewRows prepares an activation with results of a format: Float32, or Float16 or
@@ -36,6 +37,18 @@ func NewRows(f Func, format fp16.Format) *Rows {
 	return r
 }
 
+// NewFastRows is NewRows in fast arithmetic: its rows have the bits of [ForwardFast].
+func NewFastRows(f Func, format fp16.Format) *Rows {
+	r := NewRows(f, format)
+	if r.fast = f == GELU && format == fp16.Float32; r.fast {
+		fastKernels()
+	}
+	return r
+}
+
+// Fast reports whether it is GELU in fast arithmetic.
+func (r *Rows) Fast() bool { return r.fast }
+
 // Space is the memory of one goroutine that applies activations to rows.
 type Space struct {
 	open     []uint8
@@ -51,6 +64,8 @@ func (r *Rows) Apply(dst, src []float32, w *Space) {
 	switch {
 	case r.fn == &functions[Identity]:
 		copy(dst, src)
+	case r.fast:
+		fastRow(dst, src)
 	case r.row != nil:
 		if r.row(&dst[0], &src[0], len(src)/8, r.grid, &w.open[0]) == 0 {
 			return

@@ -12,7 +12,7 @@ import (
 //
 //	float64   everything float64 in a fixed order: the truth of bounds and twins
 //	float32   every operation rounds once to float32
-//	float32:fast  as float32, but with the convolutions of [FastContract]
+//	float32:fast  as float32, but in the arithmetic of [FastContract]
 //	tf32      as float32, but convolutions round their operands to TF32
 //	float16   as PyTorch's autocast to float16: operation by operation a
 //	bfloat16  narrow or a wide result, as the table of [Autocast] says
@@ -25,7 +25,7 @@ type Mode struct {
 
 // ParseMode returns the mode of a precision (float64, float32, tf32, float16 or
 // bfloat16; "tf32:away" and "tf32:truncate" name the other roundings that
-// devices have for TF32 operands, "float32:fast" and "float32:fast-2" the arithmetic of
+// devices have for TF32 operands, "float32:fast" and "float32:fast-3" the arithmetic of
 // [FastContract]) and an autocast (see [ParseAutocast]; "" is
 // CUDA's, or none where the precision has none). Unknown names, an autocast
 // for a precision without one and float16 on a CPU of PyTorch 1.13, which has
@@ -78,7 +78,7 @@ func (m Mode) Check() error {
 	return nil
 }
 
-// String returns the canonical name of the mode, such as "float32", "float32:fast-2",
+// String returns the canonical name of the mode, such as "float32", "float32:fast-3",
 // "tf32:away" or "float16/autocast-cuda".
 func (m Mode) String() string {
 	s := m.Precision.String()
@@ -117,6 +117,6 @@ func (m Mode) Output() fp16.Format {
 const Contract = "1"
 
 // FastContract is the version of fast arithmetic (docs/NUMERICS.md): float32 operations
-// in a written order, for convolutions. Its results have the same bits everywhere too;
+// in a written order, for convolutions, products, norms and GELU. Its results have the same bits everywhere too;
 // they are not rounded once.
-const FastContract = "fast-2"
+const FastContract = "fast-3"

@@ -53,7 +53,11 @@ func (n Noise) Infer(m Mode, in []Type) (Inference, error) {
 
 // Eval implements [Op].
 func (a Act) Eval(c *Call) error {
-	act.Forward(c.Out[0], c.In(0), a.Func)
+	if c.Mode.Fast {
+		act.ForwardFast(c.Out[0], c.In(0), a.Func)
+	} else {
+		act.Forward(c.Out[0], c.In(0), a.Func)
+	}
 	return nil
 }
 

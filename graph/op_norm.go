@@ -98,14 +98,23 @@ func (o BatchNorm) Infer(m Mode, in []Type) (Inference, error) {
 
 // Eval implements [Op].
 func (o GroupNorm) Eval(c *Call) error {
-	norm.Group(planes(c.Out[0]), planes(c.In(0)), o.Groups, c.param(1), c.param(2), o.Eps)
+	c.groups(o.Groups, o.Eps)
 	return nil
 }
 
 // Eval implements [Op].
 func (o InstanceNorm) Eval(c *Call) error {
-	norm.Instance(planes(c.Out[0]), planes(c.In(0)), c.param(1), c.param(2), o.Eps)
+	c.groups(max(c.In(0).Shape[1], 1), o.Eps)
 	return nil
+}
+
+// groups normalises so many groups of channels.
+func (c *Call) groups(groups int, eps float64) {
+	group := norm.Group
+	if c.Mode.Fast {
+		group = norm.GroupFast
+	}
+	group(planes(c.Out[0]), planes(c.In(0)), groups, c.param(1), c.param(2), eps)
 }
 
 // Eval implements [Op].
@@ -116,7 +125,11 @@ func (o BatchNorm) Eval(c *Call) error {
 		if n == 5 {
 			weight, bias = c.param(1), c.param(2)
 		}
-		norm.Batch(y, x, c.param(n-2), c.param(n-1), weight, bias, o.Eps)
+		batch := norm.Batch
+		if c.Mode.Fast {
+			batch = norm.BatchFast
+		}
+		batch(y, x, c.param(n-2), c.param(n-1), weight, bias, o.Eps)
 		return nil
 	}
 	// One sample whose channels hold the numbers of all.

@@ -43,6 +43,7 @@ type Rows struct {
 	sums          [][2][8]float64 // [n][blocks][parts]
 	moments       []exact.Moments // the same, of groups whose sums are exact at once
 	lines         []lines         // [n][blocks], [blocks] of a batch norm
+	fast          []fastLines     // the same, nil if the arithmetic is exact
 }
 
 // lines are the lines of 8 channels, as the kernels read them.
@@ -67,6 +68,7 @@ type Space struct {
 	tree  tree
 	sum   space
 	open  []uint8
+	exact []float32 // a row
 }
 
 // NewSpace returns memory for rows of w pixels.
@@ -125,6 +127,9 @@ func (r *Rows) Bytes() int64 {
 // Batch reports whether it needs no statistics.
 func (r *Rows) Batch() bool { return r.running != nil }
 
+// Parts returns in how many parts the rows of a block are summed.
+func (r *Rows) Parts() int { return r.parts }
+
 // PerChannel reports whether each channel is a group, so that its blocks need
 // not wait for each other.
 func (r *Rows) PerChannel() bool { return r.perGroup == 1 }
@@ -132,7 +137,9 @@ func (r *Rows) PerChannel() bool { return r.perGroup == 1 }
 // sumsExact reports whether groups are so large that something will be open in
 // most of them: then the sums are exact at once. There is one group then, as
 // the numbers of all channels are added as they come.
-func (r *Rows) sumsExact() bool { return r.groups == 1 && r.perGroup > 1 && r.c*r.h*r.w > 1<<17 }
+func (r *Rows) sumsExact() bool {
+	return r.fast == nil && r.groups == 1 && r.perGroup > 1 && r.c*r.h*r.w > 1<<17
+}
 
 // count returns how many numbers a group has.
 func (r *Rows) count() float64 { return float64(r.perGroup) * float64(r.h) * float64(r.w) }
@@ -303,7 +310,11 @@ func (r *Rows) SetLines(n, lo, hi int) {
 		errV := 1.01 * (float64(3*k) + 12) * 0x1p-53 * (square + r.eps)
 		errMean := 1.01 * (k + 2) * 0x1p-53 * math.Sqrt(square)
 		for c := g * r.perGroup; c < (g+1)*r.perGroup; c++ {
-			r.setLine(&r.lines[n*r.blocks+c/8], c, r.pivots[n*r.groups+g], mean, errMean, v, errV/v)
+			place := n*r.blocks + c/8
+			r.setLine(&r.lines[place], c, r.pivots[n*r.groups+g], mean, errMean, v, errV/v)
+			if r.fast != nil {
+				r.fast[place].set(c%8, r.pivots[n*r.groups+g], mean, v, at(r.gamma, c, 1), at(r.beta, c, 0))
+			}
 		}
 	}
 }
@@ -379,10 +390,34 @@ func (r *Rows) setLine(l *lines, c int, pivot, m, errMean, v, errV float64) {
 // Apply writes the normalisation of row src of block b of sample n to dst, which lies
 // apart from it. img is where src is from.
 func (r *Rows) Apply(dst, src []float32, img Image, n, b int, w *Space) {
-	l := &r.lines[b]
-	if r.running == nil {
-		l = &r.lines[n*r.blocks+b]
+	if r.fast == nil {
+		r.applyExact(dst, src, img, n, b, w)
+		return
 	}
+	f := &r.fast[r.place(n, b)]
+	f.apply(dst, src)
+	if f.exact == 0 {
+		return
+	}
+	w.exact = append(w.exact[:0], src...)
+	r.applyExact(w.exact, src, img, n, b, w)
+	for i := range dst {
+		if f.exact>>(i%8)&1 == 1 {
+			dst[i] = w.exact[i]
+		}
+	}
+}
+
+// place returns which lines are those of a block.
+func (r *Rows) place(n, b int) int {
+	if r.running == nil {
+		return n*r.blocks + b
+	}
+	return b
+}
+
+func (r *Rows) applyExact(dst, src []float32, img Image, n, b int, w *Space) {
+	l := &r.lines[r.place(n, b)]
 	if lineRow(r.format, dst, src, l, w.open) {
 		r.settleRow(dst, src, l, img, n, b, w)
 	}

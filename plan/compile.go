@@ -153,6 +153,7 @@ func (c *compiler) node(i int) error {
 			r := c.newPass(x)
 			d.Op, d.Kernel = "batch norm", kernelName("rows")
 			r.norm = norm.NewBatchRows(to.Format, x.n, x.c, x.h, x.w, c.constant(n.In[3]), c.constant(n.In[4]), c.constant(n.In[1]), c.constant(n.In[2]), op.Eps)
+			c.fasten(r.norm)
 			c.normed(out, r, to, d)
 			return nil
 		}
@@ -169,7 +170,7 @@ func (c *compiler) node(i int) error {
 		}
 		if c.reads(n, 1) {
 			d.Op, d.Kernel = op.Func.String(), kernelName("rows")
-			c.append(out, c.imaged(n.In[0]), actStage{act.NewRows(op.Func, to.Format)}, to, d)
+			c.append(out, c.imaged(n.In[0]), actStage{c.activation(op.Func, to.Format)}, to, d)
 			return nil
 		}
 	case graph.Binary:
@@ -230,7 +231,23 @@ func (c *compiler) grouped(n *graph.Node, groups int, eps float64, d *describer)
 	d.Kernel = kernelName("rows")
 	r.share(groups != x.c)
 	r.norm = norm.NewRows(to.Format, x.n, x.c, x.h, x.w, groups, c.constant(n.In[1]), c.constant(n.In[2]), eps, r.parts, &c.p.exact)
+	c.fasten(r.norm)
 	c.normed(n.Out[0], r, to, d)
+}
+
+// activation returns the rows of an activation.
+func (c *compiler) activation(f act.Func, to fp16.Format) *act.Rows {
+	if c.p.mode.Fast {
+		return act.NewFastRows(f, to)
+	}
+	return act.NewRows(f, to)
+}
+
+// fasten makes a norm's arithmetic fast if the mode's is.
+func (c *compiler) fasten(r *norm.Rows) {
+	if c.p.mode.Fast {
+		r.Fast()
+	}
 }
 
 // normed notes that a norm makes a value.

@@ -23,7 +23,7 @@ var graphs = flag.Int("graphs", 400, "how many random graphs TestRandomGraphs ev
 func TestRandomGraphs(t *testing.T) {
 	defer asm.Use(asm.ISA())
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	all, modes := sha256.New(), randgraph.Modes()
+	all, modes := sha256.New(), append(randgraph.Modes(), graph.Mode{Precision: fp16.Float32, Fast: true})
 	evaluated, refused, planned, failed, nodes := 0, 0, 0, 0, map[string]int{}
 	for seed := range *graphs {
 		c := randgraph.New(uint64(seed))

@@ -89,6 +89,7 @@ type rowPass struct {
 	src, dst *virtual
 	norm     *norm.Rows // nil if there is none
 	stages   []stage
+	gelu     bool // the first is GELU in fast arithmetic, which a norm may do too
 
 	// A pass is done block by block if that keeps all processors busy, and else in
 	// parts of blocks.
@@ -108,6 +109,10 @@ func (r *rowPass) share(waits bool) {
 
 // bind makes the functions that workers run.
 func (r *rowPass) bind() {
+	if len(r.stages) > 0 {
+		a, ok := r.stages[0].(actStage)
+		r.gelu = ok && a.Fast()
+	}
 	p, blocks := r.p, r.blocks()
 	src, dst := r.src.img, r.dst.img
 	r.whole = func(worker, i int) {
@@ -115,7 +120,9 @@ func (r *rowPass) bind() {
 		if r.norm != nil && !r.norm.Batch() {
 			r.norm.Pivot(src, n, b, w.norm)
 			r.norm.SetPivots(n, b, b+1)
-			r.norm.Sum(src, n, b, 0, w.norm)
+			for part := range r.norm.Parts() {
+				r.norm.Sum(src, n, b, part, w.norm)
+			}
 			r.norm.SetLines(n, b, b+1)
 		}
 		for y := range src.H {
@@ -127,8 +134,8 @@ func (r *rowPass) bind() {
 	}
 	r.pivot = func(worker, i int) { r.norm.Pivot(src, i/blocks, i%blocks, p.workers[worker].norm) }
 	r.sum = func(worker, i int) {
-		k := i / r.parts
-		r.norm.Sum(src, k/blocks, k%blocks, i%r.parts, p.workers[worker].norm)
+		k, parts := i/r.norm.Parts(), r.norm.Parts()
+		r.norm.Sum(src, k/blocks, k%blocks, i%parts, p.workers[worker].norm)
 	}
 	r.part = func(worker, i int) {
 		k, part := i/r.parts, i%r.parts
@@ -153,7 +160,7 @@ func (r *rowPass) run(p *Plan) {
 		for n := range r.src.n {
 			r.norm.SetPivots(n, 0, r.blocks())
 		}
-		p.each(tasks*r.parts, r.sum)
+		p.each(tasks*r.norm.Parts(), r.sum)
 		for n := range r.src.n {
 			r.norm.SetLines(n, 0, r.blocks())
 		}
@@ -180,14 +187,19 @@ func (r *rowPass) row(n, b, y int, w *worker) {
 		}
 	}
 	r.p.look(src)
+	first := 0
 	if r.norm != nil {
 		out := to(0)
-		r.norm.Apply(out, src, r.src.img, n, b, w.norm)
+		if next := to(min(1, last)); r.gelu && !r.p.Watch && r.norm.ApplyGELU(next, src, n, b) {
+			out, first = next, 1
+		} else {
+			r.norm.Apply(out, src, r.src.img, n, b, w.norm)
+		}
 		r.p.look(out)
 		src = out
 	}
-	for i, s := range r.stages {
-		out := to(i + 1)
+	for i, s := range r.stages[first:] {
+		out := to(first + i + 1)
 		s.apply(out, src, n, b, y, w)
 		r.p.look(out)
 		src = out

@@ -50,13 +50,18 @@ func mills(z *big.Float) *big.Float {
 // near is the greatest |x| of ActGELUNear.
 const near = 3.5
 
-// phi returns (Phi(x) - 1/2)/x = erf(x/sqrt 2)/(2x) for x^2 = w + near^2/2.
-func phi(w *big.Float) *big.Float {
-	x := newFloat().Add(w, real64(near*near/2))
-	x.Sqrt(x)
-	y := bigref.Erfc(newFloat().Quo(x, newFloat().Sqrt(real64(2))), prec)
-	y.Sub(real64(1), y)
-	return y.Quo(y, x.Add(x, x))
+// fastFar is the greatest |x| that fast GELU tells from others.
+const fastFar = 5.25
+
+// phi returns (Phi(x) - 1/2)/x = erf(x/sqrt 2)/(2x) of w = x^2 - most^2/2.
+func phi(most float64) func(w *big.Float) *big.Float {
+	return func(w *big.Float) *big.Float {
+		x := newFloat().Add(w, real64(most*most/2))
+		x.Sqrt(x)
+		y := bigref.Erfc(newFloat().Quo(x, newFloat().Sqrt(real64(2))), prec)
+		y.Sub(real64(1), y)
+		return y.Quo(y, x.Add(x, x))
+	}
 }
 
 // interpolate returns the coefficients, constant first, of the polynomial that
@@ -131,8 +136,14 @@ func main() {
 	}
 	list(exp)
 	p("},\nerr: ActErr,\nhalf: 0.5,\nnear: nearGELU{\nmiddle: %v,\nlimit: %#x,\nphi: [18]float64{\n", -near*near/2, uint64(2*math.Float32bits(near))*(1<<32+1))
-	list(interpolate(phi, -near*near/2, near*near/2, 18))
+	list(interpolate(phi(near), -near*near/2, near*near/2, 18))
 	p("},\n},\n}\n")
+	p("\n// fastGELU are the constants of [FastGELU].\n")
+	p("var fastGELU = struct {\nFar, Middle float32\nPhi [15]float32\n}{\nFar: %v,\nMiddle: %v,\nPhi: [15]float32{\n", fastFar, -fastFar*fastFar/2)
+	for _, c := range interpolate(phi(fastFar), -fastFar*fastFar/2, fastFar*fastFar/2, 15) {
+		p("%x,\n", float32(c))
+	}
+	p("},\n}\n")
 
 	src, err := format.Source(b.Bytes())
 	if err != nil {

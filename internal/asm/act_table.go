@@ -82,3 +82,29 @@ var actTable = actConstants{
 		},
 	},
 }
+
+// fastGELU are the constants of [FastGELU].
+var fastGELU = struct {
+	Far, Middle float32
+	Phi         [15]float32
+}{
+	Far:    5.25,
+	Middle: -13.78125,
+	Phi: [15]float32{
+		0x1.13c848p-03,
+		-0x1.3f37dap-08,
+		0x1.12194p-12,
+		-0x1.fdbf14p-17,
+		0x1.dcb182p-21,
+		-0x1.b0ec16p-25,
+		0x1.747914p-29,
+		-0x1.288ed8p-33,
+		0x1.c27358p-38,
+		-0x1.5b1d18p-42,
+		0x1.bb326cp-47,
+		-0x1.4859c8p-52,
+		0x1.acd638p-57,
+		-0x1.36425p-60,
+		0x1.260062p-65,
+	},
+}

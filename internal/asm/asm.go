@@ -29,6 +29,7 @@ type backend struct {
 	winograd5, winograd7 *Winograd
 	fast, fast4, fast5   *Fast // 3x3, 4x4 and 5x5
 	fastTaps             *FastTaps
+	fastRows             *FastRows
 	noise                *Noise
 	direct               *Direct
 	pixels               *Pixels

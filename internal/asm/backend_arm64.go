@@ -5,7 +5,7 @@ package asm
 // backends are the instruction sets that kernels exist for, best first. Every
 // CPU that Go's arm64 runs on has NEON.
 var backends = []backend{
-	{name: "neon", act: &actNEON, winograd: &winogradNEON, fast: &fastNEON, fast4: &fast4NEON, fast5: &fast5NEON, fastTaps: &fastTapsOf4, direct: &directNEON, norm: &normNEON},
+	{name: "neon", act: &actNEON, winograd: &winogradNEON, fast: &fastNEON, fast4: &fast4NEON, fast5: &fast5NEON, fastTaps: &fastTapsOf4, fastRows: &fastRowsNEON, direct: &directNEON, norm: &normNEON},
 	{name: "purego"},
 }
 
@@ -22,6 +22,8 @@ var (
 	fast5NEON   = Fast{Tiles: 6, Outputs: 16, Input: fast5x5InputNEON, Multiply: fastMultiplyNEON, Output: fast5x5OutputNEON}
 	fastTapsOf4 = FastTaps{Tiles: 6, Outputs: 16, Convolve: fastTapsOf8NEON, Convolve4: fastTapsOf4NEON}
 )
+
+var fastRowsNEON = FastRows{GELU: rowFastGELUNEON, Line: rowFastLineNEON, LineGELU: rowFastLineGELUNEON}
 
 var directNEON = Direct{
 	Outputs: 8, Pixels: 6, Add: directAddNEON, Widen: directWidenNEON, Round: [Formats]func(*float64, *float64, *float64, *float64, int, *uint8) uint64{directRoundFloat32NEON, directRoundFloat16NEON, directRoundBFloat16NEON}, AddSquares: addSquaresNEON,

@@ -53,3 +53,33 @@ func fastTapsOf8AVX2(src *float32, pixel int, taps *int, n int, chain int, u *fl
 //
 //go:noescape
 func fastTapsOf4AVX2(src *float32, pixel int, taps *int, n int, chain int, u *float32, m *float32, bias *float32, dst *float32, plane int, groups int)
+
+// rowFastGELUAVX512 applies operations in fast arithmetic: see asm/fast_rows.go.
+//
+//go:noescape
+func rowFastGELUAVX512(dst *float32, src *float32, pixels int)
+
+// rowFastLineAVX512 applies operations in fast arithmetic: see asm/fast_rows.go.
+//
+//go:noescape
+func rowFastLineAVX512(dst *float32, src *float32, pixels int, lines *[3][8]float32)
+
+// rowFastLineGELUAVX512 applies operations in fast arithmetic: see asm/fast_rows.go.
+//
+//go:noescape
+func rowFastLineGELUAVX512(dst *float32, src *float32, pixels int, lines *[3][8]float32)
+
+// rowFastGELUAVX2 applies operations in fast arithmetic: see asm/fast_rows.go.
+//
+//go:noescape
+func rowFastGELUAVX2(dst *float32, src *float32, pixels int)
+
+// rowFastLineAVX2 applies operations in fast arithmetic: see asm/fast_rows.go.
+//
+//go:noescape
+func rowFastLineAVX2(dst *float32, src *float32, pixels int, lines *[3][8]float32)
+
+// rowFastLineGELUAVX2 applies operations in fast arithmetic: see asm/fast_rows.go.
+//
+//go:noescape
+func rowFastLineGELUAVX2(dst *float32, src *float32, pixels int, lines *[3][8]float32)

@@ -48,3 +48,18 @@ func fastTapsOf8NEON(src *float32, pixel int, taps *int, n, chain int, u, m, bia
 //
 //go:noescape
 func fastTapsOf4NEON(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)
+
+// rowFastGELUNEON applies operations in fast arithmetic: see asm/fast_rows.go.
+//
+//go:noescape
+func rowFastGELUNEON(dst, src *float32, pixels int)
+
+// rowFastLineNEON applies operations in fast arithmetic: see asm/fast_rows.go.
+//
+//go:noescape
+func rowFastLineNEON(dst, src *float32, pixels int, lines *[3][8]float32)
+
+// rowFastLineGELUNEON applies operations in fast arithmetic: see asm/fast_rows.go.
+//
+//go:noescape
+func rowFastLineGELUNEON(dst, src *float32, pixels int, lines *[3][8]float32)

@@ -4922,3 +4922,264 @@ store:
 	SUBS $1, R10
 	BNE group
 	RET
+
+// func rowFastGELUNEON(dst, src *float32, pixels int)
+TEXT ·rowFastGELUNEON(SB), NOSPLIT, $0-24
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD pixels+16(FP), R2
+	MOVD $·fastGELUVectors(SB), R5
+	FMOVQ 0(R5), F10
+	FMOVQ 64(R5), F11
+	FMOVQ 128(R5), F12
+	FMOVQ 192(R5), F13
+	FMOVQ 256(R5), F14
+	FMOVQ 320(R5), F15
+	FMOVQ 384(R5), F16
+	FMOVQ 448(R5), F17
+	FMOVQ 512(R5), F18
+	FMOVQ 576(R5), F19
+	FMOVQ 640(R5), F20
+	FMOVQ 704(R5), F21
+	FMOVQ 768(R5), F22
+	FMOVQ 832(R5), F23
+	FMOVQ 896(R5), F24
+	FMOVQ 960(R5), F25
+	FMOVQ 1024(R5), F26
+	FMOVQ 1088(R5), F27
+	FMOVQ 1152(R5), F28
+	FMOVQ 1216(R5), F29
+	FMOVQ 1280(R5), F30
+
+next:
+	FLDPQ 0(R1), (F0, F1)
+	WORD $0x4e2af400 // fmax v0.4s, v0.4s, v10.4s
+	WORD $0x4eabf406 // fmin v6.4s, v0.4s, v11.4s
+	VMOV V14.B16, V2.B16
+	WORD $0x4e26ccc2 // fmla v2.4s, v6.4s, v6.4s
+	VMOV V30.B16, V4.B16
+	VMOV V29.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V28.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V27.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V26.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V25.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V24.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V23.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V22.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V21.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V20.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V19.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V18.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V17.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V16.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V15.B16, V6.B16
+	WORD $0x4e24cc06 // fmla v6.4s, v0.4s, v4.4s
+	WORD $0x4eadf4c6 // fmin v6.4s, v6.4s, v13.4s
+	WORD $0x4e2cf4c6 // fmax v6.4s, v6.4s, v12.4s
+	WORD $0x6e20dcc0 // fmul v0.4s, v6.4s, v0.4s
+	WORD $0x4e2af421 // fmax v1.4s, v1.4s, v10.4s
+	WORD $0x4eabf427 // fmin v7.4s, v1.4s, v11.4s
+	VMOV V14.B16, V3.B16
+	WORD $0x4e27cce3 // fmla v3.4s, v7.4s, v7.4s
+	VMOV V30.B16, V5.B16
+	VMOV V29.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V28.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V27.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V26.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V25.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V24.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V23.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V22.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V21.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V20.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V19.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V18.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V17.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V16.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V15.B16, V7.B16
+	WORD $0x4e25cc27 // fmla v7.4s, v1.4s, v5.4s
+	WORD $0x4eadf4e7 // fmin v7.4s, v7.4s, v13.4s
+	WORD $0x4e2cf4e7 // fmax v7.4s, v7.4s, v12.4s
+	WORD $0x6e21dce1 // fmul v1.4s, v7.4s, v1.4s
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R0
+	ADD $32, R1
+	SUBS $1, R2
+	BNE next
+	RET
+
+// func rowFastLineNEON(dst, src *float32, pixels int, lines *[3][8]float32)
+TEXT ·rowFastLineNEON(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD pixels+16(FP), R2
+	MOVD lines+24(FP), R3
+
+next:
+	FLDPQ 0(R1), (F0, F1)
+	FLDPQ 0(R3), (F4, F5)
+	FLDPQ 32(R3), (F6, F7)
+	FLDPQ 64(R3), (F8, F9)
+	WORD $0x4ea4d400 // fsub v0.4s, v0.4s, v4.4s
+	WORD $0x4e26cc08 // fmla v8.4s, v0.4s, v6.4s
+	VMOV V8.B16, V0.B16
+	WORD $0x4ea5d421 // fsub v1.4s, v1.4s, v5.4s
+	WORD $0x4e27cc29 // fmla v9.4s, v1.4s, v7.4s
+	VMOV V9.B16, V1.B16
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R0
+	ADD $32, R1
+	SUBS $1, R2
+	BNE next
+	RET
+
+// func rowFastLineGELUNEON(dst, src *float32, pixels int, lines *[3][8]float32)
+TEXT ·rowFastLineGELUNEON(SB), NOSPLIT, $0-32
+	MOVD dst+0(FP), R0
+	MOVD src+8(FP), R1
+	MOVD pixels+16(FP), R2
+	MOVD lines+24(FP), R3
+	MOVD $·fastGELUVectors(SB), R5
+	FMOVQ 0(R5), F10
+	FMOVQ 64(R5), F11
+	FMOVQ 128(R5), F12
+	FMOVQ 192(R5), F13
+	FMOVQ 256(R5), F14
+	FMOVQ 320(R5), F15
+	FMOVQ 384(R5), F16
+	FMOVQ 448(R5), F17
+	FMOVQ 512(R5), F18
+	FMOVQ 576(R5), F19
+	FMOVQ 640(R5), F20
+	FMOVQ 704(R5), F21
+	FMOVQ 768(R5), F22
+	FMOVQ 832(R5), F23
+	FMOVQ 896(R5), F24
+	FMOVQ 960(R5), F25
+	FMOVQ 1024(R5), F26
+	FMOVQ 1088(R5), F27
+	FMOVQ 1152(R5), F28
+	FMOVQ 1216(R5), F29
+	FMOVQ 1280(R5), F30
+
+next:
+	FLDPQ 0(R1), (F0, F1)
+	FLDPQ 0(R3), (F4, F5)
+	FLDPQ 32(R3), (F6, F7)
+	FLDPQ 64(R3), (F8, F9)
+	WORD $0x4ea4d400 // fsub v0.4s, v0.4s, v4.4s
+	WORD $0x4e26cc08 // fmla v8.4s, v0.4s, v6.4s
+	VMOV V8.B16, V0.B16
+	WORD $0x4ea5d421 // fsub v1.4s, v1.4s, v5.4s
+	WORD $0x4e27cc29 // fmla v9.4s, v1.4s, v7.4s
+	VMOV V9.B16, V1.B16
+	WORD $0x4e2af400 // fmax v0.4s, v0.4s, v10.4s
+	WORD $0x4eabf406 // fmin v6.4s, v0.4s, v11.4s
+	VMOV V14.B16, V2.B16
+	WORD $0x4e26ccc2 // fmla v2.4s, v6.4s, v6.4s
+	VMOV V30.B16, V4.B16
+	VMOV V29.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V28.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V27.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V26.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V25.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V24.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V23.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V22.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V21.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V20.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V19.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V18.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V17.B16, V6.B16
+	WORD $0x4e22cc86 // fmla v6.4s, v4.4s, v2.4s
+	VMOV V16.B16, V4.B16
+	WORD $0x4e22ccc4 // fmla v4.4s, v6.4s, v2.4s
+	VMOV V15.B16, V6.B16
+	WORD $0x4e24cc06 // fmla v6.4s, v0.4s, v4.4s
+	WORD $0x4eadf4c6 // fmin v6.4s, v6.4s, v13.4s
+	WORD $0x4e2cf4c6 // fmax v6.4s, v6.4s, v12.4s
+	WORD $0x6e20dcc0 // fmul v0.4s, v6.4s, v0.4s
+	WORD $0x4e2af421 // fmax v1.4s, v1.4s, v10.4s
+	WORD $0x4eabf427 // fmin v7.4s, v1.4s, v11.4s
+	VMOV V14.B16, V3.B16
+	WORD $0x4e27cce3 // fmla v3.4s, v7.4s, v7.4s
+	VMOV V30.B16, V5.B16
+	VMOV V29.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V28.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V27.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V26.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V25.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V24.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V23.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V22.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V21.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V20.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V19.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V18.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V17.B16, V7.B16
+	WORD $0x4e23cca7 // fmla v7.4s, v5.4s, v3.4s
+	VMOV V16.B16, V5.B16
+	WORD $0x4e23cce5 // fmla v5.4s, v7.4s, v3.4s
+	VMOV V15.B16, V7.B16
+	WORD $0x4e25cc27 // fmla v7.4s, v1.4s, v5.4s
+	WORD $0x4eadf4e7 // fmin v7.4s, v7.4s, v13.4s
+	WORD $0x4e2cf4e7 // fmax v7.4s, v7.4s, v12.4s
+	WORD $0x6e21dce1 // fmul v1.4s, v7.4s, v1.4s
+	FSTPQ (F0, F1), 0(R0)
+	ADD $32, R0
+	ADD $32, R1
+	SUBS $1, R2
+	BNE next
+	RET

@@ -53,6 +53,9 @@ func arm64() {
 	n.fastMultiply()
 	n.fastTaps(8)
 	n.fastTaps(4)
+	n.fastRow(false, true)
+	n.fastRow(true, false)
+	n.fastRow(true, true)
 	n.write("../fast_arm64")
 
 	n = &neon{constants: "normNEONConstants"}

@@ -30,6 +30,11 @@ func fast() {
 	}
 	fastTaps(i, 8)
 	fastTaps(i, 4)
+	for _, i := range []isa{avx512.singles(), avx2.singles()} {
+		fastRow(i, false, true)
+		fastRow(i, true, false)
+		fastRow(i, true, true)
+	}
 }
 
 const canonicalNaN = 0x7fc00000

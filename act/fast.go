@@ -1,0 +1,100 @@
+package act
+
+import (
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/par"
+	"github.com/refrun/refrun/internal/single"
+	"github.com/refrun/refrun/tensor"
+)
+
+// FastGELU is GELU in fast arithmetic (docs/NUMERICS.md, section 13), and the definition:
+// x Phi(x) by float32 operations, with fma rounded once,
+//
+//	x = max(x, -21/4)     u = fma(c, c, -441/32),  c = min(x, 21/4)
+//	Phi = fma(x, P(u), 1/2), no less than 0 and no more than 1
+//
+// and the product of the two. P is the polynomial for (Phi(x) - 1/2)/x that interpolates
+// it at 15 Chebyshev nodes of 0 <= x^2 <= (21/4)^2, its coefficients rounded to float32, by
+// Horner's rule.
+//
+// The result is within 2 ulp for x >= -1/4, and within 2.6 * 2^-24 |x| everywhere
+// (TestFastGELU, over all numbers). So, as in x/2 (1 + erf(x/sqrt 2)) in float32, digits of
+// small results are lost on the left: from x = -5.25 on all of them, to -0.
+func FastGELU(x float32) float32 {
+	c := asm.FastGELU
+	x = max(x, -c.Far)
+	within := min(x, c.Far)
+	u := single.FMA(within, within, c.Middle)
+	p := c.Phi[len(c.Phi)-1]
+	for i := len(c.Phi) - 2; i >= 0; i-- {
+		p = single.FMA(p, u, c.Phi[i])
+	}
+	p = max(min(single.FMA(x, p, 0.5), 1), 0)
+	if y := p * x; y == y {
+		return y
+	}
+	return nan32
+}
+
+var nan32 = float32(fp16.NaN)
+
+// fastKernels returns the kernels that run, nil for plain Go.
+func fastKernels() *asm.FastRows {
+	k := asm.FastRowKernels()
+	if k == nil {
+		asm.Ran("fast gelu, plain Go")
+	} else {
+		asm.Ran("fast gelu " + asm.ISA())
+	}
+	return k
+}
+
+// number is a float32 number as tensors hold it, with the one NaN.
+func number(v float32) float64 {
+	if v != v {
+		return fp16.NaN
+	}
+	return float64(v)
+}
+
+// ForwardFast is [Forward] in fast arithmetic, which GELU of float32 numbers or narrower
+// ones has in float32; all else is exact.
+func ForwardFast(dst, src *tensor.Tensor, f Func) {
+	if f != GELU || dst.Format != fp16.Float32 || src.Format == fp16.Float64 || !dst.SameShape(src) {
+		Forward(dst, src, f)
+		return
+	}
+	kernels, n := fastKernels(), len(src.Data)
+	par.For((n+chunk-1)/chunk, func(i int) {
+		lo, hi := i*chunk, min((i+1)*chunk, n)
+		if kernels == nil {
+			for k, x := range src.Data[lo:hi] {
+				dst.Data[lo+k] = number(FastGELU(float32(x)))
+			}
+			return
+		}
+		var row [512]float32
+		for at := lo; at < hi; at += len(row) {
+			part := src.Data[at:min(at+len(row), hi)]
+			for k, x := range part {
+				row[k] = float32(x)
+			}
+			kernels.GELU(&row[0], &row[0], (len(part)+7)/8)
+			for k, y := range row[:len(part)] {
+				dst.Data[at+k] = number(y)
+			}
+		}
+	})
+}
+
+// fastRow sets dst to GELU of src, in fast arithmetic.
+func fastRow(dst, src []float32) {
+	if k := asm.FastRowKernels(); k != nil {
+		k.GELU(&dst[0], &src[0], len(src)/8)
+		return
+	}
+	for i, x := range src {
+		dst[i] = FastGELU(x)
+	}
+}
