@@ -268,11 +268,12 @@ func (g *stepGate) scale(b *evidence.BatchStep, truth, emu, o *tensor.Tensor) []
 		s[k] = 1
 	}
 	measure.LevelOut(g.e.Case.Rollout, errs, truth.Data, s, truth.N())
+	last := g.last()
 	for p := range truth.N() * truth.C() {
 		var errors, lasts, count float64
 		at := p * hw
 		for k := at; k < at+hw; k++ {
-			s[k] = g.last(c, truth.Data[k], o.Data[k])
+			s[k] = last(truth.Data[k], o.Data[k])
 			if d := errs[k]; measure.Finite(d) && measure.Finite(s[k]) && !(d == 0 && clamped(c, truth.Data[k])) {
 				errors += float64(d * d)
 				lasts += s[k]
@@ -304,16 +305,16 @@ func clamped(c rollout.Config, v float64) bool {
 	return c.Clamp != nil && (v <= c.Clamp[0] || v >= c.Clamp[1])
 }
 
-// last is the variance of the last roundings: of the operator's output, of its share of
-// the state, and of what is kept in a half type.
-func (g *stepGate) last(c rollout.Config, next, o float64) (sum float64) {
-	f, m, kept := g.claim.Mode.Precision, g.claim.Mode, g.kept()
+// last returns the variance of the last roundings: of the operator's output o, of its share
+// of the state, and of what is kept in a half type.
+func (g *stepGate) last() func(next, o float64) float64 {
+	c, f, m, kept := g.e.Case.Rollout, g.claim.Mode.Precision, g.claim.Mode, g.kept()
 	ulp := func(f fp16.Format, v float64) float64 { q := f.Ulp(v); return q * q / 12 }
-	if g.normalizesHalf() {
-		return ulp(g.half(), next)
+	if half := g.half(); g.normalizesHalf() {
+		return func(next, _ float64) float64 { return ulp(half, next) }
 	}
 	if c.Normalization != rollout.NoNormalization {
-		return 0
+		return func(_, _ float64) float64 { return 0 }
 	}
 	b := 1.0
 	switch c.Policy {
@@ -322,18 +323,21 @@ func (g *stepGate) last(c rollout.Config, next, o float64) (sum float64) {
 	case rollout.Convex, "":
 		b = m.Scalar(1-c.Alpha, f)
 	}
-	if g.claim.Half() && g.e.Op.Output(m) == f { // and no sum with the float32 input
-		sum = float64(b*b) * ulp(f, o)
-		if c.Policy != rollout.Autoregressive {
-			sum += ulp(f, float64(b*o))
+	rounds := g.claim.Half() && g.e.Op.Output(m) == f // and no sum with the float32 input
+	return func(next, o float64) (sum float64) {
+		if rounds {
+			sum = float64(b*b) * ulp(f, o)
+			if c.Policy != rollout.Autoregressive {
+				sum += ulp(f, float64(b*o))
+			}
 		}
-	}
-	if kept != fp16.Float64 {
-		if sum += ulp(kept, next); c.Policy != rollout.Autoregressive && c.Policy != rollout.Residual {
-			sum += ulp(kept, next-float64(b*o))
+		if kept != fp16.Float64 {
+			if sum += ulp(kept, next); c.Policy != rollout.Autoregressive && c.Policy != rollout.Residual {
+				sum += ulp(kept, next-float64(b*o))
+			}
 		}
+		return sum
 	}
-	return sum
 }
 
 // part returns the first realizations of a step, as many as make at least that
