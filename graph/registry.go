@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -23,13 +24,14 @@ var registry = map[string]entry{}
 // register makes an operation known, with its default attributes and what autocast
 // makes of it. The exported fields of its type, or those of their json tags, are the
 // names of its attributes. It is for functions init.
-func register[T Op](defaults T, c casts) {
+func register(defaults Op, c casts) {
 	bind(defaults.Name(), c, func(attributes []byte) (Op, error) {
-		op := defaults
-		if err := read(attributes, &op); err != nil {
+		op := reflect.New(reflect.TypeOf(defaults)) // by reflection, as code for each type would be 70 KB
+		op.Elem().Set(reflect.ValueOf(defaults))
+		if err := read(attributes, op.Interface()); err != nil {
 			return nil, err
 		}
-		return op, nil
+		return op.Elem().Interface().(Op), nil
 	})
 }
 
