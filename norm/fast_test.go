@@ -80,19 +80,46 @@ func fastLine(x, pivot, m, v, gamma, beta float64) float64 {
 	return float64(single.FMA(float32(x)-float32(pivot), float32(slope), float32(beta-float64(m*slope))))
 }
 
+// cancelling fills each image with numbers of many sizes and their opposites in any order,
+// but its middle line with zeros.
+func cancelling(r *rand.Rand, x *tensor.Tensor) {
+	w, middle := x.W(), x.H()/2*x.W()
+	for i := range x.N() * x.C() {
+		plane := x.Plane(i/x.C(), i%x.C())
+		var all []float64
+		for len(all)+2 <= len(plane)-w {
+			v := fp16.Float32.Round(math.Ldexp(r.NormFloat64(), r.IntN(60)))
+			all = append(all, v, -v)
+		}
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		clear(plane)
+		copy(plane[middle+w:], all[copy(plane[:middle], all):])
+	}
+}
+
 // TestFastDefinition holds norms in fast arithmetic, on every instruction set and in plain
 // Go, to docs/NUMERICS.md, section 13, and to four units of the exact norm's.
 func TestFastDefinition(t *testing.T) {
 	defer asm.Use(asm.ISA())
 	r := rand.New(rand.NewPCG(27, 3))
-	for _, c := range []struct{ n, c, h, w, groups int }{{1, 1, 1, 1, 1}, {2, 16, 16, 16, 16}, {1, 12, 5, 67, 3}, {2, 9, 33, 130, 9}, {1, 10, 7, 9, 1}, {1, 24, 3, 200, 2}, {1, 8, 160, 160, 1}} {
+	for _, c := range []struct {
+		n, c, h, w, groups int
+		order              bool
+	}{{1, 1, 1, 1, 1, false}, {2, 16, 16, 16, 16, false}, {1, 12, 5, 67, 3, false}, {2, 9, 33, 130, 9, false}, {1, 10, 7, 9, 1, false}, {1, 24, 3, 200, 2, false}, {1, 8, 160, 160, 1, false},
+		{1, 8, 40, 130, 8, true}, {1, 12, 17, 70, 3, true}} {
 		x := tensor.New(fp16.Float32, c.n, c.c, c.h, c.w)
 		for i := range x.Data {
 			x.Data[i] = fp16.Float32.Round(3 + 2*r.NormFloat64())
 		}
+		if c.order { // sums that cancel, around a line of zeros, which show the mean
+			cancelling(r, x)
+		}
 		var gamma, beta, mean, variance []float64
 		for range c.c {
 			gamma, beta = append(gamma, fp16.Float32.Round(1+r.NormFloat64()/4)), append(beta, fp16.Float32.Round(r.NormFloat64()))
+			if c.order {
+				beta[len(beta)-1] = 0
+			}
 			mean, variance = append(mean, fp16.Float32.Round(3+r.NormFloat64()/4)), append(variance, fp16.Float32.Round(3+r.Float64()))
 		}
 		const eps = 1e-5
