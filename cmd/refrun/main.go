@@ -100,7 +100,7 @@ func realMain(args []string, stdout, stderr io.Writer) (code int) {
 			return call(v, args[1:], stdout, stderr)
 		}
 	}
-	complain(stderr, "refrun", fmt.Errorf("unknown verb %.60q:%s refrun help lists them", name, fault.Meant(strings.ToLower(name), verbNames())))
+	complain(stderr, "refrun", fmt.Errorf("unknown verb %.60q:%s refrun help lists them", name, fault.Meant(strings.ToLower(name), append(verbNames(), "help"))))
 	return exitUsage
 }
 

@@ -13,6 +13,8 @@ func TestMistyped(t *testing.T) {
 		"run --onestep": "--one-step", "run --one_step": "--one-step", "run --precison x": "--precision", "run --thread 2": "--threads", "check --clam x": "--claim",
 		"compare --maxulp 2": "--max-ulp", "compare --max_abs 2": "--max-abs", "run --resum": "--resume", "run --jsno": "--json", "check --Case x": "--case", "run --autocats x": "--autocast",
 		"kernel --accumlate x": "--accumulate", "dataset pln": "plan", "dataset mising": "missing", "dataset verfy": "verify", "run --qiuet": "--quiet",
+		"demmo": "demo", "paln": "plan", "molecul": "molecule", "completon": "completion", "hlep": "help", "srudy": "study", "check --reprot x": "--report", "run --seeed 2": "--seed",
+		"kernel --oop x": "--op", "kernel --presicion x": "--precision", "study --step 3": "--steps", "bench --thraeds 2": "--threads", "dataset mereg": "merge",
 	} {
 		r := refrun(t, strings.Fields(args)...)
 		if r.code != exitUsage || !strings.Contains(r.stderr, "did you mean "+meant+"?") || strings.Count(r.stderr, "\n") != 1 {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"errors"
@@ -45,6 +46,7 @@ func serve(c *command) error {
 	defer signal.Reset(os.Interrupt)
 	defer followParent()()
 	in, all := &messages{r: stdin}, sessions{}
+	out := bufio.NewWriterSize(c.stdout, 1<<20) // an answer of a state is one write, which wakes its reader once
 	for {
 		request, err := in.next()
 		if err == io.EOF {
@@ -57,7 +59,7 @@ func serve(c *command) error {
 		if err != nil {
 			tensors, said = nil, map[string]string{"error": clean(strings.TrimPrefix(err.Error(), "--"))}
 		}
-		if err := send(c.stdout, tensors, said); err != nil {
+		if err := send(out, tensors, said); err != nil {
 			return err
 		}
 	}
@@ -116,7 +118,7 @@ func (m *messages) next() (*safetensors.File, error) {
 }
 
 // send writes one message.
-func send(w io.Writer, tensors []*safetensors.Tensor, said map[string]string) error {
+func send(w *bufio.Writer, tensors []*safetensors.Tensor, said map[string]string) error {
 	header, err := safetensors.Header(tensors, said)
 	if err != nil {
 		return err
@@ -125,15 +127,11 @@ func send(w io.Writer, tensors []*safetensors.Tensor, said map[string]string) er
 	for _, t := range tensors {
 		size += len(t.Bytes())
 	}
-	if _, err := w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(size)), header...)); err != nil {
-		return err
-	}
+	w.Write(append(binary.LittleEndian.AppendUint64(nil, uint64(size)), header...))
 	for _, t := range tensors {
-		if _, err := w.Write(t.Bytes()); err != nil {
-			return err
-		}
+		w.Write(t.Bytes())
 	}
-	return nil
+	return w.Flush() // it remembers the first error
 }
 
 // mostSessions is how many operators may be open at once.

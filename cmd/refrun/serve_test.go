@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/binary"
 	"io"
@@ -15,7 +16,7 @@ import (
 func message(t *testing.T, said map[string]string, tensors ...*safetensors.Tensor) []byte {
 	t.Helper()
 	var b bytes.Buffer
-	if err := send(&b, tensors, said); err != nil {
+	if err := send(bufio.NewWriter(&b), tensors, said); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
