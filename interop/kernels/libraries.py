@@ -77,6 +77,7 @@ case("softmax", shaped(45, 59, scale=3), {"dim": 0}, lambda x: F.softmax(x, 0), 
 case("log_softmax", shaped(scale=3), {"dim": -1}, lambda x: F.log_softmax(x, -1), lambda x: jx("nn").log_softmax(x, -1), ("LogSoftmax", {"axis": -1}))
 case("logsumexp", shaped(scale=3), {"dim": -1}, lambda x: torch.logsumexp(x, -1), lambda x: jx("nn").logsumexp(x, -1), ("ReduceLogSumExp", {"axes": [-1], "keepdims": 0}))
 case("cross_entropy", lambda: [normal(37, 203, scale=3), whole(203, 37)], {}, lambda x, t: F.cross_entropy(x, t, reduction="none"), None, ("SoftmaxCrossEntropyLoss", {"reduction": "none"}))
+case("cross_entropy", lambda: [normal(37, 203, scale=3), whole(203, 37)], {"label_smoothing": 0.1}, lambda x, t: F.cross_entropy(x, t, reduction="none", label_smoothing=0.1), None, None, name="cross_entropy, smoothed")
 case("layer_norm", norm_inputs(37, 203, of=203), {"normalized_shape": [203], "eps": 1e-5}, lambda x, w, b: F.layer_norm(x, [203], w, b), None, ("LayerNormalization", {"axis": -1}))
 case("rms_norm", lambda: [normal(37, 203), normal(203, shift=1, scale=0.3)], {"normalized_shape": [203], "eps": 1e-5}, lambda x, w: F.rms_norm(x, [203], w, 1e-5), None, ("RMSNormalization", {"axis": -1}))
 case("group_norm", norm_inputs(3, 8, 9, 11), {"num_groups": 4, "eps": 1e-5}, lambda x, w, b: F.group_norm(x, 4, w, b), None, ("GroupNormalization", {"num_groups": 4}))

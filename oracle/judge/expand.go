@@ -689,18 +689,43 @@ func firstKeys(s, seen int) *tensor.Tensor {
 	return t
 }
 
-// crossEntropy is log(sum(exp(x - m))) + m - x[target] of each row.
+// crossEntropy is log(sum(exp(x - m))) + m - x[target] of each row, beside the mean of x in place of x[target].
 func (b *builder) crossEntropy(op crossEntropy, shape []int, in []int) int {
 	_, t, s := b.exponentials(in[0], 1, shape, true)
 	l := b.may(true, b.step("log", unary("log"), t))
 	at := b.step("column", graph.Reshape{Shape: []int{shape[0], 1}}, b.step("target_or_0", graph.Unary{Func: clip(0, float64(shape[1]-1))}, in[1]))
 	loss := b.step("loss", sub, l, b.step("target_shifted", graph.Gather{Axis: 1}, s, at))
-	loss = b.step("losses", graph.Reshape{Shape: []int{shape[0]}}, loss)
-	if b.is("ignore_index_missing") {
-		return loss
+	loss = b.losses(op, "", in[1], b.step("row_losses", graph.Reshape{Shape: []int{shape[0]}}, loss))
+	if op.Smoothing == 0 || b.is("smoothing_missing") {
+		return b.step("output", same, loss)
 	}
-	counted := b.step("counted", graph.Binary{Of: pointwise.NotEqual, Other: real(float64(op.Ignore))}, in[1])
-	return b.step("output", graph.Where{}, counted, loss, b.number(0))
+	defer func() { b.inner = b.names()[1:] }() // PyTorch stores all but what is shifted
+	of := b.may(true, b.step("log_probabilities_negated", sub, l, s))
+	all := b.losses(op, "smoothed_", in[1], b.may(true, b.step("smoothed", graph.Reduction{Of: "sum", Axes: []int{1}}, of)))
+	scaled := func(name string, v int, by float64) int {
+		return b.may(true, b.step(name, graph.Binary{Of: pointwise.Mul, Other: real(by)}, v))
+	}
+	return b.step("output", plus, scaled("loss_weighted", b.may(true, loss), 1-op.Smoothing), scaled("smoothed_weighted", all, op.Smoothing/float64(shape[1])))
+}
+
+// losses leaves rows out whose target is ignored, and adds them up or takes their mean.
+func (b *builder) losses(op crossEntropy, prefix string, target, rows int) int {
+	counted := b.step(prefix+"counted", graph.Binary{Of: pointwise.NotEqual, Other: real(float64(op.Ignore))}, target)
+	if !b.is("ignore_index_missing") {
+		rows = b.step(prefix+"losses", graph.Where{}, counted, rows, b.number(0))
+	}
+	if op.Reduction == "none" {
+		return rows
+	}
+	all := graph.Reduction{Of: "sum", Axes: []int{0}}
+	total := b.step(prefix+"total", all, b.may(true, rows))
+	if op.Reduction == "sum" {
+		return total
+	}
+	if b.is("ignored_targets_counted") {
+		return b.step(prefix+"mean", graph.Reduction{Of: "mean", Axes: []int{0}}, rows)
+	}
+	return b.step(prefix+"mean", div, total, b.step(prefix+"count", all, counted))
 }
 
 func clip(lo, hi float64) pointwise.Func {

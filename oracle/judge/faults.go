@@ -42,6 +42,8 @@ var Faults = []Fault{
 	{"mask_strict", "each query sees one key too few", "compare key <= query, with the offsets of the blocks"},
 	{"last_keys_dropped", "the last keys are left out", "check the mask of the last, partial block of keys"},
 	{"online_not_rescaled", "sums are not rescaled when the maximum grows", "multiply the sums so far by exp(old maximum - new maximum)"},
+	{"ignored_targets_counted", "the mean counts ignored targets too", "divide by the number of targets that are not ignore_index"},
+	{"smoothing_missing", "labels are not smoothed", "add label_smoothing times the mean of -log_softmax"},
 	{"ignore_index_missing", "ignored targets have a loss", "write 0 where the target is ignore_index"},
 	{"other_gelu", "the other form of GELU", "check approximate: none is erf, tanh is the approximation"},
 	{"quick_gelu", "x sigmoid(1.702 x)", "compute the function itself, not the quick form of GELU"},

@@ -385,7 +385,7 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 		if len(names) < 2 {
 			continue
 		}
-		if all = append(all, Contract{f, names}); len(names) > 6 {
+		if all = append(all, Contract{f, names}); len(names) > pairedNames {
 			continue
 		}
 		for i, a := range names {

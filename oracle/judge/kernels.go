@@ -59,23 +59,27 @@ func chain(g *graph.Graph, op string, attributes []byte, in []int) (int, bool, e
 		return g.Add(rotary{a.Interleaved != 0}, "output", in...), true, nil
 	case "cross_entropy":
 		a := struct {
-			Reduction string `json:"reduction"`
-			Ignore    int    `json:"ignore_index"`
-		}{"none", -100}
+			Reduction string  `json:"reduction"`
+			Ignore    int     `json:"ignore_index"`
+			Smoothing float64 `json:"label_smoothing"`
+		}{"none", -100, 0}
 		if err := read(&a); err != nil {
 			return 0, true, err
 		}
-		if a.Reduction != "none" {
-			return 0, true, fmt.Errorf("cross_entropy: reduction: %.60q: want none", a.Reduction)
+		if !slices.Contains([]string{"none", "sum", "mean"}, a.Reduction) {
+			return 0, true, fmt.Errorf("cross_entropy: reduction: %.60q: want none, sum or mean", a.Reduction)
 		}
-		return g.Add(crossEntropy{a.Ignore}, "output", in...), true, nil
+		if !(a.Smoothing >= 0 && a.Smoothing <= 1) {
+			return 0, true, fmt.Errorf("cross_entropy: label_smoothing: %v: want a number from 0 to 1", a.Smoothing)
+		}
+		return g.Add(crossEntropy{a.Reduction, a.Ignore, a.Smoothing}, "output", in...), true, nil
 	}
 	return 0, false, nil
 }
 
 // Chains are the names of kernels that are several operations of the graph: swiglu is
-// silu(gate)*up, geglu gelu(gate)*up, rotary_embedding as ONNX's, cross_entropy ATen's with
-// reduction none.
+// silu(gate)*up, geglu gelu(gate)*up, rotary_embedding as ONNX's, cross_entropy ATen's, with
+// reduction none if nothing else is said.
 func Chains() []string { return []string{"cross_entropy", "geglu", "rotary_embedding", "swiglu"} }
 
 // Kernel returns the graph of one operation, by ATen's name and attributes (a JSON object), or of one

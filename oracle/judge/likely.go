@@ -11,6 +11,9 @@ import (
 // mostTried bounds the contracts that are tried.
 const mostTried = 6
 
+// pairedNames is of how many steps all pairs are candidates.
+const pairedNames = 6
+
 // likely returns the contracts that explain an output best, those of the fewest roundings first: its
 // squared errors, in places of its format, are within a half of the least. A wrong contract has more than
 // that, or it cannot be told from the right one here.
@@ -57,13 +60,13 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 	return likely, nil
 }
 
-// climb adds and takes away the roundings of a chain, one at a time, as long as that explains an output
-// plainly better; nil if nothing does.
+// climb adds and takes away the roundings of a chain, or of an operation of many steps, one at a time, as long as
+// that explains an output plainly better; nil if nothing does.
 func (q *Question) climb(types []graph.Type, c Contract, off float64, explain func(Contract) (float64, error)) (*Contract, error) {
-	if len(q.Graph.Nodes) < 2 || q.Narrow == fp16.Float32 {
+	names := expand(q.Graph, types, c.Form, "", "").names()
+	if len(q.Graph.Nodes) < 2 && len(names) <= pairedNames || q.Narrow == fp16.Float32 {
 		return nil, nil
 	}
-	names := expand(q.Graph, types, c.Form, "", "").names()
 	climbed := false
 	for {
 		least, to := off, Contract{}

@@ -280,7 +280,9 @@ func rowsOf(n *graph.Node, types []graph.Type) []bool {
 			}
 		}
 	case crossEntropy:
-		return []bool{true, true}
+		if op.Reduction == "none" {
+			return []bool{true, true}
+		}
 	case rotary:
 		if len(shapes[0]) > 2 && len(shapes[1]) < len(shapes[0]) && len(shapes[2]) < len(shapes[0]) {
 			return first

@@ -12,10 +12,15 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// crossEntropy is ATen's cross_entropy with reduction none: of logits [N,C] and targets [N],
-// -log_softmax(x)[target], and 0 where the target is Ignore. It is judged, and has no definition
+// crossEntropy is ATen's cross_entropy: of logits [N,C] and targets [N], -log_softmax(x)[target], and 0 where
+// the target is Ignore. Smoothing is the part of it that is -mean(log_softmax(x)). Reduction "sum" adds the N
+// losses, "mean" divides that by the number of targets that are not Ignore. It is judged, and has no definition
 // in the graph.
-type crossEntropy struct{ Ignore int }
+type crossEntropy struct {
+	Reduction string // none, sum or mean
+	Ignore    int
+	Smoothing float64 // in [0,1]
+}
 
 // Name implements [graph.Op].
 func (crossEntropy) Name() string { return "cross_entropy" }
@@ -25,7 +30,11 @@ func (o crossEntropy) Infer(m graph.Mode, in []graph.Type) (graph.Inference, err
 	if len(in) != 2 || len(in[0].Shape) != 2 || len(in[1].Shape) != 1 || in[1].Format != fp16.Int64 || in[0].Shape[0] != in[1].Shape[0] {
 		return graph.Inference{}, errors.New("input, target: want [N,C] numbers and [N] whole ones")
 	}
-	return graph.Inference{Out: []graph.Type{{Shape: in[1].Shape, Format: in[0].Format}}}, nil
+	out := graph.Type{Shape: in[1].Shape, Format: in[0].Format}
+	if o.Reduction != "none" {
+		out.Shape = nil
+	}
+	return graph.Inference{Out: []graph.Type{out}}, nil
 }
 
 // Eval implements [graph.Op]: it is only ever expanded.
