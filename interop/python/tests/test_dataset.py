@@ -5,6 +5,7 @@ import json
 import shutil
 import tempfile
 import unittest
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -92,6 +93,12 @@ class Dataset(unittest.TestCase):
         (batch,) = list(loader)
         self.assertEqual(tuple(batch["states"].shape), (3, 2, 4, 2, 8, 8))
         np.testing.assert_array_equal(batch["states"][1].numpy(), self.set[1]["states"])
+        for data in (self.set, refrun.Dataset(self.root / "set", torch=True)):  # arrays too, by workers, without a warning
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                batches = list(torch.utils.data.DataLoader(data, batch_size=1, num_workers=2))
+            self.assertEqual([int(b["unit"]) for b in batches], [0, 1, 2])
+            np.testing.assert_array_equal(batches[2]["states"][0].numpy(), self.set[2]["states"])
 
     def fails(self, words, f):
         with self.assertRaises((refrun.DatasetError, IndexError)) as e:

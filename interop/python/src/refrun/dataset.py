@@ -160,12 +160,12 @@ def _run(*args: str) -> str:
 def _read(path: Path, unit: int):
     """The header of a safetensors file, and dtype, shape and bytes of its tensors."""
     try:
-        data = path.read_bytes()
+        data = memoryview(path.read_bytes())
     except FileNotFoundError:
         raise DatasetError(f"unit {unit}: not made yet: refrun dataset run makes it") from None
     try:
         (n,) = struct.unpack("<Q", data[:8])
-        header = json.loads(data[8 : 8 + n])
+        header = json.loads(bytes(data[8 : 8 + n]))
         arrays = {}
         for name, t in header.items():
             if name != "__metadata__" and t["dtype"] in _DTYPES:
@@ -176,14 +176,14 @@ def _read(path: Path, unit: int):
         raise DatasetError(f"{path}: {type(e).__name__}: want a safetensors file; refrun dataset verify says which units differ") from e
 
 
-def _array(dtype: str, shape: List[int], data: bytes) -> np.ndarray:
-    a = np.frombuffer(data, _DTYPES[dtype]).reshape(shape)
+def _array(dtype: str, shape: List[int], data: memoryview) -> np.ndarray:
+    a = np.frombuffer(bytearray(data), _DTYPES[dtype]).reshape(shape)
     if dtype == "BF16":
         return (a.astype(np.uint32) << 16).view(np.float32)
     return a
 
 
-def _tensor(dtype: str, shape: List[int], data: bytes):
+def _tensor(dtype: str, shape: List[int], data: memoryview):
     import torch
 
     kind = {"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16}[dtype]
