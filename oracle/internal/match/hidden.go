@@ -22,7 +22,7 @@ func (f *filter) certify() error {
 	var blind []report.Blind
 	all := fault.Library()
 	for k, h := range all {
-		if !h.Small || h.Many != "" && (f.near == nil || f.forward() > evidence.LargeForward) {
+		if !h.Small || h.Many != "" && (f.near == nil || f.forward > evidence.LargeForward) {
 			continue // a fine claim hides no such thing
 		}
 		if h.TF32 && f.exact.Device.Mode.Precision == fp16.TF32 {
@@ -190,7 +190,7 @@ const (
 // devices returns how many correct devices a signature is held against: many, or
 // what a large operator leaves time for.
 func (f *filter) devices() int {
-	return int(max(fewDevices, min(manyDevices, mostDevices/max(f.forward(), 1))))
+	return int(max(fewDevices, min(manyDevices, mostDevices/max(f.forward, 1))))
 }
 
 // mostDevices is how many multiplications with weights all of them take together.
@@ -263,7 +263,7 @@ func (f *filter) sparse(t *Tried) bool {
 
 // Has reports whether a step shows a fault that was found at a later one.
 func (e *Matcher) Has(s *Step, was *Tried) (bool, error) {
-	f := &filter{e: e, s: s, node: -1, h0: map[*trial.View][][]float64{}}
+	f := newFilter(e, s)
 	if ok, err := f.open(); !ok || err != nil {
 		return false, err
 	}

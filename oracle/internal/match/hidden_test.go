@@ -38,7 +38,7 @@ func TestShrunk(t *testing.T) {
 // unless the step is known to be wrong.
 func TestMimicked(t *testing.T) {
 	b := newBench(t, "bfloat16", 0.5)
-	f := &filter{e: b.Matcher, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1, h0: map[*trial.View][][]float64{}}
+	f := newFilter(b.Matcher, b.full(t, b.run(t, b.device, b.draws, 1)))
 	if ok, err := f.open(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -70,7 +70,7 @@ func TestMimicked(t *testing.T) {
 // held against many; so is none that is far from one, nor in a large operator.
 func TestScatter(t *testing.T) {
 	b := newBench(t, "bfloat16", 0.5)
-	f := &filter{e: b.Matcher, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1, h0: map[*trial.View][][]float64{}}
+	f := newFilter(b.Matcher, b.full(t, b.run(t, b.device, b.draws, 1)))
 	if ok, err := f.open(); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
@@ -98,9 +98,7 @@ func TestScatter(t *testing.T) {
 	if n := f.devices(); n != manyDevices {
 		t.Errorf("%d devices of a small operator: want %d", n, manyDevices)
 	}
-	large := *f.s.BatchStep
-	large.X = &tensor.Tensor{Shape: []int{1 << 20, 3, 16, 18}}
-	f.s.BatchStep = &large
+	f.forward <<= 20
 	if n := f.devices(); n != fewDevices {
 		t.Errorf("%d devices of a large operator: want %d", n, fewDevices)
 	}
@@ -110,7 +108,7 @@ func TestScatter(t *testing.T) {
 // first; elsewhere its own order stands.
 func TestCost(t *testing.T) {
 	b := newBench(t, "float32", 0.5)
-	f := &filter{e: b.Matcher, s: b.full(t, b.run(t, b.device, b.draws, 1)), node: -1}
+	f := newFilter(b.Matcher, b.full(t, b.run(t, b.device, b.draws, 1)))
 	all := fault.Library()
 	cost := func(name string) int64 {
 		return f.cost(all[slices.IndexFunc(all, func(h *trial.Fault) bool { return h.Name == name })], len(all))
@@ -118,9 +116,7 @@ func TestCost(t *testing.T) {
 	if c := cost("kernel flipped"); c != 0 {
 		t.Errorf("a kernel of a small operator costs %d: want 0", c)
 	}
-	large := *f.s.BatchStep
-	large.X = &tensor.Tensor{Shape: []int{1 << 20, 3, 16, 18}}
-	f.s.BatchStep = &large
+	f.forward <<= 20
 	first, last, none := cost("kernel flipped"), cost("bias of the next channel"), cost("noise scale")
 	if first != 100 || !(0 < last && last < 20) || none != last {
 		t.Errorf("of a large operator all kernels cost %d, its only bias %d, its noise %d: want 100, less than 20 and as much", first, last, none)

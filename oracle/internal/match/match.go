@@ -65,8 +65,8 @@ func (e *Matcher) Filters(s *Step) error {
 	if e.Pool.searched {
 		return nil // later steps follow from the wrong one, or are wrong in the same way
 	}
-	f := &filter{e: e, s: s, node: -1, h0: map[*trial.View][][]float64{}}
-	if e.Pool.steps++; e.Pool.steps > 1 && f.forward() > evidence.LargeForward && !f.wrong() {
+	f := newFilter(e, s)
+	if e.Pool.steps++; e.Pool.steps > 1 && f.forward > evidence.LargeForward && !f.wrong() {
 		return nil // one step is enough of a large operator
 	}
 	if ok, err := f.open(); !ok || err != nil {
@@ -103,6 +103,7 @@ type filter struct {
 	strong  bool        // it is a fault's for the most part
 	levels  bool        // a normalization of the states maps all of them by one rounding
 	alike   float64     // clusters that round alike, on average; 0 for one
+	forward int64       // multiplications with weights of one step
 	node    int         // of which alone the residual is, or negative
 	h0      map[*trial.View][][]float64
 
@@ -110,9 +111,9 @@ type filter struct {
 	tried  []Tried
 }
 
-// forward returns the multiplications with weights of one step.
-func (f *filter) forward() int64 {
-	return f.e.Op.MACs(f.s.X.H(), f.s.X.W()) * int64(f.s.X.N())
+// newFilter returns the filter of a whole step.
+func newFilter(e *Matcher, s *Step) *filter {
+	return &filter{e: e, s: s, node: -1, h0: map[*trial.View][][]float64{}, forward: e.Op.MACs(s.X.H(), s.X.W()) * int64(s.X.N())}
 }
 
 // open prepares the views of a step; it reports whether anything can be said

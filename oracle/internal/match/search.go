@@ -56,7 +56,7 @@ func (f *filter) confirm(t *Tried) (bool, error) {
 // correct devices have it on the other side, as the step with the fault may have:
 // then the signature is what that number does.
 func (f *filter) mimicked(t *Tried) (bool, error) {
-	if f.node >= 0 || t.v != f.near || f.known() || f.forward() > evidence.LargeForward {
+	if f.node >= 0 || t.v != f.near || f.known() || f.forward > evidence.LargeForward {
 		return false, nil
 	}
 	correct, err := f.correct(t.v, manyDevices)
@@ -115,14 +115,14 @@ func (f *filter) spent() bool {
 
 // allowed is the work of a search: all that a small operator needs, or 20 steps of a
 // large one.
-func (f *filter) allowed() int64 { return max(2e10, 20*f.forward()) }
+func (f *filter) allowed() int64 { return max(2e10, 20*f.forward) }
 
 // cost returns the share of a step, in hundredths, that a hypothesis takes: of all
 // nodes from the first on where it acts. Where the work does not reach the whole
 // library, even once, the many that act late, such as those of noise and policy, come
 // first.
 func (f *filter) cost(h *trial.Fault, of int) int64 {
-	if f.forward() <= f.allowed()/int64(of) || h.Input != nil {
+	if f.forward <= f.allowed()/int64(of) || h.Input != nil {
 		return 0
 	}
 	var work, all int64

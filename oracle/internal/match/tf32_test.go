@@ -17,7 +17,7 @@ func TestUnitsOfTF32(t *testing.T) {
 	h := all[slices.IndexFunc(all, func(h *trial.Fault) bool { return h.Name == "weights truncated to float16" })]
 	for _, wrong := range []bool{false, true} {
 		s := b.full(t, b.run(t, b.device, b.draws, 1))
-		f := &filter{e: b.Matcher, s: s, node: -1, h0: map[*trial.View][][]float64{}}
+		f := newFilter(b.Matcher, s)
 		b.Pool = NewPool(nil)
 		if ok, err := f.open(); !ok || err != nil {
 			t.Fatal(ok, err)
