@@ -214,6 +214,7 @@ type fastConv struct {
 	blocks         int // of V
 	points         int
 	units, groups  int  // of tiles: pieces of work, and groups of one at most
+	parts          int  // of the outputs, where there are too few tiles for all workers
 	pointwise      bool // M is of all outputs
 	vPoint, mPoint int  // numbers from a point to the next
 	unit           func(worker, i int)
@@ -243,7 +244,7 @@ func newFastConv(k *Kernel, form *fastForm, dst, src *Image, space *Space) *fast
 		g.unit = g.runUnit
 	}
 	g.weights = k.inSingles(form, fastOutputs(form))
-	if g.Fast == nil {
+	if g.parts = 1; g.Fast == nil {
 		g.units = g.src.N * g.th
 		return g
 	}
@@ -255,7 +256,11 @@ func newFastConv(k *Kernel, form *fastForm, dst, src *Image, space *Space) *fast
 	fit := max(1, (most+group/8)/group)
 	g.units = (groups + fit - 1) / fit
 	workers := par.Workers()
-	if g.units < 8*workers {
+	if g.units == 1 && g.pointwise || groups < workers {
+		// What takes time is to read the weights: each worker reads some of them, and
+		// transforms all tiles.
+		g.units, g.parts = 1, min(workers, g.weights.groups)
+	} else if g.units < 8*workers {
 		g.units = min(groups, (g.units+workers-1)/workers*workers)
 	}
 	g.groups = (groups + g.units - 1) / g.units
@@ -279,7 +284,7 @@ func (g *fastConv) tiles() int     { return g.src.N * g.th * g.tw }
 func (g *fastConv) allGroups() int { return (g.tiles() + g.Tiles - 1) / g.Tiles }
 
 func (g *fastConv) run() {
-	g.space.each(g.units, g.unit)
+	g.space.each(g.units*g.parts, g.unit)
 	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
 }
 
@@ -297,6 +302,9 @@ func (g *fastConv) runUnit(worker, i int) {
 		}
 		return
 	}
+	part, outputs := i%g.parts, g.weights.groups
+	first, end := part*outputs/g.parts, (part+1)*outputs/g.parts
+	i /= g.parts
 	groups, side := g.allGroups(), g.form.form.Side
 	lo, hi := i*groups/g.units*g.Tiles, min((i+1)*groups/g.units*g.Tiles, g.tiles())
 	s.singles.v = aligned(&s.singles.memory[0], g.points*g.vPoint)
@@ -307,12 +315,12 @@ func (g *fastConv) runUnit(worker, i int) {
 	n := (hi - lo + g.Tiles - 1) / g.Tiles
 	if g.pointwise {
 		for p := range g.points {
-			for o := range g.weights.groups {
+			for o := first; o < end; o++ {
 				g.multiply(s, n, p, o, o*g.groups*g.Tiles*g.Outputs)
 			}
 		}
 	}
-	for o := range g.weights.groups {
+	for o := first; o < end; o++ {
 		at := o * g.groups * g.Tiles * g.Outputs
 		if !g.pointwise {
 			at = 0
