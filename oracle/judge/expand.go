@@ -658,7 +658,14 @@ func (b *builder) attention(op graph.Attention, from int, n *graph.Node, in []in
 	// each block of keys subtracts the greatest score so far; what came before is scaled
 	r := b.step("running_maximum", runningMaximum{b.form.BlockKeys}, scores)
 	e := b.step("exp", exp, b.step("shifted", sub, scores, r))
-	weight := b.step("rescale", unary("exp"), b.step("lower", sub, r, m))
+	ends, block := r, b.form.BlockKeys
+	if s%block == 0 { // a block has one weight: exp is of as many numbers as there are blocks
+		ends = b.step("block_maximum", graph.Slice{Axes: []int{-1}, Start: []int{block - 1}, End: []int{s}, Step: []int{block}}, r)
+	}
+	weight := b.step("rescale", unary("exp"), b.step("lower", sub, ends, m))
+	if ends != r {
+		weight = b.step("rescale_of_keys", graph.RepeatInterleave{Repeats: block, Axis: whole(-1)}, weight)
+	}
 	if b.is("online_not_rescaled") {
 		weight = b.number(1)
 	}
