@@ -34,7 +34,7 @@ func documents(t *testing.T) map[string]string {
 var (
 	fences   = regexp.MustCompile("(?ms)^[ \t]*```([a-z]*)\n(.*?)^[ \t]*```")
 	replies  = regexp.MustCompile(`^refrun(  | [a-z]+(:|  ))`) // what the command says, not a command
-	commands = regexp.MustCompile(`^(refrun|go|git|pip|python3?|docker|scripts/|\.ci/|interop/|cd |diff |sha256sum|examples/|source|dist/)`)
+	commands = regexp.MustCompile(`^(refrun|go|git|pip|python3?|docker|scripts/|\.ci/|interop/|cd |diff |sha256sum|examples/|source|dist/|benchstat|pytest|mypy|sbatch|srun|bash |sh |curl |export |[A-Z_]+=)`)
 )
 
 // ranElsewhere has the beginnings of commands that this test does not run, and where they are run
@@ -43,7 +43,7 @@ var ranElsewhere = map[string]string{
 	// .ci/run runs these, or their parts.
 	"go run ./cmd/refrun demo": "leg: the README", "go test ./...": "leg: tests", ".ci/run": "itself", "pip install": "leg: Python", "examples/run": "leg: Python",
 	"cd interop/python": "leg: Python", "scripts/release": "leg: release", "scripts/wheels": "leg: Python", "go install ./cmd/refrun": "leg: staticcheck builds all",
-	"refrun demo": "leg: the README", "refrun selftest": "leg: selftest", "sha256sum": "leg: release",
+	"refrun demo": "leg: the README", "refrun selftest": "leg: selftest", "sha256sum": "leg: release", "benchstat": "leg: staticcheck",
 	// Campaigns: flags with more of what the tests do without.
 	"go test ./": "campaign", "go test -bench": "measures", "go test -run xxx": "measures", "go test -c": "measures", ".ci/fuzz": "campaign", "interop/zoo/": "campaign", "interop/bench/": "measures",
 	"python3 interop/bench/": "measures", "refrun bench": "measures", "cd internal/asm/_gen": "counts instructions", "interop/onnx/": "needs Python's onnx",
