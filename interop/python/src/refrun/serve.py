@@ -136,8 +136,8 @@ def _widen(pipe: Any) -> None:
         import fcntl
 
         try:
-            fcntl.fcntl(pipe, 1031, 1 << 20)  # F_SETPIPE_SZ, which Python names from 3.10 on
-        except OSError:  # a user may have a limit
+            fcntl.fcntl(pipe, 1031, 1 << 19)  # F_SETPIPE_SZ, which Python names from 3.10 on
+        except OSError:  # all pipes of a user may have 64 MB by default
             pass
 
 
