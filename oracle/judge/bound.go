@@ -135,7 +135,7 @@ func (b ball) radius() *tensor.Tensor {
 	if b.r != nil || b.v.Format == fp16.Int64 {
 		return b.r
 	}
-	return tensor.New(fp16.Float64, b.v.Shape...)
+	return fresh(fp16.Float64, b.v.Shape...)
 }
 
 // spread moves the radii as the numbers, or takes the greatest of those of which one number is
@@ -176,7 +176,7 @@ func spread(op graph.Op, in []ball, out []*tensor.Tensor, most bool) ([]ball, er
 
 // magnitudes are |v| + r.
 func magnitudes(b ball) *tensor.Tensor {
-	t := tensor.New(fp16.Float64, b.v.Shape...)
+	t := fresh(fp16.Float64, b.v.Shape...)
 	for i, v := range b.v.Data {
 		t.Data[i] = math.Abs(v)
 	}
@@ -190,7 +190,7 @@ func magnitudes(b ball) *tensor.Tensor {
 
 // squares are v^2.
 func squares(t *tensor.Tensor) *tensor.Tensor {
-	s := tensor.New(fp16.Float64, t.Shape...)
+	s := fresh(fp16.Float64, t.Shape...)
 	for i, v := range t.Data {
 		s.Data[i] = float64(v * v)
 	}
@@ -266,11 +266,11 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 	if err != nil {
 		return nil, err
 	}
-	r, sigma := tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
+	r, sigma := fresh(fp16.Float64, v.Shape...), fresh(fp16.Float64, v.Shape...)
 	each := 1.0
 	var cut, drift *tensor.Tensor
 	if acc.cores {
-		each, cut, drift = perTerm, tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
+		each, cut, drift = perTerm, fresh(fp16.Float64, v.Shape...), fresh(fp16.Float64, v.Shape...)
 	}
 	grid := 0.0
 	if !inexact {
@@ -297,7 +297,9 @@ func product(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball,
 		for i := range r.Data {
 			r.Data[i] += max(0, t.Data[i]-without.Data[i])
 		}
+		release(without)
 	}
+	release(t, q)
 	return []ball{{v: v, r: r, sigma: sigma, cut: cut, drift: drift, sum: true}}, nil
 }
 
@@ -312,7 +314,13 @@ func of(op graph.Op, in []ball, made func(ball) *tensor.Tensor) (*tensor.Tensor,
 		for k, b := range in {
 			all[k] = made(b)
 		}
-		return one(op, all...)
+		y, err := one(op, all...)
+		for k, b := range in {
+			if all[k] != b.v && all[k] != b.r {
+				release(all[k])
+			}
+		}
+		return y, err
 	}
 	axis := -1
 	switch op.(type) {
@@ -336,15 +344,19 @@ func of(op graph.Op, in []ball, made func(ball) *tensor.Tensor) (*tensor.Tensor,
 			}
 		}
 		y, err := every(some)
+		for _, b := range some[1:] {
+			release(b.v, b.r)
+		}
 		if err != nil {
 			return nil, err
 		}
 		if last := len(y.Shape) - 1; out == nil {
-			out = tensor.New(fp16.Float64, append(slices.Clone(y.Shape[:last]), n)...)
+			out = fresh(fp16.Float64, append(slices.Clone(y.Shape[:last]), n)...)
 		}
 		for i := range len(y.Data) / (to - from) {
 			copy(out.Data[i*n+from:], y.Data[i*(to-from):(i+1)*(to-from)])
 		}
+		release(y)
 	}
 	return out, nil
 }
@@ -396,7 +408,7 @@ func terms(op graph.Op, in []ball, v *tensor.Tensor) (float64, error) {
 		return float64(w[1]*w[2]*w[3] + 1), nil
 	default:
 		n, err := of(op, in, func(b ball) *tensor.Tensor {
-			ones := tensor.New(fp16.Float64, b.v.Shape...)
+			ones := fresh(fp16.Float64, b.v.Shape...)
 			for i := range ones.Data {
 				ones.Data[i] = 1
 			}
@@ -436,7 +448,15 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, err
 	if err != nil {
 		return nil, err
 	}
-	r, sigma := tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
+	defer func() {
+		release(t, q)
+		for k, b := range in {
+			if b.v != absolute[k] {
+				release(absolute[k], square[k])
+			}
+		}
+	}()
+	r, sigma := fresh(fp16.Float64, v.Shape...), fresh(fp16.Float64, v.Shape...)
 	grid := 0.0
 	if !inexact && weight == 1 && op.Name() != "interpolate" {
 		grid = gridOf(in[0].v)
@@ -471,6 +491,12 @@ func sum(op graph.Op, in []ball, v *tensor.Tensor, acc accumulator) ([]ball, err
 		for i := range r.Data {
 			r.Data[i] += moved.Data[i]
 		}
+		for k, b := range in {
+			if radii[k] != b.v && radii[k] != b.r {
+				release(radii[k])
+			}
+		}
+		release(moved)
 	}
 	return []ball{{v: v, r: r, sigma: sigma, sum: true}}, nil
 }
@@ -498,7 +524,7 @@ func addends(op graph.Op, in []ball, v *tensor.Tensor) (n []float64, weight floa
 		ones := make([]*tensor.Tensor, len(in))
 		for k, b := range in {
 			if ones[k] = b.v; b.v.Format != fp16.Int64 {
-				ones[k] = tensor.New(fp16.Float64, b.v.Shape...)
+				ones[k] = fresh(fp16.Float64, b.v.Shape...)
 				for i := range ones[k].Data {
 					ones[k].Data[i] = 1
 				}
@@ -551,22 +577,32 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 		k++
 	}
 	var a, b, ra, rb []float64
+	var full []*tensor.Tensor // that are this function's own
+	spread := func(t *tensor.Tensor) ([]float64, error) {
+		s, err := spreadTo(t, v.Shape)
+		if err != nil {
+			return nil, err
+		}
+		if s != t {
+			full = append(full, s)
+		}
+		return s.Data, nil
+	}
+	defer func() { release(full...) }()
 	every := [2]int{1, 1} // 0 for one number that all have
 	for i, to := range []struct{ v, r *[]float64 }{{&a, &ra}, {&b, &rb}} {
 		if len(of[i].v.Data) == 1 && of[i].r == nil {
 			*to.v, every[i] = of[i].v.Data, 0
 			continue
 		}
-		full, err := spreadTo(of[i].v, v.Shape)
-		if err != nil {
+		var err error
+		if *to.v, err = spread(of[i].v); err != nil {
 			return nil, err
 		}
-		*to.v = full.Data
 		if of[i].r != nil {
-			if full, err = spreadTo(of[i].r, v.Shape); err != nil {
+			if *to.r, err = spread(of[i].r); err != nil {
 				return nil, err
 			}
-			*to.r = full.Data
 		}
 	}
 	if op.Alpha != nil {
@@ -574,7 +610,7 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 			rb[i] *= math.Abs(*op.Alpha)
 		}
 	}
-	r, any := tensor.New(fp16.Float64, v.Shape...), false
+	r, any := fresh(fp16.Float64, v.Shape...), false
 	var sigma *tensor.Tensor
 	for i, y := range v.Data {
 		x, z, rx, rz := a[i*every[0]], b[i*every[1]], 0.0, 0.0
@@ -652,7 +688,7 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 // deviation notes that of one element, in a tensor that is made for the first.
 func deviation(sigma, v *tensor.Tensor, i int, of float64) *tensor.Tensor {
 	if sigma == nil {
-		sigma = tensor.New(fp16.Float64, v.Shape...)
+		sigma = fresh(fp16.Float64, v.Shape...)
 	}
 	sigma.Data[i] = of
 	return sigma

@@ -65,7 +65,7 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 	if flips {
 		sims = append(sims, simulation{of: make([]*tensor.Tensor, len(b.Values)), flips: true})
 	}
-	last := b.lastRead()
+	last, made := b.lastRead(), b.made()
 	if err := walk(b, inputs, func(v int, t *tensor.Tensor) {
 		balls[v] = ball{v: t}
 		for _, s := range sims {
@@ -84,14 +84,27 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 			if err := s.step(n, balls, out); err != nil {
 				return err
 			}
-			b.drop(s.of, last, n) // before the next kernel's are made
+			for k, v := range n.In { // before the next kernel's are made
+				if last[v] == n && !slices.Contains(n.In[:k], v) {
+					if !shared(s.of[v], balls[v].v) {
+						release(s.of[v])
+					}
+					s.of[v] = nil
+				}
+			}
 		}
 		for k, v := range n.Out {
 			if f, is := round[v]; is {
 				roundAll(f, sims, v, out[k])
-				out[k] = out[k].round(f)
+				wide := out[k]
+				if out[k] = wide.round(f); !shared(out[k].v, wide.v) {
+					release(wide.v)
+				}
+				release(wide.r, wide.sigma, wide.cut, wide.drift)
 			}
+			release(out[k].cut, out[k].drift)
 			if v != b.Graph.Outputs[0] {
+				release(out[k].sigma)
 				out[k].sigma = nil
 			}
 			out[k].cut, out[k].drift = nil, nil
@@ -99,6 +112,9 @@ func evaluate(b *builder, inputs []*tensor.Tensor, round rounded, kernels int, f
 		}
 		for _, v := range n.In {
 			if last[v] == n {
+				if made[v] {
+					release(balls[v].v, balls[v].r)
+				}
 				balls[v] = ball{}
 			}
 		}
@@ -142,6 +158,9 @@ func (q *Question) simulate(types []graph.Type, t *trial, kernels int, flips boo
 		for m, k := range right {
 			q.Output.Format.RoundSlice(t.right[m][from:from+len(k.Data)], k.Data)
 		}
+		if b.made()[b.Graph.Outputs[0]] {
+			release(append(right, out.v, out.r, out.sigma)...)
+		}
 		return nil
 	})
 }
@@ -184,6 +203,9 @@ func (q *Question) made(c Contract, fault string, more func(r rounded) rounded) 
 		}
 		if err == nil {
 			copy(y[of.offset-q.offset:], out[0].Data)
+			if b.made()[b.Graph.Outputs[0]] {
+				release(out[0])
+			}
 		}
 		return err
 	})
@@ -232,11 +254,18 @@ func (s simulation) step(n *graph.Node, balls, out []ball) error {
 func roundAll(f rounding, sims []simulation, v int, b ball) {
 	last := sims[len(sims)-1]
 	if last.flips && b.r != nil {
-		last.of[v] = flipped(f, last.of[v], sims[:len(sims)-1], v, b)
+		exact := last.of[v]
+		last.of[v] = flipped(f, exact, sims[:len(sims)-1], v, b)
+		if !shared(exact, b.v) {
+			release(exact)
+		}
 		sims = sims[:len(sims)-1]
 	}
 	for _, s := range sims {
-		s.of[v] = roundTo(f, s.of[v], s.r)
+		wide := s.of[v]
+		if s.of[v] = roundTo(f, wide, s.r); wide != s.of[v] && !shared(wide, b.v) {
+			release(wide)
+		}
 	}
 }
 
@@ -258,7 +287,7 @@ func flipped(f rounding, t *tensor.Tensor, sims []simulation, v int, b ball) *te
 			bound += r * r
 		}
 	}
-	out := tensor.New(fp16.Float64, t.Shape...)
+	out := fresh(fp16.Float64, t.Shape...)
 	f.RoundSlice(out.Data, t.Data)
 	for i, x := range t.Data {
 		r := b.r.Data[i]
@@ -299,7 +328,7 @@ func walk(b *builder, inputs []*tensor.Tensor, given func(v int, t *tensor.Tenso
 // round is a ball whose numbers are rounded to a format: each side of it has a number there.
 func (b ball) round(f rounding) ball {
 	if f.some {
-		r := tensor.New(fp16.Float64, b.v.Shape...)
+		r := fresh(fp16.Float64, b.v.Shape...)
 		for i, v := range b.v.Data {
 			e := 0.0
 			if b.r != nil {
@@ -311,12 +340,12 @@ func (b ball) round(f rounding) ball {
 		}
 		return ball{v: b.v, r: r}
 	}
-	out := ball{v: tensor.New(fp16.Float64, b.v.Shape...)}
+	out := ball{v: fresh(fp16.Float64, b.v.Shape...)}
 	f.RoundSlice(out.v.Data, b.v.Data)
 	if b.r == nil {
 		return out
 	}
-	out.r = tensor.New(fp16.Float64, b.v.Shape...)
+	out.r = fresh(fp16.Float64, b.v.Shape...)
 	for i, v := range b.v.Data {
 		if r := b.r.Data[i]; r > 0 {
 			y := out.v.Data[i]
@@ -331,7 +360,7 @@ func (b ball) round(f rounding) ball {
 // exactly evaluates steps in float64, rounding only what is to be rounded, and returns the outputs.
 func exactly(b *builder, inputs []*tensor.Tensor, round rounded) ([]*tensor.Tensor, error) {
 	of := make([]*tensor.Tensor, len(b.Values))
-	last := b.lastRead()
+	last, made := b.lastRead(), b.made()
 	if err := walk(b, inputs, func(v int, t *tensor.Tensor) { of[v] = t }, func(n *graph.Node) error {
 		in := make([]*tensor.Tensor, len(n.In))
 		for k, v := range n.In {
@@ -343,11 +372,21 @@ func exactly(b *builder, inputs []*tensor.Tensor, round rounded) ([]*tensor.Tens
 		}
 		for k, v := range n.Out {
 			if f, is := round[v]; is {
-				out[k] = roundTo(f, out[k], nil)
+				wide := out[k]
+				if out[k] = roundTo(f, wide, nil); out[k] != wide {
+					release(wide)
+				}
 			}
 			of[v] = out[k]
 		}
-		b.drop(of, last, n)
+		for _, v := range n.In {
+			if last[v] == n {
+				if made[v] {
+					release(of[v])
+				}
+				of[v] = nil
+			}
+		}
 		return nil
 	}); err != nil {
 		return nil, err
@@ -369,13 +408,15 @@ func (b *builder) lastRead() map[int]*graph.Node {
 	return last
 }
 
-// drop lets go of what nobody reads any more.
-func (b *builder) drop(of []*tensor.Tensor, last map[int]*graph.Node, n *graph.Node) {
-	for _, v := range n.In {
-		if last[v] == n {
-			of[v] = nil
+// made returns which values a node makes; the others are inputs and constants.
+func (b *builder) made() []bool {
+	made := make([]bool, len(b.Values))
+	for i := range b.Nodes {
+		for _, v := range b.Nodes[i].Out {
+			made[v] = true
 		}
 	}
+	return made
 }
 
 func (b *builder) outputs(of []*tensor.Tensor) (out []*tensor.Tensor) {
@@ -392,7 +433,7 @@ func noisy(t *tensor.Tensor, like ball, r *rand.Rand, cuts, own bool) *tensor.Te
 	}
 	out := t
 	if !own {
-		out = tensor.New(fp16.Float64, t.Shape...)
+		out = fresh(fp16.Float64, t.Shape...)
 	}
 	if like.sigma == nil {
 		fp16.Float32.RoundSlice(out.Data, t.Data)
@@ -433,7 +474,7 @@ func roundTo(f rounding, t *tensor.Tensor, r *rand.Rand) *tensor.Tensor {
 	if f.some && r == nil {
 		return t
 	}
-	out := tensor.New(fp16.Float64, t.Shape...)
+	out := fresh(fp16.Float64, t.Shape...)
 	if f.some {
 		for i, v := range t.Data {
 			if out.Data[i] = v; r.IntN(2) == 0 {

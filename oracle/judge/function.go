@@ -147,19 +147,21 @@ func function(op graph.Op, in ball, v *tensor.Tensor) ([]ball, error) {
 	}
 	out := ball{v: v, exact: k.off == nil}
 	if k.off != nil {
-		out.r, out.sigma = tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
+		out.r, out.sigma = fresh(fp16.Float64, v.Shape...), fresh(fp16.Float64, v.Shape...)
 	} else if in.r != nil {
-		out.r = tensor.New(fp16.Float64, v.Shape...)
+		out.r = fresh(fp16.Float64, v.Shape...)
 	}
 	var lo, hi *tensor.Tensor
 	if in.r != nil && k.steep == 0 && !grows[name] {
 		var err error
-		if lo, err = one(op, moved(in, -1)); err != nil {
+		below, above := moved(in, -1), moved(in, +1)
+		if lo, err = one(op, below); err != nil {
 			return nil, err
 		}
-		if hi, err = one(op, moved(in, +1)); err != nil {
+		if hi, err = one(op, above); err != nil {
 			return nil, err
 		}
+		release(below, above)
 	}
 	for i, y := range v.Data {
 		x := in.v.Data[i]
@@ -194,6 +196,7 @@ func function(op graph.Op, in ball, v *tensor.Tensor) ([]ball, error) {
 		}
 		out.r.Data[i] += e * (1 + 0x1p-20)
 	}
+	release(lo, hi)
 	return []ball{out}, nil
 }
 
@@ -205,7 +208,7 @@ var easy = map[string]bool{"square": true, "sqrt": true, "leaky_relu": true}
 
 // moved returns one end of each interval.
 func moved(b ball, way float64) *tensor.Tensor {
-	t := tensor.New(fp16.Float64, b.v.Shape...)
+	t := fresh(fp16.Float64, b.v.Shape...)
 	for i, v := range b.v.Data {
 		t.Data[i] = v + way*b.r.Data[i]
 	}

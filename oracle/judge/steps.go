@@ -141,7 +141,7 @@ func exps(dst, src []float64) {
 // apply evaluates an operation in float64.
 func apply(op graph.Op, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if op.Name() == "exp" && len(in) == 1 && in[0].Format != fp16.Int64 {
-		out := tensor.New(fp16.Float64, in[0].Shape...)
+		out := fresh(fp16.Float64, in[0].Shape...)
 		exps(out.Data, in[0].Data)
 		return []*tensor.Tensor{out}, nil
 	}
@@ -167,7 +167,14 @@ func apply(op graph.Op, in ...*tensor.Tensor) ([]*tensor.Tensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.Run(&graph.Run{}, given...)
+	made := make([]*tensor.Tensor, len(out.Out))
+	for k, t := range out.Out {
+		made[k] = fresh(t.Format, t.Shape...)
+	}
+	if err := p.Eval(&graph.Run{}, 0, made, given); err != nil {
+		return nil, err
+	}
+	return made, nil
 }
 
 // one evaluates an operation of one output.
