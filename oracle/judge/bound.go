@@ -605,10 +605,9 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 			}
 		}
 	}
+	alpha := 1.0
 	if op.Alpha != nil {
-		for i := range rb {
-			rb[i] *= math.Abs(*op.Alpha)
-		}
+		alpha = math.Abs(*op.Alpha)
 	}
 	r, any := fresh(fp16.Float64, v.Shape...), false
 	var sigma *tensor.Tensor
@@ -618,7 +617,7 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 			rx = ra[i]
 		}
 		if rb != nil {
-			rz = rb[i]
+			rz = alpha * rb[i]
 		}
 		var e float64
 		switch op.Of {

@@ -114,3 +114,19 @@ func TestKnows(t *testing.T) {
 		}
 	}
 }
+
+// TestScaledTerm: the interval of a sum's second term, times alpha, is not that of the term itself.
+func TestScaledTerm(t *testing.T) {
+	alpha := 0.125
+	x := ball{v: tensor.Of(fp16.Float64, []float64{1, 2}, 2)}
+	y := ball{v: tensor.Of(fp16.Float64, []float64{3, 5}, 2), r: tensor.Of(fp16.Float64, []float64{0.5, 0.25}, 2)}
+	for range 2 {
+		out, err := step(graph.Binary{Of: pointwise.Add, Alpha: &alpha}, []ball{x, y}, accumulator{u: u, narrow: fp16.Float32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := out[0].r.Data; y.r.Data[0] != 0.5 || r[0] < 0.0625 || r[0] > 0.0626 {
+			t.Errorf("radii %v of the sum and %v of its term: want 0.0625 and a rounding, and 0.5", r, y.r.Data)
+		}
+	}
+}
