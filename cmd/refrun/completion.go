@@ -15,7 +15,7 @@ var completionVerb = verb{
 files. Bash and zsh read it in their profile:
 
   source <(refrun completion bash)        # in ~/.bashrc
-  source <(refrun completion zsh)         # in ~/.zshrc, after compinit
+  source <(refrun completion zsh)         # in ~/.zshrc
   refrun completion fish >~/.config/fish/completions/refrun.fish
 
 example: refrun completion bash`,
@@ -54,6 +54,16 @@ func eachVerb(f func(v verb, flags []*flag.Flag)) {
 	}
 }
 
+// choices are the values that some flags take.
+var choices = []struct{ flag, values string }{
+	{"precision", "float64 float32 tf32 float16 bfloat16"},
+	{"autocast", "cuda cpu"},
+	{"isa", "auto avx512 avx2 neon purego"},
+	{"arith", "exact fast"},
+	{"store", "float64 float32 float16 bfloat16"},
+	{"x0", "zeros white:"},
+}
+
 // dashed returns a flag as people write it.
 func dashed(f *flag.Flag) string { return strings.Repeat("-", min(2, len(f.Name))) + f.Name }
 
@@ -61,6 +71,10 @@ func bashCompletion(w io.Writer) {
 	var parts []string
 	for _, v := range datasetVerbs {
 		parts = append(parts, strings.TrimPrefix(v.name, "dataset "))
+	}
+	var values strings.Builder
+	for _, c := range choices {
+		fmt.Fprintf(&values, "\t--%s) words=%q ;;\n", c.flag, c.values)
 	}
 	fmt.Fprintf(w, `# Completes refrun: source <(refrun completion bash)
 _refrun() {
@@ -77,8 +91,14 @@ _refrun() {
 		fi
 		verb="dataset ${COMP_WORDS[2]}"
 	fi
+	case ${COMP_WORDS[COMP_CWORD-1]} in
+%s	esac
+	if [ "$words" ]; then
+		COMPREPLY=($(compgen -W "$words" -f -- "$cur"))
+		return
+	fi
 	case $verb in
-`, strings.Join(verbNames(), " "), strings.Join(parts, " "))
+`, strings.Join(verbNames(), " "), strings.Join(parts, " "), values.String())
 	eachVerb(func(v verb, flags []*flag.Flag) {
 		var words []string
 		for _, f := range flags {
@@ -102,7 +122,7 @@ complete -o filenames -F _refrun refrun
 }
 
 func zshCompletion(w io.Writer) {
-	fmt.Fprint(w, "autoload -Uz bashcompinit && bashcompinit\n")
+	fmt.Fprint(w, "(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\nautoload -Uz bashcompinit && bashcompinit\n")
 	bashCompletion(w)
 }
 
@@ -127,8 +147,19 @@ func fishCompletion(w io.Writer) {
 			if len(f.Name) == 1 {
 				kind = "-s"
 			}
-			fmt.Fprintf(w, "complete -c refrun -n '%s' %s %s -d %s\n", seen, kind, f.Name, quoted(text))
+			takes := " -r" // a value, which is a file's name where nothing else is known
+			if b, ok := f.Value.(interface{ IsBoolFlag() bool }); ok && b.IsBoolFlag() {
+				takes = ""
+			}
+			for _, c := range choices {
+				if c.flag == f.Name {
+					takes = " -r -a " + quoted(c.values)
+				}
+			}
+			fmt.Fprintf(w, "complete -c refrun -n '%s' %s %s%s -d %s\n", seen, kind, f.Name, takes, quoted(text))
 		}
 	})
 	fmt.Fprintf(w, "complete -c refrun -n '__fish_seen_subcommand_from completion' -f -a 'bash zsh fish'\n")
+	fmt.Fprintf(w, "complete -c refrun -n __fish_use_subcommand -f -a help -d 'what a verb does'\n")
+	fmt.Fprintf(w, "complete -c refrun -n '__fish_seen_subcommand_from help' -f -a '%s'\n", strings.Join(verbNames(), " "))
 }

@@ -34,6 +34,9 @@ func TestCompletion(t *testing.T) {
 		"dataset plan --dr": {"--dry-run"},
 		"completion z":      {"zsh", "zstate.npy"},
 		"help ver":          {"verify", "version"},
+		"run --isa pu":      {"purego"},
+		"run --x0 w":        {"white:"},
+		"bench --arith f":   {"fast"},
 	} {
 		words := strings.Fields(line)
 		cmd := exec.Command(bash, "-c", `source "$0"; COMP_WORDS=(refrun "$@"); COMP_CWORD=$#; _refrun; printf '%s\n' "${COMPREPLY[@]}"`)
@@ -60,6 +63,11 @@ func TestCompletionScripts(t *testing.T) {
 			if !strings.Contains(r.stdout, name) {
 				t.Errorf("%s has no %s", shell, name)
 			}
+		}
+	}
+	for _, want := range []string{"-l isa -r -a 'auto avx512 avx2 neon purego'", "-l one-step -d", "-l x0 -r", "-n '__fish_seen_subcommand_from help' -f -a 'demo run"} {
+		if !strings.Contains(refrun(t, "completion", "fish").stdout, want) {
+			t.Errorf("fish has no %s", want)
 		}
 	}
 	for _, line := range strings.Split(refrun(t, "completion", "fish").stdout, "\n") {

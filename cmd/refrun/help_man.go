@@ -32,15 +32,29 @@ func man(c *command) error {
 }
 
 func writeMan(w io.Writer) {
-	fmt.Fprintf(w, ".TH REFRUN 1 \"\" \"refrun %s\"\n.SH NAME\nrefrun \\- a CPU reference for rollouts of stochastic neural operators\n", version)
+	fmt.Fprintf(w, ".TH REFRUN 1 \"\" \"refrun %s\"\n.nh\n.ad l\n.SH NAME\nrefrun \\- a CPU reference for rollouts of stochastic neural operators\n", version)
 	fmt.Fprintf(w, ".SH SYNOPSIS\n.B refrun\nVERB [flags]\n.SH DESCRIPTION\n%s\n.SH VERBS\n", roff(exitCodes))
 	eachVerb(func(v verb, flags []*flag.Flag) {
-		fmt.Fprintf(w, ".SS \"%s\"\n%s\n.PP\n.nf\n%s\n.fi\n", roff(strings.TrimSpace("refrun "+v.name+" "+v.args)), roff(v.summary), roff(folded(v.help)))
+		fmt.Fprintf(w, ".SS \"%s\"\n%s\n%s", roff(strings.TrimSpace("refrun "+v.name+" "+v.args)), roff(v.summary), paragraphs(v.help))
 		for _, f := range flags {
 			arg, text := flagText(f)
 			fmt.Fprintf(w, ".TP\n.B \"%s\"\n%s\n", roff(strings.TrimSpace(dashed(f)+" "+arg)), roff(text))
 		}
 	})
+}
+
+// paragraphs lets man break the lines of prose; what is set out in lines, such as a command, stays as it is.
+func paragraphs(text string) string {
+	var b strings.Builder
+	for _, p := range strings.Split(folded(text), "\n\n") {
+		if strings.HasPrefix(p, " ") || strings.Contains(p, "\n ") || strings.HasPrefix(p, "example") {
+			p = "\n.nf\n.in -7n\n" + roff(p) + "\n.in\n.fi\n" // as far left as in --help, or it is too wide
+		} else {
+			p = "\n" + roff(p) + "\n"
+		}
+		b.WriteString(".PP" + p)
+	}
+	return b.String()
 }
 
 // roff makes a text fit for a manual page: no character and no beginning of a line is a command.

@@ -4,6 +4,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -254,7 +255,7 @@ func (c *command) parse(want int) error {
 	case slices.Contains(c.pos, ""):
 		return fmt.Errorf("\"\": an empty argument: want %s", c.args)
 	}
-	if err := c.notEmpty(); err != nil {
+	if err := cmp.Or(c.notEmpty(), c.notZero()); err != nil {
 		return err
 	}
 	threads := c.flags.Lookup("threads").Value.(flag.Getter).Get().(int)
@@ -327,6 +328,16 @@ func (c *command) notEmpty() (err error) {
 			}
 			what, _ := flag.UnquoteUsage(f)
 			err = fmt.Errorf("%s%s: empty: want a %s", dashes, f.Name, what)
+		}
+	})
+	return err
+}
+
+// notZero refuses a 0 that stands for a flag which is not given.
+func (c *command) notZero() (err error) {
+	c.flags.Visit(func(f *flag.Flag) {
+		if slices.Contains([]string{"grid", "operators", "shards", "rate"}, f.Name) && f.Value.String() == "0" {
+			err = fmt.Errorf("--%s: 0: want more than 0", f.Name)
 		}
 	})
 	return err

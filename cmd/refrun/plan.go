@@ -96,7 +96,7 @@ func plan(c *command) error {
 	case f.batch < 1 || f.batch > 1<<14:
 		return fmt.Errorf("--batch: %d: want 1 to %d", f.batch, 1<<14)
 	case d.Operators < 0 || d.Operators > most:
-		return fmt.Errorf("--operators: %d: want 0 to %d", d.Operators, most)
+		return fmt.Errorf("--operators: %d: want 1 to %d", d.Operators, most)
 	case d.Steps < 1 || d.Steps > most:
 		return fmt.Errorf("--steps: %d: want 1 to %d", d.Steps, most)
 	case d.Realizations < 1 || d.Realizations > most:

@@ -62,6 +62,13 @@ func TestNumbers(t *testing.T) {
 	dir := newFolder(t).write()
 	refrun(t, "check", dir, "--budget", "5").refused(t, "check", `--budget: "5": want a time, such as 30s, 5m or 1h30m`)
 	refrun(t, "run", dir, "--batch", "0").refused(t, "run", "--batch: 0: want 1 or more")
+	for args, want := range map[string]string{"bench --grid 0": "--grid", "plan --grid 0": "--grid", "plan --operators 0": "--operators", "dataset plan x --dry-run --shards 0": "--shards", "dataset plan x --dry-run --rate 0": "--rate"} {
+		words := strings.Fields(args)
+		refrun(t, words...).refused(t, words[0], want+": 0: want more than 0")
+	}
+	if a, err := seed("1e6"); a != 1000000 || err != nil {
+		t.Errorf("%d %v", a, err)
+	}
 	if r := refrun(t, "run", dir, "--steps", "1e0", "--json"); r.code != 0 || r.decode(t)["shape"].([]any)[1] != 2.0 {
 		t.Errorf("exit code %d, %s", r.code, r.stderr)
 	}
@@ -78,10 +85,21 @@ func TestMan(t *testing.T) {
 	if !strings.Contains(page, `\-\-one\-step`) {
 		t.Error("no --one-step")
 	}
-	commands := []string{".TH", ".SH", ".SS", ".TP", ".B", ".PP", ".nf", ".fi"}
+	commands := []string{".TH", ".SH", ".SS", ".TP", ".B", ".PP", ".nf", ".fi", ".in", ".nh", ".ad"}
 	for line := range strings.Lines(page) {
 		if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(line, ".") && !slices.Contains(commands, word) || strings.HasPrefix(line, "'") {
 			t.Errorf("not a command: %s", line)
+		}
+	}
+	// Inside .nf man breaks no line. It would set each 7 to the right.
+	kept := false
+	for line := range strings.Lines(page) {
+		kept = strings.HasPrefix(line, ".nf") || kept && !strings.HasPrefix(line, ".fi")
+		if strings.HasPrefix(line, ".nf") && strings.Count(page, ".nf\n") != strings.Count(page, ".nf\n.in -7n\n") {
+			t.Error("a kept line is set to the right")
+		}
+		if shown := strings.NewReplacer("\\e", "\\", "\\-", "-", "\\(dq", "\"", "\\&", "", "\n", "").Replace(line); kept && len([]rune(shown)) > 80 {
+			t.Errorf("wider than a terminal: %s", shown)
 		}
 	}
 	if got := roff(".a\n'b -c\\"); got != "\\&.a\n\\&'b \\-c\\e" {

@@ -272,6 +272,9 @@ func (w *wholeFlags) override(cs *rollout.Case) error {
 
 // seed reads 64 bits, negative numbers in two's complement.
 func seed(s string) (uint64, error) {
+	if plain, ok := readCount(s); ok { // 1e6 is one
+		s = plain
+	}
 	if u, err := strconv.ParseUint(s, 10, 64); err == nil {
 		return u, nil
 	}
