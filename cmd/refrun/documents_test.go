@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -117,5 +118,88 @@ func runDocumented(t *testing.T, name, line, work string) {
 	}
 	if r := refrun(t, words...); r.code == exitUsage {
 		t.Errorf("%s: %s: exit code %d, %s", name, line, r.code, r.stderr)
+	}
+}
+
+// TestGoInDocuments: the README's lines of Go, and the whole program of docs/NUMERICS.md, do what is
+// said in a module of a user's own, which finds a clone as the README says.
+func TestGoInDocuments(t *testing.T) {
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, texts := t.TempDir(), documents(t)
+	shell := func(name string, args ...string) string {
+		cmd := exec.Command(name, args...)
+		cmd.Dir, cmd.Env = dir, append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off")
+		var problem strings.Builder
+		cmd.Stderr = &problem
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("%s %v: %v: %s", name, args, err, problem.String())
+		}
+		return string(out)
+	}
+	block := func(name string) (code, after string) {
+		i := strings.Index(texts[name], "```go\n")
+		code, after, ok := strings.Cut(texts[name][max(i, 0)+len("```go\n"):], "\n```\n")
+		if i < 0 || !ok {
+			t.Fatalf("%s has no Go", name)
+		}
+		return code, after
+	}
+	run := func(code string) string {
+		if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(code), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		return shell("go", "run", ".")
+	}
+	for i, line := range []string{"go mod init example.com/first", "go mod edit -replace github.com/refrun/refrun=" + root} {
+		if i > 0 && !strings.Contains(strings.Join(strings.Fields(texts["README.md"]), " "), strings.TrimSuffix(line, root)) {
+			t.Errorf("the README does not say %s", line)
+		}
+		words := strings.Fields(line)
+		shell(words[0], words[1:]...)
+	}
+	sums, err := os.ReadFile(filepath.Join(root, "go.sum"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "go.sum"), sums, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(dir, "case"), os.DirFS(filepath.Join(root, "testdata/rollouts/no_norm_no_noise"))); err != nil {
+		t.Fatal(err)
+	}
+	lines, _ := block("README.md")
+	code := `package main
+
+import (
+	"fmt"
+
+	"github.com/refrun/refrun/operator"
+	"github.com/refrun/refrun/rollout"
+	"github.com/refrun/refrun/tensor"
+)
+
+func check(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func main() {
+` + lines + `
+	check(err)
+	fmt.Println(x.Dims(), x.Format)
+}
+`
+	if got := run(code); got != "[1,3,64,64] float32\n" {
+		t.Errorf("the README's lines give %q", got)
+	}
+	program, after := block("docs/NUMERICS.md")
+	want, _, _ := strings.Cut(strings.TrimPrefix(after, "\n```\n"), "```")
+	if got := run(program); got != want || want == "" {
+		t.Errorf("docs/NUMERICS.md says %q, and its program prints %q", want, got)
 	}
 }

@@ -160,9 +160,11 @@ var labels = []string{
 	"`seed` of the first",
 	"{\"type\":%q}",
 	": its line is not the one that was written", // TestVerify of package dataset
-	".TH REFRUN 1 \"\" \"refrun %s\"\n.SH NAME\nrefrun \\- a CPU reference for rollouts of stochastic neural operators\n",
+	".TH REFRUN 1 \"\" \"refrun %s\"\n.nh\n.ad l\n.SH NAME\nrefrun \\- a CPU reference for rollouts of stochastic neural operators\n",
 	".SH SYNOPSIS\n.B refrun\nVERB [flags]\n.SH DESCRIPTION\n%s\n.SH VERBS\n",
-	".SS \"%s\"\n%s\n.PP\n.nf\n%s\n.fi\n",
+	".SS \"%s\"\n%s\n%s",
+	"\n.nf\n.in -7n\n",
+	"\n.in\n.fi\n",
 	".TP\n.B \"%s\"\n%s\n",
 	", here %s",
 	"; a configuration is given with --config %s",

@@ -65,7 +65,7 @@ def said(name, line, code, after, out, digest):
     if comments and out:
         want = comments[-1].replace(",", " ").split()
         assert words == want, f"{name}:{line} prints {words}, and says {want}"
-    elif 'open("out.safetensors"' in code:
+    elif '("out.safetensors")' in code:
         assert out.strip() == digest, f"{name}:{line} prints {out}, and the run {digest}"
     follows = re.match(r"(?s)\n(?:It prints[^`]*)?```\n(.*?)```", after)
     if follows and out:
@@ -136,7 +136,7 @@ class Plain(unittest.TestCase):
 
     def test_said(self):
         """What is not what a document says is seen."""
-        for code, after, out in (("print(1)\n# 2\n", "", "1\n"), ("print(1)\n", "\nIt prints\n\n```\n2\n```\n", "1\n"), ('open("out.safetensors")\n', "", "1\n")):
+        for code, after, out in (("print(1)\n# 2\n", "", "1\n"), ("print(1)\n", "\nIt prints\n\n```\n2\n```\n", "1\n"), ('Path("out.safetensors")\n', "", "1\n")):
             with self.assertRaises(AssertionError):
                 said("x.md", 1, code, after, out, "2")
 
