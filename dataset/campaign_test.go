@@ -475,6 +475,8 @@ func TestShardIndex(t *testing.T) {
 		{"auto", "PBS_ARRAYID=7", 0, "{7 100}"},
 		{"auto", "LSB_JOBINDEX=1", 0, "{0 100}"},
 		{"auto", "LSB_JOBINDEX=0 JOB_COMPLETION_INDEX=4", 0, "{4 100}"},
+		{"auto", "SGE_TASK_ID=100", 0, "{99 100}"},
+		{"", "SGE_TASK_ID=undefined", 0, "{0 1}"}, // what it says outside an array
 		{"auto", "AWS_BATCH_JOB_ARRAY_INDEX=99", 0, "{99 100}"},
 		{"auto", "PARALLEL_SEQ=100", 0, "{99 100}"},
 		{"", "PARALLEL_SEQ=100", 0, "--shard: missing, and $PARALLEL_SEQ is set: want auto, or i/n"},

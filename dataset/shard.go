@@ -72,6 +72,7 @@ var schedulers = []struct {
 	{"PBS", "PBS_ARRAY_INDEX", 0, ""},
 	{"Torque", "PBS_ARRAYID", 0, ""},
 	{"LSF", "LSB_JOBINDEX", 1, "0"},
+	{"Grid Engine", "SGE_TASK_ID", 1, "undefined"},
 	{"AWS Batch", "AWS_BATCH_JOB_ARRAY_INDEX", 0, ""},
 	{"GNU parallel", "PARALLEL_SEQ", 1, ""},
 }

@@ -29,7 +29,7 @@ command is right after a crash, a full disk or a time limit.
 
 --shard auto takes the index from the environment: SLURM_ARRAY_TASK_ID,
 JOB_COMPLETION_INDEX (Kubernetes), PBS_ARRAY_INDEX, PBS_ARRAYID, LSB_JOBINDEX,
-AWS_BATCH_JOB_ARRAY_INDEX or PARALLEL_SEQ. How many shards there are the plan says.
+SGE_TASK_ID, AWS_BATCH_JOB_ARRAY_INDEX or PARALLEL_SEQ. How many shards there are the plan says.
 
 Exit code 75: stopped by SIGTERM or a full disk, or other processes are making some of the
 units; the same command goes on.
