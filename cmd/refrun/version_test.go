@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"testing"
 
 	"github.com/refrun/refrun/operator"
@@ -80,6 +81,20 @@ func TestVersionJSON(t *testing.T) {
 	for _, m := range r.Modules {
 		if m.Path == "" || m.Version == "" || m.Sum == "" {
 			t.Errorf("module %+v", m)
+		}
+	}
+}
+
+// TestOneVersion: the Python package and the citation name the version of the program.
+func TestOneVersion(t *testing.T) {
+	for path, want := range map[string]string{
+		"interop/python/pyproject.toml":         "\nversion = \"" + version + "\"\n",
+		"interop/python/src/refrun/__init__.py": "\n__version__ = \"" + version + "\"\n",
+		"CITATION.cff":                          "\nversion: " + version + "\n",
+		"CHANGELOG.md":                          "\n## " + version,
+	} {
+		if !strings.Contains(string(readFile(t, "../../"+path)), want) {
+			t.Errorf("%s: want %q", path, want)
 		}
 	}
 }
