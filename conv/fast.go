@@ -309,8 +309,8 @@ func (g *fastConv) runUnit(worker, i int) {
 	lo, hi := i*groups/g.units*g.Tiles, min((i+1)*groups/g.units*g.Tiles, g.tiles())
 	s.singles.v = aligned(&s.singles.memory[0], g.points*g.vPoint)
 	s.singles.m = aligned(&s.singles.memory[1], g.points*g.mPoint)
-	s.singles.t = aligned(&s.singles.memory[2], 2*side*side*block)
-	s.singles.t, s.singles.edge = s.singles.t[:side*side*block], s.singles.t[side*side*block:]
+	s.singles.t = aligned(&s.singles.memory[2], 3*side*side*block) // for two tiles
+	s.singles.t, s.singles.edge = s.singles.t[:2*side*side*block], s.singles.t[2*side*side*block:]
 	g.input(s, lo, hi)
 	n := (hi - lo + g.Tiles - 1) / g.Tiles
 	if g.pointwise {
@@ -344,7 +344,12 @@ func (g *fastConv) input(s *worker, lo, hi int) {
 	for n := lo / per; n <= (hi-1)/per; n++ {
 		first, last := max(lo-n*per, 0), min(hi-n*per, per)-1 // tiles of the sample
 		for ty := first / g.tw; ty < last/g.tw+parts; ty++ {
-			for tx := range g.tw + parts - 1 {
+			for tx := 0; tx < g.tw+parts-1; tx++ {
+				if t := ty*g.tw + tx; parts == 1 && g.InputPair != nil && (n*per+t-lo)%2 == 0 && tx+1 < g.tw && t >= first && t < last {
+					g.pair(s, g.window(n*per+t-lo, 0), n, ty, tx)
+					tx++
+					continue
+				}
 				var places [4]int
 				found := 0
 				for q := range parts * parts {
@@ -385,6 +390,14 @@ func (g *fastConv) transform(s *worker, places *[4]int, found, n, ty, tx int) {
 	}
 }
 
+// pair transforms the windows of a tile and the one to the right of it, which is the next
+// one of V.
+func (g *fastConv) pair(s *worker, place, n, ty, tx int) {
+	m, frame := g.form.form.Tile, g.k.kh/2
+	src := g.src.at(n, 0, ty*m-frame, tx*m-frame)
+	g.InputPair(&g.src.data[src], g.src.line*4, g.src.plane*4, &s.singles.v[place], &s.singles.also, g.vPoint*4, g.Tiles*block*4, g.src.Blocks(), &s.singles.t[0])
+}
+
 // edge copies a piece that lies beyond the image's last tile. No output reads its last row
 // (below) or column (to the right): those become zeros, whatever the memory holds.
 func (g *fastConv) edge(dst []float32, src, ty, tx int) {
@@ -421,7 +434,12 @@ func (g *fastConv) output(s *worker, t, o, at int) {
 	n, y, x := g.place(t)
 	first := o * g.Outputs
 	to := d.at(n, first/block, y, x)
-	for c := first; c < min(first+g.Outputs, d.C); c += block {
+	c, end := first, min(first+g.Outputs, d.C)
+	for ; g.OutputPair != nil && c+block < end; c += 2 * block {
+		g.OutputPair(&s.singles.m[at], g.mPoint*4, &g.weights.bias[c], &d.data[to], d.line*4, d.plane*4, &s.singles.t[0])
+		at, to = at+2*block, to+2*d.plane
+	}
+	for ; c < end; c += block {
 		g.Output(&s.singles.m[at], g.mPoint*4, &g.weights.bias[c], &d.data[to], d.line*4, &s.singles.t[0])
 		at, to = at+block, to+d.plane
 	}

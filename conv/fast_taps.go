@@ -63,12 +63,9 @@ type fastTaps struct {
 func newFastTaps(k *Kernel, dst, src *Image, stride int, space *Space) *fastTaps {
 	g := &space.fastTaps
 	unit, taps := g.unit, g.taps[:0]
-	*g = fastTaps{FastTaps: asm.FastTapKernels(), k: k, src: src, dst: dst, space: space, stride: stride, unit: unit}
+	*g = fastTaps{FastTaps: k.tapKernels(dst.W), k: k, src: src, dst: dst, space: space, stride: stride, unit: unit}
 	if unit == nil { // once: functions of methods are allocated
 		g.unit = g.runUnit
-	}
-	if g.FastTaps != nil && dst.W < g.Tiles {
-		g.FastTaps = nil
 	}
 	g.outputs = fastTapsOutputs(g.FastTaps)
 	g.weights = k.byTap(g.outputs)
@@ -82,6 +79,18 @@ func newFastTaps(k *Kernel, dst, src *Image, stride int, space *Space) *fastTaps
 	g.taps = taps
 	g.lines = max(1, min((1<<12+dst.W-1)/dst.W, dst.N*dst.H/(4*par.Workers())))
 	return g
+}
+
+// tapKernels returns the kernels for lines of so many pixels, nil for plain Go.
+func (k *Kernel) tapKernels(width int) *asm.FastTaps {
+	kernels := asm.FastTapKernels()
+	if kernels != nil && kernels.Wide != nil && width >= kernels.Wide.Tiles && k.oc%kernels.Wide.Outputs == 0 {
+		return kernels.Wide
+	}
+	if kernels != nil && width < kernels.Tiles {
+		return nil
+	}
+	return kernels
 }
 
 // fastTapsOutputs returns the outputs of a group.

@@ -122,7 +122,7 @@ func (k *Kernel) Plan(f fp16.Format, h, w int, p Params) *Plan {
 		if plan.quick != nil {
 			g.inSingles(plan.quick, fastOutputs(plan.quick))
 		} else if plan.fast {
-			g.byTap(fastTapsOutputs(asm.FastTapKernels()))
+			g.byTap(fastTapsOutputs(g.tapKernels(ow)))
 		} else if plan.wino != nil {
 			g.winograd(plan.form, plan.wino)
 		} else if plan.pixels != nil {

@@ -16,16 +16,25 @@ type Fast struct {
 	// places too, also bytes from dst; others do not read that.
 	Input func(src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32)
 
+	// InputPair transforms the windows of two tiles side by side in the image, whose places
+	// in V are side by side too; dst is that of the first, and also is not read. scratch
+	// holds n*n*16 numbers. It is nil where there is none.
+	InputPair func(src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32)
+
 	// Multiply computes M at one point: see Winograd.Multiply.
 	Multiply func(v, u, m *float32, blocks, chain, groups int, next *float32, later *float32)
 
 	// Output transforms the products of one tile and 8 outputs, adds the bias, and
 	// makes every NaN 0x7fc00000: see Winograd.Output. scratch holds m*n*8 numbers for mxm outputs.
 	Output func(m *float32, point int, bias, dst *float32, line int, scratch *float32)
+
+	// OutputPair is Output of 16 outputs, two blocks of dst that are plane apart. scratch
+	// holds m*n*16 numbers. It is nil where there is none.
+	OutputPair func(m *float32, point int, bias, dst *float32, line, plane int, scratch *float32)
 }
 
 // FastTaps is a convolution tap by tap in float32, of groups of Tiles pixels side by side
-// and Outputs channels, two blocks. The channels of a tap are added in order, one tap
+// and Outputs channels, two blocks or four. The channels of a tap are added in order, one tap
 // after another, by fused multiply-adds from zero, in sums of chain taps that are added
 // in order; then the bias, and every NaN becomes 0x7fc00000. Strides are in bytes.
 type FastTaps struct {
@@ -34,10 +43,14 @@ type FastTaps struct {
 	// Convolve makes the outputs dst. src is where the first pixel reads its first tap,
 	// pixel the stride in src from a pixel of dst to the next; taps holds for each of
 	// the n taps the bytes from there; u is [n][8][Outputs], m scratch [Tiles][Outputs],
-	// bias [Outputs]. plane is the stride from the first block of dst to the second, 0
-	// where there is one only. Convolve4 has the first 4 channels of each tap only, and u
+	// bias [Outputs]. plane is the stride from a block of dst to the next, 0
+	// where there is one only, of two. Convolve4 has the first 4 channels of each tap only, and u
 	// [n][4][Outputs].
 	Convolve, Convolve4 func(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)
+
+	// Wide is a set of kernels for more pixels and outputs, all of which must be there; nil
+	// if there is none.
+	Wide *FastTaps
 }
 
 // FastTapKernels returns the kernels of the backend that runs, nil if it has none.

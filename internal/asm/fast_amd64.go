@@ -9,11 +9,6 @@ package asm
 //go:noescape
 func fastMultiplyAVX2(v *float32, u *float32, m *float32, blocks int, chain int, groups int, next *float32, later *float32)
 
-// fastMultiplyAVX512 multiplies at one point: see asm/fast.go.
-//
-//go:noescape
-func fastMultiplyAVX512(v *float32, u *float32, m *float32, blocks int, chain int, groups int, next *float32, later *float32)
-
 // fastInputAVX2 transforms the window of one tile: see asm/fast.go.
 //
 //go:noescape
@@ -53,6 +48,46 @@ func fastTapsOf8AVX2(src *float32, pixel int, taps *int, n int, chain int, u *fl
 //
 //go:noescape
 func fastTapsOf4AVX2(src *float32, pixel int, taps *int, n int, chain int, u *float32, m *float32, bias *float32, dst *float32, plane int, groups int)
+
+// fastMultiplyAVX512 multiplies at one point: see asm/fast.go.
+//
+//go:noescape
+func fastMultiplyAVX512(v *float32, u *float32, m *float32, blocks int, chain int, groups int, next *float32, later *float32)
+
+// fastInputAVX512 transforms the window of one tile: see asm/fast.go.
+//
+//go:noescape
+func fastInputAVX512(src *float32, line int, image int, dst *float32, also *[3]int, point int, plane int, blocks int, scratch *float32)
+
+// fastOutputAVX512 transforms one tile's outputs: see asm/fast.go.
+//
+//go:noescape
+func fastOutputAVX512(m *float32, point int, bias *float32, dst *float32, line int, plane int, scratch *float32)
+
+// fast5x5InputAVX512 transforms the window of one tile: see asm/fast.go.
+//
+//go:noescape
+func fast5x5InputAVX512(src *float32, line int, image int, dst *float32, also *[3]int, point int, plane int, blocks int, scratch *float32)
+
+// fast5x5OutputAVX512 transforms one tile's outputs: see asm/fast.go.
+//
+//go:noescape
+func fast5x5OutputAVX512(m *float32, point int, bias *float32, dst *float32, line int, plane int, scratch *float32)
+
+// fast4x4OutputAVX512 transforms one tile's outputs: see asm/fast.go.
+//
+//go:noescape
+func fast4x4OutputAVX512(m *float32, point int, bias *float32, dst *float32, line int, plane int, scratch *float32)
+
+// fastTapsOf8AVX512 convolves tap by tap: see asm/fast.go.
+//
+//go:noescape
+func fastTapsOf8AVX512(src *float32, pixel int, taps *int, n int, chain int, u *float32, m *float32, bias *float32, dst *float32, plane int, groups int)
+
+// fastTapsOf4AVX512 convolves tap by tap: see asm/fast.go.
+//
+//go:noescape
+func fastTapsOf4AVX512(src *float32, pixel int, taps *int, n int, chain int, u *float32, m *float32, bias *float32, dst *float32, plane int, groups int)
 
 // rowFastGELUAVX512 applies operations in fast arithmetic: see asm/fast_rows.go.
 //

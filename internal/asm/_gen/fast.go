@@ -12,24 +12,30 @@ import (
 var fastForms = []form{forms[0], forms[1], {"4x4", 4, 4, []float64{1.0 / 4, 7.0 / 8, 7.0 / 4}}}
 
 // fast writes all kernels of asm.Fast: those of asm.Winograd with float32 numbers and
-// without a guard. A block of channels is one register of AVX2, and the transforms are
-// bound by memory, so that AVX-512 has the multiplication only.
+// without a guard. A block of channels is one register of AVX2. AVX-512 has two tiles in
+// one, or two blocks of outputs; one tile or block goes by the kernels of AVX2.
 func fast() {
-	for _, i := range []isa{avx2.singles(), avx512.singles()} {
+	wide := avx512.singles()
+	wide.tiles = 14 // two at a time
+	for _, i := range []isa{avx2.singles(), wide} {
 		t := newTable(i, "fast"+i.name+"Constants")
 		for _, f := range fastForms {
 			f.constants(t)
 		}
 		t.words(canonicalNaN)
 		multiply(i, i.tiles)
+		for _, f := range fastForms {
+			if i.lanes == 8 || f.taps != 4 {
+				fastInput(i, f)
+			}
+			fastOutput(i, f)
+		}
+		if i.lanes == 16 {
+			i.tiles = 13 // lines of 64 and of 128 pixels are nearly five and ten groups
+		}
+		fastTaps(i, 8)
+		fastTaps(i, 4)
 	}
-	i := avx2.singles()
-	for _, f := range fastForms {
-		fastInput(i, f)
-		fastOutput(i, f)
-	}
-	fastTaps(i, 8)
-	fastTaps(i, 4)
 	for _, i := range []isa{avx512.singles(), avx2.singles()} {
 		fastRow(i, false, true)
 		fastRow(i, true, false)
@@ -50,8 +56,11 @@ const canonicalNaN = 0x7fc00000
 //	plane   bytes from a block to the next in dst
 //	blocks  channel blocks, 1 or more
 //	scratch n*n vectors
+//
+// That of AVX-512 transforms two tiles side by side, whose places in dst are so too.
 func fastInput(i isa, f form) {
 	name := "fast" + f.name + "Input" + i.name
+	wide := i.lanes == 16
 	TEXT(name, NOSPLIT, "func(src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32)")
 	Pragma("noescape")
 	Doc(name + " transforms the window of one tile: see asm/fast.go.")
@@ -59,6 +68,10 @@ func fastInput(i isa, f form) {
 	src, line, dst, point, plane, scratch := load("src"), load("line"), load("dst"), load("point"), load("plane"), load("scratch")
 	v, n := i.vector(), f.side()
 	from, to, left := GP64(), GP64(), GP64()
+	if wide {
+		i.hold(16, len(i.wide), f.inputConstants()...)
+		defer release()
+	}
 	Label(name)
 	// Columns, to scratch.
 	MOVQ(src, from)
@@ -67,11 +80,16 @@ func fastInput(i isa, f form) {
 	MOVQ(U32(uint32(n)), left)
 	Label(name + "columns")
 	for y := range n {
-		i.load(in.at(y, 0), i.wide[y])
+		if wide {
+			VMOVUPS(in.at(y, 0), i.half[y])
+			VINSERTF32X8(Imm(1), in.at(y, 32*f.tile), i.wide[y], i.wide[y])
+		} else {
+			i.load(in.at(y, 0), i.wide[y])
+		}
 	}
 	i.inputLine(f, i.wide[n:16], func(y int, r reg.VecPhysical) { i.load(r, Mem{Base: to, Disp: n * y * v}) })
 	for _, p := range in.base {
-		ADDQ(Imm(uint64(v)), p)
+		ADDQ(Imm(32), p)
 	}
 	ADDQ(Imm(uint64(v)), to)
 	DECQ(left)
@@ -120,10 +138,15 @@ func fastInput(i isa, f form) {
 //	bias    [8]
 //	dst     first pixel of the outputs, 8 channels a pixel
 //	line    bytes from a line of pixels to the next
+//	plane   for AVX-512, which has 16 channels: bytes from the first 8 of dst to the others
 //	scratch m*n vectors for mxm outputs
 func fastOutput(i isa, f form) {
 	name := "fast" + f.name + "Output" + i.name
-	TEXT(name, NOSPLIT, "func(m *float32, point int, bias, dst *float32, line int, scratch *float32)")
+	wide, last := i.lanes == 16, "line int, "
+	if wide {
+		last = "line, plane int, "
+	}
+	TEXT(name, NOSPLIT, "func(m *float32, point int, bias, dst *float32, "+last+"scratch *float32)")
 	Pragma("noescape")
 	Doc(name + " transforms one tile's outputs: see asm/fast.go.")
 	load := func(p string) reg.GPVirtual { return Load(Param(p), GP64()).(reg.GPVirtual) }
@@ -132,6 +155,13 @@ func fastOutput(i isa, f form) {
 	// Registers 0 to 10 are outputLine's.
 	mask, nan, shift := i.wide[13], i.wide[14], i.wide[15]
 	from, to, left, step := GP64(), GP64(), GP64(), GP64()
+	var second reg.GPVirtual
+	if wide {
+		i.hold(16, len(i.wide), f.outputConstants()...)
+		defer release()
+		second = load("plane")
+		ADDQ(dst, second)
+	}
 	IMUL3Q(U32(uint32(n)), point, step)
 	MOVQ(m, from)
 	i.outputColumns(f, name, true, from, scratch, to, left, point, step)
@@ -145,12 +175,22 @@ func fastOutput(i isa, f form) {
 	}
 	for x, r := range i.outputLine(f) {
 		i.add(shift, r, r)
+		if wide {
+			VCMPPS(Imm(3), r, r, reg.K1) // unordered: NaN
+			VMOVAPS(nan, reg.K1, r)
+			VMOVUPS(i.lower(r), Mem{Base: dst, Disp: 32 * x})
+			VEXTRACTF32X8(Imm(1), r, Mem{Base: second, Disp: 32 * x})
+			continue
+		}
 		VCMPPS(Imm(3), r, r, mask) // unordered: NaN
 		VBLENDVPS(mask, nan, r, r)
 		i.load(r, Mem{Base: dst, Disp: 32 * x})
 	}
 	ADDQ(U32(uint32(n*v)), from)
 	ADDQ(line, dst)
+	if wide {
+		ADDQ(line, second)
+	}
 	DECQ(left)
 	JNZ(LabelRef(name + "rows"))
 	VZEROUPPER()
@@ -170,9 +210,10 @@ func fastOutput(i isa, f form) {
 //	m       scratch, [tiles][2*lanes]
 //	bias    [2*lanes]
 //	dst     first pixel of the outputs, 8 channels a pixel
-//	plane   bytes from 8 outputs to the next 8, 0 to have the first 8 only
+//	plane   bytes from 8 outputs to the next 8, 0 to have the first 8 only (AVX2)
 //	groups  of tiles pixels
 func fastTaps(i isa, channels int) {
+	wide := i.lanes == 16
 	name := fmt.Sprintf("fastTapsOf%d%s", channels, i.name)
 	TEXT(name, NOSPLIT, "func(src *float32, pixel int, taps *int, n, chain int, u, m, bias, dst *float32, plane, groups int)")
 	Pragma("noescape")
@@ -202,13 +243,20 @@ func fastTaps(i isa, channels int) {
 	ADDQ(src, at)
 	LEAQ(Mem{Base: pixel, Index: pixel, Scale: 2}, far)
 	ADDQ(at, far)
-	from := rows{[]reg.GPVirtual{at, far}, pixel}
+	from := pixels{{0, at}, {3, far}}
+	if wide {
+		fifth, tenth := GP64(), GP64()
+		LEAQ(Mem{Base: far, Index: pixel, Scale: 2}, fifth)
+		LEAQ(Mem{Base: pixel, Index: pixel, Scale: 4}, tenth)
+		ADDQ(fifth, tenth)
+		from = append(from, base{5, fifth}, base{10, tenth})
+	}
 	for c := range channels {
 		i.load(Mem{Base: u, Disp: 2 * c * n}, w[0])
 		i.load(Mem{Base: u, Disp: (2*c + 1) * n}, w[1])
 		for t := range i.tiles {
 			xt := x[t%len(x)]
-			i.spread(from.at(t, i.size()*c), xt)
+			i.spread(from.at(pixel, t, i.size()*c), xt)
 			i.fma(xt, w[0], sum[2*t])
 			i.fma(xt, w[1], sum[2*t+1])
 		}
@@ -235,16 +283,32 @@ func fastTaps(i isa, channels int) {
 	i.load(i.bits(canonicalNaN), nan)
 	MOVQ(mustParam("bias"), at)
 	MOVQ(mustParam("plane"), far)
-	ADDQ(dst, far)
-	to := []reg.GPVirtual{dst, far}
-	for _, h := range []int{1, 0} { // the second 8 first: they may share the place of the first
-		i.load(Mem{Base: at, Disp: h * n}, x[0])
-		for t := range i.tiles {
-			r := sum[2*t+h]
-			i.add(x[0], r, r)
-			VCMPPS(Imm(3), r, r, mask) // unordered: NaN
-			VBLENDVPS(mask, nan, r, r)
-			i.load(r, Mem{Base: to[h], Disp: 32 * t})
+	if wide {
+		MOVQ(dst, taps)
+		for h := range 2 {
+			i.load(Mem{Base: at, Disp: h * n}, x[0])
+			for t := range i.tiles {
+				r := sum[2*t+h]
+				i.add(x[0], r, r)
+				VCMPPS(Imm(3), r, r, reg.K1) // unordered: NaN
+				VMOVAPS(nan, reg.K1, r)
+				VMOVUPS(i.lower(r), Mem{Base: taps, Disp: 32 * t})
+				VEXTRACTF32X8(Imm(1), r, Mem{Base: taps, Index: far, Scale: 1, Disp: 32 * t})
+			}
+			LEAQ(Mem{Base: taps, Index: far, Scale: 2}, taps)
+		}
+	} else {
+		ADDQ(dst, far)
+		to := []reg.GPVirtual{dst, far}
+		for _, h := range []int{1, 0} { // the second 8 first: they may share the place of the first
+			i.load(Mem{Base: at, Disp: h * n}, x[0])
+			for t := range i.tiles {
+				r := sum[2*t+h]
+				i.add(x[0], r, r)
+				VCMPPS(Imm(3), r, r, mask) // unordered: NaN
+				VBLENDVPS(mask, nan, r, r)
+				i.load(r, Mem{Base: to[h], Disp: 32 * t})
+			}
 		}
 	}
 	ADDQ(U32(uint32(32*i.tiles)), dst)
@@ -255,4 +319,26 @@ func fastTaps(i isa, channels int) {
 	JNZ(LabelRef(name))
 	VZEROUPPER()
 	RET()
+}
+
+// base is a pointer to pixel n of pixels at equal distance.
+type base struct {
+	n  int
+	at reg.GPVirtual
+}
+
+// pixels are pointers to some of them.
+type pixels []base
+
+// at returns the address of pixel n displaced by disp.
+func (p pixels) at(step reg.GPVirtual, n, disp int) Mem {
+	for _, b := range p {
+		switch n - b.n {
+		case 0:
+			return Mem{Base: b.at, Disp: disp}
+		case 1, 2, 4, 8:
+			return Mem{Base: b.at, Index: step, Scale: uint8(n - b.n), Disp: disp}
+		}
+	}
+	panic(fmt.Sprint("no way to pixel ", n))
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
@@ -95,6 +96,9 @@ func xmm() []reg.VecPhysical {
 
 // vector returns the bytes of a register.
 func (i isa) vector() int { return i.size() * i.lanes }
+
+// lower returns the lower half of one of the registers.
+func (i isa) lower(r reg.VecPhysical) reg.VecPhysical { return i.half[slices.Index(i.wide, r)] }
 
 // halves is how many registers hold the eight channels of a block.
 func (i isa) halves() int { return 8 / i.lanes }
