@@ -313,10 +313,11 @@ func (g *fastConv) runUnit(worker, i int) {
 	s.singles.t, s.singles.edge = s.singles.t[:2*side*side*block], s.singles.t[2*side*side*block:]
 	g.input(s, lo, hi)
 	n := (hi - lo + g.Tiles - 1) / g.Tiles
+	ahead := g.nextWindows(hi, n, g.points*(end-first))
 	if g.pointwise {
 		for p := range g.points {
 			for o := first; o < end; o++ {
-				g.multiply(s, n, p, o, o*g.groups*g.Tiles*g.Outputs)
+				g.multiply(s, n, p, o, o*g.groups*g.Tiles*g.Outputs, &ahead)
 			}
 		}
 	}
@@ -325,7 +326,7 @@ func (g *fastConv) runUnit(worker, i int) {
 		if !g.pointwise {
 			at = 0
 			for p := range g.points {
-				g.multiply(s, n, p, o, 0)
+				g.multiply(s, n, p, o, 0, &ahead)
 			}
 		}
 		for t := lo; t < hi; t++ {
@@ -415,8 +416,41 @@ func (g *fastConv) edge(dst []float32, src, ty, tx int) {
 	}
 }
 
+// nextWindows is what the next unit reads of the source, in pieces that multiplications
+// ask for, the last ones before it: a piece of each block of channels after the other.
+type nextWindows struct {
+	from, end   int // of the first block
+	piece       int // numbers that a multiplication asks for
+	pieces      int // of a block
+	left, calls int // multiplications
+}
+
+// nextWindows returns that of the unit that ends with tile hi, of n groups and so many
+// multiplications.
+func (g *fastConv) nextWindows(hi, n, calls int) nextWindows {
+	if hi >= g.tiles() {
+		return nextWindows{}
+	}
+	m, frame := g.form.form.Tile, g.k.kh/2
+	sample, y, x := g.place(hi)
+	_, last, _ := g.place(min(hi+n*g.Tiles, (sample+1)*g.th*g.tw) - 1)
+	w := nextWindows{piece: n * g.blocks * 32, calls: calls,
+		from: g.src.at(sample, 0, y-frame, x-frame), end: g.src.at(sample, 0, last+m+frame, 0)}
+	w.pieces = (w.end - w.from + w.piece - 1) / w.piece
+	return w
+}
+
+// later returns what the next multiplication asks for, at most where nothing says so.
+func (g *fastConv) later(w *nextWindows, idle *float32) *float32 {
+	w.calls--
+	if k := w.pieces*g.src.Blocks() - 1 - w.calls; k >= 0 && w.calls >= 0 {
+		return &g.src.data[min(w.from+k/w.pieces*g.src.plane+k%w.pieces*w.piece, len(g.src.data)-1)]
+	}
+	return idle
+}
+
 // multiply multiplies at a point with the weights of a group of outputs, to a place of M.
-func (g *fastConv) multiply(s *worker, groups, p, o, at int) {
+func (g *fastConv) multiply(s *worker, groups, p, o, at int, ahead *nextWindows) {
 	next := o
 	if g.pointwise {
 		next = (o + 1) % g.weights.groups
@@ -425,7 +459,7 @@ func (g *fastConv) multiply(s *worker, groups, p, o, at int) {
 	if g.pointwise && next > 0 {
 		after = g.weights.panel(next, p)
 	}
-	g.Multiply(&s.singles.v[p*g.vPoint], &g.weights.panel(o, p)[0], &s.singles.m[p*g.mPoint+at], g.blocks, g.form.chain, groups, &after[0], &after[0])
+	g.Multiply(&s.singles.v[p*g.vPoint], &g.weights.panel(o, p)[0], &s.singles.m[p*g.mPoint+at], g.blocks, g.form.chain, groups, &after[0], g.later(ahead, &after[0]))
 }
 
 // output makes the outputs of group o, at a place of M, of a tile.
