@@ -570,7 +570,7 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 	k := 0
 	for i, given := range []*float64{op.Self, op.Other} {
 		if given != nil {
-			of[i] = ball{v: tensor.Of(fp16.Float64, []float64{*given}, 1)}
+			of[i] = scalar(*given)
 			continue
 		}
 		of[i] = in[k]
@@ -591,8 +591,10 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 	defer func() { release(full...) }()
 	every := [2]int{1, 1} // 0 for one number that all have
 	for i, to := range []struct{ v, r *[]float64 }{{&a, &ra}, {&b, &rb}} {
-		if len(of[i].v.Data) == 1 && of[i].r == nil {
-			*to.v, every[i] = of[i].v.Data, 0
+		if len(of[i].v.Data) == 1 {
+			if *to.v, every[i] = of[i].v.Data, 0; of[i].r != nil {
+				*to.r = of[i].r.Data
+			}
 			continue
 		}
 		var err error
@@ -605,19 +607,15 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 			}
 		}
 	}
-	alpha := 1.0
-	if op.Alpha != nil {
-		alpha = math.Abs(*op.Alpha)
-	}
 	r, any := fresh(fp16.Float64, v.Shape...), false
 	var sigma *tensor.Tensor
 	for i, y := range v.Data {
 		x, z, rx, rz := a[i*every[0]], b[i*every[1]], 0.0, 0.0
 		if ra != nil {
-			rx = ra[i]
+			rx = ra[i*every[0]]
 		}
 		if rb != nil {
-			rz = alpha * rb[i]
+			rz = rb[i*every[1]]
 		}
 		var e float64
 		switch op.Of {
@@ -648,8 +646,12 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 			}
 			lo, hi := elem.Pow(max(x-rx, 0), z), elem.Pow(x+rx, z)
 			e = max(math.Abs(hi-y), math.Abs(lo-y)) + 8*u*math.Abs(y)
-			if rz > 0 {
-				e = math.Inf(1)
+			if rz > 0 && (x != 0 || rx > 0) { // x^rz is e^(rz log x)
+				if t := rz * math.Abs(elem.Log(math.Abs(x))); t <= 1 {
+					e += 2 * t * (math.Abs(y) + e)
+				} else {
+					e = math.Inf(1)
+				}
 			}
 		case pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
 			e = max(rx, rz)
@@ -682,6 +684,41 @@ func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
 		r = nil // which side of an edge a number is on is not followed
 	}
 	return []ball{{v: v, r: r, sigma: sigma}}, nil
+}
+
+// scalar is a number that is written in a graph, which a kernel has in float32, or in float64 as here.
+func scalar(c float64) ball {
+	b := ball{v: tensor.Of(fp16.Float64, []float64{c}, 1)}
+	if off := math.Abs(float64(float32(c)) - c); off > 0 && off-off == 0 {
+		b.r = tensor.Of(fp16.Float64, []float64{off}, 1)
+	}
+	return b
+}
+
+// withScalars is an operation with its scalars rounded to a format.
+func withScalars(op graph.Op, f fp16.Format) graph.Op {
+	o, is := op.(graph.Binary)
+	if !is {
+		return op
+	}
+	for _, c := range []**float64{&o.Self, &o.Other, &o.Alpha} { // and of a graph that is not expanded yet, alpha
+		if *c != nil {
+			v := f.Round(**c)
+			*c = &v
+		}
+	}
+	return o
+}
+
+// sameScalars reports whether an operation's scalars are another's.
+func sameScalars(a, b graph.Op) bool {
+	x, is := a.(graph.Binary)
+	if !is {
+		return true
+	}
+	y := b.(graph.Binary)
+	same := func(a, b *float64) bool { return a == nil || *a == *b || *a != *a }
+	return same(x.Self, y.Self) && same(x.Other, y.Other) && same(x.Alpha, y.Alpha)
 }
 
 // deviation notes that of one element, in a tensor that is made for the first.

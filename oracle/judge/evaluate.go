@@ -225,13 +225,14 @@ type simulation struct {
 // step is one of the kernel's; out are the results without its errors, of inputs without any.
 func (s simulation) step(n *graph.Node, balls, out []ball) error {
 	in := make([]*tensor.Tensor, len(n.In))
-	same := true
+	op := withScalars(n.Op, fp16.Float32)
+	same := sameScalars(n.Op, op)
 	for k, v := range n.In {
 		in[k] = s.of[v]
 		same = same && s.of[v] == balls[v].v
 	}
 	if !same {
-		given, err := apply(n.Op, in...)
+		given, err := apply(op, in...)
 		if err != nil {
 			return err
 		}

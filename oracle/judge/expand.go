@@ -42,10 +42,26 @@ type Form struct {
 	// Operands is the format to which the operands of products are rounded first, tf32
 	// (to even), "tf32 ties away", "tf32 truncated" or bfloat16; "" for none.
 	Operands string `json:"operands,omitempty"`
+	// Scalars is the format to which numbers that are written in a graph are rounded first, such as 0.1 in
+	// x * 0.1: float16 or bfloat16, as by JAX; "" is float32. "float16 but of products" and "bfloat16 but of
+	// products" leave those of mul and div in float32, as PyTorch does on a CPU.
+	Scalars string `json:"scalars,omitempty"`
 	// Accumulate is the format in which sums are kept, float16 or bfloat16; "" is float32. It is never found,
 	// only claimed: of a kernel that says nothing it is a fault.
 	Accumulate string `json:"accumulate,omitempty"`
 }
+
+// scalars is an operation with its scalars rounded.
+func (f Form) scalars(op graph.Op) graph.Op {
+	name, some := strings.CutSuffix(f.Scalars, butProducts)
+	to, is := accumulators[name]
+	if b, binary := op.(graph.Binary); !is || some && binary && (b.Of == pointwise.Mul || b.Of == pointwise.Div) {
+		return op
+	}
+	return withScalars(op, to)
+}
+
+const butProducts = " but of products"
 
 // builder makes the graph of steps of a graph of operations.
 type builder struct {
@@ -97,7 +113,9 @@ func expand(g *graph.Graph, types []graph.Type, form Form, fault, at string) *bu
 		for k, v := range n.In {
 			in[k] = b.of[v]
 		}
-		out := b.steps(n, in)
+		rounded := *n
+		rounded.Op = form.scalars(n.Op)
+		out := b.steps(&rounded, in)
 		for k, v := range n.Out {
 			b.of[v] = out[k]
 			if len(g.Nodes) > 1 && !slices.Contains(g.Outputs, v) && types[v].Format != fp16.Int64 {

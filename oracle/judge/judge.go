@@ -9,6 +9,7 @@ import (
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/oracle/kernel"
+	"github.com/refrun/refrun/pointwise"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -59,6 +60,9 @@ func (c Contract) String() string {
 	}
 	if c.Operands != "" {
 		s += "; operands of products in " + c.Operands
+	}
+	if c.Scalars != "" {
+		s += "; scalars in " + c.Scalars
 	}
 	if c.Accumulate != "" {
 		s += "; sums kept in " + c.Accumulate
@@ -166,6 +170,7 @@ func Check(q Question) (*Report, error) {
 	if len(q.Graph.Outputs) != 1 {
 		return nil, fmt.Errorf("%d outputs: want one", len(q.Graph.Outputs))
 	}
+	q.Graph = q.withScalars()
 	types, err := q.types()
 	if err != nil {
 		return nil, err
@@ -199,6 +204,34 @@ func Check(q Question) (*Report, error) {
 		r.Order = q.order()
 	}
 	return r, nil
+}
+
+// withScalars is the graph with the scalars of comparisons in the format of what is compared, and those of
+// remainders and the like in float32, as [graph.Binary] has them: a little to the other side of an edge they
+// give another result altogether.
+func (q *Question) withScalars() *graph.Graph {
+	g := *q.Graph
+	g.Nodes = slices.Clone(g.Nodes)
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		op, is := n.Op.(graph.Binary)
+		if !is {
+			continue
+		}
+		f := fp16.Float32
+		switch op.Of {
+		case pointwise.Add, pointwise.Sub, pointwise.Mul, pointwise.Div, pointwise.Pow, pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
+			continue
+		case pointwise.Equal, pointwise.NotEqual, pointwise.Less, pointwise.LessEqual, pointwise.Greater, pointwise.GreaterEqual:
+			if k := slices.Index(g.Inputs, n.In[0]); k >= 0 && k < len(q.Inputs) {
+				f = q.Inputs[k].Format
+			}
+		}
+		if f != fp16.Int64 {
+			n.Op = withScalars(op, f)
+		}
+	}
+	return &g
 }
 
 // search finds the contract under which a piece is right, or fits best.
@@ -318,6 +351,10 @@ func (q *Question) candidates(types []graph.Type) []Contract {
 	for i := range q.Graph.Nodes {
 		n := &q.Graph.Nodes[i]
 		switch op := n.Op.(type) {
+		case graph.Binary:
+			if _, half := accumulators[q.Narrow.String()]; half && !sameScalars(op, withScalars(op, q.Narrow)) {
+				forms = append(forms, Form{Scalars: q.Narrow.String()}, Form{Scalars: q.Narrow.String() + butProducts})
+			}
 		case graph.Unary, graph.Act:
 			if kernels["symmetric "+op.Name()].off != nil {
 				forms = append(forms, Form{Symmetric: true})

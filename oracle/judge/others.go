@@ -29,6 +29,20 @@ func (b *builder) otherSteps(n *graph.Node, in []int) ([]int, bool) {
 		if x := b.besideSmall(op, in); x >= 0 && b.is("small_term_missing") {
 			return []int{b.step("output", same, in[x])}, true
 		}
+		if op.Alpha == nil || b.types[n.Out[0]].Format == fp16.Int64 {
+			return nil, false
+		}
+		by := graph.Binary{Of: pointwise.Mul, Other: op.Alpha}
+		op.Alpha = nil
+		if op.Other != nil {
+			of := *op.Other * *by.Other
+			op.Other = &of
+		} else {
+			in = slices.Clone(in)
+			in[len(in)-1] = b.may(true, b.step("scaled", by, in[len(in)-1])) // PyTorch rounds the last numbers', on a CPU
+			b.points[len(b.points)-1].some = true
+		}
+		return []int{b.step("output", op, in...)}, true
 	case graph.Cast: // a rounding that is written down
 		f, err := fp16.ParseFormat(op.Dtype)
 		if err != nil || b.types[n.In[0]].Format == fp16.Int64 {

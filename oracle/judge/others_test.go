@@ -3,6 +3,7 @@ package judge
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -115,18 +116,83 @@ func TestKnows(t *testing.T) {
 	}
 }
 
-// TestScaledTerm: the interval of a sum's second term, times alpha, is not that of the term itself.
-func TestScaledTerm(t *testing.T) {
-	alpha := 0.125
-	x := ball{v: tensor.Of(fp16.Float64, []float64{1, 2}, 2)}
-	y := ball{v: tensor.Of(fp16.Float64, []float64{3, 5}, 2), r: tensor.Of(fp16.Float64, []float64{0.5, 0.25}, 2)}
-	for range 2 {
-		out, err := step(graph.Binary{Of: pointwise.Add, Alpha: &alpha}, []ball{x, y}, accumulator{u: u, narrow: fp16.Float32})
-		if err != nil {
-			t.Fatal(err)
+// TestScalars: a number that is written in a graph is float32's in a right kernel, or float64's, or of half
+// numbers the inputs' format, if all of them are; and a number that is off by a millionth is none of them.
+func TestScalars(t *testing.T) {
+	r := rand.New(rand.NewPCG(8, 9))
+	power := func(x, c float64) float64 { return math.Pow(math.Abs(x), c) }
+	for _, k := range []struct {
+		op, attributes string
+		alone          bool // whether other numbers than float32's and half ones are wrong
+		f              func(x, c float64) float64
+	}{
+		{"mul", `{"other": 0.3}`, false, func(x, c float64) float64 { return x * c }},
+		{"add", `{"other": 0.3}`, false, func(x, c float64) float64 { return x + c }},
+		{"sub", `{"self": 0.3}`, false, func(x, c float64) float64 { return c - x }},
+		{"div", `{"other": 0.3}`, false, func(x, c float64) float64 { return x / c }},
+		{"pow", `{"other": 0.3}`, false, power},
+		{"fmod", `{"other": 0.3}`, true, math.Mod},
+	} {
+		for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
+			x := drawn(r, f, 16, 25)
+			if k.op == "pow" {
+				for i, v := range x.Data {
+					x.Data[i] = math.Abs(v)
+				}
+			}
+			for name, c := range map[string]float64{"float64": 0.3, "float32": float64(float32(0.3)), "half": f.Round(0.3), "wrong": 0.3 * 1.02} {
+				if k.alone && name == "float64" {
+					continue
+				}
+				out := tensor.New(f, x.Shape...)
+				for i, v := range x.Data {
+					out.Data[i] = f.Round(float64(float32(k.f(v, c))))
+				}
+				want := map[bool]string{true: Pass, false: Fail}[name != "wrong"]
+				a, err := Check(question(t, k.op, k.attributes, out, x))
+				if err != nil || a.Verdict != want || name == "half" && f != fp16.Float32 && a.Contract.Scalars == "" {
+					t.Errorf("%s of %v numbers, a scalar of %s: %+v, %v: want %s", k.op, f, name, a, err, want)
+				}
+			}
 		}
-		if r := out[0].r.Data; y.r.Data[0] != 0.5 || r[0] < 0.0625 || r[0] > 0.0626 {
-			t.Errorf("radii %v of the sum and %v of its term: want 0.0625 and a rounding, and 0.5", r, y.r.Data)
+	}
+}
+
+// TestComparedScalar: a number is compared with one of its own format.
+func TestComparedScalar(t *testing.T) {
+	x := tensor.New(fp16.BFloat16, 4, 8)
+	out := tensor.New(fp16.BFloat16, 4, 8)
+	for i := range x.Data {
+		if x.Data[i] = fp16.BFloat16.Round(0.1); i%3 == 0 {
+			x.Data[i] = 1
+			out.Data[i] = 1
+		}
+	}
+	g := graph.New(nil)
+	v, c := g.Input("input"), 0.1
+	g.Outputs = []int{g.Add(graph.Where{}, "where", g.Add(graph.Binary{Of: pointwise.Greater, Other: &c}, "greater", v), v, g.Constant("zero", tensor.New(fp16.Float32, 1)))}
+	q := Question{Graph: g, Inputs: []*tensor.Tensor{x}, Output: out}
+	if a, err := Check(q); err != nil || a.Verdict != Pass {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// TestScaledTerm: a sum's second term times alpha is a step of its own, and the term's interval stays.
+func TestScaledTerm(t *testing.T) {
+	r := rand.New(rand.NewPCG(10, 11))
+	for _, rounds := range []bool{false, true} {
+		x, y := drawn(r, fp16.BFloat16, 20, 30), drawn(r, fp16.BFloat16, 20, 30)
+		out, alpha := tensor.New(fp16.BFloat16, 20, 30), 0.3
+		for i, v := range y.Data {
+			p := float64(float32(v * float64(float32(alpha))))
+			if rounds {
+				p = fp16.BFloat16.Round(p)
+			}
+			out.Data[i] = fp16.BFloat16.Round(x.Data[i] + p)
+		}
+		a, err := Check(question(t, "add", `{"alpha": 0.3}`, out, x, y))
+		if err != nil || a.Verdict != Pass || rounds != slices.Equal(a.Contract.Round, []string{"scaled"}) {
+			t.Errorf("%+v, %v", a, err)
 		}
 	}
 }
