@@ -4,7 +4,7 @@
 
 The same call goes on where one was stopped: a kernel is drawn by its number and the seed, and FILE keeps its result.
 
-33 operations and 8 fused chains of them in float32, TF32, float16 and bfloat16. Right kernels are PyTorch's own
+33 operations and 10 fused chains of them in float32, TF32, float16 and bfloat16. Right kernels are PyTorch's own
 on this CPU, and kernels written here in float32 in many ways: sums in lanes, tiles, pairs, backwards and in
 parts of K, variances in two passes and by Welford's updates, exp2 forms, and products as the matrix units of
 five GPUs add them. Wrong ones are the same with one of 15 faults that any operation can have, or one of those
@@ -380,6 +380,12 @@ def chain(d, which, dt):
         return (lambda x, r, g, s: F.layer_norm(x + r, [n], g, s)), [x, r, g, s], {}, lambda k, x, r, g, s: scaled(k, normal(k, x + r, [-1], 1e-5), g, s), None, NORM
     if which == "scaled_softmax":
         return lambda x: F.softmax(x * 0.125, -1), [8 * x], {}, lambda k, x: softmax(k, x * 0.125), None, SUM + ["exp in bfloat16"]
+    if which == "affine_silu":
+        f = lambda x: F.silu(x * 0.3 + 0.1)
+        return f, [x], {}, lambda k, x: activation(k, x * 0.3 + (0 if k.has("no shift") else 0.1), "silu"), f, ["no shift", "ReLU", "quick", "coarse"]
+    if which == "lerp":
+        f = lambda x, r: torch.lerp(x, r, 0.3)
+        return f, [x, r], {}, lambda k, x, r: x + (0.301 if k.has("0.301") else 0.3) * ((r if k.has("of the other") else r - x)), f, ["0.301", "of the other"]
     if which == "linear_gelu":
         return lambda x, w, b: F.gelu(F.linear(x, w, b)), [x, w, b], {}, lambda k, x, w, b: activation(k, added(k, k.product(x, w.T), b), "gelu"), None, faults
     if which == "linear_relu":
@@ -392,7 +398,7 @@ def chain(d, which, dt):
     return lambda x, w, u: F.silu(F.linear(x, w)) * F.linear(x, u), [x, w, u], {}, own, None, PRODUCT + ["quick", "ReLU"]
 
 
-CHAINS = "bias_gelu add_layer_norm scaled_softmax linear_gelu linear_relu matmul_sigmoid rms_norm_linear gated_mlp".split()
+CHAINS = "bias_gelu add_layer_norm scaled_softmax affine_silu lerp linear_gelu linear_relu matmul_sigmoid rms_norm_linear gated_mlp".split()
 OPS = ("softmax log_softmax cross_entropy layer_norm rms_norm group_norm instance_norm batch_norm conv2d avg_pool2d matmul linear bmm attention causal swiglu geglu rotary_embedding "
        "gelu gelu_tanh silu sum mean softplus mish sigmoid tanh exp sqrt rsqrt erf add mul div").split() + CHAINS
 PRODUCTS = ("conv2d", "matmul", "linear", "bmm", "attention", "causal", "linear_gelu", "linear_relu", "matmul_sigmoid", "gated_mlp")

@@ -353,6 +353,12 @@ def expand(c: Any, a: Dict[str, Any]) -> Any:
     return c.emit("expand", [a["self"]], {"size": c.result_shape()})
 
 
+@rule("broadcast_tensors.default")
+def broadcast_tensors(c: Any, a: Dict[str, Any]) -> Any:
+    shape = [int(d) for d in c.result()[0].shape]
+    return tuple(t if c.shape(t) == shape else c.emit("expand", [t], {"size": shape}, part=str(k), types=[(shape, c.dtype(t))]) for k, t in enumerate(a["tensors"]))
+
+
 same("repeat", "self", "repeats")
 same("repeat", "self", "repeats=dims", "tile.default")
 same("repeat_interleave", "self", "repeats dim", "repeat_interleave.self_int")

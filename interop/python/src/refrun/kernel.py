@@ -57,6 +57,18 @@ def _tensor(value: Any, name: str) -> Raw:
     return raw(value, name)
 
 
+def _torch(value: Any) -> Any:
+    """A torch tensor on the CPU of a torch tensor on any device, a JAX or a numpy array."""
+    import torch
+
+    if isinstance(value, torch.Tensor):
+        return value.detach().cpu()
+    a = np.array(value)
+    if a.dtype.name == "bfloat16":
+        return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(a)
+
+
 def _traced(op: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
     """A torch function or module as a Network, and the tensors of its inputs by their names in it."""
     import torch
@@ -74,7 +86,7 @@ def _traced(op: Any, inputs: Any, attributes: Mapping[str, Any]) -> Any:
         module = Chain().eval()
     if isinstance(inputs, Mapping):
         raise CaseError("inputs: a dict: want them in their order, as the function takes them")
-    given = [v.detach().cpu() for v in inputs]
+    given = [_torch(v) for v in inputs]
     net = describe(module, tuple(given))
     return net, net.feed(given)
 

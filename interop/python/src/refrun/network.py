@@ -84,11 +84,20 @@ def describe(module: nn.Module, inputs: Optional[Sequence[Any]] = None, kwargs: 
             raise UnsupportedLayer(f"{name or 'module'}: {type(m).__name__} in training mode: want module.eval()")
     try:
         with torch.no_grad():
-            exported = torch.export.export(module, tuple(inputs), dict(kwargs or {}), strict=False).run_decompositions({})
+            exported = torch.export.export(module, tuple(inputs), dict(kwargs or {}), strict=False).run_decompositions(_decompositions())
     except Exception as e:
         raise UnsupportedLayer(f"{type(module).__name__}: torch.export cannot follow it ({type(e).__name__}: {str(e).strip().splitlines()[0][:160]}): "
                                "want sizes and branches that do not depend on the numbers of a tensor") from e
     return _Converter(module, exported).convert(inputs, kwargs or {})
+
+
+# Operations that are taken as what torch says they consist of.
+_COMPOSED = ("mse_loss", "smooth_l1_loss", "huber_loss", "soft_margin_loss", "binary_cross_entropy", "binary_cross_entropy_with_logits",
+             "threshold", "margin_ranking_loss", "hinge_embedding_loss", "pairwise_distance")
+
+
+def _decompositions() -> Dict[Any, Any]:
+    return {f: way for f, way in torch._decomp.decomposition_table.items() if any(str(f) == f"aten.{name}.default" for name in _COMPOSED)}
 
 
 class _Converter:
