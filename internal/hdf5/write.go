@@ -1,8 +1,11 @@
 package hdf5
 
 import (
+	"compress/flate"
 	"compress/zlib"
+	"encoding/binary"
 	"fmt"
+	"hash/adler32"
 	"io"
 	"slices"
 	"strconv"
@@ -115,16 +118,16 @@ func (w *Writer) chunk(d *output, at []int, n int) error {
 	var record [recordSize]byte
 	w.packed.Reset()
 	w.packed.Write(record[:]) // room for it
-	if d.Gzip == 0 {
+	switch {
+	case d.Gzip == 0:
 		w.packed.Write(raw)
-	} else {
-		part := len(raw)
-		if d.Gzip == Huffman && d.Shuffle {
-			part = whole
-		}
-		if err := w.deflate(raw, part, d.Gzip); err != nil {
-			return err
-		}
+	case d.Gzip == Huffman && d.Shuffle:
+		err = w.code(raw, whole)
+	default:
+		err = w.deflate(raw, d.Gzip)
+	}
+	if err != nil {
+		return err
 	}
 	return w.put(d, k)
 }
@@ -145,8 +148,8 @@ func (w *Writer) put(d *output, k int) error {
 	return nil
 }
 
-// deflate appends the compressed bytes to w.packed; parts of that size have codes of their own.
-func (w *Writer) deflate(raw []byte, part, level int) error {
+// deflate appends the compressed bytes to w.packed.
+func (w *Writer) deflate(raw []byte, level int) error {
 	if w.z == nil || w.level != level {
 		var err error
 		if w.z, err = zlib.NewWriterLevel(&w.packed, level); err != nil {
@@ -156,12 +159,55 @@ func (w *Writer) deflate(raw []byte, part, level int) error {
 	} else {
 		w.z.Reset(&w.packed)
 	}
-	for ; len(raw) > part; raw = raw[part:] {
-		w.z.Write(raw[:part]) // an error stays with it
-		w.z.Flush()
-	}
-	w.z.Write(raw)
+	w.z.Write(raw) // an error stays with it
 	return w.z.Close()
+}
+
+// code appends shuffled bytes as deflate has them to w.packed. Each part of that size, the bytes
+// of one significance, has codes of its own, or stands as it is where codes would gain little.
+func (w *Writer) code(raw []byte, part int) error {
+	if w.codes == nil {
+		var err error
+		if w.codes, err = flate.NewWriter(&w.packed, Huffman); err != nil {
+			return err
+		}
+	}
+	w.packed.Write([]byte{0x78, 0x01}) // RFC 1950: deflate, a window of 32 KB, the fastest
+	for p := range slices.Chunk(raw, part) {
+		if uneven(p) {
+			w.codes.Reset(&w.packed)
+			w.codes.Write(p) // an error stays with it
+			if err := w.codes.Flush(); err != nil {
+				return err
+			}
+			continue
+		}
+		for b := range slices.Chunk(p, 1<<16-1) { // RFC 1951, 3.2.4
+			n := uint16(len(b))
+			w.packed.Write([]byte{0, byte(n), byte(n >> 8), byte(^n), byte(^n >> 8)})
+			w.packed.Write(b)
+		}
+	}
+	w.packed.Write([]byte{1, 0, 0, 0xff, 0xff}) // the last block, of nothing
+	w.packed.Write(binary.BigEndian.AppendUint32(nil, adler32.Checksum(raw)))
+	return nil
+}
+
+// uneven reports whether two of some 4096 of the bytes are equal more than twice as often as if
+// all bytes were as likely; codes of others save a few hundredths at most.
+func uneven(b []byte) bool {
+	var counts [256]int
+	step := max(1, len(b)>>12) | 1
+	n := 0
+	for i := 0; i < len(b); i += step {
+		counts[b[i]]++
+		n++
+	}
+	equal := 0
+	for _, c := range counts {
+		equal += c * (c - 1)
+	}
+	return 128*equal > n*(n-1)
 }
 
 // replay takes the chunk at w.end, which ends before limit, into the index.

@@ -2,10 +2,12 @@ package hdf5
 
 import (
 	"bytes"
+	"compress/zlib"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"os"
@@ -746,5 +748,38 @@ func TestResumeRefuses(t *testing.T) {
 	}
 	if _, err := Resume(m, specs, good); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestCodedParts: of numbers with noise in their low bits the bytes of the exponents get codes,
+// the others stand as they are, and all come back; parts longer than a stored block can be, too.
+func TestCodedParts(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for _, n := range []int{1, 100, 5000, 70_000} {
+		s := Spec{Path: "/a", Type: Float32, Shape: []int{n}, Chunk: []int{n}, Gzip: Huffman, Shuffle: true}
+		raw := make([]byte, 0, 4*n)
+		for range n {
+			raw = le.AppendUint32(raw, math.Float32bits(float32(random.NormFloat64())))
+		}
+		w, err := Create(newMemory(), []Spec{s})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := w.WriteChunk("/a", []int{0}, raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := s.Unpack(b)
+		if err != nil || !bytes.Equal(got, raw) {
+			t.Fatalf("%d numbers: not what was written: %v", n, err)
+		}
+		if share := float64(len(b)) / float64(len(raw)); n >= 5000 && (share < 0.80 || share > 0.86) {
+			t.Errorf("%d numbers take %.2f of their bytes, want 0.83: the exponents' a third", n, share)
+		}
+		if r, err := zlib.NewReader(bytes.NewReader(b)); err != nil { // it checks the sum, too
+			t.Error(err)
+		} else if sorted, err := io.ReadAll(r); err != nil || len(sorted) != len(raw) {
+			t.Errorf("%d numbers: %d bytes inflated: %v", n, len(sorted), err)
+		}
 	}
 }
