@@ -2,9 +2,11 @@ package rollout
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/safetensors"
@@ -46,8 +48,9 @@ type trajectory interface {
 	// state reads a state that was written, as it is stored.
 	state(m, t int, x []float64) error
 	// sealing takes what the finished file says of all of its states, to which the output
-	// adds each of them.
-	sealing(digest *Digest)
+	// adds each of them; and, unless it is nil, the hash of the whole file, to which it adds
+	// all bytes if it reads them in order before they get their name.
+	sealing(digest *Digest, file *whole)
 }
 
 // Trajectory is the size of a whole rollout.
@@ -75,6 +78,7 @@ type flat struct {
 	table   int64    // offset of the hashes [M,T,32]
 	sealed  bool     // the digest of the states and the seal follow
 	digest  *Digest
+	whole   *whole
 	prints  prints
 	seen    diagnoser
 }
@@ -173,7 +177,7 @@ func (o *flat) state(m, t int, x []float64) error {
 }
 
 // sealing implements [trajectory].
-func (o *flat) sealing(d *Digest) { o.digest = d }
+func (o *flat) sealing(d *Digest, file *whole) { o.digest, o.whole = d, file }
 
 // State implements [Sink].
 func (o *flat) State(t, m int, x, prev []float64) error {
@@ -227,19 +231,38 @@ func (r *records) auditTable(o order, want ledger) error {
 	return nil
 }
 
-// audit compares the records of a whole file with its table, and that with the ledger.
-func (r *records) audit(o order, want ledger) error {
-	if err := r.auditTable(o, want); err != nil {
-		return err
-	}
+// audit compares the records of a whole file with its table. Unless file is nil, it reads all of
+// the file, of that size, in order and adds it to file.
+func (r *records) audit(file *whole, size int64) error {
 	n := r.count[0] * r.count[1]
-	return r.each(n, func(i int) int { return i }, r.as, func(i int, is sum) error {
+	check := func(i int, is sum) error {
 		says, err := r.listed(i)
 		if err == nil && is != says {
 			err = &LostError{r.path, fmt.Sprintf("%s: not the bytes that were written", r.call(i)), true}
 		}
 		return err
-	})
+	}
+	if file == nil {
+		return r.each(n, func(i int) int { return i }, func(i int) (sum, error) { return r.as(i, nil) }, check)
+	}
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(i, k int) int { return cmp.Compare(r.parts(i)[0].at, r.parts(k)[0].at) })
+	for _, i := range order {
+		if err := file.pass(r, r.parts(i)[0].at); err != nil {
+			return err
+		}
+		is, err := r.as(i, file)
+		if err == nil {
+			err = check(i, is)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return file.pass(r, size)
 }
 
 // call names a record.
@@ -250,7 +273,11 @@ func (r *records) call(i int) string {
 // audit reads everything that the run wrote again, and compares it with what it knows
 // of it.
 func (o *flat) audit() error {
-	return o.partialFile.audit(o.records(), o.ord, o.ledger, o.head, o.size())
+	r := o.records()
+	if err := o.partialFile.audit(r, o.ord, o.ledger, o.head, o.size()); err != nil {
+		return err
+	}
+	return r.audit(nil, 0)
 }
 
 // Finish implements [Output].
@@ -258,10 +285,10 @@ func (o *flat) Finish() error {
 	if err := o.write(o.digest.sum(), o.size()-2*sha256.Size); err != nil {
 		return err
 	}
-	return o.finish(o.records(), o.ord, o.ledger, o.head, o.size())
+	return o.finish(o.records(), o.ord, o.ledger, o.head, o.size(), o.whole)
 }
 
-// audit reads everything that a run wrote into a file of that size again, and compares
+// audit reads what a run wrote into a file of that size again, but for the records, and compares
 // it with what it knows of it.
 func (p *partialFile) audit(r *records, o order, l ledger, head []byte, size int64) error {
 	if err := p.kept(size); err != nil {
@@ -277,12 +304,12 @@ func (p *partialFile) audit(r *records, o order, l ledger, head []byte, size int
 	if !bytes.Equal(is, head) {
 		return &LostError{partial(p.path), "its header is not the one that was written", true}
 	}
-	return r.audit(o, l)
+	return nil
 }
 
 // finish seals a file that ends with the seal, and in which the records stand between
 // the head and the table, and gives it its name.
-func (p *partialFile) finish(r *records, o order, l ledger, head []byte, size int64) error {
+func (p *partialFile) finish(r *records, o order, l ledger, head []byte, size int64, file *whole) error {
 	if err := p.audit(r, o, l, head, size); err != nil {
 		return err
 	}
@@ -292,6 +319,9 @@ func (p *partialFile) finish(r *records, o order, l ledger, head []byte, size in
 		return err
 	}
 	if err := p.write(s[:], seal.at); err != nil {
+		return err
+	}
+	if err := r.audit(file, size); err != nil {
 		return err
 	}
 	if err := p.sync(size); err != nil {

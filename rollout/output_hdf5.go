@@ -32,6 +32,7 @@ type hdf5Output struct {
 	names    []string  // of the diagnostics' datasets
 	rounded  []float64 // a state in a format that is stored as another one
 	digest   *Digest
+	whole    *whole
 	prints   prints
 	seen     diagnoser
 }
@@ -206,7 +207,7 @@ func storedHDF5(f fp16.Format) fp16.Format {
 }
 
 // sealing implements [trajectory].
-func (o *hdf5Output) sealing(d *Digest) { o.digest = d }
+func (o *hdf5Output) sealing(d *Digest, file *whole) { o.digest, o.whole = d, file }
 
 func (o *hdf5Output) attributes(s Trajectory, c Config, metadata map[string]string) error {
 	normalization, clamp := string(c.Normalization), "none"
@@ -336,7 +337,7 @@ func (o *hdf5Output) Finish() error {
 		return err
 	}
 	h.prints = o.prints
-	if err := h.audit(o.ord, o.ledger); err != nil {
+	if err := h.auditTable(o.ord, o.ledger); err != nil {
 		return err
 	}
 	s, err := rest(partial(o.path), o.f, info.Size(), h.kept)
@@ -344,6 +345,9 @@ func (o *hdf5Output) Finish() error {
 		return err
 	}
 	if err := o.write(s[:], h.sealAt.at); err != nil {
+		return err
+	}
+	if err := h.audit(o.whole, info.Size()); err != nil {
 		return err
 	}
 	if err := o.sync(info.Size()); err != nil {

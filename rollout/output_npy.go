@@ -181,7 +181,10 @@ func (o npz) Finish() (err error) {
 		return err
 	}
 	z.prints = o.prints
-	if err := z.audit(o.ord, o.ledger); err != nil {
+	if err := z.auditTable(o.ord, o.ledger); err != nil {
+		return err
+	}
+	if err := z.audit(nil, 0); err != nil {
 		return err
 	}
 	s, err := rest(packed, out, info.Size(), z.kept)

@@ -95,6 +95,29 @@ type records struct {
 	prints prints // of the records that this process wrote
 }
 
+// whole is the SHA-256 of a file that is read in order, as far as that has come.
+type whole struct {
+	hash.Hash
+	size int64
+}
+
+// pass adds what is left before an offset of the file of these records.
+func (w *whole) pass(r *records, to int64) error {
+	pooled := hashers.Get().(*hasher)
+	defer hashers.Put(pooled)
+	h := hasher{w, pooled.buf}
+	if at, err := h.read(r.file, extent{w.size, to - w.size}, nil); err != nil {
+		return r.failed(at, err)
+	}
+	return nil
+}
+
+// Write adds bytes.
+func (w *whole) Write(b []byte) (int, error) {
+	w.size += int64(len(b))
+	return w.Hash.Write(b)
+}
+
 // prints are fingerprints of records: they say whether a file still holds what this process
 // wrote, in a tenth of the time of a SHA-256. Two records share one once in 2^64; no file
 // knows them, for their seed is this process's.
@@ -116,19 +139,21 @@ func (p *prints) add(i, n int, parts ...[]byte) {
 }
 
 // as returns the hash of record i as the file holds it now: that of the table, whose hashes
-// are those of the records as they were written, if the record is still the same.
-func (r *records) as(i int) (sum, error) {
+// are those of the records as they were written, if the record is still the same. The state is
+// added to file, unless that is nil.
+func (r *records) as(i int, file *whole) (sum, error) {
 	if r.prints != nil && r.prints[i] != 0 {
 		h := printers.Get().(*hasher)
 		defer printers.Put(h)
-		if err := r.feed(h, i); err != nil {
+		if err := r.feed(h, i, file); err != nil {
 			return sum{}, err
 		}
+		file = nil
 		if h.Hash.(*maphash.Hash).Sum64() == r.prints[i] {
 			return r.listed(i)
 		}
 	}
-	return r.sum(i)
+	return r.form(i, file)
 }
 
 // failed names the file that could not be read.
@@ -154,14 +179,17 @@ type hasher struct {
 	buf []byte
 }
 
-// read adds the bytes of an extent.
-func (h *hasher) read(file io.ReaderAt, e extent) (at int64, err error) {
+// read adds the bytes of an extent, and to a whole file's hash, too, unless that is nil.
+func (h *hasher) read(file io.ReaderAt, e extent, to *whole) (at int64, err error) {
 	for e.n > 0 {
 		b := h.buf[:min(e.n, int64(len(h.buf)))]
 		if n, err := file.ReadAt(b, e.at); n < len(b) {
 			return e.at + int64(n), err
 		}
 		h.Write(b)
+		if to != nil {
+			to.Write(b)
+		}
 		e.at, e.n = e.at+int64(len(b)), e.n-int64(len(b))
 	}
 	return 0, nil
@@ -173,22 +201,27 @@ func (h *hasher) sum() (s sum) {
 }
 
 // sum returns the hash of record i as the file holds it now.
-func (r *records) sum(i int) (sum, error) {
+func (r *records) sum(i int) (sum, error) { return r.form(i, nil) }
+
+// form is sum, and adds the state to file, unless that is nil.
+func (r *records) form(i int, file *whole) (sum, error) {
 	h := hashers.Get().(*hasher)
 	defer hashers.Put(h)
-	if err := r.feed(h, i); err != nil {
+	if err := r.feed(h, i, file); err != nil {
 		return sum{}, err
 	}
 	return h.sum(), nil
 }
 
-// feed begins a hash anew, of record i as the file holds it now.
-func (r *records) feed(h *hasher, i int) error {
+// feed begins a hash anew, of record i as the file holds it now. What of it comes first is added
+// to file, too, unless that is nil.
+func (r *records) feed(h *hasher, i int, file *whole) error {
 	h.Reset()
 	for _, e := range r.parts(i) {
-		if at, err := h.read(r.file, e); err != nil {
+		if at, err := h.read(r.file, e, file); err != nil {
 			return r.failed(at, err)
 		}
+		file = nil
 	}
 	return nil
 }
@@ -276,7 +309,7 @@ func rest(path string, file io.ReaderAt, size int64, but []extent) (sum, error) 
 	at := int64(0)
 	for _, e := range append(but, extent{at: size}) {
 		if e.at > at {
-			if where, err := h.read(file, extent{at, e.at - at}); err != nil {
+			if where, err := h.read(file, extent{at, e.at - at}, nil); err != nil {
 				return sum{}, (&records{path: path}).failed(where, err)
 			}
 		}
