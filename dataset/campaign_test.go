@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/disk"
 	"github.com/refrun/refrun/internal/hdf5"
 	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/safetensors"
@@ -503,6 +504,101 @@ func TestShardIndex(t *testing.T) {
 		if !strings.HasPrefix(got, c.want) {
 			t.Errorf("%q, %s: %s, want %s", c.text, c.env, got, c.want)
 		}
+	}
+}
+
+// lockless is a file system without locks.
+type lockless struct{ disk.System }
+
+type unlocked struct{ disk.File }
+
+func (unlocked) Fd() uintptr { return ^uintptr(0) }
+
+func (s lockless) OpenFile(name string, flag int, perm os.FileMode) (disk.File, error) {
+	f, err := s.System.OpenFile(name, flag, perm)
+	if err != nil {
+		return nil, err
+	}
+	return unlocked{f}, nil
+}
+
+// TestLockless: three runs of the same units at once, with no lock between them, make the same
+// dataset as one. Who loses a unit is told so, and goes on with the same call.
+func TestLockless(t *testing.T) {
+	for _, file := range []string{".safetensors", ".h5"} {
+		text := strings.Replace(own, `"operators":40`, fmt.Sprintf(`"operators":12,"store":{"file":%q}`, file), 1)
+		alone := plan(t, text, 1)
+		shard(t, alone, Shard{0, 1}, 2)
+		want := sums(t, alone)
+		restore := disk.Use(lockless{disk.Operating()})
+		p := plan(t, text, 1)
+		lost := make(chan int, 3)
+		for range cap(lost) {
+			go func() {
+				n := 0
+				for ; n < 1000; n++ {
+					m, err := p.Make(context.Background(), Run{Units: Shard{0, 1}.Units(p.Costs()), Workers: 2, Version: "test"})
+					if err == nil && len(m.Busy) == 0 {
+						break
+					}
+					if err != nil && !errors.As(err, new(*rollout.LostError)) {
+						t.Errorf("%v", err)
+						break
+					}
+				}
+				lost <- n
+			}()
+		}
+		all := 0
+		for range cap(lost) {
+			all += <-lost
+		}
+		restore()
+		t.Logf("%s: %d times a unit was lost to another run", file, all)
+		if got := sums(t, p); got != want {
+			t.Errorf("%s: %s, want %s", file, got, want)
+		}
+	}
+}
+
+// TestCard holds that the card says the same whoever made the folder, by which identity and
+// hash it is known, and that a README.md of somebody's own stays.
+func TestCard(t *testing.T) {
+	var texts [2][]byte
+	for k := range texts {
+		p := plan(t, strings.Replace(own, `"operators":40`, `"operators":2`, 1), 1+k)
+		shard(t, p, Shard{0, 1 + k}, 1)
+		shard(t, p, Shard{k, 1 + k}, 1)
+		sum, err := p.WriteManifest()
+		if err == nil {
+			err = p.WriteCard(sum)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		path := filepath.Join(p.Dir, cardName)
+		if texts[k], err = os.ReadFile(path); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{p.Identity, sum, p.Name, `"operators": 2`, "refrun.Dataset"} {
+			if !strings.Contains(string(texts[k]), want) {
+				t.Errorf("no %q in %s", want, texts[k])
+			}
+		}
+		for _, c := range []struct{ was, want string }{{"# mine\n", "# mine\n"}, {cardLead + "old", string(texts[k])}} {
+			if err := os.WriteFile(path, []byte(c.was), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			if err := p.WriteCard(sum); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := os.ReadFile(path); err != nil || string(got) != c.want {
+				t.Errorf("%q became %.60q, %v", c.was, got, err)
+			}
+		}
+	}
+	if string(texts[0]) != string(texts[1]) {
+		t.Errorf("two shards:\n%s\none:\n%s", texts[1], texts[0])
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -217,7 +218,20 @@ func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total
 		job.Measured = func(m *rollout.Measures) error { return p.distil(u, job, m) }
 	}
 	result, err := job.Run(ctx)
+	if lost := new(rollout.LostError); errors.As(err, &lost) && !lost.Resumable && !r.Force && !p.Done(i) {
+		// What was left of the unit is damaged, or another process wrote over it where no lock
+		// kept it off: it is made from the start, to the same bytes.
+		job.Resume, job.Force = false, true
+		result, err = job.Run(ctx)
+	}
 	if err != nil {
+		switch _, gone := disk.Stat(filepath.Dir(path)); {
+		case ctx.Err() != nil || errors.Is(err, rollout.ErrBusy):
+		case !r.Force && p.Done(i): // by another process meanwhile
+			return true, nil
+		case errors.Is(err, fs.ErrNotExist) && gone == nil: // likewise, a part of it
+			err = &rollout.LostError{Path: path, What: err.Error()}
+		}
 		return false, err
 	}
 	rec := Record{Unit: i, File: p.Path(i), Identity: u.Identity, Digest: result.Stored, Format: result.StoredFormat.String(), Version: r.Version, Seconds: time.Since(began).Seconds()}

@@ -48,6 +48,8 @@ type Job struct {
 
 	held map[string]disk.File   // partial files that were there when the job began, by output
 	over map[string]fs.FileInfo // outputs that were there then
+
+	lockless bool // where they are, no lock keeps another process off
 }
 
 // Result is what a job leaves.
@@ -255,7 +257,7 @@ func (j *Job) hold(path string) error {
 		return nil
 	}
 	if err == nil {
-		j.held[path] = p.f
+		j.held[path], j.lockless = p.f, p.lockless
 	}
 	return err
 }
@@ -286,6 +288,10 @@ func (j *Job) find(ck string) (from *Checkpoint, s *saved, done bool, err error)
 		return nil, nil, exists(j.Path), nil // complete, or not yet begun
 	case !exists(ck):
 		return nil, nil, false, nil // died before its first checkpoint
+	case j.lockless && slices.Contains([]string{".h5", ".hdf5"}, filepath.Ext(j.Path)):
+		// To go on with an HDF5 file cuts it off, also if another process has finished it by
+		// now; the others are written where all is the same already.
+		return nil, nil, false, nil
 	}
 	from, s, err = j.readCheckpoint(ck)
 	return from, s, false, err

@@ -4,5 +4,5 @@ package rollout
 
 import "github.com/refrun/refrun/internal/disk"
 
-// locked returns false: this system is not asked.
-func locked(disk.File) bool { return false }
+// locked knows of no lock: this system is not asked.
+func locked(disk.File) (held, none bool) { return false, false }

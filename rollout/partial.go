@@ -20,6 +20,8 @@ type partialFile struct {
 	buf  []byte
 	over fs.FileInfo // the file that has the final name when the job begins, nil if there is none
 	done bool        // the file that was held has the final name already
+
+	lockless bool // the file system has no locks: another process may write the file, too
 }
 
 // partial returns the name under which an output is written until it is
@@ -36,10 +38,10 @@ func (p *partialFile) open(size int64, resume bool) error {
 	is, err := p.f.Stat()
 	if err == nil && resume && is.Size() != size {
 		p.Close()
-		return fmt.Errorf("%s: %d bytes: want %d, as the unfinished run left it, or --force to begin again", partial(p.path), is.Size(), size)
+		return &LostError{Path: partial(p.path), What: fmt.Sprintf("%d bytes: want %d, as the unfinished run left it, or --force to begin again", is.Size(), size)}
 	}
 	if err == nil && !resume {
-		err = p.f.Truncate(size)
+		err = p.f.Truncate(size) // it is empty
 	}
 	if err != nil {
 		p.Close()
@@ -51,32 +53,47 @@ func (p *partialFile) open(size int64, resume bool) error {
 // openFile creates the partial file, empty, or opens it as it is, unless it is held
 // already.
 func (p *partialFile) openFile(resume bool) error {
-	if p.f == nil {
-		flags := os.O_CREATE
-		if resume {
-			flags = 0
-			if !exists(partial(p.path)) {
-				// Finished already by a process that died before the run was. It keeps
-				// its name until it is known to be this run's.
-				p.done = true
-			}
-		}
-		if err := p.hold(flags); err != nil {
-			return err
-		}
+	if !resume {
+		return p.create()
 	}
-	if resume {
+	if p.f != nil {
 		return nil
 	}
-	err := p.f.Truncate(0)
+	if !exists(partial(p.path)) {
+		// Finished already by a process that died before the run was. It keeps
+		// its name until it is known to be this run's.
+		p.done = true
+	}
+	return p.hold(0)
+}
+
+// create makes a new partial file in the place of one that may be there. That one is not
+// emptied: where a file system has no locks another process may write it, too, and may have
+// given it its final name by now.
+func (p *partialFile) create() error {
+	if exists(partial(p.path)) {
+		err := disk.Remove(partial(p.path))
+		if err != nil && p.f != nil { // as on systems that keep the names of open files
+			p.Close()
+			err = disk.Remove(partial(p.path))
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			p.Close()
+			return p.failed(err)
+		}
+	}
+	p.Close()
+	err := p.hold(os.O_CREATE | os.O_EXCL)
+	if errors.Is(err, fs.ErrExist) {
+		return busy(p.path) // by a process that was faster
+	}
 	if err == nil {
-		err = disk.SyncDir(filepath.Dir(p.path)) // the checkpoint may be in another folder
+		if err = disk.SyncDir(filepath.Dir(p.path)); err != nil { // the checkpoint may be in another folder
+			err = p.failed(err)
+			p.Close()
+		}
 	}
-	if err != nil {
-		p.Close()
-		return p.failed(err)
-	}
-	return nil
+	return err
 }
 
 // name returns the name that the file has now.
@@ -106,7 +123,9 @@ func (p *partialFile) hold(flags int) (err error) {
 		p.f = nil
 		return fmt.Errorf("%s: %w: want a place to write to", p.name(), fault.Cause(err))
 	}
-	free := !locked(p.f)
+	held, none := locked(p.f)
+	p.lockless = none
+	free := !held
 	if free {
 		free, err = p.current()
 	}
@@ -170,7 +189,8 @@ func (p *partialFile) kept(size int64) error {
 	return nil
 }
 
-// LostError says that a partial file is not what the run made of it.
+// LostError says that a partial file is not what the run made of it, or that another process
+// gave its final name to a file of its own: where a file system has no locks two may write one.
 type LostError struct {
 	Path, What string
 	// Resumable says that a resumed run goes back to the last state that is right.
@@ -198,9 +218,27 @@ func (p *partialFile) publish(from string) error {
 		return fmt.Errorf("%s: %w", p.path, fault.Cause(err))
 	}
 	if err == nil && (p.over == nil || !os.SameFile(now, p.over)) {
-		return fmt.Errorf("%s: made by someone else while the run was under way: want no such file; --resume finishes the run", p.path)
+		return &LostError{Path: p.path, What: "made by someone else while the run was under way: want no such file; --resume finishes the run"}
 	}
-	return rename(from, p.path)
+	err = rename(from, p.path)
+	gone := &LostError{Path: from, What: "removed or replaced while the run was under way: want it left alone until the run ends"}
+	if errors.Is(err, fs.ErrNotExist) {
+		return gone
+	}
+	if err != nil || from != partial(p.path) || p.f == nil {
+		return err
+	}
+	// Where there are no locks another process may have put its own file, which is not
+	// finished, in the place of this one just now.
+	is, err := p.f.Stat()
+	if err != nil {
+		return p.failed(err)
+	}
+	if now, err := disk.Stat(p.path); err == nil && !os.SameFile(is, now) {
+		rename(p.path, from) // to go on with; if it cannot be, what is wrong is told anyway
+		return gone
+	}
+	return nil
 }
 
 // Close implements [Output].

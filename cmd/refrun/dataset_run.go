@@ -32,7 +32,7 @@ JOB_COMPLETION_INDEX (Kubernetes), PBS_ARRAY_INDEX, PBS_ARRAYID, LSB_JOBINDEX,
 SGE_TASK_ID, AWS_BATCH_JOB_ARRAY_INDEX or PARALLEL_SEQ. How many shards there are the plan says.
 
 Exit code 75: stopped by SIGTERM or a full disk, or other processes are making some of the
-units; the same command goes on.
+units, or wrote over one where the file system has no locks; the same command goes on.
 
 example: refrun dataset run set --shard auto`,
 	run: datasetRun,
@@ -77,7 +77,7 @@ func datasetRun(c *command) error {
 		err = cause
 	}
 	if err != nil {
-		if errors.Is(err, errTerminated) || errors.Is(err, errInterrupted) || fromOutside(err) || errors.As(err, new(*rollout.NoRoomError)) {
+		if errors.Is(err, errTerminated) || errors.Is(err, errInterrupted) || fromOutside(err) || errors.As(err, new(*rollout.NoRoomError)) || errors.As(err, new(*rollout.LostError)) {
 			err = unfinished{err}
 		}
 		return err

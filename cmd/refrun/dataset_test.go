@@ -263,6 +263,32 @@ func TestDatasetKills(t *testing.T) {
 	t.Logf("%d units in %v; %d processes left on SIGTERM", count, whole, terms)
 }
 
+// shared is a file system without locks, where another process finishes each file meanwhile.
+type shared struct{ disk.System }
+
+func (s shared) OpenFile(name string, flag int, perm os.FileMode) (disk.File, error) {
+	f, err := s.System.OpenFile(name, flag, perm)
+	if path, ok := strings.CutSuffix(name, ".partial"); ok && err == nil {
+		if err = os.WriteFile(path+".new", []byte("another's"), 0o666); err == nil {
+			err = os.Rename(path+".new", path)
+		}
+	}
+	return f, err
+}
+
+// TestDatasetShared: who loses a unit to another process, where no lock kept it off, says so
+// with the exit code of what is to be tried again.
+func TestDatasetShared(t *testing.T) {
+	datasetFile(t, 3, 2)
+	ok(t, "dataset", "plan", "spec.yaml", "-o", "set", "--rate", "10")
+	restore := disk.Use(shared{disk.Operating()})
+	r := refrun(t, "dataset", "run", "set")
+	restore()
+	if r.code != exitResumable || !strings.Contains(r.stderr, "made by someone else") || !strings.Contains(r.stderr, "the same command goes on") {
+		t.Errorf("exit code %d: %s", r.code, r.stderr)
+	}
+}
+
 // scarce is a file system that is nearly full.
 type scarce struct{ disk.System }
 

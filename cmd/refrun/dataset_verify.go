@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
+	"syscall"
 
 	"github.com/refrun/refrun/dataset"
 	"github.com/refrun/refrun/internal/disk"
@@ -83,8 +85,8 @@ func (c *command) verified(out *dataset.Checked) error {
 var datasetMergeVerb = verb{
 	name: "dataset merge", args: "DIR",
 	help: `Writes all units into one file: trajectories [N,M,T,C,H,W], their diagnostics and
-the sampled points, a state of which is in memory at a time; and manifest.jsonl, a line for
-each unit. All units must be there and of one size. The file is safetensors, or HDF5 in
+the sampled points, a state of which is in memory at a time; manifest.jsonl, a line for each
+unit; and README.md, which says what the folder holds, its identity, how to load and to cite it. All units must be there and of one size. The file is safetensors, or HDF5 in
 Spinlock's layout and in The Well's at once, which are two views of the same numbers.
 
 example: refrun dataset merge set -o all.safetensors`,
@@ -117,6 +119,9 @@ func datasetMerge(c *command) error {
 	manifest, err := p.WriteManifest()
 	if err != nil {
 		return err
+	}
+	if err := p.WriteCard(manifest); err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, syscall.EROFS) {
+		return err // a folder that one may only read can be merged without
 	}
 	if c.json {
 		return c.printJSON(struct {
