@@ -51,7 +51,7 @@ const side = 1.
 // Made is what a run did.
 type Made struct {
 	Made, Were int   // units that it made, and that had been made before
-	Busy       []int // that another process is making
+	Busy       []int // that another process is making still
 }
 
 // Make makes units, one file for each. What an earlier process left of a unit it
@@ -129,6 +129,15 @@ func (p *Plan) Make(ctx context.Context, r Run) (*Made, error) {
 	all.Wait()
 	if ctx.Err() != nil {
 		return m, context.Cause(ctx)
+	}
+	busy := m.Busy
+	m.Busy = nil
+	for _, i := range busy {
+		if p.Done(i) { // by now
+			m.Were++
+		} else {
+			m.Busy = append(m.Busy, i)
+		}
 	}
 	return m, nil
 }
