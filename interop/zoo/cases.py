@@ -51,7 +51,7 @@ def make(subject, mode, seed, amplitude=1.0, steps=6, realizations=2, small=Fals
     # Cases of the same seed have the same operator but for what they need.
     op, x0, tape = family.draw(seed, mode, need, steps, realizations, small)
     bound = faults.Bound(f, amplitude, seed, op, steps) if f else None
-    kernel = variants.kernels("sequential" if f else subject)
+    kernel = variants.kernels("sequential" if f else subject, mode, seed)
     if f and mode != "float32" and seed % 3 == 0:
         kernel = variants.kernels("tensor-core")
     autocast = op.rollout.get("autocast", "cuda")

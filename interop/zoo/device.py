@@ -39,6 +39,7 @@ class Kernels:
     fold: bool = False             # batch norm folded into the convolution
     wide: frozenset = frozenset()  # "state", "inner": convolutions whose input is not rounded to an operand
     constants: bool = False        # the noise's scale, and dt or 1-alpha beside a half output, are half numbers
+    split: bool = False            # a half norm is rounded before it is scaled and shifted
     apart: bool = False            # biases are added to the rounded sum, as CUDA's autocast does
 
 
@@ -106,7 +107,7 @@ class Device:
         self.op, self.mode, self.k, self.fault, self.autocast = operator, mode, kernels, fault, autocast
         self.half_mode = mode in ("float16", "bfloat16")
         self.t, self.taps, self.first = 0, None, None
-        self.memory = {}
+        self.memory, self.narrow = {}, False
 
     # Formats.
 
@@ -271,7 +272,9 @@ class Device:
         per = lambda a: np.broadcast_to(a, x.shape[:2] + (1,)).repeat(c // x.shape[1], 1) if a.shape[1] != c else a
         x, m, s = x.reshape(n, c, h * w), per(m), per(s)
         g, b = p["weight"][None, :, None], p["bias"][None, :, None]
-        if self.k.affine == "folded":
+        if self.narrow:
+            y = self.half((x - m) * s) * g + b
+        elif self.k.affine == "folded":
             a = s * g
             y = x * a + (b - m * a)
         else:
@@ -284,6 +287,7 @@ class Device:
             return t
         p = {k[len(name) + 1:]: v for k, v in self.op.weights.items() if k.startswith(name + ".")}
         is_half = t[1] and (kind in ("instance", "batch") or self.autocast == "cpu")
+        self.narrow = is_half and self.k.split and kind != "batch"
         return self.node("norm", name, is_half, "norm", self._norm, t[0], p)
 
     def _act(self, x, how=None):
@@ -388,7 +392,7 @@ class Device:
         state_half = self.half_mode and self.op.rollout["policy_type"] == "autoregressive"
         o, o_half = self.forward(x, draws, state_half and t > 1)
         if taps is not None:
-            taps["output"] = (o, o_half)
+            taps["output"] = (o, o_half and "out" in self.k.stores)
         self.taps = None
         y, _ = self.node("policy", "policy", state_half, "state", self._policy, x, o, o_half)
         y, _ = self.node("post", "post", state_half, "state", self._post, y)

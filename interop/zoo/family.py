@@ -76,7 +76,7 @@ def draw(seed, mode, need=None, steps=6, realizations=2, small=False):
         r["clamp_range"] = [-.75, .75]
     op = Operator(c, r, {})
     op.weights = weights(op, rng, trained, gain)
-    x0 = start(rng, realizations, h, w)
+    x0 = unusual(rng, realizations, h, w) if need.get("unusual") else start(rng, realizations, h, w)
     draws = tape(op, rng, steps, realizations, h, w)
     if half_mode and pick["policy_type"] == "autoregressive":
         x0 = half(x0, mode)                   # so that the half file holds it as it is
@@ -128,6 +128,20 @@ def start(rng, m, h, w):
     f = np.fft.ifft2(np.fft.fft2(rng.normal(size=(3, h, w))) * np.exp(-60 * (kx * kx + ky * ky))).real
     f = f / f.std() + .3 * rng.normal(size=(m, 3, h, w))
     return f32(f / f.std())
+
+
+UNUSUAL = ("large", "small", "offset", "integers", "levels", "ramp", "point", "rows", "half-plane", "outliers", "equal-realizations", "white")
+
+
+def unusual(rng, m, h, w):
+    """A start that few think of, but which varies enough to judge what follows."""
+    x, white = start(rng, m, h, w), rng.normal(size=(m, 3, h, w))
+    y, kind = np.arange(h)[:, None] / h + np.arange(w)[None] / w, UNUSUAL[int(rng.random() * len(UNUSUAL))]
+    return f32({
+        "large": x * 1000, "small": x * 1e-4, "offset": x + 30, "integers": np.rint(3 * x), "levels": np.rint(8 * x) / 8,
+        "ramp": y + 1e-3 * white, "point": np.where((y == y.max()) & (white < 9), 50, 1e-3 * white), "rows": x[..., :1] + 1e-3 * white,
+        "half-plane": np.where(np.arange(w) < w // 2, 0, x), "outliers": np.where(np.abs(white) > 2.6, 40 * white, x),
+        "equal-realizations": np.broadcast_to(x[:1], x.shape), "white": white}[kind])
 
 
 def tape(op, rng, steps, m, h, w):

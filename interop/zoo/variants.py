@@ -4,6 +4,8 @@ Each is a set of Kernels by name, with the modes in which it is legal. None may 
 flagged. The first of a mode is its plain device, which faults are put into.
 """
 
+import numpy as np
+
 from device import POINTS, Kernels
 
 ALL = ("float32", "tf32", "float16", "bfloat16")
@@ -78,7 +80,12 @@ VARIANTS = {name: (Kernels(**k), modes, need) for name, k, modes, need in [
     ("like-openvino", dict(stores=without("conv", "bias", "norm", "draw", "product", "share"), order="nhwc", fold=True), HALF,
      {"normalization": ["batch"], "noise": True}),
     ("batch-folded-half", dict(stores=without("conv", "bias"), order="fma", fold=True), HALF, {"normalization": ["batch"]}),
+    ("norms-split", dict(stores=without("norm", "draw", "share"), split=True), HALF, {"normalization": ["instance", "group"], "autocast": "cpu", "num_layers": [2, 3]}),
+    # Kernels that a seed draws (mixture), and starts that nobody expects (family.UNUSUAL).
+    ("mixture", dict(), ALL, {}),
+    ("unusual-start", dict(), ALL, {"unusual": True}),
 ]}
+MIXED = ("mixture", "unusual-start")
 
 
 def legal(name, mode):
@@ -89,8 +96,23 @@ def of_mode(mode):
     return [n for n in VARIANTS if legal(n, mode)]
 
 
-def kernels(name):
-    return VARIANTS[name][0]
+def kernels(name, mode="float32", seed=0):
+    return mixture(mode, seed) if name in MIXED else VARIANTS[name][0]
+
+
+def mixture(mode, seed):
+    """A device put together at random of what is legal in its mode: where it stores is one of the patterns above."""
+    rng = np.random.default_rng([seed, 78])
+    pick = lambda *of: of[int(rng.random() * len(of))]
+    half, others = mode in HALF, [VARIANTS[n][0] for n in of_mode(mode) if n not in MIXED]
+    orders = sorted({k.order for k in others if not k.fold})
+    stores = sorted({(k.stores, k.wide, k.apart) for k in others if not k.fold}, key=lambda s: [sorted(x) if isinstance(x, frozenset) else x for x in s])
+    order, (where, wide, apart) = pick(*orders), pick(*stores)
+    return Kernels(
+        order=order, statistics=pick("two-pass", "one-pass", "welford", "sequential", "float64"), affine=pick("direct", "folded"),
+        root=pick(0, 0, 1, -1, 2, -2), activation=pick("exact", "kernel", "erff", "off:1", "off:2"), fuse=pick(False, True),
+        draw_ulp=pick(0, 0, 1), rounding=pick("even", "away") if mode == "tf32" else "even", stores=where, flush=pick(False, False, True),
+        wide=wide, apart=apart, constants=half and pick(False, False, False, True))
 
 
 def needs(name):
