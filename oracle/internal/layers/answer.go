@@ -25,6 +25,10 @@ type answer struct {
 	// wide is how many sd a right device's errors may have as their root mean
 	// square: the slack between the model of sd and all legal algorithms.
 	wide float64
+	// unrounded says that a convolution's input is not rounded to operands.
+	unrounded bool
+	// halves says that operands are rounded, so that an unrounded answer may follow.
+	halves bool
 }
 
 // A layerValue is what is known of a node's output as the device has it: the
@@ -34,7 +38,17 @@ type layerValue struct {
 	*tensor.Tensor
 	how       string
 	bound, sd []float64 // nil if recorded
+	manner    manner    // of what is not recorded
 }
+
+// A manner is how a device may have handed on a number that it did not record.
+type manner int
+
+const (
+	isStored manner = iota // rounded as the contract rounds it
+	isKept                 // not rounded
+	isEither               // rounded or not
+)
 
 // Of the arithmetic that devices add up in. roundingSD is the standard
 // deviation of a relative rounding error, over numbers whose leading digits are
@@ -93,15 +107,21 @@ func (g *layerGate) own(bound, sd, y []float64) {
 
 // unrecorded returns what is known of a node that left no record, from its
 // answers: rounded to f by the contract's answer, the first one; not rounded at
-// all, by the answer that rounds least; or any of those between.
+// all, by the answer that rounds least; or any of those between; and not rounded, of inputs
+// that are not either, if that is another answer.
 func unrecorded(answers iter.Seq[*answer], f fp16.Format, shape []int) []layerValue {
-	var first, plain *answer
+	var first, plain, wide *answer
 	for a := range answers {
 		if first == nil {
 			first = a
 		}
-		if a.flip == nil {
+		if a.flip == nil && plain == nil {
 			plain = a
+		}
+		if a.flip == nil && a.unrounded && a != plain {
+			wide = a
+		}
+		if plain != nil && (wide != nil || !first.halves) {
 			break
 		}
 	}
@@ -112,17 +132,23 @@ func unrecorded(answers iter.Seq[*answer], f fp16.Format, shape []int) []layerVa
 		plain = first
 	}
 	n := len(first.mid)
-	value := func(how string) layerValue {
-		return layerValue{tensor.New(fp16.Float64, shape...), how, make([]float64, n), make([]float64, n)}
+	value := func(m manner, how string) layerValue {
+		return layerValue{tensor.New(fp16.Float64, shape...), how, make([]float64, n), make([]float64, n), m}
 	}
-	stored, kept, either := value(first.how), value(join(plain.how, "not rounded")), value(join(first.how, "rounded or not"))
+	bare := func(v layerValue, a *answer) {
+		for i, y := range a.mid {
+			v.Data[i], v.bound[i], v.sd[i] = y, max(a.hi[i]-y, y-a.lo[i]), a.sd[i]
+		}
+	}
+	stored, kept, either := value(isStored, first.how), value(isKept, join(plain.how, "not rounded")), value(isEither, join(first.how, "rounded or not"))
+	bare(kept, plain)
 	for i, y := range plain.mid {
 		m := first.mid[i]
 		r, ulp := f.Round(m), 0.0
 		if f != fp16.Float64 && measure.Finite(y) && measure.Finite(m) {
 			ulp = f.Ulp(max(math.Abs(y), math.Abs(m)))
 		}
-		stored.Data[i], kept.Data[i], either.Data[i] = r, y, y
+		stored.Data[i], either.Data[i] = r, y
 		stored.bound[i] = max(f.Round(first.hi[i])-r, r-f.Round(first.lo[i]))
 		// A rounding goes otherwise with a chance of about 0.8 sd/ulp, and is
 		// then an ulp away.
@@ -131,12 +157,16 @@ func unrecorded(answers iter.Seq[*answer], f fp16.Format, shape []int) []layerVa
 			s += float64(first.flip[i] * ulp)
 		}
 		stored.sd[i] = min(math.Sqrt(s*ulp), s+ulp)
-		kept.bound[i], kept.sd[i] = max(plain.hi[i]-y, y-plain.lo[i]), plain.sd[i]
 		either.bound[i] = max(kept.bound[i], y-first.lo[i], first.hi[i]-y) + ulp/2
 		either.sd[i] = measure.RootSum(max(s, plain.sd[i]), max(ulp/math.Sqrt(12), math.Abs(y-m)))
 	}
 	if f == fp16.Float64 {
 		return []layerValue{kept}
 	}
-	return []layerValue{stored, kept, either}
+	all := []layerValue{stored, kept, either}
+	if wide != nil {
+		all = append(all, value(isKept, join(wide.how, "not rounded")))
+		bare(all[3], wide)
+	}
+	return all
 }

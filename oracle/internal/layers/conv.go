@@ -34,6 +34,7 @@ func (g *layerGate) convolved(n *operator.Node, in layerValue, off *unsure) iter
 			s := g.sums(n, in, o)
 			s.loosen(off)
 			for _, a := range s.answers(g, n, o) {
+				a.unrounded, a.halves = o.Wide, s.rounded
 				if off != nil {
 					a.how = join("batch norm folded into the convolution", a.how)
 				}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/refrun/refrun/diff"
@@ -181,20 +182,26 @@ func (g *layerGate) inputs(n *operator.Node, l *evidence.LayerFile, known [][]la
 	return ways
 }
 
-// derive returns what is known of a node that is not recorded.
-func (g *layerGate) derive(i int, ways [][]layerValue) []layerValue {
-	if len(ways) == 0 {
-		return nil
-	}
-	var all []layerValue
-	for k := range max(3, len(ways)) { // stored, not stored, either
-		in := ways[min(k, len(ways)-1)]
+// derive returns what is known of a node that is not recorded. What follows another such node
+// is handed on as that one is, as far as it is rounded at all.
+func (g *layerGate) derive(i int, ways [][]layerValue) (all []layerValue) {
+	for _, in := range ways {
 		values := unrecorded(g.answers(i, in, nil), g.of[i], g.shapes[i])
 		if values == nil {
 			return nil
 		}
-		v := values[min(k%3, len(values)-1)]
-		all = append(all, v)
+		k := slices.IndexFunc(in, func(v layerValue) bool { return v.bound != nil })
+		switch {
+		case k < 0:
+			all = append(all, values...)
+		case len(values) == 1:
+			values[0].manner = in[k].manner
+			all = append(all, values[0])
+		default:
+			if all = append(all, values[in[k].manner]); in[k].manner == isKept {
+				all = append(all, values[3:]...)
+			}
+		}
 	}
 	return all
 }

@@ -175,6 +175,15 @@ func TestRightLayers(t *testing.T) {
 				}
 				right("convolutions that are not rounded, and not in the file", o, "block.0", "output_layer.conv")
 				right("convolutions that are not rounded", o)
+				if d.Mode.Precision == fp16.Float16 || d.Mode.Precision == fp16.BFloat16 {
+					o.Wide, o.BiasTogether = emulate.WideAll, true
+					for i, f := range o.Store {
+						if f == d.Mode.Precision && i < len(o.Store)-1 {
+							o.Store[i] = fp16.Float32
+						}
+					}
+					right("convolutions that round neither their inputs nor themselves, and are not in the file", o, "block.0", "output_layer.conv")
+				}
 				if e.Op.Config.Normalization == "batch" && d.Mode.Precision == fp16.Float32 {
 					right("batch norms folded into the convolutions", foldedNorms(e, d), "block.1")
 				}
