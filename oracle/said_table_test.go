@@ -219,7 +219,7 @@ var heldElsewhere = map[string][]string{
 	"TestMixed":                               {"only step %s has the contract %s; all others have %s", ", ...", "%v in place of the other steps' contract"},
 	"TestPlainNorm":                           {"instance norm statistics in ", ", as PyTorch keeps them without float32 parameters"},
 	"TestProbesOfWrongDevices TestProbesOfRightDevices": {"the probe %s%s (%s) shows it: %s"},
-	"TestCompilers":                                     {"takes the state unrounded", "takes inputs of convolutions unrounded but for the state", "takes inputs of convolutions unrounded", " with batch norms in the weights", " with constants in "},
+	"TestCompilers":                                     {"takes the state unrounded", "takes inputs of convolutions unrounded but for the state", "takes inputs of convolutions unrounded", " with batch norms in the weights", " with norms before their scale in ", " with constants in "},
 	"TestActsOfLibraries TestMatrixUnits":               {"with a logistic function that is a fraction", "tanh as 2/(1 + e^-2x) - 1", "subnormal operands flushed"},
 	"TestHalfConstants":                                 {"constants rounded"},
 	"TestRightLayers TestRecordedLayers TestAddedNoise": {"step %d: layers are right by another contract: %s", "every operation of the activation rounds to ", "not rounded", "rounded or not", "batch norm folded into the convolution", "float32 operands", "TF32 operands rounded by ", "input not rounded to operands", "Winograd's method", "bias added before rounding", "bias added after rounding", "draws not rounded", "products not rounded", "draws and products not rounded", "as x + x n"},

@@ -2,8 +2,10 @@ package emulate
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/tensor"
 )
@@ -11,23 +13,23 @@ import (
 // Folds returns for each node the batch norm that a compiler may take into the weights of
 // that convolution, 0 for none: one that nothing else reads.
 func Folds(nodes []operator.Node) []int {
-	norm, readers := make([]int, len(nodes)), make([]int, len(nodes))
+	norms, readers := make([]int, len(nodes)), make([]int, len(nodes))
 	for i := range nodes {
 		for _, j := range nodes[i].In {
 			if j == operator.Input {
 				continue
 			}
 			if readers[j]++; nodes[i].Op == operator.OpNorm && nodes[i].Norm == "batch" && nodes[j].Op == operator.OpConv {
-				norm[j] = i
+				norms[j] = i
 			}
 		}
 	}
-	for i := range norm {
+	for i := range norms {
 		if readers[i] != 1 {
-			norm[i] = 0
+			norms[i] = 0
 		}
 	}
-	return norm
+	return norms
 }
 
 // Fold returns convolution conv with batch norm norm in its weights and bias, both float32
@@ -69,4 +71,54 @@ func (d *Device) Convolve(n *operator.Node, x *tensor.Tensor) (*tensor.Tensor, e
 		x = Operand(d.Mode, x, f)
 	}
 	return Wide(x, NewKernel(d.Mode, n, n.Weight.Data), n.Geometry), nil
+}
+
+// SplitNorm is norm i as two operations: what is normalized is rounded to f, then multiplied and
+// shifted, as OpenVINO computes an instance or a group norm in bfloat16. legal, if not nil, may
+// change what is normalized before it is rounded.
+func (m *Machine) SplitNorm(i int, f fp16.Format, x *tensor.Tensor, legal *Legal) *tensor.Tensor {
+	n, y := &m.Nodes[i], tensor.Like(x)
+	ones := make([]float64, 2*len(n.Weight.Data))
+	zeros := ones[len(n.Weight.Data):]
+	for c := range n.Weight.Data {
+		ones[c] = 1
+	}
+	norm.Group(y, x, n.Groups, ones[:len(zeros)], zeros, n.Eps)
+	if legal != nil {
+		legal.Disturb(i, y, []*tensor.Tensor{x})
+	}
+	f.RoundSlice(y.Data, y.Data)
+	for p := range y.N() * y.C() {
+		c := p % y.C()
+		for k, plane := 0, y.Plane(p/y.C(), c); k < len(plane); k++ {
+			plane[k] = float64(plane[k]*n.Weight.Data[c]) + n.Bias.Data[c]
+		}
+	}
+	return y
+}
+
+// Splits reports whether there is a norm that may be computed so.
+func Splits(nodes []operator.Node) bool {
+	return slices.ContainsFunc(nodes, func(n operator.Node) bool { return n.Op == operator.OpNorm && n.Norm != "batch" })
+}
+
+// Chained returns the nodes, by their bits, whose output a compiler hands on in float32: those
+// that one operation alone reads, an activation, a sum or noise, and that are the last of
+// what it reads to be computed. It is fused with them and stores its own.
+func Chained(nodes []operator.Node) (bits uint64) {
+	readers, reader := make([]int, len(nodes)), make([]int, len(nodes))
+	for i := range nodes {
+		for _, j := range nodes[i].In {
+			if j != operator.Input {
+				readers[j]++
+				reader[j] = i
+			}
+		}
+	}
+	for j := range nodes[:min(len(nodes), MostTraced)] {
+		if r := &nodes[reader[j]]; readers[j] == 1 && j == slices.Max(r.In) && !IsIdentity(r) && (r.Op == operator.OpAct || r.Op == operator.OpAdd || r.Op == operator.OpNoise) {
+			bits |= 1 << j
+		}
+	}
+	return bits
 }

@@ -82,6 +82,9 @@ type Pattern struct {
 	// Folded multiplies the weights of convolutions by the factors of the batch norms that
 	// follow them before they are rounded, and adds the shifts as a bias.
 	Folded bool
+	// Split stores what a norm has normalized in the half type, before it multiplies and
+	// shifts it: see [Machine.SplitNorm].
+	Split bool
 	// Flat takes subnormal operands of convolutions for zeros: see [Flush].
 	Flat bool
 }
@@ -197,8 +200,9 @@ func (p Pattern) Formats(nodes []operator.Node, input fp16.Format) []fp16.Format
 	return of
 }
 
-// Stores says in words what a pattern stores.
+// Stores says in words what a pattern stores, kind by kind as most nodes of a kind are.
 func (p Pattern) Stores(nodes []operator.Node) string {
+	p = p.mostly(nodes, func(int) bool { return true })
 	var also, not []string
 	for i := range nodes {
 		switch {
@@ -244,6 +248,9 @@ func (p Pattern) Name(state fp16.Format, stream string, whole bool) string {
 	if p.Folded {
 		s += " with batch norms in the weights"
 	}
+	if p.Split {
+		s += " with norms before their scale in " + p.Mode.Precision.String()
+	}
 	if p.Constants {
 		s += " with constants in " + p.Mode.Precision.String()
 	}
@@ -256,17 +263,23 @@ func (p Pattern) Name(state fp16.Format, stream string, whole bool) string {
 // ByKind returns the same pattern, told by kinds where most nodes of a kind are
 // stored; of has the formats of the contract.
 func (p Pattern) ByKind(nodes []operator.Node, of []fp16.Format) Pattern {
-	kept := map[Points]int{}
+	return p.mostly(nodes, func(i int) bool { return of[i] == p.Mode.Precision })
+}
+
+// mostly turns the kinds of which most of the nodes that count are odd.
+func (p Pattern) mostly(nodes []operator.Node, counts func(i int) bool) Pattern {
+	odd, turned := map[Points]int{}, Points(0)
 	for i := range nodes {
-		if at := PointOf(nodes, i); of[i] == p.Mode.Precision {
-			kept[at] += 2*int(p.Odd>>i&1) - 1
+		if counts(i) && i < MostTraced {
+			odd[PointOf(nodes, i)] += 2*int(p.Odd>>i&1) - 1
 		}
 	}
 	for i := range nodes {
-		if at := PointOf(nodes, i); of[i] == p.Mode.Precision && kept[at] > 0 {
-			p.Points |= at
+		if at := PointOf(nodes, i); counts(i) && i < MostTraced && odd[at] > 0 {
+			turned |= at
 			p.Odd ^= 1 << i
 		}
 	}
+	p.Points ^= turned
 	return p
 }

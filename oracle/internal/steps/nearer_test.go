@@ -2,6 +2,7 @@ package steps
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,6 +29,9 @@ func TestCompilers(t *testing.T) {
 		{"like OpenVINO", "batch", "batch norms in the weights", func(p *emulate.Pattern) {
 			p.Points, p.Folded = emulate.AtAct|emulate.AtOut, true
 		}},
+		{"norms split", "instance", "norms before their scale in bfloat16", func(p *emulate.Pattern) {
+			p.Points, p.Split = p.Points&^emulate.AtNorm, true
+		}},
 		{"like MI200", "instance", "subnormal operands flushed", func(p *emulate.Pattern) { p.Flat = true }},
 	} {
 		precision := "bfloat16"
@@ -40,12 +44,55 @@ func TestCompilers(t *testing.T) {
 				b.gate.e.Machine.Nodes[0].Weight.Data[i] = v * 0x1p-10
 			}
 		}
+		if c.name == "norms split" { // by 1 and 0 they would be what they were
+			scaleNorms(b)
+		}
 		p := b.gate.claim
 		c.change(&p)
 		b.device = func(int) *emulate.Device { return b.correct(p, 1) }
 		if r := b.check(); len(r.Findings) > 0 || !strings.HasSuffix(r.Contract, c.want) && !strings.HasSuffix(r.Pattern, c.want) {
 			t.Errorf("%s: contract %q, pattern %q, findings %v", c.name, r.Contract, r.Pattern, r.Findings)
 		}
+	}
+}
+
+// scaleNorms gives the norms of a bench parameters that are no powers of two.
+func scaleNorms(b *stepBench) {
+	for _, n := range b.gate.e.Machine.Nodes {
+		if n.Op != operator.OpNorm {
+			continue
+		}
+		for c := range n.Weight.Data {
+			n.Weight.Data[c], n.Bias.Data[c] = fp16.Float32.Round(.7+.09*float64(c)), fp16.Float32.Round(.1*float64(c%5)-.17)
+		}
+	}
+}
+
+// TestChained: a compiler that stores only what chains of operations on single numbers end with, and
+// norms before their scale, as OpenVINO does in bfloat16, is found, and its pattern is told by
+// the nodes that differ from others of their kind.
+func TestChained(t *testing.T) {
+	t.Parallel()
+	ro := convex(.3)
+	ro.Timesteps = 4
+	b := newDeepStepBench(t, "bfloat16", "cpu", "group", 4, ro)
+	scaleNorms(b)
+	nodes := b.gate.e.Machine.Nodes
+	p := b.gate.claim
+	p.Odd, p.Split = emulate.Chained(nodes), true
+	for i := range nodes {
+		j := slices.IndexFunc(nodes, func(n operator.Node) bool { return slices.Contains(n.In, i) })
+		fused := nodes[i].Op == operator.OpNorm || j >= 0 && nodes[j].Op == operator.OpNoise ||
+			j >= 0 && nodes[j].Op == operator.OpAdd && i == slices.Max(nodes[j].In)
+		if p.IsOdd(i) != fused {
+			t.Errorf("%s is fused: %v, want %v", nodes[i].Name, p.IsOdd(i), fused)
+		}
+	}
+	b.device = func(int) *emulate.Device { return b.correct(p, 1) }
+	r := b.check()
+	if len(r.Findings) > 0 || !strings.HasSuffix(r.Contract, "norms before their scale in bfloat16") || !strings.HasPrefix(r.Pattern, "stores conv, act, sum, draw, product, noise, out") ||
+		!strings.Contains(r.Pattern, "; not conv_blocks.1.blocks.1.block.2, conv_blocks.2.projection") {
+		t.Errorf("contract %q, pattern %q, findings %v", r.Contract, r.Pattern, r.Findings)
 	}
 }
 

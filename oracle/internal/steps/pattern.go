@@ -77,6 +77,17 @@ func (g *stepGate) device(p emulate.Pattern, t int, l *emulate.Legal) *emulate.D
 			return other(i, in)
 		}
 	}
+	if other := d.Replace; p.Split {
+		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+			switch n := &nodes[i]; {
+			case n.Op == operator.OpNorm && n.Norm != "batch" && of[i] == p.Mode.Precision:
+				return g.e.Machine.SplitNorm(i, of[i], in[0], l), nil
+			case other == nil:
+				return nil, nil
+			}
+			return other(i, in)
+		}
+	}
 	d.Update = func(x, o *tensor.Tensor) *tensor.Tensor { return g.advance(x, o, p, l) }
 	return d
 }

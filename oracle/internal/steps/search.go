@@ -207,7 +207,7 @@ func (g *stepGate) search(m *measured) (best, near candidate, err error) {
 				}
 			}
 		}
-		for _, p := range unrounded(g.claim, g.folds()) {
+		for _, p := range append(unrounded(g.claim, g.folds()), g.chained()...) {
 			if _, err := try(p); err != nil {
 				return nothing, nothing, err
 			}
@@ -269,6 +269,21 @@ func unrounded(claim emulate.Pattern, folds bool) (l []emulate.Pattern) {
 	return l
 }
 
+// chained are the patterns of compilers that store what a chain of operations on single numbers
+// ends with, and norms before their scale or not at all.
+func (g *stepGate) chained() (l []emulate.Pattern) {
+	nodes, p := g.e.Machine.Nodes, g.claim
+	if p.Odd = emulate.Chained(nodes); p.Odd == 0 {
+		return nil
+	}
+	l = append(l, p)
+	if emulate.Splits(nodes) {
+		p.Split = true
+		l = append(l, p)
+	}
+	return l
+}
+
 // folds reports whether there is a batch norm that weights can take in.
 func (g *stepGate) folds() bool {
 	return slices.ContainsFunc(emulate.Folds(g.e.Machine.Nodes), func(i int) bool { return i > 0 })
@@ -306,6 +321,11 @@ func (g *stepGate) beside(p emulate.Pattern) (l []emulate.Pattern) {
 		q := p
 		q.Folded = !p.Folded
 		q.Points &^= emulate.AtConv
+		l = append(l, q)
+	}
+	if p.Half() && emulate.Splits(nodes) {
+		q := p
+		q.Split = !p.Split
 		l = append(l, q)
 	}
 	other = p
