@@ -9,7 +9,7 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// The float32 arithmetic of the contract "fast, version 2" (docs/NUMERICS.md, section
+// The float32 arithmetic of the contract "fast, version 4" (docs/NUMERICS.md, section
 // 13): convolutions with odd square windows, padded by half of them, by Winograd's method
 // or tap by tap. Every operation is written down in fast_plain.go, and that is the
 // definition; the kernels of package asm do the same operations in the same order, many
@@ -128,8 +128,8 @@ func (k *Kernel) forwardFast(dst, src *tensor.Tensor, p Params) {
 
 // ownFrame returns an image whose frame is as wide as a window's half: the image itself,
 // or a copy where a tile at the end of a line would read more of a wider frame's padding.
-func ownFrame(m *Image, frame int, p Padding) *Image {
-	if m.Frame == frame || p == Zeros || m.H%4 == 0 && m.W%4 == 0 {
+func ownFrame(m *Image, frame, tile int, p Padding) *Image {
+	if m.Frame == frame || p == Zeros || m.H%tile == 0 && m.W%tile == 0 {
 		return m
 	}
 	own := NewImage(m.Format, m.N, m.C, m.H, m.W, frame, asm.Aligned[float32](ImageSize(m.N, m.C, m.H, m.W, frame)))
@@ -346,7 +346,7 @@ func (g *fastConv) input(s *worker, lo, hi int) {
 		first, last := max(lo-n*per, 0), min(hi-n*per, per)-1 // tiles of the sample
 		for ty := first / g.tw; ty < last/g.tw+parts; ty++ {
 			for tx := 0; tx < g.tw+parts-1; tx++ {
-				if t := ty*g.tw + tx; parts == 1 && g.InputPair != nil && (n*per+t-lo)%2 == 0 && tx+1 < g.tw && t >= first && t < last {
+				if t := ty*g.tw + tx; parts == 1 && g.InputPair != nil && (n*per+t-lo)%2 == 0 && g.holds(ty, tx+1) && t >= first && t < last {
 					g.pair(s, g.window(n*per+t-lo, 0), n, ty, tx)
 					tx++
 					continue
@@ -381,7 +381,7 @@ func (g *fastConv) transform(s *worker, places *[4]int, found, n, ty, tx int) {
 	m, frame, side, blocks := g.form.form.Tile, g.k.kh/2, g.form.form.Side, g.src.Blocks()
 	src, v := g.src.at(n, 0, ty*m-frame, tx*m-frame), s.singles.v[places[0]:]
 	plane := g.Tiles * block
-	if ty < g.th && tx < g.tw {
+	if g.holds(ty, tx) {
 		g.Input(&g.src.data[src], g.src.line*4, g.src.plane*4, &v[0], &s.singles.also, g.vPoint*4, plane*4, blocks, &s.singles.t[0])
 		return
 	}
@@ -399,11 +399,26 @@ func (g *fastConv) pair(s *worker, place, n, ty, tx int) {
 	g.InputPair(&g.src.data[src], g.src.line*4, g.src.plane*4, &s.singles.v[place], &s.singles.also, g.vPoint*4, g.Tiles*block*4, g.src.Blocks(), &s.singles.t[0])
 }
 
-// edge copies a piece that lies beyond the image's last tile. No output reads its last row
-// (below) or column (to the right): those become zeros, whatever the memory holds.
+// ends returns the rows and columns from the first pixel of a piece's to where the source's
+// memory ends.
+func (g *fastConv) ends(ty, tx int) (rows, cols int) {
+	m, frame := g.form.form.Tile, g.k.kh/2+g.src.Frame
+	return up4(g.src.H) + frame - ty*m, up4(g.src.W) + frame - tx*m
+}
+
+// holds reports whether a piece is that of a tile, with memory for all of it.
+func (g *fastConv) holds(ty, tx int) bool {
+	rows, cols := g.ends(ty, tx)
+	return ty < g.th && tx < g.tw && min(rows, cols) >= g.form.form.Side
+}
+
+// edge copies a piece that lies beyond the image's last tile, or ends beyond the image. Of
+// the former no output reads its last row (below) or column (to the right): those become
+// zeros, whatever the memory holds, and so does what lies beyond the image.
 func (g *fastConv) edge(dst []float32, src, ty, tx int) {
 	side := g.form.form.Side
-	rows, cols := side, side
+	rows, cols := g.ends(ty, tx)
+	rows, cols = min(rows, side), min(cols, side)
 	if ty == g.th {
 		rows = g.k.kh - 1
 	}
@@ -467,8 +482,19 @@ func (g *fastConv) output(s *worker, t, o, at int) {
 	d := g.dst
 	n, y, x := g.place(t)
 	first := o * g.Outputs
-	to := d.at(n, first/block, y, x)
 	c, end := first, min(first+g.Outputs, d.C)
+	if m := g.form.form.Tile; y+m > up4(d.H) || x+m > up4(d.W) {
+		for ; c < end; c += block {
+			out := s.singles.edge
+			g.Output(&s.singles.m[at], g.mPoint*4, &g.weights.bias[c], &out[0], m*block*4, &s.singles.t[0])
+			for i := range min(m, d.H-y) {
+				copy(d.data[d.at(n, c/block, y+i, x):], out[i*m*block:][:min(m, d.W-x)*block])
+			}
+			at += block
+		}
+		return
+	}
+	to := d.at(n, first/block, y, x)
 	for ; g.OutputPair != nil && c+block < end; c += 2 * block {
 		g.OutputPair(&s.singles.m[at], g.mPoint*4, &g.weights.bias[c], &d.data[to], d.line*4, d.plane*4, &s.singles.t[0])
 		at, to = at+2*block, to+2*d.plane

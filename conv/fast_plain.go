@@ -43,15 +43,18 @@ func (g *fastConv) plainTile(n, y, x int) {
 			if z != z {
 				z = canonicalNaN
 			}
-			g.dst.data[g.dst.at(n, o/block, y+ij/form.Tile, x+ij%form.Tile)+o%block] = z
+			if i, j := y+ij/form.Tile, x+ij%form.Tile; i < g.dst.H && j < g.dst.W {
+				g.dst.data[g.dst.at(n, o/block, i, j)+o%block] = z
+			}
 		}
 	}
 }
 
 // read returns a pixel of a channel, zero where no output reads it: beyond the padding of
-// the last tile.
+// the last tile, or where the image ends.
 func (g *fastConv) read(n, c, y, x int) float32 {
-	if m := g.form.form.Tile; y >= g.th*m+g.k.kh/2 || x >= g.tw*m+g.k.kw/2 {
+	m, f := g.form.form.Tile, g.src.Frame
+	if y >= min(g.th*m+g.k.kh/2, up4(g.src.H)+f) || x >= min(g.tw*m+g.k.kw/2, up4(g.src.W)+f) {
 		return 0
 	}
 	return g.src.data[g.src.at(n, c/block, y, x)+c%block]
@@ -140,10 +143,10 @@ func fastInputLine(f *asm.Form, d, r []float32) {
 //	r_2 = sum of p_l^2 s_l         r_3 = d_infinity + sum of p_l^3 t_l,
 //
 // r_0 from the first to the last, the others from the last to the first. Without the point
-// 0 there is no d_0.
+// 0 there is no d_0. Of three numbers r_2 has the d_infinity.
 func fastOutputLine(f *asm.Form, d, r []float32) {
-	end := f.Side - 1
-	r[0], r[3] = d[0], d[end]
+	end, top := f.Side-1, f.Tile-1
+	r[0], r[top] = d[0], d[end]
 	if f.First == 0 {
 		r[0] += d[1]
 	}
@@ -152,11 +155,15 @@ func fastOutputLine(f *asm.Form, d, r []float32) {
 	}
 	for l := end - 2; l >= f.First; l -= 2 {
 		p, s, t := float32(f.Points[l]), d[l]+d[l+1], d[l]-d[l+1]
-		r[3] = single.FMA(p*p*p, t, r[3])
-		if l == end-2 {
-			r[1], r[2] = p*t, p*p*s
-			continue
+		for k, v := range []float32{1: t, 2: s, 3: t}[:top+1] {
+			c := [...]float32{1, p, p * p, p * p * p}[k]
+			switch {
+			case k == 0:
+			case k < top && l == end-2:
+				r[k] = c * v
+			default:
+				r[k] = single.FMA(c, v, r[k])
+			}
 		}
-		r[1], r[2] = single.FMA(p, t, r[1]), single.FMA(p*p, s, r[2])
 	}
 }

@@ -22,15 +22,16 @@ var fastOutputsWanted = flag.Int("conv.fast", 50000, "outputs of fast arithmetic
 // of the method as fractions, one product after another, none left out.
 type fastJudge struct {
 	taps   int
+	tile   int
 	points []*big.Rat // finite: 0 first, if their number is odd
 	first  int        // index of the first pair
 	g      [][]*big.Rat
 	polys  map[int][]float32
 }
 
-func newFastJudge(taps int, points ...float64) *fastJudge {
-	j := &fastJudge{taps: taps, polys: map[int][]float32{}}
-	if 2*len(points)+1 < taps+3 { // with infinity
+func newFastJudge(taps, tile int, points ...float64) *fastJudge {
+	j := &fastJudge{taps: taps, tile: tile, polys: map[int][]float32{}}
+	if 2*len(points)+2 < taps+tile { // with infinity
 		j.points, j.first = []*big.Rat{new(big.Rat)}, 1
 	}
 	for _, p := range points {
@@ -142,7 +143,7 @@ func (j *fastJudge) output(d []float32, row int) float32 {
 			s += d[l] + d[l+1]
 		}
 		return s
-	case 3:
+	case j.tile - 1:
 		s = d[n-1]
 	}
 	for l := n - 3; l >= j.first; l -= 2 {
@@ -153,7 +154,7 @@ func (j *fastJudge) output(d []float32, row int) float32 {
 		} else if row == 3 {
 			power = p * p * p
 		}
-		if l == n-3 && row < 3 {
+		if l == n-3 && row < j.tile-1 {
 			s = power * v
 		} else {
 			s = single.FMA(power, v, s)
@@ -174,9 +175,9 @@ func split(k int) (at, taps []int) {
 // value is output (n, o, y, x) of a convolution with weights w and bias, padded by half of
 // the window, of x.
 func (j *fastJudge) value(x, w *tensor.Tensor, bias float64, chain, n, o, y, xx int, padding Padding) float32 {
-	k, side := w.H(), j.taps+3
+	k, side := w.H(), j.taps+j.tile-1
 	at, taps := split(k)
-	top, left := y/4*4-k/2, xx/4*4-k/2
+	top, left := y/j.tile*j.tile-k/2, xx/j.tile*j.tile-k/2
 	pixel := func(c, i, l int) float32 {
 		// Beyond what outputs of the image read there is nothing.
 		if i >= x.H()+k/2 || l >= x.W()+k/2 {
@@ -257,9 +258,9 @@ func (j *fastJudge) value(x, w *tensor.Tensor, bias float64, chain, n, o, y, xx 
 		for i := range side {
 			column[i] = m[i*side+l]
 		}
-		line[l] = j.output(column, y%4)
+		line[l] = j.output(column, y%j.tile)
 	}
-	return j.output(line, xx%4) + float32(bias)
+	return j.output(line, xx%j.tile) + float32(bias)
 }
 
 // tapped is an output of a convolution tap by tap: see value.
@@ -337,7 +338,7 @@ func TestFastTapsDefinition(t *testing.T) {
 
 // Every kernel, and plain Go, returns what the judge does.
 func TestFastDefinition(t *testing.T) {
-	judges := map[int]*fastJudge{3: newFastJudge(3, 5./8, 13./8), 5: newFastJudge(5, .5, 1, 2), 7: newFastJudge(4, 1./4, 7./8, 7./4)}
+	judges := map[int]*fastJudge{3: newFastJudge(3, 4, 5./8, 13./8), 5: newFastJudge(5, 3, 1./4, 7./8, 7./4), 7: newFastJudge(4, 4, 1./4, 7./8, 7./4)}
 	chains := map[int]int{3: 32, 5: 16, 7: 16}
 	r := rand.New(rand.NewPCG(1, 2))
 	for _, k := range []int{3, 5, 7} {
@@ -488,6 +489,8 @@ func TestFastBound(t *testing.T) {
 		reached := 0.0
 		for kind := range hardKinds {
 			const oc, side = 8, 12
+			form := asm.FastForm(k)
+			m := form.Tile
 			ic := []int{8, 40, 100}[kind%3]
 			x := tensor.Of(fp16.Float32, hard(r, kind, ic*side*side, ic, side*side), 1, ic, side, side)
 			if kind == 3 { // within the range in which nothing underflows
@@ -506,24 +509,24 @@ func TestFastBound(t *testing.T) {
 			src := newTestImage(fp16.Float32, 1, ic, side, side, k/2)
 			src.From(x)
 			src.FillFrame(Zeros)
-			tables := exact.transform(asm.WinogradForm(k), &asm.Winograd{Outputs: 8}).tables
-			norms := make([]float64, k+3)
-			for ty := 0; ty < side; ty += 4 {
-				for tx := 0; tx < side; tx += 4 {
+			tables := exact.transform(form, &asm.Winograd{Outputs: 8}).tables
+			norms := make([]float64, form.Side)
+			for ty := 0; ty < side; ty += m {
+				for tx := 0; tx < side; tx += m {
 					greatest := 0.0
-					for i := range k + 3 {
+					for i := range form.Side {
 						pixelNorms(norms, src, exact, 0, ty+i-k/2, tx-k/2)
 						for _, v := range norms {
 							greatest = max(greatest, v)
 						}
 					}
 					for o := range oc {
-						for ij := range 16 {
-							at := (o*side+ty+ij/4)*side + tx + ij%4
+						for ij := range m * m {
+							at := (o*side+ty+ij/m)*side + tx + ij%m
 							bound := 0x1p29 * tables[ij*8+o] * greatest
 							off := math.Abs(got.Data[at] - want.Data[at])
 							if !(off <= bound) {
-								t.Fatalf("%dx%d, kind %d: output (%d, %d, %d) is off by %.3g, more than %.3g", k, k, kind, o, ty+ij/4, tx+ij%4, off, bound)
+								t.Fatalf("%dx%d, kind %d: output (%d, %d, %d) is off by %.3g, more than %.3g", k, k, kind, o, ty+ij/m, tx+ij%m, off, bound)
 							}
 							reached = max(reached, off/bound)
 						}
@@ -540,19 +543,20 @@ func TestFastBound(t *testing.T) {
 // An image in a frame wider than the convolution's own has the same outputs.
 func TestFastFrame(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 9))
-	for _, padding := range []Padding{Zeros, Circular, Reflect, Replicate} {
-		x, w := gauss(r, fp16.Float32, 2, 16, 9, 11), gauss(r, fp16.Float32, 24, 16, 3, 3)
-		k, p := NewKernel(w, nil).Fast(), Square(1, 1, padding)
-		want, got := tensor.New(fp16.Float32, 2, 24, 9, 11), tensor.New(fp16.Float32, 2, 24, 9, 11)
+	for i, padding := range []Padding{Zeros, Circular, Reflect, Replicate, Zeros, Circular, Reflect, Replicate} {
+		size, h, w := 3+i/4*2, 9+i/4*7, 11+i/4*5 // 16x16 for 5x5: tiles of 3x3 end beyond it
+		x, weight := gauss(r, fp16.Float32, 2, 16, h, w), gauss(r, fp16.Float32, 24, 16, size, size)
+		k, p := NewKernel(weight, nil).Fast(), Square(1, size/2, padding)
+		want, got := tensor.New(fp16.Float32, 2, 24, h, w), tensor.New(fp16.Float32, 2, 24, h, w)
 		Forward(want, x, k, p)
-		src, dst := newTestImage(fp16.Float32, 2, 16, 9, 11, 3), newTestImage(fp16.Float32, 2, 24, 9, 11, 2)
+		src, dst := newTestImage(fp16.Float32, 2, 16, h, w, 3), newTestImage(fp16.Float32, 2, 24, h, w, i%3)
 		src.From(x)
 		src.FillFrame(padding)
-		k.Plan(fp16.Float32, 9, 11, p).Run(dst, src, new(Space))
+		k.Plan(fp16.Float32, h, w, p).Run(dst, src, new(Space))
 		dst.To(got)
 		for i, v := range want.Data {
 			if got.Data[i] != v {
-				t.Fatalf("%v: output %d is %v, want %v", padding, i, got.Data[i], v)
+				t.Fatalf("%dx%d, %v: output %d is %v, want %v", size, size, padding, i, got.Data[i], v)
 			}
 		}
 	}
@@ -589,7 +593,7 @@ func TestFastAccuracy(t *testing.T) {
 	for _, c := range []struct {
 		k, channels int
 		most        float64
-	}{{3, 16, 1e-6}, {3, 64, 1e-6}, {3, 256, 1e-6}, {5, 32, 3e-6}, {7, 32, 3e-6}} {
+	}{{3, 16, 1e-6}, {3, 64, 1e-6}, {3, 256, 1e-6}, {5, 32, 1e-6}, {7, 32, 3e-6}} {
 		t.Run(fmt.Sprintf("%dx%d of %d", c.k, c.k, c.channels), func(t *testing.T) {
 			const side, oc = 16, 16
 			x := tensor.New(fp16.Float32, 1, c.channels, side, side)

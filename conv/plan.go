@@ -170,7 +170,7 @@ func (p *Plan) Run(dst, src *Image, s *Space) {
 		panic("conv: images of another shape or frame than the plan's")
 	default:
 		if p.quick != nil {
-			src = ownFrame(src, p.Frame(), p.p.Padding)
+			src = ownFrame(src, p.Frame(), p.quick.form.Tile, p.p.Padding)
 		}
 		p.run(p.k, dst, src, s)
 	}

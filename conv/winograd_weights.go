@@ -15,7 +15,7 @@ type winogradWeights struct {
 	panels   []float64 // U [n*n][outputs/Outputs][blocks*8][Outputs]
 	chain    int       // blocks whose channels are added one after another
 	size     int       // of one panel
-	tables   []float64 // of each 8 outputs: N [16][8], bias [8], u|bias| [8]
+	tables   []float64 // of each 8 outputs: N [16][8] for 4x4, bias [8], u|bias| [8]
 	measured *measured // what K is, nil for the greatest norm of a pixel
 	direct   []float32 // the weights as they are, [oc][blocks][K*K][8]
 	sizes    []float64 // the sum over the taps of ||w/t||, [oc]
@@ -95,10 +95,10 @@ func (k *Kernel) transform(f *asm.Form, kernels *asm.Winograd) *winogradWeights 
 			w.sizes[o] += math.Sqrt(squares)
 		}
 		table := w.tables[o/block*18*block+o%block:]
-		for ij := range 16 {
+		for ij := range f.Tile * f.Tile {
 			var sum, squares float64
 			for p := range points {
-				i, j, y, x := ij/4, ij%4, p/n, p%n
+				i, j, y, x := ij/f.Tile, ij%f.Tile, p/n, p%n
 				a := math.Abs(f.A[i][y] * f.A[j][x])
 				size, off := sums[p].norms()
 				input := float64(size * (float64(f.InRoundings[y]*rowSum(f.B[x])) + float64(rowSum(f.B[y])*f.InRoundings[x])))

@@ -59,12 +59,12 @@ func FastTapKernels() *FastTaps { return current().fastTaps }
 // Fast returns the form's float32 kernels of the backend that runs, nil if it has none.
 func (f *Form) Fast() *Fast {
 	b := current()
-	switch f.Taps {
-	case 3:
+	switch f {
+	case form3:
 		return b.fast
-	case 4:
+	case form4:
 		return b.fast4
-	case 5:
+	case fast5:
 		return b.fast5
 	}
 	return nil

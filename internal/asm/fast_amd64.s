@@ -76,231 +76,159 @@ DATA fastAVX2Constants<>+272(SB)/4, $0x40895000
 DATA fastAVX2Constants<>+276(SB)/4, $0x40895000
 DATA fastAVX2Constants<>+280(SB)/4, $0x40895000
 DATA fastAVX2Constants<>+284(SB)/4, $0x40895000
-DATA fastAVX2Constants<>+288(SB)/4, $0x3f000000
-DATA fastAVX2Constants<>+292(SB)/4, $0x3f000000
-DATA fastAVX2Constants<>+296(SB)/4, $0x3f000000
-DATA fastAVX2Constants<>+300(SB)/4, $0x3f000000
-DATA fastAVX2Constants<>+304(SB)/4, $0x3f000000
-DATA fastAVX2Constants<>+308(SB)/4, $0x3f000000
-DATA fastAVX2Constants<>+312(SB)/4, $0x3f000000
-DATA fastAVX2Constants<>+316(SB)/4, $0x3f000000
-DATA fastAVX2Constants<>+320(SB)/4, $0x3e800000
-DATA fastAVX2Constants<>+324(SB)/4, $0x3e800000
-DATA fastAVX2Constants<>+328(SB)/4, $0x3e800000
-DATA fastAVX2Constants<>+332(SB)/4, $0x3e800000
-DATA fastAVX2Constants<>+336(SB)/4, $0x3e800000
-DATA fastAVX2Constants<>+340(SB)/4, $0x3e800000
-DATA fastAVX2Constants<>+344(SB)/4, $0x3e800000
-DATA fastAVX2Constants<>+348(SB)/4, $0x3e800000
-DATA fastAVX2Constants<>+352(SB)/4, $0x3e000000
-DATA fastAVX2Constants<>+356(SB)/4, $0x3e000000
-DATA fastAVX2Constants<>+360(SB)/4, $0x3e000000
-DATA fastAVX2Constants<>+364(SB)/4, $0x3e000000
-DATA fastAVX2Constants<>+368(SB)/4, $0x3e000000
-DATA fastAVX2Constants<>+372(SB)/4, $0x3e000000
-DATA fastAVX2Constants<>+376(SB)/4, $0x3e000000
-DATA fastAVX2Constants<>+380(SB)/4, $0x3e000000
-DATA fastAVX2Constants<>+384(SB)/4, $0x40a80000
-DATA fastAVX2Constants<>+388(SB)/4, $0x40a80000
-DATA fastAVX2Constants<>+392(SB)/4, $0x40a80000
-DATA fastAVX2Constants<>+396(SB)/4, $0x40a80000
-DATA fastAVX2Constants<>+400(SB)/4, $0x40a80000
-DATA fastAVX2Constants<>+404(SB)/4, $0x40a80000
-DATA fastAVX2Constants<>+408(SB)/4, $0x40a80000
-DATA fastAVX2Constants<>+412(SB)/4, $0x40a80000
-DATA fastAVX2Constants<>+416(SB)/4, $0x40800000
-DATA fastAVX2Constants<>+420(SB)/4, $0x40800000
-DATA fastAVX2Constants<>+424(SB)/4, $0x40800000
-DATA fastAVX2Constants<>+428(SB)/4, $0x40800000
-DATA fastAVX2Constants<>+432(SB)/4, $0x40800000
-DATA fastAVX2Constants<>+436(SB)/4, $0x40800000
-DATA fastAVX2Constants<>+440(SB)/4, $0x40800000
-DATA fastAVX2Constants<>+444(SB)/4, $0x40800000
-DATA fastAVX2Constants<>+448(SB)/4, $0x40a00000
-DATA fastAVX2Constants<>+452(SB)/4, $0x40a00000
-DATA fastAVX2Constants<>+456(SB)/4, $0x40a00000
-DATA fastAVX2Constants<>+460(SB)/4, $0x40a00000
-DATA fastAVX2Constants<>+464(SB)/4, $0x40a00000
-DATA fastAVX2Constants<>+468(SB)/4, $0x40a00000
-DATA fastAVX2Constants<>+472(SB)/4, $0x40a00000
-DATA fastAVX2Constants<>+476(SB)/4, $0x40a00000
-DATA fastAVX2Constants<>+480(SB)/4, $0x40880000
-DATA fastAVX2Constants<>+484(SB)/4, $0x40880000
-DATA fastAVX2Constants<>+488(SB)/4, $0x40880000
-DATA fastAVX2Constants<>+492(SB)/4, $0x40880000
-DATA fastAVX2Constants<>+496(SB)/4, $0x40880000
-DATA fastAVX2Constants<>+500(SB)/4, $0x40880000
-DATA fastAVX2Constants<>+504(SB)/4, $0x40880000
-DATA fastAVX2Constants<>+508(SB)/4, $0x40880000
-DATA fastAVX2Constants<>+512(SB)/4, $0x40000000
-DATA fastAVX2Constants<>+516(SB)/4, $0x40000000
-DATA fastAVX2Constants<>+520(SB)/4, $0x40000000
-DATA fastAVX2Constants<>+524(SB)/4, $0x40000000
-DATA fastAVX2Constants<>+528(SB)/4, $0x40000000
-DATA fastAVX2Constants<>+532(SB)/4, $0x40000000
-DATA fastAVX2Constants<>+536(SB)/4, $0x40000000
-DATA fastAVX2Constants<>+540(SB)/4, $0x40000000
-DATA fastAVX2Constants<>+544(SB)/4, $0x41000000
-DATA fastAVX2Constants<>+548(SB)/4, $0x41000000
-DATA fastAVX2Constants<>+552(SB)/4, $0x41000000
-DATA fastAVX2Constants<>+556(SB)/4, $0x41000000
-DATA fastAVX2Constants<>+560(SB)/4, $0x41000000
-DATA fastAVX2Constants<>+564(SB)/4, $0x41000000
-DATA fastAVX2Constants<>+568(SB)/4, $0x41000000
-DATA fastAVX2Constants<>+572(SB)/4, $0x41000000
-DATA fastAVX2Constants<>+576(SB)/4, $0x3fa00000
-DATA fastAVX2Constants<>+580(SB)/4, $0x3fa00000
-DATA fastAVX2Constants<>+584(SB)/4, $0x3fa00000
-DATA fastAVX2Constants<>+588(SB)/4, $0x3fa00000
-DATA fastAVX2Constants<>+592(SB)/4, $0x3fa00000
-DATA fastAVX2Constants<>+596(SB)/4, $0x3fa00000
-DATA fastAVX2Constants<>+600(SB)/4, $0x3fa00000
-DATA fastAVX2Constants<>+604(SB)/4, $0x3fa00000
-DATA fastAVX2Constants<>+608(SB)/4, $0x3d800000
-DATA fastAVX2Constants<>+612(SB)/4, $0x3d800000
-DATA fastAVX2Constants<>+616(SB)/4, $0x3d800000
-DATA fastAVX2Constants<>+620(SB)/4, $0x3d800000
-DATA fastAVX2Constants<>+624(SB)/4, $0x3d800000
-DATA fastAVX2Constants<>+628(SB)/4, $0x3d800000
-DATA fastAVX2Constants<>+632(SB)/4, $0x3d800000
-DATA fastAVX2Constants<>+636(SB)/4, $0x3d800000
-DATA fastAVX2Constants<>+640(SB)/4, $0x3c800000
-DATA fastAVX2Constants<>+644(SB)/4, $0x3c800000
-DATA fastAVX2Constants<>+648(SB)/4, $0x3c800000
-DATA fastAVX2Constants<>+652(SB)/4, $0x3c800000
-DATA fastAVX2Constants<>+656(SB)/4, $0x3c800000
-DATA fastAVX2Constants<>+660(SB)/4, $0x3c800000
-DATA fastAVX2Constants<>+664(SB)/4, $0x3c800000
-DATA fastAVX2Constants<>+668(SB)/4, $0x3c800000
-DATA fastAVX2Constants<>+672(SB)/4, $0x3e161000
-DATA fastAVX2Constants<>+676(SB)/4, $0x3e161000
-DATA fastAVX2Constants<>+680(SB)/4, $0x3e161000
-DATA fastAVX2Constants<>+684(SB)/4, $0x3e161000
-DATA fastAVX2Constants<>+688(SB)/4, $0x3e161000
-DATA fastAVX2Constants<>+692(SB)/4, $0x3e161000
-DATA fastAVX2Constants<>+696(SB)/4, $0x3e161000
-DATA fastAVX2Constants<>+700(SB)/4, $0x3e161000
-DATA fastAVX2Constants<>+704(SB)/4, $0x40256000
-DATA fastAVX2Constants<>+708(SB)/4, $0x40256000
-DATA fastAVX2Constants<>+712(SB)/4, $0x40256000
-DATA fastAVX2Constants<>+716(SB)/4, $0x40256000
-DATA fastAVX2Constants<>+720(SB)/4, $0x40256000
-DATA fastAVX2Constants<>+724(SB)/4, $0x40256000
-DATA fastAVX2Constants<>+728(SB)/4, $0x40256000
-DATA fastAVX2Constants<>+732(SB)/4, $0x40256000
-DATA fastAVX2Constants<>+736(SB)/4, $0x40790000
-DATA fastAVX2Constants<>+740(SB)/4, $0x40790000
-DATA fastAVX2Constants<>+744(SB)/4, $0x40790000
-DATA fastAVX2Constants<>+748(SB)/4, $0x40790000
-DATA fastAVX2Constants<>+752(SB)/4, $0x40790000
-DATA fastAVX2Constants<>+756(SB)/4, $0x40790000
-DATA fastAVX2Constants<>+760(SB)/4, $0x40790000
-DATA fastAVX2Constants<>+764(SB)/4, $0x40790000
-DATA fastAVX2Constants<>+768(SB)/4, $0x40161000
-DATA fastAVX2Constants<>+772(SB)/4, $0x40161000
-DATA fastAVX2Constants<>+776(SB)/4, $0x40161000
-DATA fastAVX2Constants<>+780(SB)/4, $0x40161000
-DATA fastAVX2Constants<>+784(SB)/4, $0x40161000
-DATA fastAVX2Constants<>+788(SB)/4, $0x40161000
-DATA fastAVX2Constants<>+792(SB)/4, $0x40161000
-DATA fastAVX2Constants<>+796(SB)/4, $0x40161000
-DATA fastAVX2Constants<>+800(SB)/4, $0x40750000
-DATA fastAVX2Constants<>+804(SB)/4, $0x40750000
-DATA fastAVX2Constants<>+808(SB)/4, $0x40750000
-DATA fastAVX2Constants<>+812(SB)/4, $0x40750000
-DATA fastAVX2Constants<>+816(SB)/4, $0x40750000
-DATA fastAVX2Constants<>+820(SB)/4, $0x40750000
-DATA fastAVX2Constants<>+824(SB)/4, $0x40750000
-DATA fastAVX2Constants<>+828(SB)/4, $0x40750000
-DATA fastAVX2Constants<>+832(SB)/4, $0x3f600000
-DATA fastAVX2Constants<>+836(SB)/4, $0x3f600000
-DATA fastAVX2Constants<>+840(SB)/4, $0x3f600000
-DATA fastAVX2Constants<>+844(SB)/4, $0x3f600000
-DATA fastAVX2Constants<>+848(SB)/4, $0x3f600000
-DATA fastAVX2Constants<>+852(SB)/4, $0x3f600000
-DATA fastAVX2Constants<>+856(SB)/4, $0x3f600000
-DATA fastAVX2Constants<>+860(SB)/4, $0x3f600000
-DATA fastAVX2Constants<>+864(SB)/4, $0x3f440000
-DATA fastAVX2Constants<>+868(SB)/4, $0x3f440000
-DATA fastAVX2Constants<>+872(SB)/4, $0x3f440000
-DATA fastAVX2Constants<>+876(SB)/4, $0x3f440000
-DATA fastAVX2Constants<>+880(SB)/4, $0x3f440000
-DATA fastAVX2Constants<>+884(SB)/4, $0x3f440000
-DATA fastAVX2Constants<>+888(SB)/4, $0x3f440000
-DATA fastAVX2Constants<>+892(SB)/4, $0x3f440000
-DATA fastAVX2Constants<>+896(SB)/4, $0x3f2b8000
-DATA fastAVX2Constants<>+900(SB)/4, $0x3f2b8000
-DATA fastAVX2Constants<>+904(SB)/4, $0x3f2b8000
-DATA fastAVX2Constants<>+908(SB)/4, $0x3f2b8000
-DATA fastAVX2Constants<>+912(SB)/4, $0x3f2b8000
-DATA fastAVX2Constants<>+916(SB)/4, $0x3f2b8000
-DATA fastAVX2Constants<>+920(SB)/4, $0x3f2b8000
-DATA fastAVX2Constants<>+924(SB)/4, $0x3f2b8000
-DATA fastAVX2Constants<>+928(SB)/4, $0x3e440000
-DATA fastAVX2Constants<>+932(SB)/4, $0x3e440000
-DATA fastAVX2Constants<>+936(SB)/4, $0x3e440000
-DATA fastAVX2Constants<>+940(SB)/4, $0x3e440000
-DATA fastAVX2Constants<>+944(SB)/4, $0x3e440000
-DATA fastAVX2Constants<>+948(SB)/4, $0x3e440000
-DATA fastAVX2Constants<>+952(SB)/4, $0x3e440000
-DATA fastAVX2Constants<>+956(SB)/4, $0x3e440000
-DATA fastAVX2Constants<>+960(SB)/4, $0x40480000
-DATA fastAVX2Constants<>+964(SB)/4, $0x40480000
-DATA fastAVX2Constants<>+968(SB)/4, $0x40480000
-DATA fastAVX2Constants<>+972(SB)/4, $0x40480000
-DATA fastAVX2Constants<>+976(SB)/4, $0x40480000
-DATA fastAVX2Constants<>+980(SB)/4, $0x40480000
-DATA fastAVX2Constants<>+984(SB)/4, $0x40480000
-DATA fastAVX2Constants<>+988(SB)/4, $0x40480000
-DATA fastAVX2Constants<>+992(SB)/4, $0x3fe00000
-DATA fastAVX2Constants<>+996(SB)/4, $0x3fe00000
-DATA fastAVX2Constants<>+1000(SB)/4, $0x3fe00000
-DATA fastAVX2Constants<>+1004(SB)/4, $0x3fe00000
-DATA fastAVX2Constants<>+1008(SB)/4, $0x3fe00000
-DATA fastAVX2Constants<>+1012(SB)/4, $0x3fe00000
-DATA fastAVX2Constants<>+1016(SB)/4, $0x3fe00000
-DATA fastAVX2Constants<>+1020(SB)/4, $0x3fe00000
-DATA fastAVX2Constants<>+1024(SB)/4, $0x40440000
-DATA fastAVX2Constants<>+1028(SB)/4, $0x40440000
-DATA fastAVX2Constants<>+1032(SB)/4, $0x40440000
-DATA fastAVX2Constants<>+1036(SB)/4, $0x40440000
-DATA fastAVX2Constants<>+1040(SB)/4, $0x40440000
-DATA fastAVX2Constants<>+1044(SB)/4, $0x40440000
-DATA fastAVX2Constants<>+1048(SB)/4, $0x40440000
-DATA fastAVX2Constants<>+1052(SB)/4, $0x40440000
-DATA fastAVX2Constants<>+1056(SB)/4, $0x40ab8000
-DATA fastAVX2Constants<>+1060(SB)/4, $0x40ab8000
-DATA fastAVX2Constants<>+1064(SB)/4, $0x40ab8000
-DATA fastAVX2Constants<>+1068(SB)/4, $0x40ab8000
-DATA fastAVX2Constants<>+1072(SB)/4, $0x40ab8000
-DATA fastAVX2Constants<>+1076(SB)/4, $0x40ab8000
-DATA fastAVX2Constants<>+1080(SB)/4, $0x40ab8000
-DATA fastAVX2Constants<>+1084(SB)/4, $0x40ab8000
-DATA fastAVX2Constants<>+1088(SB)/4, $0x3d440000
-DATA fastAVX2Constants<>+1092(SB)/4, $0x3d440000
-DATA fastAVX2Constants<>+1096(SB)/4, $0x3d440000
-DATA fastAVX2Constants<>+1100(SB)/4, $0x3d440000
-DATA fastAVX2Constants<>+1104(SB)/4, $0x3d440000
-DATA fastAVX2Constants<>+1108(SB)/4, $0x3d440000
-DATA fastAVX2Constants<>+1112(SB)/4, $0x3d440000
-DATA fastAVX2Constants<>+1116(SB)/4, $0x3d440000
-DATA fastAVX2Constants<>+1120(SB)/4, $0x3f540000
-DATA fastAVX2Constants<>+1124(SB)/4, $0x3f540000
-DATA fastAVX2Constants<>+1128(SB)/4, $0x3f540000
-DATA fastAVX2Constants<>+1132(SB)/4, $0x3f540000
-DATA fastAVX2Constants<>+1136(SB)/4, $0x3f540000
-DATA fastAVX2Constants<>+1140(SB)/4, $0x3f540000
-DATA fastAVX2Constants<>+1144(SB)/4, $0x3f540000
-DATA fastAVX2Constants<>+1148(SB)/4, $0x3f540000
-DATA fastAVX2Constants<>+1152(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+1156(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+1160(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+1164(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+1168(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+1172(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+1176(SB)/4, $0x7fc00000
-DATA fastAVX2Constants<>+1180(SB)/4, $0x7fc00000
-GLOBL fastAVX2Constants<>(SB), RODATA|NOPTR, $1184
+DATA fastAVX2Constants<>+288(SB)/4, $0x3e800000
+DATA fastAVX2Constants<>+292(SB)/4, $0x3e800000
+DATA fastAVX2Constants<>+296(SB)/4, $0x3e800000
+DATA fastAVX2Constants<>+300(SB)/4, $0x3e800000
+DATA fastAVX2Constants<>+304(SB)/4, $0x3e800000
+DATA fastAVX2Constants<>+308(SB)/4, $0x3e800000
+DATA fastAVX2Constants<>+312(SB)/4, $0x3e800000
+DATA fastAVX2Constants<>+316(SB)/4, $0x3e800000
+DATA fastAVX2Constants<>+320(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+324(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+328(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+332(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+336(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+340(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+344(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+348(SB)/4, $0x3d800000
+DATA fastAVX2Constants<>+352(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+356(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+360(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+364(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+368(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+372(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+376(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+380(SB)/4, $0x3c800000
+DATA fastAVX2Constants<>+384(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+388(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+392(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+396(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+400(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+404(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+408(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+412(SB)/4, $0x3e161000
+DATA fastAVX2Constants<>+416(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+420(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+424(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+428(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+432(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+436(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+440(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+444(SB)/4, $0x40256000
+DATA fastAVX2Constants<>+448(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+452(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+456(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+460(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+464(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+468(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+472(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+476(SB)/4, $0x40790000
+DATA fastAVX2Constants<>+480(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+484(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+488(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+492(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+496(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+500(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+504(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+508(SB)/4, $0x40161000
+DATA fastAVX2Constants<>+512(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+516(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+520(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+524(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+528(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+532(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+536(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+540(SB)/4, $0x40750000
+DATA fastAVX2Constants<>+544(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+548(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+552(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+556(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+560(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+564(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+568(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+572(SB)/4, $0x3f600000
+DATA fastAVX2Constants<>+576(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+580(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+584(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+588(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+592(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+596(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+600(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+604(SB)/4, $0x3f440000
+DATA fastAVX2Constants<>+608(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+612(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+616(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+620(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+624(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+628(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+632(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+636(SB)/4, $0x3f2b8000
+DATA fastAVX2Constants<>+640(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+644(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+648(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+652(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+656(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+660(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+664(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+668(SB)/4, $0x3e440000
+DATA fastAVX2Constants<>+672(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+676(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+680(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+684(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+688(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+692(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+696(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+700(SB)/4, $0x40480000
+DATA fastAVX2Constants<>+704(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+708(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+712(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+716(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+720(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+724(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+728(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+732(SB)/4, $0x3fe00000
+DATA fastAVX2Constants<>+736(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+740(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+744(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+748(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+752(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+756(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+760(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+764(SB)/4, $0x40440000
+DATA fastAVX2Constants<>+768(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+772(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+776(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+780(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+784(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+788(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+792(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+796(SB)/4, $0x40ab8000
+DATA fastAVX2Constants<>+800(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+804(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+808(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+812(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+816(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+820(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+824(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+828(SB)/4, $0x3d440000
+DATA fastAVX2Constants<>+832(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+836(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+840(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+844(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+848(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+852(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+856(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+860(SB)/4, $0x3f540000
+DATA fastAVX2Constants<>+864(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+868(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+872(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+876(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+880(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+884(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+888(SB)/4, $0x7fc00000
+DATA fastAVX2Constants<>+892(SB)/4, $0x7fc00000
+GLOBL fastAVX2Constants<>(SB), RODATA|NOPTR, $896
 
 // func fastMultiplyAVX2(v *float32, u *float32, m *float32, blocks int, chain int, groups int, next *float32, later *float32)
 // Requires: AVX, CMOV, FMA3, MMX+
@@ -892,7 +820,7 @@ fastOutputAVX2columns:
 	DECQ        R10
 	JNZ         fastOutputAVX2columns
 	VMOVUPS     (DX), Y15
-	VMOVUPS     fastAVX2Constants<>+1152(SB), Y14
+	VMOVUPS     fastAVX2Constants<>+864(SB), Y14
 	MOVQ        DI, AX
 	MOVQ        $0x00000004, R10
 
@@ -955,7 +883,7 @@ fast5x5InputAVX2:
 	ADDQ R8, R11
 	LEAQ (CX)(CX*2), R12
 	ADDQ R11, R12
-	MOVQ $0x00000008, R10
+	MOVQ $0x00000007, R10
 
 fast5x5InputAVX2columns:
 	VMOVUPS      (R8), Y0
@@ -965,50 +893,44 @@ fast5x5InputAVX2columns:
 	VMOVUPS      (R11)(CX*1), Y4
 	VMOVUPS      (R11)(CX*2), Y5
 	VMOVUPS      (R12), Y6
-	VMOVUPS      (R12)(CX*1), Y7
-	VMOVAPS      Y6, Y8
-	VFNMADD231PS fastAVX2Constants<>+384(SB), Y4, Y8
-	VFMADD231PS  fastAVX2Constants<>+384(SB), Y2, Y8
-	VFNMADD231PS fastAVX2Constants<>+160(SB), Y0, Y8
-	VMOVUPS      Y8, (R9)
-	VMOVAPS      Y5, Y9
-	VFNMADD231PS fastAVX2Constants<>+448(SB), Y3, Y9
-	VFMADD231PS  fastAVX2Constants<>+416(SB), Y1, Y9
-	VMOVAPS      Y6, Y10
-	VFNMADD231PS fastAVX2Constants<>+448(SB), Y4, Y10
-	VFMADD231PS  fastAVX2Constants<>+416(SB), Y2, Y10
-	VMOVAPS      Y10, Y11
-	VFMADD231PS  fastAVX2Constants<>+288(SB), Y9, Y10
-	VFNMADD231PS fastAVX2Constants<>+288(SB), Y9, Y11
-	VMOVUPS      Y10, 256(R9)
-	VMOVUPS      Y11, 512(R9)
-	VMOVAPS      Y5, Y12
-	VFNMADD231PS fastAVX2Constants<>+480(SB), Y3, Y12
-	VFMADD231PS  fastAVX2Constants<>+160(SB), Y1, Y12
-	VMOVAPS      Y6, Y13
-	VFNMADD231PS fastAVX2Constants<>+480(SB), Y4, Y13
-	VFMADD231PS  fastAVX2Constants<>+160(SB), Y2, Y13
-	VMOVAPS      Y13, Y14
-	VFMADD231PS  fastAVX2Constants<>+160(SB), Y12, Y13
-	VFNMADD231PS fastAVX2Constants<>+160(SB), Y12, Y14
-	VMOVUPS      Y13, 768(R9)
-	VMOVUPS      Y14, 1024(R9)
-	VMOVAPS      Y5, Y15
-	VFNMADD231PS fastAVX2Constants<>+576(SB), Y3, Y15
-	VFMADD231PS  fastAVX2Constants<>+320(SB), Y1, Y15
-	VMOVAPS      Y6, Y8
-	VFNMADD231PS fastAVX2Constants<>+576(SB), Y4, Y8
-	VFMADD231PS  fastAVX2Constants<>+320(SB), Y2, Y8
+	VMOVAPS      Y4, Y7
+	VFNMADD231PS fastAVX2Constants<>+512(SB), Y2, Y7
+	VFMADD231PS  fastAVX2Constants<>+480(SB), Y0, Y7
+	VMOVAPS      Y5, Y8
+	VFNMADD231PS fastAVX2Constants<>+512(SB), Y3, Y8
+	VFMADD231PS  fastAVX2Constants<>+480(SB), Y1, Y8
 	VMOVAPS      Y8, Y9
-	VFMADD231PS  fastAVX2Constants<>+512(SB), Y15, Y8
-	VFNMADD231PS fastAVX2Constants<>+512(SB), Y15, Y9
-	VMOVUPS      Y8, 1280(R9)
-	VMOVUPS      Y9, 1536(R9)
-	VMOVAPS      Y7, Y10
-	VFNMADD231PS fastAVX2Constants<>+384(SB), Y5, Y10
-	VFMADD231PS  fastAVX2Constants<>+384(SB), Y3, Y10
-	VFNMADD231PS fastAVX2Constants<>+160(SB), Y1, Y10
-	VMOVUPS      Y10, 1792(R9)
+	VFMADD231PS  fastAVX2Constants<>+288(SB), Y7, Y8
+	VFNMADD231PS fastAVX2Constants<>+288(SB), Y7, Y9
+	VMOVUPS      Y8, (R9)
+	VMOVUPS      Y9, 224(R9)
+	VMOVAPS      Y4, Y10
+	VFNMADD231PS fastAVX2Constants<>+672(SB), Y2, Y10
+	VFMADD231PS  fastAVX2Constants<>+640(SB), Y0, Y10
+	VMOVAPS      Y5, Y11
+	VFNMADD231PS fastAVX2Constants<>+672(SB), Y3, Y11
+	VFMADD231PS  fastAVX2Constants<>+640(SB), Y1, Y11
+	VMOVAPS      Y11, Y12
+	VFMADD231PS  fastAVX2Constants<>+544(SB), Y10, Y11
+	VFNMADD231PS fastAVX2Constants<>+544(SB), Y10, Y12
+	VMOVUPS      Y11, 448(R9)
+	VMOVUPS      Y12, 672(R9)
+	VMOVAPS      Y4, Y13
+	VFNMADD231PS fastAVX2Constants<>+832(SB), Y2, Y13
+	VFMADD231PS  fastAVX2Constants<>+800(SB), Y0, Y13
+	VMOVAPS      Y5, Y14
+	VFNMADD231PS fastAVX2Constants<>+832(SB), Y3, Y14
+	VFMADD231PS  fastAVX2Constants<>+800(SB), Y1, Y14
+	VMOVAPS      Y14, Y15
+	VFMADD231PS  fastAVX2Constants<>+704(SB), Y13, Y14
+	VFNMADD231PS fastAVX2Constants<>+704(SB), Y13, Y15
+	VMOVUPS      Y14, 896(R9)
+	VMOVUPS      Y15, 1120(R9)
+	VMOVAPS      Y6, Y7
+	VFNMADD231PS fastAVX2Constants<>+448(SB), Y4, Y7
+	VFMADD231PS  fastAVX2Constants<>+416(SB), Y2, Y7
+	VFNMADD231PS fastAVX2Constants<>+384(SB), Y0, Y7
+	VMOVUPS      Y7, 1344(R9)
 	ADDQ         $0x20, R8
 	ADDQ         $0x20, R11
 	ADDQ         $0x20, R12
@@ -1017,7 +939,7 @@ fast5x5InputAVX2columns:
 	JNZ          fast5x5InputAVX2columns
 	MOVQ         DI, R8
 	MOVQ         DX, R9
-	MOVQ         $0x00000008, R10
+	MOVQ         $0x00000007, R10
 
 fast5x5InputAVX2rows:
 	VMOVUPS      (R8), Y0
@@ -1027,67 +949,59 @@ fast5x5InputAVX2rows:
 	VMOVUPS      128(R8), Y4
 	VMOVUPS      160(R8), Y5
 	VMOVUPS      192(R8), Y6
-	VMOVUPS      224(R8), Y7
-	VMOVAPS      Y6, Y8
-	VFNMADD231PS fastAVX2Constants<>+384(SB), Y4, Y8
-	VFMADD231PS  fastAVX2Constants<>+384(SB), Y2, Y8
-	VFNMADD231PS fastAVX2Constants<>+160(SB), Y0, Y8
-	VMOVUPS      Y8, (R9)
-	PREFETCHT0   (R9)(SI*1)
-	ADDQ         BX, R9
-	VMOVAPS      Y5, Y9
-	VFNMADD231PS fastAVX2Constants<>+448(SB), Y3, Y9
-	VFMADD231PS  fastAVX2Constants<>+416(SB), Y1, Y9
-	VMOVAPS      Y6, Y10
-	VFNMADD231PS fastAVX2Constants<>+448(SB), Y4, Y10
-	VFMADD231PS  fastAVX2Constants<>+416(SB), Y2, Y10
-	VMOVAPS      Y10, Y11
-	VFMADD231PS  fastAVX2Constants<>+288(SB), Y9, Y10
-	VFNMADD231PS fastAVX2Constants<>+288(SB), Y9, Y11
-	VMOVUPS      Y10, (R9)
-	PREFETCHT0   (R9)(SI*1)
-	ADDQ         BX, R9
-	VMOVUPS      Y11, (R9)
-	PREFETCHT0   (R9)(SI*1)
-	ADDQ         BX, R9
-	VMOVAPS      Y5, Y12
-	VFNMADD231PS fastAVX2Constants<>+480(SB), Y3, Y12
-	VFMADD231PS  fastAVX2Constants<>+160(SB), Y1, Y12
-	VMOVAPS      Y6, Y13
-	VFNMADD231PS fastAVX2Constants<>+480(SB), Y4, Y13
-	VFMADD231PS  fastAVX2Constants<>+160(SB), Y2, Y13
-	VMOVAPS      Y13, Y14
-	VFMADD231PS  fastAVX2Constants<>+160(SB), Y12, Y13
-	VFNMADD231PS fastAVX2Constants<>+160(SB), Y12, Y14
-	VMOVUPS      Y13, (R9)
-	PREFETCHT0   (R9)(SI*1)
-	ADDQ         BX, R9
-	VMOVUPS      Y14, (R9)
-	PREFETCHT0   (R9)(SI*1)
-	ADDQ         BX, R9
-	VMOVAPS      Y5, Y15
-	VFNMADD231PS fastAVX2Constants<>+576(SB), Y3, Y15
-	VFMADD231PS  fastAVX2Constants<>+320(SB), Y1, Y15
-	VMOVAPS      Y6, Y8
-	VFNMADD231PS fastAVX2Constants<>+576(SB), Y4, Y8
-	VFMADD231PS  fastAVX2Constants<>+320(SB), Y2, Y8
+	VMOVAPS      Y4, Y7
+	VFNMADD231PS fastAVX2Constants<>+512(SB), Y2, Y7
+	VFMADD231PS  fastAVX2Constants<>+480(SB), Y0, Y7
+	VMOVAPS      Y5, Y8
+	VFNMADD231PS fastAVX2Constants<>+512(SB), Y3, Y8
+	VFMADD231PS  fastAVX2Constants<>+480(SB), Y1, Y8
 	VMOVAPS      Y8, Y9
-	VFMADD231PS  fastAVX2Constants<>+512(SB), Y15, Y8
-	VFNMADD231PS fastAVX2Constants<>+512(SB), Y15, Y9
+	VFMADD231PS  fastAVX2Constants<>+288(SB), Y7, Y8
+	VFNMADD231PS fastAVX2Constants<>+288(SB), Y7, Y9
 	VMOVUPS      Y8, (R9)
 	PREFETCHT0   (R9)(SI*1)
 	ADDQ         BX, R9
 	VMOVUPS      Y9, (R9)
 	PREFETCHT0   (R9)(SI*1)
 	ADDQ         BX, R9
-	VMOVAPS      Y7, Y10
-	VFNMADD231PS fastAVX2Constants<>+384(SB), Y5, Y10
-	VFMADD231PS  fastAVX2Constants<>+384(SB), Y3, Y10
-	VFNMADD231PS fastAVX2Constants<>+160(SB), Y1, Y10
-	VMOVUPS      Y10, (R9)
+	VMOVAPS      Y4, Y10
+	VFNMADD231PS fastAVX2Constants<>+672(SB), Y2, Y10
+	VFMADD231PS  fastAVX2Constants<>+640(SB), Y0, Y10
+	VMOVAPS      Y5, Y11
+	VFNMADD231PS fastAVX2Constants<>+672(SB), Y3, Y11
+	VFMADD231PS  fastAVX2Constants<>+640(SB), Y1, Y11
+	VMOVAPS      Y11, Y12
+	VFMADD231PS  fastAVX2Constants<>+544(SB), Y10, Y11
+	VFNMADD231PS fastAVX2Constants<>+544(SB), Y10, Y12
+	VMOVUPS      Y11, (R9)
 	PREFETCHT0   (R9)(SI*1)
 	ADDQ         BX, R9
-	ADDQ         $0x00000100, R8
+	VMOVUPS      Y12, (R9)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	VMOVAPS      Y4, Y13
+	VFNMADD231PS fastAVX2Constants<>+832(SB), Y2, Y13
+	VFMADD231PS  fastAVX2Constants<>+800(SB), Y0, Y13
+	VMOVAPS      Y5, Y14
+	VFNMADD231PS fastAVX2Constants<>+832(SB), Y3, Y14
+	VFMADD231PS  fastAVX2Constants<>+800(SB), Y1, Y14
+	VMOVAPS      Y14, Y15
+	VFMADD231PS  fastAVX2Constants<>+704(SB), Y13, Y14
+	VFNMADD231PS fastAVX2Constants<>+704(SB), Y13, Y15
+	VMOVUPS      Y14, (R9)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	VMOVUPS      Y15, (R9)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	VMOVAPS      Y6, Y7
+	VFNMADD231PS fastAVX2Constants<>+448(SB), Y4, Y7
+	VFMADD231PS  fastAVX2Constants<>+416(SB), Y2, Y7
+	VFNMADD231PS fastAVX2Constants<>+384(SB), Y0, Y7
+	VMOVUPS      Y7, (R9)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	ADDQ         $0x000000e0, R8
 	DECQ         R10
 	JNZ          fast5x5InputAVX2rows
 	ADDQ         image+16(FP), AX
@@ -1106,9 +1020,9 @@ TEXT ·fast5x5OutputAVX2(SB), NOSPLIT, $0-48
 	MOVQ   dst+24(FP), BX
 	MOVQ   line+32(FP), SI
 	MOVQ   scratch+40(FP), DI
-	IMUL3Q $0x00000008, CX, R8
+	IMUL3Q $0x00000007, CX, R8
 	MOVQ   DI, R9
-	MOVQ   $0x00000008, R10
+	MOVQ   $0x00000007, R10
 	LEAQ   (R8)(R8*2), R11
 	ADDQ   AX, R11
 	LEAQ   (R8)(R8*2), R12
@@ -1129,30 +1043,24 @@ fast5x5OutputAVX2columns:
 	PREFETCHT0  64(R11)(R8*2)
 	VMOVUPS     (R12), Y7
 	PREFETCHT0  64(R12)
-	VMOVUPS     (R12)(R8*1), Y8
-	PREFETCHT0  64(R12)(R8*1)
-	VADDPS      Y3, Y2, Y0
-	VSUBPS      Y3, Y2, Y3
-	VADDPS      Y5, Y4, Y2
-	VSUBPS      Y5, Y4, Y5
-	VADDPS      Y7, Y6, Y4
-	VSUBPS      Y7, Y6, Y7
-	VADDPS      Y0, Y1, Y1
-	VADDPS      Y2, Y1, Y1
-	VADDPS      Y4, Y1, Y1
-	VMULPS      fastAVX2Constants<>+512(SB), Y7, Y6
-	VMULPS      fastAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PS fastAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PS fastAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PS fastAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PS fastAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PS fastAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PS fastAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PS fastAVX2Constants<>+320(SB), Y0, Y4
-	VMOVUPS     Y1, (R9)
-	VMOVUPS     Y6, 256(R9)
-	VMOVUPS     Y4, 512(R9)
-	VMOVUPS     Y8, 768(R9)
+	VADDPS      Y2, Y1, Y0
+	VSUBPS      Y2, Y1, Y2
+	VADDPS      Y4, Y3, Y1
+	VSUBPS      Y4, Y3, Y4
+	VADDPS      Y6, Y5, Y3
+	VSUBPS      Y6, Y5, Y6
+	VMOVAPS     Y0, Y8
+	VADDPS      Y1, Y8, Y8
+	VADDPS      Y3, Y8, Y8
+	VMULPS      fastAVX2Constants<>+704(SB), Y6, Y5
+	VFMADD231PS fastAVX2Constants<>+736(SB), Y3, Y7
+	VFMADD231PS fastAVX2Constants<>+576(SB), Y1, Y7
+	VFMADD231PS fastAVX2Constants<>+544(SB), Y4, Y5
+	VFMADD231PS fastAVX2Constants<>+320(SB), Y0, Y7
+	VFMADD231PS fastAVX2Constants<>+288(SB), Y2, Y5
+	VMOVUPS     Y8, (R9)
+	VMOVUPS     Y5, 224(R9)
+	VMOVUPS     Y7, 448(R9)
 	ADDQ        CX, AX
 	ADDQ        CX, R11
 	ADDQ        CX, R12
@@ -1160,9 +1068,9 @@ fast5x5OutputAVX2columns:
 	DECQ        R10
 	JNZ         fast5x5OutputAVX2columns
 	VMOVUPS     (DX), Y15
-	VMOVUPS     fastAVX2Constants<>+1152(SB), Y14
+	VMOVUPS     fastAVX2Constants<>+864(SB), Y14
 	MOVQ        DI, AX
-	MOVQ        $0x00000004, R10
+	MOVQ        $0x00000003, R10
 
 fast5x5OutputAVX2rows:
 	VMOVUPS     (AX), Y1
@@ -1172,42 +1080,34 @@ fast5x5OutputAVX2rows:
 	VMOVUPS     128(AX), Y5
 	VMOVUPS     160(AX), Y6
 	VMOVUPS     192(AX), Y7
-	VMOVUPS     224(AX), Y8
-	VADDPS      Y3, Y2, Y0
-	VSUBPS      Y3, Y2, Y3
-	VADDPS      Y5, Y4, Y2
-	VSUBPS      Y5, Y4, Y5
-	VADDPS      Y7, Y6, Y4
-	VSUBPS      Y7, Y6, Y7
-	VADDPS      Y0, Y1, Y1
-	VADDPS      Y2, Y1, Y1
-	VADDPS      Y4, Y1, Y1
-	VMULPS      fastAVX2Constants<>+512(SB), Y7, Y6
-	VMULPS      fastAVX2Constants<>+416(SB), Y4, Y4
-	VFMADD231PS fastAVX2Constants<>+544(SB), Y7, Y8
-	VFMADD231PS fastAVX2Constants<>+160(SB), Y5, Y8
-	VFMADD231PS fastAVX2Constants<>+160(SB), Y5, Y6
-	VFMADD231PS fastAVX2Constants<>+160(SB), Y2, Y4
-	VFMADD231PS fastAVX2Constants<>+352(SB), Y3, Y8
-	VFMADD231PS fastAVX2Constants<>+288(SB), Y3, Y6
-	VFMADD231PS fastAVX2Constants<>+320(SB), Y0, Y4
-	VADDPS      Y15, Y1, Y1
-	VCMPPS      $0x03, Y1, Y1, Y13
-	VBLENDVPS   Y13, Y14, Y1, Y1
-	VMOVUPS     Y1, (BX)
-	VADDPS      Y15, Y6, Y6
-	VCMPPS      $0x03, Y6, Y6, Y13
-	VBLENDVPS   Y13, Y14, Y6, Y6
-	VMOVUPS     Y6, 32(BX)
-	VADDPS      Y15, Y4, Y4
-	VCMPPS      $0x03, Y4, Y4, Y13
-	VBLENDVPS   Y13, Y14, Y4, Y4
-	VMOVUPS     Y4, 64(BX)
+	VADDPS      Y2, Y1, Y0
+	VSUBPS      Y2, Y1, Y2
+	VADDPS      Y4, Y3, Y1
+	VSUBPS      Y4, Y3, Y4
+	VADDPS      Y6, Y5, Y3
+	VSUBPS      Y6, Y5, Y6
+	VMOVAPS     Y0, Y8
+	VADDPS      Y1, Y8, Y8
+	VADDPS      Y3, Y8, Y8
+	VMULPS      fastAVX2Constants<>+704(SB), Y6, Y5
+	VFMADD231PS fastAVX2Constants<>+736(SB), Y3, Y7
+	VFMADD231PS fastAVX2Constants<>+576(SB), Y1, Y7
+	VFMADD231PS fastAVX2Constants<>+544(SB), Y4, Y5
+	VFMADD231PS fastAVX2Constants<>+320(SB), Y0, Y7
+	VFMADD231PS fastAVX2Constants<>+288(SB), Y2, Y5
 	VADDPS      Y15, Y8, Y8
 	VCMPPS      $0x03, Y8, Y8, Y13
 	VBLENDVPS   Y13, Y14, Y8, Y8
-	VMOVUPS     Y8, 96(BX)
-	ADDQ        $0x00000100, AX
+	VMOVUPS     Y8, (BX)
+	VADDPS      Y15, Y5, Y5
+	VCMPPS      $0x03, Y5, Y5, Y13
+	VBLENDVPS   Y13, Y14, Y5, Y5
+	VMOVUPS     Y5, 32(BX)
+	VADDPS      Y15, Y7, Y7
+	VCMPPS      $0x03, Y7, Y7, Y13
+	VBLENDVPS   Y13, Y14, Y7, Y7
+	VMOVUPS     Y7, 64(BX)
+	ADDQ        $0x000000e0, AX
 	ADDQ        SI, BX
 	DECQ        R10
 	JNZ         fast5x5OutputAVX2rows
@@ -1242,42 +1142,42 @@ fast4x4InputAVX2columns:
 	VMOVUPS      (R11)(CX*2), Y5
 	VMOVUPS      (R12), Y6
 	VMOVAPS      Y4, Y7
-	VFNMADD231PS fastAVX2Constants<>+800(SB), Y2, Y7
-	VFMADD231PS  fastAVX2Constants<>+768(SB), Y0, Y7
+	VFNMADD231PS fastAVX2Constants<>+512(SB), Y2, Y7
+	VFMADD231PS  fastAVX2Constants<>+480(SB), Y0, Y7
 	VMOVAPS      Y5, Y8
-	VFNMADD231PS fastAVX2Constants<>+800(SB), Y3, Y8
-	VFMADD231PS  fastAVX2Constants<>+768(SB), Y1, Y8
+	VFNMADD231PS fastAVX2Constants<>+512(SB), Y3, Y8
+	VFMADD231PS  fastAVX2Constants<>+480(SB), Y1, Y8
 	VMOVAPS      Y8, Y9
-	VFMADD231PS  fastAVX2Constants<>+320(SB), Y7, Y8
-	VFNMADD231PS fastAVX2Constants<>+320(SB), Y7, Y9
+	VFMADD231PS  fastAVX2Constants<>+288(SB), Y7, Y8
+	VFNMADD231PS fastAVX2Constants<>+288(SB), Y7, Y9
 	VMOVUPS      Y8, (R9)
 	VMOVUPS      Y9, 224(R9)
 	VMOVAPS      Y4, Y10
-	VFNMADD231PS fastAVX2Constants<>+960(SB), Y2, Y10
-	VFMADD231PS  fastAVX2Constants<>+928(SB), Y0, Y10
+	VFNMADD231PS fastAVX2Constants<>+672(SB), Y2, Y10
+	VFMADD231PS  fastAVX2Constants<>+640(SB), Y0, Y10
 	VMOVAPS      Y5, Y11
-	VFNMADD231PS fastAVX2Constants<>+960(SB), Y3, Y11
-	VFMADD231PS  fastAVX2Constants<>+928(SB), Y1, Y11
+	VFNMADD231PS fastAVX2Constants<>+672(SB), Y3, Y11
+	VFMADD231PS  fastAVX2Constants<>+640(SB), Y1, Y11
 	VMOVAPS      Y11, Y12
-	VFMADD231PS  fastAVX2Constants<>+832(SB), Y10, Y11
-	VFNMADD231PS fastAVX2Constants<>+832(SB), Y10, Y12
+	VFMADD231PS  fastAVX2Constants<>+544(SB), Y10, Y11
+	VFNMADD231PS fastAVX2Constants<>+544(SB), Y10, Y12
 	VMOVUPS      Y11, 448(R9)
 	VMOVUPS      Y12, 672(R9)
 	VMOVAPS      Y4, Y13
-	VFNMADD231PS fastAVX2Constants<>+1120(SB), Y2, Y13
-	VFMADD231PS  fastAVX2Constants<>+1088(SB), Y0, Y13
+	VFNMADD231PS fastAVX2Constants<>+832(SB), Y2, Y13
+	VFMADD231PS  fastAVX2Constants<>+800(SB), Y0, Y13
 	VMOVAPS      Y5, Y14
-	VFNMADD231PS fastAVX2Constants<>+1120(SB), Y3, Y14
-	VFMADD231PS  fastAVX2Constants<>+1088(SB), Y1, Y14
+	VFNMADD231PS fastAVX2Constants<>+832(SB), Y3, Y14
+	VFMADD231PS  fastAVX2Constants<>+800(SB), Y1, Y14
 	VMOVAPS      Y14, Y15
-	VFMADD231PS  fastAVX2Constants<>+992(SB), Y13, Y14
-	VFNMADD231PS fastAVX2Constants<>+992(SB), Y13, Y15
+	VFMADD231PS  fastAVX2Constants<>+704(SB), Y13, Y14
+	VFNMADD231PS fastAVX2Constants<>+704(SB), Y13, Y15
 	VMOVUPS      Y14, 896(R9)
 	VMOVUPS      Y15, 1120(R9)
 	VMOVAPS      Y6, Y7
-	VFNMADD231PS fastAVX2Constants<>+736(SB), Y4, Y7
-	VFMADD231PS  fastAVX2Constants<>+704(SB), Y2, Y7
-	VFNMADD231PS fastAVX2Constants<>+672(SB), Y0, Y7
+	VFNMADD231PS fastAVX2Constants<>+448(SB), Y4, Y7
+	VFMADD231PS  fastAVX2Constants<>+416(SB), Y2, Y7
+	VFNMADD231PS fastAVX2Constants<>+384(SB), Y0, Y7
 	VMOVUPS      Y7, 1344(R9)
 	ADDQ         $0x20, R8
 	ADDQ         $0x20, R11
@@ -1302,14 +1202,14 @@ fast4x4InputAVX2rows:
 	VMOVUPS      160(R8), Y5
 	VMOVUPS      192(R8), Y6
 	VMOVAPS      Y4, Y7
-	VFNMADD231PS fastAVX2Constants<>+800(SB), Y2, Y7
-	VFMADD231PS  fastAVX2Constants<>+768(SB), Y0, Y7
+	VFNMADD231PS fastAVX2Constants<>+512(SB), Y2, Y7
+	VFMADD231PS  fastAVX2Constants<>+480(SB), Y0, Y7
 	VMOVAPS      Y5, Y8
-	VFNMADD231PS fastAVX2Constants<>+800(SB), Y3, Y8
-	VFMADD231PS  fastAVX2Constants<>+768(SB), Y1, Y8
+	VFNMADD231PS fastAVX2Constants<>+512(SB), Y3, Y8
+	VFMADD231PS  fastAVX2Constants<>+480(SB), Y1, Y8
 	VMOVAPS      Y8, Y9
-	VFMADD231PS  fastAVX2Constants<>+320(SB), Y7, Y8
-	VFNMADD231PS fastAVX2Constants<>+320(SB), Y7, Y9
+	VFMADD231PS  fastAVX2Constants<>+288(SB), Y7, Y8
+	VFNMADD231PS fastAVX2Constants<>+288(SB), Y7, Y9
 	VMOVUPS      Y8, (R9)
 	VMOVUPS      Y8, (R9)(R12*1)
 	VMOVUPS      Y8, (R9)(R13*1)
@@ -1323,14 +1223,14 @@ fast4x4InputAVX2rows:
 	PREFETCHT0   (R9)(SI*1)
 	ADDQ         BX, R9
 	VMOVAPS      Y4, Y10
-	VFNMADD231PS fastAVX2Constants<>+960(SB), Y2, Y10
-	VFMADD231PS  fastAVX2Constants<>+928(SB), Y0, Y10
+	VFNMADD231PS fastAVX2Constants<>+672(SB), Y2, Y10
+	VFMADD231PS  fastAVX2Constants<>+640(SB), Y0, Y10
 	VMOVAPS      Y5, Y11
-	VFNMADD231PS fastAVX2Constants<>+960(SB), Y3, Y11
-	VFMADD231PS  fastAVX2Constants<>+928(SB), Y1, Y11
+	VFNMADD231PS fastAVX2Constants<>+672(SB), Y3, Y11
+	VFMADD231PS  fastAVX2Constants<>+640(SB), Y1, Y11
 	VMOVAPS      Y11, Y12
-	VFMADD231PS  fastAVX2Constants<>+832(SB), Y10, Y11
-	VFNMADD231PS fastAVX2Constants<>+832(SB), Y10, Y12
+	VFMADD231PS  fastAVX2Constants<>+544(SB), Y10, Y11
+	VFNMADD231PS fastAVX2Constants<>+544(SB), Y10, Y12
 	VMOVUPS      Y11, (R9)
 	VMOVUPS      Y11, (R9)(R12*1)
 	VMOVUPS      Y11, (R9)(R13*1)
@@ -1344,14 +1244,14 @@ fast4x4InputAVX2rows:
 	PREFETCHT0   (R9)(SI*1)
 	ADDQ         BX, R9
 	VMOVAPS      Y4, Y13
-	VFNMADD231PS fastAVX2Constants<>+1120(SB), Y2, Y13
-	VFMADD231PS  fastAVX2Constants<>+1088(SB), Y0, Y13
+	VFNMADD231PS fastAVX2Constants<>+832(SB), Y2, Y13
+	VFMADD231PS  fastAVX2Constants<>+800(SB), Y0, Y13
 	VMOVAPS      Y5, Y14
-	VFNMADD231PS fastAVX2Constants<>+1120(SB), Y3, Y14
-	VFMADD231PS  fastAVX2Constants<>+1088(SB), Y1, Y14
+	VFNMADD231PS fastAVX2Constants<>+832(SB), Y3, Y14
+	VFMADD231PS  fastAVX2Constants<>+800(SB), Y1, Y14
 	VMOVAPS      Y14, Y15
-	VFMADD231PS  fastAVX2Constants<>+992(SB), Y13, Y14
-	VFNMADD231PS fastAVX2Constants<>+992(SB), Y13, Y15
+	VFMADD231PS  fastAVX2Constants<>+704(SB), Y13, Y14
+	VFNMADD231PS fastAVX2Constants<>+704(SB), Y13, Y15
 	VMOVUPS      Y14, (R9)
 	VMOVUPS      Y14, (R9)(R12*1)
 	VMOVUPS      Y14, (R9)(R13*1)
@@ -1365,9 +1265,9 @@ fast4x4InputAVX2rows:
 	PREFETCHT0   (R9)(SI*1)
 	ADDQ         BX, R9
 	VMOVAPS      Y6, Y7
-	VFNMADD231PS fastAVX2Constants<>+736(SB), Y4, Y7
-	VFMADD231PS  fastAVX2Constants<>+704(SB), Y2, Y7
-	VFNMADD231PS fastAVX2Constants<>+672(SB), Y0, Y7
+	VFNMADD231PS fastAVX2Constants<>+448(SB), Y4, Y7
+	VFMADD231PS  fastAVX2Constants<>+416(SB), Y2, Y7
+	VFNMADD231PS fastAVX2Constants<>+384(SB), Y0, Y7
 	VMOVUPS      Y7, (R9)
 	VMOVUPS      Y7, (R9)(R12*1)
 	VMOVUPS      Y7, (R9)(R13*1)
@@ -1425,15 +1325,15 @@ fast4x4OutputAVX2columns:
 	VMOVAPS     Y0, Y8
 	VADDPS      Y1, Y8, Y8
 	VADDPS      Y3, Y8, Y8
-	VMULPS      fastAVX2Constants<>+992(SB), Y6, Y5
-	VMULPS      fastAVX2Constants<>+1024(SB), Y3, Y3
-	VFMADD231PS fastAVX2Constants<>+1056(SB), Y6, Y7
-	VFMADD231PS fastAVX2Constants<>+896(SB), Y4, Y7
-	VFMADD231PS fastAVX2Constants<>+832(SB), Y4, Y5
-	VFMADD231PS fastAVX2Constants<>+864(SB), Y1, Y3
-	VFMADD231PS fastAVX2Constants<>+640(SB), Y2, Y7
-	VFMADD231PS fastAVX2Constants<>+320(SB), Y2, Y5
-	VFMADD231PS fastAVX2Constants<>+608(SB), Y0, Y3
+	VMULPS      fastAVX2Constants<>+704(SB), Y6, Y5
+	VMULPS      fastAVX2Constants<>+736(SB), Y3, Y3
+	VFMADD231PS fastAVX2Constants<>+768(SB), Y6, Y7
+	VFMADD231PS fastAVX2Constants<>+608(SB), Y4, Y7
+	VFMADD231PS fastAVX2Constants<>+544(SB), Y4, Y5
+	VFMADD231PS fastAVX2Constants<>+576(SB), Y1, Y3
+	VFMADD231PS fastAVX2Constants<>+352(SB), Y2, Y7
+	VFMADD231PS fastAVX2Constants<>+288(SB), Y2, Y5
+	VFMADD231PS fastAVX2Constants<>+320(SB), Y0, Y3
 	VMOVUPS     Y8, (R9)
 	VMOVUPS     Y5, 224(R9)
 	VMOVUPS     Y3, 448(R9)
@@ -1445,7 +1345,7 @@ fast4x4OutputAVX2columns:
 	DECQ        R10
 	JNZ         fast4x4OutputAVX2columns
 	VMOVUPS     (DX), Y15
-	VMOVUPS     fastAVX2Constants<>+1152(SB), Y14
+	VMOVUPS     fastAVX2Constants<>+864(SB), Y14
 	MOVQ        DI, AX
 	MOVQ        $0x00000004, R10
 
@@ -1466,15 +1366,15 @@ fast4x4OutputAVX2rows:
 	VMOVAPS     Y0, Y8
 	VADDPS      Y1, Y8, Y8
 	VADDPS      Y3, Y8, Y8
-	VMULPS      fastAVX2Constants<>+992(SB), Y6, Y5
-	VMULPS      fastAVX2Constants<>+1024(SB), Y3, Y3
-	VFMADD231PS fastAVX2Constants<>+1056(SB), Y6, Y7
-	VFMADD231PS fastAVX2Constants<>+896(SB), Y4, Y7
-	VFMADD231PS fastAVX2Constants<>+832(SB), Y4, Y5
-	VFMADD231PS fastAVX2Constants<>+864(SB), Y1, Y3
-	VFMADD231PS fastAVX2Constants<>+640(SB), Y2, Y7
-	VFMADD231PS fastAVX2Constants<>+320(SB), Y2, Y5
-	VFMADD231PS fastAVX2Constants<>+608(SB), Y0, Y3
+	VMULPS      fastAVX2Constants<>+704(SB), Y6, Y5
+	VMULPS      fastAVX2Constants<>+736(SB), Y3, Y3
+	VFMADD231PS fastAVX2Constants<>+768(SB), Y6, Y7
+	VFMADD231PS fastAVX2Constants<>+608(SB), Y4, Y7
+	VFMADD231PS fastAVX2Constants<>+544(SB), Y4, Y5
+	VFMADD231PS fastAVX2Constants<>+576(SB), Y1, Y3
+	VFMADD231PS fastAVX2Constants<>+352(SB), Y2, Y7
+	VFMADD231PS fastAVX2Constants<>+288(SB), Y2, Y5
+	VFMADD231PS fastAVX2Constants<>+320(SB), Y0, Y3
 	VADDPS      Y15, Y8, Y8
 	VCMPPS      $0x03, Y8, Y8, Y13
 	VBLENDVPS   Y13, Y14, Y8, Y8
@@ -1733,7 +1633,7 @@ fastTapsOf8AVX2next:
 	JMP     fastTapsOf8AVX2sum
 
 fastTapsOf8AVX2store:
-	VMOVUPS   fastAVX2Constants<>+1152(SB), Y12
+	VMOVUPS   fastAVX2Constants<>+864(SB), Y12
 	MOVQ      bias+56(FP), R11
 	MOVQ      plane+72(FP), R12
 	ADDQ      BX, R12
@@ -1954,7 +1854,7 @@ fastTapsOf4AVX2next:
 	JMP     fastTapsOf4AVX2sum
 
 fastTapsOf4AVX2store:
-	VMOVUPS   fastAVX2Constants<>+1152(SB), Y12
+	VMOVUPS   fastAVX2Constants<>+864(SB), Y12
 	MOVQ      bias+56(FP), R11
 	MOVQ      plane+72(FP), R12
 	ADDQ      BX, R12
@@ -2164,455 +2064,311 @@ DATA fastAVX512Constants<>+560(SB)/4, $0x40895000
 DATA fastAVX512Constants<>+564(SB)/4, $0x40895000
 DATA fastAVX512Constants<>+568(SB)/4, $0x40895000
 DATA fastAVX512Constants<>+572(SB)/4, $0x40895000
-DATA fastAVX512Constants<>+576(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+580(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+584(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+588(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+592(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+596(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+600(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+604(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+608(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+612(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+616(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+620(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+624(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+628(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+632(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+636(SB)/4, $0x3f000000
-DATA fastAVX512Constants<>+640(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+644(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+648(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+652(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+656(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+660(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+664(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+668(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+672(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+676(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+680(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+684(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+688(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+692(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+696(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+700(SB)/4, $0x3e800000
-DATA fastAVX512Constants<>+704(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+708(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+712(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+716(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+720(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+724(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+728(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+732(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+736(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+740(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+744(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+748(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+752(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+756(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+760(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+764(SB)/4, $0x3e000000
-DATA fastAVX512Constants<>+768(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+772(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+776(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+780(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+784(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+788(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+792(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+796(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+800(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+804(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+808(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+812(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+816(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+820(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+824(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+828(SB)/4, $0x40a80000
-DATA fastAVX512Constants<>+832(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+836(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+840(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+844(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+848(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+852(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+856(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+860(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+864(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+868(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+872(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+876(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+880(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+884(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+888(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+892(SB)/4, $0x40800000
-DATA fastAVX512Constants<>+896(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+900(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+904(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+908(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+912(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+916(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+920(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+924(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+928(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+932(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+936(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+940(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+944(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+948(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+952(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+956(SB)/4, $0x40a00000
-DATA fastAVX512Constants<>+960(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+964(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+968(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+972(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+976(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+980(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+984(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+988(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+992(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+996(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+1000(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+1004(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+1008(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+1012(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+1016(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+1020(SB)/4, $0x40880000
-DATA fastAVX512Constants<>+1024(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1028(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1032(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1036(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1040(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1044(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1048(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1052(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1056(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1060(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1064(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1068(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1072(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1076(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1080(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1084(SB)/4, $0x40000000
-DATA fastAVX512Constants<>+1088(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1092(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1096(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1100(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1104(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1108(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1112(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1116(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1120(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1124(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1128(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1132(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1136(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1140(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1144(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1148(SB)/4, $0x41000000
-DATA fastAVX512Constants<>+1152(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1156(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1160(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1164(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1168(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1172(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1176(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1180(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1184(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1188(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1192(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1196(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1200(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1204(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1208(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1212(SB)/4, $0x3fa00000
-DATA fastAVX512Constants<>+1216(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1220(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1224(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1228(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1232(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1236(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1240(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1244(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1248(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1252(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1256(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1260(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1264(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1268(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1272(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1276(SB)/4, $0x3d800000
-DATA fastAVX512Constants<>+1280(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1284(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1288(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1292(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1296(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1300(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1304(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1308(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1312(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1316(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1320(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1324(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1328(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1332(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1336(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1340(SB)/4, $0x3c800000
-DATA fastAVX512Constants<>+1344(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1348(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1352(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1356(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1360(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1364(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1368(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1372(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1376(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1380(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1384(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1388(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1392(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1396(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1400(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1404(SB)/4, $0x3e161000
-DATA fastAVX512Constants<>+1408(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1412(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1416(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1420(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1424(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1428(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1432(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1436(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1440(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1444(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1448(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1452(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1456(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1460(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1464(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1468(SB)/4, $0x40256000
-DATA fastAVX512Constants<>+1472(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1476(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1480(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1484(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1488(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1492(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1496(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1500(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1504(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1508(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1512(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1516(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1520(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1524(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1528(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1532(SB)/4, $0x40790000
-DATA fastAVX512Constants<>+1536(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1540(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1544(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1548(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1552(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1556(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1560(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1564(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1568(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1572(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1576(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1580(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1584(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1588(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1592(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1596(SB)/4, $0x40161000
-DATA fastAVX512Constants<>+1600(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1604(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1608(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1612(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1616(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1620(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1624(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1628(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1632(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1636(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1640(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1644(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1648(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1652(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1656(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1660(SB)/4, $0x40750000
-DATA fastAVX512Constants<>+1664(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1668(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1672(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1676(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1680(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1684(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1688(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1692(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1696(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1700(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1704(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1708(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1712(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1716(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1720(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1724(SB)/4, $0x3f600000
-DATA fastAVX512Constants<>+1728(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1732(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1736(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1740(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1744(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1748(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1752(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1756(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1760(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1764(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1768(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1772(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1776(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1780(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1784(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1788(SB)/4, $0x3f440000
-DATA fastAVX512Constants<>+1792(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1796(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1800(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1804(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1808(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1812(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1816(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1820(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1824(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1828(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1832(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1836(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1840(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1844(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1848(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1852(SB)/4, $0x3f2b8000
-DATA fastAVX512Constants<>+1856(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1860(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1864(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1868(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1872(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1876(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1880(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1884(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1888(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1892(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1896(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1900(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1904(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1908(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1912(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1916(SB)/4, $0x3e440000
-DATA fastAVX512Constants<>+1920(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1924(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1928(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1932(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1936(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1940(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1944(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1948(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1952(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1956(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1960(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1964(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1968(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1972(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1976(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1980(SB)/4, $0x40480000
-DATA fastAVX512Constants<>+1984(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+1988(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+1992(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+1996(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2000(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2004(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2008(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2012(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2016(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2020(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2024(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2028(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2032(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2036(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2040(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2044(SB)/4, $0x3fe00000
-DATA fastAVX512Constants<>+2048(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2052(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2056(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2060(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2064(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2068(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2072(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2076(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2080(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2084(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2088(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2092(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2096(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2100(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2104(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2108(SB)/4, $0x40440000
-DATA fastAVX512Constants<>+2112(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2116(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2120(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2124(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2128(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2132(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2136(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2140(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2144(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2148(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2152(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2156(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2160(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2164(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2168(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2172(SB)/4, $0x40ab8000
-DATA fastAVX512Constants<>+2176(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2180(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2184(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2188(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2192(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2196(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2200(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2204(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2208(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2212(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2216(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2220(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2224(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2228(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2232(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2236(SB)/4, $0x3d440000
-DATA fastAVX512Constants<>+2240(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2244(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2248(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2252(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2256(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2260(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2264(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2268(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2272(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2276(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2280(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2284(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2288(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2292(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2296(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2300(SB)/4, $0x3f540000
-DATA fastAVX512Constants<>+2304(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2308(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2312(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2316(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2320(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2324(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2328(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2332(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2336(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2340(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2344(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2348(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2352(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2356(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2360(SB)/4, $0x7fc00000
-DATA fastAVX512Constants<>+2364(SB)/4, $0x7fc00000
-GLOBL fastAVX512Constants<>(SB), RODATA|NOPTR, $2368
+DATA fastAVX512Constants<>+576(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+580(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+584(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+588(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+592(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+596(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+600(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+604(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+608(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+612(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+616(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+620(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+624(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+628(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+632(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+636(SB)/4, $0x3e800000
+DATA fastAVX512Constants<>+640(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+644(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+648(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+652(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+656(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+660(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+664(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+668(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+672(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+676(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+680(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+684(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+688(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+692(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+696(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+700(SB)/4, $0x3d800000
+DATA fastAVX512Constants<>+704(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+708(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+712(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+716(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+720(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+724(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+728(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+732(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+736(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+740(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+744(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+748(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+752(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+756(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+760(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+764(SB)/4, $0x3c800000
+DATA fastAVX512Constants<>+768(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+772(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+776(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+780(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+784(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+788(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+792(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+796(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+800(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+804(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+808(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+812(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+816(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+820(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+824(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+828(SB)/4, $0x3e161000
+DATA fastAVX512Constants<>+832(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+836(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+840(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+844(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+848(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+852(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+856(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+860(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+864(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+868(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+872(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+876(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+880(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+884(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+888(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+892(SB)/4, $0x40256000
+DATA fastAVX512Constants<>+896(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+900(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+904(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+908(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+912(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+916(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+920(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+924(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+928(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+932(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+936(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+940(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+944(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+948(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+952(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+956(SB)/4, $0x40790000
+DATA fastAVX512Constants<>+960(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+964(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+968(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+972(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+976(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+980(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+984(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+988(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+992(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+996(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1000(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1004(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1008(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1012(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1016(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1020(SB)/4, $0x40161000
+DATA fastAVX512Constants<>+1024(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1028(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1032(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1036(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1040(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1044(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1048(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1052(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1056(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1060(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1064(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1068(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1072(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1076(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1080(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1084(SB)/4, $0x40750000
+DATA fastAVX512Constants<>+1088(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1092(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1096(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1100(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1104(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1108(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1112(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1116(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1120(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1124(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1128(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1132(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1136(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1140(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1144(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1148(SB)/4, $0x3f600000
+DATA fastAVX512Constants<>+1152(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1156(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1160(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1164(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1168(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1172(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1176(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1180(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1184(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1188(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1192(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1196(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1200(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1204(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1208(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1212(SB)/4, $0x3f440000
+DATA fastAVX512Constants<>+1216(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1220(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1224(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1228(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1232(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1236(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1240(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1244(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1248(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1252(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1256(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1260(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1264(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1268(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1272(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1276(SB)/4, $0x3f2b8000
+DATA fastAVX512Constants<>+1280(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1284(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1288(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1292(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1296(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1300(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1304(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1308(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1312(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1316(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1320(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1324(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1328(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1332(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1336(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1340(SB)/4, $0x3e440000
+DATA fastAVX512Constants<>+1344(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1348(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1352(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1356(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1360(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1364(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1368(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1372(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1376(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1380(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1384(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1388(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1392(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1396(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1400(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1404(SB)/4, $0x40480000
+DATA fastAVX512Constants<>+1408(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1412(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1416(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1420(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1424(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1428(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1432(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1436(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1440(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1444(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1448(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1452(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1456(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1460(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1464(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1468(SB)/4, $0x3fe00000
+DATA fastAVX512Constants<>+1472(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1476(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1480(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1484(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1488(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1492(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1496(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1500(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1504(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1508(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1512(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1516(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1520(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1524(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1528(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1532(SB)/4, $0x40440000
+DATA fastAVX512Constants<>+1536(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1540(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1544(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1548(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1552(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1556(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1560(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1564(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1568(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1572(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1576(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1580(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1584(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1588(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1592(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1596(SB)/4, $0x40ab8000
+DATA fastAVX512Constants<>+1600(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1604(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1608(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1612(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1616(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1620(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1624(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1628(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1632(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1636(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1640(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1644(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1648(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1652(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1656(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1660(SB)/4, $0x3d440000
+DATA fastAVX512Constants<>+1664(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1668(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1672(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1676(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1680(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1684(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1688(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1692(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1696(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1700(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1704(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1708(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1712(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1716(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1720(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1724(SB)/4, $0x3f540000
+DATA fastAVX512Constants<>+1728(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1732(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1736(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1740(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1744(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1748(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1752(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1756(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1760(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1764(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1768(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1772(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1776(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1780(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1784(SB)/4, $0x7fc00000
+DATA fastAVX512Constants<>+1788(SB)/4, $0x7fc00000
+GLOBL fastAVX512Constants<>(SB), RODATA|NOPTR, $1792
 
 // func fastMultiplyAVX512(v *float32, u *float32, m *float32, blocks int, chain int, groups int, next *float32, later *float32)
 // Requires: AVX, AVX512DQ, AVX512F, CMOV, MMX+
@@ -4039,7 +3795,7 @@ fastOutputAVX512columns:
 	DECQ        R11
 	JNZ         fastOutputAVX512columns
 	VMOVUPS     (DX), Z15
-	VMOVUPS     fastAVX512Constants<>+2304(SB), Z14
+	VMOVUPS     fastAVX512Constants<>+1728(SB), Z14
 	MOVQ        DI, AX
 	MOVQ        $0x00000004, R11
 
@@ -4100,13 +3856,17 @@ TEXT ·fast5x5InputAVX512(SB), NOSPLIT, $0-72
 	MOVQ    plane+48(FP), SI
 	MOVQ    scratch+64(FP), DI
 	VMOVUPD fastAVX512Constants<>+576(SB), Z16
-	VMOVUPD fastAVX512Constants<>+1024(SB), Z17
-	VMOVUPD fastAVX512Constants<>+768(SB), Z18
-	VMOVUPD fastAVX512Constants<>+832(SB), Z19
-	VMOVUPD fastAVX512Constants<>+896(SB), Z20
-	VMOVUPD fastAVX512Constants<>+960(SB), Z21
-	VMOVUPD fastAVX512Constants<>+640(SB), Z22
-	VMOVUPD fastAVX512Constants<>+1152(SB), Z23
+	VMOVUPD fastAVX512Constants<>+1088(SB), Z17
+	VMOVUPD fastAVX512Constants<>+1408(SB), Z18
+	VMOVUPD fastAVX512Constants<>+768(SB), Z19
+	VMOVUPD fastAVX512Constants<>+832(SB), Z20
+	VMOVUPD fastAVX512Constants<>+896(SB), Z21
+	VMOVUPD fastAVX512Constants<>+960(SB), Z22
+	VMOVUPD fastAVX512Constants<>+1024(SB), Z23
+	VMOVUPD fastAVX512Constants<>+1280(SB), Z24
+	VMOVUPD fastAVX512Constants<>+1344(SB), Z25
+	VMOVUPD fastAVX512Constants<>+1600(SB), Z26
+	VMOVUPD fastAVX512Constants<>+1664(SB), Z27
 
 fast5x5InputAVX512:
 	MOVQ AX, R8
@@ -4115,68 +3875,61 @@ fast5x5InputAVX512:
 	ADDQ R8, R11
 	LEAQ (CX)(CX*2), R12
 	ADDQ R11, R12
-	MOVQ $0x00000008, R10
+	MOVQ $0x00000007, R10
 
 fast5x5InputAVX512columns:
 	VMOVUPS      (R8), Y0
-	VINSERTF32X8 $0x01, 128(R8), Z0, Z0
+	VINSERTF32X8 $0x01, 96(R8), Z0, Z0
 	VMOVUPS      (R8)(CX*1), Y1
-	VINSERTF32X8 $0x01, 128(R8)(CX*1), Z1, Z1
+	VINSERTF32X8 $0x01, 96(R8)(CX*1), Z1, Z1
 	VMOVUPS      (R8)(CX*2), Y2
-	VINSERTF32X8 $0x01, 128(R8)(CX*2), Z2, Z2
+	VINSERTF32X8 $0x01, 96(R8)(CX*2), Z2, Z2
 	VMOVUPS      (R11), Y3
-	VINSERTF32X8 $0x01, 128(R11), Z3, Z3
+	VINSERTF32X8 $0x01, 96(R11), Z3, Z3
 	VMOVUPS      (R11)(CX*1), Y4
-	VINSERTF32X8 $0x01, 128(R11)(CX*1), Z4, Z4
+	VINSERTF32X8 $0x01, 96(R11)(CX*1), Z4, Z4
 	VMOVUPS      (R11)(CX*2), Y5
-	VINSERTF32X8 $0x01, 128(R11)(CX*2), Z5, Z5
+	VINSERTF32X8 $0x01, 96(R11)(CX*2), Z5, Z5
 	VMOVUPS      (R12), Y6
-	VINSERTF32X8 $0x01, 128(R12), Z6, Z6
-	VMOVUPS      (R12)(CX*1), Y7
-	VINSERTF32X8 $0x01, 128(R12)(CX*1), Z7, Z7
-	VMOVAPS      Z6, Z8
-	VFNMADD231PS Z18, Z4, Z8
-	VFMADD231PS  Z18, Z2, Z8
-	VFNMADD231PS fastAVX512Constants<>+320(SB), Z0, Z8
-	VMOVUPS      Z8, (R9)
-	VMOVAPS      Z5, Z9
-	VFNMADD231PS Z20, Z3, Z9
-	VFMADD231PS  Z19, Z1, Z9
-	VMOVAPS      Z6, Z10
-	VFNMADD231PS Z20, Z4, Z10
-	VFMADD231PS  Z19, Z2, Z10
-	VMOVAPS      Z10, Z11
-	VFMADD231PS  Z16, Z9, Z10
-	VFNMADD231PS Z16, Z9, Z11
-	VMOVUPS      Z10, 512(R9)
-	VMOVUPS      Z11, 1024(R9)
-	VMOVAPS      Z5, Z12
-	VFNMADD231PS Z21, Z3, Z12
-	VFMADD231PS  fastAVX512Constants<>+320(SB), Z1, Z12
-	VMOVAPS      Z6, Z13
-	VFNMADD231PS Z21, Z4, Z13
-	VFMADD231PS  fastAVX512Constants<>+320(SB), Z2, Z13
-	VMOVAPS      Z13, Z14
-	VFMADD231PS  fastAVX512Constants<>+320(SB), Z12, Z13
-	VFNMADD231PS fastAVX512Constants<>+320(SB), Z12, Z14
-	VMOVUPS      Z13, 1536(R9)
-	VMOVUPS      Z14, 2048(R9)
-	VMOVAPS      Z5, Z15
-	VFNMADD231PS Z23, Z3, Z15
-	VFMADD231PS  Z22, Z1, Z15
-	VMOVAPS      Z6, Z8
-	VFNMADD231PS Z23, Z4, Z8
-	VFMADD231PS  Z22, Z2, Z8
+	VINSERTF32X8 $0x01, 96(R12), Z6, Z6
+	VMOVAPS      Z4, Z7
+	VFNMADD231PS Z23, Z2, Z7
+	VFMADD231PS  Z22, Z0, Z7
+	VMOVAPS      Z5, Z8
+	VFNMADD231PS Z23, Z3, Z8
+	VFMADD231PS  Z22, Z1, Z8
 	VMOVAPS      Z8, Z9
-	VFMADD231PS  Z17, Z15, Z8
-	VFNMADD231PS Z17, Z15, Z9
-	VMOVUPS      Z8, 2560(R9)
-	VMOVUPS      Z9, 3072(R9)
-	VMOVAPS      Z7, Z10
-	VFNMADD231PS Z18, Z5, Z10
-	VFMADD231PS  Z18, Z3, Z10
-	VFNMADD231PS fastAVX512Constants<>+320(SB), Z1, Z10
-	VMOVUPS      Z10, 3584(R9)
+	VFMADD231PS  Z16, Z7, Z8
+	VFNMADD231PS Z16, Z7, Z9
+	VMOVUPS      Z8, (R9)
+	VMOVUPS      Z9, 448(R9)
+	VMOVAPS      Z4, Z10
+	VFNMADD231PS Z25, Z2, Z10
+	VFMADD231PS  Z24, Z0, Z10
+	VMOVAPS      Z5, Z11
+	VFNMADD231PS Z25, Z3, Z11
+	VFMADD231PS  Z24, Z1, Z11
+	VMOVAPS      Z11, Z12
+	VFMADD231PS  Z17, Z10, Z11
+	VFNMADD231PS Z17, Z10, Z12
+	VMOVUPS      Z11, 896(R9)
+	VMOVUPS      Z12, 1344(R9)
+	VMOVAPS      Z4, Z13
+	VFNMADD231PS Z27, Z2, Z13
+	VFMADD231PS  Z26, Z0, Z13
+	VMOVAPS      Z5, Z14
+	VFNMADD231PS Z27, Z3, Z14
+	VFMADD231PS  Z26, Z1, Z14
+	VMOVAPS      Z14, Z15
+	VFMADD231PS  Z18, Z13, Z14
+	VFNMADD231PS Z18, Z13, Z15
+	VMOVUPS      Z14, 1792(R9)
+	VMOVUPS      Z15, 2240(R9)
+	VMOVAPS      Z6, Z7
+	VFNMADD231PS Z21, Z4, Z7
+	VFMADD231PS  Z20, Z2, Z7
+	VFNMADD231PS Z19, Z0, Z7
+	VMOVUPS      Z7, 2688(R9)
 	ADDQ         $0x20, R8
 	ADDQ         $0x20, R11
 	ADDQ         $0x20, R12
@@ -4185,7 +3938,7 @@ fast5x5InputAVX512columns:
 	JNZ          fast5x5InputAVX512columns
 	MOVQ         DI, R8
 	MOVQ         DX, R9
-	MOVQ         $0x00000008, R10
+	MOVQ         $0x00000007, R10
 
 fast5x5InputAVX512rows:
 	VMOVUPS      (R8), Z0
@@ -4195,67 +3948,59 @@ fast5x5InputAVX512rows:
 	VMOVUPS      256(R8), Z4
 	VMOVUPS      320(R8), Z5
 	VMOVUPS      384(R8), Z6
-	VMOVUPS      448(R8), Z7
-	VMOVAPS      Z6, Z8
-	VFNMADD231PS Z18, Z4, Z8
-	VFMADD231PS  Z18, Z2, Z8
-	VFNMADD231PS fastAVX512Constants<>+320(SB), Z0, Z8
-	VMOVUPS      Z8, (R9)
-	PREFETCHT0   (R9)(SI*1)
-	ADDQ         BX, R9
-	VMOVAPS      Z5, Z9
-	VFNMADD231PS Z20, Z3, Z9
-	VFMADD231PS  Z19, Z1, Z9
-	VMOVAPS      Z6, Z10
-	VFNMADD231PS Z20, Z4, Z10
-	VFMADD231PS  Z19, Z2, Z10
-	VMOVAPS      Z10, Z11
-	VFMADD231PS  Z16, Z9, Z10
-	VFNMADD231PS Z16, Z9, Z11
-	VMOVUPS      Z10, (R9)
-	PREFETCHT0   (R9)(SI*1)
-	ADDQ         BX, R9
-	VMOVUPS      Z11, (R9)
-	PREFETCHT0   (R9)(SI*1)
-	ADDQ         BX, R9
-	VMOVAPS      Z5, Z12
-	VFNMADD231PS Z21, Z3, Z12
-	VFMADD231PS  fastAVX512Constants<>+320(SB), Z1, Z12
-	VMOVAPS      Z6, Z13
-	VFNMADD231PS Z21, Z4, Z13
-	VFMADD231PS  fastAVX512Constants<>+320(SB), Z2, Z13
-	VMOVAPS      Z13, Z14
-	VFMADD231PS  fastAVX512Constants<>+320(SB), Z12, Z13
-	VFNMADD231PS fastAVX512Constants<>+320(SB), Z12, Z14
-	VMOVUPS      Z13, (R9)
-	PREFETCHT0   (R9)(SI*1)
-	ADDQ         BX, R9
-	VMOVUPS      Z14, (R9)
-	PREFETCHT0   (R9)(SI*1)
-	ADDQ         BX, R9
-	VMOVAPS      Z5, Z15
-	VFNMADD231PS Z23, Z3, Z15
-	VFMADD231PS  Z22, Z1, Z15
-	VMOVAPS      Z6, Z8
-	VFNMADD231PS Z23, Z4, Z8
-	VFMADD231PS  Z22, Z2, Z8
+	VMOVAPS      Z4, Z7
+	VFNMADD231PS Z23, Z2, Z7
+	VFMADD231PS  Z22, Z0, Z7
+	VMOVAPS      Z5, Z8
+	VFNMADD231PS Z23, Z3, Z8
+	VFMADD231PS  Z22, Z1, Z8
 	VMOVAPS      Z8, Z9
-	VFMADD231PS  Z17, Z15, Z8
-	VFNMADD231PS Z17, Z15, Z9
+	VFMADD231PS  Z16, Z7, Z8
+	VFNMADD231PS Z16, Z7, Z9
 	VMOVUPS      Z8, (R9)
 	PREFETCHT0   (R9)(SI*1)
 	ADDQ         BX, R9
 	VMOVUPS      Z9, (R9)
 	PREFETCHT0   (R9)(SI*1)
 	ADDQ         BX, R9
-	VMOVAPS      Z7, Z10
-	VFNMADD231PS Z18, Z5, Z10
-	VFMADD231PS  Z18, Z3, Z10
-	VFNMADD231PS fastAVX512Constants<>+320(SB), Z1, Z10
-	VMOVUPS      Z10, (R9)
+	VMOVAPS      Z4, Z10
+	VFNMADD231PS Z25, Z2, Z10
+	VFMADD231PS  Z24, Z0, Z10
+	VMOVAPS      Z5, Z11
+	VFNMADD231PS Z25, Z3, Z11
+	VFMADD231PS  Z24, Z1, Z11
+	VMOVAPS      Z11, Z12
+	VFMADD231PS  Z17, Z10, Z11
+	VFNMADD231PS Z17, Z10, Z12
+	VMOVUPS      Z11, (R9)
 	PREFETCHT0   (R9)(SI*1)
 	ADDQ         BX, R9
-	ADDQ         $0x00000200, R8
+	VMOVUPS      Z12, (R9)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	VMOVAPS      Z4, Z13
+	VFNMADD231PS Z27, Z2, Z13
+	VFMADD231PS  Z26, Z0, Z13
+	VMOVAPS      Z5, Z14
+	VFNMADD231PS Z27, Z3, Z14
+	VFMADD231PS  Z26, Z1, Z14
+	VMOVAPS      Z14, Z15
+	VFMADD231PS  Z18, Z13, Z14
+	VFNMADD231PS Z18, Z13, Z15
+	VMOVUPS      Z14, (R9)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	VMOVUPS      Z15, (R9)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	VMOVAPS      Z6, Z7
+	VFNMADD231PS Z21, Z4, Z7
+	VFMADD231PS  Z20, Z2, Z7
+	VFNMADD231PS Z19, Z0, Z7
+	VMOVUPS      Z7, (R9)
+	PREFETCHT0   (R9)(SI*1)
+	ADDQ         BX, R9
+	ADDQ         $0x000001c0, R8
 	DECQ         R10
 	JNZ          fast5x5InputAVX512rows
 	ADDQ         image+16(FP), AX
@@ -4277,15 +4022,17 @@ TEXT ·fast5x5OutputAVX512(SB), NOSPLIT, $0-56
 	VMOVUPD fastAVX512Constants<>+576(SB), Z16
 	VMOVUPD fastAVX512Constants<>+640(SB), Z17
 	VMOVUPD fastAVX512Constants<>+704(SB), Z18
-	VMOVUPD fastAVX512Constants<>+320(SB), Z19
-	VMOVUPD fastAVX512Constants<>+1024(SB), Z20
-	VMOVUPD fastAVX512Constants<>+832(SB), Z21
-	VMOVUPD fastAVX512Constants<>+1088(SB), Z22
+	VMOVUPD fastAVX512Constants<>+1088(SB), Z19
+	VMOVUPD fastAVX512Constants<>+1152(SB), Z20
+	VMOVUPD fastAVX512Constants<>+1216(SB), Z21
+	VMOVUPD fastAVX512Constants<>+1408(SB), Z22
+	VMOVUPD fastAVX512Constants<>+1472(SB), Z23
+	VMOVUPD fastAVX512Constants<>+1536(SB), Z24
 	MOVQ    plane+40(FP), R9
 	ADDQ    BX, R9
-	IMUL3Q  $0x00000008, CX, R8
+	IMUL3Q  $0x00000007, CX, R8
 	MOVQ    DI, R10
-	MOVQ    $0x00000008, R11
+	MOVQ    $0x00000007, R11
 	LEAQ    (R8)(R8*2), R12
 	ADDQ    AX, R12
 	LEAQ    (R8)(R8*2), R13
@@ -4306,30 +4053,24 @@ fast5x5OutputAVX512columns:
 	PREFETCHT0  128(R12)(R8*2)
 	VMOVUPS     (R13), Z7
 	PREFETCHT0  128(R13)
-	VMOVUPS     (R13)(R8*1), Z8
-	PREFETCHT0  128(R13)(R8*1)
-	VADDPS      Z3, Z2, Z0
-	VSUBPS      Z3, Z2, Z3
-	VADDPS      Z5, Z4, Z2
-	VSUBPS      Z5, Z4, Z5
-	VADDPS      Z7, Z6, Z4
-	VSUBPS      Z7, Z6, Z7
-	VADDPS      Z0, Z1, Z1
-	VADDPS      Z2, Z1, Z1
-	VADDPS      Z4, Z1, Z1
-	VMULPS      Z20, Z7, Z6
-	VMULPS      Z21, Z4, Z4
-	VFMADD231PS Z22, Z7, Z8
-	VFMADD231PS Z19, Z5, Z8
-	VFMADD231PS Z19, Z5, Z6
-	VFMADD231PS Z19, Z2, Z4
-	VFMADD231PS Z18, Z3, Z8
-	VFMADD231PS Z16, Z3, Z6
-	VFMADD231PS Z17, Z0, Z4
-	VMOVUPS     Z1, (R10)
-	VMOVUPS     Z6, 512(R10)
-	VMOVUPS     Z4, 1024(R10)
-	VMOVUPS     Z8, 1536(R10)
+	VADDPS      Z2, Z1, Z0
+	VSUBPS      Z2, Z1, Z2
+	VADDPS      Z4, Z3, Z1
+	VSUBPS      Z4, Z3, Z4
+	VADDPS      Z6, Z5, Z3
+	VSUBPS      Z6, Z5, Z6
+	VMOVAPS     Z0, Z8
+	VADDPS      Z1, Z8, Z8
+	VADDPS      Z3, Z8, Z8
+	VMULPS      Z22, Z6, Z5
+	VFMADD231PS Z23, Z3, Z7
+	VFMADD231PS Z20, Z1, Z7
+	VFMADD231PS Z19, Z4, Z5
+	VFMADD231PS Z17, Z0, Z7
+	VFMADD231PS Z16, Z2, Z5
+	VMOVUPS     Z8, (R10)
+	VMOVUPS     Z5, 448(R10)
+	VMOVUPS     Z7, 896(R10)
 	ADDQ        CX, AX
 	ADDQ        CX, R12
 	ADDQ        CX, R13
@@ -4337,9 +4078,9 @@ fast5x5OutputAVX512columns:
 	DECQ        R11
 	JNZ         fast5x5OutputAVX512columns
 	VMOVUPS     (DX), Z15
-	VMOVUPS     fastAVX512Constants<>+2304(SB), Z14
+	VMOVUPS     fastAVX512Constants<>+1728(SB), Z14
 	MOVQ        DI, AX
-	MOVQ        $0x00000004, R11
+	MOVQ        $0x00000003, R11
 
 fast5x5OutputAVX512rows:
 	VMOVUPS       (AX), Z1
@@ -4349,46 +4090,37 @@ fast5x5OutputAVX512rows:
 	VMOVUPS       256(AX), Z5
 	VMOVUPS       320(AX), Z6
 	VMOVUPS       384(AX), Z7
-	VMOVUPS       448(AX), Z8
-	VADDPS        Z3, Z2, Z0
-	VSUBPS        Z3, Z2, Z3
-	VADDPS        Z5, Z4, Z2
-	VSUBPS        Z5, Z4, Z5
-	VADDPS        Z7, Z6, Z4
-	VSUBPS        Z7, Z6, Z7
-	VADDPS        Z0, Z1, Z1
-	VADDPS        Z2, Z1, Z1
-	VADDPS        Z4, Z1, Z1
-	VMULPS        Z20, Z7, Z6
-	VMULPS        Z21, Z4, Z4
-	VFMADD231PS   Z22, Z7, Z8
-	VFMADD231PS   Z19, Z5, Z8
-	VFMADD231PS   Z19, Z5, Z6
-	VFMADD231PS   Z19, Z2, Z4
-	VFMADD231PS   Z18, Z3, Z8
-	VFMADD231PS   Z16, Z3, Z6
-	VFMADD231PS   Z17, Z0, Z4
-	VADDPS        Z15, Z1, Z1
-	VCMPPS        $0x03, Z1, Z1, K1
-	VMOVAPS       Z14, K1, Z1
-	VMOVUPS       Y1, (BX)
-	VEXTRACTF32X8 $0x01, Z1, (R9)
-	VADDPS        Z15, Z6, Z6
-	VCMPPS        $0x03, Z6, Z6, K1
-	VMOVAPS       Z14, K1, Z6
-	VMOVUPS       Y6, 32(BX)
-	VEXTRACTF32X8 $0x01, Z6, 32(R9)
-	VADDPS        Z15, Z4, Z4
-	VCMPPS        $0x03, Z4, Z4, K1
-	VMOVAPS       Z14, K1, Z4
-	VMOVUPS       Y4, 64(BX)
-	VEXTRACTF32X8 $0x01, Z4, 64(R9)
+	VADDPS        Z2, Z1, Z0
+	VSUBPS        Z2, Z1, Z2
+	VADDPS        Z4, Z3, Z1
+	VSUBPS        Z4, Z3, Z4
+	VADDPS        Z6, Z5, Z3
+	VSUBPS        Z6, Z5, Z6
+	VMOVAPS       Z0, Z8
+	VADDPS        Z1, Z8, Z8
+	VADDPS        Z3, Z8, Z8
+	VMULPS        Z22, Z6, Z5
+	VFMADD231PS   Z23, Z3, Z7
+	VFMADD231PS   Z20, Z1, Z7
+	VFMADD231PS   Z19, Z4, Z5
+	VFMADD231PS   Z17, Z0, Z7
+	VFMADD231PS   Z16, Z2, Z5
 	VADDPS        Z15, Z8, Z8
 	VCMPPS        $0x03, Z8, Z8, K1
 	VMOVAPS       Z14, K1, Z8
-	VMOVUPS       Y8, 96(BX)
-	VEXTRACTF32X8 $0x01, Z8, 96(R9)
-	ADDQ          $0x00000200, AX
+	VMOVUPS       Y8, (BX)
+	VEXTRACTF32X8 $0x01, Z8, (R9)
+	VADDPS        Z15, Z5, Z5
+	VCMPPS        $0x03, Z5, Z5, K1
+	VMOVAPS       Z14, K1, Z5
+	VMOVUPS       Y5, 32(BX)
+	VEXTRACTF32X8 $0x01, Z5, 32(R9)
+	VADDPS        Z15, Z7, Z7
+	VCMPPS        $0x03, Z7, Z7, K1
+	VMOVAPS       Z14, K1, Z7
+	VMOVUPS       Y7, 64(BX)
+	VEXTRACTF32X8 $0x01, Z7, 64(R9)
+	ADDQ          $0x000001c0, AX
 	ADDQ          SI, BX
 	ADDQ          SI, R9
 	DECQ          R11
@@ -4405,15 +4137,15 @@ TEXT ·fast4x4OutputAVX512(SB), NOSPLIT, $0-56
 	MOVQ    dst+24(FP), BX
 	MOVQ    line+32(FP), SI
 	MOVQ    scratch+48(FP), DI
-	VMOVUPD fastAVX512Constants<>+640(SB), Z16
-	VMOVUPD fastAVX512Constants<>+1216(SB), Z17
-	VMOVUPD fastAVX512Constants<>+1280(SB), Z18
-	VMOVUPD fastAVX512Constants<>+1664(SB), Z19
-	VMOVUPD fastAVX512Constants<>+1728(SB), Z20
-	VMOVUPD fastAVX512Constants<>+1792(SB), Z21
-	VMOVUPD fastAVX512Constants<>+1984(SB), Z22
-	VMOVUPD fastAVX512Constants<>+2048(SB), Z23
-	VMOVUPD fastAVX512Constants<>+2112(SB), Z24
+	VMOVUPD fastAVX512Constants<>+576(SB), Z16
+	VMOVUPD fastAVX512Constants<>+640(SB), Z17
+	VMOVUPD fastAVX512Constants<>+704(SB), Z18
+	VMOVUPD fastAVX512Constants<>+1088(SB), Z19
+	VMOVUPD fastAVX512Constants<>+1152(SB), Z20
+	VMOVUPD fastAVX512Constants<>+1216(SB), Z21
+	VMOVUPD fastAVX512Constants<>+1408(SB), Z22
+	VMOVUPD fastAVX512Constants<>+1472(SB), Z23
+	VMOVUPD fastAVX512Constants<>+1536(SB), Z24
 	MOVQ    plane+40(FP), R9
 	ADDQ    BX, R9
 	IMUL3Q  $0x00000007, CX, R8
@@ -4468,7 +4200,7 @@ fast4x4OutputAVX512columns:
 	DECQ        R11
 	JNZ         fast4x4OutputAVX512columns
 	VMOVUPS     (DX), Z15
-	VMOVUPS     fastAVX512Constants<>+2304(SB), Z14
+	VMOVUPS     fastAVX512Constants<>+1728(SB), Z14
 	MOVQ        DI, AX
 	MOVQ        $0x00000004, R11
 
@@ -4974,7 +4706,7 @@ fastTapsOf8AVX512next:
 	JMP     fastTapsOf8AVX512sum
 
 fastTapsOf8AVX512store:
-	VMOVUPS       fastAVX512Constants<>+2304(SB), Z26
+	VMOVUPS       fastAVX512Constants<>+1728(SB), Z26
 	MOVQ          bias+56(FP), R11
 	MOVQ          plane+72(FP), R12
 	MOVQ          BX, DI
@@ -5415,7 +5147,7 @@ fastTapsOf4AVX512next:
 	JMP     fastTapsOf4AVX512sum
 
 fastTapsOf4AVX512store:
-	VMOVUPS       fastAVX512Constants<>+2304(SB), Z26
+	VMOVUPS       fastAVX512Constants<>+1728(SB), Z26
 	MOVQ          bias+56(FP), R11
 	MOVQ          plane+72(FP), R12
 	MOVQ          BX, DI

@@ -14,29 +14,21 @@ DATA fastNEONConstants<>+48(SB)/8, $0x4089500040290000
 DATA fastNEONConstants<>+56(SB)/8, $0x0000000000000000
 DATA fastNEONConstants<>+64(SB)/8, $0x7fc000007fc00000
 DATA fastNEONConstants<>+72(SB)/8, $0x7fc000007fc00000
-DATA fastNEONConstants<>+80(SB)/8, $0x400000003f000000
-DATA fastNEONConstants<>+88(SB)/8, $0x4080000040a80000
-DATA fastNEONConstants<>+96(SB)/8, $0x4088000040a00000
-DATA fastNEONConstants<>+104(SB)/8, $0x3fa000003e800000
-DATA fastNEONConstants<>+112(SB)/8, $0x000000003f800000
-DATA fastNEONConstants<>+120(SB)/8, $0x0000000000000000
-DATA fastNEONConstants<>+128(SB)/8, $0x3e8000003f000000
-DATA fastNEONConstants<>+136(SB)/8, $0x3f8000003e000000
-DATA fastNEONConstants<>+144(SB)/8, $0x4080000040000000
-DATA fastNEONConstants<>+152(SB)/8, $0x0000000041000000
-DATA fastNEONConstants<>+160(SB)/8, $0x3f6000003e800000
-DATA fastNEONConstants<>+168(SB)/8, $0x3e1610003fe00000
-DATA fastNEONConstants<>+176(SB)/8, $0x4079000040256000
-DATA fastNEONConstants<>+184(SB)/8, $0x4075000040161000
-DATA fastNEONConstants<>+192(SB)/8, $0x404800003e440000
-DATA fastNEONConstants<>+200(SB)/8, $0x3f5400003d440000
-DATA fastNEONConstants<>+208(SB)/8, $0x3d8000003e800000
-DATA fastNEONConstants<>+216(SB)/8, $0x3f6000003c800000
-DATA fastNEONConstants<>+224(SB)/8, $0x3f2b80003f440000
-DATA fastNEONConstants<>+232(SB)/8, $0x404400003fe00000
-DATA fastNEONConstants<>+240(SB)/8, $0x0000000040ab8000
-DATA fastNEONConstants<>+248(SB)/8, $0x0000000000000000
-GLOBL fastNEONConstants<>(SB), RODATA|NOPTR, $256
+DATA fastNEONConstants<>+80(SB)/8, $0x3f6000003e800000
+DATA fastNEONConstants<>+88(SB)/8, $0x3e1610003fe00000
+DATA fastNEONConstants<>+96(SB)/8, $0x4079000040256000
+DATA fastNEONConstants<>+104(SB)/8, $0x4075000040161000
+DATA fastNEONConstants<>+112(SB)/8, $0x404800003e440000
+DATA fastNEONConstants<>+120(SB)/8, $0x3f5400003d440000
+DATA fastNEONConstants<>+128(SB)/8, $0x000000003f800000
+DATA fastNEONConstants<>+136(SB)/8, $0x0000000000000000
+DATA fastNEONConstants<>+144(SB)/8, $0x3d8000003e800000
+DATA fastNEONConstants<>+152(SB)/8, $0x3f6000003c800000
+DATA fastNEONConstants<>+160(SB)/8, $0x3f2b80003f440000
+DATA fastNEONConstants<>+168(SB)/8, $0x404400003fe00000
+DATA fastNEONConstants<>+176(SB)/8, $0x0000000040ab8000
+DATA fastNEONConstants<>+184(SB)/8, $0x0000000000000000
+GLOBL fastNEONConstants<>(SB), RODATA|NOPTR, $192
 
 // func fastInputNEON(src *float32, line, image int, dst *float32, also *[3]int, point, plane, blocks int, scratch *float32)
 TEXT ·fastInputNEON(SB), NOSPLIT, $0-72
@@ -869,6 +861,8 @@ TEXT ·fast5x5InputNEON(SB), NOSPLIT, $0-72
 	FMOVQ 96(R19), F13
 	MOVD $fastNEONConstants<>(SB), R19
 	FMOVQ 112(R19), F14
+	MOVD $fastNEONConstants<>(SB), R19
+	FMOVQ 128(R19), F15
 
 block:
 	MOVD R0, R10
@@ -891,51 +885,44 @@ half:
 	ADD R1, R13
 	FMOVQ 0(R13), F6
 	ADD R1, R13
-	FMOVQ 0(R13), F7
-	ADD R1, R13
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 0(R8)
-	FMOVQ F10, 128(R8)
-	FMOVQ F11, 256(R8)
-	FMOVQ F17, 384(R8)
-	FMOVQ F18, 512(R8)
-	FMOVQ F20, 640(R8)
-	FMOVQ F21, 768(R8)
-	FMOVQ F22, 896(R8)
+	FMOVQ F9, 112(R8)
+	FMOVQ F11, 224(R8)
+	FMOVQ F16, 336(R8)
+	FMOVQ F18, 448(R8)
+	FMOVQ F19, 560(R8)
+	FMOVQ F20, 672(R8)
 	MOVD R10, R13
 	FMOVQ 32(R13), F0
 	ADD R1, R13
@@ -951,51 +938,44 @@ half:
 	ADD R1, R13
 	FMOVQ 32(R13), F6
 	ADD R1, R13
-	FMOVQ 32(R13), F7
-	ADD R1, R13
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 16(R8)
-	FMOVQ F10, 144(R8)
-	FMOVQ F11, 272(R8)
-	FMOVQ F17, 400(R8)
-	FMOVQ F18, 528(R8)
-	FMOVQ F20, 656(R8)
-	FMOVQ F21, 784(R8)
-	FMOVQ F22, 912(R8)
+	FMOVQ F9, 128(R8)
+	FMOVQ F11, 240(R8)
+	FMOVQ F16, 352(R8)
+	FMOVQ F18, 464(R8)
+	FMOVQ F19, 576(R8)
+	FMOVQ F20, 688(R8)
 	MOVD R10, R13
 	FMOVQ 64(R13), F0
 	ADD R1, R13
@@ -1011,51 +991,44 @@ half:
 	ADD R1, R13
 	FMOVQ 64(R13), F6
 	ADD R1, R13
-	FMOVQ 64(R13), F7
-	ADD R1, R13
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 32(R8)
-	FMOVQ F10, 160(R8)
-	FMOVQ F11, 288(R8)
-	FMOVQ F17, 416(R8)
-	FMOVQ F18, 544(R8)
-	FMOVQ F20, 672(R8)
-	FMOVQ F21, 800(R8)
-	FMOVQ F22, 928(R8)
+	FMOVQ F9, 144(R8)
+	FMOVQ F11, 256(R8)
+	FMOVQ F16, 368(R8)
+	FMOVQ F18, 480(R8)
+	FMOVQ F19, 592(R8)
+	FMOVQ F20, 704(R8)
 	MOVD R10, R13
 	FMOVQ 96(R13), F0
 	ADD R1, R13
@@ -1071,51 +1044,44 @@ half:
 	ADD R1, R13
 	FMOVQ 96(R13), F6
 	ADD R1, R13
-	FMOVQ 96(R13), F7
-	ADD R1, R13
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 48(R8)
-	FMOVQ F10, 176(R8)
-	FMOVQ F11, 304(R8)
-	FMOVQ F17, 432(R8)
-	FMOVQ F18, 560(R8)
-	FMOVQ F20, 688(R8)
-	FMOVQ F21, 816(R8)
-	FMOVQ F22, 944(R8)
+	FMOVQ F9, 160(R8)
+	FMOVQ F11, 272(R8)
+	FMOVQ F16, 384(R8)
+	FMOVQ F18, 496(R8)
+	FMOVQ F19, 608(R8)
+	FMOVQ F20, 720(R8)
 	MOVD R10, R13
 	FMOVQ 128(R13), F0
 	ADD R1, R13
@@ -1131,51 +1097,44 @@ half:
 	ADD R1, R13
 	FMOVQ 128(R13), F6
 	ADD R1, R13
-	FMOVQ 128(R13), F7
-	ADD R1, R13
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 64(R8)
-	FMOVQ F10, 192(R8)
-	FMOVQ F11, 320(R8)
-	FMOVQ F17, 448(R8)
-	FMOVQ F18, 576(R8)
-	FMOVQ F20, 704(R8)
-	FMOVQ F21, 832(R8)
-	FMOVQ F22, 960(R8)
+	FMOVQ F9, 176(R8)
+	FMOVQ F11, 288(R8)
+	FMOVQ F16, 400(R8)
+	FMOVQ F18, 512(R8)
+	FMOVQ F19, 624(R8)
+	FMOVQ F20, 736(R8)
 	MOVD R10, R13
 	FMOVQ 160(R13), F0
 	ADD R1, R13
@@ -1191,51 +1150,44 @@ half:
 	ADD R1, R13
 	FMOVQ 160(R13), F6
 	ADD R1, R13
-	FMOVQ 160(R13), F7
-	ADD R1, R13
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 80(R8)
-	FMOVQ F10, 208(R8)
-	FMOVQ F11, 336(R8)
-	FMOVQ F17, 464(R8)
-	FMOVQ F18, 592(R8)
-	FMOVQ F20, 720(R8)
-	FMOVQ F21, 848(R8)
-	FMOVQ F22, 976(R8)
+	FMOVQ F9, 192(R8)
+	FMOVQ F11, 304(R8)
+	FMOVQ F16, 416(R8)
+	FMOVQ F18, 528(R8)
+	FMOVQ F19, 640(R8)
+	FMOVQ F20, 752(R8)
 	MOVD R10, R13
 	FMOVQ 192(R13), F0
 	ADD R1, R13
@@ -1251,551 +1203,387 @@ half:
 	ADD R1, R13
 	FMOVQ 192(R13), F6
 	ADD R1, R13
-	FMOVQ 192(R13), F7
-	ADD R1, R13
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 96(R8)
-	FMOVQ F10, 224(R8)
-	FMOVQ F11, 352(R8)
-	FMOVQ F17, 480(R8)
-	FMOVQ F18, 608(R8)
-	FMOVQ F20, 736(R8)
-	FMOVQ F21, 864(R8)
-	FMOVQ F22, 992(R8)
-	MOVD R10, R13
-	FMOVQ 224(R13), F0
-	ADD R1, R13
-	FMOVQ 224(R13), F1
-	ADD R1, R13
-	FMOVQ 224(R13), F2
-	ADD R1, R13
-	FMOVQ 224(R13), F3
-	ADD R1, R13
-	FMOVQ 224(R13), F4
-	ADD R1, R13
-	FMOVQ 224(R13), F5
-	ADD R1, R13
-	FMOVQ 224(R13), F6
-	ADD R1, R13
-	FMOVQ 224(R13), F7
-	ADD R1, R13
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
-	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
-	FMOVQ F8, 112(R8)
-	FMOVQ F10, 240(R8)
-	FMOVQ F11, 368(R8)
-	FMOVQ F17, 496(R8)
-	FMOVQ F18, 624(R8)
-	FMOVQ F20, 752(R8)
-	FMOVQ F21, 880(R8)
-	FMOVQ F22, 1008(R8)
+	FMOVQ F9, 208(R8)
+	FMOVQ F11, 320(R8)
+	FMOVQ F16, 432(R8)
+	FMOVQ F18, 544(R8)
+	FMOVQ F19, 656(R8)
+	FMOVQ F20, 768(R8)
 	MOVD R11, R12
 	FLDPQ 0(R8), (F0, F1)
 	FLDPQ 32(R8), (F2, F3)
 	FLDPQ 64(R8), (F4, F5)
 	FLDPQ 96(R8), (F6, F7)
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 0(R12)
 	ADD R5, R12
-	FMOVQ F10, 0(R12)
+	FMOVQ F9, 0(R12)
 	ADD R5, R12
 	FMOVQ F11, 0(R12)
 	ADD R5, R12
-	FMOVQ F17, 0(R12)
+	FMOVQ F16, 0(R12)
 	ADD R5, R12
 	FMOVQ F18, 0(R12)
 	ADD R5, R12
+	FMOVQ F19, 0(R12)
+	ADD R5, R12
 	FMOVQ F20, 0(R12)
 	ADD R5, R12
-	FMOVQ F21, 0(R12)
-	ADD R5, R12
-	FMOVQ F22, 0(R12)
-	ADD R5, R12
-	FLDPQ 128(R8), (F0, F1)
-	FLDPQ 160(R8), (F2, F3)
-	FLDPQ 192(R8), (F4, F5)
-	FLDPQ 224(R8), (F6, F7)
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	FLDPQ 112(R8), (F0, F1)
+	FLDPQ 144(R8), (F2, F3)
+	FLDPQ 176(R8), (F4, F5)
+	FLDPQ 208(R8), (F6, F7)
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 0(R12)
 	ADD R5, R12
-	FMOVQ F10, 0(R12)
+	FMOVQ F9, 0(R12)
 	ADD R5, R12
 	FMOVQ F11, 0(R12)
 	ADD R5, R12
-	FMOVQ F17, 0(R12)
+	FMOVQ F16, 0(R12)
 	ADD R5, R12
 	FMOVQ F18, 0(R12)
 	ADD R5, R12
+	FMOVQ F19, 0(R12)
+	ADD R5, R12
 	FMOVQ F20, 0(R12)
 	ADD R5, R12
-	FMOVQ F21, 0(R12)
-	ADD R5, R12
-	FMOVQ F22, 0(R12)
-	ADD R5, R12
-	FLDPQ 256(R8), (F0, F1)
-	FLDPQ 288(R8), (F2, F3)
-	FLDPQ 320(R8), (F4, F5)
-	FLDPQ 352(R8), (F6, F7)
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	FLDPQ 224(R8), (F0, F1)
+	FLDPQ 256(R8), (F2, F3)
+	FLDPQ 288(R8), (F4, F5)
+	FLDPQ 320(R8), (F6, F7)
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 0(R12)
 	ADD R5, R12
-	FMOVQ F10, 0(R12)
+	FMOVQ F9, 0(R12)
 	ADD R5, R12
 	FMOVQ F11, 0(R12)
 	ADD R5, R12
-	FMOVQ F17, 0(R12)
+	FMOVQ F16, 0(R12)
 	ADD R5, R12
 	FMOVQ F18, 0(R12)
 	ADD R5, R12
+	FMOVQ F19, 0(R12)
+	ADD R5, R12
 	FMOVQ F20, 0(R12)
 	ADD R5, R12
-	FMOVQ F21, 0(R12)
-	ADD R5, R12
-	FMOVQ F22, 0(R12)
-	ADD R5, R12
-	FLDPQ 384(R8), (F0, F1)
-	FLDPQ 416(R8), (F2, F3)
-	FLDPQ 448(R8), (F4, F5)
-	FLDPQ 480(R8), (F6, F7)
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	FLDPQ 336(R8), (F0, F1)
+	FLDPQ 368(R8), (F2, F3)
+	FLDPQ 400(R8), (F4, F5)
+	FLDPQ 432(R8), (F6, F7)
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 0(R12)
 	ADD R5, R12
-	FMOVQ F10, 0(R12)
+	FMOVQ F9, 0(R12)
 	ADD R5, R12
 	FMOVQ F11, 0(R12)
 	ADD R5, R12
-	FMOVQ F17, 0(R12)
+	FMOVQ F16, 0(R12)
 	ADD R5, R12
 	FMOVQ F18, 0(R12)
 	ADD R5, R12
+	FMOVQ F19, 0(R12)
+	ADD R5, R12
 	FMOVQ F20, 0(R12)
 	ADD R5, R12
-	FMOVQ F21, 0(R12)
-	ADD R5, R12
-	FMOVQ F22, 0(R12)
-	ADD R5, R12
-	FLDPQ 512(R8), (F0, F1)
-	FLDPQ 544(R8), (F2, F3)
-	FLDPQ 576(R8), (F4, F5)
-	FLDPQ 608(R8), (F6, F7)
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	FLDPQ 448(R8), (F0, F1)
+	FLDPQ 480(R8), (F2, F3)
+	FLDPQ 512(R8), (F4, F5)
+	FLDPQ 544(R8), (F6, F7)
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 0(R12)
 	ADD R5, R12
-	FMOVQ F10, 0(R12)
+	FMOVQ F9, 0(R12)
 	ADD R5, R12
 	FMOVQ F11, 0(R12)
 	ADD R5, R12
-	FMOVQ F17, 0(R12)
+	FMOVQ F16, 0(R12)
 	ADD R5, R12
 	FMOVQ F18, 0(R12)
 	ADD R5, R12
+	FMOVQ F19, 0(R12)
+	ADD R5, R12
 	FMOVQ F20, 0(R12)
 	ADD R5, R12
-	FMOVQ F21, 0(R12)
-	ADD R5, R12
-	FMOVQ F22, 0(R12)
-	ADD R5, R12
-	FLDPQ 640(R8), (F0, F1)
-	FLDPQ 672(R8), (F2, F3)
-	FLDPQ 704(R8), (F4, F5)
-	FLDPQ 736(R8), (F6, F7)
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	FLDPQ 560(R8), (F0, F1)
+	FLDPQ 592(R8), (F2, F3)
+	FLDPQ 624(R8), (F4, F5)
+	FLDPQ 656(R8), (F6, F7)
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 0(R12)
 	ADD R5, R12
-	FMOVQ F10, 0(R12)
+	FMOVQ F9, 0(R12)
 	ADD R5, R12
 	FMOVQ F11, 0(R12)
 	ADD R5, R12
-	FMOVQ F17, 0(R12)
+	FMOVQ F16, 0(R12)
 	ADD R5, R12
 	FMOVQ F18, 0(R12)
 	ADD R5, R12
+	FMOVQ F19, 0(R12)
+	ADD R5, R12
 	FMOVQ F20, 0(R12)
 	ADD R5, R12
-	FMOVQ F21, 0(R12)
-	ADD R5, R12
-	FMOVQ F22, 0(R12)
-	ADD R5, R12
-	FLDPQ 768(R8), (F0, F1)
-	FLDPQ 800(R8), (F2, F3)
-	FLDPQ 832(R8), (F4, F5)
-	FLDPQ 864(R8), (F6, F7)
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
+	FLDPQ 672(R8), (F0, F1)
+	FLDPQ 704(R8), (F2, F3)
+	FLDPQ 736(R8), (F4, F5)
+	FLDPQ 768(R8), (F6, F7)
+	VMOV V4.B16, V7.B16
+	WORD $0x4fad5847 // fmls v7.4s, v2.4s, v13.s[3]
+	WORD $0x4f8d1807 // fmla v7.4s, v0.4s, v13.s[2]
+	VMOV V5.B16, V8.B16
+	WORD $0x4fad5868 // fmls v8.4s, v3.4s, v13.s[3]
+	WORD $0x4f8d1828 // fmla v8.4s, v1.4s, v13.s[2]
+	VMOV V8.B16, V9.B16
+	WORD $0x4f8c10e8 // fmla v8.4s, v7.4s, v12.s[0]
+	WORD $0x4f8c50e9 // fmls v9.4s, v7.4s, v12.s[0]
+	VMOV V4.B16, V10.B16
+	WORD $0x4fae504a // fmls v10.4s, v2.4s, v14.s[1]
+	WORD $0x4f8e100a // fmla v10.4s, v0.4s, v14.s[0]
+	VMOV V5.B16, V11.B16
+	WORD $0x4fae506b // fmls v11.4s, v3.4s, v14.s[1]
+	WORD $0x4f8e102b // fmla v11.4s, v1.4s, v14.s[0]
+	VMOV V11.B16, V16.B16
+	WORD $0x4fac114b // fmla v11.4s, v10.4s, v12.s[1]
+	WORD $0x4fac5150 // fmls v16.4s, v10.4s, v12.s[1]
+	VMOV V4.B16, V17.B16
+	WORD $0x4fae5851 // fmls v17.4s, v2.4s, v14.s[3]
+	WORD $0x4f8e1811 // fmla v17.4s, v0.4s, v14.s[2]
+	VMOV V5.B16, V18.B16
+	WORD $0x4fae5872 // fmls v18.4s, v3.4s, v14.s[3]
+	WORD $0x4f8e1832 // fmla v18.4s, v1.4s, v14.s[2]
+	VMOV V18.B16, V19.B16
+	WORD $0x4f8c1a32 // fmla v18.4s, v17.4s, v12.s[2]
+	WORD $0x4f8c5a33 // fmls v19.4s, v17.4s, v12.s[2]
 	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
+	WORD $0x4fad5094 // fmls v20.4s, v4.4s, v13.s[1]
+	WORD $0x4f8d1054 // fmla v20.4s, v2.4s, v13.s[0]
+	WORD $0x4fac5814 // fmls v20.4s, v0.4s, v12.s[3]
 	FMOVQ F8, 0(R12)
 	ADD R5, R12
-	FMOVQ F10, 0(R12)
+	FMOVQ F9, 0(R12)
 	ADD R5, R12
 	FMOVQ F11, 0(R12)
 	ADD R5, R12
-	FMOVQ F17, 0(R12)
+	FMOVQ F16, 0(R12)
 	ADD R5, R12
 	FMOVQ F18, 0(R12)
 	ADD R5, R12
-	FMOVQ F20, 0(R12)
-	ADD R5, R12
-	FMOVQ F21, 0(R12)
-	ADD R5, R12
-	FMOVQ F22, 0(R12)
-	ADD R5, R12
-	FLDPQ 896(R8), (F0, F1)
-	FLDPQ 928(R8), (F2, F3)
-	FLDPQ 960(R8), (F4, F5)
-	FLDPQ 992(R8), (F6, F7)
-	VMOV V6.B16, V8.B16
-	WORD $0x4f8c5888 // fmls v8.4s, v4.4s, v12.s[2]
-	WORD $0x4f8c1848 // fmla v8.4s, v2.4s, v12.s[2]
-	WORD $0x4f8e5008 // fmls v8.4s, v0.4s, v14.s[0]
-	VMOV V5.B16, V9.B16
-	WORD $0x4f8d5069 // fmls v9.4s, v3.4s, v13.s[0]
-	WORD $0x4fac1829 // fmla v9.4s, v1.4s, v12.s[3]
-	VMOV V6.B16, V10.B16
-	WORD $0x4f8d508a // fmls v10.4s, v4.4s, v13.s[0]
-	WORD $0x4fac184a // fmla v10.4s, v2.4s, v12.s[3]
-	VMOV V10.B16, V11.B16
-	WORD $0x4f8c112a // fmla v10.4s, v9.4s, v12.s[0]
-	WORD $0x4f8c512b // fmls v11.4s, v9.4s, v12.s[0]
-	VMOV V5.B16, V16.B16
-	WORD $0x4fad5070 // fmls v16.4s, v3.4s, v13.s[1]
-	WORD $0x4f8e1030 // fmla v16.4s, v1.4s, v14.s[0]
-	VMOV V6.B16, V17.B16
-	WORD $0x4fad5091 // fmls v17.4s, v4.4s, v13.s[1]
-	WORD $0x4f8e1051 // fmla v17.4s, v2.4s, v14.s[0]
-	VMOV V17.B16, V18.B16
-	WORD $0x4f8e1211 // fmla v17.4s, v16.4s, v14.s[0]
-	WORD $0x4f8e5212 // fmls v18.4s, v16.4s, v14.s[0]
-	VMOV V5.B16, V19.B16
-	WORD $0x4fad5873 // fmls v19.4s, v3.4s, v13.s[3]
-	WORD $0x4f8d1833 // fmla v19.4s, v1.4s, v13.s[2]
-	VMOV V6.B16, V20.B16
-	WORD $0x4fad5894 // fmls v20.4s, v4.4s, v13.s[3]
-	WORD $0x4f8d1854 // fmla v20.4s, v2.4s, v13.s[2]
-	VMOV V20.B16, V21.B16
-	WORD $0x4fac1274 // fmla v20.4s, v19.4s, v12.s[1]
-	WORD $0x4fac5275 // fmls v21.4s, v19.4s, v12.s[1]
-	VMOV V7.B16, V22.B16
-	WORD $0x4f8c58b6 // fmls v22.4s, v5.4s, v12.s[2]
-	WORD $0x4f8c1876 // fmla v22.4s, v3.4s, v12.s[2]
-	WORD $0x4f8e5036 // fmls v22.4s, v1.4s, v14.s[0]
-	FMOVQ F8, 0(R12)
-	ADD R5, R12
-	FMOVQ F10, 0(R12)
-	ADD R5, R12
-	FMOVQ F11, 0(R12)
-	ADD R5, R12
-	FMOVQ F17, 0(R12)
-	ADD R5, R12
-	FMOVQ F18, 0(R12)
+	FMOVQ F19, 0(R12)
 	ADD R5, R12
 	FMOVQ F20, 0(R12)
-	ADD R5, R12
-	FMOVQ F21, 0(R12)
-	ADD R5, R12
-	FMOVQ F22, 0(R12)
 	ADD R5, R12
 	ADD $16, R10
 	ADD $16, R11
@@ -1816,12 +1604,14 @@ TEXT ·fast5x5OutputNEON(SB), NOSPLIT, $0-48
 	MOVD line+32(FP), R4
 	MOVD scratch+40(FP), R5
 	MOVD $fastNEONConstants<>(SB), R19
-	FMOVQ 128(R19), F12
+	FMOVQ 144(R19), F12
 	MOVD $fastNEONConstants<>(SB), R19
-	FMOVQ 144(R19), F13
+	FMOVQ 160(R19), F13
+	MOVD $fastNEONConstants<>(SB), R19
+	FMOVQ 176(R19), F14
 	MOVD $fastNEONConstants<>(SB), R19
 	FMOVQ 64(R19), F30
-	MOVD $8, R9
+	MOVD $7, R9
 	MUL R1, R9, R9
 	MOVD $2, R8
 
@@ -1842,31 +1632,59 @@ half:
 	ADD R9, R11
 	FMOVQ 0(R11), F6
 	ADD R9, R11
-	FMOVQ 0(R11), F7
+	ADD R1, R10
+	WORD $0x4e21d407 // fadd v7.4s, v0.4s, v1.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x4e23d448 // fadd v8.4s, v2.4s, v3.4s
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
+	VMOV V7.B16, V10.B16
+	WORD $0x4e28d54a // fadd v10.4s, v10.4s, v8.4s
+	WORD $0x4e29d54a // fadd v10.4s, v10.4s, v9.4s
+	WORD $0x4f8d988b // fmul v11.4s, v4.4s, v13.s[2]
+	WORD $0x4fad1926 // fmla v6.4s, v9.4s, v13.s[3]
+	WORD $0x4fac184b // fmla v11.4s, v2.4s, v12.s[3]
+	WORD $0x4f8d1106 // fmla v6.4s, v8.4s, v13.s[0]
+	WORD $0x4f8c100b // fmla v11.4s, v0.4s, v12.s[0]
+	WORD $0x4fac10e6 // fmla v6.4s, v7.4s, v12.s[1]
+	FMOVQ F10, 0(R5)
+	FMOVQ F11, 112(R5)
+	FMOVQ F6, 224(R5)
+	MOVD R10, R11
+	FMOVQ 0(R11), F0
+	ADD R9, R11
+	FMOVQ 0(R11), F1
+	ADD R9, R11
+	FMOVQ 0(R11), F2
+	ADD R9, R11
+	FMOVQ 0(R11), F3
+	ADD R9, R11
+	FMOVQ 0(R11), F4
+	ADD R9, R11
+	FMOVQ 0(R11), F5
+	ADD R9, R11
+	FMOVQ 0(R11), F6
 	ADD R9, R11
 	ADD R1, R10
-	WORD $0x4e22d428 // fadd v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	WORD $0x4e24d469 // fadd v9.4s, v3.4s, v4.4s
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	WORD $0x4e26d4aa // fadd v10.4s, v5.4s, v6.4s
-	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4f8d90ab // fmul v11.4s, v5.4s, v13.s[0]
-	WORD $0x4fad9150 // fmul v16.4s, v10.4s, v13.s[1]
-	WORD $0x4f8d18a7 // fmla v7.4s, v5.4s, v13.s[2]
-	WORD $0x4fac186b // fmla v11.4s, v3.4s, v12.s[3]
-	WORD $0x4fac1930 // fmla v16.4s, v9.4s, v12.s[3]
-	WORD $0x4fac1867 // fmla v7.4s, v3.4s, v12.s[3]
-	WORD $0x4f8c102b // fmla v11.4s, v1.4s, v12.s[0]
-	WORD $0x4fac1110 // fmla v16.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c1827 // fmla v7.4s, v1.4s, v12.s[2]
-	FMOVQ F0, 0(R5)
+	WORD $0x4e21d407 // fadd v7.4s, v0.4s, v1.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x4e23d448 // fadd v8.4s, v2.4s, v3.4s
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
+	VMOV V7.B16, V10.B16
+	WORD $0x4e28d54a // fadd v10.4s, v10.4s, v8.4s
+	WORD $0x4e29d54a // fadd v10.4s, v10.4s, v9.4s
+	WORD $0x4f8d988b // fmul v11.4s, v4.4s, v13.s[2]
+	WORD $0x4fad1926 // fmla v6.4s, v9.4s, v13.s[3]
+	WORD $0x4fac184b // fmla v11.4s, v2.4s, v12.s[3]
+	WORD $0x4f8d1106 // fmla v6.4s, v8.4s, v13.s[0]
+	WORD $0x4f8c100b // fmla v11.4s, v0.4s, v12.s[0]
+	WORD $0x4fac10e6 // fmla v6.4s, v7.4s, v12.s[1]
+	FMOVQ F10, 16(R5)
 	FMOVQ F11, 128(R5)
-	FMOVQ F16, 256(R5)
-	FMOVQ F7, 384(R5)
+	FMOVQ F6, 240(R5)
 	MOVD R10, R11
 	FMOVQ 0(R11), F0
 	ADD R9, R11
@@ -1882,31 +1700,25 @@ half:
 	ADD R9, R11
 	FMOVQ 0(R11), F6
 	ADD R9, R11
-	FMOVQ 0(R11), F7
-	ADD R9, R11
 	ADD R1, R10
-	WORD $0x4e22d428 // fadd v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	WORD $0x4e24d469 // fadd v9.4s, v3.4s, v4.4s
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	WORD $0x4e26d4aa // fadd v10.4s, v5.4s, v6.4s
-	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4f8d90ab // fmul v11.4s, v5.4s, v13.s[0]
-	WORD $0x4fad9150 // fmul v16.4s, v10.4s, v13.s[1]
-	WORD $0x4f8d18a7 // fmla v7.4s, v5.4s, v13.s[2]
-	WORD $0x4fac186b // fmla v11.4s, v3.4s, v12.s[3]
-	WORD $0x4fac1930 // fmla v16.4s, v9.4s, v12.s[3]
-	WORD $0x4fac1867 // fmla v7.4s, v3.4s, v12.s[3]
-	WORD $0x4f8c102b // fmla v11.4s, v1.4s, v12.s[0]
-	WORD $0x4fac1110 // fmla v16.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c1827 // fmla v7.4s, v1.4s, v12.s[2]
-	FMOVQ F0, 16(R5)
+	WORD $0x4e21d407 // fadd v7.4s, v0.4s, v1.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x4e23d448 // fadd v8.4s, v2.4s, v3.4s
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
+	VMOV V7.B16, V10.B16
+	WORD $0x4e28d54a // fadd v10.4s, v10.4s, v8.4s
+	WORD $0x4e29d54a // fadd v10.4s, v10.4s, v9.4s
+	WORD $0x4f8d988b // fmul v11.4s, v4.4s, v13.s[2]
+	WORD $0x4fad1926 // fmla v6.4s, v9.4s, v13.s[3]
+	WORD $0x4fac184b // fmla v11.4s, v2.4s, v12.s[3]
+	WORD $0x4f8d1106 // fmla v6.4s, v8.4s, v13.s[0]
+	WORD $0x4f8c100b // fmla v11.4s, v0.4s, v12.s[0]
+	WORD $0x4fac10e6 // fmla v6.4s, v7.4s, v12.s[1]
+	FMOVQ F10, 32(R5)
 	FMOVQ F11, 144(R5)
-	FMOVQ F16, 272(R5)
-	FMOVQ F7, 400(R5)
+	FMOVQ F6, 256(R5)
 	MOVD R10, R11
 	FMOVQ 0(R11), F0
 	ADD R9, R11
@@ -1922,31 +1734,25 @@ half:
 	ADD R9, R11
 	FMOVQ 0(R11), F6
 	ADD R9, R11
-	FMOVQ 0(R11), F7
-	ADD R9, R11
 	ADD R1, R10
-	WORD $0x4e22d428 // fadd v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	WORD $0x4e24d469 // fadd v9.4s, v3.4s, v4.4s
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	WORD $0x4e26d4aa // fadd v10.4s, v5.4s, v6.4s
-	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4f8d90ab // fmul v11.4s, v5.4s, v13.s[0]
-	WORD $0x4fad9150 // fmul v16.4s, v10.4s, v13.s[1]
-	WORD $0x4f8d18a7 // fmla v7.4s, v5.4s, v13.s[2]
-	WORD $0x4fac186b // fmla v11.4s, v3.4s, v12.s[3]
-	WORD $0x4fac1930 // fmla v16.4s, v9.4s, v12.s[3]
-	WORD $0x4fac1867 // fmla v7.4s, v3.4s, v12.s[3]
-	WORD $0x4f8c102b // fmla v11.4s, v1.4s, v12.s[0]
-	WORD $0x4fac1110 // fmla v16.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c1827 // fmla v7.4s, v1.4s, v12.s[2]
-	FMOVQ F0, 32(R5)
+	WORD $0x4e21d407 // fadd v7.4s, v0.4s, v1.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x4e23d448 // fadd v8.4s, v2.4s, v3.4s
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
+	VMOV V7.B16, V10.B16
+	WORD $0x4e28d54a // fadd v10.4s, v10.4s, v8.4s
+	WORD $0x4e29d54a // fadd v10.4s, v10.4s, v9.4s
+	WORD $0x4f8d988b // fmul v11.4s, v4.4s, v13.s[2]
+	WORD $0x4fad1926 // fmla v6.4s, v9.4s, v13.s[3]
+	WORD $0x4fac184b // fmla v11.4s, v2.4s, v12.s[3]
+	WORD $0x4f8d1106 // fmla v6.4s, v8.4s, v13.s[0]
+	WORD $0x4f8c100b // fmla v11.4s, v0.4s, v12.s[0]
+	WORD $0x4fac10e6 // fmla v6.4s, v7.4s, v12.s[1]
+	FMOVQ F10, 48(R5)
 	FMOVQ F11, 160(R5)
-	FMOVQ F16, 288(R5)
-	FMOVQ F7, 416(R5)
+	FMOVQ F6, 272(R5)
 	MOVD R10, R11
 	FMOVQ 0(R11), F0
 	ADD R9, R11
@@ -1962,31 +1768,25 @@ half:
 	ADD R9, R11
 	FMOVQ 0(R11), F6
 	ADD R9, R11
-	FMOVQ 0(R11), F7
-	ADD R9, R11
 	ADD R1, R10
-	WORD $0x4e22d428 // fadd v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	WORD $0x4e24d469 // fadd v9.4s, v3.4s, v4.4s
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	WORD $0x4e26d4aa // fadd v10.4s, v5.4s, v6.4s
-	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4f8d90ab // fmul v11.4s, v5.4s, v13.s[0]
-	WORD $0x4fad9150 // fmul v16.4s, v10.4s, v13.s[1]
-	WORD $0x4f8d18a7 // fmla v7.4s, v5.4s, v13.s[2]
-	WORD $0x4fac186b // fmla v11.4s, v3.4s, v12.s[3]
-	WORD $0x4fac1930 // fmla v16.4s, v9.4s, v12.s[3]
-	WORD $0x4fac1867 // fmla v7.4s, v3.4s, v12.s[3]
-	WORD $0x4f8c102b // fmla v11.4s, v1.4s, v12.s[0]
-	WORD $0x4fac1110 // fmla v16.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c1827 // fmla v7.4s, v1.4s, v12.s[2]
-	FMOVQ F0, 48(R5)
+	WORD $0x4e21d407 // fadd v7.4s, v0.4s, v1.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x4e23d448 // fadd v8.4s, v2.4s, v3.4s
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
+	VMOV V7.B16, V10.B16
+	WORD $0x4e28d54a // fadd v10.4s, v10.4s, v8.4s
+	WORD $0x4e29d54a // fadd v10.4s, v10.4s, v9.4s
+	WORD $0x4f8d988b // fmul v11.4s, v4.4s, v13.s[2]
+	WORD $0x4fad1926 // fmla v6.4s, v9.4s, v13.s[3]
+	WORD $0x4fac184b // fmla v11.4s, v2.4s, v12.s[3]
+	WORD $0x4f8d1106 // fmla v6.4s, v8.4s, v13.s[0]
+	WORD $0x4f8c100b // fmla v11.4s, v0.4s, v12.s[0]
+	WORD $0x4fac10e6 // fmla v6.4s, v7.4s, v12.s[1]
+	FMOVQ F10, 64(R5)
 	FMOVQ F11, 176(R5)
-	FMOVQ F16, 304(R5)
-	FMOVQ F7, 432(R5)
+	FMOVQ F6, 288(R5)
 	MOVD R10, R11
 	FMOVQ 0(R11), F0
 	ADD R9, R11
@@ -2002,31 +1802,25 @@ half:
 	ADD R9, R11
 	FMOVQ 0(R11), F6
 	ADD R9, R11
-	FMOVQ 0(R11), F7
-	ADD R9, R11
 	ADD R1, R10
-	WORD $0x4e22d428 // fadd v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	WORD $0x4e24d469 // fadd v9.4s, v3.4s, v4.4s
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	WORD $0x4e26d4aa // fadd v10.4s, v5.4s, v6.4s
-	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4f8d90ab // fmul v11.4s, v5.4s, v13.s[0]
-	WORD $0x4fad9150 // fmul v16.4s, v10.4s, v13.s[1]
-	WORD $0x4f8d18a7 // fmla v7.4s, v5.4s, v13.s[2]
-	WORD $0x4fac186b // fmla v11.4s, v3.4s, v12.s[3]
-	WORD $0x4fac1930 // fmla v16.4s, v9.4s, v12.s[3]
-	WORD $0x4fac1867 // fmla v7.4s, v3.4s, v12.s[3]
-	WORD $0x4f8c102b // fmla v11.4s, v1.4s, v12.s[0]
-	WORD $0x4fac1110 // fmla v16.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c1827 // fmla v7.4s, v1.4s, v12.s[2]
-	FMOVQ F0, 64(R5)
+	WORD $0x4e21d407 // fadd v7.4s, v0.4s, v1.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x4e23d448 // fadd v8.4s, v2.4s, v3.4s
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
+	VMOV V7.B16, V10.B16
+	WORD $0x4e28d54a // fadd v10.4s, v10.4s, v8.4s
+	WORD $0x4e29d54a // fadd v10.4s, v10.4s, v9.4s
+	WORD $0x4f8d988b // fmul v11.4s, v4.4s, v13.s[2]
+	WORD $0x4fad1926 // fmla v6.4s, v9.4s, v13.s[3]
+	WORD $0x4fac184b // fmla v11.4s, v2.4s, v12.s[3]
+	WORD $0x4f8d1106 // fmla v6.4s, v8.4s, v13.s[0]
+	WORD $0x4f8c100b // fmla v11.4s, v0.4s, v12.s[0]
+	WORD $0x4fac10e6 // fmla v6.4s, v7.4s, v12.s[1]
+	FMOVQ F10, 80(R5)
 	FMOVQ F11, 192(R5)
-	FMOVQ F16, 320(R5)
-	FMOVQ F7, 448(R5)
+	FMOVQ F6, 304(R5)
 	MOVD R10, R11
 	FMOVQ 0(R11), F0
 	ADD R9, R11
@@ -2042,268 +1836,122 @@ half:
 	ADD R9, R11
 	FMOVQ 0(R11), F6
 	ADD R9, R11
-	FMOVQ 0(R11), F7
-	ADD R9, R11
 	ADD R1, R10
-	WORD $0x4e22d428 // fadd v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	WORD $0x4e24d469 // fadd v9.4s, v3.4s, v4.4s
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	WORD $0x4e26d4aa // fadd v10.4s, v5.4s, v6.4s
-	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4f8d90ab // fmul v11.4s, v5.4s, v13.s[0]
-	WORD $0x4fad9150 // fmul v16.4s, v10.4s, v13.s[1]
-	WORD $0x4f8d18a7 // fmla v7.4s, v5.4s, v13.s[2]
-	WORD $0x4fac186b // fmla v11.4s, v3.4s, v12.s[3]
-	WORD $0x4fac1930 // fmla v16.4s, v9.4s, v12.s[3]
-	WORD $0x4fac1867 // fmla v7.4s, v3.4s, v12.s[3]
-	WORD $0x4f8c102b // fmla v11.4s, v1.4s, v12.s[0]
-	WORD $0x4fac1110 // fmla v16.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c1827 // fmla v7.4s, v1.4s, v12.s[2]
-	FMOVQ F0, 80(R5)
+	WORD $0x4e21d407 // fadd v7.4s, v0.4s, v1.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x4e23d448 // fadd v8.4s, v2.4s, v3.4s
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
+	VMOV V7.B16, V10.B16
+	WORD $0x4e28d54a // fadd v10.4s, v10.4s, v8.4s
+	WORD $0x4e29d54a // fadd v10.4s, v10.4s, v9.4s
+	WORD $0x4f8d988b // fmul v11.4s, v4.4s, v13.s[2]
+	WORD $0x4fad1926 // fmla v6.4s, v9.4s, v13.s[3]
+	WORD $0x4fac184b // fmla v11.4s, v2.4s, v12.s[3]
+	WORD $0x4f8d1106 // fmla v6.4s, v8.4s, v13.s[0]
+	WORD $0x4f8c100b // fmla v11.4s, v0.4s, v12.s[0]
+	WORD $0x4fac10e6 // fmla v6.4s, v7.4s, v12.s[1]
+	FMOVQ F10, 96(R5)
 	FMOVQ F11, 208(R5)
-	FMOVQ F16, 336(R5)
-	FMOVQ F7, 464(R5)
-	MOVD R10, R11
-	FMOVQ 0(R11), F0
-	ADD R9, R11
-	FMOVQ 0(R11), F1
-	ADD R9, R11
-	FMOVQ 0(R11), F2
-	ADD R9, R11
-	FMOVQ 0(R11), F3
-	ADD R9, R11
-	FMOVQ 0(R11), F4
-	ADD R9, R11
-	FMOVQ 0(R11), F5
-	ADD R9, R11
-	FMOVQ 0(R11), F6
-	ADD R9, R11
-	FMOVQ 0(R11), F7
-	ADD R9, R11
-	ADD R1, R10
-	WORD $0x4e22d428 // fadd v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	WORD $0x4e24d469 // fadd v9.4s, v3.4s, v4.4s
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	WORD $0x4e26d4aa // fadd v10.4s, v5.4s, v6.4s
-	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4f8d90ab // fmul v11.4s, v5.4s, v13.s[0]
-	WORD $0x4fad9150 // fmul v16.4s, v10.4s, v13.s[1]
-	WORD $0x4f8d18a7 // fmla v7.4s, v5.4s, v13.s[2]
-	WORD $0x4fac186b // fmla v11.4s, v3.4s, v12.s[3]
-	WORD $0x4fac1930 // fmla v16.4s, v9.4s, v12.s[3]
-	WORD $0x4fac1867 // fmla v7.4s, v3.4s, v12.s[3]
-	WORD $0x4f8c102b // fmla v11.4s, v1.4s, v12.s[0]
-	WORD $0x4fac1110 // fmla v16.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c1827 // fmla v7.4s, v1.4s, v12.s[2]
-	FMOVQ F0, 96(R5)
-	FMOVQ F11, 224(R5)
-	FMOVQ F16, 352(R5)
-	FMOVQ F7, 480(R5)
-	MOVD R10, R11
-	FMOVQ 0(R11), F0
-	ADD R9, R11
-	FMOVQ 0(R11), F1
-	ADD R9, R11
-	FMOVQ 0(R11), F2
-	ADD R9, R11
-	FMOVQ 0(R11), F3
-	ADD R9, R11
-	FMOVQ 0(R11), F4
-	ADD R9, R11
-	FMOVQ 0(R11), F5
-	ADD R9, R11
-	FMOVQ 0(R11), F6
-	ADD R9, R11
-	FMOVQ 0(R11), F7
-	ADD R9, R11
-	ADD R1, R10
-	WORD $0x4e22d428 // fadd v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	WORD $0x4e24d469 // fadd v9.4s, v3.4s, v4.4s
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	WORD $0x4e26d4aa // fadd v10.4s, v5.4s, v6.4s
-	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4f8d90ab // fmul v11.4s, v5.4s, v13.s[0]
-	WORD $0x4fad9150 // fmul v16.4s, v10.4s, v13.s[1]
-	WORD $0x4f8d18a7 // fmla v7.4s, v5.4s, v13.s[2]
-	WORD $0x4fac186b // fmla v11.4s, v3.4s, v12.s[3]
-	WORD $0x4fac1930 // fmla v16.4s, v9.4s, v12.s[3]
-	WORD $0x4fac1867 // fmla v7.4s, v3.4s, v12.s[3]
-	WORD $0x4f8c102b // fmla v11.4s, v1.4s, v12.s[0]
-	WORD $0x4fac1110 // fmla v16.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c1827 // fmla v7.4s, v1.4s, v12.s[2]
-	FMOVQ F0, 112(R5)
-	FMOVQ F11, 240(R5)
-	FMOVQ F16, 368(R5)
-	FMOVQ F7, 496(R5)
+	FMOVQ F6, 320(R5)
 	FMOVQ 0(R2), F31
 	MOVD R3, R12
 	FLDPQ 0(R5), (F0, F1)
 	FLDPQ 32(R5), (F2, F3)
 	FLDPQ 64(R5), (F4, F5)
 	FLDPQ 96(R5), (F6, F7)
-	WORD $0x4e22d428 // fadd v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	WORD $0x4e24d469 // fadd v9.4s, v3.4s, v4.4s
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	WORD $0x4e26d4aa // fadd v10.4s, v5.4s, v6.4s
-	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4f8d90ab // fmul v11.4s, v5.4s, v13.s[0]
-	WORD $0x4fad9150 // fmul v16.4s, v10.4s, v13.s[1]
-	WORD $0x4f8d18a7 // fmla v7.4s, v5.4s, v13.s[2]
-	WORD $0x4fac186b // fmla v11.4s, v3.4s, v12.s[3]
-	WORD $0x4fac1930 // fmla v16.4s, v9.4s, v12.s[3]
-	WORD $0x4fac1867 // fmla v7.4s, v3.4s, v12.s[3]
-	WORD $0x4f8c102b // fmla v11.4s, v1.4s, v12.s[0]
-	WORD $0x4fac1110 // fmla v16.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c1827 // fmla v7.4s, v1.4s, v12.s[2]
-	WORD $0x4e3fd400 // fadd v0.4s, v0.4s, v31.4s
-	WORD $0x4e20e41d // fcmeq v29.4s, v0.4s, v0.4s
-	WORD $0x6e7e1c1d // bsl v29.16b, v0.16b, v30.16b
+	WORD $0x4e21d407 // fadd v7.4s, v0.4s, v1.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x4e23d448 // fadd v8.4s, v2.4s, v3.4s
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
+	VMOV V7.B16, V10.B16
+	WORD $0x4e28d54a // fadd v10.4s, v10.4s, v8.4s
+	WORD $0x4e29d54a // fadd v10.4s, v10.4s, v9.4s
+	WORD $0x4f8d988b // fmul v11.4s, v4.4s, v13.s[2]
+	WORD $0x4fad1926 // fmla v6.4s, v9.4s, v13.s[3]
+	WORD $0x4fac184b // fmla v11.4s, v2.4s, v12.s[3]
+	WORD $0x4f8d1106 // fmla v6.4s, v8.4s, v13.s[0]
+	WORD $0x4f8c100b // fmla v11.4s, v0.4s, v12.s[0]
+	WORD $0x4fac10e6 // fmla v6.4s, v7.4s, v12.s[1]
+	WORD $0x4e3fd54a // fadd v10.4s, v10.4s, v31.4s
+	WORD $0x4e2ae55d // fcmeq v29.4s, v10.4s, v10.4s
+	WORD $0x6e7e1d5d // bsl v29.16b, v10.16b, v30.16b
 	FMOVQ F29, 0(R12)
 	WORD $0x4e3fd56b // fadd v11.4s, v11.4s, v31.4s
 	WORD $0x4e2be57d // fcmeq v29.4s, v11.4s, v11.4s
 	WORD $0x6e7e1d7d // bsl v29.16b, v11.16b, v30.16b
 	FMOVQ F29, 32(R12)
-	WORD $0x4e3fd610 // fadd v16.4s, v16.4s, v31.4s
-	WORD $0x4e30e61d // fcmeq v29.4s, v16.4s, v16.4s
-	WORD $0x6e7e1e1d // bsl v29.16b, v16.16b, v30.16b
+	WORD $0x4e3fd4c6 // fadd v6.4s, v6.4s, v31.4s
+	WORD $0x4e26e4dd // fcmeq v29.4s, v6.4s, v6.4s
+	WORD $0x6e7e1cdd // bsl v29.16b, v6.16b, v30.16b
 	FMOVQ F29, 64(R12)
-	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
-	WORD $0x4e27e4fd // fcmeq v29.4s, v7.4s, v7.4s
-	WORD $0x6e7e1cfd // bsl v29.16b, v7.16b, v30.16b
-	FMOVQ F29, 96(R12)
 	ADD R4, R12
-	FLDPQ 128(R5), (F0, F1)
-	FLDPQ 160(R5), (F2, F3)
-	FLDPQ 192(R5), (F4, F5)
-	FLDPQ 224(R5), (F6, F7)
-	WORD $0x4e22d428 // fadd v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	WORD $0x4e24d469 // fadd v9.4s, v3.4s, v4.4s
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	WORD $0x4e26d4aa // fadd v10.4s, v5.4s, v6.4s
-	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4f8d90ab // fmul v11.4s, v5.4s, v13.s[0]
-	WORD $0x4fad9150 // fmul v16.4s, v10.4s, v13.s[1]
-	WORD $0x4f8d18a7 // fmla v7.4s, v5.4s, v13.s[2]
-	WORD $0x4fac186b // fmla v11.4s, v3.4s, v12.s[3]
-	WORD $0x4fac1930 // fmla v16.4s, v9.4s, v12.s[3]
-	WORD $0x4fac1867 // fmla v7.4s, v3.4s, v12.s[3]
-	WORD $0x4f8c102b // fmla v11.4s, v1.4s, v12.s[0]
-	WORD $0x4fac1110 // fmla v16.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c1827 // fmla v7.4s, v1.4s, v12.s[2]
-	WORD $0x4e3fd400 // fadd v0.4s, v0.4s, v31.4s
-	WORD $0x4e20e41d // fcmeq v29.4s, v0.4s, v0.4s
-	WORD $0x6e7e1c1d // bsl v29.16b, v0.16b, v30.16b
+	FLDPQ 112(R5), (F0, F1)
+	FLDPQ 144(R5), (F2, F3)
+	FLDPQ 176(R5), (F4, F5)
+	FLDPQ 208(R5), (F6, F7)
+	WORD $0x4e21d407 // fadd v7.4s, v0.4s, v1.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x4e23d448 // fadd v8.4s, v2.4s, v3.4s
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
+	VMOV V7.B16, V10.B16
+	WORD $0x4e28d54a // fadd v10.4s, v10.4s, v8.4s
+	WORD $0x4e29d54a // fadd v10.4s, v10.4s, v9.4s
+	WORD $0x4f8d988b // fmul v11.4s, v4.4s, v13.s[2]
+	WORD $0x4fad1926 // fmla v6.4s, v9.4s, v13.s[3]
+	WORD $0x4fac184b // fmla v11.4s, v2.4s, v12.s[3]
+	WORD $0x4f8d1106 // fmla v6.4s, v8.4s, v13.s[0]
+	WORD $0x4f8c100b // fmla v11.4s, v0.4s, v12.s[0]
+	WORD $0x4fac10e6 // fmla v6.4s, v7.4s, v12.s[1]
+	WORD $0x4e3fd54a // fadd v10.4s, v10.4s, v31.4s
+	WORD $0x4e2ae55d // fcmeq v29.4s, v10.4s, v10.4s
+	WORD $0x6e7e1d5d // bsl v29.16b, v10.16b, v30.16b
 	FMOVQ F29, 0(R12)
 	WORD $0x4e3fd56b // fadd v11.4s, v11.4s, v31.4s
 	WORD $0x4e2be57d // fcmeq v29.4s, v11.4s, v11.4s
 	WORD $0x6e7e1d7d // bsl v29.16b, v11.16b, v30.16b
 	FMOVQ F29, 32(R12)
-	WORD $0x4e3fd610 // fadd v16.4s, v16.4s, v31.4s
-	WORD $0x4e30e61d // fcmeq v29.4s, v16.4s, v16.4s
-	WORD $0x6e7e1e1d // bsl v29.16b, v16.16b, v30.16b
+	WORD $0x4e3fd4c6 // fadd v6.4s, v6.4s, v31.4s
+	WORD $0x4e26e4dd // fcmeq v29.4s, v6.4s, v6.4s
+	WORD $0x6e7e1cdd // bsl v29.16b, v6.16b, v30.16b
 	FMOVQ F29, 64(R12)
-	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
-	WORD $0x4e27e4fd // fcmeq v29.4s, v7.4s, v7.4s
-	WORD $0x6e7e1cfd // bsl v29.16b, v7.16b, v30.16b
-	FMOVQ F29, 96(R12)
 	ADD R4, R12
-	FLDPQ 256(R5), (F0, F1)
-	FLDPQ 288(R5), (F2, F3)
-	FLDPQ 320(R5), (F4, F5)
-	FLDPQ 352(R5), (F6, F7)
-	WORD $0x4e22d428 // fadd v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	WORD $0x4e24d469 // fadd v9.4s, v3.4s, v4.4s
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	WORD $0x4e26d4aa // fadd v10.4s, v5.4s, v6.4s
-	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4f8d90ab // fmul v11.4s, v5.4s, v13.s[0]
-	WORD $0x4fad9150 // fmul v16.4s, v10.4s, v13.s[1]
-	WORD $0x4f8d18a7 // fmla v7.4s, v5.4s, v13.s[2]
-	WORD $0x4fac186b // fmla v11.4s, v3.4s, v12.s[3]
-	WORD $0x4fac1930 // fmla v16.4s, v9.4s, v12.s[3]
-	WORD $0x4fac1867 // fmla v7.4s, v3.4s, v12.s[3]
-	WORD $0x4f8c102b // fmla v11.4s, v1.4s, v12.s[0]
-	WORD $0x4fac1110 // fmla v16.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c1827 // fmla v7.4s, v1.4s, v12.s[2]
-	WORD $0x4e3fd400 // fadd v0.4s, v0.4s, v31.4s
-	WORD $0x4e20e41d // fcmeq v29.4s, v0.4s, v0.4s
-	WORD $0x6e7e1c1d // bsl v29.16b, v0.16b, v30.16b
+	FLDPQ 224(R5), (F0, F1)
+	FLDPQ 256(R5), (F2, F3)
+	FLDPQ 288(R5), (F4, F5)
+	FLDPQ 320(R5), (F6, F7)
+	WORD $0x4e21d407 // fadd v7.4s, v0.4s, v1.4s
+	WORD $0x4ea1d400 // fsub v0.4s, v0.4s, v1.4s
+	WORD $0x4e23d448 // fadd v8.4s, v2.4s, v3.4s
+	WORD $0x4ea3d442 // fsub v2.4s, v2.4s, v3.4s
+	WORD $0x4e25d489 // fadd v9.4s, v4.4s, v5.4s
+	WORD $0x4ea5d484 // fsub v4.4s, v4.4s, v5.4s
+	VMOV V7.B16, V10.B16
+	WORD $0x4e28d54a // fadd v10.4s, v10.4s, v8.4s
+	WORD $0x4e29d54a // fadd v10.4s, v10.4s, v9.4s
+	WORD $0x4f8d988b // fmul v11.4s, v4.4s, v13.s[2]
+	WORD $0x4fad1926 // fmla v6.4s, v9.4s, v13.s[3]
+	WORD $0x4fac184b // fmla v11.4s, v2.4s, v12.s[3]
+	WORD $0x4f8d1106 // fmla v6.4s, v8.4s, v13.s[0]
+	WORD $0x4f8c100b // fmla v11.4s, v0.4s, v12.s[0]
+	WORD $0x4fac10e6 // fmla v6.4s, v7.4s, v12.s[1]
+	WORD $0x4e3fd54a // fadd v10.4s, v10.4s, v31.4s
+	WORD $0x4e2ae55d // fcmeq v29.4s, v10.4s, v10.4s
+	WORD $0x6e7e1d5d // bsl v29.16b, v10.16b, v30.16b
 	FMOVQ F29, 0(R12)
 	WORD $0x4e3fd56b // fadd v11.4s, v11.4s, v31.4s
 	WORD $0x4e2be57d // fcmeq v29.4s, v11.4s, v11.4s
 	WORD $0x6e7e1d7d // bsl v29.16b, v11.16b, v30.16b
 	FMOVQ F29, 32(R12)
-	WORD $0x4e3fd610 // fadd v16.4s, v16.4s, v31.4s
-	WORD $0x4e30e61d // fcmeq v29.4s, v16.4s, v16.4s
-	WORD $0x6e7e1e1d // bsl v29.16b, v16.16b, v30.16b
+	WORD $0x4e3fd4c6 // fadd v6.4s, v6.4s, v31.4s
+	WORD $0x4e26e4dd // fcmeq v29.4s, v6.4s, v6.4s
+	WORD $0x6e7e1cdd // bsl v29.16b, v6.16b, v30.16b
 	FMOVQ F29, 64(R12)
-	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
-	WORD $0x4e27e4fd // fcmeq v29.4s, v7.4s, v7.4s
-	WORD $0x6e7e1cfd // bsl v29.16b, v7.16b, v30.16b
-	FMOVQ F29, 96(R12)
-	ADD R4, R12
-	FLDPQ 384(R5), (F0, F1)
-	FLDPQ 416(R5), (F2, F3)
-	FLDPQ 448(R5), (F4, F5)
-	FLDPQ 480(R5), (F6, F7)
-	WORD $0x4e22d428 // fadd v8.4s, v1.4s, v2.4s
-	WORD $0x4ea2d421 // fsub v1.4s, v1.4s, v2.4s
-	WORD $0x4e24d469 // fadd v9.4s, v3.4s, v4.4s
-	WORD $0x4ea4d463 // fsub v3.4s, v3.4s, v4.4s
-	WORD $0x4e26d4aa // fadd v10.4s, v5.4s, v6.4s
-	WORD $0x4ea6d4a5 // fsub v5.4s, v5.4s, v6.4s
-	WORD $0x4e28d400 // fadd v0.4s, v0.4s, v8.4s
-	WORD $0x4e29d400 // fadd v0.4s, v0.4s, v9.4s
-	WORD $0x4e2ad400 // fadd v0.4s, v0.4s, v10.4s
-	WORD $0x4f8d90ab // fmul v11.4s, v5.4s, v13.s[0]
-	WORD $0x4fad9150 // fmul v16.4s, v10.4s, v13.s[1]
-	WORD $0x4f8d18a7 // fmla v7.4s, v5.4s, v13.s[2]
-	WORD $0x4fac186b // fmla v11.4s, v3.4s, v12.s[3]
-	WORD $0x4fac1930 // fmla v16.4s, v9.4s, v12.s[3]
-	WORD $0x4fac1867 // fmla v7.4s, v3.4s, v12.s[3]
-	WORD $0x4f8c102b // fmla v11.4s, v1.4s, v12.s[0]
-	WORD $0x4fac1110 // fmla v16.4s, v8.4s, v12.s[1]
-	WORD $0x4f8c1827 // fmla v7.4s, v1.4s, v12.s[2]
-	WORD $0x4e3fd400 // fadd v0.4s, v0.4s, v31.4s
-	WORD $0x4e20e41d // fcmeq v29.4s, v0.4s, v0.4s
-	WORD $0x6e7e1c1d // bsl v29.16b, v0.16b, v30.16b
-	FMOVQ F29, 0(R12)
-	WORD $0x4e3fd56b // fadd v11.4s, v11.4s, v31.4s
-	WORD $0x4e2be57d // fcmeq v29.4s, v11.4s, v11.4s
-	WORD $0x6e7e1d7d // bsl v29.16b, v11.16b, v30.16b
-	FMOVQ F29, 32(R12)
-	WORD $0x4e3fd610 // fadd v16.4s, v16.4s, v31.4s
-	WORD $0x4e30e61d // fcmeq v29.4s, v16.4s, v16.4s
-	WORD $0x6e7e1e1d // bsl v29.16b, v16.16b, v30.16b
-	FMOVQ F29, 64(R12)
-	WORD $0x4e3fd4e7 // fadd v7.4s, v7.4s, v31.4s
-	WORD $0x4e27e4fd // fcmeq v29.4s, v7.4s, v7.4s
-	WORD $0x6e7e1cfd // bsl v29.16b, v7.16b, v30.16b
-	FMOVQ F29, 96(R12)
 	ADD R4, R12
 	ADD $16, R0
 	ADD $16, R2
@@ -2324,13 +1972,13 @@ TEXT ·fast4x4InputNEON(SB), NOSPLIT, $0-72
 	MOVD blocks+56(FP), R7
 	MOVD scratch+64(FP), R8
 	MOVD $fastNEONConstants<>(SB), R19
-	FMOVQ 160(R19), F12
+	FMOVQ 80(R19), F12
 	MOVD $fastNEONConstants<>(SB), R19
-	FMOVQ 176(R19), F13
+	FMOVQ 96(R19), F13
 	MOVD $fastNEONConstants<>(SB), R19
-	FMOVQ 192(R19), F14
+	FMOVQ 112(R19), F14
 	MOVD $fastNEONConstants<>(SB), R19
-	FMOVQ 112(R19), F15
+	FMOVQ 128(R19), F15
 	MOVD 0(R4), R15
 	MOVD 8(R4), R16
 	MOVD 16(R4), R17
@@ -3369,11 +3017,11 @@ TEXT ·fast4x4OutputNEON(SB), NOSPLIT, $0-48
 	MOVD line+32(FP), R4
 	MOVD scratch+40(FP), R5
 	MOVD $fastNEONConstants<>(SB), R19
-	FMOVQ 208(R19), F12
+	FMOVQ 144(R19), F12
 	MOVD $fastNEONConstants<>(SB), R19
-	FMOVQ 224(R19), F13
+	FMOVQ 160(R19), F13
 	MOVD $fastNEONConstants<>(SB), R19
-	FMOVQ 240(R19), F14
+	FMOVQ 176(R19), F14
 	MOVD $fastNEONConstants<>(SB), R19
 	FMOVQ 64(R19), F30
 	MOVD $7, R9

@@ -40,9 +40,12 @@ var (
 	form7 = newForm(7, 4, 3.0/8, 3.0/4, 5.0/4, 3)
 )
 
-// form4 is for float32 arithmetic only: of all seven points that are multiples of 1/8 up
-// to 4 these lose the fewest digits of random numbers, half of what form5's eight lose.
-var form4 = newForm(4, 4, 1.0/4, 7.0/8, 7.0/4)
+// form4 and fast5 are for float32 arithmetic only: of all seven points that are multiples of
+// 1/8 up to 4 these lose the fewest digits of random numbers, half of what form5's eight lose.
+var (
+	form4 = newForm(4, 4, 1.0/4, 7.0/8, 7.0/4)
+	fast5 = newForm(5, 3, 1.0/4, 7.0/8, 7.0/4)
+)
 
 // FastForm returns the form of float32 arithmetic for kernels of taps x taps, nil if there
 // is none.
@@ -53,7 +56,7 @@ func FastForm(taps int) *Form {
 	case 4:
 		return form4
 	case 5:
-		return form5
+		return fast5
 	}
 	return nil
 }

@@ -66,9 +66,9 @@ func round(y float64, p uint, emin, emax int) (r float64, ok bool) {
 // the kernels make B of, which are its first row and the even places of others.
 func TestWinogradForms(t *testing.T) {
 	exact := func(v float64) *big.Rat { return new(big.Rat).SetFloat64(v) }
-	for _, f := range []*Form{form3, form5, form7} {
+	for _, f := range []*Form{form3, form5, form7, form4, fast5} {
 		n := f.Side
-		if n != f.Taps+3 || len(f.Points) != n-1 {
+		if n != f.Taps+f.Tile-1 || len(f.Points) != n-1 {
 			t.Fatalf("%d taps: side %d, %d points", f.Taps, n, len(f.Points))
 		}
 		for r := range n {
@@ -96,9 +96,9 @@ func TestWinogradForms(t *testing.T) {
 					t.Errorf("%d taps: B[%d][%d] is %v, want %s", f.Taps, r, j, got, want)
 				}
 			}
-			for i := range 4 {
+			for i := range f.Tile {
 				if r == n-1 {
-					power.SetInt64(int64(i / 3))
+					power.SetInt64(int64(i / (f.Tile - 1)))
 				}
 				if exact(f.A[i][r]).Cmp(power) != 0 {
 					t.Errorf("%d taps: A[%d][%d] is %v, want %s", f.Taps, i, r, f.A[i][r], power)

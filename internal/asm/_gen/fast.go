@@ -9,7 +9,10 @@ import (
 )
 
 // The forms that float32 arithmetic has kernels for.
-var fastForms = []form{forms[0], forms[1], {"4x4", 4, 4, []float64{1.0 / 4, 7.0 / 8, 7.0 / 4}}}
+var fastForms = []form{forms[0], {"5x5", 5, 3, sevenPoints}, {"4x4", 4, 4, sevenPoints}}
+
+// sevenPoints are those of asm.FastForm for 4x4 and 5x5, but for infinity.
+var sevenPoints = []float64{1.0 / 4, 7.0 / 8, 7.0 / 4}
 
 // fast writes all kernels of asm.Fast: those of asm.Winograd with float32 numbers and
 // without a guard. A block of channels is one register of AVX2. AVX-512 has two tiles in
