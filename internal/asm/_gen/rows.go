@@ -238,6 +238,10 @@ func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 	if most := i.pixelsSideBySide(function); most > 1 {
 		sizes = []int{most, 1}
 	}
+	if function == "GELU" && i.lanes == 8 { // near needs few registers: twice as many, if none of them is far
+		sizes = []int{8, 4, 1}
+	}
+	first := fmt.Sprint("next", name, sizes[0])
 	apply := func(loop string, size int, eval func(...*actKernel)) {
 		place := func(j int, at reg.Register) Mem { return i.halfPixel(at, j%i.halves()).Offset(j / i.halves() * 32) }
 		all := i.sideBySide(size*i.halves(), grid, table, func(j int, to reg.VecPhysical) { VCVTPS2PD(place(j, src), to) })
@@ -265,6 +269,9 @@ func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 		ADDQ(Imm(uint64(size)), open)
 		SUBQ(Imm(uint64(size)), n)
 		if len(sizes) > 1 {
+			if size > 1 {
+				loop = first
+			}
 			JMP(LabelRef(loop))
 		} else {
 			JNZ(LabelRef(loop))
@@ -283,8 +290,14 @@ func rowAct(i isa, function string, eval func(...*actKernel), single bool) {
 		if function == "GELU" {
 			far := fmt.Sprint("far", name, size)
 			i.anyLarge(src, size, (&actKernel{isa: i, table: table}).c(cLimit))
+			if size == 8 {
+				far = fmt.Sprint("next", name, sizes[s+1])
+			}
 			JNZ(LabelRef(far))
 			apply(loop, size, geluNear)
+			if size == 8 {
+				continue
+			}
 			Label(far)
 		}
 		apply(loop, size, eval)
@@ -319,12 +332,15 @@ func (i isa) anyLarge(src reg.Register, pixels int, limit Mem) {
 		KORTESTW(reg.K1, reg.K1)
 		return
 	}
-	for k, x := range []reg.VecPhysical{reg.Z0, reg.Z1} {
+	for k, x := range zmm()[:pixels/2] {
 		VMOVDQU32(Mem{Base: src, Disp: 64 * k}, x)
 		VPADDD(x, x, x)
-		VPCMPUD_BCST(Imm(greater), limit, x, []reg.Register{reg.K1, reg.K2}[k])
+		if k > 0 {
+			VPMAXUD(x, reg.Z0, reg.Z0)
+		}
 	}
-	KORTESTW(reg.K1, reg.K2)
+	VPCMPUD_BCST(Imm(greater), limit, reg.Z0, reg.K1)
+	KORTESTW(reg.K1, reg.K1)
 }
 
 // guardFloat32 rounds the ends y -+ ActErr y of the interval to float32, the former
