@@ -1,10 +1,10 @@
 package main
 
 import (
+	"archive/zip"
 	"context"
-	"embed"
+	_ "embed"
 	"fmt"
-	"io/fs"
 	"runtime"
 	"slices"
 	"strings"
@@ -17,10 +17,10 @@ import (
 
 // The demo's case: of a recording that Spinlock's engine made with PyTorch on a CPU, the
 // first two realizations of eleven steps. The whole of it is testdata/rollouts/seed_small, weights
-// included: here they are made from their seed.
+// included: here they are made from their seed. demo.zip has the files of the folder demo.
 //
-//go:embed demo/case.json demo/trajectory.safetensors
-var demoFiles embed.FS
+//go:embed demo.zip
+var demoFiles string
 
 var demoVerb = verb{
 	name:    "demo",
@@ -78,11 +78,11 @@ func demo(c *command) error {
 	if err := c.parse(0); err != nil {
 		return err
 	}
-	sub, err := fs.Sub(demoFiles, "demo")
+	files, err := zip.NewReader(strings.NewReader(demoFiles), int64(len(demoFiles)))
 	if err != nil {
 		return err
 	}
-	cs, err := rollout.OpenCaseFS(sub, "demo")
+	cs, err := rollout.OpenCaseFS(files, "demo")
 	if err != nil {
 		return err
 	}

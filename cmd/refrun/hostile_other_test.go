@@ -10,7 +10,7 @@ import (
 // special: other systems have no pipes and sockets among their files.
 func special(*testing.T) []string { return nil }
 
-var start = time.Now()
+var began = time.Now()
 
 // processorSeconds is the time that passed, where the system does not say more.
-func processorSeconds() float64 { return time.Since(start).Seconds() }
+func processorSeconds() float64 { return time.Since(began).Seconds() }

@@ -4,24 +4,19 @@ import (
 	"crypto/sha256"
 	_ "embed"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"runtime"
 
 	"github.com/refrun/refrun/internal/randgraph"
 )
 
-//go:embed graphs.json
-var graphsJSON []byte
+//go:embed graphs.json.gz
+var graphsJSON string
 
 // KnownGraphs returns the recorded digest of graphs of every registered operation, by its
 // name.
 func KnownGraphs() map[string]string {
-	var known map[string]string
-	if err := json.Unmarshal(graphsJSON, &known); err != nil {
-		panic("selftest: graphs.json: " + err.Error())
-	}
-	return known
+	return unpack(graphsJSON)
 }
 
 // graphsOfMode is how many graphs of an operation are evaluated in each mode.

@@ -1,8 +1,11 @@
 package selftest
 
 import (
+	"bytes"
+	"compress/gzip"
 	"encoding/json"
 	"flag"
+	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -53,8 +56,33 @@ func record(t *testing.T, file string, known map[string]string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, append(b, '\n'), 0o644); err != nil {
+	b = append(b, '\n')
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
+	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := z.Write(b); err != nil || z.Close() != nil {
+		t.Fatal("the digests cannot be packed")
+	}
+	for name, data := range map[string][]byte{file: b, file + ".gz": packed.Bytes()} {
+		if err := os.WriteFile(name, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPacked: the digests that people read are those of the program.
+func TestPacked(t *testing.T) {
+	for file, packed := range map[string]map[string]string{"known.json": Known(), "graphs.json": KnownGraphs()} {
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var known map[string]string
+		if err := json.Unmarshal(data, &known); err != nil || len(known) == 0 || !maps.Equal(known, packed) {
+			t.Errorf("%s differs from what the program has (%v)", file, err)
+		}
 	}
 }
 
