@@ -249,7 +249,11 @@ func (c *command) parse(want int) error {
 	switch {
 	case want == some && len(c.pos) > 0 && !slices.Contains(c.pos, ""):
 	case want != some && len(c.pos) > want:
-		return fmt.Errorf("%q: unexpected argument: want %s", c.pos[want], map[bool]string{true: c.args + " only", false: "flags only"}[want > 0])
+		hint := ""
+		if c.flags.Lookup("onnx") != nil && strings.HasSuffix(c.pos[want], ".onnx") {
+			hint = ", here --onnx " + c.pos[want]
+		}
+		return fmt.Errorf("%q: unexpected argument: want %s%s", c.pos[want], map[bool]string{true: c.args + " only", false: "flags only"}[want > 0], hint)
 	case len(c.pos) < max(want, 1) && want != 0:
 		return fmt.Errorf("%s given: want %s", plural(len(c.pos), "argument"), c.args)
 	case slices.Contains(c.pos, ""):
@@ -285,8 +289,10 @@ func (c *command) findFolder() error {
 	}
 	info, err := disk.Stat(name)
 	switch {
-	case err != nil: // what opens the case says so
+	case err != nil && flagged: // what opens the case says so
 		return nil
+	case err != nil:
+		return fmt.Errorf("%s: no such file or directory: want the folder of a case", name)
 	case info.IsDir() && !flagged:
 		*c.folder, c.pos = name, nil
 	case !info.IsDir():

@@ -53,6 +53,8 @@ func TestFolder(t *testing.T) {
 	if r := refrun(t, "check", dir); r.code == exitUsage || r.stderr != "" {
 		t.Errorf("check: exit code %d, %s", r.code, r.stderr)
 	}
+	refrun(t, "check", dir+"/nowhere").refused(t, "check", dir+"/nowhere: no such file or directory: want the folder of a case")
+	refrun(t, "info", "m.onnx").refused(t, "info", `"m.onnx": unexpected argument: want flags only, here --onnx m.onnx`)
 	refrun(t, "run", "--one-step", "--case", dir, dir).refused(t, "run", `"`+dir+`": unexpected argument: want flags only`)
 	for _, args := range [][]string{{dir + "/case.json"}, {"--case", dir + "/case.json"}} {
 		refrun(t, append([]string{"check"}, args...)...).refused(t, "check", dir+"/case.json: a file: want the folder of a case, here "+dir)

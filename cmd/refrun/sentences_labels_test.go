@@ -167,6 +167,7 @@ var labels = []string{
 	"\n.in\n.fi\n",
 	".TP\n.B \"%s\"\n%s\n",
 	", here %s",
+	", here --onnx ",
 	"; a configuration is given with --config %s",
 	"VERB ...",
 	"refrun VERB --help shows its flags and an example. ",

@@ -333,7 +333,7 @@ func TestStudyFlags(t *testing.T) {
 		{[]string{"--config", file, "--png", "a.jpg"}, "--png: a.jpg: want a name that ends in .png or .svg"},
 		{[]string{"--config", file, "--png", "no-such-folder/a.png"}, "--png: no-such-folder/a.png: no such file or directory: want a file in a folder that exists"},
 		{[]string{"--config", studyFile(t, "num_layers: 1, ", "")}, ".../study.yaml:2: operator.num_layers: missing: want a value"},
-		{[]string{"x"}, `"x": unexpected argument: want flags only`},
+		{[]string{"x"}, "x: no such file or directory: want the folder of a case"},
 	} {
 		args := append([]string{"study", "--x0", "white:1"}, k.args...)
 		refrun(t, args...).refused(t, "study", k.want)

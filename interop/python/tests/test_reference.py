@@ -80,7 +80,7 @@ class Values(unittest.TestCase):
                 with self.assertRaisesRegex(refrun.CaseError, text):
                     r(x)
             r(self.x)
-        for options, text in (({"precision": "half"}, 'precision: unknown number format "half"'), ({"noise": "torch"}, "want a torch module"), ({"noise": "white"}, 'noise: "white"')):
+        for options, text in (({"precision": "quarter"}, 'precision: unknown number format "quarter"'), ({"noise": "torch"}, "want a torch module"), ({"noise": "white"}, 'noise: "white"')):
             with self.assertRaisesRegex(refrun.CaseError, text):
                 refrun.reference(OPERATOR, weights=weights(), **options)
         with self.assertRaisesRegex(refrun.CaseError, "weights: missing"):

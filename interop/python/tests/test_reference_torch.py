@@ -36,6 +36,18 @@ class Torch(unittest.TestCase):
             r.zero_()  # writable
             ref.close()
 
+    def test_precision(self):
+        """A precision may be a dtype, or a short name of one."""
+        for p in (torch.bfloat16, "bf16", "torch.bfloat16"):
+            ref = refrun.reference(self.module, precision=p, noise="none")
+            self.assertIn("bfloat16/", repr(ref))
+            ref.close()
+        y = refrun.reference(nn.Sequential(nn.Flatten(), nn.Linear(4, 2)), precision=torch.float16)(torch.ones(1, 4))
+        self.assertEqual(y.dtype, torch.float16)
+        refrun.assert_same(self.module, self.x, self.eager(torch.bfloat16), precision=torch.bfloat16, autocast="cpu")
+        with self.assertRaisesRegex(refrun.CaseError, "want one of float64, float32, tf32, float16, bfloat16"):
+            refrun.reference(self.module, precision=torch.int8)
+
     def test_module(self):
         """It is a module: in a Sequential, copied, in evaluation mode; channels last are read as they are meant."""
         ref = refrun.reference(self.module, noise="none")

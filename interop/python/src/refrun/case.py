@@ -78,6 +78,17 @@ def write_safetensors(path: Path, tensors: Mapping[str, Raw], metadata: Optional
     return digest.hexdigest()
 
 
+_SHORT = {"half": "float16", "fp16": "float16", "bf16": "bfloat16", "fp32": "float32", "float": "float32", "fp64": "float64", "double": "float64"}
+
+
+def precision_name(precision: Any) -> Any:
+    """The name of a precision that may be a dtype of torch or numpy, or "fp16", "bf16" and the like; None stays."""
+    if precision is None:
+        return None
+    name = str(getattr(precision, "__name__", precision)).split(".")[-1]
+    return _SHORT.get(name, name)
+
+
 class Case:
     """A case folder in the making, from arrays of any framework.
 
@@ -95,6 +106,8 @@ class Case:
             for old in self.path.glob(pattern if pattern in ("case.json", "SHA256SUMS") else pattern + ".safetensors"):
                 old.unlink()
         self.operator, self.rollout = dict(operator), dict(rollout)
+        if "precision" in rollout:
+            self.rollout["precision"] = precision_name(rollout["precision"])
         self.info: Dict[str, Any] = {}
         self.hashes: Dict[str, str] = {}
 

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils import _pytree as pytree
 
 from .binary import binary
-from .case import CaseError
+from .case import CaseError, precision_name
 from .check import Report
 from .network import Network, describe
 
@@ -58,7 +58,7 @@ class Layers(Dict[str, torch.Tensor]):
 
 
 def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], outputs: Any, *, kwargs: Optional[Mapping[str, Any]] = None,
-                layers: Optional[Mapping[str, Any]] = None, precision: str = "float32", autocast: Optional[str] = None,
+                layers: Optional[Mapping[str, Any]] = None, precision: Any = "float32", autocast: Optional[str] = None,
                 budget: Optional[str] = None, report: Optional[str] = None, junit: Optional[str] = None) -> Report:
     """Says whether outputs are what a device of that precision returns of a module for these inputs.
 
@@ -82,7 +82,7 @@ def check_model(module: Union[nn.Module, Network], inputs: Sequence[Any], output
         raise CaseError(f"outputs: {len(of)} tensors: want {len(net.outputs)}, as the module returns")
     with tempfile.TemporaryDirectory() as folder:
         path = net.save(Path(folder) / "network.json")
-        args: List[str] = [binary(), "check", "--graph", str(path), "--claim", precision]
+        args: List[str] = [binary(), "check", "--graph", str(path), "--claim", precision_name(precision)]
         files = {"input": net.feed(inputs, kwargs), "output": of}
         if layers is not None:
             files["layers"] = {net.modules.get(k, k): v for k, v in layers.items() if k in net.modules}

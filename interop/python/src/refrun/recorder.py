@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .case import Case, CaseError, Raw, alike, raw, stack
+from .case import Case, CaseError, Raw, alike, precision_name, raw, stack
 from .graph import describe
 
 
@@ -42,7 +42,7 @@ class Recorder:
     """A rollout being recorded; made by `record`."""
 
     def __init__(self, path: Union[str, Path], module: nn.Module, *, policy: str = "convex", alpha: Optional[float] = None, dt: Optional[float] = None,
-                 precision: Optional[str] = None, autocast: Optional[str] = None, seed: int = 0, layers: Union[bool, Iterable[int]] = False,
+                 precision: Any = None, autocast: Optional[str] = None, seed: int = 0, layers: Union[bool, Iterable[int]] = False,
                  noise: Optional[Mapping[str, Tuple[str, float]]] = None, input_channels: Optional[int] = None, steps: Optional[int] = None, like: Optional[nn.Module] = None,
                  clamp: Optional[Tuple[float, float]] = None, normalization: Optional[str] = None, each: bool = False):
         for m, what in ((module, "module"), (like, "like")):
@@ -51,6 +51,7 @@ class Recorder:
         plain = like if like is not None else getattr(module, "_orig_mod", module)  # what torch.compile wraps
         self.compiled = hasattr(module, "_orig_mod")
         self.module = module
+        precision = precision_name(precision)
         if precision not in (None, *_PRECISIONS):
             raise CaseError(f"precision: {precision!r}: want {', '.join(_PRECISIONS[:-1])} or {_PRECISIONS[-1]}")
         self.description = describe(plain, noise=noise, input_channels=input_channels)

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Union
 
-from .case import Case, CaseError
+from .case import Case, CaseError, precision_name
 from .check import Report, check
 from .serve import Server, View, array, tensor, view
 
@@ -53,7 +53,7 @@ class Reference:
         if self._torch_draws and operator.module is None:
             raise CaseError("noise: torch: want a torch module, whose generator draws")
         self._said = {"do": "open", **operator.said(seed)}
-        for key, value in (("precision", precision), ("autocast", autocast), ("noise", "counter" if self._torch_draws else noise)):
+        for key, value in (("precision", precision_name(precision)), ("autocast", autocast), ("noise", "counter" if self._torch_draws else noise)):
             if value is not None:
                 self._said[key] = value
         self._options: Dict[str, Any] = {"threads": threads, "isa": isa}
@@ -209,13 +209,14 @@ def _is_torch_module(x: Any) -> bool:
     return torch is not None and isinstance(x, torch.nn.Module)
 
 
-def reference(what: Any, *, weights: Optional[Mapping[str, Any]] = None, precision: Optional[str] = None, autocast: Optional[str] = None,
+def reference(what: Any, *, weights: Optional[Mapping[str, Any]] = None, precision: Any = None, autocast: Optional[str] = None,
               noise: Any = None, seed: int = 0, input_channels: Optional[int] = None, threads: Optional[int] = None, isa: Optional[str] = None) -> Any:
     """The exact operator as a function: `y = refrun.reference(module)(x)`.
 
     what: a torch module in evaluation mode; a case's folder; or the `operator` object of a
         case.json, with weights={name: array}.
-    precision: float32 (the default, or what the case says), float64, tf32, float16, bfloat16.
+    precision: float32 (the default, or what the case says), float64, tf32, float16, bfloat16,
+        or a dtype of torch.
     autocast: "cuda" or "cpu": whose rules a half precision follows (default cuda).
     noise: "torch": PyTorch's generator draws as the module does, so that after the same
         torch.manual_seed both add the same noise (the default for a module that draws normal
@@ -255,7 +256,7 @@ def _gaussian(operator: Mapping[str, Any]) -> bool:
 
 
 def run(what: Any, x0: Any = None, *, steps: Optional[int] = None, policy: Optional[str] = None, alpha: Optional[float] = None, dt: Optional[float] = None,
-        precision: Optional[str] = None, autocast: Optional[str] = None, noise: Any = None, draws: Any = None, seed: Optional[int] = None,
+        precision: Any = None, autocast: Optional[str] = None, noise: Any = None, draws: Any = None, seed: Optional[int] = None,
         realizations: Optional[int] = None, normalization: Optional[str] = None, clamp: Optional[Sequence[float]] = None,
         weights: Optional[Mapping[str, Any]] = None, input_channels: Optional[int] = None, threads: Optional[int] = None, isa: Optional[str] = None) -> Rollout:
     """Rolls an operator out on the CPU, exactly, and returns all states.
@@ -284,7 +285,7 @@ def run(what: Any, x0: Any = None, *, steps: Optional[int] = None, policy: Optio
         return r.run(x0, steps=steps, draws=draws, policy=policy, alpha=alpha, dt=dt, seed=seed, realizations=realizations, normalization=normalization, clamp=clamp)
 
 
-def assert_same(what: Any, x: Any, y: Any, *, weights: Optional[Mapping[str, Any]] = None, precision: str = "float32", autocast: Optional[str] = None,
+def assert_same(what: Any, x: Any, y: Any, *, weights: Optional[Mapping[str, Any]] = None, precision: Any = "float32", autocast: Optional[str] = None,
                 noise: Any = None, draws: Any = None, input_channels: Optional[int] = None, report: Optional[str] = None) -> Report:
     """Asserts that y is what the operator gives for x in this precision, for pytest.
 
@@ -301,6 +302,7 @@ def assert_same(what: Any, x: Any, y: Any, *, weights: Optional[Mapping[str, Any
     operator = _Operator(what, weights, noise if isinstance(noise, Mapping) else None, input_channels)
     if operator.folder is not None:
         raise CaseError(f"{operator.folder}: want a module, or an operator object with weights; assert_pass checks a case")
+    precision = precision_name(precision)
     rollout: Dict[str, Any] = {"policy_type": "autoregressive", "precision": precision}
     if precision in ("float16", "bfloat16"):
         rollout["autocast"] = autocast or "cuda"

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 from torch.utils import _pytree as pytree
 
-from .case import CaseError
+from .case import CaseError, precision_name
 from .network import Network, describe
 from .reference import Reference, Rollout
 from .serve import Server, tensor, view
@@ -66,7 +66,7 @@ class NetworkModule(nn.Module):
     def __init__(self, module: nn.Module, precision: Optional[str], autocast: Optional[str], options: Dict[str, Any], why: str):
         super().__init__()
         self._of = [copy.deepcopy(getattr(module, "_orig_mod", module)).cpu()]  # in a list, as it is no part of this one
-        self._said = {k: v for k, v in (("precision", precision), ("autocast", autocast)) if v is not None}
+        self._said = {k: v for k, v in (("precision", precision_name(precision)), ("autocast", autocast)) if v is not None}
         self._options, self._why = options, why
         self._calls: Dict[str, _Call] = {}
         self._server: Optional[Server] = None
