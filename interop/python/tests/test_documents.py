@@ -65,7 +65,7 @@ def said(name, line, code, after, out, digest):
     if comments and out:
         want = comments[-1].replace(",", " ").split()
         assert words == want, f"{name}:{line} prints {words}, and says {want}"
-    elif '("out.safetensors")' in code:
+    elif 'Path("out.safetensors")' in code:
         assert out.strip() == digest, f"{name}:{line} prints {out}, and the run {digest}"
     follows = re.match(r"(?s)\n(?:It prints[^`]*)?```\n(.*?)```", after)
     if follows and out:
