@@ -437,7 +437,7 @@ type nextWindows struct {
 	from, end   int // of the first block
 	piece       int // numbers that a multiplication asks for
 	pieces      int // of a block
-	left, calls int // multiplications
+	calls       int // multiplications
 }
 
 // nextWindows returns that of the unit that ends with tile hi, of n groups and so many
