@@ -434,10 +434,10 @@ func (g *fastConv) edge(dst []float32, src, ty, tx int) {
 // nextWindows is what the next unit reads of the source, in pieces that multiplications
 // ask for, the last ones before it: a piece of each block of channels after the other.
 type nextWindows struct {
-	from, end   int // of the first block
-	piece       int // numbers that a multiplication asks for
-	pieces      int // of a block
-	calls       int // multiplications
+	from, end int // of the first block
+	piece     int // numbers that a multiplication asks for
+	pieces    int // of a block
+	calls     int // multiplications
 }
 
 // nextWindows returns that of the unit that ends with tile hi, of n groups and so many
