@@ -149,6 +149,7 @@ type trial struct {
 	stored []float64   // y, rounded
 	right  [][]float64 // outputs of simulated right kernels
 	e      []float64   // expected squares of errors
+	others []counted   // errors of each simulated kernel, by what is expected without it; nil if they are not known
 	tally
 	ways
 	excess float64 // how far the worst statistic is above its limit; above 1 it fails
@@ -476,11 +477,14 @@ func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, err
 	}
 	t.round = t.b.rounds(values, q.Narrow)
 	t.b.cores = c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
+	f := q.Output.Format
 	kernels := 2
 	if faults {
 		kernels = simulations(len(q.Output.Data))
 	}
-	f := q.Output.Format
+	if f == fp16.Float32 && !t.b.multiplies() {
+		kernels = max(kernels, leastCompared)
+	}
 	flips := f == fp16.Float32 && len(t.round) > 0 // which a coarser store hides
 	if err := q.simulate(types, t, kernels, flips); err != nil {
 		return nil, err
@@ -524,39 +528,74 @@ func (t *trial) interval(f fp16.Format, i int) (lo, hi float64) {
 
 // expect sets the expected squares of errors: half from the simulations, element by element, those of the
 // kind of kernel that has the larger ones, and half from the bound, scaled to them, which is smoother. They
-// are no less than those of the kernel whose roundings go the other way, if there is one.
+// are no less than those of the kernel whose roundings go the other way, if there is one. Of float32 results
+// it counts each simulated kernel's errors too, by what is expected without that one.
 func (t *trial) expect(f fp16.Format, flipped []float64) {
-	t.e = make([]float64, len(t.y))
-	kinds := 1
-	if t.b.cores {
-		kinds = 2
+	model := make([]float64, len(t.y))
+	for i := range model {
+		model[i] = t.model(f, i)
 	}
-	var all, model float64
-	for i := range t.y {
+	t.e = t.without(-1, model, flipped)
+	if f == fp16.Float32 && len(t.right) >= leastCompared*t.kinds() && (len(t.y) <= mostCompared || !t.b.multiplies()) {
+		for m, k := range t.right {
+			t.others = append(t.others, t.counted(f, k, t.without(m, model, flipped)))
+		}
+	}
+}
+
+// leastCompared simulated kernels are compared with what is expected without them, where elements share an
+// error, as those of a row do whose mean is off. Of more than mostCompared results that are products they are not.
+const (
+	leastCompared = 4
+	mostCompared  = 1 << 16
+)
+
+// multiplies reports whether there are products, whose errors are each element's own.
+func (b *builder) multiplies() bool {
+	return slices.ContainsFunc(b.Nodes, func(n graph.Node) bool { return products[n.Op.Name()] })
+}
+
+// kinds are one for units that truncate, which every second kernel has, and one for others.
+func (t *trial) kinds() int {
+	if t.b.cores {
+		return 2
+	}
+	return 1
+}
+
+// without are the squares that are expected without simulated kernel k; -1 is none of them.
+func (t *trial) without(k int, model, flipped []float64) []float64 {
+	e, kinds := make([]float64, len(t.y)), t.kinds()
+	var all, most float64
+	for i := range e {
 		for kind := range kinds {
-			mean := 0.0
+			mean, n := 0.0, len(t.right)/kinds
+			if k >= 0 && k%kinds == kind {
+				n--
+			}
 			for m := kind; m < len(t.right); m += kinds {
-				if d := t.right[m][i] - t.stored[i]; d-d == 0 {
-					mean += d * d / float64(len(t.right)/kinds)
+				if d := t.right[m][i] - t.stored[i]; m != k && d-d == 0 {
+					mean += d * d / float64(n)
 				}
 			}
-			t.e[i] = max(t.e[i], mean)
+			e[i] = max(e[i], mean)
 		}
-		if s := t.model(f, i); s-s == 0 {
-			all += t.e[i]
-			model += s
+		if s := model[i]; s-s == 0 {
+			all += e[i]
+			most += s
 		}
 	}
-	for i := range t.e {
-		if s := t.model(f, i); s-s == 0 && model > 0 {
-			t.e[i] = t.e[i]/2 + s*all/model/2
+	for i := range e {
+		if s := model[i]; s-s == 0 && most > 0 {
+			e[i] = e[i]/2 + s*all/most/2
 		}
 		if flipped != nil {
 			if d := flipped[i] - t.stored[i]; d-d == 0 {
-				t.e[i] = max(t.e[i], d*d)
+				e[i] = max(e[i], d*d)
 			}
 		}
 	}
+	return e
 }
 
 // model is what an element's squared error is in proportion to: of errors far below the distance of

@@ -25,7 +25,12 @@ type farthest struct {
 	of    float64
 	at    string
 	right float64
+	usual float64 // the mean of right kernels' and mostUsual deviations of them; 0 if it is not known
 }
+
+// mostUsual is how many deviations of right kernels' farthest are usual. A row's errors have one cause, and so
+// 30 rows are not as many errors as they have numbers.
+const mostUsual = 5
 
 // ways are the farthest of each way to divide an output; those of pieces join.
 type ways map[string]farthest
@@ -40,13 +45,13 @@ func (w ways) add(p ways) {
 		if f.of > all.of {
 			all.of, all.at = f.of, f.at
 		}
-		all.right = max(all.right, f.right)
+		all.right, all.usual = max(all.right, f.right), max(all.usual, f.usual)
 		w[way] = all
 	}
 }
 
 // excess is the farthest of all over its limit, and where. A region fails if it is farther above what is
-// expected than 6 deviations, and than 3 and two and a half times the farthest of a right kernel: the
+// expected than 6 deviations, than 3 and two and a half times the farthest of a right kernel, and than usual: the
 // errors of a row have one cause, such as its sum's, so that regions vary more than numbers would. A single
 // element fails beyond 8 expected deviations, and one and a half times those of right kernels.
 func (w ways) excess() (excess float64, at string) {
@@ -64,7 +69,7 @@ func (f farthest) limit(way string) float64 {
 	if way == lone {
 		return max(64, 2.25*f.right)
 	}
-	return max(6, 2.5*f.right+3)
+	return max(6, 2.5*f.right+3, f.usual)
 }
 
 const lone = "element"
@@ -191,12 +196,12 @@ func place(i int, shape []int) []int {
 
 // quantum is what one element's squared error is counted in: what is expected of it, but not less than
 // the distance to the next stored number, squared, of which rare errors are one.
-func (t *trial) quantum(f fp16.Format, i int) float64 {
+func (t *trial) quantum(f fp16.Format, i int, e []float64) float64 {
 	ulp := f.Ulp(t.stored[i])
 	if !(ulp > 0) {
 		ulp = f.Smallest()
 	}
-	return max(t.e[i], ulp*ulp)
+	return max(e[i], ulp*ulp)
 }
 
 // statistics compares the size of the errors, region by region, with that of simulated right kernels.
@@ -204,61 +209,74 @@ func (q *Question) statistics(t *trial) {
 	f := q.Output.Format
 	t.ways = ways{}
 	q.alone(t, f)
-	c, l := make([]float64, len(t.y)), make([]float64, len(t.y)) // one over what errors are counted in, and the share that is expected
-	for i := range c {
-		c[i] = 1 / t.quantum(f, i)
-		l[i] = t.e[i] * c[i]
-	}
-	squares := func(out []float64) []float64 {
-		x := make([]float64, len(out))
-		for i, v := range out {
-			if d := v - t.stored[i]; d-d == 0 {
-				x[i] = d * d * c[i]
-			}
-		}
-		return x
-	}
-	mine := squares(q.Output.Data)
-	var right [][]float64
+	mine := t.counted(f, q.Output.Data, t.e)
+	var right []counted
 	for _, k := range t.right {
-		right = append(right, squares(k))
+		right = append(right, t.counted(f, k, t.e))
 	}
-	at := make([]int32, len(c))
+	at := make([]int32, len(t.y))
 	for _, by := range q.regions() {
 		for i := range at {
 			at[i] = int32(by.of(i))
 		}
-		w := t.farthest(f, by, at, l, mine, right)
+		w := t.farthest(f, by, at, mine, right, t.others)
 		if w.of > w.limit(by.way) { // or it is one error, many times
 			once := t.once(at)
-			share := func(x []float64) []float64 {
-				y := make([]float64, len(x))
-				for i, v := range x {
-					y[i] = float64(v * once[i])
+			share := func(all ...counted) (shares []counted) {
+				for _, x := range all {
+					y := counted{make([]float32, len(once)), make([]float32, len(once))}
+					for i, v := range once {
+						y.squares[i], y.expected[i] = float32(float64(x.squares[i])*v), float32(float64(x.expected[i])*v)
+					}
+					shares = append(shares, y)
 				}
-				return y
+				return shares
 			}
-			var kernels [][]float64
-			for _, r := range right {
-				kernels = append(kernels, share(r))
-			}
-			w = t.farthest(f, by, at, share(l), share(mine), kernels)
+			w = t.farthest(f, by, at, share(mine)[0], share(right...), share(t.others...))
 		}
 		t.ways[by.way] = w
 	}
 	t.excess, t.region = t.ways.excess()
 }
 
-// farthest compares the regions of one way: what is expected, and the squares of the output's errors and of
-// right kernels'.
-func (t *trial) farthest(f fp16.Format, by region, at []int32, l, mine []float64, right [][]float64) farthest {
-	expected := gather(l, at, by.n)
+// counted are squares of errors, and those that are expected, in a quantum of each element.
+type counted struct{ squares, expected []float32 }
+
+// counted counts an output's errors, of which e are expected.
+func (t *trial) counted(f fp16.Format, out, e []float64) counted {
+	c := counted{make([]float32, len(out)), make([]float32, len(out))}
+	for i, v := range out {
+		by := 1 / t.quantum(f, i, e)
+		c.expected[i] = float32(e[i] * by)
+		if d := v - t.stored[i]; d-d == 0 {
+			c.squares[i] = float32(d * d * by)
+		}
+	}
+	return c
+}
+
+// farthest compares the regions of one way: of the output, of right kernels, and of these with what the others
+// of them have.
+func (t *trial) farthest(f fp16.Format, by region, at []int32, mine counted, right, others []counted) farthest {
 	slack := t.slack(f, by)
-	s, k := above(gather(mine, at, by.n), expected, slack)
+	of := func(c counted) (float64, int) {
+		return above(gather(c.squares, at, by.n), gather(c.expected, at, by.n), slack)
+	}
+	s, k := of(mine)
 	w := farthest{of: s, at: by.name(k), right: math.Inf(-1)}
 	for _, r := range right {
-		s, _ := above(gather(r, at, by.n), expected, slack)
+		s, _ := of(r)
 		w.right = max(w.right, s)
+	}
+	var sum, square float64
+	n := float64(len(others))
+	for _, r := range others {
+		s, _ := of(r)
+		sum += s
+		square += s * s
+	}
+	if n > 1 {
+		w.usual = sum/n + mostUsual*math.Sqrt(max(0, square-sum*sum/n)/(n-1))
 	}
 	return w
 }
@@ -284,10 +302,10 @@ func (t *trial) once(at []int32) []float64 {
 }
 
 // gather adds up the numbers of each region.
-func gather(x []float64, at []int32, n int) []float64 {
+func gather(x []float32, at []int32, n int) []float64 {
 	sum := make([]float64, n)
 	for i, v := range x {
-		sum[at[i]] += v
+		sum[at[i]] += float64(v)
 	}
 	return sum
 }
@@ -337,14 +355,26 @@ func (q *Question) alone(t *trial, f fp16.Format) {
 	var w farthest
 	quantum := func(i int) float64 {
 		if t.sigma == nil {
-			return t.quantum(f, i)
+			return t.quantum(f, i, t.e)
 		}
-		return max(t.quantum(f, i), float64(t.sigma[i]*t.sigma[i]))
+		return max(t.quantum(f, i, t.e), float64(t.sigma[i]*t.sigma[i]))
 	}
 	for _, k := range t.right {
 		for i, v := range k {
 			if d := v - t.stored[i]; d != 0 && d-d == 0 {
 				w.right = max(w.right, d*d/quantum(i))
+			}
+		}
+	}
+	for m, c := range t.others {
+		for i, s := range c.squares {
+			if s > 0 {
+				d := t.right[m][i] - t.stored[i]
+				by := d * d / float64(s)
+				if t.sigma != nil {
+					by = max(by, float64(t.sigma[i]*t.sigma[i]))
+				}
+				w.right = max(w.right, d*d/by)
 			}
 		}
 	}

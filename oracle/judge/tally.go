@@ -100,7 +100,7 @@ func (q *Question) count(t *trial) {
 		if math.Abs(got-want) > c[1]+c[0]*math.Abs(want) {
 			n.close++
 		}
-		u := t.quantum(f, i)
+		u := t.quantum(f, i, t.e)
 		n.expected += t.e[i] / u
 		for m, k := range t.right {
 			if d := k[i] - want; d != 0 {
