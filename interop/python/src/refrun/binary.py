@@ -20,8 +20,9 @@ class BinaryError(RuntimeError):
 
 
 def _source() -> Optional[Path]:
-    """The source tree that this package lies in, if it does."""
-    for p in Path(__file__).resolve().parents:
+    """The source tree that this package lies in, or was installed from, if it is there."""
+    told = Path(__file__).parent / "source.txt"
+    for p in [*Path(__file__).resolve().parents, *([Path(told.read_text(encoding="utf-8"))] if told.exists() else [])]:
         if (p / "cmd" / "refrun").is_dir() and (p / "go.mod").is_file():
             return p
     return None
