@@ -157,6 +157,21 @@ class Describe(unittest.TestCase):
         with self.assertRaisesRegex(refrun.CaseError, "want 1, as the network"):
             refrun.describe(nn.Linear(2, 2), (torch.randn(2, 2),)).feed((torch.ones(2), torch.ones(2)))
 
+class Traced(unittest.TestCase):
+    """Kernels of a chain that torch.export follows, judged."""
+
+    def test_numbers(self):
+        """A number that is written in a function is float32's in a right kernel."""
+        x = torch.randn(20, 30, generator=torch.Generator().manual_seed(1))
+        for y, verdict in ((x * 0.1 + 0.7, "PASS"), (x * 0.1002 + 0.7, "FAIL")):
+            self.assertEqual(refrun.check_kernel(lambda x: x * 0.1 + 0.7, [x.numpy()], y).verdict, verdict)
+
+    def test_losses(self):
+        x = torch.randn(2, 20, 30, generator=torch.Generator().manual_seed(2))
+        for f in (F.mse_loss, F.huber_loss, F.smooth_l1_loss):
+            for y, verdict in ((f(*x), "PASS"), (f(*x) * 1.001, "FAIL")):
+                self.assertEqual(refrun.check_kernel(f, list(x), y).verdict, verdict)
+
 
 if __name__ == "__main__":
     unittest.main()
