@@ -1,9 +1,7 @@
 package main
 
 import (
-	"archive/zip"
 	"context"
-	_ "embed"
 	"fmt"
 	"runtime"
 	"slices"
@@ -14,13 +12,6 @@ import (
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
 )
-
-// The demo's case: of a recording that Spinlock's engine made with PyTorch on a CPU, the
-// first two realizations of eleven steps. The whole of it is testdata/rollouts/seed_small, weights
-// included: here they are made from their seed. demo.zip has the files of the folder demo.
-//
-//go:embed demo.zip
-var demoFiles string
 
 var demoVerb = verb{
 	name:    "demo",
@@ -78,7 +69,7 @@ func demo(c *command) error {
 	if err := c.parse(0); err != nil {
 		return err
 	}
-	files, err := zip.NewReader(strings.NewReader(demoFiles), int64(len(demoFiles)))
+	files, err := demoFiles()
 	if err != nil {
 		return err
 	}
