@@ -97,10 +97,8 @@ func (m *Machine) SplitNorm(i int, f fp16.Format, x *tensor.Tensor, legal *Legal
 	return y
 }
 
-// Splits reports whether there is a norm that may be computed so.
-func Splits(nodes []operator.Node) bool {
-	return slices.ContainsFunc(nodes, func(n operator.Node) bool { return n.Op == operator.OpNorm && n.Norm != "batch" })
-}
+// Splits reports whether a node is a norm that may be computed so.
+func Splits(n operator.Node) bool { return n.Op == operator.OpNorm && n.Norm != "batch" }
 
 // Chained returns the nodes, by their bits, whose output a compiler hands on in float32: those
 // that one operation alone reads, an activation, a sum or noise, and that are the last of

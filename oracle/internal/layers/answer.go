@@ -27,8 +27,8 @@ type answer struct {
 	wide float64
 	// unrounded says that a convolution's input is not rounded to operands.
 	unrounded bool
-	// halves says that operands are rounded, so that an unrounded answer may follow.
-	halves bool
+	// follows says that such an answer, or one more, may be still to come.
+	follows bool
 }
 
 // A layerValue is what is known of a node's output as the device has it: the
@@ -121,7 +121,7 @@ func unrecorded(answers iter.Seq[*answer], f fp16.Format, shape []int) []layerVa
 		if a.flip == nil && a.unrounded && a != plain {
 			wide = a
 		}
-		if plain != nil && (wide != nil || !first.halves) {
+		if plain != nil && (wide != nil || !a.follows) {
 			break
 		}
 	}

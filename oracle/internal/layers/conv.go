@@ -30,11 +30,13 @@ func (g *layerGate) convAnswers(i int, in layerValue) iter.Seq[*answer] {
 // how far a device's weights may be from its weights, nil if they are the same.
 func (g *layerGate) convolved(n *operator.Node, in layerValue, off *unsure) iter.Seq[*answer] {
 	return func(yield func(*answer) bool) {
-		for _, o := range g.operands(n, in) {
+		ways := g.operands(n, in)
+		for k, o := range ways {
 			s := g.sums(n, in, o)
 			s.loosen(off)
 			for _, a := range s.answers(g, n, o) {
-				a.unrounded, a.halves = o.Wide, s.rounded
+				a.unrounded = o.Wide
+				a.follows = slices.ContainsFunc(ways[k:], func(w emulate.Way) bool { return w.Wide })
 				if off != nil {
 					a.how = join("batch norm folded into the convolution", a.how)
 				}

@@ -79,8 +79,8 @@ func (g *stepGate) device(p emulate.Pattern, t int, l *emulate.Legal) *emulate.D
 	}
 	if other := d.Replace; p.Split {
 		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
-			switch n := &nodes[i]; {
-			case n.Op == operator.OpNorm && n.Norm != "batch" && of[i] == p.Mode.Precision:
+			switch {
+			case emulate.Splits(nodes[i]) && of[i] == p.Mode.Precision:
 				return g.e.Machine.SplitNorm(i, of[i], in[0], l), nil
 			case other == nil:
 				return nil, nil

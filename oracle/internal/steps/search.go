@@ -277,7 +277,7 @@ func (g *stepGate) chained() (l []emulate.Pattern) {
 		return nil
 	}
 	l = append(l, p)
-	if emulate.Splits(nodes) {
+	if slices.ContainsFunc(nodes, emulate.Splits) {
 		p.Split = true
 		l = append(l, p)
 	}
@@ -323,7 +323,7 @@ func (g *stepGate) beside(p emulate.Pattern) (l []emulate.Pattern) {
 		q.Points &^= emulate.AtConv
 		l = append(l, q)
 	}
-	if p.Half() && emulate.Splits(nodes) {
+	if p.Half() && slices.ContainsFunc(nodes, emulate.Splits) {
 		q := p
 		q.Split = !p.Split
 		l = append(l, q)
