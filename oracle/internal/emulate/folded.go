@@ -102,8 +102,9 @@ func Splits(n operator.Node) bool { return n.Op == operator.OpNorm && n.Norm != 
 
 // Chained returns the nodes, by their bits, whose output a compiler hands on in float32: those
 // that one operation alone reads, an activation, a sum or noise, and that are the last of
-// what it reads to be computed. It is fused with them and stores its own.
-func Chained(nodes []operator.Node) (bits uint64) {
+// what it reads to be computed. It is fused with them and stores its own. Where acts is false,
+// activations are stored, as they are where what a convolution has taken in ends with them.
+func Chained(nodes []operator.Node, acts bool) (bits uint64) {
 	readers, reader := make([]int, len(nodes)), make([]int, len(nodes))
 	for i := range nodes {
 		for _, j := range nodes[i].In {
@@ -114,7 +115,9 @@ func Chained(nodes []operator.Node) (bits uint64) {
 		}
 	}
 	for j := range nodes[:min(len(nodes), MostTraced)] {
-		if r := &nodes[reader[j]]; readers[j] == 1 && j == slices.Max(r.In) && !IsIdentity(r) && (r.Op == operator.OpAct || r.Op == operator.OpAdd || r.Op == operator.OpNoise) {
+		r := &nodes[reader[j]]
+		fuses := r.Op == operator.OpAct && !IsIdentity(r) || r.Op == operator.OpAdd || r.Op == operator.OpNoise
+		if fuses && readers[j] == 1 && j == slices.Max(r.In) && (acts || nodes[j].Op != operator.OpAct) {
 			bits |= 1 << j
 		}
 	}

@@ -79,7 +79,7 @@ func TestChained(t *testing.T) {
 	scaleNorms(b)
 	nodes := b.gate.e.Machine.Nodes
 	p := b.gate.claim
-	p.Odd, p.Split = emulate.Chained(nodes), true
+	p.Odd, p.Split = emulate.Chained(nodes, true), true
 	for i := range nodes {
 		j := slices.IndexFunc(nodes, func(n operator.Node) bool { return slices.Contains(n.In, i) })
 		fused := nodes[i].Op == operator.OpNorm || j >= 0 && nodes[j].Op == operator.OpNoise ||

@@ -270,15 +270,32 @@ func unrounded(claim emulate.Pattern, folds bool) (l []emulate.Pattern) {
 }
 
 // chained are the patterns of compilers that store what a chain of operations on single numbers
-// ends with, and norms before their scale or not at all.
+// ends with, alone or with norms before their scale, or with batch norms in the weights.
 func (g *stepGate) chained() (l []emulate.Pattern) {
-	nodes, p := g.e.Machine.Nodes, g.claim
-	if p.Odd = emulate.Chained(nodes); p.Odd == 0 {
-		return nil
+	nodes := g.e.Machine.Nodes
+	for _, acts := range []bool{true, false} {
+		p := g.claim
+		if p.Odd = emulate.Chained(nodes, acts); p.Odd == 0 {
+			continue
+		}
+		l = append(l, p)
+		if slices.ContainsFunc(nodes, emulate.Splits) {
+			p.Split = true
+			l = append(l, p)
+		}
+		if g.folds() {
+			p.Split, p.Folded = false, true
+			p.Points &^= emulate.AtConv | emulate.AtNorm
+			for i := range nodes[:min(len(nodes), emulate.MostTraced)] {
+				if emulate.PointOf(nodes, i)&(emulate.AtConv|emulate.AtNorm) != 0 {
+					p.Odd &^= 1 << i
+				}
+			}
+			l = append(l, p)
+		}
 	}
-	l = append(l, p)
-	if slices.ContainsFunc(nodes, emulate.Splits) {
-		p.Split = true
+	for _, p := range l { // noise and policy are float32's, too
+		p.Points &^= emulate.AtDraw | emulate.AtShare
 		l = append(l, p)
 	}
 	return l
