@@ -81,6 +81,7 @@ type NoiseWay struct {
 	How       string // in what it differs from the contract, "" if in nothing
 	Off       Points // that are not rounded
 	Added     bool   // see [AddedHow]
+	Once      bool   // see [OnceHow], of multiplicative noise; a dropout's product that is not rounded is the same
 	Constants bool   // the scale is rounded
 }
 
@@ -102,7 +103,11 @@ func NoiseWays(n *operator.Node, half bool) (all []NoiseWay) {
 				if constants {
 					how = append(how, "constants rounded")
 				}
-				all = append(all, NoiseWay{strings.Join(slices.DeleteFunc(how, func(s string) bool { return s == "" }), ", "), off, added, constants})
+				way := NoiseWay{strings.Join(slices.DeleteFunc(how, func(s string) bool { return s == "" }), ", "), off, added, false, constants}
+				if all = append(all, way); n.Noise.Type == noise.Multiplicative && !added && off&AtProduct == 0 {
+					way.How, way.Once = strings.TrimPrefix(way.How+", "+OnceHow, ", "), true
+					all = append(all, way)
+				}
 			}
 		}
 	}

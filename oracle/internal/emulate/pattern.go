@@ -73,6 +73,8 @@ type Pattern struct {
 	// Added makes multiplicative noise of draws n and scale s as x + x (n s), which
 	// loses less than x (1 + n s).
 	Added bool
+	// Once has no rounding within the factor that noise multiplies by: see [OnceHow].
+	Once bool
 	// Wide has the convolutions whose input is not rounded.
 	Wide Unrounded
 	// Constants rounds the scale of noise, and dt or 1-alpha beside an output of the half
@@ -244,6 +246,9 @@ func (p Pattern) Name(state fp16.Format, stream string, whole bool) string {
 	}
 	if p.Added {
 		s += " with noise " + AddedHow
+	}
+	if p.Once {
+		s += " with noise " + OnceHow
 	}
 	if p.Folded {
 		s += " with batch norms in the weights"

@@ -38,6 +38,10 @@ func Boundary(f fp16.Format, y float64) float64 {
 // x + x (n s) has no rounding of 1 + n s, which in a half type is coarser than most of n s.
 const AddedHow = "as x + x n"
 
+// OnceHow is what a compiler makes of the factor that noise multiplies by where it fuses what that
+// is made of: 1 + n s is rounded as a whole and n s is not, and 1/(1-p) of a dropout is not rounded.
+const OnceHow = "by a factor that is rounded once at most"
+
 // PyTorch's CPU keeps the statistics of a norm in the type of its parameters,
 // and of its input where it has none, as an InstanceNorm2d has by default: under
 // autocast to a half type f, with sums in float32 over the N numbers of a plane,

@@ -109,11 +109,14 @@ func (b *noiseBlock) answer(n *operator.Node, in layerValue, how string) *answer
 		case noise.Dropout:
 			y = y.times(keep(k/(x.H()*x.W()))).blur(2*u, u)
 		case noise.Multiplicative:
-			d := round(b.drawn(draws.Data[0][k]).times(scale))
-			if b.Added {
-				y = y.plus(round(y.by(d))).blur(2*u, roundingSD*u)
-			} else {
-				y = y.by(round(certain(1).plus(d))).blur(2*u, roundingSD*u)
+			d := b.drawn(draws.Data[0][k]).times(scale)
+			switch {
+			case b.Added:
+				y = y.plus(round(y.by(round(d)))).blur(2*u, roundingSD*u)
+			case b.Once:
+				y = y.by(round(certain(1).plus(d.blur(2*u, u)))).blur(2*u, roundingSD*u)
+			default:
+				y = y.by(round(certain(1).plus(round(d)))).blur(2*u, roundingSD*u)
 			}
 		default:
 			d := draws.Data[0][k]

@@ -75,3 +75,60 @@ func TestAddedNoise(t *testing.T) {
 		}
 	}
 }
+
+// TestOnceNoise: a factor of multiplicative noise that is rounded as a whole, and one of a dropout
+// that is not rounded, are found in steps and are right layer by layer; with another scale the
+// layer is not.
+func TestOnceNoise(t *testing.T) {
+	t.Parallel()
+	of := func(kind string, scale float64) *stepBench { // the larger it is, the more n s loses
+		bench := newStepBench(t, "bfloat16", "cpu", "instance", convex(.3))
+		config := bench.gate.e.Op.Config
+		config.NoiseType, config.NoiseScale = kind, scale
+		bench.build(config, "counter")
+		return bench
+	}
+	for _, bench := range []*stepBench{of("multiplicative", .7), of("dropout", .1)} {
+		kind := bench.gate.e.Op.Config.NoiseType
+		p := bench.gate.claim
+		p.Once = true
+		p.Points &^= emulate.AtDraw | emulate.AtNorm | emulate.AtAct
+		bench.device = func(int) *emulate.Device { return bench.correct(p, 1) }
+		if r := bench.check(); len(r.Findings) > 0 || !strings.Contains(r.Contract, emulate.OnceHow) {
+			t.Errorf("%s, steps: contract %q, findings %v: want the noise %s", kind, r.Contract, r.Findings, emulate.OnceHow)
+		}
+	}
+
+	bench := of("multiplicative", .7)
+	bench.check() // it makes the states
+	e, f := bench.gate.e, fp16.BFloat16
+	for _, scale := range []float64{1, 1.125} {
+		b, err := e.Step(0, 0, 2, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := *bench.gate.device(bench.gate.claim, 1, nil)
+		d.Update = nil
+		if _, err := e.Machine.Operator(&d, b.X, b.Draws.Rewind()); err != nil { // it draws
+			t.Fatal(err)
+		}
+		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+			n := &e.Machine.Nodes[i]
+			if n.Op != operator.OpNoise {
+				return nil, nil
+			}
+			y := tensor.Like(in[0])
+			for k, v := range in[0].Data {
+				y.Data[k] = f.Round(v * f.Round(1+float64(f.Round(b.Draws.Data[0][k])*scale*n.Noise.Scale)))
+			}
+			return y, nil
+		}
+		r := rig.Record(t, e.Gate, d, 1, 0).Examine(t, layers.Check, "1")
+		if right := len(r.Findings) == 0; right != (scale == 1) {
+			t.Errorf("layers, scale times %v: findings %v", scale, r.Findings)
+		}
+		if how := strings.Join(r.Notes, "; "); scale == 1 && !strings.Contains(how, emulate.OnceHow) {
+			t.Errorf("layers: notes %q do not tell", how)
+		}
+	}
+}

@@ -28,7 +28,7 @@ func (g *stepGate) device(p emulate.Pattern, t int, l *emulate.Legal) *emulate.D
 		}
 	}
 	// The machine rounds the contract's noise by itself.
-	if fewer := p.Half() && (p.Added || p.Constants || !p.Whole(nodes, g.e.Case.Rollout)); g.draws != nil && (l != nil || fewer) {
+	if fewer := p.Half() && (p.Added || p.Once || p.Constants || !p.Whole(nodes, g.e.Case.Rollout)); g.draws != nil && (l != nil || fewer) {
 		d.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
 			if nodes[i].Op != operator.OpNoise {
 				return nil, nil
@@ -119,6 +119,9 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 	}
 	draw, product := narrow(emulate.AtDraw), narrow(emulate.AtProduct)
 	if b.Type == noise.Dropout { // what becomes of 1: 0, or 1/(1-p) in the tensor's type
+		if p.Once {
+			f = fp16.Float32
+		}
 		y := tensor.New(f, x.N(), x.C(), x.H(), x.W())
 		for k := range y.Data {
 			y.Data[k] = 1
@@ -162,7 +165,9 @@ func (g *stepGate) noisy(i int, b *noise.Block, all *emulate.Draws, x *tensor.Te
 		if p.Twice {
 			w = fp16.Float32.Round(w)
 		}
-		w = product.Round(w)
+		if !p.Once {
+			w = product.Round(w)
+		}
 		switch {
 		case b.Type != noise.Multiplicative:
 			w = v + w

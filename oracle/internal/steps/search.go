@@ -6,6 +6,7 @@ import (
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -322,6 +323,13 @@ func (g *stepGate) beside(p emulate.Pattern) (l []emulate.Pattern) {
 			q.Flat = !p.Flat
 			l = append(l, q)
 		}
+	}
+	if slices.ContainsFunc(g.e.Machine.Nodes, func(n operator.Node) bool {
+		return emulate.IsNoise(&n) && (n.Noise.Type == noise.Multiplicative || n.Noise.Type == noise.Dropout)
+	}) {
+		q := p
+		q.Once = p.Half() && !p.Once
+		l = append(l, q)
 	}
 	other := p
 	other.Constants = !p.Constants
