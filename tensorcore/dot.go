@@ -35,7 +35,11 @@ func (u *Unit) operand(v float64) operand {
 	if u.Kind == Pairs && math.Abs(v) < math.Ldexp(1, u.Input.lowest()) {
 		v = 0
 	}
-	return operand{v, exponent(v, u.Input.lowest())}
+	lowest := u.Input.lowest()
+	if u.Kind == Converted {
+		lowest = FP16.lowest()
+	}
+	return operand{v, exponent(v, lowest)}
 }
 
 // exponent returns the exponent of a number, at least lowest.
@@ -85,6 +89,8 @@ func (u *Unit) block(a, b []operand, c float64) float64 {
 		return exactly(a, b, c)
 	case Pairs:
 		return pairs(a, b, c)
+	case Converted:
+		return u.converted(a, b, c)
 	default:
 		return u.floored(a, b, c)
 	}
@@ -111,6 +117,27 @@ func (u *Unit) truncated(a, b []operand, c float64) float64 {
 		y = kept(y, uint(u.Keep))
 	}
 	return towardZero(y)
+}
+
+// converted is the rule of FP8 where float16 results are made by the instructions of float16.
+// A register holds four numbers, of which the first two and the last two are converted to
+// registers of float16: the products of k = 0, 1, 4, 5, 8, 9, ... are added from zero, those of
+// k = 2, 3, 6, 7, ... to that, and the sum to the accumulator, each to the nearest float16. It is
+// the one of some hundred orders that gives every bit of what was recorded.
+func (u *Unit) converted(a, b []operand, c float64) float64 {
+	var x, y [16]operand
+	sum := 0.0
+	for pair := 0; pair < 4; pair += 2 {
+		n := 0
+		for k := range a {
+			if k&2 == pair {
+				x[n], y[n] = a[k], b[k]
+				n++
+			}
+		}
+		sum = u.truncated(x[:n], y[:n], sum)
+	}
+	return fp16.Float16.Round(sum + c)
 }
 
 // greatest returns the greatest exponent of the products.

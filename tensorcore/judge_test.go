@@ -71,6 +71,22 @@ func (u *Unit) rational(a, b []float64, c float64) float64 {
 		}
 		return add(add(add(p[0], p[1]), add(p[2], p[3])), flush(c, 0x1p-126))
 	}
+	if u.Kind == Converted {
+		half := must("h100", FP16, fp16.Float16)
+		var sum float64
+		for _, first := range []bool{true, false} {
+			var x, y []float64
+			for k := range a {
+				if (k%4 < 2) == first {
+					x, y = append(x, a[k]), append(y, b[k])
+				}
+			}
+			if sum = half.rational(x, y, sum); sum-sum != 0 {
+				return sum
+			}
+		}
+		return fp16.Float16.Round(sum + c) // exact before: both are multiples of 2^-24
+	}
 	top, some := math.MinInt32, false
 	for i := range a {
 		if a[i] != 0 && b[i] != 0 {
@@ -383,6 +399,8 @@ func TestNames(t *testing.T) {
 		{errorOf(ParseInput("int8")), `operands "int8": want one of fp16, bf16, tf32, E4M3, E5M2`},
 		{errorOf(model("v100").Unit(BF16, fp16.Float32)), "v100: operands bf16: want fp16"},
 		{errorOf(model("a100").Unit(BF16, fp16.Float16)), "a100: float16 results of bf16 operands: want float32"},
+		{errorOf(model("h100").Unit(E4M3, fp16.BFloat16)), "h100: bfloat16 results of E4M3 operands: want float32 or float16"},
+		{errorOf(model("b200-tcgen05").Unit(E4M3, fp16.Float16)), "b200-tcgen05: float16 results of E4M3 operands: want float32"},
 		{errorOf(model("a100").Unit(FP16, fp16.BFloat16)), "a100: bfloat16 results of fp16 operands: want float32 or float16"},
 	} {
 		if c[0] != c[1] {

@@ -98,14 +98,20 @@ type Rule struct {
 	Half     bool   // there are float16 results too
 }
 
+// gives reports whether there are results of a format, Float32 or Float16, by the rule.
+func (r Rule) gives(out fp16.Format) bool {
+	return out == fp16.Float32 && r.Kind != Converted || out == fp16.Float16 && r.Half
+}
+
 // Kind is the family of a rule.
 type Kind uint8
 
 const (
-	NVIDIA Kind = iota // one truncated sum
-	Exact              // one exact sum with the accumulator, rounded to nearest even
-	Pairs              // MI200: (p0+p1) + (p2+p3), then the accumulator, in float32, without subnormals
-	Floor              // MI300: products truncated, sum and accumulator floored
+	NVIDIA    Kind = iota // one truncated sum
+	Exact                 // one exact sum with the accumulator, rounded to nearest even
+	Pairs                 // MI200: (p0+p1) + (p2+p3), then the accumulator, in float32, without subnormals
+	Floor                 // MI300: products truncated, sum and accumulator floored
+	Converted             // FP8 in two blocks of float16, the accumulator added after: see [Unit.converted]
 )
 
 // row is a rule of a device.
@@ -125,6 +131,8 @@ var (
 	volta  = Rule{Kind: NVIDIA, Terms: 4, Fraction: 23, Lowest: [2]int{-131, -19}, Half: true}
 	ampere = Rule{Kind: NVIDIA, Terms: 8, Fraction: 24, Lowest: [2]int{-132, -20}, Half: true}
 	hopper = Rule{Kind: NVIDIA, Terms: 16, Fraction: 25, Lowest: [2]int{-133, -21}, Half: true}
+
+	converted = Rule{Kind: Converted, Terms: 32, Fraction: hopper.Fraction, Lowest: hopper.Lowest, Half: true}
 )
 
 // with returns a rule of another number of terms, without float16 results.
@@ -141,9 +149,7 @@ func (r Rule) eight(terms int) Rule {
 }
 
 // devices is all that is known. BF16 and TF32 have float32 results only. Of H100's and
-// H200's FP8 the accumulator was 0 in what is recorded; their float16 results, and B200's, are
-// not here: the recorded ones are a sum rounded to float16, to which the accumulator is added,
-// in 75 to 85 of 100 rows, and of the others the rule is not known.
+// H200's FP8 the accumulator was 0 in what is recorded of float32 results.
 var devices = []device{
 	{"v100", "NVIDIA V100", []row{{FP16, volta, Recorded}}},
 	{"t4", "NVIDIA T4", []row{{FP16, ampere, Reported}}},
@@ -151,9 +157,9 @@ var devices = []device{
 	{"a2", "NVIDIA A2", amperes(Recorded)},
 	{"ada", "NVIDIA RTX 1000 Ada", append(amperes(Recorded), eights(halved(ampere.eight(16)), Recorded)...)},
 	{"l40s", "NVIDIA L40S", append(amperes(Recorded), eights(halved(ampere.eight(16)), Recorded)...)},
-	{"h100", "NVIDIA H100", append(hoppers(Recorded), eights(hopper.eight(32), Recorded)...)},
-	{"h200", "NVIDIA H200", append(hoppers(Recorded), eights(hopper.eight(32), Recorded)...)},
-	{"b200", "NVIDIA B200, mma", append(hoppers(Recorded), eights(apart(hopper.with(32)), Recorded)...)},
+	{"h100", "NVIDIA H100", slices.Concat(hoppers(Recorded), eights(hopper.eight(32), Recorded), eights(converted, Recorded))},
+	{"h200", "NVIDIA H200", slices.Concat(hoppers(Recorded), eights(hopper.eight(32), Recorded), eights(converted, Recorded))},
+	{"b200", "NVIDIA B200, mma", slices.Concat(hoppers(Recorded), eights(apart(hopper.with(32)), Recorded), eights(converted, Recorded))},
 	{"b200-tcgen05", "NVIDIA B200, tcgen05", append(hoppers(Related), eights(hopper.with(32), Reported)...)},
 	{"mi100", "AMD MI100", []row{
 		{FP16, Rule{Kind: Exact, Terms: 4}, Open},
@@ -220,7 +226,9 @@ func (m Model) Title() string { return m.title }
 // Inputs returns the formats of the model's operands.
 func (m Model) Inputs() (all []Input) {
 	for _, r := range m.rows {
-		all = append(all, r.in)
+		if !slices.Contains(all, r.in) {
+			all = append(all, r.in)
+		}
 	}
 	return all
 }
@@ -228,20 +236,23 @@ func (m Model) Inputs() (all []Input) {
 // Unit returns the unit for operands and results of such formats, results of Float32 or
 // Float16. It is an error if the model has none.
 func (m Model) Unit(in Input, out fp16.Format) (*Unit, error) {
+	var results, names []string
 	for _, r := range m.rows {
 		if r.in != in {
 			continue
 		}
-		if out == fp16.Float32 || out == fp16.Float16 && r.Half {
+		if r.gives(out) {
 			return &Unit{Rule: r.Rule, Input: in, Output: out, Source: r.source}, nil
 		}
-		want := "float32"
-		if r.Half {
-			want += " or float16"
+		for _, f := range []fp16.Format{fp16.Float32, fp16.Float16} {
+			if r.gives(f) {
+				results = append(results, f.String())
+			}
 		}
-		return nil, fmt.Errorf("%s: %v results of %v operands: want %s", m.name, out, in, want)
 	}
-	var names []string
+	if results != nil {
+		return nil, fmt.Errorf("%s: %v results of %v operands: want %s", m.name, out, in, strings.Join(results, " or "))
+	}
 	for _, of := range m.Inputs() {
 		names = append(names, of.String())
 	}
