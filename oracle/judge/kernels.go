@@ -83,8 +83,9 @@ func chain(g *graph.Graph, op string, attributes []byte, in []int) (int, bool, e
 func Chains() []string { return []string{"cross_entropy", "geglu", "rotary_embedding", "swiglu"} }
 
 // Kernel returns the graph of one operation, by ATen's name and attributes (a JSON object), or of one
-// of [Chains], for the tensors of those names, and the order in which it takes them. A name that the
-// operation does not have and one that is missing are errors.
+// of [Chains], for the tensors of those names, and the order in which it takes them. What is called
+// input may be called self, as in ATen's schemas. A name that the operation does not have and one that
+// is missing are errors.
 func Kernel(op string, attributes []byte, names []string) (*graph.Graph, []string, error) {
 	if !slices.Contains(Chains(), op) {
 		if _, err := graph.Bind(op, attributes); err != nil {
@@ -106,6 +107,8 @@ func Kernel(op string, attributes []byte, names []string) (*graph.Graph, []strin
 		switch {
 		case slices.Contains(names, bare):
 			order = append(order, bare)
+		case bare == "input" && slices.Contains(names, "self"): // its name in ATen's schemas
+			order = append(order, "self")
 		case !optional:
 			return nil, nil, fmt.Errorf("%s: no tensor %s: want %s, of %.200q", op, bare, want, names)
 		}

@@ -195,6 +195,17 @@ func TestNoPower(t *testing.T) {
 	}
 }
 
+// TestSelf: ATen's schemas call the first tensor self.
+func TestSelf(t *testing.T) {
+	for op, names := range map[string][2]string{"mm": {"mat2 self", "self mat2"}, "softmax": {"self", "self"}, "layer_norm": {"bias self weight", "self weight bias"}} {
+		attributes := map[string]string{"softmax": `{"dim":-1}`, "layer_norm": `{"normalized_shape":[3]}`}[op]
+		_, order, err := Kernel(op, []byte(attributes), splitWords(names[0]))
+		if err != nil || !slices.Equal(order, splitWords(names[1])) {
+			t.Errorf("%s of %s: %v %v", op, names[0], order, err)
+		}
+	}
+}
+
 func TestRefused(t *testing.T) {
 	x := tensor.New(fp16.Float32, 4, 3)
 	for op, c := range map[string]struct{ attributes, names, want string }{
@@ -202,11 +213,13 @@ func TestRefused(t *testing.T) {
 		"softmax":       {`{"dim":5}`, "input", "dim: 5: want an axis"},
 		"layer_norm":    {`{}`, "input other", "tensors"},
 		"matmul":        {``, "input", "no tensor other"},
+		"mm":            {``, "other", "no tensor input: want input mat2"},
+		"mul":           {``, "input self", "tensors"},
 		"topk":          {`{"k":1,"dim":1}`, "input", "outputs: want one"},
 		"cross_entropy": {`{"reduction":"median"}`, "input target", "want none, sum or mean"},
 	} {
 		var names []string
-		for _, n := range []string{"input", "other", "target"} {
+		for _, n := range []string{"input", "self", "other", "target"} {
 			if slices.Contains(splitWords(c.names), n) {
 				names = append(names, n)
 			}
