@@ -20,6 +20,10 @@ type Digest struct {
 	format fp16.Format
 	each   []hash.Hash
 	buf    []byte
+
+	// The bytes of a state wait for those of another realization's, to be hashed beside them.
+	waiting []byte // none if empty
+	whose   int    // the realization of it
 }
 
 // NewDigest begins the digest of a trajectory of that shape and format.
@@ -34,11 +38,42 @@ func NewDigest(f fp16.Format, m, t, c, h, w int) *Digest {
 // Add appends a state of realization m. NaNs count as the canonical one.
 func (d *Digest) Add(m int, state []float64) {
 	d.buf = d.format.Append(d.buf[:0], state)
-	d.each[m].Write(d.buf)
+	if len(d.waiting) > 0 && d.whose != m {
+		addTwo(d.each[d.whose], d.each[m], d.waiting, d.buf)
+		d.waiting = d.waiting[:0]
+		return
+	}
+	d.settle()
+	d.buf, d.waiting, d.whose = d.waiting, d.buf, m
+}
+
+// settle adds the state that waits.
+func (d *Digest) settle() {
+	if len(d.waiting) > 0 {
+		d.each[d.whose].Write(d.waiting)
+		d.waiting = d.waiting[:0]
+	}
 }
 
 // addStored appends a state of realization m as the bytes of its format.
-func (d *Digest) addStored(m int, b []byte) { d.each[m].Write(b) }
+func (d *Digest) addStored(m int, b []byte) {
+	d.settle()
+	d.each[m].Write(b)
+}
+
+// addRecord appends a state of realization m as the bytes of its format, and returns the hash of
+// the record that the parts are.
+func (d *Digest) addRecord(m int, b []byte, parts ...[]byte) (s sum) {
+	h := hashers.Get().(*hasher)
+	defer hashers.Put(h)
+	h.Reset()
+	d.settle()
+	addTwo(d.each[m], h.Hash, b, parts[0])
+	for _, p := range parts[1:] {
+		h.Write(p)
+	}
+	return h.sum()
+}
 
 // State implements [Sink].
 func (d *Digest) State(_, m int, x, _ []float64) error {
@@ -48,6 +83,7 @@ func (d *Digest) State(_, m int, x, _ []float64) error {
 
 // MarshalText returns the digest as it stands, for a checkpoint.
 func (d *Digest) MarshalText() ([]byte, error) {
+	d.settle()
 	var all []byte
 	for _, h := range d.each {
 		b, err := h.(encoding.BinaryMarshaler).MarshalBinary()
@@ -66,6 +102,7 @@ func (d *Digest) UnmarshalText(text []byte) error {
 	if err != nil || len(all)%len(d.each) != 0 {
 		return fmt.Errorf("digest state: want %d SHA-256 states in base64", len(d.each))
 	}
+	d.waiting = d.waiting[:0]
 	n := len(all) / len(d.each)
 	for i, h := range d.each {
 		if err := h.(encoding.BinaryUnmarshaler).UnmarshalBinary(all[i*n : (i+1)*n]); err != nil {
@@ -79,6 +116,7 @@ func (d *Digest) UnmarshalText(text []byte) error {
 func (d *Digest) Hex() string { return hex.EncodeToString(d.sum()) }
 
 func (d *Digest) sum() []byte {
+	d.settle()
 	h := sha256.New()
 	h.Write([]byte(d.header))
 	for _, e := range d.each {

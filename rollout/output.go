@@ -183,7 +183,6 @@ func (o *flat) sealing(d *Digest, file *whole) { o.digest, o.whole = d, file }
 func (o *flat) State(t, m int, x, prev []float64) error {
 	i := m*o.shape.T + t
 	o.buf = o.format.Append(o.buf[:0], x)
-	o.digest.addStored(m, o.buf)
 	n := len(o.buf)
 	if err := o.write(o.buf, o.at+int64(i)*int64(n)); err != nil {
 		return err
@@ -196,7 +195,7 @@ func (o *flat) State(t, m int, x, prev []float64) error {
 			}
 		}
 	}
-	s := sum(sha256.Sum256(o.buf))
+	s := o.digest.addRecord(m, o.buf[:n], o.buf)
 	o.add(s)
 	o.prints.add(i, int(o.shape.states()), o.buf)
 	return o.write(s[:], o.table+int64(i)*sha256.Size)

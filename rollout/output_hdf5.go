@@ -259,12 +259,11 @@ func (o *hdf5Output) State(t, m int, x, prev []float64) error {
 		to = o.rounded
 	}
 	o.buf = stored.Append(o.buf[:0], to)
-	o.digest.addStored(m, o.buf)
 	chunk, err := o.w.WriteChunk("/trajectories", []int{0, m, t, 0, 0, 0}, o.buf)
 	if err != nil {
 		return o.failed(err)
 	}
-	o.buf = o.buf[:0]
+	n := len(o.buf)
 	for k, v := range o.seen.values(t, m, x, prev) {
 		v = fp16.Float32.Round(v)
 		if err := o.w.Write(o.names[k], []int{0, m, t}, []float64{v}); err != nil {
@@ -272,13 +271,9 @@ func (o *hdf5Output) State(t, m int, x, prev []float64) error {
 		}
 		o.buf = fp16.Float32.Append(o.buf, []float64{v})
 	}
-	h := sha256.New()
-	h.Write(chunk)
-	h.Write(o.buf)
-	var s sum
-	h.Sum(s[:0])
+	s := o.digest.addRecord(m, o.buf[:n], chunk, o.buf[n:])
 	o.add(s)
-	o.prints.add(m*o.shape.T+t, int(o.shape.states()), chunk, o.buf)
+	o.prints.add(m*o.shape.T+t, int(o.shape.states()), chunk, o.buf[n:])
 	return o.bytes(hdf5Table, []int{0, m, t, 0}, s[:])
 }
 

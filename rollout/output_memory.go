@@ -108,5 +108,5 @@ func activations(op *operator.Operator) int {
 // held returns the bytes of memory that the digest keeps.
 func (d *Digest) held() int64 {
 	const sha256State = 128
-	return int64(cap(d.buf)) + sha256State*int64(len(d.each))
+	return int64(cap(d.buf)+cap(d.waiting)) + sha256State*int64(len(d.each))
 }

@@ -27,6 +27,11 @@ var backends = func() []backend {
 	if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512BW, cpuid.AVX512VL) {
 		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, winograd5: &winograd5AVX512, winograd7: &winograd7AVX512, fast: &fastAVX512, fast4: &fast4AVX512, fast5: &fast5AVX512, fastTaps: &fastTapsAVX512, fastRows: &fastRowsAVX512, noise: &noiseAVX512, direct: &directAVX512, pixels: &pixelsAVX512, norm: &normAVX512, rows: &rowsAVX512, units: &unitsAVX2, measure: &measureAVX2}}, all...)
 	}
+	if cpuid.CPU.Supports(cpuid.SHA) {
+		for i := range all[:len(all)-1] { // those with AVX
+			all[i].hash = &hashSHANI
+		}
+	}
 	return all
 }()
 
@@ -219,3 +224,5 @@ var pixelsAVX2 = Pixels{
 var unitsAVX2 = Units{Truncate: unitTruncateAVX2, Apart: unitApartAVX2, Floor: unitFloorAVX2}
 
 var measureAVX2 = Measure{Sums: measureSumsAVX2, Count: measureCountAVX2}
+
+var hashSHANI = Hash{Two: hashTwoSHANI}

@@ -13,6 +13,7 @@ var kernels = map[string]func(){
 	"act":      act,
 	"direct":   direct,
 	"fast":     fast,
+	"hash":     hashes,
 	"measure":  measure,
 	"noise":    noise,
 	"norm":     norm,
