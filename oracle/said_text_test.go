@@ -52,7 +52,7 @@ var explaining = []string{
 	"bias z", "flips (limit)", "largest %s, mean %s", "peak |E|/s",
 	"step %d, r%d [%d,%d,%d]", "step %d: ", "worst element",
 	// frames of pages and files
-	"<footer>refrun check.",
+	", refrun check.",
 	"p class=\"note\"",
 	"<!DOCTYPE html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n",
 	" - refrun check",

@@ -137,6 +137,7 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 			return fmt.Errorf("--finding: %.200q: the check finds no such: want an id of its findings", w.finding)
 		}
 	}
+	r.Made = made(cs.Dir, w.again(w.finding))
 	// A report that cannot be written does not take the verdict along.
 	unwritten := cmp.Or(write("--report", w.report, r, render.WriteHTML), write("--junit", w.junit, r, render.WriteJUnit))
 	out.Text = render.Text(r)
@@ -174,6 +175,11 @@ func (w *checkFlags) again(id string) string {
 		line += " --budget " + w.budget.String()
 	}
 	return line
+}
+
+// made says where a page comes from.
+func made(of, command string) report.Made {
+	return report.Made{Case: of, Command: command, By: "refrun " + version, When: time.Now().Format(time.RFC3339)}
 }
 
 // quoted is a word of a shell.

@@ -33,6 +33,22 @@ type modelCheckReport struct {
 	*report.Report
 }
 
+// again is the command that makes a report again.
+func (m *modelFlags) again(outputs list, w *checkFlags) string {
+	line := "refrun check"
+	for _, f := range []struct {
+		name  string
+		given list
+	}{{"onnx", list{m.onnx}}, {"graph", list{m.graph}}, {"input", m.inputs}, {"output", outputs}, {"layers", list{w.layers}}, {"claim", list{w.claim}}, {"autocast", list{w.autocast}}} {
+		for _, g := range f.given {
+			if g != "" {
+				line += " --" + f.name + " " + quoted(g)
+			}
+		}
+	}
+	return line
+}
+
 // checkModel judges one evaluation of a network.
 func (c *command) checkModel(m *modelFlags, outputs list, w *checkFlags) error {
 	if err := m.alone(c.flags, "output", "layers", "claim", "autocast", "budget", "report", "junit"); err != nil {
@@ -78,6 +94,7 @@ func (c *command) checkModel(m *modelFlags, outputs list, w *checkFlags) error {
 	}
 	r.Notes = append(r.Notes, layerNotes(unknown)...)
 	out := modelCheckReport{Model: m.path(), ISA: c.isa, Threads: runtime.GOMAXPROCS(0), Seconds: max(time.Since(began), time.Nanosecond).Seconds(), PeakBytes: peakBytes(), Text: render.Text(r), Report: r}
+	r.Made = made(m.path(), m.again(outputs, w))
 	unwritten := cmp.Or(write("--report", w.report, r, render.WriteHTML), write("--junit", w.junit, r, render.WriteJUnit))
 	if c.json {
 		if err := c.printJSON(out); err != nil {

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"html"
@@ -51,7 +52,8 @@ func WriteHTML(w io.Writer, of *report.Report) error {
 	p.section("What this run could not have shown", blind)
 	p.section("Left out", r.Skipped)
 	p.section("Notes", r.Notes)
-	p.add("<footer>refrun check.")
+	p.add("<footer>")
+	p.add(html.EscapeString(cmp.Or(r.Made.By, "refrun")), ", refrun check.")
 	if len(r.Skipped) == 0 {
 		p.add(" The same evidence gives the same verdict on every machine.")
 	}
@@ -164,11 +166,14 @@ func (r drawing) facts() [][2]string {
 			all = append(all, [2]string{name, value})
 		}
 	}
+	add("Case", r.Made.Case)
 	add("Operator", r.Subject)
 	if r.Shape != [5]int{} {
 		add("States", fmt.Sprintf("%d realizations of %d states, %d×%d×%d", r.Shape[0], r.Shape[1], r.Shape[2], r.Shape[3], r.Shape[4]))
 	}
 	add("Claim", r.Claim)
+	add("Command", r.Made.Command)
+	add("Made", r.Made.When)
 	add("Keeps", r.Contract)
 	add("Pattern", r.Pattern)
 	if r.FirstStep >= 0 {
@@ -247,8 +252,10 @@ func (r drawing) bars() string {
 	return svg.Bars(min(860, 90*float64(last+1)+40), 220, labels, r.Ulps[:last+1])
 }
 
-// maps draws the error maps, on one scale: that of the largest finite number,
-// but no more than 12, beyond which all is equally wrong.
+// mostShown deviations have the strongest colours: beyond that all is equally wrong.
+const mostShown = 12
+
+// maps draws the error maps, on one scale: that of the largest finite number, but no more than mostShown.
 func (p *page) maps(r drawing) {
 	limit := 0.0
 	shown := r.Maps[:min(len(r.Maps), mostMaps)]
@@ -262,9 +269,13 @@ func (p *page) maps(r drawing) {
 	if limit == 0 {
 		return
 	}
-	limit = min(limit, 12)
+	said := "Error over what is expected, blue below zero, red above."
+	if limit > mostShown {
+		limit = mostShown
+		said += fmt.Sprintf(" Numbers beyond %d have the colours of the scale's ends.", mostShown)
+	}
 	p.h2("Where in the image")
-	p.note("Error over what is expected, blue below zero, red above.")
+	p.note(said)
 	p.add(`<div class="maps">`)
 	for _, m := range shown {
 		p.add("<figure>", svg.Heat(190, m.H, m.W, m.Values, limit)) // the svg package escapes texts

@@ -31,6 +31,7 @@ func sampleReport() *report.Report {
 			{Step: 1, Name: "conv_blocks.0.block.1", Op: "norm", Elements: 384, Violations: 17, Flips: 99, FlipLimit: 12, BiasZ: 8, Variance: 40, MaxE: 12.4, WorstSlice: "channel 2"},
 		},
 		Filters: []report.FilterRow{{Name: "unbiased variance", Verdict: report.FailPrecision, Amplitude: 0.01, T: 2, Gain: 0.001}, {Name: "stale tile", Verdict: report.FailLogic, Amplitude: 1, T: 423, Gain: 0.98, Found: true}},
+		Made:    report.Made{Case: "my <case>", Command: "refrun check --case 'my <case>'", By: "refrun 1.2.3", When: "2026-01-02 03:04 UTC"},
 		Blind:   []report.Blind{{Name: "eps outside sqrt", Least: 1.6, Probe: "variance-ladder"}, {Name: "NaN swallowed", Least: diff.Number(math.Inf(1)), Probe: ""}},
 		Worst:   []report.Element{{Step: 7, Realization: 1, C: 2, H: 3, W: 4, Exact: 0.5, Rounded: "0x3800", Low: "0x3800", High: "0x3801", Got: "0x4000", GotValue: 2, Error: 200}},
 		Skipped: []string{"emulation of steps 50 to 99"}, Notes: []string{"a note <b>"},
@@ -66,7 +67,7 @@ func TestText(t *testing.T) {
 		"VERDICT  FAIL-LOGIC  first at step 7, realization 1, rows 0-7, columns 8-15:\n                     stale tile\n",
 		"\nREAD     The device computes another function", "\nfound    FAIL-LOGIC at step 7", "claim    float16/autocast-cuda/state-float32/noise-tape\n",
 		"\n7     0.01", "  900  0.1  300   wrong\n9  ", "(88 more)", "\nconv_blocks.0.block.1\n  norm  384    17          99 (12)",
-		"explains\nstale tile         LOGIC             1          423  98.0 %    found\n", "\nkurtosis  5.9    3     152  wrong\n",
+		"explains\nstale tile  LOGIC         1          423  98.0 %    found\n(1 more)\nThe residual held", "\nE is the device's next state minus exact arithmetic", "\nkurtosis  5.9    3     152  wrong\n",
 		"\nstep 7, r1 [2,3,4]  0.5    0x3800   0x3800 to 0x3801  2 (0x4000)  200\n",
 		"; from step 38\n         on a comparison of free rollouts says nothing\n", "\nBLIND    eps outside sqrt: visible from 1.6 times its usual size on; the probe\n         variance-ladder shows it\n",
 		"\nBLIND    NaN swallowed: not visible at any size\n", "\nSKIPPED  emulation of steps 50 to 99\n", "\nnote     a note <b>\n",
@@ -196,6 +197,8 @@ func TestHTML(t *testing.T) {
 		`<h1 class="fail">FAIL-LOGIC</h1>`, "first at step 7", "another function", "<h2>Every step</h2>", "horizon", "first faulty step",
 		"<h2>Where in the image</h2>", "data:image/png;base64,", ">-12<", "<h2>Distance in units", "<h2>Steps</h2>", "<h2>Layers</h2>", "<h2>Known faults</h2>",
 		"<h2>Noise: tape</h2>", "<h2>Worst elements</h2>", "What this run could not have shown", "a note &lt;b&gt;", "before &amp; no other", "88 more",
+		"<th>Case</th><td>my &lt;case&gt;</td>", "<th>Command</th><td>refrun check --case &#39;my &lt;case&gt;&#39;</td>", "<th>Made</th><td>2026-01-02 03:04 UTC</td>", "<footer>refrun 1.2.3, refrun check.",
+		"Numbers beyond 12 have the colours of the scale",
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in the page", want)

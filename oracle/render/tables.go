@@ -102,6 +102,9 @@ func (r drawing) layerTable() table {
 	return t
 }
 
+// leastGain is the share of the residual that a fault explains of which a reader is told.
+const leastGain = 0.01
+
 func (r drawing) filterTable() table {
 	t := table{title: "Known faults", head: []string{"fault", "kind", "layer", "amplitude", "t", "explains", ""},
 		note: "The residual held against the signature of each known fault, what was found first, then the largest share. Amplitude 1 is the fault as it is known, t its significance."}
@@ -121,6 +124,9 @@ func (r drawing) filterTable() table {
 		return 0
 	})
 	for _, f := range rows[:min(len(rows), mostRows/2)] {
+		if !f.Found && f.Gain < leastGain {
+			break
+		}
 		mark := ""
 		if f.Found {
 			mark = "found"

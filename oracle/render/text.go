@@ -151,7 +151,8 @@ func blindLine(x report.Blind) string {
 }
 
 // text writes a table with aligned columns. Of one that is too wide the first column, which
-// has the names, stands in lines of its own; of one that is too wide even so, each row is a list.
+// has the names, stands in lines of its own; of one that is too wide even so, each row is a list. What the
+// columns mean comes last.
 func (t table) text(b *strings.Builder) {
 	lines, ok := aligned(append([][]string{t.head}, t.rows...), "")
 	if !ok {
@@ -176,6 +177,9 @@ func (t table) text(b *strings.Builder) {
 	b.WriteString(strings.Join(lines, ""))
 	if t.left > 0 {
 		fmt.Fprintf(b, "(%d more)\n", t.left)
+	}
+	if t.note != "" {
+		b.WriteString(wrap("", t.note))
 	}
 	b.WriteByte('\n')
 }

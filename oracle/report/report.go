@@ -90,8 +90,17 @@ type Report struct {
 	Maps  []Map          `json:"-"` // pictures for the HTML report
 	Ulps  diff.Histogram `json:"ulps"`
 	Files []string       `json:"-"`
+	Made  Made           `json:"-"` // for the page
 
 	Stranger string `json:"-"` // why this may be another operator's trajectory, "" if it need not be
+}
+
+// Made says where a report comes from, each part in words, "" if it is not known.
+type Made struct {
+	Case    string // the folder or file that was checked
+	Command string // that makes the report again
+	By      string // the program and its version
+	When    string // the date
 }
 
 // StepError are errors of single steps.

@@ -34,6 +34,11 @@ const (
 	buffers       = "Look at which buffer is read and written when: a swap that is missing, a graph that replays old inputs, a copy that is not awaited."
 	padding       = "Look at the padding mode and at the offsets of the halo."
 	tails         = "Look at the tail of the kernel: sizes that are no multiple of its block."
+	stale         = "A tile was not written in this step: look at the grid of the last kernel, and at copies that do not wait for it."
+	sharing       = "Look at the index of the realization, and at buffers that realizations share."
+	scaling       = "Look at the normalization of the states, and over which axes and realizations it goes."
+	clamping      = "Look at the clamp of the states: whether the rollout has one, and its ends."
+	flipping      = "Run the step again. If the bit is right then, look at the memory (ECC) and at races; else at integer code that writes there."
 	synchronised  = "Look at synchronisation: something is read before it is written."
 	tf32Allowed   = "Look at torch.backends.cudnn.allow_tf32 and torch.backends.cuda.matmul.allow_tf32: or claim tf32."
 	nearestEven   = "Look at the conversion: it must round to nearest even."
@@ -188,21 +193,21 @@ var all = []Row{
 	{ID: "rollout.alpha-in-place-of-1-alpha", Name: "alpha in place of 1-alpha", Verdict: rollouts, Advice: blending},
 	{ID: "rollout.policy-applied-twice", Name: "policy applied twice", Verdict: rollouts, Advice: blending},
 	{ID: "rollout.convex-policy-in-place-of-residual", Name: "convex policy in place of residual", Verdict: rollouts, Advice: blending},
-	{ID: "rollout.state-of-another-realization", Name: "state of another realization", Verdict: rollouts, Batch: true},
+	{ID: "rollout.state-of-another-realization", Name: "state of another realization", Verdict: rollouts, Batch: true, Advice: sharing},
 	{ID: "rollout.realization-stands-still", Name: "realization stands still", Verdict: rollouts, Batch: true, Advice: buffers},
-	{ID: "rollout.realizations-change-places", Name: "realizations change places", Verdict: rollouts, Batch: true},
+	{ID: "rollout.realizations-change-places", Name: "realizations change places", Verdict: rollouts, Batch: true, Advice: sharing},
 	{ID: "rollout.state-before-the-last-in-the-policy", Name: "state before the last in the policy", Verdict: rollouts, Advice: buffers},
 	{ID: "rollout.operator-reads-the-state-before-the-last", Name: "operator reads the state before the last", Verdict: rollouts, Advice: buffers},
-	{ID: "rollout.normalization-missing", Name: "normalization missing", Verdict: rollouts},
-	{ID: "rollout.min-max-in-place-of-z-score", Name: "min-max in place of z-score", Verdict: rollouts},
-	{ID: "rollout.z-score-in-place-of-min-max", Name: "z-score in place of min-max", Verdict: rollouts},
-	{ID: "rollout.normalization-of-each-realization-in-place-of-the-batch", Name: "normalization of each realization in place of the batch", Verdict: rollouts, Batch: true},
-	{ID: "rollout.normalization-of-the-batch-in-place-of-each-realization", Name: "normalization of the batch in place of each realization", Verdict: rollouts, Batch: true},
-	{ID: "rollout.clamp-missing", Name: "clamp missing", Verdict: rollouts},
-	{ID: "rollout.clamp-to", Name: "clamp to [%g,%g]", Verdict: rollouts},
+	{ID: "rollout.normalization-missing", Name: "normalization missing", Verdict: rollouts, Advice: scaling},
+	{ID: "rollout.min-max-in-place-of-z-score", Name: "min-max in place of z-score", Verdict: rollouts, Advice: scaling},
+	{ID: "rollout.z-score-in-place-of-min-max", Name: "z-score in place of min-max", Verdict: rollouts, Advice: scaling},
+	{ID: "rollout.normalization-of-each-realization-in-place-of-the-batch", Name: "normalization of each realization in place of the batch", Verdict: rollouts, Batch: true, Advice: scaling},
+	{ID: "rollout.normalization-of-the-batch-in-place-of-each-realization", Name: "normalization of the batch in place of each realization", Verdict: rollouts, Batch: true, Advice: scaling},
+	{ID: "rollout.clamp-missing", Name: "clamp missing", Verdict: rollouts, Advice: clamping},
+	{ID: "rollout.clamp-to", Name: "clamp to [%g,%g]", Verdict: rollouts, Advice: clamping},
 	{ID: "rollout.mean-of-each-channel-removed-from-the-state", Name: "mean of each channel removed from the state", Verdict: rollouts},
 	{ID: "rollout.mean-removed-from-the-state", Name: "mean removed from the state", Verdict: rollouts},
-	{ID: "rollout.state-channels-in-reverse-order", Name: "state's channels in reverse order", Verdict: rollouts},
+	{ID: "rollout.state-channels-in-reverse-order", Name: "state's channels in reverse order", Verdict: rollouts, Advice: layout},
 	{ID: "rollout.state-h-and-w-swapped", Name: "state's H and W swapped", Verdict: rollouts, Advice: layout},
 	{ID: "rollout.state-in-steps-of-a-127th-of-its-largest-number", Name: "state in steps of a 127th of its largest number", Verdict: precise, Batch: true, Advice: narrowedState},
 	// what gates see of the rollout without the library
@@ -220,21 +225,21 @@ var all = []Row{
 	{ID: "rollout.states-stored-one-step-early", Name: "states stored one step early", Verdict: rollouts},
 	{ID: "rollout.alpha-and-1-alpha-swapped", Name: "alpha and 1 - alpha swapped", Verdict: rollouts, Advice: blending},
 	{ID: "rollout.another-policy", Name: "another policy", Verdict: rollouts, Advice: blending},
-	{ID: "rollout.normalization-over-other-realizations", Name: "normalization over other realizations", Verdict: rollouts},
-	{ID: "rollout.another-normalization", Name: "another normalization", Verdict: rollouts},
+	{ID: "rollout.normalization-over-other-realizations", Name: "normalization over other realizations", Verdict: rollouts, Advice: scaling},
+	{ID: "rollout.another-normalization", Name: "another normalization", Verdict: rollouts, Advice: scaling},
 	{ID: "rollout.state-scaled", Name: "state scaled", Verdict: rollouts},
-	{ID: "rollout.clamp-that-was-not-asked-for", Name: "clamp that was not asked for", Verdict: rollouts},
+	{ID: "rollout.clamp-that-was-not-asked-for", Name: "clamp that was not asked for", Verdict: rollouts, Advice: clamping},
 	{ID: "rollout.residual-subtracted", Name: "residual subtracted", Verdict: rollouts},
 	{ID: "rollout.weights-of-the-policy-wrong", Name: "weights of the policy wrong", Verdict: rollouts, Advice: blending},
 	{ID: "rollout.channels-in-another-order", Name: "channels in another order", Verdict: rollouts, Advice: layout},
 	{ID: "rollout.start-not-post-processed", Name: "start not post-processed", Verdict: rollouts},
 	{ID: "rollout.state-stored-twice", Name: "state stored twice", Verdict: rollouts},
-	{ID: "rollout.realizations-share-a-state", Name: "realizations share a state", Verdict: rollouts},
+	{ID: "rollout.realizations-share-a-state", Name: "realizations share a state", Verdict: rollouts, Advice: sharing},
 	{ID: "rollout.state-times", Name: "state times %.6g", Verdict: rollouts},
-	{ID: "rollout.part-of-the-state-is-stale", Name: "part of the state is stale", Verdict: logic},
-	{ID: "rollout.part-of-the-state-is-another-realization-s", Name: "part of the state is another realization's", Verdict: logic},
+	{ID: "rollout.part-of-the-state-is-stale", Name: "part of the state is stale", Verdict: logic, Advice: stale},
+	{ID: "rollout.part-of-the-state-is-another-realization-s", Name: "part of the state is another realization's", Verdict: logic, Advice: sharing},
 	{ID: "rollout.part-of-the-state-is-not-written", Name: "part of the state is not written", Verdict: logic, Advice: tails},
-	{ID: "rollout.a-bit-has-flipped", Name: "a bit has flipped", Verdict: logic},
+	{ID: "rollout.a-bit-has-flipped", Name: "a bit has flipped", Verdict: logic, Advice: flipping},
 	{ID: "rollout.state-kept-in", Name: "state kept in %v", Verdict: precise, Advice: narrowedState},
 	{ID: "rollout.state-quantized", Name: "state quantized", Verdict: precise, Advice: narrowedState},
 	// and of its noise
