@@ -50,7 +50,7 @@ var inward = map[string][]string{
 	"safetensors":          {"fp16", "internal/disk", "internal/fault"},
 	"internal/npy":         {"fp16", "internal/disk", "internal/fault"},
 	"internal/zarr":        {"fp16", "internal/disk"},
-	"internal/hdf5":        {"fp16", "internal/disk", "internal/fault"},
+	"internal/hdf5":        {"fp16", "internal/asm", "internal/disk", "internal/fault"},
 	"conv":                 {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/single"},
 	"matmul":               {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par", "internal/single"},
 	"tensorcore":           {"internal/asm", "fp16", "tensor", "internal/exact", "internal/par"},

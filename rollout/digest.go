@@ -37,7 +37,7 @@ func NewDigest(f fp16.Format, m, t, c, h, w int) *Digest {
 
 // Add appends a state of realization m. NaNs count as the canonical one.
 func (d *Digest) Add(m int, state []float64) {
-	d.buf = d.format.Append(d.buf[:0], state)
+	d.buf = appendAs(d.format, d.buf[:0], state)
 	if len(d.waiting) > 0 && d.whose != m {
 		addTwo(d.each[d.whose], d.each[m], d.waiting, d.buf)
 		d.waiting = d.waiting[:0]

@@ -182,7 +182,7 @@ func (o *flat) sealing(d *Digest, file *whole) { o.digest, o.whole = d, file }
 // State implements [Sink].
 func (o *flat) State(t, m int, x, prev []float64) error {
 	i := m*o.shape.T + t
-	o.buf = o.format.Append(o.buf[:0], x)
+	o.buf = appendAs(o.format, o.buf[:0], x)
 	n := len(o.buf)
 	if err := o.write(o.buf, o.at+int64(i)*int64(n)); err != nil {
 		return err

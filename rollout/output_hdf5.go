@@ -258,7 +258,7 @@ func (o *hdf5Output) State(t, m int, x, prev []float64) error {
 		o.format.RoundSlice(o.rounded, x)
 		to = o.rounded
 	}
-	o.buf = stored.Append(o.buf[:0], to)
+	o.buf = appendAs(stored, o.buf[:0], to)
 	chunk, err := o.w.WriteChunk("/trajectories", []int{0, m, t, 0, 0, 0}, o.buf)
 	if err != nil {
 		return o.failed(err)

@@ -193,7 +193,7 @@ func (d *recording) Draw(kind noise.Kind, p float64, shape []int, dst []float64)
 	if i >= len(r.kinds) || kind != r.kinds[i] || shape[0] != r.sizes[d.k] || !slices.Equal(shape[1:], want) {
 		panic("rollout: a draw that the recorder did not expect")
 	}
-	r.buf = fp16.Float32.Append(r.buf[:0], dst)
+	r.buf = appendAs(fp16.Float32, r.buf[:0], dst)
 	if i == 0 {
 		r.step.Reset()
 	}

@@ -1,7 +1,7 @@
 // Package asm is the room of the fast kernels: which instruction sets this CPU
 // has, which one runs, and the kernels themselves, for the packages of operations.
 // They stand in tables, a struct of functions for each purpose and set: an operation
-// takes the table of the set that runs (ActKernels, DirectKernels, HashKernels, MeasureKernels,
+// takes the table of the set that runs (ActKernels, BytesKernels, DirectKernels, HashKernels, MeasureKernels,
 // NormKernels, NoiseKernels, PixelKernels, RowKernels, UnitKernels,
 // WinogradKernels) once and calls through it,
 // a row or a tile at a time. Every kernel is written by the generator in _gen. The
@@ -38,6 +38,7 @@ type backend struct {
 	units                *Units
 	measure              *Measure
 	hash                 *Hash
+	bytes                *Bytes
 }
 
 // known are all names of backends, on any CPU.

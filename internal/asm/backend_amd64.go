@@ -27,9 +27,12 @@ var backends = func() []backend {
 	if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512BW, cpuid.AVX512VL) {
 		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, winograd5: &winograd5AVX512, winograd7: &winograd7AVX512, fast: &fastAVX512, fast4: &fast4AVX512, fast5: &fast5AVX512, fastTaps: &fastTapsAVX512, fastRows: &fastRowsAVX512, noise: &noiseAVX512, direct: &directAVX512, pixels: &pixelsAVX512, norm: &normAVX512, rows: &rowsAVX512, units: &unitsAVX2, measure: &measureAVX2}}, all...)
 	}
-	if cpuid.CPU.Supports(cpuid.SHA) {
-		for i := range all[:len(all)-1] { // those with AVX
+	for i := range all[:len(all)-1] { // those with AVX
+		if cpuid.CPU.Supports(cpuid.SHA) {
 			all[i].hash = &hashSHANI
+		}
+		if cpuid.CPU.Supports(cpuid.F16C) {
+			all[i].bytes = &bytesAVX2
 		}
 	}
 	return all
@@ -226,3 +229,5 @@ var unitsAVX2 = Units{Truncate: unitTruncateAVX2, Apart: unitApartAVX2, Floor: u
 var measureAVX2 = Measure{Sums: measureSumsAVX2, Count: measureCountAVX2}
 
 var hashSHANI = Hash{Two: hashTwoSHANI}
+
+var bytesAVX2 = Bytes{Float32: bytesFloat32AVX2, Float16: bytesFloat16AVX2, BFloat16: bytesBFloat16AVX2, Sort: bytesSortAVX2, Adler: bytesAdlerAVX2}

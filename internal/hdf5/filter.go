@@ -4,8 +4,11 @@ import (
 	"bytes"
 	"compress/zlib"
 	"fmt"
+	"hash/adler32"
 	"io"
 	"strconv"
+
+	"github.com/refrun/refrun/internal/asm"
 )
 
 // The filters a chunk may have passed on its way to the file, by their
@@ -63,6 +66,21 @@ func (f *File) pipeline(name string, c *cursor) ([]filter, error) {
 func shuffle(dst, src []byte, size int) {
 	n := len(src) / size
 	if size == 4 {
+		if k := asm.BytesKernels(); k != nil {
+			const most = 1 << 15 // at once
+			done := 0
+			for n-done >= 32 {
+				now := min(n-done, most) &^ 31
+				k.Sort(&dst[done], n, &src[4*done], now)
+				done += now
+			}
+			for i := done; i < n; i++ {
+				for j := range 4 {
+					dst[j*n+i] = src[4*i+j]
+				}
+			}
+			return
+		}
 		a, b, c, d := dst[:n], dst[n:][:n], dst[2*n:][:n], dst[3*n:][:n]
 		for i := range a {
 			v := le.Uint32(src[4*i:])
@@ -112,6 +130,26 @@ func fletcher32(b []byte) uint32 {
 		s1, s2 = fold(s1), fold(s2)
 	}
 	return fold(s2)<<16 | fold(s1)
+}
+
+// adler is the checksum of zlib streams, Adler-32 (RFC 1950, 8.2).
+func adler(b []byte) uint32 {
+	k := asm.BytesKernels()
+	if k == nil {
+		return adler32.Checksum(b)
+	}
+	const prime, most = 65521, 1 << 16
+	sums := [2]uint64{1, 0}
+	for len(b) >= 32 {
+		n := min(len(b), most) &^ 31
+		k.Adler(&sums, &b[0], n)
+		sums, b = [2]uint64{sums[0] % prime, sums[1] % prime}, b[n:]
+	}
+	for _, v := range b {
+		sums[0] += uint64(v)
+		sums[1] += sums[0]
+	}
+	return uint32(sums[1]%prime<<16 | sums[0]%prime)
 }
 
 // inflater undoes the deflate filter, which is a zlib stream (RFC 1950).

@@ -71,8 +71,7 @@ func (w *Writer) WriteChunk(path string, at []int, raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	w.raw = append(w.raw[:0], raw...)
-	if err := w.chunk(d, at, len(raw)/d.Type.Size()); err != nil {
+	if err := w.chunk(d, at, raw); err != nil {
 		return nil, err
 	}
 	return w.packed.Bytes()[recordSize:], nil

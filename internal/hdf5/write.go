@@ -5,7 +5,6 @@ import (
 	"compress/zlib"
 	"encoding/binary"
 	"fmt"
-	"hash/adler32"
 	"io"
 	"slices"
 	"strconv"
@@ -43,7 +42,7 @@ func (w *Writer) Write(path string, at []int, values []float64) error {
 	if d.Chunk == nil {
 		return w.run(d, at, len(values))
 	}
-	return w.chunk(d, at, len(values))
+	return w.chunk(d, at, w.raw)
 }
 
 // within compares an index with the shape.
@@ -89,9 +88,10 @@ func (w *Writer) run(d *output, at []int, n int) error {
 	return nil
 }
 
-// chunk stores w.raw, n elements, as a chunk.
-func (w *Writer) chunk(d *output, at []int, n int) error {
+// chunk stores the bytes of elements as a chunk, and leaves them as they are.
+func (w *Writer) chunk(d *output, at []int, values []byte) error {
 	size := d.Type.Size()
+	n := len(values) / size
 	k, err := d.vacant(at)
 	if err != nil {
 		return err
@@ -102,12 +102,12 @@ func (w *Writer) chunk(d *output, at []int, n int) error {
 	if n != have {
 		return d.wrong("chunk "+fault.Dims(at), fault.Count(n, "value"), fmt.Sprintf("the %d of %s", have, fault.Dims(extent)))
 	}
-	raw := w.raw
+	raw := values
 	if have != whole { // fill it up with zeros
 		raw = make([]byte, whole*size)
 		zero := make([]int, len(at))
 		rows(extent, part{extent, zero}, part{d.Chunk, zero}, func(from, to, n int) {
-			copy(raw[to*size:], w.raw[from*size:(from+n)*size])
+			copy(raw[to*size:], values[from*size:(from+n)*size])
 		})
 	}
 	if d.Shuffle {
@@ -175,7 +175,8 @@ func (w *Writer) code(raw []byte, part int) error {
 	w.packed.Write([]byte{0x78, 0x01}) // RFC 1950: deflate, a window of 32 KB, the fastest
 	for p := range slices.Chunk(raw, part) {
 		if uneven(p) {
-			w.codes.Reset(&w.packed)
+			// It goes on after the last Flush as if it were new: Reset would clear 640 KB of
+			// tables that codes alone do not use.
 			w.codes.Write(p) // an error stays with it
 			if err := w.codes.Flush(); err != nil {
 				return err
@@ -189,7 +190,7 @@ func (w *Writer) code(raw []byte, part int) error {
 		}
 	}
 	w.packed.Write([]byte{1, 0, 0, 0xff, 0xff}) // the last block, of nothing
-	w.packed.Write(binary.BigEndian.AppendUint32(nil, adler32.Checksum(raw)))
+	w.packed.Write(binary.BigEndian.AppendUint32(nil, adler(raw)))
 	return nil
 }
 

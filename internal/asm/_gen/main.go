@@ -11,6 +11,7 @@ import (
 // kernels are the files of kernels by name.
 var kernels = map[string]func(){
 	"act":      act,
+	"bytes":    bytesKernels,
 	"direct":   direct,
 	"fast":     fast,
 	"hash":     hashes,
