@@ -204,8 +204,8 @@ const bins = 50
 type histogram struct {
 	lo, span float64
 	ok       bool
-	// Neighbours are often in one bin: four counters of it do not wait for each other.
-	apart [4][64]int32
+	// Neighbours are often in one bin: eight counters of it do not wait for each other.
+	apart [8][64]int32
 }
 
 func histogramOf(lo, hi float64) *histogram {
@@ -239,7 +239,7 @@ func (h *histogram) count(x, y []float64, is *moments, b float64) float64 {
 		sum += dx
 		square += float64(dx * dx)
 		xy += float64(dx * (y[i] - b))
-		h.apart[i%4][uint(int(float64((v-lo)*bins)/span))%64]++
+		h.apart[i%8][uint(int(float64((v-lo)*bins)/span))%64]++
 	}
 	is.sum, is.square = sum, square
 	return xy

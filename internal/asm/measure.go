@@ -8,10 +8,10 @@ type Measure struct {
 	// largest of x and themselves, in each of 4 lanes; first is all of to[3].
 	Sums func(x *float64, n int, to *[4][4]float64)
 
-	// Count adds dx = x-a, dx*dx and dx*(y-b) to sum, and one to counts[i%4][k], where k is
+	// Count adds dx = x-a, dx*dx and dx*(y-b) to sum, and one to counts[i%8][k], where k is
 	// (x-lo)*bins/span, truncated, and of that the last six bits. by holds a, b, lo, bins and
 	// span.
-	Count func(x, y *float64, n int, by *[5]float64, sum *[4]float64, counts *[4][64]int32)
+	Count func(x, y *float64, n int, by *[5]float64, sum *[4]float64, counts *[8][64]int32)
 }
 
 // MeasureKernels returns the kernels of the backend that runs, nil if it has none.

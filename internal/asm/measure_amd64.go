@@ -12,4 +12,4 @@ func measureSumsAVX2(x *float64, n int, to *[4][4]float64)
 // measureCountAVX2 is Measure.Count: see asm/measure.go.
 //
 //go:noescape
-func measureCountAVX2(x *float64, y *float64, n int, by *[5]float64, sum *[4]float64, counts *[4][64]int32)
+func measureCountAVX2(x *float64, y *float64, n int, by *[5]float64, sum *[4]float64, counts *[8][64]int32)

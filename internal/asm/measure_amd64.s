@@ -46,7 +46,7 @@ sums:
 	VZEROUPPER
 	RET
 
-// func measureCountAVX2(x *float64, y *float64, n int, by *[5]float64, sum *[4]float64, counts *[4][64]int32)
+// func measureCountAVX2(x *float64, y *float64, n int, by *[5]float64, sum *[4]float64, counts *[8][64]int32)
 // Requires: AVX
 TEXT ·measureCountAVX2(SB), NOSPLIT, $0-48
 	MOVQ         x+0(FP), AX
@@ -55,6 +55,7 @@ TEXT ·measureCountAVX2(SB), NOSPLIT, $0-48
 	MOVQ         by+24(FP), BX
 	MOVQ         sum+32(FP), SI
 	MOVQ         counts+40(FP), DI
+	LEAQ         1024(DI), R8
 	VBROADCASTSD (BX), Y1
 	VBROADCASTSD 8(BX), Y2
 	VBROADCASTSD 16(BX), Y3
@@ -86,6 +87,9 @@ count:
 	VPEXTRD     $0x03, X8, BX
 	ANDL        $0x3f, BX
 	INCL        768(DI)(BX*4)
+	MOVQ        DI, BX
+	MOVQ        R8, DI
+	MOVQ        BX, R8
 	VUNPCKLPD   Y14, Y6, Y10
 	VUNPCKHPD   Y14, Y6, Y11
 	VUNPCKLPD   Y9, Y7, Y12

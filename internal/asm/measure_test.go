@@ -32,7 +32,7 @@ func measureOne(t *testing.T, k *Measure, x, y []float64) {
 	want := got
 	by := [5]float64{0.5, -0.25, -7, 50, 11}
 	sum, wantSum := [4]float64{4, 5, 6}, [4]float64{4, 5, 6}
-	var counts, wantCounts struct{ before, is, after [4][64]int32 }
+	var counts, wantCounts struct{ before, is, after [8][64]int32 }
 	for i, v := range x {
 		want[0][0] += float64(v * v)
 		want[0][1] += math.Abs(v)
@@ -51,7 +51,7 @@ func measureOne(t *testing.T, k *Measure, x, y []float64) {
 		if q := float64((v-by[2])*by[3]) / by[4]; math.Abs(q) < 1<<31 {
 			bin = int(q) & 63
 		}
-		wantCounts.is[i%4][bin]++
+		wantCounts.is[i%8][bin]++
 	}
 	k.Sums(&x[0], n, &got)
 	k.Count(&x[0], &y[0], n, &by, &sum, &counts.is)

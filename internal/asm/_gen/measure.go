@@ -62,7 +62,7 @@ func measureSums() {
 }
 
 func measureCount() {
-	TEXT("measureCountAVX2", NOSPLIT, "func(x, y *float64, n int, by *[5]float64, sum *[4]float64, counts *[4][64]int32)")
+	TEXT("measureCountAVX2", NOSPLIT, "func(x, y *float64, n int, by *[5]float64, sum *[4]float64, counts *[8][64]int32)")
 	Pragma("noescape")
 	Doc("measureCountAVX2 is Measure.Count: see asm/measure.go.")
 	x := Load(Param("x"), GP64()).(reg.GPVirtual)
@@ -71,6 +71,8 @@ func measureCount() {
 	by := Load(Param("by"), GP64()).(reg.GPVirtual)
 	to := Load(Param("sum"), GP64()).(reg.GPVirtual)
 	counts := Load(Param("counts"), GP64()).(reg.GPVirtual)
+	other, swap := GP64(), GP64()
+	LEAQ(Mem{Base: counts, Disp: 1024}, other)
 	y, bin := ymm(), GP64()
 	sum, a, b, lo, bins, span, dx, dy, q, zero := y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7], y[8], y[9]
 	for k, r := range []reg.VecPhysical{a, b, lo, bins, span} {
@@ -98,6 +100,9 @@ func measureCount() {
 		ANDL(Imm(63), bin.As32())
 		INCL(Mem{Base: counts, Index: bin, Scale: 4, Disp: 256 * k})
 	}
+	MOVQ(counts, swap) // the four other tables: an increment waits for one before in its place
+	MOVQ(other, counts)
+	MOVQ(swap, other)
 	turned(sum, dx, y[14], dy, zero, [4]reg.VecPhysical{y[10], y[11], y[12], y[13]})
 	ADDQ(Imm(32), x)
 	ADDQ(Imm(32), z)
