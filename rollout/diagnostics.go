@@ -45,12 +45,12 @@ func (d Diagnostics) Values() [len(DiagnosticNames)]float64 {
 // about n u, however large the mean is beside the spread; that of the
 // autocorrelation is about 4 n u in absolute terms.
 func Diagnose(x, prev []float64) Diagnostics {
-	var was moments
-	if prev != nil {
-		was = momentsOf(prev)
+	var was [2]moments
+	if prev != nil && len(prev) == len(x) {
+		was[0] = momentsOf(prev)
 	}
-	d, _ := diagnose(x, prev, was)
-	return d
+	d, _ := diagnose(1, [2][]float64{x}, [2][]float64{prev}, was)
+	return d[0]
 }
 
 // moments of a state: a number near its mean, and the sums of distances from it and of their
@@ -71,14 +71,68 @@ func momentsOf(x []float64) moments {
 	return m
 }
 
-// diagnose is Diagnose, given the moments of prev. It returns those of x, for the next step.
-func diagnose(x, prev []float64, was moments) (Diagnostics, moments) {
-	if len(x) == 0 || prev != nil && len(prev) != len(x) {
-		panic("rollout: diagnostics of an empty state, or of states of two sizes")
+// diagnose is Diagnose of a state or two of one size, given the moments of prev. It returns those
+// of x, for the next step. Two at once take less than twice the time of one.
+func diagnose(n int, x, prev [2][]float64, was [2]moments) (d [2]Diagnostics, is [2]moments) {
+	for i := range n {
+		if len(x[i]) == 0 || prev[i] != nil && len(prev[i]) != len(x[i]) || len(x[i]) != len(x[0]) {
+			panic("rollout: diagnostics of an empty state, or of states of two sizes")
+		}
 	}
-	n := float64(len(x))
-	first, lo, hi := x[0], x[0], x[0]
-	energy, magnitude, sum, done := sumsByKernel(x, &lo, &hi)
+	var of [2]sums
+	var h [2]histogram
+	y := prev
+	done := sumsByKernel(n, x, &of)
+	for i := range n {
+		of[i].rest(x[i], done)
+		is[i].near = x[i][0] + of[i].sum/float64(len(x[i]))
+		h[i].begin(of[i].lo, of[i].hi)
+		if prev[i] == nil {
+			y[i] = x[i] // for its numbers, of which nothing is made
+		}
+	}
+	// For all a and b, however near the means,
+	//
+	//	sum (x-mean x)(y-mean y) = sum (x-a)(y-b) - sum (x-a) sum (y-b) / n.
+	//
+	// Every distance is rounded once, relative to its own size, so no error grows with the
+	// mean (Chan, Golub and LeVeque, The American Statistician 37, 1983). A mean that is summed
+	// as distances from the first number is exact if all are equal, and then the comoments of a
+	// constant field are exactly zero.
+	xy := count(n, x, y, &h, &is, [2]float64{was[0].near, was[1].near})
+	for i := range n {
+		d[i] = of[i].diagnostics(len(x[i]), prev[i] != nil, &h[i], xy[i], is[i], was[i])
+	}
+	return d, is
+}
+
+// diagnostics are those of a state of which all sums are known.
+func (s *sums) diagnostics(size int, second bool, h *histogram, xy float64, is, was moments) Diagnostics {
+	n := float64(size)
+	xx, yy := is.square-float64(is.sum*is.sum)/n, was.square-float64(was.sum*was.sum)/n
+	d := Diagnostics{
+		Energy:        s.energy,
+		Entropy:       h.entropy(size),
+		Variance:      xx / (n - 1), // 0/0 for a single number
+		MeanMagnitude: s.magnitude / n,
+	}
+	if second {
+		d.Autocorrelation = correlation(xy-float64(is.sum*was.sum)/n, xx, yy)
+	}
+	// Machines differ in the sign and payload of the NaN that arithmetic makes.
+	for _, v := range []*float64{&d.Energy, &d.Entropy, &d.Autocorrelation, &d.Variance, &d.MeanMagnitude} {
+		*v = fp16.Float64.Round(*v)
+	}
+	return d
+}
+
+// sums are those of x^2, of |x| and of the distances from the first number, and the extremes.
+type sums struct{ energy, magnitude, sum, lo, hi float64 }
+
+// rest adds the numbers from done on.
+func (s *sums) rest(x []float64, done int) {
+	first := x[0]
+	energy, magnitude, sum, lo, hi := s.energy, s.magnitude, s.sum, s.lo, s.hi
 	// Sums that do not wait for each other share a loop: each has its own order.
 	for _, v := range x[done:] {
 		energy += float64(v * v)
@@ -94,36 +148,7 @@ func diagnose(x, prev []float64, was moments) (Diagnostics, moments) {
 	if energy != energy { // as a number is NaN
 		lo = energy
 	}
-	y := prev
-	if prev == nil {
-		y = x // for its numbers, of which nothing is made
-	}
-	is := moments{near: first + sum/n}
-	// For all a and b, however near the means,
-	//
-	//	sum (x-mean x)(y-mean y) = sum (x-a)(y-b) - sum (x-a) sum (y-b) / n.
-	//
-	// Every distance is rounded once, relative to its own size, so no error grows with the
-	// mean (Chan, Golub and LeVeque, The American Statistician 37, 1983). A mean that is summed
-	// as distances from the first number is exact if all are equal, and then the comoments of a
-	// constant field are exactly zero.
-	h := histogramOf(lo, hi)
-	xy := h.count(x, y, &is, was.near)
-	xx, yy := is.square-float64(is.sum*is.sum)/n, was.square-float64(was.sum*was.sum)/n
-	d := Diagnostics{
-		Energy:        energy,
-		Entropy:       h.entropy(len(x)),
-		Variance:      xx / (n - 1), // 0/0 for a single number
-		MeanMagnitude: magnitude / n,
-	}
-	if prev != nil {
-		d.Autocorrelation = correlation(xy-float64(is.sum*was.sum)/n, xx, yy)
-	}
-	// Machines differ in the sign and payload of the NaN that arithmetic makes.
-	for _, v := range []*float64{&d.Energy, &d.Entropy, &d.Autocorrelation, &d.Variance, &d.MeanMagnitude} {
-		*v = fp16.Float64.Round(*v)
-	}
-	return d, is
+	*s = sums{energy, magnitude, sum, lo, hi}
 }
 
 // diagnoser takes the diagnostics of states as they come. It keeps the moments of the last one of
@@ -133,49 +158,81 @@ type diagnoser map[int]diagnosed
 type diagnosed struct {
 	t int
 	moments
+	values [len(DiagnosticNames)]float64 // of state t
+	ready  bool                          // to be asked for
 }
 
 // values returns the diagnostics of state t of realization m in the order of [DiagnosticNames].
 func (d *diagnoser) values(t, m int, x, prev []float64) [len(DiagnosticNames)]float64 {
+	if is := (*d)[m]; !is.ready || is.t != t {
+		d.take(1, t, m, [2][]float64{x}, [2][]float64{prev})
+	}
+	is := (*d)[m]
+	is.ready = false
+	(*d)[m] = is
+	return is.values
+}
+
+// take forms the diagnostics of state t of n realizations from m on, one or two.
+func (d *diagnoser) take(n, t, m int, x, prev [2][]float64) {
 	if *d == nil {
 		*d = diagnoser{}
 	}
-	was, ok := (*d)[m]
-	if prev != nil && !(ok && was.t == t-1) {
-		was.moments = momentsOf(prev) // of a run that goes on here
+	var was [2]moments
+	for i := range n {
+		if prev[i] == nil {
+			continue
+		}
+		if of, ok := (*d)[m+i]; ok && of.t == t-1 {
+			was[i] = of.moments
+		} else { // of a run that goes on here
+			was[i] = momentsOf(prev[i])
+		}
 	}
-	all, is := diagnose(x, prev, was.moments)
-	(*d)[m] = diagnosed{t, is}
-	return all.Values()
+	all, is := diagnose(n, x, prev, was)
+	for i := range n {
+		(*d)[m+i] = diagnosed{t, is[i], all[i].Values(), true}
+	}
 }
 
 // together is how many numbers a kernel takes at once, within 100 microseconds.
 const together = 1 << 14
 
-// sumsByKernel sums what diagnose sums, of the first so many numbers of x: none without kernels.
-func sumsByKernel(x []float64, lo, hi *float64) (energy, magnitude, sum float64, done int) {
+// sumsByKernel begins the sums, and adds the first done numbers of x: none without kernels.
+func sumsByKernel(n int, x [2][]float64, of *[2]sums) (done int) {
+	var s [2][4][4]float64
+	for i := range n {
+		first := x[i][0]
+		of[i].lo, of[i].hi = first, first
+		for lane := range 4 {
+			s[i][1][lane], s[i][2][lane], s[i][3][lane] = first, first, first
+		}
+	}
 	k := asm.MeasureKernels()
 	if k == nil {
-		return 0, 0, 0, 0
+		return 0
 	}
-	var s [4][4]float64
-	for lane := range 4 {
-		s[1][lane], s[2][lane], s[3][lane] = x[0], x[0], x[0]
-	}
-	for len(x)-done >= 4 {
-		n := min(len(x)-done, together) &^ 3
-		k.Sums(&x[done], n, &s)
-		done += n
-	}
-	for lane := range 4 {
-		if s[1][lane] < *lo {
-			*lo = s[1][lane]
+	for len(x[0])-done >= 4 {
+		now := min(len(x[0])-done, together) &^ 3
+		if n == 2 {
+			k.SumsTwo(&x[0][done], &x[1][done], now, &s)
+		} else {
+			k.Sums(&x[0][done], now, &s[0])
 		}
-		if s[2][lane] > *hi {
-			*hi = s[2][lane]
+		done += now
+	}
+	for i := range n {
+		of[i].energy, of[i].magnitude, of[i].sum = s[i][0][0], s[i][0][1], s[i][0][2]
+		for lane := range 4 {
+			if s[i][1][lane] < of[i].lo {
+				of[i].lo = s[i][1][lane]
+			}
+			if s[i][2][lane] > of[i].hi {
+				of[i].hi = s[i][2][lane]
+			}
 		}
 	}
-	return s[0][0], s[0][1], s[0][2], done
+	return done
 }
 
 // correlation returns xy / sqrt(xx yy), within [-1,1]. It is NaN if a field is
@@ -208,41 +265,61 @@ type histogram struct {
 	apart [8][64]int32
 }
 
-func histogramOf(lo, hi float64) *histogram {
-	h := &histogram{lo: lo, span: hi - lo}
+// begin sets the range of an empty histogram.
+func (h *histogram) begin(lo, hi float64) {
+	h.lo, h.span = lo, hi-lo
 	h.ok = bins*h.span <= math.MaxFloat64 // no NaN, as of equal infinities
 	if h.span == 0 {
 		h.lo, h.span = lo-1, 2
 	}
-	return h
 }
 
-// count counts the numbers of x, adds their distances from is.near to the moments, and returns
-// the sum of their products with those of y from b: one pass over both.
-func (h *histogram) count(x, y []float64, is *moments, b float64) float64 {
-	lo, span, a := h.lo, h.span, is.near
-	y = y[:len(x)]
-	var s [4]float64
+// count counts the numbers of n states x, adds their distances from is.near to the moments, and
+// returns the sums of their products with those of y from b: one pass over both.
+func count(n int, x, y [2][]float64, h *[2]histogram, is *[2]moments, b [2]float64) (xy [2]float64) {
+	var s [2][4]float64
 	done := 0
 	if k := asm.MeasureKernels(); k != nil {
-		by := [5]float64{a, b, lo, bins, span}
-		for len(x)-done >= 4 {
-			n := min(len(x)-done, together) &^ 3
-			k.Count(&x[done], &y[done], n, &by, &s, &h.apart)
-			done += n
+		var by [2][5][4]float64
+		var apart [2][8][64]int32
+		for i := range n {
+			for j, v := range [5]float64{is[i].near, b[i], h[i].lo, bins, h[i].span} {
+				by[i][j] = [4]float64{v, v, v, v}
+			}
+		}
+		for len(x[0])-done >= 4 {
+			now := min(len(x[0])-done, together) &^ 3
+			if n == 2 {
+				k.CountTwo(&x[0][done], &y[0][done], &x[1][done], &y[1][done], now, &by, &s, &apart)
+			} else {
+				k.Count(&x[0][done], &y[0][done], now, &by[0], &s[0], &apart[0])
+			}
+			done += now
+		}
+		for i := range n {
+			h[i].apart = apart[i]
 		}
 	}
-	sum, square, xy := s[0], s[1], s[2]
-	y = y[done:]
-	for i, v := range x[done:] {
+	for i := range n {
+		is[i].sum, is[i].square, xy[i] = s[i][0], s[i][1], s[i][2]
+		h[i].rest(x[i][done:], y[i][done:], &is[i], b[i], &xy[i])
+	}
+	return xy
+}
+
+// rest counts the numbers of x, and adds to the moments and to the products' sum.
+func (h *histogram) rest(x, y []float64, is *moments, b float64, products *float64) {
+	lo, span, a := h.lo, h.span, is.near
+	sum, square, xy := is.sum, is.square, *products
+	y = y[:len(x)]
+	for i, v := range x {
 		dx := v - a
 		sum += dx
 		square += float64(dx * dx)
 		xy += float64(dx * (y[i] - b))
 		h.apart[i%8][uint(int(float64((v-lo)*bins)/span))%64]++
 	}
-	is.sum, is.square = sum, square
-	return xy
+	is.sum, is.square, *products = sum, square, xy
 }
 
 // counts returns how many numbers each bin has.

@@ -469,22 +469,62 @@ func TestDiagnoser(t *testing.T) {
 	}
 }
 
+// TestDiagnosticsOfTwo: states that are taken two at a time have the diagnostics that each has
+// alone, on every instruction set, whatever numbers they hold.
+func TestDiagnosticsOfTwo(t *testing.T) {
+	was := asm.ISA()
+	t.Cleanup(func() { asm.Use(was) })
+	r := rand.New(rand.NewPCG(8, 2))
+	for _, isa := range asm.ISAs() {
+		if err := asm.Use(isa); err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{1, 3, 4, 7, 1000, together + 6} {
+			var d diagnoser
+			var prev [2][]float64
+			for step := range 12 {
+				var x [2][]float64
+				for i := range x {
+					x[i] = numbers(r, n, 1)
+					if at := r.IntN(n); step%4 == 1+i {
+						x[i][at] = []float64{math.NaN(), math.Inf(-1), math.Copysign(0, -1)}[r.IntN(3)]
+					}
+				}
+				if step%5 != 3 { // sometimes they are not told of
+					d.take(2, step, 4, x, prev)
+				}
+				for i := range x {
+					got, want := d.values(step, 4+i, x[i], prev[i]), Diagnose(x[i], prev[i]).Values()
+					for k, v := range got {
+						if math.Float64bits(v) != math.Float64bits(want[k]) {
+							t.Errorf("%s, n = %d, state %d of %d: %s is %v, want %v", isa, n, step, i, DiagnosticNames[k], v, want[k])
+						}
+					}
+				}
+				prev = x
+			}
+		}
+	}
+}
+
 // counted returns the histogram of x over [lo,hi].
 func counted(x []float64, lo, hi float64) (counts [bins]int, ok bool) {
-	h := histogramOf(lo, hi)
-	h.count(x, x, new(moments), 0)
-	return h.counts(), h.ok
+	var h [2]histogram
+	h[0].begin(lo, hi)
+	all := [2][]float64{x}
+	count(1, all, all, &h, new([2]moments), [2]float64{})
+	return h[0].counts(), h[0].ok
 }
 
 // BenchmarkDiagnose measures the diagnostics of a step after a step.
 func BenchmarkDiagnose(b *testing.B) {
 	r := rand.New(rand.NewPCG(3, 4))
 	x, prev := numbers(r, 3*64*64, 1), numbers(r, 3*64*64, 1)
-	was := momentsOf(prev)
+	was := [2]moments{momentsOf(prev)}
 	b.SetBytes(int64(8 * len(x)))
 	b.ReportAllocs()
 	for b.Loop() {
-		_, is := diagnose(x, prev, was)
+		_, is := diagnose(1, [2][]float64{x}, [2][]float64{prev}, was)
 		x, prev, was = prev, x, is
 	}
 }

@@ -70,6 +70,9 @@ func (m emission) to(sinks []Sink) error {
 		if m.prev != nil {
 			before = m.prev.Samples(n, n+1).Data
 		}
+		if n%2 == 0 && n+1 < m.x.N() {
+			m.ahead(sinks, n)
+		}
 		for _, s := range sinks {
 			if err := s.State(m.t, m.lo+n, m.x.Samples(n, n+1).Data, before); err != nil {
 				return err
@@ -77,4 +80,26 @@ func (m emission) to(sinks []Sink) error {
 		}
 	}
 	return nil
+}
+
+// pairwise is a sink that can take the diagnostics of two realizations beside each other, before
+// it is given their states.
+type pairwise interface {
+	ahead(t, m int, x, prev [2][]float64)
+}
+
+// ahead tells sinks of the states of realizations n and n+1.
+func (m emission) ahead(sinks []Sink, n int) {
+	var x, prev [2][]float64
+	for i := range x {
+		x[i] = m.x.Samples(n+i, n+i+1).Data
+		if m.prev != nil {
+			prev[i] = m.prev.Samples(n+i, n+i+1).Data
+		}
+	}
+	for _, s := range sinks {
+		if p, ok := s.(pairwise); ok {
+			p.ahead(m.t, m.lo+n, x, prev)
+		}
+	}
 }

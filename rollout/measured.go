@@ -51,6 +51,9 @@ func newMeasured(at partialFile, s Trajectory, c Config, done func(*Measures) er
 	return o, o.open(0, state != nil)
 }
 
+// ahead implements [pairwise].
+func (o *measured) ahead(t, m int, x, prev [2][]float64) { o.seen.take(2, t, m, x, prev) }
+
 // State implements [Sink].
 func (o *measured) State(t, m int, x, prev []float64) error {
 	for k, v := range o.seen.values(t, m, x, prev) {

@@ -179,6 +179,13 @@ func (o *flat) state(m, t int, x []float64) error {
 // sealing implements [trajectory].
 func (o *flat) sealing(d *Digest, file *whole) { o.digest, o.whole = d, file }
 
+// ahead implements [pairwise].
+func (o *flat) ahead(t, m int, x, prev [2][]float64) {
+	if !o.bare {
+		o.seen.take(2, t, m, x, prev)
+	}
+}
+
 // State implements [Sink].
 func (o *flat) State(t, m int, x, prev []float64) error {
 	i := m*o.shape.T + t

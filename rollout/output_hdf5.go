@@ -249,6 +249,9 @@ func (o *hdf5Output) attributes(s Trajectory, c Config, metadata map[string]stri
 	return nil
 }
 
+// ahead implements [pairwise].
+func (o *hdf5Output) ahead(t, m int, x, prev [2][]float64) { o.seen.take(2, t, m, x, prev) }
+
 // State implements [Sink]. A record is the chunk as it is stored, compressed, and the
 // diagnostics.
 func (o *hdf5Output) State(t, m int, x, prev []float64) error {

@@ -226,7 +226,7 @@ var pixelsAVX2 = Pixels{
 
 var unitsAVX2 = Units{Truncate: unitTruncateAVX2, Apart: unitApartAVX2, Floor: unitFloorAVX2}
 
-var measureAVX2 = Measure{Sums: measureSumsAVX2, Count: measureCountAVX2}
+var measureAVX2 = Measure{Sums: measureSumsAVX2, Count: measureCountAVX2, SumsTwo: measureSumsTwoAVX2, CountTwo: measureCountTwoAVX2}
 
 var hashSHANI = Hash{Two: hashTwoSHANI}
 

@@ -10,8 +10,13 @@ type Measure struct {
 
 	// Count adds dx = x-a, dx*dx and dx*(y-b) to sum, and one to counts[i%8][k], where k is
 	// (x-lo)*bins/span, truncated, and of that the last six bits. by holds a, b, lo, bins and
-	// span.
-	Count func(x, y *float64, n int, by *[5]float64, sum *[4]float64, counts *[8][64]int32)
+	// span, each four times.
+	Count func(x, y *float64, n int, by *[5][4]float64, sum *[4]float64, counts *[8][64]int32)
+
+	// SumsTwo and CountTwo do the same for two rows of numbers, in little more than half of the
+	// time: the sums of one do not wait for those of the other.
+	SumsTwo  func(x, x1 *float64, n int, to *[2][4][4]float64)
+	CountTwo func(x, y, x1, y1 *float64, n int, by *[2][5][4]float64, sum *[2][4]float64, counts *[2][8][64]int32)
 }
 
 // MeasureKernels returns the kernels of the backend that runs, nil if it has none.

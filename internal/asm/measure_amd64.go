@@ -12,4 +12,14 @@ func measureSumsAVX2(x *float64, n int, to *[4][4]float64)
 // measureCountAVX2 is Measure.Count: see asm/measure.go.
 //
 //go:noescape
-func measureCountAVX2(x *float64, y *float64, n int, by *[5]float64, sum *[4]float64, counts *[8][64]int32)
+func measureCountAVX2(x *float64, y *float64, n int, by *[5][4]float64, sum *[4]float64, counts *[8][64]int32)
+
+// measureSumsTwoAVX2 is Measure.SumsTwo: see asm/measure.go.
+//
+//go:noescape
+func measureSumsTwoAVX2(x *float64, x1 *float64, n int, to *[2][4][4]float64)
+
+// measureCountTwoAVX2 is Measure.CountTwo: see asm/measure.go.
+//
+//go:noescape
+func measureCountTwoAVX2(x *float64, y *float64, x1 *float64, y1 *float64, n int, by *[2][5][4]float64, sum *[2][4]float64, counts *[2][8][64]int32)

@@ -13,7 +13,6 @@ TEXT ·measureSumsAVX2(SB), NOSPLIT, $0-24
 	VMOVUPD  (DX), Y0
 	VMOVUPD  32(DX), Y1
 	VMOVUPD  64(DX), Y2
-	VMOVUPD  96(DX), Y3
 	VXORPD   Y8, Y8, Y8
 	VPCMPEQD Y9, Y9, Y9
 	VPSRLQ   $0x01, Y9, Y9
@@ -22,7 +21,7 @@ sums:
 	VMOVUPD    (AX), Y4
 	VMULPD     Y4, Y4, Y5
 	VANDPD     Y9, Y4, Y6
-	VSUBPD     Y3, Y4, Y7
+	VSUBPD     96(DX), Y4, Y7
 	VMINPD     Y1, Y4, Y1
 	VMAXPD     Y2, Y4, Y2
 	VUNPCKLPD  Y6, Y5, Y10
@@ -46,66 +45,227 @@ sums:
 	VZEROUPPER
 	RET
 
-// func measureCountAVX2(x *float64, y *float64, n int, by *[5]float64, sum *[4]float64, counts *[8][64]int32)
+// func measureCountAVX2(x *float64, y *float64, n int, by *[5][4]float64, sum *[4]float64, counts *[8][64]int32)
 // Requires: AVX
 TEXT ·measureCountAVX2(SB), NOSPLIT, $0-48
-	MOVQ         x+0(FP), AX
-	MOVQ         y+8(FP), CX
-	MOVQ         n+16(FP), DX
-	MOVQ         by+24(FP), BX
-	MOVQ         sum+32(FP), SI
-	MOVQ         counts+40(FP), DI
-	LEAQ         1024(DI), R8
-	VBROADCASTSD (BX), Y1
-	VBROADCASTSD 8(BX), Y2
-	VBROADCASTSD 16(BX), Y3
-	VBROADCASTSD 24(BX), Y4
-	VBROADCASTSD 32(BX), Y5
-	VMOVUPD      (SI), Y0
-	VXORPD       Y9, Y9, Y9
+	MOVQ    x+0(FP), AX
+	MOVQ    y+8(FP), CX
+	MOVQ    n+16(FP), DX
+	MOVQ    by+24(FP), BX
+	MOVQ    sum+32(FP), SI
+	MOVQ    counts+40(FP), DI
+	LEAQ    1024(DI), R8
+	VMOVUPD (SI), Y0
+	VXORPD  Y5, Y5, Y5
 
 count:
-	VMOVUPD     (AX), Y8
-	VSUBPD      Y1, Y8, Y6
-	VSUBPD      Y3, Y8, Y8
-	VMULPD      Y4, Y8, Y8
-	VDIVPD      Y5, Y8, Y8
-	VCVTTPD2DQY Y8, X8
-	VMOVUPD     (CX), Y7
-	VSUBPD      Y2, Y7, Y7
-	VMULPD      Y6, Y7, Y7
-	VMULPD      Y6, Y6, Y14
-	VMOVD       X8, BX
-	ANDL        $0x3f, BX
-	INCL        (DI)(BX*4)
-	VPEXTRD     $0x01, X8, BX
-	ANDL        $0x3f, BX
-	INCL        256(DI)(BX*4)
-	VPEXTRD     $0x02, X8, BX
-	ANDL        $0x3f, BX
-	INCL        512(DI)(BX*4)
-	VPEXTRD     $0x03, X8, BX
-	ANDL        $0x3f, BX
-	INCL        768(DI)(BX*4)
-	MOVQ        DI, BX
-	MOVQ        R8, DI
-	MOVQ        BX, R8
-	VUNPCKLPD   Y14, Y6, Y10
-	VUNPCKHPD   Y14, Y6, Y11
-	VUNPCKLPD   Y9, Y7, Y12
-	VUNPCKHPD   Y9, Y7, Y13
-	VPERM2F128  $0x20, Y12, Y10, Y6
-	VADDPD      Y6, Y0, Y0
-	VPERM2F128  $0x20, Y13, Y11, Y6
-	VADDPD      Y6, Y0, Y0
-	VPERM2F128  $0x31, Y12, Y10, Y6
-	VADDPD      Y6, Y0, Y0
-	VPERM2F128  $0x31, Y13, Y11, Y6
-	VADDPD      Y6, Y0, Y0
+	VMOVUPD     (AX), Y4
+	VSUBPD      (BX), Y4, Y2
+	VSUBPD      64(BX), Y4, Y4
+	VMULPD      96(BX), Y4, Y4
+	VDIVPD      128(BX), Y4, Y4
+	VCVTTPD2DQY Y4, X4
+	VMOVUPD     (CX), Y3
+	VSUBPD      32(BX), Y3, Y3
+	VMULPD      Y2, Y3, Y3
+	VMULPD      Y2, Y2, Y14
+	VMOVD       X4, R9
+	ANDL        $0x3f, R9
+	INCL        (DI)(R9*4)
+	VPEXTRD     $0x01, X4, R9
+	ANDL        $0x3f, R9
+	INCL        256(DI)(R9*4)
+	VPEXTRD     $0x02, X4, R9
+	ANDL        $0x3f, R9
+	INCL        512(DI)(R9*4)
+	VPEXTRD     $0x03, X4, R9
+	ANDL        $0x3f, R9
+	INCL        768(DI)(R9*4)
+	VUNPCKLPD   Y14, Y2, Y10
+	VUNPCKHPD   Y14, Y2, Y11
+	VUNPCKLPD   Y5, Y3, Y12
+	VUNPCKHPD   Y5, Y3, Y13
+	VPERM2F128  $0x20, Y12, Y10, Y2
+	VADDPD      Y2, Y0, Y0
+	VPERM2F128  $0x20, Y13, Y11, Y2
+	VADDPD      Y2, Y0, Y0
+	VPERM2F128  $0x31, Y12, Y10, Y2
+	VADDPD      Y2, Y0, Y0
+	VPERM2F128  $0x31, Y13, Y11, Y2
+	VADDPD      Y2, Y0, Y0
 	ADDQ        $0x20, AX
 	ADDQ        $0x20, CX
+	MOVQ        DI, R9
+	MOVQ        R8, DI
+	MOVQ        R9, R8
 	SUBQ        $0x04, DX
 	JNZ         count
 	VMOVUPD     Y0, (SI)
+	VZEROUPPER
+	RET
+
+// func measureSumsTwoAVX2(x *float64, x1 *float64, n int, to *[2][4][4]float64)
+// Requires: AVX, AVX2
+TEXT ·measureSumsTwoAVX2(SB), NOSPLIT, $0-32
+	MOVQ     x+0(FP), AX
+	MOVQ     x1+8(FP), CX
+	MOVQ     n+16(FP), DX
+	MOVQ     to+24(FP), BX
+	VMOVUPD  (BX), Y0
+	VMOVUPD  32(BX), Y1
+	VMOVUPD  64(BX), Y2
+	VMOVUPD  128(BX), Y3
+	VMOVUPD  160(BX), Y14
+	VMOVUPD  192(BX), Y15
+	VXORPD   Y8, Y8, Y8
+	VPCMPEQD Y9, Y9, Y9
+	VPSRLQ   $0x01, Y9, Y9
+
+sums:
+	VMOVUPD    (AX), Y4
+	VMULPD     Y4, Y4, Y5
+	VANDPD     Y9, Y4, Y6
+	VSUBPD     96(BX), Y4, Y7
+	VMINPD     Y1, Y4, Y1
+	VMAXPD     Y2, Y4, Y2
+	VUNPCKLPD  Y6, Y5, Y10
+	VUNPCKHPD  Y6, Y5, Y11
+	VUNPCKLPD  Y8, Y7, Y12
+	VUNPCKHPD  Y8, Y7, Y13
+	VPERM2F128 $0x20, Y12, Y10, Y5
+	VADDPD     Y5, Y0, Y0
+	VPERM2F128 $0x20, Y13, Y11, Y5
+	VADDPD     Y5, Y0, Y0
+	VPERM2F128 $0x31, Y12, Y10, Y5
+	VADDPD     Y5, Y0, Y0
+	VPERM2F128 $0x31, Y13, Y11, Y5
+	VADDPD     Y5, Y0, Y0
+	ADDQ       $0x20, AX
+	VMOVUPD    (CX), Y4
+	VMULPD     Y4, Y4, Y5
+	VANDPD     Y9, Y4, Y6
+	VSUBPD     224(BX), Y4, Y7
+	VMINPD     Y14, Y4, Y14
+	VMAXPD     Y15, Y4, Y15
+	VUNPCKLPD  Y6, Y5, Y10
+	VUNPCKHPD  Y6, Y5, Y11
+	VUNPCKLPD  Y8, Y7, Y12
+	VUNPCKHPD  Y8, Y7, Y13
+	VPERM2F128 $0x20, Y12, Y10, Y5
+	VADDPD     Y5, Y3, Y3
+	VPERM2F128 $0x20, Y13, Y11, Y5
+	VADDPD     Y5, Y3, Y3
+	VPERM2F128 $0x31, Y12, Y10, Y5
+	VADDPD     Y5, Y3, Y3
+	VPERM2F128 $0x31, Y13, Y11, Y5
+	VADDPD     Y5, Y3, Y3
+	ADDQ       $0x20, CX
+	SUBQ       $0x04, DX
+	JNZ        sums
+	VMOVUPD    Y0, (BX)
+	VMOVUPD    Y1, 32(BX)
+	VMOVUPD    Y2, 64(BX)
+	VMOVUPD    Y3, 128(BX)
+	VMOVUPD    Y14, 160(BX)
+	VMOVUPD    Y15, 192(BX)
+	VZEROUPPER
+	RET
+
+// func measureCountTwoAVX2(x *float64, y *float64, x1 *float64, y1 *float64, n int, by *[2][5][4]float64, sum *[2][4]float64, counts *[2][8][64]int32)
+// Requires: AVX
+TEXT ·measureCountTwoAVX2(SB), NOSPLIT, $0-64
+	MOVQ    x+0(FP), AX
+	MOVQ    y+8(FP), CX
+	MOVQ    x1+16(FP), DX
+	MOVQ    y1+24(FP), BX
+	MOVQ    n+32(FP), SI
+	MOVQ    by+40(FP), DI
+	MOVQ    sum+48(FP), R8
+	MOVQ    counts+56(FP), R9
+	LEAQ    1024(R9), R10
+	VMOVUPD (R8), Y0
+	VMOVUPD 32(R8), Y1
+	VXORPD  Y5, Y5, Y5
+
+count:
+	VMOVUPD     (AX), Y4
+	VSUBPD      (DI), Y4, Y2
+	VSUBPD      64(DI), Y4, Y4
+	VMULPD      96(DI), Y4, Y4
+	VDIVPD      128(DI), Y4, Y4
+	VCVTTPD2DQY Y4, X4
+	VMOVUPD     (CX), Y3
+	VSUBPD      32(DI), Y3, Y3
+	VMULPD      Y2, Y3, Y3
+	VMULPD      Y2, Y2, Y14
+	VMOVD       X4, R11
+	ANDL        $0x3f, R11
+	INCL        (R9)(R11*4)
+	VPEXTRD     $0x01, X4, R11
+	ANDL        $0x3f, R11
+	INCL        256(R9)(R11*4)
+	VPEXTRD     $0x02, X4, R11
+	ANDL        $0x3f, R11
+	INCL        512(R9)(R11*4)
+	VPEXTRD     $0x03, X4, R11
+	ANDL        $0x3f, R11
+	INCL        768(R9)(R11*4)
+	VUNPCKLPD   Y14, Y2, Y10
+	VUNPCKHPD   Y14, Y2, Y11
+	VUNPCKLPD   Y5, Y3, Y12
+	VUNPCKHPD   Y5, Y3, Y13
+	VPERM2F128  $0x20, Y12, Y10, Y2
+	VADDPD      Y2, Y0, Y0
+	VPERM2F128  $0x20, Y13, Y11, Y2
+	VADDPD      Y2, Y0, Y0
+	VPERM2F128  $0x31, Y12, Y10, Y2
+	VADDPD      Y2, Y0, Y0
+	VPERM2F128  $0x31, Y13, Y11, Y2
+	VADDPD      Y2, Y0, Y0
+	ADDQ        $0x20, AX
+	ADDQ        $0x20, CX
+	VMOVUPD     (DX), Y4
+	VSUBPD      160(DI), Y4, Y2
+	VSUBPD      224(DI), Y4, Y4
+	VMULPD      256(DI), Y4, Y4
+	VDIVPD      288(DI), Y4, Y4
+	VCVTTPD2DQY Y4, X4
+	VMOVUPD     (BX), Y3
+	VSUBPD      192(DI), Y3, Y3
+	VMULPD      Y2, Y3, Y3
+	VMULPD      Y2, Y2, Y14
+	VMOVD       X4, R11
+	ANDL        $0x3f, R11
+	INCL        2048(R9)(R11*4)
+	VPEXTRD     $0x01, X4, R11
+	ANDL        $0x3f, R11
+	INCL        2304(R9)(R11*4)
+	VPEXTRD     $0x02, X4, R11
+	ANDL        $0x3f, R11
+	INCL        2560(R9)(R11*4)
+	VPEXTRD     $0x03, X4, R11
+	ANDL        $0x3f, R11
+	INCL        2816(R9)(R11*4)
+	VUNPCKLPD   Y14, Y2, Y10
+	VUNPCKHPD   Y14, Y2, Y11
+	VUNPCKLPD   Y5, Y3, Y12
+	VUNPCKHPD   Y5, Y3, Y13
+	VPERM2F128  $0x20, Y12, Y10, Y2
+	VADDPD      Y2, Y1, Y1
+	VPERM2F128  $0x20, Y13, Y11, Y2
+	VADDPD      Y2, Y1, Y1
+	VPERM2F128  $0x31, Y12, Y10, Y2
+	VADDPD      Y2, Y1, Y1
+	VPERM2F128  $0x31, Y13, Y11, Y2
+	VADDPD      Y2, Y1, Y1
+	ADDQ        $0x20, DX
+	ADDQ        $0x20, BX
+	MOVQ        R9, R11
+	MOVQ        R10, R9
+	MOVQ        R11, R10
+	SUBQ        $0x04, SI
+	JNZ         count
+	VMOVUPD     Y0, (R8)
+	VMOVUPD     Y1, 32(R8)
 	VZEROUPPER
 	RET

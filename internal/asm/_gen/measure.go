@@ -10,8 +10,10 @@ import (
 // the order of the numbers, one number at a time: a sum waits for the one before, so four share
 // a register, and what is added to them is made for four numbers at once and turned over.
 func measure() {
-	measureSums()
-	measureCount()
+	for _, rows := range []int{1, 2} {
+		measureSums(rows)
+		measureCount(rows)
+	}
 }
 
 // turned adds lane k of a, b, c, for k = 0 to 3, to lanes 0 to 2 of sum.
@@ -28,45 +30,72 @@ func turned(sum, a, b, c, zero reg.VecPhysical, t [4]reg.VecPhysical) {
 	}
 }
 
-func measureSums() {
-	TEXT("measureSumsAVX2", NOSPLIT, "func(x *float64, n int, to *[4][4]float64)")
+// measureSums writes Sums of one, or of two rows of numbers, whose sums do not wait for each
+// other's.
+func measureSums(rows int) {
+	name, signature := "measureSums", "func(x *float64, n int, to *[4][4]float64)"
+	if rows == 2 {
+		name, signature = "measureSumsTwo", "func(x, x1 *float64, n int, to *[2][4][4]float64)"
+	}
+	TEXT(name+"AVX2", NOSPLIT, signature)
 	Pragma("noescape")
-	Doc("measureSumsAVX2 is Measure.Sums: see asm/measure.go.")
-	x := Load(Param("x"), GP64()).(reg.GPVirtual)
+	Doc(name + "AVX2 is Measure." + name[len("measure"):] + ": see asm/measure.go.")
+	from := []reg.GPVirtual{Load(Param("x"), GP64()).(reg.GPVirtual)}
+	if rows == 2 {
+		from = append(from, Load(Param("x1"), GP64()).(reg.GPVirtual))
+	}
 	n := Load(Param("n"), GP64()).(reg.GPVirtual)
 	to := Load(Param("to"), GP64()).(reg.GPVirtual)
 	y := ymm()
-	sum, lo, hi, first, v, square, size, off, zero, sign := y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7], y[8], y[9]
-	for k, r := range []reg.VecPhysical{sum, lo, hi, first} {
-		VMOVUPD(Mem{Base: to, Disp: 32 * k}, r)
+	v, square, size, off, zero, sign := y[4], y[5], y[6], y[7], y[8], y[9]
+	all := [2][3]reg.VecPhysical{{y[0], y[1], y[2]}, {y[3], y[14], y[15]}} // sum, lo, hi
+	at := func(row, k int) Mem { return Mem{Base: to, Disp: 128*row + 32*k} }
+	for row := range from {
+		for k, r := range all[row] {
+			VMOVUPD(at(row, k), r)
+		}
 	}
 	VXORPD(zero, zero, zero)
 	VPCMPEQD(sign, sign, sign)
 	VPSRLQ(Imm(1), sign, sign)
 	Label("sums")
-	VMOVUPD(Mem{Base: x}, v)
-	VMULPD(v, v, square)
-	VANDPD(sign, v, size)
-	VSUBPD(first, v, off)
-	VMINPD(lo, v, lo) // the second one of NaN and of two zeros
-	VMAXPD(hi, v, hi)
-	turned(sum, square, size, off, zero, [4]reg.VecPhysical{y[10], y[11], y[12], y[13]})
-	ADDQ(Imm(32), x)
+	for row, x := range from {
+		sum, lo, hi := all[row][0], all[row][1], all[row][2]
+		VMOVUPD(Mem{Base: x}, v)
+		VMULPD(v, v, square)
+		VANDPD(sign, v, size)
+		VSUBPD(at(row, 3), v, off)
+		VMINPD(lo, v, lo) // the second one of NaN and of two zeros
+		VMAXPD(hi, v, hi)
+		turned(sum, square, size, off, zero, [4]reg.VecPhysical{y[10], y[11], y[12], y[13]})
+		ADDQ(Imm(32), x)
+	}
 	SUBQ(Imm(4), n)
 	JNZ(LabelRef("sums"))
-	for k, r := range []reg.VecPhysical{sum, lo, hi} {
-		VMOVUPD(r, Mem{Base: to, Disp: 32 * k})
+	for row := range from {
+		for k, r := range all[row] {
+			VMOVUPD(r, at(row, k))
+		}
 	}
 	VZEROUPPER()
 	RET()
 }
 
-func measureCount() {
-	TEXT("measureCountAVX2", NOSPLIT, "func(x, y *float64, n int, by *[5]float64, sum *[4]float64, counts *[8][64]int32)")
+// measureCount writes Count, of one or of two rows of numbers.
+func measureCount(rows int) {
+	name, signature := "measureCount", "func(x, y *float64, n int, by *[5][4]float64, sum *[4]float64, counts *[8][64]int32)"
+	params := []string{"x", "y"}
+	if rows == 2 {
+		name, signature = "measureCountTwo", "func(x, y, x1, y1 *float64, n int, by *[2][5][4]float64, sum *[2][4]float64, counts *[2][8][64]int32)"
+		params = append(params, "x1", "y1")
+	}
+	TEXT(name+"AVX2", NOSPLIT, signature)
 	Pragma("noescape")
-	Doc("measureCountAVX2 is Measure.Count: see asm/measure.go.")
-	x := Load(Param("x"), GP64()).(reg.GPVirtual)
-	z := Load(Param("y"), GP64()).(reg.GPVirtual)
+	Doc(name + "AVX2 is Measure." + name[len("measure"):] + ": see asm/measure.go.")
+	var from []reg.GPVirtual
+	for _, p := range params {
+		from = append(from, Load(Param(p), GP64()).(reg.GPVirtual))
+	}
 	n := Load(Param("n"), GP64()).(reg.GPVirtual)
 	by := Load(Param("by"), GP64()).(reg.GPVirtual)
 	to := Load(Param("sum"), GP64()).(reg.GPVirtual)
@@ -74,41 +103,46 @@ func measureCount() {
 	other, swap := GP64(), GP64()
 	LEAQ(Mem{Base: counts, Disp: 1024}, other)
 	y, bin := ymm(), GP64()
-	sum, a, b, lo, bins, span, dx, dy, q, zero := y[0], y[1], y[2], y[3], y[4], y[5], y[6], y[7], y[8], y[9]
-	for k, r := range []reg.VecPhysical{a, b, lo, bins, span} {
-		VBROADCASTSD(Mem{Base: by, Disp: 8 * k}, r)
+	sums, dx, dy, q, zero := []reg.VecPhysical{y[0], y[1]}, y[2], y[3], y[4], y[5]
+	for row := range rows {
+		VMOVUPD(Mem{Base: to, Disp: 32 * row}, sums[row])
 	}
-	VMOVUPD(Mem{Base: to}, sum)
 	VXORPD(zero, zero, zero)
 	Label("count")
-	VMOVUPD(Mem{Base: x}, q)
-	VSUBPD(a, q, dx)
-	VSUBPD(lo, q, q)
-	VMULPD(bins, q, q)
-	VDIVPD(span, q, q)
-	VCVTTPD2DQY(q, reg.X8)
-	VMOVUPD(Mem{Base: z}, dy)
-	VSUBPD(b, dy, dy)
-	VMULPD(dx, dy, dy)
-	VMULPD(dx, dx, y[14])
-	for k := range 4 {
-		if k == 0 {
-			VMOVD(reg.X8, bin.As32())
-		} else {
-			VPEXTRD(Imm(uint64(k)), reg.X8, bin.As32())
+	for row := range rows {
+		at := func(k int) Mem { return Mem{Base: by, Disp: 160*row + 32*k} } // a, b, lo, bins, span
+		x, z := from[2*row], from[2*row+1]
+		VMOVUPD(Mem{Base: x}, q)
+		VSUBPD(at(0), q, dx)
+		VSUBPD(at(2), q, q)
+		VMULPD(at(3), q, q)
+		VDIVPD(at(4), q, q)
+		VCVTTPD2DQY(q, reg.X4)
+		VMOVUPD(Mem{Base: z}, dy)
+		VSUBPD(at(1), dy, dy)
+		VMULPD(dx, dy, dy)
+		VMULPD(dx, dx, y[14])
+		for k := range 4 {
+			if k == 0 {
+				VMOVD(reg.X4, bin.As32())
+			} else {
+				VPEXTRD(Imm(uint64(k)), reg.X4, bin.As32())
+			}
+			ANDL(Imm(63), bin.As32())
+			INCL(Mem{Base: counts, Index: bin, Scale: 4, Disp: 2048*row + 256*k})
 		}
-		ANDL(Imm(63), bin.As32())
-		INCL(Mem{Base: counts, Index: bin, Scale: 4, Disp: 256 * k})
+		turned(sums[row], dx, y[14], dy, zero, [4]reg.VecPhysical{y[10], y[11], y[12], y[13]})
+		ADDQ(Imm(32), x)
+		ADDQ(Imm(32), z)
 	}
 	MOVQ(counts, swap) // the four other tables: an increment waits for one before in its place
 	MOVQ(other, counts)
 	MOVQ(swap, other)
-	turned(sum, dx, y[14], dy, zero, [4]reg.VecPhysical{y[10], y[11], y[12], y[13]})
-	ADDQ(Imm(32), x)
-	ADDQ(Imm(32), z)
 	SUBQ(Imm(4), n)
 	JNZ(LabelRef("count"))
-	VMOVUPD(sum, Mem{Base: to})
+	for row := range rows {
+		VMOVUPD(sums[row], Mem{Base: to, Disp: 32 * row})
+	}
 	VZEROUPPER()
 	RET()
 }
