@@ -58,8 +58,7 @@ func (a *anchored) prepare() {
 	a.taps = a.taps[:0]
 	a.weights = k.pixel(a.kernels.Outputs)
 	for t := range a.weights.terms {
-		hw := k.kh * k.kw
-		c, i := t/hw, t%hw
+		c, i := k.term(t)
 		a.taps = append(a.taps, 4*(c/block*m.plane+i/k.kw*m.line+i%k.kw*block+c%block))
 	}
 	x, w := math.MaxInt, math.MaxInt

@@ -63,7 +63,7 @@ func TestImage(t *testing.T) {
 // TestPlan: convolutions of images are the judge's, whatever lies in memory that
 // they are not to read, for kernels with and without an engine for images.
 func TestPlan(t *testing.T) {
-	defer func(far int, large [2]int) { farU, largeV = far, large }(farU, largeV)
+	defer func(far int, large [2]int, panels float64) { farU, largeV, farPanels = far, large, panels }(farU, largeV, farPanels)
 	r := rand.New(rand.NewPCG(33, 34))
 	var space Space
 	for trial := range 80 {
@@ -85,6 +85,7 @@ func TestPlan(t *testing.T) {
 		if farU, largeV = 3<<19, [2]int{1 << 19, 1 << 19}; trial%2 == 0 { // by rows
 			farU, largeV = 0, [2]int{}
 		}
+		farPanels = float64(trial%3) * 1e6 // transformed weights from afar: none of these, or all
 		src, weight := xs.make(r, fp16.Float32, n, ic, h, w), ws.make(r, fp16.Float32, oc, ic, taps, taps)
 		var bias []float64
 		if r.IntN(2) == 0 {
@@ -93,7 +94,7 @@ func TestPlan(t *testing.T) {
 		exact := bigref.Convolution(src, weight, bias, judged(p, 1))
 		k := NewKernel(weight, bias)
 		for _, f := range formats {
-			plan := k.Plan(f, h, w, p)
+			plan := k.Plan(f, n, h, w, p)
 			x := newTestImage(src.Format, n, ic, h, w, plan.Frame()+r.IntN(2))
 			y := newTestImage(f, n, oc, exact.H, exact.W, r.IntN(3))
 			x.From(src)
@@ -202,7 +203,7 @@ func TestPlanLanes(t *testing.T) {
 			x := gauss(r, fp16.Float32, 1, 11, 9, 10)
 			x.Data[200] = v
 			k := NewKernel(gauss(r, fp16.Float32, 19, 11, taps, taps), nil)
-			plan := k.Plan(fp16.BFloat16, 9, 10, Square(1, taps/2, Zeros))
+			plan := k.Plan(fp16.BFloat16, 1, 9, 10, Square(1, taps/2, Zeros))
 			if plan.none() {
 				continue
 			}
@@ -259,7 +260,7 @@ func TestPlanStrides(t *testing.T) {
 		exact := bigref.Convolution(src, weight, bias, judged(p, groups))
 		k := NewGroupedKernel(weight, bias, groups)
 		for _, f := range formats {
-			plan := k.Plan(f, h, w, p)
+			plan := k.Plan(f, n, h, w, p)
 			ran[plan.Name()]++
 			x := newTestImage(src.Format, n, ic, h, w, plan.Frame()+r.IntN(2))
 			y := newTestImage(f, n, oc, exact.H, exact.W, r.IntN(3))

@@ -9,8 +9,9 @@ import (
 	"github.com/refrun/refrun/internal/par"
 )
 
-// direct is a convolution pixel by pixel: of kernels of one pixel and stride 1 on the
-// image itself, of others on planes of float64 numbers. With a stride S there are S x S
+// direct is a convolution pixel by pixel. For a small window of many channels, what each
+// pixel of some lines reads is gathered, tap by tap and pixel after pixel, and multiplied as
+// Winograd's windows are. Others are made of planes of float64 numbers. With a stride S there are S x S
 // planes of a channel, or as many as the window has pixels: plane (i, j) holds the lines and
 // columns i and j after multiples of S, so that what pixels side by side read of a tap lies
 // side by side, and from line to line at one distance. So a kernel may go on from one line
@@ -24,11 +25,12 @@ type direct struct {
 	space    *Space
 
 	stride        int
-	onImage       bool
-	groups        int // of pixels, in a line
-	chunks        int // of the lines of a sample
-	shares        int // of the panels
-	height, width int // pixels of a sample that windows read, or pass over
+	gathers       bool
+	own           bool // units take the norms of their pixels, which are their windows
+	groups        int  // of pixels, in a line
+	chunks        int  // of the lines of a sample
+	shares        int  // of the panels
+	height, width int  // pixels of a sample that windows read, or pass over
 	panels        int
 	norms         []float64 // ||t x|| of each window, [N][H][W]
 	rows          []float64 // sums on the way to norms
@@ -48,9 +50,22 @@ type direct struct {
 // guard's bound of.
 type pixelWeights struct {
 	panels []float64 // [outputs/Outputs][terms][Outputs]
-	terms  int       // taps, or for kernels of one pixel blocks*8
+	terms  int       // taps, or where they are gathered those of whole blocks of channels
 	tables []float64 // of each 8 outputs: slope [8], bias [8], e [8]
 	direct []float32 // the weights as they are, [oc][blocks][K*K][8]
+}
+
+// gathered reports whether what a pixel reads is gathered.
+func (k *Kernel) gathered() bool { return k.kh <= 3 && k.ic >= block || k.kh == 1 }
+
+// term returns the channel and the place in the window of a term: they follow each other in
+// the window, channel by channel, and where they are gathered in the channels, tap by tap.
+func (k *Kernel) term(t int) (c, i int) {
+	if k.gathered() {
+		c := (k.ic + block - 1) / block * block
+		return t % c, t / c
+	}
+	return t / (k.kh * k.kw), t % (k.kh * k.kw)
 }
 
 // pixel returns the weights for kernels of that many outputs, made at their first
@@ -66,16 +81,19 @@ func (k *Kernel) pixel(outputs int) *pixelWeights {
 	}
 	hw, blocks := k.kh*k.kw, (k.ic+block-1)/block
 	w := &pixelWeights{terms: k.taps(), direct: make([]float32, k.oc*blocks*hw*block)}
-	if hw == 1 {
-		w.terms = blocks * block
+	if k.gathered() {
+		w.terms = hw * blocks * block
 	}
 	w.panels = asm.Aligned[float64]((k.oc + outputs - 1) / outputs * w.terms * outputs)
 	w.tables = asm.Aligned[float64]((k.oc + block - 1) / block * 3 * block)
 	for o := range k.oc {
-		for t := range k.taps() {
-			v := k.packed[k.at(o, t)]
+		for t := range w.terms {
+			c, i := k.term(t)
+			if c >= k.ic {
+				continue
+			}
+			v := k.packed[k.at(o, c*hw+i)]
 			w.panels[(o/outputs*w.terms+t)*outputs+o%outputs] = v
-			c, i := t/hw, t%hw
 			w.direct[((o*blocks+c/block)*hw+i)*block+c%block] = float32(v)
 		}
 		table := w.tables[o/block*3*block+o%block:]
@@ -94,7 +112,7 @@ func newDirect(k *Kernel, w *asm.Pixels, round func(m, norms, table *float64, ds
 	g := &space.direct
 	tasks, taps := g.tasks, g.taps[:0]
 	*g = direct{Pixels: w, k: k, weights: k.pixel(w.Outputs), round: round, src: src, dst: dst, space: space, tasks: tasks, taps: taps,
-		stride: stride, onImage: k.kh == 1 && stride == 1,
+		stride: stride,
 		groups: (dst.W + w.Tiles - 1) / w.Tiles, panels: (k.oc + w.Outputs - 1) / w.Outputs,
 		height: (dst.H-1)*stride + k.kh, width: (dst.W-1)*stride + k.kw}
 	space.anchored.begin(w, k, src)
@@ -107,14 +125,18 @@ func newDirect(k *Kernel, w *asm.Pixels, round func(m, norms, table *float64, ds
 
 func (g *direct) run() {
 	n, d, k := g.src.N, g.dst, g.k.kh
+	g.gathers = g.k.gathered()
 	g.norms = grown(&g.space.norms, n*g.height*g.width)
-	if !g.onImage { // else each line takes its own
+	g.phases = min(g.stride, k)
+	g.phaseHeight, g.phaseWidth = (g.height+g.stride-1)/g.stride, (g.width+g.stride-1)/g.stride
+	g.share()
+	if g.own = k == 1 && g.stride == 1 && g.shares == 1; !g.own {
 		par.For(n*g.height, g.tasks.norms)
 		g.rows = grown(&g.space.rows, n*g.height*d.W)
 		par.For(n*g.height, g.tasks.rows)
 		par.For(n*d.H, g.tasks.window)
-		g.phases = min(g.stride, k)
-		g.phaseHeight, g.phaseWidth = (g.height+g.stride-1)/g.stride, (g.width+g.stride-1)/g.stride
+	}
+	if !g.gathers {
 		g.planes = grown(&g.space.planes, n*g.k.ic*g.channel()+g.Tiles) // the last group reads whole
 		for c := range g.k.ic {
 			for i := range k {
@@ -125,7 +147,9 @@ func (g *direct) run() {
 		}
 		par.For(n*g.height, g.tasks.expand)
 	}
-	g.share()
+	for _, s := range g.space.workers {
+		s.holds = 0
+	}
 	g.space.each(n*g.chunks*g.shares, g.tasks.unit)
 	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
 	g.space.anchored.end()
@@ -202,18 +226,20 @@ func (g *direct) at(y, phase int) int {
 
 // share cuts the work to units: some lines of a sample with some groups of outputs. In a
 // unit each group's weights pass by once for all lines, and what the lines read, of which
-// there are as many as half a second cache holds, stays at hand. Lines on the image itself
-// make their own V, so that a unit is one of them with all outputs.
-//
-// The lines of a unit are one line to the kernel if so it makes fewer groups of pixels.
+// there are as many as half a second cache holds, stays at hand. What is gathered may be
+// more than that, an eighth of the weights: else those pass by more often, which come from
+// farther away.
 func (g *direct) share() {
 	d := g.dst
 	g.chunks, g.shares = d.H, 1
-	if g.onImage || d.H == 0 {
+	if d.H == 0 {
 		return
 	}
-	line := 8 * (g.k.ic*g.phases*g.phases + g.Outputs) * g.phaseWidth // with its products
-	fit := max(1, asm.SecondCache()/2/line)
+	line, most := 8*(g.k.ic*g.phases*g.phases+g.Outputs)*g.phaseWidth, asm.SecondCache()/2 // with its products
+	if g.gathers {
+		line, most = 8*(g.weights.terms+g.Outputs)*d.W, max(most, len(g.weights.panels))
+	}
+	fit := max(1, most/line)
 	g.chunks = (d.H + fit - 1) / fit
 	units := 4 * par.Workers()
 	if 8*len(g.weights.panels) <= asm.SecondCache()/2 { // at hand in any case
@@ -225,13 +251,18 @@ func (g *direct) share() {
 
 func (g *direct) runUnit(worker, i int) {
 	s, d := g.space.workers[worker], g.dst
-	share, chunk, n := i%g.shares, i/g.shares%g.chunks, i/g.shares/g.chunks
+	share, part, n := i%g.shares, i/g.shares, i/g.shares/g.chunks
+	chunk := part % g.chunks
 	lo, hi := chunk*d.H/g.chunks, (chunk+1)*d.H/g.chunks
-	if g.onImage {
-		g.widen(s, n, lo)
+	if g.gathers && s.holds != part+1 {
+		g.gather(s, n, lo, hi)
+		s.holds = part + 1
 	}
-	step, all := hi-lo, ((hi-lo-1)*g.phaseWidth+d.W+g.Tiles-1)/g.Tiles
-	if all >= (hi-lo)*g.groups {
+	// The lines are one line to the kernel, if so it makes fewer groups of pixels.
+	width, step, all := g.phaseWidth, hi-lo, ((hi-lo-1)*g.phaseWidth+d.W+g.Tiles-1)/g.Tiles
+	if g.gathers {
+		width, all = d.W, ((hi-lo)*d.W+g.Tiles-1)/g.Tiles
+	} else if all >= (hi-lo)*g.groups {
 		step, all = 1, g.groups
 	}
 	finite := g.finite(n, lo, hi)
@@ -241,34 +272,44 @@ func (g *direct) runUnit(worker, i int) {
 		for y := lo; y < hi; y += step {
 			g.multiply(s, n, y, o, all)
 			for i := range step {
-				g.finish(s, i*g.phaseWidth*g.Outputs, finite || g.finite(n, y+i, y+i+1), n, y+i, o)
+				g.finish(s, i*width*g.Outputs, finite || g.finite(n, y+i, y+i+1), n, y+i, o)
 			}
 		}
 	}
 	s.finish(g.tasks.resolve)
 }
 
-// widen makes V of a line of the image.
-func (g *direct) widen(s *worker, n, y int) {
-	g.measure(n*g.dst.H + y)
-	size := g.src.Blocks() * g.Tiles * block
-	s.v = aligned(&s.memory[0], g.groups*size)
-	for i := range g.groups {
-		x := i * g.Tiles
-		g.Widen(&g.src.data[g.src.at(n, 0, y, x)], g.src.plane*4, &s.v[i*size], g.src.Blocks(), min(g.Tiles, g.dst.W-x))
+// gather makes V of the pixels of some lines, group after group: of each tap the channels.
+func (g *direct) gather(s *worker, n, lo, hi int) {
+	d, k, blocks := g.dst, g.k.kh, g.src.Blocks()
+	size := g.weights.terms * g.Tiles
+	s.v = aligned(&s.memory[0], ((hi-lo)*d.W+g.Tiles-1)/g.Tiles*size)
+	for y, at := lo, 0; y < hi; y++ {
+		if g.own {
+			g.measure(n*d.H + y)
+		}
+		for x, pixels := 0, 0; x < d.W; x, at = x+pixels, at+pixels {
+			pixels = min(g.Tiles-at%g.Tiles, d.W-x)
+			to := at/g.Tiles*size + at%g.Tiles*block
+			for t := range k * k {
+				from := g.src.at(n, 0, y*g.stride+t/k-k/2, x*g.stride+t%k-k/2)
+				g.Widen(&g.src.data[from], g.src.plane*4, g.stride*block*4, &s.v[to], blocks, pixels)
+				to += blocks * g.Tiles * block
+			}
+		}
 	}
 }
 
 // multiply makes M of a group of outputs, of so many groups of pixels from line y on.
 func (g *direct) multiply(s *worker, n, y, o, groups int) {
-	d, size := g.dst, g.weights.terms*g.Outputs
+	size := g.weights.terms * g.Outputs
 	u := &g.weights.panels[o*size]
-	if !g.onImage {
+	if !g.gathers {
 		g.Taps(&g.planes[n*g.k.ic*g.channel()+y*g.phaseWidth], &g.taps[0], len(g.taps), u, &s.m[0], groups)
 		return
 	}
-	blocks := g.src.Blocks()
-	g.Multiply(&s.v[0], u, &s.m[0], blocks, blocks, groups, &g.weights.panels[(o+1)%g.panels*size], &d.data[d.at(n, o*g.Outputs/block, y, 0)])
+	blocks := g.weights.terms / block
+	g.Multiply(&s.v[0], u, &s.m[0], blocks, blocks, groups, &g.weights.panels[(o+1)%g.panels*size], &g.dst.data[g.dst.at(n, o*g.Outputs/block, y, 0)])
 }
 
 // finite reports whether all norms of lines [lo,hi) are.

@@ -14,6 +14,21 @@ var winogradLeast = [2]int{5, 8}
 // the weights; beyond it a convolution is direct.
 const mostPanels = 1 << 30
 
+// For so few pixels, transformed weights that come from memory, of this many bytes or more,
+// take longer to read than the multiplications that they spare.
+var (
+	fewPixels = 64
+	farPanels = 32e6
+)
+
+// transforms reports whether Winograd's method is the quicker one for results of so many
+// pixels.
+func (k *Kernel) transforms(form *asm.Form, pixels int) bool {
+	size := float64(k.ic) * float64(k.oc) * float64(form.Side*form.Side*8)
+	return k.ic >= winogradLeast[0] && k.oc >= winogradLeast[1] && size <= mostPanels &&
+		!(pixels <= fewPixels && size >= farPanels && k.gathered())
+}
+
 // Plan is a convolution of images of one shape, prepared once for any number of
 // runs by any number of goroutines.
 type Plan struct {
@@ -39,11 +54,11 @@ type engine struct {
 	quick  *fastForm // of that, nil for tap by tap
 }
 
-// engine chooses for results of a format.
-func (k *Kernel) engine(f fp16.Format, stride int) (e engine, ok bool) {
+// engine chooses for results of a format, of so many pixels.
+func (k *Kernel) engine(f fp16.Format, stride, pixels int) (e engine, ok bool) {
 	if k.groups != nil {
 		for _, g := range k.groups {
-			if e, ok = g.engine(f, stride); !ok || g.ic%block != 0 || g.oc%block != 0 {
+			if e, ok = g.engine(f, stride, pixels); !ok || g.ic%block != 0 || g.oc%block != 0 {
 				return engine{}, false
 			}
 		}
@@ -55,8 +70,7 @@ func (k *Kernel) engine(f fp16.Format, stride int) (e engine, ok bool) {
 		return e, false
 	}
 	e.format = format
-	if form := asm.WinogradForm(k.kh); form != nil && stride == 1 && k.ic >= winogradLeast[0] && k.oc >= winogradLeast[1] &&
-		float64(k.ic)*float64(k.oc)*float64(form.Side*form.Side*8) <= mostPanels {
+	if form := asm.WinogradForm(k.kh); form != nil && stride == 1 && k.transforms(form, pixels) {
 		if w := form.Kernels(); w != nil {
 			size := string(rune('0' + k.kh))
 			e.form, e.wino, e.ran = form, w, "winograd 4x4,"+size+"x"+size+" "+asm.ISA()
@@ -98,10 +112,10 @@ func (e *engine) run(k *Kernel, dst, src *Image, s *Space) {
 	newDirect(k, e.pixels, e.pixels.Output[e.format], dst, src, e.stride, s).run()
 }
 
-// Plan prepares a convolution, with results of format f, of images of [N,C,H,W]
-// of which h and w are given. It panics as Forward does if shapes or formats do not
+// Plan prepares a convolution, with results of format f, of images of [n,C,h,w]. Other
+// numbers of samples have the same results, if not as soon. It panics as Forward does if shapes or formats do not
 // fit together.
-func (k *Kernel) Plan(f fp16.Format, h, w int, p Params) *Plan {
+func (k *Kernel) Plan(f fp16.Format, n, h, w int, p Params) *Plan {
 	p.check()
 	oh, ow := p.OutSize(h, w, k.kh, k.kw)
 	switch {
@@ -116,7 +130,7 @@ func (k *Kernel) Plan(f fp16.Format, h, w int, p Params) *Plan {
 	if k.fastFor(f, p) {
 		plan.engine = k.fastEngine(max(p.Stride[0], 1))
 	} else if p == Square(p.Stride[0], k.kh/2, p.Padding) {
-		plan.engine, _ = k.engine(f, max(p.Stride[0], 1))
+		plan.engine, _ = k.engine(f, max(p.Stride[0], 1), n*oh*ow)
 	}
 	for _, g := range k.parts() {
 		if plan.quick != nil {

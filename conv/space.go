@@ -33,6 +33,7 @@ type Space struct {
 type worker struct {
 	v, m, t, k, y []float64 // in memory
 	memory        [5][]float64
+	holds         int       // of what V is: 0 for nothing
 	norms         []float64 // of pixels
 	greatest      []float64 // of them, of each tile
 	first         int       // of the tiles

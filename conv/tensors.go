@@ -21,7 +21,7 @@ var imagePool = sync.Pool{New: func() any { return new(images) }}
 // with a frame.
 func (j *job) blocks() bool {
 	d := j.dst
-	e, ok := j.k.engine(d.Format, 1)
+	e, ok := j.k.engine(d.Format, 1, d.N()*d.H()*d.W())
 	ok = ok && j.rows.plain() && j.cols.plain()
 	if !ok || d.N() == 0 {
 		return false

@@ -38,7 +38,7 @@ func (c *compiler) fits(i int, op graph.Conv) bool {
 		return true
 	}
 	k, to := c.kernel(i, op)
-	return k.Plan(to, x[2], x[3], g).OnImages()
+	return k.Plan(to, x[0], x[2], x[3], g).OnImages()
 }
 
 // kernel returns the kernel of a convolution with constant weights, and the format of its
@@ -63,7 +63,7 @@ func (c *compiler) conv(i int, op graph.Conv, d *describer) error {
 		return err
 	}
 	k, _ := c.kernel(i, op)
-	plan := k.Plan(to.Format, x.h, x.w, geometry)
+	plan := k.Plan(to.Format, x.n, x.h, x.w, geometry)
 	src := c.cast(x, p.program.Operand(i, 1))
 	if src == x.virtual && x.input == nil && x.pass == nil && !x.packed {
 		// A convolution's own result has neither a frame nor clean lanes.

@@ -15,8 +15,9 @@ type Pixels struct {
 	// order; they are added as ((0+4)+(1+5)) + ((2+6)+(3+7)).
 	Norms func(src *float32, image int, scale *float64, blocks int, out *float64, pixels int)
 
-	// Widen lays 1 to Tiles pixels out as a group [blocks][Tiles][8] of Multiply.
-	Widen func(src *float32, image int, dst *float64, blocks, pixels int)
+	// Widen lays 1 to Tiles pixels, which lie step apart, out as a group
+	// [blocks][Tiles][8] of Multiply.
+	Widen func(src *float32, image, step int, dst *float64, blocks, pixels int)
 
 	// Multiply is that of Winograd.
 	Multiply func(v, u, m *float64, blocks, chain, groups int, next *float64, later *float32)

@@ -54,18 +54,19 @@ func TestPixelNorms(t *testing.T) {
 
 func TestPixelWiden(t *testing.T) {
 	eachPixels(t, func(t *testing.T, r *rand.Rand, k *Pixels) {
-		for _, pixels := range []int{1, 5, k.Tiles} {
+		for i, pixels := range []int{1, 5, k.Tiles} {
 			const blocks = 3
-			image := pixels*8 + 16
+			step := 8 * (1 + i%2)
+			image := pixels*step + 16
 			src := normal(r, newGuarded[float32](blocks*image-16, 7))
 			dst := newGuarded[float64](blocks*k.Tiles*8, 9)
-			k.Widen(src.at(0), image*4, dst.at(0), blocks, pixels)
+			k.Widen(src.at(0), image*4, step*4, dst.at(0), blocks, pixels)
 			dst.check(t, "dst")
 			for i, got := range dst.data() {
 				b, x, c := i/8/k.Tiles, i/8%k.Tiles, i%8
 				want := 9.0
 				if x < pixels {
-					want = float64(src.data()[b*image+x*8+c])
+					want = float64(src.data()[b*image+x*step+c])
 				}
 				if got != want {
 					t.Fatalf("block %d, pixel %d, channel %d: %v, want %v", b, x, c, got, want)

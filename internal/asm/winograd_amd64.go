@@ -42,7 +42,7 @@ func pixelNormsAVX512(src *float32, image int, scale *float64, blocks int, out *
 // widenAVX512 lays pixels out for multiplication: see asm/pixels.go.
 //
 //go:noescape
-func widenAVX512(src *float32, image int, dst *float64, blocks int, pixels int)
+func widenAVX512(src *float32, image int, step int, dst *float64, blocks int, pixels int)
 
 // pixelOutputFloat32AVX512 rounds sums: see asm/pixels.go.
 //
@@ -252,7 +252,7 @@ func pixelNormsAVX2(src *float32, image int, scale *float64, blocks int, out *fl
 // widenAVX2 lays pixels out for multiplication: see asm/pixels.go.
 //
 //go:noescape
-func widenAVX2(src *float32, image int, dst *float64, blocks int, pixels int)
+func widenAVX2(src *float32, image int, step int, dst *float64, blocks int, pixels int)
 
 // pixelOutputFloat32AVX2 rounds sums: see asm/pixels.go.
 //

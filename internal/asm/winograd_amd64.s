@@ -2947,30 +2947,31 @@ endpixelNormsAVX512:
 	VZEROUPPER
 	RET
 
-// func widenAVX512(src *float32, image int, dst *float64, blocks int, pixels int)
+// func widenAVX512(src *float32, image int, step int, dst *float64, blocks int, pixels int)
 // Requires: AVX, AVX512F
-TEXT ·widenAVX512(SB), NOSPLIT, $0-40
+TEXT ·widenAVX512(SB), NOSPLIT, $0-48
 	MOVQ src+0(FP), AX
 	MOVQ image+8(FP), CX
-	MOVQ dst+16(FP), DX
-	MOVQ blocks+24(FP), BX
-	MOVQ pixels+32(FP), SI
+	MOVQ step+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ blocks+32(FP), SI
+	MOVQ pixels+40(FP), DI
 
 blockwidenAVX512:
-	MOVQ AX, DI
-	MOVQ DX, R8
-	MOVQ SI, R9
+	MOVQ AX, R8
+	MOVQ BX, R9
+	MOVQ DI, R10
 
 pixelwidenAVX512:
-	VCVTPS2PD (DI), Z0
-	VMOVUPD   Z0, (R8)
-	ADDQ      $0x20, DI
-	ADDQ      $0x40, R8
-	DECQ      R9
+	VCVTPS2PD (R8), Z0
+	VMOVUPD   Z0, (R9)
+	ADDQ      DX, R8
+	ADDQ      $0x40, R9
+	DECQ      R10
 	JNZ       pixelwidenAVX512
 	ADDQ      CX, AX
-	ADDQ      $0x00000340, DX
-	DECQ      BX
+	ADDQ      $0x00000340, BX
+	DECQ      SI
 	JNZ       blockwidenAVX512
 	VZEROUPPER
 	RET
@@ -17267,32 +17268,33 @@ endpixelNormsAVX2:
 	VZEROUPPER
 	RET
 
-// func widenAVX2(src *float32, image int, dst *float64, blocks int, pixels int)
+// func widenAVX2(src *float32, image int, step int, dst *float64, blocks int, pixels int)
 // Requires: AVX
-TEXT ·widenAVX2(SB), NOSPLIT, $0-40
+TEXT ·widenAVX2(SB), NOSPLIT, $0-48
 	MOVQ src+0(FP), AX
 	MOVQ image+8(FP), CX
-	MOVQ dst+16(FP), DX
-	MOVQ blocks+24(FP), BX
-	MOVQ pixels+32(FP), SI
+	MOVQ step+16(FP), DX
+	MOVQ dst+24(FP), BX
+	MOVQ blocks+32(FP), SI
+	MOVQ pixels+40(FP), DI
 
 blockwidenAVX2:
-	MOVQ AX, DI
-	MOVQ DX, R8
-	MOVQ SI, R9
+	MOVQ AX, R8
+	MOVQ BX, R9
+	MOVQ DI, R10
 
 pixelwidenAVX2:
-	VCVTPS2PD (DI), Y0
-	VMOVUPD   Y0, (R8)
-	VCVTPS2PD 16(DI), Y1
-	VMOVUPD   Y1, 32(R8)
-	ADDQ      $0x20, DI
-	ADDQ      $0x40, R8
-	DECQ      R9
+	VCVTPS2PD (R8), Y0
+	VMOVUPD   Y0, (R9)
+	VCVTPS2PD 16(R8), Y1
+	VMOVUPD   Y1, 32(R9)
+	ADDQ      DX, R8
+	ADDQ      $0x40, R9
+	DECQ      R10
 	JNZ       pixelwidenAVX2
 	ADDQ      CX, AX
-	ADDQ      $0x00000180, DX
-	DECQ      BX
+	ADDQ      $0x00000180, BX
+	DECQ      SI
 	JNZ       blockwidenAVX2
 	VZEROUPPER
 	RET

@@ -111,16 +111,18 @@ func (i isa) fourNorms(sum func(p, h int) reg.VecPhysical, p int, t reg.VecPhysi
 //
 //	src     first pixel in channel block 0, float32, 8 channels a pixel
 //	image   bytes from a channel block to the next
+//	step    bytes from a pixel to the next
 //	dst     [blocks][tiles][8]
 //	blocks  channel blocks, 1 or more
 //	pixels  1 to tiles
 func widen(i isa) {
 	name := "widen" + i.name
-	TEXT(name, NOSPLIT, "func(src *float32, image int, dst *float64, blocks, pixels int)")
+	TEXT(name, NOSPLIT, "func(src *float32, image, step int, dst *float64, blocks, pixels int)")
 	Pragma("noescape")
 	Doc(name + " lays pixels out for multiplication: see asm/pixels.go.")
 	src := Load(Param("src"), GP64()).(reg.GPVirtual)
 	image := Load(Param("image"), GP64()).(reg.GPVirtual)
+	step := Load(Param("step"), GP64()).(reg.GPVirtual)
 	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
 	blocks := Load(Param("blocks"), GP64()).(reg.GPVirtual)
 	pixels := Load(Param("pixels"), GP64()).(reg.GPVirtual)
@@ -134,7 +136,7 @@ func widen(i isa) {
 		VCVTPS2PD(Mem{Base: from, Disp: h * i.vector() / 2}, i.wide[h])
 		VMOVUPD(i.wide[h], Mem{Base: to, Disp: h * i.vector()})
 	}
-	ADDQ(Imm(32), from)
+	ADDQ(step, from)
 	ADDQ(Imm(64), to)
 	DECQ(left)
 	JNZ(LabelRef("pixel" + name))
