@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/exact"
 	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/tensor"
@@ -46,6 +47,8 @@ func normRows(dst, src *tensor.Tensor, n int, gamma, beta []float64, eps float64
 	if dst.Format != fp16.Float64 && src.Format == fp16.Float64 {
 		panic("norm: a float64 source needs a float64 destination")
 	}
+	kernel := rowKernelOf(dst.Format, src.Format)
+	least, most := sizes(gamma)
 	par.For(len(src.Data)/n, func(i int) {
 		out, in := dst.Data[i*n:][:n], src.Data[i*n:][:n]
 		if dst.Format == fp16.Float64 {
@@ -55,7 +58,11 @@ func normRows(dst, src *tensor.Tensor, n int, gamma, beta []float64, eps float64
 		r := rowsAtWork.Get().(*row)
 		defer rowsAtWork.Put(r)
 		r.set(in, eps, rms)
-		r.apply(out, in, gamma, beta, dst.Format)
+		done := 0
+		if kernel != nil && r.inv*least > 0x1p-500 && r.inv*most < 0x1p500 {
+			done = r.applyBlocks(kernel, out, in, gamma, beta, dst.Format)
+		}
+		r.apply(out[done:], in[done:], rest(gamma, done), rest(beta, done), dst.Format)
 	})
 }
 
@@ -87,6 +94,12 @@ type row struct {
 	eps         float64
 	std         *exact.Standard // nil until needed
 	space       space
+
+	// What a kernel is given.
+	parameters   [6]float64
+	open         []uint8
+	before       []float64 // src, where dst takes its place
+	gamma, betas []float64 // ones and zeros, where there are none
 }
 
 var rowsAtWork = sync.Pool{New: func() any { return new(row) }}
@@ -135,6 +148,11 @@ func (r *row) standard() *exact.Standard {
 // than 2^-62 of a D that is not below 2^-40 of it; then hi is no farther from mu than x, and
 // d = D (1+4u) as there. sigma is off by u, 1/sigma by 2u, the slope by 3u and t by 8u, for
 // which 9u are taken. Sizes keep what is bounded away from what underflows or overflows.
+const (
+	ofRowT = 0x1.21p-50
+	ofRowY = 0x1.9p-52
+)
+
 func (r *row) apply(dst, src, gamma, beta []float64, f fp16.Format) {
 	var lo, hi [128]float64
 	for len(src) > 0 {
@@ -144,7 +162,7 @@ func (r *row) apply(dst, src, gamma, beta []float64, f fp16.Format) {
 			slope, d := float64(g*r.inv), (x-r.hi)-r.lo
 			t := float64(d * slope)
 			y := t + b
-			bound := float64(0x1.21p-50*math.Abs(t)) + float64(0x1.9p-52*math.Abs(y)) + 0x1p-999 // with the roundings of both ends
+			bound := float64(ofRowT*math.Abs(t)) + float64(ofRowY*math.Abs(y)) + 0x1p-999 // with the roundings of both ends
 			lo[i], hi[i] = y-bound, y+bound
 			if a, s := math.Abs(d), math.Abs(slope); !(a > r.least && s < 0x1p500 && s > 0x1p-500) {
 				lo[i] = math.NaN()
@@ -161,6 +179,81 @@ func (r *row) apply(dst, src, gamma, beta []float64, f fp16.Format) {
 		dst, src = dst[k:], src[k:]
 		gamma, beta = rest(gamma, k), rest(beta, k)
 	}
+}
+
+// A rowKernel is one of asm.Norm.ApplyRow.
+type rowKernel = func(dst, src, gamma, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
+
+// rowKernelOf returns the kernel for a destination and a source, nil if there is none.
+func rowKernelOf(dst, src fp16.Format) rowKernel {
+	k := asm.NormKernels()
+	if k == nil || src == fp16.Float64 {
+		return nil
+	}
+	switch dst {
+	case fp16.Float32:
+		return k.ApplyRow[asm.Float32]
+	case fp16.Float16:
+		return k.ApplyRow[asm.Float16]
+	case fp16.BFloat16:
+		return k.ApplyRow[asm.BFloat16]
+	}
+	return nil
+}
+
+// sizes returns the least and the greatest size of some numbers, 1 where there are none.
+func sizes(of []float64) (least, most float64) {
+	if len(of) == 0 {
+		return 1, 1
+	}
+	least = math.Inf(1)
+	for _, v := range of {
+		least, most = min(least, math.Abs(v)), max(most, math.Abs(v))
+	}
+	return least, most
+}
+
+// applyBlocks is apply by a kernel, in multiples of 8, of which it returns how many it did;
+// all slopes must be between 2^-500 and 2^500.
+//
+// The kernel's interval is that of apply but for 2^-999. No |t| is less than 2^-800: D is
+// more than 2^-40 of a mean of float32 numbers, or one of those if the mean is 0.
+func (r *row) applyBlocks(apply rowKernel, dst, src, gamma, beta []float64, f fp16.Format) int {
+	n := len(src) &^ 7
+	if n == 0 {
+		return 0
+	}
+	if gamma == nil {
+		gamma = filled(&r.gamma, n, 1)
+	}
+	if beta == nil {
+		beta = filled(&r.betas, n, 0)
+	}
+	if &dst[0] == &src[0] { // keep what settling needs
+		r.before = append(r.before[:0], src...)
+		src = r.before
+	}
+	r.open = append(r.open[:0], make([]uint8, n/8)...)
+	r.parameters = [6]float64{r.hi, r.lo, r.inv, r.least, ofRowT, ofRowY}
+	if apply(&dst[0], &src[0], &gamma[0], &beta[0], n, &r.parameters, &r.open[0]) == 0 {
+		return n
+	}
+	for i, o := range r.open {
+		for j := 8 * i; o != 0; j, o = j+1, o>>1 {
+			if o&1 != 0 {
+				r.apply(dst[j:j+1], src[j:j+1], gamma[j:j+1], beta[j:j+1], f)
+			}
+		}
+	}
+	return n
+}
+
+// filled returns n numbers of one value in a memory that holds no others.
+func filled(memory *[]float64, n int, v float64) []float64 {
+	for len(*memory) < n {
+		*memory = append(*memory, v)
+	}
+	return (*memory)[:n]
 }
 
 // rest returns what is behind the first k numbers, nil of nil.

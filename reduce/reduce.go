@@ -137,7 +137,13 @@ func checkFormats(dst, src *tensor.Tensor) {
 }
 
 // space is the memory of a line under work.
-type space struct{ x, y, lo, hi []float64 }
+type space struct {
+	x, y, lo, hi []float64
+
+	// What a kernel is given.
+	parameters [6]float64
+	open       []uint8
+}
 
 var spaces = sync.Pool{New: func() any { return new(space) }}
 

@@ -2,6 +2,7 @@ package reduce
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
@@ -110,30 +111,64 @@ func (l *softmaxLine) settle(j int) float64 {
 // settle returns where that does not tell how it is rounded.
 func (w *space) quotients(f fp16.Format, wide float64, settle func(j int) float64) {
 	by := 1 / quickly(w.y)
-	if f == fp16.Float32 {
-		for j, e := range w.y {
-			y := float64(e * by)
-			d := float64(wide * y)
-			lo := float32(y - d)
-			if w.lo[j] = float64(lo); lo != float32(y+d) {
-				w.hi[j] = math.Inf(1)
-				continue
-			}
-			w.hi[j] = 0
+	n := w.quotientBlocks(f, by, wide)
+	lo, hi := w.lo[n:], w.hi[n:]
+	for j, e := range w.y[n:] {
+		y := float64(e * by)
+		d := float64(wide * y)
+		lo[j], hi[j] = y-d, y+d
+	}
+	f.RoundSlice(lo, lo)
+	f.RoundSlice(hi, hi)
+	for j, v := range lo { // all of them first: settle may change w.y
+		if v == hi[j] {
+			hi[j] = math.NaN() // decided
 		}
-		for j, open := range w.hi {
-			if open != 0 {
+	}
+	for i, o := range w.open[:n/8] {
+		for j := 8 * i; o != 0; j, o = j+1, o>>1 {
+			if o&1 != 0 {
 				w.lo[j] = settle(j)
 			}
 		}
-		return
 	}
-	for j, e := range w.y {
-		y := float64(e * by)
-		d := float64(wide * y)
-		w.lo[j], w.hi[j] = y-d, y+d
+	for j, v := range hi {
+		if v == v {
+			lo[j] = settle(n + j)
+		}
 	}
-	w.decide(f, settle)
+}
+
+// quotientBlocks does quotients by a kernel in multiples of 8, of which it returns how many it
+// did, and leaves those that are open in w.open. It is the kernel of a line through 0, whose
+// slope is by, with the interval of quotients. Numbers below the normal ones are open to it,
+// of which float16 has too many.
+func (w *space) quotientBlocks(f fp16.Format, by, wide float64) int {
+	k := asm.NormKernels()
+	if k == nil || f != fp16.Float32 && f != fp16.BFloat16 || len(w.y) < 8 {
+		return 0
+	}
+	apply := k.Apply[asm.Float32]
+	if f == fp16.BFloat16 {
+		apply = k.Apply[asm.BFloat16]
+	}
+	n := len(w.y) &^ 7
+	w.open = append(w.open[:0], make([]uint8, n/8)...)
+	w.parameters = [6]float64{2: by, 4: wide}
+	if apply(&w.lo[0], &w.y[0], n, &w.parameters, &w.open[0]) == 0 {
+		return n
+	}
+	for i, o := range w.open {
+		for ; o != 0; o &= o - 1 {
+			j := 8*i + bits.TrailingZeros8(o)
+			y := float64(w.y[j] * by)
+			if v, ok := f.Decide(y, float64(wide*y)); ok {
+				w.lo[j] = v
+				w.open[i] &^= o & -o
+			}
+		}
+	}
+	return n
 }
 
 // quickly adds positive numbers in four sums, none of which waits for another.

@@ -142,12 +142,16 @@ var normAVX512 = Norm{
 	Top: normTopAVX512, Sums: normSumsAVX512,
 	Apply: [Formats]func(*float64, *float64, int, *[6]float64, *uint8) uint64{
 		normApplyFloat32AVX512, normApplyFloat16AVX512, normApplyBFloat16AVX512},
+	ApplyRow: [Formats]func(*float64, *float64, *float64, *float64, int, *[6]float64, *uint8) uint64{
+		normApplyRowFloat32AVX512, normApplyRowFloat16AVX512, normApplyRowBFloat16AVX512},
 }
 
 var normAVX2 = Norm{
 	Top: normTopAVX2, Sums: normSumsAVX2,
 	Apply: [Formats]func(*float64, *float64, int, *[6]float64, *uint8) uint64{
 		normApplyFloat32AVX2, normApplyFloat16AVX2, normApplyBFloat16AVX2},
+	ApplyRow: [Formats]func(*float64, *float64, *float64, *float64, int, *[6]float64, *uint8) uint64{
+		normApplyRowFloat32AVX2, normApplyRowFloat16AVX2, normApplyRowBFloat16AVX2},
 }
 
 var actAVX512 = Act{

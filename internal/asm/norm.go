@@ -28,4 +28,9 @@ type Norm struct {
 	// a normal number of the format. any is the bits of open, combined. line
 	// holds muHi, muLo, slope, beta, ct and cy. dst may be src.
 	Apply [Formats]func(dst, src *float64, n int, line *[6]float64, open *uint8) (any uint64)
+
+	// ApplyRow is Apply with a gamma and a beta of each number: t = ((x-muHi)-muLo) times
+	// gamma*inv. A number is open, too, unless |(x-muHi)-muLo| is greater than least. row
+	// holds muHi, muLo, inv, least, ct and cy. It is nil for NEON.
+	ApplyRow [Formats]func(dst, src, gamma, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
 }

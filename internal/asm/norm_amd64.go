@@ -19,15 +19,30 @@ func normSumsAVX512(x *float64, n int, acc *[6][8]float64)
 //go:noescape
 func normApplyFloat32AVX512(dst *float64, src *float64, n int, line *[6]float64, open *uint8) (any uint64)
 
+// normApplyRowFloat32AVX512 normalises and rounds: see asm/norm.go.
+//
+//go:noescape
+func normApplyRowFloat32AVX512(dst *float64, src *float64, gamma *float64, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
+
 // normApplyFloat16AVX512 normalises and rounds: see asm/norm.go.
 //
 //go:noescape
 func normApplyFloat16AVX512(dst *float64, src *float64, n int, line *[6]float64, open *uint8) (any uint64)
 
+// normApplyRowFloat16AVX512 normalises and rounds: see asm/norm.go.
+//
+//go:noescape
+func normApplyRowFloat16AVX512(dst *float64, src *float64, gamma *float64, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
+
 // normApplyBFloat16AVX512 normalises and rounds: see asm/norm.go.
 //
 //go:noescape
 func normApplyBFloat16AVX512(dst *float64, src *float64, n int, line *[6]float64, open *uint8) (any uint64)
+
+// normApplyRowBFloat16AVX512 normalises and rounds: see asm/norm.go.
+//
+//go:noescape
+func normApplyRowBFloat16AVX512(dst *float64, src *float64, gamma *float64, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
 
 // normTopAVX2 finds the largest number: see asm/norm.go.
 //
@@ -44,12 +59,27 @@ func normSumsAVX2(x *float64, n int, acc *[6][8]float64)
 //go:noescape
 func normApplyFloat32AVX2(dst *float64, src *float64, n int, line *[6]float64, open *uint8) (any uint64)
 
+// normApplyRowFloat32AVX2 normalises and rounds: see asm/norm.go.
+//
+//go:noescape
+func normApplyRowFloat32AVX2(dst *float64, src *float64, gamma *float64, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
+
 // normApplyFloat16AVX2 normalises and rounds: see asm/norm.go.
 //
 //go:noescape
 func normApplyFloat16AVX2(dst *float64, src *float64, n int, line *[6]float64, open *uint8) (any uint64)
 
+// normApplyRowFloat16AVX2 normalises and rounds: see asm/norm.go.
+//
+//go:noescape
+func normApplyRowFloat16AVX2(dst *float64, src *float64, gamma *float64, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
+
 // normApplyBFloat16AVX2 normalises and rounds: see asm/norm.go.
 //
 //go:noescape
 func normApplyBFloat16AVX2(dst *float64, src *float64, n int, line *[6]float64, open *uint8) (any uint64)
+
+// normApplyRowBFloat16AVX2 normalises and rounds: see asm/norm.go.
+//
+//go:noescape
+func normApplyRowBFloat16AVX2(dst *float64, src *float64, gamma *float64, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)

@@ -243,6 +243,67 @@ nextFloat32AVX512:
 	MOVQ        DI, any+40(FP)
 	RET
 
+// func normApplyRowFloat32AVX512(dst *float64, src *float64, gamma *float64, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·normApplyRowFloat32AVX512(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         gamma+16(FP), DX
+	MOVQ         beta+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         row+40(FP), DI
+	MOVQ         open+48(FP), R8
+	VBROADCASTSD (DI), Z0
+	VBROADCASTSD 8(DI), Z1
+	VBROADCASTSD 16(DI), Z2
+	VBROADCASTSD 24(DI), Z3
+	VBROADCASTSD 32(DI), Z4
+	VBROADCASTSD 40(DI), Z5
+	VMOVUPD      normAVX512Constants<>+0(SB), Z6
+	XORQ         R10, R10
+
+nextnormApplyRowFloat32AVX512:
+	VMOVUPD     (CX), Z7
+	VSUBPD      Z0, Z7, Z7
+	VSUBPD      Z1, Z7, Z7
+	VANDPD      Z6, Z7, Z9
+	VCMPPD      $0x0a, Z3, Z9, K4
+	KMOVB       K4, R9
+	VMULPD      (DX), Z2, Z8
+	VMULPD      Z8, Z7, Z7
+	VADDPD      (BX), Z7, Z8
+	VANDPD      Z6, Z7, Z7
+	VANDPD      Z6, Z8, Z9
+	VMULPD      Z5, Z9, Z9
+	VFMADD231PD Z4, Z7, Z9
+	VSUBPD      Z9, Z8, Z10
+	VADDPD      Z9, Z8, Z11
+	VCMPPD      $0x04, Z11, Z10, K1
+	VPADDQ      normAVX512Constants<>+64(SB), Z10, Z10
+	VPADDQ      normAVX512Constants<>+64(SB), Z11, Z11
+	VPXORQ      Z11, Z10, Z11
+	VPTESTMQ    normAVX512Constants<>+128(SB), Z11, K1, K2
+	VPANDQ      normAVX512Constants<>+128(SB), Z10, Z10
+	VPANDQ      Z6, Z10, Z12
+	VPSUBQ      normAVX512Constants<>+192(SB), Z12, Z12
+	VPCMPUQ     $0x06, normAVX512Constants<>+256(SB), Z12, K1, K3
+	KORB        K2, K3, K2
+	KMOVB       K2, DI
+	VMOVUPD     Z10, (AX)
+	ORL         R9, DI
+	MOVB        DI, (R8)
+	ORQ         DI, R10
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	INCQ        R8
+	SUBQ        $0x08, SI
+	JNZ         nextnormApplyRowFloat32AVX512
+	VZEROUPPER
+	MOVQ        R10, any+56(FP)
+	RET
+
 // func normApplyFloat16AVX512(dst *float64, src *float64, n int, line *[6]float64, open *uint8) (any uint64)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·normApplyFloat16AVX512(SB), NOSPLIT, $0-48
@@ -295,6 +356,67 @@ nextFloat16AVX512:
 	MOVQ        DI, any+40(FP)
 	RET
 
+// func normApplyRowFloat16AVX512(dst *float64, src *float64, gamma *float64, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·normApplyRowFloat16AVX512(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         gamma+16(FP), DX
+	MOVQ         beta+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         row+40(FP), DI
+	MOVQ         open+48(FP), R8
+	VBROADCASTSD (DI), Z0
+	VBROADCASTSD 8(DI), Z1
+	VBROADCASTSD 16(DI), Z2
+	VBROADCASTSD 24(DI), Z3
+	VBROADCASTSD 32(DI), Z4
+	VBROADCASTSD 40(DI), Z5
+	VMOVUPD      normAVX512Constants<>+0(SB), Z6
+	XORQ         R10, R10
+
+nextnormApplyRowFloat16AVX512:
+	VMOVUPD     (CX), Z7
+	VSUBPD      Z0, Z7, Z7
+	VSUBPD      Z1, Z7, Z7
+	VANDPD      Z6, Z7, Z9
+	VCMPPD      $0x0a, Z3, Z9, K4
+	KMOVB       K4, R9
+	VMULPD      (DX), Z2, Z8
+	VMULPD      Z8, Z7, Z7
+	VADDPD      (BX), Z7, Z8
+	VANDPD      Z6, Z7, Z7
+	VANDPD      Z6, Z8, Z9
+	VMULPD      Z5, Z9, Z9
+	VFMADD231PD Z4, Z7, Z9
+	VSUBPD      Z9, Z8, Z10
+	VADDPD      Z9, Z8, Z11
+	VCMPPD      $0x04, Z11, Z10, K1
+	VPADDQ      normAVX512Constants<>+384(SB), Z10, Z10
+	VPADDQ      normAVX512Constants<>+384(SB), Z11, Z11
+	VPXORQ      Z11, Z10, Z11
+	VPTESTMQ    normAVX512Constants<>+448(SB), Z11, K1, K2
+	VPANDQ      normAVX512Constants<>+448(SB), Z10, Z10
+	VPANDQ      Z6, Z10, Z12
+	VPSUBQ      normAVX512Constants<>+512(SB), Z12, Z12
+	VPCMPUQ     $0x06, normAVX512Constants<>+576(SB), Z12, K1, K3
+	KORB        K2, K3, K2
+	KMOVB       K2, DI
+	VMOVUPD     Z10, (AX)
+	ORL         R9, DI
+	MOVB        DI, (R8)
+	ORQ         DI, R10
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	INCQ        R8
+	SUBQ        $0x08, SI
+	JNZ         nextnormApplyRowFloat16AVX512
+	VZEROUPPER
+	MOVQ        R10, any+56(FP)
+	RET
+
 // func normApplyBFloat16AVX512(dst *float64, src *float64, n int, line *[6]float64, open *uint8) (any uint64)
 // Requires: AVX, AVX512DQ, AVX512F
 TEXT ·normApplyBFloat16AVX512(SB), NOSPLIT, $0-48
@@ -345,6 +467,67 @@ nextBFloat16AVX512:
 	JNZ         nextBFloat16AVX512
 	VZEROUPPER
 	MOVQ        DI, any+40(FP)
+	RET
+
+// func normApplyRowBFloat16AVX512(dst *float64, src *float64, gamma *float64, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·normApplyRowBFloat16AVX512(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         gamma+16(FP), DX
+	MOVQ         beta+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         row+40(FP), DI
+	MOVQ         open+48(FP), R8
+	VBROADCASTSD (DI), Z0
+	VBROADCASTSD 8(DI), Z1
+	VBROADCASTSD 16(DI), Z2
+	VBROADCASTSD 24(DI), Z3
+	VBROADCASTSD 32(DI), Z4
+	VBROADCASTSD 40(DI), Z5
+	VMOVUPD      normAVX512Constants<>+0(SB), Z6
+	XORQ         R10, R10
+
+nextnormApplyRowBFloat16AVX512:
+	VMOVUPD     (CX), Z7
+	VSUBPD      Z0, Z7, Z7
+	VSUBPD      Z1, Z7, Z7
+	VANDPD      Z6, Z7, Z9
+	VCMPPD      $0x0a, Z3, Z9, K4
+	KMOVB       K4, R9
+	VMULPD      (DX), Z2, Z8
+	VMULPD      Z8, Z7, Z7
+	VADDPD      (BX), Z7, Z8
+	VANDPD      Z6, Z7, Z7
+	VANDPD      Z6, Z8, Z9
+	VMULPD      Z5, Z9, Z9
+	VFMADD231PD Z4, Z7, Z9
+	VSUBPD      Z9, Z8, Z10
+	VADDPD      Z9, Z8, Z11
+	VCMPPD      $0x04, Z11, Z10, K1
+	VPADDQ      normAVX512Constants<>+704(SB), Z10, Z10
+	VPADDQ      normAVX512Constants<>+704(SB), Z11, Z11
+	VPXORQ      Z11, Z10, Z11
+	VPTESTMQ    normAVX512Constants<>+768(SB), Z11, K1, K2
+	VPANDQ      normAVX512Constants<>+768(SB), Z10, Z10
+	VPANDQ      Z6, Z10, Z12
+	VPSUBQ      normAVX512Constants<>+192(SB), Z12, Z12
+	VPCMPUQ     $0x06, normAVX512Constants<>+832(SB), Z12, K1, K3
+	KORB        K2, K3, K2
+	KMOVB       K2, DI
+	VMOVUPD     Z10, (AX)
+	ORL         R9, DI
+	MOVB        DI, (R8)
+	ORQ         DI, R10
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	INCQ        R8
+	SUBQ        $0x08, SI
+	JNZ         nextnormApplyRowBFloat16AVX512
+	VZEROUPPER
+	MOVQ        R10, any+56(FP)
 	RET
 
 DATA normAVX2Constants<>+0(SB)/8, $0x7fffffffffffffff
@@ -602,6 +785,112 @@ nextFloat32AVX2:
 	MOVQ        DI, any+40(FP)
 	RET
 
+// func normApplyRowFloat32AVX2(dst *float64, src *float64, gamma *float64, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·normApplyRowFloat32AVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         gamma+16(FP), DX
+	MOVQ         beta+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         row+40(FP), DI
+	MOVQ         open+48(FP), R8
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD 8(DI), Y1
+	VBROADCASTSD 16(DI), Y2
+	VBROADCASTSD 24(DI), Y3
+	VBROADCASTSD 32(DI), Y4
+	VBROADCASTSD 40(DI), Y5
+	VMOVUPD      normAVX2Constants<>+0(SB), Y6
+	XORQ         R11, R11
+
+nextnormApplyRowFloat32AVX2:
+	VMOVUPD     (CX), Y7
+	VSUBPD      Y0, Y7, Y7
+	VSUBPD      Y1, Y7, Y7
+	VANDPD      Y6, Y7, Y9
+	VCMPPD      $0x0a, Y3, Y9, Y9
+	VMOVMSKPD   Y9, R9
+	VMULPD      (DX), Y2, Y8
+	VMULPD      Y8, Y7, Y7
+	VADDPD      (BX), Y7, Y8
+	VANDPD      Y6, Y7, Y7
+	VANDPD      Y6, Y8, Y9
+	VMULPD      Y5, Y9, Y9
+	VFMADD231PD Y4, Y7, Y9
+	VSUBPD      Y9, Y8, Y10
+	VADDPD      Y9, Y8, Y11
+	VCMPPD      $0x00, Y11, Y10, Y13
+	VPADDQ      normAVX2Constants<>+32(SB), Y10, Y10
+	VPADDQ      normAVX2Constants<>+32(SB), Y11, Y11
+	VPXOR       Y11, Y10, Y11
+	VMOVDQU     normAVX2Constants<>+64(SB), Y12
+	VPAND       Y12, Y11, Y11
+	VPAND       Y12, Y10, Y10
+	VPXOR       Y12, Y12, Y12
+	VPCMPEQQ    Y12, Y11, Y11
+	VPAND       Y6, Y10, Y12
+	VMOVDQU     normAVX2Constants<>+96(SB), Y14
+	VPCMPGTQ    Y12, Y14, Y14
+	VPCMPGTQ    normAVX2Constants<>+160(SB), Y12, Y15
+	VPOR        Y15, Y14, Y12
+	VPANDN      Y11, Y12, Y12
+	VPOR        Y13, Y12, Y12
+	VMOVMSKPD   Y12, DI
+	XORL        $0x0f, DI
+	VMOVUPD     Y10, (AX)
+	ORL         R9, DI
+	MOVL        DI, R10
+	VMOVUPD     32(CX), Y7
+	VSUBPD      Y0, Y7, Y7
+	VSUBPD      Y1, Y7, Y7
+	VANDPD      Y6, Y7, Y9
+	VCMPPD      $0x0a, Y3, Y9, Y9
+	VMOVMSKPD   Y9, R9
+	VMULPD      32(DX), Y2, Y8
+	VMULPD      Y8, Y7, Y7
+	VADDPD      32(BX), Y7, Y8
+	VANDPD      Y6, Y7, Y7
+	VANDPD      Y6, Y8, Y9
+	VMULPD      Y5, Y9, Y9
+	VFMADD231PD Y4, Y7, Y9
+	VSUBPD      Y9, Y8, Y10
+	VADDPD      Y9, Y8, Y11
+	VCMPPD      $0x00, Y11, Y10, Y13
+	VPADDQ      normAVX2Constants<>+32(SB), Y10, Y10
+	VPADDQ      normAVX2Constants<>+32(SB), Y11, Y11
+	VPXOR       Y11, Y10, Y11
+	VMOVDQU     normAVX2Constants<>+64(SB), Y12
+	VPAND       Y12, Y11, Y11
+	VPAND       Y12, Y10, Y10
+	VPXOR       Y12, Y12, Y12
+	VPCMPEQQ    Y12, Y11, Y11
+	VPAND       Y6, Y10, Y12
+	VMOVDQU     normAVX2Constants<>+96(SB), Y14
+	VPCMPGTQ    Y12, Y14, Y14
+	VPCMPGTQ    normAVX2Constants<>+160(SB), Y12, Y15
+	VPOR        Y15, Y14, Y12
+	VPANDN      Y11, Y12, Y12
+	VPOR        Y13, Y12, Y12
+	VMOVMSKPD   Y12, DI
+	XORL        $0x0f, DI
+	VMOVUPD     Y10, 32(AX)
+	ORL         R9, DI
+	SHLL        $0x04, DI
+	ORL         DI, R10
+	MOVB        R10, (R8)
+	ORQ         R10, R11
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	INCQ        R8
+	SUBQ        $0x08, SI
+	JNZ         nextnormApplyRowFloat32AVX2
+	VZEROUPPER
+	MOVQ        R11, any+56(FP)
+	RET
+
 // func normApplyFloat16AVX2(dst *float64, src *float64, n int, line *[6]float64, open *uint8) (any uint64)
 // Requires: AVX, AVX2, FMA3
 TEXT ·normApplyFloat16AVX2(SB), NOSPLIT, $0-48
@@ -694,6 +983,112 @@ nextFloat16AVX2:
 	MOVQ        DI, any+40(FP)
 	RET
 
+// func normApplyRowFloat16AVX2(dst *float64, src *float64, gamma *float64, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·normApplyRowFloat16AVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         gamma+16(FP), DX
+	MOVQ         beta+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         row+40(FP), DI
+	MOVQ         open+48(FP), R8
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD 8(DI), Y1
+	VBROADCASTSD 16(DI), Y2
+	VBROADCASTSD 24(DI), Y3
+	VBROADCASTSD 32(DI), Y4
+	VBROADCASTSD 40(DI), Y5
+	VMOVUPD      normAVX2Constants<>+0(SB), Y6
+	XORQ         R11, R11
+
+nextnormApplyRowFloat16AVX2:
+	VMOVUPD     (CX), Y7
+	VSUBPD      Y0, Y7, Y7
+	VSUBPD      Y1, Y7, Y7
+	VANDPD      Y6, Y7, Y9
+	VCMPPD      $0x0a, Y3, Y9, Y9
+	VMOVMSKPD   Y9, R9
+	VMULPD      (DX), Y2, Y8
+	VMULPD      Y8, Y7, Y7
+	VADDPD      (BX), Y7, Y8
+	VANDPD      Y6, Y7, Y7
+	VANDPD      Y6, Y8, Y9
+	VMULPD      Y5, Y9, Y9
+	VFMADD231PD Y4, Y7, Y9
+	VSUBPD      Y9, Y8, Y10
+	VADDPD      Y9, Y8, Y11
+	VCMPPD      $0x00, Y11, Y10, Y13
+	VPADDQ      normAVX2Constants<>+192(SB), Y10, Y10
+	VPADDQ      normAVX2Constants<>+192(SB), Y11, Y11
+	VPXOR       Y11, Y10, Y11
+	VMOVDQU     normAVX2Constants<>+224(SB), Y12
+	VPAND       Y12, Y11, Y11
+	VPAND       Y12, Y10, Y10
+	VPXOR       Y12, Y12, Y12
+	VPCMPEQQ    Y12, Y11, Y11
+	VPAND       Y6, Y10, Y12
+	VMOVDQU     normAVX2Constants<>+256(SB), Y14
+	VPCMPGTQ    Y12, Y14, Y14
+	VPCMPGTQ    normAVX2Constants<>+320(SB), Y12, Y15
+	VPOR        Y15, Y14, Y12
+	VPANDN      Y11, Y12, Y12
+	VPOR        Y13, Y12, Y12
+	VMOVMSKPD   Y12, DI
+	XORL        $0x0f, DI
+	VMOVUPD     Y10, (AX)
+	ORL         R9, DI
+	MOVL        DI, R10
+	VMOVUPD     32(CX), Y7
+	VSUBPD      Y0, Y7, Y7
+	VSUBPD      Y1, Y7, Y7
+	VANDPD      Y6, Y7, Y9
+	VCMPPD      $0x0a, Y3, Y9, Y9
+	VMOVMSKPD   Y9, R9
+	VMULPD      32(DX), Y2, Y8
+	VMULPD      Y8, Y7, Y7
+	VADDPD      32(BX), Y7, Y8
+	VANDPD      Y6, Y7, Y7
+	VANDPD      Y6, Y8, Y9
+	VMULPD      Y5, Y9, Y9
+	VFMADD231PD Y4, Y7, Y9
+	VSUBPD      Y9, Y8, Y10
+	VADDPD      Y9, Y8, Y11
+	VCMPPD      $0x00, Y11, Y10, Y13
+	VPADDQ      normAVX2Constants<>+192(SB), Y10, Y10
+	VPADDQ      normAVX2Constants<>+192(SB), Y11, Y11
+	VPXOR       Y11, Y10, Y11
+	VMOVDQU     normAVX2Constants<>+224(SB), Y12
+	VPAND       Y12, Y11, Y11
+	VPAND       Y12, Y10, Y10
+	VPXOR       Y12, Y12, Y12
+	VPCMPEQQ    Y12, Y11, Y11
+	VPAND       Y6, Y10, Y12
+	VMOVDQU     normAVX2Constants<>+256(SB), Y14
+	VPCMPGTQ    Y12, Y14, Y14
+	VPCMPGTQ    normAVX2Constants<>+320(SB), Y12, Y15
+	VPOR        Y15, Y14, Y12
+	VPANDN      Y11, Y12, Y12
+	VPOR        Y13, Y12, Y12
+	VMOVMSKPD   Y12, DI
+	XORL        $0x0f, DI
+	VMOVUPD     Y10, 32(AX)
+	ORL         R9, DI
+	SHLL        $0x04, DI
+	ORL         DI, R10
+	MOVB        R10, (R8)
+	ORQ         R10, R11
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	INCQ        R8
+	SUBQ        $0x08, SI
+	JNZ         nextnormApplyRowFloat16AVX2
+	VZEROUPPER
+	MOVQ        R11, any+56(FP)
+	RET
+
 // func normApplyBFloat16AVX2(dst *float64, src *float64, n int, line *[6]float64, open *uint8) (any uint64)
 // Requires: AVX, AVX2, FMA3
 TEXT ·normApplyBFloat16AVX2(SB), NOSPLIT, $0-48
@@ -784,4 +1179,110 @@ nextBFloat16AVX2:
 	JNZ         nextBFloat16AVX2
 	VZEROUPPER
 	MOVQ        DI, any+40(FP)
+	RET
+
+// func normApplyRowBFloat16AVX2(dst *float64, src *float64, gamma *float64, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)
+// Requires: AVX, AVX2, FMA3
+TEXT ·normApplyRowBFloat16AVX2(SB), NOSPLIT, $0-64
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         gamma+16(FP), DX
+	MOVQ         beta+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         row+40(FP), DI
+	MOVQ         open+48(FP), R8
+	VBROADCASTSD (DI), Y0
+	VBROADCASTSD 8(DI), Y1
+	VBROADCASTSD 16(DI), Y2
+	VBROADCASTSD 24(DI), Y3
+	VBROADCASTSD 32(DI), Y4
+	VBROADCASTSD 40(DI), Y5
+	VMOVUPD      normAVX2Constants<>+0(SB), Y6
+	XORQ         R11, R11
+
+nextnormApplyRowBFloat16AVX2:
+	VMOVUPD     (CX), Y7
+	VSUBPD      Y0, Y7, Y7
+	VSUBPD      Y1, Y7, Y7
+	VANDPD      Y6, Y7, Y9
+	VCMPPD      $0x0a, Y3, Y9, Y9
+	VMOVMSKPD   Y9, R9
+	VMULPD      (DX), Y2, Y8
+	VMULPD      Y8, Y7, Y7
+	VADDPD      (BX), Y7, Y8
+	VANDPD      Y6, Y7, Y7
+	VANDPD      Y6, Y8, Y9
+	VMULPD      Y5, Y9, Y9
+	VFMADD231PD Y4, Y7, Y9
+	VSUBPD      Y9, Y8, Y10
+	VADDPD      Y9, Y8, Y11
+	VCMPPD      $0x00, Y11, Y10, Y13
+	VPADDQ      normAVX2Constants<>+352(SB), Y10, Y10
+	VPADDQ      normAVX2Constants<>+352(SB), Y11, Y11
+	VPXOR       Y11, Y10, Y11
+	VMOVDQU     normAVX2Constants<>+384(SB), Y12
+	VPAND       Y12, Y11, Y11
+	VPAND       Y12, Y10, Y10
+	VPXOR       Y12, Y12, Y12
+	VPCMPEQQ    Y12, Y11, Y11
+	VPAND       Y6, Y10, Y12
+	VMOVDQU     normAVX2Constants<>+96(SB), Y14
+	VPCMPGTQ    Y12, Y14, Y14
+	VPCMPGTQ    normAVX2Constants<>+448(SB), Y12, Y15
+	VPOR        Y15, Y14, Y12
+	VPANDN      Y11, Y12, Y12
+	VPOR        Y13, Y12, Y12
+	VMOVMSKPD   Y12, DI
+	XORL        $0x0f, DI
+	VMOVUPD     Y10, (AX)
+	ORL         R9, DI
+	MOVL        DI, R10
+	VMOVUPD     32(CX), Y7
+	VSUBPD      Y0, Y7, Y7
+	VSUBPD      Y1, Y7, Y7
+	VANDPD      Y6, Y7, Y9
+	VCMPPD      $0x0a, Y3, Y9, Y9
+	VMOVMSKPD   Y9, R9
+	VMULPD      32(DX), Y2, Y8
+	VMULPD      Y8, Y7, Y7
+	VADDPD      32(BX), Y7, Y8
+	VANDPD      Y6, Y7, Y7
+	VANDPD      Y6, Y8, Y9
+	VMULPD      Y5, Y9, Y9
+	VFMADD231PD Y4, Y7, Y9
+	VSUBPD      Y9, Y8, Y10
+	VADDPD      Y9, Y8, Y11
+	VCMPPD      $0x00, Y11, Y10, Y13
+	VPADDQ      normAVX2Constants<>+352(SB), Y10, Y10
+	VPADDQ      normAVX2Constants<>+352(SB), Y11, Y11
+	VPXOR       Y11, Y10, Y11
+	VMOVDQU     normAVX2Constants<>+384(SB), Y12
+	VPAND       Y12, Y11, Y11
+	VPAND       Y12, Y10, Y10
+	VPXOR       Y12, Y12, Y12
+	VPCMPEQQ    Y12, Y11, Y11
+	VPAND       Y6, Y10, Y12
+	VMOVDQU     normAVX2Constants<>+96(SB), Y14
+	VPCMPGTQ    Y12, Y14, Y14
+	VPCMPGTQ    normAVX2Constants<>+448(SB), Y12, Y15
+	VPOR        Y15, Y14, Y12
+	VPANDN      Y11, Y12, Y12
+	VPOR        Y13, Y12, Y12
+	VMOVMSKPD   Y12, DI
+	XORL        $0x0f, DI
+	VMOVUPD     Y10, 32(AX)
+	ORL         R9, DI
+	SHLL        $0x04, DI
+	ORL         DI, R10
+	MOVB        R10, (R8)
+	ORQ         R10, R11
+	ADDQ        $0x40, CX
+	ADDQ        $0x40, AX
+	ADDQ        $0x40, DX
+	ADDQ        $0x40, BX
+	INCQ        R8
+	SUBQ        $0x08, SI
+	JNZ         nextnormApplyRowBFloat16AVX2
+	VZEROUPPER
+	MOVQ        R11, any+56(FP)
 	RET

@@ -186,3 +186,64 @@ func TestNormApply(t *testing.T) {
 		}
 	})
 }
+
+// TestNormApplyRow: each number as Apply has it with its own slope and beta, and those near
+// the mean are open.
+func TestNormApplyRow(t *testing.T) {
+	formats := [Formats]struct{ p, emin, emax int }{Float32: {24, -126, 127}, Float16: {11, -14, 15}, BFloat16: {8, -126, 127}}
+	eachNorm(t, func(t *testing.T, k *Norm) {
+		r := rand.New(rand.NewPCG(7, 8))
+		opened, near, decided := 0, 0, 0
+		for f, g := range formats {
+			if k.ApplyRow[f] == nil {
+				return
+			}
+			for _, n := range normLengths {
+				for trial := range 30 {
+					src, dst := newGuarded[float64](n, 7), newGuarded[float64](n, 7)
+					gamma, beta := newGuarded[float64](n, 7), newGuarded[float64](n, 7)
+					flags := newGuarded[uint8](n/8, 7)
+					normData(r, src.data(), trial&1 == 1)
+					scale := math.Ldexp(1+r.Float64(), []int{0, 0, -20, 20, -140, 130}[trial%6])
+					for i := range n {
+						gamma.data()[i], beta.data()[i] = r.NormFloat64(), float64(i%3)*scale*r.NormFloat64()
+					}
+					row := [6]float64{r.NormFloat64(), math.Ldexp(r.NormFloat64(), -r.IntN(60)), scale, math.Ldexp(r.Float64(), -r.IntN(40)),
+						math.Ldexp(1, -r.IntN(40)-10), math.Ldexp(1, -r.IntN(40)-12)}
+					any := k.ApplyRow[f](dst.at(0), src.at(0), gamma.at(0), beta.at(0), n, &row, flags.at(0))
+					for _, m := range []*guarded[float64]{src, dst, gamma, beta} {
+						m.check(t, "numbers")
+					}
+					flags.check(t, "open")
+					seen := false
+					for i, x := range src.data() {
+						line := [6]float64{row[0], row[1], float64(gamma.data()[i] * row[2]), beta.data()[i], row[4], row[5]}
+						want, open := normApply(x, line, g.p, g.emin, g.emax)
+						if !(math.Abs((x-row[0])-row[1]) > row[3]) {
+							open = true
+							near++
+						}
+						at := fmt.Sprintf("format %d, %d numbers, x %x, line %x", f, n, x, line)
+						if got := flags.data()[i/8]>>(i%8)&1 == 1; got != open {
+							t.Fatalf("%s: open %v, want %v", at, got, open)
+						}
+						if got := math.Float64bits(dst.data()[i]); !open && got != want {
+							t.Fatalf("%s: %x, want %x", at, got, want)
+						}
+						if seen = seen || open; open {
+							opened++
+						} else {
+							decided++
+						}
+					}
+					if seen != (any != 0) {
+						t.Fatalf("format %d, %d numbers: any is %x", f, n, any)
+					}
+				}
+			}
+		}
+		if opened < 10000 || decided < 10000 || near < 1000 {
+			t.Errorf("%d open, %d near the mean, %d decided: all should happen", opened, near, decided)
+		}
+	})
+}

@@ -20,6 +20,7 @@ func norm() {
 		sums(i)
 		for _, f := range []format{float32Out, float16Out, bfloat16Out} {
 			apply(i, f)
+			applyRow(i, f)
 		}
 	}
 }
@@ -166,6 +167,81 @@ func apply(i isa, f format) {
 	INCQ(open)
 	SUBQ(Imm(8), n)
 	JNZ(LabelRef("next" + f.name + i.name))
+	VZEROUPPER()
+	Store(some, ReturnIndex(0))
+	RET()
+}
+
+// applyRow evaluates a line whose parameters are each number's own, with its guard:
+//
+//	dst     n numbers, n a positive multiple of 8; it may be src
+//	src     n numbers
+//	gamma   n numbers, and beta too
+//	row     muHi, muLo, 1/sigma, the least |x-mu|, and the coefficients of |t| and |y| in E
+//	open    n/8 bytes, a bit for each number that the guard leaves open
+//	any     the bits of open, combined
+func applyRow(i isa, f format) {
+	name := "normApplyRow" + f.name + i.name
+	TEXT(name, NOSPLIT, "func(dst, src, gamma, beta *float64, n int, row *[6]float64, open *uint8) (any uint64)")
+	Pragma("noescape")
+	Doc(name + " normalises and rounds: see asm/norm.go.")
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	gamma := Load(Param("gamma"), GP64()).(reg.GPVirtual)
+	beta := Load(Param("beta"), GP64()).(reg.GPVirtual)
+	n := Load(Param("n"), GP64()).(reg.GPVirtual)
+	row := Load(Param("row"), GP64()).(reg.GPVirtual)
+	open := Load(Param("open"), GP64()).(reg.GPVirtual)
+	v := i.vector()
+	r := i.wide
+	muHi, muLo, inv, least, ct, cy := r[0], r[1], r[2], r[3], r[4], r[5]
+	for k, c := range r[:6] {
+		VBROADCASTSD(Mem{Base: row, Disp: 8 * k}, c)
+	}
+	abs, t, y, e, lo, hi := r[6], r[7], r[8], r[9], r[10], r[11]
+	VMOVUPD(i.bits(math.MaxInt64), abs)
+	bits, near, all, some := GP64(), GP64(), GP64(), GP64()
+	XORQ(some, some)
+	Label("next" + name)
+	for h := range i.halves() {
+		VMOVUPD(Mem{Base: src, Disp: h * v}, t)
+		VSUBPD(muHi, t, t)
+		VSUBPD(muLo, t, t)
+		VANDPD(abs, t, e)
+		if i.lanes == 8 { // not greater
+			VCMPPD(Imm(10), least, e, reg.K4)
+			KMOVB(reg.K4, near.As32())
+		} else {
+			VCMPPD(Imm(10), least, e, e)
+			VMOVMSKPD(e, near.As32())
+		}
+		VMULPD(Mem{Base: gamma, Disp: h * v}, inv, y)
+		VMULPD(y, t, t)
+		VADDPD(Mem{Base: beta, Disp: h * v}, t, y)
+		VANDPD(abs, t, t)
+		VANDPD(abs, y, e)
+		VMULPD(cy, e, e)
+		VFMADD231PD(ct, t, e)
+		VSUBPD(e, y, lo)
+		VADDPD(e, y, hi)
+		i.decide(f, lo, hi, abs, bits.As32())
+		VMOVUPD(lo, Mem{Base: dst, Disp: h * v})
+		ORL(near.As32(), bits.As32())
+		if h > 0 {
+			SHLL(Imm(uint64(h*i.lanes)), bits.As32())
+			ORL(bits.As32(), all.As32())
+		} else {
+			MOVL(bits.As32(), all.As32())
+		}
+	}
+	MOVB(all.As8(), Mem{Base: open})
+	ORQ(all, some)
+	for _, at := range []reg.Register{src, dst, gamma, beta} {
+		ADDQ(Imm(64), at)
+	}
+	INCQ(open)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef("next" + name))
 	VZEROUPPER()
 	Store(some, ReturnIndex(0))
 	RET()
