@@ -47,7 +47,7 @@ import (
 // small.
 const (
 	longest = 256
-	chain   = 192
+	chain   = 96
 )
 
 // blockOf returns how many of n products are added one after another.

@@ -206,7 +206,7 @@ func (s *Space) places(n int) []int {
 
 // divide makes units, several for each worker.
 func (s *Space) divide(matrices int) {
-	s.groupA, s.groupB = tilesA, tilesB
+	s.groupA, s.groupB = min(tilesA, s.a.panels), tilesB
 	if s.kernels != nil && s.job.format == fp16.Float64 {
 		s.places(max(1, s.job.terms))
 	}
@@ -216,7 +216,7 @@ func (s *Space) divide(matrices int) {
 		switch {
 		case matrices*s.unitsA*s.unitsB >= 8*par.Workers() || s.groupA+s.groupB == 2:
 			return
-		case s.groupA >= 2*s.groupB || s.groupB == 1:
+		case s.groupB == 1 || s.job.prepared == nil && s.groupA >= 2*s.groupB:
 			s.groupA /= 2
 		default:
 			s.groupB /= 2

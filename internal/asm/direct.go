@@ -39,7 +39,7 @@ type Direct struct {
 }
 
 // AddAhead is how many float32 numbers Direct.Add asks for.
-const AddAhead = 64
+const AddAhead = 192
 
 // ToFloat64 is the index of Direct.Convolve beside the formats.
 const ToFloat64 = Formats

@@ -135,7 +135,7 @@ func directOutputs(i isa, f format) {
 }
 
 // addLines is how much memory directAdd asks for: asm.AddAhead numbers.
-const addLines = 4
+const addLines = 12
 
 // directAdd adds outputs() sums of products for 3 vectors of pixels:
 //
