@@ -228,7 +228,7 @@ func (g *direct) at(y, phase int) int {
 // unit each group's weights pass by once for all lines, and what the lines read, of which
 // there are as many as half a second cache holds, stays at hand. What is gathered may be
 // more than that, an eighth of the weights: else those pass by more often, which come from
-// farther away.
+// farther away. But no kernel may run for long.
 func (g *direct) share() {
 	d := g.dst
 	g.chunks, g.shares = d.H, 1
@@ -237,7 +237,7 @@ func (g *direct) share() {
 	}
 	line, most := 8*(g.k.ic*g.phases*g.phases+g.Outputs)*g.phaseWidth, asm.SecondCache()/2 // with its products
 	if g.gathers {
-		line, most = 8*(g.weights.terms+g.Outputs)*d.W, max(most, len(g.weights.panels))
+		line, most = 8*(g.weights.terms+g.Outputs)*d.W, max(most, min(len(g.weights.panels), 3<<20))
 	}
 	fit := max(1, most/line)
 	g.chunks = (d.H + fit - 1) / fit

@@ -161,7 +161,18 @@ func (p *packed) lay(body []float64, first, k int, s *source) {
 			copy(body[i*p.width:][:p.width], data[(k+i)*s.step+first:])
 		}
 	default:
-		for l := 0; l < n; l += 2 {
+		l := 0
+		if kernels := asm.LineKernels(); kernels != nil {
+			whole := terms / kernels.Abreast * kernels.Abreast
+			for ; whole > 0 && l+kernels.Abreast <= n; l += kernels.Abreast {
+				from := data[(first+l)*s.line+k:]
+				kernels.Weave(&body[l], 8*p.width, &from[0], 8*s.line, whole)
+				for j := 0; whole < terms && j < kernels.Abreast; j++ {
+					weave(body[whole*p.width+l+j:], p.width, from[j*s.line:][whole:terms])
+				}
+			}
+		}
+		for ; l < n; l += 2 {
 			if l+1 == n {
 				weave(body[l:], p.width, data[(first+l)*s.line+k:][:terms])
 				break

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/double"
 )
 
@@ -120,6 +121,11 @@ func float32s(d []float64, a, b run, op Op) {
 	case b.step == 0: // a sum and a product are the same the other way round
 		float32s(d, b, a, op)
 	case a.step == 0:
+		if k := asm.LineKernels(); k != nil && op == Mul && len(d) >= 8 {
+			n := len(d) &^ 7
+			k.Scale(&d[0], &b.data[0], &a.data[0], n)
+			d, b.data = d[n:], b.data[n:]
+		}
 		x := a.data[0]
 		switch y := b.data[:len(d)]; op {
 		case Add:
@@ -140,6 +146,15 @@ func float32s(d []float64, a, b run, op Op) {
 			}
 		}
 	default:
+		if k := asm.LineKernels(); k != nil && (op == Add || op == Mul) && len(d) >= 8 {
+			n := len(d) &^ 7
+			if op == Add {
+				k.Add(&d[0], &a.data[0], &b.data[0], n)
+			} else {
+				k.Mul(&d[0], &a.data[0], &b.data[0], n)
+			}
+			d, a.data, b.data = d[n:], a.data[n:], b.data[n:]
+		}
 		x, y := a.data[:len(d)], b.data[:len(d)]
 		switch op {
 		case Add:

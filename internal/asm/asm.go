@@ -1,7 +1,7 @@
 // Package asm is the room of the fast kernels: which instruction sets this CPU
 // has, which one runs, and the kernels themselves, for the packages of operations.
 // They stand in tables, a struct of functions for each purpose and set: an operation
-// takes the table of the set that runs (ActKernels, BytesKernels, DirectKernels, HashKernels, MeasureKernels,
+// takes the table of the set that runs (ActKernels, BytesKernels, DirectKernels, HashKernels, LineKernels, MeasureKernels,
 // NormKernels, NoiseKernels, PixelKernels, RowKernels, UnitKernels,
 // WinogradKernels) once and calls through it,
 // a row or a tile at a time. Every kernel is written by the generator in _gen. The
@@ -33,6 +33,7 @@ type backend struct {
 	noise                *Noise
 	direct               *Direct
 	pixels               *Pixels
+	lines                *Lines
 	norm                 *Norm
 	rows                 *Rows
 	units                *Units

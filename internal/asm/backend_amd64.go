@@ -22,10 +22,10 @@ var actVectors = func() (all [unsafe.Sizeof(actTable) / 8][4]uint64) {
 var backends = func() []backend {
 	all := []backend{{name: "purego"}}
 	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3) {
-		all = append([]backend{{name: "avx2", act: &actAVX2, winograd: &winogradAVX2, winograd5: &winograd5AVX2, winograd7: &winograd7AVX2, fast: &fastAVX2, fast4: &fast4AVX2, fast5: &fast5AVX2, fastTaps: &fastTapsAVX2, fastRows: &fastRowsAVX2, noise: &noiseAVX2, direct: &directAVX2, pixels: &pixelsAVX2, norm: &normAVX2, rows: &rowsAVX2, units: &unitsAVX2, measure: &measureAVX2}}, all...)
+		all = append([]backend{{name: "avx2", act: &actAVX2, winograd: &winogradAVX2, winograd5: &winograd5AVX2, winograd7: &winograd7AVX2, fast: &fastAVX2, fast4: &fast4AVX2, fast5: &fast5AVX2, fastTaps: &fastTapsAVX2, fastRows: &fastRowsAVX2, noise: &noiseAVX2, direct: &directAVX2, pixels: &pixelsAVX2, lines: &linesAVX2, norm: &normAVX2, rows: &rowsAVX2, units: &unitsAVX2, measure: &measureAVX2}}, all...)
 	}
 	if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512BW, cpuid.AVX512VL) {
-		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, winograd5: &winograd5AVX512, winograd7: &winograd7AVX512, fast: &fastAVX512, fast4: &fast4AVX512, fast5: &fast5AVX512, fastTaps: &fastTapsAVX512, fastRows: &fastRowsAVX512, noise: &noiseAVX512, direct: &directAVX512, pixels: &pixelsAVX512, norm: &normAVX512, rows: &rowsAVX512, units: &unitsAVX2, measure: &measureAVX2}}, all...)
+		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, winograd5: &winograd5AVX512, winograd7: &winograd7AVX512, fast: &fastAVX512, fast4: &fast4AVX512, fast5: &fast5AVX512, fastTaps: &fastTapsAVX512, fastRows: &fastRowsAVX512, noise: &noiseAVX512, direct: &directAVX512, pixels: &pixelsAVX512, lines: &linesAVX512, norm: &normAVX512, rows: &rowsAVX512, units: &unitsAVX2, measure: &measureAVX2}}, all...)
 	}
 	for i := range all[:len(all)-1] { // those with AVX
 		if cpuid.CPU.Supports(cpuid.SHA) {
@@ -137,6 +137,11 @@ var directAVX2 = Direct{
 	Convolve: [Formats + 1]func(*float64, *int, int, *float64, *float64, *float64, *float64, *uint8){
 		directFloat32AVX2, directFloat16AVX2, directBFloat16AVX2, directFloat64AVX2},
 }
+
+var (
+	linesAVX512 = Lines{Add: lineAddAVX512, Mul: lineMulAVX512, Scale: lineScaleAVX512, Weave: lineWeaveAVX512, Abreast: 8}
+	linesAVX2   = Lines{Add: lineAddAVX2, Mul: lineMulAVX2, Scale: lineScaleAVX2, Weave: lineWeaveAVX2, Abreast: 4}
+)
 
 var normAVX512 = Norm{
 	Top: normTopAVX512, Sums: normSumsAVX512,

@@ -15,6 +15,7 @@ var kernels = map[string]func(){
 	"direct":   direct,
 	"fast":     fast,
 	"hash":     hashes,
+	"lines":    lines,
 	"measure":  measure,
 	"noise":    noise,
 	"norm":     norm,

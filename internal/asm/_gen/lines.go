@@ -1,0 +1,128 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	"github.com/mmcloughlin/avo/reg"
+)
+
+// lines writes all kernels of asm.Lines.
+func lines() {
+	for _, i := range []isa{avx512, avx2} {
+		newTable(i, "lines"+i.name+"Constants").words(quietNaN)
+		lineApply(i, "Add", VADDPD, false)
+		lineApply(i, "Mul", VMULPD, false)
+		lineApply(i, "Scale", VMULPD, true)
+		weave(i)
+	}
+}
+
+// lineApply is an operation of n pairs of numbers, of which the second is always the same one
+// if so it says, rounded to float32:
+//
+//	dst     n numbers; it may be a or b
+//	a, b    n numbers each, or one
+//	n       a positive multiple of 8
+func lineApply[F ~func(ops ...Op)](i isa, what string, apply F, spread bool) {
+	name := "line" + what + i.name
+	TEXT(name, NOSPLIT, "func(dst, a, b *float64, n int)")
+	Pragma("noescape")
+	Doc(name + " rounds to float32: see asm/lines.go.")
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	a := Load(Param("a"), GP64()).(reg.GPVirtual)
+	b := Load(Param("b"), GP64()).(reg.GPVirtual)
+	n := Load(Param("n"), GP64()).(reg.GPVirtual)
+	nan, by := i.wide[0], i.wide[1]
+	VMOVUPD(i.bits(quietNaN), nan)
+	if spread {
+		VBROADCASTSD(Mem{Base: b}, by)
+	}
+	Label(name)
+	for h := range i.halves() {
+		y, t := i.wide[2+2*h], i.wide[3+2*h]
+		VMOVUPD(Mem{Base: a, Disp: h * i.vector()}, y)
+		if spread {
+			apply(by, y, y)
+		} else {
+			apply(Mem{Base: b, Disp: h * i.vector()}, y, y)
+		}
+		if i.lanes == 8 {
+			VCMPPD(Imm(3), y, y, reg.K1)
+			VCVTPD2PS(y, i.lower(y))
+			VCVTPS2PD(i.lower(y), y)
+			VBLENDMPD(nan, y, reg.K1, y)
+		} else {
+			VCMPPD(Imm(3), y, y, t)
+			VCVTPD2PSY(y, i.lower(y))
+			VCVTPS2PD(i.lower(y), y)
+			VBLENDVPD(t, nan, y, y)
+		}
+		VMOVUPD(y, Mem{Base: dst, Disp: h * i.vector()})
+	}
+	ADDQ(Imm(64), a)
+	if !spread {
+		ADDQ(Imm(64), b)
+	}
+	ADDQ(Imm(64), dst)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef(name))
+	VZEROUPPER()
+	RET()
+}
+
+// weave lays as many lines as a register has numbers out side by side:
+//
+//	dst     the first number; width bytes from there to the next of its line
+//	src     the first line; line bytes from there to the next
+//	n       numbers of a line, a positive multiple of a register's
+func weave(i isa) {
+	name := "lineWeave" + i.name
+	TEXT(name, NOSPLIT, "func(dst *float64, width int, src *float64, line, n int)")
+	Pragma("noescape")
+	Doc(name + " lays lines out side by side: see asm/lines.go.")
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	width := Load(Param("width"), GP64()).(reg.GPVirtual)
+	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	line := Load(Param("line"), GP64()).(reg.GPVirtual)
+	n := Load(Param("n"), GP64()).(reg.GPVirtual)
+	at := GP64()
+	r, t := i.wide[:i.lanes], i.wide[i.lanes:2*i.lanes]
+	Label(name)
+	MOVQ(src, at)
+	for k := range i.lanes {
+		VMOVUPD(Mem{Base: at}, r[k])
+		ADDQ(line, at)
+	}
+	for k := 0; k < i.lanes; k += 2 {
+		VUNPCKLPD(r[k+1], r[k], t[k])
+		VUNPCKHPD(r[k+1], r[k], t[k+1])
+	}
+	out := make([]reg.VecPhysical, i.lanes) // of the numbers of each place
+	for odd := range 2 {
+		if i.lanes == 4 {
+			out[odd], out[odd+2] = r[odd], r[odd+2]
+			VPERM2F128(Imm(0x20), t[odd+2], t[odd], out[odd])
+			VPERM2F128(Imm(0x31), t[odd+2], t[odd], out[odd+2])
+			continue
+		}
+		m := r[4*odd:]
+		for pair := range 2 { // of lines 0 to 3, and 4 to 7: places 0 and 4, and 2 and 6
+			VSHUFF64X2(Imm(0x88), t[4*pair+odd+2], t[4*pair+odd], m[2*pair])
+			VSHUFF64X2(Imm(0xdd), t[4*pair+odd+2], t[4*pair+odd], m[2*pair+1])
+		}
+		for k := range 2 {
+			out[odd+2*k], out[odd+2*k+4] = i.wide[16+4*odd+k], i.wide[18+4*odd+k]
+			VSHUFF64X2(Imm(0x88), m[2+k], m[k], out[odd+2*k])
+			VSHUFF64X2(Imm(0xdd), m[2+k], m[k], out[odd+2*k+4])
+		}
+	}
+	for _, v := range out {
+		VMOVUPD(v, Mem{Base: dst})
+		ADDQ(width, dst)
+	}
+	ADDQ(Imm(uint64(i.vector())), src)
+	SUBQ(Imm(uint64(i.lanes)), n)
+	JNZ(LabelRef(name))
+	VZEROUPPER()
+	RET()
+}

@@ -1,0 +1,86 @@
+package asm
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+)
+
+func eachLines(t *testing.T, test func(t *testing.T, k *Lines)) {
+	for _, b := range backends {
+		if b.lines != nil {
+			t.Run(b.name, func(t *testing.T) { test(t, b.lines) })
+		}
+	}
+}
+
+// TestLines: sums and products, rounded once more, with the one NaN, in place too.
+func TestLines(t *testing.T) {
+	special := []float64{0, math.Copysign(0, -1), math.Inf(1), math.Inf(-1), math.NaN(), math.Float64frombits(0xfff8000000000123), math.MaxFloat32, 0x1p-149, 0x1p-127}
+	eachLines(t, func(t *testing.T, k *Lines) {
+		r := rand.New(rand.NewPCG(1, 2))
+		for _, n := range []int{8, 16, 24, 200} {
+			for trial := range 20 {
+				a, b, dst := newGuarded[float64](n, 7), newGuarded[float64](n, 7), newGuarded[float64](n, 7)
+				for i := range n {
+					a.data()[i], b.data()[i] = float64(float32(r.NormFloat64())), float64(float32(r.NormFloat64()))
+					if trial%2 == 1 && r.IntN(3) == 0 {
+						a.data()[i], b.data()[i] = special[r.IntN(len(special))], special[r.IntN(len(special))]
+					}
+				}
+				by := b.data()[0]
+				for name, of := range map[string]struct {
+					kernel func(dst, a, b *float64, n int)
+					want   func(i int) float64
+				}{
+					"add":   {k.Add, func(i int) float64 { return a.data()[i] + b.data()[i] }},
+					"mul":   {k.Mul, func(i int) float64 { return a.data()[i] * b.data()[i] }},
+					"scale": {k.Scale, func(i int) float64 { return a.data()[i] * by }},
+				} {
+					of.kernel(dst.at(0), a.at(0), b.at(0), n)
+					dst.check(t, name)
+					for i, got := range dst.data() {
+						want := math.Float64bits(float64(float32(of.want(i))))
+						if y := of.want(i); y != y {
+							want = 0x7ff8000000000000
+						}
+						if math.Float64bits(got) != want {
+							t.Fatalf("%s, %d numbers: %x and %x: %x, want %x", name, n, a.data()[i], b.data()[i], math.Float64bits(got), want)
+						}
+					}
+				}
+				k.Add(a.at(0), a.at(0), b.at(0), n)
+				k.Add(b.at(0), a.at(0), b.at(0), n)
+				a.check(t, "a")
+				b.check(t, "b")
+			}
+		}
+	})
+}
+
+// TestLineWeave: lines side by side, and nothing but those.
+func TestLineWeave(t *testing.T) {
+	eachLines(t, func(t *testing.T, k *Lines) {
+		for _, blocks := range []int{1, 2, 5} {
+			for _, width := range []int{k.Abreast, 3 * k.Abreast} {
+				n := blocks * k.Abreast
+				line := n + 3
+				src, dst := newGuarded[float64]((k.Abreast-1)*line+n, 7), newGuarded[float64]((n-1)*width+k.Abreast, 9)
+				for i := range src.data() {
+					src.data()[i] = float64(i)
+				}
+				k.Weave(dst.at(0), 8*width, src.at(0), 8*line, n)
+				dst.check(t, "dst")
+				for i, got := range dst.data() {
+					want := 9.0
+					if l := i % width; l < k.Abreast {
+						want = float64(l*line + i/width)
+					}
+					if got != want {
+						t.Fatalf("%d numbers, %d apart: number %d is %v, want %v", n, width, i, got, want)
+					}
+				}
+			}
+		}
+	})
+}
