@@ -135,6 +135,20 @@ func Forward(dst, src *tensor.Tensor, f Func) {
 	})
 }
 
+// Lines returns what sets dst to the function of src, as Forward does with results of a
+// format other than Float64. The two are of one length, and the same numbers or apart.
+func Lines(f Func, format fp16.Format) func(dst, src []float64) {
+	if int(f) >= len(functions) || format == fp16.Float64 {
+		panic("act: unknown function or format")
+	}
+	fn := &functions[f]
+	kernel := fn.choose(format)
+	return func(dst, src []float64) {
+		done := fn.vectors(kernel, dst, src, format)
+		fn.apply(dst[done:], src[done:], format)
+	}
+}
+
 // apply is Forward for one piece of the data, element by element.
 func (fn *function) apply(dst, src []float64, f fp16.Format) {
 	for i, x := range src {

@@ -68,24 +68,39 @@ func ForwardFast(dst, src *tensor.Tensor, f Func) {
 	kernels, n := fastKernels(), len(src.Data)
 	par.For((n+chunk-1)/chunk, func(i int) {
 		lo, hi := i*chunk, min((i+1)*chunk, n)
-		if kernels == nil {
-			for k, x := range src.Data[lo:hi] {
-				dst.Data[lo+k] = number(FastGELU(float32(x)))
-			}
-			return
-		}
-		var row [512]float32
-		for at := lo; at < hi; at += len(row) {
-			part := src.Data[at:min(at+len(row), hi)]
-			for k, x := range part {
-				row[k] = float32(x)
-			}
-			kernels.GELU(&row[0], &row[0], (len(part)+7)/8)
-			for k, y := range row[:len(part)] {
-				dst.Data[at+k] = number(y)
-			}
-		}
+		fastLine(kernels, dst.Data[lo:hi], src.Data[lo:hi])
 	})
+}
+
+// FastLines is [Lines] with the bits of [ForwardFast], for numbers of a format to results of
+// the same.
+func FastLines(f Func, format fp16.Format) func(dst, src []float64) {
+	if f != GELU || format != fp16.Float32 {
+		return Lines(f, format)
+	}
+	kernels := fastKernels()
+	return func(dst, src []float64) { fastLine(kernels, dst, src) }
+}
+
+// fastLine sets dst to GELU of src, in fast arithmetic.
+func fastLine(kernels *asm.FastRows, dst, src []float64) {
+	if kernels == nil {
+		for k, x := range src {
+			dst[k] = number(FastGELU(float32(x)))
+		}
+		return
+	}
+	var row [512]float32
+	for at := 0; at < len(src); at += len(row) {
+		part := src[at:min(at+len(row), len(src))]
+		for k, x := range part {
+			row[k] = float32(x)
+		}
+		kernels.GELU(&row[0], &row[0], (len(part)+7)/8)
+		for k, y := range row[:len(part)] {
+			dst[at+k] = number(y)
+		}
+	}
 }
 
 // fastRow sets dst to GELU of src, in fast arithmetic.

@@ -53,6 +53,7 @@ type Call struct {
 	program *Program
 	node    int
 	in      []*tensor.Tensor // as they are stored
+	run     *Run             // of Eval
 }
 
 // In returns input i, rounded to the format in which the node takes it.

@@ -265,9 +265,10 @@ func (o Einsum) Eval(c *Call) error {
 // A constant matrix b is packed once, with a constant vector that is added.
 func multiply(c *Call, a, b, added int, p matmul.Params) {
 	if k := packed(c, b, added, p); k != nil {
-		k.Forward(c.Out[0], c.In(a))
+		k.ForwardThen(c.Out[0], c.In(a), c.then())
 		return
 	}
+	p.Then = c.then()
 	if added >= 0 {
 		p.C = c.In(added)
 	}

@@ -31,7 +31,8 @@ type Run struct {
 	// will read it.
 	Gone func(value int, t *tensor.Tensor)
 
-	call Call // Eval's memory
+	call Call            // Eval's memory
+	then func(at, n int) // EvalThen's
 }
 
 // Run evaluates the program for those inputs, whose types must be the inferred
@@ -120,7 +121,7 @@ func (r *Run) make(n *Node, i int, of []*tensor.Tensor) (*tensor.Tensor, error) 
 // call at a time, and one after the other takes no memory.
 func (p *Program) Eval(r *Run, i int, out, in []*tensor.Tensor) error {
 	n, c := &p.graph.Nodes[i], &r.call
-	*c = Call{Mode: p.mode, Out: out, Draws: r.Draws, Time: r.Time, program: p, node: i, in: append(c.in[:0], in...)}
+	*c = Call{Mode: p.mode, Out: out, Draws: r.Draws, Time: r.Time, program: p, node: i, in: append(c.in[:0], in...), run: r}
 	defer func() { clear(c.in); *c = Call{in: c.in[:0]} }()
 	for k, v := range n.In {
 		if c.in[k] == nil {

@@ -73,13 +73,18 @@ var fastSpaces = sync.Pool{New: func() any { return new(fastSpace) }}
 // fastRows is how many groups of rows a piece of work has at most.
 const fastRows = 8
 
-// applyFast multiplies rows of a into dst.
-func (k *Kernel) applyFast(dst, a []float64, rows int) {
+// applyFast multiplies rows of a into dst, and calls then for pieces of it.
+func (k *Kernel) applyFast(dst, a []float64, rows int, then func(at, n int)) {
 	kernels := asm.WinogradForm(3).Fast()
 	if kernels == nil {
 		asm.Ran("fast product, plain Go")
 		p := k.singles(1)
-		par.For(rows, func(i int) { k.plainRow(p, dst[i*k.n:][:k.n], a[i*k.k:][:k.k]) })
+		par.For(rows, func(i int) {
+			k.plainRow(p, dst[i*k.n:][:k.n], a[i*k.k:][:k.k])
+			if then != nil {
+				then(i*k.n, k.n)
+			}
+		})
 		return
 	}
 	asm.Ran("fast product " + asm.ISA())
@@ -98,6 +103,10 @@ func (k *Kernel) applyFast(dst, a []float64, rows int) {
 			u := p.u[panel*p.blocks*fastBlock*kernels.Outputs:]
 			kernels.Multiply(&s.v[0], &u[0], &s.m[0], p.blocks, fastChain/fastBlock, n, &u[0], &u[0])
 			k.store(dst, s.m, p.bias, panel, kernels.Outputs, lo, hi)
+		}
+		from, to := part*panels/parts*kernels.Outputs, min((part+1)*panels/parts*kernels.Outputs, k.n)
+		for i := lo; then != nil && i < hi; i++ {
+			then(i*k.n+from, to-from)
 		}
 	})
 }

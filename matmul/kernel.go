@@ -83,14 +83,19 @@ func (k *Kernel) panels(width int) *packed {
 
 // Forward multiplies a [...,K] by the kernel into dst [...,N]. It panics if shapes or
 // formats do not fit together.
-func (k *Kernel) Forward(dst, a *tensor.Tensor) {
+func (k *Kernel) Forward(dst, a *tensor.Tensor) { k.ForwardThen(dst, a, nil) }
+
+// ForwardThen is Forward, and calls then as Params has it; nil for nothing.
+func (k *Kernel) ForwardThen(dst, a *tensor.Tensor, then func(at, n int)) {
 	s := spaces.Get().(*Space)
 	defer spaces.Put(s)
-	s.Apply(dst, a, k)
+	s.apply(dst, a, k, then)
 }
 
 // Apply is k.Forward in this memory.
-func (s *Space) Apply(dst, a *tensor.Tensor, k *Kernel) {
+func (s *Space) Apply(dst, a *tensor.Tensor, k *Kernel) { s.apply(dst, a, k, nil) }
+
+func (s *Space) apply(dst, a *tensor.Tensor, k *Kernel, then func(at, n int)) {
 	last := len(a.Shape) - 1
 	ok := last >= 0 && len(dst.Shape) == last+1 && a.Shape[last] == k.k && dst.Shape[last] == k.n
 	rows := 1
@@ -106,12 +111,13 @@ func (s *Space) Apply(dst, a *tensor.Tensor, k *Kernel) {
 	}
 	if k.fast && dst.Format == fp16.Float32 {
 		if rows > 0 && k.n > 0 {
-			k.applyFast(dst.Data, a.Data, rows)
+			k.applyFast(dst.Data, a.Data, rows, then)
 		}
 		return
 	}
 	j := &s.job
 	j.begin(dst, Params{})
+	j.then = then
 	j.m, j.k, j.n = rows, k.k, k.n
 	j.dims = j.dims[:0]
 	j.a = view{a.Data, j.a.batch[:0], k.k, 1}

@@ -42,6 +42,11 @@ type Params struct {
 	TransA, TransB bool           // the last two dimensions of a, or of b, change places
 	Alpha, Beta    *float64       // nil is 1
 	C              *tensor.Tensor // what is added, broadcast to the shape of the result; nil is nothing
+
+	// Then, if not nil, is called for all numbers of the result in pieces that do not overlap,
+	// when they are made: n of them from the one numbered at on, a line or less of the result
+	// or of all its numbers. Several goroutines call it at once.
+	Then func(at, n int)
 }
 
 // Shape returns the shape of the product of operands of shapes a and b, as
@@ -130,6 +135,7 @@ func (s *Space) Forward(dst, a, b *tensor.Tensor, p Params) {
 	}
 	j := &s.job
 	j.begin(dst, p)
+	j.then = p.Then
 	j.m, j.k = ends(a.Shape, p.TransA, true)
 	_, j.n = ends(b.Shape, p.TransB, false)
 	j.dims = append(j.dims[:0], dst.Shape[:len(dst.Shape)-min(len(a.Shape)-1, 1)-min(len(b.Shape)-1, 1)]...)

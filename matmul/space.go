@@ -79,6 +79,7 @@ const (
 	tilesA     = 64      // panels of a unit, at most
 	tilesB     = 4
 	serial     = 1 << 17 // products that are not worth sharing out
+	piece      = 1 << 12 // numbers of a result
 )
 
 // run computes the job.
@@ -151,6 +152,10 @@ func (s *Space) run() {
 	}
 	for i := range s.sources {
 		s.sources[i] = source{}
+	}
+	if j.then != nil && j.col != 1 { // no piece is done before all of it
+		then, n := j.then, j.batches*j.m*j.n
+		par.For((n+piece-1)/piece, func(i int) { then(i*piece, min(piece, n-i*piece)) })
 	}
 }
 

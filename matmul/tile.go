@@ -50,6 +50,12 @@ func (s *Space) tiles(number, i int) {
 			}
 		}
 	}
+	if j.then != nil && j.col == 1 {
+		from, to := loB*s.cols, min(hiB*s.cols, j.n)
+		for i := loA * s.rows; i < min(hiA*s.rows, j.m); i++ {
+			j.then((s.first+matrix)*j.m*j.n+i*j.row+from, to-from)
+		}
+	}
 }
 
 // room sets a slice's length.

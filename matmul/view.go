@@ -108,6 +108,7 @@ type job struct {
 	row, col    int // strides of the result
 	alpha, beta float64
 	prepared    *Kernel // b, if it is prepared
+	then        func(at, n int)
 
 	inner bool    // the addend is one more product of each sum
 	fold  float64 // what a is multiplied by when packed, a power of two
@@ -181,5 +182,5 @@ func light(v float64) bool {
 
 // end lets go of the tensors.
 func (j *job) end() {
-	j.a.data, j.b.data, j.c.data, j.to, j.prepared = nil, nil, nil, nil, nil
+	j.a.data, j.b.data, j.c.data, j.to, j.prepared, j.then = nil, nil, nil, nil, nil, nil
 }

@@ -58,8 +58,10 @@ type value struct {
 	id     int // in the graph
 	of     graph.Type
 	tensor *slot
-	packed bool // the image was made of the tensor
-	input  *int // which input it is, nil for others
+	from   pass       // that makes the tensor
+	open   *otherPass // the same, where the tensor may still be worked on while it is made
+	packed bool       // the image was made of the tensor
+	input  *int       // which input it is, nil for others
 	stage  *inPass
 }
 
@@ -446,6 +448,8 @@ func (c *compiler) bind() {
 			x.bind()
 		case *maxPass:
 			x.bind()
+		case *otherPass:
+			x.bind(c.p)
 		}
 	}
 	for k, x := range c.p.passes {

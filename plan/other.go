@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"slices"
+
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/tensor"
@@ -14,6 +16,9 @@ type otherPass struct {
 	node    int
 	in, out []*tensor.Tensor // nil for a constant
 	input   []*int           // which input of the plan it is, nil for none
+
+	then  []func(d []float64, at int) // nodes after it, which are done with pieces of its output
+	piece func(at, n int)
 }
 
 func (o *otherPass) run(p *Plan) {
@@ -22,18 +27,34 @@ func (o *otherPass) run(p *Plan) {
 			o.in[k] = p.given[*of]
 		}
 	}
+	if len(o.then) > 0 {
+		p.err = p.program.EvalThen(&p.run, o.node, o.out, o.in, o.piece)
+		return
+	}
 	p.err = p.program.Eval(&p.run, o.node, o.out, o.in)
 	for _, t := range o.out {
-		p.lookAt(t)
+		p.lookAt(t.Data)
 	}
 }
 
-// lookAt is look for a tensor.
-func (p *Plan) lookAt(t *tensor.Tensor) {
+// bind makes the function that workers run.
+func (o *otherPass) bind(p *Plan) {
+	o.piece = func(at, n int) {
+		d := o.out[0].Data[at:][:n]
+		p.lookAt(d)
+		for _, f := range o.then {
+			f(d, at)
+			p.lookAt(d)
+		}
+	}
+}
+
+// lookAt is look for numbers of a tensor.
+func (p *Plan) lookAt(d []float64) {
 	if !p.Watch {
 		return
 	}
-	for _, v := range t.Data {
+	for _, v := range d {
 		if v-v != 0 {
 			p.nonfinite.Store(true)
 			return
@@ -105,7 +126,8 @@ func (c *compiler) imaged(v int) *value {
 func (c *compiler) tensored(x *value) *slot {
 	if x.tensor == nil {
 		x.tensor = c.slot(x.of)
-		c.p.passes = append(c.p.passes, &unpackPass{x.virtual, x.tensor})
+		x.from = &unpackPass{x.virtual, x.tensor}
+		c.p.passes = append(c.p.passes, x.from)
 	}
 	return x.tensor
 }
@@ -120,6 +142,9 @@ func (c *compiler) output(x *value, k int) pass {
 
 // other evaluates node i by its definition.
 func (c *compiler) other(i int, d *describer) {
+	if c.seen(i, d) || c.joined(i, d) {
+		return
+	}
 	n := &c.g.Nodes[i]
 	pass := &otherPass{node: i, in: make([]*tensor.Tensor, len(n.In)), input: make([]*int, len(n.In))}
 	for k, v := range n.In {
@@ -135,7 +160,10 @@ func (c *compiler) other(i int, d *describer) {
 		}
 	}
 	for _, v := range n.Out {
-		x := &value{id: v, of: c.p.program.Type(v)}
+		x := &value{id: v, of: c.p.program.Type(v), from: pass}
+		if len(n.Out) == 1 {
+			x.open = pass
+		}
 		x.tensor = c.slot(x.of)
 		c.values[v] = x
 		d.Bytes += 8 * int64(tensor.Size(x.of.Shape))
@@ -144,6 +172,62 @@ func (c *compiler) other(i int, d *describer) {
 	c.p.passes = append(c.p.passes, pass)
 	d.Op, d.Kernel, d.pass = n.Op.Name(), "definition", pass
 	c.described = append(c.described, d)
+}
+
+// seen compiles a node whose output is its input in another shape, if that is a tensor.
+func (c *compiler) seen(i int, d *describer) bool {
+	n := &c.g.Nodes[i]
+	if _, is := n.Op.(graph.View); !is || c.g.Values[n.In[0]].Const != nil || c.values[n.In[0]].input != nil {
+		return false
+	}
+	x, to := c.values[n.In[0]], c.p.program.Type(n.Out[0])
+	from := c.tensored(x)
+	y := &value{id: n.Out[0], of: to, from: x.from, tensor: &slot{tensor.Of(to.Format, from.Data, to.Shape...)}}
+	if c.only(x) {
+		y.open = x.open
+	}
+	c.values[n.Out[0]] = y
+	d.Op, d.Kernel, d.pass = n.Op.Name(), "none", c.latest()
+	c.described = append(c.described, d)
+	return true
+}
+
+// joined compiles a node that is done with pieces of what an earlier pass makes, in their place,
+// where nobody else reads that and all else that it needs is there before.
+func (c *compiler) joined(i int, d *describer) bool {
+	n := &c.g.Nodes[i]
+	for k, v := range n.In {
+		x := c.values[v]
+		if x == nil || x.open == nil || !c.only(x) {
+			continue
+		}
+		in, there := make([]*tensor.Tensor, len(n.In)), true
+		for j, w := range n.In {
+			y := c.values[w]
+			switch {
+			case j == k || c.g.Values[w].Const != nil:
+			case y.tensor == nil || y.from == nil || slices.Index(c.p.passes, y.from) >= slices.Index(c.p.passes, pass(x.open)):
+				there = false
+			default:
+				in[j] = y.tensor.Tensor
+				d.Bytes += 8 * int64(tensor.Size(y.of.Shape))
+			}
+		}
+		if !there {
+			continue
+		}
+		f := c.p.program.Pieces(i, k, in)
+		if f == nil {
+			continue
+		}
+		x.open.then = append(x.open.then, f)
+		to := c.p.program.Type(n.Out[0])
+		c.values[n.Out[0]] = &value{id: n.Out[0], of: to, from: x.from, open: x.open, tensor: x.tensor}
+		d.Op, d.Kernel, d.pass = n.Op.Name(), "definition", x.open
+		c.described = append(c.described, d)
+		return true
+	}
+	return false
 }
 
 func (c *compiler) slot(t graph.Type) *slot {

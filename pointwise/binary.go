@@ -132,6 +132,24 @@ func Binary(dst, a, b *tensor.Tensor, op Op) {
 	})
 }
 
+// Lines returns what sets dst to op of a and b, rounded once to a format, for operands of those
+// formats: lines of one length, of which a or b, but not both, may be one number instead. dst
+// may be a or b. It is nil where no float64 operation, rounded again, has the bits of Binary.
+func Lines(op Op, to, a, b fp16.Format) func(dst, a, b []float64) {
+	if int(op) >= len(operations) || !plainly(to, op, a, b) || to != fp16.Float64 && (a == fp16.Float64 || b == fp16.Float64) {
+		return nil
+	}
+	return func(dst, a, b []float64) {
+		x, y := run{a, 1}, run{b, 1}
+		if len(dst) > 1 && len(a) == 1 {
+			x.step = 0
+		} else if len(dst) > 1 && len(b) == 1 {
+			y.step = 0
+		}
+		arithmetic(dst, x, y, op, to)
+	}
+}
+
 // AddScaled sets dst to a + alpha b, element by element, rounded once to dst.Format, where
 // alpha is a finite float32 number, or any for a Float64 dst: there the product is rounded
 // first. All else is as in Binary.
