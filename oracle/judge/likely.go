@@ -60,6 +60,8 @@ func (q *Question) likely(types []graph.Type) ([]Contract, error) {
 	return likely, nil
 }
 
+const mostPlaces = 8
+
 // climb adds and takes away the roundings of a chain, or of an operation of many steps, one at a time, as long as
 // that explains an output plainly better; nil if nothing does.
 func (q *Question) climb(types []graph.Type, c Contract, off float64, explain func(Contract) (float64, error)) (*Contract, error) {
@@ -96,7 +98,8 @@ func (q *Question) climb(types []graph.Type, c Contract, off float64, explain fu
 	return &c, nil
 }
 
-// places is the mean square of an output's errors, each in places of its format and at most 100 of them.
+// places is the mean square of an output's errors, each in places of its format and at most mostPlaces of them: where
+// terms cancel, one rounding of a right kernel that goes the other way is many places.
 func (q *Question) places(y []float64) (sum float64) {
 	f := q.Output.Format
 	for i, v := range y {
@@ -105,7 +108,7 @@ func (q *Question) places(y []float64) (sum float64) {
 			ulp = f.Smallest()
 		}
 		if d := math.Abs(q.Output.Data[i]-v) / ulp; d == d {
-			sum += min(d, 100) * min(d, 100)
+			sum += min(d, mostPlaces) * min(d, mostPlaces)
 		}
 	}
 	return sum / float64(max(1, len(y)))
