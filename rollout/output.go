@@ -194,6 +194,7 @@ func (o *flat) State(t, m int, x, prev []float64) error {
 	if err := o.write(o.buf, o.at+int64(i)*int64(n)); err != nil {
 		return err
 	}
+	o.push(n)
 	if !o.bare {
 		for k, v := range o.seen.values(t, m, x, prev) {
 			o.buf = fp16.Float64.Append(o.buf, []float64{v})

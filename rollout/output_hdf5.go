@@ -266,6 +266,7 @@ func (o *hdf5Output) State(t, m int, x, prev []float64) error {
 	if err != nil {
 		return o.failed(err)
 	}
+	o.push(len(chunk))
 	n := len(o.buf)
 	for k, v := range o.seen.values(t, m, x, prev) {
 		v = fp16.Float32.Round(v)

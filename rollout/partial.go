@@ -22,6 +22,17 @@ type partialFile struct {
 	done bool        // the file that was held has the final name already
 
 	lockless bool // the file system has no locks: another process may write the file, too
+	pushed   int  // bytes since the system was asked to begin to write them to the disk
+}
+
+// push counts bytes that were written, and asks the system to write them to the disk now and
+// then, so that it does not have to write all of them when the file is made durable.
+func (p *partialFile) push(n int) {
+	const often = 4 << 20
+	if p.pushed += n; p.pushed >= often {
+		disk.Begin(p.f)
+		p.pushed = 0
+	}
 }
 
 // partial returns the name under which an output is written until it is

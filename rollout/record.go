@@ -198,6 +198,7 @@ func (d *recording) Draw(kind noise.Kind, p float64, shape []int, dst []float64)
 		r.step.Reset()
 	}
 	r.step.Write(r.buf)
+	r.push(len(r.buf))
 	if err := r.write(r.buf, r.at[d.k][i]+int64(d.t-1)*int64(len(r.buf))); err != nil || d.next < len(r.kinds) {
 		return err
 	}
