@@ -68,11 +68,25 @@ func (k *Kernel) term(t int) (c, i int) {
 	return t / (k.kh * k.kw), t % (k.kh * k.kw)
 }
 
+// gatherChain is how many blocks of 8 terms that are gathered are added one after another;
+// such sums are added in order.
+const gatherChain = 32
+
+// roundings returns in how many roundings of the sum a term takes part at most: in those of
+// its chain, of which the first addition, to 0, is exact, and in one for each chain.
+func (k *Kernel) roundings(terms int) int {
+	const chain = gatherChain * block
+	if !k.gathered() || terms <= chain {
+		return terms
+	}
+	return chain + (terms+chain-1)/chain
+}
+
 // pixel returns the weights for kernels of that many outputs, made at their first
 // use.
 //
-// The guard's bound is that of bound.go for n taps and the bias, and 2u more of
-// |y|, which is at most ||w/t|| ||t x|| + |b|, for its own arithmetic.
+// The guard's bound is that of bound.go for n taps and the bias, with roundings in the place
+// of n, and 2u more of |y|, which is at most ||w/t|| ||t x|| + |b|, for its own arithmetic.
 func (k *Kernel) pixel(outputs int) *pixelWeights {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -97,7 +111,7 @@ func (k *Kernel) pixel(outputs int) *pixelWeights {
 			w.direct[((o*blocks+c/block)*hw+i)*block+c%block] = float32(v)
 		}
 		table := w.tables[o/block*3*block+o%block:]
-		table[0] = 1.0002 * 0x1p-53 * float64(float64(k.taps()+2)*k.norm[o])
+		table[0] = 1.0002 * 0x1p-53 * float64(float64(k.roundings(w.terms)+2)*k.norm[o])
 		table[block] = k.bias[o]
 		table[2*block] = 3.001 * 0x1p-53 * math.Abs(k.bias[o])
 	}
@@ -309,7 +323,7 @@ func (g *direct) multiply(s *worker, n, y, o, groups int) {
 		return
 	}
 	blocks := g.weights.terms / block
-	g.Multiply(&s.v[0], u, &s.m[0], blocks, blocks, groups, &g.weights.panels[(o+1)%g.panels*size], &g.dst.data[g.dst.at(n, o*g.Outputs/block, y, 0)])
+	g.Multiply(&s.v[0], u, &s.m[0], blocks, gatherChain, groups, &g.weights.panels[(o+1)%g.panels*size], &g.dst.data[g.dst.at(n, o*g.Outputs/block, y, 0)])
 }
 
 // finite reports whether all norms of lines [lo,hi) are.
