@@ -29,6 +29,7 @@ func (s *Space) tiles(number, i int) {
 	sums := func(a, b int) []float64 { return w.sums[((a-loA)*(hiB-loB)+b-loB)*tile:][:tile] }
 	for k := 0; k < j.terms; k += s.a.block {
 		n := min(s.a.block, j.terms-k)
+		first, _ := u.a.at(u.panelsA+loA, k)
 		for b := loB; b < hiB; b++ {
 			u.right = u.b.piece(u.panelsB+b, k, n, &w.right)
 			if u.next = nil; b+1 < hiB {
@@ -36,8 +37,10 @@ func (s *Space) tiles(number, i int) {
 			} else if k+n < j.terms {
 				u.ahead(loB, k+n)
 			}
+			at, size := u.a.data[first:], n*s.rows
 			for a := loA; a < hiA; a++ {
-				u.add(a, k, n, sums(a, b))
+				u.add(at[:size], n, sums(a, b))
+				at = at[size:]
 			}
 		}
 	}
@@ -76,11 +79,9 @@ type unit struct {
 	next             []float32 // those after them, where they are single
 }
 
-// add adds the products of n terms, from k on, of panel a and those at hand of b to the
+// add adds the products of n terms of a panel of a and those at hand of b to the
 // sums of their tile; in float64 these are all, and the sums zero.
-func (u *unit) add(a, k, n int, sums []float64) {
-	at, _ := u.a.at(u.panelsA+a, k)
-	left := u.a.data[at:][:n*u.rows]
+func (u *unit) add(left []float64, n int, sums []float64) {
 	switch {
 	case u.kernels == nil:
 		addPlain(u.right[:n*plainCols], left, sums)
