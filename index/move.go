@@ -83,10 +83,21 @@ func (m maps) runs(dst, src *tensor.Tensor, fill float64, run int) {
 	if len(m) > 0 {
 		inner, outer = m[len(m)-1], m[:len(m)-1]
 	}
+	whole := !slices.Contains(inner, outside)
 	cells := len(dst.Data) / run
 	pieces(cells, run, func(lo, hi int) {
 		for c := lo; c < hi; {
 			from, inside := outer.at(c / len(inner))
+			if run == 1 && inside && whole {
+				some := inner[c%len(inner):]
+				some = some[:min(len(some), hi-c)]
+				line, to := src.Data[first+from:], dst.Data[c:][:len(some)]
+				for i, at := range some {
+					to[i] = line[at]
+				}
+				c += len(some)
+				continue
+			}
 			for _, at := range inner[c%len(inner):] {
 				if c == hi {
 					break

@@ -30,7 +30,7 @@ type exponentials struct {
 // w is memory for the line.
 func newExponentials(line []float64, w *space) (e exponentials) {
 	e.line = line
-	if e.m, e.undefined = greatest(line); e.undefined {
+	if e.m, e.undefined = w.greatest(line); e.undefined {
 		return e
 	}
 	elem.ExpBelow(w.y, line, e.m)

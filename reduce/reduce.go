@@ -141,8 +141,9 @@ type space struct {
 	x, y, lo, hi []float64
 
 	// What a kernel is given.
-	parameters [6]float64
-	open       []uint8
+	parameters  [6]float64
+	open        []uint8
+	lanes, sums [8]float64
 }
 
 var spaces = sync.Pool{New: func() any { return new(space) }}

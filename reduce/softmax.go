@@ -39,7 +39,7 @@ func Softmax(dst, src *tensor.Tensor, axes ...int) {
 		w := newSpace(n)
 		defer spaces.Put(w)
 		copy(w.x, line)
-		most, undefined := greatest(line)
+		most, undefined := w.greatest(line)
 		if undefined {
 			for j := range w.y {
 				w.y[j] = fp16.NaN
@@ -93,14 +93,30 @@ func quickSoftmax(kernels *asm.Act, w *space, f fp16.Format, most, wide float64)
 	})
 }
 
-// softmaxLine settles elements of the softmax of w.x.
+// softmaxLine settles elements of the softmax of w.x, of which w.y are the exponentials, off by
+// elem.ExpErr.
 type softmaxLine struct {
 	w     *space
 	f     fp16.Format
+	sum   float64        // of the exponentials, 0 before it is needed
 	exact *exact.Softmax // made when it is needed
 }
 
+// settle takes the quotient by a sum in two words, which is off by what its terms are but for
+// n^2 u^2; to that come the first word, the division and the roundings of the interval's ends.
 func (l *softmaxLine) settle(j int) float64 {
+	if l.sum == 0 {
+		var hi, lo, rest float64
+		for _, e := range l.w.y {
+			hi, rest = exact.TwoSum(hi, e)
+			lo += rest
+		}
+		l.sum = hi + lo
+	}
+	y := l.w.y[j] / l.sum
+	if y, ok := l.f.Decide(y, float64((2*elem.ExpErr+4.1)*u*y)); ok {
+		return y
+	}
 	if l.exact == nil {
 		l.exact = exact.NewSoftmax(l.w.x)
 	}
@@ -185,8 +201,20 @@ func quickly(y []float64) float64 {
 
 // greatest returns the greatest number of a line, and whether its softmax is not
 // defined: it holds a NaN or +Inf, or nothing but -Inf.
-func greatest(line []float64) (most float64, undefined bool) {
+func (w *space) greatest(line []float64) (most float64, undefined bool) {
 	most = math.Inf(-1)
+	if k := asm.LineKernels(); k != nil && len(line) >= 8 {
+		n := len(line) &^ 7
+		k.Greatest(&line[0], n, &w.lanes, &w.sums)
+		sum := 0.0
+		for i, v := range w.lanes {
+			most, sum = max(most, v), sum+w.sums[i]
+		}
+		if sum != sum { // there is a NaN, or perhaps infinities
+			most, n = math.Inf(-1), 0
+		}
+		line = line[n:]
+	}
 	for _, x := range line {
 		if !(x <= most) {
 			if x != x {

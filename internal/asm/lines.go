@@ -7,6 +7,11 @@ type Lines struct {
 	// NaN becomes the one NaN. dst may be a or b.
 	Add, Mul, Scale func(dst, a, b *float64, n int)
 
+	// Greatest takes the greatest of n numbers, a positive multiple of 8, and their sum, in
+	// each of 8 lanes in order. The sum of a lane with a NaN is one, and its greatest number
+	// any.
+	Greatest func(x *float64, n int, most, sums *[8]float64)
+
 	// Weave lays Abreast lines out side by side: number t of line l, which begins line
 	// bytes after the one before, goes to dst, l numbers and t times width bytes on. There
 	// are n numbers of each, a positive multiple of Abreast.

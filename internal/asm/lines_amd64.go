@@ -19,6 +19,11 @@ func lineMulAVX512(dst *float64, a *float64, b *float64, n int)
 //go:noescape
 func lineScaleAVX512(dst *float64, a *float64, b *float64, n int)
 
+// lineGreatestAVX512 takes the greatest numbers: see asm/lines.go.
+//
+//go:noescape
+func lineGreatestAVX512(x *float64, n int, most *[8]float64, sums *[8]float64)
+
 // lineWeaveAVX512 lays lines out side by side: see asm/lines.go.
 //
 //go:noescape
@@ -38,6 +43,11 @@ func lineMulAVX2(dst *float64, a *float64, b *float64, n int)
 //
 //go:noescape
 func lineScaleAVX2(dst *float64, a *float64, b *float64, n int)
+
+// lineGreatestAVX2 takes the greatest numbers: see asm/lines.go.
+//
+//go:noescape
+func lineGreatestAVX2(x *float64, n int, most *[8]float64, sums *[8]float64)
 
 // lineWeaveAVX2 lays lines out side by side: see asm/lines.go.
 //

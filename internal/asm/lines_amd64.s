@@ -89,6 +89,28 @@ lineScaleAVX512:
 	VZEROUPPER
 	RET
 
+// func lineGreatestAVX512(x *float64, n int, most *[8]float64, sums *[8]float64)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·lineGreatestAVX512(SB), NOSPLIT, $0-32
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPD (AX), Z0
+	VXORPD  Z2, Z2, Z2
+
+lineGreatestAVX512:
+	VMOVUPD (AX), Z4
+	VMAXPD  Z4, Z0, Z0
+	VADDPD  Z4, Z2, Z2
+	ADDQ    $0x40, AX
+	SUBQ    $0x08, CX
+	JNZ     lineGreatestAVX512
+	MOVQ    most+16(FP), AX
+	MOVQ    sums+24(FP), CX
+	VMOVUPD Z0, (AX)
+	VMOVUPD Z2, (CX)
+	VZEROUPPER
+	RET
+
 // func lineWeaveAVX512(dst *float64, width int, src *float64, line int, n int)
 // Requires: AVX, AVX512F
 TEXT ·lineWeaveAVX512(SB), NOSPLIT, $0-40
@@ -261,6 +283,35 @@ lineScaleAVX2:
 	ADDQ       $0x40, AX
 	SUBQ       $0x08, BX
 	JNZ        lineScaleAVX2
+	VZEROUPPER
+	RET
+
+// func lineGreatestAVX2(x *float64, n int, most *[8]float64, sums *[8]float64)
+// Requires: AVX
+TEXT ·lineGreatestAVX2(SB), NOSPLIT, $0-32
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	VMOVUPD (AX), Y0
+	VXORPD  Y2, Y2, Y2
+	VMOVUPD 32(AX), Y1
+	VXORPD  Y3, Y3, Y3
+
+lineGreatestAVX2:
+	VMOVUPD (AX), Y4
+	VMAXPD  Y4, Y0, Y0
+	VADDPD  Y4, Y2, Y2
+	VMOVUPD 32(AX), Y5
+	VMAXPD  Y5, Y1, Y1
+	VADDPD  Y5, Y3, Y3
+	ADDQ    $0x40, AX
+	SUBQ    $0x08, CX
+	JNZ     lineGreatestAVX2
+	MOVQ    most+16(FP), AX
+	MOVQ    sums+24(FP), CX
+	VMOVUPD Y0, (AX)
+	VMOVUPD Y2, (CX)
+	VMOVUPD Y1, 32(AX)
+	VMOVUPD Y3, 32(CX)
 	VZEROUPPER
 	RET
 

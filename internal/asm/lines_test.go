@@ -84,3 +84,34 @@ func TestLineWeave(t *testing.T) {
 		}
 	})
 }
+
+// TestLineGreatest: the greatest number of each lane and its sum, which is NaN where one is.
+func TestLineGreatest(t *testing.T) {
+	eachLines(t, func(t *testing.T, k *Lines) {
+		r := rand.New(rand.NewPCG(3, 4))
+		for trial := range 200 {
+			n := 8 * (1 + r.IntN(9))
+			x := newGuarded[float64](n, 7)
+			for i := range n {
+				x.data()[i] = r.NormFloat64()
+				if trial%3 == 0 && r.IntN(6) == 0 {
+					x.data()[i] = []float64{math.Inf(-1), math.NaN()}[r.IntN(2)]
+				}
+			}
+			var out struct{ before, most, between, sums, after [8]float64 }
+			k.Greatest(x.at(0), n, &out.most, &out.sums)
+			if out.before != [8]float64{} || out.between != [8]float64{} || out.after != [8]float64{} {
+				t.Fatal("wall written")
+			}
+			for l := range 8 {
+				most, sum := math.Inf(-1), 0.0
+				for i := l; i < n; i += 8 {
+					most, sum = max(most, x.data()[i]), sum+x.data()[i]
+				}
+				if (sum == sum && (out.most[l] != most || out.sums[l] != sum)) || sum != sum && out.sums[l] == out.sums[l] {
+					t.Fatalf("%d numbers, lane %d: %v and %v, want %v and %v", n, l, out.most[l], out.sums[l], most, sum)
+				}
+			}
+		}
+	})
+}

@@ -13,8 +13,45 @@ func lines() {
 		lineApply(i, "Add", VADDPD, false)
 		lineApply(i, "Mul", VMULPD, false)
 		lineApply(i, "Scale", VMULPD, true)
+		lineGreatest(i)
 		weave(i)
 	}
+}
+
+// lineGreatest takes the greatest number and the sum, in each of 8 lanes:
+//
+//	x     n numbers, n a positive multiple of 8
+//	most  8 numbers, and so sums
+func lineGreatest(i isa) {
+	name := "lineGreatest" + i.name
+	TEXT(name, NOSPLIT, "func(x *float64, n int, most, sums *[8]float64)")
+	Pragma("noescape")
+	Doc(name + " takes the greatest numbers: see asm/lines.go.")
+	x := Load(Param("x"), GP64()).(reg.GPVirtual)
+	n := Load(Param("n"), GP64()).(reg.GPVirtual)
+	most, sum := i.wide[:i.halves()], i.wide[2:2+i.halves()]
+	for h := range most {
+		VMOVUPD(Mem{Base: x, Disp: h * i.vector()}, most[h])
+		VXORPD(sum[h], sum[h], sum[h])
+	}
+	Label(name)
+	for h := range most {
+		t := i.wide[4+h]
+		VMOVUPD(Mem{Base: x, Disp: h * i.vector()}, t)
+		VMAXPD(t, most[h], most[h])
+		VADDPD(t, sum[h], sum[h])
+	}
+	ADDQ(Imm(64), x)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef(name))
+	out := Load(Param("most"), GP64()).(reg.GPVirtual)
+	sums := Load(Param("sums"), GP64()).(reg.GPVirtual)
+	for h := range most {
+		VMOVUPD(most[h], Mem{Base: out, Disp: h * i.vector()})
+		VMOVUPD(sum[h], Mem{Base: sums, Disp: h * i.vector()})
+	}
+	VZEROUPPER()
+	RET()
 }
 
 // lineApply is an operation of n pairs of numbers, of which the second is always the same one
