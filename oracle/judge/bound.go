@@ -3,6 +3,7 @@ package judge
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/bits"
 	"slices"
@@ -697,6 +698,16 @@ func scalar(c float64) ball {
 
 // withScalars is an operation with its scalars rounded to a format.
 func withScalars(op graph.Op, f fp16.Format) graph.Op {
+	if o, is := op.(graph.Unary); is && ended[o.Name()] {
+		ends := o.Func.Params()
+		for name, v := range ends {
+			ends[name] = f.Round(v)
+		}
+		if of, err := pointwise.Parse(o.Name(), ends); err == nil {
+			o.Func = of
+		}
+		return o
+	}
 	o, is := op.(graph.Binary)
 	if !is {
 		return op
@@ -710,8 +721,14 @@ func withScalars(op graph.Op, f fp16.Format) graph.Op {
 	return o
 }
 
+// ended are functions that hold numbers within ends, which are scalars.
+var ended = map[string]bool{"clip": true, "hardtanh": true}
+
 // sameScalars reports whether an operation's scalars are another's.
 func sameScalars(a, b graph.Op) bool {
+	if x, is := a.(graph.Unary); is && ended[x.Name()] {
+		return maps.Equal(x.Func.Params(), b.(graph.Unary).Func.Params())
+	}
 	x, is := a.(graph.Binary)
 	if !is {
 		return true

@@ -196,3 +196,25 @@ func TestScaledTerm(t *testing.T) {
 		}
 	}
 }
+
+// TestClampedScalar: the ends of a clamp are float32 numbers in kernels, also where something follows.
+func TestClampedScalar(t *testing.T) {
+	r := rand.New(rand.NewPCG(12, 13))
+	x, y, out := drawn(r, fp16.Float32, 40, 50), drawn(r, fp16.Float32, 40, 50), tensor.New(fp16.Float32, 40, 50)
+	f, err := pointwise.Parse("clip", map[string]float64{"min": -0.3, "max": 0.7})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := graph.New(nil)
+	in, other := g.Input("x"), g.Input("y")
+	g.Outputs = []int{g.Add(plus, "sum", g.Add(graph.Unary{Func: f}, "clamp", in), other)}
+	for _, end := range []float32{0.7, 0.70001} {
+		for i, v := range x.Data {
+			out.Data[i] = float64(max(-0.3, min(float32(v), end)) + float32(y.Data[i]))
+		}
+		a, err := Check(Question{Graph: g, Inputs: []*tensor.Tensor{x, y}, Output: out})
+		if err != nil || (a.Verdict == Pass) != (end == 0.7) {
+			t.Errorf("%v: %+v, %v", end, a, err)
+		}
+	}
+}
