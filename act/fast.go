@@ -93,12 +93,21 @@ func fastLine(kernels *asm.FastRows, dst, src []float64) {
 	var row [512]float32
 	for at := 0; at < len(src); at += len(row) {
 		part := src[at:min(at+len(row), len(src))]
-		for k, x := range part {
-			row[k] = float32(x)
+		to, whole, lines := dst[at:][:len(part)], len(part)&^7, asm.LineKernels()
+		if lines == nil || whole == 0 {
+			whole = 0
+		} else {
+			lines.Narrow(&row[0], 4*8, &part[0], whole)
+		}
+		for k := whole; k < len(part); k++ {
+			row[k] = float32(part[k])
 		}
 		kernels.GELU(&row[0], &row[0], (len(part)+7)/8)
-		for k, y := range row[:len(part)] {
-			dst[at+k] = number(y)
+		if whole > 0 {
+			lines.Widen(&to[0], &row[0], whole)
+		}
+		for k := whole; k < len(part); k++ {
+			to[k] = number(row[k])
 		}
 	}
 }

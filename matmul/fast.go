@@ -100,8 +100,9 @@ func (k *Kernel) applyFast(dst, a []float64, rows int, then func(at, n int)) {
 		n := (hi - lo + kernels.Tiles - 1) / kernels.Tiles
 		s.begin(kernels, k, a, p.blocks, lo, hi, n)
 		for panel := part * panels / parts; panel < (part+1)*panels/parts; panel++ {
-			u := p.u[panel*p.blocks*fastBlock*kernels.Outputs:]
-			kernels.Multiply(&s.v[0], &u[0], &s.m[0], p.blocks, fastChain/fastBlock, n, &u[0], &u[0])
+			size := p.blocks * fastBlock * kernels.Outputs
+			u, next := p.u[panel*size:], p.u[(panel+1)%panels*size:]
+			kernels.Multiply(&s.v[0], &u[0], &s.m[0], p.blocks, fastChain/fastBlock, n, &next[0], &u[0])
 			k.store(dst, s.m, p.bias, panel, kernels.Outputs, lo, hi)
 		}
 		from, to := part*panels/parts*kernels.Outputs, min((part+1)*panels/parts*kernels.Outputs, k.n)
@@ -125,7 +126,12 @@ func (s *fastSpace) begin(kernels *asm.Fast, k *Kernel, a []float64, blocks, lo,
 	for i := lo; i < hi; i++ {
 		row := a[i*k.k:][:k.k]
 		to := s.v[(i-lo)/kernels.Tiles*size+(i-lo)%kernels.Tiles*fastBlock:]
-		for b := range blocks {
+		whole := 0
+		if lines := asm.LineKernels(); lines != nil && k.k >= fastBlock {
+			whole = k.k / fastBlock
+			lines.Narrow(&to[0], 4*kernels.Tiles*fastBlock, &row[0], whole*fastBlock)
+		}
+		for b := whole; b < blocks; b++ {
 			block := to[b*kernels.Tiles*fastBlock:][:fastBlock]
 			part := row[b*fastBlock : min((b+1)*fastBlock, k.k)]
 			for c, v := range part {
@@ -142,8 +148,13 @@ func (k *Kernel) store(dst []float64, m, bias []float32, panel, columns, lo, hi 
 	bias = bias[first:][:min(columns, k.n-first)]
 	for i := lo; i < hi; i++ {
 		to, from := dst[i*k.n+first:][:len(bias)], m[(i-lo)*columns:][:len(bias)]
-		for j, b := range bias {
-			to[j] = number(from[j] + b)
+		whole := 0
+		if lines := asm.LineKernels(); lines != nil && len(to) >= 8 {
+			whole = len(to) &^ 7
+			lines.Shift(&to[0], &from[0], &bias[0], whole)
+		}
+		for j := whole; j < len(to); j++ {
+			to[j] = number(from[j] + bias[j])
 		}
 	}
 }

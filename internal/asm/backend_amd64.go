@@ -139,8 +139,8 @@ var directAVX2 = Direct{
 }
 
 var (
-	linesAVX512 = Lines{Add: lineAddAVX512, Mul: lineMulAVX512, Scale: lineScaleAVX512, Greatest: lineGreatestAVX512, Weave: lineWeaveAVX512, Abreast: 8}
-	linesAVX2   = Lines{Add: lineAddAVX2, Mul: lineMulAVX2, Scale: lineScaleAVX2, Greatest: lineGreatestAVX2, Weave: lineWeaveAVX2, Abreast: 4}
+	linesAVX512 = Lines{Add: lineAddAVX512, Mul: lineMulAVX512, Scale: lineScaleAVX512, Greatest: lineGreatestAVX512, Narrow: lineNarrowAVX512, Shift: lineShiftAVX512, Widen: lineWidenAVX512, Weave: lineWeaveAVX512, Abreast: 8}
+	linesAVX2   = Lines{Add: lineAddAVX2, Mul: lineMulAVX2, Scale: lineScaleAVX2, Greatest: lineGreatestAVX2, Narrow: lineNarrowAVX2, Shift: lineShiftAVX2, Widen: lineWidenAVX2, Weave: lineWeaveAVX2, Abreast: 4}
 )
 
 var normAVX512 = Norm{

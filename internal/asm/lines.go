@@ -12,6 +12,15 @@ type Lines struct {
 	// any.
 	Greatest func(x *float64, n int, most, sums *[8]float64)
 
+	// Narrow sets dst to n numbers of src, a positive multiple of 8, rounded to float32: eight
+	// of them, and the next eight step bytes on.
+	Narrow func(dst *float32, step int, src *float64, n int)
+
+	// Shift sets dst to the float32 sums of src and by, with the one NaN: n numbers, a positive
+	// multiple of 8. Widen sets it to src alone.
+	Shift func(dst *float64, src, by *float32, n int)
+	Widen func(dst *float64, src *float32, n int)
+
 	// Weave lays Abreast lines out side by side: number t of line l, which begins line
 	// bytes after the one before, goes to dst, l numbers and t times width bytes on. There
 	// are n numbers of each, a positive multiple of Abreast.

@@ -24,6 +24,21 @@ func lineScaleAVX512(dst *float64, a *float64, b *float64, n int)
 //go:noescape
 func lineGreatestAVX512(x *float64, n int, most *[8]float64, sums *[8]float64)
 
+// lineNarrowAVX512 rounds numbers: see asm/lines.go.
+//
+//go:noescape
+func lineNarrowAVX512(dst *float32, step int, src *float64, n int)
+
+// lineShiftAVX512 makes float64 numbers: see asm/lines.go.
+//
+//go:noescape
+func lineShiftAVX512(dst *float64, src *float32, by *float32, n int)
+
+// lineWidenAVX512 makes float64 numbers: see asm/lines.go.
+//
+//go:noescape
+func lineWidenAVX512(dst *float64, src *float32, n int)
+
 // lineWeaveAVX512 lays lines out side by side: see asm/lines.go.
 //
 //go:noescape
@@ -48,6 +63,21 @@ func lineScaleAVX2(dst *float64, a *float64, b *float64, n int)
 //
 //go:noescape
 func lineGreatestAVX2(x *float64, n int, most *[8]float64, sums *[8]float64)
+
+// lineNarrowAVX2 rounds numbers: see asm/lines.go.
+//
+//go:noescape
+func lineNarrowAVX2(dst *float32, step int, src *float64, n int)
+
+// lineShiftAVX2 makes float64 numbers: see asm/lines.go.
+//
+//go:noescape
+func lineShiftAVX2(dst *float64, src *float32, by *float32, n int)
+
+// lineWidenAVX2 makes float64 numbers: see asm/lines.go.
+//
+//go:noescape
+func lineWidenAVX2(dst *float64, src *float32, n int)
 
 // lineWeaveAVX2 lays lines out side by side: see asm/lines.go.
 //

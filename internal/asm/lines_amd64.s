@@ -26,9 +26,9 @@ TEXT ·lineAddAVX512(SB), NOSPLIT, $0-32
 lineAddAVX512:
 	VMOVUPD   (CX), Z2
 	VADDPD    (DX), Z2, Z2
-	VCMPPD    $0x03, Z2, Z2, K1
 	VCVTPD2PS Z2, Y2
 	VCVTPS2PD Y2, Z2
+	VCMPPD    $0x03, Z2, Z2, K1
 	VBLENDMPD Z0, Z2, K1, Z2
 	VMOVUPD   Z2, (AX)
 	ADDQ      $0x40, CX
@@ -51,9 +51,9 @@ TEXT ·lineMulAVX512(SB), NOSPLIT, $0-32
 lineMulAVX512:
 	VMOVUPD   (CX), Z2
 	VMULPD    (DX), Z2, Z2
-	VCMPPD    $0x03, Z2, Z2, K1
 	VCVTPD2PS Z2, Y2
 	VCVTPS2PD Y2, Z2
+	VCMPPD    $0x03, Z2, Z2, K1
 	VBLENDMPD Z0, Z2, K1, Z2
 	VMOVUPD   Z2, (AX)
 	ADDQ      $0x40, CX
@@ -77,9 +77,9 @@ TEXT ·lineScaleAVX512(SB), NOSPLIT, $0-32
 lineScaleAVX512:
 	VMOVUPD   (CX), Z2
 	VMULPD    Z1, Z2, Z2
-	VCMPPD    $0x03, Z2, Z2, K1
 	VCVTPD2PS Z2, Y2
 	VCVTPS2PD Y2, Z2
+	VCMPPD    $0x03, Z2, Z2, K1
 	VBLENDMPD Z0, Z2, K1, Z2
 	VMOVUPD   Z2, (AX)
 	ADDQ      $0x40, CX
@@ -108,6 +108,69 @@ lineGreatestAVX512:
 	MOVQ    sums+24(FP), CX
 	VMOVUPD Z0, (AX)
 	VMOVUPD Z2, (CX)
+	VZEROUPPER
+	RET
+
+// func lineNarrowAVX512(dst *float32, step int, src *float64, n int)
+// Requires: AVX, AVX512F
+TEXT ·lineNarrowAVX512(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ step+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ n+24(FP), BX
+
+lineNarrowAVX512:
+	VCVTPD2PS (DX), Y0
+	VMOVUPS   Y0, (AX)
+	ADDQ      CX, AX
+	ADDQ      $0x40, DX
+	SUBQ      $0x08, BX
+	JNZ       lineNarrowAVX512
+	VZEROUPPER
+	RET
+
+// func lineShiftAVX512(dst *float64, src *float32, by *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·lineShiftAVX512(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    by+16(FP), DX
+	MOVQ    n+24(FP), BX
+	VMOVUPD linesAVX512Constants<>+0(SB), Z0
+
+lineShiftAVX512:
+	VMOVUPS   (CX), Y2
+	VADDPS    (DX), Y2, Y2
+	VCVTPS2PD Y2, Z2
+	VCMPPD    $0x03, Z2, Z2, K1
+	VBLENDMPD Z0, Z2, K1, Z2
+	VMOVUPD   Z2, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, DX
+	ADDQ      $0x40, AX
+	SUBQ      $0x08, BX
+	JNZ       lineShiftAVX512
+	VZEROUPPER
+	RET
+
+// func lineWidenAVX512(dst *float64, src *float32, n int)
+// Requires: AVX, AVX512F
+TEXT ·lineWidenAVX512(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPD linesAVX512Constants<>+0(SB), Z0
+
+lineWidenAVX512:
+	VMOVUPS   (CX), Y2
+	VCVTPS2PD Y2, Z2
+	VCMPPD    $0x03, Z2, Z2, K1
+	VBLENDMPD Z0, Z2, K1, Z2
+	VMOVUPD   Z2, (AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, AX
+	SUBQ      $0x08, DX
+	JNZ       lineWidenAVX512
 	VZEROUPPER
 	RET
 
@@ -202,16 +265,16 @@ TEXT ·lineAddAVX2(SB), NOSPLIT, $0-32
 lineAddAVX2:
 	VMOVUPD    (CX), Y2
 	VADDPD     (DX), Y2, Y2
-	VCMPPD     $0x03, Y2, Y2, Y3
 	VCVTPD2PSY Y2, X2
 	VCVTPS2PD  X2, Y2
+	VCMPPD     $0x03, Y2, Y2, Y3
 	VBLENDVPD  Y3, Y0, Y2, Y2
 	VMOVUPD    Y2, (AX)
 	VMOVUPD    32(CX), Y4
 	VADDPD     32(DX), Y4, Y4
-	VCMPPD     $0x03, Y4, Y4, Y5
 	VCVTPD2PSY Y4, X4
 	VCVTPS2PD  X4, Y4
+	VCMPPD     $0x03, Y4, Y4, Y5
 	VBLENDVPD  Y5, Y0, Y4, Y4
 	VMOVUPD    Y4, 32(AX)
 	ADDQ       $0x40, CX
@@ -234,16 +297,16 @@ TEXT ·lineMulAVX2(SB), NOSPLIT, $0-32
 lineMulAVX2:
 	VMOVUPD    (CX), Y2
 	VMULPD     (DX), Y2, Y2
-	VCMPPD     $0x03, Y2, Y2, Y3
 	VCVTPD2PSY Y2, X2
 	VCVTPS2PD  X2, Y2
+	VCMPPD     $0x03, Y2, Y2, Y3
 	VBLENDVPD  Y3, Y0, Y2, Y2
 	VMOVUPD    Y2, (AX)
 	VMOVUPD    32(CX), Y4
 	VMULPD     32(DX), Y4, Y4
-	VCMPPD     $0x03, Y4, Y4, Y5
 	VCVTPD2PSY Y4, X4
 	VCVTPS2PD  X4, Y4
+	VCMPPD     $0x03, Y4, Y4, Y5
 	VBLENDVPD  Y5, Y0, Y4, Y4
 	VMOVUPD    Y4, 32(AX)
 	ADDQ       $0x40, CX
@@ -267,16 +330,16 @@ TEXT ·lineScaleAVX2(SB), NOSPLIT, $0-32
 lineScaleAVX2:
 	VMOVUPD    (CX), Y2
 	VMULPD     Y1, Y2, Y2
-	VCMPPD     $0x03, Y2, Y2, Y3
 	VCVTPD2PSY Y2, X2
 	VCVTPS2PD  X2, Y2
+	VCMPPD     $0x03, Y2, Y2, Y3
 	VBLENDVPD  Y3, Y0, Y2, Y2
 	VMOVUPD    Y2, (AX)
 	VMOVUPD    32(CX), Y4
 	VMULPD     Y1, Y4, Y4
-	VCMPPD     $0x03, Y4, Y4, Y5
 	VCVTPD2PSY Y4, X4
 	VCVTPS2PD  X4, Y4
+	VCMPPD     $0x03, Y4, Y4, Y5
 	VBLENDVPD  Y5, Y0, Y4, Y4
 	VMOVUPD    Y4, 32(AX)
 	ADDQ       $0x40, CX
@@ -312,6 +375,82 @@ lineGreatestAVX2:
 	VMOVUPD Y2, (CX)
 	VMOVUPD Y1, 32(AX)
 	VMOVUPD Y3, 32(CX)
+	VZEROUPPER
+	RET
+
+// func lineNarrowAVX2(dst *float32, step int, src *float64, n int)
+// Requires: AVX
+TEXT ·lineNarrowAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ step+8(FP), CX
+	MOVQ src+16(FP), DX
+	MOVQ n+24(FP), BX
+
+lineNarrowAVX2:
+	VCVTPD2PSY (DX), X0
+	VMOVUPS    X0, (AX)
+	VCVTPD2PSY 32(DX), X1
+	VMOVUPS    X1, 16(AX)
+	ADDQ       CX, AX
+	ADDQ       $0x40, DX
+	SUBQ       $0x08, BX
+	JNZ        lineNarrowAVX2
+	VZEROUPPER
+	RET
+
+// func lineShiftAVX2(dst *float64, src *float32, by *float32, n int)
+// Requires: AVX
+TEXT ·lineShiftAVX2(SB), NOSPLIT, $0-32
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    by+16(FP), DX
+	MOVQ    n+24(FP), BX
+	VMOVUPD linesAVX2Constants<>+0(SB), Y0
+
+lineShiftAVX2:
+	VMOVUPS   (CX), X2
+	VADDPS    (DX), X2, X2
+	VCVTPS2PD X2, Y2
+	VCMPPD    $0x03, Y2, Y2, Y3
+	VBLENDVPD Y3, Y0, Y2, Y2
+	VMOVUPD   Y2, (AX)
+	VMOVUPS   16(CX), X4
+	VADDPS    16(DX), X4, X4
+	VCVTPS2PD X4, Y4
+	VCMPPD    $0x03, Y4, Y4, Y5
+	VBLENDVPD Y5, Y0, Y4, Y4
+	VMOVUPD   Y4, 32(AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x20, DX
+	ADDQ      $0x40, AX
+	SUBQ      $0x08, BX
+	JNZ       lineShiftAVX2
+	VZEROUPPER
+	RET
+
+// func lineWidenAVX2(dst *float64, src *float32, n int)
+// Requires: AVX
+TEXT ·lineWidenAVX2(SB), NOSPLIT, $0-24
+	MOVQ    dst+0(FP), AX
+	MOVQ    src+8(FP), CX
+	MOVQ    n+16(FP), DX
+	VMOVUPD linesAVX2Constants<>+0(SB), Y0
+
+lineWidenAVX2:
+	VMOVUPS   (CX), X2
+	VCVTPS2PD X2, Y2
+	VCMPPD    $0x03, Y2, Y2, Y3
+	VBLENDVPD Y3, Y0, Y2, Y2
+	VMOVUPD   Y2, (AX)
+	VMOVUPS   16(CX), X4
+	VCVTPS2PD X4, Y4
+	VCMPPD    $0x03, Y4, Y4, Y5
+	VBLENDVPD Y5, Y0, Y4, Y4
+	VMOVUPD   Y4, 32(AX)
+	ADDQ      $0x20, CX
+	ADDQ      $0x40, AX
+	SUBQ      $0x08, DX
+	JNZ       lineWidenAVX2
 	VZEROUPPER
 	RET
 

@@ -115,3 +115,48 @@ func TestLineGreatest(t *testing.T) {
 		}
 	})
 }
+
+// TestLineNarrow: float64 numbers to float32 and back, with the one NaN, at once or by eights.
+func TestLineNarrow(t *testing.T) {
+	eachLines(t, func(t *testing.T, k *Lines) {
+		r := rand.New(rand.NewPCG(5, 6))
+		for trial := range 100 {
+			n, step := 8*(1+r.IntN(9)), 8*(1+r.IntN(3))
+			x, single, by := newGuarded[float64](n, 7), newGuarded[float32]((n/8-1)*step+8, 9), newGuarded[float32](n, 7)
+			line, shifted, widened := newGuarded[float32](n, 7), newGuarded[float64](n, 7), newGuarded[float64](n, 7)
+			for i := range n {
+				x.data()[i] = r.NormFloat64()
+				if trial%3 == 0 && r.IntN(6) == 0 {
+					x.data()[i] = []float64{math.Inf(-1), math.Inf(1), math.NaN(), math.Copysign(0, -1), 1e-40, math.Float64frombits(0xfff8000000000123)}[r.IntN(6)]
+				}
+				by.data()[i], line.data()[i] = float32(r.NormFloat64()), float32(x.data()[i])
+			}
+			k.Narrow(single.at(0), 4*step, x.at(0), n)
+			k.Shift(shifted.at(0), line.at(0), by.at(0), n)
+			k.Widen(widened.at(0), line.at(0), n)
+			single.check(t, "single")
+			shifted.check(t, "shifted")
+			widened.check(t, "widened")
+			for i, got := range single.data() {
+				want := float32(9)
+				if i%step < 8 {
+					want = float32(x.data()[i/step*8+i%step])
+				}
+				if got != want && (got == got || want == want) {
+					t.Fatalf("%d numbers, %d apart: number %d is %v, want %v", n, step, i, got, want)
+				}
+			}
+			for i, v := range line.data() {
+				for what, pair := range map[string][2]float64{"shifted": {shifted.data()[i], float64(v + by.data()[i])}, "widened": {widened.data()[i], float64(v)}} {
+					want := math.Float64bits(pair[1])
+					if pair[1] != pair[1] {
+						want = 0x7ff8 << 48
+					}
+					if math.Float64bits(pair[0]) != want {
+						t.Fatalf("%s: %x, want %x", what, math.Float64bits(pair[0]), want)
+					}
+				}
+			}
+		}
+	})
+}

@@ -14,8 +14,93 @@ func lines() {
 		lineApply(i, "Mul", VMULPD, false)
 		lineApply(i, "Scale", VMULPD, true)
 		lineGreatest(i)
+		lineNarrow(i)
+		lineWiden(i, "Shift", true)
+		lineWiden(i, "Widen", false)
 		weave(i)
 	}
+}
+
+// lineNarrow rounds numbers to float32:
+//
+//	dst   eight numbers, and the next eight step bytes on
+//	src   n numbers, n a positive multiple of 8
+func lineNarrow(i isa) {
+	name := "lineNarrow" + i.name
+	TEXT(name, NOSPLIT, "func(dst *float32, step int, src *float64, n int)")
+	Pragma("noescape")
+	Doc(name + " rounds numbers: see asm/lines.go.")
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	step := Load(Param("step"), GP64()).(reg.GPVirtual)
+	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	n := Load(Param("n"), GP64()).(reg.GPVirtual)
+	Label(name)
+	for h := range i.halves() {
+		from := Mem{Base: src, Disp: h * i.vector()}
+		if i.lanes == 8 {
+			VCVTPD2PS(from, i.half[h])
+		} else {
+			VCVTPD2PSY(from, i.half[h])
+		}
+		VMOVUPS(i.half[h], Mem{Base: dst, Disp: h * i.vector() / 2})
+	}
+	ADDQ(step, dst)
+	ADDQ(Imm(64), src)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef(name))
+	VZEROUPPER()
+	RET()
+}
+
+// lineWiden makes float64 numbers of float32 numbers, or of their sums with others:
+//
+//	dst      n numbers, n a positive multiple of 8
+//	src, by  n numbers each
+func lineWiden(i isa, what string, shift bool) {
+	name := "line" + what + i.name
+	TEXT(name, NOSPLIT, map[bool]string{true: "func(dst *float64, src, by *float32, n int)", false: "func(dst *float64, src *float32, n int)"}[shift])
+	Pragma("noescape")
+	Doc(name + " makes float64 numbers: see asm/lines.go.")
+	dst := Load(Param("dst"), GP64()).(reg.GPVirtual)
+	src := Load(Param("src"), GP64()).(reg.GPVirtual)
+	by := src
+	if shift {
+		by = Load(Param("by"), GP64()).(reg.GPVirtual)
+	}
+	n := Load(Param("n"), GP64()).(reg.GPVirtual)
+	nan := i.wide[0]
+	VMOVUPD(i.bits(quietNaN), nan)
+	Label(name)
+	for h := range i.halves() {
+		y, t := i.wide[2+2*h], i.wide[3+2*h]
+		VMOVUPS(Mem{Base: src, Disp: h * i.vector() / 2}, i.lower(y))
+		if shift {
+			VADDPS(Mem{Base: by, Disp: h * i.vector() / 2}, i.lower(y), i.lower(y))
+		}
+		VCVTPS2PD(i.lower(y), y)
+		i.oneNaN(y, t, nan)
+		VMOVUPD(y, Mem{Base: dst, Disp: h * i.vector()})
+	}
+	ADDQ(Imm(32), src)
+	if shift {
+		ADDQ(Imm(32), by)
+	}
+	ADDQ(Imm(64), dst)
+	SUBQ(Imm(8), n)
+	JNZ(LabelRef(name))
+	VZEROUPPER()
+	RET()
+}
+
+// oneNaN makes every NaN of y the one NaN; t is scratch.
+func (i isa) oneNaN(y, t, nan reg.VecPhysical) {
+	if i.lanes == 8 {
+		VCMPPD(Imm(3), y, y, reg.K1)
+		VBLENDMPD(nan, y, reg.K1, y)
+		return
+	}
+	VCMPPD(Imm(3), y, y, t)
+	VBLENDVPD(t, nan, y, y)
 }
 
 // lineGreatest takes the greatest number and the sum, in each of 8 lanes:
@@ -84,16 +169,12 @@ func lineApply[F ~func(ops ...Op)](i isa, what string, apply F, spread bool) {
 			apply(Mem{Base: b, Disp: h * i.vector()}, y, y)
 		}
 		if i.lanes == 8 {
-			VCMPPD(Imm(3), y, y, reg.K1)
 			VCVTPD2PS(y, i.lower(y))
-			VCVTPS2PD(i.lower(y), y)
-			VBLENDMPD(nan, y, reg.K1, y)
 		} else {
-			VCMPPD(Imm(3), y, y, t)
 			VCVTPD2PSY(y, i.lower(y))
-			VCVTPS2PD(i.lower(y), y)
-			VBLENDVPD(t, nan, y, y)
 		}
+		VCVTPS2PD(i.lower(y), y)
+		i.oneNaN(y, t, nan)
 		VMOVUPD(y, Mem{Base: dst, Disp: h * i.vector()})
 	}
 	ADDQ(Imm(64), a)
