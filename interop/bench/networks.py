@@ -1,14 +1,16 @@
 """Times ResNet-18 and ViT-B/16 at 224x224, as ONNX files, in refrun and its peers, float32, in
 turns, an input after another.
 
-    python3 interop/bench/networks.py [--threads 2] [--rounds 9] [--models resnet18,vit]
+    python3 interop/bench/networks.py [--threads 2] [--rounds 9] [--models resnet18,vit] [--cpu]
 
 Needs go, torch, onnx, onnxruntime, numpy and safetensors; OpenVINO and PyTorch are timed as well
-where they are there. Weights are random. Prints medians with the least and the greatest, their
+where they are there. Weights are random. With --cpu, which needs Linux, times are of the processor, of all
+threads together: for one thread, where other programs run. Prints medians with the least and the greatest, their
 ratios to refrun's, the median of the ratios of neighbours, and how far results lie apart.
 """
 
 import argparse
+import glob
 import os
 import statistics
 import subprocess
@@ -80,31 +82,36 @@ PAUSE = 0.5
 MODELS = {"resnet18": resnet18, "vit": ViT}
 
 
-def timed(f):
+def timed(f, clock):
     def g(k):
-        began = time.perf_counter()
+        began = clock()
         f(k)
-        return time.perf_counter() - began
+        return clock() - began
 
     return g
 
 
-def peers(path, net, inputs, threads):
+def processor_time(pid):
+    """The seconds that the threads of a process have run."""
+    return sum(int(open(f).read().split()[0]) for f in glob.glob(f"/proc/{pid}/task/*/schedstat")) / 1e9
+
+
+def peers(path, net, inputs, threads, clock):
     """The names of peers with what evaluates the k-th input and returns the seconds, and the first one's results."""
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     session = onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
     arrays = [x.numpy() for x in inputs]
-    all = {f"ONNX Runtime {onnxruntime.__version__}": timed(lambda k: session.run(None, {"x": arrays[k]}))}
+    all = {f"ONNX Runtime {onnxruntime.__version__}": timed(lambda k: session.run(None, {"x": arrays[k]}), clock)}
     try:
         import openvino
 
         request = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": threads}).create_infer_request()
-        all[f"OpenVINO {openvino.__version__[:9]}"] = timed(lambda k: request.infer({"x": arrays[k]}))
+        all[f"OpenVINO {openvino.__version__[:9]}"] = timed(lambda k: request.infer({"x": arrays[k]}), clock)
     except ImportError:
         pass
     torch.set_num_threads(threads)
-    all[f"PyTorch {torch.__version__}"] = timed(lambda k: net(inputs[k]))
+    all[f"PyTorch {torch.__version__}"] = timed(lambda k: net(inputs[k]), clock)
     return all, lambda k: torch.from_numpy(session.run(None, {"x": arrays[k]})[0])
 
 
@@ -117,11 +124,13 @@ def measure(name, o, work):
     child = subprocess.Popen([f"{work}/network", path, str(o.threads), f"{work}/{name}.safetensors"] + ["fast"] * (o.arith == "fast"), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def ours(k, file=""):
+        began = processor_time(child.pid) if o.cpu else 0
         child.stdin.write(f"{k} {file}\n")
         child.stdin.flush()
-        return float(child.stdout.readline())
+        took = float(child.stdout.readline())
+        return processor_time(child.pid) - began if o.cpu else took
 
-    others, results = peers(path, net, inputs, o.threads)
+    others, results = peers(path, net, inputs, o.threads, time.process_time if o.cpu else time.perf_counter)
     apart = 0.0
     for k in range(3):
         ours(k, f"{work}/y.safetensors")
@@ -147,6 +156,7 @@ def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     p.add_argument("--threads", type=int, default=2)
     p.add_argument("--arith", choices=["exact", "fast"], default="exact", help="of refrun")
+    p.add_argument("--cpu", action="store_true", help="processor time, not time")
     p.add_argument("--rounds", type=int, default=9)
     p.add_argument("--models", default="resnet18,vit")
     o = p.parse_args()
