@@ -20,7 +20,7 @@ import (
 func TestPieces(t *testing.T) {
 	r := rand.New(rand.NewPCG(41, 42))
 	for trial := range 40 {
-		rows, k, n := 1+r.IntN(60), 1+r.IntN(300), 1+r.IntN(200)
+		batch, rows, k, n := 1+r.IntN(3), 1+r.IntN(60), 1+r.IntN(300), 1+r.IntN(200)
 		if trial%4 == 0 {
 			n = 1 + r.IntN(10)
 		}
@@ -35,7 +35,7 @@ func TestPieces(t *testing.T) {
 		if trial%2 == 0 {
 			y = op("linear", "", x, constant(n, k), constant(n))
 		} else {
-			y = op("matmul", "", x, op("tanh", "", constant(k, n)))
+			y = op("matmul", "", x, op("tanh", "", constant(batch, k, n)))
 		}
 		joined := 2
 		for range 1 + r.IntN(4) {
@@ -54,11 +54,11 @@ func TestPieces(t *testing.T) {
 			case 5:
 				y = op("div", "", y, constant(n))
 			default:
-				y = op("reshape", fmt.Sprintf(`{"shape": [1, %d, %d]}`, rows, n), op("unsqueeze", `{"dim": [0]}`, y))
+				y = op("reshape", fmt.Sprintf(`{"shape": [%d, %d, %d]}`, batch, rows, n), op("unsqueeze", `{"dim": [0]}`, y))
 			}
 		}
 		g.Outputs = []int{y}
-		of := graph.Type{Shape: []int{1, rows, k}, Format: fp16.Float32}
+		of := graph.Type{Shape: []int{batch, rows, k}, Format: fp16.Float32}
 		in := random(r, fp16.Float32, of.Shape...)
 		if trial%5 == 0 {
 			in.Data[r.IntN(len(in.Data))] = []float64{math.NaN(), math.Inf(1), math.Inf(-1)}[r.IntN(3)]
