@@ -1,13 +1,12 @@
 package dataset
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"slices"
+	"sort"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,7 +180,7 @@ func (w *work) atHand() []At {
 			all = append(all, At{i, share})
 		}
 	}
-	slices.SortFunc(all, func(a, b At) int { return cmp.Compare(a.Unit, b.Unit) })
+	sort.Slice(all, func(i, k int) bool { return all[i].Unit < all[k].Unit })
 	return all
 }
 

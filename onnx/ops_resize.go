@@ -3,6 +3,7 @@ package onnx
 import (
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/refrun/refrun/graph"
 )
@@ -158,7 +159,7 @@ func (r *resize) whole(x int) int {
 	if r.mode == "nearest" {
 		o.Rounding = r.rounding
 	}
-	slices.SortFunc(r.axes, func(a, b resizedAxis) int { return a.axis - b.axis })
+	sort.Slice(r.axes, func(i, k int) bool { return r.axes[i].axis < r.axes[k].axis })
 	var order []int
 	for a := range r.shape(x) {
 		if !slices.ContainsFunc(r.axes, func(v resizedAxis) bool { return v.axis == a }) {

@@ -8,7 +8,7 @@ import (
 	"hash"
 	"hash/maphash"
 	"io"
-	"slices"
+	"sort"
 	"sync"
 
 	"github.com/refrun/refrun/internal/fault"
@@ -302,7 +302,7 @@ func (r *records) first(n int, o order, want ledger) (l ledger, err error) {
 
 // rest returns the hash of everything in a file of that size but the given extents.
 func rest(path string, file io.ReaderAt, size int64, but []extent) (sum, error) {
-	slices.SortFunc(but, func(a, b extent) int { return int(min(max(a.at-b.at, -1), 1)) })
+	sort.Slice(but, func(i, k int) bool { return but[i].at < but[k].at })
 	h := hashers.Get().(*hasher)
 	defer hashers.Put(h)
 	h.Reset()

@@ -12,6 +12,7 @@ import (
 	"io/fs"
 	"math"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 
@@ -88,7 +89,7 @@ func ParseArchive(path string, r io.ReaderAt, size int64) (*Archive, error) {
 		z.names = append(z.names, e.name)
 		entries = append(entries, e)
 	}
-	slices.SortFunc(entries, func(a, b entry) int { return cmp.Compare(a.offset, b.offset) })
+	sort.Slice(entries, func(i, k int) bool { return entries[i].offset < entries[k].offset })
 	for i, e := range entries[min(1, len(entries)):] {
 		if before := entries[i]; e.offset < before.offset+before.packed {
 			return nil, source{path, e.name}.wrong("place", fmt.Sprint(e.offset), fmt.Sprintf("%d or more, where %s ends", before.offset+before.packed, fault.Text(before.name)))

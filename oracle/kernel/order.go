@@ -1,10 +1,10 @@
 package kernel
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/refrun/refrun/fp16"
 )
@@ -81,7 +81,7 @@ func Orders(sums []Sum, taps int, store fp16.Format) *Order {
 		}
 		all = append(all, f)
 	}
-	slices.SortStableFunc(all, func(a, b found) int { return cmp.Compare(b.equal, a.equal) })
+	sort.SliceStable(all, func(i, k int) bool { return all[i].equal > all[k].equal })
 	o := &Order{Name: all[0].String(), Equal: all[0].equal, Of: len(sums)}
 	for _, f := range all[1:] {
 		switch {

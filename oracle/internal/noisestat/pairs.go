@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"slices"
+	"sort"
 
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/facts"
@@ -138,7 +138,7 @@ func (p *pairs) judge(n *noiseTests, u *Unseen) (all []suspicion, strong bool) {
 		all = append(all, suspicion{a.name(bad / since), fmt.Sprintf("%s: correlation %.3f in %.0f of %.0f pairs", a, correlation/bad, bad, count), max(math.Abs(together), limit), first, who})
 	}
 	// The kind of pairs that have most in common first.
-	slices.SortStableFunc(all, func(a, b suspicion) int { return cmp.Compare(b.z, a.z) })
+	sort.SliceStable(all, func(i, k int) bool { return cmp.Less(all[k].z, all[i].z) })
 	n.test("correlation of realizations", 0, 0, worst[true], limit+slack)
 	n.test("correlation of steps", 0, 0, worst[false], limit+slack)
 	if shared {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
@@ -134,7 +135,7 @@ func (g *stepGate) settled(m *measured, p emulate.Pattern) (next, o *tensor.Tens
 		of[t.sample] = append(of[t.sample], t)
 	}
 	for _, l := range of {
-		slices.SortStableFunc(l, func(a, b tie) int { return cmp.Compare(a.near, b.near) })
+		sort.SliceStable(l, func(i, k int) bool { return cmp.Less(l[i].near, l[k].near) })
 	}
 	size := len(m.Got) / m.X.N()
 	far := func(y *tensor.Tensor, n int) (sum float64) {

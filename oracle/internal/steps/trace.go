@@ -5,6 +5,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/noise"
@@ -136,7 +137,7 @@ func (t *tracer) decide(i int, at []emulate.Points) (err error) {
 			with.p, with.next = p, next
 			paths = append(paths, w.learn(at, false), with.learn(at, true))
 		}
-		slices.SortStableFunc(paths, func(a, b trail) int { return cmp.Compare(t.score(&a), t.score(&b)) })
+		sort.SliceStable(paths, func(i, k int) bool { return cmp.Less(t.score(&paths[i]), t.score(&paths[k])) })
 		t.paths = paths[:min(len(paths), t.width)]
 	}
 	return nil
