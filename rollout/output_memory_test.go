@@ -1,8 +1,8 @@
 package rollout
 
 import (
-	"math"
 	"context"
+	"math"
 	"path/filepath"
 	"runtime"
 	"testing"
