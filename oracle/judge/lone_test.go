@@ -9,12 +9,19 @@ import (
 )
 
 // TestLoneDrawnSmall: of an element whose simulated errors are by chance all small, four deviations are no
-// fault, and twelve are.
+// fault, and twelve are; of a product, whose terms are added one after the other, twelve are none, and 25 are.
 func TestLoneDrawnSmall(t *testing.T) {
 	const n, sigma = 1000, 0x1p-22
-	for times, want := range map[float64]bool{4: true, 12: false} {
-		q := Question{Graph: graph.New(nil), Output: tensor.New(fp16.Float32, n), whole: []int{n}}
-		k := trial{y: make([]float64, n), r: make([]float64, n), e: make([]float64, n), sigma: make([]float64, n), stored: make([]float64, n), ways: ways{}}
+	product := graph.New(nil)
+	product.Outputs = []int{product.Add(graph.MatMul{}, "y", product.Input("a"), product.Input("b"))}
+	for _, c := range []struct {
+		of    *graph.Graph
+		times float64
+		want  bool
+	}{{graph.New(nil), 4, true}, {graph.New(nil), 12, false}, {product, 12, true}, {product, 25, false}} {
+		times, want := c.times, c.want
+		q := Question{Graph: c.of, Output: tensor.New(fp16.Float32, n), whole: []int{n}}
+		k := trial{b: &builder{Graph: c.of}, y: make([]float64, n), r: make([]float64, n), e: make([]float64, n), sigma: make([]float64, n), stored: make([]float64, n), ways: ways{}}
 		for i := range n {
 			k.y[i], k.stored[i], k.sigma[i], k.e[i] = 1, 1, sigma, sigma*sigma
 		}

@@ -53,7 +53,7 @@ func (w ways) add(p ways) {
 // excess is the farthest of all over its limit, and where. A region fails if it is farther above what is
 // expected than 6 deviations, than 3 and two and a half times the farthest of a right kernel, and than usual: the
 // errors of a row have one cause, such as its sum's, so that regions vary more than numbers would. A single
-// element fails beyond 8 expected deviations, and one and a half times those of right kernels.
+// element fails beyond 8 expected deviations, than usual, and one and a half times those of right kernels.
 func (w ways) excess() (excess float64, at string) {
 	for _, way := range slices.Sorted(maps.Keys(w)) {
 		f := w[way]
@@ -67,7 +67,7 @@ func (w ways) excess() (excess float64, at string) {
 // limit is how far a right kernel's farthest may be.
 func (f farthest) limit(way string) float64 {
 	if way == lone {
-		return max(64, 2.25*f.right)
+		return max(64, 2.25*f.right, f.usual)
 	}
 	return max(6, 2.5*f.right+3, f.usual)
 }
@@ -348,11 +348,20 @@ func above(x, expected []float64, slack float64) (worst float64, at int) {
 	return worst, at
 }
 
+// chained is the square of how many deviations a sum of products may be off by. Most kernels add the products of
+// an element one after the other: their errors are of the partial sums, which walk at random, and the squares of
+// a walk vary as the integral of W^2 does, with a tail of e^(-pi^2 y/8) where the mean is y = 1/2. A normal
+// number of such a variance is beyond r deviations with a chance of about e^(-1.11 r): 1e-10 is at 20.7.
+const chained = 20.7 * 20.7
+
 // alone finds the single element whose error is the largest for what is expected. That is no less than the
 // variance of its last step's own errors, which a few simulations may by chance all have drawn small: of
 // millions of elements some are always such.
 func (q *Question) alone(t *trial, f fp16.Format) {
 	var w farthest
+	if f == fp16.Float32 && t.b.multiplies() {
+		w.usual = chained
+	}
 	quantum := func(i int) float64 {
 		if t.sigma == nil {
 			return t.quantum(f, i, t.e)
