@@ -142,17 +142,18 @@ func (r *row) standard() *exact.Standard {
 	return r.std
 }
 
+// The parts of t and of y that apply's bound has, which its kernel takes too.
+const (
+	ofRowT = 0x1.21p-50
+	ofRowY = 0x1.9p-52
+)
+
 // apply writes the row, each number rounded once to f.
 //
 // The bound is that of line.eval. The mean is hi+lo but for 2^-103 of itself, which is less
 // than 2^-62 of a D that is not below 2^-40 of it; then hi is no farther from mu than x, and
 // d = D (1+4u) as there. sigma is off by u, 1/sigma by 2u, the slope by 3u and t by 8u, for
 // which 9u are taken. Sizes keep what is bounded away from what underflows or overflows.
-const (
-	ofRowT = 0x1.21p-50
-	ofRowY = 0x1.9p-52
-)
-
 func (r *row) apply(dst, src, gamma, beta []float64, f fp16.Format) {
 	var lo, hi [128]float64
 	for len(src) > 0 {

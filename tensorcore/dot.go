@@ -122,8 +122,9 @@ func (u *Unit) truncated(a, b []operand, c float64) float64 {
 // converted is the rule of FP8 where float16 results are made by the instructions of float16.
 // A register holds four numbers, of which the first two and the last two are converted to
 // registers of float16: the products of k = 0, 1, 4, 5, 8, 9, ... are added from zero, those of
-// k = 2, 3, 6, 7, ... to that, and the sum to the accumulator, each to the nearest float16. It is
-// the one of some hundred orders that gives every bit of what was recorded.
+// k = 2, 3, 6, 7, ... to that, and the sum to the accumulator, each to the nearest float16. Of 288
+// rules that were tried, those of this order alone give every bit of what was recorded; they do with F of 24
+// too, and FP16's is taken.
 func (u *Unit) converted(a, b []operand, c float64) float64 {
 	var x, y [16]operand
 	sum := 0.0

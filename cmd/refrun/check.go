@@ -162,17 +162,23 @@ func (c *command) check(cs *rollout.Case, w *checkFlags) error {
 
 // again is a line for a shell that repeats the check and shows a finding.
 func (w *checkFlags) again(id string) string {
-	line := "refrun check"
-	for _, f := range [][2]string{
+	line := checkOf([][2]string{
 		{"case", w.dir}, {"config", w.config + w.operator}, {"weights", w.weights}, {"trajectory", w.trajectory}, {"layers", w.layers}, {"tape", w.tape},
 		{"claim", w.claim}, {"autocast", w.autocast}, {"noise", w.noise}, {"finding", id},
-	} {
+	})
+	if w.budget != usualBudget {
+		line += " --budget " + w.budget.String()
+	}
+	return line
+}
+
+// checkOf is a check with flags of these names and values, without those of no value.
+func checkOf(flags [][2]string) string {
+	line := "refrun check"
+	for _, f := range flags {
 		if f[1] != "" {
 			line += " --" + f[0] + " " + quoted(f[1])
 		}
-	}
-	if w.budget != usualBudget {
-		line += " --budget " + w.budget.String()
 	}
 	return line
 }

@@ -35,18 +35,14 @@ type modelCheckReport struct {
 
 // again is the command that makes a report again.
 func (m *modelFlags) again(outputs list, w *checkFlags) string {
-	line := "refrun check"
-	for _, f := range []struct {
-		name  string
-		given list
-	}{{"onnx", list{m.onnx}}, {"graph", list{m.graph}}, {"input", m.inputs}, {"output", outputs}, {"layers", list{w.layers}}, {"claim", list{w.claim}}, {"autocast", list{w.autocast}}} {
-		for _, g := range f.given {
-			if g != "" {
-				line += " --" + f.name + " " + quoted(g)
-			}
-		}
+	flags := [][2]string{{"onnx", m.onnx}, {"graph", m.graph}}
+	for _, in := range m.inputs {
+		flags = append(flags, [2]string{"input", in})
 	}
-	return line
+	for _, out := range outputs {
+		flags = append(flags, [2]string{"output", out})
+	}
+	return checkOf(append(flags, [][2]string{{"layers", w.layers}, {"claim", w.claim}, {"autocast", w.autocast}}...))
 }
 
 // checkModel judges one evaluation of a network.

@@ -219,6 +219,10 @@ func TestModelCheck(t *testing.T) {
 			t.Errorf("%s: %v", path, err)
 		}
 	}
+	page, err := os.ReadFile(report)
+	if again := "<th>Command</th><td>refrun check --onnx " + m + " --input " + in + " --output " + dev + "</td>"; err != nil || !strings.Contains(string(page), again) || !strings.Contains(string(page), "<footer>refrun "+version) {
+		t.Errorf("no %q in the page, or no version (%v)", again, err)
+	}
 	y.Data[3] += 1e-3
 	write(dev, map[string]*tensor.Tensor{"linear": y})
 	if r := refrun(t, append(args, "--output", dev)...); r.code != 1 {
