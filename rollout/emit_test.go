@@ -1,59 +1,45 @@
 package rollout
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"testing"
-	"time"
 
-	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/tensor"
 )
 
-// pairFunc is a sink of a function that also sees the state before, nil at the first.
-type pairFunc func(t, m int, x, prev []float64)
+// pairSink is a sink that is told of two realizations at once, and holds what it is given to that.
+type pairSink struct {
+	t    *testing.T
+	at   int // the first of the two
+	x, p [2][]float64
+	seen []int
+}
 
-func (f pairFunc) State(t, m int, x, prev []float64) error { f(t, m, x, prev); return nil }
+func (s *pairSink) ahead(_, m int, x, prev [2][]float64) { s.at, s.x, s.p = m, x, prev }
 
-// TestStoresBesideSteps: while sinks take the states of a step, the next step begins, and no
-// more than that: the states that a sink is reading stay as they are.
-func TestStoresBesideSteps(t *testing.T) {
-	j := job(t, "", nil)
-	begun := make(chan int, 100)
-	s := j.Stream
-	j.Stream = NewStream(s.Name, func(k, lo, hi, step int) (noise.Draws, error) {
-		begun <- step
-		return s.at(k, lo, hi, step)
-	})
-	last, failure := j.Config.Timesteps-1, errors.New("full")
-	states := 0
-	j.Sinks = []Sink{pairFunc(func(step, m int, x, prev []float64) {
-		now, before := slices.Clone(x), slices.Clone(prev)
-		if m == 0 && step < last {
-			select {
-			case <-begun:
-			case <-time.After(10 * time.Second):
-				t.Errorf("step %d does not begin before its states are stored", step+1)
-			}
-			time.Sleep(time.Millisecond) // in which the step ends
-		}
-		if states++; !slices.Equal(now, x) || !slices.Equal(before, prev) {
-			t.Errorf("step %d, realization %d: states changed while they were read", step, m)
-		}
-	})}
-	if err := j.Engine.Run(context.Background(), nil); err != nil {
-		t.Fatal(err)
-	}
-	if states != 5*7 {
-		t.Errorf("%d states, want %d", states, 5*7)
-	}
-	j.Sinks = []Sink{sinkFunc(func(step, _ int) error {
-		if step == last {
-			return failure
+func (s *pairSink) State(_, m int, x, prev []float64) error {
+	s.seen = append(s.seen, m)
+	if k := m - s.at; k >= 0 && k < 2 {
+		if !slices.Equal(x, s.x[k]) || !slices.Equal(prev, s.p[k]) {
+			s.t.Errorf("realization %d: %v and %v, told of %v and %v", m, x, prev, s.x[k], s.p[k])
 		}
 		return nil
-	})}
-	if err := j.Engine.Run(context.Background(), nil); !errors.Is(err, failure) {
-		t.Errorf("a sink that fails at the last step: %v", err)
+	}
+	if m != 14 { // the last, which has none beside it
+		s.t.Errorf("realization %d was not told of", m)
+	}
+	return nil
+}
+
+// TestAhead: realizations come in pairs, under the numbers that their states have.
+func TestAhead(t *testing.T) {
+	x, prev := tensor.New(fp16.Float32, 5, 1, 1, 2), tensor.New(fp16.Float32, 5, 1, 1, 2)
+	for i := range x.Data {
+		x.Data[i], prev.Data[i] = float64(i), -float64(i)
+	}
+	s := &pairSink{t: t, at: -2}
+	if err := (emission{t: 3, lo: 10, x: x, prev: prev}).to([]Sink{s}); err != nil || !slices.Equal(s.seen, []int{10, 11, 12, 13, 14}) {
+		t.Errorf("%v, %v", s.seen, err)
 	}
 }
