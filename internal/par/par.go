@@ -4,7 +4,7 @@
 // number of threads.
 //
 // The goroutines stay from one call to the next. One without work spins for some
-// 50 microseconds, as an operator's next operation mostly begins within that
+// 500 microseconds, as an operator's next operation mostly begins within that
 // time, and then sleeps. A call by a body, or while another goroutine's call
 // is under way, starts goroutines of its own.
 package par
