@@ -224,6 +224,7 @@ var heldElsewhere = map[string][]string{
 	"TestHalfConstants":                                 {"constants rounded"},
 	"TestRightLayers TestRecordedLayers TestAddedNoise": {"step %d: layers are right by another contract: %s", "every operation of the activation rounds to ", "not rounded", "rounded or not", "batch norm folded into the convolution", "float32 operands", "TF32 operands rounded by ", "input not rounded to operands", "Winograd's method", "bias added before rounding", "bias added after rounding", "draws not rounded", "products not rounded", "draws and products not rounded", "as x + x n"},
 	"TestOnceNoise":                                     {"by a factor that is rounded once at most"},
+	"TestSpared":                                        {"step %d, %s: a number is %.3g expected deviations off; there, correct devices reach %.3g"},
 	"TestStart":                                         {"states stored one step late or early from the start on"},
 	"TestStepsPattern TestStepsLess TestStepsFewer TestSiLUFarBelow": {"stores nothing", "old share", "; bias apart", "; also ", "; not ", " with fewer roundings", " with other operands", " with SiLU in ", " with noise "},
 	"TestStepsPower TestWhy": {"the variance of a norm's input is %.3g eps", "correct devices differ by so much here", "%.0f %% of the numbers lie at the clamp's ends"},

@@ -11,10 +11,10 @@ import (
 type stepFigures struct {
 	batch, lo, step int
 	count           float64
-	alike           float64 // see lookAlikes
-	maxAbs, sumAbs  float64 // of Got - truth
-	sumZ, peak      float64 // of its square over s^2, and the largest of its size over s,
-	peakAt          int     // which is this number's
+	alike           float64   // see lookAlikes
+	maxAbs, sumAbs  float64   // of Got - truth
+	sumZ            float64   // of its square over s^2
+	peaks           []float64 // the largest of its size over s, of each realization
 	cuts            *measure.Cuts
 	wrong           int // numbers that are not finite where they should be, or the reverse
 	wrongAt         int
@@ -22,10 +22,11 @@ type stepFigures struct {
 
 // figures sums a step up.
 func (m *measured) figures() *stepFigures {
-	f := &stepFigures{batch: m.Batch, lo: m.Lo, step: m.Step, alike: m.alike, cuts: m.cuts, wrong: len(m.wrong)}
+	f := &stepFigures{batch: m.Batch, lo: m.Lo, step: m.Step, alike: m.alike, cuts: m.cuts, wrong: len(m.wrong), peaks: make([]float64, m.X.N())}
 	if f.wrong > 0 {
 		f.wrongAt = m.wrong[0]
 	}
+	per := len(m.r) / m.X.N()
 	for i, r := range m.r {
 		if r != r {
 			continue
@@ -36,12 +37,13 @@ func (m *measured) figures() *stepFigures {
 		f.sumAbs += d
 		f.sumZ += float64(z * z)
 		f.maxAbs = max(f.maxAbs, d)
-		if z > f.peak {
-			f.peak, f.peakAt = z, i
-		}
+		f.peaks[i/per] = max(f.peaks[i/per], z)
 	}
 	return f
 }
+
+// peak is the largest of all realizations.
+func (f *stepFigures) peak() float64 { return slices.Max(f.peaks) }
 
 // stepFault is a statistic of a step, or of the run, beyond its limit.
 type stepFault struct {

@@ -1,9 +1,12 @@
 package steps
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
@@ -14,20 +17,25 @@ import (
 // ensemble: those of a few devices have a tail that says little, and a limit that must
 // let pass a device whose sums are all eight times as inexact lets pass any number that
 // is alone in being wrong. What can be derived is how far from exact this number may be:
-// a correct device's error of it has a standard deviation that many disturbed emulations
+// a correct device's error of it has a standard deviation that disturbed emulations
 // show, and those of one device are all as large as most of them are. Beyond farthest
 // such deviations a number is wrong by itself.
+//
+// Whose deviation it is depends on how sums are formed. One by one, it is that of the
+// number. In tiles, by Winograd's method, all outputs of a tile come from the same
+// products, and a small number beside a large one has the large one's error.
 
 // farthest is how many deviations a single error may be. Errors are sums of bounded
 // ones, nearly normal, where 12 deviations happen once in 1e32 times: what it leaves is
 // for how well the deviations are known.
 const farthest = 12
 
-// most devices, and multiplications of all of them together, that say how large the
-// error of one number is.
+// Devices, at most and for so many multiplications of all of them together, that say how
+// large the error of one number is; and those that say it of a tile, which has many numbers.
 const (
-	mostAsked = 48
-	leastWork = 2e10
+	mostAsked  = 48
+	leastWork  = 2e10
+	tilesAsked = 2
 )
 
 // usual returns the root mean square error of most planes of all steps, in expected
@@ -52,25 +60,85 @@ func usual(all []*stepFigures) float64 {
 // lone returns the number of a step that is farthest beyond what the error of that
 // number may be, nil if none is. level is that of the device's errors.
 func (g *stepGate) lone(b *evidence.BatchStep, f *stepFigures, level float64) (*stepFault, error) {
-	if f.peak <= farthest*level {
+	if f.peak() <= farthest*level {
 		return nil, nil
 	}
 	if err := g.begin(b); err != nil {
 		return nil, err
 	}
-	k := f.peakAt / (len(b.Got) / b.X.N())
-	one, first := g.only(b, k)
-	m, err := g.measure(one)
+	var worst *stepFault
+	for k, peak := range f.peaks {
+		if peak <= farthest*level {
+			continue
+		}
+		one, first := g.only(b, k)
+		m, err := g.measure(one)
+		if err != nil {
+			return nil, err
+		}
+		limits, err := g.limitsOfOne(m, level)
+		if err != nil {
+			return nil, err
+		}
+		for i, e := range g.against(m, m.Got, m.truth) {
+			e = math.Abs(e)
+			at := func() string { return f.cuts.Place(measure.InPeak, first+i, f.lo) }
+			switch x := e / limits[i]; {
+			case x > 1 && (worst == nil || x > worst.excess):
+				worst = &stepFault{kind: measure.InPeak, gate: "conformity", slice: at(), home: at(), value: e, limit: limits[i], excess: x, at: first + i, lone: true}
+			case e > max(farthest*level, g.spared.value):
+				g.spared = spared{f.step, at(), e, limits[i]}
+			}
+		}
+		if one == b { // with all realizations
+			break
+		}
+	}
+	return worst, nil
+}
+
+// spared is the largest number that is so far off as to be wrong by itself, but for where it lies.
+type spared struct {
+	step         int
+	place        string
+	value, limit float64
+}
+
+// note says so.
+func (s spared) note() string {
+	return fmt.Sprintf("step %d, %s: a number is %.3g expected deviations off; there, correct devices reach %.3g", s.step, s.place, s.value, s.limit)
+}
+
+// limitsOfOne returns how far off each number of a step may be.
+func (g *stepGate) limitsOfOne(m *measured, level float64) ([]float64, error) {
+	tiles, w, h := g.inTiles(), m.X.W(), m.X.H()
+	devices := tilesAsked
+	if !tiles {
+		devices = max(members, min(mostAsked, int(leastWork/max(float64(g.e.Op.MACs(h, w))*float64(m.X.N()), 1))))
+	}
+	squares, err := g.squares(m, devices)
 	if err != nil {
 		return nil, err
 	}
-	v, squares := g.against(m, m.Got, m.truth), make([]float64, len(m.Got))
-	lambda, p := 1.0, g.use
+	places := func(int) float64 { return 0 }
+	if tiles {
+		blur(squares, w, h)
+		places = levels(g.against(m, m.Got, m.truth), squares, w, h)
+	}
+	limits := make([]float64, len(squares))
+	for i, q := range squares {
+		limits[i] = farthest * max(level, places(i)) * math.Sqrt(max(1, q))
+	}
+	return limits, nil
+}
+
+// squares returns the mean square error of each number over so many devices.
+func (g *stepGate) squares(m *measured, devices int) ([]float64, error) {
+	squares, lambda, p := make([]float64, len(m.Got)), 1.0, g.use
 	if p.Discrete() {
 		lambda = emulate.CoarseLambda
 	}
 	p.Twice = p.Half()
-	devices := max(members, min(mostAsked, int(leastWork/max(float64(g.e.Op.MACs(b.X.H(), b.X.W()))*float64(one.X.N()), 1))))
 	for d := range devices {
 		l := &emulate.Legal{Machine: g.e.Machine, U: g.u, Lambda: lambda, Lean: emulate.MostLean(p.Mode.Precision) * float64(d%3) / 2, Member: 1<<24 + uint64(m.Step)<<8 + uint64(d)}
 		y, err := g.e.Machine.Step(g.device(p, m.Step, l), m.X, m.Draws.Rewind())
@@ -81,15 +149,78 @@ func (g *stepGate) lone(b *evidence.BatchStep, f *stepFigures, level float64) (*
 			squares[i] += float64(e*e) / float64(devices)
 		}
 	}
-	var worst *stepFault
-	for i, e := range v {
-		limit := farthest * level * max(1, math.Sqrt(squares[i]))
-		if x := math.Abs(e) / limit; x > 1 && (worst == nil || x > worst.excess) {
-			at := f.cuts.Place(measure.InPeak, first+i, f.lo)
-			worst = &stepFault{kind: measure.InPeak, gate: "conformity", slice: at, home: at, value: math.Abs(e), limit: limit, excess: x, at: first + i, lone: true}
+	return squares, nil
+}
+
+// inTiles reports whether correct devices form sums in tiles: libraries do for float32 and
+// kernels of 3x3 on, where the stride is 1.
+func (g *stepGate) inTiles() bool {
+	return g.use.Mode.Precision == fp16.Float32 && slices.ContainsFunc(g.e.Machine.Nodes, func(n operator.Node) bool {
+		return n.Op == operator.OpConv && n.Weight.Shape[2] >= 3 && n.Weight.Shape[3] >= 3 && n.Geometry.Stride[0] <= 1 && n.Geometry.Stride[1] <= 1
+	})
+}
+
+// tileReach is how far from a number others of its tile's inputs are: F(4x4) has 4x4 outputs
+// of 6x6 inputs.
+const tileReach = 4
+
+// blur gives each number of planes the mean of those within tileReach of it, by rows, then
+// by columns.
+func blur(v []float64, w, h int) {
+	line := make([]float64, max(w, h))
+	along := func(first, stride, n int) {
+		for i := range n {
+			line[i] = v[first+i*stride]
+		}
+		for i := range n {
+			lo, hi, sum := max(0, i-tileReach), min(n, i+tileReach+1), 0.0
+			for _, x := range line[lo:hi] {
+				sum += x
+			}
+			v[first+i*stride] = sum / float64(hi-lo)
 		}
 	}
-	return worst, nil
+	for plane := 0; plane < len(v); plane += w * h {
+		for y := range h {
+			along(plane+y*w, 1, w)
+		}
+		for x := range w {
+			along(plane+x, w, h)
+		}
+	}
+}
+
+// leastOfPlace is how many numbers must show the errors of a place within tiles.
+const leastOfPlace = 256
+
+// levels returns the level of the errors v at each number's place within tiles of 2, 4 and 6
+// pixels, over what is expected: a tile's outputs are combined of its products with different
+// factors, and by F(4x4) with points 0, 1, -1, 2, -2 those in a corner have 2.9 times the
+// errors of all. The number itself is left out, and places that too few numbers share.
+func levels(v, squares []float64, w, h int) func(i int) float64 {
+	type sums struct{ n, total float64 }
+	tiles := map[int][]sums{2: nil, 4: nil, 6: nil}
+	place := func(i, n int) int { return i/w%h%n*n + i%w%n }
+	share := func(i int) float64 { return v[i] * v[i] / max(1, squares[i]) }
+	for n := range tiles {
+		of := make([]sums, n*n)
+		for i := range v {
+			if q := share(i); q == q {
+				s := &of[place(i, n)]
+				s.n, s.total = s.n+1, s.total+q
+			}
+		}
+		tiles[n] = of
+	}
+	return func(i int) float64 {
+		level := 0.0
+		for n, of := range tiles {
+			if s := of[place(i, n)]; s.n > leastOfPlace {
+				level = max(level, math.Sqrt((s.total-share(i))/(s.n-1)))
+			}
+		}
+		return level
+	}
 }
 
 // only returns realization k of a step, or all of them if the post-processing joins

@@ -1,6 +1,8 @@
 package steps
 
 import (
+	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 
@@ -55,5 +57,159 @@ func TestLone(t *testing.T) {
 	b.device = func(int) *emulate.Device { return b.correct(b.gate.claim, emulate.CoarseLambda) }
 	if r := b.check(); len(r.Findings) > 0 {
 		t.Errorf("sums that are %v times as inexact: %s", emulate.CoarseLambda, r.Findings[0].Text)
+	}
+}
+
+// TestSpared: where states are a hundred times as large as around, errors are too. They are no
+// fault, and the report says the largest; where there is none, it says nothing.
+func TestSpared(t *testing.T) {
+	t.Parallel()
+	for _, large := range []bool{false, true} {
+		b := newStepBench(t, "float32", "", "group", convex(.4))
+		b.start = func(x []float64) {
+			for i := range 9 {
+				if large {
+					x[(8+i/3)*24+9+i%3] *= 128
+				}
+			}
+		}
+		r := b.check()
+		if len(r.Findings) > 0 {
+			t.Errorf("large %v: a correct device: %s", large, r.Findings[0].Text)
+		}
+		if got := strings.Contains(strings.Join(r.Notes, "; "), "expected deviations off; there, correct devices reach"); got != large {
+			t.Errorf("large %v: peak %.3g, notes %q", large, float64(r.Steps[0].Peak), r.Notes)
+		}
+	}
+}
+
+// lavin computes the 3x3 convolution of planes, added up over channels, by Winograd's F(4x4)
+// with the points 0, 1, -1, 2, -2 (Lavin and Gray, 2016), in float32 and in float64.
+func lavin(rng *rand.Rand, tiles, channels int) (single, double [][16]float64) {
+	at := [4][6]float64{{1, 1, 1, 1, 1, 0}, {0, 1, -1, 2, -2, 0}, {0, 1, 1, 4, 4, 0}, {0, 1, -1, 8, -8, 1}}
+	bt := [6][6]float64{{4, 0, -5, 0, 1, 0}, {0, -4, -4, 1, 1, 0}, {0, 4, -4, -1, 1, 0}, {0, -2, -1, 2, 1, 0}, {0, 2, -1, -2, 1, 0}, {0, 4, 0, -5, 0, 1}}
+	gt := [6][3]float64{{1. / 4, 0, 0}, {-1. / 6, -1. / 6, -1. / 6}, {-1. / 6, 1. / 6, -1. / 6}, {1. / 24, 1. / 12, 1. / 6}, {1. / 24, -1. / 12, 1. / 6}, {0, 0, 1}}
+	u := make([][6][6]float64, channels)
+	for c := range u {
+		var g [3][3]float64
+		for i := range 9 {
+			g[i/3][i%3] = rng.NormFloat64()
+		}
+		for i := range 36 {
+			for j := range 9 {
+				u[c][i/6][i%6] += gt[i/6][j/3] * g[j/3][j%3] * gt[i%6][j%3]
+			}
+		}
+	}
+	round := func(x float64, narrow bool) float64 {
+		if narrow {
+			return float64(float32(x))
+		}
+		return x
+	}
+	single, double = make([][16]float64, tiles), make([][16]float64, tiles)
+	for t := range tiles {
+		var m, wide [6][6]float64
+		for c := range channels {
+			var d [6][6]float64
+			for i := range 36 {
+				d[i/6][i%6] = rng.NormFloat64()
+			}
+			for narrow, into := range map[bool]*[6][6]float64{true: &m, false: &wide} {
+				var half [6][6]float64
+				for i := range 36 {
+					for k := range 6 {
+						half[i/6][i%6] = round(half[i/6][i%6]+round(bt[i/6][k]*d[k][i%6], narrow), narrow)
+					}
+				}
+				for i := range 36 {
+					v := 0.0
+					for k := range 6 {
+						v = round(v+round(half[i/6][k]*bt[i%6][k], narrow), narrow)
+					}
+					into[i/6][i%6] = round(into[i/6][i%6]+round(v*round(u[c][i/6][i%6], narrow), narrow), narrow)
+				}
+			}
+		}
+		for narrow, from := range map[bool]*[6][6]float64{true: &m, false: &wide} {
+			var half [4][6]float64
+			for i := range 24 {
+				for k := range 6 {
+					half[i/6][i%6] = round(half[i/6][i%6]+round(at[i/6][k]*from[k][i%6], narrow), narrow)
+				}
+			}
+			for i := range 16 {
+				y := 0.0
+				for k := range 6 {
+					y = round(y+round(half[i/4][k]*at[i%4][k], narrow), narrow)
+				}
+				if narrow {
+					single[t][i] = y
+				} else {
+					double[t][i] = y
+				}
+			}
+		}
+	}
+	return single, double
+}
+
+// TestTiles: Winograd's method has errors that depend on a number's place in its tile, up to
+// three times those of all. None of them is wrong by itself, and one that is, is found.
+func TestTiles(t *testing.T) {
+	t.Parallel()
+	const w, h, planes = 64, 64, 24
+	single, double := lavin(rand.New(rand.NewPCG(1, 2)), planes*w*h/16, 8)
+	v, sum := make([]float64, planes*w*h), 0.0
+	for i := range v {
+		tile := i/(w*h)*(w*h/16) + i/w%h/4*(w/4) + i%w/4
+		k := i/w%4*4 + i%4
+		v[i] = single[tile][k] - double[tile][k]
+		sum += v[i] * v[i]
+	}
+	ones := make([]float64, len(v))
+	for i := range v {
+		v[i] /= math.Sqrt(sum / float64(len(v)))
+		ones[i] = 1
+	}
+	beyond := func(i int) float64 { return math.Abs(v[i]) / max(1, levels(v, ones, w, h)(i)) }
+	far, most := 0, 0
+	at := levels(v, ones, w, h)
+	for i := range v {
+		if math.Abs(v[i]) > math.Abs(v[far]) {
+			far = i
+		}
+		if math.Abs(v[i])/max(1, at(i)) > math.Abs(v[most])/max(1, at(most)) {
+			most = i
+		}
+	}
+	if math.Abs(v[far]) < 10 || beyond(most) > 8 {
+		t.Errorf("the largest error is %.3g, and %.3g of its place's: want some 3 times that of its place, which is at most 8", v[far], beyond(most))
+	}
+	i := 20*w + 20 // a corner of a tile with small errors
+	for _, e := range []float64{13, 172} {
+		was := v[i]
+		if v[i] = e; beyond(i) <= farthest {
+			t.Errorf("a number that is %g off has %.3g of what its place has: want more than %d", e, beyond(i), farthest)
+		}
+		v[i] = was
+	}
+}
+
+// TestBlur: each number gets the mean of those around it, and of its plane alone.
+func TestBlur(t *testing.T) {
+	const w, h = 11, 14
+	v := make([]float64, 2*w*h)
+	v[5*w+6] = 81
+	blur(v, w, h)
+	for i, got := range v {
+		y, x, want := i/w, i%w, 0.0
+		if lo, hi := max(0, x-tileReach), min(w-1, x+tileReach); lo <= 6 && 6 <= hi && y >= 5-tileReach && y <= 5+tileReach {
+			rows := min(h-1, y+tileReach) - max(0, y-tileReach) + 1
+			want = 81 / float64((hi-lo+1)*rows)
+		}
+		if math.Abs(got-want) > 1e-12 {
+			t.Fatalf("(%d,%d): %g, want %g", y, x, got, want)
+		}
 	}
 }

@@ -32,6 +32,7 @@ type stepGate struct {
 	unnamed bool
 	ties    *ties // of the norms of plain patterns, nil if they are not looked for
 
+	spared  spared       // what lone let pass last
 	rounded map[tie]bool // the ties that settled rounded the other way last
 }
 

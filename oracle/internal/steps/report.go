@@ -17,6 +17,9 @@ import (
 func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
 	r := g.e.Report
 	g.rows(all, bad)
+	if g.spared.value > 0 {
+		r.Notes = append(r.Notes, g.spared.note())
+	}
 	nodes := g.e.Machine.Nodes
 	name, whole := g.streamName(), g.use.Whole(nodes, g.e.Case.Rollout)
 	if bad == nil && !g.unnamed {
@@ -71,7 +74,7 @@ func (g *stepGate) rows(all []*stepFigures, bad *verdictOn) {
 			f := all[i]
 			n, abs, zz = n+f.count, abs+f.sumAbs, zz+f.sumZ
 			squares += f.cuts.Of[measure.InAll].Squares[0]
-			row.MaxAbs, row.Peak = max(row.MaxAbs, diff.Number(f.maxAbs)), max(row.Peak, diff.Number(f.peak))
+			row.MaxAbs, row.Peak = max(row.MaxAbs, diff.Number(f.maxAbs)), max(row.Peak, diff.Number(f.peak()))
 			row.Violation = row.Violation || f.wrong > 0 || !g.unnamed && g.h0.judge(f) != nil
 		}
 		count, sum, z = count+n, sum+abs, z+zz

@@ -238,13 +238,14 @@ func (g *stepGate) measureAll() ([]*stepFigures, *verdictOn, error) {
 // of its own says whether the limits are right there.
 func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 	level := usual(all)
+	g.spared = spared{}
 	for _, f := range all {
 		if f.wrong > 0 {
 			at := f.cuts.Place(measure.InPeak, f.wrongAt, f.lo)
 			return &verdictOn{&stepFault{kind: measure.InPeak, gate: "structure", slice: at, home: at, value: float64(f.wrong), excess: math.Inf(1), at: f.wrongAt}, f}, nil
 		}
 		x := g.h0.judge(f)
-		if x == nil && f.peak <= farthest*level {
+		if x == nil && f.peak() <= farthest*level {
 			continue
 		}
 		batch := g.e.Case.Rollout.EngineBatches()[f.batch]

@@ -27,6 +27,8 @@ type stepBench struct {
 	gate *stepGate
 	// device returns what computes step t.
 	device func(t int) *emulate.Device
+	// start may change the first states.
+	start func(x []float64)
 	// after may change the states of a step before they are recorded.
 	after func(t int, y *tensor.Tensor)
 }
@@ -97,6 +99,9 @@ func (b *stepBench) run() {
 		x := s.At(m, 0)
 		for k := range x { // waves and noise
 			x[k] = fp16.Float32.Round(math.Sin(float64(k%24)/3+float64(k/24)/5+float64(m)) + .3*r.NormFloat64())
+		}
+		if b.start != nil {
+			b.start(x)
 		}
 	}
 	for t := 1; t < s.T; t++ {
