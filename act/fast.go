@@ -1,6 +1,8 @@
 package act
 
 import (
+	"sync"
+
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/par"
@@ -122,3 +124,40 @@ func fastRow(dst, src []float32) {
 		dst[i] = FastGELU(x)
 	}
 }
+
+// FastSingles is [FastLines] of float32 numbers as they are, in place.
+func FastSingles(f Func) func(d []float32, at int) {
+	if f == Identity {
+		return func([]float32, int) {}
+	}
+	line := Lines(f, fp16.Float32)
+	kernels := fastKernels()
+	return func(d []float32, _ int) {
+		if f == GELU {
+			whole := 0
+			if kernels != nil && len(d) >= 8 {
+				whole = len(d) &^ 7
+				kernels.GELU(&d[0], &d[0], whole/8)
+			}
+			for i := whole; i < len(d); i++ {
+				d[i] = FastGELU(d[i])
+			}
+			return
+		}
+		w := wideLines.Get().(*[chunk]float64)
+		defer wideLines.Put(w)
+		for len(d) > 0 {
+			n := min(len(d), len(w))
+			for i, v := range d[:n] {
+				w[i] = float64(v)
+			}
+			line(w[:n], w[:n])
+			for i, v := range w[:n] {
+				d[i] = float32(v)
+			}
+			d = d[n:]
+		}
+	}
+}
+
+var wideLines = sync.Pool{New: func() any { return new([chunk]float64) }}

@@ -169,6 +169,10 @@ func (c ConvTranspose) Infer(m Mode, in []Type) (Inference, error) {
 
 // Eval implements [Op].
 func (c Conv) Eval(call *Call) error {
+	if k, kh, kw := call.program.FastPatches(call.node); k != nil {
+		call.patches(k, kh, kw)
+		return nil
+	}
 	k := kernelOf(call, max(c.Groups, 1), false, "", asItIs)
 	g, err := c.Geometry(call.in[1].H(), call.in[1].W())
 	if err != nil {

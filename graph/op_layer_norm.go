@@ -86,7 +86,12 @@ func (o RMSNorm) Infer(m Mode, in []Type) (Inference, error) {
 // Eval implements [Op].
 func (o LayerNorm) Eval(c *Call) error {
 	x := c.In(0)
-	norm.Layer(c.Out[0], x, rowLength(o.Shape, x.Shape), c.param(1), c.param(2), o.Eps)
+	n := rowLength(o.Shape, x.Shape)
+	if c.Mode.Fast && c.program.single(c.node) {
+		norm.NewFastLayer(n, c.param(1), c.param(2), o.Eps).ForwardFast(c.Out[0], x)
+		return nil
+	}
+	norm.Layer(c.Out[0], x, n, c.param(1), c.param(2), o.Eps)
 	return nil
 }
 

@@ -211,35 +211,55 @@ func (o Einsum) Infer(m Mode, in []Type) (Inference, error) {
 	return multiplied(m, o.Name(), in, -1, shape)
 }
 
+// multiplication is the inputs that an operation multiplies, with one that is added, or -1.
+type multiplication struct {
+	a, b, added int
+	matmul.Params
+}
+
+func (o MatMul) operands(*Call) multiplication { return multiplication{0, 1, -1, matmul.Params{}} }
+
+func (o Linear) operands(c *Call) multiplication {
+	bias := 2
+	if c.Inputs() == 2 {
+		bias = -1
+	}
+	return multiplication{0, 1, bias, matmul.Params{TransB: true}}
+}
+
+func (o AddMM) operands(*Call) multiplication {
+	return multiplication{1, 2, addend(0, o.Beta), matmul.Params{Alpha: &o.Alpha, Beta: &o.Beta}}
+}
+
+func (o Gemm) operands(c *Call) multiplication {
+	added := -1
+	if c.Inputs() == 3 {
+		added = addend(2, o.Beta)
+	}
+	return multiplication{0, 1, added, matmul.Params{TransA: o.TransA, TransB: o.TransB, Alpha: &o.Alpha, Beta: &o.Beta}}
+}
+
 // Eval implements [Op].
 func (o MatMul) Eval(c *Call) error {
-	multiply(c, 0, 1, -1, matmul.Params{})
+	multiply(c, o.operands(c))
 	return nil
 }
 
 // Eval implements [Op].
 func (o Linear) Eval(c *Call) error {
-	bias := 2
-	if c.Inputs() == 2 {
-		bias = -1
-	}
-	multiply(c, 0, 1, bias, matmul.Params{TransB: true})
+	multiply(c, o.operands(c))
 	return nil
 }
 
 // Eval implements [Op].
 func (o AddMM) Eval(c *Call) error {
-	multiply(c, 1, 2, addend(0, o.Beta), matmul.Params{Alpha: &o.Alpha, Beta: &o.Beta})
+	multiply(c, o.operands(c))
 	return nil
 }
 
 // Eval implements [Op].
 func (o Gemm) Eval(c *Call) error {
-	added := -1
-	if c.Inputs() == 3 {
-		added = addend(2, o.Beta)
-	}
-	multiply(c, 0, 1, added, matmul.Params{TransA: o.TransA, TransB: o.TransB, Alpha: &o.Alpha, Beta: &o.Beta})
+	multiply(c, o.operands(c))
 	return nil
 }
 
@@ -261,18 +281,37 @@ func (o Einsum) Eval(c *Call) error {
 	return matmul.EinsumChain(c.Out[0], o.Equation, func(t *tensor.Tensor) *tensor.Tensor { return c.Mode.cast(t, of) }, operands...)
 }
 
-// multiply sets the output to the product of inputs a and b, and one that is added, or -1.
-// A constant matrix b is packed once, with a constant vector that is added.
-func multiply(c *Call, a, b, added int, p matmul.Params) {
-	if k := packed(c, b, added, p); k != nil {
-		k.ForwardThen(c.Out[0], c.In(a), c.then())
+// multiply sets the output to a product. A constant matrix b is packed once, with a constant
+// vector that is added.
+func multiply(c *Call, of multiplication) {
+	a := c.In(of.a)
+	if k := packed(c, of.b, of.added, of.Params); k != nil {
+		k.ForwardThen(c.Out[0], a, c.then())
 		return
 	}
-	p.Then = c.then()
-	if added >= 0 {
-		p.C = c.In(added)
+	b := c.In(of.b)
+	if _, is := c.program.graph.Nodes[c.node].Op.(MatMul); is && c.Mode.Fast && fastProduct(typeOf(c.Out[0]), typeOf(a), typeOf(b)) {
+		matmul.ForwardFast(c.Out[0], a, b, c.then())
+		return
 	}
-	matmul.Forward(c.Out[0], c.In(a), c.In(b), p)
+	p := of.Params
+	p.Then = c.then()
+	if of.added >= 0 {
+		p.C = c.In(of.added)
+	}
+	matmul.Forward(c.Out[0], a, b, p)
+}
+
+func typeOf(t *tensor.Tensor) Type { return Type{t.Shape, t.Format} }
+
+// fastProduct reports whether fast arithmetic has products of matrices of those types.
+func fastProduct(out, a, b Type) bool {
+	for _, t := range []Type{out, a, b} {
+		if t.Format != fp16.Float32 || len(t.Shape) < 2 {
+			return false
+		}
+	}
+	return a.Shape[len(a.Shape)-1] > 0
 }
 
 // packedKey is what, beside the matrix, decides a packed operand.
@@ -281,13 +320,14 @@ type packedKey struct {
 	tf32     fp16.Rounding
 	trans    bool
 	fast     bool
+	patches  bool // of a convolution
 	bias     *tensor.Tensor
 }
 
 // packed returns a constant right operand as it is kept, nil where it is none.
 func packed(c *Call, b, added int, p matmul.Params) *matmul.Kernel {
 	one := func(v *float64) bool { return v == nil || *v == 1 }
-	if c.constantOf(b) == nil || len(c.in[b].Shape) != 2 || p.TransA || !one(p.Alpha) {
+	if c.constantOf(b) == nil || len(c.constantOf(b).Shape) != 2 || p.TransA || !one(p.Alpha) {
 		return nil
 	}
 	key, inputs := packedKey{operands: c.program.Operand(c.node, b), tf32: c.Mode.TF32, trans: p.TransB, fast: c.Mode.Fast}, []int{b}

@@ -321,9 +321,12 @@ func (o Extreme) Eval(c *Call) error {
 // Eval implements [Op].
 func (o Softmax) Eval(c *Call) error {
 	x, axes := linesOf(c, Ints{o.Axis})
-	if o.Log {
+	switch {
+	case o.Log:
 		reduce.LogSoftmax(lineal(c.Out[0]), x, axes...)
-	} else {
+	case c.Mode.Fast && o.fast(len(x.Shape)):
+		reduce.ForwardFastSoftmax(lineal(c.Out[0]), x)
+	default:
 		reduce.Softmax(lineal(c.Out[0]), x, axes...)
 	}
 	return nil
@@ -342,6 +345,9 @@ func (o MeanVariance) Eval(c *Call) error {
 	reduce.Standardize(lineal(c.Out[0]), x, c.Mode.Scalar(1e-9, fp16.Float32), axes...)
 	return nil
 }
+
+// fast reports whether fast arithmetic has it, for an input of so many axes.
+func (o Softmax) fast(rank int) bool { return !o.Log && (o.Axis == -1 || o.Axis == rank-1) }
 
 func (Softmax) inPlace()      {}
 func (CumSum) inPlace()       {}

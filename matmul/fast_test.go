@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
+	"github.com/refrun/refrun/asm"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/single"
 	"github.com/refrun/refrun/tensor"
@@ -48,4 +49,62 @@ func TestFast(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestFastBatch: products of matrices that are no constants, spread over leading dimensions, are the
+// same chains, on every instruction set, whatever way their numbers lie.
+func TestFastBatch(t *testing.T) {
+	defer asm.Use(asm.ISA())
+	r := rand.New(rand.NewPCG(3, 4))
+	for _, s := range [][3]int{{1, 1, 1}, {3, 17, 5}, {14, 64, 33}, {29, 130, 40}, {200, 9, 70}} {
+		m, k, n := s[0], s[1], s[2]
+		a, b := random(r, fp16.Float32, 2, 3, m, k), random(r, fp16.Float32, 3, k, n)
+		a.Data[k/2] = math.Inf(1)
+		var want []float32
+		for matrix := range 6 {
+			for i := range m {
+				for j := range n {
+					u, v := make([]float32, (k+7)/8*8), make([]float32, (k+7)/8*8)
+					for l := range k {
+						u[l], v[l] = float32(b.Data[(matrix%3*k+l)*n+j]), float32(a.Data[(matrix*m+i)*k+l])
+					}
+					want = append(want, oneNaN(single.Dot(u, v, 128)+0))
+				}
+			}
+		}
+		for _, isa := range asm.ISAs() {
+			if err := asm.Use(isa); err != nil {
+				t.Fatal(err)
+			}
+			y, seen := tensor.New(fp16.Float32, 2, 3, m, n), make([]int, 6*m*n)
+			ForwardFast(y, a, b, func(at, count int) {
+				for i := range seen[at:][:count] {
+					seen[at+i]++
+				}
+			})
+			// The same numbers in columns.
+			x, z, across := make([]float32, 6*m*k), make([]float32, 3*k*n), make([]float32, 6*m*n)
+			for i, v := range a.Data {
+				x[i/(m*k)*m*k+i%k*m+i/k%m] = float32(v)
+			}
+			for i, v := range b.Data {
+				z[i/(k*n)*k*n+i%n*k+i/n%k] = float32(v)
+			}
+			places := Places([]int{2, 3}, []int{3}, []int{k * n})
+			FastSingles(across, Matrices{x, []int{0, m * k, 2 * m * k, 3 * m * k, 4 * m * k, 5 * m * k}, 1, m}, Matrices{z, places, 1, k}, 6, m, k, n, nil)
+			for i, w := range want {
+				if math.Float64bits(y.Data[i]) != math.Float64bits(number(w)) || math.Float32bits(across[i]) != math.Float32bits(w) || seen[i] != 1 {
+					t.Fatalf("%s, %v: element %d is %v and %v, want %v; done with %d times", isa, s, i, y.Data[i], across[i], w, seen[i])
+				}
+			}
+		}
+	}
+}
+
+// number is a float32 number as tensors hold it.
+func number(v float32) float64 {
+	if v != v {
+		return fp16.NaN
+	}
+	return float64(v)
 }

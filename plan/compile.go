@@ -61,6 +61,8 @@ type value struct {
 	from   pass       // that makes the tensor
 	open   *otherPass // the same, where the tensor may still be worked on while it is made
 	packed bool       // the image was made of the tensor
+	flat   *flat      // of float32 numbers, in place of the tensor or made of it
+	lines  *flatPass  // that makes the flat tensor, where it may still be worked on
 	input  *int       // which input it is, nil for others
 	stage  *inPass
 }
@@ -74,6 +76,9 @@ type compiler struct {
 	slots     []*slot
 	images    []*virtual
 	described []*describer
+
+	flats      []*flat
+	flatMemory []func() // tells operands where they lie
 }
 
 // describer is what is known of a node while passes still move.
@@ -130,6 +135,9 @@ func (c *compiler) node(i int) error {
 	d := &describer{Node: Node{Name: c.g.Name(n)}}
 	out := n.Out[0]
 	to := c.p.program.Type(out)
+	if c.flatNode(i, d) {
+		return nil
+	}
 	switch op := n.Op.(type) {
 	case graph.Conv:
 		if c.reads(n, 1) && c.fits(i, op) {
@@ -425,6 +433,7 @@ func (c *compiler) place() {
 		v.img = conv.NewImage(v.format, v.n, v.c, v.h, v.w, v.frame, all[v.at:v.at+v.size])
 	}
 	p.images = 4 * int64(most)
+	c.placeFlats()
 	for _, s := range c.slots {
 		p.images += 8 * int64(len(s.Data))
 	}
@@ -450,6 +459,8 @@ func (c *compiler) bind() {
 			x.bind()
 		case *otherPass:
 			x.bind(c.p)
+		case *flatPass:
+			x.bind()
 		}
 	}
 	for k, x := range c.p.passes {

@@ -110,6 +110,10 @@ func (c *compiler) imaged(v int) *value {
 	if x.virtual != nil {
 		return x
 	}
+	var from *slot
+	if x.input == nil {
+		from = c.tensored(x)
+	}
 	s := x.of.Shape
 	x.virtual = c.image(x.of.Format, s[0], s[1], s[2], s[3])
 	if x.input != nil {
@@ -117,14 +121,18 @@ func (c *compiler) imaged(v int) *value {
 		c.p.passes = append(c.p.passes, x.stage)
 	} else {
 		x.packed = true
-		c.p.passes = append(c.p.passes, &packPass{x.tensor, x.virtual})
+		c.p.passes = append(c.p.passes, &packPass{from, x.virtual})
 	}
 	return x
 }
 
 // tensored returns the tensor of a value.
 func (c *compiler) tensored(x *value) *slot {
-	if x.tensor == nil {
+	switch {
+	case x.tensor != nil:
+	case x.flat != nil:
+		c.widened(x)
+	default:
 		x.tensor = c.slot(x.of)
 		x.from = &unpackPass{x.virtual, x.tensor}
 		c.p.passes = append(c.p.passes, x.from)
@@ -134,6 +142,9 @@ func (c *compiler) tensored(x *value) *slot {
 
 // output returns the pass that makes output k.
 func (c *compiler) output(x *value, k int) pass {
+	if x.flat != nil && x.tensor == nil && x.input == nil && x.virtual == nil {
+		c.tensored(x)
+	}
 	if x.virtual != nil && x.tensor == nil && x.input == nil {
 		return &outPass{p: c.p, src: x.virtual, output: k}
 	}

@@ -25,7 +25,7 @@ func TestFastRun(t *testing.T) {
 	}
 	exact := run()
 	fast := run("--arith", "fast")
-	if mode := "float32:fast-4/state-float32/noise-counter"; fast["mode"] != mode || fast["digest"] == exact["digest"] {
+	if mode := "float32:fast-5/state-float32/noise-counter"; fast["mode"] != mode || fast["digest"] == exact["digest"] {
 		t.Errorf("mode %v, digests %v and exact %v: want mode %s and another digest", fast["mode"], fast["digest"], exact["digest"], mode)
 	}
 	for _, args := range []string{"--threads 1", "--threads 7", "--batch 1", "--batch 2 --threads 2"} {

@@ -55,7 +55,7 @@ var labels = []string{
 	"check of ",
 	"all float16",
 	"float32:fast",
-	"float32:fast-4",
+	"float32:fast-5",
 	"all bfloat16",
 	"a million random float32",
 	"all float32",

@@ -77,7 +77,7 @@ func TestStudyJSON(t *testing.T) {
 			t.Errorf("%v: one step %v", w["twin"], w["one_step"])
 		}
 	}
-	if want := []string{"moved", "other", "float64", "float32:fast-4", "tf32", "float16", "bfloat16"}; !slices.Equal(twins, want) {
+	if want := []string{"moved", "other", "float64", "float32:fast-5", "tf32", "float16", "bfloat16"}; !slices.Equal(twins, want) {
 		t.Errorf("twins %q, want %q", twins, want)
 	}
 	if mode := out["rows"].([]any)[5].(map[string]any)["mode"]; mode != "float16/autocast-cuda/state-float32/noise-counter" {

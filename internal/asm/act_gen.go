@@ -31,6 +31,12 @@ func slope(r *big.Float) *big.Float {
 	return e.Quo(e.Sub(e, real64(1)), r)
 }
 
+// curve returns (e^r - 1 - r)/r^2.
+func curve(r *big.Float) *big.Float {
+	s := slope(r)
+	return s.Quo(s.Sub(s, real64(1)), r)
+}
+
 const (
 	center = 5    // z = a/(a+center)
 	far    = 14.5 // a <= far
@@ -141,6 +147,15 @@ func main() {
 	p("\n// fastGELU are the constants of [FastGELU].\n")
 	p("var fastGELU = struct {\nFar, Middle float32\nPhi [15]float32\n}{\nFar: %v,\nMiddle: %v,\nPhi: [15]float32{\n", fastFar, -fastFar*fastFar/2)
 	for _, c := range interpolate(phi(fastFar), -fastFar*fastFar/2, fastFar*fastFar/2, 15) {
+		p("%x,\n", float32(c))
+	}
+	p("},\n}\n")
+	high := float32(nearest(ln2))
+	low := newFloat().Sub(ln2, real64(float64(high)))
+	p("\n// fastExp are the constants of [FastExp].\n")
+	p("var fastExp = struct {\nFar, Round, PerLn2, High, Low float32\nTerms [7]float32\n}{\nFar: -87,\nRound: 0x1.8p23,\nPerLn2: %x,\nHigh: %x,\nLow: %x,\nTerms: [7]float32{\n1,\n1,\n",
+		float32(nearest(newFloat().Quo(real64(1), ln2))), high, float32(nearest(low)))
+	for _, c := range interpolate(curve, -h, h, 5) {
 		p("%x,\n", float32(c))
 	}
 	p("},\n}\n")

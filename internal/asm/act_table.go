@@ -108,3 +108,24 @@ var fastGELU = struct {
 		0x1.260062p-65,
 	},
 }
+
+// fastExp are the constants of [FastExp].
+var fastExp = struct {
+	Far, Round, PerLn2, High, Low float32
+	Terms                         [7]float32
+}{
+	Far:    -87,
+	Round:  0x1.8p23,
+	PerLn2: 0x1.715476p+00,
+	High:   0x1.62e43p-01,
+	Low:    -0x1.05c61p-29,
+	Terms: [7]float32{
+		1,
+		1,
+		0x1p-01,
+		0x1.5554dep-03,
+		0x1.55551ap-05,
+		0x1.120b62p-07,
+		0x1.6d10fcp-10,
+	},
+}

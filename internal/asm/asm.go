@@ -2,7 +2,7 @@
 // has, which one runs, and the kernels themselves, for the packages of operations.
 // They stand in tables, a struct of functions for each purpose and set: an operation
 // takes the table of the set that runs (ActKernels, BytesKernels, DirectKernels, HashKernels, LineKernels, MeasureKernels,
-// NormKernels, NoiseKernels, PixelKernels, RowKernels, UnitKernels,
+// NormKernels, NoiseKernels, PixelKernels, RowKernels, SingleKernels, UnitKernels,
 // WinogradKernels) once and calls through it,
 // a row or a tile at a time. Every kernel is written by the generator in _gen. The
 // backend called purego has none of them: packages compute in plain Go there. Results
@@ -11,7 +11,6 @@ package asm
 
 import (
 	"fmt"
-	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -36,6 +35,7 @@ type backend struct {
 	lines                *Lines
 	norm                 *Norm
 	rows                 *Rows
+	singles              *Singles
 	units                *Units
 	measure              *Measure
 	hash                 *Hash
@@ -100,17 +100,31 @@ func ISAs() []string {
 // ran are the kernels that were chosen since Forget.
 var ran struct {
 	sync.Mutex
-	names map[string]bool
+	names map[[2]string]bool // of the kernel, and of its instruction set if that is said apart
 }
 
 // Ran notes that an operation chose a kernel.
-func Ran(name string) {
+func Ran(name string) { note(name, "") }
+
+// RanHere notes that an operation chose a kernel of the backend that runs, or plain Go. It takes
+// no memory.
+func RanHere(name string, kernel bool) {
+	if kernel {
+		note(name, current().name)
+	} else {
+		note(name, plainGo)
+	}
+}
+
+const plainGo = ", plain Go"
+
+func note(name, on string) {
 	ran.Lock()
 	defer ran.Unlock()
 	if ran.names == nil {
-		ran.names = map[string]bool{}
+		ran.names = map[[2]string]bool{}
 	}
-	ran.names[name] = true
+	ran.names[[2]string{name, on}] = true
 }
 
 // Kernels returns the names of the kernels that ran since Forget, in order of
@@ -118,7 +132,17 @@ func Ran(name string) {
 func Kernels() []string {
 	ran.Lock()
 	defer ran.Unlock()
-	return slices.Sorted(maps.Keys(ran.names))
+	var names []string
+	for n := range ran.names {
+		switch n[1] {
+		case "", plainGo:
+			names = append(names, n[0]+n[1])
+		default:
+			names = append(names, n[0]+" "+n[1])
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Forget empties the list of Kernels.

@@ -22,10 +22,10 @@ var actVectors = func() (all [unsafe.Sizeof(actTable) / 8][4]uint64) {
 var backends = func() []backend {
 	all := []backend{{name: "purego"}}
 	if cpuid.CPU.Supports(cpuid.AVX2, cpuid.FMA3) {
-		all = append([]backend{{name: "avx2", act: &actAVX2, winograd: &winogradAVX2, winograd5: &winograd5AVX2, winograd7: &winograd7AVX2, fast: &fastAVX2, fast4: &fast4AVX2, fast5: &fast5AVX2, fastTaps: &fastTapsAVX2, fastRows: &fastRowsAVX2, noise: &noiseAVX2, direct: &directAVX2, pixels: &pixelsAVX2, lines: &linesAVX2, norm: &normAVX2, rows: &rowsAVX2, units: &unitsAVX2, measure: &measureAVX2}}, all...)
+		all = append([]backend{{name: "avx2", act: &actAVX2, winograd: &winogradAVX2, winograd5: &winograd5AVX2, winograd7: &winograd7AVX2, fast: &fastAVX2, fast4: &fast4AVX2, fast5: &fast5AVX2, fastTaps: &fastTapsAVX2, fastRows: &fastRowsAVX2, noise: &noiseAVX2, direct: &directAVX2, pixels: &pixelsAVX2, lines: &linesAVX2, norm: &normAVX2, rows: &rowsAVX2, singles: &singlesAVX2, units: &unitsAVX2, measure: &measureAVX2}}, all...)
 	}
 	if cpuid.CPU.Supports(cpuid.AVX512F, cpuid.AVX512DQ, cpuid.AVX512BW, cpuid.AVX512VL) {
-		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, winograd5: &winograd5AVX512, winograd7: &winograd7AVX512, fast: &fastAVX512, fast4: &fast4AVX512, fast5: &fast5AVX512, fastTaps: &fastTapsAVX512, fastRows: &fastRowsAVX512, noise: &noiseAVX512, direct: &directAVX512, pixels: &pixelsAVX512, lines: &linesAVX512, norm: &normAVX512, rows: &rowsAVX512, units: &unitsAVX2, measure: &measureAVX2}}, all...)
+		all = append([]backend{{name: "avx512", act: &actAVX512, winograd: &winogradAVX512, winograd5: &winograd5AVX512, winograd7: &winograd7AVX512, fast: &fastAVX512, fast4: &fast4AVX512, fast5: &fast5AVX512, fastTaps: &fastTapsAVX512, fastRows: &fastRowsAVX512, noise: &noiseAVX512, direct: &directAVX512, pixels: &pixelsAVX512, lines: &linesAVX512, norm: &normAVX512, rows: &rowsAVX512, singles: &singlesAVX512, units: &unitsAVX2, measure: &measureAVX2}}, all...)
 	}
 	for i := range all[:len(all)-1] { // those with AVX
 		if cpuid.CPU.Supports(cpuid.SHA) {
@@ -109,9 +109,9 @@ var winograd7AVX2 = Winograd{
 }
 
 var (
-	fastAVX512  = Fast{Tiles: 14, Outputs: 32, Input: fastInputAVX2, InputPair: fastInputAVX512, Multiply: fastMultiplyAVX512, Output: fastOutputAVX2, OutputPair: fastOutputAVX512}
-	fast4AVX512 = Fast{Tiles: 14, Outputs: 32, Input: fast4x4InputAVX2, Multiply: fastMultiplyAVX512, Output: fast4x4OutputAVX2, OutputPair: fast4x4OutputAVX512}
-	fast5AVX512 = Fast{Tiles: 14, Outputs: 32, Input: fast5x5InputAVX2, InputPair: fast5x5InputAVX512, Multiply: fastMultiplyAVX512, Output: fast5x5OutputAVX2, OutputPair: fast5x5OutputAVX512}
+	fastAVX512  = Fast{Tiles: 14, Outputs: 32, Input: fastInputAVX2, InputPair: fastInputAVX512, Multiply: fastMultiplyAVX512, MultiplyFewer: fastMultiply13AVX512, Output: fastOutputAVX2, OutputPair: fastOutputAVX512}
+	fast4AVX512 = Fast{Tiles: 14, Outputs: 32, Input: fast4x4InputAVX2, Multiply: fastMultiplyAVX512, MultiplyFewer: fastMultiply13AVX512, Output: fast4x4OutputAVX2, OutputPair: fast4x4OutputAVX512}
+	fast5AVX512 = Fast{Tiles: 14, Outputs: 32, Input: fast5x5InputAVX2, InputPair: fast5x5InputAVX512, Multiply: fastMultiplyAVX512, MultiplyFewer: fastMultiply13AVX512, Output: fast5x5OutputAVX2, OutputPair: fast5x5OutputAVX512}
 	fastAVX2    = Fast{Tiles: 6, Outputs: 16, Input: fastInputAVX2, Multiply: fastMultiplyAVX2, Output: fastOutputAVX2}
 	fast4AVX2   = Fast{Tiles: 6, Outputs: 16, Input: fast4x4InputAVX2, Multiply: fastMultiplyAVX2, Output: fast4x4OutputAVX2}
 	fast5AVX2   = Fast{Tiles: 6, Outputs: 16, Input: fast5x5InputAVX2, Multiply: fastMultiplyAVX2, Output: fast5x5OutputAVX2}
@@ -124,6 +124,11 @@ var (
 var (
 	fastRowsAVX512 = FastRows{GELU: rowFastGELUAVX512, Line: rowFastLineAVX512, LineGELU: rowFastLineGELUAVX512}
 	fastRowsAVX2   = FastRows{GELU: rowFastGELUAVX2, Line: rowFastLineAVX2, LineGELU: rowFastLineGELUAVX2}
+)
+
+var (
+	singlesAVX512 = Singles{Add: singleAddAVX512, Mul: singleMulAVX512, Scale: singleScaleAVX512, Shift: singleShiftAVX512, Lay: singleLayAVX2, Greatest: singleGreatestAVX512, Exp: singleExpAVX512, Sums: singleSumsAVX512, Squares: singleSquaresAVX512, Line: singleLineAVX512}
+	singlesAVX2   = Singles{Add: singleAddAVX2, Mul: singleMulAVX2, Scale: singleScaleAVX2, Shift: singleShiftAVX2, Lay: singleLayAVX2, Greatest: singleGreatestAVX2, Exp: singleExpAVX2, Sums: singleSumsAVX2, Squares: singleSquaresAVX2, Line: singleLineAVX2}
 )
 
 var directAVX512 = Direct{

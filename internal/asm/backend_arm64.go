@@ -5,7 +5,7 @@ package asm
 // backends are the instruction sets that kernels exist for, best first. Every
 // CPU that Go's arm64 runs on has NEON.
 var backends = []backend{
-	{name: "neon", act: &actNEON, winograd: &winogradNEON, fast: &fastNEON, fast4: &fast4NEON, fast5: &fast5NEON, fastTaps: &fastTapsOf4, fastRows: &fastRowsNEON, direct: &directNEON, norm: &normNEON},
+	{name: "neon", act: &actNEON, winograd: &winogradNEON, fast: &fastNEON, fast4: &fast4NEON, fast5: &fast5NEON, fastTaps: &fastTapsOf4, fastRows: &fastRowsNEON, singles: &singlesNEON, direct: &directNEON, norm: &normNEON},
 	{name: "purego"},
 }
 
@@ -36,6 +36,8 @@ var normNEON = Norm{
 	Apply: [Formats]func(*float64, *float64, int, *[6]float64, *uint8) uint64{
 		normApplyFloat32NEON, normApplyFloat16NEON, normApplyBFloat16NEON},
 }
+
+var singlesNEON = Singles{Add: singleAddNEON, Mul: singleMulNEON, Scale: singleScaleNEON, Shift: singleShiftNEON, Lay: singleLayNEON, Greatest: singleGreatestNEON, Exp: singleExpNEON, Sums: singleSumsNEON, Squares: singleSquaresNEON, Line: singleLineNEON}
 
 var actNEON = Act{
 	Identity: actIdentityNEON, ReLU: actReLUNEON,

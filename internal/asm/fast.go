@@ -24,6 +24,10 @@ type Fast struct {
 	// Multiply computes M at one point: see Winograd.Multiply.
 	Multiply func(v, u, m *float32, blocks, chain, groups int, next *float32, later *float32)
 
+	// MultiplyFewer is Multiply for groups of Tiles - 1, in V and in M. It is nil where there
+	// is none.
+	MultiplyFewer func(v, u, m *float32, blocks, chain, groups int, next *float32, later *float32)
+
 	// Output transforms the products of one tile and 8 outputs, adds the bias, and
 	// makes every NaN 0x7fc00000: see Winograd.Output. scratch holds m*n*8 numbers for mxm outputs.
 	Output func(m *float32, point int, bias, dst *float32, line int, scratch *float32)

@@ -54,6 +54,11 @@ func fastTapsOf4AVX2(src *float32, pixel int, taps *int, n int, chain int, u *fl
 //go:noescape
 func fastMultiplyAVX512(v *float32, u *float32, m *float32, blocks int, chain int, groups int, next *float32, later *float32)
 
+// fastMultiply13AVX512 multiplies at one point: see asm/fast.go.
+//
+//go:noescape
+func fastMultiply13AVX512(v *float32, u *float32, m *float32, blocks int, chain int, groups int, next *float32, later *float32)
+
 // fastInputAVX512 transforms the window of one tile: see asm/fast.go.
 //
 //go:noescape

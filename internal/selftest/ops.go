@@ -7,9 +7,11 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/matmul"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
 	"github.com/refrun/refrun/pool"
+	"github.com/refrun/refrun/reduce"
 	"github.com/refrun/refrun/resize"
 	"github.com/refrun/refrun/tensor"
 )
@@ -92,7 +94,31 @@ func operations() []Case {
 	for _, c := range []struct{ k, stride int }{{1, 1}, {3, 1}, {5, 1}, {7, 1}, {3, 2}, {7, 2}} {
 		all = append(all, Case{fmt.Sprintf("fast/conv%dx%d-stride%d", c.k, c.k, c.stride), func(int) (string, error) { return fast(c.k, c.stride), nil }})
 	}
+	for _, c := range []struct {
+		name  string
+		apply func() *tensor.Tensor
+	}{{"products", fastProducts}, {"softmax", fastSoftmax}, {"layer-norm", fastLayer}} {
+		all = append(all, Case{"fast/" + c.name, func(int) (string, error) { return hashed(fp16.Float32, c.apply().Data), nil }})
+	}
 	return all
+}
+
+func fastProducts() *tensor.Tensor {
+	y := tensor.New(fp16.Float32, 2, 3, 31, 45)
+	matmul.ForwardFast(y, field(fp16.Float32, 15, 2, 3, 31, 140), field(fp16.Float32, 16, 1, 3, 140, 45), nil)
+	return y
+}
+
+func fastSoftmax() *tensor.Tensor {
+	y := field(fp16.Float32, 17, 1, 2, 5, 197)
+	reduce.ForwardFastSoftmax(y, y)
+	return y
+}
+
+func fastLayer() *tensor.Tensor {
+	y := field(fp16.Float32, 18, 1, 2, 5, 197)
+	norm.NewFastLayer(197, field(fp16.Float32, 19, 1, 1, 1, 197).Data, nil, 1e-5).ForwardFast(y, y)
+	return y
 }
 
 // fast returns the hash of a convolution in fast arithmetic.

@@ -58,6 +58,10 @@ func arm64() {
 	n.fastRow(true, true)
 	n.write("../fast_arm64")
 
+	n = &neon{constants: "singlesNEONConstants"}
+	n.singles()
+	n.write("../singles_arm64")
+
 	n = &neon{constants: "normNEONConstants"}
 	n.top()
 	n.sums()
@@ -140,6 +144,7 @@ func (n *neon) fadd(l, r, d v)  { n.three(0x4e60d400, "fadd", l, r, d) }
 func (n *neon) fsub(l, r, d v)  { n.three(0x4ee0d400, "fsub", l, r, d) } // l - r
 func (n *neon) fmul(l, r, d v)  { n.three(0x6e60dc00, "fmul", l, r, d) }
 func (n *neon) fmla(l, r, d v)  { n.three(0x4e60cc00, "fmla", l, r, d) } // d += l r
+func (n *neon) fmls(l, r, d v)  { n.three(0x4ee0cc00, "fmls", l, r, d) } // d -= l r
 func (n *neon) fcmeq(l, r, d v) { n.three(0x4e60e400, "fcmeq", l, r, d) }
 func (n *neon) cmhs(l, r, d v)  { n.three(0x6ee03c00, "cmhs", l, r, d) } // l >= r, no sign
 

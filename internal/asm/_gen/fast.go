@@ -27,6 +27,9 @@ func fast() {
 		}
 		t.words(canonicalNaN)
 		multiply(i, i.tiles)
+		if i.lanes == 16 {
+			multiply(i, i.tiles-1)
+		}
 		for _, f := range fastForms {
 			if i.lanes == 8 || f.taps != 4 {
 				fastInput(i, f)

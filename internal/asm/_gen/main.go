@@ -20,6 +20,7 @@ var kernels = map[string]func(){
 	"noise":    noise,
 	"norm":     norm,
 	"rows":     rowKernels,
+	"singles":  singles,
 	"units":    units,
 	"winograd": winograd,
 }
