@@ -1,0 +1,208 @@
+package judge
+
+import (
+	"fmt"
+	"maps"
+	"math"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/elem"
+	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/tensor"
+)
+
+// binary bounds arithmetic on two numbers.
+func binary(op graph.Binary, in []ball, v *tensor.Tensor) ([]ball, error) {
+	var of [2]ball
+	k := 0
+	for i, given := range []*float64{op.Self, op.Other} {
+		if given != nil {
+			of[i] = scalar(*given)
+			continue
+		}
+		of[i] = in[k]
+		k++
+	}
+	var a, b, ra, rb []float64
+	var full []*tensor.Tensor // that are this function's own
+	spread := func(t *tensor.Tensor) ([]float64, error) {
+		s, err := spreadTo(t, v.Shape)
+		if err != nil {
+			return nil, err
+		}
+		if s != t {
+			full = append(full, s)
+		}
+		return s.Data, nil
+	}
+	defer func() { release(full...) }()
+	every := [2]int{1, 1} // 0 for one number that all have
+	for i, to := range []struct{ v, r *[]float64 }{{&a, &ra}, {&b, &rb}} {
+		if len(of[i].v.Data) == 1 {
+			if *to.v, every[i] = of[i].v.Data, 0; of[i].r != nil {
+				*to.r = of[i].r.Data
+			}
+			continue
+		}
+		var err error
+		if *to.v, err = spread(of[i].v); err != nil {
+			return nil, err
+		}
+		if of[i].r != nil {
+			if *to.r, err = spread(of[i].r); err != nil {
+				return nil, err
+			}
+		}
+	}
+	r, any := fresh(fp16.Float64, v.Shape...), false
+	var sigma *tensor.Tensor
+	for i, y := range v.Data {
+		x, z, rx, rz := a[i*every[0]], b[i*every[1]], 0.0, 0.0
+		if ra != nil {
+			rx = ra[i*every[0]]
+		}
+		if rb != nil {
+			rz = rb[i*every[1]]
+		}
+		var e float64
+		switch op.Of {
+		case pointwise.Add, pointwise.Sub:
+			e = rx + rz
+		case pointwise.Mul:
+			e = times(x, rz) + times(z, rx) + times(rx, rz)
+		case pointwise.Div: // GPUs' fast division is within 2 ulp, and a product with a reciprocal within 1.5
+			if y-y == 0 && float64(float32(y)) != y {
+				e = 4 * u * math.Abs(y)
+				sigma = deviation(sigma, v, i, typical*e)
+			}
+			if rx == 0 && rz == 0 {
+				break
+			}
+			if rz >= math.Abs(z) {
+				e = math.Inf(1)
+				break
+			}
+			e += (rx + math.Abs(y)*rz) / (math.Abs(z) - rz)
+		case pointwise.Pow: // exp(z log x)
+			if y-y == 0 {
+				sigma = deviation(sigma, v, i, typical*8*u*math.Abs(y))
+			}
+			if rx == 0 && rz == 0 {
+				e = 8 * u * math.Abs(y)
+				break
+			}
+			lo, hi := elem.Pow(max(x-rx, 0), z), elem.Pow(x+rx, z)
+			e = max(math.Abs(hi-y), math.Abs(lo-y)) + 8*u*math.Abs(y)
+			if rz > 0 && (x != 0 || rx > 0) { // x^rz is e^(rz log x)
+				if t := rz * math.Abs(elem.Log(math.Abs(x))); t <= 1 {
+					e += 2 * t * (math.Abs(y) + e)
+				} else {
+					e = math.Inf(1)
+				}
+			}
+		case pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
+			e = max(rx, rz)
+		default:
+			if op.Of >= pointwise.Equal { // truths
+				if math.Abs(x-z) <= rx+rz && rx+rz > 0 {
+					e = 1
+				}
+				r.Data[i] = e
+				any = any || e > 0
+				continue
+			}
+			if rx+rz > 0 {
+				return nil, fmt.Errorf("%s: %w", op.Name(), errNotJudged)
+			}
+		}
+		if y-y == 0 && (e > 0 || float64(float32(y)) != y) {
+			e += roundingOf(math.Abs(y) + e)
+		}
+		if y-y != 0 {
+			e = 0
+		}
+		r.Data[i] = e
+		any = any || e > 0
+	}
+	if !any {
+		r = nil
+	}
+	if op.Of >= pointwise.Equal {
+		r = nil // which side of an edge a number is on is not followed
+	}
+	return []ball{{v: v, r: r, sigma: sigma}}, nil
+}
+
+// scalar is a number that is written in a graph, which a kernel has in float32, or in float64 as here.
+func scalar(c float64) ball {
+	b := ball{v: tensor.Of(fp16.Float64, []float64{c}, 1)}
+	if off := math.Abs(float64(float32(c)) - c); off > 0 && off-off == 0 {
+		b.r = tensor.Of(fp16.Float64, []float64{off}, 1)
+	}
+	return b
+}
+
+// withScalars is an operation with its scalars rounded to a format.
+func withScalars(op graph.Op, f fp16.Format) graph.Op {
+	if o, is := op.(graph.Unary); is && ended[o.Name()] {
+		ends := o.Func.Params()
+		for name, v := range ends {
+			ends[name] = f.Round(v)
+		}
+		if of, err := pointwise.Parse(o.Name(), ends); err == nil {
+			o.Func = of
+		}
+		return o
+	}
+	o, is := op.(graph.Binary)
+	if !is {
+		return op
+	}
+	for _, c := range []**float64{&o.Self, &o.Other, &o.Alpha} { // and of a graph that is not expanded yet, alpha
+		if *c != nil {
+			v := f.Round(**c)
+			*c = &v
+		}
+	}
+	return o
+}
+
+// ended are functions that hold numbers within ends, which are scalars.
+var ended = map[string]bool{"clip": true, "hardtanh": true}
+
+// sameScalars reports whether an operation's scalars are another's.
+func sameScalars(a, b graph.Op) bool {
+	if x, is := a.(graph.Unary); is && ended[x.Name()] {
+		return maps.Equal(x.Func.Params(), b.(graph.Unary).Func.Params())
+	}
+	x, is := a.(graph.Binary)
+	if !is {
+		return true
+	}
+	y := b.(graph.Binary)
+	same := func(a, b *float64) bool { return a == nil || *a == *b || *a != *a }
+	return same(x.Self, y.Self) && same(x.Other, y.Other) && same(x.Alpha, y.Alpha)
+}
+
+// deviation notes that of one element, in a tensor that is made for the first.
+func deviation(sigma, v *tensor.Tensor, i int, of float64) *tensor.Tensor {
+	if sigma == nil {
+		sigma = fresh(fp16.Float64, v.Shape...)
+	}
+	sigma.Data[i] = of
+	return sigma
+}
+
+// times is a product of which 0 times infinity is 0.
+func times(a, b float64) float64 {
+	if a == 0 || b == 0 {
+		return 0
+	}
+	return math.Abs(a * b)
+}
+
+// roundingOf bounds one rounding to float32 of a number up to that; subnormal ones may be flushed.
+func roundingOf(most float64) float64 {
+	return float64(u*most) + min(most, 0x1p-126)
+}

@@ -1,0 +1,65 @@
+package judge
+
+import (
+	"fmt"
+)
+
+// Contract is how a kernel computes.
+type Contract struct {
+	Form
+	// Round are the steps whose results are rounded to the inputs' format, by name.
+	Round []string `json:"round,omitempty"`
+}
+
+// String says it in words.
+func (c Contract) String() string {
+	s := "float32 steps, one rounding at the end"
+	if len(c.Round) > 0 {
+		s = "float32 steps, rounded: "
+		for i, r := range c.Round {
+			if i > 0 {
+				s += ", "
+			}
+			s += r
+		}
+	}
+	switch {
+	case c.OnePass:
+		s += "; one-pass variance"
+	case c.Affine:
+		s += "; a norm as x*scale + shift"
+	}
+	if c.Operands != "" {
+		s += "; operands of products in " + c.Operands
+	}
+	if c.Scalars != "" {
+		s += "; scalars in " + c.Scalars
+	}
+	if c.Accumulate != "" {
+		s += "; sums kept in " + c.Accumulate
+	}
+	for _, form := range []struct {
+		is    bool
+		words string
+	}{{c.Symmetric, "a sigmoid as 1/2 + tanh(x/2)/2"}, {c.BiasAfter, "the bias added to the stored product"}, {c.Taps, "tap by tap"}} {
+		if form.is {
+			s += "; " + form.words
+		}
+	}
+	if c.CoarseExp {
+		s += "; exp by a cubic polynomial"
+		if c.Lanes > 0 {
+			s += fmt.Sprintf(", of %d at a time", c.Lanes)
+		}
+	}
+	if c.Online {
+		s += "; sums divided by after the product"
+		if c.BlockKeys > 0 {
+			s += fmt.Sprintf(", %d keys at a time", c.BlockKeys)
+		}
+	}
+	return s
+}
+
+// plain reports whether a contract says nothing.
+func (c Contract) plain() bool { return c.Form == Form{} && len(c.Round) == 0 }

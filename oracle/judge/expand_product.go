@@ -1,0 +1,138 @@
+package judge
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/tensor"
+)
+
+// operand rounds an operand of a product.
+func (b *builder) operand(v int) int {
+	to, is := operands[b.form.Operands]
+	switch {
+	case is:
+	case b.is("operands_tf32"):
+		to = operands["tf32"]
+	case b.is("operands_bfloat16"):
+		to = operands["bfloat16"]
+	default:
+		return v
+	}
+	v = b.step("operand", same, v)
+	b.round[v] = to
+	return v
+}
+
+// operands are the ways in which operands of products are rounded, by the name that [Form] has for them.
+var operands = map[string]rounding{
+	"tf32": {Format: fp16.TF32}, "tf32 ties away": {Format: fp16.TF32, tf32: fp16.NearestAway}, "tf32 truncated": {Format: fp16.TF32, tf32: fp16.TowardZero},
+	"bfloat16": {Format: fp16.BFloat16},
+}
+
+// product adds a product of two operands, and what is added to it.
+func (b *builder) product(name string, op graph.Op, in ...int) int {
+	in = slices.Clone(in)
+	first := 0
+	if op.Name() == "addmm" {
+		first = 1
+	}
+	in[first], in[first+1] = b.operand(in[first]), b.operand(in[first+1])
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		if b.form.Accumulate == "" && canNarrow(op) && b.is("sums_"+f.String()) {
+			op = narrowSums{op, f}
+		}
+	}
+	return b.step(name, op, in...)
+}
+
+// biased adds a product with a bias of each channel.
+func (b *builder) biased(op graph.Op, n *graph.Node, in []int) int {
+	weight, out := b.types[n.In[1]].Shape, b.types[n.Out[0]].Shape
+	taps := b.form.Taps && isTransposed(op)
+	if len(in) > 2 && b.is("bias_missing") {
+		in = in[:2]
+	}
+	if len(in) < 3 && !taps || !taps && !b.form.BiasAfter {
+		return b.product("output", op, in...)
+	}
+	var y int
+	if taps {
+		y = b.taps(op, in, weight)
+	} else {
+		y = b.may(true, b.product("product", op, in[:2]...))
+	}
+	if len(in) < 3 {
+		return y
+	}
+	bias := in[2]
+	if _, is := op.(graph.Linear); !is {
+		bias = b.channels(bias, out)
+	}
+	return b.step("output", plus, y, bias)
+}
+
+func isTransposed(op graph.Op) bool { return strings.HasPrefix(op.Name(), "conv_transpose") }
+
+// taps adds up what each place of a kernel gives, in their order.
+func (b *builder) taps(op graph.Op, in []int, weight []int) int {
+	sum, n := -1, tensor.Size(weight[2:])
+	for k := range n {
+		mask := tensor.New(fp16.Float64, weight...)
+		for i := k; i < len(mask.Data); i += n {
+			mask.Data[i] = 1
+		}
+		y := b.product("tap", op, in[0], b.step("tap_weight", mul, in[1], b.Constant("", mask)))
+		b.together("taps", y)
+		if sum < 0 {
+			sum = y
+			continue
+		}
+		sum = b.step("tap_sum", plus, sum, y)
+		b.together("taps", sum)
+	}
+	return sum
+}
+
+// linear adds a product whose sums are along an axis, with its faults.
+func (b *builder) linear(n *graph.Node, in []int) (int, bool) {
+	axis := 1 // of the second operand, that is summed
+	a, c := b.types[n.In[0]].Shape, []int(nil)
+	if len(n.In) > 1 {
+		c = b.types[n.In[1]].Shape
+	}
+	switch n.Op.(type) {
+	case graph.MatMul:
+		if len(a) < 2 || len(c) < 2 {
+			return 0, false
+		}
+		axis = len(c) - 2
+	case graph.Linear, graph.Conv:
+	case graph.ConvTranspose, graph.Convolution:
+		return b.biased(n.Op, n, in), true
+	default:
+		if products[n.Op.Name()] && len(in) > 1 {
+			return b.product("output", n.Op, in...), true
+		}
+		return 0, false
+	}
+	in = slices.Clone(in)
+	if lost := b.lost(c[axis]); lost > 0 {
+		in[1] = b.keep(in[1], c, axis, c[axis]-lost)
+	}
+	if b.is("last_term_twice") && c[axis] > 1 {
+		in[1] = b.step("twice", sub, b.step("double", mul, in[1], b.number(2)), b.keep(in[1], c, axis, c[axis]-1))
+	}
+	if _, is := n.Op.(graph.MatMul); is && c[len(c)-1] == c[len(c)-2] && b.is("weight_transposed") {
+		in[1] = b.step("transposed", graph.Transpose{A: -2, B: -1}, in[1])
+	}
+	if _, is := n.Op.(graph.MatMul); is {
+		return b.product("output", n.Op, in...), true
+	}
+	if _, is := n.Op.(graph.Conv); is && c[2]*c[3] > 1 && b.is("weight_flipped") {
+		in[1] = b.step("flipped", graph.Flip{Axes: []int{2, 3}}, in[1])
+	}
+	return b.biased(n.Op, n, in), true
+}

@@ -1,0 +1,117 @@
+package judge
+
+import (
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/pointwise"
+)
+
+func (b *builder) softmax(op graph.Softmax, shape []int, x int) int {
+	axis := op.Axis
+	if b.is("wrong_dim") {
+		axis = otherAxis(shape, axis)
+	}
+	e, t, s := b.exponentials(x, axis, shape, op.Log)
+	if op.Log {
+		return b.step("output", sub, s, b.may(true, b.step("log", unary("log"), t)))
+	}
+	if axis != -1 && axis != len(shape)-1 { // PyTorch stores those of the last columns in the output before it divides, on a CPU
+		e = b.may(true, b.step("exp_stored", same, e))
+		b.points[len(b.points)-1].some = true
+	}
+	return b.step("output", div, e, t)
+}
+
+func otherAxis(shape []int, axis int) int {
+	if len(shape) < 2 {
+		return axis
+	}
+	if axis == len(shape)-1 || axis == -1 {
+		return len(shape) - 2
+	}
+	return axis + 1
+}
+
+// tail is how many of n terms are in the last tile of 16, which a wrong mask leaves out.
+func tail(n int) int {
+	if n%16 == 0 {
+		return 16
+	}
+	return n % 16
+}
+
+// lost is how many of n terms a fault leaves out at the end of a sum: fewer than all.
+func (b *builder) lost(n int) int {
+	switch {
+	case n > 16 && b.is("tail_not_summed"):
+		return tail(n)
+	case n > 1 && b.is("last_term_dropped"):
+		return 1
+	}
+	return 0
+}
+
+// part is what a sum along an axis is of: all, or all but the end.
+func (b *builder) part(x int, shape []int, axis int) int {
+	if axis < 0 {
+		axis += len(shape)
+	}
+	lost := b.lost(shape[axis])
+	if lost == 0 {
+		return x
+	}
+	return b.step("part", graph.Slice{Axes: graph.Ints{axis}, End: graph.Ints{shape[axis] - lost}}, x)
+}
+
+// exponentials returns exp(x - maximum), their sum along an axis, and x - maximum. JAX keeps the last in the
+// input's format, and PyTorch's log_softmax on a CPU the sum and its logarithm.
+func (b *builder) exponentials(x, axis int, shape []int, stored bool) (e, t, s int) {
+	m := b.step("maximum", over("amax", axis), x)
+	s = b.may(true, b.step("shifted", sub, x, m))
+	from := s
+	if b.is("maximum_not_subtracted") {
+		from = x
+	}
+	e = b.may(false, b.step("exp", unary("exp"), from))
+	of := b.part(e, shape, axis)
+	t = b.may(stored, b.step("sum", over("sum", axis), of))
+	return e, t, s
+}
+
+// crossEntropy is log(sum(exp(x - m))) + m - x[target] of each row, beside the mean of x in place of x[target].
+func (b *builder) crossEntropy(op crossEntropy, shape []int, in []int) int {
+	_, t, s := b.exponentials(in[0], 1, shape, true)
+	l := b.may(true, b.step("log", unary("log"), t))
+	at := b.step("column", graph.Reshape{Shape: []int{shape[0], 1}}, b.step("target_or_0", graph.Unary{Func: clip(0, float64(shape[1]-1))}, in[1]))
+	loss := b.step("loss", sub, l, b.step("target_shifted", graph.Gather{Axis: 1}, s, at))
+	loss = b.losses(op, "", in[1], b.step("row_losses", graph.Reshape{Shape: []int{shape[0]}}, loss))
+	if op.Smoothing == 0 || b.is("smoothing_missing") {
+		return b.step("output", same, loss)
+	}
+	defer func() { b.inner = b.names()[1:] }() // PyTorch stores all but what is shifted
+	of := b.may(true, b.step("log_probabilities_negated", sub, l, s))
+	all := b.losses(op, "smoothed_", in[1], b.may(true, b.step("smoothed", graph.Reduction{Of: "sum", Axes: []int{1}}, of)))
+	scaled := func(name string, v int, by float64) int {
+		return b.may(true, b.step(name, graph.Binary{Of: pointwise.Mul, Other: real(by)}, v))
+	}
+	return b.step("output", plus, scaled("loss_weighted", b.may(true, loss), 1-op.Smoothing), scaled("smoothed_weighted", all, op.Smoothing/float64(shape[1])))
+}
+
+// losses leaves rows out whose target is ignored, and adds them up or takes their mean.
+func (b *builder) losses(op crossEntropy, prefix string, target, rows int) int {
+	counted := b.step(prefix+"counted", graph.Binary{Of: pointwise.NotEqual, Other: real(float64(op.Ignore))}, target)
+	if !b.is("ignore_index_missing") {
+		rows = b.step(prefix+"losses", graph.Where{}, counted, rows, b.number(0))
+	}
+	if op.Reduction == "none" {
+		return rows
+	}
+	all := graph.Reduction{Of: "sum", Axes: []int{0}}
+	total := b.step(prefix+"total", all, b.may(true, rows))
+	if op.Reduction == "sum" {
+		return total
+	}
+	if b.is("ignored_targets_counted") {
+		return b.step(prefix+"mean", graph.Reduction{Of: "mean", Axes: []int{0}}, rows)
+	}
+	return b.step(prefix+"mean", div, total, b.step(prefix+"count", all, counted))
+}

@@ -1,0 +1,250 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/pointwise"
+	"github.com/refrun/refrun/tensor"
+)
+
+// withScalars is the graph with the scalars of comparisons in the format of what is compared, and those of
+// remainders and the like in float32, as [graph.Binary] has them: a little to the other side of an edge they
+// give another result altogether.
+func (q *Question) withScalars() *graph.Graph {
+	g := *q.Graph
+	g.Nodes = slices.Clone(g.Nodes)
+	for i := range g.Nodes {
+		n := &g.Nodes[i]
+		op, is := n.Op.(graph.Binary)
+		if !is {
+			continue
+		}
+		f := fp16.Float32
+		switch op.Of {
+		case pointwise.Add, pointwise.Sub, pointwise.Mul, pointwise.Div, pointwise.Pow, pointwise.Maximum, pointwise.Minimum, pointwise.FMax, pointwise.FMin:
+			continue
+		case pointwise.Equal, pointwise.NotEqual, pointwise.Less, pointwise.LessEqual, pointwise.Greater, pointwise.GreaterEqual:
+			if k := slices.Index(g.Inputs, n.In[0]); k >= 0 && k < len(q.Inputs) {
+				f = q.Inputs[k].Format
+			}
+		}
+		if f != fp16.Int64 {
+			n.Op = withScalars(op, f)
+		}
+	}
+	return &g
+}
+
+// search finds the contract under which a piece is right, or fits best.
+func (q *Question) search() (*trial, error) {
+	types, err := q.types()
+	if err != nil {
+		return nil, err
+	}
+	contracts := []Contract{}
+	if q.Claimed != nil {
+		contracts = append(contracts, *q.Claimed)
+		if q.Claimed.Operands == "tf32" { // devices round to it in three ways
+			for _, way := range []string{"tf32 ties away", "tf32 truncated"} {
+				c := *q.Claimed
+				c.Operands = way
+				contracts = append(contracts, c)
+			}
+		}
+	} else if contracts, err = q.likely(types); err != nil {
+		return nil, err
+	}
+	best, err := q.best(types, contracts, nil)
+	if err == nil && q.Claimed == nil && !best.passes() && !slices.ContainsFunc(contracts, Contract.plain) {
+		best, err = q.best(types, []Contract{{}}, best) // a fault may explain more than roundings do
+	}
+	return best, err
+}
+
+// best is the best of a trial and those of contracts; the first that passes ends it.
+func (q *Question) best(types []graph.Type, contracts []Contract, best *trial) (*trial, error) {
+	for _, c := range contracts {
+		t, err := q.try(types, c, true)
+		if err != nil {
+			return nil, err
+		}
+		if best == nil || t.better(best) {
+			best = t
+		}
+		if t.passes() {
+			break
+		}
+	}
+	return best, nil
+}
+
+// better reports whether an output fits this contract better than another.
+func (t *trial) better(than *trial) bool {
+	switch {
+	case t.passes() != than.passes():
+		return t.passes()
+	case (t.fault == nil) != (than.fault == nil):
+		return than.fault == nil // one with a name
+	case t.fault != nil && math.Abs(t.fault.left-than.fault.left) > .01:
+		return t.fault.left < than.fault.left
+	case t.violations != than.violations:
+		return t.violations < than.violations
+	}
+	return t.excess < than.excess
+}
+
+// types infers the types of all values in float64.
+func (q *Question) types() ([]graph.Type, error) {
+	if len(q.Inputs) != len(q.Graph.Inputs) {
+		return nil, fmt.Errorf("%d inputs: want %d", len(q.Inputs), len(q.Graph.Inputs))
+	}
+	types := make([]graph.Type, len(q.Graph.Values))
+	wide := func(t *tensor.Tensor) graph.Type {
+		if t.Format == fp16.Int64 {
+			return graph.Type{Shape: t.Shape, Format: t.Format}
+		}
+		return graph.Type{Shape: t.Shape, Format: fp16.Float64}
+	}
+	for k, v := range q.Graph.Inputs {
+		types[v] = wide(q.Inputs[k])
+	}
+	for v := range q.Graph.Values {
+		if c := q.Graph.Values[v].Const; c != nil {
+			types[v] = wide(c)
+		}
+	}
+	for i := range q.Graph.Nodes {
+		n := &q.Graph.Nodes[i]
+		var in []graph.Type
+		for _, v := range n.In {
+			in = append(in, types[v])
+		}
+		out, err := n.Op.Infer(graph.Mode{Precision: fp16.Float64}, in)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", n.Op.Name(), err)
+		}
+		for k, v := range n.Out {
+			if types[v] = out.Out[k]; types[v].Format != fp16.Int64 { // of a cast too
+				types[v].Format = fp16.Float64
+			}
+		}
+	}
+	return types, nil
+}
+
+// narrowest returns the narrowest format of an input; of float32 ones that.
+func (q *Question) narrowest() fp16.Format {
+	f := fp16.Float32
+	for _, t := range q.Inputs {
+		if t.Format == fp16.Float16 || t.Format == fp16.BFloat16 {
+			f = t.Format
+		}
+	}
+	return f
+}
+
+// candidates are the contracts that right kernels have, those of the fewest roundings first.
+func (q *Question) candidates(types []graph.Type) []Contract {
+	forms := []Form{{}}
+	for i := range q.Graph.Nodes {
+		n := &q.Graph.Nodes[i]
+		switch op := n.Op.(type) {
+		case graph.Binary:
+			if _, half := accumulators[q.Narrow.String()]; half && !sameScalars(op, withScalars(op, q.Narrow)) {
+				forms = append(forms, Form{Scalars: q.Narrow.String()}, Form{Scalars: q.Narrow.String() + butProducts})
+			}
+		case graph.Unary, graph.Act:
+			if kernels["symmetric "+op.Name()].off != nil {
+				forms = append(forms, Form{Symmetric: true})
+			}
+		case graph.Conv, graph.Convolution, graph.ConvTranspose, graph.Linear:
+			if q.Narrow == fp16.Float32 {
+				break
+			}
+			if len(n.In) > 2 {
+				forms = append(forms, Form{BiasAfter: true})
+			}
+			if isTransposed(op) {
+				forms = append(forms, Form{Taps: true})
+			}
+		case graph.LayerNorm, graph.GroupNorm, graph.InstanceNorm, graph.BatchNorm:
+			forms = append(forms, Form{Affine: true})
+		case graph.Attention:
+			blocks := []int{0, 16, 32, 64, 128, 256, 512}
+			if q.Narrow == fp16.Float32 { // which changes next to nothing
+				blocks = blocks[:1]
+			}
+			for _, block := range blocks {
+				forms = append(forms, Form{Online: true, BlockKeys: block})
+			}
+			if q.Narrow == fp16.Float32 {
+				break
+			}
+			k := types[n.In[1]].Shape
+			for _, block := range []int{0, 512} {
+				for _, lanes := range []int{0, 8, 16} {
+					if lanes == 0 || k[len(k)-2]%lanes > 0 {
+						forms = append(forms, Form{Online: true, BlockKeys: block, CoarseExp: true, Lanes: lanes})
+					}
+				}
+			}
+		}
+	}
+	var all []Contract
+	forms = distinct(forms)
+	for _, f := range forms {
+		if f.BlockKeys == 0 {
+			all = append(all, Contract{Form: f})
+		}
+	}
+	if q.Narrow == fp16.Float32 {
+		return all
+	}
+	for _, f := range forms {
+		if f.BlockKeys > 0 || f.CoarseExp { // which change little but where they are rounded
+			for _, name := range expand(q.Graph, types, f, "", "").names() {
+				if strings.HasSuffix(name, "probabilities_unnormalized") { // of a chain, with its operation's name
+					all = append(all, Contract{f, []string{name}})
+				}
+			}
+			continue
+		}
+		b := expand(q.Graph, types, f, "", "")
+		names := b.names()
+		if inner := b.inner; len(inner) > 1 && len(inner) < len(names) { // one operation after the other
+			all = append(all, Contract{f, inner})
+		}
+		for _, n := range names {
+			all = append(all, Contract{f, []string{n}})
+		}
+		if len(names) < 2 {
+			continue
+		}
+		if all = append(all, Contract{f, names}); len(names) > pairedNames {
+			continue
+		}
+		for i, a := range names {
+			for _, b := range names[i+1:] {
+				if len(names) > 2 {
+					all = append(all, Contract{f, []string{a, b}})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// distinct leaves out what was there before.
+func distinct(forms []Form) (all []Form) {
+	for _, f := range forms {
+		if !slices.Contains(all, f) {
+			all = append(all, f)
+		}
+	}
+	return all
+}

@@ -1,0 +1,183 @@
+package judge
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/graph"
+)
+
+// trial is an output under one contract.
+type trial struct {
+	Contract
+	b      *builder
+	round  rounded
+	y, r   []float64   // of the output
+	sigma  []float64   // the deviation that the last step's own errors have; nil is none
+	stored []float64   // y, rounded
+	right  [][]float64 // outputs of simulated right kernels
+	e      []float64   // expected squares of errors
+	others []counted   // errors of each simulated kernel, by what is expected without it; nil if they are not known
+	tally
+	ways
+	excess float64 // how far the worst statistic is above its limit; above 1 it fails
+	region string
+	fault  *found
+	blind  []string
+	zero   float64 // how plainly zeros would be seen, over the limit
+}
+
+// passes reports whether the output is right under the contract.
+func (t *trial) passes() bool { return t.violations == 0 && t.excess <= 1 && t.fault == nil }
+
+// points returns the values of those names.
+func (b *builder) values(names []string) ([]int, error) {
+	var of []int
+	for _, n := range names {
+		found := false
+		for _, p := range b.points {
+			if p.name == n {
+				of, found = append(of, p.value), true
+			}
+		}
+		if !found {
+			var known []string
+			for _, p := range b.points {
+				known = append(known, p.name)
+			}
+			return nil, fmt.Errorf("round: %.60q: want a step of %v", n, known)
+		}
+	}
+	return of, nil
+}
+
+// try judges the output under a contract, and looks for faults in it or not.
+func (q *Question) try(types []graph.Type, c Contract, faults bool) (*trial, error) {
+	t := &trial{Contract: c, b: expand(q.Graph, types, c.Form, "", "")}
+	values, err := t.b.values(c.Round)
+	if err != nil {
+		return nil, err
+	}
+	t.round = t.b.rounds(values, q.Narrow)
+	t.b.cores = c.Accumulate == "" && (q.Narrow != fp16.Float32 || c.Operands != "")
+	f := q.Output.Format
+	kernels := 2
+	if faults {
+		kernels = simulations(len(q.Output.Data))
+	}
+	if f == fp16.Float32 && !t.b.multiplies() {
+		kernels = max(kernels, leastCompared)
+	}
+	flips := f == fp16.Float32 && len(t.round) > 0 // which a coarser store hides
+	if err := q.simulate(types, t, kernels, flips); err != nil {
+		return nil, err
+	}
+	t.stored = make([]float64, len(t.y))
+	f.RoundSlice(t.stored, t.y)
+	var flipped []float64
+	if flips {
+		flipped, t.right = t.right[kernels], t.right[:kernels]
+	}
+	t.expect(f, flipped)
+	q.statistics(t)
+	q.count(t)
+	if faults {
+		return t, q.faults(types, t)
+	}
+	return t, nil
+}
+
+// simulations is how many right kernels are simulated.
+func simulations(elements int) int {
+	switch {
+	case elements <= 1<<12:
+		return 32
+	case elements <= 1<<16:
+		return 8
+	case elements <= 1<<19:
+		return 4
+	}
+	return 2
+}
+
+// interval is where right kernels may be.
+func (t *trial) interval(f fp16.Format, i int) (lo, hi float64) {
+	y, r := t.y[i], t.r[i]
+	if math.IsInf(r, 1) {
+		return math.Inf(-1), math.Inf(1)
+	}
+	return f.Round(y - r), f.Round(y + r)
+}
+
+// expect sets the expected squares of errors: half from the simulations, element by element, those of the
+// kind of kernel that has the larger ones, and half from the bound, scaled to them, which is smoother. They
+// are no less than those of the kernel whose roundings go the other way, if there is one. Of float32 results
+// it counts each simulated kernel's errors too, by what is expected without that one.
+func (t *trial) expect(f fp16.Format, flipped []float64) {
+	model := make([]float64, len(t.y))
+	for i := range model {
+		model[i] = t.model(f, i)
+	}
+	t.e = t.without(-1, model, flipped)
+	if f == fp16.Float32 && len(t.right) >= leastCompared*t.kinds() && (len(t.y) <= mostCompared || !t.b.multiplies()) {
+		for m, k := range t.right {
+			t.others = append(t.others, t.counted(f, k, t.without(m, model, flipped)))
+		}
+	}
+}
+
+// multiplies reports whether there are products, whose errors are each element's own.
+func (b *builder) multiplies() bool {
+	return slices.ContainsFunc(b.Nodes, func(n graph.Node) bool { return products[n.Op.Name()] })
+}
+
+// kinds are one for units that truncate, which every second kernel has, and one for others.
+func (t *trial) kinds() int {
+	if t.b.cores {
+		return 2
+	}
+	return 1
+}
+
+// without are the squares that are expected without simulated kernel k; -1 is none of them.
+func (t *trial) without(k int, model, flipped []float64) []float64 {
+	e, kinds := make([]float64, len(t.y)), t.kinds()
+	var all, most float64
+	for i := range e {
+		for kind := range kinds {
+			mean, n := 0.0, len(t.right)/kinds
+			if k >= 0 && k%kinds == kind {
+				n--
+			}
+			for m := kind; m < len(t.right); m += kinds {
+				if d := t.right[m][i] - t.stored[i]; m != k && d-d == 0 {
+					mean += d * d / float64(n)
+				}
+			}
+			e[i] = max(e[i], mean)
+		}
+		if s := model[i]; s-s == 0 {
+			all += e[i]
+			most += s
+		}
+	}
+	for i := range e {
+		if s := model[i]; s-s == 0 && most > 0 {
+			e[i] = e[i]/2 + s*all/most/2
+		}
+		if flipped != nil {
+			if d := flipped[i] - t.stored[i]; d-d == 0 {
+				e[i] = max(e[i], d*d)
+			}
+		}
+	}
+	return e
+}
+
+// model is what an element's squared error is in proportion to: of errors far below the distance of
+// stored numbers their chance to change one, and of others the error's square.
+func (t *trial) model(f fp16.Format, i int) float64 {
+	return t.r[i] * (t.r[i] + f.Ulp(t.stored[i]))
+}
