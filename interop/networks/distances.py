@@ -61,6 +61,9 @@ def of_module(name, layers):
     import survey
 
     module, x = survey.build(name)
+    for w in module.parameters():  # a head of zeros shows nothing
+        if not w.any():
+            torch.nn.init.normal_(w, std=0.02)
     with torch.no_grad():
         theirs, truth = module(x), copy.deepcopy(module).double()(x.double()).numpy()
         line(name, refrun.reference(module)(x).numpy(), theirs.numpy(), truth)
