@@ -79,21 +79,32 @@ func (k *Kernel) fastFor(f fp16.Format, p Params) bool {
 	return k.fast && f == fp16.Float32 && p == q
 }
 
-// fastForm returns the form for a stride, nil to go tap by tap.
-func (k *Kernel) fastForm(stride int) *fastForm {
+// For images of so few pixels, so many transformed weights or more take longer to read than the
+// multiplications that they spare, and much memory.
+const (
+	fastFewPixels = 64
+	fastFarWeight = 8 << 20
+)
+
+// fastForm returns the form for a stride and images of so many pixels, nil to go tap by tap.
+func (k *Kernel) fastForm(stride, pixels int) *fastForm {
 	g := k.parts()[0]
 	f := fastForms[g.kh]
-	if f == nil || stride > 1 || g.ic < fastLeastIn || g.oc < fastLeastOut || f.blocks(g.ic)*block*f.form.Side*f.form.Side > mostFast/g.oc {
+	if f == nil || stride > 1 || g.ic < fastLeastIn || g.oc < fastLeastOut {
+		return nil
+	}
+	each := f.blocks(g.ic) * block * f.form.Side * f.form.Side
+	if each > mostFast/g.oc || pixels <= fastFewPixels && each*g.oc >= fastFarWeight {
 		return nil
 	}
 	return f
 }
 
-// fastEngine chooses for fast arithmetic.
-func (k *Kernel) fastEngine(stride int) engine {
+// fastEngine chooses for fast arithmetic, and images of so many pixels.
+func (k *Kernel) fastEngine(stride, pixels int) engine {
 	e := engine{stride: stride, fast: true, ran: "fast direct convolution"}
 	kernels := asm.FastTapKernels() != nil
-	if e.quick = k.fastForm(stride); e.quick != nil {
+	if e.quick = k.fastForm(stride, pixels); e.quick != nil {
 		e.ran = fmt.Sprintf("fast winograd %dx%d,%dx%d", e.quick.form.Tile, e.quick.form.Tile, k.kh, k.kw)
 		kernels = e.quick.form.Fast() != nil
 	}
@@ -121,7 +132,7 @@ func (k *Kernel) forwardFast(dst, src *tensor.Tensor, p Params) {
 	to := NewImage(dst.Format, n, k.oc, dst.H(), dst.W(), 0, aligned(&memory.dst, ImageSize(n, k.oc, dst.H(), dst.W(), 0)))
 	from.From(src)
 	from.FillFrame(p.Padding)
-	e := k.fastEngine(max(p.Stride[0], 1))
+	e := k.fastEngine(max(p.Stride[0], 1), dst.H()*dst.W())
 	e.run(k, to, from, &memory.space)
 	to.To(dst)
 }

@@ -102,7 +102,11 @@ func (e *engine) run(k *Kernel, dst, src *Image, s *Space) {
 		newFastConv(k, e.quick, dst, src, s).run()
 		return
 	case e.fast:
-		newFastTaps(k, dst, src, e.stride, s).run()
+		if many := k.gatherKernels(k.tapKernels(dst.W), dst.W); many != nil {
+			newFastGather(k, many, dst, src, e.stride, s).run()
+		} else {
+			newFastTaps(k, dst, src, e.stride, s).run()
+		}
 		return
 	}
 	if e.wino != nil {
@@ -128,7 +132,7 @@ func (k *Kernel) Plan(f fp16.Format, n, h, w int, p Params) *Plan {
 	}
 	plan := &Plan{k: k, p: p, f: f, c: k.oc, h: oh, w: ow, sh: h, sw: w}
 	if k.fastFor(f, p) {
-		plan.engine = k.fastEngine(max(p.Stride[0], 1))
+		plan.engine = k.fastEngine(max(p.Stride[0], 1), oh*ow)
 	} else if p == Square(p.Stride[0], k.kh/2, p.Padding) {
 		plan.engine, _ = k.engine(f, max(p.Stride[0], 1), n*oh*ow)
 	}
@@ -136,7 +140,12 @@ func (k *Kernel) Plan(f fp16.Format, n, h, w int, p Params) *Plan {
 		if plan.quick != nil {
 			g.inSingles(plan.quick, fastOutputs(plan.quick))
 		} else if plan.fast {
-			g.byTap(fastTapsOutputs(g.tapKernels(ow)))
+			kernels := g.tapKernels(ow)
+			if many := g.gatherKernels(kernels, ow); many != nil {
+				g.byTap(many.Outputs)
+			} else {
+				g.byTap(fastTapsOutputs(kernels))
+			}
 		} else if plan.wino != nil {
 			g.winograd(plan.form, plan.wino)
 		} else if plan.pixels != nil {

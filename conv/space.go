@@ -25,6 +25,7 @@ type Space struct {
 	wino     wino
 	fast     fastConv
 	fastTaps fastTaps
+	gather   fastGather
 	direct   direct
 	anchored anchored
 }

@@ -127,8 +127,8 @@ var (
 )
 
 var (
-	singlesAVX512 = Singles{Add: singleAddAVX512, Mul: singleMulAVX512, Scale: singleScaleAVX512, Shift: singleShiftAVX512, Lay: singleLayAVX2, Greatest: singleGreatestAVX512, Exp: singleExpAVX512, Sums: singleSumsAVX512, Squares: singleSquaresAVX512, Line: singleLineAVX512}
-	singlesAVX2   = Singles{Add: singleAddAVX2, Mul: singleMulAVX2, Scale: singleScaleAVX2, Shift: singleShiftAVX2, Lay: singleLayAVX2, Greatest: singleGreatestAVX2, Exp: singleExpAVX2, Sums: singleSumsAVX2, Squares: singleSquaresAVX2, Line: singleLineAVX2}
+	singlesAVX512 = Singles{Add: singleAddAVX512, Mul: singleMulAVX512, Scale: singleScaleAVX512, Shift: singleShiftAVX512, Lay: singleLayAVX2, Blocks: singleBlocksAVX2, Greatest: singleGreatestAVX512, Exp: singleExpAVX512, Sums: singleSumsAVX512, Squares: singleSquaresAVX512, Line: singleLineAVX512}
+	singlesAVX2   = Singles{Add: singleAddAVX2, Mul: singleMulAVX2, Scale: singleScaleAVX2, Shift: singleShiftAVX2, Lay: singleLayAVX2, Blocks: singleBlocksAVX2, Greatest: singleGreatestAVX2, Exp: singleExpAVX2, Sums: singleSumsAVX2, Squares: singleSquaresAVX2, Line: singleLineAVX2}
 )
 
 var directAVX512 = Direct{

@@ -37,7 +37,7 @@ var normNEON = Norm{
 		normApplyFloat32NEON, normApplyFloat16NEON, normApplyBFloat16NEON},
 }
 
-var singlesNEON = Singles{Add: singleAddNEON, Mul: singleMulNEON, Scale: singleScaleNEON, Shift: singleShiftNEON, Lay: singleLayNEON, Greatest: singleGreatestNEON, Exp: singleExpNEON, Sums: singleSumsNEON, Squares: singleSquaresNEON, Line: singleLineNEON}
+var singlesNEON = Singles{Add: singleAddNEON, Mul: singleMulNEON, Scale: singleScaleNEON, Shift: singleShiftNEON, Lay: singleLayNEON, Blocks: singleBlocksNEON, Greatest: singleGreatestNEON, Exp: singleExpNEON, Sums: singleSumsNEON, Squares: singleSquaresNEON, Line: singleLineNEON}
 
 var actNEON = Act{
 	Identity: actIdentityNEON, ReLU: actReLUNEON,

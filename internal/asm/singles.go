@@ -15,6 +15,10 @@ type Singles struct {
 	// eight step bytes on.
 	Lay func(dst *float32, step int, src *float32, n int)
 
+	// Blocks adds by, eights of numbers, to rows of src, line bytes apart, with the one NaN: the
+	// eights of a row go to dst plane bytes apart, and those of the next row beside them.
+	Blocks func(dst *float32, plane int, src *float32, line int, by *float32, blocks, pixels int)
+
 	// Greatest takes the greatest numbers, and of most, in each lane. That of a lane with a
 	// NaN is any.
 	Greatest func(x *float32, n int, most *[16]float32)

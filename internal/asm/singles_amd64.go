@@ -74,6 +74,11 @@ func singleShiftAVX2(dst *float32, step int, src *float32, line int, by *float32
 //go:noescape
 func singleLayAVX2(dst *float32, step int, src *float32, n int)
 
+// singleBlocksAVX2 is one of asm.Singles: see asm/singles.go.
+//
+//go:noescape
+func singleBlocksAVX2(dst *float32, plane int, src *float32, line int, by *float32, blocks int, pixels int)
+
 // singleGreatestAVX2 is one of asm.Singles: see asm/singles.go.
 //
 //go:noescape

@@ -458,6 +458,40 @@ singleLayAVX2one:
 	VZEROUPPER
 	RET
 
+// func singleBlocksAVX2(dst *float32, plane int, src *float32, line int, by *float32, blocks int, pixels int)
+// Requires: AVX
+TEXT ·singleBlocksAVX2(SB), NOSPLIT, $0-56
+	MOVQ    dst+0(FP), AX
+	MOVQ    plane+8(FP), CX
+	MOVQ    src+16(FP), DX
+	MOVQ    line+24(FP), BX
+	MOVQ    by+32(FP), SI
+	MOVQ    blocks+40(FP), DI
+	VMOVUPS singlesAVX2Constants<>+0(SB), Y0
+
+singleBlocksAVX2:
+	MOVQ    AX, R8
+	MOVQ    DX, R9
+	MOVQ    pixels+48(FP), R10
+	VMOVUPS (SI), Y1
+
+singleBlocksAVX2pixel:
+	VADDPS    (R9), Y1, Y2
+	VCMPPS    $0x03, Y2, Y2, Y3
+	VBLENDVPS Y3, Y0, Y2, Y2
+	VMOVUPS   Y2, (R8)
+	ADDQ      $0x20, R8
+	ADDQ      BX, R9
+	DECQ      R10
+	JNZ       singleBlocksAVX2pixel
+	ADDQ      CX, AX
+	ADDQ      $0x20, DX
+	ADDQ      $0x20, SI
+	DECQ      DI
+	JNZ       singleBlocksAVX2
+	VZEROUPPER
+	RET
+
 // func singleGreatestAVX2(x *float32, n int, most *[16]float32)
 // Requires: AVX
 TEXT ·singleGreatestAVX2(SB), NOSPLIT, $0-24

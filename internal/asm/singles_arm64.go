@@ -29,6 +29,11 @@ func singleShiftNEON(dst *float32, step int, src *float32, line int, by *float32
 //go:noescape
 func singleLayNEON(dst *float32, step int, src *float32, n int)
 
+// singleBlocksNEON is one of asm.Singles: see asm/singles.go.
+//
+//go:noescape
+func singleBlocksNEON(dst *float32, plane int, src *float32, line int, by *float32, blocks, pixels int)
+
 // singleGreatestNEON is one of asm.Singles: see asm/singles.go.
 //
 //go:noescape

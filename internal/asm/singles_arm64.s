@@ -190,6 +190,46 @@ next:
 	BNE next
 	RET
 
+// func singleBlocksNEON(dst *float32, plane int, src *float32, line int, by *float32, blocks, pixels int)
+TEXT ·singleBlocksNEON(SB), NOSPLIT, $0-56
+	MOVD dst+0(FP), R0
+	MOVD plane+8(FP), R1
+	MOVD src+16(FP), R2
+	MOVD line+24(FP), R3
+	MOVD by+32(FP), R4
+	MOVD blocks+40(FP), R5
+	MOVD pixels+48(FP), R6
+	MOVD $singlesNEONConstants<>(SB), R19
+	FMOVQ 0(R19), F16
+
+next:
+	MOVD R0, R7
+	MOVD R2, R8
+	MOVD R6, R9
+	FLDPQ 0(R4), (F4, F5)
+
+pixel:
+	FLDPQ 0(R8), (F0, F1)
+	WORD $0x4e24d400 // fadd v0.4s, v0.4s, v4.4s
+	WORD $0x4e20e411 // fcmeq v17.4s, v0.4s, v0.4s
+	WORD $0x6e701c11 // bsl v17.16b, v0.16b, v16.16b
+	VMOV V17.B16, V0.B16
+	WORD $0x4e25d421 // fadd v1.4s, v1.4s, v5.4s
+	WORD $0x4e21e431 // fcmeq v17.4s, v1.4s, v1.4s
+	WORD $0x6e701c31 // bsl v17.16b, v1.16b, v16.16b
+	VMOV V17.B16, V1.B16
+	FSTPQ (F0, F1), 0(R7)
+	ADD $32, R7
+	ADD R3, R8
+	SUBS $1, R9
+	BNE pixel
+	ADD R1, R0
+	ADD $32, R2
+	ADD $32, R4
+	SUBS $1, R5
+	BNE next
+	RET
+
 // func singleGreatestNEON(x *float32, n int, most *[16]float32)
 TEXT ·singleGreatestNEON(SB), NOSPLIT, $0-24
 	MOVD x+0(FP), R0

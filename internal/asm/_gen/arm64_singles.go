@@ -9,6 +9,7 @@ func (n *neon) singles() {
 	n.singleApply("Scale", (*neon).fmul, true)
 	n.singleShift()
 	n.singleLay()
+	n.singleBlocks()
 	n.singleGreatest()
 	n.singleExp()
 	n.singleSums(false)
@@ -107,6 +108,35 @@ func (n *neon) singleLay() {
 	n.op("ADD R1, R0")
 	n.op("ADD $32, R2")
 	n.op("SUBS $8, R3")
+	n.op("BNE next")
+	n.op("RET")
+}
+
+func (n *neon) singleBlocks() {
+	n.singleKernel("Blocks", "dst *float32, plane int, src *float32, line int, by *float32, blocks, pixels int")
+	const shift, nan, mask v = 4, 16, 17
+	n.constant(canonicalNaN<<32|canonicalNaN, canonicalNaN<<32|canonicalNaN, nan)
+	n.label("next")
+	n.op("MOVD R0, R7")
+	n.op("MOVD R2, R8")
+	n.op("MOVD R6, R9")
+	n.load2("R4", 0, shift, shift+1)
+	n.label("pixel")
+	n.load2("R8", 0, 0, 1)
+	for h := range v(2) {
+		n.fadd(h, shift+h, h)
+		n.numbers(h, nan, mask)
+		n.move(mask, h)
+	}
+	n.store2(0, 1, "R7", 0)
+	n.op("ADD $32, R7")
+	n.op("ADD R3, R8")
+	n.op("SUBS $1, R9")
+	n.op("BNE pixel")
+	n.op("ADD R1, R0")
+	n.op("ADD $32, R2")
+	n.op("ADD $32, R4")
+	n.op("SUBS $1, R5")
 	n.op("BNE next")
 	n.op("RET")
 }

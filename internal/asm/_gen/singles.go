@@ -29,6 +29,7 @@ func singles() {
 		singleShift(i)
 		if i.lanes == 8 {
 			singleLay(i)
+			singleBlocks(i)
 		}
 		singleGreatest(i)
 		singleExp(i)
@@ -155,6 +156,34 @@ func singleLay(i isa) {
 	ADDQ(Imm(32), src)
 	SUBQ(Imm(8), n)
 	JNZ(LabelRef(name + "one"))
+	end()
+}
+
+// singleBlocks adds a line to rows of eights, each of which goes to a block of channels.
+func singleBlocks(i isa) {
+	name, load := i.singleKernel("Blocks", "func(dst *float32, plane int, src *float32, line int, by *float32, blocks, pixels int)")
+	dst, plane, src, line, by, blocks := load("dst"), load("plane"), load("src"), load("line"), load("by"), load("blocks")
+	to, from, left := GP64(), GP64(), GP64()
+	nan, shift, y, t := i.wide[0], i.wide[1], i.wide[2], i.wide[3]
+	i.load(i.bits(canonicalNaN), nan)
+	Label(name)
+	MOVQ(dst, to)
+	MOVQ(src, from)
+	MOVQ(mustParam("pixels"), left)
+	i.load(Mem{Base: by}, shift)
+	Label(name + "pixel")
+	i.add(Mem{Base: from}, shift, y)
+	i.singleNaN(y, t, nan)
+	i.load(y, Mem{Base: to})
+	ADDQ(Imm(32), to)
+	ADDQ(line, from)
+	DECQ(left)
+	JNZ(LabelRef(name + "pixel"))
+	ADDQ(plane, dst)
+	ADDQ(Imm(32), src)
+	ADDQ(Imm(32), by)
+	DECQ(blocks)
+	JNZ(LabelRef(name))
 	end()
 }
 
