@@ -219,7 +219,7 @@ func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total
 	}
 	e.Progress = progress
 	began := time.Now()
-	job := &rollout.Job{Engine: e, Path: path, Store: u.Store, Gzip: p.units.Gzip, Identity: [][2]string{{"unit", u.Identity}}, Resume: !r.Force, Force: r.Force, Every: r.Checkpoint, StoredOnly: true, Hash: true,
+	job := &rollout.Job{Engine: e, Path: path, Store: u.Store, Gzip: p.units.Gzip, Identity: [][2]string{{"unit", u.Identity}}, Resume: !r.Force, Force: r.Force, Every: r.Checkpoint, StoredOnly: true,
 		Metadata: map[string]string{"dataset": p.Identity, "unit": fmt.Sprint(i), "contract": operator.Contract}}
 	if !p.units.States {
 		job.Path = filepath.Join(p.Dir, filepath.FromSlash(base(i))) + ".measures"
@@ -242,8 +242,8 @@ func (p *Plan) unit(ctx context.Context, r Run, i int, progress func(done, total
 		}
 		return false, err
 	}
-	rec := Record{Unit: i, File: p.Path(i), Identity: u.Identity, Digest: result.Stored, Format: result.StoredFormat.String(), Version: r.Version, Seconds: time.Since(began).Seconds()}
-	if rec.SHA256, rec.Bytes = result.SHA256, result.Bytes; rec.SHA256 == "" {
+	rec := Record{Unit: i, File: p.Path(i), Bytes: p.size(i), Seal: result.Seal, Identity: u.Identity, Digest: result.Stored, Format: result.StoredFormat.String(), Version: r.Version, Seconds: time.Since(began).Seconds()}
+	if rec.Seal == "" { // a file of what was measured
 		if rec.SHA256, rec.Bytes, err = hash(path); err != nil {
 			return false, err
 		}

@@ -17,10 +17,14 @@ import (
 // Record is what is known of a unit that was made: UNIT.json beside its file. The
 // manifest is all records, a line for each, without the seconds.
 type Record struct {
-	Unit     int     `json:"unit"`
-	File     string  `json:"file"` // within the folder
-	Bytes    int64   `json:"bytes"`
-	SHA256   string  `json:"sha256"`
+	Unit  int    `json:"unit"`
+	File  string `json:"file"` // within the folder
+	Bytes int64  `json:"bytes"`
+	// A file of states is known by its seal, which is formed without reading all of it once more:
+	// see docs/FORMATS.md. Any other one, and one that was made before there were seals, is by
+	// its SHA-256.
+	SHA256   string  `json:"sha256,omitempty"`
+	Seal     string  `json:"seal,omitempty"`
 	Identity string  `json:"identity"`
 	Digest   string  `json:"digest"` // of the states as they are stored, [rollout.Digest]
 	Format   string  `json:"format"` // of the stored states

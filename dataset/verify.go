@@ -1,6 +1,7 @@
 package dataset
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,9 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/par"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/rollout"
 )
 
 // Fault is what is wrong with a unit.
@@ -48,8 +51,13 @@ func (p *Plan) Verify(ctx context.Context, c Check) (*Checked, error) {
 		}
 		return ctx.Err()
 	}
+	const block = 64
+	var whats [block]string
 	for i := range p.Lines {
-		what := p.fault(i, c.Read)
+		if i%block == 0 {
+			par.For(min(block, len(p.Lines)-i), func(k int) { whats[k] = p.fault(i+k, c.Read) })
+		}
+		what := whats[i%block]
 		if what == "" && lines != nil {
 			if r, _ := p.Record(i); r != nil && !lines[string(r.line())] {
 				what = manifestName + ": its line is not that of its record"
@@ -109,13 +117,32 @@ func (p *Plan) fault(i int, read bool) string {
 		return fmt.Sprintf("%s: %d bytes: want %d, as its record says", r.File, size, r.Bytes)
 	}
 	if read {
-		sum, _, err := hash(filepath.Join(p.Dir, filepath.FromSlash(r.File)))
+		return p.differs(r)
+	}
+	return ""
+}
+
+// differs reads a unit's file and returns how it is not the one of the record, "" if it is.
+func (p *Plan) differs(r *Record) string {
+	path := filepath.Join(p.Dir, filepath.FromSlash(r.File))
+	if r.Seal == "" {
+		sum, _, err := hash(path)
 		if err != nil {
 			return err.Error()
 		}
 		if sum != r.SHA256 {
 			return fmt.Sprintf("%s: SHA-256 %s: want %.64s, as its record says", r.File, sum, r.SHA256)
 		}
+		return ""
+	}
+	v, err := rollout.Verify(path)
+	switch {
+	case err != nil:
+		return err.Error()
+	case len(v.Differ) > 0:
+		return fmt.Sprintf("%s: %s: not what was written", r.File, v.Differ[0])
+	case v.Seal != r.Seal:
+		return fmt.Sprintf("%s: seal %s: want %.64s, as its record says", r.File, cmp.Or(v.Seal, "none"), r.Seal)
 	}
 	return ""
 }

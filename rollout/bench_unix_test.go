@@ -3,7 +3,6 @@
 package rollout
 
 import (
-	"crypto/sha256"
 	"math/rand/v2"
 	"path/filepath"
 	"syscall"
@@ -15,7 +14,7 @@ import (
 
 // BenchmarkStored tells what an output takes of the processors for each state of 3x128x128
 // numbers, from the state to the file of its final name, in the program and in the system:
-// conversion, diagnostics, digest, hashes, writing, the audit and the hash of the whole file, for
+// conversion, diagnostics, digest, checksums, writing and the audit, for
 // files of 2 realizations of 41 states.
 func BenchmarkStored(b *testing.B) {
 	s := Trajectory{2, 41, Shape{3, 128, 128}}
@@ -59,7 +58,7 @@ func BenchmarkStored(b *testing.B) {
 				if err != nil {
 					b.Fatal(err)
 				}
-				o.sealing(NewDigest(of.format, s.M, s.T, s.C, s.H, s.W), &whole{Hash: sha256.New()})
+				o.sealing(NewDigest(of.format, s.M, s.T, s.C, s.H, s.W))
 				for t := range s.T {
 					x := states[t%2]
 					var prev [2][]float64

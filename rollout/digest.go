@@ -37,14 +37,21 @@ func NewDigest(f fp16.Format, m, t, c, h, w int) *Digest {
 
 // Add appends a state of realization m. NaNs count as the canonical one.
 func (d *Digest) Add(m int, state []float64) {
-	d.buf = appendAs(d.format, d.buf[:0], state)
+	d.buf = d.take(m, appendAs(d.format, d.buf[:0], state))
+}
+
+// take appends a state of realization m as the bytes of its format. It may keep them, to hash them
+// beside those of another one, and returns a slice to use in their place.
+func (d *Digest) take(m int, b []byte) []byte {
 	if len(d.waiting) > 0 && d.whose != m {
-		addTwo(d.each[d.whose], d.each[m], d.waiting, d.buf)
+		addTwo(d.each[d.whose], d.each[m], d.waiting, b)
 		d.waiting = d.waiting[:0]
-		return
+		return b
 	}
 	d.settle()
-	d.buf, d.waiting, d.whose = d.waiting, d.buf, m
+	free := d.waiting
+	d.waiting, d.whose = b, m
+	return free
 }
 
 // settle adds the state that waits.
@@ -53,12 +60,6 @@ func (d *Digest) settle() {
 		d.each[d.whose].Write(d.waiting)
 		d.waiting = d.waiting[:0]
 	}
-}
-
-// addStored appends a state of realization m as the bytes of its format.
-func (d *Digest) addStored(m int, b []byte) {
-	d.settle()
-	d.each[m].Write(b)
 }
 
 // addRecord appends a state of realization m as the bytes of its format, and returns the hash of

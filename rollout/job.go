@@ -3,8 +3,6 @@ package rollout
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -38,8 +36,6 @@ type Job struct {
 	// StoredOnly leaves the digest of the states in the mode's format out where the file
 	// stores another one: it takes as long as hashing the file does.
 	StoredOnly bool
-	// Hash asks for the SHA-256 of the whole file, which is formed while the file is audited.
-	Hash bool
 
 	// Measured, if not nil, is given the diagnostics of all states in the end, and the states
 	// are not kept. Path names the files that there are until then: PATH.partial, which is
@@ -60,10 +56,9 @@ type Result struct {
 	// Stored is the digest of the states as the file holds them, in StoredFormat.
 	Stored       string
 	StoredFormat fp16.Format
-	// SHA256 is that of the whole file and Bytes its size, of a job with Hash that finished a
-	// .safetensors or an HDF5 file; otherwise they are not known, "" and 0.
-	SHA256 string
-	Bytes  int64
+	// Seal is that of a .safetensors or an HDF5 file, by which [Verify] knows every byte of it;
+	// of others "".
+	Seal string
 	// Complete says that there was nothing to do: the output was there, finished by an
 	// earlier process, and every byte of it is as it was written.
 	Complete bool
@@ -101,7 +96,7 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 	format := storedFormat(j.Path, j.Store)
 	if done {
 		r := &Result{Complete: true, StoredFormat: format}
-		if r.Stored, err = j.complete(shape); err != nil {
+		if r.Stored, r.Seal, err = j.complete(shape); err != nil {
 			return nil, err
 		}
 		if j.Store == j.Mode.Wide() {
@@ -135,11 +130,8 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 	if orphan {
 		note = fmt.Sprintf("%s: missing, though its checkpoint is there, so the run began again", partial(j.Path))
 	}
-	var file *whole
-	if j.Hash {
-		file = &whole{Hash: sha256.New()}
-	}
-	outputs[len(outputs)-1].(trajectory).sealing(d.stored, file)
+	out := outputs[len(outputs)-1].(trajectory)
+	out.sealing(d.stored)
 	e.Sinks = slices.Clone(e.Sinks)
 	if d.wide != nil && d.wide != d.stored { // which the output forms
 		e.Sinks = append(e.Sinks, d.wide)
@@ -162,13 +154,10 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 			return nil, err
 		}
 	}
-	r := &Result{Stored: d.stored.Hex(), StoredFormat: format, Resumed: s != nil, Note: note,
+	r := &Result{Stored: d.stored.Hex(), StoredFormat: format, Seal: out.sealText(), Resumed: s != nil, Note: note,
 		Overflow: e.Overflowed, Memory: j.memory(d.all(), outputs)}
 	if d.wide != nil {
 		r.Digest = d.wide.Hex()
-	}
-	if file != nil && file.size > 0 {
-		r.SHA256, r.Bytes = hex.EncodeToString(file.Sum(nil)), file.size
 	}
 	return r, j.clear(ck)
 }

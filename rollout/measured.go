@@ -104,6 +104,6 @@ func (o *measured) state(m, t int, x []float64) error {
 	return errors.New(o.path + ": its states are not kept")
 }
 
-func (o *measured) sealing(d *Digest, _ *whole) { o.digest = d }
+func (o *measured) sealing(d *Digest) { o.digest = d }
 
 func (o *measured) held() int64 { return 8 * int64(len(o.values)) * o.shape.states() }

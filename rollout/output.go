@@ -2,11 +2,9 @@ package rollout
 
 import (
 	"bytes"
-	"cmp"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/safetensors"
@@ -48,9 +46,10 @@ type trajectory interface {
 	// state reads a state that was written, as it is stored.
 	state(m, t int, x []float64) error
 	// sealing takes what the finished file says of all of its states, to which the output
-	// adds each of them; and, unless it is nil, the hash of the whole file, to which it adds
-	// all bytes if it reads them in order before they get their name.
-	sealing(digest *Digest, file *whole)
+	// adds each of them.
+	sealing(digest *Digest)
+	// sealText returns the seal of the finished file in hexadecimal, "" if it is not known.
+	sealText() string
 }
 
 // Trajectory is the size of a whole rollout.
@@ -75,10 +74,10 @@ type flat struct {
 	at      int64    // offset of the trajectory
 	metrics [5]int64 // offsets of the diagnostics [M,T], F64
 	bare    bool     // the file has no diagnostics
-	table   int64    // offset of the hashes [M,T,32]
-	sealed  bool     // the digest of the states and the seal follow
+	table   int64    // offset of the hashes, [M,T,32]
+	sealed  bool     // they are [M,T,8], a [crc] each, and the digest of the states and the seal follow
 	digest  *Digest
-	whole   *whole
+	tail    []byte // the diagnostics of a state
 	prints  prints
 	seen    diagnoser
 }
@@ -101,11 +100,10 @@ func (o *flat) stateBytes() int64 { return int64(o.shape.Len()) * int64(o.format
 
 // size returns the bytes of the whole file.
 func (o *flat) size() int64 {
-	n := o.table + sha256.Size*o.shape.states()
 	if o.sealed {
-		n += 2 * sha256.Size
+		return o.table + crcSize*o.shape.states() + 2*sha256.Size
 	}
-	return n
+	return o.table + sha256.Size*o.shape.states()
 }
 
 // begin creates the file, or opens the one that it continues if state is not nil.
@@ -127,7 +125,7 @@ func (o *flat) order() order { return o.ord }
 // records says where the records are.
 func (o *flat) records() *records {
 	state := o.stateBytes()
-	return &records{path: partial(o.path), file: o.f, count: [2]int{o.shape.M, o.shape.T}, table: o.table, prints: o.prints,
+	return &records{path: partial(o.path), file: o.f, count: [2]int{o.shape.M, o.shape.T}, table: o.table, crc: o.sealed, prints: o.prints,
 		parts: func(i int) []extent {
 			all := append(make([]extent, 0, 6), extent{o.at + int64(i)*state, state})
 			if !o.bare {
@@ -151,7 +149,7 @@ func (o *flat) verify() (good, all int, err error) {
 // relist writes the hashes of the first n records into the table once more.
 func (p *partialFile) relist(r *records, o order, n int) error {
 	return r.each(n, o.index, r.sum, func(i int, is sum) error {
-		return p.write(is[:], r.table+int64(i)*sha256.Size)
+		return p.write(is[:r.width()], r.table+int64(i)*r.width())
 	})
 }
 
@@ -177,7 +175,7 @@ func (o *flat) state(m, t int, x []float64) error {
 }
 
 // sealing implements [trajectory].
-func (o *flat) sealing(d *Digest, file *whole) { o.digest, o.whole = d, file }
+func (o *flat) sealing(d *Digest) { o.digest = d }
 
 // ahead implements [pairwise].
 func (o *flat) ahead(t, m int, x, prev [2][]float64) {
@@ -195,17 +193,24 @@ func (o *flat) State(t, m int, x, prev []float64) error {
 		return err
 	}
 	o.push(n)
+	o.tail = o.tail[:0]
 	if !o.bare {
 		for k, v := range o.seen.values(t, m, x, prev) {
-			o.buf = fp16.Float64.Append(o.buf, []float64{v})
-			if err := o.write(o.buf[len(o.buf)-8:], o.metrics[k]+8*int64(i)); err != nil {
+			o.tail = fp16.Float64.Append(o.tail, []float64{v})
+			if err := o.write(o.tail[8*k:], o.metrics[k]+8*int64(i)); err != nil {
 				return err
 			}
 		}
 	}
-	s := o.digest.addRecord(m, o.buf[:n], o.buf)
+	if o.sealed {
+		s := crcOf(o.buf, o.tail)
+		o.add(s)
+		o.buf = o.digest.take(m, o.buf)
+		return o.write(s[:crcSize], o.table+int64(i)*crcSize)
+	}
+	s := o.digest.addRecord(m, o.buf, o.buf, o.tail)
 	o.add(s)
-	o.prints.add(i, int(o.shape.states()), o.buf)
+	o.prints.add(i, int(o.shape.states()), o.buf, o.tail)
 	return o.write(s[:], o.table+int64(i)*sha256.Size)
 }
 
@@ -238,38 +243,15 @@ func (r *records) auditTable(o order, want ledger) error {
 	return nil
 }
 
-// audit compares the records of a whole file with its table. Unless file is nil, it reads all of
-// the file, of that size, in order and adds it to file.
-func (r *records) audit(file *whole, size int64) error {
-	n := r.count[0] * r.count[1]
-	check := func(i int, is sum) error {
+// audit compares the records of a whole file with its table.
+func (r *records) audit() error {
+	return r.each(r.count[0]*r.count[1], func(i int) int { return i }, r.as, func(i int, is sum) error {
 		says, err := r.listed(i)
 		if err == nil && is != says {
 			err = &LostError{r.path, fmt.Sprintf("%s: not the bytes that were written", r.call(i)), true}
 		}
 		return err
-	}
-	if file == nil {
-		return r.each(n, func(i int) int { return i }, func(i int) (sum, error) { return r.as(i, nil) }, check)
-	}
-	order := make([]int, n)
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortFunc(order, func(i, k int) int { return cmp.Compare(r.parts(i)[0].at, r.parts(k)[0].at) })
-	for _, i := range order {
-		if err := file.pass(r, r.parts(i)[0].at); err != nil {
-			return err
-		}
-		is, err := r.as(i, file)
-		if err == nil {
-			err = check(i, is)
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return file.pass(r, size)
+	})
 }
 
 // call names a record.
@@ -284,7 +266,7 @@ func (o *flat) audit() error {
 	if err := o.partialFile.audit(r, o.ord, o.ledger, o.head, o.size()); err != nil {
 		return err
 	}
-	return r.audit(nil, 0)
+	return r.audit()
 }
 
 // Finish implements [Output].
@@ -292,7 +274,7 @@ func (o *flat) Finish() error {
 	if err := o.write(o.digest.sum(), o.size()-2*sha256.Size); err != nil {
 		return err
 	}
-	return o.finish(o.records(), o.ord, o.ledger, o.head, o.size(), o.whole)
+	return o.finish(o.records(), o.ord, o.ledger, o.head, o.at, o.size())
 }
 
 // audit reads what a run wrote into a file of that size again, but for the records, and compares
@@ -314,13 +296,13 @@ func (p *partialFile) audit(r *records, o order, l ledger, head []byte, size int
 	return nil
 }
 
-// finish seals a file that ends with the seal, and in which the records stand between
-// the head and the table, and gives it its name.
-func (p *partialFile) finish(r *records, o order, l ledger, head []byte, size int64, file *whole) error {
+// finish seals a file that ends with the seal, of everything but that and what stands from begin
+// to the table, and gives it its name.
+func (p *partialFile) finish(r *records, o order, l ledger, head []byte, begin, size int64) error {
 	if err := p.audit(r, o, l, head, size); err != nil {
 		return err
 	}
-	seal, begin := extent{size - sha256.Size, sha256.Size}, int64(len(head))
+	seal := extent{size - sha256.Size, sha256.Size}
 	s, err := rest(r.path, p.f, size, []extent{{begin, r.table - begin}, seal})
 	if err != nil {
 		return err
@@ -328,7 +310,8 @@ func (p *partialFile) finish(r *records, o order, l ledger, head []byte, size in
 	if err := p.write(s[:], seal.at); err != nil {
 		return err
 	}
-	if err := r.audit(file, size); err != nil {
+	p.seal = s
+	if err := r.audit(); err != nil {
 		return err
 	}
 	if err := p.sync(size); err != nil {
@@ -343,6 +326,7 @@ func (p *partialFile) finish(r *records, o order, l ledger, head []byte, size in
 // The names of what a file says of its own bytes.
 const (
 	tableName  = "integrity.sha256" // of each record: the bytes of a state, then of its diagnostics
+	crcName    = "integrity.crc"    // likewise, the [crc] of each
 	digestName = "integrity.digest" // of all states, as [Digest]
 	sealName   = "integrity.seal"   // of everything that the table does not cover
 )
@@ -355,7 +339,7 @@ func layOutSafetensors(at partialFile, s Trajectory, c Config, f fp16.Format, me
 		all = append(all, &safetensors.Tensor{Name: "metrics." + name, DType: safetensors.F64, Shape: []int{s.M, s.T}})
 	}
 	all = append(all, &safetensors.Tensor{Name: "trajectory", DType: safetensors.DTypeOf(f), Shape: s.dims()},
-		&safetensors.Tensor{Name: tableName, DType: safetensors.U8, Shape: []int{s.M, s.T, sha256.Size}},
+		&safetensors.Tensor{Name: crcName, DType: safetensors.U8, Shape: []int{s.M, s.T, crcSize}},
 		&safetensors.Tensor{Name: digestName, DType: safetensors.U8, Shape: []int{sha256.Size}},
 		&safetensors.Tensor{Name: sealName, DType: safetensors.U8, Shape: []int{sha256.Size}})
 	head, err := safetensors.Header(all, metadata)

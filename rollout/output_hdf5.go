@@ -32,8 +32,7 @@ type hdf5Output struct {
 	names    []string  // of the diagnostics' datasets
 	rounded  []float64 // a state in a format that is stored as another one
 	digest   *Digest
-	whole    *whole
-	prints   prints
+	tail     []byte // the diagnostics of a state
 	seen     diagnoser
 }
 
@@ -45,7 +44,8 @@ type hdf5State struct {
 
 // The datasets of what the file says of its own bytes.
 const (
-	hdf5Table  = "/integrity/sha256"
+	hdf5Table  = "/integrity/sha256" // of files that were made before there was /integrity/crc
+	hdf5CRC    = "/integrity/crc"
 	hdf5Digest = "/integrity/digest"
 	hdf5Seal   = "/integrity/seal"
 )
@@ -65,7 +65,7 @@ func createHDF5(at partialFile, s Trajectory, c Config, f fp16.Format, gzip int,
 		o.names = append(o.names, "/metrics/"+name)
 		specs = append(specs, hdf5.Spec{Path: "/metrics/" + name, Type: hdf5.Float32, Shape: []int{1, s.M, s.T}})
 	}
-	o.specs = append(specs, hdf5.Spec{Path: hdf5Table, Type: hdf5.Uint8, Shape: []int{1, s.M, s.T, sha256.Size}},
+	o.specs = append(specs, hdf5.Spec{Path: hdf5CRC, Type: hdf5.Uint8, Shape: []int{1, s.M, s.T, crcSize}},
 		hdf5.Spec{Path: hdf5Digest, Type: hdf5.Uint8, Shape: []int{sha256.Size}},
 		hdf5.Spec{Path: hdf5Seal, Type: hdf5.Uint8, Shape: []int{sha256.Size}})
 	if err := o.openFile(state != nil); err != nil {
@@ -113,8 +113,8 @@ func (o *hdf5Output) records(chunk func(i int) (extent, bool)) *records {
 		p, _ := w.Place(name)
 		metrics = append(metrics, p.At)
 	}
-	table, _ := w.Place(hdf5Table)
-	return &records{path: partial(o.path), file: o.f, count: [2]int{o.shape.M, o.shape.T}, table: table.At,
+	table, _ := w.Place(hdf5CRC)
+	return &records{path: partial(o.path), file: o.f, count: [2]int{o.shape.M, o.shape.T}, table: table.At, crc: true,
 		parts: func(i int) []extent {
 			e, ok := chunk(i)
 			if !ok {
@@ -165,7 +165,7 @@ func (o *hdf5Output) back(n int) error {
 	for range o.names {
 		missing = append(missing, left)
 	}
-	missing = append(missing, sha256.Size*left, sha256.Size, sha256.Size)
+	missing = append(missing, crcSize*left, sha256.Size, sha256.Size)
 	at, err := o.want.File.Truncated(o.f, o.specs, o.chunks, n, missing)
 	if err != nil {
 		return o.failed(err)
@@ -207,7 +207,7 @@ func storedHDF5(f fp16.Format) fp16.Format {
 }
 
 // sealing implements [trajectory].
-func (o *hdf5Output) sealing(d *Digest, file *whole) { o.digest, o.whole = d, file }
+func (o *hdf5Output) sealing(d *Digest) { o.digest = d }
 
 func (o *hdf5Output) attributes(s Trajectory, c Config, metadata map[string]string) error {
 	normalization, clamp := string(c.Normalization), "none"
@@ -267,18 +267,18 @@ func (o *hdf5Output) State(t, m int, x, prev []float64) error {
 		return o.failed(err)
 	}
 	o.push(len(chunk))
-	n := len(o.buf)
+	o.tail = o.tail[:0]
 	for k, v := range o.seen.values(t, m, x, prev) {
 		v = fp16.Float32.Round(v)
 		if err := o.w.Write(o.names[k], []int{0, m, t}, []float64{v}); err != nil {
 			return o.failed(err)
 		}
-		o.buf = fp16.Float32.Append(o.buf, []float64{v})
+		o.tail = fp16.Float32.Append(o.tail, []float64{v})
 	}
-	s := o.digest.addRecord(m, o.buf[:n], chunk, o.buf[n:])
+	s := crcOf(chunk, o.tail)
 	o.add(s)
-	o.prints.add(m*o.shape.T+t, int(o.shape.states()), chunk, o.buf[n:])
-	return o.bytes(hdf5Table, []int{0, m, t, 0}, s[:])
+	o.buf = o.digest.take(m, o.buf)
+	return o.bytes(hdf5CRC, []int{0, m, t, 0}, s[:crcSize])
 }
 
 // bytes writes bytes into a dataset of them.
@@ -287,7 +287,7 @@ func (o *hdf5Output) bytes(path string, at []int, b []byte) error {
 	for i, x := range b {
 		v[i] = float64(x)
 	}
-	if err := o.w.Write(path, at, v[:]); err != nil {
+	if err := o.w.Write(path, at, v[:len(b)]); err != nil {
 		return o.failed(err)
 	}
 	return nil
@@ -335,7 +335,6 @@ func (o *hdf5Output) Finish() error {
 	if err != nil {
 		return err
 	}
-	h.prints = o.prints
 	if err := h.auditTable(o.ord, o.ledger); err != nil {
 		return err
 	}
@@ -346,7 +345,8 @@ func (o *hdf5Output) Finish() error {
 	if err := o.write(s[:], h.sealAt.at); err != nil {
 		return err
 	}
-	if err := h.audit(o.whole, info.Size()); err != nil {
+	o.seal = s
+	if err := h.audit(); err != nil {
 		return err
 	}
 	if err := o.sync(info.Size()); err != nil {

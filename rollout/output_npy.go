@@ -184,7 +184,7 @@ func (o npz) Finish() (err error) {
 	if err := z.auditTable(o.ord, o.ledger); err != nil {
 		return err
 	}
-	if err := z.audit(nil, 0); err != nil {
+	if err := z.audit(); err != nil {
 		return err
 	}
 	s, err := rest(packed, out, info.Size(), z.kept)

@@ -22,6 +22,7 @@ type partialFile struct {
 	done bool        // the file that was held has the final name already
 
 	lockless bool // the file system has no locks: another process may write the file, too
+	seal     sum  // that the finished file ends with
 	pushed   int  // bytes since the system was asked to begin to write them to the disk
 }
 
@@ -34,6 +35,9 @@ func (p *partialFile) push(n int) {
 		p.pushed = 0
 	}
 }
+
+// sealText implements [trajectory].
+func (p *partialFile) sealText() string { return p.seal.hex() }
 
 // partial returns the name under which an output is written until it is
 // complete.

@@ -146,7 +146,7 @@ func (r *Recorder) Sync() ([]byte, error) {
 
 // Finish implements [Output].
 func (r *Recorder) Finish() error {
-	return r.finish(r.records(), r.ord, r.ledger, r.head, r.size, nil)
+	return r.finish(r.records(), r.ord, r.ledger, r.head, int64(len(r.head)), r.size)
 }
 
 // bytes returns the size of draw i of one realization and step.

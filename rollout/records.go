@@ -20,6 +20,14 @@ type sum [sha256.Size]byte
 
 func (s sum) MarshalText() ([]byte, error) { return []byte(hex.EncodeToString(s[:])), nil }
 
+// hex returns it in hexadecimal; "" of one that was not formed.
+func (s sum) hex() string {
+	if s == (sum{}) {
+		return ""
+	}
+	return hex.EncodeToString(s[:])
+}
+
 func (s *sum) UnmarshalText(text []byte) error {
 	b, err := hex.DecodeString(string(text))
 	if err != nil || len(b) != len(s) {
@@ -90,32 +98,18 @@ type records struct {
 	count [2]int               // realizations and states, or engine batches and steps
 	parts func(i int) []extent // of record i, row-major in count
 	table int64                // where the hashes of the records stand, in that order
+	crc   bool                 // they are a [crc] each; otherwise SHA-256
 	list  io.ReaderAt          // of which file; nil for this one
 
 	prints prints // of the records that this process wrote
 }
 
-// whole is the SHA-256 of a file that is read in order, as far as that has come.
-type whole struct {
-	hash.Hash
-	size int64
-}
-
-// pass adds what is left before an offset of the file of these records.
-func (w *whole) pass(r *records, to int64) error {
-	pooled := hashers.Get().(*hasher)
-	defer hashers.Put(pooled)
-	h := hasher{w, pooled.buf}
-	if at, err := h.read(r.file, extent{w.size, to - w.size}, nil); err != nil {
-		return r.failed(at, err)
+// width is the size of a record's hash in the table.
+func (r *records) width() int64 {
+	if r.crc {
+		return crcSize
 	}
-	return nil
-}
-
-// Write adds bytes.
-func (w *whole) Write(b []byte) (int, error) {
-	w.size += int64(len(b))
-	return w.Hash.Write(b)
+	return sha256.Size
 }
 
 // prints are fingerprints of records: they say whether a file still holds what this process
@@ -139,21 +133,19 @@ func (p *prints) add(i, n int, parts ...[]byte) {
 }
 
 // as returns the hash of record i as the file holds it now: that of the table, whose hashes
-// are those of the records as they were written, if the record is still the same. The state is
-// added to file, unless that is nil.
-func (r *records) as(i int, file *whole) (sum, error) {
+// are those of the records as they were written, if the record is still the same.
+func (r *records) as(i int) (sum, error) {
 	if r.prints != nil && r.prints[i] != 0 {
 		h := printers.Get().(*hasher)
 		defer printers.Put(h)
-		if err := r.feed(h, i, file); err != nil {
+		if err := r.feed(h, i); err != nil {
 			return sum{}, err
 		}
-		file = nil
 		if h.Hash.(*maphash.Hash).Sum64() == r.prints[i] {
 			return r.listed(i)
 		}
 	}
-	return r.form(i, file)
+	return r.sum(i)
 }
 
 // failed names the file that could not be read.
@@ -167,6 +159,9 @@ func (r *records) failed(at int64, err error) error {
 // hashers are what one hash at work needs.
 var hashers = sync.Pool{New: func() any { return &hasher{Hash: sha256.New(), buf: make([]byte, 128<<10)} }}
 
+// crcs are what one crc at work needs.
+var crcs = sync.Pool{New: func() any { return &hasher{Hash: new(crc), buf: make([]byte, 128<<10)} }}
+
 // printers are what one fingerprint at work needs.
 var printers = sync.Pool{New: func() any {
 	h := new(maphash.Hash)
@@ -179,17 +174,14 @@ type hasher struct {
 	buf []byte
 }
 
-// read adds the bytes of an extent, and to a whole file's hash, too, unless that is nil.
-func (h *hasher) read(file io.ReaderAt, e extent, to *whole) (at int64, err error) {
+// read adds the bytes of an extent.
+func (h *hasher) read(file io.ReaderAt, e extent) (at int64, err error) {
 	for e.n > 0 {
 		b := h.buf[:min(e.n, int64(len(h.buf)))]
 		if n, err := file.ReadAt(b, e.at); n < len(b) {
 			return e.at + int64(n), err
 		}
 		h.Write(b)
-		if to != nil {
-			to.Write(b)
-		}
 		e.at, e.n = e.at+int64(len(b)), e.n-int64(len(b))
 	}
 	return 0, nil
@@ -201,27 +193,26 @@ func (h *hasher) sum() (s sum) {
 }
 
 // sum returns the hash of record i as the file holds it now.
-func (r *records) sum(i int) (sum, error) { return r.form(i, nil) }
-
-// form is sum, and adds the state to file, unless that is nil.
-func (r *records) form(i int, file *whole) (sum, error) {
-	h := hashers.Get().(*hasher)
-	defer hashers.Put(h)
-	if err := r.feed(h, i, file); err != nil {
+func (r *records) sum(i int) (sum, error) {
+	pool := &hashers
+	if r.crc {
+		pool = &crcs
+	}
+	h := pool.Get().(*hasher)
+	defer pool.Put(h)
+	if err := r.feed(h, i); err != nil {
 		return sum{}, err
 	}
 	return h.sum(), nil
 }
 
-// feed begins a hash anew, of record i as the file holds it now. What of it comes first is added
-// to file, too, unless that is nil.
-func (r *records) feed(h *hasher, i int, file *whole) error {
+// feed begins a hash anew, of record i as the file holds it now.
+func (r *records) feed(h *hasher, i int) error {
 	h.Reset()
 	for _, e := range r.parts(i) {
-		if at, err := h.read(r.file, e, file); err != nil {
+		if at, err := h.read(r.file, e); err != nil {
 			return r.failed(at, err)
 		}
-		file = nil
 	}
 	return nil
 }
@@ -232,8 +223,9 @@ func (r *records) listed(i int) (s sum, err error) {
 	if list == nil {
 		list = r.file
 	}
-	at := r.table + int64(i)*int64(len(s))
-	if n, err := list.ReadAt(s[:], at); n < len(s) {
+	b := s[:r.width()]
+	at := r.table + int64(i)*r.width()
+	if n, err := list.ReadAt(b, at); n < len(b) {
 		return s, r.failed(at, err)
 	}
 	return s, nil
@@ -309,7 +301,7 @@ func rest(path string, file io.ReaderAt, size int64, but []extent) (sum, error) 
 	at := int64(0)
 	for _, e := range append(but, extent{at: size}) {
 		if e.at > at {
-			if where, err := h.read(file, extent{at, e.at - at}, nil); err != nil {
+			if where, err := h.read(file, extent{at, e.at - at}); err != nil {
 				return sum{}, (&records{path: path}).failed(where, err)
 			}
 		}

@@ -25,6 +25,7 @@ type sealed struct {
 	size     int64
 	kept     []extent // what the seal leaves out: what the table covers, and the seal
 	sealAt   extent   // of the seal in the file
+	seal     sum      // that check found to be right
 	metadata map[string]string
 
 	// Of a trajectory.
@@ -88,7 +89,10 @@ func (s *sealed) flatten(dims []int, states extent, metrics []extent, table, sea
 	if err := s.tabled(table, seal, n); err != nil {
 		return err
 	}
-	s.kept = append(append(s.kept, states, seal), metrics...)
+	s.kept = append(s.kept, states, seal)
+	if !s.crc { // of whose files the seal covers the diagnostics
+		s.kept = append(s.kept, metrics...)
+	}
 	each := states.n / n
 	s.parts = func(i int) []extent {
 		all := make([]extent, 0, 6)
@@ -106,8 +110,8 @@ func (s *sealed) flatten(dims []int, states extent, metrics []extent, table, sea
 
 // tabled takes the places of table and seal of n records.
 func (s *sealed) tabled(table, seal extent, n int64) error {
-	if table.n != n*sha256.Size {
-		return fmt.Errorf("%s: table of hashes: %d bytes: want %d, those of %d records", s.path, table.n, n*sha256.Size, n)
+	if table.n != n*s.width() {
+		return fmt.Errorf("%s: table of hashes: %d bytes: want %d, those of %d records", s.path, table.n, n*s.width(), n)
 	}
 	if seal.n != sha256.Size && seal.n != 2*sha256.Size { // as bytes, or in hexadecimal
 		return fmt.Errorf("%s: seal: %d bytes: want %d", s.path, seal.n, sha256.Size)
@@ -127,7 +131,11 @@ func parseSafetensors(path string, f io.ReaderAt, size int64) (*sealed, error) {
 // sealedOf takes what a safetensors file says of its own bytes.
 func sealedOf(file *safetensors.File, f io.ReaderAt, size int64) (*sealed, error) {
 	path, names := file.Path, file.Names()
-	if !slices.Contains(names, tableName) || !slices.Contains(names, sealName) {
+	crc, table := slices.Contains(names, crcName) && slices.Contains(names, "trajectory"), tableName
+	if crc {
+		table = crcName
+	}
+	if !slices.Contains(names, table) || !slices.Contains(names, sealName) {
 		return nil, fmt.Errorf("%s: %w", path, errNoSeal)
 	}
 	at := func(name string) (e extent) {
@@ -137,7 +145,7 @@ func sealedOf(file *safetensors.File, f io.ReaderAt, size int64) (*sealed, error
 		return e
 	}
 	s := newSealed(path, f, size)
-	s.metadata = file.Metadata
+	s.metadata, s.crc = file.Metadata, crc
 	if !slices.Contains(names, "trajectory") {
 		return s, s.tape(file, at(tableName), at(sealName))
 	}
@@ -160,7 +168,7 @@ func sealedOf(file *safetensors.File, f io.ReaderAt, size int64) (*sealed, error
 	if _, err := f.ReadAt(s.digest, at(digestName).at); err != nil {
 		return nil, s.failed(at(digestName).at, err)
 	}
-	return s, s.flatten(t.Shape, at("trajectory"), metrics, at(tableName), at(sealName))
+	return s, s.flatten(t.Shape, at("trajectory"), metrics, at(table), at(sealName))
 }
 
 // tape places the records of a tape: the draws of each engine batch and step.
@@ -264,8 +272,12 @@ func parseHDF5(path string, f io.ReaderAt, size int64) (*sealed, error) {
 		p, err := d.Place()
 		return extent{p.At, p.Size}, err
 	}
-	table, err := place(hdf5Table)
+	table, err := place(hdf5CRC)
 	var missing *hdf5.Error
+	crc := err == nil
+	if !crc {
+		table, err = place(hdf5Table)
+	}
 	if errors.As(err, &missing) && missing.Field == "path" {
 		return nil, fmt.Errorf("%s: %w", path, errNoSeal)
 	}
@@ -274,7 +286,7 @@ func parseHDF5(path string, f io.ReaderAt, size int64) (*sealed, error) {
 		return nil, err
 	}
 	s := newSealed(path, f, size)
-	s.metadata = map[string]string{}
+	s.metadata, s.crc = map[string]string{}, crc
 	if v, err := file.Attr("/metadata", identityKey); err == nil {
 		s.metadata[identityKey], _ = v.(string)
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"path/filepath"
+	"slices"
 )
 
 // broken is what differs in a file.
@@ -59,6 +60,7 @@ func (s *sealed) check(digest *Digest) (b broken, err error) {
 		if !bytes.Equal(says, want) {
 			b.parts = append(b.parts, "its header, metadata, hashes or seal")
 		}
+		s.seal = is
 	}
 	if digest == nil || s.digest == nil || len(b.records) > 0 {
 		return b, nil
@@ -77,20 +79,24 @@ func (s *sealed) form(d *Digest) error {
 	if s.packed != nil {
 		x := make([]float64, s.shape.Len())
 		for i := range s.shape.M * s.shape.T {
-			if err := s.packed.Read(x, i*len(x)); err != nil {
+			t, m := i/s.shape.M, i%s.shape.M
+			if err := s.packed.Read(x, (m*s.shape.T+t)*len(x)); err != nil {
 				return err
 			}
-			d.Add(i/s.shape.T, x)
+			d.Add(m, x)
 		}
 		return nil
 	}
-	b := make([]byte, s.format.Bytes()*s.shape.Len())
+	var b []byte
+	size := s.format.Bytes() * s.shape.Len()
 	for i := range s.shape.M * s.shape.T {
-		at := s.parts(i)[0].at
+		t, m := i/s.shape.M, i%s.shape.M // states of two realizations are hashed beside each other
+		at := s.parts(m*s.shape.T + t)[0].at
+		b = slices.Grow(b[:0], size)[:size]
 		if _, err := s.file.ReadAt(b, at); err != nil {
 			return s.failed(at, err)
 		}
-		d.addStored(i/s.shape.T, b)
+		b = d.take(m, b)
 	}
 	return nil
 }

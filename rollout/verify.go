@@ -22,6 +22,9 @@ type Verdict struct {
 	States int    `json:"states,omitempty"` // or steps of a tape, or files of a case
 	Digest string `json:"digest,omitempty"` // of the states as they are stored, formed from them
 	Format string `json:"format,omitempty"` // of the stored states
+	// Seal is the SHA-256 of all other bytes of the file, of a trajectory in a .safetensors or an
+	// HDF5 file but for those of the states, of which it covers the digest: see docs/FORMATS.md.
+	Seal string `json:"seal,omitempty"`
 	// Error is why it cannot be verified, "" if it can; Verify itself returns it as an error.
 	Error string `json:"error,omitempty"`
 	// Differ lists what is not as it was written, the first of them.
@@ -51,8 +54,11 @@ func Verify(path string) (*Verdict, error) {
 		return nil, err
 	}
 	v.Differ = s.differences(b)
-	if v.OK = len(v.Differ) == 0; v.OK && d != nil {
-		v.Digest = d.Hex()
+	if v.OK = len(v.Differ) == 0; v.OK {
+		v.Seal = s.seal.hex()
+		if d != nil {
+			v.Digest = d.Hex()
+		}
 	}
 	return v, nil
 }
@@ -67,7 +73,11 @@ func checkSealed(file *safetensors.File, f io.ReaderAt, size int64) error {
 	if err != nil {
 		return err
 	}
-	b, err := s.check(nil)
+	var d *Digest
+	if s.crc { // without it a SHA-256 of the states is missing
+		d = s.newDigest()
+	}
+	b, err := s.check(d)
 	if all := s.differences(b); err == nil && len(all) > 0 {
 		err = fmt.Errorf("%s: %s: not what was written: want the file as the run that made it left it", file.Path, all[0])
 	}
@@ -100,9 +110,9 @@ func (s *sealed) differences(b broken) (all []string) {
 
 // complete checks an output that is there under its final name: that it is of this run,
 // and as it was written; the tape as well. It returns the digest of the states as they
-// are stored.
-func (j *Job) complete(s Trajectory) (string, error) {
-	digest, err := j.own(j.Path, func(f *sealed) error {
+// are stored, and the seal.
+func (j *Job) complete(s Trajectory) (digest, seal string, err error) {
+	digest, seal, err = j.own(j.Path, func(f *sealed) error {
 		switch stored := storedFormat(j.Path, j.Store); {
 		case f.digest == nil:
 			return foreign(j.Path, "file", "a tape", "a trajectory")
@@ -114,44 +124,44 @@ func (j *Job) complete(s Trajectory) (string, error) {
 		return nil
 	})
 	if err == nil && j.Record != "" {
-		_, err = j.own(j.Record, func(f *sealed) error {
+		_, _, err = j.own(j.Record, func(f *sealed) error {
 			if f.digest != nil {
 				return foreign(j.Record, "file", "a trajectory", "a tape")
 			}
 			return nil
 		})
 	}
-	return digest, err
+	return digest, seal, err
 }
 
 // own checks one finished file of the job.
-func (j *Job) own(path string, is func(*sealed) error) (digest string, err error) {
+func (j *Job) own(path string, is func(*sealed) error) (digest, seal string, err error) {
 	f, close, err := openSealed(path)
 	if errors.Is(err, errNoSeal) {
-		return "", fmt.Errorf("%w and nothing says which run made it: want the output of this run; --force overwrites it", err)
+		return "", "", fmt.Errorf("%w and nothing says which run made it: want the output of this run; --force overwrites it", err)
 	}
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	defer close()
 	if err := j.identical(path, f.metadata[identityKey]); err != nil {
-		return "", err
+		return "", "", err
 	}
 	if err := is(f); err != nil {
-		return "", err
+		return "", "", err
 	}
 	d := f.newDigest()
 	b, err := f.check(d)
 	if err != nil {
-		return "", err
+		return "", "", err
 	}
 	if all := f.differences(b); len(all) > 0 {
-		return "", fmt.Errorf("%s: %s: not what was written: want the file as the run left it; --force makes it again", path, all[0])
+		return "", "", fmt.Errorf("%s: %s: not what was written: want the file as the run left it; --force makes it again", path, all[0])
 	}
 	if d != nil {
 		digest = d.Hex()
 	}
-	return digest, nil
+	return digest, f.seal.hex(), nil
 }
 
 // identical compares the identity in a complete output with the job's.
