@@ -75,7 +75,7 @@ type flat struct {
 	metrics [5]int64 // offsets of the diagnostics [M,T], F64
 	bare    bool     // the file has no diagnostics
 	table   int64    // offset of the hashes, [M,T,32]
-	sealed  bool     // they are [M,T,8], a [crc] each, and the digest of the states and the seal follow
+	sealed  bool     // they are [M,T], a [crc] each, and the digest of the states and the seal follow
 	digest  *Digest
 	tail    []byte // the diagnostics of a state
 	prints  prints
@@ -326,7 +326,7 @@ func (p *partialFile) finish(r *records, o order, l ledger, head []byte, begin, 
 // The names of what a file says of its own bytes.
 const (
 	tableName  = "integrity.sha256" // of each record: the bytes of a state, then of its diagnostics
-	crcName    = "integrity.crc"    // likewise, the [crc] of each
+	crcName    = "integrity.crc32"  // likewise, the [crc] of each
 	digestName = "integrity.digest" // of all states, as [Digest]
 	sealName   = "integrity.seal"   // of everything that the table does not cover
 )

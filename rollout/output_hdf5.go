@@ -44,8 +44,8 @@ type hdf5State struct {
 
 // The datasets of what the file says of its own bytes.
 const (
-	hdf5Table  = "/integrity/sha256" // of files that were made before there was /integrity/crc
-	hdf5CRC    = "/integrity/crc"
+	hdf5Table  = "/integrity/sha256" // of files that were made before there was /integrity/crc32
+	hdf5CRC    = "/integrity/crc32"
 	hdf5Digest = "/integrity/digest"
 	hdf5Seal   = "/integrity/seal"
 )

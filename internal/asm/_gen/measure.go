@@ -16,15 +16,15 @@ func measure() {
 	}
 }
 
-// turned adds lane k of a, b, c, for k = 0 to 3, to lanes 0 to 2 of sum.
-func turned(sum, a, b, c, zero reg.VecPhysical, t [4]reg.VecPhysical) {
-	VUNPCKLPD(b, a, t[0])
-	VUNPCKHPD(b, a, t[1])
-	VUNPCKLPD(zero, c, t[2])
-	VUNPCKHPD(zero, c, t[3])
+// turned adds lane k of a, b, c, for k = 0 to 3, to lanes 0 to 2 of sum, and something to lane 3.
+// Integers' forms of instructions run on two ports of many processors, those of numbers on one.
+func turned(sum, a, b, c reg.VecPhysical, t [3]reg.VecPhysical) {
+	VPUNPCKLQDQ(b, a, t[0])
+	VPUNPCKHQDQ(b, a, t[1])
+	VPSHUFD(Imm(0xee), c, t[2]) // lanes 1 and 3
 	for _, half := range []uint64{0x20, 0x31} {
-		for k := range 2 {
-			VPERM2F128(Imm(half), t[2+k], t[k], a)
+		for k, of := range []reg.VecPhysical{c, t[2]} {
+			VPERM2F128(Imm(half), of, t[k], a)
 			VADDPD(a, sum, sum)
 		}
 	}
@@ -47,7 +47,7 @@ func measureSums(rows int) {
 	n := Load(Param("n"), GP64()).(reg.GPVirtual)
 	to := Load(Param("to"), GP64()).(reg.GPVirtual)
 	y := ymm()
-	v, square, size, off, zero, sign := y[4], y[5], y[6], y[7], y[8], y[9]
+	v, square, size, off, sign := y[4], y[5], y[6], y[7], y[8]
 	all := [2][3]reg.VecPhysical{{y[0], y[1], y[2]}, {y[3], y[14], y[15]}} // sum, lo, hi
 	at := func(row, k int) Mem { return Mem{Base: to, Disp: 128*row + 32*k} }
 	for row := range from {
@@ -55,7 +55,6 @@ func measureSums(rows int) {
 			VMOVUPD(at(row, k), r)
 		}
 	}
-	VXORPD(zero, zero, zero)
 	VPCMPEQD(sign, sign, sign)
 	VPSRLQ(Imm(1), sign, sign)
 	Label("sums")
@@ -67,7 +66,7 @@ func measureSums(rows int) {
 		VSUBPD(at(row, 3), v, off)
 		VMINPD(lo, v, lo) // the second one of NaN and of two zeros
 		VMAXPD(hi, v, hi)
-		turned(sum, square, size, off, zero, [4]reg.VecPhysical{y[10], y[11], y[12], y[13]})
+		turned(sum, square, size, off, [3]reg.VecPhysical{y[10], y[11], y[12]})
 		ADDQ(Imm(32), x)
 	}
 	SUBQ(Imm(4), n)
@@ -101,13 +100,15 @@ func measureCount(rows int) {
 	to := Load(Param("sum"), GP64()).(reg.GPVirtual)
 	counts := Load(Param("counts"), GP64()).(reg.GPVirtual)
 	other, swap := GP64(), GP64()
+	place, bits := AllocLocal(16*rows), reg.X6
 	LEAQ(Mem{Base: counts, Disp: 1024}, other)
 	y, bin := ymm(), GP64()
-	sums, dx, dy, q, zero := []reg.VecPhysical{y[0], y[1]}, y[2], y[3], y[4], y[5]
+	sums, dx, dy, q := []reg.VecPhysical{y[0], y[1]}, y[2], y[3], y[4]
 	for row := range rows {
 		VMOVUPD(Mem{Base: to, Disp: 32 * row}, sums[row])
 	}
-	VXORPD(zero, zero, zero)
+	VPCMPEQD(bits, bits, bits)
+	VPSRLD(Imm(26), bits, bits) // 63
 	Label("count")
 	for row := range rows {
 		at := func(k int) Mem { return Mem{Base: by, Disp: 160*row + 32*k} } // a, b, lo, bins, span
@@ -118,20 +119,17 @@ func measureCount(rows int) {
 		VMULPD(at(3), q, q)
 		VDIVPD(at(4), q, q)
 		VCVTTPD2DQY(q, reg.X4)
+		VPAND(bits, reg.X4, reg.X4)
+		VMOVDQU(reg.X4, place.Offset(16*row)) // from where it is read sooner than lanes are moved apart
 		VMOVUPD(Mem{Base: z}, dy)
 		VSUBPD(at(1), dy, dy)
 		VMULPD(dx, dy, dy)
 		VMULPD(dx, dx, y[14])
 		for k := range 4 {
-			if k == 0 {
-				VMOVD(reg.X4, bin.As32())
-			} else {
-				VPEXTRD(Imm(uint64(k)), reg.X4, bin.As32())
-			}
-			ANDL(Imm(63), bin.As32())
+			MOVL(place.Offset(16*row+4*k), bin.As32())
 			INCL(Mem{Base: counts, Index: bin, Scale: 4, Disp: 2048*row + 256*k})
 		}
-		turned(sums[row], dx, y[14], dy, zero, [4]reg.VecPhysical{y[10], y[11], y[12], y[13]})
+		turned(sums[row], dx, y[14], dy, [3]reg.VecPhysical{y[10], y[11], y[12]})
 		ADDQ(Imm(32), x)
 		ADDQ(Imm(32), z)
 	}
