@@ -63,7 +63,7 @@ type Writer struct {
 	done     bool
 
 	z           *zlib.Writer
-	codes       *flate.Writer // of Huffman
+	codes       coder // of Huffman
 	level       int
 	raw, sorted []byte
 	packed      bytes.Buffer

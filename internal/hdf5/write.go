@@ -1,7 +1,6 @@
 package hdf5
 
 import (
-	"compress/flate"
 	"compress/zlib"
 	"encoding/binary"
 	"fmt"
@@ -122,7 +121,7 @@ func (w *Writer) chunk(d *output, at []int, values []byte) error {
 	case d.Gzip == 0:
 		w.packed.Write(raw)
 	case d.Gzip == Huffman && d.Shuffle:
-		err = w.code(raw, whole)
+		w.code(raw, whole)
 	default:
 		err = w.deflate(raw, d.Gzip)
 	}
@@ -165,22 +164,11 @@ func (w *Writer) deflate(raw []byte, level int) error {
 
 // code appends shuffled bytes as deflate has them to w.packed. Each part of that size, the bytes
 // of one significance, has codes of its own, or stands as it is where codes would gain little.
-func (w *Writer) code(raw []byte, part int) error {
-	if w.codes == nil {
-		var err error
-		if w.codes, err = flate.NewWriter(&w.packed, Huffman); err != nil {
-			return err
-		}
-	}
+func (w *Writer) code(raw []byte, part int) {
 	w.packed.Write([]byte{0x78, 0x01}) // RFC 1950: deflate, a window of 32 KB, the fastest
 	for p := range slices.Chunk(raw, part) {
 		if uneven(p) {
-			// It goes on after the last Flush as if it were new: Reset would clear 640 KB of
-			// tables that codes alone do not use.
-			w.codes.Write(p) // an error stays with it
-			if err := w.codes.Flush(); err != nil {
-				return err
-			}
+			w.codes.write(&w.packed, p)
 			continue
 		}
 		for b := range slices.Chunk(p, 1<<16-1) { // RFC 1951, 3.2.4
@@ -191,7 +179,6 @@ func (w *Writer) code(raw []byte, part int) error {
 	}
 	w.packed.Write([]byte{1, 0, 0, 0xff, 0xff}) // the last block, of nothing
 	w.packed.Write(binary.BigEndian.AppendUint32(nil, adler(raw)))
-	return nil
 }
 
 // uneven reports whether two of some 4096 of the bytes are equal more than twice as often as if
