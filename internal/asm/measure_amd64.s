@@ -44,20 +44,26 @@ sums:
 	RET
 
 // func measureCountAVX2(x *float64, y *float64, n int, by *[5][4]float64, sum *[4]float64, counts *[8][64]int32)
-// Requires: AVX, AVX2
-TEXT ·measureCountAVX2(SB), NOSPLIT, $16-48
+// Requires: AVX, AVX2, CMOV
+TEXT ·measureCountAVX2(SB), NOSPLIT, $128-48
 	MOVQ     x+0(FP), AX
 	MOVQ     y+8(FP), CX
 	MOVQ     n+16(FP), DX
 	MOVQ     by+24(FP), BX
 	MOVQ     sum+32(FP), SI
 	MOVQ     counts+40(FP), DI
-	LEAQ     1024(DI), R8
 	VMOVUPD  (SI), Y0
 	VPCMPEQD X6, X6, X6
 	VPSRLD   $0x1a, X6, X6
+	LEAQ     1024(DI), R11
 
-count:
+some:
+	MOVQ    $0x00000020, R9
+	CMPQ    DX, R9
+	CMOVQLT DX, R9
+	LEAQ    (SP), R8
+
+find:
 	VMOVUPD     (AX), Y4
 	VSUBPD      (BX), Y4, Y2
 	VSUBPD      64(BX), Y4, Y4
@@ -65,19 +71,11 @@ count:
 	VDIVPD      128(BX), Y4, Y4
 	VCVTTPD2DQY Y4, X4
 	VPAND       X6, X4, X4
-	VMOVDQU     X4, (SP)
+	VMOVDQU     X4, (R8)
 	VMOVUPD     (CX), Y3
 	VSUBPD      32(BX), Y3, Y3
 	VMULPD      Y2, Y3, Y3
 	VMULPD      Y2, Y2, Y14
-	MOVL        (SP), R9
-	INCL        (DI)(R9*4)
-	MOVL        4(SP), R9
-	INCL        256(DI)(R9*4)
-	MOVL        8(SP), R9
-	INCL        512(DI)(R9*4)
-	MOVL        12(SP), R9
-	INCL        768(DI)(R9*4)
 	VPUNPCKLQDQ Y14, Y2, Y10
 	VPUNPCKHQDQ Y14, Y2, Y11
 	VPSHUFD     $0xee, Y3, Y12
@@ -91,12 +89,32 @@ count:
 	VADDPD      Y2, Y0, Y0
 	ADDQ        $0x20, AX
 	ADDQ        $0x20, CX
-	MOVQ        DI, R9
-	MOVQ        R8, DI
-	MOVQ        R9, R8
-	SUBQ        $0x04, DX
-	JNZ         count
-	VMOVUPD     Y0, (SI)
+	ADDQ        $0x10, R8
+	SUBQ        $0x04, R9
+	JNZ         find
+	MOVQ        $0x00000020, R9
+	CMPQ        DX, R9
+	CMOVQLT     DX, R9
+	LEAQ        (SP), R8
+
+count:
+	MOVL    (R8), R10
+	INCL    (DI)(R10*4)
+	MOVL    4(R8), R10
+	INCL    256(DI)(R10*4)
+	MOVL    8(R8), R10
+	INCL    512(DI)(R10*4)
+	MOVL    12(R8), R10
+	INCL    768(DI)(R10*4)
+	MOVQ    DI, R10
+	MOVQ    R11, DI
+	MOVQ    R10, R11
+	ADDQ    $0x10, R8
+	SUBQ    $0x04, R9
+	JNZ     count
+	SUBQ    $0x20, DX
+	JG      some
+	VMOVUPD Y0, (SI)
 	VZEROUPPER
 	RET
 
@@ -165,8 +183,8 @@ sums:
 	RET
 
 // func measureCountTwoAVX2(x *float64, y *float64, x1 *float64, y1 *float64, n int, by *[2][5][4]float64, sum *[2][4]float64, counts *[2][8][64]int32)
-// Requires: AVX, AVX2
-TEXT ·measureCountTwoAVX2(SB), NOSPLIT, $32-64
+// Requires: AVX, AVX2, CMOV
+TEXT ·measureCountTwoAVX2(SB), NOSPLIT, $256-64
 	MOVQ     x+0(FP), AX
 	MOVQ     y+8(FP), CX
 	MOVQ     x1+16(FP), DX
@@ -175,13 +193,19 @@ TEXT ·measureCountTwoAVX2(SB), NOSPLIT, $32-64
 	MOVQ     by+40(FP), DI
 	MOVQ     sum+48(FP), R8
 	MOVQ     counts+56(FP), R9
-	LEAQ     1024(R9), R10
 	VMOVUPD  (R8), Y0
 	VMOVUPD  32(R8), Y1
 	VPCMPEQD X6, X6, X6
 	VPSRLD   $0x1a, X6, X6
+	LEAQ     1024(R9), R13
 
-count:
+some:
+	MOVQ    $0x00000020, R11
+	CMPQ    SI, R11
+	CMOVQLT SI, R11
+	LEAQ    (SP), R10
+
+find:
 	VMOVUPD     (AX), Y4
 	VSUBPD      (DI), Y4, Y2
 	VSUBPD      64(DI), Y4, Y4
@@ -189,19 +213,11 @@ count:
 	VDIVPD      128(DI), Y4, Y4
 	VCVTTPD2DQY Y4, X4
 	VPAND       X6, X4, X4
-	VMOVDQU     X4, (SP)
+	VMOVDQU     X4, (R10)
 	VMOVUPD     (CX), Y3
 	VSUBPD      32(DI), Y3, Y3
 	VMULPD      Y2, Y3, Y3
 	VMULPD      Y2, Y2, Y14
-	MOVL        (SP), R11
-	INCL        (R9)(R11*4)
-	MOVL        4(SP), R11
-	INCL        256(R9)(R11*4)
-	MOVL        8(SP), R11
-	INCL        512(R9)(R11*4)
-	MOVL        12(SP), R11
-	INCL        768(R9)(R11*4)
 	VPUNPCKLQDQ Y14, Y2, Y10
 	VPUNPCKHQDQ Y14, Y2, Y11
 	VPSHUFD     $0xee, Y3, Y12
@@ -222,19 +238,11 @@ count:
 	VDIVPD      288(DI), Y4, Y4
 	VCVTTPD2DQY Y4, X4
 	VPAND       X6, X4, X4
-	VMOVDQU     X4, 16(SP)
+	VMOVDQU     X4, 16(R10)
 	VMOVUPD     (BX), Y3
 	VSUBPD      192(DI), Y3, Y3
 	VMULPD      Y2, Y3, Y3
 	VMULPD      Y2, Y2, Y14
-	MOVL        16(SP), R11
-	INCL        2048(R9)(R11*4)
-	MOVL        20(SP), R11
-	INCL        2304(R9)(R11*4)
-	MOVL        24(SP), R11
-	INCL        2560(R9)(R11*4)
-	MOVL        28(SP), R11
-	INCL        2816(R9)(R11*4)
 	VPUNPCKLQDQ Y14, Y2, Y10
 	VPUNPCKHQDQ Y14, Y2, Y11
 	VPSHUFD     $0xee, Y3, Y12
@@ -248,12 +256,40 @@ count:
 	VADDPD      Y2, Y1, Y1
 	ADDQ        $0x20, DX
 	ADDQ        $0x20, BX
-	MOVQ        R9, R11
-	MOVQ        R10, R9
-	MOVQ        R11, R10
-	SUBQ        $0x04, SI
-	JNZ         count
-	VMOVUPD     Y0, (R8)
-	VMOVUPD     Y1, 32(R8)
+	ADDQ        $0x20, R10
+	SUBQ        $0x04, R11
+	JNZ         find
+	MOVQ        $0x00000020, R11
+	CMPQ        SI, R11
+	CMOVQLT     SI, R11
+	LEAQ        (SP), R10
+
+count:
+	MOVL    (R10), R12
+	INCL    (R9)(R12*4)
+	MOVL    4(R10), R12
+	INCL    256(R9)(R12*4)
+	MOVL    8(R10), R12
+	INCL    512(R9)(R12*4)
+	MOVL    12(R10), R12
+	INCL    768(R9)(R12*4)
+	MOVL    16(R10), R12
+	INCL    2048(R9)(R12*4)
+	MOVL    20(R10), R12
+	INCL    2304(R9)(R12*4)
+	MOVL    24(R10), R12
+	INCL    2560(R9)(R12*4)
+	MOVL    28(R10), R12
+	INCL    2816(R9)(R12*4)
+	MOVQ    R9, R12
+	MOVQ    R13, R9
+	MOVQ    R12, R13
+	ADDQ    $0x20, R10
+	SUBQ    $0x04, R11
+	JNZ     count
+	SUBQ    $0x20, SI
+	JG      some
+	VMOVUPD Y0, (R8)
+	VMOVUPD Y1, 32(R8)
 	VZEROUPPER
 	RET

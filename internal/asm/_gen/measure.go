@@ -99,48 +99,75 @@ func measureCount(rows int) {
 	by := Load(Param("by"), GP64()).(reg.GPVirtual)
 	to := Load(Param("sum"), GP64()).(reg.GPVirtual)
 	counts := Load(Param("counts"), GP64()).(reg.GPVirtual)
-	other, swap := GP64(), GP64()
-	place, bits := AllocLocal(16*rows), reg.X6
-	LEAQ(Mem{Base: counts, Disp: 1024}, other)
-	y, bin := ymm(), GP64()
+	bits := reg.X6
+	y := ymm()
 	sums, dx, dy, q := []reg.VecPhysical{y[0], y[1]}, y[2], y[3], y[4]
 	for row := range rows {
 		VMOVUPD(Mem{Base: to, Disp: 32 * row}, sums[row])
 	}
 	VPCMPEQD(bits, bits, bits)
 	VPSRLD(Imm(26), bits, bits) // 63
-	Label("count")
-	for row := range rows {
-		at := func(k int) Mem { return Mem{Base: by, Disp: 160*row + 32*k} } // a, b, lo, bins, span
-		x, z := from[2*row], from[2*row+1]
-		VMOVUPD(Mem{Base: x}, q)
-		VSUBPD(at(0), q, dx)
-		VSUBPD(at(2), q, q)
-		VMULPD(at(3), q, q)
-		VDIVPD(at(4), q, q)
-		VCVTTPD2DQY(q, reg.X4)
-		VPAND(bits, reg.X4, reg.X4)
-		VMOVDQU(reg.X4, place.Offset(16*row)) // from where it is read sooner than lanes are moved apart
-		VMOVUPD(Mem{Base: z}, dy)
-		VSUBPD(at(1), dy, dy)
-		VMULPD(dx, dy, dy)
-		VMULPD(dx, dx, y[14])
-		for k := range 4 {
-			MOVL(place.Offset(16*row+4*k), bin.As32())
-			INCL(Mem{Base: counts, Index: bin, Scale: 4, Disp: 2048*row + 256*k})
+	binned(rows, n, counts, func(place Mem) {
+		for row := range rows {
+			at := func(k int) Mem { return Mem{Base: by, Disp: 160*row + 32*k} } // a, b, lo, bins, span
+			x, z := from[2*row], from[2*row+1]
+			VMOVUPD(Mem{Base: x}, q)
+			VSUBPD(at(0), q, dx)
+			VSUBPD(at(2), q, q)
+			VMULPD(at(3), q, q)
+			VDIVPD(at(4), q, q)
+			VCVTTPD2DQY(q, reg.X4)
+			VPAND(bits, reg.X4, reg.X4)
+			VMOVDQU(reg.X4, place.Offset(16*row))
+			VMOVUPD(Mem{Base: z}, dy)
+			VSUBPD(at(1), dy, dy)
+			VMULPD(dx, dy, dy)
+			VMULPD(dx, dx, y[14])
+			turned(sums[row], dx, y[14], dy, [3]reg.VecPhysical{y[10], y[11], y[12]})
+			ADDQ(Imm(32), x)
+			ADDQ(Imm(32), z)
 		}
-		turned(sums[row], dx, y[14], dy, [3]reg.VecPhysical{y[10], y[11], y[12]})
-		ADDQ(Imm(32), x)
-		ADDQ(Imm(32), z)
-	}
-	MOVQ(counts, swap) // the four other tables: an increment waits for one before in its place
-	MOVQ(other, counts)
-	MOVQ(swap, other)
-	SUBQ(Imm(4), n)
-	JNZ(LabelRef("count"))
+	})
 	for row := range rows {
 		VMOVUPD(sums[row], Mem{Base: to, Disp: 32 * row})
 	}
 	VZEROUPPER()
 	RET()
+}
+
+// binned takes n numbers of each row, four at a time, of which find writes the bins to a place, and
+// then counts those. Where a place in memory is not known yet from which a later number is to be
+// read, processors guess that it is another one, and begin again where it is not; so the bins of up
+// to 32 numbers are all found before the first of them is counted.
+func binned(rows int, n, counts reg.GPVirtual, find func(place Mem)) {
+	const most = 8 // fours
+	places := AllocLocal(16 * rows * most)
+	at, left, bin, other, swap := GP64(), GP64(), GP64(), GP64(), GP64()
+	LEAQ(Mem{Base: counts, Disp: 1024}, other)
+	times := func(label string, body func()) {
+		MOVQ(U32(4*most), left)
+		CMPQ(n, left)
+		CMOVQLT(n, left)
+		LEAQ(places, at)
+		Label(label)
+		body()
+		ADDQ(Imm(uint64(16*rows)), at)
+		SUBQ(Imm(4), left)
+		JNZ(LabelRef(label))
+	}
+	Label("some")
+	times("find", func() { find(Mem{Base: at}) })
+	times("count", func() {
+		for row := range rows {
+			for k := range 4 {
+				MOVL(Mem{Base: at, Disp: 16*row + 4*k}, bin.As32())
+				INCL(Mem{Base: counts, Index: bin, Scale: 4, Disp: 2048*row + 256*k})
+			}
+		}
+		MOVQ(counts, swap) // the four other tables: an increment waits for one before in its place
+		MOVQ(other, counts)
+		MOVQ(swap, other)
+	})
+	SUBQ(Imm(4*most), n)
+	JG(LabelRef("some"))
 }
