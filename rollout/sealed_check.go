@@ -58,11 +58,11 @@ func (s *sealed) check(digest *Digest) (b broken, err error) {
 			want = []byte(hex.EncodeToString(is[:]))
 		}
 		if !bytes.Equal(says, want) {
-			b.parts = append(b.parts, "its header, metadata, hashes or seal")
+			b.parts = append(b.parts, "its header, metadata, diagnostics, hashes or seal")
 		}
 		s.seal = is
 	}
-	if digest == nil || s.digest == nil || len(b.records) > 0 {
+	if digest == nil || s.digest == nil || len(b.records)+len(b.parts) > 0 { // a wrong header may speak of huge states
 		return b, nil
 	}
 	if err := s.form(digest); err != nil {
