@@ -56,7 +56,7 @@ func (p *Plan) card(manifest string) ([]byte, error) {
 	line("| made by | %s, contract %s |", one(p.MadeBy), p.Contract)
 	line("| identity (SHA-256 of what decides the numbers) | %s |", p.Identity)
 	line("| SHA-256 of manifest.jsonl (what was made of it) | %s |", manifest)
-	line("\nplan.json and plan.jsonl say what each operator is, manifest.jsonl the SHA-256 and the digest of each file.")
+	line("\nplan.json and plan.jsonl say what each operator is, manifest.jsonl the seal and the digest of each file.")
 	line("\n## Load\n\n```python\nimport refrun\nset = refrun.Dataset(\"DIR\")  # this folder")
 	if p.units.States {
 		line("set[0][\"states\"]             # [realization, time, channel, y, x]")

@@ -17,8 +17,8 @@ type Cost struct {
 // Work that is no products: what a step takes for each number of the widest layers,
 // a weight to be made, a byte of the file, a unit, in floating-point operations that
 // take as long.
-// Bytes are hashed when they are written, before the file gets its name and for its
-// record; a unit's files are made durable.
+// Bytes are hashed when they are written and read once more before the file gets its name; a
+// unit's files are made durable.
 const (
 	perElement = 200
 	perWeight  = 400

@@ -23,7 +23,7 @@ type Fault struct {
 
 // Check says how units are verified.
 type Check struct {
-	Read      bool // hash every file, and not only look at its size
+	Read      bool // read every file, and not only look at its size
 	Recompute int  // units to make once more, taken at random from the plan's identity
 	Progress  func(done, total int)
 }

@@ -14,10 +14,10 @@ import (
 // it writes to a partial file beside the final one; Finish gives it its name.
 // A run that dies therefore leaves no file that looks complete.
 //
-// Every record, a state with its diagnostics, is hashed as it is written. The hashes
-// stand in the file; their chain goes into the checkpoint. What a partial file is said
-// to hold is compared with that chain before a run goes on from it, and once more
-// before the file gets its name.
+// Every record, a state with its diagnostics, gets a hash as it is written, in
+// .safetensors and HDF5 files a [crc]. The hashes stand in the file; their chain goes into
+// the checkpoint. What a partial file is said to hold is compared with that chain before a
+// run goes on from it, and once more before the file gets its name.
 type Output interface {
 	Sink
 	// Sync makes everything written so far durable and returns what a later

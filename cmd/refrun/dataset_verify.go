@@ -16,7 +16,7 @@ import (
 var datasetVerifyVerb = verb{
 	name: "dataset verify", args: "DIR",
 	help: `Compares the units with their records, the manifest and the plan: whether each
-is there and as long as it was. With --read every byte is hashed. With --recompute K so
+is there and as long as it was. With --read every byte is read. With --recompute K so
 many units are made once more, in memory, and must have the same digest.
 
 Exit code 1 names what is wrong; refrun dataset run DIR --units LIST --force makes it anew.
@@ -26,7 +26,7 @@ example: refrun dataset verify set --read --recompute 10`,
 }
 
 func datasetVerify(c *command) error {
-	read := c.flags.Bool("read", false, "hash every byte, and not only look at sizes")
+	read := c.flags.Bool("read", false, "read every byte, and not only look at sizes")
 	again := c.flags.Int("recompute", 0, "`units` to make once more and compare")
 	p, err := c.openPlan()
 	if damaged := new(dataset.Damaged); errors.As(err, &damaged) && len(damaged.Units) > 0 {
