@@ -118,7 +118,7 @@ func TestDataset(t *testing.T) {
 		t.Fatal(err)
 	}
 	ok(t, "dataset", "verify", "set")
-	if r := refrun(t, "dataset", "verify", "set", "--read"); r.code != 1 || !strings.HasPrefix(unfolded(r.stdout), "unit 4: units/00000/00000004.safetensors: SHA-256 ") {
+	if r := refrun(t, "dataset", "verify", "set", "--read"); r.code != 1 || !strings.HasPrefix(unfolded(r.stdout), "unit 4: units/00000/00000004.safetensors: realization ") {
 		t.Errorf("exit code %d, %q", r.code, r.stdout)
 	}
 	t.Setenv("SLURM_ARRAY_TASK_ID", "")
