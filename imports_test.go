@@ -69,7 +69,7 @@ var inward = map[string][]string{
 	"network":              {"fp16", "graph", "pointwise", "safetensors", "tensor", "internal/fault", "internal/strict"},
 	"plan":                 {"act", "internal/asm", "conv", "fp16", "graph", "matmul", "noise", "norm", "pool", "reduce", "tensor", "internal/par", "internal/rows"},
 	"pointwise":            {"fp16", "tensor", "internal/asm", "internal/double", "internal/elem", "internal/exact", "internal/par"},
-	"dataset":              {"dataset/initial", "dataset/sample", "fp16", "noise", "operator", "rollout", "safetensors", "internal/disk", "internal/elem", "internal/fault", "internal/hdf5", "internal/strict", "internal/zarr"},
+	"dataset":              {"dataset/initial", "dataset/sample", "fp16", "noise", "operator", "rollout", "safetensors", "internal/disk", "internal/elem", "internal/fault", "internal/hdf5", "internal/par", "internal/strict", "internal/zarr"},
 	"dataset/sample":       {"noise"},
 	"dataset/initial":      {"fp16", "noise", "spectral", "tensor", "internal/elem", "internal/strict"},
 	"diff":                 {"fp16"},

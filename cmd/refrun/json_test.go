@@ -96,7 +96,7 @@ func TestText(t *testing.T) {
 	}{
 		{[]string{"run", "--one-step", "--case", dir}, `(?s)mode float32/state-float32/noise-tape, contract \S+\n.*from each of 4 recorded states.*\n  largest difference  \S+ .*of the trajectory's std.*\n  RMS difference .*refrun \S+, recording \S+: ratio \S+\n.*14 recorded layers compared.*digest [0-9a-f]{64}\n$`},
 		{[]string{"compare", dir, dir}, `(?s)^\S+:trajectory against\s+\S+:trajectory,\s+\[2 3 3 20\s+20\]\n  largest difference  0 .*largest in ulps     0 +of float32\n.*state  largest`},
-		{[]string{"info"}, `^refrun \S+, numerical contract \S+\ncpu .*\nfeatures .*\nkernels   ` + asm.ISAs()[0] + `\nbuilt by  go`},
+		{[]string{"info"}, `^refrun \S+, numerical contract \S+\ncpu .*\nfeatures .*(\n  .*)*\nkernels   ` + asm.ISAs()[0] + `\nbuilt by  go`},
 	} {
 		r := refrun(t, k.args...)
 		if r.code != 0 || r.stderr != "" || !regexp.MustCompile(k.want).MatchString(r.stdout) {
