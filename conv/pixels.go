@@ -30,6 +30,7 @@ type direct struct {
 	groups        int  // of pixels, in a line
 	chunks        int  // of the lines of a sample
 	shares        int  // of the panels
+	cuts          int  // of the taps, where they are gathered: all pixels with some taps after those with others
 	height, width int  // pixels of a sample that windows read, or pass over
 	panels        int
 	norms         []float64 // ||t x|| of each window, [N][H][W]
@@ -261,6 +262,22 @@ func (g *direct) share() {
 	} else if g.src.N*g.chunks < units {
 		g.shares = min(g.panels, (units+g.src.N*g.chunks-1)/(g.src.N*g.chunks))
 	}
+	// What is gathered passes by each group's weights. Where it is more than a third of a second cache,
+	// some of the taps do first, and then others, whose sums are added: with that no term takes
+	// part in more roundings than in one sum of all chains.
+	if g.cuts = 1; g.gathers {
+		lines := (d.H + g.chunks - 1) / g.chunks
+		g.cuts = min(g.k.kh*g.k.kw, 1+8*g.weights.terms*lines*d.W/bytesCut)
+	}
+}
+
+// bytesCut is how much of what is gathered passes by the weights at a time, about.
+var bytesCut = asm.SecondCache() / 3
+
+// cut returns the taps of a cut.
+func (g *direct) cut(i int) (from, to int) {
+	taps := g.k.kh * g.k.kw
+	return i * taps / g.cuts, (i + 1) * taps / g.cuts
 }
 
 func (g *direct) runUnit(worker, i int) {
@@ -280,9 +297,25 @@ func (g *direct) runUnit(worker, i int) {
 		step, all = 1, g.groups
 	}
 	finite := g.finite(n, lo, hi)
-	s.m = aligned(&s.memory[1], all*g.Tiles*g.Outputs)
 	s.flags = grown(&s.flags, g.Outputs/block*d.W)
-	for o := share * g.panels / g.shares; o < (share+1)*g.panels/g.shares; o++ {
+	first, end, size := share*g.panels/g.shares, (share+1)*g.panels/g.shares, all*g.Tiles*g.Outputs
+	if g.cuts > 1 {
+		s.m = aligned(&s.memory[1], (end-first+1)*size)
+		for i := range g.cuts {
+			for o := first; o < end; o++ {
+				g.multiplyCut(s, i, o, all, s.m[(o-first)*size:][:size], s.m[(end-first)*size:])
+			}
+		}
+		for o := first; o < end; o++ {
+			for y := lo; y < hi; y++ {
+				g.finish(s, (o-first)*size+(y-lo)*width*g.Outputs, finite || g.finite(n, y, y+1), n, y, o)
+			}
+		}
+		s.finish(g.tasks.resolve)
+		return
+	}
+	s.m = aligned(&s.memory[1], size)
+	for o := first; o < end; o++ {
 		for y := lo; y < hi; y += step {
 			g.multiply(s, n, y, o, all)
 			for i := range step {
@@ -293,22 +326,26 @@ func (g *direct) runUnit(worker, i int) {
 	s.finish(g.tasks.resolve)
 }
 
-// gather makes V of the pixels of some lines, group after group: of each tap the channels.
+// gather makes V of the pixels of some lines, cut after cut, and in that group after group: of
+// each tap the channels.
 func (g *direct) gather(s *worker, n, lo, hi int) {
 	d, k, blocks := g.dst, g.k.kh, g.src.Blocks()
-	size := g.weights.terms * g.Tiles
-	s.v = aligned(&s.memory[0], ((hi-lo)*d.W+g.Tiles-1)/g.Tiles*size)
+	groups := ((hi-lo)*d.W + g.Tiles - 1) / g.Tiles
+	s.v = aligned(&s.memory[0], groups*g.weights.terms*g.Tiles)
 	for y, at := lo, 0; y < hi; y++ {
 		if g.own {
 			g.measure(n*d.H + y)
 		}
 		for x, pixels := 0, 0; x < d.W; x, at = x+pixels, at+pixels {
 			pixels = min(g.Tiles-at%g.Tiles, d.W-x)
-			to := at/g.Tiles*size + at%g.Tiles*block
-			for t := range k * k {
-				from := g.src.at(n, 0, y*g.stride+t/k-k/2, x*g.stride+t%k-k/2)
-				g.Widen(&g.src.data[from], g.src.plane*4, g.stride*block*4, &s.v[to], blocks, pixels)
-				to += blocks * g.Tiles * block
+			for i := range g.cuts {
+				first, end := g.cut(i)
+				to := (first*groups+at/g.Tiles*(end-first))*blocks*g.Tiles*block + at%g.Tiles*block
+				for t := first; t < end; t++ {
+					from := g.src.at(n, 0, y*g.stride+t/k-k/2, x*g.stride+t%k-k/2)
+					g.Widen(&g.src.data[from], g.src.plane*4, g.stride*block*4, &s.v[to], blocks, pixels)
+					to += blocks * g.Tiles * block
+				}
 			}
 		}
 	}
@@ -324,6 +361,25 @@ func (g *direct) multiply(s *worker, n, y, o, groups int) {
 	}
 	blocks := g.weights.terms / block
 	g.Multiply(&s.v[0], u, &s.m[0], blocks, gatherChain, groups, &g.weights.panels[(o+1)%g.panels*size], &g.dst.data[g.dst.at(n, o*g.Outputs/block, y, 0)])
+}
+
+// multiplyCut makes M of a group of outputs of a cut of the taps, and adds it to those of the cuts
+// before; more is memory for it.
+func (g *direct) multiplyCut(s *worker, i, o, groups int, m, more []float64) {
+	first, end := g.cut(i)
+	blocks := g.src.Blocks()
+	size, at := g.weights.terms*g.Outputs, first*blocks*block*g.Outputs
+	to := m
+	if i > 0 {
+		to = more
+	}
+	next := &g.weights.panels[(o+1)%g.panels*size+at]
+	g.Multiply(&s.v[first*groups*blocks*g.Tiles*block], &g.weights.panels[o*size+at], &to[0], (end-first)*blocks, gatherChain, groups, next, &g.dst.data[0])
+	if i > 0 {
+		for k, v := range more[:len(m)] {
+			m[k] += v
+		}
+	}
 }
 
 // finite reports whether all norms of lines [lo,hi) are.
