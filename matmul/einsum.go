@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/tensor"
 )
 
@@ -154,7 +155,7 @@ func parse(spec string, shapes [][]int) (*einsum, error) {
 				e.out = append(e.out, l)
 			}
 		}
-		slices.SortFunc(e.out, func(a, b rune) int {
+		sorting.By(e.out, func(a, b rune) int {
 			if a >= dots || b >= dots {
 				return int(b) - int(a) // the ellipsis first, its last dimension last
 			}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/table"
@@ -112,7 +113,7 @@ func (r ruling) fail(faults []report.Finding, order layerOrder) []report.Finding
 		}
 		return rank(f)
 	}
-	slices.SortStableFunc(faults, func(a, b report.Finding) int {
+	sorting.By(faults, func(a, b report.Finding) int {
 		return cmp.Or(cmp.Compare(when(a), when(b)), cmp.Compare(rank(a), rank(b)), cmp.Compare(order.of(a.Layer), order.of(b.Layer)),
 			cmp.Compare(a.Step, b.Step), cmp.Compare(b.Excess, a.Excess))
 	})

@@ -12,6 +12,7 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/rows"
+	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
 )
@@ -411,14 +412,14 @@ func (c *compiler) place() {
 	}
 	most := 0
 	var placed []*virtual
-	slices.SortStableFunc(c.images, func(a, b *virtual) int { return cmp.Compare(a.first, b.first) })
+	sorting.By(c.images, func(a, b *virtual) int { return cmp.Compare(a.first, b.first) })
 	for _, v := range c.images {
 		v.frame = v.root().frame
 		v.size = (conv.ImageSize(v.n, v.c, v.h, v.w, v.frame) + 15) / 16 * 16
 		if v.in != nil {
 			continue
 		}
-		slices.SortFunc(placed, func(a, b *virtual) int { return cmp.Compare(a.at, b.at) })
+		sorting.By(placed, func(a, b *virtual) int { return cmp.Compare(a.at, b.at) })
 		for _, o := range placed {
 			if o.first <= v.last && v.first <= o.last && o.at < v.at+v.size && v.at < o.at+o.size {
 				v.at = o.at + o.size

@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/matmul"
 	"github.com/refrun/refrun/reduce"
 	"github.com/refrun/refrun/tensor"
@@ -462,11 +463,11 @@ func (c *compiler) placeFlats() {
 			}
 		}
 	}
-	slices.SortStableFunc(c.flats, func(a, b *flat) int { return cmp.Compare(a.first, b.first) })
+	sorting.By(c.flats, func(a, b *flat) int { return cmp.Compare(a.first, b.first) })
 	most := 0
 	var placed []*flat
 	for _, f := range c.flats {
-		slices.SortFunc(placed, func(a, b *flat) int { return cmp.Compare(a.at, b.at) })
+		sorting.By(placed, func(a, b *flat) int { return cmp.Compare(a.at, b.at) })
 		for _, o := range placed {
 			if o.first <= f.last && f.first <= o.last && o.at < f.at+f.room() && f.at < o.at+o.room() {
 				f.at = o.at + o.room()

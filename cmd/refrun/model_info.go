@@ -11,6 +11,7 @@ import (
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
+	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/onnx"
 	"github.com/refrun/refrun/oracle/judge"
 )
@@ -108,7 +109,8 @@ func (c *command) printModel(o modelInfo) {
 		return
 	}
 	c.printf("parameters   %d\nFLOPs        %s in one evaluation\n", o.Parameters, num(diff.Number(o.FLOPs)))
-	names := slices.SortedFunc(maps.Keys(o.Operations), func(a, b string) int {
+	names := slices.Collect(maps.Keys(o.Operations))
+	sorting.By(names, func(a, b string) int {
 		return cmp.Or(o.Operations[b]-o.Operations[a], strings.Compare(a, b))
 	})
 	if len(o.NotJudged) > 0 {

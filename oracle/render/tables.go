@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/oracle/report"
 )
 
@@ -109,7 +110,7 @@ func (r drawing) filterTable() table {
 	t := table{title: "Known faults", head: []string{"fault", "kind", "layer", "amplitude", "t", "explains", ""},
 		note: "The residual held against the signature of each known fault, what was found first, then the largest share. Amplitude 1 is the fault as it is known, t its significance."}
 	rows := slices.Clone(r.Filters)
-	slices.SortStableFunc(rows, func(a, b report.FilterRow) int {
+	sorting.By(rows, func(a, b report.FilterRow) int {
 		switch {
 		case a.Found != b.Found:
 			if a.Found {

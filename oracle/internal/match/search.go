@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/evidence"
@@ -74,7 +75,7 @@ const far = 30
 // search looks for the hypothesis that explains a step that is known to be wrong.
 func (f *filter) search() error {
 	all := fault.Library()
-	slices.SortStableFunc(all, func(a, b *trial.Fault) int {
+	sorting.By(all, func(a, b *trial.Fault) int {
 		return cmp.Or(cmp.Compare(order(a), order(b)), cmp.Compare(f.cost(a, len(all)), f.cost(b, len(all))))
 	})
 	found := func() bool {
