@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -12,7 +11,6 @@ import (
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/rows"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/noise"
 	"github.com/refrun/refrun/norm"
 )
@@ -20,13 +18,12 @@ import (
 // virtual is an image of a plan, in memory that it shares with others which are
 // not in use while it is.
 type virtual struct {
-	format      fp16.Format
-	n, c, h, w  int
-	frame       int
-	first, last int      // passes that write it and read it last
-	at, size    int      // in the plan's memory
-	in          *virtual // whose place it takes, nil if it has its own
-	img         *conv.Image
+	format     fp16.Format
+	n, c, h, w int
+	frame      int
+	span                // from the pass that writes it to the last one that reads it
+	in         *virtual // whose place it takes, nil if it has its own
+	img        *conv.Image
 
 	padding conv.Padding // that the frame holds
 	framed  bool         // a convolution reads the frame
@@ -75,6 +72,7 @@ type compiler struct {
 	values    []*value // by value of the graph; an identity's output is its input's
 	readers   [][]int  // the nodes that read each value, len(g.Nodes) for an output
 	slots     []*slot
+	lengths   []float64 // that slots seem to hold while passes are made
 	images    []*virtual
 	described []*describer
 
@@ -110,7 +108,7 @@ func (p *Plan) compile() error {
 	}
 	for k, v := range g.Outputs {
 		if t := g.Values[v].Const; t != nil {
-			c.values[v] = &value{id: v, of: p.program.Type(v), tensor: &slot{t}}
+			c.values[v] = &value{id: v, of: p.program.Type(v), tensor: &slot{Tensor: t}}
 		}
 		p.passes = append(p.passes, c.output(c.values[v], k))
 	}
@@ -367,11 +365,11 @@ func (c *compiler) convolves(i int) bool {
 func (c *compiler) place() {
 	p := c.p
 	for _, v := range c.images {
-		v.first, v.last = len(p.passes), 0
+		v.span = span{first: len(p.passes)}
 	}
 	use := func(i int, images ...*virtual) {
 		for _, v := range images {
-			v.first, v.last = min(v.first, i), max(v.last, i)
+			v.use(i)
 		}
 	}
 	for i, x := range p.passes {
@@ -410,24 +408,15 @@ func (c *compiler) place() {
 		root := v.root()
 		root.frame, root.last = max(root.frame, v.frame), max(root.last, v.last)
 	}
-	most := 0
-	var placed []*virtual
-	sorting.By(c.images, func(a, b *virtual) int { return cmp.Compare(a.first, b.first) })
+	var spans []*span
 	for _, v := range c.images {
 		v.frame = v.root().frame
 		v.size = (conv.ImageSize(v.n, v.c, v.h, v.w, v.frame) + 15) / 16 * 16
-		if v.in != nil {
-			continue
+		if v.in == nil {
+			spans = append(spans, &v.span)
 		}
-		sorting.By(placed, func(a, b *virtual) int { return cmp.Compare(a.at, b.at) })
-		for _, o := range placed {
-			if o.first <= v.last && v.first <= o.last && o.at < v.at+v.size && v.at < o.at+o.size {
-				v.at = o.at + o.size
-			}
-		}
-		placed = append(placed, v)
-		most = max(most, v.at+v.size)
 	}
+	most := arrange(spans)
 	all := asm.Aligned[float32](most)
 	for _, v := range c.images {
 		v.at = v.root().at
@@ -435,9 +424,7 @@ func (c *compiler) place() {
 	}
 	p.images = 4 * int64(most)
 	c.placeFlats()
-	for _, s := range c.slots {
-		p.images += 8 * int64(len(s.Data))
-	}
+	c.placeSlots()
 	for _, v := range c.images {
 		p.widest = max(p.widest, v.w)
 	}

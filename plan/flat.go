@@ -1,13 +1,11 @@
 package plan
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/internal/asm"
-	"github.com/refrun/refrun/internal/sorting"
 	"github.com/refrun/refrun/matmul"
 	"github.com/refrun/refrun/reduce"
 	"github.com/refrun/refrun/tensor"
@@ -22,7 +20,7 @@ type flat struct {
 
 	// of a root
 	graph.Singles
-	first, last, at int // passes that use it, and its place in the plan's memory
+	span
 }
 
 // numbers are those from the first on.
@@ -58,6 +56,7 @@ type flatPass struct {
 	p    *Plan
 	dst  *flat
 	uses []*flat
+	wide *slot // the tensor that it reads or makes, nil for none
 	then []func(d []float32, at int)
 
 	make func(r *flatPass) func() // of what runs, when memory is there
@@ -360,15 +359,16 @@ func (c *compiler) flattened(x *value) *flat {
 		return x.flat
 	}
 	var from func() []float64
+	var wide *slot
 	if x.input != nil {
 		input := *x.input
 		from = func() []float64 { return c.p.given[input].Data }
 	} else {
-		t := c.tensored(x)
-		from = func() []float64 { return t.Data }
+		wide = c.tensored(x)
+		from = func() []float64 { return wide.Data }
 	}
 	x.flat = c.newFlat(x.of.Shape)
-	r := &flatPass{p: c.p, dst: x.flat, make: lines(1, func(r *flatPass, lo, hi int) {
+	r := &flatPass{p: c.p, dst: x.flat, wide: wide, make: lines(1, func(r *flatPass, lo, hi int) {
 		narrow(r.dst.numbers()[lo:hi], from()[lo:hi])
 	})}
 	x.from = r
@@ -439,43 +439,30 @@ func (c *compiler) ordered(f *flat) *flat {
 func (c *compiler) widened(x *value) {
 	f := c.inOrder(x)
 	x.tensor = c.slot(x.of)
-	x.from = c.widening(f, func() []float64 { return x.tensor.Data })
-}
-
-// widening adds the pass that makes float64 numbers of a flat tensor.
-func (c *compiler) widening(f *flat, to func() []float64) pass {
-	r := &flatPass{p: c.p, dst: f, make: lines(1, func(r *flatPass, lo, hi int) {
-		widen(to()[lo:hi], f.numbers()[lo:hi])
+	to := x.tensor
+	r := &flatPass{p: c.p, dst: f, wide: to, make: lines(1, func(r *flatPass, lo, hi int) {
+		widen(to.Data[lo:hi], f.numbers()[lo:hi])
 	})}
+	x.from = r
 	c.p.passes = append(c.p.passes, r)
-	return r
 }
 
-// placeFlats finds memory for flat tensors, as place does for images.
+// placeFlats finds memory for flat tensors.
 func (c *compiler) placeFlats() {
+	var spans []*span
 	for _, f := range c.flats {
-		f.first, f.last = len(c.p.passes), 0
+		f.span = span{first: len(c.p.passes), size: (f.size() + 15) / 16 * 16}
+		spans = append(spans, &f.span)
 	}
 	for i, x := range c.p.passes {
 		if r, ok := x.(*flatPass); ok {
-			for _, f := range append([]*flat{r.dst}, r.uses...) {
-				f.root.first, f.root.last = min(f.root.first, i), max(f.root.last, i)
+			r.dst.root.use(i)
+			for _, f := range r.uses {
+				f.root.use(i)
 			}
 		}
 	}
-	sorting.By(c.flats, func(a, b *flat) int { return cmp.Compare(a.first, b.first) })
-	most := 0
-	var placed []*flat
-	for _, f := range c.flats {
-		sorting.By(placed, func(a, b *flat) int { return cmp.Compare(a.at, b.at) })
-		for _, o := range placed {
-			if o.first <= f.last && f.first <= o.last && o.at < f.at+f.room() && f.at < o.at+o.room() {
-				f.at = o.at + o.room()
-			}
-		}
-		placed = append(placed, f)
-		most = max(most, f.at+f.room())
-	}
+	most := arrange(spans)
 	all := asm.Paged[float32](most)
 	for _, f := range c.flats {
 		f.Data = all[f.at:][:f.size()]
@@ -485,6 +472,3 @@ func (c *compiler) placeFlats() {
 		f()
 	}
 }
-
-// room is how many numbers it takes, in whole lines of a cache.
-func (f *flat) room() int { return (f.size() + 15) / 16 * 16 }

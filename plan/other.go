@@ -8,14 +8,12 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// slot is the tensor of a value that a definition makes or reads.
-type slot struct{ *tensor.Tensor }
-
 // otherPass evaluates the definition of an operation that has no pass of its own.
 type otherPass struct {
 	node    int
 	in, out []*tensor.Tensor // nil for a constant
 	input   []*int           // which input of the plan it is, nil for none
+	slots   []*slot          // that it reads or makes
 
 	then  []func(d []float64, at int) // nodes after it, which are done with pieces of its output
 	piece func(at, n int)
@@ -167,7 +165,8 @@ func (c *compiler) other(i int, d *describer) {
 		if x.input != nil {
 			pass.input[k] = x.input
 		} else {
-			pass.in[k] = c.tensored(x).Tensor
+			s := c.tensored(x)
+			pass.in[k], pass.slots = s.Tensor, append(pass.slots, s)
 		}
 	}
 	for _, v := range n.Out {
@@ -178,7 +177,7 @@ func (c *compiler) other(i int, d *describer) {
 		x.tensor = c.slot(x.of)
 		c.values[v] = x
 		d.Bytes += 8 * int64(tensor.Size(x.of.Shape))
-		pass.out = append(pass.out, x.tensor.Tensor)
+		pass.out, pass.slots = append(pass.out, x.tensor.Tensor), append(pass.slots, x.tensor)
 	}
 	c.p.passes = append(c.p.passes, pass)
 	d.Op, d.Kernel, d.pass = n.Op.Name(), "definition", pass
@@ -193,7 +192,8 @@ func (c *compiler) seen(i int, d *describer) bool {
 	}
 	x, to := c.values[n.In[0]], c.p.program.Type(n.Out[0])
 	from := c.tensored(x)
-	y := &value{id: n.Out[0], of: to, from: x.from, tensor: &slot{tensor.Of(to.Format, from.Data, to.Shape...)}}
+	y := &value{id: n.Out[0], of: to, from: x.from, tensor: &slot{Tensor: tensor.Of(to.Format, from.Data, to.Shape...), root: from.root}}
+	c.slots = append(c.slots, y.tensor)
 	if c.only(x) {
 		y.open = x.open
 	}
@@ -232,6 +232,11 @@ func (c *compiler) joined(i int, d *describer) bool {
 			continue
 		}
 		x.open.then = append(x.open.then, f)
+		for j, w := range n.In {
+			if in[j] != nil {
+				x.open.slots = append(x.open.slots, c.values[w].tensor)
+			}
+		}
 		to := c.p.program.Type(n.Out[0])
 		c.values[n.Out[0]] = &value{id: n.Out[0], of: to, from: x.from, open: x.open, tensor: x.tensor}
 		d.Op, d.Kernel, d.pass = n.Op.Name(), "definition", x.open
@@ -242,7 +247,12 @@ func (c *compiler) joined(i int, d *describer) bool {
 }
 
 func (c *compiler) slot(t graph.Type) *slot {
-	s := &slot{tensor.New(t.Format, t.Shape...)}
+	n := tensor.Size(t.Shape)
+	if len(c.lengths) < n {
+		c.lengths = make([]float64, n)
+	}
+	s := &slot{Tensor: &tensor.Tensor{Shape: slices.Clone(t.Shape), Format: t.Format, Data: c.lengths[:n]}}
+	s.root = s
 	c.slots = append(c.slots, s)
 	return s
 }

@@ -1,0 +1,81 @@
+package plan
+
+import (
+	"cmp"
+
+	"github.com/refrun/refrun/internal/asm"
+	"github.com/refrun/refrun/internal/sorting"
+	"github.com/refrun/refrun/tensor"
+)
+
+// span is a piece of memory between the first and the last pass that use it.
+type span struct{ first, last, size, at int }
+
+// use notes that a pass uses it.
+func (s *span) use(pass int) { s.first, s.last = min(s.first, pass), max(s.last, pass) }
+
+// arrange finds a place for each: the lowest that is free as long as it is in use, for one after
+// the other. It returns how much memory they take.
+func arrange(spans []*span) (most int) {
+	sorting.By(spans, func(a, b *span) int { return cmp.Compare(a.first, b.first) })
+	var placed []*span
+	for _, s := range spans {
+		sorting.By(placed, func(a, b *span) int { return cmp.Compare(a.at, b.at) })
+		for _, o := range placed {
+			if o.first <= s.last && s.first <= o.last && o.at < s.at+s.size && s.at < o.at+o.size {
+				s.at = o.at + o.size
+			}
+		}
+		placed = append(placed, s)
+		most = max(most, s.at+s.size)
+	}
+	return most
+}
+
+// slot is the tensor of a value that a definition makes or reads. It may see the numbers of
+// another one in another shape.
+type slot struct {
+	*tensor.Tensor
+	root *slot
+	span // of a root
+}
+
+// use notes that a pass uses it. A constant has no root.
+func (s *slot) use(pass int) {
+	if s != nil && s.root != nil {
+		s.root.span.use(pass)
+	}
+}
+
+// placeSlots finds memory for tensors. While passes are made, these have the lengths of their
+// numbers only.
+func (c *compiler) placeSlots() {
+	var spans []*span
+	for _, s := range c.slots {
+		if s.span = (span{first: len(c.p.passes), size: (len(s.Data) + 7) / 8 * 8}); s.root == s {
+			spans = append(spans, &s.span)
+		}
+	}
+	for i, x := range c.p.passes {
+		switch x := x.(type) {
+		case *otherPass:
+			for _, s := range x.slots {
+				s.use(i)
+			}
+		case *packPass:
+			x.src.use(i)
+		case *unpackPass:
+			x.dst.use(i)
+		case *copyPass:
+			x.src.use(i)
+		case *flatPass:
+			x.wide.use(i)
+		}
+	}
+	most := arrange(spans)
+	all := asm.Paged[float64](most)
+	for _, s := range c.slots {
+		s.Data = all[s.root.at:][:len(s.Data):len(s.Data)]
+	}
+	c.p.images += 8 * int64(most)
+}
