@@ -45,6 +45,21 @@ func (p *Program) FastProduct(i int) bool {
 	return ok && p.mode.Fast && p.single(i) && fastProduct(p.types[n.Out[0]], p.types[n.In[0]], p.types[n.In[1]])
 }
 
+// PlainProduct reports whether node i is a product of float32 matrices, none of them a constant and none
+// rounded before.
+func (p *Program) PlainProduct(i int) bool {
+	n := &p.graph.Nodes[i]
+	if _, ok := n.Op.(MatMul); !ok || !p.single(i) {
+		return false
+	}
+	for k, v := range n.In {
+		if p.graph.Values[v].Const != nil || p.Operand(i, k) != fp16.Float32 || len(p.types[v].Shape) < 2 {
+			return false
+		}
+	}
+	return true
+}
+
 // FastLayer returns the layer normalisation in fast arithmetic that node i is, or nil.
 func (p *Program) FastLayer(i int) *norm.FastLayer {
 	n := &p.graph.Nodes[i]

@@ -184,3 +184,24 @@ func light(v float64) bool {
 func (j *job) end() {
 	j.a.data, j.b.data, j.c.data, j.to, j.prepared, j.then = nil, nil, nil, nil, nil, nil
 }
+
+// Seen is a stack of float32 matrices in the memory of a tensor, for [Space.ForwardSeen].
+type Seen struct {
+	Data     []float64
+	Batch    []int // from a matrix to the next along each leading dimension of the result, 0 where it is the same
+	Row, Col int   // from a row and a column to the next
+}
+
+// ForwardSeen is [Space.Forward] of matrices with that inner dimension that lie in other tensors, into a
+// float32 dst, and calls then as Params has it.
+func (s *Space) ForwardSeen(dst *tensor.Tensor, a, b Seen, inner int, then func(at, n int)) {
+	j := &s.job
+	j.begin(dst, Params{})
+	rank := len(dst.Shape)
+	j.then, j.prepared = then, nil
+	j.m, j.n, j.k = dst.Shape[rank-2], dst.Shape[rank-1], inner
+	j.dims = append(j.dims[:0], leading(dst.Shape)...)
+	j.a = view{a.Data, append(j.a.batch[:0], a.Batch...), a.Row, a.Col}
+	j.b = view{b.Data, append(j.b.batch[:0], b.Batch...), b.Row, b.Col}
+	s.run()
+}

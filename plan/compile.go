@@ -59,6 +59,7 @@ type value struct {
 	from   pass       // that makes the tensor
 	open   *otherPass // the same, where the tensor may still be worked on while it is made
 	packed bool       // the image was made of the tensor
+	seen   *seen      // in the memory of another tensor, in place of one
 	flat   *flat      // of float32 numbers, in place of the tensor or made of it
 	lines  *flatPass  // that makes the flat tensor, where it may still be worked on
 	input  *int       // which input it is, nil for others

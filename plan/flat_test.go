@@ -128,6 +128,73 @@ func TestFlat(t *testing.T) {
 	}
 }
 
+// TestTransformer: in exact arithmetic a transformer has the bits of Run, whatever runs it, and none of
+// what attention only sees in another order is moved.
+func TestTransformer(t *testing.T) {
+	defer asm.Use(asm.ISA())
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+	g, of := transformer(t)
+	mode := graph.Mode{Precision: fp16.Float32}
+	program, err := g.Infer(mode, of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := rand.New(rand.NewPCG(5, 6))
+	x := tensor.New(of.Format, of.Shape...)
+	for i := range x.Data {
+		x.Data[i] = fp16.Float32.Round(r.NormFloat64())
+	}
+	var first []byte
+	for _, isa := range asm.ISAs() {
+		for _, procs := range []int{1, 2, 5} {
+			if err := asm.Use(isa); err != nil {
+				t.Fatal(err)
+			}
+			runtime.GOMAXPROCS(procs)
+			want, err := program.Run(&graph.Run{}, x)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if first == nil {
+				first = randgraph.Digest(want, nil)
+			}
+			p, err := plan.New(g, mode, of)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var out []*tensor.Tensor
+			for i := range g.Outputs {
+				out = append(out, tensor.New(p.Type(i).Format, p.Type(i).Shape...))
+			}
+			run := func() {
+				if err := p.Run(nil, noise.Time{}, out, []*tensor.Tensor{x}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			run()
+			for i := range out {
+				for k, v := range out[i].Data {
+					if v != want[i].Data[k] {
+						t.Fatalf("%s, %d goroutines: output %d, number %d is %v, want %v", isa, procs, i, k, v, want[i].Data[k])
+					}
+				}
+			}
+			if got := randgraph.Digest(out, nil); string(got) != string(first) {
+				t.Errorf("%s, %d goroutines: other bits", isa, procs)
+			}
+			moved := 0
+			for _, n := range p.Nodes() {
+				if (n.Op == "permute" || n.Op == "index_select" || n.Op == "transpose") && n.Kernel == "definition" {
+					moved++
+				}
+			}
+			if moved != 3 { // patches to places, heads to places, and the first place
+				t.Errorf("%d nodes move numbers", moved)
+			}
+		}
+	}
+}
+
 // TestFlatAndImages: pixels that go through a linear layer and come back to images have the bits of
 // Run, whichever comes first.
 func TestFlatAndImages(t *testing.T) {

@@ -15,6 +15,7 @@ type otherPass struct {
 	input   []*int           // which input of the plan it is, nil for none
 	slots   []*slot          // that it reads or makes
 
+	do    func(then func(at, n int))  // in place of the definition; nil for that
 	then  []func(d []float64, at int) // nodes after it, which are done with pieces of its output
 	piece func(at, n int)
 }
@@ -25,7 +26,15 @@ func (o *otherPass) run(p *Plan) {
 			o.in[k] = p.given[*of]
 		}
 	}
-	if len(o.then) > 0 {
+	switch {
+	case o.do != nil && len(o.then) > 0:
+		o.do(o.piece)
+		return
+	case o.do != nil:
+		o.do(nil)
+		p.lookAt(o.out[0].Data)
+		return
+	case len(o.then) > 0:
 		p.err = p.program.EvalThen(&p.run, o.node, o.out, o.in, o.piece)
 		return
 	}
@@ -151,7 +160,7 @@ func (c *compiler) output(x *value, k int) pass {
 
 // other evaluates node i by its definition.
 func (c *compiler) other(i int, d *describer) {
-	if c.seen(i, d) || c.joined(i, d) {
+	if c.seen(i, d) || c.seenApart(i, d) || c.seenProduct(i, d) || c.joined(i, d) {
 		return
 	}
 	n := &c.g.Nodes[i]
