@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"hash"
-	"hash/maphash"
 	"io"
 	"sort"
 	"sync"
@@ -112,36 +111,34 @@ func (r *records) width() int64 {
 	return sha256.Size
 }
 
-// prints are fingerprints of records: they say whether a file still holds what this process
-// wrote, in a tenth of the time of a SHA-256. Two records share one once in 2^64; no file
-// knows them, for their seed is this process's.
-type prints []uint64 // by the record's place; 0 if none is known
+// prints are the crcs of records of which the table has SHA-256: they say whether a file still
+// holds what this process wrote in a twentieth of the time.
+type prints []uint64 // by the record's place, known | crc; 0 if none is known
 
-var printSeed = maphash.MakeSeed()
+const known = 1 << 32
 
 // add takes note of record i of n, which is the bytes of the parts.
 func (p *prints) add(i, n int, parts ...[]byte) {
 	if *p == nil {
 		*p = make(prints, n)
 	}
-	var h maphash.Hash
-	h.SetSeed(printSeed)
+	var h crc
 	for _, b := range parts {
 		h.Write(b)
 	}
-	(*p)[i] = h.Sum64()
+	(*p)[i] = known | uint64(h)
 }
 
 // as returns the hash of record i as the file holds it now: that of the table, whose hashes
 // are those of the records as they were written, if the record is still the same.
 func (r *records) as(i int) (sum, error) {
 	if r.prints != nil && r.prints[i] != 0 {
-		h := printers.Get().(*hasher)
-		defer printers.Put(h)
+		h := crcs.Get().(*hasher)
+		defer crcs.Put(h)
 		if err := r.feed(h, i); err != nil {
 			return sum{}, err
 		}
-		if h.Hash.(*maphash.Hash).Sum64() == r.prints[i] {
+		if known|uint64(*h.Hash.(*crc)) == r.prints[i] {
 			return r.listed(i)
 		}
 	}
@@ -161,13 +158,6 @@ var hashers = sync.Pool{New: func() any { return &hasher{Hash: sha256.New(), buf
 
 // crcs are what one crc at work needs.
 var crcs = sync.Pool{New: func() any { return &hasher{Hash: new(crc), buf: make([]byte, 128<<10)} }}
-
-// printers are what one fingerprint at work needs.
-var printers = sync.Pool{New: func() any {
-	h := new(maphash.Hash)
-	h.SetSeed(printSeed)
-	return &hasher{Hash: h, buf: make([]byte, 128<<10)}
-}}
 
 type hasher struct {
 	hash.Hash
