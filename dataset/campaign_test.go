@@ -154,6 +154,19 @@ func TestVerify(t *testing.T) {
 		names(filepath.Join(p.Dir, p.Path(i)), i, Check{Read: true})
 		names(filepath.Join(p.Dir, base(i)+".json"), i, Check{Read: true, Recompute: 12})
 	}
+	// Files that are right in themselves, in each other's place.
+	swap := func() {
+		two, three, aside := p.place(2), p.place(3), filepath.Join(p.Dir, "aside")
+		if err := errors.Join(os.Rename(two, aside), os.Rename(three, two), os.Rename(aside, three)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swap()
+	out := verify(Check{Read: true})
+	if len(out.Faults) != 2 || out.Faults[0].Unit != 2 || out.Faults[1].Unit != 3 || !strings.Contains(out.Faults[0].What, ": seal ") {
+		t.Errorf("two units in each other's place: %+v", out.Faults)
+	}
+	swap()
 	linesNamed(t, p)
 	path := filepath.Join(p.Dir, headName)
 	head, err := os.ReadFile(path)
