@@ -240,7 +240,7 @@ func (j *fastJob) size() int { return j.blocks * fastBlock * j.columns }
 
 // fastUnit is how many numbers the rows of a unit have at most, which should stay in a
 // processor's own cache.
-const fastUnit = 1 << 18
+const fastUnit = 1 << 17
 
 func (j *fastJob) run() {
 	if j.matrices*j.rows*j.n == 0 {

@@ -76,7 +76,10 @@ func quickSoftmax(kernels *asm.Act, w *space, f fp16.Format, most, wide float64)
 	n := len(w.x)
 	whole := n &^ 7
 	kernels.ExpBelow(&w.y[0], &w.x[0], whole, most)
-	elem.ExpBelow(w.y[whole:], w.x[whole:], most)
+	if whole < n { // the last ones of eight, with what comes before them
+		kernels.ExpBelow(&w.lanes[0], &w.x[n-8], 8, most)
+		copy(w.y[whole:], w.lanes[8-n+whole:])
+	}
 	fine := false
 	var by float64
 	l := softmaxLine{w: w, f: f}
