@@ -169,6 +169,10 @@ func (s *step) give(k, d int) {
 }
 
 // apply adds a node of one output and returns the output's value; after an error it does nothing.
+//
+// It is called in many places, none of which is hot: a copy in each is code for nothing.
+//
+//go:noinline
 func (t *tape) apply(op graph.Op, in ...int) int { return t.applyAll(op, 1, in...)[0] }
 
 func (t *tape) applyAll(op graph.Op, outputs int, in ...int) []int {

@@ -59,6 +59,10 @@ func (g *Graph) Constant(name string, t *tensor.Tensor) int {
 }
 
 // Add adds a node with one output of that name and returns the output's value.
+//
+// It is called in many places, none of which is hot: a copy in each is code for nothing.
+//
+//go:noinline
 func (g *Graph) Add(op Op, name string, in ...int) int {
 	g.Values = append(g.Values, Value{Name: name})
 	out := len(g.Values) - 1

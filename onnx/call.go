@@ -164,6 +164,10 @@ func (c *call) dtype(v int) DType {
 }
 
 // add adds a node of one output.
+//
+// It is called in many places, none of which is hot: a copy in each is code for nothing.
+//
+//go:noinline
 func (c *call) add(op graph.Op, in ...int) int {
 	if out := c.addAll(op, 1, in...); out != nil {
 		return out[0]
@@ -274,6 +278,10 @@ func (c *call) wholes(shape []int, data ...int) int {
 }
 
 // attribute returns the node's attribute of that name, or nil.
+//
+// It is called in many places, none of which is hot: a copy in each is code for nothing.
+//
+//go:noinline
 func (c *call) attribute(name string) *attribute {
 	if c.asked == nil {
 		c.asked = map[string]bool{}

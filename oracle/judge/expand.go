@@ -147,6 +147,10 @@ func (b *builder) is(fault string) bool {
 }
 
 // step adds a step, whose result has a name within its node.
+//
+// It is called in many places, none of which is hot: a copy in each is code for nothing.
+//
+//go:noinline
 func (b *builder) step(name string, op graph.Op, in ...int) int {
 	return b.Add(op, b.prefix+name, in...)
 }
