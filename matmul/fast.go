@@ -314,14 +314,17 @@ func (j *fastJob) packPanel(i int) {
 	case n < j.columns:
 		clear(u)
 	}
-	for c := range n {
-		from := b[c*j.b.Col:]
-		if j.b.Row == 1 {
-			for k, v := range from[:j.inner] {
-				u[k*j.columns+c] = v
-			}
-			continue
+	first = 0
+	for ; j.b.Row == 1 && first+4 <= n; first += 4 { // four lines side by side
+		w, x := b[first*j.b.Col:][:j.inner], b[(first+1)*j.b.Col:][:j.inner]
+		y, z := b[(first+2)*j.b.Col:][:j.inner], b[(first+3)*j.b.Col:][:j.inner]
+		for k, v := range w {
+			to := u[k*j.columns+first:][:4]
+			to[0], to[1], to[2], to[3] = v, x[k], y[k], z[k]
 		}
+	}
+	for c := first; c < n; c++ {
+		from := b[c*j.b.Col:]
 		for k := range j.inner {
 			u[k*j.columns+c] = from[k*j.b.Row]
 		}
@@ -418,9 +421,14 @@ func (j *fastJob) multiply(i int) {
 		}
 		j.store(m, matrix, panel, lo, hi)
 	}
-	from, to := p0*j.columns, min(p1*j.columns, j.n)
-	for r := lo; j.then != nil && r < hi; r++ {
-		j.then((matrix*j.rows+r)*j.n+from, to-from)
+	switch from, to := p0*j.columns, min(p1*j.columns, j.n); {
+	case j.then == nil:
+	case to-from == j.n: // whole rows
+		j.then((matrix*j.rows+lo)*j.n, (hi-lo)*j.n)
+	default:
+		for r := lo; r < hi; r++ {
+			j.then((matrix*j.rows+r)*j.n+from, to-from)
+		}
 	}
 }
 
