@@ -44,6 +44,8 @@ type Singles struct {
 var FastExp = &fastExp
 
 // fastExpVectors are the constants as the kernels read them.
+//
+//lint:ignore U1000 assembly reads it
 var fastExpVectors = func() (all [5 + len(fastExp.Terms)][16]float32) {
 	for i, c := range append([]float32{fastExp.Far, fastExp.Round, fastExp.PerLn2, fastExp.High, fastExp.Low}, fastExp.Terms[:]...) {
 		for k := range all[i] {
