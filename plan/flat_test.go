@@ -62,13 +62,13 @@ func transformer(t *testing.T) (*graph.Graph, graph.Type) {
 	return g, graph.Type{Shape: []int{2, 3, 13, 9}, Format: fp16.Float32}
 }
 
-// TestFlat: a transformer in fast arithmetic, whose numbers stay float32 numbers from the first
-// node to the last, has the bits of Run, whatever runs it, and takes no memory.
-func TestFlat(t *testing.T) {
+// everywhere holds a plan of the transformer to the bits of Run, on all instruction sets and with some
+// numbers of goroutines, and calls see with each.
+func everywhere(t *testing.T, mode graph.Mode, see func(isa string, p *plan.Plan, run func())) {
+	t.Helper()
 	defer asm.Use(asm.ISA())
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	g, of := transformer(t)
-	mode := graph.Mode{Precision: fp16.Float32, Fast: true}
 	program, err := g.Infer(mode, of)
 	if err != nil {
 		t.Fatal(err)
@@ -116,83 +116,40 @@ func TestFlat(t *testing.T) {
 			if got := randgraph.Digest(out, nil); string(got) != string(first) {
 				t.Errorf("%s, %d goroutines: other bits", isa, procs)
 			}
-			for _, n := range p.Nodes() {
-				if n.Kernel == "definition" {
-					t.Errorf("%s: %s is evaluated by its definition", n.Name, n.Op)
-				}
-			}
-			if n := testing.AllocsPerRun(10, run); n > 0 && isa != "purego" {
-				t.Errorf("%s, %d goroutines: %v allocations", isa, procs, n)
-			}
+			see(isa, p, run)
 		}
 	}
+}
+
+// TestFlat: a transformer in fast arithmetic, whose numbers stay float32 numbers from the first
+// node to the last, has the bits of Run, whatever runs it, and takes no memory.
+func TestFlat(t *testing.T) {
+	everywhere(t, graph.Mode{Precision: fp16.Float32, Fast: true}, func(isa string, p *plan.Plan, run func()) {
+		for _, n := range p.Nodes() {
+			if n.Kernel == "definition" {
+				t.Errorf("%s: %s is evaluated by its definition", n.Name, n.Op)
+			}
+		}
+		if n := testing.AllocsPerRun(10, run); n > 0 && isa != "purego" {
+			t.Errorf("%s: %v allocations", isa, n)
+		}
+	})
 }
 
 // TestTransformer: in exact arithmetic a transformer has the bits of Run, whatever runs it, and none of
 // what attention only sees in another order is moved.
 func TestTransformer(t *testing.T) {
-	defer asm.Use(asm.ISA())
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	g, of := transformer(t)
-	mode := graph.Mode{Precision: fp16.Float32}
-	program, err := g.Infer(mode, of)
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := rand.New(rand.NewPCG(5, 6))
-	x := tensor.New(of.Format, of.Shape...)
-	for i := range x.Data {
-		x.Data[i] = fp16.Float32.Round(r.NormFloat64())
-	}
-	var first []byte
-	for _, isa := range asm.ISAs() {
-		for _, procs := range []int{1, 2, 5} {
-			if err := asm.Use(isa); err != nil {
-				t.Fatal(err)
-			}
-			runtime.GOMAXPROCS(procs)
-			want, err := program.Run(&graph.Run{}, x)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if first == nil {
-				first = randgraph.Digest(want, nil)
-			}
-			p, err := plan.New(g, mode, of)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var out []*tensor.Tensor
-			for i := range g.Outputs {
-				out = append(out, tensor.New(p.Type(i).Format, p.Type(i).Shape...))
-			}
-			run := func() {
-				if err := p.Run(nil, noise.Time{}, out, []*tensor.Tensor{x}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			run()
-			for i := range out {
-				for k, v := range out[i].Data {
-					if v != want[i].Data[k] {
-						t.Fatalf("%s, %d goroutines: output %d, number %d is %v, want %v", isa, procs, i, k, v, want[i].Data[k])
-					}
-				}
-			}
-			if got := randgraph.Digest(out, nil); string(got) != string(first) {
-				t.Errorf("%s, %d goroutines: other bits", isa, procs)
-			}
-			moved := 0
-			for _, n := range p.Nodes() {
-				if (n.Op == "permute" || n.Op == "index_select" || n.Op == "transpose") && n.Kernel == "definition" {
-					moved++
-				}
-			}
-			if moved != 3 { // patches to places, heads to places, and the first place
-				t.Errorf("%d nodes move numbers", moved)
+	everywhere(t, graph.Mode{Precision: fp16.Float32}, func(isa string, p *plan.Plan, _ func()) {
+		moved := 0
+		for _, n := range p.Nodes() {
+			if (n.Op == "permute" || n.Op == "index_select" || n.Op == "transpose") && n.Kernel == "definition" {
+				moved++
 			}
 		}
-	}
+		if moved != 3 { // patches to places, heads to places, and the first place
+			t.Errorf("%s: %d nodes move numbers", isa, moved)
+		}
+	})
 }
 
 // TestFlatAndImages: pixels that go through a linear layer and come back to images have the bits of

@@ -84,8 +84,10 @@ func (g *stepGate) lone(b *evidence.BatchStep, f *stepFigures, level float64) (*
 			e = math.Abs(e)
 			at := func() string { return f.cuts.Place(measure.InPeak, first+i, f.lo) }
 			switch x := e / limits[i]; {
-			case x > 1 && (worst == nil || x > worst.excess):
-				worst = &stepFault{kind: measure.InPeak, gate: "conformity", slice: at(), home: at(), value: e, limit: limits[i], excess: x, at: first + i, lone: true}
+			case x > 1:
+				if worst == nil || x > worst.excess {
+					worst = &stepFault{kind: measure.InPeak, gate: "conformity", slice: at(), home: at(), value: e, limit: limits[i], excess: x, at: first + i, lone: true}
+				}
 			case e > max(farthest*level, g.spared.value):
 				g.spared = spared{f.step, at(), e, limits[i]}
 			}

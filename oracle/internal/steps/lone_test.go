@@ -83,6 +83,36 @@ func TestSpared(t *testing.T) {
 	}
 }
 
+// TestTwoLone: of two numbers that are wrong by themselves none is said to be right.
+func TestTwoLone(t *testing.T) {
+	t.Parallel()
+	b := newStepBench(t, "float32", "", "group", convex(.4))
+	b.after = func(step int, y *tensor.Tensor) {
+		if step != 1 {
+			return
+		}
+		s, err := b.gate.step(step)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b.gate.calibrate(s) != nil {
+			t.Fatal("not calibrated")
+		}
+		s.Got = append([]float64(nil), y.Data...)
+		m, err := b.gate.measure(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, e := range map[int]float64{m.X.W()*3 + 6: 30, m.X.W()*12 + 18: 24} {
+			y.Data[i] = m.truth[i] + e*m.s[i]
+		}
+	}
+	r := b.check()
+	if len(r.Findings) == 0 || !strings.HasPrefix(r.Findings[0].Slice, "element (3,6) of channel 0") || strings.Contains(strings.Join(r.Notes, "; "), "correct devices reach") {
+		t.Errorf("findings %+v, notes %q: want element (3,6), and no word of what correct devices reach", r.Findings, r.Notes)
+	}
+}
+
 // lavin computes the 3x3 convolution of planes, added up over channels, by Winograd's F(4x4)
 // with the points 0, 1, -1, 2, -2 (Lavin and Gray, 2016), in float32 and in float64.
 func lavin(rng *rand.Rand, tiles, channels int) (single, double [][16]float64) {
