@@ -15,6 +15,7 @@ type stepFigures struct {
 	maxAbs, sumAbs  float64   // of Got - truth
 	sumZ            float64   // of its square over s^2
 	peaks           []float64 // the largest of its size over s, of each realization
+	shares          []float64 // of their limits, see stepGate.shares
 	cuts            *measure.Cuts
 	wrong           int // numbers that are not finite where they should be, or the reverse
 	wrongAt         int

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sort"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
@@ -57,46 +58,133 @@ func usual(all []*stepFigures) float64 {
 	return math.Sqrt(max(1, planes[len(planes)/2]))
 }
 
+// Where a state has large numbers, so has the next one, and all steps of a run may have such
+// errors. So the claim's own arithmetic is asked first, which is known of every step: it is a
+// correct device as well, and where the numbers of a tile have large errors, so have its own.
+// One device says less than emulations do. They are asked of all that are beyond their limits
+// by it, of those that come nearest to them, and of the largest of all.
+
+// mostDoubtful is of how many realizations of steps emulations are asked, at most, where the
+// claim's own arithmetic says that their numbers are within limits.
+const mostDoubtful = 8
+
+// doubt is a realization of a step that passed by that alone.
+type doubt struct {
+	figures     *stepFigures
+	realization int
+	share       float64 // see shares
+}
+
+// shares returns, for each realization of a step, how much of its limit a number beyond
+// farthest has at most by the claim's own arithmetic; nil if that says nothing: one device
+// shows what a tile has, and not what a number has.
+func (g *stepGate) shares(m *measured) []float64 {
+	if g.use != g.claim || g.claim.Discrete() || !g.inTiles() {
+		return nil
+	}
+	w, h := m.X.W(), m.X.H()
+	errors, squares := g.against(m, m.Got, m.truth), g.against(m, m.emu, m.truth)
+	for i, e := range squares {
+		squares[i] = float64(e*e) * g.inner[i/(w*h)%m.X.C()]
+	}
+	blur(squares, w, h)
+	all, per := make([]float64, m.X.N()), len(errors)/m.X.N()
+	for k := range all {
+		lo, hi := k*per, (k+1)*per
+		if g.joined() {
+			lo, hi = 0, len(errors)
+		}
+		limits := limitsOf(squares[lo:hi], levels(errors[lo:hi], squares[lo:hi], w, h), 1)
+		for i, e := range errors[lo:hi] {
+			if e = math.Abs(e); e > farthest {
+				all[k] = max(all[k], e/limits[i])
+			}
+		}
+	}
+	return all
+}
+
 // lone returns the number of a step that is farthest beyond what the error of that
 // number may be, nil if none is. level is that of the device's errors.
-func (g *stepGate) lone(b *evidence.BatchStep, f *stepFigures, level float64) (*stepFault, error) {
-	if f.peak() <= farthest*level {
-		return nil, nil
-	}
-	if err := g.begin(b); err != nil {
-		return nil, err
-	}
-	var worst *stepFault
+func (g *stepGate) lone(b *evidence.BatchStep, f *stepFigures, level float64) (worst *stepFault, err error) {
 	for k, peak := range f.peaks {
 		if peak <= farthest*level {
 			continue
 		}
-		one, first := g.only(b, k)
-		m, err := g.measure(one)
-		if err != nil {
-			return nil, err
-		}
-		limits, err := g.limitsOfOne(m, level)
-		if err != nil {
-			return nil, err
-		}
-		for i, e := range g.against(m, m.Got, m.truth) {
-			e = math.Abs(e)
-			at := func() string { return f.cuts.Place(measure.InPeak, first+i, f.lo) }
-			switch x := e / limits[i]; {
-			case x > 1:
-				if worst == nil || x > worst.excess {
-					worst = &stepFault{kind: measure.InPeak, gate: "conformity", slice: at(), home: at(), value: e, limit: limits[i], excess: x, at: first + i, lone: true}
-				}
-			case e > max(farthest*level, g.spared.value):
-				g.spared = spared{f.step, at(), e, limits[i]}
+		if f.shares != nil && f.shares[k] <= 1 {
+			g.doubts = append(g.doubts, doubt{f, k, f.shares[k]})
+		} else {
+			x, err := g.asked(b, f, k, level)
+			if err != nil {
+				return nil, err
+			}
+			if x != nil && (worst == nil || x.excess > worst.excess) {
+				worst = x
 			}
 		}
-		if one == b { // with all realizations
+		if g.joined() {
 			break
 		}
 	}
 	return worst, nil
+}
+
+// asked is lone for one realization, by emulations.
+func (g *stepGate) asked(b *evidence.BatchStep, f *stepFigures, k int, level float64) (worst *stepFault, err error) {
+	if err := g.begin(b); err != nil {
+		return nil, err
+	}
+	one, first := g.only(b, k)
+	m, err := g.measure(one)
+	if err != nil {
+		return nil, err
+	}
+	limits, err := g.limitsOfOne(m, level)
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range g.against(m, m.Got, m.truth) {
+		e = math.Abs(e)
+		at := func() string { return f.cuts.Place(measure.InPeak, first+i, f.lo) }
+		switch x := e / limits[i]; {
+		case x > 1:
+			if worst == nil || x > worst.excess {
+				worst = &stepFault{kind: measure.InPeak, gate: "conformity", slice: at(), home: at(), value: e, limit: limits[i], excess: x, at: first + i, lone: true}
+			}
+		case e > max(farthest*level, g.spared.value):
+			g.spared = spared{f.step, at(), e, limits[i]}
+		}
+	}
+	return worst, nil
+}
+
+// sure asks emulations of the doubts that are greatest, and returns the first of those that
+// are faults after all; nil if none is.
+func (g *stepGate) sure(level float64) (bad *verdictOn, err error) {
+	l := g.doubts
+	sort.SliceStable(l, func(i, k int) bool { return l[i].share > l[k].share })
+	if len(l) > mostDoubtful {
+		rest := l[mostDoubtful:]
+		peak := func(i int) float64 { return rest[i].figures.peaks[rest[i].realization] }
+		sort.SliceStable(rest, func(i, k int) bool { return peak(i) > peak(k) })
+		l = l[:mostDoubtful+1]
+	}
+	for _, d := range l {
+		f := d.figures
+		batch := g.e.Case.Rollout.EngineBatches()[f.batch]
+		b, err := g.e.Step(f.batch, batch[0], batch[1], f.step)
+		if err != nil {
+			return nil, err
+		}
+		x, err := g.asked(b, f, d.realization, level)
+		if err != nil {
+			return nil, err
+		}
+		if x != nil && (bad == nil || f.step < bad.figures.step || f == bad.figures && x.excess > bad.excess) {
+			bad = &verdictOn{x, f}
+		}
+	}
+	return bad, nil
 }
 
 // spared is the largest number that is so far off as to be wrong by itself, but for where it lies.
@@ -127,11 +215,16 @@ func (g *stepGate) limitsOfOne(m *measured, level float64) ([]float64, error) {
 		blur(squares, w, h)
 		places = levels(g.against(m, m.Got, m.truth), squares, w, h)
 	}
+	return limitsOf(squares, places, level), nil
+}
+
+// limitsOf returns them for the mean squares of numbers and the levels of their places.
+func limitsOf(squares []float64, places func(i int) float64, level float64) []float64 {
 	limits := make([]float64, len(squares))
 	for i, q := range squares {
 		limits[i] = farthest * max(level, places(i)) * math.Sqrt(max(1, q))
 	}
-	return limits, nil
+	return limits
 }
 
 // squares returns the mean square error of each number over so many devices.
@@ -229,7 +322,7 @@ func levels(v, squares []float64, w, h int) func(i int) float64 {
 // them, and where its numbers begin.
 func (g *stepGate) only(b *evidence.BatchStep, k int) (*evidence.BatchStep, int) {
 	n := b.X.N()
-	if c := g.e.Case.Rollout; n == 1 || c.EngineBatch > 0 && c.Normalization != rollout.NoNormalization {
+	if n == 1 || g.joined() {
 		return b, 0
 	}
 	p, per := *b, len(b.Got)/n
@@ -237,4 +330,10 @@ func (g *stepGate) only(b *evidence.BatchStep, k int) (*evidence.BatchStep, int)
 	p.Got = b.Got[k*per : (k+1)*per]
 	p.Draws = evidence.Part(b.Draws, k, k+1, n)
 	return &p, k * per
+}
+
+// joined reports whether the post-processing joins realizations.
+func (g *stepGate) joined() bool {
+	c := g.e.Case.Rollout
+	return c.EngineBatch > 0 && c.Normalization != rollout.NoNormalization
 }

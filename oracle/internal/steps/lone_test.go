@@ -83,6 +83,62 @@ func TestSpared(t *testing.T) {
 	}
 }
 
+// TestDoubts: where all steps have large errors beside large numbers, few of them are asked of
+// emulations, and a number that is wrong by itself is found at any of them: also one
+// that the claim's own arithmetic lets pass.
+func TestDoubts(t *testing.T) {
+	t.Parallel()
+	const steps, at = 12, 11 // more than are asked
+	for _, wrong := range []bool{false, true} {
+		ro := convex(.4)
+		ro.Timesteps = steps + 1
+		b := newStepBench(t, "float32", "", "group", ro)
+		b.start = func(x []float64) {
+			for i := range 9 {
+				x[(8+i/3)*24+9+i%3] *= 128
+			}
+		}
+		b.after = func(step int, y *tensor.Tensor) {
+			if step == at && wrong {
+				y.Data[b.gate.e.States.W*3+6] *= 1 + 0x1p-14
+			}
+		}
+		b.run()
+		g := newStepGate(b.gate.e.Evidence, b.gate.e.Facts)
+		first, err := g.step(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.calibrate(first); err != nil {
+			t.Fatal(err)
+		}
+		all, bad, err := g.measureAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !wrong {
+			if bad != nil || len(g.doubts) == 0 {
+				t.Errorf("a correct device: found %+v, %d doubts: want some", bad, len(g.doubts))
+			}
+			continue
+		}
+		if bad == nil || !bad.lone || bad.figures.step != at || !strings.HasPrefix(bad.slice, "element (3,6) of channel 0") {
+			t.Errorf("found %+v: want element (3,6) of channel 0 at step %d", bad, at)
+		}
+		g.doubts = nil
+		for _, f := range all {
+			share := .9
+			if f.step == at {
+				share = 1 // as great as a doubt can be
+			}
+			g.doubts = append(g.doubts, doubt{f, 0, share})
+		}
+		if bad, err := g.sure(usual(all)); err != nil || bad == nil || bad.figures.step != at {
+			t.Errorf("of doubts, emulations find %+v, %v: want step %d", bad, err, at)
+		}
+	}
+}
+
 // TestTwoLone: of two numbers that are wrong by themselves none is said to be right.
 func TestTwoLone(t *testing.T) {
 	t.Parallel()

@@ -33,6 +33,7 @@ type stepGate struct {
 	ties    *ties // of the norms of plain patterns, nil if they are not looked for
 
 	spared  spared       // what lone let pass last
+	doubts  []doubt      // and what it let pass without emulations
 	rounded map[tie]bool // the ties that settled rounded the other way last
 }
 
@@ -40,6 +41,7 @@ type stepGate struct {
 type measured struct {
 	*evidence.BatchStep
 	truth []float64 // float64 from the same state, weights and first operands rounded as claimed
+	emu   []float64 // what the claim's own arithmetic gives
 	ref   []float64 // what the device is held against: the emulation, or truth
 	s     []float64 // expected standard deviation of Got - truth
 	r     []float64 // (Got - ref)/s, NaN where one of them is not finite
@@ -170,7 +172,7 @@ func (g *stepGate) measure(b *evidence.BatchStep) (*measured, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &measured{BatchStep: b, truth: truth.Data, s: g.scale(b, truth, emu, o), alike: lookAlikes(b.X, g.claim.Mode.Precision, 1)}
+	m := &measured{BatchStep: b, truth: truth.Data, emu: emu.Data, s: g.scale(b, truth, emu, o), alike: lookAlikes(b.X, g.claim.Mode.Precision, 1)}
 	switch {
 	case !g.use.Discrete():
 		if g.use != g.claim {
@@ -345,7 +347,7 @@ func (g *stepGate) last() func(next, o float64) float64 {
 // many elements, or all of them if the post-processing joins them.
 func (g *stepGate) part(b *evidence.BatchStep, elements int) *evidence.BatchStep {
 	n := min(b.X.N(), (elements+len(b.Got)/b.X.N()-1)/(len(b.Got)/b.X.N()))
-	if c := g.e.Case.Rollout; c.EngineBatch > 0 && c.Normalization != rollout.NoNormalization || n == b.X.N() {
+	if n == b.X.N() || g.joined() {
 		return b
 	}
 	p := *b

@@ -223,7 +223,11 @@ func (g *stepGate) measureAll() ([]*stepFigures, *verdictOn, error) {
 			if err != nil {
 				return nil, nil, err
 			}
-			all = append(all, m.figures())
+			f := m.figures()
+			if f.peak() > farthest {
+				f.shares = g.shares(m)
+			}
+			all = append(all, f)
 			g.e.Progress("steps", len(all), total)
 			if err := g.e.Ctx.Err(); err != nil {
 				return nil, nil, err
@@ -234,11 +238,23 @@ func (g *stepGate) measureAll() ([]*stepFigures, *verdictOn, error) {
 	return all, bad, err
 }
 
-// first returns the first fault. Where a step is beyond its limit, an ensemble
-// of its own says whether the limits are right there.
+// first returns the first fault.
 func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 	level := usual(all)
-	g.spared = spared{}
+	g.spared, g.doubts = spared{}, nil
+	bad, err := g.firstAt(all, level)
+	if err != nil {
+		return nil, err
+	}
+	if sooner, err := g.sure(level); sooner != nil || err != nil {
+		return sooner, err
+	}
+	return bad, nil
+}
+
+// firstAt is first for devices of that level. Where a step is beyond its limit, an ensemble
+// of its own says whether the limits are right there.
+func (g *stepGate) firstAt(all []*stepFigures, level float64) (*verdictOn, error) {
 	for _, f := range all {
 		if f.wrong > 0 {
 			at := f.cuts.Place(measure.InPeak, f.wrongAt, f.lo)
