@@ -2,6 +2,7 @@ package oracle
 
 import (
 	"math"
+	"slices"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
@@ -433,6 +434,15 @@ func rolloutScenes() []scene {
 	one("channels apart", rig.Redraw(elements(func(i int, x float64) float64 { return x * (0.5 + float64(i/144%8)/7) })))
 	one("another stream", draws(func(r *rig.Rig, t int, d *emulate.Draws) { *d = *r.Draws(t + 1000) }))
 	one("uniform draws", rig.Redraw(rig.Uniform))
+	one("draws of few bits", rig.Redraw(func(v []float64, _ int) []float64 { // the radius of a pair, as of a uniform number of 6 bits
+		y := slices.Clone(v)
+		for i := 0; i+1 < len(v); i += 2 {
+			squares := float64(v[i]*v[i]) + float64(v[i+1]*v[i+1])
+			by := math.Sqrt(-2 * math.Log((math.Floor(64*math.Exp(-squares/2))+0.5)/64) / squares)
+			y[i], y[i+1] = fp16.Float32.Round(by*v[i]), fp16.Float32.Round(by*v[i+1])
+		}
+		return y
+	}))
 	with("batches alike", "gaussian", 0.1, func(r *rig.Rig) { r.Config.EngineBatch, r.Config.Realizations = 2, 4 }, samples(func(m int) int { return m % 2 }))
 
 	dropped("right dropout", func(_, _ int, kept bool) float64 { return times1(kept, 4./3) })

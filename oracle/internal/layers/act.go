@@ -18,7 +18,8 @@ import (
 //	relu, none   exact
 //	tanh         2 ulp; or 2/(1+e^-2x) - 1, of which the quotient is off as SiLU's is,
 //	             and the difference rounds
-//	silu         x/(1+e^-x): see siluError; -0 where e^-x overflows, x < -88.7, or
+//	silu         x/(1+e^-x) of an e^-x that is 2 ulp off and a quotient, or a product with an
+//	             inverse, that is IEEE's; or by powers of 2, see siluError. -0 where e^-x overflows, x < -88.7, or
 //	             where its inverse is subnormal or nearly, x < -86.6 (ln 2^125). Or with
 //	             a logistic function that is a fraction of polynomials, as ONNX Runtime's
 //	             is, off by 4u of 1 wherever it is
@@ -32,12 +33,20 @@ import (
 //
 // PyTorch 1.13's CPU computes SiLU and tanh-GELU in bfloat16, rounding every
 // operation; under its autocast that is an answer too.
-func (g *layerGate) actAnswers(n *operator.Node, in layerValue) iter.Seq[*answer] {
+//
+// Of a SiLU that is not recorded nothing tells how it was formed: the narrower of its
+// evaluations is none of its answers.
+func (g *layerGate) actAnswers(n *operator.Node, in layerValue, got *tensor.Tensor) iter.Seq[*answer] {
 	return func(yield func(*answer) bool) {
 		x := in.Tensor
 		exact := tensor.Like(x)
 		act.Forward(exact, x, n.Act)
-		for _, e := range g.evaluations(n.Act) {
+		all := g.evaluations(n.Act)
+		if n.Act == act.SiLU && got == nil {
+			all = all[1:]
+			all[0].how = ""
+		}
+		for _, e := range all {
 			if !yield(g.evaluated(e, in, exact.Data)) {
 				return
 			}
@@ -72,16 +81,21 @@ func (g *layerGate) evaluations(f act.Func) []evaluation {
 			return u*math.Abs(x)/2*(13+float64(5*w*(1-float64(t*t)))) + float64(2*u*math.Abs(y)), usual(x, y)
 		}}}
 	case act.SiLU:
-		return []evaluation{{"", 1.1, func(x, y float64) (float64, float64) {
-			bound, v := g.siluError(x)*math.Abs(y), math.Abs(y)
-			sd := max(bound/8, u*v) // the share that one ulp has of eight
-			if x < -86.6 {
-				return bound + v, sd + v
+		silu := func(relative func(x float64) float64) func(x, y float64) (float64, float64) {
+			return func(x, y float64) (float64, float64) {
+				v := math.Abs(y)
+				bound := relative(x) * v
+				sd := max(bound/8, u*v) // the share that one ulp has of eight
+				if x < -86.6 {
+					return bound + v, sd + v
+				}
+				return bound, sd
 			}
-			return bound, sd
-		}}, {"with a logistic function that is a fraction", 1.1, func(x, y float64) (float64, float64) {
-			return u * (4*math.Abs(x) + math.Abs(y)), u * (math.Abs(x) + math.Abs(y))
-		}}}
+		}
+		return []evaluation{{"", 1.1, silu(func(x float64) float64 { return float64(5*u/(1+elem.Exp(x))) + float64(3*u) })},
+			{"SiLU by 2^(-x log2 e) in float32 or an inexact quotient, as fast math has it", 1.1, silu(g.siluError)}, {"with a logistic function that is a fraction", 1.1, func(x, y float64) (float64, float64) {
+				return u * (4*math.Abs(x) + math.Abs(y)), u * (math.Abs(x) + math.Abs(y))
+			}}}
 	case act.Tanh:
 		return []evaluation{{"", 1, func(x, y float64) (float64, float64) { return 5 * u * math.Abs(y), u * math.Abs(y) }},
 			{"tanh as 2/(1 + e^-2x) - 1", 1, func(x, y float64) (float64, float64) {

@@ -22,7 +22,7 @@ func TestSiLUByPowersOfTwo(t *testing.T) {
 	g := &layerGate{u: 0x1p-24, mode: operator.Mode{Precision: fp16.Float32}}
 	log2e := emulate.Single(math.Log2E)
 	outside, farther := 0, 0
-	for a := range g.actAnswers(&operator.Node{Op: operator.OpAct, Act: act.SiLU}, layerValue{Tensor: x}) {
+	for a := range g.actAnswers(&operator.Node{Op: operator.OpAct, Act: act.SiLU}, layerValue{Tensor: x}, nil) {
 		for i, v := range x.Data {
 			e := emulate.Single(math.Exp2(emulate.Single(-v * log2e)))
 			y := emulate.Single(v / emulate.Single(1+e))
@@ -74,6 +74,9 @@ func TestActsOfLibraries(t *testing.T) {
 			w := single(single(math.Sqrt(2/math.Pi)) * single(x+single(single(0.044715)*single(single(x*x)*x))))
 			return single(single(x/2) * single(1+single(1-single(2/single(1+power(2*w))))))
 		}},
+		{"", "SiLU by expf", act.SiLU, func(x float64) float64 { return single(x / single(1+single(exp(-x)*(1+0x1p-22)))) }},
+		{"", "SiLU by an inverse", act.SiLU, func(x float64) float64 { return single(x * single(1/single(1+exp(-x)))) }},
+		{"SiLU by 2^(-x log2 e) in float32 or an inexact quotient, as fast math has it", "SiLU by powers of 2", act.SiLU, func(x float64) float64 { return single(x / single(1+power(-x))) }},
 		{"with a logistic function that is a fraction", "SiLU of an absolute error", act.SiLU, func(x float64) float64 { return single(x * single(1/(1+math.Exp(-x))+0x1.8p-23)) }},
 	} {
 		const n = 8192
@@ -89,7 +92,7 @@ func TestActsOfLibraries(t *testing.T) {
 		}
 		g := &layerGate{u: 0x1p-24, mode: operator.Mode{Precision: fp16.Float32}}
 		right, wrong, how := false, false, ""
-		for a := range g.actAnswers(&operator.Node{Op: operator.OpAct, Act: c.act}, layerValue{Tensor: x}) {
+		for a := range g.actAnswers(&operator.Node{Op: operator.OpAct, Act: c.act}, layerValue{Tensor: x}, y) {
 			if !right && judge(a, y, fp16.Float32).right() {
 				right, how = true, a.how
 			}

@@ -75,7 +75,7 @@ func (g *layerGate) answers(i int, in []layerValue, got *tensor.Tensor) iter.Seq
 	case operator.OpNorm:
 		return g.normAnswers(i, in[0], got)
 	case operator.OpAct:
-		return g.actAnswers(n, in[0])
+		return g.actAnswers(n, in[0], got)
 	case operator.OpAdd:
 		return g.addAnswers(in[0], in[1])
 	case operator.OpNoise:

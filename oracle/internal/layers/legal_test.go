@@ -79,7 +79,7 @@ func TestSiLUFarBelow(t *testing.T) {
 		for i, v := range x.Data {
 			y.Data[i] = d.of(v, round(1+round(math.Exp(-v))))
 		}
-		for a := range g.actAnswers(node, layerValue{Tensor: x}) {
+		for a := range g.actAnswers(node, layerValue{Tensor: x}, nil) {
 			if a.how != "" { // a logistic function that is 0 where it is small
 				continue
 			}

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/oracle/internal/rig"
 )
 
@@ -33,6 +34,41 @@ func TestScaleOfUlps(t *testing.T) {
 		}
 		if named != k.want {
 			t.Errorf("noise times %v: a scale %v, want %v", k.factor, named, k.want)
+		}
+	}
+}
+
+// TestNoiseBelowRoundings: what makes a step off by no more than right steps are is no other
+// noise, whatever would explain it; more of it is.
+func TestNoiseBelowRoundings(t *testing.T) {
+	for scale, want := range map[float64]string{0.005: "", 2: "noise.noise-in:bfloat16"} {
+		r := rig.NewRig(t, "float16", "gaussian", scale)
+		e := &Gate{r.Exam(r.Run(rig.Redraw(func(v []float64, _ int) []float64 {
+			y := make([]float64, len(v))
+			fp16.BFloat16.RoundSlice(y, v)
+			return y
+		})), true)}
+		w, err := e.worstBatch(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if below := w.rms < w.floor; below != (want == "") {
+			t.Fatalf("scale %v: the step is %v off, right ones %v", scale, w.rms, w.floor)
+		}
+		best, err := e.bestSuspect(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := e.otherNoise(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := ""
+		if best != nil {
+			name = best.name
+		}
+		if name != want || want == "" && other {
+			t.Errorf("scale %v: %q, other noise %v: want %q", scale, name, other, want)
 		}
 	}
 }

@@ -5,10 +5,13 @@ import (
 	"math"
 
 	"github.com/refrun/refrun/diff"
+	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/noisestat"
 	"github.com/refrun/refrun/oracle/report"
+	"github.com/refrun/refrun/tensor"
 )
 
 // otherNoise reports whether what is wrong with a step is its noise, although no
@@ -18,10 +21,13 @@ import (
 // goes with the state or the output. Wrong roundings do not, but they come on
 // top of the noise: with right draws the noise still has slope 1 on the specified
 // one. Other draws of the same size have a smaller slope, c, and the residual
-// 2 - 2c of their variance.
+// 2 - 2c of their variance. Draws of few digits are nearly the specified ones: then
+// the residual is large where the draws are (see goesWithDraws).
+//
+// Nothing is said of a step whose residual right steps may have.
 func (e *Gate) otherNoise(w *wrong) (bool, error) {
 	m := noisestat.NewModel(e.Evidence)
-	if m == nil || w.Draws == nil {
+	if m == nil || w.Draws == nil || w.rms <= w.floor {
 		return false, nil
 	}
 	u := &noisestat.Unseen{E: e.Gate, M: m, Rounding: make([]float64, len(m.Rows))}
@@ -53,7 +59,10 @@ func (e *Gate) otherNoise(w *wrong) (bool, error) {
 		}
 		name, text = "noise.dropout-of-elements-not-of-channels", "the dropped numbers are no whole channels"
 	case rest < 0.02+4*(u.High-u.Low) || 1-slope < 0.15*rest:
-		return false, nil
+		if !goesWithDraws(m, w, excess, p.Hidden()) {
+			return false, nil
+		}
+		text = "what it has more is larger where the specified draws are"
 	case math.Abs(slope) < 0.1:
 		name, text = "noise.another-noise-stream", "it has nothing of the specified noise"
 	default:
@@ -72,6 +81,58 @@ func (e *Gate) otherNoise(w *wrong) (bool, error) {
 	e.Find(report.Finding{Verdict: report.FailRNG, Gate: "noise", Step: w.Step, Realization: w.realization, ID: name, Weak: true, Excess: diff.Number(w.rms / w.floor),
 		Text: fmt.Sprintf("step %d is what the operator makes of the state before but for its noise: %s, and what it has is %.3g times as large as specified", w.Step, text, math.Sqrt(size))})
 	return true, nil
+}
+
+// goesWithDraws reports whether what a step has beyond the specified noise is larger where
+// the draws of the pixel are: of that an operator knows nothing, and draws that were made
+// otherwise, such as of uniform numbers of few bits, do. What follows the noise, the last
+// convolution, has errors that go with the noisy numbers themselves, and so more with these.
+//
+// Of P pixels the correlation of two unrelated figures has the deviation 1/sqrt(P). Of the
+// squared residual the logarithm is taken, as a few large ones would decide else.
+func goesWithDraws(m *noisestat.Model, w *wrong, excess *noisestat.Field, hidden *tensor.Tensor) bool {
+	var of, draws, noisy []float64
+	k, c, hw := excess.K, hidden.C(), hidden.H()*hidden.W()
+	block, to := evidence.NoiseScale(w.claimed.Machine.Nodes), make([]float64, c) // what a channel gives the outputs
+	for _, o := range m.Rows {
+		for j, v := range m.W[o] {
+			to[j] += float64(v * v)
+		}
+	}
+	for at := range hidden.N() * hw {
+		q := measure.Dot(excess.Z[at*k:(at+1)*k], excess.Z[at*k:(at+1)*k])
+		if !(q > 0) { // a pixel that says nothing
+			continue
+		}
+		var d, y, all float64
+		for j := range c {
+			i := at/hw*c*hw + j*hw + at%hw
+			h, x := hidden.Data[i], w.Draws.Data[0][i]
+			scale := block
+			if m.Kind == noise.Multiplicative {
+				scale *= h
+			}
+			share := float64(to[j] * scale * scale)
+			all += share
+			d += float64(share * x * x)
+			y += float64(to[j] * (h + float64(scale*x)) * (h + float64(scale*x)))
+		}
+		of = append(of, elem.Log(q))
+		draws, noisy = append(draws, measure.Ratio(d, all)), append(noisy, elem.Log(y+0x1p-1000))
+	}
+	z := correlation(of, draws) * math.Sqrt(float64(len(of)))
+	return z > measure.ZLimit(1) && z > math.Abs(correlation(of, noisy))*math.Sqrt(float64(len(of)))
+}
+
+// correlation of two lists, 0 if one of them is constant.
+func correlation(a, b []float64) float64 {
+	ma, va := measure.Moments(a)
+	mb, vb := measure.Moments(b)
+	sum := 0.0
+	for i, x := range a {
+		sum += float64((x - ma) * (b[i] - mb))
+	}
+	return measure.Ratio(sum, float64(len(a))*math.Sqrt(va*vb))
 }
 
 // level returns the variance of a field's numbers.

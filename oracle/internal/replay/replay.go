@@ -188,6 +188,9 @@ func (e *Gate) bestSuspect(w *wrong) (*suspect, error) {
 			continue
 		}
 		s.rms = measure.RMSDiff(w.Got, w.either(y))
+		if s.gate == "noise" && w.rms <= w.floor {
+			continue // right steps have as much: what explains it is no other noise
+		}
 		if w.rms > 0 && s.rms <= 4*w.floor && s.rms <= s.enough(w.rms) && (best == nil || s.rms < best.rms/1.25) {
 			best = s
 		}

@@ -114,12 +114,26 @@ func TestSuspects(t *testing.T) {
 		}), report.FailRNG, "noise missing in some channels"},
 		{"another stream", draws(func(r *rig.Rig, t int, d *emulate.Draws) { *d = *r.Draws(t + 1000) }), report.FailRNG, "another noise stream"},
 		{"uniform", rig.Redraw(rig.Uniform), report.FailRNG, "noise differs from the specified draws"},
+		{"of few bits", rig.Redraw(fewBits), report.FailRNG, "noise differs from the specified draws"},
+		{"of few bits", rig.Redraw(fewBits), report.FailRNG, "noise differs from the specified draws"}, // in the other precision
 	} {
 		precision := []string{"float32", "float16"}[i%2]
 		r := rig.NewRig(t, precision, "gaussian", 0.1)
 		e := r.Exam(r.Run(rig.From(6, c.do)), true)
 		rig.Want(t, c.name+", "+precision, suspected(t, e, 6), c.verdict, c.diagnosis, 6)
 	}
+}
+
+// fewBits makes draws as Box and Muller do of uniform numbers of 6 bits, near the ones given.
+func fewBits(v []float64, _ int) []float64 {
+	y := make([]float64, len(v))
+	for i := 0; i+1 < len(v); i += 2 {
+		squares := float64(v[i]*v[i]) + float64(v[i+1]*v[i+1])
+		u := (math.Floor(64*math.Exp(-squares/2)) + 0.5) / 64
+		by := math.Sqrt(-2 * math.Log(u) / squares)
+		y[i], y[i+1] = fp16.Float32.Round(by*v[i]), fp16.Float32.Round(by*v[i+1])
+	}
+	return y
 }
 
 // TestStaleOrNotWritten: a part of a state that is as it was is a fault of the
