@@ -15,6 +15,7 @@ type convolution struct {
 	x        *tensor.Tensor
 	weights  []float64 // [OC,IC,K,K]
 	bias     float64   // times the bias
+	scale    float64   // times the sums before the bias, 0 for 1
 	geometry conv.Params
 	rows     []int // the row of x that each row of the padded input reads, -1 for zeros; nil for what the padding says
 	cols     []int
@@ -39,7 +40,7 @@ func convolve(v *trial.View, i int, c convolution) *tensor.Tensor {
 	}
 	apart := n.Bias != nil && v.Device.Apart(i, f) && v.Stored(i) == f
 	bias := n.Bias
-	if apart || c.bias != 1 {
+	if apart || c.bias != 1 || c.scale != 0 {
 		n.Bias = nil
 	}
 	if c.rows != nil {
@@ -54,6 +55,11 @@ func convolve(v *trial.View, i int, c convolution) *tensor.Tensor {
 		}
 	}
 	y := emulate.Wide(src, emulate.NewKernel(mode, &n, weights), c.geometry)
+	if c.scale != 0 {
+		for k := range y.Data {
+			y.Data[k] *= c.scale
+		}
+	}
 	if apart {
 		f.RoundSlice(y.Data, y.Data)
 	}

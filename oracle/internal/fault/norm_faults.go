@@ -128,6 +128,11 @@ func normFaults() []*trial.Fault {
 			return !s.given
 		})
 		l = append(l, h)
+		l = append(l, normFault(Named("norm.mean-and-1-sqrt-var-eps-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+			s.moments = func(_ []float64, m, v float64) (float64, float64) { return f.Round(m), v }
+			s.inverse = func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(v+eps)) }
+			return !s.given
+		}))
 		l = append(l, inverse(Named("norm.1-sqrt-var-eps-in", f), func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(f.Round(v+eps))) }))
 	}
 	for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {

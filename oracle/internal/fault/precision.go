@@ -15,6 +15,7 @@ import (
 // where they are stored. They are none where the claim rounds as much.
 func precisionFaults() []*trial.Fault {
 	l := append(operandFaults(), modeFaults()...)
+	l = append(l, eightFaults()...)
 	l = append(l, productFaults()...)
 	l = append(l, storeFaults()...)
 	return append(l, accumulatorFaults()...)

@@ -264,6 +264,10 @@ func TestFilters(t *testing.T) {
 				fp16.Float16.RoundSlice(draws.Data[0], draws.Data[0])
 			}})
 		}
+		if precision == "float16" {
+			faults = append(slices.Clone(faults), testFault{"operands in FP8 (E4M3)", report.FailPrecision, nil, replaced(operator.OpConv, -1, inFP8)},
+				testFault{"mean and 1/sqrt(var+eps) in float16", report.FailPrecision, nil, replaced(operator.OpNorm, -1, narrowStatistics)})
+		}
 		for _, f := range faults {
 			d, draws := b.device, b.draws.Clone()
 			f.make(b, &d, draws)
@@ -331,6 +335,61 @@ func TestFilters(t *testing.T) {
 			t.Errorf("alpha 0.6, clamped: found %v, %+v", b.Found, b.Report.Filters[0])
 		}
 	}
+}
+
+// inFP8 is a convolution of operands that were scaled to a largest number of 448, rounded to
+// 4 significant bits, of which none is below 2^-9, and scaled back.
+func inFP8(b *bench, i int, x *tensor.Tensor) *tensor.Tensor {
+	n, f := b.Machine.Nodes[i], b.device.Mode.Precision
+	narrow := func(v []float64) (y []float64, s float64) {
+		y = slices.Clone(v)
+		f.RoundSlice(y, y)
+		for _, u := range y {
+			s = max(s, math.Abs(u)/448)
+		}
+		s = fp16.Float32.Round(s)
+		for k, u := range y {
+			m, e := math.Frexp(fp16.Float32.Round(u / s))
+			bits := min(4, e+9)
+			y[k] = math.Ldexp(math.RoundToEven(math.Ldexp(m, bits)), e-bits)
+		}
+		return y, s
+	}
+	q, s := narrow(x.Data)
+	w, by := narrow(n.Weight.Data)
+	bias := n.Bias
+	n.Bias = nil
+	y := emulate.Conv(tensor.Of(fp16.Float64, q, x.Shape...), emulate.NewKernel(b.device.Mode, &n, w), n.Geometry)
+	for k := range y.Data {
+		y.Data[k] *= s * by
+	}
+	if bias != nil {
+		apart := b.device.Apart(i, f)
+		for k := range y.N() * y.C() {
+			for j, p := 0, y.Plane(k/y.C(), k%y.C()); j < len(p); j++ {
+				if apart {
+					p[j] = f.Round(p[j])
+				}
+				p[j] += f.Round(bias.Data[k%y.C()])
+			}
+		}
+	}
+	return y
+}
+
+// narrowStatistics is a norm, of gamma 1 and beta 0, whose mean and inverse deviation are half
+// numbers.
+func narrowStatistics(b *bench, i int, x *tensor.Tensor) *tensor.Tensor {
+	y := x.Clone()
+	for k := range y.N() * y.C() {
+		p := y.Plane(k/y.C(), k%y.C())
+		m, v := measure.Moments(p)
+		inverse := fp16.Float16.Round(1 / math.Sqrt(v+b.Machine.Nodes[i].Eps))
+		for j, u := range p {
+			p[j] = (u - fp16.Float16.Round(m)) * inverse
+		}
+	}
+	return y
 }
 
 // strange is an activation that nobody would think of.

@@ -46,6 +46,7 @@ const (
 	otherKernels  = "Look at what differs between these steps and the others: a warm-up, a fallback to another device, a kernel that was chosen anew."
 	byReference   = "States are stored by reference: clone each one."
 	fewProducts   = "Look at the emulation of float32 products by narrower ones: it leaves out too many terms."
+	eightBits     = "Look at the recipe of quantization: operands of 8 bits are none of the claim's."
 	inBetween     = "Look at the conversion: a number passes through a type in between."
 	accumulates   = "Look at the accumulator's type, the workspace of split-K, and torch.backends.cuda.matmul.allow_fp16_reduced_precision_reduction."
 )
@@ -123,6 +124,7 @@ var all = []Row{
 	{ID: "norm.gamma-and-beta-of-the-channel-before", Name: "gamma and beta of the channel before", Verdict: logic},
 	{ID: "norm.statistics-in", Name: "statistics in %v", Verdict: precise, Small: true, Probe: evidence.AmplitudeLadder, Advice: narrowNorm},
 	{ID: "norm.1-sqrt-var-eps-in", Name: "1/sqrt(var+eps) in %v", Verdict: precise, Advice: whereEps},
+	{ID: "norm.mean-and-1-sqrt-var-eps-in", Name: "mean and 1/sqrt(var+eps) in %v", Verdict: precise, Advice: narrowNorm},
 	{ID: "norm.one-pass-variance-in", Name: "one-pass variance in %v", Verdict: precise, Advice: cancels},
 	{ID: "norm.one-pass-variance-in:float32", Name: "one-pass variance in float32", Verdict: precise, Rounding: true, Advice: cancels},
 	{ID: "norm.one-pass-variance-of-squares-in", Name: "one-pass variance of squares in %v", Verdict: precise, Advice: cancels},
@@ -363,6 +365,7 @@ var all = []Row{
 	{ID: "precision.convolution-inputs-truncated-to", Name: "convolution inputs truncated to %v", Verdict: precise, Rounding: true, Advice: nearestEven},
 	{ID: "precision.convolution-inputs-truncated-to-bits", Name: "convolution inputs truncated to %d bits", Verdict: precise, Rounding: true, Slow: true, Advice: nearestEven},
 	{ID: "precision.convolution-inputs-truncated-to-bits:20", Name: "convolution inputs truncated to 20 bits", Verdict: precise, Rounding: true, Small: true, Slow: true, Needs: "the layers recorded", Advice: nearestEven},
+	{ID: "precision.operands-in-fp8", Name: "operands in FP8 (%s)", Verdict: precise, Rounding: true, Advice: eightBits},
 	{ID: "precision.weights-of-8-bits-per-output-channel", Name: "weights of 8 bits per output channel", Verdict: precise},
 	{ID: "precision.weights-of-8-bits", Name: "weights of 8 bits", Verdict: precise},
 	{ID: "precision.in-place-of-the-claimed-mode", Name: "%v in place of the claimed mode", Verdict: precise, Rounding: true, Whole: true, Advice: autocastOn},
