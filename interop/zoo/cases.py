@@ -57,6 +57,8 @@ def make(subject, mode, seed, amplitude=1.0, steps=6, realizations=2, small=Fals
     autocast = op.rollout.get("autocast", "cuda")
     if not f and variants.VARIANTS[subject][2].get("autocast"):
         autocast = op.rollout["autocast"] = variants.VARIANTS[subject][2]["autocast"]
+    if kernel.parameters:
+        op.weights = {n: v if n.endswith(("running_mean", "running_var")) else half(v, mode) for n, v in op.weights.items()}
     device = Device(op, mode, kernel, bound, autocast)
     at = sorted({1, 2, min(steps - 1, bound.start if bound else 3)} & set(range(1, steps)))
     with np.errstate(all="ignore"):

@@ -30,7 +30,7 @@ class Kernels:
     statistics: str = "two-pass"   # one-pass, welford, sequential, float64
     affine: str = "direct"         # ((x-m) s) g + b, or "folded": x a + (b - m a)
     root: int = 0                  # ulps by which 1/sqrt(var+eps) is off
-    activation: str = "exact"      # kernel, erff, or off:N
+    activation: str = "exact"      # kernel, erff, fast, or off:N
     fuse: bool = False             # noise and policies by fused multiply-add
     draw_ulp: int = 0              # float32 ulps by which draws are off
     rounding: str = "even"         # of TF32 operands
@@ -41,6 +41,7 @@ class Kernels:
     constants: bool = False        # the noise's scale, and dt or 1-alpha beside a half output, are half numbers
     split: bool = False            # a half norm is rounded before it is scaled and shifted
     apart: bool = False            # biases are added to the rounded sum, as CUDA's autocast does
+    parameters: bool = False       # all parameters are half numbers, and PyTorch's CPU keeps statistics of instance norms so
 
 
 @dataclass
@@ -258,6 +259,12 @@ class Device:
         s = f32(1 / np.sqrt((var + np.float32(eps)).astype(np.float64)))
         return s if not self.k.root else (s.view(np.int32) + np.int32(self.k.root)).view(np.float32)
 
+    def narrow_inverse(self, var, n):
+        """1/sqrt(var+eps) as PyTorch's CPU keeps it in a half type: in bfloat16 of a sum of squares that was rounded."""
+        if self.mode == "bfloat16":
+            var = self.half(self.half(var * np.float32(n)) / self.half(np.float32(n)))
+        return self.half(self.inverse(var))
+
     def _norm(self, x, p, groups=None, moments=None, inverse=None):
         """Group normalization of x with parameters p; the functions may be replaced."""
         n, c, h, w = x.shape
@@ -272,7 +279,10 @@ class Device:
         per = lambda a: np.broadcast_to(a, x.shape[:2] + (1,)).repeat(c // x.shape[1], 1) if a.shape[1] != c else a
         x, m, s = x.reshape(n, c, h * w), per(m), per(s)
         g, b = p["weight"][None, :, None], p["bias"][None, :, None]
-        if self.narrow:
+        if self.k.parameters and moments is None and self.op.config["normalization"] == "instance":
+            m, a = self.half(m), self.narrow_inverse(v, h * w) * g
+            y = x * a + (b - m * a)
+        elif self.narrow:
             y = self.half((x - m) * s) * g + b
         elif self.k.affine == "folded":
             a = s * g
@@ -295,6 +305,8 @@ class Device:
         with np.errstate(over="ignore", invalid="ignore"):
             if how == "kernel":
                 return functions.kernel(name, x)
+            if how == "fast" and name == "silu":
+                return functions.silu_fast(x)
             if how == "erff":
                 return functions.erff(name, x)
             if how.startswith("off"):

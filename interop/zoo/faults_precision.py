@@ -39,6 +39,16 @@ def _(c):
     return c.mix(by_columns(c, lambda x, w: sums.split(x, w, 4, c.dev.half)))
 
 
+@fault("P03b", "precision", "conv", "split-K with partial sums in the half type, in one layer, its parts unequal and the channels innermost", modes=HALF, where="one")
+def _(c):
+    def f(x, w):
+        i = sums.channels_last(c.args[1].shape[2] ** 2, w)
+        n = -(-len(x) // 32) * 16     # the first part is whole blocks of 16 terms
+        x, w = x[i], w[:, i]
+        return c.dev.half(sums.sequential(x[:n], w[:, :n])) + c.dev.half(sums.sequential(x[n:], w[:, n:]))
+    return c.mix(by_columns(c, f))
+
+
 @fault("P04", "precision", CONVS, "partial sums added atomically into a half output", modes=HALF)
 def _(c):
     def f(x, w):
@@ -58,6 +68,11 @@ def _(c):
 @fault("P06", "precision", CONVS, "TF32 operands in float32", modes=F32)
 def _(c):
     return c.mix(by_columns(c, lambda x, w: sums.sequential(tf32(x), tf32(w))))
+
+
+@fault("P06e", "precision", CONVS, "a tensor core's TF32 in float32: operands cut off, sums cut toward zero", modes=F32)
+def _(c):
+    return c.mix(by_columns(c, lambda x, w: cores.total("a100", "tf32", tf32(x, "truncate"), tf32(w, "truncate"))))
 
 
 @fault("P06b", "precision", CONVS, "bfloat16 operands", modes=("float32", "tf32", "float16"))
@@ -269,6 +284,12 @@ def _(c):
     return c.mix(c.norm(moments=lambda x: tuple(half(v, k) for v in c.dev.moments(x))))
 
 
+@fault("P31c", "precision", "norm", "mean and reciprocal deviation rounded to half", modes=HALF, need={"normalization": ["instance"]})
+def _(c):
+    h = c.dev.half
+    return c.mix(c.norm(moments=lambda x: tuple(f(v) for f, v in zip((h, f32), c.dev.moments(x))), inverse=lambda v: h(c.dev.inverse(v))))
+
+
 @fault("P31b", "precision", "norm", "mean and variance added up in half", modes=HALF, need=STATS)
 def _(c):
     h = c.dev.half
@@ -371,6 +392,24 @@ def _(c):
 @fault("P43", "precision", "conv", "one layer has a half accumulator", modes=HALF, where="one")
 def _(c):
     return c.mix(by_columns(c, lambda x, w: sums.narrow(x, w, c.dev.half, 8)))
+
+
+def eight(v, bits, low, top):
+    """v in a type of 8 bits, scaled so that its largest number is the type's, and back."""
+    s = np.abs(v).max() / np.float32(top)
+    u = v / s
+    least = np.float32(2.0 ** (low - bits + 1))          # what subnormal numbers are multiples of
+    return np.where(np.abs(u) < 2.0 ** low, np.round(u / least) * least, significand(u, bits)) * s if s > 0 else v
+
+
+@fault("P50", "precision", CONVS, "operands in FP8 (E4M3, a scale per tensor) sold as half", modes=HALF)
+def _(c):
+    return c.mix(by_columns(c, lambda x, w: sums.sequential(eight(x, 4, -6, 448), eight(w, 4, -6, 448))))
+
+
+@fault("P50b", "precision", CONVS, "operands in FP8 (E5M2, a scale per tensor) sold as half", modes=HALF)
+def _(c):
+    return c.mix(by_columns(c, lambda x, w: sums.sequential(eight(x, 3, -14, 57344), eight(w, 3, -14, 57344))))
 
 
 @fault("P44", "precision", CONVS, "weights quantized to 8 bits per output channel")

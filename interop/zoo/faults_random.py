@@ -272,3 +272,61 @@ def _(c):
 @fault("R38", "rng", "noise", "realizations have each other's noise", need=ANY, known=True)
 def _(c):
     return with_draws(c, [d[::-1] for d in c.args[1]])
+
+
+def box_muller(d, keep):
+    """Draws whose uniform numbers are those of pairs of d, as keep leaves them."""
+    f = d.reshape(-1).astype(np.float64)
+    n = len(f) // 2
+    a, b = f[:2 * n:2], f[1:2 * n:2]
+    r = np.sqrt(-2 * np.log(keep(np.exp(-(a * a + b * b) / 2))))
+    angle = np.arctan2(b, a)
+    out = f.copy()
+    out[:2 * n:2], out[1:2 * n:2] = r * np.cos(angle), r * np.sin(angle)
+    return f32(out).reshape(d.shape)
+
+
+def bits(n):
+    """Uniform numbers of n bits, in the middle of their intervals."""
+    return lambda u: (np.floor(u * 2.0 ** n) + .5) / 2.0 ** n
+
+
+@fault("R39", "rng", "noise", "Box-Muller of 23-bit uniform numbers", need=GAUSS, known=True)
+def _(c):
+    return with_draws(c, [box_muller(c.args[1][0], bits(23))])
+
+
+@fault("R39b", "rng", "noise", "Box-Muller of 16-bit uniform numbers", need=GAUSS, known=True)
+def _(c):
+    return with_draws(c, [box_muller(c.args[1][0], bits(16))])
+
+
+@fault("R39c", "rng", "noise", "low entropy: draws from uniform numbers of 6 bits", need=GAUSS)
+def _(c):
+    return with_draws(c, [box_muller(c.args[1][0], bits(6))])
+
+
+def coloured(d, power):
+    """Draws with a spectrum of |k|^power and variance 1."""
+    h, w = d.shape[2:]
+    k = np.hypot(np.fft.fftfreq(h)[:, None] * h, np.fft.fftfreq(w) * w)
+    k[0, 0] = 1
+    g = k ** (power / 2)
+    g /= np.sqrt(np.mean(g * g))
+    return f32(np.fft.ifft2(np.fft.fft2(d) * g).real)
+
+
+@fault("R40", "rng", "noise", "noise with a red spectrum", need=GAUSS)
+def _(c):
+    return with_draws(c, [coloured(c.args[1][0], -1)])
+
+
+@fault("R40b", "rng", "noise", "noise with a blue spectrum", need=GAUSS)
+def _(c):
+    return with_draws(c, [coloured(c.args[1][0], 1)])
+
+
+@fault("R41", "rng", "noise", "low entropy: a block of 64 draws again and again", need=GAUSS)
+def _(c):
+    d = c.args[1][0].reshape(-1)
+    return with_draws(c, [d[np.arange(len(d)) % 64].reshape(c.args[1][0].shape)])

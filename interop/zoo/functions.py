@@ -89,6 +89,18 @@ def kernel(name, x):
     return exact(name, x)
 
 
+def silu_fast(x):
+    """SiLU by CUDA's intrinsics: __expf(v) is ex2.approx of v log2 e, and __fdividef multiplies by a reciprocal.
+
+    Both are 2 ulp off, by a hash; a divisor above 2^126 gives 0.
+    """
+    wrong = lambda y, salt: np.where(np.isfinite(y) & (y > 1e-30), (y.view(np.int32) + (((y.view(np.uint32) + np.uint32(salt)) * np.uint32(2654435761)) >> np.uint32(16)).astype(np.int32) % 5 - 2).view(np.float32), y)
+    with np.errstate(over="ignore", invalid="ignore"):
+        t = -x * np.float32(math.log2(math.e))
+        d = np.float32(1) + wrong(f32(np.exp2(t.astype(np.float64))), 1)
+        return np.where(d > 2.0 ** 126, np.float32(-0.0), x * wrong(f32(1 / d.astype(np.float64)), 2))
+
+
 def erff(name, x):
     """As CUDA's kernels: x (1 + erf) / 2 with a float32 erf."""
     if name == "gelu":

@@ -27,11 +27,12 @@ LEGAL = ["sequential", "pairwise", "tensor-core-truncating", "winograd2", "vecto
 # The committed set: name, subject, mode, seed, amplitude.
 SMALL = [(s, m, 3, 1.0) for s, m in [
     ("sequential", "float32"), ("winograd2", "float32"), ("like-pytorch-cpu", "float32"), ("tensor-core", "tf32"),
-    ("like-cuda", "float16"), ("fused-norm-act", "float16"), ("sequential", "bfloat16"), ("fused-all", "bfloat16")]] + [
+    ("like-cuda", "float16"), ("fused-norm-act", "float16"), ("sequential", "bfloat16"), ("fused-all", "bfloat16"),
+    ("bias-apart", "bfloat16"), ("half-parameters", "float16")]] + [
     (s, m, 4, 1.0) for s, m in [
         ("P06", "float32"), ("P22", "float32"), ("P37", "tf32"), ("P03", "float16"), ("P10", "float16"), ("P15", "bfloat16"),
         ("I03", "float32"), ("I08", "float16"), ("I21", "bfloat16"), ("R01", "float32"), ("R04", "float16"), ("R06", "bfloat16"),
-        ("S01", "tf32"), ("S09", "float16"), ("X01", "float16"), ("X04", "float32")]]
+        ("S01", "tf32"), ("S09", "float16"), ("X01", "float16"), ("X04", "float32"), ("P31c", "bfloat16"), ("P50", "float16"), ("R39c", "float32")]]
 
 
 def main():

@@ -81,6 +81,12 @@ VARIANTS = {name: (Kernels(**k), modes, need) for name, k, modes, need in [
      {"normalization": ["batch"], "noise": True}),
     ("batch-folded-half", dict(stores=without("conv", "bias"), order="fma", fold=True), HALF, {"normalization": ["batch"]}),
     ("norms-split", dict(stores=without("norm", "draw", "share"), split=True), HALF, {"normalization": ["instance", "group"], "autocast": "cpu", "num_layers": [2, 3]}),
+    # A bias that is added apart where the claim adds it inside; and a model whose parameters were made half numbers.
+    ("bias-apart", dict(apart=True), HALF, {"autocast": "cpu"}),
+    ("bias-apart-fused", dict(apart=True, stores=without("norm", "act")), HALF, {"autocast": "cpu"}),
+    ("bias-inside", dict(stores=without("bias")), HALF, {"autocast": "cuda"}),
+    ("half-parameters", dict(parameters=True), HALF, {"normalization": ["instance"], "autocast": "cpu"}),
+    ("fast-exp", dict(activation="fast"), ALL, {"activation": ["silu"]}),
     # Kernels that a seed draws (mixture), and starts that nobody expects (family.UNUSUAL).
     ("mixture", dict(), ALL, {}),
     ("unusual-start", dict(), ALL, {"unusual": True}),
