@@ -224,7 +224,7 @@ class Cases(unittest.TestCase):
         folder = os.path.join(os.path.dirname(os.path.abspath(__file__)), "testdata")
         with open(os.path.join(folder, "index.json")) as f:
             index = json.load(f)
-        self.assertEqual([sum(r["expect"] == e for r in index) for e in ("pass", "fail")], [8, 16])
+        self.assertEqual([sum(r["expect"] == e for r in index) for e in ("pass", "fail")], [10, 19])
         for r in index:
             self.assertIsNone(r.get("identity"), r["case"])
             self.assertTrue(os.path.exists(os.path.join(folder, r["case"], "trajectory.safetensors")), r["case"])
