@@ -36,10 +36,13 @@ func (f Format) Largest() float64 {
 // Ulp returns the distance of the two numbers of the format around |v|, or
 // the least subnormal below the normal range: 2^(e-p+1). v must be finite.
 func (f Format) Ulp(v float64) float64 {
-	g := grids[f]
-	e := g.emin
-	if v != 0 {
-		e = max(math.Ilogb(v), g.emin)
+	g := &grids[f]
+	e := int(math.Float64bits(v)>>52&0x7ff) - 1023
+	if e == 1024 { // infinity and NaN, which have none
+		return math.Inf(1)
 	}
-	return math.Ldexp(1, e-(g.p-1))
+	if e = max(e, g.emin) - (g.p - 1); e >= -1022 {
+		return math.Float64frombits(uint64(e+1023) << 52)
+	}
+	return math.Ldexp(1, e)
 }

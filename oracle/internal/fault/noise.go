@@ -3,6 +3,7 @@ package fault
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/internal/elem"
@@ -73,29 +74,28 @@ func redraw(v *trial.View, d *emulate.Draws, f func(v *trial.View, k int, kind n
 	return len(d.Data) > 0
 }
 
-// none is the place of a number that is 0.
-const none = math.MaxInt
-
 // moved is a fault that takes each number of a draw from elsewhere in it.
 func moved(row *table.Row, from func(n, c, h, w int, s [4]int) int) *trial.Fault {
 	return redrawn(row, func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
-		return gathered(data, v.DrawShape(kind), kind, from)
+		return gathered(data, v.DrawShape(kind), from)
 	})
 }
 
-func gathered(data []float64, s [4]int, kind noise.Kind, from func(n, c, h, w int, s [4]int) int) []float64 {
-	y := make([]float64, len(data))
-	for at := range y {
-		w, h := at%s[3], at/s[3]%s[2]
-		c, n := at/(s[3]*s[2])%s[1], at/(s[3]*s[2]*s[1])
-		i := from(n, c, h, w, s)
-		if i == none && kind != noise.Bernoulli {
-			continue
+func gathered(data []float64, s [4]int, from func(n, c, h, w int, s [4]int) int) []float64 {
+	y, at := make([]float64, len(data)), 0
+	for n := range s[0] {
+		for c := range s[1] {
+			for h := range s[2] {
+				for w := range s[3] {
+					i := from(n, c, h, w, s)
+					if i < 0 || i >= len(data) {
+						return nil
+					}
+					y[at] = data[i]
+					at++
+				}
+			}
 		}
-		if i < 0 || i >= len(data) {
-			return nil
-		}
-		y[at] = data[i]
 	}
 	return y
 }
@@ -208,14 +208,16 @@ func noiseFaults() []*trial.Fault {
 			return y
 		}))
 	for k := range 64 {
-		l = append(l, moved(Named("noise.channel-without-noise", k), func(n, c, h, w int, s [4]int) int {
-			switch {
-			case k >= s[1] || s[1] < 2:
-				return -1
-			case c == k:
-				return none
+		l = append(l, redrawn(Named("noise.channel-without-noise", k), func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
+			s := v.DrawShape(kind)
+			if k >= s[1] || s[1] < 2 || kind == noise.Bernoulli {
+				return nil
 			}
-			return at(n, c, h, w, s)
+			y, hw := slices.Clone(data), s[2]*s[3]
+			for n := range s[0] {
+				clear(y[(n*s[1]+k)*hw:][:hw])
+			}
+			return y
 		}))
 	}
 	for k := -8; k <= 8; k++ {
@@ -236,11 +238,8 @@ func turned(data []float64, k int) []float64 {
 	if n == 0 || k%n == 0 {
 		return nil
 	}
-	y := make([]float64, n)
-	for i := range y {
-		y[i] = data[((i+k)%n+n)%n]
-	}
-	return y
+	k = (k%n + n) % n
+	return slices.Concat(data[k:], data[:k])
 }
 
 // normals is a fault that changes each normal draw.
