@@ -14,7 +14,7 @@ cd "$here"
 seeds=$first-$((first + 49))
 "$python" real.py --binary "$out/refrun" --seeds "$first-$((first + real - 1))" --json "$out/real.json" > "$out/real.txt" || true
 "$python" real.py --binary "$out/refrun" --seeds "$first-$((first + real - 1))" --no-excess --json "$out/real-no-excess.json" > "$out/real-no-excess.txt" || true
-"$python" power.py --binary "$out/refrun" --seeds "$seeds" --per-correct "$correct" --correct-only --evidence trajectory,layers --jobs 1 --cache "$out/cache" --json "$out/correct.json" > "$out/correct.txt"
-"$python" power.py --binary "$out/refrun" --seeds "$seeds" --per "$faults" --per-correct 1 --amplitudes 1 --evidence trajectory,layers --jobs 1 --cache "$out/cache" --json "$out/power.json" > "$out/power.txt"
+"$python" power.py --binary "$out/refrun" --seeds "$seeds" --per-correct "$correct" --correct-only --no-baselines --evidence trajectory,layers --jobs 1 --cache "$out/cache" --json "$out/correct.json" > "$out/correct.txt"
+"$python" power.py --binary "$out/refrun" --seeds "$seeds" --per "$faults" --per-correct 1 --amplitudes 1 --no-baselines --evidence trajectory,layers --jobs 1 --cache "$out/cache" --json "$out/power.json" > "$out/power.txt"
 tail -n 1 "$out/real.txt" "$out/real-no-excess.txt"
 grep -h "false alarms\|^caught" "$out/correct.txt" "$out/power.txt"

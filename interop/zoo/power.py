@@ -2,6 +2,7 @@
 
   ./run.sh --binary refrun --set tuning --modes float16 --evidence layers --jobs 2
   ./run.sh --binary refrun --set reporting --noise both --evidence trajectory,layers,probes --json report.json
+  ./run.sh --correct-only --no-baselines --seeds 3000-3049     # false alarms alone, in the least time
   ./run.sh --baselines-only --limit 200
 
 Results are cached under --cache, by case, device version and binary; a run that was
@@ -88,8 +89,9 @@ def work(task):
         device = dict(made.truth)
         if device["expect"] == "fail":
             device.update(identity.judge(made))
-        device["baselines"] = baselines.judge(made)
         device["operator"] = " ".join(str(made.operator.config.get(k)) for k in ("normalization", "activation", "noise_type")) + " " + made.operator.rollout["policy_type"]
+    if not a.no_baselines and "baselines" not in device:
+        device = {**device, "baselines": baselines.judge(made)}
     if not a.baselines_only:
         for noise, evidence in checks(a, subject, made.tape):
             if f"{noise}|{evidence}" not in done:
@@ -142,7 +144,7 @@ def collect(a):
         done = set(verdict.have.get(label(a, j), {})) if verdict else set()
         want = set() if a.baselines_only else {f"{n}|{e}" for n in a.noise for e in a.evidence}
         # which checks a case gets depends on its operator; "all" marks a complete one
-        if known is None or not (want <= done or a.baselines_only or f"complete:{','.join(sorted(want))}" in done):
+        if known is None or not (a.no_baselines or "baselines" in known) or not (want <= done or a.baselines_only or f"complete:{','.join(sorted(want))}" in done):
             pending.append((j, a, known, done))
     want = ",".join(sorted(f"{n}|{e}" for n in a.noise for e in a.evidence))
     if a.cached:
@@ -284,6 +286,7 @@ def show(a, s):
 
 def show_baselines(a, rows):
     """The validators of others on the same trajectories."""
+    rows = [r for r in rows if "baselines" in r[1]]
     print("\nother validators, one step at a time on the same trajectories")
     print(f"{'caught, %':<30}" + "".join(f"{m + ' ' + '/'.join(f'{x:g}' for x in a.amplitudes):>24}" for m in a.modes) + "   false alarms")
     out = {}
@@ -319,6 +322,7 @@ def main():
     p.add_argument("--only", type=lambda t: set(t.split(",")), help="subjects or families")
     p.add_argument("--correct-only", action="store_true")
     p.add_argument("--baselines-only", action="store_true", help="without a binary")
+    p.add_argument("--no-baselines", action="store_true", help="without the other validators, which take a quarter of a correct device's time")
     p.add_argument("--limit", type=int, default=0, help="so many cases, drawn from all")
     p.add_argument("--jobs", type=int, default=2)
     p.add_argument("--cached", action="store_true", help="run nothing: the table of what is in the cache")
@@ -326,6 +330,8 @@ def main():
     p.add_argument("--json", help="write everything here")
     a = p.parse_args()
     a.noise = ["known", "unknown"] if a.noise == "both" else [a.noise]
+    if a.baselines_only and a.no_baselines:
+        p.error("--no-baselines: want something else with --baselines-only")
     if not a.baselines_only:
         path = shutil.which(a.binary)
         if path is None:
@@ -340,7 +346,8 @@ def main():
                 if s["cases"]:
                     show(a, s)
                     report["sections"].append(s)
-    report["baselines"] = show_baselines(a, rows)
+    if not a.no_baselines:
+        report["baselines"] = show_baselines(a, rows)
     if a.json:
         with open(a.json, "w") as f:
             json.dump(report, f, indent=1, default=lambda v: v.item() if isinstance(v, np.generic) else str(v))

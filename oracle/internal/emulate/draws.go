@@ -1,6 +1,8 @@
 package emulate
 
 import (
+	"slices"
+
 	"github.com/refrun/refrun/noise"
 )
 
@@ -50,14 +52,10 @@ func (d *Draws) Draw(kind noise.Kind, p float64, shape []int, dst []float64) err
 	return nil
 }
 
-// Clone returns draws of the same numbers, which may be changed.
+// Clone returns draws of the same numbers. Others may take the place of Kinds and Data, and of
+// each of them; the numbers themselves are d's.
 func (d *Draws) Clone() *Draws {
 	c := *d
-	c.next = 0
-	c.Kinds = append([]noise.Kind(nil), d.Kinds...)
-	c.Data = make([][]float64, len(d.Data))
-	for k := range c.Data {
-		c.Data[k] = append([]float64(nil), d.Data[k]...)
-	}
+	c.next, c.Kinds, c.Data = 0, slices.Clone(d.Kinds), slices.Clone(d.Data)
 	return &c
 }

@@ -61,9 +61,7 @@ func siteFaults() []*trial.Fault {
 			if b.Type != noise.Laplace || len(d.Data) != 2 {
 				return false
 			}
-			for i := range d.Data[1] {
-				d.Data[1][i] = 1
-			}
+			d.Data[1] = mapped(d.Data[1], func(float64) float64 { return 1 })
 			return true
 		}),
 		{Row: Named("noise.one-realization-without-noise"), At: emulate.IsNoise, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {

@@ -270,6 +270,9 @@ func TestFilters(t *testing.T) {
 		}
 		for _, f := range faults {
 			d, draws := b.device, b.draws.Clone()
+			for k, data := range draws.Data {
+				draws.Data[k] = slices.Clone(data)
+			}
 			f.make(b, &d, draws)
 			s := b.full(t, b.run(t, d, draws, 9))
 			if err := b.Filters(s); err != nil {
