@@ -242,6 +242,10 @@ func (j *fastJob) size() int { return j.blocks * fastBlock * j.columns }
 // processor's own cache.
 const fastUnit = 1 << 17
 
+// fastPieces is how many pieces of work there are for a thread, or more: it waits for
+// the others for as long as one of these takes.
+const fastPieces = 16
+
 func (j *fastJob) run() {
 	if j.matrices*j.rows*j.n == 0 {
 		return
@@ -270,7 +274,8 @@ func (j *fastJob) run() {
 	par.For(j.matrices*j.groups, j.lay)
 	j.units = (j.groups*j.group() + fastUnit - 1) / fastUnit
 	j.units = min(j.units, j.groups)
-	j.parts = min(j.panels, max(1, 4*par.Workers()/(j.units*j.matrices)))
+	units := j.matrices * j.units
+	j.parts = min(j.panels, (fastPieces*par.Workers()+units-1)/units)
 	par.For(j.matrices*j.units*j.parts, j.unit)
 }
 

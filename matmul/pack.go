@@ -207,15 +207,16 @@ func weave2(out []float64, width int, a, b []float64) {
 	}
 }
 
-// stretch is a multiple of all widths of panels.
-const stretch = 192
+// stretch is a multiple of all widths of panels, as many sums as a kernel adds to.
+const stretch = 24
 
 // addSquares adds the squares of some terms of a panel to sums, those of a line to each
 // width-th from its own on.
 func addSquares(panel []float64, sums *[stretch]float64) {
-	if d := asm.DirectKernels(); d != nil {
-		for ; len(panel) >= stretch; panel = panel[stretch:] {
-			d.AddSquares(&panel[0], 1, &sums[0], stretch)
+	if whole := len(panel) / stretch * stretch; whole > 0 {
+		if d := asm.DirectKernels(); d != nil {
+			d.SumSquares(&panel[0], whole, &sums[0])
+			panel = panel[whole:]
 		}
 	}
 	for len(panel) > 0 {

@@ -34,11 +34,16 @@ func Softmax(dst, src *tensor.Tensor, axes ...int) {
 	}
 	v := newView(src.Shape, axes)
 	f, n := dst.Format, len(v.along)
-	wide := float64(1.0001*u*float64(n+4)) + 2.001*u // with the roundings of the interval's ends
+	wide := float64(1.0001*u*float64(n+4)) + 2.001*u             // with the roundings of the interval's ends
+	apart := v.straight && n > 0 && &dst.Data[0] != &src.Data[0] // results may go to their places at once
 	v.each(src.Data, func(i int, line []float64) {
 		w := newSpace(n)
 		defer spaces.Put(w)
-		copy(w.x, line)
+		defer func(x, lo []float64) { w.x, w.lo = x, lo }(w.x, w.lo)
+		w.x = line
+		if apart {
+			w.lo = dst.Data[v.first[i]:][:n:n]
+		}
 		most, undefined := w.greatest(line)
 		if undefined {
 			for j := range w.y {
@@ -49,7 +54,9 @@ func Softmax(dst, src *tensor.Tensor, axes ...int) {
 		}
 		if kernels := asm.ActKernels(); kernels != nil && f != fp16.Float64 && n >= 8 {
 			quickSoftmax(kernels, w, f, most, wide)
-			v.put(dst.Data, i, w.lo)
+			if !apart {
+				v.put(dst.Data, i, w.lo)
+			}
 			return
 		}
 		elem.ExpBelow(w.y, w.x, most)

@@ -132,13 +132,13 @@ var (
 )
 
 var directAVX512 = Direct{
-	Outputs: 8, Pixels: 24, Add: directAddAVX512, Widen: directWidenAVX512, Round: [Formats]func(*float64, *float64, *float64, *float64, int, *uint8) uint64{directRoundFloat32AVX512, directRoundFloat16AVX512, directRoundBFloat16AVX512}, AddSquares: addSquaresAVX2,
+	Outputs: 8, Pixels: 24, Add: directAddAVX512, Widen: directWidenAVX512, Round: [Formats]func(*float64, *float64, *float64, *float64, int, *uint8) uint64{directRoundFloat32AVX512, directRoundFloat16AVX512, directRoundBFloat16AVX512}, AddSquares: addSquaresAVX2, SumSquares: sumSquaresAVX2,
 	Convolve: [Formats + 1]func(*float64, *int, int, *float64, *float64, *float64, *float64, *uint8){
 		directFloat32AVX512, directFloat16AVX512, directBFloat16AVX512, directFloat64AVX512},
 }
 
 var directAVX2 = Direct{
-	Outputs: 4, Pixels: 12, Add: directAddAVX2, Widen: directWidenAVX2, Round: [Formats]func(*float64, *float64, *float64, *float64, int, *uint8) uint64{directRoundFloat32AVX2, directRoundFloat16AVX2, directRoundBFloat16AVX2}, AddSquares: addSquaresAVX2,
+	Outputs: 4, Pixels: 12, Add: directAddAVX2, Widen: directWidenAVX2, Round: [Formats]func(*float64, *float64, *float64, *float64, int, *uint8) uint64{directRoundFloat32AVX2, directRoundFloat16AVX2, directRoundBFloat16AVX2}, AddSquares: addSquaresAVX2, SumSquares: sumSquaresAVX2,
 	Convolve: [Formats + 1]func(*float64, *int, int, *float64, *float64, *float64, *float64, *uint8){
 		directFloat32AVX2, directFloat16AVX2, directBFloat16AVX2, directFloat64AVX2},
 }

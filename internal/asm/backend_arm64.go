@@ -26,7 +26,7 @@ var (
 var fastRowsNEON = FastRows{GELU: rowFastGELUNEON, Line: rowFastLineNEON, LineGELU: rowFastLineGELUNEON}
 
 var directNEON = Direct{
-	Outputs: 8, Pixels: 6, Add: directAddNEON, Widen: directWidenNEON, Round: [Formats]func(*float64, *float64, *float64, *float64, int, *uint8) uint64{directRoundFloat32NEON, directRoundFloat16NEON, directRoundBFloat16NEON}, AddSquares: addSquaresNEON,
+	Outputs: 8, Pixels: 6, Add: directAddNEON, Widen: directWidenNEON, Round: [Formats]func(*float64, *float64, *float64, *float64, int, *uint8) uint64{directRoundFloat32NEON, directRoundFloat16NEON, directRoundBFloat16NEON}, AddSquares: addSquaresNEON, SumSquares: sumSquaresNEON,
 	Convolve: [Formats + 1]func(*float64, *int, int, *float64, *float64, *float64, *float64, *uint8){
 		directFloat32NEON, directFloat16NEON, directBFloat16NEON, directFloat64NEON},
 }

@@ -36,6 +36,10 @@ type Direct struct {
 	// AddSquares adds (scale x)^2 to sums for n numbers, a multiple of 8 and 8
 	// or more, by fused multiply-adds.
 	AddSquares func(x *float64, scale float64, sums *float64, n int)
+
+	// SumSquares adds x^2 for n numbers, a multiple of 24 and 24 or more, to 24 sums, number i to
+	// sum i%24, by fused multiply-adds.
+	SumSquares func(x *float64, n int, sums *float64)
 }
 
 // AddAhead is how many float32 numbers Direct.Add asks for.

@@ -98,3 +98,8 @@ func directRoundBFloat16AVX2(sums *float64, slope *float64, window *float64, dst
 //
 //go:noescape
 func addSquaresAVX2(x *float64, scale float64, sums *float64, n int)
+
+// sumSquaresAVX2 adds squares: see asm/direct.go.
+//
+//go:noescape
+func sumSquaresAVX2(x *float64, n int, sums *float64)

@@ -2376,7 +2376,7 @@ directWidenAVX512:
 	RET
 
 // func directRoundFloat32AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
+// Requires: AVX, AVX512DQ, AVX512F, AVX512VL, MMX+
 TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-56
 	MOVQ         sums+0(FP), AX
 	MOVQ         slope+8(FP), CX
@@ -2385,6 +2385,13 @@ TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-56
 	MOVQ         line+32(FP), SI
 	MOVQ         flags+40(FP), DI
 	XORQ         R9, R9
+	MOVQ         SI, R10
+	SHLQ         $0x03, R10
+	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD (CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      (AX), Z0
@@ -2426,6 +2433,10 @@ TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 2(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 8(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      192(AX), Z0
@@ -2467,6 +2478,10 @@ TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 5(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 16(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      384(AX), Z0
@@ -2508,6 +2523,10 @@ TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 8(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 24(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      576(AX), Z0
@@ -2549,6 +2568,10 @@ TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 11(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 32(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      768(AX), Z0
@@ -2590,6 +2613,10 @@ TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 14(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 40(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      960(AX), Z0
@@ -2631,6 +2658,10 @@ TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 17(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 48(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      1152(AX), Z0
@@ -2672,6 +2703,10 @@ TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 20(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 56(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      1344(AX), Z0
@@ -2718,7 +2753,7 @@ TEXT ·directRoundFloat32AVX512(SB), NOSPLIT, $0-56
 	RET
 
 // func directRoundFloat16AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVQ         sums+0(FP), AX
 	MOVQ         slope+8(FP), CX
@@ -2727,6 +2762,13 @@ TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVQ         line+32(FP), SI
 	MOVQ         flags+40(FP), DI
 	XORQ         R9, R9
+	MOVQ         SI, R10
+	SHLQ         $0x03, R10
+	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD (CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      (AX), Z0
@@ -2807,6 +2849,10 @@ TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 2(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 8(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      192(AX), Z0
@@ -2887,6 +2933,10 @@ TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 5(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 16(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      384(AX), Z0
@@ -2967,6 +3017,10 @@ TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 8(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 24(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      576(AX), Z0
@@ -3047,6 +3101,10 @@ TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 11(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 32(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      768(AX), Z0
@@ -3127,6 +3185,10 @@ TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 14(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 40(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      960(AX), Z0
@@ -3207,6 +3269,10 @@ TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 17(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 48(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      1152(AX), Z0
@@ -3287,6 +3353,10 @@ TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 20(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 56(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      1344(AX), Z0
@@ -3372,7 +3442,7 @@ TEXT ·directRoundFloat16AVX512(SB), NOSPLIT, $0-56
 	RET
 
 // func directRoundBFloat16AVX512(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
-// Requires: AVX, AVX512DQ, AVX512F
+// Requires: AVX, AVX512DQ, AVX512F, MMX+
 TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVQ         sums+0(FP), AX
 	MOVQ         slope+8(FP), CX
@@ -3381,6 +3451,13 @@ TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVQ         line+32(FP), SI
 	MOVQ         flags+40(FP), DI
 	XORQ         R9, R9
+	MOVQ         SI, R10
+	SHLQ         $0x03, R10
+	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD (CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      (AX), Z0
@@ -3461,6 +3538,10 @@ TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 2(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 8(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      192(AX), Z0
@@ -3541,6 +3622,10 @@ TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 5(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 16(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      384(AX), Z0
@@ -3621,6 +3706,10 @@ TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 8(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 24(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      576(AX), Z0
@@ -3701,6 +3790,10 @@ TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 11(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 32(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      768(AX), Z0
@@ -3781,6 +3874,10 @@ TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 14(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 40(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      960(AX), Z0
@@ -3861,6 +3958,10 @@ TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 17(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 48(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      1152(AX), Z0
@@ -3941,6 +4042,10 @@ TEXT ·directRoundBFloat16AVX512(SB), NOSPLIT, $0-56
 	MOVB         R8, 20(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	PREFETCHT0   128(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 56(CX), Z4
 	VMULPD       (DX), Z4, Z1
 	VMOVUPD      1344(AX), Z0
@@ -5405,7 +5510,7 @@ directWidenAVX2:
 	RET
 
 // func directRoundFloat32AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·directRoundFloat32AVX2(SB), NOSPLIT, $0-56
 	MOVQ         sums+0(FP), AX
 	MOVQ         slope+8(FP), CX
@@ -5414,6 +5519,12 @@ TEXT ·directRoundFloat32AVX2(SB), NOSPLIT, $0-56
 	MOVQ         line+32(FP), SI
 	MOVQ         flags+40(FP), DI
 	XORQ         R9, R9
+	MOVQ         SI, R10
+	SHLQ         $0x02, R10
+	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD (CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      (AX), Y0
@@ -5458,6 +5569,9 @@ TEXT ·directRoundFloat32AVX2(SB), NOSPLIT, $0-56
 	MOVB         R8, 2(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 8(CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      96(AX), Y0
@@ -5502,6 +5616,9 @@ TEXT ·directRoundFloat32AVX2(SB), NOSPLIT, $0-56
 	MOVB         R8, 5(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 16(CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      192(AX), Y0
@@ -5546,6 +5663,9 @@ TEXT ·directRoundFloat32AVX2(SB), NOSPLIT, $0-56
 	MOVB         R8, 8(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 24(CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      288(AX), Y0
@@ -5595,7 +5715,7 @@ TEXT ·directRoundFloat32AVX2(SB), NOSPLIT, $0-56
 	RET
 
 // func directRoundFloat16AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·directRoundFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVQ         sums+0(FP), AX
 	MOVQ         slope+8(FP), CX
@@ -5604,6 +5724,12 @@ TEXT ·directRoundFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVQ         line+32(FP), SI
 	MOVQ         flags+40(FP), DI
 	XORQ         R9, R9
+	MOVQ         SI, R10
+	SHLQ         $0x02, R10
+	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD (CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      (AX), Y0
@@ -5696,6 +5822,9 @@ TEXT ·directRoundFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVB         R8, 2(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 8(CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      96(AX), Y0
@@ -5788,6 +5917,9 @@ TEXT ·directRoundFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVB         R8, 5(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 16(CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      192(AX), Y0
@@ -5880,6 +6012,9 @@ TEXT ·directRoundFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVB         R8, 8(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 24(CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      288(AX), Y0
@@ -5977,7 +6112,7 @@ TEXT ·directRoundFloat16AVX2(SB), NOSPLIT, $0-56
 	RET
 
 // func directRoundBFloat16AVX2(sums *float64, slope *float64, window *float64, dst *float64, line int, flags *uint8) (any uint64)
-// Requires: AVX, AVX2
+// Requires: AVX, AVX2, MMX+
 TEXT ·directRoundBFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVQ         sums+0(FP), AX
 	MOVQ         slope+8(FP), CX
@@ -5986,6 +6121,12 @@ TEXT ·directRoundBFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVQ         line+32(FP), SI
 	MOVQ         flags+40(FP), DI
 	XORQ         R9, R9
+	MOVQ         SI, R10
+	SHLQ         $0x02, R10
+	ADDQ         BX, R10
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD (CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      (AX), Y0
@@ -6078,6 +6219,9 @@ TEXT ·directRoundBFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVB         R8, 2(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 8(CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      96(AX), Y0
@@ -6170,6 +6314,9 @@ TEXT ·directRoundBFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVB         R8, 5(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 16(CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      192(AX), Y0
@@ -6262,6 +6409,9 @@ TEXT ·directRoundBFloat16AVX2(SB), NOSPLIT, $0-56
 	MOVB         R8, 8(DI)
 	ORL          R8, R9
 	ADDQ         SI, BX
+	PREFETCHT0   (R10)
+	PREFETCHT0   64(R10)
+	ADDQ         SI, R10
 	VBROADCASTSD 24(CX), Y4
 	VMULPD       (DX), Y4, Y1
 	VMOVUPD      288(AX), Y0
@@ -6379,5 +6529,43 @@ squares:
 	ADDQ        $0x08, BX
 	CMPQ        BX, DX
 	JL          squares
+	VZEROUPPER
+	RET
+
+// func sumSquaresAVX2(x *float64, n int, sums *float64)
+// Requires: AVX, FMA3
+TEXT ·sumSquaresAVX2(SB), NOSPLIT, $0-24
+	MOVQ    x+0(FP), AX
+	MOVQ    n+8(FP), CX
+	MOVQ    sums+16(FP), DX
+	VMOVUPD (DX), Y0
+	VMOVUPD 32(DX), Y1
+	VMOVUPD 64(DX), Y2
+	VMOVUPD 96(DX), Y3
+	VMOVUPD 128(DX), Y4
+	VMOVUPD 160(DX), Y5
+
+sumSquaresAVX2:
+	VMOVUPD     (AX), Y6
+	VFMADD231PD Y6, Y6, Y0
+	VMOVUPD     32(AX), Y7
+	VFMADD231PD Y7, Y7, Y1
+	VMOVUPD     64(AX), Y8
+	VFMADD231PD Y8, Y8, Y2
+	VMOVUPD     96(AX), Y9
+	VFMADD231PD Y9, Y9, Y3
+	VMOVUPD     128(AX), Y10
+	VFMADD231PD Y10, Y10, Y4
+	VMOVUPD     160(AX), Y11
+	VFMADD231PD Y11, Y11, Y5
+	ADDQ        $0xc0, AX
+	SUBQ        $0x18, CX
+	JNE         sumSquaresAVX2
+	VMOVUPD     Y0, (DX)
+	VMOVUPD     Y1, 32(DX)
+	VMOVUPD     Y2, 64(DX)
+	VMOVUPD     Y3, 96(DX)
+	VMOVUPD     Y4, 128(DX)
+	VMOVUPD     Y5, 160(DX)
 	VZEROUPPER
 	RET

@@ -53,3 +53,8 @@ func directRoundBFloat16NEON(sums *float64, slope *float64, window *float64, dst
 //
 //go:noescape
 func addSquaresNEON(x *float64, scale float64, sums *float64, n int)
+
+// sumSquaresNEON adds squares: see asm/direct.go.
+//
+//go:noescape
+func sumSquaresNEON(x *float64, n int, sums *float64)

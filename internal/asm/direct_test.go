@@ -126,6 +126,34 @@ func TestDirect(t *testing.T) {
 	}
 }
 
+// TestSumSquares: 24 sums of squares against plain Go.
+func TestSumSquares(t *testing.T) {
+	const width = 24
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, b := range backends {
+		if b.direct == nil {
+			continue
+		}
+		for _, n := range []int{width, 2 * width, 5 * width} {
+			x, sums := newGuarded[float64](n, 7), newGuarded[float64](width, 3)
+			var want [width]float64
+			for i := range want {
+				want[i] = sums.data()[i]
+			}
+			for i := range x.data() {
+				v := r.NormFloat64()
+				x.data()[i], want[i%width] = v, math.FMA(v, v, want[i%width])
+			}
+			b.direct.SumSquares(x.at(0), n, sums.at(0))
+			x.check(t, "x")
+			sums.check(t, "sums")
+			if got := [width]float64(sums.data()); got != want {
+				t.Fatalf("%s: %d numbers: %v, want %v", b.name, n, got, want)
+			}
+		}
+	}
+}
+
 // TestDirectAdd: sums that are added to against plain Go.
 func TestDirectAdd(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))

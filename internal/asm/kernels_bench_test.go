@@ -64,6 +64,7 @@ func works(k *backend) []work {
 			})
 		}
 		add("direct/squares", len(x), "number", func() { d.AddSquares(&x[0], 1, &y[0], len(x)) })
+		add("direct/sums of squares", len(x)/24*24, "number", func() { d.SumSquares(&x[0], len(x)/24*24, &y[0]) })
 	}
 	if n := k.norm; n != nil {
 		var top [16]uint32

@@ -36,6 +36,7 @@ func arm64() {
 		n.directRound(f)
 	}
 	n.addSquares()
+	n.sumSquares()
 	n.write("../direct_arm64")
 
 	n = &neon{constants: "actNEONConstants"}

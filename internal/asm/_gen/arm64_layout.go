@@ -73,6 +73,30 @@ func (n *neon) unpackLine() {
 	n.op("RET")
 }
 
+// sumSquares adds the squares of n numbers to 24 sums, in 12 registers.
+func (n *neon) sumSquares() {
+	n.function("sumSquaresNEON", "x *float64, n int, sums *float64", "", "adds squares: see asm/direct.go.")
+	const registers = 12
+	for r := 0; r < registers; r += 2 {
+		n.load2("R2", 16*r, v(r), v(r+1))
+	}
+	n.label("squares")
+	for r := 0; r < registers; r += 2 {
+		n.load2("R0", 16*r, v(registers+r), v(registers+r+1))
+		for i := r; i < r+2; i++ {
+			x := v(registers + i).as("D2")
+			n.op("VFMLA %s, %s, %s", x, x, v(i).as("D2"))
+		}
+	}
+	n.op("ADD $%d, R0", 16*registers)
+	n.op("SUBS $%d, R1", 2*registers)
+	n.op("BNE squares")
+	for r := 0; r < registers; r += 2 {
+		n.store2(v(r), v(r+1), "R2", 16*r)
+	}
+	n.op("RET")
+}
+
 // addSquares adds the squares of n scaled numbers, a multiple of 8, to sums.
 func (n *neon) addSquares() {
 	n.function("addSquaresNEON", "x *float64, scale float64, sums *float64, n int", "", "adds squares: see asm/direct.go.")

@@ -4,6 +4,7 @@ import (
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
+	mathbits "math/bits"
 )
 
 var float64Out = format{name: "Float64", p: 53}
@@ -22,6 +23,7 @@ func direct() {
 		}
 	}
 	addSquares()
+	sumSquares()
 }
 
 // block of the direct kernel: outputs by vectors of pixels.
@@ -213,7 +215,15 @@ func directRound(i isa, f format) {
 	XORQ(some, some)
 	const lo, hi, s, t, k = 0, 1, 2, 3, 4
 	v := i.vector()
+	below := GP64() // the tile below is next
+	MOVQ(line, below)
+	SHLQ(Imm(uint64(mathbits.TrailingZeros(uint(i.outputs())))), below)
+	ADDQ(dst, below)
 	for o := range i.outputs() {
+		for at := 0; at < vectors*v; at += 64 {
+			PREFETCHT0(Mem{Base: below, Disp: at})
+		}
+		ADDQ(line, below)
 		VBROADCASTSD(Mem{Base: slope, Disp: 8 * o}, i.wide[k])
 		for x := range vectors {
 			VMULPD(Mem{Base: window, Disp: x * v}, i.wide[k], i.wide[hi])

@@ -71,6 +71,35 @@ func packLine() {
 	RET()
 }
 
+// sumSquares adds the squares of n numbers to 24 sums, in 6 registers.
+func sumSquares() {
+	const name = "sumSquaresAVX2"
+	TEXT(name, NOSPLIT, "func(x *float64, n int, sums *float64)")
+	Pragma("noescape")
+	Doc(name + " adds squares: see asm/direct.go.")
+	x := Load(Param("x"), GP64()).(reg.GPVirtual)
+	n := Load(Param("n"), GP64()).(reg.GPVirtual)
+	sums := Load(Param("sums"), GP64()).(reg.GPVirtual)
+	const registers = 6
+	y := ymm()
+	for r := range registers {
+		VMOVUPD(Mem{Base: sums, Disp: 32 * r}, y[r])
+	}
+	Label(name)
+	for r := range registers {
+		VMOVUPD(Mem{Base: x, Disp: 32 * r}, y[registers+r])
+		VFMADD231PD(y[registers+r], y[registers+r], y[r])
+	}
+	ADDQ(Imm(32*registers), x)
+	SUBQ(Imm(4*registers), n)
+	JNE(LabelRef(name))
+	for r := range registers {
+		VMOVUPD(y[r], Mem{Base: sums, Disp: 32 * r})
+	}
+	VZEROUPPER()
+	RET()
+}
+
 // addSquares adds the squares of n scaled numbers, a multiple of 8, to sums.
 func addSquares() {
 	TEXT("addSquaresAVX2", NOSPLIT, "func(x *float64, scale float64, sums *float64, n int)")
