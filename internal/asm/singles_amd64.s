@@ -92,7 +92,7 @@ singleScaleAVX512:
 	RET
 
 // func singleShiftAVX512(dst *float32, step int, src *float32, line int, by *float32, n int, rows int)
-// Requires: AVX, AVX512F
+// Requires: AVX, AVX512F, MMX+
 TEXT ·singleShiftAVX512(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    step+8(FP), CX
@@ -109,19 +109,20 @@ singleShiftAVX512:
 	VMOVUPS (SI), Z1
 
 singleShiftAVX512row:
-	VADDPS  (R9), Z1, Z4
-	VCMPPS  $0x03, Z4, Z4, K1
-	VMOVAPS Z0, K1, Z4
-	VMOVUPS Z4, (R8)
-	ADDQ    CX, R8
-	ADDQ    BX, R9
-	DECQ    R10
-	JNZ     singleShiftAVX512row
-	ADDQ    $0x40, AX
-	ADDQ    $0x40, DX
-	ADDQ    $0x40, SI
-	SUBQ    $0x10, DI
-	JNZ     singleShiftAVX512
+	PREFETCHT1 128(R8)
+	VADDPS     (R9), Z1, Z4
+	VCMPPS     $0x03, Z4, Z4, K1
+	VMOVAPS    Z0, K1, Z4
+	VMOVUPS    Z4, (R8)
+	ADDQ       CX, R8
+	ADDQ       BX, R9
+	DECQ       R10
+	JNZ        singleShiftAVX512row
+	ADDQ       $0x40, AX
+	ADDQ       $0x40, DX
+	ADDQ       $0x40, SI
+	SUBQ       $0x10, DI
+	JNZ        singleShiftAVX512
 	VZEROUPPER
 	RET
 
@@ -381,7 +382,7 @@ singleScaleAVX2:
 	RET
 
 // func singleShiftAVX2(dst *float32, step int, src *float32, line int, by *float32, n int, rows int)
-// Requires: AVX
+// Requires: AVX, MMX+
 TEXT ·singleShiftAVX2(SB), NOSPLIT, $0-56
 	MOVQ    dst+0(FP), AX
 	MOVQ    step+8(FP), CX
@@ -399,23 +400,24 @@ singleShiftAVX2:
 	VMOVUPS 32(SI), Y2
 
 singleShiftAVX2row:
-	VADDPS    (R9), Y1, Y4
-	VCMPPS    $0x03, Y4, Y4, Y5
-	VBLENDVPS Y5, Y0, Y4, Y4
-	VMOVUPS   Y4, (R8)
-	VADDPS    32(R9), Y2, Y6
-	VCMPPS    $0x03, Y6, Y6, Y7
-	VBLENDVPS Y7, Y0, Y6, Y6
-	VMOVUPS   Y6, 32(R8)
-	ADDQ      CX, R8
-	ADDQ      BX, R9
-	DECQ      R10
-	JNZ       singleShiftAVX2row
-	ADDQ      $0x40, AX
-	ADDQ      $0x40, DX
-	ADDQ      $0x40, SI
-	SUBQ      $0x10, DI
-	JNZ       singleShiftAVX2
+	PREFETCHT1 128(R8)
+	VADDPS     (R9), Y1, Y4
+	VCMPPS     $0x03, Y4, Y4, Y5
+	VBLENDVPS  Y5, Y0, Y4, Y4
+	VMOVUPS    Y4, (R8)
+	VADDPS     32(R9), Y2, Y6
+	VCMPPS     $0x03, Y6, Y6, Y7
+	VBLENDVPS  Y7, Y0, Y6, Y6
+	VMOVUPS    Y6, 32(R8)
+	ADDQ       CX, R8
+	ADDQ       BX, R9
+	DECQ       R10
+	JNZ        singleShiftAVX2row
+	ADDQ       $0x40, AX
+	ADDQ       $0x40, DX
+	ADDQ       $0x40, SI
+	SUBQ       $0x10, DI
+	JNZ        singleShiftAVX2
 	VZEROUPPER
 	RET
 

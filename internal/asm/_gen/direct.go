@@ -1,10 +1,11 @@
 package main
 
 import (
+	mathbits "math/bits"
+
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	"github.com/mmcloughlin/avo/reg"
-	mathbits "math/bits"
 )
 
 var float64Out = format{name: "Float64", p: 53}

@@ -117,6 +117,7 @@ func singleShift(i isa) {
 		i.load(Mem{Base: by, Disp: h * i.vector()}, r)
 	}
 	Label(name + "row")
+	PREFETCHT1(Mem{Base: to, Disp: 128}) // where the next columns go
 	for h, r := range shift {
 		y, t := i.wide[4+2*h], i.wide[5+2*h]
 		i.add(Mem{Base: from, Disp: h * i.vector()}, r, y)
