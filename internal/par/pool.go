@@ -59,8 +59,9 @@ func (w *waiter) longer(spin time.Duration) bool {
 	return time.Since(w.began) > spin
 }
 
-// loop is a helper's life.
+// loop is a helper's life, which a body may end: then it has another.
 func (h *helper) loop(worker int) {
+	defer func() { go h.loop(worker) }()
 	var w waiter
 	for {
 		switch {
@@ -74,8 +75,7 @@ func (h *helper) loop(worker int) {
 	}
 }
 
-// work does its share of the call. A body that ends its goroutine ends the helper,
-// which from then on is late for every call.
+// work does its share of the call.
 func (h *helper) work(worker int) {
 	defer func() {
 		if h.state.Swap(idle) == awaited {
