@@ -36,7 +36,7 @@ func flagged(dst, src *tensor.Tensor, k *Kernel, p Params) float64 {
 	}
 	sums := tensor.New(fp16.Float64, dst.N(), dst.C(), dst.H(), dst.W())
 	Forward(sums, src, k, p)
-	j := &job{dst: dst, src: src, k: k,
+	j := &job{dst: dst, src: src, k: k, memory: new(images),
 		rows: paddedAxis(src.H(), k.kh, dst.H(), &p, 0), cols: paddedAxis(src.W(), k.kw, dst.W(), &p, 1)}
 	norms, hw, open := j.windows(), dst.H()*dst.W(), 0
 	for i, v := range sums.Data {

@@ -48,16 +48,21 @@ func (k *Kernel) bound(o int, window float64) float64 {
 	return 1.0001 * 0x1p-53 * (float64(float64(k.taps())*product) + math.Abs(k.bias[o]))
 }
 
+// room is at least how many numbers kernels read past the end of norms.
+const room = 64
+
 // windows returns ||t x|| over the window of every output pixel, [N][OH][OW]:
 // the weighted squares are summed over the channels of a source pixel, then
 // along the rows of the window, then along its columns.
 func (j *job) windows() []float64 {
 	s, k := j.src, j.k
 	ow := j.dst.W()
-	rows := make([]float64, s.N()*s.H()*ow) // sums along the row of each window
+	rows := grown(&j.memory.rows, s.N()*s.H()*ow) // sums along the row of each window
+	pixels := grown(&j.memory.pixels, s.N()*s.H()*s.W())
 	par.For(s.N()*s.H(), func(i int) {
 		n, y := i/s.H(), i%s.H()
-		pixel := make([]float64, s.W())
+		pixel := pixels[i*s.W():][:s.W()]
+		clear(pixel)
 		for c := range s.C() {
 			addSquares(pixel, s.Plane(n, c)[y*s.W():(y+1)*s.W()], k.scale[c])
 		}
@@ -71,10 +76,12 @@ func (j *job) windows() []float64 {
 			rows[i*ow+x] = sum
 		}
 	})
-	norms := make([]float64, s.N()*j.dst.H()*ow)
+	n := s.N() * j.dst.H() * ow
+	norms := grown(&j.memory.norms, n+room)[:n]
 	par.For(s.N()*j.dst.H(), func(i int) {
 		n, y := i/j.dst.H(), i%j.dst.H()
 		out := norms[i*ow:][:ow]
+		clear(out)
 		for t := range k.kh {
 			if iy := j.rows.tap(y, t); iy >= 0 {
 				for x, v := range rows[(n*s.H()+iy)*ow:][:ow] {

@@ -434,7 +434,7 @@ func TestBound(t *testing.T) {
 				exact := bigref.Conv2d(src, weight, bias, 1, 1, "zeros")
 				sums := tensor.New(fp16.Float64, 1, exact.C, exact.H, exact.W)
 				Forward(sums, src, k, Square(1, 1, Zeros))
-				j := &job{dst: sums, src: src, k: k,
+				j := &job{dst: sums, src: src, k: k, memory: new(images),
 					rows: squareAxis(src.H(), 1, Zeros), cols: squareAxis(src.W(), 1, Zeros)}
 				norms, hw := j.windows(), sums.H()*sums.W()
 				for i, v := range sums.Data {
@@ -460,7 +460,7 @@ func TestWindowNorms(t *testing.T) {
 	weight := makers[0].make(r, fp16.Float32, 2, 3, 3, 3)
 	k := NewKernel(weight, nil)
 	dst := tensor.New(fp16.Float32, 2, 2, 3, 2)
-	j := &job{dst: dst, src: src, k: k,
+	j := &job{dst: dst, src: src, k: k, memory: new(images),
 		rows: squareAxis(src.H(), 1, Reflect), cols: squareAxis(src.W(), 1, Reflect)}
 	j.rows.stride, j.cols.stride = 2, 2
 	norms := j.windows()

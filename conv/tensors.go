@@ -8,10 +8,11 @@ import (
 
 // images is memory for a convolution of tensors, kept between convolutions.
 type images struct {
-	src, dst []float32
-	expanded []float64
-	norms    []float64
-	space    Space
+	src, dst     []float32
+	expanded     []float64
+	pixels, rows []float64 // of windows, on the way to their norms
+	norms        []float64
+	space        Space
 }
 
 var imagePool = sync.Pool{New: func() any { return new(images) }}
