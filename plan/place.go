@@ -1,0 +1,129 @@
+package plan
+
+import (
+	"github.com/refrun/refrun/conv"
+	"github.com/refrun/refrun/internal/asm"
+)
+
+// place finds memory for the images: the lowest that is free as long as the image
+// is in use, for one after the other. A sum that nobody reads an operand of any more
+// takes the operand's place.
+func (c *compiler) place() {
+	p := c.p
+	for _, v := range c.images {
+		v.span = span{first: len(p.passes)}
+	}
+	use := func(i int, images ...*virtual) {
+		for _, v := range images {
+			v.use(i)
+		}
+	}
+	for i, x := range p.passes {
+		switch x := x.(type) {
+		case *inPass:
+			use(i, x.dst)
+		case *outPass:
+			use(i, x.src)
+		case *convPass:
+			use(i, x.src, x.dst)
+		case *maxPass:
+			use(i, x.src, x.dst)
+		case *packPass:
+			use(i, x.dst)
+		case *unpackPass:
+			use(i, x.src)
+		case *rowPass:
+			use(i, x.src, x.dst)
+			for _, s := range x.stages {
+				if a, ok := s.(addStage); ok {
+					use(i, a.other)
+				}
+			}
+		}
+	}
+	for i, x := range p.passes {
+		if r, ok := x.(*rowPass); ok {
+			for _, s := range r.stages {
+				if a, ok := s.(addStage); ok && a.other.last == i && r.dst.in == nil && (r.norm == nil || a.other != r.src) { // a norm may read its source again
+					r.dst.in = a.other
+				}
+			}
+		}
+	}
+	for _, v := range c.images {
+		root := v.root()
+		root.frame, root.last = max(root.frame, v.frame), max(root.last, v.last)
+	}
+	var spans []*span
+	for _, v := range c.images {
+		v.frame = v.root().frame
+		v.size = (conv.ImageSize(v.n, v.c, v.h, v.w, v.frame) + 15) / 16 * 16
+		if v.in == nil {
+			spans = append(spans, &v.span)
+		}
+	}
+	most := arrange(spans)
+	all := asm.Aligned[float32](most)
+	for _, v := range c.images {
+		v.at = v.root().at
+		v.img = conv.NewImage(v.format, v.n, v.c, v.h, v.w, v.frame, all[v.at:v.at+v.size])
+	}
+	p.images = 4 * int64(most)
+	c.placeFlats()
+	c.placeSlots()
+	for _, v := range c.images {
+		p.widest = max(p.widest, v.w)
+	}
+	for i := range p.workers {
+		p.workers[i] = newWorker(p.widest)
+	}
+}
+
+// bind makes what the passes run, and the description.
+func (c *compiler) bind() {
+	for _, x := range c.p.passes {
+		switch x := x.(type) {
+		case *inPass:
+			x.bind()
+		case *outPass:
+			x.bind()
+		case *rowPass:
+			x.bind()
+		case *maxPass:
+			x.bind()
+		case *otherPass:
+			x.bind(c.p)
+		case *flatPass:
+			x.bind()
+		}
+	}
+	for k, x := range c.p.passes {
+		var of []*describer
+		for _, d := range c.described {
+			if d.pass == x {
+				d.Pass = k
+				of = append(of, d)
+			}
+		}
+		if len(of) == 0 {
+			continue
+		}
+		switch x := x.(type) {
+		case *convPass:
+			of[0].Bytes = 4 * int64(x.src.size+x.dst.size)
+		case *maxPass:
+			of[0].Bytes = 4 * int64(x.src.size+x.dst.size)
+		case *rowPass:
+			of[0].Bytes += 4 * int64(x.src.size)
+			for _, s := range x.stages {
+				if a, ok := s.(addStage); ok {
+					of[len(of)-1].Bytes += 4 * int64(a.other.size)
+				}
+			}
+			of[len(of)-1].Bytes += 4 * int64(x.dst.size)
+		}
+	}
+	for _, d := range c.described {
+		c.p.nodes = append(c.p.nodes, d.Node)
+	}
+}
