@@ -61,6 +61,58 @@ func TestHalfCompilers(t *testing.T) {
 	}
 }
 
+// TestSplitNorms: a norm that stores what it has normalized before it is scaled is right of
+// recorded layers, whether it left a record or not; one that stores it in a coarser type is not.
+func TestSplitNorms(t *testing.T) {
+	for _, precision := range []string{"float16", "bfloat16"} {
+		e, d := rig.LayerExam(t, "seed_small", precision)
+		nodes := e.Machine.Nodes
+		for i := range nodes {
+			if emulate.Splits(nodes[i]) {
+				for c := range nodes[i].Weight.Data {
+					nodes[i].Weight.Data[c], nodes[i].Bias.Data[c] = fp16.Float32.Round(.7+.1*float64(c%5)), fp16.Float32.Round(.1*float64(c%3))
+				}
+			}
+		}
+		for _, wrong := range []bool{false, true} {
+			for _, without := range [][]string{nil, {"block.1"}} {
+				o := d
+				o.Store = append([]fp16.Format(nil), d.Store...)
+				o.Replace = func(i int, in []*tensor.Tensor) (*tensor.Tensor, error) {
+					f := e.Mode.Precision
+					switch {
+					case !emulate.Splits(nodes[i]):
+						return nil, nil
+					case wrong && f == fp16.Float16:
+						f = fp16.BFloat16
+					}
+					y := e.Machine.SplitNorm(i, f, in[0], nil)
+					if wrong && f == e.Mode.Precision { // an ulp up
+						for k, v := range y.Data {
+							y.Data[k] += f.Ulp(v)
+						}
+					}
+					return y, nil
+				}
+				if without != nil {
+					for i := range nodes {
+						if emulate.Splits(nodes[i]) {
+							o.Store[i] = fp16.Float64
+						}
+					}
+				}
+				r := rig.Record(t, e, o, 2, 0).Examine(t, Check, "2", without...)
+				if right := len(r.Findings) == 0; right == wrong {
+					t.Errorf("%s, norms split, without %v, wrong %v: findings %v", precision, without, wrong, r.Findings)
+				}
+				if how := strings.Join(r.Notes, "; "); !wrong && !strings.Contains(how, "norm before its scale in "+precision) {
+					t.Errorf("%s, without %v: notes %q do not tell", precision, without, how)
+				}
+			}
+		}
+	}
+}
+
 // TestHalfConstants: the scale of noise may be a half number, and one that is half of it may not.
 func TestHalfConstants(t *testing.T) {
 	for _, precision := range []string{"float16", "bfloat16"} {

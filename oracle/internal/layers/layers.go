@@ -85,7 +85,7 @@ func (e *gate) layerFile(l *evidence.LayerFile) error {
 			continue // folded into the node before
 		}
 		if got == nil {
-			known[i] = append(g.derive(i, ways), g.also[i]...)
+			known[i] = append(append(g.derive(i, ways), g.also[i]...), g.split(i, ways)...)
 			if len(ways) > 0 {
 				if a, j := g.folded(i, l, ways[0][0]); j > 0 {
 					g.also[j] = unrecorded(a, g.of[j], g.shapes[j])

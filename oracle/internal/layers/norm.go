@@ -74,8 +74,14 @@ func (g *layerGate) normAnswers(i int, in layerValue, got *tensor.Tensor) iter.S
 				}
 			}
 		}
-		if yield(around(in.how, exact.Data, bound, sd)) && g.plain[i] && in.bound == nil && g.of[i] == g.mode.Precision {
-			yield(g.plainAnswer(n, x, got))
+		if !yield(around(in.how, exact.Data, bound, sd)) {
+			return
+		}
+		if g.plain[i] && in.bound == nil && g.of[i] == g.mode.Precision && !yield(g.plainAnswer(n, x, got)) {
+			return
+		}
+		if got != nil && g.splits(i, in) {
+			yield(g.splitAnswer(i, in))
 		}
 	}
 }

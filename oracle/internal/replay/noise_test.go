@@ -1,10 +1,12 @@
 package replay
 
 import (
+	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/rig"
 )
 
@@ -69,6 +71,32 @@ func TestNoiseBelowRoundings(t *testing.T) {
 		}
 		if name != want || want == "" && other {
 			t.Errorf("scale %v: %q, other noise %v: want %q", scale, name, other, want)
+		}
+	}
+}
+
+// TestErrorsBesideNoise: errors that know nothing of the draws are no other noise, although
+// by chance they have a little of it now and then.
+func TestErrorsBesideNoise(t *testing.T) {
+	r := rig.NewRig(t, "float32", "gaussian", .1)
+	states := r.Run(nil)
+	for seed := range uint64(40) {
+		e := &Gate{r.Exam(states, true)}
+		w, err := e.worstBatch(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		without, err := w.claimed.Step(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size, rng := measure.RMSDiff(without.Data, w.want), rand.New(rand.NewPCG(seed, 1))
+		for i, v := range w.want {
+			w.Got[i] = v + 0.2*size*rng.NormFloat64()
+		}
+		w.rms = measure.RMSDiff(w.Got, w.want)
+		if other, err := e.otherNoise(w); other || err != nil {
+			t.Errorf("errors of seed %d: %v, %v", seed, e.Found, err)
 		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 // A step that computes something else than the operator leaves a residual that
 // goes with the state or the output. Wrong roundings do not, but they come on
 // top of the noise: with right draws the noise still has slope 1 on the specified
-// one. Other draws of the same size have a smaller slope, c, and the residual
-// 2 - 2c of their variance. Draws of few digits are nearly the specified ones: then
+// one, to sqrt(v/n) where they have the variance v at n numbers. Other draws of the same
+// size have a smaller slope, c, and the residual 2 - 2c of their variance. Draws of few digits are nearly the specified ones: then
 // the residual is large where the draws are (see goesWithDraws).
 //
 // Nothing is said of a step whose residual right steps may have.
@@ -58,7 +58,7 @@ func (e *Gate) otherNoise(w *wrong) (bool, error) {
 			return false, nil
 		}
 		name, text = "noise.dropout-of-elements-not-of-channels", "the dropped numbers are no whole channels"
-	case rest < 0.02+4*(u.High-u.Low) || 1-slope < 0.15*rest:
+	case rest < 0.02+4*(u.High-u.Low) || 1-slope < max(0.15*rest, measure.ZLimit(1)*math.Sqrt(rest/measure.Dot(spec.Z, spec.Z))):
 		if !goesWithDraws(m, w, excess, p.Hidden()) {
 			return false, nil
 		}
