@@ -6,8 +6,10 @@ import (
 	"testing"
 
 	"github.com/refrun/refrun/fp16"
+	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/rig"
+	"github.com/refrun/refrun/tensor"
 )
 
 // TestScaleOfUlps: draws that are all an ulp off have no other scale.
@@ -97,6 +99,27 @@ func TestErrorsBesideNoise(t *testing.T) {
 		w.rms = measure.RMSDiff(w.Got, w.want)
 		if other, err := e.otherNoise(w); other || err != nil {
 			t.Errorf("errors of seed %d: %v, %v", seed, e.Found, err)
+		}
+	}
+}
+
+// TestOtherNoiseInRoundings: of another stream's noise, as large as roundings are, it shows that
+// nothing of the specified one is there.
+func TestOtherNoiseInRoundings(t *testing.T) {
+	for _, other := range []bool{false, true} {
+		r := rig.NewRig(t, "bfloat16", "gaussian", 0.008)
+		e := &Gate{r.Exam(r.Run(func(r *rig.Rig, t int, _ *emulate.Device, d *emulate.Draws, _ []*tensor.Tensor) {
+			if other {
+				*d = *r.Draws(t + 1000)
+			}
+		}), true)}
+		w, err := e.worstBatch(1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.rms = max(w.rms, 2*w.floor) // as if a gate had found the step wrong
+		if got, err := e.otherNoise(w); got != other || err != nil {
+			t.Errorf("another stream %v: other noise %v, %v", other, got, err)
 		}
 	}
 }

@@ -21,8 +21,9 @@ import (
 // goes with the state or the output. Wrong roundings do not, but they come on
 // top of the noise: with right draws the noise still has slope 1 on the specified
 // one, to sqrt(v/n) where they have the variance v at n numbers. Other draws of the same
-// size have a smaller slope, c, and the residual 2 - 2c of their variance. Draws of few digits are nearly the specified ones: then
-// the residual is large where the draws are (see goesWithDraws).
+// size have a smaller slope, c, and the residual 2 - 2c of their variance; where roundings
+// hide that, half of the slope must be missing. Draws of few digits are nearly the
+// specified ones: then the residual is large where the draws are (see goesWithDraws).
 //
 // Nothing is said of a step whose residual right steps may have.
 func (e *Gate) otherNoise(w *wrong) (bool, error) {
@@ -48,6 +49,7 @@ func (e *Gate) otherNoise(w *wrong) (bool, error) {
 
 	size, rest := level(st.F), level(excess)
 	slope := measure.Ratio(measure.Dot(st.F.Z, spec.Z), measure.Dot(spec.Z, spec.Z))
+	chance := math.Sqrt(rest / measure.Dot(spec.Z, spec.Z)) // of a slope
 	name, text := "noise.noise-differs-from-the-specified-draws", ""
 	of := excess
 	switch {
@@ -58,7 +60,7 @@ func (e *Gate) otherNoise(w *wrong) (bool, error) {
 			return false, nil
 		}
 		name, text = "noise.dropout-of-elements-not-of-channels", "the dropped numbers are no whole channels"
-	case rest < 0.02+4*(u.High-u.Low) || 1-slope < max(0.15*rest, measure.ZLimit(1)*math.Sqrt(rest/measure.Dot(spec.Z, spec.Z))):
+	case !(rest >= 0.02+4*(u.High-u.Low) && 1-slope >= max(0.15*rest, 3*chance) || slope < 0.5 && 1-slope > measure.ZLimit(1)*chance):
 		if !goesWithDraws(m, w, excess, p.Hidden()) {
 			return false, nil
 		}
