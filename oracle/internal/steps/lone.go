@@ -26,6 +26,9 @@ import (
 // number. In tiles, by Winograd's method, all outputs of a tile come from the same
 // products, and a small number beside a large one has the large one's error.
 
+// To that come the roundings of the number itself, in which a large state next to small ones
+// is alone: what they may be at most is known.
+
 // farthest is how many deviations a single error may be. Errors are sums of bounded
 // ones, nearly normal, where 12 deviations happen once in 1e32 times: what it leaves is
 // for how well the deviations are known.
@@ -88,13 +91,14 @@ func (g *stepGate) shares(m *measured) []float64 {
 		squares[i] = float64(e*e) * g.inner[i/(w*h)%m.X.C()]
 	}
 	blur(squares, w, h)
+	own := g.roundings(m)
 	all, per := make([]float64, m.X.N()), len(errors)/m.X.N()
 	for k := range all {
 		lo, hi := k*per, (k+1)*per
 		if g.joined() {
 			lo, hi = 0, len(errors)
 		}
-		limits := limitsOf(squares[lo:hi], levels(errors[lo:hi], squares[lo:hi], w, h), 1)
+		limits := limitsOf(squares[lo:hi], own[lo:hi], levels(errors[lo:hi], squares[lo:hi], w, h), 1)
 		for i, e := range errors[lo:hi] {
 			if e = math.Abs(e); e > farthest {
 				all[k] = max(all[k], e/limits[i])
@@ -215,16 +219,43 @@ func (g *stepGate) limitsOfOne(m *measured, level float64) ([]float64, error) {
 		blur(squares, w, h)
 		places = levels(g.against(m, m.Got, m.truth), squares, w, h)
 	}
-	return limitsOf(squares, places, level), nil
+	return limitsOf(squares, g.roundings(m), places, level), nil
 }
 
-// limitsOf returns them for the mean squares of numbers and the levels of their places.
-func limitsOf(squares []float64, places func(i int) float64, level float64) []float64 {
+// limitsOf returns them for the mean squares of numbers, their own roundings and the levels of
+// their places.
+func limitsOf(squares, own []float64, places func(i int) float64, level float64) []float64 {
 	limits := make([]float64, len(squares))
 	for i, q := range squares {
-		limits[i] = farthest * max(level, places(i)) * math.Sqrt(max(1, q))
+		limits[i] = farthest*max(level, places(i))*math.Sqrt(max(1, q)) + own[i]
 	}
 	return limits
+}
+
+// roundings returns the most that the last roundings of a step make of each number, in deviations: those
+// of a float32 sum y = a x + b o and its terms, each half a unit in the last place. Deviations
+// have those of half types in them, and normalized states have others.
+func (g *stepGate) roundings(m *measured) []float64 {
+	own := make([]float64, len(m.Got))
+	c := g.e.Case.Rollout
+	if c.Normalization != rollout.NoNormalization || g.kept() != fp16.Float64 {
+		return own
+	}
+	a := 0.0
+	switch c.Policy {
+	case rollout.Residual:
+		a = 1
+	case rollout.Convex, "":
+		a = c.Alpha
+	}
+	for i, y := range m.truth {
+		ax := float64(a * m.X.Data[i])
+		own[i] = 0x1p-24 * (math.Abs(y) + math.Abs(ax) + math.Abs(y-ax)) / m.s[i]
+		if !measure.Finite(own[i]) { // nor is the number's error
+			own[i] = 0
+		}
+	}
+	return own
 }
 
 // squares returns the mean square error of each number over so many devices.

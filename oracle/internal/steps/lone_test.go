@@ -83,6 +83,29 @@ func TestSpared(t *testing.T) {
 	}
 }
 
+// TestRounded: a large state next to small ones is rounded as what it is, which no mean of those
+// around shows. No correct device has a fault there.
+func TestRounded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		times, alpha, lambda float64
+		member               uint64
+	}{{16, .9, 1, 0}, {32, .9, .3, 4}, {64, .9, .1, 2}, {256, .4, .1, 5}} {
+		b := newStepBench(t, "float32", "", "group", convex(c.alpha))
+		b.start = func(x []float64) {
+			for i := range 9 {
+				x[(8+i/3)*24+9+i%3] *= c.times
+			}
+		}
+		b.device = func(int) *emulate.Device {
+			return b.gate.device(b.gate.claim, 1, &emulate.Legal{Machine: b.gate.e.Machine, U: b.gate.u, Lambda: c.lambda, Member: 1<<30 + c.member})
+		}
+		if r := b.check(); len(r.Findings) > 0 {
+			t.Errorf("%v: a correct device: %s", c, r.Findings[0].Text)
+		}
+	}
+}
+
 // TestDoubts: where all steps have large errors beside large numbers, few of them are asked of
 // emulations, and a number that is wrong by itself is found at any of them: also one
 // that the claim's own arithmetic lets pass.
