@@ -158,7 +158,11 @@ func (r ruling) whyPassed() []string {
 		checked += ", and " + measure.Count(n, "recorded layer")
 	}
 	if v := float64(r.OneStep.RMSOverExpected); v > 0 && measure.Finite(v) {
-		checked += fmt.Sprintf("; the RMS error of a step is %s times what the claim makes one expect, the largest %s", report.Three(v), report.Three(float64(r.OneStep.MaxAbs)))
+		checked += "; "
+		if v > 1 && r.Verdict == report.PassAccurate { // what does not round operands as claimed is away from those that do
+			checked += "from exact arithmetic with the claim's operands, "
+		}
+		checked += fmt.Sprintf("the RMS error of a step is %s times what the claim makes one expect, the largest %s", report.Three(v), report.Three(float64(r.OneStep.MaxAbs)))
 	}
 	return []string{what, checked + ".", r.noiseNote(), r.blindNote(), r.skippedNote()}
 }

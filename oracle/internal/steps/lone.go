@@ -286,24 +286,37 @@ func (g *stepGate) inTiles() bool {
 	})
 }
 
-// tileReach is how far from a number others of its tile's inputs are: F(4x4) has 4x4 outputs
-// of 6x6 inputs.
-const tileReach = 4
+// A number's tile may have a large input up to 4 pixels from it: F(4x4) has 4x4 outputs of 6x6
+// inputs. In sums that are formed one by one, 3x3 numbers have the error of such an input. So
+// it is means of 5x5 numbers that say what a tile's errors are, the largest of those around: a
+// mean of all would have that error in it a ninth, and each number by itself says little.
+const (
+	meanReach = 2 // of a mean from its middle
+	tileReach = 3 // of means around a number
+)
 
-// blur gives each number of planes the mean of those within tileReach of it, by rows, then
-// by columns.
+// blur gives each number of planes the largest mean around it.
 func blur(v []float64, w, h int) {
+	separate(v, w, h, meanReach, func(of []float64) float64 {
+		sum := 0.0
+		for _, x := range of {
+			sum += x
+		}
+		return sum / float64(len(of))
+	})
+	separate(v, w, h, tileReach, slices.Max)
+}
+
+// separate gives each number of planes what f makes of those within reach, by rows, then by
+// columns.
+func separate(v []float64, w, h, reach int, f func(of []float64) float64) {
 	line := make([]float64, max(w, h))
 	along := func(first, stride, n int) {
 		for i := range n {
 			line[i] = v[first+i*stride]
 		}
 		for i := range n {
-			lo, hi, sum := max(0, i-tileReach), min(n, i+tileReach+1), 0.0
-			for _, x := range line[lo:hi] {
-				sum += x
-			}
-			v[first+i*stride] = sum / float64(hi-lo)
+			v[first+i*stride] = f(line[max(0, i-reach):min(n, i+reach+1)])
 		}
 	}
 	for plane := 0; plane < len(v); plane += w * h {
