@@ -223,6 +223,29 @@ func TestSoftmaxKernels(t *testing.T) {
 	}
 }
 
+// TestSoftmaxInPlace: over its own source a softmax is what it is elsewhere, also where the
+// kernel leaves numbers open and the source is read again.
+func TestSoftmaxInPlace(t *testing.T) {
+	r := rand.New(rand.NewPCG(31, 32))
+	x := tensor.New(fp16.Float32, 1000, 200)
+	for i := range x.Data {
+		x.Data[i] = fp16.Float32.Round(4 * r.NormFloat64())
+	}
+	before, apart := x.Clone(), tensor.Like(x)
+	Softmax(apart, x, -1)
+	for i, v := range x.Data {
+		if v != before.Data[i] {
+			t.Fatalf("number %d of the source became %v", i, v)
+		}
+	}
+	Softmax(x, x, -1)
+	for i, v := range x.Data {
+		if v != apart.Data[i] {
+			t.Fatalf("number %d is %v in place, %v elsewhere", i, v, apart.Data[i])
+		}
+	}
+}
+
 // TestHardSoftmax: lines whose shares are simple numbers, or beside them.
 func TestHardSoftmax(t *testing.T) {
 	inf := math.Inf(-1)

@@ -112,16 +112,32 @@ func TestWaits(t *testing.T) {
 	}
 }
 
-// TestGoexit: bodies that end their goroutine stop no later call.
+// TestGoexit: bodies that end their goroutine stop no later call, and all helpers are there again.
 func TestGoexit(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
-	for range 5 {
+	together := func() (then int32) { // calls that saw all three at work
+		var begun, seen atomic.Int32
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
-			par.For(9, func(int) { runtime.Goexit() })
+			par.For(3, func(int) {
+				begun.Add(1)
+				for began := time.Now(); begun.Load() < 3 && time.Since(began) < 10*time.Second; {
+					runtime.Gosched()
+				}
+				if begun.Load() == 3 {
+					seen.Add(1)
+				}
+				runtime.Goexit()
+			})
 		}()
 		<-ended
+		return seen.Load()
+	}
+	for range 5 {
+		if n := together(); n != 3 {
+			t.Fatalf("%d pieces were begun at once, want 3: a helper that a body ended has not come back", n)
+		}
 		var n atomic.Int32
 		par.For(9, func(int) { n.Add(1) })
 		if n.Load() != 9 {

@@ -9,8 +9,23 @@ import (
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/internal/rig"
+	"github.com/refrun/refrun/rollout"
 	"github.com/refrun/refrun/tensor"
 )
+
+// firstStep returns the gate of a recording's first step, that step, and what it would be without noise.
+func firstStep(t *testing.T, r *rig.Rig, states *rollout.States) (*Gate, *wrong, *tensor.Tensor) {
+	e := &Gate{r.Exam(states, true)}
+	w, err := e.worstBatch(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	without, err := w.claimed.Step(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, w, without
+}
 
 // TestScaleOfUlps: draws that are all an ulp off have no other scale.
 func TestScaleOfUlps(t *testing.T) {
@@ -20,15 +35,7 @@ func TestScaleOfUlps(t *testing.T) {
 		want   bool
 	}{{1 + 0x1p-22, false}, {1 + 0x1p-10, true}} {
 		states := r.Run(nil)
-		e := &Gate{r.Exam(states, true)}
-		w, err := e.worstBatch(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		without, err := w.claimed.Step(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e, w, without := firstStep(t, r, states)
 		for i, v := range without.Data {
 			w.Got[i] = v + k.factor*(w.want[i]-v)
 		}
@@ -83,15 +90,7 @@ func TestErrorsBesideNoise(t *testing.T) {
 	r := rig.NewRig(t, "float32", "gaussian", .1)
 	states := r.Run(nil)
 	for seed := range uint64(40) {
-		e := &Gate{r.Exam(states, true)}
-		w, err := e.worstBatch(1)
-		if err != nil {
-			t.Fatal(err)
-		}
-		without, err := w.claimed.Step(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		e, w, without := firstStep(t, r, states)
 		size, rng := measure.RMSDiff(without.Data, w.want), rand.New(rand.NewPCG(seed, 1))
 		for i, v := range w.want {
 			w.Got[i] = v + 0.2*size*rng.NormFloat64()
