@@ -198,3 +198,6 @@ func (g *stepGate) realization(f *stepFigures) int {
 	}
 	return f.lo + at
 }
+
+// hexOf returns the bits of v in a format, as they are written in dumps.
+func hexOf(f fp16.Format, v float64) string { return fmt.Sprintf("0x%0*x", 2*f.Bytes(), f.Bits(v)) }

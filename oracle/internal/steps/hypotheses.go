@@ -1,0 +1,93 @@
+package steps
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/refrun/refrun/noise"
+	"github.com/refrun/refrun/oracle/internal/emulate"
+	"github.com/refrun/refrun/oracle/internal/match"
+	"github.com/refrun/refrun/oracle/internal/measure"
+	"github.com/refrun/refrun/tensor"
+)
+
+// certify hands steps to the hypotheses of the library, of one engine batch
+// after another, and the faulty one if there is one.
+func (g *stepGate) certify(bad *verdictOn) error {
+	batch, steps := 0, match.Covered(g.e.Evidence, g.fullSteps())
+	batches, asked := len(g.e.Case.Rollout.EngineBatches()), 0
+	if bad != nil {
+		batch, batches, steps = bad.figures.batch, 1, append(g.fullSteps(), bad.figures.step)
+		slices.Sort(steps)
+		steps = slices.Compact(steps)
+	}
+	err := date(steps, func(t int, again bool) (bool, error) {
+		if g.e.Late(fmt.Sprintf("the hypotheses at step %d", t)) {
+			return false, errLate
+		}
+		if again {
+			g.e.Pool = match.NewPool(g.e.Pool.Blind) // by what this step shows alone
+		} else if batches > 1 {
+			batch, asked = asked%batches, asked+1
+		}
+		return g.hypotheses(batch, t)
+	})
+	if errors.Is(err, errLate) {
+		return nil // a fault keeps the date that it has
+	}
+	if err != nil || g.e.Pool == nil || g.e.Pool.Named == nil {
+		return err
+	}
+	return g.backdate(batch, g.e.Pool.Named)
+}
+
+// hypotheses holds the library against a step; it reports whether a fault was
+// found.
+func (g *stepGate) hypotheses(batch, t int) (bool, error) {
+	s, err := g.look(batch, t)
+	if err != nil {
+		return false, err
+	}
+	before := len(g.e.Found)
+	g.e.ForgetPlans() // hypotheses do without
+	err = g.e.Filters(s)
+	return len(g.e.Found) > before, err
+}
+
+// look returns a step with all that hypotheses are held against.
+func (g *stepGate) look(batch, t int) (*match.Step, error) {
+	lohi := g.e.Case.Rollout.EngineBatches()[batch]
+	b, err := g.e.Step(batch, lohi[0], lohi[1], t)
+	if err != nil {
+		return nil, err
+	}
+	m, err := g.measure(b)
+	if err != nil {
+		return nil, err
+	}
+	ref, err := g.nearest(m, g.use)
+	if err != nil {
+		return nil, err
+	}
+	d := g.device(g.use, t, nil)
+	if !g.use.Half() {
+		d.Store = nil
+	}
+	if g.use.Plain {
+		d.Replace = g.keeping(d.Replace)
+	}
+	if err := g.updateAs(d, m); err != nil {
+		return nil, err
+	}
+	full := &match.Step{BatchStep: b, Device: d, Constants: g.use.Constants, Truth: m.truth, Emulated: ref, S: m.s,
+		Limit: math.Sqrt(g.h0.at(m.alike).limit(measure.InAll, float64(len(m.Got)))), Alike: lookAlikes(b.X, g.claim.Mode.Precision, firstReach(g.e.Machine.Nodes))}
+	if d.Replace != nil {
+		of := g.use.Formats(g.e.Machine.Nodes, g.input(g.use, t))
+		full.Noise = func(i int, b *noise.Block, d *emulate.Draws, x *tensor.Tensor) (*tensor.Tensor, error) {
+			return g.noisy(i, b, d, x, g.use, of[i], nil)
+		}
+	}
+	return full, nil
+}
