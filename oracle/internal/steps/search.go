@@ -314,11 +314,13 @@ func (g *stepGate) beside(p emulate.Pattern) (l []emulate.Pattern) {
 	for _, w := range emulate.Ways(p.Mode) {
 		q := p
 		switch {
-		case w.Wide:
-			q.Wide ^= emulate.WideState
-			l = append(l, q)
-			q.Wide ^= emulate.WideAll
-			l = append(l, q)
+		case w.Wide: // and of activations: to keep one cast of two is to keep both
+			for _, wide := range []emulate.Unrounded{emulate.WideState, emulate.WideInner} {
+				q.Wide, q.Points = p.Wide^wide, p.Points
+				l = append(l, q)
+				q.Points &^= emulate.AtAct
+				l = append(l, q)
+			}
 		case w.Flat:
 			q.Flat = !p.Flat
 			l = append(l, q)

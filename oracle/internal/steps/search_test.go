@@ -4,6 +4,7 @@ import (
 	"math"
 	"testing"
 
+	"github.com/refrun/refrun/operator"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/rollout"
 )
@@ -35,6 +36,30 @@ func TestStepsSame(t *testing.T) {
 	}
 	if got.Points != p.Points || !(other.re < own.re) {
 		t.Errorf("found %v at %.4f, %.4f: want %v at %.4f, %.4f, and less than that of %v at %.4f, %.4f", got.Points, got.re, got.unlike, p.Points, own.re, own.unlike, less.Points, other.re, other.unlike)
+	}
+}
+
+// TestStepsBoth: where only convolutions read the activations, to drop one of two casts, the
+// activation's or the operand's, changes nothing. A device without both is found.
+func TestStepsBoth(t *testing.T) {
+	t.Parallel()
+	b := newStepBench(t, "float16", "cuda", "batch", convex(.3))
+	b.build(operator.Config{NumLayers: 3, BaseChannels: 8, InputChannels: 3, OutputChannels: 3, KernelSize: 3, Activation: "silu", Normalization: "batch"}, "none")
+	p := b.gate.claim
+	p.Points, p.Wide = p.Points&^emulate.AtAct, emulate.WideInner
+	b.device = func(int) *emulate.Device { return b.correct(p, 1) }
+	b.run()
+	m := b.measured(2)
+	got, _, err := b.gate.search(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	own, err := b.gate.compare(m, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got.Wide != p.Wide || got.re > own.re {
+		t.Errorf("found %v, %v at %.4f: want %v, %v at %.4f", got.Points, got.Wide, got.re, p.Points, p.Wide, own.re)
 	}
 }
 
