@@ -14,15 +14,26 @@
 // To compute any other network:
 //
 //   - [github.com/refrun/refrun/graph] says what it computes, and evaluates it,
-//   - [github.com/refrun/refrun/plan] compiles it, to the same bits, and
-//   - [github.com/refrun/refrun/asm] says which instruction set runs.
+//   - [github.com/refrun/refrun/plan] compiles it, to the same bits,
+//   - [github.com/refrun/refrun/asm] says which instruction set runs,
+//   - [github.com/refrun/refrun/onnx] and [github.com/refrun/refrun/network] make
+//     graphs of files,
+//   - [github.com/refrun/refrun/grad] makes gradients of graphs,
+//   - [github.com/refrun/refrun/molecule] has energies and forces of molecules, and
+//   - [github.com/refrun/refrun/oracle/forward] judges what a device made of one,
+//     [github.com/refrun/refrun/oracle/judge] and
+//     [github.com/refrun/refrun/oracle/kernel] what a kernel did.
+//
+// Package [github.com/refrun/refrun/dataset] makes datasets of operators and their
+// rollouts.
 //
 // The operations can be had alone, on the tensors of
 // [github.com/refrun/refrun/tensor] in the formats of
 // [github.com/refrun/refrun/fp16]:
 //
-//   - [github.com/refrun/refrun/conv], [github.com/refrun/refrun/matmul] and
-//     [github.com/refrun/refrun/spectral] hold products,
+//   - [github.com/refrun/refrun/conv], [github.com/refrun/refrun/matmul],
+//     [github.com/refrun/refrun/attention] and [github.com/refrun/refrun/spectral]
+//     hold products, and [github.com/refrun/refrun/tensorcore] those of GPUs,
 //   - [github.com/refrun/refrun/norm], [github.com/refrun/refrun/reduce] and
 //     [github.com/refrun/refrun/pool] take numbers together,
 //   - [github.com/refrun/refrun/act] and [github.com/refrun/refrun/pointwise] act

@@ -28,6 +28,9 @@
 //	x := tensor.FromFloat32(numbers, n)
 //	y := tensor.New(fp16.Float16, n)
 //	act.Forward(y, x, act.GELU)
+//
+// For package plan alone, which computes images in blocks of 8 channels, there are [Rows],
+// [Space], [Lines], [FastLines] and [FastSingles].
 package act
 
 import (

@@ -10,7 +10,7 @@
 //	purego   no kernels: plain Go, on every machine; builds with -tags purego have it alone
 //
 // Without a choice the best set runs that the CPU has, or the one that the environment
-// variable REFRUN_ISA names. What has been compiled for a set (a [operator.Plan], a
+// variable REFRUN_ISA names. What has been compiled for a set (an [operator.Plan], a
 // [plan.Plan]) keeps to it.
 //
 // In use:

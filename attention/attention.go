@@ -45,7 +45,8 @@ type Params struct {
 }
 
 // Forward sets dst [...,L,V] for a query [...,L,E], a key [...,S,E] and a value [...,S,V].
-// Leading dimensions are broadcast. It panics if shapes or formats do not fit together.
+// Leading dimensions are broadcast. Formats may differ, but a Float64 operand needs a
+// Float64 dst. It panics if shapes or formats do not fit together.
 func Forward(dst, query, key, value *tensor.Tensor, p Params) {
 	s := spaces.Get().(*space)
 	defer spaces.Put(s)

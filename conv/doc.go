@@ -27,4 +27,9 @@
 // that is not made of float32 numbers) with a destination of any other format:
 // only the products of float32 numbers are exact in float64. A destination
 // must not share memory with its source.
+//
+// # Images
+//
+// For package plan alone there are [Image], [Plan] and [Space]: a convolution of images in
+// blocks of 8 channels, prepared for one shape.
 package conv

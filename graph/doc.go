@@ -2,7 +2,7 @@
 // from other values by registered operations, each one real function of its
 // inputs, rounded once (docs/NUMERICS.md).
 //
-//	g := graph.New(new(graph.Kept))
+//	g := graph.New(nil)
 //	x := g.Input("x")
 //	w := g.Constant("fc.weight", weight)
 //	g.Outputs = []int{g.Add(graph.Linear{}, "fc", x, w)}
@@ -26,4 +26,9 @@
 // Inputs that an operation cannot take, by rank, size or format, are errors of Infer
 // that name the node, what is wrong with it and what would be right. Run fails only by
 // what types do not show: indices out of range, and draws that a source does not have.
+//
+// # For plans
+//
+// What begins with Fast, Pieces, SinglePieces, PlainProduct and Seen of [Program] are for
+// package plan alone, and so are [Kept.Kernel] and [Singles].
 package graph

@@ -38,8 +38,14 @@ type Node struct {
 	In, Out []int
 }
 
-// New returns an empty graph that keeps what operations make of constants in kept.
-func New(kept *Kept) *Graph { return &Graph{Kept: kept} }
+// New returns an empty graph that keeps what operations make of constants in kept, which
+// graphs of the same constants may share; nil is one of its own.
+func New(kept *Kept) *Graph {
+	if kept == nil {
+		kept = new(Kept)
+	}
+	return &Graph{Kept: kept}
+}
 
 // Name returns what messages call a node: the name of its first output.
 func (g *Graph) Name(n *Node) string { return g.Values[n.Out[0]].Name }
@@ -60,10 +66,9 @@ func (g *Graph) Constant(name string, t *tensor.Tensor) int {
 
 // Add adds a node with one output of that name and returns the output's value.
 //
-// It is called in many places, none of which is hot: a copy in each is code for nothing.
-//
 //go:noinline
 func (g *Graph) Add(op Op, name string, in ...int) int {
+	// It is called in many places, none of which is hot: a copy in each is code for nothing.
 	g.Values = append(g.Values, Value{Name: name})
 	out := len(g.Values) - 1
 	g.Nodes = append(g.Nodes, Node{Op: op, In: in, Out: []int{out}})

@@ -12,10 +12,10 @@ import (
 //
 //	float64   everything float64 in a fixed order: the truth of bounds and twins
 //	float32   every operation rounds once to float32
-//	float32:fast  as float32, but in the arithmetic of [FastContract]
+//	float32:fast  as float32, but in the arithmetic of FastContract
 //	tf32      as float32, but convolutions round their operands to TF32
 //	float16   as PyTorch's autocast to float16: operation by operation a
-//	bfloat16  narrow or a wide result, as the table of [Autocast] says
+//	bfloat16  narrow or a wide result, as docs/NUMERICS.md, section 10, says
 type Mode struct {
 	Precision fp16.Format
 	Autocast  Autocast      // of Float16 and BFloat16; NoAutocast for others

@@ -9,7 +9,9 @@ import (
 )
 
 // Conv is conv2d: of an input [N,IC,H,W], a weight [OC,IC/Groups,KH,KW] and, as a third
-// input, a bias [OC] or none. See [conv.Forward].
+// input, a bias [OC] or none. See [conv.Forward]; [conv.Square] makes the usual Params:
+//
+//	graph.Conv{Params: conv.Square(1, 1, conv.Zeros)} // a stride of 1, a frame of one zero
 type Conv struct {
 	conv.Params
 	Groups int  // 0 means 1

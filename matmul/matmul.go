@@ -25,6 +25,8 @@
 //	k := matmul.NewKernel(weight, true, bias) // of a linear layer, [N,K], prepared once
 //	k.Forward(y, x)                           // [...,K] to [...,N]
 //	matmul.Forward(c, a, b, matmul.Params{})
+//
+// For packages graph and plan alone there are [FastSingles], [Matrices], [Seen] and [Places].
 package matmul
 
 import (
@@ -117,7 +119,8 @@ func broadcast(a, b []int) ([]int, bool) {
 }
 
 // Forward multiplies a and b into dst, whose shape is that of Shape and whose memory
-// is its own. It panics if shapes or formats do not fit together.
+// is its own. Formats may differ, but what has a Float64 operand needs a Float64 dst.
+// It panics if shapes or formats do not fit together.
 func Forward(dst, a, b *tensor.Tensor, p Params) {
 	s := spaces.Get().(*Space)
 	defer spaces.Put(s)

@@ -59,8 +59,8 @@ func (c Counter) String() string { return "counter" }
 //
 // E is exponentially distributed, up to 28.4, and the normals reach 7.53 (one
 // in 2*10^13 true ones lies beyond); none of the numbers is zero. E, sine and
-// cosine are a fixed list of float64 operations, each rounded to nearest (see
-// negLog and sinCos); they are off by less than 2^-50 of themselves, but it is
+// cosine are a fixed list of float64 operations, each rounded to nearest
+// (docs/NOISE.md lists them); they are off by less than 2^-50 of themselves, but it is
 // the list that defines them. Then come the root and one product, in float64,
 // and one rounding to float32. Bernoulli compares exactly, so p has a resolution
 // of 2^-32.

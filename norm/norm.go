@@ -56,6 +56,9 @@
 //
 //	norm.Group(y, x, 8, gamma, beta, 1e-5) // x [N,C,H,W] in 8 groups of channels
 //	norm.Layer(y, x, 768, gamma, beta, 1e-5)
+//
+// For packages graph and plan alone, which compute images in blocks of 8 channels, there
+// are [Rows], [Exact], [Image], [Space] and [FastLayer].
 package norm
 
 import (

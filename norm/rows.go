@@ -276,21 +276,20 @@ func (r *Rows) roundings() float64 {
 }
 
 // SetLines makes the lines of blocks [lo,hi) of sample n of their sums.
-//
-// Let c be the pivot, D = x-c exactly, S and Q the sums of the M numbers D and D^2,
-// r = sqrt(Q/M), m = S/M and v = Q/M - m^2, so that the mean is c+m and the variance
-// v. Each d = fl(x-c) is off by u, and takes part in k roundings on any path; products
-// are fused. So (Higham, section 4.2; Cauchy and Schwarz)
-//
-//	|S^ - S| <= g_(k+1) sum |D| <= g_(k+1) M r      |Q^ - Q| <= g_(k+2) Q
-//
-// and to first order, |m| being at most r,
-//
-//	|m^ - m| <= (k+2) u r
-//	|V^ - V| <= (k+3) u r^2 + 2 r (k+2) u r + 3 u r^2 + u V <= (3k+12) u (r^2 + eps)
-//
-// for V^ = fl(fl(fl(Q^/M) - fl(m^ m^)) + eps). setLine has the rest.
 func (r *Rows) SetLines(n, lo, hi int) {
+	// Let c be the pivot, D = x-c exactly, S and Q the sums of the M numbers D and D^2,
+	// r = sqrt(Q/M), m = S/M and v = Q/M - m^2, so that the mean is c+m and the variance
+	// v. Each d = fl(x-c) is off by u, and takes part in k roundings on any path; products
+	// are fused. So (Higham, section 4.2; Cauchy and Schwarz)
+	//
+	//	|S^ - S| <= g_(k+1) sum |D| <= g_(k+1) M r      |Q^ - Q| <= g_(k+2) Q
+	//
+	// and to first order, |m| being at most r,
+	//
+	//	|m^ - m| <= (k+2) u r
+	//	|V^ - V| <= (k+3) u r^2 + 2 r (k+2) u r + 3 u r^2 + u V <= (3k+12) u (r^2 + eps)
+	//
+	// for V^ = fl(fl(fl(Q^/M) - fl(m^ m^)) + eps). setLine has the rest.
 	k, m := r.roundings(), r.count()
 	from, to := r.groupsOf(lo, hi)
 	for g := from; g < to; g++ {

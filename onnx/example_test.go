@@ -3,6 +3,7 @@ package onnx_test
 import (
 	"fmt"
 	"log"
+	"sort"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/graph"
@@ -36,4 +37,13 @@ func ExampleOpen() {
 	// Output:
 	// pytorch 20 x float32 [linear]
 	// 23 nodes, [1 10]
+}
+
+// What operations of ONNX's a file may have.
+func ExampleOperations() {
+	all := onnx.Operations()
+	i := sort.SearchStrings(all, "Softmax")
+	fmt.Println(len(all) > 100, all[i])
+	// Output:
+	// true Softmax
 }

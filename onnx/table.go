@@ -1,6 +1,8 @@
 package onnx
 
 import (
+	"sort"
+
 	"github.com/refrun/refrun/act"
 	"github.com/refrun/refrun/graph"
 	"github.com/refrun/refrun/pointwise"
@@ -45,6 +47,17 @@ func init() {
 		// windows
 		"MaxPool": opMaxPool, "AveragePool": opAveragePool, "GlobalAveragePool": global("mean"), "GlobalMaxPool": global("amax"), "Resize": opResize,
 	}
+}
+
+// Operations returns the names of ONNX's operations that are read, sorted. Of some not all
+// attributes are.
+func Operations() []string {
+	var names []string
+	for name := range operations {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
 }
 
 func float32Number(v float64) float64 { return float64(float32(v)) }

@@ -247,7 +247,7 @@ func (op *Operator) reach() int {
 }
 
 // Output returns the format of the operator's output in a mode, for an input of the
-// mode's wide format: that of a convolution, [Mode.Output], unless the operations behind
+// mode's wide format: that of a convolution, [graph.Mode.Output], unless the operations behind
 // the last one make float32 numbers of it, as the sum with a float32 input is. An operator
 // that PyTorch refuses in the mode has the wide format.
 func (op *Operator) Output(m Mode) fp16.Format {

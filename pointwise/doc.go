@@ -117,4 +117,6 @@
 //	f, err := pointwise.Parse("leaky_relu", map[string]float64{"negative_slope": 0.1})
 //	pointwise.Unary(y, x, f)
 //	pointwise.Binary(y, x, bias, pointwise.Add)
+//
+// For package plan alone there are [Lines] and [Singles].
 package pointwise

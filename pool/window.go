@@ -19,13 +19,13 @@ type Windows struct {
 	Of []Window
 }
 
-// Geometry is how a window slides along an axis.
+// Geometry is how a window slides along an axis. None of the first three may be left 0.
 type Geometry struct {
-	Kernel   int // numbers of a window
-	Stride   int // from one window to the next
-	Dilation int // from one number of a window to the next
-	Before   int // padding before the first number
-	After    int // padding after the last
+	Kernel   int // numbers of a window, 1 or more
+	Stride   int // from one window to the next, 1 or more
+	Dilation int // from one number of a window to the next, 1 or more
+	Before   int // padding before the first number, less than a window is long
+	After    int // padding after the last, the same
 	// Ceil adds a last window that reaches beyond the padding, unless it would
 	// begin behind the last number: PyTorch's ceil_mode, and ONNX's.
 	Ceil bool

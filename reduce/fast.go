@@ -20,7 +20,7 @@ import (
 
 const fastPiece = 2048
 
-// FastExp is e^z for z <= 0 in fast arithmetic, and the definition: see asm.FastExp. It is off
+// FastExp is e^z for z <= 0 in fast arithmetic (docs/NUMERICS.md, section 13). It is off
 // by 1.1 * 2^-23 of itself at most for z >= -87 (TestFastExp), and 0 below.
 func FastExp(z float32) float32 {
 	c := asm.FastExp

@@ -24,8 +24,8 @@ type exponentials struct {
 // newExponentials adds up a line.
 //
 // x - m is formed in two words without error, and its exponential is off by 1.1 u. t, the sum
-// of all but one of the greatest, all positive, is off by n + 2 u of itself. ln(1+t) is off by
-// no more of itself for that, and by 1.1 u: n + 4 u in all. What underflows is below 2^-1000.
+// of all but one of the greatest, all positive, is off by (n + 2) u of itself. ln(1+t) is off by
+// no more of itself for that, and by 1.1 u: (n + 4) u in all. What underflows is below 2^-1000.
 //
 // w is memory for the line.
 func newExponentials(line []float64, w *space) (e exponentials) {
@@ -64,7 +64,7 @@ func (e *exponentials) exact() *exact.Softmax {
 //
 // It is (x_i - m) - ln(1+t), both parts of one sign: see exponentials. The difference is
 // rounded by u, and so is x_i - m; the ends of the interval by less than 2 u. In float64 the
-// error is n + 6 u of the result.
+// error is (n + 6) u of the result, u = 2^-53.
 func LogSoftmax(dst, src *tensor.Tensor, axes ...int) {
 	checkFormats(dst, src)
 	if !dst.SameShape(src) {
@@ -121,7 +121,8 @@ func (e *exponentials) less(x float64, f fp16.Format) float64 {
 }
 
 // LogSumExp sets dst to ln(e^x_1 + ... + e^x_n) along axes, one function of the line, rounded
-// once; dst is as in [Sum]. In float64 the error is n + 4 u of ln(1+t), see exponentials, and
+// once; dst is as in [Sum]. In float64 the error is (n + 4) u of ln(1+t), t the sum
+// of all e^(x_i - m) but one of the greatest, u = 2^-53, and
 // u of the result.
 func LogSumExp(dst, src *tensor.Tensor, axes ...int) {
 	checkFormats(dst, src)

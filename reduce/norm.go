@@ -15,7 +15,7 @@ import (
 // panic. NaN counts as a number that is not 0, and makes any other norm NaN. The norm of no
 // numbers is 0, that of -Inf +Inf.
 //
-// The float64 sums of n terms, which are exact and not negative, are off by n - 1 u of
+// The float64 sums of n terms, which are exact and not negative, are off by (n - 1) u of
 // themselves.
 func Norm(dst, src *tensor.Tensor, order float64, axes ...int) {
 	var norm func(line []float64) float64

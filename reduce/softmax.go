@@ -17,7 +17,7 @@ import (
 // With m the greatest number, x - m is formed in two words without error, and its
 // exponential is off by 1.1 u (elem.ExpErr), u = 2^-53. The n of them, all positive,
 // are added, in an order of any kind, with at most n-1 roundings, and multiplied by one
-// over that, with two more: n + 4 u of the result in all, the fractions rounded up. What
+// over that, with two more: (n + 4) u of the result in all, the fractions rounded up. What
 // underflows there, below 2^-1000 of the greatest term, is too small for any format but
 // Float64 to show. A Float64 dst is the quotient by the sum in order.
 //

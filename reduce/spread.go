@@ -14,7 +14,7 @@ import (
 // float64 the mean is that of [Mean], and the squares are added in order.
 //
 // The float64 mean is off by e <= n u sum |x| / n, see [Mean]. The squares of the distances from
-// it are each off by 3 u, and their sum by n + 2 u of itself; it is too great by n e^2, at
+// it are each off by 3 u, and their sum by (n + 2) u of itself; it is too great by n e^2, at
 // most, beyond that. The quotient is one operation more.
 func Var(dst, src *tensor.Tensor, correction int, axes ...int) {
 	lines(dst, src, axes, func(line []float64) float64 { return spread(line, dst.Format, correction, false) })

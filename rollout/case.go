@@ -280,10 +280,11 @@ func (c *Case) NewOperator() (*operator.Operator, error) {
 }
 
 // States is a trajectory: [M,T,C,H,W], row-major. It is in memory, or, of
-// [Case.OpenTrajectory], in a file of which it reads a state at a time.
+// [Case.OpenTrajectory], in a file of which it reads a state at a time. One that a
+// device wrote elsewhere is made by hand: the sizes, Data and the format of its numbers.
 type States struct {
 	M, T, C, H, W int
-	Format        fp16.Format // of the file's dtype
+	Format        fp16.Format // in which the states are stored
 	Data          []float64   // nil if it is in a file
 	file          *safetensors.Tensor
 	failed        *atomic.Pointer[error] // of the file; nil if there is none

@@ -13,19 +13,21 @@
 //
 // For a recorded case a step is
 //
-//		c, err := rollout.OpenCase("case")
-//		op, err := c.NewOperator()
-//		step := rollout.Stepper{Operator: op, Config: c.Rollout, Mode: mode}
-//		x, err = step.Step(x, draws)
+//	c, err := rollout.OpenCase("case")
+//	op, err := c.NewOperator()
+//	step := rollout.Stepper{Operator: op, Config: c.Rollout, Mode: mode}
+//	x, err = step.Step(x, draws)
 //
-//	  - A [Stepper] makes one step of some realizations, for those who have their own loop.
-//	  - An [Engine] makes all steps and hands each state to its [Sink] values: a [Digest],
-//	    an [Output], or a function of yours. It holds one engine batch in memory.
-//	  - A [Job] is an engine with a file of safetensors, npy, npz or HDF5, a checkpoint
-//	    beside it, and a resumed run that ends in the same bytes.
-//	  - A [Case] is a recorded rollout, a folder of case.json and safetensors files
-//	    (docs/FORMATS.md), which [OpenCase] reads; [Verify] says whether files are still
-//	    what was written.
+// What there is, from the small to the large:
+//
+//   - A [Stepper] makes one step of some realizations, for those who have their own loop.
+//   - An [Engine] makes all steps and hands each state to its [Sink] values: a [Digest],
+//     an [Output], or a function of yours. It holds one engine batch in memory.
+//   - A [Job] is an engine with a file of safetensors, npy, npz or HDF5, a checkpoint
+//     beside it, and a resumed run that ends in the same bytes.
+//   - A [Case] is a recorded rollout, a folder of case.json and safetensors files
+//     (docs/FORMATS.md), which [OpenCase] reads; [Verify] says whether files are still
+//     what was written.
 //
 // A [Stream] says where noise comes from; the same case, stream and mode give the same
 // bits on every machine, however a run is split into batches.

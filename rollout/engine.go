@@ -13,8 +13,8 @@ import (
 // states of one engine batch and nothing of the past.
 type Engine struct {
 	Stepper
-	Stream *Stream
-	Shape  Shape // of a state
+	Stream *Stream // never nil: see [Case.OpenStream], whose "none" is one too
+	Shape  Shape   // of a state
 	// Start returns the initial condition [C,H,W] of realization m, before
 	// post-processing. The engine only reads it.
 	Start func(m int) []float64
@@ -67,6 +67,7 @@ type NonfiniteError struct {
 	Layer             string // the first module whose output is not finite; "policy" or "start" if none is
 }
 
+// Error says where it is in one line.
 func (e *NonfiniteError) Error() string {
 	if e.Layer == "start" {
 		return fmt.Sprintf("initial condition of realization %d: NaN or infinite: want finite numbers", e.Realization)

@@ -212,6 +212,7 @@ type LostError struct {
 	Resumable bool
 }
 
+// Error implements error.
 func (e *LostError) Error() string { return e.Path + ": " + e.What }
 
 // sync makes what was written durable.

@@ -14,7 +14,7 @@ import (
 // Stepper advances engine batches by one step.
 type Stepper struct {
 	Operator *operator.Operator
-	Config   Config
+	Config   Config // of which a step needs the policy, the post-processing and State
 	Mode     operator.Mode
 	// Batch is how many realizations the operator is applied to at once; 0
 	// means the whole engine batch, which is what a coupled operator always gets. It
@@ -28,7 +28,9 @@ type Stepper struct {
 
 // Step returns the states after x [B,C,H,W], the states of one engine batch,
 // with the noise of d (nil for none): the operator, the policy, then the
-// post-processing. The result has the format of [Config.StateFormat].
+// post-processing. The result has the format of [Config.StateFormat]. The draws of an
+// [Engine]'s step t are those of [noise.Counter.At](t, lo, hi), t from 1 on. Schedules
+// of noise stay constant: as in Spinlock's rollouts, no step is known to them.
 func (s *Stepper) Step(x *tensor.Tensor, d noise.Draws) (*tensor.Tensor, error) {
 	next := tensor.New(s.Config.StateFormat(s.Operator.Output(s.Mode)), x.N(), x.C(), x.H(), x.W())
 	return next, s.step(next, x, d)

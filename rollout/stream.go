@@ -22,7 +22,8 @@ type Stream struct {
 }
 
 // NewStream returns a stream of draws that are known otherwise: at returns those
-// of step t for engine batch k, realizations [lo,hi).
+// of step t (1 or more) for engine batch k, realizations [lo,hi); name is what mode
+// strings call it.
 func NewStream(name string, at func(k, lo, hi, t int) (noise.Draws, error)) *Stream {
 	return &Stream{Name: name, at: at}
 }
@@ -32,7 +33,10 @@ func NewStream(name string, at func(k, lo, hi, t int) (noise.Draws, error)) *Str
 // "none", "torch-cpu[:1.13|:2.x][:mkl]", "torch-cuda:SMS[:THREADS]"; "" means
 // what the case says: its tape, or the stream of the PyTorch that recorded it
 // (that of a CUDA device if torch.sm_count names one), or, if it names neither,
-// counter.
+// counter. For streams without files the case need be none:
+//
+//	c := &rollout.Case{Operator: op.Config, Rollout: config} // config.BaseSeed seeds it
+//	stream, err := c.OpenStream("counter", op, mode)
 func (c *Case) OpenStream(name string, op *operator.Operator, mode operator.Mode) (*Stream, error) {
 	kind, _, _ := strings.Cut(name, ":")
 	switch { // a name is wrong even where there is no noise

@@ -17,7 +17,7 @@
 //
 // Each part of each number is one real function of the stored numbers, all axes
 // together, rounded once to the destination's format. In a Float64 destination it is
-// plain float64 in a written order: that of [line], along the last of the axes first,
+// plain float64 in a written order: that of spectral/line.go, along the last of the axes first,
 // then along the others as they are given (IRFFT: the last of them last), then one
 // division by N or by sqrt(N).
 //

@@ -31,7 +31,7 @@ type Options struct {
 // The twins that are no other arithmetic.
 const (
 	Moved = "moved" // float32, every number of the start moved by Delta
-	Other = "other" // float32, another noise seed; without noise, the start moved by farDelta
+	Other = "other" // float32, another noise seed; without noise, the start moved by 0.01
 )
 
 // Delta is how far the start of the twin Moved lies from the reference's.

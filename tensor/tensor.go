@@ -89,7 +89,8 @@ func Require(who string, rank int, tensors ...*Tensor) {
 }
 
 // Of wraps data, which must hold as many numbers of format f as the shape says;
-// it panics when the length differs. The tensor shares the slice of data.
+// it panics when the length differs, and takes the rest on trust. The tensor shares the slice
+// of data.
 func Of(f fp16.Format, data []float64, shape ...int) *Tensor {
 	for _, d := range shape {
 		if d < 0 {

@@ -77,6 +77,7 @@ func (in Input) lowest() int { return [inputs]int{-14, -126, -126, -6, -14}[in] 
 // Source says how a rule is known.
 type Source uint8
 
+// The sources, the surest first.
 const (
 	Recorded Source = iota // equals what such a device returned, in every bit recorded
 	Related                // is said to be that of a device of the same kind, which was recorded
@@ -106,12 +107,13 @@ func (r Rule) gives(out fp16.Format) bool {
 // Kind is the family of a rule.
 type Kind uint8
 
+// The families.
 const (
 	NVIDIA    Kind = iota // one truncated sum
 	Exact                 // one exact sum with the accumulator, rounded to nearest even
 	Pairs                 // MI200: (p0+p1) + (p2+p3), then the accumulator, in float32, without subnormals
 	Floor                 // MI300: products truncated, sum and accumulator floored
-	Converted             // FP8 in two blocks of float16, the accumulator added after: see [Unit.converted]
+	Converted             // FP8 in two blocks of float16, the accumulator added after
 )
 
 // row is a rule of a device.
@@ -219,8 +221,10 @@ func Lookup(name string) (Model, error) {
 	return Model{}, fmt.Errorf("tensor core %.40q: want one of %s", name, strings.Join(Names(), ", "))
 }
 
-// Name returns the name that Lookup reads, Title what the device is called.
-func (m Model) Name() string  { return m.name }
+// Name returns the name that [Lookup] reads.
+func (m Model) Name() string { return m.name }
+
+// Title returns what the device is called, such as "NVIDIA V100".
 func (m Model) Title() string { return m.title }
 
 // Inputs returns the formats of the model's operands.

@@ -2,7 +2,7 @@
 // arithmetic returns for these inputs, and if not, which layer is wrong?
 //
 //	claim, err := forward.ParseClaim("bfloat16", "cpu")
-//	r, err := forward.Check(forward.Question{Graph: g, Inputs: in, Claim: claim, Outputs: out, Layers: layers})
+//	r, err := forward.Check(ctx, forward.Question{Graph: g, Inputs: in, Claim: claim, Outputs: out, Layers: layers})
 //	fmt.Println(r.Verdict, r.FirstLayer, r.Diagnosis)
 //
 // A network is judged in pieces. Where the outputs of layers were recorded, each is a piece: the part of
