@@ -3,6 +3,7 @@ package refrun_test
 import (
 	"go/ast"
 	"go/build"
+	"go/doc"
 	"go/parser"
 	"go/token"
 	"go/types"
@@ -260,6 +261,49 @@ func TestManuals(t *testing.T) {
 		}
 		if docs != 1 || !shown {
 			t.Errorf("%s: %d docs of the package: want one, with a few lines of code", dir, docs)
+		}
+	}
+}
+
+// TestLinks holds that docs of public packages link to what there is: go doc keeps the brackets
+// of a link that leads nowhere, and of one in a list that it takes for lines of code.
+func TestLinks(t *testing.T) {
+	link := regexp.MustCompile(`\[\*?[A-Z][a-z]\w*(\.\w+)*\]`)
+	for _, dir := range public(t) {
+		b, err := build.ImportDir(dir, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		files, parsed := token.NewFileSet(), []*ast.File(nil)
+		for _, name := range b.GoFiles {
+			f, err := parser.ParseFile(files, filepath.Join(dir, name), nil, parser.ParseComments)
+			if err != nil {
+				t.Fatal(err)
+			}
+			parsed = append(parsed, f)
+		}
+		p, err := doc.NewFromFiles(files, parsed, module+dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		texts := []string{p.Doc}
+		add := func(funcs []*doc.Func, values ...*doc.Value) {
+			for _, f := range funcs {
+				texts = append(texts, f.Doc)
+			}
+			for _, v := range values {
+				texts = append(texts, v.Doc)
+			}
+		}
+		add(p.Funcs, append(p.Consts, p.Vars...)...)
+		for _, of := range p.Types {
+			texts = append(texts, of.Doc)
+			add(append(of.Funcs, of.Methods...), append(of.Consts, of.Vars...)...)
+		}
+		for _, text := range texts {
+			for _, l := range link.FindAllString(string(p.Text(text)), -1) {
+				t.Errorf("%s: %s leads nowhere", dir, l)
+			}
 		}
 	}
 }
