@@ -82,12 +82,48 @@ func TestSaid(t *testing.T) {
 	}
 }
 
+// sources are the files whose sentences are read.
+var sources = []string{"check.go", "internal/facts/facts.go", "internal/measure/slices.go", "internal/emulate/[op]*.go", "internal/match/leak.go", "internal/match/report.go",
+	"internal/structure/*.go", "internal/layers/*.go", "internal/steps/*.go", "internal/noisestat/*.go", "internal/replay/*.go", "internal/probe/gate.go"}
+
+// TestGates: the sentences of each gate are read, and what it finds without a name has a row
+// of the table of faults.
+func TestGates(t *testing.T) {
+	files, err := filepath.Glob("internal/*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gates := 0
+	for _, file := range files {
+		b, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.HasSuffix(file, "_test.go") || strings.HasPrefix(filepath.ToSlash(file), "internal/rig/") {
+			continue
+		}
+		if strings.Contains(string(b), "\nfunc Check(") {
+			gates++
+			if !slices.ContainsFunc(sources, func(s string) bool { ok, _ := filepath.Match(s, filepath.ToSlash(file)); return ok }) {
+				t.Errorf("%s is a gate, and not among the sources", file)
+			}
+		}
+		for _, m := range regexp.MustCompile(`Gate: +"(\w+)"`).FindAllStringSubmatch(string(b), -1) {
+			if !slices.ContainsFunc(table.Rows(), func(r table.Row) bool { return r.ID == "unnamed."+m[1] || m[1] == "filter" }) {
+				t.Errorf("%s: the table has no row unnamed.%s", file, m[1])
+			}
+		}
+	}
+	if gates < 6 {
+		t.Errorf("%d gates: want those that examine runs", gates)
+	}
+}
+
 // TestEverySentence: each sentence that the gates' source has is in the table of sayings,
 // or among those that another test holds.
 func TestEverySentence(t *testing.T) {
 	var files []string
-	for _, pattern := range []string{"check.go", "internal/facts/facts.go", "internal/measure/slices.go", "internal/emulate/[op]*.go", "internal/match/leak.go", "internal/match/report.go",
-		"internal/structure/*.go", "internal/layers/*.go", "internal/steps/*.go", "internal/noisestat/*.go", "internal/replay/*.go", "internal/probe/gate.go"} {
+	for _, pattern := range sources {
 		found, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)

@@ -487,7 +487,7 @@ func TestNodeFilters(t *testing.T) {
 				if rows[0].Found || rows[0].Gain < 0.5 {
 					t.Errorf("%s: an unknown fault of %s is called %+v", precision, b.Machine.Nodes[node].Name, rows[0])
 				}
-			} else if len(rows) == 0 || !rows[0].Found || !strings.HasPrefix(rows[0].Name, f.want) {
+			} else if len(rows) == 0 || !rows[0].Found || !strings.HasPrefix(rows[0].Name, f.want) || table.ByID(rows[0].ID).Name != rows[0].Name {
 				t.Errorf("%s, %s: want %s, found %+v", precision, b.Machine.Nodes[node].Name, f.want, rows)
 			}
 		}

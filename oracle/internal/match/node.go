@@ -81,7 +81,7 @@ func NodeFilters(e *facts.Gate, n NodeStep) []report.FilterRow {
 			continue
 		}
 		t.fits = f.named(t) && t.Match.Gain > 0.5 && f.conforms(t)
-		rows = append(rows, report.FilterRow{Name: f.name(t), Verdict: h.Verdict, Layer: e.Machine.Nodes[n.Node].Name,
+		rows = append(rows, report.FilterRow{ID: h.ID, Name: f.name(t), Verdict: h.Verdict, Layer: e.Machine.Nodes[n.Node].Name,
 			Amplitude: diff.Number(t.Match.C), T: diff.Number(t.Match.T), Gain: diff.Number(t.Match.Gain), Found: t.fits})
 		if t.fits && t.Match.After < 0.1*limit {
 			break
