@@ -1,10 +1,6 @@
 package conv
 
 import (
-	"math"
-	"math/bits"
-	"slices"
-
 	"github.com/refrun/refrun/internal/asm"
 	"github.com/refrun/refrun/internal/par"
 )
@@ -45,82 +41,6 @@ type direct struct {
 		unit                        func(worker, i int)
 		resolve                     func(s *worker, at, next place) float64
 	}
-}
-
-// pixelWeights are weights in the order of the kernels, and what they make the
-// guard's bound of.
-type pixelWeights struct {
-	panels []float64 // [outputs/Outputs][terms][Outputs]
-	terms  int       // taps, or where they are gathered those of whole blocks of channels
-	tables []float64 // of each 8 outputs: slope [8], bias [8], e [8]
-	direct []float32 // the weights as they are, [oc][blocks][K*K][8]
-}
-
-// gathered reports whether what a pixel reads is gathered.
-func (k *Kernel) gathered() bool { return k.kh <= 3 && k.ic >= block || k.kh == 1 }
-
-// term returns the channel and the place in the window of a term: they follow each other in
-// the window, channel by channel, and where they are gathered in the channels, tap by tap.
-func (k *Kernel) term(t int) (c, i int) {
-	if k.gathered() {
-		c := (k.ic + block - 1) / block * block
-		return t % c, t / c
-	}
-	return t / (k.kh * k.kw), t % (k.kh * k.kw)
-}
-
-// gatherChain is how many blocks of 8 terms that are gathered are added one after another;
-// such sums are added in order.
-const gatherChain = 32
-
-// roundings returns in how many roundings of the sum a term takes part at most: in those of
-// its chain, of which the first addition, to 0, is exact, and in one for each chain.
-func (k *Kernel) roundings(terms int) int {
-	const chain = gatherChain * block
-	if !k.gathered() || terms <= chain {
-		return terms
-	}
-	return chain + (terms+chain-1)/chain
-}
-
-// pixel returns the weights for kernels of that many outputs, made at their first
-// use.
-//
-// The guard's bound is that of bound.go for n taps and the bias, with roundings in the place
-// of n, and 2u more of |y|, which is at most ||w/t|| ||t x|| + |b|, for its own arithmetic.
-func (k *Kernel) pixel(outputs int) *pixelWeights {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if w := k.byPixel[outputs]; w != nil {
-		return w
-	}
-	hw, blocks := k.kh*k.kw, (k.ic+block-1)/block
-	w := &pixelWeights{terms: k.taps(), direct: make([]float32, k.oc*blocks*hw*block)}
-	if k.gathered() {
-		w.terms = hw * blocks * block
-	}
-	w.panels = asm.Aligned[float64]((k.oc + outputs - 1) / outputs * w.terms * outputs)
-	w.tables = asm.Aligned[float64]((k.oc + block - 1) / block * 3 * block)
-	for o := range k.oc {
-		for t := range w.terms {
-			c, i := k.term(t)
-			if c >= k.ic {
-				continue
-			}
-			v := k.packed[k.at(o, c*hw+i)]
-			w.panels[(o/outputs*w.terms+t)*outputs+o%outputs] = v
-			w.direct[((o*blocks+c/block)*hw+i)*block+c%block] = float32(v)
-		}
-		table := w.tables[o/block*3*block+o%block:]
-		table[0] = 1.0002 * 0x1p-53 * float64(float64(k.roundings(w.terms)+2)*k.norm[o])
-		table[block] = k.bias[o]
-		table[2*block] = 3.001 * 0x1p-53 * math.Abs(k.bias[o])
-	}
-	if k.byPixel == nil {
-		k.byPixel = map[int]*pixelWeights{}
-	}
-	k.byPixel[outputs] = w
-	return w
 }
 
 func newDirect(k *Kernel, w *asm.Pixels, round func(m, norms, table *float64, dst *float32, pixels int, flags *uint8), dst, src *Image, stride int, space *Space) *direct {
@@ -168,75 +88,6 @@ func (g *direct) run() {
 	g.space.each(n*g.chunks*g.shares, g.tasks.unit)
 	g.k, g.src, g.dst, g.weights = nil, nil, nil, nil
 	g.space.anchored.end()
-}
-
-// measure takes the norms of a line of pixels.
-func (g *direct) measure(i int) {
-	pixelNorms(g.norms[i*g.width:][:g.width], g.src, g.k, i/g.height, i%g.height-g.k.kh/2, -(g.k.kw / 2))
-}
-
-// sumRow sums the squares of a line of norms over the lines of windows.
-func (g *direct) sumRow(i int) {
-	w := g.dst.W
-	in, out := g.norms[i*g.width:][:g.width], g.rows[i*w:][:w]
-	for x, v := range in {
-		in[x] = v * v
-	}
-	clear(out)
-	for j := range g.k.kw {
-		if g.stride > 1 {
-			for x := range out {
-				out[x] += in[j+x*g.stride]
-			}
-			continue
-		}
-		for x, v := range in[j:][:w] {
-			out[x] += v
-		}
-	}
-}
-
-// sumColumn makes the norms of a line of windows of those sums.
-func (g *direct) sumColumn(i int) {
-	w, h := g.dst.W, g.dst.H
-	out := g.norms[i*w:][:w]
-	clear(out)
-	for j := range g.k.kh {
-		for x, v := range g.rows[(i/h*g.height+i%h*g.stride+j)*w:][:w] {
-			out[x] += v
-		}
-	}
-	for x, v := range out {
-		out[x] = math.Sqrt(v)
-	}
-}
-
-// expand makes a line of the planes.
-func (g *direct) expand(i int) {
-	m, c, pad := g.src, g.k.ic, g.k.kh/2
-	n, y := i/g.height, i%g.height
-	if y%g.stride >= g.phases {
-		return // no window reads it
-	}
-	for ch := range c {
-		line := m.data[m.at(n, ch/block, y-pad, -pad):]
-		for phase := range g.phases {
-			out := g.planes[(n*c+ch)*g.channel()+g.at(y, phase):][:g.phaseWidth]
-			some := max(0, (g.width-phase+g.stride-1)/g.stride)
-			line := line[min(phase*block+ch%block, len(line)):]
-			for x := range out[:some] {
-				out[x] = float64(line[x*g.stride*block])
-			}
-			clear(out[some:])
-		}
-	}
-}
-
-// channel returns how many numbers the planes of a channel have, and at where in them line y
-// of those with the columns from phase on begins.
-func (g *direct) channel() int { return g.phases * g.phases * g.phaseHeight * g.phaseWidth }
-func (g *direct) at(y, phase int) int {
-	return ((y%g.stride*g.phases+phase)*g.phaseHeight + y/g.stride) * g.phaseWidth
 }
 
 // share cuts the work to units: some lines of a sample with some groups of outputs. In a
@@ -326,31 +177,6 @@ func (g *direct) runUnit(worker, i int) {
 	s.finish(g.tasks.resolve)
 }
 
-// gather makes V of the pixels of some lines, cut after cut, and in that group after group: of
-// each tap the channels.
-func (g *direct) gather(s *worker, n, lo, hi int) {
-	d, k, blocks := g.dst, g.k.kh, g.src.Blocks()
-	groups := ((hi-lo)*d.W + g.Tiles - 1) / g.Tiles
-	s.v = aligned(&s.memory[0], groups*g.weights.terms*g.Tiles)
-	for y, at := lo, 0; y < hi; y++ {
-		if g.own {
-			g.measure(n*d.H + y)
-		}
-		for x, pixels := 0, 0; x < d.W; x, at = x+pixels, at+pixels {
-			pixels = min(g.Tiles-at%g.Tiles, d.W-x)
-			for i := range g.cuts {
-				first, end := g.cut(i)
-				to := (first*groups+at/g.Tiles*(end-first))*blocks*g.Tiles*block + at%g.Tiles*block
-				for t := first; t < end; t++ {
-					from := g.src.at(n, 0, y*g.stride+t/k-k/2, x*g.stride+t%k-k/2)
-					g.Widen(&g.src.data[from], g.src.plane*4, g.stride*block*4, &s.v[to], blocks, pixels)
-					to += blocks * g.Tiles * block
-				}
-			}
-		}
-	}
-}
-
 // multiply makes M of a group of outputs, of so many groups of pixels from line y on.
 func (g *direct) multiply(s *worker, n, y, o, groups int) {
 	size := g.weights.terms * g.Outputs
@@ -380,72 +206,4 @@ func (g *direct) multiplyCut(s *worker, i, o, groups int, m, more []float64) {
 			m[k] += v
 		}
 	}
-}
-
-// finite reports whether all norms of lines [lo,hi) are.
-func (g *direct) finite(n, lo, hi int) bool {
-	w := g.dst.W
-	for _, v := range g.norms[(n*g.dst.H+lo)*w : (n*g.dst.H+hi)*w] {
-		if !(v <= math.MaxFloat64) {
-			return false
-		}
-	}
-	return true
-}
-
-// finish makes the outputs of a line and a group of channels, of which M begins at m.
-func (g *direct) finish(s *worker, m int, finite bool, n, y, o int) {
-	d := g.dst
-	norms := g.norms[(n*d.H+y)*d.W:][:d.W]
-	first, end := o*g.Outputs, min((o+1)*g.Outputs, d.C)
-	open := 0
-	for c := first; c < end; c += block {
-		flags := s.flags[(c-first)/block*d.W:][:d.W]
-		g.round(&s.m[m+c-first], &norms[0], &g.weights.tables[c/block*3*block], &d.data[d.at(n, c/block, y, 0)], d.W, &flags[0])
-		for x, f := range flags {
-			switch {
-			case !finite && !(norms[x] <= math.MaxFloat64):
-				flags[x] = 1<<block - 1
-			case f == 0:
-				continue
-			case norms[x] == 0: // nothing but zeros
-				for b := range min(block, d.C-c) {
-					d.data[d.at(n, c/block, y, x)+b] = float32(d.Format.Round(g.k.bias[c+b] + 0))
-				}
-				flags[x] = 0
-			}
-			open += bits.OnesCount8(flags[x])
-		}
-	}
-	if lanes := d.C % block; !finite && lanes > 0 && end == d.C { // 0 times infinity
-		clearLanes(d.data[d.at(n, end/block, y, 0):][:d.W*block], lanes)
-	}
-	if open == 0 {
-		return
-	}
-	all := g.stride == 1 && many(open, d.W*(end-first))
-	for x := 0; x < d.W; x += 4 {
-		w := min(4, d.W-x)
-		if window := slices.Max(norms[x : x+w]); all && window <= math.MaxFloat64 {
-			g.space.anchored.settle(s, d, o, n, y, x, w, window)
-			continue
-		}
-		for c := first; c < end; c += block {
-			for i, f := range s.flags[(c-first)/block*d.W+x:][:w] {
-				for ; f != 0; f &= f - 1 {
-					if o := c + bits.TrailingZeros8(f); o < d.C {
-						s.note(d, n, o, y, x+i)
-					}
-				}
-			}
-		}
-	}
-}
-
-// resolve returns an output that the guard left open.
-func (g *direct) resolve(s *worker, at, _ place) float64 {
-	k := g.k.kh
-	w := g.weights.direct[at.o*g.src.Blocks()*k*k*block:][:g.src.Blocks()*k*k*block]
-	at.y, at.x = at.y*g.stride, at.x*g.stride // in the source
-	return s.settle(g.dst.Format, g.src, w, k, g.k.bias[at.o], at)
 }
