@@ -18,6 +18,9 @@ func (f Format) Bytes() int {
 	return 4
 }
 
+// Half reports whether the format is one of 16 bits, Float16 or BFloat16.
+func (f Format) Half() bool { return f == Float16 || f == BFloat16 }
+
 // Append rounds each number to the format and appends its little-endian bytes
 // to b. NaNs are stored as the canonical quiet one.
 func (f Format) Append(b []byte, values []float64) []byte {

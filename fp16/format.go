@@ -47,7 +47,7 @@ const (
 	// Int64 is no floating-point grid: it marks whole numbers, such as indices and
 	// shapes, and truths, 1 and 0. Beyond 2^53 in magnitude float64 does not hold
 	// them all. ParseFormat does not know it, and of the methods it has String,
-	// Round, RoundSlice, Holds and Decide only.
+	// Half, Round, RoundSlice, Holds and Decide only.
 	Int64
 )
 

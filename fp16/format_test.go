@@ -278,6 +278,9 @@ func TestNames(t *testing.T) {
 		if err != nil || f != formats[i] || f.String() != name {
 			t.Errorf("ParseFormat(%q) = %v, %v", name, f, err)
 		}
+		if f.Half() != (f.Bytes() == 2) {
+			t.Errorf("%s: half: %v", name, f.Half())
+		}
 	}
 	for _, name := range []string{"", "Float32", "half", "float16 "} {
 		_, err := fp16.ParseFormat(name)

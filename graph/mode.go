@@ -94,7 +94,7 @@ func (m Mode) String() string {
 	return s
 }
 
-func (m Mode) half() bool { return m.Precision == fp16.Float16 || m.Precision == fp16.BFloat16 }
+func (m Mode) half() bool { return m.Precision.Half() }
 
 // Wide returns the widest format of the mode: Float64 or Float32. Weights,
 // initial conditions and the states that a policy sums are of it.

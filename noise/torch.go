@@ -2,9 +2,10 @@ package noise
 
 import (
 	"fmt"
-	"github.com/refrun/refrun/fp16"
 	"math"
 	"strings"
+
+	"github.com/refrun/refrun/fp16"
 
 	"github.com/refrun/refrun/internal/elem"
 	"github.com/refrun/refrun/internal/single"
@@ -110,7 +111,7 @@ func (t *TorchCPU) Draw(kind Kind, p float64, shape []int, dst []float64) error 
 	}
 	switch kind {
 	case Normal:
-		if t.Half == fp16.Float16 || t.Half == fp16.BFloat16 {
+		if t.Half.Half() {
 			return t.NormalHalf(dst, t.Half)
 		}
 		t.Normal(dst)

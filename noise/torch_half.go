@@ -20,7 +20,7 @@ import (
 // elsewhere (its CPU has no float16 convolution to use it with).
 func (t *TorchCPU) NormalHalf(dst []float64, f fp16.Format) error {
 	switch {
-	case f != fp16.Float16 && f != fp16.BFloat16:
+	case !f.Half():
 		return fmt.Errorf("noise: %v: normal draws of type %v: want float16 or bfloat16", t, f)
 	case f == fp16.Float16 && !t.log1p:
 		return fmt.Errorf("noise: %v: normal draws of type float16 are not supported before 2.x", t)

@@ -10,7 +10,7 @@ import (
 // appendAs is f.Append, by a kernel where there is one.
 func appendAs(f fp16.Format, b []byte, x []float64) []byte {
 	k := asm.BytesKernels()
-	if k == nil || f != fp16.Float32 && f != fp16.Float16 && f != fp16.BFloat16 {
+	if k == nil || f != fp16.Float32 && !f.Half() {
 		return f.Append(b, x)
 	}
 	at, size := len(b), f.Bytes()

@@ -25,7 +25,7 @@ type Claim struct {
 func ParseClaim(precision, autocast string) (Claim, error) {
 	if autocast == "none" {
 		f, err := fp16.ParseFormat(precision)
-		if err == nil && f != fp16.Float16 && f != fp16.BFloat16 {
+		if err == nil && !f.Half() {
 			err = fmt.Errorf("autocast none: precision %v has none: want float16 or bfloat16", f)
 		}
 		return Claim{graph.Mode{Precision: fp16.Float32}, true, f}, err
@@ -51,7 +51,7 @@ func (c Claim) half() (f fp16.Format, ok bool) {
 	if c.Pure {
 		f = c.Half
 	}
-	return f, f == fp16.Float16 || f == fp16.BFloat16
+	return f, f.Half()
 }
 
 // contract says which of a claim's roundings a device has.
@@ -174,12 +174,12 @@ func (l *lowering) node(i int, stored fp16.Format) {
 		if l.kernels && l.kernel[v] == at && l.made[v] > 0 && !windowed(n.Op) {
 			in[k] = l.made[v]
 		}
-		if f := l.p.Operand(i, k); l.operands && narrow(f) && f != l.p.Type(v).Format {
+		if f := l.p.Operand(i, k); l.operands && f.Half() && f != l.p.Type(v).Format {
 			in[k] = l.round(v, f)
 		}
 	}
 	name := l.from.Name(n)
-	if l.biasApart(n) && narrow(l.p.Operand(i, 0)) && l.operands {
+	if l.biasApart(n) && l.p.Operand(i, 0).Half() && l.operands {
 		shape := graph.Ints(slices.Repeat([]int{1}, len(l.p.Type(n.In[0]).Shape)))
 		shape[1] = -1
 		bias := l.to.Add(graph.Reshape{Shape: shape}, name+".bias", in[2])
@@ -236,7 +236,7 @@ func (l *lowering) round(v int, f fp16.Format) int {
 func (l *lowering) store(i, made, v int, stored fp16.Format) int {
 	f := l.p.Type(v).Format
 	last := f == stored && slices.Contains(l.from.Outputs, v) && !l.read(v)
-	if !narrow(f) || last || !l.stores(l.from.Nodes[i].Op) {
+	if !f.Half() || last || !l.stores(l.from.Nodes[i].Op) {
 		return made
 	}
 	return l.to.Add(graph.Cast{Dtype: f.String()}, l.from.Values[v].Name+".stored", made)
@@ -246,8 +246,6 @@ func (l *lowering) store(i, made, v int, stored fp16.Format) int {
 func (l *lowering) read(v int) bool {
 	return slices.ContainsFunc(l.from.Nodes, func(n graph.Node) bool { return slices.Contains(n.In, v) })
 }
-
-func narrow(f fp16.Format) bool { return f == fp16.Float16 || f == fp16.BFloat16 }
 
 // ways are those in which right devices compute operations of several steps, for judge.
 func (c Claim) ways(g *graph.Graph) (all []judge.Contract) {

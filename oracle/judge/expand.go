@@ -240,7 +240,7 @@ func (b *builder) steps(n *graph.Node, in []int) []int {
 			break
 		}
 		v := b.step("output", same, in[0])
-		if f == fp16.Float16 || f == fp16.BFloat16 {
+		if f.Half() {
 			b.round[v] = rounding{Format: f}
 		}
 		return one(v)

@@ -141,7 +141,7 @@ func (q *Question) types() ([]graph.Type, error) {
 func (q *Question) narrowest() fp16.Format {
 	f := fp16.Float32
 	for _, t := range q.Inputs {
-		if t.Format == fp16.Float16 || t.Format == fp16.BFloat16 {
+		if t.Format.Half() {
 			f = t.Format
 		}
 	}

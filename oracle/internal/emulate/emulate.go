@@ -88,7 +88,7 @@ func (d *Device) ModeOf(i int) operator.Mode {
 // Apart reports whether convolution i rounds its sum to the format f of its operands before
 // it adds a bias.
 func (d *Device) Apart(i int, f fp16.Format) bool {
-	return !d.BiasTogether && d.ModeOf(i).BiasApart() || d.BiasApart && (f == fp16.Float16 || f == fp16.BFloat16)
+	return !d.BiasTogether && d.ModeOf(i).BiasApart() || d.BiasApart && f.Half()
 }
 
 // Machine evaluates one operator. It is safe for concurrent use.
@@ -187,7 +187,7 @@ func (m *Machine) Advance(d *Device, x, out *tensor.Tensor) *tensor.Tensor {
 	if d.State == fp16.Float64 {
 		mode = operator.Mode{Precision: fp16.Float64}
 	} else if d.Store != nil && d.Round == nil {
-		out = tensor.Of(d.Store[len(d.Store)-1], out.Data, out.N(), out.C(), out.H(), out.W())
+		out = tensor.Of(d.Store[len(d.Store)-1], out.Data, out.Shape...)
 	}
 	return m.Config.Advance(x, out, d.State, mode)
 }
@@ -374,7 +374,7 @@ func (m *Machine) Plain(d *Device, i int, in []*tensor.Tensor, draws noise.Draws
 		if f != fp16.Float64 && d.Round == nil && d.Perturb == nil && holds(f, x.Data) {
 			// The contract's: every operation of the block rounds.
 			y.Format = f
-			err := n.Noise.Apply(y, tensor.Of(f, x.Data, x.N(), x.C(), x.H(), x.W()), noise.Time{}, draws)
+			err := n.Noise.Apply(y, tensor.Of(f, x.Data, x.Shape...), noise.Time{}, draws)
 			y.Format = fp16.Float64
 			return y, err
 		}
@@ -473,7 +473,7 @@ func NewKernel(mode operator.Mode, n *operator.Node, weights []float64) *conv.Ke
 	var bias []float64
 	if n.Bias != nil {
 		bias = n.Bias.Data
-		if f == fp16.Float16 || f == fp16.BFloat16 {
+		if f.Half() {
 			bias = make([]float64, len(bias))
 			f.RoundSlice(bias, n.Bias.Data)
 		}

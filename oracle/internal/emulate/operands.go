@@ -57,7 +57,7 @@ type Way struct {
 // right, the other does.
 func Ways(m operator.Mode) []Way {
 	all := []Way{{Mode: m}}
-	half := isHalf(m.Precision)
+	half := m.Precision.Half()
 	if half {
 		all = append(all, Way{How: "input not rounded to operands", Mode: m, Wide: true})
 	}

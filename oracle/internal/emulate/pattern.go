@@ -94,9 +94,7 @@ type Pattern struct {
 // MostTraced is how many nodes a pattern can tell apart.
 const MostTraced = 64
 
-func (p Pattern) Half() bool { return isHalf(p.Mode.Precision) }
-
-func isHalf(f fp16.Format) bool { return f == fp16.Float16 || f == fp16.BFloat16 }
+func (p Pattern) Half() bool { return p.Mode.Precision.Half() }
 
 func (p Pattern) IsOdd(i int) bool { return i < MostTraced && p.Odd>>i&1 != 0 }
 
@@ -140,7 +138,7 @@ func PointsOf(nodes []operator.Node, c rollout.Config, m operator.Mode) (p Point
 	if c.Policy != rollout.Autoregressive && out == m.Precision {
 		p |= AtShare
 	}
-	if (c.Policy == rollout.Convex || c.Policy == "") && isHalf(c.StateFormat(out)) {
+	if (c.Policy == rollout.Convex || c.Policy == "") && c.StateFormat(out).Half() {
 		p |= AtKept
 	}
 	return p

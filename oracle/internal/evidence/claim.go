@@ -44,7 +44,7 @@ func (e *Evidence) Raw(d *emulate.Device, x, out *tensor.Tensor) *tensor.Tensor 
 		y := c.Advance(x, out, fp16.Float64, mode)
 		return y
 	}
-	return c.Advance(x, tensor.Of(d.Store[len(d.Store)-1], out.Data, out.N(), out.C(), out.H(), out.W()), d.State, mode)
+	return c.Advance(x, tensor.Of(d.Store[len(d.Store)-1], out.Data, out.Shape...), d.State, mode)
 }
 
 // OutputShare returns the weight with which the operator's output enters a
@@ -103,8 +103,7 @@ func (e *Evidence) Emulated(b *BatchStep) (*tensor.Tensor, error) {
 // Predict returns the step into state t of m's engine batch, and what the
 // claim makes of it.
 func (e *Evidence) Predict(m, t int) (*BatchStep, *tensor.Tensor, error) {
-	k, lo, hi := BatchOf(e.Case.Rollout, m)
-	b, err := e.Step(k, lo, hi, t)
+	b, err := e.StepWith(m, t)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -115,6 +114,11 @@ func (e *Evidence) Predict(m, t int) (*BatchStep, *tensor.Tensor, error) {
 // SomeNoise returns draws of a stream that no device has, for simulations.
 func SomeNoise(run, lo, hi, t int) (noise.Draws, error) {
 	return noise.Counter{Seed: 0x5eed0f0ac1e, Operator: uint32(run)}.At(t, lo, hi)
+}
+
+// Tensor returns numbers of the states after the step as a tensor, which shares them.
+func (b *BatchStep) Tensor(data []float64) *tensor.Tensor {
+	return tensor.Of(fp16.Float64, data, b.X.Shape...)
 }
 
 // Sample returns the states of realization m in a tensor or slice of its
@@ -169,8 +173,7 @@ func (e *Evidence) StoredLate(m, t int) (bool, error) {
 	if e.Stream == nil || e.Stream.Name == "none" || t+1 >= e.States.T {
 		return false, nil
 	}
-	k, lo, hi := BatchOf(e.Case.Rollout, m)
-	b, err := e.Step(k, lo, hi, t+1)
+	b, err := e.StepWith(m, t+1)
 	if err != nil {
 		return false, err
 	}
@@ -178,7 +181,7 @@ func (e *Evidence) StoredLate(m, t int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	before, err := e.Step(k, lo, hi, t)
+	before, err := e.StepWith(m, t)
 	if err != nil {
 		return false, err
 	}

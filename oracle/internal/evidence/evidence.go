@@ -44,14 +44,31 @@ type BatchStep struct {
 	Draws               *emulate.Draws // nil if there is none, or it is unknown
 }
 
-// Step returns a step of an engine batch.
-func (e *Evidence) Step(batch, lo, hi, t int) (*BatchStep, error) {
+// StepOf returns a step of an engine batch.
+func (e *Evidence) StepOf(batch, t int) (*BatchStep, error) {
+	b := e.Case.Rollout.EngineBatches()[batch]
+	return e.Step(batch, b[0], b[1], t)
+}
+
+// StepWith returns a step of the engine batch that holds realization m.
+func (e *Evidence) StepWith(m, t int) (*BatchStep, error) {
+	k, lo, hi := BatchOf(e.Case.Rollout, m)
+	return e.Step(k, lo, hi, t)
+}
+
+// Stored returns states t of realizations lo to hi-1, as the device has them.
+func (e *Evidence) Stored(lo, hi, t int) *tensor.Tensor {
 	s := e.States
-	b := &BatchStep{Batch: batch, Lo: lo, Hi: hi, Step: t, X: tensor.New(fp16.Float64, hi-lo, s.C, s.H, s.W)}
+	x := tensor.New(fp16.Float64, hi-lo, s.C, s.H, s.W)
 	for m := lo; m < hi; m++ {
-		copy(b.X.Samples(m-lo, m-lo+1).Data, s.At(m, t-1))
-		b.Got = append(b.Got, s.At(m, t)...)
+		copy(x.Samples(m-lo, m-lo+1).Data, s.At(m, t))
 	}
+	return x
+}
+
+// Step returns a step of realizations lo to hi-1 of an engine batch.
+func (e *Evidence) Step(batch, lo, hi, t int) (*BatchStep, error) {
+	b := &BatchStep{Batch: batch, Lo: lo, Hi: hi, Step: t, X: e.Stored(lo, hi, t-1), Got: e.Stored(lo, hi, t).Data}
 	if e.Stream != nil {
 		d, err := e.Stream.Draws(batch, lo, hi, t)
 		if err != nil {

@@ -64,10 +64,9 @@ func convolve(v *trial.View, i int, c convolution) *tensor.Tensor {
 		f.RoundSlice(y.Data, y.Data)
 	}
 	if n.Bias == nil && bias != nil && c.bias != 0 {
-		half := f == fp16.Float16 || f == fp16.BFloat16
 		for k := range y.N() * y.C() {
 			b := bias.Data[k%y.C()]
-			if half {
+			if f.Half() {
 				b = f.Round(b)
 			}
 			for j, plane := 0, y.Plane(k/y.C(), k%y.C()); j < len(plane); j++ {

@@ -30,7 +30,7 @@ func noised(v *trial.View, r *trial.Run, i int, f func(v *trial.View, b *noise.B
 	return noisy(v, b, d, r.In(i, 0), i)
 }
 
-// noise applies a block as the view's device does at node i.
+// noisy applies a block as the view's device does at node i.
 func noisy(v *trial.View, b noise.Block, d *emulate.Draws, x *tensor.Tensor, i int) *tensor.Tensor {
 	if v.Noised != nil {
 		y, err := v.Noised(i, &b, d, x)
@@ -40,7 +40,7 @@ func noisy(v *trial.View, b noise.Block, d *emulate.Draws, x *tensor.Tensor, i i
 		return y
 	}
 	y, f := tensor.Like(x), v.Stored(i)
-	x = tensor.Of(fp16.Float64, x.Data, x.N(), x.C(), x.H(), x.W())
+	x = tensor.Of(fp16.Float64, x.Data, x.Shape...)
 	if v.Contract && f != fp16.Float64 {
 		// Every operation of the block rounds, where the input is of the format.
 		y.Format = f
@@ -100,8 +100,17 @@ func gathered(data []float64, s [4]int, from func(n, c, h, w int, s [4]int) int)
 	return y
 }
 
+// noiseFaults are those of the stochastic block. The order is that of the library.
 func noiseFaults() []*trial.Fault {
-	at := func(n, c, h, w int, s [4]int) int { return ((n*s[1]+c)*s[2]+h)*s[3] + w }
+	l := []*trial.Fault{scaleFault()}
+	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
+		l = append(l, redrawn(Named("noise.noise-in", f), func(_ *trial.View, _ int, _ noise.Kind, data []float64) []float64 { return mapped(data, f.Round) }))
+	}
+	return slices.Concat(l, otherDraws(), otherPlaces(), otherNumbers(), otherChannels(), siteFaults())
+}
+
+// scaleFault is the noise of another scale, the common ones with names.
+func scaleFault() *trial.Fault {
 	scale := noiseFault(Named("noise.noise-scale"), func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
 		b.Scale = fp16.Float32.Round((1 + v.Scale()) * fp16.Float32.Round(b.Scale))
 		return b.Type != noise.Dropout
@@ -130,37 +139,39 @@ func noiseFaults() []*trial.Fault {
 		}
 		return fmt.Sprintf("noise scale times %.3g", 1+c)
 	}
-	l := []*trial.Fault{scale}
-	first := noiseFault(Named("noise.noise-of-the-first-step"), func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
-		o := v.Drawn(1 - v.Step)
-		if v.Step < 3 || o == nil || len(o.Data) != len(d.Data) {
+	return scale
+}
+
+// otherStep is the noise of another step: by says how many steps later, 0 for none.
+func otherStep(row *table.Row, by func(step int) int) *trial.Fault {
+	return noiseFault(row, func(v *trial.View, _ *noise.Block, d *emulate.Draws) bool {
+		t := by(v.Step)
+		if t == 0 {
+			return false
+		}
+		o := v.Drawn(t)
+		if o == nil || len(o.Data) != len(d.Data) {
 			return false
 		}
 		*d = *o.Clone()
 		return true
 	})
-	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		l = append(l, redrawn(Named("noise.noise-in", f), func(_ *trial.View, _ int, _ noise.Kind, data []float64) []float64 {
-			y := make([]float64, len(data))
-			f.RoundSlice(y, data)
-			return y
-		}))
-	}
-	other := func(row *table.Row, t int) *trial.Fault {
-		return noiseFault(row, func(v *trial.View, b *noise.Block, d *emulate.Draws) bool {
-			o := v.Drawn(t)
-			if o == nil || len(o.Data) != len(d.Data) {
-				return false
-			}
-			*d = *o.Clone()
-			return true
-		})
-	}
-	l = append(l,
-		other(Named("noise.noise-of-the-step-before"), -1),
-		other(Named("noise.noise-of-the-next-step"), 1),
-		other(Named("noise.noise-of-two-steps-before"), -2),
-		other(Named("noise.noise-of-the-step-after-the-next"), 2),
+}
+
+// otherDraws are the noise of other steps near this one.
+func otherDraws() (l []*trial.Fault) {
+	later := func(t int) func(int) int { return func(int) int { return t } }
+	return append(l,
+		otherStep(Named("noise.noise-of-the-step-before"), later(-1)),
+		otherStep(Named("noise.noise-of-the-next-step"), later(1)),
+		otherStep(Named("noise.noise-of-two-steps-before"), later(-2)),
+		otherStep(Named("noise.noise-of-the-step-after-the-next"), later(2)))
+}
+
+// otherPlaces are the noise of other samples, channels or pixels of the step.
+func otherPlaces() (l []*trial.Fault) {
+	at := func(n, c, h, w int, s [4]int) int { return ((n*s[1]+c)*s[2]+h)*s[3] + w }
+	return append(l,
 		moved(Named("noise.noise-of-the-sample-before"), func(n, c, h, w int, s [4]int) int {
 			if s[0] == 1 {
 				return -1
@@ -188,25 +199,34 @@ func noiseFaults() []*trial.Fault {
 		moved(Named("noise.noise-flipped-top-to-bottom"), func(n, c, h, w int, s [4]int) int { return at(n, c, s[2]-1-h, w, s) }),
 		moved(Named("noise.noise-drawn-channels-last"), func(n, c, h, w int, s [4]int) int { return ((n*s[2]+h)*s[3]+w)*s[1] + c }),
 	)
-	l = append(l, normals(Named("noise.uniform-noise-for-normal"), func(x float64) float64 { return math.Sqrt(3) * (elem.Erfc(-x/math.Sqrt2) - 1) }),
+}
+
+// otherNumbers are noise of another distribution, of few levels, or without a sign.
+func otherNumbers() (l []*trial.Fault) {
+	return append(l, normals(Named("noise.uniform-noise-for-normal"), func(x float64) float64 { return math.Sqrt(3) * (elem.Erfc(-x/math.Sqrt2) - 1) }),
 		normals(Named("noise.laplace-noise-for-normal"), func(x float64) float64 {
 			return math.Copysign(-elem.Log(max(elem.Erfc(math.Abs(x)/math.Sqrt2), 1e-300))/math.Sqrt2, x)
 		}),
 		normals(Named("noise.noise-cut-off-at-2-standard-deviations"), func(x float64) float64 { return max(-2, min(2, x)) }),
 		normals(Named("noise.noise-cut-off-at-3-standard-deviations"), func(x float64) float64 { return max(-3, min(3, x)) }),
-		coarseNoise(1), coarseNoise(0.5), coarseNoise(0.4), coarseNoise(0.25))
-	l = append(l, noiseMean(), coarseNoise(0.2), coarseNoise(0.125), coarseNoise(0.1), coarseNoise(1./16), coarseNoise(1./32),
-		first,
+		coarseNoise(1), coarseNoise(0.5), coarseNoise(0.4), coarseNoise(0.25),
+		noiseMean(), coarseNoise(0.2), coarseNoise(0.125), coarseNoise(0.1), coarseNoise(1./16), coarseNoise(1./32),
+		otherStep(Named("noise.noise-of-the-first-step"), func(step int) int {
+			if step < 3 { // which the step before has
+				return 0
+			}
+			return 1 - step
+		}),
 		redrawn(Named("noise.noise-not-centred-absolute-value"), func(_ *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
 			if kind == noise.Bernoulli {
 				return nil
 			}
-			y := make([]float64, len(data))
-			for i, x := range data {
-				y[i] = math.Abs(x)
-			}
-			return y
+			return mapped(data, math.Abs)
 		}))
+}
+
+// otherChannels are a channel without noise, and all of the stream some numbers off.
+func otherChannels() (l []*trial.Fault) {
 	for k := range 64 {
 		l = append(l, redrawn(Named("noise.channel-without-noise", k), func(v *trial.View, _ int, kind noise.Kind, data []float64) []float64 {
 			s := v.DrawShape(kind)
@@ -228,7 +248,7 @@ func noiseFaults() []*trial.Fault {
 			return turned(data, k)
 		}))
 	}
-	return append(l, siteFaults()...)
+	return l
 }
 
 // turned returns the numbers k places on, as if they were a ring; nil if those are the

@@ -2,6 +2,7 @@ package fault
 
 import (
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
@@ -12,9 +13,29 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
+// normFaults are those of norms. The order is that of the library.
 func normFaults() []*trial.Fault {
-	var l []*trial.Fault
-	// statistics of other numbers
+	return slices.Concat(momentFaults(), groupFaults(), tailFaults(), otherStatistics(), affineFaults(), narrowNormFaults())
+}
+
+// inverseFault is a norm with another 1/sqrt(var + eps).
+func inverseFault(row *table.Row, f func(v, eps float64) float64) *trial.Fault {
+	return normFault(row, func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		s.inverse = f
+		return true
+	})
+}
+
+// momentFault is a norm with another mean or variance of the numbers that it has at hand.
+func momentFault(row *table.Row, f func(xs []float64, m, v float64) (mean, variance float64)) *trial.Fault {
+	return normFault(row, func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		s.moments = f
+		return !s.given
+	})
+}
+
+// momentFaults are norms with another mean, variance or eps, of the right numbers.
+func momentFaults() (l []*trial.Fault) {
 	l = append(l,
 		normFault(Named("norm.unbiased-variance"), func(s *statistics, x *tensor.Tensor, n *operator.Node) bool {
 			s.moments = func(xs []float64, m, v float64) (float64, float64) {
@@ -22,28 +43,23 @@ func normFaults() []*trial.Fault {
 			}
 			return !s.given && x.C()/s.groups*x.H()*x.W() > 1
 		}))
-	inverse := func(row *table.Row, f func(v, eps float64) float64) *trial.Fault {
-		return normFault(row, func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
-			s.inverse = f
-			return true
-		})
-	}
 	l = append(l,
-		inverse(Named("norm.eps-outside-the-square-root"), func(v, eps float64) float64 { return 1 / (math.Sqrt(v) + eps) }),
-		inverse(Named("norm.eps-missing"), func(v, _ float64) float64 { return 1 / math.Sqrt(v) }),
+		inverseFault(Named("norm.eps-outside-the-square-root"), func(v, eps float64) float64 { return 1 / (math.Sqrt(v) + eps) }),
+		inverseFault(Named("norm.eps-missing"), func(v, _ float64) float64 { return 1 / math.Sqrt(v) }),
 	)
 	for _, to := range []float64{1e-4, 1e-3, 1e-6, 1e-5, 1e-2, 1e-8, 1e-12} {
-		l = append(l, inverse(Named("norm.eps", to), func(v, _ float64) float64 { return 1 / math.Sqrt(v+to) }))
+		l = append(l, inverseFault(Named("norm.eps", to), func(v, _ float64) float64 { return 1 / math.Sqrt(v+to) }))
 	}
 	l = append(l,
-		inverse(Named("norm.divided-by-the-variance-not-its-root"), func(v, eps float64) float64 { return 1 / (v + eps) }),
-		inverse(Named("norm.not-divided-by-the-standard-deviation"), func(_, _ float64) float64 { return 1 }),
+		inverseFault(Named("norm.divided-by-the-variance-not-its-root"), func(v, eps float64) float64 { return 1 / (v + eps) }),
+		inverseFault(Named("norm.not-divided-by-the-standard-deviation"), func(_, _ float64) float64 { return 1 }),
 	)
-	l = append(l, normFault(Named("norm.mean-not-subtracted"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
-		s.moments = func(_ []float64, _, v float64) (float64, float64) { return 0, v }
-		return !s.given
-	}))
-	// other numbers
+	l = append(l, momentFault(Named("norm.mean-not-subtracted"), func(_ []float64, _, v float64) (float64, float64) { return 0, v }))
+	return l
+}
+
+// groupFaults are norms with the statistics of other groups of numbers.
+func groupFaults() (l []*trial.Fault) {
 	grouped := func(row *table.Row, groups func(c int) int) *trial.Fault {
 		return normFault(row, func(s *statistics, x *tensor.Tensor, _ *operator.Node) bool {
 			g := groups(x.C())
@@ -71,10 +87,12 @@ func normFaults() []*trial.Fault {
 			s.overBatch = true
 			return !s.given && s.groups < x.C() && x.N() > 1
 		}),
-		normFault(Named("norm.running-statistics-of-a-fresh-norm-mean-0-variance-1"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
-			s.moments = func([]float64, float64, float64) (float64, float64) { return 0, 1 }
-			return !s.given
-		}))
+		momentFault(Named("norm.running-statistics-of-a-fresh-norm-mean-0-variance-1"), func([]float64, float64, float64) (float64, float64) { return 0, 1 }))
+	return l
+}
+
+// tailFaults are norms whose statistics count lanes beyond the end of a block, which hold zeros.
+func tailFaults() (l []*trial.Fault) {
 	for k, block := range []int{128, 256, 512, 1024, 0, 128} {
 		full := k == 5
 		row := Named("norm.tails-of-blocks", block)
@@ -99,8 +117,20 @@ func normFaults() []*trial.Fault {
 			return !s.given && tail > 0
 		}))
 	}
-	l = append(l, otherStatistics()...)
-	// the affine map
+	return l
+}
+
+// paramFault is a norm with another gamma and beta.
+func paramFault(row *table.Row, of func(p *operator.Param) *operator.Param) *trial.Fault {
+	return &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		n := v.Machine.Nodes[i]
+		n.Weight, n.Bias = of(n.Weight), of(n.Bias)
+		return normalize(r.In(i, 0), &n, claimed(&n))
+	}}
+}
+
+// affineFaults are norms with another gamma and beta, or without the norm itself.
+func affineFaults() (l []*trial.Fault) {
 	l = append(l,
 		normFault(Named("norm.without-gamma"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.gamma = 0; return true }),
 		normFault(Named("norm.without-beta"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 0; return true }),
@@ -112,71 +142,50 @@ func normFaults() []*trial.Fault {
 		normFault(Named("norm.beta-applied-twice"), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool { s.beta = 2; return true }),
 		&trial.Fault{Row: Named("norm.missing"), At: emulate.IsNorm, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor { return r.In(i, 0).Clone() }},
 	)
-	moved := func(row *table.Row, from func(c, n int) int) {
-		l = append(l, &trial.Fault{Row: row, At: emulate.IsNorm, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			n := r.View.Machine.Nodes[i]
-			n.Weight, n.Bias = reordered(n.Weight, from), reordered(n.Bias, from)
-			return normalize(r.In(i, 0), &n, claimed(&n))
-		}})
-	}
-	moved(Named("norm.gamma-and-beta-of-the-next-channel"), func(c, n int) int { return (c + 1) % n })
-	moved(Named("norm.gamma-and-beta-of-the-channel-before"), func(c, n int) int { return (c + n - 1) % n })
-	// precision
+	return append(l,
+		paramFault(Named("norm.gamma-and-beta-of-the-next-channel"), func(p *operator.Param) *operator.Param {
+			return reordered(p, func(c, n int) int { return (c + 1) % n })
+		}),
+		paramFault(Named("norm.gamma-and-beta-of-the-channel-before"), func(p *operator.Param) *operator.Param {
+			return reordered(p, func(c, n int) int { return (c + n - 1) % n })
+		}))
+}
+
+// narrowNormFaults are norms with something in a format that is too narrow.
+func narrowNormFaults() (l []*trial.Fault) {
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		h := normFault(Named("norm.statistics-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
-			s.moments = func(_ []float64, m, v float64) (float64, float64) { return f.Round(m), f.Round(v) }
-			return !s.given
-		})
-		l = append(l, h)
-		l = append(l, normFault(Named("norm.mean-and-1-sqrt-var-eps-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
+		l = append(l, momentFault(Named("norm.statistics-in", f), func(_ []float64, m, v float64) (float64, float64) { return f.Round(m), f.Round(v) }), normFault(Named("norm.mean-and-1-sqrt-var-eps-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
 			s.moments = func(_ []float64, m, v float64) (float64, float64) { return f.Round(m), v }
 			s.inverse = func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(v+eps)) }
 			return !s.given
 		}))
-		l = append(l, inverse(Named("norm.1-sqrt-var-eps-in", f), func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(f.Round(v+eps))) }))
+		l = append(l, inverseFault(Named("norm.1-sqrt-var-eps-in", f), func(v, eps float64) float64 { return f.Round(1 / math.Sqrt(f.Round(v+eps))) }))
 	}
 	for _, f := range []fp16.Format{fp16.Float32, fp16.Float16, fp16.BFloat16} {
-		h := normFault(Named("norm.one-pass-variance-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
-			s.moments = func(xs []float64, _, _ float64) (float64, float64) { return onePass(xs, f) }
-			return !s.given
-		})
-		l = append(l, h)
+		l = append(l, momentFault(Named("norm.one-pass-variance-in", f), func(xs []float64, _, _ float64) (float64, float64) { return onePass(xs, f) }))
 		if f == fp16.Float32 {
 			continue
 		}
-		l = append(l, normFault(Named("norm.one-pass-variance-of-squares-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
-			s.moments = func(xs []float64, m, _ float64) (float64, float64) {
-				m, squares := f.Round(m), 0.0
-				for _, x := range xs {
-					squares += f.Round(x * x)
-				}
-				return m, max(0, f.Round(f.Round(squares/float64(len(xs)))-f.Round(m*m)))
+		l = append(l, momentFault(Named("norm.one-pass-variance-of-squares-in", f), func(xs []float64, m, _ float64) (float64, float64) {
+			m, squares := f.Round(m), 0.0
+			for _, x := range xs {
+				squares += f.Round(x * x)
 			}
-			return !s.given
-		}), normFault(Named("norm.variance-of-differences-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
-			s.moments = func(xs []float64, m, _ float64) (float64, float64) {
-				squares := 0.0
-				for _, x := range xs {
-					d := f.Round(x - m)
-					squares += float64(d * d)
-				}
-				return m, squares / float64(len(xs))
+			return m, max(0, f.Round(f.Round(squares/float64(len(xs)))-f.Round(m*m)))
+		}), momentFault(Named("norm.variance-of-differences-in", f), func(xs []float64, m, _ float64) (float64, float64) {
+			squares := 0.0
+			for _, x := range xs {
+				d := f.Round(x - m)
+				squares += float64(d * d)
 			}
-			return !s.given
-		}), normFault(Named("norm.statistics-added-up-in", f), func(s *statistics, _ *tensor.Tensor, _ *operator.Node) bool {
-			s.moments = func(xs []float64, _, _ float64) (float64, float64) {
-				n := float64(len(xs))
-				m := tree(xs, f, func(v float64) float64 { return v }) / n
-				return m, tree(xs, f, func(v float64) float64 { return (v - m) * (v - m) }) / n
-			}
-			return !s.given
-		}), inverse(Named("norm.eps-lost-in-a-sum-in", f), func(v, eps float64) float64 {
+			return m, squares / float64(len(xs))
+		}), momentFault(Named("norm.statistics-added-up-in", f), func(xs []float64, _, _ float64) (float64, float64) {
+			n := float64(len(xs))
+			m := tree(xs, f, func(v float64) float64 { return v }) / n
+			return m, tree(xs, f, func(v float64) float64 { return (v - m) * (v - m) }) / n
+		}), inverseFault(Named("norm.eps-lost-in-a-sum-in", f), func(v, eps float64) float64 {
 			return 1 / math.Sqrt(f.Round(f.Round(v)+f.Round(eps)))
-		}), &trial.Fault{Row: Named("norm.gamma-and-beta-in", f), At: emulate.IsNorm, Node: func(_ *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			n := r.View.Machine.Nodes[i]
-			n.Weight, n.Bias = inFormat(n.Weight, f), inFormat(n.Bias, f)
-			return normalize(r.In(i, 0), &n, claimed(&n))
-		}}, centred(f))
+		}), paramFault(Named("norm.gamma-and-beta-in", f), func(p *operator.Param) *operator.Param { return inFormat(p, f) }), centred(f))
 	}
 	return l
 }

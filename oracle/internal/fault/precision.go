@@ -141,7 +141,7 @@ func modeFaults() []*trial.Fault {
 	} {
 		other := func(v *trial.View, d emulate.Device) *emulate.Device {
 			had := d.Mode.Precision
-			if half := had == fp16.Float16 || had == fp16.BFloat16; had == mode.Precision || had == fp16.BFloat16 && half {
+			if had == mode.Precision || had == fp16.BFloat16 {
 				return nil
 			}
 			of, err := v.Machine.Formats(mode, fp16.Float32)

@@ -96,7 +96,7 @@ func storeFaults() []*trial.Fault {
 // narrower stores in f what is stored in a wider format.
 func narrower(f fp16.Format) func(v *trial.View, d emulate.Device) *emulate.Device {
 	return func(v *trial.View, d emulate.Device) *emulate.Device {
-		if half := d.Mode.Precision == fp16.Float16 || d.Mode.Precision == fp16.BFloat16; half && significant(d.Mode.Precision) <= significant(f) {
+		if d.Mode.Precision.Half() && significant(d.Mode.Precision) <= significant(f) {
 			return nil
 		}
 		d.Store = make([]fp16.Format, len(v.Machine.Nodes))

@@ -51,7 +51,7 @@ func accumulatorFaults() []*trial.Fault {
 	var l []*trial.Fault
 	add := func(row *table.Row, f func(x float64) float64, of func(n *operator.Node) *grouping) {
 		l = append(l, &trial.Fault{Row: row, At: emulate.IsConv, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			if p := v.Device.Mode.Precision; p != fp16.Float16 && p != fp16.BFloat16 {
+			if p := v.Device.Mode.Precision; !p.Half() {
 				return nil
 			}
 			g := f
@@ -153,7 +153,7 @@ func accumulate(v *trial.View, i int, x *tensor.Tensor, n *operator.Node, by *gr
 	w := emulate.Operand(mode, tensor.Of(fp16.Float64, n.Weight.Data, 1, 1, 1, len(n.Weight.Data)), format).Data
 	src := gather(x, axis(x.H(), g.Pad[0], g.Padding), axis(x.W(), g.Pad[0], g.Padding))
 	y := tensor.New(fp16.Float64, x.N(), s[0], src.H()-k+1, src.W()-k+1)
-	half := format == fp16.Float16 || format == fp16.BFloat16
+	half := format.Half()
 	line, total := make([]float64, y.W()), make([]float64, y.W())
 	for at := range y.N() * y.C() * y.H() {
 		row, o, b := at%y.H(), at/y.H()%y.C(), at/(y.H()*y.C())

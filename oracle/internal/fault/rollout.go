@@ -3,6 +3,7 @@ package fault
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
@@ -13,11 +14,11 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
-// blend returns a x + b out, rounded as the view's device rounds a policy, and
+// blended returns a x + b out, rounded as the view's device rounds a policy, and
 // post-processed as c says.
 func blended(v *trial.View, c rollout.Config, a, b float64, x, out *tensor.Tensor) *tensor.Tensor {
 	of, state := v.Formats()
-	y := tensor.New(state, x.N(), x.C(), x.H(), x.W())
+	y := tensor.New(state, x.Shape...)
 	of.RoundSlice(y.Data, out.Data)
 	for k := range y.Data {
 		y.Data[k] *= b
@@ -30,7 +31,7 @@ func blended(v *trial.View, c rollout.Config, a, b float64, x, out *tensor.Tenso
 	return processed(v, c, y)
 }
 
-// post applies post-processing to states.
+// processed applies post-processing to states.
 func processed(v *trial.View, c rollout.Config, x *tensor.Tensor) *tensor.Tensor {
 	c.Policy = rollout.Autoregressive // of the state itself
 	y := c.Advance(x, x, x.Format, operator.Mode{Precision: fp16.Float64})
@@ -38,7 +39,7 @@ func processed(v *trial.View, c rollout.Config, x *tensor.Tensor) *tensor.Tensor
 	return y
 }
 
-// weights returns what the policy multiplies state and output with.
+// weightsOf returns what the policy multiplies state and output with.
 func weightsOf(v *trial.View) (a, b float64) {
 	c := v.Machine.Config
 	switch c.Policy {
@@ -50,22 +51,34 @@ func weightsOf(v *trial.View) (a, b float64) {
 	return 0, 1
 }
 
+// rolloutFaults are those of what follows the operator. The order is that of the library.
 func rolloutFaults() []*trial.Fault {
-	var l []*trial.Fault
-	policy := func(row *table.Row, f func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor) *trial.Fault {
+	return slices.Concat(shareFaults(), policyFaults(), postFaults())
+}
+
+// advance makes the next states from the operator's output, where a policy multiplies the
+// state with a and the output with b.
+type advance func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor
+
+// adding returns what adds a fault of one policy, or of any if only is "", to a list.
+func adding(l *[]*trial.Fault) func(row *table.Row, only rollout.Policy, f advance) *trial.Fault {
+	return func(row *table.Row, only rollout.Policy, f advance) *trial.Fault {
 		h := &trial.Fault{Row: row, Advance: func(v *trial.View, out *tensor.Tensor) *tensor.Tensor {
+			if only != "" && v.Machine.Config.Policy != only {
+				return nil
+			}
 			a, b := weightsOf(v)
 			return f(v, v.Machine.Config, a, b, out)
 		}}
-		l = append(l, h)
+		*l = append(*l, h)
 		return h
 	}
-	is := func(v *trial.View, p rollout.Policy) bool { return v.Machine.Config.Policy == p }
-	// Faults of any amplitude: the weights of the policy.
-	h := policy(Named("rollout.alpha-wrong"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		if !is(v, rollout.Convex) {
-			return nil
-		}
+}
+
+// shareFaults are those of any amplitude: other weights of the policy.
+func shareFaults() (l []*trial.Fault) {
+	policy := adding(&l)
+	h := policy(Named("rollout.alpha-wrong"), rollout.Convex, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		return blended(v, c, a+float64(0.125*v.Scale()), b-float64(0.125*v.Scale()), v.X, out)
 	})
 	h.Called = func(v *trial.View, k float64) string {
@@ -81,10 +94,7 @@ func rolloutFaults() []*trial.Fault {
 			return fmt.Sprintf("alpha %.4g in place of %.4g", to, a)
 		}
 	}
-	h = policy(Named("rollout.dt-wrong"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		if !is(v, rollout.Residual) {
-			return nil
-		}
+	h = policy(Named("rollout.dt-wrong"), rollout.Residual, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		return blended(v, c, a, b*(1+v.Scale()), v.X, out)
 	})
 	h.Called = func(v *trial.View, k float64) string {
@@ -97,10 +107,7 @@ func rolloutFaults() []*trial.Fault {
 		}
 		return fmt.Sprintf("dt %.4g in place of %.4g", b*(1+k), b)
 	}
-	h = policy(Named("rollout.operator-share-wrong"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		if !is(v, rollout.Convex) {
-			return nil
-		}
+	h = policy(Named("rollout.operator-share-wrong"), rollout.Convex, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		return blended(v, c, a, b+float64(0.125*v.Scale()), v.X, out)
 	})
 	h.Called = func(v *trial.View, k float64) string {
@@ -110,7 +117,7 @@ func rolloutFaults() []*trial.Fault {
 		}
 		return fmt.Sprintf("weights %.4g and %.4g, which do not add up to 1", a, b+k/8)
 	}
-	h = policy(Named("rollout.state-share-wrong"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	h = policy(Named("rollout.state-share-wrong"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		return blended(v, c, a+float64(0.125*v.Scale()), b, v.X, out)
 	})
 	h.Called = func(v *trial.View, k float64) string {
@@ -120,7 +127,7 @@ func rolloutFaults() []*trial.Fault {
 		}
 		return fmt.Sprintf("weights %.4g and %.4g of state and output", a+k/8, b)
 	}
-	h = policy(Named("rollout.state-leaks"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	h = policy(Named("rollout.state-leaks"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		y := v.Machine.Advance(v.Device, v.X, out)
 		for i := range y.Data {
 			y.Data[i] *= 1 + float64(0.125*v.Scale())
@@ -128,18 +135,20 @@ func rolloutFaults() []*trial.Fault {
 		return y
 	})
 	h.Called = func(_ *trial.View, k float64) string { return fmt.Sprintf("state times %.5g", 1+k/8) }
+	return l
+}
 
+// policyFaults are another policy, or one with other states or in another format.
+func policyFaults() (l []*trial.Fault) {
+	policy := adding(&l)
 	for _, f := range []fp16.Format{fp16.Float16, fp16.BFloat16} {
-		policy(Named("rollout.alpha-or-dt-in", f), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		policy(Named("rollout.alpha-or-dt-in", f), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 			return blended(v, c, f.Round(a), f.Round(b), v.X, out)
 		})
-		policy(Named("rollout.alpha-in-and-1-alpha-of-it", f), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-			if !is(v, rollout.Convex) {
-				return nil
-			}
+		policy(Named("rollout.alpha-in-and-1-alpha-of-it", f), rollout.Convex, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 			return blended(v, c, f.Round(a), 1-f.Round(a), v.X, out)
 		})
-		policy(Named("rollout.state-in", f), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+		policy(Named("rollout.state-in", f), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 			y := v.Machine.Advance(v.Device, v.X, out)
 			f.RoundSlice(y.Data, y.Data)
 			return y
@@ -150,42 +159,36 @@ func rolloutFaults() []*trial.Fault {
 			return y
 		}})
 	}
-	policy(Named("rollout.alpha-in-place-of-1-alpha"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		if !is(v, rollout.Convex) {
-			return nil
-		}
+	policy(Named("rollout.alpha-in-place-of-1-alpha"), rollout.Convex, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		return blended(v, c, a, a, v.X, out)
 	})
-	policy(Named("rollout.policy-applied-twice"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(Named("rollout.policy-applied-twice"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		y := blended(v, rollout.Config{}, a, b, v.X, out)
 		return blended(v, c, a, b, y, out)
 	})
-	policy(Named("rollout.convex-policy-in-place-of-residual"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		if !is(v, rollout.Residual) {
-			return nil
-		}
+	policy(Named("rollout.convex-policy-in-place-of-residual"), rollout.Residual, func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		return blended(v, c, 1-b, b, v.X, out)
 	})
-	policy(Named("rollout.state-of-another-realization"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(Named("rollout.state-of-another-realization"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		return blended(v, c, a, b, rotated(v.X, 1), out)
 	})
-	policy(Named("rollout.realization-stands-still"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(Named("rollout.realization-stands-still"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		y := v.Next.Clone()
 		k := v.Worst
 		copy(y.Samples(k, k+1).Data, v.X.Samples(k, k+1).Data)
 		return y
 	})
-	policy(Named("rollout.realizations-change-places"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(Named("rollout.realizations-change-places"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		return rotated(v.Next, 1)
 	})
-	policy(Named("rollout.state-before-the-last-in-the-policy"), func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
+	policy(Named("rollout.state-before-the-last-in-the-policy"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		if v.Before == nil || a == 0 {
 			return nil
 		}
 		return blended(v, c, a, b, v.Before, out)
 	})
 	l = append(l, &trial.Fault{Row: Named("rollout.operator-reads-the-state-before-the-last"), Input: func(v *trial.View) *tensor.Tensor { return v.Before }})
-	return append(l, postFaults()...)
+	return l
 }
 
 // rotated returns x with its samples moved by k.
@@ -199,12 +202,20 @@ func rotated(x *tensor.Tensor, k int) *tensor.Tensor {
 
 // advanced is the next state by a policy that f has changed, or nil where f cannot.
 func advanced(v *trial.View, out *tensor.Tensor, f func(c *rollout.Config) bool) *tensor.Tensor {
-	m, c := *v, v.Machine.Config
+	c := v.Machine.Config
 	if !f(&c) {
 		return nil
 	}
 	a, b := weightsOf(v)
-	return blended(&m, c, a, b, v.X, out)
+	return blended(v, c, a, b, v.X, out)
+}
+
+// centre takes the mean of numbers from them.
+func centre(p []float64) {
+	m, _ := measure.Moments(p)
+	for i := range p {
+		p[i] -= m
+	}
 }
 
 // postFaults are those of the post-processing.
@@ -252,20 +263,12 @@ func postFaults() []*trial.Fault {
 	}
 	after(Named("rollout.mean-of-each-channel-removed-from-the-state"), func(x *tensor.Tensor) {
 		for k := range x.N() * x.C() {
-			p := x.Plane(k/x.C(), k%x.C())
-			m, _ := measure.Moments(p)
-			for i := range p {
-				p[i] -= m
-			}
+			centre(x.Plane(k/x.C(), k%x.C()))
 		}
 	})
 	after(Named("rollout.mean-removed-from-the-state"), func(x *tensor.Tensor) {
 		for k := range x.N() {
-			p := x.Samples(k, k+1).Data
-			m, _ := measure.Moments(p)
-			for i := range p {
-				p[i] -= m
-			}
+			centre(x.Samples(k, k+1).Data)
 		}
 	})
 	after(Named("rollout.state-channels-in-reverse-order"), func(x *tensor.Tensor) {

@@ -135,10 +135,10 @@ func (e *gate) policyAnswers(g *layerGate, l *evidence.LayerFile, f, store fp16.
 		a, c = 0, 1
 	}
 	return func(yield func(*answer) bool) {
-		half := f == fp16.Float16 || f == fp16.BFloat16
+		half := f.Half()
 		// A file of a half type may hold a copy, rounded or cut, of what the policy read.
-		copied := l.Output.Format == fp16.Float16 || l.Output.Format == fp16.BFloat16
-		keeps := ro.Policy == rollout.Convex && ro.State != "" && (store == fp16.Float16 || store == fp16.BFloat16)
+		copied := l.Output.Format.Half()
+		keeps := ro.Policy == rollout.Convex && ro.State != "" && store.Half()
 		c, constant := c, f.Round(c)
 		for _, way := range []struct{ share, kept, copied, constants, is bool }{
 			{half, keeps, false, false, true}, {false, false, false, false, half || keeps}, {half, false, false, false, keeps}, {false, keeps, true, false, copied}, {true, keeps, true, false, half && copied},

@@ -113,7 +113,7 @@ func (g *layerGate) sums(n *operator.Node, in layerValue, o emulate.Way) *sums {
 	if o.Flat {
 		x, w = emulate.Flush(x), emulate.Flush(w)
 	}
-	s := &sums{operand: f, x: x, weights: w, geometry: n.Geometry, unrounded: o.Wide, rounded: f == fp16.Float16 || f == fp16.BFloat16}
+	s := &sums{operand: f, x: x, weights: w, geometry: n.Geometry, unrounded: o.Wide, rounded: f.Half()}
 	square := func(v float64) float64 { return v * v }
 	magnitudes, squares := mapped(w, math.Abs), mapped(w, square)
 	s.y = s.run(x, w)

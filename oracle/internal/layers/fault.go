@@ -146,7 +146,7 @@ func (e *gate) diagnose(g *layerGate, i int, in []layerValue, s *layerScore, f *
 		}
 		step.Size[k] = math.Sqrt(float64(ulp*ulp)/12 + float64(s.answer.sd[k]*s.answer.sd[k]))
 	}
-	if s.store == fp16.Float16 || s.store == fp16.BFloat16 {
+	if s.store.Half() {
 		// A flip is an ulp, and so 12 times the expected square.
 		step.Limit = math.Sqrt(12 * float64(s.row.FlipLimit) / float64(len(s.got.Data)))
 	}

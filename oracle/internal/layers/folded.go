@@ -38,7 +38,7 @@ type unsure struct{ weights, bias []float64 }
 func (g *layerGate) foldedBy(i, j int, n *operator.Node) *unsure {
 	conv, norm := &g.m.Nodes[i], &g.m.Nodes[j]
 	f, _, err := n.Formats(g.mode, fp16.Float32)
-	half := err == nil && (f == fp16.Float16 || f == fp16.BFloat16)
+	half := err == nil && f.Half()
 	off := func(v, by float64) float64 {
 		switch {
 		case !half && f != fp16.TF32:

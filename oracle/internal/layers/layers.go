@@ -211,7 +211,7 @@ func (g *layerGate) derive(i int, ways [][]layerValue) (all []layerValue) {
 // contract's halves.
 func (g *layerGate) store(i int, got *tensor.Tensor) fp16.Format {
 	f := g.of[i]
-	if (f == fp16.Float16 || f == fp16.BFloat16) && got.Format != f && !evidence.OnFormat(f, got.Data) {
+	if f.Half() && got.Format != f && !evidence.OnFormat(f, got.Data) {
 		return fp16.Float32
 	}
 	return f

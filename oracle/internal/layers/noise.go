@@ -23,7 +23,7 @@ func (g *layerGate) noiseAnswers(n *operator.Node, in layerValue, f fp16.Format)
 		if g.draws == nil || n.Noise.Correlation != 0 { // a field has errors of a transform, too: steps show it
 			return
 		}
-		half := f == fp16.Float16 || f == fp16.BFloat16
+		half := f.Half()
 		for _, w := range emulate.NoiseWays(n, half) {
 			b := &noiseBlock{g: g, f: f, draw: half && w.Off&emulate.AtDraw == 0, product: half && w.Off&emulate.AtProduct == 0, NoiseWay: w}
 			if !yield(b.answer(n, in, w.How)) {

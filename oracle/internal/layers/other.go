@@ -66,7 +66,7 @@ func (g *layerGate) given(n *operator.Node, in []layerValue, formats []fp16.Form
 	sure = true
 	for k, v := range in {
 		f := formats[min(k, len(formats)-1)]
-		half := f == fp16.Float16 || f == fp16.BFloat16 || f == fp16.TF32
+		half := f.Half() || f == fp16.TF32
 		b, s := tensor.New(fp16.Float64, v.Shape...), tensor.New(fp16.Float64, v.Shape...)
 		if v.bound != nil {
 			sure = false

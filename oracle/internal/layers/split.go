@@ -3,7 +3,6 @@ package layers
 import (
 	"math"
 
-	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/oracle/internal/emulate"
 	"github.com/refrun/refrun/oracle/internal/measure"
 )
@@ -13,7 +12,7 @@ import (
 // its input in is known well enough to say what comes of it.
 func (g *layerGate) splits(i int, in layerValue) bool {
 	f := g.of[i]
-	return emulate.Splits(g.m.Nodes[i]) && in.bound == nil && (f == fp16.Float16 || f == fp16.BFloat16)
+	return emulate.Splits(g.m.Nodes[i]) && in.bound == nil && f.Half()
 }
 
 // splitAnswer is the answer of such a norm, z = (x-mu)/sqrt(V), y = f(z) w + b. A z that is

@@ -50,7 +50,7 @@ func (f *filter) certify() error {
 			if v == f.near {
 				around = t.Match
 			}
-			if f.near == nil && h.Rounding && measure.RootMeanSquare(t.q) < 1e-3 {
+			if f.near == nil && h.Rounding && measure.RMS(t.q) < 1e-3 {
 				continue // none that could matter
 			}
 			p := f.e.Pool.At(h, v == f.near)
@@ -106,7 +106,7 @@ func shareOf(m measure.Match, t *Tried) *measure.Match {
 // a wrong one has a residual that says nothing about that, and the residual of
 // a device that happens to equal the emulation is not the scatter of all.
 func (f *filter) right(t *Tried) float64 {
-	rest := measure.RootMeanSquare(f.residual(t.v, t.v.Next))
+	rest := measure.RMS(f.residual(t.v, t.v.Next))
 	least := f.limit(t.v) / 4 * math.Sqrt(float64(t.Match.N)/t.Match.QQ)
 	return max(least, t.Match.Sigma*min(1, f.limit(t.v)/rest))
 }

@@ -141,10 +141,7 @@ func (f *filter) open() (bool, error) {
 		base.Work = &e.Pool.work
 	}
 	if s.Step > 1 {
-		base.Before = tensor.Like(s.X)
-		for k := range s.X.N() {
-			copy(base.Before.Samples(k, k+1).Data, e.States.At(s.Lo+k, s.Step-2))
-		}
+		base.Before = e.Stored(s.Lo, s.Hi, s.Step-2)
 	}
 	base.Drawn = f.otherDraws
 	exact := base
@@ -185,7 +182,7 @@ func (f *filter) open() (bool, error) {
 	if f.near != nil {
 		near = f.near
 	}
-	f.strong = measure.RootMeanSquare(f.residual(near, near.Next)) > 3*f.limit(near)
+	f.strong = measure.RMS(f.residual(near, near.Next)) > 3*f.limit(near)
 	out := f.exact.Outputs[len(f.exact.Outputs)-1]
 	flat := tensor.Like(out)
 	for k := range out.N() * out.C() {
@@ -204,11 +201,11 @@ func (f *filter) open() (bool, error) {
 func (f *filter) single() error {
 	v := f.exact
 	r := f.residual(v, v.Next)
-	f.large = measure.RootMeanSquare(r) > 4*f.limit(v)
+	f.large = measure.RMS(r) > 4*f.limit(v)
 	chw, worst := len(r)/v.X.N(), 0
 	of := make([]float64, v.X.N())
 	for k := range of {
-		of[k] = measure.RootMeanSquare(r[k*chw : (k+1)*chw])
+		of[k] = measure.RMS(r[k*chw : (k+1)*chw])
 		if of[k] > of[worst] {
 			worst = k
 		}

@@ -135,7 +135,7 @@ func (b *bench) full(t *testing.T, got []float64) *Step {
 		for i, u := range other {
 			r[i] = (u - s.Emulated[i]) / s.S[i]
 		}
-		s.Limit = max(s.Limit, 2*measure.RootMeanSquare(r))
+		s.Limit = max(s.Limit, 2*measure.RMS(r))
 	}
 	return s
 }

@@ -40,11 +40,10 @@ func NodeFilters(e *facts.Gate, n NodeStep) []report.FilterRow {
 		of[i] = fp16.Float64
 	}
 	of[n.Node] = n.Store
-	half := n.Store == fp16.Float16 || n.Store == fp16.BFloat16
 	limit := n.Limit
 	if limit == 0 {
 		limit = 8
-		if half {
+		if n.Store.Half() {
 			limit = math.Sqrt(12. / 50)
 		}
 	}
@@ -70,7 +69,7 @@ func NodeFilters(e *facts.Gate, n NodeStep) []report.FilterRow {
 		}
 	}
 	f.change = measure.RelativeChange(n.Got, base)
-	f.strong = measure.RootMeanSquare(f.residual(v, base)) > 3*limit
+	f.strong = measure.RMS(f.residual(v, base)) > 3*limit
 	var rows []report.FilterRow
 	for _, h := range fault.Library() {
 		if !h.On() || h.Whole || !h.At(&e.Machine.Nodes[n.Node]) || h.Slow && f.change > 0.1 {

@@ -46,7 +46,7 @@ func (f *filter) confirm(t *Tried) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		most = max(most, measure.RootMeanSquare(f.units(t.v, p.Data, next.Data)))
+		most = max(most, measure.RMS(f.units(t.v, p.Data, next.Data)))
 	}
 	return t.Match.After <= 2*most, nil
 }

@@ -116,7 +116,7 @@ func (f *filter) try(h *trial.Fault, s trial.Scope, v *trial.View, far float64) 
 	}
 	t := &Tried{H: h, Scope: s, v: v, q: q, k: 1, Near: v == f.near, prior: h.Prior, Match: f.held(v, v.Next, q)}
 	if f.levels && !h.Family {
-		t.Match.After = measure.RootMeanSquare(f.residual(v, next))
+		t.Match.After = measure.RMS(f.residual(v, next))
 	}
 	if h.Family && math.Abs(t.Match.T) > measure.LeastT && t.Match.C != 0 {
 		return t, f.tune(t)

@@ -110,16 +110,7 @@ func Cosine(a, b []float64) float64 {
 	return ab / math.Sqrt(aa*bb)
 }
 
-// RootMeanSquare returns the root mean square of v.
-func RootMeanSquare(v []float64) float64 {
-	var sum float64
-	for _, x := range v {
-		sum += float64(x * x)
-	}
-	return math.Sqrt(sum / float64(max(len(v), 1)))
-}
-
-// RootMeanSquareDiff returns that of a-b.
+// RootMeanSquareDiff returns the root mean square of a-b, NaN if it is none: see [RMSDiff].
 func RootMeanSquareDiff(a, b []float64) float64 {
 	var sum float64
 	for i, x := range a {

@@ -5,7 +5,6 @@ import (
 
 	"github.com/refrun/refrun/diff"
 	"github.com/refrun/refrun/oracle/internal/emulate"
-	"github.com/refrun/refrun/oracle/internal/evidence"
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
 )
@@ -21,8 +20,7 @@ func (e *gate) slopes() error {
 	var rn, nn, rr float64
 	count := 0
 	for t := 1; t < s.T && !e.Late("slope of the noise"); t += every {
-		k, lo, hi := evidence.BatchOf(e.Case.Rollout, (t/every)%s.M)
-		b, err := e.Step(k, lo, hi, t)
+		b, err := e.StepWith((t/every)%s.M, t)
 		if err != nil {
 			return err
 		}

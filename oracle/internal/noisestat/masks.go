@@ -38,8 +38,8 @@ func ReadMasks(ev *evidence.Evidence, known *facts.Facts) ([]report.Finding, err
 	p := e.Machine.Nodes[m.Node].Noise.Scale
 	k := &facts.Masks{Of: make([][]float64, s.M*(s.T-1)), Seen: make([][]bool, s.M*(s.T-1)), P: p}
 	for t := 1; t < s.T; t++ {
-		for batch, b := range e.Case.Rollout.EngineBatches() {
-			st, err := e.Step(batch, b[0], b[1], t)
+		for batch := range e.Case.Rollout.EngineBatches() {
+			st, err := e.StepOf(batch, t)
 			if err != nil {
 				return nil, err
 			}
@@ -48,7 +48,7 @@ func ReadMasks(ev *evidence.Evidence, known *facts.Facts) ([]report.Finding, err
 				return nil, err
 			}
 			rest := m.Without(ev, once, once.Out, once.Hidden())
-			for r := b[0]; r < b[1]; r++ {
+			for r := st.Lo; r < st.Hi; r++ {
 				mask, seen := make([]float64, channels), make([]bool, channels)
 				for c, f := range m.Factors(e.Case.Rollout, once.Hidden(), rest, st, r) {
 					if 2*f.Value*(1-p) > 1 {

@@ -41,8 +41,8 @@ func (e *gate) unseen() error {
 		if err := e.Ctx.Err(); err != nil {
 			return err
 		}
-		for k, b := range batches {
-			st, err := u.step(k, b[0], b[1], t)
+		for k := range batches {
+			st, err := u.step(k, t)
 			if err != nil {
 				return err
 			}
@@ -82,9 +82,9 @@ type UnseenStep struct {
 }
 
 // step returns a step as noise.
-func (u *Unseen) step(k, lo, hi, t int) (*UnseenStep, error) {
+func (u *Unseen) step(k, t int) (*UnseenStep, error) {
 	e := u.E
-	b, err := e.Step(k, lo, hi, t)
+	b, err := e.StepOf(k, t)
 	if err != nil {
 		return nil, err
 	}
@@ -307,8 +307,7 @@ func (u *Unseen) Calibrate() error {
 		steps = append(steps, t)
 	}
 	for i, t := range append(steps, s.T-1) {
-		k, lo, hi := evidence.BatchOf(e.Case.Rollout, i%s.M)
-		p, err := u.probe(k, lo, hi, t)
+		p, err := u.probe(i%s.M, t)
 		if err != nil {
 			return err
 		}
@@ -407,8 +406,7 @@ func (u *Unseen) truncated() error {
 // ends probes the first step and the last.
 func (u *Unseen) ends(do func(p *roundingProbe) error) error {
 	for _, t := range []int{1, u.E.States.T - 1} {
-		k, lo, hi := evidence.BatchOf(u.E.Case.Rollout, 0)
-		p, err := u.probe(k, lo, hi, t)
+		p, err := u.probe(0, t)
 		if err != nil {
 			return err
 		}
@@ -469,10 +467,11 @@ func (u *Unseen) setFloor() error {
 	})
 }
 
-// probe takes a step with some noise and without, exactly and as claimed.
-func (u *Unseen) probe(k, lo, hi, t int) (*roundingProbe, error) {
+// probe takes a step of realization m's engine batch with some noise and without, exactly
+// and as claimed.
+func (u *Unseen) probe(m, t int) (*roundingProbe, error) {
 	e := u.E
-	b, err := e.Step(k, lo, hi, t)
+	b, err := e.StepWith(m, t)
 	if err != nil {
 		return nil, err
 	}
@@ -487,7 +486,7 @@ func (u *Unseen) probe(k, lo, hi, t int) (*roundingProbe, error) {
 			return nil, err
 		}
 		r.without[i] = e.Raw(d, b.X, p.Out).Data
-		draws, err := evidence.SomeNoise(1, lo, hi, t)
+		draws, err := evidence.SomeNoise(1, b.Lo, b.Hi, t)
 		if err != nil {
 			return nil, err
 		}

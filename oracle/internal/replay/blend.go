@@ -14,7 +14,7 @@ import (
 // advanced is the next state by another policy.
 func (w *wrong) advanced(c rollout.Config) []float64 {
 	d := w.claimed.D
-	out := tensor.Of(d.Store[len(d.Store)-1], w.claimed.Out.Data, w.X.N(), w.X.C(), w.X.H(), w.X.W())
+	out := tensor.Of(d.Store[len(d.Store)-1], w.claimed.Out.Data, w.X.Shape...)
 	return c.Advance(w.X, out, d.State, d.Mode).Data
 }
 
@@ -81,7 +81,7 @@ func (e *Gate) blendSuspects(w *wrong) []suspect {
 		all[len(all)-1].weak = true
 	}
 	add("rollout.mean-removed-from-the-state", "the mean of each channel is taken out of it", func() ([]float64, error) {
-		y := tensor.Of(fp16.Float64, append([]float64(nil), w.want...), w.X.N(), w.X.C(), w.X.H(), w.X.W())
+		y := w.Tensor(append([]float64(nil), w.want...))
 		for i := range y.N() * y.C() {
 			plane := y.Plane(i/y.C(), i%y.C())
 			mean := 0.0

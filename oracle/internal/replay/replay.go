@@ -115,8 +115,8 @@ type wrong struct {
 // in units of what the claim's roundings do.
 func (e *Gate) worstBatch(t int) (*wrong, error) {
 	var worst *wrong
-	for k, bounds := range e.Case.Rollout.EngineBatches() {
-		w, err := e.wrongStep(k, bounds[0], bounds[1], t)
+	for k := range e.Case.Rollout.EngineBatches() {
+		w, err := e.wrongStep(k, t)
 		if err != nil {
 			return nil, err
 		}
@@ -134,8 +134,9 @@ func (e *Gate) worstBatch(t int) (*wrong, error) {
 	return worst, nil
 }
 
-func (e *Gate) wrongStep(k, lo, hi, t int) (*wrong, error) {
-	b, err := e.Step(k, lo, hi, t)
+// wrongStep returns a step of an engine batch beside the claim's.
+func (e *Gate) wrongStep(k, t int) (*wrong, error) {
+	b, err := e.StepOf(k, t)
 	if err != nil {
 		return nil, err
 	}
@@ -232,7 +233,7 @@ func (e *Gate) stranger(w *wrong) error {
 		if e.Late("whether the states are another operator's") {
 			return nil
 		}
-		v, err := e.wrongStep(w.Batch, w.Lo, w.Hi, t)
+		v, err := e.wrongStep(w.Batch, t)
 		if err != nil {
 			return err
 		}

@@ -65,7 +65,7 @@ func TestSuspects(t *testing.T) {
 		{"twice", config(func(c *rollout.Config) { c.Alpha *= c.Alpha }), report.FailRollout, "policy applied twice"},
 		{"residual", config(func(c *rollout.Config) { c.Policy, c.Dt = rollout.Residual, 0.7 }), report.FailRollout, "another policy"},
 		{"leak", rig.PolicyFault(func(_ *rig.Rig, _ *emulate.Device, _, right, _ *tensor.Tensor) *tensor.Tensor {
-			y := tensor.Of(right.Format, measure.Scaled(right.Data, 0.9), right.N(), right.C(), right.H(), right.W())
+			y := tensor.Of(right.Format, measure.Scaled(right.Data, 0.9), right.Shape...)
 			y.Format.RoundSlice(y.Data, y.Data)
 			return y
 		}), report.FailRollout, "state scaled"},

@@ -19,13 +19,7 @@ func (e *Gate) stateSuspects(w *wrong) []suspect {
 		all = append(all, suspect{name: name, what: what, verdict: report.FailRollout, gate: "rollout", step: step})
 	}
 	recorded := func(u int) func() *tensor.Tensor {
-		return func() *tensor.Tensor {
-			x := tensor.Like(w.X)
-			for m := w.Lo; m < w.Hi; m++ {
-				copy(w.Sample(x.Data, m), s.At(m, u))
-			}
-			return x
-		}
+		return func() *tensor.Tensor { return e.Stored(w.Lo, w.Hi, u) }
 	}
 	whole := func(x func() *tensor.Tensor, u int) func() ([]float64, error) {
 		return func() ([]float64, error) { return e.stepFrom(w, x(), x(), u) }
@@ -66,7 +60,7 @@ func (e *Gate) stateSuspects(w *wrong) []suspect {
 	for _, u := range []int{t, t + 1} {
 		if u < s.T {
 			add("rollout.two-steps-in-one", "it is made twice", func() ([]float64, error) {
-				return e.stepFrom(w, tensor.Of(fp16.Float64, w.want, w.X.N(), w.X.C(), w.X.H(), w.X.W()), nil, u)
+				return e.stepFrom(w, w.Tensor(w.want), nil, u)
 			})
 		}
 	}
@@ -76,7 +70,7 @@ func (e *Gate) stateSuspects(w *wrong) []suspect {
 		all[len(all)-1].verdict = report.FailLogic // which it was given beside its own: it reads the wrong sample of a batch
 		add("rollout.state-of-another-realization", "the policy blends with "+p.name+" state", blend(x))
 		add("rollout.realizations-in-each-other-place", "it holds "+p.name+" state", func() ([]float64, error) {
-			return Mixed(tensor.Of(fp16.Float64, w.want, w.X.N(), w.X.C(), w.X.H(), w.X.W()), p.of).Data, nil
+			return Mixed(w.Tensor(w.want), p.of).Data, nil
 		})
 	}
 	for _, f := range []fp16.Format{fp16.TF32, fp16.Float16, fp16.BFloat16} {
@@ -135,7 +129,7 @@ func (e *Gate) inPlace(w *wrong, down bool) func() ([]float64, error) {
 			lo, hi = h, w.X.H()
 		}
 		mixed := w.X.Clone()
-		want := tensor.Of(fp16.Float64, w.want, w.X.N(), w.X.C(), w.X.H(), w.X.W())
+		want := w.Tensor(w.want)
 		rows := func(dst, src *tensor.Tensor, lo, hi int) {
 			for n := range dst.N() {
 				for c := range dst.C() {
@@ -148,7 +142,7 @@ func (e *Gate) inPlace(w *wrong, down bool) func() ([]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		rows(tensor.Of(fp16.Float64, y, w.X.N(), w.X.C(), w.X.H(), w.X.W()), want, lo, hi)
+		rows(w.Tensor(y), want, lo, hi)
 		return y, nil
 	}
 }

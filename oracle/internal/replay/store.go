@@ -10,7 +10,6 @@ import (
 	"github.com/refrun/refrun/oracle/internal/measure"
 	"github.com/refrun/refrun/oracle/report"
 	"github.com/refrun/refrun/rollout"
-	"github.com/refrun/refrun/tensor"
 )
 
 // storeSuspects are right states that were stored in the wrong place, or not
@@ -64,7 +63,7 @@ func (e *Gate) outlived(w *wrong) (bool, error) {
 	if w.Step+1 >= e.States.T {
 		return false, nil
 	}
-	next, err := e.wrongStep(w.Batch, w.Lo, w.Hi, w.Step+1)
+	next, err := e.wrongStep(w.Batch, w.Step+1)
 	return err == nil && next.rms <= 4*next.floor, err
 }
 
@@ -123,8 +122,8 @@ func (w *wrong) flipped() (at int, ok bool) {
 // reordered returns the claim's states with their channels in the order in
 // which the device's fit best; nil if that is the right order.
 func (w *wrong) reordered() []float64 {
-	x := tensor.Of(fp16.Float64, w.want, w.X.N(), w.X.C(), w.X.H(), w.X.W())
-	got := tensor.Of(fp16.Float64, w.Got, w.X.N(), w.X.C(), w.X.H(), w.X.W())
+	x := w.Tensor(w.want)
+	got := w.Tensor(w.Got)
 	m := w.worst() - w.Lo
 	y := x.Clone()
 	moved := false

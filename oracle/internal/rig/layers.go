@@ -71,7 +71,7 @@ func Record(t *testing.T, e *facts.Gate, d emulate.Device, step, from int) *Reco
 	r := &Recording{Exam: e, from: from, Outputs: map[string]*tensor.Tensor{}}
 	keep := func(name string, f fp16.Format, x *tensor.Tensor) {
 		r.Names = append(r.Names, name)
-		r.Outputs[name] = tensor.Of(f, append([]float64(nil), x.Data...), x.N(), x.C(), x.H(), x.W())
+		r.Outputs[name] = tensor.Of(f, append([]float64(nil), x.Data...), x.Shape...)
 	}
 	keep("input", fp16.Float32, b.X)
 	d.Seen = func(i int, y *tensor.Tensor) {

@@ -30,11 +30,11 @@ func (g *stepGate) measureAll() ([]*stepFigures, *verdictOn, error) {
 		}
 	}
 	var all []*stepFigures
-	batches := g.e.Case.Rollout.EngineBatches()
-	total := (g.e.States.T - 1) * len(batches)
+	batches := len(g.e.Case.Rollout.EngineBatches())
+	total := (g.e.States.T - 1) * batches
 	for t := 1; t < g.e.States.T; t++ {
-		for k, batch := range batches {
-			b, err := g.e.Step(k, batch[0], batch[1], t)
+		for k := range batches {
+			b, err := g.e.StepOf(k, t)
 			if err != nil {
 				return nil, nil, err
 			}
@@ -83,8 +83,7 @@ func (g *stepGate) firstAt(all []*stepFigures, level float64) (*verdictOn, error
 		if x == nil && f.peak() <= farthest*level {
 			continue
 		}
-		batch := g.e.Case.Rollout.EngineBatches()[f.batch]
-		b, err := g.e.Step(f.batch, batch[0], batch[1], f.step)
+		b, err := g.e.StepOf(f.batch, f.step)
 		if err != nil {
 			return nil, err
 		}

@@ -58,8 +58,7 @@ func (g *stepGate) hypotheses(batch, t int) (bool, error) {
 
 // look returns a step with all that hypotheses are held against.
 func (g *stepGate) look(batch, t int) (*match.Step, error) {
-	lohi := g.e.Case.Rollout.EngineBatches()[batch]
-	b, err := g.e.Step(batch, lohi[0], lohi[1], t)
+	b, err := g.e.StepOf(batch, t)
 	if err != nil {
 		return nil, err
 	}

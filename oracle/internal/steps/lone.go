@@ -175,8 +175,7 @@ func (g *stepGate) sure(level float64) (bad *verdictOn, err error) {
 	}
 	for _, d := range l {
 		f := d.figures
-		batch := g.e.Case.Rollout.EngineBatches()[f.batch]
-		b, err := g.e.Step(f.batch, batch[0], batch[1], f.step)
+		b, err := g.e.StepOf(f.batch, f.step)
 		if err != nil {
 			return nil, err
 		}

@@ -25,13 +25,12 @@ func (g *stepGate) nearer() (bool, error) {
 	if !g.claim.Discrete() {
 		return false, nil
 	}
-	batches := g.e.Case.Rollout.EngineBatches()
 	for t := 1; t < g.e.States.T; t++ {
-		for k, batch := range batches {
+		for k := range g.e.Case.Rollout.EngineBatches() {
 			if g.e.Late(fmt.Sprintf("whether step %d is nearer to the truth", t)) {
 				return false, nil
 			}
-			b, err := g.e.Step(k, batch[0], batch[1], t)
+			b, err := g.e.StepOf(k, t)
 			if err != nil {
 				return false, err
 			}

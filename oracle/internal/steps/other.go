@@ -13,8 +13,7 @@ func (g *stepGate) other(bad *verdictOn) (bool, error) {
 	if bad.gate == "structure" || bad.lone { // which no other rounding explains
 		return false, nil
 	}
-	batch := g.e.Case.Rollout.EngineBatches()[bad.figures.batch]
-	b, err := g.e.Step(bad.figures.batch, batch[0], batch[1], bad.figures.step)
+	b, err := g.e.StepOf(bad.figures.batch, bad.figures.step)
 	if err != nil {
 		return false, err
 	}

@@ -29,16 +29,11 @@ func (g *stepGate) report(all []*stepFigures, bad *verdictOn) error {
 	if g.use.Half() && !g.unnamed {
 		r.Pattern = strings.TrimSuffix(g.use.Stores(nodes)+"; "+r.Pattern, "; ")
 	}
-	t := g.e.States.T - 1
+	batch, t := 0, g.e.States.T-1
 	if bad != nil {
-		t = bad.figures.step
+		batch, t = bad.figures.batch, bad.figures.step
 	}
-	batch := 0
-	if bad != nil {
-		batch = bad.figures.batch
-	}
-	lohi := g.e.Case.Rollout.EngineBatches()[batch]
-	b, err := g.e.Step(batch, lohi[0], lohi[1], t)
+	b, err := g.e.StepOf(batch, t)
 	if err != nil {
 		return err
 	}

@@ -139,8 +139,7 @@ const mostAgain = 3
 
 // step returns a step of the first engine batch.
 func (g *stepGate) step(t int) (*evidence.BatchStep, error) {
-	b := g.e.Case.Rollout.EngineBatches()[0]
-	return g.e.Step(0, b[0], b[1], t)
+	return g.e.StepOf(0, t)
 }
 
 // fullSteps are the steps at which ensembles are taken: first, middle, last.

@@ -84,8 +84,7 @@ func (e *Gate) silent(m, t int) (bool, error) {
 	if at < 0 || e.Machine.Nodes[at].Noise.Type != noise.Multiplicative {
 		return false, nil
 	}
-	k, lo, hi := evidence.BatchOf(e.Case.Rollout, m)
-	b, err := e.Step(k, lo, hi, t)
+	b, err := e.StepWith(m, t)
 	if err != nil {
 		return false, err
 	}
@@ -93,7 +92,7 @@ func (e *Gate) silent(m, t int) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	zeros := !slices.ContainsFunc(p.Hidden().Samples(m-lo, m-lo+1).Data, func(v float64) bool { return v != 0 })
+	zeros := !slices.ContainsFunc(p.Hidden().Samples(m-b.Lo, m-b.Lo+1).Data, func(v float64) bool { return v != 0 })
 	return zeros, nil
 }
 
@@ -101,15 +100,14 @@ func (e *Gate) silent(m, t int) (bool, error) {
 // masks of a few channels may be by chance.
 func (e *Gate) sameDraws(m, n, t int) (bool, error) {
 	of := func(m int) ([][]float64, error) {
-		k, lo, hi := evidence.BatchOf(e.Case.Rollout, m)
-		b, err := e.Step(k, lo, hi, t)
+		b, err := e.StepWith(m, t)
 		if err != nil || b.Draws == nil {
 			return nil, err
 		}
 		if _, err := e.Machine.Operator(&emulate.Device{Mode: e.Mode}, b.X, b.Draws.Rewind()); err != nil {
 			return nil, err
 		}
-		return evidence.Part(b.Draws, m-lo, m-lo+1, hi-lo).Data, nil
+		return evidence.Part(b.Draws, m-b.Lo, m-b.Lo+1, b.X.N()).Data, nil
 	}
 	a, err := of(m)
 	if err != nil {

@@ -19,11 +19,12 @@ import (
 func (e *Gate) start() error {
 	const blind = "states stored one step late or early from the start on"
 	s := e.States
-	if e.Case.Trajectory == nil {
-		e.Report.Blind = append(e.Report.Blind, report.Blind{Name: blind, Least: diff.Number(math.Inf(1))})
-		return nil
+	known := e.Case.Trajectory != nil
+	if known {
+		_, err := e.Case.Trajectory.Tensor("initial_condition")
+		known = err == nil
 	}
-	if _, err := e.Case.Trajectory.Tensor("initial_condition"); err != nil {
+	if !known {
 		e.Report.Blind = append(e.Report.Blind, report.Blind{Name: blind, Least: diff.Number(math.Inf(1))})
 		return nil
 	}
@@ -114,12 +115,11 @@ func (e *Gate) StartOf(m int, given *tensor.Tensor, want []float64) error {
 // to it than a tenth of the way that the step goes, which noise of unknown
 // draws may take.
 func (e *Gate) startIsStep(m int, start []float64) (bool, error) {
-	k, lo, hi := evidence.BatchOf(e.Case.Rollout, m)
-	b, err := e.Step(k, lo, hi, 1)
+	b, err := e.StepWith(m, 1)
 	if err != nil {
 		return false, err
 	}
-	for i := range hi - lo {
+	for i := range b.X.N() {
 		copy(b.X.Samples(i, i+1).Data, start)
 	}
 	y, err := e.Emulated(b)

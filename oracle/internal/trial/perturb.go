@@ -14,7 +14,7 @@ func (v *View) Perturbed(h *Fault, s Scope, seed uint64) (*tensor.Tensor, error)
 	rng := rand.New(rand.NewPCG(seed, 0x9e3779b97f4a7c15))
 	l := &emulate.Legal{Machine: v.Machine, U: emulate.Accumulator(v.Device.Mode), Lambda: emulate.CoarseLambda, Member: 1<<30 + seed}
 	var stored []fp16.Format
-	if half := v.Device.Mode.Precision == fp16.Float16 || v.Device.Mode.Precision == fp16.BFloat16; half {
+	if v.Device.Mode.Precision.Half() {
 		l.Half = v.Device.Store != nil
 		if !l.Half {
 			stored = emulate.FormatsOf(v.Machine.Nodes, v.Device.Mode, fp16.Float32)
