@@ -191,6 +191,9 @@ const runningSlack = 16
 // beyond 4.5 once in a thousand, nine times that (its first eigenvalue, 4/pi^2, has most of it). Its partial
 // sums are one walk too, and both together are beyond 22 times once in a thousand: runningSlack is less
 // (TestRunningSlack). It shows where errors are those of sums, and not of a coarser store.
+//
+// Anywhere else it is 1.6: what is expected is the mean of a few simulated kernels, in which
+// errors of one cause, such as a row's sum, are drawn a few times only.
 func (t *trial) slack(f fp16.Format, by region) float64 {
 	if f != fp16.Float32 && t.Accumulate == "" || by.n == 1 {
 		return 1.6
@@ -207,7 +210,10 @@ func (t *trial) slack(f fp16.Format, by region) float64 {
 	return 1.6
 }
 
-// above is how far the worst region is above what is expected, in deviations.
+// above is how far the worst region is above what is expected, in deviations. Squares are
+// counted in quanta, and no element is expected to have more than one. Normal errors of e in
+// all then have a variance of 2 e at most, and rare ones, of a quantum each, one of e: 3 e is
+// both. The 1 is for regions in which next to nothing is expected.
 func above(x, expected []float64, slack float64) (worst float64, at int) {
 	worst = math.Inf(-1)
 	for k := range x {

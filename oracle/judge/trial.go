@@ -32,7 +32,7 @@ type trial struct {
 // passes reports whether the output is right under the contract.
 func (t *trial) passes() bool { return t.violations == 0 && t.excess <= 1 && t.fault == nil }
 
-// points returns the values of those names.
+// values returns the values of those names.
 func (b *builder) values(names []string) ([]int, error) {
 	var of []int
 	for _, n := range names {

@@ -197,6 +197,7 @@ func (l *Legal) norm(i int, n *operator.Node, y, x *tensor.Tensor) {
 	})
 }
 
+// Salt tells the errors of one member, node and channel from those of others.
 func (l *Legal) Salt(node, channel int) uint64 {
 	return measure.Mix64(l.Member<<40 ^ uint64(node)<<20 ^ uint64(channel&(1<<20-1)))
 }

@@ -5,14 +5,19 @@ import (
 	"github.com/refrun/refrun/operator"
 )
 
+// IsConv says that a node is a convolution.
 func IsConv(n *operator.Node) bool { return n.Op == operator.OpConv }
 
+// IsNorm says that a node is a norm.
 func IsNorm(n *operator.Node) bool { return n.Op == operator.OpNorm }
 
+// IsAct says that a node is an activation that does something.
 func IsAct(n *operator.Node) bool { return n.Op == operator.OpAct && n.Act != act.Identity }
 
+// IsAdd says that a node is a sum.
 func IsAdd(n *operator.Node) bool { return n.Op == operator.OpAdd }
 
+// IsNoise says that a node is a stochastic block.
 func IsNoise(n *operator.Node) bool { return n.Op == operator.OpNoise }
 
 // IsIdentity says that nothing is done at a place for an activation, such as

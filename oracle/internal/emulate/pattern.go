@@ -94,8 +94,10 @@ type Pattern struct {
 // MostTraced is how many nodes a pattern can tell apart.
 const MostTraced = 64
 
+// Half reports whether a pattern is one of a half precision.
 func (p Pattern) Half() bool { return p.Mode.Precision.Half() }
 
+// IsOdd reports whether node i rounds at other points than its kind: see Odd.
 func (p Pattern) IsOdd(i int) bool { return i < MostTraced && p.Odd>>i&1 != 0 }
 
 // Whole reports whether the pattern rounds wherever its mode's contract does.

@@ -25,6 +25,7 @@ func Part(d *emulate.Draws, from, to, n int) *emulate.Draws {
 	return p
 }
 
+// OnFormat reports whether all numbers are of a format.
 func OnFormat(f fp16.Format, v []float64) bool {
 	for _, x := range v {
 		if !f.Holds(x) {
@@ -144,6 +145,7 @@ func (e *Evidence) Fits(m, t int) (bool, error) {
 	return measure.RMSDiff(e.States.At(m, t), want) <= 16*measure.RMSDiff(exact, want)+0x1p-20*measure.RMS(exact), nil
 }
 
+// FirstPoison returns the index of the first NaN or infinity, -1 if there is none.
 func FirstPoison(x []float64) int {
 	for i, v := range x {
 		if !measure.Finite(v) {
@@ -153,6 +155,7 @@ func FirstPoison(x []float64) int {
 	return -1
 }
 
+// AllPoison reports whether every number is NaN.
 func AllPoison(x []float64) bool {
 	for _, v := range x {
 		if v == v {

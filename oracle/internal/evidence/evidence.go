@@ -29,10 +29,12 @@ type Evidence struct {
 	planned []operator.Mode // whose plans the operator may have: see forward
 }
 
-// LargeForward is how many multiplications a step has from which on work is spared.
+// LargeForward is how many multiplications a step has from which on work is spared:
+// hundreds of hypotheses are as many steps.
 const LargeForward = 1e9
 
-// FewestNumbers is how many numbers must vary, in all steps, to show anything.
+// FewestNumbers is how many numbers must vary, in all steps, to show anything: the mean
+// square of n independent normal errors is known to sqrt(2/n) of itself, here 4 %.
 const FewestNumbers = 1 << 10
 
 // BatchStep is one step of one engine batch, teacher-forced: the device's own
@@ -79,6 +81,7 @@ func (e *Evidence) Step(batch, lo, hi, t int) (*BatchStep, error) {
 	return b, nil
 }
 
+// Progress tells whoever watches how far a stage of the check is.
 func (e *Evidence) Progress(stage string, done, total int) {
 	if e.Watch != nil {
 		e.Watch(stage, done, total)

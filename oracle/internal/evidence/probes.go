@@ -10,7 +10,7 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
-// A probe is one realization of a case that is made to show a certain kind of
+// Probe is one realization of a case that is made to show a certain kind of
 // fault: what a rollout's own states may never show.
 type Probe struct {
 	Name string `json:"name"` // the kind

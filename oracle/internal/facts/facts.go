@@ -13,7 +13,7 @@ import (
 	"github.com/refrun/refrun/rollout"
 )
 
-// A check is a gate, or what comes before one: it reads the evidence and what is
+// Check is a gate, or what comes before one: it reads the evidence and what is
 // established so far, and returns what it finds.
 type Check func(*evidence.Evidence, *Facts) ([]report.Finding, error)
 

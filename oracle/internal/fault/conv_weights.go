@@ -21,7 +21,7 @@ func dilate(n *operator.Node, weights []float64) []float64 {
 	return w
 }
 
-// weights is a fault that reads weight w[o,c,i,j] at another place of [O,C,K,K];
+// weightsRead is a fault that reads weight w[o,c,i,j] at another place of [O,C,K,K];
 // negative places are zeros.
 func weightsRead(row *table.Row, at func(*operator.Node) bool, from func(o, c, i, j, os, cs, k int) int) *trial.Fault {
 	return change(row, at, func(c *convolution, n *operator.Node) bool {

@@ -37,13 +37,17 @@ type layerScore struct {
 //
 //	flips <= L + 6 sqrt(L) + 3,  L = sum of exp(-d^2/(2 (3 sd)^2)),
 //
-// d the distance to the nearest boundary between two roundings (where elements of a
-// channel have the same exact value, k of them on average by their chance, L + 6 sqrt(k L)
-// + 3 k); and the
-// squared errors, each over ulp^2/12 + sd^2, are not more than 1.2 times what
-// the rounding of the exact values and a device's errors make of them. Both
-// hold for the layer and for every slice of it, where the limits are wider, as
-// there are some hundreds of them.
+// d the distance to the nearest boundary between two roundings, sd the deviation of a
+// device's error before it rounds. Of L rare independent events, more than L + 6 sqrt(L) + 3
+// are as rare as 6 deviations (Poisson's variance is L; 3 is for small L). Where elements of a
+// channel have the same exact value they flip together: k of them at a time make it
+// L + 6 sqrt(k L) + 3 k.
+//
+// And the squared errors, each over ulp^2/12 + sd^2, are not more than 1.2 times what
+// the rounding of the exact values and a device's errors make of them.
+//
+// Both hold for the layer and for every slice of it. There are some hundreds of slices, so
+// theirs are L + 8 sqrt(L) + 8.
 func judge(a *answer, got *tensor.Tensor, store fp16.Format) *layerScore {
 	n := len(got.Data)
 	s := &layerScore{answer: a, store: store, got: got, bad: make([]bool, n)}
@@ -101,7 +105,8 @@ func judge(a *answer, got *tensor.Tensor, store fp16.Format) *layerScore {
 			}
 			f.most[k] = 1.2 * (float64(e0*e0) + float64(a.wide*a.wide*sd2)) / w
 			// Beside a small number the errors of the sum are all there is, and
-			// normal: six deviations, of the worst legal order.
+			// normal: six deviations of the worst legal order, whose root mean
+			// square is wide/1.8 (see legalSums).
 			f.tail[k] = 36 * float64(a.wide*a.wide*sd2) / (1.8 * 1.8) / w
 		}
 		if a.flip != nil && a.flip[k] > 0 {
@@ -170,12 +175,14 @@ func sameValues(mid []float64, x *tensor.Tensor) []float64 {
 	return same
 }
 
+// statistics notes a slice beyond its limits, if no number is outside of its bound.
 func (s *layerScore) statistics(v slice, factor, offset float64) {
 	if over := v.excess(factor, offset); over > 1 && s.gate != "bound" && over > s.excess {
 		s.gate, s.excess = "statistics", over
 	}
 }
 
+// right reports whether nothing is beyond a limit.
 func (s *layerScore) right() bool { return s.gate == "" }
 
 func signOf(v float64) float64 {

@@ -19,11 +19,11 @@ import (
 
 // What else a filter must reach to be a diagnosis.
 const (
-	amplitudeTol = 0.1  // of an amplitude that must be 1
-	leastFamily  = 2e-3 // amplitude of a family below which it is none
-	sameAngle    = 0.95 // cosine from which two signatures are one
-	leastSize    = 50   // the limit over the root mean square of a signature that could matter
-	filterRows   = 12   // in the report
+	amplitudeTol = 0.1  // by how much an amplitude that must be 1 may differ from it
+	leastFamily  = 2e-3 // the least amplitude of a family: a wrong rounding may scale by less
+	sameAngle    = 0.95 // the cosine of the angle between two signatures from which on they are one
+	leastSize    = 50   // a signature whose RMS is less than a 50th of what right devices leave names nothing
+	filterRows   = 12   // hypotheses that the report lists
 )
 
 // Step is an evidence.BatchStep with all that the expensive gates want to know.

@@ -13,6 +13,7 @@ func Ratio(a, b float64) float64 {
 	return a / b
 }
 
+// AllFinite reports whether no number is NaN or an infinity.
 func AllFinite(x *tensor.Tensor) bool {
 	for _, v := range x.Data {
 		if !Finite(v) {

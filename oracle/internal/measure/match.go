@@ -23,14 +23,14 @@ func (m *Match) Refutes() bool { return m.QQ > 0 && m.C < 0.5 && 1-m.C > LeastT/
 // neighbours those of their windows. So sigma_c is the greatest of that, of the
 // sandwich estimate over clusters of neighbours, sum over clusters of
 // (sum of q (r-cq))^2 / <q,q>^2, and of the amplitudes that residuals of correct
-// devices have (see spread).
+// devices have (see [Match.Spread]).
 type Match struct {
-	N          int
-	rr, RQ, QQ float64
-	C, T, Gain float64
-	Sigma      float64
+	N          int     // elements
+	rr, RQ, QQ float64 // <r,r>, <r,q> and <q,q>
+	C, T, Gain float64 // c, t and gain
+	Sigma      float64 // sigma_c
 	After      float64 // rms(r-q)
-	Shown      float64 // the share of c by which t goes, see filter.tune
+	Shown      float64 // the share of c that t is made of: 1, or less of a family, see [Match.Tuned]
 }
 
 // Hold returns the match of r with q; cluster says to which cluster each
@@ -132,5 +132,7 @@ func (m *Match) Tuned(c float64, rest Match, qq float64) {
 	m.T = m.Shown * c / rest.Sigma
 }
 
-// LeastT is what an amplitude must be, in its standard deviations, to be a fault's.
+// LeastT is what an amplitude must be, in its standard deviations, to be a fault's. A normal
+// number is beyond 8 once in 10^15 times, and if sigma is too small by a fifth, once in
+// 6*10^9: there are hundreds of hypotheses, and as many steps.
 const LeastT = 8

@@ -7,6 +7,7 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
+// Equal reports whether all numbers are equal, NaN to NaN.
 func Equal(a, b []float64) bool {
 	for i, v := range a {
 		if v != b[i] && (v == v || b[i] == b[i]) {
@@ -44,6 +45,7 @@ func RootSum(a, b float64) float64 { return math.Sqrt(float64(a*a) + float64(b*b
 // exceeds with a probability of 1e-9 at most, by P(|z| > x) <= exp(-x^2/2).
 func ZLimit(n float64) float64 { return math.Sqrt(2 * (elem.Log(max(n, 1)) + elem.Log(1e9))) }
 
+// Dot returns the sum of a[i] b[i].
 func Dot(a, b []float64) float64 {
 	sum := 0.0
 	for i, v := range a {
@@ -52,6 +54,7 @@ func Dot(a, b []float64) float64 {
 	return sum
 }
 
+// Scaled returns a x.
 func Scaled(x []float64, a float64) []float64 {
 	y := make([]float64, len(x))
 	for i, v := range x {
@@ -69,6 +72,7 @@ func Mix64(x uint64) uint64 {
 	return x ^ x>>31
 }
 
+// MeanSquare returns the mean of x^2.
 func MeanSquare(x []float64) float64 {
 	var s float64
 	for _, v := range x {
@@ -93,6 +97,7 @@ func Moments(x []float64) (mean, variance float64) {
 // LnAbove returns the logarithm of n >= 1 from above, to the next power of two.
 func LnAbove(n float64) float64 { return math.Ln2 * float64(math.Ilogb(n)+1) }
 
+// RMS returns the root mean square, 0 of nothing.
 func RMS(x []float64) float64 {
 	sum := 0.0
 	for _, v := range x {

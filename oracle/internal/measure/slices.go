@@ -234,7 +234,7 @@ func (s *Cuts) windows(r []float64) {
 	}
 }
 
-// next returns the next position, the last one included; beyond it one more.
+// nextStart returns the next position, the last one included; beyond it one more.
 func nextStart(at, step, last int) int {
 	if at < last {
 		return min(at+step, last)

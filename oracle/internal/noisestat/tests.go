@@ -188,6 +188,7 @@ func (n *noiseTests) judge(u *Unseen) {
 		n.e.Find(report.Finding{Verdict: report.NoPower, Gate: "noise", Step: -1, Realization: -1, Excess: 1, Text: "at every pixel a clamp may have touched the states, or the noise is not larger than roundings: it shows nothing"})
 		return
 	}
+	// The mean of |x| of a normal x is its deviation over 1.2533, the root of pi/2.
 	std := measure.Ratio(measure.Ratio(n.absSum, n.count)*1.2533, math.Sqrt(max(level, 1e-300)))
 	r.Expected = report.StepError{MeanAbs: diff.Number(std / 1.2533), MaxAbs: diff.Number(std * math.Sqrt(2*elem.Log(max(n.count, 2)))), RMSOverExpected: 1}
 	logic := n.strange(u)

@@ -160,8 +160,8 @@ func (e *Gate) wrongStep(k, t int) (*wrong, error) {
 
 // roundings returns the RMS distance of right steps from the claim's: that of
 // the exact step, or where the claim stores float32 numbers the error of the
-// sums, which it leaves open: storing every sum in float32 once stands for a
-// fortieth of what a long sum may lose.
+// sums, which it leaves open. Such a claim rounds each sum once, and a long sum may lose
+// some forty times that: the distance counts eight times here, and four times that is called right.
 func (e *Gate) roundings(w *wrong, want *tensor.Tensor) float64 {
 	d := measure.RMSDiff(w.exact.Next(w.exact.Out).Data, want.Data)
 	if want.Format.Ulp(1) < 1e-5 && w.claimed.D.Store[len(w.claimed.D.Store)-1] == want.Format {
@@ -223,7 +223,8 @@ func (w *wrong) either(y []float64) []float64 {
 }
 
 // stranger says that a trajectory is another operator's, where no step of it is
-// nearer to the claim's than two unrelated outputs are to each other.
+// nearer to the claim's than two unrelated outputs are to each other. Those are sqrt 2 of
+// their deviation apart; 0.7 is half of that.
 func (e *Gate) stranger(w *wrong) error {
 	if w.Step != 1 {
 		return nil

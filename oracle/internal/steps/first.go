@@ -71,7 +71,7 @@ func (g *stepGate) first(all []*stepFigures) (*verdictOn, error) {
 	return bad, nil
 }
 
-// firstAt is first for devices of that level. Where a step is beyond its limit, an ensemble
+// firstAt is first for a device whose errors are of that level (see usual). Where a step is beyond its limit, an ensemble
 // of its own says whether the limits are right there.
 func (g *stepGate) firstAt(all []*stepFigures, level float64) (*verdictOn, error) {
 	for _, f := range all {

@@ -101,8 +101,10 @@ func (h *spreads) judge(f *stepFigures) *stepFault {
 	return worst
 }
 
-// judgeRun holds the sums over all steps against what independent steps of
-// correct devices add up to. It returns the first step of what is beyond.
+// judgeRun holds the means over all steps against what independent steps of correct devices
+// have: variances are those of a step over the number of steps, limits as in limit and
+// gainLimit, and a few roundings may fall otherwise in two of the steps. It returns the first step of
+// what is beyond.
 func (h *spreads) judgeRun(all []*stepFigures) (*stepFault, int) {
 	var q, g, steps, few float64
 	for _, f := range all {

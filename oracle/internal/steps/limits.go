@@ -20,7 +20,8 @@ func (s *spread) add(v float64) {
 
 func (s *spread) mean() float64 { return s.sum / max(s.n, 1) }
 
-// upper returns the mean with an allowance for how well it is known.
+// upper returns the mean with an allowance for how well a few devices tell it: a tenth, and
+// three standard errors.
 func (s *spread) upper() float64 { return 1.1*s.mean() + 3*math.Sqrt(s.variance()/max(s.n, 1)) }
 
 // variance returns the unbiased variance, 0 for fewer than two numbers.
@@ -87,8 +88,11 @@ const (
 // with shape m^2/v and scale v/m. Its tail is bounded by Chernoff's inequality,
 // ln P(q > x) <= k (1 - x/m + ln(x/m)), k = m^2/v, which holds for sums of few
 // large terms and for normal ones. The maxima over small slices have the tail of
-// Gumbel's distribution. Whatever the ensemble shows, a few roundings may fall
-// otherwise.
+// Gumbel's distribution: P(max > m + b x) <= e^-x about, and its deviation is b pi/sqrt 6.
+// Whatever the ensemble shows, a few roundings may fall otherwise.
+//
+// The ensemble is small. So its variance counts half as much again, and no mean square is
+// taken to be known better than to 3 % (a thousandth of m^2 is added).
 func (h *spreads) limit(k measure.SliceKind, count float64) float64 {
 	s := &h.squares[k]
 	m := s.upper()
@@ -118,7 +122,7 @@ func (h *spreads) few(k measure.SliceKind, count float64) float64 {
 	switch k {
 	case measure.InWindow:
 		return min(8*h.alike, most) * h.doubt() // rounded anew, of a dozen independent numbers
-	case measure.InSpot:
+	case measure.InSpot: // which has fewer
 		return min(24*h.alike, most) * h.doubt()
 	case measure.InPeak:
 		return most * h.doubt()
@@ -132,9 +136,10 @@ func (h *spreads) few(k measure.SliceKind, count float64) float64 {
 }
 
 // doubt is by how much more the variance of a plane's errors may be than the mean of
-// the few squares that it is taken from: their number over the quantile 1e-6 of a
-// chi-square variable (Wilson and Hilferty), in units of that of 64 numbers, which
-// limits allow for.
+// the n squares that it is taken from: n over the quantile 1e-6 of a chi-square variable
+// of n degrees of freedom, in units of that of 64 numbers, which limits allow for. The
+// quantile is n (1 - v + z sqrt v)^3, v = 2/(9 n), z = -4.75 that of a normal number
+// (Wilson and Hilferty, 1931).
 func (h *spreads) doubt() float64 {
 	share := func(n float64) float64 {
 		v := 2 / (9 * n)

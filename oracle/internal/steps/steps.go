@@ -34,7 +34,17 @@ func newStepGate(ev *evidence.Evidence, f *facts.Facts) *stepGate {
 }
 
 // steps looks for the contract that the device keeps, and for the first step that
-// is wrong by it.
+// is wrong by it:
+//
+//   - all steps are measured against the claim;
+//   - while a step is wrong, another pattern of storage is looked for that explains it, and
+//     all are measured against that (other), unless some steps keep one and some the other
+//     (mixture);
+//   - where no step is wrong, the same for patterns of which the steps alone do not tell
+//     (otherwise, less);
+//   - a device that no pattern explains may still be nearer to the truth than the claim (nearer);
+//   - what is left is reported, and the library names it (report, certify). A fault that it
+//     finds where no step is wrong may be one more pattern (instead).
 func (g *stepGate) steps() error {
 	if !g.claim.Discrete() {
 		b, err := g.step(1)
@@ -134,7 +144,8 @@ func (g *stepGate) steps() error {
 	return conclude()
 }
 
-// mostAgain is how often another pattern is looked for.
+// mostAgain is how often another pattern is looked for. Each explains a step that the one
+// before did not.
 const mostAgain = 3
 
 // step returns a step of the first engine batch.

@@ -33,8 +33,8 @@ type Fault struct {
 // On reports whether the fault is one of the operator's nodes.
 func (h *Fault) On() bool { return h.At != nil }
 
-// Scope is where a hypothesis acts: on one node, on all nodes that it can act
-// on, or on those of them that are no 1x1 convolutions.
+// Scope is where a hypothesis acts: on one node, whose number it is, on all nodes that it can
+// act on (Everywhere), or on those of them that are no 1x1 convolutions (Windows).
 type Scope int
 
 const (
@@ -42,6 +42,7 @@ const (
 	Windows    Scope = -2
 )
 
+// Acts reports whether a fault acts on node i.
 func (s Scope) Acts(h *Fault, i int, n *operator.Node) bool {
 	return h.At != nil && h.At(n) && (s == Everywhere || int(s) == i || s == Windows && (!emulate.IsConv(n) || emulate.IsWindow(n)))
 }

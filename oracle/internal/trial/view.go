@@ -85,10 +85,10 @@ func (v *View) Scale() float64 {
 	return v.Amplitude
 }
 
-// What is kept of outputs that are soon made again, in bytes of all that are found
-// in the first pass, and in numbers of those that were made again.
+// MostCheap is how many bytes of outputs that are soon made again the first pass keeps.
 var MostCheap = 1 << 25
 
+// MostRecent is how many of those that were made again are kept.
 const MostRecent = 2
 
 // Compute computes the step. All outputs of a large operator's step are many times
