@@ -126,7 +126,7 @@ func bounds(op graph.Op, in []ball, acc accumulator) ([]ball, error) {
 	return all, nil
 }
 
-// zero is a radius of nowhere, for inputs of exact numbers.
+// radius returns the radii, of exact numbers zeros.
 func (b ball) radius() *tensor.Tensor {
 	if b.r != nil || b.v.Format == fp16.Int64 {
 		return b.r

@@ -10,6 +10,8 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
+// sumSigma is the deviation of a float32 sum s of n terms whose squares add up to q.
+//
 // Sums of n terms in float32, in any order, are within n u of the sum of their absolute values
 // (N. Higham, Accuracy and Stability, 2nd edition, 4.2), to first order; two terms more are for
 // the rounding of products, of the result, and for orders that truncate.

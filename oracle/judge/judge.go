@@ -124,8 +124,9 @@ func Check(q Question) (*Report, error) {
 	return r, nil
 }
 
-// leastCompared simulated kernels are compared with what is expected without them, where elements share an
-// error, as those of a row do whose mean is off. Of more than mostCompared results that are products they are not.
+// Where elements share an error, as those of a row do whose mean is off, leastCompared kernels are simulated at
+// least, and each is compared with what is expected without it: so much do right kernels differ. Those of
+// more than mostCompared results of products are not compared.
 const (
 	leastCompared = 4
 	mostCompared  = 1 << 16

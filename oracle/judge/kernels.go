@@ -25,7 +25,8 @@ var arguments = map[string]string{
 	"swiglu": "gate up", "geglu": "gate up", "rotary_embedding": "input cos sin", "cross_entropy": "input target",
 }
 
-// Chains are kernels that ATen has as several operations.
+// chain adds a kernel that ATen has as several operations to a graph, and returns its output;
+// false if it is none of [Chains].
 func chain(g *graph.Graph, op string, attributes []byte, in []int) (int, bool, error) {
 	read := func(to any) error {
 		if len(attributes) == 0 {

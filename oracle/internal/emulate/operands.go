@@ -132,6 +132,7 @@ func Flush(x *tensor.Tensor) *tensor.Tensor {
 	return y
 }
 
+// MustParse returns the mode of a precision that is known to be one.
 func MustParse(precision string) operator.Mode {
 	m, err := operator.ParseMode(precision, "")
 	if err != nil {

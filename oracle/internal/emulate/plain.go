@@ -11,6 +11,7 @@ import (
 	"github.com/refrun/refrun/tensor"
 )
 
+// Single returns v rounded to float32.
 func Single(v float64) float64 { return float64(float32(v)) }
 
 // Boundary returns the distance of y from the nearest number whose neighbours
@@ -157,6 +158,7 @@ func (s *NarrowStatistics) Choices() (l [][2]bool) {
 	return l
 }
 
+// PlainHow says in words what a device that has [PlainNorms] in a format does.
 func PlainHow(f fp16.Format) string {
 	return "instance norm statistics in " + f.String() + ", as PyTorch keeps them without float32 parameters"
 }

@@ -1,6 +1,8 @@
 package fault
 
 import (
+	"slices"
+
 	"github.com/refrun/refrun/conv"
 	"github.com/refrun/refrun/fp16"
 	"github.com/refrun/refrun/operator"
@@ -112,9 +114,13 @@ func changed(v *trial.View, r *trial.Run, i int, f func(c *convolution, n *opera
 	return convolve(v, i, c)
 }
 
+// convFaults are those of convolutions. The order is that of the library.
 func convFaults() []*trial.Fault {
-	var l []*trial.Fault
-	l = append(l, paddingFaults()...)
+	return slices.Concat(paddingFaults(), orderFaults(), weightFaults(), shiftFaults(), inputFaults(), outputFaults())
+}
+
+// orderFaults are kernels read in another order, and channels that are mixed up or left out.
+func orderFaults() (l []*trial.Fault) {
 	at := func(o, c, i, j, cs, k int) int { return ((o*cs+c)*k+i)*k + j }
 	l = append(l,
 		weightsRead(Named("conv.kernel-flipped"), emulate.IsWindow, func(o, c, i, j, _, cs, k int) int { return at(o, c, k-1-i, k-1-j, cs, k) }),
@@ -142,7 +148,11 @@ func convFaults() []*trial.Fault {
 			return at(o, c, i, j, cs, k)
 		}))
 	}
-	l = append(l, weightFaults()...)
+	return l
+}
+
+// shiftFaults are windows one pixel beside where they should be.
+func shiftFaults() (l []*trial.Fault) {
 	for dy := -1; dy <= 1; dy++ {
 		for dx := -1; dx <= 1; dx++ {
 			if dy != 0 || dx != 0 {
@@ -150,7 +160,12 @@ func convFaults() []*trial.Fault {
 			}
 		}
 	}
-	l = append(l,
+	return l
+}
+
+// inputFaults are another input, bias or spacing of the taps.
+func inputFaults() []*trial.Fault {
+	return []*trial.Fault{
 		change(Named("conv.conv-bias-missing"), emulate.IsBiased, func(c *convolution, n *operator.Node) bool { c.bias = 0; return true }),
 		change(Named("conv.conv-bias-doubled"), emulate.IsBiased, func(c *convolution, n *operator.Node) bool { c.bias = 2; return true }),
 		change(Named("conv.h-and-w-swapped"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
@@ -181,12 +196,8 @@ func convFaults() []*trial.Fault {
 			return 2*c.geometry.Pad[0] < min(c.x.H(), c.x.W())
 		}),
 		change(Named("conv.all-samples-read-the-first"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
-			y := tensor.Like(c.x)
-			for k := range y.N() {
-				copy(y.Samples(k, k+1).Data, c.x.Samples(0, 1).Data)
-			}
-			c.x = y
-			return y.N() > 1
+			c.x = samplesFrom(c.x, func(int) int { return 0 })
+			return c.x.N() > 1
 		}),
 		change(Named("conv.bias-of-the-next-channel"), emulate.IsBiased, func(c *convolution, n *operator.Node) bool {
 			n.Bias = reordered(n.Bias, func(c, n int) int { return (c + 1) % n })
@@ -197,18 +208,19 @@ func convFaults() []*trial.Fault {
 			return true
 		}),
 		change(Named("conv.samples-mixed-up-each-reads-the-one-before"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
-			if c.x.N() < 2 {
-				return false
-			}
-			y := tensor.Like(c.x)
-			for k := range y.N() {
-				copy(y.Samples(k, k+1).Data, c.x.Samples(max(k-1, 0), max(k, 1)).Data)
-			}
-			c.x = y
-			return true
+			c.x = samplesFrom(c.x, func(k int) int { return max(k-1, 0) })
+			return c.x.N() > 1
 		}),
-	)
-	return append(l, outputFaults()...)
+	}
+}
+
+// samplesFrom returns x with the samples of others.
+func samplesFrom(x *tensor.Tensor, from func(k int) int) *tensor.Tensor {
+	y := tensor.Like(x)
+	for k := range x.N() {
+		copy(y.Samples(k, k+1).Data, x.Samples(from(k), from(k)+1).Data)
+	}
+	return y
 }
 
 // transposed returns x as it looks if memory that holds [N,C,W,H] is read as

@@ -124,23 +124,16 @@ func weightFaults() []*trial.Fault {
 			return at(o, c, i, j, cs, k)
 		}))
 	}
-	l = append(l, change(Named("conv.weights-of-the-first-other-layer-of-that-shape"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
-		for i := range c.v.Machine.Nodes {
-			if m := &c.v.Machine.Nodes[i]; emulate.IsConv(m) && m.Name != n.Name && len(m.Weight.Data) == len(c.weights) && m.Weight.Shape[0] == n.Weight.Shape[0] && m.Weight.Shape[2] == n.Weight.Shape[2] {
-				c.weights = m.Weight.Data
-				return true
+	// others are the weights of another layer of that shape, the first or the last one.
+	others := func(row *table.Row, last bool) *trial.Fault {
+		return change(row, emulate.IsConv, func(c *convolution, n *operator.Node) (found bool) {
+			for i := range c.v.Machine.Nodes {
+				if m := &c.v.Machine.Nodes[i]; emulate.IsConv(m) && m.Name != n.Name && len(m.Weight.Data) == len(c.weights) && m.Weight.Shape[0] == n.Weight.Shape[0] && m.Weight.Shape[2] == n.Weight.Shape[2] && (last || !found) {
+					c.weights, found = m.Weight.Data, true
+				}
 			}
-		}
-		return false
-	}))
-	l = append(l, change(Named("conv.weights-of-the-last-other-layer-of-that-shape"), emulate.IsConv, func(c *convolution, n *operator.Node) bool {
-		for i := len(c.v.Machine.Nodes) - 1; i >= 0; i-- {
-			if m := &c.v.Machine.Nodes[i]; emulate.IsConv(m) && m.Name != n.Name && len(m.Weight.Data) == len(c.weights) && m.Weight.Shape[0] == n.Weight.Shape[0] && m.Weight.Shape[2] == n.Weight.Shape[2] {
-				c.weights = m.Weight.Data
-				return true
-			}
-		}
-		return false
-	}))
-	return l
+			return found
+		})
+	}
+	return append(l, others(Named("conv.weights-of-the-first-other-layer-of-that-shape"), false), others(Named("conv.weights-of-the-last-other-layer-of-that-shape"), true))
 }

@@ -82,55 +82,56 @@ func siteFaults() []*trial.Fault {
 		dropout(Named("noise.dropout-keeps-what-it-should-drop-p-and-1-p-swapped"), func(keep, p float64) float64 { return (1 - keep) / p }),
 		dropout(Named("noise.dropout-as-in-evaluation-scaled-by-1-p"), func(_, p float64) float64 { return 1 - p }),
 	}
-	// The noise enters before a node that follows nothing else, and not where it should.
-	before := func(row *table.Row, is func(n *operator.Node) bool) *trial.Fault {
-		site := func(v *trial.View) int { // the last such node before the noise
-			last := -1
-			for i := range v.Machine.Nodes {
-				if emulate.IsNoise(&v.Machine.Nodes[i]) {
-					return last
-				}
-				if is(&v.Machine.Nodes[i]) {
-					last = i
-				}
-			}
-			return -1
-		}
-		return &trial.Fault{Row: row, At: func(n *operator.Node) bool { return is(n) || emulate.IsNoise(n) }, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
-			k := site(v)
-			if k < 0 || v.Draws == nil {
-				return nil
-			}
-			if emulate.IsNoise(&v.Machine.Nodes[i]) {
-				return r.In(i, 0).Clone()
-			}
-			if i != k {
-				return nil
-			}
-			var b noise.Block
-			for j := range v.Machine.Nodes {
-				if emulate.IsNoise(&v.Machine.Nodes[j]) {
-					b = v.Machine.Nodes[j].Noise
-				}
-			}
-			x := r.In(i, 0)
-			if s := v.DrawShape(noise.Normal); b.Type == noise.Dropout || [4]int{x.N(), x.C(), x.H(), x.W()} != s {
-				return nil
-			}
-			y := noisy(v, b, v.Draws, x, i)
-			if y == nil {
-				return nil
-			}
-			y, err := v.Machine.Plain(v.Device, i, []*tensor.Tensor{y}, nil)
-			if err != nil {
-				return nil
-			}
-			return y
-		}}
-	}
 	return append(l,
-		before(Named("noise.noise-before-the-norm"), emulate.IsNorm),
-		before(Named("noise.noise-before-the-activation"), emulate.IsAct),
-		before(Named("noise.noise-before-the-last-convolution-block"), emulate.IsWindow),
+		noiseBefore(Named("noise.noise-before-the-norm"), emulate.IsNorm),
+		noiseBefore(Named("noise.noise-before-the-activation"), emulate.IsAct),
+		noiseBefore(Named("noise.noise-before-the-last-convolution-block"), emulate.IsWindow),
 	)
+}
+
+// noiseBefore is noise that enters before the last such node in front of its place, and not there.
+func noiseBefore(row *table.Row, is func(n *operator.Node) bool) *trial.Fault {
+	site := func(v *trial.View) int { // the last such node before the noise
+		last := -1
+		for i := range v.Machine.Nodes {
+			if emulate.IsNoise(&v.Machine.Nodes[i]) {
+				return last
+			}
+			if is(&v.Machine.Nodes[i]) {
+				last = i
+			}
+		}
+		return -1
+	}
+	return &trial.Fault{Row: row, At: func(n *operator.Node) bool { return is(n) || emulate.IsNoise(n) }, Node: func(v *trial.View, r *trial.Run, i int) *tensor.Tensor {
+		k := site(v)
+		if k < 0 || v.Draws == nil {
+			return nil
+		}
+		if emulate.IsNoise(&v.Machine.Nodes[i]) {
+			return r.In(i, 0).Clone()
+		}
+		if i != k {
+			return nil
+		}
+		var b noise.Block
+		for j := range v.Machine.Nodes {
+			if emulate.IsNoise(&v.Machine.Nodes[j]) {
+				b = v.Machine.Nodes[j].Noise
+			}
+		}
+		x := r.In(i, 0)
+		if s := v.DrawShape(noise.Normal); b.Type == noise.Dropout || [4]int{x.N(), x.C(), x.H(), x.W()} != s {
+			return nil
+		}
+		y := noisy(v, b, v.Draws, x, i)
+		if y == nil {
+			return nil
+		}
+		y, err := v.Machine.Plain(v.Device, i, []*tensor.Tensor{y}, nil)
+		if err != nil {
+			return nil
+		}
+		return y
+	}}
 }

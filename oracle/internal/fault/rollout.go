@@ -170,7 +170,7 @@ func policyFaults() (l []*trial.Fault) {
 		return blended(v, c, 1-b, b, v.X, out)
 	})
 	policy(Named("rollout.state-of-another-realization"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		return blended(v, c, a, b, rotated(v.X, 1), out)
+		return blended(v, c, a, b, rotated(v.X), out)
 	})
 	policy(Named("rollout.realization-stands-still"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		y := v.Next.Clone()
@@ -179,7 +179,7 @@ func policyFaults() (l []*trial.Fault) {
 		return y
 	})
 	policy(Named("rollout.realizations-change-places"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
-		return rotated(v.Next, 1)
+		return rotated(v.Next)
 	})
 	policy(Named("rollout.state-before-the-last-in-the-policy"), "", func(v *trial.View, c rollout.Config, a, b float64, out *tensor.Tensor) *tensor.Tensor {
 		if v.Before == nil || a == 0 {
@@ -191,13 +191,9 @@ func policyFaults() (l []*trial.Fault) {
 	return l
 }
 
-// rotated returns x with its samples moved by k.
-func rotated(x *tensor.Tensor, k int) *tensor.Tensor {
-	y := tensor.Like(x)
-	for n := range x.N() {
-		copy(y.Samples(n, n+1).Data, x.Samples((n+x.N()-k)%x.N(), (n+x.N()-k)%x.N()+1).Data)
-	}
-	return y
+// rotated returns x with its samples moved by one.
+func rotated(x *tensor.Tensor) *tensor.Tensor {
+	return samplesFrom(x, func(n int) int { return (n + x.N() - 1) % x.N() })
 }
 
 // advanced is the next state by a policy that f has changed, or nil where f cannot.

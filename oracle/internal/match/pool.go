@@ -60,6 +60,7 @@ func Covered(e *evidence.Evidence, full []int) []int {
 
 const mostCovered = 8 // steps, of a small operator
 
+// At returns what is pooled of a fault, around the emulation or around the exact step.
 func (p *pool) At(h *trial.Fault, near bool) *pooled {
 	key := poolKey{h.Prior, near}
 	if p.of[key] == nil {

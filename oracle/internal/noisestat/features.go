@@ -64,11 +64,7 @@ func (u *Unseen) Features(st *UnseenStep) []feature {
 			feature{"another realization's state", func(n, o, p int) float64 { return x.Data[((n+1)%x.N()*c+o)*hw+p] }})
 	}
 	if st.Step > 1 {
-		var old []float64
-		for m := st.Lo; m < st.Hi; m++ {
-			old = append(old, u.E.States.At(m, st.Step-2)...)
-		}
-		all = append(all, feature{"the state before the last", value(old)})
+		all = append(all, feature{"the state before the last", value(u.E.Stored(st.Lo, st.Hi, st.Step-2).Data)})
 	}
 	return all
 }
@@ -90,6 +86,8 @@ type FeatureSums struct {
 	largest    float64 // of a sample
 }
 
+// Coherent returns the projections of all steps added up with their signs, in deviations: it
+// grows with the steps where each has the same.
 func (s *FeatureSums) Coherent() float64 { return measure.Ratio(s.num, math.Sqrt(s.den)) }
 
 // Against adds a step's field. What the feature has in common with a mean of the

@@ -51,6 +51,7 @@ type lagSums struct {
 // noiseLags are the distances at which neighbours are compared.
 var noiseLags = [][2]int{{0, 1}, {1, 0}, {1, 1}, {1, -1}, {0, 2}, {2, 0}}
 
+// Add adds the sums of another sample.
 func (s *Sums) Add(o *Sums) {
 	if o.mean == nil {
 		return

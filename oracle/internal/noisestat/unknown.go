@@ -508,6 +508,7 @@ type roundingProbe struct {
 	with, without [2][]float64
 }
 
+// Difference returns a - b.
 func Difference(a, b []float64) []float64 {
 	d := make([]float64, len(a))
 	for i, v := range a {

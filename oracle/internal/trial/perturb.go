@@ -51,11 +51,7 @@ func (v *View) Anew(h *Fault, s Scope) (*tensor.Tensor, error) {
 		if s.Acts(h, i, n) {
 			r.fault(h, i, &d)
 		}
-		in := make([]*tensor.Tensor, len(n.In))
-		for k := range in {
-			in[k] = r.In(i, k)
-		}
-		y, made, err := v.Machine.Make(&d, i, in, v.Draws.Rewind())
+		y, made, err := v.Machine.Make(&d, i, r.inputs(i), v.Draws.Rewind())
 		if err != nil {
 			return nil, err
 		}

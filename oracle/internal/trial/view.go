@@ -22,11 +22,7 @@ func (v *View) Local(h *Fault, i int) (*tensor.Tensor, error) {
 	if h != nil && !r.fault(h, i, &d) {
 		return nil, nil
 	}
-	in := make([]*tensor.Tensor, len(v.Machine.Nodes[i].In))
-	for k := range in {
-		in[k] = r.In(i, k)
-	}
-	y, err := v.Machine.Node(&d, i, in, v.Draws.Rewind())
+	y, err := v.Machine.Node(&d, i, r.inputs(i), v.Draws.Rewind())
 	if err != nil || h != nil && measure.Equal(y.Data, v.Outputs[i].Data) {
 		return nil, err
 	}
@@ -209,6 +205,15 @@ func (r *Run) forget(i int) {
 	}
 }
 
+// inputs returns the inputs of node i.
+func (r *Run) inputs(i int) []*tensor.Tensor {
+	in := make([]*tensor.Tensor, len(r.View.Machine.Nodes[i].In))
+	for k := range in {
+		in[k] = r.In(i, k)
+	}
+	return in
+}
+
 // In returns the input k of node i.
 func (r *Run) In(i, k int) *tensor.Tensor {
 	j := r.View.Machine.Nodes[i].In[k]
@@ -243,11 +248,7 @@ func (v *View) Run(h *Fault, s Scope, local func(now, was *tensor.Tensor) bool) 
 		if !acts && !r.changed(n) {
 			continue
 		}
-		in := make([]*tensor.Tensor, len(n.In))
-		for k := range in {
-			in[k] = r.In(i, k)
-		}
-		y, made, err := v.Machine.Make(&d, i, in, v.Draws.Rewind())
+		y, made, err := v.Machine.Make(&d, i, r.inputs(i), v.Draws.Rewind())
 		if err != nil {
 			return nil, err
 		}
